@@ -1,0 +1,29 @@
+// A growing array of bytes with a maximum: nothing that comes from outside grows without bound.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_BASE_BUF_H
+#define TUG_BASE_BUF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct buf {
+    char *data; // NULL until something was added; not terminated unless buf_str was called
+    size_t len;
+    size_t cap;
+    size_t max;
+};
+
+#define BUF_INIT(max_bytes) ((struct buf){.max = (max_bytes)})
+
+// All return 0, TUG_ENOMEM, or TUG_EDATA when the maximum would be passed; then nothing changed.
+int buf_reserve(struct buf *b, size_t more); // room for `more` bytes behind len
+int buf_add(struct buf *b, const void *bytes, size_t n);
+int buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
+const char *buf_str(struct buf *b); // terminated; "" when empty; NULL when out of memory
+void buf_clear(struct buf *b);      // keeps the memory
+void buf_free(struct buf *b);
+
+#endif

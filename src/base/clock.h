@@ -1,0 +1,13 @@
+// Time for people and progress lines. Nothing that decides a result reads it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_BASE_CLOCK_H
+#define TUG_BASE_CLOCK_H
+
+#include <stdint.h>
+
+uint64_t clock_ns(void);                                      // monotonic
+static inline double clock_seconds(void) { return (double)clock_ns() * 1e-9; }
+uint64_t clock_unix_ns(void);                                 // since 1970, for names and logs
+
+#endif

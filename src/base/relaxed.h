@@ -1,0 +1,64 @@
+// Shared rows: the one place where threads touch the same floats without a lock.
+//
+// Hogwild training (Recht et al. 2011) lets threads read and update the same rows at once: an
+// update may be lost, never torn. In C that is a relaxed atomic access of each float. The scalar
+// functions say so to the compiler; the vector ones are plain vector loads and stores, which every
+// CPU we run on performs without tearing a lane, and which become loops of scalar atomics under
+// ThreadSanitizer, so that it sees exactly the sharing that is meant and nothing else.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_BASE_RELAXED_H
+#define TUG_BASE_RELAXED_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define RELAXED_SCALAR 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define RELAXED_SCALAR 1
+#endif
+#endif
+#ifndef RELAXED_SCALAR
+#define RELAXED_SCALAR 0
+#endif
+
+// Sixteen floats: one AVX-512 register, two AVX2 ones, four SSE or NEON ones. The compiler lowers
+// it; element-wise operations have the same bits at each width.
+typedef float v16 __attribute__((vector_size(64)));
+typedef int32_t v16i __attribute__((vector_size(64)));
+
+static inline float relaxed_load(const float *p)
+{
+    float x;
+    __atomic_load(p, &x, __ATOMIC_RELAXED);
+    return x;
+}
+
+static inline void relaxed_store(float *p, float x)
+{
+    __atomic_store(p, &x, __ATOMIC_RELAXED);
+}
+
+static inline void relaxed_load_n(float *dst, const float *src, size_t n)
+{
+#if RELAXED_SCALAR
+    for (size_t i = 0; i < n; i++)
+        dst[i] = relaxed_load(src + i);
+#else
+    memcpy(dst, src, n * sizeof(float));
+#endif
+}
+
+static inline void relaxed_store_n(float *dst, const float *src, size_t n)
+{
+#if RELAXED_SCALAR
+    for (size_t i = 0; i < n; i++)
+        relaxed_store(dst + i, src[i]);
+#else
+    memcpy(dst, src, n * sizeof(float));
+#endif
+}
+
+#endif

@@ -1,0 +1,80 @@
+// Readers: one line of text becomes one example. A new format is one file with a `reader_ops`.
+//
+// A feature is a 64-bit key, a slot and a value. Text values are hashed with their slot
+// (reader_key), so there is no vocabulary to build; libsvm and libffm carry ids of their own: the
+// index is the key.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DATA_READER_H
+#define TUG_DATA_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/hash.h"
+
+// Parsed examples, one after the other (CSR). Grows as examples_begin/feature ask for it.
+struct examples {
+    size_t n, nnz;
+    size_t cap_n, cap_nnz;
+    float *label;
+    float *weight;   // of the example, 1 unless the format has one
+    uint32_t *start; // cap_n + 1: features of example i are start[i] .. start[i + 1]
+    uint32_t *line;  // line within the chunk, from 0
+    uint64_t *key;
+    uint16_t *slot;
+    float *value;
+    bool has_weights; // some weight is not 1
+    bool has_values;  // some value is not 1
+};
+
+void examples_clear(struct examples *x);
+void examples_free(struct examples *x);
+
+enum reader_loss { READER_LOGISTIC, READER_SQUARED };
+
+struct reader_options {
+    const char *format;       // "criteo", "libsvm", "libffm", "csv"
+    enum reader_loss loss;    // logistic: labels 0/1 or -1/+1 become 0/1, others are errors;
+                              // squared: any finite number
+    bool labels;              // false (predict): a label may be absent where the format allows
+    uint32_t fields;          // libffm: fields must be below; 0 means no bound but 65,535
+    // csv only; NULL means none
+    const char *label_column; // NULL means the first column
+    const char *drop;         // "a,b,c"
+    const char *numeric;      // "a,b": taken as numbers (value), not as text
+    const char *weight_column;
+    char separator;           // 0 means ','
+};
+
+struct reader;
+
+int reader_open(struct reader **ret, const struct reader_options *o, struct err *e);
+void reader_close(struct reader *r);
+
+// Slots of the format: 39 for criteo, the header's columns for csv (after reader_header), 1 for
+// libsvm, 0 (unknown) for libffm without `fields`.
+uint32_t reader_slots(const struct reader *r);
+bool reader_has_header(const struct reader *r); // the first line of every file is a header (csv)
+
+// The first line of a file. The first header decides the columns; a later file's must be equal.
+int reader_header(struct reader *r, const char *line, size_t len, struct err *e);
+
+// Appends one example. The line has no newline; a '\r' at its end is ignored. An empty line adds
+// nothing. On failure *x is as before and e says why, without FILE:LINE (the caller adds it).
+// Threads: any, each with its own x.
+int reader_line(const struct reader *r, const char *line, size_t len, struct examples *x,
+                struct err *e);
+
+// Key of a text value in a slot.
+static inline uint64_t reader_key(uint32_t slot, const char *value, size_t len)
+{
+    return hash_bytes(value, len, slot);
+}
+
+// A comma-separated list of the formats, for messages and help.
+const char *reader_formats(void);
+
+#endif
