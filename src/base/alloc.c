@@ -1,0 +1,162 @@
+// The one place that asks the system for memory. A live count and a countdown fault make two
+// questions testable: is everything given back, and does every failed allocation end in an error?
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { HUGE_PAGE = 2 << 20 };
+
+static atomic_size_t live;
+static atomic_long fault = -1; // allocations that still succeed; negative: no fault
+static atomic_bool faulted;
+
+// Whether this allocation is the one to fail. The count passes 0 once, whoever decrements it.
+static bool strikes(void)
+{
+    if (atomic_load_explicit(&fault, memory_order_relaxed) < 0)
+        return false;
+    if (atomic_fetch_sub_explicit(&fault, 1, memory_order_relaxed) != 0)
+        return false;
+    atomic_store(&faulted, true);
+    return true;
+}
+
+static bool refused(size_t bytes)
+{
+    return bytes > PTRDIFF_MAX || strikes();
+}
+
+static void *counted(void *p)
+{
+    if (p != NULL)
+        atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
+    return p;
+}
+
+// An empty object has an address of its own: NULL always means failure.
+static size_t at_least_one(size_t bytes)
+{
+    return bytes > 0 ? bytes : 1;
+}
+
+void *mem_alloc(size_t bytes)
+{
+    return refused(bytes) ? NULL : counted(malloc(at_least_one(bytes)));
+}
+
+void *mem_zalloc(size_t bytes)
+{
+    return refused(bytes) ? NULL : counted(calloc(1, at_least_one(bytes)));
+}
+
+void *mem_array(size_t n, size_t bytes)
+{
+    size_t all;
+    return __builtin_mul_overflow(n, bytes, &all) ? NULL : mem_alloc(all);
+}
+
+void *mem_realloc(void *p, size_t bytes)
+{
+    if (p == NULL)
+        return mem_alloc(bytes);
+    return refused(bytes) ? NULL : realloc(p, at_least_one(bytes));
+}
+
+void *mem_realloc_array(void *p, size_t n, size_t bytes)
+{
+    size_t all;
+    return __builtin_mul_overflow(n, bytes, &all) ? NULL : mem_realloc(p, all);
+}
+
+void *mem_aligned(size_t align, size_t bytes)
+{
+    assert(align >= sizeof(void *) && (align & (align - 1)) == 0);
+    void *p = NULL;
+    if (refused(bytes) || posix_memalign(&p, align, at_least_one(bytes)) != 0)
+        return NULL;
+    return counted(p);
+}
+
+char *mem_strdup(const char *s)
+{
+    size_t bytes = strlen(s) + 1;
+    char *copy = mem_alloc(bytes);
+    if (copy != NULL)
+        memcpy(copy, s, bytes);
+    return copy;
+}
+
+void mem_free(void *p)
+{
+    if (p == NULL)
+        return;
+    atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
+    free(p);
+}
+
+static size_t whole_pages(size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (at_least_one(bytes) + page - 1) / page * page;
+}
+
+static void *map_pages(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+// Maps 2 MiB more than needed and gives back what lies before and behind the aligned part.
+static void *map_huge(size_t bytes)
+{
+    char *p = map_pages(bytes + HUGE_PAGE);
+    if (p == NULL)
+        return NULL;
+    size_t before = -(uintptr_t)p % HUGE_PAGE;
+    if (before > 0)
+        munmap(p, before);
+    munmap(p + before + bytes, HUGE_PAGE - before);
+    madvise(p + before, bytes, MADV_HUGEPAGE); // a wish: without it only speed is lost
+    return p + before;
+}
+
+void *mem_map(size_t bytes)
+{
+    if (bytes > PTRDIFF_MAX - 2 * (size_t)HUGE_PAGE || strikes())
+        return NULL;
+    size_t all = whole_pages(bytes);
+    return counted(all >= HUGE_PAGE ? map_huge(all) : map_pages(all));
+}
+
+void mem_unmap(void *p, size_t bytes)
+{
+    if (p == NULL)
+        return;
+    atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
+    munmap(p, whole_pages(bytes));
+}
+
+void mem_fault_after(long n)
+{
+    atomic_store(&faulted, false);
+    atomic_store(&fault, n);
+}
+
+bool mem_faulted(void)
+{
+    return atomic_load(&faulted);
+}
+
+size_t mem_live(void)
+{
+    return atomic_load(&live);
+}

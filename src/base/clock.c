@@ -1,0 +1,23 @@
+// The two clocks of the system.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "base/clock.h"
+
+#include <time.h>
+
+static uint64_t read_clock(clockid_t id)
+{
+    struct timespec t = {0};
+    clock_gettime(id, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t clock_ns(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+uint64_t clock_unix_ns(void)
+{
+    return read_clock(CLOCK_REALTIME);
+}

@@ -1,0 +1,325 @@
+// Files that are complete or absent. The order that makes it so: write beside, fsync the file, rename
+// it, fsync the directory. A crash between any two leaves the old file or the new one.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "base/file.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define XXH_STATIC_LINKING_ONLY // the state is part of the writer, not allocated by the library
+#include <xxhash.h>
+
+#include "base/alloc.h"
+
+enum { WRITE_BYTES = 256 << 10 };
+
+struct file_writer {
+    XXH3_state_t hash; // first: wants 64-byte alignment
+    char *path;
+    char *beside;
+    char *pending;
+    size_t n_pending;
+    uint64_t written;
+    int fd;
+    int failed; // errno of the first failed write: nothing after it counts
+};
+
+static int read_all(int fd, const char *path, size_t expect, struct buf *b, struct err *e)
+{
+    size_t start = b->len;
+    for (;;) {
+        // One byte more than expected: a file that is still growing is noticed at once.
+        size_t have = b->len - start;
+        size_t ask = have <= expect ? expect - have + 1 : 4096;
+        if (ask > b->max - b->len)
+            ask = b->max - b->len;
+        if (ask == 0) {
+            char extra;
+            return read(fd, &extra, 1) == 0 ? 0
+                                            : err_set(e, TUG_EDATA,
+                                                      "'%s' is too large: more than %zu bytes",
+                                                      path, b->max);
+        }
+        if (buf_reserve(b, ask) != 0)
+            return err_nomem(e, path);
+        ssize_t n = read(fd, b->data + b->len, ask);
+        if (n == 0)
+            return 0;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_sys(e, TUG_EIO, "cannot read '%s'", path);
+        b->len += (size_t)n;
+    }
+}
+
+int file_read(const char *path, struct buf *b, struct err *e)
+{
+    // Without O_NONBLOCK opening a pipe that nobody writes would wait for ever.
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return err_sys(e, errno == ENOENT || errno == ENOTDIR ? TUG_EDATA : TUG_EIO,
+                       "cannot open '%s'", path);
+    struct stat st;
+    int rc;
+    if (fstat(fd, &st) != 0)
+        rc = err_sys(e, TUG_EIO, "cannot read '%s'", path);
+    else if (!S_ISREG(st.st_mode))
+        rc = err_set(e, TUG_EDATA, "'%s' is %s, not a file", path,
+                     S_ISDIR(st.st_mode) ? "a directory" : "a device or pipe");
+    else if (b->len > b->max || (uint64_t)st.st_size > b->max - b->len)
+        rc = err_set(e, TUG_EDATA, "'%s' is too large: more than %zu bytes", path, b->max);
+    else
+        rc = read_all(fd, path, (size_t)st.st_size, b, e);
+    close(fd);
+    return rc;
+}
+
+static void writer_free(struct file_writer *w)
+{
+    if (w == NULL)
+        return;
+    if (w->fd >= 0)
+        close(w->fd);
+    mem_free(w->pending);
+    mem_free(w->beside);
+    mem_free(w->path);
+    mem_free(w);
+}
+
+static int write_error(struct file_writer *w, int error, struct err *e)
+{
+    w->failed = error;
+    bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+    errno = error;
+    return err_set(e, TUG_EIO, "cannot write '%s': %s%s", w->path, strerror(error),
+                   full ? "; free some space or write elsewhere" : "");
+}
+
+int file_create(struct file_writer **ret, const char *path, struct err *e)
+{
+    struct file_writer *w = mem_aligned(_Alignof(struct file_writer), sizeof(*w));
+    if (w == NULL)
+        return err_nomem(e, path);
+    memset(w, 0, sizeof(*w));
+    w->fd = -1;
+    size_t beside_bytes = strlen(path) + sizeof(".tmp");
+    w->path = mem_strdup(path);
+    w->beside = mem_alloc(beside_bytes);
+    w->pending = mem_alloc(WRITE_BYTES);
+    int rc;
+    if (w->path == NULL || w->beside == NULL || w->pending == NULL) {
+        rc = err_nomem(e, path);
+        goto fail;
+    }
+    snprintf(w->beside, beside_bytes, "%s.tmp", path);
+    w->fd = open(w->beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (w->fd < 0) {
+        rc = err_sys(e, TUG_EIO, "cannot create '%s'", w->beside);
+        goto fail;
+    }
+    XXH3_64bits_reset(&w->hash);
+    *ret = w;
+    return 0;
+fail:
+    writer_free(w);
+    return rc;
+}
+
+static int write_through(struct file_writer *w, const char *bytes, size_t n, struct err *e)
+{
+    while (n > 0) {
+        ssize_t done = write(w->fd, bytes, n);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return write_error(w, errno, e);
+        bytes += done;
+        n -= (size_t)done;
+    }
+    return 0;
+}
+
+static int flush(struct file_writer *w, struct err *e)
+{
+    size_t n = w->n_pending;
+    w->n_pending = 0;
+    return write_through(w, w->pending, n, e);
+}
+
+int file_write(struct file_writer *w, const void *bytes, size_t n, struct err *e)
+{
+    if (w->failed != 0)
+        return write_error(w, w->failed, e);
+    if (n == 0)
+        return 0;
+    XXH3_64bits_update(&w->hash, bytes, n);
+    w->written += n;
+    if (n > WRITE_BYTES - w->n_pending)
+        TRY(flush(w, e));
+    if (n >= WRITE_BYTES)
+        return write_through(w, bytes, n, e);
+    memcpy(w->pending + w->n_pending, bytes, n);
+    w->n_pending += n;
+    return 0;
+}
+
+uint64_t file_written(const struct file_writer *w)
+{
+    return w->written;
+}
+
+uint64_t file_checksum(const struct file_writer *w)
+{
+    return XXH3_64bits_digest(&w->hash);
+}
+
+// The directory that holds `path`.
+static int sync_parent(const char *path, struct err *e)
+{
+    const char *slash = strrchr(path, '/');
+    if (slash == NULL)
+        return file_sync_dir(".", e);
+    if (slash == path)
+        return file_sync_dir("/", e);
+    char dir[FILE_PATH_MAX];
+    size_t n = (size_t)(slash - path);
+    if (n >= sizeof(dir))
+        return err_set(e, TUG_EUSAGE, "path is too long: '%s'", path);
+    memcpy(dir, path, n);
+    dir[n] = '\0';
+    return file_sync_dir(dir, e);
+}
+
+static int sync_and_close(struct file_writer *w, struct err *e)
+{
+    if (w->failed != 0)
+        return write_error(w, w->failed, e);
+    TRY(flush(w, e));
+    if (fsync(w->fd) != 0)
+        return write_error(w, errno, e);
+    int fd = w->fd;
+    w->fd = -1;
+    return close(fd) == 0 ? 0 : write_error(w, errno, e);
+}
+
+int file_commit(struct file_writer *w, struct err *e)
+{
+    int rc = sync_and_close(w, e);
+    if (rc == 0 && rename(w->beside, w->path) != 0)
+        rc = write_error(w, errno, e);
+    if (rc != 0) {
+        file_abort(w);
+        return rc;
+    }
+    rc = sync_parent(w->path, e);
+    writer_free(w);
+    return rc;
+}
+
+void file_abort(struct file_writer *w)
+{
+    if (w == NULL)
+        return;
+    unlink(w->beside);
+    writer_free(w);
+}
+
+static int make_one_dir(const char *path, struct err *e)
+{
+    if (mkdir(path, 0777) == 0)
+        return 0;
+    int error = errno;
+    struct stat st;
+    if (error == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return 0;
+    errno = error == EEXIST ? ENOTDIR : error;
+    return err_sys(e, TUG_EIO, "cannot make directory '%s'", path);
+}
+
+int file_make_dir(const char *path, struct err *e)
+{
+    char part[FILE_PATH_MAX];
+    size_t len = strlen(path);
+    if (len == 0 || len >= sizeof(part))
+        return err_set(e, TUG_EUSAGE, "no usable directory name: '%.64s'", path);
+    memcpy(part, path, len + 1);
+    for (size_t i = 1; i < len; i++) {
+        if (part[i] != '/' || part[i - 1] == '/')
+            continue;
+        part[i] = '\0';
+        struct stat st; // "/" and mount points need not be ours to write
+        if (stat(part, &st) != 0)
+            TRY(make_one_dir(part, e));
+        part[i] = '/';
+    }
+    return make_one_dir(path, e);
+}
+
+int file_sync_dir(const char *path, struct err *e)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(e, TUG_EIO, "cannot open directory '%s'", path);
+    // Some network file systems cannot sync a directory; their renames are as durable as they get.
+    int rc = 0;
+    if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP)
+        rc = err_sys(e, TUG_EIO, "cannot sync directory '%s'", path);
+    close(fd);
+    return rc;
+}
+
+bool file_exists(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0;
+}
+
+static int remove_entries(DIR *dir, const char *path, struct err *e)
+{
+    for (;;) {
+        errno = 0;
+        const struct dirent *d = readdir(dir);
+        if (d == NULL)
+            return errno == 0 ? 0 : err_sys(e, TUG_EIO, "cannot list '%s'", path);
+        if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
+            continue;
+        if (unlinkat(dirfd(dir), d->d_name, 0) != 0 && errno != ENOENT)
+            return err_sys(e, TUG_EIO, "cannot remove '%s/%s'", path, d->d_name);
+    }
+}
+
+int file_remove_tree(const char *path, struct err *e)
+{
+    struct stat st;
+    if (lstat(path, &st) != 0)
+        return errno == ENOENT ? 0 : err_sys(e, TUG_EIO, "cannot remove '%s'", path);
+    if (S_ISDIR(st.st_mode)) {
+        DIR *dir = opendir(path);
+        if (dir == NULL)
+            return err_sys(e, TUG_EIO, "cannot open directory '%s'", path);
+        int rc = remove_entries(dir, path, e);
+        closedir(dir);
+        TRY(rc);
+    }
+    if (remove(path) != 0)
+        return err_sys(e, TUG_EIO, "cannot remove '%s'", path);
+    return 0;
+}
+
+int file_join(char ret_path[FILE_PATH_MAX], const char *dir, const char *name, struct err *e)
+{
+    size_t n = strlen(dir);
+    const char *slash = n == 0 || dir[n - 1] == '/' ? "" : "/";
+    int len = snprintf(ret_path, FILE_PATH_MAX, "%s%s%s", dir, slash, name);
+    if (len < 0 || len >= FILE_PATH_MAX)
+        return err_set(e, TUG_EUSAGE, "path is too long: '%.64s.../%.64s'", dir, name);
+    return 0;
+}

@@ -1,0 +1,120 @@
+// Log lines: formatted whole, then written with one call, so that lines of threads and processes do
+// not mix.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum { LINE_MAX_BYTES = 2048 };
+
+static const char *const level_names[] = {"error", "warn", "info", "debug"};
+static const char *const level_prefixes[] = {"error: ", "warning: ", "", "debug: "};
+
+static atomic_int max_level = LOG_INFO;
+static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
+static int file_fd = -1; // under file_lock
+
+void log_set_level(enum log_level level)
+{
+    atomic_store(&max_level, (int)level);
+}
+
+int log_level_parse(const char *name, enum log_level *ret_level)
+{
+    for (int i = LOG_ERROR; i <= LOG_DEBUG; i++) {
+        if (strcmp(name, level_names[i]) == 0) {
+            *ret_level = (enum log_level)i;
+            return 0;
+        }
+    }
+    return TUG_EUSAGE;
+}
+
+int log_set_file(const char *path, struct err *e)
+{
+    int fd = -1;
+    if (path != NULL) {
+        fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+        if (fd < 0)
+            return err_sys(e, TUG_EIO, "cannot open log file '%s'", path);
+    }
+    pthread_mutex_lock(&file_lock);
+    if (file_fd >= 0)
+        close(file_fd);
+    file_fd = fd;
+    pthread_mutex_unlock(&file_lock);
+    return 0;
+}
+
+// A message that could not be written has nowhere to be complained about.
+static void write_line(int fd, const char *line, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, line, len);
+        if (n < 0 && errno != EINTR)
+            return;
+        if (n > 0) {
+            line += n;
+            len -= (size_t)n;
+        }
+    }
+}
+
+// Text may hold names from outside: what would begin a new line or steer a terminal becomes '?'.
+static void make_printable(char *text)
+{
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            *text = '?';
+    }
+}
+
+static void write_stderr(enum log_level level, const char *text)
+{
+    char line[LINE_MAX_BYTES + 16];
+    int n = snprintf(line, sizeof(line), "%s%s\n", level_prefixes[level], text);
+    write_line(STDERR_FILENO, line, (size_t)n);
+}
+
+static void write_file(int fd, enum log_level level, const char *text)
+{
+    uint64_t now = clock_unix_ns();
+    time_t seconds = (time_t)(now / 1000000000u);
+    struct tm tm;
+    gmtime_r(&seconds, &tm);
+    char stamp[32];
+    strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &tm);
+    char line[LINE_MAX_BYTES + 64];
+    int n = snprintf(line, sizeof(line), "%s.%03uZ %s %s\n", stamp,
+                     (unsigned)(now / 1000000u % 1000u), level_names[level], text);
+    write_line(fd, line, (size_t)n);
+}
+
+void log_write(enum log_level level, const char *fmt, ...)
+{
+    if ((int)level > atomic_load_explicit(&max_level, memory_order_relaxed))
+        return;
+    int saved = errno;
+    char text[LINE_MAX_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    make_printable(text);
+    write_stderr(level, text);
+    pthread_mutex_lock(&file_lock);
+    if (file_fd >= 0)
+        write_file(file_fd, level, text);
+    pthread_mutex_unlock(&file_lock);
+    errno = saved;
+}

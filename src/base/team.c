@@ -1,0 +1,182 @@
+// A team is N - 1 threads and a barrier. A run is two passes of it: the caller leaves the function
+// and meets the others at the start, and meets them again when all have returned.
+//
+// Phases between barriers are often shorter than a thread takes to wake up (a batch of a few hundred
+// examples is 50 us), so a member first watches the phase for a while and sleeps only then. With
+// more members than CPUs watching would take time from who is waited for; then it sleeps at once.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "base/team.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { SPINS = 2000 }; // about 50 us
+
+struct member {
+    struct team *team;
+    int rank;
+    pthread_t thread;
+};
+
+struct team {
+    int size;
+    int spins;
+    bool closing;       // written before a start, read after it
+    team_fn fn;         // the same
+    void *arg;
+    atomic_int parties; // == size, but for a team that could not be opened in full
+    atomic_int arrived;
+    atomic_uint phase;  // counts barriers; changes under the lock
+    pthread_mutex_t lock;
+    pthread_cond_t next_phase;
+    struct member member[];
+};
+
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void open_next_phase(struct team *t, unsigned phase)
+{
+    atomic_store_explicit(&t->arrived, 0, memory_order_relaxed);
+    pthread_mutex_lock(&t->lock);
+    // Release: what any member wrote before the barrier (gathered by the acq_rel count) is seen by
+    // whoever sees the new phase.
+    atomic_store_explicit(&t->phase, phase + 1, memory_order_release);
+    pthread_cond_broadcast(&t->next_phase);
+    pthread_mutex_unlock(&t->lock);
+}
+
+static bool phase_is(struct team *t, unsigned phase)
+{
+    return atomic_load_explicit(&t->phase, memory_order_acquire) == phase;
+}
+
+static void wait_while(struct team *t, unsigned phase)
+{
+    for (int i = 0; i < t->spins; i++) {
+        if (!phase_is(t, phase))
+            return;
+        relax();
+    }
+    pthread_mutex_lock(&t->lock);
+    while (phase_is(t, phase))
+        pthread_cond_wait(&t->next_phase, &t->lock);
+    pthread_mutex_unlock(&t->lock);
+}
+
+void team_barrier(struct team *t)
+{
+    // The phase cannot change before this member has arrived, so it is read first.
+    unsigned phase = atomic_load_explicit(&t->phase, memory_order_relaxed);
+    int before = atomic_fetch_add_explicit(&t->arrived, 1, memory_order_acq_rel);
+    if (before + 1 == atomic_load_explicit(&t->parties, memory_order_relaxed))
+        open_next_phase(t, phase);
+    else
+        wait_while(t, phase);
+}
+
+static void *member_main(void *arg)
+{
+    struct member *m = arg;
+    struct team *t = m->team;
+    for (;;) {
+        team_barrier(t);
+        if (t->closing)
+            return NULL;
+        t->fn(t->arg, m->rank);
+        team_barrier(t);
+    }
+}
+
+static int usable_cpus(void)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+// Starts members 1 .. size - 1. Signals stay with the caller's thread. Returns how many members
+// there are, the caller included; *ret_error is the reason when that is fewer than `size`.
+static int start_members(struct team *t, int *ret_error)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int n = 1;
+    for (*ret_error = 0; n < t->size && *ret_error == 0; n += *ret_error == 0) {
+        struct member *m = &t->member[n];
+        *m = (struct member){.team = t, .rank = n};
+        *ret_error = pthread_create(&m->thread, NULL, member_main, m);
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return n;
+}
+
+static void stop_members(struct team *t, int n)
+{
+    t->closing = true;
+    atomic_store(&t->parties, n);
+    team_barrier(t);
+    for (int i = 1; i < n; i++)
+        pthread_join(t->member[i].thread, NULL);
+    pthread_cond_destroy(&t->next_phase);
+    pthread_mutex_destroy(&t->lock);
+    mem_free(t);
+}
+
+int team_open(struct team **ret, int size, struct err *e)
+{
+    assert(size >= 1);
+    struct team *t = mem_zalloc(sizeof(*t) + (size_t)size * sizeof(t->member[0]));
+    if (t == NULL)
+        return err_nomem(e, "a team of threads");
+    t->size = size;
+    t->spins = size <= usable_cpus() ? SPINS : 0;
+    atomic_init(&t->parties, size);
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->next_phase, NULL);
+    int error;
+    int n = start_members(t, &error);
+    if (n < size) {
+        stop_members(t, n);
+        return err_set(e, TUG_EIO,
+                       "cannot start thread %d of %d: %s; ask for fewer threads", n + 1, size,
+                       strerror(error));
+    }
+    *ret = t;
+    return 0;
+}
+
+void team_close(struct team *t)
+{
+    if (t != NULL)
+        stop_members(t, t->size);
+}
+
+int team_size(const struct team *t)
+{
+    return t->size;
+}
+
+void team_run(struct team *t, team_fn fn, void *arg)
+{
+    t->fn = fn;
+    t->arg = arg;
+    team_barrier(t);
+    fn(arg, 0);
+    team_barrier(t);
+}
