@@ -1,0 +1,72 @@
+// Kernels: the vector loops of rules and models behind one table of pointers.
+//
+// `ref.c` is the plain C reference. `vector.inc.h` holds the same loops on 16-float vectors; it is
+// compiled once for AVX2 (avx2.c) and once for AVX-512 (avx512.c). All give the same bits: each
+// element sees the same IEEE operations, nothing is contracted to fused multiply-adds, and sums run
+// in one fixed order (see kernel_dot below). kernels_get picks the best level of this CPU;
+// TUG_KERNELS=ref|avx2|avx512 in the environment picks another.
+//
+// Memory marked "shared" may be read and written by other threads meanwhile: it is accessed through
+// base/relaxed.h. All other memory belongs to the caller.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KERNELS_KERNELS_H
+#define TUG_KERNELS_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/rule_kind.h"
+
+// Sums are taken in this order everywhere: element i goes to lane i mod 16, each lane adds its
+// elements from left to right starting at 0, then lanes are added as a tree (i and i + 8, i and
+// i + 4, i and i + 2, 0 and 1).
+enum { KERNEL_LANES = 16 };
+
+struct kernels {
+    const char *name;
+
+    // sum a[i] * b[i]; a shared.
+    float (*dot)(const float *a, const float *b, size_t n);
+
+    // sum rows[i][col] * x[i]; rows shared.
+    float (*gather_dot)(float *const *rows, size_t col, const float *x, size_t n);
+
+    // y[i] = a * x[i].
+    void (*scale)(float *y, float a, const float *x, size_t n);
+
+    // y[i] += a * x[i]; x shared.
+    void (*axpy)(float *y, float a, const float *x, size_t n);
+
+    // y[i * stride ...][0..k) += a * x[i * k ...][0..k) for i < blocks; x shared. (FFM: one row's
+    // latent vectors go to the columns of its field.)
+    void (*spread)(float *y, size_t stride, float a, const float *x, size_t blocks, size_t k);
+
+    // FM, Rendle 2010, lemma 3.1: ret_sum[c] = sum_i x[i] * v_i[c] over rows i, where v_i =
+    // rows[i] + col, k columns; returns (sum_c ret_sum[c]^2 - sum_i (x[i] * v_i[c])^2) / 2. Rows
+    // shared. Per column the sums run over i from first to last; columns are then added as above.
+    float (*fm_score)(float *const *rows, size_t col, const float *x, size_t n, size_t k,
+                      float *ret_sum);
+
+    // Its gradient: g[i * k + c] = err * x[i] * (sum[c] - x[i] * v_i[c]). Rows shared.
+    void (*fm_grad)(float *const *rows, size_t col, const float *x, size_t n, size_t k,
+                    const float *sum, float err, float *g);
+
+    // One update of n weights of a row by each rule; w and s (the rule's state) shared. Elements
+    // whose gradient is exactly 0 are left alone, state included (lazy updates).
+    void (*apply[RULE_KINDS])(const struct rule_params *p, float *w, float *s, const float *g,
+                              size_t n);
+
+    // The same for one weight in each of n rows: weight rows[i][w], state rows[i] + s, gradient
+    // g[i].
+    void (*apply_column[RULE_KINDS])(const struct rule_params *p, float *const *rows, size_t w,
+                                     size_t s, const float *g, size_t n);
+};
+
+// The table for this CPU. Any thread; the choice is made once.
+const struct kernels *kernels_get(void);
+
+// By name ("ref", "avx2", "avx512"); NULL when unknown or not possible on this CPU.
+const struct kernels *kernels_named(const char *name);
+
+#endif

@@ -1,0 +1,247 @@
+// Every level's kernels against the reference, bit for bit: all lengths, unaligned, gradients with
+// zeros among them, and guards behind what they write.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "base/relaxed.h"
+#include "kernels/kernels.h"
+
+enum { MAX_N = 67, ROOM = 4 * MAX_N + 32 };
+static const uint64_t SEED = 20240607;
+static const struct kernels *ref;
+static const struct kernels *levels[2];
+static int n_levels;
+
+// A number in (-1, 1), one in eight of them 0.
+static float number(uint64_t stream, uint64_t i)
+{
+    float x = 2 * random_f32(SEED, stream, i) - 1;
+    return random_below(SEED, stream + 1000, i, 8) == 0 ? 0 : x;
+}
+
+static void fill(float *p, size_t n, uint64_t stream)
+{
+    for (size_t i = 0; i < n; i++)
+        p[i] = number(stream, i);
+}
+
+static void assert_same(const char *what, const float *a, const float *b, size_t n, size_t length)
+{
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(a + i, b + i, sizeof(float)) != 0)
+            fail_msg("%s, length %zu: element %zu is %a, the reference has %a", what, length, i,
+                     (double)b[i], (double)a[i]);
+}
+
+static struct rule_params params(enum rule_kind kind, bool regularised)
+{
+    return (struct rule_params){
+        .kind = kind,
+        .block = 1,
+        .lr = 0.07f,
+        .l1 = regularised ? 0.03f : 0,
+        .l2 = regularised ? 0.01f : 0,
+        .beta = 0.5f,
+        .beta1 = 0.9f,
+        .beta2 = 0.99f,
+    };
+}
+
+// State of a rule must not be negative where it is a sum of squares.
+static void fill_state(float *s, size_t n, uint64_t stream)
+{
+    for (size_t i = 0; i < n; i++)
+        s[i] = fabsf(number(stream, i));
+}
+
+static void check_apply(const struct kernels *k, const struct rule_params *p, size_t n)
+{
+    float w[2][ROOM], s[2][ROOM], g[ROOM];
+    for (int side = 0; side < 2; side++) {
+        fill(w[side], ROOM, 1);
+        fill_state(s[side], ROOM, 2);
+    }
+    fill(g, ROOM, 3);
+    ref->apply[p->kind](p, w[0] + 1, s[0] + 1, g + 1, n);
+    k->apply[p->kind](p, w[1] + 1, s[1] + 1, g + 1, n);
+    assert_same("weights", w[0], w[1], ROOM, n);
+    assert_same("state", s[0], s[1], ROOM, n);
+}
+
+static void check_apply_column(const struct kernels *k, const struct rule_params *p, size_t n)
+{
+    float w[2][8 * MAX_N], g[ROOM];
+    float *rows[2][MAX_N];
+    for (int side = 0; side < 2; side++) {
+        fill_state(w[side], 8 * MAX_N, 4);
+        for (size_t i = 0; i < MAX_N; i++)
+            rows[side][i] = w[side] + 8 * ((i * 7) % MAX_N);
+    }
+    fill(g, ROOM, 5);
+    ref->apply_column[p->kind](p, rows[0], 1, 2, g + 1, n);
+    k->apply_column[p->kind](p, rows[1], 1, 2, g + 1, n);
+    assert_same("rows", w[0], w[1], 8 * MAX_N, n);
+}
+
+static void test_rules(void **state)
+{
+    (void)state;
+    for (int level = 0; level < n_levels; level++)
+        for (int kind = 0; kind < RULE_KINDS; kind++)
+            for (int regularised = 0; regularised < 2; regularised++)
+                for (size_t n = 0; n <= MAX_N; n++) {
+                    struct rule_params p = params((enum rule_kind)kind, regularised != 0);
+                    check_apply(levels[level], &p, n);
+                    check_apply_column(levels[level], &p, n);
+                }
+}
+
+static void test_adagrad_row_blocks(void **state)
+{
+    (void)state;
+    static const uint32_t blocks[] = {2, 3, 4, 5, 8, 10, 16, 17, 32};
+    for (int level = 0; level < n_levels; level++)
+        for (size_t b = 0; b < sizeof(blocks) / sizeof(*blocks); b++)
+            for (size_t n = 0; n <= MAX_N; n += blocks[b]) {
+                struct rule_params p = params(RULE_ADAGRAD_ROW, true);
+                p.block = blocks[b];
+                check_apply(levels[level], &p, n);
+            }
+}
+
+static void test_sums(void **state)
+{
+    (void)state;
+    float a[ROOM], b[ROOM], y[2][ROOM];
+    float *rows[MAX_N];
+    fill(a, ROOM, 6);
+    fill(b, ROOM, 7);
+    for (size_t i = 0; i < MAX_N; i++)
+        rows[i] = a + 3 * i;
+    for (int level = 0; level < n_levels; level++) {
+        const struct kernels *k = levels[level];
+        for (size_t n = 0; n <= MAX_N; n++) {
+            float want = ref->dot(a + 1, b + 1, n), got = k->dot(a + 1, b + 1, n);
+            assert_same("dot", &want, &got, 1, n);
+            want = ref->gather_dot(rows, 1, b, n), got = k->gather_dot(rows, 1, b, n);
+            assert_same("gather_dot", &want, &got, 1, n);
+            for (int side = 0; side < 2; side++) {
+                const struct kernels *which = side ? k : ref;
+                fill(y[side], ROOM, 8);
+                which->scale(y[side] + 1, 0.3f, a, n);
+                which->axpy(y[side] + 3, -0.7f, b + 1, n);
+            }
+            assert_same("scale, axpy", y[0], y[1], ROOM, n);
+        }
+    }
+}
+
+static void test_spread(void **state)
+{
+    (void)state;
+    float x[ROOM], y[2][16 * ROOM];
+    fill(x, ROOM, 9);
+    for (int level = 0; level < n_levels; level++)
+        for (size_t k = 1; k <= 17; k++)
+            for (size_t blocks = 0; blocks <= 9; blocks++) {
+                for (int side = 0; side < 2; side++) {
+                    fill(y[side], 16 * ROOM, 10);
+                    (side ? levels[level] : ref)->spread(y[side] + 1, 5 * k, 0.4f, x, blocks, k);
+                }
+                assert_same("spread", y[0], y[1], 16 * ROOM, k);
+            }
+}
+
+static void test_fm(void **state)
+{
+    (void)state;
+    enum { N = 41 };
+    static float data[N * (MAX_N + 3)], g[2][N * MAX_N + 1];
+    float x[N], sum[2][MAX_N + 1];
+    float *rows[N];
+    fill(data, sizeof(data) / sizeof(*data), 11);
+    fill(x, N, 12);
+    for (size_t i = 0; i < N; i++)
+        rows[i] = data + i * (MAX_N + 3);
+    for (int level = 0; level < n_levels; level++)
+        for (size_t k = 1; k <= MAX_N; k++)
+            for (size_t n = 0; n <= N; n += 8) {
+                float score[2];
+                for (int side = 0; side < 2; side++) {
+                    const struct kernels *which = side ? levels[level] : ref;
+                    fill(sum[side], MAX_N + 1, 13);
+                    fill(g[side], N * MAX_N + 1, 14);
+                    score[side] = which->fm_score(rows, 2, x, n, k, sum[side]);
+                    which->fm_grad(rows, 2, x, n, k, sum[side], 0.6f, g[side]);
+                }
+                assert_same("score", score, score + 1, 1, k);
+                assert_same("sums", sum[0], sum[1], MAX_N + 1, k);
+                assert_same("gradient", g[0], g[1], N * MAX_N + 1, k);
+            }
+}
+
+// The formulas themselves, by hand, for one weight and two steps.
+static void test_formulas(void **state)
+{
+    (void)state;
+    struct rule_params p = params(RULE_ADAGRAD, false);
+    float w = 0.5f, s[4] = {0}, g = 0.25f;
+    ref->apply[RULE_ADAGRAD](&p, &w, s, &g, 1);
+    assert_float_equal(w, 0.5f - 0.07f * 0.25f / (0.5f + 0.25f), 1e-6f);
+    assert_float_equal(s[0], 0.0625f, 1e-7f);
+
+    // FTRL keeps a first value: without a gradient's pull w stays near where it began.
+    p = params(RULE_FTRL, false);
+    float tiny = 1e-6f, w2 = 0.5f, s2[4] = {0};
+    ref->apply[RULE_FTRL](&p, &w2, s2, &tiny, 1);
+    assert_float_equal(w2, 0.5f, 1e-5f);
+    // From zero it goes against the gradient: the sign of z is the paper's.
+    float w3 = 0, s3[4] = {0};
+    ref->apply[RULE_FTRL](&p, &w3, s3, &g, 1);
+    assert_float_equal(s3[0], 0.25f, 1e-6f);
+    assert_float_equal(w3, -0.25f / ((0.5f + 0.25f) / 0.07f), 1e-6f);
+
+    p = params(RULE_ADAM, false);
+    p.beta = 1e-8f;
+    float w4 = 0, s4[4] = {0};
+    ref->apply[RULE_ADAM](&p, &w4, s4, &g, 1);
+    assert_float_equal(w4, -0.07f, 1e-5f); // the first step of Adam is lr
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    assert_ptr_equal(kernels_named("ref"), ref);
+    assert_null(kernels_named("sse9"));
+    assert_non_null(kernels_get());
+}
+
+int main(void)
+{
+    ref = kernels_named("ref");
+    static const char *const names[] = {"avx2", "avx512"};
+    for (int i = 0; i < 2; i++) {
+        const struct kernels *k = kernels_named(names[i]);
+        if (k != NULL)
+            levels[n_levels++] = k;
+        else
+            printf("skipped: no %s on this CPU or in this build\n", names[i]);
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rules),    cmocka_unit_test(test_adagrad_row_blocks),
+        cmocka_unit_test(test_sums),     cmocka_unit_test(test_spread),
+        cmocka_unit_test(test_fm),       cmocka_unit_test(test_formulas),
+        cmocka_unit_test(test_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
