@@ -17,47 +17,58 @@ add_library(tug_flags INTERFACE)
 target_include_directories(tug_flags INTERFACE ${PROJECT_SOURCE_DIR}/src
                                                ${PROJECT_SOURCE_DIR}/include)
 target_compile_definitions(tug_flags INTERFACE _GNU_SOURCE TUG_VERSION="${PROJECT_VERSION}")
-# No contraction and no value-changing mathematics: the same bits on every CPU (design.md, VI).
+# No contraction and no value-changing mathematics: the same bits on every CPU.
 target_compile_options(
   tug_flags
   INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wvla -Wmissing-prototypes -Wstrict-prototypes
             -Wno-sign-conversion -ffp-contract=off -fno-math-errno -fno-trapping-math
             $<$<BOOL:${TUG_WERROR}>:-Werror> $<$<CONFIG:Release>:-O3>)
 if(TUG_SANITIZE)
-  target_compile_options(tug_flags INTERFACE -fsanitize=${TUG_SANITIZE} -fno-omit-frame-pointer
+  set(TUG_SANITIZERS -fsanitize=${TUG_SANITIZE})
+elseif(TUG_FUZZ)
+  set(TUG_SANITIZERS -fsanitize=fuzzer-no-link,address,undefined)
+endif()
+if(TUG_SANITIZERS)
+  target_compile_options(tug_flags INTERFACE ${TUG_SANITIZERS} -fno-omit-frame-pointer
                                              -fno-sanitize-recover=all)
-  target_link_options(tug_flags INTERFACE -fsanitize=${TUG_SANITIZE})
+  target_link_options(tug_flags INTERFACE ${TUG_SANITIZERS})
 endif()
 target_link_libraries(
   tug_flags INTERFACE Threads::Threads PkgConfig::ZLIB PkgConfig::ZSTD PkgConfig::LZ4
                       PkgConfig::XXHASH PkgConfig::JANSSON PkgConfig::YAML m)
 
 # tug_part(NAME file.c ...): one part of the house. Every x_test.c in the folder becomes a test of
-# its own, run by ctest as NAME/x.
+# its own, run by ctest as NAME/x. Parts are declared bottom first.
 function(tug_part name)
+  if(NOT ARGN)
+    return()
+  endif()
   add_library(tug_${name} OBJECT ${ARGN})
   target_link_libraries(tug_${name} PUBLIC tug_flags)
   set_property(GLOBAL APPEND PROPERTY TUG_PARTS tug_${name})
   if(TUG_TESTS)
+    # A part's tests get the part and what lies below it, so an arrow upwards does not link.
+    get_property(below GLOBAL PROPERTY TUG_PARTS)
     file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.c)
-    set_property(GLOBAL APPEND PROPERTY TUG_TESTS_${name} ${tests})
-    set_property(GLOBAL APPEND PROPERTY TUG_TESTED_PARTS ${name})
+    foreach(file ${tests})
+      get_filename_component(stem ${file} NAME_WE)
+      string(REGEX REPLACE "_test$" "" short ${stem})
+      add_executable(test_${name}_${short} ${file})
+      target_link_libraries(test_${name}_${short} PRIVATE tug_flags ${below} PkgConfig::CMOCKA)
+      tug_add_test(${name}/${short} unit COMMAND test_${name}_${short})
+    endforeach()
   endif()
 endfunction()
 
-# After all parts are known: their tests, each linked with the whole static library, which is all of
-# the project without the command line.
-function(tug_tests)
-  get_property(parts GLOBAL PROPERTY TUG_TESTED_PARTS)
-  foreach(part ${parts})
-    get_property(tests GLOBAL PROPERTY TUG_TESTS_${part})
-    foreach(file ${tests})
-      get_filename_component(stem ${file} NAME_WE)
-      add_executable(test_${part}_${stem} ${file})
-      target_link_libraries(test_${part}_${stem} PRIVATE tug_flags tug_static PkgConfig::CMOCKA)
-      string(REGEX REPLACE "_test$" "" short ${stem})
-      add_test(NAME ${part}/${short} COMMAND test_${part}_${stem})
-      set_tests_properties(${part}/${short} PROPERTIES TIMEOUT 300)
-    endforeach()
-  endforeach()
+# tug_add_test(NAME LABEL COMMAND ...): add_test with what all tests are given: TUG_SHARED, a folder
+# of data sets beside the checkout (tests that need it skip without), and TUG_BINARY, the command.
+function(tug_add_test name label)
+  add_test(NAME ${name} ${ARGN})
+  set(environment TUG_BINARY=${PROJECT_BINARY_DIR}/tug UBSAN_OPTIONS=print_stacktrace=1)
+  set(shared ${PROJECT_SOURCE_DIR}/../shared)
+  if(NOT DEFINED ENV{TUG_SHARED} AND EXISTS ${shared})
+    get_filename_component(shared ${shared} ABSOLUTE)
+    list(APPEND environment TUG_SHARED=${shared})
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS ${label} ENVIRONMENT "${environment}")
 endfunction()

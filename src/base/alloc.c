@@ -1,5 +1,6 @@
-// The one place that asks the system for memory. A live count and a countdown fault make two
-// questions testable: is everything given back, and does every failed allocation end in an error?
+// The one place that asks the system for memory. A live count and a countdown fault make
+// two questions testable: is everything given back, and does every failed allocation end
+// in an error?
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
@@ -18,7 +19,7 @@ static atomic_size_t live;
 static atomic_long fault = -1; // allocations that still succeed; negative: no fault
 static atomic_bool faulted;
 
-// Whether this allocation is the one to fail. The count passes 0 once, whoever decrements it.
+// Whether this allocation is the one to fail. The count passes 0 once, for one thread.
 static bool strikes(void)
 {
     if (atomic_load_explicit(&fault, memory_order_relaxed) < 0)
@@ -115,7 +116,7 @@ static void *map_pages(size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
-// Maps 2 MiB more than needed and gives back what lies before and behind the aligned part.
+// Maps 2 MiB more than needed and gives back what lies around the aligned part.
 static void *map_huge(size_t bytes)
 {
     char *p = map_pages(bytes + HUGE_PAGE);

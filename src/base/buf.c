@@ -1,5 +1,5 @@
-// Growing byte arrays. One byte behind the data is always allocated, so that buf_str can terminate
-// without growing.
+// Growing byte arrays. One byte behind the data is always allocated, so that buf_str can
+// terminate without growing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/buf.h"

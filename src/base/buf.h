@@ -1,4 +1,4 @@
-// A growing array of bytes with a maximum: nothing that comes from outside grows without bound.
+// A growing array of bytes with a maximum: what comes from outside never grows unbounded.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_BUF_H
@@ -10,7 +10,7 @@
 #include "base/err.h"
 
 struct buf {
-    char *data; // NULL until something was added; not terminated unless buf_str was called
+    char *data; // NULL until something was added; terminated only by buf_str
     size_t len;
     size_t cap;
     size_t max;
@@ -18,7 +18,8 @@ struct buf {
 
 #define BUF_INIT(max_bytes) ((struct buf){.max = (max_bytes)})
 
-// All return 0, TUG_ENOMEM, or TUG_EDATA when the maximum would be passed; then nothing changed.
+// All return 0, TUG_ENOMEM, or TUG_EDATA when the maximum would be passed: then
+// nothing changed.
 int buf_reserve(struct buf *b, size_t more); // room for `more` bytes behind len
 int buf_add(struct buf *b, const void *bytes, size_t n);
 int buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -6,8 +6,12 @@
 
 #include <stdint.h>
 
-uint64_t clock_ns(void);                                      // monotonic
-static inline double clock_seconds(void) { return (double)clock_ns() * 1e-9; }
-uint64_t clock_unix_ns(void);                                 // since 1970, for names and logs
+uint64_t clock_ns(void);      // monotonic
+uint64_t clock_unix_ns(void); // since 1970, for names and logs
+
+static inline double clock_seconds(void)
+{
+    return (double)clock_ns() * 1e-9;
+}
 
 #endif

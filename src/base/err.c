@@ -1,4 +1,5 @@
-// The sentences of errors: filled once by who knows the reason, given context on the way up.
+// The sentences of errors: filled once by who knows the reason, given context on the way
+// up.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/err.h"
@@ -44,7 +45,7 @@ int err_wrap(struct err *e, const char *fmt, ...)
     vsnprintf(context, sizeof(context), fmt, args);
     va_end(args);
 
-    // The reason matters more than the way to it: a long context is cut so that the reason stays.
+    // The reason matters more than the way to it, so a long context is what gets cut.
     size_t reason = strlen(e->text);
     size_t room = sizeof(e->text) - 1 - reason;
     size_t front = strlen(context) + 2;
@@ -68,7 +69,7 @@ int err_nomem(struct err *e, const char *what)
 const char *err_name(int code)
 {
     switch (code) {
-#define X(name, value, exit_code, text)                                                  \
+#define X(name, exit_code, text)                                                         \
     case name:                                                                           \
         return #name;
         TUG_STATUS(X)
@@ -81,7 +82,7 @@ const char *err_name(int code)
 const char *err_text(int code)
 {
     switch (code) {
-#define X(name, value, exit_code, text)                                                  \
+#define X(name, exit_code, text)                                                         \
     case name:                                                                           \
         return text;
         TUG_STATUS(X)
@@ -94,7 +95,7 @@ const char *err_text(int code)
 int err_exit_code(int code)
 {
     switch (code) {
-#define X(name, value, exit_code, text)                                                  \
+#define X(name, exit_code, text)                                                         \
     case name:                                                                           \
         return exit_code;
         TUG_STATUS(X)

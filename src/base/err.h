@@ -1,8 +1,10 @@
-// Errors: a small set of codes, and one sentence that says what happened, where and what to do.
+// Errors: a small set of codes, and one sentence that says what happened, where
+// and what to do.
 //
-// Functions return 0 or one of the negative codes below. Cold functions also take a `struct err *`;
-// the first function that knows the reason fills it, callers may put context in front with err_wrap.
-// Nothing below the command line prints: the command prints err.text and exits with err_exit_code.
+// Functions return 0 or one of the negative codes of tug/tug.h. Cold functions also take
+// a `struct err *`; the first function that knows the reason fills it, callers may put
+// context in front with err_wrap. Nothing below the command line prints: the command
+// prints err.text and exits with err_exit_code.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_ERR_H
@@ -11,21 +13,17 @@
 #include <stdarg.h>
 #include <stddef.h>
 
-// X(name, value, exit code of the command, text)
-#define TUG_STATUS(X)                                                                    \
-    X(TUG_OK, 0, 0, "done")                                                              \
-    X(TUG_EUSAGE, -1, 2, "wrong usage")                                                  \
-    X(TUG_EDATA, -2, 3, "bad input data or file")                                        \
-    X(TUG_EIO, -3, 4, "the system refused: file, network or permission")                 \
-    X(TUG_ENOMEM, -4, 4, "out of memory")                                                \
-    X(TUG_EINTERNAL, -5, 5, "internal error (please report)")                            \
-    X(TUG_EINTERRUPTED, -6, 130, "interrupted")
+#include "tug/tug.h"
 
-enum tug_status {
-#define X(name, value, exit_code, text) name = value,
-    TUG_STATUS(X)
-#undef X
-};
+// X(name, exit code of the command, text); the values stand in tug/tug.h.
+#define TUG_STATUS(X)                                                                    \
+    X(TUG_OK, 0, "done")                                                                 \
+    X(TUG_EUSAGE, 2, "wrong usage")                                                      \
+    X(TUG_EDATA, 3, "bad input data or file")                                            \
+    X(TUG_EIO, 4, "the system refused: file, network or permission")                     \
+    X(TUG_ENOMEM, 4, "out of memory")                                                    \
+    X(TUG_EINTERNAL, 5, "internal error (please report)")                                \
+    X(TUG_EINTERRUPTED, 130, "interrupted")
 
 enum { ERR_TEXT_MAX = 1024 };
 
@@ -36,7 +34,8 @@ struct err {
 
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
 
-// Fills *e (which may be NULL) and returns `code`, so that `return err_set(...)` reads well.
+// Fills *e (which may be NULL) and returns `code`, so that
+// `return err_set(...)` reads well.
 int err_set(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 // As err_set, with ": " and the text of errno at the end. EACCES and EPERM stay `code`.
@@ -48,9 +47,9 @@ int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 // The usual answer to a failed allocation of `what`.
 int err_nomem(struct err *e, const char *what);
 
-const char *err_name(int code);    // "TUG_EDATA"
-const char *err_text(int code);    // "bad input data or file"
-int err_exit_code(int code);       // contract: 0, 2, 3, 4, 5, 130
+const char *err_name(int code); // "TUG_EDATA"
+const char *err_text(int code); // "bad input data or file"
+int err_exit_code(int code);    // contract: 0, 2, 3, 4, 5, 130
 
 // Evaluates once; returns from the calling function on failure.
 #define TRY(call)                                                                        \

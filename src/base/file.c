@@ -1,5 +1,6 @@
-// Files that are complete or absent. The order that makes it so: write beside, fsync the file, rename
-// it, fsync the directory. A crash between any two leaves the old file or the new one.
+// Files that are complete or absent. The order that makes it so: write beside, fsync the
+// file, rename it, fsync the directory. A crash between any two leaves the old file or
+// the new one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/file.h"
@@ -13,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define XXH_STATIC_LINKING_ONLY // the state is part of the writer, not allocated by the library
+#define XXH_STATIC_LINKING_ONLY // lets the hash state be a member of the writer
 #include <xxhash.h>
 
 #include "base/alloc.h"
@@ -42,10 +43,10 @@ static int read_all(int fd, const char *path, size_t expect, struct buf *b, stru
             ask = b->max - b->len;
         if (ask == 0) {
             char extra;
-            return read(fd, &extra, 1) == 0 ? 0
-                                            : err_set(e, TUG_EDATA,
-                                                      "'%s' is too large: more than %zu bytes",
-                                                      path, b->max);
+            return read(fd, &extra, 1) == 0
+                       ? 0
+                       : err_set(e, TUG_EDATA, "'%s' is too large: more than %zu bytes",
+                                 path, b->max);
         }
         if (buf_reserve(b, ask) != 0)
             return err_nomem(e, path);
@@ -75,7 +76,8 @@ int file_read(const char *path, struct buf *b, struct err *e)
         rc = err_set(e, TUG_EDATA, "'%s' is %s, not a file", path,
                      S_ISDIR(st.st_mode) ? "a directory" : "a device or pipe");
     else if (b->len > b->max || (uint64_t)st.st_size > b->max - b->len)
-        rc = err_set(e, TUG_EDATA, "'%s' is too large: more than %zu bytes", path, b->max);
+        rc = err_set(e, TUG_EDATA, "'%s' is too large: more than %zu bytes", path,
+                     b->max);
     else
         rc = read_all(fd, path, (size_t)st.st_size, b, e);
     close(fd);
@@ -133,7 +135,8 @@ fail:
     return rc;
 }
 
-static int write_through(struct file_writer *w, const char *bytes, size_t n, struct err *e)
+static int write_through(struct file_writer *w, const char *bytes, size_t n,
+                         struct err *e)
 {
     while (n > 0) {
         ssize_t done = write(w->fd, bytes, n);
@@ -268,7 +271,8 @@ int file_sync_dir(const char *path, struct err *e)
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return err_sys(e, TUG_EIO, "cannot open directory '%s'", path);
-    // Some network file systems cannot sync a directory; their renames are as durable as they get.
+    // Some network file systems cannot sync a directory; their renames are as durable as
+    // they get.
     int rc = 0;
     if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP)
         rc = err_sys(e, TUG_EIO, "cannot sync directory '%s'", path);
@@ -314,7 +318,8 @@ int file_remove_tree(const char *path, struct err *e)
     return 0;
 }
 
-int file_join(char ret_path[FILE_PATH_MAX], const char *dir, const char *name, struct err *e)
+int file_join(char ret_path[FILE_PATH_MAX], const char *dir, const char *name,
+              struct err *e)
 {
     size_t n = strlen(dir);
     const char *slash = n == 0 || dir[n - 1] == '/' ? "" : "/";

@@ -14,25 +14,29 @@
 // Reads a whole regular file of at most b->max bytes.
 int file_read(const char *path, struct buf *b, struct err *e);
 
-// A file under construction: "PATH.tmp" until file_commit syncs and renames it to PATH and syncs
-// the directory. Without a commit, file_abort removes it. Writes are buffered; the running XXH3 of
-// what was written is kept. A full disk is reported with the path and the system's reason.
+// A file under construction: "PATH.tmp" until file_commit syncs and renames it to PATH
+// and syncs the directory. Without a commit, file_abort removes it. Writes are buffered;
+// the running XXH3 of what was written is kept. A full disk is reported with the path and
+// the system's reason.
 struct file_writer;
 
 int file_create(struct file_writer **ret, const char *path, struct err *e);
 int file_write(struct file_writer *w, const void *bytes, size_t n, struct err *e);
-uint64_t file_written(const struct file_writer *w);  // bytes so far
-uint64_t file_checksum(const struct file_writer *w); // XXH3-64, seed 0, of the bytes so far
+uint64_t file_written(const struct file_writer *w);    // bytes so far
+uint64_t file_checksum(const struct file_writer *w);   // XXH3-64 of them, seed 0
 int file_commit(struct file_writer *w, struct err *e); // frees w, also on failure
 void file_abort(struct file_writer *w);                // frees w; NULL is fine
 
-int file_make_dir(const char *path, struct err *e);    // as mkdir -p
+int file_make_dir(const char *path, struct err *e); // as mkdir -p
 int file_sync_dir(const char *path, struct err *e);
 bool file_exists(const char *path);
-int file_remove_tree(const char *path, struct err *e); // a directory of plain files, or a file
+
+// Removes a file, or a directory of plain files. Fine if there is none.
+int file_remove_tree(const char *path, struct err *e);
 
 // "DIR/NAME" into ret_path; TUG_EUSAGE when it would not fit.
 enum { FILE_PATH_MAX = 4096 };
-int file_join(char ret_path[FILE_PATH_MAX], const char *dir, const char *name, struct err *e);
+int file_join(char ret_path[FILE_PATH_MAX], const char *dir, const char *name,
+              struct err *e);
 
 #endif

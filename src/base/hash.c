@@ -1,5 +1,5 @@
-// XXH3 for bytes, compiled in line: feature values are a few bytes long, and a call into the shared
-// library costs as much as hashing them.
+// XXH3 for bytes, compiled in line: feature values are a few bytes long, and a call into
+// the shared library costs as much as hashing them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/hash.h"

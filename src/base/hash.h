@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// A bijection of 64-bit words in which every input bit moves every output bit (the finaliser of
-// splitmix64, Steele et al. 2014, with Stafford's "variant 13" constants). Placement depends on it:
-// it never changes.
+// A bijection of 64-bit words in which every input bit moves every output bit (the
+// finaliser of splitmix64, Steele et al. 2014, with Stafford's "variant 13" constants).
+// Placement depends on it: it never changes.
 static inline uint64_t mix64(uint64_t x)
 {
     x ^= x >> 30;

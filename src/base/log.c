@@ -1,5 +1,5 @@
-// Log lines: formatted whole, then written with one call, so that lines of threads and processes do
-// not mix.
+// Log lines: formatted whole, then written with one call, so that lines of threads and
+// processes do not mix.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/log.h"
@@ -70,7 +70,8 @@ static void write_line(int fd, const char *line, size_t len)
     }
 }
 
-// Text may hold names from outside: what would begin a new line or steer a terminal becomes '?'.
+// Text may hold names from outside: what would begin a new line or steer a terminal
+// becomes '?'.
 static void make_printable(char *text)
 {
     for (; *text != '\0'; text++) {

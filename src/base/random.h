@@ -1,5 +1,5 @@
-// Random numbers without state: a number is a function of (seed, stream, counter), so its value
-// depends on no order, no thread and no server (design: "same bits anywhere").
+// Random numbers without state: a number is a function of (seed, stream, counter), so its
+// value depends on no order, no thread and no server (design: "same bits anywhere").
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_RANDOM_H
@@ -28,8 +28,8 @@ static inline double random_f64(uint64_t seed, uint64_t stream, uint64_t counter
     return (double)(random_u64(seed, stream, counter) >> 11) * 0x1p-53;
 }
 
-// Uniform in [0, n), n > 0, without division (Lemire 2019, without the rejection: the bias is
-// below n / 2^64).
+// Uniform in [0, n), n > 0, without division (Lemire 2019, without the rejection: the
+// bias is below n / 2^64).
 static inline uint64_t random_below(uint64_t seed, uint64_t stream, uint64_t counter,
                                     uint64_t n)
 {

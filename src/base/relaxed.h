@@ -1,10 +1,11 @@
 // Shared rows: the one place where threads touch the same floats without a lock.
 //
-// Hogwild training (Recht et al. 2011) lets threads read and update the same rows at once: an
-// update may be lost, never torn. In C that is a relaxed atomic access of each float. The scalar
-// functions say so to the compiler; the vector ones are plain vector loads and stores, which every
-// CPU we run on performs without tearing a lane, and which become loops of scalar atomics under
-// ThreadSanitizer, so that it sees exactly the sharing that is meant and nothing else.
+// Hogwild training (Recht et al. 2011) lets threads read and update the same rows at
+// once: an update may be lost, never torn. In C that is a relaxed atomic access of each
+// float. The scalar functions say so to the compiler; the vector ones are plain vector
+// loads and stores, which every CPU we run on performs without tearing a lane, and which
+// become loops of scalar atomics under ThreadSanitizer, so that it sees exactly the
+// sharing that is meant and nothing else.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_RELAXED_H
@@ -24,8 +25,8 @@
 #define RELAXED_SCALAR 0
 #endif
 
-// Sixteen floats: one AVX-512 register, two AVX2 ones, four SSE or NEON ones. The compiler lowers
-// it; element-wise operations have the same bits at each width.
+// Sixteen floats: one AVX-512 register, two AVX2 ones, four SSE or NEON ones. The
+// compiler lowers it; element-wise operations have the same bits at each width.
 typedef float v16 __attribute__((vector_size(64)));
 typedef int32_t v16i __attribute__((vector_size(64)));
 

@@ -1,9 +1,11 @@
-// A team is N - 1 threads and a barrier. A run is two passes of it: the caller leaves the function
-// and meets the others at the start, and meets them again when all have returned.
+// A team is N - 1 threads and a barrier. A run is two passes of it: the caller leaves the
+// function and meets the others at the start, and meets them again when all have
+// returned.
 //
-// Phases between barriers are often shorter than a thread takes to wake up (a batch of a few hundred
-// examples is 50 us), so a member first watches the phase for a while and sleeps only then. With
-// more members than CPUs watching would take time from who is waited for; then it sleeps at once.
+// Phases between barriers are often shorter than a thread takes to wake up (a batch of a
+// few hundred examples is 50 us), so a member first watches the phase for a while and
+// sleeps only then. With more members than CPUs watching would take time from who is
+// waited for; then it sleeps at once.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/team.h"
@@ -29,12 +31,12 @@ struct member {
 struct team {
     int size;
     int spins;
-    bool closing;       // written before a start, read after it
-    team_fn fn;         // the same
+    bool closing; // written before a start, read after it
+    team_fn fn;   // the same
     void *arg;
     atomic_int parties; // == size, but for a team that could not be opened in full
     atomic_int arrived;
-    atomic_uint phase;  // counts barriers; changes under the lock
+    atomic_uint phase; // counts barriers; changes under the lock
     pthread_mutex_t lock;
     pthread_cond_t next_phase;
     struct member member[];
@@ -53,8 +55,8 @@ static void open_next_phase(struct team *t, unsigned phase)
 {
     atomic_store_explicit(&t->arrived, 0, memory_order_relaxed);
     pthread_mutex_lock(&t->lock);
-    // Release: what any member wrote before the barrier (gathered by the acq_rel count) is seen by
-    // whoever sees the new phase.
+    // Release: what any member wrote before the barrier (gathered by the acq_rel count)
+    // is seen by whoever sees the new phase.
     atomic_store_explicit(&t->phase, phase + 1, memory_order_release);
     pthread_cond_broadcast(&t->next_phase);
     pthread_mutex_unlock(&t->lock);
@@ -109,8 +111,9 @@ static int usable_cpus(void)
     return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-// Starts members 1 .. size - 1. Signals stay with the caller's thread. Returns how many members
-// there are, the caller included; *ret_error is the reason when that is fewer than `size`.
+// Starts members 1 .. size - 1. Signals stay with the caller's thread. Returns how many
+// members there are, the caller included; *ret_error is the reason when that is fewer
+// than `size`.
 static int start_members(struct team *t, int *ret_error)
 {
     sigset_t all, old;
@@ -154,8 +157,8 @@ int team_open(struct team **ret, int size, struct err *e)
     if (n < size) {
         stop_members(t, n);
         return err_set(e, TUG_EIO,
-                       "cannot start thread %d of %d: %s; ask for fewer threads", n + 1, size,
-                       strerror(error));
+                       "cannot start thread %d of %d: %s; ask for fewer threads", n + 1,
+                       size, strerror(error));
     }
     *ret = t;
     return 0;

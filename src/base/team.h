@@ -1,5 +1,5 @@
-// A team of threads that runs one function on all members and waits: the only form of parallelism
-// on one machine. The caller is member 0.
+// A team of threads that runs one function on all members and waits: the only form of
+// parallelism on one machine. The caller is member 0.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_TEAM_H
@@ -17,11 +17,13 @@ void team_close(struct team *t); // NULL is fine
 
 int team_size(const struct team *t);
 
-// Calls fn(arg, rank) once for every rank, at the same time; returns when all have returned. What
-// one run wrote is seen by the next (a barrier on both sides). Not to be nested; one caller.
+// Calls fn(arg, rank) once for every rank, at the same time; returns when all have
+// returned. What one run wrote is seen by the next (a barrier on both sides). Not to be
+// nested; one caller.
 void team_run(struct team *t, team_fn fn, void *arg);
 
-// Inside a run: waits until every member has called it. All members must call it equally often.
+// Inside a run: waits until every member has called it. All members must call it equally
+// often.
 void team_barrier(struct team *t);
 
 #endif

@@ -1,8 +1,8 @@
 // Data sets: examples in memory, packed, with features resolved to 31-bit ids.
 //
-// A data set is all of a source (in memory) or the next `max_chunks` of it (streaming: one window
-// after the other; the windows are shuffled inside). All members of a team parse; the order of
-// examples is that of the text whatever the number of threads.
+// A data set is all of a source (in memory) or the next `max_chunks` of it (streaming:
+// one window after the other; the windows are shuffled inside). All members of a team
+// parse; the order of examples is that of the text whatever the number of threads.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_DATASET_H
@@ -17,7 +17,8 @@
 #include "data/source.h"
 
 // Turns keys into ids (row handles of a table). Called by team members at the same time.
-typedef int (*dataset_resolve_fn)(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids);
+typedef int (*dataset_resolve_fn)(void *ctx, const uint64_t *keys, size_t n,
+                                  uint32_t *ret_ids);
 
 struct dataset_options {
     struct source *source;
@@ -25,9 +26,9 @@ struct dataset_options {
     struct team *team;
     dataset_resolve_fn resolve;
     void *resolve_ctx;
-    size_t max_chunks;             // 0: to the end of the source
-    uint64_t max_bad_lines;        // of the run
-    uint64_t *bad_lines;           // counts skipped lines of the run; not NULL
+    size_t max_chunks;      // 0: to the end of the source
+    uint64_t max_bad_lines; // of the run
+    uint64_t *bad_lines;    // counts skipped lines of the run; not NULL
 };
 
 struct dataset;
@@ -37,12 +38,12 @@ struct dataset;
 int dataset_load(struct dataset **ret, const struct dataset_options *o, struct err *e);
 void dataset_close(struct dataset *d); // NULL is fine
 
-uint64_t dataset_size(const struct dataset *d);     // examples
-uint64_t dataset_features(const struct dataset *d); // in all
-uint64_t dataset_bytes(const struct dataset *d);    // memory held
+uint64_t dataset_size(const struct dataset *d);      // examples
+uint64_t dataset_features(const struct dataset *d);  // in all
+uint64_t dataset_bytes(const struct dataset *d);     // memory held
 uint64_t dataset_positives(const struct dataset *d); // labels > 0
-uint32_t dataset_slots(const struct dataset *d);    // highest slot + 1
-bool dataset_at_end(const struct dataset *d);       // nothing of the source is left behind it
+uint32_t dataset_slots(const struct dataset *d);     // highest slot + 1
+bool dataset_at_end(const struct dataset *d); // nothing of the source is left behind it
 
 // A batch of unpacked examples; grows as needed, reused from batch to batch.
 struct batch {
@@ -53,20 +54,22 @@ struct batch {
     uint32_t *start; // n + 1
     uint32_t *id;
     uint16_t *slot;
-    float *value;    // NULL: all 1
+    float *value; // NULL: all 1
     float *weight_memory, *value_memory;
 };
 void batch_free(struct batch *b);
 
 // Examples order[0..n) of the data set. TUG_ENOMEM only.
-int dataset_gather(const struct dataset *d, const uint64_t *order, size_t n, struct batch *b);
+int dataset_gather(const struct dataset *d, const uint64_t *order, size_t n,
+                   struct batch *b);
 void dataset_prefetch(const struct dataset *d, uint64_t example);
 
 // Where an example came from, for messages.
 void dataset_where(const struct dataset *d, uint64_t example, uint32_t *ret_file,
                    uint64_t *ret_line);
 
-// A seeded permutation of [0, n) that needs no memory (a Feistel network with cycle walking).
+// A seeded permutation of [0, n) that needs no memory (a Feistel network with cycle
+// walking).
 struct shuffle {
     uint64_t n, seed;
     uint32_t half_bits;

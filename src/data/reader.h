@@ -1,8 +1,9 @@
-// Readers: one line of text becomes one example. A new format is one file with a `reader_ops`.
+// Readers: one line of text becomes one example. A new format is one file with a
+// `reader_ops`.
 //
 // A feature is a 64-bit key, a slot and a value. Text values are hashed with their slot
-// (reader_key), so there is no vocabulary to build; libsvm and libffm carry ids of their own: the
-// index is the key.
+// (reader_key), so there is no vocabulary to build; libsvm and libffm carry ids of their
+// own: the index is the key.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_READER_H
@@ -36,17 +37,17 @@ void examples_free(struct examples *x);
 enum reader_loss { READER_LOGISTIC, READER_SQUARED };
 
 struct reader_options {
-    const char *format;       // "criteo", "libsvm", "libffm", "csv"
-    enum reader_loss loss;    // logistic: labels 0/1 or -1/+1 become 0/1, others are errors;
-                              // squared: any finite number
-    bool labels;              // false (predict): a label may be absent where the format allows
-    uint32_t fields;          // libffm: fields must be below; 0 means no bound but 65,535
+    const char *format;    // "criteo", "libsvm", "libffm", "csv"
+    enum reader_loss loss; // logistic: labels 0/1 or -1/+1 become 0/1, others are errors;
+                           // squared: any finite number
+    bool labels;     // false (predict): a label may be absent where the format allows
+    uint32_t fields; // libffm: fields must be below; 0 means no bound but 65,535
     // csv only; NULL means none
     const char *label_column; // NULL means the first column
     const char *drop;         // "a,b,c"
     const char *numeric;      // "a,b": taken as numbers (value), not as text
     const char *weight_column;
-    char separator;           // 0 means ','
+    char separator; // 0 means ','
 };
 
 struct reader;
@@ -54,17 +55,20 @@ struct reader;
 int reader_open(struct reader **ret, const struct reader_options *o, struct err *e);
 void reader_close(struct reader *r);
 
-// Slots of the format: 39 for criteo, the header's columns for csv (after reader_header), 1 for
-// libsvm, 0 (unknown) for libffm without `fields`.
+// Slots of the format: 39 for criteo, the header's columns for csv (after reader_header),
+// 1 for libsvm, 0 (unknown) for libffm without `fields`.
 uint32_t reader_slots(const struct reader *r);
-bool reader_has_header(const struct reader *r); // the first line of every file is a header (csv)
 
-// The first line of a file. The first header decides the columns; a later file's must be equal.
+// Whether the first line of every file is a header (csv).
+bool reader_has_header(const struct reader *r);
+
+// The first line of a file. The first header decides the columns; a later file's must be
+// equal.
 int reader_header(struct reader *r, const char *line, size_t len, struct err *e);
 
-// Appends one example. The line has no newline; a '\r' at its end is ignored. An empty line adds
-// nothing. On failure *x is as before and e says why, without FILE:LINE (the caller adds it).
-// Threads: any, each with its own x.
+// Appends one example. The line has no newline; a '\r' at its end is ignored. An empty
+// line adds nothing. On failure *x is as before and e says why, without FILE:LINE (the
+// caller adds it). Threads: any, each with its own x.
 int reader_line(const struct reader *r, const char *line, size_t len, struct examples *x,
                 struct err *e);
 

@@ -1,9 +1,9 @@
-// Sources: files, directories, globs and standard input as one stream of text chunks cut at line
-// ends, decompressed on the way (gzip, zstd, lz4, told by their first bytes).
+// Sources: files, directories, globs and standard input as one stream of text chunks cut
+// at line ends, decompressed on the way (gzip, zstd, lz4, told by their first bytes).
 //
-// One background thread reads and decompresses ahead, at most `queue_chunks` chunks. Chunk
-// boundaries depend on the bytes only, never on timing, so that a chunk number names the same lines
-// in every run.
+// One background thread reads and decompresses ahead, at most `queue_chunks` chunks.
+// Chunk boundaries depend on the bytes only, never on timing, so that a chunk number
+// names the same lines in every run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_SOURCE_H
@@ -18,11 +18,13 @@
 struct source;
 
 struct source_options {
-    const char *const *paths; // files, directories (their plain files, not hidden), globs, "-"
-    size_t n_paths;           // each is expanded and sorted by itself; order of paths is kept
-    size_t chunk_bytes;       // 0 means 1 MiB; a longer line makes a longer chunk
-    size_t max_line_bytes;    // 0 means 64 MiB
-    size_t queue_chunks;      // read ahead; 0 means 16
+    // Files, directories (their plain files, not hidden), globs, "-". Each is expanded
+    // and sorted by itself; their order is kept.
+    const char *const *paths;
+    size_t n_paths;
+    size_t chunk_bytes;    // 0 means 1 MiB; a longer line makes a longer chunk
+    size_t max_line_bytes; // 0 means 64 MiB
+    size_t queue_chunks;   // read ahead; 0 means 16
 };
 
 // Whole lines of one file. The last line of a file may lack its newline.
@@ -35,19 +37,20 @@ struct chunk {
     uint64_t offset; // of the first byte in the decompressed file; 0: it begins the file
 };
 
-// Fails with TUG_EDATA, naming the path, when something is missing, matches nothing, is no regular
-// file, or is empty.
+// Fails with TUG_EDATA, naming the path, when something is missing, matches nothing, is
+// no regular file, or is empty.
 int source_open(struct source **ret, const struct source_options *o, struct err *e);
 void source_close(struct source *s); // NULL is fine
 
-// The next chunk, NULL at the end of the pass. Any thread; chunks come in order of their numbers,
-// each to one caller. Give it back with source_release. Every file seen to its end was complete: a
-// truncated or corrupt one is TUG_EDATA naming it; after an error all calls return it.
+// The next chunk, NULL at the end of the pass. Any thread; chunks come in order of their
+// numbers, each to one caller. Give it back with source_release. Every file seen to its
+// end was complete: a truncated or corrupt one is TUG_EDATA naming it; after an error all
+// calls return it.
 int source_next(struct source *s, struct chunk **ret, struct err *e);
 void source_release(struct source *s, struct chunk *c);
 
-// Begins the next pass, at chunk `number` of `file` at decompressed `offset`, `line` (all 0 and 1:
-// at the start). TUG_EUSAGE for standard input. No chunk may be out.
+// Begins the next pass, at chunk `number` of `file` at decompressed `offset`, `line` (all
+// 0 and 1: at the start). TUG_EUSAGE for standard input. No chunk may be out.
 struct source_place {
     uint64_t number;
     uint32_t file;
@@ -60,10 +63,14 @@ int source_rewind(struct source *s, struct source_place at, struct err *e);
 // Where the next chunk to be handed out begins.
 struct source_place source_place(struct source *s);
 
-bool source_can_rewind(const struct source *s);         // false with standard input
+bool source_can_rewind(const struct source *s); // false with standard input
 size_t source_files(const struct source *s);
-const char *source_file_name(const struct source *s, uint32_t file); // "(standard input)" for "-"
-// Bytes of text in all files: exact for plain ones, an estimate for compressed ones, 0 unknown.
+
+// "(standard input)" for "-".
+const char *source_file_name(const struct source *s, uint32_t file);
+
+// Bytes of text in all files: exact for plain ones, an estimate for compressed ones, 0
+// unknown.
 uint64_t source_text_bytes(const struct source *s);
 
 #endif

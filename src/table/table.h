@@ -1,14 +1,14 @@
 // A table: a map from a 64-bit key to a row of `width` floats.
 //
-// A row lies in a slab and never moves: [key, 8 bytes][width floats][padding to `align`]. Its handle
-// (a 31-bit number) stays valid until the key is erased and every reader that was pinned then has
-// unpinned. The hash index lies apart and holds only tags and handles; it grows in place, a constant
-// number of moves per insert. Everything works on batches: hash all, prefetch all lines, prefetch
-// all rows, then touch them.
+// A row lies in a slab and never moves: [key, 8 bytes][width floats][padding to `align`].
+// Its handle (a 31-bit number) stays valid until the key is erased and every reader that
+// was pinned then has unpinned. The hash index lies apart and holds only tags and
+// handles; it grows in place, a constant number of moves per insert. Everything works on
+// batches: hash all, prefetch all lines, prefetch all rows, then touch them.
 //
-// Threads: find, rows and erase may be called at the same time from any threads. A find takes no
-// lock; a batch with new keys takes one lock per stripe, never one per key. Values are read and
-// written through base/relaxed.h.
+// Threads: find, rows and erase may be called at the same time from any threads. A find
+// takes no lock; a batch with new keys takes one lock per stripe, never one per key.
+// Values are read and written through base/relaxed.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TABLE_TABLE_H
@@ -21,16 +21,17 @@
 #include "base/err.h"
 
 enum {
-    TABLE_MAX_WIDTH = 1 << 20,   // floats
+    TABLE_MAX_WIDTH = 1 << 20, // floats
     TABLE_MAX_INITS = 8,
-    TABLE_MAX_READERS = 1024,    // pinned at the same time
+    TABLE_MAX_READERS = 1024, // pinned at the same time
 };
 
 #define TABLE_NONE UINT32_MAX // "no row" among handles; handles are below TABLE_MAX_ROWS
 #define TABLE_MAX_ROWS ((uint32_t)1 << 31)
 
-// What columns [begin, begin + count) of a new row hold: uniform in [low, high), by counter-based
-// random numbers of (seed, table id, key, column); low == high: that constant. Others begin as 0.
+// What columns [begin, begin + count) of a new row hold: uniform in [low, high), by
+// counter-based random numbers of (seed, table id, key, column); low == high: that
+// constant. Others begin as 0.
 struct table_init {
     uint32_t begin, count;
     float low, high;
@@ -53,21 +54,21 @@ void table_close(struct table *t); // NULL is fine; nobody may be pinned
 
 const struct table_options *table_options(const struct table *t);
 
-// Handles of n keys; TABLE_NONE where there is no row. Never creates one. No lock in the usual case.
-// Hold a pin (below) while the handles are in use, unless nobody erases.
+// Handles of n keys; TABLE_NONE where there is no row. Never creates one. No lock in the
+// usual case. Hold a pin (below) while the handles are in use, unless nobody erases.
 void table_find(struct table *t, const uint64_t *keys, size_t n, uint32_t *ret_handles);
 
-// The same, creating what is missing. A key may occur several times in the batch. TUG_ENOMEM: keys
-// not created have TABLE_NONE, the table is as good as before.
+// The same, creating what is missing. A key may occur several times in the batch.
+// TUG_ENOMEM: keys not created have TABLE_NONE, the table is as good as before.
 int table_rows(struct table *t, const uint64_t *keys, size_t n, uint32_t *ret_handles);
 
-// Removes rows; keys without a row are passed over. Returns how many went. Their memory is reused
-// once no reader can hold a handle.
+// Removes rows; keys without a row are passed over. Returns how many went. Their memory
+// is reused once no reader can hold a handle.
 size_t table_erase(struct table *t, const uint64_t *keys, size_t n);
 
 // The start of every table: what table_row needs, so that it inlines.
 struct table_slabs {
-    char *const *slab; // base addresses; an entry is set before the first handle into it is given out
+    char *const *slab; // base addresses; set before the first handle into it is given out
     uint32_t shift;    // handle >> shift = number of the slab
     uint32_t mask;     // handle & mask = row in the slab
     uint32_t stride;   // bytes from row to row
@@ -90,28 +91,31 @@ static inline uint64_t table_row_key(const float *row)
     return __atomic_load_n((const uint64_t *)(const void *)row - 1, __ATOMIC_RELAXED);
 }
 
-// Writes what the row of `key` begins with (width floats): what a pull of a missing key returns.
+// Writes what the row of `key` begins with (width floats): what a pull of a missing key
+// returns.
 void table_first_values(const struct table *t, uint64_t key, float *ret_row);
 
-// Readers. While one is pinned, rows erased since are not reused. Pin for a batch, not for a run.
+// Readers. While one is pinned, rows erased since are not reused. Pin for a batch, not
+// for a run.
 struct table_reader;
 int table_reader_open(struct table_reader **ret, struct table *t, struct err *e);
 void table_reader_close(struct table_reader *r); // NULL is fine
 void table_pin(struct table_reader *r);
 void table_unpin(struct table_reader *r);
 
-// All live rows, in no order: calls until it returns 0; each call gives up to `max` handles. No one
-// inserts or erases meanwhile. Start with *cursor = 0.
-size_t table_scan(const struct table *t, uint64_t *cursor, uint32_t *ret_handles, size_t max);
+// All live rows, in no order: calls until it returns 0; each call gives up to `max`
+// handles. No one inserts or erases meanwhile. Start with *cursor = 0.
+size_t table_scan(const struct table *t, uint64_t *cursor, uint32_t *ret_handles,
+                  size_t max);
 
-// All live rows of partitions [first, first + n), by partition and then by key. Caller frees with
-// mem_free. No one inserts or erases meanwhile.
+// All live rows of partitions [first, first + n), by partition and then by key. Caller
+// frees with mem_free. No one inserts or erases meanwhile.
 struct table_entry {
     uint64_t key;
     uint32_t handle;
 };
-int table_sorted(const struct table *t, uint32_t first, uint32_t n, struct table_entry **ret,
-                 size_t *ret_n, struct err *e);
+int table_sorted(const struct table *t, uint32_t first, uint32_t n,
+                 struct table_entry **ret, size_t *ret_n, struct err *e);
 
 // A second table with the same rows (the best pass is kept this way).
 int table_clone(struct table **ret, const struct table *t, struct err *e);

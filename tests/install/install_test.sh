@@ -1,0 +1,34 @@
+#!/bin/sh
+# Installs into an empty prefix, then builds and runs a program against it in both ways that the
+# documentation offers: pkg-config and find_package.
+# SPDX-License-Identifier: Apache-2.0
+set -eu
+build=$1
+cc=$2
+here=$(cd "$(dirname "$0")" && pwd)
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/tug-install.XXXXXX")
+trap 'rm -rf "$tmp"' EXIT
+
+cmake --install "$build" --prefix "$tmp/prefix" >"$tmp/log" || { cat "$tmp/log"; exit 1; }
+lib=$(dirname "$(find "$tmp/prefix" -name libtug.so)")
+
+export PKG_CONFIG_PATH="$lib/pkgconfig"
+version=$(pkg-config --modversion tug)
+# Unquoted on purpose: pkg-config prints several words.
+# shellcheck disable=SC2046
+"$cc" -Wall -Wextra -Werror -o "$tmp/shared" "$here/user.c" $(pkg-config --cflags --libs tug)
+LD_LIBRARY_PATH="$lib" "$tmp/shared" "$version"
+
+# shellcheck disable=SC2046
+"$cc" -o "$tmp/static" "$here/user.c" $(pkg-config --cflags tug) \
+    -L"$lib" -Wl,-Bstatic -ltug -Wl,-Bdynamic $(pkg-config --static --libs-only-l tug | sed 's/-ltug//') -pthread
+"$tmp/static" "$version"
+
+cmake -S "$here" -B "$tmp/user" -DCMAKE_PREFIX_PATH="$tmp/prefix" -DCMAKE_C_COMPILER="$cc" >"$tmp/log" &&
+    cmake --build "$tmp/user" >>"$tmp/log" || { cat "$tmp/log"; exit 1; }
+"$tmp/user/user" "$version"
+
+if [ -x "$build/tug" ]; then
+    "$tmp/prefix/bin/tug" --version | grep -qF "$version"
+fi
+echo "installed, linked and run: pkg-config (shared and static), find_package"
