@@ -13,6 +13,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 // of the kernel's headers; glibc has it from 2.37 on
+#endif
+
 enum { HUGE_PAGE = 2 << 20 };
 
 static atomic_size_t live;
@@ -116,18 +120,24 @@ static void *map_pages(size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
-// Maps 2 MiB more than needed and gives back what lies around the aligned part.
+// Of a mapping of 2 MiB more than `bytes`: gives back what lies around the aligned part.
+static char *align_huge(char *p, size_t bytes)
+{
+    size_t before = -(uintptr_t)p % HUGE_PAGE;
+    if (before > 0)
+        munmap(p, before);
+    munmap(p + before + bytes, HUGE_PAGE - before);
+    return p + before;
+}
+
 static void *map_huge(size_t bytes)
 {
     char *p = map_pages(bytes + HUGE_PAGE);
     if (p == NULL)
         return NULL;
-    size_t before = -(uintptr_t)p % HUGE_PAGE;
-    if (before > 0)
-        munmap(p, before);
-    munmap(p + before + bytes, HUGE_PAGE - before);
-    madvise(p + before, bytes, MADV_HUGEPAGE); // a wish: without it only speed is lost
-    return p + before;
+    p = align_huge(p, bytes);
+    madvise(p, bytes, MADV_HUGEPAGE); // a wish: without it only speed is lost
+    return p;
 }
 
 void *mem_map(size_t bytes)
@@ -136,6 +146,41 @@ void *mem_map(size_t bytes)
         return NULL;
     size_t all = whole_pages(bytes);
     return counted(all >= HUGE_PAGE ? map_huge(all) : map_pages(all));
+}
+
+void *mem_reserve(size_t bytes)
+{
+    if (bytes > PTRDIFF_MAX - 2 * (size_t)HUGE_PAGE || strikes())
+        return NULL;
+    size_t all = whole_pages(bytes) + HUGE_PAGE;
+    char *p = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                   0);
+    return p == MAP_FAILED ? NULL : counted(align_huge(p, whole_pages(bytes)));
+}
+
+// The block that the old end cut in two has small pages already: they are collapsed into
+// a huge one (Linux 6.1). The blocks after it become huge when first touched.
+static void make_huge(char *p, size_t old_bytes, size_t new_bytes)
+{
+    size_t from = old_bytes / HUGE_PAGE * HUGE_PAGE;
+    size_t to = new_bytes / HUGE_PAGE * HUGE_PAGE;
+    if (from >= to)
+        return;
+    madvise(p + from, to - from, MADV_HUGEPAGE);
+    if (from < old_bytes)
+        madvise(p + from, HUGE_PAGE, MADV_COLLAPSE);
+}
+
+bool mem_commit(void *p, size_t old_bytes, size_t new_bytes)
+{
+    size_t from = old_bytes > 0 ? whole_pages(old_bytes) : 0;
+    size_t to = whole_pages(new_bytes);
+    if (from >= to)
+        return true;
+    if (strikes() || mprotect((char *)p + from, to - from, PROT_READ | PROT_WRITE) != 0)
+        return false;
+    make_huge(p, from, to);
+    return true;
 }
 
 void mem_unmap(void *p, size_t bytes)

@@ -25,6 +25,13 @@ void mem_free(void *p); // NULL is fine
 void *mem_map(size_t bytes);
 void mem_unmap(void *p, size_t bytes);
 
+// Address space without memory, for arrays that grow in place: mem_commit makes the bytes
+// from `old_bytes` (what was committed before) up to `new_bytes` usable, zeroed. Only
+// 2 MiB blocks that are committed whole become huge pages, so none is half unused.
+// Given back with mem_unmap and the reserved size.
+void *mem_reserve(size_t bytes);
+bool mem_commit(void *p, size_t old_bytes, size_t new_bytes);
+
 // For tests. mem_fault_after(n): the (n+1)-th allocation from now on fails, and only that
 // one; n < 0 switches the fault off. mem_faulted(): whether it has struck.
 void mem_fault_after(long n);
