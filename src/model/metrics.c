@@ -1,0 +1,136 @@
+// AUC, logloss and calibration.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "model/metrics.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/maths.h"
+#include "model/loss.h"
+
+// Floats as unsigned numbers of the same order; both zeros as one.
+static uint32_t order_of(float score)
+{
+    uint32_t bits;
+    score += 0.0f;
+    memcpy(&bits, &score, sizeof(bits));
+    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+
+// Least significant digit first, 11 bits at a time; ends in `s`.
+static void sort_by_score(struct scored *s, struct scored *scratch, size_t n)
+{
+    enum { BITS = 11, DIGITS = 1 << BITS };
+    struct scored *from = s, *to = scratch;
+    for (int shift = 0; shift < 32; shift += BITS) {
+        size_t start[DIGITS + 1] = {0};
+        for (size_t i = 0; i < n; i++)
+            start[((order_of(from[i].score) >> shift) & (DIGITS - 1)) + 1]++;
+        for (int d = 0; d < DIGITS; d++)
+            start[d + 1] += start[d];
+        for (size_t i = 0; i < n; i++)
+            to[start[(order_of(from[i].score) >> shift) & (DIGITS - 1)]++] = from[i];
+        struct scored *swap = from;
+        from = to;
+        to = swap;
+    }
+    memcpy(s, from, n * sizeof(*s)); // three passes: the last went to scratch
+}
+
+double metrics_auc(struct scored *s, struct scored *scratch, size_t n)
+{
+    sort_by_score(s, scratch, n);
+    double below = 0, pairs = 0, positives = 0;
+    for (size_t i = 0; i < n;) {
+        double tied_positive = 0, tied_negative = 0;
+        uint32_t score = order_of(s[i].score);
+        for (; i < n && order_of(s[i].score) == score; i++) {
+            if (s[i].weight > 0)
+                tied_positive += s[i].weight;
+            else
+                tied_negative -= s[i].weight;
+        }
+        pairs += tied_positive * (below + tied_negative / 2);
+        positives += tied_positive;
+        below += tied_negative;
+    }
+    return positives > 0 && below > 0 ? pairs / (positives * below) : (double)NAN;
+}
+
+void metrics_stream_clear(struct metrics_stream *m)
+{
+    memset(m, 0, sizeof(*m));
+    m->likelihood = 1;
+}
+
+static size_t bucket_of(float score)
+{
+    float at = (score + 8) * (METRICS_BUCKETS / 16.0f);
+    if (!(at > 0))
+        return 0;
+    return at < METRICS_BUCKETS - 1 ? (size_t)at : METRICS_BUCKETS - 1;
+}
+
+// A logarithm an example would cost as much as a short example itself: probabilities are multiplied
+// until they get small.
+static void add_loss(struct metrics_stream *m, enum reader_loss loss, double prediction,
+                     float label, float weight)
+{
+    if (loss == READER_SQUARED || weight != 1) {
+        m->loss += weight * loss_value(loss, prediction, label);
+        return;
+    }
+    double p = label > 0 ? prediction : 1 - prediction;
+    m->likelihood *= p > 1e-15 ? p : 1e-15;
+    if (m->likelihood < 1e-280) {
+        m->loss -= maths_log(m->likelihood);
+        m->likelihood = 1;
+    }
+}
+
+void metrics_stream_add(struct metrics_stream *m, enum reader_loss loss, float score,
+                        double prediction, float label, float weight)
+{
+    m->examples++;
+    m->weight += weight;
+    m->predicted += weight * prediction;
+    m->observed += weight * label;
+    add_loss(m, loss, prediction, label, weight);
+    (label > 0 ? m->positive : m->negative)[bucket_of(score)] += weight;
+}
+
+void metrics_stream_merge(struct metrics_stream *into, const struct metrics_stream *from)
+{
+    into->examples += from->examples;
+    into->weight += from->weight;
+    into->loss += from->loss - maths_log(from->likelihood);
+    into->predicted += from->predicted;
+    into->observed += from->observed;
+    for (int i = 0; i < METRICS_BUCKETS; i++) {
+        into->positive[i] += from->positive[i];
+        into->negative[i] += from->negative[i];
+    }
+}
+
+static double stream_auc(const struct metrics_stream *m)
+{
+    double below = 0, pairs = 0, positives = 0;
+    for (int i = 0; i < METRICS_BUCKETS; i++) {
+        pairs += m->positive[i] * (below + m->negative[i] / 2);
+        positives += m->positive[i];
+        below += m->negative[i];
+    }
+    return positives > 0 && below > 0 ? pairs / (positives * below) : (double)NAN;
+}
+
+struct metrics metrics_stream_result(const struct metrics_stream *m, enum reader_loss loss)
+{
+    double total = m->loss - maths_log(m->likelihood);
+    return (struct metrics){
+        .examples = m->examples,
+        .auc = loss == READER_LOGISTIC ? stream_auc(m) : (double)NAN,
+        .logloss = m->weight > 0 ? total / m->weight : (double)NAN,
+        .copc = m->observed > 0 ? m->predicted / m->observed : (double)NAN,
+    };
+}

@@ -1,0 +1,261 @@
+// Row layouts and the three models' scores and gradients, made of kernels.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "model/model.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/relaxed.h"
+#include "table/rule.h"
+
+enum { LINEAR, LATENT };
+enum { FFM_MAX_SUMS = 1 << 24 }; // floats of scratch: 64 MiB a thread
+
+static const char *const names[MODEL_KINDS] = {"lr", "fm", "ffm"};
+
+const char *model_name(enum model_kind kind)
+{
+    return names[kind];
+}
+
+int model_find(const char *name, enum model_kind *ret_kind, struct err *e)
+{
+    for (int i = 0; i < MODEL_KINDS; i++) {
+        if (strcmp(names[i], name) == 0) {
+            *ret_kind = (enum model_kind)i;
+            return 0;
+        }
+    }
+    return err_set(e, TUG_EUSAGE, "there is no model '%s'; choose from lr, fm, ffm", name);
+}
+
+static void add_group(struct model *m, const struct rule_params *rule, uint32_t n)
+{
+    struct model_group *g = &m->groups[m->n_groups++];
+    g->rule = *rule;
+    g->n = n;
+    g->weights = m->width;
+    g->state = g->weights + n;
+    g->n_state = rule_state(rule, n);
+    m->width = g->state + g->n_state;
+}
+
+static int check_sizes(const struct model_options *o, struct err *e)
+{
+    if (o->kind == MODEL_LR)
+        return 0;
+    if (o->dim < 1 || o->dim > MODEL_MAX_DIM)
+        return err_set(e, TUG_EUSAGE, "--dim is %u; it must be between 1 and %d", o->dim,
+                       MODEL_MAX_DIM);
+    if (o->kind == MODEL_FM)
+        return 0;
+    if (o->fields < 1)
+        return err_set(e, TUG_EUSAGE, "model ffm needs data with fields: formats criteo, csv or "
+                                      "libffm");
+    if ((uint64_t)o->fields * o->fields * o->dim > FFM_MAX_SUMS)
+        return err_set(e, TUG_EUSAGE,
+                       "model ffm with %u fields and --dim %u is too large (fields x fields x dim "
+                       "may be %d at most): use fewer fields, a smaller --dim, or model fm",
+                       o->fields, o->dim, FFM_MAX_SUMS);
+    return 0;
+}
+
+int model_init(struct model *m, const struct model_options *o, struct err *e)
+{
+    *m = (struct model){.options = *o, .kernels = kernels_get()};
+    TRY(check_sizes(o, e));
+    m->options.linear.block = 1;
+    m->options.latent.block = o->dim;
+    add_group(m, &m->options.linear, 1);
+    m->bias = m->groups[LINEAR];
+    if (o->kind != MODEL_LR)
+        add_group(m, &m->options.latent, o->dim * (o->kind == MODEL_FFM ? o->fields : 1));
+    if (m->width > TABLE_MAX_WIDTH)
+        return err_set(e, TUG_EUSAGE, "a row of this model would have %u floats; at most %d: use "
+                                      "fewer fields or a smaller --dim",
+                       m->width, TABLE_MAX_WIDTH);
+    return 0;
+}
+
+struct table_options model_table(const struct model *m)
+{
+    struct table_options t = {.seed = m->options.seed, .id = 0, .width = m->width,
+                              .partition_bits = 8};
+    if (m->options.kind != MODEL_LR && m->options.init > 0)
+        t.inits[t.n_inits++] = (struct table_init){
+            .begin = m->groups[LATENT].weights,
+            .count = m->groups[LATENT].n,
+            .low = -m->options.init,
+            .high = m->options.init,
+        };
+    return t;
+}
+
+struct table_options model_bias_table(const struct model *m)
+{
+    return (struct table_options){
+        .seed = m->options.seed, .id = 1, .width = m->bias.n + m->bias.n_state, .partition_bits = 8};
+}
+
+static size_t latent_n(const struct model *m)
+{
+    return m->n_groups > LATENT ? m->groups[LATENT].n : 0;
+}
+
+static size_t sums_n(const struct model *m)
+{
+    return m->options.kind == MODEL_FFM ? latent_n(m) * m->options.fields : latent_n(m);
+}
+
+int model_scratch_init(struct model_scratch *s, const struct model *m, struct err *e)
+{
+    *s = (struct model_scratch){.model = m};
+    s->sums = mem_aligned(64, (sums_n(m) + KERNEL_LANES) * sizeof(float));
+    s->field_seen = mem_zalloc((size_t)m->options.fields + 1);
+    s->fields = mem_array((size_t)m->options.fields + 1, sizeof(*s->fields));
+    if (s->sums == NULL || s->field_seen == NULL || s->fields == NULL || model_scratch_reserve(s, 64) != 0) {
+        model_scratch_fini(s);
+        return err_nomem(e, "a thread's scratch");
+    }
+    return 0;
+}
+
+int model_scratch_reserve(struct model_scratch *s, size_t n)
+{
+    if (n <= s->cap)
+        return 0;
+    size_t latent = latent_n(s->model);
+    if (n > SIZE_MAX / sizeof(float) / 2 / (latent + 1))
+        return TUG_ENOMEM;
+    size_t cap = n + n / 2;
+    mem_free(s->linear);
+    mem_free(s->latent);
+    s->linear = mem_aligned(64, cap * sizeof(float));
+    s->latent = mem_aligned(64, (cap * latent + 1) * sizeof(float));
+    s->cap = s->linear != NULL && s->latent != NULL ? cap : 0;
+    return s->cap != 0 ? 0 : TUG_ENOMEM;
+}
+
+void model_scratch_fini(struct model_scratch *s)
+{
+    mem_free(s->sums);
+    mem_free(s->field_seen);
+    mem_free(s->fields);
+    mem_free(s->linear);
+    mem_free(s->latent);
+    *s = (struct model_scratch){0};
+}
+
+// FFM without looking at pairs. sums[f][g] is the sum of x_j v_j[f] over the features j of field g:
+// what the examples's features say to field f. Then feature i meets all others at once:
+//   sum over j of <v_i[f_j], v_j[f_i]> x_j  =  <v_i, sums[f_i]>,  less its meeting with itself,
+// and that row of sums is also its gradient. A row is read from front to back; n x fields x dim
+// operations instead of n x n x dim.
+
+static size_t ffm_fields_of(struct model_scratch *s, const struct model_example *x)
+{
+    size_t n = 0;
+    memset(s->field_seen, 0, s->model->options.fields);
+    for (size_t i = 0; i < x->n; i++) {
+        if (!s->field_seen[x->slot[i]])
+            s->fields[n++] = x->slot[i];
+        s->field_seen[x->slot[i]] = 1;
+    }
+    return n;
+}
+
+static void ffm_gather_sums(struct model_scratch *s, const struct model_example *x)
+{
+    const struct model *m = s->model;
+    size_t k = m->options.dim, fields = m->options.fields, row = fields * k;
+    size_t present = ffm_fields_of(s, x);
+    bool most = present * 2 >= fields; // then asking which costs more than doing all
+    if (most)
+        memset(s->sums, 0, fields * row * sizeof(float));
+    for (size_t j = 0; j < present && !most; j++)
+        memset(s->sums + s->fields[j] * row, 0, row * sizeof(float));
+    for (size_t i = 0; i < x->n; i++) {
+        const float *v = x->rows[i] + m->groups[LATENT].weights;
+        float *column = s->sums + x->slot[i] * k;
+        if (most)
+            m->kernels->spread(column, row, x->x[i], v, fields, k);
+        for (size_t j = 0; j < present && !most; j++)
+            m->kernels->axpy(column + s->fields[j] * row, x->x[i], v + s->fields[j] * k, k);
+    }
+}
+
+static float ffm_score(struct model_scratch *s, const struct model_example *x)
+{
+    const struct model *m = s->model;
+    const struct kernels *kn = m->kernels;
+    size_t k = m->options.dim, row = m->groups[LATENT].n;
+    ffm_gather_sums(s, x);
+    float total = 0;
+    for (size_t i = 0; i < x->n; i++) {
+        size_t f = x->slot[i];
+        const float *v = x->rows[i] + m->groups[LATENT].weights;
+        const float *met = s->sums + f * row;
+        // The block of its own field holds itself: take the others' share only.
+        float own[MODEL_MAX_DIM];
+        relaxed_load_n(own, v + f * k, k);
+        float all = kn->dot(v, met, row);
+        float self = kn->dot(v + f * k, own, k) * x->x[i];
+        total += x->x[i] * (all - self);
+    }
+    return 0.5f * total;
+}
+
+static void ffm_grad(struct model_scratch *s, const struct model_example *x, float err,
+                     float *latent)
+{
+    const struct model *m = s->model;
+    size_t k = m->options.dim, row = m->groups[LATENT].n;
+    for (size_t i = 0; i < x->n; i++, latent += row) {
+        size_t f = x->slot[i];
+        float ex = err * x->x[i];
+        m->kernels->scale(latent, ex, s->sums + f * row, row);
+        m->kernels->axpy(latent + f * k, -ex * x->x[i],
+                         x->rows[i] + m->groups[LATENT].weights + f * k, k);
+    }
+}
+
+float model_score(struct model_scratch *s, const struct model_example *x)
+{
+    const struct model *m = s->model;
+    assert(x->n <= s->cap);
+    float f = m->kernels->gather_dot(x->rows, m->groups[LINEAR].weights, x->x, x->n);
+    if (m->options.kind == MODEL_FM)
+        f += m->kernels->fm_score(x->rows, m->groups[LATENT].weights, x->x, x->n, m->options.dim,
+                                  s->sums);
+    else if (m->options.kind == MODEL_FFM)
+        f += ffm_score(s, x);
+    return f;
+}
+
+void model_grad(struct model_scratch *s, const struct model_example *x, float err, float *linear,
+                float *latent)
+{
+    const struct model *m = s->model;
+    m->kernels->scale(linear, err, x->x, x->n);
+    if (m->options.kind == MODEL_FM)
+        m->kernels->fm_grad(x->rows, m->groups[LATENT].weights, x->x, x->n, m->options.dim, s->sums,
+                            err, latent);
+    else if (m->options.kind == MODEL_FFM)
+        ffm_grad(s, x, err, latent);
+}
+
+void model_apply(const struct model *m, const struct rule_params *rules, float *const *rows,
+                 size_t n, const float *linear, const float *latent)
+{
+    const struct model_group *g = &m->groups[LINEAR];
+    m->kernels->apply_column[rules[LINEAR].kind](&rules[LINEAR], rows, g->weights, g->state, linear,
+                                                 n);
+    if (m->n_groups == 1)
+        return;
+    g = &m->groups[LATENT];
+    for (size_t i = 0; i < n; i++)
+        m->kernels->apply[rules[LATENT].kind](&rules[LATENT], rows[i] + g->weights,
+                                              rows[i] + g->state, latent + i * g->n, g->n);
+}

@@ -1,0 +1,101 @@
+// Models: what a row holds, how an example is scored, what the gradient of its features is.
+//
+// A model sees an array of row pointers, one per feature of an example, and arrays of gradients; who
+// stands behind the rows (this process, servers) is the trainer's business. A row is one or two
+// groups of weights, each followed by its rule's state:
+//
+//   lr   [w | state]                                   f(x) = b + sum w_i x_i
+//   fm   [w | state][v: dim | state]                   + sum over pairs <v_i, v_j> x_i x_j
+//                                                      (Rendle 2010)
+//   ffm  [w | state][v: fields x dim | state]          + sum over pairs <v_i[field j], v_j[field i]>
+//                                                      x_i x_j   (Juan et al. 2016)
+//
+// The bias b is a row of its own, with group `bias`, in the table of dense parameters.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_MODEL_MODEL_H
+#define TUG_MODEL_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "kernels/kernels.h"
+#include "table/table.h"
+
+enum model_kind { MODEL_LR, MODEL_FM, MODEL_FFM, MODEL_KINDS };
+
+enum { MODEL_MAX_DIM = 1024, MODEL_MAX_GROUPS = 2 };
+
+struct model_options {
+    enum model_kind kind;
+    uint32_t dim;    // of latent vectors: fm, ffm
+    uint32_t fields; // ffm: slots are below
+    uint64_t seed;
+    float init;                // latent weights begin uniform in (-init, init)
+    struct rule_params linear; // of w and b
+    struct rule_params latent; // of v; its block is set to dim here
+};
+
+struct model_group {
+    uint32_t weights; // column of the first
+    uint32_t n;
+    uint32_t state; // column of the rule's state
+    uint32_t n_state;
+    struct rule_params rule;
+};
+
+struct model {
+    struct model_options options;
+    const struct kernels *kernels;
+    uint32_t n_groups;
+    struct model_group groups[MODEL_MAX_GROUPS]; // linear, latent
+    struct model_group bias;
+    uint32_t width; // floats in a row
+};
+
+const char *model_name(enum model_kind kind); // "lr"
+int model_find(const char *name, enum model_kind *ret_kind, struct err *e);
+
+int model_init(struct model *m, const struct model_options *o, struct err *e);
+
+// The tables that the model's rows lie in: sparse features (id 0) and dense parameters (id 1).
+struct table_options model_table(const struct model *m);
+struct table_options model_bias_table(const struct model *m);
+
+// One example as a model sees it.
+struct model_example {
+    size_t n;
+    float *const *rows;
+    const float *x;
+    const uint16_t *slot; // ffm only
+};
+
+// What one thread needs between a score and its gradient. Grows to the longest example.
+struct model_scratch {
+    const struct model *model;
+    size_t cap; // features
+    float *sums;   // fm: dim; ffm: fields x fields x dim
+    float *linear; // cap gradients of w
+    float *latent; // cap x latent gradients of v
+    uint8_t *field_seen; // ffm: which fields the example has, and their list
+    uint16_t *fields;
+};
+int model_scratch_init(struct model_scratch *s, const struct model *m, struct err *e);
+int model_scratch_reserve(struct model_scratch *s, size_t n);
+void model_scratch_fini(struct model_scratch *s);
+
+// f(x) without the bias. Room for x->n features must be reserved.
+float model_score(struct model_scratch *s, const struct model_example *x);
+
+// After model_score of the same example: the gradients of the loss by each feature's weights, for
+// d loss / d f = err, into linear[i] and latent[i * groups[1].n ...] (usually the scratch's own).
+void model_grad(struct model_scratch *s, const struct model_example *x, float err, float *linear,
+                float *latent);
+
+// One update of every row by the gradients; `rules` are the groups' rules at the current rate.
+void model_apply(const struct model *m, const struct rule_params *rules, float *const *rows,
+                 size_t n, const float *linear, const float *latent);
+
+#endif
