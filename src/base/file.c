@@ -32,31 +32,34 @@ struct file_writer {
     int failed; // errno of the first failed write: nothing after it counts
 };
 
+static int too_large(const char *path, const struct buf *b, struct err *e)
+{
+    return err_set(e, TUG_EDATA, "'%s' is too large: more than %zu bytes", path, b->max);
+}
+
+// The size that the system tells is a hint: files grow, and those of /proc say 0. So each
+// read asks for one byte more than is expected, and the end is where a read gives
+// nothing.
 static int read_all(int fd, const char *path, size_t expect, struct buf *b, struct err *e)
 {
     size_t start = b->len;
     for (;;) {
-        // One byte more than expected: a file that is still growing is noticed at once.
+        char beyond; // where a byte above the maximum goes, if there is one
         size_t have = b->len - start;
+        size_t room = b->max - b->len;
         size_t ask = have <= expect ? expect - have + 1 : 4096;
-        if (ask > b->max - b->len)
-            ask = b->max - b->len;
-        if (ask == 0) {
-            char extra;
-            return read(fd, &extra, 1) == 0
-                       ? 0
-                       : err_set(e, TUG_EDATA, "'%s' is too large: more than %zu bytes",
-                                 path, b->max);
-        }
+        ask = ask < room ? ask : room;
         if (buf_reserve(b, ask) != 0)
             return err_nomem(e, path);
-        ssize_t n = read(fd, b->data + b->len, ask);
+        ssize_t n = room > 0 ? read(fd, b->data + b->len, ask) : read(fd, &beyond, 1);
         if (n == 0)
             return 0;
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
             return err_sys(e, TUG_EIO, "cannot read '%s'", path);
+        if (room == 0)
+            return too_large(path, b, e);
         b->len += (size_t)n;
     }
 }
@@ -76,8 +79,7 @@ int file_read(const char *path, struct buf *b, struct err *e)
         rc = err_set(e, TUG_EDATA, "'%s' is %s, not a file", path,
                      S_ISDIR(st.st_mode) ? "a directory" : "a device or pipe");
     else if (b->len > b->max || (uint64_t)st.st_size > b->max - b->len)
-        rc = err_set(e, TUG_EDATA, "'%s' is too large: more than %zu bytes", path,
-                     b->max);
+        rc = too_large(path, b, e);
     else
         rc = read_all(fd, path, (size_t)st.st_size, b, e);
     close(fd);
@@ -100,7 +102,6 @@ static int write_error(struct file_writer *w, int error, struct err *e)
 {
     w->failed = error;
     bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
-    errno = error;
     return err_set(e, TUG_EIO, "cannot write '%s': %s%s", w->path, strerror(error),
                    full ? "; free some space or write elsewhere" : "");
 }

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/alloc.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MIB = 1 << 20 };
+
+static void test_live_count(void **state)
+{
+    (void)state;
+    size_t before = mem_live();
+    void *p[6] = {
+        mem_alloc(10),        mem_zalloc(10),  mem_array(3, 4),
+        mem_aligned(64, 100), mem_strdup("x"), mem_map(100),
+    };
+    for (int i = 0; i < 6; i++)
+        assert_non_null(p[i]);
+    assert_int_equal(mem_live(), before + 6);
+    for (int i = 0; i < 5; i++)
+        mem_free(p[i]);
+    mem_unmap(p[5], 100);
+    mem_free(NULL);
+    mem_unmap(NULL, 100);
+    assert_int_equal(mem_live(), before);
+}
+
+static void test_empty_is_not_null(void **state)
+{
+    (void)state;
+    void *p = mem_alloc(0);
+    void *q = mem_realloc(p, 0);
+    assert_non_null(p);
+    assert_non_null(q);
+    mem_free(q);
+}
+
+static void test_zeroed(void **state)
+{
+    (void)state;
+    unsigned char *p = mem_zalloc(1000);
+    unsigned char *m = mem_map(3 * MIB);
+    for (size_t i = 0; i < 1000; i++)
+        assert_int_equal(p[i], 0);
+    for (size_t i = 0; i < 3 * MIB; i += 4096)
+        assert_int_equal(m[i], 0);
+    mem_free(p);
+    mem_unmap(m, 3 * MIB);
+}
+
+static void test_realloc_keeps_bytes(void **state)
+{
+    (void)state;
+    size_t before = mem_live();
+    char *p = mem_realloc(NULL, 4);
+    memcpy(p, "abc", 4);
+    p = mem_realloc_array(p, 1000, 100);
+    assert_string_equal(p, "abc");
+    mem_fault_after(0);
+    assert_null(mem_realloc(p, 200000));
+    assert_string_equal(p, "abc");
+    mem_free(p);
+    mem_fault_after(-1);
+    assert_int_equal(mem_live(), before);
+}
+
+static void test_overflow_is_refused(void **state)
+{
+    (void)state;
+    size_t before = mem_live();
+    assert_null(mem_array(SIZE_MAX / 2, 3));
+    assert_null(mem_realloc_array(NULL, SIZE_MAX, SIZE_MAX));
+    assert_null(mem_alloc(SIZE_MAX));
+    assert_null(mem_zalloc((size_t)PTRDIFF_MAX + 1));
+    assert_null(mem_aligned(64, SIZE_MAX));
+    assert_null(mem_map(SIZE_MAX));
+    assert_null(mem_map(PTRDIFF_MAX));
+    assert_int_equal(mem_live(), before);
+}
+
+static void test_alignment(void **state)
+{
+    (void)state;
+    for (size_t align = 8; align <= 4096; align *= 2) {
+        void *p = mem_aligned(align, 24);
+        assert_int_equal((uintptr_t)p % align, 0);
+        mem_free(p);
+    }
+    // Several at once, so that luck does not align them; odd sizes, so that ends are
+    // written.
+    size_t bytes[] = {2 * MIB, 2 * MIB + 1, 5 * MIB - 7, 2 * MIB};
+    char *p[4];
+    for (int i = 0; i < 4; i++) {
+        p[i] = mem_map(bytes[i]);
+        assert_int_equal((uintptr_t)p[i] % (2 * MIB), 0);
+        p[i][0] = 1;
+        p[i][bytes[i] - 1] = 1;
+    }
+    for (int i = 0; i < 4; i++)
+        mem_unmap(p[i], bytes[i]);
+}
+
+static void *allocate(int kind)
+{
+    switch (kind) {
+    case 0:
+        return mem_alloc(8);
+    case 1:
+        return mem_zalloc(8);
+    case 2:
+        return mem_array(2, 4);
+    case 3:
+        return mem_realloc(NULL, 8);
+    case 4:
+        return mem_aligned(16, 8);
+    default:
+        return mem_strdup("string");
+    }
+}
+
+static void test_fault_strikes_the_nth_and_only_it(void **state)
+{
+    (void)state;
+    for (int n = 0; n < 6; n++) {
+        mem_fault_after(n);
+        assert_false(mem_faulted());
+        for (int i = 0; i < 6; i++) {
+            void *p = allocate(i);
+            assert_int_equal(p == NULL, i == n);
+            assert_int_equal(mem_faulted(), i >= n);
+            mem_free(p);
+        }
+    }
+    mem_fault_after(0);
+    assert_null(mem_map(100));
+    mem_fault_after(-1);
+    assert_false(mem_faulted());
+}
+
+static void *count_failures(void *failures)
+{
+    for (int i = 0; i < 10000; i++) {
+        void *p = mem_alloc(8);
+        if (p == NULL)
+            atomic_fetch_add((atomic_int *)failures, 1);
+        mem_free(p);
+    }
+    return NULL;
+}
+
+static void test_fault_strikes_once_among_threads(void **state)
+{
+    (void)state;
+    enum { THREADS = 4 };
+    atomic_int failures = 0;
+    pthread_t thread[THREADS];
+    size_t before = mem_live();
+    mem_fault_after(7777);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, count_failures, &failures), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    assert_true(mem_faulted());
+    assert_int_equal(failures, 1);
+    assert_int_equal(mem_live(), before);
+    mem_fault_after(-1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_live_count),
+        cmocka_unit_test(test_empty_is_not_null),
+        cmocka_unit_test(test_zeroed),
+        cmocka_unit_test(test_realloc_keeps_bytes),
+        cmocka_unit_test(test_overflow_is_refused),
+        cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_fault_strikes_the_nth_and_only_it),
+        cmocka_unit_test(test_fault_strikes_once_among_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

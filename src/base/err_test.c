@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/err.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_set(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    assert_int_equal(err_set(&e, TUG_EDATA, "line %d", 7), TUG_EDATA);
+    assert_int_equal(e.code, TUG_EDATA);
+    assert_string_equal(e.text, "line 7");
+    assert_int_equal(err_set(NULL, TUG_EIO, "nobody listens"), TUG_EIO);
+}
+
+static void test_sys(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    errno = ENOENT;
+    assert_int_equal(err_sys(&e, TUG_EDATA, "open '%s'", "x"), TUG_EDATA);
+    assert_string_equal(e.text, "open 'x': No such file or directory");
+    assert_int_equal(err_sys(NULL, TUG_EIO, "nobody listens"), TUG_EIO);
+}
+
+static void test_nomem(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    assert_int_equal(err_nomem(&e, "a map"), TUG_ENOMEM);
+    assert_string_equal(e.text, "out of memory for a map");
+}
+
+static void test_wrap(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    err_set(&e, TUG_EIO, "disk full");
+    assert_int_equal(err_wrap(&e, "part %d", 3), TUG_EIO);
+    assert_int_equal(err_wrap(&e, "save '%s'", "m"), TUG_EIO);
+    assert_string_equal(e.text, "save 'm': part 3: disk full");
+}
+
+static void test_long_text_is_cut(void **state)
+{
+    (void)state;
+    char text[2 * ERR_TEXT_MAX];
+    memset(text, 'a', sizeof(text));
+    text[sizeof(text) - 1] = '\0';
+    struct err e = {0};
+    err_set(&e, TUG_EIO, "%s", text);
+    assert_int_equal(strlen(e.text), ERR_TEXT_MAX - 1);
+    errno = EIO;
+    err_sys(&e, TUG_EIO, "%s", text);
+    assert_int_equal(strlen(e.text), ERR_TEXT_MAX - 1);
+    err_wrap(&e, "no room");
+    assert_int_equal(strlen(e.text), ERR_TEXT_MAX - 1);
+}
+
+// Whatever the lengths: the reason stays whole, and nothing is overrun.
+static void test_wrap_keeps_the_reason(void **state)
+{
+    (void)state;
+    char context[ERR_TEXT_MAX];
+    memset(context, 'c', sizeof(context));
+    context[sizeof(context) - 1] = '\0';
+    char reason[ERR_TEXT_MAX];
+    for (size_t n = 0; n < ERR_TEXT_MAX; n++) {
+        memset(reason, 'r', n);
+        reason[n] = '\0';
+        struct err e = {0};
+        err_set(&e, TUG_EDATA, "%s", reason);
+        err_wrap(&e, "%s", context);
+        size_t len = strlen(e.text);
+        assert_int_equal(len, ERR_TEXT_MAX - 1);
+        assert_string_equal(e.text + len - n, reason);
+    }
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    assert_string_equal(err_name(TUG_OK), "TUG_OK");
+    assert_string_equal(err_name(TUG_EINTERRUPTED), "TUG_EINTERRUPTED");
+    assert_string_equal(err_name(-99), "TUG_UNKNOWN");
+    assert_string_equal(err_text(TUG_EDATA), "bad input data or file");
+    assert_string_equal(err_text(1), "unknown status");
+}
+
+// The contract with scripts.
+static void test_exit_codes(void **state)
+{
+    (void)state;
+    assert_int_equal(err_exit_code(TUG_OK), 0);
+    assert_int_equal(err_exit_code(TUG_EUSAGE), 2);
+    assert_int_equal(err_exit_code(TUG_EDATA), 3);
+    assert_int_equal(err_exit_code(TUG_EIO), 4);
+    assert_int_equal(err_exit_code(TUG_ENOMEM), 4);
+    assert_int_equal(err_exit_code(TUG_EINTERNAL), 5);
+    assert_int_equal(err_exit_code(TUG_EINTERRUPTED), 130);
+    assert_int_equal(err_exit_code(-99), 5);
+}
+
+// The contract with programs: values never change.
+static void test_public(void **state)
+{
+    (void)state;
+    assert_int_equal(TUG_EUSAGE, -1);
+    assert_int_equal(TUG_EINTERRUPTED, -6);
+    assert_string_equal(tug_status_text(TUG_OK), "done");
+    assert_string_equal(tug_version(), TUG_VERSION);
+}
+
+static int count_and_fail(int *calls, int rc)
+{
+    TRY((++*calls, rc));
+    return 1;
+}
+
+static void test_try_evaluates_once(void **state)
+{
+    (void)state;
+    int calls = 0;
+    assert_int_equal(count_and_fail(&calls, TUG_EIO), TUG_EIO);
+    assert_int_equal(calls, 1);
+    assert_int_equal(count_and_fail(&calls, 0), 1);
+    assert_int_equal(calls, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_set),
+        cmocka_unit_test(test_sys),
+        cmocka_unit_test(test_nomem),
+        cmocka_unit_test(test_wrap),
+        cmocka_unit_test(test_long_text_is_cut),
+        cmocka_unit_test(test_wrap_keeps_the_reason),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_exit_codes),
+        cmocka_unit_test(test_public),
+        cmocka_unit_test(test_try_evaluates_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/random.h"
+
+enum { MIB = 1 << 20 };
+
+static char dir[] = "/tmp/tug-file-XXXXXX";
+
+static int make_dir(void **state)
+{
+    (void)state;
+    return mkdtemp(dir) == NULL;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    struct err e;
+    return file_remove_tree(dir, &e);
+}
+
+// Paths in the test's directory; four at a time.
+static const char *in_dir(const char *name)
+{
+    static char path[4][FILE_PATH_MAX];
+    static int next;
+    struct err e;
+    next = (next + 1) % 4;
+    assert_int_equal(file_join(path[next], dir, name, &e), 0);
+    return path[next];
+}
+
+static void write_file(const char *path, const void *bytes, size_t n)
+{
+    struct err e;
+    struct file_writer *w;
+    assert_int_equal(file_create(&w, path, &e), 0);
+    assert_int_equal(file_write(w, bytes, n, &e), 0);
+    assert_int_equal(file_commit(w, &e), 0);
+}
+
+static void fill(unsigned char *bytes, size_t n, uint64_t seed)
+{
+    for (size_t i = 0; i < n; i++)
+        bytes[i] = (unsigned char)random_u64(seed, 0, i);
+}
+
+// Pieces of all sizes, some below and some above the writer's buffer.
+static void test_round_trip(void **state)
+{
+    (void)state;
+    enum { ALL = 3 * MIB };
+    unsigned char *bytes = mem_alloc(ALL);
+    fill(bytes, ALL, 1);
+    struct err e;
+    struct file_writer *w;
+    const char *path = in_dir("round");
+    assert_int_equal(file_create(&w, path, &e), 0);
+    size_t done = 0;
+    for (uint64_t i = 0; done < ALL; i++) {
+        size_t n = random_below(2, 0, i, i % 5 == 4 ? MIB : 5000);
+        n = n < ALL - done ? n : ALL - done;
+        assert_int_equal(file_write(w, bytes + done, n, &e), 0);
+        done += n;
+        assert_int_equal(file_written(w), done);
+    }
+    assert_int_equal(file_checksum(w), hash_bytes(bytes, ALL, 0));
+    assert_false(file_exists(path));
+    assert_int_equal(file_commit(w, &e), 0);
+    assert_false(file_exists(in_dir("round.tmp")));
+
+    struct buf b = BUF_INIT(ALL);
+    assert_int_equal(file_read(path, &b, &e), 0);
+    assert_int_equal(b.len, ALL);
+    assert_memory_equal(b.data, bytes, ALL);
+    buf_free(&b);
+    mem_free(bytes);
+}
+
+static void test_empty_file(void **state)
+{
+    (void)state;
+    write_file(in_dir("empty"), NULL, 0);
+    struct err e;
+    struct buf b = BUF_INIT(0);
+    assert_int_equal(file_read(in_dir("empty"), &b, &e), 0);
+    assert_int_equal(b.len, 0);
+    buf_free(&b);
+}
+
+static void test_commit_replaces_abort_does_not(void **state)
+{
+    (void)state;
+    const char *path = in_dir("replaced");
+    struct err e;
+    struct file_writer *w;
+    write_file(path, "old", 3);
+    assert_int_equal(file_create(&w, path, &e), 0);
+    assert_int_equal(file_write(w, "bad", 3, &e), 0);
+    file_abort(w);
+    file_abort(NULL);
+    assert_false(file_exists(in_dir("replaced.tmp")));
+    struct buf b = BUF_INIT(100);
+    assert_int_equal(file_read(path, &b, &e), 0);
+    assert_string_equal(buf_str(&b), "old");
+    write_file(path, "new!", 4);
+    assert_int_equal(file_read(path, &b, &e), 0); // behind what the buffer holds
+    assert_string_equal(buf_str(&b), "oldnew!");
+    buf_free(&b);
+}
+
+static void test_create_fails(void **state)
+{
+    (void)state;
+    struct err e;
+    struct file_writer *w;
+    assert_int_equal(file_create(&w, in_dir("none/x"), &e), TUG_EIO);
+    assert_non_null(strstr(e.text, "none/x.tmp': No such file or directory"));
+    assert_int_equal(mkdir(in_dir("taken"), 0700), 0);
+    assert_int_equal(file_create(&w, in_dir("taken"), &e), 0);
+    assert_int_equal(file_commit(w, &e), TUG_EIO); // a directory has the name
+    assert_non_null(strstr(e.text, "taken': Is a directory"));
+    assert_false(file_exists(in_dir("taken.tmp")));
+    assert_int_equal(rmdir(in_dir("taken")), 0);
+}
+
+// Writes until it fails or `n` MiB are written, then commits; gives the first failure.
+static int write_mib(const char *path, int n, struct err *e)
+{
+    struct file_writer *w;
+    TRY(file_create(&w, path, e));
+    char *bytes = mem_zalloc(MIB);
+    int rc = 0;
+    for (int i = 0; i < n && rc == 0; i++)
+        rc = file_write(w, bytes, MIB, e);
+    if (rc != 0)
+        assert_int_equal(file_write(w, bytes, 1, e), rc); // a failed writer stays failed
+    mem_free(bytes);
+    int committed = file_commit(w, e);
+    return rc != 0 ? rc : committed;
+}
+
+static void test_full_disk(void **state)
+{
+    (void)state;
+    const char *path = in_dir("full");
+    struct err e;
+    size_t before = mem_live();
+    assert_int_equal(symlink("/dev/full", in_dir("full.tmp")), 0);
+    assert_int_equal(write_mib(path, 2, &e), TUG_EIO);
+    assert_non_null(strstr(e.text, "full': No space left on device; free some space"));
+    assert_false(file_exists(path));
+    assert_false(file_exists(in_dir("full.tmp")));
+    // Little enough to wait in the buffer: then the commit says it.
+    assert_int_equal(symlink("/dev/full", in_dir("full.tmp")), 0);
+    struct file_writer *w;
+    assert_int_equal(file_create(&w, path, &e), 0);
+    assert_int_equal(file_write(w, "x", 1, &e), 0);
+    assert_int_equal(file_commit(w, &e), TUG_EIO);
+    assert_non_null(strstr(e.text, "No space left on device"));
+    assert_false(file_exists(path));
+    assert_int_equal(mem_live(), before);
+}
+
+static void test_file_size_limit(void **state)
+{
+    (void)state;
+    const char *path = in_dir("limited");
+    struct rlimit old, tight;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    tight = old;
+    tight.rlim_cur = 3 * MIB / 2;
+    struct err e;
+    write_file(path, "before", 6);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
+    int rc = write_mib(path, 4, &e);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    signal(SIGXFSZ, SIG_DFL);
+    assert_int_equal(rc, TUG_EIO);
+    assert_non_null(strstr(e.text, "File too large"));
+    assert_false(file_exists(in_dir("limited.tmp")));
+    struct buf b = BUF_INIT(100);
+    assert_int_equal(file_read(path, &b, &e), 0);
+    assert_string_equal(buf_str(&b), "before");
+    buf_free(&b);
+}
+
+static void expect_unreadable(const char *path, size_t max, int code, const char *text)
+{
+    struct err e;
+    struct buf b = BUF_INIT(max);
+    assert_int_equal(file_read(path, &b, &e), code);
+    assert_non_null(strstr(e.text, path));
+    assert_non_null(strstr(e.text, text));
+    buf_free(&b);
+}
+
+static void test_read_fails(void **state)
+{
+    (void)state;
+    expect_unreadable(in_dir("missing"), 100, TUG_EDATA, "No such file");
+    expect_unreadable(dir, 100, TUG_EDATA, "is a directory");
+    expect_unreadable("/dev/zero", 100, TUG_EDATA, "is a device");
+    assert_int_equal(mkfifo(in_dir("fifo"), 0600), 0);
+    expect_unreadable(in_dir("fifo"), 100, TUG_EDATA, "pipe");
+    write_file(in_dir("large"), "123456", 6);
+    expect_unreadable(in_dir("large"), 5, TUG_EDATA, "too large: more than 5 bytes");
+}
+
+// Files of /proc say that they are empty and are not: the size is a hint, not a promise.
+static void test_read_ignores_a_wrong_size(void **state)
+{
+    (void)state;
+    struct err e;
+    struct buf b = BUF_INIT(MIB);
+    assert_int_equal(file_read("/proc/self/status", &b, &e), 0);
+    assert_non_null(strstr(buf_str(&b), "Threads:"));
+    size_t whole = b.len;
+    buf_free(&b);
+    expect_unreadable("/proc/self/status", whole / 2, TUG_EDATA, "too large");
+}
+
+static void test_make_dir(void **state)
+{
+    (void)state;
+    struct err e;
+    assert_int_equal(file_make_dir(in_dir("a//b/c/"), &e), 0);
+    assert_int_equal(file_make_dir(in_dir("a/b/c"), &e), 0);
+    assert_int_equal(file_sync_dir(in_dir("a/b/c"), &e), 0);
+    write_file(in_dir("a/b/c/file"), "x", 1);
+    assert_int_equal(file_make_dir(in_dir("a/b/c/file"), &e), TUG_EIO);
+    assert_non_null(strstr(e.text, "Not a directory"));
+    assert_int_equal(file_make_dir(in_dir("a/b/c/file/d"), &e), TUG_EIO);
+    assert_int_equal(file_make_dir("/", &e), 0);
+    assert_int_equal(file_make_dir("", &e), TUG_EUSAGE);
+    assert_int_equal(file_sync_dir(in_dir("nowhere"), &e), TUG_EIO);
+    assert_int_equal(file_remove_tree(in_dir("a/b/c"), &e), 0);
+    assert_int_equal(file_remove_tree(in_dir("a/b"), &e), 0);
+    assert_int_equal(file_remove_tree(in_dir("a"), &e), 0);
+}
+
+static void test_remove_tree(void **state)
+{
+    (void)state;
+    struct err e;
+    assert_int_equal(file_make_dir(in_dir("tree/sub"), &e), 0);
+    write_file(in_dir("tree/x"), "x", 1);
+    assert_int_equal(file_remove_tree(in_dir("tree"), &e), TUG_EIO); // not of plain files
+    assert_non_null(strstr(e.text, "tree/sub"));
+    assert_int_equal(file_remove_tree(in_dir("tree/sub"), &e), 0);
+    assert_int_equal(file_remove_tree(in_dir("tree"), &e), 0);
+    assert_false(file_exists(in_dir("tree")));
+    assert_int_equal(file_remove_tree(in_dir("tree"), &e), 0);
+    // A link is removed, what it points to is not.
+    write_file(in_dir("target"), "x", 1);
+    assert_int_equal(symlink(in_dir("target"), in_dir("link")), 0);
+    assert_int_equal(file_remove_tree(in_dir("link"), &e), 0);
+    assert_false(file_exists(in_dir("link")));
+    assert_true(file_exists(in_dir("target")));
+}
+
+static void test_join(void **state)
+{
+    (void)state;
+    char path[FILE_PATH_MAX], name[FILE_PATH_MAX];
+    struct err e;
+    assert_int_equal(file_join(path, "a", "b", &e), 0);
+    assert_string_equal(path, "a/b");
+    assert_int_equal(file_join(path, "a/", "b", &e), 0);
+    assert_string_equal(path, "a/b");
+    assert_int_equal(file_join(path, "", "b", &e), 0);
+    assert_string_equal(path, "b");
+    memset(name, 'n', sizeof(name));
+    name[FILE_PATH_MAX - 3] = '\0'; // with "a/" exactly fits
+    assert_int_equal(file_join(path, "a", name, &e), 0);
+    assert_int_equal(file_join(path, "ab", name, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "too long"));
+}
+
+static int write_and_read(const char *path, struct err *e)
+{
+    struct file_writer *w;
+    TRY(file_create(&w, path, e));
+    int rc = file_write(w, "some text", 9, e);
+    if (rc != 0) {
+        file_abort(w);
+        return rc;
+    }
+    TRY(file_commit(w, e));
+    struct buf b = BUF_INIT(100);
+    rc = file_read(path, &b, e);
+    buf_free(&b);
+    return rc;
+}
+
+static void test_out_of_memory(void **state)
+{
+    (void)state;
+    size_t before = mem_live();
+    long n = 0;
+    for (;; n++) {
+        struct err e;
+        mem_fault_after(n);
+        int rc = write_and_read(in_dir("fault"), &e);
+        bool struck = mem_faulted();
+        mem_fault_after(-1);
+        assert_int_equal(mem_live(), before);
+        assert_int_equal(rc, struck ? TUG_ENOMEM : 0);
+        if (!struck)
+            break;
+        assert_false(file_exists(in_dir("fault.tmp")));
+    }
+    assert_true(n >= 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_empty_file),
+        cmocka_unit_test(test_commit_replaces_abort_does_not),
+        cmocka_unit_test(test_create_fails),
+        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_file_size_limit),
+        cmocka_unit_test(test_read_fails),
+        cmocka_unit_test(test_read_ignores_a_wrong_size),
+        cmocka_unit_test(test_make_dir),
+        cmocka_unit_test(test_remove_tree),
+        cmocka_unit_test(test_join),
+        cmocka_unit_test(test_out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}

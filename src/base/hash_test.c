@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/hash.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <xxhash.h>
+
+#include "base/random.h"
+
+// Golden: placement, checkpoints and initial values depend on these for ever. Computed
+// apart, in Python.
+static void test_mix64_golden(void **state)
+{
+    (void)state;
+    const uint64_t golden[][2] = {
+        {0, 0},
+        {1, 0x5692161d100b05e5},
+        {2, 0xdbd238973a2b148a},
+        {0x8000000000000000, 0x25c26ea579cea98a},
+        {UINT64_MAX, 0xb4d055fcf2cbbd7b},
+        {1234567890123456789, 0xc83574ddd6ce4a52},
+    };
+    for (size_t i = 0; i < sizeof(golden) / sizeof(golden[0]); i++)
+        assert_int_equal(mix64(golden[i][0]), golden[i][1]);
+}
+
+// Undoes each step of mix64: that it can be done for all words is what makes it a
+// bijection.
+static uint64_t unmix64(uint64_t x)
+{
+    x ^= x >> 31 ^ x >> 62;
+    x *= 0x319642b2d24d8ec3ull; // inverse of the second factor
+    x ^= x >> 27 ^ x >> 54;
+    x *= 0x96de1b173f119089ull; // of the first
+    x ^= x >> 30 ^ x >> 60;
+    return x;
+}
+
+static void test_mix64_is_a_bijection(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 100000; i++) {
+        uint64_t x = random_u64(1, 2, i);
+        assert_int_equal(unmix64(mix64(x)), x);
+        assert_int_equal(unmix64(mix64(i)), i);
+    }
+}
+
+// Each input bit flips each output bit in about half of all cases.
+static void test_mix64_avalanche(void **state)
+{
+    (void)state;
+    enum { TRIALS = 4000 };
+    for (int in = 0; in < 64; in++) {
+        int flips[64] = {0};
+        for (uint64_t i = 0; i < TRIALS; i++) {
+            uint64_t x = random_u64(3, (uint64_t)in, i);
+            uint64_t d = mix64(x) ^ mix64(x ^ 1ull << in);
+            for (int out = 0; out < 64; out++)
+                flips[out] += (int)(d >> out & 1);
+        }
+        for (int out = 0; out < 64; out++)
+            assert_in_range(flips[out], TRIALS * 4 / 10, TRIALS * 6 / 10);
+    }
+}
+
+static void test_bytes_golden(void **state)
+{
+    (void)state;
+    assert_int_equal(hash_bytes("", 0, 0), 0x2d06800538d394c2);
+    assert_int_equal(hash_bytes(NULL, 0, 0), 0x2d06800538d394c2);
+}
+
+// The copy compiled into the project against the one in the library, at all lengths that
+// take another path, aligned and not.
+static void test_bytes_against_the_library(void **state)
+{
+    (void)state;
+    unsigned char bytes[3000];
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (unsigned char)random_u64(4, 0, i);
+    for (size_t n = 0; n < 2900; n += n < 600 ? 1 : 97) {
+        const unsigned char *p = bytes + n % 7;
+        uint64_t seed = n % 3 == 0 ? 0 : random_u64(5, 0, n);
+        assert_int_equal(hash_bytes(p, n, seed), XXH3_64bits_withSeed(p, n, seed));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mix64_golden),
+        cmocka_unit_test(test_mix64_is_a_bijection),
+        cmocka_unit_test(test_mix64_avalanche),
+        cmocka_unit_test(test_bytes_golden),
+        cmocka_unit_test(test_bytes_against_the_library),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/log.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/team.h"
+
+static char dir[] = "/tmp/tug-log-XXXXXX";
+static char stderr_path[FILE_PATH_MAX];
+static char log_path[FILE_PATH_MAX];
+
+static int make_dir(void **state)
+{
+    (void)state;
+    struct err e;
+    return mkdtemp(dir) == NULL || file_join(stderr_path, dir, "stderr", &e) != 0 ||
+           file_join(log_path, dir, "log", &e) != 0;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    struct err e;
+    return file_remove_tree(dir, &e);
+}
+
+// Standard error goes to a file meanwhile; cmocka's own messages are not to be lost.
+static int divert_stderr(void)
+{
+    int saved = dup(STDERR_FILENO);
+    int fd = open(stderr_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    dup2(fd, STDERR_FILENO);
+    close(fd);
+    return saved;
+}
+
+static void restore_stderr(int saved)
+{
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+}
+
+static void read_text(const char *path, struct buf *b)
+{
+    struct err e;
+    assert_int_equal(file_read(path, b, &e), 0);
+}
+
+static void test_levels(void **state)
+{
+    (void)state;
+    int saved = divert_stderr();
+    log_debug("no %d", 1);
+    log_info("pass %d", 2);
+    log_warn("slow");
+    log_error("bad");
+    log_set_level(LOG_DEBUG);
+    log_debug("detail");
+    log_set_level(LOG_ERROR);
+    log_warn("not shown");
+    log_set_level(LOG_INFO);
+    restore_stderr(saved);
+    struct buf b = BUF_INIT(10000);
+    read_text(stderr_path, &b);
+    assert_string_equal(buf_str(&b),
+                        "pass 2\nwarning: slow\nerror: bad\ndebug: detail\n");
+    buf_free(&b);
+}
+
+static void test_parse(void **state)
+{
+    (void)state;
+    enum log_level level;
+    assert_int_equal(log_level_parse("warn", &level), 0);
+    assert_int_equal(level, LOG_WARN);
+    assert_int_equal(log_level_parse("debug", &level), 0);
+    assert_int_equal(level, LOG_DEBUG);
+    assert_int_equal(log_level_parse("Debug", &level), TUG_EUSAGE);
+    assert_int_equal(log_level_parse("", &level), TUG_EUSAGE);
+}
+
+// A name from outside must not begin a line of its own nor steer the terminal.
+static void test_one_line_an_event(void **state)
+{
+    (void)state;
+    char big[5000];
+    memset(big, 'x', sizeof(big));
+    big[sizeof(big) - 1] = '\0';
+    int saved = divert_stderr();
+    log_info("a\nerror: b\x1b[2J\x7f");
+    log_info("%s", big);
+    restore_stderr(saved);
+    struct buf b = BUF_INIT(10000);
+    read_text(stderr_path, &b);
+    const char *text = buf_str(&b);
+    assert_int_equal(strncmp(text, "a?error: b?[2J?\nxxx", 19), 0);
+    assert_true(b.len < 4000);
+    assert_int_equal(text[b.len - 1], '\n');
+    buf_free(&b);
+}
+
+static void check_file_line(const char *line, const char *expect)
+{
+    unsigned year, month, day, hour, minute, second, ms;
+    int n = 0;
+    assert_int_equal(sscanf(line, "%4u-%2u-%2uT%2u:%2u:%2u.%3uZ %n", &year, &month, &day,
+                            &hour, &minute, &second, &ms, &n),
+                     7);
+    assert_int_equal(n, 25);
+    assert_in_range(year, 2024, 2100);
+    assert_int_equal(strncmp(line + n, expect, strlen(expect)), 0);
+}
+
+static void test_file(void **state)
+{
+    (void)state;
+    struct err e;
+    int saved = divert_stderr();
+    for (int i = 0; i < 2; i++) { // appended, not begun again
+        assert_int_equal(log_set_file(log_path, &e), 0);
+        log_warn("line %d", i);
+    }
+    assert_int_equal(log_set_file(NULL, &e), 0);
+    log_warn("not in the file");
+    restore_stderr(saved);
+    struct buf b = BUF_INIT(10000);
+    read_text(log_path, &b);
+    const char *text = buf_str(&b);
+    const char *second = strchr(text, '\n') + 1;
+    check_file_line(text, "warn line 0\n");
+    check_file_line(second, "warn line 1\n");
+    assert_int_equal(strchr(second, '\n')[1], '\0');
+    buf_free(&b);
+}
+
+static void test_file_that_cannot_be_opened(void **state)
+{
+    (void)state;
+    struct err e;
+    assert_int_equal(log_set_file("/nonexistent/log", &e), TUG_EIO);
+    assert_non_null(strstr(e.text, "'/nonexistent/log': No such file"));
+}
+
+static void write_lines(void *arg, int rank)
+{
+    (void)arg;
+    for (int i = 0; i < 100; i++)
+        log_info("member %d says the same words again and again", rank);
+}
+
+static void test_lines_of_threads_do_not_mix(void **state)
+{
+    (void)state;
+    struct err e;
+    struct team *t = NULL;
+    assert_int_equal(team_open(&t, 4, &e), 0);
+    int saved = divert_stderr();
+    team_run(t, write_lines, NULL);
+    restore_stderr(saved);
+    team_close(t);
+    struct buf b = BUF_INIT(100000);
+    read_text(stderr_path, &b);
+    const char *line = buf_str(&b);
+    for (int i = 0; i < 400; i++, line = strchr(line, '\n') + 1)
+        assert_int_equal(strcspn(line, "\n"),
+                         strlen("member 0 says the same words again and again"));
+    assert_int_equal(*line, '\0');
+    buf_free(&b);
+}
+
+static void test_clocks(void **state)
+{
+    (void)state;
+    uint64_t a = clock_ns();
+    double s = clock_seconds();
+    uint64_t b = clock_ns();
+    assert_true(a <= b && (double)a * 1e-9 <= s + 1e-6 && s <= (double)b * 1e-9 + 1e-6);
+    assert_true(clock_unix_ns() > 1700000000ull * 1000000000ull);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_parse),
+        cmocka_unit_test(test_one_line_an_event),
+        cmocka_unit_test(test_file),
+        cmocka_unit_test(test_file_that_cannot_be_opened),
+        cmocka_unit_test(test_lines_of_threads_do_not_mix),
+        cmocka_unit_test(test_clocks),
+    };
+    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}
