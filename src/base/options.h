@@ -1,0 +1,106 @@
+// Options: one table per command serves the command line, the environment, the YAML file,
+// --help, the man page and `tug config`, so that they cannot disagree and every value
+// knows where it came from.
+//
+// Sources in order, later ones win: defaults, --config FILE, environment (TUG_<NAME>),
+// command line. Values land in a struct of the command's own, by offset. A name that does
+// not exist, a choice that is none and a number out of bounds are errors that say who
+// gave them and what was meant.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_BASE_OPTIONS_H
+#define TUG_BASE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum option_kind {
+    OPTION_FLAG,   // bool: --name, --no-name, --name=true|false|yes|no|on|off|1|0
+    OPTION_STRING, // const char *, NULL when unset
+    OPTION_LIST,   // struct option_list: --name A B C, or repeated; commas in the
+                   // environment
+    OPTION_U64,    // uint64_t: 1000, 1e3
+    OPTION_F64,    // double, finite
+    OPTION_CHOICE, // int: index of the word in `choices`
+    OPTION_SIZE,   // uint64_t bytes: 4096, 64K, 64M, 2G (powers of 1024)
+};
+
+struct option_list {
+    const char **items;
+    size_t n;
+};
+
+struct option {
+    const char *name; // "log-every": --log-every, log-every: in YAML, TUG_LOG_EVERY
+    enum option_kind kind;
+    size_t offset; // in the command's struct of values
+    const char *
+        fallback; // the default as text; NULL: unset (NULL, no items, 0, false, choice 0)
+    const char *metavar; // "PATH"; NULL: the choices, or nothing for a flag
+    const char *choices; // OPTION_CHOICE: "lr fm ffm"
+    double min, max;     // numbers, both inclusive; both 0: any
+    const char *env; // further environment names, separated by spaces, that mean the same
+    const char *group; // heading in the help; NULL: that of the option before
+    const char *help;  // lower case, no full stop at the end
+    bool required;
+};
+
+struct option_table {
+    const char *command;  // "train", as in `tug train`
+    const char *summary;  // one line
+    const char *usage;    // what follows the name: "--data PATH... [options]"
+    const char *about;    // a paragraph or more, for --help and the man page; NULL: none
+    const char *examples; // lines "command  # what it does"; NULL: none
+    const struct option *options;
+    size_t n_options;
+    const char
+        *operands; // the list option that plain words go to; NULL: plain words are errors
+    // All commands' tables, NULL at the end; NULL: only this one. Names of other
+    // commands' options in the environment and sections of other commands in the YAML
+    // file are left alone.
+    const struct option_table *const *family;
+};
+
+enum option_source { OPTION_DEFAULT, OPTION_FILE, OPTION_ENV, OPTION_ARGS };
+
+struct options;
+
+enum {
+    OPTIONS_INCOMPLETE = 1
+}; // flags of options_parse: required options may be missing
+
+// Fills *values (the command's struct, zeroed first) from all sources. argv[0] is the
+// first word behind the command. The strings and lists in *values belong to *ret. With
+// --help among the words nothing but the defaults is filled; ask options_help_wanted.
+// TUG_EUSAGE: wrong usage.
+int options_parse(struct options **ret, const struct option_table *t, int argc,
+                  char *const *argv, void *values, unsigned flags, struct err *e);
+void options_close(
+    struct options *o); // NULL is fine; the strings in the values go with it
+
+bool options_help_wanted(const struct options *o);
+
+// Where option i of the table came from; the place in words: "default", "FILE:LINE",
+// "TUG_X", "command line"; and the value as it was given (nothing when unset, a list's
+// items with spaces between them), added to *b.
+enum option_source options_source(const struct options *o, size_t i);
+const char *options_place(const struct options *o, size_t i);
+int options_text(const struct options *o, size_t i, struct buf *b);
+bool options_given(const struct options *o,
+                   const char *name); // by anything but the default
+
+// Manual text from the table: for the terminal, and as scdoc source of a man page.
+int options_help(const struct option_table *t, struct buf *b);
+int options_scdoc(const struct option_table *t, struct buf *b);
+
+// The word of `words` (separated by spaces) nearest to `given`, when near enough to be
+// what was meant, into ret_word; else "".
+enum { OPTION_NAME_MAX = 64 };
+void options_nearest(const char *given, const char *words,
+                     char ret_word[OPTION_NAME_MAX]);
+
+#endif

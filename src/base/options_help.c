@@ -1,0 +1,309 @@
+// Manuals from the table: --help for the terminal and scdoc for man pages. What is
+// written about an option here is what the parser takes, because both read the same line.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/options_internal.h"
+
+enum { WIDTH = 80, COLUMN = 26 }; // of the terminal; where explanations begin
+
+struct page;
+typedef void (*option_fn)(const struct option *opt, struct page *p);
+
+// A buffer, and the first thing that went wrong with it.
+struct page {
+    struct buf *b;
+    int rc;
+};
+
+static void add(struct page *p, const char *text, size_t len)
+{
+    if (!p->rc)
+        p->rc = buf_add(p->b, text, len);
+}
+
+static void put(struct page *p, const char *text)
+{
+    add(p, text, strlen(text));
+}
+
+static void spaces(struct page *p, size_t n)
+{
+    while (n--)
+        add(p, " ", 1);
+}
+
+// Adds `text` word by word from column `at`, with new lines indented to `indent`.
+static size_t wrap(struct page *p, const char *text, size_t at, size_t indent)
+{
+    while (*text) {
+        size_t len = strcspn(text, " ");
+        if (at > indent && at + 1 + len >= WIDTH) {
+            put(p, "\n");
+            spaces(p, indent);
+            at = indent;
+        } else if (at > indent) {
+            put(p, " ");
+            at++;
+        }
+        add(p, text, len);
+        at += len;
+        text += len + strspn(text + len, " ");
+    }
+    return at;
+}
+
+static bool bar_see(void *arg, const char *word, size_t len)
+{
+    struct page *p = arg;
+    add(p, "|", 1);
+    add(p, word, len);
+    return true;
+}
+
+// "lr|fm|ffm"
+static void put_choices(struct page *p, const char *choices)
+{
+    size_t first = strcspn(choices, " ");
+    add(p, choices, first);
+    option_words(choices + first, bar_see, p);
+}
+
+static bool is_number(const struct option *opt)
+{
+    return opt->kind == OPTION_U64 || opt->kind == OPTION_F64 || opt->kind == OPTION_SIZE;
+}
+
+// "(default 10, 1 to 100000)", "(required)", or nothing.
+static void remarks(const struct option *opt, struct page *p)
+{
+    const char *between = "(";
+    if (opt->required) {
+        put(p, "(required");
+        between = ", ";
+    }
+    if (opt->fallback && *opt->fallback && opt->kind != OPTION_FLAG) {
+        put(p, between);
+        put(p, "default ");
+        put(p, opt->fallback);
+        between = ", ";
+    }
+    if (is_number(opt) && opt->max > opt->min) {
+        if (!p->rc && isinf(opt->max))
+            p->rc = buf_printf(p->b, "%sat least %.15g", between, opt->min);
+        else if (!p->rc)
+            p->rc = buf_printf(p->b, "%s%.15g to %.15g", between, opt->min, opt->max);
+        between = ", ";
+    }
+    if (opt->choices && opt->metavar) {
+        put(p, between);
+        put_choices(p, opt->choices);
+        between = ", ";
+    }
+    if (*between == ',')
+        put(p, ")");
+}
+
+// "--epochs N", "--model lr|fm|ffm", "--[no-]shuffle"
+static void heading(const struct option *opt, struct page *p)
+{
+    bool on = opt->kind == OPTION_FLAG && opt->fallback &&
+              strcmp(opt->fallback, "true") == 0;
+    put(p, on ? "--[no-]" : "--");
+    put(p, opt->name);
+    if (opt->kind == OPTION_FLAG)
+        return;
+    put(p, " ");
+    if (opt->metavar)
+        put(p, opt->metavar);
+    else if (opt->choices)
+        put_choices(p, opt->choices);
+    else
+        put(p, "VALUE");
+}
+
+static const struct option common[] = {
+    {.name = "config",
+     .metavar = "FILE",
+     .kind = OPTION_STRING,
+     .group = "Configuration",
+     .help = "read options from a YAML file of 'name: value' lines, or of 'train:' with "
+             "such lines "
+             "below it; what is given here wins over the environment (TUG_EPOCHS for "
+             "--epochs), "
+             "and that over the file"},
+    {.name = "set",
+     .metavar = "NAME=VALUE",
+     .kind = OPTION_STRING,
+     .help = "the same as --NAME VALUE, for scripts"},
+    {.name = "help", .kind = OPTION_FLAG, .help = "print this"},
+};
+
+// What `build` writes about an option, by itself and terminated; "" when out of memory.
+static const char *built(option_fn build, const struct option *opt, struct buf *b,
+                         struct page *p)
+{
+    struct page q = {b, 0};
+    build(opt, &q);
+    const char *text = buf_str(b);
+    if (!p->rc)
+        p->rc = q.rc ? q.rc : text ? 0 : TUG_ENOMEM;
+    return text ? text : "";
+}
+
+static void help_option(const struct option *opt, struct page *p)
+{
+    size_t start = p->b->len;
+    put(p, "  ");
+    heading(opt, p);
+    size_t at = p->b->len - start;
+    if (at + 2 > COLUMN) {
+        put(p, "\n");
+        at = 0;
+    }
+    spaces(p, COLUMN - at);
+    at = wrap(p, opt->help, COLUMN, COLUMN);
+    struct buf rest = BUF_INIT(4096);
+    wrap(p, built(remarks, opt, &rest, p), at, COLUMN);
+    buf_free(&rest);
+    put(p, "\n");
+}
+
+typedef void (*heading_fn)(const char *group, struct page *p);
+
+static void each_option(const struct option *options, size_t n, heading_fn head,
+                        option_fn fn, struct page *p)
+{
+    const char *group = NULL;
+    for (size_t i = 0; i < n; i++) {
+        const char *g = options[i].group;
+        if (g && (!group || strcmp(g, group) != 0))
+            head(group = g, p);
+        fn(&options[i], p);
+    }
+}
+
+static void help_group(const char *group, struct page *p)
+{
+    put(p, "\n");
+    put(p, group);
+    put(p, "\n");
+}
+
+// Paragraphs are separated by newlines in the table.
+static void help_text(struct page *p, const char *text)
+{
+    while (*text) {
+        size_t len = strcspn(text, "\n");
+        struct buf line = BUF_INIT(1 << 16);
+        if (!p->rc)
+            p->rc = buf_add(&line, text, len);
+        const char *s = buf_str(&line);
+        if (s)
+            wrap(p, s, 0, 0);
+        buf_free(&line);
+        put(p, "\n");
+        text += len + (text[len] == '\n');
+    }
+}
+
+// Each line of the examples stands by itself: two spaces in front.
+static void help_examples(struct page *p, const char *text)
+{
+    put(p, "\nExamples\n");
+    while (*text) {
+        size_t len = strcspn(text, "\n");
+        put(p, "  ");
+        add(p, text, len);
+        put(p, "\n");
+        text += len + (text[len] == '\n');
+    }
+}
+
+int options_help(const struct option_table *t, struct buf *b)
+{
+    struct page p = {b, 0};
+    p.rc = buf_printf(b, "tug %s: %s\n\nusage: tug %s %s\n", t->command, t->summary,
+                      t->command, t->usage ? t->usage : "[options]");
+    if (t->about) {
+        put(&p, "\n");
+        help_text(&p, t->about);
+    }
+    each_option(t->options, t->n_options, help_group, help_option, &p);
+    each_option(common, sizeof(common) / sizeof(*common), help_group, help_option, &p);
+    if (t->examples)
+        help_examples(&p, t->examples);
+    return p.rc;
+}
+
+// -- man pages
+// ------------------------------------------------------------------------------------
+
+// scdoc reads _ * \ # and more as marks; a backslash takes their meaning away.
+static void escaped(struct page *p, const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (strchr("_*\\#~<>[]|.`", text[i]) && text[i])
+            put(p, "\\");
+        add(p, text + i, 1);
+    }
+}
+
+static void page_group(const char *group, struct page *p)
+{
+    put(p, "\n## ");
+    put(p, group);
+    put(p, "\n\n");
+}
+
+static void page_built(struct page *p, option_fn build, const struct option *opt)
+{
+    struct buf text = BUF_INIT(4096);
+    const char *s = built(build, opt, &text, p);
+    escaped(p, s, strlen(s));
+    buf_free(&text);
+}
+
+static void page_option(const struct option *opt, struct page *p)
+{
+    put(p, "*");
+    page_built(p, heading, opt);
+    put(p, "*\n\t");
+    escaped(p, opt->help, strlen(opt->help));
+    put(p, " ");
+    page_built(p, remarks, opt);
+    put(p, "\n\n");
+}
+
+int options_scdoc(const struct option_table *t, struct buf *b)
+{
+    struct page p = {b, 0};
+    p.rc = buf_printf(b, "tug-%s(1)\n\n# NAME\n\ntug-%s - ", t->command, t->command);
+    escaped(&p, t->summary, strlen(t->summary));
+    put(&p, "\n\n# SYNOPSIS\n\n*tug ");
+    escaped(&p, t->command, strlen(t->command));
+    put(&p, "* ");
+    const char *usage = t->usage ? t->usage : "[options]";
+    escaped(&p, usage, strlen(usage));
+    if (t->about) {
+        put(&p, "\n\n# DESCRIPTION\n\n");
+        escaped(&p, t->about, strlen(t->about));
+    }
+    put(&p, "\n\n# OPTIONS\n");
+    each_option(t->options, t->n_options, page_group, page_option, &p);
+    each_option(common, sizeof(common) / sizeof(*common), page_group, page_option, &p);
+    if (t->examples) {
+        put(&p, "# EXAMPLES\n\n```\n");
+        put(&p, t->examples);
+        put(&p, "\n```\n");
+    }
+    put(&p, "\n# EXIT STATUS\n\n0 done, 2 wrong usage, 3 bad input data or file, 4 the "
+            "system or a "
+            "peer refused, 5 internal error, 130 interrupted after a checkpoint was "
+            "written.\n\n"
+            "# SEE ALSO\n\n*tug*(1)\n");
+    return p.rc;
+}
