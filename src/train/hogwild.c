@@ -1,0 +1,107 @@
+// Hogwild: each thread takes batches and updates the shared rows after every example, without locks
+// (Recht et al. 2011). Lost updates are rare where features are many; where they are few, they are
+// harmless. The bias, which every example touches, is updated once per micro-batch.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+
+#include "base/relaxed.h"
+#include "model/loss.h"
+#include "train/progress.h"
+#include "train/run.h"
+
+// Examples whose rows are fetched ahead of the first's use. Wide rows: fewer, so that they stay in
+// the second-level cache.
+enum { MICRO_MAX = 32, MICRO_BYTES = 256 * 1024 };
+
+static size_t micro_batch(const struct run *r)
+{
+    uint64_t examples = dataset_size(r->data);
+    uint64_t per_example = dataset_features(r->data) / (examples > 0 ? examples : 1) + 1;
+    uint64_t n = MICRO_BYTES / (per_example * table_slabs(r->parameters.sparse).stride + 1);
+    return n < 2 ? 2 : n > MICRO_MAX ? MICRO_MAX : (size_t)n;
+}
+
+static bool is_finite(float x)
+{
+    return x - x == 0;
+}
+
+// One step on one example; gives d loss / d score, or NaN when the score is not finite.
+static float step(struct worker *w, const struct model_example *x, float bias, float label,
+                  float weight)
+{
+    struct run *r = w->run;
+    enum reader_loss loss = r->config->reader.loss;
+    if (model_scratch_reserve(&w->scratch, x->n) != 0) {
+        w->rc = TUG_ENOMEM;
+        return NAN;
+    }
+    float score = bias + model_score(&w->scratch, x);
+    if (!is_finite(score)) {
+        w->rc = TUG_EDATA;
+        return NAN;
+    }
+    double prediction = loss_prediction(loss, score);
+    float err = weight * loss_gradient(loss, prediction, label);
+    metrics_stream_add(&w->stream, loss, score, prediction, label, weight);
+    model_grad(&w->scratch, x, err, w->scratch.linear, w->scratch.latent);
+    model_apply(&r->parameters.model, w->rules, x->rows, x->n, w->scratch.linear,
+                w->scratch.latent);
+    return err;
+}
+
+static void micro(struct worker *w, const struct table_slabs *slabs, const uint64_t *order,
+                  size_t n)
+{
+    struct run *r = w->run;
+    const struct model *m = &r->parameters.model;
+    w->rc = view_take(&w->view, r->data, order, n, slabs, NULL, r->config->normalize);
+    float bias = relaxed_load(r->parameters.bias), bias_grad = 0;
+    for (size_t i = 0; i < n && w->rc == 0; i++) {
+        struct model_example x = view_example(&w->view, i);
+        float weight = w->view.batch.weight != NULL ? w->view.batch.weight[i] : 1;
+        float err = step(w, &x, bias, w->view.batch.label[i], weight);
+        if (w->rc != 0)
+            w->bad = order[i];
+        bias_grad += err;
+    }
+    if (w->rc == 0)
+        m->kernels->apply[w->bias_rule.kind](&w->bias_rule, r->parameters.bias,
+                                             r->parameters.bias + m->bias.state, &bias_grad, 1);
+}
+
+static void batch(struct worker *w, const struct table_slabs *slabs, size_t size, uint64_t number)
+{
+    struct run *r = w->run;
+    uint64_t order[2][MICRO_MAX];
+    uint64_t first = number * r->config->batch, end = first + r->config->batch;
+    size_t n = run_pick(r, first, size < end - first ? size : end - first, order[0]);
+    for (int now = 0; first < end && w->rc == 0; now = !now) {
+        // The next micro-batch's examples are fetched while this one computes.
+        first += size;
+        size_t next = first < end
+                          ? run_pick(r, first, size < end - first ? size : end - first, order[!now])
+                          : 0;
+        for (size_t i = 0; i < next; i++)
+            dataset_prefetch(r->data, order[!now][i]);
+        micro(w, slabs, order[now], n);
+        n = next;
+    }
+}
+
+void hogwild_batches(void *run, int rank)
+{
+    struct run *r = run;
+    struct worker *w = &r->workers[rank];
+    struct table_slabs slabs = table_slabs(r->parameters.sparse);
+    size_t size = micro_batch(r);
+    while (!atomic_load_explicit(&r->stop, memory_order_relaxed)) {
+        uint64_t b = atomic_fetch_add_explicit(&r->next_batch, 1, memory_order_relaxed);
+        if (b >= r->last_batch)
+            break;
+        batch(w, &slabs, size, b);
+        if (w->rc != 0 || (rank == 0 && progress_wants_a_stop(r->progress, r->config->interrupted)))
+            atomic_store_explicit(&r->stop, true, memory_order_relaxed);
+    }
+}

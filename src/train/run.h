@@ -1,0 +1,97 @@
+// A training run from the inside: what trainer.c, hogwild.c, synchronous.c and the rest share.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_RUN_H
+#define TUG_TRAIN_RUN_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/team.h"
+#include "data/dataset.h"
+#include "train/config.h"
+#include "train/parameters.h"
+
+struct run;
+
+// Where a run stands: all that is needed to go on from there, next to the tables.
+struct position {
+    uint32_t epoch;            // passes done
+    uint64_t window;           // within the pass
+    uint64_t batch;            // within the window: batches done
+    uint64_t batches;          // of the run, in all
+    uint64_t seen;             // examples of the pass in windows done
+    struct source_place place; // of the window's first chunk (streaming)
+};
+
+// A batch of examples with all that the model wants to see: one thread's.
+struct view {
+    struct batch batch;
+    size_t cap;      // features that rows and x have room for
+    float **rows;
+    float *x;        // values, 1 where the data has none, scaled when normalizing
+};
+// Takes examples order[0..n) of the data set; rows through `lookup` (unseen keys) when not NULL.
+int view_take(struct view *v, const struct dataset *d, const uint64_t *order, size_t n,
+              const struct table_slabs *seen, const struct table_slabs *unseen, bool normalize);
+struct model_example view_example(const struct view *v, size_t i);
+void view_free(struct view *v);
+
+struct worker {
+    struct run *run;
+    struct view view;
+    struct model_scratch scratch;
+    struct rule_params rules[MODEL_MAX_GROUPS], bias_rule;
+    struct metrics_stream stream; // of examples before they were trained on
+    struct synchronous *synchronous;
+    int rc; // TUG_ENOMEM, or TUG_EDATA: `bad` had a score that is not finite
+    uint64_t bad;
+    _Alignas(64) char apart; // workers do not share lines
+};
+
+struct run {
+    const struct train_config *config;
+    struct team *team;
+    struct parameters parameters;
+    struct reader *reader;
+    struct source *source;
+    struct dataset *data; // all of it, or the window
+    bool streaming;
+    struct position at;
+    double data_rate; // factor of the schedule for this stretch
+    struct worker *workers;
+    uint64_t bad_lines;
+
+    // The stretch of batches that the team is working on.
+    struct shuffle order;
+    atomic_uint_fast64_t next_batch;
+    uint64_t last_batch;
+    atomic_bool stop; // somebody failed, was interrupted, or the clock asks for a line
+
+    // Best pass so far, by validation loss.
+    struct parameters best;
+    bool has_best;
+    double best_loss;
+    uint32_t best_epoch, passes_since_best;
+    struct metrics best_valid;
+
+    struct progress *progress;
+};
+
+// Does the batches [next_batch, last_batch) of the data set, or fewer when `stop` is set; leaves
+// next_batch at the first that was not begun. Batch b holds the shuffled examples b * config.batch
+// and on. Each of the two is a team function; rank 0 looks at the clock.
+void hogwild_batches(void *run, int rank);
+void synchronous_batches(void *run, int rank);
+
+int synchronous_open(struct run *r, struct err *e);
+void synchronous_close(struct run *r);
+
+// Whether example i of the current window belongs to the validation share.
+bool run_held_out(const struct run *r, uint64_t example);
+
+// One micro-batch of consecutive shuffled positions, held-out examples left out; gives the number
+// of examples taken into `ret_order`.
+size_t run_pick(const struct run *r, uint64_t first, size_t n, uint64_t *ret_order);
+
+#endif

@@ -1,0 +1,82 @@
+// From packed examples to what a model sees: row pointers, values, and rows on their way into cache.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+
+#include "base/alloc.h"
+#include "train/run.h"
+
+static int reserve(struct view *v, size_t n)
+{
+    if (n <= v->cap)
+        return 0;
+    size_t cap = n + n / 2;
+    mem_free(v->rows);
+    mem_free(v->x);
+    v->rows = mem_array(cap, sizeof(*v->rows));
+    v->x = mem_array(cap, sizeof(*v->x));
+    v->cap = v->rows != NULL && v->x != NULL ? cap : 0;
+    return v->cap != 0 ? 0 : TUG_ENOMEM;
+}
+
+void view_free(struct view *v)
+{
+    batch_free(&v->batch);
+    mem_free(v->rows);
+    mem_free(v->x);
+    *v = (struct view){0};
+}
+
+// A long row is fetched by the hardware once its first lines are asked for.
+static inline void prefetch_row(const float *row, uint32_t stride)
+{
+    const char *p = (const char *)row;
+    __builtin_prefetch(p, 1, 2);
+    if (stride > 64)
+        __builtin_prefetch(p + 64, 1, 2);
+    if (stride > 128)
+        __builtin_prefetch(p + 128, 1, 2);
+}
+
+// Each example to length 1, so that long and short ones take steps of the same size.
+static void scale_to_unit(struct view *v)
+{
+    for (size_t i = 0; i < v->batch.n; i++) {
+        uint32_t from = v->batch.start[i], to = v->batch.start[i + 1];
+        float squares = 0;
+        for (uint32_t j = from; j < to; j++)
+            squares += v->x[j] * v->x[j];
+        float scale = squares > 0 ? 1 / sqrtf(squares) : 0;
+        for (uint32_t j = from; j < to; j++)
+            v->x[j] *= scale;
+    }
+}
+
+int view_take(struct view *v, const struct dataset *d, const uint64_t *order, size_t n,
+              const struct table_slabs *seen, const struct table_slabs *unseen, bool normalize)
+{
+    TRY(dataset_gather(d, order, n, &v->batch));
+    const struct batch *b = &v->batch;
+    TRY(reserve(v, b->nnz));
+    for (size_t j = 0; j < b->nnz; j++) {
+        float *row = unseen == NULL ? table_row(*seen, b->id[j])
+                                    : lookup_row(*seen, *unseen, b->id[j]);
+        prefetch_row(row, seen->stride);
+        v->rows[j] = row;
+        v->x[j] = b->value != NULL ? b->value[j] : 1;
+    }
+    if (normalize)
+        scale_to_unit(v);
+    return 0;
+}
+
+struct model_example view_example(const struct view *v, size_t i)
+{
+    uint32_t from = v->batch.start[i];
+    return (struct model_example){
+        .n = v->batch.start[i + 1] - from,
+        .rows = v->rows + from,
+        .x = v->x + from,
+        .slot = v->batch.slot + from,
+    };
+}
