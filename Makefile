@@ -1,0 +1,65 @@
+# The verbs of the project; the rules stand in CMakeLists.txt. `make help` lists them.
+# SPDX-License-Identifier: Apache-2.0
+
+PREFIX ?= /usr/local
+# Seconds that `make fuzz` spends on each target.
+T ?= 60
+JOBS := $(shell nproc)
+
+ASAN := -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" \
+	-DTUG_SANITIZE=address,undefined
+TSAN := -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" -DTUG_SANITIZE=thread
+CTEST := ctest --output-on-failure --no-tests=error -j $(JOBS)
+
+.PHONY: build help deps demo test check tidy asan tsan bench fuzz format install clean
+.DEFAULT_GOAL := build
+
+build: ## build/tug, build/libtug.so and build/libtug.a (the default)
+	@cmake -G Ninja -S . -B build --log-level=WARNING
+	@cmake --build build
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+deps: ## install the packages that building needs, where they are missing
+	@tools/deps
+
+demo: deps build ## make a million clicks, train on them, show how good it is
+	@tools/demo
+
+# One make after the other, so that the summary of the release tests is the last thing said.
+test: deps ## check, then all tests: under sanitizers, then as released
+	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory asan
+	@$(CTEST) --test-dir build
+
+check: build ## format, banned functions, includes, symbols, shape
+	@tools/check --build build
+
+tidy: build ## clang-tidy (tools/deps --dev installs it)
+	@run-clang-tidy -quiet -p build 'src/.*\.c$$'
+
+asan: ## the unit and fuzz tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@cmake -G Ninja -S . -B build-asan --log-level=WARNING $(ASAN)
+	@cmake --build build-asan
+	@$(CTEST) --test-dir build-asan --label-regex 'unit|fuzz'
+
+tsan: ## the unit tests under ThreadSanitizer
+	@cmake -G Ninja -S . -B build-tsan --log-level=WARNING $(TSAN)
+	@cmake --build build-tsan
+	@$(CTEST) --test-dir build-tsan --label-regex unit
+
+bench: build ## the measurements that the docs quote
+	@tools/bench
+
+fuzz: ## T=60 seconds of libFuzzer on each target (clang; tools/deps --dev)
+	@tools/fuzz $(T)
+
+format: ## put all C files into the format of .clang-format
+	@find bench include src tests -name '*.[ch]' -exec clang-format -i {} +
+
+install: build ## PREFIX=/usr/local: command, libraries, headers, pkg-config and CMake files
+	@cmake --install build --prefix '$(PREFIX)'
+
+clean: ## remove everything that was built, and the data of the demo
+	@rm -rf build build-asan build-tsan build-fuzz demo
