@@ -22,7 +22,8 @@ target_compile_definitions(tug_flags INTERFACE _GNU_SOURCE TUG_VERSION="${PROJEC
 target_compile_options(
   tug_flags
   INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wvla -Wmissing-prototypes -Wstrict-prototypes
-            -Wno-sign-conversion -Wno-maybe-uninitialized -ffp-contract=off -fno-math-errno -fno-trapping-math
+            -Wno-sign-conversion $<$<C_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
+            -ffp-contract=off -fno-math-errno -fno-trapping-math
             $<$<BOOL:${TUG_WERROR}>:-Werror> $<$<CONFIG:Release>:-O3>)
 if(TUG_SANITIZE)
   set(TUG_SANITIZERS -fsanitize=${TUG_SANITIZE})

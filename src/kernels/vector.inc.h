@@ -278,18 +278,16 @@ ADAGRAD_BLOCK(16)
 static inline void adagrad_blocks_of_4(const struct rule_params *p, float *w, float *s,
                                        const float *g)
 {
-    const v16i by2 = {2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13};
-    const v16i by1 = {1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14};
     v16 wv = load_16(w), gv = load_16(g), d = decayed_16(p, wv, gv), q = d * d;
-    q += __builtin_shuffle(q, by2);
-    q += __builtin_shuffle(q, by1);
-    const v16i blocks = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3};
+    q += __builtin_shufflevector(q, q, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+    q += __builtin_shufflevector(q, q, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
     float four[16] = {s[0], s[1], s[2], s[3]};
-    v16 n = __builtin_shuffle(load_16(four), blocks) + q / 4.0f;
+    v16 each = load_16(four);
+    v16 n = __builtin_shufflevector(each, each, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+    n += q / 4.0f;
     v16 next = proximal_16(p, wv - p->lr / (p->beta + SQRT16(n)) * d);
     store_16(w, select_16(gv != 0, next, wv));
-    const v16i firsts = {0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12};
-    v16 out = __builtin_shuffle(n, firsts);
+    v16 out = __builtin_shufflevector(n, n, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12);
     memcpy(s, &out, 4 * sizeof(float));
 }
 
