@@ -281,6 +281,18 @@ int file_sync_dir(const char *path, struct err *e)
     return rc;
 }
 
+bool file_dir_is_empty(const char *path)
+{
+    DIR *d = opendir(path);
+    if (d == NULL)
+        return errno == ENOENT;
+    bool empty = true;
+    for (struct dirent *x = readdir(d); x != NULL && empty; x = readdir(d))
+        empty = strcmp(x->d_name, ".") == 0 || strcmp(x->d_name, "..") == 0;
+    closedir(d);
+    return empty;
+}
+
 bool file_exists(const char *path)
 {
     struct stat st;

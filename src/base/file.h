@@ -30,6 +30,7 @@ void file_abort(struct file_writer *w);                // frees w; NULL is fine
 int file_make_dir(const char *path, struct err *e); // as mkdir -p
 int file_sync_dir(const char *path, struct err *e);
 bool file_exists(const char *path);
+bool file_dir_is_empty(const char *path); // also when there is nothing at all at `path`
 
 // Removes a file, or a directory of plain files. Fine if there is none.
 int file_remove_tree(const char *path, struct err *e);

@@ -22,6 +22,9 @@ void progress_close(struct progress *p); // NULL is fine; ends a line that is be
 // because a signal came. Reads the clock now and then only.
 bool progress_wants_a_stop(struct progress *p, const atomic_bool *interrupted);
 
+// Whether the clock says that a line is due.
+bool progress_is_due(const struct progress *p);
+
 // Prints a line about the pass so far. `share` of the pass is done (0..1; negative: not known).
 void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t batches,
                    const struct metrics *m);

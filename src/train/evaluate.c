@@ -1,0 +1,239 @@
+// Evaluation, window by window; the scores are kept (8 bytes an example) so that the AUC is exact.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/evaluate.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+#include "model/loss.h"
+#include "train/run.h"
+
+enum {
+    WINDOW_CHUNKS = 64,
+    STRETCH = 4096, // examples whose losses are added by one thread, in order
+    PIECE = 64,     // examples unpacked at a time
+};
+
+struct sums {
+    double weight, loss, predicted, observed;
+    uint64_t examples;
+};
+
+struct evaluation {
+    const struct evaluation_options *o;
+    struct lookup lookup;
+    struct view *views;            // one a thread
+    struct model_scratch *scratch; // one a thread
+    struct scored *scored;         // of all windows
+    size_t n, cap;
+    uint64_t position; // of the window's first example in the text
+    // The window being scored.
+    struct dataset *data;
+    struct scored *window;    // its scores, where they belong in `scored`
+    float *predictions;       // for `each`
+    struct sums *stretches;   // its sums, a stretch each
+    atomic_size_t next_stretch;
+    atomic_int rc;
+};
+
+bool evaluate_held_out(double share, uint64_t seed, uint64_t position)
+{
+    return share > 0 && random_f64(seed, 0x76616c6964, position) < share;
+}
+
+static void add(struct sums *to, const struct sums *from)
+{
+    to->weight += from->weight;
+    to->loss += from->loss;
+    to->predicted += from->predicted;
+    to->observed += from->observed;
+    to->examples += from->examples;
+}
+
+static float score_of(struct evaluation *ev, int rank, size_t i, struct sums *sums, bool counts)
+{
+    const struct view *v = &ev->views[rank];
+    struct model_example x = view_example(v, i);
+    float label = v->batch.label[i], weight = v->batch.weight != NULL ? v->batch.weight[i] : 1;
+    float score = *ev->o->parameters->bias + model_score(&ev->scratch[rank], &x);
+    double prediction = loss_prediction(ev->o->loss, score);
+    if (counts) {
+        sums->weight += weight;
+        sums->loss += weight * loss_value(ev->o->loss, prediction, label);
+        sums->predicted += weight * prediction;
+        sums->observed += weight * label;
+        sums->examples++;
+    }
+    return score;
+}
+
+static int score_piece(struct evaluation *ev, int rank, uint64_t first, size_t n,
+                       struct sums *sums)
+{
+    const struct evaluation_options *o = ev->o;
+    struct table_slabs seen = table_slabs(o->parameters->sparse);
+    struct table_slabs unseen = table_slabs(ev->lookup.unseen);
+    struct view *v = &ev->views[rank];
+    uint64_t order[PIECE];
+    for (size_t i = 0; i < n; i++)
+        order[i] = first + i;
+    TRY(view_take(v, ev->data, order, n, &seen, &unseen, o->normalize));
+    for (size_t i = 0; i < n; i++) {
+        TRY(model_scratch_reserve(&ev->scratch[rank], v->batch.start[i + 1] - v->batch.start[i]));
+        bool counts = o->held_out == 0 ||
+                      evaluate_held_out(o->held_out, o->seed, ev->position + first + i);
+        float score = score_of(ev, rank, i, sums, counts);
+        float weight = v->batch.weight != NULL ? v->batch.weight[i] : 1;
+        ev->window[first + i] = (struct scored){
+            .score = score, .weight = !counts ? 0 : v->batch.label[i] > 0 ? weight : -weight};
+        ev->predictions[first + i] = (float)loss_prediction(o->loss, score);
+    }
+    return 0;
+}
+
+static void score_window(void *arg, int rank)
+{
+    struct evaluation *ev = arg;
+    uint64_t size = dataset_size(ev->data);
+    for (;;) {
+        size_t s = atomic_fetch_add(&ev->next_stretch, 1);
+        uint64_t first = (uint64_t)s * STRETCH;
+        if (first >= size || atomic_load(&ev->rc) != 0)
+            return;
+        uint64_t end = first + STRETCH < size ? first + STRETCH : size;
+        for (; first < end; first += PIECE) {
+            size_t n = first + PIECE < end ? PIECE : (size_t)(end - first);
+            int rc = score_piece(ev, rank, first, n, &ev->stretches[s]);
+            if (rc != 0)
+                atomic_store(&ev->rc, rc);
+        }
+    }
+}
+
+static int make_room(struct evaluation *ev, size_t n, struct err *e)
+{
+    if (ev->n + n > ev->cap) {
+        size_t cap = ev->cap + ev->cap / 2 + n;
+        struct scored *more = mem_realloc_array(ev->scored, cap, sizeof(*more));
+        if (more == NULL)
+            return err_nomem(e, "the scores of an evaluation");
+        ev->scored = more;
+        ev->cap = cap;
+    }
+    mem_free(ev->predictions);
+    mem_free(ev->stretches);
+    ev->predictions = mem_array(n + 1, sizeof(float));
+    ev->stretches = mem_zalloc((n / STRETCH + 1) * sizeof(*ev->stretches));
+    if (ev->predictions == NULL || ev->stretches == NULL)
+        return err_nomem(e, "the scores of an evaluation");
+    return 0;
+}
+
+static int evaluate_window(struct evaluation *ev, struct sums *total, struct err *e)
+{
+    size_t n = (size_t)dataset_size(ev->data);
+    TRY(make_room(ev, n, e));
+    ev->window = ev->scored + ev->n;
+    atomic_store(&ev->next_stretch, 0);
+    team_run(ev->o->team, score_window, ev);
+    if (atomic_load(&ev->rc) != 0)
+        return err_nomem(e, "scoring examples");
+    for (size_t s = 0; s * STRETCH < n; s++)
+        add(total, &ev->stretches[s]);
+    ev->n += n;
+    ev->position += n;
+    return ev->o->each != NULL ? ev->o->each(ev->o->ctx, ev->predictions, n, e) : 0;
+}
+
+static int load_window(struct evaluation *ev, struct err *e)
+{
+    const struct evaluation_options *o = ev->o;
+    struct dataset_options d = {
+        .source = o->source,
+        .reader = o->reader,
+        .team = o->team,
+        .resolve = lookup_resolve,
+        .resolve_ctx = &ev->lookup,
+        .max_chunks = WINDOW_CHUNKS,
+        .max_bad_lines = o->max_bad_lines,
+        .bad_lines = o->bad_lines,
+    };
+    dataset_close(ev->data);
+    ev->data = NULL;
+    lookup_close(&ev->lookup);
+    TRY(lookup_open(&ev->lookup, o->parameters, e));
+    return dataset_load(&ev->data, &d, e);
+}
+
+// The AUC of those that count.
+static int auc_of(struct evaluation *ev, double *ret_auc, struct err *e)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < ev->n; i++)
+        if (ev->scored[i].weight != 0)
+            ev->scored[n++] = ev->scored[i];
+    struct scored *scratch = mem_array(n + 1, sizeof(*scratch));
+    if (scratch == NULL)
+        return err_nomem(e, "sorting the scores of an evaluation");
+    *ret_auc = metrics_auc(ev->scored, scratch, n);
+    mem_free(scratch);
+    return 0;
+}
+
+static void evaluation_fini(struct evaluation *ev)
+{
+    for (int i = 0; i < team_size(ev->o->team); i++) {
+        if (ev->views != NULL)
+            view_free(&ev->views[i]);
+        if (ev->scratch != NULL)
+            model_scratch_fini(&ev->scratch[i]);
+    }
+    mem_free(ev->views);
+    mem_free(ev->scratch);
+    mem_free(ev->scored);
+    mem_free(ev->predictions);
+    mem_free(ev->stretches);
+    dataset_close(ev->data);
+    lookup_close(&ev->lookup);
+}
+
+static int evaluation_init(struct evaluation *ev, struct err *e)
+{
+    size_t threads = (size_t)team_size(ev->o->team);
+    ev->views = mem_zalloc(threads * sizeof(*ev->views));
+    ev->scratch = mem_zalloc(threads * sizeof(*ev->scratch));
+    if (ev->views == NULL || ev->scratch == NULL)
+        return err_nomem(e, "an evaluation");
+    for (size_t i = 0; i < threads; i++)
+        TRY(model_scratch_init(&ev->scratch[i], &ev->o->parameters->model, e));
+    return 0;
+}
+
+int evaluate(const struct evaluation_options *o, struct metrics *ret, struct err *e)
+{
+    struct evaluation ev = {.o = o};
+    struct sums total = {0};
+    int rc = evaluation_init(&ev, e);
+    for (bool more = true; rc == 0 && more;) {
+        rc = load_window(&ev, e);
+        if (rc == 0)
+            rc = evaluate_window(&ev, &total, e);
+        more = rc == 0 && !dataset_at_end(ev.data);
+    }
+    double auc = (double)NAN;
+    if (rc == 0 && o->loss == READER_LOGISTIC)
+        rc = auc_of(&ev, &auc, e);
+    evaluation_fini(&ev);
+    if (rc != 0)
+        return rc;
+    *ret = (struct metrics){
+        .examples = total.examples,
+        .auc = auc,
+        .logloss = total.weight > 0 ? total.loss / total.weight : (double)NAN,
+        .copc = total.observed > 0 ? total.predicted / total.observed : (double)NAN,
+    };
+    return 0;
+}

@@ -1,0 +1,36 @@
+// Evaluation: scores of a model on data that it does not learn from; exact metrics.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_EVALUATE_H
+#define TUG_TRAIN_EVALUATE_H
+
+#include "base/team.h"
+#include "data/dataset.h"
+#include "model/metrics.h"
+#include "train/parameters.h"
+
+struct evaluation_options {
+    struct team *team;
+    const struct parameters *parameters;
+    struct source *source;
+    struct reader *reader;
+    enum reader_loss loss;
+    bool normalize;
+    uint64_t max_bad_lines;
+    uint64_t *bad_lines;
+    // Only examples of this share of the positions in the text are scored; 0: all.
+    double held_out;
+    uint64_t seed;
+    // When set, called for every window with its predictions, in the order of the text.
+    int (*each)(void *ctx, const float *predictions, size_t n, struct err *e);
+    void *ctx;
+};
+
+// Reads the whole source once. Metrics are exact and have the same bits for any number of threads.
+int evaluate(const struct evaluation_options *o, struct metrics *ret, struct err *e);
+
+// The held-out share of training data: whether the example at this position of the text belongs to
+// it.
+bool evaluate_held_out(double share, uint64_t seed, uint64_t position);
+
+#endif

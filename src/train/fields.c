@@ -1,0 +1,72 @@
+// Counting fields by reading the data once, in windows, with nothing kept.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/fields.h"
+
+#include <string.h>
+
+#include "data/dataset.h"
+#include "data/source.h"
+
+enum { WINDOW_CHUNKS = 32 };
+
+static int resolve_nothing(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
+{
+    (void)ctx, (void)keys;
+    memset(ret_ids, 0, n * sizeof(*ret_ids));
+    return 0;
+}
+
+static int count_window(struct dataset_options *o, uint32_t *fields, bool *ret_more, struct err *e)
+{
+    struct dataset *d;
+    TRY(dataset_load(&d, o, e));
+    if (dataset_slots(d) > *fields)
+        *fields = dataset_slots(d);
+    *ret_more = !dataset_at_end(d);
+    dataset_close(d);
+    return 0;
+}
+
+static int count_by_reading(struct team *team, const struct path_list *paths,
+                            struct reader *reader, uint32_t *fields, struct err *e)
+{
+    bool headed = reader_has_header(reader);
+    uint64_t bad = 0;
+    struct source_options s = {.paths = paths->items, .n_paths = paths->n};
+    struct dataset_options o = {
+        .reader = reader,
+        .team = team,
+        .resolve = resolve_nothing,
+        .max_chunks = headed ? 1 : WINDOW_CHUNKS,
+        .max_bad_lines = UINT64_MAX, // the real reading judges them
+        .bad_lines = &bad,
+    };
+    TRY(source_open(&o.source, &s, e));
+    int rc = 0;
+    if (!source_can_rewind(o.source))
+        rc = err_set(e, TUG_EUSAGE, "model ffm on standard input needs --fields N: the number of "
+                                    "fields cannot be looked up in advance");
+    for (bool more = true; rc == 0 && more;) {
+        rc = count_window(&o, fields, &more, e);
+        if (headed)
+            break;
+    }
+    source_close(o.source);
+    if (headed)
+        *fields = reader_slots(reader);
+    return rc;
+}
+
+int fields_count(struct team *team, const struct path_list *paths,
+                 const struct reader_options *options, struct reader *reader, uint32_t *fields,
+                 struct err *e)
+{
+    if (*fields != 0)
+        return 0;
+    if (strcmp(options->format, "libsvm") == 0)
+        return err_set(e, TUG_EUSAGE, "model ffm needs fields, and libsvm has none: use format "
+                                      "libffm (label field:index:value ...), criteo or csv");
+    *fields = reader_slots(reader);
+    return *fields != 0 ? 0 : count_by_reading(team, paths, reader, fields, e);
+}

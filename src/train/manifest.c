@@ -1,0 +1,429 @@
+// The manifest as JSON (jansson). Each field is written and read by one line of the same shape.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/manifest.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "table/rule.h"
+
+enum { MANIFEST_MAX_BYTES = 1 << 20 };
+
+// jansson allocates through our hook, so that its failures are tested with all others.
+static void use_our_memory(void)
+{
+    json_set_alloc_funcs(mem_alloc, mem_free);
+}
+
+// Numbers of 64 bits travel as hexadecimal text: JSON's integers are signed.
+static json_t *hex(uint64_t x)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%016" PRIx64, x);
+    return json_string(text);
+}
+
+static json_t *real_or_null(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+static json_t *rule_to_json(const struct rule_params *p)
+{
+    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f}", "name", rule_info(p->kind)->name, "lr",
+                     (double)p->lr, "l1", (double)p->l1, "l2", (double)p->l2, "beta",
+                     (double)p->beta, "beta1", (double)p->beta1, "beta2", (double)p->beta2);
+}
+
+static json_t *options_to_json(const struct manifest_options *o)
+{
+    char separator[2] = {o->separator, 0};
+    const struct model_options *m = &o->model;
+    return json_pack(
+        "{s:s, s:i, s:i, s:f, s:o, s:b, s:o, s:o,"
+        " s:s, s:s, s:s, s:s, s:s, s:s, s:s,"
+        " s:i, s:f, s:f, s:i, s:b, s:b, s:b, s:I, s:f}",
+        "model", model_name(m->kind), "dim", (int)m->dim, "fields", (int)m->fields, "init",
+        (double)m->init, "seed", hex(m->seed), "normalize", o->normalize, "linear",
+        rule_to_json(&m->linear), "latent", rule_to_json(&m->latent), //
+        "format", o->format, "loss", o->loss == READER_SQUARED ? "squared" : "logistic", "label",
+        o->label, "drop", o->drop, "numeric", o->numeric, "weight-column", o->weight, "separator",
+        separator, //
+        "schedule", (int)o->schedule.kind, "schedule-a", o->schedule.a, "schedule-b",
+        o->schedule.b, "batch", (int)o->batch, "deterministic", o->deterministic, "reduce-mean",
+        o->reduce_mean, "streaming", o->streaming, "window", (json_int_t)o->window_bytes, "valid",
+        o->valid_fraction);
+}
+
+static json_t *position_to_json(const struct position *p)
+{
+    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:I, s:I}", "epoch", (int)p->epoch,
+                     "window", (json_int_t)p->window, "batch", (json_int_t)p->batch, "batches",
+                     (json_int_t)p->batches, "seen", (json_int_t)p->seen, "chunk",
+                     (json_int_t)p->place.number, "file", (int)p->place.file, "line",
+                     (json_int_t)p->place.line, "offset", (json_int_t)p->place.offset);
+}
+
+static json_t *best_to_json(const struct manifest *m)
+{
+    if (!m->has_best)
+        return json_null();
+    return json_pack("{s:f, s:i, s:i, s:I, s:o, s:o}", "loss", m->best_loss, "epoch",
+                     (int)m->best_epoch, "passes_since", (int)m->passes_since_best, "examples",
+                     (json_int_t)m->best_valid.examples, "auc", real_or_null(m->best_valid.auc),
+                     "copc", real_or_null(m->best_valid.copc));
+}
+
+static json_t *parts_to_json(const struct manifest *m)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < m->n_parts; i++) {
+        const struct manifest_part *p = &m->parts[i];
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:o}", "file", p->file, "table",
+                            p->dense ? "dense" : "sparse", "role",
+                            p->role == PART_MODEL ? "model" : "training", "first_partition",
+                            (int)p->first_partition, "partitions", (int)p->n_partitions, "rows",
+                            (json_int_t)p->info.rows, "bytes", (json_int_t)p->info.bytes,
+                            "checksum", hex(p->info.checksum)));
+    }
+    return list;
+}
+
+// The checksum is of the compact text, keys sorted, without the checksum itself.
+static int checksum_of(const json_t *root, uint64_t *ret)
+{
+    char *text = json_dumps(root, JSON_COMPACT | JSON_SORT_KEYS);
+    if (text == NULL)
+        return TUG_ENOMEM;
+    *ret = hash_bytes(text, strlen(text), MANIFEST_VERSION);
+    mem_free(text);
+    return 0;
+}
+
+static json_t *manifest_to_json(const struct manifest *m)
+{
+    json_t *root = json_pack(
+        "{s:s, s:i, s:o, s:I, s:I, s:b, s:o, s:I, s:o, s:o}", "format", "tug-model", "version",
+        MANIFEST_VERSION, "options", options_to_json(&m->options), "rows", (json_int_t)m->rows,
+        "examples", (json_int_t)m->examples, "finished", m->finished, "position",
+        position_to_json(&m->at), "bad_lines", (json_int_t)m->bad_lines, "best", best_to_json(m),
+        "parts", parts_to_json(m));
+    uint64_t sum;
+    if (root != NULL && checksum_of(root, &sum) == 0 &&
+        json_object_set_new(root, "checksum", hex(sum)) == 0)
+        return root;
+    json_decref(root);
+    return NULL;
+}
+
+int manifest_write(const struct manifest *m, const char *dir, struct err *e)
+{
+    char path[FILE_PATH_MAX];
+    TRY(file_join(path, dir, MANIFEST_NAME, e));
+    use_our_memory();
+    json_t *root = manifest_to_json(m);
+    char *text = root != NULL ? json_dumps(root, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
+    json_decref(root);
+    if (text == NULL)
+        return err_nomem(e, "the manifest");
+    struct file_writer *w;
+    int rc = file_create(&w, path, e);
+    if (rc == 0) {
+        rc = file_write(w, text, strlen(text), e);
+        if (rc == 0)
+            rc = file_write(w, "\n", 1, e);
+        if (rc == 0)
+            rc = file_commit(w, e);
+        else
+            file_abort(w);
+    }
+    mem_free(text);
+    return rc;
+}
+
+// Reading. A struct field keeps its first complaint, so that callers check once at the end.
+struct fields {
+    const char *path;
+    int rc;
+    struct err *e;
+};
+
+static void complain(struct fields *f, const char *name, const char *what)
+{
+    if (f->rc == 0)
+        f->rc = err_set(f->e, TUG_EDATA, "%s: '%s' %s; the file is damaged", f->path, name, what);
+}
+
+static int64_t get_int(struct fields *f, const json_t *o, const char *name, int64_t max)
+{
+    const json_t *v = json_object_get(o, name);
+    int64_t x = json_integer_value(v);
+    if (!json_is_integer(v) || x < 0 || x > max)
+        complain(f, name, "is missing or out of bounds");
+    return f->rc == 0 ? x : 0;
+}
+
+static double get_real(struct fields *f, const json_t *o, const char *name)
+{
+    const json_t *v = json_object_get(o, name);
+    if (!json_is_number(v))
+        complain(f, name, "is missing or no number");
+    return json_number_value(v);
+}
+
+static double get_real_or_nan(const json_t *o, const char *name)
+{
+    const json_t *v = json_object_get(o, name);
+    return json_is_number(v) ? json_number_value(v) : (double)NAN;
+}
+
+static bool get_bool(struct fields *f, const json_t *o, const char *name)
+{
+    const json_t *v = json_object_get(o, name);
+    if (!json_is_boolean(v))
+        complain(f, name, "is missing or neither true nor false");
+    return json_is_true(v);
+}
+
+static const char *get_text(struct fields *f, const json_t *o, const char *name)
+{
+    const char *text = json_string_value(json_object_get(o, name));
+    if (text == NULL)
+        complain(f, name, "is missing or no text");
+    return text != NULL ? text : "";
+}
+
+static void copy_text(struct fields *f, const json_t *o, const char *name, char *to, size_t size)
+{
+    const char *text = get_text(f, o, name);
+    if ((size_t)snprintf(to, size, "%s", text) >= size)
+        complain(f, name, "is too long");
+}
+
+static uint64_t get_hex(struct fields *f, const json_t *o, const char *name)
+{
+    const char *text = get_text(f, o, name);
+    char *end;
+    uint64_t x = strtoull(text, &end, 16);
+    if (*text == 0 || *end != 0)
+        complain(f, name, "is no hexadecimal number");
+    return x;
+}
+
+static void get_rule(struct fields *f, const json_t *o, const char *name, struct rule_params *ret)
+{
+    const json_t *r = json_object_get(o, name);
+    if (!json_is_object(r)) {
+        complain(f, name, "is missing");
+        return;
+    }
+    enum rule_kind kind = RULE_SGD;
+    if (rule_find(get_text(f, r, "name"), &kind, NULL) != 0)
+        complain(f, name, "names no optimizer that this version knows");
+    *ret = (struct rule_params){
+        .kind = kind,
+        .block = 1,
+        .lr = (float)get_real(f, r, "lr"),
+        .l1 = (float)get_real(f, r, "l1"),
+        .l2 = (float)get_real(f, r, "l2"),
+        .beta = (float)get_real(f, r, "beta"),
+        .beta1 = (float)get_real(f, r, "beta1"),
+        .beta2 = (float)get_real(f, r, "beta2"),
+    };
+}
+
+static void get_options(struct fields *f, const json_t *o, struct manifest_options *ret)
+{
+    struct model_options *m = &ret->model;
+    if (model_find(get_text(f, o, "model"), &m->kind, NULL) != 0)
+        complain(f, "model", "names no model that this version knows");
+    m->dim = (uint32_t)get_int(f, o, "dim", MODEL_MAX_DIM);
+    m->fields = (uint32_t)get_int(f, o, "fields", UINT16_MAX + 1);
+    m->init = (float)get_real(f, o, "init");
+    m->seed = get_hex(f, o, "seed");
+    ret->normalize = get_bool(f, o, "normalize");
+    get_rule(f, o, "linear", &m->linear);
+    get_rule(f, o, "latent", &m->latent);
+    copy_text(f, o, "format", ret->format, sizeof(ret->format));
+    ret->loss = strcmp(get_text(f, o, "loss"), "squared") == 0 ? READER_SQUARED : READER_LOGISTIC;
+    copy_text(f, o, "label", ret->label, sizeof(ret->label));
+    copy_text(f, o, "drop", ret->drop, sizeof(ret->drop));
+    copy_text(f, o, "numeric", ret->numeric, sizeof(ret->numeric));
+    copy_text(f, o, "weight-column", ret->weight, sizeof(ret->weight));
+    ret->separator = get_text(f, o, "separator")[0];
+    ret->schedule.kind = (enum schedule_kind)get_int(f, o, "schedule", SCHEDULE_LINEAR);
+    ret->schedule.a = get_real(f, o, "schedule-a");
+    ret->schedule.b = get_real(f, o, "schedule-b");
+    ret->batch = (uint32_t)get_int(f, o, "batch", INT32_MAX);
+    ret->deterministic = get_bool(f, o, "deterministic");
+    ret->reduce_mean = get_bool(f, o, "reduce-mean");
+    ret->streaming = get_bool(f, o, "streaming");
+    ret->window_bytes = (uint64_t)get_int(f, o, "window", INT64_MAX);
+    ret->valid_fraction = get_real(f, o, "valid");
+}
+
+static void get_position(struct fields *f, const json_t *o, struct position *ret)
+{
+    *ret = (struct position){
+        .epoch = (uint32_t)get_int(f, o, "epoch", INT32_MAX),
+        .window = (uint64_t)get_int(f, o, "window", INT64_MAX),
+        .batch = (uint64_t)get_int(f, o, "batch", INT64_MAX),
+        .batches = (uint64_t)get_int(f, o, "batches", INT64_MAX),
+        .seen = (uint64_t)get_int(f, o, "seen", INT64_MAX),
+        .place = {.number = (uint64_t)get_int(f, o, "chunk", INT64_MAX),
+                  .file = (uint32_t)get_int(f, o, "file", INT32_MAX),
+                  .line = (uint64_t)get_int(f, o, "line", INT64_MAX),
+                  .offset = (uint64_t)get_int(f, o, "offset", INT64_MAX)},
+    };
+}
+
+static void get_best(struct fields *f, const json_t *o, struct manifest *ret)
+{
+    ret->has_best = json_is_object(o);
+    if (!ret->has_best)
+        return;
+    ret->best_loss = get_real(f, o, "loss");
+    ret->best_epoch = (uint32_t)get_int(f, o, "epoch", INT32_MAX);
+    ret->passes_since_best = (uint32_t)get_int(f, o, "passes_since", INT32_MAX);
+    ret->best_valid = (struct metrics){
+        .examples = (uint64_t)get_int(f, o, "examples", INT64_MAX),
+        .auc = get_real_or_nan(o, "auc"),
+        .copc = get_real_or_nan(o, "copc"),
+        .logloss = ret->best_loss,
+    };
+}
+
+static void get_part(struct fields *f, const json_t *o, struct manifest_part *ret)
+{
+    copy_text(f, o, "file", ret->file, sizeof(ret->file));
+    if (strchr(ret->file, '/') != NULL || ret->file[0] == '.' || ret->file[0] == 0)
+        complain(f, "file", "is no plain name");
+    ret->dense = strcmp(get_text(f, o, "table"), "dense") == 0;
+    ret->role = strcmp(get_text(f, o, "role"), "model") == 0 ? PART_MODEL : PART_TRAINING;
+    ret->first_partition = (uint32_t)get_int(f, o, "first_partition", UINT16_MAX);
+    ret->n_partitions = (uint32_t)get_int(f, o, "partitions", UINT16_MAX + 1);
+    ret->info.rows = (uint64_t)get_int(f, o, "rows", INT64_MAX);
+    ret->info.bytes = (uint64_t)get_int(f, o, "bytes", INT64_MAX);
+    ret->info.checksum = get_hex(f, o, "checksum");
+}
+
+static void get_parts(struct fields *f, const json_t *list, struct manifest *ret)
+{
+    if (!json_is_array(list) || json_array_size(list) > MANIFEST_MAX_PARTS) {
+        complain(f, "parts", "is missing or too long");
+        return;
+    }
+    ret->n_parts = (uint32_t)json_array_size(list);
+    for (uint32_t i = 0; i < ret->n_parts; i++)
+        get_part(f, json_array_get(list, i), &ret->parts[i]);
+}
+
+static int check_checksum(struct fields *f, json_t *root)
+{
+    uint64_t want = get_hex(f, root, "checksum"), sum;
+    json_object_del(root, "checksum");
+    if (f->rc == 0 && checksum_of(root, &sum) != 0)
+        return err_nomem(f->e, "the manifest");
+    if (f->rc == 0 && sum != want)
+        return err_set(f->e, TUG_EDATA, "%s: the checksum does not match; the file is damaged",
+                       f->path);
+    return f->rc;
+}
+
+static int from_json(struct manifest *ret, json_t *root, const char *path, struct err *e)
+{
+    struct fields f = {.path = path, .e = e};
+    const char *format = json_string_value(json_object_get(root, "format"));
+    if (format == NULL || strcmp(format, "tug-model") != 0)
+        return err_set(e, TUG_EDATA, "%s is not the manifest of a tug model", path);
+    json_int_t version = json_integer_value(json_object_get(root, "version"));
+    if (version != MANIFEST_VERSION)
+        return err_set(e, TUG_EDATA,
+                       "%s has format version %lld; this tug reads version %d: use the tug that "
+                       "wrote it, or train again",
+                       path, (long long)version, MANIFEST_VERSION);
+    TRY(check_checksum(&f, root));
+    memset(ret, 0, sizeof(*ret));
+    get_options(&f, json_object_get(root, "options"), &ret->options);
+    ret->rows = (uint64_t)get_int(&f, root, "rows", INT64_MAX);
+    ret->examples = (uint64_t)get_int(&f, root, "examples", INT64_MAX);
+    ret->finished = get_bool(&f, root, "finished");
+    get_position(&f, json_object_get(root, "position"), &ret->at);
+    ret->bad_lines = (uint64_t)get_int(&f, root, "bad_lines", INT64_MAX);
+    get_best(&f, json_object_get(root, "best"), ret);
+    get_parts(&f, json_object_get(root, "parts"), ret);
+    return f.rc;
+}
+
+int manifest_read(struct manifest *ret, const char *dir, struct err *e)
+{
+    char path[FILE_PATH_MAX];
+    TRY(file_join(path, dir, MANIFEST_NAME, e));
+    struct buf text = BUF_INIT(MANIFEST_MAX_BYTES);
+    int rc = file_read(path, &text, e);
+    if (rc != 0) {
+        buf_free(&text);
+        return rc;
+    }
+    json_error_t why;
+    use_our_memory();
+    json_t *root = json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES, &why);
+    buf_free(&text);
+    if (!json_is_object(root))
+        rc = err_set(e, TUG_EDATA, "%s: no JSON object (%s); the file is damaged", path,
+                     root == NULL ? why.text : "another kind");
+    else
+        rc = from_json(ret, root, path, e);
+    json_decref(root);
+    return rc;
+}
+
+int manifest_same_options(const struct manifest_options *then, const struct manifest_options *now,
+                          struct err *e)
+{
+    use_our_memory();
+    json_t *a = options_to_json(then), *b = options_to_json(now), *value;
+    const char *name;
+    int rc = a == NULL || b == NULL ? err_nomem(e, "the manifest") : 0;
+    json_object_foreach(a, name, value)
+    {
+        if (rc != 0 || json_equal(value, json_object_get(b, name)))
+            continue;
+        char *was = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+        char *is = json_dumps(json_object_get(b, name), JSON_ENCODE_ANY | JSON_COMPACT);
+        rc = err_set(e, TUG_EUSAGE,
+                     "the run being resumed had %s = %s, this one has %s: give the same options, or "
+                     "use --init-from to start a new run from the saved model",
+                     name, was != NULL ? was : "?", is != NULL ? is : "?");
+        mem_free(was);
+        mem_free(is);
+    }
+    json_decref(a);
+    json_decref(b);
+    return rc;
+}
+
+struct reader_options manifest_reader(const struct manifest_options *m)
+{
+    return (struct reader_options){
+        .format = m->format,
+        .loss = m->loss,
+        .labels = true,
+        .fields = m->model.fields,
+        .label_column = m->label[0] ? m->label : NULL,
+        .drop = m->drop[0] ? m->drop : NULL,
+        .numeric = m->numeric[0] ? m->numeric : NULL,
+        .weight_column = m->weight[0] ? m->weight : NULL,
+        .separator = m->separator,
+    };
+}

@@ -1,0 +1,154 @@
+// Progress lines.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/progress.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+struct progress {
+    uint32_t epochs;
+    bool by_batches;
+    bool terminal; // draw over one line
+    bool drawn;    // a line stands there without its end
+    uint64_t start_ns, next_ns;
+    uint64_t last_ns, last_examples; // of the line before: for the rate
+    uint32_t last_epoch;
+    double share_at_start;
+    unsigned calls;
+};
+
+enum { TERMINAL_NS = 200000000, PLAIN_NS = 1000000000 };
+
+int progress_open(struct progress **ret, uint32_t epochs, uint64_t log_batches, struct err *e)
+{
+    struct progress *p = mem_zalloc(sizeof(*p));
+    if (p == NULL)
+        return err_nomem(e, "progress lines");
+    const char *term = getenv("TERM");
+    p->epochs = epochs;
+    p->by_batches = log_batches != 0;
+    p->terminal = !p->by_batches && isatty(STDERR_FILENO) &&
+                  (term == NULL || strcmp(term, "dumb") != 0);
+    p->start_ns = p->last_ns = clock_ns();
+    p->next_ns = p->start_ns + (p->terminal ? TERMINAL_NS : PLAIN_NS);
+    p->share_at_start = -1;
+    *ret = p;
+    return 0;
+}
+
+static void end_drawing(struct progress *p)
+{
+    if (p->drawn)
+        fputs("\r\033[K", stderr);
+    p->drawn = false;
+}
+
+void progress_close(struct progress *p)
+{
+    if (p != NULL)
+        end_drawing(p);
+    mem_free(p);
+}
+
+bool progress_wants_a_stop(struct progress *p, const atomic_bool *interrupted)
+{
+    if (interrupted != NULL && atomic_load_explicit(interrupted, memory_order_relaxed))
+        return true;
+    if (p->by_batches || p->calls++ % 8 != 0)
+        return false;
+    return clock_ns() >= p->next_ns;
+}
+
+bool progress_is_due(const struct progress *p)
+{
+    return clock_ns() >= p->next_ns;
+}
+
+// "12 s", "3 min", "2 h 05 min"
+static void format_seconds(char *to, size_t size, double s)
+{
+    if (s < 100)
+        snprintf(to, size, "%.0f s", s);
+    else if (s < 6000)
+        snprintf(to, size, "%.0f min", s / 60);
+    else
+        snprintf(to, size, "%d h %02d min", (int)(s / 3600), (int)(s / 60) % 60);
+}
+
+static void format_left(struct progress *p, char *to, size_t size, double done, uint64_t now)
+{
+    if (p->share_at_start < 0)
+        p->share_at_start = done;
+    double gone = done - p->share_at_start, seconds = (double)(now - p->start_ns) * 1e-9;
+    if (gone <= 0.001)
+        return;
+    char text[32];
+    format_seconds(text, sizeof(text), seconds * (1 - done) / gone);
+    snprintf(to, size, "  %s left", text);
+}
+
+void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t batches,
+                   const struct metrics *m)
+{
+    uint64_t now = clock_ns();
+    if (epoch != p->last_epoch || m->examples < p->last_examples)
+        p->last_examples = 0;
+    double seconds = (double)(now - p->last_ns) * 1e-9;
+    double rate = seconds > 0 ? (double)(m->examples - p->last_examples) / seconds : 0;
+    char percent[16] = "", left[64] = "", line[256];
+    if (share >= 0) {
+        snprintf(percent, sizeof(percent), " %3.0f %%", share * 100);
+        format_left(p, left, sizeof(left), (epoch + share) / p->epochs, now);
+    }
+    snprintf(line, sizeof(line),
+             "pass %u/%u%s  batch %llu  loss %.5f  auc %.5f  %.0f k examples/s%s", epoch + 1,
+             p->epochs, percent, (unsigned long long)batches, m->logloss, m->auc, rate / 1000,
+             left);
+    if (p->terminal) {
+        fprintf(stderr, "\r\033[K%s", line);
+        fflush(stderr);
+        p->drawn = true;
+    } else {
+        log_info("%s", line);
+    }
+    p->last_ns = now;
+    p->last_examples = m->examples;
+    p->last_epoch = epoch;
+    // Plain lines get rarer: after 1 s, 2 s, 4 s, ... up to a minute.
+    uint64_t run = now - p->start_ns;
+    uint64_t pause = run < PLAIN_NS ? PLAIN_NS : run > 60ull * PLAIN_NS ? 60ull * PLAIN_NS : run;
+    p->next_ns = now + (p->terminal ? TERMINAL_NS : pause);
+}
+
+void progress_pass(struct progress *p, uint32_t epoch, const struct metrics *m,
+                   const struct metrics *valid)
+{
+    end_drawing(p);
+    char text[96] = "";
+    if (valid != NULL)
+        snprintf(text, sizeof(text), "  valid loss %.5f  valid auc %.5f", valid->logloss,
+                 valid->auc);
+    log_info("pass %u/%u done  loss %.5f  auc %.5f%s", epoch + 1, p->epochs, m->logloss, m->auc,
+             text);
+    p->last_ns = clock_ns();
+    p->last_examples = 0;
+}
+
+void progress_note(struct progress *p, const char *fmt, ...)
+{
+    char line[ERR_TEXT_MAX];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(line, sizeof(line), fmt, args);
+    va_end(args);
+    end_drawing(p);
+    log_info("%s", line);
+}

@@ -1,0 +1,673 @@
+// The course of a training run: passes over windows of data, validation, saves, and the end.
+//
+//   open      reader, source, model size, tables (new, resumed, or from another model)
+//   passes    for each window: load, then stretches of batches; between stretches progress lines,
+//             saves and signals; after a pass validation and early stop
+//   close     the best pass is put back, the model saved, the test data scored
+//
+// In memory there is one window, loaded once; streaming reads the text again each pass.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "train/evaluate.h"
+#include "train/fields.h"
+#include "train/progress.h"
+#include "train/run.h"
+#include "train/saved.h"
+
+enum { CHUNK_BYTES = 1 << 20 };
+
+bool run_held_out(const struct run *r, uint64_t example)
+{
+    return evaluate_held_out(r->config->valid_fraction, r->config->model.seed,
+                             r->at.seen + example);
+}
+
+size_t run_pick(const struct run *r, uint64_t first, size_t n, uint64_t *ret_order)
+{
+    uint64_t size = r->order.n;
+    size_t picked = 0;
+    for (size_t i = 0; i < n && first + i < size; i++) {
+        uint64_t example = shuffle_at(&r->order, first + i);
+        if (r->config->valid_fraction == 0 || !run_held_out(r, example))
+            ret_order[picked++] = example;
+    }
+    return picked;
+}
+
+// Sources and readers.
+
+static int open_source(struct source **ret, const struct path_list *paths, struct err *e)
+{
+    struct source_options o = {
+        .paths = paths->items, .n_paths = paths->n, .chunk_bytes = CHUNK_BYTES};
+    return source_open(ret, &o, e);
+}
+
+// In memory if the data, packed, would take at most a third of what is there now.
+static bool should_stream(const struct train_config *c, const struct source *s)
+{
+    if (c->data_in != DATA_IN_AUTO)
+        return c->data_in == DATA_IN_STREAM;
+    uint64_t text = source_text_bytes(s);
+    long pages = sysconf(_SC_AVPHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    uint64_t there = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : (uint64_t)4 << 30;
+    return text / 2 > there / 3;
+}
+
+static int open_data(struct run *r, struct err *e)
+{
+    const struct train_config *c = r->config;
+    TRY(reader_open(&r->reader, &c->reader, e));
+    TRY(open_source(&r->source, &c->data, e));
+    r->streaming = should_stream(c, r->source);
+    if (r->streaming && !source_can_rewind(r->source) && (c->epochs > 1 || c->valid_fraction > 0))
+        return err_set(e, TUG_EUSAGE,
+                       "standard input can be streamed once only: use --epochs 1 without "
+                       "--valid FRACTION, or --data-in memory");
+    return 0;
+}
+
+// Workers.
+
+static int open_workers(struct run *r, struct err *e)
+{
+    size_t n = (size_t)team_size(r->team);
+    r->workers = mem_aligned(64, n * sizeof(*r->workers));
+    if (r->workers == NULL)
+        return err_nomem(e, "the workers");
+    memset(r->workers, 0, n * sizeof(*r->workers));
+    for (size_t i = 0; i < n; i++) {
+        r->workers[i].run = r;
+        metrics_stream_clear(&r->workers[i].stream);
+        TRY(model_scratch_init(&r->workers[i].scratch, &r->parameters.model, e));
+    }
+    return r->config->deterministic ? synchronous_open(r, e) : 0;
+}
+
+static void close_workers(struct run *r)
+{
+    synchronous_close(r);
+    for (int i = 0; r->workers != NULL && i < team_size(r->team); i++) {
+        view_free(&r->workers[i].view);
+        model_scratch_fini(&r->workers[i].scratch);
+    }
+    mem_free(r->workers);
+}
+
+static void set_rates(struct run *r, double factor)
+{
+    const struct model *m = &r->parameters.model;
+    for (int i = 0; i < team_size(r->team); i++) {
+        struct worker *w = &r->workers[i];
+        for (uint32_t g = 0; g < m->n_groups; g++) {
+            w->rules[g] = m->groups[g].rule;
+            w->rules[g].lr *= (float)factor;
+        }
+        w->bias_rule = m->bias.rule;
+        w->bias_rule.lr *= (float)factor;
+    }
+}
+
+static struct metrics_stream *merge_streams(struct run *r)
+{
+    static struct metrics_stream all; // large; one run a process prints
+    metrics_stream_clear(&all);
+    for (int i = 0; i < team_size(r->team); i++)
+        metrics_stream_merge(&all, &r->workers[i].stream);
+    return &all;
+}
+
+// Saves.
+
+static void copy(char to[MANIFEST_TEXT_MAX], const char *text)
+{
+    snprintf(to, MANIFEST_TEXT_MAX, "%s", text != NULL ? text : "");
+}
+
+static struct manifest_options options_of(const struct run *r)
+{
+    const struct train_config *c = r->config;
+    struct manifest_options o = {
+        .model = r->parameters.model.options,
+        .normalize = c->normalize,
+        .loss = c->reader.loss,
+        .separator = c->reader.separator,
+        .schedule = c->schedule,
+        .batch = c->batch,
+        .deterministic = c->deterministic,
+        .reduce_mean = c->reduce_mean,
+        .streaming = r->streaming,
+        .window_bytes = c->window_bytes,
+        .valid_fraction = c->valid_fraction,
+    };
+    snprintf(o.format, sizeof(o.format), "%s", c->reader.format);
+    copy(o.label, c->reader.label_column);
+    copy(o.drop, c->reader.drop);
+    copy(o.numeric, c->reader.numeric);
+    copy(o.weight, c->reader.weight_column);
+    return o;
+}
+
+static int save(struct run *r, bool finished, struct train_result *result, struct err *e)
+{
+    struct manifest *m = mem_zalloc(sizeof(*m));
+    if (m == NULL)
+        return err_nomem(e, "a save");
+    m->options = options_of(r);
+    m->examples = result->examples;
+    m->finished = finished;
+    m->at = r->at;
+    m->bad_lines = r->bad_lines;
+    m->has_best = r->has_best;
+    m->best_loss = r->best_loss;
+    m->best_epoch = r->best_epoch;
+    m->passes_since_best = r->passes_since_best;
+    m->best_valid = r->best_valid;
+    char dir[FILE_PATH_MAX];
+    int rc = saved_write(r->config->out, r->team, r->has_best ? &r->best : &r->parameters,
+                         r->has_best ? &r->parameters : NULL, m, r->config->keep, dir, e);
+    if (rc == 0)
+        snprintf(result->saved, sizeof(result->saved), "%s", dir);
+    mem_free(m);
+    return rc;
+}
+
+static int resume(struct run *r, struct err *e)
+{
+    char dir[FILE_PATH_MAX];
+    struct manifest *m = mem_zalloc(sizeof(*m));
+    if (m == NULL)
+        return err_nomem(e, "a saved model");
+    int rc = saved_find(r->config->out, dir, e);
+    if (rc == 0)
+        rc = manifest_read(m, dir, e);
+    struct manifest_options now = options_of(r);
+    if (rc == 0)
+        rc = manifest_same_options(&m->options, &now, e);
+    parameters_close(&r->parameters);
+    if (rc == 0)
+        rc = saved_load(dir, m, m->has_best ? PART_TRAINING : PART_MODEL, r->team, &r->parameters,
+                        e);
+    if (rc == 0 && m->has_best)
+        rc = saved_load(dir, m, PART_MODEL, r->team, &r->best, e);
+    if (rc == 0) {
+        r->at = m->at;
+        r->bad_lines = m->bad_lines;
+        r->has_best = m->has_best;
+        r->best_loss = m->best_loss;
+        r->best_epoch = m->best_epoch;
+        r->passes_since_best = m->passes_since_best;
+        r->best_valid = m->best_valid;
+        progress_note(r->progress, "resuming from %s: %u passes and %llu batches done", dir,
+                      m->at.epoch, (unsigned long long)m->at.batches);
+    }
+    mem_free(m);
+    return rc;
+}
+
+static bool list_has(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *p = list; p != NULL && *p != 0; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+        if (strncmp(p, word, n) == 0 && (p[n] == 0 || p[n] == ','))
+            return true;
+    return false;
+}
+
+static int check_shape(const struct model *then, const struct model *now, const char *dir,
+                       struct err *e)
+{
+    if (then->options.kind != now->options.kind || then->width != now->width)
+        return err_set(e, TUG_EUSAGE,
+                       "%s holds a model %s with rows of %u floats, this run has %s with %u: give "
+                       "the same --model, --dim and --optimizer",
+                       dir, model_name(then->options.kind), then->width,
+                       model_name(now->options.kind), now->width);
+    return 0;
+}
+
+static int init_from(struct run *r, struct err *e)
+{
+    const char *tables = r->config->init_tables;
+    bool sparse = tables == NULL || list_has(tables, "sparse");
+    bool dense = tables == NULL || list_has(tables, "dense");
+    if (!sparse && !dense)
+        return err_set(e, TUG_EUSAGE, "--init-tables '%s' names no table; there are sparse and dense",
+                       tables);
+    char dir[FILE_PATH_MAX];
+    TRY(saved_find(r->config->init_from, dir, e));
+    struct manifest *m = mem_zalloc(sizeof(*m));
+    if (m == NULL)
+        return err_nomem(e, "a saved model");
+    struct model then;
+    int rc = manifest_read(m, dir, e);
+    if (rc == 0)
+        rc = model_init(&then, &m->options.model, e);
+    if (rc == 0)
+        rc = check_shape(&then, &r->parameters.model, dir, e);
+    if (rc == 0)
+        rc = saved_load_into(dir, m, PART_MODEL, sparse, dense, r->team, &r->parameters, e);
+    mem_free(m);
+    return rc;
+}
+
+// Whether `out` may be written to.
+static int check_out(const struct train_config *c, struct err *e)
+{
+    if (c->out == NULL)
+        return c->resume ? err_set(e, TUG_EUSAGE, "--resume needs --out DIR, the directory of the "
+                                                  "run to go on with")
+                         : 0;
+    if (c->resume)
+        return 0;
+    if (saved_any(c->out))
+        return err_set(e, TUG_EUSAGE,
+                       "--out %s already holds a saved model: give --resume to go on with it, or "
+                       "another directory",
+                       c->out);
+    return file_dir_is_empty(c->out)
+               ? 0
+               : err_set(e, TUG_EUSAGE,
+                         "--out %s exists and is not an empty directory: give another one", c->out);
+}
+
+// Data windows.
+
+static int load_window(struct run *r, struct train_result *result, struct err *e)
+{
+    uint64_t chunks = r->config->window_bytes / CHUNK_BYTES;
+    struct dataset_options o = {
+        .source = r->source,
+        .reader = r->reader,
+        .team = r->team,
+        .resolve = parameters_resolve_new,
+        .resolve_ctx = &r->parameters,
+        .max_chunks = !r->streaming ? 0 : chunks > 0 ? chunks : 1,
+        .max_bad_lines = r->config->max_bad_lines,
+        .bad_lines = &r->bad_lines,
+    };
+    double start = clock_seconds();
+    dataset_close(r->data);
+    r->data = NULL;
+    r->at.place = source_place(r->source);
+    int rc = dataset_load(&r->data, &o, e);
+    result->read_seconds += clock_seconds() - start;
+    if (rc == 0 && dataset_bytes(r->data) > result->data_bytes)
+        result->data_bytes = dataset_bytes(r->data);
+    return rc;
+}
+
+// The one thing that training on one class cannot do is what everybody wants from it.
+static void warn_about_labels(struct run *r)
+{
+    uint64_t positives = dataset_positives(r->data), n = dataset_size(r->data);
+    if (r->config->reader.loss == READER_LOGISTIC && n > 0 && (positives == 0 || positives == n))
+        progress_note(r->progress, "warning: all %llu labels are %d: there is nothing to tell apart "
+                                   "and no AUC",
+                      (unsigned long long)n, positives == 0 ? 0 : 1);
+}
+
+// Batches.
+
+static double passes_done(const struct run *r)
+{
+    uint64_t n = r->streaming ? 0 : dataset_size(r->data);
+    double share = n > 0 ? (double)(r->at.batch * r->config->batch) / (double)n : 0;
+    return r->at.epoch + (share < 1 ? share : 1);
+}
+
+// The next batch at which somebody wants the team to stop, by count.
+static uint64_t next_stop(const struct run *r, uint64_t end)
+{
+    const uint64_t every[] = {r->config->save_batches, r->config->log_batches};
+    uint64_t stop = end;
+    for (size_t i = 0; i < 2; i++) {
+        if (every[i] == 0)
+            continue;
+        uint64_t left = every[i] - r->at.batches % every[i];
+        stop = r->at.batch + left < stop ? r->at.batch + left : stop;
+    }
+    // The rate of a schedule changes in steps of a hundredth of a pass.
+    uint64_t step = end / 100 + 1;
+    if (r->config->schedule.kind != SCHEDULE_CONSTANT && r->at.batch - r->at.batch % step + step < stop)
+        stop = r->at.batch - r->at.batch % step + step;
+    return stop;
+}
+
+static int explain_bad_score(struct run *r, uint64_t example, struct err *e)
+{
+    uint32_t file;
+    uint64_t line;
+    dataset_where(r->data, example, &file, &line);
+    struct view v = {0};
+    struct table_slabs slabs = table_slabs(r->parameters.sparse);
+    if (view_take(&v, r->data, &example, 1, &slabs, NULL, false) != 0)
+        return err_nomem(e, "explaining a score");
+    // The feature to blame: the first with a weight that is not finite, else the largest weight.
+    uint64_t key = 0;
+    double worst = -1;
+    for (size_t i = 0; i < v.batch.nnz; i++) {
+        for (uint32_t c = 0; c < r->parameters.model.width; c++) {
+            double a = fabs((double)v.rows[i][c] * (double)v.x[i]);
+            if (!(a <= worst)) {
+                worst = isfinite(a) ? a : (double)INFINITY;
+                key = table_row_key(v.rows[i]);
+            }
+        }
+    }
+    view_free(&v);
+    return err_set(e, TUG_EDATA,
+                   "%s:%llu: the score of this example is not finite (largest weight %g, of key "
+                   "%llu) in pass %u, batch %llu: training has diverged; use a smaller --lr, a larger "
+                   "--l2, or scale the data's values",
+                   source_file_name(r->source, file), (unsigned long long)line, worst,
+                   (unsigned long long)key, r->at.epoch + 1, (unsigned long long)r->at.batch);
+}
+
+static int stretch_result(struct run *r, struct err *e)
+{
+    const struct worker *bad = NULL;
+    for (int i = 0; i < team_size(r->team); i++) {
+        const struct worker *w = &r->workers[i];
+        if (w->rc == TUG_ENOMEM)
+            return err_nomem(e, "a batch");
+        if (w->rc != 0 && (bad == NULL || w->bad < bad->bad))
+            bad = w;
+    }
+    return bad == NULL ? 0 : explain_bad_score(r, bad->bad, e);
+}
+
+static bool interrupted(const struct run *r)
+{
+    return r->config->interrupted != NULL && atomic_load(r->config->interrupted);
+}
+
+// Batches until the next stop.
+static int stretch(struct run *r, uint64_t end, struct train_result *result, struct err *e)
+{
+    uint64_t first = r->at.batch;
+    double start = clock_seconds();
+    set_rates(r, schedule_factor(&r->config->schedule, passes_done(r)));
+    atomic_store(&r->next_batch, first);
+    r->last_batch = next_stop(r, end);
+    atomic_store(&r->stop, false);
+    team_run(r->team, r->config->deterministic ? synchronous_batches : hogwild_batches, r);
+    uint64_t next = atomic_load(&r->next_batch);
+    next = next < r->last_batch ? next : r->last_batch;
+    r->at.batch = next;
+    r->at.batches += next - first;
+    result->train_seconds += clock_seconds() - start;
+    return stretch_result(r, e);
+}
+
+static double share_of_pass(const struct run *r, uint64_t end)
+{
+    if (!r->streaming)
+        return end > 0 ? (double)r->at.batch / (double)end : 1;
+    uint64_t text = source_text_bytes(r->source);
+    double read = (double)(r->at.place.number * CHUNK_BYTES);
+    return text > 0 && read < (double)text ? read / (double)text : -1;
+}
+
+static void print_line(struct run *r, uint64_t end)
+{
+    struct metrics m = metrics_stream_result(merge_streams(r), r->config->reader.loss);
+    progress_line(r->progress, r->at.epoch, share_of_pass(r, end), r->at.batches, &m);
+}
+
+static bool due(uint64_t batches, uint64_t every)
+{
+    return every != 0 && batches % every == 0;
+}
+
+static int train_window(struct run *r, struct train_result *result, struct err *e)
+{
+    uint64_t n = dataset_size(r->data);
+    uint64_t end = (n + r->config->batch - 1) / r->config->batch;
+    r->order = shuffle_make(n, r->config->model.seed,
+                            (uint64_t)r->at.epoch << 32 | (uint32_t)r->at.window);
+    while (r->at.batch < end) {
+        TRY(stretch(r, end, result, e));
+        if (interrupted(r))
+            return TUG_EINTERRUPTED;
+        if (r->config->log_batches == 0 ? r->at.batch < end && progress_is_due(r->progress)
+                                        : due(r->at.batches, r->config->log_batches))
+            print_line(r, end);
+        if (r->config->out != NULL && due(r->at.batches, r->config->save_batches))
+            TRY(save(r, false, result, e));
+    }
+    return 0;
+}
+
+// Passes.
+
+static int train_pass_in_memory(struct run *r, struct train_result *result, struct err *e)
+{
+    if (r->data == NULL) {
+        TRY(load_window(r, result, e));
+        result->examples = dataset_size(r->data);
+        warn_about_labels(r);
+    }
+    return train_window(r, result, e);
+}
+
+static int train_pass_streaming(struct run *r, struct train_result *result, struct err *e)
+{
+    uint64_t first_window = r->at.window;
+    if (r->at.epoch > 0 || r->at.window > 0 || r->at.batch > 0)
+        TRY(source_rewind(r->source, r->at.window > 0 ? r->at.place : SOURCE_START, e));
+    for (bool more = true; more; r->at.window++) {
+        TRY(load_window(r, result, e));
+        if (r->at.epoch == 0 && r->at.window == 0)
+            warn_about_labels(r);
+        if (r->at.window != first_window)
+            r->at.batch = 0;
+        TRY(train_window(r, result, e));
+        more = !dataset_at_end(r->data);
+        r->at.seen += dataset_size(r->data);
+        r->at.batch = 0;
+    }
+    result->examples = r->at.seen;
+    return 0;
+}
+
+static int validate(struct run *r, struct metrics *ret, struct err *e)
+{
+    const struct train_config *c = r->config;
+    struct evaluation_options o = {
+        .team = r->team,
+        .parameters = &r->parameters,
+        .reader = r->reader,
+        .loss = c->reader.loss,
+        .normalize = c->normalize,
+        .max_bad_lines = c->max_bad_lines,
+        .bad_lines = &(uint64_t){0},
+        .held_out = c->valid.n > 0 ? 0 : c->valid_fraction,
+        .seed = c->model.seed,
+    };
+    TRY(open_source(&o.source, c->valid.n > 0 ? &c->valid : &c->data, e));
+    int rc = evaluate(&o, ret, e);
+    source_close(o.source);
+    if (rc == 0 && ret->examples == 0)
+        rc = err_set(e, TUG_EDATA, "--valid: no example to validate on");
+    return rc;
+}
+
+// Keeps the pass if it is the best so far.
+static int judge_pass(struct run *r, const struct metrics *valid, struct err *e)
+{
+    if (r->has_best && !(valid->logloss < r->best_loss)) {
+        r->passes_since_best++;
+        return 0;
+    }
+    if (r->has_best)
+        parameters_close(&r->best);
+    r->has_best = false;
+    TRY(parameters_clone(&r->best, &r->parameters, e));
+    r->has_best = true;
+    r->best_loss = valid->logloss;
+    r->best_valid = *valid;
+    r->best_epoch = r->at.epoch;
+    r->passes_since_best = 0;
+    return 0;
+}
+
+static bool validates(const struct run *r)
+{
+    return r->config->valid.n > 0 || r->config->valid_fraction > 0;
+}
+
+static int finish_pass(struct run *r, struct train_result *result, struct err *e)
+{
+    struct metrics seen = metrics_stream_result(merge_streams(r), r->config->reader.loss), valid;
+    for (int i = 0; i < team_size(r->team); i++)
+        metrics_stream_clear(&r->workers[i].stream);
+    result->trained_examples += seen.examples;
+    uint32_t pass = r->at.epoch++;
+    r->at.window = r->at.batch = r->at.seen = 0;
+    r->at.place = SOURCE_START;
+    if (validates(r)) {
+        TRY(validate(r, &valid, e));
+        TRY(judge_pass(r, &valid, e));
+    }
+    progress_pass(r->progress, pass, &seen, validates(r) ? &valid : NULL);
+    if (r->config->out != NULL && due(r->at.epoch, r->config->save_passes) &&
+        r->at.epoch < r->config->epochs)
+        return save(r, false, result, e);
+    return 0;
+}
+
+static bool should_stop_early(const struct run *r)
+{
+    return r->has_best && r->config->patience > 0 && r->passes_since_best >= r->config->patience;
+}
+
+static int passes(struct run *r, struct train_result *result, struct err *e)
+{
+    while (r->at.epoch < r->config->epochs && !should_stop_early(r)) {
+        int rc = r->streaming ? train_pass_streaming(r, result, e)
+                              : train_pass_in_memory(r, result, e);
+        TRY(rc);
+        TRY(finish_pass(r, result, e));
+        if (interrupted(r))
+            return TUG_EINTERRUPTED;
+    }
+    if (should_stop_early(r))
+        progress_note(r->progress, "stopped after pass %u: validation was best at pass %u",
+                      r->at.epoch, r->best_epoch);
+    return 0;
+}
+
+// The end.
+
+static int test(struct run *r, struct train_result *result, struct err *e)
+{
+    const struct train_config *c = r->config;
+    struct evaluation_options o = {
+        .team = r->team,
+        .parameters = r->has_best ? &r->best : &r->parameters,
+        .reader = r->reader,
+        .loss = c->reader.loss,
+        .normalize = c->normalize,
+        .max_bad_lines = c->max_bad_lines,
+        .bad_lines = &r->bad_lines,
+    };
+    double start = clock_seconds();
+    TRY(open_source(&o.source, &c->test, e));
+    int rc = evaluate(&o, &result->test, e);
+    source_close(o.source);
+    result->test_seconds = clock_seconds() - start;
+    result->tested = rc == 0;
+    return rc;
+}
+
+static int on_interrupt(struct run *r, struct train_result *result, struct err *e)
+{
+    if (r->config->out == NULL)
+        return err_set(e, TUG_EINTERRUPTED, "interrupted in pass %u; nothing was saved, for there is "
+                                            "no --out DIR",
+                       r->at.epoch + 1);
+    TRY(save(r, false, result, e));
+    return err_set(e, TUG_EINTERRUPTED,
+                   "interrupted in pass %u; saved to %s: the same command with --resume goes on",
+                   r->at.epoch + 1, result->saved);
+}
+
+static void fill_result(struct run *r, struct train_result *result)
+{
+    struct table_stats s = table_stats(r->parameters.sparse);
+    for (int i = 0; i < team_size(r->team); i++) // of a pass that was cut short
+        result->trained_examples += r->workers[i].stream.examples;
+    result->epochs = r->at.epoch;
+    result->keys = s.rows;
+    result->bytes_per_key = s.rows > 0 ? (double)(s.row_bytes + s.index_bytes) / (double)s.rows : 0;
+    result->skipped_lines = r->bad_lines;
+    result->validated = r->has_best;
+    result->valid = r->best_valid;
+    result->best_epoch = r->best_epoch;
+}
+
+static int open_run(struct run *r, struct err *e)
+{
+    const struct train_config *c = r->config;
+    TRY(check_out(c, e));
+    TRY(team_open(&r->team, c->threads, e));
+    TRY(progress_open(&r->progress, c->epochs, c->log_batches, e));
+    TRY(open_data(r, e));
+    struct model_options model = c->model;
+    if (model.kind == MODEL_FFM)
+        TRY(fields_count(r->team, &c->data, &c->reader, r->reader, &model.fields, e));
+    TRY(parameters_open(&r->parameters, &model, e));
+    if (c->init_from != NULL)
+        TRY(init_from(r, e));
+    if (c->resume)
+        TRY(resume(r, e));
+    return open_workers(r, e);
+}
+
+static void close_run(struct run *r)
+{
+    close_workers(r);
+    dataset_close(r->data);
+    source_close(r->source);
+    reader_close(r->reader);
+    if (r->has_best)
+        parameters_close(&r->best);
+    parameters_close(&r->parameters);
+    progress_close(r->progress);
+    team_close(r->team);
+}
+
+static int finish(struct run *r, struct train_result *result, struct err *e)
+{
+    if (r->config->out != NULL)
+        TRY(save(r, true, result, e));
+    return r->config->test.n > 0 ? test(r, result, e) : 0;
+}
+
+int train_run(const struct train_config *c, struct train_result *ret, struct err *e)
+{
+    double start = clock_seconds();
+    struct run r = {.config = c, .at = {.place = SOURCE_START}};
+    *ret = (struct train_result){0};
+    int rc = open_run(&r, e);
+    if (rc == 0) {
+        rc = passes(&r, ret, e);
+        if (rc == TUG_EINTERRUPTED)
+            rc = on_interrupt(&r, ret, e);
+        else if (rc == 0)
+            rc = finish(&r, ret, e);
+        fill_result(&r, ret);
+    }
+    close_run(&r);
+    ret->total_seconds = clock_seconds() - start;
+    return rc;
+}
