@@ -5,7 +5,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -111,16 +110,13 @@ static void test_one_line_an_event(void **state)
     buf_free(&b);
 }
 
+// "2026-01-31T23:59:59.999Z " and then what is expected.
 static void check_file_line(const char *line, const char *expect)
 {
-    unsigned year, month, day, hour, minute, second, ms;
-    int n = 0;
-    assert_int_equal(sscanf(line, "%4u-%2u-%2uT%2u:%2u:%2u.%3uZ %n", &year, &month, &day,
-                            &hour, &minute, &second, &ms, &n),
-                     7);
-    assert_int_equal(n, 25);
-    assert_in_range(year, 2024, 2100);
-    assert_int_equal(strncmp(line + n, expect, strlen(expect)), 0);
+    const char *shape = "dddd-dd-ddTdd:dd:dd.dddZ ";
+    for (; *shape != '\0'; shape++, line++)
+        assert_true(*shape == 'd' ? *line >= '0' && *line <= '9' : *line == *shape);
+    assert_int_equal(strncmp(line, expect, strlen(expect)), 0);
 }
 
 static void test_file(void **state)
