@@ -1,0 +1,311 @@
+// Changing an index: insert, erase, and growth in place, all under the stripe's lock. The
+// invariants and the drawing are in index.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "table/index.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+
+enum {
+    TAIL_LINES = 16, // behind the last home, to begin with
+    ROWS_AHEAD = 3,  // lines whose rows are prefetched before their visit
+    LINES_AHEAD = 8,
+};
+
+// Sanitizers keep a shadow of what is mapped.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define RESERVE_MAX ((uint64_t)64 << 20)
+#else
+#define RESERVE_MAX ((uint64_t)16 << 30) // TABLE_MAX_ROWS, if all are in one stripe
+#endif
+#define RESERVE_MIN ((uint64_t)4 << 20)
+
+// Addresses cost nothing, so each stripe gets a quarter of the memory. Where they are
+// limited (ulimit -v), less must do.
+static uint64_t reserve(void **ret)
+{
+    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t bytes = memory / 4 < RESERVE_MAX ? memory / 4 : RESERVE_MAX;
+    for (; bytes >= RESERVE_MIN; bytes /= 2)
+        if ((*ret = mem_reserve(bytes)) != NULL)
+            return bytes;
+    *ret = NULL;
+    return 0;
+}
+
+// Makes lines [0, end) usable.
+static int extend(struct index *ix, uint64_t end)
+{
+    uint64_t bytes = end * sizeof(struct index_line);
+    if (bytes > ix->reserved || !mem_commit(ix->lines, ix->committed, bytes))
+        return TUG_ENOMEM;
+    if (bytes > ix->committed)
+        ix->committed = bytes;
+    ix->end = ix->committed / sizeof(struct index_line);
+    return 0;
+}
+
+static void set_mapping(struct index *ix, uint64_t n, uint64_t m, uint64_t frontier)
+{
+    atomic_store_explicit(&ix->n, n, memory_order_release);
+    atomic_store_explicit(&ix->m, m, memory_order_release);
+    atomic_store_explicit(&ix->frontier, frontier, memory_order_release);
+}
+
+static uint64_t get(const _Atomic uint64_t *x)
+{
+    return atomic_load_explicit(x, memory_order_relaxed);
+}
+
+int index_open(struct index *ix, uint64_t lines, const struct table_slabs *slabs)
+{
+    void *p;
+    memset(ix, 0, sizeof(*ix));
+    ix->reserved = reserve(&p);
+    ix->lines = p;
+    ix->slabs = slabs;
+    if (p == NULL)
+        return TUG_ENOMEM;
+    set_mapping(ix, lines, lines, lines);
+    return extend(ix, lines + TAIL_LINES);
+}
+
+void index_close(struct index *ix)
+{
+    if (ix->lines != NULL)
+        mem_unmap(ix->lines, ix->reserved);
+    ix->lines = NULL;
+}
+
+void index_change_begin(struct index *ix)
+{
+    atomic_store_explicit(&ix->seq, get(&ix->seq) + 1, memory_order_relaxed);
+}
+
+void index_change_end(struct index *ix)
+{
+    atomic_store_explicit(&ix->seq, get(&ix->seq) + 1, memory_order_release);
+}
+
+static void add_overflow(struct index_line *line, int64_t change)
+{
+    uint64_t tags = get(&line->tags[1]) + ((uint64_t)change << 32);
+    atomic_store_explicit(&line->tags[1], tags, memory_order_release);
+}
+
+static void set_slot(struct index_line *line, uint32_t slot, uint8_t tag, uint32_t word)
+{
+    _Atomic uint64_t *tags = &line->tags[slot / 8];
+    uint32_t shift = slot % 8 * 8;
+    uint64_t with = (get(tags) & ~(0xffull << shift)) | (uint64_t)tag << shift;
+    atomic_store_explicit(&line->slot[slot], word, memory_order_release);
+    atomic_store_explicit(tags, with, memory_order_release);
+}
+
+static uint32_t get_slot(const struct index_line *line, uint32_t slot)
+{
+    return atomic_load_explicit(&line->slot[slot], memory_order_relaxed);
+}
+
+static uint32_t free_slot(const struct index_line *line)
+{
+    uint32_t slot = 0;
+    while (slot < INDEX_SLOTS && get_slot(line, slot) != 0)
+        slot++;
+    return slot;
+}
+
+// Puts an entry into the first line with room.
+static int put(struct index *ix, uint64_t home, uint8_t tag, uint32_t word)
+{
+    uint64_t at = home;
+    uint32_t slot;
+    while ((slot = free_slot(&ix->lines[at])) == INDEX_SLOTS)
+        if (++at == ix->end)
+            TRY(extend(ix, ix->end + TAIL_LINES));
+    for (uint64_t line = home; line < at; line++)
+        add_overflow(&ix->lines[line], 1);
+    set_slot(&ix->lines[at], slot, tag, word);
+    return 0;
+}
+
+static void take(struct index *ix, uint64_t home, uint64_t at, uint32_t slot)
+{
+    set_slot(&ix->lines[at], slot, 0, 0);
+    for (uint64_t line = home; line < at; line++)
+        add_overflow(&ix->lines[line], -1);
+}
+
+static const float *row_of(const struct index *ix, uint32_t word)
+{
+    return table_row(*ix->slabs, (word & ~INDEX_MARK) - 1);
+}
+
+static bool growing(const struct index *ix)
+{
+    return get(&ix->n) != get(&ix->m);
+}
+
+// The bucket at the frontier is empty: is it the last one?
+static void end_round(struct index *ix)
+{
+    if (growing(ix) && ix->left == 0 && get(&ix->frontier) == 0)
+        set_mapping(ix, get(&ix->m), get(&ix->m), get(&ix->m));
+}
+
+static int begin_round(struct index *ix)
+{
+    uint64_t n = get(&ix->n);
+    uint64_t m = n + n / 5;
+    TRY(extend(ix, m + TAIL_LINES));
+    ix->mark ^= INDEX_MARK;
+    set_mapping(ix, n, m, n);
+    return 0;
+}
+
+// Which slots of a line hold entries of old home `bucket`; how many have one before it.
+static uint32_t of_bucket(const struct index *ix, const struct index_line *line,
+                          uint64_t bucket, uint32_t *ret_before)
+{
+    uint64_t n = get(&ix->n);
+    uint32_t slots = 0;
+    *ret_before = 0;
+    for (uint32_t i = 0; i < INDEX_SLOTS; i++) {
+        uint32_t word = get_slot(line, i);
+        if (word == 0 || (word & INDEX_MARK) == ix->mark)
+            continue;
+        uint64_t home = index_bucket(mix64(table_row_key(row_of(ix, word))), n);
+        slots |= (uint32_t)(home == bucket) << i;
+        *ret_before += home < bucket;
+    }
+    return slots;
+}
+
+// Moves the frontier down to `bucket` and counts its entries: those in its own line, and
+// those behind it. Lines up to `bucket` hold only old entries, so the counts there tell:
+// overflow(bucket - 1) pass into this line or over it; what passes over it besides is
+// ours.
+static void open_bucket(struct index *ix, uint64_t bucket, uint32_t slots,
+                        uint32_t before)
+{
+    uint32_t here = (uint32_t)__builtin_popcount(slots);
+    uint32_t coming = bucket > 0 ? index_overflow(&ix->lines[bucket - 1]) : 0;
+    uint32_t behind = index_overflow(&ix->lines[bucket]) - (coming - before);
+    ix->left = here + behind;
+    atomic_store_explicit(&ix->frontier, bucket, memory_order_release);
+}
+
+static void prefetch_visits(const struct index *ix)
+{
+    uint64_t at = get(&ix->frontier);
+    if (at < LINES_AHEAD)
+        return;
+    __builtin_prefetch(&ix->lines[at - LINES_AHEAD]);
+    const struct index_line *line = &ix->lines[at - ROWS_AHEAD];
+    for (uint32_t i = 0; i < INDEX_SLOTS; i++) {
+        uint32_t word = get_slot(line, i);
+        if (word != 0)
+            __builtin_prefetch(row_of(ix, word));
+    }
+}
+
+// Moves the entries of one bucket in one line to their places under m.
+static int visit(struct index *ix)
+{
+    bool opening = ix->left == 0;
+    uint64_t bucket = get(&ix->frontier) - opening;
+    if (opening)
+        ix->walk = bucket;
+    assert(ix->walk < ix->end);
+    struct index_line *line = &ix->lines[ix->walk];
+    uint32_t before;
+    uint32_t slots = of_bucket(ix, line, bucket, &before);
+    if (opening)
+        open_bucket(ix, bucket, slots, before);
+    for (; slots != 0; slots &= slots - 1) {
+        uint32_t slot = (uint32_t)__builtin_ctz(slots);
+        uint32_t word = get_slot(line, slot);
+        uint64_t hash = mix64(table_row_key(row_of(ix, word)));
+        TRY(put(ix, index_bucket(hash, get(&ix->m)), index_tag(hash), word ^ INDEX_MARK));
+        take(ix, bucket, ix->walk, slot);
+        ix->left--;
+        ix->moves++;
+    }
+    ix->walk++;
+    end_round(ix);
+    prefetch_visits(ix);
+    return 0;
+}
+
+// The part of growth that one insert does.
+static int move_some(struct index *ix)
+{
+    uint64_t before = ix->moves;
+    int rc = 0;
+    for (int i = 0; i < INDEX_VISITS && growing(ix) && rc == 0; i++)
+        rc = visit(ix);
+    if (ix->moves - before > ix->max_moves)
+        ix->max_moves = ix->moves - before;
+    return rc;
+}
+
+int index_insert(struct index *ix, uint64_t hash, uint32_t handle)
+{
+    if (!growing(ix) && ix->count * 4 >= get(&ix->n) * INDEX_FULL)
+        TRY(begin_round(ix));
+    TRY(move_some(ix));
+    uint64_t home = index_bucket(hash, get(&ix->n));
+    uint32_t mark = ix->mark;
+    if (home >= get(&ix->frontier))
+        home = index_bucket(hash, get(&ix->m));
+    else
+        mark ^= growing(ix) ? INDEX_MARK : 0;
+    TRY(put(ix, home, index_tag(hash), (handle + 1) | mark));
+    ix->count++;
+    return 0;
+}
+
+static bool search_from(const struct index *ix, uint64_t home, uint64_t hash,
+                        uint64_t key, struct index_place *ret)
+{
+    for (uint64_t at = home;; at++) {
+        const struct index_line *line = &ix->lines[at];
+        for (uint64_t m = index_match(line, index_tag(hash)); m != 0; m &= m - 1) {
+            uint32_t slot = index_match_slot(m);
+            uint32_t word = get_slot(line, slot);
+            if (word != 0 && table_row_key(row_of(ix, word)) == key) {
+                *ret = (struct index_place){at, slot, (word & ~INDEX_MARK) - 1};
+                return true;
+            }
+        }
+        if (index_overflow(line) == 0)
+            return false;
+    }
+}
+
+bool index_search(const struct index *ix, uint64_t hash, uint64_t key,
+                  struct index_place *ret_place)
+{
+    struct index_view v = index_view(ix);
+    if (search_from(ix, index_home(&v, hash), hash, key, ret_place))
+        return true;
+    uint64_t old = index_bucket(hash, v.n);
+    return ix->left > 0 && old == v.frontier &&
+           search_from(ix, old, hash, key, ret_place);
+}
+
+void index_erase(struct index *ix, uint64_t hash, const struct index_place *place)
+{
+    uint32_t word = get_slot(&ix->lines[place->at], place->slot);
+    bool old = (word & INDEX_MARK) != ix->mark;
+    uint64_t home = index_bucket(hash, get(old ? &ix->n : &ix->m));
+    take(ix, home, place->at, place->slot);
+    ix->count--;
+    if (old && home == get(&ix->frontier))
+        ix->left--;
+    end_round(ix);
+}

@@ -1,0 +1,194 @@
+// The index of one stripe: from a key's hash to the handle of its row. It holds tags and
+// handles only; the key itself is read from the row.
+//
+// A line is one cache line:
+//
+//       0        8       12         16                                       64
+//       +--------+-------+----------+-----+-----+------------------------+----+
+//       | 8 tags | 4 tags| overflow | s 0 | s 1 |          ...           |s 11|
+//       +--------+-------+----------+-----+-----+------------------------+----+
+//
+// An entry is a tag (8 bits of the hash) and a word: 0 for an empty slot, else the handle
+// + 1 and, in the top bit, a mark. Fresh zero pages are therefore an empty index.
+//
+// Of the 64 bits h of a hash:   | stripe 4 |  rest of the partition 12 |  position 48 |
+// and the lowest 8 bits of the position are the tag. Partitions take only top bits, so a
+// server that holds few of them still fills its index evenly.
+//
+// Invariants:
+//
+//  1. home(h, n) = floor(position / 2^48 * n): in order of position, whatever n is.
+//  2. An entry lies in the first line with room at or behind its home, in lines [home,
+//  at].
+//  3. overflow(line) = number of entries that lie behind the line with a home at or
+//  before
+//     it. A search goes on only past a line with overflow > 0; taking an entry out
+//     decrements the lines from its home on, so there are no tombstones.
+//  4. Growing from n to m > n lines, there is a frontier. Old homes > frontier: all
+//  entries
+//     lie under m, and new ones go there. Old homes < frontier: all lie under n. The old
+//     home == frontier: `left` entries still lie under n, new ones go under m. The
+//     frontier goes down from n to 0. Not growing: n == m == frontier, left == 0.
+//
+//         0                  frontier             n                    m
+//         |  under n          |x|  (under m, from home(frontier, m) on)|
+//
+//  5. The mark of an entry says under which of the two mappings it lies: `mark` under m,
+//     the other under n. (A key alone can't say it while both have entries in one line.)
+//  6. Growth is by a fifth. One insert visits at most INDEX_VISITS lines of the old
+//  mapping and
+//     moves what it finds there, so at most INDEX_VISITS * INDEX_SLOTS entries. A round
+//     takes about 1.3 n visits (most buckets lie in one line), so it is over long before
+//     the next one. It has to be: what is under n grows ever denser meanwhile.
+//
+// The lines lie at the start of a reserved range of addresses and never move. Behind the
+// last home a tail grows by itself when entries pass the end.
+//
+// Threads: whoever holds the stripe's lock changes the index, between index_change_begin
+// and _end, which make `seq` odd and even again. Readers take no lock: an entry found
+// is right if its row holds the key; "not found" is right if seq was even before and is
+// the same afterwards. Loads of lines are acquires and stores are releases, so that a
+// reader who saw a store of a change also sees its seq.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TABLE_INDEX_H
+#define TUG_TABLE_INDEX_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "table/table.h"
+
+enum {
+    INDEX_SLOTS = 12,
+    INDEX_FULL = 43, // entries in 4 lines, on average, at which the index grows: 90 %
+    INDEX_VISITS = 4,
+};
+
+#define INDEX_MARK ((uint32_t)1 << 31)
+
+struct index_line {
+    _Atomic uint64_t tags[2]; // the high half of the second is the overflow count
+    _Atomic uint32_t slot[INDEX_SLOTS];
+};
+static_assert(sizeof(struct index_line) == 64, "a line is one cache line");
+
+struct index {
+    // What readers see.
+    struct index_line *lines;
+    _Atomic uint64_t seq;
+    _Atomic uint64_t n, m, frontier;
+
+    // Under the stripe's lock.
+    const struct table_slabs *slabs; // where the keys are
+    uint64_t reserved, committed;    // bytes
+    uint64_t end;                    // lines before it may be used; all are committed
+    uint64_t count;
+    uint64_t left;
+    uint64_t walk; // the line to visit next, while left > 0
+    uint32_t mark;
+    uint64_t moves, max_moves;
+};
+
+// Room for at least `lines` lines, to begin with.
+int index_open(struct index *ix, uint64_t lines, const struct table_slabs *slabs);
+void index_close(struct index *ix); // a zeroed one is fine
+
+void index_change_begin(struct index *ix);
+void index_change_end(struct index *ix);
+
+// Where an entry lies; valid until the next change.
+struct index_place {
+    uint64_t at;
+    uint32_t slot;
+    uint32_t handle;
+};
+
+// For the holder of the lock. The key must not be there already (insert); the place must
+// come from index_search (erase). TUG_ENOMEM: nothing was inserted.
+bool index_search(const struct index *ix, uint64_t hash, uint64_t key,
+                  struct index_place *ret_place);
+int index_insert(struct index *ix, uint64_t hash, uint32_t handle);
+void index_erase(struct index *ix, uint64_t hash, const struct index_place *place);
+
+// What a lock-free reader needs to know of an index, read once for many keys. It may be
+// out of date when it is used: then keys are not found, and seq has changed.
+struct index_view {
+    struct index_line *lines;
+    uint64_t n, m, frontier;
+    uint64_t seq;
+};
+
+static inline struct index_view index_view(const struct index *ix)
+{
+    struct index_view v = {.lines = ix->lines};
+    v.seq = atomic_load_explicit(&ix->seq, memory_order_acquire);
+    v.frontier = atomic_load_explicit(&ix->frontier, memory_order_acquire);
+    v.n = atomic_load_explicit(&ix->n, memory_order_acquire);
+    v.m = atomic_load_explicit(&ix->m, memory_order_acquire);
+    return v;
+}
+
+static inline uint64_t index_bucket(uint64_t hash, uint64_t n_lines)
+{
+    return (uint64_t)(((unsigned __int128)(hash << 16) * n_lines) >> 64);
+}
+
+// Where to look for a hash. Without a branch: which side it falls on can't be predicted.
+static inline uint64_t index_home(const struct index_view *v, uint64_t hash)
+{
+    uint64_t under_n = index_bucket(hash, v->n);
+    uint64_t under_m = index_bucket(hash, v->m);
+    return under_n >= v->frontier ? under_m : under_n;
+}
+
+// Whether "not found" can be believed. The frontier's bucket may lie on both sides.
+static inline bool index_still(const struct index *ix, const struct index_view *v,
+                               uint64_t hash)
+{
+    return (v->seq & 1) == 0 && index_bucket(hash, v->n) != v->frontier &&
+           atomic_load_explicit(&ix->seq, memory_order_acquire) == v->seq;
+}
+
+static inline uint8_t index_tag(uint64_t hash)
+{
+    return (uint8_t)hash;
+}
+
+// 0x80 in every byte of `word` that equals the tag (exact: no borrow between bytes).
+static inline uint64_t index_equal_bytes(uint64_t word, uint8_t tag)
+{
+    const uint64_t low7 = 0x7f7f7f7f7f7f7f7full;
+    uint64_t x = word ^ (tag * 0x0101010101010101ull);
+    return ~(((x & low7) + low7) | x | low7);
+}
+
+// The slots whose tags match: bit 8k + 7 for slot k < 8, bit 8k + 6 for slot 8 + k.
+static inline uint64_t index_match(const struct index_line *line, uint8_t tag)
+{
+    uint64_t a = atomic_load_explicit(&line->tags[0], memory_order_acquire);
+    uint64_t b = atomic_load_explicit(&line->tags[1], memory_order_acquire);
+    return index_equal_bytes(a, tag) | (index_equal_bytes(b, tag) & 0x80808080u) >> 1;
+}
+
+static inline uint32_t index_match_slot(uint64_t match)
+{
+    uint32_t bit = (uint32_t)__builtin_ctzll(match);
+    return (bit >> 3) + ((~bit & 1) << 3);
+}
+
+static inline uint32_t index_overflow(const struct index_line *line)
+{
+    return (uint32_t)(atomic_load_explicit(&line->tags[1], memory_order_acquire) >> 32);
+}
+
+// The handle in a slot, TABLE_NONE if it is empty.
+static inline uint32_t index_handle(const struct index_line *line, uint32_t slot)
+{
+    uint32_t word = atomic_load_explicit(&line->slot[slot], memory_order_acquire);
+    return word == 0 ? TABLE_NONE : (word & ~INDEX_MARK) - 1;
+}
+
+#endif

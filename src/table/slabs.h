@@ -1,0 +1,73 @@
+// Where rows lie: slabs of memory that never move, a directory that finds them, and one
+// bit per row that says whether it is live.
+//
+//     directory           slab 0, 2 MiB or more
+//     +--------+          +--------------+--------------+-----
+//     | slab 0 |--------->| key | floats | key | floats | ...     rows: a power of two,
+//     +--------+          +--------------+--------------+-----    each `stride` bytes
+//     | slab 1 |--->
+//     +--------+          live: one bit per handle
+//
+// A handle is slab << shift | row. Directory and bits are address space committed slab by
+// slab, so they never move either. Slabs are mapped several at a time (extents), the more
+// the larger the table is, since the kernel limits the number of mappings; memory is used
+// when it is first touched.
+//
+// Rows are handed out in chunks, so that each stripe writes to memory of its own and
+// takes this lock rarely.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TABLE_SLABS_H
+#define TUG_TABLE_SLABS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "table/table.h"
+
+struct slabs {
+    char **slab; // the directory
+    _Atomic uint64_t *live;
+    uint64_t slab_bytes;
+    uint32_t slab_rows;
+    uint32_t chunk_rows; // a power of two, at most slab_rows
+    uint32_t max_slabs;
+
+    pthread_mutex_t lock;
+    uint32_t mapped;           // slabs with an address
+    _Atomic uint64_t next_row; // handles below it were handed out
+};
+
+// Also fills what table_row needs.
+int slabs_open(struct slabs *s, uint32_t width, uint32_t align,
+               struct table_slabs *ret_view);
+void slabs_close(struct slabs *s); // a zeroed one is fine
+
+// Rows [*ret_first, *ret_first + s->chunk_rows), zeroed. Any thread.
+int slabs_take(struct slabs *s, uint32_t *ret_first);
+
+// Handles are all below it.
+static inline uint64_t slabs_end(const struct slabs *s)
+{
+    return atomic_load_explicit(&s->next_row, memory_order_relaxed);
+}
+
+// Bytes of the slabs from which rows were handed out.
+uint64_t slabs_bytes(const struct slabs *s);
+
+// Rows of other stripes may share the word.
+static inline void slabs_set_live(struct slabs *s, uint32_t handle)
+{
+    atomic_fetch_or_explicit(&s->live[handle >> 6], 1ull << (handle & 63),
+                             memory_order_relaxed);
+}
+
+static inline void slabs_clear_live(struct slabs *s, uint32_t handle)
+{
+    atomic_fetch_and_explicit(&s->live[handle >> 6], ~(1ull << (handle & 63)),
+                              memory_order_relaxed);
+}
+
+#endif

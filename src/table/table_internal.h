@@ -1,0 +1,55 @@
+// What a table is made of, for the files of this folder.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TABLE_TABLE_INTERNAL_H
+#define TUG_TABLE_TABLE_INTERNAL_H
+
+#include <assert.h>
+#include <pthread.h>
+#include <stddef.h>
+
+#include "table/index.h"
+#include "table/reclaim.h"
+#include "table/slabs.h"
+#include "table/table.h"
+
+enum {
+    TABLE_STRIPE_BITS = 4,
+    TABLE_STRIPES = 1 << TABLE_STRIPE_BITS,
+};
+
+// A sixteenth of the hashes, with what is needed to change them under one lock. Lock
+// order: stripe, then slabs or reclaim; never two stripes.
+struct stripe {
+    _Alignas(128) struct index index; // own cache lines: its head is read by all threads
+    pthread_mutex_t lock;
+    struct limbo limbo;
+    uint32_t next, end; // rows of the chunk at hand
+    uint32_t spare;     // a row that was taken but not put into the index, or TABLE_NONE
+    uint64_t inserts, erases;
+    bool ready; // lock and index are open
+};
+
+struct table {
+    struct table_slabs view; // first: table_slabs() reads it
+    struct table_options options;
+    uint64_t random_seed;
+    struct stripe *stripes;
+    struct slabs slabs;
+    struct reclaim reclaim;
+};
+
+static_assert(offsetof(struct table, view) == 0, "table_slabs() reads it there");
+
+static inline struct stripe *table_stripe(const struct table *t, uint64_t hash)
+{
+    return &t->stripes[hash >> (64 - TABLE_STRIPE_BITS)];
+}
+
+// Partition of a hash; all of 0 bits are one partition.
+static inline uint32_t table_partition(uint64_t hash, uint32_t bits)
+{
+    return bits == 0 ? 0 : (uint32_t)(hash >> (64 - bits));
+}
+
+#endif

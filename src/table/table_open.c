@@ -1,0 +1,131 @@
+// Making and ending a table; its statistics.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "table/table_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+
+// Lines of a stripe to begin with. The stripes begin a sixteenth of a growth step apart,
+// so that they don't grow all at once, and memory per key stays level.
+enum { FIRST_LINES = 64, FIRST_LINES_STEP = 1 };
+
+static int check_init(const struct table_options *o, const struct table_init *x,
+                      struct err *e)
+{
+    if (x->begin > o->width || x->count > o->width - x->begin)
+        return err_set(e, TUG_EUSAGE,
+                       "first values of columns %u to %u do not fit a row of %u",
+                       x->begin, x->begin + x->count, o->width);
+    if (!isfinite(x->low) || !isfinite(x->high - x->low) || x->low > x->high)
+        return err_set(e, TUG_EUSAGE, "first values from %g to %g are no range",
+                       (double)x->low, (double)x->high);
+    return 0;
+}
+
+static int check_options(const struct table_options *o, struct err *e)
+{
+    if (o->width > TABLE_MAX_WIDTH)
+        return err_set(e, TUG_EUSAGE, "a row of %u floats is too wide; at most %d fit",
+                       o->width, TABLE_MAX_WIDTH);
+    if (o->align != 0 &&
+        (o->align < 8 || o->align > 4096 || (o->align & (o->align - 1)) != 0))
+        return err_set(e, TUG_EUSAGE,
+                       "rows can't be aligned to %u bytes; use a power of two in 8..4096",
+                       o->align);
+    if (o->partition_bits > 16)
+        return err_set(e, TUG_EUSAGE, "%u bits of partitions are too many; use 0..16",
+                       o->partition_bits);
+    if (o->n_inits > TABLE_MAX_INITS)
+        return err_set(e, TUG_EUSAGE, "%u ranges of first values are too many; use 0..%d",
+                       o->n_inits, TABLE_MAX_INITS);
+    for (uint32_t i = 0; i < o->n_inits; i++)
+        TRY(check_init(o, &o->inits[i], e));
+    return 0;
+}
+
+static int open_stripes(struct table *t)
+{
+    size_t bytes = TABLE_STRIPES * sizeof(struct stripe);
+    t->stripes = mem_aligned(_Alignof(struct stripe), bytes);
+    if (t->stripes == NULL)
+        return TUG_ENOMEM;
+    memset(t->stripes, 0, bytes);
+    for (uint32_t i = 0; i < TABLE_STRIPES; i++) {
+        struct stripe *s = &t->stripes[i];
+        pthread_mutex_init(&s->lock, NULL);
+        s->ready = true;
+        s->spare = TABLE_NONE;
+        TRY(index_open(&s->index, FIRST_LINES + i * FIRST_LINES_STEP, &t->view));
+    }
+    return 0;
+}
+
+int table_open(struct table **ret, const struct table_options *o, struct err *e)
+{
+    TRY(check_options(o, e));
+    struct table *t = mem_zalloc(sizeof(*t));
+    if (t == NULL)
+        return err_nomem(e, "a table");
+    t->options = *o;
+    if (o->align == 0)
+        t->options.align = 8;
+    t->random_seed = o->seed ^ mix64(o->id);
+    reclaim_open(&t->reclaim);
+    if (slabs_open(&t->slabs, o->width, t->options.align, &t->view) != 0 ||
+        open_stripes(t) != 0) {
+        table_close(t);
+        return err_nomem(e, "a table");
+    }
+    *ret = t;
+    return 0;
+}
+
+void table_close(struct table *t)
+{
+    if (t == NULL)
+        return;
+    for (uint32_t i = 0; i < TABLE_STRIPES && t->stripes != NULL; i++) {
+        struct stripe *s = &t->stripes[i];
+        if (!s->ready)
+            break;
+        index_close(&s->index);
+        limbo_close(&s->limbo);
+        pthread_mutex_destroy(&s->lock);
+    }
+    mem_free(t->stripes);
+    slabs_close(&t->slabs);
+    reclaim_close(&t->reclaim);
+    mem_free(t);
+}
+
+const struct table_options *table_options(const struct table *t)
+{
+    return &t->options;
+}
+
+int table_reader_open(struct table_reader **ret, struct table *t, struct err *e)
+{
+    return reclaim_join(&t->reclaim, ret, e);
+}
+
+struct table_stats table_stats(const struct table *t)
+{
+    struct table_stats x = {.row_bytes = slabs_bytes(&t->slabs)};
+    for (uint32_t i = 0; i < TABLE_STRIPES; i++) {
+        struct stripe *s = &t->stripes[i];
+        pthread_mutex_lock(&s->lock);
+        x.rows += s->index.count;
+        x.index_bytes += s->index.committed;
+        x.inserts += s->inserts;
+        x.erases += s->erases;
+        x.index_moves += s->index.moves;
+        if (s->index.max_moves > x.index_max_moves)
+            x.index_max_moves = s->index.max_moves;
+        pthread_mutex_unlock(&s->lock);
+    }
+    return x;
+}

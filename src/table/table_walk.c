@@ -1,0 +1,177 @@
+// Going through all rows: scan, sorted rows, a copy of the table.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "table/table_internal.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/relaxed.h"
+
+enum { SCAN_ROWS = 1024 };
+
+size_t table_scan(const struct table *t, uint64_t *cursor, uint32_t *ret_handles,
+                  size_t max)
+{
+    uint64_t end = slabs_end(&t->slabs);
+    size_t n = 0;
+    while (*cursor < end && n < max) {
+        uint64_t word = atomic_load_explicit(&t->slabs.live[*cursor >> 6],
+                                             memory_order_relaxed);
+        word >>= *cursor & 63;
+        if (word == 0) {
+            *cursor = (*cursor | 63) + 1;
+            continue;
+        }
+        *cursor += (uint32_t)__builtin_ctzll(word);
+        ret_handles[n++] = (uint32_t)(*cursor)++;
+    }
+    return n;
+}
+
+// Partitions [first, first + n) of a table.
+struct range {
+    uint32_t first, n, bits;
+};
+
+// The number of a key's partition within the range; false: it is outside.
+static bool range_find(const struct range *r, uint64_t key, uint32_t *ret)
+{
+    *ret = table_partition(mix64(key), r->bits) - r->first;
+    return *ret < r->n;
+}
+
+// Calls for every live row of the range; `at` is where the next entry of its partition
+// goes.
+static void fill(const struct table *t, const struct range *r, uint64_t *at,
+                 struct table_entry *ret)
+{
+    uint32_t handles[SCAN_ROWS];
+    uint64_t cursor = 0;
+    for (size_t n; (n = table_scan(t, &cursor, handles, SCAN_ROWS)) > 0;)
+        for (size_t i = 0; i < n; i++) {
+            uint64_t key = table_row_key(table_row(t->view, handles[i]));
+            uint32_t p;
+            if (!range_find(r, key, &p))
+                continue;
+            if (ret != NULL)
+                ret[at[p]] = (struct table_entry){key, handles[i]};
+            at[p]++;
+        }
+}
+
+// American flag sort (McIlroy, Bostic, McIlroy 1993): by the byte at `shift`, in place,
+// then each bucket by the next byte.
+static void sort_keys(struct table_entry *x, size_t n, uint32_t shift);
+
+static void sort_few(struct table_entry *x, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        struct table_entry v = x[i];
+        size_t at = i;
+        for (; at > 0 && x[at - 1].key > v.key; at--)
+            x[at] = x[at - 1];
+        x[at] = v;
+    }
+}
+
+static void sort_bytes(struct table_entry *x, size_t n, uint32_t shift)
+{
+    size_t begin[257] = {0}, at[256];
+    for (size_t i = 0; i < n; i++)
+        begin[(x[i].key >> shift & 255) + 1]++;
+    for (uint32_t b = 0; b < 256; b++) {
+        begin[b + 1] += begin[b];
+        at[b] = begin[b];
+    }
+    for (uint32_t b = 0; b < 256; b++)
+        while (at[b] < begin[b + 1]) {
+            uint32_t to = x[at[b]].key >> shift & 255;
+            struct table_entry v = x[at[to]];
+            x[at[to]++] = x[at[b]];
+            if (to != b)
+                x[at[b]] = v;
+        }
+    for (uint32_t b = 0; b < 256 && shift > 0; b++)
+        sort_keys(x + begin[b], begin[b + 1] - begin[b], shift - 8);
+}
+
+static void sort_keys(struct table_entry *x, size_t n, uint32_t shift)
+{
+    if (n <= 32)
+        sort_few(x, n);
+    else
+        sort_bytes(x, n, shift);
+}
+
+// at[p] counted the rows of partition p; now it is where they begin.
+static uint64_t begins(uint64_t *at, uint32_t n)
+{
+    uint64_t sum = 0;
+    for (uint32_t p = 0; p < n; p++) {
+        uint64_t count = at[p];
+        at[p] = sum;
+        sum += count;
+    }
+    return sum;
+}
+
+int table_sorted(const struct table *t, uint32_t first, uint32_t n,
+                 struct table_entry **ret, size_t *ret_n, struct err *e)
+{
+    struct range r = {first, n, t->options.partition_bits};
+    if (first > 1u << r.bits || n > (1u << r.bits) - first)
+        return err_set(e, TUG_EUSAGE,
+                       "partitions %u to %llu are not among the table's %u", first,
+                       (unsigned long long)first + n, 1u << r.bits);
+    struct table_entry *x = NULL;
+    uint64_t *at = mem_zalloc(n * sizeof(*at));
+    if (at == NULL)
+        return err_nomem(e, "sorting a table");
+    fill(t, &r, at, NULL);
+    size_t rows = begins(at, n);
+    x = mem_array(rows, sizeof(*x));
+    if (x == NULL) {
+        mem_free(at);
+        return err_nomem(e, "sorting a table");
+    }
+    fill(t, &r, at, x); // now at[p] is where they end
+    for (uint32_t p = 0; p < n; p++) {
+        uint64_t begin = p > 0 ? at[p - 1] : 0;
+        sort_keys(x + begin, at[p] - begin, 56);
+    }
+    mem_free(at);
+    *ret = x;
+    *ret_n = rows;
+    return 0;
+}
+
+static int copy_rows(struct table *to, const struct table *from, const uint32_t *handles,
+                     size_t n)
+{
+    uint64_t keys[SCAN_ROWS];
+    uint32_t copies[SCAN_ROWS];
+    for (size_t i = 0; i < n; i++)
+        keys[i] = table_row_key(table_row(from->view, handles[i]));
+    TRY(table_rows(to, keys, n, copies));
+    for (size_t i = 0; i < n; i++)
+        relaxed_load_n(table_row(to->view, copies[i]), table_row(from->view, handles[i]),
+                       from->options.width);
+    return 0;
+}
+
+int table_clone(struct table **ret, const struct table *t, struct err *e)
+{
+    struct table *copy;
+    uint32_t handles[SCAN_ROWS];
+    uint64_t cursor = 0;
+    TRY(table_open(&copy, &t->options, e));
+    for (size_t n; (n = table_scan(t, &cursor, handles, SCAN_ROWS)) > 0;)
+        if (copy_rows(copy, t, handles, n) != 0) {
+            table_close(copy);
+            return err_nomem(e, "a copy of a table");
+        }
+    *ret = copy;
+    return 0;
+}
