@@ -66,9 +66,13 @@ bool reader_has_header(const struct reader *r);
 // equal.
 int reader_header(struct reader *r, const char *line, size_t len, struct err *e);
 
+// The parsers look ahead in words: this many bytes from line[len] on must be readable,
+// whatever they hold; line[len] itself is the newline or NUL.
+enum { READER_PADDING = 32 };
+
 // Appends one example. The line has no newline; a '\r' at its end is ignored. An empty
 // line adds nothing. On failure *x is as before and e says why, without FILE:LINE (the
-// caller adds it). Threads: any, each with its own x.
+// caller adds it, and sets x->line). Threads: any, each with its own x.
 int reader_line(const struct reader *r, const char *line, size_t len, struct examples *x,
                 struct err *e);
 

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 struct source;
@@ -27,7 +28,8 @@ struct source_options {
     size_t queue_chunks;   // read ahead; 0 means 16
 };
 
-// Whole lines of one file. The last line of a file may lack its newline.
+// Whole lines of one file. The last line of a file may lack its newline; the byte behind
+// the text is then NUL. READER_PADDING bytes behind the text can be read.
 struct chunk {
     const char *text;
     size_t len;
@@ -60,8 +62,14 @@ struct source_place {
 #define SOURCE_START ((struct source_place){.line = 1})
 int source_rewind(struct source *s, struct source_place at, struct err *e);
 
-// Where the next chunk to be handed out begins.
+// Where the next chunk to be handed out begins: waits for it. At the end of the pass
+// `file` is source_files(); before an error it is the file that is at fault.
 struct source_place source_place(struct source *s);
+
+// The first line of a file, without its newline, appended to *b: a header can so be read
+// before the data. For standard input only before its first chunk was taken (else
+// TUG_EUSAGE).
+int source_first_line(struct source *s, uint32_t file, struct buf *b, struct err *e);
 
 bool source_can_rewind(const struct source *s); // false with standard input
 size_t source_files(const struct source *s);

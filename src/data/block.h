@@ -1,0 +1,92 @@
+// Blocks: the examples of one chunk, packed. Only the data set includes this.
+//
+// An example is one record, so that a random one costs one or two cache misses:
+//   [mask][ids][slots][values]
+// - ids take 1..4 bytes each, by the block's largest one;
+// - slots are absent when all are 0; when no example has a slot twice, slots ascend and
+// are below 64,
+//   they are a bit mask before the ids (left out when all examples have the same); else
+//   they are bytes or 16-bit numbers behind the ids;
+// - values are floats, absent when all are 1.
+// Records begin at i * record_bytes when all are equally long, else where two arrays say:
+// a 32-bit base for every 16 examples and a 16-bit offset for each (or a 32-bit number
+// for each, when an offset does not fit). Labels are bits when all are 0 or 1.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DATA_BLOCK_H
+#define TUG_DATA_BLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "data/reader.h"
+
+enum { BLOCK_GROUP_BITS = 4, BLOCK_PADDING = 8 };
+
+enum block_slots { BLOCK_SLOTS_ZERO, BLOCK_SLOTS_MASK, BLOCK_SLOTS_8, BLOCK_SLOTS_16 };
+
+struct block {
+    const unsigned char *records;
+    const uint32_t *base;   // NULL: all records have record_bytes
+    const uint16_t *offset; // NULL: base has an entry for each example
+    uint32_t record_bytes;
+    uint8_t id_bytes;
+    uint8_t feature_bytes; // id, slot and value together
+    uint8_t mask_bytes;    // 0 with BLOCK_SLOTS_MASK: `mask` is that of all examples
+    uint8_t slots;         // enum block_slots
+    bool has_values;
+    uint64_t mask;
+    uint64_t first;            // number of its first example in the data set
+    const uint8_t *label_bits; // NULL: label_values
+    const float *label_values;
+    const float *weights; // NULL: all 1
+
+    uint32_t n, nnz, positives, max_slot;
+    uint32_t file;
+    uint64_t line;
+    const uint32_t *gaps; // examples before which a line without one lies, ascending
+    uint32_t n_gaps;
+};
+
+// What block_pack will write, decided from the examples and their ids.
+struct block_plan {
+    struct block block;
+    uint32_t record_total;
+    bool label_bits, weights;
+    size_t bytes; // of memory that block_pack needs, 8-byte aligned
+};
+
+// TUG_EDATA when the examples are too many for one block.
+int block_plan(struct block_plan *ret, const struct examples *x, const uint32_t *ids,
+               struct err *e);
+void block_pack(struct block *ret, const struct block_plan *plan,
+                const struct examples *x, const uint32_t *ids, void *memory);
+
+static inline uint32_t block_record(const struct block *b, uint32_t i)
+{
+    if (b->base == NULL)
+        return i * b->record_bytes;
+    return b->offset == NULL ? b->base[i] : b->base[i >> BLOCK_GROUP_BITS] + b->offset[i];
+}
+
+static inline float block_label(const struct block *b, uint32_t i)
+{
+    return b->label_bits != NULL ? (float)(b->label_bits[i >> 3] >> (i & 7) & 1)
+                                 : b->label_values[i];
+}
+
+// Features of the example whose record has `bytes`.
+static inline uint32_t block_features(const struct block *b, uint32_t bytes)
+{
+    return (bytes - b->mask_bytes) / b->feature_bytes;
+}
+
+// Unpacks the `k` features of the record at byte `at`; value may be NULL when the block
+// has none.
+void block_unpack(const struct block *b, uint32_t at, uint32_t k, uint32_t *ret_id,
+                  uint16_t *ret_slot, float *ret_value);
+
+// The line of an example in its file.
+uint64_t block_line(const struct block *b, uint32_t i);
+
+#endif

@@ -1,0 +1,175 @@
+// Reading of data sets: facts, batches, where an example came from.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+
+#include "base/alloc.h"
+#include "data/dataset_private.h"
+
+void dataset_close(struct dataset *d)
+{
+    if (d == NULL)
+        return;
+    for (size_t i = 0; i < d->regions; i++)
+        mem_unmap(d->region[i].memory, d->region[i].size);
+    mem_free(d->region);
+    mem_free(d->finder);
+    mem_free(d->block);
+    mem_free(d);
+}
+
+uint64_t dataset_size(const struct dataset *d)
+{
+    return d->size;
+}
+
+uint64_t dataset_features(const struct dataset *d)
+{
+    return d->features;
+}
+
+uint64_t dataset_bytes(const struct dataset *d)
+{
+    uint64_t bytes = sizeof *d + d->blocks * sizeof *d->block +
+                     d->regions * sizeof *d->region;
+    if (d->finder != NULL)
+        bytes += ((d->size >> d->finder_shift) + 1) * sizeof *d->finder;
+    for (size_t i = 0; i < d->regions; i++)
+        bytes += d->region[i].used;
+    return bytes;
+}
+
+uint64_t dataset_positives(const struct dataset *d)
+{
+    return d->positives;
+}
+
+uint32_t dataset_slots(const struct dataset *d)
+{
+    return d->slots;
+}
+
+bool dataset_at_end(const struct dataset *d)
+{
+    return d->at_end;
+}
+
+static inline const struct block *find_block(const struct dataset *d, uint64_t example)
+{
+    assert(example < d->size);
+    const struct block *b = &d->block[d->finder[example >> d->finder_shift]];
+    while (example - b->first >= b->n)
+        b++;
+    return b;
+}
+
+void dataset_where(const struct dataset *d, uint64_t example, uint32_t *ret_file,
+                   uint64_t *ret_line)
+{
+    const struct block *b = find_block(d, example);
+    *ret_file = b->file;
+    *ret_line = block_line(b, (uint32_t)(example - b->first));
+}
+
+void dataset_prefetch(const struct dataset *d, uint64_t example)
+{
+    const struct block *b = find_block(d, example);
+    uint32_t i = (uint32_t)(example - b->first);
+    const unsigned char *p = b->records + block_record(b, i);
+    const unsigned char *end = b->records + block_record(b, i + 1);
+    // A long record is read in order: the hardware follows after the first lines.
+    for (int lines = 0; p < end && lines < 4; lines++, p += 64)
+        __builtin_prefetch(p);
+}
+
+// ---------------------------------------------------------------- batches
+
+void batch_free(struct batch *b)
+{
+    mem_free(b->label);
+    mem_free(b->weight_memory);
+    mem_free(b->start);
+    mem_free(b->id);
+    mem_free(b->slot);
+    mem_free(b->value_memory);
+    *b = (struct batch){0};
+}
+
+// Grows *array, a pointer to elements of `bytes`; on failure it is as before.
+static bool grow(void *array, size_t n, size_t bytes)
+{
+    void **p = array;
+    void *grown = mem_realloc_array(*p, n, bytes);
+    if (grown != NULL)
+        *p = grown;
+    return grown != NULL;
+}
+
+// Weights and values have memory from the first batch that needs them on.
+static int batch_room_n(struct batch *b, size_t n, bool weights)
+{
+    size_t cap = n > b->cap_n ? n : b->cap_n + (b->cap_n == 0);
+    if (weights && (b->weight_memory == NULL || n > b->cap_n))
+        if (!grow(&b->weight_memory, cap, sizeof(float)))
+            return TUG_ENOMEM;
+    if (n <= b->cap_n && b->start != NULL)
+        return 0;
+    if (!grow(&b->label, cap, sizeof *b->label) ||
+        !grow(&b->start, cap + 1, sizeof *b->start))
+        return TUG_ENOMEM;
+    if (!weights) { // its size would be unknown
+        mem_free(b->weight_memory);
+        b->weight_memory = NULL;
+    }
+    b->cap_n = cap;
+    return 0;
+}
+
+static int batch_room_nnz(struct batch *b, size_t nnz, bool values)
+{
+    if (nnz <= b->cap_nnz && b->id != NULL && (!values || b->value_memory != NULL))
+        return 0;
+    size_t cap = b->cap_nnz > 0 && nnz <= b->cap_nnz ? b->cap_nnz : nnz + nnz / 2 + 64;
+    if (!grow(&b->id, cap, sizeof *b->id) || !grow(&b->slot, cap, sizeof *b->slot))
+        return TUG_ENOMEM;
+    if (values && !grow(&b->value_memory, cap, sizeof *b->value_memory))
+        return TUG_ENOMEM;
+    if (!values) {
+        mem_free(b->value_memory);
+        b->value_memory = NULL;
+    }
+    b->cap_nnz = cap;
+    return 0;
+}
+
+static int gather_one(const struct dataset *d, uint64_t example, struct batch *b)
+{
+    const struct block *from = find_block(d, example);
+    uint32_t i = (uint32_t)(example - from->first);
+    uint32_t at = block_record(from, i);
+    uint32_t k = block_features(from, block_record(from, i + 1) - at);
+    if (b->nnz + k > b->cap_nnz)
+        TRY(batch_room_nnz(b, b->nnz + k, d->has_values));
+    block_unpack(from, at, k, b->id + b->nnz, b->slot + b->nnz,
+                 d->has_values ? b->value_memory + b->nnz : NULL);
+    b->label[b->n] = block_label(from, i);
+    if (d->has_weights)
+        b->weight_memory[b->n] = from->weights != NULL ? from->weights[i] : 1;
+    b->nnz += k;
+    b->start[++b->n] = (uint32_t)b->nnz;
+    return 0;
+}
+
+int dataset_gather(const struct dataset *d, const uint64_t *order, size_t n,
+                   struct batch *b)
+{
+    b->n = b->nnz = 0;
+    TRY(batch_room_n(b, n, d->has_weights));
+    TRY(batch_room_nnz(b, b->cap_nnz, d->has_values));
+    b->start[0] = 0;
+    for (size_t i = 0; i < n; i++)
+        TRY(gather_one(d, order[i], b));
+    b->weight = d->has_weights ? b->weight_memory : NULL;
+    b->value = d->has_values ? b->value_memory : NULL;
+    return 0;
+}

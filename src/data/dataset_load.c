@@ -1,0 +1,429 @@
+// Loading of data sets: the members of a team take chunks, parse them, resolve the keys
+// and pack a block each.
+//
+// 1. Chunks are taken in their order, one at a time: headers are so read before what
+// follows them.
+// 2. What a chunk became is its part, filled in any order, committed in the order of the
+// text. Bad
+//    lines count when committed; a chunk with bad lines is kept until then. The line that
+//    is one too many is therefore the same for any number of threads, and is parsed once
+//    more to tell why.
+// 3. Once a member fails or a commit goes over the limit, no more chunks are taken; all
+// chunks taken
+//    before are finished. A bad line comes before whatever was wrong later in the text.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "data/dataset_private.h"
+
+enum { REGION_MIN = 2 << 20, REGION_MAX = 32 << 20 };
+
+struct part {
+    struct block block; // n = 0: no example
+    uint32_t bad;
+    bool done;
+    struct chunk *held; // with bad lines, until committed
+};
+
+// What one member needs for a chunk, reused from chunk to chunk.
+struct scratch {
+    struct examples x;
+    uint32_t *ids;
+    size_t cap_ids;
+};
+
+struct loader {
+    const struct dataset_options *o;
+    struct dataset *d;
+    struct scratch *scratch; // of each member
+
+    pthread_mutex_t take_lock; // of the source and of `taken`
+    size_t taken;
+
+    pthread_mutex_t lock; // of all below, and of the data set's regions
+    struct part *part;
+    size_t cap_parts, committed;
+    uint64_t bad_allowed, bad;
+    struct chunk *offender; // holds the bad line that was one too many
+    uint64_t offender_bad;  // which one it is in its chunk, from 1
+    bool stop;
+    struct err failure; // code 0: none
+};
+
+// ---------------------------------------------------------------- memory
+
+static int add_region(struct dataset *d, size_t bytes)
+{
+    size_t size = REGION_MIN << (d->regions < 4 ? d->regions : 4);
+    assert(size <= REGION_MAX);
+    while (size < bytes)
+        size *= 2;
+    struct region *grown = mem_realloc_array(d->region, d->regions + 1, sizeof *grown);
+    if (grown == NULL)
+        return TUG_ENOMEM;
+    d->region = grown;
+    char *memory = mem_map(size);
+    if (memory == NULL)
+        return TUG_ENOMEM;
+    d->region[d->regions++] = (struct region){.memory = memory, .size = size};
+    return 0;
+}
+
+// Locked.
+static void *region_alloc(struct dataset *d, size_t bytes)
+{
+    struct region *r = d->regions > 0 ? &d->region[d->regions - 1] : NULL;
+    if (r == NULL || r->size - r->used < bytes) {
+        if (add_region(d, bytes) != 0)
+            return NULL;
+        r = &d->region[d->regions - 1];
+    }
+    void *p = r->memory + r->used;
+    r->used += bytes;
+    return p;
+}
+
+static void *loader_alloc(struct loader *l, size_t bytes)
+{
+    pthread_mutex_lock(&l->lock);
+    void *p = region_alloc(l->d, bytes);
+    pthread_mutex_unlock(&l->lock);
+    return p;
+}
+
+// ---------------------------------------------------------------- parsing
+
+// Parses a chunk into *x. Bad lines are passed over and counted, until the `stop_at`-th,
+// which is returned as an error with its place (0: none).
+static int parse_chunk(const struct dataset_options *o, const struct chunk *c,
+                       uint64_t stop_at, struct examples *x, uint32_t *ret_bad,
+                       struct err *e)
+{
+    bool header = c->offset == 0 && reader_has_header(o->reader);
+    const char *p = c->text, *end = p + c->len;
+    *ret_bad = 0;
+    examples_clear(x);
+    for (uint32_t line = 0; p < end; line++) {
+        const char *stop = memchr(p, '\n', (size_t)(end - p));
+        if (stop == NULL)
+            stop = end;
+        size_t n = x->n;
+        int rc = header && line == 0
+                     ? 0
+                     : reader_line(o->reader, p, (size_t)(stop - p), x, e);
+        if (rc == 0 && x->n > n)
+            x->line[n] = line;
+        else if (rc == TUG_EDATA && ++*ret_bad == stop_at)
+            return err_wrap(e, "%s:%llu", source_file_name(o->source, c->file),
+                            (unsigned long long)(c->line + line));
+        else if (rc != 0 && rc != TUG_EDATA)
+            return rc;
+        p = stop + 1;
+    }
+    return 0;
+}
+
+static int resolve(struct loader *l, struct scratch *s, struct err *e)
+{
+    if (s->x.nnz > s->cap_ids) {
+        size_t cap = s->x.nnz + s->x.nnz / 4;
+        uint32_t *grown = mem_realloc_array(s->ids, cap, sizeof *grown);
+        if (grown == NULL)
+            return err_nomem(e, "examples");
+        s->ids = grown;
+        s->cap_ids = cap;
+    }
+    int rc = l->o->resolve(l->o->resolve_ctx, s->x.key, s->x.nnz, s->ids);
+    if (rc == TUG_ENOMEM)
+        return err_nomem(e, "the rows of new features");
+    return rc == 0 ? 0 : err_set(e, rc, "looking up features failed: %s", err_text(rc));
+}
+
+static int make_part(struct loader *l, struct scratch *s, const struct chunk *c,
+                     struct part *ret, struct err *e)
+{
+    *ret = (struct part){.done = true};
+    TRY(parse_chunk(l->o, c, 0, &s->x, &ret->bad, e));
+    if (s->x.n == 0)
+        return 0;
+    TRY(resolve(l, s, e));
+    struct block_plan plan;
+    TRY(block_plan(&plan, &s->x, s->ids, e));
+    void *memory = loader_alloc(l, plan.bytes);
+    if (memory == NULL)
+        return err_nomem(e, "the data");
+    block_pack(&ret->block, &plan, &s->x, s->ids, memory);
+    ret->block.file = c->file;
+    ret->block.line = c->line;
+    return 0;
+}
+
+// ---------------------------------------------------------------- taking and committing
+
+// A reader that has not seen a header yet can still begin in the middle of a file.
+static int missed_header(const struct dataset_options *o, uint32_t file, struct err *e)
+{
+    struct buf line = BUF_INIT(1 << 20);
+    int rc = source_first_line(o->source, file, &line, e);
+    if (rc == 0)
+        rc = reader_header(o->reader, line.data, line.len, e);
+    buf_free(&line);
+    return rc;
+}
+
+static int read_header(const struct dataset_options *o, const struct chunk *c,
+                       struct err *e)
+{
+    if (!reader_has_header(o->reader))
+        return 0;
+    int rc = 0;
+    if (c->offset == 0) {
+        const char *end = memchr(c->text, '\n', c->len);
+        size_t len = end != NULL ? (size_t)(end - c->text) : c->len;
+        rc = reader_header(o->reader, c->text, len, e);
+    } else if (reader_slots(o->reader) == 0) {
+        rc = missed_header(o, c->file, e);
+    }
+    return rc == TUG_EDATA ? err_wrap(e, "%s:1", source_file_name(o->source, c->file))
+                           : rc;
+}
+
+// The next chunk and the number of its part; NULL when there is none to take.
+static int take(struct loader *l, struct chunk **ret, size_t *ret_part, struct err *e)
+{
+    const struct dataset_options *o = l->o;
+    *ret = NULL;
+    if (o->max_chunks != 0 && l->taken == o->max_chunks)
+        return 0;
+    TRY(source_next(o->source, ret, e));
+    if (*ret == NULL)
+        return 0;
+    int rc = read_header(o, *ret, e);
+    if (rc != 0) {
+        source_release(o->source, *ret);
+        *ret = NULL;
+        return rc;
+    }
+    *ret_part = l->taken++;
+    return 0;
+}
+
+static int room_for_part(struct loader *l, size_t i)
+{
+    if (i < l->cap_parts)
+        return 0;
+    size_t cap = (i + 1) * 2 + 30;
+    struct part *grown = mem_realloc_array(l->part, cap, sizeof *grown);
+    if (grown == NULL)
+        return TUG_ENOMEM;
+    memset(grown + l->cap_parts, 0, (cap - l->cap_parts) * sizeof *grown);
+    l->part = grown;
+    l->cap_parts = cap;
+    return 0;
+}
+
+// Counts the part's bad lines; its chunk goes back, unless it holds the line that ends it
+// all.
+static void commit(struct loader *l, struct part *p)
+{
+    uint64_t left = l->bad_allowed - l->bad;
+    if (p->bad > left) {
+        l->offender = p->held;
+        l->offender_bad = left + 1;
+        l->stop = true;
+        return;
+    }
+    l->bad += p->bad;
+    if (p->held != NULL)
+        source_release(l->o->source, p->held);
+    p->held = NULL;
+    l->committed++;
+}
+
+// Puts a part in its place and commits what is complete. Takes over the chunk. Locked.
+static int put_part(struct loader *l, size_t i, struct part *p, struct chunk *c,
+                    struct err *e)
+{
+    if (room_for_part(l, i) != 0) {
+        source_release(l->o->source, c);
+        return err_nomem(e, "the data");
+    }
+    l->part[i] = *p;
+    if (p->bad > 0)
+        l->part[i].held = c;
+    else
+        source_release(l->o->source, c);
+    while (l->offender == NULL && l->committed < l->cap_parts &&
+           l->part[l->committed].done)
+        commit(l, &l->part[l->committed]);
+    return 0;
+}
+
+static void fail(struct loader *l, const struct err *e)
+{
+    pthread_mutex_lock(&l->lock);
+    l->stop = true;
+    if (l->failure.code == 0)
+        l->failure = *e;
+    pthread_mutex_unlock(&l->lock);
+}
+
+// One chunk; *ret_more = false: there are none, or no more are wanted.
+static int load_chunk(struct loader *l, struct scratch *s, bool *ret_more, struct err *e)
+{
+    struct chunk *c = NULL;
+    struct part p;
+    size_t i = 0;
+    pthread_mutex_lock(&l->lock);
+    bool stop = l->stop;
+    pthread_mutex_unlock(&l->lock);
+    *ret_more = false;
+    if (stop)
+        return 0;
+    pthread_mutex_lock(&l->take_lock);
+    int rc = take(l, &c, &i, e);
+    pthread_mutex_unlock(&l->take_lock);
+    if (rc != 0 || c == NULL)
+        return rc;
+    rc = make_part(l, s, c, &p, e);
+    if (rc != 0) {
+        source_release(l->o->source, c);
+        return rc;
+    }
+    pthread_mutex_lock(&l->lock);
+    rc = put_part(l, i, &p, c, e);
+    pthread_mutex_unlock(&l->lock);
+    *ret_more = true;
+    return rc;
+}
+
+static void load_member(void *arg, int rank)
+{
+    struct loader *l = arg;
+    struct err e = {0};
+    bool more = true;
+    while (more) {
+        int rc = load_chunk(l, &l->scratch[rank], &more, &e);
+        if (rc != 0) {
+            e.code = rc;
+            fail(l, &e);
+            break;
+        }
+    }
+}
+
+// ---------------------------------------------------------------- the end
+
+// "FILE:LINE: reason" of the line that was one too many.
+static int explain_bad_line(struct loader *l, struct err *e)
+{
+    uint32_t bad;
+    int rc = parse_chunk(l->o, l->offender, l->offender_bad, &l->scratch[0].x, &bad, e);
+    assert(rc != 0);
+    if (rc != TUG_EDATA || e == NULL || l->o->max_bad_lines == 0)
+        return rc;
+    struct err reason = *e;
+    return err_set(e, rc, "%s (%llu bad lines were skipped before)", reason.text,
+                   (unsigned long long)l->o->max_bad_lines);
+}
+
+static void add_block(struct dataset *d, const struct block *b)
+{
+    struct block *to = &d->block[d->blocks++];
+    *to = *b;
+    to->first = d->size;
+    d->size += b->n;
+    d->features += b->nnz;
+    d->positives += b->positives;
+    d->has_values |= b->has_values;
+    d->has_weights |= b->weights != NULL;
+    if (b->nnz > 0 && d->slots < b->max_slot + 1)
+        d->slots = b->max_slot + 1;
+}
+
+// About two entries for each block, so that the walk from the entry's block is short.
+static int make_finder(struct dataset *d)
+{
+    while (d->size >> d->finder_shift > 2 * (uint64_t)d->blocks)
+        d->finder_shift++;
+    size_t n = (size_t)(d->size >> d->finder_shift) + 1;
+    d->finder = mem_array(n, sizeof *d->finder);
+    if (d->finder == NULL)
+        return TUG_ENOMEM;
+    size_t at = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t example = (uint64_t)i << d->finder_shift;
+        while (at + 1 < d->blocks && d->block[at + 1].first <= example)
+            at++;
+        d->finder[i] = (uint32_t)at;
+    }
+    return 0;
+}
+
+static int collect_blocks(struct loader *l, struct err *e)
+{
+    struct dataset *d = l->d;
+    d->block = mem_array(l->committed + 1, sizeof *d->block);
+    if (d->block == NULL)
+        return err_nomem(e, "the data");
+    for (size_t i = 0; i < l->committed; i++)
+        if (l->part[i].block.n > 0)
+            add_block(d, &l->part[i].block);
+    return make_finder(d) == 0 ? 0 : err_nomem(e, "the data");
+}
+
+static int finish(struct loader *l, struct err *e)
+{
+    if (l->offender != NULL)
+        return explain_bad_line(l, e);
+    if (l->failure.code != 0)
+        return err_set(e, l->failure.code, "%s", l->failure.text);
+    assert(l->committed == l->taken);
+    TRY(collect_blocks(l, e));
+    l->d->at_end = source_place(l->o->source).file == source_files(l->o->source);
+    *l->o->bad_lines += l->bad;
+    return 0;
+}
+
+static void loader_close(struct loader *l)
+{
+    for (size_t i = 0; i < l->cap_parts; i++)
+        if (l->part[i].held != NULL)
+            source_release(l->o->source, l->part[i].held);
+    mem_free(l->part);
+    for (int i = 0; l->scratch != NULL && i < team_size(l->o->team); i++) {
+        examples_free(&l->scratch[i].x);
+        mem_free(l->scratch[i].ids);
+    }
+    mem_free(l->scratch);
+    pthread_mutex_destroy(&l->lock);
+    pthread_mutex_destroy(&l->take_lock);
+}
+
+int dataset_load(struct dataset **ret, const struct dataset_options *o, struct err *e)
+{
+    uint64_t used = *o->bad_lines;
+    struct loader l = {
+        .o = o, .bad_allowed = o->max_bad_lines > used ? o->max_bad_lines - used : 0};
+    pthread_mutex_init(&l.lock, NULL);
+    pthread_mutex_init(&l.take_lock, NULL);
+    l.d = mem_zalloc(sizeof *l.d);
+    l.scratch = mem_zalloc((size_t)team_size(o->team) * sizeof *l.scratch);
+    int rc;
+    if (l.d == NULL || l.scratch == NULL) {
+        rc = err_nomem(e, "the data");
+    } else {
+        team_run(o->team, load_member, &l);
+        rc = finish(&l, e);
+    }
+    loader_close(&l);
+    if (rc == 0)
+        *ret = l.d;
+    else
+        dataset_close(l.d);
+    return rc;
+}

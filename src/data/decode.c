@@ -1,0 +1,214 @@
+// What all decoders share: reading the file, telling its compression, skipping.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "data/decode.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+enum { IN_BYTES = 256 << 10, MAGIC_BYTES = 4 };
+
+static const struct {
+    const struct decode_ops *ops;
+    unsigned len;
+    unsigned char magic[MAGIC_BYTES];
+} MAGICS[] = {
+    {&decode_gzip, 2, {0x1f, 0x8b}},
+    {&decode_zstd, 4, {0x28, 0xb5, 0x2f, 0xfd}},
+    {&decode_lz4, 4, {0x04, 0x22, 0x4d, 0x18}},
+};
+
+// zstd and lz4 share skippable frames (pzstd begins with one): 0x184D2A5x, the length,
+// the bytes.
+static size_t skippable_frame(const char *bytes, size_t n)
+{
+    static const unsigned char rest[] = {0x2a, 0x4d, 0x18};
+    if (n < 8 || ((unsigned char)bytes[0] & 0xf0) != 0x50 ||
+        memcmp(bytes + 1, rest, 3) != 0)
+        return 0;
+    uint32_t len;
+    memcpy(&len, bytes + 4, sizeof len);
+    return (size_t)len + 8;
+}
+
+const struct decode_ops *decoder_detect(const char *bytes, size_t n)
+{
+    size_t skip = skippable_frame(bytes, n);
+    if (skip > 0)
+        return skip < n && decoder_detect(bytes + skip, n - skip) == &decode_lz4
+                   ? &decode_lz4
+                   : &decode_zstd;
+    for (size_t i = 0; i < sizeof MAGICS / sizeof MAGICS[0]; i++) {
+        // Two bytes are enough where the file has no more: it is then cut, and said to
+        // be.
+        size_t len = n < MAGICS[i].len ? n : MAGICS[i].len;
+        if (len >= 2 && memcmp(bytes, MAGICS[i].magic, len) == 0)
+            return MAGICS[i].ops;
+    }
+    return &decode_plain;
+}
+
+// Waits for bytes of a pipe, or for the call to stop.
+static int wait_readable(struct decoder *d, struct err *e)
+{
+    struct pollfd fds[2] = {{.fd = d->fd, .events = POLLIN},
+                            {.fd = d->wake_fd, .events = POLLIN}};
+    while (poll(fds, 2, -1) < 0)
+        if (errno != EINTR)
+            return err_sys(e, TUG_EIO, "wait for %s", d->name);
+    if (fds[1].revents != 0)
+        return err_set(e, TUG_EINTERRUPTED, "reading %s was stopped", d->name);
+    return 0;
+}
+
+int decoder_read_fd(struct decoder *d, char *out, size_t cap, size_t *ret_n,
+                    struct err *e)
+{
+    for (;;) {
+        if (d->wake_fd >= 0)
+            TRY(wait_readable(d, e));
+        ssize_t n = read(d->fd, out, cap);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_sys(e, TUG_EIO, "read %s", d->name);
+        d->at_end = n == 0;
+        *ret_n = (size_t)n;
+        return 0;
+    }
+}
+
+int decoder_fill(struct decoder *d, struct err *e)
+{
+    if (d->in_at < d->in_len || d->at_end)
+        return 0;
+    d->in_at = d->in_len = 0;
+    return decoder_read_fd(d, d->in, IN_BYTES, &d->in_len, e);
+}
+
+// The first bytes tell the compression: a pipe may give them in pieces.
+static int fill_magic(struct decoder *d, struct err *e)
+{
+    while (d->in_len < MAGIC_BYTES && !d->at_end) {
+        size_t n = 0;
+        TRY(decoder_read_fd(d, d->in + d->in_len, IN_BYTES - d->in_len, &n, e));
+        d->in_len += n;
+    }
+    return 0;
+}
+
+int decoder_open(struct decoder **ret, int fd, const char *name, int wake_fd,
+                 struct err *e)
+{
+    int rc;
+    struct decoder *d = mem_zalloc(sizeof *d);
+    if (d == NULL) {
+        close(fd);
+        return err_nomem(e, "a decoder");
+    }
+    d->fd = fd;
+    d->name = name;
+    d->wake_fd = wake_fd;
+    d->in = mem_alloc(IN_BYTES);
+    if (d->in == NULL) {
+        rc = err_nomem(e, "a read buffer");
+        goto fail;
+    }
+    rc = fill_magic(d, e);
+    if (rc != 0)
+        goto fail;
+    d->ops = decoder_detect(d->in, d->in_len);
+    rc = d->ops->open(d, e);
+    if (rc != 0)
+        goto fail;
+    *ret = d;
+    return 0;
+fail:
+    decoder_close(d);
+    return rc;
+}
+
+void decoder_close(struct decoder *d)
+{
+    if (d == NULL)
+        return;
+    if (d->ops != NULL)
+        d->ops->close(d);
+    close(d->fd);
+    mem_free(d->in);
+    mem_free(d);
+}
+
+int decoder_read(struct decoder *d, char *out, size_t cap, size_t *ret_n, struct err *e)
+{
+    assert(cap > 0);
+    return d->ops->read(d, out, cap, ret_n, e);
+}
+
+int decoder_read_full(struct decoder *d, char *out, size_t cap, size_t *ret_n,
+                      struct err *e)
+{
+    size_t have = 0;
+    while (have < cap) {
+        size_t n = 0;
+        TRY(decoder_read(d, out + have, cap - have, &n, e));
+        if (n == 0)
+            break;
+        have += n;
+    }
+    *ret_n = have;
+    return 0;
+}
+
+static int too_short(const struct decoder *d, uint64_t n, struct err *e)
+{
+    return err_set(e, TUG_EDATA,
+                   "%s ends before byte %llu: it changed since the run began", d->name,
+                   (unsigned long long)n);
+}
+
+static int skip_plain(struct decoder *d, uint64_t n, struct err *e)
+{
+    off_t size = lseek(d->fd, 0, SEEK_END);
+    if (size < 0)
+        return err_sys(e, TUG_EIO, "seek in %s", d->name);
+    if ((uint64_t)size < n)
+        return too_short(d, n, e);
+    if (lseek(d->fd, (off_t)n, SEEK_SET) < 0)
+        return err_sys(e, TUG_EIO, "seek in %s", d->name);
+    d->in_at = d->in_len = 0;
+    d->at_end = false;
+    return 0;
+}
+
+int decoder_skip(struct decoder *d, uint64_t n, struct err *e)
+{
+    if (n == 0)
+        return 0;
+    if (d->ops == &decode_plain)
+        return skip_plain(d, n, e);
+    char *waste = mem_alloc(IN_BYTES);
+    if (waste == NULL)
+        return err_nomem(e, "a read buffer");
+    int rc = 0;
+    for (uint64_t left = n; left > 0 && rc == 0;) {
+        size_t got = 0;
+        rc = decoder_read(d, waste, left < IN_BYTES ? (size_t)left : IN_BYTES, &got, e);
+        if (rc == 0 && got == 0)
+            rc = too_short(d, n, e);
+        left -= got;
+    }
+    mem_free(waste);
+    return rc;
+}
+
+int decoder_truncated(const struct decoder *d, struct err *e)
+{
+    return err_set(e, TUG_EDATA, "%s is truncated: its %s data stops in the middle",
+                   d->name, d->ops->name);
+}

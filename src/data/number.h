@@ -1,0 +1,111 @@
+// Numbers in text, eight bytes at a time.
+//
+// The fast functions read up to 8 bytes beyond what they use (READER_PADDING covers it)
+// and know only the short plain forms; everything else goes to number_parse, which is
+// exact and slow. Both give the float nearest to the text.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DATA_NUMBER_H
+#define TUG_DATA_NUMBER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "words of text are little-endian");
+
+static inline uint64_t load_word(const char *p)
+{
+    uint64_t w;
+    memcpy(&w, p, sizeof w);
+    return w;
+}
+
+// How many of the first eight bytes are digits. A byte over 9 (after the xor) gets its
+// high bit set; a carry can only spoil the bytes behind the first such byte.
+static inline unsigned digits_count(uint64_t w)
+{
+    uint64_t t = w ^ 0x3030303030303030u;
+    uint64_t over = ((t + 0x7676767676767676u) | t) & 0x8080808080808080u;
+    return over != 0 ? (unsigned)__builtin_ctzll(over) >> 3 : 8;
+}
+
+// The first n digits (1..8) as a number: pairs, then fours, then eight.
+static inline uint32_t digits_value(uint64_t w, unsigned n)
+{
+    uint64_t t = (w ^ 0x3030303030303030u) << (64 - 8 * n);
+    t = (t * 10 + (t >> 8)) & 0x00ff00ff00ff00ffu;
+    t = (t * 100 + (t >> 16)) & 0x0000ffff0000ffffu;
+    return (uint32_t)(t * 10000 + (t >> 32));
+}
+
+// Finds byte c in a word: the high bit of its byte, exact for the first one.
+static inline uint64_t word_find(uint64_t w, char c)
+{
+    uint64_t t = w ^ (0x0101010101010101u * (unsigned char)c);
+    return (t - 0x0101010101010101u) & ~t & 0x8080808080808080u;
+}
+
+// The first c in [p, end), or end.
+static inline const char *find_byte(const char *p, const char *end, char c)
+{
+    for (; p < end; p += 8) {
+        uint64_t hit = word_find(load_word(p), c);
+        if (hit != 0) {
+            p += (unsigned)__builtin_ctzll(hit) >> 3;
+            break;
+        }
+    }
+    return p < end ? p : end;
+}
+
+extern const float number_pow10[8];
+
+// A decimal of up to 7 digits on either side of the point: returns what follows it, NULL
+// when the text is anything else. Numerator and power of ten are exact, so that one
+// division rounds correctly.
+static inline const char *number_short(const char *p, float *ret)
+{
+    bool negative = *p == '-';
+    p += negative;
+    uint64_t w = load_word(p);
+    unsigned whole = digits_count(w), part = 0;
+    if (whole - 1 > 6) // none, or eight and maybe more
+        return NULL;
+    uint64_t m = digits_value(w, whole);
+    p += whole;
+    float scale = 1;
+    if (*p == '.') {
+        static const uint32_t pow10[8] = {1,     10,     100,     1000,
+                                          10000, 100000, 1000000, 10000000};
+        w = load_word(++p);
+        part = digits_count(w);
+        if (part - 1 > 6)
+            return NULL;
+        m = m * pow10[part] + digits_value(w, part);
+        scale = number_pow10[part];
+        p += part;
+    }
+    if (m >= 1 << 24 || *p == 'e' || *p == 'E')
+        return NULL;
+    float x = (float)(int32_t)m;
+    if (part != 0)
+        x /= scale;
+    *ret = negative ? -x : x;
+    return p;
+}
+
+enum number_status { NUMBER_OK, NUMBER_BAD, NUMBER_NOT_FINITE };
+
+// The whole of text[0..len): [+-]digits[.digits][e[+-]digits], in any length up to
+// NUMBER_MAX. Independent of the locale. "nan", "inf" and what is too large for a float:
+// NUMBER_NOT_FINITE.
+enum { NUMBER_MAX = 255 };
+enum number_status number_parse(const char *text, size_t len, float *ret);
+
+// An unsigned integer; false when text[0..len) is none or is over 2^64 - 1.
+bool number_u64(const char *text, size_t len, uint64_t *ret);
+
+#endif

@@ -1,0 +1,179 @@
+// Expansion of paths, and the checks that need no decompression.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "data/paths.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "data/decode.h"
+
+static int add_name(struct data_files *f, const char *name, bool is_stdin,
+                    uint64_t text_bytes, struct err *e)
+{
+    if (f->n == f->cap) {
+        size_t cap = f->cap == 0 ? 8 : f->cap * 2;
+        void *grown = mem_realloc_array(f->file, cap, sizeof *f->file);
+        if (grown == NULL)
+            return err_nomem(e, "the list of data files");
+        f->file = grown;
+        f->cap = cap;
+    }
+    char *copy = mem_strdup(name);
+    if (copy == NULL)
+        return err_nomem(e, "the list of data files");
+    f->file[f->n++] = (struct data_file){
+        .name = copy, .is_stdin = is_stdin, .text_bytes = text_bytes};
+    return 0;
+}
+
+// "-" may be named once: what it gives can be read once only.
+static int add_stdin(struct data_files *f, struct err *e)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (f->file[i].is_stdin)
+            return err_set(e, TUG_EUSAGE, "standard input ('-') is named twice as data");
+    return add_name(f, "(standard input)", true, 0, e);
+}
+
+static int open_failed(const char *path, struct err *e)
+{
+    if (errno == ENOENT || errno == ENOTDIR)
+        return err_set(e, TUG_EDATA,
+                       "no data at '%s': there is no such file or directory", path);
+    return err_sys(e, TUG_EIO, "open '%s'", path);
+}
+
+static int check_file(int fd, const char *path, uint64_t *ret_text_bytes, struct err *e)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return err_sys(e, TUG_EIO, "look at '%s'", path);
+    if (!S_ISREG(st.st_mode))
+        return err_set(e, TUG_EDATA,
+                       "'%s' is no regular file; data from a pipe is read with '-'",
+                       path);
+    if (st.st_size == 0)
+        return err_set(e, TUG_EDATA, "'%s' is empty", path);
+    char magic[64];
+    ssize_t n = pread(fd, magic, sizeof magic, 0);
+    if (n < 0)
+        return err_sys(e, TUG_EIO, "read '%s'", path);
+    *ret_text_bytes = (uint64_t)st.st_size * decoder_detect(magic, (size_t)n)->expansion;
+    return 0;
+}
+
+static int add_file(struct data_files *f, const char *path, struct err *e)
+{
+    // Not blocking: a named pipe would wait for its writer.
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return open_failed(path, e);
+    uint64_t text_bytes = 0;
+    int rc = check_file(fd, path, &text_bytes, e);
+    close(fd);
+    return rc != 0 ? rc : add_name(f, path, false, text_bytes, e);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct data_file *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+// Plain files only: subdirectories and hidden files are passed over.
+static int add_entry(struct data_files *f, const char *dir, const char *name,
+                     struct err *e)
+{
+    if (name[0] == '.' || name[0] == '_')
+        return 0;
+    size_t dir_len = strlen(dir);
+    while (dir_len > 1 && dir[dir_len - 1] == '/')
+        dir_len--;
+    size_t bytes = dir_len + strlen(name) + 2;
+    char *path = mem_alloc(bytes);
+    if (path == NULL)
+        return err_nomem(e, "a path");
+    snprintf(path, bytes, "%.*s/%s", (int)dir_len, dir, name);
+    struct stat st;
+    bool plain = stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    int rc = plain ? add_file(f, path, e) : 0;
+    mem_free(path);
+    return rc;
+}
+
+static int add_dir(struct data_files *f, const char *path, struct err *e)
+{
+    DIR *dir = opendir(path);
+    if (dir == NULL)
+        return open_failed(path, e);
+    size_t before = f->n;
+    int rc = 0;
+    const struct dirent *entry;
+    while (rc == 0 && (entry = readdir(dir)) != NULL)
+        rc = add_entry(f, path, entry->d_name, e);
+    closedir(dir);
+    if (rc != 0)
+        return rc;
+    if (f->n == before)
+        return err_set(e, TUG_EDATA, "no data in '%s': the directory has no plain files",
+                       path);
+    qsort(f->file + before, f->n - before, sizeof *f->file, by_name);
+    return 0;
+}
+
+static int add_path(struct data_files *f, const char *path, struct err *e)
+{
+    struct stat st;
+    if (stat(path, &st) < 0)
+        return open_failed(path, e);
+    return S_ISDIR(st.st_mode) ? add_dir(f, path, e) : add_file(f, path, e);
+}
+
+static int add_glob(struct data_files *f, const char *pattern, struct err *e)
+{
+    glob_t g = {0};
+    int rc = glob(pattern, GLOB_NOSORT, NULL, &g); // it would sort by the locale
+    if (rc == GLOB_NOMATCH)
+        rc = err_set(e, TUG_EDATA, "no data at '%s': the pattern matches nothing",
+                     pattern);
+    else if (rc != 0)
+        rc = err_set(e, TUG_EIO, "look for files like '%s': %s", pattern,
+                     rc == GLOB_NOSPACE ? "out of memory" : "a directory cannot be read");
+    size_t before = f->n;
+    for (size_t i = 0; rc == 0 && i < g.gl_pathc; i++)
+        rc = add_path(f, g.gl_pathv[i], e);
+    globfree(&g);
+    if (rc == 0)
+        qsort(f->file + before, f->n - before, sizeof *f->file, by_name);
+    return rc;
+}
+
+int data_files_add(struct data_files *f, const char *path, struct err *e)
+{
+    struct stat st;
+    if (strcmp(path, "-") == 0)
+        return add_stdin(f, e);
+    if (path[0] == '\0')
+        return err_set(e, TUG_EUSAGE, "a path of data is empty");
+    // A file whose name has a bracket in it is that file.
+    if (stat(path, &st) == 0 || strpbrk(path, "*?[") == NULL)
+        return add_path(f, path, e);
+    return add_glob(f, path, e);
+}
+
+void data_files_free(struct data_files *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        mem_free(f->file[i].name);
+    mem_free(f->file);
+    *f = (struct data_files){0};
+}

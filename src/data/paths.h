@@ -1,0 +1,31 @@
+// Paths of data as people give them: files, directories, globs, "-".
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DATA_PATHS_H
+#define TUG_DATA_PATHS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct data_file {
+    char *name; // as it is opened and shown; "(standard input)" for "-"
+    bool is_stdin;
+    uint64_t text_bytes; // exact for plain files, an estimate for compressed ones
+};
+
+struct data_files {
+    struct data_file *file;
+    size_t n, cap;
+};
+
+// Appends what `path` stands for: itself, a directory's plain files (those whose names
+// begin with
+// '.' or '_' are hidden, as Hadoop's _SUCCESS), a glob's matches, each sorted by name.
+// Files are opened once, so that what is missing, unreadable, no regular file or empty is
+// said at the start.
+int data_files_add(struct data_files *f, const char *path, struct err *e);
+void data_files_free(struct data_files *f);
+
+#endif

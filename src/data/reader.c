@@ -1,0 +1,221 @@
+// What all formats share: the list of them, growing examples, labels, messages.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "data/reader.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "data/reader_ops.h"
+
+static const struct reader_ops *const FORMATS[] = {&reader_criteo, &reader_libsvm,
+                                                   &reader_libffm, &reader_csv};
+
+const char *reader_formats(void)
+{
+    return "criteo, libsvm, libffm, csv";
+}
+
+// ---------------------------------------------------------------- examples
+
+void examples_clear(struct examples *x)
+{
+    x->n = x->nnz = 0;
+    x->has_weights = x->has_values = false;
+}
+
+void examples_free(struct examples *x)
+{
+    mem_free(x->label);
+    mem_free(x->weight);
+    mem_free(x->start);
+    mem_free(x->line);
+    mem_free(x->key);
+    mem_free(x->slot);
+    mem_free(x->value);
+    *x = (struct examples){0};
+}
+
+// Grows *array, a pointer to elements of `bytes`; on failure it is as before.
+static bool grow(void *array, size_t n, size_t bytes)
+{
+    void **p = array;
+    void *grown = mem_realloc_array(*p, n, bytes);
+    if (grown != NULL)
+        *p = grown;
+    return grown != NULL;
+}
+
+static bool grow_examples(struct examples *x, size_t n)
+{
+    bool ok = grow(&x->label, n, sizeof *x->label) &&
+              grow(&x->weight, n, sizeof *x->weight) &&
+              grow(&x->start, n + 1, sizeof *x->start) &&
+              grow(&x->line, n, sizeof *x->line);
+    if (ok)
+        x->cap_n = n;
+    return ok;
+}
+
+static bool grow_features(struct examples *x, size_t n)
+{
+    bool ok = grow(&x->key, n, sizeof *x->key) && grow(&x->slot, n, sizeof *x->slot) &&
+              grow(&x->value, n, sizeof *x->value);
+    if (ok)
+        x->cap_nnz = n;
+    return ok;
+}
+
+int examples_reserve(struct examples *x, size_t features, struct err *e)
+{
+    size_t nnz = x->nnz + features;
+    if (nnz > UINT32_MAX)
+        return err_set(e, TUG_EDATA, "more than 2^32 features in one piece of text");
+    if (x->n == x->cap_n && !grow_examples(x, x->cap_n == 0 ? 1024 : x->cap_n * 2))
+        return err_nomem(e, "examples");
+    if (nnz > x->cap_nnz && !grow_features(x, nnz + nnz / 2 + 1024))
+        return err_nomem(e, "examples");
+    return 0;
+}
+
+void examples_commit(struct examples *x, const struct example *new)
+{
+    assert(x->n < x->cap_n && new->nnz <= x->cap_nnz);
+    x->label[x->n] = new->label;
+    x->weight[x->n] = new->weight;
+    x->start[x->n] = (uint32_t)x->nnz;
+    x->line[x->n] = 0;
+    x->nnz = new->nnz;
+    x->start[++x->n] = (uint32_t)x->nnz;
+    x->has_values |= new->has_values;
+    x->has_weights |= new->weight != 1;
+}
+
+// ---------------------------------------------------------------- messages
+
+struct shown show(const char *text, size_t len)
+{
+    struct shown s;
+    size_t max = sizeof s.text - 4, n = len < max ? len : max;
+    for (size_t i = 0; i < n; i++)
+        s.text[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
+    snprintf(s.text + n, 4, "%s", len > max ? "..." : "");
+    return s;
+}
+
+int reader_bad_number(enum number_status status, const char *what, const char *text,
+                      size_t len, const char *where, struct err *e)
+{
+    if (status == NUMBER_NOT_FINITE)
+        return err_set(e, TUG_EDATA, "%s '%s'%s is not finite", what,
+                       show(text, len).text, where);
+    if (len == 0)
+        return err_set(e, TUG_EDATA, "%s%s is missing", what, where);
+    return err_set(e, TUG_EDATA, "%s '%s'%s is no number", what, show(text, len).text,
+                   where);
+}
+
+// ---------------------------------------------------------------- labels
+
+int reader_label(const struct reader *r, const char *text, size_t len, float *ret,
+                 struct err *e)
+{
+    if (len == 1 && (*text == '0' || *text == '1')) {
+        *ret = (float)(*text - '0');
+        return 0;
+    }
+    float x = 0;
+    enum number_status status = number_parse(text, len, &x);
+    if (status != NUMBER_OK)
+        return reader_bad_number(status, "the label", text, len, "", e);
+    if (r->loss == READER_LOGISTIC && x != 0 && x != 1 && x != -1)
+        return err_set(
+            e, TUG_EDATA,
+            "the label '%s' is none of 0, 1, -1, +1 (use --loss squared for numbers)",
+            show(text, len).text);
+    *ret = r->loss == READER_LOGISTIC ? (float)(x > 0) : x;
+    return 0;
+}
+
+// ---------------------------------------------------------------- the interface
+
+static const struct reader_ops *find_format(const char *name)
+{
+    for (size_t i = 0; name != NULL && i < sizeof FORMATS / sizeof FORMATS[0]; i++)
+        if (strcmp(FORMATS[i]->name, name) == 0)
+            return FORMATS[i];
+    return NULL;
+}
+
+static int no_format(const char *name, struct err *e)
+{
+    if (name == NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "the format of the data is not given; formats are %s",
+                       reader_formats());
+    return err_set(e, TUG_EUSAGE, "there is no data format '%s'; formats are %s", name,
+                   reader_formats());
+}
+
+static int only_csv(const char *value, const char *option, const char *format,
+                    struct err *e)
+{
+    if (value == NULL)
+        return 0;
+    return err_set(e, TUG_EUSAGE, "%s is for csv data, not for %s", option, format);
+}
+
+int reader_open(struct reader **ret, const struct reader_options *o, struct err *e)
+{
+    const struct reader_ops *ops = find_format(o->format);
+    if (ops == NULL)
+        return no_format(o->format, e);
+    if (ops != &reader_csv) {
+        TRY(only_csv(o->label_column, "--label", ops->name, e));
+        TRY(only_csv(o->drop, "--drop", ops->name, e));
+        TRY(only_csv(o->numeric, "--numeric", ops->name, e));
+        TRY(only_csv(o->weight_column, "--weight", ops->name, e));
+    }
+    struct reader *r = NULL;
+    TRY(ops->open(&r, o, e));
+    r->ops = ops;
+    r->loss = o->loss;
+    r->labels = o->labels;
+    *ret = r;
+    return 0;
+}
+
+void reader_close(struct reader *r)
+{
+    if (r != NULL)
+        r->ops->close(r);
+}
+
+uint32_t reader_slots(const struct reader *r)
+{
+    return r->ops->slots(r);
+}
+
+bool reader_has_header(const struct reader *r)
+{
+    return r->ops->header;
+}
+
+static size_t without_return(const char *line, size_t len)
+{
+    return len > 0 && line[len - 1] == '\r' ? len - 1 : len;
+}
+
+int reader_header(struct reader *r, const char *line, size_t len, struct err *e)
+{
+    assert(r->ops->header);
+    return r->ops->read_header(r, line, without_return(line, len), e);
+}
+
+int reader_line(const struct reader *r, const char *line, size_t len, struct examples *x,
+                struct err *e)
+{
+    len = without_return(line, len);
+    return len == 0 ? 0 : r->ops->line(r, line, len, x, e);
+}

@@ -1,0 +1,65 @@
+// What a format implements, and what the formats share. Only readers include it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DATA_READER_OPS_H
+#define TUG_DATA_READER_OPS_H
+
+#include "data/number.h"
+#include "data/reader.h"
+
+struct reader_ops {
+    const char *name;
+    bool header; // the first line of every file is one
+    // Makes the format's reader, whose first member is a struct reader; reader_open fills
+    // that.
+    int (*open)(struct reader **ret, const struct reader_options *o, struct err *e);
+    void (*close)(struct reader *r); // half-built is fine
+    uint32_t (*slots)(const struct reader *r);
+    int (*read_header)(struct reader *r, const char *line, size_t len, struct err *e);
+    // As reader_line; the line is not empty and has no '\r' at its end.
+    int (*line)(const struct reader *r, const char *line, size_t len, struct examples *x,
+                struct err *e);
+};
+
+extern const struct reader_ops reader_criteo, reader_libsvm, reader_libffm, reader_csv;
+
+struct reader {
+    const struct reader_ops *ops;
+    enum reader_loss loss;
+    bool labels;
+};
+
+enum { READER_MAX_SLOT = 65535 };
+
+// Room for one more example with up to `features` features.
+int examples_reserve(struct examples *x, size_t features, struct err *e);
+
+// What a format found in a line: features lie behind x->nnz already.
+struct example {
+    float label, weight;
+    size_t nnz; // x->nnz with this example
+    bool has_values;
+};
+void examples_commit(struct examples *x, const struct example *new);
+
+// A label by the rules of the loss.
+int reader_label(const struct reader *r, const char *text, size_t len, float *ret,
+                 struct err *e);
+
+// The error of a text that is no finite number, as number_parse said; `what` is "value",
+// ...
+int reader_bad_number(enum number_status status, const char *what, const char *text,
+                      size_t len, const char *where, struct err *e);
+
+// A piece of a line for a message: cut, and without bytes that a terminal might obey.
+struct shown {
+    char text[48];
+};
+struct shown show(const char *text, size_t len);
+
+static inline bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+#endif
