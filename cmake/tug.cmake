@@ -18,12 +18,10 @@ target_include_directories(tug_flags INTERFACE ${PROJECT_SOURCE_DIR}/src
                                                ${PROJECT_SOURCE_DIR}/include)
 target_compile_definitions(tug_flags INTERFACE _GNU_SOURCE TUG_VERSION="${PROJECT_VERSION}")
 # No contraction and no value-changing mathematics: the same bits on every CPU.
-# maybe-uninitialized guesses wrong behind every TRY: it cannot see that err_set returns its code.
 target_compile_options(
   tug_flags
   INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wvla -Wmissing-prototypes -Wstrict-prototypes
-            -Wno-sign-conversion $<$<C_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
-            -ffp-contract=off -fno-math-errno -fno-trapping-math
+            -Wno-sign-conversion -ffp-contract=off -fno-math-errno -fno-trapping-math
             $<$<BOOL:${TUG_WERROR}>:-Werror> $<$<CONFIG:Release>:-O3>)
 if(TUG_SANITIZE)
   set(TUG_SANITIZERS -fsanitize=${TUG_SANITIZE})

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#undef err_set
+#undef err_sys
+
 int err_set(struct err *e, int code, const char *fmt, ...)
 {
     if (e == NULL)
