@@ -1,0 +1,50 @@
+// The command `tug`: what every command gives to main.c.
+//
+// A command is a table of options, the size of the struct that they fill, and a function.
+// main.c parses, answers --help, prints the error and turns it into the exit code. To add
+// one: define `const struct cli_command cli_<name>` in src/cli/<name>.c, with its table,
+// and add the name to CLI_COMMANDS.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLI_CLI_H
+#define TUG_CLI_CLI_H
+
+#include "base/err.h"
+#include "base/options.h"
+
+struct cli_command {
+    const struct option_table *options;
+    size_t values_size; // of the struct that the options fill
+    // The values, and the options for where they came from. Results go to standard
+    // output.
+    int (*run)(const void *values, const struct options *o, struct err *e);
+    // Instead of `run`, for a command that reads its words itself: those behind its name.
+    int (*run_words)(int argc, char *const *argv, struct err *e);
+};
+
+// In the order of `tug help`.
+#define CLI_COMMANDS(X)                                                                  \
+    X(synth)                                                                             \
+    X(config)                                                                            \
+    X(help)
+
+#define X(name)                                                                          \
+    extern const struct cli_command cli_##name;                                          \
+    extern const struct option_table cli_##name##_options;
+CLI_COMMANDS(X)
+#undef X
+
+// All commands' tables, for option_table.family; and all commands. NULL at the end.
+extern const struct option_table *const cli_tables[];
+extern const struct cli_command *const cli_commands[];
+
+// NULL when there is none.
+const struct cli_command *cli_find(const char *name);
+
+// TUG_EUSAGE "there is no command 'trian'; did you mean 'train'?".
+int cli_unknown_command(const char *name, struct err *e);
+
+// Prints what was collected to standard output and frees it. `rc`: of collecting it.
+int cli_print(struct buf *b, int rc, struct err *e);
+
+#endif

@@ -1,0 +1,119 @@
+// tug eval: metrics of a saved model on data.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/model.h"
+#include "cli/result.h"
+
+struct eval_values {
+    struct model_values model;
+    bool json;
+};
+
+#define AT(field) .offset = offsetof(struct eval_values, field)
+
+static const struct option options[] = {
+    {.name = "from",
+     .kind = OPTION_STRING,
+     AT(model.from),
+     .metavar = "DIR",
+     .group = "What to evaluate",
+     .help = "the --out of a training run (its newest save is taken), or one save in it",
+     .required = true},
+    {.name = "data",
+     .kind = OPTION_LIST,
+     AT(model.data),
+     .metavar = "PATH",
+     .help = "files, directories, globs, or - for standard input; .gz, .zst and .lz4 as they are",
+     .required = true},
+    {.name = "format",
+     .kind = OPTION_CHOICE,
+     AT(model.format),
+     .choices = MODEL_FORMATS,
+     .fallback = "trained",
+     .help = "of the data; by default the one that the model was trained on"},
+    {.name = "max-bad-lines",
+     .kind = OPTION_U64,
+     AT(model.max_bad_lines),
+     .fallback = "0",
+     .metavar = "N",
+     .help = "skip up to so many lines that cannot be read, and count them"},
+    {.name = "threads",
+     .kind = OPTION_U64,
+     AT(model.threads),
+     .fallback = "0",
+     .min = 0,
+     .max = 1024,
+     .metavar = "N",
+     .help = "0: one for each processor"},
+    {.name = "json",
+     .kind = OPTION_FLAG,
+     AT(json),
+     .group = "Output",
+     .help = "the last line of standard output is one JSON object"},
+};
+
+const struct option_table cli_eval_options = {
+    .command = "eval",
+    .summary = "evaluate a saved model: AUC, logloss, calibration",
+    .usage = "--from DIR --data PATH... [options]",
+    .about = "AUC is exact, ties count half. Features that the model has never seen have the values "
+             "that they would begin with.",
+    .examples = "tug eval --from model --data test.tsv",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(*options),
+    .family = cli_tables,
+};
+
+static int evaluate_opened(struct opened_model *m, const struct eval_values *v, struct err *e)
+{
+    double start = clock_seconds();
+    TRY(model_open(m, &v->model, true, e));
+    struct evaluation_options o = model_evaluation(m, &v->model);
+    struct metrics metrics;
+    double opened = clock_seconds();
+    TRY(evaluate(&o, &metrics, e));
+    struct table_stats s = table_stats(m->parameters.sparse);
+    struct result r = {
+        .command = "eval",
+        .model = model_name(m->manifest.options.model.kind),
+        .format = m->manifest.options.format,
+        .examples = metrics.examples,
+        .epochs = m->manifest.at.epoch,
+        .tested = true,
+        .test = metrics,
+        .read_seconds = opened - start,
+        .test_seconds = clock_seconds() - opened,
+        .total_seconds = clock_seconds() - start,
+        .keys = s.rows,
+        .bytes_per_key =
+            s.rows > 0 ? (double)(s.row_bytes + s.index_bytes) / (double)s.rows : 0,
+        .threads = team_size(m->team),
+        .seed = m->manifest.options.model.seed,
+        .out = m->dir,
+        .skipped_lines = m->bad_lines,
+    };
+    return v->json ? result_print_json(&r, e) : result_print_metrics(&r);
+}
+
+static int run(const void *values, const struct options *o, struct err *e)
+{
+    (void)o;
+    struct opened_model *m = mem_zalloc(sizeof(*m));
+    if (m == NULL)
+        return err_nomem(e, "a model");
+    int rc = evaluate_opened(m, values, e);
+    model_close(m);
+    mem_free(m);
+    return rc;
+}
+
+const struct cli_command cli_eval = {
+    .options = &cli_eval_options,
+    .values_size = sizeof(struct eval_values),
+    .run = run,
+};

@@ -1,0 +1,76 @@
+// tug help: the list of commands, one command's options, and man pages from the same
+// tables.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/cli.h"
+
+struct help_values {
+    struct option_list commands;
+    bool scdoc;
+};
+
+static const struct option options[] = {
+    {.name = "command",
+     .kind = OPTION_LIST,
+     .offset = offsetof(struct help_values, commands),
+     .metavar = "COMMAND",
+     .group = "What to explain",
+     .help = "a command; none: all of them in a line each"},
+    {.name = "scdoc",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct help_values, scdoc),
+     .help = "as source of a man page, for scdoc"},
+};
+
+const struct option_table cli_help_options = {
+    .command = "help",
+    .summary = "explain tug or one of its commands",
+    .usage = "[COMMAND]",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(*options),
+    .operands = "command",
+    .family = cli_tables,
+};
+
+static int overview(struct buf *b)
+{
+    TRY(buf_printf(
+        b, "tug trains sparse models (click-through, ranking, recommendation) from logs "
+           "of\nexamples.\n\nusage: tug COMMAND [options]\n\nCommands\n"));
+    for (const struct cli_command *const *c = cli_commands; *c; c++)
+        TRY(buf_printf(b, "  %-10s %s\n", (*c)->options->command,
+                       (*c)->options->summary));
+    return buf_printf(
+        b,
+        "\nFirst steps\n"
+        "  tug synth --rows 100000 --out day.tsv --test-rows 20000 --test-out next.tsv\n"
+        "  tug train --data day.tsv --test next.tsv --format criteo --model fm --out "
+        "model\n"
+        "  tug predict --from model --data next.tsv\n"
+        "\n'tug COMMAND --help' explains a command and its options; 'tug --version' "
+        "prints the\n"
+        "version.\n");
+}
+
+static int run(const void *values, const struct options *o, struct err *e)
+{
+    (void)o;
+    const struct help_values *v = values;
+    struct buf b = BUF_INIT(1 << 20);
+    int rc = v->commands.n ? 0 : overview(&b);
+    for (size_t i = 0; i < v->commands.n && !rc; i++) {
+        const struct cli_command *c = cli_find(v->commands.items[i]);
+        if (!c) {
+            buf_free(&b);
+            return cli_unknown_command(v->commands.items[i], e);
+        }
+        rc = (v->scdoc ? options_scdoc : options_help)(c->options, &b);
+    }
+    return cli_print(&b, rc, e);
+}
+
+const struct cli_command cli_help = {
+    .options = &cli_help_options,
+    .values_size = sizeof(struct help_values),
+    .run = run,
+};

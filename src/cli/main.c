@@ -1,0 +1,136 @@
+// The command `tug`: finds the command, fills its options, runs it, prints its error.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cli/cli.h"
+#include "cli/train_options.h"
+#include "tug/tug.h"
+
+#define X(name) &cli_##name##_options,
+const struct option_table *const cli_tables[] = {&cli_train_options,
+                                                 CLI_COMMANDS(X) NULL};
+#undef X
+
+#define X(name) &cli_##name,
+const struct cli_command *const cli_commands[] = {CLI_COMMANDS(X) NULL};
+#undef X
+
+const struct cli_command *cli_find(const char *name)
+{
+    for (const struct cli_command *const *c = cli_commands; *c; c++)
+        if (strcmp((*c)->options->command, name) == 0)
+            return *c;
+    return NULL;
+}
+
+int cli_unknown_command(const char *name, struct err *e)
+{
+    char near[OPTION_NAME_MAX];
+    struct buf names = BUF_INIT(4096);
+    int rc = 0;
+    for (const struct cli_command *const *c = cli_commands; *c && !rc; c++)
+        rc = buf_printf(&names, "%s ", (*c)->options->command);
+    const char *words = buf_str(&names);
+    options_nearest(name, rc || !words ? "" : words, near);
+    buf_free(&names);
+    if (*near)
+        return err_set(e, TUG_EUSAGE, "there is no command '%.200s'; did you mean '%s'?",
+                       name, near);
+    return err_set(e, TUG_EUSAGE,
+                   "there is no command '%.200s'; 'tug help' lists them all", name);
+}
+
+int cli_print(struct buf *b, int rc, struct err *e)
+{
+    if (rc)
+        rc = err_set(e, rc, "%s", err_text(rc));
+    else
+        fwrite(b->data, 1, b->len, stdout); // main looks at the stream's state
+    buf_free(b);
+    return rc;
+}
+
+// Results that did not reach standard output are no results.
+static int finish_output(struct err *e)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    return err_sys(e, TUG_EIO, "cannot write to standard output");
+}
+
+static int run_parsed(const struct cli_command *c, int argc, char *const *argv,
+                      struct err *e)
+{
+    struct options *o = NULL;
+    void *values = mem_zalloc(c->values_size + 1);
+    if (!values)
+        return err_nomem(e, "options");
+    int rc = options_parse(&o, c->options, argc, argv, values, 0, e);
+    if (rc == 0 && options_help_wanted(o)) {
+        struct buf b = BUF_INIT(1 << 20);
+        rc = cli_print(&b, options_help(c->options, &b), e);
+    } else if (rc == 0) {
+        rc = c->run(values, o, e);
+    }
+    options_close(o);
+    mem_free(values);
+    return rc;
+}
+
+static int run(int argc, char *const *argv, struct err *e)
+{
+    const struct cli_command *c = cli_find(argv[0]);
+    int rc;
+    if (!c)
+        rc = cli_unknown_command(argv[0], e);
+    else if (c->run_words)
+        rc = c->run_words(argc - 1, argv + 1, e);
+    else
+        rc = run_parsed(c, argc - 1, argv + 1, e);
+    return rc ? rc : finish_output(e);
+}
+
+static void short_usage(FILE *to)
+{
+    fputs("usage: tug COMMAND [options]\n\ncommands:\n", to);
+    for (const struct cli_command *const *c = cli_commands; *c; c++)
+        fprintf(to, "  %-10s %s\n", (*c)->options->command, (*c)->options->summary);
+    fputs("\n'tug COMMAND --help' explains a command and its options.\n", to);
+}
+
+// `tug --help` is `tug help`.
+static const char *plain_name(const char *word)
+{
+    bool help = strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+    return help ? "help" : word;
+}
+
+int main(int argc, char **argv)
+{
+    static struct err e;
+    if (argc < 2) {
+        short_usage(stderr);
+        return err_exit_code(TUG_EUSAGE);
+    }
+    const char *name = plain_name(argv[1]);
+    if (strcmp(name, "--version") == 0) {
+        printf("tug %s\n", tug_version());
+        return err_exit_code(finish_output(&e));
+    }
+    bool option = name[0] == '-';
+    if (option)
+        err_set(&e, TUG_EUSAGE,
+                "a command comes first, not '%.200s'; 'tug help' lists them", name);
+    else
+        argv[1] = (char *)(uintptr_t)name;
+    int rc = option ? e.code : run(argc - 1, argv + 1, &e);
+    if (rc)
+        fprintf(stderr, "tug%s%s: %s\n", cli_find(name) ? " " : "",
+                cli_find(name) ? name : "", e.text);
+    return err_exit_code(rc);
+}

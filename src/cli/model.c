@@ -1,0 +1,60 @@
+// Opening saved models.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/cli.h"
+#include "cli/model.h"
+
+#include <sched.h>
+
+int model_threads(uint64_t wanted)
+{
+    if (wanted != 0)
+        return (int)wanted;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+static int open_data(struct opened_model *m, const struct model_values *v, bool labels,
+                     struct err *e)
+{
+    static const char *const formats[] = {NULL, "criteo", "libsvm", "libffm", "csv"};
+    struct reader_options r = manifest_reader(&m->manifest.options);
+    if (v->format != 0)
+        r.format = formats[v->format];
+    r.labels = labels;
+    TRY(reader_open(&m->reader, &r, e));
+    struct source_options s = {.paths = v->data.items, .n_paths = v->data.n};
+    return source_open(&m->source, &s, e);
+}
+
+int model_open(struct opened_model *m, const struct model_values *v, bool labels, struct err *e)
+{
+    TRY(saved_find(v->from, m->dir, e));
+    TRY(manifest_read(&m->manifest, m->dir, e));
+    TRY(team_open(&m->team, model_threads(v->threads), e));
+    TRY(open_data(m, v, labels, e));
+    return saved_load(m->dir, &m->manifest, PART_MODEL, m->team, &m->parameters, e);
+}
+
+void model_close(struct opened_model *m)
+{
+    source_close(m->source);
+    reader_close(m->reader);
+    parameters_close(&m->parameters);
+    team_close(m->team);
+}
+
+struct evaluation_options model_evaluation(struct opened_model *m, const struct model_values *v)
+{
+    return (struct evaluation_options){
+        .team = m->team,
+        .parameters = &m->parameters,
+        .source = m->source,
+        .reader = m->reader,
+        .loss = m->manifest.options.loss,
+        .normalize = m->manifest.options.normalize,
+        .max_bad_lines = v->max_bad_lines,
+        .bad_lines = &m->bad_lines,
+    };
+}

@@ -1,0 +1,81 @@
+// Printing results.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/result.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "base/alloc.h"
+
+static json_t *number(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+static double peak_rss_bytes(void)
+{
+    struct rusage u;
+    return getrusage(RUSAGE_SELF, &u) == 0 ? (double)u.ru_maxrss * 1024 : 0;
+}
+
+static json_t *to_json(const struct result *r)
+{
+    double none = (double)NAN;
+    json_t *o = json_pack(
+        "{s:s, s:s, s:s, s:I, s:i, s:o, s:o, s:o, s:{s:f, s:f, s:f, s:f},"
+        " s:o, s:I, s:f, s:I, s:i, s:i, s:i, s:I, s:s, s:I}",
+        "command", r->command, "model", r->model, "format", r->format, "examples",
+        (json_int_t)r->examples, "epochs", (int)r->epochs, "auc",
+        number(r->tested ? r->test.auc : none), "logloss",
+        number(r->tested ? r->test.logloss : none), "copc",
+        number(r->tested ? r->test.copc : none), "seconds", "read", r->read_seconds, "train",
+        r->train_seconds, "test", r->test_seconds, "total", r->total_seconds,
+        "examples_per_second", number(r->examples_per_second), "keys", (json_int_t)r->keys,
+        "bytes_per_key", r->bytes_per_key, "peak_rss_bytes", (json_int_t)peak_rss_bytes(),
+        "threads", r->threads, "workers", 0, "servers", 0, "seed", (json_int_t)r->seed, "out",
+        r->out, "skipped_lines", (json_int_t)r->skipped_lines);
+    if (o != NULL)
+        json_object_set_new(o, "data_bytes", json_integer((json_int_t)r->data_bytes));
+    if (o != NULL && r->validated)
+        json_object_set_new(o, "valid",
+                            json_pack("{s:o, s:o, s:o, s:i}", "auc", number(r->valid.auc),
+                                      "logloss", number(r->valid.logloss), "copc",
+                                      number(r->valid.copc), "epoch", (int)r->best_epoch));
+    return o;
+}
+
+int result_print_json(const struct result *r, struct err *e)
+{
+    json_set_alloc_funcs(mem_alloc, mem_free);
+    json_t *o = to_json(r);
+    char *text = o != NULL ? json_dumps(o, JSON_COMPACT) : NULL;
+    json_decref(o);
+    if (text == NULL)
+        return err_nomem(e, "the result");
+    printf("%s\n", text);
+    mem_free(text);
+    return 0;
+}
+
+static void print_metric(const char *name, double x)
+{
+    if (isfinite(x))
+        printf("  %s %.5f", name, x);
+    else
+        printf("  %s none", name);
+}
+
+int result_print_metrics(const struct result *r)
+{
+    printf("test");
+    print_metric("auc", r->test.auc);
+    print_metric("logloss", r->test.logloss);
+    print_metric("copc", r->test.copc);
+    printf("  (%llu examples)\n", (unsigned long long)r->test.examples);
+    if (r->skipped_lines > 0)
+        printf("%llu lines were skipped\n", (unsigned long long)r->skipped_lines);
+    return 0;
+}

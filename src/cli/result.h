@@ -1,0 +1,38 @@
+// What train and eval say at the end: the JSON object that scripts rely on, and lines for people.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLI_RESULT_H
+#define TUG_CLI_RESULT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "model/metrics.h"
+
+struct result {
+    const char *command, *model, *format;
+    uint64_t examples; // train: a pass's; eval: those scored
+    uint32_t epochs;
+    bool tested;
+    struct metrics test;
+    bool validated;
+    struct metrics valid;
+    uint32_t best_epoch;
+    double read_seconds, train_seconds, test_seconds, total_seconds;
+    double examples_per_second;
+    uint64_t keys;
+    double bytes_per_key;
+    uint64_t data_bytes;
+    int threads;
+    uint64_t seed;
+    const char *out; // "" when nothing was saved
+    uint64_t skipped_lines;
+};
+
+int result_print_json(const struct result *r, struct err *e);
+
+// "test auc 0.80341  logloss 0.53201  copc 0.998  (48765 examples)"
+int result_print_metrics(const struct result *r);
+
+#endif

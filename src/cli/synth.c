@@ -1,0 +1,166 @@
+// tug synth: files of click data whose best reachable AUC is known.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "data/synth.h"
+
+struct synth_values {
+    uint64_t rows, test_rows, seed;
+    int format;
+    const char *out, *test_out;
+    bool json;
+};
+
+#define AT(field) .offset = offsetof(struct synth_values, field)
+
+static const struct option options[] = {
+    {.name = "rows",
+     .kind = OPTION_U64,
+     AT(rows),
+     .min = 1,
+     .max = 1e12,
+     .metavar = "N",
+     .group = "What to make",
+     .help = "training examples, as 1000000 or 1e6",
+     .required = true},
+    {.name = "out",
+     .kind = OPTION_STRING,
+     AT(out),
+     .metavar = "PATH",
+     .help = "file for them; compressed when it ends in .gz, .zst or .lz4",
+     .required = true},
+    {.name = "format",
+     .kind = OPTION_CHOICE,
+     AT(format),
+     .choices = SYNTH_FORMATS,
+     .fallback = "criteo",
+     .help = "all carry the same examples: 13 numeric and 26 categorical slots"},
+    {.name = "seed",
+     .kind = OPTION_U64,
+     AT(seed),
+     .fallback = "1",
+     .metavar = "N",
+     .help = "of the planted model and the examples; the same seed gives the same bytes, "
+             "and the "
+             "first N rows are the same for any --rows"},
+    {.name = "test-rows",
+     .kind = OPTION_U64,
+     AT(test_rows),
+     .min = 0,
+     .max = 1e12,
+     .metavar = "N",
+     .group = "Test data from the same model",
+     .help = "examples, drawn apart from the training ones"},
+    {.name = "test-out",
+     .kind = OPTION_STRING,
+     AT(test_out),
+     .metavar = "PATH",
+     .help = "file"},
+    {.name = "json",
+     .kind = OPTION_FLAG,
+     AT(json),
+     .group = "Output",
+     .help = "the last line of standard output is one JSON object"},
+};
+
+const struct option_table cli_synth_options = {
+    .command = "synth",
+    .summary = "make click data from a planted model",
+    .usage = "--rows N --out PATH [--test-rows N --test-out PATH] [options]",
+    .about =
+        "Draws examples like those of a click log: power-law values in vocabularies from "
+        "10 to "
+        "2 million, missing values, a quarter of clicks. A factorization machine of "
+        "dimension "
+        "8 decides the probability of a click, so the AUC and logloss of that true model "
+        "are "
+        "known and printed: no training gets further. A linear model stays well below.",
+    .examples =
+        "tug synth --rows 1e6 --out train.tsv --test-rows 2e5 --test-out test.tsv\n"
+        "tug synth --rows 1e6 --format libffm --out train.ffm.zst --seed 7",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(*options),
+    .family = cli_tables,
+};
+
+static int check(const struct synth_values *v, struct err *e)
+{
+    if ((v->test_rows > 0) != (v->test_out != NULL))
+        return err_set(e, TUG_EUSAGE, "--test-rows and --test-out belong together");
+    if (!*v->out || (v->test_out && !*v->test_out))
+        return err_set(e, TUG_EUSAGE,
+                       "a file needs a name: --out and --test-out are paths");
+    return 0;
+}
+
+static void print_text(const struct synth_values *v, const struct synth_summary *s)
+{
+    double rows = (double)v->rows;
+    printf("%s: %llu rows, %.1f MB, %.1f %% clicks, %.0f rows/s\n", v->out,
+           (unsigned long long)v->rows, (double)s->bytes / 1e6,
+           100 * (double)s->positives / rows, rows / s->seconds);
+    if (v->test_out)
+        printf("%s: %llu rows\n", v->test_out, (unsigned long long)v->test_rows);
+    printf("the true model's AUC on the %s rows is %.4f, logloss %.4f: no training gets "
+           "further\n",
+           v->test_out ? "test" : "training", s->auc, s->logloss);
+    printf("the best linear model's AUC is about %.4f\n", s->linear_auc);
+}
+
+// null where there is no such number (one class only).
+static json_t *number(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+static int print_json(const struct synth_values *v, const struct synth_summary *s,
+                      struct err *e)
+{
+    static const char *const formats[] = {"criteo", "libsvm", "libffm", "csv"};
+    json_t *j = json_pack(
+        "{s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:f, s:f, s:I, s:s, s:s?}",
+        "command", "synth", "format", formats[v->format], "rows", (json_int_t)v->rows,
+        "test_rows", (json_int_t)v->test_rows, "seed", (json_int_t)v->seed, "positives",
+        (json_int_t)s->positives, "auc", number(s->auc), "logloss", number(s->logloss),
+        "expected_auc", number(s->expected_auc), "linear_auc", number(s->linear_auc),
+        "seconds", s->seconds, "rows_per_second", (double)v->rows / s->seconds, "bytes",
+        (json_int_t)s->bytes, "out", v->out, "test_out", v->test_out);
+    if (!j)
+        return err_set(e, TUG_ENOMEM,
+                       "cannot build the JSON (out of memory, or a path that is not "
+                       "UTF-8)");
+    json_dumpf(j, stdout, JSON_COMPACT | JSON_REAL_PRECISION(10));
+    putchar('\n');
+    json_decref(j);
+    return 0;
+}
+
+static int run(const void *values, const struct options *o, struct err *e)
+{
+    (void)o;
+    const struct synth_values *v = values;
+    TRY(check(v, e));
+    const struct synth_options wanted = {
+        .rows = v->rows,
+        .test_rows = v->test_rows,
+        .seed = v->seed,
+        .format = (enum synth_format)v->format,
+        .out = v->out,
+        .test_out = v->test_out,
+    };
+    struct synth_summary s;
+    TRY(synth_write(&wanted, &s, e));
+    if (!v->json)
+        print_text(v, &s);
+    return v->json ? print_json(v, &s, e) : 0;
+}
+
+const struct cli_command cli_synth = {
+    .options = &cli_synth_options,
+    .values_size = sizeof(struct synth_values),
+    .run = run,
+};

@@ -1,0 +1,80 @@
+// The options of `tug train`, and the texts among them taken apart.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLI_TRAIN_OPTIONS_H
+#define TUG_CLI_TRAIN_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/options.h"
+
+// Words of the choices, in the order of the numbers that they become.
+#define TRAIN_FORMATS "criteo libsvm libffm csv"
+#define TRAIN_MODELS "lr fm ffm"
+#define TRAIN_LOSSES "logistic squared"
+#define TRAIN_OPTIMIZERS "sgd momentum adagrad adagrad-row rmsprop adam ftrl"
+#define TRAIN_SCHEDULES "constant poly exp discexp linear"
+#define TRAIN_REDUCES "sum mean"
+#define TRAIN_DATA_INS "auto memory stream"
+#define TRAIN_LOG_LEVELS "error warn info debug"
+
+struct train_options {
+    // data
+    struct option_list data, test;
+    const char *valid;
+    int format;
+    const char *label, *drop, *numeric, *weight_column, *separator; // csv
+    uint64_t fields;
+    bool normalize;
+    uint64_t max_bad_lines;
+    int data_in;
+    uint64_t window_mb;
+    // model
+    int model;
+    uint64_t dim;
+    int loss;
+    double init;
+    // training
+    uint64_t epochs, batch, threads, seed;
+    int optimizer;
+    double lr, l1, l2; // unset: the optimizer's own; ask options_given
+    int schedule;
+    double schedule_a, schedule_b;
+    const char *mode;
+    int reduce;
+    bool deterministic;
+    uint64_t patience;
+    // saving
+    const char *out;
+    bool resume;
+    const char *init_from, *init_tables;
+    const char *save_every;
+    uint64_t keep;
+    // messages
+    uint64_t log_every;
+    const char *log_dir;
+    int log_level;
+    bool json;
+};
+
+extern const struct option_table cli_train_options;
+
+enum train_mode { TRAIN_SYNC, TRAIN_SSP, TRAIN_ASYNC, TRAIN_HALF_ASYNC, TRAIN_GEO };
+
+// What the texts among the options say.
+struct train_settings {
+    enum train_mode mode;
+    uint64_t mode_n;                    // ssp: the bound; geo: batches between exchanges
+    const char *valid;                  // a path, or NULL
+    double valid_fraction;              // in (0, 1), or 0
+    uint64_t save_passes, save_batches; // 0: not so
+    char separator;
+};
+
+// Takes the texts apart and refuses combinations that make no sense. TUG_EUSAGE.
+int train_options_check(const struct train_options *t, const struct options *o,
+                        struct train_settings *ret, struct err *e);
+
+#endif
