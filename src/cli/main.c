@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -113,6 +114,8 @@ static const char *plain_name(const char *word)
 int main(int argc, char **argv)
 {
     static struct err e;
+    signal(SIGXFSZ,
+           SIG_IGN); // a limit on file sizes is an error of write(2) like a full disk
     if (argc < 2) {
         short_usage(stderr);
         return err_exit_code(TUG_EUSAGE);

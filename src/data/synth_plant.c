@@ -8,6 +8,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/synth_plant.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -250,19 +251,23 @@ static void scale_weights(struct synth *s, const struct moments m[SYNTH_SLOTS])
     }
 }
 
-// The intercept at which a sample clicks at the wanted rate, by bisection.
-static void calibrate(struct synth *s)
+enum { CALIBRATION = 1 << 14 }; // examples
+
+// The intercept at which a sample clicks at the wanted rate, by bisection. `scores` has
+// room for the sample.
+static void calibrate(struct synth *s, double *scores)
 {
-    enum { SAMPLE = 1 << 14, STEPS = 40 };
+    for (uint64_t i = 0; i < CALIBRATION; i++) {
+        struct synth_example x;
+        synth_draw(s, (enum synth_part)STREAM_CALIBRATION, i, &x);
+        scores[i] = x.score;
+    }
     double low = -20, high = 20;
-    for (int step = 0; step < STEPS; step++) {
+    for (int step = 0; step < 40; step++) {
         double sum = 0, middle = (low + high) / 2;
-        for (uint64_t i = 0; i < SAMPLE; i++) {
-            struct synth_example x;
-            synth_draw(s, (enum synth_part)STREAM_CALIBRATION, i, &x);
-            sum += maths_sigmoid(x.score + middle);
-        }
-        *(sum > click_rate * SAMPLE ? &high : &low) = middle;
+        for (uint64_t i = 0; i < CALIBRATION; i++)
+            sum += maths_sigmoid(scores[i] + middle);
+        *(sum > click_rate * CALIBRATION ? &high : &low) = middle;
     }
     s->intercept = (low + high) / 2;
 }
@@ -286,8 +291,10 @@ static void slot_init(struct synth_slot *slot, const struct recipe *r, uint64_t 
     slot_quantiles(slot, r);
 }
 
-static void plant(struct synth *s, double *p)
+// `scratch`: room for the probabilities of a head, or the scores of the calibration.
+static void plant(struct synth *s, double *scratch)
 {
+    double *p = scratch;
     struct moments moments[SYNTH_SLOTS];
     for (int i = 0; i < SYNTH_SLOTS; i++) {
         struct synth_slot *slot = &s->slots[i];
@@ -297,14 +304,15 @@ static void plant(struct synth *s, double *p)
         slot_moments(slot, p, tail, &moments[i]);
     }
     scale_weights(s, moments);
-    calibrate(s);
+    calibrate(s, scratch);
 }
 
 int synth_open(struct synth **ret, uint64_t seed, struct err *e)
 {
-    double *p = mem_array(SYNTH_HEAD, sizeof(*p));
+    static_assert((int)CALIBRATION <= (int)SYNTH_HEAD, "they share their memory");
+    double *scratch = mem_array(SYNTH_HEAD, sizeof(*scratch));
     struct synth *s = mem_zalloc(sizeof(*s));
-    if (!p || !s)
+    if (!scratch || !s)
         goto fail;
     s->seed = seed;
     bucket_bounds(s->bucket_low);
@@ -325,12 +333,12 @@ int synth_open(struct synth **ret, uint64_t seed, struct err *e)
         s->slots[i].weights = next;
         next += s->slots[i].head + SYNTH_TAIL;
     }
-    plant(s, p);
-    mem_free(p);
+    plant(s, scratch);
+    mem_free(scratch);
     *ret = s;
     return 0;
 fail:
-    mem_free(p);
+    mem_free(scratch);
     synth_close(s);
     return err_nomem(e, "the planted model");
 }
