@@ -55,8 +55,8 @@ bench: build ## the measurements that the docs quote
 fuzz: ## T=60 seconds of libFuzzer on each target (clang; tools/deps --dev)
 	@tools/fuzz $(T)
 
-format: ## put all C files into the format of .clang-format
-	@find bench include src tests -name '*.[ch]' -exec clang-format -i {} +
+format: ## put all C files into the format of .clang-format, comments wrapped at 90 columns
+	@find bench include src tests -name '*.[ch]' -exec tools/wrap {} + -exec clang-format -i {} +
 
 install: build ## PREFIX=/usr/local: command, libraries, headers, pkg-config and CMake files
 	@cmake --install build --prefix '$(PREFIX)'

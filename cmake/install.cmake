@@ -28,19 +28,14 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tugConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/tugConfig.cmake ${PROJECT_BINARY_DIR}/tugConfigVersion.cmake
         DESTINATION ${package_dir})
 
-# Manual pages: docs/man/x.1.scd, where scdoc is there to make them.
+# Manual pages, written from the command's own tables where scdoc is there to set them.
 find_program(SCDOC scdoc)
-file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.scd)
-if(SCDOC AND pages)
-  foreach(page ${pages})
-    get_filename_component(name ${page} NAME)
-    string(REGEX REPLACE "\\.scd$" "" name ${name})
-    string(REGEX REPLACE ".*\\." "" section ${name})
-    add_custom_command(
-      OUTPUT ${PROJECT_BINARY_DIR}/${name} COMMAND ${SCDOC} < ${page} > ${PROJECT_BINARY_DIR}/${name}
-      DEPENDS ${page} VERBATIM)
-    list(APPEND man_files ${PROJECT_BINARY_DIR}/${name})
-    install(FILES ${PROJECT_BINARY_DIR}/${name} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
-  endforeach()
-  add_custom_target(man ALL DEPENDS ${man_files})
+if(SCDOC AND TARGET tug AND NOT TUG_SANITIZERS)
+  set(man_dir ${PROJECT_BINARY_DIR}/man)
+  set(man_script ${PROJECT_SOURCE_DIR}/tools/man)
+  add_custom_command(
+    OUTPUT ${man_dir}/tug.1 COMMAND ${man_script} $<TARGET_FILE:tug> ${man_dir}
+    DEPENDS tug ${man_script} ${PROJECT_SOURCE_DIR}/docs/man/tug.1.scd VERBATIM)
+  add_custom_target(man ALL DEPENDS ${man_dir}/tug.1)
+  install(DIRECTORY ${man_dir}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endif()
