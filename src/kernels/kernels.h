@@ -52,15 +52,20 @@ struct kernels {
     void (*fm_grad)(float *const *rows, size_t col, const float *x, size_t n, size_t k,
                     const float *sum, float err, float *g);
 
+    // Counts updates: c = rows[i][col] += m[i] (1 where m is NULL); ret[i] = m[i] * pass / c. Rows
+    // shared.
+    void (*count)(float *const *rows, size_t col, const float *m, float pass, float *ret, size_t n);
+
     // One update of n weights of a row by each rule; w and s (the rule's state) shared. Elements
     // whose gradient is exactly 0 are left alone, state included (lazy updates).
-    void (*apply[RULE_KINDS])(const struct rule_params *p, float *w, float *s, const float *g,
-                              size_t n);
+    void (*apply[RULE_KINDS])(const struct rule_params *p, float l2, float *w, float *s,
+                              const float *g, size_t n);
 
     // The same for one weight in each of n rows: weight rows[i][w], state rows[i] + s, gradient
-    // g[i].
-    void (*apply_column[RULE_KINDS])(const struct rule_params *p, float *const *rows, size_t w,
-                                     size_t s, const float *g, size_t n);
+    // g[i], l2[i].
+    void (*apply_column[RULE_KINDS])(const struct rule_params *p, const float *l2,
+                                     float *const *rows, size_t w, size_t s, const float *g,
+                                     size_t n);
 };
 
 // The table for this CPU. Any thread; the choice is made once.

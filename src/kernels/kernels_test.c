@@ -50,7 +50,6 @@ static struct rule_params params(enum rule_kind kind, bool regularised)
         .block = 1,
         .lr = 0.07f,
         .l1 = regularised ? 0.03f : 0,
-        .l2 = regularised ? 0.01f : 0,
         .beta = 0.5f,
         .beta1 = 0.9f,
         .beta2 = 0.99f,
@@ -72,15 +71,15 @@ static void check_apply(const struct kernels *k, const struct rule_params *p, si
         fill_state(s[side], ROOM, 2);
     }
     fill(g, ROOM, 3);
-    ref->apply[p->kind](p, w[0] + 1, s[0] + 1, g + 1, n);
-    k->apply[p->kind](p, w[1] + 1, s[1] + 1, g + 1, n);
+    ref->apply[p->kind](p, 0.01f, w[0] + 1, s[0] + 1, g + 1, n);
+    k->apply[p->kind](p, 0.01f, w[1] + 1, s[1] + 1, g + 1, n);
     assert_same("weights", w[0], w[1], ROOM, n);
     assert_same("state", s[0], s[1], ROOM, n);
 }
 
 static void check_apply_column(const struct kernels *k, const struct rule_params *p, size_t n)
 {
-    float w[2][8 * MAX_N], g[ROOM];
+    float w[2][8 * MAX_N], g[ROOM], l2[ROOM];
     float *rows[2][MAX_N];
     for (int side = 0; side < 2; side++) {
         fill_state(w[side], 8 * MAX_N, 4);
@@ -88,8 +87,9 @@ static void check_apply_column(const struct kernels *k, const struct rule_params
             rows[side][i] = w[side] + 8 * ((i * 7) % MAX_N);
     }
     fill(g, ROOM, 5);
-    ref->apply_column[p->kind](p, rows[0], 1, 2, g + 1, n);
-    k->apply_column[p->kind](p, rows[1], 1, 2, g + 1, n);
+    fill_state(l2, ROOM, 15);
+    ref->apply_column[p->kind](p, l2 + 1, rows[0], 1, 2, g + 1, n);
+    k->apply_column[p->kind](p, l2 + 1, rows[1], 1, 2, g + 1, n);
     assert_same("rows", w[0], w[1], 8 * MAX_N, n);
 }
 
@@ -146,6 +146,29 @@ static void test_sums(void **state)
     }
 }
 
+static void test_count(void **state)
+{
+    (void)state;
+    float m[ROOM], data[2][8 * MAX_N], ret[2][ROOM];
+    float *rows[2][MAX_N];
+    for (size_t i = 0; i < ROOM; i++)
+        m[i] = 1 + (float)random_below(SEED, 16, i, 5);
+    for (int level = 0; level < n_levels; level++)
+        for (size_t n = 0; n <= MAX_N; n++)
+            for (int with_m = 0; with_m < 2; with_m++) {
+                for (int side = 0; side < 2; side++) {
+                    fill_state(data[side], 8 * MAX_N, 17);
+                    fill(ret[side], ROOM, 18);
+                    for (size_t i = 0; i < MAX_N; i++)
+                        rows[side][i] = data[side] + 8 * i;
+                    (side ? levels[level] : ref)
+                        ->count(rows[side], 3, with_m ? m : NULL, 2, ret[side] + 1, n);
+                }
+                assert_same("counts", data[0], data[1], 8 * MAX_N, n);
+                assert_same("shares", ret[0], ret[1], ROOM, n);
+            }
+}
+
 static void test_spread(void **state)
 {
     (void)state;
@@ -196,25 +219,25 @@ static void test_formulas(void **state)
     (void)state;
     struct rule_params p = params(RULE_ADAGRAD, false);
     float w = 0.5f, s[4] = {0}, g = 0.25f;
-    ref->apply[RULE_ADAGRAD](&p, &w, s, &g, 1);
+    ref->apply[RULE_ADAGRAD](&p, 0, &w, s, &g, 1);
     assert_float_equal(w, 0.5f - 0.07f * 0.25f / (0.5f + 0.25f), 1e-6f);
     assert_float_equal(s[0], 0.0625f, 1e-7f);
 
     // FTRL keeps a first value: without a gradient's pull w stays near where it began.
     p = params(RULE_FTRL, false);
     float tiny = 1e-6f, w2 = 0.5f, s2[4] = {0};
-    ref->apply[RULE_FTRL](&p, &w2, s2, &tiny, 1);
+    ref->apply[RULE_FTRL](&p, 0, &w2, s2, &tiny, 1);
     assert_float_equal(w2, 0.5f, 1e-5f);
     // From zero it goes against the gradient: the sign of z is the paper's.
     float w3 = 0, s3[4] = {0};
-    ref->apply[RULE_FTRL](&p, &w3, s3, &g, 1);
+    ref->apply[RULE_FTRL](&p, 0, &w3, s3, &g, 1);
     assert_float_equal(s3[0], 0.25f, 1e-6f);
     assert_float_equal(w3, -0.25f / ((0.5f + 0.25f) / 0.07f), 1e-6f);
 
     p = params(RULE_ADAM, false);
     p.beta = 1e-8f;
     float w4 = 0, s4[4] = {0};
-    ref->apply[RULE_ADAM](&p, &w4, s4, &g, 1);
+    ref->apply[RULE_ADAM](&p, 0, &w4, s4, &g, 1);
     assert_float_equal(w4, -0.07f, 1e-5f); // the first step of Adam is lr
 }
 
@@ -239,7 +262,7 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rules),    cmocka_unit_test(test_adagrad_row_blocks),
-        cmocka_unit_test(test_sums),     cmocka_unit_test(test_spread),
+        cmocka_unit_test(test_sums),     cmocka_unit_test(test_spread),   cmocka_unit_test(test_count),
         cmocka_unit_test(test_fm),       cmocka_unit_test(test_formulas),
         cmocka_unit_test(test_names),
     };

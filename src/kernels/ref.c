@@ -89,108 +89,112 @@ static float proximal(const struct rule_params *p, float w)
     return p->l1 == 0 ? w : copysignf(a > 0 ? a : 0, w);
 }
 
-static float sgd(const struct rule_params *p, float w, float g)
+static float sgd(const struct rule_params *p, float l2, float w, float g)
 {
-    g += p->l2 * w;
+    g += l2 * w;
     return proximal(p, w - p->lr * g);
 }
 
-static float momentum(const struct rule_params *p, float w, float g, float *m)
+static float momentum(const struct rule_params *p, float l2, float w, float g, float *m)
 {
-    g += p->l2 * w;
+    g += l2 * w;
     *m = p->beta1 * *m + g;
     return proximal(p, w - p->lr * *m);
 }
 
-static float adagrad(const struct rule_params *p, float w, float g, float *n)
+static float adagrad(const struct rule_params *p, float l2, float w, float g, float *n)
 {
-    g += p->l2 * w;
+    g += l2 * w;
     *n += g * g;
     return proximal(p, w - p->lr * g / (p->beta + sqrtf(*n)));
 }
 
-static float rmsprop(const struct rule_params *p, float w, float g, float *n)
+static float rmsprop(const struct rule_params *p, float l2, float w, float g, float *n)
 {
-    g += p->l2 * w;
+    g += l2 * w;
     *n = p->beta2 * *n + (1 - p->beta2) * (g * g);
     return proximal(p, w - p->lr * g / (p->beta + sqrtf(*n)));
 }
 
-static float adam(const struct rule_params *p, float rate, float w, float g, float *m, float *v)
+static float adam(const struct rule_params *p, float l2, float rate, float w, float g, float *m, float *v)
 {
-    g += p->l2 * w;
+    g += l2 * w;
     *m = p->beta1 * *m + (1 - p->beta1) * g;
     *v = p->beta2 * *v + (1 - p->beta2) * (g * g);
     return proximal(p, w - rate * *m / (sqrtf(*v) + p->beta));
 }
 
-static float ftrl(const struct rule_params *p, float w, float g, float *z, float *n)
+static float ftrl(const struct rule_params *p, float l2, float w, float g, float *z, float *n)
 {
     float old = sqrtf(*n);
     if (*n == 0) // where the first w comes from
-        *z = w == 0 ? 0 : -(w * (p->beta / p->lr + p->l2)) - copysignf(p->l1, w);
+        *z = w == 0 ? 0 : -(w * (p->beta / p->lr + l2)) - copysignf(p->l1, w);
     *n += g * g;
     float root = sqrtf(*n);
     *z += g - (root - old) / p->lr * w;
     float a = fabsf(*z) - p->l1;
-    return a > 0 ? -copysignf(a, *z) / ((p->beta + root) / p->lr + p->l2) : 0;
+    return a > 0 ? -copysignf(a, *z) / ((p->beta + root) / p->lr + l2) : 0;
 }
 
-static void apply_sgd(const struct rule_params *p, float *w, float *s, const float *g, size_t n)
+static void apply_sgd(const struct rule_params *p, float l2, float *w, float *s, const float *g,
+                  size_t n)
 {
     (void)s;
     for (size_t i = 0; i < n; i++)
         if (g[i] != 0)
-            relaxed_store(w + i, sgd(p, relaxed_load(w + i), g[i]));
+            relaxed_store(w + i, sgd(p, l2, relaxed_load(w + i), g[i]));
 }
 
-static void apply_sum(const struct rule_params *p, float *w, float *s, const float *g, size_t n)
+static void apply_sum(const struct rule_params *p, float l2, float *w, float *s, const float *g,
+                  size_t n)
 {
-    (void)p;
-    (void)s;
+    (void)p, (void)l2, (void)s;
     for (size_t i = 0; i < n; i++)
         if (g[i] != 0)
             relaxed_store(w + i, relaxed_load(w + i) + g[i]);
 }
 
 // Rules with one state float a weight.
-typedef float (*rule1_fn)(const struct rule_params *p, float w, float g, float *s);
+typedef float (*rule1_fn)(const struct rule_params *p, float l2, float w, float g, float *s);
 
-static inline void apply1(rule1_fn rule, const struct rule_params *p, float *w, float *s,
-                          const float *g, size_t n)
+static inline void apply1(rule1_fn rule, const struct rule_params *p, float l2, float *w,
+                          float *s, const float *g, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (g[i] == 0)
             continue;
         float state = relaxed_load(s + i);
-        relaxed_store(w + i, rule(p, relaxed_load(w + i), g[i], &state));
+        relaxed_store(w + i, rule(p, l2, relaxed_load(w + i), g[i], &state));
         relaxed_store(s + i, state);
     }
 }
 
-static void apply_momentum(const struct rule_params *p, float *w, float *s, const float *g,
-                           size_t n)
+static void apply_momentum(const struct rule_params *p, float l2, float *w, float *s, const float *g,
+                  size_t n)
 {
-    apply1(momentum, p, w, s, g, n);
+    apply1(momentum, p, l2, w, s, g, n);
 }
 
-static void apply_adagrad(const struct rule_params *p, float *w, float *s, const float *g, size_t n)
+static void apply_adagrad(const struct rule_params *p, float l2, float *w, float *s, const float *g,
+                  size_t n)
 {
-    apply1(adagrad, p, w, s, g, n);
+    apply1(adagrad, p, l2, w, s, g, n);
 }
 
-static void apply_rmsprop(const struct rule_params *p, float *w, float *s, const float *g, size_t n)
+static void apply_rmsprop(const struct rule_params *p, float l2, float *w, float *s, const float *g,
+                  size_t n)
 {
-    apply1(rmsprop, p, w, s, g, n);
+    apply1(rmsprop, p, l2, w, s, g, n);
 }
 
 // One block of adagrad-row. A gradient that is 0 takes no part, nor does its weight.
-static void adagrad_block(const struct rule_params *p, float *w, float *s, const float *g, size_t k)
+static void adagrad_block(const struct rule_params *p, float l2, float *w, float *s, const float *g,
+                          size_t k)
 {
     float lane[KERNEL_LANES] = {0};
     bool any = false;
     for (size_t i = 0; i < k; i++) {
-        float gi = g[i] == 0 ? 0 : g[i] + p->l2 * relaxed_load(w + i);
+        float gi = g[i] == 0 ? 0 : g[i] + l2 * relaxed_load(w + i);
         lane[i % KERNEL_LANES] += gi * gi;
         any |= g[i] != 0;
     }
@@ -201,19 +205,20 @@ static void adagrad_block(const struct rule_params *p, float *w, float *s, const
     for (size_t i = 0; i < k; i++) {
         float old = relaxed_load(w + i);
         if (g[i] != 0)
-            relaxed_store(w + i, proximal(p, old - rate * (g[i] + p->l2 * old)));
+            relaxed_store(w + i, proximal(p, old - rate * (g[i] + l2 * old)));
     }
     relaxed_store(s, n);
 }
 
-static void apply_adagrad_row(const struct rule_params *p, float *w, float *s, const float *g,
-                              size_t n)
+static void apply_adagrad_row(const struct rule_params *p, float l2, float *w, float *s, const float *g,
+                  size_t n)
 {
     for (size_t b = 0; b * p->block < n; b++)
-        adagrad_block(p, w + b * p->block, s + b, g + b * p->block, p->block);
+        adagrad_block(p, l2, w + b * p->block, s + b, g + b * p->block, p->block);
 }
 
-static void apply_adam(const struct rule_params *p, float *w, float *s, const float *g, size_t n)
+static void apply_adam(const struct rule_params *p, float l2, float *w, float *s, const float *g,
+                  size_t n)
 {
     size_t i = 0;
     while (i < n && g[i] == 0)
@@ -230,31 +235,41 @@ static void apply_adam(const struct rule_params *p, float *w, float *s, const fl
         if (g[i] == 0)
             continue;
         float m = relaxed_load(s + i), v = relaxed_load(s + n + i);
-        relaxed_store(w + i, adam(p, rate, relaxed_load(w + i), g[i], &m, &v));
+        relaxed_store(w + i, adam(p, l2, rate, relaxed_load(w + i), g[i], &m, &v));
         relaxed_store(s + i, m);
         relaxed_store(s + n + i, v);
     }
 }
 
-static void apply_ftrl(const struct rule_params *p, float *w, float *s, const float *g, size_t n)
+static void apply_ftrl(const struct rule_params *p, float l2, float *w, float *s, const float *g,
+                  size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (g[i] == 0)
             continue;
         float z = relaxed_load(s + i), sum = relaxed_load(s + n + i);
-        relaxed_store(w + i, ftrl(p, relaxed_load(w + i), g[i], &z, &sum));
+        relaxed_store(w + i, ftrl(p, l2, relaxed_load(w + i), g[i], &z, &sum));
         relaxed_store(s + i, z);
         relaxed_store(s + n + i, sum);
     }
 }
 
+static void count(float *const *rows, size_t col, const float *m, float pass, float *ret, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float mi = m != NULL ? m[i] : 1, c = relaxed_load(rows[i] + col) + mi;
+        relaxed_store(rows[i] + col, c);
+        ret[i] = mi * pass / c;
+    }
+}
+
 // One weight per row: the same rules, row by row.
 #define COLUMN(rule)                                                                           \
-    static void column_##rule(const struct rule_params *p, float *const *rows, size_t w,       \
-                              size_t s, const float *g, size_t n)                              \
+    static void column_##rule(const struct rule_params *p, const float *l2,                    \
+                              float *const *rows, size_t w, size_t s, const float *g, size_t n) \
     {                                                                                          \
         for (size_t i = 0; i < n; i++)                                                         \
-            apply_##rule(p, rows[i] + w, rows[i] + s, g + i, 1);                               \
+            apply_##rule(p, l2[i], rows[i] + w, rows[i] + s, g + i, 1);                        \
     }
 COLUMN(sgd)
 COLUMN(momentum)
@@ -273,6 +288,7 @@ const struct kernels kernels_ref = {
     .spread = spread,
     .fm_score = fm_score,
     .fm_grad = fm_grad,
+    .count = count,
     .apply = {apply_sgd, apply_momentum, apply_adagrad, apply_adagrad_row, apply_rmsprop,
               apply_adam, apply_ftrl, apply_sum},
     // A block of one weight is what adagrad does.

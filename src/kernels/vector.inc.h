@@ -200,22 +200,22 @@ static void fm_grad(float *const *rows, size_t col, const float *x, size_t n, si
 
 // One update of n weights: strips of 16, 8 and 4, and the reference for the last three.
 #define STRIPS(rule, KIND)                                                                     \
-    static void apply_##rule(const struct rule_params *p, float *w, float *s, const float *g,  \
+    static void apply_##rule(const struct rule_params *p, float l2, float *w, float *s, const float *g,  \
                              size_t n)                                                         \
     {                                                                                          \
         size_t i = 0;                                                                          \
         for (; i + 16 <= n; i += 16)                                                           \
-            update_##rule##_16(p, w + i, s + i, n, g + i);                                     \
+            update_##rule##_16(p, l2, w + i, s + i, n, g + i);                                     \
         if (i + 8 <= n) {                                                                      \
-            update_##rule##_8(p, w + i, s + i, n, g + i);                                      \
+            update_##rule##_8(p, l2, w + i, s + i, n, g + i);                                      \
             i += 8;                                                                            \
         }                                                                                      \
         if (i + 4 <= n) {                                                                      \
-            update_##rule##_4(p, w + i, s + i, n, g + i);                                      \
+            update_##rule##_4(p, l2, w + i, s + i, n, g + i);                                      \
             i += 4;                                                                            \
         }                                                                                      \
         if (i < n)                                                                             \
-            kernels_ref.apply[KIND](p, w + i, s + i, g + i, n - i);                            \
+            kernels_ref.apply[KIND](p, l2, w + i, s + i, g + i, n - i);                            \
     }
 STRIPS(sgd, RULE_SGD)
 STRIPS(momentum, RULE_MOMENTUM)
@@ -225,23 +225,23 @@ STRIPS(sum, RULE_SUM)
 
 // Rules with two states a weight: the second lies n floats behind the first, so a tail cannot be
 // handed to the reference by itself. Rows of such sizes are rare: it gets the whole row.
-static void apply_ftrl(const struct rule_params *p, float *w, float *s, const float *g, size_t n)
+static void apply_ftrl(const struct rule_params *p, float l2, float *w, float *s, const float *g, size_t n)
 {
     if (n % 4 != 0) {
-        kernels_ref.apply[RULE_FTRL](p, w, s, g, n);
+        kernels_ref.apply[RULE_FTRL](p, l2, w, s, g, n);
         return;
     }
     size_t i = 0;
     for (; i + 16 <= n; i += 16)
-        update_ftrl_16(p, w + i, s + i, n, g + i);
+        update_ftrl_16(p, l2, w + i, s + i, n, g + i);
     for (; i < n; i += 4)
-        update_ftrl_4(p, w + i, s + i, n, g + i);
+        update_ftrl_4(p, l2, w + i, s + i, n, g + i);
 }
 
-static void apply_adam(const struct rule_params *p, float *w, float *s, const float *g, size_t n)
+static void apply_adam(const struct rule_params *p, float l2, float *w, float *s, const float *g, size_t n)
 {
     if (n % 4 != 0) {
-        kernels_ref.apply[RULE_ADAM](p, w, s, g, n);
+        kernels_ref.apply[RULE_ADAM](p, l2, w, s, g, n);
         return;
     }
     size_t i = 0;
@@ -254,17 +254,17 @@ static void apply_adam(const struct rule_params *p, float *w, float *s, const fl
     c[1] = p->beta2 * c[1] + (1 - p->beta2);
     float rate = p->lr * sqrtf(c[1]) / c[0];
     for (i = 0; i + 16 <= n; i += 16)
-        update_adam_16(p, rate, w + i, s + i, n, g + i);
+        update_adam_16(p, l2, rate, w + i, s + i, n, g + i);
     for (; i < n; i += 4)
-        update_adam_4(p, rate, w + i, s + i, n, g + i);
+        update_adam_4(p, l2, rate, w + i, s + i, n, g + i);
 }
 
 // One block of adagrad-row as one vector.
 #define ADAGRAD_BLOCK(W)                                                                       \
-    static inline void adagrad_block_##W(const struct rule_params *p, float *w, float *s,      \
+    static inline void adagrad_block_##W(const struct rule_params *p, float l2, float *w, float *s,      \
                                          const float *g)                                       \
     {                                                                                          \
-        v##W wv = load_##W(w), gv = load_##W(g), d = decayed_##W(p, wv, gv);                   \
+        v##W wv = load_##W(w), gv = load_##W(g), d = decayed_##W(l2, wv, gv);                   \
         float old = *s, sum = old + lanes_sum_##W(d * d) / (float)W;                                 \
         v##W next = proximal_##W(p, wv - p->lr / (p->beta + sqrtf(sum)) * d);                  \
         store_##W(w, select_##W(gv != 0, next, wv));                                           \
@@ -275,10 +275,10 @@ ADAGRAD_BLOCK(8)
 ADAGRAD_BLOCK(16)
 
 // Four blocks of 4: sums within each by shuffles, so that each lane holds its block's.
-static inline void adagrad_blocks_of_4(const struct rule_params *p, float *w, float *s,
+static inline void adagrad_blocks_of_4(const struct rule_params *p, float l2, float *w, float *s,
                                        const float *g)
 {
-    v16 wv = load_16(w), gv = load_16(g), d = decayed_16(p, wv, gv), q = d * d;
+    v16 wv = load_16(w), gv = load_16(g), d = decayed_16(l2, wv, gv), q = d * d;
     q += __builtin_shufflevector(q, q, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
     q += __builtin_shufflevector(q, q, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
     float four[16] = {s[0], s[1], s[2], s[3]};
@@ -292,52 +292,63 @@ static inline void adagrad_blocks_of_4(const struct rule_params *p, float *w, fl
 }
 
 // adagrad-row in blocks of 4 (four at a time), 8 and 16; other sizes as the reference does.
-static void apply_adagrad_row(const struct rule_params *p, float *w, float *s, const float *g,
+static void apply_adagrad_row(const struct rule_params *p, float l2, float *w, float *s, const float *g,
                               size_t n)
 {
     size_t i = 0;
     if (p->block == 4) {
         for (; i + 16 <= n; i += 16)
-            adagrad_blocks_of_4(p, w + i, s + i / 4, g + i);
+            adagrad_blocks_of_4(p, l2, w + i, s + i / 4, g + i);
         for (; i < n; i += 4)
-            adagrad_block_4(p, w + i, s + i / 4, g + i);
+            adagrad_block_4(p, l2, w + i, s + i / 4, g + i);
     } else if (p->block == 8) {
         for (; i < n; i += 8)
-            adagrad_block_8(p, w + i, s + i / 8, g + i);
+            adagrad_block_8(p, l2, w + i, s + i / 8, g + i);
     } else if (p->block == 16) {
         for (; i < n; i += 16)
-            adagrad_block_16(p, w + i, s + i / 16, g + i);
+            adagrad_block_16(p, l2, w + i, s + i / 16, g + i);
     } else {
-        kernels_ref.apply[RULE_ADAGRAD_ROW](p, w, s, g, n);
+        kernels_ref.apply[RULE_ADAGRAD_ROW](p, l2, w, s, g, n);
     }
+}
+
+static void count(float *const *rows, size_t col, const float *m, float pass, float *ret, size_t n)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        v16 mv = m != NULL ? load_16(m + i) : 1 + (v16){0}, c = gather(rows + i, col) + mv;
+        scatter(rows + i, col, c);
+        store_16(ret + i, mv * pass / c);
+    }
+    kernels_ref.count(rows + i, col, m != NULL ? m + i : NULL, pass, ret + i, n - i);
 }
 
 // One weight in each of many rows: sixteen rows make one vector.
 #define COLUMN0(rule, KIND)                                                                          \
-    static void column_##rule(const struct rule_params *p, float *const *rows, size_t w,       \
+    static void column_##rule(const struct rule_params *p, const float *l2, float *const *rows, size_t w,       \
                               size_t s, const float *g, size_t n)                              \
     {                                                                                          \
         size_t i = 0;                                                                          \
         for (; i + 16 <= n; i += 16) {                                                         \
             v16 wv = gather(rows + i, w), gv = load_16(g + i);                                 \
-            scatter(rows + i, w, select_16(gv != 0, rule##_16(p, wv, gv), wv));                \
+            scatter(rows + i, w, select_16(gv != 0, rule##_16(p, load_16(l2 + i), wv, gv), wv));                \
         }                                                                                      \
-        kernels_ref.apply_column[KIND](p, rows + i, w, s, g + i, n - i);                       \
+        kernels_ref.apply_column[KIND](p, l2 + i, rows + i, w, s, g + i, n - i);                       \
     }
 
 #define COLUMN1(rule, KIND)                                                                          \
-    static void column_##rule(const struct rule_params *p, float *const *rows, size_t w,       \
+    static void column_##rule(const struct rule_params *p, const float *l2, float *const *rows, size_t w,       \
                               size_t s, const float *g, size_t n)                              \
     {                                                                                          \
         size_t i = 0;                                                                          \
         for (; i + 16 <= n; i += 16) {                                                         \
             v16 wv = gather(rows + i, w), gv = load_16(g + i);                                 \
             v16 old = gather(rows + i, s), sv = old;                                           \
-            v16 next = rule##_16(p, wv, gv, &sv);                                              \
+            v16 next = rule##_16(p, load_16(l2 + i), wv, gv, &sv);                                              \
             scatter(rows + i, w, select_16(gv != 0, next, wv));                                \
             scatter(rows + i, s, select_16(gv != 0, sv, old));                                 \
         }                                                                                      \
-        kernels_ref.apply_column[KIND](p, rows + i, w, s, g + i, n - i);                       \
+        kernels_ref.apply_column[KIND](p, l2 + i, rows + i, w, s, g + i, n - i);                       \
     }
 
 COLUMN0(sgd, RULE_SGD)
@@ -346,25 +357,25 @@ COLUMN1(momentum, RULE_MOMENTUM)
 COLUMN1(adagrad, RULE_ADAGRAD)
 COLUMN1(rmsprop, RULE_RMSPROP)
 
-static void column_ftrl(const struct rule_params *p, float *const *rows, size_t w, size_t s,
+static void column_ftrl(const struct rule_params *p, const float *l2, float *const *rows, size_t w, size_t s,
                         const float *g, size_t n)
 {
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
         v16 wv = gather(rows + i, w), gv = load_16(g + i);
         v16 z_old = gather(rows + i, s), n_old = gather(rows + i, s + 1), z = z_old, sum = n_old;
-        v16 next = ftrl_16(p, wv, gv, &z, &sum);
+        v16 next = ftrl_16(p, load_16(l2 + i), wv, gv, &z, &sum);
         scatter(rows + i, w, select_16(gv != 0, next, wv));
         scatter(rows + i, s, select_16(gv != 0, z, z_old));
         scatter(rows + i, s + 1, select_16(gv != 0, sum, n_old));
     }
-    kernels_ref.apply_column[RULE_FTRL](p, rows + i, w, s, g + i, n - i);
+    kernels_ref.apply_column[RULE_FTRL](p, l2 + i, rows + i, w, s, g + i, n - i);
 }
 
-static void column_adam(const struct rule_params *p, float *const *rows, size_t w, size_t s,
+static void column_adam(const struct rule_params *p, const float *l2, float *const *rows, size_t w, size_t s,
                         const float *g, size_t n)
 {
-    kernels_ref.apply_column[RULE_ADAM](p, rows, w, s, g, n);
+    kernels_ref.apply_column[RULE_ADAM](p, l2, rows, w, s, g, n);
 }
 
 #define TABLE_OF(level) kernels_##level
@@ -381,6 +392,7 @@ const struct kernels TABLE_NAMED(LEVEL) = {
     .spread = spread,
     .fm_score = fm_score,
     .fm_grad = fm_grad,
+    .count = count,
     .apply = {apply_sgd, apply_momentum, apply_adagrad, apply_adagrad_row, apply_rmsprop,
               apply_adam, apply_ftrl, apply_sum},
     .apply_column = {column_sgd, column_momentum, column_adagrad, column_adagrad, column_rmsprop,

@@ -38,58 +38,58 @@ static inline V N(proximal)(const struct rule_params *p, V w)
     return N(copysign)(N(select)(a > 0, a, (V){0}), w);
 }
 
-static inline V N(sgd)(const struct rule_params *p, V w, V g)
+static inline V N(sgd)(const struct rule_params *p, V l2, V w, V g)
 {
-    g += p->l2 * w;
+    g += l2 * w;
     return N(proximal)(p, w - p->lr * g);
 }
 
-static inline V N(sum)(const struct rule_params *p, V w, V g)
+static inline V N(sum)(const struct rule_params *p, V l2, V w, V g)
 {
-    (void)p;
+    (void)p, (void)l2;
     return w + g;
 }
 
-static inline V N(momentum)(const struct rule_params *p, V w, V g, V *m)
+static inline V N(momentum)(const struct rule_params *p, V l2, V w, V g, V *m)
 {
-    g += p->l2 * w;
+    g += l2 * w;
     *m = p->beta1 * *m + g;
     return N(proximal)(p, w - p->lr * *m);
 }
 
-static inline V N(adagrad)(const struct rule_params *p, V w, V g, V *n)
+static inline V N(adagrad)(const struct rule_params *p, V l2, V w, V g, V *n)
 {
-    g += p->l2 * w;
+    g += l2 * w;
     *n += g * g;
     return N(proximal)(p, w - p->lr * g / (p->beta + VSQRT(*n)));
 }
 
-static inline V N(rmsprop)(const struct rule_params *p, V w, V g, V *n)
+static inline V N(rmsprop)(const struct rule_params *p, V l2, V w, V g, V *n)
 {
-    g += p->l2 * w;
+    g += l2 * w;
     *n = p->beta2 * *n + (1 - p->beta2) * (g * g);
     return N(proximal)(p, w - p->lr * g / (p->beta + VSQRT(*n)));
 }
 
-static inline V N(adam)(const struct rule_params *p, float rate, V w, V g, V *m, V *v)
+static inline V N(adam)(const struct rule_params *p, V l2, float rate, V w, V g, V *m, V *v)
 {
-    g += p->l2 * w;
+    g += l2 * w;
     *m = p->beta1 * *m + (1 - p->beta1) * g;
     *v = p->beta2 * *v + (1 - p->beta2) * (g * g);
     return N(proximal)(p, w - rate * *m / (VSQRT(*v) + p->beta));
 }
 
-static inline V N(ftrl)(const struct rule_params *p, V w, V g, V *z, V *n)
+static inline V N(ftrl)(const struct rule_params *p, V l2, V w, V g, V *z, V *n)
 {
     V zero = {0};
     V old = VSQRT(*n);
-    V begin = -(w * (p->beta / p->lr + p->l2)) - N(copysign)(zero + p->l1, w);
+    V begin = -(w * (p->beta / p->lr + l2)) - N(copysign)(zero + p->l1, w);
     *z = N(select)(*n == 0, N(select)(w == 0, zero, begin), *z);
     *n += g * g;
     V root = VSQRT(*n);
     *z += g - (root - old) / p->lr * w;
     V a = N(abs)(*z) - p->l1;
-    V next = -N(copysign)(a, *z) / ((p->beta + root) / p->lr + p->l2);
+    V next = -N(copysign)(a, *z) / ((p->beta + root) / p->lr + l2);
     return N(select)(a > 0, next, zero);
 }
 
@@ -97,21 +97,21 @@ static inline V N(ftrl)(const struct rule_params *p, V w, V g, V *z, V *n)
 // at s[j * n + i]; s points at state 0 of the strip.
 
 #define UPDATE0(rule)                                                                          \
-    static inline void N(update_##rule)(const struct rule_params *p, float *w, float *s,       \
+    static inline void N(update_##rule)(const struct rule_params *p, float l2, float *w, float *s,       \
                                         size_t n, const float *g)                              \
     {                                                                                          \
         (void)s, (void)n;                                                                      \
         V wv = N(load)(w), gv = N(load)(g);                                                    \
-        N(store)(w, N(select)(gv != 0, N(rule)(p, wv, gv), wv));                               \
+        N(store)(w, N(select)(gv != 0, N(rule)(p, l2 + (V){0}, wv, gv), wv));                               \
     }
 
 #define UPDATE1(rule)                                                                          \
-    static inline void N(update_##rule)(const struct rule_params *p, float *w, float *s,       \
+    static inline void N(update_##rule)(const struct rule_params *p, float l2, float *w, float *s,       \
                                         size_t n, const float *g)                              \
     {                                                                                          \
         (void)n;                                                                               \
         V wv = N(load)(w), gv = N(load)(g), sv = N(load)(s), old = sv;                         \
-        V next = N(rule)(p, wv, gv, &sv);                                                      \
+        V next = N(rule)(p, l2 + (V){0}, wv, gv, &sv);                                                      \
         N(store)(w, N(select)(gv != 0, next, wv));                                             \
         N(store)(s, N(select)(gv != 0, sv, old));                                              \
     }
@@ -122,32 +122,32 @@ UPDATE1(momentum)
 UPDATE1(adagrad)
 UPDATE1(rmsprop)
 
-static inline void N(update_ftrl)(const struct rule_params *p, float *w, float *s, size_t n,
+static inline void N(update_ftrl)(const struct rule_params *p, float l2, float *w, float *s, size_t n,
                                   const float *g)
 {
     V wv = N(load)(w), gv = N(load)(g), z = N(load)(s), sum = N(load)(s + n);
     V z_old = z, sum_old = sum;
-    V next = N(ftrl)(p, wv, gv, &z, &sum);
+    V next = N(ftrl)(p, l2 + (V){0}, wv, gv, &z, &sum);
     N(store)(w, N(select)(gv != 0, next, wv));
     N(store)(s, N(select)(gv != 0, z, z_old));
     N(store)(s + n, N(select)(gv != 0, sum, sum_old));
 }
 
-static inline void N(update_adam)(const struct rule_params *p, float rate, float *w, float *s,
+static inline void N(update_adam)(const struct rule_params *p, float l2, float rate, float *w, float *s,
                                   size_t n, const float *g)
 {
     V wv = N(load)(w), gv = N(load)(g), m = N(load)(s), v = N(load)(s + n);
     V m_old = m, v_old = v;
-    V next = N(adam)(p, rate, wv, gv, &m, &v);
+    V next = N(adam)(p, l2 + (V){0}, rate, wv, gv, &m, &v);
     N(store)(w, N(select)(gv != 0, next, wv));
     N(store)(s, N(select)(gv != 0, m, m_old));
     N(store)(s + n, N(select)(gv != 0, v, v_old));
 }
 
 // Gradient with its decay where there is one, else 0 (adagrad-row).
-static inline V N(decayed)(const struct rule_params *p, V w, V g)
+static inline V N(decayed)(float l2, V w, V g)
 {
-    return N(select)(g != 0, g + p->l2 * w, (V){0});
+    return N(select)(g != 0, g + l2 * w, (V){0});
 }
 
 #undef UPDATE0

@@ -16,11 +16,11 @@ static const struct rule_info rules[RULE_KINDS] = {
     [RULE_ADAGRAD] = {.name = "adagrad",
                       .about = "a rate per weight that falls with its squared gradients",
                       .per_weight = 1,
-                      .defaults = {.lr = 0.1f, .beta = 1}},
+                      .defaults = {.lr = 0.1f, .n0 = 1}},
     [RULE_ADAGRAD_ROW] = {.name = "adagrad-row",
                           .about = "adagrad with one accumulator per latent vector",
                           .per_block = 1,
-                          .defaults = {.lr = 0.1f, .beta = 1}},
+                          .defaults = {.lr = 0.1f, .n0 = 1}},
     [RULE_RMSPROP] = {.name = "rmsprop",
                       .about = "as adagrad, with a decaying mean instead of a sum",
                       .per_weight = 1,
@@ -33,7 +33,7 @@ static const struct rule_info rules[RULE_KINDS] = {
     [RULE_FTRL] = {.name = "ftrl",
                    .about = "follow the regularised leader: adagrad whose l1 gives exact zeros",
                    .per_weight = 2,
-                   .defaults = {.lr = 0.1f, .l1 = 1, .beta = 1}},
+                   .defaults = {.lr = 0.1f, .beta = 1}},
     [RULE_SUM] = {.name = "sum", .about = "adds what is pushed: counters, deltas"},
 };
 
