@@ -91,7 +91,8 @@ static void remarks(const struct option *opt, struct page *p)
         put(p, opt->fallback);
         between = ", ";
     }
-    if (is_number(opt) && opt->max > opt->min) {
+    bool any = isinf(opt->max) && opt->min <= 0;
+    if (is_number(opt) && opt->max > opt->min && !any) {
         if (!p->rc && isinf(opt->max))
             p->rc = buf_printf(p->b, "%sat least %.15g", between, opt->min);
         else if (!p->rc)
@@ -193,7 +194,7 @@ static void help_group(const char *group, struct page *p)
     put(p, "\n");
 }
 
-// Paragraphs are separated by newlines in the table.
+// In the table a newline ends a paragraph.
 static void help_text(struct page *p, const char *text)
 {
     while (*text) {
@@ -205,7 +206,7 @@ static void help_text(struct page *p, const char *text)
         if (s)
             wrap(p, s, 0, 0);
         buf_free(&line);
-        put(p, "\n");
+        put(p, text[len] ? "\n\n" : "\n");
         text += len + (text[len] == '\n');
     }
 }
@@ -249,6 +250,8 @@ static void escaped(struct page *p, const char *text, size_t len)
         if (strchr("_*\\#~<>[]|.`", text[i]) && text[i])
             put(p, "\\");
         add(p, text + i, 1);
+        if (text[i] == '\n') // a paragraph ends
+            put(p, "\n");
     }
 }
 
@@ -267,14 +270,22 @@ static void page_built(struct page *p, option_fn build, const struct option *opt
     buf_free(&text);
 }
 
+static void spaced_remarks(const struct option *opt, struct page *p)
+{
+    size_t before = p->b->len;
+    put(p, " ");
+    remarks(opt, p);
+    if (p->b->len == before + 1)
+        p->b->len = before;
+}
+
 static void page_option(const struct option *opt, struct page *p)
 {
     put(p, "*");
     page_built(p, heading, opt);
     put(p, "*\n\t");
     escaped(p, opt->help, strlen(opt->help));
-    put(p, " ");
-    page_built(p, remarks, opt);
+    page_built(p, spaced_remarks, opt);
     put(p, "\n\n");
 }
 

@@ -1,0 +1,130 @@
+# The command line itself: exit codes, help, typing errors, where values come from, synth's files.
+# SPDX-License-Identifier: Apache-2.0
+set -u
+tug=${TUG_BINARY:?}
+unset TUG_CONFIG TUG_ROWS TUG_SEED TUG_OUT TUG_FORMAT
+failed=0
+
+# run WANTED_CODE ARGUMENTS...: runs tug; its output is in out and err.
+run() {
+    wanted=$1
+    shift
+    "$tug" "$@" >out 2>err
+    code=$?
+    if [ $code -ne "$wanted" ]; then
+        echo "tug $*: exit status $code instead of $wanted"
+        cat err
+        failed=1
+    fi
+}
+
+# says FILE TEXT: the file of the last run has the text in a line.
+says() {
+    if ! grep -qF -- "$2" "$1"; then
+        echo "'$2' is missing in:"
+        cat "$1"
+        failed=1
+    fi
+}
+
+check() {
+    if ! "$@"; then
+        echo "failed: $*"
+        failed=1
+    fi
+}
+
+run 2
+says err 'usage: tug COMMAND'
+run 0 --version
+says out 'tug '
+run 0 help
+says out 'synth'
+run 0 --help
+says out 'First steps'
+run 0 help synth
+says out '--rows N'
+run 0 synth --help
+says out 'Examples'
+run 0 synth --rows nonsense --help
+run 0 help synth --scdoc
+says out '# SYNOPSIS'
+run 2 snyth
+says err "tug: there is no command 'snyth'; did you mean 'synth'?"
+run 2 --rows 3
+says err "tug: a command comes first, not '--rows'"
+run 2 help snyth
+says err "did you mean 'synth'?"
+
+run 2 synth --rows 3
+says err 'tug synth: --out PATH is missing'
+run 2 synth --row 3 --out x
+says err "tug synth: there is no option '--row'; did you mean '--rows'?"
+run 2 synth --rows many --out x
+says err "tug synth: --rows: 'many' is not a whole number, at least 1"
+run 2 synth --rows 3 --out x --format criteos
+says err "did you mean 'criteo'?"
+run 2 synth --rows 3 --out x --test-rows 3
+says err 'belong together'
+run 2 synth --rows 3 --out x stray
+says err "'stray' belongs to no option"
+run 4 synth --rows 3 --out missing/dir/x
+says err 'missing/dir/x'
+check [ ! -e x ]
+
+# Later sources win, and each value knows its own.
+printf 'synth:\n  rows: 50\n  seed: 4\n' >run.yaml
+run 0 config synth --config run.yaml
+says out 'rows: 50'
+says out '# run.yaml:2'
+TUG_SEED=5 run 0 config synth --config run.yaml --rows 60
+says out 'rows: 60'
+says out '# command line'
+says out 'seed: 5'
+says out '# TUG_SEED'
+printf 'rows: 5\nsed: 4\n' >bad.yaml
+run 2 synth --config bad.yaml --out x
+says err "bad.yaml:2: there is no option 'sed'; did you mean 'seed'?"
+run 3 synth --config missing.yaml --out x
+TUG_SEDE=5 run 2 synth --rows 3 --out x
+says err "did you mean 'TUG_SEED'?"
+
+# What config prints, --config reads to the same values.
+run 0 config train --data 'a b' - 'c#d' --lr 1e-3 --no-json --separator '"'
+cp out train.yaml
+run 0 config train --config train.yaml
+sed 's/ *# .*//' out >again
+sed 's/ *# .*//' train.yaml >before
+check cmp -s again before
+says out '["a b", "-", "c#d"]'
+run 2 config train --epocs 3
+says err "did you mean '--epochs'?"
+
+run 0 synth --rows 1000 --out a.tsv --test-rows 100 --test-out b.tsv
+says out 'AUC on the test rows'
+check [ "$(wc -l <a.tsv)" -eq 1000 ]
+check [ "$(wc -l <b.tsv)" -eq 100 ]
+run 0 synth --rows 1000 --out c.tsv --json
+says out '"command":"synth"'
+check cmp -s a.tsv c.tsv
+run 0 synth --rows 1000 --out d.csv --format csv
+check [ "$(wc -l <d.csv)" -eq 1001 ]
+run 0 synth --rows 1000 --out c.tsv.gz
+gzip -dc c.tsv.gz | cmp -s - a.tsv || { echo 'c.tsv.gz differs'; failed=1; }
+check [ "$(ls | grep -c tmp)" -eq 0 ]
+
+# A full disk: nothing is left behind, and the reason is given.
+(
+    ulimit -f 64
+    "$tug" synth --rows 100000 --out full.tsv 2>err
+)
+check [ $? -eq 4 ]
+says err 'full.tsv'
+check [ ! -e full.tsv ]
+check [ ! -e full.tsv.tmp ]
+if [ -w /dev/full ]; then
+    "$tug" help >/dev/full 2>err
+    check [ $? -eq 4 ]
+    says err 'standard output'
+fi
+exit $failed
