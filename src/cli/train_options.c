@@ -131,7 +131,8 @@ static const struct option options[] = {
      .min = 0,
      .max = 10,
      .metavar = "X",
-     .help = "latent weights begin uniform in (-X, X) (default: 0.05 for fm, 0.3 for ffm)"},
+     .help =
+         "latent weights begin uniform in (-X, X) (default: 0.05 for fm, 0.3 for ffm)"},
     {.name = "epochs",
      .kind = OPTION_U64,
      AT(epochs),
@@ -160,7 +161,8 @@ static const struct option options[] = {
      .min = 0,
      .max = 1000,
      .metavar = "X",
-     .help = "learning rate of latent vectors (default: for fm 3 times --lr, for ffm --lr)"},
+     .help =
+         "learning rate of latent vectors (default: for fm 3 times --lr, for ffm --lr)"},
     {.name = "l1",
      .kind = OPTION_F64,
      AT(l1),
@@ -174,15 +176,17 @@ static const struct option options[] = {
      .min = 0,
      .max = INFINITY,
      .metavar = "X",
-     .help = "L2 penalty at each update (default: 0 for w; 0.0002 for v of fm, 0.003 of ffm)"},
+     .help = "L2 penalty at each update (default: 0 for w; 0.0002 for v of fm, 0.003 of "
+             "ffm)"},
     {.name = "prior",
      .kind = OPTION_F64,
      AT(prior),
      .min = 0,
      .max = 1e6,
      .metavar = "X",
-     .help = "L2 penalty once a pass, spread over the updates of a weight: holds back rare "
-             "features (default: 2; 1 for v of fm)"},
+     .help =
+         "L2 penalty once a pass, spread over the updates of a weight: holds back rare "
+         "features (default: 2; 1 for v of fm)"},
     {.name = "schedule",
      .kind = OPTION_CHOICE,
      AT(schedule),

@@ -1,0 +1,137 @@
+// Names of options: how they are looked up and written, and which one a wrong name was meant for.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <ctype.h>
+#include <string.h>
+
+#include "base/options_internal.h"
+
+// ------------------------------------------------------------------------------
+
+void option_words(const char *words, option_word_fn see, void *arg)
+{
+    while (words && *words) {
+        size_t len = strcspn(words, " ");
+        if (len && !see(arg, words, len))
+            return;
+        words += len + strspn(words + len, " ");
+    }
+}
+
+void option_env_name(const char *name, char ret_env[OPTION_NAME_MAX + 8])
+{
+    size_t n = 4;
+    memcpy(ret_env, "TUG_", n);
+    for (; *name && n < OPTION_NAME_MAX + 7; name++)
+        ret_env[n++] = isalnum((unsigned char)*name) ? (char)toupper((unsigned char)*name)
+                                                     : '_';
+    ret_env[n] = 0;
+}
+
+size_t option_find(const struct option_table *t, const char *name, size_t len)
+{
+    for (size_t i = 0; i < t->n_options; i++)
+        if (strlen(t->options[i].name) == len &&
+            memcmp(t->options[i].name, name, len) == 0)
+            return i;
+    return OPTION_NONE;
+}
+
+const struct option_table *option_family_find(const struct option_table *t,
+                                              const char *command)
+{
+    if (strcmp(t->command, command) == 0)
+        return t;
+    for (const struct option_table *const *f = t->family; f && *f; f++)
+        if (strcmp((*f)->command, command) == 0)
+            return *f;
+    return NULL;
+}
+
+// Optimal string alignment (Damerau 1964).
+size_t option_distance(const char *a, size_t n, const char *b, size_t m)
+{
+    if (n >= OPTION_NAME_MAX || m >= OPTION_NAME_MAX)
+        return SIZE_MAX;
+    size_t row[3][OPTION_NAME_MAX + 1];
+    for (size_t j = 0; j <= m; j++)
+        row[0][j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t *now = row[i % 3], *up = row[(i - 1) % 3], *up2 = row[(i + 1) % 3];
+        now[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t best = up[j - 1] + (a[i - 1] != b[j - 1]);
+            if (up[j] + 1 < best)
+                best = up[j] + 1;
+            if (now[j - 1] + 1 < best)
+                best = now[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                up2[j - 2] + 1 < best)
+                best = up2[j - 2] + 1;
+            now[j] = best;
+        }
+    }
+    return row[n % 3][m];
+}
+
+struct nearest {
+    const char *given;
+    size_t len, distance;
+    char *word;
+};
+
+static bool nearest_see(void *arg, const char *word, size_t len)
+{
+    struct nearest *n = arg;
+    if (len >= OPTION_NAME_MAX)
+        return true;
+    size_t d = option_distance(n->given, n->len, word, len);
+    // A beginning of a name was meant as the name ("opt": optimizer), unless a typo is
+    // nearer.
+    if (d > 1 && n->len >= 3 && n->len < len && memcmp(n->given, word, n->len) == 0)
+        d = 1;
+    if (d >= n->distance)
+        return true;
+    n->distance = d;
+    memcpy(n->word, word, len);
+    n->word[len] = 0;
+    return true;
+}
+
+// Words up to a third of their letters away count as near.
+static struct nearest nearest_make(const char *given, size_t len, char *ret_word)
+{
+    *ret_word = 0;
+    size_t limit = len < 6 ? 2 : len < 9 ? 3 : 4;
+    return (struct nearest){given, len, limit, ret_word};
+}
+
+void options_nearest(const char *given, const char *words, char ret_word[OPTION_NAME_MAX])
+{
+    struct nearest n = nearest_make(given, strlen(given), ret_word);
+    option_words(words, nearest_see, &n);
+}
+
+static void nearest_option(const struct option_table *t, const char *given, size_t len,
+                           char ret_word[OPTION_NAME_MAX])
+{
+    struct nearest n = nearest_make(given, len, ret_word);
+    for (size_t i = 0; i < t->n_options; i++)
+        nearest_see(&n, t->options[i].name, strlen(t->options[i].name));
+    option_words("config set help", nearest_see, &n);
+}
+
+int option_unknown(const struct option_table *t, const char *prefix, const char *dashes,
+                   const char *name, size_t len, struct err *e)
+{
+    char near[OPTION_NAME_MAX];
+    nearest_option(t, name, len, near);
+    int n = len < 200 ? (int)len : 200;
+    if (*near)
+        return err_set(e, TUG_EUSAGE,
+                       "%sthere is no option '%s%.*s'; did you mean '%s%s'?", prefix,
+                       dashes, n, name, dashes, near);
+    return err_set(e, TUG_EUSAGE,
+                   "%sthere is no option '%s%.*s'; 'tug %s --help' lists them all",
+                   prefix, dashes, n, name, t->command);
+}
