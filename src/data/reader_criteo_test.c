@@ -1,0 +1,204 @@
+// Criteo lines against a naive reader that splits at tabs and calls log().
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+
+#include "data/data_testing.h"
+
+enum { INTEGERS = 13, SLOTS = 39 };
+
+static struct reader *open_reader(bool labels)
+{
+    struct reader *r = NULL;
+    struct reader_options o = {.format = "criteo", .labels = labels};
+    assert_int_equal(reader_open(&r, &o, NULL), 0);
+    assert_int_equal(reader_slots(r), SLOTS);
+    assert_false(reader_has_header(r));
+    return r;
+}
+
+static uint64_t naive_key(uint32_t slot, const char *text)
+{
+    char bucket[64];
+    if (slot < INTEGERS) {
+        long long v = strtoll(text, NULL, 10);
+        double l = log((double)v);
+        if (v > 2)
+            snprintf(bucket, sizeof bucket, "L%d", (int)floor(l * l));
+        else
+            snprintf(bucket, sizeof bucket, "%lld", v);
+        text = bucket;
+    }
+    return reader_key(slot, text, strlen(text));
+}
+
+// Checks example i against its line; the label is in the first column when there are 40.
+static void assert_same(const struct examples *x, size_t i, const char *line, bool label)
+{
+    char copy[4096], *rest = copy, *column;
+    snprintf(copy, sizeof copy, "%s", line);
+    if (label)
+        assert_true(x->label[i] == (float)(strsep(&rest, "\t")[0] == '1'));
+    size_t k = x->start[i];
+    for (uint32_t slot = 0; (column = strsep(&rest, "\t")) != NULL; slot++) {
+        if (column[0] == '\0')
+            continue;
+        assert_true(k < x->start[i + 1]);
+        assert_int_equal(x->slot[k], slot);
+        assert_true(x->value[k] == 1);
+        if (x->key[k] != naive_key(slot, column))
+            fail_msg("slot %u: '%s'", slot, column);
+        k++;
+    }
+    assert_int_equal(k, x->start[i + 1]);
+}
+
+static void any_column(struct buf *b, uint32_t slot)
+{
+    if (chance(20))
+        return;
+    if (slot >= INTEGERS) {
+        static const char alphabet[] = "0123456789abcdef .:\"\x80";
+        for (uint64_t n = chance(70) ? 8 : 1 + any(30); n > 0; n--)
+            buf_add(b, &alphabet[any(sizeof alphabet - 1)], 1);
+    } else if (chance(60)) {
+        buf_printf(b, "%d", (int)any(30) - 10);
+    } else {
+        buf_printf(
+            b, "%s%llu",
+            chance(10)   ? "-"
+            : chance(10) ? "00"
+                         : "",
+            (unsigned long long)(random_u64(8, 8, test_counter++) >> (1 + any(63))));
+    }
+}
+
+static void any_line(struct buf *b, bool label)
+{
+    buf_clear(b);
+    if (label)
+        buf_printf(b, "%d\t", (int)any(2));
+    for (uint32_t slot = 0; slot < SLOTS; slot++) {
+        any_column(b, slot);
+        if (slot < SLOTS - 1)
+            buf_add(b, "\t", 1);
+    }
+}
+
+static void test_round_trips(void **state)
+{
+    (void)state;
+    struct buf b = BUF_INIT(1 << 16);
+    struct examples x = {0};
+    for (int labels = 0; labels < 2; labels++) {
+        struct reader *r = open_reader(labels);
+        for (int i = 0; i < 10000; i++) {
+            struct err e;
+            bool label = labels || chance(50);
+            any_line(&b, label);
+            examples_clear(&x);
+            if (parse(r, buf_str(&b), &x, &e) != 0)
+                fail_msg("'%s': %s", buf_str(&b), e.text);
+            assert_same(&x, 0, buf_str(&b), label);
+        }
+        reader_close(r);
+    }
+    examples_free(&x);
+    buf_free(&b);
+}
+
+// Every value that has a bucket of its own, and both sides of the borders of the others.
+static void test_buckets(void **state)
+{
+    (void)state;
+    struct reader *r = open_reader(false);
+    struct examples x = {0};
+    int64_t last = -20;
+    for (int k = 0; k < 700; k++) {
+        int64_t border = k < 30 ? k - 20 : (int64_t)ceil(exp(sqrt(k - 28)));
+        for (int64_t v = border - 1; v <= border + 1; v++) {
+            char line[128];
+            int n = snprintf(line, sizeof line, "%lld", (long long)v);
+            memset(line + n, '\t', SLOTS - 1);
+            line[n + SLOTS - 1] = '\0';
+            examples_clear(&x);
+            assert_int_equal(parse(r, line, &x, NULL), 0);
+            assert_same(&x, 0, line, false);
+        }
+        last = border;
+    }
+    assert_true(last > 100000000000);
+    examples_free(&x);
+    reader_close(r);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    struct buf b = BUF_INIT(1 << 16);
+    struct reader *r = open_reader(true);
+    assert_refused(r, "1", "found 1 columns between tabs, expected 40");
+    assert_refused(r, "1\t2\t3", "found 3 columns between tabs, expected 40");
+    any_line(&b, true);
+    buf_printf(&b, "\t");
+    assert_refused(r, buf_str(&b), "found 41 columns");
+    static const char tabs[] =
+        "\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t";
+    static const char *const bad[][2] = {
+        {"\t", "the label is missing"},
+        {"2\t", "the label '2' is none of"},
+        {"x\t", "the label 'x' is no number"},
+        {"nan\t", "is not finite"},
+        {"1\tabc", "integer column 1 holds 'abc'"},
+        {"1\t1.5", "integer column 1 holds '1.5'"},
+        {"1\t99999999999999999999", "integer column 1 holds '99999999999999999999'"},
+        {"1\t-", "integer column 1 holds '-'"},
+        {"1\t 5", "integer column 1 holds ' 5'"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        buf_clear(&b);
+        buf_printf(&b, "%s%s", bad[i][0], tabs);
+        assert_refused(r, buf_str(&b), bad[i][1]);
+    }
+    reader_close(r);
+    r = open_reader(false);
+    assert_refused(r, "1\t2\t3", "found 3 columns between tabs, expected 39");
+    reader_close(r);
+    buf_free(&b);
+}
+
+static void test_real_data(void **state)
+{
+    (void)state;
+    const char *path = shared_file("criteo/train.tsv");
+    if (path == NULL) {
+        print_message("no shared data sets here: skipped\n");
+        skip();
+    }
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    struct reader *r = open_reader(true);
+    struct examples x = {0};
+    char line[4096];
+    size_t n = 0;
+    for (; fgets(line, sizeof line, f) != NULL; n++) {
+        line[strcspn(line, "\n")] = '\0';
+        assert_int_equal(parse(r, line, &x, NULL), 0);
+        assert_same(&x, n, line, true);
+    }
+    assert_int_equal(n, 7200);
+    fclose(f);
+    examples_free(&x);
+    reader_close(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trips),
+        cmocka_unit_test(test_buckets),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_real_data),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
