@@ -24,7 +24,11 @@ struct cli_command {
 
 // In the order of `tug help`.
 #define CLI_COMMANDS(X)                                                                  \
+    X(train)                                                                             \
+    X(eval)                                                                              \
+    X(predict)                                                                           \
     X(synth)                                                                             \
+    X(table)                                                                             \
     X(config)                                                                            \
     X(help)
 

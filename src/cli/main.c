@@ -8,12 +8,10 @@
 
 #include "base/alloc.h"
 #include "cli/cli.h"
-#include "cli/train_options.h"
 #include "tug/tug.h"
 
 #define X(name) &cli_##name##_options,
-const struct option_table *const cli_tables[] = {&cli_train_options,
-                                                 CLI_COMMANDS(X) NULL};
+const struct option_table *const cli_tables[] = {CLI_COMMANDS(X) NULL};
 #undef X
 
 #define X(name) &cli_##name,

@@ -53,7 +53,6 @@ struct evaluation_options model_evaluation(struct opened_model *m, const struct 
         .source = m->source,
         .reader = m->reader,
         .loss = m->manifest.options.loss,
-        .normalize = m->manifest.options.normalize,
         .max_bad_lines = v->max_bad_lines,
         .bad_lines = &m->bad_lines,
     };

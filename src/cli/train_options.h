@@ -39,7 +39,7 @@ struct train_options {
     // training
     uint64_t epochs, batch, threads, seed;
     int optimizer;
-    double lr, l1, l2; // unset: the optimizer's own; ask options_given
+    double lr, latent_lr, l1, l2, prior; // unset: the optimizer's own; ask options_given
     int schedule;
     double schedule_a, schedule_b;
     const char *mode;

@@ -31,6 +31,28 @@ int model_find(const char *name, enum model_kind *ret_kind, struct err *e)
     return err_set(e, TUG_EUSAGE, "there is no model '%s'; choose from lr, fm, ffm", name);
 }
 
+// Found by search on MovieLens-1M and on data from a planted model (docs/defaults.md).
+void model_defaults(struct model_options *o, enum model_kind kind, enum rule_kind rule)
+{
+    o->kind = kind;
+    o->linear = rule_defaults(rule);
+    o->latent = rule_defaults(rule == RULE_ADAGRAD ? RULE_ADAGRAD_ROW : rule);
+    o->linear.prior = 2;
+    o->normalize = kind != MODEL_LR;
+    o->dim = kind == MODEL_FFM ? 4 : 8;
+    if (kind == MODEL_FFM) {
+        o->init = 0.3f;
+        o->latent.n0 = 1e-3f;
+        o->latent.l2 = 3e-3f;
+        o->latent.prior = 2;
+    } else {
+        o->init = 0.05f;
+        o->latent.lr *= 3;
+        o->latent.l2 = 2e-4f;
+        o->latent.prior = 1;
+    }
+}
+
 static void add_group(struct model *m, const struct rule_params *rule, uint32_t n)
 {
     struct model_group *g = &m->groups[m->n_groups++];
@@ -70,6 +92,7 @@ int model_init(struct model *m, const struct model_options *o, struct err *e)
     m->options.latent.block = o->dim;
     add_group(m, &m->options.linear, 1);
     m->bias = m->groups[LINEAR];
+    m->count = m->width++;
     if (o->kind != MODEL_LR)
         add_group(m, &m->options.latent, o->dim * (o->kind == MODEL_FFM ? o->fields : 1));
     if (m->width > TABLE_MAX_WIDTH)
@@ -79,10 +102,20 @@ int model_init(struct model *m, const struct model_options *o, struct err *e)
     return 0;
 }
 
+// Sums of squares begin at the rule's n0.
+static void add_n0(struct table_options *t, const struct model_group *g)
+{
+    if (g->rule.n0 != 0 && g->n_state != 0)
+        t->inits[t->n_inits++] = (struct table_init){
+            .begin = g->state, .count = g->n_state, .low = g->rule.n0, .high = g->rule.n0};
+}
+
 struct table_options model_table(const struct model *m)
 {
     struct table_options t = {.seed = m->options.seed, .id = 0, .width = m->width,
                               .partition_bits = 8};
+    for (uint32_t g = 0; g < m->n_groups; g++)
+        add_n0(&t, &m->groups[g]);
     if (m->options.kind != MODEL_LR && m->options.init > 0)
         t.inits[t.n_inits++] = (struct table_init){
             .begin = m->groups[LATENT].weights,
@@ -95,8 +128,10 @@ struct table_options model_table(const struct model *m)
 
 struct table_options model_bias_table(const struct model *m)
 {
-    return (struct table_options){
-        .seed = m->options.seed, .id = 1, .width = m->bias.n + m->bias.n_state, .partition_bits = 8};
+    struct table_options t = {.seed = m->options.seed, .id = 1, .width = m->bias.n + m->bias.n_state,
+                              .partition_bits = 8};
+    add_n0(&t, &m->bias);
+    return t;
 }
 
 static size_t latent_n(const struct model *m)
@@ -127,12 +162,14 @@ int model_scratch_reserve(struct model_scratch *s, size_t n)
     if (n <= s->cap)
         return 0;
     size_t latent = latent_n(s->model);
-    if (n > SIZE_MAX / sizeof(float) / 2 / (latent + 1))
+    if (n > SIZE_MAX / sizeof(float) / 6 / (latent + 1))
         return TUG_ENOMEM;
     size_t cap = n + n / 2;
     mem_free(s->linear);
     mem_free(s->latent);
-    s->linear = mem_aligned(64, cap * sizeof(float));
+    s->linear = mem_aligned(64, 3 * cap * sizeof(float));
+    s->share = s->linear + cap;
+    s->l2 = s->share + cap;
     s->latent = mem_aligned(64, (cap * latent + 1) * sizeof(float));
     s->cap = s->linear != NULL && s->latent != NULL ? cap : 0;
     return s->cap != 0 ? 0 : TUG_ENOMEM;
@@ -180,9 +217,9 @@ static void ffm_gather_sums(struct model_scratch *s, const struct model_example 
         const float *v = x->rows[i] + m->groups[LATENT].weights;
         float *column = s->sums + x->slot[i] * k;
         if (most)
-            m->kernels->spread(column, row, x->x[i], v, fields, k);
+            m->kernels->spread(column, row, x->u[i], v, fields, k);
         for (size_t j = 0; j < present && !most; j++)
-            m->kernels->axpy(column + s->fields[j] * row, x->x[i], v + s->fields[j] * k, k);
+            m->kernels->axpy(column + s->fields[j] * row, x->u[i], v + s->fields[j] * k, k);
     }
 }
 
@@ -201,8 +238,8 @@ static float ffm_score(struct model_scratch *s, const struct model_example *x)
         float own[MODEL_MAX_DIM];
         relaxed_load_n(own, v + f * k, k);
         float all = kn->dot(v, met, row);
-        float self = kn->dot(v + f * k, own, k) * x->x[i];
-        total += x->x[i] * (all - self);
+        float self = kn->dot(v + f * k, own, k) * x->u[i];
+        total += x->u[i] * (all - self);
     }
     return 0.5f * total;
 }
@@ -214,9 +251,9 @@ static void ffm_grad(struct model_scratch *s, const struct model_example *x, flo
     size_t k = m->options.dim, row = m->groups[LATENT].n;
     for (size_t i = 0; i < x->n; i++, latent += row) {
         size_t f = x->slot[i];
-        float ex = err * x->x[i];
-        m->kernels->scale(latent, ex, s->sums + f * row, row);
-        m->kernels->axpy(latent + f * k, -ex * x->x[i],
+        float eu = err * x->u[i];
+        m->kernels->scale(latent, eu, s->sums + f * row, row);
+        m->kernels->axpy(latent + f * k, -eu * x->u[i],
                          x->rows[i] + m->groups[LATENT].weights + f * k, k);
     }
 }
@@ -227,7 +264,7 @@ float model_score(struct model_scratch *s, const struct model_example *x)
     assert(x->n <= s->cap);
     float f = m->kernels->gather_dot(x->rows, m->groups[LINEAR].weights, x->x, x->n);
     if (m->options.kind == MODEL_FM)
-        f += m->kernels->fm_score(x->rows, m->groups[LATENT].weights, x->x, x->n, m->options.dim,
+        f += m->kernels->fm_score(x->rows, m->groups[LATENT].weights, x->u, x->n, m->options.dim,
                                   s->sums);
     else if (m->options.kind == MODEL_FFM)
         f += ffm_score(s, x);
@@ -240,22 +277,47 @@ void model_grad(struct model_scratch *s, const struct model_example *x, float er
     const struct model *m = s->model;
     m->kernels->scale(linear, err, x->x, x->n);
     if (m->options.kind == MODEL_FM)
-        m->kernels->fm_grad(x->rows, m->groups[LATENT].weights, x->x, x->n, m->options.dim, s->sums,
+        m->kernels->fm_grad(x->rows, m->groups[LATENT].weights, x->u, x->n, m->options.dim, s->sums,
                             err, latent);
     else if (m->options.kind == MODEL_FFM)
         ffm_grad(s, x, err, latent);
 }
 
-void model_apply(const struct model *m, const struct rule_params *rules, float *const *rows,
-                 size_t n, const float *linear, const float *latent)
+static void apply_linear(struct model_scratch *s, const struct model_update *u)
 {
+    const struct model *m = s->model;
+    const struct rule_params *rule = &u->rules[LINEAR];
     const struct model_group *g = &m->groups[LINEAR];
-    m->kernels->apply_column[rules[LINEAR].kind](&rules[LINEAR], rows, g->weights, g->state, linear,
-                                                 n);
-    if (m->n_groups == 1)
-        return;
-    g = &m->groups[LATENT];
-    for (size_t i = 0; i < n; i++)
-        m->kernels->apply[rules[LATENT].kind](&rules[LATENT], rows[i] + g->weights,
-                                              rows[i] + g->state, latent + i * g->n, g->n);
+    for (size_t i = 0; i < u->n; i++)
+        s->l2[i] = (u->occurrences != NULL ? u->occurrences[i] : 1) * rule->l2 +
+                   rule->prior * s->share[i];
+    m->kernels->apply_column[rule->kind](rule, s->l2, u->rows, g->weights, g->state, u->linear,
+                                         u->n);
+}
+
+static void apply_latent(struct model_scratch *s, const struct model_update *u)
+{
+    const struct model *m = s->model;
+    const struct rule_params *rule = &u->rules[LATENT];
+    const struct model_group *g = &m->groups[LATENT];
+    for (size_t i = 0; i < u->n; i++) {
+        float m_i = u->occurrences != NULL ? u->occurrences[i] : 1;
+        float l2 = m_i * rule->l2 + rule->prior * s->share[i];
+        // A vector of ffm meets others one by one, each time weighted by u_i u_j, not all at once:
+        // its decay has to be as small as these meetings.
+        if (m->options.kind == MODEL_FFM)
+            l2 *= u->occurrences != NULL ? u->squares[i] / m_i : u->u[i] * u->u[i];
+        m->kernels->apply[rule->kind](rule, l2, u->rows[i] + g->weights, u->rows[i] + g->state,
+                                      u->latent + i * g->n, g->n);
+    }
+}
+
+void model_apply(struct model_scratch *s, const struct model_update *u)
+{
+    const struct model *m = s->model;
+    assert(u->n <= s->cap);
+    m->kernels->count(u->rows, m->count, u->occurrences, u->pass, s->share, u->n);
+    apply_linear(s, u);
+    if (m->n_groups > 1)
+        apply_latent(s, u);
 }

@@ -2,13 +2,16 @@
 //
 // A model sees an array of row pointers, one per feature of an example, and arrays of gradients; who
 // stands behind the rows (this process, servers) is the trainer's business. A row is one or two
-// groups of weights, each followed by its rule's state:
+// groups of weights, each followed by its rule's state, and the count of the row's updates:
 //
-//   lr   [w | state]                                   f(x) = b + sum w_i x_i
-//   fm   [w | state][v: dim | state]                   + sum over pairs <v_i, v_j> x_i x_j
+//   lr   [w | state][count]                            f(x) = b + sum w_i x_i
+//   fm   [w | state][count][v: dim | state]            + sum over pairs <v_i, v_j> u_i u_j
 //                                                      (Rendle 2010)
-//   ffm  [w | state][v: fields x dim | state]          + sum over pairs <v_i[field j], v_j[field i]>
-//                                                      x_i x_j   (Juan et al. 2016)
+//   ffm  [w | state][count][v: fields x dim | state]   + sum over pairs <v_i[field j], v_j[field i]>
+//                                                      u_i u_j   (Juan et al. 2016)
+//
+// u is x, or with `normalize` x scaled to unit length (as libffm does): then the pairs of a long
+// example weigh no more than those of a short one. It applies to the pairs only.
 //
 // The bias b is a row of its own, with group `bias`, in the table of dense parameters.
 //
@@ -33,6 +36,7 @@ struct model_options {
     uint32_t dim;    // of latent vectors: fm, ffm
     uint32_t fields; // ffm: slots are below
     uint64_t seed;
+    bool normalize;
     float init;                // latent weights begin uniform in (-init, init)
     struct rule_params linear; // of w and b
     struct rule_params latent; // of v; its block is set to dim here
@@ -52,6 +56,7 @@ struct model {
     uint32_t n_groups;
     struct model_group groups[MODEL_MAX_GROUPS]; // linear, latent
     struct model_group bias;
+    uint32_t count; // column of the row's updates
     uint32_t width; // floats in a row
 };
 
@@ -69,8 +74,13 @@ struct model_example {
     size_t n;
     float *const *rows;
     const float *x;
+    const float *u;       // fm, ffm: of the pairs
     const uint16_t *slot; // ffm only
 };
+
+// The model's way with new data: defaults of the options, by model, for `rule` on w (and on v, where
+// it has a form with one accumulator a vector, that).
+void model_defaults(struct model_options *o, enum model_kind kind, enum rule_kind rule);
 
 // What one thread needs between a score and its gradient. Grows to the longest example.
 struct model_scratch {
@@ -79,6 +89,7 @@ struct model_scratch {
     float *sums;   // fm: dim; ffm: fields x fields x dim
     float *linear; // cap gradients of w
     float *latent; // cap x latent gradients of v
+    float *share, *l2; // cap
     uint8_t *field_seen; // ffm: which fields the example has, and their list
     uint16_t *fields;
 };
@@ -94,8 +105,19 @@ float model_score(struct model_scratch *s, const struct model_example *x);
 void model_grad(struct model_scratch *s, const struct model_example *x, float err, float *linear,
                 float *latent);
 
-// One update of every row by the gradients; `rules` are the groups' rules at the current rate.
-void model_apply(const struct model *m, const struct rule_params *rules, float *const *rows,
-                 size_t n, const float *linear, const float *latent);
+// One update of n rows.
+struct model_update {
+    const struct rule_params *rules; // of the groups, at the current rate
+    float pass;                      // 1, 2, ...: see rule_params.prior
+    size_t n;
+    float *const *rows;
+    const float *linear, *latent; // gradients, added up over the row's occurrences in the batch
+    const float *occurrences;     // how many these are; NULL: 1 each
+    const float *squares;         // ffm: the sum of u^2 over them; as long as `occurrences`
+    const float *u;               // instead of `squares` where occurrences is NULL
+};
+
+// Room for n features must be reserved.
+void model_apply(struct model_scratch *s, const struct model_update *update);
 
 #endif

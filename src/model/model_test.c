@@ -21,7 +21,7 @@ enum { MAX_FEATURES = 30, MAX_WIDTH = 512 };
 struct example {
     float data[MAX_FEATURES][MAX_WIDTH];
     float *rows[MAX_FEATURES];
-    float x[MAX_FEATURES];
+    float x[MAX_FEATURES], u[MAX_FEATURES];
     uint16_t slot[MAX_FEATURES];
     struct model_example view;
 };
@@ -44,10 +44,11 @@ static void fill(struct example *e, const struct model *m, size_t n, uint64_t se
         for (uint32_t c = 0; c < m->width; c++)
             e->data[i][c] = random_f32(seed, i, c) - 0.5f;
         e->x[i] = random_f32(seed, 1000, i) + 0.5f;
+        e->u[i] = random_f32(seed, 1001, i) + 0.5f;
         uint32_t fields = m->options.fields > 0 ? m->options.fields : 1;
         e->slot[i] = (uint16_t)random_below(seed, 2000, i, fields);
     }
-    e->view = (struct model_example){.n = n, .rows = e->rows, .x = e->x, .slot = e->slot};
+    e->view = (struct model_example){.n = n, .rows = e->rows, .x = e->x, .u = e->u, .slot = e->slot};
 }
 
 // f(x) as the definition says it.
@@ -64,7 +65,7 @@ static double naive(const struct model *m, const struct example *e)
             const float *a = e->data[i] + v + (ffm ? e->slot[j] * k : 0);
             const float *b = e->data[j] + v + (ffm ? e->slot[i] * k : 0);
             for (size_t c = 0; c < k; c++)
-                f += (double)a[c] * b[c] * e->x[i] * e->x[j];
+                f += (double)a[c] * b[c] * e->u[i] * e->u[j];
         }
     }
     return f;
@@ -155,14 +156,20 @@ static void test_levels_agree(void **state)
             struct model_scratch scratch;
             assert_int_equal(model_scratch_init(&scratch, &m, NULL), 0);
             fill(&e, &m, 12, 7);
-            for (size_t i = 0; i < 12; i++) // sums of squares are not negative
+            for (size_t i = 0; i < 12; i++) // sums of squares and counts are not negative
                 for (uint32_t g = 0; g < m.n_groups; g++)
                     memset(e.data[i] + m.groups[g].state, 0, m.groups[g].n_state * sizeof(float));
+            for (size_t i = 0; i < 12; i++)
+                e.data[i][m.count] = 0;
             for (int step = 0; step < 20; step++) {
                 float f = model_score(&scratch, &e.view);
                 model_grad(&scratch, &e.view, f - 1, scratch.linear, scratch.latent);
                 struct rule_params rules[2] = {m.groups[0].rule, m.groups[1].rule};
-                model_apply(&m, rules, e.view.rows, 12, scratch.linear, scratch.latent);
+                rules[0].prior = rules[1].prior = 0.5f;
+                struct model_update update = {.rules = rules, .pass = 1, .n = 12, .u = e.u,
+                                              .rows = e.rows, .linear = scratch.linear,
+                                              .latent = scratch.latent};
+                model_apply(&scratch, &update);
             }
             if (level == 0)
                 memcpy(first.data, e.data, sizeof(e.data));

@@ -25,7 +25,6 @@ struct train_config {
     double valid_fraction;              // or this share of the training data, by a hash of position
     struct reader_options reader;
     struct model_options model;
-    bool normalize;    // scale each example to unit length (as libffm and xLearn do)
     struct schedule schedule;
     uint32_t epochs;
     uint32_t batch;

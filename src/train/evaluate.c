@@ -24,7 +24,6 @@ struct sums {
 
 struct evaluation {
     const struct evaluation_options *o;
-    struct lookup lookup;
     struct view *views;            // one a thread
     struct model_scratch *scratch; // one a thread
     struct scored *scored;         // of all windows
@@ -74,13 +73,11 @@ static int score_piece(struct evaluation *ev, int rank, uint64_t first, size_t n
                        struct sums *sums)
 {
     const struct evaluation_options *o = ev->o;
-    struct table_slabs seen = table_slabs(o->parameters->sparse);
-    struct table_slabs unseen = table_slabs(ev->lookup.unseen);
     struct view *v = &ev->views[rank];
     uint64_t order[PIECE];
     for (size_t i = 0; i < n; i++)
         order[i] = first + i;
-    TRY(view_take(v, ev->data, order, n, &seen, &unseen, o->normalize));
+    TRY(view_take(v, ev->data, order, n, o->parameters));
     for (size_t i = 0; i < n; i++) {
         TRY(model_scratch_reserve(&ev->scratch[rank], v->batch.start[i + 1] - v->batch.start[i]));
         bool counts = o->held_out == 0 ||
@@ -155,16 +152,14 @@ static int load_window(struct evaluation *ev, struct err *e)
         .source = o->source,
         .reader = o->reader,
         .team = o->team,
-        .resolve = lookup_resolve,
-        .resolve_ctx = &ev->lookup,
+        .resolve = parameters_resolve_seen,
+        .resolve_ctx = (void *)(uintptr_t)o->parameters, // only read
         .max_chunks = WINDOW_CHUNKS,
         .max_bad_lines = o->max_bad_lines,
         .bad_lines = o->bad_lines,
     };
     dataset_close(ev->data);
     ev->data = NULL;
-    lookup_close(&ev->lookup);
-    TRY(lookup_open(&ev->lookup, o->parameters, e));
     return dataset_load(&ev->data, &d, e);
 }
 
@@ -197,7 +192,6 @@ static void evaluation_fini(struct evaluation *ev)
     mem_free(ev->predictions);
     mem_free(ev->stretches);
     dataset_close(ev->data);
-    lookup_close(&ev->lookup);
 }
 
 static int evaluation_init(struct evaluation *ev, struct err *e)

@@ -15,7 +15,6 @@ struct evaluation_options {
     struct source *source;
     struct reader *reader;
     enum reader_loss loss;
-    bool normalize;
     uint64_t max_bad_lines;
     uint64_t *bad_lines;
     // Only examples of this share of the positions in the text are scored; 0: all.

@@ -46,17 +46,24 @@ static float step(struct worker *w, const struct model_example *x, float bias, f
     float err = weight * loss_gradient(loss, prediction, label);
     metrics_stream_add(&w->stream, loss, score, prediction, label, weight);
     model_grad(&w->scratch, x, err, w->scratch.linear, w->scratch.latent);
-    model_apply(&r->parameters.model, w->rules, x->rows, x->n, w->scratch.linear,
-                w->scratch.latent);
+    struct model_update update = {
+        .rules = w->rules,
+        .pass = (float)(r->at.epoch + 1),
+        .n = x->n,
+        .rows = x->rows,
+        .linear = w->scratch.linear,
+        .latent = w->scratch.latent,
+        .u = x->u,
+    };
+    model_apply(&w->scratch, &update);
     return err;
 }
 
-static void micro(struct worker *w, const struct table_slabs *slabs, const uint64_t *order,
-                  size_t n)
+static void micro(struct worker *w, const uint64_t *order, size_t n)
 {
     struct run *r = w->run;
     const struct model *m = &r->parameters.model;
-    w->rc = view_take(&w->view, r->data, order, n, slabs, NULL, r->config->normalize);
+    w->rc = view_take(&w->view, r->data, order, n, &r->parameters);
     float bias = relaxed_load(r->parameters.bias), bias_grad = 0;
     for (size_t i = 0; i < n && w->rc == 0; i++) {
         struct model_example x = view_example(&w->view, i);
@@ -67,11 +74,11 @@ static void micro(struct worker *w, const struct table_slabs *slabs, const uint6
         bias_grad += err;
     }
     if (w->rc == 0)
-        m->kernels->apply[w->bias_rule.kind](&w->bias_rule, r->parameters.bias,
+        m->kernels->apply[w->bias_rule.kind](&w->bias_rule, 0, r->parameters.bias,
                                              r->parameters.bias + m->bias.state, &bias_grad, 1);
 }
 
-static void batch(struct worker *w, const struct table_slabs *slabs, size_t size, uint64_t number)
+static void batch(struct worker *w, size_t size, uint64_t number)
 {
     struct run *r = w->run;
     uint64_t order[2][MICRO_MAX];
@@ -85,7 +92,7 @@ static void batch(struct worker *w, const struct table_slabs *slabs, size_t size
                           : 0;
         for (size_t i = 0; i < next; i++)
             dataset_prefetch(r->data, order[!now][i]);
-        micro(w, slabs, order[now], n);
+        micro(w, order[now], n);
         n = next;
     }
 }
@@ -94,13 +101,12 @@ void hogwild_batches(void *run, int rank)
 {
     struct run *r = run;
     struct worker *w = &r->workers[rank];
-    struct table_slabs slabs = table_slabs(r->parameters.sparse);
     size_t size = micro_batch(r);
     while (!atomic_load_explicit(&r->stop, memory_order_relaxed)) {
         uint64_t b = atomic_fetch_add_explicit(&r->next_batch, 1, memory_order_relaxed);
         if (b >= r->last_batch)
             break;
-        batch(w, &slabs, size, b);
+        batch(w, size, b);
         if (w->rc != 0 || (rank == 0 && progress_wants_a_stop(r->progress, r->config->interrupted)))
             atomic_store_explicit(&r->stop, true, memory_order_relaxed);
     }

@@ -39,8 +39,9 @@ static json_t *real_or_null(double x)
 
 static json_t *rule_to_json(const struct rule_params *p)
 {
-    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f}", "name", rule_info(p->kind)->name, "lr",
-                     (double)p->lr, "l1", (double)p->l1, "l2", (double)p->l2, "beta",
+    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "name",
+                     rule_info(p->kind)->name, "lr", (double)p->lr, "l1", (double)p->l1, "l2",
+                     (double)p->l2, "prior", (double)p->prior, "n0", (double)p->n0, "beta",
                      (double)p->beta, "beta1", (double)p->beta1, "beta2", (double)p->beta2);
 }
 
@@ -53,7 +54,7 @@ static json_t *options_to_json(const struct manifest_options *o)
         " s:s, s:s, s:s, s:s, s:s, s:s, s:s,"
         " s:i, s:f, s:f, s:i, s:b, s:b, s:b, s:I, s:f}",
         "model", model_name(m->kind), "dim", (int)m->dim, "fields", (int)m->fields, "init",
-        (double)m->init, "seed", hex(m->seed), "normalize", o->normalize, "linear",
+        (double)m->init, "seed", hex(m->seed), "normalize", m->normalize, "linear",
         rule_to_json(&m->linear), "latent", rule_to_json(&m->latent), //
         "format", o->format, "loss", o->loss == READER_SQUARED ? "squared" : "logistic", "label",
         o->label, "drop", o->drop, "numeric", o->numeric, "weight-column", o->weight, "separator",
@@ -236,6 +237,8 @@ static void get_rule(struct fields *f, const json_t *o, const char *name, struct
         .lr = (float)get_real(f, r, "lr"),
         .l1 = (float)get_real(f, r, "l1"),
         .l2 = (float)get_real(f, r, "l2"),
+        .prior = (float)get_real(f, r, "prior"),
+        .n0 = (float)get_real(f, r, "n0"),
         .beta = (float)get_real(f, r, "beta"),
         .beta1 = (float)get_real(f, r, "beta1"),
         .beta2 = (float)get_real(f, r, "beta2"),
@@ -251,7 +254,7 @@ static void get_options(struct fields *f, const json_t *o, struct manifest_optio
     m->fields = (uint32_t)get_int(f, o, "fields", UINT16_MAX + 1);
     m->init = (float)get_real(f, o, "init");
     m->seed = get_hex(f, o, "seed");
-    ret->normalize = get_bool(f, o, "normalize");
+    m->normalize = get_bool(f, o, "normalize");
     get_rule(f, o, "linear", &m->linear);
     get_rule(f, o, "latent", &m->latent);
     copy_text(f, o, "format", ret->format, sizeof(ret->format));

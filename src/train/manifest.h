@@ -28,7 +28,6 @@ struct manifest_part {
 // All that a run's result depends on. A resumed run must agree in it.
 struct manifest_options {
     struct model_options model;
-    bool normalize;
     // The data format; strings are "" when unset.
     char format[32];
     enum reader_loss loss;

@@ -13,6 +13,7 @@ struct parameters {
     struct table *sparse; // one row a feature
     struct table *dense;  // the bias, at key 0
     float *bias;          // its row
+    float *zeros;         // a row of zeros
 };
 
 int parameters_open(struct parameters *p, const struct model_options *o, struct err *e);
@@ -24,21 +25,17 @@ int parameters_clone(struct parameters *ret, const struct parameters *p, struct 
 // For dataset_load: creates rows as keys come; ids are handles. ctx: struct parameters.
 int parameters_resolve_new(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids);
 
-// Reading without training. A key without a row has the values that its row would begin with: such
-// rows are made in a table beside, and their ids have the top bit set.
-struct lookup {
-    const struct parameters *parameters;
-    struct table *unseen;
-};
-int lookup_open(struct lookup *l, const struct parameters *p, struct err *e);
-void lookup_close(struct lookup *l);
-int lookup_resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids); // ctx: lookup
+// The same for reading without training: creates nothing. A key that training never updated gets
+// PARAMETERS_UNSEEN, whose row is all zeros: a feature that nothing is known of says nothing. (What
+// its row would begin with is noise to break the symmetry of training.)
+int parameters_resolve_seen(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids);
 
-enum { LOOKUP_UNSEEN_SHIFT = 31 };
-static inline float *lookup_row(struct table_slabs seen, struct table_slabs unseen, uint32_t id)
+#define PARAMETERS_UNSEEN TABLE_MAX_ROWS // ids have 31 bits, and this one
+
+static inline float *parameters_row(const struct parameters *p, struct table_slabs slabs,
+                                    uint32_t id)
 {
-    return id >> LOOKUP_UNSEEN_SHIFT ? table_row(unseen, id & (TABLE_MAX_ROWS - 1))
-                                     : table_row(seen, id);
+    return id == PARAMETERS_UNSEEN ? p->zeros : table_row(slabs, id);
 }
 
 #endif

@@ -29,11 +29,12 @@ struct view {
     struct batch batch;
     size_t cap;      // features that rows and x have room for
     float **rows;
-    float *x;        // values, 1 where the data has none, scaled when normalizing
+    float *x;        // values, 1 where the data has none
+    float *u;        // the same, scaled when the model normalizes
 };
-// Takes examples order[0..n) of the data set; rows through `lookup` (unseen keys) when not NULL.
+// Takes examples order[0..n) of the data set.
 int view_take(struct view *v, const struct dataset *d, const uint64_t *order, size_t n,
-              const struct table_slabs *seen, const struct table_slabs *unseen, bool normalize);
+              const struct parameters *p);
 struct model_example view_example(const struct view *v, size_t i);
 void view_free(struct view *v);
 

@@ -22,6 +22,7 @@ struct entry {
     uint32_t id;
     uint32_t stamp; // of the batch; older: free
     float *row, *linear, *latent;
+    float occurrences, squares; // in the batch, and their sum of u^2
 };
 
 // One thread's memory for a batch.
@@ -97,9 +98,8 @@ static int gradients_of_slice(struct worker *w, uint64_t first, size_t n)
     struct run *r = w->run;
     struct synchronous *s = w->synchronous;
     enum reader_loss loss = r->config->reader.loss;
-    struct table_slabs slabs = table_slabs(r->parameters.sparse);
     s->n = run_pick(r, first, n, s->order);
-    TRY(view_take(&w->view, r->data, s->order, s->n, &slabs, NULL, r->config->normalize));
+    TRY(view_take(&w->view, r->data, s->order, s->n, &r->parameters));
     TRY(reserve_gradients(s, w->view.batch.nnz, latent_n(r)));
     for (size_t i = 0; i < s->n; i++) {
         struct model_example x = view_example(&w->view, i);
@@ -158,12 +158,16 @@ static size_t add_slice(struct worker *w, const struct worker *from, size_t fill
         if ((hash >> 40) % threads != rank)
             continue;
         struct entry *e = find_entry(s, id, (uint32_t)hash);
+        float u = from->view.u[j];
         if (e->stamp != s->stamp) {
             *e = (struct entry){.id = id, .stamp = s->stamp, .row = from->view.rows[j],
-                                .linear = f->linear + j, .latent = f->latent + j * latent};
+                                .linear = f->linear + j, .latent = f->latent + j * latent,
+                                .occurrences = 1, .squares = u * u};
             s->filled[filled++] = e;
             continue;
         }
+        e->occurrences++;
+        e->squares += u * u;
         *e->linear += f->linear[j];
         r->parameters.model.kernels->axpy(e->latent, 1, f->latent + j * latent, latent);
     }
@@ -179,7 +183,7 @@ static void apply_bias(struct run *r, float scale)
         for (size_t i = 0; i < r->workers[t].synchronous->n; i++)
             sum += r->workers[t].synchronous->err[i];
     sum *= scale;
-    m->kernels->apply[w->bias_rule.kind](&w->bias_rule, r->parameters.bias,
+    m->kernels->apply[w->bias_rule.kind](&w->bias_rule, 0, r->parameters.bias,
                                          r->parameters.bias + m->bias.state, &sum, 1);
 }
 
@@ -204,7 +208,17 @@ static int apply_owned_rows(struct worker *w, float scale)
             *e->linear *= scale;
             r->parameters.model.kernels->scale(e->latent, scale, e->latent, latent);
         }
-        model_apply(&r->parameters.model, w->rules, &e->row, 1, e->linear, e->latent);
+        struct model_update update = {
+            .rules = w->rules,
+            .pass = (float)(r->at.epoch + 1),
+            .n = 1,
+            .rows = &e->row,
+            .linear = e->linear,
+            .latent = e->latent,
+            .occurrences = &e->occurrences,
+            .squares = &e->squares,
+        };
+        model_apply(&w->scratch, &update);
     }
     return 0;
 }

@@ -137,7 +137,6 @@ static struct manifest_options options_of(const struct run *r)
     const struct train_config *c = r->config;
     struct manifest_options o = {
         .model = r->parameters.model.options,
-        .normalize = c->normalize,
         .loss = c->reader.loss,
         .separator = c->reader.separator,
         .schedule = c->schedule,
@@ -348,8 +347,7 @@ static int explain_bad_score(struct run *r, uint64_t example, struct err *e)
     uint64_t line;
     dataset_where(r->data, example, &file, &line);
     struct view v = {0};
-    struct table_slabs slabs = table_slabs(r->parameters.sparse);
-    if (view_take(&v, r->data, &example, 1, &slabs, NULL, false) != 0)
+    if (view_take(&v, r->data, &example, 1, &r->parameters) != 0)
         return err_nomem(e, "explaining a score");
     // The feature to blame: the first with a weight that is not finite, else the largest weight.
     uint64_t key = 0;
@@ -487,7 +485,6 @@ static int validate(struct run *r, struct metrics *ret, struct err *e)
         .parameters = &r->parameters,
         .reader = r->reader,
         .loss = c->reader.loss,
-        .normalize = c->normalize,
         .max_bad_lines = c->max_bad_lines,
         .bad_lines = &(uint64_t){0},
         .held_out = c->valid.n > 0 ? 0 : c->valid_fraction,
@@ -576,7 +573,6 @@ static int test(struct run *r, struct train_result *result, struct err *e)
         .parameters = r->has_best ? &r->best : &r->parameters,
         .reader = r->reader,
         .loss = c->reader.loss,
-        .normalize = c->normalize,
         .max_bad_lines = c->max_bad_lines,
         .bad_lines = &r->bad_lines,
     };

@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "train/run.h"
@@ -14,7 +15,8 @@ static int reserve(struct view *v, size_t n)
     mem_free(v->rows);
     mem_free(v->x);
     v->rows = mem_array(cap, sizeof(*v->rows));
-    v->x = mem_array(cap, sizeof(*v->x));
+    v->x = mem_array(2 * cap, sizeof(*v->x));
+    v->u = v->x + cap;
     v->cap = v->rows != NULL && v->x != NULL ? cap : 0;
     return v->cap != 0 ? 0 : TUG_ENOMEM;
 }
@@ -38,7 +40,7 @@ static inline void prefetch_row(const float *row, uint32_t stride)
         __builtin_prefetch(p + 128, 1, 2);
 }
 
-// Each example to length 1, so that long and short ones take steps of the same size.
+// Each example to length 1.
 static void scale_to_unit(struct view *v)
 {
     for (size_t i = 0; i < v->batch.n; i++) {
@@ -48,25 +50,31 @@ static void scale_to_unit(struct view *v)
             squares += v->x[j] * v->x[j];
         float scale = squares > 0 ? 1 / sqrtf(squares) : 0;
         for (uint32_t j = from; j < to; j++)
-            v->x[j] *= scale;
+            v->u[j] = v->x[j] * scale;
     }
 }
 
 int view_take(struct view *v, const struct dataset *d, const uint64_t *order, size_t n,
-              const struct table_slabs *seen, const struct table_slabs *unseen, bool normalize)
+              const struct parameters *p)
 {
     TRY(dataset_gather(d, order, n, &v->batch));
     const struct batch *b = &v->batch;
     TRY(reserve(v, b->nnz));
+    struct table_slabs slabs = table_slabs(p->sparse);
     for (size_t j = 0; j < b->nnz; j++) {
-        float *row = unseen == NULL ? table_row(*seen, b->id[j])
-                                    : lookup_row(*seen, *unseen, b->id[j]);
-        prefetch_row(row, seen->stride);
+        float *row = parameters_row(p, slabs, b->id[j]);
+        prefetch_row(row, slabs.stride);
         v->rows[j] = row;
-        v->x[j] = b->value != NULL ? b->value[j] : 1;
     }
-    if (normalize)
+    if (b->value != NULL)
+        memcpy(v->x, b->value, b->nnz * sizeof(float));
+    else
+        for (size_t j = 0; j < b->nnz; j++)
+            v->x[j] = 1;
+    if (p->model.options.normalize)
         scale_to_unit(v);
+    else
+        memcpy(v->u, v->x, b->nnz * sizeof(float));
     return 0;
 }
 
@@ -77,6 +85,7 @@ struct model_example view_example(const struct view *v, size_t i)
         .n = v->batch.start[i + 1] - from,
         .rows = v->rows + from,
         .x = v->x + from,
+        .u = v->u + from,
         .slot = v->batch.slot + from,
     };
 }
