@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 set -u
 tug=${TUG_BINARY:?}
+[ -x "$tug" ] || exit 1
 unset TUG_CONFIG TUG_ROWS TUG_SEED TUG_OUT TUG_FORMAT
 failed=0
 
