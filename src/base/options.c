@@ -1,5 +1,6 @@
-// The values of one command, from all sources in their order. Names are looked up in options_names.c,
-// values parsed in options_values.c, YAML read in options_file.c, manuals written in options_help.c.
+// The values of one command, from all sources in their order. Names are looked up in
+// options_names.c, values parsed in options_values.c, YAML read in options_file.c,
+// manuals written in options_help.c.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/options.h"
@@ -10,8 +11,6 @@
 
 #include "base/alloc.h"
 #include "base/options_internal.h"
-
-// --------------------------------------------------------------------------------------
 
 static int load_defaults(struct options *o, struct err *e)
 {

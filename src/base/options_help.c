@@ -240,8 +240,7 @@ int options_help(const struct option_table *t, struct buf *b)
     return p.rc;
 }
 
-// -- man pages
-// ------------------------------------------------------------------------------------
+// ---------------------------------------------------------------- man pages
 
 // scdoc reads _ * \ # and more as marks; a backslash takes their meaning away.
 static void escaped(struct page *p, const char *text, size_t len)

@@ -41,7 +41,8 @@ size_t option_find(const struct option_table *t, const char *name, size_t len);
 const struct option_table *option_family_find(const struct option_table *t,
                                               const char *command);
 
-// Edits between two words: insert, delete, replace, swap neighbours. SIZE_MAX for long ones.
+// Edits between two words: insert, delete, replace, swap neighbours.
+// SIZE_MAX for long ones.
 size_t option_distance(const char *a, size_t n, const char *b, size_t m);
 
 // TUG_EUSAGE "PREFIX: there is no option 'NAME'; did you mean 'NEAREST'?".

@@ -1,12 +1,11 @@
-// Names of options: how they are looked up and written, and which one a wrong name was meant for.
+// Names of options: how they are looked up and written, and which one a
+// wrong name was meant for.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <ctype.h>
 #include <string.h>
 
 #include "base/options_internal.h"
-
-// ------------------------------------------------------------------------------
 
 void option_words(const char *words, option_word_fn see, void *arg)
 {

@@ -1,5 +1,5 @@
-// Values of options: text to number, choice or flag, within bounds, or an error that says who gave it
-// and what would have been taken.
+// Values of options: text to number, choice or flag, within bounds, or an error that says
+// who gave it and what would have been taken.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <ctype.h>
@@ -11,8 +11,6 @@
 
 #include "base/alloc.h"
 #include "base/options_internal.h"
-
-// ---------------------------------------------------------------------------------------
 
 const char *option_keep(struct options *o, const char *text, size_t len)
 {

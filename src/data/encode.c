@@ -39,8 +39,7 @@ struct encoder {
     bool lz4_begun;
 };
 
-// -- none
-// -----------------------------------------------------------------------------------------
+// ---------------------------------------------------------------- none
 
 static int plain_open(struct encoder *c)
 {
@@ -60,8 +59,7 @@ static void plain_close(struct encoder *c)
     (void)c;
 }
 
-// -- gzip
-// -----------------------------------------------------------------------------------------
+// ---------------------------------------------------------------- gzip
 
 static voidpf gzip_alloc(voidpf opaque, uInt items, uInt size)
 {
@@ -106,8 +104,7 @@ static void gzip_close(struct encoder *c)
         deflateEnd(&c->gzip);
 }
 
-// -- zstd
-// -----------------------------------------------------------------------------------------
+// ---------------------------------------------------------------- zstd
 
 static int zstd_open(struct encoder *c)
 {
@@ -140,8 +137,7 @@ static void zstd_close(struct encoder *c)
     ZSTD_freeCCtx(c->zstd);
 }
 
-// -- lz4
-// ------------------------------------------------------------------------------------------
+// ---------------------------------------------------------------- lz4
 
 static int lz4_open(struct encoder *c)
 {
@@ -174,8 +170,7 @@ static void lz4_close(struct encoder *c)
     LZ4F_freeCompressionContext(c->lz4);
 }
 
-// -- all
-// ------------------------------------------------------------------------------------------
+// ---------------------------------------------------------------- all
 
 static const struct encode_ops kinds[] = {
     {".gz", gzip_open, gzip_write, gzip_close},

@@ -11,8 +11,7 @@
 #include "base/maths.h"
 #include "data/encode.h"
 
-// -- scores
-// ---------------------------------------------------------------------------------------
+// ---------------------------------------------------------------- scores
 
 // A histogram of scores in [-LIMIT, LIMIT), so that memory does not grow with the rows.
 enum { LIMIT = 16, PER_UNIT = 1 << 14, BINS = 2 * LIMIT * PER_UNIT };
@@ -79,8 +78,7 @@ double synth_score_logloss(const struct synth_score *s)
     return s->n ? s->loss / (double)s->n : NAN;
 }
 
-// -- files
-// ----------------------------------------------------------------------------------------
+// ---------------------------------------------------------------- files
 
 enum { BLOCK = 1 << 18 }; // of text per write
 

@@ -76,8 +76,8 @@ static void test_golden(void **state)
     synth_close(other);
 }
 
-// -- the same examples in all formats
-// -------------------------------------------------------------
+// ---------------------------------------------------------------- the same
+// examples in all formats
 
 struct line {
     char text[SYNTH_LINE_MAX];
@@ -195,8 +195,7 @@ static void test_words(void **state)
     mem_free(words);
 }
 
-// -- the plant
-// ------------------------------------------------------------------------------------
+// ---------------------------------------------------------------- the plant
 
 static void test_plant(void **state)
 {
@@ -246,8 +245,7 @@ static void test_frequencies(void **state)
     assert_in_range(rare, N / 20, N / 2);
 }
 
-// -- AUC
-// ------------------------------------------------------------------------------------------
+// ---------------------------------------------------------------- AUC
 
 static void test_auc(void **state)
 {
@@ -282,8 +280,7 @@ static void test_auc(void **state)
     synth_score_close(s);
 }
 
-// -- files
-// ----------------------------------------------------------------------------------------
+// ---------------------------------------------------------------- files
 
 static char dir[64];
 
