@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/team.h"
 
+#include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -131,6 +133,26 @@ static void test_shared_floats(void **state)
         assert_int_equal(h.torn[r], 0);
 }
 
+static void look_at_signals(void *arg, int rank)
+{
+    sigset_t set;
+    pthread_sigmask(SIG_SETMASK, NULL, &set);
+    ((int *)arg)[rank] = sigismember(&set, SIGTERM);
+}
+
+// A signal interrupts the caller's system calls, never those of a member.
+static void test_signals_go_to_the_caller(void **state)
+{
+    (void)state;
+    int blocked[3] = {-1, -1, -1};
+    struct team *t = open_team(3);
+    team_run(t, look_at_signals, blocked);
+    team_close(t);
+    assert_int_equal(blocked[0], 0);
+    assert_int_equal(blocked[1], 1);
+    assert_int_equal(blocked[2], 1);
+}
+
 static void test_out_of_memory(void **state)
 {
     (void)state;
@@ -175,6 +197,7 @@ int main(void)
         cmocka_unit_test(test_every_rank_once_a_run),
         cmocka_unit_test(test_barrier_orders_rounds),
         cmocka_unit_test(test_shared_floats),
+        cmocka_unit_test(test_signals_go_to_the_caller),
         cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_system_refuses_threads),
     };
