@@ -51,8 +51,8 @@ const char *err_name(int code); // "TUG_EDATA"
 const char *err_text(int code); // "bad input data or file"
 int err_exit_code(int code);    // contract: 0, 2, 3, 4, 5, 130
 
-// err_set and err_sys return the code that they are given. Said where the compiler and the
-// analyzer can see it: so both know that what follows a TRY runs after success only.
+// err_set and err_sys return the code that they are given. Said where the compiler and
+// the analyzer can see it: so both know that what follows a TRY runs after success only.
 #define err_set(e, code, ...)                                                            \
     ({                                                                                   \
         const int err_code_ = (code);                                                    \
