@@ -106,6 +106,46 @@ static void test_alignment(void **state)
         mem_unmap(p[i], bytes[i]);
 }
 
+// Growing in place: what was written stays, what is new is zero, whatever the steps.
+static void test_reserved_space_grows_in_place(void **state)
+{
+    (void)state;
+    enum { ALL = 9 * MIB };
+    const size_t steps[] = {1, 4096, 4097, MIB, 2 * MIB, 2 * MIB, 5 * MIB + 3, ALL};
+    size_t before = mem_live();
+    char *p = mem_reserve(ALL);
+    assert_non_null(p);
+    assert_int_equal((uintptr_t)p % (2 * MIB), 0);
+    assert_int_equal(mem_live(), before + 1);
+    size_t old = 0;
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        assert_true(mem_commit(p, old, steps[i]));
+        for (size_t at = 0; at < steps[i]; at++)
+            assert_true(p[at] == (at < old ? 7 : 0));
+        memset(p + old, 7, steps[i] - old);
+        old = steps[i];
+    }
+    mem_unmap(p, ALL);
+    assert_int_equal(mem_live(), before);
+}
+
+static void test_reserve_and_commit_can_fail(void **state)
+{
+    (void)state;
+    assert_null(mem_reserve(SIZE_MAX));
+    mem_fault_after(0);
+    assert_null(mem_reserve(100));
+    char *p = mem_reserve(MIB);
+    mem_fault_after(0);
+    assert_false(mem_commit(p, 0, 10));
+    assert_true(mem_commit(p, 0, 10)); // tried again
+    p[9] = 1;
+    mem_fault_after(0);
+    assert_true(mem_commit(p, 10, 4000)); // the same page: nothing to ask for
+    mem_fault_after(-1);
+    mem_unmap(p, MIB);
+}
+
 static void *allocate(int kind)
 {
     switch (kind) {
@@ -181,6 +221,8 @@ int main(void)
         cmocka_unit_test(test_realloc_keeps_bytes),
         cmocka_unit_test(test_overflow_is_refused),
         cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_reserved_space_grows_in_place),
+        cmocka_unit_test(test_reserve_and_commit_can_fail),
         cmocka_unit_test(test_fault_strikes_the_nth_and_only_it),
         cmocka_unit_test(test_fault_strikes_once_among_threads),
     };
