@@ -20,7 +20,7 @@
 
 #include "base/alloc.h"
 
-enum { SPINS = 2000 }; // about 50 us
+enum { SPINS = 2000 }; // 50 to 100 us
 
 struct member {
     struct team *team;
