@@ -5,7 +5,6 @@
 #include <stdarg.h>
 
 #include <cmocka.h>
-#include <xxhash.h>
 
 #include "base/random.h"
 
@@ -73,19 +72,20 @@ static void test_bytes_golden(void **state)
     assert_int_equal(hash_bytes(NULL, 0, 0), 0x2d06800538d394c2);
 }
 
-// The copy compiled into the project against the one in the library, at all lengths that
-// take another path, aligned and not.
-static void test_bytes_against_the_library(void **state)
+// One number for all lengths that take another path through XXH3, aligned and not. Keys
+// of saved models are such hashes: a library that computes others must not go unnoticed.
+static void test_bytes_of_all_lengths(void **state)
 {
     (void)state;
     unsigned char bytes[3000];
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (unsigned char)random_u64(4, 0, i);
+    uint64_t all = 0;
     for (size_t n = 0; n < 2900; n += n < 600 ? 1 : 97) {
-        const unsigned char *p = bytes + n % 7;
         uint64_t seed = n % 3 == 0 ? 0 : random_u64(5, 0, n);
-        assert_int_equal(hash_bytes(p, n, seed), XXH3_64bits_withSeed(p, n, seed));
+        all = mix64(all ^ hash_bytes(bytes + n % 7, n, seed));
     }
+    assert_int_equal(all, 0x81f88dfa81f156e2);
 }
 
 int main(void)
@@ -95,7 +95,7 @@ int main(void)
         cmocka_unit_test(test_mix64_is_a_bijection),
         cmocka_unit_test(test_mix64_avalanche),
         cmocka_unit_test(test_bytes_golden),
-        cmocka_unit_test(test_bytes_against_the_library),
+        cmocka_unit_test(test_bytes_of_all_lengths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
