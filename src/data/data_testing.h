@@ -1,8 +1,9 @@
-// Help for this part's tests: a folder for files, seeded randomness, padded lines, compression.
+// Help for this part's tests: a folder for files, seeded randomness, padded lines,
+// compression.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_DATA_TESTING_H
-#define TUG_DATA_TESTING_H
+#ifndef TUG_DATA_DATA_TESTING_H
+#define TUG_DATA_DATA_TESTING_H
 
 #include <ftw.h>
 #include <setjmp.h>
@@ -109,7 +110,7 @@ struct line {
 static UNUSED struct line line_make(const char *text, size_t len)
 {
     static const char behind[] = "\n1:1 23:4\t5,6\"7:8:9\t1\t2\t3\t4\t5\t6\t7";
-    struct line l = {.text = malloc(len + READER_PADDING), .len = len};
+    struct line l = {.text = mem_alloc(len + READER_PADDING), .len = len};
     assert_non_null(l.text);
     memcpy(l.text, text, len);
     memcpy(l.text + len, behind, READER_PADDING);
@@ -121,7 +122,7 @@ static UNUSED int parse(const struct reader *r, const char *text, struct example
 {
     struct line l = line_make(text, strlen(text));
     int rc = reader_line(r, l.text, l.len, x, e);
-    free(l.text);
+    mem_free(l.text);
     return rc;
 }
 

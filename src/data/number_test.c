@@ -14,7 +14,8 @@ static uint32_t bits_of(float x)
     return u;
 }
 
-// Both functions against strtof; the text is followed by what could be taken for more of it.
+// Both functions against strtof; the text is followed by what could be
+// taken for more of it.
 static void check(const char *text)
 {
     float want = strtof(text, NULL), got = -7;
@@ -29,7 +30,7 @@ static void check(const char *text)
     const char *stop = number_short(l.text, &got);
     if (stop != NULL && (stop != l.text + l.len || bits_of(got) != bits_of(want)))
         fail_msg("'%s' by the short way: %a, should be %a", text, got, want);
-    free(l.text);
+    mem_free(l.text);
 }
 
 static void test_printed_floats(void **state)
@@ -147,7 +148,7 @@ static void test_integers(void **state)
         for (int k = n; k > 8; k--)
             head /= 10;
         assert_true(digits_value(load_word(l.text), digits) == head);
-        free(l.text);
+        mem_free(l.text);
     }
     uint64_t x;
     assert_true(number_u64("18446744073709551615", 20, &x));

@@ -1,5 +1,5 @@
-// libsvm and libffm: random examples printed in every legal way are read back; what is not legal is
-// refused with its reason.
+// libsvm and libffm: random examples printed in every legal way are read back; what is
+// not legal is refused with its reason.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
@@ -181,7 +181,7 @@ static void test_libsvm_refused(void **state)
     struct examples x = {0};
     struct line l = line_make("1 1:1\0 2:1", 10); // a zero byte within a line
     assert_int_equal(reader_line(r, l.text, l.len, &x, NULL), TUG_EDATA);
-    free(l.text);
+    mem_free(l.text);
     examples_free(&x);
     reader_close(r);
 }

@@ -9,14 +9,14 @@
 static void check_permutation(uint64_t n, uint64_t seed, uint64_t pass)
 {
     struct shuffle s = shuffle_make(n, seed, pass);
-    unsigned char *seen = calloc(n, 1);
+    unsigned char *seen = mem_zalloc(n);
     assert_non_null(seen);
     for (uint64_t i = 0; i < n; i++) {
         uint64_t at = shuffle_at(&s, i);
         assert_true(at < n);
         assert_int_equal(seen[at]++, 0);
     }
-    free(seen);
+    mem_free(seen);
 }
 
 static void test_permutation(void **state)
@@ -46,7 +46,8 @@ static void test_large(void **state)
     }
 }
 
-// How many of the first places two shuffles have in common: about one for independent ones.
+// How many of the first places two shuffles have in common: about one for independent
+// ones.
 static unsigned in_common(struct shuffle a, struct shuffle b)
 {
     unsigned same = 0;
@@ -64,7 +65,8 @@ static void test_seed_and_pass(void **state)
     assert_true(in_common(a, shuffle_make(10000, 2, 1)) < 12);
 }
 
-// Correlation of neighbours' places, and of a place with its origin: within four deviations of 0.
+// Correlation of neighbours' places, and of a place with its origin: within
+// four deviations of 0.
 static void test_mixed(void **state)
 {
     (void)state;

@@ -84,6 +84,8 @@ static int box_grow(struct box *b, size_t cap, struct err *e)
 {
     if (cap <= b->cap)
         return 0;
+    if (cap < b->cap + b->cap / 2)
+        cap = b->cap + b->cap / 2; // a long line comes in many pieces
     char *text = mem_realloc(b->text, cap + READER_PADDING);
     if (text == NULL)
         return err_nomem(e, "a chunk of text");

@@ -1,0 +1,83 @@
+// What the fuzz targets of the readers share: the input is a text; each of its lines is
+// read, and what was made of it is checked for being whole.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TESTS_FUZZ_READER_FUZZ_H
+#define TUG_TESTS_FUZZ_READER_FUZZ_H
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "data/reader.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static inline void require(bool ok)
+{
+    if (!ok)
+        abort();
+}
+
+static inline void check_examples(const struct reader *r, const struct examples *x,
+                                  size_t n, size_t nnz)
+{
+    require(x->n <= n + 1 && x->n <= x->cap_n && x->nnz <= x->cap_nnz);
+    if (x->n == n) {
+        require(x->nnz == nnz);
+        return;
+    }
+    require(x->start[n] == nnz && x->start[n + 1] == x->nnz);
+    require(isfinite(x->label[n]) && x->weight[n] >= 0 && isfinite(x->weight[n]));
+    for (size_t i = nnz; i < x->nnz; i++) {
+        require(isfinite(x->value[i]));
+        require(reader_slots(r) == 0 || x->slot[i] < reader_slots(r));
+    }
+}
+
+// The line in memory of its own, so that reading beyond the padding is seen.
+static inline void fuzz_line(struct reader *r, const char *line, size_t len, bool header,
+                             struct examples *x)
+{
+    struct err e;
+    size_t n = x->n, nnz = x->nnz;
+    char *copy = mem_alloc(len + READER_PADDING);
+    require(copy != NULL);
+    memcpy(copy, line, len);
+    memset(copy + len, '1', READER_PADDING);
+    copy[len] = '\n';
+    int rc = header ? reader_header(r, copy, len, &e) : reader_line(r, copy, len, x, &e);
+    require(rc == 0 || rc == TUG_EDATA || rc == TUG_EUSAGE);
+    check_examples(r, x, n, nnz);
+    mem_free(copy);
+}
+
+static inline void fuzz_text(struct reader *r, const char *text, size_t len)
+{
+    struct examples x = {0};
+    const char *p = text, *end = p + len;
+    for (bool first = true; p < end; first = false) {
+        const char *stop = memchr(p, '\n', (size_t)(end - p));
+        stop = stop != NULL ? stop : end;
+        fuzz_line(r, p, (size_t)(stop - p), first && reader_has_header(r), &x);
+        p = stop + 1;
+    }
+    examples_free(&x);
+}
+
+// The first byte chooses options, the rest is the text.
+static inline void fuzz_reader(struct reader_options o, const uint8_t *data, size_t size)
+{
+    struct reader *r = NULL;
+    if (size == 0)
+        return;
+    o.labels = data[0] & 1;
+    o.loss = data[0] & 2 ? READER_SQUARED : READER_LOGISTIC;
+    require(reader_open(&r, &o, NULL) == 0);
+    fuzz_text(r, (const char *)data + 1, size - 1);
+    reader_close(r);
+}
+
+#endif
