@@ -8,4 +8,12 @@
 #define SQRT4(x) ((v4)_mm_sqrt_ps((__m128)(x)))
 #define SQRT8(x) ((v8)_mm256_sqrt_ps((__m256)(x)))
 #define SQRT16(x) ((v16)_mm512_sqrt_ps((__m512)(x)))
+#define LOAD_SOME(p, n) ((v16)_mm512_maskz_loadu_ps((__mmask16)((1u << (n)) - 1), (p)))
+#define FIRST_OF_4(x)                                                                          \
+    ((v4)_mm512_castps512_ps128(_mm512_permutexvar_ps(                                         \
+        _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12), (__m512)(x))))
+#define EACH_4_TIMES(x)                                                                        \
+    ((v16)_mm512_permutexvar_ps(                                                               \
+        _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3),                     \
+        _mm512_castps128_ps512((__m128)(x))))
 #include "kernels/vector.inc.h"

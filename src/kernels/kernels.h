@@ -21,7 +21,10 @@
 // Sums are taken in this order everywhere: element i goes to lane i mod 16, each lane adds its
 // elements from left to right starting at 0, then lanes are added as a tree (i and i + 8, i and
 // i + 4, i and i + 2, 0 and 1).
-enum { KERNEL_LANES = 16 };
+//
+// Arrays of n features (rows, x, g, l2, ...) can be read KERNEL_PADDING entries beyond the n-th:
+// pointers there are valid rows, floats anything. What lies there is read and never used.
+enum { KERNEL_LANES = 16, KERNEL_PADDING = 16 };
 
 struct kernels {
     const char *name;
@@ -38,10 +41,6 @@ struct kernels {
     // y[i] += a * x[i]; x shared.
     void (*axpy)(float *y, float a, const float *x, size_t n);
 
-    // y[i * stride ...][0..k) += a * x[i * k ...][0..k) for i < blocks; x shared. (FFM: one row's
-    // latent vectors go to the columns of its field.)
-    void (*spread)(float *y, size_t stride, float a, const float *x, size_t blocks, size_t k);
-
     // FM, Rendle 2010, lemma 3.1: ret_sum[c] = sum_i x[i] * v_i[c] over rows i, where v_i =
     // rows[i] + col, k columns; returns (sum_c ret_sum[c]^2 - sum_i (x[i] * v_i[c])^2) / 2. Rows
     // shared. Per column the sums run over i from first to last; columns are then added as above.
@@ -52,6 +51,22 @@ struct kernels {
     void (*fm_grad)(float *const *rows, size_t col, const float *x, size_t n, size_t k,
                     const float *sum, float err, float *g);
 
+    // FFM, Juan et al. 2016, without looking at pairs. Row i has a vector of k columns for every
+    // field, at rows[i] + col. sums[f][h] (k columns each) becomes the sum of u[j] * v_j[f] over the
+    // features j of field h: what the example's field h says to field f. Only what the fields'
+    // features add; the caller clears `sums`. Rows shared.
+    void (*ffm_sums)(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
+                     size_t fields, size_t k, float *sums);
+
+    // Half of sum_i u[i] <v_i, sums[field of i]>, less what each feature says to itself. Lanes run
+    // over the columns of all rows.
+    float (*ffm_score)(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
+                       size_t fields, size_t k, const float *sums);
+
+    // Its gradient, fields * k floats for each feature.
+    void (*ffm_grad)(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
+                     size_t fields, size_t k, const float *sums, float err, float *g);
+
     // Counts updates: c = rows[i][col] += m[i] (1 where m is NULL); ret[i] = m[i] * pass / c. Rows
     // shared.
     void (*count)(float *const *rows, size_t col, const float *m, float pass, float *ret, size_t n);
@@ -61,8 +76,12 @@ struct kernels {
     void (*apply[RULE_KINDS])(const struct rule_params *p, float l2, float *w, float *s,
                               const float *g, size_t n);
 
-    // The same for one weight in each of n rows: weight rows[i][w], state rows[i] + s, gradient
-    // g[i], l2[i].
+    // The same for n weights in each of many rows: weights rows[i] + w, state rows[i] + s, gradients
+    // g[i * n], l2[i].
+    void (*apply_rows[RULE_KINDS])(const struct rule_params *p, const float *l2, float *const *rows,
+                                   size_t w, size_t s, const float *g, size_t n, size_t n_rows);
+
+    // The same for one weight in each of n rows.
     void (*apply_column[RULE_KINDS])(const struct rule_params *p, const float *l2,
                                      float *const *rows, size_t w, size_t s, const float *g,
                                      size_t n);

@@ -72,7 +72,14 @@ static void check_apply(const struct kernels *k, const struct rule_params *p, si
     }
     fill(g, ROOM, 3);
     ref->apply[p->kind](p, 0.01f, w[0] + 1, s[0] + 1, g + 1, n);
-    k->apply[p->kind](p, 0.01f, w[1] + 1, s[1] + 1, g + 1, n);
+    if (n % 2 == 0) {
+        k->apply[p->kind](p, 0.01f, w[1] + 1, s[1] + 1, g + 1, n);
+    } else { // the same through apply_rows
+        float l2[1 + KERNEL_PADDING] = {0.01f}, *rows[1 + KERNEL_PADDING];
+        for (size_t i = 0; i <= KERNEL_PADDING; i++)
+            rows[i] = w[1];
+        k->apply_rows[p->kind](p, l2, rows, 1, (size_t)(s[1] - w[1]) + 1, g + 1, n, 1);
+    }
     assert_same("weights", w[0], w[1], ROOM, n);
     assert_same("state", s[0], s[1], ROOM, n);
 }
@@ -80,10 +87,10 @@ static void check_apply(const struct kernels *k, const struct rule_params *p, si
 static void check_apply_column(const struct kernels *k, const struct rule_params *p, size_t n)
 {
     float w[2][8 * MAX_N], g[ROOM], l2[ROOM];
-    float *rows[2][MAX_N];
+    float *rows[2][MAX_N + KERNEL_PADDING];
     for (int side = 0; side < 2; side++) {
         fill_state(w[side], 8 * MAX_N, 4);
-        for (size_t i = 0; i < MAX_N; i++)
+        for (size_t i = 0; i < MAX_N + KERNEL_PADDING; i++)
             rows[side][i] = w[side] + 8 * ((i * 7) % MAX_N);
     }
     fill(g, ROOM, 5);
@@ -123,10 +130,10 @@ static void test_sums(void **state)
 {
     (void)state;
     float a[ROOM], b[ROOM], y[2][ROOM];
-    float *rows[MAX_N];
+    float *rows[MAX_N + KERNEL_PADDING];
     fill(a, ROOM, 6);
     fill(b, ROOM, 7);
-    for (size_t i = 0; i < MAX_N; i++)
+    for (size_t i = 0; i < MAX_N + KERNEL_PADDING; i++)
         rows[i] = a + 3 * i;
     for (int level = 0; level < n_levels; level++) {
         const struct kernels *k = levels[level];
@@ -150,7 +157,7 @@ static void test_count(void **state)
 {
     (void)state;
     float m[ROOM], data[2][8 * MAX_N], ret[2][ROOM];
-    float *rows[2][MAX_N];
+    float *rows[2][MAX_N + KERNEL_PADDING];
     for (size_t i = 0; i < ROOM; i++)
         m[i] = 1 + (float)random_below(SEED, 16, i, 5);
     for (int level = 0; level < n_levels; level++)
@@ -159,8 +166,8 @@ static void test_count(void **state)
                 for (int side = 0; side < 2; side++) {
                     fill_state(data[side], 8 * MAX_N, 17);
                     fill(ret[side], ROOM, 18);
-                    for (size_t i = 0; i < MAX_N; i++)
-                        rows[side][i] = data[side] + 8 * i;
+                    for (size_t i = 0; i < MAX_N + KERNEL_PADDING; i++)
+                        rows[side][i] = data[side] + 8 * (i % MAX_N);
                     (side ? levels[level] : ref)
                         ->count(rows[side], 3, with_m ? m : NULL, 2, ret[side] + 1, n);
                 }
@@ -169,19 +176,37 @@ static void test_count(void **state)
             }
 }
 
-static void test_spread(void **state)
+static void test_ffm(void **state)
 {
     (void)state;
-    float x[ROOM], y[2][16 * ROOM];
-    fill(x, ROOM, 9);
+    enum { N = 19, FIELDS = 11, K = 20, ROW = FIELDS * K + 3 };
+    static float data[(N + KERNEL_PADDING) * ROW], sums[2][FIELDS * FIELDS * K + 1];
+    static float g[2][N * FIELDS * K + 1];
+    float u[N + KERNEL_PADDING];
+    uint16_t slot[N + KERNEL_PADDING];
+    float *rows[N + KERNEL_PADDING];
+    fill(data, sizeof(data) / sizeof(*data), 19);
+    fill(u, N + KERNEL_PADDING, 20);
+    for (size_t i = 0; i < N + KERNEL_PADDING; i++)
+        rows[i] = data + i * ROW;
     for (int level = 0; level < n_levels; level++)
-        for (size_t k = 1; k <= 17; k++)
-            for (size_t blocks = 0; blocks <= 9; blocks++) {
+        for (size_t fields = 1; fields <= FIELDS; fields++)
+            for (size_t k = 1; k <= K; k++) {
+                size_t n = (fields * 5 + k) % (N + 1);
+                float score[2];
+                for (size_t i = 0; i < N; i++)
+                    slot[i] = (uint16_t)random_below(SEED, 21, i, fields);
                 for (int side = 0; side < 2; side++) {
-                    fill(y[side], 16 * ROOM, 10);
-                    (side ? levels[level] : ref)->spread(y[side] + 1, 5 * k, 0.4f, x, blocks, k);
+                    const struct kernels *which = side ? levels[level] : ref;
+                    fill(sums[side], FIELDS * FIELDS * K + 1, 22);
+                    fill(g[side], N * FIELDS * K + 1, 23);
+                    which->ffm_sums(rows, 3, slot, u, n, fields, k, sums[side]);
+                    score[side] = which->ffm_score(rows, 3, slot, u, n, fields, k, sums[side]);
+                    which->ffm_grad(rows, 3, slot, u, n, fields, k, sums[side], 0.3f, g[side]);
                 }
-                assert_same("spread", y[0], y[1], 16 * ROOM, k);
+                assert_same("sums", sums[0], sums[1], FIELDS * FIELDS * K + 1, k);
+                assert_same("score", score, score + 1, 1, k);
+                assert_same("gradient", g[0], g[1], N * FIELDS * K + 1, k);
             }
 }
 
@@ -189,12 +214,12 @@ static void test_fm(void **state)
 {
     (void)state;
     enum { N = 41 };
-    static float data[N * (MAX_N + 3)], g[2][N * MAX_N + 1];
-    float x[N], sum[2][MAX_N + 1];
-    float *rows[N];
+    static float data[(N + KERNEL_PADDING) * (MAX_N + 3)], g[2][N * MAX_N + 1];
+    float x[N + KERNEL_PADDING], sum[2][MAX_N + 1];
+    float *rows[N + KERNEL_PADDING];
     fill(data, sizeof(data) / sizeof(*data), 11);
-    fill(x, N, 12);
-    for (size_t i = 0; i < N; i++)
+    fill(x, N + KERNEL_PADDING, 12);
+    for (size_t i = 0; i < N + KERNEL_PADDING; i++)
         rows[i] = data + i * (MAX_N + 3);
     for (int level = 0; level < n_levels; level++)
         for (size_t k = 1; k <= MAX_N; k++)
@@ -262,7 +287,7 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rules),    cmocka_unit_test(test_adagrad_row_blocks),
-        cmocka_unit_test(test_sums),     cmocka_unit_test(test_spread),   cmocka_unit_test(test_count),
+        cmocka_unit_test(test_sums),     cmocka_unit_test(test_ffm),   cmocka_unit_test(test_count),
         cmocka_unit_test(test_fm),       cmocka_unit_test(test_formulas),
         cmocka_unit_test(test_names),
     };

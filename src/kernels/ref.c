@@ -47,12 +47,6 @@ static void axpy(float *y, float a, const float *x, size_t n)
         y[i] += a * relaxed_load(x + i);
 }
 
-static void spread(float *y, size_t stride, float a, const float *x, size_t blocks, size_t k)
-{
-    for (size_t b = 0; b < blocks; b++)
-        axpy(y + b * stride, a, x + b * k, k);
-}
-
 static float fm_score(float *const *rows, size_t col, const float *x, size_t n, size_t k,
                       float *ret_sum)
 {
@@ -77,6 +71,41 @@ static void fm_grad(float *const *rows, size_t col, const float *x, size_t n, si
         float ex = err * x[i];
         for (size_t c = 0; c < k; c++)
             g[i * k + c] = ex * (sum[c] - x[i] * relaxed_load(rows[i] + col + c));
+    }
+}
+
+static void ffm_sums(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
+                     size_t fields, size_t k, float *sums)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t f = 0; f < fields; f++)
+            axpy(sums + (f * fields + slot[i]) * k, u[i], rows[i] + col + f * k, k);
+}
+
+static float ffm_score(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
+                       size_t fields, size_t k, const float *sums)
+{
+    float lane[KERNEL_LANES] = {0}, self[KERNEL_LANES] = {0};
+    for (size_t i = 0; i < n; i++) {
+        const float *v = rows[i] + col, *met = sums + slot[i] * fields * k, *own = v + slot[i] * k;
+        for (size_t c = 0; c < fields * k; c++)
+            lane[c % KERNEL_LANES] += u[i] * (relaxed_load(v + c) * met[c]);
+        for (size_t c = 0; c < k; c++) {
+            float uv = u[i] * relaxed_load(own + c);
+            self[c % KERNEL_LANES] += uv * uv;
+        }
+    }
+    return 0.5f * (lanes_sum(lane) - lanes_sum(self));
+}
+
+static void ffm_grad(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
+                     size_t fields, size_t k, const float *sums, float err, float *g)
+{
+    for (size_t i = 0; i < n; i++, g += fields * k) {
+        const float *own = rows[i] + col + slot[i] * k;
+        float eu = err * u[i];
+        scale(g, eu, sums + slot[i] * fields * k, fields * k);
+        axpy(g + slot[i] * k, -(eu * u[i]), own, k);
     }
 }
 
@@ -263,13 +292,28 @@ static void count(float *const *rows, size_t col, const float *m, float pass, fl
     }
 }
 
-// One weight per row: the same rules, row by row.
+// Many rows: the same rules, row by row.
+#define ROWS(rule)                                                                             \
+    static void rows_##rule(const struct rule_params *p, const float *l2, float *const *rows,  \
+                            size_t w, size_t s, const float *g, size_t n, size_t n_rows)       \
+    {                                                                                          \
+        for (size_t i = 0; i < n_rows; i++)                                                    \
+            apply_##rule(p, l2[i], rows[i] + w, rows[i] + s, g + i * n, n);                    \
+    }
+ROWS(sgd)
+ROWS(momentum)
+ROWS(adagrad)
+ROWS(adagrad_row)
+ROWS(rmsprop)
+ROWS(adam)
+ROWS(ftrl)
+ROWS(sum)
+
 #define COLUMN(rule)                                                                           \
     static void column_##rule(const struct rule_params *p, const float *l2,                    \
                               float *const *rows, size_t w, size_t s, const float *g, size_t n) \
     {                                                                                          \
-        for (size_t i = 0; i < n; i++)                                                         \
-            apply_##rule(p, l2[i], rows[i] + w, rows[i] + s, g + i, 1);                        \
+        rows_##rule(p, l2, rows, w, s, g, 1, n);                                               \
     }
 COLUMN(sgd)
 COLUMN(momentum)
@@ -285,12 +329,16 @@ const struct kernels kernels_ref = {
     .gather_dot = gather_dot,
     .scale = scale,
     .axpy = axpy,
-    .spread = spread,
     .fm_score = fm_score,
     .fm_grad = fm_grad,
+    .ffm_sums = ffm_sums,
+    .ffm_score = ffm_score,
+    .ffm_grad = ffm_grad,
     .count = count,
     .apply = {apply_sgd, apply_momentum, apply_adagrad, apply_adagrad_row, apply_rmsprop,
               apply_adam, apply_ftrl, apply_sum},
+    .apply_rows = {rows_sgd, rows_momentum, rows_adagrad, rows_adagrad_row, rows_rmsprop, rows_adam,
+                   rows_ftrl, rows_sum},
     // A block of one weight is what adagrad does.
     .apply_column = {column_sgd, column_momentum, column_adagrad, column_adagrad, column_rmsprop,
                      column_adam, column_ftrl, column_sum},

@@ -1,8 +1,11 @@
 // The kernels on vectors, included once by each level's file, which defines
 //   LEVEL                  the name of its table
 //   SQRT16, SQRT8, SQRT4   element-wise square roots
-// and is compiled for its CPU. Nothing here is an intrinsic: the compiler's vector types are lowered
-// to what the level has. Same bits as ref.c: see kernels.h.
+//   LOAD_SOME(p, n)        the first n < 16 floats, zeros behind them; reads no further
+//   FIRST_OF_4(x)          lanes 0, 4, 8, 12 of a v16 as a v4
+//   EACH_4_TIMES(x)        and back: lane i of a v4 in lanes 4 i to 4 i + 3
+// and is compiled for its CPU. All else is written in the compiler's vector types, which it lowers to what
+// the level has. Same bits as ref.c: see kernels.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -55,15 +58,6 @@ static inline float lanes_sum_16(v16 x)
     return lanes_sum_8(low + high);
 }
 
-// The first n < 16 floats, zeros behind them.
-static inline v16 load_some(const float *p, size_t n)
-{
-    float t[16] = {0};
-    for (size_t i = 0; i < n; i++)
-        t[i] = p[i];
-    return load_16(t);
-}
-
 static float dot(const float *a, const float *b, size_t n)
 {
     v16 lane = {0};
@@ -71,7 +65,7 @@ static float dot(const float *a, const float *b, size_t n)
     for (; i + 16 <= n; i += 16)
         lane += load_16(a + i) * load_16(b + i);
     if (i < n)
-        lane += load_some(a + i, n - i) * load_some(b + i, n - i);
+        lane += LOAD_SOME(a + i, n - i) * LOAD_SOME(b + i, n - i);
     return lanes_sum_16(lane);
 }
 
@@ -89,18 +83,31 @@ static inline void scatter(float *const *rows, size_t col, v16 x)
         rows[i][col] = x[i];
 }
 
+// The first n < 16 lanes only.
+static inline void scatter_some(float *const *rows, size_t col, v16 x, size_t n)
+{
+    float t[16];
+    store_16(t, x);
+    for (size_t i = 0; i < n; i++)
+        rows[i][col] = t[i];
+}
+
+// x with zeros behind the first n < 16 lanes: the rest of a strip. Arrays have padding, so rests are
+// read whole.
+static inline v16 only(v16 x, size_t n)
+{
+    const v16i number = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return select_16(number < (int32_t)n, x, (v16){0});
+}
+
 static float gather_dot(float *const *rows, size_t col, const float *x, size_t n)
 {
     v16 lane = {0};
     size_t i = 0;
     for (; i + 16 <= n; i += 16)
         lane += gather(rows + i, col) * load_16(x + i);
-    if (i < n) {
-        float t[16] = {0};
-        for (size_t j = i; j < n; j++)
-            t[j - i] = rows[j][col] * x[j];
-        lane += load_16(t);
-    }
+    if (i < n)
+        lane += only(gather(rows + i, col) * load_16(x + i), n - i);
     return lanes_sum_16(lane);
 }
 
@@ -114,17 +121,6 @@ static void axpy(float *y, float a, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         y[i] += a * x[i];
-}
-
-static void spread(float *y, size_t stride, float a, const float *x, size_t blocks, size_t k)
-{
-    for (size_t b = 0; b < blocks; b++, y += stride, x += k) {
-        size_t c = 0;
-        for (; c + 4 <= k; c += 4)
-            store_4(y + c, load_4(y + c) + a * load_4(x + c));
-        for (; c < k; c++)
-            y[c] += a * x[c];
-    }
 }
 
 // FM: a strip of columns at a time, its sums in registers.
@@ -195,6 +191,72 @@ static void fm_grad(float *const *rows, size_t col, const float *x, size_t n, si
             store_8(g + c, ex * (load_8(sum + c) - xi * load_8(v + c)));
         for (; c < k; c++)
             g[c] = ex * (sum[c] - xi * v[c]);
+    }
+}
+
+static void ffm_sums(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
+                     size_t fields, size_t k, float *sums)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float *v = rows[i] + col;
+        float *to = sums + slot[i] * k;
+        for (size_t f = 0; f < fields; f++, v += k, to += fields * k) {
+            size_t c = 0;
+            for (; c + 4 <= k; c += 4)
+                store_4(to + c, load_4(to + c) + u[i] * load_4(v + c));
+            for (; c < k; c++)
+                to[c] += u[i] * v[c];
+        }
+    }
+}
+
+// The squares of a feature's own vector, added to its lanes.
+static inline v16 own_squares(v16 self, float u, const float *own, size_t k)
+{
+    size_t c = 0;
+    for (; c + 16 <= k; c += 16) {
+        v16 uv = u * load_16(own + c);
+        self += uv * uv;
+    }
+    if (c < k) {
+        v16 uv = u * LOAD_SOME(own + c, k - c);
+        self += uv * uv;
+    }
+    return self;
+}
+
+static float ffm_score(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
+                       size_t fields, size_t k, const float *sums)
+{
+    v16 lane = {0}, self = {0};
+    size_t row = fields * k;
+    for (size_t i = 0; i < n; i++) {
+        const float *v = rows[i] + col, *met = sums + slot[i] * row;
+        size_t c = 0;
+        for (; c + 16 <= row; c += 16)
+            lane += u[i] * (load_16(v + c) * load_16(met + c));
+        if (c < row)
+            lane += u[i] * (LOAD_SOME(v + c, row - c) * LOAD_SOME(met + c, row - c));
+        self = own_squares(self, u[i], v + slot[i] * k, k);
+    }
+    return 0.5f * (lanes_sum_16(lane) - lanes_sum_16(self));
+}
+
+static void ffm_grad(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
+                     size_t fields, size_t k, const float *sums, float err, float *g)
+{
+    size_t row = fields * k;
+    for (size_t i = 0; i < n; i++, g += row) {
+        const float *own = rows[i] + col + slot[i] * k, *met = sums + slot[i] * row;
+        float eu = err * u[i];
+        size_t c = 0;
+        for (; c + 16 <= row; c += 16)
+            store_16(g + c, eu * load_16(met + c));
+        for (; c < row; c++)
+            g[c] = eu * met[c];
+        float *to = g + slot[i] * k, minus = -(eu * u[i]);
+        for (c = 0; c < k; c++)
+            to[c] += minus * own[c];
     }
 }
 
@@ -274,21 +336,20 @@ ADAGRAD_BLOCK(4)
 ADAGRAD_BLOCK(8)
 ADAGRAD_BLOCK(16)
 
-// Four blocks of 4: sums within each by shuffles, so that each lane holds its block's.
+// Four blocks of 4: sums within each by shuffles, roots and quotients once a block.
 static inline void adagrad_blocks_of_4(const struct rule_params *p, float l2, float *w, float *s,
                                        const float *g)
 {
+    const v16i by2 = {2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13};
+    const v16i by1 = {1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14};
     v16 wv = load_16(w), gv = load_16(g), d = decayed_16(l2, wv, gv), q = d * d;
-    q += __builtin_shufflevector(q, q, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
-    q += __builtin_shufflevector(q, q, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
-    float four[16] = {s[0], s[1], s[2], s[3]};
-    v16 each = load_16(four);
-    v16 n = __builtin_shufflevector(each, each, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
-    n += q / 4.0f;
-    v16 next = proximal_16(p, wv - p->lr / (p->beta + SQRT16(n)) * d);
+    q += __builtin_shuffle(q, by2);
+    q += __builtin_shuffle(q, by1);
+    v4 n = load_4(s) + FIRST_OF_4(q) / 4.0f;
+    v4 rate = p->lr / (p->beta + SQRT4(n));
+    v16 next = proximal_16(p, wv - EACH_4_TIMES(rate) * d);
     store_16(w, select_16(gv != 0, next, wv));
-    v16 out = __builtin_shufflevector(n, n, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12);
-    memcpy(s, &out, 4 * sizeof(float));
+    store_4(s, n);
 }
 
 // adagrad-row in blocks of 4 (four at a time), 8 and 16; other sizes as the reference does.
@@ -314,66 +375,75 @@ static void apply_adagrad_row(const struct rule_params *p, float l2, float *w, f
 
 static void count(float *const *rows, size_t col, const float *m, float pass, float *ret, size_t n)
 {
-    size_t i = 0;
-    for (; i + 16 <= n; i += 16) {
+    for (size_t i = 0; i < n; i += 16) {
         v16 mv = m != NULL ? load_16(m + i) : 1 + (v16){0}, c = gather(rows + i, col) + mv;
-        scatter(rows + i, col, c);
-        store_16(ret + i, mv * pass / c);
+        v16 share = mv * pass / c;
+        if (i + 16 <= n) {
+            scatter(rows + i, col, c);
+            store_16(ret + i, share);
+        } else {
+            scatter_some(rows + i, col, c, n - i);
+            for (size_t j = i; j < n; j++)
+                ret[j] = share[j - i];
+        }
     }
-    kernels_ref.count(rows + i, col, m != NULL ? m + i : NULL, pass, ret + i, n - i);
 }
 
-// One weight in each of many rows: sixteen rows make one vector.
-#define COLUMN0(rule, KIND)                                                                          \
-    static void column_##rule(const struct rule_params *p, const float *l2, float *const *rows, size_t w,       \
-                              size_t s, const float *g, size_t n)                              \
+// Many rows: each as a row of its own.
+#define ROWS(rule)                                                                             \
+    static void rows_##rule(const struct rule_params *p, const float *l2, float *const *rows,  \
+                            size_t w, size_t s, const float *g, size_t n, size_t n_rows)       \
     {                                                                                          \
-        size_t i = 0;                                                                          \
-        for (; i + 16 <= n; i += 16) {                                                         \
-            v16 wv = gather(rows + i, w), gv = load_16(g + i);                                 \
-            scatter(rows + i, w, select_16(gv != 0, rule##_16(p, load_16(l2 + i), wv, gv), wv));                \
+        for (size_t i = 0; i < n_rows; i++)                                                    \
+            apply_##rule(p, l2[i], rows[i] + w, rows[i] + s, g + i * n, n);                    \
+    }
+ROWS(sgd)
+ROWS(momentum)
+ROWS(adagrad)
+ROWS(adagrad_row)
+ROWS(rmsprop)
+ROWS(adam)
+ROWS(ftrl)
+ROWS(sum)
+
+// One weight in each of many rows: sixteen rows make one vector; in the rest of a strip the gradients
+// are 0. A row that occurs twice in a strip keeps its last update.
+#define COLUMN(rule, STATES, CALL)                                                             \
+    static void column_##rule(const struct rule_params *p, const float *l2,                    \
+                              float *const *rows, size_t w, size_t s, const float *g, size_t n) \
+    {                                                                                          \
+        (void)s;                                                                               \
+        for (size_t i = 0; i < n; i += 16) {                                                   \
+            size_t left = n - i;                                                               \
+            v16 gv = left >= 16 ? load_16(g + i) : only(load_16(g + i), left);                 \
+            v16 l2v = load_16(l2 + i), wv = gather(rows + i, w), old[2], state[2];             \
+            for (size_t j = 0; j < STATES; j++)                                                \
+                old[j] = state[j] = gather(rows + i, s + j);                                   \
+            v16 next = select_16(gv != 0, CALL, wv);                                           \
+            for (size_t j = 0; j < STATES; j++)                                                \
+                scatter_first(rows + i, s + j, select_16(gv != 0, state[j], old[j]), left);    \
+            scatter_first(rows + i, w, next, left);                                            \
         }                                                                                      \
-        kernels_ref.apply_column[KIND](p, l2 + i, rows + i, w, s, g + i, n - i);                       \
     }
 
-#define COLUMN1(rule, KIND)                                                                          \
-    static void column_##rule(const struct rule_params *p, const float *l2, float *const *rows, size_t w,       \
-                              size_t s, const float *g, size_t n)                              \
-    {                                                                                          \
-        size_t i = 0;                                                                          \
-        for (; i + 16 <= n; i += 16) {                                                         \
-            v16 wv = gather(rows + i, w), gv = load_16(g + i);                                 \
-            v16 old = gather(rows + i, s), sv = old;                                           \
-            v16 next = rule##_16(p, load_16(l2 + i), wv, gv, &sv);                                              \
-            scatter(rows + i, w, select_16(gv != 0, next, wv));                                \
-            scatter(rows + i, s, select_16(gv != 0, sv, old));                                 \
-        }                                                                                      \
-        kernels_ref.apply_column[KIND](p, l2 + i, rows + i, w, s, g + i, n - i);                       \
-    }
-
-COLUMN0(sgd, RULE_SGD)
-COLUMN0(sum, RULE_SUM)
-COLUMN1(momentum, RULE_MOMENTUM)
-COLUMN1(adagrad, RULE_ADAGRAD)
-COLUMN1(rmsprop, RULE_RMSPROP)
-
-static void column_ftrl(const struct rule_params *p, const float *l2, float *const *rows, size_t w, size_t s,
-                        const float *g, size_t n)
+static inline void scatter_first(float *const *rows, size_t col, v16 x, size_t n)
 {
-    size_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        v16 wv = gather(rows + i, w), gv = load_16(g + i);
-        v16 z_old = gather(rows + i, s), n_old = gather(rows + i, s + 1), z = z_old, sum = n_old;
-        v16 next = ftrl_16(p, load_16(l2 + i), wv, gv, &z, &sum);
-        scatter(rows + i, w, select_16(gv != 0, next, wv));
-        scatter(rows + i, s, select_16(gv != 0, z, z_old));
-        scatter(rows + i, s + 1, select_16(gv != 0, sum, n_old));
-    }
-    kernels_ref.apply_column[RULE_FTRL](p, l2 + i, rows + i, w, s, g + i, n - i);
+    if (n >= 16)
+        scatter(rows, col, x);
+    else
+        scatter_some(rows, col, x, n);
 }
 
-static void column_adam(const struct rule_params *p, const float *l2, float *const *rows, size_t w, size_t s,
-                        const float *g, size_t n)
+static const size_t none = 0, one = 1, two = 2;
+COLUMN(sgd, none, sgd_16(p, l2v, wv, gv))
+COLUMN(sum, none, sum_16(p, l2v, wv, gv))
+COLUMN(momentum, one, momentum_16(p, l2v, wv, gv, &state[0]))
+COLUMN(adagrad, one, adagrad_16(p, l2v, wv, gv, &state[0]))
+COLUMN(rmsprop, one, rmsprop_16(p, l2v, wv, gv, &state[0]))
+COLUMN(ftrl, two, ftrl_16(p, l2v, wv, gv, &state[0], &state[1]))
+
+static void column_adam(const struct rule_params *p, const float *l2, float *const *rows, size_t w,
+                        size_t s, const float *g, size_t n)
 {
     kernels_ref.apply_column[RULE_ADAM](p, l2, rows, w, s, g, n);
 }
@@ -389,12 +459,16 @@ const struct kernels TABLE_NAMED(LEVEL) = {
     .gather_dot = gather_dot,
     .scale = scale,
     .axpy = axpy,
-    .spread = spread,
     .fm_score = fm_score,
     .fm_grad = fm_grad,
+    .ffm_sums = ffm_sums,
+    .ffm_score = ffm_score,
+    .ffm_grad = ffm_grad,
     .count = count,
     .apply = {apply_sgd, apply_momentum, apply_adagrad, apply_adagrad_row, apply_rmsprop,
               apply_adam, apply_ftrl, apply_sum},
+    .apply_rows = {rows_sgd, rows_momentum, rows_adagrad, rows_adagrad_row, rows_rmsprop, rows_adam,
+                   rows_ftrl, rows_sum},
     .apply_column = {column_sgd, column_momentum, column_adagrad, column_adagrad, column_rmsprop,
                      column_adam, column_ftrl, column_sum},
 };

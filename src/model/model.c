@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/relaxed.h"
 #include "table/rule.h"
 
 enum { LINEAR, LATENT };
@@ -164,12 +163,12 @@ int model_scratch_reserve(struct model_scratch *s, size_t n)
     size_t latent = latent_n(s->model);
     if (n > SIZE_MAX / sizeof(float) / 6 / (latent + 1))
         return TUG_ENOMEM;
-    size_t cap = n + n / 2;
+    size_t cap = n + n / 2, padded = cap + KERNEL_PADDING;
     mem_free(s->linear);
     mem_free(s->latent);
-    s->linear = mem_aligned(64, 3 * cap * sizeof(float));
-    s->share = s->linear + cap;
-    s->l2 = s->share + cap;
+    s->linear = mem_aligned(64, 3 * padded * sizeof(float));
+    s->share = s->linear + padded;
+    s->l2 = s->share + padded;
     s->latent = mem_aligned(64, (cap * latent + 1) * sizeof(float));
     s->cap = s->linear != NULL && s->latent != NULL ? cap : 0;
     return s->cap != 0 ? 0 : TUG_ENOMEM;
@@ -185,11 +184,7 @@ void model_scratch_fini(struct model_scratch *s)
     *s = (struct model_scratch){0};
 }
 
-// FFM without looking at pairs. sums[f][g] is the sum of x_j v_j[f] over the features j of field g:
-// what the examples's features say to field f. Then feature i meets all others at once:
-//   sum over j of <v_i[f_j], v_j[f_i]> x_j  =  <v_i, sums[f_i]>,  less its meeting with itself,
-// and that row of sums is also its gradient. A row is read from front to back; n x fields x dim
-// operations instead of n x n x dim.
+// The sums of ffm, for the fields that the example has (kernels.h says what they are).
 
 static size_t ffm_fields_of(struct model_scratch *s, const struct model_example *x)
 {
@@ -203,22 +198,17 @@ static size_t ffm_fields_of(struct model_scratch *s, const struct model_example 
     return n;
 }
 
-static void ffm_gather_sums(struct model_scratch *s, const struct model_example *x)
+// Few of many fields: only what they say to each other.
+static void ffm_sums_of_few(struct model_scratch *s, const struct model_example *x)
 {
     const struct model *m = s->model;
-    size_t k = m->options.dim, fields = m->options.fields, row = fields * k;
-    size_t present = ffm_fields_of(s, x);
-    bool most = present * 2 >= fields; // then asking which costs more than doing all
-    if (most)
-        memset(s->sums, 0, fields * row * sizeof(float));
-    for (size_t j = 0; j < present && !most; j++)
+    size_t k = m->options.dim, row = m->groups[LATENT].n, present = ffm_fields_of(s, x);
+    for (size_t j = 0; j < present; j++)
         memset(s->sums + s->fields[j] * row, 0, row * sizeof(float));
     for (size_t i = 0; i < x->n; i++) {
         const float *v = x->rows[i] + m->groups[LATENT].weights;
         float *column = s->sums + x->slot[i] * k;
-        if (most)
-            m->kernels->spread(column, row, x->u[i], v, fields, k);
-        for (size_t j = 0; j < present && !most; j++)
+        for (size_t j = 0; j < present; j++)
             m->kernels->axpy(column + s->fields[j] * row, x->u[i], v + s->fields[j] * k, k);
     }
 }
@@ -226,36 +216,14 @@ static void ffm_gather_sums(struct model_scratch *s, const struct model_example 
 static float ffm_score(struct model_scratch *s, const struct model_example *x)
 {
     const struct model *m = s->model;
-    const struct kernels *kn = m->kernels;
-    size_t k = m->options.dim, row = m->groups[LATENT].n;
-    ffm_gather_sums(s, x);
-    float total = 0;
-    for (size_t i = 0; i < x->n; i++) {
-        size_t f = x->slot[i];
-        const float *v = x->rows[i] + m->groups[LATENT].weights;
-        const float *met = s->sums + f * row;
-        // The block of its own field holds itself: take the others' share only.
-        float own[MODEL_MAX_DIM];
-        relaxed_load_n(own, v + f * k, k);
-        float all = kn->dot(v, met, row);
-        float self = kn->dot(v + f * k, own, k) * x->u[i];
-        total += x->u[i] * (all - self);
+    size_t k = m->options.dim, fields = m->options.fields, col = m->groups[LATENT].weights;
+    if (x->n * 2 < fields) {
+        ffm_sums_of_few(s, x);
+    } else {
+        memset(s->sums, 0, fields * fields * k * sizeof(float));
+        m->kernels->ffm_sums(x->rows, col, x->slot, x->u, x->n, fields, k, s->sums);
     }
-    return 0.5f * total;
-}
-
-static void ffm_grad(struct model_scratch *s, const struct model_example *x, float err,
-                     float *latent)
-{
-    const struct model *m = s->model;
-    size_t k = m->options.dim, row = m->groups[LATENT].n;
-    for (size_t i = 0; i < x->n; i++, latent += row) {
-        size_t f = x->slot[i];
-        float eu = err * x->u[i];
-        m->kernels->scale(latent, eu, s->sums + f * row, row);
-        m->kernels->axpy(latent + f * k, -eu * x->u[i],
-                         x->rows[i] + m->groups[LATENT].weights + f * k, k);
-    }
+    return m->kernels->ffm_score(x->rows, col, x->slot, x->u, x->n, fields, k, s->sums);
 }
 
 float model_score(struct model_scratch *s, const struct model_example *x)
@@ -280,7 +248,8 @@ void model_grad(struct model_scratch *s, const struct model_example *x, float er
         m->kernels->fm_grad(x->rows, m->groups[LATENT].weights, x->u, x->n, m->options.dim, s->sums,
                             err, latent);
     else if (m->options.kind == MODEL_FFM)
-        ffm_grad(s, x, err, latent);
+        m->kernels->ffm_grad(x->rows, m->groups[LATENT].weights, x->slot, x->u, x->n,
+                             m->options.fields, m->options.dim, s->sums, err, latent);
 }
 
 static void apply_linear(struct model_scratch *s, const struct model_update *u)
@@ -302,14 +271,18 @@ static void apply_latent(struct model_scratch *s, const struct model_update *u)
     const struct model_group *g = &m->groups[LATENT];
     for (size_t i = 0; i < u->n; i++) {
         float m_i = u->occurrences != NULL ? u->occurrences[i] : 1;
-        float l2 = m_i * rule->l2 + rule->prior * s->share[i];
+        s->l2[i] = m_i * rule->l2 + rule->prior * s->share[i];
         // A vector of ffm meets others one by one, each time weighted by u_i u_j, not all at once:
         // its decay has to be as small as these meetings.
         if (m->options.kind == MODEL_FFM)
-            l2 *= u->occurrences != NULL ? u->squares[i] / m_i : u->u[i] * u->u[i];
-        m->kernels->apply[rule->kind](rule, l2, u->rows[i] + g->weights, u->rows[i] + g->state,
-                                      u->latent + i * g->n, g->n);
+            s->l2[i] *= u->occurrences != NULL ? u->squares[i] / m_i : u->u[i] * u->u[i];
     }
+    if (u->latent != NULL)
+        m->kernels->apply_rows[rule->kind](rule, s->l2, u->rows, g->weights, g->state, u->latent,
+                                           g->n, u->n);
+    for (size_t i = 0; i < u->n && u->latent == NULL; i++)
+        m->kernels->apply[rule->kind](rule, s->l2[i], u->rows[i] + g->weights,
+                                      u->rows[i] + g->state, u->latent_of[i], g->n);
 }
 
 void model_apply(struct model_scratch *s, const struct model_update *u)

@@ -69,7 +69,7 @@ int model_init(struct model *m, const struct model_options *o, struct err *e);
 struct table_options model_table(const struct model *m);
 struct table_options model_bias_table(const struct model *m);
 
-// One example as a model sees it.
+// One example as a model sees it. Arrays are padded as kernels.h asks.
 struct model_example {
     size_t n;
     float *const *rows;
@@ -112,12 +112,13 @@ struct model_update {
     size_t n;
     float *const *rows;
     const float *linear, *latent; // gradients, added up over the row's occurrences in the batch
+    float *const *latent_of;      // a row each, instead of `latent` where that is NULL
     const float *occurrences;     // how many these are; NULL: 1 each
     const float *squares;         // ffm: the sum of u^2 over them; as long as `occurrences`
     const float *u;               // instead of `squares` where occurrences is NULL
 };
 
-// Room for n features must be reserved.
+// Room for n features must be reserved; arrays are padded as kernels.h asks.
 void model_apply(struct model_scratch *s, const struct model_update *update);
 
 #endif

@@ -20,8 +20,8 @@ enum { MAX_FEATURES = 30, MAX_WIDTH = 512 };
 // An example with rows of its own.
 struct example {
     float data[MAX_FEATURES][MAX_WIDTH];
-    float *rows[MAX_FEATURES];
-    float x[MAX_FEATURES], u[MAX_FEATURES];
+    float *rows[MAX_FEATURES + KERNEL_PADDING];
+    float x[MAX_FEATURES + KERNEL_PADDING], u[MAX_FEATURES + KERNEL_PADDING];
     uint16_t slot[MAX_FEATURES];
     struct model_example view;
 };
@@ -48,6 +48,8 @@ static void fill(struct example *e, const struct model *m, size_t n, uint64_t se
         uint32_t fields = m->options.fields > 0 ? m->options.fields : 1;
         e->slot[i] = (uint16_t)random_below(seed, 2000, i, fields);
     }
+    for (size_t i = n; i < n + KERNEL_PADDING; i++)
+        e->rows[i] = e->data[0];
     e->view = (struct model_example){.n = n, .rows = e->rows, .x = e->x, .u = e->u, .slot = e->slot};
 }
 

@@ -187,39 +187,57 @@ static void apply_bias(struct run *r, float scale)
                                          r->parameters.bias + m->bias.state, &sum, 1);
 }
 
+// Rows go to the model in strips.
+enum { STRIP = 64, PADDED = STRIP + KERNEL_PADDING };
+
+static void apply_strip(struct worker *w, struct entry *const *entries, size_t n, float scale)
+{
+    struct run *r = w->run;
+    float *rows[PADDED], *latent[STRIP], linear[PADDED], occurrences[PADDED], squares[PADDED];
+    for (size_t i = 0; i < n; i++) {
+        rows[i] = entries[i]->row;
+        linear[i] = *entries[i]->linear * scale;
+        latent[i] = entries[i]->latent;
+        occurrences[i] = entries[i]->occurrences;
+        squares[i] = entries[i]->squares;
+        if (scale != 1)
+            r->parameters.model.kernels->scale(latent[i], scale, latent[i], latent_n(r));
+    }
+    for (size_t i = n; i < n + KERNEL_PADDING; i++) {
+        rows[i] = r->parameters.zeros;
+        linear[i] = occurrences[i] = squares[i] = 1;
+    }
+    struct model_update update = {
+        .rules = w->rules,
+        .pass = (float)(r->at.epoch + 1),
+        .n = n,
+        .rows = rows,
+        .linear = linear,
+        .latent_of = latent,
+        .occurrences = occurrences,
+        .squares = squares,
+    };
+    model_apply(&w->scratch, &update);
+}
+
 // Phase 2.
 static int apply_owned_rows(struct worker *w, float scale)
 {
     struct run *r = w->run;
     struct synchronous *s = w->synchronous;
-    size_t nnz = 0, filled = 0, latent = latent_n(r);
+    size_t nnz = 0, filled = 0;
     for (int t = 0; t < team_size(r->team); t++)
         nnz += r->workers[t].view.batch.nnz;
     TRY(reserve_entries(s, nnz));
+    TRY(model_scratch_reserve(&w->scratch, STRIP));
     if (++s->stamp == 0) { // wrapped: forget the old stamps
         memset(s->entries, 0, s->n_entries * sizeof(*s->entries));
         s->stamp = 1;
     }
     for (int t = 0; t < team_size(r->team); t++)
         filled = add_slice(w, &r->workers[t], filled);
-    for (size_t i = 0; i < filled; i++) {
-        struct entry *e = s->filled[i];
-        if (scale != 1) {
-            *e->linear *= scale;
-            r->parameters.model.kernels->scale(e->latent, scale, e->latent, latent);
-        }
-        struct model_update update = {
-            .rules = w->rules,
-            .pass = (float)(r->at.epoch + 1),
-            .n = 1,
-            .rows = &e->row,
-            .linear = e->linear,
-            .latent = e->latent,
-            .occurrences = &e->occurrences,
-            .squares = &e->squares,
-        };
-        model_apply(&w->scratch, &update);
-    }
+    for (size_t i = 0; i < filled; i += STRIP)
+        apply_strip(w, s->filled + i, filled - i < STRIP ? filled - i : STRIP, scale);
     return 0;
 }
 

@@ -9,6 +9,7 @@
 
 static int reserve(struct view *v, size_t n)
 {
+    n += KERNEL_PADDING;
     if (n <= v->cap)
         return 0;
     size_t cap = n + n / 2;
@@ -66,6 +67,8 @@ int view_take(struct view *v, const struct dataset *d, const uint64_t *order, si
         prefetch_row(row, slabs.stride);
         v->rows[j] = row;
     }
+    for (size_t j = b->nnz; j < b->nnz + KERNEL_PADDING; j++)
+        v->rows[j] = p->zeros;
     if (b->value != NULL)
         memcpy(v->x, b->value, b->nnz * sizeof(float));
     else
