@@ -524,8 +524,8 @@ static void assert_memory(const char *name, const char *format, uint64_t example
 static void test_memory_ml1m(void **state)
 {
     (void)state;
-    assert_memory("ml1m/train.libsvm.zst", "libsvm", 438885, 4431664 - 438885, 0.5);
-    assert_memory("ml1m/train.ffm.zst", "libffm", 438885, 4431664 - 438885, 0.5);
+    assert_memory("ml1m/test.libsvm.zst", "libsvm", 48765, 492683 - 48765, 0.5);
+    assert_memory("ml1m/test.ffm.zst", "libffm", 48765, 492683 - 48765, 0.5);
 }
 
 static void test_memory_criteo(void **state)
