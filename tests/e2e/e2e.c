@@ -1,0 +1,455 @@
+// Running the command and looking at what it left.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "e2e.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+
+enum { MAX_WORDS = 96, MAX_FILES = 300 };
+
+extern char **environ;
+
+char *e2e_out, *e2e_err;
+const char *e2e_stdin;
+uint64_t e2e_file_limit;
+char e2e_dir[E2E_PATH];
+static const char *binary;
+
+// ---------------------------------------------------------------- the folder
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)
+{
+    (void)st, (void)kind, (void)ftw;
+    return remove(path);
+}
+
+void e2e_remove(const char *path)
+{
+    if (e2e_exists(path))
+        assert_int_equal(nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+// Options that the user has set must not reach the tests.
+static void clean_environment(void)
+{
+    static const char *const ours[] = {"TUG_BINARY", "TUG_SHARED"};
+    for (char **v = environ; *v != NULL;) {
+        char name[64];
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(*v, "="), *v);
+        bool keep = strncmp(name, "TUG_", 4) != 0;
+        for (size_t i = 0; i < 2; i++)
+            keep |= strcmp(name, ours[i]) == 0;
+        if (keep)
+            v++;
+        else
+            unsetenv(name); // moves the later ones up
+    }
+}
+
+int e2e_begin(void **state)
+{
+    (void)state;
+    binary = getenv("TUG_BINARY");
+    if (binary == NULL || access(binary, X_OK) != 0) {
+        fprintf(stderr, "TUG_BINARY does not name the command\n");
+        return -1;
+    }
+    clean_environment();
+    const char *base = getenv("TMPDIR");
+    snprintf(e2e_dir, sizeof(e2e_dir), "%s/tug-e2e-XXXXXX", base != NULL ? base : "/tmp");
+    return mkdtemp(e2e_dir) != NULL && chdir(e2e_dir) == 0 ? 0 : -1;
+}
+
+int e2e_end(void **state)
+{
+    (void)state;
+    mem_free(e2e_out);
+    mem_free(e2e_err);
+    return chdir("/") == 0 && nftw(e2e_dir, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0
+               ? 0
+               : -1;
+}
+
+// ---------------------------------------------------------------- processes
+
+static void open_as(int fd, const char *path, int flags)
+{
+    int opened = open(path, flags, 0600);
+    if (opened < 0 || dup2(opened, fd) < 0)
+        _exit(126);
+    close(opened);
+}
+
+static pid_t start(char *words)
+{
+    char *argv[MAX_WORDS] = {"tug"};
+    int n = 1;
+    for (char *w = strsep(&words, " "); w != NULL && n < MAX_WORDS - 1;
+         w = strsep(&words, " "))
+        if (*w != 0)
+            argv[n++] = w;
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    open_as(0, e2e_stdin != NULL ? e2e_stdin : "/dev/null", O_RDONLY);
+    open_as(1, ".out", O_WRONLY | O_CREAT | O_TRUNC);
+    open_as(2, ".err", O_WRONLY | O_CREAT | O_TRUNC);
+    struct rlimit limit = {e2e_file_limit, e2e_file_limit};
+    if (e2e_file_limit != 0 && setrlimit(RLIMIT_FSIZE, &limit) != 0)
+        _exit(126);
+    execv(binary, argv);
+    _exit(127);
+}
+
+static pid_t start_words(const char *words, va_list args)
+{
+    char line[8192];
+    int n = vsnprintf(line, sizeof(line), words, args);
+    assert_in_range(n, 1, sizeof(line) - 1);
+    pid_t pid = start(line);
+    assert_true(pid > 0);
+    return pid;
+}
+
+pid_t tug_start(const char *words, ...)
+{
+    va_list args;
+    va_start(args, words);
+    pid_t pid = start_words(words, args);
+    va_end(args);
+    return pid;
+}
+
+static void collect(char **text, const char *path)
+{
+    mem_free(*text);
+    *text = e2e_read(path, NULL);
+    assert_non_null(*text);
+}
+
+int tug_wait(pid_t pid)
+{
+    int status;
+    while (waitpid(pid, &status, 0) < 0)
+        assert_int_equal(errno, EINTR);
+    collect(&e2e_out, ".out");
+    collect(&e2e_err, ".err");
+    if (strstr(e2e_err, "Sanitizer") != NULL || strstr(e2e_err, "runtime error:") != NULL)
+        fail_msg("%s", e2e_err);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int tug(const char *words, ...)
+{
+    va_list args;
+    va_start(args, words);
+    pid_t pid = start_words(words, args);
+    va_end(args);
+    return tug_wait(pid);
+}
+
+void tug_ends(int code, const char *words, ...)
+{
+    va_list args;
+    va_start(args, words);
+    pid_t pid = start_words(words, args);
+    va_end(args);
+    int ended = tug_wait(pid);
+    if (ended != code)
+        fail_msg("exit status %d instead of %d\ncommand: %s\nstandard error: %s", ended,
+                 code, words, e2e_err);
+}
+
+void e2e_says(const char *text)
+{
+    if (strstr(e2e_err, text) == NULL)
+        fail_msg("'%s' is not in: %s", text, e2e_err);
+}
+
+json_t *e2e_json(void)
+{
+    size_t n = strlen(e2e_out);
+    assert_true(n > 0 && e2e_out[n - 1] == '\n');
+    const char *line = e2e_out + n - 1;
+    while (line > e2e_out && line[-1] != '\n')
+        line--;
+    json_t *o = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+    if (!json_is_object(o))
+        fail_msg("the last line is no JSON object: %s", line);
+    return o;
+}
+
+double e2e_number(const char *name)
+{
+    json_t *o = e2e_json();
+    const json_t *v = json_object_get(o, name);
+    assert_non_null(v);
+    double x = json_is_number(v) ? json_number_value(v) : (double)NAN;
+    json_decref(o);
+    return x;
+}
+
+// ---------------------------------------------------------------- files
+
+const char *e2e_path(const char *format, ...)
+{
+    static char paths[16][E2E_PATH];
+    static unsigned turn;
+    char *p = paths[turn++ % 16];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(p, E2E_PATH, format, args);
+    va_end(args);
+    assert_in_range(n, 1, E2E_PATH - 1);
+    return p;
+}
+
+bool e2e_exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+void e2e_write_bytes(const char *path, const void *bytes, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+void e2e_write(const char *path, const char *text)
+{
+    e2e_write_bytes(path, text, strlen(text));
+}
+
+char *e2e_read(const char *path, size_t *ret_n)
+{
+    FILE *f = fopen(path, "rb");
+    if (f == NULL)
+        return NULL;
+    struct stat st;
+    assert_int_equal(fstat(fileno(f), &st), 0);
+    char *text = mem_alloc((size_t)st.st_size + 1);
+    assert_non_null(text);
+    size_t n = fread(text, 1, (size_t)st.st_size, f);
+    fclose(f);
+    text[n] = 0;
+    if (ret_n != NULL)
+        *ret_n = n;
+    return text;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+size_t e2e_list(const char *dir, char names[][64], size_t max)
+{
+    DIR *d = opendir(dir);
+    if (d == NULL)
+        return 0;
+    size_t n = 0;
+    for (struct dirent *entry = readdir(d); entry != NULL && n < max; entry = readdir(d))
+        if (entry->d_name[0] != '.')
+            snprintf(names[n++], 64, "%.63s", entry->d_name);
+    closedir(d);
+    qsort(names, n, 64, by_name);
+    return n;
+}
+
+void e2e_copy_dir(const char *from, const char *to)
+{
+    char names[MAX_FILES][64];
+    assert_int_equal(mkdir(to, 0700), 0);
+    size_t n = e2e_list(from, names, MAX_FILES);
+    for (size_t i = 0; i < n; i++) {
+        const char *source = e2e_path("%s/%s", from, names[i]);
+        const char *target = e2e_path("%s/%s", to, names[i]);
+        struct stat st;
+        assert_int_equal(stat(source, &st), 0);
+        if (S_ISDIR(st.st_mode)) {
+            e2e_copy_dir(source, target); // one level deep: the two paths live on
+            continue;
+        }
+        size_t bytes;
+        char *text = e2e_read(source, &bytes);
+        e2e_write_bytes(target, text, bytes);
+        mem_free(text);
+    }
+}
+
+// ---------------------------------------------------------------- models
+
+const char *e2e_newest(const char *out)
+{
+    char names[MAX_FILES][64];
+    for (size_t n = e2e_list(out, names, MAX_FILES); n > 0; n--)
+        if (e2e_exists(e2e_path("%s/%s/manifest.json", out, names[n - 1])))
+            return e2e_path("%s/%s", out, names[n - 1]);
+    fail_msg("%s holds no save", out);
+    return NULL;
+}
+
+static bool same_bytes(const char *a, const char *b)
+{
+    size_t size[2];
+    char *text[2] = {e2e_read(a, &size[0]), e2e_read(b, &size[1])};
+    bool same = text[0] != NULL && text[1] != NULL && size[0] == size[1] &&
+                memcmp(text[0], text[1], size[0]) == 0;
+    mem_free(text[0]);
+    mem_free(text[1]);
+    return same;
+}
+
+// The name of the first file that differs; NULL: none.
+static const char *first_difference(const char *a, const char *b)
+{
+    static char names[2][MAX_FILES][64];
+    a = e2e_newest(a), b = e2e_newest(b);
+    size_t n = e2e_list(a, names[0], MAX_FILES);
+    if (e2e_list(b, names[1], MAX_FILES) != n)
+        return "the list of files";
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(names[0][i], names[1][i]) != 0 ||
+            !same_bytes(e2e_path("%s/%s", a, names[0][i]),
+                        e2e_path("%s/%s", b, names[1][i])))
+            return names[0][i];
+    return NULL;
+}
+
+void e2e_same_model(const char *a, const char *b)
+{
+    const char *file = first_difference(a, b);
+    if (file != NULL)
+        fail_msg("%s differs between the newest saves of %s and %s", file, a, b);
+}
+
+bool e2e_models_differ(const char *a, const char *b)
+{
+    return first_difference(a, b) != NULL;
+}
+
+// ---------------------------------------------------------------- data
+
+enum { FEATURES = 90, FIELDS = 12 };
+
+// Odd features push the score up, and the first two fields matter by their product.
+static double planted_score(const unsigned feature[FIELDS], uint64_t seed, size_t row)
+{
+    double score = -0.5;
+    for (int f = 0; f < FIELDS; f++)
+        score += (random_f64(7, 1, feature[f]) - 0.5) * 2;
+    score += feature[0] % 2 == feature[1] % 2 ? 1.5 : -1.5;
+    return score + (random_f64(seed, 2, row) - 0.5) * 2;
+}
+
+static void write_row(FILE *f, const struct e2e_data *d, size_t row)
+{
+    unsigned feature[FIELDS];
+    for (unsigned i = 0; i < FIELDS; i++) {
+        uint64_t at = random_below(d->seed, 3, row * FIELDS + i, FEATURES / FIELDS + 1);
+        feature[i] = 1 + i * (FEATURES / FIELDS + 1) + (unsigned)at;
+    }
+    bool label = planted_score(feature, d->seed, row) > 0;
+    if (d->flip != NULL && d->flip(row))
+        label = !label;
+    fputs(label ? "1" : "0", f);
+    for (unsigned i = 0; i < FIELDS; i++) {
+        double value = i % 3 == 0 ? 0.5 + random_f64(d->seed, 4, row * FIELDS + i) : 1;
+        if (d->fields)
+            fprintf(f, " %u:%u:%.4g", i, feature[i], value);
+        else
+            fprintf(f, " %u:%.4g", feature[i], value);
+    }
+    if (d->padding > 0)
+        fprintf(f, " #%*s", (int)d->padding, "");
+    fputc('\n', f);
+}
+
+void e2e_write_data(const struct e2e_data *d)
+{
+    FILE *f = fopen(d->path, "w");
+    assert_non_null(f);
+    for (size_t row = 0; row < d->rows; row++)
+        write_row(f, d, row);
+    assert_int_equal(fclose(f), 0);
+}
+
+const char *e2e_shared(const char *name)
+{
+    static char path[4][512];
+    static unsigned turn;
+    const char *dir = getenv("TUG_SHARED");
+    char *p = path[turn++ % 4];
+    snprintf(p, sizeof(path[0]), "%s/data/%s", dir != NULL ? dir : "/nonexistent", name);
+    if (access(p, R_OK) == 0)
+        return p;
+    print_message("skipped: %s is not at hand (TUG_SHARED)\n", p);
+    return NULL;
+}
+
+// ---------------------------------------------------------------- AUC
+
+struct scored_label {
+    double score;
+    bool label;
+};
+
+static int by_score(const void *a, const void *b)
+{
+    double x = ((const struct scored_label *)a)->score;
+    double y = ((const struct scored_label *)b)->score;
+    return (x > y) - (x < y);
+}
+
+static double auc_of(struct scored_label *s, size_t n)
+{
+    qsort(s, n, sizeof(*s), by_score);
+    double pairs = 0, positives = 0, negatives = 0;
+    for (size_t i = 0, j; i < n; i = j) {
+        double p = 0, q = 0;
+        for (j = i; j < n && s[j].score == s[i].score; j++)
+            *(s[j].label ? &p : &q) += 1;
+        pairs += p * (negatives + q / 2);
+        positives += p;
+        negatives += q;
+    }
+    return pairs / (positives * negatives);
+}
+
+double e2e_auc(const char *data)
+{
+    char *text = e2e_read(data, NULL);
+    assert_non_null(text);
+    size_t cap = strlen(text) / 2 + 1, n = 0;
+    struct scored_label *s = mem_array(cap, sizeof(*s));
+    assert_non_null(s);
+    const char *line = text, *number = e2e_out;
+    for (; *line != 0 && *number != 0; n++) {
+        char *end;
+        s[n].label = strtod(line, &end) > 0;
+        s[n].score = strtod(number, &end);
+        assert_int_equal(*end, '\n');
+        number = end + 1;
+        line += strcspn(line, "\n");
+        line += *line == '\n';
+    }
+    assert_int_equal(*line, 0); // a prediction for each line, and no more
+    assert_int_equal(*number, 0);
+    double auc = auc_of(s, n);
+    mem_free(s);
+    mem_free(text);
+    return auc;
+}

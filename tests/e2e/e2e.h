@@ -1,0 +1,96 @@
+// Tests of the command as people run it: real processes in a folder of the test's own.
+//
+// Each tests/e2e/x_test.c includes this and is linked with e2e.c. Paths are relative to
+// the folder, which is removed when the program ends.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TESTS_E2E_E2E_H
+#define TUG_TESTS_E2E_E2E_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "base/alloc.h"
+
+#define E2E_PRINTF(n) __attribute__((format(printf, n, n + 1)))
+enum { E2E_PATH = 256 };
+
+// Group fixtures: the folder, and an environment without options of tug.
+int e2e_begin(void **state);
+int e2e_end(void **state);
+
+// Runs `tug WORDS` (separated by spaces) to its end; gives the exit status, or 128 + the
+// signal that killed it. What it printed is then in e2e_out and e2e_err. The test fails
+// when a sanitizer complained.
+int tug(const char *words, ...) E2E_PRINTF(1);
+extern char *e2e_out, *e2e_err;
+
+// The same, when only one exit status will do: what it said is shown if it is another.
+void tug_ends(int code, const char *words, ...) E2E_PRINTF(2);
+
+// What it said on standard error must hold the text.
+void e2e_says(const char *text);
+
+// The last line of standard output as JSON; the caller gives it back with json_decref.
+json_t *e2e_json(void);
+double e2e_number(const char *name); // of that object; NaN for null
+
+// For the commands that follow; NULL and 0: as usual.
+extern const char *e2e_stdin;   // a file for standard input
+extern uint64_t e2e_file_limit; // bytes that a file can have: a full disk
+extern char e2e_dir[E2E_PATH];
+
+// A command in the background.
+pid_t tug_start(const char *words, ...) E2E_PRINTF(1);
+int tug_wait(pid_t pid); // as tug()
+
+// A path put together; valid until sixteen more were asked for.
+const char *e2e_path(const char *format, ...) E2E_PRINTF(1);
+
+// Files.
+void e2e_write(const char *path, const char *text);
+void e2e_write_bytes(const char *path, const void *bytes, size_t n);
+char *e2e_read(const char *path, size_t *ret_n); // mem_free it; NULL: not there
+bool e2e_exists(const char *path);
+void e2e_remove(const char *path); // a file or a whole directory; fine if there is none
+void e2e_copy_dir(const char *from, const char *to);            // whole
+size_t e2e_list(const char *dir, char names[][64], size_t max); // sorted, no hidden ones
+
+// The newest complete save of a model directory, as "OUT/save-000007".
+const char *e2e_newest(const char *out);
+
+// Their newest saves must be the same files with the same bytes.
+void e2e_same_model(const char *a, const char *b);
+bool e2e_models_differ(const char *a, const char *b);
+
+// Examples with something to learn: 12 features out of 90, of which some come in pairs
+// that matter. `padding` makes lines longer (with a comment), so that few rows are many
+// bytes. Labels of rows for which flip(i) holds are turned around.
+struct e2e_data {
+    const char *path;
+    bool fields; // libffm
+    size_t rows, padding;
+    uint64_t seed;
+    bool (*flip)(size_t i);
+};
+void e2e_write_data(const struct e2e_data *d);
+
+// A file of the shared data sets; NULL where they are not at hand (the test is skipped).
+const char *e2e_shared(const char *name);
+
+// Exact AUC of predictions (a number a line in e2e_out) by the labels of a
+// libsvm or libffm file.
+double e2e_auc(const char *data);
+
+#endif
