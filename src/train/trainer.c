@@ -316,10 +316,18 @@ static void warn_about_labels(struct run *r)
 
 // Batches.
 
-static double passes_done(const struct run *r)
+// The rate of a schedule changes in steps of a hundredth of a pass, so that it does not depend on
+// where stretches happen to end: at a save, a line, a signal.
+static uint64_t rate_step(uint64_t end)
+{
+    return end / 100 + 1;
+}
+
+static double passes_done(const struct run *r, uint64_t end)
 {
     uint64_t n = r->streaming ? 0 : dataset_size(r->data);
-    double share = n > 0 ? (double)(r->at.batch * r->config->batch) / (double)n : 0;
+    uint64_t batch = r->at.batch - r->at.batch % rate_step(end);
+    double share = n > 0 ? (double)(batch * r->config->batch) / (double)n : 0;
     return r->at.epoch + (share < 1 ? share : 1);
 }
 
@@ -334,8 +342,7 @@ static uint64_t next_stop(const struct run *r, uint64_t end)
         uint64_t left = every[i] - r->at.batches % every[i];
         stop = r->at.batch + left < stop ? r->at.batch + left : stop;
     }
-    // The rate of a schedule changes in steps of a hundredth of a pass.
-    uint64_t step = end / 100 + 1;
+    uint64_t step = rate_step(end);
     if (r->config->schedule.kind != SCHEDULE_CONSTANT && r->at.batch - r->at.batch % step + step < stop)
         stop = r->at.batch - r->at.batch % step + step;
     return stop;
@@ -393,7 +400,7 @@ static int stretch(struct run *r, uint64_t end, struct train_result *result, str
 {
     uint64_t first = r->at.batch;
     double start = clock_seconds();
-    set_rates(r, schedule_factor(&r->config->schedule, passes_done(r)));
+    set_rates(r, schedule_factor(&r->config->schedule, passes_done(r, end)));
     atomic_store(&r->next_batch, first);
     r->last_batch = next_stop(r, end);
     atomic_store(&r->stop, false);
