@@ -195,7 +195,7 @@ int block_plan(struct block_plan *ret, const struct examples *x, const uint32_t 
 // ---------------------------------------------------------------- packing
 
 // The pointers of a block are const for its readers; packing writes through them once.
-#define WRITABLE(type, p) ((type *)(uintptr_t)(p))
+#define WRITABLE(type, p) ((type *)(p))
 
 static void pack_starts(const struct block *b, const struct examples *x)
 {

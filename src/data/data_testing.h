@@ -149,7 +149,7 @@ static UNUSED size_t gzip_bytes(const void *in, size_t n, unsigned char *out, si
     z_stream z = {0};
     assert_int_equal(deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY),
                      Z_OK);
-    z.next_in = (Bytef *)(uintptr_t)in;
+    z.next_in = (Bytef *)in;
     z.avail_in = (uInt)n;
     z.next_out = out;
     z.avail_out = (uInt)cap;

@@ -14,6 +14,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -118,8 +119,8 @@ static int parse_chunk(const struct dataset_options *o, const struct chunk *c,
         if (rc == 0 && x->n > n)
             x->line[n] = line;
         else if (rc == TUG_EDATA && ++*ret_bad == stop_at)
-            return err_wrap(e, "%s:%llu", source_file_name(o->source, c->file),
-                            (unsigned long long)(c->line + line));
+            return err_wrap(e, "%s:%" PRIu64, source_file_name(o->source, c->file),
+                            c->line + line);
         else if (rc != 0 && rc != TUG_EDATA)
             return rc;
         p = stop + 1;

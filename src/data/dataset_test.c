@@ -238,7 +238,7 @@ static void test_same_for_all_teams(void **state)
         make_text(&text, k, chunks[i / 3 % 4] == 1 ? 60 : 300, 0);
         plain_parse(k, &text, &want);
         struct load l;
-        struct dataset *d;
+        struct dataset *d = NULL;
         struct err e;
         const char *path = write_file("text", text.data, text.len);
         if (load_open(&l, k, path, teams[i % 3], chunks[i / 3 % 4], &e) != 0 ||

@@ -94,8 +94,8 @@ static int box_grow(struct box *b, size_t cap, struct err *e)
     return 0;
 }
 
-// A recycled box, or a new one.
-static int box_get(struct source *s, struct box **ret, struct err *e)
+// A recycled box, or a new one; NULL: out of memory.
+static struct box *box_get(struct source *s, struct err *e)
 {
     pthread_mutex_lock(&s->lock);
     struct box *b = s->free;
@@ -104,15 +104,11 @@ static int box_get(struct source *s, struct box **ret, struct err *e)
     pthread_mutex_unlock(&s->lock);
     if (b == NULL)
         b = mem_zalloc(sizeof *b);
-    if (b == NULL)
-        return err_nomem(e, "a chunk of text");
-    int rc = box_grow(b, s->chunk_bytes, e);
-    if (rc != 0) {
-        box_free(b);
-        return rc;
-    }
-    *ret = b;
-    return 0;
+    if (b != NULL && box_grow(b, s->chunk_bytes, e) == 0)
+        return b;
+    err_nomem(e, "a chunk of text");
+    box_free(b);
+    return NULL;
 }
 
 static void boxes_free(struct box *b)
@@ -235,8 +231,9 @@ static uint64_t count_lines(const char *text, size_t len)
 static int feed_push(struct feed *f, size_t cut, bool *ret_stop, struct err *e)
 {
     struct source *s = f->s;
-    struct box *full = f->box, *next = NULL;
-    TRY(box_get(s, &next, e));
+    struct box *full = f->box, *next = box_get(s, e);
+    if (next == NULL)
+        return TUG_ENOMEM;
     size_t rest = f->len - cut;
     int rc = box_grow(next, rest, e);
     if (rc != 0) {
@@ -290,7 +287,9 @@ static int feed_one_file(struct feed *f, bool *ret_stop, struct err *e)
 static int feed_all(struct feed *f, struct err *e)
 {
     bool stop = false;
-    TRY(box_get(f->s, &f->box, e));
+    f->box = box_get(f->s, e);
+    if (f->box == NULL)
+        return TUG_ENOMEM;
     while (f->at.file < f->s->files.n && !stop) {
         TRY(feed_one_file(f, &stop, e));
         f->at = (struct source_place){
