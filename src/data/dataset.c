@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "data/dataset_private.h"
+#include "data/grow.h"
 
 void dataset_close(struct dataset *d)
 {
@@ -93,16 +94,6 @@ void batch_free(struct batch *b)
     mem_free(b->slot);
     mem_free(b->value_memory);
     *b = (struct batch){0};
-}
-
-// Grows *array, a pointer to elements of `bytes`; on failure it is as before.
-static bool grow(void *array, size_t n, size_t bytes)
-{
-    void **p = array;
-    void *grown = mem_realloc_array(*p, n, bytes);
-    if (grown != NULL)
-        *p = grown;
-    return grown != NULL;
 }
 
 // Weights and values have memory from the first batch that needs them on.

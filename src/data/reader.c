@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "data/grow.h"
 #include "data/reader_ops.h"
 
 static const struct reader_ops *const FORMATS[] = {&reader_criteo, &reader_libsvm,
@@ -35,16 +36,6 @@ void examples_free(struct examples *x)
     mem_free(x->slot);
     mem_free(x->value);
     *x = (struct examples){0};
-}
-
-// Grows *array, a pointer to elements of `bytes`; on failure it is as before.
-static bool grow(void *array, size_t n, size_t bytes)
-{
-    void **p = array;
-    void *grown = mem_realloc_array(*p, n, bytes);
-    if (grown != NULL)
-        *p = grown;
-    return grown != NULL;
 }
 
 static bool grow_examples(struct examples *x, size_t n)

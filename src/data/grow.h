@@ -1,0 +1,24 @@
+// Growing of arrays that a struct holds by typed pointers.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DATA_GROW_H
+#define TUG_DATA_GROW_H
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+// Gives *array, a pointer to elements of `bytes`, room for n of them; on
+// failure it is as before.
+static inline bool grow(void *array, size_t n, size_t bytes)
+{
+    void *old;
+    memcpy(&old, array, sizeof old); // its type is the caller's
+    void *grown = mem_realloc_array(old, n, bytes);
+    if (grown != NULL)
+        memcpy(array, &grown, sizeof grown);
+    return grown != NULL;
+}
+
+#endif
