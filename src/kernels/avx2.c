@@ -55,4 +55,10 @@ static const int first_lanes[32] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 
                 _mm256_permutevar8x32_ps(x_, _mm256_setr_epi32(2, 2, 2, 2, 3, 3, 3, 3))}};     \
         h_.all;                                                                                \
     })
+#define JOIN_4(a, b, c, d)                                                                     \
+    ({                                                                                         \
+        union halves h_ = {.half = {_mm256_set_m128((__m128)(b), (__m128)(a)),                 \
+                                    _mm256_set_m128((__m128)(d), (__m128)(c))}};               \
+        h_.all;                                                                                \
+    })
 #include "kernels/vector.inc.h"

@@ -16,4 +16,8 @@
     ((v16)_mm512_permutexvar_ps(                                                               \
         _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3),                     \
         _mm512_castps128_ps512((__m128)(x))))
+#define JOIN_4(a, b, c, d)                                                                     \
+    ((v16)_mm512_insertf32x8(                                                                  \
+        _mm512_castps256_ps512(_mm256_set_m128((__m128)(b), (__m128)(a))),                     \
+        _mm256_set_m128((__m128)(d), (__m128)(c)), 1))
 #include "kernels/vector.inc.h"

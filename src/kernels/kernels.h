@@ -51,21 +51,27 @@ struct kernels {
     void (*fm_grad)(float *const *rows, size_t col, const float *x, size_t n, size_t k,
                     const float *sum, float err, float *g);
 
-    // FFM, Juan et al. 2016, without looking at pairs. Row i has a vector of k columns for every
-    // field, at rows[i] + col. sums[f][h] (k columns each) becomes the sum of u[j] * v_j[f] over the
-    // features j of field h: what the example's field h says to field f. Only what the fields'
-    // features add; the caller clears `sums`. Rows shared.
+    // FFM, Juan et al. 2016, without looking at pairs. Row i has a vector of k columns for each of
+    // the fields, at rows[i] + col; its own field is slot[i]. Both results are fields x fields
+    // vectors of k columns:
+    //   out[h][f]  sum of u[j] * v_j[f] over the features j of field h: what h says to f
+    //   in[f][h]   the same the other way around: what f hears from h
+    // Only the `present` fields in list[] are looked at (NULL: all); the rows of `out` and `in` that
+    // belong to other fields are left as they are. Both have KERNEL_PADDING floats behind them that may
+    // be written. Rows shared.
     void (*ffm_sums)(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
-                     size_t fields, size_t k, float *sums);
+                     size_t fields, size_t k, const uint16_t *list, size_t present, float *out,
+                     float *in);
 
-    // Half of sum_i u[i] <v_i, sums[field of i]>, less what each feature says to itself. Lanes run
-    // over the columns of all rows.
+    // Half of the sum over all pairs of present fields of <out[h][f], in[h][f]>, less what each
+    // feature says to itself. Lanes run over the columns of a field's row.
     float (*ffm_score)(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
-                       size_t fields, size_t k, const float *sums);
+                       size_t fields, size_t k, const uint16_t *list, size_t present,
+                       const float *out, const float *in);
 
-    // Its gradient, fields * k floats for each feature.
+    // Its gradient, fields * k floats for each feature; KERNEL_PADDING more may be written.
     void (*ffm_grad)(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
-                     size_t fields, size_t k, const float *sums, float err, float *g);
+                     size_t fields, size_t k, const float *in, float err, float *g);
 
     // Counts updates: c = rows[i][col] += m[i] (1 where m is NULL); ret[i] = m[i] * pass / c. Rows
     // shared.
@@ -76,15 +82,19 @@ struct kernels {
     void (*apply[RULE_KINDS])(const struct rule_params *p, float l2, float *w, float *s,
                               const float *g, size_t n);
 
-    // The same for n weights in each of many rows: weights rows[i] + w, state rows[i] + s, gradients
-    // g[i * n], l2[i].
-    void (*apply_rows[RULE_KINDS])(const struct rule_params *p, const float *l2, float *const *rows,
-                                   size_t w, size_t s, const float *g, size_t n, size_t n_rows);
-
     // The same for one weight in each of n rows.
     void (*apply_column[RULE_KINDS])(const struct rule_params *p, const float *l2,
                                      float *const *rows, size_t w, size_t s, const float *g,
                                      size_t n);
+
+    // Gradient and update of each row in turn, as fm_grad and ffm_grad followed by apply. g has room
+    // for one row's gradient and KERNEL_PADDING more.
+    void (*fm_step[RULE_KINDS])(const struct rule_params *p, const float *l2, float *const *rows,
+                                size_t w, size_t s, const float *x, size_t n, size_t k,
+                                const float *sum, float err, float *g);
+    void (*ffm_step[RULE_KINDS])(const struct rule_params *p, const float *l2, float *const *rows,
+                                 size_t w, size_t s, const uint16_t *slot, const float *u, size_t n,
+                                 size_t fields, size_t k, const float *in, float err, float *g);
 };
 
 // The table for this CPU. Any thread; the choice is made once.

@@ -72,14 +72,7 @@ static void check_apply(const struct kernels *k, const struct rule_params *p, si
     }
     fill(g, ROOM, 3);
     ref->apply[p->kind](p, 0.01f, w[0] + 1, s[0] + 1, g + 1, n);
-    if (n % 2 == 0) {
-        k->apply[p->kind](p, 0.01f, w[1] + 1, s[1] + 1, g + 1, n);
-    } else { // the same through apply_rows
-        float l2[1 + KERNEL_PADDING] = {0.01f}, *rows[1 + KERNEL_PADDING];
-        for (size_t i = 0; i <= KERNEL_PADDING; i++)
-            rows[i] = w[1];
-        k->apply_rows[p->kind](p, l2, rows, 1, (size_t)(s[1] - w[1]) + 1, g + 1, n, 1);
-    }
+    k->apply[p->kind](p, 0.01f, w[1] + 1, s[1] + 1, g + 1, n);
     assert_same("weights", w[0], w[1], ROOM, n);
     assert_same("state", s[0], s[1], ROOM, n);
 }
@@ -176,38 +169,70 @@ static void test_count(void **state)
             }
 }
 
+// The sizes of one FFM example, and memory for both sides.
+enum { FFM_N = 19, FIELDS = 11, K = 20, FFM_ROW = 4 * FIELDS * K + 9, SUMS = FIELDS * FIELDS * K };
+static float ffm_data[2][(FFM_N + KERNEL_PADDING) * FFM_ROW];
+static float out[2][SUMS + KERNEL_PADDING], in[2][SUMS + KERNEL_PADDING];
+static float ffm_g[2][FFM_N * FIELDS * K + KERNEL_PADDING];
+static float *ffm_rows[2][FFM_N + KERNEL_PADDING];
+
+static void fill_ffm(void)
+{
+    for (int side = 0; side < 2; side++) {
+        fill_state(ffm_data[side], sizeof(ffm_data[0]) / sizeof(float), 19);
+        fill(out[side], SUMS, 22);
+        fill(in[side], SUMS, 24);
+        fill(ffm_g[side], FFM_N * FIELDS * K + KERNEL_PADDING, 23);
+        for (size_t i = 0; i < FFM_N + KERNEL_PADDING; i++)
+            ffm_rows[side][i] = ffm_data[side] + i * FFM_ROW;
+    }
+}
+
+static void check_ffm(const struct kernels *k_new, size_t fields, size_t k, size_t n, bool all)
+{
+    float u[FFM_N + KERNEL_PADDING], l2[FFM_N + KERNEL_PADDING], score[2];
+    uint16_t slot[FFM_N + KERNEL_PADDING], list[FIELDS];
+    size_t present = 0;
+    fill(u, FFM_N + KERNEL_PADDING, 20);
+    fill_state(l2, FFM_N + KERNEL_PADDING, 25);
+    for (size_t f = 0; f < fields; f++)
+        if (all || f % 3 != 1)
+            list[present++] = (uint16_t)f;
+    for (size_t i = 0; i < FFM_N; i++)
+        slot[i] = list[random_below(SEED, 21, i, present)];
+    fill_ffm();
+    for (int side = 0; side < 2; side++) {
+        const struct kernels *which = side ? k_new : ref;
+        which->ffm_sums(ffm_rows[side], 3, slot, u, n, fields, k, all ? NULL : list, present,
+                        out[side], in[side]);
+        score[side] = which->ffm_score(ffm_rows[side], 3, slot, u, n, fields, k,
+                                       all ? NULL : list, present, out[side], in[side]);
+        which->ffm_grad(ffm_rows[side], 3, slot, u, n, fields, k, in[side], 0.3f, ffm_g[side]);
+    }
+    assert_same("out", out[0], out[1], fields * fields * k, k);
+    assert_same("in", in[0], in[1], fields * fields * k, k);
+    assert_same("score", score, score + 1, 1, k);
+    assert_same("gradient", ffm_g[0], ffm_g[1], n * fields * k, k);
+    // The step: the reference by its parts.
+    struct rule_params p = params((enum rule_kind)((fields + k) % RULE_KINDS), true);
+    p.block = (uint32_t)k;
+    for (size_t i = 0; i < n; i++)
+        ref->apply[p.kind](&p, l2[i], ffm_rows[0][i] + 3, ffm_rows[0][i] + 3 + fields * k,
+                           ffm_g[0] + i * fields * k, fields * k);
+    k_new->ffm_step[p.kind](&p, l2, ffm_rows[1], 3, 3 + fields * k, slot, u, n, fields, k, in[1],
+                            0.3f, ffm_g[1]);
+    assert_same("rows", ffm_data[0], ffm_data[1], sizeof(ffm_data[0]) / sizeof(float), k);
+}
+
 static void test_ffm(void **state)
 {
     (void)state;
-    enum { N = 19, FIELDS = 11, K = 20, ROW = FIELDS * K + 3 };
-    static float data[(N + KERNEL_PADDING) * ROW], sums[2][FIELDS * FIELDS * K + 1];
-    static float g[2][N * FIELDS * K + 1];
-    float u[N + KERNEL_PADDING];
-    uint16_t slot[N + KERNEL_PADDING];
-    float *rows[N + KERNEL_PADDING];
-    fill(data, sizeof(data) / sizeof(*data), 19);
-    fill(u, N + KERNEL_PADDING, 20);
-    for (size_t i = 0; i < N + KERNEL_PADDING; i++)
-        rows[i] = data + i * ROW;
-    for (int level = 0; level < n_levels; level++)
+    for (int level = -1; level < n_levels; level++)
         for (size_t fields = 1; fields <= FIELDS; fields++)
-            for (size_t k = 1; k <= K; k++) {
-                size_t n = (fields * 5 + k) % (N + 1);
-                float score[2];
-                for (size_t i = 0; i < N; i++)
-                    slot[i] = (uint16_t)random_below(SEED, 21, i, fields);
-                for (int side = 0; side < 2; side++) {
-                    const struct kernels *which = side ? levels[level] : ref;
-                    fill(sums[side], FIELDS * FIELDS * K + 1, 22);
-                    fill(g[side], N * FIELDS * K + 1, 23);
-                    which->ffm_sums(rows, 3, slot, u, n, fields, k, sums[side]);
-                    score[side] = which->ffm_score(rows, 3, slot, u, n, fields, k, sums[side]);
-                    which->ffm_grad(rows, 3, slot, u, n, fields, k, sums[side], 0.3f, g[side]);
-                }
-                assert_same("sums", sums[0], sums[1], FIELDS * FIELDS * K + 1, k);
-                assert_same("score", score, score + 1, 1, k);
-                assert_same("gradient", g[0], g[1], N * FIELDS * K + 1, k);
-            }
+            for (size_t k = 1; k <= K; k++)
+                for (int all = 0; all < 2; all++)
+                    check_ffm(level < 0 ? ref : levels[level], fields, k,
+                              (fields * 5 + k) % (FFM_N + 1), all);
 }
 
 static void test_fm(void **state)
@@ -236,6 +261,34 @@ static void test_fm(void **state)
                 assert_same("sums", sum[0], sum[1], MAX_N + 1, k);
                 assert_same("gradient", g[0], g[1], N * MAX_N + 1, k);
             }
+}
+
+static void test_fm_step(void **state)
+{
+    (void)state;
+    enum { N = 9, ROW = 4 * MAX_N + 8 };
+    static float data[2][(N + KERNEL_PADDING) * ROW], g[2][N * MAX_N];
+    float x[N + KERNEL_PADDING], l2[N + KERNEL_PADDING], sum[MAX_N];
+    float *rows[2][N + KERNEL_PADDING];
+    fill(x, N + KERNEL_PADDING, 26);
+    fill_state(l2, N + KERNEL_PADDING, 27);
+    for (int level = -1; level < n_levels; level++)
+        for (size_t k = 1; k <= MAX_N; k++) {
+            const struct kernels *k_new = level < 0 ? ref : levels[level];
+            struct rule_params p = params((enum rule_kind)(k % RULE_KINDS), true);
+            p.block = (uint32_t)k;
+            for (int side = 0; side < 2; side++) {
+                fill_state(data[side], sizeof(data[0]) / sizeof(float), 28);
+                for (size_t i = 0; i < N + KERNEL_PADDING; i++)
+                    rows[side][i] = data[side] + i * ROW;
+            }
+            ref->fm_score(rows[0], 2, x, N, k, sum);
+            ref->fm_grad(rows[0], 2, x, N, k, sum, 0.6f, g[0]);
+            for (size_t i = 0; i < N; i++)
+                ref->apply[p.kind](&p, l2[i], rows[0][i] + 2, rows[0][i] + 2 + k, g[0] + i * k, k);
+            k_new->fm_step[p.kind](&p, l2, rows[1], 2, 2 + k, x, N, k, sum, 0.6f, g[1]);
+            assert_same("rows", data[0], data[1], sizeof(data[0]) / sizeof(float), k);
+        }
 }
 
 // The formulas themselves, by hand, for one weight and two steps.
@@ -287,7 +340,7 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rules),    cmocka_unit_test(test_adagrad_row_blocks),
-        cmocka_unit_test(test_sums),     cmocka_unit_test(test_ffm),   cmocka_unit_test(test_count),
+        cmocka_unit_test(test_sums),     cmocka_unit_test(test_ffm), cmocka_unit_test(test_fm_step),   cmocka_unit_test(test_count),
         cmocka_unit_test(test_fm),       cmocka_unit_test(test_formulas),
         cmocka_unit_test(test_names),
     };

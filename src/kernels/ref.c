@@ -74,22 +74,42 @@ static void fm_grad(float *const *rows, size_t col, const float *x, size_t n, si
     }
 }
 
-static void ffm_sums(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
-                     size_t fields, size_t k, float *sums)
+static size_t nth(const uint16_t *list, size_t i)
 {
+    return list != NULL ? list[i] : i;
+}
+
+static void ffm_sums(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
+                     size_t fields, size_t k, const uint16_t *list, size_t present, float *out,
+                     float *in)
+{
+    size_t row = fields * k;
+    for (size_t i = 0; i < present; i++) {
+        memset(out + nth(list, i) * row, 0, row * sizeof(float));
+        memset(in + nth(list, i) * row, 0, row * sizeof(float));
+    }
     for (size_t i = 0; i < n; i++)
-        for (size_t f = 0; f < fields; f++)
-            axpy(sums + (f * fields + slot[i]) * k, u[i], rows[i] + col + f * k, k);
+        axpy(out + slot[i] * row, u[i], rows[i] + col, row);
+    for (size_t i = 0; i < present; i++)
+        for (size_t j = 0; j < present; j++) {
+            size_t f = nth(list, i), h = nth(list, j);
+            memcpy(in + f * row + h * k, out + h * row + f * k, k * sizeof(float));
+        }
 }
 
 static float ffm_score(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
-                       size_t fields, size_t k, const float *sums)
+                       size_t fields, size_t k, const uint16_t *list, size_t present,
+                       const float *out, const float *in)
 {
     float lane[KERNEL_LANES] = {0}, self[KERNEL_LANES] = {0};
+    size_t row = fields * k;
+    for (size_t i = 0; i < present; i++) {
+        const float *said = out + nth(list, i) * row, *heard = in + nth(list, i) * row;
+        for (size_t c = 0; c < row; c++)
+            lane[c % KERNEL_LANES] += said[c] * heard[c];
+    }
     for (size_t i = 0; i < n; i++) {
-        const float *v = rows[i] + col, *met = sums + slot[i] * fields * k, *own = v + slot[i] * k;
-        for (size_t c = 0; c < fields * k; c++)
-            lane[c % KERNEL_LANES] += u[i] * (relaxed_load(v + c) * met[c]);
+        const float *own = rows[i] + col + slot[i] * k;
         for (size_t c = 0; c < k; c++) {
             float uv = u[i] * relaxed_load(own + c);
             self[c % KERNEL_LANES] += uv * uv;
@@ -99,12 +119,12 @@ static float ffm_score(float *const *rows, size_t col, const uint16_t *slot, con
 }
 
 static void ffm_grad(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
-                     size_t fields, size_t k, const float *sums, float err, float *g)
+                     size_t fields, size_t k, const float *in, float err, float *g)
 {
     for (size_t i = 0; i < n; i++, g += fields * k) {
         const float *own = rows[i] + col + slot[i] * k;
         float eu = err * u[i];
-        scale(g, eu, sums + slot[i] * fields * k, fields * k);
+        scale(g, eu, in + slot[i] * fields * k, fields * k);
         axpy(g + slot[i] * k, -(eu * u[i]), own, k);
     }
 }
@@ -292,28 +312,13 @@ static void count(float *const *rows, size_t col, const float *m, float pass, fl
     }
 }
 
-// Many rows: the same rules, row by row.
-#define ROWS(rule)                                                                             \
-    static void rows_##rule(const struct rule_params *p, const float *l2, float *const *rows,  \
-                            size_t w, size_t s, const float *g, size_t n, size_t n_rows)       \
-    {                                                                                          \
-        for (size_t i = 0; i < n_rows; i++)                                                    \
-            apply_##rule(p, l2[i], rows[i] + w, rows[i] + s, g + i * n, n);                    \
-    }
-ROWS(sgd)
-ROWS(momentum)
-ROWS(adagrad)
-ROWS(adagrad_row)
-ROWS(rmsprop)
-ROWS(adam)
-ROWS(ftrl)
-ROWS(sum)
-
+// One weight per row: the same rules, row by row.
 #define COLUMN(rule)                                                                           \
     static void column_##rule(const struct rule_params *p, const float *l2,                    \
                               float *const *rows, size_t w, size_t s, const float *g, size_t n) \
     {                                                                                          \
-        rows_##rule(p, l2, rows, w, s, g, 1, n);                                               \
+        for (size_t i = 0; i < n; i++)                                                         \
+            apply_##rule(p, l2[i], rows[i] + w, rows[i] + s, g + i, 1);                        \
     }
 COLUMN(sgd)
 COLUMN(momentum)
@@ -322,6 +327,36 @@ COLUMN(rmsprop)
 COLUMN(adam)
 COLUMN(ftrl)
 COLUMN(sum)
+
+// Gradient and update, row by row.
+#define STEP(rule)                                                                             \
+    static void fm_step_##rule(const struct rule_params *p, const float *l2,                   \
+                               float *const *rows, size_t w, size_t s, const float *x,         \
+                               size_t n, size_t k, const float *sum, float err, float *g)      \
+    {                                                                                          \
+        for (size_t i = 0; i < n; i++) {                                                       \
+            fm_grad(rows + i, w, x + i, 1, k, sum, err, g);                                    \
+            apply_##rule(p, l2[i], rows[i] + w, rows[i] + s, g, k);                            \
+        }                                                                                      \
+    }                                                                                          \
+    static void ffm_step_##rule(const struct rule_params *p, const float *l2,                  \
+                                float *const *rows, size_t w, size_t s, const uint16_t *slot,  \
+                                const float *u, size_t n, size_t fields, size_t k,             \
+                                const float *in, float err, float *g)                          \
+    {                                                                                          \
+        for (size_t i = 0; i < n; i++) {                                                       \
+            ffm_grad(rows + i, w, slot + i, u + i, 1, fields, k, in, err, g);                  \
+            apply_##rule(p, l2[i], rows[i] + w, rows[i] + s, g, fields * k);                   \
+        }                                                                                      \
+    }
+STEP(sgd)
+STEP(momentum)
+STEP(adagrad)
+STEP(adagrad_row)
+STEP(rmsprop)
+STEP(adam)
+STEP(ftrl)
+STEP(sum)
 
 const struct kernels kernels_ref = {
     .name = "ref",
@@ -337,9 +372,11 @@ const struct kernels kernels_ref = {
     .count = count,
     .apply = {apply_sgd, apply_momentum, apply_adagrad, apply_adagrad_row, apply_rmsprop,
               apply_adam, apply_ftrl, apply_sum},
-    .apply_rows = {rows_sgd, rows_momentum, rows_adagrad, rows_adagrad_row, rows_rmsprop, rows_adam,
-                   rows_ftrl, rows_sum},
     // A block of one weight is what adagrad does.
     .apply_column = {column_sgd, column_momentum, column_adagrad, column_adagrad, column_rmsprop,
                      column_adam, column_ftrl, column_sum},
+    .fm_step = {fm_step_sgd, fm_step_momentum, fm_step_adagrad, fm_step_adagrad_row,
+                fm_step_rmsprop, fm_step_adam, fm_step_ftrl, fm_step_sum},
+    .ffm_step = {ffm_step_sgd, ffm_step_momentum, ffm_step_adagrad, ffm_step_adagrad_row,
+                 ffm_step_rmsprop, ffm_step_adam, ffm_step_ftrl, ffm_step_sum},
 };

@@ -4,6 +4,7 @@
 //   LOAD_SOME(p, n)        the first n < 16 floats, zeros behind them; reads no further
 //   FIRST_OF_4(x)          lanes 0, 4, 8, 12 of a v16 as a v4
 //   EACH_4_TIMES(x)        and back: lane i of a v4 in lanes 4 i to 4 i + 3
+//   JOIN_4(a, b, c, d)     four v4 as a v16
 // and is compiled for its CPU. All else is written in the compiler's vector types, which it lowers to what
 // the level has. Same bits as ref.c: see kernels.h.
 //
@@ -119,7 +120,12 @@ static void scale(float *y, float a, const float *x, size_t n)
 
 static void axpy(float *y, float a, const float *x, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        store_16(y + i, load_16(y + i) + a * load_16(x + i));
+    for (; i + 4 <= n; i += 4)
+        store_4(y + i, load_4(y + i) + a * load_4(x + i));
+    for (; i < n; i++)
         y[i] += a * x[i];
 }
 
@@ -194,20 +200,57 @@ static void fm_grad(float *const *rows, size_t col, const float *x, size_t n, si
     }
 }
 
-static void ffm_sums(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
-                     size_t fields, size_t k, float *sums)
+static inline size_t nth(const uint16_t *list, size_t i)
 {
-    for (size_t i = 0; i < n; i++) {
-        const float *v = rows[i] + col;
-        float *to = sums + slot[i] * k;
-        for (size_t f = 0; f < fields; f++, v += k, to += fields * k) {
-            size_t c = 0;
-            for (; c + 4 <= k; c += 4)
-                store_4(to + c, load_4(to + c) + u[i] * load_4(v + c));
-            for (; c < k; c++)
-                to[c] += u[i] * v[c];
+    return list != NULL ? list[i] : i;
+}
+
+// Vectors of 4, all fields: four of them make one store, so that the loads that follow soon find
+// their bytes in one piece. The last store of a row may run into the next, which is written after.
+static inline void turn_all_of_4(float *in, const float *out, size_t fields)
+{
+    size_t row = fields * 4;
+    for (size_t f = 0; f < fields; f++, out += 4)
+        for (size_t h = 0; h < fields; h += 4) {
+            const float *from = out + h * row;
+            size_t left = fields - h;
+            v4 a = load_4(from), b = {0}, c = {0}, d = {0};
+            if (left > 1)
+                b = load_4(from + row);
+            if (left > 2)
+                c = load_4(from + 2 * row);
+            if (left > 3)
+                d = load_4(from + 3 * row);
+            store_16(in + f * row + h * 4, JOIN_4(a, b, c, d));
         }
+}
+
+static inline void turn(float *in, const float *out, const uint16_t *list, size_t present,
+                        size_t row, size_t k)
+{
+    for (size_t i = 0; i < present; i++)
+        for (size_t j = 0; j < present; j++) {
+            size_t f = nth(list, i), h = nth(list, j);
+            memcpy(in + f * row + h * k, out + h * row + f * k, k * sizeof(float));
+        }
+}
+
+static void ffm_sums(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
+                     size_t fields, size_t k, const uint16_t *list, size_t present, float *out,
+                     float *in)
+{
+    size_t row = fields * k;
+    for (size_t i = 0; i < present; i++) {
+        memset(out + nth(list, i) * row, 0, row * sizeof(float));
+        if (present < fields) // else each vector is written below
+            memset(in + nth(list, i) * row, 0, row * sizeof(float));
     }
+    for (size_t i = 0; i < n; i++)
+        axpy(out + slot[i] * row, u[i], rows[i] + col, row);
+    if (k == 4 && present == fields)
+        turn_all_of_4(in, out, fields);
+    else
+        turn(in, out, list, present, row, k);
 }
 
 // The squares of a feature's own vector, added to its lanes.
@@ -226,37 +269,47 @@ static inline v16 own_squares(v16 self, float u, const float *own, size_t k)
 }
 
 static float ffm_score(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
-                       size_t fields, size_t k, const float *sums)
+                       size_t fields, size_t k, const uint16_t *list, size_t present,
+                       const float *out, const float *in)
 {
     v16 lane = {0}, self = {0};
     size_t row = fields * k;
-    for (size_t i = 0; i < n; i++) {
-        const float *v = rows[i] + col, *met = sums + slot[i] * row;
+    for (size_t i = 0; i < present; i++) {
+        const float *said = out + nth(list, i) * row, *heard = in + nth(list, i) * row;
         size_t c = 0;
         for (; c + 16 <= row; c += 16)
-            lane += u[i] * (load_16(v + c) * load_16(met + c));
+            lane += load_16(said + c) * load_16(heard + c);
         if (c < row)
-            lane += u[i] * (LOAD_SOME(v + c, row - c) * LOAD_SOME(met + c, row - c));
-        self = own_squares(self, u[i], v + slot[i] * k, k);
+            lane += LOAD_SOME(said + c, row - c) * LOAD_SOME(heard + c, row - c);
     }
+    for (size_t i = 0; i < n; i++)
+        self = own_squares(self, u[i], rows[i] + col + slot[i] * k, k);
     return 0.5f * (lanes_sum_16(lane) - lanes_sum_16(self));
 }
 
+// Columns c and on of a feature's gradient. Its own vector is part of what its field heard: there it
+// is taken away again.
+static inline v16 ffm_grad_16(v16 met, v16 v, size_t c, size_t own, size_t k, float eu, float minus)
+{
+    const v16i lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    v16i at = lane + (int32_t)c - (int32_t)own;
+    v16 g = eu * met;
+    return select_16((at >= 0) & (at < (int32_t)k), g + minus * v, g);
+}
+
 static void ffm_grad(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
-                     size_t fields, size_t k, const float *sums, float err, float *g)
+                     size_t fields, size_t k, const float *in, float err, float *g)
 {
     size_t row = fields * k;
     for (size_t i = 0; i < n; i++, g += row) {
-        const float *own = rows[i] + col + slot[i] * k, *met = sums + slot[i] * row;
-        float eu = err * u[i];
-        size_t c = 0;
+        const float *v = rows[i] + col, *met = in + slot[i] * row;
+        size_t own = slot[i] * k, c = 0;
+        float eu = err * u[i], minus = -(eu * u[i]);
         for (; c + 16 <= row; c += 16)
-            store_16(g + c, eu * load_16(met + c));
-        for (; c < row; c++)
-            g[c] = eu * met[c];
-        float *to = g + slot[i] * k, minus = -(eu * u[i]);
-        for (c = 0; c < k; c++)
-            to[c] += minus * own[c];
+            store_16(g + c, ffm_grad_16(load_16(met + c), load_16(v + c), c, own, k, eu, minus));
+        if (c < row) // runs into the next feature's, which is written after, or the padding
+            store_16(g + c, ffm_grad_16(LOAD_SOME(met + c, row - c), LOAD_SOME(v + c, row - c), c,
+                                        own, k, eu, minus));
     }
 }
 
@@ -389,23 +442,6 @@ static void count(float *const *rows, size_t col, const float *m, float pass, fl
     }
 }
 
-// Many rows: each as a row of its own.
-#define ROWS(rule)                                                                             \
-    static void rows_##rule(const struct rule_params *p, const float *l2, float *const *rows,  \
-                            size_t w, size_t s, const float *g, size_t n, size_t n_rows)       \
-    {                                                                                          \
-        for (size_t i = 0; i < n_rows; i++)                                                    \
-            apply_##rule(p, l2[i], rows[i] + w, rows[i] + s, g + i * n, n);                    \
-    }
-ROWS(sgd)
-ROWS(momentum)
-ROWS(adagrad)
-ROWS(adagrad_row)
-ROWS(rmsprop)
-ROWS(adam)
-ROWS(ftrl)
-ROWS(sum)
-
 // One weight in each of many rows: sixteen rows make one vector; in the rest of a strip the gradients
 // are 0. A row that occurs twice in a strip keeps its last update.
 #define COLUMN(rule, STATES, CALL)                                                             \
@@ -448,6 +484,36 @@ static void column_adam(const struct rule_params *p, const float *l2, float *con
     kernels_ref.apply_column[RULE_ADAM](p, l2, rows, w, s, g, n);
 }
 
+// Gradient and update, row by row.
+#define STEP(rule)                                                                             \
+    static void fm_step_##rule(const struct rule_params *p, const float *l2,                   \
+                               float *const *rows, size_t w, size_t s, const float *x,         \
+                               size_t n, size_t k, const float *sum, float err, float *g)      \
+    {                                                                                          \
+        for (size_t i = 0; i < n; i++) {                                                       \
+            fm_grad(rows + i, w, x + i, 1, k, sum, err, g);                                    \
+            apply_##rule(p, l2[i], rows[i] + w, rows[i] + s, g, k);                            \
+        }                                                                                      \
+    }                                                                                          \
+    static void ffm_step_##rule(const struct rule_params *p, const float *l2,                  \
+                                float *const *rows, size_t w, size_t s, const uint16_t *slot,  \
+                                const float *u, size_t n, size_t fields, size_t k,             \
+                                const float *in, float err, float *g)                          \
+    {                                                                                          \
+        for (size_t i = 0; i < n; i++) {                                                       \
+            ffm_grad(rows + i, w, slot + i, u + i, 1, fields, k, in, err, g);                  \
+            apply_##rule(p, l2[i], rows[i] + w, rows[i] + s, g, fields * k);                   \
+        }                                                                                      \
+    }
+STEP(sgd)
+STEP(momentum)
+STEP(adagrad)
+STEP(adagrad_row)
+STEP(rmsprop)
+STEP(adam)
+STEP(ftrl)
+STEP(sum)
+
 #define TABLE_OF(level) kernels_##level
 #define TABLE_NAMED(level) TABLE_OF(level)
 #define TEXT_OF(level) #level
@@ -467,8 +533,10 @@ const struct kernels TABLE_NAMED(LEVEL) = {
     .count = count,
     .apply = {apply_sgd, apply_momentum, apply_adagrad, apply_adagrad_row, apply_rmsprop,
               apply_adam, apply_ftrl, apply_sum},
-    .apply_rows = {rows_sgd, rows_momentum, rows_adagrad, rows_adagrad_row, rows_rmsprop, rows_adam,
-                   rows_ftrl, rows_sum},
     .apply_column = {column_sgd, column_momentum, column_adagrad, column_adagrad, column_rmsprop,
                      column_adam, column_ftrl, column_sum},
+    .fm_step = {fm_step_sgd, fm_step_momentum, fm_step_adagrad, fm_step_adagrad_row,
+                fm_step_rmsprop, fm_step_adam, fm_step_ftrl, fm_step_sum},
+    .ffm_step = {ffm_step_sgd, ffm_step_momentum, ffm_step_adagrad, ffm_step_adagrad_row,
+                 ffm_step_rmsprop, ffm_step_adam, ffm_step_ftrl, ffm_step_sum},
 };

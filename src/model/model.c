@@ -140,13 +140,13 @@ static size_t latent_n(const struct model *m)
 
 static size_t sums_n(const struct model *m)
 {
-    return m->options.kind == MODEL_FFM ? latent_n(m) * m->options.fields : latent_n(m);
+    return m->options.kind == MODEL_FFM ? 2 * latent_n(m) * m->options.fields : latent_n(m);
 }
 
 int model_scratch_init(struct model_scratch *s, const struct model *m, struct err *e)
 {
     *s = (struct model_scratch){.model = m};
-    s->sums = mem_aligned(64, (sums_n(m) + KERNEL_LANES) * sizeof(float));
+    s->sums = mem_aligned(64, (sums_n(m) + 2 * KERNEL_PADDING) * sizeof(float));
     s->field_seen = mem_zalloc((size_t)m->options.fields + 1);
     s->fields = mem_array((size_t)m->options.fields + 1, sizeof(*s->fields));
     if (s->sums == NULL || s->field_seen == NULL || s->fields == NULL || model_scratch_reserve(s, 64) != 0) {
@@ -169,7 +169,7 @@ int model_scratch_reserve(struct model_scratch *s, size_t n)
     s->linear = mem_aligned(64, 3 * padded * sizeof(float));
     s->share = s->linear + padded;
     s->l2 = s->share + padded;
-    s->latent = mem_aligned(64, (cap * latent + 1) * sizeof(float));
+    s->latent = mem_aligned(64, (cap * latent + KERNEL_PADDING) * sizeof(float));
     s->cap = s->linear != NULL && s->latent != NULL ? cap : 0;
     return s->cap != 0 ? 0 : TUG_ENOMEM;
 }
@@ -184,46 +184,40 @@ void model_scratch_fini(struct model_scratch *s)
     *s = (struct model_scratch){0};
 }
 
-// The sums of ffm, for the fields that the example has (kernels.h says what they are).
-
-static size_t ffm_fields_of(struct model_scratch *s, const struct model_example *x)
+// Which fields an example has, when they are few; NULL when they are most: then asking costs more
+// than doing all.
+static const uint16_t *ffm_list(struct model_scratch *s, const struct model_example *x,
+                                size_t *ret_present)
 {
-    size_t n = 0;
-    memset(s->field_seen, 0, s->model->options.fields);
+    *ret_present = s->model->options.fields;
+    if (x->n * 2 >= s->model->options.fields)
+        return NULL;
+    *ret_present = 0;
     for (size_t i = 0; i < x->n; i++) {
         if (!s->field_seen[x->slot[i]])
-            s->fields[n++] = x->slot[i];
+            s->fields[(*ret_present)++] = x->slot[i];
         s->field_seen[x->slot[i]] = 1;
     }
-    return n;
+    for (size_t i = 0; i < *ret_present; i++)
+        s->field_seen[s->fields[i]] = 0;
+    return s->fields;
 }
 
-// Few of many fields: only what they say to each other.
-static void ffm_sums_of_few(struct model_scratch *s, const struct model_example *x)
+// What fields hear from each other, behind what they say.
+static float *ffm_in(const struct model_scratch *s)
 {
-    const struct model *m = s->model;
-    size_t k = m->options.dim, row = m->groups[LATENT].n, present = ffm_fields_of(s, x);
-    for (size_t j = 0; j < present; j++)
-        memset(s->sums + s->fields[j] * row, 0, row * sizeof(float));
-    for (size_t i = 0; i < x->n; i++) {
-        const float *v = x->rows[i] + m->groups[LATENT].weights;
-        float *column = s->sums + x->slot[i] * k;
-        for (size_t j = 0; j < present; j++)
-            m->kernels->axpy(column + s->fields[j] * row, x->u[i], v + s->fields[j] * k, k);
-    }
+    return s->sums + (size_t)s->model->groups[LATENT].n * s->model->options.fields + KERNEL_PADDING;
 }
 
 static float ffm_score(struct model_scratch *s, const struct model_example *x)
 {
     const struct model *m = s->model;
-    size_t k = m->options.dim, fields = m->options.fields, col = m->groups[LATENT].weights;
-    if (x->n * 2 < fields) {
-        ffm_sums_of_few(s, x);
-    } else {
-        memset(s->sums, 0, fields * fields * k * sizeof(float));
-        m->kernels->ffm_sums(x->rows, col, x->slot, x->u, x->n, fields, k, s->sums);
-    }
-    return m->kernels->ffm_score(x->rows, col, x->slot, x->u, x->n, fields, k, s->sums);
+    size_t k = m->options.dim, fields = m->options.fields, col = m->groups[LATENT].weights, present;
+    const uint16_t *list = ffm_list(s, x, &present);
+    m->kernels->ffm_sums(x->rows, col, x->slot, x->u, x->n, fields, k, list, present, s->sums,
+                         ffm_in(s));
+    return m->kernels->ffm_score(x->rows, col, x->slot, x->u, x->n, fields, k, list, present,
+                                 s->sums, ffm_in(s));
 }
 
 float model_score(struct model_scratch *s, const struct model_example *x)
@@ -249,19 +243,57 @@ void model_grad(struct model_scratch *s, const struct model_example *x, float er
                             err, latent);
     else if (m->options.kind == MODEL_FFM)
         m->kernels->ffm_grad(x->rows, m->groups[LATENT].weights, x->slot, x->u, x->n,
-                             m->options.fields, m->options.dim, s->sums, err, latent);
+                             m->options.fields, m->options.dim, ffm_in(s), err, latent);
 }
 
-static void apply_linear(struct model_scratch *s, const struct model_update *u)
+// Decay of w and v of the rows, each occurring m[i] times (NULL: once). See rule_params.prior.
+static void set_l2(struct model_scratch *s, const struct rule_params *rule, const float *m, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        s->l2[i] = (m != NULL ? m[i] : 1) * rule->l2 + rule->prior * s->share[i];
+}
+
+static void apply_linear(struct model_scratch *s, const struct rule_params *rule,
+                         float *const *rows, const float *linear, const float *m, size_t n)
+{
+    const struct model_group *g = &s->model->groups[LINEAR];
+    set_l2(s, rule, m, n);
+    s->model->kernels->apply_column[rule->kind](rule, s->l2, rows, g->weights, g->state, linear, n);
+}
+
+// A vector of ffm meets others one by one, each time weighted by u_i u_j, not all at once: its decay
+// has to be as small as these meetings.
+static bool decays_by_squares(const struct model *m)
+{
+    return m->options.kind == MODEL_FFM;
+}
+
+static void step_latent(struct model_scratch *s, const struct model_example *x, float err,
+                        const struct rule_params *rule)
 {
     const struct model *m = s->model;
-    const struct rule_params *rule = &u->rules[LINEAR];
-    const struct model_group *g = &m->groups[LINEAR];
-    for (size_t i = 0; i < u->n; i++)
-        s->l2[i] = (u->occurrences != NULL ? u->occurrences[i] : 1) * rule->l2 +
-                   rule->prior * s->share[i];
-    m->kernels->apply_column[rule->kind](rule, s->l2, u->rows, g->weights, g->state, u->linear,
-                                         u->n);
+    const struct model_group *g = &m->groups[LATENT];
+    set_l2(s, rule, NULL, x->n);
+    for (size_t i = 0; i < x->n && decays_by_squares(m); i++)
+        s->l2[i] *= x->u[i] * x->u[i];
+    if (m->options.kind == MODEL_FM)
+        m->kernels->fm_step[rule->kind](rule, s->l2, x->rows, g->weights, g->state, x->u, x->n,
+                                        m->options.dim, s->sums, err, s->latent);
+    else
+        m->kernels->ffm_step[rule->kind](rule, s->l2, x->rows, g->weights, g->state, x->slot, x->u,
+                                         x->n, m->options.fields, m->options.dim, ffm_in(s), err,
+                                         s->latent);
+}
+
+void model_step(struct model_scratch *s, const struct model_example *x, float err,
+                const struct rule_params *rules, float pass)
+{
+    const struct model *m = s->model;
+    m->kernels->count(x->rows, m->count, NULL, pass, s->share, x->n);
+    m->kernels->scale(s->linear, err, x->x, x->n);
+    apply_linear(s, &rules[LINEAR], x->rows, s->linear, NULL, x->n);
+    if (m->n_groups > 1)
+        step_latent(s, x, err, &rules[LATENT]);
 }
 
 static void apply_latent(struct model_scratch *s, const struct model_update *u)
@@ -269,20 +301,12 @@ static void apply_latent(struct model_scratch *s, const struct model_update *u)
     const struct model *m = s->model;
     const struct rule_params *rule = &u->rules[LATENT];
     const struct model_group *g = &m->groups[LATENT];
+    set_l2(s, rule, u->occurrences, u->n);
     for (size_t i = 0; i < u->n; i++) {
-        float m_i = u->occurrences != NULL ? u->occurrences[i] : 1;
-        s->l2[i] = m_i * rule->l2 + rule->prior * s->share[i];
-        // A vector of ffm meets others one by one, each time weighted by u_i u_j, not all at once:
-        // its decay has to be as small as these meetings.
-        if (m->options.kind == MODEL_FFM)
-            s->l2[i] *= u->occurrences != NULL ? u->squares[i] / m_i : u->u[i] * u->u[i];
+        float scale = decays_by_squares(m) ? u->squares[i] / u->occurrences[i] : 1;
+        m->kernels->apply[rule->kind](rule, s->l2[i] * scale, u->rows[i] + g->weights,
+                                      u->rows[i] + g->state, u->latent[i], g->n);
     }
-    if (u->latent != NULL)
-        m->kernels->apply_rows[rule->kind](rule, s->l2, u->rows, g->weights, g->state, u->latent,
-                                           g->n, u->n);
-    for (size_t i = 0; i < u->n && u->latent == NULL; i++)
-        m->kernels->apply[rule->kind](rule, s->l2[i], u->rows[i] + g->weights,
-                                      u->rows[i] + g->state, u->latent_of[i], g->n);
 }
 
 void model_apply(struct model_scratch *s, const struct model_update *u)
@@ -290,7 +314,7 @@ void model_apply(struct model_scratch *s, const struct model_update *u)
     const struct model *m = s->model;
     assert(u->n <= s->cap);
     m->kernels->count(u->rows, m->count, u->occurrences, u->pass, s->share, u->n);
-    apply_linear(s, u);
+    apply_linear(s, &u->rules[LINEAR], u->rows, u->linear, u->occurrences, u->n);
     if (m->n_groups > 1)
         apply_latent(s, u);
 }

@@ -86,7 +86,7 @@ void model_defaults(struct model_options *o, enum model_kind kind, enum rule_kin
 struct model_scratch {
     const struct model *model;
     size_t cap; // features
-    float *sums;   // fm: dim; ffm: fields x fields x dim
+    float *sums;   // fm: dim; ffm: twice fields x fields x dim
     float *linear; // cap gradients of w
     float *latent; // cap x latent gradients of v
     float *share, *l2; // cap
@@ -105,17 +105,21 @@ float model_score(struct model_scratch *s, const struct model_example *x);
 void model_grad(struct model_scratch *s, const struct model_example *x, float err, float *linear,
                 float *latent);
 
-// One update of n rows.
+// The same, and the update of every row at once (Hogwild): `rules` at the current rate, `pass` as in
+// rule_params.prior.
+void model_step(struct model_scratch *s, const struct model_example *x, float err,
+                const struct rule_params *rules, float pass);
+
+// One update of n rows by gradients that were added up over a batch.
 struct model_update {
     const struct rule_params *rules; // of the groups, at the current rate
     float pass;                      // 1, 2, ...: see rule_params.prior
     size_t n;
     float *const *rows;
-    const float *linear, *latent; // gradients, added up over the row's occurrences in the batch
-    float *const *latent_of;      // a row each, instead of `latent` where that is NULL
-    const float *occurrences;     // how many these are; NULL: 1 each
-    const float *squares;         // ffm: the sum of u^2 over them; as long as `occurrences`
-    const float *u;               // instead of `squares` where occurrences is NULL
+    const float *linear;        // gradients of w
+    float *const *latent;       // of v: where each row's lies
+    const float *occurrences;   // of the row in the batch
+    const float *squares;       // the sum of u^2 over them
 };
 
 // Room for n features must be reserved; arrays are padded as kernels.h asks.

@@ -165,13 +165,9 @@ static void test_levels_agree(void **state)
                 e.data[i][m.count] = 0;
             for (int step = 0; step < 20; step++) {
                 float f = model_score(&scratch, &e.view);
-                model_grad(&scratch, &e.view, f - 1, scratch.linear, scratch.latent);
                 struct rule_params rules[2] = {m.groups[0].rule, m.groups[1].rule};
                 rules[0].prior = rules[1].prior = 0.5f;
-                struct model_update update = {.rules = rules, .pass = 1, .n = 12, .u = e.u,
-                                              .rows = e.rows, .linear = scratch.linear,
-                                              .latent = scratch.latent};
-                model_apply(&scratch, &update);
+                model_step(&scratch, &e.view, f - 1, rules, 1);
             }
             if (level == 0)
                 memcpy(first.data, e.data, sizeof(e.data));
@@ -180,6 +176,48 @@ static void test_levels_agree(void **state)
                     assert_memory_equal(first.data[i], e.data[i], m.width * sizeof(float));
             model_scratch_fini(&scratch);
         }
+    }
+}
+
+// A batch of one example is one step.
+static void test_update_is_step(void **state)
+{
+    (void)state;
+    enum { N = 12 };
+    static struct example a, b;
+    for (size_t s = 0; s < N_SHAPES; s++) {
+        struct model m = make(shapes[s].kind, shapes[s].dim, shapes[s].fields);
+        struct model_scratch scratch;
+        assert_int_equal(model_scratch_init(&scratch, &m, NULL), 0);
+        fill(&a, &m, N, 8);
+        for (size_t i = 0; i < N; i++)
+            for (uint32_t c = 0; c < m.width; c++)
+                a.data[i][c] = fabsf(a.data[i][c]);
+        fill(&b, &m, N, 8);
+        memcpy(b.data, a.data, sizeof(a.data));
+        struct rule_params rules[2] = {m.groups[0].rule, m.groups[1].rule};
+        rules[0].prior = rules[1].prior = 0.5f;
+        model_score(&scratch, &a.view);
+        model_step(&scratch, &a.view, 0.3f, rules, 2);
+
+        float ones[N + KERNEL_PADDING], squares[N], linear[N + KERNEL_PADDING] = {0};
+        float *latent[N], *g = mem_array(N * MAX_WIDTH + KERNEL_PADDING, sizeof(float));
+        model_score(&scratch, &b.view);
+        model_grad(&scratch, &b.view, 0.3f, linear, g);
+        for (size_t i = 0; i < N + KERNEL_PADDING; i++)
+            ones[i] = 1;
+        for (size_t i = 0; i < N; i++) {
+            squares[i] = b.u[i] * b.u[i];
+            latent[i] = g + i * m.groups[1].n;
+        }
+        struct model_update u = {.rules = rules, .pass = 2, .n = N, .rows = b.rows,
+                                 .linear = linear, .latent = latent, .occurrences = ones,
+                                 .squares = squares};
+        model_apply(&scratch, &u);
+        for (size_t i = 0; i < N; i++)
+            assert_memory_equal(a.data[i], b.data[i], m.width * sizeof(float));
+        mem_free(g);
+        model_scratch_fini(&scratch);
     }
 }
 
@@ -225,7 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scores),  cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_refused), cmocka_unit_test(test_levels_agree),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_update_is_step), cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

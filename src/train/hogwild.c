@@ -45,17 +45,7 @@ static float step(struct worker *w, const struct model_example *x, float bias, f
     double prediction = loss_prediction(loss, score);
     float err = weight * loss_gradient(loss, prediction, label);
     metrics_stream_add(&w->stream, loss, score, prediction, label, weight);
-    model_grad(&w->scratch, x, err, w->scratch.linear, w->scratch.latent);
-    struct model_update update = {
-        .rules = w->rules,
-        .pass = (float)(r->at.epoch + 1),
-        .n = x->n,
-        .rows = x->rows,
-        .linear = w->scratch.linear,
-        .latent = w->scratch.latent,
-        .u = x->u,
-    };
-    model_apply(&w->scratch, &update);
+    model_step(&w->scratch, x, err, w->rules, (float)(r->at.epoch + 1));
     return err;
 }
 

@@ -87,7 +87,7 @@ static int reserve_gradients(struct synchronous *s, size_t nnz, size_t latent)
     mem_free(s->linear);
     mem_free(s->latent);
     s->linear = mem_array(cap, sizeof(float));
-    s->latent = mem_array(cap * latent + 1, sizeof(float));
+    s->latent = mem_array(cap * latent + KERNEL_PADDING, sizeof(float));
     s->cap = s->linear != NULL && s->latent != NULL ? cap : 0;
     return s->cap != 0 ? 0 : TUG_ENOMEM;
 }
@@ -213,7 +213,7 @@ static void apply_strip(struct worker *w, struct entry *const *entries, size_t n
         .n = n,
         .rows = rows,
         .linear = linear,
-        .latent_of = latent,
+        .latent = latent,
         .occurrences = occurrences,
         .squares = squares,
     };
