@@ -1,4 +1,5 @@
-// The manifest as JSON (jansson). Each field is written and read by one line of the same shape.
+// The manifest as JSON (jansson). Each field is written and read by one
+// line of the same shape.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/manifest.h"
@@ -39,10 +40,11 @@ static json_t *real_or_null(double x)
 
 static json_t *rule_to_json(const struct rule_params *p)
 {
-    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "name",
-                     rule_info(p->kind)->name, "lr", (double)p->lr, "l1", (double)p->l1, "l2",
-                     (double)p->l2, "prior", (double)p->prior, "n0", (double)p->n0, "beta",
-                     (double)p->beta, "beta1", (double)p->beta1, "beta2", (double)p->beta2);
+    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "optimizer",
+                     rule_info(p->kind)->name, "lr", (double)p->lr, "l1", (double)p->l1,
+                     "l2", (double)p->l2, "prior", (double)p->prior, "n0", (double)p->n0,
+                     "beta", (double)p->beta, "beta1", (double)p->beta1, "beta2",
+                     (double)p->beta2);
 }
 
 static json_t *options_to_json(const struct manifest_options *o)
@@ -52,24 +54,27 @@ static json_t *options_to_json(const struct manifest_options *o)
     return json_pack(
         "{s:s, s:i, s:i, s:f, s:o, s:b, s:o, s:o,"
         " s:s, s:s, s:s, s:s, s:s, s:s, s:s,"
-        " s:i, s:f, s:f, s:i, s:b, s:b, s:b, s:I, s:f}",
-        "model", model_name(m->kind), "dim", (int)m->dim, "fields", (int)m->fields, "init",
-        (double)m->init, "seed", hex(m->seed), "normalize", m->normalize, "linear",
-        rule_to_json(&m->linear), "latent", rule_to_json(&m->latent), //
-        "format", o->format, "loss", o->loss == READER_SQUARED ? "squared" : "logistic", "label",
-        o->label, "drop", o->drop, "numeric", o->numeric, "weight-column", o->weight, "separator",
+        " s:i, s:f, s:f, s:i, s:b, s:s, s:s, s:I, s:f}",
+        "model", model_name(m->kind), "dim", (int)m->dim, "fields", (int)m->fields,
+        "init", (double)m->init, "seed", hex(m->seed), "normalize", m->normalize,
+        "linear", rule_to_json(&m->linear), "latent", rule_to_json(&m->latent), //
+        "format", o->format, "loss", o->loss == READER_SQUARED ? "squared" : "logistic",
+        "label", o->label, "drop", o->drop, "numeric", o->numeric, "weight-column",
+        o->weight, "separator",
         separator, //
         "schedule", (int)o->schedule.kind, "schedule-a", o->schedule.a, "schedule-b",
-        o->schedule.b, "batch", (int)o->batch, "deterministic", o->deterministic, "reduce-mean",
-        o->reduce_mean, "streaming", o->streaming, "window", (json_int_t)o->window_bytes, "valid",
-        o->valid_fraction);
+        o->schedule.b, "batch", (int)o->batch, "deterministic", o->deterministic,
+        "reduce", o->reduce_mean ? "mean" : "sum", "data-in",
+        o->streaming ? "stream" : "memory", "window", (json_int_t)o->window_bytes,
+        "valid", o->valid_fraction);
 }
 
 static json_t *position_to_json(const struct position *p)
 {
-    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:I, s:I}", "epoch", (int)p->epoch,
-                     "window", (json_int_t)p->window, "batch", (json_int_t)p->batch, "batches",
-                     (json_int_t)p->batches, "seen", (json_int_t)p->seen, "chunk",
+    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:I, s:I}", "epoch",
+                     (int)p->epoch, "window", (json_int_t)p->window, "batch",
+                     (json_int_t)p->batch, "batches", (json_int_t)p->batches, "seen",
+                     (json_int_t)p->seen, "bad_lines", (json_int_t)p->bad_lines, "chunk",
                      (json_int_t)p->place.number, "file", (int)p->place.file, "line",
                      (json_int_t)p->place.line, "offset", (json_int_t)p->place.offset);
 }
@@ -79,9 +84,10 @@ static json_t *best_to_json(const struct manifest *m)
     if (!m->has_best)
         return json_null();
     return json_pack("{s:f, s:i, s:i, s:I, s:o, s:o}", "loss", m->best_loss, "epoch",
-                     (int)m->best_epoch, "passes_since", (int)m->passes_since_best, "examples",
-                     (json_int_t)m->best_valid.examples, "auc", real_or_null(m->best_valid.auc),
-                     "copc", real_or_null(m->best_valid.copc));
+                     (int)m->best_epoch, "passes_since", (int)m->passes_since_best,
+                     "examples", (json_int_t)m->best_valid.examples, "auc",
+                     real_or_null(m->best_valid.auc), "copc",
+                     real_or_null(m->best_valid.copc));
 }
 
 static json_t *parts_to_json(const struct manifest *m)
@@ -90,12 +96,13 @@ static json_t *parts_to_json(const struct manifest *m)
     for (uint32_t i = 0; i < m->n_parts; i++) {
         const struct manifest_part *p = &m->parts[i];
         json_array_append_new(
-            list, json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:o}", "file", p->file, "table",
-                            p->dense ? "dense" : "sparse", "role",
-                            p->role == PART_MODEL ? "model" : "training", "first_partition",
-                            (int)p->first_partition, "partitions", (int)p->n_partitions, "rows",
-                            (json_int_t)p->info.rows, "bytes", (json_int_t)p->info.bytes,
-                            "checksum", hex(p->info.checksum)));
+            list,
+            json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:o}", "file", p->file,
+                      "table", p->dense ? "dense" : "sparse", "role",
+                      p->role == PART_MODEL ? "model" : "training", "first_partition",
+                      (int)p->first_partition, "partitions", (int)p->n_partitions, "rows",
+                      (json_int_t)p->info.rows, "bytes", (json_int_t)p->info.bytes,
+                      "checksum", hex(p->info.checksum)));
     }
     return list;
 }
@@ -114,11 +121,11 @@ static int checksum_of(const json_t *root, uint64_t *ret)
 static json_t *manifest_to_json(const struct manifest *m)
 {
     json_t *root = json_pack(
-        "{s:s, s:i, s:o, s:I, s:I, s:b, s:o, s:I, s:o, s:o}", "format", "tug-model", "version",
-        MANIFEST_VERSION, "options", options_to_json(&m->options), "rows", (json_int_t)m->rows,
-        "examples", (json_int_t)m->examples, "finished", m->finished, "position",
-        position_to_json(&m->at), "bad_lines", (json_int_t)m->bad_lines, "best", best_to_json(m),
-        "parts", parts_to_json(m));
+        "{s:s, s:i, s:o, s:I, s:I, s:b, s:o, s:I, s:o, s:o}", "format", "tug-model",
+        "version", MANIFEST_VERSION, "options", options_to_json(&m->options), "rows",
+        (json_int_t)m->rows, "examples", (json_int_t)m->examples, "finished", m->finished,
+        "position", position_to_json(&m->at), "bad_lines", (json_int_t)m->bad_lines,
+        "best", best_to_json(m), "parts", parts_to_json(m));
     uint64_t sum;
     if (root != NULL && checksum_of(root, &sum) == 0 &&
         json_object_set_new(root, "checksum", hex(sum)) == 0)
@@ -152,7 +159,8 @@ int manifest_write(const struct manifest *m, const char *dir, struct err *e)
     return rc;
 }
 
-// Reading. A struct field keeps its first complaint, so that callers check once at the end.
+// Reading. A struct field keeps its first complaint, so that callers check once at the
+// end.
 struct fields {
     const char *path;
     int rc;
@@ -162,7 +170,8 @@ struct fields {
 static void complain(struct fields *f, const char *name, const char *what)
 {
     if (f->rc == 0)
-        f->rc = err_set(f->e, TUG_EDATA, "%s: '%s' %s; the file is damaged", f->path, name, what);
+        f->rc = err_set(f->e, TUG_EDATA, "%s: '%s' %s; the file is damaged", f->path,
+                        name, what);
 }
 
 static int64_t get_int(struct fields *f, const json_t *o, const char *name, int64_t max)
@@ -204,7 +213,19 @@ static const char *get_text(struct fields *f, const json_t *o, const char *name)
     return text != NULL ? text : "";
 }
 
-static void copy_text(struct fields *f, const json_t *o, const char *name, char *to, size_t size)
+// Whether the text is `second`; it must be one of the two.
+static bool get_choice(struct fields *f, const json_t *o, const char *name,
+                       const char *first, const char *second)
+{
+    const char *text = get_text(f, o, name);
+    bool is_second = strcmp(text, second) == 0;
+    if (!is_second && strcmp(text, first) != 0)
+        complain(f, name, "is a word that this version does not know");
+    return is_second;
+}
+
+static void copy_text(struct fields *f, const json_t *o, const char *name, char *to,
+                      size_t size)
 {
     const char *text = get_text(f, o, name);
     if ((size_t)snprintf(to, size, "%s", text) >= size)
@@ -221,7 +242,8 @@ static uint64_t get_hex(struct fields *f, const json_t *o, const char *name)
     return x;
 }
 
-static void get_rule(struct fields *f, const json_t *o, const char *name, struct rule_params *ret)
+static void get_rule(struct fields *f, const json_t *o, const char *name,
+                     struct rule_params *ret)
 {
     const json_t *r = json_object_get(o, name);
     if (!json_is_object(r)) {
@@ -229,7 +251,7 @@ static void get_rule(struct fields *f, const json_t *o, const char *name, struct
         return;
     }
     enum rule_kind kind = RULE_SGD;
-    if (rule_find(get_text(f, r, "name"), &kind, NULL) != 0)
+    if (rule_find(get_text(f, r, "optimizer"), &kind, NULL) != 0)
         complain(f, name, "names no optimizer that this version knows");
     *ret = (struct rule_params){
         .kind = kind,
@@ -258,7 +280,8 @@ static void get_options(struct fields *f, const json_t *o, struct manifest_optio
     get_rule(f, o, "linear", &m->linear);
     get_rule(f, o, "latent", &m->latent);
     copy_text(f, o, "format", ret->format, sizeof(ret->format));
-    ret->loss = strcmp(get_text(f, o, "loss"), "squared") == 0 ? READER_SQUARED : READER_LOGISTIC;
+    ret->loss = get_choice(f, o, "loss", "logistic", "squared") ? READER_SQUARED
+                                                                : READER_LOGISTIC;
     copy_text(f, o, "label", ret->label, sizeof(ret->label));
     copy_text(f, o, "drop", ret->drop, sizeof(ret->drop));
     copy_text(f, o, "numeric", ret->numeric, sizeof(ret->numeric));
@@ -269,8 +292,8 @@ static void get_options(struct fields *f, const json_t *o, struct manifest_optio
     ret->schedule.b = get_real(f, o, "schedule-b");
     ret->batch = (uint32_t)get_int(f, o, "batch", INT32_MAX);
     ret->deterministic = get_bool(f, o, "deterministic");
-    ret->reduce_mean = get_bool(f, o, "reduce-mean");
-    ret->streaming = get_bool(f, o, "streaming");
+    ret->reduce_mean = get_choice(f, o, "reduce", "sum", "mean");
+    ret->streaming = get_choice(f, o, "data-in", "memory", "stream");
     ret->window_bytes = (uint64_t)get_int(f, o, "window", INT64_MAX);
     ret->valid_fraction = get_real(f, o, "valid");
 }
@@ -283,6 +306,7 @@ static void get_position(struct fields *f, const json_t *o, struct position *ret
         .batch = (uint64_t)get_int(f, o, "batch", INT64_MAX),
         .batches = (uint64_t)get_int(f, o, "batches", INT64_MAX),
         .seen = (uint64_t)get_int(f, o, "seen", INT64_MAX),
+        .bad_lines = (uint64_t)get_int(f, o, "bad_lines", INT64_MAX),
         .place = {.number = (uint64_t)get_int(f, o, "chunk", INT64_MAX),
                   .file = (uint32_t)get_int(f, o, "file", INT32_MAX),
                   .line = (uint64_t)get_int(f, o, "line", INT64_MAX),
@@ -311,8 +335,9 @@ static void get_part(struct fields *f, const json_t *o, struct manifest_part *re
     copy_text(f, o, "file", ret->file, sizeof(ret->file));
     if (strchr(ret->file, '/') != NULL || ret->file[0] == '.' || ret->file[0] == 0)
         complain(f, "file", "is no plain name");
-    ret->dense = strcmp(get_text(f, o, "table"), "dense") == 0;
-    ret->role = strcmp(get_text(f, o, "role"), "model") == 0 ? PART_MODEL : PART_TRAINING;
+    ret->dense = get_choice(f, o, "table", "sparse", "dense");
+    ret->role = get_choice(f, o, "role", "model", "training") ? PART_TRAINING
+                                                              : PART_MODEL;
     ret->first_partition = (uint32_t)get_int(f, o, "first_partition", UINT16_MAX);
     ret->n_partitions = (uint32_t)get_int(f, o, "partitions", UINT16_MAX + 1);
     ret->info.rows = (uint64_t)get_int(f, o, "rows", INT64_MAX);
@@ -338,8 +363,8 @@ static int check_checksum(struct fields *f, json_t *root)
     if (f->rc == 0 && checksum_of(root, &sum) != 0)
         return err_nomem(f->e, "the manifest");
     if (f->rc == 0 && sum != want)
-        return err_set(f->e, TUG_EDATA, "%s: the checksum does not match; the file is damaged",
-                       f->path);
+        return err_set(f->e, TUG_EDATA,
+                       "%s: the checksum does not match; the file is damaged", f->path);
     return f->rc;
 }
 
@@ -351,10 +376,11 @@ static int from_json(struct manifest *ret, json_t *root, const char *path, struc
         return err_set(e, TUG_EDATA, "%s is not the manifest of a tug model", path);
     json_int_t version = json_integer_value(json_object_get(root, "version"));
     if (version != MANIFEST_VERSION)
-        return err_set(e, TUG_EDATA,
-                       "%s has format version %lld; this tug reads version %d: use the tug that "
-                       "wrote it, or train again",
-                       path, (long long)version, MANIFEST_VERSION);
+        return err_set(
+            e, TUG_EDATA,
+            "%s has format version %lld; this tug reads version %d: use the tug that "
+            "wrote it, or train again",
+            path, (long long)version, MANIFEST_VERSION);
     TRY(check_checksum(&f, root));
     memset(ret, 0, sizeof(*ret));
     get_options(&f, json_object_get(root, "options"), &ret->options);
@@ -391,26 +417,45 @@ int manifest_read(struct manifest *ret, const char *dir, struct err *e)
     return rc;
 }
 
-int manifest_same_options(const struct manifest_options *then, const struct manifest_options *now,
-                          struct err *e)
+// As the option is typed: the rate of the latent vectors has one of its own.
+static int differs(const char *group, const char *name, const json_t *then,
+                   const json_t *now, struct err *e)
+{
+    char *was = json_dumps(then, JSON_ENCODE_ANY | JSON_COMPACT);
+    char *is = json_dumps(now, JSON_ENCODE_ANY | JSON_COMPACT);
+    bool latent = strcmp(group, "latent") == 0 && strcmp(name, "lr") == 0;
+    int rc = err_set(
+        e, TUG_EUSAGE,
+        "the run being resumed had --%s%s %s, this one has %s: give the same options, "
+        "or use --init-from to start a new run from the saved model",
+        latent ? "latent-" : "", name, was != NULL ? was : "?", is != NULL ? is : "?");
+    mem_free(was);
+    mem_free(is);
+    return rc;
+}
+
+static int same_values(const char *group, json_t *then, const json_t *now, struct err *e)
+{
+    json_t *value;
+    const char *name;
+    json_object_foreach(then, name, value)
+    {
+        const json_t *other = json_object_get(now, name);
+        if (json_is_object(value))
+            TRY(same_values(name, value, other, e));
+        else if (!json_equal(value, other))
+            return differs(group, name, value, other, e);
+    }
+    return 0;
+}
+
+int manifest_same_options(const struct manifest_options *then,
+                          const struct manifest_options *now, struct err *e)
 {
     use_our_memory();
-    json_t *a = options_to_json(then), *b = options_to_json(now), *value;
-    const char *name;
-    int rc = a == NULL || b == NULL ? err_nomem(e, "the manifest") : 0;
-    json_object_foreach(a, name, value)
-    {
-        if (rc != 0 || json_equal(value, json_object_get(b, name)))
-            continue;
-        char *was = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-        char *is = json_dumps(json_object_get(b, name), JSON_ENCODE_ANY | JSON_COMPACT);
-        rc = err_set(e, TUG_EUSAGE,
-                     "the run being resumed had %s = %s, this one has %s: give the same options, or "
-                     "use --init-from to start a new run from the saved model",
-                     name, was != NULL ? was : "?", is != NULL ? is : "?");
-        mem_free(was);
-        mem_free(is);
-    }
+    json_t *a = options_to_json(then), *b = options_to_json(now);
+    int rc = a == NULL || b == NULL ? err_nomem(e, "the manifest")
+                                    : same_values("", a, b, e);
     json_decref(a);
     json_decref(b);
     return rc;

@@ -1,4 +1,5 @@
-// A training run from the inside: what trainer.c, hogwild.c, synchronous.c and the rest share.
+// A training run from the inside: what trainer.c, hogwild.c, synchronous.c and the rest
+// share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_RUN_H
@@ -21,16 +22,17 @@ struct position {
     uint64_t batch;            // within the window: batches done
     uint64_t batches;          // of the run, in all
     uint64_t seen;             // examples of the pass in windows done
+    uint64_t bad_lines;        // skipped in the pass before the window
     struct source_place place; // of the window's first chunk (streaming)
 };
 
 // A batch of examples with all that the model wants to see: one thread's.
 struct view {
     struct batch batch;
-    size_t cap;      // features that rows and x have room for
+    size_t cap; // features that rows and x have room for
     float **rows;
-    float *x;        // values, 1 where the data has none
-    float *u;        // the same, scaled when the model normalizes
+    float *x; // values, 1 where the data has none
+    float *u; // the same, scaled when the model normalizes
 };
 // Takes examples order[0..n) of the data set.
 int view_take(struct view *v, const struct dataset *d, const uint64_t *order, size_t n,
@@ -61,7 +63,9 @@ struct run {
     struct position at;
     double data_rate; // factor of the schedule for this stretch
     struct worker *workers;
-    uint64_t bad_lines;
+    uint64_t bad_lines; // skipped in the pass
+    uint64_t
+        resumed_examples; // of a pass, by the save that the run goes on from; 0: not known
 
     // The stretch of batches that the team is working on.
     struct shuffle order;
@@ -79,9 +83,9 @@ struct run {
     struct progress *progress;
 };
 
-// Does the batches [next_batch, last_batch) of the data set, or fewer when `stop` is set; leaves
-// next_batch at the first that was not begun. Batch b holds the shuffled examples b * config.batch
-// and on. Each of the two is a team function; rank 0 looks at the clock.
+// Does the batches [next_batch, last_batch) of the data set, or fewer when `stop` is set;
+// leaves next_batch at the first that was not begun. Batch b holds the shuffled examples
+// b * config.batch and on. Each of the two is a team function; rank 0 looks at the clock.
 void hogwild_batches(void *run, int rank);
 void synchronous_batches(void *run, int rank);
 
@@ -91,8 +95,8 @@ void synchronous_close(struct run *r);
 // Whether example i of the current window belongs to the validation share.
 bool run_held_out(const struct run *r, uint64_t example);
 
-// One micro-batch of consecutive shuffled positions, held-out examples left out; gives the number
-// of examples taken into `ret_order`.
+// One micro-batch of consecutive shuffled positions, held-out examples left out; gives
+// the number of examples taken into `ret_order`.
 size_t run_pick(const struct run *r, uint64_t first, size_t n, uint64_t *ret_order);
 
 #endif

@@ -1,4 +1,5 @@
-// The course of a training run: passes over windows of data, validation, saves, and the end.
+// The course of a training run: passes over windows of data, validation, saves, and the
+// end.
 //
 //   open      reader, source, model size, tables (new, resumed, or from another model)
 //   passes    for each window: load, then stretches of batches; between stretches progress lines,
@@ -58,7 +59,8 @@ static bool should_stream(const struct train_config *c, const struct source *s)
         return c->data_in == DATA_IN_STREAM;
     uint64_t text = source_text_bytes(s);
     long pages = sysconf(_SC_AVPHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    uint64_t there = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : (uint64_t)4 << 30;
+    uint64_t there = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size
+                                           : (uint64_t)4 << 30;
     return text / 2 > there / 3;
 }
 
@@ -68,7 +70,8 @@ static int open_data(struct run *r, struct err *e)
     TRY(reader_open(&r->reader, &c->reader, e));
     TRY(open_source(&r->source, &c->data, e));
     r->streaming = should_stream(c, r->source);
-    if (r->streaming && !source_can_rewind(r->source) && (c->epochs > 1 || c->valid_fraction > 0))
+    if (r->streaming && !source_can_rewind(r->source) &&
+        (c->epochs > 1 || c->valid_fraction > 0))
         return err_set(e, TUG_EUSAGE,
                        "standard input can be streamed once only: use --epochs 1 without "
                        "--valid FRACTION, or --data-in memory");
@@ -144,7 +147,7 @@ static struct manifest_options options_of(const struct run *r)
         .deterministic = c->deterministic,
         .reduce_mean = c->reduce_mean,
         .streaming = r->streaming,
-        .window_bytes = c->window_bytes,
+        .window_bytes = r->streaming ? c->window_bytes : 0,
         .valid_fraction = c->valid_fraction,
     };
     snprintf(o.format, sizeof(o.format), "%s", c->reader.format);
@@ -179,6 +182,36 @@ static int save(struct run *r, bool finished, struct train_result *result, struc
     return rc;
 }
 
+// The run takes on where the save stands.
+static void stand_at(struct run *r, const struct manifest *m)
+{
+    r->at = m->at;
+    r->bad_lines = m->bad_lines;
+    r->resumed_examples = m->examples;
+    r->has_best = m->has_best;
+    r->best_loss = m->best_loss;
+    r->best_epoch = m->best_epoch;
+    r->passes_since_best = m->passes_since_best;
+    r->best_valid = m->best_valid;
+}
+
+static int load_resumed(struct run *r, const char *dir, const struct manifest *m,
+                        struct err *e)
+{
+    // What the memory of that machine allowed is no wish.
+    if (r->config->data_in == DATA_IN_AUTO)
+        r->streaming = m->options.streaming;
+    struct manifest_options now = options_of(r);
+    TRY(manifest_same_options(&m->options, &now, e));
+    parameters_close(&r->parameters);
+    TRY(saved_load(dir, m, m->has_best ? PART_TRAINING : PART_MODEL, r->team,
+                   &r->parameters, e));
+    if (m->has_best)
+        TRY(saved_load(dir, m, PART_MODEL, r->team, &r->best, e));
+    stand_at(r, m);
+    return 0;
+}
+
 static int resume(struct run *r, struct err *e)
 {
     char dir[FILE_PATH_MAX];
@@ -188,26 +221,11 @@ static int resume(struct run *r, struct err *e)
     int rc = saved_find(r->config->out, dir, e);
     if (rc == 0)
         rc = manifest_read(m, dir, e);
-    struct manifest_options now = options_of(r);
     if (rc == 0)
-        rc = manifest_same_options(&m->options, &now, e);
-    parameters_close(&r->parameters);
+        rc = load_resumed(r, dir, m, e);
     if (rc == 0)
-        rc = saved_load(dir, m, m->has_best ? PART_TRAINING : PART_MODEL, r->team, &r->parameters,
-                        e);
-    if (rc == 0 && m->has_best)
-        rc = saved_load(dir, m, PART_MODEL, r->team, &r->best, e);
-    if (rc == 0) {
-        r->at = m->at;
-        r->bad_lines = m->bad_lines;
-        r->has_best = m->has_best;
-        r->best_loss = m->best_loss;
-        r->best_epoch = m->best_epoch;
-        r->passes_since_best = m->passes_since_best;
-        r->best_valid = m->best_valid;
-        progress_note(r->progress, "resuming from %s: %u passes and %llu batches done", dir,
-                      m->at.epoch, (unsigned long long)m->at.batches);
-    }
+        progress_note(r->progress, "resuming from %s: %u passes and %llu batches done",
+                      dir, m->at.epoch, (unsigned long long)m->at.batches);
     mem_free(m);
     return rc;
 }
@@ -215,7 +233,8 @@ static int resume(struct run *r, struct err *e)
 static bool list_has(const char *list, const char *word)
 {
     size_t n = strlen(word);
-    for (const char *p = list; p != NULL && *p != 0; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+    for (const char *p = list; p != NULL && *p != 0;
+         p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
         if (strncmp(p, word, n) == 0 && (p[n] == 0 || p[n] == ','))
             return true;
     return false;
@@ -225,11 +244,12 @@ static int check_shape(const struct model *then, const struct model *now, const 
                        struct err *e)
 {
     if (then->options.kind != now->options.kind || then->width != now->width)
-        return err_set(e, TUG_EUSAGE,
-                       "%s holds a model %s with rows of %u floats, this run has %s with %u: give "
-                       "the same --model, --dim and --optimizer",
-                       dir, model_name(then->options.kind), then->width,
-                       model_name(now->options.kind), now->width);
+        return err_set(
+            e, TUG_EUSAGE,
+            "%s holds a model %s with rows of %u floats, this run has %s with %u: give "
+            "the same --model, --dim and --optimizer",
+            dir, model_name(then->options.kind), then->width,
+            model_name(now->options.kind), now->width);
     return 0;
 }
 
@@ -239,7 +259,8 @@ static int init_from(struct run *r, struct err *e)
     bool sparse = tables == NULL || list_has(tables, "sparse");
     bool dense = tables == NULL || list_has(tables, "dense");
     if (!sparse && !dense)
-        return err_set(e, TUG_EUSAGE, "--init-tables '%s' names no table; there are sparse and dense",
+        return err_set(e, TUG_EUSAGE,
+                       "--init-tables '%s' names no table; there are sparse and dense",
                        tables);
     char dir[FILE_PATH_MAX];
     TRY(saved_find(r->config->init_from, dir, e));
@@ -253,7 +274,8 @@ static int init_from(struct run *r, struct err *e)
     if (rc == 0)
         rc = check_shape(&then, &r->parameters.model, dir, e);
     if (rc == 0)
-        rc = saved_load_into(dir, m, PART_MODEL, sparse, dense, r->team, &r->parameters, e);
+        rc = saved_load_into(dir, m, PART_MODEL, sparse, dense, r->team, &r->parameters,
+                             e);
     mem_free(m);
     return rc;
 }
@@ -262,20 +284,24 @@ static int init_from(struct run *r, struct err *e)
 static int check_out(const struct train_config *c, struct err *e)
 {
     if (c->out == NULL)
-        return c->resume ? err_set(e, TUG_EUSAGE, "--resume needs --out DIR, the directory of the "
-                                                  "run to go on with")
+        return c->resume ? err_set(e, TUG_EUSAGE,
+                                   "--resume needs --out DIR, the directory of the "
+                                   "run to go on with")
                          : 0;
     if (c->resume)
         return 0;
     if (saved_any(c->out))
-        return err_set(e, TUG_EUSAGE,
-                       "--out %s already holds a saved model: give --resume to go on with it, or "
-                       "another directory",
-                       c->out);
+        return err_set(
+            e, TUG_EUSAGE,
+            "--out %s already holds a saved model: give --resume to go on with it, or "
+            "another directory",
+            c->out);
     return file_dir_is_empty(c->out)
                ? 0
-               : err_set(e, TUG_EUSAGE,
-                         "--out %s exists and is not an empty directory: give another one", c->out);
+               : err_set(
+                     e, TUG_EUSAGE,
+                     "--out %s exists and is not an empty directory: give another one",
+                     c->out);
 }
 
 // Data windows.
@@ -289,7 +315,9 @@ static int load_window(struct run *r, struct train_result *result, struct err *e
         .team = r->team,
         .resolve = parameters_resolve_new,
         .resolve_ctx = &r->parameters,
-        .max_chunks = !r->streaming ? 0 : chunks > 0 ? chunks : 1,
+        .max_chunks = !r->streaming ? 0
+                      : chunks > 0  ? chunks
+                                    : 1,
         .max_bad_lines = r->config->max_bad_lines,
         .bad_lines = &r->bad_lines,
     };
@@ -297,6 +325,7 @@ static int load_window(struct run *r, struct train_result *result, struct err *e
     dataset_close(r->data);
     r->data = NULL;
     r->at.place = source_place(r->source);
+    r->at.bad_lines = r->bad_lines;
     int rc = dataset_load(&r->data, &o, e);
     result->read_seconds += clock_seconds() - start;
     if (rc == 0 && dataset_bytes(r->data) > result->data_bytes)
@@ -308,16 +337,18 @@ static int load_window(struct run *r, struct train_result *result, struct err *e
 static void warn_about_labels(struct run *r)
 {
     uint64_t positives = dataset_positives(r->data), n = dataset_size(r->data);
-    if (r->config->reader.loss == READER_LOGISTIC && n > 0 && (positives == 0 || positives == n))
-        progress_note(r->progress, "warning: all %llu labels are %d: there is nothing to tell apart "
-                                   "and no AUC",
+    if (r->config->reader.loss == READER_LOGISTIC && n > 0 &&
+        (positives == 0 || positives == n))
+        progress_note(r->progress,
+                      "warning: all %llu labels are %d: there is nothing to tell apart "
+                      "and no AUC",
                       (unsigned long long)n, positives == 0 ? 0 : 1);
 }
 
 // Batches.
 
-// The rate of a schedule changes in steps of a hundredth of a pass, so that it does not depend on
-// where stretches happen to end: at a save, a line, a signal.
+// The rate of a schedule changes in steps of a hundredth of a pass, so that it does not
+// depend on where stretches happen to end: at a save, a line, a signal.
 static uint64_t rate_step(uint64_t end)
 {
     return end / 100 + 1;
@@ -343,7 +374,8 @@ static uint64_t next_stop(const struct run *r, uint64_t end)
         stop = r->at.batch + left < stop ? r->at.batch + left : stop;
     }
     uint64_t step = rate_step(end);
-    if (r->config->schedule.kind != SCHEDULE_CONSTANT && r->at.batch - r->at.batch % step + step < stop)
+    if (r->config->schedule.kind != SCHEDULE_CONSTANT &&
+        r->at.batch - r->at.batch % step + step < stop)
         stop = r->at.batch - r->at.batch % step + step;
     return stop;
 }
@@ -356,7 +388,8 @@ static int explain_bad_score(struct run *r, uint64_t example, struct err *e)
     struct view v = {0};
     if (view_take(&v, r->data, &example, 1, &r->parameters) != 0)
         return err_nomem(e, "explaining a score");
-    // The feature to blame: the first with a weight that is not finite, else the largest weight.
+    // The feature to blame: the first with a weight that is not finite,
+    // else the largest weight.
     uint64_t key = 0;
     double worst = -1;
     for (size_t i = 0; i < v.batch.nnz; i++) {
@@ -369,12 +402,14 @@ static int explain_bad_score(struct run *r, uint64_t example, struct err *e)
         }
     }
     view_free(&v);
-    return err_set(e, TUG_EDATA,
-                   "%s:%llu: the score of this example is not finite (largest weight %g, of key "
-                   "%llu) in pass %u, batch %llu: training has diverged; use a smaller --lr, a larger "
-                   "--l2, or scale the data's values",
-                   source_file_name(r->source, file), (unsigned long long)line, worst,
-                   (unsigned long long)key, r->at.epoch + 1, (unsigned long long)r->at.batch);
+    return err_set(
+        e, TUG_EDATA,
+        "%s:%llu: the score of this example is not finite (largest weight %g, of key "
+        "%llu) in pass %u, batch %llu: training has diverged; use a smaller --lr, a "
+        "larger "
+        "--l2, or scale the data's values",
+        source_file_name(r->source, file), (unsigned long long)line, worst,
+        (unsigned long long)key, r->at.epoch + 1, (unsigned long long)r->at.batch);
 }
 
 static int stretch_result(struct run *r, struct err *e)
@@ -396,7 +431,8 @@ static bool interrupted(const struct run *r)
 }
 
 // Batches until the next stop.
-static int stretch(struct run *r, uint64_t end, struct train_result *result, struct err *e)
+static int stretch(struct run *r, uint64_t end, struct train_result *result,
+                   struct err *e)
 {
     uint64_t first = r->at.batch;
     double start = clock_seconds();
@@ -404,7 +440,8 @@ static int stretch(struct run *r, uint64_t end, struct train_result *result, str
     atomic_store(&r->next_batch, first);
     r->last_batch = next_stop(r, end);
     atomic_store(&r->stop, false);
-    team_run(r->team, r->config->deterministic ? synchronous_batches : hogwild_batches, r);
+    team_run(r->team, r->config->deterministic ? synchronous_batches : hogwild_batches,
+             r);
     uint64_t next = atomic_load(&r->next_batch);
     next = next < r->last_batch ? next : r->last_batch;
     r->at.batch = next;
@@ -443,8 +480,9 @@ static int train_window(struct run *r, struct train_result *result, struct err *
         TRY(stretch(r, end, result, e));
         if (interrupted(r))
             return TUG_EINTERRUPTED;
-        if (r->config->log_batches == 0 ? r->at.batch < end && progress_is_due(r->progress)
-                                        : due(r->at.batches, r->config->log_batches))
+        if (r->config->log_batches == 0
+                ? r->at.batch < end && progress_is_due(r->progress)
+                : due(r->at.batches, r->config->log_batches))
             print_line(r, end);
         if (r->config->out != NULL && due(r->at.batches, r->config->save_batches))
             TRY(save(r, false, result, e));
@@ -454,11 +492,25 @@ static int train_window(struct run *r, struct train_result *result, struct err *
 
 // Passes.
 
+// A run that goes on must find the data that it had.
+static int check_examples(const struct run *r, uint64_t examples, struct err *e)
+{
+    if (r->resumed_examples == 0 || r->resumed_examples == examples)
+        return 0;
+    return err_set(
+        e, TUG_EDATA,
+        "--data has %llu examples, but the run being resumed had %llu examples: give "
+        "the same data, or use --init-from to start a new run from the saved model",
+        (unsigned long long)examples, (unsigned long long)r->resumed_examples);
+}
+
 static int train_pass_in_memory(struct run *r, struct train_result *result, struct err *e)
 {
     if (r->data == NULL) {
+        r->bad_lines = 0;
         TRY(load_window(r, result, e));
         result->examples = dataset_size(r->data);
+        TRY(check_examples(r, result->examples, e));
         warn_about_labels(r);
     }
     return train_window(r, result, e);
@@ -467,6 +519,7 @@ static int train_pass_in_memory(struct run *r, struct train_result *result, stru
 static int train_pass_streaming(struct run *r, struct train_result *result, struct err *e)
 {
     uint64_t first_window = r->at.window;
+    r->bad_lines = r->at.bad_lines;
     if (r->at.epoch > 0 || r->at.window > 0 || r->at.batch > 0)
         TRY(source_rewind(r->source, r->at.window > 0 ? r->at.place : SOURCE_START, e));
     for (bool more = true; more; r->at.window++) {
@@ -481,7 +534,7 @@ static int train_pass_streaming(struct run *r, struct train_result *result, stru
         r->at.batch = 0;
     }
     result->examples = r->at.seen;
-    return 0;
+    return check_examples(r, result->examples, e);
 }
 
 static int validate(struct run *r, struct metrics *ret, struct err *e)
@@ -531,12 +584,13 @@ static bool validates(const struct run *r)
 
 static int finish_pass(struct run *r, struct train_result *result, struct err *e)
 {
-    struct metrics seen = metrics_stream_result(merge_streams(r), r->config->reader.loss), valid;
+    struct metrics seen = metrics_stream_result(merge_streams(r), r->config->reader.loss),
+                   valid;
     for (int i = 0; i < team_size(r->team); i++)
         metrics_stream_clear(&r->workers[i].stream);
     result->trained_examples += seen.examples;
     uint32_t pass = r->at.epoch++;
-    r->at.window = r->at.batch = r->at.seen = 0;
+    r->at.window = r->at.batch = r->at.seen = r->at.bad_lines = 0;
     r->at.place = SOURCE_START;
     if (validates(r)) {
         TRY(validate(r, &valid, e));
@@ -551,7 +605,8 @@ static int finish_pass(struct run *r, struct train_result *result, struct err *e
 
 static bool should_stop_early(const struct run *r)
 {
-    return r->has_best && r->config->patience > 0 && r->passes_since_best >= r->config->patience;
+    return r->has_best && r->config->patience > 0 &&
+           r->passes_since_best >= r->config->patience;
 }
 
 static int passes(struct run *r, struct train_result *result, struct err *e)
@@ -565,7 +620,8 @@ static int passes(struct run *r, struct train_result *result, struct err *e)
             return TUG_EINTERRUPTED;
     }
     if (should_stop_early(r))
-        progress_note(r->progress, "stopped after pass %u: validation was best at pass %u",
+        progress_note(r->progress,
+                      "stopped after pass %u: validation was best at pass %u",
                       r->at.epoch, r->best_epoch);
     return 0;
 }
@@ -595,13 +651,15 @@ static int test(struct run *r, struct train_result *result, struct err *e)
 static int on_interrupt(struct run *r, struct train_result *result, struct err *e)
 {
     if (r->config->out == NULL)
-        return err_set(e, TUG_EINTERRUPTED, "interrupted in pass %u; nothing was saved, for there is "
-                                            "no --out DIR",
+        return err_set(e, TUG_EINTERRUPTED,
+                       "interrupted in pass %u; nothing was saved, for there is "
+                       "no --out DIR",
                        r->at.epoch + 1);
     TRY(save(r, false, result, e));
-    return err_set(e, TUG_EINTERRUPTED,
-                   "interrupted in pass %u; saved to %s: the same command with --resume goes on",
-                   r->at.epoch + 1, result->saved);
+    return err_set(
+        e, TUG_EINTERRUPTED,
+        "interrupted in pass %u; saved to %s: the same command with --resume goes on",
+        r->at.epoch + 1, result->saved);
 }
 
 static void fill_result(struct run *r, struct train_result *result)
@@ -611,14 +669,16 @@ static void fill_result(struct run *r, struct train_result *result)
         result->trained_examples += r->workers[i].stream.examples;
     result->epochs = r->at.epoch;
     result->keys = s.rows;
-    result->bytes_per_key = s.rows > 0 ? (double)(s.row_bytes + s.index_bytes) / (double)s.rows : 0;
+    result->bytes_per_key = s.rows > 0
+                                ? (double)(s.row_bytes + s.index_bytes) / (double)s.rows
+                                : 0;
     result->skipped_lines = r->bad_lines;
     result->validated = r->has_best;
     result->valid = r->best_valid;
     result->best_epoch = r->best_epoch;
 }
 
-static int open_run(struct run *r, struct err *e)
+static int open_run(struct run *r, struct train_result *result, struct err *e)
 {
     const struct train_config *c = r->config;
     TRY(check_out(c, e));
@@ -633,6 +693,7 @@ static int open_run(struct run *r, struct err *e)
         TRY(init_from(r, e));
     if (c->resume)
         TRY(resume(r, e));
+    result->examples = r->resumed_examples;
     return open_workers(r, e);
 }
 
@@ -661,7 +722,7 @@ int train_run(const struct train_config *c, struct train_result *ret, struct err
     double start = clock_seconds();
     struct run r = {.config = c, .at = {.place = SOURCE_START}};
     *ret = (struct train_result){0};
-    int rc = open_run(&r, e);
+    int rc = open_run(&r, ret, e);
     if (rc == 0) {
         rc = passes(&r, ret, e);
         if (rc == TUG_EINTERRUPTED)

@@ -99,6 +99,8 @@ static pid_t start(char *words)
          w = strsep(&words, " "))
         if (*w != 0)
             argv[n++] = w;
+    unlink(".out");
+    unlink(".err"); // so that nobody takes the last command's words for this one's
     pid_t pid = fork();
     if (pid != 0)
         return pid;

@@ -1,0 +1,260 @@
+// --resume: a run that was interrupted, killed or lengthened ends with the files of a run
+// that was not, byte for byte, in deterministic mode.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "e2e.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+// Runs that differ in what has to be saved.
+static const struct way {
+    const char *name, *options;
+} ways[] = {
+    {"memory", "--data data.svm --format libsvm --model fm --epochs 3"},
+    {"valid", "--data data.svm --format libsvm --model fm --epochs 6 --valid 0.3 --lr 1 "
+              "--patience 2"},
+    {"schedule", "--data data.svm --format libsvm --model lr --epochs 3 --schedule poly "
+                 "--optimizer adam --lr 0.01"},
+    {"ffm", "--data data.ffm --format libffm --model ffm --epochs 2 --valid valid.ffm"},
+    {"stream", "--data long.svm long.svm.2 --format libsvm --model fm --epochs 2 "
+               "--max-bad-lines 1 "
+               "--data-in stream --window 1"},
+    {"stream valid",
+     "--data long.svm --format libsvm --model lr --epochs 4 --data-in stream "
+     "--window 1 --valid 0.2 --max-bad-lines 3"},
+};
+enum { WAYS = sizeof(ways) / sizeof(*ways) };
+
+static const char *command(const struct way *w, const char *out)
+{
+    return e2e_path("train %s --dim 3 --batch 20 --threads 2 --deterministic "
+                    "--save-every 7batches --out %s",
+                    w->options, out);
+}
+
+static const char *straight(const struct way *w)
+{
+    e2e_remove("straight");
+    tug_ends(0, "%s", command(w, "straight"));
+    return "straight";
+}
+
+static size_t complete_saves(const char *out)
+{
+    char names[64][64];
+    size_t n = e2e_list(out, names, 64), complete = 0;
+    for (size_t i = 0; i < n; i++)
+        complete += e2e_exists(e2e_path("%s/%s/manifest.json", out, names[i]));
+    return complete;
+}
+
+static bool is_running(pid_t pid)
+{
+    siginfo_t info = {0};
+    assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT), 0);
+    return info.si_pid == 0;
+}
+
+// Gives false when the command ended before its k-th save was seen.
+static bool wait_for_saves(pid_t pid, const char *out, size_t k)
+{
+    while (complete_saves(out) < k) {
+        if (!is_running(pid))
+            return false;
+        poll(NULL, 0, 0);
+    }
+    return true;
+}
+
+static void resume_and_compare(const struct way *w, const char *threads)
+{
+    tug_ends(0, "%s --resume --threads %s --keep 100", command(w, "out"), threads);
+    e2e_says("resuming from out/save-");
+    e2e_same_model("straight", "out");
+}
+
+static void after_kill(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < WAYS; i++) {
+        straight(&ways[i]);
+        size_t killed = 0;
+        for (size_t k = 1; k < 12; k += 2) {
+            e2e_remove("out");
+            pid_t pid = tug_start("%s --keep 100", command(&ways[i], "out"));
+            bool running = wait_for_saves(pid, "out", k);
+            kill(pid, SIGKILL);
+            killed += tug_wait(pid) == 128 + SIGKILL;
+            if (!running)
+                break;
+            resume_and_compare(&ways[i], k % 4 == 1 ? "1" : "3");
+        }
+        assert_true(killed > 0);
+    }
+}
+
+// Once more killed while it resumes.
+static void after_two_kills(void **state)
+{
+    (void)state;
+    straight(&ways[0]);
+    e2e_remove("out");
+    for (int times = 0; times < 2; times++) {
+        pid_t pid = tug_start("%s --keep 100 %s", command(&ways[0], "out"),
+                              times > 0 ? "--resume" : "");
+        wait_for_saves(pid, "out", 2 + 2 * (size_t)times);
+        kill(pid, SIGKILL);
+        tug_wait(pid);
+    }
+    resume_and_compare(&ways[0], "2");
+}
+
+// SIGTERM and SIGINT: a save at once, exit status 130, and a message that says where.
+static void after_signals(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < WAYS; i++) {
+        straight(&ways[i]);
+        e2e_remove("out");
+        pid_t pid = tug_start("%s --keep 100", command(&ways[i], "out"));
+        assert_true(wait_for_saves(pid, "out", 1 + i % 3));
+        kill(pid, i % 2 ? SIGINT : SIGTERM);
+        int code = tug_wait(pid);
+        if (code != 0) { // else it was over before
+            assert_int_equal(code, 130);
+            e2e_says("interrupted in pass");
+            e2e_says("saved to out/save-");
+            e2e_says("--resume");
+            char said[E2E_PATH];
+            snprintf(said, sizeof(said), "saved to %s:", e2e_newest("out"));
+            e2e_says(said);
+        }
+        resume_and_compare(&ways[i], "3");
+    }
+}
+
+static void without_out(void **state)
+{
+    (void)state;
+    pid_t pid = tug_start("train --data data.svm --format libsvm --epochs 1000000 "
+                          "--log-every 1");
+    size_t n = 0;
+    while (n == 0 && is_running(pid)) {    // its first line says that signals are caught
+        char *text = e2e_read(".err", &n); // may not be there yet
+        mem_free(text);
+    }
+    kill(pid, SIGTERM);
+    assert_int_equal(tug_wait(pid), 130);
+    e2e_says("nothing was saved, for there is no --out");
+}
+
+static void other_options(void **state)
+{
+    (void)state;
+    const struct way *w = &ways[0];
+    straight(w);
+    e2e_remove("out");
+    tug_ends(0, "%s", command(w, "out"));
+    static const struct {
+        const char *option, *name;
+    } other[] = {
+        {"--dim 4", "dim"},
+        {"--lr 0.3", "lr"},
+        {"--batch 21", "batch"},
+        {"--seed 2", "seed"},
+        {"--l2 0.5", "l2"},
+        {"--optimizer sgd", "optimizer"},
+        {"--model lr", "model"},
+        {"--format libffm --data data.ffm", "format"},
+        {"--no-deterministic", "deterministic"},
+        {"--schedule poly", "schedule"},
+        {"--data-in stream", "data-in"},
+        {"--valid 0.1", "valid"},
+        {"--loss squared", "loss"},
+        {"--reduce mean", "reduce"},
+        {"--init 0.2", "init"},
+        {"--no-normalize", "normalize"},
+    };
+    for (size_t i = 0; i < sizeof(other) / sizeof(*other); i++) {
+        tug_ends(2, "%s --resume %s", command(w, "out"), other[i].option);
+        e2e_says(e2e_path("--%s", other[i].name));
+        e2e_says("--init-from");
+    }
+    e2e_same_model("straight", "out");
+}
+
+// The end of a run is only the end of its passes.
+static void more_epochs(void **state)
+{
+    (void)state;
+    static const size_t some[] = {0, 1, 4};
+    for (size_t i = 0; i < 3; i++) {
+        const struct way *w = &ways[some[i]];
+        e2e_remove("out");
+        tug_ends(0, "%s --epochs 1", command(w, "out"));
+        straight(w);
+        resume_and_compare(w, "1");
+        // And when there is nothing left to do, nothing changes.
+        resume_and_compare(w, "2");
+    }
+}
+
+static void nothing_to_resume(void **state)
+{
+    (void)state;
+    e2e_remove("out");
+    tug_ends(2, "train --data data.svm --format libsvm --resume");
+    e2e_says("--resume needs --out");
+    tug_ends(3, "%s --resume", command(&ways[0], "out"));
+    e2e_says("out holds no saved model");
+}
+
+// Data that shrank between the runs: said, not trusted.
+static void other_data(void **state)
+{
+    (void)state;
+    const struct way w = {"", "--data other.svm --format libsvm --model lr --epochs 3"};
+    struct e2e_data d = {.path = "other.svm", .rows = 300, .seed = 1};
+    e2e_write_data(&d);
+    e2e_remove("out");
+    tug_ends(0, "%s", command(&w, "out"));
+    d.rows = 100;
+    e2e_write_data(&d);
+    tug_ends(3, "%s --resume --epochs 4", command(&w, "out"));
+    e2e_says("300 examples");
+}
+
+static int begin(void **state)
+{
+    if (e2e_begin(state) != 0)
+        return -1;
+    const struct e2e_data data[] = {
+        {.path = "data.svm", .rows = 500, .seed = 1},
+        {.path = "data.ffm", .fields = true, .rows = 500, .seed = 1},
+        {.path = "valid.ffm", .fields = true, .rows = 100, .seed = 3},
+        {.path = "long.svm", .rows = 300, .seed = 2, .padding = 9000},
+        {.path = "long.svm.2", .rows = 200, .seed = 4, .padding = 6000},
+    };
+    for (size_t i = 0; i < sizeof(data) / sizeof(*data); i++)
+        e2e_write_data(&data[i]);
+    // A line to be skipped, in the first window.
+    size_t n;
+    char *text = e2e_read("long.svm", &n);
+    memcpy(text, "?", 1);
+    e2e_write_bytes("long.svm", text, n);
+    mem_free(text);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(after_kill),        cmocka_unit_test(after_two_kills),
+        cmocka_unit_test(after_signals),     cmocka_unit_test(without_out),
+        cmocka_unit_test(other_options),     cmocka_unit_test(more_epochs),
+        cmocka_unit_test(nothing_to_resume), cmocka_unit_test(other_data),
+    };
+    return cmocka_run_group_tests(tests, begin, e2e_end);
+}
