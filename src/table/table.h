@@ -117,6 +117,9 @@ struct table_entry {
 int table_sorted(const struct table *t, uint32_t first, uint32_t n,
                  struct table_entry **ret, size_t *ret_n, struct err *e);
 
+// Sorts entries by key alone, whatever their partitions.
+void table_sort_by_key(struct table_entry *rows, size_t n);
+
 // A second table with the same rows (the best pass is kept this way).
 int table_clone(struct table **ret, const struct table *t, struct err *e);
 

@@ -147,6 +147,11 @@ int table_sorted(const struct table *t, uint32_t first, uint32_t n,
     return 0;
 }
 
+void table_sort_by_key(struct table_entry *rows, size_t n)
+{
+    sort_keys(rows, n, 56);
+}
+
 static int copy_rows(struct table *to, const struct table *from, const uint32_t *handles,
                      size_t n)
 {
