@@ -38,6 +38,7 @@ typedef int32_t v4i __attribute__((vector_size(16)));
 #define VSQRT SQRT4
 #include "kernels/vector_rules.inc.h"
 
+// Lanes as a tree. Halves by shuffles: taking addresses would keep sums in memory all the while.
 static inline float lanes_sum_4(v4 x)
 {
     return (x[0] + x[2]) + (x[1] + x[3]);
@@ -45,18 +46,14 @@ static inline float lanes_sum_4(v4 x)
 
 static inline float lanes_sum_8(v8 x)
 {
-    v4 low, high;
-    memcpy(&low, &x, sizeof(low));
-    memcpy(&high, (const char *)&x + sizeof(low), sizeof(high));
-    return lanes_sum_4(low + high);
+    return lanes_sum_4(__builtin_shufflevector(x, x, 0, 1, 2, 3) +
+                       __builtin_shufflevector(x, x, 4, 5, 6, 7));
 }
 
 static inline float lanes_sum_16(v16 x)
 {
-    v8 low, high;
-    memcpy(&low, &x, sizeof(low));
-    memcpy(&high, (const char *)&x + sizeof(low), sizeof(high));
-    return lanes_sum_8(low + high);
+    return lanes_sum_8(__builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
+                       __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15));
 }
 
 static float dot(const float *a, const float *b, size_t n)
