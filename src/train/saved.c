@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Rows in a part, about: enough that files are few, few enough that threads share the work. The
-// number of parts follows from the number of rows alone, so that the same model gives the same files.
+// Rows in a part, about: enough that files are few, few enough that threads share the
+// work. The number of parts follows from the number of rows alone, so that the same model
+// gives the same files.
 enum { ROWS_IN_PART = 1 << 18, MAX_SPARSE_PARTS = 64 };
 
 static uint32_t sparse_parts(const struct table *t)
@@ -24,14 +25,16 @@ static uint32_t sparse_parts(const struct table *t)
 // "save-000007" → 7, anything else → 0.
 static uint32_t save_number(const char *name)
 {
-    if (strncmp(name, "save-", 5) != 0 || strlen(name) != 11)
+    if (strncmp(name, "save-", 5) != 0)
         return 0;
-    char *end;
-    unsigned long n = strtoul(name + 5, &end, 10);
-    return *end == 0 ? (uint32_t)n : 0;
+    const char *digits = name + 5;
+    size_t n = strspn(digits, "0123456789");
+    bool ours = digits[n] == 0 && (n == 6 || (n > 6 && n < 10 && *digits != '0'));
+    return ours ? (uint32_t)strtoul(digits, NULL, 10) : 0;
 }
 
-static int save_path(char ret[FILE_PATH_MAX], const char *out, uint32_t number, struct err *e)
+static int save_path(char ret[FILE_PATH_MAX], const char *out, uint32_t number,
+                     struct err *e)
 {
     char name[32];
     snprintf(name, sizeof(name), "save-%06u", number);
@@ -45,8 +48,10 @@ static bool is_complete(const char *out, uint32_t number)
            file_join(path, dir, MANIFEST_NAME, NULL) == 0 && file_exists(path);
 }
 
-// Calls each(ctx, number) for the saves under `out`; a directory that cannot be read has none.
-static void each_save(const char *out, void (*each)(void *ctx, uint32_t number), void *ctx)
+// Calls each(ctx, number) for the saves under `out`; a directory that
+// cannot be read has none.
+static void each_save(const char *out, void (*each)(void *ctx, uint32_t number),
+                      void *ctx)
 {
     DIR *d = opendir(out);
     if (d == NULL)
@@ -93,10 +98,11 @@ int saved_find(const char *from, char ret_dir[FILE_PATH_MAX], struct err *e)
     }
     uint32_t number = newest_of(from).complete;
     if (number == 0)
-        return err_set(e, TUG_EDATA,
-                       "%s holds no saved model: give the --out directory of a training run, or "
-                       "one of the save-... directories in it",
-                       from);
+        return err_set(
+            e, TUG_EDATA,
+            "%s holds no saved model: give the --out directory of a training run, or "
+            "one of the save-... directories in it",
+            from);
     return save_path(ret_dir, from, number, e);
 }
 
@@ -135,8 +141,8 @@ static void write_parts(void *arg, int rank)
         char path[FILE_PATH_MAX];
         struct err e = {0};
         if (file_join(path, j->dir, p->file, &e) != 0 ||
-            part_save(p->dense ? from->dense : from->sparse, p->first_partition, p->n_partitions,
-                      path, &p->info, &e) != 0)
+            part_save(p->dense ? from->dense : from->sparse, p->first_partition,
+                      p->n_partitions, path, &p->info, &e) != 0)
             part_failed(j, &e);
     }
 }
@@ -155,15 +161,18 @@ static void read_parts(void *arg, int rank)
         char path[FILE_PATH_MAX];
         struct err e = {0};
         if (file_join(path, j->dir, p->file, &e) != 0 ||
-            part_load(p->dense ? j->into->dense : j->into->sparse, path, &p->info, &e) != 0)
+            part_load(p->dense ? j->into->dense : j->into->sparse, path, &p->info, &e) !=
+                0)
             part_failed(j, &e);
     }
 }
 
-static void plan_parts(struct manifest *m, const struct parameters *p, enum part_role role)
+static void plan_parts(struct manifest *m, const struct parameters *p,
+                       enum part_role role)
 {
     const char *prefix = role == PART_MODEL ? "model" : "training";
-    uint32_t all = 1u << table_options(p->sparse)->partition_bits, n = sparse_parts(p->sparse);
+    uint32_t all = 1u << table_options(p->sparse)->partition_bits,
+             n = sparse_parts(p->sparse);
     for (uint32_t i = 0; i <= n; i++) {
         struct manifest_part *part = &m->parts[m->n_parts++];
         *part = (struct manifest_part){.role = role, .dense = i == n};
@@ -194,7 +203,8 @@ static void remove_old(void *ctx, uint32_t number)
     for (uint32_t n = number + 1; n <= r->newest && newer < r->keep; n++)
         newer += is_complete(r->out, n);
     if (newer >= r->keep || !is_complete(r->out, number))
-        (void)file_remove_tree(dir, NULL); // the new save stands; the next one tries again
+        (void)file_remove_tree(dir,
+                               NULL); // the new save stands; the next one tries again
 }
 
 int saved_write(const char *out, struct team *team, const struct parameters *model,
@@ -211,7 +221,10 @@ int saved_write(const char *out, struct team *team, const struct parameters *mod
     plan_parts(m, model, PART_MODEL);
     if (training != NULL)
         plan_parts(m, training, PART_TRAINING);
-    struct parts_job j = {.dir = dir, .m = m, .model = model, .training = training,
+    struct parts_job j = {.dir = dir,
+                          .m = m,
+                          .model = model,
+                          .training = training,
                           .error_taken = ATOMIC_FLAG_INIT};
     team_run(team, write_parts, &j);
     int rc = 0;
@@ -233,11 +246,17 @@ int saved_write(const char *out, struct team *team, const struct parameters *mod
     return 0;
 }
 
-int saved_load_into(const char *dir, const struct manifest *m, enum part_role role, bool sparse,
-                    bool dense, struct team *team, struct parameters *p, struct err *e)
+int saved_load_into(const char *dir, const struct manifest *m, enum part_role role,
+                    bool sparse, bool dense, struct team *team, struct parameters *p,
+                    struct err *e)
 {
-    struct parts_job j = {.dir = dir, .loading = m, .into = p, .role = role, .sparse = sparse,
-                          .dense = dense, .error_taken = ATOMIC_FLAG_INIT};
+    struct parts_job j = {.dir = dir,
+                          .loading = m,
+                          .into = p,
+                          .role = role,
+                          .sparse = sparse,
+                          .dense = dense,
+                          .error_taken = ATOMIC_FLAG_INIT};
     team_run(team, read_parts, &j);
     if (atomic_load(&j.failed)) {
         *e = j.error;
@@ -246,8 +265,8 @@ int saved_load_into(const char *dir, const struct manifest *m, enum part_role ro
     return 0;
 }
 
-int saved_load(const char *dir, const struct manifest *m, enum part_role role, struct team *team,
-               struct parameters *ret, struct err *e)
+int saved_load(const char *dir, const struct manifest *m, enum part_role role,
+               struct team *team, struct parameters *ret, struct err *e)
 {
     TRY(parameters_open(ret, &m->options.model, e));
     int rc = saved_load_into(dir, m, role, true, true, team, ret, e);

@@ -296,6 +296,10 @@ static int check_out(const struct train_config *c, struct err *e)
             "--out %s already holds a saved model: give --resume to go on with it, or "
             "another directory",
             c->out);
+    // Now, and not after hours of training.
+    TRY(file_make_dir(c->out, e));
+    if (access(c->out, W_OK) != 0)
+        return err_sys(e, TUG_EIO, "cannot write to --out %s", c->out);
     return file_dir_is_empty(c->out)
                ? 0
                : err_set(

@@ -1,0 +1,340 @@
+// Model directories: damage is refused by name, what is unfinished is nobody's, a full
+// disk leaves what was there, and no run writes over another.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "e2e.h"
+
+#include <sys/stat.h>
+
+static const char *const train =
+    "train --data data.svm --format libsvm --model fm --dim 3 "
+    "--epochs 2 --deterministic --batch 64";
+
+// A model with parts of both roles: `model-*` for eval and `training-*` for going on.
+static void make_model(const char *out)
+{
+    e2e_remove(out);
+    tug_ends(0, "%s --valid 0.3 --lr 2 --epochs 6 --patience 0 --out %s", train, out);
+}
+
+static int eval(const char *from)
+{
+    return tug("eval --from %s --data data.svm --json", from);
+}
+
+// ---------------------------------------------------------------- damage
+
+static void refuses(const char *file)
+{
+    tug_ends(3, "eval --from bad --data data.svm");
+    e2e_says(file);
+    tug_ends(3, "table export --from bad");
+    e2e_says(file);
+    tug_ends(3,
+             "train --data data.svm --format libsvm --model fm --dim 3 --init-from bad");
+    e2e_says(file);
+}
+
+static void damage_part(const char *good, const char *name)
+{
+    const char *path = e2e_path("bad/save-000001/%s", name);
+    size_t n;
+    char *text = e2e_read(e2e_path("%s/%s", good, name), &n);
+    // A flipped bit: in the header, in the middle, in the last byte.
+    const size_t at[] = {0, 9, 20, n / 2, n - 1};
+    for (size_t i = 0; i < sizeof(at) / sizeof(*at); i++) {
+        text[at[i]] = (char)(text[at[i]] ^ 4);
+        e2e_write_bytes(path, text, n);
+        text[at[i]] = (char)(text[at[i]] ^ 4);
+        refuses(name);
+    }
+    const size_t sizes[] = {0, 1, 24, n / 2, n - 1};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        e2e_write_bytes(path, text, sizes[i]);
+        refuses(name);
+    }
+    e2e_remove(path);
+    refuses(name);
+    e2e_write_bytes(path, text, n);
+    assert_int_equal(eval("bad"), 0);
+    mem_free(text);
+}
+
+// eval has no need of it, --resume has.
+static void damage_training_part(const char *name)
+{
+    size_t size;
+    char *text = e2e_read(e2e_path("bad/save-000001/%s", name), &size);
+    e2e_write(e2e_path("bad/save-000001/%s", name), "damaged");
+    assert_int_equal(eval("bad"), 0);
+    tug_ends(3, "%s --valid 0.3 --lr 2 --epochs 7 --out bad --resume", train);
+    e2e_says(name);
+    e2e_write_bytes(e2e_path("bad/save-000001/%s", name), text, size);
+    mem_free(text);
+}
+
+static void damaged_parts(void **state)
+{
+    (void)state;
+    make_model("good");
+    char names[32][64];
+    const char *good = "good/save-000001";
+    e2e_remove("bad");
+    e2e_copy_dir("good", "bad");
+    size_t n = e2e_list(good, names, 32), model = 0, training = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (strncmp(names[i], "model-", 6) == 0) {
+            model++;
+            damage_part(good, names[i]);
+        } else if (strncmp(names[i], "training-", 9) == 0) {
+            training++;
+            damage_training_part(names[i]);
+        }
+    }
+    assert_true(model >= 2 && training >= 2);
+}
+
+// Parts of another save have checksums of their own.
+static void exchanged_parts(void **state)
+{
+    (void)state;
+    make_model("good");
+    e2e_remove("other");
+    tug_ends(0, "%s --seed 9 --out other", train);
+    e2e_remove("bad");
+    e2e_copy_dir("good", "bad");
+    size_t n;
+    char *text = e2e_read("other/save-000001/model-000.part", &n);
+    e2e_write_bytes("bad/save-000001/model-000.part", text, n);
+    mem_free(text);
+    refuses("model-000.part");
+}
+
+static void replace(const char *path, const char *from, const char *to)
+{
+    size_t n;
+    char *text = e2e_read(path, &n), *at = strstr(text, from),
+         *changed = mem_alloc(n + 100);
+    assert_non_null(at);
+    assert_non_null(changed);
+    snprintf(changed, n + 100, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    e2e_write(path, changed);
+    mem_free(changed);
+    mem_free(text);
+}
+
+static void damaged_manifest(void **state)
+{
+    (void)state;
+    make_model("good");
+    e2e_remove("bad");
+    e2e_copy_dir("good", "bad");
+    const char *path = "bad/save-000001/manifest.json";
+    size_t n;
+    char *text = e2e_read(path, &n);
+    for (size_t at = 0; at < n; at += n / 23) {
+        text[at] = (char)(text[at] ^ 1);
+        e2e_write_bytes(path, text, n);
+        text[at] = (char)(text[at] ^ 1);
+        int code = eval("bad"); // another space between words changes nothing
+        if (code != 0) {
+            assert_int_equal(code, 3);
+            e2e_says("manifest.json");
+        }
+        e2e_write_bytes(path, text, at);
+        assert_int_equal(eval("bad"), 3);
+        e2e_says("manifest.json");
+    }
+    e2e_write(path, text);
+    replace(path, "\"dim\": 3", "\"dim\": 4");
+    refuses("checksum");
+    e2e_write(path, text);
+    replace(path, "\"version\": 1", "\"version\": 2");
+    refuses("format version 2");
+    e2e_write(path, "{\"format\": \"something\"}");
+    refuses("not the manifest of a tug model");
+    e2e_write(path, "[1]");
+    refuses("manifest.json");
+    e2e_remove(path);
+    refuses("bad holds no saved model");
+    tug_ends(3, "eval --from nothing --data data.svm");
+    e2e_says("nothing holds no saved model");
+    mem_free(text);
+}
+
+// ---------------------------------------------------------------- saves
+
+static void from_one_save(void **state)
+{
+    (void)state;
+    e2e_remove("out");
+    tug_ends(0, "%s --epochs 3 --save-every 1 --out out", train);
+    assert_string_equal(e2e_newest("out"), "out/save-000003");
+    assert_int_equal(eval("out"), 0);
+    double newest = e2e_number("logloss");
+    assert_int_equal(eval("out/save-000003"), 0);
+    assert_true(e2e_number("logloss") == newest);
+    assert_int_equal(eval("out/save-000001/"), 0);
+    assert_true(e2e_number("logloss") != newest);
+    assert_true(e2e_number("epochs") == 1);
+}
+
+static void older_saves_go(void **state)
+{
+    (void)state;
+    char names[16][64];
+    e2e_remove("out");
+    tug_ends(0, "%s --epochs 5 --save-every 1 --keep 2 --out out", train);
+    assert_int_equal(e2e_list("out", names, 16), 2);
+    assert_string_equal(names[0], "save-000004");
+    assert_string_equal(names[1], "save-000005");
+    tug_ends(0, "%s --epochs 6 --keep 1 --out out --resume", train);
+    assert_int_equal(e2e_list("out", names, 16), 1);
+    assert_string_equal(names[0], "save-000006");
+}
+
+static void unfinished_saves_are_ignored(void **state)
+{
+    (void)state;
+    e2e_remove("out");
+    tug_ends(0, "%s --epochs 1 --out out", train);
+    // As a crash in the middle of a save would leave it.
+    e2e_copy_dir("out/save-000001", "out/save-000002");
+    assert_int_equal(
+        rename("out/save-000002/manifest.json", "out/save-000002/manifest.json.tmp"), 0);
+    e2e_write("out/save-000002/model-000.part", "half");
+    assert_int_equal(eval("out"), 0);
+    tug_ends(0, "%s --out out --resume", train);
+    e2e_says("resuming from out/save-000001");
+    assert_string_equal(e2e_newest("out"), "out/save-000003");
+    assert_false(e2e_exists("out/save-000002"));
+}
+
+// Other things in the directory stay, whatever their names are.
+static void strangers_are_left_alone(void **state)
+{
+    (void)state;
+    static const char *const strangers[] = {"save-abcdef", "save--00001", "save-+00009",
+                                            "save-000000", "notes.txt"};
+    e2e_remove("out");
+    tug_ends(0, "%s --epochs 1 --out out", train);
+    for (size_t i = 0; i < 5; i++)
+        e2e_write(e2e_path("out/%s", strangers[i]), "mine");
+    tug_ends(0, "%s --keep 1 --out out --resume", train);
+    assert_true(e2e_exists("out/save-000002/manifest.json"));
+    assert_false(e2e_exists("out/save-000001"));
+    for (size_t i = 0; i < 5; i++)
+        assert_true(e2e_exists(e2e_path("out/%s", strangers[i])));
+}
+
+// ---------------------------------------------------------------- full disk
+
+static void full_disk(void **state)
+{
+    (void)state;
+    char before[16][64], after[16][64];
+    e2e_remove("out");
+    tug_ends(0, "%s --epochs 1 --out out", train);
+    assert_int_equal(eval("out"), 0);
+    double loss = e2e_number("logloss");
+    size_t n = e2e_list("out/save-000001", before, 16);
+    // Limits below the size of a part, and of the manifest alone.
+    static const uint64_t limits[] = {512, 1500};
+    for (size_t i = 0; i < 2; i++) {
+        e2e_file_limit = limits[i];
+        int code = tug("%s --epochs 2 --out out --resume", train);
+        e2e_file_limit = 0;
+        assert_int_equal(code, 4);
+        e2e_says("out/save-000002/");
+        assert_int_equal(e2e_list("out", after, 16), 1);
+        assert_int_equal(e2e_list("out/save-000001", after, 16), n);
+        assert_int_equal(eval("out"), 0);
+        assert_true(e2e_number("logloss") == loss);
+    }
+    // A first save that fails leaves nothing that a second try would stumble over.
+    e2e_remove("new");
+    e2e_file_limit = 512;
+    int code = tug("%s --out new", train);
+    e2e_file_limit = 0;
+    assert_int_equal(code, 4);
+    tug_ends(0, "%s --out new", train);
+}
+
+static void predictions_on_a_full_disk(void **state)
+{
+    (void)state;
+    make_model("good");
+    e2e_write("p.txt", "from before\n");
+    e2e_file_limit = 1024;
+    int code = tug("predict --from good --data data.svm --out p.txt");
+    e2e_file_limit = 0;
+    assert_int_equal(code, 4);
+    e2e_says("p.txt");
+    char *text = e2e_read("p.txt", NULL);
+    assert_string_equal(text, "from before\n");
+    mem_free(text);
+    assert_false(e2e_exists("p.txt.tmp"));
+}
+
+static void places_that_cannot_be(void **state)
+{
+    (void)state;
+    e2e_write("file", "");
+    // Said before training, not after it.
+    tug_ends(4, "%s --epochs 1 --out file/model", train);
+    e2e_says("file/model");
+    tug_ends(4, "%s --epochs 1 --out file", train);
+    e2e_says("file");
+    assert_null(strstr(e2e_err, "pass 1"));
+    make_model("good");
+    tug_ends(4, "predict --from good --data data.svm --out missing/p.txt");
+    e2e_says("missing/p.txt");
+    tug_ends(4, "table export --from good --out missing/t.txt");
+    e2e_says("missing/t.txt");
+}
+
+// ---------------------------------------------------------------- --out
+
+static void out_in_use(void **state)
+{
+    (void)state;
+    e2e_remove("out");
+    assert_int_equal(mkdir("out", 0700), 0);
+    tug_ends(0, "%s --epochs 1 --out out", train); // empty is fine
+    tug_ends(2, "%s --epochs 1 --out out", train);
+    e2e_says("out already holds a saved model");
+    e2e_says("--resume");
+    e2e_remove("out");
+    assert_int_equal(mkdir("out", 0700), 0);
+    e2e_write("out/thesis.txt", "do not touch");
+    tug_ends(2, "%s --epochs 1 --out out", train);
+    e2e_says("not an empty directory");
+    assert_true(e2e_exists("out/thesis.txt"));
+}
+
+static int begin(void **state)
+{
+    if (e2e_begin(state) != 0)
+        return -1;
+    struct e2e_data d = {.path = "data.svm", .rows = 300, .seed = 1};
+    e2e_write_data(&d);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(damaged_parts),
+        cmocka_unit_test(exchanged_parts),
+        cmocka_unit_test(damaged_manifest),
+        cmocka_unit_test(from_one_save),
+        cmocka_unit_test(older_saves_go),
+        cmocka_unit_test(unfinished_saves_are_ignored),
+        cmocka_unit_test(strangers_are_left_alone),
+        cmocka_unit_test(full_disk),
+        cmocka_unit_test(predictions_on_a_full_disk),
+        cmocka_unit_test(places_that_cannot_be),
+        cmocka_unit_test(out_in_use),
+    };
+    return cmocka_run_group_tests(tests, begin, e2e_end);
+}
