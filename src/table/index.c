@@ -246,8 +246,11 @@ static int move_some(struct index *ix)
 {
     uint64_t before = ix->moves;
     int rc = 0;
-    for (int i = 0; i < INDEX_VISITS && growing(ix) && rc == 0; i++)
+    for (int i = 0; i < INDEX_VISITS && growing(ix) && rc == 0; i++) {
+        if (ix->moves - before >= INDEX_MOVES)
+            break;
         rc = visit(ix);
+    }
     if (ix->moves - before > ix->max_moves)
         ix->max_moves = ix->moves - before;
     return rc;
@@ -255,7 +258,7 @@ static int move_some(struct index *ix)
 
 int index_insert(struct index *ix, uint64_t hash, uint32_t handle)
 {
-    if (!growing(ix) && ix->count * 4 >= get(&ix->n) * INDEX_FULL)
+    if (!growing(ix) && ix->count >= get(&ix->n) * INDEX_FULL)
         TRY(begin_round(ix));
     TRY(move_some(ix));
     uint64_t home = index_bucket(hash, get(&ix->n));

@@ -35,11 +35,10 @@
 //
 //  5. The mark of an entry says under which of the two mappings it lies: `mark` under m,
 //     the other under n. (A key alone can't say it while both have entries in one line.)
-//  6. Growth is by a fifth. One insert visits at most INDEX_VISITS lines of the old
-//  mapping and
-//     moves what it finds there, so at most INDEX_VISITS * INDEX_SLOTS entries. A round
-//     takes about 1.3 n visits (most buckets lie in one line), so it is over long before
-//     the next one. It has to be: what is under n grows ever denser meanwhile.
+//  6. Growth is by a fifth. One insert visits at most INDEX_VISITS lines of the old mapping
+//     and stops at INDEX_MOVES moves, so it moves fewer than INDEX_MOVES + INDEX_SLOTS
+//     entries. A round takes about 0.5 n inserts of the 2.2 n until the next one. It has to
+//     be short: what lies under n grows ever denser meanwhile.
 //
 // The lines lie at the start of a reserved range of addresses and never move. Behind the
 // last home a tail grows by itself when entries pass the end.
@@ -63,8 +62,9 @@
 
 enum {
     INDEX_SLOTS = 12,
-    INDEX_FULL = 43, // entries in 4 lines, on average, at which the index grows: 90 %
-    INDEX_VISITS = 4,
+    INDEX_FULL = 11, // entries per line, on average, at which the index grows
+    INDEX_MOVES = 24,
+    INDEX_VISITS = 16,
 };
 
 #define INDEX_MARK ((uint32_t)1 << 31)

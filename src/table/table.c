@@ -1,10 +1,11 @@
 // Batches of keys: find, create, erase.
 //
-// The happy path of a batch: groups of keys go through three loops, each of which touches
-// memory that the one before has asked for: hash the keys and prefetch their lines; match
-// tags and prefetch the rows; compare keys. What is left (a tag that matched by
-// chance, an entry behind its home line, a missing key) goes round again in a smaller
-// group. No lock, no allocation.
+// The happy path of a batch: blocks of keys take three steps, each of which touches memory
+// that the one before has asked for: hash the keys and prefetch their lines; match tags
+// and prefetch the rows; compare keys. The steps of three blocks alternate, so that memory
+// always has something to do. What is left (a tag that matched by chance, an entry
+// behind its home line, a missing key) goes round again, when enough has come together. No
+// lock, no allocation.
 //
 // What is missing is settled under the locks: sorted by stripe, each stripe locked once,
 // searched again (another thread, or the same batch, may have created the key), created.
@@ -15,7 +16,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "table/table_internal.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -23,130 +23,172 @@
 #include "base/random.h"
 
 enum {
-    GROUP = 128,  // keys in flight: more than a core has outstanding loads
+    BLOCK = 16, // keys that take a step together; three steps are in flight
+    RING = 4 * BLOCK,
+    REST = 128,   // keys that go round again
     CHUNK = 1024, // keys between two rounds of locks
 };
 
-static_assert(CHUNK % GROUP == 0 && CHUNK <= UINT16_MAX, "which[] is 16 bits");
+static_assert(REST > BLOCK && CHUNK <= UINT16_MAX, "which[] is 16 bits");
 
-struct group {
-    struct index_view view[TABLE_STRIPES];
-    uint64_t hash[GROUP];
-    const struct index_line *line[GROUP]; // the one being searched
-    uint64_t match[GROUP];                // its slots not looked at yet
-    uint16_t rest[GROUP];                 // keys not found yet
-    uint32_t n_rest;
+// A key that goes round again.
+struct probe {
+    const struct index_line *line; // the one being searched
+    uint64_t match;                // its slots not looked at yet
+    uint16_t which;
+    uint8_t tag;
 };
 
-static uint64_t row_key(struct table_slabs s, uint32_t handle)
+// Keys i that are in flight have their place i % RING here. What the steps need lies
+// in arrays of its own: the loops that only prefetch must be short, since the core looks only
+// a few hundred instructions ahead, and each prefetch may wait for the address translation.
+struct search {
+    const struct table *t;
+    const uint64_t *keys;
+    uint32_t *handles; // the row to compare, at the end the answer
+    uint32_t n;
+    uint32_t n_rest, n_missing;
+    struct index_view view[TABLE_STRIPES];
+    const struct index_line *line[RING];
+    const void *want[RING]; // the candidate's row
+    uint64_t match[RING];   // other candidates
+    uint8_t tag[RING];
+    struct probe rest[REST];
+    uint16_t missing[CHUNK]; // keys that were not found
+};
+
+static const uint64_t *row_start(struct table_slabs s, uint32_t handle)
 {
-    return table_row_key(table_row(s, handle));
+    return (const uint64_t *)(const void *)table_row(s, handle) - 1;
 }
 
-static void prefetch_row(struct table_slabs s, uint32_t handle)
+static uint64_t load_key(const void *row)
 {
-    __builtin_prefetch(table_row(s, handle) - 2);
+    return __atomic_load_n((const uint64_t *)row, __ATOMIC_RELAXED);
 }
 
-static void prefetch_lines(struct group *g, const uint64_t *keys, uint32_t n)
+static uint32_t block_end(const struct search *x, uint32_t at)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t hash = mix64(keys[i]);
-        const struct index_view *v = &g->view[hash >> (64 - TABLE_STRIPE_BITS)];
-        g->hash[i] = hash;
-        g->line[i] = v->lines + index_home(v, hash);
-        __builtin_prefetch(g->line[i]);
+    return x->n - at < BLOCK ? x->n : at + BLOCK;
+}
+
+static void prefetch_lines(struct search *x, uint32_t at)
+{
+    uint32_t end = block_end(x, at);
+    for (uint32_t i = at; i < end; i++) {
+        uint64_t hash = mix64(x->keys[i]);
+        const struct index_view *v = &x->view[hash >> (64 - TABLE_STRIPE_BITS)];
+        x->tag[i % RING] = index_tag(hash);
+        x->line[i % RING] = v->lines + index_home(v, hash);
     }
+    for (uint32_t i = at; i < end; i++)
+        __builtin_prefetch(x->line[i % RING]);
 }
 
-// The first candidates; ret_handles[i] is the row whose key has to be compared.
-static void match_tags(struct table_slabs s, struct group *g, uint32_t n,
-                       uint32_t *ret_handles)
+// The first candidates.
+static void match_tags(struct search *x, uint32_t at)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        const struct index_line *line = g->line[i];
-        uint64_t match = index_match(line, index_tag(g->hash[i]));
+    struct table_slabs slabs = x->t->view;
+    uint32_t end = block_end(x, at);
+    for (uint32_t i = at; i < end; i++) {
+        const struct index_line *line = x->line[i % RING];
+        uint64_t match = index_match(line, x->tag[i % RING]);
         uint32_t handle = TABLE_NONE;
-        if (match != 0) {
+        if (match != 0)
             handle = index_handle(line, index_match_slot(match));
-            match &= match - 1;
-        }
-        g->match[i] = match;
-        ret_handles[i] = handle;
-        if (handle != TABLE_NONE)
-            prefetch_row(s, handle);
-        else if (index_overflow(line) > 0)
-            __builtin_prefetch(line + 1);
+        x->handles[i] = handle;
+        x->match[i % RING] = match & (match - 1);
+        // Without a candidate the next line is wanted, if there is one.
+        x->want[i % RING] = handle != TABLE_NONE ? row_start(slabs, handle)
+                                                 : (const void *)(line + 1);
+    }
+    for (uint32_t i = at; i < end; i++)
+        __builtin_prefetch(x->want[i % RING]);
+}
+
+static void compare_keys(struct search *x, uint32_t at)
+{
+    uint32_t end = block_end(x, at);
+    for (uint32_t i = at; i < end; i++) {
+        if (x->handles[i] != TABLE_NONE && load_key(x->want[i % RING]) == x->keys[i])
+            continue;
+        x->rest[x->n_rest++] = (struct probe){x->line[i % RING], x->match[i % RING],
+                                              (uint16_t)i, x->tag[i % RING]};
+        x->handles[i] = TABLE_NONE;
     }
 }
 
-static void compare_keys(struct table_slabs s, struct group *g, const uint64_t *keys,
-                         uint32_t n, const uint32_t *handles)
+// The next candidate of a key, TABLE_NONE if it is not known yet. False: there is none.
+static bool next_candidate(struct probe *p, uint32_t *ret_handle)
 {
-    g->n_rest = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (handles[i] == TABLE_NONE || row_key(s, handles[i]) != keys[i])
-            g->rest[g->n_rest++] = (uint16_t)i;
-}
-
-// The next candidate of key i: in its line, or in the lines behind. False: there is none.
-static bool next_candidate(struct group *g, uint32_t i, uint32_t *ret_handle)
-{
-    for (;;) {
-        while (g->match[i] == 0) {
-            if (index_overflow(g->line[i]) == 0)
-                return false;
-            g->line[i]++;
-            g->match[i] = index_match(g->line[i], index_tag(g->hash[i]));
-        }
-        *ret_handle = index_handle(g->line[i], index_match_slot(g->match[i]));
-        g->match[i] &= g->match[i] - 1;
-        if (*ret_handle != TABLE_NONE)
-            return true;
+    if (p->match == 0) {
+        if (index_overflow(p->line) == 0)
+            return false;
+        p->line++;
+        p->match = index_match(p->line, p->tag);
     }
+    *ret_handle = TABLE_NONE;
+    if (p->match != 0) {
+        *ret_handle = index_handle(p->line, index_match_slot(p->match));
+        p->match &= p->match - 1;
+    }
+    return true;
 }
 
-// Goes on with the keys in g->rest until each is found or missing; the missing ones are
-// left there, in order.
-static void find_rest(struct table_slabs s, struct group *g, const uint64_t *keys,
-                      uint32_t *ret_handles)
+// Goes on with the rest until each key is found or missing. Each round takes each key one step
+// further and asks for what the next step needs.
+static void find_rest(struct search *x)
 {
-    uint16_t missing[GROUP];
-    uint32_t n_missing = 0;
-    while (g->n_rest > 0) {
+    while (x->n_rest > 0) {
         uint32_t n = 0;
-        for (uint32_t k = 0; k < g->n_rest; k++) {
-            uint16_t i = g->rest[k];
-            if (next_candidate(g, i, &ret_handles[i])) {
-                prefetch_row(s, ret_handles[i]);
-                g->rest[n++] = i;
-            } else {
-                ret_handles[i] = TABLE_NONE;
-                missing[n_missing++] = i;
+        for (uint32_t k = 0; k < x->n_rest; k++) {
+            struct probe p = x->rest[k];
+            uint32_t *handle = &x->handles[p.which];
+            if (*handle != TABLE_NONE &&
+                load_key(row_start(x->t->view, *handle)) == x->keys[p.which])
+                continue;
+            if (!next_candidate(&p, handle)) {
+                *handle = TABLE_NONE;
+                x->missing[x->n_missing++] = p.which;
+                continue;
             }
+            if (*handle != TABLE_NONE)
+                __builtin_prefetch(row_start(x->t->view, *handle));
+            else
+                __builtin_prefetch(p.line + 1);
+            x->rest[n++] = p;
         }
-        g->n_rest = 0;
-        for (uint32_t k = 0; k < n; k++) {
-            uint16_t i = g->rest[k];
-            if (row_key(s, ret_handles[i]) != keys[i])
-                g->rest[g->n_rest++] = i;
-        }
+        x->n_rest = n;
     }
-    memcpy(g->rest, missing, n_missing * sizeof(missing[0]));
-    g->n_rest = n_missing;
 }
 
-// At most GROUP keys. The missing ones are in g->rest.
-static void find_group(const struct table *t, struct group *g, const uint64_t *keys,
+// At most CHUNK keys, without a lock.
+static void search_run(struct search *x, const struct table *t, const uint64_t *keys,
                        uint32_t n, uint32_t *ret_handles)
 {
+    x->t = t;
+    x->keys = keys;
+    x->handles = ret_handles;
+    x->n = n;
+    x->n_rest = x->n_missing = 0;
     for (uint32_t i = 0; i < TABLE_STRIPES; i++)
-        g->view[i] = index_view(&t->stripes[i].index);
-    prefetch_lines(g, keys, n);
-    match_tags(t->view, g, n, ret_handles);
-    compare_keys(t->view, g, keys, n, ret_handles);
-    if (g->n_rest > 0)
-        find_rest(t->view, g, keys, ret_handles);
+        x->view[i] = index_view(&t->stripes[i].index);
+    for (uint32_t at = 0; at < n + 2 * BLOCK; at += BLOCK) {
+        if (at < n)
+            prefetch_lines(x, at);
+        if (at >= BLOCK && at - BLOCK < n)
+            match_tags(x, at - BLOCK);
+        if (at >= 2 * BLOCK)
+            compare_keys(x, at - 2 * BLOCK);
+        if (x->n_rest > REST - BLOCK)
+            find_rest(x);
+    }
+    find_rest(x);
+}
+
+static uint32_t chunk_length(size_t n, size_t at)
+{
+    return n - at < CHUNK ? (uint32_t)(n - at) : CHUNK;
 }
 
 static uint32_t find_locked(struct stripe *s, uint64_t hash, uint64_t key)
@@ -160,60 +202,38 @@ static uint32_t find_locked(struct stripe *s, uint64_t hash, uint64_t key)
 
 void table_find(struct table *t, const uint64_t *keys, size_t n, uint32_t *ret_handles)
 {
-    struct group g;
-    for (size_t at = 0; at < n; at += GROUP) {
-        uint32_t len = n - at < GROUP ? (uint32_t)(n - at) : GROUP;
-        find_group(t, &g, keys + at, len, ret_handles + at);
-        for (uint32_t k = 0; k < g.n_rest; k++) {
-            uint32_t i = g.rest[k];
-            struct stripe *s = table_stripe(t, g.hash[i]);
-            if (!index_still(&s->index, &g.view[s - t->stripes], g.hash[i]))
-                ret_handles[at + i] = find_locked(s, g.hash[i], keys[at + i]);
+    struct search x;
+    for (size_t at = 0; at < n; at += CHUNK) {
+        search_run(&x, t, keys + at, chunk_length(n, at), ret_handles + at);
+        for (uint32_t k = 0; k < x.n_missing; k++) {
+            size_t i = at + x.missing[k];
+            uint64_t hash = mix64(keys[i]);
+            struct stripe *s = table_stripe(t, hash);
+            if (!index_still(&s->index, &x.view[s - t->stripes], hash))
+                ret_handles[i] = find_locked(s, hash, keys[i]);
         }
     }
 }
 
 // Some keys of a chunk, sorted by stripe.
 struct selection {
-    uint32_t n;
+    uint32_t begin[TABLE_STRIPES + 1]; // of each stripe in which
     uint16_t which[CHUNK];
-    uint16_t sorted[CHUNK];
-    uint32_t begin[TABLE_STRIPES + 1]; // of each stripe in sorted
 };
 
-static void sort_by_stripe(struct selection *x, const uint64_t *keys)
+static void select_keys(struct selection *x, const uint64_t *keys, const uint16_t *which,
+                        uint32_t n)
 {
     uint32_t at[TABLE_STRIPES] = {0};
-    for (uint32_t k = 0; k < x->n; k++)
-        at[mix64(keys[x->which[k]]) >> (64 - TABLE_STRIPE_BITS)]++;
-    uint32_t sum = 0;
+    for (uint32_t k = 0; k < n; k++)
+        at[mix64(keys[which[k]]) >> (64 - TABLE_STRIPE_BITS)]++;
+    x->begin[0] = 0;
     for (uint32_t s = 0; s < TABLE_STRIPES; s++) {
-        x->begin[s] = sum;
-        sum += at[s];
+        x->begin[s + 1] = x->begin[s] + at[s];
         at[s] = x->begin[s];
     }
-    x->begin[TABLE_STRIPES] = sum;
-    for (uint32_t k = 0; k < x->n; k++)
-        x->sorted[at[mix64(keys[x->which[k]]) >> (64 - TABLE_STRIPE_BITS)]++] =
-            x->which[k];
-}
-
-// Finds a chunk without locks and selects the keys that are there, or those that are not.
-static void find_chunk(const struct table *t, const uint64_t *keys, uint32_t n,
-                       bool want_missing, uint32_t *ret_handles, struct selection *ret)
-{
-    struct group g;
-    ret->n = 0;
-    for (uint32_t at = 0; at < n; at += GROUP) {
-        uint32_t len = n - at < GROUP ? n - at : GROUP;
-        find_group(t, &g, keys + at, len, ret_handles + at);
-        if (want_missing)
-            for (uint32_t k = 0; k < g.n_rest; k++)
-                ret->which[ret->n++] = (uint16_t)(at + g.rest[k]);
-    }
-    for (uint32_t i = 0; i < n && !want_missing; i++)
-        ret->which[ret->n++] = (uint16_t)i;
-    sort_by_stripe(ret, keys);
+    for (uint32_t k = 0; k < n; k++)
+        x->which[at[mix64(keys[which[k]]) >> (64 - TABLE_STRIPE_BITS)]++] = which[k];
 }
 
 void table_first_values(const struct table *t, uint64_t key, float *ret_row)
@@ -297,16 +317,19 @@ static int create_in_stripe(struct table *t, struct stripe *s, const uint64_t *k
 static int rows_chunk(struct table *t, const uint64_t *keys, uint32_t n,
                       uint32_t *ret_handles)
 {
+    struct search found;
     struct selection x;
     int rc = 0;
-    find_chunk(t, keys, n, true, ret_handles, &x);
+    search_run(&found, t, keys, n, ret_handles);
+    if (found.n_missing == 0)
+        return 0;
+    select_keys(&x, keys, found.missing, found.n_missing);
     for (uint32_t s = 0; s < TABLE_STRIPES; s++) {
-        uint32_t begin = x.begin[s];
-        uint32_t count = x.begin[s + 1] - begin;
+        uint32_t count = x.begin[s + 1] - x.begin[s];
         if (count == 0)
             continue;
-        int failed = create_in_stripe(t, &t->stripes[s], keys, &x.sorted[begin], count,
-                                      ret_handles);
+        int failed = create_in_stripe(t, &t->stripes[s], keys, &x.which[x.begin[s]],
+                                      count, ret_handles);
         rc = rc != 0 ? rc : failed;
     }
     return rc;
@@ -316,7 +339,7 @@ int table_rows(struct table *t, const uint64_t *keys, size_t n, uint32_t *ret_ha
 {
     int rc = 0;
     for (size_t at = 0; at < n; at += CHUNK) {
-        uint32_t len = n - at < CHUNK ? (uint32_t)(n - at) : CHUNK;
+        uint32_t len = chunk_length(n, at);
         int failed = rows_chunk(t, keys + at, len, ret_handles + at);
         rc = rc != 0 ? rc : failed;
     }
@@ -350,21 +373,29 @@ static uint32_t erase_in_stripe(struct table *t, struct stripe *s, const uint64_
     return n_gone;
 }
 
-// The lock-free find only warms the caches: whether a key is there is decided under the
-// lock.
-size_t table_erase(struct table *t, const uint64_t *keys, size_t n)
+static size_t erase_chunk(struct table *t, const uint64_t *keys, uint32_t n)
 {
+    struct search found;
     struct selection x;
     uint32_t handles[CHUNK];
+    uint16_t all[CHUNK];
     size_t gone = 0;
-    for (size_t at = 0; at < n; at += CHUNK) {
-        uint32_t len = n - at < CHUNK ? (uint32_t)(n - at) : CHUNK;
-        find_chunk(t, keys + at, len, false, handles, &x);
-        for (uint32_t s = 0; s < TABLE_STRIPES; s++)
-            if (x.begin[s] < x.begin[s + 1])
-                gone += erase_in_stripe(t, &t->stripes[s], keys + at,
-                                        &x.sorted[x.begin[s]],
-                                        x.begin[s + 1] - x.begin[s]);
-    }
+    // It only warms the caches: whether a key is there is decided under the lock.
+    search_run(&found, t, keys, n, handles);
+    for (uint32_t i = 0; i < n; i++)
+        all[i] = (uint16_t)i;
+    select_keys(&x, keys, all, n);
+    for (uint32_t s = 0; s < TABLE_STRIPES; s++)
+        if (x.begin[s] < x.begin[s + 1])
+            gone += erase_in_stripe(t, &t->stripes[s], keys, &x.which[x.begin[s]],
+                                    x.begin[s + 1] - x.begin[s]);
+    return gone;
+}
+
+size_t table_erase(struct table *t, const uint64_t *keys, size_t n)
+{
+    size_t gone = 0;
+    for (size_t at = 0; at < n; at += CHUNK)
+        gone += erase_chunk(t, keys + at, chunk_length(n, at));
     return gone;
 }

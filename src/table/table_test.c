@@ -20,6 +20,12 @@
 #include "base/relaxed.h"
 #include "base/team.h"
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+enum { SLOW = 1 };
+#else
+enum { SLOW = 0 };
+#endif
+
 static const struct table_options narrow = {
     .seed = 7,
     .id = 1,
@@ -249,13 +255,14 @@ static void test_shapes(void **state)
         struct table_options o = {.width = shapes[i].width, .align = shapes[i].align};
         struct table *t = open_table(&o);
         uint32_t align = table_options(t)->align;
-        for (uint64_t key = 0; key < 40; key++) {
+        uint64_t keys = o.width < 1000 ? 5000 : o.width < TABLE_MAX_WIDTH ? 40 : 3;
+        for (uint64_t key = 0; key < keys; key++) {
             float *row = table_row(table_slabs(t), row_of(t, key));
             assert_int_equal(((uintptr_t)row - 8) % align, 0);
             if (o.width > 0)
                 row[0] = row[o.width - 1] = (float)key;
         }
-        for (uint64_t key = 0; key < 40; key++) {
+        for (uint64_t key = 0; key < keys; key++) {
             const float *row = table_row(table_slabs(t), find_one(t, key));
             assert_int_equal(table_row_key(row), key);
             assert_true(o.width == 0 || row[o.width - 1] == (float)key);
@@ -397,16 +404,17 @@ static void test_collisions(void **state)
             assert_int_equal(find_one(t, key) == TABLE_NONE, i % 2 == 0);
         }
         assert_int_equal(table_stats(t).rows, N / 2 + N);
-        assert_true(table_stats(t).index_max_moves <= 48);
+        assert_true(table_stats(t).index_max_moves < 36);
         table_close(t);
     }
 }
 
-// Bytes per key, sampled through a doubling; moves per insert.
+// Bytes per key, sampled through a doubling; moves per insert. Under a sanitizer smaller: a
+// slab half empty counts for more then.
 static void test_memory(void **state)
 {
     (void)state;
-    enum { N = 1000000, STEP = 10000 };
+    enum { N = SLOW ? 100000 : 1000000, STEP = 10000 };
     struct table_options o = {.width = 2};
     struct table *t = open_table(&o);
     static uint64_t keys[STEP];
@@ -429,9 +437,9 @@ static void test_memory(void **state)
                   "most %llu\n",
                   sum / samples, worst, (double)s.index_moves / (double)s.inserts,
                   (unsigned long long)s.index_max_moves);
-    assert_true(sum / samples <= 4 * o.width + 16);
-    assert_true(worst <= 4 * o.width + 24);
-    assert_true(s.index_max_moves <= 48);
+    assert_true(SLOW || sum / samples <= 4 * o.width + 16);
+    assert_true(SLOW || worst <= 4 * o.width + 24);
+    assert_true(s.index_max_moves < 36);
     table_close(t);
 }
 
@@ -504,13 +512,13 @@ static void test_many_readers(void **state)
 static void test_no_memory(void **state)
 {
     (void)state;
-    enum { N = 30000 };
+    enum { N = 4000 }; // in one stripe, so that its index grows beyond its first pages
     uint64_t *keys = mem_array(N, sizeof(*keys));
     uint32_t *h = mem_array(N, sizeof(*h));
     size_t before = mem_live();
     bool struck = true;
     for (uint32_t i = 0; i < N; i++)
-        keys[i] = mix64(i);
+        keys[i] = key_of_hash(mix64(i) >> 4);
     for (long n = 0; struck; n++) {
         struct table *t = NULL, *copy = NULL;
         struct table_reader *r = NULL;

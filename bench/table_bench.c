@@ -1,0 +1,285 @@
+// How close a table comes to the machine's limits:
+//
+//   read    find random keys of a large table and read their rows, against the rate at
+//           which the same thread reads random cache lines with the best prefetch; index
+//           plus row are two lines, so a half would be perfect
+//   grow    insert keys in batches: the mean and the worst batch
+//   memory  bytes per key over a doubling
+//
+//   bench_table [--json] [--read-keys N] [--grow-keys N]
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "table/table.h"
+
+enum {
+    READ_KEYS = 10000000,
+    GROW_KEYS = 100000000,
+    GROW_BATCH = 10000,
+    READS = 100000, // a run; each run takes other keys, else they would stay in the cache
+    RUNS = 40,
+    READ_BATCH = 512, // keys per table_find, as a trainer's batches have
+    ROW_FLOATS = 14,  // with its key a row is one cache line
+    LINE_BYTES = 64,
+};
+
+struct result {
+    double lines_per_second, reads_per_second;
+    uint64_t grow_keys;
+    double grow_mean_ms, grow_worst_ms, grow_second_ms;
+    double bytes_mean, bytes_worst;
+};
+
+static volatile float sink; // so that reads are not optimised away
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *x, size_t n)
+{
+    qsort(x, n, sizeof(*x), compare_doubles);
+    return x[n / 2];
+}
+
+// Reads one word of each line, `ahead` lines after asking for it.
+static double time_lines(const char *lines, const uint32_t *order, uint32_t ahead)
+{
+    uint64_t sum = 0;
+    uint64_t begin = clock_ns();
+    for (uint32_t i = 0; i < READS; i++) {
+        __builtin_prefetch(lines + (size_t)order[i + ahead] * LINE_BYTES);
+        sum += *(const uint64_t *)(const void *)(lines + (size_t)order[i] * LINE_BYTES);
+    }
+    sink = (float)sum;
+    return (double)(clock_ns() - begin) * 1e-9;
+}
+
+static const uint32_t distances[] = {8, 12, 16, 24, 32, 48, 64, 96, 128};
+enum { DISTANCES = sizeof(distances) / sizeof(distances[0]), AHEAD_MAX = 128 };
+
+static float sum_row(const float *row)
+{
+    float sum = 0;
+    for (int i = 0; i < ROW_FLOATS; i++)
+        sum += row[i];
+    return sum;
+}
+
+static double time_reads(struct table *t, const uint64_t *keys)
+{
+    uint32_t handles[READ_BATCH];
+    struct table_slabs slabs = table_slabs(t);
+    float sum = 0;
+    uint64_t begin = clock_ns();
+    for (uint32_t at = 0; at < READS; at += READ_BATCH) {
+        uint32_t n = READS - at < READ_BATCH ? READS - at : READ_BATCH;
+        table_find(t, keys + at, n, handles);
+        for (uint32_t i = 0; i < n; i++)
+            sum += sum_row(table_row(slabs, handles[i]));
+    }
+    sink = sum;
+    return (double)(clock_ns() - begin) * 1e-9;
+}
+
+// The i-th key of a benchmark: any 64 bits.
+static uint64_t nth_key(uint64_t i)
+{
+    return mix64(i + 1);
+}
+
+static int fill(struct table *t, uint64_t n)
+{
+    uint64_t keys[READ_BATCH];
+    uint32_t handles[READ_BATCH];
+    int rc = 0;
+    for (uint64_t at = 0; at < n && rc == 0; at += READ_BATCH) {
+        uint32_t len = n - at < READ_BATCH ? (uint32_t)(n - at) : READ_BATCH;
+        for (uint32_t i = 0; i < len; i++)
+            keys[i] = nth_key(at + i);
+        rc = table_rows(t, keys, len, handles);
+    }
+    return rc;
+}
+
+struct reads {
+    const char *lines;
+    struct table *t;
+    double line_seconds[DISTANCES][RUNS];
+    double key_seconds[RUNS];
+};
+
+// Both sides in turn, so that what else the machine does hits both.
+static void run_reads(struct reads *x, uint64_t n)
+{
+    static uint64_t keys[READS];
+    static uint32_t order[READS + AHEAD_MAX];
+    for (uint32_t run = 0; run < RUNS; run++) {
+        for (uint32_t d = 0; d < DISTANCES; d++) {
+            for (uint32_t i = 0; i < READS + AHEAD_MAX; i++)
+                order[i] = (uint32_t)random_below(run, d, i, n);
+            x->line_seconds[d][run] = time_lines(x->lines, order, distances[d]);
+        }
+        for (uint32_t i = 0; i < READS; i++)
+            keys[i] = nth_key(random_below(run, DISTANCES, i, n));
+        x->key_seconds[run] = time_reads(x->t, keys);
+    }
+}
+
+static int bench_reads(uint64_t n, struct result *r, struct err *e)
+{
+    static struct reads x;
+    struct table_options o = {.width = ROW_FLOATS, .align = LINE_BYTES};
+    TRY(table_open(&x.t, &o, e));
+    char *lines = mem_map(n * LINE_BYTES);
+    int rc = lines == NULL ? TUG_ENOMEM : fill(x.t, n);
+    if (rc != 0) {
+        rc = err_nomem(e, "the table to read");
+    } else {
+        memset(lines, 1, n * LINE_BYTES);
+        x.lines = lines;
+        run_reads(&x, n);
+        for (uint32_t d = 0; d < DISTANCES; d++) {
+            double rate = READS / median(x.line_seconds[d], RUNS);
+            r->lines_per_second = rate > r->lines_per_second ? rate : r->lines_per_second;
+        }
+        r->reads_per_second = READS / median(x.key_seconds, RUNS);
+    }
+    mem_unmap(lines, n * LINE_BYTES);
+    table_close(x.t);
+    return rc;
+}
+
+// Touches as much memory as the table will take and gives it back. In a virtual machine
+// the first touch of a page costs the host a page fault of its own, milliseconds for each
+// 2 MiB: that is the host's time, not the table's.
+static void warm_memory(uint64_t bytes)
+{
+    void *p = mem_map(bytes);
+    if (p == NULL)
+        return;
+    memset(p, 1, bytes);
+    mem_unmap(p, bytes);
+}
+
+static int grow_batch(struct table *t, uint64_t at, double *ret_ms)
+{
+    static uint64_t keys[GROW_BATCH];
+    static uint32_t handles[GROW_BATCH];
+    for (uint32_t i = 0; i < GROW_BATCH; i++)
+        keys[i] = nth_key(at + i);
+    uint64_t begin = clock_ns();
+    int rc = table_rows(t, keys, GROW_BATCH, handles);
+    *ret_ms = (double)(clock_ns() - begin) * 1e-6;
+    return rc;
+}
+
+static void note_batch(struct result *r, double ms)
+{
+    if (ms > r->grow_worst_ms) {
+        r->grow_second_ms = r->grow_worst_ms;
+        r->grow_worst_ms = ms;
+    } else if (ms > r->grow_second_ms) {
+        r->grow_second_ms = ms;
+    }
+    r->grow_mean_ms += ms;
+}
+
+static int bench_growth(uint64_t n, struct result *r, struct err *e)
+{
+    struct table_options o = {.width = 2};
+    struct table *t;
+    uint64_t samples = 0;
+    int rc = 0;
+    warm_memory(n * 25);
+    TRY(table_open(&t, &o, e));
+    for (uint64_t at = 0; at < n && rc == 0; at += GROW_BATCH) {
+        double ms;
+        rc = grow_batch(t, at, &ms);
+        note_batch(r, ms);
+        struct table_stats s = table_stats(t);
+        if (s.rows <= n / 2)
+            continue;
+        double bytes = (double)(s.row_bytes + s.index_bytes) / (double)s.rows;
+        r->bytes_mean += bytes;
+        samples++;
+        r->bytes_worst = bytes > r->bytes_worst ? bytes : r->bytes_worst;
+    }
+    table_close(t);
+    if (rc != 0)
+        return err_nomem(e, "the table that grows");
+    r->grow_keys = n;
+    r->grow_mean_ms /= (double)n / GROW_BATCH;
+    r->bytes_mean /= (double)samples;
+    return 0;
+}
+
+static void print_text(const struct result *r)
+{
+    printf(
+        "read    %6.1f M random lines/s with prefetch (the limit)\n"
+        "        %6.1f M random keys found and read/s: %.2f of the limit (floor 0.35)\n",
+        r->lines_per_second * 1e-6, r->reads_per_second * 1e-6,
+        r->reads_per_second / r->lines_per_second);
+    if (r->grow_keys == 0) {
+        printf("grow    skipped: too little free memory\n");
+        return;
+    }
+    printf("grow    to %.0f M keys, batches of %d: mean %.2f ms, worst %.2f ms, second "
+           "worst %.2f ms (ceiling 5)\n"
+           "memory  of a row of 8 bytes: mean %.2f bytes per key over the last doubling "
+           "(ceiling 24), worst %.2f (ceiling 32)\n",
+           (double)r->grow_keys * 1e-6, GROW_BATCH, r->grow_mean_ms, r->grow_worst_ms,
+           r->grow_second_ms, r->bytes_mean, r->bytes_worst);
+}
+
+static void print_json(const struct result *r)
+{
+    printf("{\"bench\":\"table\",\"lines_per_second\":%.0f,\"reads_per_second\":%.0f,"
+           "\"ratio\":%.3f,\"grow_keys\":%llu,\"grow_mean_ms\":%.3f,"
+           "\"grow_worst_ms\":%.3f,\"bytes_per_key_mean\":%.2f,"
+           "\"bytes_per_key_worst\":%.2f}\n",
+           r->lines_per_second, r->reads_per_second,
+           r->reads_per_second / r->lines_per_second, (unsigned long long)r->grow_keys,
+           r->grow_mean_ms, r->grow_worst_ms, r->bytes_mean, r->bytes_worst);
+}
+
+static uint64_t free_memory(void)
+{
+    return (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t read_keys = READ_KEYS, grow_keys = GROW_KEYS;
+    bool json = false;
+    struct result r = {0};
+    struct err e = {0};
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--json") == 0)
+            json = true;
+        else if (strcmp(argv[i], "--read-keys") == 0 && i + 1 < argc)
+            read_keys = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--grow-keys") == 0 && i + 1 < argc)
+            grow_keys = strtoull(argv[++i], NULL, 10);
+    }
+    int rc = bench_reads(read_keys, &r, &e);
+    if (rc == 0 && grow_keys > 0 && free_memory() > grow_keys * 60)
+        rc = bench_growth(grow_keys, &r, &e);
+    if (rc != 0)
+        fprintf(stderr, "%s\n", e.text);
+    else if (json)
+        print_json(&r);
+    else
+        print_text(&r);
+    return err_exit_code(rc);
+}
