@@ -386,30 +386,56 @@ ADAGRAD_BLOCK(4)
 ADAGRAD_BLOCK(8)
 ADAGRAD_BLOCK(16)
 
-// Four blocks of 4: sums within each by shuffles, roots and quotients once a block.
-static inline void adagrad_blocks_of_4(const struct rule_params *p, float l2, float *w, float *s,
-                                       const float *g)
+// The sums of squares of the four blocks of 4 in a vector.
+static inline v4 sums_of_4(v16 d)
 {
-    const v16i by2 = {2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13};
-    const v16i by1 = {1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14};
-    v16 wv = load_16(w), gv = load_16(g), d = decayed_16(l2, wv, gv), q = d * d;
-    q += __builtin_shuffle(q, by2);
-    q += __builtin_shuffle(q, by1);
-    v4 n = load_4(s) + FIRST_OF_4(q) / 4.0f;
-    v4 rate = p->lr / (p->beta + SQRT4(n));
-    v16 next = proximal_16(p, wv - EACH_4_TIMES(rate) * d);
-    store_16(w, select_16(gv != 0, next, wv));
-    store_4(s, n);
+    v16 q = d * d;
+    q += __builtin_shufflevector(q, q, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+    q += __builtin_shufflevector(q, q, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+    return FIRST_OF_4(q);
 }
 
-// adagrad-row in blocks of 4 (four at a time), 8 and 16; other sizes as the reference does.
+static inline void move_blocks_of_4(const struct rule_params *p, float *w, v16 wv, v16 gv, v16 d,
+                                    v4 rate)
+{
+    v16 next = proximal_16(p, wv - EACH_4_TIMES(rate) * d);
+    store_16(w, select_16(gv != 0, next, wv));
+}
+
+// Four blocks of 4, and eight: roots and quotients are taken once a block, not once a weight.
+static inline void adagrad_4_blocks_of_4(const struct rule_params *p, float l2, float *w, float *s,
+                                         const float *g)
+{
+    v16 wv = load_16(w), gv = load_16(g), d = decayed_16(l2, wv, gv);
+    v4 n = load_4(s) + sums_of_4(d) / 4.0f;
+    store_4(s, n);
+    move_blocks_of_4(p, w, wv, gv, d, p->lr / (p->beta + SQRT4(n)));
+}
+
+static inline void adagrad_8_blocks_of_4(const struct rule_params *p, float l2, float *w, float *s,
+                                         const float *g)
+{
+    v16 w0 = load_16(w), g0 = load_16(g), d0 = decayed_16(l2, w0, g0);
+    v16 w1 = load_16(w + 16), g1 = load_16(g + 16), d1 = decayed_16(l2, w1, g1);
+    v8 sums = __builtin_shufflevector(sums_of_4(d0), sums_of_4(d1), 0, 1, 2, 3, 4, 5, 6, 7);
+    v8 n = load_8(s) + sums / 4.0f;
+    store_8(s, n);
+    v8 rate = p->lr / (p->beta + SQRT8(n));
+    move_blocks_of_4(p, w, w0, g0, d0, __builtin_shufflevector(rate, rate, 0, 1, 2, 3));
+    move_blocks_of_4(p, w + 16, w1, g1, d1, __builtin_shufflevector(rate, rate, 4, 5, 6, 7));
+}
+
 static void apply_adagrad_row(const struct rule_params *p, float l2, float *w, float *s, const float *g,
                               size_t n)
 {
     size_t i = 0;
     if (p->block == 4) {
-        for (; i + 16 <= n; i += 16)
-            adagrad_blocks_of_4(p, l2, w + i, s + i / 4, g + i);
+        for (; i + 32 <= n; i += 32)
+            adagrad_8_blocks_of_4(p, l2, w + i, s + i / 4, g + i);
+        if (i + 16 <= n) {
+            adagrad_4_blocks_of_4(p, l2, w + i, s + i / 4, g + i);
+            i += 16;
+        }
         for (; i < n; i += 4)
             adagrad_block_4(p, l2, w + i, s + i / 4, g + i);
     } else if (p->block == 8) {
@@ -481,6 +507,25 @@ static void column_adam(const struct rule_params *p, const float *l2, float *con
     kernels_ref.apply_column[RULE_ADAM](p, l2, rows, w, s, g, n);
 }
 
+// fm_step of adagrad-row with vectors of 8, the default: roots and quotients of sixteen rows at once.
+static void fm_step_16_rows_of_8(const struct rule_params *p, const float *l2, float *const *rows,
+                                 size_t w, size_t s, const float *x, size_t n, v8 sum, float err)
+{
+    v8 v[16], g[16], d[16];
+    float mean[16] = {0}, rate[16];
+    for (size_t i = 0; i < n; i++) {
+        v[i] = load_8(rows[i] + w);
+        g[i] = err * x[i] * (sum - x[i] * v[i]);
+        d[i] = decayed_8(l2[i], v[i], g[i]);
+        mean[i] = lanes_sum_8(d[i] * d[i]) / 8.0f;
+    }
+    v16 squares = gather(rows, s) + load_16(mean);
+    scatter_first(rows, s, squares, n);
+    store_16(rate, p->lr / (p->beta + SQRT16(squares)));
+    for (size_t i = 0; i < n; i++)
+        store_8(rows[i] + w, select_8(g[i] != 0, proximal_8(p, v[i] - rate[i] * d[i]), v[i]));
+}
+
 // Gradient and update, row by row.
 #define STEP(rule)                                                                             \
     static void fm_step_##rule(const struct rule_params *p, const float *l2,                   \
@@ -511,6 +556,19 @@ STEP(adam)
 STEP(ftrl)
 STEP(sum)
 
+static void fm_step_adagrad_rows(const struct rule_params *p, const float *l2, float *const *rows,
+                                 size_t w, size_t s, const float *x, size_t n, size_t k,
+                                 const float *sum, float err, float *g)
+{
+    if (k != 8 || p->block != 8) {
+        fm_step_adagrad_row(p, l2, rows, w, s, x, n, k, sum, err, g);
+        return;
+    }
+    for (size_t i = 0; i < n; i += 16)
+        fm_step_16_rows_of_8(p, l2 + i, rows + i, w, s, x + i, n - i < 16 ? n - i : 16, load_8(sum),
+                             err);
+}
+
 #define TABLE_OF(level) kernels_##level
 #define TABLE_NAMED(level) TABLE_OF(level)
 #define TEXT_OF(level) #level
@@ -532,7 +590,7 @@ const struct kernels TABLE_NAMED(LEVEL) = {
               apply_adam, apply_ftrl, apply_sum},
     .apply_column = {column_sgd, column_momentum, column_adagrad, column_adagrad, column_rmsprop,
                      column_adam, column_ftrl, column_sum},
-    .fm_step = {fm_step_sgd, fm_step_momentum, fm_step_adagrad, fm_step_adagrad_row,
+    .fm_step = {fm_step_sgd, fm_step_momentum, fm_step_adagrad, fm_step_adagrad_rows,
                 fm_step_rmsprop, fm_step_adam, fm_step_ftrl, fm_step_sum},
     .ffm_step = {ffm_step_sgd, ffm_step_momentum, ffm_step_adagrad, ffm_step_adagrad_row,
                  ffm_step_rmsprop, ffm_step_adam, ffm_step_ftrl, ffm_step_sum},
