@@ -1,4 +1,5 @@
-// Evaluation, window by window; the scores are kept (8 bytes an example) so that the AUC is exact.
+// Evaluation, window by window; the scores are kept (8 bytes an example) so
+// that the AUC is exact.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/evaluate.h"
@@ -31,9 +32,9 @@ struct evaluation {
     uint64_t position; // of the window's first example in the text
     // The window being scored.
     struct dataset *data;
-    struct scored *window;    // its scores, where they belong in `scored`
-    float *predictions;       // for `each`
-    struct sums *stretches;   // its sums, a stretch each
+    struct scored *window;  // its scores, where they belong in `scored`
+    float *predictions;     // for `each`
+    struct sums *stretches; // its sums, a stretch each
     atomic_size_t next_stretch;
     atomic_int rc;
 };
@@ -52,11 +53,13 @@ static void add(struct sums *to, const struct sums *from)
     to->examples += from->examples;
 }
 
-static float score_of(struct evaluation *ev, int rank, size_t i, struct sums *sums, bool counts)
+static float score_of(struct evaluation *ev, int rank, size_t i, struct sums *sums,
+                      bool counts)
 {
     const struct view *v = &ev->views[rank];
     struct model_example x = view_example(v, i);
-    float label = v->batch.label[i], weight = v->batch.weight != NULL ? v->batch.weight[i] : 1;
+    float label = v->batch.label[i],
+          weight = v->batch.weight != NULL ? v->batch.weight[i] : 1;
     float score = *ev->o->parameters->bias + model_score(&ev->scratch[rank], &x);
     double prediction = loss_prediction(ev->o->loss, score);
     if (counts) {
@@ -79,13 +82,17 @@ static int score_piece(struct evaluation *ev, int rank, uint64_t first, size_t n
         order[i] = first + i;
     TRY(view_take(v, ev->data, order, n, o->parameters));
     for (size_t i = 0; i < n; i++) {
-        TRY(model_scratch_reserve(&ev->scratch[rank], v->batch.start[i + 1] - v->batch.start[i]));
+        TRY(model_scratch_reserve(&ev->scratch[rank],
+                                  v->batch.start[i + 1] - v->batch.start[i]));
         bool counts = o->held_out == 0 ||
                       evaluate_held_out(o->held_out, o->seed, ev->position + first + i);
         float score = score_of(ev, rank, i, sums, counts);
         float weight = v->batch.weight != NULL ? v->batch.weight[i] : 1;
-        ev->window[first + i] = (struct scored){
-            .score = score, .weight = !counts ? 0 : v->batch.label[i] > 0 ? weight : -weight};
+        ev->window[first + i] = (struct scored){.score = score,
+                                                .weight = !counts ? 0
+                                                          : v->batch.label[i] > 0
+                                                              ? weight
+                                                              : -weight};
         ev->predictions[first + i] = (float)loss_prediction(o->loss, score);
     }
     return 0;
@@ -218,6 +225,9 @@ int evaluate(const struct evaluation_options *o, struct metrics *ret, struct err
         more = rc == 0 && !dataset_at_end(ev.data);
     }
     double auc = (double)NAN;
+    if (rc == 0 && ev.n == 0)
+        rc = err_set(e, TUG_EDATA, "%s: there is no example in the data",
+                     source_file_name(o->source, 0));
     if (rc == 0 && o->loss == READER_LOGISTIC)
         rc = auc_of(&ev, &auc, e);
     evaluation_fini(&ev);

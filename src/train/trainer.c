@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "data/paths.h"
 #include "train/evaluate.h"
 #include "train/fields.h"
 #include "train/progress.h"
@@ -496,9 +497,13 @@ static int train_window(struct run *r, struct train_result *result, struct err *
 
 // Passes.
 
-// A run that goes on must find the data that it had.
+// There must be something to train on, and a run that goes on must find the data that it
+// had.
 static int check_examples(const struct run *r, uint64_t examples, struct err *e)
 {
+    if (examples == 0)
+        return err_set(e, TUG_EDATA, "%s: there is no example in the data",
+                       source_file_name(r->source, 0));
     if (r->resumed_examples == 0 || r->resumed_examples == examples)
         return 0;
     return err_set(
@@ -682,9 +687,22 @@ static void fill_result(struct run *r, struct train_result *result)
     result->best_epoch = r->best_epoch;
 }
 
+// What is missing is said before the training, not after it.
+static int check_paths(const struct path_list *paths, struct err *e)
+{
+    struct data_files files = {0};
+    int rc = 0;
+    for (size_t i = 0; i < paths->n && rc == 0; i++)
+        rc = data_files_add(&files, paths->items[i], e);
+    data_files_free(&files);
+    return rc;
+}
+
 static int open_run(struct run *r, struct train_result *result, struct err *e)
 {
     const struct train_config *c = r->config;
+    TRY(check_paths(&c->test, e));
+    TRY(check_paths(&c->valid, e));
     TRY(check_out(c, e));
     TRY(team_open(&r->team, c->threads, e));
     TRY(progress_open(&r->progress, c->epochs, c->log_batches, e));

@@ -1,0 +1,356 @@
+// Data that cannot be right: each kind gets its exit status and one line
+// that says where and why.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "e2e.h"
+
+#include <sys/stat.h>
+
+#include "data/encode.h"
+
+// One line of an example, twenty times, with labels of both kinds: enough to be trained
+// on.
+static char *good_lines(const char *features)
+{
+    char *text = mem_alloc(20 * (strlen(features) + 4) + 1);
+    assert_non_null(text);
+    size_t n = 0;
+    for (int i = 0; i < 20; i++)
+        n += (size_t)snprintf(text + n, strlen(features) + 5, "%d %s\n", i % 2, features);
+    return text;
+}
+
+// "data" is twenty good lines and then `line`.
+static void write_after_good(const char *features, const char *line)
+{
+    char *text = good_lines(features);
+    FILE *f = fopen("data", "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fputs(line, f);
+    fclose(f);
+    mem_free(text);
+}
+
+static int train(const char *format)
+{
+    return tug("train --data data --format %s --model lr --epochs 1 --threads 2 --json",
+               format);
+}
+
+// One line only, and the words in it.
+static void is_one_line(void)
+{
+    size_t n = strcspn(e2e_err, "\n");
+    if (e2e_err[n] != '\n' || e2e_err[n + 1] != 0)
+        fail_msg("not one line: %s", e2e_err);
+}
+
+static void refused(const char *format, const char *where, const char *why)
+{
+    int code = train(format);
+    if (code != 3)
+        fail_msg("exit status %d instead of 3 for '%s': %s", code, why, e2e_err);
+    e2e_says(where);
+    e2e_says(why);
+    is_one_line();
+    assert_string_equal(e2e_out, "");
+}
+
+// ---------------------------------------------------------------- files
+
+static void no_data(void **state)
+{
+    (void)state;
+    refused("libsvm", "data", "no such file");
+    e2e_write("data", "");
+    refused("libsvm", "data", "empty");
+    e2e_remove("data");
+    assert_int_equal(mkdir("data", 0700), 0);
+    refused("libsvm", "data", "");
+    e2e_write("data/.hidden", "1 1:1\n");
+    refused("libsvm", "data", "");
+    e2e_remove("data");
+    tug_ends(3, "train --data no*thing --format libsvm --model lr");
+    e2e_says("no*thing");
+    // Lines, but none with an example.
+    e2e_write("data", "\n\n# nothing\n\n");
+    refused("libsvm", "data", "no example");
+    e2e_write("data", "click,site\n");
+    refused("csv", "data", "no example");
+}
+
+static void no_test_data(void **state)
+{
+    (void)state;
+    write_after_good("1:1", "");
+    tug_ends(3, "train --data data --format libsvm --test missing");
+    e2e_says("missing");
+    // Said before hours of training.
+    assert_null(strstr(e2e_err, "pass 1"));
+    tug_ends(3, "train --data data --format libsvm --valid missing");
+    e2e_says("missing");
+    assert_null(strstr(e2e_err, "pass 1"));
+    e2e_write("empty", "\n");
+    tug_ends(3, "train --data data --format libsvm --test empty");
+    e2e_says("empty");
+}
+
+static void binary_files(void **state)
+{
+    (void)state;
+    unsigned char bytes[4096];
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (unsigned char)(i * 131 >> 3 ^ i);
+    static const char *const formats[] = {"libsvm", "libffm", "criteo", "csv"};
+    for (size_t i = 0; i < 4; i++) {
+        e2e_write_bytes("data", bytes, sizeof(bytes));
+        refused(formats[i], "data", "");
+        e2e_write_bytes("data", (char[100]){0}, 100);
+        refused(formats[i], "data", "");
+    }
+}
+
+// ---------------------------------------------------------------- compressed files
+
+static void compress(const char *path, const char *text)
+{
+    struct encoder *x;
+    struct err e;
+    assert_int_equal(encoder_open(&x, path, &e), 0);
+    assert_int_equal(encoder_write(x, text, strlen(text), &e), 0);
+    assert_int_equal(encoder_commit(x, NULL, &e), 0);
+}
+
+static void truncated_files(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"data.gz", "data.zst", "data.lz4"};
+    char *text = good_lines("1:1 2:0.5 77:1 12345678:3");
+    for (size_t i = 0; i < 3; i++) {
+        size_t n;
+        compress(names[i], text);
+        tug_ends(0, "train --data %s --format libsvm --model lr --epochs 1", names[i]);
+        char *bytes = e2e_read(names[i], &n);
+        for (size_t cut = 1; cut <= n / 2; cut += n / 9) {
+            e2e_write_bytes(names[i], bytes, n - cut);
+            tug_ends(3, "train --data %s --format libsvm --model lr --epochs 1",
+                     names[i]);
+            e2e_says(names[i]);
+            is_one_line();
+        }
+        bytes[n / 2] = (char)(bytes[n / 2] ^ 16);
+        e2e_write_bytes(names[i], bytes, n);
+        tug_ends(3, "train --data %s --format libsvm --model lr --epochs 1", names[i]);
+        e2e_says(names[i]);
+        mem_free(bytes);
+    }
+    mem_free(text);
+}
+
+// ---------------------------------------------------------------- lines that are fine
+
+static void fine(const char *format, const char *text, double examples)
+{
+    e2e_write("data", text);
+    int code = train(format);
+    if (code != 0)
+        fail_msg("exit status %d: %s", code, e2e_err);
+    assert_true(e2e_number("examples") == examples);
+}
+
+static void unusual_but_right(void **state)
+{
+    (void)state;
+    fine("libsvm", "1 1:1\r\n0 2:1\r\n", 2); // CRLF
+    fine("libsvm", "1 1:1\n0 2:1", 2);       // no newline at the end
+    fine("libsvm", "1 1:1\r\n0 2:1\r", 2);
+    fine("libsvm", "+1 0:1\n-1 18446744073709551615:1\n", 2);
+    fine("libsvm", "1\n0\n", 2); // no features
+    fine("csv", "click,site\r\n1,a\r\n0,b", 2);
+    fine("libffm", "1 0:0:1\r\n0 0:1:1", 2);
+    // The model of CRLF lines is that of the others: nothing sticks to the last value.
+    e2e_write("a", "1 1:1 2:0.5\n0 2:1 1:2\n");
+    e2e_write("b", "1 1:1 2:0.5\r\n0 2:1 1:2\r\n");
+    for (const char *f = "a"; *f == 'a' || *f == 'b'; f = *f == 'a' ? "b" : "") {
+        e2e_remove(e2e_path("out-%s", f));
+        tug_ends(0, "train --data %s --format libsvm --deterministic --out out-%s", f, f);
+    }
+    e2e_same_model("out-a", "out-b");
+}
+
+// A line of 10 MB, of features or of none.
+static void long_lines(void **state)
+{
+    (void)state;
+    enum { BYTES = 10 << 20 };
+    char *text = mem_alloc(BYTES + 64);
+    assert_non_null(text);
+    size_t n = (size_t)snprintf(text, BYTES, "1 1:1\n0");
+    for (unsigned i = 0; n < BYTES; i++)
+        n += (size_t)snprintf(text + n, 32, " %u:1", i % 1000000);
+    snprintf(text + n, 32, "\n1 2:1\n");
+    fine("libsvm", text, 3);
+    memset(text + 8, 'x', BYTES - 8);
+    e2e_write("data", text);
+    refused("libsvm", "data:2: ", "xxx");
+    assert_in_range(strlen(e2e_err), 1, 400); // it is not all shown
+    mem_free(text);
+}
+
+// ---------------------------------------------------------------- lines that are not
+
+static const struct bad_line {
+    const char *format, *good, *line, *why;
+} bad_lines[] = {
+    {"libsvm", "1:1", "1:1 2:1\n", "label is missing"},
+    {"libsvm", "1:1", "2 1:1\n", "label '2'"},
+    {"libsvm", "1:1", "nan 1:1\n", "label"},
+    {"libsvm", "1:1", "0.5 1:1\n", "label"},
+    {"libsvm", "1:1", "1 3:nan\n", "nan"},
+    {"libsvm", "1:1", "1 3:inf\n", "inf"},
+    {"libsvm", "1:1", "1 3:1e999\n", "1e999"},
+    {"libsvm", "1:1", "1 3:-1e999\n", "1e999"},
+    {"libsvm", "1:1", "1 -3:1\n", "negative"},
+    {"libsvm", "1:1", "1 18446744073709551616:1\n", "over 2^64"},
+    {"libsvm", "1:1", "1 99999999999999999999999:1\n", "over 2^64"},
+    {"libsvm", "1:1", "1 1:1:1\n", "--format libffm"},
+    {"libsvm", "1:1", "1 a:1\n", "index 'a'"},
+    {"libsvm", "1:1", "1 3\n", "index:value"},
+    {"libsvm", "1:1", "1 3:\n", "feature 3"},
+    {"libsvm", "1:1", "one 3:1", "label 'one'"},
+    {"libffm", "0:1:1", "1 0:1\n", "field:index:value"},
+    {"libffm", "0:1:1", "0:1:1\n", "label is missing"},
+    {"libffm", "0:1:1", "1 -1:1:1\n", "field"},
+    {"libffm", "0:1:1", "1 70000:1:1\n", "70000"},
+    {"libffm", "0:1:1", "1 0:1:nan\n", "nan"},
+    {"libffm", "0:1:1", "1 0:18446744073709551616:1\n", "over 2^64"},
+};
+
+static void lines_of_sparse_formats(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad_lines) / sizeof(*bad_lines); i++) {
+        const struct bad_line *b = &bad_lines[i];
+        write_after_good(b->good, b->line);
+        refused(b->format, "data:21: ", b->why);
+    }
+}
+
+static void lines_of_columns(void **state)
+{
+    (void)state;
+    e2e_write("data", "click,site,age\n1,a,3\n0,b\n");
+    refused("csv", "data:3: ", "columns");
+    e2e_write("data", "click,site,age\n1,a,3\n0,b,4,5\n");
+    refused("csv", "data:3: ", "columns");
+    e2e_write("data", "click,site,age\n1,a,3\n,b,4\n");
+    refused("csv", "data:3: ", "label");
+    e2e_write("data", "click,site,age\n1,a,3\n2,b,4\n");
+    refused("csv", "data:3: ", "'2'");
+    e2e_write("data", "1\t2\t3\n");
+    refused("criteo", "data:1: ", "columns");
+    tug_ends(3, "train --data data --format csv --model lr --label clicked");
+    e2e_says("clicked");
+    e2e_write("data", "click,site,age\n1,a,3\n0,b,old\n");
+    tug_ends(3, "train --data data --format csv --model lr --numeric age");
+    e2e_says("data:3: ");
+    e2e_says("old");
+    tug_ends(3, "train --data data --format csv --model lr --drop sites");
+    e2e_says("sites");
+}
+
+static void one_class(void **state)
+{
+    (void)state;
+    e2e_write("data", "0 1:1\n0 2:1\n0 1:1\n");
+    tug_ends(0, "train --data data --format libsvm --model lr --test data --json");
+    e2e_says("all 3 labels are 0");
+    assert_true(e2e_number("auc") != e2e_number("auc")); // null
+    assert_true(e2e_number("copc") != e2e_number("copc"));
+    assert_true(e2e_number("logloss") > 0);
+    e2e_write("data", "1 1:1\n");
+    tug_ends(0, "train --data data --format libsvm --model lr --json");
+    e2e_says("all 1 labels are 1");
+}
+
+// ---------------------------------------------------------------- --max-bad-lines
+
+static void skipped_lines(void **state)
+{
+    (void)state;
+    write_after_good("1:1", "2 1:1\n1 1:x\n1 2:1\n");
+    const char *command =
+        "train --data data --format libsvm --model lr --epochs 3 --json";
+    static const char *const ways[] = {"--data-in memory", "--data-in stream",
+                                       "--threads 3 --valid 0.3"};
+    for (size_t i = 0; i < 3; i++) {
+        tug_ends(3, "%s --max-bad-lines 1 %s", command, ways[i]);
+        e2e_says("data:22: ");
+        e2e_says("1 bad line");
+        tug_ends(0, "%s --max-bad-lines 2 %s", command, ways[i]);
+        assert_true(e2e_number("skipped_lines") == 2);
+        assert_true(e2e_number("examples") == 21);
+        tug_ends(0, "%s --max-bad-lines 1000 %s", command, ways[i]);
+        assert_true(e2e_number("skipped_lines") == 2);
+    }
+    // Those of the test data are counted, too, and eval counts its own.
+    e2e_write("test", "1 1:1\n?\n0 2:1\n");
+    e2e_remove("out");
+    tug_ends(0, "%s --max-bad-lines 3 --test test --out out", command);
+    assert_true(e2e_number("skipped_lines") == 3);
+    tug_ends(3, "eval --from out --data test");
+    e2e_says("test:2: ");
+    tug_ends(0, "eval --from out --data test --max-bad-lines 1 --json");
+    assert_true(e2e_number("skipped_lines") == 1);
+    assert_true(e2e_number("examples") == 2);
+    // A prediction for each line: there is none to skip.
+    tug_ends(3, "predict --from out --data test");
+    e2e_says("test:2: ");
+    // Every line is bad.
+    e2e_write("data", "x\ny\n");
+    tug_ends(3, "%s --max-bad-lines 5", command);
+    e2e_says("no example");
+}
+
+// The same files, read as by eval and predict.
+static void saved_models_and_bad_data(void **state)
+{
+    (void)state;
+    write_after_good("1:1", "");
+    e2e_remove("out");
+    tug_ends(0, "train --data data --format libsvm --model lr --out out");
+    static const char *const commands[] = {"eval", "predict"};
+    for (size_t i = 0; i < 2; i++) {
+        tug_ends(3, "%s --from out --data missing", commands[i]);
+        e2e_says("missing");
+        e2e_write("data", "");
+        tug_ends(3, "%s --from out --data data", commands[i]);
+        e2e_says("data");
+        e2e_write("data", "\n");
+        tug_ends(3, "%s --from out --data data", commands[i]);
+        e2e_says("no example");
+        e2e_write("data", "1 1:1\n1 1:nan\n");
+        tug_ends(3, "%s --from out --data data", commands[i]);
+        e2e_says("data:2: ");
+        assert_string_equal(e2e_out, "");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_data),
+        cmocka_unit_test(no_test_data),
+        cmocka_unit_test(binary_files),
+        cmocka_unit_test(truncated_files),
+        cmocka_unit_test(unusual_but_right),
+        cmocka_unit_test(long_lines),
+        cmocka_unit_test(lines_of_sparse_formats),
+        cmocka_unit_test(lines_of_columns),
+        cmocka_unit_test(one_class),
+        cmocka_unit_test(skipped_lines),
+        cmocka_unit_test(saved_models_and_bad_data),
+    };
+    return cmocka_run_group_tests(tests, e2e_begin, e2e_end);
+}
