@@ -556,6 +556,66 @@ STEP(adam)
 STEP(ftrl)
 STEP(sum)
 
+// ffm_step of adagrad-row with vectors of 4, the default: a strip of rows at a time, in three walks,
+// so that the roots and quotients of all its blocks run one behind the other and nobody waits.
+enum { STRIP_FLOATS = 2048 };
+
+// Gradients with decay into d; sums of squares into the rows' state and into n.
+static inline void ffm_walk_sums(float l2, const float *w, float *s, float *d, float *n, size_t row)
+{
+    size_t c = 0;
+    for (; c + 16 <= row; c += 16) {
+        v16 dv = decayed_16(l2, load_16(w + c), load_16(d + c));
+        v4 sums = load_4(s + c / 4) + sums_of_4(dv) / 4.0f;
+        store_16(d + c, dv);
+        store_4(s + c / 4, sums);
+        store_4(n + c / 4, sums);
+    }
+    for (; c < row; c += 4) {
+        v4 dv = decayed_4(l2, load_4(w + c), load_4(d + c));
+        float sum = s[c / 4] + lanes_sum_4(dv * dv) / 4.0f;
+        store_4(d + c, dv);
+        s[c / 4] = n[c / 4] = sum;
+    }
+}
+
+// Where d is 0 the rate may be infinite: nothing moves there.
+static inline void ffm_walk_move(float *w, const float *d, const float *rate, size_t row)
+{
+    size_t c = 0;
+    for (; c + 16 <= row; c += 16) {
+        v16 wv = load_16(w + c), dv = load_16(d + c);
+        store_16(w + c, select_16(dv != 0, wv - EACH_4_TIMES(load_4(rate + c / 4)) * dv, wv));
+    }
+    for (; c < row; c += 4) {
+        v4 wv = load_4(w + c), dv = load_4(d + c);
+        store_4(w + c, select_4(dv != 0, wv - rate[c / 4] * dv, wv));
+    }
+}
+
+static void ffm_step_adagrad_rows(const struct rule_params *p, const float *l2, float *const *rows,
+                                  size_t w, size_t s, const uint16_t *slot, const float *u, size_t n,
+                                  size_t fields, size_t k, const float *in, float err, float *g)
+{
+    size_t row = fields * k, blocks = fields, strip = STRIP_FLOATS / row;
+    if (k != 4 || p->block != 4 || strip == 0 || p->l1 != 0) {
+        ffm_step_adagrad_row(p, l2, rows, w, s, slot, u, n, fields, k, in, err, g);
+        return;
+    }
+    float d[STRIP_FLOATS + KERNEL_PADDING], rate[STRIP_FLOATS / 4 + KERNEL_PADDING];
+    for (size_t at = 0; at < n; at += strip) {
+        size_t m = n - at < strip ? n - at : strip;
+        ffm_grad(rows + at, w, slot + at, u + at, m, fields, k, in, err, d);
+        for (size_t i = 0; i < m; i++)
+            ffm_walk_sums(l2[at + i], rows[at + i] + w, rows[at + i] + s, d + i * row,
+                          rate + i * blocks, row);
+        for (size_t b = 0; b < m * blocks; b += 16)
+            store_16(rate + b, p->lr / (p->beta + SQRT16(load_16(rate + b))));
+        for (size_t i = 0; i < m; i++)
+            ffm_walk_move(rows[at + i] + w, d + i * row, rate + i * blocks, row);
+    }
+}
+
 static void fm_step_adagrad_rows(const struct rule_params *p, const float *l2, float *const *rows,
                                  size_t w, size_t s, const float *x, size_t n, size_t k,
                                  const float *sum, float err, float *g)
@@ -592,6 +652,6 @@ const struct kernels TABLE_NAMED(LEVEL) = {
                      column_adam, column_ftrl, column_sum},
     .fm_step = {fm_step_sgd, fm_step_momentum, fm_step_adagrad, fm_step_adagrad_rows,
                 fm_step_rmsprop, fm_step_adam, fm_step_ftrl, fm_step_sum},
-    .ffm_step = {ffm_step_sgd, ffm_step_momentum, ffm_step_adagrad, ffm_step_adagrad_row,
+    .ffm_step = {ffm_step_sgd, ffm_step_momentum, ffm_step_adagrad, ffm_step_adagrad_rows,
                  ffm_step_rmsprop, ffm_step_adam, ffm_step_ftrl, ffm_step_sum},
 };
