@@ -241,6 +241,7 @@ static const struct option options[] = {
      .kind = OPTION_U64,
      AT(seed),
      .fallback = "1",
+     .max = 1e18, // JSON's integers are signed
      .metavar = "N",
      .help = "of first weights and shuffles"},
     {.name = "deterministic",

@@ -99,4 +99,16 @@ bool run_held_out(const struct run *r, uint64_t example);
 // the number of examples taken into `ret_order`.
 size_t run_pick(const struct run *r, uint64_t first, size_t n, uint64_t *ret_order);
 
+// Whether --out can be written to, before anything else is done.
+int checkpoint_check_out(const struct train_config *c, struct err *e);
+
+// Saves where the run stands under --out.
+int checkpoint_save(struct run *r, bool finished, struct train_result *result,
+                    struct err *e);
+
+// Goes on from the newest save under --out (--resume), or begins with the tables of
+// another run's (--init-from).
+int checkpoint_resume(struct run *r, struct err *e);
+int checkpoint_init_from(struct run *r, struct err *e);
+
 #endif

@@ -22,7 +22,6 @@
 #include "train/fields.h"
 #include "train/progress.h"
 #include "train/run.h"
-#include "train/saved.h"
 
 enum { CHUNK_BYTES = 1 << 20 };
 
@@ -127,186 +126,6 @@ static struct metrics_stream *merge_streams(struct run *r)
     for (int i = 0; i < team_size(r->team); i++)
         metrics_stream_merge(&all, &r->workers[i].stream);
     return &all;
-}
-
-// Saves.
-
-static void copy(char to[MANIFEST_TEXT_MAX], const char *text)
-{
-    snprintf(to, MANIFEST_TEXT_MAX, "%s", text != NULL ? text : "");
-}
-
-static struct manifest_options options_of(const struct run *r)
-{
-    const struct train_config *c = r->config;
-    struct manifest_options o = {
-        .model = r->parameters.model.options,
-        .loss = c->reader.loss,
-        .separator = c->reader.separator,
-        .schedule = c->schedule,
-        .batch = c->batch,
-        .deterministic = c->deterministic,
-        .reduce_mean = c->reduce_mean,
-        .streaming = r->streaming,
-        .window_bytes = r->streaming ? c->window_bytes : 0,
-        .valid_fraction = c->valid_fraction,
-    };
-    snprintf(o.format, sizeof(o.format), "%s", c->reader.format);
-    copy(o.label, c->reader.label_column);
-    copy(o.drop, c->reader.drop);
-    copy(o.numeric, c->reader.numeric);
-    copy(o.weight, c->reader.weight_column);
-    return o;
-}
-
-static int save(struct run *r, bool finished, struct train_result *result, struct err *e)
-{
-    struct manifest *m = mem_zalloc(sizeof(*m));
-    if (m == NULL)
-        return err_nomem(e, "a save");
-    m->options = options_of(r);
-    m->examples = result->examples;
-    m->finished = finished;
-    m->at = r->at;
-    m->bad_lines = r->bad_lines;
-    m->has_best = r->has_best;
-    m->best_loss = r->best_loss;
-    m->best_epoch = r->best_epoch;
-    m->passes_since_best = r->passes_since_best;
-    m->best_valid = r->best_valid;
-    char dir[FILE_PATH_MAX];
-    int rc = saved_write(r->config->out, r->team, r->has_best ? &r->best : &r->parameters,
-                         r->has_best ? &r->parameters : NULL, m, r->config->keep, dir, e);
-    if (rc == 0)
-        snprintf(result->saved, sizeof(result->saved), "%s", dir);
-    mem_free(m);
-    return rc;
-}
-
-// The run takes on where the save stands.
-static void stand_at(struct run *r, const struct manifest *m)
-{
-    r->at = m->at;
-    r->bad_lines = m->bad_lines;
-    r->resumed_examples = m->examples;
-    r->has_best = m->has_best;
-    r->best_loss = m->best_loss;
-    r->best_epoch = m->best_epoch;
-    r->passes_since_best = m->passes_since_best;
-    r->best_valid = m->best_valid;
-}
-
-static int load_resumed(struct run *r, const char *dir, const struct manifest *m,
-                        struct err *e)
-{
-    // What the memory of that machine allowed is no wish.
-    if (r->config->data_in == DATA_IN_AUTO)
-        r->streaming = m->options.streaming;
-    struct manifest_options now = options_of(r);
-    TRY(manifest_same_options(&m->options, &now, e));
-    parameters_close(&r->parameters);
-    TRY(saved_load(dir, m, m->has_best ? PART_TRAINING : PART_MODEL, r->team,
-                   &r->parameters, e));
-    if (m->has_best)
-        TRY(saved_load(dir, m, PART_MODEL, r->team, &r->best, e));
-    stand_at(r, m);
-    return 0;
-}
-
-static int resume(struct run *r, struct err *e)
-{
-    char dir[FILE_PATH_MAX];
-    struct manifest *m = mem_zalloc(sizeof(*m));
-    if (m == NULL)
-        return err_nomem(e, "a saved model");
-    int rc = saved_find(r->config->out, dir, e);
-    if (rc == 0)
-        rc = manifest_read(m, dir, e);
-    if (rc == 0)
-        rc = load_resumed(r, dir, m, e);
-    if (rc == 0)
-        progress_note(r->progress, "resuming from %s: %u passes and %llu batches done",
-                      dir, m->at.epoch, (unsigned long long)m->at.batches);
-    mem_free(m);
-    return rc;
-}
-
-static bool list_has(const char *list, const char *word)
-{
-    size_t n = strlen(word);
-    for (const char *p = list; p != NULL && *p != 0;
-         p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
-        if (strncmp(p, word, n) == 0 && (p[n] == 0 || p[n] == ','))
-            return true;
-    return false;
-}
-
-static int check_shape(const struct model *then, const struct model *now, const char *dir,
-                       struct err *e)
-{
-    if (then->options.kind != now->options.kind || then->width != now->width)
-        return err_set(
-            e, TUG_EUSAGE,
-            "%s holds a model %s with rows of %u floats, this run has %s with %u: give "
-            "the same --model, --dim and --optimizer",
-            dir, model_name(then->options.kind), then->width,
-            model_name(now->options.kind), now->width);
-    return 0;
-}
-
-static int init_from(struct run *r, struct err *e)
-{
-    const char *tables = r->config->init_tables;
-    bool sparse = tables == NULL || list_has(tables, "sparse");
-    bool dense = tables == NULL || list_has(tables, "dense");
-    if (!sparse && !dense)
-        return err_set(e, TUG_EUSAGE,
-                       "--init-tables '%s' names no table; there are sparse and dense",
-                       tables);
-    char dir[FILE_PATH_MAX];
-    TRY(saved_find(r->config->init_from, dir, e));
-    struct manifest *m = mem_zalloc(sizeof(*m));
-    if (m == NULL)
-        return err_nomem(e, "a saved model");
-    struct model then;
-    int rc = manifest_read(m, dir, e);
-    if (rc == 0)
-        rc = model_init(&then, &m->options.model, e);
-    if (rc == 0)
-        rc = check_shape(&then, &r->parameters.model, dir, e);
-    if (rc == 0)
-        rc = saved_load_into(dir, m, PART_MODEL, sparse, dense, r->team, &r->parameters,
-                             e);
-    mem_free(m);
-    return rc;
-}
-
-// Whether `out` may be written to.
-static int check_out(const struct train_config *c, struct err *e)
-{
-    if (c->out == NULL)
-        return c->resume ? err_set(e, TUG_EUSAGE,
-                                   "--resume needs --out DIR, the directory of the "
-                                   "run to go on with")
-                         : 0;
-    if (c->resume)
-        return 0;
-    if (saved_any(c->out))
-        return err_set(
-            e, TUG_EUSAGE,
-            "--out %s already holds a saved model: give --resume to go on with it, or "
-            "another directory",
-            c->out);
-    // Now, and not after hours of training.
-    TRY(file_make_dir(c->out, e));
-    if (access(c->out, W_OK) != 0)
-        return err_sys(e, TUG_EIO, "cannot write to --out %s", c->out);
-    return file_dir_is_empty(c->out)
-               ? 0
-               : err_set(
-                     e, TUG_EUSAGE,
-                     "--out %s exists and is not an empty directory: give another one",
-                     c->out);
 }
 
 // Data windows.
@@ -490,7 +309,7 @@ static int train_window(struct run *r, struct train_result *result, struct err *
                 : due(r->at.batches, r->config->log_batches))
             print_line(r, end);
         if (r->config->out != NULL && due(r->at.batches, r->config->save_batches))
-            TRY(save(r, false, result, e));
+            TRY(checkpoint_save(r, false, result, e));
     }
     return 0;
 }
@@ -608,7 +427,7 @@ static int finish_pass(struct run *r, struct train_result *result, struct err *e
     progress_pass(r->progress, pass, &seen, validates(r) ? &valid : NULL);
     if (r->config->out != NULL && due(r->at.epoch, r->config->save_passes) &&
         r->at.epoch < r->config->epochs)
-        return save(r, false, result, e);
+        return checkpoint_save(r, false, result, e);
     return 0;
 }
 
@@ -664,7 +483,7 @@ static int on_interrupt(struct run *r, struct train_result *result, struct err *
                        "interrupted in pass %u; nothing was saved, for there is "
                        "no --out DIR",
                        r->at.epoch + 1);
-    TRY(save(r, false, result, e));
+    TRY(checkpoint_save(r, false, result, e));
     return err_set(
         e, TUG_EINTERRUPTED,
         "interrupted in pass %u; saved to %s: the same command with --resume goes on",
@@ -703,7 +522,7 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     const struct train_config *c = r->config;
     TRY(check_paths(&c->test, e));
     TRY(check_paths(&c->valid, e));
-    TRY(check_out(c, e));
+    TRY(checkpoint_check_out(c, e));
     TRY(team_open(&r->team, c->threads, e));
     TRY(progress_open(&r->progress, c->epochs, c->log_batches, e));
     TRY(open_data(r, e));
@@ -712,9 +531,9 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
         TRY(fields_count(r->team, &c->data, &c->reader, r->reader, &model.fields, e));
     TRY(parameters_open(&r->parameters, &model, e));
     if (c->init_from != NULL)
-        TRY(init_from(r, e));
+        TRY(checkpoint_init_from(r, e));
     if (c->resume)
-        TRY(resume(r, e));
+        TRY(checkpoint_resume(r, e));
     result->examples = r->resumed_examples;
     return open_workers(r, e);
 }
@@ -735,7 +554,7 @@ static void close_run(struct run *r)
 static int finish(struct run *r, struct train_result *result, struct err *e)
 {
     if (r->config->out != NULL)
-        TRY(save(r, true, result, e));
+        TRY(checkpoint_save(r, true, result, e));
     return r->config->test.n > 0 ? test(r, result, e) : 0;
 }
 
