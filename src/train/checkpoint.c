@@ -41,6 +41,7 @@ static struct manifest_options options_of(const struct run *r)
 int checkpoint_save(struct run *r, bool finished, struct train_result *result,
                     struct err *e)
 {
+    TRY(diverged_check(r, e)); // the save before is worth more
     struct manifest *m = mem_zalloc(sizeof(*m));
     if (m == NULL)
         return err_nomem(e, "a save");

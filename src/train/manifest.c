@@ -83,11 +83,11 @@ static json_t *best_to_json(const struct manifest *m)
 {
     if (!m->has_best)
         return json_null();
-    return json_pack("{s:f, s:i, s:i, s:I, s:o, s:o}", "loss", m->best_loss, "epoch",
-                     (int)m->best_epoch, "passes_since", (int)m->passes_since_best,
-                     "examples", (json_int_t)m->best_valid.examples, "auc",
-                     real_or_null(m->best_valid.auc), "copc",
-                     real_or_null(m->best_valid.copc));
+    return json_pack(
+        "{s:o, s:i, s:i, s:I, s:o, s:o}", "loss", real_or_null(m->best_loss), "epoch",
+        (int)m->best_epoch, "passes_since", (int)m->passes_since_best, "examples",
+        (json_int_t)m->best_valid.examples, "auc", real_or_null(m->best_valid.auc),
+        "copc", real_or_null(m->best_valid.copc));
 }
 
 static json_t *parts_to_json(const struct manifest *m)
@@ -319,7 +319,7 @@ static void get_best(struct fields *f, const json_t *o, struct manifest *ret)
     ret->has_best = json_is_object(o);
     if (!ret->has_best)
         return;
-    ret->best_loss = get_real(f, o, "loss");
+    ret->best_loss = get_real_or_nan(o, "loss");
     ret->best_epoch = (uint32_t)get_int(f, o, "epoch", INT32_MAX);
     ret->passes_since_best = (uint32_t)get_int(f, o, "passes_since", INT32_MAX);
     ret->best_valid = (struct metrics){

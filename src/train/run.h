@@ -99,6 +99,14 @@ bool run_held_out(const struct run *r, uint64_t example);
 // the number of examples taken into `ret_order`.
 size_t run_pick(const struct run *r, uint64_t first, size_t n, uint64_t *ret_order);
 
+// TUG_EDATA about an example whose score is not finite: where it stands, and which key is
+// to blame.
+int diverged_score(struct run *r, uint64_t example, struct err *e);
+
+// TUG_EDATA when a parameter is not finite. Scores find out about most of them, but not
+// about those that no example meets again.
+int diverged_check(const struct run *r, struct err *e);
+
 // Whether --out can be written to, before anything else is done.
 int checkpoint_check_out(const struct train_config *c, struct err *e);
 

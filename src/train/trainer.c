@@ -204,38 +204,6 @@ static uint64_t next_stop(const struct run *r, uint64_t end)
     return stop;
 }
 
-static int explain_bad_score(struct run *r, uint64_t example, struct err *e)
-{
-    uint32_t file;
-    uint64_t line;
-    dataset_where(r->data, example, &file, &line);
-    struct view v = {0};
-    if (view_take(&v, r->data, &example, 1, &r->parameters) != 0)
-        return err_nomem(e, "explaining a score");
-    // The feature to blame: the first with a weight that is not finite,
-    // else the largest weight.
-    uint64_t key = 0;
-    double worst = -1;
-    for (size_t i = 0; i < v.batch.nnz; i++) {
-        for (uint32_t c = 0; c < r->parameters.model.width; c++) {
-            double a = fabs((double)v.rows[i][c] * (double)v.x[i]);
-            if (!(a <= worst)) {
-                worst = isfinite(a) ? a : (double)INFINITY;
-                key = table_row_key(v.rows[i]);
-            }
-        }
-    }
-    view_free(&v);
-    return err_set(
-        e, TUG_EDATA,
-        "%s:%llu: the score of this example is not finite (largest weight %g, of key "
-        "%llu) in pass %u, batch %llu: training has diverged; use a smaller --lr, a "
-        "larger "
-        "--l2, or scale the data's values",
-        source_file_name(r->source, file), (unsigned long long)line, worst,
-        (unsigned long long)key, r->at.epoch + 1, (unsigned long long)r->at.batch);
-}
-
 static int stretch_result(struct run *r, struct err *e)
 {
     const struct worker *bad = NULL;
@@ -246,7 +214,7 @@ static int stretch_result(struct run *r, struct err *e)
         if (w->rc != 0 && (bad == NULL || w->bad < bad->bad))
             bad = w;
     }
-    return bad == NULL ? 0 : explain_bad_score(r, bad->bad, e);
+    return bad == NULL ? 0 : diverged_score(r, bad->bad, e);
 }
 
 static bool interrupted(const struct run *r)
@@ -389,7 +357,8 @@ static int validate(struct run *r, struct metrics *ret, struct err *e)
 // Keeps the pass if it is the best so far.
 static int judge_pass(struct run *r, const struct metrics *valid, struct err *e)
 {
-    if (r->has_best && !(valid->logloss < r->best_loss)) {
+    bool better = !r->has_best || valid->logloss < r->best_loss || isnan(r->best_loss);
+    if (!better) {
         r->passes_since_best++;
         return 0;
     }
@@ -553,6 +522,7 @@ static void close_run(struct run *r)
 
 static int finish(struct run *r, struct train_result *result, struct err *e)
 {
+    TRY(diverged_check(r, e));
     if (r->config->out != NULL)
         TRY(checkpoint_save(r, true, result, e));
     return r->config->test.n > 0 ? test(r, result, e) : 0;

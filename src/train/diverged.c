@@ -1,0 +1,112 @@
+// Training that diverged, explained: the example, the key, and what to do.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <string.h>
+
+#include "train/run.h"
+
+#define ADVICE                                                                           \
+    "training has diverged; use a smaller --lr, a larger --l2, or scale the data's "     \
+    "values"
+
+// The largest |weight * x| of a row; infinite when one is not finite.
+static double largest_weight(const struct model *m, const float *row, float x)
+{
+    double worst = 0;
+    for (uint32_t g = 0; g < m->n_groups; g++) {
+        const float *w = row + m->groups[g].weights;
+        for (uint32_t c = 0; c < m->groups[g].n; c++) {
+            double a = fabs((double)w[c] * (double)x);
+            worst = !isfinite(a) ? (double)INFINITY : a > worst ? a : worst;
+        }
+    }
+    return worst;
+}
+
+int diverged_score(struct run *r, uint64_t example, struct err *e)
+{
+    uint32_t file;
+    uint64_t line, key = 0;
+    dataset_where(r->data, example, &file, &line);
+    struct view v = {0};
+    if (view_take(&v, r->data, &example, 1, &r->parameters) != 0)
+        return err_nomem(e, "explaining a score");
+    double worst = -1;
+    for (size_t i = 0; i < v.batch.nnz; i++) {
+        double a = largest_weight(&r->parameters.model, v.rows[i], v.x[i]);
+        if (a > worst) {
+            worst = a;
+            key = table_row_key(v.rows[i]);
+        }
+    }
+    view_free(&v);
+    return err_set(
+        e, TUG_EDATA,
+        "%s:%llu: the score of this example is not finite (largest weight %g, of "
+        "key %llu) in pass %u, batch %llu: " ADVICE,
+        source_file_name(r->source, file), (unsigned long long)line, worst,
+        (unsigned long long)key, r->at.epoch + 1, (unsigned long long)r->at.batch);
+}
+
+// By the exponent's bits, so that the loop needs no branches.
+static bool is_finite(const float *x, size_t n)
+{
+    uint32_t bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, x + i, sizeof(bits));
+        bad |= (bits & 0x7f800000u) == 0x7f800000u;
+    }
+    return bad == 0;
+}
+
+// The first row with a float that is not finite; NULL: none.
+static const float *find_bad_row(const struct table *t)
+{
+    uint32_t handles[256], width = table_options(t)->width;
+    struct table_slabs slabs = table_slabs(t);
+    uint64_t cursor = 0;
+    for (size_t n; (n = table_scan(t, &cursor, handles, 256)) > 0;)
+        for (size_t i = 0; i < n; i++)
+            if (!is_finite(table_row(slabs, handles[i]), width))
+                return table_row(slabs, handles[i]);
+    return NULL;
+}
+
+// The first example of the data at hand that has the key.
+static bool find_example(const struct run *r, const float *row, uint64_t *ret_example)
+{
+    struct view v = {0};
+    uint64_t size = r->data != NULL ? dataset_size(r->data) : 0;
+    bool found = false;
+    for (uint64_t i = 0; i < size && !found; i++) {
+        if (view_take(&v, r->data, &i, 1, &r->parameters) != 0)
+            break; // the key alone must do
+        for (size_t j = 0; j < v.batch.nnz && !found; j++)
+            found = v.rows[j] == row;
+        *ret_example = i;
+    }
+    view_free(&v);
+    return found;
+}
+
+int diverged_check(const struct run *r, struct err *e)
+{
+    const float *row = find_bad_row(r->parameters.sparse);
+    if (row == NULL)
+        return find_bad_row(r->parameters.dense) == NULL
+                   ? 0
+                   : err_set(e, TUG_EDATA, "the bias is not finite: " ADVICE);
+    uint64_t example, line;
+    uint32_t file;
+    unsigned long long key = table_row_key(row);
+    if (!find_example(r, row, &example))
+        return err_set(e, TUG_EDATA, "the weights of key %llu are not finite: " ADVICE,
+                       key);
+    dataset_where(r->data, example, &file, &line);
+    return err_set(e, TUG_EDATA,
+                   "%s:%llu: the weights of key %llu, in this example first, are not "
+                   "finite: " ADVICE,
+                   source_file_name(r->source, file), (unsigned long long)line, key);
+}

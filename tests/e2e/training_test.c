@@ -1,0 +1,298 @@
+// What training does: validation and early stop, held-out examples, divergence, progress
+// lines, threads that share rows.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "e2e.h"
+
+#include <math.h>
+
+#include "train/evaluate.h"
+
+static const char *const svm = "--data data.svm --format libsvm --threads 2";
+
+static json_t *valid_of(json_t *o)
+{
+    json_t *v = json_object_get(o, "valid");
+    assert_true(json_is_object(v));
+    return v;
+}
+
+static double valid_number(const char *name)
+{
+    json_t *o = e2e_json();
+    double x = json_number_value(json_object_get(valid_of(o), name));
+    json_decref(o);
+    return x;
+}
+
+// ---------------------------------------------------------------- --valid
+
+// A rate that is too high: validation gets worse after a few passes.
+static const char *stop_early(const char *valid, const char *more)
+{
+    return e2e_path(
+        "train %s --model fm --lr 1 --l2 0 --prior 0 --no-normalize --deterministic "
+        "--valid %s --json --out out %s",
+        svm, valid, more);
+}
+
+static void early_stop(void **state)
+{
+    (void)state;
+    static const char *const valid[] = {"valid.svm", "0.3"};
+    for (size_t i = 0; i < 2; i++) {
+        e2e_remove("out");
+        tug_ends(0, "%s", stop_early(valid[i], "--epochs 30 --patience 3"));
+        double epochs = e2e_number("epochs"), best = valid_number("epoch");
+        assert_true(epochs < 30 && best == epochs - 3);
+        e2e_says("stopped after pass");
+        double loss = valid_number("logloss");
+
+        // The best pass is what was saved: a run of that length ends with the same model.
+        tug_ends(0, "eval --from out --data test.svm --json");
+        double kept = e2e_number("logloss");
+        e2e_remove("out");
+        tug_ends(0, "%s",
+                 stop_early(valid[i], e2e_path("--epochs %.0f --patience 0", best)));
+        assert_true(valid_number("logloss") == loss);
+        tug_ends(0, "eval --from out --data test.svm --json");
+        assert_true(e2e_number("logloss") == kept);
+
+        // Patience 0 waits to the end, and still keeps the best.
+        e2e_remove("out");
+        tug_ends(0, "%s", stop_early(valid[i], "--epochs 12 --patience 0"));
+        assert_true(e2e_number("epochs") == 12);
+        assert_true(valid_number("epoch") == best);
+        tug_ends(0, "eval --from out --data test.svm --json");
+        assert_true(e2e_number("logloss") == kept);
+    }
+}
+
+// What --valid FILE reports is what eval says of the kept model and the file.
+static void valid_is_eval(void **state)
+{
+    (void)state;
+    e2e_remove("out");
+    tug_ends(0, "train %s --model lr --valid valid.svm --epochs 4 --out out --json", svm);
+    double loss = valid_number("logloss"), auc = valid_number("auc");
+    tug_ends(0, "eval --from out --data valid.svm --json");
+    assert_true(e2e_number("logloss") == loss);
+    assert_true(e2e_number("auc") == auc);
+}
+
+static bool is_held_out(size_t row)
+{
+    return evaluate_held_out(0.25, 5, row);
+}
+
+static bool is_trained_on_once(size_t row)
+{
+    return row == 17 || (row == 18 && is_held_out(17));
+}
+
+static double held_out_loss(const char *out, const char *data, const char *way)
+{
+    e2e_remove(out);
+    tug_ends(
+        0,
+        "train --data %s --format libsvm --model fm --valid 0.25 --seed 5 --epochs 2 "
+        "--patience 0 --deterministic --data-in %s --batch 32 --out %s --json",
+        data, way, out);
+    return valid_number("logloss");
+}
+
+// Where training stands after the last pass.
+static bool same_training(const char *a, const char *b)
+{
+    size_t n[2];
+    char *text[2] = {e2e_read(e2e_path("%s/save-000001/training-000.part", a), &n[0]),
+                     e2e_read(e2e_path("%s/save-000001/training-000.part", b), &n[1])};
+    assert_true(text[0] != NULL && text[1] != NULL);
+    bool same = n[0] == n[1] && memcmp(text[0], text[1], n[0]) == 0;
+    mem_free(text[0]);
+    mem_free(text[1]);
+    return same;
+}
+
+// Turning the labels of all held-out examples around changes what validation says, and no
+// bit of what is trained; turning one that is trained on does.
+static void held_out(void **state)
+{
+    (void)state;
+    static const char *const ways[] = {"memory", "stream --window 1"};
+    struct e2e_data d = {.path = "long.svm", .rows = 300, .seed = 1, .padding = 8000};
+    e2e_write_data(&d);
+    d.path = "turned.svm", d.flip = is_held_out;
+    e2e_write_data(&d);
+    d.path = "one.svm", d.flip = is_trained_on_once;
+    e2e_write_data(&d);
+    for (size_t i = 0; i < 2; i++) {
+        double loss = held_out_loss("a", "long.svm", ways[i]);
+        assert_true(held_out_loss("b", "turned.svm", ways[i]) > loss + 0.1);
+        assert_true(same_training("a", "b"));
+        held_out_loss("b", "one.svm", ways[i]);
+        assert_false(same_training("a", "b"));
+    }
+}
+
+static void shares_that_are_none(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"0", "1", "1.5", "-0.1", "nan"};
+    for (size_t i = 0; i < 4; i++) {
+        tug_ends(2, "train %s --valid %s", svm, wrong[i]);
+        e2e_says("--valid");
+    }
+    e2e_write("few.svm", "1 1:1\n0 2:1\n");
+    tug_ends(3, "train --data few.svm --format libsvm --valid 0.000001");
+    e2e_says("no example to validate on");
+}
+
+// ---------------------------------------------------------------- divergence
+
+static void divergence(void **state)
+{
+    (void)state;
+    FILE *f = fopen("wild.svm", "w");
+    assert_non_null(f);
+    for (int i = 0; i < 200; i++)
+        fprintf(f, "%d 1:%d 77:%d\n", i * 1000, i * 900, i % 7 * 1000000);
+    fclose(f);
+    static const char *const models[] = {"lr", "fm"};
+    static const char *const ways[] = {"", "--deterministic",
+                                       "--data-in stream --epochs 1", "--threads 1"};
+    for (size_t i = 0; i < 8; i++) {
+        e2e_remove("out");
+        tug_ends(3,
+                 "train --data wild.svm --format libsvm --model %s --loss squared "
+                 "--optimizer sgd "
+                 "--lr 100 --batch 16 --out out %s",
+                 models[i % 2], ways[i / 2]);
+        e2e_says("wild.svm:");
+        e2e_says("not finite");
+        e2e_says("--lr");
+        assert_true(strstr(e2e_err, "of key 1)") != NULL ||
+                    strstr(e2e_err, "of key 77)") != NULL);
+        // What has diverged is not saved.
+        char names[4][64];
+        assert_int_equal(e2e_list("out", names, 4), 0);
+    }
+}
+
+// The last example's gradient is beyond floats: nobody looks at its weight again in
+// training.
+static void divergence_at_the_end(void **state)
+{
+    (void)state;
+    e2e_write("end.svm", "1e30 1:1e30\n");
+    int code = tug(
+        "train --data end.svm --format libsvm --model lr --loss squared --optimizer "
+        "sgd --lr 100 --epochs 1 --out wild");
+    assert_int_equal(code, 3);
+    e2e_says("end.svm:1: ");
+    e2e_says("key 1, in this example first, are not finite");
+    assert_false(e2e_exists("wild/save-000001"));
+}
+
+// ---------------------------------------------------------------- progress
+
+static size_t count(const char *text, const char *what)
+{
+    size_t n = 0;
+    for (const char *p = strstr(text, what); p != NULL; p = strstr(p + 1, what))
+        n++;
+    return n;
+}
+
+static void lines_every_n_batches(void **state)
+{
+    (void)state;
+    // 600 examples in batches of 20: 30 batches a pass.
+    static const char *const ways[] = {"", "--deterministic",
+                                       "--save-every 7batches --out lines"};
+    for (size_t i = 0; i < 3; i++) {
+        tug_ends(0, "train %s --model lr --epochs 2 --batch 20 --log-every 10 %s", svm,
+                 ways[i]);
+        assert_int_equal(count(e2e_err, "  batch "), 6);
+        for (int b = 10; b <= 60; b += 10)
+            e2e_says(e2e_path("batch %d  loss ", b));
+        assert_int_equal(count(e2e_err, "done  loss"), 2);
+        assert_int_equal(count(e2e_err, "\033"), 0);
+        assert_int_equal(count(e2e_err, "\r"), 0);
+    }
+    tug_ends(0, "train %s --model lr --epochs 1 --batch 20", svm);
+    assert_int_equal(count(e2e_err, "\n"), 1); // too fast for a line between passes
+}
+
+// ---------------------------------------------------------------- hogwild
+
+// Many threads, few rows, and rows that come while others are trained: under
+// ThreadSanitizer this is the test that sharing is as it is meant to be.
+static void threads_share_rows(void **state)
+{
+    (void)state;
+    struct e2e_data d = {.path = "shared.ffm", .rows = 2000, .seed = 3, .fields = true};
+    e2e_write_data(&d);
+    d = (struct e2e_data){.path = "shared.svm", .rows = 700, .seed = 3, .padding = 6000};
+    e2e_write_data(&d);
+    static const char *const runs[] = {
+        "--data shared.svm --format libsvm --model lr",
+        "--data shared.svm --format libsvm --model fm --optimizer ftrl",
+        "--data shared.svm --format libsvm --model fm --data-in stream --window 1",
+        "--data shared.ffm --format libffm --model ffm --dim 2",
+        "--data shared.ffm --format libffm --model ffm --deterministic --dim 2",
+    };
+    for (size_t i = 0; i < sizeof(runs) / sizeof(*runs); i++) {
+        tug_ends(0,
+                 "train %s --threads 4 --batch 8 --epochs 3 --valid 0.1 --test %s --json "
+                 "--log-every 50",
+                 runs[i], i < 3 ? "test.svm" : "shared.ffm");
+        assert_true(e2e_number("auc") > 0.75);
+    }
+}
+
+// Rates: threads together are no worse than one.
+static void as_good_as_one_thread(void **state)
+{
+    (void)state;
+    double auc[2];
+    for (int i = 0; i < 2; i++) {
+        tug_ends(0,
+                 "train --data data.svm --format libsvm --model fm --threads %d --test "
+                 "test.svm "
+                 "--json",
+                 i == 0 ? 1 : 4);
+        auc[i] = e2e_number("auc");
+    }
+    assert_true(fabs(auc[0] - auc[1]) < 0.03);
+}
+
+static int begin(void **state)
+{
+    if (e2e_begin(state) != 0)
+        return -1;
+    const struct e2e_data data[] = {
+        {.path = "data.svm", .rows = 600, .seed = 1},
+        {.path = "valid.svm", .rows = 200, .seed = 3},
+        {.path = "test.svm", .rows = 300, .seed = 2},
+    };
+    for (size_t i = 0; i < sizeof(data) / sizeof(*data); i++)
+        e2e_write_data(&data[i]);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(early_stop),
+        cmocka_unit_test(valid_is_eval),
+        cmocka_unit_test(held_out),
+        cmocka_unit_test(shares_that_are_none),
+        cmocka_unit_test(divergence),
+        cmocka_unit_test(divergence_at_the_end),
+        cmocka_unit_test(lines_every_n_batches),
+        cmocka_unit_test(threads_share_rows),
+        cmocka_unit_test(as_good_as_one_thread),
+    };
+    return cmocka_run_group_tests(tests, begin, e2e_end);
+}
