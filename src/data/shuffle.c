@@ -48,3 +48,40 @@ uint64_t shuffle_at(const struct shuffle *s, uint64_t i)
     } while (i >= s->n);
     return i;
 }
+
+struct order order_make(uint64_t n, uint64_t seed, uint64_t pass)
+{
+    uint64_t runs = (n + ORDER_RUN - 1) / ORDER_RUN;
+    return (struct order){.n = n, .runs = shuffle_make(runs, seed, pass)};
+}
+
+uint64_t order_positions(const struct order *o)
+{
+    return o->runs.n * ORDER_RUN;
+}
+
+void order_hand(const struct order *o, struct hand *h, uint64_t number)
+{
+    uint64_t first = number * ORDER_RUNS, left = o->runs.n - first;
+    h->known = true;
+    h->number = number;
+    h->runs = left < ORDER_RUNS ? (uint32_t)left : ORDER_RUNS;
+    for (uint32_t i = 0; i < h->runs; i++)
+        h->first[i] = shuffle_at(&o->runs, first + i) * ORDER_RUN;
+}
+
+size_t order_take(const struct order *o, struct hand *h, uint64_t first, size_t n,
+                  uint64_t *ret_examples)
+{
+    uint64_t end = first + n < order_positions(o) ? first + n : order_positions(o);
+    size_t taken = 0;
+    for (uint64_t p = first; p < end; p++) {
+        if (!h->known || h->number != p / ORDER_HAND)
+            order_hand(o, h, p / ORDER_HAND);
+        uint32_t at = (uint32_t)(p % ORDER_HAND);
+        uint64_t example = h->first[at % h->runs] + at / h->runs;
+        if (example < o->n)
+            ret_examples[taken++] = example;
+    }
+    return taken;
+}

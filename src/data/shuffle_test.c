@@ -106,9 +106,37 @@ static void test_spread(void **state)
     assert_true(worst < 50); // 15 degrees of freedom: 50 has probability 1e-5
 }
 
+// Each example once, whatever pieces the positions are taken in; neighbours of the text apart.
+static void test_order(void **state)
+{
+    (void)state;
+    static uint64_t got[6000];
+    static unsigned char seen[6000];
+    for (uint64_t n = 1; n < 6000; n = n * 3 / 2 + 1) {
+        struct order o = order_make(n, 5, n % 3);
+        struct hand h = {0};
+        size_t taken = 0, piece = 1 + n % 300;
+        assert_true(order_positions(&o) >= n && order_positions(&o) < n + ORDER_RUN);
+        for (uint64_t p = 0; p < order_positions(&o); p += piece)
+            taken += order_take(&o, &h, p, piece, got + taken);
+        assert_int_equal(taken, n);
+        memset(seen, 0, sizeof(seen));
+        size_t followed = 0;
+        for (size_t i = 0; i < n; i++) {
+            assert_true(got[i] < n && !seen[got[i]]);
+            seen[got[i]] = 1;
+            followed += i > 0 && got[i] == got[i - 1] + 1;
+        }
+        if (n > 100)
+            assert_true(followed < n / 20);
+        assert_int_equal(order_take(&o, &h, order_positions(&o), 10, got), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order),
         cmocka_unit_test(test_permutation),   cmocka_unit_test(test_large),
         cmocka_unit_test(test_seed_and_pass), cmocka_unit_test(test_mixed),
         cmocka_unit_test(test_spread),

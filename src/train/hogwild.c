@@ -68,22 +68,31 @@ static void micro(struct worker *w, const uint64_t *order, size_t n)
                                              r->parameters.bias + m->bias.state, &bias_grad, 1);
 }
 
+// A hand's runs, on their way into cache before the first example is dealt.
+static void prefetch_hand(struct worker *w, uint64_t first)
+{
+    const struct run *r = w->run;
+    order_hand(&r->order, &w->hand, first / ORDER_HAND);
+    for (uint32_t i = 0; i < w->hand.runs; i++)
+        for (uint64_t j = 0; j < ORDER_RUN; j += ORDER_RUN / 2)
+            if (w->hand.first[i] + j < r->order.n)
+                dataset_prefetch(r->data, w->hand.first[i] + j);
+}
+
 static void batch(struct worker *w, size_t size, uint64_t number)
 {
-    struct run *r = w->run;
-    uint64_t order[2][MICRO_MAX];
-    uint64_t first = number * r->config->batch, end = first + r->config->batch;
-    size_t n = run_pick(r, first, size < end - first ? size : end - first, order[0]);
-    for (int now = 0; first < end && w->rc == 0; now = !now) {
-        // The next micro-batch's examples are fetched while this one computes.
-        first += size;
-        size_t next = first < end
-                          ? run_pick(r, first, size < end - first ? size : end - first, order[!now])
-                          : 0;
-        for (size_t i = 0; i < next; i++)
-            dataset_prefetch(r->data, order[!now][i]);
-        micro(w, order[now], n);
-        n = next;
+    const struct run *r = w->run;
+    uint64_t order[MICRO_MAX], batch = r->config->batch;
+    uint64_t first = number * batch, end = first + batch, positions = order_positions(&r->order);
+    end = end < positions ? end : positions;
+    while (first < end && w->rc == 0) {
+        if (!w->hand.known || w->hand.number != first / ORDER_HAND)
+            prefetch_hand(w, first);
+        uint64_t left = ORDER_HAND - first % ORDER_HAND; // of the hand
+        left = left < end - first ? left : end - first;
+        size_t n = left < size ? (size_t)left : size;
+        micro(w, order, run_pick(w, first, n, order));
+        first += n;
     }
 }
 

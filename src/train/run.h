@@ -45,6 +45,7 @@ struct worker {
     struct view view;
     struct model_scratch scratch;
     struct rule_params rules[MODEL_MAX_GROUPS], bias_rule;
+    struct hand hand;             // of the order, that this worker deals from
     struct metrics_stream stream; // of examples before they were trained on
     struct synchronous *synchronous;
     int rc; // TUG_ENOMEM, or TUG_EDATA: `bad` had a score that is not finite
@@ -68,7 +69,7 @@ struct run {
         resumed_examples; // of a pass, by the save that the run goes on from; 0: not known
 
     // The stretch of batches that the team is working on.
-    struct shuffle order;
+    struct order order;
     atomic_uint_fast64_t next_batch;
     uint64_t last_batch;
     atomic_bool stop; // somebody failed, was interrupted, or the clock asks for a line
@@ -95,9 +96,9 @@ void synchronous_close(struct run *r);
 // Whether example i of the current window belongs to the validation share.
 bool run_held_out(const struct run *r, uint64_t example);
 
-// One micro-batch of consecutive shuffled positions, held-out examples left out; gives
-// the number of examples taken into `ret_order`.
-size_t run_pick(const struct run *r, uint64_t first, size_t n, uint64_t *ret_order);
+// The examples at positions [first, first + n) of the pass's order, held-out ones left out; gives
+// their number.
+size_t run_pick(struct worker *w, uint64_t first, size_t n, uint64_t *ret_order);
 
 // TUG_EDATA about an example whose score is not finite: where it stands, and which key is
 // to blame.

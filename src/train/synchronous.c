@@ -98,7 +98,7 @@ static int gradients_of_slice(struct worker *w, uint64_t first, size_t n)
     struct run *r = w->run;
     struct synchronous *s = w->synchronous;
     enum reader_loss loss = r->config->reader.loss;
-    s->n = run_pick(r, first, n, s->order);
+    s->n = run_pick(w, first, n, s->order);
     TRY(view_take(&w->view, r->data, s->order, s->n, &r->parameters));
     TRY(reserve_gradients(s, w->view.batch.nnz, latent_n(r)));
     for (size_t i = 0; i < s->n; i++) {

@@ -31,15 +31,15 @@ bool run_held_out(const struct run *r, uint64_t example)
                              r->at.seen + example);
 }
 
-size_t run_pick(const struct run *r, uint64_t first, size_t n, uint64_t *ret_order)
+size_t run_pick(struct worker *w, uint64_t first, size_t n, uint64_t *ret_order)
 {
-    uint64_t size = r->order.n;
-    size_t picked = 0;
-    for (size_t i = 0; i < n && first + i < size; i++) {
-        uint64_t example = shuffle_at(&r->order, first + i);
-        if (r->config->valid_fraction == 0 || !run_held_out(r, example))
-            ret_order[picked++] = example;
-    }
+    const struct run *r = w->run;
+    size_t taken = order_take(&r->order, &w->hand, first, n, ret_order), picked = 0;
+    if (r->config->valid_fraction == 0)
+        return taken;
+    for (size_t i = 0; i < taken; i++)
+        if (!run_held_out(r, ret_order[i]))
+            ret_order[picked++] = ret_order[i];
     return picked;
 }
 
@@ -264,10 +264,11 @@ static bool due(uint64_t batches, uint64_t every)
 
 static int train_window(struct run *r, struct train_result *result, struct err *e)
 {
-    uint64_t n = dataset_size(r->data);
-    uint64_t end = (n + r->config->batch - 1) / r->config->batch;
-    r->order = shuffle_make(n, r->config->model.seed,
-                            (uint64_t)r->at.epoch << 32 | (uint32_t)r->at.window);
+    r->order = order_make(dataset_size(r->data), r->config->model.seed,
+                          (uint64_t)r->at.epoch << 32 | (uint32_t)r->at.window);
+    for (int i = 0; i < team_size(r->team); i++)
+        r->workers[i].hand.known = false;
+    uint64_t end = (order_positions(&r->order) + r->config->batch - 1) / r->config->batch;
     while (r->at.batch < end) {
         TRY(stretch(r, end, result, e));
         if (interrupted(r))
