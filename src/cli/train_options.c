@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "train/schedule.h"
 
 #define AT(field) .offset = offsetof(struct train_options, field)
 
@@ -462,6 +463,11 @@ int train_options_check(const struct train_options *t, const struct options *o,
     TRY(parse_separator(t->separator, &s.separator, e));
     if (t->format != FORMAT_CSV)
         TRY(check_csv(o, e));
+    if (t->schedule_b <= 0 &&
+        (t->schedule == SCHEDULE_EXP || t->schedule == SCHEDULE_DISCEXP))
+        return err_set(
+            e, TUG_EUSAGE,
+            "--schedule-b is the length of a step in passes: it must be above 0");
     if (!t->out && (t->resume || t->save_every))
         return err_set(e, TUG_EUSAGE, "--%s needs --out DIR, where the saves are",
                        t->resume ? "resume" : "save-every");

@@ -19,10 +19,21 @@
 
 enum { MANIFEST_MAX_BYTES = 1 << 20 };
 
-// jansson allocates through our hook, so that its failures are tested with all others.
+// jansson allocates through our hook, so that its failures are tested with all others. It
+// passes over some of them, and a value is missing then; so they are remembered here.
+static _Thread_local bool memory_failed;
+
+static void *json_memory(size_t bytes)
+{
+    void *p = mem_alloc(bytes);
+    memory_failed |= p == NULL;
+    return p;
+}
+
 static void use_our_memory(void)
 {
-    json_set_alloc_funcs(mem_alloc, mem_free);
+    memory_failed = false;
+    json_set_alloc_funcs(json_memory, mem_free);
 }
 
 // Numbers of 64 bits travel as hexadecimal text: JSON's integers are signed.
@@ -90,19 +101,24 @@ static json_t *best_to_json(const struct manifest *m)
         "copc", real_or_null(m->best_valid.copc));
 }
 
+static json_t *part_to_json(const struct manifest_part *p)
+{
+    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:o}", "file", p->file, "table",
+                     p->dense ? "dense" : "sparse", "role",
+                     p->role == PART_MODEL ? "model" : "training", "first_partition",
+                     (int)p->first_partition, "partitions", (int)p->n_partitions, "rows",
+                     (json_int_t)p->info.rows, "bytes", (json_int_t)p->info.bytes,
+                     "checksum", hex(p->info.checksum));
+}
+
 static json_t *parts_to_json(const struct manifest *m)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < m->n_parts; i++) {
-        const struct manifest_part *p = &m->parts[i];
-        json_array_append_new(
-            list,
-            json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:o}", "file", p->file,
-                      "table", p->dense ? "dense" : "sparse", "role",
-                      p->role == PART_MODEL ? "model" : "training", "first_partition",
-                      (int)p->first_partition, "partitions", (int)p->n_partitions, "rows",
-                      (json_int_t)p->info.rows, "bytes", (json_int_t)p->info.bytes,
-                      "checksum", hex(p->info.checksum)));
+        if (json_array_append_new(list, part_to_json(&m->parts[i])) == 0)
+            continue;
+        json_decref(list);
+        return NULL;
     }
     return list;
 }
@@ -111,8 +127,10 @@ static json_t *parts_to_json(const struct manifest *m)
 static int checksum_of(const json_t *root, uint64_t *ret)
 {
     char *text = json_dumps(root, JSON_COMPACT | JSON_SORT_KEYS);
-    if (text == NULL)
+    if (text == NULL || memory_failed) {
+        mem_free(text);
         return TUG_ENOMEM;
+    }
     *ret = hash_bytes(text, strlen(text), MANIFEST_VERSION);
     mem_free(text);
     return 0;
@@ -142,8 +160,10 @@ int manifest_write(const struct manifest *m, const char *dir, struct err *e)
     json_t *root = manifest_to_json(m);
     char *text = root != NULL ? json_dumps(root, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
     json_decref(root);
-    if (text == NULL)
+    if (text == NULL || memory_failed) {
+        mem_free(text);
         return err_nomem(e, "the manifest");
+    }
     struct file_writer *w;
     int rc = file_create(&w, path, e);
     if (rc == 0) {
@@ -408,7 +428,9 @@ int manifest_read(struct manifest *ret, const char *dir, struct err *e)
     use_our_memory();
     json_t *root = json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES, &why);
     buf_free(&text);
-    if (!json_is_object(root))
+    if (memory_failed)
+        rc = err_nomem(e, "the manifest");
+    else if (!json_is_object(root))
         rc = err_set(e, TUG_EDATA, "%s: no JSON object (%s); the file is damaged", path,
                      root == NULL ? why.text : "another kind");
     else
@@ -454,8 +476,8 @@ int manifest_same_options(const struct manifest_options *then,
 {
     use_our_memory();
     json_t *a = options_to_json(then), *b = options_to_json(now);
-    int rc = a == NULL || b == NULL ? err_nomem(e, "the manifest")
-                                    : same_values("", a, b, e);
+    int rc = a == NULL || b == NULL || memory_failed ? err_nomem(e, "the manifest")
+                                                     : same_values("", a, b, e);
     json_decref(a);
     json_decref(b);
     return rc;

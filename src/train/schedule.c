@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/schedule.h"
 
+#include <math.h>
+
 #include "base/maths.h"
 
 static double power(double base, double exponent)
@@ -20,7 +22,7 @@ double schedule_factor(const struct schedule *s, double passes)
     case SCHEDULE_EXP:
         return power(s->a, passes / s->b);
     case SCHEDULE_DISCEXP:
-        return power(s->a, (double)(uint64_t)(passes / s->b));
+        return power(s->a, floor(passes / s->b));
     case SCHEDULE_LINEAR:
         return 1 - s->a * passes > s->b ? 1 - s->a * passes : s->b;
     }

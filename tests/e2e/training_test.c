@@ -148,6 +148,30 @@ static void shares_that_are_none(void **state)
     e2e_says("no example to validate on");
 }
 
+static void wrong_combinations(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *options, *why;
+    } wrong[] = {
+        {"--schedule exp --schedule-b 0", "--schedule-b"},
+        {"--schedule discexp --schedule-b 0", "--schedule-b"},
+        {"--lr 0", "--lr"},
+        {"--mode ssp:3", "--mode"},
+        {"--mode geo", "--mode"},
+        {"--save-every 3", "--out"},
+        {"--save-every 3batch --out x", "--save-every"},
+        {"--label click", "csv"},
+        {"--model ffm", "libffm"},
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        tug_ends(2, "train %s %s", svm, wrong[i].options);
+        e2e_says(wrong[i].why);
+    }
+    tug_ends(0, "train %s --mode sync --epochs 1", svm);
+    tug_ends(0, "train %s --mode async --epochs 1", svm);
+}
+
 // ---------------------------------------------------------------- divergence
 
 static void divergence(void **state)
@@ -288,6 +312,7 @@ int main(void)
         cmocka_unit_test(valid_is_eval),
         cmocka_unit_test(held_out),
         cmocka_unit_test(shares_that_are_none),
+        cmocka_unit_test(wrong_combinations),
         cmocka_unit_test(divergence),
         cmocka_unit_test(divergence_at_the_end),
         cmocka_unit_test(lines_every_n_batches),
