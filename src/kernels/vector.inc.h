@@ -1,7 +1,10 @@
 // The kernels on vectors, included once by each level's file, which defines
 //   LEVEL                  the name of its table
 //   SQRT16, SQRT8, SQRT4   element-wise square roots
+//   COMPARE_16(x, op)      mask of the lanes with x op 0
+//   RANGE_16(from, n)      mask of the lanes i with 0 <= i + from < n
 //   LOAD_SOME(p, n)        the first n < 16 floats, zeros behind them; reads no further
+//   SWAP_2(x), SWAP_1(x)   lanes i and i ^ 2, i and i ^ 1 of a v16 change places
 //   FIRST_OF_4(x)          lanes 0, 4, 8, 12 of a v16 as a v4
 //   EACH_4_TIMES(x)        and back: lane i of a v4 in lanes 4 i to 4 i + 3
 //   JOIN_4(a, b, c, d)     four v4 as a v16
@@ -26,16 +29,19 @@ typedef int32_t v4i __attribute__((vector_size(16)));
 #define VI v16i
 #define N(name) name##_16
 #define VSQRT SQRT16
+#define VCOMPARE COMPARE_16
 #include "kernels/vector_rules.inc.h"
 #define V v8
 #define VI v8i
 #define N(name) name##_8
 #define VSQRT SQRT8
+#define VCOMPARE(x, op) ((x) op 0)
 #include "kernels/vector_rules.inc.h"
 #define V v4
 #define VI v4i
 #define N(name) name##_4
 #define VSQRT SQRT4
+#define VCOMPARE(x, op) ((x) op 0)
 #include "kernels/vector_rules.inc.h"
 
 // Lanes as a tree. Halves by shuffles: taking addresses would keep sums in memory all the while.
@@ -94,8 +100,7 @@ static inline void scatter_some(float *const *rows, size_t col, v16 x, size_t n)
 // read whole.
 static inline v16 only(v16 x, size_t n)
 {
-    const v16i number = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    return select_16(number < (int32_t)n, x, (v16){0});
+    return select_16(RANGE_16(0, n), x, (v16){0});
 }
 
 static float gather_dot(float *const *rows, size_t col, const float *x, size_t n)
@@ -288,10 +293,8 @@ static float ffm_score(float *const *rows, size_t col, const uint16_t *slot, con
 // is taken away again.
 static inline v16 ffm_grad_16(v16 met, v16 v, size_t c, size_t own, size_t k, float eu, float minus)
 {
-    const v16i lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    v16i at = lane + (int32_t)c - (int32_t)own;
     v16 g = eu * met;
-    return select_16((at >= 0) & (at < (int32_t)k), g + minus * v, g);
+    return select_16(RANGE_16((int32_t)c - (int32_t)own, k), g + minus * v, g);
 }
 
 static void ffm_grad(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
@@ -390,8 +393,8 @@ ADAGRAD_BLOCK(16)
 static inline v4 sums_of_4(v16 d)
 {
     v16 q = d * d;
-    q += __builtin_shufflevector(q, q, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
-    q += __builtin_shufflevector(q, q, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+    q += SWAP_2(q);
+    q += SWAP_1(q);
     return FIRST_OF_4(q);
 }
 
@@ -399,7 +402,7 @@ static inline void move_blocks_of_4(const struct rule_params *p, float *w, v16 w
                                     v4 rate)
 {
     v16 next = proximal_16(p, wv - EACH_4_TIMES(rate) * d);
-    store_16(w, select_16(gv != 0, next, wv));
+    store_16(w, select_16(COMPARE_16(gv, !=), next, wv));
 }
 
 // Four blocks of 4, and eight: roots and quotients are taken once a block, not once a weight.
@@ -478,9 +481,9 @@ static void count(float *const *rows, size_t col, const float *m, float pass, fl
             v16 l2v = load_16(l2 + i), wv = gather(rows + i, w), old[2], state[2];             \
             for (size_t j = 0; j < STATES; j++)                                                \
                 old[j] = state[j] = gather(rows + i, s + j);                                   \
-            v16 next = select_16(gv != 0, CALL, wv);                                           \
+            v16 next = select_16(COMPARE_16(gv, !=), CALL, wv);                                           \
             for (size_t j = 0; j < STATES; j++)                                                \
-                scatter_first(rows + i, s + j, select_16(gv != 0, state[j], old[j]), left);    \
+                scatter_first(rows + i, s + j, select_16(COMPARE_16(gv, !=), state[j], old[j]), left);    \
             scatter_first(rows + i, w, next, left);                                            \
         }                                                                                      \
     }
@@ -585,7 +588,7 @@ static inline void ffm_walk_move(float *w, const float *d, const float *rate, si
     size_t c = 0;
     for (; c + 16 <= row; c += 16) {
         v16 wv = load_16(w + c), dv = load_16(d + c);
-        store_16(w + c, select_16(dv != 0, wv - EACH_4_TIMES(load_4(rate + c / 4)) * dv, wv));
+        store_16(w + c, select_16(COMPARE_16(dv, !=), wv - EACH_4_TIMES(load_4(rate + c / 4)) * dv, wv));
     }
     for (; c < row; c += 4) {
         v4 wv = load_4(w + c), dv = load_4(d + c);

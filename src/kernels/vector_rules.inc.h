@@ -35,7 +35,7 @@ static inline V N(proximal)(const struct rule_params *p, V w)
     if (p->l1 == 0)
         return w;
     V a = N(abs)(w)-p->lr * p->l1;
-    return N(copysign)(N(select)(a > 0, a, (V){0}), w);
+    return N(copysign)(N(select)(VCOMPARE(a, >), a, (V){0}), w);
 }
 
 static inline V N(sgd)(const struct rule_params *p, V l2, V w, V g)
@@ -84,13 +84,13 @@ static inline V N(ftrl)(const struct rule_params *p, V l2, V w, V g, V *z, V *n)
     V zero = {0};
     V old = VSQRT(*n);
     V begin = -(w * (p->beta / p->lr + l2)) - N(copysign)(zero + p->l1, w);
-    *z = N(select)(*n == 0, N(select)(w == 0, zero, begin), *z);
+    *z = N(select)(VCOMPARE(*n, ==), N(select)(VCOMPARE(w, ==), zero, begin), *z);
     *n += g * g;
     V root = VSQRT(*n);
     *z += g - (root - old) / p->lr * w;
     V a = N(abs)(*z) - p->l1;
     V next = -N(copysign)(a, *z) / ((p->beta + root) / p->lr + l2);
-    return N(select)(a > 0, next, zero);
+    return N(select)(VCOMPARE(a, >), next, zero);
 }
 
 // Load, one step, store; elements without a gradient keep what they had. State j of element i lies
@@ -102,7 +102,7 @@ static inline V N(ftrl)(const struct rule_params *p, V l2, V w, V g, V *z, V *n)
     {                                                                                          \
         (void)s, (void)n;                                                                      \
         V wv = N(load)(w), gv = N(load)(g);                                                    \
-        N(store)(w, N(select)(gv != 0, N(rule)(p, l2 + (V){0}, wv, gv), wv));                               \
+        N(store)(w, N(select)(VCOMPARE(gv, !=), N(rule)(p, l2 + (V){0}, wv, gv), wv));                               \
     }
 
 #define UPDATE1(rule)                                                                          \
@@ -112,8 +112,8 @@ static inline V N(ftrl)(const struct rule_params *p, V l2, V w, V g, V *z, V *n)
         (void)n;                                                                               \
         V wv = N(load)(w), gv = N(load)(g), sv = N(load)(s), old = sv;                         \
         V next = N(rule)(p, l2 + (V){0}, wv, gv, &sv);                                                      \
-        N(store)(w, N(select)(gv != 0, next, wv));                                             \
-        N(store)(s, N(select)(gv != 0, sv, old));                                              \
+        N(store)(w, N(select)(VCOMPARE(gv, !=), next, wv));                                             \
+        N(store)(s, N(select)(VCOMPARE(gv, !=), sv, old));                                              \
     }
 
 UPDATE0(sgd)
@@ -128,9 +128,9 @@ static inline void N(update_ftrl)(const struct rule_params *p, float l2, float *
     V wv = N(load)(w), gv = N(load)(g), z = N(load)(s), sum = N(load)(s + n);
     V z_old = z, sum_old = sum;
     V next = N(ftrl)(p, l2 + (V){0}, wv, gv, &z, &sum);
-    N(store)(w, N(select)(gv != 0, next, wv));
-    N(store)(s, N(select)(gv != 0, z, z_old));
-    N(store)(s + n, N(select)(gv != 0, sum, sum_old));
+    N(store)(w, N(select)(VCOMPARE(gv, !=), next, wv));
+    N(store)(s, N(select)(VCOMPARE(gv, !=), z, z_old));
+    N(store)(s + n, N(select)(VCOMPARE(gv, !=), sum, sum_old));
 }
 
 static inline void N(update_adam)(const struct rule_params *p, float l2, float rate, float *w, float *s,
@@ -139,15 +139,15 @@ static inline void N(update_adam)(const struct rule_params *p, float l2, float r
     V wv = N(load)(w), gv = N(load)(g), m = N(load)(s), v = N(load)(s + n);
     V m_old = m, v_old = v;
     V next = N(adam)(p, l2 + (V){0}, rate, wv, gv, &m, &v);
-    N(store)(w, N(select)(gv != 0, next, wv));
-    N(store)(s, N(select)(gv != 0, m, m_old));
-    N(store)(s + n, N(select)(gv != 0, v, v_old));
+    N(store)(w, N(select)(VCOMPARE(gv, !=), next, wv));
+    N(store)(s, N(select)(VCOMPARE(gv, !=), m, m_old));
+    N(store)(s + n, N(select)(VCOMPARE(gv, !=), v, v_old));
 }
 
 // Gradient with its decay where there is one, else 0 (adagrad-row).
 static inline V N(decayed)(float l2, V w, V g)
 {
-    return N(select)(g != 0, g + l2 * w, (V){0});
+    return N(select)(VCOMPARE(g, !=), g + l2 * w, (V){0});
 }
 
 #undef UPDATE0
@@ -156,3 +156,4 @@ static inline V N(decayed)(float l2, V w, V g)
 #undef VI
 #undef N
 #undef VSQRT
+#undef VCOMPARE
