@@ -5,6 +5,7 @@
 #ifndef TUG_TRAIN_TRAIN_TESTING_H
 #define TUG_TRAIN_TRAIN_TESTING_H
 
+#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,10 +35,23 @@ static UNUSED int make_test_dir(void **state)
     return mkdtemp(test_dir) != NULL ? 0 : -1;
 }
 
+static UNUSED int remove_one(const char *path, const struct stat *st, int kind,
+                             struct FTW *ftw)
+{
+    (void)st, (void)kind, (void)ftw;
+    return remove(path);
+}
+
+// With all that is below it; fine if there is none.
+static UNUSED int remove_all(const char *path)
+{
+    return file_exists(path) ? nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS) : 0;
+}
+
 static UNUSED int remove_test_dir(void **state)
 {
     (void)state;
-    return file_remove_tree(test_dir, NULL);
+    return remove_all(test_dir);
 }
 
 // The path of a file in the test's folder; valid until eight more were asked for.
@@ -114,8 +128,7 @@ static UNUSED struct team *open_team(int threads)
             mem_fault_after(-1);                                                         \
             passed_ = !faulted_;                                                         \
             if (rc_ != 0) {                                                              \
-                assert_true(faulted_);                                                   \
-                if (rc_ != TUG_ENOMEM)                                                   \
+                if (!faulted_ || rc_ != TUG_ENOMEM)                                      \
                     fail_msg("allocation %ld: %s", n_, test_err.text);                   \
             } else {                                                                     \
                 undo;                                                                    \

@@ -1,0 +1,175 @@
+// Saves: written and loaded again, found, removed, and every allocation failing in turn.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/saved.h"
+
+#include <sys/stat.h>
+
+#include "train/train_testing.h"
+
+static struct manifest m;
+
+// Tables with `n` rows that no initial value explains.
+static void open_parameters(struct parameters *p, enum model_kind kind, uint64_t n)
+{
+    struct model_options o = model_of(kind);
+    assert_int_equal(parameters_open(p, &o, NULL), 0);
+    for (uint64_t key = 0; key < n; key++) {
+        uint32_t id, width = p->model.width;
+        assert_int_equal(parameters_resolve_new(p, &key, 1, &id), 0);
+        float *row = table_row(table_slabs(p->sparse), id);
+        for (uint32_t c = 0; c < width; c++)
+            row[c] = random_f32(2, key, c) - 0.5f;
+    }
+    *p->bias = 0.25f;
+}
+
+static bool same_rows(const struct table *a, struct table *b)
+{
+    uint32_t handles[64], other, width = table_options(a)->width;
+    uint64_t cursor = 0;
+    for (size_t n; (n = table_scan(a, &cursor, handles, 64)) > 0;)
+        for (size_t i = 0; i < n; i++) {
+            const float *row = table_row(table_slabs(a), handles[i]);
+            uint64_t key = table_row_key(row);
+            table_find(b, &key, 1, &other);
+            if (other == TABLE_NONE ||
+                memcmp(row, table_row(table_slabs(b), other), width * sizeof(*row)) != 0)
+                return false;
+        }
+    return table_stats(a).rows == table_stats(b).rows;
+}
+
+static void assert_same(const struct parameters *a, struct parameters *b)
+{
+    assert_true(same_rows(a->sparse, b->sparse));
+    assert_true(same_rows(a->dense, b->dense));
+}
+
+static int save(struct team *team, const struct parameters *model,
+                const struct parameters *training, uint32_t keep, char dir[FILE_PATH_MAX])
+{
+    memset(&m, 0, sizeof(m));
+    m.options.model = model->model.options;
+    m.options.separator = ',';
+    snprintf(m.options.format, sizeof(m.options.format), "libsvm");
+    m.has_best = training != NULL;
+    return saved_write(path_of("out"), team, model, training, &m, keep, dir, &test_err);
+}
+
+static void round_trip(void **state)
+{
+    (void)state;
+    struct team *team = open_team(3);
+    for (int kind = MODEL_LR; kind <= MODEL_FFM; kind++) {
+        struct parameters model, training, loaded;
+        char dir[FILE_PATH_MAX], found[FILE_PATH_MAX];
+        open_parameters(&model, (enum model_kind)kind, 1000);
+        open_parameters(&training, (enum model_kind)kind, 1700);
+        *training.bias = -3;
+        assert_int_equal(save(team, &model, &training, 1, dir), 0);
+        assert_int_equal(saved_find(path_of("out"), found, NULL), 0);
+        assert_string_equal(found, dir);
+        assert_int_equal(manifest_read(&m, dir, NULL), 0);
+        assert_int_equal(m.rows, 1000);
+        assert_int_equal(saved_load(dir, &m, PART_MODEL, team, &loaded, NULL), 0);
+        assert_same(&model, &loaded);
+        assert_true(*loaded.bias == 0.25f);
+        parameters_close(&loaded);
+        assert_int_equal(saved_load(dir, &m, PART_TRAINING, team, &loaded, NULL), 0);
+        assert_same(&training, &loaded);
+        parameters_close(&loaded);
+        parameters_close(&model);
+        parameters_close(&training);
+    }
+    team_close(team);
+}
+
+// Only what was asked for.
+static void one_table(void **state)
+{
+    (void)state;
+    struct team *team = open_team(2);
+    struct parameters model, into;
+    char dir[FILE_PATH_MAX];
+    open_parameters(&model, MODEL_FM, 50);
+    assert_int_equal(save(team, &model, NULL, 1, dir), 0);
+    for (int dense = 0; dense < 2; dense++) {
+        open_parameters(&into, MODEL_FM, 0);
+        *into.bias = 9;
+        assert_int_equal(
+            saved_load_into(dir, &m, PART_MODEL, !dense, dense, team, &into, NULL), 0);
+        assert_int_equal(table_stats(into.sparse).rows, dense ? 0 : 50);
+        assert_true(*into.bias == (dense ? 0.25f : 9));
+        parameters_close(&into);
+    }
+    parameters_close(&model);
+    team_close(team);
+}
+
+static void finding(void **state)
+{
+    (void)state;
+    char dir[FILE_PATH_MAX];
+    struct err e = {0};
+    remove_all(path_of("out"));
+    assert_int_equal(saved_find(path_of("out"), dir, &e), TUG_EDATA);
+    assert_false(saved_any(path_of("out")));
+    static const char *const names[] = {"out", "out/save-000002", "out/save-000010",
+                                        "out/save-1000000", "out/save-999999"};
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(mkdir(path_of(names[i]), 0700), 0);
+    assert_int_equal(saved_find(path_of("out"), dir, &e), TUG_EDATA); // none is finished
+    static const size_t newest[] = {1, 2, 4, 3};
+    for (size_t i = 0; i < 4; i++) {
+        char file[64];
+        snprintf(file, sizeof(file), "%s/manifest.json", names[newest[i]]);
+        write_text(file, "");
+        assert_int_equal(saved_find(path_of("out"), dir, &e), 0);
+        assert_string_equal(dir, path_of(names[newest[i]]));
+    }
+    assert_true(saved_any(path_of("out")));
+    assert_int_equal(saved_find(path_of("out/save-000002"), dir, &e), 0);
+    assert_string_equal(dir, path_of("out/save-000002"));
+    remove_all(path_of("out"));
+}
+
+static int save_and_forget(struct team *team, const struct parameters *p)
+{
+    char dir[FILE_PATH_MAX];
+    int rc = save(team, p, NULL, 2, dir);
+    if (rc != 0) { // nothing half-written stays
+        assert_false(saved_any(path_of("out")));
+        assert_true(file_dir_is_empty(path_of("out")));
+    } else {
+        remove_all(path_of("out"));
+    }
+    return rc;
+}
+
+static void failing_allocations(void **state)
+{
+    (void)state;
+    struct team *team = open_team(1);
+    struct parameters p, loaded;
+    char dir[FILE_PATH_MAX];
+    remove_all(path_of("out"));
+    open_parameters(&p, MODEL_FM, 20);
+    FAIL_EACH_ALLOCATION(save_and_forget(team, &p), );
+    assert_int_equal(save(team, &p, NULL, 1, dir), 0);
+    FAIL_EACH_ALLOCATION(saved_load(dir, &m, PART_MODEL, team, &loaded, &test_err),
+                         parameters_close(&loaded));
+    parameters_close(&p);
+    team_close(team);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(one_table),
+        cmocka_unit_test(finding),
+        cmocka_unit_test(failing_allocations),
+    };
+    return cmocka_run_group_tests(tests, make_test_dir, remove_test_dir);
+}

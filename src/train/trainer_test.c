@@ -1,0 +1,148 @@
+// Whole runs inside one process: threads that share rows (under ThreadSanitizer, too),
+// and every allocation of a run failing in turn.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+
+#include "base/log.h"
+#include "train/config.h"
+#include "train/train_testing.h"
+
+static struct train_result result;
+static const char *data[1];
+
+static struct train_config config_of(enum model_kind kind, int threads)
+{
+    return (struct train_config){
+        .data = {data, 1},
+        .test = {data, 1},
+        .reader = {.format = "libffm", .loss = READER_LOGISTIC, .labels = true},
+        .model = model_of(kind),
+        .epochs = 3,
+        .batch = 16,
+        .threads = threads,
+        .data_in = DATA_IN_MEMORY,
+        .window_bytes = 1 << 20,
+        .keep = 1,
+    };
+}
+
+static void train(const struct train_config *c)
+{
+    struct err e = {0};
+    size_t live = mem_live();
+    if (train_run(c, &result, &e) != 0)
+        fail_msg("%s", e.text);
+    assert_int_equal(mem_live(), live);
+}
+
+// Four threads on few rows, and on rows that come while others are trained.
+static void shared_rows(void **state)
+{
+    (void)state;
+    static const enum rule_kind rules[] = {RULE_ADAGRAD, RULE_FTRL, RULE_ADAM};
+    for (int kind = MODEL_LR; kind <= MODEL_FFM; kind++) {
+        data[0] = write_data("few.ffm", 1500, 3, 0);
+        struct train_config c = config_of((enum model_kind)kind, 4);
+        model_defaults(&c.model, (enum model_kind)kind, rules[kind]);
+        train(&c);
+        assert_int_equal(result.examples, 1500);
+        assert_int_equal(result.trained_examples, 4500);
+        assert_int_equal(result.keys, 12);
+        assert_true(result.tested && isfinite(result.test.logloss));
+        // Pairs of two fields decide: LR cannot see them.
+        if (kind == MODEL_FM)
+            assert_true(result.test.auc > 0.9);
+    }
+}
+
+static void growing_tables(void **state)
+{
+    (void)state;
+    data[0] = write_data("long.ffm", 700, 500, 5000);
+    for (int kind = MODEL_LR; kind <= MODEL_FFM; kind++)
+        for (int deterministic = 0; deterministic < 2; deterministic++) {
+            struct train_config c = config_of((enum model_kind)kind, 4);
+            c.data_in = DATA_IN_STREAM;
+            c.deterministic = deterministic;
+            c.valid_fraction = 0.1;
+            c.model.fields = 4;
+            train(&c);
+            assert_int_equal(result.examples, 700);
+            assert_true(result.validated && result.valid.examples > 30);
+            assert_true(result.keys > 1000);
+        }
+}
+
+// What a run counts.
+static void counts(void **state)
+{
+    (void)state;
+    data[0] = write_data("counts.ffm", 100, 3, 0);
+    struct train_config c = config_of(MODEL_LR, 2);
+    c.valid_fraction = 0.3;
+    c.epochs = 5;
+    c.patience = 1;
+    train(&c);
+    uint64_t held_out = result.valid.examples;
+    assert_in_range(held_out, 10, 60);
+    assert_int_equal(result.trained_examples, result.epochs * (100 - held_out));
+    assert_int_equal(result.test.examples, 100);
+    assert_true(result.total_seconds >= result.train_seconds + result.read_seconds);
+    assert_int_equal(result.skipped_lines, 0);
+    assert_string_equal(result.saved, "");
+}
+
+static atomic_bool stop_now;
+
+static void interrupted(void **state)
+{
+    (void)state;
+    data[0] = write_data("stop.ffm", 100, 3, 0);
+    atomic_store(&stop_now, true);
+    for (int deterministic = 0; deterministic < 2; deterministic++) {
+        struct train_config c = config_of(MODEL_LR, 3);
+        struct err e = {0};
+        c.interrupted = &stop_now;
+        c.deterministic = deterministic;
+        assert_int_equal(train_run(&c, &result, &e), TUG_EINTERRUPTED);
+        assert_non_null(strstr(e.text, "nothing was saved"));
+        if (deterministic)
+            assert_int_equal(result.trained_examples, c.batch);
+    }
+}
+
+// With one thread, though sources read ahead in others: the n-th allocation may be
+// theirs.
+static void failing_allocations(void **state)
+{
+    (void)state;
+    data[0] = write_data("tiny.ffm", 40, 3, 0);
+    struct train_config c = config_of(MODEL_FM, 1);
+    c.epochs = 1;
+    c.deterministic = true;
+    c.valid_fraction = 0.2;
+    FAIL_EACH_ALLOCATION(train_run(&c, &result, &test_err), );
+    c = config_of(MODEL_FFM, 1);
+    c.epochs = 1;
+    c.test.n = 0;
+    FAIL_EACH_ALLOCATION(train_run(&c, &result, &test_err), );
+}
+
+static int quiet(void **state)
+{
+    log_set_level(LOG_ERROR);
+    return make_test_dir(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shared_rows),
+        cmocka_unit_test(growing_tables),
+        cmocka_unit_test(counts),
+        cmocka_unit_test(interrupted),
+        cmocka_unit_test(failing_allocations),
+    };
+    return cmocka_run_group_tests(tests, quiet, remove_test_dir);
+}
