@@ -1,0 +1,240 @@
+// Evaluation against a naive one: same metrics, same order, same bits for
+// any number of threads.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/evaluate.h"
+
+#include <math.h>
+
+#include "train/train_testing.h"
+
+enum { ROWS = 9000, FEATURES = 50 };
+
+struct row {
+    double label, score; // of a logistic regression, computed here
+};
+static struct row rows[ROWS];
+static float *seen;
+static size_t n_seen;
+
+static float weight_of(uint64_t key)
+{
+    return random_f32(5, 1, key) * 4 - 2;
+}
+
+// A file of random examples, some twice so that scores tie, some with unknown features.
+static void write_rows(void)
+{
+    FILE *f = fopen(path_of("data"), "w");
+    assert_non_null(f);
+    for (uint64_t i = 0; i < ROWS; i++) {
+        uint64_t like = i % 3 == 0 ? i / 2 : i;
+        struct row *r = &rows[i];
+        *r = (struct row){.label = random_f64(6, 2, i) < 0.3, .score = 0.5};
+        fprintf(f, "%d", (int)r->label);
+        for (uint64_t k = 0; k < 5; k++) {
+            uint64_t key = random_below(6, 3, like * 5 + k, FEATURES + 5);
+            fprintf(f, " %d:0.5", (int)key);
+            r->score += key < FEATURES ? 0.5 * (double)weight_of(key) : 0;
+        }
+        fputc('\n', f);
+    }
+    assert_int_equal(fclose(f), 0);
+}
+
+static void open_model(struct parameters *p)
+{
+    struct model_options o = model_of(MODEL_LR);
+    assert_int_equal(parameters_open(p, &o, NULL), 0);
+    for (uint64_t key = 0; key < FEATURES; key++) {
+        uint32_t id;
+        assert_int_equal(parameters_resolve_new(p, &key, 1, &id), 0);
+        float *row = table_row(table_slabs(p->sparse), id);
+        row[0] = weight_of(key);
+        row[p->model.count] = 1;
+    }
+    *p->bias = 0.5f;
+}
+
+static int keep(void *ctx, const float *predictions, size_t n, struct err *e)
+{
+    (void)ctx, (void)e;
+    memcpy(seen + n_seen, predictions, n * sizeof(*seen));
+    n_seen += n;
+    return 0;
+}
+
+static int run(struct team *team, const struct parameters *p, double held_out,
+               struct metrics *ret)
+{
+    const char *paths[] = {path_of("data")};
+    struct source_options s = {.paths = paths, .n_paths = 1, .chunk_bytes = 4096};
+    struct reader_options r = {.format = "libsvm", .labels = true};
+    uint64_t bad = 0;
+    struct evaluation_options o = {.team = team,
+                                   .parameters = p,
+                                   .bad_lines = &bad,
+                                   .held_out = held_out,
+                                   .seed = 3,
+                                   .each = keep};
+    n_seen = 0;
+    int rc = reader_open(&o.reader, &r, &test_err);
+    if (rc == 0)
+        rc = source_open(&o.source, &s, &test_err);
+    if (rc == 0)
+        rc = evaluate(&o, ret, &test_err);
+    source_close(o.source);
+    reader_close(o.reader);
+    return rc;
+}
+
+static struct metrics naive(double held_out)
+{
+    struct metrics m = {0};
+    double loss = 0, predicted = 0, observed = 0, won = 0, pairs = 0;
+    for (size_t i = 0; i < ROWS; i++) {
+        if (held_out > 0 && !evaluate_held_out(held_out, 3, i))
+            continue;
+        double p = 1 / (1 + exp(-rows[i].score));
+        loss -= rows[i].label > 0 ? log(p) : log(1 - p);
+        predicted += p;
+        observed += rows[i].label;
+        m.examples++;
+        for (size_t j = 0; j < ROWS; j++) {
+            if (rows[i].label == 0 || rows[j].label > 0 ||
+                (held_out > 0 && !evaluate_held_out(held_out, 3, j)))
+                continue;
+            double d = rows[i].score - rows[j].score;
+            won += d > 1e-5    ? 1
+                   : d > -1e-5 ? 0.5
+                               : 0; // floats tie where doubles nearly do
+            pairs++;
+        }
+    }
+    m.auc = won / pairs;
+    m.logloss = loss / (double)m.examples;
+    m.copc = predicted / observed;
+    return m;
+}
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) < 1e-5;
+}
+
+static void against_naive(void **state)
+{
+    (void)state;
+    struct parameters p;
+    open_model(&p);
+    for (int i = 0; i < 2; i++) {
+        double held_out = i == 0 ? 0 : 0.2;
+        struct metrics want = naive(held_out), first;
+        for (int threads = 1; threads <= 5; threads += 2) {
+            struct metrics m;
+            struct team *team = open_team(threads);
+            assert_int_equal(run(team, &p, held_out, &m), 0);
+            assert_int_equal(m.examples, want.examples);
+            assert_true(near(m.auc, want.auc) && near(m.logloss, want.logloss) &&
+                        near(m.copc, want.copc));
+            if (threads == 1)
+                first = m;
+            assert_memory_equal(&m, &first, sizeof(m));
+            assert_int_equal(n_seen,
+                             ROWS); // predictions are of all, in the order of the text
+            for (size_t k = 0; k < ROWS; k++)
+                assert_true(near((double)seen[k], 1 / (1 + exp(-rows[k].score))));
+            team_close(team);
+        }
+    }
+    parameters_close(&p);
+}
+
+// The share is a share, and another seed holds out others.
+static void shares(void **state)
+{
+    (void)state;
+    for (double share = 0.05; share < 1; share += 0.1) {
+        uint64_t n = 0, both = 0;
+        for (uint64_t i = 0; i < 10000; i++) {
+            n += evaluate_held_out(share, 1, i);
+            both += evaluate_held_out(share, 1, i) && evaluate_held_out(share, 2, i);
+        }
+        assert_true(fabs((double)n / 10000 - share) < 0.02);
+        assert_true(fabs((double)both / 10000 - share * share) < 0.02);
+    }
+    assert_false(evaluate_held_out(0, 1, 1));
+}
+
+static int refuse(void *ctx, const float *predictions, size_t n, struct err *e)
+{
+    (void)ctx, (void)predictions, (void)n;
+    return err_set(e, TUG_EIO, "no room");
+}
+
+static void failures(void **state)
+{
+    (void)state;
+    struct parameters p;
+    struct metrics m;
+    struct team *team = open_team(2);
+    const char *paths[] = {write_text("bad", "1 1:1\n2 1:1\n")};
+    struct source_options s = {.paths = paths, .n_paths = 1};
+    struct reader_options r = {.format = "libsvm", .labels = true};
+    uint64_t bad = 0;
+    struct evaluation_options o = {.team = team, .parameters = &p, .bad_lines = &bad};
+    open_model(&p);
+    assert_int_equal(reader_open(&o.reader, &r, NULL), 0);
+    assert_int_equal(source_open(&o.source, &s, NULL), 0);
+    assert_int_equal(evaluate(&o, &m, &test_err), TUG_EDATA);
+    assert_non_null(strstr(test_err.text, "bad:2: "));
+    assert_int_equal(source_rewind(o.source, SOURCE_START, NULL), 0);
+    o.max_bad_lines = 1;
+    o.each = refuse;
+    assert_int_equal(evaluate(&o, &m, &test_err), TUG_EIO);
+    assert_string_equal(test_err.text, "no room");
+    assert_int_equal(bad, 1);
+    source_close(o.source);
+    reader_close(o.reader);
+    parameters_close(&p);
+    team_close(team);
+}
+
+static void failing_allocations(void **state)
+{
+    (void)state;
+    struct parameters p;
+    struct metrics m;
+    struct team *team = open_team(1);
+    open_model(&p);
+    write_text("data", "1 1:1\n0 2:1\n1 3:0.5 4:2\n");
+    FAIL_EACH_ALLOCATION(run(team, &p, 0, &m), );
+    parameters_close(&p);
+    team_close(team);
+}
+
+static int begin(void **state)
+{
+    seen = mem_array(ROWS, sizeof(*seen));
+    if (seen == NULL || make_test_dir(state) != 0)
+        return -1;
+    write_rows();
+    return 0;
+}
+
+static int end(void **state)
+{
+    mem_free(seen);
+    return remove_test_dir(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(against_naive),
+        cmocka_unit_test(shares),
+        cmocka_unit_test(failures),
+        cmocka_unit_test(failing_allocations),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}
