@@ -15,39 +15,26 @@
 // A v16 is two registers here. They are taken apart and put together by shuffles, which cost nothing;
 // through memory, each would wait for the other's store.
 #define LOW_8(x) ((__m256)__builtin_shufflevector((x), (x), 0, 1, 2, 3, 4, 5, 6, 7))
-#define HIGH_8(x) ((__m256)__builtin_shufflevector((x), (x), 8, 9, 10, 11, 12, 13, 14, 15))
-#define BOTH_8(low, high)                                                                      \
-    ((v16)__builtin_shufflevector((v8)(low), (v8)(high), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, \
-                                  12, 13, 14, 15))
+#define HIGH_8(x)                                                                        \
+    ((__m256)__builtin_shufflevector((x), (x), 8, 9, 10, 11, 12, 13, 14, 15))
+#define BOTH_8(low, high)                                                                \
+    ((v16)__builtin_shufflevector((v8)(low), (v8)(high), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9,   \
+                                  10, 11, 12, 13, 14, 15))
 
 #define SQRT16(x) BOTH_8(_mm256_sqrt_ps(LOW_8(x)), _mm256_sqrt_ps(HIGH_8(x)))
 
 #define COMPARE_16(x, op) ((v16i)BOTH_8((v8)LOW_8(x) op 0, (v8)HIGH_8(x) op 0))
-#define RANGE_8(from, n)                                                                       \
-    (((v8i){0, 1, 2, 3, 4, 5, 6, 7} + (from) >= 0) &                                           \
+#define RANGE_8(from, n)                                                                 \
+    (((v8i){0, 1, 2, 3, 4, 5, 6, 7} + (from) >= 0) &                                     \
      ((v8i){0, 1, 2, 3, 4, 5, 6, 7} + (from) < (int32_t)(n)))
 #define RANGE_16(from, n) ((v16i)BOTH_8(RANGE_8(from, n), RANGE_8((from) + 8, n)))
-#define SWAP_2(x) BOTH_8(_mm256_permute_ps(LOW_8(x), 0x4e), _mm256_permute_ps(HIGH_8(x), 0x4e))
-#define SWAP_1(x) BOTH_8(_mm256_permute_ps(LOW_8(x), 0xb1), _mm256_permute_ps(HIGH_8(x), 0xb1))
 
 // The first lanes of a mask are set.
 static const int first_lanes[32] = {-1, -1, -1, -1, -1, -1, -1, -1,
                                     -1, -1, -1, -1, -1, -1, -1, -1};
-#define LANES(n, from)                                                                         \
+#define LANES(n, from)                                                                   \
     _mm256_loadu_si256((const __m256i *)(const void *)(first_lanes + 16 - (n) + (from)))
-#define LOAD_SOME(p, n)                                                                        \
+#define LOAD_SOME(p, n)                                                                  \
     BOTH_8(_mm256_maskload_ps((p), LANES(n, 0)), _mm256_maskload_ps((p) + 8, LANES(n, 8)))
 
-#define FIRST_OF_4(x)                                                                          \
-    ((v4)_mm_movelh_ps(_mm_unpacklo_ps(_mm256_castps256_ps128(LOW_8(x)),                       \
-                                       _mm256_extractf128_ps(LOW_8(x), 1)),                    \
-                       _mm_unpacklo_ps(_mm256_castps256_ps128(HIGH_8(x)),                      \
-                                       _mm256_extractf128_ps(HIGH_8(x), 1))))
-#define EACH_4_TIMES(x)                                                                        \
-    BOTH_8(_mm256_permutevar8x32_ps(_mm256_castps128_ps256((__m128)(x)),                       \
-                                    _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1)),                \
-           _mm256_permutevar8x32_ps(_mm256_castps128_ps256((__m128)(x)),                       \
-                                    _mm256_setr_epi32(2, 2, 2, 2, 3, 3, 3, 3)))
-#define JOIN_4(a, b, c, d)                                                                     \
-    BOTH_8(_mm256_set_m128((__m128)(b), (__m128)(a)), _mm256_set_m128((__m128)(d), (__m128)(c)))
 #include "kernels/vector.inc.h"

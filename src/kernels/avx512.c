@@ -8,25 +8,12 @@
 #define SQRT4(x) ((v4)_mm_sqrt_ps((__m128)(x)))
 #define SQRT8(x) ((v8)_mm256_sqrt_ps((__m256)(x)))
 #define SQRT16(x) ((v16)_mm512_sqrt_ps((__m512)(x)))
-#define COMPARE_16(x, op) ((x) op 0)
-#define RANGE_16(from, n)                                                                      \
-    ((v16i)(_mm512_movm_epi32(_mm512_cmplt_epu32_mask(                                         \
-        _mm512_add_epi32(                                                                      \
-            _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),           \
-            _mm512_set1_epi32(from)),                                                          \
+#define COMPARE_16(x, op) ((x)op 0)
+#define RANGE_16(from, n)                                                                \
+    ((v16i)(_mm512_movm_epi32(_mm512_cmplt_epu32_mask(                                   \
+        _mm512_add_epi32(                                                                \
+            _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),     \
+            _mm512_set1_epi32(from)),                                                    \
         _mm512_set1_epi32((int)(n))))))
-#define SWAP_2(x) ((v16)_mm512_permute_ps((__m512)(x), 0x4e))
-#define SWAP_1(x) ((v16)_mm512_permute_ps((__m512)(x), 0xb1))
 #define LOAD_SOME(p, n) ((v16)_mm512_maskz_loadu_ps((__mmask16)((1u << (n)) - 1), (p)))
-#define FIRST_OF_4(x)                                                                          \
-    ((v4)_mm512_castps512_ps128(_mm512_permutexvar_ps(                                         \
-        _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12), (__m512)(x))))
-#define EACH_4_TIMES(x)                                                                        \
-    ((v16)_mm512_permutexvar_ps(                                                               \
-        _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3),                     \
-        _mm512_castps128_ps512((__m128)(x))))
-#define JOIN_4(a, b, c, d)                                                                     \
-    ((v16)_mm512_insertf32x8(                                                                  \
-        _mm512_castps256_ps512(_mm256_set_m128((__m128)(b), (__m128)(a))),                     \
-        _mm256_set_m128((__m128)(d), (__m128)(c)), 1))
 #include "kernels/vector.inc.h"

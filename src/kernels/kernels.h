@@ -59,23 +59,26 @@ struct kernels {
     // Only the `present` fields in list[] are looked at (NULL: all); the rows of `out` and `in` that
     // belong to other fields are left as they are. Both have KERNEL_PADDING floats behind them that may
     // be written. Rows shared.
-    void (*ffm_sums)(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
-                     size_t fields, size_t k, const uint16_t *list, size_t present, float *out,
-                     float *in);
+    void (*ffm_sums)(float *const *rows, size_t col, const uint16_t *slot, const float *u,
+                     size_t n, size_t fields, size_t k, const uint16_t *list,
+                     size_t present, float *out, float *in);
 
     // Half of the sum over all pairs of present fields of <out[h][f], in[h][f]>, less what each
     // feature says to itself. Lanes run over the columns of a field's row.
-    float (*ffm_score)(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
-                       size_t fields, size_t k, const uint16_t *list, size_t present,
-                       const float *out, const float *in);
+    float (*ffm_score)(float *const *rows, size_t col, const uint16_t *slot,
+                       const float *u, size_t n, size_t fields, size_t k,
+                       const uint16_t *list, size_t present, const float *out,
+                       const float *in);
 
     // Its gradient, fields * k floats for each feature; KERNEL_PADDING more may be written.
-    void (*ffm_grad)(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
-                     size_t fields, size_t k, const float *in, float err, float *g);
+    void (*ffm_grad)(float *const *rows, size_t col, const uint16_t *slot, const float *u,
+                     size_t n, size_t fields, size_t k, const float *in, float err,
+                     float *g);
 
     // Counts updates: c = rows[i][col] += m[i] (1 where m is NULL); ret[i] = m[i] * pass / c. Rows
     // shared.
-    void (*count)(float *const *rows, size_t col, const float *m, float pass, float *ret, size_t n);
+    void (*count)(float *const *rows, size_t col, const float *m, float pass, float *ret,
+                  size_t n);
 
     // One update of n weights of a row by each rule; w and s (the rule's state) shared. Elements
     // whose gradient is exactly 0 are left alone, state included (lazy updates).
@@ -84,17 +87,20 @@ struct kernels {
 
     // The same for one weight in each of n rows.
     void (*apply_column[RULE_KINDS])(const struct rule_params *p, const float *l2,
-                                     float *const *rows, size_t w, size_t s, const float *g,
-                                     size_t n);
+                                     float *const *rows, size_t w, size_t s,
+                                     const float *g, size_t n);
 
     // Gradient and update of each row in turn, as fm_grad and ffm_grad followed by apply. g has room
     // for one row's gradient and KERNEL_PADDING more.
-    void (*fm_step[RULE_KINDS])(const struct rule_params *p, const float *l2, float *const *rows,
-                                size_t w, size_t s, const float *x, size_t n, size_t k,
-                                const float *sum, float err, float *g);
-    void (*ffm_step[RULE_KINDS])(const struct rule_params *p, const float *l2, float *const *rows,
-                                 size_t w, size_t s, const uint16_t *slot, const float *u, size_t n,
-                                 size_t fields, size_t k, const float *in, float err, float *g);
+    void (*fm_step[RULE_KINDS])(const struct rule_params *p, const float *l2,
+                                float *const *rows, size_t w, size_t s, const float *x,
+                                size_t n, size_t k, const float *sum, float err,
+                                float *g);
+    void (*ffm_step[RULE_KINDS])(const struct rule_params *p, const float *l2,
+                                 float *const *rows, size_t w, size_t s,
+                                 const uint16_t *slot, const float *u, size_t n,
+                                 size_t fields, size_t k, const float *in, float err,
+                                 float *g);
 };
 
 // The table for this CPU. Any thread; the choice is made once.

@@ -35,12 +35,13 @@ static void fill(float *p, size_t n, uint64_t stream)
         p[i] = number(stream, i);
 }
 
-static void assert_same(const char *what, const float *a, const float *b, size_t n, size_t length)
+static void assert_same(const char *what, const float *a, const float *b, size_t n,
+                        size_t length)
 {
     for (size_t i = 0; i < n; i++)
         if (memcmp(a + i, b + i, sizeof(float)) != 0)
-            fail_msg("%s, length %zu: element %zu is %a, the reference has %a", what, length, i,
-                     (double)b[i], (double)a[i]);
+            fail_msg("%s, length %zu: element %zu is %a, the reference has %a", what,
+                     length, i, (double)b[i], (double)a[i]);
 }
 
 static struct rule_params params(enum rule_kind kind, bool regularised)
@@ -77,7 +78,8 @@ static void check_apply(const struct kernels *k, const struct rule_params *p, si
     assert_same("state", s[0], s[1], ROOM, n);
 }
 
-static void check_apply_column(const struct kernels *k, const struct rule_params *p, size_t n)
+static void check_apply_column(const struct kernels *k, const struct rule_params *p,
+                               size_t n)
 {
     float w[2][8 * MAX_N], g[ROOM], l2[ROOM];
     float *rows[2][MAX_N + KERNEL_PADDING];
@@ -170,7 +172,13 @@ static void test_count(void **state)
 }
 
 // The sizes of one FFM example, and memory for both sides.
-enum { FFM_N = 19, FIELDS = 11, K = 20, FFM_ROW = 4 * FIELDS * K + 9, SUMS = FIELDS * FIELDS * K };
+enum {
+    FFM_N = 19,
+    FIELDS = 11,
+    K = 20,
+    FFM_ROW = 4 * FIELDS * K + 9,
+    SUMS = FIELDS * FIELDS * K
+};
 static float ffm_data[2][(FFM_N + KERNEL_PADDING) * FFM_ROW];
 static float out[2][SUMS + KERNEL_PADDING], in[2][SUMS + KERNEL_PADDING];
 static float ffm_g[2][FFM_N * FIELDS * K + KERNEL_PADDING];
@@ -188,7 +196,8 @@ static void fill_ffm(void)
     }
 }
 
-static void check_ffm(const struct kernels *k_new, size_t fields, size_t k, size_t n, bool all)
+static void check_ffm(const struct kernels *k_new, size_t fields, size_t k, size_t n,
+                      bool all)
 {
     float u[FFM_N + KERNEL_PADDING], l2[FFM_N + KERNEL_PADDING], score[2];
     uint16_t slot[FFM_N + KERNEL_PADDING], list[FIELDS];
@@ -203,11 +212,12 @@ static void check_ffm(const struct kernels *k_new, size_t fields, size_t k, size
     fill_ffm();
     for (int side = 0; side < 2; side++) {
         const struct kernels *which = side ? k_new : ref;
-        which->ffm_sums(ffm_rows[side], 3, slot, u, n, fields, k, all ? NULL : list, present,
-                        out[side], in[side]);
+        which->ffm_sums(ffm_rows[side], 3, slot, u, n, fields, k, all ? NULL : list,
+                        present, out[side], in[side]);
         score[side] = which->ffm_score(ffm_rows[side], 3, slot, u, n, fields, k,
                                        all ? NULL : list, present, out[side], in[side]);
-        which->ffm_grad(ffm_rows[side], 3, slot, u, n, fields, k, in[side], 0.3f, ffm_g[side]);
+        which->ffm_grad(ffm_rows[side], 3, slot, u, n, fields, k, in[side], 0.3f,
+                        ffm_g[side]);
     }
     assert_same("out", out[0], out[1], fields * fields * k, k);
     assert_same("in", in[0], in[1], fields * fields * k, k);
@@ -219,8 +229,8 @@ static void check_ffm(const struct kernels *k_new, size_t fields, size_t k, size
     for (size_t i = 0; i < n; i++)
         ref->apply[p.kind](&p, l2[i], ffm_rows[0][i] + 3, ffm_rows[0][i] + 3 + fields * k,
                            ffm_g[0] + i * fields * k, fields * k);
-    k_new->ffm_step[p.kind](&p, l2, ffm_rows[1], 3, 3 + fields * k, slot, u, n, fields, k, in[1],
-                            0.3f, ffm_g[1]);
+    k_new->ffm_step[p.kind](&p, l2, ffm_rows[1], 3, 3 + fields * k, slot, u, n, fields, k,
+                            in[1], 0.3f, ffm_g[1]);
     assert_same("rows", ffm_data[0], ffm_data[1], sizeof(ffm_data[0]) / sizeof(float), k);
 }
 
@@ -285,7 +295,8 @@ static void test_fm_step(void **state)
             ref->fm_score(rows[0], 2, x, N, k, sum);
             ref->fm_grad(rows[0], 2, x, N, k, sum, 0.6f, g[0]);
             for (size_t i = 0; i < N; i++)
-                ref->apply[p.kind](&p, l2[i], rows[0][i] + 2, rows[0][i] + 2 + k, g[0] + i * k, k);
+                ref->apply[p.kind](&p, l2[i], rows[0][i] + 2, rows[0][i] + 2 + k,
+                                   g[0] + i * k, k);
             k_new->fm_step[p.kind](&p, l2, rows[1], 2, 2 + k, x, N, k, sum, 0.6f, g[1]);
             assert_same("rows", data[0], data[1], sizeof(data[0]) / sizeof(float), k);
         }
@@ -339,9 +350,10 @@ int main(void)
             printf("skipped: no %s on this CPU or in this build\n", names[i]);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rules),    cmocka_unit_test(test_adagrad_row_blocks),
-        cmocka_unit_test(test_sums),     cmocka_unit_test(test_ffm), cmocka_unit_test(test_fm_step),   cmocka_unit_test(test_count),
-        cmocka_unit_test(test_fm),       cmocka_unit_test(test_formulas),
+        cmocka_unit_test(test_rules),   cmocka_unit_test(test_adagrad_row_blocks),
+        cmocka_unit_test(test_sums),    cmocka_unit_test(test_ffm),
+        cmocka_unit_test(test_fm_step), cmocka_unit_test(test_count),
+        cmocka_unit_test(test_fm),      cmocka_unit_test(test_formulas),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

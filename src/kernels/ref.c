@@ -79,9 +79,9 @@ static size_t nth(const uint16_t *list, size_t i)
     return list != NULL ? list[i] : i;
 }
 
-static void ffm_sums(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
-                     size_t fields, size_t k, const uint16_t *list, size_t present, float *out,
-                     float *in)
+static void ffm_sums(float *const *rows, size_t col, const uint16_t *slot, const float *u,
+                     size_t n, size_t fields, size_t k, const uint16_t *list,
+                     size_t present, float *out, float *in)
 {
     size_t row = fields * k;
     for (size_t i = 0; i < present; i++) {
@@ -97,9 +97,10 @@ static void ffm_sums(float *const *rows, size_t col, const uint16_t *slot, const
         }
 }
 
-static float ffm_score(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
-                       size_t fields, size_t k, const uint16_t *list, size_t present,
-                       const float *out, const float *in)
+static float ffm_score(float *const *rows, size_t col, const uint16_t *slot,
+                       const float *u, size_t n, size_t fields, size_t k,
+                       const uint16_t *list, size_t present, const float *out,
+                       const float *in)
 {
     float lane[KERNEL_LANES] = {0}, self[KERNEL_LANES] = {0};
     size_t row = fields * k;
@@ -118,8 +119,9 @@ static float ffm_score(float *const *rows, size_t col, const uint16_t *slot, con
     return 0.5f * (lanes_sum(lane) - lanes_sum(self));
 }
 
-static void ffm_grad(float *const *rows, size_t col, const uint16_t *slot, const float *u, size_t n,
-                     size_t fields, size_t k, const float *in, float err, float *g)
+static void ffm_grad(float *const *rows, size_t col, const uint16_t *slot, const float *u,
+                     size_t n, size_t fields, size_t k, const float *in, float err,
+                     float *g)
 {
     for (size_t i = 0; i < n; i++, g += fields * k) {
         const float *own = rows[i] + col + slot[i] * k;
@@ -165,7 +167,8 @@ static float rmsprop(const struct rule_params *p, float l2, float w, float g, fl
     return proximal(p, w - p->lr * g / (p->beta + sqrtf(*n)));
 }
 
-static float adam(const struct rule_params *p, float l2, float rate, float w, float g, float *m, float *v)
+static float adam(const struct rule_params *p, float l2, float rate, float w, float g,
+                  float *m, float *v)
 {
     g += l2 * w;
     *m = p->beta1 * *m + (1 - p->beta1) * g;
@@ -173,7 +176,8 @@ static float adam(const struct rule_params *p, float l2, float rate, float w, fl
     return proximal(p, w - rate * *m / (sqrtf(*v) + p->beta));
 }
 
-static float ftrl(const struct rule_params *p, float l2, float w, float g, float *z, float *n)
+static float ftrl(const struct rule_params *p, float l2, float w, float g, float *z,
+                  float *n)
 {
     float old = sqrtf(*n);
     if (*n == 0) // where the first w comes from
@@ -185,8 +189,8 @@ static float ftrl(const struct rule_params *p, float l2, float w, float g, float
     return a > 0 ? -copysignf(a, *z) / ((p->beta + root) / p->lr + l2) : 0;
 }
 
-static void apply_sgd(const struct rule_params *p, float l2, float *w, float *s, const float *g,
-                  size_t n)
+static void apply_sgd(const struct rule_params *p, float l2, float *w, float *s,
+                      const float *g, size_t n)
 {
     (void)s;
     for (size_t i = 0; i < n; i++)
@@ -194,8 +198,8 @@ static void apply_sgd(const struct rule_params *p, float l2, float *w, float *s,
             relaxed_store(w + i, sgd(p, l2, relaxed_load(w + i), g[i]));
 }
 
-static void apply_sum(const struct rule_params *p, float l2, float *w, float *s, const float *g,
-                  size_t n)
+static void apply_sum(const struct rule_params *p, float l2, float *w, float *s,
+                      const float *g, size_t n)
 {
     (void)p, (void)l2, (void)s;
     for (size_t i = 0; i < n; i++)
@@ -204,7 +208,8 @@ static void apply_sum(const struct rule_params *p, float l2, float *w, float *s,
 }
 
 // Rules with one state float a weight.
-typedef float (*rule1_fn)(const struct rule_params *p, float l2, float w, float g, float *s);
+typedef float (*rule1_fn)(const struct rule_params *p, float l2, float w, float g,
+                          float *s);
 
 static inline void apply1(rule1_fn rule, const struct rule_params *p, float l2, float *w,
                           float *s, const float *g, size_t n)
@@ -218,27 +223,27 @@ static inline void apply1(rule1_fn rule, const struct rule_params *p, float l2, 
     }
 }
 
-static void apply_momentum(const struct rule_params *p, float l2, float *w, float *s, const float *g,
-                  size_t n)
+static void apply_momentum(const struct rule_params *p, float l2, float *w, float *s,
+                           const float *g, size_t n)
 {
     apply1(momentum, p, l2, w, s, g, n);
 }
 
-static void apply_adagrad(const struct rule_params *p, float l2, float *w, float *s, const float *g,
-                  size_t n)
+static void apply_adagrad(const struct rule_params *p, float l2, float *w, float *s,
+                          const float *g, size_t n)
 {
     apply1(adagrad, p, l2, w, s, g, n);
 }
 
-static void apply_rmsprop(const struct rule_params *p, float l2, float *w, float *s, const float *g,
-                  size_t n)
+static void apply_rmsprop(const struct rule_params *p, float l2, float *w, float *s,
+                          const float *g, size_t n)
 {
     apply1(rmsprop, p, l2, w, s, g, n);
 }
 
 // One block of adagrad-row. A gradient that is 0 takes no part, nor does its weight.
-static void adagrad_block(const struct rule_params *p, float l2, float *w, float *s, const float *g,
-                          size_t k)
+static void adagrad_block(const struct rule_params *p, float l2, float *w, float *s,
+                          const float *g, size_t k)
 {
     float lane[KERNEL_LANES] = {0};
     bool any = false;
@@ -259,15 +264,15 @@ static void adagrad_block(const struct rule_params *p, float l2, float *w, float
     relaxed_store(s, n);
 }
 
-static void apply_adagrad_row(const struct rule_params *p, float l2, float *w, float *s, const float *g,
-                  size_t n)
+static void apply_adagrad_row(const struct rule_params *p, float l2, float *w, float *s,
+                              const float *g, size_t n)
 {
     for (size_t b = 0; b * p->block < n; b++)
         adagrad_block(p, l2, w + b * p->block, s + b, g + b * p->block, p->block);
 }
 
-static void apply_adam(const struct rule_params *p, float l2, float *w, float *s, const float *g,
-                  size_t n)
+static void apply_adam(const struct rule_params *p, float l2, float *w, float *s,
+                       const float *g, size_t n)
 {
     size_t i = 0;
     while (i < n && g[i] == 0)
@@ -290,8 +295,8 @@ static void apply_adam(const struct rule_params *p, float l2, float *w, float *s
     }
 }
 
-static void apply_ftrl(const struct rule_params *p, float l2, float *w, float *s, const float *g,
-                  size_t n)
+static void apply_ftrl(const struct rule_params *p, float l2, float *w, float *s,
+                       const float *g, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (g[i] == 0)
@@ -303,7 +308,8 @@ static void apply_ftrl(const struct rule_params *p, float l2, float *w, float *s
     }
 }
 
-static void count(float *const *rows, size_t col, const float *m, float pass, float *ret, size_t n)
+static void count(float *const *rows, size_t col, const float *m, float pass, float *ret,
+                  size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float mi = m != NULL ? m[i] : 1, c = relaxed_load(rows[i] + col) + mi;
@@ -313,12 +319,13 @@ static void count(float *const *rows, size_t col, const float *m, float pass, fl
 }
 
 // One weight per row: the same rules, row by row.
-#define COLUMN(rule)                                                                           \
-    static void column_##rule(const struct rule_params *p, const float *l2,                    \
-                              float *const *rows, size_t w, size_t s, const float *g, size_t n) \
-    {                                                                                          \
-        for (size_t i = 0; i < n; i++)                                                         \
-            apply_##rule(p, l2[i], rows[i] + w, rows[i] + s, g + i, 1);                        \
+#define COLUMN(rule)                                                                     \
+    static void column_##rule(const struct rule_params *p, const float *l2,              \
+                              float *const *rows, size_t w, size_t s, const float *g,    \
+                              size_t n)                                                  \
+    {                                                                                    \
+        for (size_t i = 0; i < n; i++)                                                   \
+            apply_##rule(p, l2[i], rows[i] + w, rows[i] + s, g + i, 1);                  \
     }
 COLUMN(sgd)
 COLUMN(momentum)
@@ -329,25 +336,26 @@ COLUMN(ftrl)
 COLUMN(sum)
 
 // Gradient and update, row by row.
-#define STEP(rule)                                                                             \
-    static void fm_step_##rule(const struct rule_params *p, const float *l2,                   \
-                               float *const *rows, size_t w, size_t s, const float *x,         \
-                               size_t n, size_t k, const float *sum, float err, float *g)      \
-    {                                                                                          \
-        for (size_t i = 0; i < n; i++) {                                                       \
-            fm_grad(rows + i, w, x + i, 1, k, sum, err, g);                                    \
-            apply_##rule(p, l2[i], rows[i] + w, rows[i] + s, g, k);                            \
-        }                                                                                      \
-    }                                                                                          \
-    static void ffm_step_##rule(const struct rule_params *p, const float *l2,                  \
-                                float *const *rows, size_t w, size_t s, const uint16_t *slot,  \
-                                const float *u, size_t n, size_t fields, size_t k,             \
-                                const float *in, float err, float *g)                          \
-    {                                                                                          \
-        for (size_t i = 0; i < n; i++) {                                                       \
-            ffm_grad(rows + i, w, slot + i, u + i, 1, fields, k, in, err, g);                  \
-            apply_##rule(p, l2[i], rows[i] + w, rows[i] + s, g, fields * k);                   \
-        }                                                                                      \
+#define STEP(rule)                                                                       \
+    static void fm_step_##rule(const struct rule_params *p, const float *l2,             \
+                               float *const *rows, size_t w, size_t s, const float *x,   \
+                               size_t n, size_t k, const float *sum, float err,          \
+                               float *g)                                                 \
+    {                                                                                    \
+        for (size_t i = 0; i < n; i++) {                                                 \
+            fm_grad(rows + i, w, x + i, 1, k, sum, err, g);                              \
+            apply_##rule(p, l2[i], rows[i] + w, rows[i] + s, g, k);                      \
+        }                                                                                \
+    }                                                                                    \
+    static void ffm_step_##rule(                                                         \
+        const struct rule_params *p, const float *l2, float *const *rows, size_t w,      \
+        size_t s, const uint16_t *slot, const float *u, size_t n, size_t fields,         \
+        size_t k, const float *in, float err, float *g)                                  \
+    {                                                                                    \
+        for (size_t i = 0; i < n; i++) {                                                 \
+            ffm_grad(rows + i, w, slot + i, u + i, 1, fields, k, in, err, g);            \
+            apply_##rule(p, l2[i], rows[i] + w, rows[i] + s, g, fields * k);             \
+        }                                                                                \
     }
 STEP(sgd)
 STEP(momentum)
@@ -373,8 +381,8 @@ const struct kernels kernels_ref = {
     .apply = {apply_sgd, apply_momentum, apply_adagrad, apply_adagrad_row, apply_rmsprop,
               apply_adam, apply_ftrl, apply_sum},
     // A block of one weight is what adagrad does.
-    .apply_column = {column_sgd, column_momentum, column_adagrad, column_adagrad, column_rmsprop,
-                     column_adam, column_ftrl, column_sum},
+    .apply_column = {column_sgd, column_momentum, column_adagrad, column_adagrad,
+                     column_rmsprop, column_adam, column_ftrl, column_sum},
     .fm_step = {fm_step_sgd, fm_step_momentum, fm_step_adagrad, fm_step_adagrad_row,
                 fm_step_rmsprop, fm_step_adam, fm_step_ftrl, fm_step_sum},
     .ffm_step = {ffm_step_sgd, ffm_step_momentum, ffm_step_adagrad, ffm_step_adagrad_row,

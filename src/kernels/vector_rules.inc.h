@@ -34,7 +34,7 @@ static inline V N(proximal)(const struct rule_params *p, V w)
 {
     if (p->l1 == 0)
         return w;
-    V a = N(abs)(w)-p->lr * p->l1;
+    V a = N(abs)(w) - p->lr * p->l1;
     return N(copysign)(N(select)(VCOMPARE(a, >), a, (V){0}), w);
 }
 
@@ -71,7 +71,8 @@ static inline V N(rmsprop)(const struct rule_params *p, V l2, V w, V g, V *n)
     return N(proximal)(p, w - p->lr * g / (p->beta + VSQRT(*n)));
 }
 
-static inline V N(adam)(const struct rule_params *p, V l2, float rate, V w, V g, V *m, V *v)
+static inline V N(adam)(const struct rule_params *p, V l2, float rate, V w, V g, V *m,
+                        V *v)
 {
     g += l2 * w;
     *m = p->beta1 * *m + (1 - p->beta1) * g;
@@ -96,24 +97,24 @@ static inline V N(ftrl)(const struct rule_params *p, V l2, V w, V g, V *z, V *n)
 // Load, one step, store; elements without a gradient keep what they had. State j of element i lies
 // at s[j * n + i]; s points at state 0 of the strip.
 
-#define UPDATE0(rule)                                                                          \
-    static inline void N(update_##rule)(const struct rule_params *p, float l2, float *w, float *s,       \
-                                        size_t n, const float *g)                              \
-    {                                                                                          \
-        (void)s, (void)n;                                                                      \
-        V wv = N(load)(w), gv = N(load)(g);                                                    \
-        N(store)(w, N(select)(VCOMPARE(gv, !=), N(rule)(p, l2 + (V){0}, wv, gv), wv));                               \
+#define UPDATE0(rule)                                                                    \
+    static inline void N(update_##rule)(const struct rule_params *p, float l2, float *w, \
+                                        float *s, size_t n, const float *g)              \
+    {                                                                                    \
+        (void)s, (void)n;                                                                \
+        V wv = N(load)(w), gv = N(load)(g);                                              \
+        N(store)(w, N(select)(VCOMPARE(gv, !=), N(rule)(p, l2 + (V){0}, wv, gv), wv));   \
     }
 
-#define UPDATE1(rule)                                                                          \
-    static inline void N(update_##rule)(const struct rule_params *p, float l2, float *w, float *s,       \
-                                        size_t n, const float *g)                              \
-    {                                                                                          \
-        (void)n;                                                                               \
-        V wv = N(load)(w), gv = N(load)(g), sv = N(load)(s), old = sv;                         \
-        V next = N(rule)(p, l2 + (V){0}, wv, gv, &sv);                                                      \
-        N(store)(w, N(select)(VCOMPARE(gv, !=), next, wv));                                             \
-        N(store)(s, N(select)(VCOMPARE(gv, !=), sv, old));                                              \
+#define UPDATE1(rule)                                                                    \
+    static inline void N(update_##rule)(const struct rule_params *p, float l2, float *w, \
+                                        float *s, size_t n, const float *g)              \
+    {                                                                                    \
+        (void)n;                                                                         \
+        V wv = N(load)(w), gv = N(load)(g), sv = N(load)(s), old = sv;                   \
+        V next = N(rule)(p, l2 + (V){0}, wv, gv, &sv);                                   \
+        N(store)(w, N(select)(VCOMPARE(gv, !=), next, wv));                              \
+        N(store)(s, N(select)(VCOMPARE(gv, !=), sv, old));                               \
     }
 
 UPDATE0(sgd)
@@ -122,8 +123,8 @@ UPDATE1(momentum)
 UPDATE1(adagrad)
 UPDATE1(rmsprop)
 
-static inline void N(update_ftrl)(const struct rule_params *p, float l2, float *w, float *s, size_t n,
-                                  const float *g)
+static inline void N(update_ftrl)(const struct rule_params *p, float l2, float *w,
+                                  float *s, size_t n, const float *g)
 {
     V wv = N(load)(w), gv = N(load)(g), z = N(load)(s), sum = N(load)(s + n);
     V z_old = z, sum_old = sum;
@@ -133,8 +134,8 @@ static inline void N(update_ftrl)(const struct rule_params *p, float l2, float *
     N(store)(s + n, N(select)(VCOMPARE(gv, !=), sum, sum_old));
 }
 
-static inline void N(update_adam)(const struct rule_params *p, float l2, float rate, float *w, float *s,
-                                  size_t n, const float *g)
+static inline void N(update_adam)(const struct rule_params *p, float l2, float rate,
+                                  float *w, float *s, size_t n, const float *g)
 {
     V wv = N(load)(w), gv = N(load)(g), m = N(load)(s), v = N(load)(s + n);
     V m_old = m, v_old = v;
