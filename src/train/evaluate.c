@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "base/relaxed.h"
 #include "model/loss.h"
 #include "train/run.h"
 
@@ -31,7 +32,8 @@ struct evaluation {
     size_t n, cap;
     uint64_t position; // of the window's first example in the text
     // The window being scored.
-    struct dataset *data;
+    const struct dataset *data;
+    struct dataset *loaded; // the same, unless it was given
     struct scored *window;  // its scores, where they belong in `scored`
     float *predictions;     // for `each`
     struct sums *stretches; // its sums, a stretch each
@@ -53,8 +55,8 @@ static void add(struct sums *to, const struct sums *from)
     to->examples += from->examples;
 }
 
-static float score_of(struct evaluation *ev, int rank, size_t i, struct sums *sums,
-                      bool counts)
+static struct scored score_of(struct evaluation *ev, int rank, size_t i,
+                              struct sums *sums)
 {
     const struct view *v = &ev->views[rank];
     struct model_example x = view_example(v, i);
@@ -62,14 +64,35 @@ static float score_of(struct evaluation *ev, int rank, size_t i, struct sums *su
           weight = v->batch.weight != NULL ? v->batch.weight[i] : 1;
     float score = *ev->o->parameters->bias + model_score(&ev->scratch[rank], &x);
     double prediction = loss_prediction(ev->o->loss, score);
-    if (counts) {
-        sums->weight += weight;
-        sums->loss += weight * loss_value(ev->o->loss, prediction, label);
-        sums->predicted += weight * prediction;
-        sums->observed += weight * label;
-        sums->examples++;
+    sums->weight += weight;
+    sums->loss += weight * loss_value(ev->o->loss, prediction, label);
+    sums->predicted += weight * prediction;
+    sums->observed += weight * label;
+    sums->examples++;
+    return (struct scored){.score = score, .weight = label > 0 ? weight : -weight};
+}
+
+// The data of a training run has a row for every feature; those that were never updated
+// count as unseen here.
+static void hide_unseen(struct view *v, const struct parameters *p)
+{
+    for (size_t j = 0; j < v->batch.nnz; j++)
+        if (relaxed_load(v->rows[j] + p->model.count) == 0)
+            v->rows[j] = p->zeros;
+}
+
+// Those of [first, first + n) that are scored; the others get scores without weight.
+static size_t pick(struct evaluation *ev, uint64_t first, size_t n, uint64_t order[PIECE])
+{
+    const struct evaluation_options *o = ev->o;
+    size_t picked = 0;
+    for (uint64_t i = first; i < first + n; i++) {
+        ev->window[i] = (struct scored){0};
+        ev->predictions[i] = 0;
+        if (o->held_out == 0 || evaluate_held_out(o->held_out, o->seed, ev->position + i))
+            order[picked++] = i;
     }
-    return score;
+    return picked;
 }
 
 static int score_piece(struct evaluation *ev, int rank, uint64_t first, size_t n,
@@ -78,22 +101,16 @@ static int score_piece(struct evaluation *ev, int rank, uint64_t first, size_t n
     const struct evaluation_options *o = ev->o;
     struct view *v = &ev->views[rank];
     uint64_t order[PIECE];
-    for (size_t i = 0; i < n; i++)
-        order[i] = first + i;
+    n = pick(ev, first, n, order);
     TRY(view_take(v, ev->data, order, n, o->parameters));
+    if (o->data != NULL)
+        hide_unseen(v, o->parameters);
     for (size_t i = 0; i < n; i++) {
         TRY(model_scratch_reserve(&ev->scratch[rank],
                                   v->batch.start[i + 1] - v->batch.start[i]));
-        bool counts = o->held_out == 0 ||
-                      evaluate_held_out(o->held_out, o->seed, ev->position + first + i);
-        float score = score_of(ev, rank, i, sums, counts);
-        float weight = v->batch.weight != NULL ? v->batch.weight[i] : 1;
-        ev->window[first + i] = (struct scored){.score = score,
-                                                .weight = !counts ? 0
-                                                          : v->batch.label[i] > 0
-                                                              ? weight
-                                                              : -weight};
-        ev->predictions[first + i] = (float)loss_prediction(o->loss, score);
+        struct scored s = score_of(ev, rank, i, sums);
+        ev->window[order[i]] = s;
+        ev->predictions[order[i]] = (float)loss_prediction(o->loss, s.score);
     }
     return 0;
 }
@@ -155,6 +172,10 @@ static int evaluate_window(struct evaluation *ev, struct sums *total, struct err
 static int load_window(struct evaluation *ev, struct err *e)
 {
     const struct evaluation_options *o = ev->o;
+    if (o->data != NULL) {
+        ev->data = o->data;
+        return 0;
+    }
     struct dataset_options d = {
         .source = o->source,
         .reader = o->reader,
@@ -165,9 +186,11 @@ static int load_window(struct evaluation *ev, struct err *e)
         .max_bad_lines = o->max_bad_lines,
         .bad_lines = o->bad_lines,
     };
-    dataset_close(ev->data);
-    ev->data = NULL;
-    return dataset_load(&ev->data, &d, e);
+    dataset_close(ev->loaded);
+    ev->loaded = NULL;
+    TRY(dataset_load(&ev->loaded, &d, e));
+    ev->data = ev->loaded;
+    return 0;
 }
 
 // The AUC of those that count.
@@ -198,7 +221,7 @@ static void evaluation_fini(struct evaluation *ev)
     mem_free(ev->scored);
     mem_free(ev->predictions);
     mem_free(ev->stretches);
-    dataset_close(ev->data);
+    dataset_close(ev->loaded);
 }
 
 static int evaluation_init(struct evaluation *ev, struct err *e)
@@ -222,12 +245,12 @@ int evaluate(const struct evaluation_options *o, struct metrics *ret, struct err
         rc = load_window(&ev, e);
         if (rc == 0)
             rc = evaluate_window(&ev, &total, e);
-        more = rc == 0 && !dataset_at_end(ev.data);
+        more = rc == 0 && o->data == NULL && !dataset_at_end(ev.data);
     }
     double auc = (double)NAN;
     if (rc == 0 && ev.n == 0)
         rc = err_set(e, TUG_EDATA, "%s: there is no example in the data",
-                     source_file_name(o->source, 0));
+                     o->source != NULL ? source_file_name(o->source, 0) : "evaluation");
     if (rc == 0 && o->loss == READER_LOGISTIC)
         rc = auc_of(&ev, &auc, e);
     evaluation_fini(&ev);

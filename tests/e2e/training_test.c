@@ -126,13 +126,52 @@ static void held_out(void **state)
     e2e_write_data(&d);
     d.path = "one.svm", d.flip = is_trained_on_once;
     e2e_write_data(&d);
+    double in_memory = 0;
     for (size_t i = 0; i < 2; i++) {
         double loss = held_out_loss("a", "long.svm", ways[i]);
+        if (i == 0)
+            in_memory = loss;
+        else // another order of training, the same examples
+            assert_true(fabs(loss - in_memory) < 0.02);
         assert_true(held_out_loss("b", "turned.svm", ways[i]) > loss + 0.1);
         assert_true(same_training("a", "b"));
         held_out_loss("b", "one.svm", ways[i]);
         assert_false(same_training("a", "b"));
     }
+}
+
+// A share of what can be read only once; features that only held-out
+// examples have are unseen.
+static void held_out_of_standard_input(void **state)
+{
+    (void)state;
+    const char *options =
+        "--format libsvm --model fm --no-normalize --deterministic --json "
+        "--valid 0.25 --seed 5 --epochs 3";
+    tug_ends(0, "train --data data.svm %s", options);
+    double loss = valid_number("logloss");
+    e2e_stdin = "data.svm";
+    int code = tug("train --data - %s", options);
+    e2e_stdin = NULL;
+    assert_int_equal(code, 0);
+    assert_true(valid_number("logloss") == loss);
+    char *text = e2e_read("data.svm", NULL);
+    FILE *f = fopen("unseen.svm", "w");
+    size_t row = 0;
+    for (const char *line = text; *line != 0; row++) {
+        int n = (int)strcspn(line, "\n");
+        fprintf(f, "%.*s", n, line);
+        if (is_held_out(row))
+            fprintf(f, " %zu:1", 1000 + row);
+        fputc('\n', f);
+        line += n + 1;
+    }
+    fclose(f);
+    mem_free(text);
+    tug_ends(0, "train --data unseen.svm %s", options);
+    assert_true(valid_number("logloss") == loss);
+    tug_ends(0, "train --data unseen.svm %s --data-in stream", options);
+    assert_true(fabs(valid_number("logloss") - loss) < 1e-9);
 }
 
 static void shares_that_are_none(void **state)
@@ -311,6 +350,7 @@ int main(void)
         cmocka_unit_test(early_stop),
         cmocka_unit_test(valid_is_eval),
         cmocka_unit_test(held_out),
+        cmocka_unit_test(held_out_of_standard_input),
         cmocka_unit_test(shares_that_are_none),
         cmocka_unit_test(wrong_combinations),
         cmocka_unit_test(divergence),
