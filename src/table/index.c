@@ -111,12 +111,14 @@ static uint32_t get_slot(const struct index_line *line, uint32_t slot)
     return atomic_load_explicit(&line->slot[slot], memory_order_relaxed);
 }
 
+// Without branches: which slot it is can't be predicted.
 static uint32_t free_slot(const struct index_line *line)
 {
-    uint32_t slot = 0;
-    while (slot < INDEX_SLOTS && get_slot(line, slot) != 0)
-        slot++;
-    return slot;
+    uint32_t empty = 1u << INDEX_SLOTS;
+#pragma GCC unroll 12
+    for (uint32_t slot = 0; slot < INDEX_SLOTS; slot++)
+        empty |= (uint32_t)(get_slot(line, slot) == 0) << slot;
+    return (uint32_t)__builtin_ctz(empty);
 }
 
 // Puts an entry into the first line with room.
@@ -167,49 +169,56 @@ static int begin_round(struct index *ix)
     return 0;
 }
 
-// Which slots of a line hold entries of old home `bucket`; how many have one before it.
-static uint32_t of_bucket(const struct index *ix, const struct index_line *line,
-                          uint64_t bucket, uint32_t *ret_before)
+// What a visit finds in a line.
+struct found {
+    uint32_t n;      // entries of the bucket
+    uint32_t before; // old entries with a home before it
+    uint8_t slot[INDEX_SLOTS];
+    uint64_t hash[INDEX_SLOTS];
+};
+
+static void look(const struct index *ix, const struct index_line *line, uint64_t bucket,
+                 struct found *ret)
 {
     uint64_t n = get(&ix->n);
-    uint32_t slots = 0;
-    *ret_before = 0;
+    ret->n = ret->before = 0;
     for (uint32_t i = 0; i < INDEX_SLOTS; i++) {
         uint32_t word = get_slot(line, i);
         if (word == 0 || (word & INDEX_MARK) == ix->mark)
             continue;
-        uint64_t home = index_bucket(mix64(table_row_key(row_of(ix, word))), n);
-        slots |= (uint32_t)(home == bucket) << i;
-        *ret_before += home < bucket;
+        uint64_t hash = mix64(table_row_key(row_of(ix, word)));
+        uint64_t home = index_bucket(hash, n);
+        ret->slot[ret->n] = (uint8_t)i;
+        ret->hash[ret->n] = hash;
+        ret->n += home == bucket;
+        ret->before += home < bucket;
     }
-    return slots;
 }
 
 // Moves the frontier down to `bucket` and counts its entries: those in its own line, and
 // those behind it. Lines up to `bucket` hold only old entries, so the counts there tell:
-// overflow(bucket - 1) pass into this line or over it; what passes over it besides is
-// ours.
-static void open_bucket(struct index *ix, uint64_t bucket, uint32_t slots,
-                        uint32_t before)
+// overflow(bucket - 1) pass into this line or over it; what passes over it besides is ours.
+static void open_bucket(struct index *ix, uint64_t bucket, const struct found *here)
 {
-    uint32_t here = (uint32_t)__builtin_popcount(slots);
     uint32_t coming = bucket > 0 ? index_overflow(&ix->lines[bucket - 1]) : 0;
-    uint32_t behind = index_overflow(&ix->lines[bucket]) - (coming - before);
-    ix->left = here + behind;
+    uint32_t behind = index_overflow(&ix->lines[bucket]) - (coming - here->before);
+    ix->left = here->n + behind;
     atomic_store_explicit(&ix->frontier, bucket, memory_order_release);
 }
 
+// What later visits will read, and where they will put it (a fifth further up).
 static void prefetch_visits(const struct index *ix)
 {
     uint64_t at = get(&ix->frontier);
     if (at < LINES_AHEAD)
         return;
     __builtin_prefetch(&ix->lines[at - LINES_AHEAD]);
+    __builtin_prefetch(&ix->lines[at - ROWS_AHEAD + (at - ROWS_AHEAD) / 5], 1);
     const struct index_line *line = &ix->lines[at - ROWS_AHEAD];
     for (uint32_t i = 0; i < INDEX_SLOTS; i++) {
         uint32_t word = get_slot(line, i);
         if (word != 0)
-            __builtin_prefetch(row_of(ix, word));
+            __builtin_prefetch(row_of(ix, word) - 2, 0, 2);
     }
 }
 
@@ -218,26 +227,26 @@ static int visit(struct index *ix)
 {
     bool opening = ix->left == 0;
     uint64_t bucket = get(&ix->frontier) - opening;
+    struct found here;
     if (opening)
         ix->walk = bucket;
     assert(ix->walk < ix->end);
     struct index_line *line = &ix->lines[ix->walk];
-    uint32_t before;
-    uint32_t slots = of_bucket(ix, line, bucket, &before);
+    look(ix, line, bucket, &here);
     if (opening)
-        open_bucket(ix, bucket, slots, before);
-    for (; slots != 0; slots &= slots - 1) {
-        uint32_t slot = (uint32_t)__builtin_ctz(slots);
-        uint32_t word = get_slot(line, slot);
-        uint64_t hash = mix64(table_row_key(row_of(ix, word)));
-        TRY(put(ix, index_bucket(hash, get(&ix->m)), index_tag(hash), word ^ INDEX_MARK));
-        take(ix, bucket, ix->walk, slot);
+        open_bucket(ix, bucket, &here);
+    for (uint32_t i = 0; i < here.n; i++) {
+        uint64_t hash = here.hash[i];
+        uint32_t word = get_slot(line, here.slot[i]) ^ INDEX_MARK;
+        TRY(put(ix, index_bucket(hash, get(&ix->m)), index_tag(hash), word));
+        take(ix, bucket, ix->walk, here.slot[i]);
         ix->left--;
         ix->moves++;
     }
     ix->walk++;
+    if (opening)
+        prefetch_visits(ix);
     end_round(ix);
-    prefetch_visits(ix);
     return 0;
 }
 

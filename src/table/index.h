@@ -58,7 +58,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/relaxed.h"
 #include "table/table.h"
+
+#if defined(__SSE2__) && !RELAXED_SCALAR
+#include <emmintrin.h>
+#endif
 
 enum {
     INDEX_SLOTS = 12,
@@ -157,6 +162,24 @@ static inline uint8_t index_tag(uint64_t hash)
     return (uint8_t)hash;
 }
 
+#if defined(__SSE2__) && !RELAXED_SCALAR
+
+// The slots whose tags match, one bit each. The CPU may tear the 16 bytes, no single
+// tag; a wrong answer is noticed as any other that is out of date.
+static inline uint64_t index_match(const struct index_line *line, uint8_t tag)
+{
+    __m128i tags = _mm_load_si128((const __m128i *)(const void *)line->tags);
+    __m128i equal = _mm_cmpeq_epi8(tags, _mm_set1_epi8((char)tag));
+    return (uint32_t)_mm_movemask_epi8(equal) & ((1u << INDEX_SLOTS) - 1);
+}
+
+static inline uint32_t index_match_slot(uint64_t match)
+{
+    return (uint32_t)__builtin_ctzll(match);
+}
+
+#else
+
 // 0x80 in every byte of `word` that equals the tag (exact: no borrow between bytes).
 static inline uint64_t index_equal_bytes(uint64_t word, uint8_t tag)
 {
@@ -179,6 +202,8 @@ static inline uint32_t index_match_slot(uint64_t match)
     return (bit >> 3) + ((~bit & 1) << 3);
 }
 
+#endif
+
 static inline uint32_t index_overflow(const struct index_line *line)
 {
     return (uint32_t)(atomic_load_explicit(&line->tags[1], memory_order_acquire) >> 32);
@@ -188,7 +213,7 @@ static inline uint32_t index_overflow(const struct index_line *line)
 static inline uint32_t index_handle(const struct index_line *line, uint32_t slot)
 {
     uint32_t word = atomic_load_explicit(&line->slot[slot], memory_order_acquire);
-    return word == 0 ? TABLE_NONE : (word & ~INDEX_MARK) - 1;
+    return (word & ~INDEX_MARK) - 1; // 0 - 1 is TABLE_NONE
 }
 
 #endif

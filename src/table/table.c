@@ -23,48 +23,50 @@
 #include "base/random.h"
 
 enum {
-    BLOCK = 16, // keys that take a step together; three steps are in flight
-    RING = 4 * BLOCK,
-    REST = 128,   // keys that go round again
     CHUNK = 1024, // keys between two rounds of locks
+    BLOCK = 8,    // keys that take a step together
+    LAG = 24,     // keys between two steps: what was asked for has time to come
 };
 
-static_assert(REST > BLOCK && CHUNK <= UINT16_MAX, "which[] is 16 bits");
+static_assert(CHUNK <= UINT16_MAX && LAG % BLOCK == 0, "which[] is 16 bits");
 
 // A key that goes round again.
 struct probe {
     const struct index_line *line; // the one being searched
     uint64_t match;                // its slots not looked at yet
-    uint16_t which;
+    uint32_t which;
     uint8_t tag;
 };
 
-// Keys i that are in flight have their place i % RING here. What the steps need lies
-// in arrays of its own: the loops that only prefetch must be short, since the core looks only
-// a few hundred instructions ahead, and each prefetch may wait for the address translation.
 struct search {
     const struct table *t;
     const uint64_t *keys;
-    uint32_t *handles; // the row to compare, at the end the answer
+    uint32_t *handles; // candidates, at the end the answers
     uint32_t n;
     uint32_t n_rest, n_missing;
     struct index_view view[TABLE_STRIPES];
-    const struct index_line *line[RING];
-    const void *want[RING]; // the candidate's row
-    uint64_t match[RING];   // other candidates
-    uint8_t tag[RING];
-    struct probe rest[REST];
+    const struct index_line *line[CHUNK]; // where each key is at home
+    uint8_t tag[CHUNK];
+    uint16_t rest[CHUNK];    // keys whose first candidate was not it
     uint16_t missing[CHUNK]; // keys that were not found
+    struct probe probe[CHUNK];
 };
+
+// Into the second cache: a core has more loads open there than in the first (measured: 5.4
+// instead of 8.1 ns a line).
+static void prefetch(const void *p)
+{
+    __builtin_prefetch(p, 0, 2);
+}
 
 static const uint64_t *row_start(struct table_slabs s, uint32_t handle)
 {
     return (const uint64_t *)(const void *)table_row(s, handle) - 1;
 }
 
-static uint64_t load_key(const void *row)
+static uint64_t row_key(struct table_slabs s, uint32_t handle)
 {
-    return __atomic_load_n((const uint64_t *)row, __ATOMIC_RELAXED);
+    return __atomic_load_n(row_start(s, handle), __ATOMIC_RELAXED);
 }
 
 static uint32_t block_end(const struct search *x, uint32_t at)
@@ -72,50 +74,62 @@ static uint32_t block_end(const struct search *x, uint32_t at)
     return x->n - at < BLOCK ? x->n : at + BLOCK;
 }
 
+// The loops that prefetch do nothing else: a prefetch may wait for its address to be
+// translated, and then the core looks only a few hundred instructions ahead for others.
 static void prefetch_lines(struct search *x, uint32_t at)
 {
     uint32_t end = block_end(x, at);
     for (uint32_t i = at; i < end; i++) {
         uint64_t hash = mix64(x->keys[i]);
         const struct index_view *v = &x->view[hash >> (64 - TABLE_STRIPE_BITS)];
-        x->tag[i % RING] = index_tag(hash);
-        x->line[i % RING] = v->lines + index_home(v, hash);
+        x->tag[i] = index_tag(hash);
+        x->line[i] = v->lines + index_home(v, hash);
     }
     for (uint32_t i = at; i < end; i++)
-        __builtin_prefetch(x->line[i % RING]);
+        prefetch(x->line[i]);
 }
 
-// The first candidates.
+// The first candidates. Without one the next line is wanted, if there is one.
 static void match_tags(struct search *x, uint32_t at)
 {
     struct table_slabs slabs = x->t->view;
+    const void *want[BLOCK];
     uint32_t end = block_end(x, at);
     for (uint32_t i = at; i < end; i++) {
-        const struct index_line *line = x->line[i % RING];
-        uint64_t match = index_match(line, x->tag[i % RING]);
+        const struct index_line *line = x->line[i];
+        uint64_t match = index_match(line, x->tag[i]);
         uint32_t handle = TABLE_NONE;
         if (match != 0)
             handle = index_handle(line, index_match_slot(match));
         x->handles[i] = handle;
-        x->match[i % RING] = match & (match - 1);
-        // Without a candidate the next line is wanted, if there is one.
-        x->want[i % RING] = handle != TABLE_NONE ? row_start(slabs, handle)
-                                                 : (const void *)(line + 1);
+        want[i - at] = line + 1;
+        if (handle != TABLE_NONE)
+            want[i - at] = row_start(slabs, handle);
     }
     for (uint32_t i = at; i < end; i++)
-        __builtin_prefetch(x->want[i % RING]);
+        prefetch(want[i - at]);
 }
 
 static void compare_keys(struct search *x, uint32_t at)
 {
+    struct table_slabs slabs = x->t->view;
     uint32_t end = block_end(x, at);
+    uint32_t n = x->n_rest;
     for (uint32_t i = at; i < end; i++) {
-        if (x->handles[i] != TABLE_NONE && load_key(x->want[i % RING]) == x->keys[i])
-            continue;
-        x->rest[x->n_rest++] = (struct probe){x->line[i % RING], x->match[i % RING],
-                                              (uint16_t)i, x->tag[i % RING]};
-        x->handles[i] = TABLE_NONE;
+        uint32_t handle = x->handles[i];
+        x->rest[n] = (uint16_t)i;
+        n += handle == TABLE_NONE || row_key(slabs, handle) != x->keys[i];
     }
+    x->n_rest = n;
+}
+
+// What is behind the first candidate of a key.
+static struct probe begin_probe(struct search *x, uint32_t i)
+{
+    struct probe p = {.line = x->line[i], .which = i, .tag = x->tag[i]};
+    p.match = index_match(p.line, p.tag);
+    p.match &= p.match - 1;
+    return p;
 }
 
 // The next candidate of a key, TABLE_NONE if it is not known yet. False: there is none.
@@ -135,31 +149,27 @@ static bool next_candidate(struct probe *p, uint32_t *ret_handle)
     return true;
 }
 
-// Goes on with the rest until each key is found or missing. Each round takes each key one step
-// further and asks for what the next step needs.
-static void find_rest(struct search *x)
+// One step further with the keys that are left: asks for what the next step needs.
+static uint32_t step_probes(struct search *x, uint32_t n)
 {
-    while (x->n_rest > 0) {
-        uint32_t n = 0;
-        for (uint32_t k = 0; k < x->n_rest; k++) {
-            struct probe p = x->rest[k];
-            uint32_t *handle = &x->handles[p.which];
-            if (*handle != TABLE_NONE &&
-                load_key(row_start(x->t->view, *handle)) == x->keys[p.which])
-                continue;
-            if (!next_candidate(&p, handle)) {
-                *handle = TABLE_NONE;
-                x->missing[x->n_missing++] = p.which;
-                continue;
-            }
-            if (*handle != TABLE_NONE)
-                __builtin_prefetch(row_start(x->t->view, *handle));
-            else
-                __builtin_prefetch(p.line + 1);
-            x->rest[n++] = p;
+    struct table_slabs slabs = x->t->view;
+    uint32_t left = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        struct probe p = x->probe[k];
+        uint32_t handle = x->handles[p.which];
+        if (handle != TABLE_NONE && row_key(slabs, handle) == x->keys[p.which])
+            continue;
+        bool more = next_candidate(&p, &handle);
+        x->handles[p.which] = more ? handle : TABLE_NONE;
+        if (!more) {
+            x->missing[x->n_missing++] = (uint16_t)p.which;
+            continue;
         }
-        x->n_rest = n;
+        prefetch(handle != TABLE_NONE ? (const void *)row_start(slabs, handle)
+                                      : p.line + 1);
+        x->probe[left++] = p;
     }
+    return left;
 }
 
 // At most CHUNK keys, without a lock.
@@ -173,17 +183,18 @@ static void search_run(struct search *x, const struct table *t, const uint64_t *
     x->n_rest = x->n_missing = 0;
     for (uint32_t i = 0; i < TABLE_STRIPES; i++)
         x->view[i] = index_view(&t->stripes[i].index);
-    for (uint32_t at = 0; at < n + 2 * BLOCK; at += BLOCK) {
+    for (uint32_t at = 0; at < n + 2 * LAG; at += BLOCK) {
         if (at < n)
             prefetch_lines(x, at);
-        if (at >= BLOCK && at - BLOCK < n)
-            match_tags(x, at - BLOCK);
-        if (at >= 2 * BLOCK)
-            compare_keys(x, at - 2 * BLOCK);
-        if (x->n_rest > REST - BLOCK)
-            find_rest(x);
+        if (at >= LAG && at - LAG < n)
+            match_tags(x, at - LAG);
+        if (at >= 2 * LAG)
+            compare_keys(x, at - 2 * LAG);
     }
-    find_rest(x);
+    for (uint32_t k = 0; k < x->n_rest; k++)
+        x->probe[k] = begin_probe(x, x->rest[k]);
+    for (uint32_t left = x->n_rest; left > 0;)
+        left = step_probes(x, left);
 }
 
 static uint32_t chunk_length(size_t n, size_t at)

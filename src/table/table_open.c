@@ -9,9 +9,11 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 
-// Lines of a stripe to begin with. The stripes begin a sixteenth of a growth step apart,
-// so that they don't grow all at once, and memory per key stays level.
-enum { FIRST_LINES = 64, FIRST_LINES_STEP = 1 };
+// Lines of stripe i to begin with: FIRST_LINES + i. The last begins almost a growth step (a
+// fifth) above the first, so that they don't grow all at once and memory per key stays level.
+enum { FIRST_LINES = 80 };
+
+static_assert(FIRST_LINES + FIRST_LINES / 5 == FIRST_LINES + TABLE_STRIPES, "one step");
 
 static int check_init(const struct table_options *o, const struct table_init *x,
                       struct err *e)
@@ -59,7 +61,7 @@ static int open_stripes(struct table *t)
         pthread_mutex_init(&s->lock, NULL);
         s->ready = true;
         s->spare = TABLE_NONE;
-        TRY(index_open(&s->index, FIRST_LINES + i * FIRST_LINES_STEP, &t->view));
+        TRY(index_open(&s->index, FIRST_LINES + i, &t->view));
     }
     return 0;
 }
