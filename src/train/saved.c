@@ -229,7 +229,8 @@ int saved_write(const char *out, struct team *team, const struct parameters *mod
     team_run(team, write_parts, &j);
     int rc = 0;
     if (atomic_load(&j.failed)) {
-        *e = j.error;
+        if (e != NULL)
+            *e = j.error;
         rc = j.error.code;
     }
     if (rc == 0)
@@ -246,10 +247,33 @@ int saved_write(const char *out, struct team *team, const struct parameters *mod
     return 0;
 }
 
+// A role needs parts of both tables: without them a model would load as one that knows
+// nothing.
+static int check_parts(const char *dir, const struct manifest *m, enum part_role role,
+                       struct err *e)
+{
+    bool sparse = false, dense = false;
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < m->n_parts; i++) {
+        const struct manifest_part *p = &m->parts[i];
+        if (p->role != role)
+            continue;
+        *(p->dense ? &dense : &sparse) = true;
+        rows += p->dense ? 0 : p->info.rows;
+    }
+    if (sparse && dense && (role != PART_MODEL || rows == m->rows))
+        return 0;
+    return err_set(e, TUG_EDATA,
+                   "%s/" MANIFEST_NAME ": parts of the model are missing from the list; "
+                   "the file is damaged",
+                   dir);
+}
+
 int saved_load_into(const char *dir, const struct manifest *m, enum part_role role,
                     bool sparse, bool dense, struct team *team, struct parameters *p,
                     struct err *e)
 {
+    TRY(check_parts(dir, m, role, e));
     struct parts_job j = {.dir = dir,
                           .loading = m,
                           .into = p,
@@ -259,7 +283,8 @@ int saved_load_into(const char *dir, const struct manifest *m, enum part_role ro
                           .error_taken = ATOMIC_FLAG_INIT};
     team_run(team, read_parts, &j);
     if (atomic_load(&j.failed)) {
-        *e = j.error;
+        if (e != NULL)
+            *e = j.error;
         return j.error.code;
     }
     return 0;

@@ -134,6 +134,33 @@ static void finding(void **state)
     remove_all(path_of("out"));
 }
 
+// A list of parts that lacks some (the checksum would have to be forged).
+static void incomplete_lists(void **state)
+{
+    (void)state;
+    struct team *team = open_team(1);
+    struct parameters model, loaded;
+    char dir[FILE_PATH_MAX];
+    open_parameters(&model, MODEL_FM, 50);
+    assert_int_equal(save(team, &model, NULL, 1, dir), 0);
+    assert_int_equal(m.n_parts, 2);
+    for (int without = 0; without < 3; without++) {
+        struct manifest less = m;
+        less.parts[0] = m.parts[without == 0];
+        less.n_parts = without == 2 ? 0 : 1;
+        assert_int_equal(saved_load(dir, &less, PART_MODEL, team, &loaded, &test_err),
+                         TUG_EDATA);
+        assert_non_null(strstr(test_err.text, "manifest.json"));
+    }
+    assert_int_equal(saved_load(dir, &m, PART_TRAINING, team, &loaded, &test_err),
+                     TUG_EDATA);
+    m.rows++;
+    assert_int_equal(saved_load(dir, &m, PART_MODEL, team, &loaded, &test_err),
+                     TUG_EDATA);
+    parameters_close(&model);
+    team_close(team);
+}
+
 static int save_and_forget(struct team *team, const struct parameters *p)
 {
     char dir[FILE_PATH_MAX];
@@ -169,6 +196,7 @@ int main(void)
         cmocka_unit_test(round_trip),
         cmocka_unit_test(one_table),
         cmocka_unit_test(finding),
+        cmocka_unit_test(incomplete_lists),
         cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, make_test_dir, remove_test_dir);
