@@ -28,7 +28,8 @@ static const struct option options[] = {
      .kind = OPTION_LIST,
      AT(model.data),
      .metavar = "PATH",
-     .help = "files, directories, globs, or - for standard input; .gz, .zst and .lz4 as they are",
+     .help = "files, directories, globs, or - for standard input; .gz, .zst and .lz4 as "
+             "they are",
      .required = true},
     {.name = "format",
      .kind = OPTION_CHOICE,
@@ -61,15 +62,16 @@ const struct option_table cli_eval_options = {
     .command = "eval",
     .summary = "evaluate a saved model: AUC, logloss, calibration",
     .usage = "--from DIR --data PATH... [options]",
-    .about = "AUC is exact, ties count half. Features that the model has never seen have the values "
-             "that they would begin with.",
+    .about = "AUC is exact, ties count half. Features that the model was not trained on "
+             "say nothing.",
     .examples = "tug eval --from model --data test.tsv",
     .options = options,
     .n_options = sizeof(options) / sizeof(*options),
     .family = cli_tables,
 };
 
-static int evaluate_opened(struct opened_model *m, const struct eval_values *v, struct err *e)
+static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
+                           struct err *e)
 {
     double start = clock_seconds();
     TRY(model_open(m, &v->model, true, e));
@@ -81,7 +83,7 @@ static int evaluate_opened(struct opened_model *m, const struct eval_values *v, 
     struct result r = {
         .command = "eval",
         .model = model_name(m->manifest.options.model.kind),
-        .format = m->manifest.options.format,
+        .format = m->format,
         .examples = metrics.examples,
         .epochs = m->manifest.at.epoch,
         .tested = true,
@@ -90,8 +92,9 @@ static int evaluate_opened(struct opened_model *m, const struct eval_values *v, 
         .test_seconds = clock_seconds() - opened,
         .total_seconds = clock_seconds() - start,
         .keys = s.rows,
-        .bytes_per_key =
-            s.rows > 0 ? (double)(s.row_bytes + s.index_bytes) / (double)s.rows : 0,
+        .bytes_per_key = s.rows > 0
+                             ? (double)(s.row_bytes + s.index_bytes) / (double)s.rows
+                             : 0,
         .threads = team_size(m->team),
         .seed = m->manifest.options.model.seed,
         .out = m->dir,

@@ -1,8 +1,8 @@
 // Opening saved models.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/cli.h"
 #include "cli/model.h"
+#include "cli/cli.h"
 
 #include <sched.h>
 
@@ -22,13 +22,15 @@ static int open_data(struct opened_model *m, const struct model_values *v, bool 
     struct reader_options r = manifest_reader(&m->manifest.options);
     if (v->format != 0)
         r.format = formats[v->format];
+    m->format = r.format;
     r.labels = labels;
     TRY(reader_open(&m->reader, &r, e));
     struct source_options s = {.paths = v->data.items, .n_paths = v->data.n};
     return source_open(&m->source, &s, e);
 }
 
-int model_open(struct opened_model *m, const struct model_values *v, bool labels, struct err *e)
+int model_open(struct opened_model *m, const struct model_values *v, bool labels,
+               struct err *e)
 {
     TRY(saved_find(v->from, m->dir, e));
     TRY(manifest_read(&m->manifest, m->dir, e));
@@ -45,7 +47,8 @@ void model_close(struct opened_model *m)
     team_close(m->team);
 }
 
-struct evaluation_options model_evaluation(struct opened_model *m, const struct model_values *v)
+struct evaluation_options model_evaluation(struct opened_model *m,
+                                           const struct model_values *v)
 {
     return (struct evaluation_options){
         .team = m->team,

@@ -24,16 +24,19 @@ struct opened_model {
     struct manifest manifest;
     struct team *team;
     struct parameters parameters;
+    const char *format; // of the data
     struct reader *reader;
     struct source *source;
     uint64_t bad_lines;
 };
 
 // All of it, for scoring data. `labels`: whether each line must have one.
-int model_open(struct opened_model *m, const struct model_values *v, bool labels, struct err *e);
+int model_open(struct opened_model *m, const struct model_values *v, bool labels,
+               struct err *e);
 void model_close(struct opened_model *m);
 
-struct evaluation_options model_evaluation(struct opened_model *m, const struct model_values *v);
+struct evaluation_options model_evaluation(struct opened_model *m,
+                                           const struct model_values *v);
 
 // 0 means all processors that this process may use.
 int model_threads(uint64_t wanted);

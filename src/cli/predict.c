@@ -55,8 +55,9 @@ const struct option_table cli_predict_options = {
     .command = "predict",
     .summary = "print a saved model's predictions for data",
     .usage = "--from DIR --data PATH... [--out FILE] [options]",
-    .about = "One probability a line, in the order of the input (with --loss squared, the predicted "
-             "number).",
+    .about =
+        "One probability a line, in the order of the input (with --loss squared, the "
+        "predicted number).",
     .examples = "tug predict --from model --data new.tsv --out p.txt\n"
                 "zcat new.tsv.gz | tug predict --from model --data - | head",
     .options = options,
@@ -78,7 +79,8 @@ static int print_predictions(void *ctx, const float *predictions, size_t n, stru
     return 0;
 }
 
-static int predict_opened(struct opened_model *m, const struct predict_values *v, struct err *e)
+static int predict_opened(struct opened_model *m, const struct predict_values *v,
+                          struct err *e)
 {
     TRY(model_open(m, &v->model, false, e));
     struct file_writer *file = NULL;

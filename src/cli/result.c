@@ -31,19 +31,21 @@ static json_t *to_json(const struct result *r)
         (json_int_t)r->examples, "epochs", (int)r->epochs, "auc",
         number(r->tested ? r->test.auc : none), "logloss",
         number(r->tested ? r->test.logloss : none), "copc",
-        number(r->tested ? r->test.copc : none), "seconds", "read", r->read_seconds, "train",
-        r->train_seconds, "test", r->test_seconds, "total", r->total_seconds,
-        "examples_per_second", number(r->examples_per_second), "keys", (json_int_t)r->keys,
-        "bytes_per_key", r->bytes_per_key, "peak_rss_bytes", (json_int_t)peak_rss_bytes(),
-        "threads", r->threads, "workers", 0, "servers", 0, "seed", (json_int_t)r->seed, "out",
-        r->out, "skipped_lines", (json_int_t)r->skipped_lines);
+        number(r->tested ? r->test.copc : none), "seconds", "read", r->read_seconds,
+        "train", r->train_seconds, "test", r->test_seconds, "total", r->total_seconds,
+        "examples_per_second", number(r->examples_per_second), "keys",
+        (json_int_t)r->keys, "bytes_per_key", r->bytes_per_key, "peak_rss_bytes",
+        (json_int_t)peak_rss_bytes(), "threads", r->threads, "workers", 0, "servers", 0,
+        "seed", (json_int_t)r->seed, "out", r->out, "skipped_lines",
+        (json_int_t)r->skipped_lines);
     if (o != NULL)
         json_object_set_new(o, "data_bytes", json_integer((json_int_t)r->data_bytes));
     if (o != NULL && r->validated)
         json_object_set_new(o, "valid",
                             json_pack("{s:o, s:o, s:o, s:i}", "auc", number(r->valid.auc),
                                       "logloss", number(r->valid.logloss), "copc",
-                                      number(r->valid.copc), "epoch", (int)r->best_epoch));
+                                      number(r->valid.copc), "epoch",
+                                      (int)r->best_epoch));
     return o;
 }
 

@@ -53,9 +53,11 @@ const struct option_table cli_table_options = {
     .command = "table",
     .summary = "look into the tables of a saved model",
     .usage = "stat|export --from DIR [options]",
-    .about = "export writes one row a line, sorted by key: the key, then its weights, as many digits "
-             "as it takes to read the same floats again. Keys of libsvm and libffm data are the "
-             "indices of the file; those of other formats are hashes of (slot, value).",
+    .about =
+        "export writes one row a line, sorted by key: the key, then its weights, as many "
+        "digits as it takes to read the same floats again. Keys of libsvm and libffm "
+        "data are the indices of the file; those of other formats are hashes of (slot, "
+        "value).",
     .examples = "tug table stat --from model\n"
                 "tug table export --from model --out weights.txt",
     .options = options,
@@ -108,7 +110,8 @@ static int stat(const char *dir, const struct manifest *m, const struct model *m
     return 0;
 }
 
-struct export {
+struct export
+{
     struct file_writer *file; // NULL: standard output
     const struct model *model;
     bool dense, state;
@@ -135,7 +138,8 @@ static bool is_state(const struct export *x, uint32_t column)
     return false;
 }
 
-static int put_row(void *ctx, uint64_t key, const float *values, uint32_t width, struct err *e)
+static int put_row(void *ctx, uint64_t key, const float *values, uint32_t width,
+                   struct err *e)
 {
     struct export *x = ctx;
     char text[32];
@@ -150,8 +154,8 @@ static int put_row(void *ctx, uint64_t key, const float *values, uint32_t width,
     return put(x, "\n", 1, e);
 }
 
-// All rows, sorted by key: the parts are sorted by partition first, so they are read into a table
-// and sorted again.
+// All rows, sorted by key: the parts are sorted by partition first, so they are read into
+// a table and sorted again.
 static int put_sorted(struct export *x, struct table *t, struct err *e)
 {
     struct table_entry *rows;
@@ -169,9 +173,11 @@ static int put_sorted(struct export *x, struct table *t, struct err *e)
 static int export(const char *dir, const struct manifest *m, const struct model *model,
                   const struct table_values *v, struct err *e)
 {
-    struct export x = {.model = model, .dense = strcmp(v->table, "dense") == 0, .state = v->state};
+    struct export x = {
+        .model = model, .dense = strcmp(v->table, "dense") == 0, .state = v->state};
     if (!x.dense && strcmp(v->table, "sparse") != 0)
-        return err_set(e, TUG_EUSAGE, "there is no table '%s'; choose sparse or dense", v->table);
+        return err_set(e, TUG_EUSAGE, "there is no table '%s'; choose sparse or dense",
+                       v->table);
     struct team *team;
     struct parameters p;
     TRY(team_open(&team, model_threads(0), e));
@@ -209,8 +215,9 @@ static int run(const void *values, const struct options *o, struct err *e)
     bool known = v->action.n == 1 && (strcmp(v->action.items[0], "stat") == 0 ||
                                       strcmp(v->action.items[0], "export") == 0);
     if (!known)
-        return err_set(e, TUG_EUSAGE, "say what to do: 'tug table stat --from DIR' or 'tug table "
-                                      "export --from DIR'");
+        return err_set(e, TUG_EUSAGE,
+                       "say what to do: 'tug table stat --from DIR' or 'tug table "
+                       "export --from DIR'");
     struct manifest *m = mem_zalloc(sizeof(*m));
     if (m == NULL)
         return err_nomem(e, "a manifest");

@@ -62,7 +62,8 @@ static int set_model(struct model_options *m, const struct train_options *t,
     float ratio = m->linear.lr > 0 ? m->latent.lr / m->linear.lr : 1;
     if (options_given(o, "lr"))
         m->linear.lr = (float)t->lr;
-    m->latent.lr = options_given(o, "latent-lr") ? (float)t->latent_lr : m->linear.lr * ratio;
+    m->latent.lr = options_given(o, "latent-lr") ? (float)t->latent_lr
+                                                 : m->linear.lr * ratio;
     set_penalties(&m->linear, t, o);
     set_penalties(&m->latent, t, o);
     if (!(m->linear.lr > 0 && m->latent.lr > 0))
@@ -75,14 +76,16 @@ static int set_mode(struct train_config *c, const struct train_settings *s, stru
     if (s->mode == TRAIN_SYNC)
         c->deterministic = true;
     else if (s->mode != TRAIN_ASYNC)
-        return err_set(e, TUG_EUSAGE, "--mode: on one machine there is async (the default) and "
-                                      "sync; the others are about several workers");
+        return err_set(e, TUG_EUSAGE,
+                       "--mode: on one machine there is async (the default) and "
+                       "sync; the others are about several workers");
     return 0;
 }
 
 // The format's name is kept by the caller.
-static int configure(struct train_config *c, const struct train_options *t, const struct options *o,
-                     char format[32], const char *valid[1], struct err *e)
+static int configure(struct train_config *c, const struct train_options *t,
+                     const struct options *o, char format[32], const char *valid[1],
+                     struct err *e)
 {
     struct train_settings s;
     TRY(train_options_check(t, o, &s, e));
@@ -153,8 +156,9 @@ static struct result result_of(const struct train_config *c, const struct train_
         .train_seconds = t->train_seconds,
         .test_seconds = t->test_seconds,
         .total_seconds = t->total_seconds,
-        .examples_per_second =
-            t->train_seconds > 0 ? (double)t->trained_examples / t->train_seconds : (double)NAN,
+        .examples_per_second = t->train_seconds > 0
+                                   ? (double)t->trained_examples / t->train_seconds
+                                   : (double)NAN,
         .keys = t->keys,
         .bytes_per_key = t->bytes_per_key,
         .data_bytes = t->data_bytes,
@@ -170,11 +174,12 @@ static int print(const struct result *r, bool json, struct err *e)
     if (r->tested)
         TRY(result_print_metrics(r));
     if (!json) {
-        printf("%u passes over %llu examples in %.1f s (read %.1f s, train %.1f s at %.0f "
-               "examples/s, test %.1f s), %llu keys of %.0f bytes, %d threads\n",
-               r->epochs, (unsigned long long)r->examples, r->total_seconds, r->read_seconds,
-               r->train_seconds, r->examples_per_second, r->test_seconds,
-               (unsigned long long)r->keys, r->bytes_per_key, r->threads);
+        printf(
+            "%u passes over %llu examples in %.1f s (read %.1f s, train %.1f s at %.0f "
+            "examples/s, test %.1f s), %llu keys of %.0f bytes, %d threads\n",
+            r->epochs, (unsigned long long)r->examples, r->total_seconds, r->read_seconds,
+            r->train_seconds, r->examples_per_second, r->test_seconds,
+            (unsigned long long)r->keys, r->bytes_per_key, r->threads);
         if (r->out[0] != 0)
             printf("saved to %s\n", r->out);
         return 0;

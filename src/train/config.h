@@ -22,7 +22,7 @@ enum data_in { DATA_IN_AUTO, DATA_IN_MEMORY, DATA_IN_STREAM };
 
 struct train_config {
     struct path_list data, test, valid; // valid: files, or none
-    double valid_fraction;              // or this share of the training data, by a hash of position
+    double valid_fraction; // or this share of the training data, by a hash of position
     struct reader_options reader;
     struct model_options model;
     struct schedule schedule;
@@ -30,14 +30,15 @@ struct train_config {
     uint32_t batch;
     int threads;
     bool deterministic;
-    bool reduce_mean;  // synchronous batches: mean of the gradients instead of their sum
+    bool reduce_mean; // synchronous batches: mean of the gradients instead of their sum
     enum data_in data_in;
     uint64_t window_bytes; // streaming: text held and shuffled at a time
-    uint32_t patience;     // passes without a better validation loss before stopping; 0: never
+    uint32_t
+        patience; // passes without a better validation loss before stopping; 0: never
     uint64_t max_bad_lines;
-    const char *out;       // NULL: nothing is saved
+    const char *out; // NULL: nothing is saved
     bool resume;
-    const char *init_from; // NULL: from nothing
+    const char *init_from;   // NULL: from nothing
     const char *init_tables; // "sparse,dense" or NULL: all
     uint32_t save_passes;    // save every so many passes; 0: only at the end
     uint64_t save_batches;   // and every so many batches
@@ -58,12 +59,13 @@ struct train_result {
     uint64_t trained_examples; // by this process, in train_seconds
     uint64_t keys;
     double bytes_per_key;
-    uint64_t data_bytes;       // of the data set in memory (or of the last window)
+    uint64_t data_bytes; // of the data set in memory (or of the last window)
     uint64_t skipped_lines;
-    char saved[4096];          // directory of the last save; "" when none
+    char saved[4096]; // directory of the last save; "" when none
 };
 
-// Trains. On TUG_EINTERRUPTED a checkpoint was written when there is an `out`, and e says where.
+// Trains. On TUG_EINTERRUPTED a checkpoint was written when there is an
+// `out`, and e says where.
 int train_run(const struct train_config *c, struct train_result *ret, struct err *e);
 
 #endif

@@ -17,7 +17,8 @@ static int resolve_nothing(void *ctx, const uint64_t *keys, size_t n, uint32_t *
     return 0;
 }
 
-static int count_window(struct dataset_options *o, uint32_t *fields, bool *ret_more, struct err *e)
+static int count_window(struct dataset_options *o, uint32_t *fields, bool *ret_more,
+                        struct err *e)
 {
     struct dataset *d;
     TRY(dataset_load(&d, o, e));
@@ -45,8 +46,9 @@ static int count_by_reading(struct team *team, const struct path_list *paths,
     TRY(source_open(&o.source, &s, e));
     int rc = 0;
     if (!source_can_rewind(o.source))
-        rc = err_set(e, TUG_EUSAGE, "model ffm on standard input needs --fields N: the number of "
-                                    "fields cannot be looked up in advance");
+        rc = err_set(e, TUG_EUSAGE,
+                     "model ffm on standard input needs --fields N: the number of "
+                     "fields cannot be looked up in advance");
     for (bool more = true; rc == 0 && more;) {
         rc = count_window(&o, fields, &more, e);
         if (headed)
@@ -59,14 +61,15 @@ static int count_by_reading(struct team *team, const struct path_list *paths,
 }
 
 int fields_count(struct team *team, const struct path_list *paths,
-                 const struct reader_options *options, struct reader *reader, uint32_t *fields,
-                 struct err *e)
+                 const struct reader_options *options, struct reader *reader,
+                 uint32_t *fields, struct err *e)
 {
     if (*fields != 0)
         return 0;
     if (strcmp(options->format, "libsvm") == 0)
-        return err_set(e, TUG_EUSAGE, "model ffm needs fields, and libsvm has none: use format "
-                                      "libffm (label field:index:value ...), criteo or csv");
+        return err_set(e, TUG_EUSAGE,
+                       "model ffm needs fields, and libsvm has none: use format "
+                       "libffm (label field:index:value ...), criteo or csv");
     *fields = reader_slots(reader);
     return *fields != 0 ? 0 : count_by_reading(team, paths, reader, fields, e);
 }

@@ -1,4 +1,5 @@
-// How many fields a data set has: the width of an FFM's rows, needed before the first row is made.
+// How many fields a data set has: the width of an FFM's rows, needed before
+// the first row is made.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_FIELDS_H
@@ -8,10 +9,11 @@
 #include "data/reader.h"
 #include "train/config.h"
 
-// *fields != 0 stays. Else the format says it (criteo, the header of a csv), or the text is read
-// once for the highest field (libffm); standard input cannot be, and asks for --fields.
+// *fields != 0 stays. Else the format says it (criteo, the header of a csv), or
+// the text is read once for the highest field (libffm); standard input cannot be,
+// and asks for --fields.
 int fields_count(struct team *team, const struct path_list *paths,
-                 const struct reader_options *options, struct reader *reader, uint32_t *fields,
-                 struct err *e);
+                 const struct reader_options *options, struct reader *reader,
+                 uint32_t *fields, struct err *e);
 
 #endif

@@ -1,5 +1,6 @@
-// The manifest of a saved model: a JSON file that says what the model is, which files hold its rows,
-// and where its training stood. Its rename is the moment at which a save exists.
+// The manifest of a saved model: a JSON file that says what the model is, which
+// files hold its rows, and where its training stood. Its rename is the moment
+// at which a save exists.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_MANIFEST_H
@@ -13,8 +14,8 @@ enum { MANIFEST_VERSION = 1, MANIFEST_MAX_PARTS = 256, MANIFEST_TEXT_MAX = 1024 
 
 #define MANIFEST_NAME "manifest.json"
 
-// Which tables a part belongs to. MODEL is what eval and predict use (the best pass when there was
-// validation); TRAINING is where the run goes on, when that differs.
+// Which tables a part belongs to. MODEL is what eval and predict use (the best pass when
+// there was validation); TRAINING is where the run goes on, when that differs.
 enum part_role { PART_MODEL, PART_TRAINING };
 
 struct manifest_part {
@@ -59,13 +60,14 @@ struct manifest {
 // Writes DIR/manifest.json beside and renames it.
 int manifest_write(const struct manifest *m, const char *dir, struct err *e);
 
-// Reads and checks it. TUG_EDATA naming the file for anything that is not as it was written, for
-// another format version, and for files that would lie outside DIR.
+// Reads and checks it. TUG_EDATA naming the file for anything that is not as it was
+// written, for another format version, and for files that would lie outside DIR.
 int manifest_read(struct manifest *ret, const char *dir, struct err *e);
 
-// 0 when `now` would go on exactly as `then`; TUG_EUSAGE naming the first option that differs.
-int manifest_same_options(const struct manifest_options *then, const struct manifest_options *now,
-                          struct err *e);
+// 0 when `now` would go on exactly as `then`; TUG_EUSAGE naming the first option that
+// differs.
+int manifest_same_options(const struct manifest_options *then,
+                          const struct manifest_options *now, struct err *e);
 
 // The reader of the saved format; strings point into *m.
 struct reader_options manifest_reader(const struct manifest_options *m);

@@ -21,7 +21,8 @@ int parameters_open(struct parameters *p, const struct model_options *o, struct 
 {
     *p = (struct parameters){0};
     TRY(model_init(&p->model, o, e));
-    struct table_options sparse = model_table(&p->model), dense = model_bias_table(&p->model);
+    struct table_options sparse = model_table(&p->model),
+                         dense = model_bias_table(&p->model);
     int rc = table_open(&p->sparse, &sparse, e);
     if (rc == 0)
         rc = table_open(&p->dense, &dense, e);

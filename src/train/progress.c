@@ -27,7 +27,8 @@ struct progress {
 
 enum { TERMINAL_NS = 200000000, PLAIN_NS = 1000000000 };
 
-int progress_open(struct progress **ret, uint32_t epochs, uint64_t log_batches, struct err *e)
+int progress_open(struct progress **ret, uint32_t epochs, uint64_t log_batches,
+                  struct err *e)
 {
     struct progress *p = mem_zalloc(sizeof(*p));
     if (p == NULL)
@@ -83,7 +84,8 @@ static void format_seconds(char *to, size_t size, double s)
         snprintf(to, size, "%d h %02d min", (int)(s / 3600), (int)(s / 60) % 60);
 }
 
-static void format_left(struct progress *p, char *to, size_t size, double done, uint64_t now)
+static void format_left(struct progress *p, char *to, size_t size, double done,
+                        uint64_t now)
 {
     if (p->share_at_start < 0)
         p->share_at_start = done;
@@ -109,9 +111,9 @@ void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t ba
         format_left(p, left, sizeof(left), (epoch + share) / p->epochs, now);
     }
     snprintf(line, sizeof(line),
-             "pass %u/%u%s  batch %llu  loss %.5f  auc %.5f  %.0f k examples/s%s", epoch + 1,
-             p->epochs, percent, (unsigned long long)batches, m->logloss, m->auc, rate / 1000,
-             left);
+             "pass %u/%u%s  batch %llu  loss %.5f  auc %.5f  %.0f k examples/s%s",
+             epoch + 1, p->epochs, percent, (unsigned long long)batches, m->logloss,
+             m->auc, rate / 1000, left);
     if (p->terminal) {
         fprintf(stderr, "\r\033[K%s", line);
         fflush(stderr);
@@ -124,7 +126,9 @@ void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t ba
     p->last_epoch = epoch;
     // Plain lines get rarer: after 1 s, 2 s, 4 s, ... up to a minute.
     uint64_t run = now - p->start_ns;
-    uint64_t pause = run < PLAIN_NS ? PLAIN_NS : run > 60ull * PLAIN_NS ? 60ull * PLAIN_NS : run;
+    uint64_t pause = run < PLAIN_NS           ? PLAIN_NS
+                     : run > 60ull * PLAIN_NS ? 60ull * PLAIN_NS
+                                              : run;
     p->next_ns = now + (p->terminal ? TERMINAL_NS : pause);
 }
 
@@ -136,8 +140,8 @@ void progress_pass(struct progress *p, uint32_t epoch, const struct metrics *m,
     if (valid != NULL)
         snprintf(text, sizeof(text), "  valid loss %.5f  valid auc %.5f", valid->logloss,
                  valid->auc);
-    log_info("pass %u/%u done  loss %.5f  auc %.5f%s", epoch + 1, p->epochs, m->logloss, m->auc,
-             text);
+    log_info("pass %u/%u done  loss %.5f  auc %.5f%s", epoch + 1, p->epochs, m->logloss,
+             m->auc, text);
     p->last_ns = clock_ns();
     p->last_examples = 0;
 }

@@ -1,5 +1,5 @@
-// Progress: what a person sees while a run works, on standard error. On a terminal one line that is
-// drawn over; elsewhere a plain line now and then, or every N batches.
+// Progress: what a person sees while a run works, on standard error. On a terminal one
+// line that is drawn over; elsewhere a plain line now and then, or every N batches.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_PROGRESS_H
@@ -15,17 +15,19 @@
 struct progress;
 
 // log_batches != 0: plain lines only, asked for by the trainer; 0: by the clock.
-int progress_open(struct progress **ret, uint32_t epochs, uint64_t log_batches, struct err *e);
+int progress_open(struct progress **ret, uint32_t epochs, uint64_t log_batches,
+                  struct err *e);
 void progress_close(struct progress *p); // NULL is fine; ends a line that is being drawn
 
-// Called by one thread after each batch: the team should stop so that a line can be printed, or
-// because a signal came. Reads the clock now and then only.
+// Called by one thread after each batch: the team should stop so that a line can be
+// printed, or because a signal came. Reads the clock now and then only.
 bool progress_wants_a_stop(struct progress *p, const atomic_bool *interrupted);
 
 // Whether the clock says that a line is due.
 bool progress_is_due(const struct progress *p);
 
-// Prints a line about the pass so far. `share` of the pass is done (0..1; negative: not known).
+// Prints a line about the pass so far. `share` of the pass is done (0..1;
+// negative: not known).
 void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t batches,
                    const struct metrics *m);
 

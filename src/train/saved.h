@@ -5,9 +5,9 @@
 //   OUT/save-000007/model-dense.part     the bias
 //   OUT/save-000007/training-*.part      where training goes on, when that is not the model
 //
-// A save is written part by part, each synced; renaming its manifest is the commit; older saves go
-// afterwards. A directory without a manifest is an unfinished save: nobody reads it, the next save
-// removes it.
+// A save is written part by part, each synced; renaming its manifest is the commit; older
+// saves go afterwards. A directory without a manifest is an unfinished save: nobody reads
+// it, the next save removes it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_SAVED_H
@@ -18,24 +18,26 @@
 #include "train/manifest.h"
 #include "train/parameters.h"
 
-// Writes the next save under `out`. `model` is what eval uses; `training` (or NULL) is where training
-// goes on. The parts of *m are filled in here. Keeps the newest `keep` saves.
+// Writes the next save under `out`. `model` is what eval uses; `training` (or
+// NULL) is where training goes on. The parts of *m are filled in here. Keeps
+// the newest `keep` saves.
 int saved_write(const char *out, struct team *team, const struct parameters *model,
                 const struct parameters *training, struct manifest *m, uint32_t keep,
                 char ret_dir[FILE_PATH_MAX], struct err *e);
 
-// The directory of the newest save for --from DIR: DIR itself when it holds a manifest, else its
-// newest save. TUG_EDATA when there is none.
+// The directory of the newest save for --from DIR: DIR itself when it holds a manifest,
+// else its newest save. TUG_EDATA when there is none.
 int saved_find(const char *from, char ret_dir[FILE_PATH_MAX], struct err *e);
 bool saved_any(const char *out);
 
 // Opens *ret and loads the parts of a role into it. A damaged part is refused by name.
-int saved_load(const char *dir, const struct manifest *m, enum part_role role, struct team *team,
-               struct parameters *ret, struct err *e);
+int saved_load(const char *dir, const struct manifest *m, enum part_role role,
+               struct team *team, struct parameters *ret, struct err *e);
 
-// Adds the rows of tables (sparse, dense) of the MODEL role to existing parameters of the same
-// shape (--init-from).
-int saved_load_into(const char *dir, const struct manifest *m, enum part_role role, bool sparse,
-                    bool dense, struct team *team, struct parameters *p, struct err *e);
+// Adds the rows of tables (sparse, dense) of the MODEL role to existing parameters of the
+// same shape (--init-from).
+int saved_load_into(const char *dir, const struct manifest *m, enum part_role role,
+                    bool sparse, bool dense, struct team *team, struct parameters *p,
+                    struct err *e);
 
 #endif
