@@ -30,7 +30,7 @@ int diverged_score(struct run *r, uint64_t example, struct err *e)
     uint64_t line, key = 0;
     dataset_where(r->data, example, &file, &line);
     struct view v = {0};
-    if (view_take(&v, r->data, &example, 1, &r->parameters) != 0)
+    if (view_take(&v, r->data, &example, 1, &r->parameters, NULL) != 0)
         return err_nomem(e, "explaining a score");
     double worst = -1;
     for (size_t i = 0; i < v.batch.nnz; i++) {
@@ -81,7 +81,7 @@ static bool find_example(const struct run *r, const float *row, uint64_t *ret_ex
     uint64_t size = r->data != NULL ? dataset_size(r->data) : 0;
     bool found = false;
     for (uint64_t i = 0; i < size && !found; i++) {
-        if (view_take(&v, r->data, &i, 1, &r->parameters) != 0)
+        if (view_take(&v, r->data, &i, 1, &r->parameters, NULL) != 0)
             break; // the key alone must do
         for (size_t j = 0; j < v.batch.nnz && !found; j++)
             found = v.rows[j] == row;

@@ -102,7 +102,7 @@ static int score_piece(struct evaluation *ev, int rank, uint64_t first, size_t n
     struct view *v = &ev->views[rank];
     uint64_t order[PIECE];
     n = pick(ev, first, n, order);
-    TRY(view_take(v, ev->data, order, n, o->parameters));
+    TRY(view_take(v, ev->data, order, n, o->parameters, NULL));
     if (o->data != NULL)
         hide_unseen(v, o->parameters);
     for (size_t i = 0; i < n; i++) {

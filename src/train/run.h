@@ -11,6 +11,7 @@
 #include "base/team.h"
 #include "data/dataset.h"
 #include "train/config.h"
+#include "train/hot.h"
 #include "train/parameters.h"
 
 struct run;
@@ -34,9 +35,9 @@ struct view {
     float *x; // values, 1 where the data has none
     float *u; // the same, scaled when the model normalizes
 };
-// Takes examples order[0..n) of the data set.
+// Takes examples order[0..n) of the data set. Rows that `hot` (or NULL) has copies of are those.
 int view_take(struct view *v, const struct dataset *d, const uint64_t *order, size_t n,
-              const struct parameters *p);
+              const struct parameters *p, const struct hot_copies *hot);
 struct model_example view_example(const struct view *v, size_t i);
 void view_free(struct view *v);
 
@@ -45,6 +46,7 @@ struct worker {
     struct view view;
     struct model_scratch scratch;
     struct rule_params rules[MODEL_MAX_GROUPS], bias_rule;
+    struct hot_copies hot;        // hogwild with several threads
     struct hand hand;             // of the order, that this worker deals from
     struct metrics_stream stream; // of examples before they were trained on
     struct synchronous *synchronous;
@@ -70,6 +72,7 @@ struct run {
 
     // The stretch of batches that the team is working on.
     struct order order;
+    struct hot_rows hot; // of the data set or window
     atomic_uint_fast64_t next_batch;
     uint64_t last_batch;
     atomic_bool stop; // somebody failed, was interrupted, or the clock asks for a line

@@ -99,7 +99,7 @@ static int gradients_of_slice(struct worker *w, uint64_t first, size_t n)
     struct synchronous *s = w->synchronous;
     enum reader_loss loss = r->config->reader.loss;
     s->n = run_pick(w, first, n, s->order);
-    TRY(view_take(&w->view, r->data, s->order, s->n, &r->parameters));
+    TRY(view_take(&w->view, r->data, s->order, s->n, &r->parameters, NULL));
     TRY(reserve_gradients(s, w->view.batch.nnz, latent_n(r)));
     for (size_t i = 0; i < s->n; i++) {
         struct model_example x = view_example(&w->view, i);

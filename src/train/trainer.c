@@ -268,6 +268,10 @@ static int train_window(struct run *r, struct train_result *result, struct err *
                           (uint64_t)r->at.epoch << 32 | (uint32_t)r->at.window);
     for (int i = 0; i < team_size(r->team); i++)
         r->workers[i].hand.known = false;
+    r->hot.n = 0;
+    if (team_size(r->team) > 1 && !r->config->deterministic &&
+        hot_find(&r->hot, r->data, r->config->model.seed) != 0)
+        return err_nomem(e, "hot rows");
     uint64_t end = (order_positions(&r->order) + r->config->batch - 1) / r->config->batch;
     while (r->at.batch < end) {
         TRY(stretch(r, end, result, e));

@@ -56,15 +56,18 @@ static void scale_to_unit(struct view *v)
 }
 
 int view_take(struct view *v, const struct dataset *d, const uint64_t *order, size_t n,
-              const struct parameters *p)
+              const struct parameters *p, const struct hot_copies *hot)
 {
     TRY(dataset_gather(d, order, n, &v->batch));
     const struct batch *b = &v->batch;
     TRY(reserve(v, b->nnz));
     struct table_slabs slabs = table_slabs(p->sparse);
     for (size_t j = 0; j < b->nnz; j++) {
-        float *row = parameters_row(p, slabs, b->id[j]);
-        prefetch_row(row, slabs.stride);
+        float *row = hot != NULL ? hot_row(hot, b->id[j]) : NULL;
+        if (row == NULL) {
+            row = parameters_row(p, slabs, b->id[j]);
+            prefetch_row(row, slabs.stride);
+        }
         v->rows[j] = row;
     }
     for (size_t j = b->nnz; j < b->nnz + KERNEL_PADDING; j++)

@@ -1,0 +1,108 @@
+// Copies of hot rows: nothing is lost between workers, and cold rows have no copies.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/hot.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/relaxed.h"
+#include "base/team.h"
+
+enum { WIDTH = 5, COUNT = 2, WORKERS = 4, ROUNDS = 2000 };
+
+struct job {
+    struct table *table;
+    struct hot_rows rows;
+};
+
+// Every worker adds 1 to column 0 of its copies and merges now and then.
+static void work(void *arg, int rank)
+{
+    struct job *j = arg;
+    struct hot_copies c;
+    assert_int_equal(hot_open(&c, &j->rows, j->table, COUNT, WORKERS), 0);
+    hot_merge(&c); // takes the copies
+    for (int i = 0; i < ROUNDS; i++) {
+        for (uint32_t r = 0; r < j->rows.n; r++) {
+            float *row = hot_row(&c, j->rows.id[r]);
+            assert_non_null(row);
+            row[0] += 1;
+        }
+        if (i % (rank + 3) == 0)
+            hot_merge(&c);
+    }
+    hot_finish(&c);
+    assert_null(hot_row(&c, j->rows.id[0]));
+    hot_close(&c);
+}
+
+static void add(struct hot_rows *h, uint32_t id)
+{
+    h->map[hot_hash(id)] = (uint8_t)h->n;
+    h->id[h->n++] = id;
+}
+
+static void test_nothing_is_lost(void **state)
+{
+    (void)state;
+    struct table_options o = {.width = WIDTH};
+    static struct job j;
+    uint64_t keys[3] = {10, 20, 30};
+    uint32_t ids[3];
+    assert_int_equal(table_open(&j.table, &o, NULL), 0);
+    assert_int_equal(table_rows(j.table, keys, 3, ids), 0);
+    memset(j.rows.map, HOT_NONE, sizeof(j.rows.map));
+    for (int i = 0; i < 3; i++) {
+        table_row(table_slabs(j.table), ids[i])[COUNT] = 1e6f;
+        add(&j.rows, ids[i]);
+    }
+    struct team *team;
+    assert_int_equal(team_open(&team, WORKERS, NULL), 0);
+    team_run(team, work, &j);
+    team_close(team);
+    for (int i = 0; i < 3; i++)
+        assert_true(table_row(table_slabs(j.table), ids[i])[0] == (float)(WORKERS * ROUNDS));
+    table_close(j.table);
+}
+
+static void test_cold_rows_are_shared(void **state)
+{
+    (void)state;
+    struct table_options o = {.width = WIDTH};
+    struct table *t;
+    struct hot_rows h = {0};
+    struct hot_copies c;
+    uint64_t key = 7;
+    uint32_t id;
+    assert_int_equal(table_open(&t, &o, NULL), 0);
+    assert_int_equal(table_rows(t, &key, 1, &id), 0);
+    memset(h.map, HOT_NONE, sizeof(h.map));
+    add(&h, id);
+    assert_int_equal(hot_open(&c, &h, t, COUNT, 1), 0);
+    hot_merge(&c);
+    assert_null(hot_row(&c, id)); // not updated often enough yet
+    assert_null(hot_row(&c, id + 1));
+    relaxed_store(table_row(table_slabs(t), id) + COUNT, 1e6f);
+    hot_merge(&c);
+    assert_non_null(hot_row(&c, id));
+    hot_close(&c);
+    mem_fault_after(0);
+    assert_int_equal(hot_open(&c, &h, t, COUNT, 1), TUG_ENOMEM);
+    mem_fault_after(-1);
+    table_close(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_is_lost),
+        cmocka_unit_test(test_cold_rows_are_shared),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
