@@ -4,6 +4,7 @@
 #ifndef TUG_CLI_MODEL_H
 #define TUG_CLI_MODEL_H
 
+#include "base/options.h"
 #include "base/team.h"
 #include "data/reader.h"
 #include "data/source.h"
