@@ -34,7 +34,8 @@ static inline double maths_exp(double x)
     double p67 = 1.0 / 720 + r * (1.0 / 5040), p89 = 1.0 / 40320 + r * (1.0 / 362880);
     double p1011 = 1.0 / 3628800 + r * (1.0 / 39916800);
     double p1213 = 1.0 / 479001600 + r * (1.0 / 6227020800.0);
-    double low = p01 + r2 * p23, middle = p45 + r2 * p67, high = p89 + r2 * p1011 + r4 * p1213;
+    double low = p01 + r2 * p23, middle = p45 + r2 * p67,
+           high = p89 + r2 * p1011 + r4 * p1213;
     double e = low + r4 * (middle + r4 * high);
     return e * maths_from_bits((uint64_t)(1023 + (int64_t)k) << 52);
 }

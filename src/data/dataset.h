@@ -78,9 +78,10 @@ struct shuffle {
 struct shuffle shuffle_make(uint64_t n, uint64_t seed, uint64_t pass);
 uint64_t shuffle_at(const struct shuffle *s, uint64_t i);
 
-// The order of a pass. Runs of 8 consecutive examples are shuffled, which costs an eighth of the
-// cache misses that single examples would; 32 runs make a hand, out of which the examples are dealt
-// one run after the other, so that neighbours of the text never follow each other.
+// The order of a pass. Runs of 8 consecutive examples are shuffled, which costs an
+// eighth of the cache misses that single examples would; 32 runs make a hand, out of
+// which the examples are dealt one run after the other, so that neighbours of the text
+// never follow each other.
 enum { ORDER_RUN = 8, ORDER_RUNS = 32, ORDER_HAND = ORDER_RUN * ORDER_RUNS };
 
 struct order {
@@ -98,10 +99,12 @@ struct hand {
 
 struct order order_make(uint64_t n, uint64_t seed, uint64_t pass);
 
-// Positions 0 .. order_positions - 1 hold each example once; a few of the last run hold none.
+// Positions 0 .. order_positions - 1 hold each example once; a few of the last run hold
+// none.
 uint64_t order_positions(const struct order *o);
 
-// The examples at positions [first, first + n), without those that hold none; gives their number.
+// The examples at positions [first, first + n), without those that hold
+// none; gives their number.
 size_t order_take(const struct order *o, struct hand *h, uint64_t first, size_t n,
                   uint64_t *ret_examples);
 

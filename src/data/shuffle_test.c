@@ -106,7 +106,8 @@ static void test_spread(void **state)
     assert_true(worst < 50); // 15 degrees of freedom: 50 has probability 1e-5
 }
 
-// Each example once, whatever pieces the positions are taken in; neighbours of the text apart.
+// Each example once, whatever pieces the positions are taken in; neighbours of the text
+// apart.
 static void test_order(void **state)
 {
     (void)state;
@@ -136,10 +137,9 @@ static void test_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_permutation),   cmocka_unit_test(test_large),
-        cmocka_unit_test(test_seed_and_pass), cmocka_unit_test(test_mixed),
-        cmocka_unit_test(test_spread),
+        cmocka_unit_test(test_order), cmocka_unit_test(test_permutation),
+        cmocka_unit_test(test_large), cmocka_unit_test(test_seed_and_pass),
+        cmocka_unit_test(test_mixed), cmocka_unit_test(test_spread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// The kernels for AVX2: this file is compiled with that instruction set, so nothing in it may run
-// before kernels.c has asked the CPU.
+// The kernels for AVX2: this file is compiled with that instruction set, so nothing in it
+// may run before kernels.c has asked the CPU.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <immintrin.h>
@@ -12,8 +12,8 @@
 
 #include "base/relaxed.h"
 
-// A v16 is two registers here. They are taken apart and put together by shuffles, which cost nothing;
-// through memory, each would wait for the other's store.
+// A v16 is two registers here. They are taken apart and put together by shuffles, which
+// cost nothing; through memory, each would wait for the other's store.
 #define LOW_8(x) ((__m256)__builtin_shufflevector((x), (x), 0, 1, 2, 3, 4, 5, 6, 7))
 #define HIGH_8(x)                                                                        \
     ((__m256)__builtin_shufflevector((x), (x), 8, 9, 10, 11, 12, 13, 14, 15))

@@ -1,13 +1,14 @@
 // Kernels: the vector loops of rules and models behind one table of pointers.
 //
-// `ref.c` is the plain C reference. `vector.inc.h` holds the same loops on 16-float vectors; it is
-// compiled once for AVX2 (avx2.c) and once for AVX-512 (avx512.c). All give the same bits: each
-// element sees the same IEEE operations, nothing is contracted to fused multiply-adds, and sums run
-// in one fixed order (see kernel_dot below). kernels_get picks the best level of this CPU;
-// TUG_KERNELS=ref|avx2|avx512 in the environment picks another.
+// `ref.c` is the plain C reference. `vector.inc.h` holds the same loops on
+// vectors; it is compiled once for AVX2 (avx2.c) and once for AVX-512 (avx512.c). All
+// give the same bits: each element sees the same IEEE operations, nothing is contracted
+// to fused multiply-adds, and sums run in one fixed order (see KERNEL_LANES).
+// kernels_get picks the best level of this CPU; TUG_KERNELS=ref|avx2|avx512 in the
+// environment picks another.
 //
-// Memory marked "shared" may be read and written by other threads meanwhile: it is accessed through
-// base/relaxed.h. All other memory belongs to the caller.
+// Memory marked "shared" may be read and written by other threads meanwhile: it is
+// accessed through base/relaxed.h. All other memory belongs to the caller.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KERNELS_KERNELS_H
@@ -18,12 +19,13 @@
 
 #include "kernels/rule_kind.h"
 
-// Sums are taken in this order everywhere: element i goes to lane i mod 16, each lane adds its
-// elements from left to right starting at 0, then lanes are added as a tree (i and i + 8, i and
-// i + 4, i and i + 2, 0 and 1).
+// Sums are taken in this order everywhere: element i goes to lane i mod 16, each lane
+// adds its elements from left to right starting at 0, then lanes are added as a tree (i
+// and i + 8, i and i + 4, i and i + 2, 0 and 1).
 //
-// Arrays of n features (rows, x, g, l2, ...) can be read KERNEL_PADDING entries beyond the n-th:
-// pointers there are valid rows, floats anything. What lies there is read and never used.
+// Arrays of n features (rows, x, g, l2, ...) can be read KERNEL_PADDING entries
+// beyond the n-th: pointers there are valid rows, floats anything. What lies there
+// is read and never used.
 enum { KERNEL_LANES = 16, KERNEL_PADDING = 16 };
 
 struct kernels {
@@ -41,9 +43,10 @@ struct kernels {
     // y[i] += a * x[i]; x shared.
     void (*axpy)(float *y, float a, const float *x, size_t n);
 
-    // FM, Rendle 2010, lemma 3.1: ret_sum[c] = sum_i x[i] * v_i[c] over rows i, where v_i =
-    // rows[i] + col, k columns; returns (sum_c ret_sum[c]^2 - sum_i (x[i] * v_i[c])^2) / 2. Rows
-    // shared. Per column the sums run over i from first to last; columns are then added as above.
+    // FM, Rendle 2010, lemma 3.1: ret_sum[c] = sum_i x[i] * v_i[c] over rows i, where
+    // v_i = rows[i] + col, k columns; returns (sum_c ret_sum[c]^2 - sum_i (x[i] *
+    // v_i[c])^2) / 2. Rows shared. Per column the sums run over i from first to last;
+    // columns are then added as above.
     float (*fm_score)(float *const *rows, size_t col, const float *x, size_t n, size_t k,
                       float *ret_sum);
 
@@ -51,37 +54,38 @@ struct kernels {
     void (*fm_grad)(float *const *rows, size_t col, const float *x, size_t n, size_t k,
                     const float *sum, float err, float *g);
 
-    // FFM, Juan et al. 2016, without looking at pairs. Row i has a vector of k columns for each of
-    // the fields, at rows[i] + col; its own field is slot[i]. Both results are fields x fields
-    // vectors of k columns:
+    // FFM, Juan et al. 2016, without looking at pairs. Row i has a vector of k columns
+    // for each of the fields, at rows[i] + col; its own field is slot[i]. Both results
+    // are fields x fields vectors of k columns:
     //   out[h][f]  sum of u[j] * v_j[f] over the features j of field h: what h says to f
     //   in[f][h]   the same the other way around: what f hears from h
-    // Only the `present` fields in list[] are looked at (NULL: all); the rows of `out` and `in` that
-    // belong to other fields are left as they are. Both have KERNEL_PADDING floats behind them that may
-    // be written. Rows shared.
+    // Only the `present` fields in list[] are looked at (NULL: all); the rows of `out`
+    // and `in` that belong to other fields are left as they are. Both have KERNEL_PADDING
+    // floats behind them that may be written. Rows shared.
     void (*ffm_sums)(float *const *rows, size_t col, const uint16_t *slot, const float *u,
                      size_t n, size_t fields, size_t k, const uint16_t *list,
                      size_t present, float *out, float *in);
 
-    // Half of the sum over all pairs of present fields of <out[h][f], in[h][f]>, less what each
-    // feature says to itself. Lanes run over the columns of a field's row.
+    // Half of the sum over all pairs of present fields of <out[h][f], in[h][f]>, less
+    // what each feature says to itself. Lanes run over the columns of a field's row.
     float (*ffm_score)(float *const *rows, size_t col, const uint16_t *slot,
                        const float *u, size_t n, size_t fields, size_t k,
                        const uint16_t *list, size_t present, const float *out,
                        const float *in);
 
-    // Its gradient, fields * k floats for each feature; KERNEL_PADDING more may be written.
+    // Its gradient, fields * k floats for each feature; KERNEL_PADDING more may be
+    // written.
     void (*ffm_grad)(float *const *rows, size_t col, const uint16_t *slot, const float *u,
                      size_t n, size_t fields, size_t k, const float *in, float err,
                      float *g);
 
-    // Counts updates: c = rows[i][col] += m[i] (1 where m is NULL); ret[i] = m[i] * pass / c. Rows
-    // shared.
+    // Counts updates: c = rows[i][col] += m[i] (1 where m is NULL); ret[i] = m[i] *
+    // pass / c. Rows shared.
     void (*count)(float *const *rows, size_t col, const float *m, float pass, float *ret,
                   size_t n);
 
-    // One update of n weights of a row by each rule; w and s (the rule's state) shared. Elements
-    // whose gradient is exactly 0 are left alone, state included (lazy updates).
+    // One update of n weights of a row by each rule; w and s (the rule's state) shared.
+    // Elements whose gradient is exactly 0 are left alone, state included (lazy updates).
     void (*apply[RULE_KINDS])(const struct rule_params *p, float l2, float *w, float *s,
                               const float *g, size_t n);
 
@@ -90,8 +94,8 @@ struct kernels {
                                      float *const *rows, size_t w, size_t s,
                                      const float *g, size_t n);
 
-    // Gradient and update of each row in turn, as fm_grad and ffm_grad followed by apply. g has room
-    // for one row's gradient and KERNEL_PADDING more.
+    // Gradient and update of each row in turn, as fm_grad and ffm_grad followed by apply.
+    // g has room for one row's gradient and KERNEL_PADDING more.
     void (*fm_step[RULE_KINDS])(const struct rule_params *p, const float *l2,
                                 float *const *rows, size_t w, size_t s, const float *x,
                                 size_t n, size_t k, const float *sum, float err,

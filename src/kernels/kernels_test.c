@@ -1,5 +1,5 @@
-// Every level's kernels against the reference, bit for bit: all lengths, unaligned, gradients with
-// zeros among them, and guards behind what they write.
+// Every level's kernels against the reference, bit for bit: all lengths, unaligned,
+// gradients with zeros among them, and guards behind what they write.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>

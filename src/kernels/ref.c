@@ -1,5 +1,6 @@
-// The reference kernels: plain C, one element at a time, in the order that kernels.h promises. The
-// vector versions are tested against these bit for bit, and ThreadSanitizer builds run on them.
+// The reference kernels: plain C, one element at a time, in the order that kernels.h
+// promises. The vector versions are tested against these bit for bit, and
+// ThreadSanitizer builds run on them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>

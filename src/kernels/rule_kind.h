@@ -1,10 +1,11 @@
-// Update rules: which there are, and the numbers that each takes. The formulas are in the table
-// below, once; kernels implement them, table/rule.h gives names, options and documentation.
+// Update rules: which there are, and the numbers that each takes. The formulas are
+// in the table below, once; kernels implement them, table/rule.h gives names,
+// options and documentation.
 //
-// All rules: g is the gradient of one weight; coordinates with g == 0 are left alone. With an l2 > 0
-// (given for each update, see struct rule_params) all but ftrl and sum use g + l2 * w instead of g.
-// With l1 > 0 all but ftrl and sum end with the
-// proximal step w = sign(w) * max(|w| - lr * l1, 0) (Duchi & Singer 2009).
+// All rules: g is the gradient of one weight; coordinates with g == 0 are left alone.
+// With an l2 > 0 (given for each update, see struct rule_params) all but ftrl and sum use
+// g + l2 * w instead of g. With l1 > 0 all but ftrl and sum end with the proximal step w
+// = sign(w) * max(|w| - lr * l1, 0) (Duchi & Singer 2009).
 //
 // sgd          w -= lr g
 // momentum     m = beta1 m + g;  w -= lr m                              state m (Polyak 1964)
@@ -44,11 +45,12 @@ struct rule_params {
     uint32_t block; // adagrad-row: weights that share one n; 1 otherwise
     float lr;
     float l1;
-    // The l2 of one update of a row is occurrences * (l2 + prior * pass / count), where count is how
-    // often the row was updated so far. The first part is the usual decay at each update; it weighs
-    // on frequent features. The second is a Gaussian prior on each weight, spread evenly over the
-    // updates of a pass: it is what L2 regularisation of the whole objective means, and it holds
-    // back the weights of features seen once or twice.
+    // The l2 of one update of a row is occurrences * (l2 + prior * pass / count), where
+    // count is how often the row was updated so far. The first part is the usual decay
+    // at each update; it weighs on frequent features. The second is a Gaussian prior on
+    // each weight, spread evenly over the updates of a pass: it is what L2
+    // regularisation of the whole objective means, and it holds back the weights of
+    // features seen once or twice.
     float l2;
     float prior;
     float n0;    // adagrad, adagrad-row, rmsprop: what n begins with

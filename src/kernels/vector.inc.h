@@ -4,8 +4,8 @@
 //   COMPARE_16(x, op)      mask of the lanes with x op 0
 //   RANGE_16(from, n)      mask of the lanes i with 0 <= i + from < n
 //   LOAD_SOME(p, n)        the first n < 16 floats, zeros behind them; reads no further
-// and is compiled for its CPU. Nearly all else is written in the compiler's vector types, which it
-// lowers to what the level has. Same bits as ref.c: see kernels.h.
+// and is compiled for its CPU. Nearly all else is written in the compiler's vector types,
+// which it lowers to what the level has. Same bits as ref.c: see kernels.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -40,7 +40,8 @@ typedef int32_t v4i __attribute__((vector_size(16)));
 #define VCOMPARE(x, op) ((x)op 0)
 #include "kernels/vector_rules.inc.h"
 
-// Lanes as a tree. Halves by shuffles: taking addresses would keep sums in memory all the while.
+// Lanes as a tree. Halves by shuffles: taking addresses would keep sums in
+// memory all the while.
 static inline float lanes_sum_4(v4 x)
 {
     return (x[0] + x[2]) + (x[1] + x[3]);
@@ -92,8 +93,8 @@ static inline void scatter_some(float *const *rows, size_t col, v16 x, size_t n)
         rows[i][col] = t[i];
 }
 
-// x with zeros behind the first n < 16 lanes: the rest of a strip. Arrays have padding, so rests are
-// read whole.
+// x with zeros behind the first n < 16 lanes: the rest of a strip. Arrays have padding,
+// so rests are read whole.
 static inline v16 only(v16 x, size_t n)
 {
     return select_16(RANGE_16(0, n), x, (v16){0});
@@ -225,8 +226,9 @@ STRIPS(adagrad, RULE_ADAGRAD)
 STRIPS(rmsprop, RULE_RMSPROP)
 STRIPS(sum, RULE_SUM)
 
-// Rules with two states a weight: the second lies n floats behind the first, so a tail cannot be
-// handed to the reference by itself. Rows of such sizes are rare: it gets the whole row.
+// Rules with two states a weight: the second lies n floats behind the first, so a
+// tail cannot be handed to the reference by itself. Rows of such sizes are rare:
+// it gets the whole row.
 static void apply_ftrl(const struct rule_params *p, float l2, float *w, float *s,
                        const float *g, size_t n)
 {
@@ -314,8 +316,8 @@ static void count(float *const *rows, size_t col, const float *m, float pass, fl
     }
 }
 
-// One weight in each of many rows: sixteen rows make one vector; in the rest of a strip the gradients
-// are 0. A row that occurs twice in a strip keeps its last update.
+// One weight in each of many rows: sixteen rows make one vector; in the rest of a strip
+// the gradients are 0. A row that occurs twice in a strip keeps its last update.
 #define COLUMN(rule, STATES, CALL)                                                       \
     static void column_##rule(const struct rule_params *p, const float *l2,              \
                               float *const *rows, size_t w, size_t s, const float *g,    \
@@ -358,7 +360,8 @@ static void column_adam(const struct rule_params *p, const float *l2, float *con
     kernels_ref.apply_column[RULE_ADAM](p, l2, rows, w, s, g, n);
 }
 
-// fm_step of adagrad-row with vectors of 8, the default: roots and quotients of sixteen rows at once.
+// fm_step of adagrad-row with vectors of 8, the default: roots and quotients of
+// sixteen rows at once.
 static void fm_step_16_rows_of_8(const struct rule_params *p, const float *l2,
                                  float *const *rows, size_t w, size_t s, const float *x,
                                  size_t n, v8 sum, float err)

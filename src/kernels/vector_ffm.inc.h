@@ -1,9 +1,10 @@
-// FFM on vectors, included by vector.inc.h. A feature's row is made of short vectors (4 is usual), so
-// 8 floats at a time is the natural width on every level; lanes 0 to 7 and 8 to 15 of a sum are two
-// accumulators.
+// FFM on vectors, included by vector.inc.h. A feature's row is made of short vectors (4
+// is usual), so 8 floats at a time is the natural width on every level; lanes 0 to 7 and
+// 8 to 15 of a sum are two accumulators.
 //
-// What is stored in pieces must not be loaded whole soon after: the load would wait until the last
-// piece has reached the cache. So stores here are as wide as the loads that follow.
+// What is stored in pieces must not be loaded whole soon after: the load would
+// wait until the last piece has reached the cache. So stores here are as wide as
+// the loads that follow.
 //
 // SPDX-License-Identifier: Apache-2.0
 
@@ -36,8 +37,9 @@ static inline v8 load_first(const float *p, size_t n)
     return (v8)_mm256_maskload_ps(p, mask);
 }
 
-// `in` is `out` with rows and columns of vectors exchanged. Vectors of 4, all fields: two of them make
-// one store. The last store of a row may run into the next, which is written after.
+// `in` is `out` with rows and columns of vectors exchanged. Vectors of 4, all
+// fields: two of them make one store. The last store of a row may run into the next,
+// which is written after.
 static inline void turn_all_of_4(float *in, const float *out, size_t fields)
 {
     size_t row = fields * 4;
@@ -136,8 +138,8 @@ static float ffm_score(float *const *rows, size_t col, const uint16_t *slot,
     return 0.5f * (lanes_sum(all) - lanes_sum(self));
 }
 
-// Columns c and on of a feature's gradient. Its own vector is part of what its field heard: there it
-// is taken away again.
+// Columns c and on of a feature's gradient. Its own vector is part of what its field
+// heard: there it is taken away again.
 static inline v8 ffm_grad_8(v8 met, v8 v, size_t c, size_t own, size_t k, float eu,
                             float minus)
 {
@@ -166,8 +168,9 @@ static void ffm_grad(float *const *rows, size_t col, const uint16_t *slot, const
     }
 }
 
-// ffm_step of adagrad-row with vectors of 4, the default: a strip of rows at a time, in three walks,
-// so that the roots and quotients of all its blocks run one behind the other and nobody waits.
+// ffm_step of adagrad-row with vectors of 4, the default: a strip of rows at a time, in
+// three walks, so that the roots and quotients of all its blocks run one behind the
+// other and nobody waits.
 enum { STRIP_FLOATS = 2048 };
 
 // The sums of squares of the four blocks of 4 in two vectors.

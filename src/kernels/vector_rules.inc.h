@@ -1,5 +1,5 @@
-// The update rules on one vector of V (N lanes), included by vector.inc.h for each width. Formulas:
-// kernels/rule_kind.h; the same operations in the same order as ref.c.
+// The update rules on one vector of V (N lanes), included by vector.inc.h for each width.
+// Formulas: kernels/rule_kind.h; the same operations in the same order as ref.c.
 //
 // SPDX-License-Identifier: Apache-2.0
 
@@ -94,8 +94,8 @@ static inline V N(ftrl)(const struct rule_params *p, V l2, V w, V g, V *z, V *n)
     return N(select)(VCOMPARE(a, >), next, zero);
 }
 
-// Load, one step, store; elements without a gradient keep what they had. State j of element i lies
-// at s[j * n + i]; s points at state 0 of the strip.
+// Load, one step, store; elements without a gradient keep what they had. State j of
+// element i lies at s[j * n + i]; s points at state 0 of the strip.
 
 #define UPDATE0(rule)                                                                    \
     static inline void N(update_##rule)(const struct rule_params *p, float l2, float *w, \

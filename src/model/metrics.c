@@ -72,8 +72,8 @@ static size_t bucket_of(float score)
     return at < METRICS_BUCKETS - 1 ? (size_t)at : METRICS_BUCKETS - 1;
 }
 
-// A logarithm an example would cost as much as a short example itself: probabilities are multiplied
-// until they get small.
+// A logarithm an example would cost as much as a short example itself: probabilities are
+// multiplied until they get small.
 static void add_loss(struct metrics_stream *m, enum reader_loss loss, double prediction,
                      float label, float weight)
 {
@@ -124,7 +124,8 @@ static double stream_auc(const struct metrics_stream *m)
     return positives > 0 && below > 0 ? pairs / (positives * below) : (double)NAN;
 }
 
-struct metrics metrics_stream_result(const struct metrics_stream *m, enum reader_loss loss)
+struct metrics metrics_stream_result(const struct metrics_stream *m,
+                                     enum reader_loss loss)
 {
     double total = m->loss - maths_log(m->likelihood);
     return (struct metrics){

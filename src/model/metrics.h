@@ -23,13 +23,14 @@ struct scored {
     float weight; // negative for label 0
 };
 
-// Area under the ROC curve: the probability that a positive scores above a negative, ties counting
-// half (Hanley & McNeil 1982), each pair weighted by the product of its weights. Exact up to double
-// rounding. Sorts `s` by score; `scratch` has n elements too. NaN when a class is absent.
+// Area under the ROC curve: the probability that a positive scores above a negative,
+// ties counting half (Hanley & McNeil 1982), each pair weighted by the product of its
+// weights. Exact up to double rounding. Sorts `s` by score; `scratch` has n elements
+// too. NaN when a class is absent.
 double metrics_auc(struct scored *s, struct scored *scratch, size_t n);
 
-// Streaming: counts per bucket of score, so that threads can keep one each and add them up. AUC is
-// within a bucket's width of the exact one.
+// Streaming: counts per bucket of score, so that threads can keep one each and add them
+// up. AUC is within a bucket's width of the exact one.
 enum { METRICS_BUCKETS = 4096 };
 
 struct metrics_stream {
@@ -43,6 +44,7 @@ void metrics_stream_clear(struct metrics_stream *m);
 void metrics_stream_add(struct metrics_stream *m, enum reader_loss loss, float score,
                         double prediction, float label, float weight);
 void metrics_stream_merge(struct metrics_stream *into, const struct metrics_stream *from);
-struct metrics metrics_stream_result(const struct metrics_stream *m, enum reader_loss loss);
+struct metrics metrics_stream_result(const struct metrics_stream *m,
+                                     enum reader_loss loss);
 
 #endif

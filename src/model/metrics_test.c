@@ -45,8 +45,8 @@ static void test_auc(void **state)
         }
         double want = naive_auc(s, n), got = metrics_auc(s, scratch, n);
         if (!(fabs(want - got) < 1e-12))
-            fail_msg("seed %llu, %zu examples: %.15f, not %.15f", (unsigned long long)seed, n, got,
-                     want);
+            fail_msg("seed %llu, %zu examples: %.15f, not %.15f",
+                     (unsigned long long)seed, n, got, want);
         for (size_t i = 1; i < n; i++)
             assert_true(s[i - 1].score <= s[i].score);
     }

@@ -27,7 +27,8 @@ int model_find(const char *name, enum model_kind *ret_kind, struct err *e)
             return 0;
         }
     }
-    return err_set(e, TUG_EUSAGE, "there is no model '%s'; choose from lr, fm, ffm", name);
+    return err_set(e, TUG_EUSAGE, "there is no model '%s'; choose from lr, fm, ffm",
+                   name);
 }
 
 // Found by search on MovieLens-1M and on data from a planted model (docs/defaults.md).
@@ -73,13 +74,15 @@ static int check_sizes(const struct model_options *o, struct err *e)
     if (o->kind == MODEL_FM)
         return 0;
     if (o->fields < 1)
-        return err_set(e, TUG_EUSAGE, "model ffm needs data with fields: formats criteo, csv or "
-                                      "libffm");
-    if ((uint64_t)o->fields * o->fields * o->dim > FFM_MAX_SUMS)
         return err_set(e, TUG_EUSAGE,
-                       "model ffm with %u fields and --dim %u is too large (fields x fields x dim "
-                       "may be %d at most): use fewer fields, a smaller --dim, or model fm",
-                       o->fields, o->dim, FFM_MAX_SUMS);
+                       "model ffm needs data with fields: formats criteo, csv or "
+                       "libffm");
+    if ((uint64_t)o->fields * o->fields * o->dim > FFM_MAX_SUMS)
+        return err_set(
+            e, TUG_EUSAGE,
+            "model ffm with %u fields and --dim %u is too large (fields x fields x dim "
+            "may be %d at most): use fewer fields, a smaller --dim, or model fm",
+            o->fields, o->dim, FFM_MAX_SUMS);
     return 0;
 }
 
@@ -95,8 +98,9 @@ int model_init(struct model *m, const struct model_options *o, struct err *e)
     if (o->kind != MODEL_LR)
         add_group(m, &m->options.latent, o->dim * (o->kind == MODEL_FFM ? o->fields : 1));
     if (m->width > TABLE_MAX_WIDTH)
-        return err_set(e, TUG_EUSAGE, "a row of this model would have %u floats; at most %d: use "
-                                      "fewer fields or a smaller --dim",
+        return err_set(e, TUG_EUSAGE,
+                       "a row of this model would have %u floats; at most %d: use "
+                       "fewer fields or a smaller --dim",
                        m->width, TABLE_MAX_WIDTH);
     return 0;
 }
@@ -105,14 +109,16 @@ int model_init(struct model *m, const struct model_options *o, struct err *e)
 static void add_n0(struct table_options *t, const struct model_group *g)
 {
     if (g->rule.n0 != 0 && g->n_state != 0)
-        t->inits[t->n_inits++] = (struct table_init){
-            .begin = g->state, .count = g->n_state, .low = g->rule.n0, .high = g->rule.n0};
+        t->inits[t->n_inits++] = (struct table_init){.begin = g->state,
+                                                     .count = g->n_state,
+                                                     .low = g->rule.n0,
+                                                     .high = g->rule.n0};
 }
 
 struct table_options model_table(const struct model *m)
 {
-    struct table_options t = {.seed = m->options.seed, .id = 0, .width = m->width,
-                              .partition_bits = 8};
+    struct table_options t = {
+        .seed = m->options.seed, .id = 0, .width = m->width, .partition_bits = 8};
     for (uint32_t g = 0; g < m->n_groups; g++)
         add_n0(&t, &m->groups[g]);
     if (m->options.kind != MODEL_LR && m->options.init > 0)
@@ -127,7 +133,9 @@ struct table_options model_table(const struct model *m)
 
 struct table_options model_bias_table(const struct model *m)
 {
-    struct table_options t = {.seed = m->options.seed, .id = 1, .width = m->bias.n + m->bias.n_state,
+    struct table_options t = {.seed = m->options.seed,
+                              .id = 1,
+                              .width = m->bias.n + m->bias.n_state,
                               .partition_bits = 8};
     add_n0(&t, &m->bias);
     return t;
@@ -140,7 +148,8 @@ static size_t latent_n(const struct model *m)
 
 static size_t sums_n(const struct model *m)
 {
-    return m->options.kind == MODEL_FFM ? 2 * latent_n(m) * m->options.fields : latent_n(m);
+    return m->options.kind == MODEL_FFM ? 2 * latent_n(m) * m->options.fields
+                                        : latent_n(m);
 }
 
 int model_scratch_init(struct model_scratch *s, const struct model *m, struct err *e)
@@ -149,7 +158,8 @@ int model_scratch_init(struct model_scratch *s, const struct model *m, struct er
     s->sums = mem_aligned(64, (sums_n(m) + 2 * KERNEL_PADDING) * sizeof(float));
     s->field_seen = mem_zalloc((size_t)m->options.fields + 1);
     s->fields = mem_array((size_t)m->options.fields + 1, sizeof(*s->fields));
-    if (s->sums == NULL || s->field_seen == NULL || s->fields == NULL || model_scratch_reserve(s, 64) != 0) {
+    if (s->sums == NULL || s->field_seen == NULL || s->fields == NULL ||
+        model_scratch_reserve(s, 64) != 0) {
         model_scratch_fini(s);
         return err_nomem(e, "a thread's scratch");
     }
@@ -184,8 +194,8 @@ void model_scratch_fini(struct model_scratch *s)
     *s = (struct model_scratch){0};
 }
 
-// Which fields an example has, when they are few; NULL when they are most: then asking costs more
-// than doing all.
+// Which fields an example has, when they are few; NULL when they are most: then asking
+// costs more than doing all.
 static const uint16_t *ffm_list(struct model_scratch *s, const struct model_example *x,
                                 size_t *ret_present)
 {
@@ -206,18 +216,20 @@ static const uint16_t *ffm_list(struct model_scratch *s, const struct model_exam
 // What fields hear from each other, behind what they say.
 static float *ffm_in(const struct model_scratch *s)
 {
-    return s->sums + (size_t)s->model->groups[LATENT].n * s->model->options.fields + KERNEL_PADDING;
+    return s->sums + (size_t)s->model->groups[LATENT].n * s->model->options.fields +
+           KERNEL_PADDING;
 }
 
 static float ffm_score(struct model_scratch *s, const struct model_example *x)
 {
     const struct model *m = s->model;
-    size_t k = m->options.dim, fields = m->options.fields, col = m->groups[LATENT].weights, present;
+    size_t k = m->options.dim, fields = m->options.fields,
+           col = m->groups[LATENT].weights, present;
     const uint16_t *list = ffm_list(s, x, &present);
-    m->kernels->ffm_sums(x->rows, col, x->slot, x->u, x->n, fields, k, list, present, s->sums,
-                         ffm_in(s));
-    return m->kernels->ffm_score(x->rows, col, x->slot, x->u, x->n, fields, k, list, present,
-                                 s->sums, ffm_in(s));
+    m->kernels->ffm_sums(x->rows, col, x->slot, x->u, x->n, fields, k, list, present,
+                         s->sums, ffm_in(s));
+    return m->kernels->ffm_score(x->rows, col, x->slot, x->u, x->n, fields, k, list,
+                                 present, s->sums, ffm_in(s));
 }
 
 float model_score(struct model_scratch *s, const struct model_example *x)
@@ -226,43 +238,47 @@ float model_score(struct model_scratch *s, const struct model_example *x)
     assert(x->n <= s->cap);
     float f = m->kernels->gather_dot(x->rows, m->groups[LINEAR].weights, x->x, x->n);
     if (m->options.kind == MODEL_FM)
-        f += m->kernels->fm_score(x->rows, m->groups[LATENT].weights, x->u, x->n, m->options.dim,
-                                  s->sums);
+        f += m->kernels->fm_score(x->rows, m->groups[LATENT].weights, x->u, x->n,
+                                  m->options.dim, s->sums);
     else if (m->options.kind == MODEL_FFM)
         f += ffm_score(s, x);
     return f;
 }
 
-void model_grad(struct model_scratch *s, const struct model_example *x, float err, float *linear,
-                float *latent)
+void model_grad(struct model_scratch *s, const struct model_example *x, float err,
+                float *linear, float *latent)
 {
     const struct model *m = s->model;
     m->kernels->scale(linear, err, x->x, x->n);
     if (m->options.kind == MODEL_FM)
-        m->kernels->fm_grad(x->rows, m->groups[LATENT].weights, x->u, x->n, m->options.dim, s->sums,
-                            err, latent);
+        m->kernels->fm_grad(x->rows, m->groups[LATENT].weights, x->u, x->n,
+                            m->options.dim, s->sums, err, latent);
     else if (m->options.kind == MODEL_FFM)
         m->kernels->ffm_grad(x->rows, m->groups[LATENT].weights, x->slot, x->u, x->n,
                              m->options.fields, m->options.dim, ffm_in(s), err, latent);
 }
 
-// Decay of w and v of the rows, each occurring m[i] times (NULL: once). See rule_params.prior.
-static void set_l2(struct model_scratch *s, const struct rule_params *rule, const float *m, size_t n)
+// Decay of w and v of the rows, each occurring m[i] times (NULL: once). See
+// rule_params.prior.
+static void set_l2(struct model_scratch *s, const struct rule_params *rule,
+                   const float *m, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         s->l2[i] = (m != NULL ? m[i] : 1) * rule->l2 + rule->prior * s->share[i];
 }
 
 static void apply_linear(struct model_scratch *s, const struct rule_params *rule,
-                         float *const *rows, const float *linear, const float *m, size_t n)
+                         float *const *rows, const float *linear, const float *m,
+                         size_t n)
 {
     const struct model_group *g = &s->model->groups[LINEAR];
     set_l2(s, rule, m, n);
-    s->model->kernels->apply_column[rule->kind](rule, s->l2, rows, g->weights, g->state, linear, n);
+    s->model->kernels->apply_column[rule->kind](rule, s->l2, rows, g->weights, g->state,
+                                                linear, n);
 }
 
-// A vector of ffm meets others one by one, each time weighted by u_i u_j, not all at once: its decay
-// has to be as small as these meetings.
+// A vector of ffm meets others one by one, each time weighted by u_i u_j, not all at
+// once: its decay has to be as small as these meetings.
 static bool decays_by_squares(const struct model *m)
 {
     return m->options.kind == MODEL_FFM;
@@ -277,12 +293,12 @@ static void step_latent(struct model_scratch *s, const struct model_example *x, 
     for (size_t i = 0; i < x->n && decays_by_squares(m); i++)
         s->l2[i] *= x->u[i] * x->u[i];
     if (m->options.kind == MODEL_FM)
-        m->kernels->fm_step[rule->kind](rule, s->l2, x->rows, g->weights, g->state, x->u, x->n,
-                                        m->options.dim, s->sums, err, s->latent);
+        m->kernels->fm_step[rule->kind](rule, s->l2, x->rows, g->weights, g->state, x->u,
+                                        x->n, m->options.dim, s->sums, err, s->latent);
     else
-        m->kernels->ffm_step[rule->kind](rule, s->l2, x->rows, g->weights, g->state, x->slot, x->u,
-                                         x->n, m->options.fields, m->options.dim, ffm_in(s), err,
-                                         s->latent);
+        m->kernels->ffm_step[rule->kind](rule, s->l2, x->rows, g->weights, g->state,
+                                         x->slot, x->u, x->n, m->options.fields,
+                                         m->options.dim, ffm_in(s), err, s->latent);
 }
 
 void model_step(struct model_scratch *s, const struct model_example *x, float err,

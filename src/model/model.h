@@ -1,17 +1,20 @@
-// Models: what a row holds, how an example is scored, what the gradient of its features is.
+// Models: what a row holds, how an example is scored, what the gradient of its features
+// is.
 //
-// A model sees an array of row pointers, one per feature of an example, and arrays of gradients; who
-// stands behind the rows (this process, servers) is the trainer's business. A row is one or two
-// groups of weights, each followed by its rule's state, and the count of the row's updates:
+// A model sees an array of row pointers, one per feature of an example, and arrays of
+// gradients; who stands behind the rows (this process, servers) is the trainer's
+// business. A row is one or two groups of weights, each followed by its rule's state, and
+// the count of the row's updates:
 //
 //   lr   [w | state][count]                            f(x) = b + sum w_i x_i
 //   fm   [w | state][count][v: dim | state]            + sum over pairs <v_i, v_j> u_i u_j
 //                                                      (Rendle 2010)
-//   ffm  [w | state][count][v: fields x dim | state]   + sum over pairs <v_i[field j], v_j[field i]>
-//                                                      u_i u_j   (Juan et al. 2016)
+//   ffm  [w | state][count][v: fields x dim | state]   + sum over pairs u_i u_j
+//                                                      <v_i[field j], v_j[field i]>
+//                                                      (Juan et al. 2016)
 //
-// u is x, or with `normalize` x scaled to unit length (as libffm does): then the pairs of a long
-// example weigh no more than those of a short one. It applies to the pairs only.
+// u is x, or with `normalize` x scaled to unit length (as libffm does): then the pairs of
+// a long example weigh no more than those of a short one. It applies to the pairs only.
 //
 // The bias b is a row of its own, with group `bias`, in the table of dense parameters.
 //
@@ -65,7 +68,8 @@ int model_find(const char *name, enum model_kind *ret_kind, struct err *e);
 
 int model_init(struct model *m, const struct model_options *o, struct err *e);
 
-// The tables that the model's rows lie in: sparse features (id 0) and dense parameters (id 1).
+// The tables that the model's rows lie in: sparse features (id 0) and dense parameters
+// (id 1).
 struct table_options model_table(const struct model *m);
 struct table_options model_bias_table(const struct model *m);
 
@@ -78,18 +82,18 @@ struct model_example {
     const uint16_t *slot; // ffm only
 };
 
-// The model's way with new data: defaults of the options, by model, for `rule` on w (and on v, where
-// it has a form with one accumulator a vector, that).
+// The model's way with new data: defaults of the options, by model, for `rule` on w (and
+// on v, where it has a form with one accumulator a vector, that).
 void model_defaults(struct model_options *o, enum model_kind kind, enum rule_kind rule);
 
 // What one thread needs between a score and its gradient. Grows to the longest example.
 struct model_scratch {
     const struct model *model;
-    size_t cap; // features
-    float *sums;   // fm: dim; ffm: twice fields x fields x dim
-    float *linear; // cap gradients of w
-    float *latent; // cap x latent gradients of v
-    float *share, *l2; // cap
+    size_t cap;          // features
+    float *sums;         // fm: dim; ffm: twice fields x fields x dim
+    float *linear;       // cap gradients of w
+    float *latent;       // cap x latent gradients of v
+    float *share, *l2;   // cap
     uint8_t *field_seen; // ffm: which fields the example has, and their list
     uint16_t *fields;
 };
@@ -100,13 +104,14 @@ void model_scratch_fini(struct model_scratch *s);
 // f(x) without the bias. Room for x->n features must be reserved.
 float model_score(struct model_scratch *s, const struct model_example *x);
 
-// After model_score of the same example: the gradients of the loss by each feature's weights, for
-// d loss / d f = err, into linear[i] and latent[i * groups[1].n ...] (usually the scratch's own).
-void model_grad(struct model_scratch *s, const struct model_example *x, float err, float *linear,
-                float *latent);
+// After model_score of the same example: the gradients of the loss by each feature's
+// weights, for d loss / d f = err, into linear[i] and latent[i * groups[1].n ...]
+// (usually the scratch's own).
+void model_grad(struct model_scratch *s, const struct model_example *x, float err,
+                float *linear, float *latent);
 
-// The same, and the update of every row at once (Hogwild): `rules` at the current rate, `pass` as in
-// rule_params.prior.
+// The same, and the update of every row at once (Hogwild): `rules` at the current rate,
+// `pass` as in rule_params.prior.
 void model_step(struct model_scratch *s, const struct model_example *x, float err,
                 const struct rule_params *rules, float pass);
 
@@ -116,10 +121,10 @@ struct model_update {
     float pass;                      // 1, 2, ...: see rule_params.prior
     size_t n;
     float *const *rows;
-    const float *linear;        // gradients of w
-    float *const *latent;       // of v: where each row's lies
-    const float *occurrences;   // of the row in the batch
-    const float *squares;       // the sum of u^2 over them
+    const float *linear;      // gradients of w
+    float *const *latent;     // of v: where each row's lies
+    const float *occurrences; // of the row in the batch
+    const float *squares;     // the sum of u^2 over them
 };
 
 // Room for n features must be reserved; arrays are padded as kernels.h asks.

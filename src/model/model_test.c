@@ -1,4 +1,5 @@
-// Scores against sums over pairs, gradients against finite differences, layouts and limits.
+// Scores against sums over pairs, gradients against finite differences, layouts and
+// limits.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/model.h"
@@ -28,7 +29,10 @@ struct example {
 
 static struct model make(enum model_kind kind, uint32_t dim, uint32_t fields)
 {
-    struct model_options o = {.kind = kind, .dim = dim, .fields = fields, .init = 0.1f,
+    struct model_options o = {.kind = kind,
+                              .dim = dim,
+                              .fields = fields,
+                              .init = 0.1f,
                               .linear = rule_defaults(RULE_ADAGRAD),
                               .latent = rule_defaults(RULE_ADAGRAD_ROW)};
     struct model m;
@@ -50,7 +54,8 @@ static void fill(struct example *e, const struct model *m, size_t n, uint64_t se
     }
     for (size_t i = n; i < n + KERNEL_PADDING; i++)
         e->rows[i] = e->data[0];
-    e->view = (struct model_example){.n = n, .rows = e->rows, .x = e->x, .u = e->u, .slot = e->slot};
+    e->view = (struct model_example){
+        .n = n, .rows = e->rows, .x = e->x, .u = e->u, .slot = e->slot};
 }
 
 // f(x) as the definition says it.
@@ -119,7 +124,8 @@ static void check_gradient(const struct model *m, struct example *e, const float
                 double want = err * (up - down) / (high - low);
                 double got = g == 0 ? linear[i] : latent[i * m->groups[1].n + c];
                 if (!(fabs(want - got) < 1e-3))
-                    fail_msg("feature %zu group %u column %u: %g, not %g", i, g, c, got, want);
+                    fail_msg("feature %zu group %u column %u: %g, not %g", i, g, c, got,
+                             want);
             }
         }
     }
@@ -160,7 +166,8 @@ static void test_levels_agree(void **state)
             fill(&e, &m, 12, 7);
             for (size_t i = 0; i < 12; i++) // sums of squares and counts are not negative
                 for (uint32_t g = 0; g < m.n_groups; g++)
-                    memset(e.data[i] + m.groups[g].state, 0, m.groups[g].n_state * sizeof(float));
+                    memset(e.data[i] + m.groups[g].state, 0,
+                           m.groups[g].n_state * sizeof(float));
             for (size_t i = 0; i < 12; i++)
                 e.data[i][m.count] = 0;
             for (int step = 0; step < 20; step++) {
@@ -173,7 +180,8 @@ static void test_levels_agree(void **state)
                 memcpy(first.data, e.data, sizeof(e.data));
             else
                 for (size_t i = 0; i < 12; i++)
-                    assert_memory_equal(first.data[i], e.data[i], m.width * sizeof(float));
+                    assert_memory_equal(first.data[i], e.data[i],
+                                        m.width * sizeof(float));
             model_scratch_fini(&scratch);
         }
     }
@@ -210,8 +218,13 @@ static void test_update_is_step(void **state)
             squares[i] = b.u[i] * b.u[i];
             latent[i] = g + i * m.groups[1].n;
         }
-        struct model_update u = {.rules = rules, .pass = 2, .n = N, .rows = b.rows,
-                                 .linear = linear, .latent = latent, .occurrences = ones,
+        struct model_update u = {.rules = rules,
+                                 .pass = 2,
+                                 .n = N,
+                                 .rows = b.rows,
+                                 .linear = linear,
+                                 .latent = latent,
+                                 .occurrences = ones,
                                  .squares = squares};
         model_apply(&scratch, &u);
         for (size_t i = 0; i < N; i++)
@@ -226,10 +239,12 @@ static void test_refused(void **state)
     (void)state;
     struct model m;
     struct err e;
-    struct model_options o = {.kind = MODEL_FM, .linear = rule_defaults(RULE_SGD),
+    struct model_options o = {.kind = MODEL_FM,
+                              .linear = rule_defaults(RULE_SGD),
                               .latent = rule_defaults(RULE_SGD)};
     assert_int_equal(model_init(&m, &o, &e), TUG_EUSAGE);
-    o = (struct model_options){.kind = MODEL_FFM, .dim = 4, .linear = o.linear, .latent = o.latent};
+    o = (struct model_options){
+        .kind = MODEL_FFM, .dim = 4, .linear = o.linear, .latent = o.latent};
     assert_int_equal(model_init(&m, &o, &e), TUG_EUSAGE);
     o.fields = 65535;
     assert_int_equal(model_init(&m, &o, &e), TUG_EUSAGE);
@@ -261,8 +276,8 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scores),  cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_levels_agree),
+        cmocka_unit_test(test_scores),         cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_refused),        cmocka_unit_test(test_levels_agree),
         cmocka_unit_test(test_update_is_step), cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

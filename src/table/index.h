@@ -18,27 +18,26 @@
 // Invariants:
 //
 //  1. home(h, n) = floor(position / 2^48 * n): in order of position, whatever n is.
-//  2. An entry lies in the first line with room at or behind its home, in lines [home,
-//  at].
+//  2. An entry lies in the first line with room at or behind its home, in [home, at].
+//
 //  3. overflow(line) = number of entries that lie behind the line with a home at or
-//  before
-//     it. A search goes on only past a line with overflow > 0; taking an entry out
-//     decrements the lines from its home on, so there are no tombstones.
+//     before it. A search goes on only past a line with overflow > 0; taking an entry
+//     out decrements the lines from its home on, so there are no tombstones.
+//
 //  4. Growing from n to m > n lines, there is a frontier. Old homes > frontier: all
-//  entries
-//     lie under m, and new ones go there. Old homes < frontier: all lie under n. The old
-//     home == frontier: `left` entries still lie under n, new ones go under m. The
-//     frontier goes down from n to 0. Not growing: n == m == frontier, left == 0.
+//     entries lie under m, and new ones go there. Old homes < frontier: all lie under
+//     n. The old home == frontier: `left` entries still lie under n, new ones go under
+//     m. The frontier goes down from n to 0. Not growing: n == m == frontier, left == 0.
 //
 //         0                  frontier             n                    m
 //         |  under n          |x|  (under m, from home(frontier, m) on)|
 //
 //  5. The mark of an entry says under which of the two mappings it lies: `mark` under m,
 //     the other under n. (A key alone can't say it while both have entries in one line.)
-//  6. Growth is by a fifth. One insert visits at most INDEX_VISITS lines of the old mapping
-//     and stops at INDEX_MOVES moves, so it moves fewer than INDEX_MOVES + INDEX_SLOTS
-//     entries. A round takes about 0.5 n inserts of the 2.2 n until the next one. It has to
-//     be short: what lies under n grows ever denser meanwhile.
+//  6. Growth is by a fifth. One insert visits at most INDEX_VISITS lines of the old
+//     mapping and stops at INDEX_MOVES moves, so it moves fewer than INDEX_MOVES +
+//     INDEX_SLOTS entries. A round takes about 0.5 n inserts of the 2.2 n until the next
+//     one. It has to be short: what lies under n grows ever denser meanwhile.
 //
 // The lines lie at the start of a reserved range of addresses and never move. Behind the
 // last home a tail grows by itself when entries pass the end.

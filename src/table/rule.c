@@ -25,15 +25,17 @@ static const struct rule_info rules[RULE_KINDS] = {
                       .about = "as adagrad, with a decaying mean instead of a sum",
                       .per_weight = 1,
                       .defaults = {.lr = 0.001f, .beta = 1e-8f, .beta2 = 0.99f}},
-    [RULE_ADAM] = {.name = "adam",
-                   .about = "momentum and rmsprop, corrected for their start (lazy: per row)",
-                   .per_weight = 2,
-                   .per_row = 2,
-                   .defaults = {.lr = 0.001f, .beta = 1e-8f, .beta1 = 0.9f, .beta2 = 0.999f}},
-    [RULE_FTRL] = {.name = "ftrl",
-                   .about = "follow the regularised leader: adagrad whose l1 gives exact zeros",
-                   .per_weight = 2,
-                   .defaults = {.lr = 0.1f, .beta = 1}},
+    [RULE_ADAM] =
+        {.name = "adam",
+         .about = "momentum and rmsprop, corrected for their start (lazy: per row)",
+         .per_weight = 2,
+         .per_row = 2,
+         .defaults = {.lr = 0.001f, .beta = 1e-8f, .beta1 = 0.9f, .beta2 = 0.999f}},
+    [RULE_FTRL] =
+        {.name = "ftrl",
+         .about = "follow the regularised leader: adagrad whose l1 gives exact zeros",
+         .per_weight = 2,
+         .defaults = {.lr = 0.1f, .beta = 1}},
     [RULE_SUM] = {.name = "sum", .about = "adds what is pushed: counters, deltas"},
 };
 
@@ -63,11 +65,13 @@ int rule_find(const char *name, enum rule_kind *ret_kind, struct err *e)
             return 0;
         }
     }
-    return err_set(e, TUG_EUSAGE, "there is no optimizer '%s'; choose from %s", name, rule_names());
+    return err_set(e, TUG_EUSAGE, "there is no optimizer '%s'; choose from %s", name,
+                   rule_names());
 }
 
 uint32_t rule_state(const struct rule_params *p, uint32_t n)
 {
     const struct rule_info *r = &rules[p->kind];
-    return r->per_weight * n + (r->per_block != 0 ? r->per_block * (n / p->block) : 0) + r->per_row;
+    return r->per_weight * n + (r->per_block != 0 ? r->per_block * (n / p->block) : 0) +
+           r->per_row;
 }

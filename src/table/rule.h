@@ -1,5 +1,6 @@
-// Update rules as data: each has a name, a state size, defaults and a sentence. The formulas are in
-// kernels/rule_kind.h, the loops in kernels/. A server and a trainer in one process apply the same.
+// Update rules as data: each has a name, a state size, defaults and a sentence. The
+// formulas are in kernels/rule_kind.h, the loops in kernels/. A server and a trainer in
+// one process apply the same.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TABLE_RULE_H
@@ -11,8 +12,8 @@
 #include "kernels/rule_kind.h"
 
 struct rule_info {
-    const char *name;  // "adagrad-row"
-    const char *about; // one line for --help and the docs
+    const char *name;    // "adagrad-row"
+    const char *about;   // one line for --help and the docs
     uint32_t per_weight; // state floats for each weight
     uint32_t per_block;  // for each block of weights
     uint32_t per_row;    // for the whole group of weights

@@ -1,6 +1,7 @@
-// Hogwild: each thread takes batches and updates the shared rows after every example, without locks
-// (Recht et al. 2011). Lost updates are rare where features are many; where they are few, they are
-// harmless. The bias, which every example touches, is updated once per micro-batch.
+// Hogwild: each thread takes batches and updates the shared rows after every example,
+// without locks (Recht et al. 2011). Lost updates are rare where features are many;
+// where they are few, they are harmless. The bias, which every example touches, is
+// updated once per micro-batch.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -10,15 +11,16 @@
 #include "train/progress.h"
 #include "train/run.h"
 
-// Examples whose rows are fetched ahead of the first's use. Wide rows: fewer, so that they stay in
-// the second-level cache.
+// Examples whose rows are fetched ahead of the first's use. Wide rows: fewer, so that
+// they stay in the second-level cache.
 enum { MICRO_MAX = 32, MICRO_BYTES = 256 * 1024 };
 
 static size_t micro_batch(const struct run *r)
 {
     uint64_t examples = dataset_size(r->data);
     uint64_t per_example = dataset_features(r->data) / (examples > 0 ? examples : 1) + 1;
-    uint64_t n = MICRO_BYTES / (per_example * table_slabs(r->parameters.sparse).stride + 1);
+    uint64_t n = MICRO_BYTES /
+                 (per_example * table_slabs(r->parameters.sparse).stride + 1);
     return n < 2 ? 2 : n > MICRO_MAX ? MICRO_MAX : (size_t)n;
 }
 
@@ -28,8 +30,8 @@ static bool is_finite(float x)
 }
 
 // One step on one example; gives d loss / d score, or NaN when the score is not finite.
-static float step(struct worker *w, const struct model_example *x, float bias, float label,
-                  float weight)
+static float step(struct worker *w, const struct model_example *x, float bias,
+                  float label, float weight)
 {
     struct run *r = w->run;
     enum reader_loss loss = r->config->reader.loss;
@@ -66,7 +68,8 @@ static void micro(struct worker *w, const uint64_t *order, size_t n)
     }
     if (w->rc == 0)
         m->kernels->apply[w->bias_rule.kind](&w->bias_rule, 0, r->parameters.bias,
-                                             r->parameters.bias + m->bias.state, &bias_grad, 1);
+                                             r->parameters.bias + m->bias.state,
+                                             &bias_grad, 1);
 }
 
 // A hand's runs, on their way into cache before the first example is dealt.
@@ -84,7 +87,8 @@ static void batch(struct worker *w, size_t size, uint64_t number)
 {
     const struct run *r = w->run;
     uint64_t order[MICRO_MAX], batch = r->config->batch;
-    uint64_t first = number * batch, end = first + batch, positions = order_positions(&r->order);
+    uint64_t first = number * batch, end = first + batch,
+             positions = order_positions(&r->order);
     end = end < positions ? end : positions;
     while (first < end && w->rc == 0) {
         if (!w->hand.known || w->hand.number != first / ORDER_HAND)
@@ -103,8 +107,8 @@ void hogwild_batches(void *run, int rank)
     struct worker *w = &r->workers[rank];
     size_t size = micro_batch(r);
     if (r->hot.n > 0) // with one thread there are none
-        w->rc = hot_open(&w->hot, &r->hot, r->parameters.sparse, r->parameters.model.count,
-                         (uint32_t)team_size(r->team));
+        w->rc = hot_open(&w->hot, &r->hot, r->parameters.sparse,
+                         r->parameters.model.count, (uint32_t)team_size(r->team));
     while (w->rc == 0 && !atomic_load_explicit(&r->stop, memory_order_relaxed)) {
         uint64_t b = atomic_fetch_add_explicit(&r->next_batch, 1, memory_order_relaxed);
         if (b >= r->last_batch)
@@ -112,7 +116,8 @@ void hogwild_batches(void *run, int rank)
         batch(w, size, b);
         if (w->hot.rows != NULL)
             hot_merge(&w->hot);
-        if (w->rc != 0 || (rank == 0 && progress_wants_a_stop(r->progress, r->config->interrupted)))
+        if (w->rc != 0 ||
+            (rank == 0 && progress_wants_a_stop(r->progress, r->config->interrupted)))
             atomic_store_explicit(&r->stop, true, memory_order_relaxed);
     }
     if (w->hot.rows != NULL)

@@ -52,8 +52,8 @@ int hot_find(struct hot_rows *h, const struct dataset *d, uint64_t seed)
     return rc;
 }
 
-int hot_open(struct hot_copies *c, struct hot_rows *h, const struct table *t, uint32_t count,
-             uint32_t workers)
+int hot_open(struct hot_copies *c, struct hot_rows *h, const struct table *t,
+             uint32_t count, uint32_t workers)
 {
     *c = (struct hot_copies){
         .rows = h,
@@ -84,7 +84,8 @@ static void take(struct hot_copies *c, uint32_t i, const float *shared)
 
 static void give(struct hot_copies *c, uint32_t i, float *shared)
 {
-    float *local = c->local + (size_t)i * c->width, *base = c->base + (size_t)i * c->width;
+    float *local = c->local + (size_t)i * c->width,
+          *base = c->base + (size_t)i * c->width;
     for (uint32_t k = 0; k < c->width; k++) {
         float x = relaxed_load(shared + k) + (local[k] - base[k]);
         relaxed_store(shared + k, x);

@@ -67,7 +67,8 @@ static void test_nothing_is_lost(void **state)
     team_run(team, work, &j);
     team_close(team);
     for (int i = 0; i < 3; i++)
-        assert_true(table_row(table_slabs(j.table), ids[i])[0] == (float)(WORKERS * ROUNDS));
+        assert_true(table_row(table_slabs(j.table), ids[i])[0] ==
+                    (float)(WORKERS * ROUNDS));
     table_close(j.table);
 }
 

@@ -35,7 +35,8 @@ struct view {
     float *x; // values, 1 where the data has none
     float *u; // the same, scaled when the model normalizes
 };
-// Takes examples order[0..n) of the data set. Rows that `hot` (or NULL) has copies of are those.
+// Takes examples order[0..n) of the data set. Rows that `hot` (or NULL) has copies of are
+// those.
 int view_take(struct view *v, const struct dataset *d, const uint64_t *order, size_t n,
               const struct parameters *p, const struct hot_copies *hot);
 struct model_example view_example(const struct view *v, size_t i);
@@ -99,8 +100,8 @@ void synchronous_close(struct run *r);
 // Whether example i of the current window belongs to the validation share.
 bool run_held_out(const struct run *r, uint64_t example);
 
-// The examples at positions [first, first + n) of the pass's order, held-out ones left out; gives
-// their number.
+// The examples at positions [first, first + n) of the pass's order, held-out ones left
+// out; gives their number.
 size_t run_pick(struct worker *w, uint64_t first, size_t n, uint64_t *ret_order);
 
 // TUG_EDATA about an example whose score is not finite: where it stands, and which key is

@@ -1,6 +1,6 @@
-// Learning-rate schedules: the factor on every rule's rate after n examples. Names and formulas are
-// Paddle v0's (paddle/parameter/LearningRateScheduler), with the run's length in place of a where
-// that helps.
+// Learning-rate schedules: the factor on every rule's rate after n examples. Names and
+// formulas are Paddle v0's (paddle/parameter/LearningRateScheduler), with the run's
+// length in place of a where that helps.
 //
 //   constant   1
 //   poly       (1 + a n / N)^-b        N: examples in a pass
@@ -29,7 +29,8 @@ struct schedule {
 
 #define SCHEDULE_NAMES "constant poly exp discexp linear" // in the order of the kinds
 
-// The factor after `passes` passes (a fraction within a pass). The same bits on every machine.
+// The factor after `passes` passes (a fraction within a pass). The same
+// bits on every machine.
 double schedule_factor(const struct schedule *s, double passes);
 
 #endif

@@ -1,10 +1,13 @@
-// Synchronous batches: the gradients of a whole batch are taken at the batch's start, added per row
-// in the order of the examples, and each row's rule is applied once. The result depends on the batch
-// size and the seed, not on the number of threads, nor on the CPU.
+// Synchronous batches: the gradients of a whole batch are taken at the batch's
+// start, added per row in the order of the examples, and each row's rule is applied
+// once. The result depends on the batch size and the seed, not on the number of
+// threads, nor on the CPU.
 //
 // A batch has three phases with barriers between them:
-//   1. each thread takes a slice of the examples and computes the gradients of its features;
-//   2. each thread owns the rows whose id hashes to it, walks over all features of the batch in
+//   1. each thread takes a slice of the examples and computes the gradients of its
+//      features;
+//   2. each thread owns the rows whose id hashes to it, walks over all
+//      features of the batch in
 //      order, adds up the gradients of its rows (in place, into the first one's memory), and
 //      applies them; thread 0 also does the bias;
 //   3. thread 0 decides whether to go on.
@@ -115,7 +118,8 @@ static int gradients_of_slice(struct worker *w, uint64_t first, size_t n)
         metrics_stream_add(&w->stream, loss, score, prediction, label, weight);
         s->err[i] = weight * loss_gradient(loss, prediction, label);
         size_t from = w->view.batch.start[i];
-        model_grad(&w->scratch, &x, s->err[i], s->linear + from, s->latent + from * latent_n(r));
+        model_grad(&w->scratch, &x, s->err[i], s->linear + from,
+                   s->latent + from * latent_n(r));
     }
     return 0;
 }
@@ -160,9 +164,13 @@ static size_t add_slice(struct worker *w, const struct worker *from, size_t fill
         struct entry *e = find_entry(s, id, (uint32_t)hash);
         float u = from->view.u[j];
         if (e->stamp != s->stamp) {
-            *e = (struct entry){.id = id, .stamp = s->stamp, .row = from->view.rows[j],
-                                .linear = f->linear + j, .latent = f->latent + j * latent,
-                                .occurrences = 1, .squares = u * u};
+            *e = (struct entry){.id = id,
+                                .stamp = s->stamp,
+                                .row = from->view.rows[j],
+                                .linear = f->linear + j,
+                                .latent = f->latent + j * latent,
+                                .occurrences = 1,
+                                .squares = u * u};
             s->filled[filled++] = e;
             continue;
         }
@@ -190,10 +198,12 @@ static void apply_bias(struct run *r, float scale)
 // Rows go to the model in strips.
 enum { STRIP = 64, PADDED = STRIP + KERNEL_PADDING };
 
-static void apply_strip(struct worker *w, struct entry *const *entries, size_t n, float scale)
+static void apply_strip(struct worker *w, struct entry *const *entries, size_t n,
+                        float scale)
 {
     struct run *r = w->run;
-    float *rows[PADDED], *latent[STRIP], linear[PADDED], occurrences[PADDED], squares[PADDED];
+    float *rows[PADDED], *latent[STRIP], linear[PADDED], occurrences[PADDED],
+        squares[PADDED];
     for (size_t i = 0; i < n; i++) {
         rows[i] = entries[i]->row;
         linear[i] = *entries[i]->linear * scale;
@@ -263,7 +273,8 @@ static void batch(struct worker *w, int rank)
     struct run *r = w->run;
     uint64_t number = atomic_load_explicit(&r->next_batch, memory_order_relaxed);
     uint64_t size = r->config->batch, threads = (uint64_t)team_size(r->team);
-    uint64_t first = (uint64_t)rank * size / threads, end = ((uint64_t)rank + 1) * size / threads;
+    uint64_t first = (uint64_t)rank * size / threads,
+             end = ((uint64_t)rank + 1) * size / threads;
     w->rc = gradients_of_slice(w, number * size + first, end - first);
     team_barrier(r->team);
     if (everyone_is_well(r)) { // the same answer for all: rc is not written in this phase
@@ -288,8 +299,9 @@ void synchronous_batches(void *run, int rank)
         team_barrier(r->team);
         if (rank == 0) {
             atomic_fetch_add_explicit(&r->next_batch, 1, memory_order_relaxed);
-            r->workers[0].synchronous->go_on =
-                everyone_is_well(r) && !progress_wants_a_stop(r->progress, r->config->interrupted);
+            r->workers[0].synchronous->go_on = everyone_is_well(r) &&
+                                               !progress_wants_a_stop(
+                                                   r->progress, r->config->interrupted);
         }
         team_barrier(r->team);
         if (!leader->go_on)

@@ -1,4 +1,5 @@
-// From packed examples to what a model sees: row pointers, values, and rows on their way into cache.
+// From packed examples to what a model sees: row pointers, values, and rows on
+// their way into cache.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
