@@ -69,16 +69,14 @@ static uint64_t row_key(struct table_slabs s, uint32_t handle)
     return __atomic_load_n(row_start(s, handle), __ATOMIC_RELAXED);
 }
 
-static uint32_t block_end(const struct search *x, uint32_t at)
-{
-    return x->n - at < BLOCK ? x->n : at + BLOCK;
-}
+// The three steps are inlined with a constant number of keys: their loops are unrolled.
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 
 // The loops that prefetch do nothing else: a prefetch may wait for its address to be
 // translated, and then the core looks only a few hundred instructions ahead for others.
-static void prefetch_lines(struct search *x, uint32_t at)
+static ALWAYS_INLINE void prefetch_lines(struct search *x, uint32_t at, uint32_t n)
 {
-    uint32_t end = block_end(x, at);
+    uint32_t end = at + n;
     for (uint32_t i = at; i < end; i++) {
         uint64_t hash = mix64(x->keys[i]);
         const struct index_view *v = &x->view[hash >> (64 - TABLE_STRIPE_BITS)];
@@ -90,11 +88,11 @@ static void prefetch_lines(struct search *x, uint32_t at)
 }
 
 // The first candidates. Without one the next line is wanted, if there is one.
-static void match_tags(struct search *x, uint32_t at)
+static ALWAYS_INLINE void match_tags(struct search *x, uint32_t at, uint32_t n)
 {
     struct table_slabs slabs = x->t->view;
     const void *want[BLOCK];
-    uint32_t end = block_end(x, at);
+    uint32_t end = at + n;
     for (uint32_t i = at; i < end; i++) {
         const struct index_line *line = x->line[i];
         uint64_t match = index_match(line, x->tag[i]);
@@ -110,17 +108,17 @@ static void match_tags(struct search *x, uint32_t at)
         prefetch(want[i - at]);
 }
 
-static void compare_keys(struct search *x, uint32_t at)
+static ALWAYS_INLINE void compare_keys(struct search *x, uint32_t at, uint32_t n)
 {
     struct table_slabs slabs = x->t->view;
-    uint32_t end = block_end(x, at);
-    uint32_t n = x->n_rest;
+    uint32_t end = at + n;
+    uint32_t rest = x->n_rest;
     for (uint32_t i = at; i < end; i++) {
         uint32_t handle = x->handles[i];
-        x->rest[n] = (uint16_t)i;
-        n += handle == TABLE_NONE || row_key(slabs, handle) != x->keys[i];
+        x->rest[rest] = (uint16_t)i;
+        rest += handle == TABLE_NONE || row_key(slabs, handle) != x->keys[i];
     }
-    x->n_rest = n;
+    x->n_rest = rest;
 }
 
 // What is behind the first candidate of a key.
@@ -172,6 +170,22 @@ static uint32_t step_probes(struct search *x, uint32_t n)
     return left;
 }
 
+static uint32_t block_length(const struct search *x, uint32_t at)
+{
+    return x->n - at < BLOCK ? x->n - at : BLOCK;
+}
+
+// The same three steps where the batch begins or ends.
+static void search_edge(struct search *x, uint32_t at)
+{
+    if (at < x->n)
+        prefetch_lines(x, at, block_length(x, at));
+    if (at >= LAG && at - LAG < x->n)
+        match_tags(x, at - LAG, block_length(x, at - LAG));
+    if (at >= 2 * LAG)
+        compare_keys(x, at - 2 * LAG, block_length(x, at - 2 * LAG));
+}
+
 // At most CHUNK keys, without a lock.
 static void search_run(struct search *x, const struct table *t, const uint64_t *keys,
                        uint32_t n, uint32_t *ret_handles)
@@ -184,12 +198,13 @@ static void search_run(struct search *x, const struct table *t, const uint64_t *
     for (uint32_t i = 0; i < TABLE_STRIPES; i++)
         x->view[i] = index_view(&t->stripes[i].index);
     for (uint32_t at = 0; at < n + 2 * LAG; at += BLOCK) {
-        if (at < n)
-            prefetch_lines(x, at);
-        if (at >= LAG && at - LAG < n)
-            match_tags(x, at - LAG);
-        if (at >= 2 * LAG)
-            compare_keys(x, at - 2 * LAG);
+        if (at >= 2 * LAG && at + BLOCK <= n) {
+            prefetch_lines(x, at, BLOCK);
+            match_tags(x, at - LAG, BLOCK);
+            compare_keys(x, at - 2 * LAG, BLOCK);
+        } else {
+            search_edge(x, at);
+        }
     }
     for (uint32_t k = 0; k < x->n_rest; k++)
         x->probe[k] = begin_probe(x, x->rest[k]);
