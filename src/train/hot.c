@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "base/relaxed.h"
 
-enum { SAMPLE = 512, SHARE = 16, UPDATES_PER_WORKER = 1024 };
+enum { SAMPLE = 512, SHARE = 16, UPDATES_PER_WORKER = 1024, LONG_EXAMPLE = 2048 };
 
 static int by_number(const void *a, const void *b)
 {
@@ -36,9 +36,11 @@ int hot_find(struct hot_rows *h, const struct dataset *d, uint64_t seed)
     memset(h->map, HOT_NONE, sizeof(h->map));
     for (uint32_t i = 0; i < HOT_MAX; i++)
         atomic_flag_clear(&h->merging[i]);
-    for (uint64_t i = 0; i < SAMPLE && n > 0; i++)
+    if (n == 0 || dataset_features(d) / n > LONG_EXAMPLE)
+        return 0; // the sample would cost more than the copies save
+    for (uint64_t i = 0; i < SAMPLE; i++)
         order[i] = random_below(seed, 0x686f74, i, n);
-    int rc = dataset_gather(d, order, n > 0 ? SAMPLE : 0, &b);
+    int rc = dataset_gather(d, order, SAMPLE, &b);
     if (rc == 0) {
         qsort(b.id, b.nnz, sizeof(*b.id), by_number);
         for (size_t i = 0, end; i < b.nnz; i = end) {
