@@ -62,25 +62,38 @@ static inline void turn(float *in, const float *out, const uint16_t *list, size_
         }
 }
 
+// A feature's row to what its field says; the field's first one needs no clearing before.
+static inline void say(float *to, const float *v, float u, size_t row, bool first)
+{
+    size_t c = 0;
+    for (; first && c + 8 <= row; c += 8)
+        store_8(to + c, (v8){0} + u * load_8(v + c));
+    for (; c + 8 <= row; c += 8)
+        store_8(to + c, load_8(to + c) + u * load_8(v + c));
+    for (; c < row; c++)
+        to[c] = (first ? 0 : to[c]) + u * v[c];
+}
+
 static void ffm_sums(float *const *rows, size_t col, const uint16_t *slot, const float *u,
                      size_t n, size_t fields, size_t k, const uint16_t *list,
                      size_t present, float *out, float *in)
 {
     size_t row = fields * k;
+    uint64_t said = 0; // by the fields below 64; rows of others are cleared before
     for (size_t i = 0; i < present; i++) {
-        memset(out + nth(list, i) * row, 0, row * sizeof(float));
+        if (nth(list, i) >= 64)
+            memset(out + nth(list, i) * row, 0, row * sizeof(float));
         if (present < fields) // else each vector is written below
             memset(in + nth(list, i) * row, 0, row * sizeof(float));
     }
     for (size_t i = 0; i < n; i++) {
-        const float *v = rows[i] + col;
-        float *to = out + slot[i] * row;
-        size_t c = 0;
-        for (; c + 8 <= row; c += 8)
-            store_8(to + c, load_8(to + c) + u[i] * load_8(v + c));
-        for (; c < row; c++)
-            to[c] += u[i] * v[c];
+        uint64_t bit = slot[i] < 64 ? (uint64_t)1 << slot[i] : 0;
+        say(out + slot[i] * row, rows[i] + col, u[i], row, bit != 0 && (said & bit) == 0);
+        said |= bit;
     }
+    for (size_t i = 0; i < present; i++)
+        if (nth(list, i) < 64 && (said >> nth(list, i) & 1) == 0)
+            memset(out + nth(list, i) * row, 0, row * sizeof(float));
     if (k == 4 && present == fields)
         turn_all_of_4(in, out, fields);
     else

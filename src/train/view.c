@@ -31,15 +31,14 @@ void view_free(struct view *v)
     *v = (struct view){0};
 }
 
-// A long row is fetched by the hardware once its first lines are asked for.
+// All lines of a row: rows are too short for the hardware to find out by itself.
 static inline void prefetch_row(const float *row, uint32_t stride)
 {
+    enum { LINE = 64, MAX_BYTES = 2048 };
     const char *p = (const char *)row;
     __builtin_prefetch(p, 1, 2);
-    if (stride > 64)
-        __builtin_prefetch(p + 64, 1, 2);
-    if (stride > 128)
-        __builtin_prefetch(p + 128, 1, 2);
+    for (uint32_t at = LINE; at < stride && at < MAX_BYTES; at += LINE)
+        __builtin_prefetch(p + at, 1, 2);
 }
 
 // Each example to length 1.
