@@ -202,8 +202,10 @@ def run_job(trainer, job, data):
         if test is None:
             report = json.loads(text.strip().split("\n")[-1])
             outcome.update(auc=report["auc"], read=report["seconds"]["read"],
-                           data_bytes=report["data_bytes"], keys=report["keys"],
-                           test=report["seconds"]["test"], whole=outcome["wall"])
+                           train=report["seconds"]["train"], keys=report["keys"],
+                           bytes_per_key=report["bytes_per_key"],
+                           data_bytes=report["data_bytes"], test=report["seconds"]["test"],
+                           whole=outcome["wall"])
         else:
             tested, _ = run_command(test, folder, job.threads)
             outcome.update(auc=auc_of(folder, job.ext), read=reading_seconds(text),
