@@ -177,7 +177,7 @@ static const struct option options[] = {
      .min = 0,
      .max = INFINITY,
      .metavar = "X",
-     .help = "L2 penalty at each update (default: 0 for w; 0.0002 for v of fm, 0.003 of "
+     .help = "L2 penalty at each update (default: 0 for w; 0.0002 for v of fm, 0.001 of "
              "ffm)"},
     {.name = "prior",
      .kind = OPTION_F64,

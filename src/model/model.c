@@ -31,7 +31,7 @@ int model_find(const char *name, enum model_kind *ret_kind, struct err *e)
                    name);
 }
 
-// Found by search on MovieLens-1M and on data from a planted model (docs/defaults.md).
+// Found by search on MovieLens-1M and on data from a planted model (docs/models.md).
 void model_defaults(struct model_options *o, enum model_kind kind, enum rule_kind rule)
 {
     o->kind = kind;
@@ -43,7 +43,7 @@ void model_defaults(struct model_options *o, enum model_kind kind, enum rule_kin
     if (kind == MODEL_FFM) {
         o->init = 0.3f;
         o->latent.n0 = 1e-3f;
-        o->latent.l2 = 3e-3f;
+        o->latent.l2 = 1e-3f;
         o->latent.prior = 2;
     } else {
         o->init = 0.05f;
