@@ -255,8 +255,8 @@ static const struct option options[] = {
      AT(mode),
      .fallback = "async",
      .metavar = "sync|ssp:S|async|half-async|geo:K",
-     .help = "how far workers may drift apart; on one machine sync is "
-             "--deterministic and the others are the same"},
+     .help = "how far workers may drift apart; on one machine: async, or sync, "
+             "which is --deterministic"},
     {.name = "reduce",
      .kind = OPTION_CHOICE,
      AT(reduce),
