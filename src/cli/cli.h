@@ -29,6 +29,7 @@ struct cli_command {
     X(predict)                                                                           \
     X(synth)                                                                             \
     X(table)                                                                             \
+    X(bench)                                                                             \
     X(config)                                                                            \
     X(help)
 

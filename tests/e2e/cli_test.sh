@@ -114,6 +114,16 @@ run 0 synth --rows 1000 --out c.tsv.gz
 gzip -dc c.tsv.gz | cmp -s - a.tsv || { echo 'c.tsv.gz differs'; failed=1; }
 check [ "$(ls | grep -c tmp)" -eq 0 ]
 
+run 2 bench
+says err 'tug bench table'
+run 0 bench table --read-keys 1000 --grow-keys 20000 --json
+says out '"bytes_per_key_mean":'
+TMPDIR=. run 0 bench train --rows 100 --epochs 1 --threads 2
+says out '2 threads'
+TMPDIR=. run 0 bench train --rows 100 --epochs 1 --json
+says out '"ffm":[{"threads":1,"examples_per_second":'
+check [ "$(ls | grep -c tug-bench)" -eq 0 ]
+
 # A full disk: nothing is left behind, and the reason is given.
 (
     ulimit -f 64

@@ -1,0 +1,32 @@
+// The measurements behind `tug bench NAME`: each takes its options, measures, and prints
+// lines for people or one JSON object.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLI_BENCH_H
+#define TUG_CLI_BENCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define BENCH_READ_KEYS 10000000
+#define BENCH_GROW_KEYS 100000000
+
+// How close a table comes to the machine's limits. grow_keys 0: that part is left out, as
+// it is when memory is short.
+struct bench_table_options {
+    uint64_t read_keys, grow_keys;
+    bool json;
+};
+int bench_table(const struct bench_table_options *o, struct err *e);
+
+// How fast examples are read and trained on, and what `threads` gain over one.
+struct bench_train_options {
+    uint64_t rows, epochs;
+    int threads;
+    bool json;
+};
+int bench_train(const struct bench_train_options *o, struct err *e);
+
+#endif
