@@ -35,8 +35,8 @@ int model_find(const char *name, enum model_kind *ret_kind, struct err *e)
 void model_defaults(struct model_options *o, enum model_kind kind, enum rule_kind rule)
 {
     o->kind = kind;
-    o->linear = rule_defaults(rule);
-    o->latent = rule_defaults(rule == RULE_ADAGRAD ? RULE_ADAGRAD_ROW : rule);
+    o->linear = rule_defaults(rule == RULE_ADAGRAD_ROW ? RULE_ADAGRAD : rule);
+    o->latent = rule_defaults(rule);
     o->linear.prior = 2;
     o->normalize = kind != MODEL_LR;
     o->dim = kind == MODEL_FFM ? 4 : 8;
