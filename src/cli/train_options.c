@@ -147,8 +147,10 @@ static const struct option options[] = {
      .kind = OPTION_CHOICE,
      AT(optimizer),
      .choices = TRAIN_OPTIMIZERS,
-     .fallback = "adagrad",
-     .help = "update rule of the weights; ftrl with --l1 makes sparse models"},
+     .fallback = "adagrad-row",
+     .help =
+         "update rule of the weights; adagrad: a rate per weight, adagrad-row: one per "
+         "latent vector; ftrl with --l1 makes sparse models"},
     {.name = "lr",
      .kind = OPTION_F64,
      AT(lr),

@@ -82,8 +82,7 @@ struct model_example {
     const uint16_t *slot; // ffm only
 };
 
-// The model's way with new data: defaults of the options, by model, for `rule` on w (and
-// on v, where it has a form with one accumulator a vector, that).
+// The defaults of a model's options with `rule` on w and v (adagrad-row on w is adagrad).
 void model_defaults(struct model_options *o, enum model_kind kind, enum rule_kind rule);
 
 // What one thread needs between a score and its gradient. Grows to the longest example.
