@@ -30,11 +30,13 @@ static int count_window(struct dataset_options *o, uint32_t *fields, bool *ret_m
 }
 
 static int count_by_reading(struct team *team, const struct path_list *paths,
-                            struct reader *reader, uint32_t *fields, struct err *e)
+                            struct reader *reader, const atomic_bool *interrupted,
+                            uint32_t *fields, struct err *e)
 {
     bool headed = reader_has_header(reader);
     uint64_t bad = 0;
-    struct source_options s = {.paths = paths->items, .n_paths = paths->n};
+    struct source_options s = {
+        .paths = paths->items, .n_paths = paths->n, .interrupted = interrupted};
     struct dataset_options o = {
         .reader = reader,
         .team = team,
@@ -62,7 +64,7 @@ static int count_by_reading(struct team *team, const struct path_list *paths,
 
 int fields_count(struct team *team, const struct path_list *paths,
                  const struct reader_options *options, struct reader *reader,
-                 uint32_t *fields, struct err *e)
+                 const atomic_bool *interrupted, uint32_t *fields, struct err *e)
 {
     if (*fields != 0)
         return 0;
@@ -71,5 +73,44 @@ int fields_count(struct team *team, const struct path_list *paths,
                        "model ffm needs fields, and libsvm has none: use format "
                        "libffm (label field:index:value ...), criteo or csv");
     *fields = reader_slots(reader);
-    return *fields != 0 ? 0 : count_by_reading(team, paths, reader, fields, e);
+    return *fields != 0 ? 0
+                        : count_by_reading(team, paths, reader, interrupted, fields, e);
+}
+
+static uint32_t highest_slot(const struct batch *b)
+{
+    uint32_t max = 0;
+    for (size_t j = 0; j < b->nnz; j++)
+        max = b->slot[j] > max ? b->slot[j] : max;
+    return max;
+}
+
+// Of an example whose field is too high, and there is one.
+static int explain_field(const struct dataset *d, const struct source *s, uint32_t fields,
+                         struct err *e)
+{
+    struct batch b = {0};
+    uint64_t i = 0;
+    int rc = dataset_gather(d, &i, 1, &b);
+    while (rc == 0 && highest_slot(&b) < fields && ++i < dataset_size(d))
+        rc = dataset_gather(d, &i, 1, &b);
+    uint32_t slot = rc == 0 ? highest_slot(&b) : 0, file;
+    uint64_t line;
+    batch_free(&b);
+    if (rc != 0)
+        return err_nomem(e, "a batch");
+    dataset_where(d, i, &file, &line);
+    return err_set(
+        e, TUG_EDATA,
+        "%s:%llu: field %u is not below %u, the number of fields that the model "
+        "has: give --fields N when training, or data of the same fields",
+        source_file_name(s, file), (unsigned long long)line, slot, fields);
+}
+
+int fields_check(const struct dataset *d, const struct source *s,
+                 const struct model_options *m, struct err *e)
+{
+    if (m->kind != MODEL_FFM || dataset_slots(d) <= m->fields)
+        return 0;
+    return explain_field(d, s, m->fields, e);
 }

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/progress.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,6 +74,19 @@ bool progress_is_due(const struct progress *p)
     return clock_ns() >= p->next_ns;
 }
 
+// "  loss 0.51000  auc 0.70000", after `prefix`; without what there is none of: squared
+// losses have no AUC.
+static void format_metrics(char *to, size_t size, const char *prefix,
+                           const struct metrics *m)
+{
+    int n = 0;
+    *to = 0;
+    if (isfinite(m->logloss))
+        n = snprintf(to, size, "  %sloss %.5f", prefix, m->logloss);
+    if (isfinite(m->auc) && n >= 0 && (size_t)n < size)
+        snprintf(to + n, size - (size_t)n, "  %sauc %.5f", prefix, m->auc);
+}
+
 // "12 s", "3 min", "2 h 05 min"
 static void format_seconds(char *to, size_t size, double s)
 {
@@ -105,15 +119,15 @@ void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t ba
         p->last_examples = 0;
     double seconds = (double)(now - p->last_ns) * 1e-9;
     double rate = seconds > 0 ? (double)(m->examples - p->last_examples) / seconds : 0;
-    char percent[16] = "", left[64] = "", line[256];
+    char percent[16] = "", left[64] = "", line[256], metrics[96];
+    format_metrics(metrics, sizeof(metrics), "", m);
     if (share >= 0) {
         snprintf(percent, sizeof(percent), " %3.0f %%", share * 100);
         format_left(p, left, sizeof(left), (epoch + share) / p->epochs, now);
     }
-    snprintf(line, sizeof(line),
-             "pass %u/%u%s  batch %llu  loss %.5f  auc %.5f  %.0f k examples/s%s",
-             epoch + 1, p->epochs, percent, (unsigned long long)batches, m->logloss,
-             m->auc, rate / 1000, left);
+    snprintf(line, sizeof(line), "pass %u/%u%s  batch %llu%s  %.0f k examples/s%s",
+             epoch + 1, p->epochs, percent, (unsigned long long)batches, metrics,
+             rate / 1000, left);
     if (p->terminal) {
         fprintf(stderr, "\r\033[K%s", line);
         fflush(stderr);
@@ -136,12 +150,11 @@ void progress_pass(struct progress *p, uint32_t epoch, const struct metrics *m,
                    const struct metrics *valid)
 {
     end_drawing(p);
-    char text[96] = "";
+    char training[96], validation[96] = "";
+    format_metrics(training, sizeof(training), "", m);
     if (valid != NULL)
-        snprintf(text, sizeof(text), "  valid loss %.5f  valid auc %.5f", valid->logloss,
-                 valid->auc);
-    log_info("pass %u/%u done  loss %.5f  auc %.5f%s", epoch + 1, p->epochs, m->logloss,
-             m->auc, text);
+        format_metrics(validation, sizeof(validation), "valid ", valid);
+    log_info("pass %u/%u done%s%s", epoch + 1, p->epochs, training, validation);
     p->last_ns = clock_ns();
     p->last_examples = 0;
 }

@@ -45,10 +45,13 @@ size_t run_pick(struct worker *w, uint64_t first, size_t n, uint64_t *ret_order)
 
 // Sources and readers.
 
-static int open_source(struct source **ret, const struct path_list *paths, struct err *e)
+static int open_source(struct source **ret, const struct run *r,
+                       const struct path_list *paths, struct err *e)
 {
-    struct source_options o = {
-        .paths = paths->items, .n_paths = paths->n, .chunk_bytes = CHUNK_BYTES};
+    struct source_options o = {.paths = paths->items,
+                               .n_paths = paths->n,
+                               .chunk_bytes = CHUNK_BYTES,
+                               .interrupted = r->config->interrupted};
     return source_open(ret, &o, e);
 }
 
@@ -68,7 +71,7 @@ static int open_data(struct run *r, struct err *e)
 {
     const struct train_config *c = r->config;
     TRY(reader_open(&r->reader, &c->reader, e));
-    TRY(open_source(&r->source, &c->data, e));
+    TRY(open_source(&r->source, r, &c->data, e));
     r->streaming = should_stream(c, r->source);
     if (r->streaming && !source_can_rewind(r->source) &&
         (c->epochs > 1 || c->valid_fraction > 0))
@@ -130,7 +133,10 @@ static struct metrics_stream *merge_streams(struct run *r)
 
 // Data windows.
 
-static int load_window(struct run *r, struct train_result *result, struct err *e)
+// Loads the window of `next`, which becomes the run's position. Until then that is the end
+// of the window before: a run that is interrupted here goes on from there.
+static int load_window(struct run *r, struct position next, struct train_result *result,
+                       struct err *e)
 {
     uint64_t chunks = r->config->window_bytes / CHUNK_BYTES;
     struct dataset_options o = {
@@ -148,13 +154,15 @@ static int load_window(struct run *r, struct train_result *result, struct err *e
     double start = clock_seconds();
     dataset_close(r->data);
     r->data = NULL;
-    r->at.place = source_place(r->source);
-    r->at.bad_lines = r->bad_lines;
+    next.place = source_place(r->source);
+    next.bad_lines = r->bad_lines;
     int rc = dataset_load(&r->data, &o, e);
     result->read_seconds += clock_seconds() - start;
-    if (rc == 0 && dataset_bytes(r->data) > result->data_bytes)
+    TRY(rc);
+    r->at = next;
+    if (dataset_bytes(r->data) > result->data_bytes)
         result->data_bytes = dataset_bytes(r->data);
-    return rc;
+    return fields_check(r->data, r->source, &r->parameters.model.options, e);
 }
 
 // The one thing that training on one class cannot do is what everybody wants from it.
@@ -262,6 +270,19 @@ static bool due(uint64_t batches, uint64_t every)
     return every != 0 && batches % every == 0;
 }
 
+// Whether changes that workers made apart can be added: the state of a rule must be a sum.
+// A mean that decays would be taken away from by each worker, and end below zero.
+static bool adds_up(const struct run *r)
+{
+    const struct model *m = &r->parameters.model;
+    bool sums = true;
+    for (uint32_t g = 0; g < m->n_groups; g++) {
+        enum rule_kind kind = m->groups[g].rule.kind;
+        sums &= kind != RULE_MOMENTUM && kind != RULE_RMSPROP && kind != RULE_ADAM;
+    }
+    return sums;
+}
+
 static int train_window(struct run *r, struct train_result *result, struct err *e)
 {
     r->order = order_make(dataset_size(r->data), r->config->model.seed,
@@ -269,7 +290,7 @@ static int train_window(struct run *r, struct train_result *result, struct err *
     for (int i = 0; i < team_size(r->team); i++)
         r->workers[i].hand.known = false;
     r->hot.n = 0;
-    if (team_size(r->team) > 1 && !r->config->deterministic &&
+    if (team_size(r->team) > 1 && !r->config->deterministic && adds_up(r) &&
         hot_find(&r->hot, r->data, r->config->model.seed) != 0)
         return err_nomem(e, "hot rows");
     uint64_t end = (order_positions(&r->order) + r->config->batch - 1) / r->config->batch;
@@ -309,7 +330,7 @@ static int train_pass_in_memory(struct run *r, struct train_result *result, stru
 {
     if (r->data == NULL) {
         r->bad_lines = 0;
-        TRY(load_window(r, result, e));
+        TRY(load_window(r, r->at, result, e));
         result->examples = dataset_size(r->data);
         TRY(check_examples(r, result->examples, e));
         warn_about_labels(r);
@@ -319,26 +340,35 @@ static int train_pass_in_memory(struct run *r, struct train_result *result, stru
 
 static int train_pass_streaming(struct run *r, struct train_result *result, struct err *e)
 {
-    uint64_t first_window = r->at.window;
+    struct position next = r->at;
     r->bad_lines = r->at.bad_lines;
     if (r->at.epoch > 0 || r->at.window > 0 || r->at.batch > 0)
         TRY(source_rewind(r->source, r->at.window > 0 ? r->at.place : SOURCE_START, e));
-    for (bool more = true; more; r->at.window++) {
-        TRY(load_window(r, result, e));
+    for (bool more = true; more;) {
+        TRY(load_window(r, next, result, e));
         if (r->at.epoch == 0 && r->at.window == 0)
             warn_about_labels(r);
-        if (r->at.window != first_window)
-            r->at.batch = 0;
         TRY(train_window(r, result, e));
         more = !dataset_at_end(r->data);
-        r->at.seen += dataset_size(r->data);
-        r->at.batch = 0;
+        next = r->at;
+        next.window++;
+        next.batch = 0;
+        next.seen += dataset_size(r->data);
     }
-    result->examples = r->at.seen;
+    result->examples = next.seen;
     return check_examples(r, result->examples, e);
 }
 
-static int validate(struct run *r, struct metrics *ret, struct err *e)
+static int evaluate_source(const struct evaluation_options *o, struct metrics *ret,
+                           struct err *e)
+{
+    int rc = evaluate(o, ret, e);
+    source_close(o->source);
+    return rc;
+}
+
+// `examples`: of the pass, held-out ones included.
+static int validate(struct run *r, uint64_t examples, struct metrics *ret, struct err *e)
 {
     const struct train_config *c = r->config;
     struct evaluation_options o = {
@@ -350,16 +380,21 @@ static int validate(struct run *r, struct metrics *ret, struct err *e)
         .bad_lines = &(uint64_t){0},
         .held_out = c->valid.n > 0 ? 0 : c->valid_fraction,
         .seed = c->model.seed,
+        .interrupted = c->interrupted,
     };
     if (c->valid.n == 0 && !r->streaming)
         o.data = r->data; // and not the text again
     else
-        TRY(open_source(&o.source, c->valid.n > 0 ? &c->valid : &c->data, e));
-    int rc = evaluate(&o, ret, e);
-    source_close(o.source);
-    if (rc == 0 && ret->examples == 0)
-        rc = err_set(e, TUG_EDATA, "--valid: no example to validate on");
-    return rc;
+        TRY(open_source(&o.source, r, c->valid.n > 0 ? &c->valid : &c->data, e));
+    TRY(evaluate_source(&o, ret, e));
+    if (o.held_out == 0 || (ret->examples > 0 && ret->examples < examples))
+        return 0;
+    return err_set(
+        e, TUG_EDATA,
+        "--valid %g leaves none of the %llu examples to %s: give another fraction, "
+        "or a file",
+        o.held_out, (unsigned long long)examples,
+        ret->examples == 0 ? "validate on" : "train on");
 }
 
 // Keeps the pass if it is the best so far.
@@ -391,16 +426,16 @@ static int finish_pass(struct run *r, struct train_result *result, struct err *e
 {
     struct metrics seen = metrics_stream_result(merge_streams(r), r->config->reader.loss),
                    valid;
+    if (validates(r)) // interrupted in it, the pass is not done: --resume validates again
+        TRY(validate(r, result->examples, &valid, e));
     for (int i = 0; i < team_size(r->team); i++)
         metrics_stream_clear(&r->workers[i].stream);
     result->trained_examples += seen.examples;
     uint32_t pass = r->at.epoch++;
     r->at.window = r->at.batch = r->at.seen = r->at.bad_lines = 0;
     r->at.place = SOURCE_START;
-    if (validates(r)) {
-        TRY(validate(r, &valid, e));
+    if (validates(r))
         TRY(judge_pass(r, &valid, e));
-    }
     progress_pass(r->progress, pass, &seen, validates(r) ? &valid : NULL);
     if (r->config->out != NULL && due(r->at.epoch, r->config->save_passes) &&
         r->at.epoch < r->config->epochs)
@@ -443,28 +478,35 @@ static int test(struct run *r, struct train_result *result, struct err *e)
         .loss = c->reader.loss,
         .max_bad_lines = c->max_bad_lines,
         .bad_lines = &r->bad_lines,
+        .interrupted = c->interrupted,
     };
     double start = clock_seconds();
-    TRY(open_source(&o.source, &c->test, e));
-    int rc = evaluate(&o, &result->test, e);
-    source_close(o.source);
+    TRY(open_source(&o.source, r, &c->test, e));
+    int rc = evaluate_source(&o, &result->test, e);
     result->test_seconds = clock_seconds() - start;
     result->tested = rc == 0;
-    return rc;
+    if (rc != TUG_EINTERRUPTED)
+        return rc;
+    bool saved = result->saved[0] != 0;
+    return err_set(e, rc, "interrupted while testing; training was over, %s%s",
+                   saved ? "the model is in "
+                         : "nothing was saved: there is no --out DIR",
+                   result->saved);
 }
 
 static int on_interrupt(struct run *r, struct train_result *result, struct err *e)
 {
+    uint32_t pass = r->at.epoch < r->config->epochs ? r->at.epoch + 1 : r->at.epoch;
     if (r->config->out == NULL)
         return err_set(e, TUG_EINTERRUPTED,
                        "interrupted in pass %u; nothing was saved, for there is "
                        "no --out DIR",
-                       r->at.epoch + 1);
+                       pass);
     TRY(checkpoint_save(r, false, result, e));
     return err_set(
         e, TUG_EINTERRUPTED,
         "interrupted in pass %u; saved to %s: the same command with --resume goes on",
-        r->at.epoch + 1, result->saved);
+        pass, result->saved);
 }
 
 static void fill_result(struct run *r, struct train_result *result)
@@ -505,7 +547,8 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     TRY(open_data(r, e));
     struct model_options model = c->model;
     if (model.kind == MODEL_FFM)
-        TRY(fields_count(r->team, &c->data, &c->reader, r->reader, &model.fields, e));
+        TRY(fields_count(r->team, &c->data, &c->reader, r->reader, c->interrupted,
+                         &model.fields, e));
     TRY(parameters_open(&r->parameters, &model, e));
     if (c->init_from != NULL)
         TRY(checkpoint_init_from(r, e));

@@ -184,7 +184,7 @@ static void shares_that_are_none(void **state)
     }
     e2e_write("few.svm", "1 1:1\n0 2:1\n");
     tug_ends(3, "train --data few.svm --format libsvm --valid 0.000001");
-    e2e_says("no example to validate on");
+    e2e_says("leaves none of the 2 examples to validate on");
 }
 
 static void wrong_combinations(void **state)
