@@ -23,6 +23,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -44,6 +45,7 @@ struct box {
 struct source {
     struct data_files files;
     size_t chunk_bytes, max_line_bytes, queue_chunks;
+    const atomic_bool *interrupted;
     int wake_fd; // ends the wait for standard input
 
     struct source_place from; // where the thread begins
@@ -374,6 +376,7 @@ int source_open(struct source **ret, const struct source_options *o, struct err 
     s->chunk_bytes = o->chunk_bytes != 0 ? o->chunk_bytes : CHUNK_BYTES;
     s->max_line_bytes = o->max_line_bytes != 0 ? o->max_line_bytes : MAX_LINE_BYTES;
     s->queue_chunks = o->queue_chunks != 0 ? o->queue_chunks : QUEUE_CHUNKS;
+    s->interrupted = o->interrupted;
     s->from = SOURCE_START;
     s->tail = &s->head;
     pthread_mutex_init(&s->lock, NULL);
@@ -413,13 +416,38 @@ void source_close(struct source *s)
     mem_free(s);
 }
 
+static bool is_interrupted(const struct source *s)
+{
+    return s->interrupted != NULL && atomic_load(s->interrupted);
+}
+
+// A signal handler cannot signal a condition, so whoever may be interrupted looks up.
+static void wait_ready(struct source *s)
+{
+    enum { LOOK_UP_NS = 100 * 1000 * 1000, SECOND_NS = 1000 * 1000 * 1000 };
+    if (s->interrupted == NULL) {
+        pthread_cond_wait(&s->ready, &s->lock);
+        return;
+    }
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += LOOK_UP_NS;
+    if (until.tv_nsec >= SECOND_NS) {
+        until.tv_nsec -= SECOND_NS;
+        until.tv_sec++;
+    }
+    pthread_cond_timedwait(&s->ready, &s->lock, &until);
+}
+
 // Waits until there is a chunk, or the end. Locked.
 static int source_wait(struct source *s, struct err *e)
 {
     TRY(source_start(s, e));
-    while (s->head == NULL && !s->ended)
-        pthread_cond_wait(&s->ready, &s->lock);
-    return 0;
+    while (s->head == NULL && !s->ended && !is_interrupted(s))
+        wait_ready(s);
+    return is_interrupted(s)
+               ? err_set(e, TUG_EINTERRUPTED, "interrupted while data was read")
+               : 0;
 }
 
 static int take(struct source *s, struct chunk **ret, struct err *e)

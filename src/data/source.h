@@ -9,6 +9,7 @@
 #ifndef TUG_DATA_SOURCE_H
 #define TUG_DATA_SOURCE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,6 +27,9 @@ struct source_options {
     size_t chunk_bytes;    // 0 means 1 MiB; a longer line makes a longer chunk
     size_t max_line_bytes; // 0 means 64 MiB
     size_t queue_chunks;   // read ahead; 0 means 16
+    // Set by a signal: chunks end with TUG_EINTERRUPTED, within a moment even where nothing
+    // comes in. NULL: never.
+    const atomic_bool *interrupted;
 };
 
 // Whole lines of one file. The last line of a file may lack its newline; the byte behind

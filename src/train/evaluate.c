@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "base/relaxed.h"
 #include "model/loss.h"
+#include "train/fields.h"
 #include "train/run.h"
 
 enum {
@@ -124,6 +125,8 @@ static void score_window(void *arg, int rank)
         uint64_t first = (uint64_t)s * STRETCH;
         if (first >= size || atomic_load(&ev->rc) != 0)
             return;
+        if (ev->o->interrupted != NULL && atomic_load(ev->o->interrupted))
+            atomic_store(&ev->rc, TUG_EINTERRUPTED);
         uint64_t end = first + STRETCH < size ? first + STRETCH : size;
         for (; first < end; first += PIECE) {
             size_t n = first + PIECE < end ? PIECE : (size_t)(end - first);
@@ -160,6 +163,8 @@ static int evaluate_window(struct evaluation *ev, struct sums *total, struct err
     ev->window = ev->scored + ev->n;
     atomic_store(&ev->next_stretch, 0);
     team_run(ev->o->team, score_window, ev);
+    if (atomic_load(&ev->rc) == TUG_EINTERRUPTED)
+        return err_set(e, TUG_EINTERRUPTED, "interrupted while examples were scored");
     if (atomic_load(&ev->rc) != 0)
         return err_nomem(e, "scoring examples");
     for (size_t s = 0; s * STRETCH < n; s++)
@@ -190,7 +195,7 @@ static int load_window(struct evaluation *ev, struct err *e)
     ev->loaded = NULL;
     TRY(dataset_load(&ev->loaded, &d, e));
     ev->data = ev->loaded;
-    return 0;
+    return fields_check(ev->data, o->source, &o->parameters->model.options, e);
 }
 
 // The AUC of those that count.

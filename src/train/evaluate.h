@@ -4,6 +4,8 @@
 #ifndef TUG_TRAIN_EVALUATE_H
 #define TUG_TRAIN_EVALUATE_H
 
+#include <stdatomic.h>
+
 #include "base/team.h"
 #include "data/dataset.h"
 #include "model/metrics.h"
@@ -22,6 +24,7 @@ struct evaluation_options {
     // Only examples of this share of the positions in the text are scored; 0: all.
     double held_out;
     uint64_t seed;
+    const atomic_bool *interrupted; // gives up with TUG_EINTERRUPTED; NULL: never
     // When set, called for every window with its predictions, in the order of the text.
     int (*each)(void *ctx, const float *predictions, size_t n, struct err *e);
     void *ctx;

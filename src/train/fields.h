@@ -6,7 +6,9 @@
 #define TUG_TRAIN_FIELDS_H
 
 #include "base/team.h"
+#include "data/dataset.h"
 #include "data/reader.h"
+#include "model/model.h"
 #include "train/config.h"
 
 // *fields != 0 stays. Else the format says it (criteo, the header of a csv), or
@@ -14,6 +16,11 @@
 // and asks for --fields.
 int fields_count(struct team *team, const struct path_list *paths,
                  const struct reader_options *options, struct reader *reader,
-                 uint32_t *fields, struct err *e);
+                 const atomic_bool *interrupted, uint32_t *fields, struct err *e);
+
+// TUG_EDATA naming the first example with a field that the model has no vectors for: a
+// test file can have fields that the training data had not. `s` tells file names.
+int fields_check(const struct dataset *d, const struct source *s,
+                 const struct model_options *m, struct err *e);
 
 #endif

@@ -16,7 +16,7 @@ static int count(const char *format, const char *path, uint32_t *fields)
         return rc;
     rc = reader_open(&reader, &o, &test_err);
     if (rc == 0)
-        rc = fields_count(team, &paths, &o, reader, fields, &test_err);
+        rc = fields_count(team, &paths, &o, reader, NULL, fields, &test_err);
     reader_close(reader);
     team_close(team);
     return rc;

@@ -96,7 +96,9 @@ static void batch(struct worker *w, size_t size, uint64_t number)
         uint64_t left = ORDER_HAND - first % ORDER_HAND; // of the hand
         left = left < end - first ? left : end - first;
         size_t n = left < size ? (size_t)left : size;
-        micro(w, order, run_pick(w, first, n, order));
+        size_t picked = run_pick(w, first, n, order);
+        if (picked > 0) // else all are held out, and a bias would still decay
+            micro(w, order, picked);
         first += n;
     }
 }

@@ -259,12 +259,12 @@ static bool everyone_is_well(const struct run *r)
     return well;
 }
 
-static float gradient_scale(const struct run *r)
+static size_t examples_of_batch(const struct run *r)
 {
     size_t examples = 0;
     for (int t = 0; t < team_size(r->team); t++)
         examples += r->workers[t].synchronous->n;
-    return r->config->reduce_mean && examples > 0 ? 1 / (float)examples : 1;
+    return examples;
 }
 
 // One batch; all members call it together.
@@ -278,9 +278,10 @@ static void batch(struct worker *w, int rank)
     w->rc = gradients_of_slice(w, number * size + first, end - first);
     team_barrier(r->team);
     if (everyone_is_well(r)) { // the same answer for all: rc is not written in this phase
-        float scale = gradient_scale(r);
+        size_t examples = examples_of_batch(r);
+        float scale = r->config->reduce_mean && examples > 0 ? 1 / (float)examples : 1;
         int rc = apply_owned_rows(w, scale);
-        if (rank == 0)
+        if (rank == 0 && examples > 0) // else all are held out, and it would still decay
             apply_bias(r, scale);
         team_barrier(r->team);
         w->rc = rc;

@@ -95,6 +95,7 @@ static void counts(void **state)
 
 static atomic_bool stop_now;
 
+// By a signal that came while the data was read: a run ends at once, with nothing trained.
 static void interrupted(void **state)
 {
     (void)state;
@@ -107,9 +108,64 @@ static void interrupted(void **state)
         c.deterministic = deterministic;
         assert_int_equal(train_run(&c, &result, &e), TUG_EINTERRUPTED);
         assert_non_null(strstr(e.text, "nothing was saved"));
-        if (deterministic)
-            assert_int_equal(result.trained_examples, c.batch);
+        assert_int_equal(result.trained_examples, 0);
     }
+}
+
+// A fraction that leaves nothing on one side is an error, and not a model of nothing.
+static void nothing_left(void **state)
+{
+    (void)state;
+    data[0] = write_data("ten.ffm", 10, 3, 0);
+    struct train_config c = config_of(MODEL_LR, 2);
+    for (int in = DATA_IN_MEMORY; in <= DATA_IN_STREAM; in++) {
+        struct err e = {0};
+        c.data_in = (enum data_in)in;
+        c.valid_fraction = 0.9999999;
+        assert_int_equal(train_run(&c, &result, &e), TUG_EDATA);
+        assert_non_null(strstr(e.text, "none of the 10 examples to train on"));
+        c.valid_fraction = 1e-9;
+        assert_int_equal(train_run(&c, &result, &e), TUG_EDATA);
+        assert_non_null(strstr(e.text, "none of the 10 examples to validate on"));
+    }
+}
+
+// Test data with a field that the model has no vectors for, and a csv with more columns
+// than --fields.
+static void too_many_fields(void **state)
+{
+    (void)state;
+    const char *more[] = {write_text("more.ffm", "1 0:1:1\n0 0:1:1 3:2:1 4000:7:1\n")};
+    data[0] = write_data("four.ffm", 50, 3, 0);
+    struct train_config c = config_of(MODEL_FFM, 2);
+    struct err e = {0};
+    c.model.fields = 0;
+    c.test.items = more;
+    assert_int_equal(train_run(&c, &result, &e), TUG_EDATA);
+    assert_non_null(strstr(e.text, "more.ffm:2: field 4000 is not below 4"));
+    data[0] = write_text("three.csv", "label,a,b,c\n1,2,3,4\n0,3,4,5\n");
+    c.reader.format = "csv";
+    c.model.fields = 2;
+    assert_int_equal(train_run(&c, &result, &e), TUG_EDATA);
+    assert_non_null(strstr(e.text, "three.csv:2: field "));
+}
+
+// Decaying means of many workers are not added: their sum would be below zero.
+static void hot_rows_that_decay(void **state)
+{
+    (void)state;
+    static char text[20000 * 20];
+    size_t n = 0;
+    for (int i = 0; i < 20000; i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%d 1:%g\n", i % 2,
+                              i < 2000 ? 5 : 0.01);
+    data[0] = write_text("falling.svm", text);
+    struct train_config c = config_of(MODEL_LR, 8);
+    c.reader.format = "libsvm";
+    c.batch = 256;
+    c.epochs = 8;
+    model_defaults(&c.model, MODEL_LR, RULE_RMSPROP);
+    train(&c);
 }
 
 // With one thread, though sources read ahead in others: the n-th allocation may be
@@ -142,6 +198,9 @@ int main(void)
         cmocka_unit_test(growing_tables),
         cmocka_unit_test(counts),
         cmocka_unit_test(interrupted),
+        cmocka_unit_test(nothing_left),
+        cmocka_unit_test(too_many_fields),
+        cmocka_unit_test(hot_rows_that_decay),
         cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, quiet, remove_test_dir);
