@@ -389,7 +389,7 @@ static void test_collisions(void **state)
         {0x00007fffffff0000ull, 1},          // one in the middle
         {0x3000000000000000ull, 1ull << 32}, // a dense run from the beginning of a stripe
     };
-    enum { N = 6000 };
+    enum { N = SLOW ? 2000 : 6000 };
     for (size_t f = 0; f < sizeof(fills) / sizeof(fills[0]); f++) {
         struct table *t = open_table(&narrow);
         for (uint64_t i = 0; i < N; i++)
