@@ -8,9 +8,11 @@
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #ifndef MADV_COLLAPSE
@@ -189,6 +191,38 @@ void mem_unmap(void *p, size_t bytes)
         return;
     atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
     munmap(p, whole_pages(bytes));
+}
+
+// The number behind `name` in a short file of the system; UINT64_MAX: there is none.
+static uint64_t number_in(const char *path, const char *name)
+{
+    char text[1024];
+    FILE *f = fopen(path, "re");
+    if (f == NULL)
+        return UINT64_MAX;
+    size_t n = fread(text, 1, sizeof(text) - 1, f);
+    fclose(f);
+    text[n] = 0;
+    const char *at = strstr(text, name);
+    char *end;
+    uint64_t x = at != NULL ? strtoull(at + strlen(name), &end, 10) : 0;
+    return at != NULL && end > at + strlen(name) ? x : UINT64_MAX;
+}
+
+uint64_t mem_available(void)
+{
+    uint64_t kib = number_in("/proc/meminfo", "MemAvailable:");
+    uint64_t there = kib < UINT64_MAX / 1024 ? kib * 1024 : UINT64_MAX;
+    const char *const limits[] = {"/sys/fs/cgroup/memory.max", // "max": none
+                                  "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
+        uint64_t limit = number_in(limits[i], "");
+        there = limit < there ? limit : there;
+    }
+    struct rlimit space;
+    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur < there)
+        there = space.rlim_cur;
+    return there;
 }
 
 void mem_fault_after(long n)

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 void *mem_alloc(size_t bytes);
 void *mem_zalloc(size_t bytes);
@@ -31,6 +32,11 @@ void mem_unmap(void *p, size_t bytes);
 // Given back with mem_unmap and the reserved size.
 void *mem_reserve(size_t bytes);
 bool mem_commit(void *p, size_t old_bytes, size_t new_bytes);
+
+// Bytes that the system could give now: what is free, and what it only caches (on a machine
+// that has read files for a while nearly nothing is free), but no more than the limits of
+// the process and of its container.
+uint64_t mem_available(void);
 
 // For tests. mem_fault_after(n): the (n+1)-th allocation from now on fails, and only that
 // one; n < 0 switches the fault off. mem_faulted(): whether it has struck.

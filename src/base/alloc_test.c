@@ -212,6 +212,13 @@ static void test_fault_strikes_once_among_threads(void **state)
     mem_fault_after(-1);
 }
 
+static void test_available(void **state)
+{
+    (void)state;
+    uint64_t there = mem_available();
+    assert_true(there > 1 << 20 && there < UINT64_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +232,7 @@ int main(void)
         cmocka_unit_test(test_reserve_and_commit_can_fail),
         cmocka_unit_test(test_fault_strikes_the_nth_and_only_it),
         cmocka_unit_test(test_fault_strikes_once_among_threads),
+        cmocka_unit_test(test_available),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

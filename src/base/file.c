@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -279,6 +280,25 @@ int file_sync_dir(const char *path, struct err *e)
         rc = err_sys(e, TUG_EIO, "cannot sync directory '%s'", path);
     close(fd);
     return rc;
+}
+
+int file_lock_dir(const char *path, int *ret_lock, struct err *e)
+{
+    *ret_lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*ret_lock < 0)
+        return err_sys(e, TUG_EIO, "cannot open directory '%s'", path);
+    if (flock(*ret_lock, LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    bool taken = errno == EWOULDBLOCK;
+    close(*ret_lock);
+    *ret_lock = -1;
+    return taken ? err_set(e, TUG_EUSAGE, "'%s' is in use by another process", path) : 0;
+}
+
+void file_unlock_dir(int lock)
+{
+    if (lock >= 0)
+        close(lock);
 }
 
 bool file_dir_is_empty(const char *path)

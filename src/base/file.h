@@ -29,6 +29,12 @@ void file_abort(struct file_writer *w);                // frees w; NULL is fine
 
 int file_make_dir(const char *path, struct err *e); // as mkdir -p
 int file_sync_dir(const char *path, struct err *e);
+
+// Takes a directory for this process alone, until file_unlock_dir or its end. TUG_EUSAGE
+// when another process has it; on file systems without locks it is not taken (-1).
+int file_lock_dir(const char *path, int *ret_lock, struct err *e);
+void file_unlock_dir(int lock); // -1 is fine
+
 bool file_exists(const char *path);
 bool file_dir_is_empty(const char *path); // also when there is nothing at all at `path`
 

@@ -330,6 +330,21 @@ static void test_out_of_memory(void **state)
     assert_true(n >= 4);
 }
 
+static void test_lock_dir(void **state)
+{
+    (void)state;
+    int first, second;
+    struct err e;
+    assert_int_equal(file_lock_dir(dir, &first, &e), 0);
+    assert_int_equal(file_lock_dir(dir, &second, &e), TUG_EUSAGE);
+    assert_int_equal(second, -1);
+    assert_non_null(strstr(e.text, "in use"));
+    file_unlock_dir(first);
+    assert_int_equal(file_lock_dir(dir, &first, &e), 0);
+    file_unlock_dir(first);
+    assert_int_equal(file_lock_dir(in_dir("none"), &first, &e), TUG_EIO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -342,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_read_fails),
         cmocka_unit_test(test_read_ignores_a_wrong_size),
         cmocka_unit_test(test_make_dir),
+        cmocka_unit_test(test_lock_dir),
         cmocka_unit_test(test_remove_tree),
         cmocka_unit_test(test_join),
         cmocka_unit_test(test_out_of_memory),

@@ -177,30 +177,63 @@ int checkpoint_init_from(struct run *r, struct err *e)
     return rc;
 }
 
-// Whether `out` may be written to.
-int checkpoint_check_out(const struct train_config *c, struct err *e)
+// A new run's directory must be empty, or not there yet.
+static int check_new_out(const char *out, struct err *e)
 {
+    if (saved_any(out))
+        return err_set(
+            e, TUG_EUSAGE,
+            "--out %s already holds a saved model: give --resume to go on with it, or "
+            "another directory",
+            out);
+    // Now, and not after hours of training.
+    TRY(file_make_dir(out, e));
+    return file_dir_is_empty(out)
+               ? 0
+               : err_set(
+                     e, TUG_EUSAGE,
+                     "--out %s exists and is not an empty directory: give another one",
+                     out);
+}
+
+// Names of columns go to the manifest.
+static int check_texts(const struct reader_options *r, struct err *e)
+{
+    const char separator[2] = {r->separator, 0};
+    const struct {
+        const char *option, *text;
+    } texts[] = {{"label", r->label_column},
+                 {"drop", r->drop},
+                 {"numeric", r->numeric},
+                 {"weight-column", r->weight_column},
+                 {"separator", separator}};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+        if (texts[i].text == NULL || manifest_can_hold(texts[i].text))
+            continue;
+        return err_set(
+            e, TUG_EUSAGE,
+            "--%s cannot be saved with the model under --out: it is longer than "
+            "%d bytes, or no UTF-8 text",
+            texts[i].option, MANIFEST_TEXT_MAX - 1);
+    }
+    return 0;
+}
+
+int checkpoint_check_out(const struct train_config *c, int *ret_lock, struct err *e)
+{
+    *ret_lock = -1;
     if (c->out == NULL)
         return c->resume ? err_set(e, TUG_EUSAGE,
                                    "--resume needs --out DIR, the directory of the "
                                    "run to go on with")
                          : 0;
+    TRY(check_texts(&c->reader, e));
+    char dir[FILE_PATH_MAX];
     if (c->resume)
-        return 0;
-    if (saved_any(c->out))
-        return err_set(
-            e, TUG_EUSAGE,
-            "--out %s already holds a saved model: give --resume to go on with it, or "
-            "another directory",
-            c->out);
-    // Now, and not after hours of training.
-    TRY(file_make_dir(c->out, e));
+        TRY(saved_find(c->out, dir, e));
+    else
+        TRY(check_new_out(c->out, e));
     if (access(c->out, W_OK) != 0)
         return err_sys(e, TUG_EIO, "cannot write to --out %s", c->out);
-    return file_dir_is_empty(c->out)
-               ? 0
-               : err_set(
-                     e, TUG_EUSAGE,
-                     "--out %s exists and is not an empty directory: give another one",
-                     c->out);
+    return file_lock_dir(c->out, ret_lock, e);
 }

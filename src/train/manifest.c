@@ -152,6 +152,15 @@ static json_t *manifest_to_json(const struct manifest *m)
     return NULL;
 }
 
+bool manifest_can_hold(const char *text)
+{
+    use_our_memory();
+    json_t *json = json_string(text);
+    bool fits = strlen(text) < MANIFEST_TEXT_MAX && (json != NULL || memory_failed);
+    json_decref(json);
+    return fits;
+}
+
 int manifest_write(const struct manifest *m, const char *dir, struct err *e)
 {
     char path[FILE_PATH_MAX];

@@ -10,7 +10,7 @@
 #include "table/part.h"
 #include "train/run.h"
 
-enum { MANIFEST_VERSION = 1, MANIFEST_MAX_PARTS = 256, MANIFEST_TEXT_MAX = 1024 };
+enum { MANIFEST_VERSION = 1, MANIFEST_MAX_PARTS = 256, MANIFEST_TEXT_MAX = 16384 };
 
 #define MANIFEST_NAME "manifest.json"
 
@@ -56,6 +56,9 @@ struct manifest {
     uint32_t n_parts;
     struct manifest_part parts[MANIFEST_MAX_PARTS];
 };
+
+// Whether a text fits and is UTF-8, as JSON has to be.
+bool manifest_can_hold(const char *text);
 
 // Writes DIR/manifest.json beside and renames it.
 int manifest_write(const struct manifest *m, const char *dir, struct err *e);

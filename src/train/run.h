@@ -58,6 +58,7 @@ struct worker {
 
 struct run {
     const struct train_config *config;
+    int out_lock; // --out belongs to this run; -1: there is none
     struct team *team;
     struct parameters parameters;
     struct reader *reader;
@@ -112,8 +113,10 @@ int diverged_score(struct run *r, uint64_t example, struct err *e);
 // about those that no example meets again.
 int diverged_check(const struct run *r, struct err *e);
 
-// Whether --out can be written to, before anything else is done.
-int checkpoint_check_out(const struct train_config *c, struct err *e);
+// Whether --out can be written to and what a save says about the run can be written down,
+// before anything else is done. The directory is locked until file_unlock_dir(*ret_lock):
+// two runs would remove each other's saves.
+int checkpoint_check_out(const struct train_config *c, int *ret_lock, struct err *e);
 
 // Saves where the run stands under --out.
 int checkpoint_save(struct run *r, bool finished, struct train_result *result,

@@ -12,10 +12,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "data/paths.h"
 #include "train/evaluate.h"
@@ -60,11 +60,7 @@ static bool should_stream(const struct train_config *c, const struct source *s)
 {
     if (c->data_in != DATA_IN_AUTO)
         return c->data_in == DATA_IN_STREAM;
-    uint64_t text = source_text_bytes(s);
-    long pages = sysconf(_SC_AVPHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    uint64_t there = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size
-                                           : (uint64_t)4 << 30;
-    return text / 2 > there / 3;
+    return source_text_bytes(s) / 2 > mem_available() / 3;
 }
 
 static int open_data(struct run *r, struct err *e)
@@ -541,7 +537,7 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     const struct train_config *c = r->config;
     TRY(check_paths(&c->test, e));
     TRY(check_paths(&c->valid, e));
-    TRY(checkpoint_check_out(c, e));
+    TRY(checkpoint_check_out(c, &r->out_lock, e));
     TRY(team_open(&r->team, c->threads, e));
     TRY(progress_open(&r->progress, c->epochs, c->log_batches, e));
     TRY(open_data(r, e));
@@ -569,6 +565,7 @@ static void close_run(struct run *r)
     parameters_close(&r->parameters);
     progress_close(r->progress);
     team_close(r->team);
+    file_unlock_dir(r->out_lock);
 }
 
 static int finish(struct run *r, struct train_result *result, struct err *e)
@@ -582,7 +579,7 @@ static int finish(struct run *r, struct train_result *result, struct err *e)
 int train_run(const struct train_config *c, struct train_result *ret, struct err *e)
 {
     double start = clock_seconds();
-    struct run r = {.config = c, .at = {.place = SOURCE_START}};
+    struct run r = {.config = c, .at = {.place = SOURCE_START}, .out_lock = -1};
     *ret = (struct train_result){0};
     int rc = open_run(&r, ret, e);
     if (rc == 0) {

@@ -150,6 +150,37 @@ static void too_many_fields(void **state)
     assert_non_null(strstr(e.text, "three.csv:2: field "));
 }
 
+// What would fail at the first save is said before training: a directory that another
+// run writes to, names that JSON cannot hold. Long lists of columns it can.
+static void saves_that_would_fail(void **state)
+{
+    (void)state;
+    static char drop[3000];
+    data[0] = write_text("two.csv", "y,a,b\n1,2,3\n0,3,4\n");
+    struct train_config c = config_of(MODEL_LR, 2);
+    struct err e = {0};
+    int lock;
+    c.reader.format = "csv";
+    c.out = path_of("out");
+    assert_int_equal(file_make_dir(c.out, &e), 0);
+    assert_int_equal(file_lock_dir(c.out, &lock, &e), 0);
+    assert_int_equal(train_run(&c, &result, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "in use by another process"));
+    file_unlock_dir(lock);
+    c.reader.separator = (char)0xff;
+    assert_int_equal(train_run(&c, &result, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "--separator cannot be saved"));
+    c.reader.separator = ',';
+    for (size_t i = 0; i + 2 < sizeof(drop); i += 2)
+        memcpy(drop + i, "a,", 3);
+    drop[sizeof(drop) - 3] = 0; // the last comma
+    c.reader.drop = drop;
+    train(&c);
+    struct manifest m;
+    assert_int_equal(manifest_read(&m, result.saved, &e), 0);
+    assert_string_equal(m.options.drop, drop);
+}
+
 // Decaying means of many workers are not added: their sum would be below zero.
 static void hot_rows_that_decay(void **state)
 {
@@ -200,6 +231,7 @@ int main(void)
         cmocka_unit_test(interrupted),
         cmocka_unit_test(nothing_left),
         cmocka_unit_test(too_many_fields),
+        cmocka_unit_test(saves_that_would_fail),
         cmocka_unit_test(hot_rows_that_decay),
         cmocka_unit_test(failing_allocations),
     };
