@@ -31,7 +31,7 @@ static int train_once(const char *path, uint64_t bytes, enum model_kind kind, in
         .threads = threads,
         .data_in = DATA_IN_MEMORY,
     };
-    model_defaults(&c.model, kind, RULE_ADAGRAD);
+    model_defaults(&c.model, kind, RULE_ADAGRAD_ROW);
     struct train_result *result = mem_zalloc(sizeof(*result));
     if (result == NULL)
         return err_nomem(e, "the result");
