@@ -5,6 +5,7 @@
 #include "table/index.h"
 
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -25,11 +26,23 @@ enum {
 #define RESERVE_MIN ((uint64_t)4 << 20)
 
 // Addresses cost nothing, so each stripe gets a quarter of the memory. Where they are
-// limited (ulimit -v), less must do.
-static uint64_t reserve(void **ret)
+// limited (ulimit -v), less must do: an equal share, so that all indexes of a process
+// together leave most of the addresses to rows and data.
+static uint64_t most_addresses(void)
 {
+    enum { INDEXES = 4 * 16, SHARE = 4 }; // tables of a run and their stripes
     uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t bytes = memory / 4 < RESERVE_MAX ? memory / 4 : RESERVE_MAX;
+    struct rlimit space;
+    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY &&
+        space.rlim_cur / (INDEXES * SHARE) < bytes)
+        bytes = space.rlim_cur / (INDEXES * SHARE);
+    return bytes > RESERVE_MIN ? bytes : RESERVE_MIN;
+}
+
+static uint64_t reserve(void **ret)
+{
+    uint64_t bytes = most_addresses();
     for (; bytes >= RESERVE_MIN; bytes /= 2)
         if ((*ret = mem_reserve(bytes)) != NULL)
             return bytes;
