@@ -2,15 +2,16 @@
 // and pack a block each.
 //
 // 1. Chunks are taken in their order, one at a time: headers are so read before what
-// follows them.
+//    follows them.
+//
 // 2. What a chunk became is its part, filled in any order, committed in the order of the
-// text. Bad
-//    lines count when committed; a chunk with bad lines is kept until then. The line that
-//    is one too many is therefore the same for any number of threads, and is parsed once
-//    more to tell why.
+//    text. Bad lines count when committed; a chunk with bad lines is kept until then. The
+//    line that is one too many is therefore the same for any number of threads, and is
+//    parsed once more to tell why.
+//
 // 3. Once a member fails or a commit goes over the limit, no more chunks are taken; all
-// chunks taken
-//    before are finished. A bad line comes before whatever was wrong later in the text.
+//    chunks taken before are finished. A bad line comes before whatever was wrong later
+//    in the text.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -21,7 +22,15 @@
 #include "base/alloc.h"
 #include "data/dataset_private.h"
 
-enum { REGION_MIN = 2 << 20, REGION_MAX = 32 << 20 };
+enum { REGION_MIN = 2 << 20, REGION_MAX = 32 << 20, KNOWN_BITS = 12 };
+
+// A key that was resolved lately. Features follow a power law: a few thousand of them are
+// most of what the text holds, and these need not be looked up again.
+struct known {
+    uint64_t key;
+    uint32_t id;
+    bool used;
+};
 
 struct part {
     struct block block; // n = 0: no example
@@ -33,8 +42,10 @@ struct part {
 // What one member needs for a chunk, reused from chunk to chunk.
 struct scratch {
     struct examples x;
-    uint32_t *ids;
+    uint32_t *ids;        // of all features
+    uint32_t *fresh, *at; // ids of those that are not known, and where they belong
     size_t cap_ids;
+    struct known known[1 << KNOWN_BITS];
 };
 
 struct loader {
@@ -128,20 +139,58 @@ static int parse_chunk(const struct dataset_options *o, const struct chunk *c,
     return 0;
 }
 
+static int reserve_ids(struct scratch *s)
+{
+    if (s->x.nnz <= s->cap_ids)
+        return 0;
+    size_t cap = s->x.nnz + s->x.nnz / 4;
+    uint32_t *grown = mem_array(3 * cap, sizeof *grown);
+    if (grown == NULL)
+        return TUG_ENOMEM;
+    mem_free(s->ids);
+    s->ids = grown;
+    s->fresh = grown + cap;
+    s->at = grown + 2 * cap;
+    s->cap_ids = cap;
+    return 0;
+}
+
+static struct known *known_at(struct scratch *s, uint64_t key)
+{
+    return &s->known[key * 0x9e3779b97f4a7c15u >> (64 - KNOWN_BITS)];
+}
+
+// Fills in the ids that are known; the other keys move to the front. Gives their number.
+static size_t look_at_known(struct scratch *s)
+{
+    size_t unknown = 0;
+    for (size_t i = 0; i < s->x.nnz; i++) {
+        uint64_t key = s->x.key[i];
+        const struct known *k = known_at(s, key);
+        s->ids[i] = k->id;
+        s->at[unknown] = (uint32_t)i;
+        s->x.key[unknown] = key;
+        unknown += !k->used || k->key != key;
+    }
+    return unknown;
+}
+
 static int resolve(struct loader *l, struct scratch *s, struct err *e)
 {
-    if (s->x.nnz > s->cap_ids) {
-        size_t cap = s->x.nnz + s->x.nnz / 4;
-        uint32_t *grown = mem_realloc_array(s->ids, cap, sizeof *grown);
-        if (grown == NULL)
-            return err_nomem(e, "examples");
-        s->ids = grown;
-        s->cap_ids = cap;
-    }
-    int rc = l->o->resolve(l->o->resolve_ctx, s->x.key, s->x.nnz, s->ids);
+    if (reserve_ids(s) != 0)
+        return err_nomem(e, "examples");
+    size_t unknown = look_at_known(s);
+    int rc = l->o->resolve(l->o->resolve_ctx, s->x.key, unknown, s->fresh);
     if (rc == TUG_ENOMEM)
         return err_nomem(e, "the rows of new features");
-    return rc == 0 ? 0 : err_set(e, rc, "looking up features failed: %s", err_text(rc));
+    if (rc != 0)
+        return err_set(e, rc, "looking up features failed: %s", err_text(rc));
+    for (size_t i = 0; i < unknown; i++) {
+        s->ids[s->at[i]] = s->fresh[i];
+        *known_at(s, s->x.key[i]) = (struct known){
+            .key = s->x.key[i], .id = s->fresh[i], .used = true};
+    }
+    return 0;
 }
 
 static int make_part(struct loader *l, struct scratch *s, const struct chunk *c,
