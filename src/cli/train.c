@@ -169,22 +169,29 @@ static struct result result_of(const struct train_config *c, const struct train_
     };
 }
 
+static void print_text(const struct result *r)
+{
+    char rate[48] = "";
+    if (isfinite(r->examples_per_second)) // else nothing was left to train
+        snprintf(rate, sizeof(rate), " at %.0f examples/s", r->examples_per_second);
+    printf(
+        "%u pass%s over %llu examples in %.1f s (read %.1f s, train %.1f s%s, test %.1f "
+        "s), %llu keys of %.0f bytes, %d threads\n",
+        r->epochs, r->epochs == 1 ? "" : "es", (unsigned long long)r->examples,
+        r->total_seconds, r->read_seconds, r->train_seconds, rate, r->test_seconds,
+        (unsigned long long)r->keys, r->bytes_per_key, r->threads);
+    if (r->out[0] != 0)
+        printf("saved to %s\n", r->out);
+}
+
 static int print(const struct result *r, bool json, struct err *e)
 {
     if (r->tested)
         TRY(result_print_metrics(r));
-    if (!json) {
-        printf(
-            "%u passes over %llu examples in %.1f s (read %.1f s, train %.1f s at %.0f "
-            "examples/s, test %.1f s), %llu keys of %.0f bytes, %d threads\n",
-            r->epochs, (unsigned long long)r->examples, r->total_seconds, r->read_seconds,
-            r->train_seconds, r->examples_per_second, r->test_seconds,
-            (unsigned long long)r->keys, r->bytes_per_key, r->threads);
-        if (r->out[0] != 0)
-            printf("saved to %s\n", r->out);
-        return 0;
-    }
-    return result_print_json(r, e);
+    if (json)
+        return result_print_json(r, e);
+    print_text(r);
+    return 0;
 }
 
 static int run(const void *values, const struct options *o, struct err *e)

@@ -264,7 +264,8 @@ static const struct option options[] = {
      AT(reduce),
      .choices = TRAIN_REDUCES,
      .fallback = "sum",
-     .help = "gradients of a batch are added, or averaged over its examples"},
+     .help = "with --deterministic: gradients of a batch are added, or averaged over "
+             "its examples"},
     {.name = "out",
      .kind = OPTION_STRING,
      AT(out),
@@ -344,7 +345,7 @@ const struct option_table cli_train_options = {
         "tug train --data avazu.csv --format csv --label click --drop id --json\n"
         "tug train --config run.yaml --set lr=0.05     # run.yaml: lines of 'name: "
         "value'\n"
-        "zcat log.gz | tug train --data - --format libffm --model ffm --dim 4 --epochs 1",
+        "zcat log.gz | tug train --data - --format libffm --model ffm --fields 39",
     .options = options,
     .n_options = sizeof(options) / sizeof(*options),
     .family = cli_tables,

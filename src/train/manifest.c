@@ -448,21 +448,42 @@ int manifest_read(struct manifest *ret, const char *dir, struct err *e)
     return rc;
 }
 
+// A value as it is typed on the command line.
+static void show_value(const char *name, const json_t *value, char ret[64])
+{
+    static const char *const schedules[] = {"constant", "poly", "exp", "discexp",
+                                            "linear"};
+    const char *text = json_string_value(value);
+    int64_t number = json_integer_value(value);
+    if (strcmp(name, "seed") == 0 && text != NULL)
+        snprintf(ret, 64, "%llu", strtoull(text, NULL, 16));
+    else if (strcmp(name, "schedule") == 0 && number >= 0 && number <= SCHEDULE_LINEAR)
+        snprintf(ret, 64, "%s", schedules[number]);
+    else if (strcmp(name, "window") == 0)
+        snprintf(ret, 64, "%" PRId64, number >> 20);
+    else if (text != NULL)
+        snprintf(ret, 64, "'%.60s'", text);
+    else if (json_is_real(value))
+        snprintf(ret, 64, "%.7g", json_real_value(value));
+    else if (json_is_boolean(value))
+        snprintf(ret, 64, "%s", json_is_true(value) ? "on" : "off");
+    else
+        snprintf(ret, 64, "%" PRId64, number);
+}
+
 // As the option is typed: the rate of the latent vectors has one of its own.
 static int differs(const char *group, const char *name, const json_t *then,
                    const json_t *now, struct err *e)
 {
-    char *was = json_dumps(then, JSON_ENCODE_ANY | JSON_COMPACT);
-    char *is = json_dumps(now, JSON_ENCODE_ANY | JSON_COMPACT);
+    char was[64], is[64];
+    show_value(name, then, was);
+    show_value(name, now, is);
     bool latent = strcmp(group, "latent") == 0 && strcmp(name, "lr") == 0;
-    int rc = err_set(
+    return err_set(
         e, TUG_EUSAGE,
         "the run being resumed had --%s%s %s, this one has %s: give the same options, "
         "or use --init-from to start a new run from the saved model",
-        latent ? "latent-" : "", name, was != NULL ? was : "?", is != NULL ? is : "?");
-    mem_free(was);
-    mem_free(is);
-    return rc;
+        latent ? "latent-" : "", name, was, is);
 }
 
 static int same_values(const char *group, json_t *then, const json_t *now, struct err *e)

@@ -249,7 +249,20 @@ static void same_options(void **state)
     now = written.options;
     now.model.linear.kind = RULE_FTRL;
     assert_int_equal(manifest_same_options(&written.options, &now, &e), TUG_EUSAGE);
-    assert_non_null(strstr(e.text, "--optimizer \"adagrad\", this one has \"ftrl\""));
+    assert_non_null(strstr(e.text, "--optimizer 'adagrad', this one has 'ftrl'"));
+    // As they are typed: seeds are kept in hexadecimal, schedules as numbers.
+    now = written.options;
+    now.model.seed = 31;
+    assert_int_equal(manifest_same_options(&written.options, &now, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "this one has 31:"));
+    now = written.options;
+    now.schedule.kind = SCHEDULE_LINEAR;
+    assert_int_equal(manifest_same_options(&written.options, &now, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "this one has linear:"));
+    now = written.options;
+    now.window_bytes = 77 << 20;
+    assert_int_equal(manifest_same_options(&written.options, &now, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "this one has 77:"));
     now = written.options;
     now.separator = ',';
     assert_int_equal(manifest_same_options(&written.options, &now, &e), TUG_EUSAGE);

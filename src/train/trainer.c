@@ -522,12 +522,15 @@ static void fill_result(struct run *r, struct train_result *result)
 }
 
 // What is missing is said before the training, not after it.
-static int check_paths(const struct path_list *paths, struct err *e)
+// Together, for standard input can be one of them only.
+static int check_paths(const struct train_config *c, struct err *e)
 {
+    const struct path_list *const lists[] = {&c->data, &c->test, &c->valid};
     struct data_files files = {0};
     int rc = 0;
-    for (size_t i = 0; i < paths->n && rc == 0; i++)
-        rc = data_files_add(&files, paths->items[i], e);
+    for (size_t l = 0; l < sizeof(lists) / sizeof(*lists); l++)
+        for (size_t i = 0; i < lists[l]->n && rc == 0; i++)
+            rc = data_files_add(&files, lists[l]->items[i], e);
     data_files_free(&files);
     return rc;
 }
@@ -535,8 +538,7 @@ static int check_paths(const struct path_list *paths, struct err *e)
 static int open_run(struct run *r, struct train_result *result, struct err *e)
 {
     const struct train_config *c = r->config;
-    TRY(check_paths(&c->test, e));
-    TRY(check_paths(&c->valid, e));
+    TRY(check_paths(c, e));
     TRY(checkpoint_check_out(c, &r->out_lock, e));
     TRY(team_open(&r->team, c->threads, e));
     TRY(progress_open(&r->progress, c->epochs, c->log_batches, e));
