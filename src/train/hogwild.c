@@ -56,7 +56,7 @@ static void micro(struct worker *w, const uint64_t *order, size_t n)
     struct run *r = w->run;
     const struct model *m = &r->parameters.model;
     w->rc = view_take(&w->view, r->data, order, n, &r->parameters,
-                      w->hot.rows != NULL ? &w->hot : NULL);
+                      w->hot.begun ? &w->hot : NULL);
     float bias = relaxed_load(r->parameters.bias), bias_grad = 0;
     for (size_t i = 0; i < n && w->rc == 0; i++) {
         struct model_example x = view_example(&w->view, i);
@@ -103,26 +103,41 @@ static void batch(struct worker *w, size_t size, uint64_t number)
     }
 }
 
+// Copies of hot rows, after batch b: begun when it is time, merged now and then.
+static void care_for_hot_rows(struct worker *w, uint64_t b)
+{
+    const struct run *r = w->run;
+    uint64_t batch = r->config->batch, workers = (uint64_t)team_size(r->team);
+    uint64_t seen = (r->at.batches - r->at.batch + b) * batch; // by all, in the run
+    if (r->hot.n == 0)
+        return; // as with one thread
+    w->unmerged += batch;
+    if (!w->hot.begun && seen >= workers * HOT_BEGIN_EXAMPLES) {
+        hot_begin(&w->hot);
+        w->unmerged = 0;
+    } else if (w->unmerged >= HOT_MERGE_EXAMPLES) {
+        hot_merge(&w->hot);
+        w->unmerged = 0;
+    }
+}
+
 void hogwild_batches(void *run, int rank)
 {
     struct run *r = run;
     struct worker *w = &r->workers[rank];
     size_t size = micro_batch(r);
-    if (r->hot.n > 0) // with one thread there are none
-        w->rc = hot_open(&w->hot, &r->hot, r->parameters.sparse,
-                         r->parameters.model.count, (uint32_t)team_size(r->team));
+    w->rc = hot_open(&w->hot, &r->hot, r->parameters.sparse);
     while (w->rc == 0 && !atomic_load_explicit(&r->stop, memory_order_relaxed)) {
         uint64_t b = atomic_fetch_add_explicit(&r->next_batch, 1, memory_order_relaxed);
         if (b >= r->last_batch)
             break;
+        care_for_hot_rows(w, b);
         batch(w, size, b);
-        if (w->hot.rows != NULL)
-            hot_merge(&w->hot);
         if (w->rc != 0 ||
             (rank == 0 && progress_wants_a_stop(r->progress, r->config->interrupted)))
             atomic_store_explicit(&r->stop, true, memory_order_relaxed);
     }
-    if (w->hot.rows != NULL)
+    if (w->hot.begun)
         hot_finish(&w->hot);
     hot_close(&w->hot);
 }

@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "base/relaxed.h"
 
-enum { SAMPLE = 512, SHARE = 16, UPDATES_PER_WORKER = 1024, LONG_EXAMPLE = 2048 };
+enum { SAMPLE = 4096, TIMES = SAMPLE / 512, LONG_EXAMPLE = 256 };
 
 static int by_number(const void *a, const void *b)
 {
@@ -24,8 +24,18 @@ static void add(struct hot_rows *h, uint32_t id)
     uint32_t at = hot_hash(id);
     if (h->n == HOT_MAX || h->map[at] != HOT_NONE)
         return;
-    h->map[at] = (uint8_t)h->n;
+    h->map[at] = (uint16_t)h->n;
     h->id[h->n++] = id;
+}
+
+bool hot_adds_up(const struct model *m)
+{
+    bool sums = true;
+    for (uint32_t g = 0; g < m->n_groups; g++) {
+        enum rule_kind kind = m->groups[g].rule.kind;
+        sums &= kind != RULE_MOMENTUM && kind != RULE_RMSPROP && kind != RULE_ADAM;
+    }
+    return sums;
 }
 
 int hot_find(struct hot_rows *h, const struct dataset *d, uint64_t seed)
@@ -33,7 +43,8 @@ int hot_find(struct hot_rows *h, const struct dataset *d, uint64_t seed)
     uint64_t order[SAMPLE], n = dataset_size(d);
     struct batch b = {0};
     h->n = 0;
-    memset(h->map, HOT_NONE, sizeof(h->map));
+    for (uint32_t i = 0; i < 1 << HOT_MAP_BITS; i++)
+        h->map[i] = HOT_NONE;
     for (uint32_t i = 0; i < HOT_MAX; i++)
         atomic_flag_clear(&h->merging[i]);
     if (n == 0 || dataset_features(d) / n > LONG_EXAMPLE)
@@ -46,7 +57,7 @@ int hot_find(struct hot_rows *h, const struct dataset *d, uint64_t seed)
         for (size_t i = 0, end; i < b.nnz; i = end) {
             for (end = i; end < b.nnz && b.id[end] == b.id[i]; end++)
                 continue;
-            if (end - i > SAMPLE / SHARE)
+            if (end - i > TIMES)
                 add(h, b.id[i]);
         }
     }
@@ -54,18 +65,12 @@ int hot_find(struct hot_rows *h, const struct dataset *d, uint64_t seed)
     return rc;
 }
 
-int hot_open(struct hot_copies *c, struct hot_rows *h, const struct table *t,
-             uint32_t count, uint32_t workers)
+int hot_open(struct hot_copies *c, struct hot_rows *h, const struct table *t)
 {
     *c = (struct hot_copies){
-        .rows = h,
-        .slabs = table_slabs(t),
-        .width = table_options(t)->width,
-        .count = count,
-        .threshold = (float)(UPDATES_PER_WORKER * workers),
-    };
-    size_t floats = HOT_MAX * (size_t)c->width;
-    c->local = mem_aligned(64, 2 * floats * sizeof(float));
+        .rows = h, .slabs = table_slabs(t), .width = table_options(t)->width};
+    size_t floats = h->n * (size_t)c->width;
+    c->local = mem_aligned(64, (2 * floats + 1) * sizeof(float));
     c->base = c->local + floats;
     return c->local != NULL ? 0 : TUG_ENOMEM;
 }
@@ -76,58 +81,53 @@ void hot_close(struct hot_copies *c)
     *c = (struct hot_copies){0};
 }
 
-static void take(struct hot_copies *c, uint32_t i, const float *shared)
+void hot_begin(struct hot_copies *c)
 {
-    float *local = c->local + (size_t)i * c->width;
-    relaxed_load_n(local, shared, c->width);
-    memcpy(c->base + (size_t)i * c->width, local, c->width * sizeof(float));
-    c->copied[i] = true;
+    for (uint32_t i = 0; i < c->rows->n; i++) {
+        float *local = c->local + (size_t)i * c->width;
+        relaxed_load_n(local, table_row(c->slabs, c->rows->id[i]), c->width);
+        memcpy(c->base + (size_t)i * c->width, local, c->width * sizeof(float));
+    }
+    c->begun = true;
 }
 
-static void give(struct hot_copies *c, uint32_t i, float *shared)
+// False when another worker is at this row and `wait` is not asked for.
+static bool lock(struct hot_rows *h, uint32_t i, bool wait)
 {
-    float *local = c->local + (size_t)i * c->width,
-          *base = c->base + (size_t)i * c->width;
+    while (atomic_flag_test_and_set_explicit(&h->merging[i], memory_order_acquire))
+        if (!wait) // a merge is a few hundred instructions
+            return false;
+    return true;
+}
+
+static void merge_row(struct hot_copies *c, uint32_t i, bool wait)
+{
+    float *local = c->local + (size_t)i * c->width;
+    float *base = c->base + (size_t)i * c->width;
+    float *shared = table_row(c->slabs, c->rows->id[i]);
+    if (!lock(c->rows, i, wait))
+        return;
     for (uint32_t k = 0; k < c->width; k++) {
         float x = relaxed_load(shared + k) + (local[k] - base[k]);
         relaxed_store(shared + k, x);
         local[k] = base[k] = x;
     }
+    atomic_flag_clear_explicit(&c->rows->merging[i], memory_order_release);
 }
 
-static bool lock(struct hot_rows *h, uint32_t i)
+static void merge(struct hot_copies *c, bool wait)
 {
-    return !atomic_flag_test_and_set_explicit(&h->merging[i], memory_order_acquire);
-}
-
-static void unlock(struct hot_rows *h, uint32_t i)
-{
-    atomic_flag_clear_explicit(&h->merging[i], memory_order_release);
+    for (uint32_t i = 0; i < c->rows->n && c->begun; i++)
+        merge_row(c, i, wait);
 }
 
 void hot_merge(struct hot_copies *c)
 {
-    for (uint32_t i = 0; i < c->rows->n; i++) {
-        float *shared = table_row(c->slabs, c->rows->id[i]);
-        if (!c->copied[i]) {
-            if (relaxed_load(shared + c->count) >= c->threshold)
-                take(c, i, shared);
-        } else if (lock(c->rows, i)) {
-            give(c, i, shared);
-            unlock(c->rows, i);
-        }
-    }
+    merge(c, false);
 }
 
 void hot_finish(struct hot_copies *c)
 {
-    for (uint32_t i = 0; i < c->rows->n; i++) {
-        if (!c->copied[i])
-            continue;
-        while (!lock(c->rows, i))
-            continue; // a merge is a few hundred instructions
-        give(c, i, table_row(c->slabs, c->rows->id[i]));
-        unlock(c->rows, i);
-        c->copied[i] = false;
-    }
+    merge(c, true);
+    c->begun = false;
 }

@@ -3,10 +3,10 @@
 // other core, and threads would not pay. So each worker has copies of its own, and adds
 // what it changed to the shared rows after every batch.
 //
-// A worker's own updates count at once, the others' a batch later. A row gets copies only
-// after many updates, when its steps have become so small that a batch of them, from each
-// worker, changes it little. Nothing is lost: a row is merged under a flag; who finds it
-// taken merges the next time.
+// A worker's own updates count at once, the others' a few thousand examples later. Copies
+// begin only when a run has seen so many examples that the steps between two merges, of
+// all workers together, change a row little. Nothing is lost: a row is merged under a
+// flag; who finds it taken merges the next time.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_HOT_H
@@ -17,15 +17,22 @@
 
 #include "base/err.h"
 #include "data/dataset.h"
+#include "model/model.h"
 #include "table/table.h"
 
-enum { HOT_MAX = 128, HOT_MAP_BITS = 9, HOT_NONE = HOT_MAX };
+enum {
+    HOT_MAX = 4096,
+    HOT_MAP_BITS = 14,
+    HOT_NONE = HOT_MAX,
+    HOT_MERGE_EXAMPLES = 4096,  // of a worker, from merge to merge
+    HOT_BEGIN_EXAMPLES = 65536, // of the run, for each worker, before there are copies
+};
 
 // Which rows are hot in a data set; shared by the workers.
 struct hot_rows {
     uint32_t n;
     uint32_t id[HOT_MAX];
-    uint8_t map[1 << HOT_MAP_BITS]; // from a hash of the id to its number, or HOT_NONE
+    uint16_t map[1 << HOT_MAP_BITS]; // from a hash of the id to its number, or HOT_NONE
     atomic_flag merging[HOT_MAX];
 };
 
@@ -33,26 +40,29 @@ struct hot_rows {
 struct hot_copies {
     struct hot_rows *rows;
     struct table_slabs slabs;
-    uint32_t width, count; // of a row; its column that counts updates
-    float threshold;       // updates after which a row is copied
-    bool copied[HOT_MAX];
-    float *local,
-        *base; // HOT_MAX rows each: as the worker has them; as they were when merged
+    uint32_t width;      // of a row
+    bool begun;          // there are copies
+    float *local, *base; // of each row: as the worker has it; as it was when merged
 };
 
-// Finds the ids of more than one in 16 examples by looking at a sample. TUG_ENOMEM.
+// Whether changes that workers made apart can be added: the state of a rule must be a sum.
+// A mean that decays would be taken away from by each worker, and end below zero.
+bool hot_adds_up(const struct model *m);
+
+// Finds the ids that occur in more than one of 512 examples, by a sample. TUG_ENOMEM.
 int hot_find(struct hot_rows *h, const struct dataset *d, uint64_t seed);
 
-// Begins without copies. TUG_ENOMEM.
-int hot_open(struct hot_copies *c, struct hot_rows *h, const struct table *t,
-             uint32_t count, uint32_t workers);
+// Memory for copies, none made yet. TUG_ENOMEM.
+int hot_open(struct hot_copies *c, struct hot_rows *h, const struct table *t);
 void hot_close(struct hot_copies *c); // a zeroed one is fine
 
-// Adds the changes to the shared rows and takes their values; copies the rows
-// that have become hot.
+// Makes the copies.
+void hot_begin(struct hot_copies *c);
+
+// Adds the changes to the shared rows and takes their values.
 void hot_merge(struct hot_copies *c);
 
-// The same at the end of a stretch: waits for rows that others are merging, gives up all
+// The same at the end of a stretch: waits for rows that others are merging, gives up the
 // copies.
 void hot_finish(struct hot_copies *c);
 
@@ -61,13 +71,11 @@ static inline uint32_t hot_hash(uint32_t id)
     return id * 2654435761u >> (32 - HOT_MAP_BITS);
 }
 
-// The worker's copy of row `id`, or NULL when there is none.
+// The worker's copy of row `id`, or NULL when it has none. Only after hot_begin.
 static inline float *hot_row(const struct hot_copies *c, uint32_t id)
 {
     uint32_t i = c->rows->map[hot_hash(id)];
-    return i != HOT_NONE && c->rows->id[i] == id && c->copied[i]
-               ? c->local + (size_t)i * c->width
-               : NULL;
+    return i != HOT_NONE && c->rows->id[i] == id ? c->local + (size_t)i * c->width : NULL;
 }
 
 #endif

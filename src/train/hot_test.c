@@ -14,7 +14,7 @@
 #include "base/relaxed.h"
 #include "base/team.h"
 
-enum { WIDTH = 5, COUNT = 2, WORKERS = 4, ROUNDS = 2000 };
+enum { WIDTH = 5, WORKERS = 4, ROUNDS = 2000 };
 
 struct job {
     struct table *table;
@@ -26,8 +26,8 @@ static void work(void *arg, int rank)
 {
     struct job *j = arg;
     struct hot_copies c;
-    assert_int_equal(hot_open(&c, &j->rows, j->table, COUNT, WORKERS), 0);
-    hot_merge(&c); // takes the copies
+    assert_int_equal(hot_open(&c, &j->rows, j->table), 0);
+    hot_begin(&c);
     for (int i = 0; i < ROUNDS; i++) {
         for (uint32_t r = 0; r < j->rows.n; r++) {
             float *row = hot_row(&c, j->rows.id[r]);
@@ -38,13 +38,20 @@ static void work(void *arg, int rank)
             hot_merge(&c);
     }
     hot_finish(&c);
-    assert_null(hot_row(&c, j->rows.id[0]));
+    assert_false(c.begun);
     hot_close(&c);
+}
+
+static void clear(struct hot_rows *h)
+{
+    h->n = 0;
+    for (uint32_t i = 0; i < 1 << HOT_MAP_BITS; i++)
+        h->map[i] = HOT_NONE;
 }
 
 static void add(struct hot_rows *h, uint32_t id)
 {
-    h->map[hot_hash(id)] = (uint8_t)h->n;
+    h->map[hot_hash(id)] = (uint16_t)h->n;
     h->id[h->n++] = id;
 }
 
@@ -57,9 +64,8 @@ static void test_nothing_is_lost(void **state)
     uint32_t ids[3];
     assert_int_equal(table_open(&j.table, &o, NULL), 0);
     assert_int_equal(table_rows(j.table, keys, 3, ids), 0);
-    memset(j.rows.map, HOT_NONE, sizeof(j.rows.map));
+    clear(&j.rows);
     for (int i = 0; i < 3; i++) {
-        table_row(table_slabs(j.table), ids[i])[COUNT] = 1e6f;
         add(&j.rows, ids[i]);
     }
     struct team *team;
@@ -77,24 +83,28 @@ static void test_cold_rows_are_shared(void **state)
     (void)state;
     struct table_options o = {.width = WIDTH};
     struct table *t;
-    struct hot_rows h = {0};
+    static struct hot_rows h;
     struct hot_copies c;
     uint64_t key = 7;
     uint32_t id;
     assert_int_equal(table_open(&t, &o, NULL), 0);
     assert_int_equal(table_rows(t, &key, 1, &id), 0);
-    memset(h.map, HOT_NONE, sizeof(h.map));
+    float *shared = table_row(table_slabs(t), id);
+    clear(&h);
     add(&h, id);
-    assert_int_equal(hot_open(&c, &h, t, COUNT, 1), 0);
-    hot_merge(&c);
-    assert_null(hot_row(&c, id)); // not updated often enough yet
+    assert_int_equal(hot_open(&c, &h, t), 0);
+    hot_merge(&c); // nothing has begun: nothing happens
+    relaxed_store(shared, 3);
+    hot_begin(&c);
+    assert_true(hot_row(&c, id)[0] == 3);
     assert_null(hot_row(&c, id + 1));
-    relaxed_store(table_row(table_slabs(t), id) + COUNT, 1e6f);
+    relaxed_store(shared, 5); // another worker
+    hot_row(&c, id)[0] += 2;
     hot_merge(&c);
-    assert_non_null(hot_row(&c, id));
+    assert_true(shared[0] == 7 && hot_row(&c, id)[0] == 7);
     hot_close(&c);
     mem_fault_after(0);
-    assert_int_equal(hot_open(&c, &h, t, COUNT, 1), TUG_ENOMEM);
+    assert_int_equal(hot_open(&c, &h, t), TUG_ENOMEM);
     mem_fault_after(-1);
     table_close(t);
 }

@@ -48,6 +48,7 @@ struct worker {
     struct model_scratch scratch;
     struct rule_params rules[MODEL_MAX_GROUPS], bias_rule;
     struct hot_copies hot;        // hogwild with several threads
+    uint64_t unmerged;            // examples since its last merge
     struct hand hand;             // of the order, that this worker deals from
     struct metrics_stream stream; // of examples before they were trained on
     struct synchronous *synchronous;

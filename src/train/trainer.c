@@ -129,6 +129,29 @@ static struct metrics_stream *merge_streams(struct run *r)
 
 // Data windows.
 
+// A mean that decays would be taken away from by each worker, and end below zero.
+static bool adds_up(const struct run *r)
+{
+    const struct model *m = &r->parameters.model;
+    bool sums = true;
+    for (uint32_t g = 0; g < m->n_groups; g++) {
+        enum rule_kind kind = m->groups[g].rule.kind;
+        sums &= kind != RULE_MOMENTUM && kind != RULE_RMSPROP && kind != RULE_ADAM;
+    }
+    return sums;
+}
+
+static int find_hot_rows(struct run *r, struct err *e)
+{
+    r->hot.n = 0;
+    if (team_size(r->team) == 1 || r->config->deterministic ||
+        !hot_adds_up(&r->parameters.model))
+        return 0;
+    return hot_find(&r->hot, r->data, r->config->model.seed) == 0
+               ? 0
+               : err_nomem(e, "hot rows");
+}
+
 // Loads the window of `next`, which becomes the run's position. Until then that is the end
 // of the window before: a run that is interrupted here goes on from there.
 static int load_window(struct run *r, struct position next, struct train_result *result,
@@ -158,6 +181,7 @@ static int load_window(struct run *r, struct position next, struct train_result 
     r->at = next;
     if (dataset_bytes(r->data) > result->data_bytes)
         result->data_bytes = dataset_bytes(r->data);
+    TRY(find_hot_rows(r, e));
     return fields_check(r->data, r->source, &r->parameters.model.options, e);
 }
 
@@ -266,29 +290,12 @@ static bool due(uint64_t batches, uint64_t every)
     return every != 0 && batches % every == 0;
 }
 
-// Whether changes that workers made apart can be added: the state of a rule must be a sum.
-// A mean that decays would be taken away from by each worker, and end below zero.
-static bool adds_up(const struct run *r)
-{
-    const struct model *m = &r->parameters.model;
-    bool sums = true;
-    for (uint32_t g = 0; g < m->n_groups; g++) {
-        enum rule_kind kind = m->groups[g].rule.kind;
-        sums &= kind != RULE_MOMENTUM && kind != RULE_RMSPROP && kind != RULE_ADAM;
-    }
-    return sums;
-}
-
 static int train_window(struct run *r, struct train_result *result, struct err *e)
 {
     r->order = order_make(dataset_size(r->data), r->config->model.seed,
                           (uint64_t)r->at.epoch << 32 | (uint32_t)r->at.window);
     for (int i = 0; i < team_size(r->team); i++)
         r->workers[i].hand.known = false;
-    r->hot.n = 0;
-    if (team_size(r->team) > 1 && !r->config->deterministic && adds_up(r) &&
-        hot_find(&r->hot, r->data, r->config->model.seed) != 0)
-        return err_nomem(e, "hot rows");
     uint64_t end = (order_positions(&r->order) + r->config->batch - 1) / r->config->batch;
     while (r->at.batch < end) {
         TRY(stretch(r, end, result, e));
