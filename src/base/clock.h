@@ -5,6 +5,7 @@
 #define TUG_BASE_CLOCK_H
 
 #include <stdint.h>
+#include <time.h>
 
 uint64_t clock_ns(void);      // monotonic
 uint64_t clock_unix_ns(void); // since 1970, for names and logs
@@ -13,5 +14,8 @@ static inline double clock_seconds(void)
 {
     return (double)clock_ns() * 1e-9;
 }
+
+// That many seconds from now, for waits on conditions. At most a day.
+struct timespec clock_deadline(double seconds);
 
 #endif

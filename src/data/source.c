@@ -23,10 +23,10 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "data/decode.h"
 #include "data/paths.h"
 #include "data/reader.h"
@@ -421,21 +421,10 @@ static bool is_interrupted(const struct source *s)
     return s->interrupted != NULL && atomic_load(s->interrupted);
 }
 
-// A signal handler cannot signal a condition, so whoever may be interrupted looks up.
+// A signal handler cannot signal a condition, so whoever waits looks up now and then.
 static void wait_ready(struct source *s)
 {
-    enum { LOOK_UP_NS = 100 * 1000 * 1000, SECOND_NS = 1000 * 1000 * 1000 };
-    if (s->interrupted == NULL) {
-        pthread_cond_wait(&s->ready, &s->lock);
-        return;
-    }
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += LOOK_UP_NS;
-    if (until.tv_nsec >= SECOND_NS) {
-        until.tv_nsec -= SECOND_NS;
-        until.tv_sec++;
-    }
+    struct timespec until = clock_deadline(0.1);
     pthread_cond_timedwait(&s->ready, &s->lock, &until);
 }
 

@@ -256,9 +256,9 @@ static void same_options(void **state)
     assert_int_equal(manifest_same_options(&written.options, &now, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "this one has 31:"));
     now = written.options;
-    now.schedule.kind = SCHEDULE_LINEAR;
+    now.schedule.kind = SCHEDULE_POLY;
     assert_int_equal(manifest_same_options(&written.options, &now, &e), TUG_EUSAGE);
-    assert_non_null(strstr(e.text, "this one has linear:"));
+    assert_non_null(strstr(e.text, "this one has poly:"));
     now = written.options;
     now.window_bytes = 77 << 20;
     assert_int_equal(manifest_same_options(&written.options, &now, &e), TUG_EUSAGE);

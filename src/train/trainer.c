@@ -129,18 +129,6 @@ static struct metrics_stream *merge_streams(struct run *r)
 
 // Data windows.
 
-// A mean that decays would be taken away from by each worker, and end below zero.
-static bool adds_up(const struct run *r)
-{
-    const struct model *m = &r->parameters.model;
-    bool sums = true;
-    for (uint32_t g = 0; g < m->n_groups; g++) {
-        enum rule_kind kind = m->groups[g].rule.kind;
-        sums &= kind != RULE_MOMENTUM && kind != RULE_RMSPROP && kind != RULE_ADAM;
-    }
-    return sums;
-}
-
 static int find_hot_rows(struct run *r, struct err *e)
 {
     r->hot.n = 0;
