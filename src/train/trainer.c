@@ -496,8 +496,9 @@ static int on_interrupt(struct run *r, struct train_result *result, struct err *
     TRY(checkpoint_save(r, false, result, e));
     return err_set(
         e, TUG_EINTERRUPTED,
-        "interrupted in pass %u; saved to %s: the same command with --resume goes on",
-        pass, result->saved);
+        "interrupted in pass %u; saved to %s: the same command with --resume%s goes on",
+        pass, result->saved,
+        r->config->init_from != NULL ? " instead of --init-from" : "");
 }
 
 static void fill_result(struct run *r, struct train_result *result)
