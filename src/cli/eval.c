@@ -1,6 +1,7 @@
 // tug eval: metrics of a saved model on data.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <math.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
@@ -91,6 +92,7 @@ static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
         .read_seconds = opened - start,
         .test_seconds = clock_seconds() - opened,
         .total_seconds = clock_seconds() - start,
+        .examples_per_second = (double)NAN,
         .keys = s.rows,
         .bytes_per_key = s.rows > 0
                              ? (double)(s.row_bytes + s.index_bytes) / (double)s.rows
