@@ -3,19 +3,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/hot.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
 #include "base/relaxed.h"
 
-enum { SAMPLE = 4096, TIMES = SAMPLE / 512, LONG_EXAMPLE = 256 };
+enum {
+    SAMPLE = 16384,
+    PIECE = 256, // examples of it gathered at a time
+    TIMES = 8,   // in the sample: hot
+    LONG_EXAMPLE = 256,
+    COUNTS = 1 << 17,
+};
 
-static int by_number(const void *a, const void *b)
+// How often ids occur in the sample. When it is full, ids not met so far are not hot.
+struct counts {
+    struct {
+        uint32_t id, times;
+    } of[COUNTS];
+    uint32_t n;
+};
+
+static void count(struct counts *c, uint32_t id)
 {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
+    uint32_t at = id * 2654435761u % COUNTS;
+    while (c->of[at].times != 0 && c->of[at].id != id)
+        at = (at + 1) % COUNTS;
+    if (c->of[at].times == 0 && c->n == COUNTS / 4 * 3)
+        return;
+    c->n += c->of[at].times == 0;
+    c->of[at].id = id;
+    c->of[at].times++;
 }
 
 // Two hot ids of one hash: the first stays.
@@ -28,6 +47,46 @@ static void add(struct hot_rows *h, uint32_t id)
     h->id[h->n++] = id;
 }
 
+static int count_sample(struct counts *c, const struct dataset *d, uint64_t seed)
+{
+    struct batch b = {0};
+    int rc = 0;
+    for (uint64_t i = 0; i < SAMPLE && rc == 0; i += PIECE) {
+        uint64_t order[PIECE];
+        for (uint64_t j = 0; j < PIECE; j++)
+            order[j] = random_below(seed, 0x686f74, i + j, dataset_size(d));
+        rc = dataset_gather(d, order, PIECE, &b);
+        for (size_t j = 0; rc == 0 && j < b.nnz; j++)
+            count(c, b.id[j]);
+    }
+    batch_free(&b);
+    return rc;
+}
+
+int hot_find(struct hot_rows *h, const struct dataset *d, uint64_t seed)
+{
+    uint64_t n = dataset_size(d);
+    h->n = 0;
+    for (uint32_t i = 0; i < 1 << HOT_MAP_BITS; i++)
+        h->map[i] = HOT_NONE;
+    for (uint32_t i = 0; i < HOT_MAX; i++)
+        atomic_flag_clear(&h->merging[i]);
+    // A small or long sample would cost more than the copies save.
+    if (n < SAMPLE || dataset_features(d) / n > LONG_EXAMPLE)
+        return 0;
+    struct counts *c = mem_zalloc(sizeof(*c));
+    if (c == NULL)
+        return TUG_ENOMEM;
+    int rc = count_sample(c, d, seed);
+    // The hottest first: they get their place in the map for certain.
+    for (uint32_t least = SAMPLE; rc == 0 && least >= TIMES; least /= 2)
+        for (uint32_t i = 0; i < COUNTS; i++)
+            if (c->of[i].times >= least && c->of[i].times / 2 < least)
+                add(h, c->of[i].id);
+    mem_free(c);
+    return rc;
+}
+
 bool hot_adds_up(const struct model *m)
 {
     bool sums = true;
@@ -36,33 +95,6 @@ bool hot_adds_up(const struct model *m)
         sums &= kind != RULE_MOMENTUM && kind != RULE_RMSPROP && kind != RULE_ADAM;
     }
     return sums;
-}
-
-int hot_find(struct hot_rows *h, const struct dataset *d, uint64_t seed)
-{
-    uint64_t order[SAMPLE], n = dataset_size(d);
-    struct batch b = {0};
-    h->n = 0;
-    for (uint32_t i = 0; i < 1 << HOT_MAP_BITS; i++)
-        h->map[i] = HOT_NONE;
-    for (uint32_t i = 0; i < HOT_MAX; i++)
-        atomic_flag_clear(&h->merging[i]);
-    if (n == 0 || dataset_features(d) / n > LONG_EXAMPLE)
-        return 0; // the sample would cost more than the copies save
-    for (uint64_t i = 0; i < SAMPLE; i++)
-        order[i] = random_below(seed, 0x686f74, i, n);
-    int rc = dataset_gather(d, order, SAMPLE, &b);
-    if (rc == 0) {
-        qsort(b.id, b.nnz, sizeof(*b.id), by_number);
-        for (size_t i = 0, end; i < b.nnz; i = end) {
-            for (end = i; end < b.nnz && b.id[end] == b.id[i]; end++)
-                continue;
-            if (end - i > TIMES)
-                add(h, b.id[i]);
-        }
-    }
-    batch_free(&b);
-    return rc;
 }
 
 int hot_open(struct hot_copies *c, struct hot_rows *h, const struct table *t)

@@ -3,7 +3,7 @@
 // other core, and threads would not pay. So each worker has copies of its own, and adds
 // what it changed to the shared rows after every batch.
 //
-// A worker's own updates count at once, the others' a few thousand examples later. Copies
+// A worker's own updates count at once, the others' some thousand examples later. Copies
 // begin only when a run has seen so many examples that the steps between two merges, of
 // all workers together, change a row little. Nothing is lost: a row is merged under a
 // flag; who finds it taken merges the next time.
@@ -24,7 +24,7 @@ enum {
     HOT_MAX = 4096,
     HOT_MAP_BITS = 14,
     HOT_NONE = HOT_MAX,
-    HOT_MERGE_EXAMPLES = 4096,  // of a worker, from merge to merge
+    HOT_MERGE_EXAMPLES = 16384, // of a worker, from merge to merge
     HOT_BEGIN_EXAMPLES = 65536, // of the run, for each worker, before there are copies
 };
 
@@ -49,7 +49,7 @@ struct hot_copies {
 // A mean that decays would be taken away from by each worker, and end below zero.
 bool hot_adds_up(const struct model *m);
 
-// Finds the ids that occur in more than one of 512 examples, by a sample. TUG_ENOMEM.
+// Finds the ids that occur in more than one of 2,048 examples, by a sample. TUG_ENOMEM.
 int hot_find(struct hot_rows *h, const struct dataset *d, uint64_t seed);
 
 // Memory for copies, none made yet. TUG_ENOMEM.
