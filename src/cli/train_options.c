@@ -250,8 +250,9 @@ static const struct option options[] = {
     {.name = "deterministic",
      .kind = OPTION_FLAG,
      AT(deterministic),
-     .help = "the same model, bit for bit, for the same seed, whatever the "
-             "number of threads"},
+     .help = "the same model, bit for bit, for the same seed, whatever the number of "
+             "threads and the CPU; say --data-in memory or stream, for auto looks at the "
+             "machine's memory"},
     {.name = "mode",
      .kind = OPTION_STRING,
      AT(mode),
