@@ -20,6 +20,34 @@ struct model_values {
     uint64_t max_bad_lines;
 };
 
+// The options that fill them, for a command whose AT(field) is the place of a field and
+// whose struct holds these values as `model`.
+#define MODEL_OPTIONS(heading, data_help)                                                \
+    {.name = "from",                                                                     \
+     .kind = OPTION_STRING,                                                              \
+     AT(model.from),                                                                     \
+     .metavar = "DIR",                                                                   \
+     .group = heading,                                                                   \
+     .help =                                                                             \
+         "the --out of a training run (its newest save is taken), or one save in it",    \
+     .required = true},                                                                  \
+        {.name = "data",                                                                 \
+         .kind = OPTION_LIST,                                                            \
+         AT(model.data),                                                                 \
+         .metavar = "PATH",                                                              \
+         .help = data_help,                                                              \
+         .required = true},                                                              \
+        {.name = "format",                                                               \
+         .kind = OPTION_CHOICE,                                                          \
+         AT(model.format),                                                               \
+         .choices = MODEL_FORMATS,                                                       \
+         .fallback = "trained",                                                          \
+         .help = "of the data; by default the one that the model was trained on"},       \
+    {                                                                                    \
+        .name = "threads", .kind = OPTION_U64, AT(model.threads), .fallback = "0",       \
+        .min = 0, .max = 1024, .metavar = "N", .help = "0: one for each processor"       \
+    }
+
 struct opened_model {
     char dir[FILE_PATH_MAX];
     struct manifest manifest;
