@@ -9,6 +9,8 @@ pkg_check_modules(LZ4 REQUIRED IMPORTED_TARGET liblz4)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
+pkg_check_modules(UV REQUIRED IMPORTED_TARGET libuv)
+pkg_check_modules(OPENSSL REQUIRED IMPORTED_TARGET openssl)
 if(TUG_TESTS)
   pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 endif()
@@ -35,7 +37,8 @@ if(TUG_SANITIZERS)
 endif()
 target_link_libraries(
   tug_flags INTERFACE Threads::Threads PkgConfig::ZLIB PkgConfig::ZSTD PkgConfig::LZ4
-                      PkgConfig::XXHASH PkgConfig::JANSSON PkgConfig::YAML m)
+                      PkgConfig::XXHASH PkgConfig::JANSSON PkgConfig::YAML PkgConfig::UV
+                      PkgConfig::OPENSSL m)
 
 # tug_part(NAME file.c ...): one part of the house. Every x_test.c in the folder becomes a test of
 # its own, run by ctest as NAME/x. Parts are declared bottom first.
