@@ -1,0 +1,426 @@
+// The encoder and decoder of every message, made from messages.def.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "wire/wire.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+
+static const unsigned char magic[4] = {'T', 'U', 'G', 0xA7};
+
+enum { FLAG_BODY_CHECKED = 1 };
+
+// Offsets in the header.
+enum {
+    AT_VERSION = 4,
+    AT_FLAGS = 5,
+    AT_TYPE = 6,
+    AT_HEAD_BYTES = 8,
+    AT_ZERO = 12,
+    AT_BODY_BYTES = 16,
+    AT_REQUEST = 24,
+    AT_BODY_CHECKSUM = 32,
+    AT_CHECKSUM = 40, // of all before it and the head
+};
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "numbers are copied as they lie in memory");
+
+#define PUT(at, value) memcpy(at, &(value), sizeof(value))
+#define GET(value, at) memcpy(&(value), at, sizeof(value))
+
+// Reading: a cursor that never passes the end.
+
+struct in {
+    const char *at;
+    size_t left;
+    uint64_t body; // bytes that spans have promised, padding included
+};
+
+static int take(struct in *in, void *ret, size_t n)
+{
+    if (in->left < n)
+        return TUG_EDATA;
+    memcpy(ret, in->at, n);
+    in->at += n;
+    in->left -= n;
+    return 0;
+}
+
+static int take_run(struct in *in, struct wire_text *ret, uint32_t max)
+{
+    TRY(take(in, &ret->n, sizeof(ret->n)));
+    if (ret->n > max || ret->n > in->left)
+        return TUG_EDATA;
+    ret->data = in->at;
+    in->at += ret->n;
+    in->left -= ret->n;
+    return 0;
+}
+
+#define TAKE_NUMBER(type)                                                                \
+    static inline int take_##type(struct in *in, WIRE_TYPE_##type *ret)                  \
+    {                                                                                    \
+        return take(in, ret, sizeof(*ret));                                              \
+    }
+TAKE_NUMBER(u8)
+TAKE_NUMBER(u16)
+TAKE_NUMBER(u32)
+TAKE_NUMBER(u64)
+TAKE_NUMBER(i32)
+TAKE_NUMBER(f32)
+TAKE_NUMBER(f64)
+
+static inline int take_text(struct in *in, struct wire_text *ret)
+{
+    return take_run(in, ret, WIRE_TEXT_MAX);
+}
+
+static inline int take_bytes(struct in *in, struct wire_text *ret)
+{
+    return take_run(in, ret, WIRE_BYTES_MAX);
+}
+
+static inline int take_span(struct in *in, struct wire_span *ret)
+{
+    TRY(take(in, &ret->n, sizeof(ret->n)));
+    ret->data = NULL;
+    if (ret->n > WIRE_SPAN_MAX)
+        return TUG_EDATA;
+    in->body += ret->n + wire_padding(ret->n);
+    return 0;
+}
+
+// Writing.
+
+struct out {
+    struct buf *b;
+    struct wire_out *spans; // NULL in records, which have none
+};
+
+#define PUT_NUMBER(type)                                                                 \
+    static inline int put_##type(struct out *o, const WIRE_TYPE_##type *v)               \
+    {                                                                                    \
+        return buf_add(o->b, v, sizeof(*v));                                             \
+    }
+PUT_NUMBER(u8)
+PUT_NUMBER(u16)
+PUT_NUMBER(u32)
+PUT_NUMBER(u64)
+PUT_NUMBER(i32)
+PUT_NUMBER(f32)
+PUT_NUMBER(f64)
+
+static int put_run(struct out *o, const struct wire_text *v, uint32_t max)
+{
+    if (v->n > max)
+        return TUG_EUSAGE;
+    TRY(buf_add(o->b, &v->n, sizeof(v->n)));
+    return v->n > 0 ? buf_add(o->b, v->data, v->n) : 0;
+}
+
+static inline int put_text(struct out *o, const struct wire_text *v)
+{
+    return put_run(o, v, WIRE_TEXT_MAX);
+}
+
+static inline int put_bytes(struct out *o, const struct wire_text *v)
+{
+    return put_run(o, v, WIRE_BYTES_MAX);
+}
+
+static inline int put_span(struct out *o, const struct wire_span *v)
+{
+    if (v->n > WIRE_SPAN_MAX)
+        return TUG_EUSAGE;
+    o->spans->spans[o->spans->n_spans++] = *v;
+    o->spans->body_bytes += v->n + wire_padding(v->n);
+    return buf_add(o->b, &v->n, sizeof(v->n));
+}
+
+// Records: each with its length in front, so that a list can be walked.
+
+#define MESSAGE(NAME, name, id, since, about)                                            \
+    __attribute__((unused)) static int put_msg_##name(struct out *o,                     \
+                                                      const struct msg_##name *m)        \
+    {                                                                                    \
+        (void)o, (void)m;
+#define RECORD(NAME, name, about)                                                        \
+    static int put_record_##name(struct out *o, const struct wire_##name *m)             \
+    {
+#define FIELD(type, name, about) TRY(put_##type(o, &m->name));
+#define END(name)                                                                        \
+    return 0;                                                                            \
+    }
+#include "wire/messages.def"
+#undef MESSAGE
+#undef RECORD
+#undef FIELD
+
+#define MESSAGE(NAME, name, id, since, about)                                            \
+    static int take_msg_##name(struct in *in, struct msg_##name *m)                      \
+    {                                                                                    \
+        (void)in, (void)m;
+#define RECORD(NAME, name, about)                                                        \
+    static int take_record_##name(struct in *in, struct wire_##name *m)                  \
+    {
+#define FIELD(type, name, about) TRY(take_##type(in, &m->name));
+#include "wire/messages.def"
+#undef MESSAGE
+#undef RECORD
+#undef FIELD
+#undef END
+
+#define MESSAGE(NAME, name, id, since, about)
+#define FIELD(type, name, about)
+#define END(name)
+#define RECORD(NAME, name, about)                                                        \
+    int wire_put_##name(struct buf *list, const struct wire_##name *r)                   \
+    {                                                                                    \
+        size_t before = list->len;                                                       \
+        int rc = put_record_##name(&(struct out){.b = list}, r);                         \
+        if (rc != 0)                                                                     \
+            list->len = before;                                                          \
+        return rc;                                                                       \
+    }                                                                                    \
+    int wire_next_##name(struct wire_text *list, struct wire_##name *ret)                \
+    {                                                                                    \
+        struct in in = {.at = list->data, .left = list->n};                              \
+        if (list->n == 0)                                                                \
+            return 0;                                                                    \
+        TRY(take_record_##name(&in, ret));                                               \
+        *list = (struct wire_text){in.at, (uint32_t)in.left};                            \
+        return 1;                                                                        \
+    }
+#include "wire/messages.def"
+#undef RECORD
+#undef MESSAGE
+
+// Dispatch by type.
+
+#define RECORD(NAME, name, about)
+
+const char *wire_name(uint16_t type)
+{
+    switch (type) {
+#define MESSAGE(NAME, name, id, since, about)                                            \
+    case id:                                                                             \
+        return #name;
+#include "wire/messages.def"
+#undef MESSAGE
+    default:
+        return NULL;
+    }
+}
+
+static int take_message(struct in *in, uint16_t type, union wire_any *ret)
+{
+    switch (type) {
+#define MESSAGE(NAME, name, id, since, about)                                            \
+    case id:                                                                             \
+        return take_msg_##name(in, &ret->name);
+#include "wire/messages.def"
+#undef MESSAGE
+    default:
+        return TUG_EDATA;
+    }
+}
+
+static int put_message(struct out *o, uint16_t type, const void *msg)
+{
+    switch (type) {
+#define MESSAGE(NAME, name, id, since, about)                                            \
+    case id:                                                                             \
+        return put_msg_##name(o, msg);
+#include "wire/messages.def"
+#undef MESSAGE
+    default:
+        return TUG_EUSAGE;
+    }
+}
+
+#undef FIELD
+#undef END
+
+// The spans of a message in their order.
+
+#define SPAN_u8(x)
+#define SPAN_u16(x)
+#define SPAN_u32(x)
+#define SPAN_u64(x)
+#define SPAN_i32(x)
+#define SPAN_f32(x)
+#define SPAN_f64(x)
+#define SPAN_text(x)
+#define SPAN_bytes(x)
+#define SPAN_span(x) ret[n++] = x;
+
+#define MESSAGE(NAME, name, id, since, about)                                            \
+    static uint32_t spans_of_##name(struct msg_##name *m, struct wire_span **ret)        \
+    {                                                                                    \
+        uint32_t n = 0;                                                                  \
+        (void)m, (void)ret;
+#undef RECORD
+#define RECORD(NAME, name, about)                                                        \
+    __attribute__((unused)) static uint32_t spans_of_record_##name(                      \
+        struct wire_##name *m)                                                           \
+    {                                                                                    \
+        uint32_t n = 0;                                                                  \
+        (void)m;
+#define FIELD(type, name, about) SPAN_##type(&m->name)
+#define END(name)                                                                        \
+    return n;                                                                            \
+    }
+#include "wire/messages.def"
+#undef MESSAGE
+#undef RECORD
+#undef FIELD
+#undef END
+
+#define RECORD(NAME, name, about)
+#define FIELD(type, name, about)
+#define END(name)
+
+static uint32_t spans_of(uint16_t type, union wire_any *m, struct wire_span **ret)
+{
+    switch (type) {
+#define MESSAGE(NAME, name, id, since, about)                                            \
+    case id:                                                                             \
+        return spans_of_##name(&m->name, ret);
+#include "wire/messages.def"
+#undef MESSAGE
+    default:
+        return 0;
+    }
+}
+
+// Frames.
+
+static uint64_t checksum_of(const unsigned char *header, const void *head, size_t n)
+{
+    return hash_bytes(head, n, hash_bytes(header, AT_CHECKSUM, 0));
+}
+
+int wire_frame_read(const unsigned char header[WIRE_FRAME_BYTES], struct wire_frame *ret,
+                    struct err *e)
+{
+    uint32_t zero;
+    uint16_t type;
+    if (memcmp(header, magic, sizeof(magic)) != 0)
+        return err_set(e, TUG_EDATA,
+                       "what came is not tug's protocol: is the address that of a tug "
+                       "node, and do both sides use TLS or neither?");
+    if (header[AT_VERSION] != WIRE_VERSION)
+        return err_set(e, TUG_EDATA,
+                       "the peer speaks version %u of the protocol, this tug speaks %d: "
+                       "install the same tug on all machines",
+                       header[AT_VERSION], WIRE_VERSION);
+    GET(type, header + AT_TYPE);
+    GET(ret->head_bytes, header + AT_HEAD_BYTES);
+    GET(zero, header + AT_ZERO);
+    GET(ret->body_bytes, header + AT_BODY_BYTES);
+    GET(ret->request, header + AT_REQUEST);
+    GET(ret->body_checksum, header + AT_BODY_CHECKSUM);
+    ret->type = type;
+    ret->body_checked = header[AT_FLAGS] & FLAG_BODY_CHECKED;
+    if (wire_name(type) == NULL)
+        return err_set(e, TUG_EDATA, "a message of unknown type %u", type);
+    if (zero != 0 || (header[AT_FLAGS] & ~FLAG_BODY_CHECKED) != 0)
+        return err_set(e, TUG_EDATA, "a message (%s) with a damaged header",
+                       wire_name(type));
+    if (ret->head_bytes > WIRE_HEAD_MAX || ret->body_bytes > WIRE_BODY_MAX)
+        return err_set(e, TUG_EDATA,
+                       "a message (%s) says that it has %llu bytes: more than the limit",
+                       wire_name(type),
+                       (unsigned long long)(ret->head_bytes + ret->body_bytes));
+    return 0;
+}
+
+int wire_decode(const unsigned char header[WIRE_FRAME_BYTES], const struct wire_frame *f,
+                const void *head, union wire_any *ret, struct err *e)
+{
+    uint64_t checksum;
+    GET(checksum, header + AT_CHECKSUM);
+    if (checksum != checksum_of(header, head, f->head_bytes))
+        return err_set(e, TUG_EDATA, "a message (%s) with a wrong checksum",
+                       wire_name(f->type));
+    struct in in = {.at = head, .left = f->head_bytes};
+    if (take_message(&in, f->type, ret) != 0 || in.left != 0 || in.body != f->body_bytes)
+        return err_set(e, TUG_EDATA, "a message (%s) that does not hold what it says",
+                       wire_name(f->type));
+    return 0;
+}
+
+int wire_body(const struct wire_frame *f, const void *body, union wire_any *m,
+              struct err *e)
+{
+    if (f->body_checked && hash_bytes(body, f->body_bytes, 0) != f->body_checksum)
+        return err_set(e, TUG_EDATA, "a message (%s) whose body has a wrong checksum",
+                       wire_name(f->type));
+    struct wire_span *spans[WIRE_SPANS_MAX];
+    uint32_t n = spans_of(f->type, m, spans);
+    const char *at = body;
+    for (uint32_t i = 0; i < n; i++) {
+        spans[i]->data = at;
+        at += spans[i]->n + wire_padding(spans[i]->n);
+    }
+    return 0;
+}
+
+// XXH3 of one block of memory: spans lie in several, so they are put together first.
+// Only messages off loopback and without TLS are checked.
+static int checksum_body(const struct wire_out *o, uint64_t *ret)
+{
+    static const char zeros[8];
+    struct buf body = BUF_INIT(WIRE_BODY_MAX);
+    int rc = 0;
+    for (uint32_t i = 0; i < o->n_spans && rc == 0; i++) {
+        rc = buf_add(&body, o->spans[i].data, o->spans[i].n);
+        if (rc == 0)
+            rc = buf_add(&body, zeros, wire_padding(o->spans[i].n));
+    }
+    *ret = hash_bytes(body.data, body.len, 0);
+    buf_free(&body);
+    return rc;
+}
+
+int wire_encode(struct wire_out *o, uint16_t type, uint64_t request, const void *msg,
+                bool check_body)
+{
+    unsigned char header[WIRE_FRAME_BYTES] = {0};
+    o->n_spans = 0;
+    o->body_bytes = 0;
+    buf_clear(&o->head);
+    TRY(buf_add(&o->head, header, sizeof(header)));
+    TRY(put_message(&(struct out){&o->head, o}, type, msg));
+    uint32_t head_bytes = (uint32_t)(o->head.len - WIRE_FRAME_BYTES);
+    uint64_t body_checksum = 0;
+    bool checked = check_body && o->body_bytes > 0;
+    if (checked)
+        TRY(checksum_body(o, &body_checksum));
+    memcpy(header, magic, sizeof(magic));
+    header[AT_VERSION] = WIRE_VERSION;
+    header[AT_FLAGS] = checked ? FLAG_BODY_CHECKED : 0;
+    PUT(header + AT_TYPE, type);
+    PUT(header + AT_HEAD_BYTES, head_bytes);
+    PUT(header + AT_BODY_BYTES, o->body_bytes);
+    PUT(header + AT_REQUEST, request);
+    PUT(header + AT_BODY_CHECKSUM, body_checksum);
+    uint64_t checksum = checksum_of(header, o->head.data + WIRE_FRAME_BYTES, head_bytes);
+    PUT(header + AT_CHECKSUM, checksum);
+    memcpy(o->head.data, header, sizeof(header));
+    return 0;
+}
+
+void wire_copy_body(const struct wire_out *o, void *to)
+{
+    char *at = to;
+    for (uint32_t i = 0; i < o->n_spans; i++) {
+        uint64_t n = o->spans[i].n, padding = wire_padding(n);
+        if (n > 0)
+            memcpy(at, o->spans[i].data, n);
+        memset(at + n, 0, padding);
+        at += n + padding;
+    }
+}

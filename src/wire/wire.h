@@ -1,0 +1,200 @@
+// Messages as structs, and structs as bytes. messages.def is the definition; this header
+// makes the structs of it, wire.c the encoder and decoder.
+//
+// A frame is a fixed header, a head (the message's small fields), and a body (its spans,
+// each at the next multiple of 8 bytes). Decoding believes nothing: lengths are checked
+// against limits and against what is there before memory is taken or a byte is touched.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_WIRE_WIRE_H
+#define TUG_WIRE_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum {
+    WIRE_VERSION = 1,
+    WIRE_FRAME_BYTES = 48, // of the header
+    WIRE_TEXT_MAX = 4096,
+    WIRE_BYTES_MAX = 1 << 20,
+    WIRE_HEAD_MAX = 4 << 20,
+    WIRE_SPANS_MAX = 4,
+};
+#define WIRE_SPAN_MAX ((uint64_t)1 << 30)
+#define WIRE_BODY_MAX (WIRE_SPANS_MAX * WIRE_SPAN_MAX)
+
+enum wire_role {
+    WIRE_NOBODY,
+    WIRE_SCHEDULER,
+    WIRE_SERVER,
+    WIRE_WORKER,
+    WIRE_DRIVER,
+    WIRE_TOOL
+};
+// ps-lite's group ids; sums are unions.
+enum wire_group {
+    WIRE_GROUP_SCHEDULER = 1,
+    WIRE_GROUP_SERVERS = 2,
+    WIRE_GROUP_WORKERS = 4
+};
+enum wire_tables { WIRE_TABLES_ALL, WIRE_TABLES_SPARSE, WIRE_TABLES_DENSE };
+
+// How partitions lie on server loops: by hash of the key on loops for sparse
+// tables, by hash on loops for dense ones (the same loops unless they were split),
+// or by ranges of keys.
+enum wire_space { WIRE_SPACE_SPARSE, WIRE_SPACE_DENSE, WIRE_SPACE_RANGE, WIRE_SPACES };
+
+enum wire_mode { WIRE_ASYNC, WIRE_SSP, WIRE_SYNC };
+enum wire_op {
+    WIRE_GRADIENT, // the accessor's rules apply them
+    WIRE_ASSIGN,   // weights are set (n x pull width); state stays
+    WIRE_ROW,      // whole rows are set (n x width)
+};
+enum wire_flags {
+    WIRE_BF16 = 1,        // values
+    WIRE_KEYS_PACKED = 2, // keys: see wire/pack.h
+    WIRE_ROWS_WHOLE = 4,  // a pull of all columns, and of which keys have a row
+    WIRE_ALSO_PULL = 8,   // a push answered by pulled: the rows after it
+};
+enum wire_order { WIRE_CLEAR, WIRE_COPY, WIRE_DROP };
+enum wire_pass { WIRE_PASS_PIECES, WIRE_PASS_SHARES };
+enum wire_lease {
+    WIRE_LEASE_WAIT,  // ask again in a moment
+    WIRE_LEASE_PIECE, // read and train on this piece
+    WIRE_LEASE_SHARE, // train on this share of every batch of the pass
+    WIRE_LEASE_OVER,  // the run is over
+};
+enum wire_app {
+    WIRE_APP_REQUEST = 1,
+    WIRE_APP_PUSH = 2,
+    WIRE_APP_PULL = 4,
+    WIRE_APP_SIMPLE = 8
+};
+
+// Strings and bulk data point into the receive buffer (or, to be sent, at
+// the sender's memory).
+struct wire_text {
+    const char *data; // not terminated
+    uint32_t n;
+};
+struct wire_span {
+    const void *data; // when decoded: 8-byte aligned
+    uint64_t n;       // bytes
+};
+
+static inline struct wire_text wire_text(const char *s)
+{
+    return (struct wire_text){s, (uint32_t)__builtin_strlen(s)};
+}
+
+#define WIRE_TYPE_u8 uint8_t
+#define WIRE_TYPE_u16 uint16_t
+#define WIRE_TYPE_u32 uint32_t
+#define WIRE_TYPE_u64 uint64_t
+#define WIRE_TYPE_i32 int32_t
+#define WIRE_TYPE_f32 float
+#define WIRE_TYPE_f64 double
+#define WIRE_TYPE_text struct wire_text
+#define WIRE_TYPE_bytes struct wire_text
+#define WIRE_TYPE_span struct wire_span
+
+#define RECORD(NAME, name, about) struct wire_##name {
+#define MESSAGE(NAME, name, id, since, about) struct msg_##name {
+#define FIELD(type, name, about) WIRE_TYPE_##type name;
+#define END(name)                                                                        \
+    }                                                                                    \
+    ;
+#include "wire/messages.def"
+#undef RECORD
+#undef MESSAGE
+#undef FIELD
+#undef END
+
+// MSG_HELLO, ...
+enum wire_type {
+#define RECORD(NAME, name, about)
+#define MESSAGE(NAME, name, id, since, about) MSG_##NAME = id,
+#define FIELD(type, name, about)
+#define END(name)
+#include "wire/messages.def"
+#undef RECORD
+#undef MESSAGE
+};
+
+// Any message, decoded.
+union wire_any {
+#define RECORD(NAME, name, about)
+#define MESSAGE(NAME, name, id, since, about) struct msg_##name name;
+#include "wire/messages.def"
+#undef RECORD
+#undef MESSAGE
+};
+
+// "push"; "message 99" for an unknown one is the caller's business: then NULL.
+const char *wire_name(uint16_t type);
+
+// What the header of a frame says.
+struct wire_frame {
+    uint16_t type;
+    bool body_checked; // body_checksum is that of the body
+    uint32_t head_bytes;
+    uint64_t body_bytes;
+    uint64_t request; // chosen by who asks, repeated by who answers
+    uint64_t body_checksum;
+};
+
+// Reads a header. TUG_EDATA in one sentence: no tug speaks here, another version, an
+// unknown type, a length beyond the limits.
+int wire_frame_read(const unsigned char header[WIRE_FRAME_BYTES], struct wire_frame *ret,
+                    struct err *e);
+
+// Decodes the head that follows the header. Texts point into it; spans have their
+// lengths, and NULL where they are: wire_body sets that when the body has arrived. Both
+// TUG_EDATA when bytes are not what the header promised.
+int wire_decode(const unsigned char header[WIRE_FRAME_BYTES], const struct wire_frame *f,
+                const void *head, union wire_any *ret, struct err *e);
+int wire_body(const struct wire_frame *f, const void *body, union wire_any *m,
+              struct err *e);
+
+// An encoded message: header and head in `head`, the body as the sender's memory.
+// `head` is reused from message to message; spans are padded to 8 bytes with zeros.
+struct wire_out {
+    struct buf head;
+    uint32_t n_spans;
+    struct wire_span spans[WIRE_SPANS_MAX];
+    uint64_t body_bytes;
+};
+#define WIRE_OUT_INIT                                                                    \
+    ((struct wire_out){.head = BUF_INIT(WIRE_FRAME_BYTES + WIRE_HEAD_MAX)})
+
+// Encodes `msg`, a struct of the type. With `check_body` the header carries the body's
+// checksum. TUG_EUSAGE: a field is longer than the limits allow; TUG_ENOMEM.
+int wire_encode(struct wire_out *o, uint16_t type, uint64_t request, const void *msg,
+                bool check_body);
+
+// Copies the body of an encoded message, padding included; `to` has body_bytes.
+void wire_copy_body(const struct wire_out *o, void *to);
+
+// Bytes of padding behind a span.
+static inline uint64_t wire_padding(uint64_t n)
+{
+    return -n & 7;
+}
+
+// Records in a bytes field. wire_put_x adds one; wire_next_x takes the first off the
+// front of *list: 1, 0 at the end, or TUG_EDATA.
+#define RECORD(NAME, name, about)                                                        \
+    int wire_put_##name(struct buf *list, const struct wire_##name *r);                  \
+    int wire_next_##name(struct wire_text *list, struct wire_##name *ret);
+#define MESSAGE(NAME, name, id, since, about)
+#include "wire/messages.def"
+#undef RECORD
+#undef MESSAGE
+#undef FIELD
+#undef END
+
+#endif
