@@ -1,0 +1,12 @@
+// The van between threads of one process. Addresses "inproc://NAME" are known
+// to the whole process.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_VAN_INPROC_H
+#define TUG_VAN_INPROC_H
+
+#include "van/van.h"
+
+int inproc_van_open(struct van **ret, const struct van_handler *h, struct err *e);
+
+#endif

@@ -1,0 +1,52 @@
+// A simulated network with virtual time: every run of a seed is the same run.
+//
+// A world holds the vans of all simulated nodes. sim_step hands over the next event, in
+// the order of virtual time, to the handler of its van: a message, a link that opened or
+// closed, a tick that is due. No thread, no clock, no I/O. van_poll is not available on
+// these vans; TUG_EUSAGE.
+//
+// Faults come from the seed at the rates of sim_options, or are made by hand. A message
+// that is "lost" is lost alone: the link lives on (as if a node had dropped it), which is
+// harsher than TCP; so are duplicates and messages out of order.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_VAN_SIM_H
+#define TUG_VAN_SIM_H
+
+#include "van/van.h"
+
+struct sim_options {
+    uint64_t seed;
+    uint64_t delay_min, delay_max;   // of a message, ns
+    double loss, duplicate, reorder; // probabilities, of a message
+    double breaks; // probability, of a message, that its link breaks instead
+};
+
+struct sim;
+
+int sim_open(struct sim **ret, const struct sim_options *o, struct err *e);
+void sim_close(struct sim *s);
+
+int sim_van_open(struct van **ret, struct sim *s, const char *name,
+                 const struct van_handler *h, struct err *e);
+
+// The next event. False when nothing will ever happen again, or not before `until`
+// (virtual time is then `until`).
+bool sim_step(struct sim *s, uint64_t until);
+uint64_t sim_now(const struct sim *s);
+
+// From now on: the rates of faults (all 0: a quiet network).
+void sim_set_faults(struct sim *s, double loss, double duplicate, double reorder,
+                    double breaks);
+
+// The node is gone without a word: its van hears nothing more and its links are closed at
+// the other ends after a delay. Its handler is not called again; free the van as usual.
+void sim_crash(struct sim *s, struct van *v);
+
+// Nothing passes between the two until it is healed; links are not closed.
+void sim_partition(struct sim *s, struct van *a, struct van *b, bool apart);
+
+// Called with each event when set, to print a trace of a failing seed.
+void sim_trace(struct sim *s, void (*line)(void *ctx, const char *text), void *ctx);
+
+#endif

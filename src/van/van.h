@@ -1,0 +1,197 @@
+// The van: how nodes send messages to each other. One interface, several vans behind it:
+//
+//   tcp      TCP (IPv4, IPv6) and Unix sockets on libuv, TLS 1.3 with mutual authentication
+//   inproc   between threads of one process
+//   sim      virtual time: delay, loss, duplication, reordering, partitions and crashes from
+//            a seed
+//
+// A van belongs to one node and serves one handler. What is above it (members,
+// clients, shards, the scheduler) does no I/O and reads no clock: it is called with
+// messages and the time, and sends.
+//
+// Links. A link is one connection to another node's van. van_connect gives a link at
+// once; `opened` tells when it can be used, or `closed` why not: connecting is tried
+// again with back-off until the timeout has passed, and the reason names the address,
+// what failed and for how long. A link that breaks is closed for good; whoever needs the
+// peer connects again. Messages of a link arrive in order (sim: only if the seed says
+// so), each at most once (likewise), or not at all when the link breaks: then `closed` is
+// called on both ends. Numbers of links are not given twice.
+//
+// Threads. A van belongs to one thread: that which calls van_poll. All functions
+// and all handlers run on it; only van_wake may be called from others. Handlers may
+// call any function but van_poll and van_free; van_close_link inside a handler
+// takes effect after it.
+//
+// Blocking. Only van_poll waits. van_send queues what the system does not take at once:
+// who sends without end looks at van_queued. Reading never stops: back-pressure is the
+// business of who sends requests.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_VAN_VAN_H
+#define TUG_VAN_VAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "wire/wire.h"
+
+typedef uint32_t van_link; // 0: none
+
+enum { VAN_ADDRESS_MAX = 256 };
+#define VAN_NEVER UINT64_MAX
+
+struct van;
+
+// A message as it is handed to the handler. Everything in it, texts and spans
+// too, is valid until the handler returns; van_keep keeps the body, and with it
+// all spans, for longer.
+struct van_message {
+    uint16_t type;    // enum wire_type
+    uint64_t request; // of the frame
+    const union wire_any *m;
+    void *body;          // NULL: it has none
+    uint64_t body_bytes; // padding included
+    bool placed;         // the body lies where `place` said: it is not the van's
+};
+
+// What the van calls. `opened`, `closed` and `place` may be NULL.
+struct van_handler {
+    void *ctx;
+
+    // A link is ready to send: one that was asked for, or (accepted) a peer's. On tcp the
+    // peer has shown its certificate when TLS is on.
+    void (*opened)(void *ctx, van_link link, bool accepted, uint64_t now);
+
+    void (*message)(void *ctx, van_link link, struct van_message *m, uint64_t now);
+
+    // The head of a message has come and its body, of body_bytes, follows: where to put
+    // it? NULL: the van takes memory of its own. The memory must stay until `message` or
+    // `closed` is called. Vans that have the whole body already copy it there.
+    void *(*place)(void *ctx, van_link link, uint16_t type, uint64_t request,
+                   const union wire_any *head, uint64_t body_bytes);
+
+    // The link is gone, by the peer, an error or a timeout (why->code TUG_EIO;
+    // TUG_EDATA when the peer sent what cannot be read; 0 when the peer just closed).
+    // Not called for van_close_link.
+    void (*closed)(void *ctx, van_link link, const struct err *why, uint64_t now);
+
+    // What is due by `now` is done; returns when to call again at the latest (VAN_NEVER:
+    // after the next message). Called after each round of messages.
+    uint64_t (*tick)(void *ctx, uint64_t now);
+};
+
+// Memory of a body that is on its way out. `release` is called once, when the van needs
+// it no more (it has left, or the link is gone), maybe before van_send returns. NULL in
+// van_send: the van copies the body at once.
+struct van_release {
+    void (*release)(void *ctx);
+    void *ctx;
+};
+
+struct van_ops {
+    int (*listen)(struct van *v, const char *address, char ret[VAN_ADDRESS_MAX],
+                  struct err *e);
+    van_link (*connect)(struct van *v, const char *address, uint64_t timeout_ns);
+    int (*send)(struct van *v, van_link link, uint16_t type, uint64_t request,
+                const void *msg, const struct van_release *release);
+    void (*close_link)(struct van *v, van_link link);
+    uint64_t (*queued)(const struct van *v, van_link link);
+    const char *(*peer)(const struct van *v, van_link link);
+    void *(*keep)(struct van *v, struct van_message *m);
+    void (*unkeep)(struct van *v, void *kept);
+    uint64_t (*now)(const struct van *v);
+    int (*poll)(struct van *v, uint64_t until, struct err *e);
+    void (*wake)(struct van *v);
+    void (*free)(struct van *v);
+};
+
+// The start of every van.
+struct van {
+    const struct van_ops *ops;
+};
+
+// Listens. Addresses: "tcp://HOST:PORT" (port 0: any; [::1] for IPv6), "unix:///PATH",
+// "inproc://NAME", "sim://NAME". *ret is the address that peers connect to. TUG_EIO
+// saying which address, why, and what to do.
+static inline int van_listen(struct van *v, const char *address,
+                             char ret[VAN_ADDRESS_MAX], struct err *e)
+{
+    return v->ops->listen(v, address, ret, e);
+}
+
+// Connects; tried again until timeout_ns have passed. Errors come as `closed`, never
+// inside this call. 0: out of memory.
+static inline van_link van_connect(struct van *v, const char *address,
+                                   uint64_t timeout_ns)
+{
+    return v->ops->connect(v, address, timeout_ns);
+}
+
+// Sends `msg`, a struct msg_x of the type (wire/wire.h). What its fields point at is
+// copied, but for spans with a `release`. 0; TUG_EUSAGE: too long; TUG_ENOMEM; TUG_EIO:
+// the link is closed or not yet open. The release is called in every case.
+static inline int van_send(struct van *v, van_link link, uint16_t type, uint64_t request,
+                           const void *msg, const struct van_release *release)
+{
+    return v->ops->send(v, link, type, request, msg, release);
+}
+
+// Closes a link; what is queued still goes out, for a moment. 0 is fine.
+static inline void van_close_link(struct van *v, van_link link)
+{
+    v->ops->close_link(v, link);
+}
+
+// Bytes that wait to be sent on a link.
+static inline uint64_t van_queued(const struct van *v, van_link link)
+{
+    return v->ops->queued(v, link);
+}
+
+// "tcp://10.0.0.7:40112" of the other end, for messages; valid until the link closes.
+static inline const char *van_peer(const struct van *v, van_link link)
+{
+    return v->ops->peer(v, link);
+}
+
+// Inside `message`: keeps the body (not one that was placed) until van_unkeep of what is
+// returned. NULL: out of memory, or there is no body.
+static inline void *van_keep(struct van *v, struct van_message *m)
+{
+    return v->ops->keep(v, m);
+}
+
+static inline void van_unkeep(struct van *v, void *kept)
+{
+    v->ops->unkeep(v, kept);
+}
+
+// Nanoseconds since some fixed moment: what handlers get as `now`.
+static inline uint64_t van_now(const struct van *v)
+{
+    return v->ops->now(v);
+}
+
+// Waits for events until `until` (by van_now; at most until the handler's next tick),
+// runs the handlers of what came, then tick. Returns 0 after at least one round; TUG_EIO
+// when the van itself is broken.
+static inline int van_poll(struct van *v, uint64_t until, struct err *e)
+{
+    return v->ops->poll(v, until, e);
+}
+
+// From any thread: van_poll returns soon.
+static inline void van_wake(struct van *v)
+{
+    v->ops->wake(v);
+}
+
+// Closes all links without calling handlers, and frees. NULL is fine.
+static inline void van_free(struct van *v)
+{
+    if (v != NULL)
+        v->ops->free(v);
+}
+
+#endif
