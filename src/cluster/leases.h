@@ -1,0 +1,61 @@
+// Who works on what in a pass over the data: a state machine of the scheduler's.
+//
+// Pieces: the data is cut into pieces (file, index); a worker leases one at a time,
+// trains on it, and reports it done when all its pushes are acknowledged. A dead worker's
+// pieces are leased again. A worker gets first what it had in the pass before (it may
+// still hold it in memory), then pieces that nobody had or whose holder has enough left
+// to do, in the seeded order of the pass. In a compressed file, whose number of pieces is
+// not known, new pieces are handed out in ascending order until one is reported to be the
+// last; pieces behind the end are done when reported so with no examples.
+//
+// Shares: every worker trains on its share (slot of slots) of every batch of the pass.
+// When one dies the batches are divided anew among the living (a new view); who joins
+// waits for the next pass. The pass is over when all living workers have finished it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLUSTER_LEASES_H
+#define TUG_CLUSTER_LEASES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "wire/wire.h"
+
+struct leases;
+
+int leases_open(struct leases **ret, struct err *e);
+void leases_close(struct leases *l);
+
+// The data as a worker sees it. The first to tell is believed; others must agree:
+// TUG_EDATA saying which file differs and how, naming both workers (`who`).
+int leases_data(struct leases *l, const char *who, const struct msg_data *m,
+                struct err *e);
+
+// Opens pass 1, 2, ...; again the same one: nothing happens. TUG_EUSAGE: the
+// pass before is not over.
+int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e);
+
+// A worker (node id) asks for work. It may ask again (a message was lost): it gets the
+// same answer until it reports. `finished` != 0: the pass of shares that it has finished.
+void leases_ask(struct leases *l, uint32_t worker, const struct msg_lease *m,
+                struct msg_leased *ret);
+
+// A piece is done: true if that is news (then servers may forget it); false when it was
+// known, or the worker does not hold it any more (it was thought dead).
+bool leases_done(struct leases *l, uint32_t worker, const struct msg_piece_done *m);
+
+void leases_worker_dead(struct leases *l, uint32_t worker);
+
+// Views that changed since the last call, for workers to be told: true, and *ret, until
+// there is none.
+bool leases_next_view(struct leases *l, uint32_t *ret_worker, struct msg_view *ret);
+
+// How the pass stands; reports since the last call are moved into `reports`.
+struct buf;
+void leases_state(struct leases *l, uint64_t pass, struct msg_pass_state *ret,
+                  struct buf *reports);
+
+void leases_over(struct leases *l); // the run is over: everybody who asks is told so
+
+#endif

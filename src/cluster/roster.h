@@ -1,0 +1,70 @@
+// The roster: who is in the cluster and who owns which partition. The scheduler makes it,
+// everybody holds a copy. Its epoch numbers the placement, its version the node table.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLUSTER_ROSTER_H
+#define TUG_CLUSTER_ROSTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/hash.h"
+#include "van/van.h"
+#include "wire/wire.h"
+
+enum {
+    ROSTER_MAX_NODES = 4096,
+    ROSTER_MAX_PARTITION_BITS = 16,
+    ROSTER_PARTITION_BITS = 8, // unless told otherwise: as tables of one process have
+};
+
+struct roster_node {
+    uint32_t id; // as ps-lite's: scheduler 1; server loops and workers from 8 on
+    enum wire_role role;
+    enum wire_tables tables;
+    bool alive;
+    uint32_t rank; // of its process among those of its role
+    uint64_t session, process;
+    uint16_t loop;
+    uint32_t pid;
+    char host[64];
+    char address[VAN_ADDRESS_MAX];
+};
+
+struct roster {
+    uint64_t
+        epoch; // 0: not all servers and workers that the cluster was made for are here
+    uint64_t version;          // grows with every change of any kind
+    uint32_t servers, workers; // processes that the cluster was made for
+    uint32_t partition_bits;
+    uint32_t n_nodes;
+    struct roster_node *nodes;     // ascending id
+    uint32_t *owners[WIRE_SPACES]; // node id of each partition; NULL while epoch is 0
+};
+
+void roster_free(struct roster *r);
+int roster_copy(struct roster *ret, const struct roster *r, struct err *e);
+
+// To and from the wire. Decoding trusts nothing: ids in order, owners that are live
+// servers.
+struct buf;
+int roster_encode(const struct roster *r, struct buf *nodes, struct buf *owners,
+                  struct msg_roster *ret); // points into the two buffers
+int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e);
+
+const struct roster_node *roster_find(const struct roster *r, uint32_t id); // or NULL
+
+// "worker 1 (host:pid)", for messages. Returns `to`.
+enum { ROSTER_NAME_MAX = 128 };
+const char *roster_name(const struct roster_node *n, char to[ROSTER_NAME_MAX]);
+
+// The partition of a key. In ranges the key itself decides, else its hash.
+static inline uint32_t roster_partition(uint32_t bits, enum wire_space space,
+                                        uint64_t key)
+{
+    uint64_t h = space == WIRE_SPACE_RANGE ? key : mix64(key);
+    return bits == 0 ? 0 : (uint32_t)(h >> (64 - bits));
+}
+
+#endif
