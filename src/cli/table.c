@@ -66,7 +66,7 @@ const struct option_table cli_table_options = {
     .family = cli_tables,
 };
 
-static void print_group(const char *name, const struct model_group *g)
+static void print_group(const char *name, const struct accessor_group *g)
 {
     printf("  columns %u..%u  %s, optimizer %s", g->weights, g->weights + g->n - 1, name,
            rule_info(g->rule.kind)->name);
@@ -102,11 +102,11 @@ static int stat(const char *dir, const struct manifest *m, const struct model *m
            m->options.format, o->seed, m->at.epoch, m->examples,
            m->finished ? "" : " (not finished: --resume goes on)");
     print_table(m, false);
-    print_group("w", &model->groups[0]);
-    if (model->n_groups > 1)
-        print_group("v", &model->groups[1]);
+    print_group("w", &model->accessor.groups[0]);
+    if (model->accessor.n_groups > 1)
+        print_group("v", &model->accessor.groups[1]);
     print_table(m, true);
-    print_group("bias", &model->bias);
+    print_group("bias", model->bias.groups);
     return 0;
 }
 
@@ -129,9 +129,9 @@ static int put(struct export *x, const char *text, size_t n, struct err *e)
 static bool is_state(const struct export *x, uint32_t column)
 {
     if (x->dense)
-        return column >= x->model->bias.state;
-    for (uint32_t g = 0; g < x->model->n_groups; g++) {
-        const struct model_group *group = &x->model->groups[g];
+        return column >= x->model->bias.groups[0].state;
+    for (uint32_t g = 0; g < x->model->accessor.n_groups; g++) {
+        const struct accessor_group *group = &x->model->accessor.groups[g];
         if (column >= group->state && column < group->state + group->n_state)
             return true;
     }

@@ -9,7 +9,6 @@
 #include "base/alloc.h"
 #include "table/rule.h"
 
-enum { LINEAR, LATENT };
 enum { FFM_MAX_SUMS = 1 << 24 }; // floats of scratch: 64 MiB a thread
 
 static const char *const names[MODEL_KINDS] = {"lr", "fm", "ffm"};
@@ -53,17 +52,6 @@ void model_defaults(struct model_options *o, enum model_kind kind, enum rule_kin
     }
 }
 
-static void add_group(struct model *m, const struct rule_params *rule, uint32_t n)
-{
-    struct model_group *g = &m->groups[m->n_groups++];
-    g->rule = *rule;
-    g->n = n;
-    g->weights = m->width;
-    g->state = g->weights + n;
-    g->n_state = rule_state(rule, n);
-    m->width = g->state + g->n_state;
-}
-
 static int check_sizes(const struct model_options *o, struct err *e)
 {
     if (o->kind == MODEL_LR)
@@ -92,21 +80,32 @@ int model_init(struct model *m, const struct model_options *o, struct err *e)
     TRY(check_sizes(o, e));
     m->options.linear.block = 1;
     m->options.latent.block = o->dim;
-    add_group(m, &m->options.linear, 1);
-    m->bias = m->groups[LINEAR];
-    m->count = m->width++;
+    m->accessor = ACCESSOR_EMPTY;
+    accessor_add_group(&m->accessor, &m->options.linear, 1);
+    accessor_add_count(&m->accessor);
     if (o->kind != MODEL_LR)
-        add_group(m, &m->options.latent, o->dim * (o->kind == MODEL_FFM ? o->fields : 1));
-    if (m->width > TABLE_MAX_WIDTH)
+        accessor_add_group(&m->accessor, &m->options.latent,
+                           o->dim * (o->kind == MODEL_FFM ? o->fields : 1))
+            ->decays_by_squares = o->kind == MODEL_FFM;
+    struct rule_params bias = m->options.linear;
+    bias.l2 = bias.prior = 0;
+    accessor_plain(&m->bias, bias, 1);
+    if (m->accessor.width > TABLE_MAX_WIDTH)
         return err_set(e, TUG_EUSAGE,
                        "a row of this model would have %u floats; at most %d: use "
                        "fewer fields or a smaller --dim",
-                       m->width, TABLE_MAX_WIDTH);
+                       m->accessor.width, TABLE_MAX_WIDTH);
     return 0;
 }
 
+void model_packed(struct model *ret, const struct model *m)
+{
+    *ret = *m;
+    accessor_packed(&ret->accessor, &m->accessor);
+}
+
 // Sums of squares begin at the rule's n0.
-static void add_n0(struct table_options *t, const struct model_group *g)
+static void add_n0(struct table_options *t, const struct accessor_group *g)
 {
     if (g->rule.n0 != 0 && g->n_state != 0)
         t->inits[t->n_inits++] = (struct table_init){.begin = g->state,
@@ -117,14 +116,16 @@ static void add_n0(struct table_options *t, const struct model_group *g)
 
 struct table_options model_table(const struct model *m)
 {
-    struct table_options t = {
-        .seed = m->options.seed, .id = 0, .width = m->width, .partition_bits = 8};
-    for (uint32_t g = 0; g < m->n_groups; g++)
-        add_n0(&t, &m->groups[g]);
+    struct table_options t = {.seed = m->options.seed,
+                              .id = 0,
+                              .width = m->accessor.width,
+                              .partition_bits = 8};
+    for (uint32_t g = 0; g < m->accessor.n_groups; g++)
+        add_n0(&t, &m->accessor.groups[g]);
     if (m->options.kind != MODEL_LR && m->options.init > 0)
         t.inits[t.n_inits++] = (struct table_init){
-            .begin = m->groups[LATENT].weights,
-            .count = m->groups[LATENT].n,
+            .begin = m->accessor.groups[MODEL_LATENT].weights,
+            .count = m->accessor.groups[MODEL_LATENT].n,
             .low = -m->options.init,
             .high = m->options.init,
         };
@@ -133,23 +134,16 @@ struct table_options model_table(const struct model *m)
 
 struct table_options model_bias_table(const struct model *m)
 {
-    struct table_options t = {.seed = m->options.seed,
-                              .id = 1,
-                              .width = m->bias.n + m->bias.n_state,
-                              .partition_bits = 8};
-    add_n0(&t, &m->bias);
+    struct table_options t = {
+        .seed = m->options.seed, .id = 1, .width = m->bias.width, .partition_bits = 8};
+    add_n0(&t, &m->bias.groups[0]);
     return t;
-}
-
-static size_t latent_n(const struct model *m)
-{
-    return m->n_groups > LATENT ? m->groups[LATENT].n : 0;
 }
 
 static size_t sums_n(const struct model *m)
 {
-    return m->options.kind == MODEL_FFM ? 2 * latent_n(m) * m->options.fields
-                                        : latent_n(m);
+    return m->options.kind == MODEL_FFM ? 2 * model_latent(m) * m->options.fields
+                                        : model_latent(m);
 }
 
 int model_scratch_init(struct model_scratch *s, const struct model *m, struct err *e)
@@ -170,7 +164,7 @@ int model_scratch_reserve(struct model_scratch *s, size_t n)
 {
     if (n <= s->cap)
         return 0;
-    size_t latent = latent_n(s->model);
+    size_t latent = model_latent(s->model);
     if (n > SIZE_MAX / sizeof(float) / 6 / (latent + 1))
         return TUG_ENOMEM;
     size_t cap = n + n / 2, padded = cap + KERNEL_PADDING;
@@ -216,7 +210,8 @@ static const uint16_t *ffm_list(struct model_scratch *s, const struct model_exam
 // What fields hear from each other, behind what they say.
 static float *ffm_in(const struct model_scratch *s)
 {
-    return s->sums + (size_t)s->model->groups[LATENT].n * s->model->options.fields +
+    return s->sums +
+           (size_t)s->model->accessor.groups[MODEL_LATENT].n * s->model->options.fields +
            KERNEL_PADDING;
 }
 
@@ -224,7 +219,7 @@ static float ffm_score(struct model_scratch *s, const struct model_example *x)
 {
     const struct model *m = s->model;
     size_t k = m->options.dim, fields = m->options.fields,
-           col = m->groups[LATENT].weights, present;
+           col = m->accessor.groups[MODEL_LATENT].weights, present;
     const uint16_t *list = ffm_list(s, x, &present);
     m->kernels->ffm_sums(x->rows, col, x->slot, x->u, x->n, fields, k, list, present,
                          s->sums, ffm_in(s));
@@ -236,10 +231,11 @@ float model_score(struct model_scratch *s, const struct model_example *x)
 {
     const struct model *m = s->model;
     assert(x->n <= s->cap);
-    float f = m->kernels->gather_dot(x->rows, m->groups[LINEAR].weights, x->x, x->n);
+    float f = m->kernels->gather_dot(x->rows, m->accessor.groups[MODEL_LINEAR].weights,
+                                     x->x, x->n);
     if (m->options.kind == MODEL_FM)
-        f += m->kernels->fm_score(x->rows, m->groups[LATENT].weights, x->u, x->n,
-                                  m->options.dim, s->sums);
+        f += m->kernels->fm_score(x->rows, m->accessor.groups[MODEL_LATENT].weights, x->u,
+                                  x->n, m->options.dim, s->sums);
     else if (m->options.kind == MODEL_FFM)
         f += ffm_score(s, x);
     return f;
@@ -251,46 +247,39 @@ void model_grad(struct model_scratch *s, const struct model_example *x, float er
     const struct model *m = s->model;
     m->kernels->scale(linear, err, x->x, x->n);
     if (m->options.kind == MODEL_FM)
-        m->kernels->fm_grad(x->rows, m->groups[LATENT].weights, x->u, x->n,
+        m->kernels->fm_grad(x->rows, m->accessor.groups[MODEL_LATENT].weights, x->u, x->n,
                             m->options.dim, s->sums, err, latent);
     else if (m->options.kind == MODEL_FFM)
-        m->kernels->ffm_grad(x->rows, m->groups[LATENT].weights, x->slot, x->u, x->n,
-                             m->options.fields, m->options.dim, ffm_in(s), err, latent);
+        m->kernels->ffm_grad(x->rows, m->accessor.groups[MODEL_LATENT].weights, x->slot,
+                             x->u, x->n, m->options.fields, m->options.dim, ffm_in(s),
+                             err, latent);
 }
 
-// Decay of w and v of the rows, each occurring m[i] times (NULL: once). See
-// rule_params.prior.
-static void set_l2(struct model_scratch *s, const struct rule_params *rule,
-                   const float *m, size_t n)
+// Decay of w and v of the rows. See rule_params.prior.
+static void set_l2(struct model_scratch *s, const struct rule_params *rule, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        s->l2[i] = (m != NULL ? m[i] : 1) * rule->l2 + rule->prior * s->share[i];
+        s->l2[i] = rule->l2 + rule->prior * s->share[i];
 }
 
-static void apply_linear(struct model_scratch *s, const struct rule_params *rule,
-                         float *const *rows, const float *linear, const float *m,
-                         size_t n)
+static void step_linear(struct model_scratch *s, const struct model_example *x, float err,
+                        const struct rule_params *rule)
 {
-    const struct model_group *g = &s->model->groups[LINEAR];
-    set_l2(s, rule, m, n);
-    s->model->kernels->apply_column[rule->kind](rule, s->l2, rows, g->weights, g->state,
-                                                linear, n);
-}
-
-// A vector of ffm meets others one by one, each time weighted by u_i u_j, not all at
-// once: its decay has to be as small as these meetings.
-static bool decays_by_squares(const struct model *m)
-{
-    return m->options.kind == MODEL_FFM;
+    const struct model *m = s->model;
+    const struct accessor_group *g = &m->accessor.groups[MODEL_LINEAR];
+    m->kernels->scale(s->linear, err, x->x, x->n);
+    set_l2(s, rule, x->n);
+    m->kernels->apply_column[rule->kind](rule, s->l2, x->rows, g->weights, g->state,
+                                         s->linear, x->n);
 }
 
 static void step_latent(struct model_scratch *s, const struct model_example *x, float err,
                         const struct rule_params *rule)
 {
     const struct model *m = s->model;
-    const struct model_group *g = &m->groups[LATENT];
-    set_l2(s, rule, NULL, x->n);
-    for (size_t i = 0; i < x->n && decays_by_squares(m); i++)
+    const struct accessor_group *g = &m->accessor.groups[MODEL_LATENT];
+    set_l2(s, rule, x->n);
+    for (size_t i = 0; i < x->n && g->decays_by_squares; i++)
         s->l2[i] *= x->u[i] * x->u[i];
     if (m->options.kind == MODEL_FM)
         m->kernels->fm_step[rule->kind](rule, s->l2, x->rows, g->weights, g->state, x->u,
@@ -305,32 +294,8 @@ void model_step(struct model_scratch *s, const struct model_example *x, float er
                 const struct rule_params *rules, float pass)
 {
     const struct model *m = s->model;
-    m->kernels->count(x->rows, m->count, NULL, pass, s->share, x->n);
-    m->kernels->scale(s->linear, err, x->x, x->n);
-    apply_linear(s, &rules[LINEAR], x->rows, s->linear, NULL, x->n);
-    if (m->n_groups > 1)
-        step_latent(s, x, err, &rules[LATENT]);
-}
-
-static void apply_latent(struct model_scratch *s, const struct model_update *u)
-{
-    const struct model *m = s->model;
-    const struct rule_params *rule = &u->rules[LATENT];
-    const struct model_group *g = &m->groups[LATENT];
-    set_l2(s, rule, u->occurrences, u->n);
-    for (size_t i = 0; i < u->n; i++) {
-        float scale = decays_by_squares(m) ? u->squares[i] / u->occurrences[i] : 1;
-        m->kernels->apply[rule->kind](rule, s->l2[i] * scale, u->rows[i] + g->weights,
-                                      u->rows[i] + g->state, u->latent[i], g->n);
-    }
-}
-
-void model_apply(struct model_scratch *s, const struct model_update *u)
-{
-    const struct model *m = s->model;
-    assert(u->n <= s->cap);
-    m->kernels->count(u->rows, m->count, u->occurrences, u->pass, s->share, u->n);
-    apply_linear(s, &u->rules[LINEAR], u->rows, u->linear, u->occurrences, u->n);
-    if (m->n_groups > 1)
-        apply_latent(s, u);
+    m->kernels->count(x->rows, m->accessor.count, NULL, pass, s->share, x->n);
+    step_linear(s, x, err, &rules[MODEL_LINEAR]);
+    if (m->accessor.n_groups > MODEL_LATENT)
+        step_latent(s, x, err, &rules[MODEL_LATENT]);
 }

@@ -3,8 +3,8 @@
 //
 // A model sees an array of row pointers, one per feature of an example, and arrays of
 // gradients; who stands behind the rows (this process, servers) is the trainer's
-// business. A row is one or two groups of weights, each followed by its rule's state, and
-// the count of the row's updates:
+// business. A row (its accessor knows the columns) is one or two groups of weights, each
+// followed by its rule's state, and the count of the row's updates:
 //
 //   lr   [w | state][count]                            f(x) = b + sum w_i x_i
 //   fm   [w | state][count][v: dim | state]            + sum over pairs <v_i, v_j> u_i u_j
@@ -16,7 +16,7 @@
 // u is x, or with `normalize` x scaled to unit length (as libffm does): then the pairs of
 // a long example weigh no more than those of a short one. It applies to the pairs only.
 //
-// The bias b is a row of its own, with group `bias`, in the table of dense parameters.
+// The bias b is a row of its own, without a count, in the table of dense parameters.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MODEL_MODEL_H
@@ -28,11 +28,13 @@
 
 #include "base/err.h"
 #include "kernels/kernels.h"
+#include "table/accessor.h"
 #include "table/table.h"
 
 enum model_kind { MODEL_LR, MODEL_FM, MODEL_FFM, MODEL_KINDS };
 
-enum { MODEL_MAX_DIM = 1024, MODEL_MAX_GROUPS = 2 };
+enum { MODEL_MAX_DIM = 1024 };
+enum { MODEL_LINEAR, MODEL_LATENT }; // groups of the accessor
 
 struct model_options {
     enum model_kind kind;
@@ -45,22 +47,11 @@ struct model_options {
     struct rule_params latent; // of v; its block is set to dim here
 };
 
-struct model_group {
-    uint32_t weights; // column of the first
-    uint32_t n;
-    uint32_t state; // column of the rule's state
-    uint32_t n_state;
-    struct rule_params rule;
-};
-
 struct model {
     struct model_options options;
     const struct kernels *kernels;
-    uint32_t n_groups;
-    struct model_group groups[MODEL_MAX_GROUPS]; // linear, latent
-    struct model_group bias;
-    uint32_t count; // column of the row's updates
-    uint32_t width; // floats in a row
+    struct accessor accessor; // of a feature's row
+    struct accessor bias;     // of the bias'; neither decays nor has a prior
 };
 
 const char *model_name(enum model_kind kind); // "lr"
@@ -68,10 +59,20 @@ int model_find(const char *name, enum model_kind *ret_kind, struct err *e);
 
 int model_init(struct model *m, const struct model_options *o, struct err *e);
 
+// The same model on rows as a pull returns them, weights and nothing else: for scores and
+// gradients, not for steps.
+void model_packed(struct model *ret, const struct model *m);
+
 // The tables that the model's rows lie in: sparse features (id 0) and dense parameters
 // (id 1).
 struct table_options model_table(const struct model *m);
 struct table_options model_bias_table(const struct model *m);
+
+// Weights of a feature's row beside w; 0 in lr.
+static inline size_t model_latent(const struct model *m)
+{
+    return m->accessor.n_groups > MODEL_LATENT ? m->accessor.groups[MODEL_LATENT].n : 0;
+}
 
 // One example as a model sees it. Arrays are padded as kernels.h asks.
 struct model_example {
@@ -104,7 +105,7 @@ void model_scratch_fini(struct model_scratch *s);
 float model_score(struct model_scratch *s, const struct model_example *x);
 
 // After model_score of the same example: the gradients of the loss by each feature's
-// weights, for d loss / d f = err, into linear[i] and latent[i * groups[1].n ...]
+// weights, for d loss / d f = err, into linear[i] and latent[i * model_latent(m) ...]
 // (usually the scratch's own).
 void model_grad(struct model_scratch *s, const struct model_example *x, float err,
                 float *linear, float *latent);
@@ -113,20 +114,5 @@ void model_grad(struct model_scratch *s, const struct model_example *x, float er
 // `pass` as in rule_params.prior.
 void model_step(struct model_scratch *s, const struct model_example *x, float err,
                 const struct rule_params *rules, float pass);
-
-// One update of n rows by gradients that were added up over a batch.
-struct model_update {
-    const struct rule_params *rules; // of the groups, at the current rate
-    float pass;                      // 1, 2, ...: see rule_params.prior
-    size_t n;
-    float *const *rows;
-    const float *linear;      // gradients of w
-    float *const *latent;     // of v: where each row's lies
-    const float *occurrences; // of the row in the batch
-    const float *squares;     // the sum of u^2 over them
-};
-
-// Room for n features must be reserved; arrays are padded as kernels.h asks.
-void model_apply(struct model_scratch *s, const struct model_update *update);
 
 #endif

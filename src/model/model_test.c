@@ -37,7 +37,7 @@ static struct model make(enum model_kind kind, uint32_t dim, uint32_t fields)
                               .latent = rule_defaults(RULE_ADAGRAD_ROW)};
     struct model m;
     assert_int_equal(model_init(&m, &o, NULL), 0);
-    assert_true(m.width <= MAX_WIDTH);
+    assert_true(m.accessor.width <= MAX_WIDTH);
     return m;
 }
 
@@ -45,7 +45,7 @@ static void fill(struct example *e, const struct model *m, size_t n, uint64_t se
 {
     for (size_t i = 0; i < n; i++) {
         e->rows[i] = e->data[i];
-        for (uint32_t c = 0; c < m->width; c++)
+        for (uint32_t c = 0; c < m->accessor.width; c++)
             e->data[i][c] = random_f32(seed, i, c) - 0.5f;
         e->x[i] = random_f32(seed, 1000, i) + 0.5f;
         e->u[i] = random_f32(seed, 1001, i) + 0.5f;
@@ -62,10 +62,10 @@ static void fill(struct example *e, const struct model *m, size_t n, uint64_t se
 static double naive(const struct model *m, const struct example *e)
 {
     size_t n = e->view.n, k = m->options.dim;
-    uint32_t v = m->groups[1].weights;
+    uint32_t v = m->accessor.groups[1].weights;
     double f = 0;
     for (size_t i = 0; i < n; i++)
-        f += (double)e->data[i][m->groups[0].weights] * e->x[i];
+        f += (double)e->data[i][m->accessor.groups[0].weights] * e->x[i];
     for (size_t i = 0; i < n && m->options.kind != MODEL_LR; i++) {
         for (size_t j = i + 1; j < n; j++) {
             bool ffm = m->options.kind == MODEL_FFM;
@@ -113,16 +113,16 @@ static void check_gradient(const struct model *m, struct example *e, const float
                            const float *latent, float err)
 {
     for (size_t i = 0; i < e->view.n; i++) {
-        for (uint32_t g = 0; g < m->n_groups; g++) {
-            for (uint32_t c = 0; c < m->groups[g].n; c++) {
-                float *w = &e->data[i][m->groups[g].weights + c], kept = *w;
+        for (uint32_t g = 0; g < m->accessor.n_groups; g++) {
+            for (uint32_t c = 0; c < m->accessor.groups[g].n; c++) {
+                float *w = &e->data[i][m->accessor.groups[g].weights + c], kept = *w;
                 *w = kept + 0.01f;
                 double up = naive(m, e), high = *w;
                 *w = kept - 0.01f;
                 double down = naive(m, e), low = *w;
                 *w = kept;
                 double want = err * (up - down) / (high - low);
-                double got = g == 0 ? linear[i] : latent[i * m->groups[1].n + c];
+                double got = g == 0 ? linear[i] : latent[i * m->accessor.groups[1].n + c];
                 if (!(fabs(want - got) < 1e-3))
                     fail_msg("feature %zu group %u column %u: %g, not %g", i, g, c, got,
                              want);
@@ -165,14 +165,15 @@ static void test_levels_agree(void **state)
             assert_int_equal(model_scratch_init(&scratch, &m, NULL), 0);
             fill(&e, &m, 12, 7);
             for (size_t i = 0; i < 12; i++) // sums of squares and counts are not negative
-                for (uint32_t g = 0; g < m.n_groups; g++)
-                    memset(e.data[i] + m.groups[g].state, 0,
-                           m.groups[g].n_state * sizeof(float));
+                for (uint32_t g = 0; g < m.accessor.n_groups; g++)
+                    memset(e.data[i] + m.accessor.groups[g].state, 0,
+                           m.accessor.groups[g].n_state * sizeof(float));
             for (size_t i = 0; i < 12; i++)
-                e.data[i][m.count] = 0;
+                e.data[i][m.accessor.count] = 0;
             for (int step = 0; step < 20; step++) {
                 float f = model_score(&scratch, &e.view);
-                struct rule_params rules[2] = {m.groups[0].rule, m.groups[1].rule};
+                struct rule_params rules[2] = {m.accessor.groups[0].rule,
+                                               m.accessor.groups[1].rule};
                 rules[0].prior = rules[1].prior = 0.5f;
                 model_step(&scratch, &e.view, f - 1, rules, 1);
             }
@@ -181,7 +182,7 @@ static void test_levels_agree(void **state)
             else
                 for (size_t i = 0; i < 12; i++)
                     assert_memory_equal(first.data[i], e.data[i],
-                                        m.width * sizeof(float));
+                                        m.accessor.width * sizeof(float));
             model_scratch_fini(&scratch);
         }
     }
@@ -199,38 +200,73 @@ static void test_update_is_step(void **state)
         assert_int_equal(model_scratch_init(&scratch, &m, NULL), 0);
         fill(&a, &m, N, 8);
         for (size_t i = 0; i < N; i++)
-            for (uint32_t c = 0; c < m.width; c++)
+            for (uint32_t c = 0; c < m.accessor.width; c++)
                 a.data[i][c] = fabsf(a.data[i][c]);
         fill(&b, &m, N, 8);
         memcpy(b.data, a.data, sizeof(a.data));
-        struct rule_params rules[2] = {m.groups[0].rule, m.groups[1].rule};
+        struct rule_params rules[2] = {m.accessor.groups[0].rule,
+                                       m.accessor.groups[1].rule};
         rules[0].prior = rules[1].prior = 0.5f;
         model_score(&scratch, &a.view);
         model_step(&scratch, &a.view, 0.3f, rules, 2);
 
         float ones[N + KERNEL_PADDING], squares[N], linear[N + KERNEL_PADDING] = {0};
-        float *latent[N], *g = mem_array(N * MAX_WIDTH + KERNEL_PADDING, sizeof(float));
+        float *g = mem_array(N * MAX_WIDTH + KERNEL_PADDING, sizeof(float));
         model_score(&scratch, &b.view);
         model_grad(&scratch, &b.view, 0.3f, linear, g);
         for (size_t i = 0; i < N + KERNEL_PADDING; i++)
             ones[i] = 1;
+        const float *w[N], *v[N];
         for (size_t i = 0; i < N; i++) {
             squares[i] = b.u[i] * b.u[i];
-            latent[i] = g + i * m.groups[1].n;
+            w[i] = linear + i;
+            v[i] = g + i * m.accessor.groups[1].n;
         }
-        struct model_update u = {.rules = rules,
-                                 .pass = 2,
-                                 .n = N,
-                                 .rows = b.rows,
-                                 .linear = linear,
-                                 .latent = latent,
-                                 .occurrences = ones,
-                                 .squares = squares};
-        model_apply(&scratch, &u);
+        struct accessor_update u = {.rules = rules,
+                                    .pass = 2,
+                                    .scale = 1,
+                                    .n = N,
+                                    .rows = b.rows,
+                                    .gradients = {w, v},
+                                    .occurrences = ones,
+                                    .squares = squares};
+        struct accessor_scratch apply;
+        assert_int_equal(accessor_scratch_init(&apply, &m.accessor, m.kernels, NULL), 0);
+        accessor_apply(&apply, &u);
+        accessor_scratch_fini(&apply);
         for (size_t i = 0; i < N; i++)
-            assert_memory_equal(a.data[i], b.data[i], m.width * sizeof(float));
+            assert_memory_equal(a.data[i], b.data[i], m.accessor.width * sizeof(float));
         mem_free(g);
         model_scratch_fini(&scratch);
+    }
+}
+
+// Rows as a pull returns them give the same scores and gradients, bit for bit.
+static void test_packed(void **state)
+{
+    (void)state;
+    enum { N = 12 };
+    static struct example e;
+    static float pulled[N * MAX_WIDTH], latent[2][N * MAX_WIDTH + KERNEL_PADDING];
+    for (size_t s = 0; s < N_SHAPES; s++) {
+        struct model m = make(shapes[s].kind, shapes[s].dim, shapes[s].fields), packed;
+        float linear[2][N + KERNEL_PADDING], f[2];
+        model_packed(&packed, &m);
+        assert_int_equal(packed.accessor.width, m.accessor.pull_width);
+        fill(&e, &m, N, 9);
+        accessor_gather(&m.accessor, e.rows, N, pulled);
+        for (int side = 0; side < 2; side++) {
+            struct model_scratch scratch;
+            assert_int_equal(model_scratch_init(&scratch, side ? &packed : &m, NULL), 0);
+            for (size_t i = 0; i < N && side; i++)
+                e.rows[i] = pulled + i * packed.accessor.width;
+            f[side] = model_score(&scratch, &e.view);
+            model_grad(&scratch, &e.view, 0.3f, linear[side], latent[side]);
+            model_scratch_fini(&scratch);
+        }
+        assert_memory_equal(&f[0], &f[1], sizeof(f[0]));
+        assert_memory_equal(linear[0], linear[1], N * sizeof(float));
+        assert_memory_equal(latent[0], latent[1], N * model_latent(&m) * sizeof(float));
     }
 }
 
@@ -278,7 +314,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scores),         cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_refused),        cmocka_unit_test(test_levels_agree),
-        cmocka_unit_test(test_update_is_step), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_update_is_step), cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,11 @@
 // Batches of keys: find, create, erase.
 //
-// The happy path of a batch: blocks of keys take three steps, each of which touches memory
-// that the one before has asked for: hash the keys and prefetch their lines; match tags
-// and prefetch the rows; compare keys. The steps of three blocks alternate, so that memory
-// always has something to do. What is left (a tag that matched by chance, an entry
-// behind its home line, a missing key) goes round again, when enough has come together. No
-// lock, no allocation.
+// The happy path of a batch: blocks of keys take three steps, each of which touches
+// memory that the one before has asked for: hash the keys and prefetch their lines; match
+// tags and prefetch the rows; compare keys. The steps of three blocks alternate, so that
+// memory always has something to do. What is left (a tag that matched by chance, an entry
+// behind its home line, a missing key) goes round again, when enough has come together.
+// No lock, no allocation.
 //
 // What is missing is settled under the locks: sorted by stripe, each stripe locked once,
 // searched again (another thread, or the same batch, may have created the key), created.
@@ -52,8 +52,8 @@ struct search {
     struct probe probe[CHUNK];
 };
 
-// Into the second cache: a core has more loads open there than in the first (measured: 5.4
-// instead of 8.1 ns a line).
+// Into the second cache: a core has more loads open there than in the first (measured:
+// 5.4 instead of 8.1 ns a line).
 static void prefetch(const void *p)
 {
     __builtin_prefetch(p, 0, 2);
@@ -262,18 +262,25 @@ static void select_keys(struct selection *x, const uint64_t *keys, const uint16_
         x->which[at[mix64(keys[which[k]]) >> (64 - TABLE_STRIPE_BITS)]++] = which[k];
 }
 
-void table_first_values(const struct table *t, uint64_t key, float *ret_row)
+void table_first_columns(const struct table *t, uint64_t key, uint32_t begin, uint32_t n,
+                         float *ret)
 {
-    const struct table_options *o = &t->options;
-    memset(ret_row, 0, o->width * sizeof(float));
-    for (uint32_t i = 0; i < o->n_inits; i++) {
-        const struct table_init *x = &o->inits[i];
-        for (uint32_t c = x->begin; c < x->begin + x->count; c++) {
+    memset(ret, 0, n * sizeof(float));
+    for (uint32_t i = 0; i < t->options.n_inits; i++) {
+        const struct table_init *x = &t->options.inits[i];
+        uint32_t first = x->begin > begin ? x->begin : begin,
+                 end = x->begin + x->count < begin + n ? x->begin + x->count : begin + n;
+        for (uint32_t c = first; c < end; c++) {
             float value = x->low +
                           (x->high - x->low) * random_f32(t->random_seed, key, c);
-            ret_row[c] = value < x->high ? value : x->low; // rounding may reach high
+            ret[c - begin] = value < x->high ? value : x->low; // rounding may reach high
         }
     }
+}
+
+void table_first_values(const struct table *t, uint64_t key, float *ret_row)
+{
+    table_first_columns(t, key, 0, t->options.width, ret_row);
 }
 
 static uint32_t take_row(struct table *t, struct stripe *s)

@@ -91,9 +91,22 @@ static inline uint64_t table_row_key(const float *row)
     return __atomic_load_n((const uint64_t *)(const void *)row - 1, __ATOMIC_RELAXED);
 }
 
+// Asks for all lines of a row's `bytes`: rows are too short for the hardware to find out
+// by itself. Of long ones it gets the begin and then does.
+static inline void table_row_prefetch(const float *row, size_t bytes)
+{
+    enum { LINE = 64, MAX_BYTES = 2048 };
+    const char *p = (const char *)row;
+    __builtin_prefetch(p, 1, 2);
+    for (size_t at = LINE; at < bytes && at < MAX_BYTES; at += LINE)
+        __builtin_prefetch(p + at, 1, 2);
+}
+
 // Writes what the row of `key` begins with (width floats): what a pull of a missing key
-// returns.
+// returns. Or only its columns [begin, begin + n).
 void table_first_values(const struct table *t, uint64_t key, float *ret_row);
+void table_first_columns(const struct table *t, uint64_t key, uint32_t begin, uint32_t n,
+                         float *ret);
 
 // Readers. While one is pinned, rows erased since are not reused. Pin for a batch, not
 // for a run.

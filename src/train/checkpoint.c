@@ -150,8 +150,8 @@ static int check_shape(const struct model *then, const struct model *now, const 
             e, TUG_EUSAGE,
             "%s holds a model %s with rows of %u floats, this run has %s with %u: give "
             "the same --model, --dim, --optimizer and fields",
-            dir, model_name(then->options.kind), then->width,
-            model_name(now->options.kind), now->width);
+            dir, model_name(then->options.kind), then->accessor.width,
+            model_name(now->options.kind), now->accessor.width);
     return 0;
 }
 

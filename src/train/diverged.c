@@ -14,9 +14,9 @@
 static double largest_weight(const struct model *m, const float *row, float x)
 {
     double worst = 0;
-    for (uint32_t g = 0; g < m->n_groups; g++) {
-        const float *w = row + m->groups[g].weights;
-        for (uint32_t c = 0; c < m->groups[g].n; c++) {
+    for (uint32_t g = 0; g < m->accessor.n_groups; g++) {
+        const float *w = row + m->accessor.groups[g].weights;
+        for (uint32_t c = 0; c < m->accessor.groups[g].n; c++) {
             double a = fabs((double)w[c] * (double)x);
             worst = !isfinite(a) ? (double)INFINITY : a > worst ? a : worst;
         }

@@ -78,7 +78,7 @@ static struct scored score_of(struct evaluation *ev, int rank, size_t i,
 static void hide_unseen(struct view *v, const struct parameters *p)
 {
     for (size_t j = 0; j < v->batch.nnz; j++)
-        if (relaxed_load(v->rows[j] + p->model.count) == 0)
+        if (relaxed_load(v->rows[j] + p->model.accessor.count) == 0)
             v->rows[j] = p->zeros;
 }
 

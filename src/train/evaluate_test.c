@@ -51,7 +51,7 @@ static void open_model(struct parameters *p)
         assert_int_equal(parameters_resolve_new(p, &key, 1, &id), 0);
         float *row = table_row(table_slabs(p->sparse), id);
         row[0] = weight_of(key);
-        row[p->model.count] = 1;
+        row[p->model.accessor.count] = 1;
     }
     *p->bias = 0.5f;
 }

@@ -67,9 +67,9 @@ static void micro(struct worker *w, const uint64_t *order, size_t n)
         bias_grad += err;
     }
     if (w->rc == 0)
-        m->kernels->apply[w->bias_rule.kind](&w->bias_rule, 0, r->parameters.bias,
-                                             r->parameters.bias + m->bias.state,
-                                             &bias_grad, 1);
+        m->kernels->apply[w->bias_rule->kind](
+            w->bias_rule, 0, r->parameters.bias,
+            r->parameters.bias + m->bias.groups[0].state, &bias_grad, 1);
 }
 
 // A hand's runs, on their way into cache before the first example is dealt.

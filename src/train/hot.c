@@ -90,8 +90,8 @@ int hot_find(struct hot_rows *h, const struct dataset *d, uint64_t seed)
 bool hot_adds_up(const struct model *m)
 {
     bool sums = true;
-    for (uint32_t g = 0; g < m->n_groups; g++) {
-        enum rule_kind kind = m->groups[g].rule.kind;
+    for (uint32_t g = 0; g < m->accessor.n_groups; g++) {
+        enum rule_kind kind = m->accessor.groups[g].rule.kind;
         sums &= kind != RULE_MOMENTUM && kind != RULE_RMSPROP && kind != RULE_ADAM;
     }
     return sums;

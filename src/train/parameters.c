@@ -13,7 +13,7 @@ static int find_rows(struct parameters *p, struct err *e)
     if (table_rows(p->dense, &key, 1, &handle) != 0)
         return err_nomem(e, "the bias");
     p->bias = table_row(table_slabs(p->dense), handle);
-    p->zeros = mem_zalloc((p->model.width + 1) * sizeof(float));
+    p->zeros = mem_zalloc((p->model.accessor.width + 1) * sizeof(float));
     return p->zeros != NULL ? 0 : err_nomem(e, "a row");
 }
 
@@ -67,7 +67,7 @@ int parameters_resolve_seen(void *ctx, const uint64_t *keys, size_t n, uint32_t 
     table_find(p->sparse, keys, n, ret_ids);
     for (size_t i = 0; i < n; i++)
         if (ret_ids[i] == TABLE_NONE ||
-            relaxed_load(table_row(slabs, ret_ids[i]) + p->model.count) == 0)
+            relaxed_load(table_row(slabs, ret_ids[i]) + p->model.accessor.count) == 0)
             ret_ids[i] = PARAMETERS_UNSEEN;
     return 0;
 }

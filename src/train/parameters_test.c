@@ -23,13 +23,13 @@ static void resolving(void **state)
     assert_int_equal(table_stats(p.sparse).rows, 4);
     // A row that was created, but never updated, is not seen.
     struct table_slabs slabs = table_slabs(p.sparse);
-    table_row(slabs, ids[1])[p.model.count] = 1;
+    table_row(slabs, ids[1])[p.model.accessor.count] = 1;
     assert_int_equal(parameters_resolve_seen(&p, keys, 5, seen), 0);
     for (int i = 0; i < 5; i++)
         assert_int_equal(seen[i], i == 1 ? ids[1] : PARAMETERS_UNSEEN);
     assert_ptr_equal(parameters_row(&p, slabs, ids[1]), table_row(slabs, ids[1]));
     const float *zeros = parameters_row(&p, slabs, PARAMETERS_UNSEEN);
-    for (uint32_t c = 0; c < p.model.width; c++)
+    for (uint32_t c = 0; c < p.model.accessor.width; c++)
         assert_true(zeros[c] == 0);
     parameters_close(&p);
 }

@@ -46,7 +46,8 @@ struct worker {
     struct run *run;
     struct view view;
     struct model_scratch scratch;
-    struct rule_params rules[MODEL_MAX_GROUPS], bias_rule;
+    struct rule_params rules[ACCESSOR_MAX_GROUPS];
+    struct rule_params bias_rule[ACCESSOR_MAX_GROUPS];
     struct hot_copies hot;        // hogwild with several threads
     uint64_t unmerged;            // examples since its last merge
     struct hand hand;             // of the order, that this worker deals from

@@ -15,7 +15,7 @@ static void open_parameters(struct parameters *p, enum model_kind kind, uint64_t
     struct model_options o = model_of(kind);
     assert_int_equal(parameters_open(p, &o, NULL), 0);
     for (uint64_t key = 0; key < n; key++) {
-        uint32_t id, width = p->model.width;
+        uint32_t id, width = p->model.accessor.width;
         assert_int_equal(parameters_resolve_new(p, &key, 1, &id), 0);
         float *row = table_row(table_slabs(p->sparse), id);
         for (uint32_t c = 0; c < width; c++)

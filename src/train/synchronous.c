@@ -39,13 +39,13 @@ struct synchronous {
     size_t n_entries;       // a power of two
     uint32_t stamp;
     struct entry **filled;
+    struct accessor_scratch scratch;
     bool go_on; // rank 0's, written before the last barrier of a batch, read after it
 };
 
 static size_t latent_n(const struct run *r)
 {
-    const struct model *m = &r->parameters.model;
-    return m->n_groups > 1 ? m->groups[1].n : 0;
+    return model_latent(&r->parameters.model);
 }
 
 int synchronous_open(struct run *r, struct err *e)
@@ -61,6 +61,8 @@ int synchronous_open(struct run *r, struct err *e)
         s->err = mem_array(slice, sizeof(*s->err));
         if (s->order == NULL || s->err == NULL)
             return err_nomem(e, "synchronous batches");
+        const struct model *m = &r->parameters.model;
+        TRY(accessor_scratch_init(&s->scratch, &m->accessor, m->kernels, e));
     }
     return 0;
 }
@@ -77,6 +79,7 @@ void synchronous_close(struct run *r)
         mem_free(s->latent);
         mem_free(s->entries);
         mem_free(s->filled);
+        accessor_scratch_fini(&s->scratch);
         mem_free(s);
         r->workers[i].synchronous = NULL;
     }
@@ -191,43 +194,37 @@ static void apply_bias(struct run *r, float scale)
         for (size_t i = 0; i < r->workers[t].synchronous->n; i++)
             sum += r->workers[t].synchronous->err[i];
     sum *= scale;
-    m->kernels->apply[w->bias_rule.kind](&w->bias_rule, 0, r->parameters.bias,
-                                         r->parameters.bias + m->bias.state, &sum, 1);
+    m->kernels->apply[w->bias_rule->kind](w->bias_rule, 0, r->parameters.bias,
+                                          r->parameters.bias + m->bias.groups[0].state,
+                                          &sum, 1);
 }
 
-// Rows go to the model in strips.
-enum { STRIP = 64, PADDED = STRIP + KERNEL_PADDING };
+// Rows are applied in strips.
+enum { STRIP = 64 };
 
 static void apply_strip(struct worker *w, struct entry *const *entries, size_t n,
                         float scale)
 {
-    struct run *r = w->run;
-    float *rows[PADDED], *latent[STRIP], linear[PADDED], occurrences[PADDED],
-        squares[PADDED];
+    float *rows[STRIP], occurrences[STRIP], squares[STRIP];
+    const float *linear[STRIP], *latent[STRIP];
     for (size_t i = 0; i < n; i++) {
         rows[i] = entries[i]->row;
-        linear[i] = *entries[i]->linear * scale;
+        linear[i] = entries[i]->linear;
         latent[i] = entries[i]->latent;
         occurrences[i] = entries[i]->occurrences;
         squares[i] = entries[i]->squares;
-        if (scale != 1)
-            r->parameters.model.kernels->scale(latent[i], scale, latent[i], latent_n(r));
     }
-    for (size_t i = n; i < n + KERNEL_PADDING; i++) {
-        rows[i] = r->parameters.zeros;
-        linear[i] = occurrences[i] = squares[i] = 1;
-    }
-    struct model_update update = {
+    struct accessor_update update = {
         .rules = w->rules,
-        .pass = (float)(r->at.epoch + 1),
+        .pass = (float)(w->run->at.epoch + 1),
+        .scale = scale,
         .n = n,
         .rows = rows,
-        .linear = linear,
-        .latent = latent,
+        .gradients = {linear, latent},
         .occurrences = occurrences,
         .squares = squares,
     };
-    model_apply(&w->scratch, &update);
+    accessor_apply(&w->synchronous->scratch, &update);
 }
 
 // Phase 2.
@@ -239,7 +236,6 @@ static int apply_owned_rows(struct worker *w, float scale)
     for (int t = 0; t < team_size(r->team); t++)
         nnz += r->workers[t].view.batch.nnz;
     TRY(reserve_entries(s, nnz));
-    TRY(model_scratch_reserve(&w->scratch, STRIP));
     if (++s->stamp == 0) { // wrapped: forget the old stamps
         memset(s->entries, 0, s->n_entries * sizeof(*s->entries));
         s->stamp = 1;

@@ -109,12 +109,8 @@ static void set_rates(struct run *r, double factor)
     const struct model *m = &r->parameters.model;
     for (int i = 0; i < team_size(r->team); i++) {
         struct worker *w = &r->workers[i];
-        for (uint32_t g = 0; g < m->n_groups; g++) {
-            w->rules[g] = m->groups[g].rule;
-            w->rules[g].lr *= (float)factor;
-        }
-        w->bias_rule = m->bias.rule;
-        w->bias_rule.lr *= (float)factor;
+        accessor_rules(&m->accessor, (float)factor, w->rules);
+        accessor_rules(&m->bias, (float)factor, w->bias_rule);
     }
 }
 
@@ -140,8 +136,8 @@ static int find_hot_rows(struct run *r, struct err *e)
                : err_nomem(e, "hot rows");
 }
 
-// Loads the window of `next`, which becomes the run's position. Until then that is the end
-// of the window before: a run that is interrupted here goes on from there.
+// Loads the window of `next`, which becomes the run's position. Until then that is the
+// end of the window before: a run that is interrupted here goes on from there.
 static int load_window(struct run *r, struct position next, struct train_result *result,
                        struct err *e)
 {

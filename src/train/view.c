@@ -31,16 +31,6 @@ void view_free(struct view *v)
     *v = (struct view){0};
 }
 
-// All lines of a row: rows are too short for the hardware to find out by itself.
-static inline void prefetch_row(const float *row, uint32_t stride)
-{
-    enum { LINE = 64, MAX_BYTES = 2048 };
-    const char *p = (const char *)row;
-    __builtin_prefetch(p, 1, 2);
-    for (uint32_t at = LINE; at < stride && at < MAX_BYTES; at += LINE)
-        __builtin_prefetch(p + at, 1, 2);
-}
-
 // Each example to length 1.
 static void scale_to_unit(struct view *v)
 {
@@ -66,7 +56,7 @@ int view_take(struct view *v, const struct dataset *d, const uint64_t *order, si
         float *row = hot != NULL ? hot_row(hot, b->id[j]) : NULL;
         if (row == NULL) {
             row = parameters_row(p, slabs, b->id[j]);
-            prefetch_row(row, slabs.stride);
+            table_row_prefetch(row, slabs.stride);
         }
         v->rows[j] = row;
     }

@@ -1,0 +1,345 @@
+// Row layouts, packing, and updates in strips of rows.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "table/accessor.h"
+
+#include <assert.h>
+#include <math.h>
+
+#include "base/alloc.h"
+#include "base/relaxed.h"
+#include "table/rule.h"
+
+enum { STRIP = 64, PADDED = STRIP + KERNEL_PADDING };
+enum { GATHER_AHEAD = 16 }; // rows on their way while one is packed
+
+struct accessor_group *accessor_add_group(struct accessor *a,
+                                          const struct rule_params *rule, uint32_t n)
+{
+    assert(a->n_groups < ACCESSOR_MAX_GROUPS);
+    struct accessor_group *g = &a->groups[a->n_groups++];
+    *g = (struct accessor_group){.weights = a->width,
+                                 .n = n,
+                                 .state = a->width + n,
+                                 .n_state = rule_state(rule, n),
+                                 .rule = *rule};
+    a->width = g->state + g->n_state;
+    a->pull_width += n;
+    a->push_width += n;
+    return g;
+}
+
+void accessor_add_count(struct accessor *a)
+{
+    a->count = a->width++;
+    a->push_width += 2;
+}
+
+void accessor_plain(struct accessor *ret, struct rule_params rule, uint32_t n)
+{
+    *ret = ACCESSOR_EMPTY;
+    accessor_add_group(ret, &rule, n);
+}
+
+void accessor_packed(struct accessor *ret, const struct accessor *a)
+{
+    struct rule_params stateless = rule_defaults(RULE_SUM);
+    *ret = ACCESSOR_EMPTY;
+    for (uint32_t g = 0; g < a->n_groups; g++)
+        accessor_add_group(ret, &stateless, a->groups[g].n);
+}
+
+void accessor_rules(const struct accessor *a, float factor,
+                    struct rule_params ret[ACCESSOR_MAX_GROUPS])
+{
+    for (uint32_t g = 0; g < a->n_groups; g++) {
+        ret[g] = a->groups[g].rule;
+        ret[g].lr *= factor;
+    }
+}
+
+// Checks of what came from outside.
+
+static int check_rule(const struct accessor *a, uint32_t group, struct err *e)
+{
+    const struct accessor_group *g = &a->groups[group];
+    const struct rule_params *r = &g->rule;
+    const float numbers[] = {r->lr, r->l1,   r->l2,    r->prior,
+                             r->n0, r->beta, r->beta1, r->beta2};
+    if ((unsigned)r->kind >= RULE_KINDS)
+        return err_set(e, TUG_EDATA,
+                       "group %u of the row has update rule number %u, which this "
+                       "version of tug does not know",
+                       group, (unsigned)r->kind);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+        if (!isfinite(numbers[i]))
+            return err_set(e, TUG_EDATA,
+                           "a parameter of update rule %s of group %u is not finite",
+                           rule_info(r->kind)->name, group);
+    if (r->block == 0 || g->n % r->block != 0)
+        return err_set(e, TUG_EDATA,
+                       "group %u has %u weights, which is no multiple of its rule's "
+                       "block of %u",
+                       group, g->n, r->block);
+    if (g->n_state != rule_state(r, g->n))
+        return err_set(e, TUG_EDATA,
+                       "group %u has %u floats of state, but rule %s needs %u", group,
+                       g->n_state, rule_info(r->kind)->name, rule_state(r, g->n));
+    if (r->prior != 0 && a->count == ACCESSOR_NO_COUNT)
+        return err_set(e, TUG_EDATA,
+                       "group %u has a prior, which needs a column that counts the "
+                       "row's updates, and there is none",
+                       group);
+    return 0;
+}
+
+static int check_group(const struct accessor *a, uint32_t group, struct err *e)
+{
+    const struct accessor_group *g = &a->groups[group];
+    if (g->n < 1 || g->n > TABLE_MAX_WIDTH)
+        return err_set(e, TUG_EDATA, "group %u of the row has %u weights, not 1 to %d",
+                       group, g->n, TABLE_MAX_WIDTH);
+    return check_rule(a, group, e);
+}
+
+struct columns {
+    uint32_t begin, n;
+};
+
+// The columns lie within the row, none in two of the ranges.
+static int check_columns(const struct accessor *a, struct err *e)
+{
+    struct columns c[2 * ACCESSOR_MAX_GROUPS + 1];
+    size_t n = 0;
+    for (uint32_t g = 0; g < a->n_groups; g++) {
+        c[n++] = (struct columns){a->groups[g].weights, a->groups[g].n};
+        c[n++] = (struct columns){a->groups[g].state, a->groups[g].n_state};
+    }
+    if (a->count != ACCESSOR_NO_COUNT)
+        c[n++] = (struct columns){a->count, 1};
+    for (size_t i = 0; i < n; i++) {
+        if (c[i].begin > a->width || c[i].n > a->width - c[i].begin)
+            return err_set(e, TUG_EDATA,
+                           "%u columns of the row begin at %u and do not fit its %u "
+                           "floats",
+                           c[i].n, c[i].begin, a->width);
+        for (size_t j = 0; j < i; j++)
+            if (c[i].begin < c[j].begin + c[j].n && c[j].begin < c[i].begin + c[i].n)
+                return err_set(e, TUG_EDATA,
+                               "columns of the row overlap: %u from %u and %u from %u",
+                               c[j].n, c[j].begin, c[i].n, c[i].begin);
+    }
+    return 0;
+}
+
+int accessor_check(const struct accessor *a, struct err *e)
+{
+    uint32_t pull = 0;
+    if (a->n_groups < 1 || a->n_groups > ACCESSOR_MAX_GROUPS)
+        return err_set(e, TUG_EDATA, "a row has %u groups of weights, not 1 to %d",
+                       a->n_groups, ACCESSOR_MAX_GROUPS);
+    if (a->width > TABLE_MAX_WIDTH)
+        return err_set(e, TUG_EDATA, "a row of %u floats is too wide; at most %d fit",
+                       a->width, TABLE_MAX_WIDTH);
+    for (uint32_t g = 0; g < a->n_groups; g++) {
+        TRY(check_group(a, g, e));
+        pull += a->groups[g].n;
+    }
+    TRY(check_columns(a, e));
+    uint32_t push = pull + (a->count != ACCESSOR_NO_COUNT ? 2 : 0);
+    if (a->pull_width != pull || a->push_width != push)
+        return err_set(e, TUG_EDATA,
+                       "a key's values are said to be %u and %u floats wide, but the "
+                       "row's groups make %u and %u",
+                       a->pull_width, a->push_width, pull, push);
+    return 0;
+}
+
+// Pulls.
+
+static inline void prefetch_weights(const struct accessor *a, const float *row)
+{
+    for (uint32_t g = 0; g < a->n_groups && row != NULL; g++)
+        table_row_prefetch(row + a->groups[g].weights, a->groups[g].n * sizeof(float));
+}
+
+void accessor_gather(const struct accessor *a, float *const *rows, size_t n, float *ret)
+{
+    for (size_t i = 0; i < n && i < GATHER_AHEAD; i++)
+        prefetch_weights(a, rows[i]);
+    for (size_t i = 0; i < n; i++, ret += a->pull_width) {
+        if (i + GATHER_AHEAD < n)
+            prefetch_weights(a, rows[i + GATHER_AHEAD]);
+        float *to = ret;
+        for (uint32_t g = 0; g < a->n_groups && rows[i] != NULL; g++) {
+            const float *weights = rows[i] + a->groups[g].weights;
+            if (a->groups[g].n == 1)
+                *to = relaxed_load(weights);
+            else
+                relaxed_load_n(to, weights, a->groups[g].n);
+            to += a->groups[g].n;
+        }
+    }
+}
+
+void accessor_first(const struct accessor *a, const struct table *t, uint64_t key,
+                    float *ret)
+{
+    for (uint32_t g = 0; g < a->n_groups; g++) {
+        table_first_columns(t, key, a->groups[g].weights, a->groups[g].n, ret);
+        ret += a->groups[g].n;
+    }
+}
+
+// Updates.
+
+int accessor_scratch_init(struct accessor_scratch *s, const struct accessor *a,
+                          const struct kernels *k, struct err *e)
+{
+    size_t most = 0;
+    for (uint32_t g = 0; g < a->n_groups; g++)
+        most = a->groups[g].n > most ? a->groups[g].n : most;
+    *s = (struct accessor_scratch){.accessor = a, .kernels = k};
+    s->scaled = mem_aligned(64, (most + KERNEL_PADDING) * sizeof(float));
+    return s->scaled != NULL ? 0 : err_nomem(e, "gradients of a row");
+}
+
+void accessor_scratch_fini(struct accessor_scratch *s)
+{
+    mem_free(s->scaled);
+    *s = (struct accessor_scratch){0};
+}
+
+// Rows that are updated together, padded as kernels.h asks.
+struct strip {
+    const struct rule_params *rules;
+    float pass, scale;
+    size_t n;
+    float *rows[PADDED];
+    const float *gradients[ACCESSOR_MAX_GROUPS][STRIP];
+    float occurrences[PADDED], squares[PADDED];
+    float share[PADDED]; // of the prior: see rule_params.prior
+};
+
+static void prefetch_strip(const struct accessor *a, float *const *rows, size_t n)
+{
+    for (size_t i = 0; i < n && i < STRIP; i++)
+        table_row_prefetch(rows[i], a->width * sizeof(float));
+}
+
+static void pad(struct strip *x)
+{
+    for (size_t i = x->n; i < x->n + KERNEL_PADDING; i++) {
+        x->rows[i] = x->rows[0];
+        x->occurrences[i] = x->squares[i] = x->share[i] = 1;
+    }
+}
+
+static void set_l2(const struct strip *x, const struct accessor_group *g,
+                   const struct rule_params *rule, float *ret_l2)
+{
+    for (size_t i = 0; i < x->n + KERNEL_PADDING; i++)
+        ret_l2[i] = x->occurrences[i] * rule->l2 + rule->prior * x->share[i];
+    for (size_t i = 0; i < x->n && g->decays_by_squares; i++)
+        ret_l2[i] *= x->squares[i] / x->occurrences[i];
+}
+
+static void apply_column(const struct accessor_scratch *s, const struct strip *x,
+                         uint32_t group, const float *l2)
+{
+    const struct accessor_group *g = &s->accessor->groups[group];
+    const struct rule_params *rule = &x->rules[group];
+    float column[PADDED];
+    for (size_t i = 0; i < x->n; i++)
+        column[i] = *x->gradients[group][i] * x->scale;
+    for (size_t i = x->n; i < x->n + KERNEL_PADDING; i++)
+        column[i] = 1;
+    s->kernels->apply_column[rule->kind](rule, l2, x->rows, g->weights, g->state, column,
+                                         x->n);
+}
+
+static void apply_vectors(const struct accessor_scratch *s, const struct strip *x,
+                          uint32_t group, const float *l2)
+{
+    const struct accessor_group *g = &s->accessor->groups[group];
+    const struct rule_params *rule = &x->rules[group];
+    for (size_t i = 0; i < x->n; i++) {
+        const float *gradient = x->gradients[group][i];
+        if (x->scale != 1) {
+            s->kernels->scale(s->scaled, x->scale, gradient, g->n);
+            gradient = s->scaled;
+        }
+        s->kernels->apply[rule->kind](rule, l2[i], x->rows[i] + g->weights,
+                                      x->rows[i] + g->state, gradient, g->n);
+    }
+}
+
+static void apply_strip(const struct accessor_scratch *s, struct strip *x)
+{
+    const struct accessor *a = s->accessor;
+    float l2[PADDED];
+    pad(x);
+    if (a->count != ACCESSOR_NO_COUNT)
+        s->kernels->count(x->rows, a->count, x->occurrences, x->pass, x->share, x->n);
+    for (uint32_t g = 0; g < a->n_groups; g++) {
+        set_l2(x, &a->groups[g], &x->rules[g], l2);
+        // adagrad-row has no kernel of its own for columns.
+        if (a->groups[g].n == 1 && a->groups[g].rule.kind != RULE_ADAGRAD_ROW)
+            apply_column(s, x, g, l2);
+        else
+            apply_vectors(s, x, g, l2);
+    }
+}
+
+// Rows [from, from + n) of a batch of `all`; those of the strip after it are on their way
+// meanwhile.
+static void take_rows(const struct accessor *a, struct strip *x, float *const *rows,
+                      size_t from, size_t all)
+{
+    x->n = all - from < STRIP ? all - from : STRIP;
+    if (from == 0)
+        prefetch_strip(a, rows, x->n);
+    prefetch_strip(a, rows + from + x->n, all - from - x->n);
+    for (size_t i = 0; i < x->n; i++) {
+        x->rows[i] = rows[from + i];
+        x->occurrences[i] = x->squares[i] = x->share[i] = 1;
+    }
+}
+
+void accessor_apply(struct accessor_scratch *s, const struct accessor_update *u)
+{
+    const struct accessor *a = s->accessor;
+    struct strip x = {.rules = u->rules, .pass = u->pass, .scale = u->scale};
+    for (size_t from = 0; from < u->n; from += x.n) {
+        take_rows(a, &x, u->rows, from, u->n);
+        for (size_t i = 0; i < x.n; i++)
+            for (uint32_t g = 0; g < a->n_groups; g++)
+                x.gradients[g][i] = u->gradients[g][from + i];
+        for (size_t i = 0; i < x.n && a->count != ACCESSOR_NO_COUNT; i++) {
+            x.occurrences[i] = u->occurrences[from + i];
+            x.squares[i] = u->squares[from + i];
+        }
+        apply_strip(s, &x);
+    }
+}
+
+void accessor_apply_packed(struct accessor_scratch *s, const struct accessor_push *p)
+{
+    const struct accessor *a = s->accessor;
+    struct strip x = {.rules = p->rules, .pass = p->pass, .scale = p->scale};
+    const float *values = p->values;
+    for (size_t from = 0; from < p->n; from += x.n) {
+        take_rows(a, &x, p->rows, from, p->n);
+        for (size_t i = 0; i < x.n; i++) {
+            for (uint32_t g = 0; g < a->n_groups; g++) {
+                x.gradients[g][i] = values;
+                values += a->groups[g].n;
+            }
+            if (a->count != ACCESSOR_NO_COUNT) {
+                x.occurrences[i] = *values++;
+                x.squares[i] = *values++;
+            }
+        }
+        apply_strip(s, &x);
+    }
+}
