@@ -1,0 +1,148 @@
+// The client: pushes and pulls of keys, sliced by placement, many in flight, each done
+// exactly once whatever happens to links and placement in between.
+//
+// A state machine behind a van handler, with its member inside: a worker's (or driver's)
+// node is one client. client_wait (wait.c) is the only function that waits: it polls the
+// van until a request is done. No thread of its own, no lock: one thread uses a client.
+//
+// Keys and order. A request's keys must be distinct. They travel grouped by the loop that
+// owns them, by ascending partition; client_arrange gives that order. Keys that are given
+// in it are sent from, and answered into, the caller's arrays without a copy; others are
+// gathered and scattered by the client. client_merge (merge.h) makes keys distinct.
+//
+// Memory. Arrays of a request belong to it until it is done (client_done, or the
+// callback) or client_cancel has returned.
+//
+// Retries. A slice whose link broke, or that was refused because of the placement, is
+// sent again under the newest placement: a push with the same number, so that it happens
+// once. Without an answer for `resend_ns` it is sent again too. At its deadline a
+// request ends with TUG_EIO, naming the nodes that did not answer; a push may then have
+// happened in some partitions.
+//
+// Order. Slices of one client to one loop arrive in the order of the requests: a pull
+// sees the client's own pushes that came before it, unless a link broke in between.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLIENT_CLIENT_H
+#define TUG_CLIENT_CLIENT_H
+
+#include <stdatomic.h>
+
+#include "base/err.h"
+#include "cluster/member.h"
+#include "server/spec.h"
+
+struct client;
+
+struct client_options {
+    struct member_options member; // its callbacks and their ctx are the client's own;
+                                  // `view` and `forget` stay the caller's (view_ctx)
+    void (*view)(void *ctx, const struct msg_view *m);
+    void *view_ctx;
+    uint64_t connect_timeout_ns; // to a server loop; 0: 10 s
+    uint64_t request_timeout_ns; // 0: 60 s
+    uint64_t resend_ns;          // 0: never, links are reliable (tcp, inproc)
+    bool bf16;                   // values travel as bf16
+    bool pack_keys;              // keys travel packed where that pays
+    bool cache_keys;             // a key list is sent once, then its signature
+};
+
+int client_open(struct client **ret, const struct client_options *o, struct err *e);
+void client_close(struct client *c);
+struct van_handler client_handler(struct client *c);
+void client_serve(struct client *c, struct van *v, uint64_t now);
+struct member *client_member(struct client *c);
+struct van *client_van(struct client *c);
+
+// Makes a table on every loop, or finds the same one there. A request like others.
+typedef uint64_t client_ts; // 0: none
+client_ts client_table(struct client *c, const struct table_spec *s, struct err *e);
+// The table's spec, once made by this client; else NULL.
+const struct table_spec *client_spec(const struct client *c, uint32_t table);
+
+// The order in which keys travel: ret_order[i] is the number of the key that is i-th.
+// Stable inside a partition. It holds for the current placement.
+int client_arrange(struct client *c, uint32_t table, const uint64_t *keys, size_t n,
+                   uint32_t *ret_order);
+
+// What ends a request: rc 0, or a code and a sentence (client_error). Called inside
+// van_poll.
+typedef void (*client_done_fn)(void *ctx, client_ts ts, int rc);
+
+struct client_push {
+    uint32_t table;
+    const uint64_t *keys;
+    size_t n;
+    const float *values; // n x push width; WIRE_ASSIGN: pull width; WIRE_ROW: width
+    enum wire_op op;
+    float rate, pass; // see msg_push
+    // sync tables: which part of which batch; the push goes to all loops, with or without
+    // keys there, unless `fixed_keys`: every part of every batch has the same keys.
+    uint64_t clock;
+    uint8_t micro, micros;
+    bool fixed_keys;
+    uint64_t id_pass, id_piece; // identity across sessions; id_pass 0: none
+    uint32_t id_group;
+    uint64_t
+        examples;  // counted by the loop of the first key, for fixed_keys; or each loop's
+    float *pulled; // not NULL: the rows after the push, n x pull width (tug_push_pull)
+    bool arranged; // keys are in the order of client_arrange
+    client_done_fn done; // may be NULL
+    void *ctx;
+};
+
+struct client_pull {
+    uint32_t table;
+    const uint64_t *keys;
+    size_t n;
+    float *values; // n x pull width; with whole_rows n x width
+    bool whole_rows;
+    uint8_t *found; // whole_rows: 1 where there is a row; may be NULL
+    uint64_t clock;
+    bool arranged;
+    client_done_fn done;
+    void *ctx;
+};
+
+// Both return the request's timestamp, or 0 with e set (usage, memory, the cluster is
+// over). More than SHARD_WINDOW pushes in flight queue inside the client.
+client_ts client_push(struct client *c, const struct client_push *p, struct err *e);
+client_ts client_pull(struct client *c, const struct client_pull *p, struct err *e);
+
+// Other requests. ssp: this worker's clock for a table (UINT64_MAX: finished). Orders.
+// Figures, added over all loops (clock: the least).
+client_ts client_tick(struct client *c, uint32_t table, uint64_t clock, struct err *e);
+client_ts client_order(struct client *c, uint32_t table, enum wire_order what,
+                       uint32_t other, struct err *e);
+client_ts client_stat(struct client *c, uint32_t table, struct msg_table_is *ret,
+                      struct err *e);
+// Whole rows of a partition from key `from` on, ascending; *ret_n of them, at most max.
+client_ts client_rows(struct client *c, uint32_t table, uint32_t partition, uint64_t from,
+                      uint32_t max, uint64_t *ret_keys, float *ret_values,
+                      uint32_t *ret_n, bool *ret_more, struct err *e);
+
+// True when it is over; *ret_rc is how, with a sentence in *e when it failed. A timestamp
+// is forgotten when it was asked for once after its end, or its callback has run.
+bool client_done(struct client *c, client_ts ts, int *ret_rc, struct err *e);
+void client_cancel(struct client *c, client_ts ts);
+size_t client_in_flight(const struct client *c);
+
+// wait.c: polls until the request is over. TUG_EINTERRUPTED: *interrupted was set.
+int client_wait(struct client *c, client_ts ts, struct err *e);
+int client_wait_ready(struct client *c, uint64_t timeout_ns, struct err *e);
+// Asks the scheduler and waits; `answer` is given the message.
+int client_ask(struct client *c, uint16_t type, const void *msg,
+               void (*answer)(void *ctx, const union wire_any *m), void *ctx,
+               struct err *e);
+int client_barrier(struct client *c, uint8_t group, uint64_t timeout_ns, struct err *e);
+int client_leave(struct client *c, int code, const char *why, struct err *e);
+// Lets the van work for a moment without waiting.
+int client_poll(struct client *c, struct err *e);
+void client_set_interrupt(struct client *c, const atomic_bool *interrupted);
+
+struct client_stats {
+    uint64_t pushes, pulls, keys, bytes_sent, bytes_received, resent, refused;
+};
+struct client_stats client_stats(const struct client *c);
+
+#endif

@@ -1,0 +1,35 @@
+// What a table is to be: said by a client to every server loop, and checked there.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVER_SPEC_H
+#define TUG_SERVER_SPEC_H
+
+#include "base/buf.h"
+#include "table/accessor.h"
+#include "table/table.h"
+#include "wire/wire.h"
+
+enum { SPEC_NAME_MAX = 64, SPEC_MAX_TABLES = 4096 };
+
+struct table_spec {
+    uint32_t id; // number of the table in the cluster
+    char name[SPEC_NAME_MAX];
+    enum wire_space space;
+    enum wire_mode mode;
+    uint32_t staleness; // WIRE_SSP
+    bool mean;          // WIRE_SYNC: gradients of a clock are divided by its examples
+    struct table_options options; // partition_bits: the cluster's, whatever stands here
+    struct accessor accessor;
+};
+
+// To the wire: *ret points into *groups and *inits.
+int spec_encode(const struct table_spec *s, struct buf *groups, struct buf *inits,
+                struct msg_table *ret);
+
+// From the wire. Everything is checked: TUG_EUSAGE saying what can't be.
+int spec_decode(struct table_spec *ret, const struct msg_table *m,
+                uint32_t partition_bits, struct err *e);
+
+bool spec_same(const struct table_spec *a, const struct table_spec *b);
+
+#endif
