@@ -70,6 +70,11 @@ void dataset_where(const struct dataset *d, uint64_t example, uint32_t *ret_file
     const struct block *b = find_block(d, example);
     *ret_file = b->file;
     *ret_line = block_line(b, (uint32_t)(example - b->first));
+    if (d->pieces == NULL)
+        return;
+    uint64_t first;
+    bool known = pieces_line(d->pieces, b->file, d->offset, &first, NULL) == 0;
+    *ret_line = known ? first + *ret_line - 1 : 0;
 }
 
 void dataset_prefetch(const struct dataset *d, uint64_t example)

@@ -2,7 +2,8 @@
 //
 // A data set is all of a source (in memory) or the next `max_chunks` of it (streaming:
 // one window after the other; the windows are shuffled inside). All members of a team
-// parse; the order of examples is that of the text whatever the number of threads.
+// parse; the order of examples is that of the text whatever the number of threads. On a
+// cluster it is one piece of one file.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_DATASET_H
@@ -14,6 +15,7 @@
 
 #include "base/err.h"
 #include "base/team.h"
+#include "data/piece.h"
 #include "data/reader.h"
 #include "data/source.h"
 
@@ -37,6 +39,12 @@ struct dataset;
 // Loads what comes next. At the end of the source it gives an empty data set (size 0).
 // Bad lines beyond max_bad_lines: TUG_EDATA "FILE:LINE: reason".
 int dataset_load(struct dataset **ret, const struct dataset_options *o, struct err *e);
+
+// Loads one piece (data/piece.h). o->source and o->max_chunks are not used. The data set
+// is at its end when no piece behind this one has a line. `p` outlives the data set,
+// which asks it for line numbers.
+int dataset_load_piece(struct dataset **ret, const struct dataset_options *o,
+                       struct pieces *p, uint32_t file, uint64_t index, struct err *e);
 void dataset_close(struct dataset *d); // NULL is fine
 
 uint64_t dataset_size(const struct dataset *d);      // examples
@@ -65,7 +73,8 @@ int dataset_gather(const struct dataset *d, const uint64_t *order, size_t n,
                    struct batch *b);
 void dataset_prefetch(const struct dataset *d, uint64_t example);
 
-// Where an example came from, for messages.
+// Where an example came from, for messages. In a piece of a plain file this reads the
+// file up to the piece; line 0: it could not be read again.
 void dataset_where(const struct dataset *d, uint64_t example, uint32_t *ret_file,
                    uint64_t *ret_line);
 

@@ -50,10 +50,11 @@ struct scratch {
 
 struct loader {
     const struct dataset_options *o;
+    struct intake *in;
     struct dataset *d;
     struct scratch *scratch; // of each member
 
-    pthread_mutex_t take_lock; // of the source and of `taken`
+    pthread_mutex_t take_lock; // of the intake and of `taken`
     size_t taken;
 
     pthread_mutex_t lock; // of all below, and of the data set's regions
@@ -109,13 +110,26 @@ static void *loader_alloc(struct loader *l, size_t bytes)
 
 // ---------------------------------------------------------------- parsing
 
+// "FILE:LINE: reason" from the reason in *e.
+static int bad_line(const struct loader *l, const struct chunk *c, uint32_t line,
+                    struct err *e)
+{
+    uint64_t first = 0;
+    if (e == NULL)
+        return TUG_EDATA;
+    struct err reason = *e;
+    TRY(l->in->line(l->in, c, &first, e));
+    return err_set(e, TUG_EDATA, "%s:%" PRIu64 ": %s", l->in->name(l->in, c->file),
+                   first + line, reason.text);
+}
+
 // Parses a chunk into *x. Bad lines are passed over and counted, until the `stop_at`-th,
 // which is returned as an error with its place (0: none).
-static int parse_chunk(const struct dataset_options *o, const struct chunk *c,
-                       uint64_t stop_at, struct examples *x, uint32_t *ret_bad,
-                       struct err *e)
+static int parse_chunk(const struct loader *l, const struct chunk *c, uint64_t stop_at,
+                       struct examples *x, uint32_t *ret_bad, struct err *e)
 {
-    bool header = c->offset == 0 && reader_has_header(o->reader);
+    const struct reader *r = l->o->reader;
+    bool header = c->offset == 0 && reader_has_header(r);
     const char *p = c->text, *end = p + c->len;
     *ret_bad = 0;
     examples_clear(x);
@@ -124,14 +138,11 @@ static int parse_chunk(const struct dataset_options *o, const struct chunk *c,
         if (stop == NULL)
             stop = end;
         size_t n = x->n;
-        int rc = header && line == 0
-                     ? 0
-                     : reader_line(o->reader, p, (size_t)(stop - p), x, e);
+        int rc = header && line == 0 ? 0 : reader_line(r, p, (size_t)(stop - p), x, e);
         if (rc == 0 && x->n > n)
             x->line[n] = line;
         else if (rc == TUG_EDATA && ++*ret_bad == stop_at)
-            return err_wrap(e, "%s:%" PRIu64, source_file_name(o->source, c->file),
-                            c->line + line);
+            return bad_line(l, c, line, e);
         else if (rc != 0 && rc != TUG_EDATA)
             return rc;
         p = stop + 1;
@@ -197,7 +208,7 @@ static int make_part(struct loader *l, struct scratch *s, const struct chunk *c,
                      struct part *ret, struct err *e)
 {
     *ret = (struct part){.done = true};
-    TRY(parse_chunk(l->o, c, 0, &s->x, &ret->bad, e));
+    TRY(parse_chunk(l, c, 0, &s->x, &ret->bad, e));
     if (s->x.n == 0)
         return 0;
     TRY(resolve(l, s, e));
@@ -214,51 +225,12 @@ static int make_part(struct loader *l, struct scratch *s, const struct chunk *c,
 
 // ---------------------------------------------------------------- taking and committing
 
-// A reader that has not seen a header yet can still begin in the middle of a file.
-static int missed_header(const struct dataset_options *o, uint32_t file, struct err *e)
-{
-    struct buf line = BUF_INIT(1 << 20);
-    int rc = source_first_line(o->source, file, &line, e);
-    if (rc == 0)
-        rc = reader_header(o->reader, line.data, line.len, e);
-    buf_free(&line);
-    return rc;
-}
-
-static int read_header(const struct dataset_options *o, const struct chunk *c,
-                       struct err *e)
-{
-    if (!reader_has_header(o->reader))
-        return 0;
-    int rc = 0;
-    if (c->offset == 0) {
-        const char *end = memchr(c->text, '\n', c->len);
-        size_t len = end != NULL ? (size_t)(end - c->text) : c->len;
-        rc = reader_header(o->reader, c->text, len, e);
-    } else if (reader_slots(o->reader) == 0) {
-        rc = missed_header(o, c->file, e);
-    }
-    return rc == TUG_EDATA ? err_wrap(e, "%s:1", source_file_name(o->source, c->file))
-                           : rc;
-}
-
 // The next chunk and the number of its part; NULL when there is none to take.
 static int take(struct loader *l, struct chunk **ret, size_t *ret_part, struct err *e)
 {
-    const struct dataset_options *o = l->o;
-    *ret = NULL;
-    if (o->max_chunks != 0 && l->taken == o->max_chunks)
-        return 0;
-    TRY(source_next(o->source, ret, e));
-    if (*ret == NULL)
-        return 0;
-    int rc = read_header(o, *ret, e);
-    if (rc != 0) {
-        source_release(o->source, *ret);
-        *ret = NULL;
-        return rc;
-    }
-    *ret_part = l->taken++;
+    TRY(l->in->next(l->in, ret, e));
+    if (*ret != NULL)
+        *ret_part = l->taken++;
     return 0;
 }
 
@@ -289,7 +261,7 @@ static void commit(struct loader *l, struct part *p)
     }
     l->bad += p->bad;
     if (p->held != NULL)
-        source_release(l->o->source, p->held);
+        l->in->release(l->in, p->held);
     p->held = NULL;
     l->committed++;
 }
@@ -299,14 +271,14 @@ static int put_part(struct loader *l, size_t i, struct part *p, struct chunk *c,
                     struct err *e)
 {
     if (room_for_part(l, i) != 0) {
-        source_release(l->o->source, c);
+        l->in->release(l->in, c);
         return err_nomem(e, "the data");
     }
     l->part[i] = *p;
     if (p->bad > 0)
         l->part[i].held = c;
     else
-        source_release(l->o->source, c);
+        l->in->release(l->in, c);
     while (l->offender == NULL && l->committed < l->cap_parts &&
            l->part[l->committed].done)
         commit(l, &l->part[l->committed]);
@@ -341,7 +313,7 @@ static int load_chunk(struct loader *l, struct scratch *s, bool *ret_more, struc
         return rc;
     rc = make_part(l, s, c, &p, e);
     if (rc != 0) {
-        source_release(l->o->source, c);
+        l->in->release(l->in, c);
         return rc;
     }
     pthread_mutex_lock(&l->lock);
@@ -372,7 +344,7 @@ static void load_member(void *arg, int rank)
 static int explain_bad_line(struct loader *l, struct err *e)
 {
     uint32_t bad;
-    int rc = parse_chunk(l->o, l->offender, l->offender_bad, &l->scratch[0].x, &bad, e);
+    int rc = parse_chunk(l, l->offender, l->offender_bad, &l->scratch[0].x, &bad, e);
     assert(rc != 0);
     if (rc != TUG_EDATA || e == NULL || l->o->max_bad_lines == 0)
         return rc;
@@ -434,7 +406,6 @@ static int finish(struct loader *l, struct err *e)
         return err_set(e, l->failure.code, "%s", l->failure.text);
     assert(l->committed == l->taken);
     TRY(collect_blocks(l, e));
-    l->d->at_end = source_place(l->o->source).file == source_files(l->o->source);
     *l->o->bad_lines += l->bad;
     return 0;
 }
@@ -443,7 +414,7 @@ static void loader_close(struct loader *l)
 {
     for (size_t i = 0; i < l->cap_parts; i++)
         if (l->part[i].held != NULL)
-            source_release(l->o->source, l->part[i].held);
+            l->in->release(l->in, l->part[i].held);
     mem_free(l->part);
     for (int i = 0; l->scratch != NULL && i < team_size(l->o->team); i++) {
         examples_free(&l->scratch[i].x);
@@ -454,11 +425,14 @@ static void loader_close(struct loader *l)
     pthread_mutex_destroy(&l->take_lock);
 }
 
-int dataset_load(struct dataset **ret, const struct dataset_options *o, struct err *e)
+int dataset_load_from(struct dataset **ret, const struct dataset_options *o,
+                      struct intake *in, struct err *e)
 {
     uint64_t used = *o->bad_lines;
-    struct loader l = {
-        .o = o, .bad_allowed = o->max_bad_lines > used ? o->max_bad_lines - used : 0};
+    struct loader l = {.o = o,
+                       .in = in,
+                       .bad_allowed = o->max_bad_lines > used ? o->max_bad_lines - used
+                                                              : 0};
     pthread_mutex_init(&l.lock, NULL);
     pthread_mutex_init(&l.take_lock, NULL);
     l.d = mem_zalloc(sizeof *l.d);
@@ -476,4 +450,92 @@ int dataset_load(struct dataset **ret, const struct dataset_options *o, struct e
     else
         dataset_close(l.d);
     return rc;
+}
+
+// ---------------------------------------------------------------- chunks of a source
+
+struct source_intake {
+    struct intake base;
+    const struct dataset_options *o;
+    size_t taken;
+};
+
+// A reader that has not seen a header yet can still begin in the middle of a file.
+static int missed_header(const struct dataset_options *o, uint32_t file, struct err *e)
+{
+    struct buf line = BUF_INIT(1 << 20);
+    int rc = source_first_line(o->source, file, &line, e);
+    if (rc == 0)
+        rc = reader_header(o->reader, line.data, line.len, e);
+    buf_free(&line);
+    return rc;
+}
+
+static int read_header(const struct dataset_options *o, const struct chunk *c,
+                       struct err *e)
+{
+    if (!reader_has_header(o->reader))
+        return 0;
+    int rc = 0;
+    if (c->offset == 0) {
+        const char *end = memchr(c->text, '\n', c->len);
+        size_t len = end != NULL ? (size_t)(end - c->text) : c->len;
+        rc = reader_header(o->reader, c->text, len, e);
+    } else if (reader_slots(o->reader) == 0) {
+        rc = missed_header(o, c->file, e);
+    }
+    return rc == TUG_EDATA ? err_wrap(e, "%s:1", source_file_name(o->source, c->file))
+                           : rc;
+}
+
+static int source_intake_next(struct intake *in, struct chunk **ret, struct err *e)
+{
+    struct source_intake *s = (void *)in;
+    const struct dataset_options *o = s->o;
+    *ret = NULL;
+    if (o->max_chunks != 0 && s->taken == o->max_chunks)
+        return 0;
+    TRY(source_next(o->source, ret, e));
+    if (*ret == NULL)
+        return 0;
+    s->taken++;
+    int rc = read_header(o, *ret, e);
+    if (rc != 0) {
+        source_release(o->source, *ret);
+        *ret = NULL;
+    }
+    return rc;
+}
+
+static void source_intake_release(struct intake *in, struct chunk *c)
+{
+    source_release(((struct source_intake *)(void *)in)->o->source, c);
+}
+
+static const char *source_intake_name(const struct intake *in, uint32_t file)
+{
+    return source_file_name(((const struct source_intake *)(const void *)in)->o->source,
+                            file);
+}
+
+static int source_intake_line(struct intake *in, const struct chunk *c,
+                              uint64_t *ret_line, struct err *e)
+{
+    (void)in, (void)e;
+    *ret_line = c->line;
+    return 0;
+}
+
+int dataset_load(struct dataset **ret, const struct dataset_options *o, struct err *e)
+{
+    struct source_intake s = {.base = {.next = source_intake_next,
+                                       .release = source_intake_release,
+                                       .name = source_intake_name,
+                                       .line = source_intake_line},
+                              .o = o};
+    struct dataset *d = NULL;
+    TRY(dataset_load_from(&d, o, &s.base, e));
+    d->at_end = source_place(o->source).file == source_files(o->source);
+    *ret = d;
+    return 0;
 }

@@ -1,4 +1,5 @@
-// The inside of a data set, shared by its loading and its reading.
+// The inside of a data set, shared by its loading, from a source or a piece, and its
+// reading.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_DATASET_PRIVATE_H
@@ -6,6 +7,7 @@
 
 #include "data/block.h"
 #include "data/dataset.h"
+#include "data/piece.h"
 
 // Memory of blocks: large mappings (with huge pages), filled one behind the other.
 struct region {
@@ -19,11 +21,31 @@ struct dataset {
     uint32_t *finder; // of example i: blocks from finder[i >> finder_shift] on
     uint32_t finder_shift;
     bool has_values, has_weights, at_end;
+    // Of a piece whose place is known in bytes only: lines count from its first. NULL:
+    // the lines of the blocks are those of the file.
+    const struct pieces *pieces;
+    uint64_t offset;
     uint32_t slots;
     uint64_t size, features, positives;
 
     struct region *region;
     size_t regions;
 };
+
+// Where a load takes its chunks from. The first member of something larger.
+struct intake {
+    // NULL at the end. The reader has seen the header that the chunk needs. One caller at
+    // a time.
+    int (*next)(struct intake *in, struct chunk **ret, struct err *e);
+    void (*release)(struct intake *in, struct chunk *c); // any thread
+    const char *(*name)(const struct intake *in, uint32_t file);
+    // Number of the chunk's first line, which may cost a reading of the file.
+    int (*line)(struct intake *in, const struct chunk *c, uint64_t *ret_line,
+                struct err *e);
+};
+
+// As dataset_load, from `in` instead of o->source.
+int dataset_load_from(struct dataset **ret, const struct dataset_options *o,
+                      struct intake *in, struct err *e);
 
 #endif

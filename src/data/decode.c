@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
@@ -204,6 +205,33 @@ int decoder_skip(struct decoder *d, uint64_t n, struct err *e)
         left -= got;
     }
     mem_free(waste);
+    return rc;
+}
+
+static int first_line(struct decoder *d, struct buf *b, struct err *e)
+{
+    char part[4096];
+    for (;;) {
+        size_t n = 0;
+        TRY(decoder_read(d, part, sizeof part, &n, e));
+        const char *end = memchr(part, '\n', n);
+        int rc = buf_add(b, part, end != NULL ? (size_t)(end - part) : n);
+        if (rc != 0)
+            return err_set(e, rc, "%s:1: the line is too long", d->name);
+        if (n == 0 || end != NULL)
+            return 0;
+    }
+}
+
+int decoder_first_line(const char *name, struct buf *b, struct err *e)
+{
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(e, TUG_EIO, "open '%s'", name);
+    struct decoder *d = NULL;
+    TRY(decoder_open(&d, fd, name, -1, e));
+    int rc = first_line(d, b, e);
+    decoder_close(d);
     return rc;
 }
 

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 struct decoder;
@@ -60,6 +61,9 @@ int decoder_read_full(struct decoder *d, char *out, size_t cap, size_t *ret_n,
 // Passes over `n` bytes of text; TUG_EDATA when the file has fewer. Before the first read
 // only.
 int decoder_skip(struct decoder *d, uint64_t n, struct err *e);
+
+// The first line of a file, without its newline, appended to *b.
+int decoder_first_line(const char *name, struct buf *b, struct err *e);
 
 const struct decode_ops *decoder_detect(const char *bytes, size_t n);
 

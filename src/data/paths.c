@@ -16,8 +16,9 @@
 #include "base/alloc.h"
 #include "data/decode.h"
 
-static int add_name(struct data_files *f, const char *name, bool is_stdin,
-                    uint64_t text_bytes, struct err *e)
+// `file` as it is to be, but for its name, of which a copy is made.
+static int add_name(struct data_files *f, const char *name, struct data_file file,
+                    struct err *e)
 {
     if (f->n == f->cap) {
         size_t cap = f->cap == 0 ? 8 : f->cap * 2;
@@ -27,11 +28,10 @@ static int add_name(struct data_files *f, const char *name, bool is_stdin,
         f->file = grown;
         f->cap = cap;
     }
-    char *copy = mem_strdup(name);
-    if (copy == NULL)
+    file.name = mem_strdup(name);
+    if (file.name == NULL)
         return err_nomem(e, "the list of data files");
-    f->file[f->n++] = (struct data_file){
-        .name = copy, .is_stdin = is_stdin, .text_bytes = text_bytes};
+    f->file[f->n++] = file;
     return 0;
 }
 
@@ -41,7 +41,7 @@ static int add_stdin(struct data_files *f, struct err *e)
     for (size_t i = 0; i < f->n; i++)
         if (f->file[i].is_stdin)
             return err_set(e, TUG_EUSAGE, "standard input ('-') is named twice as data");
-    return add_name(f, "(standard input)", true, 0, e);
+    return add_name(f, "(standard input)", (struct data_file){.is_stdin = true}, e);
 }
 
 static int open_failed(const char *path, struct err *e)
@@ -52,7 +52,7 @@ static int open_failed(const char *path, struct err *e)
     return err_sys(e, TUG_EIO, "open '%s'", path);
 }
 
-static int check_file(int fd, const char *path, uint64_t *ret_text_bytes, struct err *e)
+static int check_file(int fd, const char *path, struct data_file *ret, struct err *e)
 {
     struct stat st;
     if (fstat(fd, &st) < 0)
@@ -67,7 +67,10 @@ static int check_file(int fd, const char *path, uint64_t *ret_text_bytes, struct
     ssize_t n = pread(fd, magic, sizeof magic, 0);
     if (n < 0)
         return err_sys(e, TUG_EIO, "read '%s'", path);
-    *ret_text_bytes = (uint64_t)st.st_size * decoder_detect(magic, (size_t)n)->expansion;
+    const struct decode_ops *ops = decoder_detect(magic, (size_t)n);
+    ret->compressed = ops != &decode_plain;
+    ret->bytes = (uint64_t)st.st_size;
+    ret->text_bytes = ret->bytes * ops->expansion;
     return 0;
 }
 
@@ -77,10 +80,10 @@ static int add_file(struct data_files *f, const char *path, struct err *e)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return open_failed(path, e);
-    uint64_t text_bytes = 0;
-    int rc = check_file(fd, path, &text_bytes, e);
+    struct data_file file = {0};
+    int rc = check_file(fd, path, &file, e);
     close(fd);
-    return rc != 0 ? rc : add_name(f, path, false, text_bytes, e);
+    return rc != 0 ? rc : add_name(f, path, file, e);
 }
 
 static int by_name(const void *a, const void *b)

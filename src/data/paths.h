@@ -11,7 +11,8 @@
 
 struct data_file {
     char *name; // as it is opened and shown; "(standard input)" for "-"
-    bool is_stdin;
+    bool is_stdin, compressed;
+    uint64_t bytes;      // on disk
     uint64_t text_bytes; // exact for plain files, an estimate for compressed ones
 };
 

@@ -28,10 +28,11 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "data/decode.h"
+#include "data/lines.h"
 #include "data/paths.h"
 #include "data/reader.h"
 
-enum { CHUNK_BYTES = 1 << 20, MAX_LINE_BYTES = 64 << 20, QUEUE_CHUNKS = 16 };
+enum { QUEUE_CHUNKS = 16 };
 
 // A chunk and its buffer; the chunk is the first member, so that a consumer's pointer is
 // ours.
@@ -174,9 +175,7 @@ static int feed_read(struct feed *f, size_t want, struct err *e)
 
 static int line_too_long(const struct feed *f, size_t before, struct err *e)
 {
-    uint64_t line = f->at.line;
-    for (size_t i = 0; i < before; i++)
-        line += f->box->text[i] == '\n';
+    uint64_t line = f->at.line + count_lines(f->box->text, before);
     return err_set(e, TUG_EDATA,
                    "%s:%llu: the line is longer than the limit of %zu bytes",
                    feed_file(f)->name, (unsigned long long)line, f->s->max_line_bytes);
@@ -209,24 +208,8 @@ static int feed_cut(struct feed *f, size_t *ret_cut, struct err *e)
 // Only when a line could be too long without having made the chunk longer.
 static int check_lines(const struct feed *f, size_t cut, struct err *e)
 {
-    const char *text = f->box->text;
-    size_t max = f->s->max_line_bytes;
-    for (size_t at = 0; cut - at > max;) {
-        const char *end = memchr(text + at, '\n', cut - at);
-        size_t next = end != NULL ? (size_t)(end - text) + 1 : cut;
-        if (next - at > max + (end != NULL))
-            return line_too_long(f, at, e);
-        at = next;
-    }
-    return 0;
-}
-
-static uint64_t count_lines(const char *text, size_t len)
-{
-    uint64_t n = 0;
-    for (size_t i = 0; i < len; i++)
-        n += text[i] == '\n';
-    return n;
+    size_t at = find_long_line(f->box->text, cut, f->s->max_line_bytes);
+    return at == cut ? 0 : line_too_long(f, at, e);
 }
 
 // Queues the first `cut` bytes as a chunk; the rest begins the next one. False: stop.
@@ -531,21 +514,6 @@ static int first_line_of_queue(struct source *s, struct buf *b, struct err *e)
     return rc == 0 ? 0 : err_set(e, rc, "the first line of data is too long");
 }
 
-static int first_line_of_file(struct decoder *d, struct buf *b, struct err *e)
-{
-    char piece[4096];
-    for (;;) {
-        size_t n = 0;
-        TRY(decoder_read(d, piece, sizeof piece, &n, e));
-        const char *end = memchr(piece, '\n', n);
-        int rc = buf_add(b, piece, end != NULL ? (size_t)(end - piece) : n);
-        if (rc != 0)
-            return err_set(e, rc, "%s:1: the line is too long", d->name);
-        if (n == 0 || end != NULL)
-            return 0;
-    }
-}
-
 int source_first_line(struct source *s, uint32_t file, struct buf *b, struct err *e)
 {
     assert(file < s->files.n);
@@ -556,14 +524,7 @@ int source_first_line(struct source *s, uint32_t file, struct buf *b, struct err
         pthread_mutex_unlock(&s->lock);
         return rc;
     }
-    int fd = open(f->name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return err_sys(e, TUG_EIO, "open '%s'", f->name);
-    struct decoder *d = NULL;
-    TRY(decoder_open(&d, fd, f->name, -1, e));
-    int rc = first_line_of_file(d, b, e);
-    decoder_close(d);
-    return rc;
+    return decoder_first_line(f->name, b, e);
 }
 
 // ---------------------------------------------------------------- facts

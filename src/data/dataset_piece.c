@@ -1,0 +1,127 @@
+// Loading of one piece: its text is cut at line ends into chunks, so that all members of
+// the team parse. Cuts depend on the text only. The text is freed when the data set is
+// packed.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/alloc.h"
+#include "data/dataset_private.h"
+#include "data/lines.h"
+
+struct piece_intake {
+    struct intake base;
+    const struct pieces *pieces;
+    struct piece piece;
+    uint32_t file;
+    size_t at; // where the next chunk begins
+    uint64_t number;
+    uint64_t line; // in the file, or in the piece where that is not known
+};
+
+// A chunk ends behind the last newline within CHUNK_BYTES, or else the first after.
+static size_t chunk_end(const struct piece *c, size_t at)
+{
+    size_t left = c->len - at;
+    if (left <= CHUNK_BYTES)
+        return c->len;
+    const char *text = c->text + at;
+    const char *end = memrchr(text, '\n', CHUNK_BYTES);
+    if (end == NULL)
+        end = memchr(text + CHUNK_BYTES, '\n', left - CHUNK_BYTES);
+    return end != NULL ? (size_t)(end - c->text) + 1 : c->len;
+}
+
+static int piece_next(struct intake *base, struct chunk **ret, struct err *e)
+{
+    struct piece_intake *in = (void *)base;
+    size_t at = in->at, end = chunk_end(&in->piece, at);
+    *ret = NULL;
+    if (end == at)
+        return 0;
+    struct chunk *c = mem_alloc(sizeof *c);
+    if (c == NULL)
+        return err_nomem(e, "a chunk of text");
+    *c = (struct chunk){.text = in->piece.text + at,
+                        .len = end - at,
+                        .number = in->number++,
+                        .file = in->file,
+                        .line = in->line,
+                        .offset = in->piece.offset + at};
+    in->line += count_lines(c->text, c->len);
+    in->at = end;
+    *ret = c;
+    return 0;
+}
+
+static void piece_release(struct intake *in, struct chunk *c)
+{
+    (void)in;
+    mem_free(c);
+}
+
+static const char *piece_name(const struct intake *in, uint32_t file)
+{
+    return pieces_file_name(((const struct piece_intake *)(const void *)in)->pieces,
+                            file);
+}
+
+static int piece_line(struct intake *base, const struct chunk *c, uint64_t *ret_line,
+                      struct err *e)
+{
+    const struct piece_intake *in = (const void *)base;
+    *ret_line = c->line;
+    return in->piece.line > 0 ? 0
+                              : pieces_line(in->pieces, in->file, c->offset, ret_line, e);
+}
+
+static int read_header(struct reader *r, const struct pieces *p, uint32_t file,
+                       struct err *e)
+{
+    struct buf line = BUF_INIT(1 << 20);
+    int rc = pieces_first_line(p, file, &line, e);
+    if (rc == 0) {
+        rc = reader_header(r, line.data, line.len, e);
+        if (rc == TUG_EDATA)
+            err_wrap(e, "%s:1", pieces_file_name(p, file));
+    }
+    buf_free(&line);
+    return rc;
+}
+
+// The header of the first file decides, though this worker may never have a piece of it;
+// that of this file is looked at each time, as it may be another's piece that holds it.
+static int read_headers(struct reader *r, const struct pieces *p, uint32_t file,
+                        struct err *e)
+{
+    if (!reader_has_header(r))
+        return 0;
+    if (file != 0 && reader_slots(r) == 0)
+        TRY(read_header(r, p, 0, e));
+    return read_header(r, p, file, e);
+}
+
+int dataset_load_piece(struct dataset **ret, const struct dataset_options *o,
+                       struct pieces *p, uint32_t file, uint64_t index, struct err *e)
+{
+    struct piece_intake in = {.base = {.next = piece_next,
+                                       .release = piece_release,
+                                       .name = piece_name,
+                                       .line = piece_line},
+                              .pieces = p,
+                              .file = file};
+    struct dataset *d = NULL;
+    TRY(read_headers(o->reader, p, file, e));
+    int rc = piece_read(p, file, index, &in.piece, e);
+    in.line = in.piece.line > 0 ? in.piece.line : 1;
+    if (rc == 0)
+        rc = dataset_load_from(&d, o, &in.base, e);
+    if (rc == 0) {
+        d->at_end = in.piece.at_end;
+        d->pieces = in.piece.line == 0 ? p : NULL;
+        d->offset = in.piece.offset;
+        *ret = d;
+    }
+    piece_free(&in.piece);
+    return rc;
+}

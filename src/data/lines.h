@@ -1,0 +1,37 @@
+// Lines in memory: what all that cut text at line ends must agree on.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DATA_LINES_H
+#define TUG_DATA_LINES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+// What is parsed at a time, and the longest line there may be, unless options say
+// otherwise.
+enum { CHUNK_BYTES = 1 << 20, MAX_LINE_BYTES = 64 << 20 };
+
+static inline uint64_t count_lines(const char *text, size_t len)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < len; i++)
+        n += text[i] == '\n';
+    return n;
+}
+
+// Where the first line of more than `max` bytes begins, its newline not counted; `len`:
+// there is none. Looks at lines only as long as one of them could be that long.
+static inline size_t find_long_line(const char *text, size_t len, size_t max)
+{
+    for (size_t at = 0; len - at > max;) {
+        const char *end = memchr(text + at, '\n', len - at);
+        size_t next = end != NULL ? (size_t)(end - text) + 1 : len;
+        if (next - at > max + (end != NULL))
+            return at;
+        at = next;
+    }
+    return len;
+}
+
+#endif

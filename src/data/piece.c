@@ -1,0 +1,548 @@
+// Pieces of files. All follows from one function of the text: the first line that begins
+// at x or later begins behind the first newline at x - 1 or later (at 0 for x = 0, at the
+// end of the file where there is no such newline). A piece is the text between the lines
+// of its first byte and of the byte behind its last.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "data/piece.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "data/decode.h"
+#include "data/lines.h"
+#include "data/paths.h"
+#include "data/reader.h"
+
+enum { READ_BYTES = 64 << 10, GROW_BYTES = 1 << 20, END_BYTES = 64 << 10 };
+
+// The file that is open. Between calls all bytes before `offset` are passed, and no line
+// begins in [from, offset).
+struct stream {
+    bool open;
+    uint32_t file;
+    int fd;                 // of a plain file
+    struct decoder *d;      // of a compressed one
+    uint64_t offset;        // of what comes next
+    uint64_t from;          // pieces that begin before it need a new start
+    uint64_t line;          // in which the byte at `offset` lies; 0: not known
+    bool ended;             // the decoder has no more
+    char ahead[READ_BYTES]; // ahead[at .. n): decompressed already, from `offset` on
+    size_t at, n;
+};
+
+struct pieces {
+    struct data_files files;
+    bool *exact; // of each file: its text_bytes is no estimate
+    uint64_t piece_bytes;
+    size_t max_line_bytes;
+    const atomic_bool *interrupted;
+    struct stream s;
+};
+
+// ---------------------------------------------------------------- opening
+
+static int no_stdin(const struct data_files *f, struct err *e)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (f->file[i].is_stdin)
+            return err_set(e, TUG_EUSAGE,
+                           "standard input ('-') cannot be shared by the workers of a "
+                           "cluster: write it to a file that all of them can read");
+    return 0;
+}
+
+static int add_files(struct pieces *p, const struct pieces_options *o, struct err *e)
+{
+    if (o->n_paths == 0)
+        return err_set(e, TUG_EUSAGE, "no data is named");
+    for (size_t i = 0; i < o->n_paths; i++)
+        TRY(data_files_add(&p->files, o->paths[i], e));
+    TRY(no_stdin(&p->files, e));
+    p->exact = mem_array(p->files.n, sizeof *p->exact);
+    if (p->exact == NULL)
+        return err_nomem(e, "the list of data files");
+    for (size_t i = 0; i < p->files.n; i++)
+        p->exact[i] = !p->files.file[i].compressed;
+    return 0;
+}
+
+int pieces_open(struct pieces **ret, const struct pieces_options *o, struct err *e)
+{
+    if (o->piece_bytes == 0 || o->piece_bytes > PIECE_BYTES_MAX)
+        return err_set(e, TUG_EUSAGE, "pieces of %llu bytes: must be 1 to %d",
+                       (unsigned long long)o->piece_bytes, PIECE_BYTES_MAX);
+    struct pieces *p = mem_zalloc(sizeof *p);
+    if (p == NULL)
+        return err_nomem(e, "pieces of data");
+    p->piece_bytes = o->piece_bytes;
+    p->max_line_bytes = o->max_line_bytes != 0 ? o->max_line_bytes : MAX_LINE_BYTES;
+    p->interrupted = o->interrupted;
+    int rc = add_files(p, o, e);
+    if (rc == 0)
+        *ret = p;
+    else
+        pieces_close(p);
+    return rc;
+}
+
+static void stream_close(struct stream *s)
+{
+    if (!s->open)
+        return;
+    decoder_close(s->d);
+    if (s->fd >= 0)
+        close(s->fd);
+    s->open = false;
+}
+
+void pieces_close(struct pieces *p)
+{
+    if (p == NULL)
+        return;
+    stream_close(&p->s);
+    data_files_free(&p->files);
+    mem_free(p->exact);
+    mem_free(p);
+}
+
+static int open_file(const struct pieces *p, uint32_t file, int *ret, struct err *e)
+{
+    const char *name = p->files.file[file].name;
+    *ret = open(name, O_RDONLY | O_CLOEXEC);
+    return *ret >= 0 ? 0 : err_sys(e, TUG_EIO, "open '%s'", name);
+}
+
+static int stream_open(struct pieces *p, uint32_t file, struct err *e)
+{
+    struct stream *s = &p->s;
+    int fd;
+    stream_close(s);
+    TRY(open_file(p, file, &fd, e));
+    s->file = file;
+    s->fd = -1;
+    s->d = NULL;
+    s->offset = s->from = s->line = 0;
+    s->ended = false;
+    s->at = s->n = 0;
+    if (p->files.file[file].compressed) {
+        TRY(decoder_open(&s->d, fd, p->files.file[file].name, -1, e));
+        s->line = 1;
+    } else {
+        s->fd = fd;
+    }
+    s->open = true;
+    return 0;
+}
+
+// ---------------------------------------------------------------- bytes
+
+static int check_interrupted(const struct pieces *p, struct err *e)
+{
+    return p->interrupted != NULL && atomic_load(p->interrupted)
+               ? err_set(e, TUG_EINTERRUPTED, "interrupted while data was read")
+               : 0;
+}
+
+static int changed(const struct data_file *f, struct err *e)
+{
+    return err_set(e, TUG_EDATA,
+                   "%s has not its %llu bytes: it changed since the run began", f->name,
+                   (unsigned long long)f->bytes);
+}
+
+// All of [at, at + n) of a plain file.
+static int read_at(int fd, const struct data_file *f, char *out, size_t n, uint64_t at,
+                   struct err *e)
+{
+    while (n > 0) {
+        ssize_t got = pread(fd, out, n, (off_t)at);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return err_sys(e, TUG_EIO, "read %s", f->name);
+        if (got == 0)
+            return changed(f, e);
+        out += got;
+        at += (uint64_t)got;
+        n -= (size_t)got;
+    }
+    return 0;
+}
+
+static int read_plain(struct pieces *p, char *out, size_t cap, uint64_t at, size_t *ret_n,
+                      struct err *e)
+{
+    const struct data_file *f = &p->files.file[p->s.file];
+    uint64_t left = f->bytes - at;
+    *ret_n = left < cap ? (size_t)left : cap;
+    return read_at(p->s.fd, f, out, *ret_n, at, e);
+}
+
+// The end of a compressed file's text is known once it was seen.
+static void end_seen(struct pieces *p, uint64_t at)
+{
+    p->s.ended = true;
+    p->files.file[p->s.file].text_bytes = at;
+    p->exact[p->s.file] = true;
+}
+
+static int read_packed(struct pieces *p, char *out, size_t cap, uint64_t at,
+                       size_t *ret_n, struct err *e)
+{
+    *ret_n = 0;
+    if (p->s.ended)
+        return 0;
+    TRY(decoder_read_full(p->s.d, out, cap, ret_n, e));
+    if (*ret_n < cap)
+        end_seen(p, at + *ret_n);
+    return p->s.ended && at + *ret_n == 0
+               ? err_set(e, TUG_EDATA, "%s is empty", p->files.file[p->s.file].name)
+               : 0;
+}
+
+// What comes at byte `at`, behind all that was read before; fewer than `cap` bytes only
+// at the end of the file.
+static int read_on(struct pieces *p, char *out, size_t cap, uint64_t at, size_t *ret_n,
+                   struct err *e)
+{
+    TRY(check_interrupted(p, e));
+    return p->s.d != NULL ? read_packed(p, out, cap, at, ret_n, e)
+                          : read_plain(p, out, cap, at, ret_n, e);
+}
+
+// Takes what was read ahead, up to `cap` bytes.
+static size_t take_ahead(struct stream *s, char *out, size_t cap)
+{
+    size_t n = s->n - s->at < cap ? s->n - s->at : cap;
+    memcpy(out, s->ahead + s->at, n);
+    s->at += n;
+    return n;
+}
+
+// Gives back the last of what was taken, or read while nothing was left ahead.
+static void give_back(struct stream *s, const char *bytes, size_t n)
+{
+    if (s->at < s->n) {
+        s->at -= n;
+        return;
+    }
+    assert(n <= READ_BYTES);
+    memcpy(s->ahead, bytes, n);
+    s->at = 0;
+    s->n = n;
+}
+
+// Makes ahead[] non-empty unless the compressed file is at its end.
+static int look_ahead(struct pieces *p, struct err *e)
+{
+    struct stream *s = &p->s;
+    if (s->at < s->n)
+        return 0;
+    s->at = s->n = 0;
+    return read_on(p, s->ahead, READ_BYTES, s->offset, &s->n, e);
+}
+
+// Passes a compressed file's bytes up to `to` or its end.
+static int stream_pass(struct pieces *p, uint64_t to, struct err *e)
+{
+    struct stream *s = &p->s;
+    while (s->offset < to) {
+        TRY(look_ahead(p, e));
+        uint64_t left = to - s->offset;
+        size_t n = left < s->n - s->at ? (size_t)left : s->n - s->at;
+        if (n == 0)
+            return 0;
+        s->line += count_lines(s->ahead + s->at, n);
+        s->offset += n;
+        s->at += n;
+    }
+    return 0;
+}
+
+// Goes to the byte before `begin`, whose newline says that a line begins there; stays
+// behind it where it is known that no line begins between.
+static int stream_seek(struct pieces *p, uint32_t file, uint64_t begin, struct err *e)
+{
+    struct stream *s = &p->s;
+    bool packed = p->files.file[file].compressed;
+    if (!s->open || s->file != file || (packed && begin < s->from))
+        TRY(stream_open(p, file, e));
+    uint64_t to = begin > 0 ? begin - 1 : 0;
+    if (packed)
+        return stream_pass(p, to, e);
+    s->offset = to;
+    return 0;
+}
+
+// ---------------------------------------------------------------- a piece
+
+static int piece_grow(struct piece *c, size_t cap, struct err *e)
+{
+    if (cap <= c->cap)
+        return 0;
+    if (cap < c->cap + c->cap / 2)
+        cap = c->cap + c->cap / 2;
+    char *memory = mem_realloc(c->memory, cap + READER_PADDING);
+    if (memory == NULL)
+        return err_nomem(e, "a piece of data");
+    c->memory = memory;
+    c->cap = cap;
+    return 0;
+}
+
+// A piece being read: *c's memory holds `have` bytes from p->s.offset on.
+struct cut {
+    struct pieces *p;
+    struct piece *c;
+    size_t have;
+    bool at_eof; // memory holds all the rest
+};
+
+// How much to read at once: of a plain file all that is wanted and there; of a compressed
+// one, whose text may end soon, about as much as came before.
+static size_t cut_step(const struct cut *k, size_t want)
+{
+    const struct stream *s = &k->p->s;
+    size_t step = want - k->have;
+    uint64_t left = s->d != NULL ? k->have + GROW_BYTES
+                                 : k->p->files.file[s->file].bytes - s->offset - k->have;
+    return left < step ? (size_t)left : step;
+}
+
+// Reads until there are `want` bytes or all of the file.
+static int cut_read(struct cut *k, size_t want, struct err *e)
+{
+    struct stream *s = &k->p->s;
+    while (k->have < want && !k->at_eof) {
+        size_t step = cut_step(k, want), n = 0;
+        TRY(piece_grow(k->c, k->have + step, e));
+        char *to = k->c->memory + k->have;
+        size_t old = take_ahead(s, to, step);
+        if (old < step)
+            TRY(read_on(k->p, to + old, step - old, s->offset + k->have + old, &n, e));
+        k->have += old + n;
+        k->at_eof = step == 0 || old + n < step;
+    }
+    return 0;
+}
+
+static int too_long(const struct cut *k, size_t at, struct err *e)
+{
+    const struct stream *s = &k->p->s;
+    uint64_t line = s->line + count_lines(k->c->memory, at);
+    if (s->line == 0)
+        TRY(pieces_line(k->p, s->file, s->offset + at, &line, e));
+    return err_set(
+        e, TUG_EDATA, "%s:%llu: the line is longer than the limit of %zu bytes",
+        pieces_file_name(k->p, s->file), (unsigned long long)line, k->p->max_line_bytes);
+}
+
+// Where the last line ends: behind the first newline at `from` or later, or at the end of
+// the file.
+static int find_end(struct cut *k, size_t begin, size_t from, size_t *ret, struct err *e)
+{
+    const char *m = k->c->memory;
+    *ret = k->have;
+    if (k->have <= from)
+        return 0;
+    const char *before = memrchr(m + begin, '\n', from - begin);
+    size_t line = before != NULL ? (size_t)(before - m) + 1 : begin;
+    const char *end = memchr(m + from, '\n', k->have - from);
+    while (end == NULL && !k->at_eof) {
+        size_t seen = k->have;
+        if (seen - line > k->p->max_line_bytes)
+            return too_long(k, line, e);
+        TRY(cut_read(k, seen + READ_BYTES, e));
+        m = k->c->memory;
+        end = memchr(m + seen, '\n', k->have - seen);
+    }
+    *ret = end != NULL ? (size_t)(end - m) + 1 : k->have;
+    return 0;
+}
+
+// Where in memory the text begins and ends. Without text both are behind what can be
+// passed: all but the byte before the next piece, which may be the newline that begins
+// it.
+static int find_text(struct cut *k, uint64_t begin, uint64_t end, size_t *ret_begin,
+                     size_t *ret_end, struct err *e)
+{
+    size_t last = (size_t)(end - 1 - k->p->s.offset); // the piece's last byte
+    size_t at = 0;
+    TRY(cut_read(k, last + 1, e));
+    if (k->p->s.offset < begin) {
+        size_t n = k->have < last ? k->have : last;
+        const char *before = n > 0 ? memchr(k->c->memory, '\n', n) : NULL;
+        at = before != NULL ? (size_t)(before - k->c->memory) + 1 : n;
+        if (before == NULL) {
+            *ret_begin = *ret_end = n;
+            return 0;
+        }
+    }
+    *ret_begin = at;
+    TRY(find_end(k, at, last, ret_end, e));
+    size_t bad = at +
+                 find_long_line(k->c->memory + at, *ret_end - at, k->p->max_line_bytes);
+    return bad == *ret_end ? 0 : too_long(k, bad, e);
+}
+
+// The stream goes on behind the text.
+static int pass_text(struct cut *k, uint64_t end, size_t passed, struct err *e)
+{
+    struct stream *s = &k->p->s;
+    s->from = end;
+    s->offset += passed;
+    if (s->d == NULL)
+        return 0;
+    s->line += count_lines(k->c->memory, passed);
+    give_back(s, k->c->memory + passed, k->have - passed);
+    return look_ahead(k->p, e);
+}
+
+static int read_text(struct cut *k, uint64_t begin, uint64_t end, struct err *e)
+{
+    struct stream *s = &k->p->s;
+    struct piece *c = k->c;
+    size_t from = 0, to = 0;
+    if (s->offset < end)
+        TRY(find_text(k, begin, end, &from, &to, e));
+    c->offset = s->offset + from;
+    c->line = s->line > 0 ? s->line + count_lines(c->memory, from) : 0;
+    TRY(pass_text(k, end, to, e));
+    TRY(piece_grow(c, 1, e)); // a piece without text has its padding too
+    c->text = c->memory + from;
+    c->len = to - from;
+    memset(c->text + c->len, 0, READER_PADDING);
+    return 0;
+}
+
+static uint64_t times(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+static uint64_t plus(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+int piece_read(struct pieces *p, uint32_t file, uint64_t index, struct piece *ret,
+               struct err *e)
+{
+    assert(file < p->files.n);
+    const struct data_file *f = &p->files.file[file];
+    struct stream *s = &p->s;
+    struct cut k = {.p = p, .c = ret};
+    uint64_t begin = times(index, p->piece_bytes), end = plus(begin, p->piece_bytes);
+    if (!f->compressed && begin > f->bytes) // there is nothing: as behind the last byte
+        begin = end = f->bytes;
+    int rc = stream_seek(p, file, begin, e);
+    if (rc == 0)
+        rc = read_text(&k, begin, end, e);
+    if (rc != 0) {
+        stream_close(s);
+        return rc;
+    }
+    ret->at_end = f->compressed ? s->ended && s->at == s->n
+                                : end >= f->bytes || s->offset >= f->bytes;
+    return 0;
+}
+
+void piece_free(struct piece *c)
+{
+    mem_free(c->memory);
+    *c = (struct piece){0};
+}
+
+// ---------------------------------------------------------------- facts
+
+size_t pieces_files(const struct pieces *p)
+{
+    return p->files.n;
+}
+
+const char *pieces_file_name(const struct pieces *p, uint32_t file)
+{
+    return p->files.file[file].name;
+}
+
+uint64_t pieces_count(const struct pieces *p, uint32_t file, bool *ret_exact)
+{
+    uint64_t bytes = p->files.file[file].text_bytes;
+    *ret_exact = p->exact[file];
+    return bytes / p->piece_bytes + (bytes % p->piece_bytes != 0);
+}
+
+static int describe(const struct pieces *p, uint32_t file, char *bytes,
+                    struct piece_file *ret, struct err *e)
+{
+    const struct data_file *f = &p->files.file[file];
+    size_t n = f->bytes < END_BYTES ? (size_t)f->bytes : END_BYTES;
+    int fd;
+    TRY(open_file(p, file, &fd, e));
+    memcpy(bytes, &f->bytes, sizeof f->bytes);
+    int rc = read_at(fd, f, bytes + sizeof f->bytes, n, 0, e);
+    if (rc == 0)
+        rc = read_at(fd, f, bytes + sizeof f->bytes + n, n, f->bytes - n, e);
+    close(fd);
+    *ret = (struct piece_file){.name = f->name,
+                               .bytes = f->bytes,
+                               .compressed = f->compressed,
+                               .hash = hash_bytes(bytes, sizeof f->bytes + 2 * n, 0)};
+    return rc;
+}
+
+int pieces_describe(const struct pieces *p, struct piece_file *ret, struct err *e)
+{
+    int rc = 0;
+    char *bytes = mem_zalloc(sizeof(uint64_t) + 2 * END_BYTES);
+    if (bytes == NULL)
+        return err_nomem(e, "a read buffer");
+    for (uint32_t i = 0; rc == 0 && i < p->files.n; i++)
+        rc = describe(p, i, bytes, &ret[i], e);
+    mem_free(bytes);
+    return rc;
+}
+
+static int count_before(const struct pieces *p, struct decoder *d, uint64_t offset,
+                        uint64_t *ret_line, struct err *e)
+{
+    char bytes[READ_BYTES];
+    *ret_line = 1;
+    while (offset > 0) {
+        size_t n = 0;
+        TRY(check_interrupted(p, e));
+        TRY(decoder_read(d, bytes, offset < sizeof bytes ? (size_t)offset : sizeof bytes,
+                         &n, e));
+        if (n == 0)
+            return err_set(e, TUG_EDATA, "%s is shorter than it was: it changed",
+                           d->name);
+        *ret_line += count_lines(bytes, n);
+        offset -= n;
+    }
+    return 0;
+}
+
+int pieces_line(const struct pieces *p, uint32_t file, uint64_t offset,
+                uint64_t *ret_line, struct err *e)
+{
+    int fd;
+    struct decoder *d = NULL;
+    TRY(open_file(p, file, &fd, e));
+    TRY(decoder_open(&d, fd, pieces_file_name(p, file), -1, e));
+    int rc = count_before(p, d, offset, ret_line, e);
+    decoder_close(d);
+    return rc;
+}
+
+int pieces_first_line(const struct pieces *p, uint32_t file, struct buf *b, struct err *e)
+{
+    return decoder_first_line(pieces_file_name(p, file), b, e);
+}
