@@ -1,0 +1,173 @@
+// A node's process: see node.h. Addresses of interfaces, the ids of the process, vans.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/node.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "cluster/heartbeat.h"
+#include "van/tcp.h"
+#include "van/tls.h"
+
+enum { SCHEDULER_TIMEOUT_SECONDS = 60 };
+
+static const uint64_t second = 1000000000;
+
+uint64_t node_cluster(const char *name)
+{
+    return hash_bytes(name, strlen(name), 0x7475672d636c7573); // never 0 by chance of ""
+}
+
+int node_address(const char *text, char ret[VAN_ADDRESS_MAX], struct err *e)
+{
+    int n = snprintf(ret, VAN_ADDRESS_MAX, "%s%s",
+                     strstr(text, "://") != NULL ? "" : "tcp://", text);
+    if (n < 0 || n >= VAN_ADDRESS_MAX)
+        return err_set(e, TUG_EUSAGE, "the address '%.100s...' is too long", text);
+    return 0;
+}
+
+// The first address of an interface, IPv4 before IPv6; link-local ones are of no use.
+static int interface_address(const char *name, char *ret, size_t cap, struct err *e)
+{
+    struct ifaddrs *all;
+    bool exists = false;
+    if (getifaddrs(&all) != 0)
+        return err_sys(e, TUG_EIO, "cannot list the network interfaces");
+    ret[0] = 0;
+    const int families[] = {AF_INET, AF_INET6};
+    for (size_t f = 0; f < 2 && ret[0] == 0; f++) {
+        for (struct ifaddrs *i = all; i != NULL && ret[0] == 0; i = i->ifa_next) {
+            if (i->ifa_addr == NULL || strcmp(i->ifa_name, name) != 0)
+                continue;
+            exists = true;
+            if (i->ifa_addr->sa_family != families[f])
+                continue;
+            socklen_t len = families[f] == AF_INET ? sizeof(struct sockaddr_in)
+                                                   : sizeof(struct sockaddr_in6);
+            char host[NI_MAXHOST];
+            if (getnameinfo(i->ifa_addr, len, host, sizeof(host), NULL, 0,
+                            NI_NUMERICHOST) == 0 &&
+                strchr(host, '%') == NULL)
+                snprintf(ret, cap, families[f] == AF_INET ? "%s" : "[%s]", host);
+        }
+    }
+    freeifaddrs(all);
+    if (ret[0] != 0)
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   exists ? "--interface: '%.64s' has no address"
+                          : "--interface: there is no network interface '%.64s'",
+                   name);
+}
+
+static int find_bind(struct node *n, struct err *e)
+{
+    const struct node_options *o = &n->options;
+    if (o->interface != NULL)
+        return interface_address(o->interface, n->bind, sizeof(n->bind), e);
+    const char *host = o->host != NULL ? o->host : "127.0.0.1";
+    bool bare_v6 = strchr(host, ':') != NULL && host[0] != '[' &&
+                   strstr(host, "://") == NULL;
+    int len = snprintf(n->bind, sizeof(n->bind), bare_v6 ? "[%s]" : "%s", host);
+    if (len < 0 || (size_t)len >= sizeof(n->bind))
+        return err_set(e, TUG_EUSAGE, "--host: the name is too long");
+    return 0;
+}
+
+static int load_keys(struct node *n, struct err *e)
+{
+    const struct node_options *o = &n->options;
+    if (o->pem != NULL)
+        return tls_open_text(&n->tls, o->pem, strlen(o->pem), e);
+    if (o->ca == NULL && o->cert == NULL && o->key == NULL)
+        return 0;
+    if (o->ca == NULL || o->cert == NULL || o->key == NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "TLS needs three files: --ca, --cert and --key; 'tug cert' makes "
+                       "them");
+    return tls_open(&n->tls, o->ca, o->cert, o->key, e);
+}
+
+int node_open(struct node *n, const struct node_options *o, struct err *e)
+{
+    *n = (struct node){.options = *o};
+    n->cluster = node_cluster(o->cluster != NULL ? o->cluster : "tug");
+    if (getrandom(&n->process, sizeof(n->process), 0) != sizeof(n->process))
+        return err_sys(e, TUG_EIO, "the system gives no random numbers");
+    if (gethostname(n->host, sizeof(n->host) - 1) != 0)
+        snprintf(n->host, sizeof(n->host), "?");
+    if (o->scheduler != NULL)
+        TRY(node_address(o->scheduler, n->scheduler, e));
+    TRY(find_bind(n, e));
+    return load_keys(n, e);
+}
+
+void node_close(struct node *n)
+{
+    heartbeat_stop(n->heartbeat);
+    tls_close(n->tls);
+    *n = (struct node){0};
+}
+
+int node_van(struct node *n, struct van **ret, const struct van_handler *h, struct err *e)
+{
+    struct tcp_options o = {
+        .tls = n->tls,
+        .insecure = n->options.insecure,
+        .spin_ns = (uint64_t)(n->options.spin_us * 1000),
+    };
+    return tcp_van_open(ret, &o, h, e);
+}
+
+int node_listen(struct node *n, struct van *v, uint16_t loop,
+                char ret_address[VAN_ADDRESS_MAX], struct err *e)
+{
+    char address[VAN_ADDRESS_MAX];
+    uint32_t port = n->options.port == 0 ? 0 : (uint32_t)n->options.port + loop;
+    if (port > UINT16_MAX)
+        return err_set(e, TUG_EUSAGE, "--port %u: there are not that many ports",
+                       n->options.port);
+    int len = strstr(n->bind, "://") != NULL
+                  ? snprintf(address, sizeof(address), "%s", n->bind)
+                  : snprintf(address, sizeof(address), "tcp://%s:%u", n->bind, port);
+    if (len < 0 || (size_t)len >= sizeof(address))
+        return err_set(e, TUG_EUSAGE, "--host: the name is too long");
+    return van_listen(v, address, ret_address, e);
+}
+
+struct member_options node_member(const struct node *n, enum wire_role role,
+                                  const char *address)
+{
+    double timeout = n->options.scheduler_timeout_seconds;
+    struct member_options o = {
+        .cluster = n->cluster,
+        .scheduler = n->scheduler,
+        .role = role,
+        .process = n->process,
+        .loops = 1,
+        .pid = (uint32_t)getpid(),
+        .host = n->host,
+        .address = address,
+        .scheduler_timeout_ns = (uint64_t)((timeout > 0 ? timeout
+                                                        : SCHEDULER_TIMEOUT_SECONDS) *
+                                           (double)second),
+    };
+    if (getrandom(&o.ticket, sizeof(o.ticket), 0) != sizeof(o.ticket))
+        o.ticket = mix64(n->process + role + 1);
+    return o;
+}
+
+int node_heartbeat(struct node *n, atomic_bool *lost, struct err *e)
+{
+    return heartbeat_start(&n->heartbeat, n, lost, e);
+}

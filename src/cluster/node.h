@@ -1,0 +1,70 @@
+// A node's process: how it reaches the network, and how it shows that it is alive.
+//
+// One `struct node` a process; the vans of its loops and clients are opened through it,
+// so that keys, addresses and the process's id are in one place. Heartbeats go out from a
+// thread and on a link of their own: no busy loop and no bulk data can hold them up.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLUSTER_NODE_H
+#define TUG_CLUSTER_NODE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "cluster/member.h"
+#include "van/van.h"
+
+struct tls;
+
+struct node_options {
+    const char *cluster;   // its name; NULL: "tug"
+    const char *scheduler; // "HOST:PORT", or an address of the van
+    // Where this process listens: a host name or address, or a network interface (which
+    // wins); both NULL: loopback.
+    const char *host, *interface;
+    uint16_t port;                    // of the first loop, the next ones follow; 0: any
+    const char *ca, *cert, *key;      // PEM files; all NULL: no TLS
+    const char *pem;                  // or all three as one text
+    bool insecure;                    // off loopback without TLS
+    double spin_us;                   // vans look for so long before they sleep
+    double scheduler_timeout_seconds; // to reach it; 0: 60
+};
+
+struct node {
+    struct node_options options;
+    char scheduler[VAN_ADDRESS_MAX];
+    char host[64]; // name of the machine
+    char bind[VAN_ADDRESS_MAX];
+    uint64_t cluster, process;
+    struct tls *tls;
+    struct heartbeat *heartbeat; // NULL: not begun
+};
+
+// Reads keys, finds the interface's address. Strings of *o stay the caller's.
+int node_open(struct node *n, const struct node_options *o, struct err *e);
+void node_close(struct node *n);
+
+// A van of this process; with `listens` it listens at port + `loop` (any, if port is 0)
+// and *ret_address is where.
+int node_van(struct node *n, struct van **ret, const struct van_handler *h,
+             struct err *e);
+int node_listen(struct node *n, struct van *v, uint16_t loop,
+                char ret_address[VAN_ADDRESS_MAX], struct err *e);
+
+// What a member of this process is opened with; a ticket is drawn.
+struct member_options node_member(const struct node *n, enum wire_role role,
+                                  const char *address);
+
+// Begins heartbeats to the scheduler; they end with node_close. *lost (may be NULL) is
+// set when the scheduler has given this process up.
+int node_heartbeat(struct node *n, atomic_bool *lost, struct err *e);
+
+// Hash of a cluster's name, as HELLO carries it.
+uint64_t node_cluster(const char *name);
+
+// "tcp://" in front of what has no "://".
+int node_address(const char *text, char ret[VAN_ADDRESS_MAX], struct err *e);
+
+#endif
