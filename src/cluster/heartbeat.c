@@ -104,7 +104,7 @@ int heartbeat_start(struct heartbeat **ret, struct node *n, atomic_bool *lost,
         .closed = on_closed,
         .tick = on_tick,
     };
-    int rc = node_van(n, &h->van, &handler, e);
+    int rc = node_van(n, &h->van, &handler, false, e);
     if (rc == 0 && pthread_create(&h->thread, NULL, run, h) != 0)
         rc = err_set(e, TUG_EIO, "cannot start the thread of heartbeats");
     if (rc != 0) {

@@ -43,6 +43,9 @@ struct member_options {
 int member_open(struct member **ret, const struct member_options *o, struct err *e);
 void member_close(struct member *m);
 
+// Before member_serve: where the node listens, when that was not known at member_open.
+int member_set_address(struct member *m, const char *address, struct err *e);
+
 // The van it sends on, once that is open; it connects to the scheduler at once.
 void member_serve(struct member *m, struct van *v, uint64_t now);
 

@@ -119,12 +119,13 @@ void node_close(struct node *n)
     *n = (struct node){0};
 }
 
-int node_van(struct node *n, struct van **ret, const struct van_handler *h, struct err *e)
+int node_van(struct node *n, struct van **ret, const struct van_handler *h, bool spins,
+             struct err *e)
 {
     struct tcp_options o = {
         .tls = n->tls,
         .insecure = n->options.insecure,
-        .spin_ns = (uint64_t)(n->options.spin_us * 1000),
+        .spin_ns = spins ? (uint64_t)(n->options.spin_us * 1000) : 0,
     };
     return tcp_van_open(ret, &o, h, e);
 }

@@ -46,9 +46,9 @@ struct node {
 int node_open(struct node *n, const struct node_options *o, struct err *e);
 void node_close(struct node *n);
 
-// A van of this process; with `listens` it listens at port + `loop` (any, if port is 0)
-// and *ret_address is where.
-int node_van(struct node *n, struct van **ret, const struct van_handler *h,
+// A van of this process; if it `spins` it looks for spin_us before it sleeps. node_listen
+// listens at port + `loop` (any, if port is 0); *ret_address is where.
+int node_van(struct node *n, struct van **ret, const struct van_handler *h, bool spins,
              struct err *e);
 int node_listen(struct node *n, struct van *v, uint16_t loop,
                 char ret_address[VAN_ADDRESS_MAX], struct err *e);

@@ -1,0 +1,122 @@
+// A server process: see server.h. The first loop runs on the caller's thread.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/server.h"
+
+#include <pthread.h>
+
+#include "base/alloc.h"
+
+static const uint64_t poll_ns = 200000000; // signals are looked at as often
+
+struct loop {
+    const struct server_options *options;
+    uint16_t number;
+    struct shard *shard;
+    struct van *van;
+    pthread_t thread;
+    bool started;
+    struct err end; // how it ended
+};
+
+static int open_loop(struct loop *l, struct err *e)
+{
+    const struct server_options *o = l->options;
+    struct shard_options so = {
+        .member = node_member(o->node, WIRE_SERVER, ""),
+        .max_bytes = o->max_bytes / o->loops,
+        .app = o->app,
+        .app_ctx = o->app_ctx,
+    };
+    so.member.loop = l->number;
+    so.member.loops = (uint16_t)o->loops;
+    if (o->sparse_loops > 0)
+        so.member.tables = l->number < o->sparse_loops ? WIRE_TABLES_SPARSE
+                                                       : WIRE_TABLES_DENSE;
+    TRY(shard_open(&l->shard, &so, e));
+    struct van_handler h = shard_handler(l->shard);
+    TRY(node_van(o->node, &l->van, &h, true, e));
+    char address[VAN_ADDRESS_MAX];
+    TRY(node_listen(o->node, l->van, l->number, address, e));
+    TRY(member_set_address(shard_member(l->shard), address, e));
+    shard_serve(l->shard, l->van, van_now(l->van));
+    return 0;
+}
+
+static void close_loop(struct loop *l)
+{
+    van_free(l->van);
+    shard_close(l->shard);
+}
+
+static bool interrupted(const struct server_options *o)
+{
+    return o->interrupted != NULL && atomic_load(o->interrupted);
+}
+
+static void serve(struct loop *l)
+{
+    while (!shard_finished(l->shard, &l->end)) {
+        if (interrupted(l->options)) {
+            err_set(&l->end, TUG_EINTERRUPTED, "interrupted");
+            return;
+        }
+        if (van_poll(l->van, van_now(l->van) + poll_ns, &l->end) != 0)
+            return;
+    }
+}
+
+static void *run_loop(void *arg)
+{
+    serve(arg);
+    return NULL;
+}
+
+static int run_loops(struct loop *loops, uint32_t n, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t i = 1; i < n && rc == 0; i++) {
+        if (pthread_create(&loops[i].thread, NULL, run_loop, &loops[i]) == 0)
+            loops[i].started = true;
+        else
+            rc = err_set(e, TUG_EIO, "cannot start the thread of loop %u", i);
+    }
+    if (rc == 0)
+        serve(&loops[0]);
+    for (uint32_t i = 1; i < n; i++)
+        if (loops[i].started)
+            pthread_join(loops[i].thread, NULL);
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        rc = loops[i].end.code;
+        if (rc != 0 && e != NULL)
+            *e = loops[i].end;
+    }
+    return rc;
+}
+
+int server_run(const struct server_options *o, struct err *e)
+{
+    if (o->loops == 0 || o->loops > SERVER_MAX_LOOPS ||
+        (o->sparse_loops > 0 && o->sparse_loops >= o->loops))
+        return err_set(e, TUG_EUSAGE,
+                       "--loops %u --sparse-loops %u: there must be 1 to %d loops, and "
+                       "one left for dense tables",
+                       o->loops, o->sparse_loops, SERVER_MAX_LOOPS);
+    struct loop *loops = mem_zalloc(o->loops * sizeof(*loops));
+    if (loops == NULL)
+        return err_nomem(e, "the server's loops");
+    int rc = 0;
+    for (uint32_t i = 0; i < o->loops && rc == 0; i++) {
+        loops[i].options = o;
+        loops[i].number = (uint16_t)i;
+        rc = open_loop(&loops[i], e);
+    }
+    if (rc == 0)
+        rc = node_heartbeat(o->node, NULL, e);
+    if (rc == 0)
+        rc = run_loops(loops, o->loops, e);
+    for (uint32_t i = 0; i < o->loops; i++)
+        close_loop(&loops[i]);
+    mem_free(loops);
+    return rc;
+}
