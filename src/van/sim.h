@@ -25,8 +25,10 @@ struct sim_options {
 struct sim;
 
 int sim_open(struct sim **ret, const struct sim_options *o, struct err *e);
-void sim_close(struct sim *s);
+void sim_close(struct sim *s); // its vans are freed before it
 
+// Ticks once at the start, after each call of its handler, when it asked to, and after
+// van_wake.
 int sim_van_open(struct van **ret, struct sim *s, const char *name,
                  const struct van_handler *h, struct err *e);
 
@@ -43,7 +45,8 @@ void sim_set_faults(struct sim *s, double loss, double duplicate, double reorder
 // the other ends after a delay. Its handler is not called again; free the van as usual.
 void sim_crash(struct sim *s, struct van *v);
 
-// Nothing passes between the two until it is healed; links are not closed.
+// Nothing passes between the two until it is healed; links are not closed. What was on
+// its way waits, and what is sent meanwhile too.
 void sim_partition(struct sim *s, struct van *a, struct van *b, bool apart);
 
 // Called with each event when set, to print a trace of a failing seed.

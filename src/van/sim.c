@@ -1,0 +1,483 @@
+// The simulated world: what happens next, and to whom. Its vans are in sim_van.c.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "van/sim.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+#include "van/sim_internal.h"
+
+enum { STREAM = 0x51u }; // of the seed's random numbers
+
+static const uint64_t backoff_first = 10000000, backoff_most = 1000000000; // ns
+
+int sim_open(struct sim **ret, const struct sim_options *o, struct err *e)
+{
+    if (o->delay_min > o->delay_max || o->delay_max >= UINT64_MAX / 8)
+        return err_set(e, TUG_EUSAGE,
+                       "delays of a simulation go from %llu to %llu ns: give the lesser "
+                       "one first",
+                       (unsigned long long)o->delay_min,
+                       (unsigned long long)o->delay_max);
+    struct sim *s = mem_zalloc(sizeof(*s));
+    if (s == NULL)
+        return err_nomem(e, "a simulated world");
+    s->o = *o;
+    *ret = s;
+    return 0;
+}
+
+static void free_done(struct sim *s)
+{
+    while (s->done != NULL) {
+        struct sim_conn *c = s->done;
+        s->done = c->next;
+        mem_free(c);
+    }
+}
+
+void sim_close(struct sim *s)
+{
+    if (s == NULL)
+        return;
+    free_done(s);
+    sim_queue_free(&s->queue);
+    mem_free(s);
+}
+
+uint64_t sim_now(const struct sim *s)
+{
+    return s->now;
+}
+
+void sim_set_faults(struct sim *s, double loss, double duplicate, double reorder,
+                    double breaks)
+{
+    s->o.loss = loss;
+    s->o.duplicate = duplicate;
+    s->o.reorder = reorder;
+    s->o.breaks = breaks;
+}
+
+void sim_trace(struct sim *s, void (*line)(void *ctx, const char *text), void *ctx)
+{
+    s->line = line;
+    s->line_ctx = ctx;
+}
+
+// Chance.
+
+static bool happens(struct sim *s, double probability)
+{
+    return random_f64(s->o.seed, STREAM, s->draws++) < probability;
+}
+
+static uint64_t below(struct sim *s, uint64_t n)
+{
+    return random_below(s->o.seed, STREAM, s->draws++, n);
+}
+
+static uint64_t delay(struct sim *s)
+{
+    return s->o.delay_min + below(s, s->o.delay_max - s->o.delay_min + 1);
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+// Connections.
+
+static struct sim_end *other_end(struct sim_end *end)
+{
+    return end == &end->conn->ends[0] ? &end->conn->ends[1] : &end->conn->ends[0];
+}
+
+// Room for `more` events, and for those that end the connections there are.
+static int reserve(struct sim *s, uint32_t more)
+{
+    return sim_queue_reserve(&s->queue, 2 * s->n_conns + more);
+}
+
+struct sim_conn *sim_dial(struct sim *s, struct sim_van *v, const char *address,
+                          uint64_t timeout_ns)
+{
+    enum { EVENTS = 4 }; // this connection's: the attempt or its success, and both ends
+    struct sim_conn *c = mem_zalloc(sizeof(*c));
+    if (c == NULL || reserve(s, EVENTS) != 0)
+        goto fail;
+    c->began = s->now;
+    c->deadline = timeout_ns < VAN_NEVER - s->now ? s->now + timeout_ns : VAN_NEVER;
+    c->backoff = backoff_first;
+    snprintf(c->address, sizeof(c->address), "%s", address);
+    snprintf(c->from, sizeof(c->from), "sim://%.200s", v->name);
+    c->ends[0] = (struct sim_end){.conn = c, .van = v};
+    c->ends[1] = (struct sim_end){.conn = c};
+    c->ends[0].number = links_add(&v->links, &c->ends[0]);
+    if (c->ends[0].number == 0)
+        goto fail;
+    s->n_conns++;
+    sim_queue_put(&s->queue, (struct sim_event){.time = s->now + delay(s),
+                                                .kind = SIM_ATTEMPT,
+                                                .to = v,
+                                                .link = c->ends[0].number});
+    return c;
+fail:
+    mem_free(c);
+    return NULL;
+}
+
+// Nothing is called at this end any more.
+static void close_end(struct sim *s, struct sim_end *end)
+{
+    struct sim_conn *c = end->conn;
+    links_remove(&end->van->links, end->number);
+    end->van = NULL;
+    end->open = false;
+    if (other_end(end)->van != NULL)
+        return;
+    s->n_conns--;
+    c->next = s->done;
+    s->done = c;
+}
+
+static void tell(struct sim *s, struct sim_end *end, struct sim_van *from,
+                 enum sim_why why)
+{
+    // Who closes says it behind its last message; a break overtakes what is on its way.
+    uint64_t at = s->now + delay(s);
+    if (why == SIM_BY_PEER)
+        at = later(at, end->arrival);
+    sim_queue_put(&s->queue, (struct sim_event){.time = at,
+                                                .kind = SIM_CLOSED,
+                                                .why = why,
+                                                .to = end->van,
+                                                .from = from,
+                                                .link = end->number});
+}
+
+void sim_hang_up(struct sim *s, struct sim_end *end, enum sim_why why)
+{
+    struct sim_end *other = other_end(end);
+    if (other->van != NULL && !end->conn->broken)
+        tell(s, other, end->van, why);
+    end->conn->broken = true;
+    close_end(s, end);
+}
+
+static void break_conn(struct sim *s, struct sim_conn *c)
+{
+    c->broken = true;
+    for (int i = 0; i < 2; i++)
+        if (c->ends[i].van != NULL)
+            tell(s, &c->ends[i], NULL, SIM_BROKEN);
+}
+
+static void put_message(struct sim *s, struct sim_end *from, struct parcel *p,
+                        uint64_t time)
+{
+    struct sim_end *to = other_end(from);
+    from->in_flight += parcel_bytes(p);
+    sim_queue_put(&s->queue, (struct sim_event){.time = later(time, to->opened),
+                                                .kind = SIM_MESSAGE,
+                                                .to = to->van,
+                                                .from = from->van,
+                                                .link = to->number,
+                                                .parcel = p});
+}
+
+int sim_transmit(struct sim *s, struct sim_end *end, struct parcel *p)
+{
+    struct sim_end *to = other_end(end);
+    struct parcel *twin = NULL;
+    if (reserve(s, 2) != 0)
+        goto fail;
+    if (end->conn->broken || to->van == NULL || happens(s, s->o.loss)) {
+        parcel_free(p);
+        return 0;
+    }
+    if (happens(s, s->o.breaks)) {
+        break_conn(s, end->conn);
+        parcel_free(p);
+        return 0;
+    }
+    if (happens(s, s->o.duplicate)) {
+        twin = parcel_copy(p);
+        if (twin == NULL)
+            goto fail;
+        put_message(s, end, twin, s->now + delay(s) + below(s, 4 * s->o.delay_max + 1));
+    }
+    uint64_t time = s->now + delay(s);
+    if (happens(s, s->o.reorder)) { // those behind it may overtake it
+        time += below(s, 4 * s->o.delay_max + 1);
+    } else {
+        time = later(time, to->arrival);
+        to->arrival = time;
+    }
+    put_message(s, end, p, time);
+    return 0;
+fail:
+    parcel_free(p);
+    return TUG_ENOMEM;
+}
+
+// Listeners.
+
+static struct sim_van *find_listener(const struct sim *s, const char *address)
+{
+    for (const struct sim_listener *l = s->listeners; l != NULL; l = l->next)
+        if (strcmp(l->address, address) == 0)
+            return l->van;
+    return NULL;
+}
+
+int sim_listen(struct sim *s, struct sim_van *v, const char *address, struct err *e)
+{
+    if (find_listener(s, address) != NULL)
+        return err_set(e, TUG_EIO,
+                       "cannot listen on '%s': it is taken; choose another name",
+                       address);
+    struct sim_listener *l = mem_zalloc(sizeof(*l));
+    if (l == NULL)
+        return err_nomem(e, "a simulated listener");
+    snprintf(l->address, sizeof(l->address), "%s", address);
+    l->van = v;
+    l->next = s->listeners;
+    s->listeners = l;
+    return 0;
+}
+
+void sim_unlisten(struct sim *s, const struct sim_van *v)
+{
+    struct sim_listener **at = &s->listeners;
+    while (*at != NULL) {
+        struct sim_listener *l = *at;
+        if (l->van != v) {
+            at = &l->next;
+            continue;
+        }
+        *at = l->next;
+        mem_free(l);
+    }
+}
+
+// What happens. Each returns the van whose handler was called, or NULL.
+
+__attribute__((format(printf, 2, 3))) static void trace(struct sim *s, const char *fmt,
+                                                        ...)
+{
+    if (s->line == NULL)
+        return;
+    char text[1024];
+    int n = snprintf(text, sizeof(text), "%14.6f ms  ", (double)s->now * 1e-6);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, args);
+    va_end(args);
+    s->line(s->line_ctx, text);
+}
+
+static struct sim_van *call_closed(struct sim *s, struct sim_end *end,
+                                   const struct err *why)
+{
+    struct sim_van *v = end->van;
+    trace(s, "%s: link %u is closed: %s", v->name, end->number, why->text);
+    van_link number = end->number;
+    end->conn->broken = true;
+    close_end(s, end);
+    if (v->h.closed != NULL)
+        v->h.closed(v->h.ctx, number, why, s->now);
+    return v;
+}
+
+static struct sim_van *do_opened(struct sim *s, struct sim_end *end)
+{
+    struct sim_van *v = end->van;
+    end->open = true;
+    trace(s, "%s: link %u is open", v->name, end->number);
+    if (v->h.opened != NULL)
+        v->h.opened(v->h.ctx, end->number, end == &end->conn->ends[1], s->now);
+    return v;
+}
+
+static struct sim_van *do_attempt(struct sim *s, struct sim_end *end)
+{
+    struct sim_conn *c = end->conn;
+    struct sim_end *peer = &c->ends[1];
+    struct sim_van *v = find_listener(s, c->address);
+    if (v != NULL && !v->apart[end->van->slot])
+        peer->number = links_add(&v->links, peer);
+    if (peer->number != 0) {
+        peer->van = v;
+        peer->opened = s->now;
+        end->opened = end->arrival = s->now + delay(s);
+        sim_queue_put(&s->queue, (struct sim_event){.time = end->opened,
+                                                    .kind = SIM_OPENED,
+                                                    .to = end->van,
+                                                    .from = v,
+                                                    .link = end->number});
+        return do_opened(s, peer);
+    }
+    if (s->now >= c->deadline) {
+        struct err e;
+        err_set(&e, TUG_EIO,
+                "cannot connect to %s: nobody answers there (tried for %.1f s)",
+                c->address, (double)(s->now - c->began) * 1e-9);
+        return call_closed(s, end, &e);
+    }
+    uint64_t next = s->now + c->backoff;
+    c->backoff = c->backoff * 2 < backoff_most ? c->backoff * 2 : backoff_most;
+    sim_queue_put(&s->queue,
+                  (struct sim_event){.time = next < c->deadline ? next : c->deadline,
+                                     .kind = SIM_ATTEMPT,
+                                     .to = end->van,
+                                     .link = end->number});
+    return NULL;
+}
+
+static struct sim_van *do_message(struct sim *s, struct sim_end *end, struct parcel *p)
+{
+    struct sim_van *v = end->van;
+    struct err e = {0};
+    other_end(end)->in_flight -= parcel_bytes(p);
+    trace(s, "%s: link %u brings %s, %llu bytes", v->name, end->number, parcel_name(p),
+          (unsigned long long)parcel_bytes(p));
+    if (parcel_deliver(p, &v->h, end->number, s->now, &e) != 0)
+        return call_closed(s, end, &e);
+    return v;
+}
+
+static struct sim_van *do_closed(struct sim *s, struct sim_end *end, enum sim_why why)
+{
+    struct err e = {0};
+    const char *peer = end == &end->conn->ends[0] ? end->conn->address : end->conn->from;
+    if (why == SIM_BY_PEER)
+        snprintf(e.text, sizeof(e.text), "%s closed the link", peer);
+    else
+        err_set(&e, TUG_EIO, why == SIM_BROKEN ? "the link to %s broke" : "%s is gone",
+                peer);
+    return call_closed(s, end, &e);
+}
+
+static struct sim_van *happen(struct sim *s, const struct sim_event *e)
+{
+    struct sim_end *end = links_find(&e->to->links, e->link);
+    if (end == NULL) // closed meanwhile, or crashed
+        return NULL;
+    switch (e->kind) {
+    case SIM_ATTEMPT:
+        return do_attempt(s, end);
+    case SIM_OPENED:
+        return do_opened(s, end);
+    case SIM_MESSAGE:
+        return do_message(s, end, e->parcel);
+    default:
+        return do_closed(s, end, e->why);
+    }
+}
+
+static void tick(struct sim *s, struct sim_van *v)
+{
+    uint64_t next = v->h.tick(v->h.ctx, s->now);
+    v->tick_at = later(next, s->now + 1); // time goes on, whatever the handler says
+}
+
+// The next event has come. Whether a handler was called.
+static bool do_event(struct sim *s)
+{
+    struct sim_event e = sim_queue_take(&s->queue);
+    s->now = e.time;
+    if (e.to == NULL)
+        return false;
+    if (e.from != NULL && e.from->apart[e.to->slot]) {
+        sim_queue_hold(&s->queue, &e);
+        return false;
+    }
+    struct sim_van *called = happen(s, &e);
+    parcel_free(e.parcel);
+    if (called != NULL && !called->crashed)
+        tick(s, called);
+    return called != NULL;
+}
+
+static struct sim_van *next_tick(const struct sim *s)
+{
+    struct sim_van *first = NULL;
+    for (struct sim_van *v = s->vans; v != NULL; v = v->next)
+        if (v->tick_at != VAN_NEVER && (first == NULL || v->tick_at < first->tick_at))
+            first = v;
+    return first;
+}
+
+bool sim_step(struct sim *s, uint64_t until)
+{
+    for (;;) {
+        free_done(s);
+        struct sim_van *v = next_tick(s);
+        uint64_t due = v != NULL ? v->tick_at : VAN_NEVER;
+        bool event = s->queue.n_heap > 0 && s->queue.heap[0].time <= due;
+        if (event)
+            due = s->queue.heap[0].time;
+        if (due > until || due == VAN_NEVER) {
+            if (until != VAN_NEVER)
+                s->now = later(s->now, until);
+            return false;
+        }
+        if (!event) {
+            s->now = later(s->now, due);
+            tick(s, v);
+            return true;
+        }
+        if (do_event(s))
+            return true;
+    }
+}
+
+// Faults made by hand.
+
+void sim_crash(struct sim *s, struct van *van)
+{
+    struct sim_van *v = (struct sim_van *)van;
+    trace(s, "%s crashes", v->name);
+    v->crashed = true;
+    v->tick_at = VAN_NEVER;
+    sim_unlisten(s, v);
+    while (v->links.n > 0)
+        sim_hang_up(s, v->links.list[v->links.n - 1].link, SIM_CRASHED);
+}
+
+// What was held between the two comes now, in its order and before what is sent later.
+static void let_through(struct sim *s, const struct sim_van *a, const struct sim_van *b)
+{
+    struct sim_queue *q = &s->queue;
+    uint64_t at = s->now + delay(s);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < q->n_held; i++) {
+        struct sim_event e = q->held[i];
+        bool theirs = (e.from == a && e.to == b) || (e.from == b && e.to == a);
+        if (!theirs && e.to != NULL && e.from != NULL) {
+            q->held[kept++] = e;
+            continue;
+        }
+        struct sim_end *end = e.to != NULL ? links_find(&e.to->links, e.link) : NULL;
+        e.time = at;
+        if (end != NULL)
+            end->arrival = later(end->arrival, at);
+        sim_queue_put(q, e);
+    }
+    q->n_held = kept;
+}
+
+void sim_partition(struct sim *s, struct van *van_a, struct van *van_b, bool apart)
+{
+    struct sim_van *a = (struct sim_van *)van_a, *b = (struct sim_van *)van_b;
+    trace(s, "%s and %s are %s", a->name, b->name, apart ? "apart" : "together again");
+    a->apart[b->slot] = apart;
+    b->apart[a->slot] = apart;
+    if (!apart)
+        let_through(s, a, b);
+}

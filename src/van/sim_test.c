@@ -1,0 +1,378 @@
+// What only the simulated van promises: the same run from the same seed, and faults. What
+// it shares with all vans is tested in van_test.c.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "van/sim.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+
+enum { NODES = 4, MESSAGES = 200, MS = 1000000 };
+
+static const struct sim_options quiet = {.seed = 1, .delay_min = MS, .delay_max = 2 * MS};
+
+// A node that counts what it hears, and answers `ok` to a status.
+struct node {
+    struct van *v;
+    struct sim *s;
+    van_link link; // the last that opened
+    unsigned opened, closed, messages, ticks;
+    int why;
+    uint64_t last, sum;       // requests
+    uint64_t last_at;         // when the last message came
+    bool ordered, crash_next; // so far; crashes in the handler
+    uint64_t tick_at;
+};
+
+static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+{
+    struct node *n = ctx;
+    (void)now, (void)accepted;
+    n->opened++;
+    n->link = link;
+}
+
+static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    struct node *n = ctx;
+    n->messages++;
+    n->ordered = n->ordered && m->request > n->last;
+    n->last = m->request;
+    n->sum += m->request;
+    n->last_at = now;
+    if (n->crash_next)
+        sim_crash(n->s, n->v);
+    else if (m->type == MSG_STATUS)
+        van_send(n->v, link, MSG_OK, m->request, &(struct msg_ok){1}, NULL);
+}
+
+static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+{
+    struct node *n = ctx;
+    (void)now;
+    n->closed++;
+    n->why = why->code;
+    if (link == n->link)
+        n->link = 0;
+}
+
+static uint64_t on_tick(void *ctx, uint64_t now)
+{
+    struct node *n = ctx;
+    n->ticks++;
+    return n->tick_at > now ? n->tick_at : VAN_NEVER;
+}
+
+static void open_node(struct node *n, struct sim *s, const char *name)
+{
+    const struct van_handler h = {n, on_opened, on_message, NULL, on_closed, on_tick};
+    struct err e;
+    char address[VAN_ADDRESS_MAX], ret[VAN_ADDRESS_MAX];
+    *n = (struct node){.s = s, .ordered = true};
+    snprintf(address, sizeof(address), "sim://%s", name);
+    assert_int_equal(sim_van_open(&n->v, s, name, &h, &e), 0);
+    assert_int_equal(van_listen(n->v, address, ret, &e), 0);
+    assert_string_equal(address, ret);
+}
+
+// Two nodes with an open link from a to b.
+struct pair {
+    struct sim *s;
+    struct node a, b;
+};
+
+static void open_pair(struct pair *p, const struct sim_options *o)
+{
+    struct err e;
+    assert_int_equal(sim_open(&p->s, o, &e), 0);
+    open_node(&p->a, p->s, "a");
+    open_node(&p->b, p->s, "b");
+    assert_int_not_equal(van_connect(p->a.v, "sim://b", 1000 * MS), 0);
+    while (p->a.link == 0)
+        assert_true(sim_step(p->s, VAN_NEVER));
+    assert_int_equal(p->b.opened, 1);
+}
+
+static void close_pair(struct pair *p)
+{
+    van_free(p->a.v);
+    van_free(p->b.v);
+    sim_close(p->s);
+    assert_int_equal(mem_live(), 0);
+}
+
+static void send_n(struct node *n, unsigned count)
+{
+    for (unsigned i = 1; i <= count; i++)
+        van_send(n->v, n->link, MSG_STATUS, i, &(struct msg_status){}, NULL);
+}
+
+static void run(struct sim *s)
+{
+    while (sim_step(s, VAN_NEVER)) {
+    }
+}
+
+static void add_line(void *ctx, const char *text)
+{
+    uint64_t *hash = ctx;
+    *hash = hash_bytes(text, strlen(text), *hash);
+}
+
+// All nodes talk to all under all faults; the hash of the trace.
+static uint64_t busy_run(uint64_t seed)
+{
+    const struct sim_options o = {seed, MS, 50 * MS, 0.05, 0.05, 0.1, 0.002};
+    struct node nodes[NODES];
+    struct sim *s;
+    uint64_t hash = 0;
+    assert_int_equal(sim_open(&s, &o, NULL), 0);
+    sim_trace(s, add_line, &hash);
+    for (unsigned i = 0; i < NODES; i++)
+        open_node(&nodes[i], s, (const char *[]){"a", "b", "c", "d"}[i]);
+    for (unsigned i = 1; i < NODES; i++)
+        van_connect(nodes[i].v, "sim://a", 1000 * MS);
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        for (unsigned k = 1; k < NODES; k++)
+            send_n(&nodes[k], 1);
+        sim_step(s, VAN_NEVER);
+    }
+    run(s);
+    for (unsigned i = 0; i < NODES; i++)
+        van_free(nodes[i].v);
+    sim_close(s);
+    assert_int_equal(mem_live(), 0);
+    return hash;
+}
+
+static void test_same_seed_same_run(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        assert_int_equal(busy_run(seed), busy_run(seed));
+        assert_int_not_equal(busy_run(seed), busy_run(seed + 1));
+    }
+}
+
+static void test_quiet_network_keeps_order(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &quiet);
+    uint64_t begin = sim_now(p.s);
+    send_n(&p.a, MESSAGES);
+    assert_true(van_queued(p.a.v, p.a.link) > MESSAGES * WIRE_FRAME_BYTES - 1);
+    run(p.s);
+    assert_int_equal(van_queued(p.a.v, p.a.link), 0);
+    assert_int_equal(p.b.messages, MESSAGES);
+    assert_true(p.b.ordered && p.a.ordered);
+    assert_in_range(p.b.last_at - begin, MS, 2 * MS);
+    assert_int_equal(p.a.messages, MESSAGES);
+    close_pair(&p);
+}
+
+static void test_loss(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &quiet);
+    sim_set_faults(p.s, 0.5, 0, 0, 0);
+    send_n(&p.a, MESSAGES);
+    run(p.s);
+    assert_in_range(p.b.messages, MESSAGES / 3, MESSAGES * 2 / 3);
+    assert_true(p.b.ordered);
+    assert_int_equal(p.a.closed + p.b.closed, 0);
+    close_pair(&p);
+}
+
+static void test_duplicates(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &quiet);
+    sim_set_faults(p.s, 0, 1, 0, 0);
+    send_n(&p.a, MESSAGES);
+    run(p.s);
+    assert_int_equal(p.b.messages, 2 * MESSAGES);
+    assert_int_equal(p.b.sum, MESSAGES * (MESSAGES + 1));
+    close_pair(&p);
+}
+
+static void test_reordering(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &quiet);
+    sim_set_faults(p.s, 0, 0, 0.2, 0);
+    send_n(&p.a, MESSAGES);
+    run(p.s);
+    assert_int_equal(p.b.messages, MESSAGES);
+    assert_int_equal(p.b.sum, MESSAGES * (MESSAGES + 1) / 2);
+    assert_false(p.b.ordered);
+    close_pair(&p);
+}
+
+static void test_breaks_are_heard_at_both_ends(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &quiet);
+    sim_set_faults(p.s, 0, 0, 0, 1);
+    send_n(&p.a, 3);
+    run(p.s);
+    assert_int_equal(p.b.messages, 0);
+    assert_int_equal(p.a.closed, 1);
+    assert_int_equal(p.b.closed, 1);
+    assert_int_equal(p.a.why, TUG_EIO);
+    assert_int_equal(p.b.why, TUG_EIO);
+    close_pair(&p);
+}
+
+static void test_crash(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &quiet);
+    send_n(&p.a, 3);
+    sim_crash(p.s, p.b.v);
+    unsigned ticks = p.b.ticks;
+    van_wake(p.b.v);
+    run(p.s);
+    assert_int_equal(p.b.messages, 0);
+    assert_int_equal(p.b.closed, 0);
+    assert_int_equal(p.b.ticks, ticks);
+    assert_int_equal(p.a.closed, 1);
+    assert_int_equal(p.a.why, TUG_EIO);
+    // Nobody listens any more, until the node is started anew.
+    van_connect(p.a.v, "sim://b", 10 * MS);
+    run(p.s);
+    assert_int_equal(p.a.closed, 2);
+    van_free(p.b.v);
+    open_node(&p.b, p.s, "b");
+    van_connect(p.a.v, "sim://b", 10 * MS);
+    run(p.s);
+    assert_int_equal(p.b.opened, 1);
+    close_pair(&p);
+}
+
+static void test_crash_in_a_handler(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &quiet);
+    p.b.crash_next = true;
+    send_n(&p.a, 3);
+    run(p.s);
+    assert_int_equal(p.b.messages, 1);
+    assert_int_equal(p.a.closed, 1);
+    close_pair(&p);
+}
+
+static void test_partition(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &quiet);
+    send_n(&p.a, 3); // on their way already: they do not pass either
+    sim_partition(p.s, p.a.v, p.b.v, true);
+    send_n(&p.a, 3);
+    van_link second = van_connect(p.a.v, "sim://b", 100 * MS);
+    assert_int_not_equal(second, 0);
+    run(p.s);
+    assert_int_equal(p.b.messages, 0);
+    assert_int_equal(p.a.closed, 1); // the second link: nobody answered
+    assert_int_equal(p.b.closed, 0);
+    sim_partition(p.s, p.a.v, p.b.v, false);
+    van_send(p.a.v, p.a.link, MSG_STATUS, 100, &(struct msg_status){}, NULL);
+    run(p.s);
+    assert_int_equal(p.b.messages, 7);
+    assert_int_equal(p.b.last, 100);
+    close_pair(&p);
+}
+
+static void test_partition_forgets_freed_vans(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &quiet);
+    sim_partition(p.s, p.a.v, p.b.v, true);
+    send_n(&p.a, 3);
+    run(p.s);
+    van_free(p.b.v);
+    open_node(&p.b, p.s, "b"); // in the same place, but not apart from anyone
+    van_connect(p.a.v, "sim://b", 100 * MS);
+    run(p.s);
+    assert_int_equal(p.b.opened, 1);
+    assert_int_equal(p.b.messages, 0);
+    close_pair(&p);
+}
+
+static void test_time_stops_at_until(void **state)
+{
+    (void)state;
+    struct sim *s;
+    struct node n;
+    assert_int_equal(sim_open(&s, &quiet, NULL), 0);
+    open_node(&n, s, "n");
+    n.tick_at = 50 * MS;
+    assert_true(sim_step(s, 0));
+    assert_int_equal(n.ticks, 1);
+    assert_false(sim_step(s, 40 * MS));
+    assert_int_equal(sim_now(s), 40 * MS);
+    assert_int_equal(van_now(n.v), 40 * MS);
+    assert_true(sim_step(s, 60 * MS));
+    assert_int_equal(n.ticks, 2);
+    assert_int_equal(sim_now(s), 50 * MS);
+    van_wake(n.v);
+    assert_true(sim_step(s, 60 * MS));
+    assert_int_equal(n.ticks, 3);
+    assert_false(sim_step(s, VAN_NEVER));
+    assert_int_equal(sim_now(s), 50 * MS);
+    van_free(n.v);
+    sim_close(s);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    struct sim *s;
+    struct node n;
+    struct err e = {0};
+    char ret[VAN_ADDRESS_MAX];
+    const struct sim_options wrong = {.delay_min = 2, .delay_max = 1};
+    assert_int_equal(sim_open(&s, &wrong, &e), TUG_EUSAGE);
+    assert_int_equal(sim_open(&s, &quiet, &e), 0);
+    open_node(&n, s, "n");
+    assert_int_equal(van_listen(n.v, "sim://n", ret, &e), TUG_EIO);
+    assert_non_null(strstr(e.text, "sim://n"));
+    assert_int_equal(van_listen(n.v, "tcp://n", ret, &e), TUG_EIO);
+    assert_int_equal(van_poll(n.v, 0, &e), TUG_EUSAGE);
+    van_free(n.v);
+    sim_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_seed_same_run),
+        cmocka_unit_test(test_quiet_network_keeps_order),
+        cmocka_unit_test(test_loss),
+        cmocka_unit_test(test_duplicates),
+        cmocka_unit_test(test_reordering),
+        cmocka_unit_test(test_breaks_are_heard_at_both_ends),
+        cmocka_unit_test(test_crash),
+        cmocka_unit_test(test_crash_in_a_handler),
+        cmocka_unit_test(test_partition),
+        cmocka_unit_test(test_partition_forgets_freed_vans),
+        cmocka_unit_test(test_time_stops_at_until),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
