@@ -79,7 +79,7 @@ int piece_read(struct pieces *p, uint32_t file, uint64_t index, struct piece *re
 void piece_free(struct piece *c);
 
 // The number of the line that begins at `offset`. Reads all the file before it: for
-// messages.
+// messages. Any thread.
 int pieces_line(const struct pieces *p, uint32_t file, uint64_t offset,
                 uint64_t *ret_line, struct err *e);
 
