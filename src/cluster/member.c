@@ -1,0 +1,442 @@
+// The member's link to the scheduler: to reach it, to join, to keep the roster, to learn
+// of the end. What it asks the scheduler for lies in member_ask.c.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/member.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cluster/member_internal.h"
+
+enum { DEFAULT_RESEND_NS = 2000000000 };
+static const uint64_t second = 1000000000;
+
+static int keep_text(char *to, size_t cap, const char *what, const char *text,
+                     struct err *e)
+{
+    if (text == NULL)
+        text = "";
+    int n = snprintf(to, cap, "%s", text);
+    if (n >= 0 && (size_t)n < cap)
+        return 0;
+    return err_set(e, TUG_EUSAGE, "%s '%.40s...' is too long: at most %zu bytes", what,
+                   text, cap - 1);
+}
+
+int member_open(struct member **ret, const struct member_options *o, struct err *e)
+{
+    struct member *m = mem_zalloc(sizeof(*m));
+    if (m == NULL)
+        return err_nomem(e, "a member");
+    m->o = *o;
+    if (m->o.resend_ns == 0)
+        m->o.resend_ns = DEFAULT_RESEND_NS;
+    m->last_request = REQUEST_FIRST;
+    int rc = keep_text(m->scheduler, sizeof(m->scheduler), "the scheduler's address",
+                       o->scheduler, e);
+    if (rc == 0)
+        rc = member_set_address(m, o->address, e);
+    if (rc != 0) {
+        member_close(m);
+        return rc;
+    }
+    // Names are for people: a long one is cut.
+    snprintf(m->host, sizeof(m->host), "%s", o->host != NULL ? o->host : "");
+    *ret = m;
+    return 0;
+}
+
+int member_set_address(struct member *m, const char *address, struct err *e)
+{
+    return keep_text(m->address, sizeof(m->address), "the address", address, e);
+}
+
+void member_close(struct member *m)
+{
+    if (m == NULL)
+        return;
+    member_asks_free(m);
+    roster_free(&m->roster);
+    mem_free(m);
+}
+
+void member_send(struct member *m, uint16_t type, uint64_t request, const void *msg)
+{
+    // What does not go out is sent again later, or the link closes.
+    (void)van_send(m->van, m->link, type, request, msg, NULL);
+}
+
+void member_end(struct member *m, int code, const char *why)
+{
+    if (m->ended)
+        return;
+    m->ended = true;
+    m->why.code = code;
+    snprintf(m->why.text, sizeof(m->why.text), "%s", why);
+    member_asks_end(m);
+}
+
+// The scheduler is out of reach for good.
+static void give_up(struct member *m, const char *why)
+{
+    char text[ERR_TEXT_MAX];
+    snprintf(text, sizeof(text), "the scheduler at %s cannot be reached for %llu s%s%s",
+             m->scheduler, (unsigned long long)(m->o.scheduler_timeout_ns / second),
+             why[0] != 0 ? ": " : "", why);
+    van_close_link(m->van, m->link);
+    m->link = 0;
+    m->state = MEMBER_APART;
+    m->retry_at = VAN_NEVER;
+    m->left |= m->leaving;
+    member_end(m, TUG_EIO, text);
+}
+
+static void connect_again(struct member *m, uint64_t now)
+{
+    uint64_t until = m->lost_at + m->o.scheduler_timeout_ns;
+    m->link = van_connect(m->van, m->scheduler, until > now ? until - now : 1);
+    m->state = m->link != 0 ? MEMBER_CONNECTING : MEMBER_APART;
+    m->retry_at = now + m->o.resend_ns; // when out of memory
+}
+
+void member_serve(struct member *m, struct van *v, uint64_t now)
+{
+    m->van = v;
+    m->lost_at = now;
+    connect_again(m, now);
+}
+
+void member_greet(struct member *m, van_link link)
+{
+    struct msg_hello hello = {
+        .cluster = m->o.cluster,
+        .role = (uint8_t)m->o.role,
+        .node = m->id,
+        .session = m->session,
+        .version = wire_text(tug_version()),
+    };
+    (void)van_send(m->van, link, MSG_HELLO, 0, &hello, NULL);
+}
+
+static void say_hello(struct member *m, uint64_t now)
+{
+    m->state = MEMBER_GREETING;
+    m->sent_at = now;
+    member_greet(m, m->link);
+}
+
+static void join(struct member *m, uint64_t now)
+{
+    struct msg_join msg = {
+        .role = (uint8_t)m->o.role,
+        .tables = (uint8_t)m->o.tables,
+        .ticket = m->o.ticket,
+        .process = m->o.process,
+        .loop = m->o.loop,
+        .loops = m->o.loops,
+        .pid = m->o.pid,
+        .host = wire_text(m->host),
+        .address = wire_text(m->address),
+    };
+    m->state = MEMBER_JOINING;
+    m->sent_at = now;
+    member_send(m, MSG_JOIN, REQUEST_JOIN, &msg);
+}
+
+bool member_opened(struct member *m, van_link link, bool accepted, uint64_t now)
+{
+    if (accepted || link != m->link || link == 0)
+        return false;
+    m->heard_at = now;
+    say_hello(m, now);
+    return true;
+}
+
+bool member_closed(struct member *m, van_link link, const struct err *why, uint64_t now)
+{
+    if (link != m->link || link == 0)
+        return false;
+    enum member_state was = m->state;
+    m->link = 0;
+    m->state = MEMBER_APART;
+    m->retry_at = now;
+    if (was == MEMBER_HERE)
+        m->lost_at = now;
+    else
+        m->retry_at += m->o.resend_ns / 4;
+    if (m->ended) { // nothing to come back for: the scheduler knows or is gone
+        m->retry_at = VAN_NEVER;
+        m->left |= m->leaving;
+    } else if (why->code == TUG_EDATA) {
+        m->retry_at = VAN_NEVER;
+        member_end(m, why->code, why->text);
+    } else if (now >= m->lost_at + m->o.scheduler_timeout_ns) {
+        give_up(m, why->text);
+    }
+    return true;
+}
+
+static void joined(struct member *m, const struct msg_joined *msg, uint64_t now)
+{
+    if (m->state != MEMBER_JOINING)
+        return;
+    m->state = MEMBER_HERE;
+    m->id = msg->node;
+    m->session = msg->session;
+    m->rank = msg->rank;
+    member_resend(m, now, true);
+}
+
+static void ask_roster(struct member *m, uint64_t request)
+{
+    struct msg_roster_wanted msg = {.version = m->roster.version};
+    member_send(m, MSG_ROSTER_WANTED, request, &msg);
+}
+
+// Each roster is acknowledged: the scheduler sends it until then.
+static void new_roster(struct member *m, const struct msg_roster *msg, uint64_t now)
+{
+    if (msg->version > m->roster.version) {
+        struct roster r;
+        struct err e = {0};
+        int rc = roster_decode(&r, msg, &e);
+        if (rc == TUG_ENOMEM)
+            return; // it comes again
+        if (rc != 0) {
+            member_end(m, rc, e.text);
+            return;
+        }
+        roster_free(&m->roster);
+        m->roster = r;
+        if (m->o.changed != NULL)
+            m->o.changed(m->o.ctx, &m->roster, now);
+    }
+    ask_roster(m, 0);
+}
+
+static void barrier_state(struct member *m, const struct msg_barrier_state *msg)
+{
+    if (msg->group >= MEMBER_GROUPS)
+        return;
+    struct member_barrier *b = &m->barriers[msg->group];
+    if (msg->generation != b->asked)
+        return;
+    if (msg->done)
+        b->done = b->asked;
+    snprintf(b->missing, sizeof(b->missing), "%.*s", (int)msg->missing.n,
+             msg->missing.n > 0 ? msg->missing.data : "");
+}
+
+static void end_with(struct member *m, int code, struct wire_text why)
+{
+    char text[ERR_TEXT_MAX];
+    snprintf(text, sizeof(text), "%.*s", (int)why.n, why.n > 0 ? why.data : "");
+    member_end(m, code, text);
+}
+
+// Who is refused, at the door or as a member, has ended.
+static void refused(struct member *m, const struct van_message *msg)
+{
+    if (msg->request < REQUEST_FIRST && msg->request != REQUEST_LEAVE) {
+        van_close_link(m->van, m->link);
+        m->link = 0;
+        m->state = MEMBER_APART;
+        end_with(m, msg->m->error.code, msg->m->error.what);
+        return;
+    }
+    member_answered(m, msg);
+}
+
+bool member_message(struct member *m, van_link link, const struct van_message *msg,
+                    uint64_t now)
+{
+    if (link != m->link || link == 0)
+        return false;
+    m->heard_at = now;
+    switch (msg->type) {
+    case MSG_WELCOME:
+        if (m->state == MEMBER_GREETING)
+            join(m, now);
+        break;
+    case MSG_JOINED:
+        joined(m, &msg->m->joined, now);
+        break;
+    case MSG_ROSTER:
+        new_roster(m, &msg->m->roster, now);
+        break;
+    case MSG_BARRIER_STATE:
+        barrier_state(m, &msg->m->barrier_state);
+        break;
+    case MSG_STOP:
+        end_with(m, msg->m->stop.code, msg->m->stop.why);
+        break;
+    case MSG_FORGET:
+        if (m->o.forget != NULL)
+            m->o.forget(m->o.ctx, &msg->m->forget);
+        break;
+    case MSG_VIEW:
+        if (m->o.view != NULL)
+            m->o.view(m->o.ctx, &msg->m->view);
+        break;
+    case MSG_ERROR:
+        refused(m, msg);
+        break;
+    default:
+        member_answered(m, msg);
+        break;
+    }
+    return true;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+// A scheduler that is silent is asked for a sign of life before it is given up.
+static uint64_t probe(struct member *m, uint64_t now)
+{
+    uint64_t due = m->heard_at + m->o.scheduler_timeout_ns / 4;
+    if (due < m->probed_at + m->o.resend_ns)
+        due = m->probed_at + m->o.resend_ns;
+    if (m->wanted_epoch > m->roster.epoch)
+        due = earlier(due, m->wanted_at + m->o.resend_ns);
+    if (now < due)
+        return due;
+    m->probed_at = m->wanted_at = now;
+    ask_roster(m, REQUEST_ROSTER);
+    return now + m->o.resend_ns;
+}
+
+static uint64_t tick_here(struct member *m, uint64_t now)
+{
+    uint64_t over = m->heard_at + m->o.scheduler_timeout_ns;
+    if (now >= over) {
+        give_up(m, "it does not answer");
+        return VAN_NEVER;
+    }
+    return earlier(earlier(over, probe(m, now)), member_resend(m, now, false));
+}
+
+static uint64_t tick_away(struct member *m, uint64_t now)
+{
+    uint64_t over = m->lost_at + m->o.scheduler_timeout_ns;
+    if (m->ended || m->retry_at == VAN_NEVER)
+        return VAN_NEVER;
+    if (now >= over) {
+        give_up(m, "it does not answer");
+        return VAN_NEVER;
+    }
+    if (m->state == MEMBER_APART) {
+        if (now >= m->retry_at)
+            connect_again(m, now);
+        return earlier(over, m->retry_at);
+    }
+    if (m->state == MEMBER_CONNECTING)
+        return over;
+    if (now >= m->sent_at + m->o.resend_ns) {
+        if (m->state == MEMBER_GREETING)
+            say_hello(m, now);
+        else
+            join(m, now);
+    }
+    return earlier(over, m->sent_at + m->o.resend_ns);
+}
+
+uint64_t member_tick(struct member *m, uint64_t now)
+{
+    if (m->van == NULL || m->left)
+        return VAN_NEVER;
+    return m->state == MEMBER_HERE ? tick_here(m, now) : tick_away(m, now);
+}
+
+static int refuse_link(struct member *m, van_link link, const struct err *why)
+{
+    struct msg_error msg = {.code = why->code, .what = wire_text(why->text)};
+    (void)van_send(m->van, link, MSG_ERROR, 0, &msg, NULL);
+    van_close_link(m->van, link);
+    return why->code;
+}
+
+static int check_hello(const struct member *m, const struct van_message *msg,
+                       struct err *e)
+{
+    if (msg->type != MSG_HELLO)
+        return err_set(e, TUG_EDATA, "the first message on a link must be hello");
+    const struct msg_hello *hello = &msg->m->hello;
+    if (hello->cluster != m->o.cluster)
+        return err_set(e, TUG_EUSAGE, "this is a node of cluster %016llx, not of %016llx",
+                       (unsigned long long)m->o.cluster,
+                       (unsigned long long)hello->cluster);
+    const struct roster_node *n = roster_find(&m->roster, hello->node);
+    if (n != NULL && (!n->alive || n->session != hello->session)) {
+        char name[ROSTER_NAME_MAX];
+        return err_set(e, TUG_EIO, "the session of %s is over", roster_name(n, name));
+    }
+    return 0;
+}
+
+int member_greeted(struct member *m, van_link link, const struct van_message *msg,
+                   uint32_t *ret_node, uint64_t *ret_session, struct err *e)
+{
+    struct err why = {0};
+    if (check_hello(m, msg, &why) != 0) {
+        if (e != NULL)
+            *e = why;
+        return refuse_link(m, link, &why);
+    }
+    struct msg_welcome welcome = {
+        .role = (uint8_t)m->o.role,
+        .node = m->id,
+        .version = wire_text(tug_version()),
+    };
+    (void)van_send(m->van, link, MSG_WELCOME, 0, &welcome, NULL);
+    *ret_node = msg->m->hello.node;
+    *ret_session = msg->m->hello.session;
+    return 0;
+}
+
+uint32_t member_id(const struct member *m)
+{
+    return m->id;
+}
+
+uint64_t member_session(const struct member *m)
+{
+    return m->session;
+}
+
+uint32_t member_rank(const struct member *m)
+{
+    return m->rank;
+}
+
+const struct roster *member_roster(const struct member *m)
+{
+    return &m->roster;
+}
+
+bool member_ready(const struct member *m)
+{
+    return m->id != 0 && m->roster.epoch != 0;
+}
+
+bool member_ended(const struct member *m, struct err *ret_why)
+{
+    if (m->ended && ret_why != NULL)
+        *ret_why = m->why;
+    return m->ended;
+}
+
+void member_want_roster(struct member *m, uint64_t epoch)
+{
+    if (epoch <= m->roster.epoch || epoch <= m->wanted_epoch)
+        return;
+    m->wanted_epoch = epoch;
+    if (m->state == MEMBER_HERE) {
+        m->wanted_at = van_now(m->van);
+        ask_roster(m, REQUEST_ROSTER);
+    }
+}

@@ -1,0 +1,172 @@
+// What a member asks the scheduler for: requests, barriers, leave. All of it is sent
+// again until answered, and at once when a new link has come up.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+
+#include "cluster/member_internal.h"
+
+static struct ask *ask_of(struct member *m, uint16_t type)
+{
+    struct ask *free = NULL;
+    for (int i = 0; i < MEMBER_ASKS; i++) {
+        struct ask *a = &m->asks[i];
+        if (a->request == 0)
+            free = a;
+        else if (a->type == type)
+            return NULL; // one of a kind at a time
+    }
+    return free;
+}
+
+// Encoded and decoded again, the message stands on memory of its own.
+static int keep(struct ask *a, uint16_t type, uint64_t request, const void *msg)
+{
+    struct wire_frame f;
+    if (a->frame.head.max == 0)
+        a->frame = WIRE_OUT_INIT;
+    TRY(wire_encode(&a->frame, type, request, msg, false));
+    const char *bytes = a->frame.head.data;
+    TRY(wire_frame_read((const unsigned char *)bytes, &f, NULL));
+    TRY(wire_decode((const unsigned char *)bytes, &f, bytes + WIRE_FRAME_BYTES, &a->msg,
+                    NULL));
+    a->type = type;
+    a->request = request;
+    return 0;
+}
+
+int member_ask(struct member *m, uint16_t type, const void *msg, member_answer_fn done,
+               void *ctx)
+{
+    struct ask *a = m->ended ? NULL : ask_of(m, type);
+    if (a == NULL)
+        return TUG_EUSAGE;
+    TRY(keep(a, type, ++m->last_request, msg));
+    a->done = done;
+    a->ctx = ctx;
+    a->sent_at = 0;
+    if (m->state == MEMBER_HERE) {
+        a->sent_at = van_now(m->van);
+        member_send(m, type, a->request, &a->msg);
+    }
+    return 0;
+}
+
+bool member_answered(struct member *m, const struct van_message *msg)
+{
+    if (msg->request == REQUEST_LEAVE) {
+        m->left = m->leaving;
+        return true;
+    }
+    for (int i = 0; i < MEMBER_ASKS; i++) {
+        struct ask *a = &m->asks[i];
+        if (a->request != msg->request || msg->request == 0)
+            continue;
+        a->request = 0; // first: the answer may lead to the next question
+        if (a->done != NULL)
+            a->done(a->ctx, msg);
+        return true;
+    }
+    return false;
+}
+
+void member_asks_end(struct member *m)
+{
+    for (int i = 0; i < MEMBER_ASKS; i++) {
+        struct ask *a = &m->asks[i];
+        if (a->request == 0)
+            continue;
+        a->request = 0;
+        if (a->done != NULL)
+            a->done(a->ctx, NULL);
+    }
+}
+
+void member_asks_free(struct member *m)
+{
+    for (int i = 0; i < MEMBER_ASKS; i++)
+        buf_free(&m->asks[i].frame.head);
+}
+
+static void send_barrier(struct member *m, uint8_t group, uint64_t now)
+{
+    struct member_barrier *b = &m->barriers[group];
+    struct msg_barrier msg = {.group = group, .generation = b->asked};
+    b->sent_at = now;
+    member_send(m, MSG_BARRIER, REQUEST_BARRIER, &msg);
+}
+
+void member_barrier(struct member *m, uint8_t group)
+{
+    if (group >= MEMBER_GROUPS || m->barriers[group].asked > m->barriers[group].done)
+        return; // it is on its way to one
+    m->barriers[group].asked++;
+    m->barriers[group].missing[0] = 0;
+    if (m->state == MEMBER_HERE)
+        send_barrier(m, group, van_now(m->van));
+}
+
+bool member_barrier_done(const struct member *m, uint8_t group, const char **ret_missing)
+{
+    const struct member_barrier *b = &m->barriers[group & (MEMBER_GROUPS - 1)];
+    if (ret_missing != NULL)
+        *ret_missing = b->missing;
+    return b->done == b->asked;
+}
+
+static void send_leave(struct member *m, uint64_t now)
+{
+    struct msg_leave msg = {.code = m->leave_code, .why = wire_text(m->leave_why)};
+    m->leave_sent_at = now;
+    member_send(m, MSG_LEAVE, REQUEST_LEAVE, &msg);
+}
+
+void member_leave(struct member *m, int code, const char *why)
+{
+    if (m->leaving)
+        return;
+    m->leaving = true;
+    m->leave_code = code;
+    snprintf(m->leave_why, sizeof(m->leave_why), "%s", why != NULL ? why : "");
+    if (m->state == MEMBER_HERE)
+        send_leave(m, van_now(m->van));
+    else if (m->van == NULL || m->ended)
+        m->left = true; // nobody knows this node, or nobody is there to be told
+}
+
+bool member_left(const struct member *m)
+{
+    return m->left;
+}
+
+uint64_t member_resend(struct member *m, uint64_t now, bool again)
+{
+    uint64_t next = VAN_NEVER;
+    uint64_t before = again ? now : now - m->o.resend_ns; // sent before then: once more
+    if (!again && now < m->o.resend_ns)
+        before = 0;
+    for (int i = 0; i < MEMBER_ASKS; i++) {
+        struct ask *a = &m->asks[i];
+        if (a->request == 0)
+            continue;
+        if (a->sent_at <= before) {
+            a->sent_at = now;
+            member_send(m, a->type, a->request, &a->msg);
+        }
+        next = a->sent_at < next ? a->sent_at : next;
+    }
+    for (uint8_t group = 0; group < MEMBER_GROUPS; group++) {
+        struct member_barrier *b = &m->barriers[group];
+        if (b->asked == b->done)
+            continue;
+        if (b->sent_at <= before)
+            send_barrier(m, group, now);
+        next = b->sent_at < next ? b->sent_at : next;
+    }
+    if (m->leaving && !m->left) {
+        if (m->leave_sent_at <= before)
+            send_leave(m, now);
+        next = m->leave_sent_at < next ? m->leave_sent_at : next;
+    }
+    return next == VAN_NEVER ? VAN_NEVER : next + m->o.resend_ns;
+}

@@ -1,0 +1,88 @@
+// The ring: each node has many points on a circle, each partition one. A partition goes
+// to the node of the next point that has room.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/ring.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/random.h"
+
+// Points of a node. More of them make the shares before bounding more even; the bound
+// makes the rest.
+enum { POINTS = 64, PARTITION_STREAM = 1, NODE_STREAM = 2 };
+
+struct point {
+    uint64_t at;
+    uint32_t node; // index into `nodes`
+};
+
+static int by_place(const void *a, const void *b)
+{
+    const struct point *x = a, *y = b;
+    if (x->at != y->at)
+        return x->at < y->at ? -1 : 1;
+    return (x->node > y->node) - (x->node < y->node);
+}
+
+static size_t first_at(const struct point *points, size_t n, uint64_t at)
+{
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (points[mid].at < at)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < n ? low : 0;
+}
+
+// 1.05 times the mean, rounded up.
+static uint32_t most_of(uint32_t partitions, size_t n)
+{
+    return (uint32_t)(((uint64_t)partitions * 105 + 100 * n - 1) / (100 * n));
+}
+
+int ring_place(const uint32_t *nodes, size_t n, uint32_t partitions, uint32_t *ret_owners)
+{
+    size_t n_points = n * POINTS;
+    struct point *points = mem_array(n_points, sizeof(*points));
+    uint32_t *load = mem_zalloc(n * sizeof(*load));
+    if (points == NULL || load == NULL) {
+        mem_free(points);
+        mem_free(load);
+        return TUG_ENOMEM;
+    }
+    for (size_t i = 0; i < n_points; i++)
+        points[i] = (struct point){
+            .at = random_u64(nodes[i / POINTS], NODE_STREAM, i % POINTS),
+            .node = (uint32_t)(i / POINTS),
+        };
+    qsort(points, n_points, sizeof(*points), by_place);
+
+    uint32_t most = most_of(partitions, n);
+    for (uint32_t p = 0; p < partitions; p++) {
+        size_t at = first_at(points, n_points, random_u64(p, PARTITION_STREAM, 0));
+        while (load[points[at].node] >= most)
+            at = at + 1 < n_points ? at + 1 : 0;
+        load[points[at].node]++;
+        ret_owners[p] = nodes[points[at].node];
+    }
+    mem_free(points);
+    mem_free(load);
+    return 0;
+}
+
+void ring_place_ranges(const uint32_t *nodes, size_t n, uint32_t partitions,
+                       uint32_t *ret_owners)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t first = (uint32_t)(i * partitions / n);
+        uint32_t end = (uint32_t)((i + 1) * partitions / n);
+        for (uint32_t p = first; p < end; p++)
+            ret_owners[p] = nodes[i];
+    }
+}

@@ -1,0 +1,215 @@
+// Rosters to and from the wire, and the little that everybody asks of one.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/roster.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+
+static uint32_t partitions_of(const struct roster *r)
+{
+    return (uint32_t)1 << r->partition_bits;
+}
+
+void roster_free(struct roster *r)
+{
+    mem_free(r->nodes);
+    for (int space = 0; space < WIRE_SPACES; space++)
+        mem_free(r->owners[space]);
+    *r = (struct roster){0};
+}
+
+// Memory for the nodes and owners that *ret's numbers speak of.
+static int make_room(struct roster *ret)
+{
+    ret->nodes = NULL;
+    memset(ret->owners, 0, sizeof(ret->owners));
+    if (ret->n_nodes > 0)
+        ret->nodes = mem_array(ret->n_nodes, sizeof(*ret->nodes));
+    bool missing = ret->n_nodes > 0 && ret->nodes == NULL;
+    for (int space = 0; space < WIRE_SPACES && ret->epoch != 0; space++) {
+        ret->owners[space] = mem_array(partitions_of(ret), sizeof(uint32_t));
+        missing |= ret->owners[space] == NULL;
+    }
+    if (!missing)
+        return 0;
+    roster_free(ret);
+    return TUG_ENOMEM;
+}
+
+int roster_copy(struct roster *ret, const struct roster *r, struct err *e)
+{
+    *ret = *r;
+    if (make_room(ret) != 0)
+        return err_nomem(e, "a copy of the roster");
+    if (r->n_nodes > 0)
+        memcpy(ret->nodes, r->nodes, r->n_nodes * sizeof(*r->nodes));
+    for (int space = 0; space < WIRE_SPACES && r->epoch != 0; space++)
+        memcpy(ret->owners[space], r->owners[space],
+               partitions_of(r) * sizeof(uint32_t));
+    return 0;
+}
+
+int roster_encode(const struct roster *r, struct buf *nodes, struct buf *owners,
+                  struct msg_roster *ret)
+{
+    buf_clear(nodes);
+    buf_clear(owners);
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        const struct roster_node *n = &r->nodes[i];
+        struct wire_node line = {
+            .id = n->id,
+            .role = (uint8_t)n->role,
+            .tables = (uint8_t)n->tables,
+            .alive = n->alive,
+            .rank = n->rank,
+            .session = n->session,
+            .process = n->process,
+            .loop = n->loop,
+            .pid = n->pid,
+            .host = wire_text(n->host),
+            .address = wire_text(n->address),
+        };
+        TRY(wire_put_node(nodes, &line));
+    }
+    for (int space = 0; space < WIRE_SPACES && r->epoch != 0; space++)
+        TRY(buf_add(owners, r->owners[space], partitions_of(r) * sizeof(uint32_t)));
+    *ret = (struct msg_roster){
+        .epoch = r->epoch,
+        .version = r->version,
+        .partition_bits = (uint8_t)r->partition_bits,
+        .servers = r->servers,
+        .workers = r->workers,
+        .nodes = {nodes->data, (uint32_t)nodes->len},
+        .owners = {owners->data, owners->len},
+    };
+    return 0;
+}
+
+static bool text_fits(struct wire_text t, size_t cap)
+{
+    return t.n < cap && (t.n == 0 || memchr(t.data, 0, t.n) == NULL);
+}
+
+static bool node_read(struct roster_node *ret, const struct wire_node *line)
+{
+    if (line->role < WIRE_SCHEDULER || line->role > WIRE_DRIVER ||
+        line->tables > WIRE_TABLES_DENSE || line->alive > 1 || line->id == 0 ||
+        !text_fits(line->host, sizeof(ret->host)) ||
+        !text_fits(line->address, sizeof(ret->address)))
+        return false;
+    *ret = (struct roster_node){
+        .id = line->id,
+        .role = line->role,
+        .tables = line->tables,
+        .alive = line->alive,
+        .rank = line->rank,
+        .session = line->session,
+        .process = line->process,
+        .loop = line->loop,
+        .pid = line->pid,
+    };
+    if (line->host.n > 0)
+        memcpy(ret->host, line->host.data, line->host.n);
+    if (line->address.n > 0)
+        memcpy(ret->address, line->address.data, line->address.n);
+    return true;
+}
+
+static int count_nodes(struct wire_text list, uint32_t *ret)
+{
+    struct wire_node line;
+    int more;
+    for (*ret = 0; (more = wire_next_node(&list, &line)) == 1; ++*ret)
+        if (*ret == ROSTER_MAX_NODES)
+            return TUG_EDATA;
+    return more;
+}
+
+static int read_nodes(struct roster *r, struct wire_text list, struct err *e)
+{
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        struct wire_node line;
+        if (wire_next_node(&list, &line) != 1 || !node_read(&r->nodes[i], &line))
+            return err_set(e, TUG_EDATA, "line %u of the roster makes no sense", i);
+        if (i > 0 && r->nodes[i].id <= r->nodes[i - 1].id)
+            return err_set(e, TUG_EDATA, "the roster's nodes are not in order");
+    }
+    return 0;
+}
+
+static int read_owners(struct roster *r, struct wire_span owners, struct err *e)
+{
+    uint64_t bytes = partitions_of(r) * sizeof(uint32_t);
+    if (owners.n != (r->epoch == 0 ? 0 : bytes * WIRE_SPACES))
+        return err_set(e, TUG_EDATA, "the roster has %llu bytes of owners",
+                       (unsigned long long)owners.n);
+    if (r->epoch == 0)
+        return 0;
+    for (int space = 0; space < WIRE_SPACES; space++) {
+        memcpy(r->owners[space], (const char *)owners.data + bytes * (unsigned)space,
+               bytes);
+        const struct roster_node *n = NULL;
+        for (uint32_t p = 0; p < partitions_of(r); p++) {
+            if (n == NULL || n->id != r->owners[space][p])
+                n = roster_find(r, r->owners[space][p]);
+            if (n == NULL || n->role != WIRE_SERVER || !n->alive)
+                return err_set(e, TUG_EDATA,
+                               "the roster gives partition %u to node %u, which is no "
+                               "live server",
+                               p, r->owners[space][p]);
+        }
+    }
+    return 0;
+}
+
+int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e)
+{
+    struct roster r = {
+        .epoch = m->epoch,
+        .version = m->version,
+        .servers = m->servers,
+        .workers = m->workers,
+        .partition_bits = m->partition_bits,
+    };
+    if (m->partition_bits > ROSTER_MAX_PARTITION_BITS)
+        return err_set(e, TUG_EDATA, "the roster has 2^%u partitions",
+                       m->partition_bits);
+    if (count_nodes(m->nodes, &r.n_nodes) != 0)
+        return err_set(e, TUG_EDATA, "the roster's nodes are cut or too many");
+    if (make_room(&r) != 0)
+        return err_nomem(e, "the roster");
+    int rc = read_nodes(&r, m->nodes, e);
+    if (rc == 0)
+        rc = read_owners(&r, m->owners, e);
+    if (rc == 0)
+        *ret = r;
+    else
+        roster_free(&r);
+    return rc;
+}
+
+const struct roster_node *roster_find(const struct roster *r, uint32_t id)
+{
+    uint32_t low = 0, high = r->n_nodes;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (r->nodes[mid].id < id)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < r->n_nodes && r->nodes[low].id == id ? &r->nodes[low] : NULL;
+}
+
+const char *roster_name(const struct roster_node *n, char to[ROSTER_NAME_MAX])
+{
+    static const char *const roles[] = {"node",   "scheduler", "server",
+                                        "worker", "driver",    "tool"};
+    snprintf(to, ROSTER_NAME_MAX, "%s %u (%s:%u)", roles[n->role], n->rank, n->host,
+             n->pid);
+    return to;
+}
