@@ -1,0 +1,649 @@
+// The van between threads. Each van has an inbox; a message is encoded into one block of
+// memory by who sends it, and that block is put into the inbox of who gets it. A link is
+// two vans that know each other's inbox and number.
+//
+// What ends or opens a link needs no memory when it happens: each link is made with the
+// note that will end it, and the answer to a dial is written on the dial itself.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "van/inproc.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "van/links.h"
+#include "van/parcel.h"
+
+static const char scheme[] = "inproc://";
+static const uint64_t backoff_first = 1000000, backoff_most = 100000000; // ns
+
+enum item_kind { DIAL, ACCEPTED, REFUSED, MESSAGE, CLOSED };
+
+struct item {
+    struct item *next;
+    enum item_kind kind;
+    van_link to;           // number of the link where it arrives; 0: DIAL
+    van_link from_link;    // DIAL, ACCEPTED: number of the sender's end,
+    struct inbox *from;    // and where it is; counted
+    struct parcel *parcel; // MESSAGE
+    char address[];        // DIAL: the sender's
+};
+
+struct inbox {
+    pthread_mutex_t lock;
+    pthread_cond_t filled;
+    struct item *first, **end;
+    uint64_t bytes; // of messages that nobody has taken out yet
+    bool woken;
+    bool dead; // its van is gone
+    atomic_uint refs;
+};
+
+struct link {
+    struct link *next; // of those that dial, or of those that can be freed
+    van_link number, peer_link;
+    struct inbox *peer; // NULL: it dials
+    struct item *bye;   // tells the peer that it is over
+    struct item *dial;  // NULL: it is in the other's inbox
+    uint64_t began, deadline, again, backoff;
+    char address[VAN_ADDRESS_MAX]; // of the peer
+};
+
+struct inproc_van {
+    struct van base;
+    struct van_handler h;
+    struct links links;
+    struct link *dialing, *done;
+    struct inbox *inbox;
+    struct wire_out out;
+    uint64_t tick_at;
+    bool listens;
+    char address[VAN_ADDRESS_MAX];
+};
+
+static struct inproc_van *of(const struct van *v)
+{
+    return (struct inproc_van *)(uintptr_t)v;
+}
+
+// Inboxes.
+
+static struct inbox *inbox_open(void)
+{
+    struct inbox *b = mem_zalloc(sizeof(*b));
+    if (b == NULL)
+        return NULL;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&b->filled, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&b->lock, NULL);
+    b->end = &b->first;
+    atomic_init(&b->refs, 1);
+    return b;
+}
+
+static struct inbox *inbox_ref(struct inbox *b)
+{
+    atomic_fetch_add(&b->refs, 1);
+    return b;
+}
+
+static void inbox_unref(struct inbox *b)
+{
+    if (b == NULL || atomic_fetch_sub(&b->refs, 1) != 1)
+        return;
+    pthread_cond_destroy(&b->filled);
+    pthread_mutex_destroy(&b->lock);
+    mem_free(b);
+}
+
+static struct item *item_new(enum item_kind kind, const char *address)
+{
+    size_t n = strlen(address) + 1;
+    struct item *i = mem_zalloc(sizeof(*i) + n);
+    if (i == NULL)
+        return NULL;
+    i->kind = kind;
+    memcpy(i->address, address, n);
+    return i;
+}
+
+static void item_free(struct item *i)
+{
+    if (i == NULL)
+        return;
+    parcel_free(i->parcel);
+    inbox_unref(i->from);
+    mem_free(i);
+}
+
+// Takes the item if true; false: nobody is there any more.
+static bool post(struct inbox *b, struct item *i)
+{
+    pthread_mutex_lock(&b->lock);
+    bool alive = !b->dead;
+    if (alive) {
+        i->next = NULL;
+        *b->end = i;
+        b->end = &i->next;
+        if (i->parcel != NULL)
+            b->bytes += parcel_bytes(i->parcel);
+        pthread_cond_signal(&b->filled);
+    }
+    pthread_mutex_unlock(&b->lock);
+    return alive;
+}
+
+// Turns an item around: it goes back to who sent it, as `kind`, from `self` and its link.
+static bool answer(struct item *i, enum item_kind kind, struct inbox *self, van_link link)
+{
+    struct inbox *to = i->from;
+    i->kind = kind;
+    i->to = i->from_link;
+    i->from = self != NULL ? inbox_ref(self) : NULL;
+    i->from_link = link;
+    bool posted = post(to, i);
+    if (!posted)
+        item_free(i);
+    inbox_unref(to);
+    return posted;
+}
+
+// All that is there, waiting for it until `until`.
+static struct item *take_all(struct inbox *b, uint64_t until)
+{
+    enum { SECOND = 1000000000 };
+    struct timespec t = {(time_t)(until / SECOND), (long)(until % SECOND)};
+    pthread_mutex_lock(&b->lock);
+    while (b->first == NULL && !b->woken && (until == VAN_NEVER || clock_ns() < until)) {
+        if (until == VAN_NEVER)
+            pthread_cond_wait(&b->filled, &b->lock);
+        else
+            pthread_cond_timedwait(&b->filled, &b->lock, &t);
+    }
+    struct item *all = b->first;
+    b->first = NULL;
+    b->end = &b->first;
+    b->bytes = 0;
+    b->woken = false;
+    pthread_mutex_unlock(&b->lock);
+    return all;
+}
+
+// Who listens, in the whole process.
+
+struct listener {
+    struct listener *next;
+    struct inbox *inbox;
+    char address[VAN_ADDRESS_MAX];
+};
+
+static pthread_mutex_t listeners_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct listener *listeners;
+
+static struct listener *find_listener(const char *address)
+{
+    struct listener *l = listeners;
+    while (l != NULL && strcmp(l->address, address) != 0)
+        l = l->next;
+    return l;
+}
+
+static struct inbox *look_up(const char *address)
+{
+    pthread_mutex_lock(&listeners_lock);
+    struct listener *l = find_listener(address);
+    struct inbox *b = l != NULL ? inbox_ref(l->inbox) : NULL;
+    pthread_mutex_unlock(&listeners_lock);
+    return b;
+}
+
+static int inproc_listen(struct van *van, const char *address, char ret[VAN_ADDRESS_MAX],
+                         struct err *e)
+{
+    struct inproc_van *v = of(van);
+    size_t n = strlen(address);
+    if (strncmp(address, scheme, sizeof(scheme) - 1) != 0 || n < sizeof(scheme) ||
+        n >= VAN_ADDRESS_MAX)
+        return err_set(e, TUG_EIO,
+                       "cannot listen on '%.*s': between threads an address is "
+                       "inproc://NAME",
+                       VAN_ADDRESS_MAX, address);
+    struct listener *l = mem_zalloc(sizeof(*l));
+    if (l == NULL)
+        return err_nomem(e, "a listener");
+    memcpy(l->address, address, n + 1);
+    l->inbox = v->inbox;
+    pthread_mutex_lock(&listeners_lock);
+    bool taken = find_listener(address) != NULL;
+    if (!taken) {
+        l->next = listeners;
+        listeners = l;
+    }
+    pthread_mutex_unlock(&listeners_lock);
+    if (taken) {
+        mem_free(l);
+        return err_set(e, TUG_EIO,
+                       "cannot listen on '%s': it is taken; choose another name",
+                       address);
+    }
+    if (!v->listens)
+        memcpy(v->address, address, n + 1);
+    v->listens = true;
+    memcpy(ret, address, n + 1);
+    return 0;
+}
+
+static void unlisten(const struct inbox *b)
+{
+    pthread_mutex_lock(&listeners_lock);
+    struct listener **at = &listeners;
+    while (*at != NULL) {
+        struct listener *l = *at;
+        if (l->inbox != b) {
+            at = &l->next;
+            continue;
+        }
+        *at = l->next;
+        mem_free(l);
+    }
+    pthread_mutex_unlock(&listeners_lock);
+}
+
+// Links.
+
+static void link_free(struct link *l)
+{
+    if (l == NULL)
+        return;
+    item_free(l->bye);
+    item_free(l->dial);
+    inbox_unref(l->peer);
+    mem_free(l);
+}
+
+static struct link *link_new(struct inproc_van *v, const char *address)
+{
+    struct link *l = mem_zalloc(sizeof(*l));
+    if (l == NULL)
+        return NULL;
+    snprintf(l->address, sizeof(l->address), "%s", address);
+    l->bye = item_new(CLOSED, "");
+    l->number = l->bye != NULL ? links_add(&v->links, l) : 0;
+    if (l->number == 0) {
+        link_free(l);
+        return NULL;
+    }
+    return l;
+}
+
+static void stop_dialing(struct inproc_van *v, struct link *l)
+{
+    struct link **at = &v->dialing;
+    while (*at != NULL && *at != l)
+        at = &(*at)->next;
+    if (*at != NULL)
+        *at = l->next;
+}
+
+// The link is forgotten; its memory stays until no handler runs.
+static void drop(struct inproc_van *v, struct link *l)
+{
+    if (l->peer == NULL)
+        stop_dialing(v, l);
+    links_remove(&v->links, l->number);
+    l->next = v->done;
+    v->done = l;
+}
+
+static void hang_up(struct inproc_van *v, struct link *l)
+{
+    if (l->peer != NULL) {
+        l->bye->to = l->peer_link;
+        if (post(l->peer, l->bye))
+            l->bye = NULL;
+    }
+    drop(v, l);
+}
+
+static void free_done(struct inproc_van *v)
+{
+    while (v->done != NULL) {
+        struct link *l = v->done;
+        v->done = l->next;
+        link_free(l);
+    }
+}
+
+static void call_closed(struct inproc_van *v, struct link *l, const struct err *why)
+{
+    van_link number = l->number;
+    hang_up(v, l);
+    if (v->h.closed != NULL)
+        v->h.closed(v->h.ctx, number, why, clock_ns());
+}
+
+static void call_opened(struct inproc_van *v, const struct link *l, bool accepted)
+{
+    if (v->h.opened != NULL)
+        v->h.opened(v->h.ctx, l->number, accepted, clock_ns());
+}
+
+static van_link inproc_connect(struct van *van, const char *address, uint64_t timeout_ns)
+{
+    struct inproc_van *v = of(van);
+    struct link *l = link_new(v, address);
+    if (l == NULL)
+        return 0;
+    l->dial = item_new(DIAL, v->address);
+    l->began = clock_ns();
+    l->deadline = timeout_ns < VAN_NEVER - l->began ? l->began + timeout_ns : VAN_NEVER;
+    l->backoff = backoff_first;
+    l->next = v->dialing;
+    v->dialing = l;
+    if (l->dial == NULL) {
+        drop(v, l);
+        return 0;
+    }
+    return l->number;
+}
+
+// Dials if somebody listens there now.
+static void dial(struct inproc_van *v, struct link *l, uint64_t now)
+{
+    struct inbox *to = look_up(l->address);
+    l->dial->kind = DIAL;
+    l->dial->to = 0;
+    l->dial->from = inbox_ref(v->inbox);
+    l->dial->from_link = l->number;
+    if (to != NULL && post(to, l->dial)) {
+        l->dial = NULL;
+        l->again = l->deadline;
+    } else {
+        inbox_unref(l->dial->from);
+        l->dial->from = NULL;
+        l->again = now + l->backoff < l->deadline ? now + l->backoff : l->deadline;
+        l->backoff = l->backoff * 2 < backoff_most ? l->backoff * 2 : backoff_most;
+    }
+    inbox_unref(to);
+}
+
+static void dial_timeout(struct inproc_van *v, struct link *l, uint64_t now)
+{
+    struct err e;
+    err_set(&e, TUG_EIO, "cannot connect to %s: %s (tried for %.1f s)", l->address,
+            l->dial != NULL ? "nobody listens there" : "its van does not answer",
+            (double)(now - l->began) * 1e-9);
+    call_closed(v, l, &e);
+}
+
+// A link whose time to dial has come.
+static struct link *due(const struct inproc_van *v, uint64_t now)
+{
+    struct link *l = v->dialing;
+    while (l != NULL && l->again > now)
+        l = l->next;
+    return l;
+}
+
+static void dial_all(struct inproc_van *v, uint64_t now)
+{
+    for (struct link *l = due(v, now); l != NULL; l = due(v, now)) {
+        if (l->dial != NULL && (l->again < l->deadline || l->again == 0))
+            dial(v, l, now);
+        if (l->again <= now)
+            dial_timeout(v, l, now);
+    }
+}
+
+static int send_copy(struct inproc_van *v, van_link link, uint16_t type, uint64_t request,
+                     const void *msg)
+{
+    struct link *l = links_find(&v->links, link);
+    if (l == NULL || l->peer == NULL)
+        return TUG_EIO;
+    struct item *i = item_new(MESSAGE, "");
+    if (i == NULL)
+        return TUG_ENOMEM;
+    i->to = l->peer_link;
+    int rc = parcel_pack(&i->parcel, &v->out, type, request, msg);
+    if (rc == 0 && !post(l->peer, i))
+        rc = TUG_EIO;
+    if (rc != 0)
+        item_free(i);
+    return rc;
+}
+
+static int inproc_send(struct van *van, van_link link, uint16_t type, uint64_t request,
+                       const void *msg, const struct van_release *release)
+{
+    int rc = send_copy(of(van), link, type, request, msg);
+    if (release != NULL)
+        release->release(release->ctx);
+    return rc;
+}
+
+static void inproc_close_link(struct van *van, van_link link)
+{
+    struct link *l = links_find(&of(van)->links, link);
+    if (l != NULL)
+        hang_up(of(van), l);
+}
+
+// What waits in the peer's inbox, also from others: all of it comes before what is sent
+// next.
+static uint64_t inproc_queued(const struct van *van, van_link link)
+{
+    const struct link *l = links_find(&of(van)->links, link);
+    if (l == NULL || l->peer == NULL)
+        return 0;
+    pthread_mutex_lock(&l->peer->lock);
+    uint64_t bytes = l->peer->bytes;
+    pthread_mutex_unlock(&l->peer->lock);
+    return bytes;
+}
+
+static const char *inproc_peer(const struct van *van, van_link link)
+{
+    const struct link *l = links_find(&of(van)->links, link);
+    return l != NULL ? l->address : "";
+}
+
+// Items. Each takes its item.
+
+static void on_dial(struct inproc_van *v, struct item *i)
+{
+    struct link *l = link_new(v, i->address);
+    if (l == NULL) { // out of memory: let them try again
+        answer(i, REFUSED, NULL, 0);
+        return;
+    }
+    l->peer = inbox_ref(i->from);
+    l->peer_link = i->from_link;
+    if (answer(i, ACCEPTED, v->inbox, l->number))
+        call_opened(v, l, true);
+    else
+        drop(v, l);
+}
+
+static void on_accepted(struct inproc_van *v, struct item *i)
+{
+    struct link *l = links_find(&v->links, i->to);
+    if (l == NULL) { // given up meanwhile
+        answer(i, CLOSED, NULL, 0);
+        return;
+    }
+    stop_dialing(v, l);
+    l->peer = i->from;
+    l->peer_link = i->from_link;
+    i->from = NULL;
+    item_free(i);
+    call_opened(v, l, false);
+}
+
+static void on_refused(struct inproc_van *v, struct item *i)
+{
+    struct link *l = links_find(&v->links, i->to);
+    if (l == NULL) {
+        item_free(i);
+        return;
+    }
+    uint64_t again = clock_ns() + l->backoff;
+    l->dial = i;
+    l->again = again < l->deadline ? again : l->deadline;
+}
+
+static void on_message(struct inproc_van *v, struct item *i, uint64_t now)
+{
+    struct link *l = links_find(&v->links, i->to);
+    struct err e = {0};
+    if (l != NULL && parcel_deliver(i->parcel, &v->h, l->number, now, &e) != 0)
+        call_closed(v, l, &e);
+    item_free(i);
+}
+
+static void on_closed(struct inproc_van *v, struct item *i)
+{
+    struct link *l = links_find(&v->links, i->to);
+    struct err e = {0};
+    item_free(i);
+    if (l == NULL)
+        return;
+    snprintf(e.text, sizeof(e.text), "%s closed the link", l->address);
+    call_closed(v, l, &e);
+}
+
+static void handle(struct inproc_van *v, struct item *i, uint64_t now)
+{
+    switch (i->kind) {
+    case DIAL:
+        on_dial(v, i);
+        break;
+    case ACCEPTED:
+        on_accepted(v, i);
+        break;
+    case REFUSED:
+        on_refused(v, i);
+        break;
+    case MESSAGE:
+        on_message(v, i, now);
+        break;
+    case CLOSED:
+        on_closed(v, i);
+        break;
+    }
+}
+
+static uint64_t inproc_now(const struct van *v)
+{
+    (void)v;
+    return clock_ns();
+}
+
+static int inproc_poll(struct van *van, uint64_t until, struct err *e)
+{
+    struct inproc_van *v = of(van);
+    (void)e;
+    free_done(v);
+    if (v->tick_at < until)
+        until = v->tick_at;
+    for (const struct link *l = v->dialing; l != NULL; l = l->next)
+        if (l->again < until)
+            until = l->again;
+    struct item *list = take_all(v->inbox, until);
+    uint64_t now = clock_ns();
+    while (list != NULL) {
+        struct item *i = list;
+        list = i->next;
+        handle(v, i, now);
+    }
+    dial_all(v, clock_ns());
+    v->tick_at = v->h.tick(v->h.ctx, clock_ns());
+    return 0;
+}
+
+static void inproc_wake(struct van *van)
+{
+    struct inbox *b = of(van)->inbox;
+    pthread_mutex_lock(&b->lock);
+    b->woken = true;
+    pthread_cond_signal(&b->filled);
+    pthread_mutex_unlock(&b->lock);
+}
+
+// Nothing comes any more; who has dialled or was accepted hears of it.
+static void shut(struct inbox *b)
+{
+    pthread_mutex_lock(&b->lock);
+    b->dead = true;
+    struct item *list = b->first;
+    b->first = NULL;
+    pthread_mutex_unlock(&b->lock);
+    while (list != NULL) {
+        struct item *i = list;
+        list = i->next;
+        if (i->kind == DIAL)
+            answer(i, REFUSED, NULL, 0);
+        else if (i->kind == ACCEPTED)
+            answer(i, CLOSED, NULL, 0);
+        else
+            item_free(i);
+    }
+}
+
+static void inproc_free(struct van *van)
+{
+    struct inproc_van *v = of(van);
+    if (v->inbox != NULL) {
+        unlisten(v->inbox);
+        while (v->links.n > 0)
+            hang_up(v, v->links.list[v->links.n - 1].link);
+        shut(v->inbox);
+        free_done(v);
+        inbox_unref(v->inbox);
+    }
+    links_free(&v->links);
+    buf_free(&v->out.head);
+    mem_free(v);
+}
+
+static const struct van_ops ops = {
+    .listen = inproc_listen,
+    .connect = inproc_connect,
+    .send = inproc_send,
+    .close_link = inproc_close_link,
+    .queued = inproc_queued,
+    .peer = inproc_peer,
+    .keep = parcel_keep,
+    .unkeep = parcel_unkeep,
+    .now = inproc_now,
+    .poll = inproc_poll,
+    .wake = inproc_wake,
+    .free = inproc_free,
+};
+
+int inproc_van_open(struct van **ret, const struct van_handler *h, struct err *e)
+{
+    static atomic_uint count;
+    struct inproc_van *v = mem_zalloc(sizeof(*v));
+    if (v == NULL)
+        return err_nomem(e, "a van");
+    v->base.ops = &ops;
+    v->h = *h;
+    v->out = WIRE_OUT_INIT;
+    v->inbox = inbox_open();
+    if (v->inbox == NULL) {
+        inproc_free(&v->base);
+        return err_nomem(e, "a van");
+    }
+    snprintf(v->address, sizeof(v->address), "%s#%u", scheme,
+             atomic_fetch_add(&count, 1) + 1);
+    *ret = &v->base;
+    return 0;
+}
