@@ -1,0 +1,201 @@
+// The life of a client, what the van calls, and what is due.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "client/client.h"
+
+#include "base/alloc.h"
+#include "client/private.h"
+
+static void on_roster(void *ctx, const struct roster *r, uint64_t now)
+{
+    struct client *c = ctx;
+    if (r->epoch == 0 || r->epoch == c->epoch)
+        return;
+    c->stale = placement_update(c) != 0;
+    c->next_due = now;
+    if (!c->stale)
+        slice_replace_all(c, now);
+}
+
+static void on_view(void *ctx, const struct msg_view *m)
+{
+    struct client *c = ctx;
+    c->o.view(c->o.view_ctx, m);
+}
+
+int client_open(struct client **ret, const struct client_options *o, struct err *e)
+{
+    struct client *c = mem_zalloc(sizeof(*c));
+    if (c == NULL)
+        return err_nomem(e, "a client");
+    c->o = *o;
+    if (c->o.connect_timeout_ns == 0)
+        c->o.connect_timeout_ns = 10000 * MS;
+    if (c->o.request_timeout_ns == 0)
+        c->o.request_timeout_ns = 60000 * MS;
+    c->next_number = c->low = 1;
+    c->next_due = VAN_NEVER;
+    struct member_options m = o->member;
+    m.changed = on_roster;
+    m.view = o->view != NULL ? on_view : NULL;
+    m.forget = NULL;
+    m.ctx = c;
+    int rc = member_open(&c->member, &m, e);
+    if (rc != 0) {
+        client_close(c);
+        return rc;
+    }
+    *ret = c;
+    return 0;
+}
+
+void client_close(struct client *c)
+{
+    if (c == NULL)
+        return;
+    member_close(c->member);
+    memory_free(c);
+    placement_free(c);
+    peers_free(c);
+    for (size_t i = 0; i < c->n_tables; i++)
+        mem_free(c->tables[i]);
+    mem_free(c->tables);
+    mem_free(c);
+}
+
+void client_serve(struct client *c, struct van *v, uint64_t now)
+{
+    c->van = v;
+    member_serve(c->member, v, now);
+}
+
+struct member *client_member(struct client *c)
+{
+    return c->member;
+}
+
+struct van *client_van(struct client *c)
+{
+    return c->van;
+}
+
+struct client_stats client_stats(const struct client *c)
+{
+    return c->stats;
+}
+
+// What the van calls.
+
+static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+{
+    struct client *c = ctx;
+    if (member_opened(c->member, link, accepted, now))
+        return;
+    struct peer *p = peer_by_link(c, link);
+    if (p != NULL)
+        peer_opened(p, now);
+    else
+        van_close_link(c->van, link);
+}
+
+static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+{
+    struct client *c = ctx;
+    if (member_closed(c->member, link, why, now))
+        return;
+    struct peer *p = peer_by_link(c, link);
+    if (p != NULL)
+        peer_closed(p, why, now);
+}
+
+static void *on_place(void *ctx, van_link link, uint16_t type, uint64_t request,
+                      const union wire_any *head, uint64_t body_bytes)
+{
+    struct client *c = ctx;
+    struct slice *s = slice_find(c, request);
+    if (s == NULL || s->peer->link != link)
+        return NULL;
+    return encode_place(s, type, head, body_bytes);
+}
+
+// What is not an answer to a slice: of the link itself.
+static void link_message(struct client *c, van_link link, const struct van_message *m,
+                         uint64_t now)
+{
+    struct peer *p = peer_by_link(c, link);
+    if (p == NULL)
+        return;
+    if (m->type == MSG_WELCOME) {
+        peer_greeted(p, now);
+    } else if (m->type == MSG_ERROR && m->request == 0) {
+        struct err why;
+        err_set(&why, TUG_EIO, "%.*s", (int)m->m->error.what.n, m->m->error.what.data);
+        peer_break(p, &why, now);
+    }
+}
+
+static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    struct client *c = ctx;
+    if (member_message(c->member, link, m, now))
+        return;
+    struct slice *s = slice_find(c, m->request);
+    if (s != NULL && s->peer->link == link)
+        encode_answer(s, m, now);
+    else
+        link_message(c, link, m, now);
+    request_advance(c, now);
+}
+
+static void check_end(struct client *c)
+{
+    struct err why, e;
+    if (c->over || !member_ended(c->member, &why))
+        return;
+    c->over = true;
+    if (why.code == 0)
+        err_set(&e, TUG_EIO, "the cluster has ended");
+    else
+        err_set(&e, why.code, "the cluster has ended: %s", why.text);
+    request_end_all(c, &e);
+}
+
+static void look_at_peers(struct client *c, uint64_t now)
+{
+    uint64_t next = VAN_NEVER;
+    c->next_due = VAN_NEVER; // what is looked at may lower it again
+    for (size_t i = 0; i < c->n_peers; i++)
+        next = min_u64(next, peer_tick(c->peers[i], now));
+    c->next_due = min_u64(c->next_due, next);
+}
+
+static uint64_t on_tick(void *ctx, uint64_t now)
+{
+    struct client *c = ctx;
+    uint64_t next = member_tick(c->member, now);
+    check_end(c);
+    if (c->stale)
+        on_roster(c, member_roster(c->member), now);
+    request_check_deadlines(c, now);
+    request_advance(c, now);
+    if (c->next_due <= now && !c->over)
+        look_at_peers(c, now);
+    request_flush(c);
+    if (c->stale)
+        next = min_u64(next, now + 100 * MS);
+    if (c->first != NULL)
+        next = min_u64(next, c->first->deadline);
+    return min_u64(next, c->next_due);
+}
+
+struct van_handler client_handler(struct client *c)
+{
+    return (struct van_handler){
+        .ctx = c,
+        .opened = on_opened,
+        .message = on_message,
+        .place = on_place,
+        .closed = on_closed,
+        .tick = on_tick,
+    };
+}

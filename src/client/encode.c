@@ -1,0 +1,429 @@
+// From slices to messages and back: the order of keys, values as they travel, what an
+// answer means. Bodies are sent from the caller's arrays (or the request's own), and
+// answers received into them, wherever one run of an array is one body.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "client/private.h"
+#include "server/bf16.h"
+
+enum {
+    COPY_BYTES = 4096, // a smaller body is copied by the van: cheaper than to track it
+    LIST_MIN_KEYS = 64 // a shorter list is not worth its signature
+};
+
+// Preparing.
+
+// Keys in the order in which they travel.
+static int gather_keys(struct request *r)
+{
+    struct client *c = r->client;
+    const uint64_t *keys = r->keys;
+    uint32_t *order = staging_take(r, r->n * sizeof(*order));
+    uint64_t *gathered = staging_take(r, r->n * sizeof(*gathered));
+    if (order == NULL || gathered == NULL)
+        return TUG_ENOMEM;
+    enum wire_space space = r->spec->space;
+    placement_arrange(c, &c->placements[space], space, keys, r->n, order);
+    for (size_t i = 0; i < r->n; i++)
+        gathered[i] = keys[order[i]];
+    r->order = order;
+    r->keys = gathered;
+    return 0;
+}
+
+static int prepare_keys(struct request *r, const uint64_t *keys, bool arranged)
+{
+    r->keys = keys;
+    if (arranged) {
+        int rc = slice_cut(r);
+        if (rc != TUG_EUSAGE) // the placement has changed since they were arranged
+            return rc;
+    }
+    TRY(gather_keys(r));
+    return slice_cut(r);
+}
+
+// A push's values in the order of its keys, as they travel. Only gradients are rounded:
+// what is assigned is meant to the bit.
+static int prepare_values(struct request *r)
+{
+    const float *values = r->u.push.values;
+    size_t width = r->value_bytes / sizeof(float);
+    bool bf16 = r->client->o.bf16 && r->u.push.op == WIRE_GRADIENT;
+    if (!bf16 && r->order == NULL) {
+        r->values = (const char *)values;
+        return 0;
+    }
+    size_t bytes = bf16 ? sizeof(uint16_t) : sizeof(float);
+    char *to = staging_take(r, r->n * width * bytes);
+    if (to == NULL)
+        return TUG_ENOMEM;
+    r->values = to;
+    r->value_bytes = width * bytes;
+    for (size_t i = 0; i < r->n; i++, to += width * bytes) {
+        const float *from = values + (r->order != NULL ? r->order[i] : i) * width;
+        if (bf16)
+            bf16_from_n((uint16_t *)(void *)to, from, width);
+        else
+            memcpy(to, from, width * bytes);
+    }
+    return 0;
+}
+
+int encode_prepare(struct request *r)
+{
+    if (r->kind == REQUEST_PULL)
+        return prepare_keys(r, r->u.pull.keys, r->u.pull.arranged);
+    TRY(prepare_keys(r, r->u.push.keys, r->u.push.arranged));
+    return prepare_values(r);
+}
+
+// Sending.
+
+static void release(void *ctx)
+{
+    struct sending *s = ctx;
+    struct request *r = s->request;
+    sending_give(r->client, s);
+    request_unpin(r);
+}
+
+// Sends a message whose body is the request's memory.
+static int send_body(struct slice *s, uint16_t type, const void *m, uint64_t bytes)
+{
+    struct client *c = s->peer->client;
+    struct sending *sending = bytes > COPY_BYTES ? sending_take(c) : NULL;
+    c->stats.bytes_sent += bytes;
+    if (sending == NULL)
+        return van_send(c->van, s->peer->link, type, s->id, m, NULL);
+    sending->request = s->request;
+    sending->peer = s->peer;
+    sending->link = s->peer->link;
+    s->request->pins++;
+    struct van_release done = {release, sending};
+    return van_send(c->van, s->peer->link, type, s->id, m, &done);
+}
+
+// The keys of a slice, or the signature that stands for them.
+static struct wire_span keys_of(struct slice *s, uint64_t *ret_list)
+{
+    const struct request *r = s->request;
+    const struct client *c = r->client;
+    struct wire_span keys = {r->keys + s->begin, s->n * sizeof(uint64_t)};
+    *ret_list = 0;
+    if (!c->o.cache_keys || s->n < LIST_MIN_KEYS)
+        return keys;
+    if (s->list == 0)
+        s->list = hash_bytes(keys.data, keys.n, r->spec->id) | 1;
+    *ret_list = s->list;
+    if (s->all_keys || !peer_knows(s->peer, s->list))
+        return keys;
+    return (struct wire_span){0};
+}
+
+static int send_push(struct slice *s)
+{
+    const struct request *r = s->request;
+    const struct client_push *p = &r->u.push;
+    struct client *c = r->client;
+    bool each = r->spec->mode == WIRE_SYNC && !p->fixed_keys;
+    bool bf16 = c->o.bf16 && p->op == WIRE_GRADIENT;
+    struct msg_push m = {
+        .table = p->table,
+        .epoch = c->epoch,
+        .session = member_session(c->member),
+        .number = r->number,
+        .low = c->low,
+        .op = (uint8_t)p->op,
+        .flags = (uint8_t)((bf16 ? WIRE_BF16 : 0) |
+                           (p->pulled != NULL ? WIRE_ALSO_PULL : 0)),
+        .n = s->n,
+        .rate = p->rate,
+        .pass = p->pass,
+        .clock = p->clock,
+        .micro = p->micro,
+        .micros = p->micros,
+        .id_pass = p->id_pass,
+        .id_piece = p->id_piece,
+        .id_group = p->id_group,
+        .examples = each || s->begin == 0 ? p->examples : 0,
+        .values = {r->values + s->begin * r->value_bytes, s->n * r->value_bytes},
+    };
+    m.keys = keys_of(s, &m.list);
+    return send_body(s, MSG_PUSH, &m, m.keys.n + m.values.n);
+}
+
+static int send_pull(struct slice *s)
+{
+    const struct request *r = s->request;
+    const struct client_pull *p = &r->u.pull;
+    struct client *c = r->client;
+    struct msg_pull m = {
+        .table = p->table,
+        .epoch = c->epoch,
+        .session = member_session(c->member),
+        .flags = p->whole_rows ? WIRE_ROWS_WHOLE
+                 : c->o.bf16   ? WIRE_BF16
+                               : 0,
+        .n = s->n,
+        .clock = p->clock,
+    };
+    m.keys = keys_of(s, &m.list);
+    return send_body(s, MSG_PULL, &m, m.keys.n);
+}
+
+static int send_slice(struct slice *s)
+{
+    struct request *r = s->request;
+    struct client *c = r->client;
+    struct van *v = c->van;
+    van_link link = s->peer->link;
+    switch (r->kind) {
+    case REQUEST_PUSH:
+        return send_push(s);
+    case REQUEST_PULL:
+        return send_pull(s);
+    case REQUEST_TABLE:
+        return van_send(v, link, MSG_TABLE, s->id, &r->u.table->message, NULL);
+    case REQUEST_TICK:
+        return van_send(v, link, MSG_TICK, s->id, &r->u.tick, NULL);
+    case REQUEST_ORDER:
+        return van_send(v, link, MSG_TABLE_DO, s->id, &r->u.order, NULL);
+    case REQUEST_STAT: {
+        struct msg_table_wanted m = {.table = r->spec->id};
+        return van_send(v, link, MSG_TABLE_WANTED, s->id, &m, NULL);
+    }
+    case REQUEST_ROWS:
+        r->u.rows.message.epoch = c->epoch;
+        return van_send(v, link, MSG_ROWS, s->id, &r->u.rows.message, NULL);
+    }
+    return TUG_EINTERNAL;
+}
+
+void encode_send(struct slice *s, uint64_t now)
+{
+    struct peer *p = s->peer;
+    struct client *c = p->client;
+    if (p->state != PEER_READY) {
+        c->next_due = min_u64(c->next_due, peer_tick(p, now));
+        return;
+    }
+    bool again = s->sent;
+    uint64_t id = s->id;
+    int rc = send_slice(s);
+    if (s->id != id) // it was given up meanwhile
+        return;
+    if (rc == TUG_EUSAGE || rc == TUG_EINTERNAL) {
+        struct err e;
+        err_set(&e, rc, "a request to table %u (%s) is longer than a message may be",
+                s->request->spec->id, s->request->spec->name);
+        request_end(s->request, rc, &e);
+        return;
+    }
+    s->sent = rc == 0;
+    s->epoch = c->epoch;
+    if (rc != 0) // no memory, or the link is gone: then the slice hears of it
+        s->due = now + 10 * MS;
+    else
+        s->due = c->o.resend_ns != 0 ? now + c->o.resend_ns : VAN_NEVER;
+    c->stats.resent += again;
+    c->next_due = min_u64(c->next_due, s->due);
+}
+
+// Answers.
+
+static void fail(struct slice *s, int code, const char *what)
+{
+    struct err e;
+    char name[ROSTER_NAME_MAX];
+    err_set(&e, code, "%s, table %u (%s): %s", peer_name(s->peer, name),
+            s->request->spec->id, s->request->spec->name, what);
+    request_end(s->request, code, &e);
+}
+
+static bool wants_rows(const struct slice *s)
+{
+    const struct request *r = s->request;
+    return r->kind == REQUEST_PULL || (r->kind == REQUEST_PUSH && r->answers != NULL);
+}
+
+// Bytes of a float in an answer, or 0: it does not answer this slice.
+static size_t check_pulled(const struct slice *s, const struct msg_pulled *m)
+{
+    const struct request *r = s->request;
+    size_t bytes = m->flags & WIRE_BF16 ? sizeof(uint16_t) : sizeof(float);
+    if (m->n != s->n || m->width != r->answer_width || m->changed.n != 0 ||
+        m->values.n != (uint64_t)m->n * m->width * bytes)
+        return 0;
+    bool whole = r->kind == REQUEST_PULL && r->u.pull.whole_rows;
+    return m->found.n >= (whole ? (s->n + 7) / 8 : 0) ? bytes : 0;
+}
+
+// A body without padding or anything but values is written where the caller wants them.
+void *encode_place(struct slice *s, uint16_t type, const union wire_any *head,
+                   uint64_t body_bytes)
+{
+    struct request *r = s->request;
+    if (type != MSG_PULLED || !wants_rows(s) || r->order != NULL || s->placing)
+        return NULL;
+    if (check_pulled(s, &head->pulled) != sizeof(float) ||
+        body_bytes != head->pulled.values.n || body_bytes == 0)
+        return NULL;
+    s->placing = true;
+    r->pins++;
+    return r->answers + s->begin * r->answer_width;
+}
+
+static void store_values(const struct slice *s, const struct msg_pulled *m, size_t bytes)
+{
+    const struct request *r = s->request;
+    size_t width = r->answer_width;
+    if (bytes == sizeof(float) && r->order == NULL) {
+        memcpy(r->answers + s->begin * width, m->values.data, m->values.n);
+        return;
+    }
+    const char *from = m->values.data;
+    for (size_t i = 0; i < s->n; i++, from += width * bytes) {
+        size_t k = s->begin + i;
+        float *to = r->answers + (r->order != NULL ? r->order[k] : k) * width;
+        if (bytes == sizeof(float))
+            memcpy(to, from, width * bytes);
+        else
+            bf16_to_n(to, (const uint16_t *)(const void *)from, width);
+    }
+}
+
+static void store_found(const struct slice *s, const struct msg_pulled *m)
+{
+    const struct request *r = s->request;
+    if (r->kind != REQUEST_PULL || !r->u.pull.whole_rows || r->u.pull.found == NULL)
+        return;
+    const uint8_t *bits = m->found.data;
+    for (size_t i = 0; i < s->n; i++) {
+        size_t k = s->begin + i;
+        r->u.pull.found[r->order != NULL ? r->order[k] : k] = bits[i / 8] >> i % 8 & 1;
+    }
+}
+
+static bool answer_pulled(struct slice *s, const struct van_message *m)
+{
+    const struct msg_pulled *p = &m->m->pulled;
+    size_t bytes = wants_rows(s) ? check_pulled(s, p) : 0;
+    if (bytes == 0)
+        return false;
+    if (!m->placed && p->values.n != 0)
+        store_values(s, p, bytes);
+    store_found(s, p);
+    return true;
+}
+
+static bool answer_figures(struct slice *s, const struct msg_table_is *m)
+{
+    if (s->request->kind != REQUEST_STAT)
+        return false;
+    struct msg_table_is *sum = s->request->u.stat;
+    sum->rows += m->rows;
+    sum->bytes += m->bytes;
+    sum->pushes += m->pushes;
+    sum->repeats += m->repeats;
+    sum->pulls += m->pulls;
+    sum->pushed_keys += m->pushed_keys;
+    sum->pulled_keys += m->pulled_keys;
+    sum->examples += m->examples;
+    sum->clock = min_u64(sum->clock, m->clock);
+    sum->held += m->held;
+    return true;
+}
+
+static bool answer_rows(struct slice *s, const struct msg_rows_are *m)
+{
+    const struct request *r = s->request;
+    const struct rows_wanted *w = &r->u.rows;
+    if (r->kind != REQUEST_ROWS || m->n > w->message.max ||
+        m->width != r->spec->accessor.width || m->keys.n != m->n * sizeof(uint64_t) ||
+        m->values.n != (uint64_t)m->n * m->width * sizeof(float))
+        return false;
+    if (m->n != 0) {
+        memcpy(w->keys, m->keys.data, m->keys.n);
+        if (m->values.n != 0)
+            memcpy(w->values, m->values.data, m->values.n);
+    }
+    *w->n = m->n;
+    *w->more = m->more != 0;
+    return true;
+}
+
+// The loop says that it does not own all of the slice's partitions. When its placement
+// is the newer one the scheduler is asked for it: what then belongs to others goes there.
+static void refused(struct slice *s, uint64_t epoch, uint64_t now)
+{
+    struct client *c = s->peer->client;
+    c->stats.refused++;
+    if (epoch > c->epoch)
+        member_want_roster(c->member, epoch);
+    else if (slice_replace(s))
+        return;
+    s->sent = false;
+    s->due = now + (MS << (s->tries < 8 ? s->tries++ : 8));
+    c->next_due = min_u64(c->next_due, s->due);
+}
+
+static void answer_error(struct slice *s, const struct msg_error *m, uint64_t now)
+{
+    char what[ERR_TEXT_MAX];
+    snprintf(what, sizeof(what), "%.*s", (int)m->what.n, m->what.data);
+    size_t n = strlen(SHARD_LIST_UNKNOWN);
+    if (s->list != 0 && !s->all_keys && strncmp(what, SHARD_LIST_UNKNOWN, n) == 0) {
+        peer_forgets(s->peer, s->list);
+        s->all_keys = true;
+        s->due = now;
+        s->peer->client->next_due = now;
+        return;
+    }
+    fail(s, m->code != 0 ? m->code : TUG_EDATA, what);
+}
+
+void encode_answer(struct slice *s, struct van_message *m, uint64_t now)
+{
+    struct request *r = s->request;
+    bool good = false;
+    if (s->placing && m->placed) {
+        s->placing = false;
+        r->pins--;
+    }
+    r->client->stats.bytes_received += m->body_bytes;
+    switch (m->type) {
+    case MSG_ERROR:
+        answer_error(s, &m->m->error, now);
+        return;
+    case MSG_ROSTER:
+        refused(s, m->m->roster.epoch, now);
+        return;
+    case MSG_OK:
+        good = !wants_rows(s) && r->kind != REQUEST_STAT && r->kind != REQUEST_ROWS;
+        break;
+    case MSG_PULLED:
+        good = answer_pulled(s, m);
+        break;
+    case MSG_TABLE_IS:
+        good = answer_figures(s, &m->m->table_is);
+        break;
+    case MSG_ROWS_ARE:
+        good = answer_rows(s, &m->m->rows_are);
+        break;
+    default:
+        break;
+    }
+    if (!good) {
+        fail(s, TUG_EDATA, "its answer does not fit the request");
+        return;
+    }
+    if (s->list != 0)
+        peer_learns(s->peer, s->list);
+    slice_answered(s);
+}

@@ -1,0 +1,204 @@
+// Peers: a link to each server loop, opened when the first slice for it is there,
+// greeted, and opened again with back-off when it breaks. Slices wait in the peer's list,
+// in the order of their requests, until they are answered; all that had no answer when a
+// link broke is sent again on the next one.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "client/private.h"
+
+#define BACKOFF_MIN (10 * MS)
+#define BACKOFF_MAX (1000 * MS)
+
+struct peer *peer_of(struct client *c, uint32_t node)
+{
+    for (size_t i = 0; i < c->n_peers; i++)
+        if (c->peers[i]->node == node)
+            return c->peers[i];
+    if (c->n_peers == c->max_peers) {
+        size_t more = c->max_peers == 0 ? 8 : c->max_peers * 2;
+        void *p = mem_realloc_array(c->peers, more, sizeof(struct peer *));
+        if (p == NULL)
+            return NULL;
+        c->peers = p;
+        c->max_peers = more;
+    }
+    struct peer *p = mem_zalloc(sizeof(*p));
+    if (p == NULL)
+        return NULL;
+    p->client = c;
+    p->node = node;
+    c->peers[c->n_peers++] = p;
+    return p;
+}
+
+struct peer *peer_by_link(struct client *c, van_link link)
+{
+    for (size_t i = 0; i < c->n_peers; i++)
+        if (c->peers[i]->link == link && link != 0)
+            return c->peers[i];
+    return NULL;
+}
+
+const char *peer_name(const struct peer *p, char to[ROSTER_NAME_MAX])
+{
+    const struct roster_node *n = roster_find(member_roster(p->client->member), p->node);
+    if (n != NULL)
+        return roster_name(n, to);
+    snprintf(to, ROSTER_NAME_MAX, "node %u", p->node);
+    return to;
+}
+
+// The link is no more: its slices have not been sent.
+static void reset(struct peer *p, const struct err *why, uint64_t now)
+{
+    p->state = PEER_CLOSED;
+    p->link = 0;
+    p->why = *why;
+    p->backoff = p->backoff == 0 ? BACKOFF_MIN : min_u64(p->backoff * 2, BACKOFF_MAX);
+    p->due = now + p->backoff;
+    p->client->next_due = min_u64(p->client->next_due, p->due);
+    if (p->lists != NULL)
+        memset(p->lists, 0, sizeof(*p->lists) << LISTS_BITS);
+    for (struct slice *s = p->first; s != NULL; s = s->behind) {
+        s->sent = false;
+        s->due = 0;
+        if (s->placing) {
+            s->placing = false;
+            s->request->pins--; // it has a slice, so it is not waiting for the last pin
+        }
+    }
+}
+
+void peer_closed(struct peer *p, const struct err *why, uint64_t now)
+{
+    reset(p, why, now);
+}
+
+void peer_break(struct peer *p, const struct err *why, uint64_t now)
+{
+    if (p->link == 0)
+        return;
+    van_close_link(p->client->van, p->link);
+    reset(p, why, now);
+}
+
+static void open_link(struct peer *p, uint64_t now)
+{
+    struct client *c = p->client;
+    const struct roster_node *n = roster_find(member_roster(c->member), p->node);
+    if (n != NULL)
+        p->link = van_connect(c->van, n->address, c->o.connect_timeout_ns);
+    if (p->link != 0) {
+        p->state = PEER_CONNECTING;
+    } else {
+        err_set(&p->why, TUG_EIO, n != NULL ? "out of memory" : "it has gone");
+        p->due = now + BACKOFF_MAX;
+    }
+}
+
+static void greet(struct peer *p, uint64_t now)
+{
+    struct client *c = p->client;
+    member_greet(c->member, p->link);
+    p->due = c->o.resend_ns != 0 ? now + c->o.resend_ns : VAN_NEVER;
+}
+
+void peer_opened(struct peer *p, uint64_t now)
+{
+    p->state = PEER_GREETING;
+    p->give_up = now + p->client->o.connect_timeout_ns;
+    greet(p, now);
+    p->client->next_due = now;
+}
+
+void peer_greeted(struct peer *p, uint64_t now)
+{
+    if (p->state != PEER_GREETING)
+        return;
+    p->state = PEER_READY;
+    p->backoff = 0;
+    p->client->next_due = now;
+}
+
+static uint64_t tick_greeting(struct peer *p, uint64_t now)
+{
+    if (p->give_up <= now) {
+        struct err why;
+        err_set(&why, TUG_EIO, "it does not say who it is");
+        peer_break(p, &why, now);
+        return p->due;
+    }
+    if (p->due <= now)
+        greet(p, now);
+    return min_u64(p->due, p->give_up);
+}
+
+static uint64_t tick_slices(struct peer *p, uint64_t now)
+{
+    uint64_t next = VAN_NEVER;
+    for (struct slice *s = p->first, *behind; s != NULL; s = behind) {
+        if (s->due <= now)
+            encode_send(s, now);
+        // Sending may end the request, or break the link: then what follows is looked
+        // at in the next round.
+        if (p->state != PEER_READY || s->id == 0)
+            return now;
+        behind = s->behind;
+        next = min_u64(next, s->due);
+    }
+    return next;
+}
+
+uint64_t peer_tick(struct peer *p, uint64_t now)
+{
+    switch (p->state) {
+    case PEER_CLOSED:
+        if (p->first == NULL)
+            return VAN_NEVER;
+        if (p->due <= now)
+            open_link(p, now);
+        return p->state == PEER_CLOSED ? p->due : VAN_NEVER;
+    case PEER_CONNECTING:
+        return VAN_NEVER;
+    case PEER_GREETING:
+        return tick_greeting(p, now);
+    case PEER_READY:
+        return tick_slices(p, now);
+    }
+    return VAN_NEVER;
+}
+
+// Lists of keys: the newest takes the place of another one. One that is missing costs a
+// few bytes more, one too many an answer that says so.
+
+bool peer_knows(const struct peer *p, uint64_t list)
+{
+    return p->lists != NULL && p->lists[list >> (64 - LISTS_BITS)] == list;
+}
+
+void peer_learns(struct peer *p, uint64_t list)
+{
+    if (p->lists == NULL)
+        p->lists = mem_zalloc(sizeof(*p->lists) << LISTS_BITS);
+    if (p->lists != NULL)
+        p->lists[list >> (64 - LISTS_BITS)] = list;
+}
+
+void peer_forgets(struct peer *p, uint64_t list)
+{
+    if (peer_knows(p, list))
+        p->lists[list >> (64 - LISTS_BITS)] = 0;
+}
+
+void peers_free(struct client *c)
+{
+    for (size_t i = 0; i < c->n_peers; i++) {
+        mem_free(c->peers[i]->lists);
+        mem_free(c->peers[i]);
+    }
+    mem_free(c->peers);
+}

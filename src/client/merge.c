@@ -1,0 +1,109 @@
+// One pass over a table of places (open addressing, at most half full). It is sized by
+// the batch and cleared for each: 4 bytes a key, in cache for batches as they come.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "client/merge.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+
+enum { AHEAD = 8 }; // keys between prefetch and use
+
+struct client_merge {
+    size_t n, distinct, room;
+    uint64_t *keys;   // the distinct ones
+    uint32_t *which;  // of each key of the batch, the number of its distinct one
+    uint32_t *places; // hash table: number + 1 of a distinct key; 0: empty
+    size_t max_places;
+};
+
+int client_merge_open(struct client_merge **ret, struct err *e)
+{
+    *ret = mem_zalloc(sizeof(**ret));
+    return *ret != NULL ? 0 : err_nomem(e, "a merger of keys");
+}
+
+void client_merge_close(struct client_merge *m)
+{
+    if (m == NULL)
+        return;
+    mem_free(m->keys);
+    mem_free(m->which);
+    mem_free(m->places);
+    mem_free(m);
+}
+
+static int make_room(struct client_merge *m, size_t n, struct err *e)
+{
+    if (n <= m->room)
+        return 0;
+    size_t room = n + n / 2, places = 64;
+    while (places < room * 2)
+        places *= 2;
+    mem_free(m->keys);
+    mem_free(m->which);
+    mem_free(m->places);
+    m->keys = mem_array(room, sizeof(*m->keys));
+    m->which = mem_array(room, sizeof(*m->which));
+    m->places = mem_array(places, sizeof(*m->places));
+    bool good = m->keys != NULL && m->which != NULL && m->places != NULL;
+    m->room = good ? room : 0;
+    m->max_places = places;
+    return good ? 0 : err_nomem(e, "the distinct keys of a batch");
+}
+
+int client_merge_keys(struct client_merge *m, const uint64_t *keys, size_t n,
+                      const uint64_t **ret_keys, size_t *ret_n, struct err *e)
+{
+    m->n = m->distinct = 0;
+    if (n >> 31 != 0)
+        return err_set(e, TUG_EUSAGE, "a batch of %zu keys is too large", n);
+    TRY(make_room(m, n, e));
+    size_t places = 64;
+    while (places < n * 2)
+        places *= 2;
+    memset(m->places, 0, places * sizeof(*m->places));
+    uint32_t distinct = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (i + AHEAD < n)
+            __builtin_prefetch(&m->places[mix64(keys[i + AHEAD]) & (places - 1)], 1);
+        size_t at = mix64(keys[i]) & (places - 1);
+        while (m->places[at] != 0 && m->keys[m->places[at] - 1] != keys[i])
+            at = (at + 1) & (places - 1);
+        if (m->places[at] == 0) {
+            m->keys[distinct] = keys[i];
+            m->places[at] = ++distinct;
+        }
+        m->which[i] = m->places[at] - 1;
+    }
+    m->n = n;
+    m->distinct = distinct;
+    *ret_keys = m->keys;
+    *ret_n = distinct;
+    return 0;
+}
+
+void client_merge_add(const struct client_merge *m, const float *values, uint32_t width,
+                      float *ret)
+{
+    uint32_t seen = 0;
+    for (size_t i = 0; i < m->n; i++, values += width) {
+        float *to = ret + (size_t)m->which[i] * width;
+        if (m->which[i] == seen) { // numbers are given in the order of the batch
+            memcpy(to, values, width * sizeof(float));
+            seen++;
+            continue;
+        }
+        for (uint32_t k = 0; k < width; k++)
+            to[k] += values[k];
+    }
+}
+
+void client_merge_scatter(const struct client_merge *m, const float *rows, uint32_t width,
+                          float *ret)
+{
+    for (size_t i = 0; i < m->n; i++, ret += width)
+        memcpy(ret, rows + (size_t)m->which[i] * width, width * sizeof(float));
+}

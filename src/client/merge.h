@@ -1,0 +1,33 @@
+// Makes the keys of a batch distinct: values of equal keys are added up, and what was
+// pulled for a key goes to every place that it stands in.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLIENT_MERGE_H
+#define TUG_CLIENT_MERGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct client_merge;
+
+int client_merge_open(struct client_merge **ret, struct err *e);
+void client_merge_close(struct client_merge *m); // NULL is fine
+
+// Reads a batch of n keys. *ret_keys: the distinct ones, in the order in which they came
+// first; valid until the next batch. n < 2^31.
+int client_merge_keys(struct client_merge *m, const uint64_t *keys, size_t n,
+                      const uint64_t **ret_keys, size_t *ret_n, struct err *e);
+
+// Adds up the n rows of `width` values: one row for each distinct key, in the order of
+// the batch, so that the sum has the same bits each time.
+void client_merge_add(const struct client_merge *m, const float *values, uint32_t width,
+                      float *ret);
+
+// The way back: n rows, from one for each distinct key.
+void client_merge_scatter(const struct client_merge *m, const float *rows, uint32_t width,
+                          float *ret);
+
+#endif

@@ -1,0 +1,275 @@
+// What the files of the client share: requests, their slices, and the peers that those go
+// to. client.h says what a client is; a file each says how:
+//
+//   client.c   its life, the van's calls, what is due
+//   request.c  requests from the first call to the end
+//   slice.c    which key goes where; slices after a new placement
+//   links.c    a link to each loop, opened when it is wanted, and again when it breaks
+//   encode.c   from slices to messages, and from answers to the caller's arrays
+//   memory.c   pools: in steady state nothing is allocated
+//   wait.c     the functions that wait
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLIENT_PRIVATE_H
+#define TUG_CLIENT_PRIVATE_H
+
+#include "client/client.h"
+#include "server/shard.h"
+
+// An id is (count << SLOT_BITS | slot): found without a search, and never given twice.
+enum { SLOT_BITS = 20, SLOT_MAX = 1 << SLOT_BITS };
+
+#define MS ((uint64_t)1000000)
+
+// Memory of a request: gathered keys and values, encoded ones.
+struct staging {
+    struct staging *next;
+    size_t bytes;
+    _Alignas(64) char data[];
+};
+
+enum request_kind {
+    REQUEST_PUSH,
+    REQUEST_PULL,
+    REQUEST_TABLE,
+    REQUEST_TICK,
+    REQUEST_ORDER,
+    REQUEST_STAT,
+    REQUEST_ROWS,
+};
+
+enum request_state {
+    REQUEST_FREE,
+    REQUEST_QUEUED, // behind a push that has no place in the window
+    REQUEST_OPEN,   // slices are under way
+    REQUEST_ENDING, // how it ends is known; a van still uses its memory
+    REQUEST_ENDED,  // in the list of those whose callbacks are due
+    REQUEST_DONE,   // client_done has not been called yet
+};
+
+struct rows_wanted {
+    struct msg_rows message;
+    uint64_t *keys;
+    float *values;
+    uint32_t *n;
+    bool *more;
+};
+
+struct table_wanted {
+    struct table_spec *spec; // becomes the client's when it is made
+    struct msg_table message;
+    struct buf groups, inits; // the message points into them
+};
+
+struct request {
+    client_ts ts;
+    struct request *before, *behind; // of the client's list; `behind` of those ended
+    enum request_kind kind;
+    enum request_state state;
+    struct client *client;
+    const struct table_spec *spec;
+    union {
+        struct client_push push;
+        struct client_pull pull;
+        struct msg_tick tick;
+        struct msg_table_do order;
+        struct msg_table_is *stat;
+        struct rows_wanted rows;
+        struct table_wanted *table;
+    } u;
+    client_done_fn done;
+    void *ctx;
+    bool forget; // nobody asks how it ended
+
+    // Keys in the order in which they travel: the caller's, or gathered. order: where
+    // each came from; NULL: from its own place.
+    const uint64_t *keys;
+    size_t n;
+    const uint32_t *order;
+    const char *values; // of a push, as they travel, value_bytes of each key
+    size_t value_bytes;
+    float *answers; // of a pull, answer_width of each key
+    uint32_t answer_width;
+    struct staging *stagings;
+
+    uint64_t number; // of a push; 0: not begun
+    struct slice *slices;
+    uint32_t open; // slices without an answer
+    uint32_t pins; // sends and bodies for which a van holds memory of the request
+    uint64_t deadline;
+    int rc;
+    struct err why;
+};
+
+// A run of a request's keys on its way to one loop.
+struct slice {
+    uint64_t id; // of its messages; 0: free
+    uint32_t slot;
+    struct request *request;
+    struct peer *peer;
+    struct slice *before, *behind; // of the peer's, in the order of the requests
+    struct slice *next;            // of the request's; or of free ones
+    size_t begin;
+    uint32_t n;
+    uint32_t tries;
+    bool sent;
+    bool all_keys;  // the loop does not know the list of keys
+    bool placing;   // its answer is being written where it belongs
+    uint64_t epoch; // of the placement under which it was sent
+    uint64_t due;   // when it is sent (again) at the latest; 0: as soon as possible
+    uint64_t list;  // signature of its keys
+};
+
+// A message whose body is the request's memory, until the van lets go of it.
+struct sending {
+    struct sending *before, *behind;
+    struct request *request;
+    struct peer *peer;
+    van_link link;
+};
+
+enum peer_state { PEER_CLOSED, PEER_CONNECTING, PEER_GREETING, PEER_READY };
+
+enum { LISTS_BITS = 10 }; // lists of keys that a loop is thought to know
+
+// A server loop.
+struct peer {
+    struct client *client;
+    uint32_t node;
+    enum peer_state state;
+    van_link link;
+    uint64_t due;     // when to connect again, or to greet again
+    uint64_t give_up; // greeting: when to break the link
+    uint64_t backoff;
+    struct slice *first, *last;
+    struct err why;  // why the last link closed
+    uint64_t *lists; // hash table of signatures; NULL: none yet
+};
+
+// Where the partitions of a space lie. Keys travel in the order of `place`: by loop,
+// beginning with the one of the worker's rank, then by partition.
+struct placement {
+    uint32_t n_loops;
+    uint32_t *place;     // of each partition
+    uint32_t *partition; // at each place
+    uint32_t *starts;    // n_loops + 1: the first place of each loop
+    struct peer **loops;
+    uint16_t *loop; // of each partition
+};
+
+// A question to the scheduler, for client_ask.
+struct asking {
+    void (*answer)(void *ctx, const union wire_any *m); // NULL: nobody waits any more
+    void *ctx;
+    bool done;
+    int rc;
+    struct err why;
+};
+
+struct client {
+    struct client_options o;
+    struct member *member;
+    struct van *van;
+    const atomic_bool *interrupted;
+    struct asking asking;
+    struct client_stats stats;
+
+    uint64_t epoch; // of the placements
+    bool stale;     // there was no memory for the newest one
+    uint32_t partition_bits;
+    struct placement placements[WIRE_SPACES];
+    uint32_t *counts; // scratch of client_arrange: partitions + 1
+
+    struct peer **peers;
+    size_t n_peers, max_peers;
+
+    struct table_spec **tables; // made, by ascending number
+    size_t n_tables, max_tables;
+
+    struct request *first, *last;       // queued and open ones, in their order
+    struct request *queued;             // the first one queued
+    struct request *ended, *ended_last; // callbacks are due
+    uint64_t next_number, low;          // of pushes
+    uint64_t done_bits;                 // of pushes from `low` on
+    uint64_t next_due;                  // when a slice or a peer wants to be looked at
+    struct request **requests, *free_requests;
+    size_t n_requests, max_requests, in_flight;
+    struct slice **slices, *free_slices;
+    size_t n_slices, max_slices;
+    struct sending *sendings, *free_sendings;
+    struct staging *free_stagings;
+    uint64_t count; // of ids
+    bool over;
+};
+
+// memory.c
+
+struct request *request_take(struct client *c);
+void request_give(struct request *r);
+struct request *request_find(struct client *c, client_ts ts);
+struct slice *slice_take(struct client *c);
+void slice_give(struct slice *s);
+struct slice *slice_find(struct client *c, uint64_t id);
+struct sending *sending_take(struct client *c);
+void sending_give(struct client *c, struct sending *s);
+void *staging_take(struct request *r, size_t bytes); // given back with the request
+void memory_free(struct client *c);
+
+// request.c
+
+// Ends it: no slice is sent any more. Its callback runs in the next tick.
+void request_end(struct request *r, int rc, const struct err *why);
+void request_unpin(struct request *r);
+void request_advance(struct client *c, uint64_t now); // starts queued ones
+void request_check_deadlines(struct client *c, uint64_t now);
+void request_flush(struct client *c);     // callbacks
+void request_free_own(struct request *r); // what it holds beside the pools' memory
+void request_end_all(struct client *c, const struct err *why);
+void slice_answered(struct slice *s);
+
+// slice.c
+
+int placement_update(struct client *c);
+void placement_free(struct client *c);
+void placement_arrange(struct client *c, const struct placement *p, enum wire_space space,
+                       const uint64_t *keys, size_t n, uint32_t *ret_order);
+// Cuts a request into slices, to be sent. TUG_ENOMEM: it has none.
+int slice_cut(struct request *r);
+int slice_cut_all(struct request *r); // one for each loop, without keys
+int slice_add(struct request *r, struct peer *p, size_t begin, size_t n);
+void slice_drop(struct slice *s);
+// Where the placement sends its keys elsewhere, others take them: true, it has gone.
+bool slice_replace(struct slice *s);
+void slice_replace_all(struct client *c, uint64_t now);
+
+// links.c
+
+struct peer *peer_of(struct client *c, uint32_t node); // made if new; NULL: no memory
+struct peer *peer_by_link(struct client *c, van_link link);
+void peer_opened(struct peer *p, uint64_t now);
+void peer_greeted(struct peer *p, uint64_t now);
+void peer_closed(struct peer *p, const struct err *why, uint64_t now);
+void peer_break(struct peer *p, const struct err *why, uint64_t now);
+// What is due; returns when to look again.
+uint64_t peer_tick(struct peer *p, uint64_t now);
+bool peer_knows(const struct peer *p, uint64_t list);
+void peer_learns(struct peer *p, uint64_t list);
+void peer_forgets(struct peer *p, uint64_t list);
+void peers_free(struct client *c);
+// "server 0 (host:pid)": for messages.
+const char *peer_name(const struct peer *p, char to[ROSTER_NAME_MAX]);
+
+// encode.c
+
+int encode_prepare(struct request *r); // keys and values as they travel
+void encode_send(struct slice *s, uint64_t now);
+void *encode_place(struct slice *s, uint16_t type, const union wire_any *head,
+                   uint64_t body_bytes);
+void encode_answer(struct slice *s, struct van_message *m, uint64_t now);
+
+static inline uint64_t min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+#endif

@@ -1,0 +1,341 @@
+// Which key goes to which loop. A placement numbers the partitions in the order in which
+// their keys travel ("places"): all of one loop side by side. So keys are arranged when
+// their places ascend, a slice ends where the next loop's places begin, and arranging is
+// a counting sort by place.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "client/private.h"
+
+void placement_free(struct client *c)
+{
+    for (int i = 0; i < WIRE_SPACES; i++) {
+        struct placement *p = &c->placements[i];
+        mem_free(p->place);
+        mem_free(p->partition);
+        mem_free(p->starts);
+        mem_free(p->loops);
+        mem_free(p->loop);
+        *p = (struct placement){0};
+    }
+    mem_free(c->counts);
+    c->counts = NULL;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+// The distinct owners, ascending, into ret (as many as there are partitions).
+static uint32_t distinct(const uint32_t *owners, size_t n, uint32_t *ret)
+{
+    memcpy(ret, owners, n * sizeof(*ret));
+    qsort(ret, n, sizeof(*ret), by_number);
+    uint32_t m = 0;
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || ret[i] != ret[m - 1])
+            ret[m++] = ret[i];
+    return m;
+}
+
+// Fills a placement whose arrays are there. nodes: the loops, ascending.
+static int fill(struct client *c, struct placement *p, const uint32_t *owners,
+                const uint32_t *nodes, size_t partitions)
+{
+    uint32_t n = p->n_loops, first = member_rank(c->member) % n, place = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t node = nodes[(first + i) % n];
+        p->loops[i] = peer_of(c, node);
+        if (p->loops[i] == NULL)
+            return TUG_ENOMEM;
+        p->starts[i] = place;
+        for (size_t k = 0; k < partitions; k++) {
+            if (owners[k] != node)
+                continue;
+            p->partition[place] = (uint32_t)k;
+            p->loop[k] = (uint16_t)i;
+            p->place[k] = place++;
+        }
+    }
+    p->starts[n] = place;
+    return 0;
+}
+
+static int make(struct client *c, struct placement *p, const uint32_t *owners,
+                size_t partitions)
+{
+    *p = (struct placement){0};
+    p->place = mem_array(partitions, sizeof(*p->place));
+    p->partition = mem_array(partitions, sizeof(*p->partition));
+    p->loop = mem_array(partitions, sizeof(*p->loop));
+    uint32_t *nodes = mem_array(partitions, sizeof(*nodes));
+    int rc = TUG_ENOMEM;
+    if (p->place != NULL && p->partition != NULL && p->loop != NULL && nodes != NULL) {
+        p->n_loops = distinct(owners, partitions, nodes);
+        p->starts = mem_array(p->n_loops + 1, sizeof(*p->starts));
+        p->loops = mem_array(p->n_loops, sizeof(struct peer *));
+        if (p->starts != NULL && p->loops != NULL)
+            rc = fill(c, p, owners, nodes, partitions);
+    }
+    mem_free(nodes);
+    return rc;
+}
+
+// From the member's roster. On failure all is as it was.
+int placement_update(struct client *c)
+{
+    const struct roster *r = member_roster(c->member);
+    size_t partitions = (size_t)1 << r->partition_bits;
+    struct client fresh = {0};
+    int rc = 0;
+    fresh.counts = mem_array(partitions + 1, sizeof(*fresh.counts));
+    if (fresh.counts == NULL)
+        rc = TUG_ENOMEM;
+    for (int i = 0; i < WIRE_SPACES && rc == 0; i++)
+        rc = make(c, &fresh.placements[i], r->owners[i], partitions);
+    if (rc != 0) {
+        placement_free(&fresh);
+        return rc;
+    }
+    placement_free(c);
+    memcpy(c->placements, fresh.placements, sizeof(c->placements));
+    c->counts = fresh.counts;
+    c->partition_bits = r->partition_bits;
+    c->epoch = r->epoch;
+    return 0;
+}
+
+void placement_arrange(struct client *c, const struct placement *p, enum wire_space space,
+                       const uint64_t *keys, size_t n, uint32_t *ret_order)
+{
+    uint32_t *counts = c->counts, bits = c->partition_bits;
+    size_t partitions = (size_t)1 << bits;
+    memset(counts, 0, (partitions + 1) * sizeof(*counts));
+    for (size_t i = 0; i < n; i++)
+        counts[p->place[roster_partition(bits, space, keys[i])] + 1]++;
+    for (size_t k = 1; k < partitions; k++)
+        counts[k] += counts[k - 1];
+    for (size_t i = 0; i < n; i++)
+        ret_order[counts[p->place[roster_partition(bits, space, keys[i])]]++] = (uint32_t)
+            i;
+}
+
+int client_arrange(struct client *c, uint32_t table, const uint64_t *keys, size_t n,
+                   uint32_t *ret_order)
+{
+    const struct table_spec *spec = client_spec(c, table);
+    if (spec == NULL || c->epoch == 0 || n > UINT32_MAX)
+        return TUG_EUSAGE;
+    placement_arrange(c, &c->placements[spec->space], spec->space, keys, n, ret_order);
+    return 0;
+}
+
+// Into the list of the peer, whose order is that of the requests: almost always last.
+static void queue(struct slice *s)
+{
+    struct peer *p = s->peer;
+    struct slice *at = p->last;
+    while (at != NULL && at->request->ts > s->request->ts)
+        at = at->before;
+    s->before = at;
+    s->behind = at != NULL ? at->behind : p->first;
+    if (s->before != NULL)
+        s->before->behind = s;
+    else
+        p->first = s;
+    if (s->behind != NULL)
+        s->behind->before = s;
+    else
+        p->last = s;
+}
+
+static void unqueue(struct slice *s)
+{
+    struct peer *p = s->peer;
+    if (s->before != NULL)
+        s->before->behind = s->behind;
+    else
+        p->first = s->behind;
+    if (s->behind != NULL)
+        s->behind->before = s->before;
+    else
+        p->last = s->before;
+}
+
+int slice_add(struct request *r, struct peer *p, size_t begin, size_t n)
+{
+    struct slice *s = slice_take(r->client);
+    if (s == NULL)
+        return TUG_ENOMEM;
+    s->request = r;
+    s->peer = p;
+    s->begin = begin;
+    s->n = (uint32_t)n;
+    s->next = r->slices;
+    r->slices = s;
+    r->open++;
+    queue(s);
+    return 0;
+}
+
+void slice_drop(struct slice *s)
+{
+    struct request *r = s->request;
+    struct slice **at = &r->slices;
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    r->open--;
+    unqueue(s);
+    if (s->placing)
+        r->pins--; // by who drops it the link is closed, or the body has come
+    slice_give(s);
+}
+
+static void drop_all(struct request *r)
+{
+    while (r->slices != NULL)
+        slice_drop(r->slices);
+}
+
+// Whether a push goes to every loop, with or without keys for it.
+static bool goes_to_all(const struct request *r)
+{
+    return r->kind == REQUEST_PUSH && r->spec->mode == WIRE_SYNC && !r->u.push.fixed_keys;
+}
+
+// Adds slices of the keys from `begin` on as long as their places ascend; returns how far
+// it came, or SIZE_MAX: no memory.
+static size_t cut_run(struct request *r, size_t begin, size_t end)
+{
+    const struct client *c = r->client;
+    enum wire_space space = r->spec->space;
+    const struct placement *p = &c->placements[space];
+    uint32_t bits = c->partition_bits, least = 0, limit = 0, loop = 0;
+    size_t from = begin;
+    for (size_t i = begin; i < end; i++) {
+        uint32_t partition = roster_partition(bits, space, r->keys[i]);
+        uint32_t place = p->place[partition];
+        if (place >= least && place < limit) {
+            least = place;
+            continue;
+        }
+        if (i > from && slice_add(r, p->loops[loop], from, i - from) != 0)
+            return SIZE_MAX;
+        from = i;
+        if (place < least)
+            return i;
+        loop = p->loop[partition];
+        least = place;
+        limit = p->starts[loop + 1];
+    }
+    if (end > from && slice_add(r, p->loops[loop], from, end - from) != 0)
+        return SIZE_MAX;
+    return end;
+}
+
+// Loops that have no slice yet get one without keys.
+static int add_missing(struct request *r)
+{
+    const struct placement *p = &r->client->placements[r->spec->space];
+    for (uint32_t i = 0; i < p->n_loops; i++) {
+        const struct slice *s = r->slices;
+        while (s != NULL && s->peer != p->loops[i])
+            s = s->next;
+        if (s == NULL)
+            TRY(slice_add(r, p->loops[i], r->n, 0));
+    }
+    return 0;
+}
+
+int slice_cut_all(struct request *r)
+{
+    int rc = add_missing(r);
+    if (rc != 0)
+        drop_all(r);
+    return rc;
+}
+
+int slice_cut(struct request *r)
+{
+    size_t reached = cut_run(r, 0, r->n);
+    if (reached < r->n && reached != SIZE_MAX) { // not arranged, or not any more
+        drop_all(r);
+        return TUG_EUSAGE;
+    }
+    if (reached == SIZE_MAX || (goes_to_all(r) && add_missing(r) != 0)) {
+        drop_all(r);
+        return TUG_ENOMEM;
+    }
+    return 0;
+}
+
+static bool is_well_placed(const struct slice *s)
+{
+    const struct request *r = s->request;
+    const struct client *c = r->client;
+    const struct placement *p = &c->placements[r->spec->space];
+    if (r->kind == REQUEST_ROWS) {
+        uint32_t partition = r->u.rows.message.partition;
+        return p->loops[p->loop[partition]] == s->peer;
+    }
+    for (uint32_t i = 0; i < s->n; i++) {
+        uint32_t k = roster_partition(c->partition_bits, r->spec->space,
+                                      r->keys[s->begin + i]);
+        if (p->loops[p->loop[k]] != s->peer)
+            return false;
+    }
+    return true;
+}
+
+// Its keys lie by ascending partition, so they are a few runs under any placement. Pieces
+// of one push carry its number: each partition takes its keys once, whoever asks.
+static int place_again(struct slice *s)
+{
+    struct request *r = s->request;
+    const struct placement *p = &r->client->placements[r->spec->space];
+    size_t begin = s->begin, end = begin + s->n;
+    if (r->kind == REQUEST_ROWS)
+        TRY(slice_add(r, p->loops[p->loop[r->u.rows.message.partition]], 0, 0));
+    while (begin < end) {
+        begin = cut_run(r, begin, end);
+        if (begin == SIZE_MAX)
+            return TUG_ENOMEM;
+    }
+    slice_drop(s);
+    return 0;
+}
+
+// True when the slice has gone: others took its keys, or the request has ended.
+bool slice_replace(struct slice *s)
+{
+    if (s->placing || is_well_placed(s))
+        return false;
+    if (place_again(s) != 0) {
+        struct err e;
+        err_nomem(&e, "a request's slices");
+        request_end(s->request, e.code, &e);
+    }
+    return true;
+}
+
+void slice_replace_all(struct client *c, uint64_t now)
+{
+    for (struct request *r = c->first, *next; r != NULL; r = next) {
+        next = r->behind;
+        if (r->state != REQUEST_OPEN || r->spec == NULL)
+            continue;
+        // New slices come to the front of the list: they are not looked at again.
+        for (struct slice *s = r->slices, *more; s != NULL; s = more) {
+            more = s->next;
+            if (slice_replace(s) && r->state != REQUEST_OPEN)
+                break;
+        }
+    }
+    c->next_due = now;
+}

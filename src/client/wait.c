@@ -1,0 +1,131 @@
+// The functions that wait: they poll the van until something is over. Every one has a
+// deadline, its own or that of the request, and says who was waited for.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "client/private.h"
+
+#define LOOK_AGAIN (50 * MS) // for an interrupt
+
+void client_set_interrupt(struct client *c, const atomic_bool *interrupted)
+{
+    c->interrupted = interrupted;
+}
+
+static int poll_until(struct client *c, uint64_t until, struct err *e)
+{
+    if (c->interrupted != NULL && atomic_load(c->interrupted))
+        return err_set(e, TUG_EINTERRUPTED, "interrupted");
+    return van_poll(c->van, min_u64(until, van_now(c->van) + LOOK_AGAIN), e);
+}
+
+int client_poll(struct client *c, struct err *e)
+{
+    return van_poll(c->van, van_now(c->van), e);
+}
+
+int client_wait(struct client *c, client_ts ts, struct err *e)
+{
+    int rc;
+    while (!client_done(c, ts, &rc, e))
+        TRY(poll_until(c, VAN_NEVER, e));
+    return rc;
+}
+
+static int ended(struct client *c, const char *what, struct err *e)
+{
+    struct err why;
+    if (!member_ended(c->member, &why))
+        return 0;
+    if (why.code == 0)
+        return err_set(e, TUG_EIO, "%s: the cluster has ended", what);
+    return err_set(e, why.code, "%s: %s", what, why.text);
+}
+
+int client_wait_ready(struct client *c, uint64_t timeout_ns, struct err *e)
+{
+    uint64_t until = van_now(c->van) + timeout_ns;
+    while (!member_ready(c->member) || c->epoch == 0) {
+        TRY(ended(c, "joining the cluster", e));
+        if (van_now(c->van) >= until)
+            return err_set(e, TUG_EIO,
+                           "the cluster was not ready after %.1f s: the scheduler at %s "
+                           "%s",
+                           (double)timeout_ns * 1e-9, c->o.member.scheduler,
+                           member_id(c->member) == 0
+                               ? "has not let this node in"
+                               : "still waits for servers or workers");
+        TRY(poll_until(c, until, e));
+    }
+    return 0;
+}
+
+static void on_answer(void *ctx, const struct van_message *m)
+{
+    struct asking *a = ctx;
+    a->done = true;
+    if (m == NULL)
+        a->rc = TUG_EIO; // the member's end says why
+    else if (m->type == MSG_ERROR)
+        a->rc = err_set(&a->why, m->m->error.code, "the scheduler: %.*s",
+                        (int)m->m->error.what.n, m->m->error.what.data);
+    else if (a->answer != NULL)
+        a->answer(a->ctx, m->m);
+}
+
+// The member asks until there is an answer, or it gives the scheduler up and ends.
+int client_ask(struct client *c, uint16_t type, const void *msg,
+               void (*answer)(void *ctx, const union wire_any *m), void *ctx,
+               struct err *e)
+{
+    struct asking *a = &c->asking;
+    *a = (struct asking){.answer = answer, .ctx = ctx};
+    TRY(ended(c, "asking the scheduler", e));
+    int rc = member_ask(c->member, type, msg, on_answer, a);
+    if (rc != 0)
+        return err_set(e, rc, "asking the scheduler (%s): %s", wire_name(type),
+                       err_text(rc));
+    while (!a->done && rc == 0)
+        rc = poll_until(c, VAN_NEVER, e);
+    a->answer = NULL; // ctx may be gone when an answer still comes
+    if (rc != 0)
+        return rc;
+    if (a->rc != 0) {
+        TRY(ended(c, "asking the scheduler", e));
+        if (e != NULL)
+            *e = a->why;
+    }
+    return a->rc;
+}
+
+int client_barrier(struct client *c, uint8_t group, uint64_t timeout_ns, struct err *e)
+{
+    const char *missing = "";
+    uint64_t until = van_now(c->van) + timeout_ns;
+    member_barrier(c->member, group);
+    while (!member_barrier_done(c->member, group, &missing)) {
+        TRY(ended(c, "waiting at a barrier", e));
+        if (van_now(c->van) >= until)
+            return err_set(e, TUG_EIO, "a barrier was not reached within %.1f s: %s%s",
+                           (double)timeout_ns * 1e-9,
+                           *missing != 0 ? "still missing: "
+                                         : "the scheduler has not answered",
+                           missing);
+        TRY(poll_until(c, until, e));
+    }
+    return 0;
+}
+
+// An end that comes first is as good: then nobody has to be told.
+int client_leave(struct client *c, int code, const char *why, struct err *e)
+{
+    uint64_t until = van_now(c->van) + c->o.connect_timeout_ns;
+    member_leave(c->member, code, why);
+    while (!member_left(c->member) && !member_ended(c->member, NULL)) {
+        if (van_now(c->van) >= until)
+            return err_set(e, TUG_EIO,
+                           "leaving: the scheduler at %s did not answer for %.1f s",
+                           c->o.member.scheduler, (double)c->o.connect_timeout_ns * 1e-9);
+        TRY(van_poll(c->van, min_u64(until, van_now(c->van) + LOOK_AGAIN), e));
+    }
+    return 0;
+}
