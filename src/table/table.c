@@ -278,6 +278,11 @@ void table_first_columns(const struct table *t, uint64_t key, uint32_t begin, ui
     }
 }
 
+uint32_t table_handles(const struct table *t)
+{
+    return (uint32_t)slabs_end(&t->slabs);
+}
+
 void table_first_values(const struct table *t, uint64_t key, float *ret_row)
 {
     table_first_columns(t, key, 0, t->options.width, ret_row);

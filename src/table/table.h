@@ -102,6 +102,9 @@ static inline void table_row_prefetch(const float *row, size_t bytes)
         __builtin_prefetch(p + at, 1, 2);
 }
 
+// Handles given out so far are below it: for arrays indexed by handle.
+uint32_t table_handles(const struct table *t);
+
 // Writes what the row of `key` begins with (width floats): what a pull of a missing key
 // returns. Or only its columns [begin, begin + n).
 void table_first_values(const struct table *t, uint64_t key, float *ret_row);

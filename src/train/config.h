@@ -12,6 +12,9 @@
 #include "model/metrics.h"
 #include "model/model.h"
 #include "train/schedule.h"
+#include "wire/wire.h"
+
+struct node;
 
 struct path_list {
     const char *const *items;
@@ -20,8 +23,17 @@ struct path_list {
 
 enum data_in { DATA_IN_AUTO, DATA_IN_MEMORY, DATA_IN_STREAM };
 
+// Training on a cluster: what the scheduler's driver and all workers are given.
+struct train_cluster {
+    struct node *node;
+    enum wire_mode mode;
+    uint32_t staleness;               // WIRE_SSP
+    bool bf16, pack_keys, cache_keys; // see client_options
+};
+
 struct train_config {
-    struct path_list data, test, valid; // valid: files, or none
+    const struct train_cluster *cluster; // NULL: one process
+    struct path_list data, test, valid;  // valid: files, or none
     double valid_fraction; // or this share of the training data, by a hash of position
     struct reader_options reader;
     struct model_options model;
@@ -67,5 +79,8 @@ struct train_result {
 // Trains. On TUG_EINTERRUPTED a checkpoint was written when there is an
 // `out`, and e says where.
 int train_run(const struct train_config *c, struct train_result *ret, struct err *e);
+
+// A worker of a cluster: trains on what the scheduler leases to it until the run is over.
+int train_worker_run(const struct train_config *c, struct err *e);
 
 #endif

@@ -195,7 +195,7 @@ static int load_window(struct evaluation *ev, struct err *e)
     ev->loaded = NULL;
     TRY(dataset_load(&ev->loaded, &d, e));
     ev->data = ev->loaded;
-    return fields_check(ev->data, o->source, &o->parameters->model.options, e);
+    return fields_check(ev->data, o->source, NULL, &o->parameters->model.options, e);
 }
 
 // The AUC of those that count.

@@ -86,8 +86,8 @@ static uint32_t highest_slot(const struct batch *b)
 }
 
 // Of an example whose field is too high, and there is one.
-static int explain_field(const struct dataset *d, const struct source *s, uint32_t fields,
-                         struct err *e)
+static int explain_field(const struct dataset *d, const struct source *s,
+                         const struct pieces *p, uint32_t fields, struct err *e)
 {
     struct batch b = {0};
     uint64_t i = 0;
@@ -104,13 +104,14 @@ static int explain_field(const struct dataset *d, const struct source *s, uint32
         e, TUG_EDATA,
         "%s:%llu: field %u is not below %u, the number of fields that the model "
         "has: give --fields N when training, or data of the same fields",
-        source_file_name(s, file), (unsigned long long)line, slot, fields);
+        s != NULL ? source_file_name(s, file) : pieces_file_name(p, file),
+        (unsigned long long)line, slot, fields);
 }
 
-int fields_check(const struct dataset *d, const struct source *s,
+int fields_check(const struct dataset *d, const struct source *s, const struct pieces *p,
                  const struct model_options *m, struct err *e)
 {
     if (m->kind != MODEL_FFM || dataset_slots(d) <= m->fields)
         return 0;
-    return explain_field(d, s, m->fields, e);
+    return explain_field(d, s, p, m->fields, e);
 }

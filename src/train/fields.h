@@ -7,6 +7,7 @@
 
 #include "base/team.h"
 #include "data/dataset.h"
+#include "data/piece.h"
 #include "data/reader.h"
 #include "model/model.h"
 #include "train/config.h"
@@ -19,8 +20,9 @@ int fields_count(struct team *team, const struct path_list *paths,
                  const atomic_bool *interrupted, uint32_t *fields, struct err *e);
 
 // TUG_EDATA naming the first example with a field that the model has no vectors for: a
-// test file can have fields that the training data had not. `s` tells file names.
-int fields_check(const struct dataset *d, const struct source *s,
+// test file can have fields that the training data had not. `s` or `p`, whichever it was
+// loaded from, tells file names.
+int fields_check(const struct dataset *d, const struct source *s, const struct pieces *p,
                  const struct model_options *m, struct err *e);
 
 #endif

@@ -166,7 +166,7 @@ static int load_window(struct run *r, struct position next, struct train_result 
     if (dataset_bytes(r->data) > result->data_bytes)
         result->data_bytes = dataset_bytes(r->data);
     TRY(find_hot_rows(r, e));
-    return fields_check(r->data, r->source, &r->parameters.model.options, e);
+    return fields_check(r->data, r->source, NULL, &r->parameters.model.options, e);
 }
 
 // The one thing that training on one class cannot do is what everybody wants from it.
@@ -183,19 +183,10 @@ static void warn_about_labels(struct run *r)
 
 // Batches.
 
-// The rate of a schedule changes in steps of a hundredth of a pass, so that it does not
-// depend on where stretches happen to end: at a save, a line, a signal.
-static uint64_t rate_step(uint64_t end)
-{
-    return end / 100 + 1;
-}
-
 static double passes_done(const struct run *r, uint64_t end)
 {
-    uint64_t n = r->streaming ? 0 : dataset_size(r->data);
-    uint64_t batch = r->at.batch - r->at.batch % rate_step(end);
-    double share = n > 0 ? (double)(batch * r->config->batch) / (double)n : 0;
-    return r->at.epoch + (share < 1 ? share : 1);
+    return schedule_passes(r->at.epoch, r->at.batch, end, r->config->batch,
+                           r->streaming ? 0 : dataset_size(r->data));
 }
 
 // The next batch at which somebody wants the team to stop, by count.
@@ -209,7 +200,7 @@ static uint64_t next_stop(const struct run *r, uint64_t end)
         uint64_t left = every[i] - r->at.batches % every[i];
         stop = r->at.batch + left < stop ? r->at.batch + left : stop;
     }
-    uint64_t step = rate_step(end);
+    uint64_t step = schedule_step(end);
     if (r->config->schedule.kind != SCHEDULE_CONSTANT &&
         r->at.batch - r->at.batch % step + step < stop)
         stop = r->at.batch - r->at.batch % step + step;

@@ -1,0 +1,420 @@
+// A batch between a worker and the servers: see exchange.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/exchange.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+#define NO_SUM UINT32_MAX
+
+enum { AHEAD = 16 }; // features whose marks are on their way into cache
+
+int exchange_keys_open(struct exchange_keys *k, struct err *e)
+{
+    struct table_options o = {.width = 0};
+    *k = (struct exchange_keys){0};
+    return table_open(&k->table, &o, e);
+}
+
+void exchange_keys_close(struct exchange_keys *k)
+{
+    table_close(k->table);
+    mem_free(k->marks);
+    *k = (struct exchange_keys){0};
+}
+
+int exchange_keys_resolve(void *keys, const uint64_t *k, size_t n, uint32_t *ret_ids)
+{
+    struct exchange_keys *x = keys;
+    return table_rows(x->table, k, n, ret_ids);
+}
+
+// Room for the marks of all ids below n.
+static int reserve_marks(struct exchange_keys *k, size_t n)
+{
+    if (n <= k->cap)
+        return 0;
+    size_t cap = k->cap > 0 ? k->cap : 4096;
+    while (cap < n)
+        cap *= 2;
+    struct mark *marks = mem_realloc_array(k->marks, cap, sizeof(*marks));
+    if (marks == NULL)
+        return TUG_ENOMEM;
+    memset(marks + k->cap, 0, (cap - k->cap) * sizeof(*marks));
+    k->marks = marks;
+    k->cap = cap;
+    return 0;
+}
+
+static void begin_batch(struct exchange_keys *k)
+{
+    if (++k->batch == 0) { // wrapped: forget the old marks
+        memset(k->marks, 0, k->cap * sizeof(*k->marks));
+        k->batch = 1;
+    }
+}
+
+int exchange_open(struct exchange *x, const struct model *m, struct client *c,
+                  struct exchange_keys *k, struct err *e)
+{
+    (void)e;
+    *x = (struct exchange){.model = m, .client = c, .keys = k};
+    model_packed(&x->packed, m);
+    return 0;
+}
+
+void exchange_close(struct exchange *x)
+{
+    for (size_t i = 0; i < 2 && x->client != NULL; i++) {
+        client_cancel(x->client, x->pulls[i]);
+        client_cancel(x->client, x->pushes[i]);
+    }
+    batch_free(&x->batch);
+    mem_free(x->rows);
+    mem_free(x->x);
+    mem_free(x->place);
+    mem_free(x->key);
+    mem_free(x->order);
+    mem_free(x->last);
+    mem_free(x->values);
+    mem_free(x->gradients);
+    mem_free(x->sums);
+    mem_free(x->sum_values);
+    *x = (struct exchange){0};
+}
+
+static int reserve_features(struct exchange *x, size_t n)
+{
+    n += KERNEL_PADDING;
+    if (n <= x->cap_features)
+        return 0;
+    size_t cap = n + n / 4;
+    mem_free(x->rows);
+    mem_free(x->x);
+    mem_free(x->place);
+    x->rows = mem_array(cap, sizeof(*x->rows));
+    x->x = mem_array(2 * cap, sizeof(*x->x));
+    x->place = mem_array(cap, sizeof(*x->place));
+    x->u = x->x + cap;
+    bool ok = x->rows != NULL && x->x != NULL && x->place != NULL;
+    x->cap_features = ok ? cap : 0;
+    return ok ? 0 : TUG_ENOMEM;
+}
+
+static int reserve_keys(struct exchange *x, size_t n)
+{
+    if (n <= x->cap)
+        return 0;
+    size_t cap = n + n / 4, pull = x->model->accessor.pull_width,
+           push = x->model->accessor.push_width;
+    mem_free(x->key);
+    mem_free(x->order);
+    mem_free(x->last);
+    mem_free(x->values);
+    mem_free(x->gradients);
+    x->key = mem_array(2 * cap, sizeof(*x->key)); // the second half: before arranging
+    x->order = mem_array(2 * cap, sizeof(*x->order));
+    x->last = mem_array(cap, sizeof(*x->last));
+    x->values = mem_array(cap * pull + KERNEL_PADDING, sizeof(float));
+    x->gradients = mem_array(cap * push + KERNEL_PADDING, sizeof(float));
+    bool ok = x->key != NULL && x->order != NULL && x->last != NULL &&
+              x->values != NULL && x->gradients != NULL;
+    x->cap = ok ? cap : 0;
+    return ok ? 0 : TUG_ENOMEM;
+}
+
+// Numbers the distinct ids of the batch as they come; their keys go behind the arranged
+// ones. There are at most as many as features.
+static void find_distinct(struct exchange *x)
+{
+    struct exchange_keys *k = x->keys;
+    struct table_slabs slabs = table_slabs(k->table);
+    const uint32_t *id = x->batch.id;
+    uint64_t *found = x->key + x->cap;
+    size_t n = 0, nnz = x->batch.nnz;
+    for (size_t j = 0; j < nnz; j++) {
+        if (j + AHEAD < nnz)
+            __builtin_prefetch(&k->marks[id[j + AHEAD]], 1);
+        struct mark *m = &k->marks[id[j]];
+        if (m->batch != k->batch) {
+            *m = (struct mark){k->batch, (uint32_t)n};
+            found[n++] = id[j]; // the key itself is fetched below, many at a time
+        }
+        x->place[j] = m->place;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (i + AHEAD < n)
+            __builtin_prefetch((char *)table_row(slabs, (uint32_t)found[i + AHEAD]) -
+                               sizeof(uint64_t));
+        found[i] = table_row_key(table_row(slabs, (uint32_t)found[i]));
+    }
+    x->n = n;
+}
+
+// Puts the keys in the order in which they travel, and features' places with them.
+static int arrange(struct exchange *x)
+{
+    const uint64_t *found = x->key + x->cap;
+    uint32_t *order = x->order, *rank = x->order + x->cap;
+    TRY(client_arrange(x->client, EXCHANGE_SPARSE, found, x->n, order));
+    for (size_t i = 0; i < x->n; i++) {
+        x->key[i] = found[order[i]];
+        rank[order[i]] = (uint32_t)i;
+    }
+    for (size_t j = 0; j < x->batch.nnz; j++)
+        x->place[j] = rank[x->place[j]];
+    return 0;
+}
+
+// Each example to length 1, as view.c does it.
+static void set_values(struct exchange *x)
+{
+    const struct batch *b = &x->batch;
+    for (size_t j = 0; j < b->nnz; j++)
+        x->x[j] = b->value != NULL ? b->value[j] : 1;
+    memcpy(x->u, x->x, b->nnz * sizeof(float));
+    for (size_t i = 0; x->model->options.normalize && i < b->n; i++) {
+        float squares = 0;
+        for (uint32_t j = b->start[i]; j < b->start[i + 1]; j++)
+            squares += x->x[j] * x->x[j];
+        float scale = squares > 0 ? 1 / sqrtf(squares) : 0;
+        for (uint32_t j = b->start[i]; j < b->start[i + 1]; j++)
+            x->u[j] = x->x[j] * scale;
+    }
+}
+
+static int take(struct exchange *x, const struct dataset *d, const uint64_t *order,
+                size_t n)
+{
+    TRY(dataset_gather(d, order, n, &x->batch));
+    size_t nnz = x->batch.nnz, ids = table_handles(x->keys->table);
+    TRY(reserve_features(x, nnz));
+    TRY(reserve_keys(x, nnz < ids ? nnz : ids));
+    TRY(reserve_marks(x->keys, ids));
+    begin_batch(x->keys);
+    find_distinct(x);
+    TRY(arrange(x));
+    set_values(x);
+    size_t width = x->model->accessor.pull_width;
+    for (size_t j = 0; j < nnz; j++)
+        x->rows[j] = x->values + x->place[j] * width;
+    for (size_t j = nnz; j < nnz + KERNEL_PADDING; j++)
+        x->rows[j] = x->values; // read and never used
+    return 0;
+}
+
+int exchange_take(struct exchange *x, const struct dataset *d, const uint64_t *order,
+                  size_t n, struct err *e)
+{
+    return take(x, d, order, n) == 0 ? 0 : err_nomem(e, "a batch");
+}
+
+static const uint64_t bias_key = 0;
+
+int exchange_pull(struct exchange *x, uint64_t clock, struct err *e)
+{
+    struct client_pull sparse = {
+        .table = EXCHANGE_SPARSE,
+        .keys = x->key,
+        .n = x->n,
+        .values = x->values,
+        .clock = clock,
+        .arranged = true,
+    };
+    struct client_pull dense = {
+        .table = EXCHANGE_DENSE,
+        .keys = &bias_key,
+        .n = 1,
+        .values = &x->bias,
+        .clock = clock,
+        .arranged = true,
+    };
+    x->pulls[0] = client_pull(x->client, &sparse, e);
+    if (x->pulls[0] == 0)
+        return e->code;
+    x->pulls[1] = client_pull(x->client, &dense, e);
+    return x->pulls[1] != 0 ? 0 : e->code;
+}
+
+static int wait_both(struct client *c, client_ts ts[2], struct err *e)
+{
+    for (size_t i = 0; i < 2; i++) {
+        client_ts t = ts[i];
+        ts[i] = 0;
+        if (t != 0)
+            TRY(client_wait(c, t, e));
+    }
+    return 0;
+}
+
+int exchange_pulled(struct exchange *x, struct err *e)
+{
+    return wait_both(x->client, x->pulls, e);
+}
+
+int exchange_pushed(struct exchange *x, struct err *e)
+{
+    return wait_both(x->client, x->pushes, e);
+}
+
+struct model_example exchange_example(const struct exchange *x, size_t i)
+{
+    uint32_t from = x->batch.start[i];
+    return (struct model_example){
+        .n = x->batch.start[i + 1] - from,
+        .rows = x->rows + from,
+        .x = x->x + from,
+        .u = x->u + from,
+        .slot = x->batch.slot + from,
+    };
+}
+
+// Adds one feature's gradients to packed push values.
+static inline void add_feature(const struct exchange *x, float *to, float linear,
+                               const float *latent, size_t n_latent, float u)
+{
+    to[0] += linear;
+    if (n_latent > 0)
+        x->model->kernels->axpy(to + 1, 1, latent, n_latent);
+    to[1 + n_latent] += 1;
+    to[2 + n_latent] += u * u;
+}
+
+void exchange_clear(struct exchange *x)
+{
+    memset(x->gradients, 0, x->n * x->model->accessor.push_width * sizeof(float));
+    x->bias_gradient = 0;
+}
+
+void exchange_add(struct exchange *x, size_t example, float err, const float *linear,
+                  const float *latent)
+{
+    size_t from = x->batch.start[example], to = x->batch.start[example + 1];
+    size_t width = x->model->accessor.push_width, n_latent = model_latent(x->model);
+    x->bias_gradient += err;
+    for (size_t j = from; j < to; j++)
+        add_feature(x, x->gradients + x->place[j] * width, linear[j - from],
+                    latent + (j - from) * n_latent, n_latent, x->u[j]);
+}
+
+void exchange_begin(struct exchange *x)
+{
+    for (size_t i = 0; i < x->n; i++)
+        x->last[i] = NO_SUM;
+    x->n_sums = 0;
+    x->n_bias_sums = 0;
+}
+
+static int reserve_sums(struct exchange *x, size_t more)
+{
+    if (x->n_sums + more <= x->cap_sums)
+        return 0;
+    size_t cap = (x->n_sums + more) + (x->n_sums + more) / 2,
+           width = x->model->accessor.push_width;
+    struct piece_sum *sums = mem_realloc_array(x->sums, cap, sizeof(*sums));
+    x->sums = sums != NULL ? sums : x->sums;
+    float *values = mem_realloc_array(x->sum_values, cap * width + KERNEL_PADDING,
+                                      sizeof(*values));
+    x->sum_values = values != NULL ? values : x->sum_values;
+    if (sums == NULL || values == NULL)
+        return TUG_ENOMEM;
+    x->cap_sums = cap;
+    return 0;
+}
+
+// The key's sum in this micro-batch, begun if there is none.
+static float *sum_of(struct exchange *x, uint32_t place, uint8_t micro)
+{
+    size_t width = x->model->accessor.push_width;
+    uint32_t last = x->last[place];
+    if (last == NO_SUM || x->sums[last].micro != micro) {
+        x->sums[x->n_sums] = (struct piece_sum){last, micro};
+        memset(x->sum_values + x->n_sums * width, 0, width * sizeof(float));
+        last = x->last[place] = (uint32_t)x->n_sums++;
+    }
+    return x->sum_values + last * width;
+}
+
+int exchange_add_micro(struct exchange *x, uint8_t micro, size_t example, float err,
+                       const float *linear, const float *latent)
+{
+    size_t from = x->batch.start[example], to = x->batch.start[example + 1];
+    size_t n_latent = model_latent(x->model);
+    TRY(reserve_sums(x, to - from));
+    if (x->n_bias_sums == 0 || x->bias_micros[x->n_bias_sums - 1] != micro) {
+        x->bias_micros[x->n_bias_sums] = micro;
+        x->bias_sums[x->n_bias_sums++] = 0;
+    }
+    x->bias_sums[x->n_bias_sums - 1] += err;
+    for (size_t j = from; j < to; j++)
+        add_feature(x, sum_of(x, x->place[j], micro), linear[j - from],
+                    latent + (j - from) * n_latent, n_latent, x->u[j]);
+    return 0;
+}
+
+static void sum_key(struct exchange *x, size_t i)
+{
+    size_t width = x->model->accessor.push_width, n = 0;
+    float *values[TREE_LEAVES];
+    uint8_t micros[TREE_LEAVES];
+    for (uint32_t s = x->last[i]; s != NO_SUM; s = x->sums[s].earlier)
+        n++;
+    size_t at = n;
+    for (uint32_t s = x->last[i]; s != NO_SUM; s = x->sums[s].earlier) {
+        values[--at] = x->sum_values + s * width;
+        micros[at] = x->sums[s].micro;
+    }
+    float *to = x->gradients + i * width;
+    if (n == 0) {
+        memset(to, 0, width * sizeof(float));
+        return;
+    }
+    tree_sum(x->model->kernels, micros, values, n, width);
+    memcpy(to, values[0], width * sizeof(float));
+}
+
+void exchange_sum(struct exchange *x)
+{
+    float *values[TREE_LEAVES];
+    for (size_t i = 0; i < x->n; i++)
+        sum_key(x, i);
+    for (size_t i = 0; i < x->n_bias_sums; i++)
+        values[i] = &x->bias_sums[i];
+    if (x->n_bias_sums > 0)
+        tree_sum(x->model->kernels, x->bias_micros, values, x->n_bias_sums, 1);
+    x->bias_gradient = x->n_bias_sums > 0 ? x->bias_sums[0] : 0;
+}
+
+int exchange_push(struct exchange *x, const struct exchange_push *p, struct err *e)
+{
+    struct client_push push = {
+        .table = EXCHANGE_SPARSE,
+        .keys = x->key,
+        .n = x->n,
+        .values = x->gradients,
+        .op = WIRE_GRADIENT,
+        .rate = p->rate,
+        .pass = p->pass,
+        .clock = p->clock,
+        .micro = p->micro,
+        .micros = p->micros,
+        .id_pass = p->id_pass,
+        .id_piece = p->id_piece,
+        .id_group = p->id_group,
+        .examples = p->examples,
+        .arranged = true,
+    };
+    x->pushes[0] = client_push(x->client, &push, e);
+    if (x->pushes[0] == 0)
+        return e->code;
+    push.table = EXCHANGE_DENSE;
+    push.keys = &bias_key;
+    push.n = 1;
+    push.values = &x->bias_gradient;
+    push.fixed_keys = true;
+    x->pushes[1] = client_push(x->client, &push, e);
+    return x->pushes[1] != 0 ? 0 : e->code;
+}

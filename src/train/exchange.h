@@ -1,0 +1,107 @@
+// A batch on its way between a worker and the servers: its distinct keys, the rows that
+// were pulled for them, and the gradients that are pushed.
+//
+// The worker's data holds ids; `struct exchange_keys` says which key an id is, and which
+// place a key has in the batch at hand. Keys are put in the order in which they travel,
+// so rows and gradients are read and written where they lie.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_EXCHANGE_H
+#define TUG_TRAIN_EXCHANGE_H
+
+#include "client/client.h"
+#include "data/dataset.h"
+#include "model/model.h"
+#include "table/tree_sum.h"
+
+// Numbers of a model's tables in the cluster.
+enum { EXCHANGE_SPARSE = 0, EXCHANGE_DENSE = 1 };
+
+// Keys of a worker's data. Ids are handles of a table without columns.
+struct exchange_keys {
+    struct table *table;
+    struct mark {
+        uint32_t batch; // the last one that had the id
+        uint32_t place; // in it
+    } * marks;
+    size_t cap; // of marks
+    uint32_t batch;
+};
+int exchange_keys_open(struct exchange_keys *k, struct err *e);
+void exchange_keys_close(struct exchange_keys *k);
+int exchange_keys_resolve(void *keys, const uint64_t *k, size_t n, uint32_t *ret_ids);
+
+struct exchange {
+    const struct model *model; // of the run
+    struct model packed;       // the same on rows as they are pulled
+    struct client *client;
+    struct exchange_keys *keys;
+
+    // The examples, and what the model sees of them.
+    struct batch batch;
+    float **rows;
+    float *x, *u;
+    uint32_t *place; // of each feature's key
+    size_t cap_features;
+
+    // Its distinct keys in travelling order.
+    size_t n, cap;
+    uint64_t *key;
+    uint32_t *order; // scratch
+    float *values, *gradients;
+    float bias, bias_gradient;
+
+    // Gradients of single micro-batches, until they are added up.
+    struct piece_sum {
+        uint32_t earlier; // the key's sum in a micro-batch before; UINT32_MAX: none
+        uint8_t micro;
+    } * sums;
+    uint32_t *last; // of each key: its newest sum
+    float *sum_values;
+    size_t n_sums, cap_sums;
+    float bias_sums[TREE_LEAVES];
+    uint8_t bias_micros[TREE_LEAVES];
+    size_t n_bias_sums;
+
+    client_ts pulls[2], pushes[2]; // sparse, dense; 0: none in flight
+};
+
+int exchange_open(struct exchange *x, const struct model *m, struct client *c,
+                  struct exchange_keys *k, struct err *e);
+void exchange_close(struct exchange *x);
+
+// Takes examples order[0..n) of the data set: finds and arranges the distinct keys.
+int exchange_take(struct exchange *x, const struct dataset *d, const uint64_t *order,
+                  size_t n, struct err *e);
+
+// Asks for their rows and the bias; exchange_pulled waits until they are here.
+int exchange_pull(struct exchange *x, uint64_t clock, struct err *e);
+int exchange_pulled(struct exchange *x, struct err *e);
+
+// Example i as the model x->packed sees it.
+struct model_example exchange_example(const struct exchange *x, size_t i);
+
+// Gradients. In one go: exchange_clear, then exchange_add for each example, with its
+// features' gradients. Or by micro-batch, ascending: exchange_begin, exchange_add_micro
+// for each, then exchange_sum, which adds the micro-batches up as the tree says.
+void exchange_clear(struct exchange *x);
+void exchange_add(struct exchange *x, size_t example, float err, const float *linear,
+                  const float *latent);
+void exchange_begin(struct exchange *x);
+int exchange_add_micro(struct exchange *x, uint8_t micro, size_t example, float err,
+                       const float *linear, const float *latent);
+void exchange_sum(struct exchange *x);
+
+// What a push says besides keys and gradients.
+struct exchange_push {
+    float rate, pass;
+    uint64_t clock; // sync
+    uint8_t micro, micros;
+    uint64_t id_pass, id_piece; // async
+    uint32_t id_group;
+    uint64_t examples;
+};
+int exchange_push(struct exchange *x, const struct exchange_push *p, struct err *e);
+int exchange_pushed(struct exchange *x, struct err *e); // waits for acknowledgement
+
+#endif

@@ -1,0 +1,121 @@
+// A trainer's client, and what driver and workers of a cluster agree on.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/remote.h"
+
+#include <stdio.h>
+
+#include "base/hash.h"
+#include "cluster/node.h"
+
+static const uint64_t second = 1000000000;
+
+enum { READY_SECONDS = 120 };
+
+int remote_open(struct remote *r, const struct train_config *c, enum wire_role role,
+                void (*view)(void *ctx, const struct msg_view *m), void *ctx,
+                struct err *e)
+{
+    const struct train_cluster *k = c->cluster;
+    *r = (struct remote){.node = k->node};
+    struct client_options o = {
+        .member = node_member(r->node, role, ""),
+        .view = view,
+        .view_ctx = ctx,
+        .bf16 = k->bf16,
+        .pack_keys = k->pack_keys,
+        .cache_keys = k->cache_keys,
+    };
+    TRY(client_open(&r->client, &o, e));
+    client_set_interrupt(r->client, c->interrupted);
+    struct van_handler h = client_handler(r->client);
+    TRY(node_van(r->node, &r->van, &h, role == WIRE_WORKER, e));
+    client_serve(r->client, r->van, van_now(r->van));
+    return client_wait_ready(r->client, READY_SECONDS * second, e);
+}
+
+void remote_close(struct remote *r)
+{
+    client_close(r->client);
+    van_free(r->van);
+    *r = (struct remote){0};
+}
+
+static int make_table(struct remote *r, const struct table_spec *s, struct err *e)
+{
+    client_ts ts = client_table(r->client, s, e);
+    return ts != 0 ? client_wait(r->client, ts, e) : e->code;
+}
+
+int remote_tables(struct remote *r, const struct train_config *c, const struct model *m,
+                  struct err *e)
+{
+    const struct train_cluster *k = c->cluster;
+    struct table_spec sparse = {
+        .id = EXCHANGE_SPARSE,
+        .name = "sparse",
+        .space = WIRE_SPACE_SPARSE,
+        .mode = k->mode,
+        .staleness = k->staleness,
+        .mean = c->reduce_mean,
+        .options = model_table(m),
+        .accessor = m->accessor,
+    };
+    struct table_spec dense = sparse;
+    dense.id = EXCHANGE_DENSE;
+    snprintf(dense.name, sizeof(dense.name), "dense");
+    dense.space = WIRE_SPACE_DENSE;
+    dense.options = model_bias_table(m);
+    dense.accessor = m->bias;
+    TRY(make_table(r, &sparse, e));
+    return make_table(r, &dense, e);
+}
+
+int remote_pause(struct remote *r, double seconds, struct err *e)
+{
+    uint64_t until = van_now(r->van) + (uint64_t)(seconds * (double)second);
+    while (van_now(r->van) < until) {
+        TRY(van_poll(r->van, until, e));
+        struct err why = {0};
+        if (member_ended(client_member(r->client), &why) && why.code != 0) {
+            *e = why;
+            return e->code;
+        }
+    }
+    return 0;
+}
+
+uint64_t remote_piece_bytes(const struct train_config *c, uint32_t workers,
+                            uint64_t text_bytes)
+{
+    enum { PIECES_A_WORKER = 6 };
+    const uint64_t least = 1 << 20, most = 32 << 20, step = 64 << 10;
+    (void)c;
+    uint64_t bytes = text_bytes /
+                     ((uint64_t)(workers > 0 ? workers : 1) * PIECES_A_WORKER);
+    bytes = (bytes + step - 1) / step * step;
+    return bytes < least ? least : bytes > most ? most : bytes;
+}
+
+uint64_t remote_options_hash(const struct train_config *c)
+{
+    const struct model_options *m = &c->model;
+    const struct rule_params *rules[] = {&m->linear, &m->latent};
+    const struct train_cluster *k = c->cluster;
+    struct buf b = BUF_INIT(1 << 16);
+    int rc = buf_printf(&b, "%s %d %u %u %llu %d %a %u %u %d %d %u %d %d %a %a %a",
+                        c->reader.format, m->kind, m->dim, m->fields,
+                        (unsigned long long)m->seed, m->normalize, (double)m->init,
+                        c->epochs, c->batch, c->deterministic, k->mode, k->staleness,
+                        c->reduce_mean, c->schedule.kind, c->schedule.a, c->schedule.b,
+                        c->valid_fraction);
+    for (size_t i = 0; i < 2 && rc == 0; i++)
+        rc = buf_printf(&b, " %d %u %a %a %a %a %a %a %a %a", rules[i]->kind,
+                        rules[i]->block, (double)rules[i]->lr, (double)rules[i]->l1,
+                        (double)rules[i]->l2, (double)rules[i]->prior,
+                        (double)rules[i]->n0, (double)rules[i]->beta,
+                        (double)rules[i]->beta1, (double)rules[i]->beta2);
+    uint64_t hash = rc == 0 ? hash_bytes(b.data, b.len, 0) : 0;
+    buf_free(&b);
+    return hash;
+}

@@ -1,0 +1,113 @@
+// Training on a cluster, from the inside.
+//
+// The driver (in the scheduler's process) runs the passes: it opens them, prints their
+// progress, validates, saves and tests. Workers lease work, pull rows, push gradients.
+// Rows live on the servers. The models and the data are the same as in one process.
+//
+//   async, ssp   the data is leased piece by piece; a batch is cut at a fixed place of its
+//                piece, and its push carries (pass, piece, batch) as its identity, so that a
+//                piece that is trained on again after a death changes nothing twice
+//   sync         every worker holds all examples and computes its share of every batch;
+//                a batch's gradients have the same bits whoever computes them
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_REMOTE_H
+#define TUG_TRAIN_REMOTE_H
+
+#include "data/piece.h"
+#include "train/exchange.h"
+#include "train/run.h"
+
+// A client of the cluster in this process.
+struct remote {
+    struct node *node;
+    struct van *van;
+    struct client *client;
+};
+
+int remote_open(struct remote *r, const struct train_config *c, enum wire_role role,
+                void (*view)(void *ctx, const struct msg_view *m), void *ctx,
+                struct err *e);
+void remote_close(struct remote *r);
+
+// The model's tables on the servers: made, or found there.
+int remote_tables(struct remote *r, const struct train_config *c, const struct model *m,
+                  struct err *e);
+
+// Waits for a moment, serving the van.
+int remote_pause(struct remote *r, double seconds, struct err *e);
+
+// Bytes of a piece: the same for all workers of a run.
+uint64_t remote_piece_bytes(const struct train_config *c, uint32_t workers,
+                            uint64_t text_bytes);
+
+// Hash of all that the result of a run depends on, but for paths.
+uint64_t remote_options_hash(const struct train_config *c);
+
+// A worker.
+
+enum { REMOTE_SLOTS = 3 }; // batches that are pulled, computed, pushed at the same time
+
+struct held_piece {
+    uint32_t file;
+    uint64_t index;
+    struct dataset *data;
+};
+
+struct share {
+    struct remote_worker *worker;
+    uint64_t pass;
+    struct order order;
+    struct hand hand;
+    uint64_t batches;
+    bool begun;
+    uint64_t last; // batch whose share was pushed
+    uint32_t done; // its micro-batches that were, as bits
+};
+
+struct remote_worker {
+    const struct train_config *config;
+    struct remote remote;
+    struct model model;
+    struct exchange_keys keys;
+    struct exchange slots[REMOTE_SLOTS];
+    struct model_scratch scratch; // of the packed model
+    struct metrics_stream stream;
+    struct reader *reader;
+    struct team *team;
+    struct pieces *pieces;
+    uint64_t *order; // examples of a batch
+    uint64_t pass;   // that it works on
+
+    // async, ssp
+    struct held_piece *held; // pieces kept in memory
+    size_t n_held, cap_held;
+    uint64_t held_bytes, may_hold;
+    uint64_t clock; // ssp
+
+    // sync
+    struct dataset *all;
+    struct share share;
+    struct msg_view view; // the newest division that came
+
+    double read_seconds;
+    uint64_t bad_lines;
+};
+
+// Trains on one leased piece, and reports it done.
+int remote_train_piece(struct remote_worker *w, const struct msg_leased *l,
+                       struct err *e);
+// No piece is left for now: nobody waits for this worker.
+int remote_pieces_pause(struct remote_worker *w, struct err *e);
+
+// Trains on the worker's share of all batches of a pass.
+int remote_train_share(struct remote_worker *w, const struct msg_leased *l,
+                       struct err *e);
+
+// Gradients of example i of a batch that was pulled: calls add with them. TUG_EDATA when
+// its score is not finite.
+int remote_example(struct remote_worker *w, struct exchange *x, size_t i, float *ret_err);
+
+int remote_report(struct remote_worker *w, struct buf *b);
+
+#endif

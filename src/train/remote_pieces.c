@@ -1,0 +1,248 @@
+// A worker's passes by pieces (async, ssp): batches of a piece are pulled ahead, computed
+// and pushed without waiting for each other.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "train/fields.h"
+#include "train/remote.h"
+
+enum { POLL_EVERY = 256 }; // examples, so that answers do not wait in the system
+
+static uint64_t piece_id(const struct msg_leased *l)
+{
+    return (uint64_t)l->file << 40 | l->index;
+}
+
+static struct held_piece *find_held(struct remote_worker *w, const struct msg_leased *l)
+{
+    for (size_t i = 0; i < w->n_held; i++)
+        if (w->held[i].file == l->file && w->held[i].index == l->index)
+            return &w->held[i];
+    return NULL;
+}
+
+static int load(struct remote_worker *w, const struct msg_leased *l, struct dataset **ret,
+                struct err *e)
+{
+    struct dataset_options o = {
+        .reader = w->reader,
+        .team = w->team,
+        .resolve = exchange_keys_resolve,
+        .resolve_ctx = &w->keys,
+        .max_bad_lines = w->config->max_bad_lines,
+        .bad_lines = &w->bad_lines,
+    };
+    double start = clock_seconds();
+    int rc = dataset_load_piece(ret, &o, w->pieces, l->file, l->index, e);
+    w->read_seconds += clock_seconds() - start;
+    if (rc == 0)
+        rc = fields_check(*ret, NULL, w->pieces, &w->model.options, e);
+    return rc;
+}
+
+static int hold(struct remote_worker *w, const struct msg_leased *l, struct dataset *d)
+{
+    if (w->n_held == w->cap_held) {
+        size_t cap = w->cap_held * 2 + 16;
+        struct held_piece *held = mem_realloc_array(w->held, cap, sizeof(*held));
+        if (held == NULL)
+            return TUG_ENOMEM;
+        w->held = held;
+        w->cap_held = cap;
+    }
+    w->held[w->n_held++] = (struct held_piece){l->file, l->index, d};
+    w->held_bytes += dataset_bytes(d);
+    return 0;
+}
+
+// The examples of a piece; `*ret_own`: they are not kept, the caller closes them. Ids of
+// pieces that are not kept need not be either.
+static int take_piece(struct remote_worker *w, const struct msg_leased *l,
+                      struct dataset **ret, bool *ret_own, struct err *e)
+{
+    struct held_piece *held = find_held(w, l);
+    *ret_own = false;
+    *ret = held != NULL ? held->data : NULL;
+    if (held != NULL)
+        return 0;
+    if (w->n_held == 0) {
+        exchange_keys_close(&w->keys);
+        TRY(exchange_keys_open(&w->keys, e));
+    }
+    TRY(load(w, l, ret, e));
+    *ret_own = w->held_bytes + dataset_bytes(*ret) > w->may_hold || hold(w, l, *ret) != 0;
+    return 0;
+}
+
+struct batches {
+    const struct msg_leased *lease;
+    const struct dataset *data;
+    struct order order;
+    struct hand hand;
+    uint64_t n;
+    size_t slots;
+    float rate;
+    uint64_t first_clock; // ssp: of batch 0
+};
+
+// With staleness s a batch may be pulled before the s batches before it are pushed.
+static size_t slots_of(const struct train_cluster *k)
+{
+    return k->mode == WIRE_SSP && k->staleness + 1 < REMOTE_SLOTS ? k->staleness + 1
+                                                                  : REMOTE_SLOTS;
+}
+
+static int tick(struct remote_worker *w, uint64_t clock, struct err *e)
+{
+    for (uint32_t table = 0; table < 2; table++) {
+        client_ts ts = client_tick(w->remote.client, table, clock, e);
+        if (ts == 0)
+            return e->code;
+        TRY(client_wait(w->remote.client, ts, e));
+    }
+    return 0;
+}
+
+// Waits until batch b's pushes are acknowledged.
+static int finish_batch(struct remote_worker *w, const struct batches *s, uint64_t b,
+                        struct err *e)
+{
+    TRY(exchange_pushed(&w->slots[b % s->slots], e));
+    return w->config->cluster->mode == WIRE_SSP ? tick(w, s->first_clock + b + 1, e) : 0;
+}
+
+static int begin_batch(struct remote_worker *w, struct batches *s, uint64_t b,
+                       struct err *e)
+{
+    struct exchange *x = &w->slots[b % s->slots];
+    uint64_t size = w->config->batch;
+    if (b >= s->slots)
+        TRY(finish_batch(w, s, b - s->slots, e));
+    size_t n = order_take(&s->order, &s->hand, b * size, size, w->order);
+    TRY(exchange_take(x, s->data, w->order, n, e));
+    return exchange_pull(x, s->first_clock + b, e);
+}
+
+static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
+                         struct err *e)
+{
+    struct exchange *x = &w->slots[b % s->slots];
+    TRY(exchange_pulled(x, e));
+    exchange_clear(x);
+    for (size_t i = 0; i < x->batch.n; i++) {
+        float err;
+        if (remote_example(w, x, i, &err) != 0)
+            return err_set(e, TUG_EDATA,
+                           "pass %llu: a score is not finite: the model has diverged; "
+                           "try a smaller --lr",
+                           (unsigned long long)s->lease->pass);
+        exchange_add(x, i, err, w->scratch.linear, w->scratch.latent);
+        if (i % POLL_EVERY == POLL_EVERY - 1)
+            TRY(client_poll(w->remote.client, e));
+    }
+    struct exchange_push p = {
+        .rate = s->rate,
+        .pass = (float)s->lease->pass,
+        .id_pass = s->lease->pass,
+        .id_piece = piece_id(s->lease),
+        .id_group = (uint32_t)b,
+        .examples = x->batch.n,
+    };
+    return exchange_push(x, &p, e);
+}
+
+static int train_batches(struct remote_worker *w, struct batches *s, struct err *e)
+{
+    if (s->slots == 1)
+        for (uint64_t b = 0; b < s->n; b++) {
+            TRY(begin_batch(w, s, b, e));
+            TRY(compute_batch(w, s, b, e));
+        }
+    else
+        for (uint64_t b = 0; b <= s->n; b++) {
+            if (b < s->n)
+                TRY(begin_batch(w, s, b, e));
+            if (b > 0)
+                TRY(compute_batch(w, s, b - 1, e));
+        }
+    for (uint64_t b = s->n > s->slots ? s->n - s->slots : 0; b < s->n; b++)
+        TRY(finish_batch(w, s, b, e));
+    return 0;
+}
+
+// ssp: a worker that begins takes part from the slowest clock on; a pass has its own.
+static int begin_pass(struct remote_worker *w, uint64_t pass, struct err *e)
+{
+    if (w->pass == pass)
+        return 0;
+    w->pass = pass;
+    w->clock = pass << 32;
+    return w->config->cluster->mode == WIRE_SSP ? tick(w, w->clock, e) : 0;
+}
+
+int remote_pieces_pause(struct remote_worker *w, struct err *e)
+{
+    if (w->pass == 0)
+        return 0;
+    w->pass = 0;
+    return w->config->cluster->mode == WIRE_SSP ? tick(w, UINT64_MAX, e) : 0;
+}
+
+static double passes_done(const struct msg_leased *l)
+{
+    double share = l->pieces > 0 ? (double)l->pieces_done / (double)l->pieces : 0;
+    return (double)(l->pass - 1) + (share < 1 ? share : 1);
+}
+
+static int report_done(struct remote_worker *w, const struct msg_leased *l,
+                       const struct dataset *d, struct err *e)
+{
+    struct buf b = BUF_INIT(WIRE_BYTES_MAX);
+    int rc = remote_report(w, &b);
+    if (rc != 0) {
+        buf_free(&b);
+        return err_nomem(e, "a report");
+    }
+    struct msg_piece_done m = {
+        .pass = l->pass,
+        .file = l->file,
+        .index = l->index,
+        .at_end = dataset_at_end(d),
+        .examples = dataset_size(d),
+        .report = {b.data, (uint32_t)b.len},
+    };
+    rc = client_ask(w->remote.client, MSG_PIECE_DONE, &m, NULL, NULL, e);
+    buf_free(&b);
+    return rc;
+}
+
+int remote_train_piece(struct remote_worker *w, const struct msg_leased *l, struct err *e)
+{
+    struct dataset *d = NULL;
+    bool own;
+    int rc = take_piece(w, l, &d, &own, e);
+    if (rc == 0)
+        rc = begin_pass(w, l->pass, e);
+    if (rc == 0) {
+        struct batches s = {
+            .lease = l,
+            .data = d,
+            .order = order_make(dataset_size(d), w->config->model.seed,
+                                l->pass << 32 ^ mix64(piece_id(l))),
+            .slots = slots_of(w->config->cluster),
+            .rate = (float)schedule_factor(&w->config->schedule, passes_done(l)),
+            .first_clock = w->clock,
+        };
+        s.n = (order_positions(&s.order) + w->config->batch - 1) / w->config->batch;
+        rc = train_batches(w, &s, e);
+        w->clock += s.n;
+    }
+    if (rc == 0)
+        rc = report_done(w, l, d, e);
+    if (d != NULL && own)
+        dataset_close(d);
+    return rc;
+}

@@ -1,0 +1,235 @@
+// A worker of a cluster: it opens what it needs, tells what data it sees, and works on
+// what the scheduler leases to it until the run is over.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "cluster/node.h"
+#include "model/loss.h"
+#include "train/fields.h"
+#include "train/remote.h"
+#include "train/report.h"
+
+static const double lease_pause_seconds = 0.01;
+
+int remote_example(struct remote_worker *w, struct exchange *x, size_t i, float *ret_err)
+{
+    enum reader_loss loss = w->config->reader.loss;
+    struct model_example m = exchange_example(x, i);
+    TRY(model_scratch_reserve(&w->scratch, m.n));
+    float label = x->batch.label[i];
+    float weight = x->batch.weight != NULL ? x->batch.weight[i] : 1;
+    float score = x->bias + model_score(&w->scratch, &m);
+    if (!(score - score == 0))
+        return TUG_EDATA;
+    double prediction = loss_prediction(loss, score);
+    metrics_stream_add(&w->stream, loss, score, prediction, label, weight);
+    *ret_err = weight * loss_gradient(loss, prediction, label);
+    model_grad(&w->scratch, &m, *ret_err, w->scratch.linear, w->scratch.latent);
+    return 0;
+}
+
+// What happened since the last report.
+int remote_report(struct remote_worker *w, struct buf *b)
+{
+    struct report r = {
+        .stream = &w->stream,
+        .read_seconds = w->read_seconds,
+        .bad_lines = w->bad_lines,
+        .data_bytes = w->held_bytes,
+    };
+    TRY(report_write(&r, b));
+    metrics_stream_clear(&w->stream);
+    w->read_seconds = 0;
+    w->bad_lines = 0;
+    return 0;
+}
+
+// Telling the scheduler what data there is.
+
+static int put_files(const struct remote_worker *w, struct piece_file *files,
+                     struct buf *list, struct err *e)
+{
+    TRY(pieces_describe(w->pieces, files, e));
+    for (uint32_t i = 0; i < pieces_files(w->pieces); i++) {
+        bool exact;
+        uint64_t n = pieces_count(w->pieces, i, &exact);
+        struct wire_data_file f = {
+            .bytes = files[i].bytes,
+            .hash = files[i].hash,
+            .pieces = exact ? n : UINT64_MAX,
+            .compressed = files[i].compressed,
+            .name = wire_text(files[i].name),
+        };
+        if (wire_put_data_file(list, &f) != 0)
+            return err_set(e, TUG_EUSAGE,
+                           "--data: %zu files are too many for one run on a cluster: "
+                           "put them together",
+                           pieces_files(w->pieces));
+    }
+    return 0;
+}
+
+static int tell_data(struct remote_worker *w, uint64_t piece_bytes, struct err *e)
+{
+    struct buf list = BUF_INIT(WIRE_BYTES_MAX);
+    struct piece_file *files = mem_array(pieces_files(w->pieces), sizeof(*files));
+    int rc = files != NULL ? put_files(w, files, &list, e) : err_nomem(e, "the data");
+    if (rc == 0) {
+        struct msg_data m = {
+            .options = remote_options_hash(w->config),
+            .piece_bytes = piece_bytes,
+            .files = {list.data, (uint32_t)list.len},
+        };
+        rc = client_ask(w->remote.client, MSG_DATA, &m, NULL, NULL, e);
+    }
+    mem_free(files);
+    buf_free(&list);
+    return rc;
+}
+
+// Opening.
+
+static uint64_t text_bytes(const struct remote_worker *w, struct err *e, int *rc)
+{
+    struct source_options o = {.paths = w->config->data.items,
+                               .n_paths = w->config->data.n};
+    struct source *s;
+    *rc = source_open(&s, &o, e);
+    if (*rc != 0)
+        return 0;
+    uint64_t bytes = source_text_bytes(s);
+    source_close(s);
+    return bytes;
+}
+
+static int open_data(struct remote_worker *w, struct err *e)
+{
+    const struct train_config *c = w->config;
+    int rc;
+    uint64_t bytes = text_bytes(w, e, &rc);
+    TRY(rc);
+    struct pieces_options o = {
+        .paths = c->data.items,
+        .n_paths = c->data.n,
+        .piece_bytes = remote_piece_bytes(
+            c, member_roster(client_member(w->remote.client))->workers, bytes),
+        .interrupted = c->interrupted,
+    };
+    TRY(pieces_open(&w->pieces, &o, e));
+    w->may_hold = c->data_in == DATA_IN_STREAM   ? 0
+                  : c->data_in == DATA_IN_MEMORY ? UINT64_MAX
+                                                 : mem_available() / 4;
+    return tell_data(w, o.piece_bytes, e);
+}
+
+static int open_model(struct remote_worker *w, struct err *e)
+{
+    const struct train_config *c = w->config;
+    struct model_options m = c->model;
+    TRY(reader_open(&w->reader, &c->reader, e));
+    if (m.kind == MODEL_FFM)
+        TRY(fields_count(w->team, &c->data, &c->reader, w->reader, c->interrupted,
+                         &m.fields, e));
+    TRY(model_init(&w->model, &m, e));
+    TRY(remote_tables(&w->remote, c, &w->model, e));
+    for (size_t i = 0; i < REMOTE_SLOTS; i++)
+        TRY(exchange_open(&w->slots[i], &w->model, w->remote.client, &w->keys, e));
+    return model_scratch_init(&w->scratch, &w->slots[0].packed, e);
+}
+
+// Batches are divided anew: looked at between batches and while waiting.
+static void on_view(void *ctx, const struct msg_view *m)
+{
+    struct remote_worker *w = ctx;
+    if (m->view > w->view.view)
+        w->view = *m;
+}
+
+static int open_worker(struct remote_worker *w, struct err *e)
+{
+    const struct train_config *c = w->config;
+    metrics_stream_clear(&w->stream);
+    w->order = mem_array(c->batch, sizeof(*w->order));
+    if (w->order == NULL)
+        return err_nomem(e, "a batch");
+    TRY(team_open(&w->team, c->threads, e));
+    TRY(exchange_keys_open(&w->keys, e));
+    TRY(node_heartbeat(c->cluster->node, NULL, e));
+    TRY(remote_open(&w->remote, c, WIRE_WORKER, on_view, w, e));
+    TRY(open_model(w, e));
+    return open_data(w, e);
+}
+
+static void close_worker(struct remote_worker *w)
+{
+    for (size_t i = 0; i < REMOTE_SLOTS; i++)
+        exchange_close(&w->slots[i]);
+    for (size_t i = 0; i < w->n_held; i++)
+        dataset_close(w->held[i].data);
+    mem_free(w->held);
+    dataset_close(w->all);
+    pieces_close(w->pieces);
+    model_scratch_fini(&w->scratch);
+    exchange_keys_close(&w->keys);
+    reader_close(w->reader);
+    team_close(w->team);
+    mem_free(w->order);
+    remote_close(&w->remote);
+}
+
+// Working.
+
+static void keep_lease(void *ctx, const union wire_any *m)
+{
+    *(struct msg_leased *)ctx = m->leased;
+}
+
+static int work(struct remote_worker *w, struct err *e)
+{
+    struct msg_leased l = {0};
+    for (;;) {
+        struct msg_lease ask = {.pass = w->pass, .finished = 0};
+        if (l.what == WIRE_LEASE_SHARE) {
+            ask.finished = l.pass;
+            ask.view = w->view.view;
+        }
+        TRY(client_ask(w->remote.client, MSG_LEASE, &ask, keep_lease, &l, e));
+        switch (l.what) {
+        case WIRE_LEASE_PIECE:
+            TRY(remote_train_piece(w, &l, e));
+            break;
+        case WIRE_LEASE_SHARE:
+            TRY(remote_train_share(w, &l, e));
+            break;
+        case WIRE_LEASE_OVER:
+            return 0;
+        default:
+            TRY(remote_pieces_pause(w, e));
+            TRY(remote_pause(&w->remote, lease_pause_seconds, e));
+        }
+    }
+}
+
+int train_worker_run(const struct train_config *c, struct err *e)
+{
+    struct remote_worker *w = mem_aligned(64, sizeof(*w));
+    if (w == NULL)
+        return err_nomem(e, "the worker");
+    memset(w, 0, sizeof(*w));
+    w->config = c;
+    struct err why = {0};
+    int rc = open_worker(w, &why);
+    if (rc == 0)
+        rc = work(w, &why);
+    // Others wait for this worker: they are told, even when it failed.
+    if (w->remote.client != NULL)
+        (void)client_leave(w->remote.client, rc, why.text, NULL);
+    close_worker(w);
+    mem_free(w);
+    if (rc != 0)
+        *e = why;
+    return rc;
+}
