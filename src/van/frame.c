@@ -1,0 +1,181 @@
+// The reader has three states: collecting header and head, collecting a body, and (most
+// often) neither, when a whole message lies in the bytes at hand.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "van/frame.h"
+
+#include <string.h>
+
+enum { HEAD_KEPT = 64 << 10 }; // room that is not given back after a larger head
+
+static const uint64_t no_body; // where spans of length 0 point when there is no body
+
+void frame_open(struct frame_reader *r, struct frame_pool *pool,
+                const struct frame_calls *calls, uint64_t max_bytes)
+{
+    *r = (struct frame_reader){
+        .pool = pool,
+        .calls = *calls,
+        .max_bytes = max_bytes,
+        .head = BUF_INIT(WIRE_FRAME_BYTES + WIRE_HEAD_MAX),
+    };
+}
+
+static void give_body(struct frame_reader *r)
+{
+    if (!r->placed && !r->kept)
+        frame_pool_give(r->pool, r->body);
+    r->body = NULL;
+    r->placed = r->kept = false;
+}
+
+void frame_close(struct frame_reader *r)
+{
+    if (r->pool != NULL)
+        give_body(r);
+    buf_free(&r->head);
+}
+
+static int read_header(struct frame_reader *r, const void *header, struct err *e)
+{
+    TRY(wire_frame_read(header, &r->frame, e));
+    uint64_t all = WIRE_FRAME_BYTES + r->frame.head_bytes + r->frame.body_bytes;
+    if (all > r->max_bytes)
+        return err_set(
+            e, TUG_EDATA,
+            "the first message (%s) says that it has %llu bytes, a stranger may "
+            "send %llu",
+            wire_name(r->frame.type), (unsigned long long)all,
+            (unsigned long long)r->max_bytes);
+    return 0;
+}
+
+static int begin_body(struct frame_reader *r, struct err *e)
+{
+    const struct wire_frame *f = &r->frame;
+    r->body_have = 0;
+    if (r->calls.place != NULL)
+        r->body = r->calls.place(r->calls.ctx, f->type, f->request, &r->m, f->body_bytes);
+    r->placed = r->body != NULL;
+    if (!r->placed)
+        r->body = frame_pool_take(r->pool, f->body_bytes);
+    if (r->body == NULL)
+        return err_set(e, TUG_ENOMEM, "out of memory for a message (%s) of %llu bytes",
+                       wire_name(f->type), (unsigned long long)f->body_bytes);
+    return 0;
+}
+
+// All of the message is there: the handler gets it.
+static int finish(struct frame_reader *r, struct err *e)
+{
+    TRY(wire_body(&r->frame, r->body != NULL ? (void *)r->body : (void *)&no_body, &r->m,
+                  e));
+    struct van_message m = {
+        .type = r->frame.type,
+        .request = r->frame.request,
+        .m = &r->m,
+        .body = r->body,
+        .body_bytes = r->frame.body_bytes,
+        .placed = r->placed,
+    };
+    bool more = r->calls.message(r->calls.ctx, &m);
+    give_body(r);
+    if (r->head.cap > HEAD_KEPT)
+        buf_free(&r->head);
+    buf_clear(&r->head);
+    return more ? 0 : FRAME_STOPPED;
+}
+
+static int take_body(struct frame_reader *r, const char **at, size_t *n, struct err *e)
+{
+    uint64_t left = r->frame.body_bytes - r->body_have;
+    size_t some = *n < left ? *n : (size_t)left;
+    memcpy(r->body + r->body_have, *at, some);
+    r->body_have += some;
+    *at += some;
+    *n -= some;
+    return r->body_have == r->frame.body_bytes ? finish(r, e) : 0;
+}
+
+static int head_came(struct frame_reader *r, const void *header, struct err *e)
+{
+    const char *head = (const char *)header + WIRE_FRAME_BYTES;
+    TRY(wire_decode(header, &r->frame, head, &r->m, e));
+    return r->frame.body_bytes > 0 ? begin_body(r, e) : finish(r, e);
+}
+
+// Puts bytes aside until `need` of header and head are there.
+static int gather(struct frame_reader *r, size_t need, const char **at, size_t *n,
+                  struct err *e)
+{
+    size_t left = need - r->head.len;
+    size_t some = *n < left ? *n : left;
+    if (buf_add(&r->head, *at, some) != 0)
+        return err_nomem(e, "the head of a message");
+    *at += some;
+    *n -= some;
+    return 0;
+}
+
+static int gather_head(struct frame_reader *r, const char **at, size_t *n, struct err *e)
+{
+    if (r->head.len < WIRE_FRAME_BYTES) {
+        TRY(gather(r, WIRE_FRAME_BYTES, at, n, e));
+        if (r->head.len < WIRE_FRAME_BYTES)
+            return 0;
+        TRY(read_header(r, r->head.data, e));
+    }
+    size_t need = WIRE_FRAME_BYTES + (size_t)r->frame.head_bytes;
+    TRY(gather(r, need, at, n, e));
+    return r->head.len == need ? head_came(r, r->head.data, e) : 0;
+}
+
+// One message, or as much of one as there is.
+static int read_some(struct frame_reader *r, const char **at, size_t *n, struct err *e)
+{
+    if (r->body != NULL)
+        return take_body(r, at, n, e);
+    if (r->head.len > 0 || *n < WIRE_FRAME_BYTES)
+        return gather_head(r, at, n, e);
+    TRY(read_header(r, *at, e));
+    size_t heads = WIRE_FRAME_BYTES + (size_t)r->frame.head_bytes;
+    if (*n < heads || *n - heads < r->frame.body_bytes)
+        return gather_head(r, at, n, e); // texts must stay until the body has come
+    const char *header = *at;
+    *at += heads;
+    *n -= heads;
+    return head_came(r, header, e);
+}
+
+int frame_read(struct frame_reader *r, const void *bytes, size_t n, struct err *e)
+{
+    const char *at = bytes;
+    while (n > 0)
+        TRY(read_some(r, &at, &n, e));
+    return 0;
+}
+
+void *frame_direct(struct frame_reader *r, size_t *ret_n)
+{
+    *ret_n = r->body != NULL ? (size_t)(r->frame.body_bytes - r->body_have) : 0;
+    return r->body != NULL ? r->body + r->body_have : NULL;
+}
+
+int frame_came(struct frame_reader *r, size_t n, struct err *e)
+{
+    r->body_have += n;
+    return r->body_have == r->frame.body_bytes ? finish(r, e) : 0;
+}
+
+bool frame_at_end(const struct frame_reader *r)
+{
+    return r->body == NULL && r->head.len == 0;
+}
+
+void *frame_keep(struct frame_reader *r)
+{
+    if (r->body == NULL || r->placed)
+        return NULL;
+    r->kept = true;
+    return r->body;
+}

@@ -1,0 +1,286 @@
+// The tcp van itself: opening, polling, time and freeing.
+//
+// A round is one run of libuv's loop; after it what is due is done, ended links are told
+// of and freed, the handler's tick is called, and small messages that were sent meanwhile
+// go out together.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "van/tcp.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include "base/alloc.h"
+#include "van/tcp_internal.h"
+
+#define HELLO_TIMEOUT (10 * SECOND_NS)
+#define STALL_TIMEOUT (60 * SECOND_NS)
+enum { MAX_LINKS = 4096, MS_NS = 1000000 };
+
+static const struct van_ops ops;
+
+// Time.
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void do_due_links(struct tcp_van *v)
+{
+    if (v->now < v->next_due)
+        return;
+    v->next_due = VAN_NEVER;
+    for (uint32_t i = 0; i < v->links.n; i++) {
+        struct tcp_link *l = v->links.list[i].link;
+        if (l->due <= v->now) {
+            l->due = VAN_NEVER;
+            tcp_link_due(l);
+        }
+        v->next_due = earlier(v->next_due, l->due);
+    }
+}
+
+// Rounds.
+
+static void flush_dirty(struct tcp_van *v)
+{
+    while (v->dirty != NULL) {
+        struct tcp_link *l = v->dirty;
+        v->dirty = l->next_dirty;
+        l->dirty = false;
+        tcp_out_flush(l);
+    }
+}
+
+static void tell_ended(struct tcp_van *v)
+{
+    const struct van_handler *h = &v->handler;
+    while (v->ended != NULL) {
+        struct tcp_link *l = v->ended;
+        v->ended = l->next_ended;
+        if (l->state == LINK_FAILED && h->closed != NULL && !v->freeing)
+            h->closed(h->ctx, l->number, &l->why, v->now);
+        tcp_link_free(l);
+    }
+}
+
+static void finish_round(struct tcp_van *v)
+{
+    v->now = clock_ns();
+    do_due_links(v);
+    flush_dirty(v); // a link in the list of dirty ones is not freed before
+    tell_ended(v);
+    if (v->handler.tick != NULL && !v->freeing)
+        v->tick_due = v->handler.tick(v->handler.ctx, v->now);
+    flush_dirty(v);
+}
+
+static void timer_rang(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
+static void woken(uv_async_t *async)
+{
+    ((struct tcp_van *)async->data)->events++;
+}
+
+static void sleep_until(struct tcp_van *v, uint64_t now, uint64_t due)
+{
+    if (due != VAN_NEVER) {
+        uv_update_time(&v->loop);
+        uv_timer_start(&v->timer, timer_rang, (due - now + MS_NS - 1) / MS_NS, 0);
+    }
+    uv_run(&v->loop, UV_RUN_ONCE);
+    uv_timer_stop(&v->timer);
+}
+
+static void wait_for_events(struct tcp_van *v, uint64_t until)
+{
+    uint64_t due = earlier(earlier(until, v->tick_due), v->next_due);
+    uint64_t now = clock_ns(), awake_until = now + v->options.spin_ns;
+    v->events = v->ended != NULL || v->dirty != NULL;
+    do {
+        uv_run(&v->loop, UV_RUN_NOWAIT);
+        now = clock_ns();
+    } while (v->events == 0 && now < due && now < awake_until);
+    if (v->events == 0 && now < due)
+        sleep_until(v, now, due);
+}
+
+static int poll_van(struct van *base, uint64_t until, struct err *e)
+{
+    (void)e;
+    struct tcp_van *v = (struct tcp_van *)base;
+    v->in_round = true;
+    wait_for_events(v, until);
+    finish_round(v);
+    v->in_round = false;
+    return 0;
+}
+
+static void wake(struct van *base)
+{
+    uv_async_send(&((struct tcp_van *)base)->wake);
+}
+
+static uint64_t now(const struct van *base)
+{
+    (void)base;
+    return clock_ns();
+}
+
+// Links.
+
+static uint64_t queued(const struct van *base, van_link link)
+{
+    const struct tcp_link *l = links_find(&((const struct tcp_van *)base)->links, link);
+    return l != NULL ? l->queued : 0;
+}
+
+static const char *peer(const struct van *base, van_link link)
+{
+    const struct tcp_link *l = links_find(&((const struct tcp_van *)base)->links, link);
+    return l != NULL ? l->peer : "a closed link";
+}
+
+static void *keep(struct van *base, struct van_message *m)
+{
+    struct tcp_van *v = (struct tcp_van *)base;
+    return m->body != NULL && v->reading != NULL ? frame_keep(v->reading) : NULL;
+}
+
+static void unkeep(struct van *base, void *kept)
+{
+    frame_pool_give(&((struct tcp_van *)base)->pool, kept);
+}
+
+// Opening and freeing.
+
+// A peer that is gone is an error of a call, not the end of the process. libuv leaves the
+// signal to us; who has a handler of their own keeps it.
+static void ignore_sigpipe(void)
+{
+    struct sigaction a;
+    if (sigaction(SIGPIPE, NULL, &a) == 0 && !(a.sa_flags & SA_SIGINFO) &&
+        a.sa_handler == SIG_DFL)
+        signal(SIGPIPE, SIG_IGN);
+}
+
+static int open_loop(struct tcp_van *v, struct err *e)
+{
+    int rc = uv_loop_init(&v->loop);
+    if (rc != 0)
+        return err_set(e, TUG_EIO, "cannot open an event loop: %s", uv_strerror(rc));
+    rc = uv_async_init(&v->loop, &v->wake, woken);
+    if (rc != 0) {
+        uv_loop_close(&v->loop);
+        return err_set(e, TUG_EIO, "cannot open an event loop: %s", uv_strerror(rc));
+    }
+    v->wake.data = v;
+    uv_timer_init(&v->loop, &v->timer);
+    return 0;
+}
+
+static void free_memory(struct tcp_van *v)
+{
+    for (struct tcp_segment *s = v->unused_segments, *next; s != NULL; s = next) {
+        next = s->next;
+        mem_free(s);
+    }
+    frame_pool_close(&v->pool);
+    links_free(&v->links);
+    buf_free(&v->out.head);
+    mem_free(v->input);
+    mem_free(v);
+}
+
+static void set_options(struct tcp_van *v, const struct tcp_options *o)
+{
+    v->options = *o;
+    if (v->options.hello_timeout_ns == 0)
+        v->options.hello_timeout_ns = HELLO_TIMEOUT;
+    if (v->options.stall_timeout_ns == 0)
+        v->options.stall_timeout_ns = STALL_TIMEOUT;
+    if (v->options.max_links == 0)
+        v->options.max_links = MAX_LINKS;
+}
+
+int tcp_van_open(struct van **ret, const struct tcp_options *o,
+                 const struct van_handler *h, struct err *e)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, ignore_sigpipe);
+    struct tcp_van *v = mem_zalloc(sizeof(*v));
+    if (v == NULL)
+        return err_nomem(e, "a van");
+    v->base.ops = &ops;
+    v->handler = *h;
+    v->out = WIRE_OUT_INIT;
+    v->now = clock_ns();
+    v->next_due = VAN_NEVER;
+    set_options(v, o);
+    v->input = mem_aligned(64, TCP_INPUT_BYTES);
+    int rc = v->input != NULL ? open_loop(v, e) : err_nomem(e, "a van");
+    if (rc != 0) {
+        free_memory(v);
+        return rc;
+    }
+    *ret = &v->base;
+    return 0;
+}
+
+static bool any_closing(const struct tcp_van *v)
+{
+    for (uint32_t i = 0; i < v->links.n; i++) {
+        const struct tcp_link *l = v->links.list[i].link;
+        if (l->state == LINK_CLOSING)
+            return true;
+    }
+    return false;
+}
+
+// Links that were closed by van_close_link have their moment.
+static void linger(struct tcp_van *v)
+{
+    for (; any_closing(v); finish_round(v)) {
+        v->events = 0;
+        sleep_until(v, clock_ns(), v->next_due);
+    }
+}
+
+static void van_free_now(struct van *base)
+{
+    struct tcp_van *v = (struct tcp_van *)base;
+    v->freeing = true;
+    tcp_listeners_close(v);
+    for (uint32_t i = 0; i < v->links.n; i++) {
+        struct tcp_link *l = v->links.list[i].link;
+        if (l->state != LINK_CLOSING)
+            tcp_link_end(l, LINK_DEAD);
+    }
+    flush_dirty(v);
+    tell_ended(v);
+    linger(v);
+    uv_close((uv_handle_t *)&v->wake, NULL);
+    uv_close((uv_handle_t *)&v->timer, NULL);
+    while (uv_loop_close(&v->loop) == UV_EBUSY)
+        uv_run(&v->loop, UV_RUN_DEFAULT);
+    free_memory(v);
+}
+
+static const struct van_ops ops = {
+    .listen = tcp_listen,
+    .connect = tcp_connect,
+    .send = tcp_send,
+    .close_link = tcp_close_link,
+    .queued = queued,
+    .peer = peer,
+    .keep = keep,
+    .unkeep = unkeep,
+    .now = now,
+    .poll = poll_van,
+    .wake = wake,
+    .free = van_free_now,
+};

@@ -1,0 +1,285 @@
+// Connecting: names are looked up, each address is tried, and all of it again with
+// growing pauses, until it works or the time is over.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "van/tcp_internal.h"
+
+#define BACK_OFF_FIRST (SECOND_NS / 100)
+#define BACK_OFF_MAX SECOND_NS
+#define ATTEMPT_MIN SECOND_NS // what an address gets while others wait
+
+// A name being looked up; it may outlive the link.
+struct tcp_lookup {
+    uv_getaddrinfo_t req;
+    struct tcp_link *link;
+};
+
+void tcp_dial_free(struct tcp_link *l)
+{
+    if (l->dial == NULL)
+        return;
+    if (l->dial->lookup != NULL) {
+        l->dial->lookup->link = NULL;
+        uv_cancel((uv_req_t *)&l->dial->lookup->req);
+    }
+    mem_free(l->dial);
+    l->dial = NULL;
+}
+
+int tcp_plain_allowed(const struct tcp_van *v, const struct sockaddr_storage *s,
+                      const char *what, struct err *e)
+{
+    if (v->options.tls != NULL || v->options.insecure || tcp_address_is_loopback(s))
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "%s is not a loopback address: give certificates (tug cert makes "
+                   "them) or --insecure",
+                   what);
+}
+
+static void give_up(struct tcp_link *l, const struct err *why)
+{
+    struct tcp_dial *d = l->dial;
+    struct err e;
+    double tried = (double)(clock_ns() - d->began) / (double)SECOND_NS;
+    err_set(&e, why->code, "cannot connect to %s: %s; tried %u time%s in %.1f s", l->peer,
+            why->text, d->tries, d->tries == 1 ? "" : "s", tried);
+    tcp_link_fail(l, &e);
+}
+
+void tcp_dial_failed(struct tcp_link *l, const struct err *why, bool final)
+{
+    struct tcp_dial *d = l->dial;
+    uint64_t now = clock_ns();
+    tcp_stream_close(l->stream);
+    l->stream = NULL;
+    if (final || now >= d->deadline) {
+        give_up(l, why);
+        return;
+    }
+    l->why = *why;
+    l->state = LINK_WAITING;
+    if (d->next < d->n_found) {
+        tcp_link_due_at(l, now);
+        return;
+    }
+    uint64_t pause = d->back_off;
+    d->back_off = d->back_off * 2 < BACK_OFF_MAX ? d->back_off * 2 : BACK_OFF_MAX;
+    tcp_link_due_at(l, pause < d->deadline - now ? now + pause : d->deadline);
+}
+
+static void failed(struct tcp_link *l, int status)
+{
+    struct err e;
+    const char *hint = "";
+    if (status == UV_ECONNREFUSED)
+        hint = " (is the node running, and is this its port?)";
+    else if (status == UV_ETIMEDOUT)
+        hint = " (a firewall, or a wrong address?)";
+    else if (status == UV_ENOENT && l->dial->address.is_unix)
+        hint = " (there is no such socket: is the node running?)";
+    err_set(&e, TUG_EIO, "%s%s", uv_strerror(status), hint);
+    tcp_dial_failed(l, &e, false);
+}
+
+static void connected(uv_connect_t *req, int status)
+{
+    struct tcp_link *l = ((struct tcp_stream *)req->data)->link;
+    if (l == NULL)
+        return;
+    if (status == 0)
+        tcp_link_connected(l);
+    else
+        failed(l, status);
+}
+
+// How long this attempt may take: what is left, or less when other addresses wait.
+static uint64_t attempt_until(const struct tcp_dial *d)
+{
+    uint64_t now = clock_ns(), left = d->deadline > now ? d->deadline - now : 0;
+    uint32_t waiting = d->n_found - d->next;
+    uint64_t mine = left / (waiting + 1);
+    if (waiting > 0 && mine < ATTEMPT_MIN)
+        mine = ATTEMPT_MIN < left ? ATTEMPT_MIN : left;
+    return now + mine;
+}
+
+static bool open_stream(struct tcp_link *l)
+{
+    struct err e;
+    l->stream = tcp_stream_new(l->van, l->dial->address.is_unix);
+    if (l->stream == NULL) {
+        err_nomem(&e, "a socket");
+        tcp_dial_failed(l, &e, true);
+        return false;
+    }
+    l->stream->link = l;
+    l->stream->connect.data = l->stream;
+    l->state = LINK_CONNECTING;
+    return true;
+}
+
+static void try_unix(struct tcp_link *l)
+{
+    l->dial->tries++;
+    tcp_link_due_at(l, l->dial->deadline);
+    if (open_stream(l))
+        uv_pipe_connect(&l->stream->connect, &l->stream->pipe, l->dial->address.host,
+                        connected);
+}
+
+static void try_next(struct tcp_link *l)
+{
+    struct tcp_dial *d = l->dial;
+    const struct sockaddr_storage *s = &d->found[d->next++];
+    struct err e;
+    if (tcp_plain_allowed(l->van, s, l->peer, &e) != 0) {
+        tcp_dial_failed(l, &e, true);
+        return;
+    }
+    d->tries++;
+    tcp_link_due_at(l, attempt_until(d));
+    if (!open_stream(l))
+        return;
+    int rc = uv_tcp_connect(&l->stream->connect, &l->stream->tcp,
+                            (const struct sockaddr *)s, connected);
+    if (rc != 0)
+        failed(l, rc);
+}
+
+static void keep_found(struct tcp_dial *d, const struct addrinfo *list)
+{
+    uint32_t max = sizeof(d->found) / sizeof(d->found[0]);
+    d->n_found = d->next = 0;
+    for (const struct addrinfo *a = list; a != NULL && d->n_found < max; a = a->ai_next) {
+        if (a->ai_addrlen > sizeof(d->found[0]))
+            continue;
+        memcpy(&d->found[d->n_found], a->ai_addr, a->ai_addrlen);
+        tcp_address_set_port(&d->found[d->n_found++], d->address.port);
+    }
+}
+
+static void unknown_name(struct tcp_link *l, const char *why)
+{
+    struct err e;
+    l->dial->tries++;
+    l->dial->n_found = l->dial->next = 0;
+    err_set(&e, TUG_EIO, "the name %s is not known: %s", l->dial->address.host, why);
+    tcp_dial_failed(l, &e, false);
+}
+
+static void looked_up(uv_getaddrinfo_t *req, int status, struct addrinfo *list)
+{
+    struct tcp_lookup *lookup = req->data;
+    struct tcp_link *l = lookup->link;
+    mem_free(lookup);
+    if (l != NULL) {
+        l->dial->lookup = NULL;
+        l->van->events++;
+        if (status == 0)
+            keep_found(l->dial, list);
+        if (status != 0)
+            unknown_name(l, uv_strerror(status));
+        else if (l->dial->n_found == 0)
+            unknown_name(l, "it has no address");
+        else
+            try_next(l);
+    }
+    uv_freeaddrinfo(list);
+}
+
+static void look_up(struct tcp_link *l)
+{
+    struct tcp_dial *d = l->dial;
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    l->state = LINK_RESOLVING;
+    tcp_link_due_at(l, d->deadline);
+    d->lookup = mem_zalloc(sizeof(*d->lookup));
+    int rc = UV_ENOMEM;
+    if (d->lookup != NULL) {
+        d->lookup->link = l;
+        d->lookup->req.data = d->lookup;
+        rc = uv_getaddrinfo(&l->van->loop, &d->lookup->req, looked_up, d->address.host,
+                            NULL, &hints);
+    }
+    if (rc != 0) {
+        mem_free(d->lookup);
+        d->lookup = NULL;
+        unknown_name(l, uv_strerror(rc));
+    }
+}
+
+static void attempt(struct tcp_link *l)
+{
+    struct tcp_dial *d = l->dial;
+    if (d->address.is_unix) {
+        try_unix(l);
+    } else if (d->next < d->n_found) {
+        try_next(l);
+    } else if (tcp_address_number(&d->address, &d->found[0])) {
+        d->n_found = 1;
+        d->next = 0;
+        try_next(l);
+    } else {
+        look_up(l);
+    }
+}
+
+static void cut(struct tcp_link *l)
+{
+    struct tcp_dial *d = l->dial;
+    struct err e;
+    if (l->state == LINK_RESOLVING) {
+        d->lookup->link = NULL;
+        uv_cancel((uv_req_t *)&d->lookup->req);
+        d->lookup = NULL;
+        err_set(&e, TUG_EIO, "the name %s is not known: no answer from the name server",
+                d->address.host);
+    } else if (l->state == LINK_SHAKING) {
+        err_set(&e, TUG_EIO,
+                "connected, but the TLS handshake did not end: does a tug node with "
+                "certificates listen there?");
+    } else {
+        err_set(&e, TUG_EIO, "no answer (a firewall, or a wrong address?)");
+    }
+    tcp_dial_failed(l, &e, false);
+}
+
+void tcp_dial_due(struct tcp_link *l)
+{
+    struct tcp_dial *d = l->dial;
+    if (l->state != LINK_WAITING) {
+        cut(l);
+    } else if (d->tries > 0 && clock_ns() >= d->deadline) {
+        struct err why = l->why;
+        give_up(l, &why);
+    } else {
+        attempt(l);
+    }
+}
+
+van_link tcp_connect(struct van *base, const char *address, uint64_t timeout_ns)
+{
+    struct tcp_van *v = (struct tcp_van *)base;
+    struct tcp_dial *d = mem_zalloc(sizeof(*d));
+    struct tcp_link *l = d != NULL ? tcp_link_new(v, false) : NULL;
+    if (l == NULL) {
+        mem_free(d);
+        return 0;
+    }
+    struct err e;
+    l->dial = d;
+    d->began = clock_ns();
+    d->deadline = timeout_ns < VAN_NEVER - d->began ? d->began + timeout_ns : VAN_NEVER;
+    d->back_off = BACK_OFF_FIRST;
+    snprintf(l->peer, sizeof(l->peer), "%s", address);
+    if (tcp_address_read(&d->address, address, &e) != 0)
+        tcp_link_fail(l, &e);
+    else
+        tcp_link_due_at(l, d->began);
+    return l->number;
+}

@@ -1,0 +1,176 @@
+// What the files of the tcp van share: the van, its links, their sockets and what waits
+// to be sent.
+//
+//   tcp.c         the van: polling, time, opening and freeing
+//   tcp_listen.c  listening and accepting
+//   tcp_dial.c    connecting: names, addresses, one attempt after the other
+//   tcp_link.c    the life of a link, and reading from it
+//   tcp_out.c     sending
+//
+// A link outlives its sockets (connecting takes several) and a socket may outlive its
+// link: libuv closes it in its own time, and frees what is in struct tcp_stream then.
+// Links are freed between rounds only, so that no caller holds one that is gone.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_VAN_TCP_INTERNAL_H
+#define TUG_VAN_TCP_INTERNAL_H
+
+#include <uv.h>
+
+#include "base/clock.h"
+#include "van/frame.h"
+#include "van/links.h"
+#include "van/tcp.h"
+#include "van/tcp_address.h"
+#include "van/tls_session.h"
+
+#define SECOND_NS ((uint64_t)1000000000)
+
+// Read at one go from all links; one message after the other is taken out of it.
+enum { TCP_INPUT_BYTES = 256 << 10 };
+
+enum tcp_state {
+    LINK_WAITING, // for the next attempt to connect
+    LINK_RESOLVING,
+    LINK_CONNECTING,
+    LINK_SHAKING, // hands: TLS
+    LINK_OPEN,
+    LINK_CLOSING, // by van_close_link: what is queued goes out
+    LINK_FAILED,  // `closed` is to be called
+    LINK_DEAD,
+};
+
+struct tcp_link;
+
+struct tcp_stream {
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    };
+    uv_connect_t connect;
+    uv_write_t write;
+    uv_shutdown_t shutdown;
+    struct tcp_link *link; // NULL: abandoned
+};
+
+// A run of bytes to be sent.
+struct tcp_segment {
+    struct tcp_segment *next;
+    const char *data;
+    size_t n;
+    char *block;  // of the van's pool, when the bytes lie there
+    bool offered; // libuv has been given its extent: nothing may be added to it
+    struct van_release release; // when it has left; .release NULL: nothing to do
+};
+
+// Of a link that is being connected.
+struct tcp_dial {
+    struct tcp_address address;
+    uint64_t began, deadline, back_off;
+    uint32_t tries;
+    uint32_t n_found, next; // addresses of the host
+    struct sockaddr_storage found[8];
+    struct tcp_lookup *lookup; // of the name, while it goes on
+};
+
+struct tcp_link {
+    struct tcp_van *van;
+    van_link number;
+    enum tcp_state state;
+    bool accepted;
+    bool known;   // a whole message has come
+    bool local;   // both ends are on this machine
+    bool writing; // libuv has bytes to write and will call back
+    bool dirty;   // to be flushed at the end of the round
+    bool ended;   // in the van's list of those
+    struct tcp_stream *stream;
+    struct tls_session *tls;
+    struct tcp_dial *dial; // NULL: accepted, or done
+    struct frame_reader reader;
+    uint64_t last_byte; // when it came
+    uint64_t due;       // when tcp_link_due is to be called; VAN_NEVER
+    struct tcp_segment *first, *last;
+    uint64_t queued;
+    size_t in_flight; // bytes of the queue that libuv has
+    struct tcp_link *next_dirty, *next_ended;
+    char peer[VAN_ADDRESS_MAX];
+    struct err why;
+};
+
+struct tcp_listener {
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    };
+    struct tcp_van *van;
+    struct tcp_listener *next;
+    char address[VAN_ADDRESS_MAX];
+};
+
+struct tcp_van {
+    struct van base;
+    struct van_handler handler;
+    struct tcp_options options;
+    uv_loop_t loop;
+    uv_async_t wake;
+    uv_timer_t timer;
+    struct tcp_listener *listeners;
+    struct links links;
+    uint32_t n_accepted;
+    struct frame_pool pool;
+    struct wire_out out;
+    struct tcp_segment *unused_segments;
+    struct tcp_link *dirty, *ended;
+    struct frame_reader *reading; // whose message the handler has
+    uint64_t now;
+    uint64_t next_due; // no link is due before
+    uint64_t tick_due;
+    uint32_t events; // of this round
+    bool in_round;
+    bool freeing;
+    char *input;  // TCP_INPUT_BYTES
+    char *plain;  // a record of TLS, decrypted
+    char *cipher; // records of TLS on their way out, before they are queued
+};
+
+// tcp_listen.c
+int tcp_listen(struct van *base, const char *address, char ret[VAN_ADDRESS_MAX],
+               struct err *e);
+void tcp_listeners_close(struct tcp_van *v);
+
+// tcp_dial.c
+van_link tcp_connect(struct van *base, const char *address, uint64_t timeout_ns);
+void tcp_dial_due(struct tcp_link *l);
+// An attempt has failed: the next one, or, with `final`, none.
+void tcp_dial_failed(struct tcp_link *l, const struct err *why, bool final);
+void tcp_dial_free(struct tcp_link *l);
+// Whether plain TCP to or from there is allowed; else TUG_EUSAGE in a sentence.
+int tcp_plain_allowed(const struct tcp_van *v, const struct sockaddr_storage *s,
+                      const char *what, struct err *e);
+
+// tcp_link.c
+struct tcp_link *tcp_link_new(struct tcp_van *v, bool accepted);
+struct tcp_stream *tcp_stream_new(struct tcp_van *v, bool is_unix);
+void tcp_stream_close(struct tcp_stream *s);
+void tcp_link_connected(struct tcp_link *l); // its socket is
+void tcp_link_due_at(struct tcp_link *l, uint64_t when);
+void tcp_link_due(struct tcp_link *l); // it is
+void tcp_link_fail(struct tcp_link *l, const struct err *why);
+void tcp_link_drained(struct tcp_link *l); // nothing is queued any more
+void tcp_link_end(struct tcp_link *l, enum tcp_state state);
+void tcp_link_free(struct tcp_link *l);
+void tcp_close_link(struct van *base, van_link number);
+
+// tcp_out.c
+int tcp_send(struct van *base, van_link link, uint16_t type, uint64_t request,
+             const void *msg, const struct van_release *release);
+void tcp_out_flush(struct tcp_link *l);
+void tcp_out_drop(struct tcp_link *l);
+// What TLS has to say of itself goes out now.
+void tcp_out_session(struct tcp_link *l);
+
+#endif

@@ -1,0 +1,345 @@
+// The life of a link: from a socket that is connected to the call of `closed`.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <netinet/tcp.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "van/tcp_internal.h"
+
+enum {
+    STRANGER_BYTES = 64 << 10, // the longest first message of who came to us
+    LINGER_NS = 1000000000,    // how long a closed link may take to send what is queued
+    KEEPALIVE_S = 30,
+};
+
+void tcp_link_due_at(struct tcp_link *l, uint64_t when)
+{
+    l->due = when;
+    if (when < l->van->next_due)
+        l->van->next_due = when;
+}
+
+// Sockets.
+
+static void stream_closed(uv_handle_t *handle)
+{
+    mem_free(handle->data);
+}
+
+struct tcp_stream *tcp_stream_new(struct tcp_van *v, bool is_unix)
+{
+    struct tcp_stream *s = mem_zalloc(sizeof(*s));
+    if (s == NULL)
+        return NULL;
+    int rc = is_unix ? uv_pipe_init(&v->loop, &s->pipe, 0)
+                     : uv_tcp_init(&v->loop, &s->tcp);
+    if (rc != 0) {
+        mem_free(s);
+        return NULL;
+    }
+    s->handle.data = s;
+    return s;
+}
+
+void tcp_stream_close(struct tcp_stream *s)
+{
+    if (s == NULL)
+        return;
+    s->link = NULL;
+    if (!uv_is_closing(&s->handle))
+        uv_close(&s->handle, stream_closed);
+}
+
+// Messages in.
+
+static void *place(void *ctx, uint16_t type, uint64_t request, const union wire_any *head,
+                   uint64_t body_bytes)
+{
+    struct tcp_link *l = ctx;
+    const struct van_handler *h = &l->van->handler;
+    if (l->state != LINK_OPEN || h->place == NULL)
+        return NULL;
+    return h->place(h->ctx, l->number, type, request, head, body_bytes);
+}
+
+static bool message(void *ctx, struct van_message *m)
+{
+    struct tcp_link *l = ctx;
+    struct tcp_van *v = l->van;
+    if (l->state != LINK_OPEN)
+        return false;
+    if (!l->known) {
+        l->known = true;
+        l->reader.max_bytes = UINT64_MAX;
+        l->due = VAN_NEVER;
+    }
+    v->reading = &l->reader;
+    v->handler.message(v->handler.ctx, l->number, m, v->now);
+    v->reading = NULL;
+    return l->state == LINK_OPEN;
+}
+
+// A peer that stands still in the middle of a message has until then.
+static void watch_stall(struct tcp_link *l)
+{
+    if (l->known && l->due == VAN_NEVER && !frame_at_end(&l->reader))
+        tcp_link_due_at(l, l->last_byte + l->van->options.stall_timeout_ns);
+}
+
+static void came(struct tcp_link *l, const uv_buf_t *buf, size_t n)
+{
+    struct err e;
+    int rc = buf->base == l->van->input ? frame_read(&l->reader, buf->base, n, &e)
+                                        : frame_came(&l->reader, n, &e);
+    if (rc < 0) {
+        err_wrap(&e, "%s", l->peer);
+        tcp_link_fail(l, &e);
+    } else if (rc == 0) {
+        watch_stall(l);
+    }
+}
+
+static void lost(struct tcp_link *l, int status)
+{
+    struct err e;
+    if (status != UV_EOF)
+        err_set(&e, TUG_EIO, "the link to %s broke: %s", l->peer, uv_strerror(status));
+    else if (!frame_at_end(&l->reader))
+        err_set(&e, TUG_EIO, "%s closed the link in the middle of a message", l->peer);
+    else
+        err_set(&e, 0, "%s closed the link", l->peer);
+    tcp_link_fail(l, &e);
+}
+
+static void alloc_input(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    (void)suggested;
+    struct tcp_link *l = ((struct tcp_stream *)handle->data)->link;
+    size_t left = 0;
+    char *direct = NULL;
+    if (l != NULL && l->state == LINK_OPEN && l->tls == NULL)
+        direct = frame_direct(&l->reader, &left);
+    bool small = left < TCP_INPUT_BYTES; // then more than this body comes at one go
+    buf->base = small ? l->van->input : direct;
+    buf->len = small ? (size_t)TCP_INPUT_BYTES : left;
+}
+
+static void read_came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct tcp_link *l = ((struct tcp_stream *)stream->data)->link;
+    if (l == NULL || n == 0)
+        return;
+    struct tcp_van *v = l->van;
+    v->events++;
+    v->now = l->last_byte = clock_ns();
+    if (l->state == LINK_CLOSING) {
+        if (n < 0)
+            tcp_link_end(l, LINK_DEAD);
+    } else if (n < 0) {
+        lost(l, (int)n);
+    } else {
+        came(l, buf, (size_t)n);
+    }
+}
+
+// Opening.
+
+// The kernel's default congestion control may be one for long lines (bbr): within a
+// machine it gives a third of what cubic does.
+static void set_options(struct tcp_link *l)
+{
+    static const char cubic[] = "cubic";
+    uv_tcp_nodelay(&l->stream->tcp, 1);
+    uv_tcp_keepalive(&l->stream->tcp, 1, KEEPALIVE_S);
+    uv_os_fd_t fd;
+    if (l->local && uv_fileno(&l->stream->handle, &fd) == 0)
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cubic, sizeof(cubic) - 1);
+}
+
+static bool is_unix(const struct tcp_link *l)
+{
+    return l->stream->handle.type == UV_NAMED_PIPE;
+}
+
+// Who is at the other end. False: the socket is connected to itself, as happens when one
+// tries again and again to reach a port of one's own machine that nobody listens on.
+static bool look_at_ends(struct tcp_link *l)
+{
+    struct sockaddr_storage here, there;
+    int n = sizeof(here);
+    l->local = is_unix(l);
+    if (l->local)
+        return true;
+    if (uv_tcp_getsockname(&l->stream->tcp, (struct sockaddr *)&here, &n) != 0)
+        return true;
+    n = sizeof(there);
+    if (uv_tcp_getpeername(&l->stream->tcp, (struct sockaddr *)&there, &n) != 0)
+        return true;
+    l->local = tcp_address_is_loopback(&there) || tcp_address_same_host(&here, &there);
+    if (l->accepted)
+        tcp_address_of(l->peer, &there);
+    return l->accepted || !tcp_address_same_host(&here, &there) ||
+           tcp_address_port(&here) != tcp_address_port(&there);
+}
+
+static void open_link(struct tcp_link *l)
+{
+    struct tcp_van *v = l->van;
+    tcp_dial_free(l);
+    l->state = LINK_OPEN;
+    if (!l->accepted)
+        l->due = VAN_NEVER;
+    v->now = clock_ns();
+    if (v->handler.opened != NULL)
+        v->handler.opened(v->handler.ctx, l->number, l->accepted, v->now);
+}
+
+void tcp_link_connected(struct tcp_link *l)
+{
+    struct err e;
+    l->van->events++;
+    if (!look_at_ends(l)) {
+        err_set(&e, TUG_EIO, "connection refused: nobody listens there");
+        tcp_dial_failed(l, &e, false);
+        return;
+    }
+    if (!is_unix(l))
+        set_options(l);
+    int rc = uv_read_start(&l->stream->stream, alloc_input, read_came);
+    if (rc != 0)
+        lost(l, rc);
+    else
+        open_link(l);
+}
+
+struct tcp_link *tcp_link_new(struct tcp_van *v, bool accepted)
+{
+    struct tcp_link *l = mem_zalloc(sizeof(*l));
+    if (l == NULL)
+        return NULL;
+    l->number = links_add(&v->links, l);
+    if (l->number == 0) {
+        mem_free(l);
+        return NULL;
+    }
+    l->van = v;
+    l->accepted = accepted;
+    l->known = !accepted;
+    l->due = VAN_NEVER;
+    v->n_accepted += accepted;
+    frame_open(&l->reader, &v->pool, &(struct frame_calls){l, place, message},
+               accepted ? STRANGER_BYTES : UINT64_MAX);
+    return l;
+}
+
+// Closing.
+
+void tcp_link_end(struct tcp_link *l, enum tcp_state state)
+{
+    struct tcp_van *v = l->van;
+    l->state = state;
+    v->events++;
+    if (l->ended)
+        return;
+    l->ended = true;
+    l->next_ended = v->ended;
+    v->ended = l;
+    l->due = VAN_NEVER;
+    tcp_dial_free(l);
+    tcp_stream_close(l->stream);
+    l->stream = NULL;
+    l->writing = false;
+    tcp_out_drop(l);
+}
+
+void tcp_link_fail(struct tcp_link *l, const struct err *why)
+{
+    if (l->state == LINK_CLOSING) {
+        tcp_link_end(l, LINK_DEAD);
+    } else if (l->state < LINK_CLOSING) {
+        l->why = *why;
+        tcp_link_end(l, LINK_FAILED);
+    }
+}
+
+static void shut(uv_shutdown_t *req, int status)
+{
+    struct tcp_stream *s = req->data;
+    if (status != 0 && s->link != NULL)
+        tcp_link_end(s->link, LINK_DEAD);
+}
+
+// Our end says that it is done and waits for the other to say so: closing at once would
+// make the kernel throw away what is on its way when there is something unread.
+void tcp_link_drained(struct tcp_link *l)
+{
+    struct tcp_stream *s = l->stream;
+    if (s->shutdown.data != NULL)
+        return;
+    s->shutdown.data = s;
+    if (uv_shutdown(&s->shutdown, &s->stream, shut) != 0)
+        tcp_link_end(l, LINK_DEAD);
+}
+
+void tcp_close_link(struct van *base, van_link number)
+{
+    struct tcp_van *v = (struct tcp_van *)base;
+    struct tcp_link *l = links_find(&v->links, number);
+    if (l == NULL || l->state == LINK_CLOSING || l->state == LINK_DEAD)
+        return;
+    if (l->state != LINK_OPEN) {
+        tcp_link_end(l, LINK_DEAD);
+        return;
+    }
+    l->state = LINK_CLOSING;
+    tcp_link_due_at(l, clock_ns() + LINGER_NS);
+    tcp_out_flush(l);
+}
+
+// Time.
+
+static void timed_out(struct tcp_link *l, const char *what, uint64_t ns)
+{
+    struct err e;
+    err_set(&e, TUG_EIO, "%s: %s for %.1f s: closed", l->peer, what,
+            (double)ns / (double)SECOND_NS);
+    tcp_link_fail(l, &e);
+}
+
+static void open_due(struct tcp_link *l)
+{
+    const struct tcp_options *o = &l->van->options;
+    uint64_t stalled = l->van->now - l->last_byte;
+    if (!l->known)
+        timed_out(l, "sent no whole first message", o->hello_timeout_ns);
+    else if (frame_at_end(&l->reader))
+        l->due = VAN_NEVER;
+    else if (stalled >= o->stall_timeout_ns)
+        timed_out(l, "stood still in the middle of a message", stalled);
+    else
+        tcp_link_due_at(l, l->last_byte + o->stall_timeout_ns);
+}
+
+void tcp_link_due(struct tcp_link *l)
+{
+    if (l->dial != NULL)
+        tcp_dial_due(l);
+    else if (l->state == LINK_CLOSING)
+        tcp_link_end(l, LINK_DEAD);
+    else
+        open_due(l);
+}
+
+void tcp_link_free(struct tcp_link *l)
+{
+    struct tcp_van *v = l->van;
+    tcp_dial_free(l);
+    tcp_stream_close(l->stream);
+    tcp_out_drop(l);
+    tls_session_close(l->tls);
+    frame_close(&l->reader);
+    v->n_accepted -= l->accepted;
+    links_remove(&v->links, l->number);
+    mem_free(l);
+}

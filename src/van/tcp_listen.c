@@ -1,0 +1,232 @@
+// Listening: an address becomes a socket and the address that peers are told; who comes
+// becomes a link.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "van/tcp_internal.h"
+
+enum { BACKLOG = 4096 };
+
+// Accepting.
+
+static void refuse(struct tcp_listener *listener, struct tcp_link *l)
+{
+    struct tcp_van *v = listener->van;
+    char what[128];
+    if (v->options.tls == NULL) {
+        snprintf(what, sizeof(what), "this node has %u links already, its limit",
+                 v->options.max_links);
+        struct msg_error m = {.code = TUG_EIO, .what = wire_text(what)};
+        l->state = LINK_OPEN;
+        tcp_send(&v->base, l->number, MSG_ERROR, 0, &m, NULL);
+    }
+    tcp_close_link(&v->base, l->number);
+}
+
+static void accept_one(uv_stream_t *server, int status)
+{
+    struct tcp_listener *listener = server->data;
+    struct tcp_van *v = listener->van;
+    bool is_unix = server->type == UV_NAMED_PIPE;
+    struct tcp_stream *s = status == 0 ? tcp_stream_new(v, is_unix) : NULL;
+    if (s == NULL)
+        return; // what cannot be accepted now is announced again
+    if (uv_accept(server, &s->stream) != 0) {
+        tcp_stream_close(s);
+        return;
+    }
+    struct tcp_link *l = tcp_link_new(v, true);
+    if (l == NULL) {
+        tcp_stream_close(s);
+        return;
+    }
+    s->link = l;
+    l->stream = s;
+    l->last_byte = v->now = clock_ns();
+    snprintf(l->peer, sizeof(l->peer), "%s", listener->address);
+    if (v->n_accepted > v->options.max_links) {
+        refuse(listener, l);
+        return;
+    }
+    tcp_link_due_at(l, v->now + v->options.hello_timeout_ns);
+    tcp_link_connected(l);
+}
+
+// Listening.
+
+static void listener_closed(uv_handle_t *handle)
+{
+    mem_free(handle->data);
+}
+
+static void listener_close(struct tcp_listener *listener)
+{
+    uv_close(&listener->handle, listener_closed);
+}
+
+void tcp_listeners_close(struct tcp_van *v)
+{
+    for (struct tcp_listener *l = v->listeners, *next; l != NULL; l = next) {
+        next = l->next;
+        listener_close(l);
+    }
+    v->listeners = NULL;
+}
+
+static int refused(const char *address, int status, struct err *e)
+{
+    const char *hint = "";
+    if (status == UV_EADDRINUSE)
+        hint = ": another process has it; choose another port, or 0 for any";
+    else if (status == UV_EACCES)
+        hint = ": choose a port above 1023, or a place where you may write";
+    else if (status == UV_EADDRNOTAVAIL)
+        hint = ": this machine does not have it; 0.0.0.0 stands for all it has";
+    return err_set(e, TUG_EIO, "cannot listen on %s: %s%s", address, uv_strerror(status),
+                   hint);
+}
+
+static int resolve(struct tcp_van *v, const struct tcp_address *a, const char *address,
+                   struct sockaddr_storage *ret, struct err *e)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    uv_getaddrinfo_t req;
+    if (tcp_address_number(a, ret))
+        return 0;
+    int rc = uv_getaddrinfo(&v->loop, &req, NULL, a->host, NULL, &hints);
+    if (rc != 0)
+        return err_set(e, TUG_EIO, "cannot listen on %s: the name %s is not known: %s",
+                       address, a->host, uv_strerror(rc));
+    memcpy(ret, req.addrinfo->ai_addr, req.addrinfo->ai_addrlen);
+    tcp_address_set_port(ret, a->port);
+    uv_freeaddrinfo(req.addrinfo);
+    return 0;
+}
+
+// The first address of this machine that others can reach; that of loopback if it has no
+// other.
+static void own_address(char *ret, size_t n, int family)
+{
+    uv_interface_address_t *list;
+    int count = 0;
+    snprintf(ret, n, "%s", family == AF_INET6 ? "::1" : "127.0.0.1");
+    if (uv_interface_addresses(&list, &count) != 0)
+        return;
+    for (int i = 0; i < count; i++) {
+        const struct sockaddr_in6 *six = &list[i].address.address6;
+        if (list[i].is_internal || six->sin6_family != family ||
+            (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr)))
+            continue;
+        if (family == AF_INET6)
+            uv_ip6_name(six, ret, n);
+        else
+            uv_ip4_name(&list[i].address.address4, ret, n);
+        break;
+    }
+    uv_free_interface_addresses(list, count);
+}
+
+static int publish(struct tcp_listener *l, const struct tcp_address *a,
+                   const struct sockaddr_storage *s)
+{
+    struct sockaddr_storage bound = {0};
+    char host[INET6_ADDRSTRLEN];
+    int n = sizeof(bound);
+    int rc = uv_tcp_getsockname(&l->tcp, (struct sockaddr *)&bound, &n);
+    if (rc != 0)
+        return rc;
+    if (tcp_address_is_any(s))
+        own_address(host, sizeof(host), s->ss_family);
+    tcp_address_write(l->address, tcp_address_is_any(s) ? host : a->host,
+                      tcp_address_port(&bound));
+    return 0;
+}
+
+static int listen_tcp(struct tcp_listener *l, const struct tcp_address *a,
+                      const char *address, struct err *e)
+{
+    struct sockaddr_storage s;
+    TRY(resolve(l->van, a, address, &s, e));
+    TRY(tcp_plain_allowed(l->van, &s, address, e));
+    int rc = uv_tcp_bind(&l->tcp, (const struct sockaddr *)&s, 0);
+    if (rc == 0)
+        rc = uv_listen(&l->stream, BACKLOG, accept_one);
+    if (rc == 0)
+        rc = publish(l, a, &s);
+    return rc == 0 ? 0 : refused(address, rc, e);
+}
+
+// A socket in the file system that nobody listens on any more, as a killed process leaves
+// it, is in the way of the next one.
+static bool is_left_over(const char *path)
+{
+    struct sockaddr_un s = {.sun_family = AF_UNIX};
+    struct stat st;
+    if (lstat(path, &st) != 0 || !S_ISSOCK(st.st_mode))
+        return false;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return false;
+    memcpy(s.sun_path, path, strlen(path)); // tcp_address_read has looked at its length
+    bool dead = connect(fd, (const struct sockaddr *)&s, sizeof(s)) != 0 &&
+                errno == ECONNREFUSED;
+    close(fd);
+    return dead;
+}
+
+static int listen_unix(struct tcp_listener *l, const struct tcp_address *a,
+                       const char *address, struct err *e)
+{
+    if (is_left_over(a->host))
+        unlink(a->host);
+    int rc = uv_pipe_bind(&l->pipe, a->host);
+    if (rc == 0 && chmod(a->host, S_IRUSR | S_IWUSR) != 0) // its file is its guard
+        rc = uv_translate_sys_error(errno);
+    if (rc == 0)
+        rc = uv_listen(&l->stream, BACKLOG, accept_one);
+    if (rc == UV_EADDRINUSE)
+        return err_set(e, TUG_EIO,
+                       "cannot listen on %s: another process does, or another file is "
+                       "there; choose another path",
+                       address);
+    if (rc == UV_ENOENT || rc == UV_ENOTDIR)
+        return err_set(e, TUG_EIO, "cannot listen on %s: its directory is not there",
+                       address);
+    if (rc != 0)
+        return refused(address, rc, e);
+    snprintf(l->address, sizeof(l->address), "%s", address);
+    return 0;
+}
+
+int tcp_listen(struct van *base, const char *address, char ret[VAN_ADDRESS_MAX],
+               struct err *e)
+{
+    struct tcp_van *v = (struct tcp_van *)base;
+    struct tcp_address a;
+    TRY(tcp_address_read(&a, address, e));
+    struct tcp_listener *l = mem_zalloc(sizeof(*l));
+    if (l == NULL)
+        return err_nomem(e, "a listening socket");
+    int rc = a.is_unix ? uv_pipe_init(&v->loop, &l->pipe, 0)
+                       : uv_tcp_init(&v->loop, &l->tcp);
+    if (rc != 0) {
+        mem_free(l);
+        return refused(address, rc, e);
+    }
+    l->handle.data = l;
+    l->van = v;
+    rc = a.is_unix ? listen_unix(l, &a, address, e) : listen_tcp(l, &a, address, e);
+    if (rc != 0) {
+        listener_close(l);
+        return rc;
+    }
+    l->next = v->listeners;
+    v->listeners = l;
+    memcpy(ret, l->address, VAN_ADDRESS_MAX);
+    return 0;
+}

@@ -1,0 +1,383 @@
+// Sending: what the socket takes at once is neither copied nor queued. What it does not
+// take waits in segments: small pieces are copied together, bodies with a `release` are
+// only pointed at.
+//
+// Small messages that are sent from inside a handler wait for the end of the round: a
+// server that answers twenty requests of one link does it with one call of the system.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/alloc.h"
+#include "van/tcp_internal.h"
+
+enum {
+    BLOCK_BYTES = 16 << 10, // of small pieces together
+    TOGETHER_MAX = 4 << 10, // a message that waits for the end of the round
+    BUFS_MAX = 64,
+    MESSAGE_BUFS = 1 + 2 * WIRE_SPANS_MAX,
+};
+
+// The queue.
+
+static struct tcp_segment *segment_new(struct tcp_link *l)
+{
+    struct tcp_van *v = l->van;
+    struct tcp_segment *s = v->unused_segments;
+    if (s != NULL)
+        v->unused_segments = s->next;
+    else if ((s = mem_alloc(sizeof(*s))) == NULL)
+        return NULL;
+    *s = (struct tcp_segment){.next = NULL};
+    return s;
+}
+
+static void append(struct tcp_link *l, struct tcp_segment *s)
+{
+    if (l->last != NULL)
+        l->last->next = s;
+    else
+        l->first = s;
+    l->last = s;
+}
+
+static void segment_free(struct tcp_van *v, struct tcp_segment *s)
+{
+    struct van_release release = s->release;
+    frame_pool_give(&v->pool, s->block);
+    s->next = v->unused_segments;
+    v->unused_segments = s;
+    if (release.release != NULL)
+        release.release(release.ctx);
+}
+
+static size_t room_behind(const struct tcp_segment *s)
+{
+    if (s == NULL || s->block == NULL || s->offered)
+        return 0;
+    return frame_pool_size(s->block) - (size_t)(s->data + s->n - s->block);
+}
+
+static bool queue_copy(struct tcp_link *l, const char *data, size_t n)
+{
+    while (n > 0) {
+        size_t some = room_behind(l->last);
+        if (some == 0) {
+            struct tcp_segment *s = segment_new(l);
+            if (s == NULL)
+                return false;
+            s->block = frame_pool_take(&l->van->pool, n > BLOCK_BYTES ? n : BLOCK_BYTES);
+            s->data = s->block;
+            if (s->block == NULL) {
+                segment_free(l->van, s);
+                return false;
+            }
+            append(l, s);
+            continue;
+        }
+        some = some < n ? some : n;
+        memcpy((char *)l->last->data + l->last->n, data, some);
+        l->last->n += some;
+        l->queued += some;
+        data += some;
+        n -= some;
+    }
+    return true;
+}
+
+static bool queue_pointer(struct tcp_link *l, const char *data, size_t n)
+{
+    struct tcp_segment *s = segment_new(l);
+    if (s == NULL)
+        return false;
+    s->data = data;
+    s->n = n;
+    l->queued += n;
+    append(l, s);
+    return true;
+}
+
+// Takes back what was queued behind `last`, which had `n` bytes.
+static void unqueue(struct tcp_link *l, struct tcp_segment *last, size_t n)
+{
+    struct tcp_segment *s = last != NULL ? last->next : l->first;
+    for (struct tcp_segment *next; s != NULL; s = next) {
+        next = s->next;
+        l->queued -= s->n;
+        segment_free(l->van, s);
+    }
+    l->last = last;
+    if (last == NULL) {
+        l->first = NULL;
+        return;
+    }
+    last->next = NULL;
+    l->queued -= last->n - n;
+    last->n = n;
+}
+
+// n bytes have left.
+static void consume(struct tcp_link *l, size_t n)
+{
+    l->queued -= n;
+    while (l->first != NULL && n >= l->first->n) {
+        struct tcp_segment *s = l->first;
+        n -= s->n;
+        l->first = s->next;
+        if (l->first == NULL)
+            l->last = NULL;
+        segment_free(l->van, s);
+    }
+    if (n > 0) {
+        l->first->data += n;
+        l->first->n -= n;
+    }
+}
+
+void tcp_out_drop(struct tcp_link *l)
+{
+    while (l->first != NULL) {
+        struct tcp_segment *s = l->first;
+        l->first = s->next;
+        segment_free(l->van, s);
+    }
+    l->last = NULL;
+    l->queued = 0;
+}
+
+// The socket.
+
+static void lost(struct tcp_link *l, int status)
+{
+    struct err why;
+    err_set(&why, TUG_EIO, "the link to %s broke while sending: %s", l->peer,
+            uv_strerror(status));
+    tcp_link_fail(l, &why);
+}
+
+static void written(uv_write_t *req, int status)
+{
+    struct tcp_stream *s = req->data;
+    struct tcp_link *l = s->link;
+    if (l == NULL)
+        return;
+    l->writing = false;
+    l->van->events++;
+    if (status != 0) {
+        lost(l, status);
+        return;
+    }
+    size_t n = l->in_flight;
+    l->in_flight = 0;
+    consume(l, n);
+    tcp_out_flush(l);
+}
+
+// Hands bytes to libuv, which calls back when all have left.
+static void write_later(struct tcp_link *l, const uv_buf_t *bufs, unsigned n)
+{
+    struct tcp_stream *s = l->stream;
+    s->write.data = s;
+    int rc = uv_write(&s->write, &s->stream, bufs, n, written);
+    if (rc != 0)
+        lost(l, rc);
+    else
+        l->writing = true;
+}
+
+// Offers bytes to the socket; returns how many it took, or negative: the link is lost.
+static ssize_t try_write(struct tcp_link *l, const uv_buf_t *bufs, unsigned n)
+{
+    int taken = uv_try_write(&l->stream->stream, bufs, n);
+    if (taken == UV_EAGAIN)
+        return 0;
+    if (taken < 0)
+        lost(l, taken);
+    return taken;
+}
+
+// What TLS made of them takes the place of the bytes: they have left when it is written
+// or in the session's hands.
+static ssize_t push_session(struct tcp_link *l, const uv_buf_t *bufs, unsigned n)
+{
+    (void)bufs, (void)n;
+    lost(l, UV_ENOTSUP);
+    return -1;
+}
+
+void tcp_out_session(struct tcp_link *l)
+{
+    (void)l;
+}
+
+// At once, as much as goes.
+static ssize_t push(struct tcp_link *l, const uv_buf_t *bufs, unsigned n)
+{
+    if (l->writing)
+        return 0;
+    return l->tls != NULL ? push_session(l, bufs, n) : try_write(l, bufs, n);
+}
+
+static unsigned fill_bufs(struct tcp_link *l, uv_buf_t bufs[BUFS_MAX], size_t *ret_bytes)
+{
+    unsigned n = 0;
+    *ret_bytes = 0;
+    for (struct tcp_segment *s = l->first; s != NULL && n < BUFS_MAX; s = s->next) {
+        bufs[n++] = (uv_buf_t){.base = (char *)s->data, .len = s->n};
+        *ret_bytes += s->n;
+    }
+    return n;
+}
+
+// The rest of what the socket did not take, up to BUFS_MAX segments.
+static void wait_for_room(struct tcp_link *l)
+{
+    uv_buf_t bufs[BUFS_MAX];
+    size_t bytes;
+    unsigned n = fill_bufs(l, bufs, &bytes);
+    struct tcp_segment *s = l->first;
+    for (unsigned i = 0; i < n; i++, s = s->next)
+        s->offered = true;
+    l->in_flight = bytes;
+    write_later(l, bufs, n);
+}
+
+void tcp_out_flush(struct tcp_link *l)
+{
+    while (l->first != NULL && !l->writing && l->state <= LINK_CLOSING) {
+        uv_buf_t bufs[BUFS_MAX];
+        size_t bytes;
+        unsigned n = fill_bufs(l, bufs, &bytes);
+        ssize_t taken = push(l, bufs, n);
+        if (taken < 0)
+            return;
+        consume(l, (size_t)taken);
+        if ((size_t)taken < bytes && !l->writing)
+            wait_for_room(l);
+    }
+    if (l->state == LINK_CLOSING && l->first == NULL && !l->writing)
+        tcp_link_drained(l);
+}
+
+// Messages.
+
+struct piece {
+    const char *data;
+    size_t n;
+    bool pointed; // it stays where it is until the release
+};
+
+static unsigned pieces_of(const struct wire_out *o, bool stays,
+                          struct piece ret[MESSAGE_BUFS])
+{
+    static const char zeros[8];
+    unsigned n = 0;
+    ret[n++] = (struct piece){o->head.data, o->head.len, false};
+    for (uint32_t i = 0; i < o->n_spans; i++) {
+        if (o->spans[i].n == 0)
+            continue;
+        ret[n++] = (struct piece){o->spans[i].data, (size_t)o->spans[i].n, stays};
+        size_t padding = (size_t)wire_padding(o->spans[i].n);
+        if (padding > 0)
+            ret[n++] = (struct piece){zeros, padding, false};
+    }
+    return n;
+}
+
+// Queues what is behind the first `skip` bytes. *ret_last is the last segment that points
+// at the sender's memory; NULL: none does.
+static bool queue_pieces(struct tcp_link *l, const struct piece *p, unsigned n,
+                         size_t skip, struct tcp_segment **ret_last)
+{
+    *ret_last = NULL;
+    for (unsigned i = 0; i < n; i++) {
+        size_t gone = skip < p[i].n ? skip : p[i].n;
+        skip -= gone;
+        if (gone == p[i].n)
+            continue;
+        const char *data = p[i].data + gone;
+        size_t left = p[i].n - gone;
+        bool pointed = p[i].pointed && left >= TOGETHER_MAX;
+        if (!(pointed ? queue_pointer(l, data, left) : queue_copy(l, data, left)))
+            return false;
+        if (pointed)
+            *ret_last = l->last;
+    }
+    return true;
+}
+
+static void mark_dirty(struct tcp_link *l)
+{
+    if (l->dirty)
+        return;
+    l->dirty = true;
+    l->next_dirty = l->van->dirty;
+    l->van->dirty = l;
+}
+
+// As much as the socket takes now.
+static ssize_t push_pieces(struct tcp_link *l, const struct piece *p, unsigned n)
+{
+    uv_buf_t bufs[MESSAGE_BUFS];
+    if (l->first != NULL)
+        tcp_out_flush(l);
+    if (l->state != LINK_OPEN)
+        return -1;
+    if (l->first != NULL)
+        return 0;
+    for (unsigned i = 0; i < n; i++)
+        bufs[i] = (uv_buf_t){.base = (char *)p[i].data, .len = p[i].n};
+    return push(l, bufs, n);
+}
+
+static int send_pieces(struct tcp_link *l, const struct piece *p, unsigned n,
+                       size_t bytes, struct van_release *release)
+{
+    bool later = l->van->in_round && bytes <= TOGETHER_MAX;
+    ssize_t taken = later ? 0 : push_pieces(l, p, n);
+    if (taken < 0)
+        return TUG_EIO;
+    if ((size_t)taken == bytes)
+        return 0;
+    struct tcp_segment *last = l->last, *pointing;
+    size_t last_n = last != NULL ? last->n : 0;
+    if (!queue_pieces(l, p, n, (size_t)taken, &pointing)) {
+        unqueue(l, last, last_n);
+        if (taken > 0)
+            lost(l, UV_ENOMEM); // half of a message has left
+        return TUG_ENOMEM;
+    }
+    if (pointing != NULL) {
+        pointing->release = *release;
+        *release = (struct van_release){.release = NULL};
+    }
+    if (later)
+        mark_dirty(l);
+    else
+        tcp_out_flush(l);
+    return 0;
+}
+
+static int send_message(struct tcp_van *v, van_link number, uint16_t type,
+                        uint64_t request, const void *msg, struct van_release *release)
+{
+    struct tcp_link *l = links_find(&v->links, number);
+    if (l == NULL || l->state != LINK_OPEN)
+        return TUG_EIO;
+    TRY(wire_encode(&v->out, type, request, msg, l->tls == NULL && !l->local));
+    struct piece pieces[MESSAGE_BUFS];
+    unsigned n = pieces_of(&v->out, release->release != NULL, pieces);
+    return send_pieces(l, pieces, n, v->out.head.len + v->out.body_bytes, release);
+}
+
+int tcp_send(struct van *base, van_link link, uint16_t type, uint64_t request,
+             const void *msg, const struct van_release *release)
+{
+    struct van_release mine = {.release = NULL};
+    if (release != NULL)
+        mine = *release;
+    int rc = send_message((struct tcp_van *)base, link, type, request, msg, &mine);
+    if (mine.release != NULL)
+        mine.release(mine.ctx); // nothing points at the body
+    return rc;
+}
