@@ -1,15 +1,16 @@
-// Synchronous batches: the gradients of a whole batch are taken at the batch's
-// start, added per row in the order of the examples, and each row's rule is applied
-// once. The result depends on the batch size and the seed, not on the number of
-// threads, nor on the CPU.
+// Synchronous batches: the gradients of a whole batch are taken at the batch's start,
+// added per row in a fixed order, and each row's rule is applied once. The order: within
+// a micro-batch (train/micro.h) from the first example to the last, then the
+// micro-batches' sums as a tree. The result depends on the batch size and the seed, not
+// on the number of threads, nor on the CPU.
 //
 // A batch has three phases with barriers between them:
 //   1. each thread takes a slice of the examples and computes the gradients of its
 //      features;
 //   2. each thread owns the rows whose id hashes to it, walks over all
 //      features of the batch in
-//      order, adds up the gradients of its rows (in place, into the first one's memory), and
-//      applies them; thread 0 also does the bias;
+//      order, adds up the gradients of its rows (in place, into the first one's memory in
+//      each micro-batch), and applies them; thread 0 also does the bias;
 //   3. thread 0 decides whether to go on.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -18,14 +19,25 @@
 
 #include "base/alloc.h"
 #include "model/loss.h"
+#include "train/micro.h"
 #include "train/progress.h"
 #include "train/run.h"
+
+// What a row was given by one micro-batch, or by several that the tree has joined.
+struct sum {
+    float *latent;
+    float linear, occurrences, squares; // squares: of u
+    uint32_t micro;                     // the first
+    uint32_t earlier; // number in synchronous.sums of what is not joined yet; or NO_SUM
+};
+
+#define NO_SUM UINT32_MAX
 
 struct entry {
     uint32_t id;
     uint32_t stamp; // of the batch; older: free
-    float *row, *linear, *latent;
-    float occurrences, squares; // in the batch, and their sum of u^2
+    float *row;
+    struct sum sum; // with the last micro-batch so far
 };
 
 // One thread's memory for a batch.
@@ -33,12 +45,15 @@ struct synchronous {
     uint64_t *order; // the slice's examples
     float *err;      // their d loss / d score
     size_t n;
-    size_t cap;             // features
-    float *linear, *latent; // gradients of the slice's features
-    struct entry *entries;  // hash table of the rows it owns
-    size_t n_entries;       // a power of two
+    size_t micro_end[SYNC_MICROS]; // where each one's share of the examples ends
+    size_t cap;                    // features
+    float *linear, *latent;        // gradients of the slice's features
+    struct entry *entries;         // hash table of the rows it owns
+    size_t n_entries;              // a power of two
     uint32_t stamp;
     struct entry **filled;
+    struct sum *sums; // of rows' earlier micro-batches
+    uint32_t n_sums, free_sum;
     struct accessor_scratch scratch;
     bool go_on; // rank 0's, written before the last barrier of a batch, read after it
 };
@@ -79,6 +94,7 @@ void synchronous_close(struct run *r)
         mem_free(s->latent);
         mem_free(s->entries);
         mem_free(s->filled);
+        mem_free(s->sums);
         accessor_scratch_fini(&s->scratch);
         mem_free(s);
         r->workers[i].synchronous = NULL;
@@ -98,13 +114,27 @@ static int reserve_gradients(struct synchronous *s, size_t nnz, size_t latent)
     return s->cap != 0 ? 0 : TUG_ENOMEM;
 }
 
+// The examples of the batch's positions [from, to), held-out ones left out.
+static void pick_slice(struct worker *w, uint64_t batch, uint64_t from, uint64_t to)
+{
+    struct synchronous *s = w->synchronous;
+    s->n = 0;
+    for (uint32_t m = 0; m < SYNC_MICROS; m++) {
+        struct micro part = micro_of(batch, w->run->config->batch, m);
+        uint64_t first = part.first > from ? part.first : from,
+                 end = part.end < to ? part.end : to;
+        if (first < end)
+            s->n += run_pick(w, first, end - first, s->order + s->n);
+        s->micro_end[m] = s->n;
+    }
+}
+
 // Phase 1.
-static int gradients_of_slice(struct worker *w, uint64_t first, size_t n)
+static int gradients_of_slice(struct worker *w)
 {
     struct run *r = w->run;
     struct synchronous *s = w->synchronous;
     enum reader_loss loss = r->config->reader.loss;
-    s->n = run_pick(w, first, n, s->order);
     TRY(view_take(&w->view, r->data, s->order, s->n, &r->parameters, NULL));
     TRY(reserve_gradients(s, w->view.batch.nnz, latent_n(r)));
     for (size_t i = 0; i < s->n; i++) {
@@ -136,11 +166,14 @@ static int reserve_entries(struct synchronous *s, size_t nnz)
         n *= 2;
     mem_free(s->entries);
     mem_free(s->filled);
+    mem_free(s->sums);
     s->entries = mem_zalloc(n * sizeof(*s->entries));
     s->filled = mem_array(n, sizeof(struct entry *));
     s->stamp = 0;
-    s->n_entries = s->entries != NULL && s->filled != NULL ? n : 0;
-    return s->n_entries != 0 ? 0 : TUG_ENOMEM;
+    s->sums = mem_array(n / 2, sizeof(*s->sums));
+    bool ok = s->entries != NULL && s->filled != NULL && s->sums != NULL;
+    s->n_entries = ok ? n : 0;
+    return ok ? 0 : TUG_ENOMEM;
 }
 
 static struct entry *find_entry(struct synchronous *s, uint32_t id, uint32_t hash)
@@ -151,49 +184,153 @@ static struct entry *find_entry(struct synchronous *s, uint32_t id, uint32_t has
     return &s->entries[at];
 }
 
-// Adds the gradients of one slice to the rows that this thread owns.
-static size_t add_slice(struct worker *w, const struct worker *from, size_t filled)
+// Whose row it is.
+static size_t owner(uint64_t hash, size_t threads)
+{
+    return (size_t)((hash >> 32) * threads >> 32);
+}
+
+enum { ENTRIES_AHEAD = 8 }; // on their way while one is added to
+
+static void prefetch_entry(const struct synchronous *s, uint32_t id)
+{
+    __builtin_prefetch(&s->entries[mix64(id) & (s->n_entries - 1)], 1);
+}
+
+static void add_latent(const struct model *m, float *to, const float *from)
+{
+    if (model_latent(m) > 0)
+        m->kernels->axpy(to, 1, from, model_latent(m));
+}
+
+// Joins what the tree wants joined before micro-batch `next` (SYNC_MICROS: all).
+static inline void join(struct synchronous *s, const struct model *m, struct sum *last,
+                        uint32_t next)
+{
+    while (last->earlier != NO_SUM) {
+        uint32_t number = last->earlier;
+        struct sum *earlier = &s->sums[number];
+        if (!tree_joins(earlier->micro, last->micro, next))
+            return;
+        add_latent(m, earlier->latent, last->latent);
+        last->latent = earlier->latent;
+        last->linear += earlier->linear;
+        last->occurrences += earlier->occurrences;
+        last->squares += earlier->squares;
+        last->micro = earlier->micro;
+        last->earlier = earlier->earlier;
+        earlier->earlier = s->free_sum;
+        s->free_sum = number;
+    }
+}
+
+// Puts the sum of the micro-batches before aside, so that another can begin.
+static uint32_t put_aside(struct synchronous *s, const struct sum *sum)
+{
+    uint32_t number = s->free_sum;
+    if (number == NO_SUM)
+        number = s->n_sums++;
+    else
+        s->free_sum = s->sums[number].earlier;
+    s->sums[number] = *sum;
+    return number;
+}
+
+// Adds the gradients of features [from, to) of a slice, which lie in one micro-batch, to
+// the rows that this thread owns.
+static size_t add_features(struct worker *w, const struct worker *of, size_t from,
+                           size_t to, uint32_t micro, size_t filled)
 {
     struct run *r = w->run;
     struct synchronous *s = w->synchronous;
-    const struct synchronous *f = from->synchronous;
+    const struct synchronous *f = of->synchronous;
+    const struct model *m = &r->parameters.model;
     size_t latent = latent_n(r), threads = (size_t)team_size(r->team);
     size_t rank = (size_t)(w - r->workers);
-    for (size_t j = 0; j < from->view.batch.nnz; j++) {
-        uint32_t id = from->view.batch.id[j];
+    for (size_t j = from; j < to; j++) {
+        uint32_t id = of->view.batch.id[j];
         uint64_t hash = mix64(id);
-        if ((hash >> 40) % threads != rank)
+        if (j + ENTRIES_AHEAD < to)
+            prefetch_entry(s, of->view.batch.id[j + ENTRIES_AHEAD]);
+        if (owner(hash, threads) != rank)
             continue;
         struct entry *e = find_entry(s, id, (uint32_t)hash);
-        float u = from->view.u[j];
-        if (e->stamp != s->stamp) {
-            *e = (struct entry){.id = id,
-                                .stamp = s->stamp,
-                                .row = from->view.rows[j],
-                                .linear = f->linear + j,
-                                .latent = f->latent + j * latent,
-                                .occurrences = 1,
-                                .squares = u * u};
-            s->filled[filled++] = e;
+        float u = of->view.u[j];
+        float linear = f->linear[j], *gradient = f->latent + j * latent;
+        if (e->stamp == s->stamp && e->sum.micro == micro) {
+            e->sum.occurrences++;
+            e->sum.squares += u * u;
+            e->sum.linear += linear;
+            add_latent(m, e->sum.latent, gradient);
             continue;
         }
-        e->occurrences++;
-        e->squares += u * u;
-        *e->linear += f->linear[j];
-        r->parameters.model.kernels->axpy(e->latent, 1, f->latent + j * latent, latent);
+        uint32_t earlier = NO_SUM;
+        if (e->stamp == s->stamp) {
+            join(s, m, &e->sum, micro);
+            earlier = put_aside(s, &e->sum);
+        } else {
+            e->id = id;
+            e->stamp = s->stamp;
+            e->row = of->view.rows[j];
+            s->filled[filled++] = e;
+        }
+        e->sum = (struct sum){.latent = gradient,
+                              .linear = linear,
+                              .occurrences = 1,
+                              .squares = u * u,
+                              .micro = micro,
+                              .earlier = earlier};
     }
     return filled;
+}
+
+// All slices' shares of the micro-batches, in order.
+static size_t add_batch(struct worker *w)
+{
+    const struct run *r = w->run;
+    size_t filled = 0;
+    for (int t = 0; t < team_size(r->team); t++) {
+        const struct worker *of = &r->workers[t];
+        const uint32_t *start = of->view.batch.start;
+        size_t from = 0;
+        for (uint32_t m = 0; m < SYNC_MICROS; m++) {
+            size_t to = start[of->synchronous->micro_end[m]];
+            filled = add_features(w, of, from, to, m, filled);
+            from = to;
+        }
+    }
+    return filled;
+}
+
+// The micro-batches' sums of errors, added as a tree.
+static float bias_gradient(const struct run *r)
+{
+    float sum[SYNC_MICROS], *values[SYNC_MICROS];
+    uint8_t first[SYNC_MICROS];
+    size_t n = 0;
+    for (uint32_t m = 0; m < SYNC_MICROS; m++) {
+        bool begun = false;
+        for (int t = 0; t < team_size(r->team); t++) {
+            const struct synchronous *s = r->workers[t].synchronous;
+            for (size_t i = m > 0 ? s->micro_end[m - 1] : 0; i < s->micro_end[m]; i++) {
+                sum[n] = begun ? sum[n] + s->err[i] : s->err[i];
+                begun = true;
+            }
+        }
+        if (begun) {
+            values[n] = &sum[n];
+            first[n++] = (uint8_t)m;
+        }
+    }
+    tree_sum(r->parameters.model.kernels, first, values, n, 1);
+    return sum[0];
 }
 
 static void apply_bias(struct run *r, float scale)
 {
     const struct model *m = &r->parameters.model;
     struct worker *w = &r->workers[0];
-    float sum = 0;
-    for (int t = 0; t < team_size(r->team); t++)
-        for (size_t i = 0; i < r->workers[t].synchronous->n; i++)
-            sum += r->workers[t].synchronous->err[i];
-    sum *= scale;
+    float sum = bias_gradient(r) * scale;
     m->kernels->apply[w->bias_rule->kind](w->bias_rule, 0, r->parameters.bias,
                                           r->parameters.bias + m->bias.groups[0].state,
                                           &sum, 1);
@@ -208,11 +345,13 @@ static void apply_strip(struct worker *w, struct entry *const *entries, size_t n
     float *rows[STRIP], occurrences[STRIP], squares[STRIP];
     const float *linear[STRIP], *latent[STRIP];
     for (size_t i = 0; i < n; i++) {
+        struct sum *sum = &entries[i]->sum;
+        join(w->synchronous, &w->run->parameters.model, sum, SYNC_MICROS);
         rows[i] = entries[i]->row;
-        linear[i] = entries[i]->linear;
-        latent[i] = entries[i]->latent;
-        occurrences[i] = entries[i]->occurrences;
-        squares[i] = entries[i]->squares;
+        linear[i] = &sum->linear;
+        latent[i] = sum->latent;
+        occurrences[i] = sum->occurrences;
+        squares[i] = sum->squares;
     }
     struct accessor_update update = {
         .rules = w->rules,
@@ -232,7 +371,7 @@ static int apply_owned_rows(struct worker *w, float scale)
 {
     struct run *r = w->run;
     struct synchronous *s = w->synchronous;
-    size_t nnz = 0, filled = 0;
+    size_t nnz = 0;
     for (int t = 0; t < team_size(r->team); t++)
         nnz += r->workers[t].view.batch.nnz;
     TRY(reserve_entries(s, nnz));
@@ -240,8 +379,9 @@ static int apply_owned_rows(struct worker *w, float scale)
         memset(s->entries, 0, s->n_entries * sizeof(*s->entries));
         s->stamp = 1;
     }
-    for (int t = 0; t < team_size(r->team); t++)
-        filled = add_slice(w, &r->workers[t], filled);
+    s->n_sums = 0;
+    s->free_sum = NO_SUM;
+    size_t filled = add_batch(w);
     for (size_t i = 0; i < filled; i += STRIP)
         apply_strip(w, s->filled + i, filled - i < STRIP ? filled - i : STRIP, scale);
     return 0;
@@ -271,7 +411,8 @@ static void batch(struct worker *w, int rank)
     uint64_t size = r->config->batch, threads = (uint64_t)team_size(r->team);
     uint64_t first = (uint64_t)rank * size / threads,
              end = ((uint64_t)rank + 1) * size / threads;
-    w->rc = gradients_of_slice(w, number * size + first, end - first);
+    pick_slice(w, number, number * size + first, number * size + end);
+    w->rc = gradients_of_slice(w);
     team_barrier(r->team);
     if (everyone_is_well(r)) { // the same answer for all: rc is not written in this phase
         size_t examples = examples_of_batch(r);
