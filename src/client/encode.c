@@ -213,6 +213,9 @@ void encode_send(struct slice *s, uint64_t now)
         c->next_due = min_u64(c->next_due, peer_tick(p, now));
         return;
     }
+    // It waited under another placement.
+    if (s->epoch != 0 && s->epoch != c->epoch && slice_replace(s))
+        return;
     bool again = s->sent;
     uint64_t id = s->id;
     int rc = send_slice(s);

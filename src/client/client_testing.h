@@ -1,0 +1,436 @@
+// A small cluster in a simulated network for tests of the client: a scheduler that says
+// what the test wants, and servers that hold all rows in one place, so that partitions
+// move at once. A server applies each push once in each partition, as shards do.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLIENT_CLIENT_TESTING_H
+#define TUG_CLIENT_CLIENT_TESTING_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+#include "client/private.h"
+#include "server/bf16.h"
+#include "table/rule.h"
+#include "van/sim.h"
+
+enum {
+    BITS = 4,
+    PARTITIONS = 1 << BITS,
+    WIDTH = 3,
+    KEYS = 300,
+    MAX_SERVERS = 3,
+    MAX_NUMBER = 4096,
+    FIRST_NODE = 8,
+    TABLE = 7,
+    LISTS = 512,
+};
+
+struct cluster;
+
+struct server {
+    struct cluster *cluster;
+    struct van *van;
+    uint32_t node;
+    uint64_t lists[LISTS]; // known signatures
+    uint64_t *list_keys[LISTS];
+    uint32_t list_n[LISTS], n_lists;
+    bool mute;         // answers nothing
+    bool forgetful;    // knows no list
+    const char *error; // answers pushes and pulls with it
+    uint64_t pushes, examples, list_hits;
+};
+
+struct cluster {
+    struct sim *sim;
+    struct van *scheduler;
+    van_link member; // the client's link to the scheduler
+    uint32_t n_servers;
+    struct server servers[MAX_SERVERS];
+    uint32_t owners[PARTITIONS];
+    uint64_t epoch;
+    struct client *client;
+    struct van *van;
+
+    uint64_t keys[KEYS];
+    float rows[KEYS][WIDTH];
+    uint8_t applied[MAX_NUMBER][PARTITIONS];
+    uint64_t low;
+    uint64_t out_of_window; // pushes above low + SHARD_WINDOW
+};
+
+static inline uint32_t partition_of(uint64_t key)
+{
+    return roster_partition(BITS, WIRE_SPACE_SPARSE, key);
+}
+
+static inline size_t key_number(const struct cluster *c, uint64_t key)
+{
+    for (size_t i = 0; i < KEYS; i++)
+        if (c->keys[i] == key)
+            return i;
+    fail_msg("a key that nobody sent: %llx", (unsigned long long)key);
+    return 0;
+}
+
+// The scheduler.
+
+static inline void make_roster(struct cluster *c, struct buf *nodes, struct buf *owners,
+                               struct msg_roster *ret)
+{
+    for (uint32_t i = 0; i < c->n_servers; i++) {
+        char address[32];
+        snprintf(address, sizeof(address), "sim://server%u", i);
+        struct wire_node n = {
+            .id = FIRST_NODE + 2 * i,
+            .role = WIRE_SERVER,
+            .alive = 1,
+            .rank = i,
+            .session = 100 + i,
+            .process = 1000 + i,
+            .host = wire_text("host"),
+            .address = wire_text(address),
+        };
+        assert_int_equal(wire_put_node(nodes, &n), 0);
+    }
+    for (int space = 0; space < WIRE_SPACES; space++)
+        assert_int_equal(buf_add(owners, c->owners, sizeof(c->owners)), 0);
+    *ret = (struct msg_roster){
+        .epoch = c->epoch,
+        .version = c->epoch,
+        .partition_bits = BITS,
+        .servers = c->n_servers,
+        .workers = 1,
+        .nodes = {nodes->data, (uint32_t)nodes->len},
+        .owners = {owners->data, owners->len},
+    };
+}
+
+static inline void send_roster(struct cluster *c, struct van *v, van_link link,
+                               uint64_t request)
+{
+    struct buf nodes = BUF_INIT(1 << 16), owners = BUF_INIT(1 << 16);
+    struct msg_roster m;
+    make_roster(c, &nodes, &owners, &m);
+    van_send(v, link, MSG_ROSTER, request, &m, NULL);
+    buf_free(&nodes);
+    buf_free(&owners);
+}
+
+static inline void scheduler_on_message(void *ctx, van_link link, struct van_message *m,
+                                        uint64_t now)
+{
+    struct cluster *c = ctx;
+    (void)now;
+    if (m->type == MSG_HELLO) {
+        struct msg_welcome w = {.role = WIRE_SCHEDULER, .node = 1};
+        van_send(c->scheduler, link, MSG_WELCOME, m->request, &w, NULL);
+    } else if (m->type == MSG_JOIN) {
+        struct msg_joined j = {.node = 9, .session = 555, .rank = 0};
+        van_send(c->scheduler, link, MSG_JOINED, m->request, &j, NULL);
+        c->member = link;
+        send_roster(c, c->scheduler, link, 0);
+    } else if (m->type == MSG_ROSTER_WANTED && m->m->roster_wanted.version < c->epoch) {
+        send_roster(c, c->scheduler, link, m->request);
+    }
+}
+
+static inline uint64_t never(void *ctx, uint64_t now)
+{
+    (void)ctx, (void)now;
+    return VAN_NEVER;
+}
+
+// A partition goes to another server; with `tell` the client hears of it.
+static inline void move(struct cluster *c, uint32_t partition, uint32_t server, bool tell)
+{
+    c->owners[partition] = FIRST_NODE + 2 * server;
+    c->epoch++;
+    if (tell)
+        send_roster(c, c->scheduler, c->member, 0);
+}
+
+// Servers.
+
+static inline void refuse(struct server *s, van_link link, uint64_t request, int code,
+                          const char *what)
+{
+    struct msg_error m = {.code = code, .what = wire_text(what)};
+    van_send(s->van, link, MSG_ERROR, request, &m, NULL);
+}
+
+// The keys of a message, or NULL: it was refused.
+static inline const uint64_t *keys_here(struct server *s, van_link link, uint64_t request,
+                                        uint64_t list, uint32_t n, struct wire_span keys)
+{
+    uint32_t i = 0;
+    while (i < s->n_lists && s->lists[i] != list)
+        i++;
+    if (keys.n != 0 || n == 0) {
+        assert_int_equal(keys.n, n * sizeof(uint64_t));
+        if (list != 0 && i == s->n_lists && i < LISTS) {
+            s->list_keys[i] = mem_alloc(keys.n);
+            assert_non_null(s->list_keys[i]);
+            memcpy(s->list_keys[i], keys.data, keys.n);
+            s->list_n[i] = n;
+            s->lists[s->n_lists++] = list;
+        }
+        return keys.data;
+    }
+    if (i == s->n_lists || s->forgetful) {
+        refuse(s, link, request, TUG_EUSAGE, SHARD_LIST_UNKNOWN ": so it is");
+        return NULL;
+    }
+    assert_int_equal(s->list_n[i], n);
+    s->list_hits++;
+    return s->list_keys[i];
+}
+
+static inline bool mine(const struct server *s, const uint64_t *keys, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        assert_true(i == 0 || partition_of(keys[i - 1]) <= partition_of(keys[i]));
+        if (s->cluster->owners[partition_of(keys[i])] != s->node)
+            return false;
+    }
+    return true;
+}
+
+static inline void answer_rows_of(struct server *s, van_link link, uint64_t request,
+                                  const uint64_t *keys, uint32_t n)
+{
+    float *values = mem_array(n * WIDTH + 1, sizeof(*values));
+    assert_non_null(values);
+    for (uint32_t i = 0; i < n; i++)
+        memcpy(values + i * WIDTH, s->cluster->rows[key_number(s->cluster, keys[i])],
+               WIDTH * sizeof(float));
+    struct msg_pulled p = {
+        .n = n, .width = WIDTH, .values = {values, n * WIDTH * sizeof(float)}};
+    van_send(s->van, link, MSG_PULLED, request, &p, NULL);
+    mem_free(values);
+}
+
+static inline void apply(struct server *s, const struct msg_push *p, const uint64_t *keys)
+{
+    struct cluster *c = s->cluster;
+    static float floats[KEYS * WIDTH];
+    const float *values = p->values.data;
+    if (p->flags & WIRE_BF16) {
+        assert_int_equal(p->values.n, p->n * WIDTH * sizeof(uint16_t));
+        bf16_to_n(floats, p->values.data, p->n * WIDTH);
+        values = floats;
+    }
+    uint8_t fresh[PARTITIONS] = {0};
+    assert_in_range(p->number, 1, MAX_NUMBER - 1);
+    if (p->low > c->low)
+        c->low = p->low;
+    c->out_of_window += p->number >= p->low + SHARD_WINDOW;
+    s->pushes++;
+    s->examples += p->examples;
+    for (uint32_t i = 0; i < p->n; i++) {
+        uint32_t k = partition_of(keys[i]);
+        if (!c->applied[p->number][k] && p->number >= c->low)
+            fresh[k] = 1;
+    }
+    for (uint32_t i = 0; i < p->n; i++)
+        for (int j = 0; j < WIDTH && fresh[partition_of(keys[i])]; j++)
+            c->rows[key_number(c, keys[i])][j] += values[i * WIDTH + j];
+    for (int k = 0; k < PARTITIONS; k++)
+        c->applied[p->number][k] |= fresh[k];
+}
+
+static inline void serve(struct server *s, van_link link, const struct van_message *m)
+{
+    const struct msg_push *p = &m->m->push;
+    const struct msg_pull *q = &m->m->pull;
+    bool push = m->type == MSG_PUSH;
+    if (s->error != NULL) {
+        refuse(s, link, m->request, TUG_EDATA, s->error);
+        return;
+    }
+    uint32_t n = push ? p->n : q->n;
+    const uint64_t *keys = push ? keys_here(s, link, m->request, p->list, n, p->keys)
+                                : keys_here(s, link, m->request, q->list, n, q->keys);
+    if (keys == NULL && n != 0)
+        return;
+    if (!mine(s, keys, n)) {
+        send_roster(s->cluster, s->van, link, m->request);
+        return;
+    }
+    if (push)
+        apply(s, p, keys);
+    struct msg_ok ok = {0};
+    if (push && !(p->flags & WIRE_ALSO_PULL))
+        van_send(s->van, link, MSG_OK, m->request, &ok, NULL);
+    else
+        answer_rows_of(s, link, m->request, keys, n);
+}
+
+static inline void server_on_message(void *ctx, van_link link, struct van_message *m,
+                                     uint64_t now)
+{
+    struct server *s = ctx;
+    (void)now;
+    struct msg_welcome w = {.role = WIRE_SERVER, .node = s->node};
+    struct msg_ok ok = {.value = 3};
+    struct msg_table_is is = {.rows = 10, .pushes = s->pushes, .clock = s->node};
+    if (s->mute)
+        return;
+    switch (m->type) {
+    case MSG_HELLO:
+        van_send(s->van, link, MSG_WELCOME, 0, &w, NULL);
+        break;
+    case MSG_PUSH:
+    case MSG_PULL:
+        serve(s, link, m);
+        break;
+    case MSG_TABLE_WANTED:
+        van_send(s->van, link, MSG_TABLE_IS, m->request, &is, NULL);
+        break;
+    default:
+        van_send(s->van, link, MSG_OK, m->request, &ok, NULL);
+    }
+}
+
+// The whole.
+
+static inline bool run_until(struct cluster *c, bool (*over)(struct cluster *c),
+                             uint64_t ns)
+{
+    uint64_t until = sim_now(c->sim) + ns;
+    while (!over(c))
+        if (!sim_step(c->sim, until))
+            return over(c);
+    return true;
+}
+
+static inline bool is_ready(struct cluster *c)
+{
+    return member_ready(c->client->member);
+}
+
+static inline bool is_idle(struct cluster *c)
+{
+    return client_in_flight(c->client) == 0 && c->client->ended == NULL;
+}
+
+static inline bool step(struct cluster *c, uint64_t ns)
+{
+    return sim_step(c->sim, sim_now(c->sim) + ns);
+}
+
+static inline int wait_for(struct cluster *c, client_ts ts, struct err *e)
+{
+    int rc = 0;
+    uint64_t until = sim_now(c->sim) + 200000 * MS;
+    while (!client_done(c->client, ts, &rc, e))
+        assert_true(sim_step(c->sim, until));
+    return rc;
+}
+
+static inline struct table_spec sum_table(void)
+{
+    struct table_spec s = {.id = TABLE, .name = "sums", .space = WIRE_SPACE_SPARSE};
+    accessor_plain(&s.accessor, rule_defaults(RULE_SUM), WIDTH);
+    s.options.width = s.accessor.width;
+    return s;
+}
+
+static inline void cluster_serve(struct cluster *c, uint32_t servers)
+{
+    char name[32], address[VAN_ADDRESS_MAX];
+    struct van_handler h = {.ctx = c, .message = scheduler_on_message, .tick = never};
+    assert_int_equal(sim_van_open(&c->scheduler, c->sim, "scheduler", &h, NULL), 0);
+    assert_int_equal(van_listen(c->scheduler, "sim://scheduler", address, NULL), 0);
+    c->n_servers = servers;
+    for (uint32_t i = 0; i < servers; i++) {
+        struct server *s = &c->servers[i];
+        s->cluster = c;
+        s->node = FIRST_NODE + 2 * i;
+        h = (struct van_handler){.ctx = s, .message = server_on_message, .tick = never};
+        snprintf(name, sizeof(name), "server%u", i);
+        assert_int_equal(sim_van_open(&s->van, c->sim, name, &h, NULL), 0);
+        snprintf(name, sizeof(name), "sim://server%u", i);
+        assert_int_equal(van_listen(s->van, name, address, NULL), 0);
+    }
+    for (uint32_t k = 0; k < PARTITIONS; k++)
+        c->owners[k] = FIRST_NODE + 2 * (uint32_t)random_below(1, 2, k, servers);
+    for (uint64_t k = 0; k < KEYS; k++)
+        c->keys[k] = random_u64(3, 4, k);
+    c->epoch = 1;
+}
+
+static inline struct client_options usual(void)
+{
+    return (struct client_options){
+        .member = {.cluster = 77,
+                   .scheduler = "sim://scheduler",
+                   .role = WIRE_WORKER,
+                   .ticket = 5,
+                   .process = 6,
+                   .loops = 1,
+                   .host = "here",
+                   .address = "",
+                   .scheduler_timeout_ns = 60000 * MS,
+                   .resend_ns = 50 * MS},
+        .resend_ns = 50 * MS,
+    };
+}
+
+// A client that has joined, and made the table.
+static inline struct cluster *cluster_open(uint32_t servers, uint64_t seed,
+                                           const struct client_options *o)
+{
+    struct cluster *c = mem_zalloc(sizeof(*c));
+    struct err e = {0};
+    assert_non_null(c);
+    struct sim_options so = {.seed = seed, .delay_min = MS / 10, .delay_max = 3 * MS};
+    assert_int_equal(sim_open(&c->sim, &so, &e), 0);
+    cluster_serve(c, servers);
+    assert_int_equal(client_open(&c->client, o, &e), 0);
+    struct van_handler h = client_handler(c->client);
+    assert_int_equal(sim_van_open(&c->van, c->sim, "client", &h, &e), 0);
+    client_serve(c->client, c->van, sim_now(c->sim));
+    assert_true(run_until(c, is_ready, 10000 * MS));
+    struct table_spec s = sum_table();
+    client_ts ts = client_table(c->client, &s, &e);
+    assert_int_not_equal(ts, 0);
+    assert_int_equal(wait_for(c, ts, &e), 0);
+    return c;
+}
+
+static inline void cluster_close(struct cluster *c)
+{
+    van_free(c->van);
+    client_close(c->client);
+    for (uint32_t i = 0; i < c->n_servers; i++) {
+        van_free(c->servers[i].van);
+        for (uint32_t k = 0; k < c->servers[i].n_lists; k++)
+            mem_free(c->servers[i].list_keys[k]);
+    }
+    van_free(c->scheduler);
+    sim_close(c->sim);
+    mem_free(c);
+}
+
+// A random set of distinct keys, in no order; returns how many.
+static inline size_t some_keys(const struct cluster *c, uint64_t seed, uint64_t draw,
+                               uint64_t *ret)
+{
+    uint64_t rate = 1 + random_below(seed, 20, draw, 8);
+    size_t n = 0;
+    for (size_t i = 0; i < KEYS; i++)
+        if (random_below(seed, 21 + draw, i, 8) < rate)
+            ret[n++] = c->keys[(i * 7 + draw) % KEYS];
+    return n;
+}
+
+#endif
