@@ -45,11 +45,18 @@ void leases_ask(struct leases *l, uint32_t worker, const struct msg_lease *m,
 // known, or the worker does not hold it any more (it was thought dead).
 bool leases_done(struct leases *l, uint32_t worker, const struct msg_piece_done *m);
 
+// Workers come and go. One that has joined counts from the next pass of shares on; of
+// pieces it is given at once. 0 or TUG_ENOMEM.
+int leases_worker_joined(struct leases *l, uint32_t worker);
 void leases_worker_dead(struct leases *l, uint32_t worker);
 
 // Views that changed since the last call, for workers to be told: true, and *ret, until
 // there is none.
 bool leases_next_view(struct leases *l, uint32_t *ret_worker, struct msg_view *ret);
+
+// All of the pass that changed are due again (a message may have been lost); false: there
+// is none, nobody died in this pass.
+bool leases_views_again(struct leases *l);
 
 // How the pass stands; reports since the last call are moved into `reports`.
 struct buf;

@@ -48,8 +48,7 @@ int roster_copy(struct roster *ret, const struct roster *r, struct err *e)
     if (r->n_nodes > 0)
         memcpy(ret->nodes, r->nodes, r->n_nodes * sizeof(*r->nodes));
     for (int space = 0; space < WIRE_SPACES && r->epoch != 0; space++)
-        memcpy(ret->owners[space], r->owners[space],
-               partitions_of(r) * sizeof(uint32_t));
+        memcpy(ret->owners[space], r->owners[space], partitions_of(r) * sizeof(uint32_t));
     return 0;
 }
 
@@ -176,8 +175,7 @@ int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e)
         .partition_bits = m->partition_bits,
     };
     if (m->partition_bits > ROSTER_MAX_PARTITION_BITS)
-        return err_set(e, TUG_EDATA, "the roster has 2^%u partitions",
-                       m->partition_bits);
+        return err_set(e, TUG_EDATA, "the roster has 2^%u partitions", m->partition_bits);
     if (count_nodes(m->nodes, &r.n_nodes) != 0)
         return err_set(e, TUG_EDATA, "the roster's nodes are cut or too many");
     if (make_room(&r) != 0)

@@ -1,0 +1,197 @@
+// Leases: workers, passes, reports. Pieces, shares and the data have files of their own.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/leases.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cluster/leases_internal.h"
+
+int leases_open(struct leases **ret, struct err *e)
+{
+    struct leases *l = mem_zalloc(sizeof(*l));
+    if (l == NULL)
+        return err_nomem(e, "leases");
+    l->reports = BUF_INIT(LEASES_MAX_REPORTS);
+    *ret = l;
+    return 0;
+}
+
+void leases_close(struct leases *l)
+{
+    if (l == NULL)
+        return;
+    leases_free_files(l->files, l->n_files);
+    mem_free(l->told_by);
+    mem_free(l->workers);
+    mem_free(l->order);
+    buf_free(&l->reports);
+    mem_free(l);
+}
+
+struct leases_worker *leases_worker(struct leases *l, uint32_t id)
+{
+    for (uint32_t i = 0; i < l->n_workers; i++)
+        if (l->workers[i].id == id)
+            return &l->workers[i];
+    return NULL;
+}
+
+int leases_worker_joined(struct leases *l, uint32_t id)
+{
+    if (leases_worker(l, id) != NULL)
+        return 0;
+    if (l->n_workers == l->cap_workers) {
+        uint32_t cap = l->cap_workers == 0 ? 16 : 2 * l->cap_workers;
+        struct leases_worker *more = mem_realloc_array(l->workers, cap,
+                                                       sizeof(*l->workers));
+        if (more == NULL)
+            return TUG_ENOMEM;
+        l->workers = more;
+        l->cap_workers = cap;
+    }
+    l->workers[l->n_workers++] = (struct leases_worker){.id = id, .alive = true};
+    return 0;
+}
+
+static bool by_piece(const struct leases *l)
+{
+    return l->pass.pass != 0 && l->pass.kind == WIRE_PASS_PIECES;
+}
+
+static bool by_share(const struct leases *l)
+{
+    return l->pass.pass != 0 && l->pass.kind == WIRE_PASS_SHARES;
+}
+
+void leases_worker_dead(struct leases *l, uint32_t id)
+{
+    struct leases_worker *w = leases_worker(l, id);
+    if (w == NULL || !w->alive)
+        return;
+    w->alive = false;
+    leases_return_pieces(l, w);
+    if (by_share(l))
+        leases_divide_without(l, w);
+}
+
+static bool pass_done(const struct leases *l)
+{
+    if (by_piece(l))
+        return leases_pieces_done(l, NULL, NULL);
+    return l->all_finished;
+}
+
+int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
+{
+    if (m->pass == 0 || m->kind > WIRE_PASS_SHARES)
+        return err_set(e, TUG_EUSAGE, "there is no pass %" PRIu64 " of kind %u", m->pass,
+                       m->kind);
+    if (m->pass <= l->pass.pass)
+        return 0;
+    if (l->pass.pass != 0 && !pass_done(l))
+        return err_set(e, TUG_EUSAGE,
+                       "pass %" PRIu64 " cannot begin: pass %" PRIu64 " is not over",
+                       m->pass, l->pass.pass);
+    l->pass = *m;
+    l->prepared = false;
+    l->examples = 0;
+    l->all_finished = false;
+    if (by_piece(l))
+        (void)leases_prepare(l); // tried again when somebody asks
+    else
+        leases_divide(l);
+    return 0;
+}
+
+void leases_ask(struct leases *l, uint32_t id, const struct msg_lease *m,
+                struct msg_leased *ret)
+{
+    *ret = (struct msg_leased){.what = WIRE_LEASE_WAIT, .pass = l->pass.pass};
+    if (l->over) {
+        ret->what = WIRE_LEASE_OVER;
+        return;
+    }
+    if (leases_worker_joined(l, id) != 0)
+        return;
+    struct leases_worker *w = leases_worker(l, id);
+    if (!w->alive)
+        return;
+    if (by_piece(l))
+        leases_ask_piece(l, w, ret);
+    else if (by_share(l))
+        leases_ask_share(l, w, m, ret);
+}
+
+// A report that finds no memory is lost: it is for people and for the loss of the pass,
+// and the work that it tells of is done all the same.
+static void keep_report(struct leases *l, struct wire_text report)
+{
+    if (report.n == 0 || buf_reserve(&l->reports, sizeof(report.n) + report.n) != 0)
+        return;
+    (void)buf_add(&l->reports, &report.n, sizeof(report.n));
+    (void)buf_add(&l->reports, report.data, report.n);
+    l->n_reports++;
+}
+
+bool leases_done(struct leases *l, uint32_t id, const struct msg_piece_done *m)
+{
+    struct leases_worker *w = leases_worker(l, id);
+    if (w == NULL || !w->alive || m->pass != l->pass.pass || m->pass == 0)
+        return false;
+    bool news = by_piece(l) ? leases_piece_done(l, w, m) : leases_share_done(l, w, m);
+    if (news) {
+        l->examples += m->examples;
+        keep_report(l, m->report);
+    }
+    return news;
+}
+
+// As many reports as fit, whole ones. False: some are left.
+static bool move_reports(struct leases *l, struct buf *to, uint64_t *ret_n)
+{
+    size_t at = 0;
+    while (l->n_reports > 0) {
+        uint32_t n;
+        memcpy(&n, l->reports.data + at, sizeof(n));
+        if (buf_add(to, l->reports.data + at + sizeof(n), n) != 0)
+            break;
+        at += sizeof(n) + n;
+        l->n_reports--;
+        ++*ret_n;
+    }
+    if (at > 0) {
+        memmove(l->reports.data, l->reports.data + at, l->reports.len - at);
+        l->reports.len -= at;
+    }
+    return l->n_reports == 0;
+}
+
+void leases_state(struct leases *l, uint64_t pass, struct msg_pass_state *ret,
+                  struct buf *reports)
+{
+    *ret = (struct msg_pass_state){.pass = pass != 0 ? pass : l->pass.pass};
+    ret->done = ret->pass != 0 && ret->pass < l->pass.pass;
+    if (ret->pass == l->pass.pass && ret->pass != 0) {
+        ret->done = pass_done(l);
+        ret->examples = l->examples;
+        if (by_piece(l)) {
+            leases_pieces_done(l, &ret->pieces_done, &ret->pieces);
+        } else {
+            for (uint32_t i = 0; i < l->n_workers; i++) {
+                const struct leases_worker *w = &l->workers[i];
+                ret->pieces += w->alive && w->taking_part;
+                ret->pieces_done += w->alive && w->taking_part && w->finished;
+            }
+        }
+    }
+    if (reports != NULL && !move_reports(l, reports, &ret->reports))
+        ret->done = 0; // the driver asks for the rest
+}
+
+void leases_over(struct leases *l)
+{
+    l->over = true;
+}

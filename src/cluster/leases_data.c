@@ -1,0 +1,147 @@
+// The data as the workers see it: told by the first, compared with what others tell.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cluster/leases_internal.h"
+
+void leases_free_files(struct file *files, uint32_t n)
+{
+    for (uint32_t i = 0; i < n && files != NULL; i++) {
+        mem_free(files[i].name);
+        mem_free(files[i].p);
+    }
+    mem_free(files);
+}
+
+static char *copy_text(struct wire_text t)
+{
+    char *copy = mem_alloc(t.n + 1);
+    if (copy == NULL)
+        return NULL;
+    if (t.n > 0)
+        memcpy(copy, t.data, t.n);
+    copy[t.n] = 0;
+    return copy;
+}
+
+static int count_files(struct wire_text list, uint32_t *ret, struct err *e)
+{
+    struct wire_data_file f;
+    uint64_t pieces = 0;
+    int more;
+    for (*ret = 0; (more = wire_next_data_file(&list, &f)) == 1; ++*ret) {
+        if (f.pieces == LEASES_UNKNOWN)
+            continue;
+        pieces += f.pieces;
+        if (f.pieces > LEASES_MAX_PIECES || pieces > LEASES_MAX_PIECES)
+            return err_set(e, TUG_EUSAGE,
+                           "the data has more than %d pieces; make them larger",
+                           LEASES_MAX_PIECES);
+    }
+    if (more != 0)
+        return err_set(e, TUG_EDATA, "the description of the data is damaged");
+    return 0;
+}
+
+static int fill_file(struct file *to, const struct wire_data_file *f)
+{
+    *to = (struct file){
+        .bytes = f->bytes,
+        .hash = f->hash,
+        .pieces = f->pieces,
+        .count = f->pieces,
+        .compressed = f->compressed != 0,
+        .name = copy_text(f->name),
+    };
+    if (to->name == NULL)
+        return TUG_ENOMEM;
+    if (f->pieces == LEASES_UNKNOWN || f->pieces == 0)
+        return 0;
+    to->p = mem_array(f->pieces, sizeof(*to->p));
+    if (to->p == NULL)
+        return TUG_ENOMEM;
+    to->made = to->cap = f->pieces;
+    for (uint64_t i = 0; i < to->made; i++)
+        to->p[i] = (struct piece){.had = LEASES_NOBODY};
+    return 0;
+}
+
+static int believe(struct leases *l, const char *who, const struct msg_data *m,
+                   uint32_t n, struct err *e)
+{
+    struct wire_text list = m->files;
+    struct file *files = mem_zalloc((n > 0 ? n : 1) * sizeof(*files));
+    char *told_by = mem_strdup(who);
+    int rc = files != NULL && told_by != NULL ? 0 : TUG_ENOMEM;
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        struct wire_data_file f;
+        rc = wire_next_data_file(&list, &f) == 1 ? fill_file(&files[i], &f) : TUG_EDATA;
+    }
+    if (rc != 0) {
+        leases_free_files(files, n);
+        mem_free(told_by);
+        return err_nomem(e, "the list of files");
+    }
+    l->files = files;
+    l->n_files = n;
+    l->told_by = told_by;
+    l->options = m->options;
+    l->piece_bytes = m->piece_bytes;
+    l->have_data = true;
+    return 0;
+}
+
+static int compare_file(const struct leases *l, const char *who, const struct file *a,
+                        const struct wire_data_file *b, struct err *e)
+{
+    const char *how = NULL;
+    if (a->hash != b->hash)
+        how = "their sizes are equal, what is in them is not";
+    else if (a->compressed != (b->compressed != 0) || a->pieces != b->pieces)
+        how = "they are cut differently";
+    if (a->bytes != b->bytes)
+        return err_set(e, TUG_EDATA,
+                       "'%.*s' of %s is not '%s' of %s: %" PRIu64 " bytes, not %" PRIu64
+                       "; all workers must read the same data",
+                       (int)b->name.n, b->name.n > 0 ? b->name.data : "", who, a->name,
+                       l->told_by, b->bytes, a->bytes);
+    if (how == NULL)
+        return 0;
+    return err_set(e, TUG_EDATA,
+                   "'%.*s' of %s is not '%s' of %s: %s; all workers must read the same "
+                   "data",
+                   (int)b->name.n, b->name.n > 0 ? b->name.data : "", who, a->name,
+                   l->told_by, how);
+}
+
+static int compare(const struct leases *l, const char *who, const struct msg_data *m,
+                   uint32_t n, struct err *e)
+{
+    struct wire_text list = m->files;
+    struct wire_data_file f;
+    for (uint32_t i = 0; i < n && i < l->n_files; i++)
+        if (wire_next_data_file(&list, &f) == 1)
+            TRY(compare_file(l, who, &l->files[i], &f, e));
+    if (n != l->n_files)
+        return err_set(e, TUG_EDATA,
+                       "%s sees %u files, %s sees %u; all workers must read the same "
+                       "data",
+                       who, n, l->told_by, l->n_files);
+    if (m->options != l->options || m->piece_bytes != l->piece_bytes)
+        return err_set(e, TUG_EUSAGE,
+                       "%s and %s were started with different options; a run needs the "
+                       "same ones everywhere",
+                       who, l->told_by);
+    return 0;
+}
+
+int leases_data(struct leases *l, const char *who, const struct msg_data *m,
+                struct err *e)
+{
+    uint32_t n;
+    TRY(count_files(m->files, &n, e));
+    return l->have_data ? compare(l, who, m, n, e) : believe(l, who, m, n, e);
+}

@@ -1,0 +1,111 @@
+// What the files of the leases share.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLUSTER_LEASES_INTERNAL_H
+#define TUG_CLUSTER_LEASES_INTERNAL_H
+
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "cluster/leases.h"
+
+#define LEASES_UNKNOWN UINT64_MAX // number of pieces
+#define LEASES_NOBODY UINT32_MAX  // index of a worker
+
+enum {
+    LEASES_MAX_PIECES = 1 << 22,
+    LEASES_MAX_REPORTS = 64 << 20, // bytes that wait for the driver
+};
+
+enum piece_state { PIECE_FREE, PIECE_LEASED, PIECE_DONE };
+
+struct piece {
+    uint32_t had; // index of the worker that did it in the pass before, or NOBODY
+    uint8_t state;
+};
+
+struct file {
+    uint64_t bytes, hash;
+    uint64_t pieces; // as the workers told, or UNKNOWN
+    bool compressed;
+    char *name;
+    uint64_t count;     // pieces, as far as is known by now; UNKNOWN
+    struct piece *p;    // of `made` pieces
+    uint64_t made, cap; // more than `count` when workers looked behind the end
+    uint64_t done;      // of those before the end
+    uint64_t returned; // pieces that came back free while the file is handed out in order
+    uint32_t holders;
+    bool in_order; // of this pass: pieces are made as they are handed out
+};
+
+struct place {
+    uint64_t key;
+    uint32_t file, index;
+};
+
+struct leases_worker {
+    uint32_t id;
+    bool alive;
+    // Pieces.
+    bool holds;
+    uint32_t file; // that it holds, or held last
+    uint64_t index;
+    bool knows_file;
+    uint64_t reserved; // free pieces that it had in the pass before
+    size_t cursor;     // into the order: none of them is before it
+    // Shares.
+    bool taking_part, finished, view_due;
+    uint32_t slot;
+    uint64_t next_report; // index of the next report that is news
+};
+
+struct leases {
+    bool over;
+    struct leases_worker *workers;
+    uint32_t n_workers, cap_workers;
+
+    bool have_data;
+    char *told_by;
+    uint64_t options, piece_bytes;
+    struct file *files;
+    uint32_t n_files;
+
+    struct msg_pass pass; // 0: none yet
+    bool prepared;        // pieces are ready to be handed out
+    struct place *order;  // of pieces whose number is known, by key
+    size_t n_order;
+    uint64_t unreserved; // free pieces in the order that nobody alive had
+    size_t cursor;       // none of them is before it
+    uint64_t examples;
+
+    uint64_t view;  // number of the newest division
+    uint32_t slots; // parts of it
+    uint32_t views; // divisions in this pass
+    bool all_finished;
+
+    struct buf reports; // each: its length (u32), its bytes
+    uint64_t n_reports;
+};
+
+struct leases_worker *leases_worker(struct leases *l, uint32_t id); // or NULL
+
+// Data: leases_data.c.
+void leases_free_files(struct file *files, uint32_t n);
+
+// Pieces: leases_pieces.c.
+int leases_prepare(struct leases *l); // pieces of a new pass; 0 or TUG_ENOMEM
+void leases_ask_piece(struct leases *l, struct leases_worker *w, struct msg_leased *ret);
+bool leases_piece_done(struct leases *l, struct leases_worker *w,
+                       const struct msg_piece_done *m);
+void leases_return_pieces(struct leases *l, struct leases_worker *w); // it has died
+bool leases_pieces_done(const struct leases *l, uint64_t *ret_done, uint64_t *ret_pieces);
+
+// Shares: leases_shares.c.
+void leases_divide(struct leases *l); // for a new pass
+void leases_ask_share(struct leases *l, struct leases_worker *w,
+                      const struct msg_lease *m, struct msg_leased *ret);
+bool leases_share_done(struct leases *l, struct leases_worker *w,
+                       const struct msg_piece_done *m);
+void leases_divide_without(struct leases *l, struct leases_worker *w); // it has died
+
+#endif

@@ -1,0 +1,297 @@
+// Pieces: who gets which next.
+//
+// A worker first gets free pieces that it had in the pass before, then free ones that
+// nobody alive had, then one of the worker that has most of its own still to begin, while
+// that has more than one: so nobody idles beside a heap, and the last one is left to who
+// holds it in memory.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+#include "cluster/leases_internal.h"
+
+// The worker for whom a piece is reserved: who had it and is alive.
+static struct leases_worker *keeper(struct leases *l, const struct piece *p)
+{
+    if (p->had == LEASES_NOBODY || !l->workers[p->had].alive)
+        return NULL;
+    return &l->workers[p->had];
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    if (x->file != y->file)
+        return x->file < y->file ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+// Where a piece stands in the order of the pass. Those of a compressed file stay in their
+// own order, spread evenly: who reads it from its start reads it once.
+static uint64_t key_of(const struct leases *l, uint32_t file, uint64_t index)
+{
+    const struct file *f = &l->files[file];
+    uint64_t base = random_u64(l->pass.seed, l->pass.pass, file);
+    if (!f->compressed)
+        return random_u64(base, 0, index);
+    uint64_t step = UINT64_MAX / f->count;
+    return index * step + base % step;
+}
+
+static size_t count_known(const struct leases *l)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < l->n_files; i++)
+        n += l->files[i].count != LEASES_UNKNOWN ? l->files[i].count : 0;
+    return n;
+}
+
+static void begin_file(struct leases *l, uint32_t file)
+{
+    struct file *f = &l->files[file];
+    f->in_order = f->count == LEASES_UNKNOWN;
+    f->done = f->returned = 0;
+    f->holders = 0;
+    if (f->in_order)
+        f->made = 0;
+    for (uint64_t i = 0; i < f->made; i++)
+        f->p[i].state = PIECE_FREE;
+    for (uint64_t i = 0; i < f->count && !f->in_order; i++) {
+        struct leases_worker *w = keeper(l, &f->p[i]);
+        if (w != NULL)
+            w->reserved++;
+        else
+            l->unreserved++;
+        l->order[l->n_order++] = (struct place){key_of(l, file, i), file, (uint32_t)i};
+    }
+}
+
+int leases_prepare(struct leases *l)
+{
+    if (!l->have_data)
+        return 0;
+    size_t n = count_known(l);
+    struct place *order = mem_array(n > 0 ? n : 1, sizeof(*order));
+    if (order == NULL)
+        return TUG_ENOMEM;
+    mem_free(l->order);
+    l->order = order;
+    l->n_order = 0;
+    l->unreserved = 0;
+    l->cursor = 0;
+    for (uint32_t i = 0; i < l->n_workers; i++) {
+        struct leases_worker *w = &l->workers[i];
+        w->holds = w->knows_file = false;
+        w->reserved = 0;
+        w->cursor = 0;
+    }
+    for (uint32_t i = 0; i < l->n_files; i++)
+        begin_file(l, i);
+    qsort(order, l->n_order, sizeof(*order), by_key);
+    l->prepared = true;
+    return 0;
+}
+
+static void take(struct leases *l, struct leases_worker *w, uint32_t file, uint64_t index)
+{
+    l->files[file].p[index].state = PIECE_LEASED;
+    l->files[file].holders++;
+    w->holds = w->knows_file = true;
+    w->file = file;
+    w->index = index;
+}
+
+// The first free piece from *cursor on that is reserved for `whose` (NULL: for nobody).
+static bool take_from_order(struct leases *l, struct leases_worker *w,
+                            const struct leases_worker *whose, size_t *cursor)
+{
+    for (; *cursor < l->n_order; ++*cursor) {
+        const struct place *at = &l->order[*cursor];
+        struct piece *p = &l->files[at->file].p[at->index];
+        if (p->state != PIECE_FREE || keeper(l, p) != whose)
+            continue;
+        take(l, w, at->file, at->index);
+        return true;
+    }
+    return false;
+}
+
+static bool take_own(struct leases *l, struct leases_worker *w)
+{
+    if (w->reserved == 0 || !take_from_order(l, w, w, &w->cursor))
+        return false;
+    w->reserved--;
+    return true;
+}
+
+static bool take_unreserved(struct leases *l, struct leases_worker *w)
+{
+    if (l->unreserved == 0 || !take_from_order(l, w, NULL, &l->cursor))
+        return false;
+    l->unreserved--;
+    return true;
+}
+
+static bool take_from_richest(struct leases *l, struct leases_worker *w)
+{
+    struct leases_worker *rich = NULL;
+    for (uint32_t i = 0; i < l->n_workers; i++) {
+        struct leases_worker *v = &l->workers[i];
+        if (v->alive && v->reserved > 1 && (rich == NULL || v->reserved > rich->reserved))
+            rich = v;
+    }
+    if (rich == NULL || !take_from_order(l, w, rich, &rich->cursor))
+        return false;
+    rich->reserved--;
+    return true;
+}
+
+// Whether a file that is handed out in order has a piece to give.
+static bool can_give(const struct file *f)
+{
+    return f->in_order && (f->returned > 0 || f->count == LEASES_UNKNOWN);
+}
+
+// A worker stays with its file. Else the file with the fewest readers: each reads it from
+// its start.
+static struct file *choose_file(struct leases *l, const struct leases_worker *w)
+{
+    struct file *best = NULL;
+    if (w->knows_file && can_give(&l->files[w->file]))
+        return &l->files[w->file];
+    for (uint32_t i = 0; i < l->n_files; i++) {
+        struct file *f = &l->files[i];
+        if (can_give(f) && (best == NULL || f->holders < best->holders))
+            best = f;
+    }
+    return best;
+}
+
+static bool make_piece(struct file *f)
+{
+    if (f->made == f->cap) {
+        uint64_t cap = f->cap == 0 ? 64 : 2 * f->cap;
+        struct piece *more = cap > LEASES_MAX_PIECES
+                                 ? NULL
+                                 : mem_realloc_array(f->p, cap, sizeof(*f->p));
+        if (more == NULL)
+            return false;
+        f->p = more;
+        f->cap = cap;
+    }
+    f->p[f->made++] = (struct piece){.had = LEASES_NOBODY, .state = PIECE_FREE};
+    return true;
+}
+
+static bool take_in_order(struct leases *l, struct leases_worker *w)
+{
+    struct file *f = choose_file(l, w);
+    if (f == NULL)
+        return false;
+    uint32_t file = (uint32_t)(f - l->files);
+    for (uint64_t i = 0; i < f->made && f->returned > 0; i++) {
+        if (f->p[i].state != PIECE_FREE)
+            continue;
+        f->returned--;
+        take(l, w, file, i);
+        return true;
+    }
+    if (!make_piece(f))
+        return false;
+    take(l, w, file, f->made - 1);
+    return true;
+}
+
+void leases_ask_piece(struct leases *l, struct leases_worker *w, struct msg_leased *ret)
+{
+    if (!l->prepared && (leases_prepare(l) != 0 || !l->prepared))
+        return;
+    if (!w->holds && !take_own(l, w) && !take_unreserved(l, w) && !take_in_order(l, w) &&
+        !take_from_richest(l, w))
+        return;
+    ret->what = WIRE_LEASE_PIECE;
+    ret->file = w->file;
+    ret->index = w->index;
+}
+
+// The file has no piece from `count` on. What was handed out behind it counts for
+// nothing.
+static void set_end(struct file *f, uint64_t count)
+{
+    if (!f->in_order || count >= f->count)
+        return;
+    f->count = count;
+    f->done = f->returned = 0;
+    for (uint64_t i = 0; i < f->made && i < count; i++) {
+        f->done += f->p[i].state == PIECE_DONE;
+        f->returned += f->p[i].state == PIECE_FREE;
+    }
+}
+
+bool leases_piece_done(struct leases *l, struct leases_worker *w,
+                       const struct msg_piece_done *m)
+{
+    if (!w->holds || w->file != m->file || w->index != m->index)
+        return false;
+    struct file *f = &l->files[w->file];
+    struct piece *p = &f->p[w->index];
+    w->holds = false;
+    f->holders--;
+    p->state = PIECE_DONE;
+    p->had = (uint32_t)(w - l->workers);
+    f->done += w->index < f->count;
+    if (m->at_end)
+        set_end(f, w->index + 1);
+    return true;
+}
+
+static void give_back(struct leases *l, struct leases_worker *w)
+{
+    struct file *f = &l->files[w->file];
+    struct piece *p = &f->p[w->index];
+    w->holds = false;
+    f->holders--;
+    p->state = PIECE_FREE;
+    if (f->in_order) {
+        f->returned += w->index < f->count;
+        return;
+    }
+    struct leases_worker *v = keeper(l, p);
+    if (v != NULL) {
+        v->reserved++;
+        v->cursor = 0;
+    } else {
+        l->unreserved++;
+    }
+}
+
+void leases_return_pieces(struct leases *l, struct leases_worker *w)
+{
+    if (w->holds)
+        give_back(l, w);
+    l->unreserved += w->reserved; // now those who had them are not alive
+    l->cursor = 0;
+    w->reserved = 0;
+}
+
+bool leases_pieces_done(const struct leases *l, uint64_t *ret_done, uint64_t *ret_pieces)
+{
+    uint64_t done = 0, pieces = 0;
+    bool all = l->prepared;
+    for (uint32_t i = 0; i < l->n_files && l->prepared; i++) {
+        const struct file *f = &l->files[i];
+        done += f->done;
+        pieces += f->count != LEASES_UNKNOWN ? f->count : f->made;
+        all &= f->done == f->count;
+    }
+    if (ret_done != NULL)
+        *ret_done = done;
+    if (ret_pieces != NULL)
+        *ret_pieces = pieces;
+    return all;
+}

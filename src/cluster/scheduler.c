@@ -1,0 +1,344 @@
+// The scheduler's door: links, who says what, and what is due when.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/scheduler.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cluster/scheduler_internal.h"
+
+static int check_options(const struct scheduler_options *o, struct err *e)
+{
+    if (o->servers == 0)
+        return err_set(e, TUG_EUSAGE, "a cluster needs at least one server");
+    if (o->servers > ROSTER_MAX_NODES || o->workers > ROSTER_MAX_NODES)
+        return err_set(e, TUG_EUSAGE, "%u servers and %u workers: at most %d nodes",
+                       o->servers, o->workers, ROSTER_MAX_NODES);
+    if (o->partition_bits > ROSTER_MAX_PARTITION_BITS)
+        return err_set(e, TUG_EUSAGE, "2^%u partitions: at most 2^%d", o->partition_bits,
+                       ROSTER_MAX_PARTITION_BITS);
+    return 0;
+}
+
+int scheduler_open(struct scheduler **ret, const struct scheduler_options *o,
+                   struct err *e)
+{
+    TRY(check_options(o, e));
+    struct scheduler *s = mem_zalloc(sizeof(*s));
+    if (s == NULL)
+        return err_nomem(e, "the scheduler");
+    s->o = *o;
+    snprintf(s->host, sizeof(s->host), "%s", o->host != NULL ? o->host : "");
+    s->session = o->session_base;
+    s->reports = BUF_INIT(WIRE_BYTES_MAX);
+    s->roster.servers = o->servers;
+    s->roster.workers = o->workers;
+    s->roster.partition_bits = o->partition_bits;
+    int rc = leases_open(&s->leases, e);
+    if (rc == 0 && scheduler_list(s) != 0)
+        rc = err_nomem(e, "the roster");
+    if (rc != 0) {
+        scheduler_close(s);
+        return rc;
+    }
+    *ret = s;
+    return 0;
+}
+
+void scheduler_close(struct scheduler *s)
+{
+    if (s == NULL)
+        return;
+    leases_close(s->leases);
+    roster_free(&s->roster);
+    buf_free(&s->reports);
+    mem_free(s->links);
+    mem_free(s->nodes);
+    mem_free(s->processes);
+    mem_free(s->forgets);
+    mem_free(s);
+}
+
+void *scheduler_grow(void *p_array, uint32_t *n, uint32_t *cap, size_t bytes)
+{
+    void *array;
+    memcpy(&array, p_array, sizeof(array));
+    if (*n == *cap) {
+        uint32_t more = *cap == 0 ? 16 : *cap * 2;
+        array = mem_realloc_array(array, more, bytes);
+        if (array == NULL)
+            return NULL;
+        memcpy(p_array, &array, sizeof(array));
+        *cap = more;
+    }
+    return memset((char *)array + bytes * (*n)++, 0, bytes);
+}
+
+void scheduler_send(struct scheduler *s, van_link link, uint16_t type, uint64_t request,
+                    const void *msg)
+{
+    // What does not arrive is asked for again, or sent again by the next ticks.
+    if (link != 0)
+        (void)van_send(s->van, link, type, request, msg, NULL);
+}
+
+void scheduler_refuse(struct scheduler *s, van_link link, uint64_t request, int code,
+                      const char *why)
+{
+    struct msg_error msg = {.code = code, .what = wire_text(why)};
+    scheduler_send(s, link, MSG_ERROR, request, &msg);
+}
+
+void scheduler_say(struct scheduler *s, const char *fmt, ...)
+{
+    char line[ERR_TEXT_MAX];
+    if (s->o.log == NULL)
+        return;
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(line, sizeof(line), fmt, args);
+    va_end(args);
+    s->o.log(s->o.log_ctx, line);
+}
+
+const char *scheduler_name(const struct node *n, char to[ROSTER_NAME_MAX])
+{
+    return roster_name(&n->n, to);
+}
+
+// The clock of people, as far as a state machine can know it.
+uint64_t scheduler_unix_ns(const struct scheduler *s)
+{
+    return s->o.session_base + (s->now - s->served_at);
+}
+
+static struct link *find_link(struct scheduler *s, van_link link)
+{
+    for (uint32_t i = 0; i < s->n_links; i++)
+        if (s->links[i].link == link)
+            return &s->links[i];
+    return NULL;
+}
+
+static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+{
+    struct scheduler *s = ctx;
+    (void)accepted;
+    s->now = now;
+    struct link *l = scheduler_grow(&s->links, &s->n_links, &s->cap_links, sizeof(*l));
+    if (l == NULL) {
+        van_close_link(s->van, link);
+        return;
+    }
+    *l = (struct link){.link = link, .node = SCHEDULER_NOBODY};
+}
+
+static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+{
+    struct scheduler *s = ctx;
+    (void)why;
+    s->now = now;
+    struct link *l = find_link(s, link);
+    if (l != NULL)
+        scheduler_forget_link(s, l);
+}
+
+static void turn_away(struct scheduler *s, struct link *l, int code, const char *why)
+{
+    scheduler_refuse(s, l->link, 0, code, why);
+    van_close_link(s->van, l->link);
+    scheduler_forget_link(s, l);
+}
+
+static void greet(struct scheduler *s, struct link *l, const struct msg_hello *m)
+{
+    if (m->cluster != s->o.cluster) {
+        char text[ERR_TEXT_MAX];
+        snprintf(text, sizeof(text),
+                 "this is cluster %016" PRIx64
+                 "'s scheduler at %s, not yours (%016" PRIx64
+                 "); check the names and addresses of the clusters",
+                 s->o.cluster, s->address, m->cluster);
+        turn_away(s, l, TUG_EUSAGE, text);
+        return;
+    }
+    l->greeted = true;
+    struct msg_welcome welcome = {
+        .role = WIRE_SCHEDULER,
+        .node = 1,
+        .unix_ns = scheduler_unix_ns(s),
+        .version = wire_text(tug_version()),
+    };
+    scheduler_send(s, l->link, MSG_WELCOME, 0, &welcome);
+}
+
+static void tell_status(struct scheduler *s, struct link *l, uint64_t request)
+{
+    struct buf json = BUF_INIT(WIRE_BYTES_MAX);
+    int rc = scheduler_status(s, &json);
+    if (rc == 0) {
+        struct msg_status_is msg = {.json = {json.data, (uint32_t)json.len}};
+        scheduler_send(s, l->link, MSG_STATUS_IS, request, &msg);
+    } else {
+        scheduler_refuse(s, l->link, request, rc, "the status does not fit a message");
+    }
+    buf_free(&json);
+}
+
+static void stop_wanted(struct scheduler *s, struct link *l, uint64_t request,
+                        const struct msg_stop *m)
+{
+    char why[ERR_TEXT_MAX];
+    snprintf(why, sizeof(why), "%.*s", (int)m->why.n, m->why.n > 0 ? m->why.data : "");
+    scheduler_send(s, l->link, MSG_OK, request, &(struct msg_ok){0});
+    scheduler_end(s, m->code, why);
+}
+
+static void roster_wanted(struct scheduler *s, struct link *l, uint64_t request,
+                          const struct msg_roster_wanted *m)
+{
+    struct node *n = l->node != SCHEDULER_NOBODY ? &s->nodes[l->node] : NULL;
+    if (n != NULL && m->version > n->roster_version)
+        n->roster_version = m->version;
+    // Without a number it is an acknowledgement.
+    if (request != 0 || m->version < s->roster.version)
+        scheduler_send_roster(s, n, l->link, request);
+}
+
+// Messages of who need not have joined. False: it is none of them.
+static bool from_anyone(struct scheduler *s, struct link *l, const struct van_message *m)
+{
+    switch (m->type) {
+    case MSG_HELLO:
+        greet(s, l, &m->m->hello);
+        return true;
+    case MSG_JOIN:
+        scheduler_join(s, l, m->request, &m->m->join);
+        return true;
+    case MSG_HEARTBEAT:
+        scheduler_heartbeat(s, l, m->request, &m->m->heartbeat);
+        return true;
+    case MSG_STATUS:
+        tell_status(s, l, m->request);
+        return true;
+    case MSG_STOP:
+        stop_wanted(s, l, m->request, &m->m->stop);
+        return true;
+    case MSG_ROSTER_WANTED:
+        roster_wanted(s, l, m->request, &m->m->roster_wanted);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void from_node(struct scheduler *s, struct node *n, const struct van_message *m)
+{
+    switch (m->type) {
+    case MSG_BARRIER:
+        scheduler_barrier(s, n, m->request, &m->m->barrier);
+        return;
+    case MSG_LEAVE:
+        scheduler_leave(s, n, m->request, &m->m->leave);
+        return;
+    case MSG_RUN_OVER:
+        scheduler_run_over(s, n, m->request, &m->m->run_over);
+        return;
+    default:
+        if (!scheduler_work(s, n, m))
+            scheduler_refuse(s, n->link, m->request, TUG_EUSAGE,
+                             "the scheduler does not answer messages of this kind");
+        return;
+    }
+}
+
+static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    struct scheduler *s = ctx;
+    s->now = now;
+    struct link *l = find_link(s, link);
+    if (l == NULL)
+        return;
+    if (!l->greeted && m->type != MSG_HELLO) {
+        turn_away(s, l, TUG_EDATA, "the first message on a link must be hello");
+        return;
+    }
+    if (l->node != SCHEDULER_NOBODY)
+        s->processes[s->nodes[l->node].process].sign_at = now;
+    if (from_anyone(s, l, m))
+        return;
+    if (l->node == SCHEDULER_NOBODY) {
+        scheduler_refuse(s, link, m->request, TUG_EUSAGE, "join the cluster first");
+        return;
+    }
+    struct node *n = &s->nodes[l->node];
+    if (n->n.alive || (n->left && m->type == MSG_LEAVE))
+        from_node(s, n, m);
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void take_out_links(struct scheduler *s)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n_links; i++)
+        if (s->links[i].link != 0)
+            s->links[n++] = s->links[i];
+    s->n_links = n;
+}
+
+static uint64_t on_tick(void *ctx, uint64_t now)
+{
+    struct scheduler *s = ctx;
+    s->now = now;
+    take_out_links(s);
+    uint64_t next = scheduler_find_dead(s);
+    next = earlier(next, scheduler_end_tick(s)); // may change who is told what
+    next = earlier(next, scheduler_spread_roster(s));
+    return earlier(next, scheduler_work_tick(s));
+}
+
+struct van_handler scheduler_handler(struct scheduler *s)
+{
+    return (struct van_handler){
+        .ctx = s,
+        .opened = on_opened,
+        .message = on_message,
+        .closed = on_closed,
+        .tick = on_tick,
+    };
+}
+
+void scheduler_serve(struct scheduler *s, struct van *v, const char *address)
+{
+    s->van = v;
+    s->now = s->served_at = s->phase_at = van_now(v);
+    snprintf(s->address, sizeof(s->address), "%s", address);
+    s->changed = true;
+}
+
+void scheduler_stop(struct scheduler *s, int code, const char *why)
+{
+    if (s->van != NULL)
+        s->now = van_now(s->van);
+    scheduler_end(s, code, why);
+}
+
+bool scheduler_finished(const struct scheduler *s, struct err *ret_why)
+{
+    if (s->finished && ret_why != NULL)
+        *ret_why = s->end;
+    return s->finished;
+}
+
+const struct roster *scheduler_roster(const struct scheduler *s)
+{
+    return &s->roster;
+}

@@ -1,0 +1,284 @@
+// How it ends: who leaves with what, what cannot go on, and STOP until nobody is left.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster/scheduler_internal.h"
+
+static const uint64_t second = 1000000000;
+enum { PARTITIONS_NAMED = 300 }; // characters of a list of lost partitions
+
+void scheduler_stop_node(struct scheduler *s, struct node *n)
+{
+    struct msg_stop msg = {.code = s->end.code, .why = wire_text(s->end.text)};
+    n->stop_at = s->now > 0 ? s->now : 1;
+    scheduler_send(s, n->link, MSG_STOP, 0, &msg);
+}
+
+void scheduler_end(struct scheduler *s, int code, const char *why)
+{
+    if (s->phase == SCHEDULER_ENDING)
+        return; // the first reason counts
+    s->phase = SCHEDULER_ENDING;
+    s->phase_at = s->now;
+    s->end.code = code;
+    snprintf(s->end.text, sizeof(s->end.text), "%s", why);
+    leases_over(s->leases);
+    scheduler_say(s, "the end%s%s", why[0] != 0 ? ": " : "", why);
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (s->nodes[i].n.alive)
+            scheduler_stop_node(s, &s->nodes[i]);
+}
+
+static bool is_driven(const struct scheduler *s)
+{
+    return s->driven || scheduler_alive(s, WIRE_DRIVER) > 0;
+}
+
+// A worker or the last one has gone: is that the end?
+static void after_worker(struct scheduler *s)
+{
+    if (s->o.workers == 0 || scheduler_alive(s, WIRE_WORKER) > 0)
+        return;
+    if (s->phase == SCHEDULER_OVER)
+        scheduler_end(s, 0, "");
+    else if (s->phase == SCHEDULER_RUNNING && s->fail.code != 0)
+        scheduler_end(s, s->fail.code, s->fail.text);
+    else if (s->phase == SCHEDULER_RUNNING && is_driven(s))
+        scheduler_end(s, TUG_EIO, "all workers have left before the run was over");
+    else if (s->phase == SCHEDULER_RUNNING)
+        scheduler_end(s, 0, "");
+}
+
+// "12-40, 77 of 256", as far as it fits.
+static void list_partitions(const struct scheduler *s, const struct node *n, char *to,
+                            size_t cap)
+{
+    uint32_t partitions = (uint32_t)1 << s->roster.partition_bits;
+    const uint32_t *owners = s->roster.owners[WIRE_SPACE_SPARSE];
+    size_t at = 0;
+    to[0] = 0;
+    for (uint32_t p = 0, end; p < partitions; p = end + 1) {
+        const struct roster_node *owner = roster_find(&s->roster, owners[p]);
+        end = p;
+        if (owner == NULL || owner->process != n->n.process)
+            continue;
+        while (end + 1 < partitions && owners[end + 1] == owners[p])
+            end++;
+        int more = end > p ? snprintf(to + at, cap - at, "%s%u-%u", at > 0 ? ", " : "", p,
+                                      end)
+                           : snprintf(to + at, cap - at, "%s%u", at > 0 ? ", " : "", p);
+        at += more > 0 ? (size_t)more : 0;
+        if (at + 32 > cap) {
+            snprintf(to + at, cap - at, ", ...");
+            return;
+        }
+    }
+}
+
+static void server_lost(struct scheduler *s, const struct node *n)
+{
+    char name[ROSTER_NAME_MAX], list[PARTITIONS_NAMED], why[ERR_TEXT_MAX];
+    list_partitions(s, n, list, sizeof(list));
+    snprintf(why, sizeof(why),
+             "%s is gone, and with it partitions %s of %u (there is no replica); resume "
+             "from the last checkpoint",
+             scheduler_name(n, name), list[0] != 0 ? list : "none",
+             (uint32_t)1 << s->roster.partition_bits);
+    scheduler_end(s, TUG_EIO, why);
+}
+
+static void note_failure(struct scheduler *s, int code, const char *why)
+{
+    if (s->fail.code != 0)
+        return;
+    s->fail.code = code;
+    snprintf(s->fail.text, sizeof(s->fail.text), "%s", why);
+}
+
+void scheduler_lost(struct scheduler *s, struct node *n)
+{
+    char name[ROSTER_NAME_MAX], why[ERR_TEXT_MAX];
+    if (s->phase == SCHEDULER_GATHERING && n->n.role != WIRE_DRIVER)
+        return; // another may come in its place
+    if (s->phase == SCHEDULER_RUNNING && n->n.role == WIRE_SERVER)
+        server_lost(s, n);
+    snprintf(why, sizeof(why), "%s is gone without a word", scheduler_name(n, name));
+    if (n->n.role == WIRE_DRIVER && s->phase < SCHEDULER_OVER)
+        scheduler_end(s, TUG_EIO, why);
+    if (n->n.role != WIRE_WORKER)
+        return;
+    if (s->phase == SCHEDULER_RUNNING)
+        note_failure(s, TUG_EIO, why);
+    after_worker(s);
+}
+
+// Wrong usage, bad data and bugs would meet all others too.
+static bool ends_the_run(const struct scheduler *s, const struct node *n, int code)
+{
+    return code == TUG_EUSAGE || code == TUG_EDATA || code == TUG_EINTERNAL ||
+           n->n.role != WIRE_WORKER || s->phase == SCHEDULER_GATHERING;
+}
+
+static void left_failing(struct scheduler *s, const struct node *n,
+                         const struct msg_leave *m)
+{
+    char name[ROSTER_NAME_MAX], why[ERR_TEXT_MAX];
+    snprintf(why, sizeof(why), "%s ended with code %d%s%.*s", scheduler_name(n, name),
+             err_exit_code(m->code), m->why.n > 0 ? ": " : "", (int)m->why.n,
+             m->why.n > 0 ? m->why.data : "");
+    scheduler_say(s, "%s", why);
+    if (s->phase == SCHEDULER_ENDING && s->end.code == 0) {
+        s->end.code = m->code; // all was well until now
+        snprintf(s->end.text, sizeof(s->end.text), "%s", why);
+    } else if (ends_the_run(s, n, m->code)) {
+        scheduler_end(s, m->code, why);
+    } else {
+        note_failure(s, m->code, why);
+    }
+}
+
+void scheduler_leave(struct scheduler *s, struct node *n, uint64_t request,
+                     const struct msg_leave *m)
+{
+    scheduler_send(s, n->link, MSG_OK, request, &(struct msg_ok){0});
+    if (!n->n.alive)
+        return;
+    scheduler_gone(s, n, true);
+    if (m->code != 0)
+        left_failing(s, n, m);
+    else if (n->n.role == WIRE_SERVER && s->phase == SCHEDULER_RUNNING)
+        server_lost(s, n);
+    else if (n->n.role == WIRE_DRIVER && s->phase == SCHEDULER_RUNNING && s->driven)
+        scheduler_end(s, TUG_EIO, "the driver has left before the run was over");
+    if (n->n.role == WIRE_WORKER)
+        after_worker(s);
+}
+
+void scheduler_run_over(struct scheduler *s, struct node *n, uint64_t request,
+                        const struct msg_run_over *m)
+{
+    char why[ERR_TEXT_MAX];
+    if (n->n.role != WIRE_DRIVER) {
+        scheduler_refuse(s, n->link, request, TUG_EUSAGE,
+                         "only the driver says that the run is over");
+        return;
+    }
+    scheduler_send(s, n->link, MSG_OK, request, &(struct msg_ok){0});
+    if (s->phase >= SCHEDULER_OVER)
+        return;
+    if (m->code != 0) {
+        snprintf(why, sizeof(why), "%.*s", (int)m->why.n,
+                 m->why.n > 0 ? m->why.data : "");
+        scheduler_end(s, m->code, why);
+        return;
+    }
+    s->phase = SCHEDULER_OVER;
+    s->phase_at = s->now;
+    leases_over(s->leases);
+    if (scheduler_alive(s, WIRE_WORKER) == 0)
+        scheduler_end(s, 0, "");
+}
+
+// "1 of 2 workers", and into `missing` who: "worker 1", "server 0 (2 of 4 loops are
+// here)".
+static void who_is_missing(const struct scheduler *s, enum wire_role role,
+                           uint32_t wanted, struct buf *counts, struct buf *missing)
+{
+    const char *name = role == WIRE_SERVER ? "server" : "worker";
+    uint32_t here = 0;
+    struct buf list = BUF_INIT(ERR_TEXT_MAX / 2);
+    for (uint32_t rank = 0; rank < wanted; rank++) {
+        const struct process *p = NULL;
+        for (uint32_t i = 0; i < s->n_processes; i++)
+            if (s->processes[i].role == role && s->processes[i].rank == rank &&
+                s->processes[i].here > 0)
+                p = &s->processes[i];
+        if (p != NULL && p->here == p->loops) {
+            here++;
+            continue;
+        }
+        const char *comma = list.len > 0 ? ", " : "";
+        if (p == NULL)
+            (void)buf_printf(&list, "%s%s %u", comma, name, rank);
+        else
+            (void)buf_printf(&list, "%s%s %u (%u of its %u loops are here)", comma, name,
+                             rank, p->here, p->loops);
+    }
+    if (here < wanted) {
+        (void)buf_printf(counts, "%s%u of %u %s%s", counts->len > 0 ? " and " : "",
+                         wanted - here, wanted, name, wanted == 1 ? "" : "s");
+        (void)buf_printf(missing, "%s%.*s", missing->len > 0 ? ", " : "", (int)list.len,
+                         list.len > 0 ? list.data : "");
+    }
+    buf_free(&list);
+}
+
+static void gathering_failed(struct scheduler *s)
+{
+    char why[ERR_TEXT_MAX];
+    struct buf counts = BUF_INIT(ERR_TEXT_MAX), missing = BUF_INIT(ERR_TEXT_MAX);
+    who_is_missing(s, WIRE_SERVER, s->o.servers, &counts, &missing);
+    who_is_missing(s, WIRE_WORKER, s->o.workers, &counts, &missing);
+    snprintf(why, sizeof(why), "waited %" PRIu64 " s for %.*s: missing %.*s",
+             s->o.gather_timeout_ns / second, (int)counts.len,
+             counts.len > 0 ? counts.data : "", (int)missing.len,
+             missing.len > 0 ? missing.data : "");
+    buf_free(&counts);
+    buf_free(&missing);
+    scheduler_end(s, TUG_EIO, why);
+}
+
+// The time for leaving has passed and somebody has not.
+static void finish_without(struct scheduler *s)
+{
+    s->finished = true;
+    for (uint32_t i = 0; i < s->n_nodes && s->end.code == 0; i++) {
+        char name[ROSTER_NAME_MAX];
+        if (s->nodes[i].n.alive)
+            err_set(&s->end, TUG_EIO, "%s has not left within %" PRIu64 " s",
+                    scheduler_name(&s->nodes[i], name), s->o.leave_timeout_ns / second);
+    }
+}
+
+static uint64_t tick_ending(struct scheduler *s)
+{
+    uint64_t over = s->phase_at + s->o.leave_timeout_ns, next = over;
+    bool somebody = false;
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        struct node *n = &s->nodes[i];
+        if (!n->n.alive)
+            continue;
+        somebody = true;
+        if (n->link == 0)
+            continue;
+        if (s->now >= n->stop_at + SCHEDULER_RESEND_NS)
+            scheduler_stop_node(s, n);
+        if (n->stop_at + SCHEDULER_RESEND_NS < next)
+            next = n->stop_at + SCHEDULER_RESEND_NS;
+    }
+    if (!somebody)
+        s->finished = true;
+    else if (s->now >= over && !s->finished)
+        finish_without(s);
+    return s->finished ? VAN_NEVER : next;
+}
+
+uint64_t scheduler_end_tick(struct scheduler *s)
+{
+    if (s->phase == SCHEDULER_GATHERING) {
+        uint64_t over = s->served_at + s->o.gather_timeout_ns;
+        if (s->now < over)
+            return over;
+        gathering_failed(s);
+    }
+    if (s->phase == SCHEDULER_OVER) {
+        uint64_t over = s->phase_at + s->o.leave_timeout_ns;
+        if (s->now < over)
+            return over;
+        scheduler_end(s, 0, "");
+    }
+    return s->phase == SCHEDULER_ENDING ? tick_ending(s) : VAN_NEVER;
+}

@@ -1,0 +1,161 @@
+// What the files of the scheduler share: links, processes, nodes, and how the cluster
+// stands.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLUSTER_SCHEDULER_INTERNAL_H
+#define TUG_CLUSTER_SCHEDULER_INTERNAL_H
+
+#include "base/buf.h"
+#include "cluster/leases.h"
+#include "cluster/scheduler.h"
+
+enum { SCHEDULER_GROUPS = 8 };
+#define SCHEDULER_RESEND_NS ((uint64_t)500000000) // rosters, views, STOP: until they took
+#define SCHEDULER_NOBODY UINT32_MAX               // among nodes and processes
+
+struct link {
+    van_link link; // 0: gone; the next tick takes it out
+    bool greeted;
+    uint32_t node; // index, or SCHEDULER_NOBODY
+};
+
+// The loops of a process that are of one role.
+struct process {
+    uint64_t process;
+    enum wire_role role;
+    uint32_t rank;
+    uint16_t loops, here; // how many it has, how many have joined
+    bool late;            // joined when the cluster was ready
+    bool beats;           // a heartbeat has come once
+    uint64_t sign_at;     // the last sign of life
+    int64_t skew_ns;      // of its clock, as of the last heartbeat
+    // Barriers. Generations of a process begin at 1; those of a group at `base` of it.
+    bool known[SCHEDULER_GROUPS]; // whether it is waited for
+    uint64_t base[SCHEDULER_GROUPS], reached[SCHEDULER_GROUPS];
+};
+
+struct node {
+    struct roster_node n;
+    uint64_t ticket;
+    uint32_t process; // index
+    van_link link;    // 0: none
+    uint64_t closed_at;
+    bool left;                        // by LEAVE; dead is who is neither that nor alive
+    uint64_t roster_version;          // that it has
+    uint64_t sent_version, roster_at; // that it was sent, and when
+    uint64_t stop_at;                 // STOP sent when; 0: not yet
+    uint64_t state_request;           // the newest that was answered by PASS_STATE
+};
+
+struct group {
+    uint64_t completed; // generations
+};
+
+// A piece that servers may forget: told to those who know all deaths before it.
+struct forget {
+    struct msg_forget msg;
+    uint64_t version;
+};
+
+enum scheduler_phase {
+    SCHEDULER_GATHERING,
+    SCHEDULER_RUNNING,
+    SCHEDULER_OVER,  // the driver has what it wants; workers leave
+    SCHEDULER_ENDING // everybody is told to stop
+};
+
+struct scheduler {
+    struct scheduler_options o;
+    char host[64], address[VAN_ADDRESS_MAX];
+    struct van *van;
+    uint64_t now, served_at;
+
+    struct link *links;
+    uint32_t n_links, cap_links;
+    struct node *nodes; // in the order of joining
+    uint32_t n_nodes, cap_nodes;
+    struct process *processes;
+    uint32_t n_processes, cap_processes;
+    uint32_t n_servers, n_workers; // nodes that ever joined, for ids
+    uint32_t n_guests;             // drivers
+    uint64_t session;
+
+    struct roster roster;
+    bool changed; // the node table: a new version is due
+    bool broken;  // a server is gone: the placement names nobody there
+
+    struct group groups[SCHEDULER_GROUPS];
+
+    struct leases *leases;
+    bool driven;                 // a driver has opened a pass
+    struct msg_pass_state state; // the last answer to a driver, in case it was lost
+    struct buf reports;
+    uint32_t state_of; // node id
+    uint64_t state_request;
+    struct forget *forgets;
+    uint32_t n_forgets, cap_forgets;
+    uint64_t views_at; // when views were repeated
+
+    enum scheduler_phase phase;
+    uint64_t phase_at;
+    struct err end;  // why it ends
+    struct err fail; // the first failure, should it come to that
+    bool finished;
+};
+
+// One more element of an array that `p` points to, zeroed; NULL: out of memory.
+void *scheduler_grow(void *p_array, uint32_t *n, uint32_t *cap, size_t bytes);
+
+void scheduler_send(struct scheduler *s, van_link link, uint16_t type, uint64_t request,
+                    const void *msg);
+void scheduler_refuse(struct scheduler *s, van_link link, uint64_t request, int code,
+                      const char *why);
+void scheduler_say(struct scheduler *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
+const char *scheduler_name(const struct node *n, char to[ROSTER_NAME_MAX]);
+uint64_t scheduler_unix_ns(const struct scheduler *s);
+
+// Who is there: scheduler_nodes.c.
+void scheduler_join(struct scheduler *s, struct link *l, uint64_t request,
+                    const struct msg_join *m);
+void scheduler_forget_link(struct scheduler *s, struct link *l); // it is closed
+void scheduler_heartbeat(struct scheduler *s, struct link *l, uint64_t request,
+                         const struct msg_heartbeat *m);
+void scheduler_gone(struct scheduler *s, struct node *n, bool left); // not alive any more
+uint64_t scheduler_find_dead(struct scheduler *s); // returns when to look again
+uint32_t scheduler_alive(const struct scheduler *s, enum wire_role role);
+// A process has nodes that are alive.
+bool scheduler_process_alive(const struct scheduler *s, uint32_t process);
+
+// The roster and the placement: scheduler_roster.c.
+int scheduler_list(struct scheduler *s); // makes the node table again; 0 or TUG_ENOMEM
+int scheduler_place(struct scheduler *s);
+void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
+                           uint64_t request);
+uint64_t scheduler_spread_roster(struct scheduler *s);
+
+// Barriers: scheduler_barrier.c.
+void scheduler_barrier(struct scheduler *s, struct node *n, uint64_t request,
+                       const struct msg_barrier *m);
+void scheduler_barriers_again(struct scheduler *s); // somebody is gone
+// Who is waited for, in words; empty: nobody.
+const char *scheduler_missing(const struct scheduler *s, uint8_t group, char *to,
+                              size_t cap);
+
+// Data and passes: scheduler_work.c.
+bool scheduler_work(struct scheduler *s, struct node *n, const struct van_message *m);
+uint64_t scheduler_work_tick(struct scheduler *s);
+
+// The end: scheduler_end.c.
+void scheduler_leave(struct scheduler *s, struct node *n, uint64_t request,
+                     const struct msg_leave *m);
+void scheduler_run_over(struct scheduler *s, struct node *n, uint64_t request,
+                        const struct msg_run_over *m);
+void scheduler_lost(struct scheduler *s, struct node *n); // it has just died
+void scheduler_end(struct scheduler *s, int code, const char *why);
+void scheduler_stop_node(struct scheduler *s, struct node *n);
+uint64_t scheduler_end_tick(struct scheduler *s);
+
+// One JSON object; 0, TUG_ENOMEM or TUG_EDATA (too long).
+int scheduler_status(const struct scheduler *s, struct buf *ret);
+
+#endif

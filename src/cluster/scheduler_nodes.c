@@ -1,0 +1,349 @@
+// Who is there: joining, signs of life, death.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster/scheduler_internal.h"
+
+enum {
+    FIRST_ID = 8, // ps-lite's: even ones are servers, odd ones workers
+    FIRST_GUEST_ID = 1000000,
+    MAX_LOOPS = 1024,
+};
+
+// After STOP was sent, a link that closes is most likely the answer to it.
+static const uint64_t stopped_grace_ns = 1000000000;
+static const uint64_t second = 1000000000;
+
+static struct node *by_ticket(struct scheduler *s, uint64_t ticket)
+{
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (s->nodes[i].ticket == ticket)
+            return &s->nodes[i];
+    return NULL;
+}
+
+static uint32_t find_process(const struct scheduler *s, uint64_t process,
+                             enum wire_role role)
+{
+    for (uint32_t i = 0; i < s->n_processes; i++)
+        if (s->processes[i].process == process && s->processes[i].role == role)
+            return i;
+    return SCHEDULER_NOBODY;
+}
+
+bool scheduler_process_alive(const struct scheduler *s, uint32_t process)
+{
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (s->nodes[i].process == process && s->nodes[i].n.alive)
+            return true;
+    return false;
+}
+
+uint32_t scheduler_alive(const struct scheduler *s, enum wire_role role)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        n += s->nodes[i].n.role == role && s->nodes[i].n.alive;
+    return n;
+}
+
+// Whether a process of the role holds the rank: the living, and who has left in order.
+static bool rank_taken(const struct scheduler *s, enum wire_role role, uint32_t rank)
+{
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        const struct node *n = &s->nodes[i];
+        if (n->n.role == role && n->n.rank == rank && (n->n.alive || n->left))
+            return true;
+    }
+    return false;
+}
+
+static uint32_t free_rank(const struct scheduler *s, enum wire_role role)
+{
+    uint32_t rank = 0;
+    while (rank_taken(s, role, rank))
+        rank++;
+    return rank;
+}
+
+static bool text_fits(struct wire_text t, size_t cap)
+{
+    return t.n < cap && (t.n == 0 || memchr(t.data, 0, t.n) == NULL);
+}
+
+static const char *check_join(const struct msg_join *m)
+{
+    if (m->role < WIRE_SCHEDULER || m->role > WIRE_DRIVER)
+        return "a node of this role does not join";
+    if (m->loops == 0 || m->loops > MAX_LOOPS || m->loop >= m->loops)
+        return "the loops of the process make no sense";
+    if (m->tables > WIRE_TABLES_DENSE)
+        return "it takes unknown tables";
+    if (!text_fits(m->address, VAN_ADDRESS_MAX) || !text_fits(m->host, WIRE_TEXT_MAX))
+        return "its address or host name is too long";
+    if (m->role == WIRE_SERVER && m->address.n == 0)
+        return "a server must listen";
+    return NULL;
+}
+
+// Who is in `process` already.
+static const char *check_process(const struct scheduler *s, uint32_t process,
+                                 const struct msg_join *m)
+{
+    if (s->processes[process].loops != m->loops)
+        return "its process has joined with another number of loops";
+    if (!scheduler_process_alive(s, process))
+        return "its process was given up; start it anew";
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (s->nodes[i].process == process && s->nodes[i].n.loop == m->loop)
+            return "this loop of its process has joined already";
+    return NULL;
+}
+
+static const char *check_room(const struct scheduler *s, const struct msg_join *m,
+                              char to[ERR_TEXT_MAX])
+{
+    if (s->n_nodes >= ROSTER_MAX_NODES - 1) // the scheduler's own line
+        return "the cluster has as many nodes as it can have";
+    if (m->role != WIRE_SERVER)
+        return NULL;
+    if (s->phase == SCHEDULER_GATHERING && free_rank(s, WIRE_SERVER) < s->o.servers)
+        return NULL;
+    snprintf(to, ERR_TEXT_MAX,
+             "this cluster was started for %u server%s, and %s; servers cannot be added "
+             "later yet",
+             s->o.servers, s->o.servers == 1 ? "" : "s",
+             s->o.servers == 1 ? "it is there" : "they are there");
+    return to;
+}
+
+static uint32_t new_process(struct scheduler *s, const struct msg_join *m)
+{
+    uint32_t rank = m->role == WIRE_DRIVER ? s->n_guests : free_rank(s, m->role);
+    struct process *p = scheduler_grow(&s->processes, &s->n_processes, &s->cap_processes,
+                                       sizeof(*p));
+    if (p == NULL)
+        return SCHEDULER_NOBODY;
+    p->process = m->process;
+    p->role = m->role;
+    p->rank = rank;
+    p->loops = m->loops;
+    p->late = s->phase != SCHEDULER_GATHERING;
+    p->sign_at = s->now;
+    return s->n_processes - 1;
+}
+
+static uint32_t new_id(struct scheduler *s, enum wire_role role)
+{
+    if (role == WIRE_SCHEDULER)
+        return 1;
+    if (role == WIRE_SERVER)
+        return FIRST_ID + 2 * s->n_servers++;
+    if (role == WIRE_WORKER)
+        return FIRST_ID + 1 + 2 * s->n_workers++;
+    return FIRST_GUEST_ID + s->n_guests++;
+}
+
+static void fill_node(struct scheduler *s, struct node *n, uint32_t process,
+                      const struct msg_join *m)
+{
+    n->process = process;
+    n->ticket = m->ticket;
+    n->n = (struct roster_node){
+        .id = new_id(s, m->role),
+        .role = m->role,
+        .tables = m->tables,
+        .alive = true,
+        .rank = s->processes[process].rank,
+        .session = ++s->session,
+        .process = m->process,
+        .loop = m->loop,
+        .pid = m->pid,
+    };
+    snprintf(n->n.host, sizeof(n->n.host), "%.*s", (int)m->host.n,
+             m->host.n > 0 ? m->host.data : "");
+    snprintf(n->n.address, sizeof(n->n.address), "%.*s", (int)m->address.n,
+             m->address.n > 0 ? m->address.data : "");
+}
+
+// Refused with a sentence; NULL without one: out of memory, it will ask again.
+static struct node *new_node(struct scheduler *s, const struct msg_join *m,
+                             const char **ret_why, char text[ERR_TEXT_MAX])
+{
+    *ret_why = check_join(m);
+    if (*ret_why != NULL)
+        return NULL;
+    uint32_t process = find_process(s, m->process, m->role);
+    *ret_why = process != SCHEDULER_NOBODY ? check_process(s, process, m) : NULL;
+    if (*ret_why == NULL && process == SCHEDULER_NOBODY)
+        *ret_why = check_room(s, m, text);
+    if (*ret_why != NULL)
+        return NULL;
+    bool fresh = process == SCHEDULER_NOBODY;
+    if (fresh)
+        process = new_process(s, m);
+    if (process == SCHEDULER_NOBODY)
+        return NULL;
+    struct node *n = scheduler_grow(&s->nodes, &s->n_nodes, &s->cap_nodes, sizeof(*n));
+    if (n != NULL)
+        fill_node(s, n, process, m);
+    if (n == NULL ||
+        (m->role == WIRE_WORKER && leases_worker_joined(s->leases, n->n.id) != 0)) {
+        s->n_nodes -= n != NULL;
+        s->n_processes -= fresh;
+        return NULL;
+    }
+    s->processes[process].here++;
+    s->changed = true;
+    char name[ROSTER_NAME_MAX];
+    scheduler_say(s, "%s joined as node %u", scheduler_name(n, name), n->n.id);
+    return n;
+}
+
+static void close_link(struct scheduler *s, struct node *n)
+{
+    van_link link = n->link;
+    for (uint32_t i = 0; i < s->n_links; i++)
+        if (s->links[i].link == link)
+            scheduler_forget_link(s, &s->links[i]);
+    van_close_link(s->van, link);
+}
+
+static void attach(struct scheduler *s, struct node *n, struct link *l)
+{
+    if (n->link == l->link)
+        return;
+    if (n->link != 0)
+        close_link(s, n);
+    if (l->node != SCHEDULER_NOBODY) // a link speaks for one node, the newest
+        s->nodes[l->node].link = 0;
+    n->link = l->link;
+    n->sent_version = 0;
+    n->stop_at = 0;
+    l->node = (uint32_t)(n - s->nodes);
+}
+
+void scheduler_join(struct scheduler *s, struct link *l, uint64_t request,
+                    const struct msg_join *m)
+{
+    char text[ERR_TEXT_MAX], name[ROSTER_NAME_MAX];
+    const char *why = NULL;
+    struct node *n = by_ticket(s, m->ticket);
+    if (n == NULL && s->phase == SCHEDULER_ENDING) {
+        struct msg_stop stop = {.code = s->end.code, .why = wire_text(s->end.text)};
+        scheduler_send(s, l->link, MSG_STOP, 0, &stop);
+        return;
+    }
+    if (n == NULL) {
+        n = new_node(s, m, &why, text);
+    } else if (!n->n.alive && !n->left) {
+        snprintf(text, sizeof(text),
+                 "%s was given up: there was no sign of life from it for %" PRIu64 " s",
+                 scheduler_name(n, name), s->o.dead_timeout_ns / second);
+        why = text;
+    }
+    if (why != NULL) {
+        scheduler_refuse(s, l->link, request, TUG_EIO, why);
+        return;
+    }
+    if (n == NULL)
+        return;
+    attach(s, n, l);
+    s->processes[n->process].sign_at = s->now;
+    struct msg_joined joined = {
+        .node = n->n.id, .session = n->n.session, .rank = n->n.rank};
+    scheduler_send(s, l->link, MSG_JOINED, request, &joined);
+    if (s->phase == SCHEDULER_ENDING)
+        scheduler_stop_node(s, n);
+}
+
+void scheduler_forget_link(struct scheduler *s, struct link *l)
+{
+    l->link = 0;
+    if (l->node == SCHEDULER_NOBODY)
+        return;
+    struct node *n = &s->nodes[l->node];
+    l->node = SCHEDULER_NOBODY;
+    n->link = 0;
+    n->closed_at = s->now;
+}
+
+void scheduler_heartbeat(struct scheduler *s, struct link *l, uint64_t request,
+                         const struct msg_heartbeat *m)
+{
+    bool given_up = false;
+    for (uint32_t i = 0; i < s->n_processes; i++) {
+        struct process *p = &s->processes[i];
+        if (p->process != m->process)
+            continue;
+        p->beats = true;
+        p->sign_at = s->now;
+        p->skew_ns = (int64_t)(m->unix_ns - scheduler_unix_ns(s));
+        for (uint32_t k = 0; k < s->n_nodes; k++)
+            given_up |= s->nodes[k].process == i && !s->nodes[k].n.alive &&
+                        !s->nodes[k].left;
+    }
+    struct msg_heartbeat_ok ok = {.unix_ns = scheduler_unix_ns(s), .known = !given_up};
+    scheduler_send(s, l->link, MSG_HEARTBEAT_OK, request, &ok);
+}
+
+void scheduler_gone(struct scheduler *s, struct node *n, bool left)
+{
+    if (!n->n.alive)
+        return;
+    char name[ROSTER_NAME_MAX];
+    n->n.alive = false;
+    n->left = left;
+    s->changed = true;
+    s->broken |= n->n.role == WIRE_SERVER && s->phase != SCHEDULER_GATHERING;
+    if (s->processes[n->process].here > 0)
+        s->processes[n->process].here--;
+    if (n->n.role == WIRE_WORKER)
+        leases_worker_dead(s->leases, n->n.id);
+    if (!left) {
+        scheduler_say(s, "%s is gone: no sign of life for %" PRIu64 " s",
+                      scheduler_name(n, name), s->o.dead_timeout_ns / second);
+        if (n->link != 0) {
+            scheduler_refuse(s, n->link, 0, TUG_EIO,
+                             "the scheduler has given this node up: there was no sign "
+                             "of life from its process");
+            close_link(s, n);
+        }
+    }
+    scheduler_barriers_again(s);
+}
+
+static uint64_t death_of(const struct scheduler *s, const struct node *n)
+{
+    uint64_t grace = s->o.dead_timeout_ns;
+    const struct process *p = &s->processes[n->process];
+    uint64_t due = p->beats ? p->sign_at + grace : VAN_NEVER;
+    if (n->link == 0) {
+        if (n->stop_at != 0 && grace > stopped_grace_ns)
+            grace = stopped_grace_ns;
+        if (n->closed_at + grace < due)
+            due = n->closed_at + grace;
+    }
+    return due;
+}
+
+uint64_t scheduler_find_dead(struct scheduler *s)
+{
+    uint64_t next = VAN_NEVER;
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        struct node *n = &s->nodes[i];
+        if (!n->n.alive)
+            continue;
+        uint64_t due = death_of(s, n);
+        if (s->now >= due) {
+            scheduler_gone(s, n, false);
+            scheduler_lost(s, n);
+        } else if (due < next) {
+            next = due;
+        }
+    }
+    return next;
+}

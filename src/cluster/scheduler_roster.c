@@ -1,0 +1,190 @@
+// The roster as the scheduler makes it, and how it gets to everybody: it is sent until it
+// is acknowledged.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cluster/ring.h"
+#include "cluster/scheduler_internal.h"
+
+static int by_id(const void *a, const void *b)
+{
+    const struct roster_node *x = a, *y = b;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+// The scheduler is in the table too. A member that joined in its role (a program that has
+// its scheduler in the process) stands for it.
+static struct roster_node own_line(const struct scheduler *s)
+{
+    struct roster_node n = {
+        .id = 1,
+        .role = WIRE_SCHEDULER,
+        .alive = true,
+        .pid = s->o.pid,
+    };
+    memcpy(n.host, s->host, sizeof(n.host));
+    memcpy(n.address, s->address, sizeof(n.address));
+    return n;
+}
+
+int scheduler_list(struct scheduler *s)
+{
+    struct roster_node *list = mem_array(s->n_nodes + 1, sizeof(*list));
+    if (list == NULL)
+        return TUG_ENOMEM;
+    uint32_t n = 0;
+    bool have_scheduler = false;
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        if (s->nodes[i].n.role == WIRE_SCHEDULER && !s->nodes[i].n.alive)
+            continue;
+        have_scheduler |= s->nodes[i].n.role == WIRE_SCHEDULER;
+        list[n++] = s->nodes[i].n;
+    }
+    if (!have_scheduler)
+        list[n++] = own_line(s);
+    qsort(list, n, sizeof(*list), by_id);
+    mem_free(s->roster.nodes);
+    s->roster.nodes = list;
+    s->roster.n_nodes = n;
+    s->roster.version++;
+    s->changed = false;
+    return 0;
+}
+
+// Whether the loop takes tables of the space; of any for want of one that was meant to.
+static bool takes(const struct roster_node *n, int space, bool any)
+{
+    enum wire_tables other = space == WIRE_SPACE_DENSE ? WIRE_TABLES_SPARSE
+                                                       : WIRE_TABLES_DENSE;
+    return n->role == WIRE_SERVER && n->alive && (any || n->tables != other);
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct roster_node *x = *(const struct roster_node *const *)a;
+    const struct roster_node *y = *(const struct roster_node *const *)b;
+    if (x->rank != y->rank)
+        return (x->rank > y->rank) - (x->rank < y->rank);
+    return (x->loop > y->loop) - (x->loop < y->loop);
+}
+
+// The loops that take tables of the space, ascending; for ranges the loops of a process
+// side by side, in the order of ranks: a server can say which range is its own.
+static size_t loops_of(const struct scheduler *s, int space, uint32_t *ret,
+                       const struct roster_node **room)
+{
+    size_t n = 0;
+    for (int any = 0; any < 2 && n == 0; any++)
+        for (uint32_t i = 0; i < s->roster.n_nodes; i++)
+            if (takes(&s->roster.nodes[i], space, any))
+                room[n++] = &s->roster.nodes[i];
+    if (space == WIRE_SPACE_RANGE)
+        qsort(room, n, sizeof(*room), by_rank);
+    for (size_t i = 0; i < n; i++)
+        ret[i] = room[i]->id;
+    return n;
+}
+
+static int place_space(struct scheduler *s, int space)
+{
+    uint32_t partitions = (uint32_t)1 << s->roster.partition_bits;
+    uint32_t *owners = mem_array(partitions, sizeof(*owners));
+    uint32_t *ids = mem_array(s->roster.n_nodes, sizeof(*ids));
+    const struct roster_node **room = mem_array(s->roster.n_nodes, sizeof(*room));
+    int rc = owners != NULL && ids != NULL && room != NULL ? 0 : TUG_ENOMEM;
+    if (rc == 0) {
+        size_t n = loops_of(s, space, ids, room);
+        if (space == WIRE_SPACE_RANGE)
+            ring_place_ranges(ids, n, partitions, owners);
+        else
+            rc = ring_place(ids, n, partitions, owners);
+    }
+    mem_free(room);
+    mem_free(ids);
+    if (rc != 0) {
+        mem_free(owners);
+        return rc;
+    }
+    mem_free(s->roster.owners[space]);
+    s->roster.owners[space] = owners;
+    return 0;
+}
+
+// By the node table as it is now.
+int scheduler_place(struct scheduler *s)
+{
+    for (int space = 0; space < WIRE_SPACES; space++)
+        TRY(place_space(s, space));
+    s->roster.epoch++;
+    s->roster.version++;
+    return 0;
+}
+
+// Processes of the role that are here with all their loops.
+static uint32_t complete(const struct scheduler *s, enum wire_role role)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n_processes; i++)
+        n += s->processes[i].role == role && s->processes[i].here > 0 &&
+             s->processes[i].here == s->processes[i].loops;
+    return n;
+}
+
+static void begin_when_all_are_here(struct scheduler *s)
+{
+    if (s->phase != SCHEDULER_GATHERING || complete(s, WIRE_SERVER) < s->o.servers ||
+        complete(s, WIRE_WORKER) < s->o.workers || scheduler_place(s) != 0)
+        return;
+    s->phase = SCHEDULER_RUNNING;
+    s->phase_at = s->now;
+    scheduler_say(s, "all are here: %u servers, %u workers", s->o.servers,
+                  complete(s, WIRE_WORKER));
+}
+
+void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
+                           uint64_t request)
+{
+    struct buf nodes = BUF_INIT(WIRE_BYTES_MAX);
+    struct buf owners = BUF_INIT(WIRE_SPAN_MAX);
+    struct msg_roster msg;
+    if (n != NULL)
+        n->roster_at = s->now;
+    if (roster_encode(&s->roster, &nodes, &owners, &msg) == 0)
+        scheduler_send(s, link, MSG_ROSTER, request, &msg);
+    buf_free(&nodes);
+    buf_free(&owners);
+}
+
+// A roster in which a server is gone would be refused: its partitions have no owner. STOP
+// is on its way then.
+static bool can_be_sent(const struct scheduler *s)
+{
+    return (s->phase == SCHEDULER_RUNNING || s->phase == SCHEDULER_OVER) && !s->broken;
+}
+
+uint64_t scheduler_spread_roster(struct scheduler *s)
+{
+    if (s->changed && scheduler_list(s) != 0)
+        return s->now + SCHEDULER_RESEND_NS;
+    begin_when_all_are_here(s);
+    if (!can_be_sent(s))
+        return VAN_NEVER;
+    uint64_t next = VAN_NEVER;
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        struct node *n = &s->nodes[i];
+        if (!n->n.alive || n->link == 0 || n->roster_version >= s->roster.version)
+            continue;
+        bool sent = n->sent_version == s->roster.version;
+        if (!sent || s->now >= n->roster_at + SCHEDULER_RESEND_NS) {
+            n->sent_version = s->roster.version;
+            scheduler_send_roster(s, n, n->link, 0);
+        }
+        if (n->roster_at + SCHEDULER_RESEND_NS < next)
+            next = n->roster_at + SCHEDULER_RESEND_NS;
+    }
+    return next;
+}

@@ -1,0 +1,146 @@
+// Data, passes and leases: what leases.h decides, carried to and fro.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/scheduler_internal.h"
+
+static void answer(struct scheduler *s, const struct node *n, uint64_t request, int rc,
+                   const struct err *e)
+{
+    if (rc == 0)
+        scheduler_send(s, n->link, MSG_OK, request, &(struct msg_ok){0});
+    else
+        scheduler_refuse(s, n->link, request, rc, e->text);
+}
+
+static void data(struct scheduler *s, struct node *n, const struct van_message *m)
+{
+    char name[ROSTER_NAME_MAX];
+    struct err e = {0};
+    int rc = leases_data(s->leases, scheduler_name(n, name), &m->m->data, &e);
+    answer(s, n, m->request, rc, &e);
+}
+
+static void lease(struct scheduler *s, struct node *n, const struct van_message *m)
+{
+    struct msg_leased leased = {.what = WIRE_LEASE_WAIT};
+    if (s->phase != SCHEDULER_GATHERING)
+        leases_ask(s->leases, n->n.id, &m->m->lease, &leased);
+    scheduler_send(s, n->link, MSG_LEASED, m->request, &leased);
+}
+
+// Servers keep who pushed what of a piece until it is done. They may forget it only when
+// they know of all deaths before: else a late push of a worker that was given up, and
+// whose piece another has done, would be applied once more.
+static void piece_done(struct scheduler *s, struct node *n, const struct van_message *m)
+{
+    const struct msg_piece_done *done = &m->m->piece_done;
+    struct forget *f = scheduler_grow(&s->forgets, &s->n_forgets, &s->cap_forgets,
+                                      sizeof(*f));
+    if (f == NULL)
+        return; // it is reported again
+    f->msg.pass = done->pass;
+    f->msg.piece = (uint64_t)done->file << 40 | done->index;
+    f->version = s->roster.version + s->changed;
+    if (!leases_done(s->leases, n->n.id, done))
+        s->n_forgets--;
+    answer(s, n, m->request, 0, NULL);
+}
+
+static void pass_state(struct scheduler *s, struct node *n, uint64_t request,
+                       uint64_t pass)
+{
+    if (request < n->state_request)
+        return; // an old question that came late
+    if (request != n->state_request || s->state_of != n->n.id) {
+        buf_clear(&s->reports);
+        leases_state(s->leases, pass, &s->state, &s->reports);
+        s->state.report = (struct wire_text){s->reports.data, (uint32_t)s->reports.len};
+        s->state_of = n->n.id;
+        n->state_request = request;
+    }
+    scheduler_send(s, n->link, MSG_PASS_STATE, request, &s->state);
+}
+
+static void pass(struct scheduler *s, struct node *n, const struct van_message *m)
+{
+    struct err e = {0};
+    if (s->phase == SCHEDULER_GATHERING)
+        return; // it is asked again
+    if (s->phase == SCHEDULER_RUNNING)
+        s->driven = true;
+    if (m->request > n->state_request) {
+        int rc = leases_pass(s->leases, &m->m->pass, &e);
+        if (rc != 0) {
+            answer(s, n, m->request, rc, &e);
+            return;
+        }
+    }
+    pass_state(s, n, m->request, m->m->pass.pass);
+}
+
+bool scheduler_work(struct scheduler *s, struct node *n, const struct van_message *m)
+{
+    bool worker = n->n.role == WIRE_WORKER, driver = n->n.role == WIRE_DRIVER;
+    if (m->type == MSG_DATA && worker)
+        data(s, n, m);
+    else if (m->type == MSG_LEASE && worker)
+        lease(s, n, m);
+    else if (m->type == MSG_PIECE_DONE && worker)
+        piece_done(s, n, m);
+    else if (m->type == MSG_PASS && driver)
+        pass(s, n, m);
+    else if (m->type == MSG_PASS_WANTED && driver)
+        pass_state(s, n, m->request, m->m->pass_wanted.pass);
+    else
+        return false;
+    return true;
+}
+
+// The version of the roster that all servers have.
+static uint64_t known_to_servers(const struct scheduler *s)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        const struct node *n = &s->nodes[i];
+        if (n->n.role == WIRE_SERVER && n->n.alive && n->roster_version < least)
+            least = n->roster_version;
+    }
+    return least;
+}
+
+static void send_forgets(struct scheduler *s)
+{
+    uint64_t known = known_to_servers(s);
+    uint32_t n = 0;
+    while (n < s->n_forgets && s->forgets[n].version <= known)
+        n++;
+    for (uint32_t i = 0; i < s->n_nodes && n > 0; i++)
+        for (uint32_t k = 0; k < n && s->nodes[i].n.role == WIRE_SERVER; k++)
+            scheduler_send(s, s->nodes[i].link, MSG_FORGET, 0, &s->forgets[k].msg);
+    for (uint32_t k = n; k < s->n_forgets && n > 0; k++)
+        s->forgets[k - n] = s->forgets[k];
+    s->n_forgets -= n;
+}
+
+static uint64_t send_views(struct scheduler *s)
+{
+    if (s->now >= s->views_at + SCHEDULER_RESEND_NS && leases_views_again(s->leases))
+        s->views_at = s->now;
+    uint32_t worker;
+    struct msg_view view;
+    while (leases_next_view(s->leases, &worker, &view)) {
+        if (s->now > s->views_at)
+            s->views_at = s->now;
+        for (uint32_t i = 0; i < s->n_nodes; i++)
+            if (s->nodes[i].n.id == worker)
+                scheduler_send(s, s->nodes[i].link, MSG_VIEW, 0, &view);
+    }
+    return s->views_at == 0 ? VAN_NEVER : s->views_at + SCHEDULER_RESEND_NS;
+}
+
+uint64_t scheduler_work_tick(struct scheduler *s)
+{
+    if (s->n_forgets > 0)
+        send_forgets(s);
+    return send_views(s);
+}
