@@ -45,8 +45,8 @@ static int open_loop(struct loop *l, struct err *e)
 
 static void close_loop(struct loop *l)
 {
+    shard_close(l->shard); // it keeps bodies of the van's
     van_free(l->van);
-    shard_close(l->shard);
 }
 
 static bool interrupted(const struct server_options *o)

@@ -43,6 +43,10 @@ enum {
     SHARD_MAX_CLOCKS = 4, // batches of a sync table that are open at the same time
 };
 
+// How the refusal of a request begins whose list of keys the shard does not have (any
+// more): to be sent again with its keys.
+#define SHARD_LIST_UNKNOWN "key list unknown"
+
 struct shard_options {
     struct member_options member; // its callbacks and their ctx are the shard's own
     uint64_t hold_timeout_ns; // a pull held for longer is answered by an error that names
@@ -59,7 +63,7 @@ struct shard_options {
 struct shard;
 
 int shard_open(struct shard **ret, const struct shard_options *o, struct err *e);
-void shard_close(struct shard *s);
+void shard_close(struct shard *s); // before its van is freed; NULL is fine
 struct van_handler shard_handler(struct shard *s);
 void shard_serve(struct shard *s, struct van *v, uint64_t now); // joins through v
 

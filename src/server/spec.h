@@ -32,4 +32,7 @@ int spec_decode(struct table_spec *ret, const struct msg_table *m,
 
 bool spec_same(const struct table_spec *a, const struct table_spec *b);
 
+// What differs, in a word or three; NULL when nothing does but, perhaps, the number.
+const char *spec_difference(const struct table_spec *a, const struct table_spec *b);
+
 #endif

@@ -1,0 +1,42 @@
+// bf16: the upper half of a float, as values may travel.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVER_BF16_H
+#define TUG_SERVER_BF16_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+// To the nearest, halves to even. What is not finite stays so: a NaN is made quiet, lest
+// its upper half be an infinity.
+static inline uint16_t bf16_from(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof(bits));
+    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    uint32_t nan = bits >> 16 | 0x40;
+    return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+}
+
+static inline float bf16_to(uint16_t x)
+{
+    uint32_t bits = (uint32_t)x << 16;
+    float f;
+    memcpy(&f, &bits, sizeof(f));
+    return f;
+}
+
+static inline void bf16_from_n(uint16_t *ret, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ret[i] = bf16_from(x[i]);
+}
+
+static inline void bf16_to_n(float *ret, const uint16_t *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ret[i] = bf16_to(x[i]);
+}
+
+#endif

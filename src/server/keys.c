@@ -1,0 +1,223 @@
+// One pass cuts keys into runs; a small hash table for each run, which fits the nearest
+// cache in the usual case, finds what occurs twice.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/keys.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cluster/roster.h"
+#include "server/shard.h"
+
+int keys_scratch_init(struct keys_scratch *s, uint32_t partition_bits)
+{
+    *s = (struct keys_scratch){.bits = partition_bits};
+    s->runs = mem_array(((size_t)1 << partition_bits) + 1, sizeof(*s->runs));
+    return s->runs != NULL ? 0 : TUG_ENOMEM;
+}
+
+void keys_scratch_fini(struct keys_scratch *s)
+{
+    mem_free(s->runs);
+    mem_free(s->unpacked);
+    mem_free(s->seen);
+    *s = (struct keys_scratch){0};
+}
+
+// Lists.
+
+void key_lists_free(struct key_lists *l)
+{
+    for (size_t i = 0; i < KEYS_LISTS; i++)
+        mem_free(l->list[i].keys);
+    *l = (struct key_lists){0};
+}
+
+static struct key_list *list_find(struct key_lists *l, uint64_t signature)
+{
+    for (size_t i = 0; i < KEYS_LISTS; i++)
+        if (l->list[i].signature == signature)
+            return &l->list[i];
+    return NULL;
+}
+
+static void list_drop(struct key_lists *l, struct key_list *x)
+{
+    mem_free(x->keys);
+    l->bytes -= x->n * sizeof(*x->keys);
+    *x = (struct key_list){0};
+}
+
+static struct key_list *list_oldest(struct key_lists *l)
+{
+    struct key_list *oldest = &l->list[0];
+    for (size_t i = 1; i < KEYS_LISTS; i++)
+        if (l->list[i].used < oldest->used)
+            oldest = &l->list[i];
+    return oldest;
+}
+
+// Remembers a list, if there is memory for it: who asks for it later is told otherwise.
+static void list_add(struct key_lists *l, uint64_t signature, const uint64_t *keys,
+                     uint32_t n)
+{
+    size_t bytes = n * sizeof(*keys);
+    struct key_list *x = list_find(l, signature);
+    if (bytes > KEYS_LISTS_BYTES)
+        return;
+    if (x != NULL)
+        list_drop(l, x);
+    x = list_oldest(l);
+    list_drop(l, x);
+    for (size_t i = 0; i < KEYS_LISTS && l->bytes + bytes > KEYS_LISTS_BYTES; i++) {
+        struct key_list *old = NULL;
+        for (size_t k = 0; k < KEYS_LISTS; k++)
+            if (l->list[k].signature != 0 && (old == NULL || l->list[k].used < old->used))
+                old = &l->list[k];
+        list_drop(l, old);
+    }
+    uint64_t *copy = mem_alloc(bytes);
+    if (copy == NULL)
+        return;
+    memcpy(copy, keys, bytes);
+    *x = (struct key_list){signature, ++l->uses, copy, n};
+    l->bytes += bytes;
+}
+
+static int list_use(struct key_lists *l, const struct keys_wire *w, const uint64_t **ret,
+                    struct err *e)
+{
+    struct key_list *x = list_find(l, w->list);
+    if (x == NULL || x->n != w->n)
+        return err_set(e, TUG_EUSAGE, SHARD_LIST_UNKNOWN ": %016llx of %u keys",
+                       (unsigned long long)w->list, w->n);
+    x->used = ++l->uses;
+    *ret = x->keys;
+    return 0;
+}
+
+// Decoding.
+
+static int unpack(struct keys_scratch *s, const struct keys_wire *w, const uint64_t **ret,
+                  struct err *e)
+{
+    (void)s;
+    (void)ret;
+    return err_set(e, TUG_EUSAGE, "its %u keys are packed, which is not known here",
+                   w->n);
+}
+
+static int decode(struct keys_scratch *s, struct key_lists *lists,
+                  const struct keys_wire *w, const uint64_t **ret, struct err *e)
+{
+    *ret = NULL;
+    if (w->n > KEYS_MAX)
+        return err_set(e, TUG_EUSAGE, "it has %u keys; %d are allowed", w->n, KEYS_MAX);
+    if (w->span.n == 0 && w->list != 0 && w->n > 0)
+        return list_use(lists, w, ret, e);
+    if (w->flags & WIRE_KEYS_PACKED) {
+        TRY(unpack(s, w, ret, e));
+    } else {
+        if (w->span.n != (uint64_t)w->n * sizeof(uint64_t))
+            return err_set(e, TUG_EUSAGE, "it says that it has %u keys, in %llu bytes",
+                           w->n, (unsigned long long)w->span.n);
+        *ret = w->span.data;
+    }
+    if (w->list != 0 && w->n > 0)
+        list_add(lists, w->list, *ret, w->n);
+    return 0;
+}
+
+static int cut(struct keys_scratch *s, enum wire_space space, struct keys *k,
+               struct err *e)
+{
+    struct key_run *run = s->runs - 1;
+    uint32_t bits = s->bits, last = 0, longest = 0;
+    for (uint32_t i = 0; i < k->n; i++) {
+        uint32_t p = roster_partition(bits, space, k->key[i]);
+        if (p == last && i > 0)
+            continue;
+        if (p < last)
+            return err_set(e, TUG_EUSAGE,
+                           "key %llu of partition %u comes behind one of partition %u: "
+                           "keys are sent by ascending partition",
+                           (unsigned long long)k->key[i], p, last);
+        if (i > 0 && i - run->begin > longest)
+            longest = i - run->begin;
+        *++run = (struct key_run){p, i};
+        last = p;
+    }
+    k->runs = s->runs;
+    k->n_runs = (uint32_t)(run + 1 - s->runs);
+    k->longest = longest;
+    if (k->n_runs > 0 && k->n - run->begin > longest)
+        k->longest = k->n - run->begin;
+    run[1] = (struct key_run){UINT32_MAX, k->n};
+    return 0;
+}
+
+int keys_read(struct keys_scratch *s, struct key_lists *lists, const struct keys_wire *w,
+              enum wire_space space, struct keys *ret, struct err *e)
+{
+    *ret = (struct keys){.n = w->n};
+    TRY(decode(s, lists, w, &ret->key, e));
+    return cut(s, space, ret, e);
+}
+
+// Keys that occur twice are in the same run.
+
+static int seen_reserve(struct keys_scratch *s, size_t n)
+{
+    if (n <= s->max_seen)
+        return 0;
+    uint32_t *seen = mem_array(n, sizeof(*seen));
+    if (seen == NULL)
+        return TUG_ENOMEM;
+    mem_free(s->seen);
+    s->seen = seen;
+    s->max_seen = n;
+    return 0;
+}
+
+// Positions + 1 in a table with `mask` + 1 places, at most a quarter of them taken.
+static bool run_distinct(uint32_t *seen, size_t mask, const uint64_t *keys, uint32_t n,
+                         uint32_t *ret_twice)
+{
+    memset(seen, 0, (mask + 1) * sizeof(*seen));
+    for (uint32_t i = 0; i < n; i++) {
+        // Not the hash that made the run: its upper bits are the same in all.
+        size_t at = (keys[i] * 0x9e3779b97f4a7c15ull >> 32) & mask;
+        for (; seen[at] != 0; at = (at + 1) & mask)
+            if (keys[seen[at] - 1] == keys[i]) {
+                *ret_twice = i;
+                return false;
+            }
+        seen[at] = i + 1;
+    }
+    return true;
+}
+
+static size_t places(uint32_t n)
+{
+    size_t places = 8;
+    while (places < (size_t)4 * n)
+        places *= 2;
+    return places;
+}
+
+int keys_check_distinct(struct keys_scratch *s, const struct keys *k, struct err *e)
+{
+    if (k->n == 0)
+        return 0;
+    if (seen_reserve(s, places(k->longest)) != 0)
+        return err_nomem(e, "the keys of a push");
+    for (uint32_t r = 0; r < k->n_runs; r++) {
+        const uint64_t *keys = k->key + k->runs[r].begin;
+        uint32_t n = k->runs[r + 1].begin - k->runs[r].begin, twice;
+        if (n > 1 && !run_distinct(s->seen, places(n) - 1, keys, n, &twice))
+            return err_set(e, TUG_EUSAGE, "key %llu occurs twice",
+                           (unsigned long long)keys[twice]);
+    }
+    return 0;
+}

@@ -1,0 +1,76 @@
+// The keys of a request: decoded, found by the signature of their list, cut into runs of
+// partitions, and checked.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVER_KEYS_H
+#define TUG_SERVER_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "wire/wire.h"
+
+enum {
+    KEYS_MAX = 1 << 26, // of a request
+    KEYS_LISTS = 8,     // remembered for each link
+};
+#define KEYS_LISTS_BYTES ((size_t)64 << 20) // and their memory
+
+// Lists of keys that the other end of a link has sent: those used last.
+struct key_lists {
+    struct key_list {
+        uint64_t signature; // 0: free
+        uint64_t used;
+        uint64_t *keys;
+        uint32_t n;
+    } list[KEYS_LISTS];
+    uint64_t uses;
+    size_t bytes;
+};
+void key_lists_free(struct key_lists *l);
+
+// Keys of one partition, from `begin` to the next run's.
+struct key_run {
+    uint32_t partition, begin;
+};
+
+struct keys {
+    const uint64_t *key;
+    uint32_t n;
+    const struct key_run *runs; // n_runs, and one more that begins at n
+    uint32_t n_runs;
+    uint32_t longest; // run
+};
+
+// Memory that decoding uses again and again.
+struct keys_scratch {
+    uint32_t bits;        // of partitions
+    struct key_run *runs; // one for each partition and one more
+    uint64_t *unpacked;
+    size_t max_unpacked;
+    uint32_t *seen; // hash table of positions
+    size_t max_seen;
+};
+int keys_scratch_init(struct keys_scratch *s, uint32_t partition_bits);
+void keys_scratch_fini(struct keys_scratch *s); // a zeroed one is fine
+
+// As they lie in a push or a pull.
+struct keys_wire {
+    uint8_t flags; // enum wire_flags
+    uint32_t n;
+    uint64_t list;
+    struct wire_span span;
+};
+
+// Decodes n keys and cuts them into runs. They stay valid as long as span, lists and
+// scratch. TUG_EUSAGE: lengths that do not fit, partitions that do not ascend, a list
+// that is not known.
+int keys_read(struct keys_scratch *s, struct key_lists *lists, const struct keys_wire *w,
+              enum wire_space space, struct keys *ret, struct err *e);
+
+// TUG_EUSAGE when a key occurs twice.
+int keys_check_distinct(struct keys_scratch *s, const struct keys *k, struct err *e);
+
+#endif

@@ -1,0 +1,193 @@
+// Pulls: rows found batch by batch and packed straight into the memory that is sent. What
+// has no row is answered by what it would begin with; a pull makes none.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/relaxed.h"
+#include "server/bf16.h"
+#include "server/shard_internal.h"
+
+// An answer that is being written.
+struct answer {
+    const struct shard_table *t;
+    bool whole, bf16;
+    uint32_t width; // floats of a key
+    char *values;   // where the next key's go
+    uint64_t *found;
+    float *strip; // values to be converted
+    size_t max_strip;
+};
+
+static void gather_whole(const struct answer *a, const uint64_t *keys, float *const *rows,
+                         size_t n, float *to)
+{
+    for (size_t i = 0; i < n; i++, to += a->width)
+        if (rows[i] != NULL)
+            relaxed_load_n(to, rows[i], a->width);
+        else
+            table_first_values(a->t->rows, keys[i], to);
+}
+
+static void gather(const struct answer *a, const uint64_t *keys, float *const *rows,
+                   size_t n, bool missing, float *to)
+{
+    const struct accessor *x = &a->t->spec.accessor;
+    if (a->whole) {
+        gather_whole(a, keys, rows, n, to);
+        return;
+    }
+    accessor_gather(x, rows, n, to);
+    for (size_t i = 0; i < n && missing; i++)
+        if (rows[i] == NULL)
+            accessor_first(x, a->t->rows, keys[i], to + i * a->width);
+}
+
+// Values of rows, which lie where the answer's next ones go.
+static void write_values(struct answer *a, const uint64_t *keys, float *const *rows,
+                         size_t n, bool missing)
+{
+    if (!a->bf16) {
+        gather(a, keys, rows, n, missing, (float *)(void *)a->values);
+        a->values += n * a->width * sizeof(float);
+        return;
+    }
+    size_t strip = a->width > 0 ? a->max_strip / a->width : n;
+    for (size_t at = 0, len; at < n; at += len) {
+        len = n - at < strip ? n - at : strip;
+        gather(a, keys + at, rows + at, len, missing, a->strip);
+        bf16_from_n((uint16_t *)(void *)a->values, a->strip, len * a->width);
+        a->values += len * a->width * sizeof(uint16_t);
+    }
+}
+
+// Keys [begin, end) of all.
+static void write_keys(struct answer *a, const struct keys *k, size_t begin, size_t end)
+{
+    struct table_slabs slabs = table_slabs(a->t->rows);
+    uint32_t handles[BATCH];
+    float *rows[BATCH];
+    for (size_t at = begin, n; at < end; at += n) {
+        n = end - at < BATCH ? end - at : BATCH;
+        table_find(a->t->rows, k->key + at, n, handles);
+        bool missing = false;
+        for (size_t i = 0; i < n; i++) {
+            bool none = handles[i] == TABLE_NONE;
+            rows[i] = none ? NULL : table_row(slabs, handles[i]);
+            missing |= none;
+        }
+        write_values(a, k->key + at, rows, n, missing);
+        for (size_t i = 0; i < n && a->found != NULL; i++)
+            if (rows[i] != NULL)
+                a->found[(at + i) / 64] |= (uint64_t)1 << ((at + i) % 64);
+    }
+}
+
+// Keys in partitions that changed after `version`; all of them when that is 0.
+static uint64_t count_wanted(const struct shard_table *t, const struct keys *k,
+                             uint64_t version)
+{
+    uint64_t n = 0;
+    if (version == 0)
+        return k->n;
+    for (uint32_t r = 0; r < k->n_runs; r++)
+        if (t->changed_at[k->runs[r].partition] > version)
+            n += k->runs[r + 1].begin - k->runs[r].begin;
+    return n;
+}
+
+static void write_changed(struct answer *a, const struct keys *k, uint64_t version,
+                          uint64_t *changed)
+{
+    for (uint32_t r = 0; r < k->n_runs; r++) {
+        uint32_t p = k->runs[r].partition;
+        if (a->t->changed_at[p] <= version)
+            continue;
+        changed[p / 64] |= (uint64_t)1 << (p % 64);
+        write_keys(a, k, k->runs[r].begin, k->runs[r + 1].begin);
+    }
+}
+
+static uint64_t words_for(uint64_t bits)
+{
+    return (bits + 63) / 64;
+}
+
+void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
+                 const struct keys *k, uint8_t flags, uint64_t version)
+{
+    bool whole = (flags & WIRE_ROWS_WHOLE) != 0, bf16 = (flags & WIRE_BF16) != 0;
+    uint32_t width = whole ? t->spec.accessor.width : t->spec.accessor.pull_width;
+    uint64_t values = count_wanted(t, k, version) * width * (bf16 ? 2 : 4);
+    uint64_t found = whole ? words_for(k->n) * 8 : 0;
+    uint64_t changed = version != 0 ? words_for((uint64_t)1 << s->bits) * 8 : 0;
+    struct err e = {0};
+    struct van_release release;
+    char *memory = NULL;
+    if (values > WIRE_SPAN_MAX)
+        err_set(&e, TUG_EUSAGE, "%u keys of %u floats are more than one answer holds",
+                k->n, width);
+    else if ((memory = pool_take(s->pool, values + 8 + found + changed, &release)) ==
+             NULL)
+        err_nomem(&e, "an answer");
+    if (e.code != 0) {
+        shard_refuse_keys(s, q, "pull", t, &e);
+        return;
+    }
+    uint64_t *bits = (uint64_t *)(void *)(memory + ((values + 7) & ~(uint64_t)7));
+    memset(bits, 0, found + changed);
+    struct answer a = {.t = t,
+                       .whole = whole,
+                       .bf16 = bf16,
+                       .width = width,
+                       .values = memory,
+                       .found = whole ? bits : NULL,
+                       .strip = s->strip,
+                       .max_strip = s->max_strip};
+    if (version == 0)
+        write_keys(&a, k, 0, k->n);
+    else
+        write_changed(&a, k, version, bits + found / 8);
+    struct msg_pulled m = {.n = k->n,
+                           .width = width,
+                           .flags = flags & (WIRE_BF16 | WIRE_ROWS_WHOLE),
+                           .version = t->version,
+                           .values = {memory, values},
+                           .found = {bits, whole ? (k->n + 7) / 8 : 0},
+                           .changed = {bits + found / 8, changed}};
+    t->figures.pulls++;
+    t->figures.pulled_keys += k->n;
+    van_send(s->van, q->peer->link, MSG_PULLED, q->id, &m, &release);
+}
+
+static enum outcome must_wait(const struct shard_table *t, uint64_t clock)
+{
+    if (t->spec.mode == WIRE_SYNC && clock > t->sync.next)
+        return WANTS_BATCH;
+    if (t->spec.mode == WIRE_SSP && !ssp_clock_open(&t->ssp, clock, t->spec.staleness))
+        return WANTS_TICK;
+    return ANSWERED;
+}
+
+enum outcome pull_serve(struct shard *s, struct request *q)
+{
+    const struct msg_pull *m = &q->m->pull;
+    struct keys_wire wire = {m->flags, m->n, m->list, m->keys};
+    struct err e = {0};
+    struct keys k;
+    bool mine;
+    struct shard_table *t = tables_find(s, m->table, &e);
+    if (t == NULL) {
+        shard_refuse(s, q, &e);
+        return ANSWERED;
+    }
+    if (keys_read(&s->keys, &q->peer->lists, &wire, t->spec.space, &k, &e) != 0)
+        return shard_refuse_keys(s, q, "pull", t, &e);
+    enum outcome outcome = place_check(s, q, m->epoch, t, &k, &mine, &e);
+    if (!mine)
+        return outcome;
+    outcome = must_wait(t, m->clock);
+    if (outcome == ANSWERED)
+        pull_answer(s, q, t, &k, m->flags, m->version);
+    return outcome;
+}

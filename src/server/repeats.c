@@ -1,0 +1,317 @@
+// The vector clock: a sorted array of sessions, and an open hash table of identities
+// whose entries carry their sets with them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/repeats.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "server/shard.h"
+
+struct session {
+    uint64_t low;
+    uint8_t space[SHARD_WINDOW]; // of each number's table
+    uint64_t sets[];             // `words` for each number of the window, number % window
+};
+
+struct identity {
+    struct repeats_id id; // pass 0: the entry is free
+    uint8_t space;
+    uint64_t set[];
+};
+
+struct repeats {
+    uint32_t words; // of a set
+    uint64_t *ids;  // of sessions, ascending
+    struct session **sessions;
+    size_t n_sessions, max_sessions;
+    char *identities; // a power of two of entries, at most half of them taken
+    size_t stride, n_identities, max_identities;
+};
+
+int repeats_open(struct repeats **ret, uint32_t partition_bits, struct err *e)
+{
+    struct repeats *r = mem_zalloc(sizeof(*r));
+    *ret = r;
+    if (r == NULL)
+        return err_nomem(e, "the clock of pushes");
+    r->words = partition_bits > 6 ? 1u << (partition_bits - 6) : 1;
+    r->stride = sizeof(struct identity) + r->words * sizeof(uint64_t);
+    return 0;
+}
+
+void repeats_close(struct repeats *r)
+{
+    for (size_t i = 0; r != NULL && i < r->n_sessions; i++)
+        mem_free(r->sessions[i]);
+    if (r != NULL) {
+        mem_free(r->ids);
+        mem_free(r->sessions);
+        mem_free(r->identities);
+    }
+    mem_free(r);
+}
+
+// Sessions.
+
+// Where the session is, or would be.
+static size_t session_place(const struct repeats *r, uint64_t session)
+{
+    size_t low = 0, high = r->n_sessions;
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        if (r->ids[mid] < session)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static struct session *session_find(const struct repeats *r, uint64_t session)
+{
+    size_t at = session_place(r, session);
+    return at < r->n_sessions && r->ids[at] == session ? r->sessions[at] : NULL;
+}
+
+static int sessions_grow(struct repeats *r)
+{
+    size_t max = r->max_sessions > 0 ? 2 * r->max_sessions : 16;
+    uint64_t *ids = mem_realloc_array(r->ids, max, sizeof(*ids));
+    if (ids == NULL)
+        return TUG_ENOMEM;
+    r->ids = ids;
+    struct session **sessions = mem_realloc_array(r->sessions, max, sizeof(*sessions));
+    if (sessions == NULL)
+        return TUG_ENOMEM;
+    r->sessions = sessions;
+    r->max_sessions = max;
+    return 0;
+}
+
+static struct session *session_make(struct repeats *r, uint64_t session)
+{
+    struct session *s = session_find(r, session);
+    if (s != NULL)
+        return s;
+    if (r->n_sessions == r->max_sessions && sessions_grow(r) != 0)
+        return NULL;
+    s = mem_zalloc(sizeof(*s) + (size_t)SHARD_WINDOW * r->words * sizeof(uint64_t));
+    if (s == NULL)
+        return NULL;
+    size_t at = session_place(r, session), behind = r->n_sessions - at;
+    memmove(r->ids + at + 1, r->ids + at, behind * sizeof(*r->ids));
+    memmove(r->sessions + at + 1, r->sessions + at, behind * sizeof(*r->sessions));
+    r->ids[at] = session;
+    r->sessions[at] = s;
+    r->n_sessions++;
+    return s;
+}
+
+static uint64_t *session_set(const struct repeats *r, struct session *s, uint64_t number)
+{
+    return s->sets + number % SHARD_WINDOW * r->words;
+}
+
+// Numbers below `low` come no more, or are repeats: their places are for others.
+static void session_raise(const struct repeats *r, struct session *s, uint64_t low)
+{
+    if (low <= s->low)
+        return;
+    uint64_t n = low - s->low < SHARD_WINDOW ? low - s->low : SHARD_WINDOW;
+    for (uint64_t i = 0; i < n; i++)
+        memset(session_set(r, s, s->low + i), 0, r->words * sizeof(uint64_t));
+    s->low = low;
+}
+
+size_t repeats_sessions(const struct repeats *r, const uint64_t **ret)
+{
+    *ret = r->ids;
+    return r->n_sessions;
+}
+
+void repeats_end_session(struct repeats *r, uint64_t session)
+{
+    size_t at = session_place(r, session);
+    if (at == r->n_sessions || r->ids[at] != session)
+        return;
+    mem_free(r->sessions[at]);
+    size_t behind = --r->n_sessions - at;
+    memmove(r->ids + at, r->ids + at + 1, behind * sizeof(*r->ids));
+    memmove(r->sessions + at, r->sessions + at + 1, behind * sizeof(*r->sessions));
+}
+
+// Identities.
+
+static struct identity *entry(char *entries, size_t stride, size_t i)
+{
+    return (struct identity *)(void *)(entries + i * stride);
+}
+
+static size_t identity_home(const struct repeats_id *id, size_t max)
+{
+    uint64_t h = mix64(id->piece + mix64(id->pass));
+    h = mix64(h + ((uint64_t)id->table << 32 | id->group));
+    return h & (max - 1);
+}
+
+static bool same_id(const struct repeats_id *a, const struct repeats_id *b)
+{
+    return a->pass == b->pass && a->piece == b->piece && a->table == b->table &&
+           a->group == b->group;
+}
+
+// The identity's entry, or the free one where it would be.
+static struct identity *identity_place(char *entries, size_t stride, size_t max,
+                                       const struct repeats_id *id)
+{
+    size_t at = identity_home(id, max);
+    struct identity *x;
+    while ((x = entry(entries, stride, at))->id.pass != 0 && !same_id(&x->id, id))
+        at = (at + 1) & (max - 1);
+    return x;
+}
+
+static int identities_grow(struct repeats *r)
+{
+    size_t max = r->max_identities > 0 ? 2 * r->max_identities : 64;
+    char *entries = mem_zalloc(max * r->stride);
+    if (entries == NULL)
+        return TUG_ENOMEM;
+    for (size_t i = 0; i < r->max_identities; i++) {
+        const struct identity *x = entry(r->identities, r->stride, i);
+        if (x->id.pass != 0)
+            memcpy(identity_place(entries, r->stride, max, &x->id), x, r->stride);
+    }
+    mem_free(r->identities);
+    r->identities = entries;
+    r->max_identities = max;
+    return 0;
+}
+
+static struct identity *identity_make(struct repeats *r, const struct repeats_id *id,
+                                      enum wire_space space)
+{
+    if (r->n_identities >= REPEATS_MAX_IDENTITIES)
+        return NULL;
+    if (2 * (r->n_identities + 1) > r->max_identities && identities_grow(r) != 0)
+        return NULL;
+    struct identity *x = identity_place(r->identities, r->stride, r->max_identities, id);
+    if (x->id.pass == 0) {
+        x->id = *id;
+        x->space = (uint8_t)space;
+        r->n_identities++;
+    }
+    return x;
+}
+
+// Empties an entry and closes the gap: what can't be found over it moves into it.
+static void identity_erase(struct repeats *r, size_t gap)
+{
+    size_t mask = r->max_identities - 1;
+    for (size_t at = (gap + 1) & mask;; at = (at + 1) & mask) {
+        struct identity *x = entry(r->identities, r->stride, at);
+        if (x->id.pass == 0)
+            break;
+        size_t home = identity_home(&x->id, r->max_identities);
+        if (((at - home) & mask) < ((at - gap) & mask))
+            continue; // its home lies behind the gap
+        memcpy(entry(r->identities, r->stride, gap), x, r->stride);
+        gap = at;
+    }
+    memset(entry(r->identities, r->stride, gap), 0, r->stride);
+    r->n_identities--;
+}
+
+void repeats_forget(struct repeats *r, uint64_t pass, uint64_t piece)
+{
+    for (size_t i = 0; i < r->max_identities && pass != 0;) {
+        const struct identity *x = entry(r->identities, r->stride, i);
+        if (x->id.pass == pass && x->id.piece == piece)
+            identity_erase(r, i);
+        else
+            i++;
+    }
+}
+
+// Both.
+
+int repeats_begin(struct repeats *r, uint64_t session, uint64_t number, uint64_t low,
+                  enum wire_space space, const struct repeats_id *id,
+                  struct repeats_push *ret, struct err *e)
+{
+    *ret = (struct repeats_push){0};
+    if (number < low)
+        return err_set(e, TUG_EUSAGE,
+                       "its number %llu is below %llu, which it says are acknowledged",
+                       (unsigned long long)number, (unsigned long long)low);
+    struct session *s = session_make(r, session);
+    if (s == NULL)
+        return err_nomem(e, "the pushes of a session");
+    uint64_t mark = low > s->low ? low : s->low;
+    if (number >= mark && number - mark >= SHARD_WINDOW)
+        return err_set(
+            e, TUG_EUSAGE,
+            "its number %llu is more than %d above %llu, the first that is not "
+            "acknowledged",
+            (unsigned long long)number, SHARD_WINDOW - 1, (unsigned long long)mark);
+    struct identity *x = NULL;
+    if (id->pass != 0 && (x = identity_make(r, id, space)) == NULL)
+        return err_nomem(e, "the pushes of a piece of data");
+    session_raise(r, s, low);
+    ret->below = number < s->low;
+    ret->identity = x != NULL ? x->set : NULL;
+    if (!ret->below) {
+        s->space[number % SHARD_WINDOW] = (uint8_t)space;
+        ret->number = session_set(r, s, number);
+    }
+    return 0;
+}
+
+static void take_bit(uint64_t *from, uint64_t *to, uint32_t partition)
+{
+    uint64_t bit = (uint64_t)1 << (partition % 64);
+    to[partition / 64] |= from[partition / 64] & bit;
+    from[partition / 64] &= ~bit;
+}
+
+static void move_session(struct repeats *from, struct session *x, struct repeats *to,
+                         struct session *y, uint32_t partition, enum wire_space space)
+{
+    session_raise(to, y, x->low);
+    for (uint64_t i = 0; i < SHARD_WINDOW; i++) {
+        uint64_t number = x->low + i;
+        uint64_t *set = session_set(from, x, number);
+        if (x->space[number % SHARD_WINDOW] != space || !repeats_bit(set, partition))
+            continue;
+        if (number >= y->low && number - y->low < SHARD_WINDOW) {
+            y->space[number % SHARD_WINDOW] = (uint8_t)space;
+            take_bit(set, session_set(to, y, number), partition);
+        }
+    }
+}
+
+int repeats_move(struct repeats *from, struct repeats *to, uint32_t partition,
+                 enum wire_space space, struct err *e)
+{
+    for (size_t i = 0; i < from->n_sessions; i++)
+        if (session_make(to, from->ids[i]) == NULL)
+            return err_nomem(e, "the pushes of a session");
+    for (size_t i = 0; i < from->max_identities; i++) {
+        struct identity *x = entry(from->identities, from->stride, i);
+        if (x->id.pass != 0 && x->space == space && repeats_bit(x->set, partition) &&
+            identity_make(to, &x->id, space) == NULL)
+            return err_nomem(e, "the pushes of a piece of data");
+    }
+    for (size_t i = 0; i < from->n_sessions; i++)
+        move_session(from, from->sessions[i], to, session_find(to, from->ids[i]),
+                     partition, space);
+    for (size_t i = 0; i < from->max_identities; i++) {
+        struct identity *x = entry(from->identities, from->stride, i);
+        if (x->id.pass != 0 && x->space == space && repeats_bit(x->set, partition))
+            take_bit(x->set, identity_make(to, &x->id, space)->set, partition);
+    }
+    return 0;
+}

@@ -1,0 +1,414 @@
+// The life of a shard: links and who is at their other ends, the roster, and
+// which message goes where.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/shard.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "server/shard_internal.h"
+
+#define GREET_NS (20 * SECOND_NS) // to say hello after a link has opened
+
+// Peers.
+
+static struct peer **bucket(struct shard *s, van_link link)
+{
+    return &s->peers[link % PEER_BUCKETS];
+}
+
+static struct peer *peer_find(struct shard *s, van_link link)
+{
+    struct peer *p = *bucket(s, link);
+    while (p != NULL && p->link != link)
+        p = p->next;
+    return p;
+}
+
+static void peer_free(struct shard *s, struct peer *p)
+{
+    struct peer **at = bucket(s, p->link);
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
+    held_drop_peer(s, p);
+    s->n_strangers -= !p->greeted;
+    key_lists_free(&p->lists);
+    walk_end(&p->walk);
+    mem_free(p);
+}
+
+const char *shard_session_name(const struct shard *s, uint64_t session,
+                               char to[ROSTER_NAME_MAX])
+{
+    const struct roster *r = member_roster(s->member);
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        if (r->nodes[i].session == session)
+            return roster_name(&r->nodes[i], to);
+    snprintf(to, ROSTER_NAME_MAX, "session %llu", (unsigned long long)session);
+    return to;
+}
+
+const char *shard_peer_name(const struct shard *s, const struct peer *p,
+                            char to[ROSTER_NAME_MAX])
+{
+    const struct roster_node *n = roster_find(member_roster(s->member), p->node);
+    if (n != NULL)
+        return roster_name(n, to);
+    snprintf(to, ROSTER_NAME_MAX, "node %u", p->node);
+    return to;
+}
+
+// Answers.
+
+void shard_ok(struct shard *s, const struct request *q, uint64_t value)
+{
+    struct msg_ok m = {.value = value};
+    // Whether it fails or gets lost: who gets no answer asks again.
+    if (!q->silent)
+        van_send(s->van, q->peer->link, MSG_OK, q->id, &m, NULL);
+}
+
+void shard_refuse(struct shard *s, const struct request *q, const struct err *e)
+{
+    struct msg_error m = {.code = e->code, .what = wire_text(e->text)};
+    if (!q->silent)
+        van_send(s->van, q->peer->link, MSG_ERROR, q->id, &m, NULL);
+}
+
+enum outcome shard_refuse_keys(struct shard *s, const struct request *q, const char *what,
+                               const struct shard_table *t, struct err *e)
+{
+    char name[ROSTER_NAME_MAX];
+    if (strncmp(e->text, SHARD_LIST_UNKNOWN, sizeof(SHARD_LIST_UNKNOWN) - 1) != 0)
+        err_wrap(e, "%s of table '%s' by %s", what, t->spec.name,
+                 shard_peer_name(s, q->peer, name));
+    shard_refuse(s, q, e);
+    return ANSWERED;
+}
+
+// The roster.
+
+// Sessions in the roster whose node is dead.
+static bool session_ended(const struct roster *r, uint64_t session)
+{
+    bool ended = false;
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        if (r->nodes[i].session == session) {
+            if (r->nodes[i].alive)
+                return false;
+            ended = true;
+        }
+    return ended;
+}
+
+static void end_sessions(struct shard *s, const struct roster *r)
+{
+    const uint64_t *sessions;
+    for (size_t i = repeats_sessions(s->repeats, &sessions); i-- > 0;)
+        if (session_ended(r, sessions[i]))
+            repeats_end_session(s->repeats, sessions[i]);
+    for (size_t i = 0; i < PEER_BUCKETS; i++)
+        for (struct peer *p = s->peers[i]; p != NULL; p = p->next)
+            p->ended = p->session != 0 && session_ended(r, p->session);
+}
+
+static int get_ready(struct shard *s, uint32_t bits)
+{
+    TRY(keys_scratch_init(&s->keys, bits));
+    int rc = repeats_open(&s->repeats, bits, NULL);
+    if (rc != 0) {
+        keys_scratch_fini(&s->keys);
+        return rc;
+    }
+    s->bits = bits;
+    s->ready = true;
+    return 0;
+}
+
+static void roster_changed(void *ctx, const struct roster *r, uint64_t now)
+{
+    struct shard *s = ctx;
+    s->now = now;
+    // Without memory requests wait for the next roster, or for their deadlines.
+    if (r->epoch == 0 || (!s->ready && get_ready(s, r->partition_bits) != 0))
+        return;
+    end_sessions(s, r);
+    tables_living(s);
+    held_wake(s, WANTS_ROSTER);
+}
+
+static void piece_forgotten(void *ctx, const struct msg_forget *m)
+{
+    struct shard *s = ctx;
+    if (s->ready)
+        repeats_forget(s->repeats, m->pass, m->piece);
+}
+
+// Requests.
+
+static uint64_t session_of(const struct request *q)
+{
+    switch (q->type) {
+    case MSG_PUSH:
+        return q->m->push.session;
+    case MSG_PULL:
+        return q->m->pull.session;
+    case MSG_TICK:
+        return q->m->tick.session;
+    default:
+        return q->peer->session;
+    }
+}
+
+static bool refused_for_session(struct shard *s, const struct request *q)
+{
+    struct err e = {0};
+    char name[ROSTER_NAME_MAX];
+    if (q->peer->ended)
+        err_set(&e, TUG_EUSAGE, "%s of %s, whose session has ended: it is thought dead",
+                wire_name(q->type), shard_peer_name(s, q->peer, name));
+    else if (session_of(q) != q->peer->session)
+        err_set(
+            &e, TUG_EUSAGE,
+            "%s of %s says that it is of session %llu, but the link is of session %llu",
+            wire_name(q->type), shard_peer_name(s, q->peer, name),
+            (unsigned long long)session_of(q), (unsigned long long)q->peer->session);
+    if (e.code != 0)
+        shard_refuse(s, q, &e);
+    return e.code != 0;
+}
+
+enum outcome shard_serve_request(struct shard *s, struct request *q)
+{
+    if (q->type == MSG_STATUS)
+        return status_serve(s, q);
+    if (refused_for_session(s, q))
+        return ANSWERED;
+    if (!s->ready)
+        return WANTS_ROSTER;
+    switch (q->type) {
+    case MSG_PUSH:
+        return push_serve(s, q);
+    case MSG_PULL:
+        return pull_serve(s, q);
+    case MSG_TICK:
+        return tables_tick(s, q);
+    case MSG_ROWS:
+        return rows_serve(s, q);
+    case MSG_TABLE:
+        return tables_make(s, q);
+    case MSG_TABLE_DO:
+        return tables_order(s, q);
+    default:
+        return tables_figures(s, q);
+    }
+}
+
+static bool is_request(uint16_t type)
+{
+    return type == MSG_PUSH || type == MSG_PULL || type == MSG_TICK || type == MSG_ROWS ||
+           type == MSG_TABLE || type == MSG_TABLE_DO || type == MSG_TABLE_WANTED ||
+           type == MSG_STATUS;
+}
+
+static void serve_fresh(struct shard *s, struct peer *p, struct van_message *m)
+{
+    struct err e = {0};
+    struct request q = {
+        .peer = p, .type = m->type, .id = m->request, .m = m->m, .fresh = m};
+    enum outcome outcome = shard_serve_request(s, &q);
+    if (outcome != ANSWERED && held_add(s, &q, outcome, &e) != 0)
+        shard_refuse(s, &q, &e);
+}
+
+static void greet(struct shard *s, struct peer *p, const struct van_message *m)
+{
+    struct err e = {0};
+    uint32_t node = 0;
+    uint64_t session = 0;
+    int rc = TUG_EDATA;
+    if (m->type == MSG_HELLO)
+        rc = member_greeted(s->member, p->link, m, &node, &session, &e);
+    if (rc != 0) {
+        van_close_link(s->van, p->link);
+        peer_free(s, p);
+        return;
+    }
+    p->greeted = true;
+    p->node = node;
+    p->session = session;
+    s->n_strangers--;
+}
+
+static void serve_message(struct shard *s, struct peer *p, struct van_message *m)
+{
+    struct err e = {0};
+    struct request q = {.peer = p, .type = m->type, .id = m->request};
+    if (!p->greeted)
+        greet(s, p, m);
+    else if (is_request(m->type))
+        serve_fresh(s, p, m);
+    else if (m->type == MSG_APP && s->o.app != NULL)
+        s->o.app(s->o.app_ctx, p->link, p->node, m);
+    else if (m->request != 0) {
+        err_set(&e, TUG_EUSAGE, "%s: a server's loop does not answer that",
+                wire_name(m->type));
+        shard_refuse(s, &q, &e);
+    }
+}
+
+// The van's calls.
+
+static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+{
+    struct shard *s = ctx;
+    s->now = now;
+    if (member_opened(s->member, link, accepted, now) || !accepted)
+        return;
+    struct peer *p = mem_zalloc(sizeof(*p));
+    if (p == NULL) {
+        van_close_link(s->van, link);
+        return;
+    }
+    p->link = link;
+    p->greet_by = now + GREET_NS;
+    p->next = *bucket(s, link);
+    *bucket(s, link) = p;
+    s->n_strangers++;
+}
+
+static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    struct shard *s = ctx;
+    s->now = now;
+    if (!member_message(s->member, link, m, now)) {
+        struct peer *p = peer_find(s, link);
+        if (p != NULL)
+            serve_message(s, p, m);
+    }
+    held_settle(s);
+}
+
+static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+{
+    struct shard *s = ctx;
+    s->now = now;
+    if (!member_closed(s->member, link, why, now)) {
+        struct peer *p = peer_find(s, link);
+        if (p != NULL)
+            peer_free(s, p);
+    }
+    held_settle(s);
+}
+
+// Closes links on which nobody says hello; returns when to look again.
+static uint64_t close_strangers(struct shard *s)
+{
+    uint64_t next = VAN_NEVER;
+    for (size_t i = 0; i < PEER_BUCKETS && s->n_strangers > 0; i++)
+        for (struct peer *p = s->peers[i], *behind; p != NULL; p = behind) {
+            behind = p->next;
+            if (p->greeted)
+                continue;
+            if (p->greet_by <= s->now) {
+                van_close_link(s->van, p->link);
+                peer_free(s, p);
+            } else if (p->greet_by < next) {
+                next = p->greet_by;
+            }
+        }
+    return next;
+}
+
+static uint64_t on_tick(void *ctx, uint64_t now)
+{
+    struct shard *s = ctx;
+    s->now = now;
+    uint64_t next = member_tick(s->member, now);
+    uint64_t strangers = close_strangers(s);
+    uint64_t held = held_expire(s);
+    held_settle(s);
+    next = strangers < next ? strangers : next;
+    return held < next ? held : next;
+}
+
+// Life.
+
+int shard_open(struct shard **ret, const struct shard_options *o, struct err *e)
+{
+    struct shard *s = mem_zalloc(sizeof(*s));
+    *ret = NULL;
+    if (s == NULL)
+        return err_nomem(e, "a server's loop");
+    s->o = *o;
+    s->held_end = &s->held;
+    s->o.member.changed = roster_changed;
+    s->o.member.forget = piece_forgotten;
+    s->o.member.view = NULL;
+    s->o.member.ctx = s;
+    s->pool = pool_open();
+    int rc = s->pool != NULL ? 0 : err_nomem(e, "a server's answers");
+    if (rc == 0)
+        rc = member_open(&s->member, &s->o.member, e);
+    if (rc != 0)
+        shard_close(s);
+    else
+        *ret = s;
+    return rc;
+}
+
+void shard_close(struct shard *s)
+{
+    if (s == NULL)
+        return;
+    for (size_t i = 0; i < PEER_BUCKETS; i++)
+        while (s->peers[i] != NULL)
+            peer_free(s, s->peers[i]);
+    tables_close(s);
+    sync_scratch_free(s->sync);
+    repeats_close(s->repeats);
+    keys_scratch_fini(&s->keys);
+    pool_close(s->pool);
+    member_close(s->member);
+    mem_free(s->handles);
+    mem_free(s->strip);
+    mem_free(s);
+}
+
+struct van_handler shard_handler(struct shard *s)
+{
+    return (struct van_handler){.ctx = s,
+                                .opened = on_opened,
+                                .message = on_message,
+                                .closed = on_closed,
+                                .tick = on_tick};
+}
+
+void shard_serve(struct shard *s, struct van *v, uint64_t now)
+{
+    s->van = v;
+    s->now = now;
+    member_serve(s->member, v, now);
+}
+
+struct member *shard_member(struct shard *s)
+{
+    return s->member;
+}
+
+bool shard_finished(const struct shard *s, struct err *ret_why)
+{
+    return member_ended(s->member, ret_why);
+}
+
+const float *shard_row(struct shard *s, uint32_t table, uint64_t key)
+{
+    struct shard_table *t = tables_find(s, table, NULL);
+    uint32_t handle = TABLE_NONE;
+    if (t != NULL)
+        table_find(t->rows, &key, 1, &handle);
+    return handle != TABLE_NONE ? table_row(table_slabs(t->rows), handle) : NULL;
+}

@@ -1,0 +1,239 @@
+// What the files of a shard share. shard.h says what a shard is; a file each says how:
+//
+//   shard.c    its life, links, dispatch
+//   place.c    whose partitions a request asks for
+//   held.c     requests that wait
+//   tables.c   TABLE, TABLE_DO, TABLE_WANTED
+//   push.c     gradients and values into rows
+//   pull.c     rows into answers
+//   sync.c     batches of sync tables
+//   rows.c     walks over the rows of a partition
+//   move.c     a partition goes to another shard
+//   status.c   for people
+//
+// Pure, and tested apart: keys, pool, repeats, spec, ssp_clock, sync_clock.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVER_SHARD_INTERNAL_H
+#define TUG_SERVER_SHARD_INTERNAL_H
+
+#include <assert.h>
+
+#include "server/keys.h"
+#include "server/pool.h"
+#include "server/repeats.h"
+#include "server/shard.h"
+#include "server/ssp_clock.h"
+#include "server/sync_clock.h"
+
+enum {
+    BATCH = 1024,        // keys that are looked up together
+    STRIP_FLOATS = 8192, // that are converted together, unless a row is longer
+    PEER_BUCKETS = 64,
+    ORDERS_KEPT = 16,
+};
+
+#define SECOND_NS ((uint64_t)1000000000)
+
+struct shard_table {
+    struct table_spec spec;
+    struct table *rows;
+    struct accessor_scratch scratch;
+    uint64_t version;            // counts applied pushes and orders
+    uint64_t *changed_at;        // the version at which each partition changed last
+    uint64_t bytes;              // of rows and index, when last looked at
+    uint64_t generation;         // never given twice: rows of another are gone
+    struct ssp_clock ssp;        // WIRE_SSP
+    struct sync_clock sync;      // WIRE_SYNC
+    struct msg_table_is figures; // those that are counted
+};
+
+// A walk over rows by ascending key, from page to page.
+struct walk {
+    uint64_t generation; // of the table; 0: there is none
+    uint32_t first, n;   // partitions
+    struct table_entry *entries;
+    size_t n_entries;
+};
+
+// Who is at the other end of a link.
+struct peer {
+    struct peer *next;
+    van_link link;
+    bool greeted;
+    uint32_t node; // 0: a tool's, that has not joined
+    uint64_t session;
+    bool ended; // the session
+    uint64_t greet_by;
+    struct key_lists lists;
+    struct walk walk;
+    uint64_t orders[ORDERS_KEPT]; // request ids of the last ones
+    uint32_t n_orders;
+};
+
+struct request {
+    struct peer *peer;
+    uint16_t type;
+    uint64_t id;
+    const union wire_any *m;
+    struct van_message *fresh; // NULL: it was held, its body is kept
+    void *kept;                // the body, if it was held
+    bool silent;               // it was answered before (acknowledge_before_apply)
+};
+
+// What became of a request. Of those that wait nothing has happened yet.
+enum outcome {
+    ANSWERED,
+    WANTS_ROSTER, // a newer one
+    WANTS_BATCH,  // sync: batches to be complete
+    WANTS_TICK,   // ssp: workers to come further
+    WANTS_LATER,  // acknowledge_before_apply: the next moment
+};
+
+struct held {
+    struct held *next;
+    struct peer *peer;
+    uint64_t id;
+    uint16_t type;
+    enum outcome wants;
+    union wire_any m;
+    void *kept;
+    uint64_t bytes, deadline, since;
+    char texts[];
+};
+
+struct shard {
+    struct shard_options o;
+    struct member *member;
+    struct van *van;
+    uint64_t now;
+    bool ready; // the roster's number of partitions is known
+    uint32_t bits;
+    struct peer *peers[PEER_BUCKETS];
+    uint32_t n_strangers;          // that have not said hello
+    struct held *held, **held_end; // in the order in which they came
+    uint64_t held_bytes;
+    uint32_t n_held;
+    uint32_t woken; // a bit for each enum outcome: see held_wake
+    struct shard_table *tables[SPEC_MAX_TABLES];
+    uint32_t n_tables; // numbers below it may be taken
+    uint64_t bytes;    // of all tables
+    uint64_t generation;
+
+    struct repeats *repeats;
+    struct keys_scratch keys;
+    struct pool *pool;
+    uint32_t *handles; // of a batch
+    size_t max_handles;
+    float *strip;
+    size_t max_strip;
+    struct sync_scratch *sync;
+};
+
+// shard.c
+
+void shard_ok(struct shard *s, const struct request *q, uint64_t value);
+void shard_refuse(struct shard *s, const struct request *q, const struct err *e);
+// "worker 1 (host:pid)".
+const char *shard_peer_name(const struct shard *s, const struct peer *p,
+                            char to[ROSTER_NAME_MAX]);
+const char *shard_session_name(const struct shard *s, uint64_t session,
+                               char to[ROSTER_NAME_MAX]);
+enum outcome shard_serve_request(struct shard *s, struct request *q);
+// Refuses with "push of table 'x' by worker 1 (host:pid): " in front.
+enum outcome shard_refuse_keys(struct shard *s, const struct request *q, const char *what,
+                               const struct shard_table *t, struct err *e);
+
+// place.c
+
+// ANSWERED: it is not for this shard, and the asker was told so; *ret_mine: go on.
+enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoch,
+                         const struct shard_table *t, const struct keys *k,
+                         bool *ret_mine, struct err *e);
+
+// held.c
+
+// Keeps a request that waits. TUG_ENOMEM: it can't be kept.
+int held_add(struct shard *s, struct request *q, enum outcome wants, struct err *e);
+// What requests wait for may have come: they are tried again once the message at hand is
+// done with (held_settle).
+static inline void held_wake(struct shard *s, enum outcome wants)
+{
+    s->woken |= 1u << wants;
+}
+void held_settle(struct shard *s);
+void held_drop_peer(struct shard *s, const struct peer *p);
+void held_drop_all(struct shard *s);
+uint64_t held_expire(struct shard *s); // returns when to look again
+uint32_t held_count(const struct shard *s, uint32_t table);
+
+// tables.c
+
+enum outcome tables_make(struct shard *s, struct request *q);
+enum outcome tables_order(struct shard *s, struct request *q);
+enum outcome tables_figures(struct shard *s, struct request *q);
+enum outcome tables_tick(struct shard *s, struct request *q);
+// The table of that number, or NULL with a sentence.
+struct shard_table *tables_find(const struct shard *s, uint32_t id, struct err *e);
+void tables_close(struct shard *s);
+void tables_living(struct shard *s);                         // workers have come or gone
+void tables_measure(struct shard *s, struct shard_table *t); // the memory it takes
+struct msg_table_is tables_count(const struct shard *s, const struct shard_table *t);
+// Everything in it has changed.
+void tables_touch_all(struct shard *s, struct shard_table *t);
+
+static inline uint32_t tables_partition(const struct shard *s,
+                                        const struct shard_table *t, uint64_t key)
+{
+    return roster_partition(s->bits, t->spec.space, key);
+}
+
+// push.c
+
+enum outcome push_serve(struct shard *s, struct request *q);
+
+// Gradients or values of some keys, as they lie in a message.
+struct push_values {
+    enum wire_op op;
+    bool bf16;
+    const void *data;
+    uint32_t width; // floats of a key
+    float rate, pass, scale;
+};
+// Puts values [first, first + n) into rows.
+void push_apply(struct shard *s, struct shard_table *t, const struct push_values *v,
+                size_t first, float *const *rows, size_t n);
+// Rows of keys, made where there are none. TUG_ENOMEM: no memory, or not allowed more.
+int push_rows(struct shard *s, struct shard_table *t, const uint64_t *keys, size_t n,
+              uint32_t *ret_handles, struct err *e);
+// Whether keys and values of a push can be applied. Room for its handles is there then.
+int push_check(struct shard *s, const struct shard_table *t, const struct keys *k,
+               const struct push_values *v, struct err *e);
+// Room for n handles.
+int push_reserve(struct shard *s, size_t n);
+
+// pull.c
+
+enum outcome pull_serve(struct shard *s, struct request *q);
+// Answers with the rows of keys as they are now: of all, or (version != 0) of partitions
+// that changed since.
+void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
+                 const struct keys *k, uint8_t flags, uint64_t version);
+
+// sync.c
+
+enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t,
+                       const struct keys *k, const struct push_values *v);
+void sync_drop(struct shard *s, struct shard_table *t); // what is open
+void sync_scratch_free(struct sync_scratch *x);
+
+// rows.c
+
+enum outcome rows_serve(struct shard *s, struct request *q);
+void walk_end(struct walk *w);
+
+// status.c
+
+enum outcome status_serve(struct shard *s, struct request *q);
+
+#endif

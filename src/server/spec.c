@@ -1,0 +1,250 @@
+// Specs of tables, to and from the wire.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/spec.h"
+
+#include <math.h>
+#include <string.h>
+
+static struct wire_columns encode_group(const struct accessor_group *g)
+{
+    return (struct wire_columns){
+        .weights = g->weights,
+        .n = g->n,
+        .state = g->state,
+        .n_state = g->n_state,
+        .rule = (uint8_t)g->rule.kind,
+        .decays_by_squares = g->decays_by_squares,
+        .block = g->rule.block,
+        .lr = g->rule.lr,
+        .l1 = g->rule.l1,
+        .l2 = g->rule.l2,
+        .prior = g->rule.prior,
+        .n0 = g->rule.n0,
+        .beta = g->rule.beta,
+        .beta1 = g->rule.beta1,
+        .beta2 = g->rule.beta2,
+    };
+}
+
+static struct accessor_group decode_group(const struct wire_columns *c)
+{
+    return (struct accessor_group){
+        .weights = c->weights,
+        .n = c->n,
+        .state = c->state,
+        .n_state = c->n_state,
+        .decays_by_squares = c->decays_by_squares != 0,
+        .rule = {.kind = (enum rule_kind)c->rule,
+                 .block = c->block,
+                 .lr = c->lr,
+                 .l1 = c->l1,
+                 .l2 = c->l2,
+                 .prior = c->prior,
+                 .n0 = c->n0,
+                 .beta = c->beta,
+                 .beta1 = c->beta1,
+                 .beta2 = c->beta2},
+    };
+}
+
+int spec_encode(const struct table_spec *s, struct buf *groups, struct buf *inits,
+                struct msg_table *ret)
+{
+    for (uint32_t g = 0; g < s->accessor.n_groups; g++) {
+        struct wire_columns c = encode_group(&s->accessor.groups[g]);
+        TRY(wire_put_columns(groups, &c));
+    }
+    for (uint32_t i = 0; i < s->options.n_inits; i++) {
+        const struct table_init *x = &s->options.inits[i];
+        struct wire_init init = {x->begin, x->count, x->low, x->high};
+        TRY(wire_put_init(inits, &init));
+    }
+    *ret = (struct msg_table){
+        .table = s->id,
+        .space = (uint8_t)s->space,
+        .mode = (uint8_t)s->mode,
+        .staleness = s->staleness,
+        .mean = s->mean,
+        .seed = s->options.seed,
+        .first = s->options.id,
+        .width = s->options.width,
+        .align = s->options.align,
+        .count = s->accessor.count,
+        .groups = {groups->data, (uint32_t)groups->len},
+        .inits = {inits->data, (uint32_t)inits->len},
+        .name = wire_text(s->name),
+    };
+    return 0;
+}
+
+static int decode_name(struct table_spec *s, const struct msg_table *m, struct err *e)
+{
+    if (m->name.n >= SPEC_NAME_MAX)
+        return err_set(e, TUG_EUSAGE, "the name of table %u has %u bytes; %d are allowed",
+                       m->table, m->name.n, SPEC_NAME_MAX - 1);
+    for (uint32_t i = 0; i < m->name.n; i++)
+        if ((unsigned char)m->name.data[i] < ' ' || m->name.data[i] == 0x7f)
+            return err_set(e, TUG_EUSAGE, "the name of table %u is not printable",
+                           m->table);
+    if (m->name.n > 0)
+        memcpy(s->name, m->name.data, m->name.n);
+    s->name[m->name.n] = '\0';
+    return 0;
+}
+
+static int decode_groups(struct table_spec *s, const struct msg_table *m, struct err *e)
+{
+    struct accessor *a = &s->accessor;
+    struct wire_text list = m->groups;
+    struct wire_columns c;
+    int more;
+    *a = (struct accessor){.count = m->count, .width = m->width};
+    while ((more = wire_next_columns(&list, &c)) > 0) {
+        if (a->n_groups == ACCESSOR_MAX_GROUPS)
+            return err_set(e, TUG_EUSAGE, "table '%s' has more than %d groups of weights",
+                           s->name, ACCESSOR_MAX_GROUPS);
+        a->groups[a->n_groups++] = decode_group(&c);
+        // Checked below: a sum that overflows does not agree with a row that fits.
+        a->pull_width += c.n;
+    }
+    if (more < 0)
+        return err_set(e, TUG_EUSAGE, "the groups of table '%s' are cut off", s->name);
+    a->push_width = a->pull_width + (a->count != ACCESSOR_NO_COUNT ? 2 : 0);
+    if (accessor_check(a, e) != 0) {
+        e->code = TUG_EUSAGE;
+        return err_wrap(e, "table '%s'", s->name);
+    }
+    return 0;
+}
+
+static int decode_inits(struct table_spec *s, const struct msg_table *m, struct err *e)
+{
+    struct table_options *o = &s->options;
+    struct wire_text list = m->inits;
+    struct wire_init x;
+    int more;
+    while ((more = wire_next_init(&list, &x)) > 0) {
+        if (o->n_inits == TABLE_MAX_INITS)
+            return err_set(e, TUG_EUSAGE,
+                           "table '%s' has more than %d kinds of first "
+                           "values",
+                           s->name, TABLE_MAX_INITS);
+        if (x.begin > m->width || x.count > m->width - x.begin || !isfinite(x.low) ||
+            !isfinite(x.high) || x.low > x.high)
+            return err_set(e, TUG_EUSAGE,
+                           "table '%s' wants first values of %g to %g in %u columns from "
+                           "%u on, which its rows of %u floats can't have",
+                           s->name, (double)x.low, (double)x.high, x.count, x.begin,
+                           m->width);
+        o->inits[o->n_inits++] = (struct table_init){x.begin, x.count, x.low, x.high};
+    }
+    if (more < 0)
+        return err_set(e, TUG_EUSAGE, "the first values of table '%s' are cut off",
+                       s->name);
+    return 0;
+}
+
+// The mean of a clock's gradients is one factor of a whole row.
+static bool sums_and_others(const struct accessor *a)
+{
+    for (uint32_t g = 1; g < a->n_groups; g++)
+        if ((a->groups[g].rule.kind == RULE_SUM) != (a->groups[0].rule.kind == RULE_SUM))
+            return true;
+    return false;
+}
+
+static int decode_modes(struct table_spec *s, const struct msg_table *m, struct err *e)
+{
+    if (m->space >= WIRE_SPACES || m->mode > WIRE_SYNC)
+        return err_set(e, TUG_EUSAGE,
+                       "table '%s' asks for space %u and mode %u, which this version of "
+                       "tug does not know",
+                       s->name, m->space, m->mode);
+    if (m->mode == WIRE_SYNC && m->mean && sums_and_others(&s->accessor))
+        return err_set(e, TUG_EUSAGE,
+                       "table '%s' asks for the mean of a batch's gradients, and one of "
+                       "its groups of weights adds: make that a table of its own",
+                       s->name);
+    s->space = (enum wire_space)m->space;
+    s->mode = (enum wire_mode)m->mode;
+    s->staleness = m->staleness;
+    s->mean = m->mean != 0;
+    return 0;
+}
+
+int spec_decode(struct table_spec *ret, const struct msg_table *m,
+                uint32_t partition_bits, struct err *e)
+{
+    struct err why;
+    struct err *at = e != NULL ? e : &why;
+    *ret = (struct table_spec){.id = m->table};
+    if (m->table >= SPEC_MAX_TABLES)
+        return err_set(at, TUG_EUSAGE, "table %u: numbers of tables are below %d",
+                       m->table, SPEC_MAX_TABLES);
+    TRY(decode_name(ret, m, at));
+    TRY(decode_groups(ret, m, at));
+    TRY(decode_modes(ret, m, at));
+    if (m->align != 0 && (m->align < 8 || m->align > 4096 || m->align & (m->align - 1)))
+        return err_set(at, TUG_EUSAGE,
+                       "table '%s' wants its rows aligned to %u bytes, not to a power of "
+                       "two from 8 to 4096",
+                       ret->name, m->align);
+    ret->options = (struct table_options){.seed = m->seed,
+                                          .id = m->first,
+                                          .width = m->width,
+                                          .align = m->align,
+                                          .partition_bits = partition_bits};
+    return decode_inits(ret, m, at);
+}
+
+static bool same_rule(const struct rule_params *a, const struct rule_params *b)
+{
+    return a->kind == b->kind && a->block == b->block && a->lr == b->lr &&
+           a->l1 == b->l1 && a->l2 == b->l2 && a->prior == b->prior && a->n0 == b->n0 &&
+           a->beta == b->beta && a->beta1 == b->beta1 && a->beta2 == b->beta2;
+}
+
+static const char *accessor_difference(const struct accessor *a, const struct accessor *b)
+{
+    if (a->width != b->width)
+        return "width";
+    if (a->n_groups != b->n_groups || a->count != b->count)
+        return "layout of the row";
+    for (uint32_t i = 0; i < a->n_groups; i++) {
+        const struct accessor_group *x = &a->groups[i], *y = &b->groups[i];
+        if (x->weights != y->weights || x->n != y->n || x->state != y->state ||
+            x->n_state != y->n_state || x->decays_by_squares != y->decays_by_squares)
+            return "layout of the row";
+        if (!same_rule(&x->rule, &y->rule))
+            return "update rule";
+    }
+    return NULL;
+}
+
+const char *spec_difference(const struct table_spec *a, const struct table_spec *b)
+{
+    const struct table_options *x = &a->options, *y = &b->options;
+    if (strcmp(a->name, b->name) != 0)
+        return "name";
+    if (a->space != b->space)
+        return "placement";
+    if (a->mode != b->mode || (a->mode == WIRE_SSP && a->staleness != b->staleness) ||
+        (a->mode == WIRE_SYNC && a->mean != b->mean))
+        return "mode";
+    if (x->seed != y->seed || x->id != y->id || x->n_inits != y->n_inits)
+        return "first values";
+    for (uint32_t i = 0; i < x->n_inits; i++)
+        if (x->inits[i].begin != y->inits[i].begin ||
+            x->inits[i].count != y->inits[i].count ||
+            x->inits[i].low != y->inits[i].low || x->inits[i].high != y->inits[i].high)
+            return "first values";
+    if (x->align != y->align)
+        return "alignment";
+    return accessor_difference(&a->accessor, &b->accessor);
+}
+
+bool spec_same(const struct table_spec *a, const struct table_spec *b)
+{
+    return a->id == b->id && spec_difference(a, b) == NULL;
+}

@@ -1,0 +1,43 @@
+// The clock of bounded delay: how far each worker has come with a table, and how far the
+// slowest of the living has. Pure.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVER_SSP_CLOCK_H
+#define TUG_SERVER_SSP_CLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SSP_FINISHED UINT64_MAX
+
+struct ssp_worker {
+    uint64_t session;
+    uint64_t clock; // 0 until its first tick; SSP_FINISHED: holds nobody up
+    bool living;
+};
+
+struct ssp_clock {
+    struct ssp_worker *workers; // by ascending session
+    size_t n, max;
+    uint64_t slowest; // of the living; SSP_FINISHED when there is none
+};
+
+#define SSP_CLOCK_INIT ((struct ssp_clock){.slowest = SSP_FINISHED})
+void ssp_clock_fini(struct ssp_clock *c);
+
+// The living are these n sessions and no others; who has ended is forgotten. TUG_ENOMEM:
+// nothing changed.
+int ssp_clock_living(struct ssp_clock *c, const uint64_t *sessions, size_t n);
+
+// All pushes of the session's clocks below are acknowledged. It never goes back.
+int ssp_clock_tick(struct ssp_clock *c, uint64_t session, uint64_t clock);
+
+// Whether a pull at `clock` need not wait.
+static inline bool ssp_clock_open(const struct ssp_clock *c, uint64_t clock,
+                                  uint64_t staleness)
+{
+    return clock <= staleness || c->slowest >= clock - staleness;
+}
+
+#endif

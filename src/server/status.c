@@ -1,0 +1,80 @@
+// How a shard is, for people.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "base/buf.h"
+#include "server/shard_internal.h"
+
+static const char *mode_name(enum wire_mode mode)
+{
+    const char *names[] = {"async", "ssp", "sync"};
+    return names[mode];
+}
+
+static int add_text(struct buf *json, const char *text)
+{
+    TRY(buf_add(json, "\"", 1));
+    for (; *text != '\0'; text++) {
+        if (*text == '"' || *text == '\\')
+            TRY(buf_add(json, "\\", 1));
+        TRY(buf_add(json, text, 1)); // names are printable: spec_decode
+    }
+    return buf_add(json, "\"", 1);
+}
+
+static int add_table(const struct shard *s, const struct shard_table *t, struct buf *json)
+{
+    struct msg_table_is m = tables_count(s, t);
+    TRY(buf_printf(json, "{\"id\": %u, \"name\": ", t->spec.id));
+    TRY(add_text(json, t->spec.name));
+    return buf_printf(
+        json,
+        ", \"mode\": \"%s\", \"width\": %u, \"rows\": %llu, \"bytes\": %llu, "
+        "\"pushes\": %llu, \"repeats\": %llu, \"pulls\": %llu, \"pushed_keys\": %llu, "
+        "\"pulled_keys\": %llu, \"examples\": %llu, \"clock\": %llu, \"held\": %llu}",
+        mode_name(t->spec.mode), t->spec.accessor.width, (unsigned long long)m.rows,
+        (unsigned long long)m.bytes, (unsigned long long)m.pushes,
+        (unsigned long long)m.repeats, (unsigned long long)m.pulls,
+        (unsigned long long)m.pushed_keys, (unsigned long long)m.pulled_keys,
+        (unsigned long long)m.examples, (unsigned long long)m.clock,
+        (unsigned long long)m.held);
+}
+
+int shard_status(const struct shard *s, struct buf *json)
+{
+    const char *separator = "";
+    TRY(buf_printf(json, "\"tables\": ["));
+    for (uint32_t i = 0; i < s->n_tables; i++) {
+        if (s->tables[i] == NULL)
+            continue;
+        TRY(buf_printf(json, "%s", separator));
+        TRY(add_table(s, s->tables[i], json));
+        separator = ", ";
+    }
+    return buf_printf(json, "]");
+}
+
+static int write_status(const struct shard *s, struct buf *json)
+{
+    TRY(buf_printf(json,
+                   "{\"role\": \"server\", \"node\": %u, \"epoch\": %llu, "
+                   "\"waiting\": %u, ",
+                   member_id(s->member),
+                   (unsigned long long)member_roster(s->member)->epoch, s->n_held));
+    TRY(shard_status(s, json));
+    return buf_printf(json, "}");
+}
+
+enum outcome status_serve(struct shard *s, struct request *q)
+{
+    struct buf json = BUF_INIT(WIRE_BYTES_MAX);
+    struct err e = {0};
+    if (write_status(s, &json) == 0) {
+        struct msg_status_is m = {.json = {json.data, (uint32_t)json.len}};
+        van_send(s->van, q->peer->link, MSG_STATUS_IS, q->id, &m, NULL);
+    } else {
+        err_nomem(&e, "how a server's loop is");
+        shard_refuse(s, q, &e);
+    }
+    buf_free(&json);
+    return ANSWERED;
+}

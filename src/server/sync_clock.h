@@ -1,0 +1,54 @@
+// The clock of synchronous batches: which micro-batches of which open batch are in. Pure.
+//
+// A contribution stands for an aligned dyadic range of micro-batches. Of two
+// that nest the larger counts, so those that are kept are apart; a batch is
+// complete when they cover it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVER_SYNC_CLOCK_H
+#define TUG_SERVER_SYNC_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "server/shard.h"
+
+struct sync_part {
+    uint8_t micro, micros;
+    void *what; // the contribution
+};
+
+struct sync_batch {
+    struct sync_part parts[SHARD_MICROS]; // by ascending micro
+    uint32_t n;
+    uint32_t covered; // a bit for each micro-batch
+};
+
+struct sync_clock {
+    uint64_t next;                            // the batch to be applied next
+    struct sync_batch open[SHARD_MAX_CLOCKS]; // clock c at c % SHARD_MAX_CLOCKS
+};
+
+// Whether there can be such a contribution: TUG_EUSAGE saying why not.
+int sync_clock_check(const struct sync_clock *c, uint64_t clock, uint8_t micro,
+                     uint8_t micros, struct err *e);
+
+// Whether what it stands for is in already.
+bool sync_clock_has(const struct sync_clock *c, uint64_t clock, uint8_t micro,
+                    uint8_t micros);
+
+// Adds one that was checked and is not in. What it replaces goes to ret_dropped
+// (SHARD_MICROS of them at most); returns how many.
+uint32_t sync_clock_add(struct sync_clock *c, uint64_t clock, uint8_t micro,
+                        uint8_t micros, void *what, void **ret_dropped);
+
+// Whether the next batch is complete; it is left by sync_clock_advance.
+bool sync_clock_complete(const struct sync_clock *c);
+struct sync_batch *sync_clock_next(struct sync_clock *c);
+void sync_clock_advance(struct sync_clock *c);
+
+// The micro-batches that the next batch waits for, as bits.
+uint32_t sync_clock_missing(const struct sync_clock *c);
+
+#endif

@@ -1,0 +1,296 @@
+// Tables: made, ordered about, counted.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/alloc.h"
+#include "server/shard_internal.h"
+
+struct shard_table *tables_find(const struct shard *s, uint32_t id, struct err *e)
+{
+    struct shard_table *t = id < SPEC_MAX_TABLES ? s->tables[id] : NULL;
+    if (t == NULL)
+        err_set(e, TUG_EUSAGE, "there is no table %u on node %u: it is made first", id,
+                member_id(s->member));
+    return t;
+}
+
+static void table_free(struct shard *s, struct shard_table *t)
+{
+    if (t == NULL)
+        return;
+    sync_drop(s, t);
+    s->bytes -= t->bytes;
+    table_close(t->rows);
+    accessor_scratch_fini(&t->scratch);
+    ssp_clock_fini(&t->ssp);
+    mem_free(t->changed_at);
+    mem_free(t);
+}
+
+void tables_close(struct shard *s)
+{
+    for (uint32_t i = 0; i < s->n_tables; i++)
+        table_free(s, s->tables[i]);
+}
+
+void tables_measure(struct shard *s, struct shard_table *t)
+{
+    struct table_stats x = table_stats(t->rows);
+    s->bytes -= t->bytes;
+    t->bytes = x.row_bytes + x.index_bytes;
+    s->bytes += t->bytes;
+}
+
+void tables_touch_all(struct shard *s, struct shard_table *t)
+{
+    t->version++;
+    for (uint32_t p = 0; p < (uint32_t)1 << s->bits; p++)
+        t->changed_at[p] = t->version;
+}
+
+// Living workers.
+
+static int set_living(struct shard *s, struct shard_table *t)
+{
+    const struct roster *r = member_roster(s->member);
+    uint64_t sessions[ROSTER_MAX_NODES];
+    size_t n = 0;
+    for (uint32_t i = 0; i < r->n_nodes && n < ROSTER_MAX_NODES; i++)
+        if (r->nodes[i].role == WIRE_WORKER && r->nodes[i].alive)
+            sessions[n++] = r->nodes[i].session;
+    return ssp_clock_living(&t->ssp, sessions, n);
+}
+
+void tables_living(struct shard *s)
+{
+    for (uint32_t i = 0; i < s->n_tables; i++)
+        if (s->tables[i] != NULL && s->tables[i]->spec.mode == WIRE_SSP)
+            // Without memory the dead hold others up until the next roster.
+            (void)set_living(s, s->tables[i]);
+    held_wake(s, WANTS_TICK);
+}
+
+// Making.
+
+static int reserve_strip(struct shard *s, const struct table_spec *spec, struct err *e)
+{
+    size_t most = spec->accessor.width > spec->accessor.push_width
+                      ? spec->accessor.width
+                      : spec->accessor.push_width;
+    most = most > STRIP_FLOATS ? most : STRIP_FLOATS;
+    if (most <= s->max_strip)
+        return 0;
+    float *strip = mem_array(most, sizeof(*strip));
+    if (strip == NULL)
+        return err_nomem(e, "values to convert");
+    mem_free(s->strip);
+    s->strip = strip;
+    s->max_strip = most;
+    return 0;
+}
+
+static int table_make(struct shard *s, const struct table_spec *spec,
+                      struct shard_table **ret, struct err *e)
+{
+    struct shard_table *t = mem_zalloc(sizeof(*t));
+    *ret = t;
+    if (t == NULL)
+        return err_nomem(e, "a table");
+    t->spec = *spec;
+    t->ssp = SSP_CLOCK_INIT;
+    t->generation = ++s->generation;
+    t->version = 1; // a pull at version 0 has no copy
+    t->changed_at = mem_zalloc(((size_t)1 << s->bits) * sizeof(*t->changed_at));
+    if (t->changed_at == NULL)
+        return err_nomem(e, "a table's partitions");
+    TRY(table_open(&t->rows, &spec->options, e));
+    // The accessor's home is the table: scratch points at it.
+    TRY(accessor_scratch_init(&t->scratch, &t->spec.accessor, kernels_get(), e));
+    TRY(reserve_strip(s, spec, e));
+    if (spec->mode == WIRE_SSP && set_living(s, t) != 0)
+        return err_nomem(e, "the workers of a table");
+    return 0;
+}
+
+static int make(struct shard *s, const struct msg_table *m, struct err *e)
+{
+    struct table_spec spec;
+    TRY(spec_decode(&spec, m, s->bits, e));
+    struct shard_table *t = s->tables[spec.id];
+    if (t != NULL) {
+        const char *difference = spec_difference(&t->spec, &spec);
+        if (difference == NULL)
+            return 0;
+        return err_set(e, TUG_EUSAGE,
+                       "table %u is '%s' already and differs from '%s' in its %s",
+                       spec.id, t->spec.name, spec.name, difference);
+    }
+    int rc = table_make(s, &spec, &t, e);
+    if (rc != 0) {
+        table_free(s, t);
+        return rc;
+    }
+    tables_measure(s, t);
+    s->tables[spec.id] = t;
+    if (spec.id >= s->n_tables)
+        s->n_tables = spec.id + 1;
+    return 0;
+}
+
+enum outcome tables_make(struct shard *s, struct request *q)
+{
+    struct err e = {0};
+    if (make(s, &q->m->table, &e) == 0)
+        shard_ok(s, q, 0);
+    else
+        shard_refuse(s, q, &e);
+    return ANSWERED;
+}
+
+// Orders.
+
+static int clear(struct shard *s, struct shard_table *t, struct err *e)
+{
+    struct table *empty;
+    TRY(table_open(&empty, &t->spec.options, e));
+    sync_drop(s, t);
+    table_close(t->rows);
+    t->rows = empty;
+    t->generation = ++s->generation;
+    tables_touch_all(s, t);
+    tables_measure(s, t);
+    return 0;
+}
+
+static int copy(struct shard *s, struct shard_table *t, uint32_t other, struct err *e)
+{
+    struct table_spec spec = t->spec;
+    struct shard_table *to = NULL;
+    spec.id = other;
+    spec.mode = WIRE_ASYNC;
+    if (other >= SPEC_MAX_TABLES || other == t->spec.id)
+        return err_set(e, TUG_EUSAGE, "table '%s' can't become table %u", t->spec.name,
+                       other);
+    if (s->o.max_bytes != 0 && s->bytes + t->bytes > s->o.max_bytes)
+        return err_set(e, TUG_ENOMEM,
+                       "no room for a copy of table '%s': rows take %llu of %llu bytes",
+                       t->spec.name, (unsigned long long)s->bytes,
+                       (unsigned long long)s->o.max_bytes);
+    int rc = table_make(s, &spec, &to, e);
+    struct table *rows = NULL;
+    if (rc == 0)
+        rc = table_clone(&rows, t->rows, e);
+    if (rc != 0) {
+        table_free(s, to);
+        return rc;
+    }
+    table_close(to->rows);
+    to->rows = rows;
+    if (s->tables[other] != NULL)
+        to->version = s->tables[other]->version;
+    tables_touch_all(s, to);
+    tables_measure(s, to);
+    table_free(s, s->tables[other]);
+    s->tables[other] = to;
+    if (other >= s->n_tables)
+        s->n_tables = other + 1;
+    return 0;
+}
+
+static int obey(struct shard *s, const struct msg_table_do *m, struct err *e)
+{
+    if (m->what == WIRE_DROP && m->table < SPEC_MAX_TABLES && s->tables[m->table] == NULL)
+        return 0; // once more
+    struct shard_table *t = tables_find(s, m->table, e);
+    if (t == NULL)
+        return e->code;
+    switch (m->what) {
+    case WIRE_CLEAR:
+        return clear(s, t, e);
+    case WIRE_COPY:
+        return copy(s, t, m->other, e);
+    case WIRE_DROP:
+        s->tables[m->table] = NULL;
+        table_free(s, t);
+        return 0;
+    default:
+        return err_set(e, TUG_EUSAGE, "order %u for table '%s' is not known", m->what,
+                       t->spec.name);
+    }
+}
+
+// An order that comes again, for its answer was late, is not obeyed again.
+static bool order_known(struct peer *p, uint64_t id)
+{
+    uint32_t n = p->n_orders < ORDERS_KEPT ? p->n_orders : ORDERS_KEPT;
+    for (uint32_t i = 0; i < n; i++)
+        if (p->orders[i] == id)
+            return true;
+    return false;
+}
+
+enum outcome tables_order(struct shard *s, struct request *q)
+{
+    struct err e = {0};
+    struct peer *p = q->peer;
+    if (!order_known(p, q->id)) {
+        if (obey(s, &q->m->table_do, &e) != 0) {
+            shard_refuse(s, q, &e);
+            return ANSWERED;
+        }
+        p->orders[p->n_orders++ % ORDERS_KEPT] = q->id;
+    }
+    held_wake(s, WANTS_BATCH);
+    held_wake(s, WANTS_TICK);
+    shard_ok(s, q, 0);
+    return ANSWERED;
+}
+
+// Figures.
+
+struct msg_table_is tables_count(const struct shard *s, const struct shard_table *t)
+{
+    struct table_stats x = table_stats(t->rows);
+    struct msg_table_is m = t->figures;
+    m.rows = x.rows;
+    m.bytes = x.row_bytes + x.index_bytes;
+    m.held = held_count(s, t->spec.id);
+    if (t->spec.mode == WIRE_SYNC)
+        m.clock = t->sync.next;
+    else if (t->spec.mode == WIRE_SSP)
+        m.clock = t->ssp.slowest;
+    return m;
+}
+
+enum outcome tables_figures(struct shard *s, struct request *q)
+{
+    struct err e = {0};
+    struct shard_table *t = tables_find(s, q->m->table_wanted.table, &e);
+    if (t == NULL) {
+        shard_refuse(s, q, &e);
+        return ANSWERED;
+    }
+    struct msg_table_is m = tables_count(s, t);
+    van_send(s->van, q->peer->link, MSG_TABLE_IS, q->id, &m, NULL);
+    return ANSWERED;
+}
+
+enum outcome tables_tick(struct shard *s, struct request *q)
+{
+    struct err e = {0};
+    const struct msg_tick *m = &q->m->tick;
+    struct shard_table *t = tables_find(s, m->table, &e);
+    if (t != NULL && t->spec.mode != WIRE_SSP)
+        err_set(&e, TUG_EUSAGE, "tick of table '%s', which is not one of mode ssp",
+                t->spec.name);
+    else if (t != NULL && ssp_clock_tick(&t->ssp, m->session, m->clock) != 0)
+        err_nomem(&e, "the workers of a table");
+    if (e.code != 0) {
+        shard_refuse(s, q, &e);
+        return ANSWERED;
+    }
+    held_wake(s, WANTS_TICK);
+    shard_ok(s, q, t->ssp.slowest);
+    return ANSWERED;
+}
