@@ -114,6 +114,8 @@ client_ts client_pull(struct client *c, const struct client_pull *p, struct err 
 client_ts client_tick(struct client *c, uint32_t table, uint64_t clock, struct err *e);
 client_ts client_order(struct client *c, uint32_t table, enum wire_order what,
                        uint32_t other, struct err *e);
+// sync: the clock of the table's next batch.
+client_ts client_clock(struct client *c, uint32_t table, uint64_t clock, struct err *e);
 client_ts client_stat(struct client *c, uint32_t table, struct msg_table_is *ret,
                       struct err *e);
 // Whole rows of a partition from key `from` on, ascending; *ret_n of them, at most max.

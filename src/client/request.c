@@ -450,6 +450,18 @@ client_ts client_order(struct client *c, uint32_t table, enum wire_order what,
     return begin(r, NULL, NULL);
 }
 
+client_ts client_clock(struct client *c, uint32_t table, uint64_t clock, struct err *e)
+{
+    const struct table_spec *spec = known(c, table, e);
+    struct request *r = spec != NULL ? new_request(c, REQUEST_ORDER, e) : NULL;
+    if (r == NULL)
+        return 0;
+    r->spec = spec;
+    r->u.order = (struct msg_table_do){
+        .table = table, .what = WIRE_CLOCK, .clock = clock};
+    return begin(r, NULL, NULL);
+}
+
 client_ts client_stat(struct client *c, uint32_t table, struct msg_table_is *ret,
                       struct err *e)
 {

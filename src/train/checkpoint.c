@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "train/driver.h"
 #include "train/progress.h"
-#include "train/run.h"
 #include "train/saved.h"
 
 static void copy(char to[MANIFEST_TEXT_MAX], const char *text)
@@ -38,10 +38,19 @@ static struct manifest_options options_of(const struct run *r)
     return o;
 }
 
+static struct saved_rows rows_of(struct run *r, bool best)
+{
+    if (r->driver != NULL)
+        return driver_rows(r, best);
+    return (struct saved_rows){.model = &r->parameters.model,
+                               .local = best ? &r->best : &r->parameters};
+}
+
 int checkpoint_save(struct run *r, bool finished, struct train_result *result,
                     struct err *e)
 {
-    TRY(diverged_check(r, e)); // the save before is worth more
+    if (r->driver == NULL)         // else rows are looked at as they come
+        TRY(diverged_check(r, e)); // the save before is worth more
     struct manifest *m = mem_zalloc(sizeof(*m));
     if (m == NULL)
         return err_nomem(e, "a save");
@@ -56,8 +65,9 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
     m->passes_since_best = r->passes_since_best;
     m->best_valid = r->best_valid;
     char dir[FILE_PATH_MAX];
-    int rc = saved_write(r->config->out, r->team, r->has_best ? &r->best : &r->parameters,
-                         r->has_best ? &r->parameters : NULL, m, r->config->keep, dir, e);
+    struct saved_rows model = rows_of(r, r->has_best), training = rows_of(r, false);
+    int rc = saved_write(r->config->out, r->team, &model, r->has_best ? &training : NULL,
+                         m, r->config->keep, dir, e);
     if (rc == 0)
         snprintf(result->saved, sizeof(result->saved), "%s", dir);
     mem_free(m);
@@ -77,6 +87,15 @@ static void stand_at(struct run *r, const struct manifest *m)
     r->best_valid = m->best_valid;
 }
 
+static int load_tables(struct run *r, const char *dir, const struct manifest *m,
+                       struct err *e)
+{
+    parameters_close(&r->parameters);
+    TRY(saved_load(dir, m, m->has_best ? PART_TRAINING : PART_MODEL, r->team,
+                   &r->parameters, e));
+    return m->has_best ? saved_load(dir, m, PART_MODEL, r->team, &r->best, e) : 0;
+}
+
 static int load_resumed(struct run *r, const char *dir, const struct manifest *m,
                         struct err *e)
 {
@@ -85,11 +104,7 @@ static int load_resumed(struct run *r, const char *dir, const struct manifest *m
         r->streaming = m->options.streaming;
     struct manifest_options now = options_of(r);
     TRY(manifest_same_options(&m->options, &now, e));
-    parameters_close(&r->parameters);
-    TRY(saved_load(dir, m, m->has_best ? PART_TRAINING : PART_MODEL, r->team,
-                   &r->parameters, e));
-    if (m->has_best)
-        TRY(saved_load(dir, m, PART_MODEL, r->team, &r->best, e));
+    TRY(r->driver != NULL ? driver_resume(r, dir, m, e) : load_tables(r, dir, m, e));
     stand_at(r, m);
     return 0;
 }
@@ -170,7 +185,9 @@ int checkpoint_init_from(struct run *r, struct err *e)
         rc = model_init(&then, &m->options.model, e);
     if (rc == 0)
         rc = check_shape(&then, &r->parameters.model, dir, e);
-    if (rc == 0)
+    if (rc == 0 && r->driver != NULL)
+        rc = driver_load(r, dir, m, PART_MODEL, sparse, dense, e);
+    else if (rc == 0)
         rc = saved_load_into(dir, m, PART_MODEL, sparse, dense, r->team, &r->parameters,
                              e);
     mem_free(m);

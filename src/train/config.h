@@ -73,7 +73,8 @@ struct train_result {
     double bytes_per_key;
     uint64_t data_bytes; // of the data set in memory (or of the last window)
     uint64_t skipped_lines;
-    char saved[4096]; // directory of the last save; "" when none
+    char saved[4096];          // directory of the last save; "" when none
+    uint32_t workers, servers; // of the cluster; 0: one process
 };
 
 // Trains. On TUG_EINTERRUPTED a checkpoint was written when there is an

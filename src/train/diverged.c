@@ -91,6 +91,15 @@ static bool find_example(const struct run *r, const float *row, uint64_t *ret_ex
     return found;
 }
 
+int diverged_check_table(const struct table *t, struct err *e)
+{
+    const float *row = find_bad_row(t);
+    return row == NULL
+               ? 0
+               : err_set(e, TUG_EDATA, "the weights of key %llu are not finite: " ADVICE,
+                         (unsigned long long)table_row_key(row));
+}
+
 int diverged_check(const struct run *r, struct err *e)
 {
     const float *row = find_bad_row(r->parameters.sparse);

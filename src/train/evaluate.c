@@ -185,8 +185,9 @@ static int load_window(struct evaluation *ev, struct err *e)
         .source = o->source,
         .reader = o->reader,
         .team = o->team,
-        .resolve = parameters_resolve_seen,
-        .resolve_ctx = (void *)(uintptr_t)o->parameters, // only read
+        .resolve = o->resolve != NULL ? o->resolve : parameters_resolve_seen,
+        .resolve_ctx = o->resolve != NULL ? o->resolve_ctx
+                                          : (void *)(uintptr_t)o->parameters, // only read
         .max_chunks = WINDOW_CHUNKS,
         .max_bad_lines = o->max_bad_lines,
         .bad_lines = o->bad_lines,

@@ -14,6 +14,10 @@
 struct evaluation_options {
     struct team *team;
     const struct parameters *parameters;
+    // NULL: rows are those that `parameters` has. Else called first for the keys of the
+    // text, from any thread; gives ids as parameters_resolve_seen does.
+    dataset_resolve_fn resolve;
+    void *resolve_ctx;
     struct source *source;
     // Instead of the source: the data of a training run, at hand already.
     const struct dataset *data;

@@ -48,11 +48,11 @@ static int make_table(struct remote *r, const struct table_spec *s, struct err *
 }
 
 int remote_tables(struct remote *r, const struct train_config *c, const struct model *m,
-                  struct err *e)
+                  uint32_t add, struct err *e)
 {
     const struct train_cluster *k = c->cluster;
     struct table_spec sparse = {
-        .id = EXCHANGE_SPARSE,
+        .id = EXCHANGE_SPARSE + add,
         .name = "sparse",
         .space = WIRE_SPACE_SPARSE,
         .mode = k->mode,
@@ -62,7 +62,7 @@ int remote_tables(struct remote *r, const struct train_config *c, const struct m
         .accessor = m->accessor,
     };
     struct table_spec dense = sparse;
-    dense.id = EXCHANGE_DENSE;
+    dense.id = EXCHANGE_DENSE + add;
     snprintf(dense.name, sizeof(dense.name), "dense");
     dense.space = WIRE_SPACE_DENSE;
     dense.options = model_bias_table(m);

@@ -30,9 +30,10 @@ int remote_open(struct remote *r, const struct train_config *c, enum wire_role r
                 struct err *e);
 void remote_close(struct remote *r);
 
-// The model's tables on the servers: made, or found there.
+// The model's tables on the servers: made, or found there. `add` to their numbers:
+// copies.
 int remote_tables(struct remote *r, const struct train_config *c, const struct model *m,
-                  struct err *e);
+                  uint32_t add, struct err *e);
 
 // Waits for a moment, serving the van.
 int remote_pause(struct remote *r, double seconds, struct err *e);

@@ -134,7 +134,7 @@ static int open_model(struct remote_worker *w, struct err *e)
         TRY(fields_count(w->team, &c->data, &c->reader, w->reader, c->interrupted,
                          &m.fields, e));
     TRY(model_init(&w->model, &m, e));
-    TRY(remote_tables(&w->remote, c, &w->model, e));
+    TRY(remote_tables(&w->remote, c, &w->model, 0, e));
     for (size_t i = 0; i < REMOTE_SLOTS; i++)
         TRY(exchange_open(&w->slots[i], &w->model, w->remote.client, &w->keys, e));
     return model_scratch_init(&w->scratch, &w->slots[0].packed, e);

@@ -15,6 +15,9 @@
 #include "train/parameters.h"
 
 struct run;
+struct driver;
+
+enum { RUN_CHUNK_BYTES = 1 << 20 };
 
 // Where a run stands: all that is needed to go on from there, next to the tables.
 struct position {
@@ -60,7 +63,8 @@ struct worker {
 
 struct run {
     const struct train_config *config;
-    int out_lock; // --out belongs to this run; -1: there is none
+    struct driver *driver; // on a cluster; NULL: one process
+    int out_lock;          // --out belongs to this run; -1: there is none
     struct team *team;
     struct parameters parameters;
     struct reader *reader;
@@ -100,6 +104,15 @@ void synchronous_batches(void *run, int rank);
 int synchronous_open(struct run *r, struct err *e);
 void synchronous_close(struct run *r);
 
+bool run_interrupted(const struct run *r);
+
+// Whether something that is done every so many batches is due after so many.
+bool run_due(uint64_t batches, uint64_t every);
+
+// There must be something to train on, and a run that goes on must find the data that it
+// had.
+int run_check_examples(const struct run *r, uint64_t examples, struct err *e);
+
 // Whether example i of the current window belongs to the validation share.
 bool run_held_out(const struct run *r, uint64_t example);
 
@@ -114,6 +127,7 @@ int diverged_score(struct run *r, uint64_t example, struct err *e);
 // TUG_EDATA when a parameter is not finite. Scores find out about most of them, but not
 // about those that no example meets again.
 int diverged_check(const struct run *r, struct err *e);
+int diverged_check_table(const struct table *t, struct err *e);
 
 // Whether --out can be written to and what a save says about the run can be written down,
 // before anything else is done. The directory is locked until file_unlock_dir(*ret_lock):

@@ -13,9 +13,8 @@
 // gives the same files.
 enum { ROWS_IN_PART = 1 << 18, MAX_SPARSE_PARTS = 64 };
 
-static uint32_t sparse_parts(const struct table *t)
+static uint32_t sparse_parts(uint64_t rows)
 {
-    uint64_t rows = table_stats(t).rows;
     uint32_t n = 1;
     while (n < MAX_SPARSE_PARTS && rows / n > ROWS_IN_PART)
         n *= 2;
@@ -111,7 +110,7 @@ struct parts_job {
     const char *dir;
     struct manifest *m;
     const struct manifest *loading; // instead of m
-    const struct parameters *model, *training;
+    const struct saved_rows *model, *training;
     struct parameters *into;
     enum part_role role;
     bool sparse, dense;
@@ -128,6 +127,22 @@ static void part_failed(struct parts_job *j, const struct err *e)
     atomic_store(&j->failed, true);
 }
 
+static int write_part(const struct saved_rows *from, const char *dir,
+                      struct manifest_part *p, struct err *e)
+{
+    char path[FILE_PATH_MAX];
+    TRY(file_join(path, dir, p->file, e));
+    if (from->local != NULL)
+        return part_save(p->dense ? from->local->dense : from->local->sparse,
+                         p->first_partition, p->n_partitions, path, &p->info, e);
+    struct table *t;
+    TRY(from->fetch(from->ctx, p->dense, from->best, p->first_partition, p->n_partitions,
+                    &t, e));
+    int rc = part_save(t, p->first_partition, p->n_partitions, path, &p->info, e);
+    table_close(t);
+    return rc;
+}
+
 static void write_parts(void *arg, int rank)
 {
     struct parts_job *j = arg;
@@ -137,12 +152,9 @@ static void write_parts(void *arg, int rank)
         if (i >= j->m->n_parts || atomic_load(&j->failed))
             return;
         struct manifest_part *p = &j->m->parts[i];
-        const struct parameters *from = p->role == PART_MODEL ? j->model : j->training;
-        char path[FILE_PATH_MAX];
         struct err e = {0};
-        if (file_join(path, j->dir, p->file, &e) != 0 ||
-            part_save(p->dense ? from->dense : from->sparse, p->first_partition,
-                      p->n_partitions, path, &p->info, &e) != 0)
+        if (write_part(p->role == PART_MODEL ? j->model : j->training, j->dir, p, &e) !=
+            0)
             part_failed(j, &e);
     }
 }
@@ -167,24 +179,36 @@ static void read_parts(void *arg, int rank)
     }
 }
 
-static void plan_parts(struct manifest *m, const struct parameters *p,
-                       enum part_role role)
+static int count_rows(const struct saved_rows *from, uint64_t *ret, struct err *e)
+{
+    if (from->local == NULL)
+        return from->count(from->ctx, from->best, ret, e);
+    *ret = table_stats(from->local->sparse).rows;
+    return 0;
+}
+
+static int plan_parts(struct manifest *m, const struct saved_rows *from,
+                      enum part_role role, struct err *e)
 {
     const char *prefix = role == PART_MODEL ? "model" : "training";
-    uint32_t all = 1u << table_options(p->sparse)->partition_bits,
-             n = sparse_parts(p->sparse);
+    uint64_t rows;
+    TRY(count_rows(from, &rows, e));
+    uint32_t all = 1u << model_table(from->model).partition_bits, n = sparse_parts(rows);
+    if (role == PART_MODEL)
+        m->rows = rows;
     for (uint32_t i = 0; i <= n; i++) {
         struct manifest_part *part = &m->parts[m->n_parts++];
         *part = (struct manifest_part){.role = role, .dense = i == n};
         if (part->dense) {
             snprintf(part->file, sizeof(part->file), "%s-dense.part", prefix);
-            part->n_partitions = 1u << table_options(p->dense)->partition_bits;
+            part->n_partitions = 1u << model_bias_table(from->model).partition_bits;
         } else {
             snprintf(part->file, sizeof(part->file), "%s-%03u.part", prefix, i);
             part->first_partition = i * (all / n);
             part->n_partitions = all / n;
         }
     }
+    return 0;
 }
 
 struct removal {
@@ -207,20 +231,19 @@ static void remove_old(void *ctx, uint32_t number)
                                NULL); // the new save stands; the next one tries again
 }
 
-int saved_write(const char *out, struct team *team, const struct parameters *model,
-                const struct parameters *training, struct manifest *m, uint32_t keep,
+int saved_write(const char *out, struct team *team, const struct saved_rows *model,
+                const struct saved_rows *training, struct manifest *m, uint32_t keep,
                 char ret_dir[FILE_PATH_MAX], struct err *e)
 {
+    m->n_parts = 0;
+    TRY(plan_parts(m, model, PART_MODEL, e));
+    if (training != NULL)
+        TRY(plan_parts(m, training, PART_TRAINING, e));
     uint32_t number = newest_of(out).any + 1;
     char dir[FILE_PATH_MAX];
     TRY(file_make_dir(out, e));
     TRY(save_path(dir, out, number, e));
     TRY(file_make_dir(dir, e));
-    m->n_parts = 0;
-    m->rows = table_stats(model->sparse).rows;
-    plan_parts(m, model, PART_MODEL);
-    if (training != NULL)
-        plan_parts(m, training, PART_TRAINING);
     struct parts_job j = {.dir = dir,
                           .m = m,
                           .model = model,
@@ -247,10 +270,8 @@ int saved_write(const char *out, struct team *team, const struct parameters *mod
     return 0;
 }
 
-// A role needs parts of both tables: without them a model would load as one that knows
-// nothing.
-static int check_parts(const char *dir, const struct manifest *m, enum part_role role,
-                       struct err *e)
+int saved_check_parts(const char *dir, const struct manifest *m, enum part_role role,
+                      struct err *e)
 {
     bool sparse = false, dense = false;
     uint64_t rows = 0;
@@ -273,7 +294,7 @@ int saved_load_into(const char *dir, const struct manifest *m, enum part_role ro
                     bool sparse, bool dense, struct team *team, struct parameters *p,
                     struct err *e)
 {
-    TRY(check_parts(dir, m, role, e));
+    TRY(saved_check_parts(dir, m, role, e));
     struct parts_job j = {.dir = dir,
                           .loading = m,
                           .into = p,

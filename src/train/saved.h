@@ -18,17 +18,35 @@
 #include "train/manifest.h"
 #include "train/parameters.h"
 
+// Where the rows of a save are: in this process, or with somebody who is asked for them.
+struct saved_rows {
+    const struct model *model;
+    const struct parameters *local; // NULL: they are fetched
+    void *ctx;
+    bool best; // for fetch and count: of the best pass
+    // A table of the rows of partitions [first, first + n), which the caller closes.
+    // Called by all members of the team.
+    int (*fetch)(void *ctx, bool dense, bool best, uint32_t first, uint32_t n,
+                 struct table **ret, struct err *e);
+    int (*count)(void *ctx, bool best, uint64_t *ret_rows, struct err *e); // sparse ones
+};
+
 // Writes the next save under `out`. `model` is what eval uses; `training` (or
 // NULL) is where training goes on. The parts of *m are filled in here. Keeps
 // the newest `keep` saves.
-int saved_write(const char *out, struct team *team, const struct parameters *model,
-                const struct parameters *training, struct manifest *m, uint32_t keep,
+int saved_write(const char *out, struct team *team, const struct saved_rows *model,
+                const struct saved_rows *training, struct manifest *m, uint32_t keep,
                 char ret_dir[FILE_PATH_MAX], struct err *e);
 
 // The directory of the newest save for --from DIR: DIR itself when it holds a manifest,
 // else its newest save. TUG_EDATA when there is none.
 int saved_find(const char *from, char ret_dir[FILE_PATH_MAX], struct err *e);
 bool saved_any(const char *out);
+
+// A role needs parts of both tables: without them a model would load as one that knows
+// nothing. TUG_EDATA when some are missing from the list.
+int saved_check_parts(const char *dir, const struct manifest *m, enum part_role role,
+                      struct err *e);
 
 // Opens *ret and loads the parts of a role into it. A damaged part is refused by name.
 int saved_load(const char *dir, const struct manifest *m, enum part_role role,

@@ -60,7 +60,7 @@ enum wire_flags {
     WIRE_ROWS_WHOLE = 4,  // a pull of all columns, and of which keys have a row
     WIRE_ALSO_PULL = 8,   // a push answered by pulled: the rows after it
 };
-enum wire_order { WIRE_CLEAR, WIRE_COPY, WIRE_DROP };
+enum wire_order { WIRE_CLEAR, WIRE_COPY, WIRE_DROP, WIRE_CLOCK };
 enum wire_pass { WIRE_PASS_PIECES, WIRE_PASS_SHARES };
 enum wire_lease {
     WIRE_LEASE_WAIT,  // ask again in a moment

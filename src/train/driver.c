@@ -1,0 +1,190 @@
+// The driver: passes of workers, followed from the scheduler's process. Rows:
+// driver_rows.c.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/driver.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "train/driver_internal.h"
+#include "train/progress.h"
+#include "train/report.h"
+
+static const double look_seconds = 0.05; // how a pass stands
+
+int driver_open(struct run *r, struct err *e)
+{
+    struct driver *d = mem_zalloc(sizeof(*d));
+    if (d == NULL)
+        return err_nomem(e, "the driver");
+    r->driver = d;
+    metrics_stream_clear(&d->stream);
+    pthread_mutex_init(&d->lock, NULL);
+    TRY(remote_open(&d->remote, r->config, WIRE_DRIVER, NULL, NULL, e));
+    const struct roster *roster = member_roster(client_member(d->remote.client));
+    d->workers = roster->workers;
+    d->servers = roster->servers;
+    d->opened = true;
+    return remote_tables(&d->remote, r->config, &r->parameters.model, 0, e);
+}
+
+void driver_over(struct run *r, int code, const char *why)
+{
+    struct driver *d = r->driver;
+    if (d == NULL || !d->opened)
+        return;
+    struct msg_run_over m = {.code = code, .why = wire_text(why)};
+    (void)client_ask(d->remote.client, MSG_RUN_OVER, &m, NULL, NULL, NULL);
+    (void)client_leave(d->remote.client, code, why, NULL);
+}
+
+void driver_close(struct run *r)
+{
+    struct driver *d = r->driver;
+    if (d == NULL)
+        return;
+    remote_close(&d->remote);
+    pthread_mutex_destroy(&d->lock);
+    mem_free(d);
+    r->driver = NULL;
+}
+
+struct metrics_stream *driver_streams(struct run *r)
+{
+    return &r->driver->stream;
+}
+
+void driver_fill_result(struct run *r, struct train_result *result)
+{
+    struct driver *d = r->driver;
+    struct msg_table_is s = {0};
+    result->workers = d->workers;
+    result->servers = d->servers;
+    result->trained_examples += d->stream.examples;
+    client_ts ts = d->opened ? client_stat(d->remote.client, EXCHANGE_SPARSE, &s, NULL)
+                             : 0;
+    if (ts == 0 || client_wait(d->remote.client, ts, NULL) != 0)
+        return;
+    result->keys = s.rows;
+    result->bytes_per_key = s.rows > 0 ? (double)s.bytes / (double)s.rows : 0;
+}
+
+// Passes.
+
+struct state {
+    struct driver *driver;
+    struct msg_pass_state pass;
+    int rc; // of its reports
+};
+
+static void take_state(void *ctx, const union wire_any *m)
+{
+    struct state *s = ctx;
+    struct driver *d = s->driver;
+    s->pass = m->pass_state;
+    const char *bytes = s->pass.report.data;
+    size_t n = s->pass.report.n;
+    struct report r = {.stream = &d->stream};
+    int rc;
+    while ((rc = report_next(&bytes, &n, &r)) == 1) {
+        d->read_seconds += r.read_seconds;
+        d->bad_lines += r.bad_lines;
+        d->data_bytes = r.data_bytes > d->data_bytes ? r.data_bytes : d->data_bytes;
+    }
+    s->rc = rc;
+    s->pass.report = (struct wire_text){0};
+}
+
+static int look(struct driver *d, uint64_t pass, struct state *s, struct err *e)
+{
+    struct msg_pass_wanted m = {.pass = pass};
+    *s = (struct state){.driver = d};
+    TRY(client_ask(d->remote.client, MSG_PASS_WANTED, &m, take_state, s, e));
+    return s->rc == 0 ? 0 : err_set(e, TUG_EINTERNAL, "a worker's report cannot be read");
+}
+
+// Every pass has clocks of its own, so that they do not depend on how many batches the
+// passes before had.
+static int set_clock(struct driver *d, uint64_t clock, struct err *e)
+{
+    for (uint32_t table = 0; table < 2; table++) {
+        client_ts ts = client_clock(d->remote.client, table, clock, e);
+        if (ts == 0)
+            return e->code;
+        TRY(client_wait(d->remote.client, ts, e));
+    }
+    return 0;
+}
+
+static int open_pass(struct run *r, uint64_t pass, struct err *e)
+{
+    struct driver *d = r->driver;
+    bool sync = r->config->cluster->mode == WIRE_SYNC;
+    if (sync)
+        TRY(set_clock(d, pass << 32, e));
+    struct msg_pass m = {
+        .pass = pass,
+        .kind = sync ? WIRE_PASS_SHARES : WIRE_PASS_PIECES,
+        .seed = r->config->model.seed,
+    };
+    return client_ask(d->remote.client, MSG_PASS, &m, NULL, NULL, e);
+}
+
+static double share_of(const struct msg_pass_state *p)
+{
+    return p->pieces > 0 ? (double)p->pieces_done / (double)p->pieces : -1;
+}
+
+static int follow_pass(struct run *r, uint64_t pass, struct state *s, struct err *e)
+{
+    struct driver *d = r->driver;
+    for (;;) {
+        TRY(look(d, pass, s, e));
+        if (s->pass.done)
+            return 0;
+        if (run_interrupted(r))
+            return TUG_EINTERRUPTED;
+        if (progress_is_due(r->progress)) {
+            struct metrics m = metrics_stream_result(&d->stream, r->config->reader.loss);
+            progress_line(r->progress, r->at.epoch, share_of(&s->pass), r->at.batches,
+                          &m);
+        }
+        TRY(remote_pause(&d->remote, look_seconds, e));
+    }
+}
+
+// Reading and training overlap: what the mean worker has read is taken off.
+static void count_time(struct driver *d, double seconds, struct train_result *result)
+{
+    double read = d->read_seconds / (d->workers > 0 ? d->workers : 1);
+    read = read < seconds ? read : seconds;
+    result->read_seconds += read;
+    result->train_seconds += seconds - read;
+    result->data_bytes = d->data_bytes > result->data_bytes ? d->data_bytes
+                                                            : result->data_bytes;
+    d->read_seconds = 0;
+}
+
+int driver_pass(struct run *r, struct train_result *result, struct err *e)
+{
+    struct driver *d = r->driver;
+    uint64_t pass = (uint64_t)r->at.epoch + 1;
+    struct state s = {.driver = d};
+    double start = clock_seconds();
+    d->bad_lines = 0;
+    int rc = open_pass(r, pass, e);
+    if (rc == 0)
+        rc = follow_pass(r, pass, &s, e);
+    count_time(d, clock_seconds() - start, result);
+    r->bad_lines = d->bad_lines;
+    TRY(rc);
+    if (d->bad_lines > r->config->max_bad_lines)
+        return err_set(e, TUG_EDATA,
+                       "%llu lines of --data are bad, --max-bad-lines allows %llu",
+                       (unsigned long long)d->bad_lines,
+                       (unsigned long long)r->config->max_bad_lines);
+    result->examples = s.pass.examples;
+    return run_check_examples(r, s.pass.examples, e);
+}

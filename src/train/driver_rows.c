@@ -1,0 +1,308 @@
+// Rows between the driver and the servers: looked up by an evaluation, fetched part by
+// part for a save, sent from a save.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/relaxed.h"
+#include "train/driver.h"
+#include "train/driver_internal.h"
+
+enum { FETCH_ROWS = 1 << 15, SEND_ROWS = 4096 };
+
+static int wait(struct driver *d, client_ts ts, struct err *e)
+{
+    return ts != 0 ? client_wait(d->remote.client, ts, e) : e->code;
+}
+
+static uint32_t number_of(bool dense, bool best)
+{
+    return (dense ? EXCHANGE_DENSE : EXCHANGE_SPARSE) + (best ? DRIVER_BEST : 0u);
+}
+
+// Evaluation: the cache gets rows as the text asks for them.
+
+static int put_rows(struct table *t, const uint64_t *keys, size_t n, const float *values,
+                    const uint8_t *found)
+{
+    uint32_t width = table_options(t)->width;
+    uint32_t *handles = mem_array(n, sizeof(*handles));
+    int rc = handles != NULL ? table_rows(t, keys, n, handles) : TUG_ENOMEM;
+    struct table_slabs slabs = table_slabs(t);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        for (uint32_t j = 0; found[i] && j < width; j++)
+            relaxed_store(table_row(slabs, handles[i]) + j, values[i * width + j]);
+    mem_free(handles);
+    return rc;
+}
+
+// Pulls whole rows into the cache. A key without a row gets one that was never updated.
+static int pull_rows(struct driver *d, bool dense, const uint64_t *keys, size_t n,
+                     struct err *e)
+{
+    struct table *t = dense ? d->cache->dense : d->cache->sparse;
+    uint32_t width = table_options(t)->width;
+    float *values = mem_array(n * width + 1, sizeof(*values));
+    uint8_t *found = mem_array(n, sizeof(*found));
+    struct client_pull p = {
+        .table = number_of(dense, d->best),
+        .keys = keys,
+        .n = n,
+        .values = values,
+        .whole_rows = true,
+        .found = found,
+    };
+    int rc = values != NULL && found != NULL
+                 ? wait(d, client_pull(d->remote.client, &p, e), e)
+                 : err_nomem(e, "rows of an evaluation");
+    if (rc == 0 && put_rows(t, keys, n, values, found) != 0)
+        rc = err_nomem(e, "rows of an evaluation");
+    mem_free(values);
+    mem_free(found);
+    return rc;
+}
+
+static size_t missing_keys(struct table *t, const uint64_t *keys, size_t n,
+                           uint32_t *handles, uint64_t *ret)
+{
+    size_t missing = 0;
+    table_find(t, keys, n, handles);
+    for (size_t i = 0; i < n; i++)
+        if (handles[i] == TABLE_NONE)
+            ret[missing++] = keys[i];
+    return missing;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static size_t distinct(uint64_t *keys, size_t n)
+{
+    size_t kept = 0;
+    qsort(keys, n, sizeof(*keys), compare_keys);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || keys[i] != keys[i - 1])
+            keys[kept++] = keys[i];
+    return kept;
+}
+
+// For dataset_load, called by the members of the team: one at a time asks the servers.
+static int resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
+{
+    struct driver *d = ctx;
+    uint64_t *wanted = mem_array(n, sizeof(*wanted));
+    if (wanted == NULL)
+        return TUG_ENOMEM;
+    pthread_mutex_lock(&d->lock);
+    size_t missing = missing_keys(d->cache->sparse, keys, n, ret_ids, wanted);
+    int rc = missing > 0
+                 ? pull_rows(d, false, wanted, distinct(wanted, missing), &d->lookup)
+                 : 0;
+    pthread_mutex_unlock(&d->lock);
+    mem_free(wanted);
+    return rc != 0 ? rc : parameters_resolve_seen(d->cache, keys, n, ret_ids);
+}
+
+int driver_evaluates(struct run *r, bool best, struct evaluation_options *o,
+                     struct err *e)
+{
+    static const uint64_t bias_key = 0;
+    struct driver *d = r->driver;
+    struct model_options model = r->parameters.model.options;
+    parameters_close(&r->parameters);
+    TRY(parameters_open(&r->parameters, &model, e));
+    d->cache = &r->parameters;
+    d->best = best;
+    o->parameters = &r->parameters;
+    o->resolve = resolve;
+    o->resolve_ctx = d;
+    return pull_rows(d, true, &bias_key, 1, e);
+}
+
+int driver_reason(struct run *r, int rc, struct err *e)
+{
+    struct driver *d = r->driver;
+    if (d->lookup.code != 0)
+        *e = d->lookup;
+    d->lookup.code = 0;
+    return rc != 0 ? e->code : 0;
+}
+
+int driver_keep_best(struct run *r, struct err *e)
+{
+    struct driver *d = r->driver;
+    if (!d->best_made)
+        TRY(remote_tables(&d->remote, r->config, &r->parameters.model, DRIVER_BEST, e));
+    d->best_made = true;
+    for (int dense = 0; dense < 2; dense++)
+        TRY(wait(d,
+                 client_order(d->remote.client, number_of(dense, false), WIRE_COPY,
+                              number_of(dense, true), e),
+                 e));
+    return 0;
+}
+
+// Saving.
+
+struct fetch {
+    struct driver *driver;
+    uint64_t *keys;
+    float *values;
+    uint8_t *found; // all set
+};
+
+static int fetch_partition(struct fetch *f, uint32_t number, uint32_t partition,
+                           struct table *t, struct err *e)
+{
+    struct client *c = f->driver->remote.client;
+    uint64_t from = 0;
+    uint32_t n;
+    for (bool more = true; more;) {
+        TRY(wait(f->driver,
+                 client_rows(c, number, partition, from, FETCH_ROWS, f->keys, f->values,
+                             &n, &more, e),
+                 e));
+        if (put_rows(t, f->keys, n, f->values, f->found) != 0)
+            return err_nomem(e, "a part of the model");
+        more = more && n > 0 && f->keys[n - 1] != UINT64_MAX;
+        from = n > 0 ? f->keys[n - 1] + 1 : 0;
+    }
+    return 0;
+}
+
+static int fetch_part(void *ctx, bool dense, bool best, uint32_t first, uint32_t n,
+                      struct table **ret, struct err *e)
+{
+    struct run *r = ctx;
+    const struct model *m = &r->parameters.model;
+    struct table_options o = dense ? model_bias_table(m) : model_table(m);
+    struct fetch f = {.driver = r->driver};
+    TRY(table_open(ret, &o, e));
+    f.keys = mem_array(FETCH_ROWS, sizeof(*f.keys));
+    f.values = mem_array((size_t)FETCH_ROWS * o.width, sizeof(*f.values));
+    f.found = mem_array(FETCH_ROWS, sizeof(*f.found));
+    int rc = f.keys != NULL && f.values != NULL && f.found != NULL
+                 ? 0
+                 : err_nomem(e, "a part of the model");
+    if (rc == 0)
+        memset(f.found, 1, FETCH_ROWS);
+    pthread_mutex_lock(&r->driver->lock);
+    for (uint32_t p = first; p < first + n && rc == 0; p++)
+        rc = fetch_partition(&f, number_of(dense, best), p, *ret, e);
+    pthread_mutex_unlock(&r->driver->lock);
+    mem_free(f.keys);
+    mem_free(f.values);
+    mem_free(f.found);
+    if (rc == 0)
+        rc = diverged_check_table(*ret, e);
+    if (rc != 0)
+        table_close(*ret);
+    return rc;
+}
+
+static int count_rows(void *ctx, bool best, uint64_t *ret, struct err *e)
+{
+    struct run *r = ctx;
+    struct msg_table_is s = {0};
+    TRY(wait(r->driver,
+             client_stat(r->driver->remote.client, number_of(false, best), &s, e), e));
+    *ret = s.rows;
+    return 0;
+}
+
+struct saved_rows driver_rows(struct run *r, bool best)
+{
+    return (struct saved_rows){.model = &r->parameters.model,
+                               .ctx = r,
+                               .best = best,
+                               .fetch = fetch_part,
+                               .count = count_rows};
+}
+
+// Loading.
+
+struct sending {
+    struct driver *driver;
+    uint32_t number, width;
+    uint64_t *keys;
+    float *values;
+    size_t n;
+};
+
+static int send_rows(struct sending *s, struct err *e)
+{
+    struct client_push p = {
+        .table = s->number,
+        .keys = s->keys,
+        .n = s->n,
+        .values = s->values,
+        .op = WIRE_ROW,
+    };
+    s->n = 0;
+    return p.n > 0 ? wait(s->driver, client_push(s->driver->remote.client, &p, e), e) : 0;
+}
+
+static int send_row(void *ctx, uint64_t key, const float *values, uint32_t width,
+                    struct err *e)
+{
+    struct sending *s = ctx;
+    if (width != s->width)
+        return err_set(e, TUG_EDATA, "rows of %u floats, where the model has %u", width,
+                       s->width);
+    s->keys[s->n] = key;
+    memcpy(s->values + s->n * width, values, width * sizeof(float));
+    return ++s->n == SEND_ROWS ? send_rows(s, e) : 0;
+}
+
+static int send_part(struct run *r, const char *dir, const struct manifest_part *p,
+                     struct err *e)
+{
+    const struct model *m = &r->parameters.model;
+    char path[FILE_PATH_MAX];
+    struct sending s = {
+        .driver = r->driver,
+        .number = number_of(p->dense, false),
+        .width = p->dense ? m->bias.width : m->accessor.width,
+    };
+    TRY(file_join(path, dir, p->file, e));
+    s.keys = mem_array(SEND_ROWS, sizeof(*s.keys));
+    s.values = mem_array((size_t)SEND_ROWS * s.width, sizeof(*s.values));
+    int rc = s.keys != NULL && s.values != NULL ? 0 : err_nomem(e, "a part of the model");
+    if (rc == 0)
+        rc = part_each(path, &p->info, send_row, &s, e);
+    if (rc == 0)
+        rc = send_rows(&s, e);
+    mem_free(s.keys);
+    mem_free(s.values);
+    return rc;
+}
+
+int driver_load(struct run *r, const char *dir, const struct manifest *m,
+                enum part_role role, bool sparse, bool dense, struct err *e)
+{
+    TRY(saved_check_parts(dir, m, role, e));
+    for (uint32_t i = 0; i < m->n_parts; i++)
+        if (m->parts[i].role == role && (m->parts[i].dense ? dense : sparse))
+            TRY(send_part(r, dir, &m->parts[i], e));
+    return 0;
+}
+
+// The copies of the best pass are made as they were at first: out of the tables.
+int driver_resume(struct run *r, const char *dir, const struct manifest *m, struct err *e)
+{
+    TRY(driver_load(r, dir, m, PART_MODEL, true, true, e));
+    if (!m->has_best)
+        return 0;
+    TRY(driver_keep_best(r, e));
+    for (int dense = 0; dense < 2; dense++)
+        TRY(wait(r->driver,
+                 client_order(r->driver->remote.client, number_of(dense, false),
+                              WIRE_CLEAR, 0, e),
+                 e));
+    return driver_load(r, dir, m, PART_TRAINING, true, true, e);
+}

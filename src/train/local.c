@@ -1,0 +1,278 @@
+// Passes in one process: windows of data, and stretches of batches by the team.
+//
+// In memory there is one window, loaded once; streaming reads the text again each pass.
+// Between stretches there are progress lines, saves and signals.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "train/evaluate.h"
+#include "train/fields.h"
+#include "train/local.h"
+#include "train/progress.h"
+
+bool run_held_out(const struct run *r, uint64_t example)
+{
+    return evaluate_held_out(r->config->valid_fraction, r->config->model.seed,
+                             r->at.seen + example);
+}
+
+size_t run_pick(struct worker *w, uint64_t first, size_t n, uint64_t *ret_order)
+{
+    const struct run *r = w->run;
+    size_t taken = order_take(&r->order, &w->hand, first, n, ret_order), picked = 0;
+    if (r->config->valid_fraction == 0)
+        return taken;
+    for (size_t i = 0; i < taken; i++)
+        if (!run_held_out(r, ret_order[i]))
+            ret_order[picked++] = ret_order[i];
+    return picked;
+}
+
+// Workers.
+
+int local_open(struct run *r, struct err *e)
+{
+    size_t n = (size_t)team_size(r->team);
+    r->workers = mem_aligned(64, n * sizeof(*r->workers));
+    if (r->workers == NULL)
+        return err_nomem(e, "the workers");
+    memset(r->workers, 0, n * sizeof(*r->workers));
+    for (size_t i = 0; i < n; i++) {
+        r->workers[i].run = r;
+        metrics_stream_clear(&r->workers[i].stream);
+        TRY(model_scratch_init(&r->workers[i].scratch, &r->parameters.model, e));
+    }
+    return r->config->deterministic ? synchronous_open(r, e) : 0;
+}
+
+void local_close(struct run *r)
+{
+    synchronous_close(r);
+    for (int i = 0; r->workers != NULL && i < team_size(r->team); i++) {
+        view_free(&r->workers[i].view);
+        model_scratch_fini(&r->workers[i].scratch);
+    }
+    mem_free(r->workers);
+}
+
+static void set_rates(struct run *r, double factor)
+{
+    const struct model *m = &r->parameters.model;
+    for (int i = 0; i < team_size(r->team); i++) {
+        struct worker *w = &r->workers[i];
+        accessor_rules(&m->accessor, (float)factor, w->rules);
+        accessor_rules(&m->bias, (float)factor, w->bias_rule);
+    }
+}
+
+struct metrics_stream *local_streams(struct run *r)
+{
+    static struct metrics_stream all; // large; one run a process prints
+    metrics_stream_clear(&all);
+    for (int i = 0; i < team_size(r->team); i++)
+        metrics_stream_merge(&all, &r->workers[i].stream);
+    return &all;
+}
+
+// Data windows.
+
+static int find_hot_rows(struct run *r, struct err *e)
+{
+    r->hot.n = 0;
+    if (team_size(r->team) == 1 || r->config->deterministic ||
+        !hot_adds_up(&r->parameters.model))
+        return 0;
+    return hot_find(&r->hot, r->data, r->config->model.seed) == 0
+               ? 0
+               : err_nomem(e, "hot rows");
+}
+
+// Loads the window of `next`, which becomes the run's position. Until then that is the
+// end of the window before: a run that is interrupted here goes on from there.
+static int load_window(struct run *r, struct position next, struct train_result *result,
+                       struct err *e)
+{
+    uint64_t chunks = r->config->window_bytes / RUN_CHUNK_BYTES;
+    struct dataset_options o = {
+        .source = r->source,
+        .reader = r->reader,
+        .team = r->team,
+        .resolve = parameters_resolve_new,
+        .resolve_ctx = &r->parameters,
+        .max_chunks = !r->streaming ? 0
+                      : chunks > 0  ? chunks
+                                    : 1,
+        .max_bad_lines = r->config->max_bad_lines,
+        .bad_lines = &r->bad_lines,
+    };
+    double start = clock_seconds();
+    dataset_close(r->data);
+    r->data = NULL;
+    next.place = source_place(r->source);
+    next.bad_lines = r->bad_lines;
+    int rc = dataset_load(&r->data, &o, e);
+    result->read_seconds += clock_seconds() - start;
+    TRY(rc);
+    r->at = next;
+    if (dataset_bytes(r->data) > result->data_bytes)
+        result->data_bytes = dataset_bytes(r->data);
+    TRY(find_hot_rows(r, e));
+    return fields_check(r->data, r->source, NULL, &r->parameters.model.options, e);
+}
+
+// The one thing that training on one class cannot do is what everybody wants from it.
+static void warn_about_labels(struct run *r)
+{
+    uint64_t positives = dataset_positives(r->data), n = dataset_size(r->data);
+    if (r->config->reader.loss == READER_LOGISTIC && n > 0 &&
+        (positives == 0 || positives == n))
+        progress_note(r->progress,
+                      "warning: all %llu labels are %d: there is nothing to tell apart "
+                      "and no AUC",
+                      (unsigned long long)n, positives == 0 ? 0 : 1);
+}
+
+// Batches.
+
+static double passes_done(const struct run *r, uint64_t end)
+{
+    return schedule_passes(r->at.epoch, r->at.batch, end, r->config->batch,
+                           r->streaming ? 0 : dataset_size(r->data));
+}
+
+// The next batch at which somebody wants the team to stop, by count.
+static uint64_t next_stop(const struct run *r, uint64_t end)
+{
+    const uint64_t every[] = {r->config->save_batches, r->config->log_batches};
+    uint64_t stop = end;
+    for (size_t i = 0; i < 2; i++) {
+        if (every[i] == 0)
+            continue;
+        uint64_t left = every[i] - r->at.batches % every[i];
+        stop = r->at.batch + left < stop ? r->at.batch + left : stop;
+    }
+    uint64_t step = schedule_step(end);
+    if (r->config->schedule.kind != SCHEDULE_CONSTANT &&
+        r->at.batch - r->at.batch % step + step < stop)
+        stop = r->at.batch - r->at.batch % step + step;
+    return stop;
+}
+
+static int stretch_result(struct run *r, struct err *e)
+{
+    const struct worker *bad = NULL;
+    for (int i = 0; i < team_size(r->team); i++) {
+        const struct worker *w = &r->workers[i];
+        if (w->rc == TUG_ENOMEM)
+            return err_nomem(e, "a batch");
+        if (w->rc != 0 && (bad == NULL || w->bad < bad->bad))
+            bad = w;
+    }
+    return bad == NULL ? 0 : diverged_score(r, bad->bad, e);
+}
+
+// Batches until the next stop.
+static int stretch(struct run *r, uint64_t end, struct train_result *result,
+                   struct err *e)
+{
+    uint64_t first = r->at.batch;
+    double start = clock_seconds();
+    set_rates(r, schedule_factor(&r->config->schedule, passes_done(r, end)));
+    atomic_store(&r->next_batch, first);
+    r->last_batch = next_stop(r, end);
+    atomic_store(&r->stop, false);
+    team_run(r->team, r->config->deterministic ? synchronous_batches : hogwild_batches,
+             r);
+    uint64_t next = atomic_load(&r->next_batch);
+    next = next < r->last_batch ? next : r->last_batch;
+    r->at.batch = next;
+    r->at.batches += next - first;
+    result->train_seconds += clock_seconds() - start;
+    return stretch_result(r, e);
+}
+
+static double share_of_pass(const struct run *r, uint64_t end)
+{
+    if (!r->streaming)
+        return end > 0 ? (double)r->at.batch / (double)end : 1;
+    uint64_t text = source_text_bytes(r->source);
+    double read = (double)(r->at.place.number * RUN_CHUNK_BYTES);
+    return text > 0 && read < (double)text ? read / (double)text : -1;
+}
+
+static void print_line(struct run *r, uint64_t end)
+{
+    struct metrics m = metrics_stream_result(local_streams(r), r->config->reader.loss);
+    progress_line(r->progress, r->at.epoch, share_of_pass(r, end), r->at.batches, &m);
+}
+
+static int train_window(struct run *r, struct train_result *result, struct err *e)
+{
+    r->order = order_make(dataset_size(r->data), r->config->model.seed,
+                          (uint64_t)r->at.epoch << 32 | (uint32_t)r->at.window);
+    for (int i = 0; i < team_size(r->team); i++)
+        r->workers[i].hand.known = false;
+    uint64_t end = (order_positions(&r->order) + r->config->batch - 1) / r->config->batch;
+    while (r->at.batch < end) {
+        TRY(stretch(r, end, result, e));
+        if (run_interrupted(r))
+            return TUG_EINTERRUPTED;
+        if (r->config->log_batches == 0
+                ? r->at.batch < end && progress_is_due(r->progress)
+                : run_due(r->at.batches, r->config->log_batches))
+            print_line(r, end);
+        if (r->config->out != NULL && run_due(r->at.batches, r->config->save_batches))
+            TRY(checkpoint_save(r, false, result, e));
+    }
+    return 0;
+}
+
+// Passes.
+
+static int train_pass_in_memory(struct run *r, struct train_result *result, struct err *e)
+{
+    if (r->data == NULL) {
+        r->bad_lines = 0;
+        TRY(load_window(r, r->at, result, e));
+        result->examples = dataset_size(r->data);
+        TRY(run_check_examples(r, result->examples, e));
+        warn_about_labels(r);
+    }
+    return train_window(r, result, e);
+}
+
+static int train_pass_streaming(struct run *r, struct train_result *result, struct err *e)
+{
+    struct position next = r->at;
+    r->bad_lines = r->at.bad_lines;
+    if (r->at.epoch > 0 || r->at.window > 0 || r->at.batch > 0)
+        TRY(source_rewind(r->source, r->at.window > 0 ? r->at.place : SOURCE_START, e));
+    for (bool more = true; more;) {
+        TRY(load_window(r, next, result, e));
+        if (r->at.epoch == 0 && r->at.window == 0)
+            warn_about_labels(r);
+        TRY(train_window(r, result, e));
+        more = !dataset_at_end(r->data);
+        next = r->at;
+        next.window++;
+        next.batch = 0;
+        next.seen += dataset_size(r->data);
+    }
+    result->examples = next.seen;
+    return run_check_examples(r, result->examples, e);
+}
+
+void local_clear_streams(struct run *r)
+{
+    for (int i = 0; i < team_size(r->team); i++)
+        metrics_stream_clear(&r->workers[i].stream);
+}
+
+int local_pass(struct run *r, struct train_result *result, struct err *e)
+{
+    return r->streaming ? train_pass_streaming(r, result, e)
+                        : train_pass_in_memory(r, result, e);
+}
