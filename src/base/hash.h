@@ -23,4 +23,13 @@ static inline uint64_t mix64(uint64_t x)
 // 64-bit XXH3 of `n` bytes under `seed`: feature values, file checksums.
 uint64_t hash_bytes(const void *bytes, size_t n, uint64_t seed);
 
+// The same number for bytes that come piece by piece.
+struct hash_stream {
+    _Alignas(64) unsigned char state[576]; // the library's own
+};
+
+void hash_stream_begin(struct hash_stream *s, uint64_t seed);
+void hash_stream_add(struct hash_stream *s, const void *bytes, size_t n);
+uint64_t hash_stream_end(const struct hash_stream *s); // of what was added so far
+
 #endif

@@ -88,6 +88,26 @@ static void test_bytes_of_all_lengths(void **state)
     assert_int_equal(all, 0x81f88dfa81f156e2);
 }
 
+static void test_stream_equals_bytes(void **state)
+{
+    (void)state;
+    unsigned char bytes[5000];
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (unsigned char)random_u64(6, 0, i);
+    for (uint64_t trial = 0; trial < 2000; trial++) {
+        size_t n = random_below(7, 0, trial, sizeof(bytes) + 1);
+        uint64_t seed = trial % 2 == 0 ? 0 : random_u64(8, 0, trial);
+        struct hash_stream s;
+        hash_stream_begin(&s, seed);
+        for (size_t at = 0, piece = 0; at < n; at += piece) {
+            piece = 1 + random_below(9, trial, at, n - at);
+            hash_stream_add(&s, bytes + at, piece);
+            assert_int_equal(hash_stream_end(&s), hash_bytes(bytes, at + piece, seed));
+        }
+        assert_int_equal(hash_stream_end(&s), hash_bytes(bytes, n, seed));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -96,6 +116,7 @@ int main(void)
         cmocka_unit_test(test_mix64_avalanche),
         cmocka_unit_test(test_bytes_golden),
         cmocka_unit_test(test_bytes_of_all_lengths),
+        cmocka_unit_test(test_stream_equals_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,7 +139,7 @@ static inline int put_span(struct out *o, const struct wire_span *v)
     return buf_add(o->b, &v->n, sizeof(v->n));
 }
 
-// Records: each with its length in front, so that a list can be walked.
+// Records and messages: their fields, one behind the other.
 
 #define MESSAGE(NAME, name, id, since, about)                                            \
     __attribute__((unused)) static int put_msg_##name(struct out *o,                     \
@@ -368,21 +368,17 @@ int wire_body(const struct wire_frame *f, const void *body, union wire_any *m,
     return 0;
 }
 
-// XXH3 of one block of memory: spans lie in several, so they are put together first.
 // Only messages off loopback and without TLS are checked.
-static int checksum_body(const struct wire_out *o, uint64_t *ret)
+static uint64_t checksum_body(const struct wire_out *o)
 {
     static const char zeros[8];
-    struct buf body = BUF_INIT(WIRE_BODY_MAX);
-    int rc = 0;
-    for (uint32_t i = 0; i < o->n_spans && rc == 0; i++) {
-        rc = buf_add(&body, o->spans[i].data, o->spans[i].n);
-        if (rc == 0)
-            rc = buf_add(&body, zeros, wire_padding(o->spans[i].n));
+    struct hash_stream s;
+    hash_stream_begin(&s, 0);
+    for (uint32_t i = 0; i < o->n_spans; i++) {
+        hash_stream_add(&s, o->spans[i].data, o->spans[i].n);
+        hash_stream_add(&s, zeros, wire_padding(o->spans[i].n));
     }
-    *ret = hash_bytes(body.data, body.len, 0);
-    buf_free(&body);
-    return rc;
+    return hash_stream_end(&s);
 }
 
 int wire_encode(struct wire_out *o, uint16_t type, uint64_t request, const void *msg,
@@ -395,10 +391,8 @@ int wire_encode(struct wire_out *o, uint16_t type, uint64_t request, const void 
     TRY(buf_add(&o->head, header, sizeof(header)));
     TRY(put_message(&(struct out){&o->head, o}, type, msg));
     uint32_t head_bytes = (uint32_t)(o->head.len - WIRE_FRAME_BYTES);
-    uint64_t body_checksum = 0;
     bool checked = check_body && o->body_bytes > 0;
-    if (checked)
-        TRY(checksum_body(o, &body_checksum));
+    uint64_t body_checksum = checked ? checksum_body(o) : 0;
     memcpy(header, magic, sizeof(magic));
     header[AT_VERSION] = WIRE_VERSION;
     header[AT_FLAGS] = checked ? FLAG_BODY_CHECKED : 0;

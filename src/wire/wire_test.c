@@ -1,0 +1,529 @@
+// Every message as bytes: the same bytes for ever (tests/golden/wire.hex), the same
+// contents on the other side, and nothing but words for bytes that are damaged.
+//
+// With TUG_GOLDEN_WRITE=1 in the environment the golden bytes, and the fuzzer's first
+// inputs beside them, are written instead of compared.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "wire/wire.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "wire/wire_testing.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { MUTATIONS = 100000 };
+#else
+enum { MUTATIONS = 1000000 };
+#endif
+
+enum { LONGEST = 50, GOLDEN_MAX = 1 << 20, AT_HEAD_BYTES = 8, AT_CHECKSUM = 40 };
+
+// A frame in three blocks of just their size, so that a sanitizer sees each step beyond.
+struct frame {
+    unsigned char header[WIRE_FRAME_BYTES];
+    size_t head_n, body_n;
+    char *head, *body;
+};
+
+static void frame_free(struct frame *f)
+{
+    mem_free(f->head);
+    mem_free(f->body);
+}
+
+static char *copy_of(const void *bytes, size_t n)
+{
+    char *copy = mem_alloc(n);
+    assert_non_null(copy);
+    if (n > 0)
+        memcpy(copy, bytes, n);
+    return copy;
+}
+
+static void frame_of(struct frame *ret, uint16_t type, uint64_t request, const void *msg,
+                     bool check)
+{
+    struct wire_out o = WIRE_OUT_INIT;
+    assert_int_equal(wire_encode(&o, type, request, msg, check), 0);
+    memcpy(ret->header, o.head.data, WIRE_FRAME_BYTES);
+    ret->head_n = o.head.len - WIRE_FRAME_BYTES;
+    ret->head = copy_of(o.head.data + WIRE_FRAME_BYTES, ret->head_n);
+    ret->body_n = o.body_bytes;
+    ret->body = mem_alloc(o.body_bytes);
+    assert_non_null(ret->body);
+    wire_copy_body(&o, ret->body);
+    buf_free(&o.head);
+}
+
+// As a van does it.
+static int decode(const struct frame *f, struct wire_frame *ret_frame,
+                  union wire_any *ret, struct err *e)
+{
+    TRY(wire_frame_read(f->header, ret_frame, e));
+    if (ret_frame->head_bytes != f->head_n)
+        return err_set(e, TUG_EDATA, "the head never comes");
+    TRY(wire_decode(f->header, ret_frame, f->head, ret, e));
+    if (ret_frame->body_bytes != f->body_n)
+        return err_set(e, TUG_EDATA, "the body never comes");
+    return wire_body(ret_frame, f->body, ret, e);
+}
+
+// The header's checksum made right: what is behind it must be refused for itself.
+static void seal(struct frame *f)
+{
+    uint64_t sum = hash_bytes(f->head, f->head_n, hash_bytes(f->header, AT_CHECKSUM, 0));
+    memcpy(f->header + AT_CHECKSUM, &sum, sizeof(sum));
+}
+
+static const char *letters(void)
+{
+    static char bytes[2 * LONGEST + 2];
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (char)('a' + i % 26);
+    return bytes;
+}
+
+static void golden_frame(struct frame *ret, uint16_t type)
+{
+    struct fill f = {.seed = type, .longest = LONGEST, .bytes = letters()};
+    union wire_any m;
+    fill_any(&f, type, &m);
+    frame_of(ret, type, 0x0102030405060708, &m, type % 2 == 0);
+}
+
+static void put_hex(struct buf *b, const void *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(buf_printf(b, "%02x", ((const unsigned char *)bytes)[i]), 0);
+}
+
+static void write_file(const char *path, const void *bytes, size_t n)
+{
+    struct err e = {0};
+    struct file_writer *w;
+    if (file_create(&w, path, &e) != 0 || file_write(w, bytes, n, &e) != 0 ||
+        file_commit(w, &e) != 0)
+        fail_msg("%s", e.text);
+}
+
+static void write_input(const struct frame *f, uint16_t type)
+{
+    struct buf b = BUF_INIT(GOLDEN_MAX);
+    char path[FILE_PATH_MAX];
+    snprintf(path, sizeof(path), "%s/fuzz/corpus/wire/%s", TUG_TESTS_FOLDER,
+             wire_name(type));
+    assert_int_equal(buf_add(&b, f->header, sizeof(f->header)), 0);
+    assert_int_equal(buf_add(&b, f->head, f->head_n), 0);
+    assert_int_equal(buf_add(&b, f->body, f->body_n), 0);
+    write_file(path, b.data, b.len);
+    buf_free(&b);
+}
+
+static void test_golden(void **state)
+{
+    (void)state;
+    static const char path[] = TUG_TESTS_FOLDER "/golden/wire.hex";
+    struct buf now = BUF_INIT(GOLDEN_MAX), golden = BUF_INIT(GOLDEN_MAX);
+    struct err e = {0};
+    bool write = getenv("TUG_GOLDEN_WRITE") != NULL;
+    for (int i = 0; i < N_WIRE_TYPES; i++) {
+        struct frame f;
+        golden_frame(&f, wire_types[i]);
+        assert_int_equal(buf_printf(&now, "%s ", wire_name(wire_types[i])), 0);
+        put_hex(&now, f.header, sizeof(f.header));
+        assert_int_equal(buf_printf(&now, " "), 0);
+        put_hex(&now, f.head, f.head_n);
+        assert_int_equal(buf_printf(&now, " "), 0);
+        put_hex(&now, f.body, f.body_n);
+        assert_int_equal(buf_printf(&now, "\n"), 0);
+        if (write)
+            write_input(&f, wire_types[i]);
+        frame_free(&f);
+    }
+    if (write)
+        write_file(path, now.data, now.len);
+    if (file_read(path, &golden, &e) != 0)
+        fail_msg("%s", e.text);
+    assert_string_equal(buf_str(&now), buf_str(&golden));
+    buf_free(&now);
+    buf_free(&golden);
+}
+
+static void test_round_trip(void **state)
+{
+    (void)state;
+    enum { TRIALS = 200, LONG = 4096 };
+    static char bytes[2 * LONG + 2];
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (char)random_u64(1, 0, i);
+    for (int t = 0; t < N_WIRE_TYPES * TRIALS; t++) {
+        uint16_t type = wire_types[t % N_WIRE_TYPES];
+        struct fill fill = {
+            .seed = (uint64_t)t, .longest = t % 5 == 0 ? LONG : t % 30, .bytes = bytes};
+        union wire_any sent, got;
+        struct wire_frame head;
+        struct frame f;
+        struct err e = {0};
+        bool checked = t % 3 == 0;
+        fill_any(&fill, type, &sent);
+        frame_of(&f, type, (uint64_t)t * 77, &sent, checked);
+        if (decode(&f, &head, &got, &e) != 0)
+            fail_msg("%s: %s", wire_name(type), e.text);
+        assert_int_equal(head.type, type);
+        assert_int_equal(head.request, (uint64_t)t * 77);
+        assert_int_equal(head.body_checked, checked && f.body_n > 0);
+        assert_int_equal(head.body_bytes % 8, 0);
+        assert_true(same_any(type, &sent, &got));
+        frame_free(&f);
+    }
+}
+
+static void assert_refused(const struct frame *f)
+{
+    struct err e = {0};
+    struct wire_frame head;
+    union wire_any m;
+    assert_int_equal(decode(f, &head, &m, &e), TUG_EDATA);
+    assert_int_equal(e.code, TUG_EDATA);
+    assert_true(e.text[0] != '\0');
+}
+
+// The head is cut, and everything around it made to agree.
+static void cut_head(const struct frame *f, size_t n)
+{
+    struct frame cut = *f;
+    uint32_t bytes = (uint32_t)n;
+    cut.head = copy_of(f->head, n);
+    cut.head_n = n;
+    memcpy(cut.header + AT_HEAD_BYTES, &bytes, sizeof(bytes));
+    assert_refused(&cut);
+    seal(&cut);
+    assert_refused(&cut);
+    mem_free(cut.head);
+}
+
+static void test_truncations(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_WIRE_TYPES; i++) {
+        struct frame f;
+        golden_frame(&f, wire_types[i]);
+        for (size_t n = 0; n < f.head_n; n++)
+            cut_head(&f, n);
+        for (size_t n = 0; n < f.body_n; n++) {
+            struct frame cut = f;
+            uint64_t bytes = n;
+            cut.body_n = n;
+            assert_refused(&cut);
+            memcpy(cut.header + 16, &bytes, sizeof(bytes));
+            seal(&cut);
+            assert_refused(&cut);
+        }
+        frame_free(&f);
+    }
+}
+
+// A byte too many is refused as well.
+static void test_longer_heads(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_WIRE_TYPES; i++) {
+        struct frame f, longer;
+        golden_frame(&f, wire_types[i]);
+        longer = f;
+        longer.head_n = f.head_n + 1;
+        longer.head = mem_alloc(longer.head_n);
+        memcpy(longer.head, f.head, f.head_n);
+        longer.head[f.head_n] = 0;
+        uint32_t bytes = (uint32_t)longer.head_n;
+        memcpy(longer.header + AT_HEAD_BYTES, &bytes, sizeof(bytes));
+        seal(&longer);
+        assert_refused(&longer);
+        mem_free(longer.head);
+        frame_free(&f);
+    }
+}
+
+// What a mutation can touch: header, head, body.
+static unsigned char *byte_at(struct frame *f, size_t at)
+{
+    if (at < sizeof(f->header))
+        return &f->header[at];
+    at -= sizeof(f->header);
+    char *byte = at < f->head_n ? &f->head[at] : &f->body[at - f->head_n];
+    return (unsigned char *)byte;
+}
+
+// What was decoded is encoded to the same head.
+static void assert_same_again(const struct frame *f, const struct wire_frame *head,
+                              const union wire_any *m)
+{
+    struct frame again;
+    frame_of(&again, head->type, head->request, m, head->body_checked);
+    assert_int_equal(again.head_n, f->head_n);
+    assert_int_equal(again.body_n, f->body_n);
+    assert_memory_equal(again.head, f->head, f->head_n);
+    frame_free(&again);
+}
+
+static unsigned mutate(struct frame *f, const struct frame *good, uint64_t trial)
+{
+    uint64_t r = random_u64(11, 0, trial);
+    struct wire_frame head;
+    union wire_any m;
+    struct err e = {0};
+    memcpy(f->header, good->header, sizeof(f->header));
+    memcpy(f->head, good->head, good->head_n);
+    memcpy(f->body, good->body, good->body_n);
+    for (uint64_t changes = 1 + r % 3; changes > 0; changes--) {
+        uint64_t s = random_u64(12, trial, changes);
+        size_t all = sizeof(f->header) + f->head_n + f->body_n;
+        *byte_at(f, (s >> 16) % all) ^= (unsigned char)(1u << s % 8 | (s >> 8 & s >> 3));
+    }
+    if (r >> 40 & 1)
+        seal(f);
+    int rc = decode(f, &head, &m, &e);
+    if (rc == 0)
+        assert_same_again(f, &head, &m);
+    else if (rc != TUG_EDATA || e.text[0] == '\0')
+        fail_msg("trial %llu: %d", (unsigned long long)trial, rc);
+    return rc == 0;
+}
+
+static void test_mutations(void **state)
+{
+    (void)state;
+    unsigned read = 0;
+    for (int i = 0; i < N_WIRE_TYPES; i++) {
+        struct frame good, f;
+        golden_frame(&good, wire_types[i]);
+        golden_frame(&f, wire_types[i]);
+        for (uint64_t t = 0; t < MUTATIONS / N_WIRE_TYPES + 1; t++)
+            read += mutate(&f, &good, t * N_WIRE_TYPES + (uint64_t)i);
+        frame_free(&good);
+        frame_free(&f);
+    }
+    // Some changes are good messages; they are not many when nobody seals them.
+    assert_in_range(read, MUTATIONS / 100, MUTATIONS * 2 / 3);
+}
+
+static void test_damaged_bodies(void **state)
+{
+    (void)state;
+    struct frame f;
+    golden_frame(&f, MSG_ROSTER); // an even type: its body has a checksum
+    assert_true(f.body_n > 0);
+    for (size_t i = 0; i < f.body_n; i++) {
+        f.body[i] ^= 1;
+        assert_refused(&f);
+        f.body[i] ^= 1;
+    }
+    frame_free(&f);
+}
+
+static void test_headers(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t at;
+        unsigned char byte;
+        const char *says;
+    } wrong[] = {
+        {0, 'G', "not tug's protocol"}, {4, 2, "speaks version 2"},
+        {5, 2, "damaged header"},       {7, 0xff, "unknown type"},
+        {11, 1, "more than the limit"}, {12, 1, "damaged header"},
+        {20, 2, "more than the limit"}, {23, 0x80, "more than the limit"},
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        struct frame f;
+        struct wire_frame head;
+        struct err e = {0};
+        golden_frame(&f, MSG_HELLO);
+        f.header[wrong[i].at] = wrong[i].byte;
+        assert_int_equal(wire_frame_read(f.header, &head, &e), TUG_EDATA);
+        if (strstr(e.text, wrong[i].says) == NULL)
+            fail_msg("byte %zu: %s", wrong[i].at, e.text);
+        frame_free(&f);
+    }
+}
+
+// Fields of the greatest length pass; a byte more is refused by both sides.
+
+static void test_limits_of_encoding(void **state)
+{
+    (void)state;
+    struct wire_out o = WIRE_OUT_INIT;
+    char *bytes = mem_zalloc(WIRE_BYTES_MAX + 1);
+    struct msg_error error = {.what = {bytes, WIRE_TEXT_MAX}};
+    assert_int_equal(wire_encode(&o, MSG_ERROR, 0, &error, false), 0);
+    error.what.n++;
+    assert_int_equal(wire_encode(&o, MSG_ERROR, 0, &error, false), TUG_EUSAGE);
+    struct msg_status_is is = {.json = {bytes, WIRE_BYTES_MAX}};
+    assert_int_equal(wire_encode(&o, MSG_STATUS_IS, 0, &is, false), 0);
+    is.json.n++;
+    assert_int_equal(wire_encode(&o, MSG_STATUS_IS, 0, &is, false), TUG_EUSAGE);
+    struct msg_pull pull = {.keys = {bytes, WIRE_SPAN_MAX}}; // nobody looks at them
+    assert_int_equal(wire_encode(&o, MSG_PULL, 0, &pull, false), 0);
+    assert_int_equal(o.body_bytes, WIRE_SPAN_MAX);
+    pull.keys.n++;
+    assert_int_equal(wire_encode(&o, MSG_PULL, 0, &pull, false), TUG_EUSAGE);
+    assert_int_equal(wire_encode(&o, 9999, 0, &pull, false), TUG_EUSAGE);
+    mem_free(bytes);
+    buf_free(&o.head);
+}
+
+// A head with its last field's length, which lies `at`, made longer, bytes and all.
+static int decode_long(uint16_t type, const void *msg, size_t at, uint64_t n,
+                       size_t width, uint64_t body_bytes)
+{
+    struct frame f;
+    struct wire_frame head;
+    union wire_any m;
+    frame_of(&f, type, 0, msg, false);
+    size_t tail = width == sizeof(uint32_t) ? n : 0; // texts lie in the head
+    mem_free(f.head);
+    f.head_n = at + width + tail;
+    f.head = mem_zalloc(f.head_n);
+    memcpy(f.head + at, &n, width);
+    uint32_t head_n = (uint32_t)f.head_n;
+    memcpy(f.header + AT_HEAD_BYTES, &head_n, sizeof(head_n));
+    memcpy(f.header + 16, &body_bytes, sizeof(body_bytes));
+    seal(&f);
+    int rc = wire_frame_read(f.header, &head, NULL);
+    if (rc == 0)
+        rc = wire_decode(f.header, &head, f.head, &m, NULL);
+    frame_free(&f);
+    return rc;
+}
+
+static void test_limits_of_decoding(void **state)
+{
+    (void)state;
+    const struct msg_error error = {.code = 0};
+    assert_int_equal(decode_long(MSG_ERROR, &error, 4, WIRE_TEXT_MAX, 4, 0), 0);
+    assert_int_equal(decode_long(MSG_ERROR, &error, 4, WIRE_TEXT_MAX + 1, 4, 0),
+                     TUG_EDATA);
+    const struct msg_status_is is = {.json = {NULL, 0}};
+    assert_int_equal(decode_long(MSG_STATUS_IS, &is, 0, WIRE_BYTES_MAX, 4, 0), 0);
+    assert_int_equal(decode_long(MSG_STATUS_IS, &is, 0, WIRE_BYTES_MAX + 1, 4, 0),
+                     TUG_EDATA);
+    const struct msg_pull pull = {.table = 0};
+    const uint64_t most = WIRE_SPAN_MAX;
+    enum { AT = 49 }; // of the length of pull's keys
+    assert_int_equal(decode_long(MSG_PULL, &pull, AT, most, 8, most), 0);
+    assert_int_equal(decode_long(MSG_PULL, &pull, AT, most, 8, most + 8), TUG_EDATA);
+    assert_int_equal(decode_long(MSG_PULL, &pull, AT, most + 1, 8, most + 8), TUG_EDATA);
+    assert_int_equal(decode_long(MSG_PULL, &pull, AT, UINT64_MAX, 8, 0), TUG_EDATA);
+    assert_int_equal(decode_long(MSG_PULL, &pull, AT, UINT64_MAX - 7, 8, 0), TUG_EDATA);
+    assert_int_equal(decode_long(MSG_PULL, &pull, AT, (uint64_t)1 << 63, 8, 0),
+                     TUG_EDATA);
+}
+
+// Lists of each kind of record, with random contents.
+
+#define MESSAGE(NAME, name, id, since, about)
+#define FIELD(type, name, about)
+#define END(name)
+#define RECORD(NAME, name, about)                                                        \
+    static void list_of_##name(void)                                                     \
+    {                                                                                    \
+        enum { COUNT = 20 };                                                             \
+        struct fill f = {.seed = 5, .longest = LONGEST, .bytes = letters()};             \
+        struct fill again = f;                                                           \
+        struct buf list = BUF_INIT(WIRE_BYTES_MAX);                                      \
+        struct wire_##name in, out;                                                      \
+        for (int i = 0; i < COUNT; i++) {                                                \
+            fill_record_##name(&f, &in);                                                 \
+            assert_int_equal(wire_put_##name(&list, &in), 0);                            \
+        }                                                                                \
+        struct wire_text at = {list.data, (uint32_t)list.len};                           \
+        for (int i = 0; i < COUNT; i++) {                                                \
+            fill_record_##name(&again, &in);                                             \
+            assert_int_equal(wire_next_##name(&at, &out), 1);                            \
+            assert_true(same_record_##name(&in, &out));                                  \
+        }                                                                                \
+        assert_int_equal(wire_next_##name(&at, &out), 0);                                \
+        for (uint32_t n = 0; n < list.len; n++) {                                        \
+            int rc = 1, count = 0;                                                       \
+            char *cut = copy_of(list.data, n);                                           \
+            at = (struct wire_text){cut, n};                                             \
+            while ((rc = wire_next_##name(&at, &out)) == 1)                              \
+                count++;                                                                 \
+            assert_true(rc == TUG_EDATA || rc == 0);                                     \
+            assert_true(count < COUNT);                                                  \
+            mem_free(cut);                                                               \
+        }                                                                                \
+        buf_free(&list);                                                                 \
+    }
+#include "wire/messages.def"
+#undef RECORD
+
+static void test_lists(void **state)
+{
+    (void)state;
+#define RECORD(NAME, name, about) list_of_##name();
+#include "wire/messages.def"
+#undef RECORD
+#undef MESSAGE
+#undef FIELD
+#undef END
+}
+
+// A record that does not fit leaves the list as it was.
+static void test_full_lists(void **state)
+{
+    (void)state;
+    struct buf list = BUF_INIT(60);
+    const struct wire_init init = {.begin = 1};
+    int n = 0;
+    while (wire_put_init(&list, &init) == 0)
+        n++;
+    assert_int_equal(n, 3);
+    assert_int_equal(list.len, 3 * 16);
+    buf_free(&list);
+}
+
+static void test_allocations(void **state)
+{
+    (void)state;
+    size_t live = mem_live();
+    struct msg_error error = {.what = {letters(), LONGEST}};
+    bool faulted = true;
+    for (long n = 0; faulted; n++) {
+        struct wire_out o = WIRE_OUT_INIT;
+        mem_fault_after(n);
+        int rc = wire_encode(&o, MSG_ERROR, 0, &error, true);
+        faulted = mem_faulted();
+        mem_fault_after(-1);
+        assert_int_equal(rc, faulted ? TUG_ENOMEM : 0);
+        buf_free(&o.head);
+    }
+    assert_int_equal(mem_live(), live);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_truncations),
+        cmocka_unit_test(test_longer_heads),
+        cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_damaged_bodies),
+        cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_limits_of_encoding),
+        cmocka_unit_test(test_limits_of_decoding),
+        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_full_lists),
+        cmocka_unit_test(test_allocations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
