@@ -224,30 +224,26 @@ static void serve_fresh(struct shard *s, struct peer *p, struct van_message *m)
         shard_refuse(s, &q, &e);
 }
 
+// The first message; it may come twice, when its answer was lost.
 static void greet(struct shard *s, struct peer *p, const struct van_message *m)
 {
-    struct err e = {0};
-    uint32_t node = 0;
-    uint64_t session = 0;
-    int rc = TUG_EDATA;
-    if (m->type == MSG_HELLO)
-        rc = member_greeted(s->member, p->link, m, &node, &session, &e);
-    if (rc != 0) {
-        van_close_link(s->van, p->link);
-        peer_free(s, p);
+    uint32_t node;
+    uint64_t session;
+    if (member_greeted(s->member, p->link, m, &node, &session, NULL) != 0) {
+        peer_free(s, p); // it was told, and the link is closed
         return;
     }
+    s->n_strangers -= !p->greeted;
     p->greeted = true;
     p->node = node;
     p->session = session;
-    s->n_strangers--;
 }
 
 static void serve_message(struct shard *s, struct peer *p, struct van_message *m)
 {
     struct err e = {0};
     struct request q = {.peer = p, .type = m->type, .id = m->request};
-    if (!p->greeted)
+    if (!p->greeted || m->type == MSG_HELLO)
         greet(s, p, m);
     else if (is_request(m->type))
         serve_fresh(s, p, m);
