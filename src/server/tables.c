@@ -210,6 +210,10 @@ static int obey(struct shard *s, const struct msg_table_do *m, struct err *e)
         return clear(s, t, e);
     case WIRE_COPY:
         return copy(s, t, m->other, e);
+    case WIRE_CLOCK: // the next batch's
+        sync_drop(s, t);
+        t->sync.next = m->clock;
+        return 0;
     case WIRE_DROP:
         s->tables[m->table] = NULL;
         table_free(s, t);

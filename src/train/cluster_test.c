@@ -167,8 +167,11 @@ static struct train_config config_of(enum model_kind kind)
     };
 }
 
-static void same_file(const char *a, const char *b)
+static void same_part(const char *one, const char *other, const char *name)
 {
+    char a[FILE_PATH_MAX], b[FILE_PATH_MAX];
+    assert_int_equal(file_join(a, one, name, NULL), 0);
+    assert_int_equal(file_join(b, other, name, NULL), 0);
     struct buf x = BUF_INIT(1 << 26), y = BUF_INIT(1 << 26);
     assert_int_equal(file_read(a, &x, NULL), 0);
     assert_int_equal(file_read(b, &y, NULL), 0);
@@ -199,13 +202,8 @@ static void test_sync(void **state)
             assert_int_equal(many.examples, one.examples);
             assert_int_equal(many.trained_examples, one.trained_examples);
             assert_true(many.test.auc == one.test.auc);
-            char a[512], b[512];
-            snprintf(a, sizeof(a), "%s/model-000.part", one.saved);
-            snprintf(b, sizeof(b), "%s/model-000.part", many.saved);
-            same_file(a, b);
-            snprintf(a, sizeof(a), "%s/model-dense.part", one.saved);
-            snprintf(b, sizeof(b), "%s/model-dense.part", many.saved);
-            same_file(a, b);
+            same_part(one.saved, many.saved, "model-000.part");
+            same_part(one.saved, many.saved, "model-dense.part");
             remove_all(there);
         }
         remove_all(here);
