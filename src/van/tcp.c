@@ -59,7 +59,8 @@ static void tell_ended(struct tcp_van *v)
     while (v->ended != NULL) {
         struct tcp_link *l = v->ended;
         v->ended = l->next_ended;
-        if (l->state == LINK_FAILED && h->closed != NULL && !v->freeing)
+        bool known = l->opened || !l->accepted;
+        if (l->state == LINK_FAILED && known && h->closed != NULL && !v->freeing)
             h->closed(h->ctx, l->number, &l->why, v->now);
         tcp_link_free(l);
     }
@@ -193,6 +194,8 @@ static void free_memory(struct tcp_van *v)
     links_free(&v->links);
     buf_free(&v->out.head);
     mem_free(v->input);
+    mem_free(v->plain);
+    mem_free(v->scratch);
     mem_free(v);
 }
 
@@ -205,6 +208,16 @@ static void set_options(struct tcp_van *v, const struct tcp_options *o)
         v->options.stall_timeout_ns = STALL_TIMEOUT;
     if (v->options.max_links == 0)
         v->options.max_links = MAX_LINKS;
+}
+
+static bool take_buffers(struct tcp_van *v)
+{
+    v->input = mem_aligned(64, TCP_INPUT_BYTES);
+    if (v->options.tls == NULL)
+        return v->input != NULL;
+    v->plain = mem_aligned(64, TLS_RECORD_MAX);
+    v->scratch = mem_aligned(64, TLS_RECORD_MAX);
+    return v->input != NULL && v->plain != NULL && v->scratch != NULL;
 }
 
 int tcp_van_open(struct van **ret, const struct tcp_options *o,
@@ -221,8 +234,7 @@ int tcp_van_open(struct van **ret, const struct tcp_options *o,
     v->now = clock_ns();
     v->next_due = VAN_NEVER;
     set_options(v, o);
-    v->input = mem_aligned(64, TCP_INPUT_BYTES);
-    int rc = v->input != NULL ? open_loop(v, e) : err_nomem(e, "a van");
+    int rc = take_buffers(v) ? open_loop(v, e) : err_nomem(e, "a van");
     if (rc != 0) {
         free_memory(v);
         return rc;

@@ -55,8 +55,9 @@ void tcp_dial_failed(struct tcp_link *l, const struct err *why, bool final)
 {
     struct tcp_dial *d = l->dial;
     uint64_t now = clock_ns();
-    tcp_stream_close(l->stream);
-    l->stream = NULL;
+    tcp_link_disconnect(l);
+    tls_session_close(l->tls);
+    l->tls = NULL;
     if (final || now >= d->deadline) {
         give_up(l, why);
         return;

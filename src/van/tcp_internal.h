@@ -80,11 +80,13 @@ struct tcp_link {
     van_link number;
     enum tcp_state state;
     bool accepted;
-    bool known;   // a whole message has come
-    bool local;   // both ends are on this machine
-    bool writing; // libuv has bytes to write and will call back
-    bool dirty;   // to be flushed at the end of the round
-    bool ended;   // in the van's list of those
+    bool known;               // a whole message has come
+    bool local;               // both ends are on this machine
+    bool writing;             // libuv has bytes to write and will call back
+    bool dirty;               // to be flushed at the end of the round
+    bool ended;               // in the van's list of those
+    bool opened;              // the handler knows of it
+    bool said_end, heard_end; // of TLS
     struct tcp_stream *stream;
     struct tls_session *tls;
     struct tcp_dial *dial; // NULL: accepted, or done
@@ -93,7 +95,8 @@ struct tcp_link {
     uint64_t due;       // when tcp_link_due is to be called; VAN_NEVER
     struct tcp_segment *first, *last;
     uint64_t queued;
-    size_t in_flight; // bytes of the queue that libuv has
+    size_t in_flight; // bytes that libuv has: of the queue, or of the cipher block
+    char *cipher;     // a block with encrypted bytes that libuv has
     struct tcp_link *next_dirty, *next_ended;
     char peer[VAN_ADDRESS_MAX];
     struct err why;
@@ -132,9 +135,9 @@ struct tcp_van {
     uint32_t events; // of this round
     bool in_round;
     bool freeing;
-    char *input;  // TCP_INPUT_BYTES
-    char *plain;  // a record of TLS, decrypted
-    char *cipher; // records of TLS on their way out, before they are queued
+    char *input;   // TCP_INPUT_BYTES
+    char *plain;   // a record of TLS, decrypted
+    char *scratch; // small pieces that become one record
 };
 
 // tcp_listen.c
@@ -161,6 +164,7 @@ void tcp_link_due_at(struct tcp_link *l, uint64_t when);
 void tcp_link_due(struct tcp_link *l); // it is
 void tcp_link_fail(struct tcp_link *l, const struct err *why);
 void tcp_link_drained(struct tcp_link *l); // nothing is queued any more
+void tcp_link_disconnect(struct tcp_link *l);
 void tcp_link_end(struct tcp_link *l, enum tcp_state state);
 void tcp_link_free(struct tcp_link *l);
 void tcp_close_link(struct van *base, van_link number);

@@ -11,6 +11,8 @@ enum {
     STRANGER_BYTES = 64 << 10, // the longest first message of who came to us
     LINGER_NS = 1000000000,    // how long a closed link may take to send what is queued
     KEEPALIVE_S = 30,
+    ALERT = 0x15, // how an alert of TLS begins
+    TLS_MAJOR = 3,
 };
 
 void tcp_link_due_at(struct tcp_link *l, uint64_t when)
@@ -80,6 +82,19 @@ static bool message(void *ctx, struct van_message *m)
     return l->state == LINK_OPEN;
 }
 
+static void open_link(struct tcp_link *l)
+{
+    struct tcp_van *v = l->van;
+    tcp_dial_free(l);
+    l->state = LINK_OPEN;
+    l->opened = true;
+    if (!l->accepted)
+        l->due = VAN_NEVER;
+    v->now = clock_ns();
+    if (v->handler.opened != NULL)
+        v->handler.opened(v->handler.ctx, l->number, l->accepted, v->now);
+}
+
 // A peer that stands still in the middle of a message has until then.
 static void watch_stall(struct tcp_link *l)
 {
@@ -87,29 +102,102 @@ static void watch_stall(struct tcp_link *l)
         tcp_link_due_at(l, l->last_byte + l->van->options.stall_timeout_ns);
 }
 
-static void came(struct tcp_link *l, const uv_buf_t *buf, size_t n)
+static void unreadable(struct tcp_link *l, struct err *e)
 {
-    struct err e;
-    int rc = buf->base == l->van->input ? frame_read(&l->reader, buf->base, n, &e)
-                                        : frame_came(&l->reader, n, &e);
-    if (rc < 0) {
-        err_wrap(&e, "%s", l->peer);
-        tcp_link_fail(l, &e);
-    } else if (rc == 0) {
-        watch_stall(l);
-    }
+    err_wrap(e, "%s", l->peer);
+    tcp_link_fail(l, e);
 }
 
 static void lost(struct tcp_link *l, int status)
 {
     struct err e;
+    const struct buf *head = &l->reader.head;
+    if (l->dial != NULL) {
+        err_set(&e, TUG_EIO,
+                "the peer closed the link during the TLS handshake: was it "
+                "given certificates?");
+        tcp_dial_failed(l, &e, false);
+        return;
+    }
     if (status != UV_EOF)
         err_set(&e, TUG_EIO, "the link to %s broke: %s", l->peer, uv_strerror(status));
+    else if (head->len >= 2 && head->data[0] == ALERT && head->data[1] == TLS_MAJOR)
+        err_set(&e, TUG_EDATA, "%s speaks TLS: give this node certificates, too",
+                l->peer);
     else if (!frame_at_end(&l->reader))
         err_set(&e, TUG_EIO, "%s closed the link in the middle of a message", l->peer);
+    else if (l->tls != NULL && !l->heard_end)
+        err_set(&e, TUG_EIO, "the link to %s was cut", l->peer);
     else
         err_set(&e, 0, "%s closed the link", l->peer);
     tcp_link_fail(l, &e);
+}
+
+static void came(struct tcp_link *l, const uv_buf_t *buf, size_t n)
+{
+    struct err e;
+    int rc = buf->base == l->van->input ? frame_read(&l->reader, buf->base, n, &e)
+                                        : frame_came(&l->reader, n, &e);
+    if (rc < 0)
+        unreadable(l, &e);
+    else if (rc == 0)
+        watch_stall(l);
+}
+
+// Decrypts what has come; large bodies straight to where they belong. TLS_MORE when all
+// is read, or the handler wants no more.
+static int read_session(struct tcp_link *l, struct err *e)
+{
+    char *plain = l->van->plain;
+    while (l->state == LINK_OPEN) {
+        size_t left, n;
+        char *body = frame_direct(&l->reader, &left);
+        bool direct = left >= TLS_RECORD_MAX;
+        TRY(tls_session_read(l->tls, direct ? body : plain,
+                             direct ? left : (size_t)TLS_RECORD_MAX, &n, e));
+        int rc = direct ? frame_came(&l->reader, n, e)
+                        : frame_read(&l->reader, plain, n, e);
+        if (rc != 0)
+            return rc == FRAME_STOPPED ? TLS_MORE : rc;
+    }
+    return TLS_MORE;
+}
+
+static void shake(struct tcp_link *l)
+{
+    struct err e;
+    int rc = tls_session_shake(l->tls, &e);
+    tcp_out_session(l);
+    if (l->state != LINK_SHAKING || rc == TLS_MORE)
+        return;
+    if (rc == 0)
+        open_link(l);
+    else if (l->dial != NULL)
+        tcp_dial_failed(l, &e, true);
+    else
+        tcp_link_fail(l, &e);
+}
+
+static void session_came(struct tcp_link *l, size_t n)
+{
+    struct err e;
+    tls_session_feed(l->tls, l->van->input, n);
+    if (l->state == LINK_SHAKING)
+        shake(l);
+    if (l->state != LINK_OPEN)
+        return;
+    int rc = read_session(l, &e);
+    if (l->state != LINK_OPEN)
+        return;
+    tcp_out_session(l);
+    if (rc == TLS_CLOSED) {
+        l->heard_end = true;
+        lost(l, UV_EOF);
+    } else if (rc < 0) {
+        unreadable(l, &e);
+    } else {
+        watch_stall(l);
+    }
 }
 
 static void alloc_input(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
@@ -138,6 +226,8 @@ static void read_came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
             tcp_link_end(l, LINK_DEAD);
     } else if (n < 0) {
         lost(l, (int)n);
+    } else if (l->tls != NULL) {
+        session_came(l, (size_t)n);
     } else {
         came(l, buf, (size_t)n);
     }
@@ -183,16 +273,15 @@ static bool look_at_ends(struct tcp_link *l)
            tcp_address_port(&here) != tcp_address_port(&there);
 }
 
-static void open_link(struct tcp_link *l)
+static void begin_session(struct tcp_link *l)
 {
+    struct err e;
     struct tcp_van *v = l->van;
-    tcp_dial_free(l);
-    l->state = LINK_OPEN;
-    if (!l->accepted)
-        l->due = VAN_NEVER;
-    v->now = clock_ns();
-    if (v->handler.opened != NULL)
-        v->handler.opened(v->handler.ctx, l->number, l->accepted, v->now);
+    l->state = LINK_SHAKING;
+    if (tls_session_open(&l->tls, v->options.tls, l->accepted, &v->pool, &e) != 0)
+        tcp_link_fail(l, &e);
+    else if (!l->accepted)
+        shake(l);
 }
 
 void tcp_link_connected(struct tcp_link *l)
@@ -209,6 +298,8 @@ void tcp_link_connected(struct tcp_link *l)
     int rc = uv_read_start(&l->stream->stream, alloc_input, read_came);
     if (rc != 0)
         lost(l, rc);
+    else if (l->van->options.tls != NULL)
+        begin_session(l);
     else
         open_link(l);
 }
@@ -235,6 +326,14 @@ struct tcp_link *tcp_link_new(struct tcp_van *v, bool accepted)
 
 // Closing.
 
+void tcp_link_disconnect(struct tcp_link *l)
+{
+    tcp_stream_close(l->stream);
+    l->stream = NULL;
+    l->writing = false;
+    tcp_out_drop(l);
+}
+
 void tcp_link_end(struct tcp_link *l, enum tcp_state state)
 {
     struct tcp_van *v = l->van;
@@ -247,10 +346,7 @@ void tcp_link_end(struct tcp_link *l, enum tcp_state state)
     v->ended = l;
     l->due = VAN_NEVER;
     tcp_dial_free(l);
-    tcp_stream_close(l->stream);
-    l->stream = NULL;
-    l->writing = false;
-    tcp_out_drop(l);
+    tcp_link_disconnect(l);
 }
 
 void tcp_link_fail(struct tcp_link *l, const struct err *why)
@@ -275,7 +371,12 @@ static void shut(uv_shutdown_t *req, int status)
 void tcp_link_drained(struct tcp_link *l)
 {
     struct tcp_stream *s = l->stream;
-    if (s->shutdown.data != NULL)
+    if (l->tls != NULL && !l->said_end) {
+        l->said_end = true;
+        tls_session_end(l->tls);
+        tcp_out_session(l);
+    }
+    if (l->state != LINK_CLOSING || l->writing || s->shutdown.data != NULL)
         return;
     s->shutdown.data = s;
     if (uv_shutdown(&s->shutdown, &s->stream, shut) != 0)
@@ -335,8 +436,7 @@ void tcp_link_free(struct tcp_link *l)
 {
     struct tcp_van *v = l->van;
     tcp_dial_free(l);
-    tcp_stream_close(l->stream);
-    tcp_out_drop(l);
+    tcp_link_disconnect(l);
     tls_session_close(l->tls);
     frame_close(&l->reader);
     v->n_accepted -= l->accepted;

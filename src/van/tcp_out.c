@@ -16,6 +16,7 @@ enum {
     TOGETHER_MAX = 4 << 10, // a message that waits for the end of the round
     BUFS_MAX = 64,
     MESSAGE_BUFS = 1 + 2 * WIRE_SPANS_MAX,
+    CIPHER_RUN = 128 << 10, // encrypted at one go
 };
 
 // The queue.
@@ -143,6 +144,9 @@ void tcp_out_drop(struct tcp_link *l)
     }
     l->last = NULL;
     l->queued = 0;
+    l->in_flight = 0;
+    frame_pool_give(&l->van->pool, l->cipher);
+    l->cipher = NULL;
 }
 
 // The socket.
@@ -153,6 +157,20 @@ static void lost(struct tcp_link *l, int status)
     err_set(&why, TUG_EIO, "the link to %s broke while sending: %s", l->peer,
             uv_strerror(status));
     tcp_link_fail(l, &why);
+}
+
+// What libuv was given has left.
+static void flight_landed(struct tcp_link *l)
+{
+    size_t n = l->in_flight;
+    l->in_flight = 0;
+    if (l->cipher == NULL) {
+        consume(l, n);
+        return;
+    }
+    l->queued -= n;
+    frame_pool_give(&l->van->pool, l->cipher);
+    l->cipher = NULL;
 }
 
 static void written(uv_write_t *req, int status)
@@ -167,9 +185,9 @@ static void written(uv_write_t *req, int status)
         lost(l, status);
         return;
     }
-    size_t n = l->in_flight;
-    l->in_flight = 0;
-    consume(l, n);
+    flight_landed(l);
+    if (l->tls != NULL)
+        tcp_out_session(l);
     tcp_out_flush(l);
 }
 
@@ -196,18 +214,82 @@ static ssize_t try_write(struct tcp_link *l, const uv_buf_t *bufs, unsigned n)
     return taken;
 }
 
-// What TLS made of them takes the place of the bytes: they have left when it is written
-// or in the session's hands.
-static ssize_t push_session(struct tcp_link *l, const uv_buf_t *bufs, unsigned n)
-{
-    (void)bufs, (void)n;
-    lost(l, UV_ENOTSUP);
-    return -1;
-}
+// TLS.
 
+// What TLS has made leaves: at once, or when there is room.
 void tcp_out_session(struct tcp_link *l)
 {
-    (void)l;
+    size_t n;
+    const char *out = tls_session_out(l->tls, &n);
+    if (n == 0 || l->writing)
+        return;
+    uv_buf_t buf = {.base = (char *)out, .len = n};
+    ssize_t taken = try_write(l, &buf, 1);
+    if (taken < 0)
+        return;
+    if ((size_t)taken == n) {
+        tls_session_sent(l->tls, n);
+        return;
+    }
+    buf = (uv_buf_t){.base = (char *)out + taken, .len = n - (size_t)taken};
+    l->cipher = tls_session_take(l->tls);
+    l->in_flight = buf.len;
+    l->queued += buf.len;
+    write_later(l, &buf, 1);
+}
+
+struct cursor {
+    const uv_buf_t *bufs;
+    unsigned left;
+    size_t gone; // of the first
+};
+
+// The next bytes for TLS: many of one piece, or small pieces put together into a record.
+static const char *next_run(struct tcp_link *l, struct cursor *c, size_t *ret_n)
+{
+    size_t have = c->bufs[0].len - c->gone;
+    const char *data = c->bufs[0].base + c->gone;
+    if (have >= TLS_RECORD_MAX || c->left == 1) {
+        *ret_n = have < CIPHER_RUN ? have : CIPHER_RUN;
+        c->gone += *ret_n;
+    } else {
+        data = l->van->scratch;
+        for (*ret_n = 0; c->left > 0 && *ret_n < TLS_RECORD_MAX;) {
+            have = c->bufs[0].len - c->gone;
+            size_t room = TLS_RECORD_MAX - *ret_n, some = have < room ? have : room;
+            memcpy(l->van->scratch + *ret_n, c->bufs[0].base + c->gone, some);
+            *ret_n += some;
+            c->gone += some;
+            if (c->gone < c->bufs[0].len)
+                break;
+            *c = (struct cursor){c->bufs + 1, c->left - 1, 0};
+        }
+    }
+    if (c->left > 0 && c->gone == c->bufs[0].len)
+        *c = (struct cursor){c->bufs + 1, c->left - 1, 0};
+    return data;
+}
+
+// Encrypts as long as the socket takes what comes of it. Bytes count as taken when they
+// are encrypted.
+static ssize_t push_session(struct tcp_link *l, const uv_buf_t *bufs, unsigned n)
+{
+    struct cursor c = {bufs, n, 0};
+    size_t taken = 0;
+    while (c.left > 0 && !l->writing) {
+        struct err e;
+        size_t run;
+        const char *data = next_run(l, &c, &run);
+        if (tls_session_write(l->tls, data, run, &e) != 0) {
+            tcp_link_fail(l, &e);
+            return -1;
+        }
+        taken += run;
+        tcp_out_session(l);
+        if (l->state > LINK_CLOSING)
+            return -1;
+    }
+    return (ssize_t)taken;
 }
 
 // At once, as much as goes.

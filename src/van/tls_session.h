@@ -14,10 +14,9 @@
 struct tls_session;
 
 enum {
-    TLS_MORE = 1,            // goes on when more bytes have come
-    TLS_CLOSED = 2,          // the peer has said that it is done
-    TLS_RECORD_MAX = 16384,  // bytes of the stream in a record
-    TLS_OUT_MAX = 256 << 10, // what gathers at most
+    TLS_MORE = 1,           // goes on when more bytes have come
+    TLS_CLOSED = 2,         // the peer has said that it is done
+    TLS_RECORD_MAX = 16384, // bytes of the stream in a record
 };
 
 // `t` must outlive it. The pool gives memory for what goes out.
@@ -25,8 +24,8 @@ int tls_session_open(struct tls_session **ret, struct tls *t, bool server,
                      struct frame_pool *pool, struct err *e);
 void tls_session_close(struct tls_session *s); // NULL is fine
 
-// The bytes stay where they are until the session has read them all: until shake, read
-// or both have returned TLS_MORE.
+// The bytes stay where they are until the session has read them all: until shake or read
+// has returned TLS_MORE.
 void tls_session_feed(struct tls_session *s, const void *bytes, size_t n);
 
 // 0: the peer has shown a certificate of the CA and has accepted ours. TLS_MORE;
@@ -37,14 +36,16 @@ int tls_session_shake(struct tls_session *s, struct err *e);
 int tls_session_read(struct tls_session *s, void *to, size_t n, size_t *ret_n,
                      struct err *e);
 
-// Encrypts; n at most TLS_RECORD_MAX for one record. TUG_ENOMEM.
+// Encrypts. Several records when n is more than TLS_RECORD_MAX. TUG_ENOMEM.
 int tls_session_write(struct tls_session *s, const void *bytes, size_t n, struct err *e);
 
 // Says that nothing more will be sent.
 void tls_session_end(struct tls_session *s);
 
-// What is to go out, and that its first n bytes have.
+// What is to go out; that its first n bytes have; or all of it in the pool's block, which
+// is the caller's then (NULL: there is nothing).
 const char *tls_session_out(const struct tls_session *s, size_t *ret_n);
 void tls_session_sent(struct tls_session *s, size_t n);
+char *tls_session_take(struct tls_session *s);
 
 #endif

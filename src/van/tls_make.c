@@ -1,0 +1,144 @@
+// Making a cluster's CA and its nodes' certificates.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "van/tls_internal.h"
+
+enum { PEM_MAX = 1 << 20, BEFORE_S = 3600, DAY_S = 86400, NAME_MAX_BYTES = 64 };
+
+static int failed(struct err *e)
+{
+    return tls_error(e, TUG_EINTERNAL, "cannot make a certificate");
+}
+
+static bool add_extension(X509 *x, X509 *issuer, int nid, const char *value)
+{
+    X509V3_CTX ctx;
+    X509V3_set_ctx(&ctx, issuer, x, NULL, NULL, 0);
+    X509_EXTENSION *ext = X509V3_EXT_conf_nid(NULL, &ctx, nid, value);
+    bool ok = ext != NULL && X509_add_ext(x, ext, -1) == 1;
+    X509_EXTENSION_free(ext);
+    return ok;
+}
+
+static bool set_serial(X509 *x)
+{
+    unsigned char bytes[16];
+    if (RAND_bytes(bytes, sizeof(bytes)) != 1)
+        return false;
+    bytes[0] &= 0x7f; // positive
+    BIGNUM *n = BN_bin2bn(bytes, sizeof(bytes), NULL);
+    bool ok = n != NULL && BN_to_ASN1_INTEGER(n, X509_get_serialNumber(x)) != NULL;
+    BN_free(n);
+    return ok;
+}
+
+// Everything but extensions and the signature.
+static bool fill(X509 *x, EVP_PKEY *key, const char *name, X509 *issuer, uint32_t days)
+{
+    X509_NAME *subject = X509_get_subject_name(x);
+    return X509_set_version(x, X509_VERSION_3) == 1 && set_serial(x) &&
+           X509_gmtime_adj(X509_getm_notBefore(x), -BEFORE_S) != NULL &&
+           X509_time_adj_ex(X509_getm_notAfter(x), (int)days, 0, NULL) != NULL &&
+           X509_set_pubkey(x, key) == 1 &&
+           X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8,
+                                      (const unsigned char *)name, -1, -1, 0) == 1 &&
+           X509_set_issuer_name(x, X509_get_subject_name(issuer)) == 1;
+}
+
+static bool extend(X509 *x, X509 *issuer, bool ca)
+{
+    return add_extension(x, issuer, NID_basic_constraints,
+                         ca ? "critical,CA:TRUE,pathlen:0" : "critical,CA:FALSE") &&
+           add_extension(x, issuer, NID_key_usage,
+                         ca ? "critical,keyCertSign,cRLSign"
+                            : "critical,digitalSignature") &&
+           (ca || add_extension(x, issuer, NID_ext_key_usage, "serverAuth,clientAuth")) &&
+           add_extension(x, issuer, NID_subject_key_identifier, "hash") &&
+           add_extension(x, issuer, NID_authority_key_identifier, "keyid:always");
+}
+
+static int take(BIO *out, struct buf *ret, struct err *e)
+{
+    char *data;
+    long n = BIO_get_mem_data(out, &data);
+    return buf_add(ret, data, (size_t)n) == 0 ? 0 : err_nomem(e, "a certificate");
+}
+
+static int write_pem(EVP_PKEY *key, X509 *cert, struct buf *ret_key, struct buf *ret_cert,
+                     struct err *e)
+{
+    BIO *k = BIO_new(BIO_s_secmem()), *c = BIO_new(BIO_s_mem());
+    int rc = 0;
+    *ret_key = *ret_cert = BUF_INIT(PEM_MAX);
+    if (k == NULL || c == NULL || PEM_write_bio_X509(c, cert) != 1 ||
+        PEM_write_bio_PrivateKey(k, key, NULL, NULL, 0, NULL, NULL) != 1)
+        rc = failed(e);
+    if (rc == 0)
+        rc = take(k, ret_key, e);
+    if (rc == 0)
+        rc = take(c, ret_cert, e);
+    if (rc == 0 && (buf_str(ret_key) == NULL || buf_str(ret_cert) == NULL))
+        rc = err_nomem(e, "a certificate");
+    BIO_free(k);
+    BIO_free(c);
+    if (rc != 0) {
+        buf_free(ret_key);
+        buf_free(ret_cert);
+    }
+    return rc;
+}
+
+// signer NULL: it signs itself, as a CA does.
+static int make(EVP_PKEY *signer, X509 *issuer, const char *name, uint32_t days,
+                struct buf *ret_key, struct buf *ret_cert, struct err *e)
+{
+    if (days == 0 || days > 36500)
+        return err_set(e, TUG_EUSAGE, "a certificate is good for 1 to 36500 days, not %u",
+                       days);
+    EVP_PKEY *key = EVP_EC_gen("P-256");
+    X509 *x = X509_new();
+    bool ca = signer == NULL;
+    bool ok = key != NULL && x != NULL && fill(x, key, name, ca ? x : issuer, days) &&
+              extend(x, ca ? x : issuer, ca) &&
+              X509_sign(x, ca ? key : signer, EVP_sha256()) > 0;
+    int rc = ok ? write_pem(key, x, ret_key, ret_cert, e) : failed(e);
+    X509_free(x);
+    EVP_PKEY_free(key);
+    return rc;
+}
+
+int tls_make_ca(struct buf *ret_key, struct buf *ret_cert, uint32_t days, struct err *e)
+{
+    return make(NULL, NULL, "tug cluster", days, ret_key, ret_cert, e);
+}
+
+int tls_make_node(const char *ca_key, const char *ca_cert, const char *name,
+                  uint32_t days, struct buf *ret_key, struct buf *ret_cert, struct err *e)
+{
+    if (name[0] == '\0' || strlen(name) > NAME_MAX_BYTES)
+        return err_set(e, TUG_EUSAGE, "a node's name has 1 to %d bytes", NAME_MAX_BYTES);
+    BIO *k = BIO_new_mem_buf(ca_key, -1), *c = BIO_new_mem_buf(ca_cert, -1);
+    EVP_PKEY *signer = k != NULL ? PEM_read_bio_PrivateKey(k, NULL, NULL, (void *)"")
+                                 : NULL;
+    X509 *issuer = c != NULL ? PEM_read_bio_X509(c, NULL, NULL, (void *)"") : NULL;
+    int rc;
+    if (signer == NULL || issuer == NULL)
+        rc = tls_error(e, TUG_EDATA, "the CA's %s cannot be read as PEM",
+                       signer == NULL ? "key" : "certificate");
+    else if (X509_check_private_key(issuer, signer) != 1)
+        rc = tls_error(e, TUG_EDATA, "the CA's key and certificate do not fit");
+    else
+        rc = make(signer, issuer, name, days, ret_key, ret_cert, e);
+    X509_free(issuer);
+    EVP_PKEY_free(signer);
+    BIO_free(k);
+    BIO_free(c);
+    return rc;
+}
