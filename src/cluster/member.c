@@ -78,6 +78,16 @@ void member_end(struct member *m, int code, const char *why)
     member_asks_end(m);
 }
 
+// No link any more, and none to come.
+static void part(struct member *m)
+{
+    van_close_link(m->van, m->link);
+    m->link = 0;
+    m->state = MEMBER_APART;
+    m->retry_at = VAN_NEVER;
+    m->left |= m->leaving;
+}
+
 // The scheduler is out of reach for good.
 static void give_up(struct member *m, const char *why)
 {
@@ -85,11 +95,7 @@ static void give_up(struct member *m, const char *why)
     snprintf(text, sizeof(text), "the scheduler at %s cannot be reached for %llu s%s%s",
              m->scheduler, (unsigned long long)(m->o.scheduler_timeout_ns / second),
              why[0] != 0 ? ": " : "", why);
-    van_close_link(m->van, m->link);
-    m->link = 0;
-    m->state = MEMBER_APART;
-    m->retry_at = VAN_NEVER;
-    m->left |= m->leaving;
+    part(m);
     member_end(m, TUG_EIO, text);
 }
 
@@ -195,9 +201,12 @@ static void ask_roster(struct member *m, uint64_t request)
     member_send(m, MSG_ROSTER_WANTED, request, &msg);
 }
 
-// Each roster is acknowledged: the scheduler sends it until then.
+// Each roster is acknowledged: the scheduler sends it until then. One that overtook
+// JOINED is of no use yet: who does not know its id cannot tell what it owns.
 static void new_roster(struct member *m, const struct msg_roster *msg, uint64_t now)
 {
+    if (m->id == 0)
+        return;
     if (msg->version > m->roster.version) {
         struct roster r;
         struct err e = {0};
@@ -236,13 +245,19 @@ static void end_with(struct member *m, int code, struct wire_text why)
     member_end(m, code, text);
 }
 
+// Who has not joined yet has nothing to leave.
+static void stop(struct member *m, const struct msg_stop *msg)
+{
+    if (m->id == 0)
+        part(m);
+    end_with(m, msg->code, msg->why);
+}
+
 // Who is refused, at the door or as a member, has ended.
 static void refused(struct member *m, const struct van_message *msg)
 {
     if (msg->request < REQUEST_FIRST && msg->request != REQUEST_LEAVE) {
-        van_close_link(m->van, m->link);
-        m->link = 0;
-        m->state = MEMBER_APART;
+        part(m);
         end_with(m, msg->m->error.code, msg->m->error.what);
         return;
     }
@@ -270,7 +285,7 @@ bool member_message(struct member *m, van_link link, const struct van_message *m
         barrier_state(m, &msg->m->barrier_state);
         break;
     case MSG_STOP:
-        end_with(m, msg->m->stop.code, msg->m->stop.why);
+        stop(m, &msg->m->stop);
         break;
     case MSG_FORGET:
         if (m->o.forget != NULL)
@@ -323,7 +338,7 @@ static uint64_t tick_here(struct member *m, uint64_t now)
 static uint64_t tick_away(struct member *m, uint64_t now)
 {
     uint64_t over = m->lost_at + m->o.scheduler_timeout_ns;
-    if (m->ended || m->retry_at == VAN_NEVER)
+    if (m->retry_at == VAN_NEVER)
         return VAN_NEVER;
     if (now >= over) {
         give_up(m, "it does not answer");

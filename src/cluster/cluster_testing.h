@@ -1,0 +1,468 @@
+// A cluster in the simulator, for tests: a scheduler and members that do what a script of
+// their role says: barriers, leases, passes, leaving.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLUSTER_TESTING_H
+#define TUG_CLUSTER_TESTING_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+#include "cluster/member.h"
+#include "cluster/scheduler.h"
+#include "van/sim.h"
+
+enum { MAX_ACTORS = 16, BARRIERS = 4, MAX_PIECES = 64 };
+#define SECONDS ((uint64_t)1000000000)
+#define MILLIS ((uint64_t)1000000)
+#define CLUSTER 77
+
+struct world;
+
+struct actor {
+    struct world *w;
+    struct van *v;
+    struct member *m;
+    enum wire_role role;
+    bool crashed, late, told_ready;
+    int leaves_with; // code
+    uint64_t act_at; // not before then does it go on with its script
+    uint64_t barriers, reached;
+    uint64_t version; // of the last roster it was shown
+    bool asking, told_data, over;
+    uint64_t pass;      // driver: that runs; worker: of the last lease
+    bool opened, waits; // driver: the pass; for the test to go on
+    struct msg_leased piece;
+    bool has_piece;
+    uint64_t steps; // for its random numbers
+};
+
+struct world {
+    uint64_t seed;
+    struct sim *sim;
+    struct scheduler *s;
+    struct van *v;
+    uint32_t n;
+    struct actor actors[MAX_ACTORS];
+    bool with_barriers, with_work;
+    uint32_t pieces; // of the one file
+    bool compressed; // and nobody knows how many
+    uint64_t passes; // that the driver wants
+    bool go_on;      // the driver may say that the run is over
+    uint64_t reported[MAX_PIECES];
+    uint64_t reported_pass;
+    char log[4096];
+};
+
+static inline uint64_t chance(struct actor *a, uint64_t n)
+{
+    return random_below(a->w->seed, (uint64_t)(a - a->w->actors) + 1, a->steps++, n);
+}
+
+static inline void world_log(void *ctx, const char *line)
+{
+    struct world *w = ctx;
+    size_t at = strlen(w->log);
+    snprintf(w->log + at, sizeof(w->log) - at, "%s\n", line);
+}
+
+// Driver.
+
+static inline void take_reports(struct world *w, const struct msg_pass_state *m)
+{
+    assert_int_equal(m->report.n, m->reports * sizeof(uint64_t));
+    for (uint64_t i = 0; i < m->reports; i++) {
+        uint64_t piece;
+        memcpy(&piece, m->report.data + i * sizeof(piece), sizeof(piece));
+        assert_in_range(piece, 0, MAX_PIECES - 1);
+        w->reported[piece]++;
+    }
+}
+
+static inline void on_pass_state(void *ctx, const struct van_message *m)
+{
+    struct actor *a = ctx;
+    struct world *w = a->w;
+    a->asking = false;
+    if (m == NULL)
+        return;
+    assert_int_equal(m->type, MSG_PASS_STATE);
+    const struct msg_pass_state *s = &m->m->pass_state;
+    take_reports(w, s);
+    a->opened = true;
+    if (!s->done)
+        return;
+    // Every piece once, and nothing else.
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < w->pieces; i++) {
+        assert_int_equal(w->reported[i], s->pass);
+        sum += i + 1;
+    }
+    assert_int_equal(s->examples, sum);
+    assert_int_equal(s->pieces, w->pieces);
+    w->reported_pass = s->pass;
+    a->pass++;
+    a->opened = false;
+}
+
+static inline void on_run_over(void *ctx, const struct van_message *m)
+{
+    struct actor *a = ctx;
+    if (m != NULL)
+        assert_int_equal(m->type, MSG_OK);
+    a->over = true;
+    member_leave(a->m, 0, "");
+}
+
+static inline void drive(struct actor *a)
+{
+    struct world *w = a->w;
+    if (a->asking || a->over)
+        return;
+    if (a->pass == 0)
+        a->pass = 1;
+    if (a->pass <= w->passes) {
+        struct msg_pass open = {.pass = a->pass, .seed = w->seed};
+        struct msg_pass_wanted wanted = {.pass = a->pass};
+        a->asking = true;
+        assert_int_equal(
+            a->opened ? member_ask(a->m, MSG_PASS_WANTED, &wanted, on_pass_state, a)
+                      : member_ask(a->m, MSG_PASS, &open, on_pass_state, a),
+            0);
+        return;
+    }
+    a->waits = true;
+    if (!w->go_on)
+        return;
+    struct msg_run_over over = {.code = 0};
+    a->asking = true;
+    assert_int_equal(member_ask(a->m, MSG_RUN_OVER, &over, on_run_over, a), 0);
+}
+
+// Worker.
+
+static inline void on_data_ok(void *ctx, const struct van_message *m)
+{
+    struct actor *a = ctx;
+    a->asking = false;
+    if (m != NULL)
+        assert_int_equal(m->type, MSG_OK);
+    a->told_data = true;
+}
+
+static inline void tell_data(struct actor *a)
+{
+    struct buf files = BUF_INIT(4096);
+    struct wire_data_file f = {
+        .bytes = 1000,
+        .hash = 5,
+        .pieces = a->w->compressed ? UINT64_MAX : a->w->pieces,
+        .compressed = a->w->compressed,
+        .name = wire_text("data"),
+    };
+    assert_int_equal(wire_put_data_file(&files, &f), 0);
+    struct msg_data m = {.options = 1, .piece_bytes = 2};
+    m.files = (struct wire_text){files.data, (uint32_t)files.len};
+    a->asking = true;
+    assert_int_equal(member_ask(a->m, MSG_DATA, &m, on_data_ok, a), 0);
+    buf_free(&files);
+}
+
+static inline void on_leased(void *ctx, const struct van_message *m)
+{
+    struct actor *a = ctx;
+    a->asking = false;
+    if (m == NULL)
+        return;
+    assert_int_equal(m->type, MSG_LEASED);
+    a->piece = m->m->leased;
+    a->has_piece = a->piece.what == WIRE_LEASE_PIECE;
+    if (a->piece.what == WIRE_LEASE_OVER) {
+        a->over = true;
+        member_leave(a->m, 0, "");
+    }
+}
+
+static inline void on_piece_done(void *ctx, const struct van_message *m)
+{
+    struct actor *a = ctx;
+    a->asking = a->has_piece = false;
+    if (m != NULL)
+        assert_int_equal(m->type, MSG_OK);
+}
+
+static inline void report_piece(struct actor *a)
+{
+    uint64_t index = a->piece.index;
+    bool behind = index >= a->w->pieces;
+    struct msg_piece_done m = {
+        .pass = a->piece.pass,
+        .file = a->piece.file,
+        .index = index,
+        .at_end = index + 1 >= a->w->pieces,
+        .examples = behind ? 0 : index + 1,
+        .report = {behind ? NULL : (const char *)&index, behind ? 0 : sizeof(index)},
+    };
+    a->asking = true;
+    assert_int_equal(member_ask(a->m, MSG_PIECE_DONE, &m, on_piece_done, a), 0);
+}
+
+static inline void work(struct actor *a)
+{
+    if (a->asking || a->over)
+        return;
+    if (!a->told_data) {
+        tell_data(a);
+    } else if (a->has_piece) {
+        report_piece(a);
+    } else {
+        struct msg_lease m = {.pass = a->piece.pass};
+        a->asking = true;
+        assert_int_equal(member_ask(a->m, MSG_LEASE, &m, on_leased, a), 0);
+    }
+}
+
+// Barriers of servers and workers together. Nobody gets out of one before all others have
+// got in.
+static inline void check_barrier(struct actor *a)
+{
+    for (uint32_t i = 0; i < a->w->n; i++) {
+        struct actor *b = &a->w->actors[i];
+        if (b->role == WIRE_DRIVER || b->crashed || b->late)
+            continue;
+        if (b->barriers < a->reached)
+            fail_msg("seed %llu: actor %u has reached %llu barriers, another is out of "
+                     "barrier %llu",
+                     (unsigned long long)a->w->seed, i, (unsigned long long)b->barriers,
+                     (unsigned long long)a->reached);
+    }
+}
+
+static inline bool meet(struct actor *a)
+{
+    const uint8_t group = WIRE_GROUP_SERVERS | WIRE_GROUP_WORKERS;
+    if (!a->w->with_barriers || a->late || a->reached == BARRIERS)
+        return true;
+    if (a->barriers == a->reached) {
+        a->barriers++;
+        member_barrier(a->m, group);
+    } else if (member_barrier_done(a->m, group, NULL)) {
+        a->reached++;
+        check_barrier(a);
+        a->act_at = sim_now(a->w->sim) + chance(a, SECONDS);
+    }
+    return false;
+}
+
+static inline void act(struct actor *a)
+{
+    if (member_ended(a->m, NULL)) {
+        member_leave(a->m, 0, "");
+        return;
+    }
+    if (!member_ready(a->m))
+        return;
+    if (a->leaves_with != 0) {
+        member_leave(a->m, a->leaves_with, "its own reason");
+        return;
+    }
+    if (a->role == WIRE_DRIVER && a->w->with_work)
+        drive(a);
+    else if (a->role != WIRE_DRIVER && meet(a) && a->role == WIRE_WORKER &&
+             a->w->with_work)
+        work(a);
+}
+
+// The actor's van.
+
+static inline void actor_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+{
+    member_opened(((struct actor *)ctx)->m, link, accepted, now);
+}
+
+static inline void actor_message(void *ctx, van_link link, struct van_message *m,
+                                 uint64_t now)
+{
+    assert_true(member_message(((struct actor *)ctx)->m, link, m, now));
+}
+
+static inline void actor_closed(void *ctx, van_link link, const struct err *why,
+                                uint64_t now)
+{
+    member_closed(((struct actor *)ctx)->m, link, why, now);
+}
+
+static inline uint64_t actor_tick(void *ctx, uint64_t now)
+{
+    struct actor *a = ctx;
+    if (now >= a->act_at) {
+        a->act_at = now + 50 * MILLIS + chance(a, 50 * MILLIS);
+        act(a);
+    }
+    uint64_t due = member_tick(a->m, now);
+    if (member_left(a->m))
+        return VAN_NEVER;
+    return due < a->act_at ? due : a->act_at;
+}
+
+static inline void actor_changed(void *ctx, const struct roster *r, uint64_t now)
+{
+    struct actor *a = ctx;
+    (void)now;
+    assert_true(r->version > a->version);
+    a->version = r->version;
+}
+
+static inline struct scheduler_options world_options(uint32_t servers, uint32_t workers)
+{
+    return (struct scheduler_options){
+        .cluster = CLUSTER,
+        .servers = servers,
+        .workers = workers,
+        .partition_bits = 6,
+        .gather_timeout_ns = 60 * SECONDS,
+        .dead_timeout_ns = 5 * SECONDS,
+        .leave_timeout_ns = 30 * SECONDS,
+        .session_base = 1000,
+        .pid = 1,
+        .host = "here",
+        .log = world_log,
+    };
+}
+
+static inline void world_open(struct world *w, uint64_t seed,
+                              const struct scheduler_options *o)
+{
+    struct scheduler_options so = *o;
+    struct sim_options net = {.seed = seed, .delay_min = MILLIS, .delay_max = 9 * MILLIS};
+    struct err e = {0};
+    char address[VAN_ADDRESS_MAX];
+    *w = (struct world){.seed = seed};
+    so.log_ctx = w;
+    assert_int_equal(sim_open(&w->sim, &net, &e), 0);
+    assert_int_equal(scheduler_open(&w->s, &so, &e), 0);
+    struct van_handler h = scheduler_handler(w->s);
+    assert_int_equal(sim_van_open(&w->v, w->sim, "scheduler", &h, &e), 0);
+    assert_int_equal(van_listen(w->v, "sim://scheduler", address, &e), 0);
+    scheduler_serve(w->s, w->v, address);
+}
+
+static inline struct member_options world_member(struct world *w, enum wire_role role,
+                                                 uint32_t i)
+{
+    (void)w;
+    return (struct member_options){
+        .cluster = CLUSTER,
+        .scheduler = "sim://scheduler",
+        .role = role,
+        .ticket = 100 + i,
+        .process = 500 + i,
+        .loops = 1,
+        .pid = 10 + i,
+        .host = "host",
+        .address = "sim://somewhere",
+        .scheduler_timeout_ns = 60 * SECONDS,
+        .resend_ns = SECONDS,
+    };
+}
+
+static inline struct actor *world_add_with(struct world *w, struct member_options *o)
+{
+    assert_true(w->n < MAX_ACTORS);
+    struct actor *a = &w->actors[w->n];
+    char name[32];
+    snprintf(name, sizeof(name), "actor%u", w->n++);
+    *a = (struct actor){.w = w, .role = o->role};
+    o->changed = actor_changed;
+    o->ctx = a;
+    struct van_handler h = {.ctx = a,
+                            .opened = actor_opened,
+                            .message = actor_message,
+                            .closed = actor_closed,
+                            .tick = actor_tick};
+    struct err e = {0};
+    assert_int_equal(member_open(&a->m, o, &e), 0);
+    assert_int_equal(sim_van_open(&a->v, w->sim, name, &h, &e), 0);
+    member_serve(a->m, a->v, sim_now(w->sim));
+    return a;
+}
+
+static inline struct actor *world_add(struct world *w, enum wire_role role)
+{
+    struct member_options o = world_member(w, role, w->n);
+    return world_add_with(w, &o);
+}
+
+static inline void world_add_all(struct world *w, uint32_t servers, uint32_t workers,
+                                 bool driver)
+{
+    for (uint32_t i = 0; i < servers; i++)
+        world_add(w, WIRE_SERVER);
+    for (uint32_t i = 0; i < workers; i++)
+        world_add(w, WIRE_WORKER);
+    if (driver)
+        world_add(w, WIRE_DRIVER);
+}
+
+static inline void world_crash(struct actor *a)
+{
+    a->crashed = true;
+    sim_crash(a->w->sim, a->v);
+}
+
+// Runs until `until` of virtual time has passed.
+static inline void world_run(struct world *w, uint64_t until)
+{
+    until += sim_now(w->sim);
+    while (sim_step(w->sim, until))
+        ;
+}
+
+static inline bool world_all_left(const struct world *w)
+{
+    for (uint32_t i = 0; i < w->n; i++)
+        if (!w->actors[i].crashed && !member_left(w->actors[i].m))
+            return false;
+    return true;
+}
+
+// Runs until the cluster has finished and all have left; at most `limit`.
+static inline struct err world_finish(struct world *w, uint64_t limit)
+{
+    struct err e = {0};
+    limit += sim_now(w->sim);
+    while (!(scheduler_finished(w->s, &e) && world_all_left(w)))
+        if (!sim_step(w->sim, limit) && sim_now(w->sim) >= limit) {
+            printf("%s", w->log);
+            for (uint32_t i = 0; i < w->n; i++) {
+                struct err why = {0};
+                bool ended = member_ended(w->actors[i].m, &why);
+                printf("actor %u: role %d id %u crashed %d left %d ended %d (%s)\n", i,
+                       w->actors[i].role, member_id(w->actors[i].m), w->actors[i].crashed,
+                       member_left(w->actors[i].m), ended, why.text);
+            }
+            fail_msg("seed %llu hangs", (unsigned long long)w->seed);
+        }
+    return e;
+}
+
+static inline void world_close(struct world *w)
+{
+    for (uint32_t i = 0; i < w->n; i++) {
+        van_free(w->actors[i].v);
+        member_close(w->actors[i].m);
+    }
+    van_free(w->v);
+    scheduler_close(w->s);
+    sim_close(w->sim);
+}
+
+#endif
