@@ -4,6 +4,9 @@
 PREFIX ?= /usr/local
 # Seconds that `make fuzz` spends on each target.
 T ?= 60
+# How many simulated clusters `make sim` runs, and from which on.
+SEEDS ?= 100000
+FROM ?= 1
 JOBS := $(shell nproc)
 
 ASAN := -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" \
@@ -11,7 +14,7 @@ ASAN := -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" \
 TSAN := -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" -DTUG_SANITIZE=thread
 CTEST := ctest --output-on-failure --no-tests=error -j $(JOBS)
 
-.PHONY: build help deps demo test check tidy asan tsan bench fuzz format install clean
+.PHONY: build help deps demo test check tidy asan tsan bench fuzz sim format install clean
 .DEFAULT_GOAL := build
 
 build: ## build/tug, build/libtug.so and build/libtug.a (the default)
@@ -54,6 +57,9 @@ bench: build ## the measurements that the docs quote
 
 fuzz: ## T=60 seconds of libFuzzer on each target (clang; tools/deps --dev)
 	@tools/fuzz $(T)
+
+sim: build ## SEEDS=100000 simulated clusters, FROM=1 on; a failing seed is printed
+	@build/tests/sim/sim_cluster --seeds $(SEEDS) --from $(FROM)
 
 format: ## put all C files into the format of .clang-format, comments wrapped at 90 columns
 	@find bench include src tests -name '*.[ch]' -exec tools/wrap {} + -exec clang-format -i {} +

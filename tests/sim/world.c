@@ -1,0 +1,832 @@
+// See world.h. The harness wraps the handlers of shards, for one thing only: when the
+// placement moves a partition, the shard that loses it hands over its rows in the moment
+// in which it learns of that, and the one that gets it learns of it afterwards.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/world.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+#include "client/client.h"
+#include "cluster/scheduler_internal.h"
+#include "server/shard.h"
+#include "table/rule.h"
+#include "van/sim.h"
+
+enum {
+    BITS = 4,
+    PARTITIONS = 1 << BITS,
+    KEYS = 48,
+    WIDTH = 2,
+    TABLE = 3,
+    MAX_SERVERS = 3,
+    MAX_WORKERS = 4,
+    MAX_OPS = 24,
+    IN_FLIGHT = 4,  // requests of a worker
+    MAX_LOOSE = 20, // pushes of dead workers that touch one partition
+};
+
+#define MS ((uint64_t)1000000)
+#define SECOND (1000 * MS)
+
+// Streams of random numbers.
+enum { SIZE = 1, FAULTS, SCRIPT, CHOICE, CONTENT, KEY };
+
+struct op {
+    bool push, also_pull, arranged;
+    client_ts ts; // 0: not begun, or over
+    bool begun, acknowledged;
+    uint32_t group; // of its identity
+    size_t n;
+    uint32_t which[KEYS]; // numbers of keys
+    uint64_t keys[KEYS];
+    float values[KEYS * WIDTH];
+    float pulled[KEYS * WIDTH];
+    int64_t least[KEYS][WIDTH]; // a pull: what was acknowledged when it was made
+};
+
+struct worker {
+    struct world *world;
+    uint32_t number;
+    struct client *client;
+    struct van *van;
+    bool dead, finished, leaving;
+    client_ts making; // the table
+    bool made;
+    uint32_t n_ops, next, open;
+    struct op ops[MAX_OPS * MAX_WORKERS];
+    uint64_t dies_at; // once it has made the table; VAN_NEVER: it does not
+};
+
+struct server {
+    struct world *world;
+    uint32_t number;
+    struct shard *shard;
+    struct van *van;
+    struct van_handler inner;
+};
+
+struct world {
+    const struct world_options *o;
+    uint64_t seed, draws;
+    struct sim *sim;
+    struct scheduler *scheduler;
+    struct van *scheduler_van;
+    uint32_t n_servers, n_workers;
+    struct server servers[MAX_SERVERS];
+    struct worker *workers[MAX_WORKERS];
+    uint64_t keys[KEYS];
+    bool identities; // pushes carry one, and are repeated for the dead
+    bool repeated;   // that has been done
+
+    int64_t acknowledged[KEYS][WIDTH], made[KEYS][WIDTH];
+    struct {
+        bool on, done;
+        uint64_t epoch;
+        uint32_t partition, from, to;
+    } move;
+    uint64_t next_move;
+    struct world_counts *counts;
+    struct err failure;
+};
+
+static const char *const bug_names[BUGS] = {
+    "none", "without-repeat-check", "without-epoch-check", "acknowledge-before-apply"};
+
+const char *world_bug_name(enum world_bug bug)
+{
+    return bug_names[bug];
+}
+
+static uint64_t draw(struct world *w, uint64_t n)
+{
+    return random_below(w->seed, CHOICE, w->draws++, n);
+}
+
+static bool one_in(struct world *w, uint64_t n)
+{
+    return draw(w, n) == 0;
+}
+
+#define failed(w, ...)                                                                   \
+    ((void)((w)->failure.code == 0 && err_set(&(w)->failure, TUG_EINTERNAL, __VA_ARGS__)))
+
+// Moves.
+
+static struct server *server_of(struct world *w, uint32_t node)
+{
+    for (uint32_t i = 0; i < w->n_servers; i++)
+        if (member_id(shard_member(w->servers[i].shard)) == node)
+            return &w->servers[i];
+    return NULL;
+}
+
+static bool all_know(const struct world *w, uint64_t epoch)
+{
+    for (uint32_t i = 0; i < w->n_servers; i++)
+        if (member_roster(shard_member(w->servers[i].shard))->epoch != epoch)
+            return false;
+    return true;
+}
+
+static bool is_table_made(const struct world *w)
+{
+    bool made = false;
+    for (uint32_t i = 0; i < w->n_workers; i++)
+        made |= w->workers[i]->made;
+    return made;
+}
+
+// Another placement by the scheduler; one move at a time.
+static void begin_move(struct world *w)
+{
+    struct roster *r = &w->scheduler->roster;
+    if (w->n_servers < 2 || w->move.on || !is_table_made(w) || r->epoch == 0 ||
+        !all_know(w, r->epoch) || w->scheduler->phase != SCHEDULER_RUNNING)
+        return;
+    w->move.partition = (uint32_t)draw(w, PARTITIONS);
+    w->move.from = server_of(w, r->owners[WIRE_SPACE_SPARSE][w->move.partition])->number;
+    w->move.to = (w->move.from + 1 + (uint32_t)draw(w, w->n_servers - 1)) % w->n_servers;
+    struct server *to = &w->servers[w->move.to];
+    r->owners[WIRE_SPACE_SPARSE][w->move.partition] = member_id(shard_member(to->shard));
+    w->move.epoch = ++r->epoch;
+    w->move.on = true;
+    w->move.done = false;
+    w->scheduler->changed = true;
+    w->counts->moves++;
+    van_wake(w->scheduler_van);
+}
+
+static void hand_over(struct world *w)
+{
+    struct server *from = &w->servers[w->move.from], *to = &w->servers[w->move.to];
+    struct err e = {0};
+    if (shard_move(from->shard, to->shard, w->move.partition, WIRE_SPACE_SPARSE, &e) != 0)
+        failed(w, "moving partition %u: %s", w->move.partition, e.text);
+    w->move.done = true;
+}
+
+static void server_on_message(void *ctx, van_link link, struct van_message *m,
+                              uint64_t now)
+{
+    struct server *s = ctx;
+    struct world *w = s->world;
+    bool moves = m->type == MSG_ROSTER && w->move.on && !w->move.done &&
+                 m->m->roster.epoch >= w->move.epoch;
+    if (moves && s->number == w->move.to)
+        return; // as if it were lost
+    s->inner.message(s->inner.ctx, link, m, now);
+    const struct roster *r = member_roster(shard_member(s->shard));
+    if (moves && s->number == w->move.from && r->epoch >= w->move.epoch)
+        hand_over(w);
+    if (w->move.on && w->move.done && all_know(w, w->move.epoch))
+        w->move.on = false;
+}
+
+static void server_on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+{
+    struct server *s = ctx;
+    if (s->inner.opened != NULL)
+        s->inner.opened(s->inner.ctx, link, accepted, now);
+}
+
+static void server_on_closed(void *ctx, van_link link, const struct err *why,
+                             uint64_t now)
+{
+    struct server *s = ctx;
+    if (s->inner.closed != NULL)
+        s->inner.closed(s->inner.ctx, link, why, now);
+}
+
+static uint64_t server_on_tick(void *ctx, uint64_t now)
+{
+    struct server *s = ctx;
+    return s->inner.tick(s->inner.ctx, now);
+}
+
+// The cast.
+
+static struct member_options member_of(enum wire_role role, uint64_t number,
+                                       const char *address)
+{
+    return (struct member_options){
+        .cluster = 1,
+        .scheduler = "sim://scheduler",
+        .role = role,
+        .ticket = 1000 * (uint64_t)role + number,
+        .process = 2000 * (uint64_t)role + number,
+        .loops = 1,
+        .pid = (uint32_t)number,
+        .host = "sim",
+        .address = address,
+        .scheduler_timeout_ns = 120 * SECOND,
+        .resend_ns = 100 * MS,
+    };
+}
+
+static int open_scheduler(struct world *w, struct err *e)
+{
+    struct scheduler_options o = {
+        .cluster = 1,
+        .servers = w->n_servers,
+        .workers = w->n_workers,
+        .partition_bits = BITS,
+        .gather_timeout_ns = 120 * SECOND,
+        .dead_timeout_ns = 5 * SECOND,
+        .leave_timeout_ns = 60 * SECOND,
+        .session_base = 1000000,
+        .host = "sim",
+    };
+    char address[VAN_ADDRESS_MAX];
+    TRY(scheduler_open(&w->scheduler, &o, e));
+    struct van_handler h = scheduler_handler(w->scheduler);
+    TRY(sim_van_open(&w->scheduler_van, w->sim, "scheduler", &h, e));
+    TRY(van_listen(w->scheduler_van, "sim://scheduler", address, e));
+    scheduler_serve(w->scheduler, w->scheduler_van, address);
+    return 0;
+}
+
+static int open_server(struct world *w, uint32_t i, struct err *e)
+{
+    struct server *s = &w->servers[i];
+    char name[32], address[VAN_ADDRESS_MAX];
+    snprintf(name, sizeof(name), "server%u", i);
+    snprintf(address, sizeof(address), "sim://server%u", i);
+    struct shard_options o = {
+        .member = member_of(WIRE_SERVER, i, address),
+        .without_repeat_check = w->o->bug == BUG_WITHOUT_REPEAT_CHECK,
+        .without_epoch_check = w->o->bug == BUG_WITHOUT_EPOCH_CHECK,
+        .acknowledge_before_apply = w->o->bug == BUG_ACKNOWLEDGE_BEFORE_APPLY,
+    };
+    s->world = w;
+    s->number = i;
+    TRY(shard_open(&s->shard, &o, e));
+    s->inner = shard_handler(s->shard);
+    struct van_handler h = {
+        .ctx = s,
+        .opened = server_on_opened,
+        .message = server_on_message,
+        .closed = server_on_closed,
+        .tick = server_on_tick,
+    };
+    TRY(sim_van_open(&s->van, w->sim, name, &h, e));
+    TRY(van_listen(s->van, address, address, e));
+    shard_serve(s->shard, s->van, sim_now(w->sim));
+    return 0;
+}
+
+static int open_worker(struct world *w, uint32_t i, struct err *e)
+{
+    struct worker *k = mem_zalloc(sizeof(*k));
+    if (k == NULL)
+        return err_nomem(e, "a worker");
+    w->workers[i] = k;
+    k->world = w;
+    k->number = i;
+    k->n_ops = 4 + (uint32_t)draw(w, MAX_OPS - 4);
+    k->dies_at = VAN_NEVER;
+    if (one_in(w, 4))
+        k->dies_at = 50 * MS + draw(w, SECOND);
+    char name[32];
+    snprintf(name, sizeof(name), "worker%u", i);
+    struct client_options o = {
+        .member = member_of(WIRE_WORKER, i, ""),
+        .connect_timeout_ns = 2 * SECOND,
+        .request_timeout_ns = 300 * SECOND,
+        .resend_ns = 20 * MS + draw(w, 80 * MS),
+        .cache_keys = one_in(w, 2),
+    };
+    TRY(client_open(&k->client, &o, e));
+    struct van_handler h = client_handler(k->client);
+    TRY(sim_van_open(&k->van, w->sim, name, &h, e));
+    client_serve(k->client, k->van, sim_now(w->sim));
+    return 0;
+}
+
+static void close_worker(struct worker *k)
+{
+    if (k == NULL)
+        return;
+    van_free(k->van);
+    client_close(k->client);
+    mem_free(k);
+}
+
+static void world_close(struct world *w)
+{
+    for (uint32_t i = 0; i < MAX_WORKERS; i++)
+        close_worker(w->workers[i]);
+    for (uint32_t i = 0; i < MAX_SERVERS; i++) {
+        shard_close(w->servers[i].shard); // it gives back what it keeps of the van's
+        van_free(w->servers[i].van);
+    }
+    van_free(w->scheduler_van);
+    scheduler_close(w->scheduler);
+    sim_close(w->sim);
+    mem_free(w);
+}
+
+static void print_line(void *ctx, const char *text)
+{
+    (void)ctx;
+    printf("%s\n", text);
+}
+
+static int world_open(struct world **ret, const struct world_options *o, struct err *e)
+{
+    struct world *w = *ret = mem_zalloc(sizeof(*w));
+    if (w == NULL)
+        return err_nomem(e, "a world");
+    w->o = o;
+    w->seed = o->seed;
+    for (uint64_t i = 0; i < KEYS; i++)
+        w->keys[i] = random_u64(0, KEY, i); // the same for all seeds
+    struct sim_options so = {
+        .seed = o->seed,
+        .delay_min = MS / 20,
+        .delay_max = MS / 10 + draw(w, 10 * MS),
+        .loss = one_in(w, 3) ? 0 : 0.1 * random_f64(o->seed, FAULTS, 0),
+        .duplicate = one_in(w, 3) ? 0 : 0.1 * random_f64(o->seed, FAULTS, 1),
+        .reorder = one_in(w, 3) ? 0 : 0.2 * random_f64(o->seed, FAULTS, 2),
+        .breaks = one_in(w, 2) ? 0 : 0.02 * random_f64(o->seed, FAULTS, 3),
+    };
+    TRY(sim_open(&w->sim, &so, e));
+    if (o->trace)
+        sim_trace(w->sim, print_line, NULL);
+    w->n_servers = 1 + (uint32_t)draw(w, MAX_SERVERS);
+    w->n_workers = 1 + (uint32_t)draw(w, MAX_WORKERS);
+    w->identities = one_in(w, 2);
+    w->next_move = draw(w, 300 * MS);
+    TRY(open_scheduler(w, e));
+    for (uint32_t i = 0; i < w->n_servers; i++)
+        TRY(open_server(w, i, e));
+    for (uint32_t i = 0; i < w->n_workers; i++)
+        TRY(open_worker(w, i, e));
+    return 0;
+}
+
+// What workers do.
+
+static void make_table(struct worker *k)
+{
+    struct table_spec s = {.id = TABLE, .name = "sums", .space = WIRE_SPACE_SPARSE};
+    struct err e = {0};
+    accessor_plain(&s.accessor, rule_defaults(RULE_SUM), WIDTH);
+    s.options.width = s.accessor.width;
+    k->making = client_table(k->client, &s, &e);
+    if (k->making == 0)
+        failed(k->world, "worker %u, making the table: %s", k->number, e.text);
+}
+
+static void choose(struct world *w, struct worker *k, struct op *op)
+{
+    uint64_t rate = 1 + draw(w, 6), first = draw(w, KEYS);
+    op->push = draw(w, 3) != 0;
+    // Who acknowledges early has no rows to answer with: it is to be found by what others
+    // pull.
+    op->also_pull = op->push && one_in(w, 4) && w->o->bug != BUG_ACKNOWLEDGE_BEFORE_APPLY;
+    op->group = k->next;
+    for (uint32_t i = 0; i < KEYS; i++) {
+        if (draw(w, 8) >= rate)
+            continue;
+        op->which[op->n] = (uint32_t)(first + i) % KEYS;
+        for (int j = 0; j < WIDTH; j++)
+            op->values[op->n * WIDTH + j] = (float)(1 + draw(w, 500));
+        op->n++;
+    }
+    op->arranged = one_in(w, 2);
+}
+
+static void arrange(struct world *w, struct worker *k, struct op *op)
+{
+    uint64_t keys[KEYS];
+    uint32_t order[KEYS], which[KEYS];
+    float values[KEYS * WIDTH];
+    for (size_t i = 0; i < op->n; i++)
+        op->keys[i] = w->keys[op->which[i]];
+    if (!op->arranged)
+        return;
+    memcpy(keys, op->keys, sizeof(keys));
+    memcpy(which, op->which, sizeof(which));
+    memcpy(values, op->values, sizeof(values));
+    if (client_arrange(k->client, TABLE, keys, op->n, order) != 0) {
+        failed(w, "worker %u cannot arrange keys", k->number);
+        return;
+    }
+    for (size_t i = 0; i < op->n; i++) {
+        op->keys[i] = keys[order[i]];
+        op->which[i] = which[order[i]];
+        memcpy(op->values + i * WIDTH, values + order[i] * WIDTH, WIDTH * sizeof(float));
+    }
+}
+
+static void add(int64_t to[KEYS][WIDTH], const struct op *op)
+{
+    for (size_t i = 0; i < op->n; i++)
+        for (int j = 0; j < WIDTH; j++)
+            to[op->which[i]][j] += (int64_t)op->values[i * WIDTH + j];
+}
+
+// `owner`: whose push it was first.
+static void begin_op(struct worker *k, struct op *op, uint32_t owner, bool again)
+{
+    struct world *w = k->world;
+    struct err e = {0};
+    arrange(w, k, op);
+    for (size_t i = 0; i < op->n; i++)
+        memcpy(op->least[i], w->acknowledged[op->which[i]], sizeof(op->least[i]));
+    op->begun = true;
+    if (op->push) {
+        struct client_push p = {
+            .table = TABLE,
+            .keys = op->keys,
+            .n = op->n,
+            .values = op->values,
+            .op = WIRE_GRADIENT,
+            .rate = 1,
+            .pass = 1,
+            .id_pass = w->identities,
+            .id_piece = owner,
+            .id_group = op->group,
+            .examples = 1,
+            .pulled = op->also_pull ? op->pulled : NULL,
+            .arranged = op->arranged,
+        };
+        if (!again)
+            add(w->made, op);
+        op->ts = client_push(k->client, &p, &e);
+        w->counts->pushes++;
+    } else {
+        struct client_pull p = {
+            .table = TABLE,
+            .keys = op->keys,
+            .n = op->n,
+            .values = op->pulled,
+            .arranged = op->arranged,
+        };
+        op->ts = client_pull(k->client, &p, &e);
+        w->counts->pulls++;
+    }
+    if (op->ts == 0)
+        failed(w, "worker %u: %s", k->number, e.text);
+    k->open++;
+}
+
+static void check_pulled(struct worker *k, const struct op *op)
+{
+    struct world *w = k->world;
+    for (size_t i = 0; i < op->n; i++)
+        for (int j = 0; j < WIDTH; j++) {
+            int64_t got = (int64_t)op->pulled[i * WIDTH + j];
+            int64_t least = op->least[i][j], most = w->made[op->which[i]][j];
+            if (op->push)
+                least += (int64_t)op->values[i * WIDTH + j];
+            if (got < least || got > most)
+                failed(w,
+                       "worker %u pulled %lld in column %d of key %u: not in %lld..%lld",
+                       k->number, (long long)got, j, op->which[i], (long long)least,
+                       (long long)most);
+        }
+}
+
+static void end_op(struct worker *k, struct op *op, int rc, const struct err *e)
+{
+    struct world *w = k->world;
+    op->ts = 0;
+    k->open--;
+    if (rc != 0) {
+        failed(w, "worker %u: %s", k->number, e->text);
+        return;
+    }
+    if (op->push && !op->acknowledged) {
+        op->acknowledged = true;
+        add(w->acknowledged, op);
+    }
+    if (!op->push || op->also_pull)
+        check_pulled(k, op);
+}
+
+static void let_table_be_made(struct worker *k)
+{
+    struct err e = {0};
+    int rc = 0;
+    if (!member_ready(client_member(k->client)) || k->made)
+        return;
+    if (k->making == 0) {
+        make_table(k);
+    } else if (client_done(k->client, k->making, &rc, &e)) {
+        k->made = rc == 0;
+        if (rc != 0)
+            failed(k->world, "worker %u, making the table: %s", k->number, e.text);
+    }
+}
+
+static void let_work(struct worker *k)
+{
+    struct world *w = k->world;
+    struct err e = {0};
+    int rc = 0;
+    if (k->dead || k->finished)
+        return;
+    let_table_be_made(k);
+    if (!k->made || w->failure.code != 0)
+        return;
+    for (uint32_t i = 0; i < k->next; i++)
+        if (k->ops[i].ts != 0 && client_done(k->client, k->ops[i].ts, &rc, &e))
+            end_op(k, &k->ops[i], rc, &e);
+    if (k->next < k->n_ops && k->open < IN_FLIGHT && one_in(w, 4)) {
+        struct op *op = &k->ops[k->next];
+        choose(w, k, op);
+        begin_op(k, op, k->number, false);
+        k->next++;
+    }
+    k->finished = k->next == k->n_ops && k->open == 0;
+}
+
+static void die(struct worker *k)
+{
+    struct world *w = k->world;
+    k->dead = true;
+    w->counts->deaths++;
+    sim_crash(w->sim, k->van);
+}
+
+// Somebody alive repeats what the dead had in flight, under the same identities. The
+// pushes have the same content, so it does not matter which of the two counts.
+static void repeat_for_the_dead(struct world *w)
+{
+    struct worker *heir = NULL;
+    for (uint32_t i = 0; i < w->n_workers; i++)
+        if (!w->workers[i]->dead)
+            heir = w->workers[i];
+    if (heir == NULL || !w->identities || w->repeated)
+        return;
+    w->repeated = true;
+    for (uint32_t i = 0; i < w->n_workers; i++) {
+        struct worker *k = w->workers[i];
+        for (uint32_t j = 0; k->dead && j < k->next; j++) {
+            struct op *from = &k->ops[j], *to = &heir->ops[heir->next];
+            if (!from->push || from->acknowledged)
+                continue;
+            *to = *from;
+            to->also_pull = false;
+            from->acknowledged = true; // it is not loose any more
+            begin_op(heir, to, k->number, true);
+            heir->n_ops = ++heir->next;
+            heir->finished = false;
+            w->counts->repeated++;
+        }
+    }
+}
+
+static bool is_everybody(const struct world *w, bool (*what)(const struct worker *))
+{
+    for (uint32_t i = 0; i < w->n_workers; i++)
+        if (!w->workers[i]->dead && !what(w->workers[i]))
+            return false;
+    return true;
+}
+
+static bool has_finished(const struct worker *k)
+{
+    return k->finished;
+}
+
+// The scheduler has given up all who died.
+static bool deaths_are_known(const struct world *w)
+{
+    const struct roster *r = &w->scheduler->roster;
+    uint32_t alive = 0, live = 0;
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        alive += r->nodes[i].role == WIRE_WORKER && r->nodes[i].alive;
+    for (uint32_t i = 0; i < w->n_workers; i++)
+        live += !w->workers[i]->dead;
+    return alive <= live;
+}
+
+static bool step(struct world *w, uint64_t until)
+{
+    w->counts->events++;
+    if (!sim_step(w->sim, until) || w->failure.code != 0)
+        return false;
+    uint64_t now = sim_now(w->sim);
+    for (uint32_t i = 0; i < w->n_workers; i++) {
+        struct worker *k = w->workers[i];
+        if (!k->dead && !k->finished && k->made && now >= k->dies_at)
+            die(k);
+        let_work(k);
+    }
+    if (now >= w->next_move) {
+        begin_move(w);
+        w->next_move = now + draw(w, 100 * MS);
+    }
+    return true;
+}
+
+static const char *who_has_not_finished(const struct world *w, char *to, size_t cap)
+{
+    size_t at = 0;
+    to[0] = '\0';
+    for (uint32_t i = 0; i < w->n_workers && at < cap; i++) {
+        const struct worker *k = w->workers[i];
+        if (!k->dead && !k->finished)
+            at += (size_t)snprintf(to + at, cap - at, " worker %u (%u of %u, %u open)", i,
+                                   k->next, k->n_ops, k->open);
+    }
+    return to;
+}
+
+// All alive do all they have to, and what the dead left is cleared up.
+static void work(struct world *w)
+{
+    uint64_t until = 600 * SECOND;
+    char who[256];
+    bool quiet = false;
+    for (;;) {
+        while (!is_everybody(w, has_finished))
+            if (!step(w, until)) {
+                failed(w, "the run hangs:%s", who_has_not_finished(w, who, sizeof(who)));
+                return;
+            }
+        if (w->repeated || (quiet && !w->identities))
+            return;
+        if (!quiet)
+            sim_set_faults(w->sim, 0, 0, 0, 0);
+        quiet = true;
+        for (uint64_t end = sim_now(w->sim) + 20 * SECOND;
+             !deaths_are_known(w) && step(w, end);)
+            ;
+        repeat_for_the_dead(w);
+        if (!w->repeated)
+            return;
+    }
+}
+
+// What must hold.
+
+static bool is_loose(const struct worker *k, const struct op *op)
+{
+    return k->dead && op->push && op->begun && !op->acknowledged;
+}
+
+// What is left when the pushes of `from` on that `set` names are taken away.
+struct rest {
+    const struct world *w;
+    uint32_t partition;
+    uint32_t n;
+    const struct op *loose[MAX_LOOSE];
+    int64_t left[KEYS][WIDTH];
+};
+
+static bool touches(const struct world *w, const struct op *op, uint32_t partition)
+{
+    for (size_t i = 0; i < op->n; i++)
+        if (roster_partition(BITS, WIRE_SPACE_SPARSE, w->keys[op->which[i]]) == partition)
+            return true;
+    return false;
+}
+
+// Takes a push away (or puts it back); false: more than there is.
+static bool take(struct rest *r, const struct op *op, int64_t sign)
+{
+    bool enough = true;
+    for (size_t i = 0; i < op->n; i++) {
+        uint32_t k = op->which[i];
+        uint64_t key = r->w->keys[k];
+        if (roster_partition(BITS, WIRE_SPACE_SPARSE, key) != r->partition)
+            continue;
+        for (int j = 0; j < WIDTH; j++) {
+            r->left[k][j] -= sign * (int64_t)op->values[i * WIDTH + j];
+            enough &= r->left[k][j] >= 0;
+        }
+    }
+    return enough;
+}
+
+static bool is_a_sum(struct rest *r, uint32_t from)
+{
+    bool nothing = true;
+    for (int k = 0; k < KEYS; k++)
+        for (int j = 0; j < WIDTH; j++)
+            nothing &= r->left[k][j] == 0;
+    if (nothing)
+        return true;
+    for (uint32_t i = from; i < r->n; i++) {
+        if (take(r, r->loose[i], 1) && is_a_sum(r, i + 1))
+            return true;
+        take(r, r->loose[i], -1);
+    }
+    return false;
+}
+
+static void read_rows(struct world *w, struct rest *r)
+{
+    uint32_t owner = w->scheduler->roster.owners[WIRE_SPACE_SPARSE][r->partition];
+    for (uint32_t k = 0; k < KEYS; k++) {
+        if (roster_partition(BITS, WIRE_SPACE_SPARSE, w->keys[k]) != r->partition)
+            continue;
+        for (uint32_t i = 0; i < w->n_servers; i++) {
+            struct shard *s = w->servers[i].shard;
+            const float *row = shard_row(s, TABLE, w->keys[k]);
+            bool mine = member_id(shard_member(s)) == owner;
+            for (int j = 0; mine && j < WIDTH; j++)
+                r->left[k][j] = (row != NULL ? (int64_t)row[j] : 0) -
+                                w->acknowledged[k][j];
+            if (!mine && row != NULL)
+                failed(w, "key %u of partition %u lies on server %u, which it is not of",
+                       k, r->partition, i);
+        }
+    }
+}
+
+static void check_partition(struct world *w, uint32_t partition)
+{
+    struct rest r = {.w = w, .partition = partition};
+    for (uint32_t i = 0; i < w->n_workers; i++)
+        for (uint32_t j = 0; j < w->workers[i]->next && r.n < MAX_LOOSE; j++)
+            if (is_loose(w->workers[i], &w->workers[i]->ops[j]) &&
+                touches(w, &w->workers[i]->ops[j], partition))
+                r.loose[r.n++] = &w->workers[i]->ops[j];
+    read_rows(w, &r);
+    int64_t more = 0, less = 0;
+    for (int k = 0; k < KEYS; k++)
+        for (int j = 0; j < WIDTH; j++)
+            *(r.left[k][j] > 0 ? &more : &less) += r.left[k][j];
+    if (!is_a_sum(&r, 0))
+        failed(w,
+               "partition %u: the sums are %lld too high and %lld too low, which no part "
+               "of the %u pushes that dead workers had in flight explains",
+               partition, (long long)more, (long long)-less, r.n);
+}
+
+static void check_rows(struct world *w)
+{
+    if (w->scheduler->roster.epoch == 0)
+        return;
+    for (uint32_t k = 0; k < PARTITIONS; k++)
+        check_partition(w, k);
+}
+
+// Everybody leaves.
+static void leave(struct world *w)
+{
+    struct err why = {0};
+    uint64_t until = sim_now(w->sim) + 120 * SECOND;
+    for (uint32_t i = 0; i < w->n_workers; i++)
+        if (!w->workers[i]->dead) {
+            member_leave(client_member(w->workers[i]->client), 0, "");
+            van_wake(w->workers[i]->van);
+        }
+    while (!scheduler_finished(w->scheduler, &why))
+        if (!sim_step(w->sim, until)) {
+            failed(w, "the scheduler does not finish");
+            return;
+        }
+    while (sim_step(w->sim, sim_now(w->sim) + SECOND))
+        ;
+    for (uint32_t i = 0; i < w->n_servers; i++)
+        if (!shard_finished(w->servers[i].shard, &why))
+            failed(w, "server %u does not finish", i);
+}
+
+static void count(struct world *w)
+{
+    for (uint32_t i = 0; i < w->n_workers; i++) {
+        struct client_stats s = client_stats(w->workers[i]->client);
+        w->counts->resent += s.resent;
+        w->counts->refused += s.refused;
+    }
+}
+
+int world_run(const struct world_options *o, struct world_counts *counts, struct err *e)
+{
+    struct world *w = NULL;
+    int rc = world_open(&w, o, e);
+    if (rc == 0) {
+        w->counts = counts;
+        work(w);
+        // What is on its way arrives.
+        uint64_t until = sim_now(w->sim) + 2 * SECOND;
+        sim_set_faults(w->sim, 0, 0, 0, 0);
+        w->next_move = VAN_NEVER;
+        while (w->failure.code == 0 && sim_step(w->sim, until))
+            ;
+        while (w->failure.code == 0 && w->move.on &&
+               sim_step(w->sim, until + 20 * SECOND))
+            ;
+        if (w->failure.code == 0)
+            check_rows(w);
+        if (w->failure.code == 0)
+            leave(w);
+        count(w);
+        rc = w->failure.code;
+        if (rc != 0 && e != NULL)
+            *e = w->failure;
+    }
+    if (w != NULL)
+        world_close(w);
+    return rc;
+}
