@@ -1,0 +1,385 @@
+// Sync and ssp tables: batches in pieces of any size and order hold the same bits as the
+// tree over their micro-batches; pulls wait as long as they should, and no longer.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/shard_testing.h"
+
+#include "server/bf16.h"
+
+enum { BITS = 3, KEYS = 60, WIDTH = 2, T = 2, MICROS = SHARD_MICROS };
+
+static const struct shard_options plain;
+static const float lr = 0.125f;
+
+static struct world *open_sync(bool mean)
+{
+    struct world *w = world_open(BITS, &plain);
+    struct table_spec s = plain_spec(T, WIRE_SYNC, WIDTH);
+    s.accessor = ACCESSOR_EMPTY;
+    struct rule_params rule = rule_defaults(RULE_SGD);
+    rule.lr = lr;
+    rule.l1 = rule.l2 = rule.prior = 0;
+    accessor_add_group(&s.accessor, &rule, WIDTH);
+    s.options.width = s.accessor.width;
+    s.mean = mean;
+    make_table(w, &s);
+    return w;
+}
+
+// Gradients of a batch: of each micro-batch, and whether it has the key.
+struct batch {
+    bool has[MICROS][KEYS];
+    float g[MICROS][KEYS][WIDTH];
+    uint64_t examples[MICROS];
+};
+
+static void draw_batch(struct batch *b, uint64_t clock)
+{
+    for (uint32_t m = 0; m < MICROS; m++) {
+        b->examples[m] = random_below(10, clock, m, 50);
+        for (uint32_t k = 0; k < KEYS; k++) {
+            b->has[m][k] = random_below(11, clock, m * KEYS + k, 3) == 0;
+            for (uint32_t c = 0; c < WIDTH; c++)
+                b->g[m][k][c] = random_f32(12, clock, (m * KEYS + k) * WIDTH + c) * 3 - 1;
+        }
+    }
+}
+
+// What micro-batches [micro, micro + micros) say of a key, in the order of the tree.
+static bool tree(const struct batch *b, uint32_t micro, uint32_t micros, uint32_t key,
+                 float ret[WIDTH])
+{
+    if (micros == 1) {
+        memcpy(ret, b->g[micro][key], WIDTH * sizeof(float));
+        return b->has[micro][key];
+    }
+    float right[WIDTH];
+    bool l = tree(b, micro, micros / 2, key, ret);
+    bool r = tree(b, micro + micros / 2, micros / 2, key, right);
+    for (uint32_t c = 0; c < WIDTH && r; c++)
+        ret[c] = l ? ret[c] + right[c] : right[c];
+    return l || r;
+}
+
+// Pushes what a range says of the shard's keys.
+static void send_range(struct world *w, const struct batch *b, uint64_t clock,
+                       uint32_t micro, uint32_t micros, uint32_t worker)
+{
+    uint64_t all[KEYS], keys[KEYS];
+    float values[KEYS * WIDTH];
+    uint32_t n_all = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, all), n = 0;
+    for (uint32_t i = 0; i < n_all; i++)
+        if (tree(b, micro, micros, (uint32_t)all[i], values + n * WIDTH))
+            keys[n++] = all[i];
+    struct msg_push m = push_of(w, worker, T, keys, n, values, WIDTH);
+    m.clock = clock;
+    m.micro = (uint8_t)micro;
+    m.micros = (uint8_t)micros;
+    m.examples = 0;
+    for (uint32_t i = micro; i < micro + micros; i++)
+        m.examples += b->examples[i];
+    send_push(w, worker, &m);
+    expect_ok(w);
+}
+
+struct range {
+    uint32_t micro, micros;
+};
+
+// Cuts the batch into dyadic ranges, by chance; returns how many.
+static uint32_t cut(uint64_t draw, uint32_t micro, uint32_t micros, struct range *ret)
+{
+    if (micros == 1 || random_below(20, draw, micro * 100 + micros, 3) == 0) {
+        *ret = (struct range){micro, micros};
+        return 1;
+    }
+    uint32_t n = cut(draw, micro, micros / 2, ret);
+    return n + cut(draw, micro + micros / 2, micros / 2, ret + n);
+}
+
+static void shuffle(struct range *x, uint32_t n, uint64_t draw)
+{
+    for (uint32_t i = n; i > 1; i--) {
+        uint64_t j = random_below(21, draw, i, i);
+        struct range y = x[i - 1];
+        x[i - 1] = x[j];
+        x[j] = y;
+    }
+}
+
+// The batch in pieces, with repeats and pieces of pieces among them.
+static void send_batch(struct world *w, const struct batch *b, uint64_t clock)
+{
+    struct range x[3 * MICROS];
+    uint32_t n = cut(clock, 0, MICROS, x);
+    uint32_t more = cut(clock + 1000, 0, MICROS, x + n); // overlaps: the larger count
+    if (clock % 3 == 0)
+        more = 0;
+    shuffle(x, n + more, clock);
+    for (uint32_t i = 0; i < n + more; i++)
+        send_range(w, b, clock, x[i].micro, x[i].micros, i % WORKERS);
+    if (clock % 4 == 1)
+        send_range(w, b, clock, x[0].micro, x[0].micros, 0);
+}
+
+static void check_rows(struct world *w, float model[KEYS][WIDTH])
+{
+    uint64_t all[KEYS];
+    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, all);
+    for (uint32_t i = 0; i < n; i++) {
+        const float *row = shard_row(w->shard, T, all[i]);
+        for (uint32_t c = 0; c < WIDTH; c++)
+            assert_true((row != NULL ? row[c] : 0) == model[all[i]][c]);
+    }
+}
+
+static void apply_model(const struct batch *b, bool mean, float model[KEYS][WIDTH])
+{
+    uint64_t examples = 0;
+    for (uint32_t m = 0; m < MICROS; m++)
+        examples += b->examples[m];
+    float scale = mean ? 1 / (float)examples : 1, g[WIDTH];
+    for (uint32_t k = 0; k < KEYS; k++)
+        for (uint32_t c = 0; tree(b, 0, MICROS, k, g) && c < WIDTH; c++)
+            model[k][c] -= lr * (g[c] * scale);
+}
+
+static void test_batches(void **state)
+{
+    (void)state;
+    for (int mean = 0; mean < 2; mean++) {
+        struct world *w = open_sync(mean);
+        static struct batch b[2];
+        float model[KEYS][WIDTH] = {{0}};
+        for (uint64_t clock = 0; clock < 60; clock += 2) {
+            draw_batch(&b[0], clock);
+            draw_batch(&b[1], clock + 1);
+            // The later one is complete first, now and then.
+            bool swap = clock % 8 == 4;
+            send_batch(w, &b[swap], clock + swap);
+            if (swap)
+                check_rows(w, model);
+            send_batch(w, &b[!swap], clock + !swap);
+            apply_model(&b[0], mean, model);
+            apply_model(&b[1], mean, model);
+            check_rows(w, model);
+            assert_int_equal(figures_of(w, T).clock, clock + 2);
+        }
+        world_close(w);
+    }
+}
+
+// Contributions of one piece, with values as bf16.
+static void test_bf16(void **state)
+{
+    (void)state;
+    struct world *w = open_sync(false);
+    uint64_t keys[KEYS];
+    uint16_t values[KEYS * WIDTH];
+    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    for (uint32_t i = 0; i < n * WIDTH; i++)
+        values[i] = bf16_from(-1);
+    struct msg_push m = push_of(w, 0, T, keys, n, NULL, WIDTH);
+    m.flags = WIRE_BF16;
+    m.values = (struct wire_span){values, n * WIDTH * 2};
+    m.micros = MICROS;
+    send_push(w, 0, &m);
+    assert_int_equal(expect_ok(w), 1);
+    for (uint32_t i = 0; i < n; i++)
+        assert_true(*shard_row(w->shard, T, keys[i]) == lr);
+    world_close(w);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    struct world *w = open_sync(false);
+    struct {
+        uint64_t clock;
+        uint8_t micro, micros, flags;
+        const char *says;
+    } bad[] = {
+        {0, 0, 0, 0, "0 micro-batches"},
+        {0, 0, 3, 0, "3 micro-batches"},
+        {0, 2, 4, 0, "4 micro-batches from 2 on"},
+        {0, 16, 1, 0, "from 16 on"},
+        {0, 0, 32, 0, "32 micro-batches"},
+        {SHARD_MAX_CLOCKS, 0, 1, 0, "batch 0 is not complete yet"},
+        {0, 0, 1, WIRE_ALSO_PULL, "pull them then"},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        struct msg_push m = push_of(w, 0, T, NULL, 0, NULL, WIDTH);
+        m.clock = bad[i].clock;
+        m.micro = bad[i].micro;
+        m.micros = bad[i].micros;
+        m.flags = bad[i].flags;
+        send_push(w, 0, &m);
+        expect_refusal(w, TUG_EUSAGE, bad[i].says);
+    }
+    world_close(w);
+}
+
+// Pulls wait for their batch, in their order, and hold up nothing else.
+static void test_pulls_wait(void **state)
+{
+    (void)state;
+    struct world *w = open_sync(false);
+    static struct batch b;
+    uint64_t keys[KEYS];
+    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    struct msg_pull m = pull_of(w, 0, T, keys, n);
+    for (m.clock = 1; m.clock <= 2; m.clock++)
+        send_pull(w, 0, &m);
+    uint64_t waiting = w->next_request;
+    assert_null(w->sent);
+    assert_int_equal(figures_of(w, T).held, 2);
+    m.clock = 0;
+    send_pull(w, 0, &m);
+    parcel_unpin(expect_sent(w, MSG_PULLED));
+    draw_batch(&b, 0);
+    send_range(w, &b, 0, 0, 8, 0);
+    assert_null(w->sent);
+    send_range(w, &b, 0, 8, 8, 0);
+    struct parcel *p = expect_sent(w, MSG_PULLED);
+    assert_int_equal(p->frame.request, waiting - 1);
+    const float *row = shard_row(w->shard, T, keys[0]);
+    if (row != NULL)
+        assert_memory_equal(p->m.pulled.values.data, row, WIDTH * sizeof(float));
+    parcel_unpin(p);
+    assert_null(w->sent);
+    // Nobody comes: an error says what is missing.
+    send_range(w, &b, 1, 0, 8, 0);
+    pass_time(w, 599 * SECOND_NS);
+    assert_null(w->sent);
+    pass_time(w, 2 * SECOND_NS);
+    expect_refusal(w, TUG_EIO, "micro-batches 8 9 10 11 12 13 14 15 of batch 1");
+    // Whose link closes waits no more.
+    m = pull_of(w, 1, T, keys, n);
+    m.clock = 5;
+    send_pull(w, 1, &m);
+    w->h.closed(w->h.ctx, WORKER_LINK + 1, &(struct err){0}, w->now);
+    assert_int_equal(figures_of(w, T).held, 0);
+    world_close(w);
+}
+
+static void send_tick(struct world *w, uint32_t i, uint64_t clock)
+{
+    struct msg_tick m = {.table = T, .session = session_of_worker(i), .clock = clock};
+    deliver(w, WORKER_LINK + i, MSG_TICK, ++w->next_request, &m);
+}
+
+static void test_ssp(void **state)
+{
+    (void)state;
+    struct world *w = world_open(BITS, &plain);
+    struct table_spec s = plain_spec(T, WIRE_SSP, 1);
+    s.staleness = 2;
+    make_table(w, &s);
+    uint64_t keys[KEYS];
+    assert_true(draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys) > 0);
+    struct msg_pull m = pull_of(w, 0, T, keys, 1);
+    m.clock = 2; // no more than the staleness
+    send_pull(w, 0, &m);
+    parcel_unpin(expect_sent(w, MSG_PULLED));
+    m.clock = 5;
+    send_pull(w, 0, &m);
+    send_tick(w, 0, 5);
+    assert_int_equal(expect_ok(w), 0); // the slowest
+    send_tick(w, 1, 3);
+    assert_int_equal(expect_ok(w), 0);
+    send_tick(w, 2, 2);
+    assert_int_equal(expect_ok(w), 2);
+    assert_null(w->sent);
+    send_tick(w, 2, 3);
+    assert_int_equal(expect_ok(w), 3);
+    parcel_unpin(expect_sent(w, MSG_PULLED));
+    // Late ticks of before change nothing.
+    send_tick(w, 2, 1);
+    assert_int_equal(expect_ok(w), 3);
+    // Who has finished, or died, holds up nobody.
+    m.clock = 9;
+    send_pull(w, 0, &m);
+    send_tick(w, 0, 9);
+    assert_int_equal(expect_ok(w), 3);
+    send_tick(w, 1, UINT64_MAX);
+    assert_int_equal(expect_ok(w), 3);
+    assert_null(w->sent);
+    w->dead[2] = true;
+    send_roster(w);
+    parcel_unpin(expect_sent(w, MSG_PULLED));
+    world_close(w);
+}
+
+static void test_ssp_names_the_slow(void **state)
+{
+    (void)state;
+    struct world *w = world_open(BITS, &plain);
+    struct table_spec s = plain_spec(T, WIRE_SSP, 1);
+    make_table(w, &s);
+    struct msg_pull m = pull_of(w, 0, T, NULL, 0);
+    m.clock = 4;
+    send_tick(w, 0, 4);
+    send_tick(w, 1, 3);
+    forget_sent(w);
+    send_pull(w, 0, &m);
+    pass_time(w, 601 * SECOND_NS);
+    struct parcel *p = expect_sent(w, MSG_ERROR);
+    char text[ERR_TEXT_MAX];
+    snprintf(text, sizeof(text), "%.*s", (int)p->m.error.what.n, p->m.error.what.data);
+    assert_string_equal(text,
+                        "pull of table 't2' at clock 4 has waited 601 s for worker 1 "
+                        "(host:111) at clock 3, worker 2 (host:112) at clock 0");
+    parcel_unpin(p);
+    world_close(w);
+}
+
+// Each allocation fails once while a batch comes in: what was refused comes again, and
+// the rows are what they should be.
+static void test_allocations(void **state)
+{
+    (void)state;
+    static struct batch b;
+    draw_batch(&b, 3);
+    float model[KEYS][WIDTH] = {{0}};
+    apply_model(&b, false, model);
+    bool struck = true;
+    for (long n = 0; struck; n++) {
+        struct world *w = open_sync(false);
+        uint64_t all[KEYS];
+        struct msg_pull pull = pull_of(w, 0, T, all, 0);
+        struck = false;
+        pull.clock = 1;
+        send_pull(w, 0, &pull);
+        for (uint32_t part = 0; part < 4; part++) {
+            uint64_t keys[KEYS];
+            float values[KEYS * WIDTH];
+            uint32_t n_all = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, all), found = 0;
+            for (uint32_t i = 0; i < n_all; i++)
+                if (tree(&b, part * 4, 4, (uint32_t)all[i], values + found * WIDTH))
+                    keys[found++] = all[i];
+            struct msg_push m = push_of(w, 0, T, keys, found, values, WIDTH);
+            m.micro = (uint8_t)(part * 4);
+            m.micros = 4;
+            w->fault_after = n;
+            send_push(w, 0, &m);
+            w->fault_after = -1;
+            struck |= w->faulted;
+            forget_sent(w);
+            send_push(w, 0, &m); // refused, or its answer was lost
+            expect_ok(w);
+        }
+        check_rows(w, model);
+        world_close(w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_batches),     cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_pulls_wait),
+        cmocka_unit_test(test_ssp),         cmocka_unit_test(test_ssp_names_the_slow),
+        cmocka_unit_test(test_allocations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
