@@ -62,8 +62,9 @@ struct share {
     struct hand hand;
     uint64_t batches;
     bool begun;
-    uint64_t last; // batch whose share was pushed
-    uint32_t done; // its micro-batches that were, as bits
+    uint64_t last;    // batch whose share was pushed
+    uint32_t done;    // its micro-batches that were, as bits
+    uint64_t reports; // sent in the pass
 };
 
 struct remote_worker {
@@ -109,6 +110,8 @@ int remote_train_share(struct remote_worker *w, const struct msg_leased *l,
 // its score is not finite.
 int remote_example(struct remote_worker *w, struct exchange *x, size_t i, float *ret_err);
 
-int remote_report(struct remote_worker *w, struct buf *b);
+// Tells the scheduler, and through it the driver, what was done since the last time.
+// *m says what; its report is filled in here.
+int remote_report(struct remote_worker *w, struct msg_piece_done *m, struct err *e);
 
 #endif

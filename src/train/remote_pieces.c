@@ -197,28 +197,6 @@ static double passes_done(const struct msg_leased *l)
     return (double)(l->pass - 1) + (share < 1 ? share : 1);
 }
 
-static int report_done(struct remote_worker *w, const struct msg_leased *l,
-                       const struct dataset *d, struct err *e)
-{
-    struct buf b = BUF_INIT(WIRE_BYTES_MAX);
-    int rc = remote_report(w, &b);
-    if (rc != 0) {
-        buf_free(&b);
-        return err_nomem(e, "a report");
-    }
-    struct msg_piece_done m = {
-        .pass = l->pass,
-        .file = l->file,
-        .index = l->index,
-        .at_end = dataset_at_end(d),
-        .examples = dataset_size(d),
-        .report = {b.data, (uint32_t)b.len},
-    };
-    rc = client_ask(w->remote.client, MSG_PIECE_DONE, &m, NULL, NULL, e);
-    buf_free(&b);
-    return rc;
-}
-
 int remote_train_piece(struct remote_worker *w, const struct msg_leased *l, struct err *e)
 {
     struct dataset *d = NULL;
@@ -241,7 +219,15 @@ int remote_train_piece(struct remote_worker *w, const struct msg_leased *l, stru
         w->clock += s.n;
     }
     if (rc == 0)
-        rc = report_done(w, l, d, e);
+        rc = remote_report(w,
+                           &(struct msg_piece_done){
+                               .pass = l->pass,
+                               .file = l->file,
+                               .index = l->index,
+                               .at_end = dataset_at_end(d),
+                               .examples = dataset_size(d),
+                           },
+                           e);
     if (d != NULL && own)
         dataset_close(d);
     return rc;

@@ -229,5 +229,12 @@ int remote_train_share(struct remote_worker *w, const struct msg_leased *l, stru
     TRY(again ? redo(&w->share, e) : train_batches(&w->share, e));
     for (size_t i = 0; i < REMOTE_SLOTS; i++)
         TRY(exchange_pushed(&w->slots[i], e));
-    return 0;
+    // The first of them tells how many examples all of them share.
+    bool tells = w->share.reports == 0 && w->view.slot == 0;
+    struct msg_piece_done done = {
+        .pass = l->pass,
+        .index = w->share.reports++,
+        .examples = tells ? dataset_size(w->all) : 0,
+    };
+    return remote_report(w, &done, e);
 }

@@ -31,20 +31,24 @@ int remote_example(struct remote_worker *w, struct exchange *x, size_t i, float 
     return 0;
 }
 
-// What happened since the last report.
-int remote_report(struct remote_worker *w, struct buf *b)
+int remote_report(struct remote_worker *w, struct msg_piece_done *m, struct err *e)
 {
+    struct buf b = BUF_INIT(WIRE_BYTES_MAX);
     struct report r = {
         .stream = &w->stream,
         .read_seconds = w->read_seconds,
         .bad_lines = w->bad_lines,
         .data_bytes = w->held_bytes,
     };
-    TRY(report_write(&r, b));
+    int rc = report_write(&r, &b) == 0 ? 0 : err_nomem(e, "a report");
+    m->report = (struct wire_text){b.data, (uint32_t)b.len};
+    if (rc == 0)
+        rc = client_ask(w->remote.client, MSG_PIECE_DONE, m, NULL, NULL, e);
+    buf_free(&b);
     metrics_stream_clear(&w->stream);
     w->read_seconds = 0;
     w->bad_lines = 0;
-    return 0;
+    return rc;
 }
 
 // Telling the scheduler what data there is.
