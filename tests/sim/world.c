@@ -58,7 +58,8 @@ struct worker {
     bool made;
     uint32_t n_ops, next, open;
     struct op ops[MAX_OPS * MAX_WORKERS];
-    uint64_t dies_at; // once it has made the table; VAN_NEVER: it does not
+    uint64_t dies_after; // it has made the table; VAN_NEVER: it does not
+    uint64_t dies_at;
 };
 
 struct server {
@@ -288,8 +289,7 @@ static int open_worker(struct world *w, uint32_t i, struct err *e)
     k->number = i;
     k->n_ops = 4 + (uint32_t)draw(w, MAX_OPS - 4);
     k->dies_at = VAN_NEVER;
-    if (one_in(w, 4))
-        k->dies_at = 50 * MS + draw(w, SECOND);
+    k->dies_after = one_in(w, 2) ? draw(w, 300 * MS) : VAN_NEVER;
     char name[32];
     snprintf(name, sizeof(name), "worker%u", i);
     struct client_options o = {
@@ -519,6 +519,8 @@ static void let_table_be_made(struct worker *k)
         make_table(k);
     } else if (client_done(k->client, k->making, &rc, &e)) {
         k->made = rc == 0;
+        if (k->dies_after != VAN_NEVER)
+            k->dies_at = sim_now(k->world->sim) + k->dies_after;
         if (rc != 0)
             failed(k->world, "worker %u, making the table: %s", k->number, e.text);
     }
