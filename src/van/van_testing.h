@@ -20,6 +20,10 @@
 #include "van/tcp.h"
 #include "van/tls.h"
 
+#if __has_include("van/tcp.c")
+#define TUG_VAN_HAS_TCP // while it is being written
+#endif
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
 #else
