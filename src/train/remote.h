@@ -86,6 +86,7 @@ struct remote_worker {
     size_t n_held, cap_held;
     uint64_t held_bytes, may_hold;
     uint64_t clock; // ssp
+    bool paused;    // ssp: nobody waits for it
 
     // sync
     struct dataset *all;
@@ -99,7 +100,7 @@ struct remote_worker {
 // Trains on one leased piece, and reports it done.
 int remote_train_piece(struct remote_worker *w, const struct msg_leased *l,
                        struct err *e);
-// No piece is left for now: nobody waits for this worker.
+// There is no piece for now: nobody is to wait for this worker. Also before the first.
 int remote_pieces_pause(struct remote_worker *w, struct err *e);
 
 // Trains on the worker's share of all batches of a pass.

@@ -179,16 +179,18 @@ static int begin_pass(struct remote_worker *w, uint64_t pass, struct err *e)
     if (w->pass == pass)
         return 0;
     w->pass = pass;
+    w->paused = false;
     w->clock = pass << 32;
     return w->config->cluster->mode == WIRE_SSP ? tick(w, w->clock, e) : 0;
 }
 
 int remote_pieces_pause(struct remote_worker *w, struct err *e)
 {
-    if (w->pass == 0)
+    if (w->paused || w->config->cluster->mode != WIRE_SSP)
         return 0;
+    w->paused = true;
     w->pass = 0;
-    return w->config->cluster->mode == WIRE_SSP ? tick(w, UINT64_MAX, e) : 0;
+    return tick(w, UINT64_MAX, e);
 }
 
 static double passes_done(const struct msg_leased *l)

@@ -194,6 +194,7 @@ static void keep_lease(void *ctx, const union wire_any *m)
 static int work(struct remote_worker *w, struct err *e)
 {
     struct msg_leased l = {0};
+    TRY(remote_pieces_pause(w, e));
     for (;;) {
         struct msg_lease ask = {.pass = w->pass, .finished = 0};
         if (l.what == WIRE_LEASE_SHARE) {
