@@ -1,0 +1,578 @@
+// Leases against a model: each piece once in each pass whatever dies, joins or is said
+// twice; pieces go to who had them; nobody idles beside a heap. Shares: divided anew.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/leases.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/random.h"
+
+enum { MAX_FILES = 4, MAX_PIECES = 24, MAX_WORKERS = 12, NOBODY = -1 };
+
+struct mate {
+    bool alive, holds;
+    struct msg_leased piece;
+};
+
+struct model {
+    uint64_t seed, draws;
+    struct leases *l;
+    uint32_t n_files;
+    uint64_t pieces[MAX_FILES]; // in truth
+    bool unknown[MAX_FILES];    // not known beforehand
+    int had[MAX_FILES][MAX_PIECES];
+    int did[MAX_FILES][MAX_PIECES]; // in this pass
+    int holder[MAX_FILES][MAX_PIECES];
+    uint32_t n_workers;
+    struct mate mates[MAX_WORKERS];
+    uint64_t pass, examples;
+    bool in_order; // the pass in which lengths are found out
+};
+
+static struct model m;
+
+static uint64_t draw(uint64_t n)
+{
+    return random_below(m.seed, 7, m.draws++, n);
+}
+
+static uint32_t id_of(uint32_t worker)
+{
+    return 9 + 2 * worker;
+}
+
+static void add_file(struct buf *files, uint64_t pieces, bool unknown, const char *name)
+{
+    struct wire_data_file f = {.bytes = 100 + pieces,
+                               .hash = pieces,
+                               .pieces = unknown ? UINT64_MAX : pieces,
+                               .compressed = unknown,
+                               .name = wire_text(name)};
+    assert_int_equal(wire_put_data_file(files, &f), 0);
+}
+
+static void tell_data(void)
+{
+    struct buf files = BUF_INIT(1 << 16);
+    struct err e = {0};
+    for (uint32_t i = 0; i < m.n_files; i++)
+        add_file(&files, m.pieces[i], m.unknown[i], "file");
+    struct msg_data d = {.files = {files.data, (uint32_t)files.len}};
+    for (int twice = 0; twice < 2; twice++)
+        assert_int_equal(leases_data(m.l, "worker 0", &d, &e), 0);
+    buf_free(&files);
+}
+
+static void join(void)
+{
+    if (m.n_workers == MAX_WORKERS)
+        return;
+    assert_int_equal(leases_worker_joined(m.l, id_of(m.n_workers)), 0);
+    m.mates[m.n_workers++] = (struct mate){.alive = true};
+}
+
+static uint32_t living(void)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m.n_workers; i++)
+        n += m.mates[i].alive;
+    return n;
+}
+
+static void die(uint32_t worker)
+{
+    struct mate *w = &m.mates[worker];
+    leases_worker_dead(m.l, id_of(worker));
+    leases_worker_dead(m.l, id_of(worker));
+    w->alive = false;
+    if (w->holds && w->piece.index < MAX_PIECES)
+        m.holder[w->piece.file][w->piece.index] = NOBODY;
+    w->holds = false;
+}
+
+// Free pieces that the worker had in the pass before; NOBODY: that nobody alive had.
+static uint32_t reserved(int worker)
+{
+    uint32_t n = 0;
+    for (uint32_t f = 0; f < m.n_files; f++)
+        for (uint64_t i = 0; i < m.pieces[f] && !(m.in_order && m.unknown[f]); i++) {
+            int had = m.had[f][i];
+            if (had != NOBODY && !m.mates[had].alive)
+                had = NOBODY;
+            n += had == worker && m.did[f][i] == 0 && m.holder[f][i] == NOBODY;
+        }
+    return n;
+}
+
+static uint32_t largest_heap(void)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < m.n_workers; i++)
+        if (m.mates[i].alive && reserved((int)i) > most)
+            most = reserved((int)i);
+    return most;
+}
+
+static void check_new_piece(uint32_t worker, const struct msg_leased *got, uint32_t own)
+{
+    uint32_t f = got->file;
+    assert_in_range(f, 0, m.n_files - 1);
+    if (got->index >= m.pieces[f]) { // it looks behind the end of what has no known end
+        assert_true(m.in_order && m.unknown[f]);
+        return;
+    }
+    assert_int_equal(m.did[f][got->index], 0);
+    assert_int_equal(m.holder[f][got->index], NOBODY);
+    if (own > 0)
+        assert_int_equal(m.had[f][got->index], (int)worker);
+    m.holder[f][got->index] = (int)worker;
+}
+
+static void ask(uint32_t worker)
+{
+    struct mate *w = &m.mates[worker];
+    struct msg_lease lease = {.pass = m.pass};
+    struct msg_leased got;
+    uint32_t own = reserved((int)worker), nobodys = reserved(NOBODY);
+    uint32_t heap = largest_heap();
+    leases_ask(m.l, id_of(worker), &lease, &got);
+    if (!w->alive) {
+        assert_int_equal(got.what, WIRE_LEASE_WAIT);
+        return;
+    }
+    if (w->holds) { // the same again
+        assert_int_equal(got.what, WIRE_LEASE_PIECE);
+        assert_int_equal(got.file, w->piece.file);
+        assert_int_equal(got.index, w->piece.index);
+        return;
+    }
+    if (got.what == WIRE_LEASE_WAIT) { // then there is nothing that it could do
+        assert_int_equal(own, 0);
+        assert_int_equal(nobodys, 0);
+        assert_in_range(heap, 0, 1);
+        return;
+    }
+    assert_int_equal(got.what, WIRE_LEASE_PIECE);
+    assert_int_equal(got.pass, m.pass);
+    check_new_piece(worker, &got, own);
+    w->holds = true;
+    w->piece = got;
+}
+
+static void report(uint32_t worker, const struct msg_leased *piece, bool held)
+{
+    bool behind = piece->index >= m.pieces[piece->file];
+    struct msg_piece_done done = {.pass = piece->pass,
+                                  .file = piece->file,
+                                  .index = piece->index,
+                                  .at_end = piece->index + 1 >= m.pieces[piece->file],
+                                  .examples = behind ? 0 : 10 + piece->index,
+                                  .report = wire_text("12345678")};
+    bool news = leases_done(m.l, id_of(worker), &done);
+    assert_int_equal(news, held);
+    if (!news || behind)
+        return;
+    m.did[piece->file][piece->index]++;
+    m.had[piece->file][piece->index] = (int)worker;
+    m.holder[piece->file][piece->index] = NOBODY;
+    m.examples += done.examples;
+}
+
+static void finish_piece(uint32_t worker)
+{
+    struct mate *w = &m.mates[worker];
+    if (!w->alive || !w->holds)
+        return;
+    w->holds = false;
+    report(worker, &w->piece, true);
+    if (draw(4) == 0)
+        report(worker, &w->piece, false); // said twice
+}
+
+static void report_anything(void)
+{
+    struct msg_leased piece = {.pass = m.pass + 1 - draw(3),
+                               .file = (uint32_t)draw(m.n_files),
+                               .index = draw(MAX_PIECES)};
+    uint32_t worker = (uint32_t)draw(m.n_workers);
+    const struct mate *w = &m.mates[worker];
+    if (!w->holds || piece.file != w->piece.file || piece.index != w->piece.index ||
+        piece.pass != m.pass)
+        report(worker, &piece, false);
+}
+
+static bool pass_is_over(void)
+{
+    struct msg_pass_state state;
+    leases_state(m.l, m.pass, &state, NULL);
+    return state.done;
+}
+
+static void run_pass(bool quiet)
+{
+    m.pass++;
+    m.examples = 0;
+    m.in_order = m.pass == 1;
+    memset(m.did, 0, sizeof(m.did));
+    for (uint32_t i = 0; i < m.n_workers; i++)
+        m.mates[i].holds = false;
+    memset(m.holder, NOBODY, sizeof(m.holder));
+    struct msg_pass open = {.pass = m.pass, .kind = WIRE_PASS_PIECES, .seed = m.seed};
+    struct err e = {0};
+    assert_int_equal(leases_pass(m.l, &open, &e), 0);
+    if (m.pass == 1)
+        tell_data(); // also after the pass was opened
+    for (int steps = 0; !pass_is_over(); steps++) {
+        assert_in_range(steps, 0, 20000);
+        assert_int_equal(leases_pass(m.l, &open, &e), 0); // again: nothing happens
+        uint32_t worker = (uint32_t)draw(m.n_workers);
+        uint64_t what = draw(quiet ? 90 : 100);
+        if (what < 50)
+            ask(worker);
+        else if (what < 90)
+            finish_piece(worker);
+        else if (what < 92)
+            join();
+        else if (what < 93 && m.mates[worker].alive && living() > 1)
+            die(worker);
+        else
+            report_anything();
+    }
+}
+
+static void check_pass(uint64_t *reports)
+{
+    struct buf b = BUF_INIT(16); // two reports at a time
+    struct msg_pass_state state;
+    for (uint32_t f = 0; f < m.n_files; f++)
+        for (uint64_t i = 0; i < m.pieces[f]; i++)
+            assert_int_equal(m.did[f][i], 1);
+    do {
+        buf_clear(&b);
+        leases_state(m.l, m.pass, &state, &b);
+        assert_int_equal(b.len, 8 * state.reports);
+        *reports += state.reports;
+    } while (!state.done);
+    assert_int_equal(state.examples, m.examples);
+    uint64_t real = 0;
+    for (uint32_t f = 0; f < m.n_files; f++)
+        real += m.pieces[f];
+    assert_in_range(state.pieces, real, real + 1); // an empty piece may be the last
+    assert_int_equal(state.pieces_done, state.pieces);
+    buf_free(&b);
+}
+
+static void open_model(uint64_t seed)
+{
+    m = (struct model){.seed = seed};
+    memset(m.had, NOBODY, sizeof(m.had));
+    assert_int_equal(leases_open(&m.l, NULL), 0);
+    m.n_files = 1 + (uint32_t)draw(MAX_FILES);
+    for (uint32_t i = 0; i < m.n_files; i++) {
+        m.unknown[i] = draw(2) == 0;
+        m.pieces[i] = m.unknown[i] + draw(MAX_PIECES - 4);
+    }
+    for (uint64_t n = 1 + draw(4); n > 0; n--)
+        join();
+}
+
+static void test_each_piece_once(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 400; seed++) {
+        uint64_t reports = 0;
+        open_model(seed);
+        for (int pass = 0; pass < 4; pass++) {
+            run_pass(seed % 4 == 0);
+            check_pass(&reports);
+        }
+        assert_true(reports > 0 || m.examples == 0);
+        leases_over(m.l);
+        struct msg_leased got;
+        leases_ask(m.l, id_of(0), &(struct msg_lease){0}, &got);
+        assert_int_equal(got.what, WIRE_LEASE_OVER);
+        leases_close(m.l);
+    }
+}
+
+// In steps of all workers together each gets its own pieces of the pass before, and only
+// those.
+static void test_affinity(void **state)
+{
+    (void)state;
+    m = (struct model){.seed = 5, .n_files = 1, .pieces = {20}};
+    memset(m.had, NOBODY, sizeof(m.had));
+    assert_int_equal(leases_open(&m.l, NULL), 0);
+    join();
+    join();
+    int had[MAX_PIECES];
+    for (int pass = 0; pass < 3; pass++) {
+        m.pass++;
+        memset(m.did, 0, sizeof(m.did));
+        memset(m.holder, NOBODY, sizeof(m.holder));
+        struct msg_pass open = {.pass = m.pass, .seed = 3};
+        assert_int_equal(leases_pass(m.l, &open, NULL), 0);
+        if (pass == 0)
+            tell_data();
+        while (!pass_is_over())
+            for (uint32_t worker = 0; worker < 2; worker++) {
+                ask(worker);
+                finish_piece(worker);
+            }
+        if (pass > 0)
+            assert_memory_equal(had, m.had[0], sizeof(had));
+        memcpy(had, m.had[0], sizeof(had));
+    }
+    leases_close(m.l);
+}
+
+static int tell(struct leases *l, const char *who, uint64_t options, const char *name,
+                uint64_t pieces, struct err *e)
+{
+    struct buf files = BUF_INIT(1 << 16);
+    add_file(&files, 3, false, "first");
+    if (name != NULL)
+        add_file(&files, pieces, false, name);
+    struct msg_data d = {.options = options};
+    d.files = (struct wire_text){files.data, (uint32_t)files.len};
+    int rc = leases_data(l, who, &d, e);
+    buf_free(&files);
+    return rc;
+}
+
+static void test_data_must_agree(void **state)
+{
+    (void)state;
+    struct leases *l;
+    struct err e = {0};
+    assert_int_equal(leases_open(&l, NULL), 0);
+    assert_int_equal(tell(l, "worker 0", 1, "day", 5, &e), 0);
+    assert_int_equal(tell(l, "worker 1", 1, "elsewhere/day", 5, &e), 0);
+    assert_int_equal(tell(l, "worker 1", 1, "day2", 6, &e), TUG_EDATA);
+    assert_string_equal(e.text, "'day2' of worker 1 is not 'day' of worker 0: 106 bytes, "
+                                "not 105; all workers must read the same data");
+    assert_int_equal(tell(l, "worker 2", 1, NULL, 0, &e), TUG_EDATA);
+    assert_non_null(strstr(e.text, "worker 2 sees 1 files, worker 0 sees 2"));
+    assert_int_equal(tell(l, "worker 2", 2, "day", 5, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "different options"));
+    struct msg_data cut = {.files = {"abc", 3}};
+    assert_int_equal(leases_data(l, "worker 3", &cut, &e), TUG_EDATA);
+    assert_int_equal(tell(l, "worker 2", 1, "day", (uint64_t)1 << 40, &e), TUG_EUSAGE);
+    leases_close(l);
+}
+
+static void test_passes_in_turn(void **state)
+{
+    (void)state;
+    struct leases *l;
+    struct err e = {0};
+    struct msg_pass pass = {.pass = 3}, next = {.pass = 4}, none = {0};
+    assert_int_equal(leases_open(&l, NULL), 0);
+    assert_int_equal(tell(l, "worker 0", 1, NULL, 0, &e), 0);
+    assert_int_equal(leases_pass(l, &none, &e), TUG_EUSAGE);
+    assert_int_equal(leases_pass(l, &pass, &e), 0); // goes on from a checkpoint
+    assert_int_equal(leases_pass(l, &next, &e), TUG_EUSAGE);
+    assert_string_equal(e.text, "pass 4 cannot begin: pass 3 is not over");
+    struct msg_pass_state st;
+    leases_state(l, 2, &st, NULL);
+    assert_int_equal(st.done, 1);
+    leases_state(l, 4, &st, NULL);
+    assert_int_equal(st.done, 0);
+    leases_close(l);
+}
+
+// Shares.
+
+static struct msg_leased share(struct leases *l, uint32_t worker, uint64_t finished,
+                               uint64_t view)
+{
+    struct msg_lease lease = {.finished = finished, .view = view};
+    struct msg_leased got;
+    leases_ask(l, worker, &lease, &got);
+    return got;
+}
+
+static void check_share(struct leases *l, uint32_t worker, uint64_t view, uint32_t slot,
+                        uint32_t slots)
+{
+    struct msg_leased got = share(l, worker, 0, 0);
+    assert_int_equal(got.what, WIRE_LEASE_SHARE);
+    assert_int_equal(got.view, view);
+    assert_int_equal(got.slot, slot);
+    assert_int_equal(got.slots, slots);
+}
+
+static bool shares_done(struct leases *l, uint64_t pass)
+{
+    struct msg_pass_state st;
+    leases_state(l, pass, &st, NULL);
+    return st.done;
+}
+
+static uint32_t count_views(struct leases *l, uint64_t view, uint32_t slots)
+{
+    uint32_t n = 0, worker;
+    struct msg_view v;
+    while (leases_next_view(l, &worker, &v)) {
+        assert_int_equal(v.view, view);
+        assert_int_equal(v.slots, slots);
+        n++;
+    }
+    return n;
+}
+
+static struct leases *open_shares(uint32_t workers)
+{
+    struct leases *l;
+    struct msg_pass pass = {.pass = 1, .kind = WIRE_PASS_SHARES};
+    assert_int_equal(leases_open(&l, NULL), 0);
+    for (uint32_t i = workers; i-- > 0;)
+        assert_int_equal(leases_worker_joined(l, id_of(i)), 0);
+    assert_int_equal(leases_pass(l, &pass, NULL), 0);
+    return l;
+}
+
+static void test_shares(void **state)
+{
+    (void)state;
+    struct leases *l = open_shares(3);
+    for (uint32_t i = 0; i < 3; i++)
+        check_share(l, id_of(i), 1, i, 3);
+    assert_int_equal(leases_worker_joined(l, id_of(5)), 0); // waits for the next pass
+    assert_int_equal(share(l, id_of(5), 0, 0).what, WIRE_LEASE_WAIT);
+
+    // Worker 0 is ready, then worker 1 dies: 0 has a part of its work to do.
+    assert_int_equal(share(l, id_of(0), 1, 1).what, WIRE_LEASE_WAIT);
+    leases_worker_dead(l, id_of(1));
+    assert_int_equal(count_views(l, 2, 2), 2);
+    assert_true(leases_views_again(l));
+    assert_int_equal(count_views(l, 2, 2), 2);
+    struct msg_leased got = share(l, id_of(0), 1, 1); // a question from before
+    assert_int_equal(got.what, WIRE_LEASE_SHARE);
+    assert_int_equal(got.view, 2);
+    check_share(l, id_of(2), 2, 1, 2);
+    assert_int_equal(share(l, id_of(2), 1, 2).what, WIRE_LEASE_WAIT);
+    assert_false(shares_done(l, 1));
+    assert_int_equal(share(l, id_of(0), 1, 2).what, WIRE_LEASE_WAIT);
+    assert_true(shares_done(l, 1));
+    assert_false(leases_views_again(l));
+
+    struct msg_pass pass = {.pass = 2, .kind = WIRE_PASS_SHARES};
+    assert_int_equal(leases_pass(l, &pass, NULL), 0);
+    check_share(l, id_of(0), 3, 0, 3);
+    check_share(l, id_of(5), 3, 2, 3);
+    leases_close(l);
+}
+
+// Who dies after it has finished takes nothing with it; the last of the others ends it.
+static void test_shares_finished_and_dead(void **state)
+{
+    (void)state;
+    struct leases *l = open_shares(2);
+    share(l, id_of(0), 1, 0);
+    leases_worker_dead(l, id_of(0));
+    assert_int_equal(count_views(l, 0, 0), 0);
+    assert_false(shares_done(l, 1));
+    share(l, id_of(1), 1, 1);
+    assert_true(shares_done(l, 1));
+    leases_close(l);
+}
+
+// All die: who came later does the pass from its start.
+static void test_shares_all_dead(void **state)
+{
+    (void)state;
+    struct leases *l = open_shares(1);
+    leases_worker_dead(l, id_of(0));
+    assert_false(shares_done(l, 1));
+    assert_int_equal(leases_worker_joined(l, id_of(1)), 0);
+    check_share(l, id_of(1), 2, 0, 1);
+    share(l, id_of(1), 1, 2);
+    assert_true(shares_done(l, 1));
+    leases_close(l);
+}
+
+static void test_shares_reports(void **state)
+{
+    (void)state;
+    struct leases *l = open_shares(1);
+    struct msg_piece_done done = {.pass = 1, .examples = 5, .report = wire_text("r")};
+    assert_true(leases_done(l, id_of(0), &done));
+    assert_false(leases_done(l, id_of(0), &done));
+    done.index = 1;
+    assert_true(leases_done(l, id_of(0), &done));
+    done.pass = 2;
+    assert_false(leases_done(l, id_of(0), &done));
+    struct msg_pass_state st;
+    struct buf b = BUF_INIT(100);
+    leases_state(l, 1, &st, &b);
+    assert_int_equal(st.examples, 10);
+    assert_int_equal(st.reports, 2);
+    assert_int_equal(b.len, 2);
+    buf_free(&b);
+    leases_close(l);
+}
+
+// Each allocation fails once; what failed is asked again, and the pass is done.
+static void test_no_memory(void **state)
+{
+    (void)state;
+    struct buf files = BUF_INIT(1 << 16);
+    add_file(&files, 3, false, "first");
+    add_file(&files, 7, false, "second");
+    struct msg_data data = {.files = {files.data, (uint32_t)files.len}};
+    bool struck = true;
+    for (long k = 0; struck; k++) {
+        struct leases *l;
+        struct err e = {0};
+        size_t live = mem_live();
+        mem_fault_after(k);
+        int rc = leases_open(&l, &e);
+        if (rc == 0) {
+            struct msg_pass pass = {.pass = 1};
+            while (leases_data(l, "worker 0", &data, &e) != 0)
+                assert_int_equal(e.code, TUG_ENOMEM);
+            assert_int_equal(leases_pass(l, &pass, &e), 0);
+            int done = 0;
+            for (int i = 0; i < 20; i++) {
+                struct msg_leased got = share(l, 9, 0, 0);
+                if (got.what != WIRE_LEASE_PIECE)
+                    continue;
+                struct msg_piece_done d = {
+                    .pass = 1, .file = got.file, .index = got.index};
+                done += leases_done(l, 9, &d);
+            }
+            assert_int_equal(done, 10);
+            leases_close(l);
+        }
+        struck = mem_faulted();
+        mem_fault_after(-1);
+        assert_int_equal(mem_live(), live);
+    }
+    buf_free(&files);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_piece_once),
+        cmocka_unit_test(test_affinity),
+        cmocka_unit_test(test_data_must_agree),
+        cmocka_unit_test(test_passes_in_turn),
+        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_shares_finished_and_dead),
+        cmocka_unit_test(test_shares_all_dead),
+        cmocka_unit_test(test_shares_reports),
+        cmocka_unit_test(test_no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
