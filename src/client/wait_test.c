@@ -1,0 +1,314 @@
+// The client's functions that wait, between threads: a scheduler and two shards, each on
+// a thread of its own, and the client on the test's.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "client/client.h"
+#include "cluster/scheduler.h"
+#include "server/shard.h"
+#include "table/rule.h"
+#include "van/inproc.h"
+
+enum { SERVERS = 2, KEYS = 20000, WIDTH = 2, TABLE = 1 };
+
+#define MS ((uint64_t)1000000)
+#define SECOND (1000 * MS)
+
+struct loop {
+    uint32_t number;
+    pthread_t thread;
+    struct van *van;
+    struct shard *shard;
+};
+
+static struct {
+    char name[64];
+    struct scheduler *scheduler;
+    struct van *van;
+    pthread_t thread;
+    atomic_bool stop;
+    uint32_t servers;
+    struct loop loops[SERVERS];
+    struct client *client;
+    struct van *client_van;
+} c;
+
+static void *run_scheduler(void *arg)
+{
+    struct err e;
+    (void)arg;
+    while (!atomic_load(&c.stop) && !scheduler_finished(c.scheduler, &e))
+        if (van_poll(c.van, van_now(c.van) + 50 * MS, &e) != 0)
+            break;
+    return NULL;
+}
+
+static void *run_shard(void *arg)
+{
+    struct loop *l = arg;
+    struct err e;
+    while (!atomic_load(&c.stop) && !shard_finished(l->shard, &e))
+        if (van_poll(l->van, van_now(l->van) + 50 * MS, &e) != 0)
+            break;
+    return NULL;
+}
+
+static struct member_options member(enum wire_role role, uint64_t number,
+                                    const char *address)
+{
+    return (struct member_options){
+        .cluster = 1,
+        .scheduler = c.name,
+        .role = role,
+        .ticket = number + 1,
+        .process = number + 1,
+        .loops = 1,
+        .host = "here",
+        .address = address,
+        .scheduler_timeout_ns = 20 * SECOND,
+        .resend_ns = 100 * MS, // who is missing at a barrier is told when asked again
+    };
+}
+
+static void open_scheduler(uint32_t workers)
+{
+    static int count;
+    char address[VAN_ADDRESS_MAX];
+    struct err e = {0};
+    struct scheduler_options o = {
+        .cluster = 1,
+        .servers = SERVERS,
+        .workers = workers,
+        .partition_bits = 6,
+        .gather_timeout_ns = 30 * SECOND,
+        .dead_timeout_ns = 10 * SECOND,
+        .leave_timeout_ns = 10 * SECOND,
+        .session_base = 1,
+        .host = "here",
+    };
+    snprintf(c.name, sizeof(c.name), "inproc://wait-test-%d", count++);
+    atomic_store(&c.stop, false);
+    assert_int_equal(scheduler_open(&c.scheduler, &o, &e), 0);
+    struct van_handler h = scheduler_handler(c.scheduler);
+    assert_int_equal(inproc_van_open(&c.van, &h, &e), 0);
+    assert_int_equal(van_listen(c.van, c.name, address, &e), 0);
+    scheduler_serve(c.scheduler, c.van, address);
+    assert_int_equal(pthread_create(&c.thread, NULL, run_scheduler, NULL), 0);
+}
+
+static void open_loops(uint32_t n)
+{
+    struct err e = {0};
+    c.servers = n;
+    for (uint32_t i = 0; i < n; i++) {
+        struct loop *l = &c.loops[i];
+        char address[VAN_ADDRESS_MAX];
+        snprintf(address, sizeof(address), "%s-%u", c.name, i);
+        struct shard_options o = {.member = member(WIRE_SERVER, i, address)};
+        assert_int_equal(shard_open(&l->shard, &o, &e), 0);
+        struct van_handler h = shard_handler(l->shard);
+        assert_int_equal(inproc_van_open(&l->van, &h, &e), 0);
+        assert_int_equal(van_listen(l->van, address, address, &e), 0);
+        shard_serve(l->shard, l->van, van_now(l->van));
+        assert_int_equal(pthread_create(&l->thread, NULL, run_shard, l), 0);
+    }
+}
+
+static void open_client(void)
+{
+    struct err e = {0};
+    struct client_options o = {.member = member(WIRE_WORKER, 10, ""), .cache_keys = true};
+    assert_int_equal(client_open(&c.client, &o, &e), 0);
+    struct van_handler h = client_handler(c.client);
+    assert_int_equal(inproc_van_open(&c.client_van, &h, &e), 0);
+    client_serve(c.client, c.client_van, van_now(c.client_van));
+}
+
+static void close_all(void)
+{
+    van_free(c.client_van);
+    client_close(c.client);
+    c.client = NULL;
+    atomic_store(&c.stop, true);
+    for (uint32_t i = 0; i < c.servers; i++) {
+        struct loop *l = &c.loops[i];
+        van_wake(l->van);
+        pthread_join(l->thread, NULL);
+        shard_close(l->shard);
+        van_free(l->van);
+    }
+    van_wake(c.van);
+    pthread_join(c.thread, NULL);
+    van_free(c.van);
+    scheduler_close(c.scheduler);
+    c.servers = 0;
+}
+
+#define good(call)                                                                       \
+    do {                                                                                 \
+        struct err e_ = {0};                                                             \
+        struct err *e = &e_;                                                             \
+        if ((call) != 0)                                                                 \
+            fail_msg("%s", e_.text);                                                     \
+    } while (0)
+
+static void make_table(void)
+{
+    struct table_spec s = {.id = TABLE, .name = "sums", .space = WIRE_SPACE_SPARSE};
+    struct err err = {0};
+    accessor_plain(&s.accessor, rule_defaults(RULE_SUM), WIDTH);
+    s.options.width = s.accessor.width;
+    client_ts ts = client_table(c.client, &s, &err);
+    if (ts == 0)
+        fail_msg("%s", err.text);
+    good(client_wait(c.client, ts, e));
+    assert_non_null(client_spec(c.client, TABLE));
+    assert_null(client_spec(c.client, TABLE + 1));
+}
+
+static uint64_t keys[KEYS];
+static float values[KEYS * WIDTH], pulled[KEYS * WIDTH];
+
+// Bodies of 160 KB, twice each way: zero-copy out, and placed on the way in.
+static void test_a_run(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    size_t live = mem_live();
+    open_scheduler(1);
+    open_loops(SERVERS);
+    open_client();
+    good(client_wait_ready(c.client, 20 * SECOND, e));
+    make_table();
+    static uint32_t order[KEYS];
+    static uint64_t given[KEYS];
+    for (uint64_t i = 0; i < KEYS; i++)
+        given[i] = random_u64(1, 2, i);
+    assert_int_equal(client_arrange(c.client, TABLE, given, KEYS, order), 0);
+    for (size_t i = 0; i < KEYS; i++)
+        keys[i] = given[order[i]];
+    for (size_t i = 0; i < KEYS * WIDTH; i++)
+        values[i] = (float)(i % 1000);
+    struct client_push p = {.table = TABLE,
+                            .keys = keys,
+                            .n = KEYS,
+                            .values = values,
+                            .rate = 1,
+                            .pass = 1,
+                            .examples = 100,
+                            .arranged = true};
+    struct client_pull q = {
+        .table = TABLE, .keys = keys, .n = KEYS, .values = pulled, .arranged = true};
+    for (int i = 1; i <= 3; i++) {
+        client_ts push = client_push(c.client, &p, &err);
+        client_ts pull = client_pull(c.client, &q, &err);
+        good(client_wait(c.client, pull, e));
+        good(client_wait(c.client, push, e));
+        for (size_t k = 0; k < KEYS * WIDTH; k++)
+            assert_true(pulled[k] == (float)i * values[k]);
+    }
+    struct msg_table_is figures;
+    good(client_wait(c.client, client_stat(c.client, TABLE, &figures, &err), e));
+    assert_int_equal(figures.rows, KEYS);
+    assert_int_equal(figures.examples, 300);
+    good(client_barrier(c.client, WIRE_GROUP_WORKERS, 10 * SECOND, e));
+    good(client_poll(c.client, e));
+    good(client_leave(c.client, 0, "", e));
+    close_all();
+    assert_int_equal(mem_live(), live);
+}
+
+static void hear_state(void *ctx, const union wire_any *m)
+{
+    *(uint64_t *)ctx = m->pass_state.pass;
+}
+
+static void test_questions_to_the_scheduler(void **state)
+{
+    (void)state;
+    uint64_t pass = 0;
+    open_scheduler(1);
+    open_loops(SERVERS);
+    open_client();
+    good(client_wait_ready(c.client, 20 * SECOND, e));
+    struct msg_pass_wanted m = {.pass = 0};
+    struct err err = {0};
+    // Answered one way or the other, never left alone.
+    int rc = client_ask(c.client, MSG_PASS_WANTED, &m, hear_state, &pass, &err);
+    assert_true(rc == 0 || err.text[0] != '\0');
+    close_all();
+}
+
+static void test_waits_end_and_say_why(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    open_scheduler(1);
+    open_loops(1); // one too few
+    open_client();
+    assert_int_equal(client_wait_ready(c.client, 300 * MS, &err), TUG_EIO);
+    assert_non_null(strstr(err.text, "still waits"));
+    assert_non_null(strstr(err.text, c.name));
+    struct client_pull q = {.table = TABLE};
+    assert_int_equal(client_pull(c.client, &q, &err), 0);
+    assert_int_equal(err.code, TUG_EUSAGE);
+    atomic_bool interrupt = true;
+    client_set_interrupt(c.client, &interrupt);
+    assert_int_equal(client_wait_ready(c.client, 20 * SECOND, &err), TUG_EINTERRUPTED);
+    close_all();
+}
+
+// Two workers were promised; the other never comes to the barrier.
+static void test_barrier_names_who_is_missing(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    open_scheduler(1);
+    open_loops(SERVERS);
+    open_client();
+    good(client_wait_ready(c.client, 20 * SECOND, e));
+    int rc = client_barrier(c.client, WIRE_GROUP_WORKERS | WIRE_GROUP_SERVERS, 700 * MS,
+                            &err);
+    assert_int_equal(rc, TUG_EIO);
+    assert_non_null(strstr(err.text, "server"));
+    close_all();
+}
+
+static void test_no_scheduler(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    snprintf(c.name, sizeof(c.name), "inproc://nobody");
+    open_client();
+    uint64_t began = clock_ns();
+    assert_int_equal(client_wait_ready(c.client, 200 * MS, &err), TUG_EIO);
+    assert_true(clock_ns() - began < 10 * SECOND);
+    assert_non_null(strstr(err.text, "inproc://nobody"));
+    van_free(c.client_van);
+    client_close(c.client);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_run),
+        cmocka_unit_test(test_questions_to_the_scheduler),
+        cmocka_unit_test(test_waits_end_and_say_why),
+        cmocka_unit_test(test_barrier_names_who_is_missing),
+        cmocka_unit_test(test_no_scheduler),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
