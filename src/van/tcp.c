@@ -72,6 +72,7 @@ static void finish_round(struct tcp_van *v)
     do_due_links(v);
     flush_dirty(v); // a link in the list of dirty ones is not freed before
     tell_ended(v);
+    v->tick_due = VAN_NEVER;
     if (v->handler.tick != NULL && !v->freeing)
         v->tick_due = v->handler.tick(v->handler.ctx, v->now);
     flush_dirty(v);
