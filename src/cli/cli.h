@@ -18,6 +18,9 @@ struct cli_command {
     // The values, and the options for where they came from. Results go to standard
     // output.
     int (*run)(const void *values, const struct options *o, struct err *e);
+    // Instead of `run`, for a command that takes another one behind "--": its words.
+    int (*run_tail)(const void *values, const struct options *o, int argc,
+                    char *const *argv, struct err *e);
     // Instead of `run`, for a command that reads its words itself: those behind its name.
     int (*run_words)(int argc, char *const *argv, struct err *e);
 };
@@ -28,6 +31,11 @@ struct cli_command {
     X(eval)                                                                              \
     X(predict)                                                                           \
     X(synth)                                                                             \
+    X(launch)                                                                            \
+    X(scheduler)                                                                         \
+    X(server)                                                                            \
+    X(worker)                                                                            \
+    X(cert)                                                                              \
     X(table)                                                                             \
     X(bench)                                                                             \
     X(config)                                                                            \

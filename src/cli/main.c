@@ -69,10 +69,16 @@ static int run_parsed(const struct cli_command *c, int argc, char *const *argv,
     void *values = mem_zalloc(c->values_size + 1);
     if (!values)
         return err_nomem(e, "options");
-    int rc = options_parse(&o, c->options, argc, argv, values, 0, e);
+    int own = argc; // words of the command itself
+    for (int i = argc - 1; c->run_tail && i >= 0; i--)
+        own = strcmp(argv[i], "--") == 0 ? i : own;
+    int rc = options_parse(&o, c->options, own, argv, values, 0, e);
     if (rc == 0 && options_help_wanted(o)) {
         struct buf b = BUF_INIT(1 << 20);
         rc = cli_print(&b, options_help(c->options, &b), e);
+    } else if (rc == 0 && c->run_tail) {
+        int skip = own < argc ? own + 1 : argc; // "--" itself
+        rc = c->run_tail(values, o, argc - skip, argv + skip, e);
     } else if (rc == 0) {
         rc = c->run(values, o, e);
     }

@@ -35,9 +35,9 @@ static json_t *to_json(const struct result *r)
         "train", r->train_seconds, "test", r->test_seconds, "total", r->total_seconds,
         "examples_per_second", number(r->examples_per_second), "keys",
         (json_int_t)r->keys, "bytes_per_key", r->bytes_per_key, "peak_rss_bytes",
-        (json_int_t)peak_rss_bytes(), "threads", r->threads, "workers", 0, "servers", 0,
-        "seed", (json_int_t)r->seed, "out", r->out, "skipped_lines",
-        (json_int_t)r->skipped_lines);
+        (json_int_t)peak_rss_bytes(), "threads", r->threads, "workers", (int)r->workers,
+        "servers", (int)r->servers, "seed", (json_int_t)r->seed, "out", r->out,
+        "skipped_lines", (json_int_t)r->skipped_lines);
     if (o != NULL)
         json_object_set_new(o, "data_bytes", json_integer((json_int_t)r->data_bytes));
     if (o != NULL && r->validated)

@@ -1,4 +1,5 @@
-// What train and eval say at the end: the JSON object that scripts rely on, and lines for people.
+// What train and eval say at the end: the JSON object that scripts rely on,
+// and lines for people.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLI_RESULT_H
@@ -25,6 +26,7 @@ struct result {
     double bytes_per_key;
     uint64_t data_bytes;
     int threads;
+    uint32_t servers, workers; // 0: one process
     uint64_t seed;
     const char *out; // "" when nothing was saved
     uint64_t skipped_lines;

@@ -1,219 +1,36 @@
-// tug train: options become a configuration, the run happens, its result is printed.
+// tug train: options become a configuration, the run happens, its result is
+// printed. With a role in the environment (ps-lite's or Paddle's variables) it is
+// that role of a cluster.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <math.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/alloc.h"
-#include "base/file.h"
-#include "base/log.h"
 #include "cli/cli.h"
-#include "cli/model.h"
-#include "cli/result.h"
-#include "cli/train_options.h"
-#include "table/rule.h"
-#include "train/config.h"
+#include "cli/node_options.h"
+#include "cli/roles.h"
+#include "cli/train_config.h"
 
-static atomic_bool interrupted;
-
-// The first signal asks the run to save and stop; a second one ends the process as usual.
-static void on_signal(int number)
+static int run_alone(struct train_setup *s, struct err *e)
 {
-    atomic_store(&interrupted, true);
-    signal(number, SIG_DFL);
-}
-
-static const char *word_of(const char *words, int index, char ret[32])
-{
-    for (; index > 0; index--)
-        words = strchr(words, ' ') + 1;
-    size_t n = strcspn(words, " ");
-    snprintf(ret, 32, "%.*s", (int)(n < 31 ? n : 31), words);
-    return ret;
-}
-
-static void set_penalties(struct rule_params *p, const struct train_options *t,
-                          const struct options *o)
-{
-    if (options_given(o, "l1"))
-        p->l1 = (float)t->l1;
-    if (options_given(o, "l2"))
-        p->l2 = (float)t->l2;
-    if (options_given(o, "prior"))
-        p->prior = (float)t->prior;
-}
-
-static int set_model(struct model_options *m, const struct train_options *t,
-                     const struct options *o, struct err *e)
-{
-    char name[32];
-    enum rule_kind rule;
-    TRY(rule_find(word_of(TRAIN_OPTIMIZERS, t->optimizer, name), &rule, e));
-    model_defaults(m, (enum model_kind)t->model, rule);
-    m->seed = t->seed;
-    m->fields = m->kind == MODEL_FFM ? (uint32_t)t->fields : 0;
-    m->normalize = m->kind != MODEL_LR && t->normalize;
-    if (options_given(o, "dim"))
-        m->dim = (uint32_t)t->dim;
-    if (options_given(o, "init"))
-        m->init = (float)t->init;
-    float ratio = m->linear.lr > 0 ? m->latent.lr / m->linear.lr : 1;
-    if (options_given(o, "lr"))
-        m->linear.lr = (float)t->lr;
-    m->latent.lr = options_given(o, "latent-lr") ? (float)t->latent_lr
-                                                 : m->linear.lr * ratio;
-    set_penalties(&m->linear, t, o);
-    set_penalties(&m->latent, t, o);
-    if (!(m->linear.lr > 0 && m->latent.lr > 0))
-        return err_set(e, TUG_EUSAGE, "--lr: a learning rate of 0 learns nothing");
-    return 0;
-}
-
-static int set_mode(struct train_config *c, const struct train_settings *s, struct err *e)
-{
-    if (s->mode == TRAIN_SYNC)
-        c->deterministic = true;
-    else if (s->mode != TRAIN_ASYNC)
-        return err_set(e, TUG_EUSAGE,
-                       "--mode: on one machine there is async (the default) and "
-                       "sync; the others are about several workers");
-    return 0;
-}
-
-// The format's name is kept by the caller.
-static int configure(struct train_config *c, const struct train_options *t,
-                     const struct options *o, char format[32], const char *valid[1],
-                     struct err *e)
-{
-    struct train_settings s;
-    TRY(train_options_check(t, o, &s, e));
-    valid[0] = s.valid;
-    *c = (struct train_config){
-        .data = {t->data.items, t->data.n},
-        .test = {t->test.items, t->test.n},
-        .valid = {valid, s.valid != NULL},
-        .valid_fraction = s.valid_fraction,
-        .reader = {.format = word_of(TRAIN_FORMATS, t->format, format),
-                   .loss = t->loss == 1 ? READER_SQUARED : READER_LOGISTIC,
-                   .labels = true,
-                   .fields = (uint32_t)t->fields,
-                   .label_column = t->label,
-                   .drop = t->drop,
-                   .numeric = t->numeric,
-                   .weight_column = t->weight_column,
-                   .separator = s.separator},
-        .schedule = {(enum schedule_kind)t->schedule, t->schedule_a, t->schedule_b},
-        .epochs = (uint32_t)t->epochs,
-        .batch = (uint32_t)t->batch,
-        .threads = model_threads(t->threads),
-        .deterministic = t->deterministic,
-        .reduce_mean = t->reduce == 1,
-        .data_in = (enum data_in)t->data_in,
-        .window_bytes = t->window_mb << 20,
-        .patience = (uint32_t)t->patience,
-        .max_bad_lines = t->max_bad_lines,
-        .out = t->out,
-        .resume = t->resume,
-        .init_from = t->init_from,
-        .init_tables = t->init_tables,
-        .save_passes = (uint32_t)s.save_passes,
-        .save_batches = s.save_batches,
-        .log_batches = t->log_every,
-        .keep = (uint32_t)t->keep,
-        .interrupted = &interrupted,
-    };
-    TRY(set_mode(c, &s, e));
-    return set_model(&c->model, t, o, e);
-}
-
-static int open_log(const struct train_options *t, struct err *e)
-{
-    log_set_level((enum log_level)t->log_level);
-    if (t->log_dir == NULL)
-        return 0;
-    char path[FILE_PATH_MAX];
-    TRY(file_make_dir(t->log_dir, e));
-    TRY(file_join(path, t->log_dir, "train.log", e));
-    return log_set_file(path, e);
-}
-
-static struct result result_of(const struct train_config *c, const struct train_result *t)
-{
-    return (struct result){
-        .command = "train",
-        .model = model_name(c->model.kind),
-        .format = c->reader.format,
-        .examples = t->examples,
-        .epochs = t->epochs,
-        .tested = t->tested,
-        .test = t->test,
-        .validated = t->validated,
-        .valid = t->valid,
-        .best_epoch = t->best_epoch,
-        .read_seconds = t->read_seconds,
-        .train_seconds = t->train_seconds,
-        .test_seconds = t->test_seconds,
-        .total_seconds = t->total_seconds,
-        .examples_per_second = t->train_seconds > 0
-                                   ? (double)t->trained_examples / t->train_seconds
-                                   : (double)NAN,
-        .keys = t->keys,
-        .bytes_per_key = t->bytes_per_key,
-        .data_bytes = t->data_bytes,
-        .threads = c->threads,
-        .seed = c->model.seed,
-        .out = t->saved,
-        .skipped_lines = t->skipped_lines,
-    };
-}
-
-static void print_text(const struct result *r)
-{
-    char rate[48] = "";
-    if (isfinite(r->examples_per_second)) // else nothing was left to train
-        snprintf(rate, sizeof(rate), " at %.0f examples/s", r->examples_per_second);
-    printf(
-        "%u pass%s over %llu examples in %.1f s (read %.1f s, train %.1f s%s, test %.1f "
-        "s), %llu keys of %.0f bytes, %d threads\n",
-        r->epochs, r->epochs == 1 ? "" : "es", (unsigned long long)r->examples,
-        r->total_seconds, r->read_seconds, r->train_seconds, rate, r->test_seconds,
-        (unsigned long long)r->keys, r->bytes_per_key, r->threads);
-    if (r->out[0] != 0)
-        printf("saved to %s\n", r->out);
-}
-
-static int print(const struct result *r, bool json, struct err *e)
-{
-    if (r->tested)
-        TRY(result_print_metrics(r));
-    if (json)
-        return result_print_json(r, e);
-    print_text(r);
-    return 0;
+    struct train_result *result = mem_zalloc(sizeof(*result));
+    if (result == NULL)
+        return err_nomem(e, "the result");
+    int rc = train_run(&s->config, result, e);
+    if (rc == 0)
+        rc = train_print(s, result, 0, 0, e);
+    mem_free(result);
+    return rc;
 }
 
 static int run(const void *values, const struct options *o, struct err *e)
 {
-    const struct train_options *t = values;
-    struct train_config c;
-    char format[32];
-    const char *valid[1];
-    TRY(configure(&c, t, o, format, valid, e));
-    TRY(open_log(t, e));
-    signal(SIGINT, on_signal);
-    signal(SIGTERM, on_signal);
-    struct train_result *result = mem_zalloc(sizeof(*result));
-    if (result == NULL)
-        return err_nomem(e, "the result");
-    int rc = train_run(&c, result, e);
-    if (rc == 0) {
-        struct result r = result_of(&c, result);
-        rc = print(&r, t->json, e);
-    }
-    mem_free(result);
-    return rc;
+    struct train_setup s = {0};
+    struct role role;
+    TRY(node_role(&role, WIRE_NOBODY, e));
+    if (role.scheme != ROLE_NONE)
+        return role_of_environment(&role, values, o, e);
+    TRY(train_configure(&s, values, o, NULL, e));
+    node_catch_signals();
+    return run_alone(&s, e);
 }
 
 const struct cli_command cli_train = {

@@ -1,0 +1,173 @@
+// tug cert: the keys and certificates of a cluster.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "cli/cli.h"
+#include "van/tls.h"
+
+enum { PEM_MAX = 256 << 10 };
+
+struct cert_values {
+    struct option_list what;
+    const char *dir, *name;
+    uint64_t days;
+};
+
+#define AT(field) .offset = offsetof(struct cert_values, field)
+
+static const struct option options[] = {
+    {.name = "what",
+     .kind = OPTION_LIST,
+     AT(what),
+     .metavar = "ca|node",
+     .group = "What to make",
+     .help =
+         "ca: the cluster's own authority, once; node: a key and a certificate signed "
+         "by it"},
+    {.name = "dir",
+     .kind = OPTION_STRING,
+     AT(dir),
+     .fallback = ".",
+     .metavar = "DIR",
+     .help = "where the CA is, and where the files go"},
+    {.name = "name",
+     .kind = OPTION_STRING,
+     AT(name),
+     .fallback = "node",
+     .metavar = "NAME",
+     .help = "of the node, for people: NAME.pem and NAME.key"},
+    {.name = "days",
+     .kind = OPTION_U64,
+     AT(days),
+     .fallback = "365",
+     .min = 1,
+     .max = 36500,
+     .metavar = "N",
+     .help = "that it is good for"},
+};
+
+const struct option_table cli_cert_options = {
+    .command = "cert",
+    .summary = "make the keys and certificates of a cluster",
+    .usage = "ca|node [--dir DIR] [--name NAME] [--days N]",
+    .about =
+        "`tug cert ca` makes DIR/ca.pem and DIR/ca.key; `tug cert node` makes "
+        "DIR/NAME.pem and DIR/NAME.key, signed by them. Each process of the cluster "
+        "is given --ca ca.pem --cert NAME.pem --key NAME.key; ca.key is needed only "
+        "here and belongs on no other machine. Whoever has a certificate of the CA is "
+        "let in: names are for people.\n"
+        "Keys can be read by their owner only. Nothing is overwritten.",
+    .examples = "tug cert ca --dir keys\n"
+                "tug cert node --dir keys --name worker-7 --days 30",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(*options),
+    .operands = "what",
+    .family = cli_tables,
+};
+
+static int write_new(const char *path, const struct buf *b, mode_t mode, struct err *e)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (fd < 0 && errno == EEXIST)
+        return err_set(e, TUG_EUSAGE,
+                       "'%s' is there already and is not overwritten; remove it first",
+                       path);
+    if (fd < 0)
+        return err_sys(e, TUG_EIO, "cannot make '%s'", path);
+    bool good = write(fd, b->data, b->len) == (ssize_t)b->len && fsync(fd) == 0;
+    int rc = good ? 0 : err_sys(e, TUG_EIO, "cannot write '%s'", path);
+    close(fd);
+    if (rc != 0)
+        unlink(path);
+    return rc;
+}
+
+// Both, or none of them.
+static int write_pair(const char *dir, const char *name, const struct buf *key,
+                      const struct buf *cert, struct err *e)
+{
+    char file[FILE_PATH_MAX], key_path[FILE_PATH_MAX], cert_path[FILE_PATH_MAX];
+    snprintf(file, sizeof(file), "%s.key", name);
+    TRY(file_join(key_path, dir, file, e));
+    snprintf(file, sizeof(file), "%s.pem", name);
+    TRY(file_join(cert_path, dir, file, e));
+    TRY(write_new(key_path, key, 0600, e));
+    int rc = write_new(cert_path, cert, 0644, e);
+    if (rc != 0) {
+        unlink(key_path);
+        return rc;
+    }
+    printf("%s\n%s\n", cert_path, key_path);
+    return 0;
+}
+
+static int make_ca(const struct cert_values *v, struct buf *key, struct buf *cert,
+                   struct err *e)
+{
+    TRY(file_make_dir(v->dir, e));
+    TRY(tls_make_ca(key, cert, (uint32_t)v->days, e));
+    return write_pair(v->dir, "ca", key, cert, e);
+}
+
+static int read_pem(const char *dir, const char *name, struct buf *b, struct err *e)
+{
+    char path[FILE_PATH_MAX];
+    *b = BUF_INIT(PEM_MAX);
+    TRY(file_join(path, dir, name, e));
+    int rc = file_read(path, b, e);
+    if (rc != 0)
+        return err_wrap(e, "'tug cert ca --dir %s' comes first", dir);
+    return buf_str(b) != NULL ? 0 : err_nomem(e, path);
+}
+
+static int make_node(const struct cert_values *v, struct buf *key, struct buf *cert,
+                     struct err *e)
+{
+    struct buf ca_key = {0}, ca_cert = {0};
+    if (v->name[0] == 0 || strchr(v->name, '/') != NULL || strcmp(v->name, "ca") == 0)
+        return err_set(e, TUG_EUSAGE, "--name: '%.100s' is no name for a node's files",
+                       v->name);
+    int rc = read_pem(v->dir, "ca.key", &ca_key, e);
+    if (rc == 0)
+        rc = read_pem(v->dir, "ca.pem", &ca_cert, e);
+    if (rc == 0)
+        rc = tls_make_node(buf_str(&ca_key), buf_str(&ca_cert), v->name,
+                           (uint32_t)v->days, key, cert, e);
+    if (ca_key.data != NULL)
+        explicit_bzero(ca_key.data, ca_key.len);
+    buf_free(&ca_key);
+    buf_free(&ca_cert);
+    return rc == 0 ? write_pair(v->dir, v->name, key, cert, e) : rc;
+}
+
+static int run(const void *values, const struct options *o, struct err *e)
+{
+    (void)o;
+    const struct cert_values *v = values;
+    const char *what = v->what.n == 1 ? v->what.items[0] : "";
+    struct buf key = BUF_INIT(PEM_MAX), cert = BUF_INIT(PEM_MAX);
+    int rc;
+    if (strcmp(what, "ca") == 0)
+        rc = make_ca(v, &key, &cert, e);
+    else if (strcmp(what, "node") == 0)
+        rc = make_node(v, &key, &cert, e);
+    else
+        rc = err_set(e, TUG_EUSAGE, "say what to make: 'tug cert ca' or 'tug cert node'");
+    if (key.data != NULL)
+        explicit_bzero(key.data, key.len);
+    buf_free(&key);
+    buf_free(&cert);
+    return rc;
+}
+
+const struct cli_command cli_cert = {
+    .options = &cli_cert_options,
+    .values_size = sizeof(struct cert_values),
+    .run = run,
+};

@@ -1,0 +1,304 @@
+// tug launch: a scheduler, servers and workers started, watched and ended together.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "cli/node_options.h"
+#include "launch/launch.h"
+
+struct launch_values {
+    struct node_values node;
+    uint64_t servers, workers, replicas, loops, sparse_loops;
+    double dead_timeout, gather_timeout;
+    const char *hosts, *sync;
+    bool force;
+    struct option_list wraps, env;
+    const char *log_dir;
+    uint64_t child_of;
+    bool supervise;
+    const char *lock;
+};
+
+#define AT(field) .offset = offsetof(struct launch_values, field)
+
+static const struct option options[] = {
+    {.name = "servers",
+     .kind = OPTION_U64,
+     AT(servers),
+     .fallback = "1",
+     .min = 1,
+     .max = 4096,
+     .metavar = "S",
+     .group = "How many",
+     .help = "server processes: they hold the tables"},
+    {.name = "workers",
+     .kind = OPTION_U64,
+     AT(workers),
+     .fallback = "1",
+     .min = 1,
+     .max = 4096,
+     .metavar = "W",
+     .help = "worker processes: they read the data and compute"},
+    {.name = "loops",
+     .kind = OPTION_U64,
+     AT(loops),
+     .fallback = "1",
+     .min = 1,
+     .max = 256,
+     .metavar = "N",
+     .help = "event loops of each server: one for each core that it may use"},
+    {.name = "sparse-loops",
+     .kind = OPTION_U64,
+     AT(sparse_loops),
+     .fallback = "0",
+     .max = 255,
+     .metavar = "M",
+     .help =
+         "of these loops hold sparse tables, the others dense ones; 0: all hold both"},
+    {.name = "replicas",
+     .kind = OPTION_U64,
+     AT(replicas),
+     .fallback = "1",
+     .min = 1,
+     .max = 16,
+     .metavar = "R",
+     .help = "copies of each partition; only 1 so far"},
+    {.name = "hosts",
+     .kind = OPTION_STRING,
+     AT(hosts),
+     .metavar = "FILE",
+     .group = "Where",
+     .help = "hosts that ssh reaches without a password: lines 'user@host slots=N' or "
+             "'host:port'; without it all run on this machine"},
+    {.name = "sync",
+     .kind = OPTION_STRING,
+     AT(sync),
+     .metavar = "DIR",
+     .help = "with --hosts: copy this directory to ~/.tug/CLUSTER/work of each host and "
+             "run there; without it the same path is expected on all"},
+    {.name = "force",
+     .kind = OPTION_FLAG,
+     AT(force),
+     .help = "with --hosts: end what an earlier run of this cluster has left there"},
+    NODE_LISTEN_OPTIONS,
+    NODE_PORT_OPTION(NULL, "of the scheduler; 0: any"),
+    NODE_REACH_OPTIONS,
+    {.name = "dead-timeout",
+     .kind = OPTION_F64,
+     AT(dead_timeout),
+     .fallback = "10",
+     .min = 0.1,
+     .max = 86400,
+     .metavar = "SECONDS",
+     .help = "without a sign of life a process counts as dead"},
+    {.name = "gather-timeout",
+     .kind = OPTION_F64,
+     AT(gather_timeout),
+     .fallback = "60",
+     .min = 0.1,
+     .max = 86400,
+     .metavar = "SECONDS",
+     .help = "for all servers and workers to come"},
+    {.name = "wrap",
+     .kind = OPTION_LIST,
+     AT(wraps),
+     .metavar = "ROLE:RANK=COMMAND",
+     .group = "Looking in",
+     .help = "run one process under another command, on this terminal: "
+             "worker:0='gdb --args'"},
+    {.name = "env",
+     .kind = OPTION_LIST,
+     AT(env),
+     .metavar = "NAME=VALUE",
+     .help = "a variable of all processes"},
+    {.name = "log-dir",
+     .kind = OPTION_STRING,
+     AT(log_dir),
+     .metavar = "DIR",
+     .help = "also write what each process says to DIR/scheduler.log, server-0.log, ..."},
+    {.name = "log-level",
+     .kind = OPTION_CHOICE,
+     AT(node.log_level),
+     .choices = NODE_LOG_LEVELS,
+     .fallback = "info",
+     .help = "least urgent messages that are printed"},
+    {.name = "child-of",
+     .kind = OPTION_U64,
+     AT(child_of),
+     .fallback = "0",
+     .max = 1e9,
+     .metavar = "PID",
+     .group = "What launch itself starts",
+     .help = "become the program behind --, killed when process PID ends"},
+    {.name = "supervise",
+     .kind = OPTION_FLAG,
+     AT(supervise),
+     .help = "run the program behind -- and end all it has started when standard input "
+             "closes"},
+    {.name = "lock",
+     .kind = OPTION_STRING,
+     AT(lock),
+     .metavar = "FILE",
+     .help = "with --supervise: refuse to run while another one holds this file"},
+};
+
+const struct option_table cli_launch_options = {
+    .command = "launch",
+    .summary = "train on several processes, or run a program in all roles",
+    .usage =
+        "--servers S --workers W [--hosts FILE] [options] -- train ... | PROGRAM ...",
+    .about =
+        "Starts a scheduler, servers and workers, shows what they say with the role in "
+        "front, and ends all of them when the run is over or cannot go on. Behind -- "
+        "stands the same `train` as on one machine, and its result is printed as there. "
+        "Ctrl-C saves the model and stops.\n"
+        "A first word that is no command of tug is a program: it is run in every role, "
+        "with the variables of ps-lite (DMLC_ROLE, ...) and Paddle (TRAINING_ROLE, ...). "
+        "Its ports are chosen before it starts, so another program may take one in "
+        "between; --port fixes the scheduler's.",
+    .examples =
+        "tug launch --servers 2 --workers 2 -- train --data day.tsv --format criteo\n"
+        "tug launch --hosts hosts --servers 4 --workers 8 -- train --data /data/day.tsv "
+        "--format criteo --out /data/model\n"
+        "tug launch --workers 2 --wrap worker:0='gdb --args' -- train --data day.tsv "
+        "--format criteo\n"
+        "tug launch --servers 1 --workers 2 -- ./my_program",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(*options),
+    .family = cli_tables,
+};
+
+static int check(const struct launch_values *v, int argc, char *const *argv,
+                 struct err *e)
+{
+    if (argc == 0)
+        return err_set(e, TUG_EUSAGE,
+                       "say behind -- what to run: 'tug launch --servers 1 "
+                       "--workers 2 -- train ...', or a program");
+    if (cli_find(argv[0]) != NULL && strcmp(argv[0], "train") != 0)
+        return err_set(e, TUG_EUSAGE,
+                       "'tug %s' is no work for a cluster; what can be launched are "
+                       "'train' and programs",
+                       argv[0]);
+    if (v->replicas != 1)
+        return err_set(e, TUG_EUSAGE, "--replicas: only 1 so far");
+    if (v->sparse_loops > 0 && v->sparse_loops >= v->loops)
+        return err_set(e, TUG_EUSAGE,
+                       "--sparse-loops %llu of --loops %llu leave none for dense tables",
+                       (unsigned long long)v->sparse_loops, (unsigned long long)v->loops);
+    if (v->hosts == NULL && (v->sync != NULL || v->force))
+        return err_set(e, TUG_EUSAGE, "--%s goes with --hosts only",
+                       v->sync != NULL ? "sync" : "force");
+    for (size_t i = 0; i < v->env.n; i++)
+        if (strchr(v->env.items[i], '=') == NULL || v->env.items[i][0] == '=')
+            return err_set(e, TUG_EUSAGE, "--env takes NAME=VALUE, not '%.200s'",
+                           v->env.items[i]);
+    const char *name = v->node.cluster;
+    if (name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                          "0123456789_-")] != 0 ||
+        strlen(name) > 60 || name[0] == 0)
+        return err_set(e, TUG_EUSAGE,
+                       "--cluster: '%.100s' is no name: letters, digits, - and _, at "
+                       "most 60",
+                       name);
+    return 0;
+}
+
+static int check_wraps(const struct launch_values *v, struct err *e)
+{
+    for (size_t i = 0; i < v->wraps.n; i++) {
+        const char *w = v->wraps.items[i];
+        char role[16] = "";
+        unsigned rank = 0;
+        int n = 0;
+        bool good = sscanf(w, "%15[a-z]:%u=%n", role, &rank, &n) == 2 && n > 0 &&
+                    w[n] != 0;
+        uint64_t of = strcmp(role, "scheduler") == 0 ? 1
+                      : strcmp(role, "server") == 0  ? v->servers
+                      : strcmp(role, "worker") == 0  ? v->workers
+                                                     : 0;
+        if (!good || rank >= of)
+            return err_set(e, TUG_EUSAGE,
+                           "--wrap takes ROLE:RANK=COMMAND with a role of this run, as "
+                           "worker:0='gdb --args', not '%.200s'",
+                           w);
+    }
+    if (v->wraps.n > 0 && v->hosts != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "--wrap needs the terminal: it does not go with "
+                       "--hosts");
+    return 0;
+}
+
+static int run_launch(const struct launch_values *v, const char *tug, int argc,
+                      char *const *argv, struct err *e)
+{
+    static const char *const levels[] = {"error", "warn", "info", "debug"};
+    char address_file[FILE_PATH_MAX];
+    TRY(node_address_file(v->node.cluster, address_file, e));
+    bool program = cli_find(argv[0]) == NULL;
+    struct launch_options o = {
+        .tug = tug,
+        .servers = (uint32_t)v->servers,
+        .workers = (uint32_t)v->workers,
+        .words = {(const char *const *)argv, (size_t)argc},
+        .program = program,
+        .cluster = v->node.cluster,
+        .host = v->node.host,
+        .interface = v->node.interface,
+        .port = (uint16_t)v->node.port,
+        .loops = (uint32_t)v->loops,
+        .sparse_loops = (uint32_t)v->sparse_loops,
+        .ca = v->node.ca,
+        .cert = v->node.cert,
+        .key = v->node.key,
+        .insecure = v->node.insecure,
+        .connect_seconds = v->node.connect_timeout,
+        .dead_seconds = v->dead_timeout,
+        .gather_seconds = v->gather_timeout,
+        .log_level = levels[v->node.log_level],
+        .hosts = v->hosts,
+        .sync = v->sync,
+        .force = v->force,
+        .wraps = {v->wraps.items, v->wraps.n},
+        .env = {v->env.items, v->env.n},
+        .log_dir = v->log_dir,
+        .address_file = program ? NULL : address_file,
+    };
+    log_set_level((enum log_level)v->node.log_level);
+    return launch_run(&o, e);
+}
+
+static int run(const void *values, const struct options *o, int argc, char *const *argv,
+               struct err *e)
+{
+    const struct launch_values *v = values;
+    (void)o;
+    if (argc > 0 && v->child_of != 0)
+        return launch_child_of(v->child_of, argv, e);
+    if (argc > 0 && v->supervise) {
+        int code;
+        TRY(launch_supervise(argv, v->lock, v->force, &code, e));
+        fflush(stdout);
+        _exit(code); // the program's own, whatever it means
+    }
+    TRY(check(v, argc, argv, e));
+    TRY(check_wraps(v, e));
+    char self[FILE_PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (n <= 0)
+        return err_sys(e, TUG_EIO, "cannot find the command's own file");
+    self[n] = 0;
+    return run_launch(v, self, argc, argv, e);
+}
+
+const struct cli_command cli_launch = {
+    .options = &cli_launch_options,
+    .values_size = sizeof(struct launch_values),
+    .run_tail = run,
+};

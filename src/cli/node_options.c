@@ -1,0 +1,161 @@
+// What processes of a cluster begin with: see node_options.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/node_options.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "launch/route.h"
+#include "launch/secrets.h"
+
+atomic_bool node_interrupted;
+
+// The first signal asks for an end in order; a second one ends the process as usual.
+static void on_signal(int number)
+{
+    atomic_store(&node_interrupted, true);
+    signal(number, SIG_DFL);
+}
+
+void node_catch_signals(void)
+{
+    signal(SIGINT, on_signal);
+    signal(SIGTERM, on_signal);
+}
+
+static const char *get_variable(void *ctx, const char *name)
+{
+    (void)ctx;
+    return getenv(name);
+}
+
+int node_role(struct role *ret, enum wire_role command, struct err *e)
+{
+    return role_read(ret, command, get_variable, NULL, e);
+}
+
+void node_values_fill(struct node_values *v, const struct options *o,
+                      const struct role *r)
+{
+    if (r->scheme == ROLE_NONE)
+        return;
+    if (v->scheduler == NULL)
+        v->scheduler = r->scheduler;
+    if (v->host == NULL && r->host[0] != 0)
+        v->host = r->host;
+    if (v->interface == NULL && r->interface[0] != 0)
+        v->interface = r->interface;
+    if (!options_given(o, "port"))
+        v->port = r->port;
+    if (r->hosts_scheduler && options_given(o, "port"))
+        v->port = 0; // PADDLE_PORT is the scheduler's
+}
+
+int node_address_file(const char *cluster, char ret[FILE_PATH_MAX], struct err *e)
+{
+    const char *dir = getenv("XDG_RUNTIME_DIR");
+    int n;
+    if (dir != NULL && dir[0] == '/')
+        n = snprintf(ret, FILE_PATH_MAX, "%s/tug", dir);
+    else
+        n = snprintf(ret, FILE_PATH_MAX, "/tmp/tug-%u", (unsigned)getuid());
+    if (n < 0 || n >= FILE_PATH_MAX - 128)
+        return err_set(e, TUG_EUSAGE, "XDG_RUNTIME_DIR is too long");
+    TRY(file_make_dir(ret, e));
+    snprintf(ret + n, (size_t)(FILE_PATH_MAX - n), "/%.100s.addr", cluster);
+    return 0;
+}
+
+// What launch has written, for tools; the text lies in *to.
+static int find_scheduler(const struct node_values *v, char to[VAN_ADDRESS_MAX],
+                          struct err *e)
+{
+    char path[FILE_PATH_MAX];
+    struct buf b = BUF_INIT(VAN_ADDRESS_MAX - 1);
+    TRY(node_address_file(v->cluster, path, e));
+    if (!file_exists(path))
+        return err_set(e, TUG_EUSAGE,
+                       "no run of cluster '%s' was launched here; say with --scheduler "
+                       "HOST:PORT where its scheduler is",
+                       v->cluster);
+    int rc = file_read(path, &b, e);
+    if (rc == 0)
+        snprintf(to, VAN_ADDRESS_MAX, "%.*s", (int)b.len, b.data != NULL ? b.data : "");
+    buf_free(&b);
+    return rc;
+}
+
+static bool is_loopback(const char *host)
+{
+    return strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0 ||
+           strcmp(host, "localhost") == 0;
+}
+
+// Where to listen when nobody said: where the scheduler can reach this machine.
+static int choose_host(struct opened_node *n, struct node_options *o, struct err *e)
+{
+    char host[VAN_ADDRESS_MAX];
+    uint16_t port;
+    if (o->host != NULL || o->interface != NULL ||
+        strstr(o->scheduler, "unix://") != NULL)
+        return 0;
+    TRY(route_split(o->scheduler, host, sizeof(host), &port, e));
+    if (is_loopback(host))
+        return 0;
+    TRY(route_address(host, n->host, e));
+    o->host = n->host;
+    return 0;
+}
+
+int node_values_open(struct opened_node *ret, const struct node_values *v,
+                     enum wire_role role, struct err *e)
+{
+    char found[VAN_ADDRESS_MAX];
+    struct node_options o = {
+        .cluster = v->cluster,
+        .scheduler = v->scheduler,
+        .host = v->host,
+        .interface = v->interface,
+        .port = (uint16_t)v->port,
+        .ca = v->ca,
+        .cert = v->cert,
+        .key = v->key,
+        .insecure = v->insecure,
+        .spin_us = v->spin_us,
+        .scheduler_timeout_seconds = v->connect_timeout,
+    };
+    *ret = (struct opened_node){0};
+    signal(SIGPIPE, SIG_IGN); // of sockets that peers have closed
+    log_set_level((enum log_level)v->log_level);
+    if (v->pem_stdin)
+        TRY(secrets_read(STDIN_FILENO, &ret->pem, e));
+    if (v->pem_stdin && (o.pem = buf_str(&ret->pem)) == NULL)
+        return err_nomem(e, "the keys");
+    if (role == WIRE_TOOL && o.scheduler == NULL) {
+        TRY(find_scheduler(v, found, e));
+        o.scheduler = found; // copied by node_open
+    }
+    if (role != WIRE_SCHEDULER && o.scheduler == NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "where is the scheduler? say --scheduler HOST:PORT, or set "
+                       "DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT");
+    if (role != WIRE_SCHEDULER && role != WIRE_TOOL)
+        TRY(choose_host(ret, &o, e));
+    int rc = node_open(&ret->node, &o, e);
+    ret->node.options.scheduler = ret->node.scheduler;
+    return rc;
+}
+
+void opened_node_close(struct opened_node *n)
+{
+    node_close(&n->node);
+    if (n->pem.data != NULL)
+        explicit_bzero(n->pem.data, n->pem.len);
+    buf_free(&n->pem);
+}

@@ -1,0 +1,109 @@
+// Roles of a cluster in this process: see roles.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/roles.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+int training_words(int argc, char *const *argv, struct train_options *values,
+                   struct options **ret_options, struct err *e)
+{
+    *ret_options = NULL;
+    if (argc == 0)
+        return 0;
+    if (strcmp(argv[0], "train") != 0)
+        return err_set(e, TUG_EUSAGE,
+                       "behind -- stands 'train' with its options, not '%.200s'",
+                       argv[0]);
+    return options_parse(ret_options, &cli_train_options, argc - 1, argv + 1, values, 0,
+                         e);
+}
+
+// A role's options without any words: its defaults, and what the environment says.
+static int from_environment(const struct option_table *table, void *values,
+                            struct options **ret, struct err *e)
+{
+    return options_parse(ret, table, 0, NULL, values, 0, e);
+}
+
+static int be_scheduler(const struct role *r, const struct training *t, struct err *e)
+{
+    struct scheduler_values v = {0};
+    struct options *o = NULL;
+    TRY(from_environment(&cli_scheduler_options, &v, &o, e));
+    scheduler_values_fill(&v, o, r);
+    if (r->scheme == ROLE_PADDLE) { // a server's host and port are the scheduler's here
+        v.node.scheduler = r->scheduler;
+        v.node.host = NULL;
+        v.node.port = 0;
+    }
+    int rc = role_scheduler(&v, t, e);
+    options_close(o);
+    return rc;
+}
+
+struct beside {
+    const struct role *role;
+    const struct training *training;
+    int rc;
+    struct err error;
+};
+
+static void *run_beside(void *arg)
+{
+    struct beside *b = arg;
+    b->rc = be_scheduler(b->role, b->training, &b->error);
+    if (b->rc != 0)
+        atomic_store(&node_interrupted, true); // the server cannot go on without it
+    return NULL;
+}
+
+int role_first_server(const struct server_values *v, const struct role *r,
+                      const struct training *t, struct err *e)
+{
+    struct beside b = {.role = r, .training = t};
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, run_beside, &b) != 0)
+        return err_set(e, TUG_EIO, "cannot start the scheduler's thread");
+    int rc = role_server(v, e);
+    pthread_join(thread, NULL);
+    if (b.rc != 0 && e != NULL)
+        *e = b.error; // it knows why the run ended
+    return b.rc != 0 ? b.rc : rc;
+}
+
+static int be_server(const struct role *r, const struct training *t, struct err *e)
+{
+    struct server_values v = {0};
+    struct options *o = NULL;
+    TRY(from_environment(&cli_server_options, &v, &o, e));
+    node_values_fill(&v.node, o, r);
+    int rc = r->hosts_scheduler ? role_first_server(&v, r, t, e) : role_server(&v, e);
+    options_close(o);
+    return rc;
+}
+
+static int be_worker(const struct role *r, const struct training *t, struct err *e)
+{
+    struct worker_values v = {0};
+    struct options *o = NULL;
+    TRY(from_environment(&cli_worker_options, &v, &o, e));
+    node_values_fill(&v.node, o, r);
+    int rc = role_worker(&v, t, e);
+    options_close(o);
+    return rc;
+}
+
+int role_of_environment(const struct role *r, const struct train_options *t,
+                        const struct options *o, struct err *e)
+{
+    struct training training = {t, o};
+    node_catch_signals();
+    if (r->role == WIRE_SCHEDULER)
+        return be_scheduler(r, &training, e);
+    return r->role == WIRE_SERVER ? be_server(r, &training, e)
+                                  : be_worker(r, &training, e);
+}

@@ -1,0 +1,57 @@
+// The roles of a cluster as they run in this process: what `tug scheduler`, `tug server`,
+// `tug worker` do, and `tug train` when the environment gives it a role.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLI_ROLES_H
+#define TUG_CLI_ROLES_H
+
+#include "cli/node_options.h"
+#include "cli/train_options.h"
+
+struct scheduler_values {
+    struct node_values node;
+    uint64_t servers, workers, replicas;
+    double dead_timeout, gather_timeout;
+    bool announce;
+};
+
+struct server_values {
+    struct node_values node;
+    uint64_t loops, sparse_loops, memory;
+};
+
+struct worker_values {
+    struct node_values node;
+    uint64_t threads;
+};
+
+// The training of a run, as options; NULL where a role is run without one.
+struct training {
+    const struct train_options *values;
+    const struct options *options;
+};
+
+// What the environment says of the role fills what the options leave open.
+void scheduler_values_fill(struct scheduler_values *v, const struct options *o,
+                           const struct role *r);
+
+int role_scheduler(const struct scheduler_values *v, const struct training *t,
+                   struct err *e);
+int role_server(const struct server_values *v, struct err *e);
+int role_worker(const struct worker_values *v, const struct training *t, struct err *e);
+
+// The words behind "--" of a role's command: `train ...`; none: *ret_options is NULL.
+int training_words(int argc, char *const *argv, struct train_options *values,
+                   struct options **ret_options, struct err *e);
+
+// `tug train` as the role that the environment gives it; also a server of Paddle's that
+// hosts the scheduler.
+int role_of_environment(const struct role *r, const struct train_options *t,
+                        const struct options *o, struct err *e);
+
+// A server, and beside it, on another thread, the scheduler that Paddle's scheme
+// puts into the first one.
+int role_first_server(const struct server_values *v, const struct role *r,
+                      const struct training *t, struct err *e);
+
+#endif

@@ -1,0 +1,311 @@
+// tug scheduler: the one process of a cluster that all others find each other by. With
+// `-- train ...` it runs the training, too: its driver is a second thread.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "cli/roles.h"
+#include "cli/train_config.h"
+#include "cluster/scheduler.h"
+#include "launch/crew.h"
+#include "launch/route.h"
+
+static const uint64_t second = 1000000000;
+static const uint64_t poll_ns = 200000000; // signals are looked at as often
+
+enum { LEAVE_SECONDS = 10 };
+
+#define AT(field) .offset = offsetof(struct scheduler_values, field)
+
+static const struct option options[] = {
+    NODE_SCHEDULER_OPTION(
+        "where it listens, as the others are told; instead of --host and "
+        "--port (DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT)"),
+    {.name = "servers",
+     .kind = OPTION_U64,
+     AT(servers),
+     .fallback = "1",
+     .min = 1,
+     .max = 4096,
+     .metavar = "S",
+     .env = "DMLC_NUM_SERVER",
+     .help = "server processes to wait for"},
+    {.name = "workers",
+     .kind = OPTION_U64,
+     AT(workers),
+     .fallback = "1",
+     .max = 4096,
+     .metavar = "W",
+     .env = "DMLC_NUM_WORKER PADDLE_TRAINERS_NUM",
+     .help = "worker processes to wait for"},
+    {.name = "replicas",
+     .kind = OPTION_U64,
+     AT(replicas),
+     .fallback = "1",
+     .min = 1,
+     .max = 16,
+     .metavar = "R",
+     .help = "copies of each partition; only 1 so far"},
+    NODE_REACH_OPTIONS,
+    NODE_PEM_OPTION,
+    {.name = "dead-timeout",
+     .kind = OPTION_F64,
+     AT(dead_timeout),
+     .fallback = "10",
+     .min = 0.1,
+     .max = 86400,
+     .metavar = "SECONDS",
+     .help = "without a sign of life a process counts as dead"},
+    {.name = "gather-timeout",
+     .kind = OPTION_F64,
+     AT(gather_timeout),
+     .fallback = "60",
+     .min = 0.1,
+     .max = 86400,
+     .metavar = "SECONDS",
+     .help = "for all servers and workers to come; then the run ends naming who did not"},
+    NODE_LISTEN_OPTIONS,
+    NODE_PORT_OPTION(NULL, "0: any"),
+    {.name = "announce",
+     .kind = OPTION_FLAG,
+     AT(announce),
+     .help = "write the address to descriptor 3 once it listens, as tug launch wants it"},
+    NODE_RUN_OPTIONS,
+};
+
+const struct option_table cli_scheduler_options = {
+    .command = "scheduler",
+    .summary = "run the scheduler of a cluster",
+    .usage = "--servers S --workers W [options] [-- train ...]",
+    .about =
+        "Waits for all servers and workers, tells them of each other, notices when one "
+        "dies, and ends all of them when the run is over. With `-- train` and the "
+        "options of `tug train` it also drives the training and prints its result; "
+        "the workers are given the same words.\n"
+        "Options may come from the environment: DMLC_NUM_SERVER, DMLC_NUM_WORKER, "
+        "DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT. `tug launch` starts all roles at once.",
+    .examples =
+        "tug scheduler --servers 1 --workers 2 --port 9100 -- train --data day.tsv "
+        "--format criteo",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(*options),
+    .family = cli_tables,
+};
+
+struct process {
+    struct opened_node node;
+    struct scheduler *scheduler;
+    struct van *van;
+    char address[VAN_ADDRESS_MAX];
+
+    bool drives;
+    struct train_setup setup;
+    struct train_result result;
+    pthread_t driver;
+    atomic_bool driver_over;
+    int driver_rc;
+    struct err driver_error;
+};
+
+static void say(void *ctx, const char *line)
+{
+    (void)ctx;
+    log_info("%s", line);
+}
+
+// "HOST:PORT" as others are told it is where to listen, unless said otherwise.
+static int set_place(struct scheduler_values *v, char host[VAN_ADDRESS_MAX],
+                     struct err *e)
+{
+    uint16_t port;
+    if (v->node.scheduler == NULL)
+        return 0;
+    TRY(route_split(v->node.scheduler, host, VAN_ADDRESS_MAX, &port, e));
+    if (v->node.host == NULL)
+        v->node.host = host;
+    if (v->node.port == 0)
+        v->node.port = port;
+    v->node.scheduler = NULL;
+    return 0;
+}
+
+static int open_scheduler(struct process *p, const struct scheduler_values *v,
+                          struct err *e)
+{
+    struct scheduler_options o = {
+        .cluster = p->node.node.cluster,
+        .servers = (uint32_t)v->servers,
+        .workers = (uint32_t)v->workers,
+        .partition_bits = ROSTER_PARTITION_BITS,
+        .gather_timeout_ns = (uint64_t)(v->gather_timeout * (double)second),
+        .dead_timeout_ns = (uint64_t)(v->dead_timeout * (double)second),
+        .leave_timeout_ns = LEAVE_SECONDS * second,
+        .session_base = clock_unix_ns(),
+        .pid = (uint32_t)getpid(),
+        .host = p->node.node.host,
+        .log = say,
+    };
+    TRY(scheduler_open(&p->scheduler, &o, e));
+    struct van_handler h = scheduler_handler(p->scheduler);
+    TRY(node_van(&p->node.node, &p->van, &h, true, e));
+    TRY(node_listen(&p->node.node, p->van, 0, p->address, e));
+    // The driver in this process finds it as others do.
+    snprintf(p->node.node.scheduler, sizeof(p->node.node.scheduler), "%s", p->address);
+    scheduler_serve(p->scheduler, p->van, p->address);
+    log_info("scheduler of cluster '%s' at %s, waiting for %llu servers and %llu workers",
+             v->node.cluster, p->address, (unsigned long long)v->servers,
+             (unsigned long long)v->workers);
+    return 0;
+}
+
+// Bound first, told after: nobody can take the port in between.
+static int announce(const struct process *p, struct err *e)
+{
+    size_t n = strlen(p->address);
+    if (write(CREW_ANNOUNCE_FD, p->address, n) != (ssize_t)n)
+        return err_sys(e, TUG_EIO, "--announce: cannot write to descriptor %d",
+                       CREW_ANNOUNCE_FD);
+    close(CREW_ANNOUNCE_FD);
+    return 0;
+}
+
+static void *drive(void *arg)
+{
+    struct process *p = arg;
+    p->driver_rc = train_run(&p->setup.config, &p->result, &p->driver_error);
+    atomic_store(&p->driver_over, true);
+    van_wake(p->van);
+    return NULL;
+}
+
+static int begin_driver(struct process *p, const struct training *t, struct err *e)
+{
+    if (t == NULL)
+        return 0;
+    TRY(train_configure(&p->setup, t->values, t->options, &p->node.node, e));
+    if (pthread_create(&p->driver, NULL, drive, p) != 0)
+        return err_set(e, TUG_EIO, "cannot start the thread that drives the training");
+    p->drives = true;
+    return 0;
+}
+
+// Serves until the cluster has ended; how it ended.
+static int serve(struct process *p, struct err *ret_why, struct err *e)
+{
+    bool told = false;
+    while (!scheduler_finished(p->scheduler, ret_why)) {
+        // An interrupted driver saves first, and then ends the run itself.
+        if (!told && !p->drives && atomic_load(&node_interrupted)) {
+            told = true;
+            scheduler_stop(p->scheduler, TUG_EINTERRUPTED, "interrupted");
+        }
+        if (!told && p->drives && atomic_load(&p->driver_over) && p->driver_rc != 0) {
+            told = true;
+            scheduler_stop(p->scheduler, p->driver_rc, p->driver_error.text);
+        }
+        TRY(van_poll(p->van, van_now(p->van) + poll_ns, e));
+    }
+    return 0;
+}
+
+static int finish(struct process *p, const struct scheduler_values *v,
+                  const struct err *why, struct err *e)
+{
+    const struct err *end = why;
+    if (p->drives && p->driver_rc == TUG_EINTERRUPTED)
+        end = &p->driver_error; // it says where the checkpoint is
+    else if (p->drives && why->code == 0)
+        end = &p->driver_error;
+    int rc = p->drives && p->driver_rc == 0
+                 ? train_print(&p->setup, &p->result, (uint32_t)v->servers,
+                               (uint32_t)v->workers, e)
+                 : 0;
+    if (rc != 0 || end->code == 0)
+        return rc;
+    if (e != NULL)
+        *e = *end;
+    return end->code;
+}
+
+static int run_process(struct process *p, const struct scheduler_values *v,
+                       const struct training *t, struct err *e)
+{
+    struct err why = {0};
+    TRY(open_scheduler(p, v, e));
+    TRY(begin_driver(p, t, e));
+    if (v->announce)
+        TRY(announce(p, e));
+    int rc = serve(p, &why, e);
+    if (p->drives) {
+        atomic_store(&node_interrupted, atomic_load(&node_interrupted) || rc != 0);
+        pthread_join(p->driver, NULL); // the end of the cluster ends it
+    }
+    return rc == 0 ? finish(p, v, &why, e) : rc;
+}
+
+void scheduler_values_fill(struct scheduler_values *v, const struct options *o,
+                           const struct role *r)
+{
+    if (r->scheme == ROLE_NONE)
+        return;
+    node_values_fill(&v->node, o, r);
+    if (!options_given(o, "servers"))
+        v->servers = r->servers;
+    if (!options_given(o, "workers"))
+        v->workers = r->workers;
+}
+
+int role_scheduler(const struct scheduler_values *values, const struct training *t,
+                   struct err *e)
+{
+    struct scheduler_values v = *values;
+    char host[VAN_ADDRESS_MAX];
+    if (v.replicas > 1)
+        return err_set(e, TUG_EUSAGE, "--replicas: only 1 so far");
+    TRY(set_place(&v, host, e));
+    struct process *p = mem_zalloc(sizeof(*p));
+    if (p == NULL)
+        return err_nomem(e, "the scheduler");
+    int rc = node_values_open(&p->node, &v.node, WIRE_SCHEDULER, e);
+    if (rc == 0)
+        rc = run_process(p, &v, t, e);
+    van_free(p->van);
+    scheduler_close(p->scheduler);
+    opened_node_close(&p->node);
+    mem_free(p);
+    return rc;
+}
+
+static int run(const void *values, const struct options *o, int argc, char *const *argv,
+               struct err *e)
+{
+    struct scheduler_values v = *(const struct scheduler_values *)values;
+    struct role role;
+    struct train_options train;
+    struct training t = {&train, NULL};
+    struct options *parsed = NULL;
+    if (v.node.scheduler == NULL && !options_given(o, "port"))
+        TRY(node_role(&role, WIRE_SCHEDULER, e));
+    else
+        role = (struct role){0};
+    scheduler_values_fill(&v, o, &role);
+    TRY(training_words(argc, argv, &train, &parsed, e));
+    t.options = parsed;
+    node_catch_signals();
+    int rc = role_scheduler(&v, parsed != NULL ? &t : NULL, e);
+    options_close(parsed);
+    return rc;
+}
+
+const struct cli_command cli_scheduler = {
+    .options = &cli_scheduler_options,
+    .values_size = sizeof(struct scheduler_values),
+    .run_tail = run,
+};

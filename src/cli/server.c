@@ -1,0 +1,101 @@
+// tug server: a process that holds a part of the tables.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/server.h"
+#include "cli/cli.h"
+#include "cli/roles.h"
+
+#define AT(field) .offset = offsetof(struct server_values, field)
+
+static const struct option options[] = {
+    NODE_SCHEDULER_OPTION("of the cluster (DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, or the "
+                          "first of PADDLE_PSERVERS_IP_PORT_LIST)"),
+    NODE_REACH_OPTIONS,
+    NODE_PEM_OPTION,
+    NODE_LISTEN_OPTIONS,
+    NODE_PORT_OPTION("PORT PADDLE_PORT",
+                     "of the first loop, the next loops take the next "
+                     "ports; 0: any"),
+    NODE_RUN_OPTIONS,
+    {.name = "loops",
+     .kind = OPTION_U64,
+     AT(loops),
+     .fallback = "1",
+     .min = 1,
+     .max = 256,
+     .metavar = "N",
+     .help = "event loops, each with its own part of the tables: one for each core that "
+             "it may use"},
+    {.name = "sparse-loops",
+     .kind = OPTION_U64,
+     AT(sparse_loops),
+     .fallback = "0",
+     .max = 255,
+     .metavar = "M",
+     .help =
+         "of these loops hold sparse tables, the others dense ones; 0: all hold both"},
+    {.name = "memory",
+     .kind = OPTION_SIZE,
+     AT(memory),
+     .fallback = "0",
+     .metavar = "SIZE",
+     .help = "of rows, as 8G; what would go beyond is refused; 0: no limit"},
+};
+
+const struct option_table cli_server_options = {
+    .command = "server",
+    .summary = "run a server of a cluster: it holds a part of the tables",
+    .usage = "--scheduler HOST:PORT [options]",
+    .about =
+        "Joins the scheduler, keeps its share of all tables in memory, and leaves when "
+        "the last worker has finished.",
+    .examples =
+        "tug server --scheduler 10.0.0.1:9100 --loops 4 --ca ca.pem --cert s0.pem "
+        "--key s0.key",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(*options),
+    .family = cli_tables,
+};
+
+int role_server(const struct server_values *v, struct err *e)
+{
+    struct opened_node n;
+    int rc = node_values_open(&n, &v->node, WIRE_SERVER, e);
+    struct server_options o = {
+        .node = &n.node,
+        .loops = (uint32_t)v->loops,
+        .sparse_loops = (uint32_t)v->sparse_loops,
+        .max_bytes = v->memory,
+        .interrupted = &node_interrupted,
+    };
+    if (rc == 0)
+        rc = server_run(&o, e);
+    opened_node_close(&n);
+    return rc;
+}
+
+static int run(const void *values, const struct options *o, int argc, char *const *argv,
+               struct err *e)
+{
+    struct server_values v = *(const struct server_values *)values;
+    struct role role = {0};
+    struct train_options train;
+    struct options *parsed = NULL;
+    if (v.node.scheduler == NULL)
+        TRY(node_role(&role, WIRE_SERVER, e));
+    node_values_fill(&v.node, o, &role);
+    node_catch_signals();
+    if (!role.hosts_scheduler)
+        return role_server(&v, e);
+    TRY(training_words(argc, argv, &train, &parsed, e));
+    struct training t = {&train, parsed};
+    int rc = role_first_server(&v, &role, parsed != NULL ? &t : NULL, e);
+    options_close(parsed);
+    return rc;
+}
+
+const struct cli_command cli_server = {
+    .options = &cli_server_options,
+    .values_size = sizeof(struct server_values),
+    .run_tail = run,
+};

@@ -1,0 +1,82 @@
+// tug worker: a process that reads data, computes, and pushes gradients to the servers.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/cli.h"
+#include "cli/model.h"
+#include "cli/roles.h"
+#include "cli/train_config.h"
+
+#define AT(field) .offset = offsetof(struct worker_values, field)
+
+static const struct option options[] = {
+    NODE_SCHEDULER_OPTION("of the cluster (DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, or the "
+                          "first of PADDLE_PSERVERS_IP_PORT_LIST)"),
+    NODE_REACH_OPTIONS,
+    NODE_PEM_OPTION,
+    NODE_LISTEN_OPTIONS,
+    NODE_PORT_OPTION("PORT PADDLE_PORT", "for messages of other workers; 0: any"),
+    NODE_RUN_OPTIONS,
+    {.name = "threads",
+     .kind = OPTION_U64,
+     AT(threads),
+     .fallback = "0",
+     .max = 1024,
+     .metavar = "N",
+     .help = "unless `train` says --threads; 0: one for each core"},
+};
+
+const struct option_table cli_worker_options = {
+    .command = "worker",
+    .summary = "run a worker of a cluster: it reads data and computes",
+    .usage = "--scheduler HOST:PORT [options] -- train ...",
+    .about =
+        "Joins the scheduler and trains on what that gives it, until the run is over. "
+        "The words behind -- are those that the scheduler was given.",
+    .examples = "tug worker --scheduler 10.0.0.1:9100 -- train --data day.tsv --format "
+                "criteo",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(*options),
+    .family = cli_tables,
+};
+
+int role_worker(const struct worker_values *v, const struct training *t, struct err *e)
+{
+    struct train_setup s = {0};
+    struct opened_node n;
+    if (t == NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "say behind -- what to train: 'tug worker ... -- train ...'");
+    int rc = node_values_open(&n, &v->node, WIRE_WORKER, e);
+    if (rc == 0)
+        rc = train_configure(&s, t->values, t->options, &n.node, e);
+    if (rc == 0 && !options_given(t->options, "threads"))
+        s.config.threads = model_threads(v->threads);
+    if (rc == 0)
+        rc = train_worker_run(&s.config, e);
+    opened_node_close(&n);
+    return rc;
+}
+
+static int run(const void *values, const struct options *o, int argc, char *const *argv,
+               struct err *e)
+{
+    struct worker_values v = *(const struct worker_values *)values;
+    struct role role = {0};
+    struct train_options train;
+    struct options *parsed = NULL;
+    if (v.node.scheduler == NULL)
+        TRY(node_role(&role, WIRE_WORKER, e));
+    node_values_fill(&v.node, o, &role);
+    TRY(training_words(argc, argv, &train, &parsed, e));
+    struct training t = {&train, parsed};
+    node_catch_signals();
+    int rc = role_worker(&v, parsed != NULL ? &t : NULL, e);
+    options_close(parsed);
+    return rc;
+}
+
+const struct cli_command cli_worker = {
+    .options = &cli_worker_options,
+    .values_size = sizeof(struct worker_values),
+    .run_tail = run,
+};

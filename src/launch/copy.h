@@ -1,0 +1,13 @@
+// Copies of a workspace on the hosts of a run.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_LAUNCH_COPY_H
+#define TUG_LAUNCH_COPY_H
+
+#include "launch/plan.h"
+
+// The directory plan->o->sync into ~/.tug/JOB/work of each host, by tar over ssh; what
+// lay there before is gone.
+int copy_workspace(const struct plan *p, struct err *e);
+
+#endif

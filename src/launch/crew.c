@@ -1,0 +1,341 @@
+// Processes on libuv: see crew.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/crew.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/alloc.h"
+#include "launch/lines.h"
+
+enum { OUT, ERR, ANNOUNCE, IN, PIPES };
+enum { ANNOUNCEMENT_MAX = 4096 };
+
+struct member {
+    struct crew *crew;
+    uint32_t number;
+    uv_process_t process;
+    uv_pipe_t pipes[PIPES];
+    bool used[PIPES];
+    uint32_t open; // handles: pipes to read from, and the process
+    bool raw, alive, started;
+    int code, signal;
+    char prefix[48];
+    struct lines out, err;
+    struct buf announcement, input;
+    uv_write_t write;
+    FILE *log;
+};
+
+struct crew {
+    struct crew_handler handler;
+    uv_loop_t loop;
+    uv_timer_t timer;
+    uv_signal_t signals[3];
+    struct member **members;
+    uint32_t n, alive;
+    char chunk[64 << 10];
+};
+
+static void on_timer(uv_timer_t *t)
+{
+    struct crew *c = t->data;
+    c->handler.timer(c->handler.ctx);
+}
+
+static void on_signal(uv_signal_t *s, int number)
+{
+    struct crew *c = s->data;
+    (void)number;
+    c->handler.interrupted(c->handler.ctx);
+}
+
+int crew_open(struct crew **ret, const struct crew_handler *h, struct err *e)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct crew *c = mem_zalloc(sizeof(*c));
+    if (c == NULL)
+        return err_nomem(e, "the processes");
+    c->handler = *h;
+    int rc = uv_loop_init(&c->loop);
+    if (rc != 0) {
+        mem_free(c);
+        return err_set(e, TUG_EIO, "cannot make an event loop: %s", uv_strerror(rc));
+    }
+    uv_timer_init(&c->loop, &c->timer);
+    c->timer.data = c;
+    uv_unref((uv_handle_t *)&c->timer);
+    for (size_t i = 0; i < 3; i++) {
+        uv_signal_init(&c->loop, &c->signals[i]);
+        c->signals[i].data = c;
+        uv_signal_start(&c->signals[i], on_signal, numbers[i]);
+        uv_unref((uv_handle_t *)&c->signals[i]);
+    }
+    signal(SIGPIPE, SIG_IGN); // a process that reads no input
+    *ret = c;
+    return 0;
+}
+
+static void close_handle(uv_handle_t *h, void *arg)
+{
+    (void)arg;
+    if (!uv_is_closing(h))
+        uv_close(h, NULL);
+}
+
+static void free_member(struct member *m)
+{
+    lines_close(&m->out);
+    lines_close(&m->err);
+    buf_free(&m->announcement);
+    buf_free(&m->input);
+    if (m->log != NULL)
+        fclose(m->log);
+    mem_free(m);
+}
+
+void crew_close(struct crew *c)
+{
+    if (c == NULL)
+        return;
+    crew_signal_all(c, SIGKILL);
+    uv_walk(&c->loop, close_handle, NULL);
+    uv_run(&c->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&c->loop);
+    for (uint32_t i = 0; i < c->n; i++)
+        free_member(c->members[i]);
+    mem_free(c->members);
+    mem_free(c);
+}
+
+// One of the handles that must be done before its end is told.
+static void one_done(struct member *m)
+{
+    struct crew *c = m->crew;
+    if (--m->open > 0)
+        return;
+    lines_close(&m->out);
+    lines_close(&m->err);
+    m->alive = false;
+    c->alive--;
+    if (m->used[IN] && !uv_is_closing((uv_handle_t *)&m->pipes[IN]))
+        uv_close((uv_handle_t *)&m->pipes[IN], NULL);
+    if (c->alive == 0)
+        uv_stop(&c->loop);
+    c->handler.ended(c->handler.ctx, m->number, m->code, m->signal, m->err.last);
+}
+
+static void on_process_closed(uv_handle_t *h)
+{
+    one_done(h->data);
+}
+
+static void on_exit(uv_process_t *p, int64_t code, int signal_number)
+{
+    struct member *m = p->data;
+    m->code = (int)code;
+    m->signal = signal_number;
+    // What it has started and left behind has nobody to end it any more.
+    if (m->started)
+        kill(-p->pid, SIGKILL);
+    uv_close((uv_handle_t *)p, on_process_closed);
+}
+
+static void on_alloc(uv_handle_t *h, size_t wanted, uv_buf_t *ret)
+{
+    struct member *m = h->data;
+    (void)wanted;
+    *ret = uv_buf_init(m->crew->chunk, sizeof(m->crew->chunk));
+}
+
+static void on_pipe_closed(uv_handle_t *h)
+{
+    struct member *m = h->data;
+    if (h == (uv_handle_t *)&m->pipes[ANNOUNCE] && m->announcement.len > 0) {
+        const char *text = buf_str(&m->announcement);
+        if (text != NULL)
+            m->crew->handler.announced(m->crew->handler.ctx, m->number, text);
+    }
+    one_done(m);
+}
+
+static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
+{
+    struct member *m = s->data;
+    int rc = 0;
+    if (n < 0) {
+        uv_close((uv_handle_t *)s, on_pipe_closed);
+        return;
+    }
+    if (s == (uv_stream_t *)&m->pipes[ANNOUNCE]) {
+        rc = buf_add(&m->announcement, b->base, (size_t)n);
+    } else if (s == (uv_stream_t *)&m->pipes[OUT] && m->raw) {
+        fwrite(b->base, 1, (size_t)n, stdout);
+        fflush(stdout);
+    } else {
+        bool out = s == (uv_stream_t *)&m->pipes[OUT];
+        rc = lines_add(out ? &m->out : &m->err, b->base, (size_t)n);
+    }
+    if (rc != 0) // what cannot be kept is not worth the run
+        uv_close((uv_handle_t *)s, on_pipe_closed);
+}
+
+static void on_written(uv_write_t *w, int status)
+{
+    struct member *m = w->data;
+    (void)status;
+    if (m->input.data != NULL)
+        memset(m->input.data, 0, m->input.len); // it may be a key
+}
+
+static int open_member(struct crew *c, const struct crew_process *p, struct member *m,
+                       struct err *e)
+{
+    m->crew = c;
+    m->number = c->n;
+    m->raw = p->output == CREW_RAW;
+    snprintf(m->prefix, sizeof(m->prefix), "[%s] ", p->name);
+    m->announcement = BUF_INIT(ANNOUNCEMENT_MAX);
+    m->input = BUF_INIT(p->n_input);
+    if (p->input != NULL && buf_add(&m->input, p->input, p->n_input) != 0)
+        return err_nomem(e, p->name);
+    if (p->log != NULL) {
+        m->log = fopen(p->log, "we");
+        if (m->log == NULL)
+            return err_sys(e, TUG_EIO, "cannot write the log '%s'", p->log);
+    }
+    lines_open(&m->out, m->prefix, p->lines_to_stdout ? stdout : stderr, m->log);
+    lines_open(&m->err, m->prefix, stderr, m->log);
+    return 0;
+}
+
+static void set_pipe(struct member *m, uv_stdio_container_t *to, int which, int flags)
+{
+    uv_pipe_init(&m->crew->loop, &m->pipes[which], 0);
+    m->pipes[which].data = m;
+    m->used[which] = true;
+    to->flags = (uv_stdio_flags)(UV_CREATE_PIPE | flags);
+    to->data.stream = (uv_stream_t *)&m->pipes[which];
+}
+
+static void set_stdio(struct member *m, const struct crew_process *p,
+                      uv_stdio_container_t io[4])
+{
+    if (p->output == CREW_TERMINAL) {
+        for (int i = 0; i < 3; i++)
+            io[i] = (uv_stdio_container_t){UV_INHERIT_FD, {.fd = i}};
+    } else {
+        io[0].flags = UV_IGNORE;
+        if (p->input != NULL)
+            set_pipe(m, &io[0], IN, UV_READABLE_PIPE);
+        set_pipe(m, &io[1], OUT, UV_WRITABLE_PIPE);
+        set_pipe(m, &io[2], ERR, UV_WRITABLE_PIPE);
+    }
+    if (p->announces)
+        set_pipe(m, &io[CREW_ANNOUNCE_FD], ANNOUNCE, UV_WRITABLE_PIPE);
+}
+
+static void begin_pipes(struct member *m)
+{
+    for (int i = OUT; i <= ANNOUNCE; i++)
+        if (m->used[i]) {
+            m->open++;
+            uv_read_start((uv_stream_t *)&m->pipes[i], on_alloc, on_read);
+        }
+    if (!m->used[IN])
+        return;
+    uv_unref((uv_handle_t *)&m->pipes[IN]);
+    m->write.data = m;
+    if (m->input.len > 0) {
+        uv_buf_t b = uv_buf_init(m->input.data, (unsigned)m->input.len);
+        uv_write(&m->write, (uv_stream_t *)&m->pipes[IN], &b, 1, on_written);
+    }
+}
+
+int crew_start(struct crew *c, const struct crew_process *p, struct err *e)
+{
+    struct member **all = mem_realloc_array(c->members, c->n + 1,
+                                            sizeof(struct member *));
+    struct member *m = all != NULL ? mem_zalloc(sizeof(*m)) : NULL;
+    if (all != NULL)
+        c->members = all;
+    if (m == NULL)
+        return err_nomem(e, p->name);
+    int rc = open_member(c, p, m, e);
+    c->members[c->n++] = m; // freed with the crew in any case
+    if (rc != 0)
+        return rc;
+    uv_stdio_container_t io[4] = {{0}};
+    set_stdio(m, p, io);
+    uv_process_options_t o = {
+        .exit_cb = on_exit,
+        .file = p->argv[0],
+        .args = (char **)(uintptr_t)p->argv,
+        .env = (char **)(uintptr_t)p->env,
+        .flags = p->output == CREW_TERMINAL ? 0 : UV_PROCESS_DETACHED,
+        .stdio = io,
+        .stdio_count = p->announces ? 4 : 3,
+    };
+    m->process.data = m;
+    int failed = uv_spawn(&c->loop, &m->process, &o);
+    if (failed != 0)
+        return err_set(e, TUG_EIO, "cannot start %s: '%.300s': %s", p->name, p->argv[0],
+                       uv_strerror(failed));
+    m->alive = true;
+    m->started = p->output != CREW_TERMINAL;
+    m->open = 1;
+    c->alive++;
+    begin_pipes(m);
+    return 0;
+}
+
+void crew_signal(struct crew *c, uint32_t member, int number)
+{
+    struct member *m = c->members[member];
+    if (!m->alive || uv_is_closing((uv_handle_t *)&m->process))
+        return;
+    int pid = (int)m->process.pid;
+    // A debugger's process is in the launcher's own session.
+    kill(m->started ? -pid : pid, number);
+}
+
+void crew_signal_all(struct crew *c, int number)
+{
+    for (uint32_t i = 0; i < c->n; i++)
+        crew_signal(c, i, number);
+}
+
+void crew_kill_all(struct crew *c)
+{
+    crew_signal_all(c, SIGKILL);
+    for (uint32_t i = 0; i < c->n; i++)
+        for (int k = OUT; k <= ANNOUNCE; k++) {
+            uv_handle_t *h = (uv_handle_t *)&c->members[i]->pipes[k];
+            if (c->members[i]->used[k] && c->members[i]->alive && !uv_is_closing(h))
+                uv_close(h, on_pipe_closed);
+        }
+}
+
+uint32_t crew_alive(const struct crew *c)
+{
+    return c->alive;
+}
+
+void crew_timer(struct crew *c, double seconds)
+{
+    uv_timer_start(&c->timer, on_timer, (uint64_t)(seconds * 1000), 0);
+}
+
+int crew_run(struct crew *c, struct err *e)
+{
+    while (c->alive > 0)
+        if (uv_run(&c->loop, UV_RUN_DEFAULT) < 0)
+            return err_set(e, TUG_EINTERNAL, "the event loop of the launcher failed");
+    return 0;
+}

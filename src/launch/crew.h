@@ -1,0 +1,69 @@
+// The processes of a run, started and watched from one thread on libuv: their output line
+// by line, their ends, signals to all of them, and timers.
+//
+// Each process leads a session of its own, so that Ctrl-C reaches the launcher only, and
+// a signal sent to it reaches what it has started, too.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_LAUNCH_CREW_H
+#define TUG_LAUNCH_CREW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct crew;
+
+struct crew_handler {
+    void *ctx;
+    // A process has ended and all it wrote has been passed on.
+    void (*ended)(void *ctx, uint32_t member, int code, int signal, const char *said);
+    // It has written this to its descriptor CREW_ANNOUNCE_FD, and closed it.
+    void (*announced)(void *ctx, uint32_t member, const char *text);
+    // SIGINT, SIGTERM or SIGHUP came to the launcher.
+    void (*interrupted)(void *ctx);
+    void (*timer)(void *ctx); // of crew_timer
+};
+
+enum { CREW_ANNOUNCE_FD = 3 };
+
+enum crew_output {
+    CREW_LINES,    // both outputs line by line, with the prefix
+    CREW_RAW,      // standard output as it is: a result
+    CREW_TERMINAL, // in, out and err are the launcher's own: a debugger
+};
+
+struct crew_process {
+    const char *name;        // "worker 0": the prefix of its lines is "[worker 0] "
+    const char *const *argv; // ends with NULL
+    const char *const *env;  // whole environment, ends with NULL
+    enum crew_output output;
+    bool
+        lines_to_stdout; // of its standard output, with CREW_LINES; else to standard error
+    bool announces;
+    // Written to its standard input, which then stays open for as long as the launcher
+    // lives. NULL: /dev/null.
+    const char *input;
+    size_t n_input;
+    const char *log; // file for all it writes; NULL: none
+};
+
+int crew_open(struct crew **ret, const struct crew_handler *h, struct err *e);
+void crew_close(struct crew *c); // whoever still lives is killed; NULL is fine
+
+// Members are numbered from 0 in the order of their start. What *p points to is copied.
+int crew_start(struct crew *c, const struct crew_process *p, struct err *e);
+void crew_signal(struct crew *c, uint32_t member, int number); // if it still lives
+void crew_signal_all(struct crew *c, int number);
+// Kills all; what still holds their outputs open is not waited for.
+void crew_kill_all(struct crew *c);
+uint32_t crew_alive(const struct crew *c);
+
+void crew_timer(struct crew *c, double seconds); // one timer: the last call counts
+
+// Runs until nobody lives.
+int crew_run(struct crew *c, struct err *e);
+
+#endif

@@ -1,0 +1,35 @@
+// A file of hosts: one `user@host slots=N` or `host:port` a line; # begins a comment.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_LAUNCH_HOSTS_H
+#define TUG_LAUNCH_HOSTS_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum { HOSTS_MAX = 4096, HOST_NAME_MAX_BYTES = 256, HOST_SLOTS_MAX = 4096 };
+
+struct host {
+    char name[HOST_NAME_MAX_BYTES]; // as ssh takes it: "user@host"
+    uint16_t port;                  // of ssh; 0: as ssh is configured
+    uint32_t slots;
+};
+
+struct hosts {
+    struct host *list;
+    uint32_t n;
+};
+
+int hosts_read(struct hosts *ret, const char *path, struct err *e);
+int hosts_parse(struct hosts *ret, const char *name, const char *text, struct err *e);
+void hosts_free(struct hosts *h);
+
+// "host" of "user@host", for addresses.
+const char *hosts_address(const struct host *h);
+
+// Where the i-th process goes: round and round over the hosts, each as often as it has
+// slots; when all slots are taken, from the start.
+uint32_t hosts_place(const struct hosts *h, uint32_t i);
+
+#endif

@@ -1,0 +1,273 @@
+// A run from its start to its end: see launch.h. What each role is started with lies in
+// plan.c, when a run is over in verdict.c, processes in crew.c.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/launch.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "launch/copy.h"
+#include "launch/crew.h"
+#include "launch/plan.h"
+#include "launch/verdict.h"
+
+// How long the others are waited for before they are told to end, and then before they
+// are killed. An interrupted run may have a large model to save.
+enum { LEAVE_SECONDS = 10, GENTLE_SECONDS = 5, SAVE_SECONDS = 600 };
+
+enum stage { STAGE_RUN, STAGE_WAIT, STAGE_GENTLE, STAGE_KILL };
+
+struct run {
+    const struct launch_options *o;
+    struct plan plan;
+    struct crew *crew;
+    struct verdict verdict;
+    enum stage stage;
+    bool interrupted, announced;
+    struct err start_error;
+};
+
+// Members of the crew: the scheduler, the servers, the workers.
+static uint32_t member_of(const struct run *r, enum launch_role role, uint32_t rank)
+{
+    return role == LAUNCH_SCHEDULER ? 0
+           : role == LAUNCH_SERVER  ? 1 + rank
+                                    : 1 + r->o->servers + rank;
+}
+
+static void role_of(const struct run *r, uint32_t member, enum launch_role *ret_role,
+                    uint32_t *ret_rank)
+{
+    *ret_role = member == 0               ? LAUNCH_SCHEDULER
+                : member <= r->o->servers ? LAUNCH_SERVER
+                                          : LAUNCH_WORKER;
+    *ret_rank = member - member_of(r, *ret_role, 0);
+}
+
+// ---------------------------------------------------------------- the end
+
+static void go_to(struct run *r, enum stage stage, double seconds)
+{
+    if (stage < r->stage)
+        return;
+    r->stage = stage;
+    if (stage == STAGE_GENTLE)
+        crew_signal_all(r->crew, SIGTERM);
+    if (stage == STAGE_KILL)
+        crew_kill_all(r->crew);
+    if (stage != STAGE_KILL)
+        crew_timer(r->crew, seconds);
+}
+
+static void on_timer(void *ctx)
+{
+    struct run *r = ctx;
+    if (r->stage == STAGE_WAIT)
+        go_to(r, STAGE_GENTLE, GENTLE_SECONDS);
+    else if (r->stage == STAGE_GENTLE)
+        go_to(r, STAGE_KILL, 0);
+}
+
+static void on_interrupted(void *ctx)
+{
+    struct run *r = ctx;
+    if (r->interrupted) { // a second time: at once
+        go_to(r, STAGE_KILL, 0);
+        return;
+    }
+    r->interrupted = true;
+    verdict_interrupted(&r->verdict);
+    if (r->o->program || !r->announced) {
+        go_to(r, STAGE_GENTLE, GENTLE_SECONDS);
+        return;
+    }
+    // The scheduler saves and ends the others in order.
+    crew_signal(r->crew, 0, SIGTERM);
+    go_to(r, STAGE_WAIT, SAVE_SECONDS);
+}
+
+static void on_ended(void *ctx, uint32_t member, int code, int number, const char *said)
+{
+    struct run *r = ctx;
+    struct launch_exit x = {.code = code, .signal = number, .said = said};
+    role_of(r, member, &x.role, &x.rank);
+    if (number == 0 && code > 128 && (r->o->program || r->plan.hosts.n > 0)) {
+        x.signal = code - 128; // as a supervisor tells it
+        x.code = 0;
+    }
+    char text[VERDICT_TEXT_MAX];
+    if ((x.code != 0 || x.signal != 0) && r->stage == STAGE_RUN)
+        log_warn("%s", verdict_describe(&x, text));
+    if (r->interrupted && member != 0)
+        return;
+    switch (r->interrupted ? VERDICT_END : verdict_exit(&r->verdict, &x)) {
+    case VERDICT_GO_ON:
+        break;
+    case VERDICT_SETTLE:
+        // As long as the scheduler needs to notice, and to tell what is lost.
+        go_to(r, STAGE_WAIT, r->o->dead_seconds + LEAVE_SECONDS);
+        break;
+    case VERDICT_END:
+        if (r->o->program)
+            go_to(r, STAGE_GENTLE, GENTLE_SECONDS);
+        else
+            go_to(r, STAGE_WAIT, member == 0 && code == 0 ? LEAVE_SECONDS : 2);
+        break;
+    }
+}
+
+// ---------------------------------------------------------------- the start
+
+static const char *log_path(const struct run *r, enum launch_role role, uint32_t rank,
+                            char to[FILE_PATH_MAX])
+{
+    if (r->o->log_dir == NULL)
+        return NULL;
+    if (role == LAUNCH_SCHEDULER)
+        snprintf(to, FILE_PATH_MAX, "%s/scheduler.log", r->o->log_dir);
+    else
+        snprintf(to, FILE_PATH_MAX, "%s/%s-%u.log", r->o->log_dir, launch_role_name(role),
+                 rank);
+    return to;
+}
+
+static int start_role(struct run *r, enum launch_role role, uint32_t rank, struct err *e)
+{
+    struct words argv, env;
+    struct buf input;
+    char log[FILE_PATH_MAX], name[40];
+    TRY(plan_role(&r->plan, role, rank, &argv, &env, &input, e));
+    if (role == LAUNCH_SCHEDULER)
+        snprintf(name, sizeof(name), "scheduler");
+    else
+        snprintf(name, sizeof(name), "%s %u", launch_role_name(role), rank);
+    bool wrapped = plan_wrap(&r->plan, role, rank) != NULL;
+    bool training = role == LAUNCH_SCHEDULER && !r->o->program;
+    bool leash = r->o->program || plan_host(&r->plan, role, rank) != NULL;
+    struct crew_process p = {
+        .name = name,
+        .argv = argv.at,
+        .env = env.at,
+        .output = wrapped    ? CREW_TERMINAL
+                  : training ? CREW_RAW
+                             : CREW_LINES,
+        .lines_to_stdout = r->o->program,
+        .announces = training,
+        .input = input.len > 0 ? input.data
+                 : leash       ? ""
+                               : NULL,
+        .n_input = input.len,
+        .log = log_path(r, role, rank, log),
+    };
+    int rc = crew_start(r->crew, &p, e);
+    words_free(&argv);
+    words_free(&env);
+    if (input.data != NULL)
+        explicit_bzero(input.data, input.len);
+    buf_free(&input);
+    return rc;
+}
+
+static int start_members(struct run *r, struct err *e)
+{
+    for (uint32_t i = 0; i < r->o->servers; i++)
+        TRY(start_role(r, LAUNCH_SERVER, i, e));
+    for (uint32_t i = 0; i < r->o->workers; i++)
+        TRY(start_role(r, LAUNCH_WORKER, i, e));
+    return 0;
+}
+
+// Tells tools where the scheduler is.
+static void publish(const struct run *r, bool begins)
+{
+    const char *path = r->o->address_file;
+    if (path == NULL)
+        return;
+    struct err e = {0};
+    if (begins) {
+        struct file_writer *w = NULL;
+        mode_t old = umask(077);
+        int rc = file_create(&w, path, &e);
+        umask(old);
+        if (rc == 0)
+            rc = file_write(w, r->plan.scheduler, strlen(r->plan.scheduler), &e);
+        if (rc == 0)
+            rc = file_commit(w, &e);
+        else
+            file_abort(w);
+        if (rc != 0)
+            log_warn("tug status will not find this run by itself: %s", e.text);
+        return;
+    }
+    struct buf b = BUF_INIT(PLAN_ADDRESS_MAX);
+    if (file_read(path, &b, &e) == 0 && strcmp(buf_str(&b), r->plan.scheduler) == 0)
+        unlink(path); // else it is another run's by now
+    buf_free(&b);
+}
+
+static void on_announced(void *ctx, uint32_t member, const char *text)
+{
+    struct run *r = ctx;
+    (void)member;
+    if (r->announced || r->stage != STAGE_RUN)
+        return;
+    r->announced = true;
+    snprintf(r->plan.scheduler, sizeof(r->plan.scheduler), "%.*s",
+             (int)strcspn(text, "\n"), text);
+    publish(r, true);
+    if (start_members(r, &r->start_error) != 0)
+        go_to(r, STAGE_GENTLE, GENTLE_SECONDS);
+}
+
+static int begin(struct run *r, struct err *e)
+{
+    struct crew_handler h = {
+        .ctx = r,
+        .ended = on_ended,
+        .announced = on_announced,
+        .interrupted = on_interrupted,
+        .timer = on_timer,
+    };
+    TRY(plan_open(&r->plan, r->o, e));
+    if (r->o->log_dir != NULL)
+        TRY(file_make_dir(r->o->log_dir, e));
+    if (r->o->sync != NULL)
+        TRY(copy_workspace(&r->plan, e));
+    TRY(crew_open(&r->crew, &h, e));
+    for (size_t i = 0; i < r->o->wraps.n && isatty(STDIN_FILENO); i++)
+        signal(SIGINT, SIG_IGN); // Ctrl-C is the debugger's
+    TRY(start_role(r, LAUNCH_SCHEDULER, 0, e));
+    return r->o->program ? start_members(r, e) : 0;
+}
+
+int launch_run(const struct launch_options *o, struct err *e)
+{
+    struct run *r = mem_zalloc(sizeof(*r));
+    if (r == NULL)
+        return err_nomem(e, "the launcher");
+    r->o = o;
+    verdict_open(&r->verdict, o->program, o->workers);
+    int rc = begin(r, e);
+    if (rc == 0)
+        rc = crew_run(r->crew, e);
+    crew_close(r->crew);
+    if (r->announced)
+        publish(r, false);
+    plan_close(&r->plan);
+    const struct err *why = r->start_error.code != 0 ? &r->start_error : &r->verdict.end;
+    if (rc == 0 && why->code != 0) {
+        if (e != NULL)
+            *e = *why;
+        rc = why->code;
+    }
+    mem_free(r);
+    return rc;
+}

@@ -1,0 +1,63 @@
+// Lines of many processes: see lines.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/lines.h"
+
+#include <string.h>
+
+void lines_open(struct lines *l, const char *prefix, FILE *to, FILE *log)
+{
+    *l = (struct lines){.prefix = prefix, .to = to, .log = log};
+    l->part = BUF_INIT(LINES_MAX);
+}
+
+static void write_line(FILE *to, const char *prefix, const char *line, size_t n)
+{
+    if (to == NULL)
+        return;
+    // One call for the whole line where stdio has the room: lines of others do not mix
+    // in.
+    fprintf(to, "%s%.*s\n", prefix, (int)n, line);
+    fflush(to);
+}
+
+static void put_line(struct lines *l, const char *line, size_t n)
+{
+    if (n > 0 && line[n - 1] == '\r')
+        n--;
+    write_line(l->to, l->prefix, line, n);
+    write_line(l->log, "", line, n);
+    if (n > 0)
+        snprintf(l->last, sizeof(l->last), "%.*s", (int)n, line);
+}
+
+int lines_add(struct lines *l, const char *bytes, size_t n)
+{
+    while (n > 0) {
+        const char *end = memchr(bytes, '\n', n);
+        size_t take = end != NULL ? (size_t)(end - bytes) : n;
+        size_t room = l->part.max - l->part.len;
+        bool cut = take > room;
+        if (cut)
+            take = room;
+        TRY(buf_add(&l->part, bytes, take));
+        bytes += take;
+        n -= take;
+        if (end == NULL && !cut)
+            return 0;
+        put_line(l, l->part.data != NULL ? l->part.data : "", l->part.len);
+        buf_clear(&l->part);
+        if (!cut) { // behind the end of the line
+            bytes++;
+            n--;
+        }
+    }
+    return 0;
+}
+
+void lines_close(struct lines *l)
+{
+    if (l->part.len > 0)
+        put_line(l, l->part.data, l->part.len);
+    buf_free(&l->part);
+}

@@ -1,0 +1,365 @@
+// Command lines and environments of a run's roles: see plan.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "launch/route.h"
+#include "launch/secrets.h"
+
+enum { REMOTE_PORT = 36000, SPIN_US = 30 };
+
+// ---------------------------------------------------------------- what holds for all
+
+// Busy waiting is worth it only while everybody has a core.
+static bool may_spin(const struct launch_options *o)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t busy = (uint64_t)o->servers * o->loops + o->workers;
+    return o->hosts == NULL && cores > 0 && busy <= (uint64_t)cores;
+}
+
+static int find_host(struct plan *p, struct err *e)
+{
+    const char *host = p->o->host;
+    if (host != NULL || p->hosts.n == 0) {
+        snprintf(p->host, sizeof(p->host), "%s", host != NULL ? host : "127.0.0.1");
+        return 0;
+    }
+    int rc = route_address(hosts_address(&p->hosts.list[0]), p->host, e);
+    return rc == 0 ? 0 : err_wrap(e, "say with --host where the scheduler listens");
+}
+
+static int choose_ports(struct plan *p, struct err *e)
+{
+    p->port = p->o->port;
+    if (!p->o->program)
+        return 0;
+    p->server_ports = mem_zalloc((p->o->servers + 1) * sizeof(*p->server_ports));
+    if (p->server_ports == NULL)
+        return err_nomem(e, "the ports");
+    if (p->port == 0)
+        TRY(route_free_port(p->host, &p->port, e));
+    for (uint32_t i = 0; i < p->o->servers; i++) {
+        p->server_ports[i] = (uint16_t)(REMOTE_PORT + i);
+        if (p->hosts.n == 0)
+            TRY(route_free_port(p->host, &p->server_ports[i], e));
+    }
+    return 0;
+}
+
+int plan_open(struct plan *p, const struct launch_options *o, struct err *e)
+{
+    *p = (struct plan){.o = o, .spin = may_spin(o)};
+    snprintf(p->job, sizeof(p->job), "%s", o->cluster);
+    if (o->hosts != NULL)
+        TRY(hosts_read(&p->hosts, o->hosts, e));
+    TRY(find_host(p, e));
+    TRY(choose_ports(p, e));
+    if (o->program)
+        snprintf(p->scheduler, sizeof(p->scheduler),
+                 strchr(p->host, ':') != NULL ? "[%s]:%u" : "%s:%u", p->host, p->port);
+    if (p->hosts.n > 0 && !o->insecure && !o->program)
+        TRY(secrets_open(&p->secrets, o->ca, o->cert, o->key, e));
+    return 0;
+}
+
+void plan_close(struct plan *p)
+{
+    hosts_free(&p->hosts);
+    secrets_close(&p->secrets);
+    mem_free(p->server_ports);
+}
+
+static const char *role_text(enum launch_role role, uint32_t rank, char to[48])
+{
+    snprintf(to, 48, "%s:%u", launch_role_name(role), rank);
+    return to;
+}
+
+const char *plan_wrap(const struct plan *p, enum launch_role role, uint32_t rank)
+{
+    char name[48];
+    size_t n = strlen(role_text(role, rank, name));
+    for (size_t i = 0; i < p->o->wraps.n; i++) {
+        const char *wrap = p->o->wraps.items[i];
+        if (strncmp(wrap, name, n) == 0 && wrap[n] == '=')
+            return wrap + n + 1;
+    }
+    return NULL;
+}
+
+const struct host *plan_host(const struct plan *p, enum launch_role role, uint32_t rank)
+{
+    if (p->hosts.n == 0 || role == LAUNCH_SCHEDULER)
+        return NULL;
+    uint32_t i = role == LAUNCH_SERVER ? rank : p->o->servers + rank;
+    return &p->hosts.list[hosts_place(&p->hosts, i)];
+}
+
+// ---------------------------------------------------------------- command lines
+
+static int add_wrap(struct words *w, const char *wrap)
+{
+    while (*wrap != 0) {
+        size_t skip = strspn(wrap, " "), n = strcspn(wrap + skip, " ");
+        if (n > 0)
+            TRY(words_add(w, "%.*s", (int)n, wrap + skip));
+        wrap += skip + n;
+    }
+    return 0;
+}
+
+static int add_common(struct words *w, const struct plan *p, enum launch_role role)
+{
+    const struct launch_options *o = p->o;
+    TRY(words_add(w, "%s", o->tug));
+    TRY(words_add(w, "%s", launch_role_name(role)));
+    TRY(words_add(w, "--cluster=%s", o->cluster));
+    TRY(words_add(w, "--log-level=%s", o->log_level));
+    TRY(words_add(w, "--connect-timeout=%g", o->connect_seconds));
+    if (o->insecure)
+        TRY(words_add(w, "--insecure"));
+    if (p->secrets.used)
+        return words_add(w, "--pem-stdin");
+    if (o->ca != NULL)
+        TRY(words_add(w, "--ca=%s", o->ca));
+    if (o->cert != NULL)
+        TRY(words_add(w, "--cert=%s", o->cert));
+    if (o->key != NULL)
+        TRY(words_add(w, "--key=%s", o->key));
+    return 0;
+}
+
+static int add_scheduler(struct words *w, const struct plan *p)
+{
+    const struct launch_options *o = p->o;
+    TRY(words_add(w, "--servers=%u", o->servers));
+    TRY(words_add(w, "--workers=%u", o->workers));
+    if (o->interface != NULL)
+        TRY(words_add(w, "--interface=%s", o->interface));
+    else
+        TRY(words_add(w, "--host=%s", p->host));
+    TRY(words_add(w, "--port=%u", p->port));
+    TRY(words_add(w, "--announce"));
+    TRY(words_add(w, "--dead-timeout=%g", o->dead_seconds));
+    return words_add(w, "--gather-timeout=%g", o->gather_seconds);
+}
+
+static int add_member(struct words *w, const struct plan *p, enum launch_role role)
+{
+    const struct launch_options *o = p->o;
+    TRY(words_add(w, "--scheduler=%s", p->scheduler));
+    if (p->hosts.n == 0 && o->interface != NULL)
+        TRY(words_add(w, "--interface=%s", o->interface));
+    else if (p->hosts.n == 0)
+        TRY(words_add(w, "--host=%s", p->host));
+    TRY(words_add(w, "--port=0"));
+    TRY(words_add(w, "--spin-us=%d", p->spin ? SPIN_US : 0));
+    if (role == LAUNCH_WORKER)
+        return words_add(w, "--threads=1");
+    TRY(words_add(w, "--loops=%u", o->loops));
+    return words_add(w, "--sparse-loops=%u", o->sparse_loops);
+}
+
+// What runs in the end, without what it runs under.
+static int add_command(struct words *w, const struct plan *p, enum launch_role role)
+{
+    const struct launch_list *words = &p->o->words;
+    if (p->o->program)
+        return words_add_all(w, words->items, words->n);
+    TRY(add_common(w, p, role));
+    TRY(role == LAUNCH_SCHEDULER ? add_scheduler(w, p) : add_member(w, p, role));
+    if (role == LAUNCH_SERVER)
+        return 0;
+    TRY(words_add(w, "--"));
+    return words_add_all(w, words->items, words->n);
+}
+
+// ---------------------------------------------------------------- environments
+
+// What this process was told about a cluster is not what the new one is told.
+static int is_of_a_cluster(const char *name_value)
+{
+    static const char *const beginnings[] = {
+        "DMLC_",     "PADDLE_PSERVERS_", "PADDLE_TRAINER", "PADDLE_PORT=",
+        "POD_IP=",   "TRAINING_ROLE=",   "TUG_SCHEDULER=", "TUG_HOST=",
+        "TUG_PORT=", "TUG_INTERFACE=",   "TUG_CA=",        "TUG_CERT=",
+        "TUG_KEY=",  "TUG_SERVERS=",     "TUG_WORKERS=",
+    };
+    for (size_t i = 0; i < sizeof(beginnings) / sizeof(*beginnings); i++)
+        if (strncmp(name_value, beginnings[i], strlen(beginnings[i])) == 0)
+            return 1;
+    return 0;
+}
+
+static int is_not_ours(const char *name_value)
+{
+    return strncmp(name_value, "TUG_", 4) != 0 || is_of_a_cluster(name_value);
+}
+
+static const char *server_host(const struct plan *p, uint32_t rank)
+{
+    const struct host *h = plan_host(p, LAUNCH_SERVER, rank);
+    return h != NULL ? hosts_address(h) : p->host;
+}
+
+static int set_paddle(struct words *env, const struct plan *p, enum launch_role role,
+                      uint32_t rank, const char *host)
+{
+    struct buf list = BUF_INIT(1 << 20);
+    int rc = buf_printf(&list, "PADDLE_PSERVERS_IP_PORT_LIST=");
+    for (uint32_t i = 0; i < p->o->servers && rc == 0; i++)
+        rc = buf_printf(&list, "%s%s:%u", i > 0 ? "," : "", server_host(p, i),
+                        p->server_ports[i]);
+    const char *text = rc == 0 ? buf_str(&list) : NULL;
+    rc = text != NULL ? words_set(env, "%s", text) : TUG_ENOMEM;
+    buf_free(&list);
+    TRY(rc);
+    TRY(words_set(env, "PADDLE_TRAINERS_NUM=%u", p->o->workers));
+    TRY(words_set(env, "POD_IP=%s", host));
+    if (role == LAUNCH_SERVER) {
+        TRY(words_set(env, "PADDLE_PORT=%u", p->server_ports[rank]));
+        return words_set(env, "TRAINING_ROLE=PSERVER");
+    }
+    TRY(words_set(env, "PADDLE_TRAINER_ID=%u", rank));
+    return words_set(env, "TRAINING_ROLE=TRAINER");
+}
+
+static int set_program(struct words *env, const struct plan *p, enum launch_role role,
+                       uint32_t rank)
+{
+    const struct host *h = plan_host(p, role, rank);
+    const char *host = h != NULL ? hosts_address(h) : p->host;
+    TRY(words_set(env, "DMLC_ROLE=%s", launch_role_name(role)));
+    TRY(words_set(env, "DMLC_NUM_WORKER=%u", p->o->workers));
+    TRY(words_set(env, "DMLC_NUM_SERVER=%u", p->o->servers));
+    TRY(words_set(env, "DMLC_PS_ROOT_URI=%s", p->host));
+    TRY(words_set(env, "DMLC_PS_ROOT_PORT=%u", p->port));
+    TRY(words_set(env, "DMLC_NODE_HOST=%s", host));
+    if (p->o->interface != NULL)
+        TRY(words_set(env, "DMLC_INTERFACE=%s", p->o->interface));
+    if (role != LAUNCH_SCHEDULER)
+        TRY(words_set(env, "DMLC_%s_ID=%u", role == LAUNCH_SERVER ? "SERVER" : "WORKER",
+                      rank));
+    TRY(words_set(env, "TUG_SCHEDULER=%s", p->scheduler));
+    TRY(words_set(env, "TUG_CLUSTER=%s", p->o->cluster));
+    if (role == LAUNCH_SCHEDULER)
+        return 0;
+    return set_paddle(env, p, role, rank, host);
+}
+
+// ---------------------------------------------------------------- where it runs
+
+static int add_local(struct words *argv, const struct plan *p, enum launch_role role,
+                     uint32_t rank)
+{
+    const char *wrap = plan_wrap(p, role, rank);
+    if (wrap != NULL)
+        return add_wrap(argv, wrap);
+    TRY(words_add(argv, "%s", p->o->tug));
+    TRY(words_add(argv, "launch"));
+    // A program may start others, which only a supervisor beside it can end.
+    if (p->o->program)
+        TRY(words_add(argv, "--supervise"));
+    else
+        TRY(words_add(argv, "--child-of=%d", (int)getpid()));
+    return words_add(argv, "--");
+}
+
+static int remote_command(struct buf *b, const struct plan *p, enum launch_role role,
+                          uint32_t rank, const struct words *command,
+                          const struct words *env)
+{
+    char here[FILE_PATH_MAX];
+    TRY(buf_printf(b, "mkdir -p .tug/%s && cd ", p->job));
+    if (p->o->sync != NULL)
+        TRY(buf_printf(b, ".tug/%s/work", p->job));
+    else
+        TRY(words_quote(b, getcwd(here, sizeof(here)) != NULL ? here : "."));
+    TRY(buf_printf(b, " && exec env"));
+    for (size_t i = 0; i < env->n; i++) {
+        TRY(buf_printf(b, " "));
+        TRY(words_quote(b, env->at[i]));
+    }
+    TRY(buf_printf(b, " "));
+    TRY(words_quote(b, p->o->tug));
+    TRY(buf_printf(b, " launch --supervise --lock=\"$HOME\"/.tug/%s/%s-%u.lock%s --",
+                   p->job, launch_role_name(role), rank, p->o->force ? " --force" : ""));
+    for (size_t i = 0; i < command->n; i++) {
+        TRY(buf_printf(b, " "));
+        TRY(words_quote(b, command->at[i]));
+    }
+    return 0;
+}
+
+int plan_ssh(struct words *argv, const struct host *h)
+{
+    TRY(words_add(argv, "ssh"));
+    TRY(words_add(argv, "-oBatchMode=yes"));
+    TRY(words_add(argv, "-oConnectTimeout=10"));
+    TRY(words_add(argv, "-oServerAliveInterval=5"));
+    TRY(words_add(argv, "-T"));
+    if (h->port != 0)
+        TRY(words_add(argv, "-p%u", h->port));
+    return words_add(argv, "%s", h->name);
+}
+
+static int make_remote(const struct plan *p, const struct host *h, enum launch_role role,
+                       uint32_t rank, struct words *argv, struct words *env)
+{
+    struct words command = {0};
+    struct buf b = BUF_INIT(1 << 20);
+    int rc = add_command(&command, p, role);
+    if (rc == 0)
+        rc = remote_command(&b, p, role, rank, &command, env);
+    const char *text = rc == 0 ? buf_str(&b) : NULL;
+    rc = text != NULL ? plan_ssh(argv, h) : TUG_ENOMEM;
+    if (rc == 0)
+        rc = words_add(argv, "%s", text);
+    buf_free(&b);
+    words_free(&command);
+    // The variables travel in the command; ssh itself runs with ours.
+    words_free(env);
+    return rc == 0 ? words_environment(env, is_of_a_cluster) : rc;
+}
+
+static int make_role(struct plan *p, enum launch_role role, uint32_t rank,
+                     struct words *argv, struct words *env)
+{
+    const struct host *h = plan_host(p, role, rank);
+    TRY(words_environment(env, h != NULL ? is_not_ours : is_of_a_cluster));
+    if (p->o->program)
+        TRY(set_program(env, p, role, rank));
+    for (size_t i = 0; i < p->o->env.n; i++)
+        TRY(words_set(env, "%s", p->o->env.items[i]));
+    if (h != NULL)
+        return make_remote(p, h, role, rank, argv, env);
+    TRY(add_local(argv, p, role, rank));
+    return add_command(argv, p, role);
+}
+
+int plan_role(struct plan *p, enum launch_role role, uint32_t rank,
+              struct words *ret_argv, struct words *ret_env, struct buf *ret_input,
+              struct err *e)
+{
+    *ret_argv = *ret_env = (struct words){0};
+    *ret_input = BUF_INIT(1 << 20);
+    int rc = make_role(p, role, rank, ret_argv, ret_env);
+    if (rc != 0)
+        rc = err_nomem(e, "a command line");
+    char name[48];
+    if (rc == 0 && p->secrets.used)
+        rc = secrets_node(&p->secrets, role_text(role, rank, name), ret_input, e);
+    if (rc == 0)
+        return 0;
+    words_free(ret_argv);
+    words_free(ret_env);
+    buf_free(ret_input);
+    return rc;
+}

@@ -1,0 +1,111 @@
+// Addresses and ports of this machine: see route.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/route.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static int resolve(const char *host, int type, struct addrinfo **ret, struct err *e)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = type};
+    int failed = getaddrinfo(host, "9", &hints, ret);
+    if (failed != 0)
+        return err_set(e, TUG_EIO, "the host '%.200s' cannot be found: %s", host,
+                       gai_strerror(failed));
+    return 0;
+}
+
+// A datagram socket that is connected has chosen its own address and sent nothing.
+static int own_address(const struct addrinfo *to, char ret[ROUTE_ADDRESS_MAX])
+{
+    struct sockaddr_storage own;
+    socklen_t len = sizeof(own);
+    int s = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (s < 0)
+        return -1;
+    int rc = connect(s, to->ai_addr, to->ai_addrlen);
+    if (rc == 0)
+        rc = getsockname(s, (struct sockaddr *)&own, &len);
+    close(s);
+    if (rc == 0)
+        rc = getnameinfo((struct sockaddr *)&own, len, ret, ROUTE_ADDRESS_MAX, NULL, 0,
+                         NI_NUMERICHOST);
+    return rc == 0 ? 0 : -1;
+}
+
+int route_address(const char *to, char ret[ROUTE_ADDRESS_MAX], struct err *e)
+{
+    struct addrinfo *all;
+    TRY(resolve(to, SOCK_DGRAM, &all, e));
+    int rc = -1;
+    for (struct addrinfo *a = all; a != NULL && rc != 0; a = a->ai_next)
+        rc = own_address(a, ret);
+    freeaddrinfo(all);
+    if (rc != 0)
+        return err_sys(e, TUG_EIO, "there is no way from here to the host '%.200s'", to);
+    return 0;
+}
+
+int route_split(const char *address, char *ret_host, size_t cap, uint16_t *ret_port,
+                struct err *e)
+{
+    const char *host = strncmp(address, "tcp://", 6) == 0 ? address + 6 : address;
+    const char *colon = strrchr(host, ':');
+    char *end = NULL;
+    unsigned long port = colon != NULL ? strtoul(colon + 1, &end, 10) : 0;
+    size_t n = colon != NULL ? (size_t)(colon - host) : 0;
+    if (n >= 2 && host[0] == '[' && host[n - 1] == ']') {
+        host++;
+        n -= 2;
+    }
+    bool digits = colon != NULL && colon[1] >= '0' && colon[1] <= '9' && *end == 0;
+    if (n == 0 || n >= cap || !digits || port > UINT16_MAX)
+        return err_set(e, TUG_EUSAGE, "'%.200s' is no address: write HOST:PORT", address);
+    memcpy(ret_host, host, n);
+    ret_host[n] = 0;
+    *ret_port = (uint16_t)port;
+    return 0;
+}
+
+static int bind_any(const struct addrinfo *a, uint16_t *ret)
+{
+    int on = 1;
+    struct sockaddr_storage own;
+    socklen_t len = sizeof(own);
+    int s = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (s < 0)
+        return -1;
+    setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    struct sockaddr_storage any;
+    memcpy(&any, a->ai_addr, a->ai_addrlen);
+    if (any.ss_family == AF_INET)
+        ((struct sockaddr_in *)&any)->sin_port = 0;
+    else
+        ((struct sockaddr_in6 *)&any)->sin6_port = 0;
+    int rc = bind(s, (struct sockaddr *)&any, a->ai_addrlen);
+    if (rc == 0)
+        rc = getsockname(s, (struct sockaddr *)&own, &len);
+    close(s);
+    if (rc == 0)
+        *ret = ntohs(own.ss_family == AF_INET ? ((struct sockaddr_in *)&own)->sin_port
+                                              : ((struct sockaddr_in6 *)&own)->sin6_port);
+    return rc;
+}
+
+int route_free_port(const char *host, uint16_t *ret, struct err *e)
+{
+    struct addrinfo *all;
+    TRY(resolve(host, SOCK_STREAM, &all, e));
+    int rc = bind_any(all, ret);
+    freeaddrinfo(all);
+    if (rc != 0)
+        return err_sys(e, TUG_EIO, "no port of '%.200s' can be had", host);
+    return 0;
+}

@@ -1,0 +1,235 @@
+// What started programs run under, so that nothing of a run outlives its launcher.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "launch/launch.h"
+
+enum { GENTLE_SECONDS = 5 };
+
+static int cannot_run(const char *program, struct err *e)
+{
+    return err_sys(e, errno == ENOENT ? TUG_EUSAGE : TUG_EIO, "cannot run '%.300s'",
+                   program);
+}
+
+int launch_child_of(uint64_t parent, char *const *argv, struct err *e)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // outlives execve
+    if ((uint64_t)getppid() != parent)
+        return err_set(e, TUG_EIO, "the launcher has ended");
+    execvp(argv[0], argv);
+    return cannot_run(argv[0], e);
+}
+
+struct supervised {
+    pid_t pid; // of the child, which leads a group of its own
+    int to;    // its standard input; -1: closed
+    int signals;
+    bool leash;        // standard input of this process is still open
+    uint64_t kill_at;  // 0: not to be killed yet
+    char bytes[4096];  // read from standard input and not yet passed on
+    size_t have, done; // of them
+};
+
+// ---------------------------------------------------------------- leftovers
+
+static bool take_lock(int fd, double seconds)
+{
+    uint64_t until = clock_ns() + (uint64_t)(seconds * 1e9);
+    do {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return true;
+        poll(NULL, 0, 20); // locks cannot be waited for with a deadline
+    } while (clock_ns() < until);
+    return false;
+}
+
+static long pid_in(int fd)
+{
+    char text[32] = "";
+    ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+    return n > 0 ? strtol(text, NULL, 10) : 0;
+}
+
+// The lock is held for as long as the file is open: until this process ends.
+static int lock_job(const char *path, bool force, struct err *e)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_sys(e, TUG_EIO, "cannot open the lock '%s'", path);
+    bool mine = take_lock(fd, 0);
+    long pid = mine ? 0 : pid_in(fd);
+    if (!mine && force && pid > 1) {
+        kill((pid_t)pid, SIGTERM);
+        mine = take_lock(fd, GENTLE_SECONDS + 2);
+    }
+    if (!mine) {
+        close(fd);
+        return err_set(
+            e, TUG_EUSAGE,
+            "process %ld of an earlier run of this cluster is still there "
+            "(%s); --force ends it, --cluster NAME starts another one beside it",
+            pid, path);
+    }
+    char text[32];
+    int n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
+    if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n)
+        return err_sys(e, TUG_EIO, "cannot write the lock '%s'", path);
+    return 0;
+}
+
+// ---------------------------------------------------------------- the child
+
+static void become_child(char *const *argv, int in, pid_t parent)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(err_exit_code(TUG_EIO));
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    if (dup2(in, STDIN_FILENO) < 0)
+        _exit(err_exit_code(TUG_EIO));
+    execvp(argv[0], argv);
+    fprintf(stderr, "tug launch: cannot run '%s': %s\n", argv[0], strerror(errno));
+    _exit(err_exit_code(errno == ENOENT ? TUG_EUSAGE : TUG_EIO));
+}
+
+static int start(struct supervised *s, char *const *argv, struct err *e)
+{
+    int in[2];
+    sigset_t wanted;
+    sigemptyset(&wanted);
+    sigaddset(&wanted, SIGCHLD);
+    sigaddset(&wanted, SIGTERM);
+    sigaddset(&wanted, SIGINT);
+    sigaddset(&wanted, SIGHUP);
+    sigprocmask(SIG_BLOCK, &wanted, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    s->signals = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (s->signals < 0 || pipe2(in, O_CLOEXEC) != 0)
+        return err_sys(e, TUG_EIO, "cannot watch '%.300s'", argv[0]);
+    pid_t parent = getpid();
+    s->pid = fork();
+    if (s->pid == 0)
+        become_child(argv, in[0], parent);
+    close(in[0]);
+    s->to = in[1];
+    if (s->pid < 0)
+        return err_sys(e, TUG_EIO, "cannot start '%.300s'", argv[0]);
+    setpgid(s->pid, s->pid); // whoever of the two is first
+    fcntl(s->to, F_SETFL, O_NONBLOCK);
+    return 0;
+}
+
+// ---------------------------------------------------------------- watching it
+
+static void end_gently(struct supervised *s)
+{
+    kill(-s->pid, SIGTERM);
+    if (s->kill_at == 0)
+        s->kill_at = clock_ns() + (uint64_t)GENTLE_SECONDS * 1000000000;
+}
+
+static void close_input(struct supervised *s)
+{
+    if (s->to >= 0)
+        close(s->to);
+    s->to = -1;
+}
+
+static void read_input(struct supervised *s)
+{
+    ssize_t n = read(STDIN_FILENO, s->bytes, sizeof(s->bytes));
+    if (n < 0 && errno == EINTR)
+        return;
+    s->done = 0;
+    s->have = n > 0 ? (size_t)n : 0;
+    if (n > 0)
+        return;
+    s->leash = false; // the launcher is gone
+    close_input(s);
+    end_gently(s);
+}
+
+static void pass_on(struct supervised *s)
+{
+    ssize_t n = write(s->to, s->bytes + s->done, s->have - s->done);
+    if (n > 0)
+        s->done += (size_t)n;
+    else if (n < 0 && errno != EINTR && errno != EAGAIN)
+        close_input(s); // the child reads nothing
+    if (s->done == s->have || s->to < 0)
+        s->done = s->have = 0;
+}
+
+// True: the child has ended, as *ret_status tells.
+static bool take_signals(struct supervised *s, int *ret_status)
+{
+    struct signalfd_siginfo i;
+    while (read(s->signals, &i, sizeof(i)) == sizeof(i))
+        if (i.ssi_signo != SIGCHLD)
+            end_gently(s);
+    return waitpid(s->pid, ret_status, WNOHANG) == s->pid;
+}
+
+static int wait_time(const struct supervised *s)
+{
+    if (s->kill_at == 0)
+        return -1;
+    uint64_t now = clock_ns();
+    return now >= s->kill_at ? 0 : (int)((s->kill_at - now) / 1000000) + 1;
+}
+
+static int watch(struct supervised *s)
+{
+    for (;;) {
+        bool to_pass = s->have > s->done && s->to >= 0;
+        struct pollfd p[] = {
+            {.fd = s->signals, .events = POLLIN},
+            {.fd = s->leash && !to_pass ? STDIN_FILENO : -1, .events = POLLIN},
+            {.fd = to_pass ? s->to : -1, .events = POLLOUT},
+        };
+        int n = poll(p, 3, wait_time(s)), status;
+        if (n == 0 && wait_time(s) == 0) {
+            kill(-s->pid, SIGKILL);
+            s->kill_at = 0;
+        }
+        if (take_signals(s, &status))
+            return status;
+        if (n > 0 && p[1].revents != 0)
+            read_input(s);
+        if (n > 0 && p[2].revents != 0)
+            pass_on(s);
+    }
+}
+
+int launch_supervise(char *const *argv, const char *lock, bool force, int *ret_code,
+                     struct err *e)
+{
+    struct supervised s = {.to = -1, .leash = true};
+    if (lock != NULL)
+        TRY(lock_job(lock, force, e));
+    TRY(start(&s, argv, e));
+    int status = watch(&s);
+    kill(-s.pid, SIGKILL); // what it left behind
+    close_input(&s);
+    close(s.signals);
+    *ret_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return 0;
+}

@@ -1,0 +1,123 @@
+// The end of a run: see verdict.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/verdict.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *launch_role_name(enum launch_role role)
+{
+    static const char *const names[] = {"scheduler", "server", "worker"};
+    return names[role];
+}
+
+void verdict_open(struct verdict *v, bool program, uint32_t workers)
+{
+    *v = (struct verdict){.program = program, .workers = workers};
+}
+
+const char *verdict_describe(const struct launch_exit *x, char to[VERDICT_TEXT_MAX])
+{
+    char who[48];
+    if (x->role == LAUNCH_SCHEDULER)
+        snprintf(who, sizeof(who), "the scheduler");
+    else
+        snprintf(who, sizeof(who), "%s %u", launch_role_name(x->role), x->rank);
+    if (x->signal != 0)
+        snprintf(to, VERDICT_TEXT_MAX, "%s was killed by signal %d (%s)", who, x->signal,
+                 strsignal(x->signal));
+    else
+        snprintf(to, VERDICT_TEXT_MAX, "%s ended with exit code %d%s%s", who, x->code,
+                 x->code != 0 && x->said[0] != 0 ? ": " : "",
+                 x->code != 0 ? x->said : "");
+    return to;
+}
+
+// Of a process that ended by itself, as a status; exit codes of other programs become
+// "the system refused".
+static int status_of(const struct launch_exit *x)
+{
+    static const int known[] = {TUG_EUSAGE, TUG_EDATA, TUG_EIO, TUG_EINTERNAL,
+                                TUG_EINTERRUPTED};
+    if (x->signal != 0)
+        return TUG_EIO;
+    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+        if (err_exit_code(known[i]) == x->code)
+            return known[i];
+    return TUG_EIO;
+}
+
+static void note(struct verdict *v, const struct launch_exit *x)
+{
+    char text[VERDICT_TEXT_MAX];
+    if (v->end.code == 0)
+        err_set(&v->end, status_of(x), "%s", verdict_describe(x, text));
+}
+
+static bool is_well(const struct launch_exit *x)
+{
+    return x->code == 0 && x->signal == 0;
+}
+
+static bool is_contagious(const struct launch_exit *x)
+{
+    return x->signal == 0 && (x->code == 2 || x->code == 3 || x->code == 5);
+}
+
+static enum verdict_next cannot_go_on(struct verdict *v, const struct launch_exit *x)
+{
+    note(v, x);
+    if (v->program)
+        return VERDICT_END;
+    v->settling = true;
+    return VERDICT_SETTLE;
+}
+
+static enum verdict_next scheduler_exit(struct verdict *v, const struct launch_exit *x)
+{
+    v->scheduler_ended = true;
+    if (v->program) {
+        if (is_well(x))
+            return VERDICT_GO_ON;
+        note(v, x);
+        return VERDICT_END;
+    }
+    // It knows more of what happened than who saw one process end.
+    if (!is_well(x) && x->signal == 0 && v->settling && x->said[0] != 0) {
+        char text[VERDICT_TEXT_MAX];
+        err_wrap(&v->end, "%s", verdict_describe(x, text));
+    }
+    if (!is_well(x))
+        note(v, x);
+    return VERDICT_END;
+}
+
+static enum verdict_next worker_exit(struct verdict *v, const struct launch_exit *x)
+{
+    v->workers_ended++;
+    v->workers_done += is_well(x);
+    if (is_well(x))
+        return VERDICT_GO_ON;
+    if (is_contagious(x) || (v->program && x->signal == 0))
+        return cannot_go_on(v, x);
+    if (v->workers_ended == v->workers && v->workers_done == 0)
+        return cannot_go_on(v, x);
+    return VERDICT_GO_ON;
+}
+
+enum verdict_next verdict_exit(struct verdict *v, const struct launch_exit *x)
+{
+    if (v->scheduler_ended && !v->program)
+        return VERDICT_GO_ON;
+    if (x->role == LAUNCH_SCHEDULER)
+        return scheduler_exit(v, x);
+    if (x->role == LAUNCH_WORKER)
+        return worker_exit(v, x);
+    return is_well(x) ? VERDICT_GO_ON : cannot_go_on(v, x);
+}
+
+void verdict_interrupted(struct verdict *v)
+{
+    err_set(&v->end, TUG_EINTERRUPTED, "interrupted");
+}

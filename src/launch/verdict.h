@@ -1,0 +1,57 @@
+// Whether a run can go on when one of its processes has ended, and how the whole run is
+// to end: pure rules, without processes.
+//
+//   the scheduler     it decides how a training run ended; whatever the others do after
+//                     it counts no more
+//   a server          with exit code 0 it has been let go; else what it held is lost
+//   a worker          lost to a signal or the network (exit code 4) the others take its
+//                     work over, unless it was the last
+//   exit code 2, 3, 5 the same would happen to all others: wrong usage, bad data, a bug
+//
+// Programs that are no training need not have a scheduler that decides: there the first
+// failure counts, and the run is over when all have ended.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_LAUNCH_VERDICT_H
+#define TUG_LAUNCH_VERDICT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum launch_role { LAUNCH_SCHEDULER, LAUNCH_SERVER, LAUNCH_WORKER };
+
+struct launch_exit {
+    enum launch_role role;
+    uint32_t rank;
+    int code, signal; // as wait tells
+    const char *said; // the last line of its standard error, or ""
+};
+
+enum verdict_next {
+    VERDICT_GO_ON,
+    VERDICT_SETTLE, // it cannot go on: the scheduler will say so itself in a while
+    VERDICT_END,    // end the others now
+};
+
+struct verdict {
+    bool program; // not a training run
+    uint32_t workers;
+    uint32_t workers_ended, workers_done; // done: with exit code 0
+    bool scheduler_ended;
+    bool settling;
+    struct err end; // how the run ended, so far; code 0: well
+};
+
+void verdict_open(struct verdict *v, bool program, uint32_t workers);
+enum verdict_next verdict_exit(struct verdict *v, const struct launch_exit *x);
+void verdict_interrupted(struct verdict *v);
+
+// "worker 1 was killed by signal 9 (Killed)", "server 0 ended with exit code 3: ...".
+enum { VERDICT_TEXT_MAX = 768 };
+const char *verdict_describe(const struct launch_exit *x, char to[VERDICT_TEXT_MAX]);
+
+const char *launch_role_name(enum launch_role role);
+
+#endif
