@@ -294,15 +294,30 @@ static void take_out_links(struct scheduler *s)
     s->n_links = n;
 }
 
+// A scheduler that slept (stopped, swapped out) has heard nobody meanwhile: that says
+// nothing about them.
+static void forgive_silence(struct scheduler *s)
+{
+    if (s->due >= s->now || s->now - s->due < s->o.dead_timeout_ns / 4)
+        return;
+    for (uint32_t i = 0; i < s->n_processes; i++)
+        s->processes[i].sign_at = s->now;
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (s->nodes[i].link == 0)
+            s->nodes[i].closed_at = s->now;
+}
+
 static uint64_t on_tick(void *ctx, uint64_t now)
 {
     struct scheduler *s = ctx;
     s->now = now;
+    forgive_silence(s);
     take_out_links(s);
     uint64_t next = scheduler_find_dead(s);
     next = earlier(next, scheduler_end_tick(s)); // may change who is told what
     next = earlier(next, scheduler_spread_roster(s));
-    return earlier(next, scheduler_work_tick(s));
+    s->due = earlier(next, scheduler_work_tick(s));
+    return s->due;
 }
 
 struct van_handler scheduler_handler(struct scheduler *s)
@@ -320,6 +335,7 @@ void scheduler_serve(struct scheduler *s, struct van *v, const char *address)
 {
     s->van = v;
     s->now = s->served_at = s->phase_at = van_now(v);
+    s->due = VAN_NEVER;
     snprintf(s->address, sizeof(s->address), "%s", address);
     s->changed = true;
 }

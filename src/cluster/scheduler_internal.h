@@ -69,6 +69,7 @@ struct scheduler {
     char host[64], address[VAN_ADDRESS_MAX];
     struct van *van;
     uint64_t now, served_at;
+    uint64_t due; // when the next tick was asked for
 
     struct link *links;
     uint32_t n_links, cap_links;

@@ -1,0 +1,600 @@
+// The scheduler case by case: ids and ranks, who is missing, who dies, how it ends and
+// what everybody is told.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/scheduler.h"
+
+#include <jansson.h>
+
+#include "cluster/cluster_testing.h"
+
+static struct world w;
+
+static void open_world(uint32_t servers, uint32_t workers)
+{
+    struct scheduler_options o = world_options(servers, workers);
+    world_open(&w, 1, &o);
+}
+
+// One after the other, so that ids are known.
+static struct actor *add(enum wire_role role)
+{
+    struct actor *a = world_add(&w, role);
+    world_run(&w, SECONDS / 2);
+    return a;
+}
+
+static void add_all(uint32_t servers, uint32_t workers, bool driver)
+{
+    for (uint32_t i = 0; i < servers; i++)
+        add(WIRE_SERVER);
+    for (uint32_t i = 0; i < workers; i++)
+        add(WIRE_WORKER);
+    if (driver)
+        add(WIRE_DRIVER);
+    world_run(&w, SECONDS);
+    for (uint32_t i = 0; i < w.n; i++)
+        assert_true(member_ready(w.actors[i].m));
+}
+
+// How the cluster ended, and that everybody who is there was told the same.
+static void check_end(int code, const char *text)
+{
+    struct err e = world_finish(&w, 200 * SECONDS), why;
+    assert_string_equal(e.text, text);
+    assert_int_equal(e.code, code);
+    for (uint32_t i = 0; i < w.n; i++) {
+        struct actor *a = &w.actors[i];
+        if (a->crashed || a->over || a->leaves_with != 0)
+            continue;
+        assert_true(member_ended(a->m, &why));
+        assert_string_equal(why.text, text);
+        assert_int_equal(why.code, code);
+    }
+    world_close(&w);
+}
+
+static void test_ids_and_ranks(void **state)
+{
+    (void)state;
+    open_world(2, 2);
+    add_all(2, 2, true);
+    static const uint32_t ids[] = {8, 10, 9, 11, 1000000}, ranks[] = {0, 1, 0, 1, 0};
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(member_id(w.actors[i].m), ids[i]);
+        assert_int_equal(member_rank(w.actors[i].m), ranks[i]);
+        assert_int_equal(member_session(w.actors[i].m), 1001 + i);
+    }
+    const struct roster *r = member_roster(w.actors[4].m);
+    assert_int_equal(r->epoch, 1);
+    assert_int_equal(r->n_nodes, 6);
+    assert_string_equal(roster_find(r, 1)->address, "sim://scheduler");
+    world_close(&w);
+}
+
+static void test_missing_worker(void **state)
+{
+    (void)state;
+    open_world(1, 2);
+    add(WIRE_SERVER);
+    add(WIRE_WORKER);
+    check_end(TUG_EIO, "waited 60 s for 1 of 2 workers: missing worker 1");
+}
+
+static void test_missing_loops(void **state)
+{
+    (void)state;
+    open_world(2, 1);
+    struct member_options o = world_member(&w, WIRE_SERVER, 0);
+    o.loops = 3;
+    world_add_with(&w, &o);
+    check_end(TUG_EIO, "waited 60 s for 2 of 2 servers and 1 of 1 worker: missing server "
+                       "0 (1 of its 3 loops are here), server 1, worker 0");
+}
+
+// A process of two loops is one server; its ranges lie side by side.
+static void test_loops(void **state)
+{
+    (void)state;
+    open_world(2, 1);
+    for (uint32_t i = 0; i < 4; i++) {
+        struct member_options o = world_member(&w, WIRE_SERVER, i);
+        o.process = 600 + i % 2;
+        o.loop = (uint16_t)(i / 2);
+        o.loops = 2;
+        o.tables = i / 2 == 0 ? WIRE_TABLES_SPARSE : WIRE_TABLES_DENSE;
+        world_add_with(&w, &o);
+        world_run(&w, SECONDS / 2);
+    }
+    add(WIRE_WORKER);
+    world_run(&w, SECONDS);
+    const struct roster *r = member_roster(w.actors[4].m);
+    assert_int_equal(r->epoch, 1);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(member_rank(w.actors[i].m), i % 2);
+    for (uint32_t p = 0; p < 64; p++) {
+        assert_in_range(r->owners[WIRE_SPACE_SPARSE][p], 8, 10);
+        assert_in_range(r->owners[WIRE_SPACE_DENSE][p], 12, 14);
+        assert_int_equal(r->owners[WIRE_SPACE_RANGE][p], p < 32 ? 8 : 10);
+    }
+    world_crash(&w.actors[2]);
+    world_crash(&w.actors[0]);
+    struct err e = world_finish(&w, 60 * SECONDS);
+    assert_int_equal(e.code, TUG_EIO);
+    assert_non_null(
+        strstr(e.text, "server 0 (host:10) is gone, and with it partitions "));
+    assert_non_null(strstr(e.text, " of 64 (there is no replica); resume from the last "
+                                   "checkpoint"));
+    world_close(&w);
+}
+
+static void test_server_dies(void **state)
+{
+    (void)state;
+    open_world(1, 2);
+    add_all(1, 2, false);
+    w.actors[1].late = true; // a worker that does nothing
+    world_crash(&w.actors[0]);
+    check_end(TUG_EIO, "server 0 (host:10) is gone, and with it partitions 0-63 of 64 "
+                       "(there is no replica); resume from the last checkpoint");
+}
+
+static void test_worker_dies(void **state)
+{
+    (void)state;
+    open_world(1, 2);
+    w.with_work = true;
+    w.pieces = 30;
+    w.passes = 3;
+    w.go_on = true;
+    add_all(1, 2, true);
+    world_crash(&w.actors[1]);
+    check_end(0, "");
+}
+
+static void test_last_worker_dies(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    w.with_work = true;
+    w.pieces = 60;
+    w.passes = 100;
+    add_all(1, 1, true);
+    world_crash(&w.actors[1]);
+    check_end(TUG_EIO, "worker 0 (host:11) is gone without a word");
+}
+
+// Programs without a driver: over when all workers have left.
+static void test_without_driver(void **state)
+{
+    (void)state;
+    open_world(2, 2);
+    add_all(2, 2, false);
+    member_leave(w.actors[2].m, 0, "");
+    w.actors[2].over = true;
+    world_run(&w, 20 * SECONDS);
+    assert_false(scheduler_finished(w.s, NULL));
+    member_leave(w.actors[3].m, 0, "");
+    w.actors[3].over = true;
+    check_end(0, "");
+}
+
+static void test_fatal_leave(void **state)
+{
+    (void)state;
+    open_world(1, 2);
+    add_all(1, 2, true);
+    w.actors[2].leaves_with = TUG_EDATA;
+    check_end(TUG_EDATA, "worker 1 (host:12) ended with code 3: its own reason");
+}
+
+// What need not meet the others is not the end, but it is carried home.
+static void test_failing_leave(void **state)
+{
+    (void)state;
+    open_world(1, 2);
+    add_all(1, 2, false);
+    w.actors[1].leaves_with = TUG_EIO;
+    world_run(&w, 10 * SECONDS);
+    assert_false(member_ended(w.actors[2].m, NULL));
+    member_leave(w.actors[2].m, 0, "");
+    w.actors[2].over = true;
+    check_end(TUG_EIO, "worker 0 (host:11) ended with code 4: its own reason");
+}
+
+static void test_driver_dies(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    add_all(1, 1, true);
+    world_crash(&w.actors[2]);
+    check_end(TUG_EIO, "driver 0 (host:12) is gone without a word");
+}
+
+static void test_stopped_from_inside(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    add_all(1, 1, true);
+    scheduler_stop(w.s, TUG_EINTERRUPTED, "interrupted");
+    check_end(TUG_EINTERRUPTED, "interrupted");
+}
+
+// Somebody who does not leave is not waited for without end.
+static void test_who_does_not_leave(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    add_all(1, 1, false);
+    w.actors[0].act_at = UINT64_MAX; // looks at nothing any more
+    scheduler_stop(w.s, 0, "");
+    world_run(&w, 31 * SECONDS);
+    struct err e;
+    assert_true(scheduler_finished(w.s, &e));
+    assert_string_equal(e.text, "server 0 (host:10) has not left within 30 s");
+    world_close(&w);
+}
+
+static void test_late_ones(void **state)
+{
+    (void)state;
+    open_world(1, 2);
+    add_all(1, 2, false);
+    struct actor *surplus = add(WIRE_SERVER);
+    struct err why;
+    assert_true(member_ended(surplus->m, &why));
+    assert_int_equal(why.code, TUG_EIO);
+    assert_string_equal(why.text, "this cluster was started for 1 server, and it is "
+                                  "there; servers cannot be added later yet");
+    assert_int_equal(member_rank(add(WIRE_WORKER)->m), 2);
+    world_crash(&w.actors[1]);
+    world_run(&w, 6 * SECONDS);
+    struct actor *instead = add(WIRE_WORKER);
+    assert_int_equal(member_rank(instead->m), 0);
+    assert_true(member_ready(instead->m));
+    assert_false(roster_find(member_roster(instead->m), 9)->alive);
+    world_close(&w);
+}
+
+// A link that breaks changes nothing if the node comes back in time.
+static void test_link_breaks(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    add_all(1, 1, false);
+    uint64_t version = scheduler_roster(w.s)->version;
+    uint64_t session = member_session(w.actors[1].m);
+    for (int i = 0; i < 5; i++) {
+        sim_set_faults(w.sim, 0, 0, 0, 1);
+        member_want_roster(w.actors[1].m, 2 + (uint64_t)i); // something to be sent
+        world_run(&w, 20 * MILLIS);
+        sim_set_faults(w.sim, 0, 0, 0, 0);
+        world_run(&w, 10 * SECONDS);
+    }
+    assert_int_equal(member_session(w.actors[1].m), session);
+    assert_int_equal(scheduler_roster(w.s)->version, version);
+    assert_false(member_ended(w.actors[1].m, NULL));
+    world_close(&w);
+}
+
+static void test_scheduler_gone(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    add_all(1, 1, false);
+    sim_crash(w.sim, w.v);
+    world_run(&w, 130 * SECONDS);
+    for (int i = 0; i < 2; i++) {
+        struct err why;
+        assert_true(member_ended(w.actors[i].m, &why));
+        assert_int_equal(why.code, TUG_EIO);
+        assert_non_null(strstr(
+            why.text, "the scheduler at sim://scheduler cannot be reached for 60 s"));
+        assert_true(member_left(w.actors[i].m));
+    }
+    world_close(&w);
+}
+
+// Nothing passes, but no link closes: silence is noticed.
+static void test_scheduler_silent(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    add_all(1, 1, false);
+    sim_partition(w.sim, w.v, w.actors[1].v, true);
+    world_run(&w, 130 * SECONDS);
+    struct err why;
+    assert_true(member_ended(w.actors[1].m, &why));
+    assert_non_null(strstr(why.text, "it does not answer"));
+    world_close(&w);
+}
+
+// Barriers.
+
+static bool done(uint32_t actor, const char **missing)
+{
+    return member_barrier_done(w.actors[actor].m, WIRE_GROUP_WORKERS, missing);
+}
+
+static void reach(uint32_t actor)
+{
+    member_barrier(w.actors[actor].m, WIRE_GROUP_WORKERS);
+    world_run(&w, 20 * MILLIS);
+}
+
+static void test_barrier(void **state)
+{
+    (void)state;
+    const char *missing;
+    open_world(1, 3);
+    add_all(1, 3, false);
+    reach(1);
+    reach(2);
+    world_run(&w, 20 * SECONDS); // asked again: then it is told who is missing
+    assert_false(done(1, &missing));
+    assert_string_equal(missing, "worker 2 (host:13)");
+    reach(3);
+    for (uint32_t i = 1; i <= 3; i++)
+        assert_true(done(i, NULL));
+
+    // Who joins late is waited for from its first barrier on.
+    struct actor *late = add(WIRE_WORKER);
+    for (uint32_t i = 1; i <= 3; i++)
+        reach(i);
+    assert_true(done(1, NULL));
+    reach(4);
+    assert_false(done(4, NULL));
+    for (uint32_t i = 1; i <= 3; i++)
+        reach(i);
+    assert_true(done(4, NULL));
+    assert_true(done(1, NULL));
+    reach(1);
+    reach(2);
+    reach(3);
+    assert_false(done(1, NULL)); // now it is waited for
+    world_crash(late);
+    world_run(&w, 6 * SECONDS);
+    assert_true(done(1, NULL)); // not any more
+    world_close(&w);
+}
+
+// Anyone: a peer that says what the test wants.
+
+struct peer {
+    struct van *v;
+    van_link link;
+    uint16_t type;
+    uint64_t request, value;
+    char text[WIRE_BYTES_MAX];
+    bool closed;
+};
+
+static struct peer peer;
+
+static void peer_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    (void)ctx, (void)link, (void)now;
+    struct wire_text t = {NULL, 0};
+    peer.type = m->type;
+    peer.request = m->request;
+    if (m->type == MSG_ERROR)
+        t = m->m->error.what;
+    else if (m->type == MSG_STATUS_IS)
+        t = m->m->status_is.json;
+    else if (m->type == MSG_HEARTBEAT_OK)
+        peer.value = m->m->heartbeat_ok.known;
+    snprintf(peer.text, sizeof(peer.text), "%.*s", (int)t.n, t.n > 0 ? t.data : "");
+}
+
+static void peer_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+{
+    (void)ctx, (void)link, (void)why, (void)now;
+    peer.closed = true;
+}
+
+static uint64_t peer_tick(void *ctx, uint64_t now)
+{
+    (void)ctx, (void)now;
+    return VAN_NEVER;
+}
+
+static void open_peer(void)
+{
+    struct van_handler h = {
+        .message = peer_message, .closed = peer_closed, .tick = peer_tick};
+    memset(&peer, 0, sizeof(peer));
+    assert_int_equal(sim_van_open(&peer.v, w.sim, "peer", &h, NULL), 0);
+    peer.link = van_connect(peer.v, "sim://scheduler", SECONDS);
+    world_run(&w, SECONDS);
+}
+
+static void say(uint16_t type, const void *msg)
+{
+    peer.type = 0;
+    assert_int_equal(van_send(peer.v, peer.link, type, 5, msg, NULL), 0);
+    world_run(&w, SECONDS / 10);
+}
+
+static void say_hello(uint64_t cluster)
+{
+    say(MSG_HELLO, &(struct msg_hello){.cluster = cluster, .role = WIRE_TOOL});
+}
+
+static void close_peer(void)
+{
+    van_free(peer.v);
+    world_close(&w);
+}
+
+static void test_other_cluster(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    open_peer();
+    say_hello(CLUSTER + 1);
+    assert_int_equal(peer.type, MSG_ERROR);
+    assert_non_null(strstr(peer.text, "this is cluster 000000000000004d's scheduler at "
+                                      "sim://scheduler, not yours"));
+    assert_true(peer.closed);
+    close_peer();
+}
+
+static void test_no_hello(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    open_peer();
+    say(MSG_STATUS, &(struct msg_status){});
+    assert_int_equal(peer.type, MSG_ERROR);
+    assert_true(peer.closed);
+    close_peer();
+}
+
+static void test_tool(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    add_all(1, 1, false);
+    open_peer();
+    say_hello(CLUSTER);
+    assert_int_equal(peer.type, MSG_WELCOME);
+    say(MSG_ROSTER_WANTED, &(struct msg_roster_wanted){0});
+    assert_int_equal(peer.type, MSG_ROSTER);
+    say(MSG_LEASE, &(struct msg_lease){0}); // not without joining
+    assert_int_equal(peer.type, MSG_ERROR);
+    say(MSG_PUSH, &(struct msg_push){0});
+    assert_int_equal(peer.type, MSG_ERROR);
+    say(MSG_STOP, &(struct msg_stop){.code = TUG_EINTERRUPTED, .why = wire_text("tool")});
+    assert_int_equal(peer.type, MSG_OK);
+    van_free(peer.v);
+    check_end(TUG_EINTERRUPTED, "tool");
+}
+
+static void test_status(void **state)
+{
+    (void)state;
+    struct member_options o;
+    open_world(2, 1);
+    add(WIRE_SERVER);
+    add(WIRE_SERVER);
+    o = world_member(&w, WIRE_WORKER, 2);
+    o.host = "a \"host\"\\\n\xff";
+    world_add_with(&w, &o);
+    world_run(&w, SECONDS);
+    open_peer();
+    say_hello(CLUSTER);
+    say(MSG_STATUS, &(struct msg_status){});
+    assert_int_equal(peer.type, MSG_STATUS_IS);
+    json_t *j = json_loads(peer.text, 0, NULL);
+    assert_non_null(j);
+    assert_string_equal(json_string_value(json_object_get(j, "phase")), "running");
+    assert_int_equal(json_array_size(json_object_get(j, "nodes")), 3);
+    json_t *sparse = json_object_get(json_object_get(j, "placement"), "sparse");
+    json_t *loops = json_object_get(sparse, "loops");
+    assert_int_equal(json_integer_value(json_object_get(loops, "8")) +
+                         json_integer_value(json_object_get(loops, "10")),
+                     64);
+    json_decref(j);
+    close_peer();
+}
+
+static void beat(uint64_t process)
+{
+    say(MSG_HEARTBEAT, &(struct msg_heartbeat){.process = process});
+    assert_int_equal(peer.type, MSG_HEARTBEAT_OK);
+}
+
+// A process that has sent heartbeats must go on; then it is told that it was given up.
+static void test_heartbeats(void **state)
+{
+    (void)state;
+    open_world(1, 2);
+    add_all(1, 2, false);
+    open_peer();
+    say_hello(CLUSTER);
+    for (int i = 0; i < 10; i++) {
+        beat(501);
+        assert_int_equal(peer.value, 1);
+        world_run(&w, SECONDS);
+    }
+    assert_true(roster_find(scheduler_roster(w.s), 9)->alive);
+    world_run(&w, 12 * SECONDS); // its member may have said something meanwhile
+    assert_false(roster_find(scheduler_roster(w.s), 9)->alive);
+    assert_true(roster_find(scheduler_roster(w.s), 11)->alive); // has sent none
+    beat(501);
+    assert_int_equal(peer.value, 0);
+    struct err why;
+    assert_true(member_ended(w.actors[1].m, &why));
+    assert_non_null(strstr(why.text, "given"));
+    close_peer();
+}
+
+static void test_options(void **state)
+{
+    (void)state;
+    struct scheduler *s;
+    struct err e;
+    struct scheduler_options o = world_options(0, 1);
+    assert_int_equal(scheduler_open(&s, &o, &e), TUG_EUSAGE);
+    o = world_options(1, 1);
+    o.partition_bits = 17;
+    assert_int_equal(scheduler_open(&s, &o, &e), TUG_EUSAGE);
+    o = world_options(1, ROSTER_MAX_NODES + 1);
+    assert_int_equal(scheduler_open(&s, &o, &e), TUG_EUSAGE);
+}
+
+// Each allocation fails once: what was lost is asked or sent again.
+static void test_no_memory(void **state)
+{
+    (void)state;
+    bool struck = true;
+    for (long k = 0; struck; k += 1 + k / 8) {
+        size_t live = mem_live();
+        open_world(1, 1);
+        world_add_all(&w, 1, 1, false);
+        mem_fault_after(k);
+        world_run(&w, 5 * SECONDS);
+        member_barrier(w.actors[1].m, WIRE_GROUP_WORKERS);
+        world_run(&w, 5 * SECONDS);
+        assert_true(member_ready(w.actors[1].m));
+        assert_true(member_barrier_done(w.actors[1].m, WIRE_GROUP_WORKERS, NULL));
+        scheduler_stop(w.s, 0, "");
+        assert_int_equal(world_finish(&w, 60 * SECONDS).code, 0);
+        struck = mem_faulted();
+        mem_fault_after(-1);
+        world_close(&w);
+        assert_int_equal(mem_live(), live);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ids_and_ranks),
+        cmocka_unit_test(test_missing_worker),
+        cmocka_unit_test(test_missing_loops),
+        cmocka_unit_test(test_loops),
+        cmocka_unit_test(test_server_dies),
+        cmocka_unit_test(test_worker_dies),
+        cmocka_unit_test(test_last_worker_dies),
+        cmocka_unit_test(test_without_driver),
+        cmocka_unit_test(test_fatal_leave),
+        cmocka_unit_test(test_failing_leave),
+        cmocka_unit_test(test_driver_dies),
+        cmocka_unit_test(test_stopped_from_inside),
+        cmocka_unit_test(test_who_does_not_leave),
+        cmocka_unit_test(test_late_ones),
+        cmocka_unit_test(test_link_breaks),
+        cmocka_unit_test(test_scheduler_gone),
+        cmocka_unit_test(test_scheduler_silent),
+        cmocka_unit_test(test_barrier),
+        cmocka_unit_test(test_other_cluster),
+        cmocka_unit_test(test_no_hello),
+        cmocka_unit_test(test_tool),
+        cmocka_unit_test(test_status),
+        cmocka_unit_test(test_heartbeats),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
