@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "cluster/roster.h"
 #include "server/shard.h"
+#include "wire/pack.h"
 
 int keys_scratch_init(struct keys_scratch *s, uint32_t partition_bits)
 {
@@ -99,13 +100,35 @@ static int list_use(struct key_lists *l, const struct keys_wire *w, const uint64
 
 // Decoding.
 
+static int unpacked_reserve(struct keys_scratch *s, size_t n)
+{
+    if (n <= s->max_unpacked)
+        return 0;
+    uint64_t *keys = mem_array(n, sizeof(*keys));
+    if (keys == NULL)
+        return TUG_ENOMEM;
+    mem_free(s->unpacked);
+    s->unpacked = keys;
+    s->max_unpacked = n;
+    return 0;
+}
+
 static int unpack(struct keys_scratch *s, const struct keys_wire *w, const uint64_t **ret,
                   struct err *e)
 {
-    (void)s;
-    (void)ret;
-    return err_set(e, TUG_EUSAGE, "its %u keys are packed, which is not known here",
-                   w->n);
+    // No packing needs less than a byte for 256 keys: a greater number is not believed.
+    if (w->n / 256 > w->span.n)
+        return err_set(e, TUG_EUSAGE, "it says that it has %u keys, packed in %llu bytes",
+                       w->n, (unsigned long long)w->span.n);
+    if (unpacked_reserve(s, w->n) != 0)
+        return err_nomem(e, "keys to unpack");
+    if (unpack_keys(w->span.data, w->span.n, w->n, s->unpacked, e) != 0) {
+        if (e != NULL)
+            e->code = TUG_EUSAGE;
+        return TUG_EUSAGE;
+    }
+    *ret = s->unpacked;
+    return 0;
 }
 
 static int decode(struct keys_scratch *s, struct key_lists *lists,
