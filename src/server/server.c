@@ -7,7 +7,8 @@
 
 #include "base/alloc.h"
 
-static const uint64_t poll_ns = 200000000; // signals are looked at as often
+static const uint64_t poll_ns = 200000000;   // signals are looked at as often
+static const uint64_t leave_ns = 2000000000; // for the scheduler to hear of it
 
 struct loop {
     const struct server_options *options;
@@ -66,9 +67,21 @@ static void serve(struct loop *l)
     }
 }
 
+// Without a word of it the scheduler would wait for a sign of life.
+static void leave(struct loop *l)
+{
+    struct member *m = shard_member(l->shard);
+    uint64_t until = van_now(l->van) + leave_ns;
+    member_leave(m, l->end.code, l->end.text);
+    while (!member_left(m) && van_now(l->van) < until)
+        if (van_poll(l->van, until, NULL) != 0)
+            return;
+}
+
 static void *run_loop(void *arg)
 {
     serve(arg);
+    leave(arg);
     return NULL;
 }
 
@@ -82,7 +95,7 @@ static int run_loops(struct loop *loops, uint32_t n, struct err *e)
             rc = err_set(e, TUG_EIO, "cannot start the thread of loop %u", i);
     }
     if (rc == 0)
-        serve(&loops[0]);
+        run_loop(&loops[0]);
     for (uint32_t i = 1; i < n; i++)
         if (loops[i].started)
             pthread_join(loops[i].thread, NULL);
