@@ -21,7 +21,7 @@
 
 // How long the others are waited for before they are told to end, and then before they
 // are killed. An interrupted run may have a large model to save.
-enum { LEAVE_SECONDS = 10, GENTLE_SECONDS = 5, SAVE_SECONDS = 600 };
+enum { TOLD_SECONDS = 2, LEAVE_SECONDS = 5, GENTLE_SECONDS = 5, SAVE_SECONDS = 600 };
 
 enum stage { STAGE_RUN, STAGE_WAIT, STAGE_GENTLE, STAGE_KILL };
 
@@ -103,23 +103,26 @@ static void on_ended(void *ctx, uint32_t member, int code, int number, const cha
         x.signal = code - 128; // as a supervisor tells it
         x.code = 0;
     }
-    char text[VERDICT_TEXT_MAX];
-    if ((x.code != 0 || x.signal != 0) && r->stage == STAGE_RUN)
-        log_warn("%s", verdict_describe(&x, text));
     if (r->interrupted && member != 0)
         return;
+    char text[VERDICT_TEXT_MAX];
     switch (r->interrupted ? VERDICT_END : verdict_exit(&r->verdict, &x)) {
     case VERDICT_GO_ON:
+        if ((code != 0 || number != 0) && r->stage == STAGE_RUN)
+            log_warn("%s", verdict_describe(&x, text));
         break;
     case VERDICT_SETTLE:
         // As long as the scheduler needs to notice, and to tell what is lost.
         go_to(r, STAGE_WAIT, r->o->dead_seconds + LEAVE_SECONDS);
         break;
+    case VERDICT_TOLD:
+        go_to(r, STAGE_WAIT, TOLD_SECONDS);
+        break;
     case VERDICT_END:
         if (r->o->program)
             go_to(r, STAGE_GENTLE, GENTLE_SECONDS);
         else
-            go_to(r, STAGE_WAIT, member == 0 && code == 0 ? LEAVE_SECONDS : 2);
+            go_to(r, STAGE_WAIT, LEAVE_SECONDS);
         break;
     }
 }

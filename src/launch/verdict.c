@@ -71,7 +71,7 @@ static enum verdict_next cannot_go_on(struct verdict *v, const struct launch_exi
     if (v->program)
         return VERDICT_END;
     v->settling = true;
-    return VERDICT_SETTLE;
+    return x->signal == 0 ? VERDICT_TOLD : VERDICT_SETTLE;
 }
 
 static enum verdict_next scheduler_exit(struct verdict *v, const struct launch_exit *x)

@@ -31,7 +31,8 @@ struct launch_exit {
 
 enum verdict_next {
     VERDICT_GO_ON,
-    VERDICT_SETTLE, // it cannot go on: the scheduler will say so itself in a while
+    VERDICT_SETTLE, // it cannot go on: the scheduler will notice and tell what is lost
+    VERDICT_TOLD,   // likewise, and the scheduler has been told, if it was reached at all
     VERDICT_END,    // end the others now
 };
 
