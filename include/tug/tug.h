@@ -35,6 +35,10 @@ TUG_API const char *tug_version(void);
 // to be freed.
 TUG_API const char *tug_status_text(int status);
 
+// What the last failed call of this thread failed with: one sentence that says what,
+// where and why. Valid until the thread's next call.
+TUG_API const char *tug_last_error(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,216 @@
+// kvapp: programs on the interface of ps-lite (dmlc), in C.
+//
+// A cluster is one scheduler, S servers and W workers, each a process that calls
+// tug_node_start and, at its end, tug_node_finalize. Inside, customers (struct tug_app)
+// send requests and handle those of others: a simple app's head and body, or a key-value
+// app's keys and values, cut by the servers' ranges of keys. docs/kvapp.md maps
+// ps-lite's names to these and says what differs.
+//
+// Threads: all functions may be called from any thread. Callbacks and handlers run one at
+// a time, in the order in which what they are for arrived, on a thread of the library or
+// on one that waits in it. They may send and answer; they must not wait (TUG_EUSAGE), and
+// should be short: meanwhile the node's other callbacks wait.
+//
+// Errors: functions return 0 or a code of tug/tug.h; tug_last_error() is the sentence. No
+// wait is endless: it ends with an error that says who was waited for.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KVAPP_H
+#define TUG_KVAPP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tug/tug.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Roles and, added up, groups (kScheduler, kServerGroup, kWorkerGroup).
+enum tug_group {
+    TUG_GROUP_SCHEDULER = 1,
+    TUG_GROUP_SERVERS = 2,
+    TUG_GROUP_WORKERS = 4,
+    TUG_GROUP_ALL = 7
+};
+
+// A node: this process's place in the cluster (ps::Postoffice).
+struct tug_node;
+
+// What is 0 or NULL comes from the environment: DMLC_ROLE, DMLC_NUM_SERVER,
+// DMLC_NUM_WORKER, DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT; DMLC_NODE_HOST, DMLC_INTERFACE
+// and PORT if they are set; TUG_CA, TUG_CERT, TUG_KEY, TUG_INSECURE, TUG_SPIN_US,
+// TUG_WAIT_SECONDS, TUG_DEAD_SECONDS likewise.
+struct tug_node_options {
+    int role; // one of enum tug_group
+    uint32_t servers, workers;
+    const char *scheduler;       // "HOST:PORT"
+    const char *cluster;         // name; clusters of other names are not let in
+    const char *host, *network;  // where this process listens: address, or interface
+    uint16_t port;               // 0: any
+    const char *ca, *cert, *key; // PEM files; none: no TLS
+    bool insecure;               // off loopback without TLS
+    double wait_seconds;         // the longest wait; 0: 600
+    double dead_seconds;         // without a sign of life a node is dead; 0: 5
+    double spin_us;              // look for so long before sleeping; 0: chosen
+    bool async;                  // do not wait until all are there (ps::StartAsync)
+};
+
+// Joins the cluster and waits until all servers and workers are there (ps::Start). The
+// process of the scheduler also runs it. `o` may be NULL. TUG_EUSAGE naming all that is
+// missing in the environment; TUG_EIO.
+TUG_API int tug_node_start(struct tug_node **ret, const struct tug_node_options *o);
+
+// Ends what tug_node_start began and frees the node and its apps (ps::Finalize). With
+// `barrier` it waits for all other nodes first. Servers and the scheduler stay until the
+// last worker has left. Exit callbacks run in between, in the order of registration. The
+// node is gone also when an error is returned: the first that happened.
+TUG_API int tug_node_finalize(struct tug_node *n, bool barrier);
+TUG_API int tug_node_at_exit(struct tug_node *n, void (*fn)(void *ctx), void *ctx);
+
+// Who is who. Ids are ps-lite's: scheduler 1, server of rank r 8 + 2 r, worker 9 + 2 r.
+TUG_API int tug_node_role(const struct tug_node *n);
+TUG_API uint32_t tug_node_id(struct tug_node *n); // 0: has not joined yet
+TUG_API uint32_t tug_node_rank(struct tug_node *n);
+TUG_API uint32_t tug_node_servers(const struct tug_node *n);
+TUG_API uint32_t tug_node_workers(const struct tug_node *n);
+
+// Ids of a group's nodes, ascending by rank, or of one node. Returns how many there are;
+// at most `max` are written.
+TUG_API size_t tug_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret,
+                            size_t max);
+// Ids of those that the scheduler has given up, or that have left.
+TUG_API size_t tug_node_dead(struct tug_node *n, uint32_t *ret, size_t max);
+
+// The keys of a server: from *ret_first to *ret_last, both included. TUG_EUSAGE: there is
+// no such server, or not all are there yet.
+TUG_API int tug_node_range(struct tug_node *n, uint32_t server, uint64_t *ret_first,
+                           uint64_t *ret_last);
+
+// Waits until all living nodes of the group (a sum of enum tug_group that this node is
+// in) have called it as often as this one.
+TUG_API int tug_node_barrier(struct tug_node *n, uint32_t group);
+
+// Requests of a simple app: a number and some bytes.
+struct tug_simple {
+    int32_t head;
+    const void *body; // not terminated
+    size_t body_bytes;
+    uint32_t sender, timestamp, customer; // of who asked
+    uint64_t ticket;                      // of an answer that is owed: tug_app_answer
+};
+
+// Key-value requests. Keys ascend strictly. Values lie one behind the other: of key i
+// lengths[i] of them, or, without lengths, n_values / n_keys of each.
+struct tug_kv_data {
+    const uint64_t *keys;
+    size_t n_keys;
+    const float *values;
+    size_t n_values;
+    const int32_t *lengths; // NULL: all the same
+};
+
+struct tug_kv_meta {
+    int32_t cmd;
+    bool push, pull;
+    uint32_t sender, timestamp, customer; // of who asked
+    uint64_t ticket;                      // of the answer that is owed: tug_kv_answer
+};
+
+// A customer (ps::Customer with ps::SimpleApp, ps::KVWorker and ps::KVServer around it).
+// Requests go to the customers of the same app: on servers the one whose customer id is
+// the app id, on others the one with the requester's customer id, else the first.
+struct tug_app;
+
+// All may be NULL. What the arguments point at is valid until the handler returns, or
+// until tug_kv_release of what was kept.
+struct tug_app_handlers {
+    // Somebody's simple request; must be answered once, now or later, from any thread.
+    // NULL: it is answered at once, without a body.
+    void (*request)(void *ctx, struct tug_app *a, const struct tug_simple *q);
+    // Each answer to a simple request of this customer.
+    void (*response)(void *ctx, struct tug_app *a, const struct tug_simple *r);
+    // Somebody's push or pull; must be answered once, likewise. NULL: it is refused.
+    void (*kv)(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
+               const struct tug_kv_data *d);
+    void *ctx;
+};
+
+// TUG_EUSAGE: the node has a customer of these ids. Requests that came before wait for it
+// for ten seconds. `h` may be NULL.
+TUG_API int tug_app_open(struct tug_app **ret, struct tug_node *n, uint32_t app,
+                         uint32_t customer, const struct tug_app_handlers *h);
+// Its requests in flight are given up; their memory is the caller's again. Not to be
+// called by callbacks. NULL is fine. tug_node_finalize does it for those still open.
+TUG_API void tug_app_close(struct tug_app *a);
+TUG_API struct tug_node *tug_app_node(const struct tug_app *a);
+
+// Asks a node, or all nodes of a group (then `wait` is for all answers).
+TUG_API int tug_app_request(struct tug_app *a, int32_t head, const void *body,
+                            size_t body_bytes, uint32_t group_or_id,
+                            uint32_t *ret_timestamp);
+TUG_API int tug_app_answer(struct tug_app *a, uint64_t ticket, const void *body,
+                           size_t body_bytes);
+
+// Waits until a request of this customer, simple or key-value, is done, and its callback
+// has run. 0, or how it failed, once: a node died, or refused. TUG_EUSAGE: in a callback;
+// a timestamp that was never given.
+TUG_API int tug_app_wait(struct tug_app *a, uint32_t timestamp);
+
+// A push, a pull, or (both) a push whose answer is the values after it.
+struct tug_kv_request {
+    bool push, pull;
+    int32_t cmd;
+    int32_t priority; // carried for the sake of ps-lite's programs; without effect
+    // Keys, for a push also values and perhaps lengths. The memory belongs to the request
+    // until it is done.
+    struct tug_kv_data data;
+    // Where pulled values go, and how many there must be. NULL: `room` is asked for
+    // memory when the answers are there and how many values they have is known.
+    float *pulled;
+    size_t n_pulled;
+    float *(*room)(void *ctx, size_t n_values);
+    int32_t *pulled_lengths; // n_keys; NULL: not wanted
+    // Called once when it is done: rc 0, or why it failed (tug_last_error).
+    void (*done)(void *ctx, uint32_t timestamp, int rc);
+    void *ctx; // of room and done
+};
+
+// Sends to each server what is in its range. Keys that do not ascend strictly, and
+// lengths or counts that do not fit, are TUG_EUSAGE and nothing is sent.
+TUG_API int tug_kv_send(struct tug_app *a, const struct tug_kv_request *q,
+                        uint32_t *ret_timestamp);
+
+// Answers a push or pull. To a pull `d` has values of as many keys as were asked for (its
+// keys are not looked at), lengths if they are not all the same; to a push it may be
+// NULL. `release` is called once, when the values are needed no more, maybe before this
+// returns and from any thread; it must not call the library. NULL: they are copied.
+// TUG_EUSAGE: it was answered before; TUG_EIO: who asked is gone.
+TUG_API int tug_kv_answer(struct tug_app *a, uint64_t ticket, const struct tug_kv_data *d,
+                          void (*release)(void *ctx), void *ctx);
+// Instead of an answer: the request fails with this code and sentence.
+TUG_API int tug_kv_refuse(struct tug_app *a, uint64_t ticket, int code, const char *why);
+
+// In the handler: keeps what the data point at until tug_kv_release, called once.
+TUG_API void *tug_kv_keep(struct tug_app *a, uint64_t ticket);
+TUG_API void tug_kv_release(void *kept);
+
+// The default store (ps::KVServerDefaultHandle): pushed values are added to a table of
+// this process, keys that were never pushed have zeros. The number of values of each key
+// is what it was pushed with first. Values that are not finite are refused.
+struct tug_kv_store;
+TUG_API int tug_kv_store_open(struct tug_kv_store **ret);
+TUG_API void tug_kv_store_close(struct tug_kv_store *s); // NULL is fine
+TUG_API size_t tug_kv_store_keys(const struct tug_kv_store *s);
+// A handler; ctx is the store.
+TUG_API void tug_kv_store_handle(void *ctx, struct tug_app *a,
+                                 const struct tug_kv_meta *m,
+                                 const struct tug_kv_data *d);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,186 @@
+// Customers: simple requests, and waiting for any kind.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/alloc.h"
+#include "facade/kvapp_internal.h"
+
+enum { IDS_MAX = ROSTER_MAX_NODES };
+
+static int open_app(struct tug_app *a, struct err *e)
+{
+    struct tug_node *n = a->node;
+    for (struct tug_app *other = n->apps; other != NULL; other = other->next)
+        if (other->app == a->app && other->customer == a->customer)
+            return err_set(e, TUG_EUSAGE, "this process has a customer %u of app %u",
+                           a->customer, a->app);
+    a->next = n->apps;
+    n->apps = a;
+    received_deliver_held(n);
+    return 0;
+}
+
+int tug_app_open(struct tug_app **ret, struct tug_node *n, uint32_t app,
+                 uint32_t customer, const struct tug_app_handlers *h)
+{
+    struct tug_app *a = mem_zalloc(sizeof(*a));
+    if (a == NULL)
+        return err_nomem(last_error(), "a customer");
+    a->node = n;
+    a->app = app;
+    a->customer = customer;
+    if (h != NULL)
+        a->h = *h;
+    pump_enter(n->pump);
+    int rc = open_app(a, last_error());
+    pump_leave(n->pump);
+    if (rc != 0)
+        mem_free(a);
+    else
+        *ret = a;
+    return rc;
+}
+
+// No request of the customer's is under way.
+static bool none_open(void *ctx)
+{
+    const struct tug_app *a = ctx;
+    for (const struct kv_request *r = a->node->first; r != NULL; r = r->behind)
+        if (r->app == a)
+            return false;
+    return true;
+}
+
+void tug_app_close(struct tug_app *a)
+{
+    if (a == NULL)
+        return;
+    struct tug_node *n = a->node;
+    (void)pump_wait(n->pump, none_open, a, node_deadline(n));
+    pump_enter(n->pump);
+    for (struct tug_app **at = &n->apps; *at != NULL; at = &(*at)->next)
+        if (*at == a) {
+            *at = a->next;
+            break;
+        }
+    received_forget_app(n, a);
+    for (uint32_t i = 0; i < a->n_open; i++)
+        if (a->open[i] != NULL && a->open[i]->state == KV_FAILED)
+            request_free(a->open[i]);
+    pump_leave(n->pump);
+    mem_free(a->open);
+    mem_free(a);
+}
+
+struct tug_node *tug_app_node(const struct tug_app *a)
+{
+    return a->node;
+}
+
+// Simple requests.
+
+static int ask(struct tug_app *a, int32_t head, char *body, size_t body_bytes,
+               uint32_t to, uint32_t *ret_timestamp, struct err *e)
+{
+    struct tug_node *n = a->node;
+    uint32_t ids[IDS_MAX];
+    if (n->over)
+        return last_error_is(&n->why);
+    size_t n_ids = node_ids(n, to, ids, IDS_MAX);
+    if (n_ids == 0)
+        return err_set(e, TUG_EUSAGE, "there is no node or group %u", to);
+    struct kv_request *r = request_new(a, (uint32_t)n_ids);
+    if (r == NULL)
+        return err_nomem(e, "a request");
+    r->simple = true;
+    r->head = head;
+    r->body = body;
+    r->body_bytes = body_bytes;
+    for (size_t i = 0; i < n_ids; i++)
+        r->parts[i].node = ids[i];
+    *ret_timestamp = r->timestamp;
+    request_start(r);
+    return 0;
+}
+
+int tug_app_request(struct tug_app *a, int32_t head, const void *body, size_t body_bytes,
+                    uint32_t group_or_id, uint32_t *ret_timestamp)
+{
+    char *copy = NULL;
+    if (body_bytes > 0) {
+        copy = mem_alloc(body_bytes);
+        if (copy == NULL)
+            return err_nomem(last_error(), "a request's body");
+        memcpy(copy, body, body_bytes);
+    }
+    pump_enter(a->node->pump);
+    int rc = ask(a, head, copy, body_bytes, group_or_id, ret_timestamp, last_error());
+    pump_leave(a->node->pump);
+    if (rc != 0)
+        mem_free(copy);
+    return rc;
+}
+
+// Waiting.
+
+struct waiting {
+    struct tug_app *app;
+    uint32_t timestamp;
+};
+
+static bool request_over(void *ctx)
+{
+    const struct waiting *w = ctx;
+    const struct kv_request *r = request_find(w->app, w->timestamp);
+    return r == NULL || r->state == KV_FAILED;
+}
+
+// Who has not answered, for the error of a wait that took too long.
+static int too_long(struct tug_app *a, uint32_t timestamp, struct err *e)
+{
+    struct tug_node *n = a->node;
+    struct kv_request *r = request_find(a, timestamp);
+    char name[ROSTER_NAME_MAX];
+    if (pump_broken(n->pump, e))
+        return e->code;
+    for (uint32_t i = 0; r != NULL && i < r->n_parts; i++)
+        if (!r->parts[i].answered)
+            return err_set(e, TUG_EIO,
+                           "%s has not answered request %u of app %u for %.0f s",
+                           node_name(n, r->parts[i].node, name), timestamp, a->app,
+                           n->o.wait_seconds);
+    return err_set(e, TUG_EIO, "request %u of app %u is not over after %.0f s", timestamp,
+                   a->app, n->o.wait_seconds);
+}
+
+static int result(struct tug_app *a, uint32_t timestamp, bool in_time)
+{
+    struct kv_request *r = request_find(a, timestamp);
+    if (!in_time)
+        return too_long(a, timestamp, last_error());
+    if (r == NULL)
+        return 0;
+    int rc = last_error_is(&r->why);
+    request_free(r);
+    return rc;
+}
+
+int tug_app_wait(struct tug_app *a, uint32_t timestamp)
+{
+    struct tug_node *n = a->node;
+    struct waiting w = {.app = a, .timestamp = timestamp};
+    if (pump_working(n->pump))
+        return err_set(last_error(), TUG_EUSAGE,
+                       "a callback or handler must not wait: what it waits for would be "
+                       "handled after it");
+    bool in_time = pump_wait(n->pump, request_over, &w, node_deadline(n));
+    pump_enter(n->pump);
+    int rc = timestamp >= a->next_timestamp
+                 ? err_set(last_error(), TUG_EUSAGE,
+                           "customer %u of app %u has made no request %u", a->customer,
+                           a->app, timestamp)
+                 : result(a, timestamp, in_time);
+    pump_leave(n->pump);
+    return rc;
+}

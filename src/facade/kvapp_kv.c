@@ -1,0 +1,270 @@
+// Pushes and pulls: checked, cut by the servers' ranges, and their answers put together.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "facade/kvapp_internal.h"
+
+// Checks.
+
+static int check_keys(const struct tug_kv_data *d, struct err *e)
+{
+    const uint64_t *k = d->keys;
+    bool ascend = true;
+    for (size_t i = 1; i < d->n_keys; i++)
+        ascend &= k[i - 1] < k[i];
+    for (size_t i = 1; i < d->n_keys && !ascend; i++)
+        if (k[i - 1] >= k[i])
+            return err_set(e, TUG_EUSAGE,
+                           "keys must ascend strictly: key %zu is %llu, and the one "
+                           "before it %llu",
+                           i, (unsigned long long)k[i], (unsigned long long)k[i - 1]);
+    return 0;
+}
+
+static int check_lengths(const struct tug_kv_data *d, struct err *e)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < d->n_keys; i++) {
+        if (d->lengths[i] < 0)
+            return err_set(e, TUG_EUSAGE, "the length of key %zu's values is %d", i,
+                           d->lengths[i]);
+        sum += (uint64_t)d->lengths[i];
+    }
+    if (sum != d->n_values)
+        return err_set(e, TUG_EUSAGE,
+                       "the lengths of %zu keys' values add up to %llu, but there are "
+                       "%zu values",
+                       d->n_keys, (unsigned long long)sum, d->n_values);
+    return 0;
+}
+
+static int check_values(const struct tug_kv_data *d, struct err *e)
+{
+    if (d->lengths != NULL)
+        return check_lengths(d, e);
+    if (d->n_keys == 0 ? d->n_values != 0 : d->n_values % d->n_keys != 0)
+        return err_set(e, TUG_EUSAGE, "%zu values cannot be shared out among %zu keys",
+                       d->n_values, d->n_keys);
+    return 0;
+}
+
+static int check_request(const struct tug_node *n, const struct tug_kv_request *q,
+                         struct err *e)
+{
+    if (n->over)
+        return last_error_is(&n->why);
+    if (!n->placed)
+        return err_set(e, TUG_EUSAGE,
+                       "not all servers and workers have joined: wait for a barrier "
+                       "before the first push");
+    if (!q->push && !q->pull)
+        return err_set(e, TUG_EUSAGE, "a request that neither pushes nor pulls");
+    if (q->pull && q->pulled == NULL && q->room == NULL)
+        return err_set(e, TUG_EUSAGE, "a pull without a place for what is pulled");
+    if (q->pulled != NULL && q->pulled_lengths == NULL && q->data.n_keys > 0 &&
+        q->n_pulled % q->data.n_keys != 0)
+        return err_set(
+            e, TUG_EUSAGE,
+            "a place for %zu pulled values cannot be shared out among %zu keys",
+            q->n_pulled, q->data.n_keys);
+    TRY(check_keys(&q->data, e));
+    return q->push ? check_values(&q->data, e) : 0;
+}
+
+// Cutting.
+
+// The first key, from `from` on, that is greater than `last`.
+static size_t end_of_range(const struct tug_kv_data *d, size_t from, uint64_t last)
+{
+    size_t end = d->n_keys;
+    while (from < end) {
+        size_t middle = from + (end - from) / 2;
+        if (d->keys[middle] <= last)
+            from = middle + 1;
+        else
+            end = middle;
+    }
+    return from;
+}
+
+static size_t values_of(const struct tug_kv_data *d, size_t first, size_t end)
+{
+    if (d->lengths == NULL)
+        return (end - first) * (d->n_values / d->n_keys);
+    size_t n = 0;
+    for (size_t i = first; i < end; i++)
+        n += (size_t)d->lengths[i];
+    return n;
+}
+
+static uint32_t count_parts(const struct tug_node *n, const struct tug_kv_data *d)
+{
+    uint32_t parts = 0;
+    for (size_t at = 0, end, s = 0; at < d->n_keys; at = end, s++) {
+        end = end_of_range(d, at, n->last_keys[s]);
+        parts += end > at;
+    }
+    return parts;
+}
+
+static void cut(const struct tug_node *n, struct kv_request *r)
+{
+    const struct tug_kv_data *d = &r->kv.data;
+    struct kv_part *p = r->parts;
+    size_t value = 0;
+    for (size_t at = 0, end, s = 0; at < d->n_keys; at = end, s++) {
+        end = end_of_range(d, at, n->last_keys[s]);
+        if (end == at)
+            continue;
+        p->node = n->servers[s];
+        p->first_key = at;
+        p->n_keys = end - at;
+        p->first_value = value;
+        p->n_values = r->kv.push ? values_of(d, at, end) : 0;
+        value += p->n_values;
+        p++;
+    }
+}
+
+static int send_request(struct tug_app *a, const struct tug_kv_request *q,
+                        uint32_t *ret_timestamp, struct err *e)
+{
+    struct tug_node *n = a->node;
+    TRY(check_request(n, q, e));
+    struct kv_request *r = request_new(a, count_parts(n, &q->data));
+    if (r == NULL)
+        return err_nomem(e, "a request");
+    r->kv = *q;
+    r->head = q->cmd;
+    r->in_place = q->pull && q->pulled != NULL && q->pulled_lengths == NULL;
+    cut(n, r);
+    *ret_timestamp = r->timestamp;
+    request_start(r);
+    return 0;
+}
+
+int tug_kv_send(struct tug_app *a, const struct tug_kv_request *q,
+                uint32_t *ret_timestamp)
+{
+    pump_enter(a->node->pump);
+    int rc = send_request(a, q, ret_timestamp, last_error());
+    pump_leave(a->node->pump);
+    return rc;
+}
+
+// Answers.
+
+static size_t pulled_per_key(const struct kv_request *r)
+{
+    return r->kv.n_pulled / r->kv.data.n_keys;
+}
+
+void *kv_place(struct kv_request *r, const struct kv_part *p, const struct msg_app *m,
+               uint64_t body_bytes)
+{
+    if (!r->in_place || m->values.n != body_bytes)
+        return NULL; // there is more than values, or padding that would be written too
+    size_t each = pulled_per_key(r);
+    if (body_bytes != p->n_keys * each * sizeof(float))
+        return NULL;
+    return r->kv.pulled + p->first_key * each;
+}
+
+static int check_answer(const struct kv_part *p, const struct msg_app *m, struct err *e)
+{
+    const int32_t *lengths = m->lengths.data;
+    struct tug_kv_data d = {
+        .n_keys = p->n_keys,
+        .n_values = m->values.n / sizeof(float),
+        .lengths = m->lengths.n > 0 ? lengths : NULL,
+    };
+    if (m->lengths.n > 0 && m->lengths.n != p->n_keys * sizeof(*lengths))
+        return err_set(e, TUG_EDATA, "it has lengths of %zu keys, %zu were asked for",
+                       (size_t)m->lengths.n / sizeof(*lengths), p->n_keys);
+    return check_values(&d, e);
+}
+
+static int take_in_place(struct kv_part *p, const struct van_message *m, struct err *e)
+{
+    struct kv_request *r = p->request;
+    const struct wire_span *v = &m->m->app.values;
+    size_t each = pulled_per_key(r);
+    if (v->n != p->n_keys * each * sizeof(float))
+        return err_set(e, TUG_EUSAGE,
+                       "it has %zu values of %zu keys, there is room for %zu",
+                       (size_t)v->n / sizeof(float), p->n_keys, p->n_keys * each);
+    if (!m->placed && v->n > 0)
+        memcpy(r->kv.pulled + p->first_key * each, v->data, v->n);
+    return 0;
+}
+
+static int take_aside(struct tug_node *n, struct kv_part *p, struct van_message *m,
+                      struct err *e)
+{
+    const struct msg_app *app = &m->m->app;
+    p->n_got = app->values.n / sizeof(float);
+    if (p->n_got == 0 && app->lengths.n == 0)
+        return 0;
+    p->kept = van_keep(n->van, m);
+    if (p->kept == NULL)
+        return err_nomem(e, "pulled values");
+    p->values = app->values.data;
+    p->lengths = app->lengths.n > 0 ? app->lengths.data : NULL;
+    return 0;
+}
+
+void kv_answered(struct tug_node *n, struct kv_part *p, struct van_message *m)
+{
+    struct kv_request *r = p->request;
+    struct err e = {0};
+    char name[ROSTER_NAME_MAX];
+    int rc = 0;
+    if (r->kv.pull) {
+        rc = check_answer(p, &m->m->app, &e);
+        if (rc == 0)
+            rc = r->in_place ? take_in_place(p, m, &e) : take_aside(n, p, m, &e);
+    }
+    if (rc != 0)
+        err_wrap(&e, "the answer of %s", node_name(n, p->node, name));
+    part_answered(p, rc != 0 ? &e : NULL);
+}
+
+static void copy_lengths(const struct kv_part *p, int32_t *to)
+{
+    if (p->lengths != NULL) {
+        memcpy(to, p->lengths, p->n_keys * sizeof(*to));
+        return;
+    }
+    for (size_t i = 0; i < p->n_keys; i++)
+        to[i] = (int32_t)(p->n_got / p->n_keys);
+}
+
+int kv_assemble(struct kv_request *r)
+{
+    if (r->in_place)
+        return 0;
+    size_t total = 0;
+    for (uint32_t i = 0; i < r->n_parts; i++)
+        total += r->parts[i].n_got;
+    float *to = r->kv.pulled;
+    if (to == NULL && r->kv.room != NULL)
+        to = r->kv.room(r->kv.ctx, total);
+    else if (total != r->kv.n_pulled)
+        return err_set(&r->why, TUG_EUSAGE,
+                       "the keys have %zu values, there is room for %zu", total,
+                       r->kv.n_pulled);
+    if (to == NULL && total > 0)
+        return err_set(&r->why, TUG_ENOMEM, "there is no room for %zu pulled values",
+                       total);
+    for (uint32_t i = 0; i < r->n_parts; i++) {
+        const struct kv_part *p = &r->parts[i];
+        if (p->n_got > 0)
+            memcpy(to, p->values, p->n_got * sizeof(*to));
+        if (to != NULL)
+            to += p->n_got;
+        if (r->kv.pulled_lengths != NULL)
+            copy_lengths(p, r->kv.pulled_lengths + p->first_key);
+    }
+    return 0;
+}

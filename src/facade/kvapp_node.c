@@ -1,0 +1,447 @@
+// Who is who, what the van calls, and barriers.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "facade/kvapp_internal.h"
+
+#define SPIN_NS 100000 // twice what waking up costs
+
+const char *node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_NAME_MAX])
+{
+    const struct roster_node *r = roster_find(member_roster(n->member), id);
+    if (r != NULL)
+        return roster_name(r, to);
+    snprintf(to, ROSTER_NAME_MAX, "node %u", id);
+    return to;
+}
+
+uint64_t node_deadline(const struct tug_node *n)
+{
+    return van_now(n->van) + (uint64_t)(n->o.wait_seconds * (double)SECOND);
+}
+
+void node_give_up(struct tug_node *n, const struct err *why)
+{
+    if (n->over)
+        return;
+    n->over = true;
+    n->why = *why;
+    if (n->why.code == 0)
+        err_set(&n->why, TUG_EIO, "the cluster has ended");
+    for (struct kv_request *r = n->first, *behind; r != NULL; r = behind) {
+        behind = r->behind;
+        for (uint32_t i = 0; i < r->n_parts && r->state == KV_OPEN; i++)
+            if (!r->parts[i].answered)
+                part_answered(&r->parts[i], &n->why);
+    }
+    for (struct peer *p = n->peers; p != NULL; p = p->next)
+        p->first = p->last = NULL;
+}
+
+// The roster.
+
+static uint32_t nodes_here(const struct tug_node *n, const struct roster *r)
+{
+    uint32_t here = 0;
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        here += r->nodes[i].alive && r->nodes[i].role != WIRE_SCHEDULER &&
+                strcmp(r->nodes[i].host, n->process.host) == 0;
+    return here;
+}
+
+static uint32_t cores(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+}
+
+// Spinning takes a core from whoever has to answer if there are more nodes than cores:
+// then the others are let run in between.
+static void set_spin(struct tug_node *n, const struct roster *r)
+{
+    uint64_t spin_ns = n->o.spin_us > 0 ? (uint64_t)(n->o.spin_us * 1000) : SPIN_NS;
+    bool crowded = nodes_here(n, r) > cores();
+    pump_set_spin(n->pump, spin_ns, crowded);
+    if (n->host != NULL)
+        host_set_spin(n->host, spin_ns, crowded);
+}
+
+static int take_servers(struct tug_node *n, const struct roster *r)
+{
+    uint32_t *servers = mem_zalloc(r->servers * sizeof(*servers));
+    uint64_t *last_keys = mem_zalloc(r->servers * sizeof(*last_keys));
+    if (servers == NULL || last_keys == NULL) {
+        mem_free(servers);
+        mem_free(last_keys);
+        return TUG_ENOMEM;
+    }
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        const struct roster_node *s = &r->nodes[i];
+        if (s->role == WIRE_SERVER && s->loop == 0 && s->rank < r->servers)
+            servers[s->rank] = s->id;
+    }
+    uint32_t shift = 64 - r->partition_bits;
+    for (uint64_t p = 0; p >> r->partition_bits == 0; p++) {
+        const struct roster_node *s = roster_find(r, r->owners[WIRE_SPACE_RANGE][p]);
+        if (s != NULL && s->rank < r->servers)
+            last_keys[s->rank] = shift < 64 ? ((p + 1) << shift) - 1 : UINT64_MAX;
+    }
+    mem_free(n->servers);
+    mem_free(n->last_keys);
+    n->servers = servers;
+    n->last_keys = last_keys;
+    n->n_servers = r->servers;
+    n->placed = true;
+    return 0;
+}
+
+static void look_at_roster(struct tug_node *n)
+{
+    const struct roster *r = member_roster(n->member);
+    if (r->version == n->version || r->epoch == 0)
+        return;
+    if (take_servers(n, r) != 0)
+        return; // in the next round
+    n->version = r->version;
+    set_spin(n, r);
+    for (uint32_t i = 0; n->role == WIRE_WORKER && i < n->n_servers; i++)
+        peer_reach(n, n->servers[i]);
+}
+
+// The van's calls.
+
+static void *on_place(void *ctx, van_link link, uint16_t type, uint64_t request,
+                      const union wire_any *head, uint64_t body_bytes)
+{
+    struct tug_node *n = ctx;
+    const struct peer *p = peer_find(n, link);
+    if (p == NULL && n->beneath.place != NULL)
+        return n->beneath.place(n->beneath.ctx, link, type, request, head, body_bytes);
+    struct kv_request *r = p != NULL && type == MSG_APP ? request_by_id(n, request)
+                                                        : NULL;
+    const struct kv_part *part = r != NULL ? request_part(r, p->node) : NULL;
+    return part != NULL ? kv_place(r, part, &head->app, body_bytes) : NULL;
+}
+
+static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+{
+    struct tug_node *n = ctx;
+    struct peer *p = accepted ? NULL : peer_find(n, link);
+    if (p != NULL) {
+        peer_opened(n, p);
+    } else if (n->shard != NULL) {
+        n->beneath.opened(n->beneath.ctx, link, accepted, now);
+    } else if (!member_opened(n->member, link, accepted, now) && accepted) {
+        struct guest *g = mem_zalloc(sizeof(*g));
+        if (g == NULL) {
+            van_close_link(n->van, link);
+            return;
+        }
+        g->link = link;
+        g->next = n->guests;
+        n->guests = g;
+    }
+}
+
+static void refused(struct tug_node *n, struct peer *p, const struct msg_error *m)
+{
+    struct err why;
+    err_set(&why, m->code, "%.*s", (int)m->what.n, m->what.n > 0 ? m->what.data : "");
+    van_close_link(n->van, p->link);
+    peer_closed(n, p, &why);
+}
+
+static void request_refused(struct tug_node *n, struct kv_part *part,
+                            const struct msg_error *m)
+{
+    struct err why;
+    char name[ROSTER_NAME_MAX];
+    err_set(&why, m->code < 0 ? m->code : TUG_EIO, "%s: %.*s",
+            node_name(n, part->node, name), (int)m->what.n,
+            m->what.n > 0 ? m->what.data : "");
+    part_answered(part, &why);
+}
+
+static void answered(struct tug_node *n, struct peer *p, struct van_message *m)
+{
+    struct kv_request *r = request_by_id(n, m->request);
+    struct kv_part *part = r != NULL ? request_part(r, p->node) : NULL;
+    if (part == NULL)
+        return; // given up
+    if (m->type == MSG_ERROR) {
+        request_refused(n, part, &m->m->error);
+    } else if (!r->simple) {
+        kv_answered(n, part, m);
+    } else {
+        if (r->app->h.response != NULL)
+            received_response(r->app, p->node, m);
+        part_answered(part, NULL);
+    }
+}
+
+static void from_peer(struct tug_node *n, struct peer *p, struct van_message *m)
+{
+    if (m->type == MSG_WELCOME && p->state == PEER_GREETING)
+        peer_ready(n, p);
+    else if (m->type == MSG_ERROR && m->request == 0)
+        refused(n, p, &m->m->error);
+    else if (m->type == MSG_ERROR || m->type == MSG_APP)
+        answered(n, p, m);
+}
+
+static struct guest **guest_at(struct tug_node *n, van_link link)
+{
+    struct guest **at = &n->guests;
+    while (*at != NULL && (*at)->link != link)
+        at = &(*at)->next;
+    return at;
+}
+
+static void forget_guest(struct tug_node *n, van_link link)
+{
+    struct guest **at = guest_at(n, link), *g = *at;
+    if (g == NULL)
+        return;
+    *at = g->next;
+    mem_free(g);
+}
+
+static void from_guest(struct tug_node *n, struct guest *g, struct van_message *m)
+{
+    uint64_t session;
+    if (!g->greeted && member_greeted(n->member, g->link, m, &g->node, &session, NULL))
+        forget_guest(n, g->link); // it was told why, and the link is closed
+    else if (!g->greeted)
+        g->greeted = true;
+    else if (m->type == MSG_APP)
+        received_app(n, g->link, g->node, m);
+}
+
+static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    struct tug_node *n = ctx;
+    struct peer *p = peer_find(n, link);
+    if (p != NULL) {
+        from_peer(n, p, m);
+    } else if (n->shard != NULL) {
+        n->beneath.message(n->beneath.ctx, link, m, now);
+    } else if (!member_message(n->member, link, m, now)) {
+        struct guest *g = *guest_at(n, link);
+        if (g != NULL)
+            from_guest(n, g, m);
+    }
+}
+
+static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+{
+    struct tug_node *n = ctx;
+    struct peer *p = peer_find(n, link);
+    if (p != NULL)
+        peer_closed(n, p, why);
+    else if (n->shard != NULL)
+        n->beneath.closed(n->beneath.ctx, link, why, now);
+    else if (!member_closed(n->member, link, why, now))
+        forget_guest(n, link);
+}
+
+static uint64_t on_tick(void *ctx, uint64_t now)
+{
+    struct tug_node *n = ctx;
+    struct err why;
+    uint64_t next = n->shard != NULL ? n->beneath.tick(n->beneath.ctx, now)
+                                     : member_tick(n->member, now);
+    look_at_roster(n);
+    if (!n->over && member_ended(n->member, &why))
+        node_give_up(n, &why);
+    uint64_t expires = received_expire(n, now);
+    return expires < next ? expires : next;
+}
+
+struct van_handler node_handler(struct tug_node *n)
+{
+    return (struct van_handler){
+        .ctx = n,
+        .opened = on_opened,
+        .message = on_message,
+        .place = on_place,
+        .closed = on_closed,
+        .tick = on_tick,
+    };
+}
+
+// Questions.
+
+int tug_node_role(const struct tug_node *n)
+{
+    return n->o.role;
+}
+
+uint32_t tug_node_servers(const struct tug_node *n)
+{
+    return n->o.servers;
+}
+
+uint32_t tug_node_workers(const struct tug_node *n)
+{
+    return n->o.workers;
+}
+
+uint32_t tug_node_id(struct tug_node *n)
+{
+    pump_enter(n->pump);
+    uint32_t id = member_id(n->member);
+    pump_leave(n->pump);
+    return id;
+}
+
+uint32_t tug_node_rank(struct tug_node *n)
+{
+    pump_enter(n->pump);
+    uint32_t rank = member_rank(n->member);
+    pump_leave(n->pump);
+    return rank;
+}
+
+static uint32_t group_of(enum wire_role role)
+{
+    switch (role) {
+    case WIRE_SCHEDULER:
+        return TUG_GROUP_SCHEDULER;
+    case WIRE_SERVER:
+        return TUG_GROUP_SERVERS;
+    case WIRE_WORKER:
+        return TUG_GROUP_WORKERS;
+    default:
+        return 0;
+    }
+}
+
+size_t node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t max)
+{
+    const struct roster *r = member_roster(n->member);
+    bool group = group_or_id < FIRST_SERVER;
+    size_t found = 0;
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        const struct roster_node *node = &r->nodes[i];
+        if (group
+                ? !node->alive || node->loop != 0 || !(group_of(node->role) & group_or_id)
+                : node->id != group_or_id)
+            continue;
+        if (found < max)
+            ret[found] = node->id;
+        found++;
+    }
+    return found;
+}
+
+size_t tug_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t max)
+{
+    pump_enter(n->pump);
+    size_t found = node_ids(n, group_or_id, ret, max);
+    pump_leave(n->pump);
+    return found;
+}
+
+size_t tug_node_dead(struct tug_node *n, uint32_t *ret, size_t max)
+{
+    size_t found = 0;
+    pump_enter(n->pump);
+    const struct roster *r = member_roster(n->member);
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        if (r->nodes[i].alive)
+            continue;
+        if (found < max)
+            ret[found] = r->nodes[i].id;
+        found++;
+    }
+    pump_leave(n->pump);
+    return found;
+}
+
+int tug_node_range(struct tug_node *n, uint32_t server, uint64_t *ret_first,
+                   uint64_t *ret_last)
+{
+    int rc = 0;
+    pump_enter(n->pump);
+    if (!n->placed)
+        rc = err_set(
+            last_error(), TUG_EUSAGE,
+            "the servers have no ranges until all servers and workers have joined");
+    else if (server >= n->n_servers)
+        rc = err_set(last_error(), TUG_EUSAGE, "there is no server %u, only %u of them",
+                     server, n->n_servers);
+    if (rc == 0) {
+        *ret_first = server > 0 ? n->last_keys[server - 1] + 1 : 0;
+        *ret_last = n->last_keys[server];
+    }
+    pump_leave(n->pump);
+    return rc;
+}
+
+// Waiting.
+
+static bool ready_or_over(void *ctx)
+{
+    const struct tug_node *n = ctx;
+    return n->over || n->placed;
+}
+
+int node_wait_ready(struct tug_node *n)
+{
+    struct err *e = last_error();
+    bool in_time = pump_wait(n->pump, ready_or_over, n, node_deadline(n));
+    pump_enter(n->pump);
+    int rc = 0;
+    if (n->over)
+        rc = last_error_is(&n->why);
+    else if (!in_time && !pump_broken(n->pump, e))
+        rc = err_set(e, TUG_EIO,
+                     "the cluster is not complete after %.0f s: the scheduler at %s %s",
+                     n->o.wait_seconds, n->scheduler,
+                     member_id(n->member) == 0 ? "has not let this node in"
+                                               : "still waits for servers or workers");
+    pump_leave(n->pump);
+    return rc;
+}
+
+struct barrier {
+    struct tug_node *node;
+    uint8_t group;
+};
+
+static bool barrier_over(void *ctx)
+{
+    const struct barrier *b = ctx;
+    return b->node->over || member_barrier_done(b->node->member, b->group, NULL);
+}
+
+int tug_node_barrier(struct tug_node *n, uint32_t group)
+{
+    struct barrier b = {.node = n, .group = (uint8_t)group};
+    struct err *e = last_error();
+    if (pump_working(n->pump))
+        return err_set(e, TUG_EUSAGE, "a callback or handler must not wait at a barrier");
+    if (group > TUG_GROUP_ALL || !(group & (uint32_t)n->o.role))
+        return err_set(e, TUG_EUSAGE, "a barrier of group %u, in which this node is not",
+                       group);
+    pump_enter(n->pump);
+    if (!n->over)
+        member_barrier(n->member, b.group);
+    pump_leave(n->pump);
+    bool in_time = pump_wait(n->pump, barrier_over, &b, node_deadline(n));
+    int rc = 0;
+    const char *missing = "";
+    pump_enter(n->pump);
+    bool done = member_barrier_done(n->member, b.group, &missing);
+    if (n->over && !done)
+        rc = last_error_is(&n->why);
+    else if (!in_time && !done)
+        rc = err_set(e, TUG_EIO, "a barrier of group %u: not there after %.0f s: %s",
+                     group, n->o.wait_seconds, missing[0] != 0 ? missing : "unknown");
+    pump_leave(n->pump);
+    return rc;
+}

@@ -1,0 +1,119 @@
+// Links to other nodes, one to each that was ever asked for something; opened when they
+// are wanted, and again when one broke. What is asked meanwhile waits behind the link.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "base/alloc.h"
+#include "facade/kvapp_internal.h"
+
+#define CONNECT_NS (10 * SECOND)
+
+static struct peer *peer_of(struct tug_node *n, uint32_t node)
+{
+    struct peer *p = n->peers;
+    while (p != NULL && p->node != node)
+        p = p->next;
+    if (p == NULL && (p = mem_zalloc(sizeof(*p))) != NULL) {
+        p->node = node;
+        p->next = n->peers;
+        n->peers = p;
+    }
+    return p;
+}
+
+struct peer *peer_find(struct tug_node *n, van_link link)
+{
+    struct peer *p = n->peers;
+    while (p != NULL && (p->link != link || p->state == PEER_CLOSED))
+        p = p->next;
+    return p;
+}
+
+static int open_link(struct tug_node *n, struct peer *p, struct err *e)
+{
+    char name[ROSTER_NAME_MAX];
+    const struct roster_node *r = roster_find(member_roster(n->member), p->node);
+    if (r == NULL || !r->alive)
+        return err_set(e, TUG_EIO, "%s is not there%s", node_name(n, p->node, name),
+                       r != NULL ? " any more" : "");
+    if (r->address[0] == 0)
+        return err_set(e, TUG_EUSAGE, "%s does not listen", node_name(n, p->node, name));
+    p->link = van_connect(n->van, r->address, CONNECT_NS);
+    if (p->link == 0)
+        return err_nomem(e, "a link");
+    p->state = PEER_CONNECTING;
+    return 0;
+}
+
+void peer_reach(struct tug_node *n, uint32_t node)
+{
+    struct err e;
+    struct peer *p = peer_of(n, node);
+    if (p != NULL && p->state == PEER_CLOSED)
+        (void)open_link(n, p, &e); // whoever sends gets to know
+}
+
+void peer_send(struct tug_node *n, struct kv_part *part)
+{
+    struct err e = {0};
+    struct peer *p = peer_of(n, part->node);
+    if (p == NULL)
+        err_nomem(&e, "a link");
+    else if (p->state == PEER_CLOSED)
+        (void)open_link(n, p, &e);
+    if (e.code != 0) {
+        part_answered(part, &e);
+        return;
+    }
+    if (p->state == PEER_READY) {
+        part_transmit(n, p, part);
+        return;
+    }
+    part->next = NULL;
+    if (p->last != NULL)
+        p->last->next = part;
+    else
+        p->first = part;
+    p->last = part;
+}
+
+void peer_opened(struct tug_node *n, struct peer *p)
+{
+    p->state = PEER_GREETING;
+    member_greet(n->member, p->link);
+}
+
+void peer_ready(struct tug_node *n, struct peer *p)
+{
+    p->state = PEER_READY;
+    while (p->first != NULL) {
+        struct kv_part *part = p->first;
+        p->first = part->next;
+        if (p->first == NULL)
+            p->last = NULL;
+        part_transmit(n, p, part);
+    }
+}
+
+void peer_closed(struct tug_node *n, struct peer *p, const struct err *why)
+{
+    char name[ROSTER_NAME_MAX];
+    struct err e;
+    err_set(&e, TUG_EIO, "%s does not answer: %s", node_name(n, p->node, name),
+            why->text[0] != 0 ? why->text : "it has closed the link");
+    p->state = PEER_CLOSED;
+    p->link = 0;
+    p->first = p->last = NULL;
+    requests_of_node_fail(n, p->node, &e);
+}
+
+void peers_free(struct tug_node *n)
+{
+    for (struct peer *p = n->peers, *next; p != NULL; p = next) {
+        next = p->next;
+        mem_free(p);
+    }
+    for (struct guest *g = n->guests, *next; g != NULL; g = next) {
+        next = g->next;
+        mem_free(g);
+    }
+}

@@ -1,0 +1,22 @@
+// One for each thread, so that nobody sees another's.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "facade/last_error.h"
+
+static _Thread_local struct err last;
+
+struct err *last_error(void)
+{
+    return &last;
+}
+
+int last_error_is(const struct err *why)
+{
+    last = *why;
+    return why->code;
+}
+
+const char *tug_last_error(void)
+{
+    return last.text;
+}

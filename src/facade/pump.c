@@ -1,0 +1,376 @@
+// One mutex guards who has the van. It is held for a few instructions only: the van
+// itself is used without it, by the thread that `lent` is true for.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "facade/pump.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#define MS ((uint64_t)1000000)
+#define IDLE_NS (1 * MS)     // without a call, before the background thread takes over
+#define LOOK_MAX_NS (4 * MS) // it looks at least so often whether to
+#define SLEEP_NS (1000 * MS) // in one go
+
+struct waiter {
+    struct waiter *before, *behind;
+    bool (*over)(void *ctx);
+    void *ctx;
+    uint64_t deadline;
+    bool ended; // in time or not
+    bool in_time;
+    pthread_cond_t told;
+};
+
+struct pump {
+    struct van *van;
+    pthread_mutex_t mutex;
+    pthread_cond_t free; // the van is lent to nobody
+    pthread_cond_t stopped;
+    bool lent;
+    bool asleep; // in van_poll, perhaps for long: to be woken
+    bool stop;
+    uint32_t blocked;    // threads that wait on `free`
+    atomic_uint callers; // of those the ones that go before who polls
+    struct waiter *leader;
+    struct waiter *first, *last; // all who wait
+    atomic_uint n_waiters;
+    uint64_t busy_until;
+    bool threaded;
+    pthread_t thread;
+    atomic_ullong spin_ns;
+    atomic_bool yields;
+
+    // Of who has the van.
+    struct pump_work *work, *last_work;
+    bool working; // somebody runs it
+    bool broken;
+    struct err why;
+};
+
+// The pump whose work this thread runs.
+static _Thread_local const struct pump *at_work;
+
+bool pump_working(const struct pump *p)
+{
+    return at_work == p;
+}
+
+bool pump_broken(const struct pump *p, struct err *ret_why)
+{
+    if (p->broken && ret_why != NULL)
+        *ret_why = p->why;
+    return p->broken;
+}
+
+void pump_set_spin(struct pump *p, uint64_t spin_ns, bool yields)
+{
+    atomic_store(&p->spin_ns, spin_ns);
+    atomic_store(&p->yields, yields);
+}
+
+// Lending. The mutex is held.
+
+static void borrow(struct pump *p, bool polls)
+{
+    if (!polls)
+        atomic_fetch_add(&p->callers, 1);
+    while (p->lent || (polls && atomic_load(&p->callers) > 0)) {
+        if (!polls && p->asleep) {
+            p->asleep = false;
+            van_wake(p->van);
+        }
+        p->blocked++;
+        pthread_cond_wait(&p->free, &p->mutex);
+        p->blocked--;
+    }
+    if (!polls)
+        atomic_fetch_sub(&p->callers, 1);
+    p->lent = true;
+}
+
+static void give_back(struct pump *p)
+{
+    p->lent = false;
+    if (p->blocked > 0)
+        pthread_cond_broadcast(&p->free);
+}
+
+void pump_enter(struct pump *p)
+{
+    pthread_mutex_lock(&p->mutex);
+    borrow(p, false);
+    pthread_mutex_unlock(&p->mutex);
+}
+
+void pump_leave(struct pump *p)
+{
+    uint64_t now = van_now(p->van);
+    pthread_mutex_lock(&p->mutex);
+    p->busy_until = now + IDLE_NS;
+    give_back(p);
+    pthread_mutex_unlock(&p->mutex);
+}
+
+void pump_queue(struct pump *p, struct pump_work *w)
+{
+    w->next = NULL;
+    if (p->last_work != NULL)
+        p->last_work->next = w;
+    else
+        p->work = w;
+    p->last_work = w;
+}
+
+// Polling, by who has the van.
+
+static void poll_once(struct pump *p, uint64_t until)
+{
+    if (!p->broken && van_poll(p->van, until, &p->why) != 0)
+        p->broken = true;
+}
+
+static void run_work(struct pump *p)
+{
+    if (p->working || p->work == NULL)
+        return;
+    p->working = true;
+    while (p->work != NULL) {
+        struct pump_work *w = p->work;
+        p->work = w->next;
+        if (p->work == NULL)
+            p->last_work = NULL;
+        pump_leave(p);
+        const struct pump *outer = at_work;
+        at_work = p;
+        w->run(w);
+        at_work = outer;
+        pump_enter(p);
+    }
+    p->working = false;
+}
+
+static void drop_waiter(struct pump *p, struct waiter *w)
+{
+    if (w->before != NULL)
+        w->before->behind = w->behind;
+    else
+        p->first = w->behind;
+    if (w->behind != NULL)
+        w->behind->before = w->before;
+    else
+        p->last = w->before;
+    atomic_fetch_sub(&p->n_waiters, 1);
+}
+
+static void add_waiter(struct pump *p, struct waiter *w)
+{
+    w->before = p->last;
+    if (p->last != NULL)
+        p->last->behind = w;
+    else
+        p->first = w;
+    p->last = w;
+    atomic_fetch_add(&p->n_waiters, 1);
+}
+
+// Ends the waits that are over. Their threads look at nothing but `ended` afterwards.
+static void tell_waiters(struct pump *p)
+{
+    pthread_mutex_lock(&p->mutex);
+    for (struct waiter *w = p->first, *behind; w != NULL; w = behind) {
+        behind = w->behind;
+        bool over = w->over(w->ctx);
+        if (!over && !p->broken && van_now(p->van) < w->deadline)
+            continue;
+        drop_waiter(p, w);
+        w->in_time = over;
+        w->ended = true;
+        if (w != p->leader)
+            pthread_cond_signal(&w->told);
+    }
+    pthread_mutex_unlock(&p->mutex);
+}
+
+static uint64_t earliest_deadline(struct pump *p, uint64_t until)
+{
+    for (const struct waiter *w = p->first; w != NULL; w = w->behind)
+        if (w->deadline < until)
+            until = w->deadline;
+    return until;
+}
+
+// Looks again and again for a while. True: something may have changed.
+static bool spin(struct pump *p, const struct waiter *me)
+{
+    uint64_t spin_ns = atomic_load_explicit(&p->spin_ns, memory_order_relaxed);
+    bool yields = atomic_load_explicit(&p->yields, memory_order_relaxed);
+    uint64_t begin = van_now(p->van);
+    for (;;) {
+        poll_once(p, 0);
+        if (p->work != NULL || p->broken || atomic_load(&p->callers) > 0 ||
+            (me != NULL && me->over(me->ctx)))
+            return true;
+        if (van_now(p->van) - begin >= spin_ns)
+            return false;
+        if (yields)
+            sched_yield();
+    }
+}
+
+static void sleep_in_van(struct pump *p)
+{
+    pthread_mutex_lock(&p->mutex);
+    uint64_t until = earliest_deadline(p, van_now(p->van) + SLEEP_NS);
+    bool may = atomic_load(&p->callers) == 0 && !p->stop;
+    p->asleep = may;
+    pthread_mutex_unlock(&p->mutex);
+    if (!may)
+        return;
+    poll_once(p, until);
+    pthread_mutex_lock(&p->mutex);
+    p->asleep = false;
+    pthread_mutex_unlock(&p->mutex);
+}
+
+// One round, by who has the van: something comes in, work is done, waiters are told.
+static void pump_round(struct pump *p, const struct waiter *me)
+{
+    if (!spin(p, me))
+        sleep_in_van(p);
+    run_work(p);
+    // A leader that is alone and has not got what it waits for need not look further.
+    if (me == NULL || atomic_load(&p->n_waiters) > 1 || p->broken || me->over(me->ctx) ||
+        van_now(p->van) >= me->deadline)
+        tell_waiters(p);
+    if (atomic_load(&p->callers) == 0)
+        return;
+    pthread_mutex_lock(&p->mutex);
+    give_back(p);
+    borrow(p, true);
+    pthread_mutex_unlock(&p->mutex);
+}
+
+// With the van, until w has ended.
+static void lead(struct pump *p, struct waiter *w)
+{
+    while (!w->ended)
+        pump_round(p, w);
+    uint64_t now = van_now(p->van);
+    pthread_mutex_lock(&p->mutex);
+    p->busy_until = now + IDLE_NS;
+    p->leader = NULL;
+    give_back(p);
+    if (p->first != NULL)
+        pthread_cond_signal(&p->first->told); // the next leader
+    pthread_mutex_unlock(&p->mutex);
+}
+
+// Until it has ended, or the leader is gone: true, this thread leads now and has the van.
+static bool follow(struct pump *p, struct waiter *w)
+{
+    while (!w->ended && p->leader != NULL)
+        pthread_cond_wait(&w->told, &p->mutex);
+    if (w->ended)
+        return false;
+    p->leader = w;
+    borrow(p, true);
+    return true;
+}
+
+static bool wait_for(struct pump *p, struct waiter *w)
+{
+    pthread_mutex_lock(&p->mutex);
+    add_waiter(p, w);
+    bool leads = p->leader == NULL;
+    if (leads) {
+        p->leader = w;
+    } else {
+        give_back(p);
+        leads = follow(p, w);
+    }
+    pthread_mutex_unlock(&p->mutex);
+    if (leads)
+        lead(p, w);
+    return w->in_time;
+}
+
+bool pump_wait(struct pump *p, bool (*over)(void *ctx), void *ctx, uint64_t deadline)
+{
+    pump_enter(p);
+    if (over(ctx)) {
+        pump_leave(p);
+        return true;
+    }
+    struct waiter w = {.over = over, .ctx = ctx, .deadline = deadline};
+    pthread_cond_init(&w.told, NULL);
+    wait_for(p, &w);
+    pthread_cond_destroy(&w.told);
+    return w.in_time;
+}
+
+// The background thread.
+
+static void *look_after(void *arg)
+{
+    struct pump *p = arg;
+    uint64_t look_ns = IDLE_NS;
+    pthread_mutex_lock(&p->mutex);
+    while (!p->stop) {
+        if (p->lent || van_now(p->van) < p->busy_until) {
+            struct timespec t = clock_deadline((double)look_ns * 1e-9);
+            pthread_cond_timedwait(&p->stopped, &p->mutex, &t);
+            look_ns = look_ns * 2 < LOOK_MAX_NS ? look_ns * 2 : LOOK_MAX_NS;
+            continue;
+        }
+        look_ns = IDLE_NS;
+        borrow(p, true);
+        pthread_mutex_unlock(&p->mutex);
+        pump_round(p, NULL);
+        pthread_mutex_lock(&p->mutex);
+        give_back(p);
+    }
+    pthread_mutex_unlock(&p->mutex);
+    return NULL;
+}
+
+int pump_open(struct pump **ret, struct van *v, struct err *e)
+{
+    struct pump *p = mem_zalloc(sizeof(*p));
+    if (p == NULL)
+        return err_nomem(e, "threads around a van");
+    p->van = v;
+    pthread_mutex_init(&p->mutex, NULL);
+    pthread_cond_init(&p->free, NULL);
+    pthread_cond_init(&p->stopped, NULL);
+    if (pthread_create(&p->thread, NULL, look_after, p) != 0) {
+        pump_close(p);
+        return err_set(e, TUG_EIO, "cannot start the thread that looks after a van");
+    }
+    p->threaded = true;
+    *ret = p;
+    return 0;
+}
+
+void pump_close(struct pump *p)
+{
+    if (p == NULL)
+        return;
+    if (p->threaded) {
+        pthread_mutex_lock(&p->mutex);
+        p->stop = true;
+        if (p->asleep)
+            van_wake(p->van);
+        pthread_cond_signal(&p->stopped);
+        pthread_mutex_unlock(&p->mutex);
+        pthread_join(p->thread, NULL);
+    }
+    pthread_cond_destroy(&p->stopped);
+    pthread_cond_destroy(&p->free);
+    pthread_mutex_destroy(&p->mutex);
+    mem_free(p);
+}
