@@ -8,6 +8,8 @@
 #include "server/bf16.h"
 #include "server/shard_internal.h"
 
+enum { ROWS_AHEAD = 16 }; // rows that are on their way into cache
+
 // An answer that is being written.
 struct answer {
     const struct shard_table *t;
@@ -22,11 +24,14 @@ struct answer {
 static void gather_whole(const struct answer *a, const uint64_t *keys, float *const *rows,
                          size_t n, float *to)
 {
-    for (size_t i = 0; i < n; i++, to += a->width)
+    for (size_t i = 0; i < n; i++, to += a->width) {
+        if (i + ROWS_AHEAD < n && rows[i + ROWS_AHEAD] != NULL)
+            table_row_prefetch(rows[i + ROWS_AHEAD], a->width * sizeof(float));
         if (rows[i] != NULL)
             relaxed_load_n(to, rows[i], a->width);
         else
             table_first_values(a->t->rows, keys[i], to);
+    }
 }
 
 static void gather(const struct answer *a, const uint64_t *keys, float *const *rows,

@@ -10,7 +10,10 @@
 #include "server/bf16.h"
 #include "server/shard_internal.h"
 
-enum { ROWS_STRIP = 256 }; // rows that are updated together
+enum {
+    ROWS_STRIP = 256, // rows that are updated together
+    ROWS_AHEAD = 16,  // that are on their way into cache
+};
 
 // Values.
 
@@ -85,7 +88,7 @@ static int read_values(struct push_values *ret, const struct shard_table *t,
                                 .rate = m->rate,
                                 .pass = m->pass,
                                 .scale = 1};
-    if (m->op > WIRE_ROW)
+    if (m->op > WIRE_DELTA)
         return err_set(e, TUG_EUSAGE, "its operation %u is not known", m->op);
     if (!isfinite(m->rate) || !isfinite(m->pass))
         return err_set(e, TUG_EUSAGE, "its rate or pass is not finite");
@@ -111,6 +114,21 @@ static void assign(const struct accessor *a, const float *values, float *const *
         }
 }
 
+// Adds n rows to rows.
+static void add(const struct shard_table *t, const float *values, float *const *rows,
+                size_t n)
+{
+    const struct kernels *k = t->scratch.kernels;
+    uint32_t width = t->spec.accessor.width;
+    for (size_t i = 0; i < n && i < ROWS_AHEAD; i++)
+        table_row_prefetch(rows[i], width * sizeof(float));
+    for (size_t i = 0; i < n; i++) {
+        if (i + ROWS_AHEAD < n)
+            table_row_prefetch(rows[i + ROWS_AHEAD], width * sizeof(float));
+        k->axpy(rows[i], 1, values + i * width, width);
+    }
+}
+
 static void put(struct shard_table *t, const struct push_values *v,
                 const struct rule_params *rules, const float *values, float *const *rows,
                 size_t n)
@@ -124,6 +142,8 @@ static void put(struct shard_table *t, const struct push_values *v,
                                                                    .values = values});
     } else if (v->op == WIRE_ASSIGN) {
         assign(&t->spec.accessor, values, rows, n);
+    } else if (v->op == WIRE_DELTA) {
+        add(t, values, rows, n);
     } else {
         for (size_t i = 0; i < n; i++)
             relaxed_store_n(rows[i], values + i * v->width, v->width);

@@ -23,11 +23,16 @@ struct path_list {
 
 enum data_in { DATA_IN_AUTO, DATA_IN_MEMORY, DATA_IN_STREAM };
 
+// Who applies update rules on a cluster (train/exchange.h). AUTO: the server in sync mode
+// and for rules whose state does not add up; else the worker.
+enum train_rules { TRAIN_RULES_AUTO, TRAIN_RULES_SERVER, TRAIN_RULES_WORKER };
+
 // Training on a cluster: what the scheduler's driver and all workers are given.
 struct train_cluster {
     struct node *node;
     enum wire_mode mode;
-    uint32_t staleness;               // WIRE_SSP
+    uint32_t staleness; // WIRE_SSP
+    enum train_rules rules;
     bool bf16, pack_keys, cache_keys; // see client_options
 };
 

@@ -57,12 +57,22 @@ static void begin_batch(struct exchange_keys *k)
     }
 }
 
-int exchange_open(struct exchange *x, const struct model *m, struct client *c,
+int exchange_open(struct exchange *x, const struct model *m, bool steps, struct client *c,
                   struct exchange_keys *k, struct err *e)
 {
-    (void)e;
-    *x = (struct exchange){.model = m, .client = c, .keys = k};
-    model_packed(&x->packed, m);
+    const struct accessor *a = &m->accessor;
+    *x = (struct exchange){
+        .steps = steps,
+        .model = *m,
+        .width = steps ? a->width : a->pull_width,
+        .push_width = steps ? a->width : a->push_width,
+        .client = c,
+        .keys = k,
+    };
+    if (!steps)
+        model_packed(&x->model, m);
+    if (m->bias.width > EXCHANGE_BIAS_MAX)
+        return err_set(e, TUG_EINTERNAL, "the bias' row has %u floats", m->bias.width);
     return 0;
 }
 
@@ -79,6 +89,7 @@ void exchange_close(struct exchange *x)
     mem_free(x->key);
     mem_free(x->order);
     mem_free(x->last);
+    mem_free(x->overlaps);
     mem_free(x->values);
     mem_free(x->gradients);
     mem_free(x->sums);
@@ -108,20 +119,21 @@ static int reserve_keys(struct exchange *x, size_t n)
 {
     if (n <= x->cap)
         return 0;
-    size_t cap = n + n / 4, pull = x->model->accessor.pull_width,
-           push = x->model->accessor.push_width;
+    size_t cap = n + n / 4, pull = x->width, push = x->push_width;
     mem_free(x->key);
     mem_free(x->order);
     mem_free(x->last);
+    mem_free(x->overlaps);
     mem_free(x->values);
     mem_free(x->gradients);
+    x->overlaps = mem_array(cap, sizeof(*x->overlaps));
     x->key = mem_array(2 * cap, sizeof(*x->key)); // the second half: before arranging
     x->order = mem_array(2 * cap, sizeof(*x->order));
     x->last = mem_array(cap, sizeof(*x->last));
     x->values = mem_array(cap * pull + KERNEL_PADDING, sizeof(float));
     x->gradients = mem_array(cap * push + KERNEL_PADDING, sizeof(float));
-    bool ok = x->key != NULL && x->order != NULL && x->last != NULL &&
-              x->values != NULL && x->gradients != NULL;
+    bool ok = x->overlaps != NULL && x->key != NULL && x->order != NULL &&
+              x->last != NULL && x->values != NULL && x->gradients != NULL;
     x->cap = ok ? cap : 0;
     return ok ? 0 : TUG_ENOMEM;
 }
@@ -140,6 +152,8 @@ static void find_distinct(struct exchange *x)
             __builtin_prefetch(&k->marks[id[j + AHEAD]], 1);
         struct mark *m = &k->marks[id[j]];
         if (m->batch != k->batch) {
+            if (x->before != NULL && m->batch == x->before->number)
+                x->overlaps[x->n_overlaps++] = (struct overlap){(uint32_t)n, m->place};
             *m = (struct mark){k->batch, (uint32_t)n};
             found[n++] = id[j]; // the key itself is fetched below, many at a time
         }
@@ -166,6 +180,11 @@ static int arrange(struct exchange *x)
     }
     for (size_t j = 0; j < x->batch.nnz; j++)
         x->place[j] = rank[x->place[j]];
+    for (size_t i = 0; i < x->n_overlaps; i++) {
+        struct overlap *o = &x->overlaps[i];
+        *o = (struct overlap){rank[o->place],
+                              x->before->order[x->before->cap + o->before]};
+    }
     return 0;
 }
 
@@ -176,7 +195,7 @@ static void set_values(struct exchange *x)
     for (size_t j = 0; j < b->nnz; j++)
         x->x[j] = b->value != NULL ? b->value[j] : 1;
     memcpy(x->u, x->x, b->nnz * sizeof(float));
-    for (size_t i = 0; x->model->options.normalize && i < b->n; i++) {
+    for (size_t i = 0; x->model.options.normalize && i < b->n; i++) {
         float squares = 0;
         for (uint32_t j = b->start[i]; j < b->start[i + 1]; j++)
             squares += x->x[j] * x->x[j];
@@ -187,18 +206,21 @@ static void set_values(struct exchange *x)
 }
 
 static int take(struct exchange *x, const struct dataset *d, const uint64_t *order,
-                size_t n)
+                size_t n, struct exchange *before)
 {
+    x->n = x->n_overlaps = 0;
     TRY(dataset_gather(d, order, n, &x->batch));
     size_t nnz = x->batch.nnz, ids = table_handles(x->keys->table);
     TRY(reserve_features(x, nnz));
     TRY(reserve_keys(x, nnz < ids ? nnz : ids));
     TRY(reserve_marks(x->keys, ids));
     begin_batch(x->keys);
+    x->number = x->keys->batch;
+    x->before = x->steps ? before : NULL;
     find_distinct(x);
     TRY(arrange(x));
     set_values(x);
-    size_t width = x->model->accessor.pull_width;
+    size_t width = x->width;
     for (size_t j = 0; j < nnz; j++)
         x->rows[j] = x->values + x->place[j] * width;
     for (size_t j = nnz; j < nnz + KERNEL_PADDING; j++)
@@ -207,9 +229,9 @@ static int take(struct exchange *x, const struct dataset *d, const uint64_t *ord
 }
 
 int exchange_take(struct exchange *x, const struct dataset *d, const uint64_t *order,
-                  size_t n, struct err *e)
+                  size_t n, struct exchange *before, struct err *e)
 {
-    return take(x, d, order, n) == 0 ? 0 : err_nomem(e, "a batch");
+    return take(x, d, order, n, before) == 0 ? 0 : err_nomem(e, "a batch");
 }
 
 static const uint64_t bias_key = 0;
@@ -221,6 +243,7 @@ int exchange_pull(struct exchange *x, uint64_t clock, struct err *e)
         .keys = x->key,
         .n = x->n,
         .values = x->values,
+        .whole_rows = x->steps,
         .clock = clock,
         .arranged = true,
     };
@@ -228,7 +251,8 @@ int exchange_pull(struct exchange *x, uint64_t clock, struct err *e)
         .table = EXCHANGE_DENSE,
         .keys = &bias_key,
         .n = 1,
-        .values = &x->bias,
+        .values = x->bias,
+        .whole_rows = x->steps,
         .clock = clock,
         .arranged = true,
     };
@@ -278,23 +302,46 @@ static inline void add_feature(const struct exchange *x, float *to, float linear
 {
     to[0] += linear;
     if (n_latent > 0)
-        x->model->kernels->axpy(to + 1, 1, latent, n_latent);
+        x->model.kernels->axpy(to + 1, 1, latent, n_latent);
     to[1 + n_latent] += 1;
     to[2 + n_latent] += u * u;
 }
 
+void exchange_catch_up(struct exchange *x)
+{
+    const struct exchange *before = x->before;
+    if (before != NULL) {
+        for (size_t i = 0; i < x->n_overlaps; i++)
+            x->model.kernels->axpy(x->values + x->overlaps[i].place * x->width, 1,
+                                   before->gradients + x->overlaps[i].before * x->width,
+                                   x->width);
+        for (size_t i = 0; i < x->model.bias.width; i++)
+            x->bias[i] += before->bias_gradient[i];
+    }
+    memcpy(x->gradients, x->values, x->n * x->width * sizeof(float));
+    memcpy(x->bias_gradient, x->bias, sizeof(x->bias));
+}
+
+void exchange_finish(struct exchange *x)
+{
+    for (size_t i = 0; i < x->n * x->width; i++)
+        x->gradients[i] = x->values[i] - x->gradients[i];
+    for (size_t i = 0; i < x->model.bias.width; i++)
+        x->bias_gradient[i] = x->bias[i] - x->bias_gradient[i];
+}
+
 void exchange_clear(struct exchange *x)
 {
-    memset(x->gradients, 0, x->n * x->model->accessor.push_width * sizeof(float));
-    x->bias_gradient = 0;
+    memset(x->gradients, 0, x->n * x->push_width * sizeof(float));
+    x->bias_gradient[0] = 0;
 }
 
 void exchange_add(struct exchange *x, size_t example, float err, const float *linear,
                   const float *latent)
 {
     size_t from = x->batch.start[example], to = x->batch.start[example + 1];
-    size_t width = x->model->accessor.push_width, n_latent = model_latent(x->model);
-    x->bias_gradient += err;
+    size_t width = x->push_width, n_latent = model_latent(&x->model);
+    x->bias_gradient[0] += err;
     for (size_t j = from; j < to; j++)
         add_feature(x, x->gradients + x->place[j] * width, linear[j - from],
                     latent + (j - from) * n_latent, n_latent, x->u[j]);
@@ -312,8 +359,7 @@ static int reserve_sums(struct exchange *x, size_t more)
 {
     if (x->n_sums + more <= x->cap_sums)
         return 0;
-    size_t cap = (x->n_sums + more) + (x->n_sums + more) / 2,
-           width = x->model->accessor.push_width;
+    size_t cap = (x->n_sums + more) + (x->n_sums + more) / 2, width = x->push_width;
     struct piece_sum *sums = mem_realloc_array(x->sums, cap, sizeof(*sums));
     x->sums = sums != NULL ? sums : x->sums;
     float *values = mem_realloc_array(x->sum_values, cap * width + KERNEL_PADDING,
@@ -328,7 +374,7 @@ static int reserve_sums(struct exchange *x, size_t more)
 // The key's sum in this micro-batch, begun if there is none.
 static float *sum_of(struct exchange *x, uint32_t place, uint8_t micro)
 {
-    size_t width = x->model->accessor.push_width;
+    size_t width = x->push_width;
     uint32_t last = x->last[place];
     if (last == NO_SUM || x->sums[last].micro != micro) {
         x->sums[x->n_sums] = (struct piece_sum){last, micro};
@@ -342,7 +388,7 @@ int exchange_add_micro(struct exchange *x, uint8_t micro, size_t example, float 
                        const float *linear, const float *latent)
 {
     size_t from = x->batch.start[example], to = x->batch.start[example + 1];
-    size_t n_latent = model_latent(x->model);
+    size_t n_latent = model_latent(&x->model);
     TRY(reserve_sums(x, to - from));
     if (x->n_bias_sums == 0 || x->bias_micros[x->n_bias_sums - 1] != micro) {
         x->bias_micros[x->n_bias_sums] = micro;
@@ -357,7 +403,7 @@ int exchange_add_micro(struct exchange *x, uint8_t micro, size_t example, float 
 
 static void sum_key(struct exchange *x, size_t i)
 {
-    size_t width = x->model->accessor.push_width, n = 0;
+    size_t width = x->push_width, n = 0;
     float *values[TREE_LEAVES];
     uint8_t micros[TREE_LEAVES];
     for (uint32_t s = x->last[i]; s != NO_SUM; s = x->sums[s].earlier)
@@ -372,7 +418,7 @@ static void sum_key(struct exchange *x, size_t i)
         memset(to, 0, width * sizeof(float));
         return;
     }
-    tree_sum(x->model->kernels, micros, values, n, width);
+    tree_sum(x->model.kernels, micros, values, n, width);
     memcpy(to, values[0], width * sizeof(float));
 }
 
@@ -384,8 +430,8 @@ void exchange_sum(struct exchange *x)
     for (size_t i = 0; i < x->n_bias_sums; i++)
         values[i] = &x->bias_sums[i];
     if (x->n_bias_sums > 0)
-        tree_sum(x->model->kernels, x->bias_micros, values, x->n_bias_sums, 1);
-    x->bias_gradient = x->n_bias_sums > 0 ? x->bias_sums[0] : 0;
+        tree_sum(x->model.kernels, x->bias_micros, values, x->n_bias_sums, 1);
+    x->bias_gradient[0] = x->n_bias_sums > 0 ? x->bias_sums[0] : 0;
 }
 
 int exchange_push(struct exchange *x, const struct exchange_push *p, struct err *e)
@@ -395,7 +441,7 @@ int exchange_push(struct exchange *x, const struct exchange_push *p, struct err 
         .keys = x->key,
         .n = x->n,
         .values = x->gradients,
-        .op = WIRE_GRADIENT,
+        .op = x->steps ? WIRE_DELTA : WIRE_GRADIENT,
         .rate = p->rate,
         .pass = p->pass,
         .clock = p->clock,
@@ -413,7 +459,7 @@ int exchange_push(struct exchange *x, const struct exchange_push *p, struct err 
     push.table = EXCHANGE_DENSE;
     push.keys = &bias_key;
     push.n = 1;
-    push.values = &x->bias_gradient;
+    push.values = x->bias_gradient;
     push.fixed_keys = true;
     x->pushes[1] = client_push(x->client, &push, e);
     return x->pushes[1] != 0 ? 0 : e->code;

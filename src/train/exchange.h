@@ -16,6 +16,7 @@
 
 // Numbers of a model's tables in the cluster.
 enum { EXCHANGE_SPARSE = 0, EXCHANGE_DENSE = 1 };
+enum { EXCHANGE_BIAS_MAX = 8 }; // floats of the bias' row
 
 // Keys of a worker's data. Ids are handles of a table without columns.
 struct exchange_keys {
@@ -31,9 +32,18 @@ int exchange_keys_open(struct exchange_keys *k, struct err *e);
 void exchange_keys_close(struct exchange_keys *k);
 int exchange_keys_resolve(void *keys, const uint64_t *k, size_t n, uint32_t *ret_ids);
 
+// Who applies the rules. By gradients the server does, once per key of a batch: the rows
+// of a batch are as they were pulled until it is over. By steps the worker does, after
+// each example, as in one process: it pulls whole rows, state included, and pushes by how
+// much they have changed, which the server adds.
+//
+// By steps a worker's own changes are not lost on it: a batch is pulled before the one
+// before it is pushed, so what that one changes is added to what was pulled.
 struct exchange {
-    const struct model *model; // of the run
-    struct model packed;       // the same on rows as they are pulled
+    bool steps;
+    struct model model; // of rows as they are pulled
+    uint32_t width;     // floats of a pulled row
+    uint32_t push_width;
     struct client *client;
     struct exchange_keys *keys;
 
@@ -47,9 +57,18 @@ struct exchange {
     // Its distinct keys in travelling order.
     size_t n, cap;
     uint64_t *key;
-    uint32_t *order; // scratch
-    float *values, *gradients;
-    float bias, bias_gradient;
+    uint32_t *order;  // scratch
+    float *values;    // as pulled; by steps they are changed
+    float *gradients; // by steps: values as they were pulled, then the changes
+    float bias[EXCHANGE_BIAS_MAX], bias_gradient[EXCHANGE_BIAS_MAX]; // likewise
+
+    // By steps: keys that the batch before has, too, and where.
+    struct exchange *before;
+    uint32_t number; // of the batch
+    struct overlap {
+        uint32_t place, before;
+    } * overlaps;
+    size_t n_overlaps;
 
     // Gradients of single micro-batches, until they are added up.
     struct piece_sum {
@@ -66,20 +85,27 @@ struct exchange {
     client_ts pulls[2], pushes[2]; // sparse, dense; 0: none in flight
 };
 
-int exchange_open(struct exchange *x, const struct model *m, struct client *c,
+int exchange_open(struct exchange *x, const struct model *m, bool steps, struct client *c,
                   struct exchange_keys *k, struct err *e);
 void exchange_close(struct exchange *x);
 
 // Takes examples order[0..n) of the data set: finds and arranges the distinct keys.
+// `before`: by steps, the batch whose push is not sent when this one's rows are asked
+// for; NULL: there is none.
 int exchange_take(struct exchange *x, const struct dataset *d, const uint64_t *order,
-                  size_t n, struct err *e);
+                  size_t n, struct exchange *before, struct err *e);
 
 // Asks for their rows and the bias; exchange_pulled waits until they are here.
 int exchange_pull(struct exchange *x, uint64_t clock, struct err *e);
 int exchange_pulled(struct exchange *x, struct err *e);
 
-// Example i as the model x->packed sees it.
+// Example i as x->model sees it.
 struct model_example exchange_example(const struct exchange *x, size_t i);
+
+// By steps, after exchange_pulled: adds what the batch before has changed since.
+// exchange_finish, after the last step: makes changes of the changed rows.
+void exchange_catch_up(struct exchange *x);
+void exchange_finish(struct exchange *x);
 
 // Gradients. In one go: exchange_clear, then exchange_add for each example, with its
 // features' gradients. Or by micro-batch, ascending: exchange_begin, exchange_add_micro

@@ -85,6 +85,22 @@ int remote_pause(struct remote *r, double seconds, struct err *e)
     return 0;
 }
 
+// What several workers change in a row at the same time can be added when its state is a
+// sum itself.
+static bool adds_up(enum rule_kind rule)
+{
+    return rule == RULE_SGD || rule == RULE_ADAGRAD || rule == RULE_ADAGRAD_ROW;
+}
+
+bool remote_steps(const struct train_config *c)
+{
+    const struct train_cluster *k = c->cluster;
+    if (k->mode == WIRE_SYNC || k->rules == TRAIN_RULES_SERVER)
+        return false;
+    return k->rules == TRAIN_RULES_WORKER ||
+           (adds_up(c->model.linear.kind) && adds_up(c->model.latent.kind));
+}
+
 uint64_t remote_piece_bytes(const struct train_config *c, uint32_t workers,
                             uint64_t text_bytes)
 {

@@ -38,6 +38,9 @@ int remote_tables(struct remote *r, const struct train_config *c, const struct m
 // Waits for a moment, serving the van.
 int remote_pause(struct remote *r, double seconds, struct err *e);
 
+// Whether workers apply the rules: see train/exchange.h.
+bool remote_steps(const struct train_config *c);
+
 // Bytes of a piece: the same for all workers of a run.
 uint64_t remote_piece_bytes(const struct train_config *c, uint32_t workers,
                             uint64_t text_bytes);
@@ -78,6 +81,9 @@ struct remote_worker {
     struct reader *reader;
     struct team *team;
     struct pieces *pieces;
+    struct rule_params rules[ACCESSOR_MAX_GROUPS],
+        bias_rule[ACCESSOR_MAX_GROUPS]; // by steps: at the rate now
+    float pass_number;
     uint64_t *order; // examples of a batch
     uint64_t pass;   // that it works on
 
@@ -107,8 +113,8 @@ int remote_pieces_pause(struct remote_worker *w, struct err *e);
 int remote_train_share(struct remote_worker *w, const struct msg_leased *l,
                        struct err *e);
 
-// Gradients of example i of a batch that was pulled: calls add with them. TUG_EDATA when
-// its score is not finite.
+// Scores example i of a batch that was pulled; then its gradients are in the scratch, or
+// the rows have made a step. TUG_EDATA when the score is not finite.
 int remote_example(struct remote_worker *w, struct exchange *x, size_t i, float *ret_err);
 
 // Tells the scheduler, and through it the driver, what was done since the last time.

@@ -9,7 +9,10 @@
 #include "train/fields.h"
 #include "train/remote.h"
 
-enum { POLL_EVERY = 256 }; // examples, so that answers do not wait in the system
+enum {
+    POLL_EVERY = 256, // examples, so that answers do not wait in the system
+    BIAS_EVERY = 32,
+};
 
 static uint64_t piece_id(const struct msg_leased *l)
 {
@@ -122,8 +125,58 @@ static int begin_batch(struct remote_worker *w, struct batches *s, uint64_t b,
     if (b >= s->slots)
         TRY(finish_batch(w, s, b - s->slots, e));
     size_t n = order_take(&s->order, &s->hand, b * size, size, w->order);
-    TRY(exchange_take(x, s->data, w->order, n, e));
+    struct exchange *before = b > 0 && s->slots > 1 ? &w->slots[(b - 1) % s->slots]
+                                                    : NULL;
+    TRY(exchange_take(x, s->data, w->order, n, before, e));
     return exchange_pull(x, s->first_clock + b, e);
+}
+
+static int diverged(const struct batches *s, struct err *e)
+{
+    return err_set(e, TUG_EDATA,
+                   "pass %llu: a score is not finite: the model has diverged; try a "
+                   "smaller --lr",
+                   (unsigned long long)s->lease->pass);
+}
+
+static int take_gradients(struct remote_worker *w, struct batches *s, struct exchange *x,
+                          struct err *e)
+{
+    exchange_clear(x);
+    for (size_t i = 0; i < x->batch.n; i++) {
+        float err;
+        if (remote_example(w, x, i, &err) != 0)
+            return diverged(s, e);
+        exchange_add(x, i, err, w->scratch.linear, w->scratch.latent);
+        if (i % POLL_EVERY == POLL_EVERY - 1)
+            TRY(client_poll(w->remote.client, e));
+    }
+    return 0;
+}
+
+// The bias, which every example touches, steps once for a few of them, as in one process.
+static int take_steps(struct remote_worker *w, struct batches *s, struct exchange *x,
+                      struct err *e)
+{
+    const struct model *m = &x->model;
+    float bias_grad = 0;
+    exchange_catch_up(x);
+    for (size_t i = 0; i < x->batch.n; i++) {
+        float err;
+        if (remote_example(w, x, i, &err) != 0)
+            return diverged(s, e);
+        bias_grad += err;
+        if (i % BIAS_EVERY == BIAS_EVERY - 1 || i + 1 == x->batch.n) {
+            m->kernels->apply[w->bias_rule->kind](w->bias_rule, 0, x->bias,
+                                                  x->bias + m->bias.groups[0].state,
+                                                  &bias_grad, 1);
+            bias_grad = 0;
+        }
+        if (i % POLL_EVERY == POLL_EVERY - 1)
+            TRY(client_poll(w->remote.client, e));
+    }
+    exchange_finish(x);
+    return 0;
 }
 
 static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
@@ -131,18 +184,7 @@ static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
 {
     struct exchange *x = &w->slots[b % s->slots];
     TRY(exchange_pulled(x, e));
-    exchange_clear(x);
-    for (size_t i = 0; i < x->batch.n; i++) {
-        float err;
-        if (remote_example(w, x, i, &err) != 0)
-            return err_set(e, TUG_EDATA,
-                           "pass %llu: a score is not finite: the model has diverged; "
-                           "try a smaller --lr",
-                           (unsigned long long)s->lease->pass);
-        exchange_add(x, i, err, w->scratch.linear, w->scratch.latent);
-        if (i % POLL_EVERY == POLL_EVERY - 1)
-            TRY(client_poll(w->remote.client, e));
-    }
+    TRY(x->steps ? take_steps(w, s, x, e) : take_gradients(w, s, x, e));
     struct exchange_push p = {
         .rate = s->rate,
         .pass = (float)s->lease->pass,
@@ -216,6 +258,9 @@ int remote_train_piece(struct remote_worker *w, const struct msg_leased *l, stru
             .rate = (float)schedule_factor(&w->config->schedule, passes_done(l)),
             .first_clock = w->clock,
         };
+        accessor_rules(&w->model.accessor, s.rate, w->rules);
+        accessor_rules(&w->model.bias, s.rate, w->bias_rule);
+        w->pass_number = (float)l->pass;
         s.n = (order_positions(&s.order) + w->config->batch - 1) / w->config->batch;
         rc = train_batches(w, &s, e);
         w->clock += s.n;

@@ -149,7 +149,7 @@ static int push_run(struct share *s, struct exchange *x, uint64_t b, uint32_t fi
         examples += pick(s, b, first + m, w->order + examples);
         ends[m] = examples;
     }
-    TRY(exchange_take(x, w->all, w->order, examples, e));
+    TRY(exchange_take(x, w->all, w->order, examples, NULL, e));
     TRY(exchange_pull(x, clock_of(s, b), e));
     TRY(wait_for_rows(s, x, b, e));
     TRY(gradients(s, x, first, n, ends, e));

@@ -21,13 +21,16 @@ int remote_example(struct remote_worker *w, struct exchange *x, size_t i, float 
     TRY(model_scratch_reserve(&w->scratch, m.n));
     float label = x->batch.label[i];
     float weight = x->batch.weight != NULL ? x->batch.weight[i] : 1;
-    float score = x->bias + model_score(&w->scratch, &m);
+    float score = x->bias[0] + model_score(&w->scratch, &m);
     if (!(score - score == 0))
         return TUG_EDATA;
     double prediction = loss_prediction(loss, score);
     metrics_stream_add(&w->stream, loss, score, prediction, label, weight);
     *ret_err = weight * loss_gradient(loss, prediction, label);
-    model_grad(&w->scratch, &m, *ret_err, w->scratch.linear, w->scratch.latent);
+    if (x->steps)
+        model_step(&w->scratch, &m, *ret_err, w->rules, w->pass_number);
+    else
+        model_grad(&w->scratch, &m, *ret_err, w->scratch.linear, w->scratch.latent);
     return 0;
 }
 
@@ -140,8 +143,9 @@ static int open_model(struct remote_worker *w, struct err *e)
     TRY(model_init(&w->model, &m, e));
     TRY(remote_tables(&w->remote, c, &w->model, 0, e));
     for (size_t i = 0; i < REMOTE_SLOTS; i++)
-        TRY(exchange_open(&w->slots[i], &w->model, w->remote.client, &w->keys, e));
-    return model_scratch_init(&w->scratch, &w->slots[0].packed, e);
+        TRY(exchange_open(&w->slots[i], &w->model, remote_steps(c), w->remote.client,
+                          &w->keys, e));
+    return model_scratch_init(&w->scratch, &w->slots[0].model, e);
 }
 
 // Batches are divided anew: looked at between batches and while waiting.

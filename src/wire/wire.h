@@ -53,6 +53,7 @@ enum wire_op {
     WIRE_GRADIENT, // the accessor's rules apply them
     WIRE_ASSIGN,   // weights are set (n x pull width); state stays
     WIRE_ROW,      // whole rows are set (n x width)
+    WIRE_DELTA, // changes of whole rows are added (n x width): who pushes applied the rules
 };
 enum wire_flags {
     WIRE_BF16 = 1,        // values
