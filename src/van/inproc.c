@@ -211,7 +211,7 @@ static int inproc_listen(struct van *van, const char *address, char ret[VAN_ADDR
     size_t n = strlen(address);
     if (strncmp(address, scheme, sizeof(scheme) - 1) != 0 || n < sizeof(scheme) ||
         n >= VAN_ADDRESS_MAX)
-        return err_set(e, TUG_EIO,
+        return err_set(e, TUG_EUSAGE,
                        "cannot listen on '%.*s': between threads an address is "
                        "inproc://NAME",
                        VAN_ADDRESS_MAX, address);

@@ -352,7 +352,7 @@ static void test_refusals(void **state)
     open_node(&n, s, "n");
     assert_int_equal(van_listen(n.v, "sim://n", ret, &e), TUG_EIO);
     assert_non_null(strstr(e.text, "sim://n"));
-    assert_int_equal(van_listen(n.v, "tcp://n", ret, &e), TUG_EIO);
+    assert_int_equal(van_listen(n.v, "tcp://n", ret, &e), TUG_EUSAGE);
     assert_int_equal(van_poll(n.v, 0, &e), TUG_EUSAGE);
     van_free(n.v);
     sim_close(s);

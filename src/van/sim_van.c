@@ -25,7 +25,7 @@ static int sim_van_listen(struct van *v, const char *address, char ret[VAN_ADDRE
     size_t n = strlen(address);
     if (strncmp(address, scheme, sizeof(scheme) - 1) != 0 || n >= VAN_ADDRESS_MAX)
         return err_set(
-            e, TUG_EIO,
+            e, TUG_EUSAGE,
             "cannot listen on '%.*s': in a simulation an address is sim://NAME",
             VAN_ADDRESS_MAX, address);
     TRY(sim_listen(of(v)->s, of(v), address, e));

@@ -212,6 +212,18 @@ static inline void settle(struct world *w)
             step(w);
 }
 
+// The first message of a link is a small one, as hello is: vans may insist on it.
+static inline void greet(struct node *from, van_link link, struct node *to)
+{
+    unsigned before = to->messages;
+    assert_int_equal(van_send(from->v, link, MSG_STATUS, 0, &(struct msg_status){}, NULL),
+                     0);
+    PUMP(to->w, to->messages == before + 1);
+    to->messages = before;
+    to->last = 0;
+    to->in_order = true;
+}
+
 // Nodes a and b, b listening, with a link from a.
 static inline void open_pair(struct world *w)
 {
@@ -219,6 +231,7 @@ static inline void open_pair(struct world *w)
     listen_anywhere(b);
     assert_int_not_equal(van_connect(a->v, b->address, PATIENCE), 0);
     PUMP(w, a->opened == 1 && b->opened == 1);
+    greet(a, a->link, b);
 }
 
 #ifdef TUG_VAN_HAS_TCP
