@@ -62,6 +62,7 @@ static void run_seed(uint64_t seed, double rate)
     w.with_barriers = w.with_work = true;
     w.pieces = 1 + (uint32_t)draw(3, 30);
     w.compressed = draw(4, 2) == 0;
+    w.shares = draw(5, 3) == 0;
     w.passes = 3;
     sim_set_faults(w.sim, rate, rate, rate, rate / 10);
     world_add_all(&w, servers, workers, true);

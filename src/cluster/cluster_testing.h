@@ -20,7 +20,7 @@
 #include "cluster/scheduler.h"
 #include "van/sim.h"
 
-enum { MAX_ACTORS = 16, BARRIERS = 4, MAX_PIECES = 64 };
+enum { MAX_ACTORS = 16, BARRIERS = 4, MAX_PIECES = 64, MAX_PASSES = 4, ITEMS = 60 };
 #define SECONDS ((uint64_t)1000000000)
 #define MILLIS ((uint64_t)1000000)
 #define CLUSTER 77
@@ -42,6 +42,7 @@ struct actor {
     bool opened, waits; // driver: the pass; for the test to go on
     struct msg_leased piece;
     bool has_piece;
+    bool finished;  // its share
     uint64_t steps; // for its random numbers
 };
 
@@ -57,7 +58,10 @@ struct world {
     bool compressed; // and nobody knows how many
     uint64_t passes; // that the driver wants
     bool go_on;      // the driver may say that the run is over
+    bool shares;     // passes of shares instead
     uint64_t reported[MAX_PIECES];
+    uint32_t held_by[MAX_PASSES][2 * MAX_PIECES]; // bits of actors that held a piece
+    bool items[MAX_PASSES][ITEMS];                // of shares, done
     uint64_t reported_pass;
     char log[4096];
 };
@@ -87,6 +91,26 @@ static inline void take_reports(struct world *w, const struct msg_pass_state *m)
     }
 }
 
+// Every piece once, and nothing else.
+static inline void check_pieces(const struct world *w, const struct msg_pass_state *s)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < w->pieces; i++) {
+        assert_int_equal(w->reported[i], s->pass);
+        sum += i + 1;
+    }
+    assert_int_equal(s->examples, sum);
+    assert_int_equal(s->pieces, w->pieces);
+}
+
+static inline void check_items(const struct world *w, uint64_t pass)
+{
+    for (int i = 0; i < ITEMS; i++)
+        if (!w->items[pass][i])
+            fail_msg("seed %llu: pass %llu is done without item %d",
+                     (unsigned long long)w->seed, (unsigned long long)pass, i);
+}
+
 static inline void on_pass_state(void *ctx, const struct van_message *m)
 {
     struct actor *a = ctx;
@@ -100,14 +124,10 @@ static inline void on_pass_state(void *ctx, const struct van_message *m)
     a->opened = true;
     if (!s->done)
         return;
-    // Every piece once, and nothing else.
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < w->pieces; i++) {
-        assert_int_equal(w->reported[i], s->pass);
-        sum += i + 1;
-    }
-    assert_int_equal(s->examples, sum);
-    assert_int_equal(s->pieces, w->pieces);
+    if (w->shares)
+        check_items(w, s->pass);
+    else
+        check_pieces(w, s);
     w->reported_pass = s->pass;
     a->pass++;
     a->opened = false;
@@ -130,7 +150,9 @@ static inline void drive(struct actor *a)
     if (a->pass == 0)
         a->pass = 1;
     if (a->pass <= w->passes) {
-        struct msg_pass open = {.pass = a->pass, .seed = w->seed};
+        struct msg_pass open = {.pass = a->pass,
+                                .kind = w->shares ? WIRE_PASS_SHARES : WIRE_PASS_PIECES,
+                                .seed = w->seed};
         struct msg_pass_wanted wanted = {.pass = a->pass};
         a->asking = true;
         assert_int_equal(
@@ -183,8 +205,16 @@ static inline void on_leased(void *ctx, const struct van_message *m)
     if (m == NULL)
         return;
     assert_int_equal(m->type, MSG_LEASED);
+    if (m->m->leased.what == WIRE_LEASE_WAIT)
+        return;
     a->piece = m->m->leased;
     a->has_piece = a->piece.what == WIRE_LEASE_PIECE;
+    a->finished = false;
+    if (a->has_piece) {
+        assert_in_range(a->piece.pass, 1, MAX_PASSES - 1);
+        assert_in_range(a->piece.index, 0, 2 * MAX_PIECES - 1);
+        a->w->held_by[a->piece.pass][a->piece.index] |= 1u << (a - a->w->actors);
+    }
     if (a->piece.what == WIRE_LEASE_OVER) {
         a->over = true;
         member_leave(a->m, 0, "");
@@ -215,6 +245,47 @@ static inline void report_piece(struct actor *a)
     assert_int_equal(member_ask(a->m, MSG_PIECE_DONE, &m, on_piece_done, a), 0);
 }
 
+// Does the worker's part of the pass; then says so.
+static inline void do_share(struct actor *a)
+{
+    if (!a->finished && chance(a, 10) > 0)
+        return; // it takes its time
+    if (!a->finished)
+        for (uint32_t i = a->piece.slot; i < ITEMS; i += a->piece.slots)
+            a->w->items[a->piece.pass][i] = true;
+    a->finished = true;
+    struct msg_lease m = {
+        .pass = a->piece.pass, .finished = a->piece.pass, .view = a->piece.view};
+    a->asking = true;
+    assert_int_equal(member_ask(a->m, MSG_LEASE, &m, on_leased, a), 0);
+}
+
+static inline void actor_view(void *ctx, const struct msg_view *m)
+{
+    struct actor *a = ctx;
+    if (a->piece.what != WIRE_LEASE_SHARE || m->pass != a->piece.pass ||
+        m->view <= a->piece.view)
+        return;
+    a->piece.view = m->view;
+    a->piece.slot = m->slot;
+    a->piece.slots = m->slots;
+    a->finished = false;
+}
+
+// Pushes of a piece come no more: then all who held it before are known to be dead.
+static inline void actor_forget(void *ctx, const struct msg_forget *m)
+{
+    const struct actor *a = ctx;
+    uint32_t alive = 0;
+    for (uint32_t i = 0; i < a->w->n; i++) {
+        const struct roster_node *n = roster_find(member_roster(a->m),
+                                                  member_id(a->w->actors[i].m));
+        if (a->w->held_by[m->pass][m->piece] & (1u << i))
+            alive += n == NULL || n->alive;
+    }
+    assert_in_range(alive, 0, 1);
+}
+
 static inline void work(struct actor *a)
 {
     if (a->asking || a->over)
@@ -223,6 +294,8 @@ static inline void work(struct actor *a)
         tell_data(a);
     } else if (a->has_piece) {
         report_piece(a);
+    } else if (a->piece.what == WIRE_LEASE_SHARE) {
+        do_share(a);
     } else {
         struct msg_lease m = {.pass = a->piece.pass};
         a->asking = true;
@@ -382,6 +455,8 @@ static inline struct actor *world_add_with(struct world *w, struct member_option
     snprintf(name, sizeof(name), "actor%u", w->n++);
     *a = (struct actor){.w = w, .role = o->role};
     o->changed = actor_changed;
+    o->forget = actor_forget;
+    o->view = actor_view;
     o->ctx = a;
     struct van_handler h = {.ctx = a,
                             .opened = actor_opened,

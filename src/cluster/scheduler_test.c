@@ -157,8 +157,8 @@ static void test_last_worker_dies(void **state)
     (void)state;
     open_world(1, 1);
     w.with_work = true;
-    w.pieces = 60;
-    w.passes = 100;
+    w.pieces = 60; // too many to be done by then
+    w.passes = 3;
     add_all(1, 1, true);
     world_crash(&w.actors[1]);
     check_end(TUG_EIO, "worker 0 (host:11) is gone without a word");
@@ -274,6 +274,28 @@ static void test_link_breaks(void **state)
     assert_int_equal(member_session(w.actors[1].m), session);
     assert_int_equal(scheduler_roster(w.s)->version, version);
     assert_false(member_ended(w.actors[1].m, NULL));
+    world_close(&w);
+}
+
+// Who was out of reach for too long is told so when it comes back.
+static void test_given_up(void **state)
+{
+    (void)state;
+    open_world(1, 2);
+    add_all(1, 2, false);
+    sim_set_faults(w.sim, 0, 0, 0, 1);
+    member_want_roster(w.actors[1].m, 2);
+    world_run(&w, 20 * MILLIS);
+    sim_set_faults(w.sim, 0, 0, 0, 0);
+    sim_partition(w.sim, w.v, w.actors[1].v, true);
+    world_run(&w, 7 * SECONDS);
+    assert_false(roster_find(member_roster(w.actors[2].m), 9)->alive);
+    sim_partition(w.sim, w.v, w.actors[1].v, false);
+    world_run(&w, 10 * SECONDS);
+    struct err why;
+    assert_true(member_ended(w.actors[1].m, &why));
+    assert_string_equal(why.text, "worker 0 (host:11) was given up: there was no sign of "
+                                  "life from it for 5 s");
     world_close(&w);
 }
 
@@ -585,6 +607,7 @@ int main(void)
         cmocka_unit_test(test_who_does_not_leave),
         cmocka_unit_test(test_late_ones),
         cmocka_unit_test(test_link_breaks),
+        cmocka_unit_test(test_given_up),
         cmocka_unit_test(test_scheduler_gone),
         cmocka_unit_test(test_scheduler_silent),
         cmocka_unit_test(test_barrier),

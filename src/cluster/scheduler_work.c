@@ -122,15 +122,16 @@ static void send_forgets(struct scheduler *s)
     s->n_forgets -= n;
 }
 
+// New divisions at once, those of the running pass again and again: nobody acknowledges
+// them.
 static uint64_t send_views(struct scheduler *s)
 {
-    if (s->now >= s->views_at + SCHEDULER_RESEND_NS && leases_views_again(s->leases))
-        s->views_at = s->now;
+    if (s->views_at != 0 && s->now >= s->views_at + SCHEDULER_RESEND_NS)
+        s->views_at = leases_views_again(s->leases) ? s->now : 0;
     uint32_t worker;
     struct msg_view view;
     while (leases_next_view(s->leases, &worker, &view)) {
-        if (s->now > s->views_at)
-            s->views_at = s->now;
+        s->views_at = s->now > 0 ? s->now : 1;
         for (uint32_t i = 0; i < s->n_nodes; i++)
             if (s->nodes[i].n.id == worker)
                 scheduler_send(s, s->nodes[i].link, MSG_VIEW, 0, &view);
