@@ -221,6 +221,7 @@ static void test_async(void **state)
             struct train_config c = config_of(MODEL_FM);
             struct train_result r;
             c.deterministic = false;
+            c.threads = 1 + (int)i; // lanes of each worker
             train_there(&c, shapes[i][0], shapes[i][1], (enum wire_mode)mode, &r);
             assert_int_equal(r.examples, 3000);
             assert_int_equal(r.trained_examples, 9000);

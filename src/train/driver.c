@@ -12,7 +12,8 @@
 #include "train/progress.h"
 #include "train/report.h"
 
-static const double look_seconds = 0.05; // how a pass stands
+// How a pass stands is looked at soon after its begin, then less often.
+static const double look_first_seconds = 0.002, look_seconds = 0.05;
 
 int driver_open(struct run *r, struct err *e)
 {
@@ -22,7 +23,8 @@ int driver_open(struct run *r, struct err *e)
     r->driver = d;
     metrics_stream_clear(&d->stream);
     pthread_mutex_init(&d->lock, NULL);
-    TRY(remote_open(&d->remote, r->config, WIRE_DRIVER, NULL, NULL, e));
+    struct remote_options o = {.role = WIRE_DRIVER, .loops = 1};
+    TRY(remote_open(&d->remote, r->config, &o, e));
     const struct roster *roster = member_roster(client_member(d->remote.client));
     d->workers = roster->workers;
     d->servers = roster->servers;
@@ -140,7 +142,7 @@ static double share_of(const struct msg_pass_state *p)
 static int follow_pass(struct run *r, uint64_t pass, struct state *s, struct err *e)
 {
     struct driver *d = r->driver;
-    for (;;) {
+    for (double pause = look_first_seconds;; pause *= pause < look_seconds ? 1.5 : 1) {
         TRY(look(d, pass, s, e));
         if (s->pass.done)
             return 0;
@@ -151,7 +153,7 @@ static int follow_pass(struct run *r, uint64_t pass, struct state *s, struct err
             progress_line(r->progress, r->at.epoch, share_of(&s->pass), r->at.batches,
                           &m);
         }
-        TRY(remote_pause(&d->remote, look_seconds, e));
+        TRY(remote_pause(&d->remote, pause, e));
     }
 }
 

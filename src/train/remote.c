@@ -12,24 +12,25 @@ static const uint64_t second = 1000000000;
 
 enum { READY_SECONDS = 120 };
 
-int remote_open(struct remote *r, const struct train_config *c, enum wire_role role,
-                void (*view)(void *ctx, const struct msg_view *m), void *ctx,
-                struct err *e)
+int remote_open(struct remote *r, const struct train_config *c,
+                const struct remote_options *ro, struct err *e)
 {
     const struct train_cluster *k = c->cluster;
     *r = (struct remote){.node = k->node};
     struct client_options o = {
-        .member = node_member(r->node, role, ""),
-        .view = view,
-        .view_ctx = ctx,
+        .member = node_member(r->node, ro->role, ""),
+        .view = ro->view,
+        .view_ctx = ro->ctx,
         .bf16 = k->bf16,
         .pack_keys = k->pack_keys,
         .cache_keys = k->cache_keys,
     };
+    o.member.loop = ro->loop;
+    o.member.loops = ro->loops;
     TRY(client_open(&r->client, &o, e));
     client_set_interrupt(r->client, c->interrupted);
     struct van_handler h = client_handler(r->client);
-    TRY(node_van(r->node, &r->van, &h, role == WIRE_WORKER, e));
+    TRY(node_van(r->node, &r->van, &h, ro->role == WIRE_WORKER, e));
     client_serve(r->client, r->van, van_now(r->van));
     return client_wait_ready(r->client, READY_SECONDS * second, e);
 }
@@ -104,7 +105,7 @@ bool remote_steps(const struct train_config *c)
 uint64_t remote_piece_bytes(const struct train_config *c, uint32_t workers,
                             uint64_t text_bytes)
 {
-    enum { PIECES_A_WORKER = 6 };
+    enum { PIECES_A_WORKER = 16 };
     const uint64_t least = 1 << 20, most = 32 << 20, step = 64 << 10;
     (void)c;
     uint64_t bytes = text_bytes /

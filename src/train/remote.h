@@ -25,9 +25,15 @@ struct remote {
     struct client *client;
 };
 
-int remote_open(struct remote *r, const struct train_config *c, enum wire_role role,
-                void (*view)(void *ctx, const struct msg_view *m), void *ctx,
-                struct err *e);
+struct remote_options {
+    enum wire_role role;
+    uint16_t loop, loops;                              // of this process: see msg_join
+    void (*view)(void *ctx, const struct msg_view *m); // may be NULL
+    void *ctx;
+};
+
+int remote_open(struct remote *r, const struct train_config *c,
+                const struct remote_options *o, struct err *e);
 void remote_close(struct remote *r);
 
 // The model's tables on the servers: made, or found there. `add` to their numbers:
@@ -72,6 +78,7 @@ struct share {
 
 struct remote_worker {
     const struct train_config *config;
+    uint16_t lane, lanes; // of the threads of its process
     struct remote remote;
     struct model model;
     struct exchange_keys keys;

@@ -2,6 +2,7 @@
 // what the scheduler leases to it until the run is over.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -128,7 +129,7 @@ static int open_data(struct remote_worker *w, struct err *e)
     TRY(pieces_open(&w->pieces, &o, e));
     w->may_hold = c->data_in == DATA_IN_STREAM   ? 0
                   : c->data_in == DATA_IN_MEMORY ? UINT64_MAX
-                                                 : mem_available() / 4;
+                                                 : mem_available() / 4 / w->lanes;
     return tell_data(w, o.piece_bytes, e);
 }
 
@@ -163,10 +164,14 @@ static int open_worker(struct remote_worker *w, struct err *e)
     w->order = mem_array(c->batch, sizeof(*w->order));
     if (w->order == NULL)
         return err_nomem(e, "a batch");
-    TRY(team_open(&w->team, c->threads, e));
+    TRY(team_open(&w->team, w->lanes > 1 ? 1 : c->threads, e));
     TRY(exchange_keys_open(&w->keys, e));
-    TRY(node_heartbeat(c->cluster->node, NULL, e));
-    TRY(remote_open(&w->remote, c, WIRE_WORKER, on_view, w, e));
+    struct remote_options o = {.role = WIRE_WORKER,
+                               .loop = w->lane,
+                               .loops = w->lanes,
+                               .view = on_view,
+                               .ctx = w};
+    TRY(remote_open(&w->remote, c, &o, e));
     TRY(open_model(w, e));
     return open_data(w, e);
 }
@@ -222,23 +227,79 @@ static int work(struct remote_worker *w, struct err *e)
     }
 }
 
-int train_worker_run(const struct train_config *c, struct err *e)
+// Lanes: threads of a worker's process, each a node of its own, with its own batches.
+
+struct lane {
+    const struct train_config *config;
+    uint16_t number, of;
+    pthread_t thread;
+    bool started;
+    struct err end;
+};
+
+static void *run_lane(void *arg)
 {
+    struct lane *l = arg;
     struct remote_worker *w = mem_aligned(64, sizeof(*w));
-    if (w == NULL)
-        return err_nomem(e, "the worker");
+    if (w == NULL) {
+        err_nomem(&l->end, "the worker");
+        return NULL;
+    }
     memset(w, 0, sizeof(*w));
-    w->config = c;
-    struct err why = {0};
-    int rc = open_worker(w, &why);
+    w->config = l->config;
+    w->lane = l->number;
+    w->lanes = l->of;
+    int rc = open_worker(w, &l->end);
     if (rc == 0)
-        rc = work(w, &why);
+        rc = work(w, &l->end);
     // Others wait for this worker: they are told, even when it failed.
     if (w->remote.client != NULL)
-        (void)client_leave(w->remote.client, rc, why.text, NULL);
+        (void)client_leave(w->remote.client, rc, rc != 0 ? l->end.text : "", NULL);
     close_worker(w);
     mem_free(w);
-    if (rc != 0)
-        *e = why;
+    if (rc == 0)
+        l->end.code = 0;
+    return NULL;
+}
+
+// What a lane that failed says about another's end is no reason.
+static int reason(const struct lane *lanes, uint32_t n, struct err *e)
+{
+    const struct err *why = NULL;
+    for (uint32_t i = 0; i < n; i++)
+        if (lanes[i].end.code != 0 && (why == NULL || why->code == TUG_EIO))
+            why = &lanes[i].end;
+    if (why == NULL)
+        return 0;
+    *e = *why;
+    return e->code;
+}
+
+int train_worker_run(const struct train_config *c, struct err *e)
+{
+    // In sync mode the examples of all are held by each worker: once a process is enough.
+    uint32_t n = c->cluster->mode == WIRE_SYNC || c->threads < 1 ? 1
+                                                                 : (uint32_t)c->threads;
+    struct lane *lanes = mem_zalloc(n * sizeof(*lanes));
+    if (lanes == NULL)
+        return err_nomem(e, "the worker");
+    int rc = node_heartbeat(c->cluster->node, NULL, e);
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        lanes[i] = (struct lane){.config = c, .number = (uint16_t)i, .of = (uint16_t)n};
+        if (i == 0)
+            continue; // this thread's
+        lanes[i].started = pthread_create(&lanes[i].thread, NULL, run_lane, &lanes[i]) ==
+                           0;
+        if (!lanes[i].started)
+            rc = err_set(e, TUG_EIO, "cannot start thread %u of the worker", i);
+    }
+    if (rc == 0)
+        run_lane(&lanes[0]);
+    for (uint32_t i = 1; i < n; i++)
+        if (lanes[i].started)
+            pthread_join(lanes[i].thread, NULL);
+    if (rc == 0)
+        rc = reason(lanes, n, e);
+    mem_free(lanes);
     return rc;
 }
