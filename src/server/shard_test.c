@@ -108,10 +108,676 @@ static void test_sums(void **state)
     world_close(w);
 }
 
+// A push that came before the placement changed, or after, or to whom it is not for.
+static void test_placement(void **state)
+{
+    (void)state;
+    struct world *w = open_with_table(&plain, WIRE_ASYNC);
+    uint64_t keys[KEYS];
+    float values[KEYS * WIDTH];
+    for (uint32_t i = 0; i < KEYS * WIDTH; i++)
+        values[i] = 1;
+    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    w->epoch = 3;
+    send_roster(w);
+    // Older, and all is here: served.
+    struct msg_push m = push_of(w, 0, T, keys, n, values, WIDTH);
+    m.epoch = 1;
+    send_push(w, 0, &m);
+    expect_ok(w);
+    // Now partition 0 is the other's.
+    w->epoch = 4;
+    w->mine[0] = false;
+    send_roster(w);
+    m = push_of(w, 0, T, keys, n, values, WIDTH);
+    m.epoch = 3;
+    send_push(w, 0, &m);
+    struct parcel *p = expect_sent(w, MSG_ROSTER);
+    assert_int_equal(p->m.roster.epoch, 4);
+    assert_int_equal(p->frame.request, w->next_request);
+    parcel_unpin(p);
+    m.epoch = 4;
+    send_push(w, 0, &m);
+    expect_refusal(w, TUG_EUSAGE, "partition 0 is not node 8's under epoch 4");
+    assert_true(*shard_row(w->shard, T, keys[0]) == 1);
+    // Newer than what the shard has: it waits, and what came behind it does, too.
+    w->mine[0] = true;
+    m.epoch = 5;
+    send_push(w, 0, &m);
+    struct msg_pull pull = pull_of(w, 1, T, keys, n);
+    pull.epoch = 5;
+    send_pull(w, 1, &pull);
+    assert_null(w->sent);
+    w->epoch = 5;
+    send_roster(w);
+    expect_ok(w);
+    p = expect_sent(w, MSG_PULLED);
+    assert_true(*(const float *)p->m.pulled.values.data == 2);
+    parcel_unpin(p);
+    // It never comes.
+    pull.epoch = 6;
+    send_pull(w, 1, &pull);
+    pass_time(w, 31 * SECOND_NS);
+    expect_refusal(w, TUG_EIO, "newer placement has not come for 31 s");
+    world_close(w);
+}
+
+// Requests before the first placement wait for it; texts come along.
+static void test_before_placement(void **state)
+{
+    (void)state;
+    struct world *w = world_open_shard(BITS, &plain);
+    open_worker(w, 0);
+    forget_sent(w);
+    struct table_spec s = plain_spec(T, WIRE_ASYNC, WIDTH);
+    s.options.n_inits = 1;
+    s.options.inits[0] = (struct table_init){.count = 1, .low = 2, .high = 2};
+    send_table(w, &s);
+    assert_null(w->sent);
+    w->epoch = 1;
+    send_roster(w);
+    expect_ok(w);
+    make_table(w, &s); // the same again
+    uint64_t keys[KEYS];
+    draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    struct msg_pull pull = pull_of(w, 0, T, keys, 1);
+    send_pull(w, 0, &pull);
+    struct parcel *p = expect_sent(w, MSG_PULLED);
+    assert_true(*(const float *)p->m.pulled.values.data == 2);
+    parcel_unpin(p);
+    world_close(w);
+}
+
+static void test_bad_pushes(void **state)
+{
+    (void)state;
+    struct world *w = open_with_table(&plain, WIRE_ASYNC);
+    uint64_t keys[KEYS], swap[2];
+    float values[KEYS * WIDTH] = {0};
+    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    swap[0] = keys[n - 1];
+    swap[1] = keys[0];
+    const char *who = "push of table 't5' by worker 1 (host:111): ";
+    struct {
+        struct msg_push m;
+        const char *says;
+    } bad[14];
+    size_t count = 0;
+#define BAD(text, change)                                                                \
+    do {                                                                                 \
+        struct msg_push m = push_of(w, 1, T, keys, n, values, WIDTH);                    \
+        change;                                                                          \
+        bad[count].m = m;                                                                \
+        bad[count++].says = text;                                                        \
+    } while (0)
+    BAD("there is no table 6 on node 8", m.table = 6);
+    BAD("there is no table 4294967295", m.table = UINT32_MAX);
+    BAD("operation 4 is not known", m.op = 4);
+    BAD("rate or pass is not finite", m.rate = NAN);
+    BAD("bytes of values, but", m.values.n -= 4);
+    BAD("bytes of values, but", m.op = WIRE_ROW; m.values.n += 4);
+    BAD("bytes of values, but", m.flags = WIRE_BF16);
+    BAD("it says that it has", m.n = n - 1; m.values.n -= WIDTH * 4);
+    BAD("4294967295 keys", m.n = UINT32_MAX);
+    BAD("by ascending partition", m.n = 2; m.keys.data = swap; m.keys.n = 16;
+        m.values.n = 2 * WIDTH * 4);
+    BAD("key list unknown", m.list = 4; m.keys.n = 0);
+    BAD("more than 63 above", m.number = 1000);
+    BAD("which it says are acknowledged", m.low = m.number + 1);
+    BAD("says that it is of session 1000, but the link is of session 1001",
+        m.session = 1000);
+#undef BAD
+    assert_int_equal(count, sizeof(bad) / sizeof(*bad));
+    for (size_t i = 0; i < count; i++) {
+        send_push(w, 1, &bad[i].m);
+        expect_refusal(w, TUG_EUSAGE, bad[i].says);
+    }
+    // Values that are no numbers: refused whole, by name.
+    float nothing[] = {INFINITY, -INFINITY, NAN};
+    for (uint32_t i = 0; i < 3; i++)
+        for (uint32_t at = i; at < n * WIDTH; at += 97) {
+            struct msg_push m = push_of(w, 1, T, keys, n, values, WIDTH);
+            char says[128];
+            m.low = 1;
+            m.number = 1;
+            values[at] = nothing[i];
+            snprintf(says, sizeof(says), "%svalue %u of key %llu is not finite", who,
+                     at % WIDTH, (unsigned long long)keys[at / WIDTH]);
+            send_push(w, 1, &m);
+            expect_refusal(w, TUG_EUSAGE, says);
+            uint16_t halves[KEYS * WIDTH];
+            bf16_from_n(halves, values, n * WIDTH);
+            m.flags = WIRE_BF16;
+            m.values = (struct wire_span){halves, n * WIDTH * 2};
+            send_push(w, 1, &m);
+            expect_refusal(w, TUG_EUSAGE, says);
+            values[at] = 0;
+        }
+    struct msg_table_is is = figures_of(w, T);
+    assert_int_equal(is.rows, 0);
+    assert_int_equal(is.pushes, 0);
+    // Nothing at all is fine.
+    struct msg_push m = push_of(w, 2, T, NULL, 0, NULL, WIDTH);
+    send_push(w, 2, &m);
+    expect_ok(w);
+    assert_int_equal(figures_of(w, T).examples, 0);
+    // Unknown messages and ticks of the wrong mode.
+    struct msg_tick tick = {.table = T, .session = session_of_worker(0)};
+    deliver(w, WORKER_LINK, MSG_TICK, 5, &tick);
+    expect_refusal(w, TUG_EUSAGE, "not one of mode ssp");
+    deliver(w, WORKER_LINK, MSG_LEASE, 6, &(struct msg_lease){0});
+    expect_refusal(w, TUG_EUSAGE, "does not answer that");
+    deliver(w, WORKER_LINK, MSG_APP, 7, &(struct msg_app){0});
+    expect_refusal(w, TUG_EUSAGE, "does not answer that");
+    world_close(w);
+}
+
+// How often a key occurred is a divisor.
+static void test_occurrences(void **state)
+{
+    (void)state;
+    struct world *w = world_open(BITS, &plain);
+    struct table_spec s = plain_spec(T, WIRE_ASYNC, 1);
+    accessor_add_count(&s.accessor);
+    s.options.width = s.accessor.width;
+    make_table(w, &s);
+    uint64_t keys[KEYS];
+    draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    float good[] = {1, 2, 0}, bad[][3] = {{1, 0, 1}, {1, -1, 1}, {1, 1, -1}};
+    for (int i = 0; i < 3; i++) {
+        struct msg_push m = push_of(w, 0, T, keys, 1, bad[i], 3);
+        send_push(w, 0, &m);
+        expect_refusal(w, TUG_EUSAGE, "is said to occur");
+    }
+    struct msg_push m = push_of(w, 0, T, keys, 1, good, 3);
+    send_push(w, 0, &m);
+    expect_ok(w);
+    assert_true(shard_row(w->shard, T, keys[0])[1] == 2);
+    world_close(w);
+}
+
+// Who died is refused on the link that it has; another one with the same work is known by
+// the identity of it, until the piece is done.
+static void test_sessions(void **state)
+{
+    (void)state;
+    struct world *w = open_with_table(&plain, WIRE_ASYNC);
+    uint64_t keys[KEYS];
+    float values[KEYS * WIDTH];
+    for (uint32_t i = 0; i < KEYS * WIDTH; i++)
+        values[i] = 1;
+    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    // Half of it arrives.
+    struct msg_push m = push_of(w, 0, T, keys, n / 2, values, WIDTH);
+    m.id_pass = 1;
+    m.id_piece = 7;
+    m.id_group = 2;
+    send_push(w, 0, &m);
+    expect_ok(w);
+    w->dead[0] = true;
+    send_roster(w);
+    send_push(w, 0, &m);
+    expect_refusal(w, TUG_EUSAGE, "push of worker 0 (host:110), whose session has ended");
+    w->h.closed(w->h.ctx, WORKER_LINK, &(struct err){0}, w->now);
+    w->h.opened(w->h.ctx, WORKER_LINK + 5, true, w->now);
+    struct msg_hello hello = {.cluster = 77, .node = WORKER, .session = 1000};
+    deliver(w, WORKER_LINK + 5, MSG_HELLO, 0, &hello);
+    expect_refusal(w, TUG_EIO, "the session of worker 0 (host:110) is over");
+    // Another one does the same work; with a cut elsewhere it is still once a partition.
+    struct msg_push again = push_of(w, 1, T, keys, n, values, WIDTH);
+    again.id_pass = 1;
+    again.id_piece = 7;
+    again.id_group = 2;
+    send_push(w, 1, &again);
+    expect_ok(w);
+    uint32_t half = roster_partition(BITS, WIRE_SPACE_SPARSE, keys[n / 2 - 1]);
+    for (uint32_t i = 0; i < n; i++) {
+        // The partition where the first was cut has what came first.
+        uint32_t p = roster_partition(BITS, WIRE_SPACE_SPARSE, keys[i]);
+        const float *row = shard_row(w->shard, T, keys[i]);
+        assert_true(p == half ? (row != NULL) == (i < n / 2) : *row == 1);
+    }
+    struct msg_forget forget = {.pass = 1, .piece = 7};
+    deliver(w, SCHEDULER_LINK, MSG_FORGET, 0, &forget);
+    again.number++;
+    send_push(w, 1, &again);
+    expect_ok(w);
+    assert_true(*shard_row(w->shard, T, keys[0]) == 2);
+    // Links on which nobody says hello are closed; what is said before it is not read.
+    w->h.opened(w->h.ctx, 50, true, w->now);
+    w->h.opened(w->h.ctx, 51, true, w->now);
+    deliver(w, 51, MSG_PUSH, 1, &m);
+    assert_int_equal(w->closed, 51);
+    forget_sent(w);
+    pass_time(w, 25 * SECOND_NS);
+    assert_int_equal(w->closed, 50);
+    // A second hello (the answer to the first was lost) is answered.
+    hello = (struct msg_hello){.cluster = 77, .node = WORKER + 1, .session = 1001};
+    deliver(w, WORKER_LINK + 1, MSG_HELLO, 0, &hello);
+    parcel_unpin(expect_sent(w, MSG_WELCOME));
+    world_close(w);
+}
+
+// Weights, and whole rows, are set; a push is answered by rows.
+static void test_set(void **state)
+{
+    (void)state;
+    struct world *w = world_open(BITS, &plain);
+    struct table_spec s = plain_spec(T, WIRE_SYNC, 1);
+    s.accessor = ACCESSOR_EMPTY;
+    struct rule_params rule = rule_defaults(RULE_ADAGRAD);
+    accessor_add_group(&s.accessor, &rule, 2);
+    s.options.width = s.accessor.width; // 2 weights, 2 floats of state
+    make_table(w, &s);
+    uint64_t keys[KEYS];
+    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    float values[KEYS * 4];
+    for (uint32_t i = 0; i < KEYS * 4; i++)
+        values[i] = (float)i;
+    struct msg_push m = push_of(w, 0, T, keys, n, values, 4);
+    m.op = WIRE_ROW;
+    send_push(w, 0, &m);
+    expect_ok(w);
+    for (uint32_t i = 0; i < n; i++)
+        assert_memory_equal(shard_row(w->shard, T, keys[i]), values + i * 4, 16);
+    float weights[] = {-1, -2};
+    m = push_of(w, 0, T, keys + 3, 1, weights, 2);
+    m.op = WIRE_ASSIGN;
+    m.flags = WIRE_ALSO_PULL;
+    send_push(w, 0, &m);
+    struct parcel *p = expect_sent(w, MSG_PULLED);
+    assert_memory_equal(p->m.pulled.values.data, weights, 8);
+    parcel_unpin(p);
+    const float *row = shard_row(w->shard, T, keys[3]);
+    assert_true(row[0] == -1 && row[1] == -2 && row[2] == 14 && row[3] == 15);
+    world_close(w);
+}
+
+// Whole rows and which there are; first values of those that are not; as bf16 too.
+static void test_whole_rows(void **state)
+{
+    (void)state;
+    struct world *w = world_open(BITS, &plain);
+    struct table_spec s = plain_spec(T, WIRE_ASYNC, 1);
+    s.accessor = ACCESSOR_EMPTY;
+    struct rule_params rule = rule_defaults(RULE_ADAGRAD);
+    accessor_add_group(&s.accessor, &rule, 2);
+    s.options = (struct table_options){
+        .width = s.accessor.width, .n_inits = 1, .seed = 3};
+    s.options.inits[0] = (struct table_init){.count = 4, .low = -1, .high = 1};
+    make_table(w, &s);
+    uint64_t keys[KEYS];
+    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    for (uint32_t i = 0; i < n; i += 3) {
+        float row[4] = {(float)i, 1, 2, 3};
+        struct msg_push m = push_of(w, 0, T, keys + i, 1, row, 4);
+        m.op = WIRE_ROW;
+        send_push(w, 0, &m);
+        expect_ok(w);
+    }
+    struct table *first;
+    assert_int_equal(table_open(&first, &s.options, NULL), 0);
+    for (int bf16 = 0; bf16 < 2; bf16++)
+        for (int whole = 0; whole < 2; whole++) {
+            struct msg_pull m = pull_of(w, 0, T, keys, n);
+            uint32_t width = whole ? 4 : 2;
+            m.flags = (uint8_t)((whole ? WIRE_ROWS_WHOLE : 0) | (bf16 ? WIRE_BF16 : 0));
+            send_pull(w, 0, &m);
+            struct parcel *p = expect_sent(w, MSG_PULLED);
+            assert_int_equal(p->m.pulled.flags, m.flags);
+            assert_int_equal(p->m.pulled.values.n, n * width * (bf16 ? 2 : 4));
+            assert_int_equal(p->m.pulled.found.n, whole ? (n + 7) / 8 : 0);
+            const uint8_t *found = p->m.pulled.found.data;
+            for (uint32_t i = 0; i < n; i++) {
+                float want[4] = {(float)i, 1, 2, 3};
+                if (i % 3 != 0)
+                    table_first_values(first, keys[i], want);
+                if (whole)
+                    assert_int_equal(found[i / 8] >> (i % 8) & 1, i % 3 == 0);
+                for (uint32_t c = 0; c < width; c++) {
+                    const char *at = p->m.pulled.values.data;
+                    float f;
+                    uint16_t half;
+                    memcpy(&half, at + (i * width + c) * (bf16 ? 2 : 4), 2);
+                    memcpy(&f, at + (i * width + c) * (bf16 ? 2 : 4), bf16 ? 2 : 4);
+                    f = bf16 ? bf16_to(half) : f;
+                    assert_true(f == (bf16 ? bf16_to(bf16_from(want[c])) : want[c]));
+                }
+            }
+            parcel_unpin(p);
+        }
+    assert_int_equal(figures_of(w, T).rows, (n + 2) / 3); // a pull makes none
+    table_close(first);
+    world_close(w);
+}
+
+// A pull with a version gets what changed since, and says of which partitions.
+static void test_versions(void **state)
+{
+    (void)state;
+    struct world *w = open_with_table(&plain, WIRE_ASYNC);
+    uint64_t keys[KEYS];
+    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    float copy[KEYS * WIDTH], values[WIDTH] = {1, 2, 3};
+    uint64_t version = 0;
+    for (uint64_t round = 0; round < 60; round++) {
+        struct msg_pull pull = pull_of(w, 0, T, keys, n);
+        pull.version = version;
+        send_pull(w, 0, &pull);
+        struct parcel *p = expect_sent(w, MSG_PULLED);
+        const float *from = p->m.pulled.values.data;
+        const uint8_t *changed = p->m.pulled.changed.data;
+        assert_int_equal(p->m.pulled.changed.n, version != 0 ? 8 : 0);
+        uint64_t got = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t part = roster_partition(BITS, WIRE_SPACE_SPARSE, keys[i]);
+            if (version == 0 || (changed[part / 8] >> (part % 8) & 1))
+                memcpy(copy + i * WIDTH, from + WIDTH * got++, WIDTH * sizeof(float));
+        }
+        assert_int_equal(p->m.pulled.values.n, got * WIDTH * sizeof(float));
+        assert_true(version == 0 || got <= 3 * n / 4);
+        version = p->m.pulled.version;
+        assert_true(version != 0);
+        parcel_unpin(p);
+        for (uint32_t i = 0; i < n; i++) {
+            const float *row = shard_row(w->shard, T, keys[i]), none[WIDTH] = {0};
+            assert_memory_equal(copy + i * WIDTH, row != NULL ? row : none,
+                                WIDTH * sizeof(float));
+        }
+        for (uint64_t k = random_below(9, round, 0, 4); k > 0; k--) {
+            struct msg_push m = push_of(w, 0, T, &keys[random_below(9, round, k, n)], 1,
+                                        values, WIDTH);
+            send_push(w, 0, &m);
+            expect_ok(w);
+        }
+    }
+    world_close(w);
+}
+
+static void order(struct world *w, uint64_t id, uint32_t table, enum wire_order what,
+                  uint32_t other)
+{
+    struct msg_table_do m = {.table = table, .what = (uint8_t)what, .other = other};
+    deliver(w, WORKER_LINK, MSG_TABLE_DO, id, &m);
+}
+
+static void test_orders(void **state)
+{
+    (void)state;
+    struct world *w = open_with_table(&plain, WIRE_ASYNC);
+    uint64_t keys[KEYS];
+    float values[KEYS * WIDTH];
+    for (uint32_t i = 0; i < KEYS * WIDTH; i++)
+        values[i] = 1;
+    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    struct msg_push m = push_of(w, 0, T, keys, n, values, WIDTH);
+    send_push(w, 0, &m);
+    expect_ok(w);
+    order(w, 1001, T, WIRE_COPY, 6);
+    expect_ok(w);
+    order(w, 1002, T, WIRE_CLEAR, 0);
+    expect_ok(w);
+    assert_null(shard_row(w->shard, T, keys[0]));
+    assert_true(*shard_row(w->shard, 6, keys[n - 1]) == 1);
+    // The same order once more, late: not obeyed.
+    m = push_of(w, 0, T, keys, n, values, WIDTH);
+    send_push(w, 0, &m);
+    expect_ok(w);
+    order(w, 1002, T, WIRE_CLEAR, 0);
+    expect_ok(w);
+    assert_true(*shard_row(w->shard, T, keys[0]) == 1);
+    // Back again, over what is there.
+    order(w, 1003, 6, WIRE_COPY, T);
+    expect_ok(w);
+    order(w, 1004, 6, WIRE_DROP, 0);
+    expect_ok(w);
+    order(w, 1005, 6, WIRE_DROP, 0);
+    expect_ok(w);
+    assert_int_equal(figures_of(w, T).rows, n);
+    order(w, 1006, 6, WIRE_CLEAR, 0);
+    expect_refusal(w, TUG_EUSAGE, "there is no table 6");
+    order(w, 1007, T, WIRE_COPY, SPEC_MAX_TABLES);
+    expect_refusal(w, TUG_EUSAGE, "can't become table 4096");
+    order(w, 1008, T, 99, 0);
+    expect_refusal(w, TUG_EUSAGE, "order 99");
+    world_close(w);
+}
+
+// All rows of all partitions, page by page, are all there is, in order.
+static void walk(struct world *w, enum wire_space space, uint32_t max, uint32_t rows)
+{
+    uint32_t found = 0;
+    for (uint32_t p = 0; p < 1u << BITS; p++) {
+        struct msg_rows m = {.table = T, .epoch = 1, .partition = p, .max = max};
+        for (bool more = w->mine[p]; more;) {
+            deliver(w, WORKER_LINK, MSG_ROWS, ++w->next_request, &m);
+            struct parcel *page = expect_sent(w, MSG_ROWS_ARE);
+            const struct msg_rows_are *is = &page->m.rows_are;
+            const uint64_t *keys = is->keys.data;
+            assert_true(is->n <= max && is->keys.n == is->n * 8);
+            assert_int_equal(is->values.n, is->n * WIDTH * 4);
+            for (uint32_t i = 0; i < is->n; i++, found++) {
+                assert_int_equal(roster_partition(BITS, space, keys[i]), p);
+                assert_true(keys[i] >= m.from && (i == 0 || keys[i] > keys[i - 1]));
+                assert_memory_equal((const float *)is->values.data + i * WIDTH,
+                                    shard_row(w->shard, T, keys[i]), WIDTH * 4);
+            }
+            more = is->more;
+            assert_true(!more || is->n > 0);
+            m.from = more ? keys[is->n - 1] + 1 : 0;
+            parcel_unpin(page);
+        }
+    }
+    assert_int_equal(found, rows);
+}
+
+static void test_walks(void **state)
+{
+    (void)state;
+    for (enum wire_space space = 0; space < WIRE_SPACES; space++) {
+        struct world *w = world_open(BITS, &plain);
+        struct table_spec s = plain_spec(T, WIRE_ASYNC, WIDTH);
+        s.space = space;
+        make_table(w, &s);
+        uint64_t keys[KEYS], step = UINT64_MAX / KEYS;
+        float values[KEYS * WIDTH];
+        for (uint32_t i = 0; i < KEYS * WIDTH; i++)
+            values[i] = (float)i;
+        uint32_t n = draw_keys(w, space, KEYS, step, keys);
+        walk(w, space, 7, 0);
+        struct msg_push m = push_of(w, 0, T, keys, n - 1, values, WIDTH);
+        send_push(w, 0, &m);
+        expect_ok(w);
+        walk(w, space, 7, n - 1);
+        m = push_of(w, 0, T, keys + n - 1, 1, values, WIDTH);
+        send_push(w, 0, &m);
+        expect_ok(w);
+        walk(w, space, 1000, n); // a walk from the start sees what is new
+        struct msg_rows rows = {.table = T, .epoch = 1, .partition = 1 << BITS, .max = 1};
+        deliver(w, WORKER_LINK, MSG_ROWS, 1, &rows);
+        expect_refusal(w, TUG_EUSAGE, "there is no partition 16");
+        rows = (struct msg_rows){.table = T, .epoch = 1, .partition = 3, .max = 1};
+        deliver(w, WORKER_LINK, MSG_ROWS, 1, &rows);
+        expect_refusal(w, TUG_EUSAGE, "partition 3 is not node 8's");
+        // The rows are gone, and the walk knows.
+        order(w, 1, T, WIRE_CLEAR, 0);
+        expect_ok(w);
+        rows = (struct msg_rows){
+            .table = T, .epoch = 1, .partition = 1, .max = 1, .from = 1};
+        deliver(w, WORKER_LINK, MSG_ROWS, 1, &rows);
+        struct parcel *p = expect_sent(w, MSG_ROWS_ARE);
+        assert_int_equal(p->m.rows_are.n, 0);
+        parcel_unpin(p);
+        world_close(w);
+    }
+}
+
+// Beyond the limit no row is made; what is there goes on.
+static void test_full(void **state)
+{
+    (void)state;
+    struct shard_options o = {.max_bytes = 1};
+    struct world *w = world_open(BITS, &plain);
+    world_close(w);
+    w = world_open(BITS, &o);
+    struct table_spec s = plain_spec(T, WIRE_ASYNC, WIDTH);
+    make_table(w, &s);
+    uint64_t keys[KEYS];
+    float values[KEYS * WIDTH] = {1};
+    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    struct msg_push m = push_of(w, 0, T, keys, n, values, WIDTH);
+    send_push(w, 0, &m);
+    expect_refusal(w, TUG_ENOMEM, "no room for the row of key");
+    w->shard->o.max_bytes = UINT64_MAX;
+    send_push(w, 0, &m);
+    expect_ok(w);
+    w->shard->o.max_bytes = 1;
+    m = push_of(w, 0, T, keys, n, values, WIDTH);
+    send_push(w, 0, &m);
+    expect_ok(w);
+    assert_true(*shard_row(w->shard, T, keys[0]) == 2);
+    order(w, 1, T, WIRE_COPY, 9);
+    expect_refusal(w, TUG_ENOMEM, "no room for a copy");
+    world_close(w);
+}
+
+// Each allocation fails once in the life of a table; what was refused comes again and
+// happens once.
+static void test_allocations(void **state)
+{
+    (void)state;
+    bool struck = true;
+    for (long fault = 0; struck; fault++) {
+        struct world *w = world_open(BITS, &plain);
+        struct table_spec s = plain_spec(T, WIRE_ASYNC, WIDTH);
+        uint64_t keys[KEYS];
+        float values[KEYS * WIDTH];
+        uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+        for (uint32_t i = 0; i < KEYS * WIDTH; i++)
+            values[i] = 1;
+        struct msg_push push = push_of(w, 0, T, keys, n, values, WIDTH);
+        struct msg_pull pull = pull_of(w, 0, T, keys, n);
+        struct msg_rows rows = {.table = T, .epoch = 1, .max = KEYS};
+        struct msg_push late = push_of(w, 0, T, keys, n, values, WIDTH);
+        push.id_pass = 1;
+        push.list = pull.list = 9;
+        late.epoch = 2;
+        struck = false;
+        for (int what = 0; what < 8; what++) {
+            w->fault_after = fault;
+            if (what == 0)
+                send_table(w, &s);
+            else if (what == 1)
+                send_push(w, 0, &push);
+            else if (what == 2)
+                send_pull(w, 0, &pull);
+            else if (what == 3)
+                deliver(w, WORKER_LINK, MSG_ROWS, 1, &rows);
+            else if (what == 4)
+                order(w, 77, T, WIRE_COPY, 6);
+            else if (what == 5)
+                deliver(w, WORKER_LINK, MSG_STATUS, 2, &(struct msg_status){});
+            else if (what == 6)
+                send_push(w, 0, &late); // waits
+            else
+                order(w, 78, 6, WIRE_CLEAR, 0);
+            w->fault_after = -1;
+            struck |= w->faulted;
+            forget_sent(w);
+            // Whatever failed: the same once more is fine, and tables are as they were.
+            if (what == 0)
+                make_table(w, &s);
+            if (what == 1)
+                send_push(w, 0, &push);
+            if (what == 4)
+                order(w, 77, T, WIRE_COPY, 6);
+            if (what == 7)
+                order(w, 78, 6, WIRE_CLEAR, 0);
+            forget_sent(w);
+        }
+        send_push(w, 0, &late);
+        w->epoch = 2;
+        send_roster(w);
+        forget_sent(w);
+        for (uint32_t i = 0; i < n; i++)
+            assert_true(*shard_row(w->shard, T, keys[i]) == 2);
+        assert_int_equal(figures_of(w, 6).rows, 0);
+        world_close(w);
+    }
+}
+
+static void test_move(void **state)
+{
+    (void)state;
+    struct world *a = open_with_table(&plain, WIRE_ASYNC);
+    struct world *b = open_with_table(&plain, WIRE_ASYNC);
+    uint64_t keys[KEYS];
+    float values[KEYS * WIDTH];
+    struct err e;
+    for (uint32_t i = 0; i < KEYS * WIDTH; i++)
+        values[i] = (float)i;
+    uint32_t n = draw_keys(a, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    struct msg_push m = push_of(a, 0, T, keys, n, values, WIDTH);
+    send_push(a, 0, &m);
+    expect_ok(a);
+    assert_int_equal(shard_move(a->shard, b->shard, 2, WIRE_SPACE_SPARSE, &e), 0);
+    for (uint32_t i = 0; i < n; i++) {
+        bool moved = roster_partition(BITS, WIRE_SPACE_SPARSE, keys[i]) == 2;
+        struct world *there = moved ? b : a, *gone = moved ? a : b;
+        assert_memory_equal(shard_row(there->shard, T, keys[i]), values + i * WIDTH,
+                            WIDTH * 4);
+        assert_null(shard_row(gone->shard, T, keys[i]));
+    }
+    // Sent again to its new place: there it is known in the partition that moved.
+    send_push(b, 0, &m);
+    expect_ok(b);
+    for (uint32_t i = 0; i < n; i++)
+        assert_memory_equal(shard_row(b->shard, T, keys[i]), values + i * WIDTH,
+                            WIDTH * 4);
+    assert_int_equal(shard_move(a->shard, b->shard, 99, WIRE_SPACE_SPARSE, &e),
+                     TUG_EUSAGE);
+    b->live = SIZE_MAX; // both are counted when the first is closed
+    world_close(b);
+    world_close(a);
+}
+
+static void test_tables(void **state)
+{
+    (void)state;
+    struct world *w = open_with_table(&plain, WIRE_ASYNC);
+    struct table_spec s = plain_spec(T, WIRE_ASYNC, WIDTH + 1);
+    send_table(w, &s);
+    expect_refusal(w, TUG_EUSAGE,
+                   "table 5 is 't5' already and differs from 't5' in its width");
+    deliver(w, WORKER_LINK, MSG_STATUS, 3, &(struct msg_status){});
+    struct parcel *p = expect_sent(w, MSG_STATUS_IS);
+    char text[1024];
+    snprintf(text, sizeof(text), "%.*s", (int)p->m.status_is.json.n,
+             p->m.status_is.json.data);
+    assert_non_null(strstr(text, "\"role\": \"server\", \"node\": 8, \"epoch\": 1"));
+    assert_non_null(strstr(text, "\"tables\": [{\"id\": 5, \"name\": \"t5\""));
+    parcel_unpin(p);
+    world_close(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_placement),
+        cmocka_unit_test(test_before_placement),
+        cmocka_unit_test(test_bad_pushes),
+        cmocka_unit_test(test_occurrences),
+        cmocka_unit_test(test_sessions),
+        cmocka_unit_test(test_set),
+        cmocka_unit_test(test_whole_rows),
+        cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_walks),
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_move),
+        cmocka_unit_test(test_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
