@@ -5,6 +5,19 @@
 // and can do nothing. Bytes are checked by TLS then; without it, off loopback, each body
 // carries a checksum.
 //
+// A peer that came is a stranger until its first message is there: that has at most 64
+// KiB (a hello fits), and a time by which it must have come. A link whose TLS
+// handshake fails is never `opened`, and at the end that accepted it not `closed`
+// either; the other end is told why. Who comes when there are max_links is sent
+// MSG_ERROR (plain) and closed.
+//
+// The loop is libuv's. The first van of a process ignores SIGPIPE, unless the program has
+// a handler of its own: a peer that is gone is an error of a call. A `release` may free
+// memory, but calls no function of the van.
+//
+// A van that listens on 0.0.0.0 or [::] gives out the first address of this machine that
+// is not loopback's.
+//
 // Bulk data is read straight to where the handler's `place` says, and sent straight from
 // the sender's memory.
 //
@@ -22,13 +35,12 @@ struct tcp_options {
     // van_poll looks again and again for this long before it sleeps: about 50 us of
     // waking saved for a request. 0 where loops outnumber the cores.
     uint64_t spin_ns;
-    uint64_t
-        hello_timeout_ns; // an accepted link that has not sent a whole first message by
-                          // then is closed; 0: 10 s
-    uint64_t
-        stall_timeout_ns; // so is one that stands still in the middle of a message; 0:
-                          // 60 s
-    uint32_t max_links;   // accepted ones, at the same time; 0: 4096
+    // An accepted link that has not sent a whole first message by then is closed; 0: 10
+    // s.
+    uint64_t hello_timeout_ns;
+    // So is a link that stands still in the middle of a message; 0: 60 s.
+    uint64_t stall_timeout_ns;
+    uint32_t max_links; // accepted ones, at the same time; 0: 4096
 };
 
 int tcp_van_open(struct van **ret, const struct tcp_options *o,

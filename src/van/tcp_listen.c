@@ -194,8 +194,10 @@ static int listen_unix(struct tcp_listener *l, const struct tcp_address *a,
                        "cannot listen on %s: another process does, or another file is "
                        "there; choose another path",
                        address);
-    if (rc == UV_ENOENT || rc == UV_ENOTDIR)
-        return err_set(e, TUG_EIO, "cannot listen on %s: its directory is not there",
+    if (rc == UV_EACCES || rc == UV_ENOTDIR) // libuv makes EACCES of ENOENT
+        return err_set(e, TUG_EIO,
+                       "cannot listen on %s: its directory is not there, or you may not "
+                       "write there",
                        address);
     if (rc != 0)
         return refused(address, rc, e);

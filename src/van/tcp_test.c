@@ -214,12 +214,348 @@ static void test_bodies(void **state)
     mem_free(place);
 }
 
+// Peers that are none: raw sockets.
+
+static int raw_connect(const char *address)
+{
+    struct tcp_address a;
+    struct sockaddr_storage s;
+    assert_int_equal(tcp_address_read(&a, address, NULL), 0);
+    assert_true(tcp_address_number(&a, &s));
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&s, sizeof(struct sockaddr_in)), 0);
+    return fd;
+}
+
+static size_t hello_bytes(char to[256], uint64_t request)
+{
+    struct wire_out o = WIRE_OUT_INIT;
+    struct msg_hello m = {.version = wire_text("x")};
+    assert_int_equal(wire_encode(&o, MSG_HELLO, request, &m, false), 0);
+    size_t n = o.head.len;
+    assert_true(n <= 256);
+    memcpy(to, o.head.data, n);
+    buf_free(&o.head);
+    return n;
+}
+
+// The node closes a link that has sent these bytes, and says why.
+static void expect_closed(const void *bytes, size_t n, bool end, int code,
+                          const char *why)
+{
+    const struct tcp_options o = {.hello_timeout_ns = 100 * MS,
+                                  .stall_timeout_ns = 50 * MS};
+    struct node server = {0};
+    open_node(&server, &o, "tcp://127.0.0.1:0");
+    int fd = raw_connect(server.address);
+    assert_int_equal(send(fd, bytes, n, MSG_NOSIGNAL), (ssize_t)n);
+    if (end)
+        shutdown(fd, SHUT_WR);
+    until(&server, NULL, &server.closed, 1);
+    if (server.why.code != code || strstr(server.why.text, why) == NULL)
+        fail_msg("%d %s", server.why.code, server.why.text);
+    char byte;
+    while (recv(fd, &byte, 1, 0) > 0) // ends when the node has closed
+        ;
+    close(fd);
+    van_free(server.van);
+}
+
+static void test_bad_peers(void **state)
+{
+    (void)state;
+    size_t before = mem_live();
+    char hello[256], two[512] = {0};
+    size_t n = hello_bytes(hello, 1);
+    memset(two, 'x', sizeof(two));
+    expect_closed(two, sizeof(two), false, TUG_EDATA, "not tug's protocol");
+    expect_closed(two, 10, true, TUG_EIO, "in the middle of a message");
+    expect_closed(hello, n - 1, true, TUG_EIO, "in the middle of a message");
+    expect_closed(hello, n, true, 0, "closed the link");
+    // A first message that never ends, and a second one.
+    expect_closed(hello, n - 1, false, TUG_EIO, "no whole first message");
+    memcpy(two, hello, n);
+    memcpy(two + n, hello, n - 1);
+    expect_closed(two, 2 * n - 1, false, TUG_EIO, "stood still");
+    two[n + 4]++;
+    expect_closed(two, 2 * n, false, TUG_EDATA, "version");
+    two[n + 4]--;
+    two[2 * n - 2] ^= 1;
+    expect_closed(two, 2 * n, false, TUG_EDATA, "checksum");
+    assert_int_equal(mem_live(), before);
+}
+
+// One byte now and then does not keep a stranger's link open.
+static void test_trickle(void **state)
+{
+    (void)state;
+    const struct tcp_options o = {.hello_timeout_ns = 50 * MS};
+    struct node server = {0};
+    char hello[256];
+    size_t n = hello_bytes(hello, 1);
+    open_node(&server, &o, "tcp://127.0.0.1:0");
+    int fd = raw_connect(server.address);
+    uint64_t began = clock_ns();
+    for (size_t i = 0; i < n - 1 && server.closed == 0; i++) {
+        send(fd, hello + i, 1, MSG_NOSIGNAL);
+        uint64_t next = van_now(server.van) + 2 * MS;
+        while (server.closed == 0 && van_now(server.van) < next)
+            van_poll(server.van, next, NULL);
+    }
+    until(&server, NULL, &server.closed, 1);
+    assert_true(clock_ns() - began >= 50 * MS);
+    assert_non_null(strstr(server.why.text, "no whole first message"));
+    close(fd);
+    van_free(server.van);
+}
+
+// A stranger's first message may not be long; later ones may.
+static void test_stranger_is_brief(void **state)
+{
+    (void)state;
+    struct pair p;
+    static char data[100000];
+    struct msg_roster m = {.owners = {data, sizeof(data)}};
+    open_pair(&p, &plain, "tcp://127.0.0.1:0");
+    assert_int_equal(van_send(p.client.van, p.client.link, MSG_ROSTER, 1, &m, NULL), 0);
+    until(&p.client, &p.server, &p.server.closed, 1);
+    assert_int_equal(p.server.why.code, TUG_EDATA);
+    assert_non_null(strstr(p.server.why.text, "first message"));
+    until(&p.client, &p.server, &p.client.closed, 1);
+    assert_int_equal(van_send(p.client.van, p.client.link, MSG_ROSTER, 1, &m, NULL),
+                     TUG_EIO);
+    close_pair(&p);
+}
+
+static void test_max_links(void **state)
+{
+    (void)state;
+    const struct tcp_options o = {.max_links = 2};
+    struct pair p;
+    open_pair(&p, &o, "tcp://127.0.0.1:0");
+    send_hello(&p.client, 1);
+    van_connect(p.client.van, p.server.address, SECOND);
+    until(&p.client, &p.server, &p.server.opened, 2);
+    van_connect(p.client.van, p.server.address, SECOND);
+    until(&p.client, &p.server, &p.client.closed, 1);
+    assert_int_equal(p.client.messages, 1); // an error that says why
+    assert_int_equal(p.server.opened, 2);
+    assert_int_equal(p.server.closed, 0);
+    close_pair(&p);
+}
+
+// Connecting.
+
+static void expect_no_connection(const char *address, uint64_t timeout, int code,
+                                 const char *why)
+{
+    struct node n = {0};
+    open_node(&n, &plain, NULL);
+    uint64_t began = clock_ns();
+    assert_int_not_equal(van_connect(n.van, address, timeout), 0);
+    assert_int_equal(n.closed, 0);
+    until(&n, NULL, &n.closed, 1);
+    if (n.why.code != code || strstr(n.why.text, why) == NULL ||
+        strstr(n.why.text, address) == NULL)
+        fail_msg("%d %s", n.why.code, n.why.text);
+    assert_true(clock_ns() - began < timeout + 10 * SECOND);
+    assert_int_equal(n.opened, 0);
+    van_free(n.van);
+}
+
+static void test_no_connection(void **state)
+{
+    (void)state;
+    size_t before = mem_live();
+    struct node n = {0};
+    open_node(&n, &plain, "tcp://127.0.0.1:0");
+    char address[VAN_ADDRESS_MAX];
+    memcpy(address, n.address, sizeof(address));
+    van_free(n.van);
+    expect_no_connection(address, 50 * MS, TUG_EIO, "refused");
+    expect_no_connection(address, 50 * MS, TUG_EIO, "tried");
+    expect_no_connection("unix:///nowhere/x.sock", 20 * MS, TUG_EIO, "no such");
+    expect_no_connection("tcp://name.invalid:1", 20 * MS, TUG_EIO, "is not known");
+    expect_no_connection("tcp://192.0.2.1:1", 20 * MS, TUG_EUSAGE, "--insecure");
+    expect_no_connection("tcp://127.0.0.1", 20 * MS, TUG_EUSAGE, "port is missing");
+    expect_no_connection("http://x", 20 * MS, TUG_EUSAGE, "tcp://HOST:PORT");
+    assert_int_equal(mem_live(), before);
+}
+
+// A socket whose queue of connections is full lets the next one hang.
+static void test_hanging_connect(void **state)
+{
+    (void)state;
+    int fd = socket(AF_INET, SOCK_STREAM, 0), waiting[4];
+    struct sockaddr_in s = {.sin_family = AF_INET,
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof(s);
+    assert_int_equal(bind(fd, (struct sockaddr *)&s, n), 0);
+    assert_int_equal(listen(fd, 0), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&s, &n), 0);
+    for (int i = 0; i < 4; i++) {
+        waiting[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        connect(waiting[i], (struct sockaddr *)&s, sizeof(s));
+    }
+    char address[64];
+    snprintf(address, sizeof(address), "tcp://127.0.0.1:%d", ntohs(s.sin_port));
+    expect_no_connection(address, 100 * MS, TUG_EIO, "no answer");
+    for (int i = 0; i < 4; i++)
+        close(waiting[i]);
+    close(fd);
+}
+
+// The peer may come later.
+static void test_connects_at_last(void **state)
+{
+    (void)state;
+    struct node server = {0}, client = {0};
+    open_node(&server, &plain, "tcp://127.0.0.1:0");
+    char address[VAN_ADDRESS_MAX];
+    memcpy(address, server.address, sizeof(address));
+    van_free(server.van);
+    open_node(&client, &plain, NULL);
+    van_connect(client.van, address, 20 * SECOND);
+    for (int i = 0; i < 20; i++)
+        van_poll(client.van, van_now(client.van) + MS, NULL);
+    assert_int_equal(client.opened + client.closed, 0);
+    open_node(&server, &plain, address);
+    until(&client, &server, &client.opened, 1);
+    van_free(client.van);
+    van_free(server.van);
+}
+
+// Listening.
+
+static void expect_no_listening(struct van *v, const char *address, int code,
+                                const char *why)
+{
+    char got[VAN_ADDRESS_MAX];
+    struct err e;
+    int rc = van_listen(v, address, got, &e);
+    if (rc != code || strstr(e.text, why) == NULL)
+        fail_msg("%d %s", rc, rc != 0 ? e.text : got);
+}
+
+static void test_no_listening(void **state)
+{
+    (void)state;
+    size_t before = mem_live();
+    struct node n = {0};
+    open_node(&n, &plain, "tcp://127.0.0.1:0");
+    expect_no_listening(n.van, n.address, TUG_EIO, "another process has it");
+    expect_no_listening(n.van, "tcp://0.0.0.0:0", TUG_EUSAGE, "tug cert");
+    expect_no_listening(n.van, "tcp://127.0.0.1:99999", TUG_EUSAGE, "65535");
+    expect_no_listening(n.van, "tcp://::1:5", TUG_EUSAGE, "[ ]");
+    expect_no_listening(n.van, "tcp://:5", TUG_EUSAGE, "host is missing");
+    expect_no_listening(n.van, "tcp://name.invalid:5", TUG_EIO, "is not known");
+    expect_no_listening(n.van, "unix://x", TUG_EUSAGE, "begins with /");
+    expect_no_listening(n.van, "unix:///nowhere/x", TUG_EIO, "directory is not there");
+    expect_no_listening(n.van, "nonsense", TUG_EUSAGE, "tcp://HOST:PORT");
+    van_free(n.van);
+    const struct tcp_options open = {.insecure = true};
+    n = (struct node){0};
+    open_node(&n, &open, "tcp://0.0.0.0:0");
+    assert_null(strstr(n.address, "0.0.0.0"));
+    van_free(n.van);
+    assert_int_equal(mem_live(), before);
+}
+
+// A socket that a killed process left behind does not stop the next one; that of a living
+// one does.
+static void test_left_over_socket(void **state)
+{
+    (void)state;
+    struct sockaddr_un s = {.sun_family = AF_UNIX};
+    snprintf(s.sun_path, sizeof(s.sun_path), "/tmp/tug-left-%d.sock", getpid());
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&s, sizeof(s)), 0);
+    close(fd);
+    char address[VAN_ADDRESS_MAX];
+    snprintf(address, sizeof(address), "unix://%s", s.sun_path);
+    struct node n = {0}, other = {0};
+    open_node(&n, &plain, address);
+    open_node(&other, &plain, NULL);
+    expect_no_listening(other.van, address, TUG_EIO, "another process");
+    van_free(other.van);
+    van_free(n.van);
+}
+
+// Sending.
+
+static void test_free_releases(void **state)
+{
+    (void)state;
+    size_t before = mem_live();
+    struct pair p;
+    enum { MANY = 20, BYTES = 8 << 20 };
+    char *data = mem_zalloc(BYTES);
+    int released = 0;
+    open_pair(&p, &plain, "tcp://127.0.0.1:0");
+    struct msg_roster m = {.owners = {data, BYTES}};
+    struct van_release r = {count_release, &released};
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(van_send(p.client.van, p.client.link, MSG_ROSTER, 1, &m, &r), 0);
+    assert_true(van_queued(p.client.van, p.client.link) > 0);
+    assert_true(released < MANY);
+    van_free(p.client.van);
+    assert_int_equal(released, MANY);
+    van_free(p.server.van);
+    mem_free(data);
+    assert_int_equal(mem_live(), before);
+}
+
+// Every allocation fails once: a call says so or a link closes, and nothing is lost.
+static void test_out_of_memory(void **state)
+{
+    (void)state;
+    static char data[200000];
+    for (long i = 0;; i++) {
+        size_t before = mem_live();
+        struct node server = {.echo = false}, client = {0};
+        open_node(&server, &plain, "tcp://127.0.0.1:0");
+        open_node(&client, &plain, NULL);
+        mem_fault_after(i);
+        van_connect(client.van, server.address, 20 * MS);
+        uint64_t deadline = clock_ns() + 5 * SECOND;
+        for (int sent = 0; server.messages < 4; sent++) {
+            struct msg_roster m = {.owners = {data, sizeof(data)}};
+            van_poll(client.van, van_now(client.van) + MS / 10, NULL);
+            van_poll(server.van, van_now(server.van) + MS / 10, NULL);
+            if (client.closed > 0 || server.closed > 0 || mem_faulted())
+                break;
+            if (client.opened > 0 && sent < 100)
+                van_send(client.van, client.link, sent < 1 ? MSG_HELLO : MSG_ROSTER, 1,
+                         sent < 1 ? (void *)&(struct msg_hello){0} : (void *)&m, NULL);
+            assert_true(clock_ns() < deadline);
+        }
+        bool over = !mem_faulted();
+        mem_fault_after(-1);
+        van_free(client.van);
+        van_free(server.van);
+        assert_int_equal(mem_live(), before);
+        if (over)
+            break;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tcp),
         cmocka_unit_test(test_unix),
         cmocka_unit_test(test_bodies),
+        cmocka_unit_test(test_bad_peers),
+        cmocka_unit_test(test_trickle),
+        cmocka_unit_test(test_stranger_is_brief),
+        cmocka_unit_test(test_max_links),
+        cmocka_unit_test(test_no_connection),
+        cmocka_unit_test(test_hanging_connect),
+        cmocka_unit_test(test_connects_at_last),
+        cmocka_unit_test(test_no_listening),
+        cmocka_unit_test(test_left_over_socket),
+        cmocka_unit_test(test_free_releases),
+        cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
