@@ -142,14 +142,18 @@ static double share_of(const struct msg_pass_state *p)
 static int follow_pass(struct run *r, uint64_t pass, struct state *s, struct err *e)
 {
     struct driver *d = r->driver;
+    uint64_t first = r->at.batches;
     for (double pause = look_first_seconds;; pause *= pause < look_seconds ? 1.5 : 1) {
         TRY(look(d, pass, s, e));
-        if (s->pass.done)
+        if (s->pass.done) {
+            r->at.batches = first + d->stream.examples / r->config->batch;
             return 0;
+        }
         if (run_interrupted(r))
             return TUG_EINTERRUPTED;
         if (progress_is_due(r->progress)) {
             struct metrics m = metrics_stream_result(&d->stream, r->config->reader.loss);
+            r->at.batches = first + d->stream.examples / r->config->batch;
             progress_line(r->progress, r->at.epoch, share_of(&s->pass), r->at.batches,
                           &m);
         }
