@@ -380,6 +380,12 @@ static void test_set(void **state)
     expect_ok(w);
     for (uint32_t i = 0; i < n; i++)
         assert_memory_equal(shard_row(w->shard, T, keys[i]), values + i * 4, 16);
+    float change[] = {1, 1, 1, 1};
+    m = push_of(w, 0, T, keys + 4, 1, change, 4);
+    m.op = WIRE_DELTA;
+    send_push(w, 0, &m);
+    expect_ok(w);
+    assert_true(shard_row(w->shard, T, keys[4])[3] == 20);
     float weights[] = {-1, -2};
     m = push_of(w, 0, T, keys + 3, 1, weights, 2);
     m.op = WIRE_ASSIGN;
