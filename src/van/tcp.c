@@ -70,6 +70,7 @@ static void finish_round(struct tcp_van *v)
 {
     v->now = clock_ns();
     do_due_links(v);
+    tcp_accept_due(v);
     flush_dirty(v); // a link in the list of dirty ones is not freed before
     tell_ended(v);
     v->tick_due = VAN_NEVER;
@@ -101,6 +102,7 @@ static void sleep_until(struct tcp_van *v, uint64_t now, uint64_t due)
 static void wait_for_events(struct tcp_van *v, uint64_t until)
 {
     uint64_t due = earlier(earlier(until, v->tick_due), v->next_due);
+    due = earlier(due, v->accept_due);
     uint64_t now = clock_ns(), awake_until = now + v->options.spin_ns;
     v->events = v->ended != NULL || v->dirty != NULL;
     do {
@@ -233,7 +235,7 @@ int tcp_van_open(struct van **ret, const struct tcp_options *o,
     v->handler = *h;
     v->out = WIRE_OUT_INIT;
     v->now = clock_ns();
-    v->next_due = VAN_NEVER;
+    v->next_due = v->accept_due = VAN_NEVER;
     set_options(v, o);
     int rc = take_buffers(v) ? open_loop(v, e) : err_nomem(e, "a van");
     if (rc != 0) {

@@ -46,7 +46,8 @@ static void give_up(struct tcp_link *l, const struct err *why)
     struct tcp_dial *d = l->dial;
     struct err e;
     double tried = (double)(clock_ns() - d->began) / (double)SECOND_NS;
-    err_set(&e, why->code, "cannot connect to %s: %s; tried %u time%s in %.1f s", l->peer,
+    int code = why->code == TUG_EUSAGE ? TUG_EUSAGE : TUG_EIO;
+    err_set(&e, code, "cannot connect to %s: %s; tried %u time%s in %.1f s", l->peer,
             why->text, d->tries, d->tries == 1 ? "" : "s", tried);
     tcp_link_fail(l, &e);
 }
@@ -278,9 +279,11 @@ van_link tcp_connect(struct van *base, const char *address, uint64_t timeout_ns)
     d->deadline = timeout_ns < VAN_NEVER - d->began ? d->began + timeout_ns : VAN_NEVER;
     d->back_off = BACK_OFF_FIRST;
     snprintf(l->peer, sizeof(l->peer), "%s", address);
-    if (tcp_address_read(&d->address, address, &e) != 0)
+    if (tcp_address_read(&d->address, address, &e) != 0) {
+        e.code = TUG_EIO; // as van.h says of `closed`
         tcp_link_fail(l, &e);
-    else
+    } else {
         tcp_link_due_at(l, d->began);
+    }
     return l->number;
 }

@@ -111,6 +111,7 @@ struct tcp_listener {
     };
     struct tcp_van *van;
     struct tcp_listener *next;
+    bool waiting; // someone is to be accepted
     char address[VAN_ADDRESS_MAX];
 };
 
@@ -130,7 +131,8 @@ struct tcp_van {
     struct tcp_link *dirty, *ended;
     struct frame_reader *reading; // whose message the handler has
     uint64_t now;
-    uint64_t next_due; // no link is due before
+    uint64_t next_due;   // no link is due before
+    uint64_t accept_due; // when listeners that wait try again
     uint64_t tick_due;
     uint32_t events; // of this round
     bool in_round;
@@ -144,6 +146,7 @@ struct tcp_van {
 int tcp_listen(struct van *base, const char *address, char ret[VAN_ADDRESS_MAX],
                struct err *e);
 void tcp_listeners_close(struct tcp_van *v);
+void tcp_accept_due(struct tcp_van *v);
 
 // tcp_dial.c
 van_link tcp_connect(struct van *base, const char *address, uint64_t timeout_ns);

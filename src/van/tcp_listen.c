@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "van/tcp_internal.h"
 
-enum { BACKLOG = 4096 };
+enum { BACKLOG = 4096, ACCEPT_PAUSE_NS = 10000000 };
 
 // Accepting.
 
@@ -28,14 +28,26 @@ static void refuse(struct tcp_listener *listener, struct tcp_link *l)
     tcp_close_link(&v->base, l->number);
 }
 
+// libuv announces nobody else before this one is accepted: without memory for that it is
+// tried again in a moment.
+static void accept_later(struct tcp_listener *listener)
+{
+    struct tcp_van *v = listener->van;
+    listener->waiting = true;
+    v->accept_due = clock_ns() + ACCEPT_PAUSE_NS;
+}
+
 static void accept_one(uv_stream_t *server, int status)
 {
     struct tcp_listener *listener = server->data;
     struct tcp_van *v = listener->van;
-    bool is_unix = server->type == UV_NAMED_PIPE;
-    struct tcp_stream *s = status == 0 ? tcp_stream_new(v, is_unix) : NULL;
-    if (s == NULL)
-        return; // what cannot be accepted now is announced again
+    if (status != 0)
+        return; // libuv has closed it for want of descriptors
+    struct tcp_stream *s = tcp_stream_new(v, server->type == UV_NAMED_PIPE);
+    if (s == NULL) {
+        accept_later(listener);
+        return;
+    }
     if (uv_accept(server, &s->stream) != 0) {
         tcp_stream_close(s);
         return;
@@ -55,6 +67,19 @@ static void accept_one(uv_stream_t *server, int status)
     }
     tcp_link_due_at(l, v->now + v->options.hello_timeout_ns);
     tcp_link_connected(l);
+}
+
+void tcp_accept_due(struct tcp_van *v)
+{
+    if (v->now < v->accept_due)
+        return;
+    v->accept_due = VAN_NEVER;
+    for (struct tcp_listener *l = v->listeners; l != NULL; l = l->next) {
+        if (l->waiting) {
+            l->waiting = false;
+            accept_one(&l->stream, 0);
+        }
+    }
 }
 
 // Listening.
