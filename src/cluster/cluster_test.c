@@ -102,7 +102,7 @@ static void test_quiet(void **state)
 static void test_faults(void **state)
 {
     (void)state;
-    for (uint64_t seed = 0; seed < 300; seed++)
+    for (uint64_t seed = 0; seed < 800; seed++)
         run_seed(1000 + seed, 0.02 + 0.1 * (double)(seed % 3));
 }
 

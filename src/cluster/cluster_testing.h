@@ -209,7 +209,6 @@ static inline void on_leased(void *ctx, const struct van_message *m)
         return;
     a->piece = m->m->leased;
     a->has_piece = a->piece.what == WIRE_LEASE_PIECE;
-    a->finished = false;
     if (a->has_piece) {
         assert_in_range(a->piece.pass, 1, MAX_PASSES - 1);
         assert_in_range(a->piece.index, 0, 2 * MAX_PIECES - 1);
@@ -245,15 +244,25 @@ static inline void report_piece(struct actor *a)
     assert_int_equal(member_ask(a->m, MSG_PIECE_DONE, &m, on_piece_done, a), 0);
 }
 
-// Does the worker's part of the pass; then says so.
+static inline bool all_items(const struct world *w, uint64_t pass)
+{
+    for (int i = 0; i < ITEMS; i++)
+        if (!w->items[pass][i])
+            return false;
+    return true;
+}
+
+// Does the worker's part of the pass. As in training it cannot finish before the others
+// have done theirs: it is by VIEW that it learns of a part that nobody does.
 static inline void do_share(struct actor *a)
 {
-    if (!a->finished && chance(a, 10) > 0)
+    bool *items = a->w->items[a->piece.pass];
+    if (chance(a, 10) > 0)
         return; // it takes its time
-    if (!a->finished)
-        for (uint32_t i = a->piece.slot; i < ITEMS; i += a->piece.slots)
-            a->w->items[a->piece.pass][i] = true;
-    a->finished = true;
+    for (uint32_t i = a->piece.slot; i < ITEMS; i += a->piece.slots)
+        items[i] = true;
+    if (!all_items(a->w, a->piece.pass))
+        return;
     struct msg_lease m = {
         .pass = a->piece.pass, .finished = a->piece.pass, .view = a->piece.view};
     a->asking = true;
@@ -269,7 +278,6 @@ static inline void actor_view(void *ctx, const struct msg_view *m)
     a->piece.view = m->view;
     a->piece.slot = m->slot;
     a->piece.slots = m->slots;
-    a->finished = false;
 }
 
 // Pushes of a piece come no more: then all who held it before are known to be dead.
