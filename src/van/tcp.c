@@ -272,6 +272,8 @@ static void van_free_now(struct van *base)
     tcp_listeners_close(v);
     for (uint32_t i = 0; i < v->links.n; i++) {
         struct tcp_link *l = v->links.list[i].link;
+        if (l->state == LINK_OPEN)
+            tcp_link_say_end(l);
         if (l->state != LINK_CLOSING)
             tcp_link_end(l, LINK_DEAD);
     }

@@ -167,6 +167,7 @@ void tcp_link_due_at(struct tcp_link *l, uint64_t when);
 void tcp_link_due(struct tcp_link *l); // it is
 void tcp_link_fail(struct tcp_link *l, const struct err *why);
 void tcp_link_drained(struct tcp_link *l); // nothing is queued any more
+void tcp_link_say_end(struct tcp_link *l);
 void tcp_link_disconnect(struct tcp_link *l);
 void tcp_link_end(struct tcp_link *l, enum tcp_state state);
 void tcp_link_free(struct tcp_link *l);

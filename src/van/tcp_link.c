@@ -366,16 +366,22 @@ static void shut(uv_shutdown_t *req, int status)
         tcp_link_end(s->link, LINK_DEAD);
 }
 
+// TLS tells an end from a cut.
+void tcp_link_say_end(struct tcp_link *l)
+{
+    if (l->tls == NULL || l->said_end)
+        return;
+    l->said_end = true;
+    tls_session_end(l->tls);
+    tcp_out_session(l);
+}
+
 // Our end says that it is done and waits for the other to say so: closing at once would
 // make the kernel throw away what is on its way when there is something unread.
 void tcp_link_drained(struct tcp_link *l)
 {
     struct tcp_stream *s = l->stream;
-    if (l->tls != NULL && !l->said_end) {
-        l->said_end = true;
-        tls_session_end(l->tls);
-        tcp_out_session(l);
-    }
+    tcp_link_say_end(l);
     if (l->state != LINK_CLOSING || l->writing || s->shutdown.data != NULL)
         return;
     s->shutdown.data = s;
