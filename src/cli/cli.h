@@ -35,6 +35,9 @@ struct cli_command {
     X(scheduler)                                                                         \
     X(server)                                                                            \
     X(worker)                                                                            \
+    X(status)                                                                            \
+    X(doctor)                                                                            \
+    X(stop)                                                                              \
     X(cert)                                                                              \
     X(table)                                                                             \
     X(bench)                                                                             \

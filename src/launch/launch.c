@@ -104,9 +104,9 @@ static void on_ended(void *ctx, uint32_t member, int code, int number, const cha
         x.code = 0;
     }
     if (r->interrupted && member != 0)
-        return;
+        return; // they were told to
     char text[VERDICT_TEXT_MAX];
-    switch (r->interrupted ? VERDICT_END : verdict_exit(&r->verdict, &x)) {
+    switch (verdict_exit(&r->verdict, &x)) {
     case VERDICT_GO_ON:
         if ((code != 0 || number != 0) && r->stage == STAGE_RUN)
             log_warn("%s", verdict_describe(&x, text));
@@ -118,11 +118,11 @@ static void on_ended(void *ctx, uint32_t member, int code, int number, const cha
     case VERDICT_TOLD:
         go_to(r, STAGE_WAIT, TOLD_SECONDS);
         break;
+    case VERDICT_LEAVE:
+        go_to(r, STAGE_WAIT, LEAVE_SECONDS);
+        break;
     case VERDICT_END:
-        if (r->o->program)
-            go_to(r, STAGE_GENTLE, GENTLE_SECONDS);
-        else
-            go_to(r, STAGE_WAIT, LEAVE_SECONDS);
+        go_to(r, STAGE_GENTLE, GENTLE_SECONDS);
         break;
     }
 }

@@ -17,20 +17,28 @@ void verdict_open(struct verdict *v, bool program, uint32_t workers)
     *v = (struct verdict){.program = program, .workers = workers};
 }
 
+// "tug worker: " is what its own error begins with.
+static const char *without_command(const struct launch_exit *x)
+{
+    char command[32];
+    int n = snprintf(command, sizeof(command), "tug %s: ", launch_role_name(x->role));
+    return strncmp(x->said, command, (size_t)n) == 0 ? x->said + n : x->said;
+}
+
 const char *verdict_describe(const struct launch_exit *x, char to[VERDICT_TEXT_MAX])
 {
-    char who[48];
+    char who[64];
     if (x->role == LAUNCH_SCHEDULER)
         snprintf(who, sizeof(who), "the scheduler");
     else
         snprintf(who, sizeof(who), "%s %u", launch_role_name(x->role), x->rank);
+    const char *said = x->code != 0 ? without_command(x) : "";
     if (x->signal != 0)
         snprintf(to, VERDICT_TEXT_MAX, "%s was killed by signal %d (%s)", who, x->signal,
                  strsignal(x->signal));
     else
         snprintf(to, VERDICT_TEXT_MAX, "%s ended with exit code %d%s%s", who, x->code,
-                 x->code != 0 && x->said[0] != 0 ? ": " : "",
-                 x->code != 0 ? x->said : "");
+                 said[0] != 0 ? ": " : "", said);
     return to;
 }
 
@@ -70,7 +78,7 @@ static enum verdict_next cannot_go_on(struct verdict *v, const struct launch_exi
     note(v, x);
     if (v->program)
         return VERDICT_END;
-    v->settling = true;
+    v->killed |= x->signal != 0;
     return x->signal == 0 ? VERDICT_TOLD : VERDICT_SETTLE;
 }
 
@@ -83,14 +91,21 @@ static enum verdict_next scheduler_exit(struct verdict *v, const struct launch_e
         note(v, x);
         return VERDICT_END;
     }
-    // It knows more of what happened than who saw one process end.
-    if (!is_well(x) && x->signal == 0 && v->settling && x->said[0] != 0) {
-        char text[VERDICT_TEXT_MAX];
-        err_wrap(&v->end, "%s", verdict_describe(x, text));
+    const char *why = without_command(x);
+    if (is_well(x)) {
+        if (v->end.code == TUG_EINTERRUPTED)
+            v->end = (struct err){0}; // it was done before
+        return VERDICT_LEAVE;
     }
-    if (!is_well(x))
+    if (x->signal != 0 || why == x->said) {
         note(v, x);
-    return VERDICT_END;
+        return x->signal != 0 ? VERDICT_END : VERDICT_LEAVE;
+    }
+    // It knows more of what happened than who saw one process end.
+    char seen[ERR_TEXT_MAX];
+    snprintf(seen, sizeof(seen), "%s", v->killed ? v->end.text : "");
+    err_set(&v->end, status_of(x), "%s%s%s", seen, seen[0] != 0 ? ": " : "", why);
+    return VERDICT_LEAVE;
 }
 
 static enum verdict_next worker_exit(struct verdict *v, const struct launch_exit *x)

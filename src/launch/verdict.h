@@ -33,6 +33,7 @@ enum verdict_next {
     VERDICT_GO_ON,
     VERDICT_SETTLE, // it cannot go on: the scheduler will notice and tell what is lost
     VERDICT_TOLD,   // likewise, and the scheduler has been told, if it was reached at all
+    VERDICT_LEAVE,  // the scheduler has ended and told the others to leave
     VERDICT_END,    // end the others now
 };
 
@@ -41,7 +42,7 @@ struct verdict {
     uint32_t workers;
     uint32_t workers_ended, workers_done; // done: with exit code 0
     bool scheduler_ended;
-    bool settling;
+    bool killed;    // what is in `end` is that one of them was
     struct err end; // how the run ended, so far; code 0: well
 };
 

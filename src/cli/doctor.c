@@ -1,0 +1,317 @@
+// tug doctor: what is wrong with a cluster that does not work as it should: who reaches
+// whom, versions, clocks, certificates, and for each problem what to do.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <openssl/asn1.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/tool.h"
+
+struct doctor_values {
+    struct node_values node;
+    bool json;
+};
+
+#define AT(field) .offset = offsetof(struct doctor_values, field)
+
+static const struct option options[] = {
+    TOOL_SCHEDULER_OPTION,
+    NODE_REACH_OPTIONS,
+    {.name = "json",
+     .kind = OPTION_FLAG,
+     AT(json),
+     .group = "Output",
+     .help = "one JSON object"},
+};
+
+const struct option_table cli_doctor_options = {
+    .command = "doctor",
+    .summary = "find out what is wrong with a cluster",
+    .usage = "[--scheduler HOST:PORT] [--json]",
+    .about =
+        "Connects from here to the scheduler and to every node that listens; compares "
+        "versions and clocks, looks at the certificate, and asks the scheduler whom "
+        "it hears. One line for each problem, with what to do about it. Run it on the "
+        "machine that has the problem. Exit code 4 when there is one.",
+    .examples = "tug doctor\n"
+                "tug doctor --scheduler 10.0.0.1:9100 --ca ca.pem --cert me.pem --key "
+                "me.key",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(*options),
+    .family = cli_tables,
+};
+
+enum { NODE_SECONDS = 5, EXPIRY_DAYS = 14, PINGS = 5 };
+
+struct examination {
+    struct opened_node *node;
+    json_t *rows, *problems;
+};
+
+static void problem(struct examination *x, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void problem(struct examination *x, const char *fmt, ...)
+{
+    char text[ERR_TEXT_MAX];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    json_array_append_new(x->problems, json_string(text));
+}
+
+// The best of a few questions; they also show that the node's loop is running.
+static double round_trip_ms(struct tool *t)
+{
+    double best = INFINITY;
+    for (int i = 0; i < PINGS; i++) {
+        uint64_t begin = clock_ns();
+        struct err e = {0};
+        if (tool_ask(t, MSG_STATUS, &(struct msg_status){}, NODE_SECONDS, &e) != 0)
+            return (double)NAN;
+        best = fmin(best, (double)(clock_ns() - begin) * 1e-6);
+    }
+    return best;
+}
+
+static void look_at_version(struct examination *x, const char *name, const char *version)
+{
+    if (strcmp(version, tug_version()) != 0)
+        problem(x,
+                "%s is tug %s, this is tug %s: install the same version everywhere and "
+                "start the cluster again",
+                name, version, tug_version());
+}
+
+static void look_at_clock(struct examination *x, const char *name, double skew)
+{
+    if (fabs(skew) > 1)
+        problem(x,
+                "the clock of %s is %.1f s %s: let NTP set it, else logs do not fit "
+                "together and certificates may count as expired",
+                name, fabs(skew), skew > 0 ? "ahead" : "behind");
+}
+
+static void name_of(const json_t *n, char to[64])
+{
+    if (tool_number(n, "loop") > 0)
+        snprintf(to, 64, "%s %.0f loop %.0f", tool_text(n, "role"),
+                 tool_number(n, "rank"), tool_number(n, "loop"));
+    else
+        snprintf(to, 64, "%s %.0f", tool_text(n, "role"), tool_number(n, "rank"));
+}
+
+// As the scheduler sees it.
+static void look_at_link(struct examination *x, const json_t *n, const char *name)
+{
+    if (tool_true(n, "left"))
+        return;
+    if (!tool_true(n, "alive"))
+        problem(x, "%s (%s, process %.0f) is dead: look into its log on that host", name,
+                tool_text(n, "host"), tool_number(n, "pid"));
+    else if (!tool_true(n, "linked"))
+        problem(x,
+                "%s (%s) has lost its link to the scheduler: a firewall in between may "
+                "close idle connections",
+                name, tool_text(n, "host"));
+    else if (tool_number(n, "seconds_since_sign") > 3)
+        problem(x,
+                "%s (%s) has not been heard for %.0f s: its process %.0f is stopped, or "
+                "its machine is out of memory or of network",
+                name, tool_text(n, "host"), tool_number(n, "seconds_since_sign"),
+                tool_number(n, "pid"));
+}
+
+static void examine_node(struct examination *x, const json_t *n)
+{
+    struct tool t = {0};
+    struct err e = {0};
+    char name[64];
+    name_of(n, name);
+    double skew = tool_number(n, "clock_skew_seconds"), trip = (double)NAN;
+    const char *address = tool_text(n, "address");
+    bool alive = tool_true(n, "alive"), listens = address[0] != 0, reached = false;
+    look_at_link(x, n, name);
+    if (alive)
+        look_at_clock(x, name, skew);
+    if (alive && listens &&
+        tool_open(&t, &x->node->node, address, NODE_SECONDS, &e) == 0) {
+        reached = true;
+        look_at_version(x, name, t.version);
+        trip = round_trip_ms(&t);
+    } else if (alive && listens) {
+        problem(x,
+                "%s cannot be reached from here: %s; open its port for this machine, or "
+                "start it with --host or --interface of a network that both are on",
+                name, e.text);
+    }
+    json_t *row = json_pack(
+        "{s:s, s:s, s:s, s:b, s:b, s:o, s:s, s:o, s:f}", "node", name, "host",
+        tool_text(n, "host"), "address", address, "alive", alive, "heard_by_scheduler",
+        tool_true(n, "linked"), "reached_from_here",
+        listens ? json_boolean(reached) : json_null(), "version", t.version,
+        "round_trip_ms", isfinite(trip) ? json_real(trip) : json_null(),
+        "clock_skew_seconds", skew);
+    json_array_append_new(x->rows, row);
+    tool_close(&t);
+}
+
+static void look_at_certificate(struct examination *x, const char *path, json_t *ret)
+{
+    FILE *f = path != NULL ? fopen(path, "re") : NULL;
+    X509 *cert = f != NULL ? PEM_read_X509(f, NULL, NULL, NULL) : NULL;
+    if (f != NULL)
+        fclose(f);
+    if (cert == NULL)
+        return;
+    char subject[256] = "";
+    int days = 0, seconds = 0;
+    X509_NAME_oneline(X509_get_subject_name(cert), subject, sizeof(subject));
+    ASN1_TIME_diff(&days, &seconds, NULL, X509_get0_notAfter(cert));
+    json_object_set_new(ret, "certificate",
+                        json_pack("{s:s, s:i}", "subject", subject, "days_left", days));
+    if (days < EXPIRY_DAYS)
+        problem(x,
+                "the certificate %s (%s) expires in %d days: make a new one with 'tug "
+                "cert node'",
+                path, subject, days);
+    X509_free(cert);
+}
+
+static void look_at_phase(struct examination *x, const json_t *s)
+{
+    if (strcmp(tool_text(s, "phase"), "gathering") != 0)
+        return;
+    unsigned servers = 0, workers = 0;
+    json_t *n;
+    size_t i;
+    json_array_foreach(json_object_get(s, "nodes"), i, n)
+    {
+        bool counts = tool_true(n, "alive") && tool_number(n, "loop") == 0;
+        servers += counts && strcmp(tool_text(n, "role"), "server") == 0;
+        workers += counts && strcmp(tool_text(n, "role"), "worker") == 0;
+    }
+    problem(
+        x,
+        "the cluster still waits: %u of %.0f servers and %u of %.0f workers have come; "
+        "look into the logs of those that have not",
+        servers, tool_number(s, "servers_wanted"), workers,
+        tool_number(s, "workers_wanted"));
+}
+
+static int examine(struct examination *x, const struct doctor_values *v, json_t *ret,
+                   struct err *e)
+{
+    struct tool t = {0};
+    json_t *status = NULL, *n;
+    size_t i;
+    int rc = tool_open(&t, &x->node->node, x->node->node.scheduler,
+                       v->node.connect_timeout, e);
+    double skew = rc == 0 && t.unix_ns != 0
+                      ? ((double)t.unix_ns - (double)clock_unix_ns()) * 1e-9
+                      : 0;
+    if (rc == 0)
+        rc = tool_status(&t, NODE_SECONDS, &status, e);
+    if (rc != 0) {
+        tool_close(&t);
+        return err_wrap(e, "the scheduler cannot be asked");
+    }
+    look_at_version(x, "the scheduler", t.version);
+    look_at_clock(x, "the scheduler's machine", skew);
+    json_array_append_new(
+        x->rows,
+        json_pack("{s:s, s:s, s:s, s:b, s:b, s:b, s:s, s:f, s:f}", "node", "scheduler",
+                  "host", "", "address", t.address, "alive", 1, "heard_by_scheduler", 1,
+                  "reached_from_here", 1, "version", t.version, "round_trip_ms",
+                  round_trip_ms(&t), "clock_skew_seconds", skew));
+    look_at_phase(x, status);
+    json_array_foreach(json_object_get(status, "nodes"), i, n) examine_node(x, n);
+    look_at_certificate(x, v->node.cert, ret);
+    json_decref(status);
+    tool_close(&t);
+    return 0;
+}
+
+static const char *yes_no(const json_t *value)
+{
+    return json_is_null(value) ? "-" : json_is_true(value) ? "yes" : "NO";
+}
+
+static void print_all(const json_t *all)
+{
+    json_t *row, *one;
+    size_t i;
+    printf("%-18s %-16s %-28s %-9s %-9s %-8s %8s %8s\n", "node", "host", "address",
+           "scheduler", "here", "version", "ms", "skew s");
+    json_array_foreach(json_object_get(all, "nodes"), i, row)
+    {
+        char trip[32] = "-";
+        if (json_is_real(json_object_get(row, "round_trip_ms")))
+            snprintf(trip, sizeof(trip), "%.3f", tool_number(row, "round_trip_ms"));
+        printf("%-18s %-16s %-28s %-9s %-9s %-8s %8s %8.3f\n", tool_text(row, "node"),
+               tool_text(row, "host"), tool_text(row, "address"),
+               yes_no(json_object_get(row, "heard_by_scheduler")),
+               yes_no(json_object_get(row, "reached_from_here")),
+               tool_text(row, "version"), trip, tool_number(row, "clock_skew_seconds"));
+    }
+    const json_t *cert = json_object_get(all, "certificate");
+    if (cert != NULL)
+        printf("certificate %s, good for %.0f days\n", tool_text(cert, "subject"),
+               tool_number(cert, "days_left"));
+    json_array_foreach(json_object_get(all, "problems"), i, one)
+        printf("problem: %s\n", json_string_value(one));
+    if (json_array_size(json_object_get(all, "problems")) == 0)
+        printf("no problem found\n");
+}
+
+static int print(json_t *all, bool json, struct err *e)
+{
+    if (!json) {
+        print_all(all);
+        return 0;
+    }
+    char *text = json_dumps(all, JSON_COMPACT);
+    if (text == NULL)
+        return err_nomem(e, "the answer");
+    printf("%s\n", text);
+    mem_free(text);
+    return 0;
+}
+
+static int run(const void *values, const struct options *o, struct err *e)
+{
+    (void)o;
+    const struct doctor_values *v = values;
+    struct opened_node n;
+    json_set_alloc_funcs(mem_alloc, mem_free);
+    json_t *all = json_pack("{s:[], s:[]}", "nodes", "problems");
+    if (all == NULL)
+        return err_nomem(e, "the answer");
+    struct examination x = {.node = &n,
+                            .rows = json_object_get(all, "nodes"),
+                            .problems = json_object_get(all, "problems")};
+    node_catch_signals();
+    int rc = node_values_open(&n, &v->node, WIRE_TOOL, e);
+    if (rc == 0)
+        rc = examine(&x, v, all, e);
+    if (rc == 0)
+        rc = print(all, v->json, e);
+    size_t found = json_array_size(x.problems);
+    if (rc == 0 && found > 0)
+        rc = err_set(e, TUG_EIO, "%zu problem%s found", found, found == 1 ? "" : "s");
+    json_decref(all);
+    opened_node_close(&n);
+    return rc;
+}
+
+const struct cli_command cli_doctor = {
+    .options = &cli_doctor_options,
+    .values_size = sizeof(struct doctor_values),
+    .run = run,
+};

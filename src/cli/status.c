@@ -1,0 +1,302 @@
+// tug status: how a running cluster is, asked of its scheduler and of each server loop.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/tool.h"
+
+struct status_values {
+    struct node_values node;
+    bool rates, json;
+};
+
+#define AT(field) .offset = offsetof(struct status_values, field)
+
+static const struct option options[] = {
+    TOOL_SCHEDULER_OPTION,
+    NODE_REACH_OPTIONS,
+    {.name = "rates",
+     .kind = OPTION_FLAG,
+     AT(rates),
+     .group = "Output",
+     .help = "ask twice, a second apart, and say how much went on in between"},
+    {.name = "json",
+     .kind = OPTION_FLAG,
+     AT(json),
+     .help = "one JSON object: the scheduler's answer, with \"servers\" and \"tables\""},
+};
+
+const struct option_table cli_status_options = {
+    .command = "status",
+    .summary = "show the nodes, tables and progress of a running cluster",
+    .usage = "[--scheduler HOST:PORT] [--rates] [--json]",
+    .about = "Asks the scheduler who is there and each server loop what it holds. "
+             "docs/cluster.md says what the figures mean.",
+    .examples = "tug status\n"
+                "tug status --scheduler 10.0.0.1:9100 --rates",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(*options),
+    .family = cli_tables,
+};
+
+enum { LOOP_SECONDS = 5 };
+
+// ---------------------------------------------------------------- asking
+
+// The answer of one loop, or an object that says why there is none.
+static json_t *ask_loop(struct node *n, const json_t *node)
+{
+    struct tool t = {0};
+    struct err e = {0};
+    json_t *answer = NULL;
+    int rc = tool_open(&t, n, tool_text(node, "address"), LOOP_SECONDS, &e);
+    if (rc == 0)
+        rc = tool_status(&t, LOOP_SECONDS, &answer, &e);
+    tool_close(&t);
+    if (rc != 0)
+        answer = json_pack("{s:s}", "error", e.text);
+    if (answer != NULL) {
+        json_object_set(answer, "node", json_object_get(node, "id"));
+        json_object_set(answer, "rank", json_object_get(node, "rank"));
+        json_object_set(answer, "loop", json_object_get(node, "loop"));
+    }
+    return answer;
+}
+
+static void add_to(json_t *sum, const json_t *table, const char *name)
+{
+    json_object_set_new(
+        sum, name,
+        json_integer((json_int_t)(tool_number(sum, name) + tool_number(table, name))));
+}
+
+// A table is one thing to people, however many loops hold it.
+static void add_table(json_t *tables, const json_t *table)
+{
+    static const char *const added[] = {"rows",        "bytes",    "pushes",
+                                        "repeats",     "pulls",    "pushed_keys",
+                                        "pulled_keys", "examples", "held"};
+    json_t *sum = NULL, *one;
+    size_t i;
+    json_array_foreach(tables, i, one) if (tool_number(one, "id") ==
+                                           tool_number(table, "id")) sum = one;
+    if (sum == NULL) {
+        sum = json_copy((json_t *)(uintptr_t)table);
+        json_array_append_new(tables, sum);
+        return;
+    }
+    for (i = 0; i < sizeof(added) / sizeof(*added); i++)
+        add_to(sum, table, added[i]);
+    double least = fmin(tool_number(sum, "clock"), tool_number(table, "clock"));
+    double most = fmax(tool_number(sum, "clock_max"), tool_number(table, "clock"));
+    json_object_set_new(sum, "clock", json_integer((json_int_t)least));
+    json_object_set_new(sum, "clock_max", json_integer((json_int_t)most));
+}
+
+static json_t *add_tables(const json_t *servers)
+{
+    json_t *tables = json_array(), *server, *table;
+    size_t i, k;
+    json_array_foreach(servers, i, server)
+        json_array_foreach(json_object_get(server, "tables"), k, table)
+            add_table(tables, table);
+    return tables;
+}
+
+static int ask_all(struct opened_node *n, const struct status_values *v, json_t **ret,
+                   struct err *e)
+{
+    struct tool t = {0};
+    json_t *status = NULL, *node;
+    size_t i;
+    int rc = tool_open(&t, &n->node, n->node.scheduler, v->node.connect_timeout, e);
+    if (rc == 0)
+        rc = tool_status(&t, v->node.connect_timeout, &status, e);
+    tool_close(&t);
+    TRY(rc);
+    json_t *servers = json_array();
+    json_array_foreach(json_object_get(status, "nodes"), i,
+                       node) if (strcmp(tool_text(node, "role"), "server") == 0 &&
+                                 tool_true(node, "alive"))
+        json_array_append_new(servers, ask_loop(&n->node, node));
+    json_object_set_new(status, "servers", servers);
+    json_object_set_new(status, "tables", add_tables(servers));
+    json_object_set_new(status, "sampled_ns", json_integer((json_int_t)clock_ns()));
+    *ret = status;
+    return 0;
+}
+
+// ---------------------------------------------------------------- rates
+
+static double rate_of(const json_t *before, const json_t *after, const char *name,
+                      double seconds)
+{
+    return (tool_number(after, name) - tool_number(before, name)) / seconds;
+}
+
+static void set_rates(const json_t *before, json_t *after)
+{
+    static const char *const names[] = {"pushes",      "pulls",    "pushed_keys",
+                                        "pulled_keys", "examples", "rows"};
+    double seconds = (tool_number(after, "sampled_ns") -
+                      tool_number(before, "sampled_ns")) *
+                     1e-9;
+    json_t *table;
+    size_t i;
+    json_array_foreach(json_object_get(after, "tables"), i, table)
+    {
+        const json_t *old = json_array_get(json_object_get(before, "tables"), i);
+        json_t *rates = json_object();
+        for (size_t k = 0; k < sizeof(names) / sizeof(*names); k++)
+            json_object_set_new(rates, names[k],
+                                json_real(rate_of(old, table, names[k], seconds)));
+        json_object_set_new(table, "per_second", rates);
+    }
+}
+
+// ---------------------------------------------------------------- for people
+
+static void print_node(const json_t *n)
+{
+    char name[64], state[96] = "";
+    snprintf(name, sizeof(name), "%s %.0f%s%.0f", tool_text(n, "role"),
+             tool_number(n, "rank"), tool_number(n, "loop") > 0 ? " loop " : "",
+             tool_number(n, "loop"));
+    if (tool_number(n, "loop") == 0)
+        name[strlen(name) - 1] = 0;
+    if (tool_true(n, "left"))
+        snprintf(state, sizeof(state), "left");
+    else if (!tool_true(n, "alive"))
+        snprintf(state, sizeof(state), "dead");
+    else if (!tool_true(n, "linked"))
+        snprintf(state, sizeof(state), "link broken, no sign for %.1f s",
+                 tool_number(n, "seconds_since_sign"));
+    else
+        snprintf(state, sizeof(state), "alive, heard %.1f s ago",
+                 tool_number(n, "seconds_since_sign"));
+    printf("  %-16s %-8.0f %-20s %-28s %s\n", name, tool_number(n, "pid"),
+           tool_text(n, "host"), tool_text(n, "address"), state);
+}
+
+static void print_placement(const json_t *placement)
+{
+    const char *name;
+    json_t *space;
+    json_object_foreach((json_t *)(uintptr_t)placement, name, space) printf(
+        "  %-8s %.0f partitions on %zu loops, the fullest has %.2f times the mean\n",
+        name, tool_number(space, "partitions"),
+        json_object_size(json_object_get(space, "loops")),
+        tool_number(space, "max_over_mean"));
+}
+
+static void print_table(const json_t *t)
+{
+    const json_t *r = json_object_get(t, "per_second");
+    printf("  %-12s %-6s %12.0f rows %9.1f MB  %.0f pushes (%.0f repeated), %.0f pulls "
+           "(%.0f wait)",
+           tool_text(t, "name"), tool_text(t, "mode"), tool_number(t, "rows"),
+           tool_number(t, "bytes") * 1e-6, tool_number(t, "pushes"),
+           tool_number(t, "repeats"), tool_number(t, "pulls"), tool_number(t, "held"));
+    if (strcmp(tool_text(t, "mode"), "async") != 0)
+        printf(", clock %.0f", tool_number(t, "clock"));
+    if (tool_number(t, "clock_max") > tool_number(t, "clock"))
+        printf(" to %.0f", tool_number(t, "clock_max"));
+    printf("\n");
+    if (r != NULL)
+        printf(
+            "  %-12s a second: %.0f pushes of %.0f keys, %.0f pulls of %.0f keys, %.0f "
+            "examples\n",
+            "", tool_number(r, "pushes"), tool_number(r, "pushed_keys"),
+            tool_number(r, "pulls"), tool_number(r, "pulled_keys"),
+            tool_number(r, "examples"));
+}
+
+static void print_work(const json_t *s)
+{
+    const json_t *pass = json_object_get(s, "pass"), *barrier, *server;
+    size_t i;
+    if (pass != NULL)
+        printf("pass %.0f: %.0f of %.0f pieces, %.0f examples%s\n",
+               tool_number(pass, "number"), tool_number(pass, "pieces_done"),
+               tool_number(pass, "pieces"), tool_number(pass, "examples"),
+               tool_true(pass, "done") ? ", done" : "");
+    json_array_foreach(json_object_get(s, "barriers"), i, barrier)
+        printf("a barrier waits for %s\n", tool_text(barrier, "missing"));
+    json_array_foreach(json_object_get(s, "servers"), i,
+                       server) if (json_object_get(server, "error") != NULL)
+        printf("server %.0f loop %.0f cannot be asked: %s\n", tool_number(server, "rank"),
+               tool_number(server, "loop"), tool_text(server, "error"));
+}
+
+static void print_all(const json_t *s)
+{
+    json_t *one;
+    size_t i;
+    printf("scheduler %s, tug %s, up %.0f s: %s (%.0f servers, %.0f workers), placement "
+           "%.0f\n",
+           tool_text(s, "address"), tool_text(s, "version"),
+           tool_number(s, "uptime_seconds"), tool_text(s, "phase"),
+           tool_number(s, "servers_wanted"), tool_number(s, "workers_wanted"),
+           tool_number(s, "epoch"));
+    printf("nodes\n");
+    json_array_foreach(json_object_get(s, "nodes"), i, one) print_node(one);
+    if (json_object_get(s, "placement") != NULL) {
+        printf("placement\n");
+        print_placement(json_object_get(s, "placement"));
+    }
+    if (json_array_size(json_object_get(s, "tables")) > 0)
+        printf("tables\n");
+    json_array_foreach(json_object_get(s, "tables"), i, one) print_table(one);
+    print_work(s);
+}
+
+static int print_json(json_t *s, struct err *e)
+{
+    json_object_del(s, "sampled_ns");
+    char *text = json_dumps(s, JSON_COMPACT);
+    if (text == NULL)
+        return err_nomem(e, "the status");
+    printf("%s\n", text);
+    mem_free(text);
+    return 0;
+}
+
+static int run(const void *values, const struct options *o, struct err *e)
+{
+    (void)o;
+    const struct status_values *v = values;
+    struct opened_node n;
+    json_t *before = NULL, *status = NULL;
+    node_catch_signals();
+    int rc = node_values_open(&n, &v->node, WIRE_TOOL, e);
+    if (rc == 0)
+        rc = ask_all(&n, v, &status, e);
+    if (rc == 0 && v->rates) {
+        before = status;
+        status = NULL;
+        poll(NULL, 0, 1000); // a second is what is measured
+        rc = ask_all(&n, v, &status, e);
+    }
+    if (rc == 0 && before != NULL)
+        set_rates(before, status);
+    if (rc == 0 && v->json)
+        rc = print_json(status, e);
+    else if (rc == 0)
+        print_all(status);
+    json_decref(before);
+    json_decref(status);
+    opened_node_close(&n);
+    return rc;
+}
+
+const struct cli_command cli_status = {
+    .options = &cli_status_options,
+    .values_size = sizeof(struct status_values),
+    .run = run,
+};

@@ -1,0 +1,86 @@
+// tug stop: ends a running cluster in order.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "cli/tool.h"
+
+struct stop_values {
+    struct node_values node;
+    double timeout;
+};
+
+#define AT(field) .offset = offsetof(struct stop_values, field)
+
+static const struct option options[] = {
+    TOOL_SCHEDULER_OPTION,
+    NODE_REACH_OPTIONS,
+    {.name = "timeout",
+     .kind = OPTION_F64,
+     AT(timeout),
+     .fallback = "60",
+     .min = 0.1,
+     .max = 86400,
+     .metavar = "SECONDS",
+     .help = "for everybody to leave"},
+};
+
+const struct option_table cli_stop_options = {
+    .command = "stop",
+    .summary = "end a running cluster in order",
+    .usage = "[--scheduler HOST:PORT] [options]",
+    .about = "Asks the scheduler to end the cluster: all nodes are told, leave, and the "
+             "scheduler ends last. Returns when it is gone. What was trained since the "
+             "last save is lost; Ctrl-C to `tug launch` saves first.",
+    .examples = "tug stop\n"
+                "tug stop --scheduler 10.0.0.1:9100 --timeout 10",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(*options),
+    .family = cli_tables,
+};
+
+// The scheduler closes its links when it ends.
+static int wait_until_gone(struct tool *t, double seconds, struct err *e)
+{
+    uint64_t until = van_now(t->van) + (uint64_t)(seconds * 1e9);
+    while (!t->closed && van_now(t->van) < until) {
+        TRY(van_poll(t->van, until, e));
+        if (atomic_load(&node_interrupted))
+            return err_set(e, TUG_EINTERRUPTED, "interrupted");
+    }
+    if (t->closed)
+        return 0;
+    return err_set(e, TUG_EIO,
+                   "%s has been told to stop, but has not ended for %.0f s; 'tug status' "
+                   "shows who has not left",
+                   t->address, seconds);
+}
+
+static int run(const void *values, const struct options *o, struct err *e)
+{
+    (void)o;
+    const struct stop_values *v = values;
+    struct opened_node n;
+    struct tool t = {0};
+    struct msg_stop stop = {.code = TUG_EINTERRUPTED, .why = wire_text("tug stop")};
+    node_catch_signals();
+    int rc = node_values_open(&n, &v->node, WIRE_TOOL, e);
+    if (rc == 0)
+        rc = tool_open(&t, &n.node, n.node.scheduler, v->node.connect_timeout, e);
+    if (rc == 0)
+        rc = tool_ask(&t, MSG_STOP, &stop, v->timeout, e);
+    if (rc == 0)
+        rc = wait_until_gone(&t, v->timeout, e);
+    if (rc == 0)
+        printf("the cluster at %s has ended\n", n.node.scheduler);
+    tool_close(&t);
+    opened_node_close(&n);
+    return rc;
+}
+
+const struct cli_command cli_stop = {
+    .options = &cli_stop_options,
+    .values_size = sizeof(struct stop_values),
+    .run = run,
+};

@@ -1,0 +1,155 @@
+// Questions to a running cluster: see tool.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/tool.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "van/van.h"
+
+static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+{
+    struct tool *t = ctx;
+    (void)link, (void)accepted, (void)now;
+    t->opened = true;
+}
+
+static void take_text(struct tool *t, struct wire_text text)
+{
+    buf_clear(&t->text);
+    if (buf_add(&t->text, text.data, text.n) != 0)
+        buf_clear(&t->text); // said by tool_ask: the answer is empty
+}
+
+static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    struct tool *t = ctx;
+    (void)link, (void)now;
+    if (m->type == MSG_WELCOME) {
+        t->greeted = true;
+        t->unix_ns = m->m->welcome.unix_ns;
+        snprintf(t->version, sizeof(t->version), "%.*s", (int)m->m->welcome.version.n,
+                 m->m->welcome.version.data);
+        return;
+    }
+    t->type = m->type;
+    t->answered = true;
+    if (m->type == MSG_ERROR) {
+        t->code = m->m->error.code;
+        take_text(t, m->m->error.what);
+    } else if (m->type == MSG_STATUS_IS) {
+        take_text(t, m->m->status_is.json);
+    }
+}
+
+static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+{
+    struct tool *t = ctx;
+    (void)link, (void)now;
+    t->closed = true;
+    t->why = *why;
+}
+
+static uint64_t on_tick(void *ctx, uint64_t now)
+{
+    (void)ctx, (void)now;
+    return VAN_NEVER;
+}
+
+static int wait_for(struct tool *t, const bool *what, double seconds, struct err *e)
+{
+    uint64_t until = van_now(t->van) + (uint64_t)(seconds * 1e9);
+    while (!*what && !t->answered && !t->closed && van_now(t->van) < until) {
+        TRY(van_poll(t->van, until, e));
+        if (atomic_load(&node_interrupted))
+            return err_set(e, TUG_EINTERRUPTED, "interrupted");
+    }
+    if (*what)
+        return 0;
+    if (t->answered) // an error instead of a welcome
+        return err_set(e, t->code < 0 ? t->code : TUG_EIO, "%s: %.*s", t->address,
+                       (int)t->text.len, t->text.len > 0 ? t->text.data : "refused");
+    if (t->closed)
+        return err_set(e, TUG_EIO, "%s: %s", t->address,
+                       t->why.text[0] != 0 ? t->why.text : "it has closed the link");
+    return err_set(e, TUG_EIO, "%s does not answer for %.0f s", t->address, seconds);
+}
+
+int tool_open(struct tool *t, struct node *n, const char *address, double seconds,
+              struct err *e)
+{
+    struct van_handler h = {
+        .ctx = t,
+        .opened = on_opened,
+        .message = on_message,
+        .closed = on_closed,
+        .tick = on_tick,
+    };
+    *t = (struct tool){.text = BUF_INIT(WIRE_BYTES_MAX)};
+    TRY(node_address(address, t->address, e));
+    TRY(node_van(n, &t->van, &h, false, e));
+    t->link = van_connect(t->van, t->address, (uint64_t)(seconds * 1e9));
+    if (t->link == 0)
+        return err_nomem(e, "a link");
+    TRY(wait_for(t, &t->opened, seconds, e));
+    struct msg_hello hello = {
+        .cluster = n->cluster,
+        .role = WIRE_TOOL,
+        .unix_ns = clock_unix_ns(),
+        .version = wire_text(tug_version()),
+    };
+    if (van_send(t->van, t->link, MSG_HELLO, 0, &hello, NULL) != 0)
+        return err_set(e, TUG_EIO, "%s: the link broke", t->address);
+    return wait_for(t, &t->greeted, seconds, e);
+}
+
+void tool_close(struct tool *t)
+{
+    van_free(t->van);
+    buf_free(&t->text);
+    *t = (struct tool){0};
+}
+
+int tool_ask(struct tool *t, uint16_t type, const void *msg, double seconds,
+             struct err *e)
+{
+    t->answered = false;
+    t->type = 0;
+    if (van_send(t->van, t->link, type, 1, msg, NULL) != 0)
+        return err_set(e, TUG_EIO, "%s: the link broke", t->address);
+    TRY(wait_for(t, &t->answered, seconds, e));
+    if (t->type == MSG_ERROR)
+        return err_set(e, t->code < 0 ? t->code : TUG_EIO, "%s: %.*s", t->address,
+                       (int)t->text.len, t->text.len > 0 ? t->text.data : "");
+    return 0;
+}
+
+int tool_status(struct tool *t, double seconds, json_t **ret, struct err *e)
+{
+    json_set_alloc_funcs(mem_alloc, mem_free);
+    TRY(tool_ask(t, MSG_STATUS, &(struct msg_status){}, seconds, e));
+    *ret = json_loadb(t->text.data != NULL ? t->text.data : "", t->text.len, 0, NULL);
+    if (json_is_object(*ret))
+        return 0;
+    json_decref(*ret);
+    return err_set(e, TUG_EDATA, "%s: its answer to status cannot be read", t->address);
+}
+
+const char *tool_text(const json_t *o, const char *name)
+{
+    const char *text = json_string_value(json_object_get(o, name));
+    return text != NULL ? text : "";
+}
+
+double tool_number(const json_t *o, const char *name)
+{
+    return json_number_value(json_object_get(o, name));
+}
+
+bool tool_true(const json_t *o, const char *name)
+{
+    return json_is_true(json_object_get(o, name));
+}

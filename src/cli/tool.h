@@ -1,0 +1,52 @@
+// Asking the nodes of a running cluster from outside: one question at a time, each with a
+// deadline.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLI_TOOL_H
+#define TUG_CLI_TOOL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/node_options.h"
+#include "wire/wire.h"
+
+// What every such command is told; the values are the struct's `node`.
+#define TOOL_SCHEDULER_OPTION                                                            \
+    NODE_SCHEDULER_OPTION("by default that of the run that tug launch started here "     \
+                          "last")
+
+struct tool {
+    struct van *van;
+    van_link link;
+    char address[VAN_ADDRESS_MAX];
+    bool opened, greeted, closed, answered;
+    struct err why; // of closed
+    // Of who answers:
+    uint64_t unix_ns;
+    char version[32];
+    // The answer:
+    uint16_t type;
+    int code;
+    struct buf text; // JSON of STATUS_IS, the sentence of ERROR
+};
+
+// A link to a node that has said who it is. Errors name the address.
+int tool_open(struct tool *t, struct node *n, const char *address, double seconds,
+              struct err *e);
+void tool_close(struct tool *t); // a zeroed one is fine
+
+// Asks and waits; TUG_EIO when no answer comes, the code of an ERROR.
+int tool_ask(struct tool *t, uint16_t type, const void *msg, double seconds,
+             struct err *e);
+
+// STATUS as an object that the caller gives back.
+int tool_status(struct tool *t, double seconds, json_t **ret, struct err *e);
+
+// Members of an object, with what to take where there is none.
+const char *tool_text(const json_t *o, const char *name);
+double tool_number(const json_t *o, const char *name);
+bool tool_true(const json_t *o, const char *name);
+
+#endif
