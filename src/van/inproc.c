@@ -1,47 +1,24 @@
-// The van between threads. Each van has an inbox; a message is encoded into one block of
-// memory by who sends it, and that block is put into the inbox of who gets it. A link is
-// two vans that know each other's inbox and number.
+// The van between threads. A message is encoded into one block of memory by who sends it,
+// and that block is put into the inbox of who gets it. A link is two vans that know each
+// other's inbox and number.
 //
 // What ends or opens a link needs no memory when it happens: each link is made with the
-// note that will end it, and the answer to a dial is written on the dial itself.
+// item that will end it, and the answer to a dial is written on the dial itself.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "van/inproc.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "van/inbox.h"
 #include "van/links.h"
-#include "van/parcel.h"
 
 static const char scheme[] = "inproc://";
 static const uint64_t backoff_first = 1000000, backoff_most = 100000000; // ns
-
-enum item_kind { DIAL, ACCEPTED, REFUSED, MESSAGE, CLOSED };
-
-struct item {
-    struct item *next;
-    enum item_kind kind;
-    van_link to;           // number of the link where it arrives; 0: DIAL
-    van_link from_link;    // DIAL, ACCEPTED: number of the sender's end,
-    struct inbox *from;    // and where it is; counted
-    struct parcel *parcel; // MESSAGE
-    char address[];        // DIAL: the sender's
-};
-
-struct inbox {
-    pthread_mutex_t lock;
-    pthread_cond_t filled;
-    struct item *first, **end;
-    uint64_t bytes; // of messages that nobody has taken out yet
-    bool woken;
-    bool dead; // its van is gone
-    atomic_uint refs;
-};
 
 struct link {
     struct link *next; // of those that dial, or of those that can be freed
@@ -70,140 +47,6 @@ static struct inproc_van *of(const struct van *v)
     return (struct inproc_van *)(uintptr_t)v;
 }
 
-// Inboxes.
-
-static struct inbox *inbox_open(void)
-{
-    struct inbox *b = mem_zalloc(sizeof(*b));
-    if (b == NULL)
-        return NULL;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&b->filled, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    pthread_mutex_init(&b->lock, NULL);
-    b->end = &b->first;
-    atomic_init(&b->refs, 1);
-    return b;
-}
-
-static struct inbox *inbox_ref(struct inbox *b)
-{
-    atomic_fetch_add(&b->refs, 1);
-    return b;
-}
-
-static void inbox_unref(struct inbox *b)
-{
-    if (b == NULL || atomic_fetch_sub(&b->refs, 1) != 1)
-        return;
-    pthread_cond_destroy(&b->filled);
-    pthread_mutex_destroy(&b->lock);
-    mem_free(b);
-}
-
-static struct item *item_new(enum item_kind kind, const char *address)
-{
-    size_t n = strlen(address) + 1;
-    struct item *i = mem_zalloc(sizeof(*i) + n);
-    if (i == NULL)
-        return NULL;
-    i->kind = kind;
-    memcpy(i->address, address, n);
-    return i;
-}
-
-static void item_free(struct item *i)
-{
-    if (i == NULL)
-        return;
-    parcel_free(i->parcel);
-    inbox_unref(i->from);
-    mem_free(i);
-}
-
-// Takes the item if true; false: nobody is there any more.
-static bool post(struct inbox *b, struct item *i)
-{
-    pthread_mutex_lock(&b->lock);
-    bool alive = !b->dead;
-    if (alive) {
-        i->next = NULL;
-        *b->end = i;
-        b->end = &i->next;
-        if (i->parcel != NULL)
-            b->bytes += parcel_bytes(i->parcel);
-        pthread_cond_signal(&b->filled);
-    }
-    pthread_mutex_unlock(&b->lock);
-    return alive;
-}
-
-// Turns an item around: it goes back to who sent it, as `kind`, from `self` and its link.
-static bool answer(struct item *i, enum item_kind kind, struct inbox *self, van_link link)
-{
-    struct inbox *to = i->from;
-    i->kind = kind;
-    i->to = i->from_link;
-    i->from = self != NULL ? inbox_ref(self) : NULL;
-    i->from_link = link;
-    bool posted = post(to, i);
-    if (!posted)
-        item_free(i);
-    inbox_unref(to);
-    return posted;
-}
-
-// All that is there, waiting for it until `until`.
-static struct item *take_all(struct inbox *b, uint64_t until)
-{
-    enum { SECOND = 1000000000 };
-    struct timespec t = {(time_t)(until / SECOND), (long)(until % SECOND)};
-    pthread_mutex_lock(&b->lock);
-    while (b->first == NULL && !b->woken && (until == VAN_NEVER || clock_ns() < until)) {
-        if (until == VAN_NEVER)
-            pthread_cond_wait(&b->filled, &b->lock);
-        else
-            pthread_cond_timedwait(&b->filled, &b->lock, &t);
-    }
-    struct item *all = b->first;
-    b->first = NULL;
-    b->end = &b->first;
-    b->bytes = 0;
-    b->woken = false;
-    pthread_mutex_unlock(&b->lock);
-    return all;
-}
-
-// Who listens, in the whole process.
-
-struct listener {
-    struct listener *next;
-    struct inbox *inbox;
-    char address[VAN_ADDRESS_MAX];
-};
-
-static pthread_mutex_t listeners_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct listener *listeners;
-
-static struct listener *find_listener(const char *address)
-{
-    struct listener *l = listeners;
-    while (l != NULL && strcmp(l->address, address) != 0)
-        l = l->next;
-    return l;
-}
-
-static struct inbox *look_up(const char *address)
-{
-    pthread_mutex_lock(&listeners_lock);
-    struct listener *l = find_listener(address);
-    struct inbox *b = l != NULL ? inbox_ref(l->inbox) : NULL;
-    pthread_mutex_unlock(&listeners_lock);
-    return b;
-}
-
 static int inproc_listen(struct van *van, const char *address, char ret[VAN_ADDRESS_MAX],
                          struct err *e)
 {
@@ -215,45 +58,12 @@ static int inproc_listen(struct van *van, const char *address, char ret[VAN_ADDR
                        "cannot listen on '%.*s': between threads an address is "
                        "inproc://NAME",
                        VAN_ADDRESS_MAX, address);
-    struct listener *l = mem_zalloc(sizeof(*l));
-    if (l == NULL)
-        return err_nomem(e, "a listener");
-    memcpy(l->address, address, n + 1);
-    l->inbox = v->inbox;
-    pthread_mutex_lock(&listeners_lock);
-    bool taken = find_listener(address) != NULL;
-    if (!taken) {
-        l->next = listeners;
-        listeners = l;
-    }
-    pthread_mutex_unlock(&listeners_lock);
-    if (taken) {
-        mem_free(l);
-        return err_set(e, TUG_EIO,
-                       "cannot listen on '%s': it is taken; choose another name",
-                       address);
-    }
+    TRY(inbox_publish(v->inbox, address, e));
     if (!v->listens)
         memcpy(v->address, address, n + 1);
     v->listens = true;
     memcpy(ret, address, n + 1);
     return 0;
-}
-
-static void unlisten(const struct inbox *b)
-{
-    pthread_mutex_lock(&listeners_lock);
-    struct listener **at = &listeners;
-    while (*at != NULL) {
-        struct listener *l = *at;
-        if (l->inbox != b) {
-            at = &l->next;
-            continue;
-        }
-        *at = l->next;
-        mem_free(l);
-    }
-    pthread_mutex_unlock(&listeners_lock);
 }
 
 // Links.
@@ -274,7 +84,7 @@ static struct link *link_new(struct inproc_van *v, const char *address)
     if (l == NULL)
         return NULL;
     snprintf(l->address, sizeof(l->address), "%s", address);
-    l->bye = item_new(CLOSED, "");
+    l->bye = item_new(ITEM_CLOSED, "");
     l->number = l->bye != NULL ? links_add(&v->links, l) : 0;
     if (l->number == 0) {
         link_free(l);
@@ -306,7 +116,7 @@ static void hang_up(struct inproc_van *v, struct link *l)
 {
     if (l->peer != NULL) {
         l->bye->to = l->peer_link;
-        if (post(l->peer, l->bye))
+        if (inbox_post(l->peer, l->bye))
             l->bye = NULL;
     }
     drop(v, l);
@@ -341,7 +151,7 @@ static van_link inproc_connect(struct van *van, const char *address, uint64_t ti
     struct link *l = link_new(v, address);
     if (l == NULL)
         return 0;
-    l->dial = item_new(DIAL, v->address);
+    l->dial = item_new(ITEM_DIAL, v->address);
     l->began = clock_ns();
     l->deadline = timeout_ns < VAN_NEVER - l->began ? l->began + timeout_ns : VAN_NEVER;
     l->backoff = backoff_first;
@@ -357,12 +167,12 @@ static van_link inproc_connect(struct van *van, const char *address, uint64_t ti
 // Dials if somebody listens there now.
 static void dial(struct inproc_van *v, struct link *l, uint64_t now)
 {
-    struct inbox *to = look_up(l->address);
-    l->dial->kind = DIAL;
+    struct inbox *to = inbox_look_up(l->address);
+    l->dial->kind = ITEM_DIAL;
     l->dial->to = 0;
     l->dial->from = inbox_ref(v->inbox);
     l->dial->from_link = l->number;
-    if (to != NULL && post(to, l->dial)) {
+    if (to != NULL && inbox_post(to, l->dial)) {
         l->dial = NULL;
         l->again = l->deadline;
     } else {
@@ -408,12 +218,12 @@ static int send_copy(struct inproc_van *v, van_link link, uint16_t type, uint64_
     struct link *l = links_find(&v->links, link);
     if (l == NULL || l->peer == NULL)
         return TUG_EIO;
-    struct item *i = item_new(MESSAGE, "");
+    struct item *i = item_new(ITEM_MESSAGE, "");
     if (i == NULL)
         return TUG_ENOMEM;
     i->to = l->peer_link;
     int rc = parcel_pack(&i->parcel, &v->out, type, request, msg);
-    if (rc == 0 && !post(l->peer, i))
+    if (rc == 0 && !inbox_post(l->peer, i))
         rc = TUG_EIO;
     if (rc != 0)
         item_free(i);
@@ -443,10 +253,7 @@ static uint64_t inproc_queued(const struct van *van, van_link link)
     const struct link *l = links_find(&of(van)->links, link);
     if (l == NULL || l->peer == NULL)
         return 0;
-    pthread_mutex_lock(&l->peer->lock);
-    uint64_t bytes = l->peer->bytes;
-    pthread_mutex_unlock(&l->peer->lock);
-    return bytes;
+    return inbox_bytes(l->peer);
 }
 
 static const char *inproc_peer(const struct van *van, van_link link)
@@ -461,12 +268,12 @@ static void on_dial(struct inproc_van *v, struct item *i)
 {
     struct link *l = link_new(v, i->address);
     if (l == NULL) { // out of memory: let them try again
-        answer(i, REFUSED, NULL, 0);
+        item_answer(i, ITEM_REFUSED, NULL, 0);
         return;
     }
     l->peer = inbox_ref(i->from);
     l->peer_link = i->from_link;
-    if (answer(i, ACCEPTED, v->inbox, l->number))
+    if (item_answer(i, ITEM_ACCEPTED, v->inbox, l->number))
         call_opened(v, l, true);
     else
         drop(v, l);
@@ -476,7 +283,7 @@ static void on_accepted(struct inproc_van *v, struct item *i)
 {
     struct link *l = links_find(&v->links, i->to);
     if (l == NULL) { // given up meanwhile
-        answer(i, CLOSED, NULL, 0);
+        item_answer(i, ITEM_CLOSED, NULL, 0);
         return;
     }
     stop_dialing(v, l);
@@ -522,19 +329,19 @@ static void on_closed(struct inproc_van *v, struct item *i)
 static void handle(struct inproc_van *v, struct item *i, uint64_t now)
 {
     switch (i->kind) {
-    case DIAL:
+    case ITEM_DIAL:
         on_dial(v, i);
         break;
-    case ACCEPTED:
+    case ITEM_ACCEPTED:
         on_accepted(v, i);
         break;
-    case REFUSED:
+    case ITEM_REFUSED:
         on_refused(v, i);
         break;
-    case MESSAGE:
+    case ITEM_MESSAGE:
         on_message(v, i, now);
         break;
-    case CLOSED:
+    case ITEM_CLOSED:
         on_closed(v, i);
         break;
     }
@@ -556,7 +363,7 @@ static int inproc_poll(struct van *van, uint64_t until, struct err *e)
     for (const struct link *l = v->dialing; l != NULL; l = l->next)
         if (l->again < until)
             until = l->again;
-    struct item *list = take_all(v->inbox, until);
+    struct item *list = inbox_take(v->inbox, until);
     uint64_t now = clock_ns();
     while (list != NULL) {
         struct item *i = list;
@@ -570,41 +377,17 @@ static int inproc_poll(struct van *van, uint64_t until, struct err *e)
 
 static void inproc_wake(struct van *van)
 {
-    struct inbox *b = of(van)->inbox;
-    pthread_mutex_lock(&b->lock);
-    b->woken = true;
-    pthread_cond_signal(&b->filled);
-    pthread_mutex_unlock(&b->lock);
-}
-
-// Nothing comes any more; who has dialled or was accepted hears of it.
-static void shut(struct inbox *b)
-{
-    pthread_mutex_lock(&b->lock);
-    b->dead = true;
-    struct item *list = b->first;
-    b->first = NULL;
-    pthread_mutex_unlock(&b->lock);
-    while (list != NULL) {
-        struct item *i = list;
-        list = i->next;
-        if (i->kind == DIAL)
-            answer(i, REFUSED, NULL, 0);
-        else if (i->kind == ACCEPTED)
-            answer(i, CLOSED, NULL, 0);
-        else
-            item_free(i);
-    }
+    inbox_wake(of(van)->inbox);
 }
 
 static void inproc_free(struct van *van)
 {
     struct inproc_van *v = of(van);
     if (v->inbox != NULL) {
-        unlisten(v->inbox);
+        inbox_unpublish(v->inbox);
         while (v->links.n > 0)
             hang_up(v, v->links.list[v->links.n - 1].link);
-        shut(v->inbox);
+        inbox_shut(v->inbox);
         free_done(v);
         inbox_unref(v->inbox);
     }

@@ -496,7 +496,8 @@ static void bad_addresses(struct world *w)
     assert_int_not_equal(van_connect(b->v, "carrier-pigeon://nest", 20 * MS), 0);
     assert_int_not_equal(van_connect(b->v, longest, 20 * MS), 0);
     PUMP(w, b->closed == 2);
-    assert_int_equal(b->why.code, TUG_EIO);
+    assert_true(b->why.code == TUG_EIO || b->why.code == TUG_EUSAGE);
+    assert_true(b->why.text[0] != '\0');
 }
 
 static void ticks(struct world *w)
