@@ -1,0 +1,150 @@
+// Lines of processes, whatever the pieces in which they come; and words for shells.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/lines.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "launch/words.h"
+
+// What comes out when `text` comes in pieces of n bytes.
+static char *passed(const char *text, size_t n, char last[512])
+{
+    static char out[3 * LINES_MAX];
+    FILE *f = tmpfile();
+    assert_non_null(f);
+    struct lines l;
+    lines_open(&l, "[w] ", f, NULL);
+    size_t len = strlen(text);
+    for (size_t at = 0; at < len; at += n)
+        assert_int_equal(lines_add(&l, text + at, len - at < n ? len - at : n), 0);
+    lines_close(&l);
+    snprintf(last, 512, "%s", l.last);
+    rewind(f);
+    out[fread(out, 1, sizeof(out) - 1, f)] = 0;
+    fclose(f);
+    return out;
+}
+
+static void pieces_do_not_matter(void **state)
+{
+    (void)state;
+    char last[512];
+    for (size_t n = 1; n < 20; n++) {
+        assert_string_equal(passed("one\ntwo\r\n\nthree", n, last),
+                            "[w] one\n[w] two\n[w] \n[w] three\n");
+        assert_string_equal(last, "three");
+        assert_string_equal(passed("", n, last), "");
+        assert_string_equal(passed("a\n\n", n, last), "[w] a\n[w] \n");
+        assert_string_equal(last, "a");
+    }
+}
+
+static void long_lines_are_cut(void **state)
+{
+    (void)state;
+    char last[512];
+    static char text[LINES_MAX + 11];
+    memset(text, 'x', LINES_MAX + 5);
+    memcpy(text + LINES_MAX + 5, "\nend\n", 6);
+    for (size_t n = 1; n < 3 * LINES_MAX; n = n * 7 + 1) {
+        char *out = passed(text, n, last);
+        assert_int_equal(strlen(out), LINES_MAX + 5 + 5 + 3 * 4 + 4 - 3);
+        assert_non_null(strstr(out, "x\n[w] xxxxx\n[w] end\n"));
+    }
+}
+
+// A shell gives back each word as it was.
+static void shells_read_words_back(void **state)
+{
+    (void)state;
+    static const char *const all[] = {"plain", "two words", "it's", "$HOME `id` \"x\" \\",
+                                      "",      "a\nb",      "*",    "--x=y;z"};
+    struct buf b = BUF_INIT(4096);
+    assert_int_equal(buf_printf(&b, "printf '%%s|'"), 0);
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+        assert_int_equal(buf_printf(&b, " "), 0);
+        assert_int_equal(words_quote(&b, all[i]), 0);
+    }
+    FILE *f = popen(buf_str(&b), "r");
+    assert_non_null(f);
+    char got[4096], wanted[4096] = "";
+    got[fread(got, 1, sizeof(got) - 1, f)] = 0;
+    pclose(f);
+    for (size_t i = 0, at = 0; i < sizeof(all) / sizeof(*all); i++)
+        at += (size_t)snprintf(wanted + at, sizeof(wanted) - at, "%s|", all[i]);
+    assert_string_equal(got, wanted);
+    buf_free(&b);
+}
+
+static int drop_b(const char *name_value)
+{
+    return strncmp(name_value, "TEST_B=", 7) == 0;
+}
+
+static const char *find(const struct words *w, const char *name)
+{
+    const char *found = NULL;
+    for (size_t i = 0; i < w->n; i++)
+        if (strncmp(w->at[i], name, strlen(name)) == 0) {
+            assert_null(found); // once only
+            found = w->at[i];
+        }
+    return found;
+}
+
+static void environments(void **state)
+{
+    (void)state;
+    struct words w = {0};
+    setenv("TEST_A", "1", 1);
+    setenv("TEST_B", "2", 1);
+    assert_int_equal(words_environment(&w, drop_b), 0);
+    assert_string_equal(find(&w, "TEST_A="), "TEST_A=1");
+    assert_null(find(&w, "TEST_B="));
+    assert_int_equal(words_set(&w, "TEST_A=%d", 7), 0);
+    assert_int_equal(words_set(&w, "TEST_C=%s", "x"), 0);
+    assert_string_equal(find(&w, "TEST_A="), "TEST_A=7");
+    assert_string_equal(find(&w, "TEST_C="), "TEST_C=x");
+    assert_null(w.at[w.n]);
+    words_free(&w);
+    assert_int_equal(mem_live(), 0);
+}
+
+static void memory_runs_out(void **state)
+{
+    (void)state;
+    bool struck = true;
+    for (long i = 0; struck; i++) {
+        struct words w = {0};
+        mem_fault_after(i);
+        int rc = words_add(&w, "%s-%d", "word", 1);
+        if (rc == 0)
+            rc = words_set(&w, "A=%d", 1);
+        if (rc == 0)
+            rc = words_set(&w, "A=%d", 2);
+        struck = mem_faulted();
+        mem_fault_after(-1);
+        assert_int_equal(rc, struck ? TUG_ENOMEM : 0);
+        words_free(&w);
+        assert_int_equal(mem_live(), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_do_not_matter),   cmocka_unit_test(long_lines_are_cut),
+        cmocka_unit_test(shells_read_words_back), cmocka_unit_test(environments),
+        cmocka_unit_test(memory_runs_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

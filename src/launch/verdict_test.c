@@ -1,0 +1,141 @@
+// Which ends of which processes end a run, and with what.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/verdict.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct verdict v;
+
+static enum verdict_next ended(enum launch_role role, uint32_t rank, int code, int signal,
+                               const char *said)
+{
+    struct launch_exit x = {role, rank, code, signal, said};
+    return verdict_exit(&v, &x);
+}
+
+static void all_is_well(void **state)
+{
+    (void)state;
+    verdict_open(&v, false, 2);
+    assert_int_equal(ended(LAUNCH_WORKER, 0, 0, 0, ""), VERDICT_GO_ON);
+    assert_int_equal(ended(LAUNCH_WORKER, 1, 0, 0, ""), VERDICT_GO_ON);
+    assert_int_equal(ended(LAUNCH_SERVER, 0, 0, 0, ""), VERDICT_GO_ON);
+    assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 0, 0, ""), VERDICT_LEAVE);
+    assert_int_equal(v.end.code, 0);
+}
+
+static void a_worker_can_be_lost_but_not_all(void **state)
+{
+    (void)state;
+    verdict_open(&v, false, 3);
+    assert_int_equal(ended(LAUNCH_WORKER, 0, 0, 9, ""), VERDICT_GO_ON);
+    assert_int_equal(ended(LAUNCH_WORKER, 2, 4, 0, "network"), VERDICT_GO_ON);
+    assert_int_equal(v.end.code, 0);
+    assert_int_equal(ended(LAUNCH_WORKER, 1, 0, 9, ""), VERDICT_SETTLE);
+    assert_int_equal(v.end.code, TUG_EIO);
+    assert_string_equal(v.end.text, "worker 1 was killed by signal 9 (Killed)");
+    verdict_open(&v, false, 2);
+    assert_int_equal(ended(LAUNCH_WORKER, 1, 0, 0, ""), VERDICT_GO_ON);
+    assert_int_equal(ended(LAUNCH_WORKER, 0, 0, 9, ""), VERDICT_GO_ON); // 1 was done
+}
+
+static void some_exit_codes_end_all(void **state)
+{
+    (void)state;
+    static const int codes[][2] = {{2, TUG_EUSAGE}, {3, TUG_EDATA}, {5, TUG_EINTERNAL}};
+    for (size_t i = 0; i < 3; i++) {
+        verdict_open(&v, false, 2);
+        assert_int_equal(ended(LAUNCH_WORKER, 1, codes[i][0], 0, "tug worker: x:1: bad"),
+                         VERDICT_TOLD);
+        assert_int_equal(v.end.code, codes[i][1]);
+        assert_non_null(strstr(v.end.text, "worker 1 ended with exit code"));
+        assert_non_null(strstr(v.end.text, ": x:1: bad"));
+        assert_null(strstr(v.end.text, "tug worker"));
+    }
+    verdict_open(&v, false, 2);
+    assert_int_equal(ended(LAUNCH_WORKER, 1, 1, 0, ""), VERDICT_GO_ON);
+}
+
+static void a_server_cannot_be_lost(void **state)
+{
+    (void)state;
+    verdict_open(&v, false, 2);
+    assert_int_equal(ended(LAUNCH_SERVER, 1, 0, 9, ""), VERDICT_SETTLE);
+    assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 4, 0, "tug scheduler: 7 is lost"),
+                     VERDICT_LEAVE);
+    assert_int_equal(v.end.code, TUG_EIO);
+    assert_string_equal(v.end.text,
+                        "server 1 was killed by signal 9 (Killed): 7 is lost");
+    // What comes behind it counts no more.
+    assert_int_equal(ended(LAUNCH_WORKER, 1, 3, 0, ""), VERDICT_GO_ON);
+    assert_int_equal(v.end.code, TUG_EIO);
+}
+
+static void the_scheduler_knows_best(void **state)
+{
+    (void)state;
+    verdict_open(&v, false, 2);
+    assert_int_equal(ended(LAUNCH_WORKER, 1, 3, 0, "tug worker: asked"), VERDICT_TOLD);
+    assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 3, 0, "tug scheduler: worker 0: bad.txt"),
+                     VERDICT_LEAVE);
+    assert_string_equal(v.end.text, "worker 0: bad.txt");
+    verdict_open(&v, false, 2);
+    assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 0, 11, "tug scheduler: x"), VERDICT_END);
+    assert_non_null(strstr(v.end.text, "the scheduler was killed by signal 11"));
+    verdict_open(&v, false, 2);
+    assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 1, 0, "a library's words"),
+                     VERDICT_LEAVE);
+    assert_string_equal(v.end.text,
+                        "the scheduler ended with exit code 1: a library's words");
+}
+
+static void interrupted_runs(void **state)
+{
+    (void)state;
+    verdict_open(&v, false, 2);
+    verdict_interrupted(&v);
+    assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 130, 0, "tug scheduler: saved to m"),
+                     VERDICT_LEAVE);
+    assert_int_equal(v.end.code, TUG_EINTERRUPTED);
+    assert_string_equal(v.end.text, "saved to m");
+    verdict_open(&v, false, 2);
+    verdict_interrupted(&v);
+    assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 0, 0, ""), VERDICT_LEAVE); // was done
+    assert_int_equal(v.end.code, 0);
+}
+
+static void programs(void **state)
+{
+    (void)state;
+    verdict_open(&v, true, 2);
+    assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 0, 0, ""), VERDICT_GO_ON);
+    assert_int_equal(ended(LAUNCH_WORKER, 0, 0, 9, ""), VERDICT_GO_ON);
+    assert_int_equal(ended(LAUNCH_WORKER, 1, 7, 0, "oh"), VERDICT_END);
+    assert_int_equal(v.end.code, TUG_EIO);
+    assert_string_equal(v.end.text, "worker 1 ended with exit code 7: oh");
+    verdict_open(&v, true, 1);
+    assert_int_equal(ended(LAUNCH_SERVER, 0, 3, 0, ""), VERDICT_END);
+    assert_int_equal(v.end.code, TUG_EDATA);
+    verdict_open(&v, true, 1);
+    assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 1, 0, ""), VERDICT_END);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_is_well),
+        cmocka_unit_test(a_worker_can_be_lost_but_not_all),
+        cmocka_unit_test(some_exit_codes_end_all),
+        cmocka_unit_test(a_server_cannot_be_lost),
+        cmocka_unit_test(the_scheduler_knows_best),
+        cmocka_unit_test(interrupted_runs),
+        cmocka_unit_test(programs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
