@@ -51,7 +51,9 @@ static int host_open(struct host *h, struct err *e)
     TRY(node_van(&n->process, &h->van, &handler, false, e));
     TRY(van_listen(h->van, "tcp://127.0.0.1:0", h->own_door, e));
     scheduler_serve(h->scheduler, h->van, n->scheduler);
-    return pump_open(&h->pump, h->van, e);
+    TRY(pump_open(&h->pump, h->van, e));
+    pump_set_spin(h->pump, node_spin_ns(n));
+    return 0;
 }
 
 int host_start(struct host **ret, struct tug_node *n, struct err *e)
@@ -71,11 +73,6 @@ int host_start(struct host **ret, struct tug_node *n, struct err *e)
 const char *host_address(const struct host *h)
 {
     return h->own_door;
-}
-
-void host_set_spin(struct host *h, uint64_t spin_ns, bool yields)
-{
-    pump_set_spin(h->pump, spin_ns, yields);
 }
 
 int host_open_doors(struct host *h, struct err *e)

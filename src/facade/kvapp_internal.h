@@ -165,6 +165,7 @@ struct tug_node {
 struct van_handler node_handler(struct tug_node *n);
 int node_wait_ready(struct tug_node *n);
 uint64_t node_deadline(const struct tug_node *n);
+uint64_t node_spin_ns(const struct tug_node *n); // see pump_set_spin
 // "server 0 (host:pid)"; "node 12" for an unknown one.
 const char *node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_NAME_MAX]);
 // All that waits ends with *why.
@@ -175,7 +176,6 @@ void node_give_up(struct tug_node *n, const struct err *why);
 int host_start(struct host **ret, struct tug_node *n, struct err *e);
 const char *host_address(const struct host *h);     // where its own process reaches it
 int host_open_doors(struct host *h, struct err *e); // others may come
-void host_set_spin(struct host *h, uint64_t spin_ns, bool yields);
 // With `wait` until the cluster has ended: 0, or why it failed. Frees.
 int host_stop(struct host *h, bool wait, struct err *e);
 

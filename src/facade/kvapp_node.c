@@ -1,14 +1,15 @@
 // Who is who, what the van calls, and barriers.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "facade/kvapp_internal.h"
 
-#define SPIN_NS 100000 // twice what waking up costs
+// Several times what waking up costs, else two nodes that take turns would both fall
+// asleep just before their turn.
+enum { SPIN_US = 300 };
 
 const char *node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_NAME_MAX])
 {
@@ -22,6 +23,11 @@ const char *node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_NAME
 uint64_t node_deadline(const struct tug_node *n)
 {
     return van_now(n->van) + (uint64_t)(n->o.wait_seconds * (double)SECOND);
+}
+
+uint64_t node_spin_ns(const struct tug_node *n)
+{
+    return (uint64_t)((n->o.spin_us > 0 ? n->o.spin_us : SPIN_US) * 1000);
 }
 
 void node_give_up(struct tug_node *n, const struct err *why)
@@ -43,32 +49,6 @@ void node_give_up(struct tug_node *n, const struct err *why)
 }
 
 // The roster.
-
-static uint32_t nodes_here(const struct tug_node *n, const struct roster *r)
-{
-    uint32_t here = 0;
-    for (uint32_t i = 0; i < r->n_nodes; i++)
-        here += r->nodes[i].alive && r->nodes[i].role != WIRE_SCHEDULER &&
-                strcmp(r->nodes[i].host, n->process.host) == 0;
-    return here;
-}
-
-static uint32_t cores(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
-}
-
-// Spinning takes a core from whoever has to answer if there are more nodes than cores:
-// then the others are let run in between.
-static void set_spin(struct tug_node *n, const struct roster *r)
-{
-    uint64_t spin_ns = n->o.spin_us > 0 ? (uint64_t)(n->o.spin_us * 1000) : SPIN_NS;
-    bool crowded = nodes_here(n, r) > cores();
-    pump_set_spin(n->pump, spin_ns, crowded);
-    if (n->host != NULL)
-        host_set_spin(n->host, spin_ns, crowded);
-}
 
 static int take_servers(struct tug_node *n, const struct roster *r)
 {
@@ -107,7 +87,6 @@ static void look_at_roster(struct tug_node *n)
     if (take_servers(n, r) != 0)
         return; // in the next round
     n->version = r->version;
-    set_spin(n, r);
     for (uint32_t i = 0; n->role == WIRE_WORKER && i < n->n_servers; i++)
         peer_reach(n, n->servers[i]);
 }

@@ -106,7 +106,9 @@ static int open_van(struct tug_node *n, struct err *e)
         shard_serve(n->shard, n->van, van_now(n->van));
     else
         member_serve(n->member, n->van, van_now(n->van));
-    return pump_open(&n->pump, n->van, e);
+    TRY(pump_open(&n->pump, n->van, e));
+    pump_set_spin(n->pump, node_spin_ns(n));
+    return 0;
 }
 
 static bool joined_or_over(void *ctx)

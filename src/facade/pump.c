@@ -43,7 +43,6 @@ struct pump {
     bool threaded;
     pthread_t thread;
     atomic_ullong spin_ns;
-    atomic_bool yields;
 
     // Of who has the van.
     struct pump_work *work, *last_work;
@@ -67,10 +66,9 @@ bool pump_broken(const struct pump *p, struct err *ret_why)
     return p->broken;
 }
 
-void pump_set_spin(struct pump *p, uint64_t spin_ns, bool yields)
+void pump_set_spin(struct pump *p, uint64_t spin_ns)
 {
     atomic_store(&p->spin_ns, spin_ns);
-    atomic_store(&p->yields, yields);
 }
 
 // Lending. The mutex is held.
@@ -204,11 +202,11 @@ static uint64_t earliest_deadline(struct pump *p, uint64_t until)
     return until;
 }
 
-// Looks again and again for a while. True: something may have changed.
+// Looks again and again for a while, and lets others run in between: whoever is to answer
+// may be waiting for this very core. True: something may have changed.
 static bool spin(struct pump *p, const struct waiter *me)
 {
     uint64_t spin_ns = atomic_load_explicit(&p->spin_ns, memory_order_relaxed);
-    bool yields = atomic_load_explicit(&p->yields, memory_order_relaxed);
     uint64_t begin = van_now(p->van);
     for (;;) {
         poll_once(p, 0);
@@ -217,8 +215,7 @@ static bool spin(struct pump *p, const struct waiter *me)
             return true;
         if (van_now(p->van) - begin >= spin_ns)
             return false;
-        if (yields)
-            sched_yield();
+        sched_yield();
     }
 }
 

@@ -37,9 +37,8 @@ int pump_open(struct pump **ret, struct van *v, struct err *e);
 // Stops the background thread. Nobody may be inside. NULL is fine.
 void pump_close(struct pump *p);
 
-// How long whoever polls looks again and again before it sleeps; with `yields` it lets
-// others run in between: more loops than cores. From any thread.
-void pump_set_spin(struct pump *p, uint64_t spin_ns, bool yields);
+// How long whoever polls looks again and again before it sleeps. From any thread.
+void pump_set_spin(struct pump *p, uint64_t spin_ns);
 
 // Lends the van to the caller, who must not have it yet.
 void pump_enter(struct pump *p);

@@ -1,8 +1,8 @@
 // Names that all of ps/ needs: keys, groups, checks and logs.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_PSLITE_BASE_H
-#define TUG_PSLITE_BASE_H
+#ifndef TUG_BENCH_PSLITE_PS_BASE_H
+#define TUG_BENCH_PSLITE_PS_BASE_H
 
 #include <cstdint>
 #include <cstdio>
@@ -14,7 +14,8 @@
 
 #include <tug/kvapp.h>
 
-namespace ps {
+namespace ps
+{
 
 using Key = uint64_t;
 static const Key kMaxKey = std::numeric_limits<Key>::max();
@@ -36,8 +37,9 @@ inline void check_rc(int rc)
 enum LogLevel { INFO, WARNING, ERROR, FATAL };
 
 // One line on standard error; a fatal one ends the process.
-class LogLine {
-public:
+class LogLine
+{
+  public:
     LogLine(const char *file, int line, LogLevel level) : level_(level)
     {
         text_ << file << ":" << line << ": ";
@@ -48,9 +50,12 @@ public:
         if (level_ == FATAL)
             std::abort();
     }
-    std::ostream &stream() { return text_; }
+    std::ostream &stream()
+    {
+        return text_;
+    }
 
-private:
+  private:
     std::ostringstream text_;
     LogLevel level_;
 };

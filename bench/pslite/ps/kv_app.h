@@ -1,13 +1,14 @@
 // KVWorker and KVServer: pushes and pulls of keys with values.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_PSLITE_KV_APP_H
-#define TUG_PSLITE_KV_APP_H
+#ifndef TUG_BENCH_PSLITE_PS_KV_APP_H
+#define TUG_BENCH_PSLITE_PS_KV_APP_H
 
 #include "ps/sarray.h"
 #include "ps/simple_app.h"
 
-namespace ps {
+namespace ps
+{
 
 template <typename Val> struct KVPairs {
     SArray<Key> keys;
@@ -26,13 +27,17 @@ struct KVMeta {
     uint64_t ticket;
 };
 
-template <typename Val> class KVWorker : public SimpleApp {
+template <typename Val> class KVWorker : public SimpleApp
+{
     static_assert(sizeof(Val) == sizeof(float), "values have four bytes");
 
-public:
+  public:
     using Callback = std::function<void()>;
 
-    KVWorker(int app_id, int customer_id) { open(app_id, customer_id, nullptr); }
+    KVWorker(int app_id, int customer_id)
+    {
+        open(app_id, customer_id, nullptr);
+    }
 
     int Push(const std::vector<Key> &keys, const std::vector<Val> &vals,
              const std::vector<int> &lens = {}, int cmd = 0, const Callback &cb = nullptr,
@@ -60,7 +65,7 @@ public:
               int cmd = 0, const Callback &cb = nullptr, int priority = 0)
     {
         auto *p = new Pending<SArray<Val>, SArray<int>>(keys, SArray<Val>(),
-                                                       SArray<int>(), cb);
+                                                        SArray<int>(), cb);
         return p->into(vals, lens).send(app_, false, true, cmd, priority);
     }
     int PushPull(const std::vector<Key> &keys, const std::vector<Val> &vals,
@@ -83,7 +88,7 @@ public:
         return p->into(outs, lens).send(app_, true, true, cmd, priority);
     }
 
-private:
+  private:
     // Holds what a request needs until it is done.
     template <typename Vals, typename Lens> struct Pending {
         Pending(const SArray<Key> &k, const SArray<Val> &v, const SArray<int> &l,
@@ -153,14 +158,17 @@ private:
     };
 };
 
-template <typename Val> class KVServer : public SimpleApp {
+template <typename Val> class KVServer : public SimpleApp
+{
     static_assert(sizeof(Val) == sizeof(float), "values have four bytes");
 
-public:
+  public:
     using ReqHandle =
         std::function<void(const KVMeta &, const KVPairs<Val> &, KVServer *)>;
 
-    explicit KVServer(int app_id) : app_id_(app_id) {}
+    explicit KVServer(int app_id) : app_id_(app_id)
+    {
+    }
     using SimpleApp::set_request_handle;
     // From here on requests come; those that were earlier have waited.
     void set_request_handle(const ReqHandle &h)
@@ -186,27 +194,33 @@ public:
             app_, request.ticket, &d,
             [](void *ctx) { delete static_cast<SArray<Val> *>(ctx); }, hold));
     }
-    tug_app *app() const { return app_; }
+    tug_app *app() const
+    {
+        return app_;
+    }
 
-private:
+  private:
     enum { kShared = 4096 }; // bytes: fewer are copied, which is faster
 
     static void handle(void *ctx, tug_app *app, const tug_kv_meta *m,
                        const tug_kv_data *d)
     {
         auto *s = static_cast<KVServer *>(ctx);
-        KVMeta meta = {m->cmd, m->push, m->pull, static_cast<int>(m->sender),
-                       static_cast<int>(m->timestamp), static_cast<int>(m->customer),
+        KVMeta meta = {m->cmd,
+                       m->push,
+                       m->pull,
+                       static_cast<int>(m->sender),
+                       static_cast<int>(m->timestamp),
+                       static_cast<int>(m->customer),
                        m->ticket};
         // Handlers may keep the arrays: then the message stays.
         std::shared_ptr<void> hold(tug_kv_keep(app, m->ticket), tug_kv_release);
         KVPairs<Val> pairs;
         pairs.keys.share(std::shared_ptr<Key>(hold, const_cast<Key *>(d->keys)),
                          d->n_keys);
-        pairs.vals.share(
-            std::shared_ptr<Val>(
-                hold, reinterpret_cast<Val *>(const_cast<float *>(d->values))),
-            d->n_values);
+        pairs.vals.share(std::shared_ptr<Val>(hold, reinterpret_cast<Val *>(
+                                                        const_cast<float *>(d->values))),
+                         d->n_values);
         if (d->lengths != nullptr)
             pairs.lens.share(std::shared_ptr<int>(hold, const_cast<int *>(d->lengths)),
                              d->n_keys);
@@ -222,8 +236,13 @@ template <typename Val> struct KVServerDefaultHandle {
     static_assert(std::is_same<Val, float>::value, "the default store adds floats");
 
     struct Store {
-        Store() : p(make(), tug_kv_store_close) {}
-        size_t size() const { return tug_kv_store_keys(p.get()); }
+        Store() : p(make(), tug_kv_store_close)
+        {
+        }
+        size_t size() const
+        {
+            return tug_kv_store_keys(p.get());
+        }
         static tug_kv_store *make()
         {
             tug_kv_store *s;

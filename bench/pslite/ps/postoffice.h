@@ -1,8 +1,8 @@
 // Postoffice: the process's node, one for all.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_PSLITE_POSTOFFICE_H
-#define TUG_PSLITE_POSTOFFICE_H
+#ifndef TUG_BENCH_PSLITE_PS_POSTOFFICE_H
+#define TUG_BENCH_PSLITE_PS_POSTOFFICE_H
 
 #include <functional>
 #include <map>
@@ -10,17 +10,32 @@
 
 #include "ps/base.h"
 
-namespace ps {
+namespace ps
+{
 
-class Range { // [begin, end); the last range's end is kMaxKey, which belongs to it, too
-public:
-    Range() {}
-    Range(uint64_t begin, uint64_t end) : begin_(begin), end_(end) {}
-    uint64_t begin() const { return begin_; }
-    uint64_t end() const { return end_; }
-    uint64_t size() const { return end_ - begin_; }
+class Range
+{ // [begin, end); the last range's end is kMaxKey, which belongs to it, too
+  public:
+    Range()
+    {
+    }
+    Range(uint64_t begin, uint64_t end) : begin_(begin), end_(end)
+    {
+    }
+    uint64_t begin() const
+    {
+        return begin_;
+    }
+    uint64_t end() const
+    {
+        return end_;
+    }
+    uint64_t size() const
+    {
+        return end_ - begin_;
+    }
 
-private:
+  private:
     uint64_t begin_ = 0, end_ = 0;
 };
 
@@ -29,8 +44,9 @@ struct Node {
     bool is_recovery; // never: whoever takes a dead node's place has no state of it
 };
 
-class Postoffice {
-public:
+class Postoffice
+{
+  public:
     static Postoffice *Get()
     {
         static Postoffice p;
@@ -53,20 +69,59 @@ public:
         node_ = nullptr;
         check_rc(rc);
     }
-    tug_node *node() const { return node_; }
+    tug_node *node() const
+    {
+        return node_;
+    }
 
-    int num_workers() const { return static_cast<int>(tug_node_workers(node_)); }
-    int num_servers() const { return static_cast<int>(tug_node_servers(node_)); }
-    int my_rank() const { return static_cast<int>(tug_node_rank(node_)); }
-    bool is_worker() const { return tug_node_role(node_) == TUG_GROUP_WORKERS; }
-    bool is_server() const { return tug_node_role(node_) == TUG_GROUP_SERVERS; }
-    bool is_scheduler() const { return tug_node_role(node_) == TUG_GROUP_SCHEDULER; }
-    bool is_recovery() const { return false; }
-    static int WorkerRankToID(int rank) { return rank * 2 + 9; }
-    static int ServerRankToID(int rank) { return rank * 2 + 8; }
-    static int IDtoRank(int id) { return id < 8 ? 0 : (id - 8) / 2; }
-    Postoffice *van() { return this; }
-    Node my_node() const { return Node{static_cast<int>(tug_node_id(node_)), false}; }
+    int num_workers() const
+    {
+        return static_cast<int>(tug_node_workers(node_));
+    }
+    int num_servers() const
+    {
+        return static_cast<int>(tug_node_servers(node_));
+    }
+    int my_rank() const
+    {
+        return static_cast<int>(tug_node_rank(node_));
+    }
+    bool is_worker() const
+    {
+        return tug_node_role(node_) == TUG_GROUP_WORKERS;
+    }
+    bool is_server() const
+    {
+        return tug_node_role(node_) == TUG_GROUP_SERVERS;
+    }
+    bool is_scheduler() const
+    {
+        return tug_node_role(node_) == TUG_GROUP_SCHEDULER;
+    }
+    bool is_recovery() const
+    {
+        return false;
+    }
+    static int WorkerRankToID(int rank)
+    {
+        return rank * 2 + 9;
+    }
+    static int ServerRankToID(int rank)
+    {
+        return rank * 2 + 8;
+    }
+    static int IDtoRank(int id)
+    {
+        return id < 8 ? 0 : (id - 8) / 2;
+    }
+    Postoffice *van()
+    {
+        return this;
+    }
+    Node my_node() const
+    {
+        return Node{static_cast<int>(tug_node_id(node_)), false};
+    }
 
     void Barrier(int /*customer*/, int group)
     {
@@ -109,7 +164,7 @@ public:
             copy));
     }
 
-private:
+  private:
     tug_node *node_ = nullptr;
     std::vector<Range> ranges_;
 };

@@ -3,19 +3,38 @@
 // Header only, C++11. Values have four bytes; docs/kvapp.md says what differs.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_PSLITE_PS_H
-#define TUG_PSLITE_PS_H
+#ifndef TUG_BENCH_PSLITE_PS_PS_H
+#define TUG_BENCH_PSLITE_PS_PS_H
 
 #include "ps/kv_app.h"
 
-namespace ps {
+namespace ps
+{
 
-inline int NumWorkers() { return Postoffice::Get()->num_workers(); }
-inline int NumServers() { return Postoffice::Get()->num_servers(); }
-inline bool IsWorker() { return Postoffice::Get()->is_worker(); }
-inline bool IsServer() { return Postoffice::Get()->is_server(); }
-inline bool IsScheduler() { return Postoffice::Get()->is_scheduler(); }
-inline int MyRank() { return Postoffice::Get()->my_rank(); }
+inline int NumWorkers()
+{
+    return Postoffice::Get()->num_workers();
+}
+inline int NumServers()
+{
+    return Postoffice::Get()->num_servers();
+}
+inline bool IsWorker()
+{
+    return Postoffice::Get()->is_worker();
+}
+inline bool IsServer()
+{
+    return Postoffice::Get()->is_server();
+}
+inline bool IsScheduler()
+{
+    return Postoffice::Get()->is_scheduler();
+}
+inline int MyRank()
+{
+    return Postoffice::Get()->my_rank();
+}
 
 inline void Start(int customer_id, const char *argv0 = nullptr)
 {

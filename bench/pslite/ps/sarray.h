@@ -1,8 +1,8 @@
 // SArray: an array that is shared by those who hold it, or a part of one.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_PSLITE_SARRAY_H
-#define TUG_PSLITE_SARRAY_H
+#ifndef TUG_BENCH_PSLITE_PS_SARRAY_H
+#define TUG_BENCH_PSLITE_PS_SARRAY_H
 
 #include <algorithm>
 #include <cstring>
@@ -12,18 +12,31 @@
 
 #include "ps/base.h"
 
-namespace ps {
+namespace ps
+{
 
-template <typename V> class SArray {
-public:
-    SArray() {}
-    explicit SArray(size_t size, V value = V()) { resize(size, value); }
-    explicit SArray(const std::vector<V> &v) { CopyFrom(v.data(), v.size()); }
+template <typename V> class SArray
+{
+  public:
+    SArray()
+    {
+    }
+    explicit SArray(size_t size, V value = V())
+    {
+        resize(size, value);
+    }
+    explicit SArray(const std::vector<V> &v)
+    {
+        CopyFrom(v.data(), v.size());
+    }
     explicit SArray(const std::shared_ptr<std::vector<V>> &v)
         : ptr_(v, v->data()), size_(v->size()), capacity_(v->size())
     {
     }
-    SArray(const std::initializer_list<V> &list) { CopyFrom(list.begin(), list.size()); }
+    SArray(const std::initializer_list<V> &list)
+    {
+        CopyFrom(list.begin(), list.size());
+    }
     // Without a copy; deleted with delete[] at the end if `deletable`.
     SArray(V *data, size_t size, bool deletable = false)
     {
@@ -56,7 +69,10 @@ public:
         std::copy(data, data + size, p);
         reset(p, size, [](V *q) { delete[] q; });
     }
-    void CopyFrom(const SArray<V> &a) { CopyFrom(a.data(), a.size()); }
+    void CopyFrom(const SArray<V> &a)
+    {
+        CopyFrom(a.data(), a.size());
+    }
     void reserve(size_t capacity)
     {
         if (capacity <= capacity_)
@@ -73,7 +89,10 @@ public:
             ptr_.get()[i] = value;
         size_ = size;
     }
-    void clear() { reset(static_cast<V *>(nullptr), 0, [](V *) {}); }
+    void clear()
+    {
+        reset(static_cast<V *>(nullptr), 0, [](V *) {});
+    }
     void push_back(const V &v)
     {
         if (size_ == capacity_)
@@ -94,21 +113,60 @@ public:
         part.share(std::shared_ptr<V>(ptr_, ptr_.get() + first), end - first);
         return part;
     }
-    bool empty() const { return size_ == 0; }
-    size_t size() const { return size_; }
-    size_t capacity() const { return capacity_; }
-    V *data() const { return ptr_.get(); }
-    V *begin() { return data(); }
-    V *end() { return data() + size_; }
-    const V *begin() const { return data(); }
-    const V *end() const { return data() + size_; }
-    V front() const { return data()[0]; }
-    V back() const { return data()[size_ - 1]; }
-    V &operator[](size_t i) { return data()[i]; }
-    const V &operator[](size_t i) const { return data()[i]; }
-    const std::shared_ptr<V> &ptr() const { return ptr_; }
+    bool empty() const
+    {
+        return size_ == 0;
+    }
+    size_t size() const
+    {
+        return size_;
+    }
+    size_t capacity() const
+    {
+        return capacity_;
+    }
+    V *data() const
+    {
+        return ptr_.get();
+    }
+    V *begin()
+    {
+        return data();
+    }
+    V *end()
+    {
+        return data() + size_;
+    }
+    const V *begin() const
+    {
+        return data();
+    }
+    const V *end() const
+    {
+        return data() + size_;
+    }
+    V front() const
+    {
+        return data()[0];
+    }
+    V back() const
+    {
+        return data()[size_ - 1];
+    }
+    V &operator[](size_t i)
+    {
+        return data()[i];
+    }
+    const V &operator[](size_t i) const
+    {
+        return data()[i];
+    }
+    const std::shared_ptr<V> &ptr() const
+    {
+        return ptr_;
+    }
 
-private:
+  private:
     std::shared_ptr<V> ptr_;
     size_t size_ = 0, capacity_ = 0;
 };

@@ -1,12 +1,13 @@
 // SimpleApp: requests of a number and some bytes.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_PSLITE_SIMPLE_APP_H
-#define TUG_PSLITE_SIMPLE_APP_H
+#ifndef TUG_BENCH_PSLITE_PS_SIMPLE_APP_H
+#define TUG_BENCH_PSLITE_PS_SIMPLE_APP_H
 
 #include "ps/postoffice.h"
 
-namespace ps {
+namespace ps
+{
 
 struct SimpleData {
     int head;
@@ -17,11 +18,15 @@ struct SimpleData {
     uint64_t ticket;
 };
 
-class SimpleApp {
-public:
+class SimpleApp
+{
+  public:
     using Handle = std::function<void(const SimpleData &, SimpleApp *)>;
 
-    SimpleApp(int app_id, int customer_id) { open(app_id, customer_id, nullptr); }
+    SimpleApp(int app_id, int customer_id)
+    {
+        open(app_id, customer_id, nullptr);
+    }
     virtual ~SimpleApp()
     {
         if (app_ != nullptr && Postoffice::Get()->node() != nullptr)
@@ -45,11 +50,19 @@ public:
     {
         check_rc(tug_app_wait(app_, static_cast<uint32_t>(timestamp)));
     }
-    void set_request_handle(const Handle &h) { on_request_ = h; }
-    void set_response_handle(const Handle &h) { on_response_ = h; }
+    void set_request_handle(const Handle &h)
+    {
+        on_request_ = h;
+    }
+    void set_response_handle(const Handle &h)
+    {
+        on_response_ = h;
+    }
 
-protected:
-    SimpleApp() {}
+  protected:
+    SimpleApp()
+    {
+    }
     void open(int app_id, int customer_id,
               void (*kv)(void *, tug_app *, const tug_kv_meta *, const tug_kv_data *))
     {
@@ -76,13 +89,15 @@ protected:
 
     tug_app *app_ = nullptr;
 
-private:
+  private:
     static SimpleData data_of(const tug_simple *q)
     {
         return SimpleData{q->head,
                           std::string(static_cast<const char *>(q->body), q->body_bytes),
-                          static_cast<int>(q->sender), static_cast<int>(q->timestamp),
-                          static_cast<int>(q->customer), q->ticket};
+                          static_cast<int>(q->sender),
+                          static_cast<int>(q->timestamp),
+                          static_cast<int>(q->customer),
+                          q->ticket};
     }
 
     Handle on_request_, on_response_;
