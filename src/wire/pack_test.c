@@ -82,6 +82,27 @@ static void test_all_widths(void **state)
     }
 }
 
+static void assert_packed(const uint64_t *keys, size_t n, const char *bytes,
+                          size_t bytes_n)
+{
+    struct buf b = BUF_INIT(BUF_MOST);
+    assert_int_equal(pack_keys(keys, n, &b), 0);
+    assert_int_equal(b.len, bytes_n);
+    assert_memory_equal(b.data, bytes, bytes_n);
+    buf_free(&b);
+}
+
+// By hand, from the description in docs/wire.md.
+static void test_golden(void **state)
+{
+    (void)state;
+    assert_packed((uint64_t[]){7}, 1, "\x00\x07\0\0\0\0\0\0\0", 9);
+    // Offsets 0, 2, 3 from 10.
+    assert_packed((uint64_t[]){10, 12, 13}, 3, "\x02\x0a\0\0\0\0\0\0\0\x38", 10);
+    // Differences 0, 1, 1, 2 from 5 have two bits, offsets would have three.
+    assert_packed((uint64_t[]){5, 6, 7, 9}, 4, "\x82\x05\0\0\0\0\0\0\0\x94", 10);
+}
+
 static void test_sizes(void **state)
 {
     (void)state;
@@ -202,7 +223,7 @@ int main(void)
         cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_all_widths),
         cmocka_unit_test(test_sizes),         cmocka_unit_test(test_pays),
         cmocka_unit_test(test_wrong_lengths), cmocka_unit_test(test_random_bytes),
-        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_failures),      cmocka_unit_test(test_golden),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
