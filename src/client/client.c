@@ -35,6 +35,7 @@ int client_open(struct client **ret, const struct client_options *o, struct err 
         c->o.request_timeout_ns = 60000 * MS;
     c->next_number = c->low = 1;
     c->next_due = VAN_NEVER;
+    c->packed = BUF_INIT(WIRE_SPAN_MAX);
     struct member_options m = o->member;
     m.changed = on_roster;
     m.view = o->view != NULL ? on_view : NULL;
@@ -57,6 +58,7 @@ void client_close(struct client *c)
     memory_free(c);
     placement_free(c);
     peers_free(c);
+    buf_free(&c->packed);
     for (size_t i = 0; i < c->n_tables; i++)
         mem_free(c->tables[i]);
     mem_free(c->tables);

@@ -95,6 +95,7 @@ static void run_seed(uint64_t seed)
     struct err e = {0};
     o.cache_keys = seed % 2 == 0;
     o.bf16 = seed % 5 == 4;
+    o.pack_keys = seed % 7 < 3;
     struct cluster *c = cluster_open(servers, seed, &o);
     memset(sums, 0, sizeof(sums));
     sim_set_faults(c->sim, 0.05, 0.05, 0.1, 0.01);
@@ -349,6 +350,36 @@ static void test_lists_of_keys(void **state)
     cluster_close(c);
 }
 
+// Small numbers as keys travel in fewer bytes.
+static void test_packed_keys(void **state)
+{
+    (void)state;
+    struct client_options o = usual();
+    o.pack_keys = true;
+    o.resend_ns = 0;
+    struct cluster *c = cluster_open(1, 24, &o);
+    struct err e = {0};
+    struct work w = {.n = KEYS};
+    static float sums[KEYS][WIDTH];
+    memset(sums, 0, sizeof(sums));
+    for (int round = 0; round < 2; round++) {
+        for (uint64_t i = 0; i < KEYS; i++)
+            w.keys[i] = c->keys[i] = round == 0 ? c->keys[i] : i;
+        memset(c->rows, 0, sizeof(c->rows));
+        fill(&w, 24, (uint64_t)round);
+        memset(sums, 0, sizeof(sums));
+        add(c, &w, sums);
+        assert_int_equal(wait_for(c, push(c, &w, false), &e), 0);
+        uint64_t sent = client_stats(c->client).bytes_sent;
+        assert_int_equal(wait_for(c, pull(c, &w, false), &e), 0);
+        sent = client_stats(c->client).bytes_sent - sent;
+        check_values(c, &w, sums);
+        assert_int_equal(c->servers[0].packed, round == 0 ? 0 : 2);
+        assert_true(round == 0 ? sent == KEYS * 8 : sent < KEYS * 8 * 2 / 3);
+    }
+    cluster_close(c);
+}
+
 struct heard {
     struct client *client;
     int calls, rc;
@@ -519,6 +550,7 @@ int main(void)
         cmocka_unit_test(test_deadline_names_who_is_silent),
         cmocka_unit_test(test_errors_of_servers),
         cmocka_unit_test(test_lists_of_keys),
+        cmocka_unit_test(test_packed_keys),
         cmocka_unit_test(test_callbacks_and_cancel),
         cmocka_unit_test(test_requests_to_all_loops),
         cmocka_unit_test(test_end_of_the_cluster),

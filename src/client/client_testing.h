@@ -21,6 +21,7 @@
 #include "server/bf16.h"
 #include "table/rule.h"
 #include "van/sim.h"
+#include "wire/pack.h"
 
 enum {
     BITS = 4,
@@ -46,7 +47,7 @@ struct server {
     bool mute;         // answers nothing
     bool forgetful;    // knows no list
     const char *error; // answers pushes and pulls with it
-    uint64_t pushes, examples, list_hits;
+    uint64_t pushes, examples, list_hits, packed;
 };
 
 struct cluster {
@@ -256,9 +257,18 @@ static inline void serve(struct server *s, van_link link, const struct van_messa
         refuse(s, link, m->request, TUG_EDATA, s->error);
         return;
     }
+    static uint64_t unpacked[KEYS];
     uint32_t n = push ? p->n : q->n;
-    const uint64_t *keys = push ? keys_here(s, link, m->request, p->list, n, p->keys)
-                                : keys_here(s, link, m->request, q->list, n, q->keys);
+    struct wire_span span = push ? p->keys : q->keys;
+    if (span.n != 0 && (push ? p->flags : q->flags) & WIRE_KEYS_PACKED) {
+        struct err e;
+        assert_in_range(n, 1, KEYS);
+        assert_int_equal(unpack_keys(span.data, span.n, n, unpacked, &e), 0);
+        span = (struct wire_span){unpacked, n * sizeof(*unpacked)};
+        s->packed++;
+    }
+    const uint64_t *keys = keys_here(s, link, m->request, push ? p->list : q->list, n,
+                                     span);
     if (keys == NULL && n != 0)
         return;
     if (!mine(s, keys, n)) {

@@ -10,10 +10,11 @@
 #include "base/hash.h"
 #include "client/private.h"
 #include "server/bf16.h"
+#include "wire/pack.h"
 
 enum {
     COPY_BYTES = 4096, // a smaller body is copied by the van: cheaper than to track it
-    LIST_MIN_KEYS = 64 // a shorter list is not worth its signature
+    LIST_MIN_KEYS = 64 // a shorter list is worth neither its signature nor packing
 };
 
 // Preparing.
@@ -109,21 +110,44 @@ static int send_body(struct slice *s, uint16_t type, const void *m, uint64_t byt
     return van_send(c->van, s->peer->link, type, s->id, m, &done);
 }
 
-// The keys of a slice, or the signature that stands for them.
-static struct wire_span keys_of(struct slice *s, uint64_t *ret_list)
+// Packs the keys of a slice, if that pays and there is memory.
+static void pack(struct slice *s, struct wire_span keys)
+{
+    struct client *c = s->peer->client;
+    s->pack_tried = true;
+    buf_clear(&c->packed);
+    if (!pack_pays(keys.data, s->n) || pack_keys(keys.data, s->n, &c->packed) != 0)
+        return;
+    void *to = staging_take(s->request, c->packed.len);
+    if (to == NULL)
+        return;
+    memcpy(to, c->packed.data, c->packed.len);
+    s->packed = (struct wire_span){to, c->packed.len};
+}
+
+// The keys of a slice as they travel: as they are, packed, or as the signature that
+// stands for them.
+static struct wire_span keys_of(struct slice *s, uint64_t *ret_list, uint8_t *flags)
 {
     const struct request *r = s->request;
     const struct client *c = r->client;
     struct wire_span keys = {r->keys + s->begin, s->n * sizeof(uint64_t)};
     *ret_list = 0;
-    if (!c->o.cache_keys || s->n < LIST_MIN_KEYS)
+    if (s->n < LIST_MIN_KEYS)
         return keys;
-    if (s->list == 0)
-        s->list = hash_bytes(keys.data, keys.n, r->spec->id) | 1;
-    *ret_list = s->list;
-    if (s->all_keys || !peer_knows(s->peer, s->list))
+    if (c->o.cache_keys) {
+        if (s->list == 0)
+            s->list = hash_bytes(keys.data, keys.n, r->spec->id) | 1;
+        *ret_list = s->list;
+        if (peer_knows(s->peer, s->list) && !s->all_keys)
+            return (struct wire_span){0};
+    }
+    if (c->o.pack_keys && !s->pack_tried)
+        pack(s, keys);
+    if (s->packed.n == 0)
         return keys;
-    return (struct wire_span){0};
+    *flags |= WIRE_KEYS_PACKED;
+    return s->packed;
 }
 
 static int send_push(struct slice *s)
@@ -154,7 +178,7 @@ static int send_push(struct slice *s)
         .examples = each || s->begin == 0 ? p->examples : 0,
         .values = {r->values + s->begin * r->value_bytes, s->n * r->value_bytes},
     };
-    m.keys = keys_of(s, &m.list);
+    m.keys = keys_of(s, &m.list, &m.flags);
     return send_body(s, MSG_PUSH, &m, m.keys.n + m.values.n);
 }
 
@@ -173,7 +197,7 @@ static int send_pull(struct slice *s)
         .n = s->n,
         .clock = p->clock,
     };
-    m.keys = keys_of(s, &m.list);
+    m.keys = keys_of(s, &m.list, &m.flags);
     return send_body(s, MSG_PULL, &m, m.keys.n);
 }
 
@@ -381,14 +405,16 @@ static void answer_error(struct slice *s, const struct msg_error *m, uint64_t no
     char what[ERR_TEXT_MAX];
     snprintf(what, sizeof(what), "%.*s", (int)m->what.n, m->what.data);
     size_t n = strlen(SHARD_LIST_UNKNOWN);
-    if (s->list != 0 && !s->all_keys && strncmp(what, SHARD_LIST_UNKNOWN, n) == 0) {
-        peer_forgets(s->peer, s->list);
-        s->all_keys = true;
-        s->due = now;
-        s->peer->client->next_due = now;
+    if (s->list == 0 || strncmp(what, SHARD_LIST_UNKNOWN, n) != 0) {
+        fail(s, m->code != 0 ? m->code : TUG_EDATA, what);
         return;
     }
-    fail(s, m->code != 0 ? m->code : TUG_EDATA, what);
+    if (s->all_keys) // answers an earlier message: the one with the keys is under way
+        return;
+    peer_forgets(s->peer, s->list);
+    s->all_keys = true;
+    s->due = now;
+    s->peer->client->next_due = now;
 }
 
 void encode_answer(struct slice *s, struct van_message *m, uint64_t now)
@@ -426,7 +452,5 @@ void encode_answer(struct slice *s, struct van_message *m, uint64_t now)
         fail(s, TUG_EDATA, "its answer does not fit the request");
         return;
     }
-    if (s->list != 0)
-        peer_learns(s->peer, s->list);
     slice_answered(s);
 }

@@ -61,8 +61,7 @@ static void reset(struct peer *p, const struct err *why, uint64_t now)
     p->backoff = p->backoff == 0 ? BACKOFF_MIN : min_u64(p->backoff * 2, BACKOFF_MAX);
     p->due = now + p->backoff;
     p->client->next_due = min_u64(p->client->next_due, p->due);
-    if (p->lists != NULL)
-        memset(p->lists, 0, sizeof(*p->lists) << LISTS_BITS);
+    memset(p->lists, 0, sizeof(p->lists));
     for (struct slice *s = p->first; s != NULL; s = s->behind) {
         s->sent = false;
         s->due = 0;
@@ -172,33 +171,30 @@ uint64_t peer_tick(struct peer *p, uint64_t now)
     return VAN_NEVER;
 }
 
-// Lists of keys: the newest takes the place of another one. One that is missing costs a
-// few bytes more, one too many an answer that says so.
+// A loop remembers the lists of keys that it met last on a link; messages come in order,
+// so who sends can tell which. Should it be wrong, the loop says so.
 
-bool peer_knows(const struct peer *p, uint64_t list)
+bool peer_knows(struct peer *p, uint64_t list)
 {
-    return p->lists != NULL && p->lists[list >> (64 - LISTS_BITS)] == list;
-}
-
-void peer_learns(struct peer *p, uint64_t list)
-{
-    if (p->lists == NULL)
-        p->lists = mem_zalloc(sizeof(*p->lists) << LISTS_BITS);
-    if (p->lists != NULL)
-        p->lists[list >> (64 - LISTS_BITS)] = list;
+    size_t i = 0;
+    while (i < KEYS_LISTS - 1 && p->lists[i] != list)
+        i++;
+    bool known = p->lists[i] == list;
+    memmove(p->lists + 1, p->lists, i * sizeof(*p->lists));
+    p->lists[0] = list;
+    return known;
 }
 
 void peer_forgets(struct peer *p, uint64_t list)
 {
-    if (peer_knows(p, list))
-        p->lists[list >> (64 - LISTS_BITS)] = 0;
+    for (size_t i = 0; i < KEYS_LISTS; i++)
+        if (p->lists[i] == list)
+            p->lists[i] = 0;
 }
 
 void peers_free(struct client *c)
 {
-    for (size_t i = 0; i < c->n_peers; i++) {
-        mem_free(c->peers[i]->lists);
+    for (size_t i = 0; i < c->n_peers; i++)
         mem_free(c->peers[i]);
-    }
     mem_free(c->peers);
 }

@@ -14,6 +14,7 @@
 #define TUG_CLIENT_PRIVATE_H
 
 #include "client/client.h"
+#include "server/keys.h"
 #include "server/shard.h"
 
 // An id is (count << SLOT_BITS | slot): found without a search, and never given twice.
@@ -118,6 +119,8 @@ struct slice {
     uint64_t epoch; // of the placement under which it was sent
     uint64_t due;   // when it is sent (again) at the latest; 0: as soon as possible
     uint64_t list;  // signature of its keys
+    bool pack_tried;
+    struct wire_span packed; // its keys, if that pays; memory of the request
 };
 
 // A message whose body is the request's memory, until the van lets go of it.
@@ -130,8 +133,6 @@ struct sending {
 
 enum peer_state { PEER_CLOSED, PEER_CONNECTING, PEER_GREETING, PEER_READY };
 
-enum { LISTS_BITS = 10 }; // lists of keys that a loop is thought to know
-
 // A server loop.
 struct peer {
     struct client *client;
@@ -142,8 +143,8 @@ struct peer {
     uint64_t give_up; // greeting: when to break the link
     uint64_t backoff;
     struct slice *first, *last;
-    struct err why;  // why the last link closed
-    uint64_t *lists; // hash table of signatures; NULL: none yet
+    struct err why;             // why the last link closed
+    uint64_t lists[KEYS_LISTS]; // of keys, by signature, the last one sent first
 };
 
 // Where the partitions of a space lie. Keys travel in the order of `place`: by loop,
@@ -198,7 +199,8 @@ struct client {
     size_t n_slices, max_slices;
     struct sending *sendings, *free_sendings;
     struct staging *free_stagings;
-    uint64_t count; // of ids
+    struct buf packed; // scratch
+    uint64_t count;    // of ids
     bool over;
 };
 
@@ -252,8 +254,8 @@ void peer_closed(struct peer *p, const struct err *why, uint64_t now);
 void peer_break(struct peer *p, const struct err *why, uint64_t now);
 // What is due; returns when to look again.
 uint64_t peer_tick(struct peer *p, uint64_t now);
-bool peer_knows(const struct peer *p, uint64_t list);
-void peer_learns(struct peer *p, uint64_t list);
+// Whether it has the list; it will when this message has come.
+bool peer_knows(struct peer *p, uint64_t list);
 void peer_forgets(struct peer *p, uint64_t list);
 void peers_free(struct client *c);
 // "server 0 (host:pid)": for messages.
