@@ -13,6 +13,7 @@ enum { ROWS_AHEAD = 16 }; // rows that are on their way into cache
 // An answer that is being written.
 struct answer {
     const struct shard_table *t;
+    bool before; // rows as they were before the last batch
     bool whole, bf16;
     uint32_t width; // floats of a key
     char *values;   // where the next key's go
@@ -66,6 +67,24 @@ static void write_values(struct answer *a, const uint64_t *keys, float *const *r
     }
 }
 
+// Puts what rows were before the last batch in place of what they are.
+static void write_before(const struct answer *a, const uint32_t *handles, size_t n,
+                         char *values)
+{
+    const struct accessor *x = &a->t->spec.accessor;
+    for (size_t i = 0; i < n; i++) {
+        const float *was = handles[i] != TABLE_NONE
+                               ? before_find(&a->t->before, x, handles[i])
+                               : NULL;
+        if (was == NULL)
+            continue;
+        if (a->bf16)
+            bf16_from_n((uint16_t *)(void *)values + i * a->width, was, a->width);
+        else
+            memcpy(values + i * a->width * sizeof(float), was, a->width * sizeof(float));
+    }
+}
+
 // Keys [begin, end) of all.
 static void write_keys(struct answer *a, const struct keys *k, size_t begin, size_t end)
 {
@@ -81,7 +100,10 @@ static void write_keys(struct answer *a, const struct keys *k, size_t begin, siz
             rows[i] = none ? NULL : table_row(slabs, handles[i]);
             missing |= none;
         }
+        char *values = a->values;
         write_values(a, k->key + at, rows, n, missing);
+        if (a->before)
+            write_before(a, handles, n, values);
         for (size_t i = 0; i < n && a->found != NULL; i++)
             if (rows[i] != NULL)
                 a->found[(at + i) / 64] |= (uint64_t)1 << ((at + i) % 64);
@@ -119,7 +141,7 @@ static uint64_t words_for(uint64_t bits)
 }
 
 void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
-                 const struct keys *k, uint8_t flags, uint64_t version)
+                 const struct keys *k, uint8_t flags, uint64_t version, bool before)
 {
     bool whole = (flags & WIRE_ROWS_WHOLE) != 0, bf16 = (flags & WIRE_BF16) != 0;
     uint32_t width = whole ? t->spec.accessor.width : t->spec.accessor.pull_width;
@@ -142,6 +164,7 @@ void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
     uint64_t *bits = (uint64_t *)(void *)(memory + ((values + 7) & ~(uint64_t)7));
     memset(bits, 0, found + changed);
     struct answer a = {.t = t,
+                       .before = before,
                        .whole = whole,
                        .bf16 = bf16,
                        .width = width,
@@ -192,7 +215,14 @@ enum outcome pull_serve(struct shard *s, struct request *q)
     if (!mine)
         return outcome;
     outcome = must_wait(t, m->clock);
-    if (outcome == ANSWERED)
-        pull_answer(s, q, t, &k, m->flags, m->version);
-    return outcome;
+    if (outcome != ANSWERED)
+        return outcome;
+    bool before = t->spec.mode == WIRE_SYNC && m->clock != 0 &&
+                  m->clock + 1 == t->sync.next && !(m->flags & WIRE_ROWS_WHOLE);
+    if (before && !before_index(&t->before)) {
+        err_nomem(&e, "the rows before the last batch");
+        return shard_refuse_keys(s, q, "pull", t, &e);
+    }
+    pull_answer(s, q, t, &k, m->flags, before ? 0 : m->version, before);
+    return ANSWERED;
 }

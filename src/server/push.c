@@ -317,7 +317,7 @@ static enum outcome apply_now(struct shard *s, struct request *q, struct shard_t
     if (s->o.max_bytes != 0)
         tables_measure(s, t);
     if (m->flags & WIRE_ALSO_PULL)
-        pull_answer(s, q, t, k, m->flags, 0);
+        pull_answer(s, q, t, k, m->flags, 0, false);
     else
         shard_ok(s, q, t->version);
     return ANSWERED;

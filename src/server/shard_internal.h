@@ -19,6 +19,7 @@
 
 #include <assert.h>
 
+#include "server/before.h"
 #include "server/keys.h"
 #include "server/pool.h"
 #include "server/repeats.h"
@@ -45,6 +46,7 @@ struct shard_table {
     uint64_t generation;         // never given twice: rows of another are gone
     struct ssp_clock ssp;        // WIRE_SSP
     struct sync_clock sync;      // WIRE_SYNC
+    struct before before;        // likewise
     struct msg_table_is figures; // those that are counted
 };
 
@@ -218,7 +220,7 @@ enum outcome pull_serve(struct shard *s, struct request *q);
 // Answers with the rows of keys as they are now: of all, or (version != 0) of partitions
 // that changed since.
 void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
-                 const struct keys *k, uint8_t flags, uint64_t version);
+                 const struct keys *k, uint8_t flags, uint64_t version, bool before);
 
 // sync.c
 

@@ -167,6 +167,7 @@ struct strip {
     struct shard_table *t;
     struct push_values v; // of all of them: rate, pass, scale
     size_t n, max;
+    uint32_t handles[ROWS_STRIP];
     float *rows[ROWS_STRIP];
     float *values;
 };
@@ -174,6 +175,7 @@ struct strip {
 static void flush(struct strip *x)
 {
     x->v.data = x->values;
+    before_add(&x->t->before, &x->t->spec.accessor, x->handles, x->rows, x->n);
     push_apply(x->s, x->t, &x->v, 0, x->rows, x->n);
     x->n = 0;
 }
@@ -183,6 +185,7 @@ static float *strip_add(struct strip *x, uint32_t handle)
 {
     if (x->n == x->max)
         flush(x);
+    x->handles[x->n] = handle;
     x->rows[x->n] = table_row(table_slabs(x->t->rows), handle);
     return x->values + x->n++ * x->v.width;
 }
@@ -199,6 +202,7 @@ static void apply_run(struct strip *x, const struct contribution *c, uint32_t be
         n = end - at < ROWS_STRIP ? end - at : ROWS_STRIP;
         for (uint32_t i = 0; i < n; i++)
             rows[i] = table_row(slabs, c->handles[at + i]);
+        before_add(&x->t->before, &x->t->spec.accessor, c->handles + at, rows, n);
         push_apply(x->s, x->t, &v, at, rows, n);
     }
 }
@@ -328,6 +332,7 @@ static void apply_next(struct shard *s, struct shard_table *t)
                       .max = max < ROWS_STRIP ? max : ROWS_STRIP,
                       .values = s->strip};
     t->version++;
+    before_begin(&t->before);
     for (uint32_t p; (p = next_partition(&m)) != UINT32_MAX;)
         apply_partition(&x, &m, p);
     flush(&x);

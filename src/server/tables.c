@@ -20,6 +20,7 @@ static void table_free(struct shard *s, struct shard_table *t)
     if (t == NULL)
         return;
     sync_drop(s, t);
+    before_free(&t->before);
     s->bytes -= t->bytes;
     table_close(t->rows);
     accessor_scratch_fini(&t->scratch);
@@ -155,6 +156,7 @@ static int clear(struct shard *s, struct shard_table *t, struct err *e)
     struct table *empty;
     TRY(table_open(&empty, &t->spec.options, e));
     sync_drop(s, t);
+    before_begin(&t->before);
     table_close(t->rows);
     t->rows = empty;
     t->generation = ++s->generation;
@@ -212,6 +214,7 @@ static int obey(struct shard *s, const struct msg_table_do *m, struct err *e)
         return copy(s, t, m->other, e);
     case WIRE_CLOCK: // the next batch's
         sync_drop(s, t);
+        before_begin(&t->before);
         t->sync.next = m->clock;
         return 0;
     case WIRE_DROP:

@@ -4,6 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "cluster/node.h"
@@ -25,6 +27,7 @@ struct cluster {
     pthread_t thread;
     struct err end;
     uint32_t servers, workers;
+    const atomic_bool *leave; // set: the first worker leaves in the middle
     struct train_config config;
     struct train_cluster how;
     struct actor {
@@ -73,6 +76,7 @@ static void *run_worker(void *arg)
     struct train_config config = a->cluster->config;
     how.node = &n;
     config.cluster = &how;
+    config.interrupted = a == &a->cluster->worker[0] ? a->cluster->leave : NULL;
     if (a->rc == 0)
         a->rc = train_worker_run(&config, &a->e);
     node_close(&n);
@@ -110,12 +114,14 @@ static void open_scheduler(struct cluster *c)
 
 // Trains on a cluster as the config says.
 static void train_there(const struct train_config *config, uint32_t servers,
-                        uint32_t workers, enum wire_mode mode, struct train_result *ret)
+                        uint32_t workers, enum wire_mode mode, const atomic_bool *leave,
+                        struct train_result *ret)
 {
     struct err e = {0};
     struct cluster *c = calloc(1, sizeof(*c));
     c->servers = servers;
     c->workers = workers;
+    c->leave = leave;
     c->config = *config;
     c->how = (struct train_cluster){.mode = mode, .staleness = 1};
     open_scheduler(c);
@@ -133,7 +139,7 @@ static void train_there(const struct train_config *config, uint32_t servers,
     node_close(&n);
     for (uint32_t i = 0; i < workers; i++) {
         pthread_join(c->worker[i].thread, NULL);
-        if (c->worker[i].rc != 0)
+        if (c->worker[i].rc != 0 && !(i == 0 && leave != NULL))
             fail_msg("worker: %s", c->worker[i].e.text);
     }
     for (uint32_t i = 0; i < servers; i++) {
@@ -198,7 +204,7 @@ static void test_sync(void **state)
             fail_msg("%s", test_err.text);
         for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
             c.out = there;
-            train_there(&c, shapes[i][0], shapes[i][1], WIRE_SYNC, &many);
+            train_there(&c, shapes[i][0], shapes[i][1], WIRE_SYNC, NULL, &many);
             assert_int_equal(many.examples, one.examples);
             assert_int_equal(many.trained_examples, one.trained_examples);
             assert_true(many.test.auc == one.test.auc);
@@ -207,6 +213,39 @@ static void test_sync(void **state)
             remove_all(there);
         }
         remove_all(here);
+    }
+}
+
+static void *leave_after(void *arg)
+{
+    struct timespec moment = {.tv_nsec = 30000000 +
+                                         (long)random_below(7, 0, 0, 100000000)};
+    nanosleep(&moment, NULL);
+    atomic_store((atomic_bool *)arg, true);
+    return NULL;
+}
+
+// A worker that goes at any moment changes no bit.
+static void test_sync_without_one(void **state)
+{
+    (void)state;
+    data[0] = write_data("leave.ffm", 3000, 30, 0);
+    struct train_config c = config_of(MODEL_FM);
+    struct train_result one = {0}, many;
+    c.epochs = 12;
+    c.out = path_of("one");
+    if (train_run(&c, &one, &test_err) != 0)
+        fail_msg("%s", test_err.text);
+    c.out = path_of("many");
+    for (int i = 0; i < 3; i++) {
+        atomic_bool leave = false;
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, leave_after, &leave), 0);
+        train_there(&c, 2, 3, WIRE_SYNC, &leave, &many);
+        pthread_join(thread, NULL);
+        same_part(one.saved, many.saved, "model-000.part");
+        same_part(one.saved, many.saved, "model-dense.part");
+        remove_all(c.out);
     }
 }
 
@@ -222,7 +261,7 @@ static void test_async(void **state)
             struct train_result r;
             c.deterministic = false;
             c.threads = 1 + (int)i; // lanes of each worker
-            train_there(&c, shapes[i][0], shapes[i][1], (enum wire_mode)mode, &r);
+            train_there(&c, shapes[i][0], shapes[i][1], (enum wire_mode)mode, NULL, &r);
             assert_int_equal(r.examples, 3000);
             assert_int_equal(r.trained_examples, 9000);
             assert_int_equal(r.keys, 12);
@@ -234,6 +273,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sync),
+        cmocka_unit_test(test_sync_without_one),
         cmocka_unit_test(test_async),
     };
     log_set_level(LOG_ERROR);

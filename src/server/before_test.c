@@ -1,0 +1,82 @@
+// Rows before the last batch: found again as they were, and only those.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "server/before.h"
+#include "table/rule.h"
+
+enum { ROWS = 3000, WIDTH = 3 };
+
+static float rows[ROWS][WIDTH];
+
+static void add_all(struct before *b, const struct accessor *a, uint32_t step)
+{
+    for (uint32_t i = 0; i < ROWS; i += step) {
+        float *row = rows[i];
+        before_add(b, a, &i, &row, 1);
+    }
+}
+
+static void found_again(void **state)
+{
+    (void)state;
+    struct accessor a;
+    struct before b = {0};
+    accessor_plain(&a, rule_defaults(RULE_SUM), WIDTH);
+    for (uint32_t step = 1; step < 5; step++) { // each batch forgets the one before
+        for (uint32_t i = 0; i < ROWS; i++)
+            for (uint32_t j = 0; j < WIDTH; j++)
+                rows[i][j] = (float)(i * step + j);
+        before_begin(&b);
+        add_all(&b, &a, step);
+        for (uint32_t i = 0; i < ROWS; i++)
+            rows[i][0] = -1; // changed meanwhile
+        assert_true(before_index(&b));
+        for (uint32_t i = 0; i < ROWS; i++) {
+            const float *was = before_find(&b, &a, i);
+            assert_int_equal(was != NULL, i % step == 0);
+            for (uint32_t j = 0; was != NULL && j < WIDTH; j++)
+                assert_true(was[j] == (float)(i * step + j));
+        }
+    }
+    before_free(&b);
+}
+
+static void no_memory(void **state)
+{
+    (void)state;
+    struct accessor a;
+    accessor_plain(&a, rule_defaults(RULE_SUM), WIDTH);
+    for (long n = 0;; n++) {
+        struct before b = {0};
+        before_begin(&b);
+        mem_fault_after(n);
+        add_all(&b, &a, 1);
+        bool well = before_index(&b), faulted = mem_faulted();
+        mem_fault_after(-1);
+        assert_true(well != faulted);
+        before_begin(&b); // the next batch has another chance
+        add_all(&b, &a, 1);
+        assert_true(before_index(&b));
+        before_free(&b);
+        if (!faulted)
+            break;
+    }
+    assert_int_equal(mem_live(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(found_again),
+        cmocka_unit_test(no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
