@@ -40,6 +40,7 @@ struct op {
     client_ts ts; // 0: not begun, or over
     bool begun, acknowledged;
     uint32_t group; // of its identity
+    uint64_t clock;
     size_t n;
     uint32_t which[KEYS]; // numbers of keys
     uint64_t keys[KEYS];
@@ -57,6 +58,9 @@ struct worker {
     client_ts making; // the table
     bool made;
     uint32_t n_ops, next, open;
+    uint64_t clock;    // ssp: its tick is on its way, or was answered
+    client_ts ticking; // 0: none is on its way
+    bool told_end;     // the last tick
     struct op ops[MAX_OPS * MAX_WORKERS];
     uint64_t dies_after; // it has made the table; VAN_NEVER: it does not
     uint64_t dies_at;
@@ -80,6 +84,8 @@ struct world {
     struct server servers[MAX_SERVERS];
     struct worker *workers[MAX_WORKERS];
     uint64_t keys[KEYS];
+    bool ssp;
+    uint32_t staleness;
     bool identities; // pushes carry one, and are repeated for the dead
     bool repeated;   // that has been done
 
@@ -359,6 +365,8 @@ static int world_open(struct world **ret, const struct world_options *o, struct 
     w->n_servers = 1 + (uint32_t)draw(w, MAX_SERVERS);
     w->n_workers = 1 + (uint32_t)draw(w, MAX_WORKERS);
     w->identities = one_in(w, 2);
+    w->ssp = one_in(w, 3);
+    w->staleness = (uint32_t)draw(w, 3);
     w->next_move = draw(w, 300 * MS);
     TRY(open_scheduler(w, e));
     for (uint32_t i = 0; i < w->n_servers; i++)
@@ -376,6 +384,8 @@ static void make_table(struct worker *k)
     struct err e = {0};
     accessor_plain(&s.accessor, rule_defaults(RULE_SUM), WIDTH);
     s.options.width = s.accessor.width;
+    s.mode = k->world->ssp ? WIRE_SSP : WIRE_ASYNC;
+    s.staleness = k->world->ssp ? k->world->staleness : 0;
     k->making = client_table(k->client, &s, &e);
     if (k->making == 0)
         failed(k->world, "worker %u, making the table: %s", k->number, e.text);
@@ -439,6 +449,7 @@ static void begin_op(struct worker *k, struct op *op, uint32_t owner, bool again
     for (size_t i = 0; i < op->n; i++)
         memcpy(op->least[i], w->acknowledged[op->which[i]], sizeof(op->least[i]));
     op->begun = true;
+    op->clock = k->clock;
     if (op->push) {
         struct client_push p = {
             .table = TABLE,
@@ -465,6 +476,7 @@ static void begin_op(struct worker *k, struct op *op, uint32_t owner, bool again
             .keys = op->keys,
             .n = op->n,
             .values = op->pulled,
+            .clock = k->clock,
             .arranged = op->arranged,
         };
         op->ts = client_pull(k->client, &p, &e);
@@ -473,6 +485,20 @@ static void begin_op(struct worker *k, struct op *op, uint32_t owner, bool again
     if (op->ts == 0)
         failed(w, "worker %u: %s", k->number, e.text);
     k->open++;
+}
+
+// ssp: nobody alive is more than the staleness behind who pulls.
+static void check_staleness(struct worker *k, const struct op *op)
+{
+    const struct world *w = k->world;
+    for (uint32_t i = 0; i < w->n_workers; i++) {
+        const struct worker *x = w->workers[i];
+        if (w->ssp && !op->push && !x->dead && !x->told_end &&
+            x->clock + w->staleness < op->clock)
+            failed(k->world, "worker %u pulled at clock %llu while worker %u is at %llu",
+                   k->number, (unsigned long long)op->clock, i,
+                   (unsigned long long)x->clock);
+    }
 }
 
 static void check_pulled(struct worker *k, const struct op *op)
@@ -505,6 +531,7 @@ static void end_op(struct worker *k, struct op *op, int rc, const struct err *e)
         op->acknowledged = true;
         add(w->acknowledged, op);
     }
+    check_staleness(k, op);
     if (!op->push || op->also_pull)
         check_pulled(k, op);
 }
@@ -526,6 +553,30 @@ static void let_table_be_made(struct worker *k)
     }
 }
 
+// ssp: after some requests, when all are answered, the next clock begins; at the end
+// nobody waits for this worker any more. True: there is a tick on its way.
+static bool let_tick(struct worker *k)
+{
+    struct world *w = k->world;
+    struct err e = {0};
+    int rc = 0;
+    if (k->ticking != 0 && client_done(k->client, k->ticking, &rc, &e)) {
+        k->ticking = 0;
+        if (rc != 0)
+            failed(w, "worker %u, at a tick: %s", k->number, e.text);
+    }
+    bool end = k->next == k->n_ops;
+    if (!w->ssp || k->ticking != 0 || k->open != 0 || k->told_end ||
+        (!end && (k->next == 0 || !one_in(w, 3))))
+        return k->ticking != 0;
+    k->told_end = end;
+    k->clock++;
+    k->ticking = client_tick(k->client, TABLE, end ? UINT64_MAX : k->clock, &e);
+    if (k->ticking == 0)
+        failed(w, "worker %u, at a tick: %s", k->number, e.text);
+    return true;
+}
+
 static void let_work(struct worker *k)
 {
     struct world *w = k->world;
@@ -539,13 +590,15 @@ static void let_work(struct worker *k)
     for (uint32_t i = 0; i < k->next; i++)
         if (k->ops[i].ts != 0 && client_done(k->client, k->ops[i].ts, &rc, &e))
             end_op(k, &k->ops[i], rc, &e);
+    if (let_tick(k))
+        return;
     if (k->next < k->n_ops && k->open < IN_FLIGHT && one_in(w, 4)) {
         struct op *op = &k->ops[k->next];
         choose(w, k, op);
         begin_op(k, op, k->number, false);
         k->next++;
     }
-    k->finished = k->next == k->n_ops && k->open == 0;
+    k->finished = k->next == k->n_ops && k->open == 0 && (k->told_end || !w->ssp);
 }
 
 static void die(struct worker *k)

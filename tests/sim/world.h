@@ -10,6 +10,8 @@
 //     once
 //   - what a pull returns holds all pushes that were acknowledged before it was made, and
 //     none that had not been made when it ended
+//   - in tables of mode ssp it was made by nobody who is further ahead of the slowest
+//     living worker than the staleness
 //   - rows lie where the placement says and nowhere else
 //   - nobody alive hangs or fails, and everybody leaves at the end
 //
