@@ -131,7 +131,8 @@ static uint32_t new_process(struct scheduler *s, const struct msg_join *m)
     p->role = m->role;
     p->rank = rank;
     p->loops = m->loops;
-    p->late = s->phase != SCHEDULER_GATHERING;
+    // The scheduler's own member may come a moment after the last of the others.
+    p->late = s->phase != SCHEDULER_GATHERING && m->role != WIRE_SCHEDULER;
     p->sign_at = s->now;
     return s->n_processes - 1;
 }

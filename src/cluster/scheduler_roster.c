@@ -145,9 +145,20 @@ static void begin_when_all_are_here(struct scheduler *s)
                   complete(s, WIRE_WORKER));
 }
 
+// A roster in which a server is gone would be refused: its partitions have no owner. STOP
+// is on its way then.
+static bool can_be_sent(const struct scheduler *s)
+{
+    return s->phase != SCHEDULER_ENDING && !s->broken;
+}
+
 void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
                            uint64_t request)
 {
+    if (!can_be_sent(s)) { // a sign of life is what it gets
+        scheduler_send(s, link, MSG_OK, request, &(struct msg_ok){0});
+        return;
+    }
     struct buf nodes = BUF_INIT(WIRE_BYTES_MAX);
     struct buf owners = BUF_INIT(WIRE_SPAN_MAX);
     struct msg_roster msg;
@@ -159,19 +170,12 @@ void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
     buf_free(&owners);
 }
 
-// A roster in which a server is gone would be refused: its partitions have no owner. STOP
-// is on its way then.
-static bool can_be_sent(const struct scheduler *s)
-{
-    return (s->phase == SCHEDULER_RUNNING || s->phase == SCHEDULER_OVER) && !s->broken;
-}
-
 uint64_t scheduler_spread_roster(struct scheduler *s)
 {
     if (s->changed && scheduler_list(s) != 0)
         return s->now + SCHEDULER_RESEND_NS;
     begin_when_all_are_here(s);
-    if (!can_be_sent(s))
+    if (s->phase == SCHEDULER_GATHERING || !can_be_sent(s))
         return VAN_NEVER;
     uint64_t next = VAN_NEVER;
     for (uint32_t i = 0; i < s->n_nodes; i++) {

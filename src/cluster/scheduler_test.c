@@ -54,6 +54,74 @@ static void check_end(int code, const char *text)
     world_close(&w);
 }
 
+// Anyone: a peer that says what the test wants.
+
+struct peer {
+    struct van *v;
+    van_link link;
+    uint16_t type;
+    uint64_t request, value;
+    char text[WIRE_BYTES_MAX];
+    bool closed;
+};
+
+static struct peer peer;
+
+static void peer_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    (void)ctx, (void)link, (void)now;
+    struct wire_text t = {NULL, 0};
+    peer.type = m->type;
+    peer.request = m->request;
+    if (m->type == MSG_ERROR)
+        t = m->m->error.what;
+    else if (m->type == MSG_STATUS_IS)
+        t = m->m->status_is.json;
+    else if (m->type == MSG_HEARTBEAT_OK)
+        peer.value = m->m->heartbeat_ok.known;
+    snprintf(peer.text, sizeof(peer.text), "%.*s", (int)t.n, t.n > 0 ? t.data : "");
+}
+
+static void peer_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+{
+    (void)ctx, (void)link, (void)why, (void)now;
+    peer.closed = true;
+}
+
+static uint64_t peer_tick(void *ctx, uint64_t now)
+{
+    (void)ctx, (void)now;
+    return VAN_NEVER;
+}
+
+static void open_peer(void)
+{
+    struct van_handler h = {
+        .message = peer_message, .closed = peer_closed, .tick = peer_tick};
+    memset(&peer, 0, sizeof(peer));
+    assert_int_equal(sim_van_open(&peer.v, w.sim, "peer", &h, NULL), 0);
+    peer.link = van_connect(peer.v, "sim://scheduler", SECONDS);
+    world_run(&w, SECONDS);
+}
+
+static void say(uint16_t type, const void *msg)
+{
+    peer.type = 0;
+    assert_int_equal(van_send(peer.v, peer.link, type, 5, msg, NULL), 0);
+    world_run(&w, SECONDS / 10);
+}
+
+static void say_hello(uint64_t cluster)
+{
+    say(MSG_HELLO, &(struct msg_hello){.cluster = cluster, .role = WIRE_TOOL});
+}
+
+static void close_peer(void)
+{
+    van_free(peer.v);
+    world_close(&w);
+}
+
 static void test_ids_and_ranks(void **state)
 {
     (void)state;
@@ -137,6 +205,22 @@ static void test_server_dies(void **state)
     world_crash(&w.actors[0]);
     check_end(TUG_EIO, "server 0 (host:10) is gone, and with it partitions 0-63 of 64 "
                        "(there is no replica); resume from the last checkpoint");
+}
+
+// A member that asks for the roster meanwhile is not given one without owners.
+static void test_roster_without_server(void **state)
+{
+    (void)state;
+    open_world(2, 1);
+    add_all(2, 1, false);
+    w.actors[1].act_at = UINT64_MAX; // stays
+    world_crash(&w.actors[0]);
+    world_run(&w, 7 * SECONDS);
+    open_peer();
+    say_hello(CLUSTER);
+    say(MSG_ROSTER_WANTED, &(struct msg_roster_wanted){0});
+    assert_int_equal(peer.type, MSG_OK);
+    close_peer();
 }
 
 static void test_worker_dies(void **state)
@@ -380,71 +464,31 @@ static void test_barrier(void **state)
     world_close(&w);
 }
 
-// Anyone: a peer that says what the test wants.
-
-struct peer {
-    struct van *v;
-    van_link link;
-    uint16_t type;
-    uint64_t request, value;
-    char text[WIRE_BYTES_MAX];
-    bool closed;
-};
-
-static struct peer peer;
-
-static void peer_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+// A program whose scheduler takes part: node 1. It may join after the others' first
+// barrier, and is even with them all the same.
+static void test_scheduler_as_member(void **state)
 {
-    (void)ctx, (void)link, (void)now;
-    struct wire_text t = {NULL, 0};
-    peer.type = m->type;
-    peer.request = m->request;
-    if (m->type == MSG_ERROR)
-        t = m->m->error.what;
-    else if (m->type == MSG_STATUS_IS)
-        t = m->m->status_is.json;
-    else if (m->type == MSG_HEARTBEAT_OK)
-        peer.value = m->m->heartbeat_ok.known;
-    snprintf(peer.text, sizeof(peer.text), "%.*s", (int)t.n, t.n > 0 ? t.data : "");
-}
-
-static void peer_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
-{
-    (void)ctx, (void)link, (void)why, (void)now;
-    peer.closed = true;
-}
-
-static uint64_t peer_tick(void *ctx, uint64_t now)
-{
-    (void)ctx, (void)now;
-    return VAN_NEVER;
-}
-
-static void open_peer(void)
-{
-    struct van_handler h = {
-        .message = peer_message, .closed = peer_closed, .tick = peer_tick};
-    memset(&peer, 0, sizeof(peer));
-    assert_int_equal(sim_van_open(&peer.v, w.sim, "peer", &h, NULL), 0);
-    peer.link = van_connect(peer.v, "sim://scheduler", SECONDS);
+    (void)state;
+    const uint8_t all = WIRE_GROUP_SCHEDULER | WIRE_GROUP_SERVERS | WIRE_GROUP_WORKERS;
+    open_world(1, 1);
+    add_all(1, 1, false);
+    for (uint32_t i = 0; i < 2; i++)
+        member_barrier(w.actors[i].m, all);
     world_run(&w, SECONDS);
-}
-
-static void say(uint16_t type, const void *msg)
-{
-    peer.type = 0;
-    assert_int_equal(van_send(peer.v, peer.link, type, 5, msg, NULL), 0);
-    world_run(&w, SECONDS / 10);
-}
-
-static void say_hello(uint64_t cluster)
-{
-    say(MSG_HELLO, &(struct msg_hello){.cluster = cluster, .role = WIRE_TOOL});
-}
-
-static void close_peer(void)
-{
-    van_free(peer.v);
+    struct actor *a = add(WIRE_SCHEDULER);
+    assert_int_equal(member_id(a->m), 1);
+    assert_string_equal(roster_find(member_roster(w.actors[1].m), 1)->address,
+                        "sim://somewhere");
+    for (int generation = 1; generation <= 2; generation++) {
+        member_barrier(a->m, all);
+        world_run(&w, SECONDS);
+        assert_int_equal(member_barrier_done(a->m, all, NULL), generation == 1);
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        member_barrier(w.actors[i].m, all);
+    world_run(&w, SECONDS);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_true(member_barrier_done(w.actors[i].m, all, NULL));
     world_close(&w);
 }
 
@@ -597,6 +641,7 @@ int main(void)
         cmocka_unit_test(test_missing_loops),
         cmocka_unit_test(test_loops),
         cmocka_unit_test(test_server_dies),
+        cmocka_unit_test(test_roster_without_server),
         cmocka_unit_test(test_worker_dies),
         cmocka_unit_test(test_last_worker_dies),
         cmocka_unit_test(test_without_driver),
@@ -611,6 +656,7 @@ int main(void)
         cmocka_unit_test(test_scheduler_gone),
         cmocka_unit_test(test_scheduler_silent),
         cmocka_unit_test(test_barrier),
+        cmocka_unit_test(test_scheduler_as_member),
         cmocka_unit_test(test_other_cluster),
         cmocka_unit_test(test_no_hello),
         cmocka_unit_test(test_tool),

@@ -1,0 +1,258 @@
+// A member by itself: greetings between nodes, requests one of a kind at a time, and what
+// is left of them when it is over.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/member.h"
+
+#include "cluster/cluster_testing.h"
+
+static struct world w;
+
+static void open_world(uint32_t servers, uint32_t workers)
+{
+    struct scheduler_options o = world_options(servers, workers);
+    world_open(&w, 1, &o);
+    world_add_all(&w, servers, workers, false);
+    world_run(&w, 3 * SECONDS);
+    for (uint32_t i = 0; i < w.n; i++)
+        assert_true(member_ready(w.actors[i].m));
+}
+
+// A node that takes links and has a member check who is there.
+struct host {
+    struct van *v;
+    struct member *m;
+    van_link link; // accepted
+    int rc;
+    uint32_t node;
+    uint64_t session;
+    struct err e;
+};
+
+// A node that opens one.
+struct guest {
+    struct van *v;
+    van_link link;
+    uint16_t type;
+    bool opened, closed;
+    int code;
+};
+
+static void host_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    struct host *h = ctx;
+    (void)now;
+    h->rc = member_greeted(h->m, link, m, &h->node, &h->session, &h->e);
+}
+
+static void guest_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+{
+    (void)link, (void)accepted, (void)now;
+    ((struct guest *)ctx)->opened = true;
+}
+
+static void guest_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    struct guest *g = ctx;
+    (void)link, (void)now;
+    g->type = m->type;
+    g->code = m->type == MSG_ERROR ? m->m->error.code : 0;
+}
+
+static void guest_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+{
+    (void)link, (void)why, (void)now;
+    ((struct guest *)ctx)->closed = true;
+}
+
+static uint64_t no_tick(void *ctx, uint64_t now)
+{
+    (void)ctx, (void)now;
+    return VAN_NEVER;
+}
+
+// The server's member listens under another name, so that the test sees its links.
+static struct host host;
+static struct guest guest;
+
+static void open_pair(void)
+{
+    struct van_handler h = {.ctx = &host, .message = host_message, .tick = no_tick};
+    struct van_handler g = {.ctx = &guest,
+                            .opened = guest_opened,
+                            .message = guest_message,
+                            .closed = guest_closed,
+                            .tick = no_tick};
+    char address[VAN_ADDRESS_MAX];
+    host = (struct host){.m = w.actors[0].m, .rc = 1};
+    guest = (struct guest){0};
+    assert_int_equal(sim_van_open(&host.v, w.sim, "host", &h, NULL), 0);
+    assert_int_equal(sim_van_open(&guest.v, w.sim, "guest", &g, NULL), 0);
+    assert_int_equal(van_listen(host.v, "sim://host", address, NULL), 0);
+    guest.link = van_connect(guest.v, address, SECONDS);
+    world_run(&w, SECONDS);
+    assert_true(guest.opened);
+}
+
+static void close_pair(void)
+{
+    van_free(host.v);
+    van_free(guest.v);
+}
+
+// member_greet and member_greeted send on the van that their member serves; here that is
+// for a moment the test's.
+static void borrow(struct member *m, struct van *v)
+{
+    member_serve(m, v, sim_now(w.sim));
+}
+
+static void check_greeting(struct member *from, int rc)
+{
+    open_pair();
+    borrow(w.actors[0].m, host.v);
+    if (from != NULL) {
+        borrow(from, guest.v);
+        member_greet(from, guest.link);
+    } else {
+        struct msg_hello hello = {.cluster = CLUSTER + 1, .role = WIRE_WORKER};
+        assert_int_equal(van_send(guest.v, guest.link, MSG_HELLO, 0, &hello, NULL), 0);
+    }
+    world_run(&w, SECONDS / 10);
+    assert_int_equal(host.rc, rc);
+    assert_int_equal(guest.type, rc == 0 ? MSG_WELCOME : MSG_ERROR);
+    assert_int_equal(guest.code, rc);
+    assert_int_equal(guest.closed, rc != 0);
+    if (rc == 0 && from != NULL) {
+        assert_int_equal(host.node, member_id(from));
+        assert_int_equal(host.session, member_session(from));
+    }
+    close_pair();
+}
+
+static void test_greeting(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    check_greeting(w.actors[1].m, 0);
+    world_close(&w);
+}
+
+static void test_greeting_of_another_cluster(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    check_greeting(NULL, TUG_EUSAGE);
+    world_close(&w);
+}
+
+static void test_greeting_of_the_dead(void **state)
+{
+    (void)state;
+    open_world(1, 2);
+    world_crash(&w.actors[1]);
+    world_run(&w, 7 * SECONDS);
+    check_greeting(w.actors[1].m, TUG_EIO);
+    assert_non_null(strstr(host.e.text, "is over"));
+    world_close(&w);
+}
+
+static uint32_t answers, ends;
+
+static void on_answer(void *ctx, const struct van_message *m)
+{
+    assert_ptr_equal(ctx, &answers);
+    if (m == NULL)
+        ends++;
+    else
+        answers++;
+}
+
+static void test_one_of_a_kind(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    struct member *m = w.actors[1].m;
+    struct msg_lease lease = {0};
+    struct msg_status status = {};
+    answers = ends = 0;
+    assert_int_equal(member_ask(m, MSG_LEASE, &lease, on_answer, &answers), 0);
+    assert_int_equal(member_ask(m, MSG_LEASE, &lease, on_answer, &answers), TUG_EUSAGE);
+    assert_int_equal(member_ask(m, MSG_STATUS, &status, on_answer, &answers), 0);
+    world_run(&w, SECONDS);
+    assert_int_equal(answers, 2);
+    assert_int_equal(member_ask(m, MSG_LEASE, &lease, on_answer, &answers), 0);
+    world_run(&w, SECONDS);
+    assert_int_equal(answers, 3);
+    assert_int_equal(ends, 0);
+    world_close(&w);
+}
+
+// Asked before the link is there, asked over a network that loses half.
+static void test_asked_until_answered(void **state)
+{
+    (void)state;
+    struct scheduler_options o = world_options(1, 1);
+    world_open(&w, 3, &o);
+    struct actor *a = world_add(&w, WIRE_WORKER);
+    answers = ends = 0;
+    sim_set_faults(w.sim, 0.5, 0.2, 0.2, 0);
+    for (int i = 0; i < 20; i++) {
+        struct msg_lease lease = {0};
+        assert_int_equal(member_ask(a->m, MSG_LEASE, &lease, on_answer, &answers), 0);
+        world_run(&w, 2 * SECONDS);
+        while (answers <= (uint32_t)i && ends == 0)
+            assert_true(sim_step(w.sim, sim_now(w.sim) + 100 * SECONDS));
+        if (ends > 0)
+            break; // the time for gathering is over
+    }
+    assert_in_range(answers, 2, 20);
+    world_close(&w);
+}
+
+static void test_end_answers_all(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    struct member *m = w.actors[1].m;
+    struct msg_lease lease = {0};
+    answers = ends = 0;
+    sim_crash(w.sim, w.v);
+    world_run(&w, SECONDS);
+    assert_int_equal(member_ask(m, MSG_LEASE, &lease, on_answer, &answers), 0);
+    world_run(&w, 130 * SECONDS);
+    assert_int_equal(ends, 1);
+    assert_int_equal(answers, 0);
+    assert_int_equal(member_ask(m, MSG_LEASE, &lease, on_answer, &answers), TUG_EUSAGE);
+    world_close(&w);
+}
+
+static void test_too_long(void **state)
+{
+    (void)state;
+    struct member *m;
+    struct err e;
+    char address[VAN_ADDRESS_MAX + 1];
+    memset(address, 'a', VAN_ADDRESS_MAX);
+    address[VAN_ADDRESS_MAX] = 0;
+    struct member_options o = world_member(&w, WIRE_WORKER, 0);
+    o.address = address;
+    assert_int_equal(member_open(&m, &o, &e), TUG_EUSAGE);
+    o.address = "";
+    o.scheduler = address;
+    assert_int_equal(member_open(&m, &o, &e), TUG_EUSAGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_greeting),
+        cmocka_unit_test(test_greeting_of_another_cluster),
+        cmocka_unit_test(test_greeting_of_the_dead),
+        cmocka_unit_test(test_one_of_a_kind),
+        cmocka_unit_test(test_asked_until_answered),
+        cmocka_unit_test(test_end_answers_all),
+        cmocka_unit_test(test_too_long),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
