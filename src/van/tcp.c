@@ -8,6 +8,7 @@
 #include "van/tcp.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 
 #include "base/alloc.h"
@@ -105,10 +106,13 @@ static void wait_for_events(struct tcp_van *v, uint64_t until)
     due = earlier(due, v->accept_due);
     uint64_t now = clock_ns(), awake_until = now + v->options.spin_ns;
     v->events = v->ended != NULL || v->dirty != NULL;
-    do {
+    for (;;) {
         uv_run(&v->loop, UV_RUN_NOWAIT);
         now = clock_ns();
-    } while (v->events == 0 && now < due && now < awake_until);
+        if (v->events > 0 || now >= due || now >= awake_until)
+            break;
+        sched_yield(); // who is waited for may be waiting for this core
+    }
     if (v->events == 0 && now < due)
         sleep_until(v, now, due);
 }
