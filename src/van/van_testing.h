@@ -20,10 +20,6 @@
 #include "van/tcp.h"
 #include "van/tls.h"
 
-#if __has_include("van/tcp.c")
-#define TUG_VAN_HAS_TCP // while it is being written
-#endif
-
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
 #else
@@ -234,7 +230,6 @@ static inline void open_pair(struct world *w)
     greet(a, a->link, b);
 }
 
-#ifdef TUG_VAN_HAS_TCP
 // One node's certificate serves all: vans of one process may share their keys.
 static inline void open_keys(struct world *w)
 {
@@ -262,16 +257,6 @@ static inline void close_keys(struct world *w)
 {
     tls_close(w->tls);
 }
-#else
-static inline void open_keys(struct world *w)
-{
-    (void)w;
-}
-static inline void close_keys(struct world *w)
-{
-    (void)w;
-}
-#endif
 
 // The kinds of vans.
 
@@ -289,23 +274,19 @@ static inline int open_sim(struct world *w, const char *name, const struct van_h
     return sim_van_open(ret, w->sim, name, h, e);
 }
 
-#ifdef TUG_VAN_HAS_TCP
 static inline int open_tcp(struct world *w, const char *name, const struct van_handler *h,
                            struct van **ret, struct err *e)
 {
     (void)name;
     return tcp_van_open(ret, &(struct tcp_options){.tls = w->tls}, h, e);
 }
-#endif
 
 static const struct kind kinds[] = {
     {"inproc", open_inproc, "inproc://test-%d-%d", false, false},
     {"sim", open_sim, "sim://test-%d-%d", true, false},
-#ifdef TUG_VAN_HAS_TCP
     {"tcp", open_tcp, "tcp://127.0.0.1:0", false, false},
     {"unix", open_tcp, "unix:///tmp/tug-van-test-%d-%d", false, false},
     {"tls", open_tcp, "tcp://127.0.0.1:0", false, true},
-#endif
 };
 
 #endif
