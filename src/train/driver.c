@@ -32,11 +32,18 @@ int driver_open(struct run *r, struct err *e)
     return remote_tables(&d->remote, r->config, &r->parameters.model, 0, e);
 }
 
+void driver_interrupted(struct run *r)
+{
+    if (r->driver != NULL && r->driver->opened)
+        client_set_interrupt(r->driver->remote.client, NULL);
+}
+
 void driver_over(struct run *r, int code, const char *why)
 {
     struct driver *d = r->driver;
     if (d == NULL || !d->opened)
         return;
+    driver_interrupted(r);
     struct msg_run_over m = {.code = code, .why = wire_text(why)};
     (void)client_ask(d->remote.client, MSG_RUN_OVER, &m, NULL, NULL, NULL);
     (void)client_leave(d->remote.client, code, why, NULL);

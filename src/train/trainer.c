@@ -235,6 +235,7 @@ static int test(struct run *r, struct train_result *result, struct err *e)
 static int on_interrupt(struct run *r, struct train_result *result, struct err *e)
 {
     uint32_t pass = r->at.epoch < r->config->epochs ? r->at.epoch + 1 : r->at.epoch;
+    driver_interrupted(r);
     if (r->config->out == NULL)
         return err_set(e, TUG_EINTERRUPTED,
                        "interrupted in pass %u; nothing was saved, for there is "
