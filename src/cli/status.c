@@ -203,7 +203,7 @@ static void print_table(const json_t *t)
            tool_text(t, "name"), tool_text(t, "mode"), tool_number(t, "rows"),
            tool_number(t, "bytes") * 1e-6, tool_number(t, "pushes"),
            tool_number(t, "repeats"), tool_number(t, "pulls"), tool_number(t, "held"));
-    if (strcmp(tool_text(t, "mode"), "async") != 0)
+    if (strcmp(tool_text(t, "mode"), "async") != 0 && tool_number(t, "clock") >= 0)
         printf(", clock %.0f", tool_number(t, "clock"));
     if (tool_number(t, "clock_max") > tool_number(t, "clock"))
         printf(" to %.0f", tool_number(t, "clock_max"));

@@ -63,7 +63,8 @@ static int run(const void *values, const struct options *o, struct err *e)
     const struct stop_values *v = values;
     struct opened_node n;
     struct tool t = {0};
-    struct msg_stop stop = {.code = TUG_EINTERRUPTED, .why = wire_text("tug stop")};
+    struct msg_stop stop = {.code = TUG_EINTERRUPTED,
+                            .why = wire_text("ended by 'tug stop'")};
     node_catch_signals();
     int rc = node_values_open(&n, &v->node, WIRE_TOOL, e);
     if (rc == 0)

@@ -73,8 +73,9 @@ static int wait_for(struct tool *t, const bool *what, double seconds, struct err
         return err_set(e, t->code < 0 ? t->code : TUG_EIO, "%s: %.*s", t->address,
                        (int)t->text.len, t->text.len > 0 ? t->text.data : "refused");
     if (t->closed)
-        return err_set(e, TUG_EIO, "%s: %s", t->address,
-                       t->why.text[0] != 0 ? t->why.text : "it has closed the link");
+        return t->why.text[0] != 0
+                   ? err_set(e, TUG_EIO, "%s", t->why.text)
+                   : err_set(e, TUG_EIO, "%s has closed the link", t->address);
     return err_set(e, TUG_EIO, "%s does not answer for %.0f s", t->address, seconds);
 }
 

@@ -137,7 +137,7 @@ static void paddle_mistakes(void **state)
     assert_int_equal(READ("TRAINING_ROLE=PSERVER", LIST, "PADDLE_TRAINERS_NUM=4",
                           "POD_IP=10.0.0.3", "PADDLE_PORT=6174"),
                      TUG_EUSAGE);
-    says("POD_IP:PADDLE_PORT='10.0.0.3:6174 (not in PADDLE_PSERVERS_IP_PORT_LIST)'");
+    says("POD_IP:PADDLE_PORT='10.0.0.3:6174' (not in PADDLE_PSERVERS_IP_PORT_LIST)");
     assert_int_equal(READ("TRAINING_ROLE=TRAINER",
                           "PADDLE_PSERVERS_IP_PORT_LIST=10.0.0.1:6174,oops",
                           "PADDLE_TRAINERS_NUM=4", "PADDLE_TRAINER_ID=3"),

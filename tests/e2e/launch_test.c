@@ -1,0 +1,354 @@
+// tug launch with real processes: what they print, how a run ends when one of them does,
+// and that nothing stays behind.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "e2e.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+
+enum { WAIT_SECONDS = 20 };
+
+#define TRAIN "train --data day.svm --format libsvm --model lr --seed 3"
+
+static int begin(void **state)
+{
+    if (e2e_begin(state) != 0)
+        return -1;
+    setenv("XDG_RUNTIME_DIR", e2e_dir, 1); // where launch writes the address
+    struct e2e_data d = {.path = "day.svm", .rows = 20000, .seed = 1};
+    e2e_write_data(&d);
+    d = (struct e2e_data){.path = "next.svm", .rows = 4000, .seed = 2};
+    e2e_write_data(&d);
+    e2e_write("bad.svm", "1 3:1\n0 x:y\n");
+    return 0;
+}
+
+// ---------------------------------------------------------------- looking on
+
+static bool said(const char *path, const char *text)
+{
+    char *all = e2e_read(path, NULL);
+    bool found = all != NULL && strstr(all, text) != NULL;
+    mem_free(all);
+    return found;
+}
+
+static void wait_until_said(const char *path, const char *text)
+{
+    uint64_t until = clock_ns() + (uint64_t)WAIT_SECONDS * 1000000000;
+    while (!said(path, text)) {
+        if (clock_ns() > until)
+            fail_msg("'%s' did not come in %s", text, path);
+        poll(NULL, 0, 5);
+    }
+}
+
+// Of "worker 1 (host:PID) joined" in the scheduler's log.
+static pid_t pid_of(const char *log, const char *who)
+{
+    char wanted[64];
+    snprintf(wanted, sizeof(wanted), "%s (", who);
+    wait_until_said(log, wanted);
+    char *all = e2e_read(log, NULL);
+    const char *at = strchr(strstr(all, wanted), ':');
+    assert_non_null(at);
+    pid_t pid = (pid_t)strtol(at + 1, NULL, 10);
+    mem_free(all);
+    assert_true(pid > 1);
+    return pid;
+}
+
+static void wait_until_gone(pid_t pid)
+{
+    uint64_t until = clock_ns() + (uint64_t)WAIT_SECONDS * 1000000000;
+    while (kill(pid, 0) == 0) {
+        if (clock_ns() > until)
+            fail_msg("process %d is still there", (int)pid);
+        poll(NULL, 0, 5);
+    }
+}
+
+enum { ROLES = 4 };
+static const char *const roles[ROLES] = {"server 0", "server 1", "worker 0", "worker 1"};
+
+// A run of 2 + 2 that goes on for long, being trained.
+static pid_t start_run(const char *log_dir, pid_t pids[ROLES + 1], const char *options)
+{
+    char log[E2E_PATH];
+    pid_t pid = tug_start("launch --servers 2 --workers 2 --cluster %s --log-dir %s "
+                          "--dead-timeout 1 -- " TRAIN " %s",
+                          log_dir, log_dir, options);
+    snprintf(log, sizeof(log), "%s/scheduler.log", log_dir);
+    wait_until_said(log, "pass 1");
+    for (int i = 0; i < ROLES; i++)
+        pids[i] = pid_of(log, roles[i]);
+    pids[ROLES] = pid_of(log, "driver 0");
+    return pid;
+}
+
+static void all_are_gone(const pid_t pids[ROLES + 1])
+{
+    for (int i = 0; i <= ROLES; i++)
+        wait_until_gone(pids[i]);
+}
+
+// ---------------------------------------------------------------- programs
+
+static void programs_get_their_roles(void **state)
+{
+    (void)state;
+    tug_ends(0, "launch --servers 1 --workers 2 --env COLOUR=blue -- env");
+    static const char *const wanted[] = {
+        "[scheduler] DMLC_ROLE=scheduler\n", "[server 0] DMLC_ROLE=server\n",
+        "[worker 1] DMLC_ROLE=worker\n",     "[worker 0] DMLC_NUM_WORKER=2\n",
+        "[worker 0] DMLC_NUM_SERVER=1\n",    "[worker 0] DMLC_PS_ROOT_URI=127.0.0.1\n",
+        "[worker 0] DMLC_PS_ROOT_PORT=",     "[worker 1] TRAINING_ROLE=TRAINER\n",
+        "[worker 1] PADDLE_TRAINER_ID=1\n",  "[server 0] TRAINING_ROLE=PSERVER\n",
+        "[server 0] PADDLE_PORT=",           "[worker 0] COLOUR=blue\n",
+    };
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++)
+        if (strstr(e2e_out, wanted[i]) == NULL)
+            fail_msg("'%s' is not in: %s", wanted[i], e2e_out);
+}
+
+static void a_program_that_fails_ends_all(void **state)
+{
+    (void)state;
+    e2e_write("fails.sh",
+              "sleep 1000 &\n"
+              "echo $! >>pids\n"
+              "echo $$ >>pids\n"
+              "test $DMLC_ROLE$PADDLE_TRAINER_ID = worker1 || exec sleep 1000\n"
+              "while test $(wc -l <pids) -lt 8; do :; done\n"
+              "echo what went wrong >&2\n"
+              "exit 3\n");
+    tug_ends(3, "launch --servers 1 --workers 2 -- sh fails.sh");
+    e2e_says("[worker 1] what went wrong\n");
+    e2e_says("tug launch: worker 1 ended with exit code 3: what went wrong\n");
+    char *pids = e2e_read("pids", NULL);
+    int n = 0;
+    for (char *at = pids, *end; strtol(at, &end, 10) > 0 && end != at; at = end, n++)
+        wait_until_gone((pid_t)strtol(at, NULL, 10)); // what they have started, too
+    assert_int_equal(n, 8);
+    mem_free(pids);
+}
+
+static void no_program_no_run(void **state)
+{
+    (void)state;
+    tug_ends(2, "launch --servers 1 --workers 1 -- ./nosuch");
+    e2e_says("nosuch");
+    tug_ends(2, "launch --servers 1 --workers 1");
+    e2e_says("say behind --");
+    tug_ends(2, "launch -- predict --from x");
+    e2e_says("'tug predict' is no work for a cluster");
+    tug_ends(2, "launch --replicas 2 -- env");
+    tug_ends(2, "launch --wrap worker:1=gdb -- env");
+    e2e_says("--wrap takes ROLE:RANK=COMMAND");
+    tug_ends(2, "launch --env NAME -- env");
+    tug_ends(2, "launch --cluster a/b -- env");
+    tug_ends(2, "launch --sync . -- env");
+}
+
+// What was started is killed with the launcher, and what that has started.
+static void nothing_outlives_the_launcher(void **state)
+{
+    (void)state;
+    e2e_write("stays.sh", "sleep 1000 &\necho $! >>stay\necho $$ >>stay\nwait\n");
+    pid_t pid = tug_start("launch --servers 1 --workers 1 -- sh stays.sh");
+    uint64_t until = clock_ns() + (uint64_t)WAIT_SECONDS * 1000000000;
+    char *text = NULL;
+    long pids[6] = {0};
+    while (pids[5] == 0 && clock_ns() < until) {
+        mem_free(text);
+        text = e2e_read("stay", NULL);
+        int n = 0;
+        for (char *at = text, *end; at != NULL && n < 6; at = end, n++) {
+            pids[n] = strtol(at, &end, 10);
+            if (*end != '\n')
+                break;
+        }
+        poll(NULL, 0, 5);
+    }
+    mem_free(text);
+    assert_true(pids[5] > 1);
+    kill(pid, SIGKILL);
+    assert_int_equal(tug_wait(pid), 128 + SIGKILL);
+    for (int i = 0; i < 6; i++)
+        wait_until_gone((pid_t)pids[i]);
+}
+
+// ---------------------------------------------------------------- training
+
+static void trains_as_on_one_machine(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"async", "ssp:2", "sync"};
+    tug_ends(0, TRAIN " --test next.svm --epochs 4 --deterministic --batch 1000 --json");
+    double alone = e2e_number("auc");
+    for (size_t i = 0; i < 3; i++) {
+        tug_ends(0,
+                 "launch --servers 2 --workers 2 --loops 2 -- " TRAIN
+                 " --test next.svm --epochs 4 --batch 1000 --json --mode %s",
+                 modes[i]);
+        double auc = e2e_number("auc");
+        if (!(auc > alone - 0.02 && auc < alone + 0.02))
+            fail_msg("%s: auc %f, alone %f", modes[i], auc, alone);
+        assert_true(e2e_number("workers") == 2);
+        assert_true(e2e_number("servers") == 2);
+        assert_true(e2e_number("examples") == 20000);
+    }
+}
+
+static void bad_input(void **state)
+{
+    (void)state;
+    tug_ends(3, "launch --workers 2 -- train --data bad.svm --format libsvm");
+    e2e_says("bad.svm:2: ");
+    tug_ends(3, "launch -- train --data nosuch.svm --format libsvm");
+    e2e_says("nosuch.svm");
+    tug_ends(2, "launch -- train --data day.svm --format libsvmm");
+    e2e_says("libsvmm");
+    tug_ends(2, "launch -- train --data - --format libsvm");
+    e2e_says("standard input reaches one process only");
+    tug_ends(2, "launch -- " TRAIN " --mode geo:3");
+    e2e_says("not there yet");
+    tug_ends(2, "launch -- " TRAIN " --deterministic --mode async");
+    e2e_says("--mode sync");
+}
+
+static void a_worker_is_killed(void **state)
+{
+    (void)state;
+    pid_t pids[ROLES + 1];
+    pid_t run = start_run("wk", pids, "--epochs 25 --json");
+    kill(pids[3], SIGKILL);
+    assert_int_equal(tug_wait(run), 0);
+    e2e_says("was killed by signal 9");
+    assert_true(e2e_number("epochs") == 25);
+    all_are_gone(pids);
+}
+
+static void a_server_is_killed(void **state)
+{
+    (void)state;
+    pid_t pids[ROLES + 1];
+    pid_t run = start_run("sk", pids, "--epochs 100000");
+    kill(pids[1], SIGKILL);
+    assert_int_equal(tug_wait(run), 4);
+    e2e_says("was killed by signal 9");
+    e2e_says("and with it partitions ");
+    all_are_gone(pids);
+}
+
+static void the_scheduler_is_killed(void **state)
+{
+    (void)state;
+    pid_t pids[ROLES + 1];
+    pid_t run = start_run("dk", pids, "--epochs 100000");
+    kill(pids[ROLES], SIGKILL);
+    assert_int_equal(tug_wait(run), 4);
+    e2e_says("tug launch: the scheduler was killed by signal 9");
+    all_are_gone(pids);
+}
+
+static void the_launcher_is_killed(void **state)
+{
+    (void)state;
+    pid_t pids[ROLES + 1];
+    pid_t run = start_run("lk", pids, "--epochs 100000");
+    kill(run, SIGKILL);
+    assert_int_equal(tug_wait(run), 128 + SIGKILL);
+    all_are_gone(pids);
+}
+
+static void interrupted_runs_save(void **state)
+{
+    (void)state;
+    pid_t pids[ROLES + 1];
+    pid_t run = start_run("in", pids, "--epochs 100000 --out saved");
+    kill(run, SIGINT);
+    assert_int_equal(tug_wait(run), 130);
+    all_are_gone(pids);
+    assert_true(e2e_exists(e2e_newest("saved")));
+}
+
+// ---------------------------------------------------------------- looking in
+
+static void tools_look_in(void **state)
+{
+    (void)state;
+    pid_t pids[ROLES + 1];
+    tug_ends(2, "status --cluster st");
+    e2e_says("no run of cluster 'st' was launched here");
+    pid_t run = start_run("st", pids, "--epochs 100000");
+    tug_ends(0, "status --cluster st --json");
+    json_t *s = e2e_json();
+    assert_int_equal(json_array_size(json_object_get(s, "nodes")), ROLES + 1);
+    assert_int_equal(json_array_size(json_object_get(s, "servers")), 2);
+    json_t *table = json_array_get(json_object_get(s, "tables"), 0);
+    assert_true(json_number_value(json_object_get(table, "rows")) > 0);
+    json_decref(s);
+    tug_ends(0, "status --cluster st");
+    assert_non_null(strstr(e2e_out, "running (2 servers, 2 workers)"));
+    tug_ends(0, "doctor --cluster st");
+    assert_non_null(strstr(e2e_out, "no problem found"));
+    tug_ends(0, "stop --cluster st --timeout 15");
+    all_are_gone(pids);
+    int status;
+    assert_int_equal(waitpid(run, &status, 0), run);
+    assert_int_equal(WEXITSTATUS(status), 130);
+    tug_ends(4, "doctor --scheduler 127.0.0.1:9 --connect-timeout 0.2");
+    e2e_says("the scheduler cannot be asked");
+}
+
+// ---------------------------------------------------------------- keys
+
+static void keys_of_a_cluster(void **state)
+{
+    (void)state;
+    struct stat st;
+    tug_ends(3, "cert node --dir keys");
+    e2e_says("'tug cert ca --dir keys' comes first");
+    tug_ends(0, "cert ca --dir keys");
+    tug_ends(0, "cert node --dir keys --name all");
+    assert_int_equal(stat("keys/ca.key", &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(stat("keys/all.key", &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    tug_ends(2, "cert ca --dir keys");
+    e2e_says("is not overwritten");
+    tug_ends(2, "cert node --dir keys --name all");
+    tug_ends(2, "cert node --dir keys --name ca");
+    tug_ends(2, "cert");
+    tug_ends(0, "launch --servers 1 --workers 2 --ca keys/ca.pem --cert keys/all.pem "
+                "--key keys/all.key -- " TRAIN " --epochs 2");
+    tug_ends(2, "launch --ca keys/ca.pem -- " TRAIN);
+    e2e_says("--cert");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(programs_get_their_roles),
+        cmocka_unit_test(a_program_that_fails_ends_all),
+        cmocka_unit_test(no_program_no_run),
+        cmocka_unit_test(nothing_outlives_the_launcher),
+        cmocka_unit_test(trains_as_on_one_machine),
+        cmocka_unit_test(bad_input),
+        cmocka_unit_test(a_worker_is_killed),
+        cmocka_unit_test(a_server_is_killed),
+        cmocka_unit_test(the_scheduler_is_killed),
+        cmocka_unit_test(the_launcher_is_killed),
+        cmocka_unit_test(interrupted_runs_save),
+        cmocka_unit_test(tools_look_in),
+        cmocka_unit_test(keys_of_a_cluster),
+    };
+    return cmocka_run_group_tests(tests, begin, e2e_end);
+}
