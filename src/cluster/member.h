@@ -75,13 +75,15 @@ bool member_ended(const struct member *m, struct err *ret_why); // code 0: all w
 void member_want_roster(struct member *m, uint64_t epoch);
 
 // Requests to the scheduler: asked again until answered. One of a kind at a time; `done`
-// is called with the answer (NULL when the member has ended first).
+// is called with the answer (NULL when the member has ended first). TUG_EUSAGE: one of
+// the kind is under way, or the member has ended; TUG_ENOMEM.
 typedef void (*member_answer_fn)(void *ctx, const struct van_message *answer);
 int member_ask(struct member *m, uint16_t type, const void *msg, member_answer_fn done,
                void *ctx);
 
 // Reaches the next barrier of the group (enum wire_group bits). Poll member_barrier_done;
-// *ret_missing names who has not come yet.
+// *ret_missing names who has not come yet. Any loop of a process speaks for all of them.
+// Who joins a running cluster is waited for from its first barrier on.
 void member_barrier(struct member *m, uint8_t group);
 bool member_barrier_done(const struct member *m, uint8_t group, const char **ret_missing);
 
