@@ -58,6 +58,7 @@ struct worker {
     client_ts making; // the table
     bool made;
     uint32_t n_ops, next, open;
+    uint64_t pace;
     uint64_t clock;    // ssp: its tick is on its way, or was answered
     client_ts ticking; // 0: none is on its way
     bool told_end;     // the last tick
@@ -84,10 +85,11 @@ struct world {
     struct server servers[MAX_SERVERS];
     struct worker *workers[MAX_WORKERS];
     uint64_t keys[KEYS];
-    bool ssp;
-    uint32_t staleness;
-    bool identities; // pushes carry one, and are repeated for the dead
-    bool repeated;   // that has been done
+    enum wire_mode mode;
+    uint32_t staleness; // ssp
+    uint32_t batches;   // sync
+    bool identities;    // pushes carry one, and are repeated for the dead
+    bool repeated;      // that has been done
 
     int64_t acknowledged[KEYS][WIDTH], made[KEYS][WIDTH];
     struct {
@@ -293,9 +295,10 @@ static int open_worker(struct world *w, uint32_t i, struct err *e)
     w->workers[i] = k;
     k->world = w;
     k->number = i;
-    k->n_ops = 4 + (uint32_t)draw(w, MAX_OPS - 4);
+    k->pace = 2 + draw(w, 20);
+    k->n_ops = w->mode == WIRE_SYNC ? 2 * w->batches : 4 + (uint32_t)draw(w, MAX_OPS - 4);
     k->dies_at = VAN_NEVER;
-    k->dies_after = one_in(w, 2) ? draw(w, 300 * MS) : VAN_NEVER;
+    k->dies_after = w->mode != WIRE_SYNC && one_in(w, 2) ? draw(w, 300 * MS) : VAN_NEVER;
     char name[32];
     snprintf(name, sizeof(name), "worker%u", i);
     struct client_options o = {
@@ -365,9 +368,16 @@ static int world_open(struct world **ret, const struct world_options *o, struct 
     w->n_servers = 1 + (uint32_t)draw(w, MAX_SERVERS);
     w->n_workers = 1 + (uint32_t)draw(w, MAX_WORKERS);
     w->identities = one_in(w, 2);
-    w->ssp = one_in(w, 3);
+    w->mode = (enum wire_mode)draw(w, 3);
     w->staleness = (uint32_t)draw(w, 3);
+    w->batches = 1 + (uint32_t)draw(w, 8);
     w->next_move = draw(w, 300 * MS);
+    if (w->mode ==
+        WIRE_SYNC) { // whole batches, by all: who divides them anew is elsewhere
+        w->n_workers = 1u << draw(w, 3);
+        w->identities = false;
+        w->next_move = VAN_NEVER;
+    }
     TRY(open_scheduler(w, e));
     for (uint32_t i = 0; i < w->n_servers; i++)
         TRY(open_server(w, i, e));
@@ -384,8 +394,8 @@ static void make_table(struct worker *k)
     struct err e = {0};
     accessor_plain(&s.accessor, rule_defaults(RULE_SUM), WIDTH);
     s.options.width = s.accessor.width;
-    s.mode = k->world->ssp ? WIRE_SSP : WIRE_ASYNC;
-    s.staleness = k->world->ssp ? k->world->staleness : 0;
+    s.mode = k->world->mode;
+    s.staleness = s.mode == WIRE_SSP ? k->world->staleness : 0;
     k->making = client_table(k->client, &s, &e);
     if (k->making == 0)
         failed(k->world, "worker %u, making the table: %s", k->number, e.text);
@@ -408,6 +418,10 @@ static void choose(struct world *w, struct worker *k, struct op *op)
         op->n++;
     }
     op->arranged = one_in(w, 2);
+    if (w->mode == WIRE_SYNC) { // in turn: what the batches before made, and a share
+        op->push = k->next % 2 == 1;
+        op->also_pull = false;
+    }
 }
 
 static void arrange(struct world *w, struct worker *k, struct op *op)
@@ -459,6 +473,9 @@ static void begin_op(struct worker *k, struct op *op, uint32_t owner, bool again
             .op = WIRE_GRADIENT,
             .rate = 1,
             .pass = 1,
+            .clock = w->mode == WIRE_SYNC ? k->clock : 0,
+            .micro = (uint8_t)(k->number * (SHARD_MICROS / w->n_workers)),
+            .micros = (uint8_t)(SHARD_MICROS / w->n_workers),
             .id_pass = w->identities,
             .id_piece = owner,
             .id_group = op->group,
@@ -493,12 +510,32 @@ static void check_staleness(struct worker *k, const struct op *op)
     const struct world *w = k->world;
     for (uint32_t i = 0; i < w->n_workers; i++) {
         const struct worker *x = w->workers[i];
-        if (w->ssp && !op->push && !x->dead && !x->told_end &&
+        if (w->mode == WIRE_SSP && !op->push && !x->dead && !x->told_end &&
             x->clock + w->staleness < op->clock)
             failed(k->world, "worker %u pulled at clock %llu while worker %u is at %llu",
                    k->number, (unsigned long long)op->clock, i,
                    (unsigned long long)x->clock);
     }
+}
+
+// sync: all batches before this clock, and nothing else.
+static void check_batches(struct worker *k, const struct op *op)
+{
+    struct world *w = k->world;
+    int64_t sums[KEYS][WIDTH] = {{0}};
+    for (uint32_t i = 0; i < w->n_workers; i++)
+        for (uint32_t j = 0; j < w->workers[i]->next; j++)
+            if (w->workers[i]->ops[j].push && w->workers[i]->ops[j].clock < op->clock)
+                add(sums, &w->workers[i]->ops[j]);
+    for (size_t i = 0; i < op->n; i++)
+        for (int j = 0; j < WIDTH; j++)
+            if ((int64_t)op->pulled[i * WIDTH + j] != sums[op->which[i]][j])
+                failed(w,
+                       "worker %u pulled %lld at clock %llu in column %d of key %u: not "
+                       "%lld",
+                       k->number, (long long)op->pulled[i * WIDTH + j],
+                       (unsigned long long)op->clock, j, op->which[i],
+                       (long long)sums[op->which[i]][j]);
 }
 
 static void check_pulled(struct worker *k, const struct op *op)
@@ -533,7 +570,9 @@ static void end_op(struct worker *k, struct op *op, int rc, const struct err *e)
     }
     check_staleness(k, op);
     if (!op->push || op->also_pull)
-        check_pulled(k, op);
+        (w->mode == WIRE_SYNC ? check_batches : check_pulled)(k, op);
+    if (w->mode == WIRE_SYNC && op->push)
+        k->clock++;
 }
 
 static void let_table_be_made(struct worker *k)
@@ -566,7 +605,7 @@ static bool let_tick(struct worker *k)
             failed(w, "worker %u, at a tick: %s", k->number, e.text);
     }
     bool end = k->next == k->n_ops;
-    if (!w->ssp || k->ticking != 0 || k->open != 0 || k->told_end ||
+    if (w->mode != WIRE_SSP || k->ticking != 0 || k->open != 0 || k->told_end ||
         (!end && (k->next == 0 || !one_in(w, 3))))
         return k->ticking != 0;
     k->told_end = end;
@@ -592,13 +631,15 @@ static void let_work(struct worker *k)
             end_op(k, &k->ops[i], rc, &e);
     if (let_tick(k))
         return;
-    if (k->next < k->n_ops && k->open < IN_FLIGHT && one_in(w, 4)) {
+    uint32_t most = w->mode == WIRE_SYNC ? 1 : IN_FLIGHT;
+    if (k->next < k->n_ops && k->open < most && one_in(w, k->pace)) {
         struct op *op = &k->ops[k->next];
         choose(w, k, op);
         begin_op(k, op, k->number, false);
         k->next++;
     }
-    k->finished = k->next == k->n_ops && k->open == 0 && (k->told_end || !w->ssp);
+    k->finished = k->next == k->n_ops && k->open == 0 &&
+                  (k->told_end || w->mode != WIRE_SSP);
 }
 
 static void die(struct worker *k)
@@ -665,9 +706,11 @@ static bool deaths_are_known(const struct world *w)
 static bool step(struct world *w, uint64_t until)
 {
     w->counts->events++;
-    if (!sim_step(w->sim, until) || w->failure.code != 0)
-        return false;
     uint64_t now = sim_now(w->sim);
+    sim_step(w->sim, now + 5 * MS); // workers have something to do when nothing happens
+    now = sim_now(w->sim);
+    if (now >= until || w->failure.code != 0)
+        return false;
     for (uint32_t i = 0; i < w->n_workers; i++) {
         struct worker *k = w->workers[i];
         if (!k->dead && !k->finished && k->made && now >= k->dies_at)

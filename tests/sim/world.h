@@ -12,6 +12,7 @@
 //     none that had not been made when it ended
 //   - in tables of mode ssp it was made by nobody who is further ahead of the slowest
 //     living worker than the staleness
+//   - in tables of mode sync it returns the sum of all batches before, to the bit
 //   - rows lie where the placement says and nowhere else
 //   - nobody alive hangs or fails, and everybody leaves at the end
 //
