@@ -1,0 +1,200 @@
+// A cluster trains the same model as one process: the same bytes in sync, whatever the
+// number of servers, loops and workers, and as good a one otherwise.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+
+#include "cluster.h"
+
+static const char *const models[] = {"lr", "fm", "ffm"};
+
+// Servers, loops of each, workers.
+static const unsigned shapes[][3] = {{1, 1, 1}, {2, 1, 2}, {3, 1, 4}, {2, 2, 2}};
+enum { SHAPES = sizeof(shapes) / sizeof(*shapes) };
+
+static double number(const json_t *o, const char *name)
+{
+    const json_t *v = json_object_get(o, name);
+    if (!json_is_number(v))
+        cluster_fail("'%s' is no number in: %s", name, e2e_out);
+    return json_number_value(v);
+}
+
+// One JSON line, of a run of this shape; the AUC in it.
+static double check_result(const unsigned shape[3], const char *model, double examples)
+{
+    assert_ptr_equal(strchr(e2e_out, '\n'), e2e_out + strcspn(e2e_out, "\n"));
+    json_t *o = e2e_json();
+    assert_string_equal(json_string_value(json_object_get(o, "command")), "train");
+    assert_string_equal(json_string_value(json_object_get(o, "model")), model);
+    assert_true(number(o, "servers") == shape[0]);
+    assert_true(number(o, "workers") == shape[2]);
+    assert_true(number(o, "examples") == examples);
+    double auc = number(o, "auc");
+    json_decref(o);
+    return auc;
+}
+
+// "train ..." of a model on the synthetic data; libffm for ffm.
+static const char *words_of(const char *model, const char *out, const char *more)
+{
+    const char *format = strcmp(model, "ffm") == 0 ? "libffm" : "libsvm";
+    e2e_remove(out);
+    return e2e_path("train --data %s --test test.%s --format %s --model %s --json "
+                    "--out %s %s",
+                    format, format, format, model, out, more);
+}
+
+static void launch(const unsigned shape[3], const char *words)
+{
+    cluster_start("run", "launch --servers %u --loops %u --workers %u -- %s", shape[0],
+                  shape[1], shape[2], words);
+    cluster_ends("run", 0, CLUSTER_PATIENCE);
+    cluster_none_left();
+}
+
+static void same_for_all_shapes(const char *model, const char *more, double examples)
+{
+    tug_ends(0, "%s --deterministic", words_of(model, "one", more));
+    double auc = e2e_number("auc");
+    for (size_t i = 0; i < SHAPES; i++) {
+        launch(shapes[i], e2e_path("%s --mode sync", words_of(model, "many", more)));
+        assert_true(check_result(shapes[i], model, examples) == auc);
+        cluster_same_parts("one", "many");
+    }
+}
+
+static void sync_has_the_same_bytes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 3; i++)
+        same_for_all_shapes(models[i], "--epochs 2 --batch 128 --data-in memory", 2000);
+}
+
+// Another seed is another model: the comparison can fail.
+static void comparison_can_fail(void **state)
+{
+    (void)state;
+    const char *few = "--epochs 1 --batch 500 --data-in memory";
+    tug_ends(0, "%s --deterministic", words_of("lr", "one", few));
+    launch(shapes[1], e2e_path("%s --mode sync --seed 2", words_of("lr", "many", few)));
+    assert_true(cluster_parts_differ("one", "many"));
+}
+
+// What a batch is made of and what is done with it.
+static void sync_with_other_options(void **state)
+{
+    (void)state;
+    static const char *const more[] = {
+        "--reduce mean --batch 100 --epochs 1",
+        "--batch 7 --epochs 1 --optimizer ftrl --l1 0.01 --valid 0.5",
+        "--batch 1000000 --epochs 3",
+        "--batch 128 --epochs 3 --schedule poly --optimizer adam --valid 0.2",
+        "--batch 128 --epochs 2 --threads 1",
+    };
+    for (size_t i = 0; i < sizeof(more) / sizeof(*more); i++) {
+        const char *all = e2e_path("%s --data-in memory", more[i]);
+        tug_ends(0, "%s --deterministic", words_of("fm", "one", all));
+        launch(shapes[2], e2e_path("%s --mode sync", words_of("fm", "many", all)));
+        cluster_same_parts("one", "many");
+    }
+}
+
+// One worker alone is as deterministic as one process.
+static void one_worker_deterministic(void **state)
+{
+    (void)state;
+    const char *all = "--deterministic --batch 128 --epochs 2 --data-in memory";
+    tug_ends(0, "%s", words_of("fm", "one", all));
+    static const unsigned shape[] = {2, 1, 1};
+    launch(shape, words_of("fm", "many", all));
+    cluster_same_parts("one", "many");
+}
+
+// Examples that are easy enough for AUCs of small data to be comparable.
+static const char *easy_words(const char *model, const char *out, const char *more)
+{
+    e2e_remove(out);
+    return e2e_path("train --data easy --test easy.test --format %s --model %s --json "
+                    "--out %s %s",
+                    strcmp(model, "ffm") == 0 ? "libffm" : "libsvm", model, out, more);
+}
+
+static void write_easy(bool fields)
+{
+    struct e2e_data d = {.path = "easy", .rows = 40000, .seed = 1, .fields = fields};
+    e2e_write_data(&d);
+    d.path = "easy.test", d.rows = 20000, d.seed = 2;
+    e2e_write_data(&d);
+}
+
+static void others_are_as_good(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"async", "ssp:2"};
+    const char *all = "--epochs 5 --batch 64 --data-in memory";
+    for (size_t i = 0; i < 3; i++) {
+        write_easy(i == 2);
+        tug_ends(0, "%s --deterministic", easy_words(models[i], "one", all));
+        double auc = e2e_number("auc");
+        for (size_t m = 0; m < 2; m++) {
+            const char *words = easy_words(models[i], "many", all);
+            launch(shapes[1], e2e_path("%s --mode %s", words, modes[m]));
+            double got = check_result(shapes[1], models[i], 40000);
+            if (got < auc - 0.002)
+                cluster_fail("%s in %s: AUC %.5f, of one process %.5f", models[i],
+                             modes[m], got, auc);
+        }
+    }
+}
+
+static void real_data(void **state)
+{
+    (void)state;
+    const char *train = e2e_shared("ml1m/train.libsvm.zst");
+    const char *test = e2e_shared("ml1m/test.libsvm.zst");
+    if (train == NULL || test == NULL)
+        skip();
+    const char *modes[] = {"sync", "async", "ssp:2"};
+    const char *all = "--epochs 1 --batch 2000 --data-in memory --json";
+    tug_ends(0, "train --data %s --test %s --format libsvm --out one --deterministic %s",
+             train, test, all);
+    double auc = e2e_number("auc"), examples = e2e_number("examples");
+    for (size_t i = 0; i < 3; i++) {
+        e2e_remove("many");
+        cluster_start("run",
+                      "launch --servers 2 --workers 2 -- train --data %s --test %s "
+                      "--format libsvm --out many --mode %s %s",
+                      train, test, modes[i], all);
+        cluster_ends("run", 0, CLUSTER_PATIENCE);
+        double got = check_result(shapes[1], "fm", examples);
+        if (got < auc - 0.002)
+            cluster_fail("%s: AUC %.5f, of one process %.5f", modes[i], got, auc);
+        if (i == 0)
+            cluster_same_parts("one", "many");
+    }
+}
+
+static int begin(void **state)
+{
+    if (cluster_begin(state) != 0)
+        return -1;
+    for (size_t i = 0; i < 2; i++) {
+        const char *format = i == 0 ? "libsvm" : "libffm";
+        tug_ends(0,
+                 "synth --rows 2000 --test-rows 1000 --format %s --out %s "
+                 "--test-out test.%s",
+                 format, format, format);
+    }
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cluster_test(sync_has_the_same_bytes), cluster_test(comparison_can_fail),
+        cluster_test(sync_with_other_options), cluster_test(one_worker_deterministic),
+        cluster_test(others_are_as_good),      cluster_test(real_data),
+    };
+    return cmocka_run_group_tests(tests, begin, cluster_end);
+}
