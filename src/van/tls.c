@@ -156,12 +156,16 @@ static int check(const struct material *m, struct err *e)
 static bool set_up(SSL_CTX *c, const struct material *m)
 {
     static const unsigned char id[] = "tug";
+    // The first one that both have: AES-128 does more bytes a second than AES-256.
+    static const char ciphers[] =
+        "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
     SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_options(c, SSL_OP_NO_RENEGOTIATION);
     SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
     SSL_CTX_sess_set_new_cb(c, tls_session_accepted);
     return SSL_CTX_set_min_proto_version(c, TLS1_3_VERSION) == 1 &&
+           SSL_CTX_set_ciphersuites(c, ciphers) == 1 &&
            SSL_CTX_set_num_tickets(c, 1) == 1 &&
            SSL_CTX_set_session_id_context(c, id, sizeof(id) - 1) == 1 &&
            X509_STORE_add_cert(SSL_CTX_get_cert_store(c), m->ca) == 1 &&
