@@ -110,6 +110,7 @@ static int reserve_features(struct exchange *x, size_t n)
     x->x = mem_array(2 * cap, sizeof(*x->x));
     x->place = mem_array(cap, sizeof(*x->place));
     x->u = x->x + cap;
+    x->n_ones = 0;
     bool ok = x->rows != NULL && x->x != NULL && x->place != NULL;
     x->cap_features = ok ? cap : 0;
     return ok ? 0 : TUG_ENOMEM;
@@ -178,8 +179,12 @@ static int arrange(struct exchange *x)
         x->key[i] = found[order[i]];
         rank[order[i]] = (uint32_t)i;
     }
-    for (size_t j = 0; j < x->batch.nnz; j++)
+    for (size_t j = 0; j < x->batch.nnz; j++) {
         x->place[j] = rank[x->place[j]];
+        x->rows[j] = x->values + (size_t)x->place[j] * x->width;
+    }
+    for (size_t j = x->batch.nnz; j < x->batch.nnz + KERNEL_PADDING; j++)
+        x->rows[j] = x->values; // read and never used
     for (size_t i = 0; i < x->n_overlaps; i++) {
         struct overlap *o = &x->overlaps[i];
         *o = (struct overlap){rank[o->place],
@@ -188,10 +193,17 @@ static int arrange(struct exchange *x)
     return 0;
 }
 
-// Each example to length 1, as view.c does it.
+// Each example to length 1, as view.c does it. Ones that stand there from batches before
+// are not written again.
 static void set_values(struct exchange *x)
 {
     const struct batch *b = &x->batch;
+    if (b->value == NULL && !x->model.options.normalize) {
+        for (; x->n_ones < b->nnz; x->n_ones++)
+            x->x[x->n_ones] = x->u[x->n_ones] = 1;
+        return;
+    }
+    x->n_ones = 0;
     for (size_t j = 0; j < b->nnz; j++)
         x->x[j] = b->value != NULL ? b->value[j] : 1;
     memcpy(x->u, x->x, b->nnz * sizeof(float));
@@ -220,11 +232,6 @@ static int take(struct exchange *x, const struct dataset *d, const uint64_t *ord
     find_distinct(x);
     TRY(arrange(x));
     set_values(x);
-    size_t width = x->width;
-    for (size_t j = 0; j < nnz; j++)
-        x->rows[j] = x->values + x->place[j] * width;
-    for (size_t j = nnz; j < nnz + KERNEL_PADDING; j++)
-        x->rows[j] = x->values; // read and never used
     return 0;
 }
 

@@ -51,6 +51,7 @@ struct exchange {
     struct batch batch;
     float **rows;
     float *x, *u;
+    size_t n_ones;   // of both, that are 1 because no batch has had values
     uint32_t *place; // of each feature's key
     size_t cap_features;
 
