@@ -121,8 +121,8 @@ static void on_ended(void *ctx, uint32_t member, int code, int number, const cha
     case VERDICT_LEAVE:
         go_to(r, STAGE_WAIT, LEAVE_SECONDS);
         break;
-    case VERDICT_END:
-        go_to(r, STAGE_GENTLE, GENTLE_SECONDS);
+    case VERDICT_END: // there is nobody whom roles of tug could tell
+        go_to(r, STAGE_GENTLE, r->o->program ? GENTLE_SECONDS : TOLD_SECONDS);
         break;
     }
 }
