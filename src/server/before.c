@@ -43,6 +43,8 @@ void before_add(struct before *b, const struct accessor *a, const uint32_t *hand
         b->lost = true;
         return;
     }
+    if (n == 0)
+        return;
     memcpy(b->handles + b->n, handles, n * sizeof(*handles));
     accessor_gather(a, rows, n, b->values + b->n * a->pull_width);
     b->n += n;

@@ -510,7 +510,7 @@ static void check_staleness(struct worker *k, const struct op *op)
     const struct world *w = k->world;
     for (uint32_t i = 0; i < w->n_workers; i++) {
         const struct worker *x = w->workers[i];
-        if (w->mode == WIRE_SSP && !op->push && !x->dead && !x->told_end &&
+        if (w->mode == WIRE_SSP && !op->push && op->n > 0 && !x->dead && !x->told_end &&
             x->clock + w->staleness < op->clock)
             failed(k->world, "worker %u pulled at clock %llu while worker %u is at %llu",
                    k->number, (unsigned long long)op->clock, i,
