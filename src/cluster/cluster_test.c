@@ -106,11 +106,96 @@ static void test_faults(void **state)
         run_seed(1000 + seed, 0.02 + 0.1 * (double)(seed % 3));
 }
 
+// A peer that says anything at all. The scheduler must neither break nor take a seat from
+// the others; it may be stopped by it, for a member can do that.
+
+static void nothing(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    (void)ctx, (void)link, (void)m, (void)now;
+}
+
+static uint64_t never(void *ctx, uint64_t now)
+{
+    (void)ctx, (void)now;
+    return VAN_NEVER;
+}
+
+static uint64_t some(uint64_t what)
+{
+    static const uint64_t numbers[] = {0, 1, 2, 3, 7, 255, 1u << 24, UINT64_MAX};
+    return numbers[draw(what, sizeof(numbers) / sizeof(numbers[0]))];
+}
+
+static void say_anything(struct van *v, van_link link, uint64_t i)
+{
+    const uint64_t k = 100 * i;
+    struct wire_text text = wire_text("\x05\xff nonsense");
+    union wire_any m = {0};
+    uint16_t type = (uint16_t)(10 + draw(k, 30)); // of the scheduler's messages
+    if (type == MSG_JOIN)
+        m.join = (struct msg_join){(uint8_t)some(k + 1),
+                                   (uint8_t)some(k + 2),
+                                   some(k + 3),
+                                   some(k + 4),
+                                   (uint16_t)some(k + 5),
+                                   (uint16_t)some(k + 6),
+                                   (uint32_t)some(k + 7),
+                                   text,
+                                   text};
+    else if (type == MSG_DATA)
+        m.data = (struct msg_data){some(k + 1), some(k + 2), text};
+    else if (type == MSG_PASS)
+        m.pass = (struct msg_pass){some(k + 1), (uint8_t)some(k + 2), some(k + 3)};
+    else if (type == MSG_LEASE)
+        m.lease = (struct msg_lease){some(k + 1), some(k + 2), some(k + 3)};
+    else if (type == MSG_PIECE_DONE)
+        m.piece_done = (struct msg_piece_done){
+            some(k + 1), (uint32_t)some(k + 2), some(k + 3), 1, some(k + 4), text};
+    else if (type == MSG_BARRIER)
+        m.barrier = (struct msg_barrier){(uint8_t)some(k + 1), some(k + 2)};
+    else if (type == MSG_HEARTBEAT)
+        m.heartbeat = (struct msg_heartbeat){some(k + 1), some(k + 2)};
+    else if (type == MSG_ROSTER_WANTED)
+        m.roster_wanted = (struct msg_roster_wanted){some(k + 1)};
+    if (wire_name(type) != NULL && type != MSG_STOP)
+        (void)van_send(v, link, type, some(k + 8), &m, NULL);
+}
+
+static void test_nonsense(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        struct scheduler_options o = world_options(1, 1);
+        struct van_handler h = {.message = nothing, .tick = never};
+        struct van *v;
+        world_open(&w, seed, &o);
+        world_add_all(&w, 1, 1, false);
+        world_run(&w, seed % 2 * 3 * SECONDS); // also while they gather
+        assert_int_equal(sim_van_open(&v, w.sim, "peer", &h, NULL), 0);
+        van_link link = van_connect(v, "sim://scheduler", SECONDS);
+        world_run(&w, SECONDS / 10);
+        struct msg_hello hello = {.cluster = CLUSTER, .role = WIRE_TOOL};
+        assert_int_equal(van_send(v, link, MSG_HELLO, 0, &hello, NULL), 0);
+        for (uint64_t i = 0; i < 500; i++) {
+            say_anything(v, link, i);
+            world_run(&w, MILLIS);
+        }
+        world_run(&w, 3 * SECONDS);
+        for (uint32_t i = 0; i < 2; i++)
+            assert_true(member_ready(w.actors[i].m) || member_ended(w.actors[i].m, NULL));
+        scheduler_stop(w.s, 0, "");
+        van_free(v);
+        world_finish(&w, 60 * SECONDS);
+        world_close(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quiet),
         cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_nonsense),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
