@@ -1,4 +1,4 @@
-// DMLC_* as ps-lite's programs have them, and a few names of tug's.
+// Roles are read by role.c; here they meet the options of a node.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "facade/environment.h"
@@ -7,126 +7,104 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_COUNT = 4096, MAX_PORT = 65535 };
+enum { WAIT_SECONDS = 600, DEAD_SECONDS = 5 };
 
-static const char *get(const char *name)
+static const char *get(void *ctx, const char *name)
 {
-    const char *v = getenv(name);
-    return v != NULL && v[0] != 0 ? v : NULL;
-}
-
-static int read_number(const char *name, double max, double *ret, struct err *e)
-{
-    const char *text = get(name);
-    char *end;
-    if (text == NULL)
-        return 0;
-    double v = strtod(text, &end);
-    if (end == text || *end != 0 || !(v >= 0 && v <= max))
-        return err_set(e, TUG_EUSAGE, "%s=%s: a number from 0 to %.0f is wanted", name,
-                       text, max);
-    *ret = v;
-    return 0;
+    (void)ctx;
+    return getenv(name);
 }
 
 static int fill_number(const char *name, double max, double *field, struct err *e)
 {
-    return *field == 0 ? read_number(name, max, field, e) : 0;
-}
-
-static int fill_count(const char *name, uint32_t *field, struct err *e)
-{
-    double v = *field;
-    TRY(fill_number(name, MAX_COUNT, &v, e));
-    *field = (uint32_t)v;
-    return 0;
-}
-
-static int fill_role(int *role, struct err *e)
-{
-    const char *text = get("DMLC_ROLE");
-    if (*role != 0 || text == NULL)
+    const char *text = getenv(name);
+    char *end;
+    if (*field != 0 || text == NULL || text[0] == 0)
         return 0;
-    if (strcmp(text, "scheduler") == 0)
-        *role = TUG_GROUP_SCHEDULER;
-    else if (strcmp(text, "server") == 0)
-        *role = TUG_GROUP_SERVERS;
-    else if (strcmp(text, "worker") == 0)
-        *role = TUG_GROUP_WORKERS;
-    else
-        return err_set(
-            e, TUG_EUSAGE,
-            "DMLC_ROLE=%.40s: there are the roles scheduler, server and worker", text);
+    double v = strtod(text, &end);
+    if (end == text || *end != 0 || !(v >= 0 && v <= max))
+        return err_set(e, TUG_EUSAGE, "%s=%.40s: a number from 0 to %.0f is wanted", name,
+                       text, max);
+    *field = v;
     return 0;
 }
 
 static void fill_text(const char *name, const char **field)
 {
-    if (*field == NULL)
-        *field = get(name);
+    const char *text = getenv(name);
+    if (*field == NULL && text != NULL && text[0] != 0)
+        *field = text;
 }
 
-static int fill_scheduler(struct tug_node_options *o, char scheduler[VAN_ADDRESS_MAX],
-                          struct err *e)
+static enum wire_role wire_role_of(int role)
 {
-    const char *host = get("DMLC_PS_ROOT_URI"), *port = get("DMLC_PS_ROOT_PORT");
-    int n = 0;
-    if (o->scheduler != NULL)
-        n = snprintf(scheduler, VAN_ADDRESS_MAX, "%s", o->scheduler);
-    else if (host != NULL && port != NULL)
-        n = snprintf(scheduler, VAN_ADDRESS_MAX, "%s:%s", host, port);
-    if (n >= VAN_ADDRESS_MAX)
-        return err_set(e, TUG_EUSAGE, "the scheduler's address is too long");
-    o->scheduler = n > 0 ? scheduler : NULL;
-    return 0;
+    return role == TUG_GROUP_SCHEDULER ? WIRE_SCHEDULER
+           : role == TUG_GROUP_SERVERS ? WIRE_SERVER
+           : role == TUG_GROUP_WORKERS ? WIRE_WORKER
+                                       : WIRE_NOBODY;
 }
 
-static int check_complete(const struct tug_node_options *o, struct err *e)
+static int group_of_role(enum wire_role role)
 {
-    char missing[256];
-    snprintf(missing, sizeof(missing), "%s%s%s%s%s", o->role == 0 ? " DMLC_ROLE" : "",
-             o->servers == 0 ? " DMLC_NUM_SERVER" : "",
-             o->workers == 0 ? " DMLC_NUM_WORKER" : "",
-             o->scheduler == NULL && get("DMLC_PS_ROOT_URI") == NULL ? " DMLC_PS_ROOT_URI"
-                                                                     : "",
-             o->scheduler == NULL && get("DMLC_PS_ROOT_PORT") == NULL
-                 ? " DMLC_PS_ROOT_PORT"
-                 : "");
-    if (missing[0] == 0)
-        return 0;
-    return err_set(e, TUG_EUSAGE, "missing in the environment:%s", missing);
+    return role == WIRE_SCHEDULER ? TUG_GROUP_SCHEDULER
+           : role == WIRE_SERVER  ? TUG_GROUP_SERVERS
+                                  : TUG_GROUP_WORKERS;
+}
+
+static bool complete(const struct tug_node_options *o)
+{
+    return o->role != 0 && o->servers != 0 && o->workers != 0 && o->scheduler != NULL;
+}
+
+static void fill_role(struct tug_node_options *o, const struct role *r)
+{
+    if (o->role == 0)
+        o->role = group_of_role(r->role);
+    if (o->servers == 0)
+        o->servers = r->servers;
+    if (o->workers == 0)
+        o->workers = r->workers;
+    if (o->scheduler == NULL)
+        o->scheduler = r->scheduler;
+    if (o->host == NULL && r->host[0] != 0)
+        o->host = r->host;
+    if (o->network == NULL && r->interface[0] != 0)
+        o->network = r->interface;
+    if (o->port == 0 && !r->hosts_scheduler)
+        o->port = r->port;
 }
 
 static int fill_numbers(struct tug_node_options *o, struct err *e)
 {
-    double port = o->port, insecure = 0;
-    TRY(fill_count("DMLC_NUM_SERVER", &o->servers, e));
-    TRY(fill_count("DMLC_NUM_WORKER", &o->workers, e));
-    TRY(fill_number("PORT", MAX_PORT, &port, e));
+    double insecure = 0;
     TRY(fill_number("TUG_SPIN_US", 1e6, &o->spin_us, e));
     TRY(fill_number("TUG_WAIT_SECONDS", 1e6, &o->wait_seconds, e));
     TRY(fill_number("TUG_DEAD_SECONDS", 1e6, &o->dead_seconds, e));
     TRY(fill_number("TUG_INSECURE", 1, &insecure, e));
-    o->port = (uint16_t)port;
     o->insecure |= insecure > 0;
+    if (o->wait_seconds == 0)
+        o->wait_seconds = WAIT_SECONDS;
+    if (o->dead_seconds == 0)
+        o->dead_seconds = DEAD_SECONDS;
     return 0;
 }
 
-int environment_fill(struct tug_node_options *o, char scheduler[VAN_ADDRESS_MAX],
-                     struct err *e)
+int environment_fill(struct tug_node_options *o, struct role *r, struct err *e)
 {
-    TRY(fill_role(&o->role, e));
-    TRY(fill_numbers(o, e));
-    TRY(fill_scheduler(o, scheduler, e));
-    TRY(check_complete(o, e));
-    fill_text("DMLC_NODE_HOST", &o->host);
-    fill_text("DMLC_INTERFACE", &o->network);
+    *r = (struct role){0};
+    if (o->role != 0 && wire_role_of(o->role) == WIRE_NOBODY)
+        return err_set(e, TUG_EUSAGE, "there is no role %d", o->role);
+    if (!complete(o)) {
+        TRY(role_read(r, wire_role_of(o->role), get, NULL, e));
+        if (r->scheme == ROLE_NONE)
+            return err_set(e, TUG_EUSAGE,
+                           "the environment tells no role: DMLC_ROLE, DMLC_NUM_SERVER, "
+                           "DMLC_NUM_WORKER, DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT are "
+                           "wanted, or the same as options");
+        fill_role(o, r);
+    }
     fill_text("TUG_CA", &o->ca);
     fill_text("TUG_CERT", &o->cert);
     fill_text("TUG_KEY", &o->key);
-    if (o->wait_seconds == 0)
-        o->wait_seconds = 600;
-    if (o->dead_seconds == 0)
-        o->dead_seconds = 5;
-    return 0;
+    return fill_numbers(o, e);
 }

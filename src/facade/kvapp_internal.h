@@ -22,6 +22,7 @@
 #include "cluster/node.h"
 #include "facade/last_error.h"
 #include "facade/pump.h"
+#include "facade/role.h"
 #include "server/shard.h"
 #include "tug/kvapp.h"
 
@@ -121,10 +122,13 @@ struct exit_callback {
 
 struct tug_node {
     struct tug_node_options o;
+    struct role environment;
     char scheduler[VAN_ADDRESS_MAX];
+    char root[VAN_ADDRESS_MAX]; // the host of it
     enum wire_role role;
     struct node process;
-    struct host *host; // the scheduler
+    bool hosts;        // this process runs the scheduler
+    struct host *host; // then
     struct van *van;
     struct pump *pump;
     struct shard *shard;        // servers

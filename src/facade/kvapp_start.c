@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -22,17 +23,32 @@ static enum wire_role wire_role_of(int role)
     }
 }
 
-static int check_options(const struct tug_node_options *o, struct err *e)
+// What the options point at is the caller's, or the environment's.
+static int keep_texts(struct tug_node *n, struct err *e)
 {
-    if (o->role != TUG_GROUP_SCHEDULER && o->role != TUG_GROUP_SERVERS &&
-        o->role != TUG_GROUP_WORKERS)
-        return err_set(e, TUG_EUSAGE, "there is no role %d", o->role);
+    int len = snprintf(n->scheduler, sizeof(n->scheduler), "%s", n->o.scheduler);
+    n->o.scheduler = n->scheduler;
+    if (len < 0 || (size_t)len >= sizeof(n->scheduler))
+        return err_set(e, TUG_EUSAGE, "the scheduler's address is too long");
+    return 0;
+}
+
+static int split_address(const char *address, char host[VAN_ADDRESS_MAX],
+                         uint16_t *ret_port, struct err *e)
+{
+    const char *colon = strrchr(address, ':');
+    char *end = NULL;
+    unsigned long port = colon != NULL ? strtoul(colon + 1, &end, 10) : 0;
+    if (end == NULL || end == colon + 1 || *end != 0 || port > UINT16_MAX)
+        return err_set(e, TUG_EUSAGE, "the scheduler's address '%s' has no port",
+                       address);
+    snprintf(host, VAN_ADDRESS_MAX, "%.*s", (int)(colon - address), address);
+    *ret_port = (uint16_t)port;
     return 0;
 }
 
 static int open_process(struct tug_node *n, struct err *e)
 {
-    char host[VAN_ADDRESS_MAX];
     struct node_options o = {
         .cluster = n->o.cluster,
         .scheduler = n->scheduler,
@@ -45,18 +61,10 @@ static int open_process(struct tug_node *n, struct err *e)
         .insecure = n->o.insecure,
         .scheduler_timeout_seconds = 60,
     };
-    if (n->role == WIRE_SCHEDULER) { // it listens where the others look for it
-        char *colon;
-        unsigned port = 0;
-        snprintf(host, sizeof(host), "%s", n->scheduler);
-        colon = strrchr(host, ':');
-        if (colon == NULL || sscanf(colon + 1, "%u", &port) != 1 || port > UINT16_MAX)
-            return err_set(e, TUG_EUSAGE, "the scheduler's address '%s' has no port",
-                           n->scheduler);
-        *colon = 0;
-        o.host = host;
+    if (n->hosts) { // it listens where the others look for it
+        TRY(split_address(n->scheduler, n->root, &o.port, e));
+        o.host = n->root;
         o.interface = NULL;
-        o.port = (uint16_t)port;
     }
     return node_open(&n->process, &o, e);
 }
@@ -87,7 +95,7 @@ static int open_member(struct tug_node *n, struct err *e)
 static int listen_anywhere(struct tug_node *n, char ret[VAN_ADDRESS_MAX], struct err *e)
 {
     char address[VAN_ADDRESS_MAX];
-    if (n->role != WIRE_SCHEDULER)
+    if (!n->hosts)
         return node_listen(&n->process, n->van, 0, ret, e);
     int len = snprintf(address, sizeof(address), "tcp://%s:0", n->process.bind);
     if (len < 0 || (size_t)len >= sizeof(address))
@@ -121,11 +129,12 @@ static int open_node(struct tug_node *n, const struct tug_node_options *o, struc
 {
     if (o != NULL)
         n->o = *o;
-    TRY(environment_fill(&n->o, n->scheduler, e));
-    TRY(check_options(&n->o, e));
+    TRY(environment_fill(&n->o, &n->environment, e));
     n->role = wire_role_of(n->o.role);
+    n->hosts = n->role == WIRE_SCHEDULER || n->environment.hosts_scheduler;
+    TRY(keep_texts(n, e));
     TRY(open_process(n, e));
-    if (n->role == WIRE_SCHEDULER)
+    if (n->hosts)
         TRY(host_start(&n->host, n, e));
     TRY(open_member(n, e));
     TRY(open_van(n, e));

@@ -272,8 +272,11 @@ static bool follow(struct pump *p, struct waiter *w)
 {
     while (!w->ended && p->leader != NULL)
         pthread_cond_wait(&w->told, &p->mutex);
-    if (w->ended)
+    if (w->ended) { // perhaps it was told to lead, too: then the next one
+        if (p->leader == NULL && p->first != NULL)
+            pthread_cond_signal(&p->first->told);
         return false;
+    }
     p->leader = w;
     borrow(p, true);
     return true;
@@ -344,12 +347,13 @@ int pump_open(struct pump **ret, struct van *v, struct err *e)
     pthread_mutex_init(&p->mutex, NULL);
     pthread_cond_init(&p->free, NULL);
     pthread_cond_init(&p->stopped, NULL);
+    *ret = p; // first: the thread calls the van's handlers, and they want to know it
     if (pthread_create(&p->thread, NULL, look_after, p) != 0) {
+        *ret = NULL;
         pump_close(p);
         return err_set(e, TUG_EIO, "cannot start the thread that looks after a van");
     }
     p->threaded = true;
-    *ret = p;
     return 0;
 }
 

@@ -1,0 +1,476 @@
+// Programs on tug/kvapp.h, as real processes: a scheduler, two servers and two workers,
+// forked from the test, each the main function of such a program.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "e2e.h"
+#include "tug/kvapp.h"
+
+enum { SERVERS = 2, WORKERS = 2, PROCESSES = 1 + SERVERS + WORKERS };
+enum { STORE = 0, LATER = 1, TALK = 2, STRICT = 3 }; // apps
+enum { DIE = 13 };
+
+#define HALF ((uint64_t)1 << 63) // where the second server's range begins
+
+// In a forked process cmocka cannot be asked.
+#define expect(x)                                                                        \
+    do {                                                                                 \
+        if (!(x)) {                                                                      \
+            fprintf(stderr, "%s:%d: %s; last error: %s\n", __FILE__, __LINE__, #x,       \
+                    tug_last_error());                                                   \
+            _exit(99);                                                                   \
+        }                                                                                \
+    } while (0)
+
+static void options_of(struct tug_node_options *o, int role, const char *scheduler)
+{
+    *o = (struct tug_node_options){
+        .role = role,
+        .servers = SERVERS,
+        .workers = WORKERS,
+        .scheduler = scheduler,
+        .wait_seconds = 60,
+        .dead_seconds = 1,
+    };
+}
+
+// Answers from another thread.
+
+struct later {
+    pthread_mutex_t lock;
+    pthread_cond_t more;
+    struct tug_app *app;
+    uint64_t tickets[64];
+    size_t n;
+    bool stop;
+    pthread_t thread;
+};
+
+static void *answer_later(void *arg)
+{
+    struct later *l = arg;
+    const float value[] = {42};
+    struct tug_kv_data d = {.n_keys = 1, .values = value, .n_values = 1};
+    pthread_mutex_lock(&l->lock);
+    while (!l->stop || l->n > 0) {
+        if (l->n == 0) {
+            pthread_cond_wait(&l->more, &l->lock);
+            continue;
+        }
+        uint64_t ticket = l->tickets[--l->n]; // the last one first
+        pthread_mutex_unlock(&l->lock);
+        expect(tug_kv_answer(l->app, ticket, &d, NULL, NULL) == 0);
+        expect(tug_kv_answer(l->app, ticket, &d, NULL, NULL) == TUG_EUSAGE);
+        pthread_mutex_lock(&l->lock);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+static void put_off(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
+                    const struct tug_kv_data *d)
+{
+    struct later *l = ctx;
+    expect(m->pull && d->n_keys == 1);
+    pthread_mutex_lock(&l->lock);
+    l->app = a;
+    l->tickets[l->n++] = m->ticket;
+    pthread_cond_signal(&l->more);
+    pthread_mutex_unlock(&l->lock);
+}
+
+// Refuses what it does not like, and dies when told to.
+static void be_strict(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
+                      const struct tug_kv_data *d)
+{
+    (void)ctx, (void)d;
+    if (m->cmd == DIE)
+        raise(SIGKILL);
+    expect(tug_kv_refuse(a, m->ticket, TUG_EDATA, "not in this house") == 0);
+}
+
+static void echo(void *ctx, struct tug_app *a, const struct tug_simple *q)
+{
+    (void)ctx;
+    expect(tug_app_answer(a, q->ticket, q->body, q->body_bytes) == 0);
+}
+
+static int serve(const char *scheduler)
+{
+    struct tug_node_options o;
+    struct tug_node *n;
+    struct tug_kv_store *store;
+    struct tug_app *apps[4];
+    struct later later = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                          .more = PTHREAD_COND_INITIALIZER};
+    options_of(&o, TUG_GROUP_SERVERS, scheduler);
+    expect(tug_node_start(&n, &o) == 0);
+    expect(tug_kv_store_open(&store) == 0);
+    pthread_create(&later.thread, NULL, answer_later, &later);
+    struct tug_app_handlers h[] = {
+        {.kv = tug_kv_store_handle, .ctx = store},
+        {.kv = put_off, .ctx = &later},
+        {.request = echo},
+        {.kv = be_strict},
+    };
+    for (uint32_t i = 0; i < 4; i++)
+        expect(tug_app_open(&apps[i], n, i, i, &h[i]) == 0);
+    int rc = tug_node_finalize(n, true);
+    pthread_mutex_lock(&later.lock);
+    later.stop = true;
+    pthread_cond_signal(&later.more);
+    pthread_mutex_unlock(&later.lock);
+    pthread_join(later.thread, NULL);
+    tug_kv_store_close(store);
+    return rc;
+}
+
+static int schedule(const char *scheduler)
+{
+    struct tug_node_options o;
+    struct tug_node *n;
+    options_of(&o, TUG_GROUP_SCHEDULER, scheduler);
+    expect(tug_node_start(&n, &o) == 0);
+    expect(tug_node_id(n) == 1);
+    return tug_node_finalize(n, true);
+}
+
+// What workers do.
+
+static int push(struct tug_app *a, const uint64_t *keys, size_t n, const float *values,
+                size_t n_values, const int32_t *lengths)
+{
+    struct tug_kv_request q = {
+        .push = true,
+        .data = {keys, n, values, n_values, lengths},
+    };
+    uint32_t ts;
+    int rc = tug_kv_send(a, &q, &ts);
+    return rc != 0 ? rc : tug_app_wait(a, ts);
+}
+
+static int pull(struct tug_app *a, const uint64_t *keys, size_t n, float *values,
+                size_t n_values, int32_t *lengths)
+{
+    struct tug_kv_request q = {
+        .pull = true,
+        .data = {.keys = keys, .n_keys = n},
+        .pulled = values,
+        .n_pulled = n_values,
+        .pulled_lengths = lengths,
+    };
+    uint32_t ts;
+    int rc = tug_kv_send(a, &q, &ts);
+    return rc != 0 ? rc : tug_app_wait(a, ts);
+}
+
+static void barrier(struct tug_node *n)
+{
+    expect(tug_node_barrier(n, TUG_GROUP_WORKERS) == 0);
+}
+
+static void look_around(struct tug_node *n)
+{
+    uint32_t ids[8];
+    uint64_t first, last;
+    expect(tug_node_servers(n) == SERVERS && tug_node_workers(n) == WORKERS);
+    expect(tug_node_id(n) == 9 + 2 * tug_node_rank(n));
+    expect(tug_node_ids(n, TUG_GROUP_SERVERS, ids, 8) == SERVERS);
+    expect(ids[0] == 8 && ids[1] == 10);
+    expect(tug_node_ids(n, TUG_GROUP_ALL, ids, 8) == PROCESSES);
+    expect(tug_node_range(n, 0, &first, &last) == 0 && first == 0 && last == HALF - 1);
+    expect(tug_node_range(n, 1, &first, &last) == 0 && first == HALF &&
+           last == UINT64_MAX);
+    expect(tug_node_range(n, 2, &first, &last) == TUG_EUSAGE);
+    expect(tug_node_dead(n, ids, 8) == 0);
+}
+
+static void check_sums(struct tug_node *n, struct tug_app *a)
+{
+    const uint64_t keys[] = {0, 7, HALF - 1, HALF, UINT64_MAX};
+    const float ones[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+    float got[10];
+    expect(push(a, keys, 5, ones, 10, NULL) == 0);
+    barrier(n);
+    expect(pull(a, keys, 5, got, 10, NULL) == 0);
+    for (int i = 0; i < 10; i++)
+        expect(got[i] == 2 * ones[i]);
+    const uint64_t unknown[] = {5};
+    expect(pull(a, unknown, 1, got, 2, NULL) == 0 && got[0] == 0 && got[1] == 0);
+    barrier(n);
+}
+
+// Keys with values of their own number, beside those of the table.
+static void check_lengths(struct tug_node *n, struct tug_app *a)
+{
+    const uint64_t keys[] = {100, 101, HALF + 100};
+    const int32_t lengths[] = {1, 3, 4};
+    const float values[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    float got[8];
+    int32_t got_lengths[3];
+    expect(push(a, keys, 3, values, 8, lengths) == 0);
+    barrier(n);
+    expect(pull(a, keys, 3, got, 8, got_lengths) == 0);
+    for (int i = 0; i < 8; i++)
+        expect(got[i] == 2 * values[i]);
+    expect(memcmp(lengths, got_lengths, sizeof(lengths)) == 0);
+    expect(pull(a, keys, 3, got, 7, got_lengths) == TUG_EUSAGE);
+    expect(push(a, keys, 3, values, 3, NULL) == TUG_EUSAGE); // others than before
+    expect(strstr(tug_last_error(), "server ") != NULL);
+    barrier(n);
+}
+
+static float *give_room(void *ctx, size_t n)
+{
+    float **room = ctx;
+    expect(n == 2);
+    return *room;
+}
+
+static void check_push_pull(struct tug_node *n, struct tug_app *a)
+{
+    const uint64_t keys[] = {tug_node_rank(n) * HALF + 200};
+    const float values[] = {1.5f, 2.5f};
+    float got[2] = {0}, *room = got;
+    struct tug_kv_request q = {
+        .push = true,
+        .pull = true,
+        .data = {keys, 1, values, 2, NULL},
+        .room = give_room,
+        .ctx = &room,
+    };
+    uint32_t ts;
+    expect(tug_kv_send(a, &q, &ts) == 0 && tug_app_wait(a, ts) == 0);
+    expect(got[0] == 1.5f && got[1] == 2.5f);
+}
+
+struct seen {
+    struct tug_app *app;
+    atomic_int calls, wait_rc;
+};
+
+static void look_back(void *ctx, uint32_t ts, int rc)
+{
+    struct seen *s = ctx;
+    expect(rc == 0);
+    atomic_store(&s->wait_rc, tug_app_wait(s->app, ts));
+    atomic_fetch_add(&s->calls, 1);
+}
+
+static void check_callbacks(struct tug_app *a)
+{
+    const uint64_t keys[] = {7, HALF};
+    const float values[] = {0, 0, 0, 0};
+    struct seen s = {.app = a};
+    struct tug_kv_request q = {
+        .push = true,
+        .data = {keys, 2, values, 4, NULL},
+        .done = look_back,
+        .ctx = &s,
+    };
+    uint32_t ts;
+    for (int i = 1; i <= 20; i++) {
+        expect(tug_kv_send(a, &q, &ts) == 0 && tug_app_wait(a, ts) == 0);
+        expect(atomic_load(&s.calls) == i && atomic_load(&s.wait_rc) == TUG_EUSAGE);
+    }
+    expect(tug_app_wait(a, ts + 1) == TUG_EUSAGE); // never given
+}
+
+static void check_refusals(struct tug_app *a, struct tug_app *strict)
+{
+    const uint64_t keys[] = {5, 3, HALF}, twice[] = {5, 5};
+    const float values[] = {1, 2, 3}, nan[] = {1, __builtin_nanf("")};
+    const int32_t lengths[] = {1, 5};
+    uint64_t two[] = {300, 301};
+    expect(push(a, keys, 3, values, 3, NULL) == TUG_EUSAGE);
+    expect(strstr(tug_last_error(), "ascend") != NULL);
+    expect(push(a, twice, 2, values, 2, NULL) == TUG_EUSAGE);
+    expect(push(a, two, 2, values, 3, NULL) == TUG_EUSAGE);
+    expect(push(a, two, 2, values, 3, lengths) == TUG_EUSAGE);
+    expect(push(a, two, 1, nan, 2, NULL) == TUG_EUSAGE);
+    expect(push(strict, two, 1, values, 1, NULL) == TUG_EDATA);
+    expect(strstr(tug_last_error(), "not in this house") != NULL);
+    expect(push(a, NULL, 0, NULL, 0, NULL) == 0); // nothing is no error
+}
+
+static void check_later(struct tug_app *a)
+{
+    const uint64_t keys[] = {1, HALF + 1};
+    float got[16];
+    uint32_t ts[16];
+    for (size_t i = 0; i < 16; i++) {
+        struct tug_kv_request q = {
+            .pull = true,
+            .data = {.keys = &keys[i % 2], .n_keys = 1},
+            .pulled = &got[i],
+            .n_pulled = 1,
+        };
+        expect(tug_kv_send(a, &q, &ts[i]) == 0);
+    }
+    for (size_t i = 0; i < 16; i++)
+        expect(tug_app_wait(a, ts[i]) == 0 && got[i] == 42);
+}
+
+struct heard {
+    atomic_int answers, right;
+};
+
+static void hear(void *ctx, struct tug_app *a, const struct tug_simple *r)
+{
+    struct heard *h = ctx;
+    (void)a;
+    atomic_fetch_add(&h->right, r->body_bytes == 5 && memcmp(r->body, "hello", 5) == 0 &&
+                                    r->head == 77);
+    atomic_fetch_add(&h->answers, 1);
+}
+
+// To servers, to the other worker, and to this one.
+static void check_talk(struct tug_node *n, struct tug_app *a, struct heard *h)
+{
+    uint32_t ts, other = 9 + 2 * (1 - tug_node_rank(n));
+    expect(tug_app_request(a, 77, "hello", 5, TUG_GROUP_SERVERS, &ts) == 0);
+    expect(tug_app_wait(a, ts) == 0 && atomic_load(&h->answers) == SERVERS);
+    expect(tug_app_request(a, 77, "hello", 5, other, &ts) == 0);
+    expect(tug_app_wait(a, ts) == 0 && atomic_load(&h->answers) == SERVERS + 1);
+    expect(tug_app_request(a, 77, "hello", 5, TUG_GROUP_WORKERS, &ts) == 0);
+    expect(tug_app_wait(a, ts) == 0);
+    expect(atomic_load(&h->right) == SERVERS + 1 + WORKERS);
+    expect(tug_app_request(a, 77, "hello", 5, 1000, &ts) == TUG_EUSAGE);
+    barrier(n); // the other one may still ask this one
+}
+
+static int work(const char *scheduler)
+{
+    struct tug_node_options o;
+    struct tug_node *n;
+    struct tug_app *apps[4];
+    struct heard heard = {0};
+    struct tug_app_handlers talk = {.request = echo, .response = hear, .ctx = &heard};
+    options_of(&o, TUG_GROUP_WORKERS, scheduler);
+    expect(tug_node_start(&n, &o) == 0);
+    for (uint32_t i = 0; i < 4; i++)
+        expect(tug_app_open(&apps[i], n, i, 0, i == TALK ? &talk : NULL) == 0);
+    expect(tug_app_open(&apps[0], n, 0, 0, NULL) == TUG_EUSAGE);
+    look_around(n);
+    check_sums(n, apps[STORE]);
+    check_callbacks(apps[STORE]);
+    check_push_pull(n, apps[STORE]);
+    check_refusals(apps[STORE], apps[STRICT]);
+    check_lengths(n, apps[STORE]);
+    check_later(apps[LATER]);
+    check_talk(n, apps[TALK], &heard);
+    return tug_node_finalize(n, true);
+}
+
+// The cluster.
+
+typedef int (*main_fn)(const char *scheduler);
+
+static void free_address(char *to, size_t cap)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(a);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(0, bind(fd, (struct sockaddr *)&a, sizeof(a)));
+    assert_int_equal(0, getsockname(fd, (struct sockaddr *)&a, &len));
+    close(fd);
+    snprintf(to, cap, "127.0.0.1:%u", ntohs(a.sin_port));
+}
+
+static pid_t begin(main_fn fn, const char *scheduler)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        alarm(100); // nothing hangs
+        _exit(-fn(scheduler));
+    }
+    return pid;
+}
+
+static void run_cluster(main_fn worker, int ret_status[PROCESSES])
+{
+    char scheduler[64];
+    pid_t pids[PROCESSES];
+    int n = 0;
+    free_address(scheduler, sizeof(scheduler));
+    pids[n++] = begin(schedule, scheduler);
+    for (int i = 0; i < SERVERS; i++)
+        pids[n++] = begin(serve, scheduler);
+    for (int i = 0; i < WORKERS; i++)
+        pids[n++] = begin(worker, scheduler);
+    for (int i = 0; i < PROCESSES; i++)
+        assert_int_equal(pids[i], waitpid(pids[i], &ret_status[i], 0));
+}
+
+static void all_of_it(void **state)
+{
+    int status[PROCESSES];
+    (void)state;
+    run_cluster(work, status);
+    for (int i = 0; i < PROCESSES; i++)
+        assert_int_equal(0, status[i]);
+}
+
+// The server of the second range dies in the middle of a request.
+static int work_until_death(const char *scheduler)
+{
+    const uint64_t key = HALF + 5;
+    const float value = 1;
+    struct tug_node_options o;
+    struct tug_node *n;
+    struct tug_app *strict, *later;
+    struct tug_kv_request q = {.push = true, .data = {&key, 1, &value, 1, NULL}};
+    uint32_t ts;
+    options_of(&o, TUG_GROUP_WORKERS, scheduler);
+    expect(tug_node_start(&n, &o) == 0);
+    expect(tug_app_open(&strict, n, STRICT, 0, NULL) == 0);
+    expect(tug_app_open(&later, n, LATER, 0, NULL) == 0);
+    barrier(n);
+    double began = clock_seconds();
+    q.cmd = DIE;
+    expect(tug_kv_send(strict, &q, &ts) == 0);
+    expect(tug_app_wait(strict, ts) == TUG_EIO);
+    expect(strstr(tug_last_error(), "server ") != NULL);
+    // The dead are not waited for; then the scheduler ends it all.
+    int rc = tug_node_barrier(n, TUG_GROUP_ALL);
+    if (rc == 0)
+        rc = tug_node_barrier(n, TUG_GROUP_ALL);
+    expect(rc == TUG_EIO);
+    expect(strstr(tug_last_error(), "server ") != NULL);
+    expect(tug_kv_send(strict, &q, &ts) == TUG_EIO);
+    expect(clock_seconds() - began < 30);
+    expect(tug_node_finalize(n, false) == TUG_EIO);
+    return 0;
+}
+
+static void dead_server(void **state)
+{
+    int status[PROCESSES], killed = 0;
+    (void)state;
+    run_cluster(work_until_death, status);
+    assert_int_equal(-TUG_EIO, WEXITSTATUS(status[0]));
+    for (int i = 1; i <= SERVERS; i++) {
+        killed += WIFSIGNALED(status[i]);
+        assert_true(WIFSIGNALED(status[i]) || WEXITSTATUS(status[i]) == -TUG_EIO);
+    }
+    assert_int_equal(1, killed);
+    for (int i = 1 + SERVERS; i < PROCESSES; i++)
+        assert_int_equal(0, status[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_of_it),
+        cmocka_unit_test(dead_server),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
