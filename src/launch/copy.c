@@ -34,9 +34,9 @@ static int add_pipeline(struct buf *b, const struct plan *p, const struct host *
     words_free(&ssh);
     TRY(rc);
     return buf_printf(b,
-                      " 'rm -rf .tug/%s/work && mkdir -p .tug/%s/work && "
-                      "tar -C .tug/%s/work -xf -'",
-                      p->job, p->job, p->job);
+                      " 'd=\"$HOME\"/.tug/%s/work && rm -rf \"$d\" && mkdir -p \"$d\" && "
+                      "tar -C \"$d\" -xf -'",
+                      p->job);
 }
 
 static int copy_to(const struct plan *p, const struct host *h, struct err *e)

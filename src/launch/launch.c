@@ -23,6 +23,8 @@
 // are killed. An interrupted run may have a large model to save.
 enum { TOLD_SECONDS = 2, LEAVE_SECONDS = 5, GENTLE_SECONDS = 5, SAVE_SECONDS = 600 };
 
+enum { INTERRUPTED = 130 }; // exit code
+
 enum stage { STAGE_RUN, STAGE_WAIT, STAGE_GENTLE, STAGE_KILL };
 
 struct run {
@@ -99,7 +101,8 @@ static void on_ended(void *ctx, uint32_t member, int code, int number, const cha
     struct run *r = ctx;
     struct launch_exit x = {.code = code, .signal = number, .said = said};
     role_of(r, member, &x.role, &x.rank);
-    if (number == 0 && code > 128 && (r->o->program || r->plan.hosts.n > 0)) {
+    bool supervised = r->o->program || plan_host(&r->plan, x.role, x.rank) != NULL;
+    if (supervised && code > 128 && code < 128 + NSIG && code != INTERRUPTED) {
         x.signal = code - 128; // as a supervisor tells it
         x.code = 0;
     }

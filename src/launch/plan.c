@@ -277,9 +277,9 @@ static int remote_command(struct buf *b, const struct plan *p, enum launch_role 
                           const struct words *env)
 {
     char here[FILE_PATH_MAX];
-    TRY(buf_printf(b, "mkdir -p .tug/%s && cd ", p->job));
+    TRY(buf_printf(b, "mkdir -p \"$HOME\"/.tug/%s && cd ", p->job));
     if (p->o->sync != NULL)
-        TRY(buf_printf(b, ".tug/%s/work", p->job));
+        TRY(buf_printf(b, "\"$HOME\"/.tug/%s/work", p->job));
     else
         TRY(words_quote(b, getcwd(here, sizeof(here)) != NULL ? here : "."));
     TRY(buf_printf(b, " && exec env"));

@@ -1,0 +1,119 @@
+#!/bin/sh
+# tug launch over ssh, for real: an sshd of this test's own on loopback, with keys made here.
+# Skipped where there is no sshd, or where it does not let us in.
+#
+# SPDX-License-Identifier: Apache-2.0
+set -eu
+tug=$TUG_BINARY
+sshd=$(command -v sshd || ls /usr/sbin/sshd 2>/dev/null || true)
+if [ -z "$sshd" ] || ! command -v ssh >/dev/null || ! command -v ssh-keygen >/dev/null; then
+    echo "skipped: there is no sshd"
+    exit 77
+fi
+dir=$PWD
+here=$dir/ssh
+mkdir -m 700 "$here" "$dir/home"
+ssh-keygen -q -t ed25519 -N '' -f "$here/host" && ssh-keygen -q -t ed25519 -N '' -f "$here/user"
+cp "$here/user.pub" "$here/authorized"
+port=0
+for try in 21 22 23 24 25; do # sshd cannot be asked for any port
+    port=$((try * 1000 + $$ % 997))
+    cat >"$here/sshd.conf" <<END
+Port $port
+ListenAddress 127.0.0.1
+HostKey $here/host
+AuthorizedKeysFile $here/authorized
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+UsePAM no
+StrictModes no
+PidFile $here/pid
+SetEnv HOME=$dir/home
+END
+    [ "$(id -u)" != 0 ] || mkdir -p /run/sshd
+    "$sshd" -f "$here/sshd.conf" -E "$here/log" && break
+    port=0
+done
+if [ $port = 0 ]; then
+    echo "skipped: sshd does not start: $(tail -1 "$here/log")"
+    exit 77
+fi
+stop() {
+    kill "$(cat "$here/pid")" 2>/dev/null || true
+}
+trap stop EXIT
+
+# ssh as the launcher finds it: with this test's key.
+mkdir bin
+cat >bin/ssh <<END
+#!/bin/sh
+exec $(command -v ssh) -i $here/user -oStrictHostKeyChecking=no \\
+    -oUserKnownHostsFile=/dev/null -oLogLevel=ERROR "\$@"
+END
+chmod +x bin/ssh
+PATH=$dir/bin:$PATH
+export PATH XDG_RUNTIME_DIR="$dir"
+i=0
+until ssh -oBatchMode=yes -p $port 127.0.0.1 true 2>"$here/try"; do
+    i=$((i + 1))
+    if [ $i = 20 ]; then
+        echo "skipped: sshd does not let us in: $(tail -1 "$here/try")"
+        exit 77
+    fi
+done
+
+fail() {
+    echo "$1"
+    cat "$dir/out" "$dir/err" 2>/dev/null || true
+    exit 1
+}
+
+gone() { # no process has this in its command line
+    i=0
+    while pgrep -f -- "$1" >/dev/null; do
+        i=$((i + 1))
+        [ $i -lt 500 ] || fail "there is still: $(pgrep -af -- "$1")"
+        sleep 0.02
+    done
+}
+mkdir work
+"$tug" synth --rows 3000 --format libsvm --out work/day.svm >/dev/null
+cat >hosts <<END
+127.0.0.1:$port
+END
+train="train --data day.svm --format libsvm --model lr"
+
+# The same path on all hosts; keys of the run's own, handed over on standard input.
+cd work
+"$tug" launch --hosts ../hosts --cluster ssha --servers 1 --workers 2 --log-dir ../logs -- \
+    $train --epochs 2 --json >../out 2>../err || fail "a run over ssh failed"
+cd ..
+grep -q '"workers":2,"servers":1' out || fail "the result is not there"
+grep -q 'joined' logs/scheduler.log || fail "the scheduler's log is not there"
+gone cluster=ssha
+
+# A copy of the workspace, and programs.
+"$tug" launch --hosts hosts --cluster sshb --sync work --servers 1 --workers 1 -- \
+    sh -c 'echo $DMLC_ROLE in $(pwd) with $(ls)' >out 2>err || fail "--sync failed"
+grep -q '^\[worker 0\] worker in .*/.tug/sshb/work with day.svm$' out ||
+    fail "the workspace is not there"
+
+# An exit code comes home; a killed launcher leaves nothing behind on the hosts.
+code=0
+"$tug" launch --hosts hosts --servers 1 --workers 1 -- \
+    sh -c 'test $DMLC_ROLE = worker && exit 3; exec sleep 1000.25' >out 2>err || code=$?
+[ $code = 3 ] || fail "exit code $code instead of 3"
+gone 'sleep 1000[.]25'
+"$tug" launch --hosts hosts --cluster sshd --servers 1 --workers 1 -- \
+    sh -c 'echo here; exec sleep 1000.75' >out 2>err &
+pid=$!
+until [ "$(grep -c here out)" = 3 ]; do sleep 0.02; done
+
+# While it runs, the same cluster cannot be started again, unless --force ends it.
+code=0
+"$tug" launch --hosts hosts --cluster sshd --servers 1 --workers 1 -- true >out2 2>err2 || code=$?
+[ $code = 2 ] || fail "exit code $code instead of 2: $(cat err2)"
+grep -q 'of an earlier run of this cluster is still there' err2 || fail "$(cat err2)"
+kill -9 $pid
+wait $pid 2>/dev/null || true
+gone 'sleep 1000[.]75'
