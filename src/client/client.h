@@ -65,8 +65,8 @@ const struct table_spec *client_spec(const struct client *c, uint32_t table);
 int client_arrange(struct client *c, uint32_t table, const uint64_t *keys, size_t n,
                    uint32_t *ret_order);
 
-// What ends a request: rc 0, or a code and a sentence (client_error). Called inside
-// van_poll.
+// What ends a request: rc 0, or a code; client_done, called inside the callback, gives the
+// sentence. Called inside van_poll.
 typedef void (*client_done_fn)(void *ctx, client_ts ts, int rc);
 
 struct client_push {
@@ -126,6 +126,7 @@ client_ts client_rows(struct client *c, uint32_t table, uint32_t partition, uint
 // True when it is over; *ret_rc is how, with a sentence in *e when it failed. A timestamp
 // is forgotten when it was asked for once after its end, or its callback has run.
 bool client_done(struct client *c, client_ts ts, int *ret_rc, struct err *e);
+// Not inside a callback: it polls until the van has let go of the request's arrays.
 void client_cancel(struct client *c, client_ts ts);
 size_t client_in_flight(const struct client *c);
 

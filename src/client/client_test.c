@@ -516,6 +516,58 @@ static void test_no_memory(void **state)
     fail_msg("a push allocates without end");
 }
 
+// Likewise opening a client, making a table, the first pull, and a new placement.
+static void test_no_memory_at_first(void **state)
+{
+    (void)state;
+    size_t live = mem_live();
+    struct client_options o = usual();
+    struct err e = {0};
+    for (long n = 0; n < 200; n++) {
+        struct client *client = NULL;
+        mem_fault_after(n);
+        int rc = client_open(&client, &o, &e);
+        bool struck = mem_faulted();
+        mem_fault_after(-1);
+        assert_int_equal(rc, struck ? TUG_ENOMEM : 0);
+        if (rc == 0)
+            client_close(client);
+        assert_int_equal(mem_live(), live);
+        if (!struck)
+            break;
+    }
+    for (long n = 0; n < 400; n++) {
+        struct cluster *c = cluster_open(2, 25, &o);
+        struct table_spec s = sum_table();
+        struct work w = {.n = KEYS};
+        memcpy(w.keys, c->keys, sizeof(w.keys));
+        struct client_pull p = {
+            .table = TABLE, .keys = w.keys, .n = w.n, .values = w.values};
+        s.id = TABLE + 1;
+        mem_fault_after(n);
+        client_ts table = client_table(c->client, &s, &e);
+        client_ts ts = client_pull(c->client, &p, &e);
+        int rc = placement_update(c->client);
+        bool struck = mem_faulted();
+        mem_fault_after(-1);
+        assert_true(rc == 0 || rc == TUG_ENOMEM);
+        if (table != 0) {
+            rc = wait_for(c, table, &e);
+            assert_true(rc == 0 || rc == TUG_ENOMEM);
+        }
+        if (ts != 0) {
+            rc = wait_for(c, ts, &e);
+            assert_true(rc == 0 || rc == TUG_ENOMEM);
+        }
+        assert_int_equal(wait_for(c, pull(c, &w, false), &e), 0);
+        cluster_close(c);
+        assert_int_equal(mem_live(), live);
+        if (!struck)
+            return;
+    }
+    fail_msg("a pull allocates without end");
+}
+
 // The second and later requests of the same shape allocate nothing in the client; what is
 // counted here is the simulated network's, the same each time.
 static void test_steady_state(void **state)
@@ -555,6 +607,7 @@ int main(void)
         cmocka_unit_test(test_requests_to_all_loops),
         cmocka_unit_test(test_end_of_the_cluster),
         cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_no_memory_at_first),
         cmocka_unit_test(test_steady_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
