@@ -258,16 +258,19 @@ void cluster_said(const char *name, const char *text)
 }
 
 // What stands behind the text in its standard error; waits until whole lines hold it.
-static const char *await(const char *name, const char *text)
+static const char *await(const char *name, const char *wanted)
 {
+    char text[256], path[64];
     struct process *p = find(name);
     assert_non_null(p);
+    snprintf(text, sizeof(text), "%s", wanted); // it may be of e2e_path's
+    snprintf(path, sizeof(path), "%s.err", name);
     double until = cluster_now() + CLUSTER_PATIENCE;
     for (;;) {
         siginfo_t i = {0};
         bool ended = waitid(P_PID, (id_t)p->pid, &i, WEXITED | WNOHANG | WNOWAIT) == 0 &&
                      i.si_pid != 0;
-        collect(&e2e_err, e2e_path("%s.err", name));
+        collect(&e2e_err, path);
         const char *at = strstr(e2e_err, text);
         if (at != NULL && strchr(at, '\n') != NULL)
             return at + strlen(text);

@@ -155,7 +155,8 @@ static void real_data(void **state)
     const char *test = e2e_shared("ml1m/test.libsvm.zst");
     if (train == NULL || test == NULL)
         skip();
-    const char *modes[] = {"sync", "async", "ssp:2"};
+    static const char *const modes[] = {"sync", "async", "ssp:2"};
+    e2e_remove("one");
     const char *all = "--epochs 1 --batch 2000 --data-in memory --json";
     tug_ends(0, "train --data %s --test %s --format libsvm --out one --deterministic %s",
              train, test, all);

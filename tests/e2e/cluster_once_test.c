@@ -1,0 +1,155 @@
+// Every example of a pass is trained exactly once, also when workers die and when one
+// joins: rows count their updates, and one process's counts are the truth.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <poll.h>
+
+#include "cluster.h"
+
+enum { ROWS = 12000, EPOCHS = 4 }; // several pieces of a megabyte
+
+static const char *words_of(const char *out, const char *more)
+{
+    e2e_remove(out);
+    return e2e_path("train --data data.svm --format libsvm --epochs %d --json --out %s "
+                    "--batch 64 --data-in memory %s",
+                    EPOCHS, out, more);
+}
+
+static void all_were_trained_once(void)
+{
+    assert_true(e2e_number("examples") == ROWS);
+    assert_true(e2e_number("epochs") == EPOCHS);
+    cluster_same_counts("truth", "many");
+}
+
+// Kills a worker so many milliseconds after a pass: each time is as good as any other.
+static void kill_worker(const char *worker, int pass, int delay_ms)
+{
+    pid_t pid = cluster_node("run", worker);
+    cluster_await("run", e2e_path("pass %d/%d done", pass, EPOCHS));
+    poll(NULL, 0, delay_ms);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+}
+
+// Two of three workers are killed in the middle of passes.
+static void lose_workers(const char *mode, int delay_ms)
+{
+    cluster_start("run", "launch --servers 2 --workers 3 --dead-timeout 2 -- %s",
+                  words_of("many", e2e_path("--mode %s", mode)));
+    kill_worker("worker 1", 1, delay_ms);
+    kill_worker("worker 0", 2, delay_ms / 2);
+    cluster_ends("run", 0, CLUSTER_PATIENCE);
+    cluster_said("run", "worker 1 was killed by signal 9");
+    cluster_said("run", "worker 0 was killed by signal 9");
+    all_were_trained_once();
+    cluster_none_left();
+}
+
+static void workers_die_in_async(void **state)
+{
+    (void)state;
+    lose_workers("async", 30);
+}
+
+static void workers_die_in_ssp(void **state)
+{
+    (void)state;
+    lose_workers("ssp:1", 60);
+}
+
+// And the sums of a batch are the same, whoever computed its parts.
+static void workers_die_in_sync(void **state)
+{
+    (void)state;
+    lose_workers("sync", 90);
+    cluster_same_parts("truth", "many");
+}
+
+static void start_roles(const char *train, int workers)
+{
+    cluster_start("scheduler", "scheduler --servers 1 --workers %d --dead-timeout 2 -- %s",
+                  workers, train);
+    unsigned port = cluster_port("scheduler");
+    cluster_start("server", "server --scheduler 127.0.0.1:%u", port);
+    for (int i = 0; i < workers; i++)
+        cluster_start(e2e_path("worker%d", i), "worker --scheduler 127.0.0.1:%u -- %s",
+                      port, train);
+}
+
+// The one that comes late works, for the other one is killed then.
+static void worker_joins(const char *mode)
+{
+    const char *train = words_of("many", e2e_path("--mode %s", mode));
+    start_roles(train, 1);
+    cluster_await("scheduler", e2e_path("pass 1/%d done", EPOCHS));
+    cluster_start("late", "worker --scheduler 127.0.0.1:%u -- %s",
+                  cluster_port("scheduler"), train);
+    cluster_node("scheduler", "worker 1");
+    cluster_signal("worker0", SIGKILL);
+    cluster_ends("scheduler", 0, CLUSTER_PATIENCE);
+    all_were_trained_once();
+    cluster_ends("late", 0, CLUSTER_PATIENCE);
+    cluster_ends("server", 0, CLUSTER_PATIENCE);
+    cluster_ends("worker0", 128 + SIGKILL, CLUSTER_PATIENCE);
+}
+
+static void worker_joins_async(void **state)
+{
+    (void)state;
+    worker_joins("async");
+}
+
+static void worker_joins_ssp(void **state)
+{
+    (void)state;
+    worker_joins("ssp:2");
+}
+
+static void worker_joins_sync(void **state)
+{
+    (void)state;
+    worker_joins("sync");
+    cluster_same_parts("truth", "many");
+}
+
+// A worker that stands still for longer than the deadline counts as dead, and its work is
+// given to others; when it goes on it must not add anything.
+static void worker_that_slept(void **state)
+{
+    (void)state;
+    const char *train = words_of("many", "--mode async");
+    start_roles(train, 2);
+    cluster_await("scheduler", e2e_path("pass 1/%d done", EPOCHS));
+    pid_t pid = cluster_node("scheduler", "worker 1");
+    kill(pid, SIGSTOP);
+    cluster_await("scheduler", e2e_path("worker 1 (vm:%d) is gone", (int)pid));
+    kill(pid, SIGCONT);
+    cluster_ends("scheduler", 0, CLUSTER_PATIENCE);
+    all_were_trained_once();
+    cluster_ends("server", 0, CLUSTER_PATIENCE);
+    int a = cluster_wait("worker0", CLUSTER_PATIENCE);
+    int b = cluster_wait("worker1", CLUSTER_PATIENCE);
+    if ((a == 0) == (b == 0)) // one was refused, the other finished
+        cluster_fail("the workers ended with %d and %d", a, b);
+}
+
+static int begin(void **state)
+{
+    if (cluster_begin(state) != 0)
+        return -1;
+    tug_ends(0, "synth --rows %d --format libsvm --out data.svm", ROWS);
+    tug_ends(0, "%s", words_of("truth", "--deterministic"));
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cluster_test(workers_die_in_async), cluster_test(workers_die_in_ssp),
+        cluster_test(workers_die_in_sync),  cluster_test(worker_joins_async),
+        cluster_test(worker_joins_ssp),     cluster_test(worker_joins_sync),
+        cluster_test(worker_that_slept),
+    };
+    return cmocka_run_group_tests(tests, begin, cluster_end);
+}
