@@ -11,8 +11,8 @@
 #include "server/shard_internal.h"
 
 enum {
-    ROWS_STRIP = 256, // rows that are updated together
-    ROWS_AHEAD = 16,  // that are on their way into cache
+    ROWS_STRIP = BATCH, // rows that are updated together
+    ROWS_AHEAD = 16,    // that are on their way into cache
 };
 
 // Values.
