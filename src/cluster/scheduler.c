@@ -134,7 +134,7 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
         van_close_link(s->van, link);
         return;
     }
-    *l = (struct link){.link = link, .node = SCHEDULER_NOBODY};
+    *l = (struct link){.link = link, .node = SCHEDULER_NOBODY, .beats = SCHEDULER_NOBODY};
 }
 
 static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)

@@ -17,6 +17,8 @@ struct link {
     van_link link; // 0: gone; the next tick takes it out
     bool greeted;
     uint32_t node; // index, or SCHEDULER_NOBODY
+    uint32_t
+        beats; // index of the process whose heartbeats come here, or SCHEDULER_NOBODY
 };
 
 // The loops of a process that are of one role.
@@ -27,6 +29,7 @@ struct process {
     uint16_t loops, here; // how many it has, how many have joined
     bool late;            // joined when the cluster was ready
     bool beats;           // a heartbeat has come once
+    uint64_t silent_at;   // when the link of heartbeats was closed; 0: it is not
     uint64_t sign_at;     // the last sign of life
     int64_t skew_ns;      // of its clock, as of the last heartbeat
     // Barriers. Generations of a process begin at 1; those of a group at `base` of it.

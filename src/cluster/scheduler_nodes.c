@@ -15,6 +15,7 @@ enum {
 
 // After STOP was sent, a link that closes is most likely the answer to it.
 static const uint64_t stopped_grace_ns = 1000000000;
+static const uint64_t silent_grace_ns = 3000000000; // heartbeats come every second
 static const uint64_t second = 1000000000;
 
 static struct node *by_ticket(struct scheduler *s, uint64_t ticket)
@@ -264,6 +265,9 @@ void scheduler_join(struct scheduler *s, struct link *l, uint64_t request,
 void scheduler_forget_link(struct scheduler *s, struct link *l)
 {
     l->link = 0;
+    if (l->beats != SCHEDULER_NOBODY)
+        s->processes[l->beats].silent_at = s->now;
+    l->beats = SCHEDULER_NOBODY;
     if (l->node == SCHEDULER_NOBODY)
         return;
     struct node *n = &s->nodes[l->node];
@@ -281,6 +285,8 @@ void scheduler_heartbeat(struct scheduler *s, struct link *l, uint64_t request,
         if (p->process != m->process)
             continue;
         p->beats = true;
+        p->silent_at = 0;
+        l->beats = i;
         p->sign_at = s->now;
         p->skew_ns = (int64_t)(m->unix_ns - scheduler_unix_ns(s));
         for (uint32_t k = 0; k < s->n_nodes; k++)
@@ -306,7 +312,8 @@ void scheduler_gone(struct scheduler *s, struct node *n, bool left)
         leases_worker_dead(s->leases, n->n.id);
     if (!left) {
         scheduler_say(s, "%s is gone: no sign of life for %" PRIu64 " s",
-                      scheduler_name(n, name), s->o.dead_timeout_ns / second);
+                      scheduler_name(n, name),
+                      (s->now - s->processes[n->process].sign_at) / second);
         if (n->link != 0) {
             scheduler_refuse(s, n->link, 0, TUG_EIO,
                              "the scheduler has given this node up: there was no sign "
@@ -317,12 +324,16 @@ void scheduler_gone(struct scheduler *s, struct node *n, bool left)
     scheduler_barriers_again(s);
 }
 
+// A process whose every link is closed, that of its heartbeats too, was most likely killed:
+// it has less time to come back.
 static uint64_t death_of(const struct scheduler *s, const struct node *n)
 {
     uint64_t grace = s->o.dead_timeout_ns;
     const struct process *p = &s->processes[n->process];
     uint64_t due = p->beats ? p->sign_at + grace : VAN_NEVER;
     if (n->link == 0) {
+        if (p->silent_at != 0 && grace > silent_grace_ns)
+            grace = silent_grace_ns;
         if (n->stop_at != 0 && grace > stopped_grace_ns)
             grace = stopped_grace_ns;
         if (n->closed_at + grace < due)
