@@ -128,7 +128,8 @@ static void one_done(struct member *m)
         uv_close((uv_handle_t *)&m->pipes[IN], NULL);
     if (c->alive == 0)
         uv_stop(&c->loop);
-    c->handler.ended(c->handler.ctx, m->number, m->code, m->signal, m->err.last);
+    c->handler.ended(c->handler.ctx, m->number, (int)m->process.pid, m->code, m->signal,
+                     m->err.last);
 }
 
 static void on_process_closed(uv_handle_t *h)

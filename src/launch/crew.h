@@ -19,7 +19,8 @@ struct crew;
 struct crew_handler {
     void *ctx;
     // A process has ended and all it wrote has been passed on.
-    void (*ended)(void *ctx, uint32_t member, int code, int signal, const char *said);
+    void (*ended)(void *ctx, uint32_t member, int pid, int code, int signal,
+                  const char *said);
     // It has written this to its descriptor CREW_ANNOUNCE_FD, and closed it.
     void (*announced)(void *ctx, uint32_t member, const char *text);
     // SIGINT, SIGTERM or SIGHUP came to the launcher.

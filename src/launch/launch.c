@@ -96,12 +96,14 @@ static void on_interrupted(void *ctx)
     go_to(r, STAGE_WAIT, SAVE_SECONDS);
 }
 
-static void on_ended(void *ctx, uint32_t member, int code, int number, const char *said)
+static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
+                     const char *said)
 {
     struct run *r = ctx;
     struct launch_exit x = {.code = code, .signal = number, .said = said};
     role_of(r, member, &x.role, &x.rank);
     bool supervised = r->o->program || plan_host(&r->plan, x.role, x.rank) != NULL;
+    x.pid = supervised ? 0 : pid;
     if (supervised && code > 128 && code < 128 + NSIG && code != INTERRUPTED) {
         x.signal = code - 128; // as a supervisor tells it
         x.code = 0;

@@ -27,11 +27,14 @@ static const char *without_command(const struct launch_exit *x)
 
 const char *verdict_describe(const struct launch_exit *x, char to[VERDICT_TEXT_MAX])
 {
-    char who[64];
+    char who[64], process[32] = "";
+    if (x->pid != 0)
+        snprintf(process, sizeof(process), " (process %d)", x->pid);
     if (x->role == LAUNCH_SCHEDULER)
         snprintf(who, sizeof(who), "the scheduler");
     else
-        snprintf(who, sizeof(who), "%s %u", launch_role_name(x->role), x->rank);
+        snprintf(who, sizeof(who), "%s %u%s", launch_role_name(x->role), x->rank,
+                 process);
     const char *said = x->code != 0 ? without_command(x) : "";
     if (x->signal != 0)
         snprintf(to, VERDICT_TEXT_MAX, "%s was killed by signal %d (%s)", who, x->signal,

@@ -27,6 +27,7 @@ struct launch_exit {
     uint32_t rank;
     int code, signal; // as wait tells
     const char *said; // the last line of its standard error, or ""
+    int pid;          // 0: of a supervisor, not its own
 };
 
 enum verdict_next {
@@ -50,7 +51,8 @@ void verdict_open(struct verdict *v, bool program, uint32_t workers);
 enum verdict_next verdict_exit(struct verdict *v, const struct launch_exit *x);
 void verdict_interrupted(struct verdict *v);
 
-// "worker 1 was killed by signal 9 (Killed)", "server 0 ended with exit code 3: ...".
+// "worker 1 (process 77) was killed by signal 9 (Killed)", "server 0 ended with exit code
+// 3: ...". The scheduler gives out ranks of its own: the process is what both agree on.
 enum { VERDICT_TEXT_MAX = 768 };
 const char *verdict_describe(const struct launch_exit *x, char to[VERDICT_TEXT_MAX]);
 

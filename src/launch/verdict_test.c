@@ -15,7 +15,7 @@ static struct verdict v;
 static enum verdict_next ended(enum launch_role role, uint32_t rank, int code, int signal,
                                const char *said)
 {
-    struct launch_exit x = {role, rank, code, signal, said};
+    struct launch_exit x = {role, rank, code, signal, said, 0};
     return verdict_exit(&v, &x);
 }
 
@@ -43,6 +43,10 @@ static void a_worker_can_be_lost_but_not_all(void **state)
     verdict_open(&v, false, 2);
     assert_int_equal(ended(LAUNCH_WORKER, 1, 0, 0, ""), VERDICT_GO_ON);
     assert_int_equal(ended(LAUNCH_WORKER, 0, 0, 9, ""), VERDICT_GO_ON); // 1 was done
+    char text[VERDICT_TEXT_MAX];
+    struct launch_exit x = {LAUNCH_SERVER, 3, 0, 9, "", 77};
+    assert_string_equal(verdict_describe(&x, text),
+                        "server 3 (process 77) was killed by signal 9 (Killed)");
 }
 
 static void some_exit_codes_end_all(void **state)
