@@ -231,6 +231,45 @@ static void test_a_run(void **state)
     assert_int_equal(mem_live(), live);
 }
 
+// What was cancelled is the caller's again: it may be freed at once.
+static void test_cancel(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    open_scheduler(1);
+    open_loops(SERVERS);
+    open_client();
+    good(client_wait_ready(c.client, 20 * SECOND, e));
+    make_table();
+    for (int i = 0; i < 40; i++) {
+        uint64_t *k = mem_array(KEYS, sizeof(*k));
+        float *v = mem_array(KEYS * WIDTH, sizeof(*v));
+        assert_non_null(k);
+        assert_non_null(v);
+        for (uint64_t j = 0; j < KEYS; j++)
+            k[j] = keys[j];
+        for (size_t j = 0; j < KEYS * WIDTH; j++)
+            v[j] = 1;
+        struct client_push p = {
+            .table = TABLE, .keys = k, .n = KEYS, .values = v, .arranged = true};
+        struct client_pull q = {
+            .table = TABLE, .keys = k, .n = KEYS, .values = v, .arranged = true};
+        client_ts ts = i % 2 ? client_push(c.client, &p, &err)
+                             : client_pull(c.client, &q, &err);
+        assert_int_not_equal(ts, 0);
+        for (int j = 0; j < i / 4; j++)
+            good(client_poll(c.client, e));
+        client_cancel(c.client, ts);
+        mem_free(k);
+        mem_free(v);
+    }
+    assert_int_equal(client_in_flight(c.client), 0);
+    struct client_pull q = {
+        .table = TABLE, .keys = keys, .n = KEYS, .values = pulled, .arranged = true};
+    good(client_wait(c.client, client_pull(c.client, &q, &err), e));
+    close_all();
+}
+
 static void hear_state(void *ctx, const union wire_any *m)
 {
     *(uint64_t *)ctx = m->pass_state.pass;
@@ -305,6 +344,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_run),
+        cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_questions_to_the_scheduler),
         cmocka_unit_test(test_waits_end_and_say_why),
         cmocka_unit_test(test_barrier_names_who_is_missing),
