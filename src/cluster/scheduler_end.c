@@ -8,7 +8,7 @@
 #include "cluster/scheduler_internal.h"
 
 static const uint64_t second = 1000000000;
-enum { PARTITIONS_NAMED = 300 }; // characters of a list of lost partitions
+enum { PARTITIONS_NAMED = 80 }; // characters of a list of lost partitions
 
 void scheduler_stop_node(struct scheduler *s, struct node *n)
 {
@@ -129,7 +129,8 @@ static void left_failing(struct scheduler *s, const struct node *n,
     snprintf(why, sizeof(why), "%s ended with code %d%s%.*s", scheduler_name(n, name),
              err_exit_code(m->code), m->why.n > 0 ? ": " : "", (int)m->why.n,
              m->why.n > 0 ? m->why.data : "");
-    scheduler_say(s, "%s", why);
+    if (s->phase != SCHEDULER_ENDING || s->end.code == 0) // else they all say the same
+        scheduler_say(s, "%s", why);
     if (s->phase == SCHEDULER_ENDING && s->end.code == 0) {
         s->end.code = m->code; // all was well until now
         snprintf(s->end.text, sizeof(s->end.text), "%s", why);
