@@ -85,7 +85,9 @@ static const struct option options[] = {
      .kind = OPTION_FLAG,
      AT(force),
      .help = "with --hosts: end what an earlier run of this cluster has left there"},
-    NODE_LISTEN_OPTIONS,
+    NODE_LISTEN_OPTIONS(
+        "of the scheduler, and on one machine of all; by default loopback, "
+        "or with --hosts the address from which the first host is reached"),
     NODE_PORT_OPTION(NULL, "of the scheduler; 0: any"),
     NODE_REACH_OPTIONS,
     {.name = "dead-timeout",

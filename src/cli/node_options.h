@@ -38,6 +38,7 @@ struct node_values {
      AT(node.cluster),                                                                   \
      .fallback = "tug",                                                                  \
      .metavar = "NAME",                                                                  \
+     .group = "Who may join",                                                            \
      .help = "clusters of different names never mix"},                                   \
         {.name = "ca",                                                                   \
          .kind = OPTION_STRING,                                                          \
@@ -73,20 +74,23 @@ struct node_values {
                 "them over"                                                              \
     }
 
-#define NODE_LISTEN_OPTIONS                                                              \
+#define NODE_LISTEN_OPTIONS(host_help)                                                   \
     {.name = "host",                                                                     \
      .kind = OPTION_STRING,                                                              \
      AT(node.host),                                                                      \
      .metavar = "ADDRESS",                                                               \
      .env = "DMLC_NODE_HOST POD_IP",                                                     \
      .group = "Where it listens",                                                        \
-     .help = "address of this machine; by default loopback, or, when the scheduler is "  \
-             "on another machine, the address from which that is reached"},              \
+     .help = host_help},                                                                 \
     {                                                                                    \
         .name = "interface", .kind = OPTION_STRING, AT(node.interface),                  \
         .metavar = "NAME", .env = "DMLC_INTERFACE",                                      \
         .help = "the address of this network interface instead"                          \
     }
+
+#define NODE_MEMBER_HOST                                                                 \
+    "address of this machine; by default loopback, or, when the scheduler is on "        \
+    "another machine, the address from which that is reached"
 
 #define NODE_PORT_OPTION(names, port_help)                                               \
     {                                                                                    \

@@ -71,7 +71,7 @@ static const struct option options[] = {
      .max = 86400,
      .metavar = "SECONDS",
      .help = "for all servers and workers to come; then the run ends naming who did not"},
-    NODE_LISTEN_OPTIONS,
+    NODE_LISTEN_OPTIONS("address of this machine, by default loopback"),
     NODE_PORT_OPTION(NULL, "0: any"),
     {.name = "announce",
      .kind = OPTION_FLAG,

@@ -12,7 +12,7 @@ static const struct option options[] = {
                           "first of PADDLE_PSERVERS_IP_PORT_LIST)"),
     NODE_REACH_OPTIONS,
     NODE_PEM_OPTION,
-    NODE_LISTEN_OPTIONS,
+    NODE_LISTEN_OPTIONS(NODE_MEMBER_HOST),
     NODE_PORT_OPTION("PORT PADDLE_PORT",
                      "of the first loop, the next loops take the next "
                      "ports; 0: any"),

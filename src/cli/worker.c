@@ -13,7 +13,7 @@ static const struct option options[] = {
                           "first of PADDLE_PSERVERS_IP_PORT_LIST)"),
     NODE_REACH_OPTIONS,
     NODE_PEM_OPTION,
-    NODE_LISTEN_OPTIONS,
+    NODE_LISTEN_OPTIONS(NODE_MEMBER_HOST),
     NODE_PORT_OPTION("PORT PADDLE_PORT", "for messages of other workers; 0: any"),
     NODE_RUN_OPTIONS,
     {.name = "threads",
