@@ -26,8 +26,8 @@ struct before {
 
 void before_free(struct before *b); // a zeroed one is fine
 
-// A batch is about to be applied; then, before they are changed, its rows. Cannot fail: what
-// finds no memory is lost.
+// A batch is about to be applied; then, before they are changed, its rows. Cannot fail:
+// what finds no memory is lost.
 void before_begin(struct before *b);
 void before_add(struct before *b, const struct accessor *a, const uint32_t *handles,
                 float *const *rows, size_t n);

@@ -540,6 +540,17 @@ static void test_orders(void **state)
     order(w, 1005, 6, WIRE_DROP, 0);
     expect_ok(w);
     assert_int_equal(figures_of(w, T).rows, n);
+    // What is made anew stays what it is: table 7 is as T, but synchronous.
+    struct table_spec other = plain_spec(7, WIRE_SYNC, WIDTH);
+    make_table(w, &other);
+    order(w, 1010, T, WIRE_COPY, 7);
+    expect_ok(w);
+    assert_int_equal(figures_of(w, 7).rows, n);
+    make_table(w, &other);
+    other = plain_spec(8, WIRE_ASYNC, WIDTH + 1);
+    make_table(w, &other);
+    order(w, 1011, T, WIRE_COPY, 8);
+    expect_refusal(w, TUG_EUSAGE, "can't become a copy of 't5': it differs in its width");
     order(w, 1006, 6, WIRE_CLEAR, 0);
     expect_refusal(w, TUG_EUSAGE, "there is no table 6");
     order(w, 1007, T, WIRE_COPY, SPEC_MAX_TABLES);

@@ -151,52 +151,78 @@ enum outcome tables_make(struct shard *s, struct request *q)
 
 // Orders.
 
+// All its rows are others from now on. What is open was of the rows before.
+static void replace_rows(struct shard *s, struct shard_table *t, struct table *rows)
+{
+    sync_drop(s, t);
+    table_close(t->rows);
+    t->rows = rows;
+    t->generation = ++s->generation;
+    tables_touch_all(s, t);
+    tables_measure(s, t);
+}
+
 static int clear(struct shard *s, struct shard_table *t, struct err *e)
 {
     struct table *empty;
     TRY(table_open(&empty, &t->spec.options, e));
-    sync_drop(s, t);
-    before_begin(&t->before);
-    table_close(t->rows);
-    t->rows = empty;
-    t->generation = ++s->generation;
-    tables_touch_all(s, t);
-    tables_measure(s, t);
+    replace_rows(s, t, empty);
+    return 0;
+}
+
+// Rows of the one can be the other's, whatever their names and modes.
+static int check_copy(const struct table_spec *from, const struct table_spec *to,
+                      struct err *e)
+{
+    struct table_spec same = *to;
+    memcpy(same.name, from->name, sizeof(same.name));
+    same.mode = from->mode;
+    same.staleness = from->staleness;
+    same.mean = from->mean;
+    const char *difference = spec_difference(from, &same);
+    if (difference == NULL)
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "table '%s' can't become a copy of '%s': it differs in its %s",
+                   to->name, from->name, difference);
+}
+
+// A table that is not there yet is made: an asynchronous one, for nobody trains it.
+static int copy_into(struct shard *s, const struct table_spec *from, uint32_t other,
+                     struct shard_table **ret, struct err *e)
+{
+    struct table_spec spec = *from;
+    spec.id = other;
+    spec.mode = WIRE_ASYNC;
+    if (other >= SPEC_MAX_TABLES || other == from->id)
+        return err_set(e, TUG_EUSAGE, "table '%s' can't become table %u", from->name,
+                       other);
+    *ret = s->tables[other];
+    if (*ret != NULL)
+        return check_copy(from, &(*ret)->spec, e);
+    int rc = table_make(s, &spec, ret, e);
+    if (rc != 0) {
+        table_free(s, *ret);
+        return rc;
+    }
+    s->tables[other] = *ret;
+    if (other >= s->n_tables)
+        s->n_tables = other + 1;
     return 0;
 }
 
 static int copy(struct shard *s, struct shard_table *t, uint32_t other, struct err *e)
 {
-    struct table_spec spec = t->spec;
-    struct shard_table *to = NULL;
-    spec.id = other;
-    spec.mode = WIRE_ASYNC;
-    if (other >= SPEC_MAX_TABLES || other == t->spec.id)
-        return err_set(e, TUG_EUSAGE, "table '%s' can't become table %u", t->spec.name,
-                       other);
+    struct shard_table *to;
+    struct table *rows;
     if (s->o.max_bytes != 0 && s->bytes + t->bytes > s->o.max_bytes)
         return err_set(e, TUG_ENOMEM,
                        "no room for a copy of table '%s': rows take %llu of %llu bytes",
                        t->spec.name, (unsigned long long)s->bytes,
                        (unsigned long long)s->o.max_bytes);
-    int rc = table_make(s, &spec, &to, e);
-    struct table *rows = NULL;
-    if (rc == 0)
-        rc = table_clone(&rows, t->rows, e);
-    if (rc != 0) {
-        table_free(s, to);
-        return rc;
-    }
-    table_close(to->rows);
-    to->rows = rows;
-    if (s->tables[other] != NULL)
-        to->version = s->tables[other]->version;
-    tables_touch_all(s, to);
-    tables_measure(s, to);
-    table_free(s, s->tables[other]);
-    s->tables[other] = to;
-    if (other >= s->n_tables)
-        s->n_tables = other + 1;
+    TRY(copy_into(s, &t->spec, other, &to, e));
+    TRY(table_clone(&rows, t->rows, e));
+    replace_rows(s, to, rows);
     return 0;
 }
 
