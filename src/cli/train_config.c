@@ -73,6 +73,11 @@ static int set_mode_alone(struct train_config *c, const struct train_settings *s
     return 0;
 }
 
+// Examples of a batch: fewer make more messages, more make workers see less of each other.
+// FM on MovieLens-1M, 2 + 2, 5 passes: AUC .8090 at 512 and 1,024, .8086 at 2,048, .8081 at
+// 4,096; one process .8092.
+enum { CLUSTER_BATCH = 1024 };
+
 // --deterministic means sync: the one mode in which workers cannot change the result.
 static int set_mode_cluster(struct train_setup *setup, const struct train_options *t,
                             const struct options *o, const struct train_settings *s,
@@ -93,6 +98,21 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
     c->deterministic = t->deterministic || s->mode == TRAIN_SYNC;
     k->mode = c->deterministic ? WIRE_SYNC : s->mode == TRAIN_SSP ? WIRE_SSP : WIRE_ASYNC;
     k->staleness = (uint32_t)(s->mode_n < UINT32_MAX ? s->mode_n : UINT32_MAX);
+    k->rules = (enum train_rules)t->rules;
+    k->bf16 = t->values == 1;
+    k->pack_keys = t->pack_keys;
+    k->cache_keys = t->cache_keys;
+    if (k->mode != WIRE_SYNC && !options_given(o, "batch"))
+        c->batch = CLUSTER_BATCH;
+    if (s->save_batches != 0)
+        return err_set(e, TUG_EUSAGE,
+                       "--save-every: on a cluster saves are made between passes: give a "
+                       "number of passes");
+    if (s->valid_fraction > 0 && k->mode != WIRE_SYNC)
+        return err_set(e, TUG_EUSAGE,
+                       "--valid %g: a share of the data goes with --mode sync only; give "
+                       "a file",
+                       s->valid_fraction);
     for (size_t i = 0; i < t->data.n; i++)
         if (strcmp(t->data.items[i], "-") == 0)
             return err_set(e, TUG_EUSAGE,

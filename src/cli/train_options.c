@@ -231,7 +231,7 @@ static const struct option options[] = {
      .metavar = "N",
      .help = "examples per batch: with --deterministic their gradients are added "
              "per key and applied once; otherwise a thread takes so many at a "
-             "time"},
+             "time; on a cluster 1024 unless it is given, but in sync mode"},
     {.name = "threads",
      .kind = OPTION_U64,
      AT(threads),
@@ -267,6 +267,29 @@ static const struct option options[] = {
      .fallback = "sum",
      .help = "with --deterministic: gradients of a batch are added, or averaged over "
              "its examples"},
+    {.name = "rules",
+     .kind = OPTION_CHOICE,
+     AT(rules),
+     .choices = TRAIN_RULES,
+     .group = "On a cluster",
+     .help = "who applies the update rule: the worker after each example, or the server "
+             "to the gradients of a batch; auto: the server in sync mode and for "
+             "momentum, rmsprop, adam and ftrl, else the worker"},
+    {.name = "values",
+     .kind = OPTION_CHOICE,
+     AT(values),
+     .choices = TRAIN_VALUES,
+     .help = "floats on the wire; bf16 halves the bytes of gradients and weights and "
+             "rounds them to 8 bits"},
+    {.name = "pack-keys",
+     .kind = OPTION_FLAG,
+     AT(pack_keys),
+     .help = "pack the keys of requests where that pays: small ids, not hashed ones"},
+    {.name = "cache-keys",
+     .kind = OPTION_FLAG,
+     AT(cache_keys),
+     .help = "send a list of keys once, then its signature: a batch's push has the keys "
+             "of its pull"},
     {.name = "out",
      .kind = OPTION_STRING,
      AT(out),

@@ -17,6 +17,8 @@
 #define TRAIN_OPTIMIZERS "sgd momentum adagrad adagrad-row rmsprop adam ftrl"
 #define TRAIN_SCHEDULES "constant poly exp discexp linear"
 #define TRAIN_REDUCES "sum mean"
+#define TRAIN_RULES "auto server worker"
+#define TRAIN_VALUES "f32 bf16"
 #define TRAIN_DATA_INS "auto memory stream"
 #define TRAIN_LOG_LEVELS "error warn info debug"
 
@@ -46,6 +48,9 @@ struct train_options {
     int reduce;
     bool deterministic;
     uint64_t patience;
+    // on a cluster
+    int rules, values;
+    bool pack_keys, cache_keys;
     // saving
     const char *out;
     bool resume;
