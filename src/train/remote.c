@@ -37,8 +37,8 @@ int remote_open(struct remote *r, const struct train_config *c,
 
 void remote_close(struct remote *r)
 {
+    van_free(r->van); // first: what it gives back goes to the client
     client_close(r->client);
-    van_free(r->van);
     *r = (struct remote){0};
 }
 
