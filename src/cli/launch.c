@@ -94,10 +94,11 @@ static const struct option options[] = {
      .kind = OPTION_F64,
      AT(dead_timeout),
      .fallback = "10",
-     .min = 0.1,
+     .min = 2,
      .max = 86400,
      .metavar = "SECONDS",
-     .help = "without a sign of life a process counts as dead"},
+     .help =
+         "without a sign of life a process counts as dead; they give one each second"},
     {.name = "gather-timeout",
      .kind = OPTION_F64,
      AT(gather_timeout),

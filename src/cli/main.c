@@ -59,6 +59,8 @@ static int finish_output(struct err *e)
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return 0;
+    if (errno == 0) // what failed was an earlier write
+        return err_set(e, TUG_EIO, "cannot write to standard output");
     return err_sys(e, TUG_EIO, "cannot write to standard output");
 }
 

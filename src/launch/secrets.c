@@ -24,11 +24,11 @@ static void wipe(struct buf *b)
 static int read_given(struct secrets *s, const char *const files[3], struct err *e)
 {
     s->given = BUF_INIT(PEM_MAX);
+    if (files[0] == NULL || files[1] == NULL || files[2] == NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "TLS needs three files: --ca, --cert and --key; without them "
+                       "launch makes keys for the run");
     for (int i = 0; i < 3; i++) {
-        if (files[i] == NULL)
-            return err_set(e, TUG_EUSAGE,
-                           "TLS needs three files: --ca, --cert and --key; without them "
-                           "launch makes keys for the run");
         struct buf one = BUF_INIT(PEM_MAX);
         int rc = file_read(files[i], &one, e);
         if (rc == 0 && (buf_add(&s->given, one.data, one.len) != 0 ||

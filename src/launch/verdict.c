@@ -100,6 +100,10 @@ static enum verdict_next scheduler_exit(struct verdict *v, const struct launch_e
             v->end = (struct err){0}; // it was done before
         return VERDICT_LEAVE;
     }
+    bool told_by_us = status_of(x) == TUG_EINTERRUPTED && v->end.code != 0 &&
+                      v->end.code != TUG_EINTERRUPTED;
+    if (told_by_us)
+        return VERDICT_LEAVE; // it was ended because of what is known already
     if (x->signal != 0 || why == x->said) {
         note(v, x);
         return x->signal != 0 ? VERDICT_END : VERDICT_LEAVE;

@@ -99,6 +99,17 @@ static void the_scheduler_knows_best(void **state)
                         "the scheduler ended with exit code 1: a library's words");
 }
 
+static void ended_for_what_is_known(void **state)
+{
+    (void)state;
+    verdict_open(&v, false, 1);
+    assert_int_equal(ended(LAUNCH_SERVER, 0, 255, 0, "ssh: no route"), VERDICT_TOLD);
+    assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 130, 0, "tug scheduler: interrupted"),
+                     VERDICT_LEAVE);
+    assert_int_equal(v.end.code, TUG_EIO);
+    assert_string_equal(v.end.text, "server 0 ended with exit code 255: ssh: no route");
+}
+
 static void interrupted_runs(void **state)
 {
     (void)state;
@@ -138,6 +149,7 @@ int main(void)
         cmocka_unit_test(some_exit_codes_end_all),
         cmocka_unit_test(a_server_cannot_be_lost),
         cmocka_unit_test(the_scheduler_knows_best),
+        cmocka_unit_test(ended_for_what_is_known),
         cmocka_unit_test(interrupted_runs),
         cmocka_unit_test(programs),
     };

@@ -82,7 +82,7 @@ static pid_t start_run(const char *log_dir, pid_t pids[ROLES + 1], const char *o
 {
     char log[E2E_PATH];
     pid_t pid = tug_start("launch --servers 2 --workers 2 --cluster %s --log-dir %s "
-                          "--dead-timeout 1 -- " TRAIN " %s",
+                          "--dead-timeout 2.5 -- " TRAIN " %s",
                           log_dir, log_dir, options);
     snprintf(log, sizeof(log), "%s/scheduler.log", log_dir);
     wait_until_said(log, "pass 1");
