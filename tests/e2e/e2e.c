@@ -140,7 +140,7 @@ static void collect(char **text, const char *path)
     assert_non_null(*text);
 }
 
-int tug_wait(pid_t pid)
+int tug_finish(pid_t pid)
 {
     int status;
     while (waitpid(pid, &status, 0) < 0)
@@ -158,7 +158,7 @@ int tug(const char *words, ...)
     va_start(args, words);
     pid_t pid = start_words(words, args);
     va_end(args);
-    return tug_wait(pid);
+    return tug_finish(pid);
 }
 
 void tug_ends(int code, const char *words, ...)
@@ -167,7 +167,7 @@ void tug_ends(int code, const char *words, ...)
     va_start(args, words);
     pid_t pid = start_words(words, args);
     va_end(args);
-    int ended = tug_wait(pid);
+    int ended = tug_finish(pid);
     if (ended != code)
         fail_msg("exit status %d instead of %d\ncommand: %s\nstandard error: %s", ended,
                  code, words, e2e_err);

@@ -53,7 +53,7 @@ extern char e2e_dir[E2E_PATH];
 
 // A command in the background.
 pid_t tug_start(const char *words, ...) E2E_PRINTF(1);
-int tug_wait(pid_t pid); // as tug()
+int tug_finish(pid_t pid); // as tug()
 
 // A path put together; valid until sixteen more were asked for.
 const char *e2e_path(const char *format, ...) E2E_PRINTF(1);

@@ -179,7 +179,7 @@ static void nothing_outlives_the_launcher(void **state)
     mem_free(text);
     assert_true(pids[5] > 1);
     kill(pid, SIGKILL);
-    assert_int_equal(tug_wait(pid), 128 + SIGKILL);
+    assert_int_equal(tug_finish(pid), 128 + SIGKILL);
     for (int i = 0; i < 6; i++)
         wait_until_gone((pid_t)pids[i]);
 }
@@ -229,7 +229,7 @@ static void a_worker_is_killed(void **state)
     pid_t pids[ROLES + 1];
     pid_t run = start_run("wk", pids, "--epochs 25 --json");
     kill(pids[3], SIGKILL);
-    assert_int_equal(tug_wait(run), 0);
+    assert_int_equal(tug_finish(run), 0);
     e2e_says("was killed by signal 9");
     assert_true(e2e_number("epochs") == 25);
     all_are_gone(pids);
@@ -241,7 +241,7 @@ static void a_server_is_killed(void **state)
     pid_t pids[ROLES + 1];
     pid_t run = start_run("sk", pids, "--epochs 100000");
     kill(pids[1], SIGKILL);
-    assert_int_equal(tug_wait(run), 4);
+    assert_int_equal(tug_finish(run), 4);
     e2e_says("was killed by signal 9");
     e2e_says("and with it partitions ");
     all_are_gone(pids);
@@ -253,7 +253,7 @@ static void the_scheduler_is_killed(void **state)
     pid_t pids[ROLES + 1];
     pid_t run = start_run("dk", pids, "--epochs 100000");
     kill(pids[ROLES], SIGKILL);
-    assert_int_equal(tug_wait(run), 4);
+    assert_int_equal(tug_finish(run), 4);
     e2e_says("tug launch: the scheduler was killed by signal 9");
     all_are_gone(pids);
 }
@@ -264,7 +264,7 @@ static void the_launcher_is_killed(void **state)
     pid_t pids[ROLES + 1];
     pid_t run = start_run("lk", pids, "--epochs 100000");
     kill(run, SIGKILL);
-    assert_int_equal(tug_wait(run), 128 + SIGKILL);
+    assert_int_equal(tug_finish(run), 128 + SIGKILL);
     all_are_gone(pids);
 }
 
@@ -274,7 +274,7 @@ static void interrupted_runs_save(void **state)
     pid_t pids[ROLES + 1];
     pid_t run = start_run("in", pids, "--epochs 100000 --out saved");
     kill(run, SIGINT);
-    assert_int_equal(tug_wait(run), 130);
+    assert_int_equal(tug_finish(run), 130);
     all_are_gone(pids);
     assert_true(e2e_exists(e2e_newest("saved")));
 }

@@ -86,7 +86,7 @@ static void after_kill(void **state)
             pid_t pid = tug_start("%s --keep 100", command(&ways[i], "out"));
             bool running = wait_for_saves(pid, "out", k);
             kill(pid, SIGKILL);
-            killed += tug_wait(pid) == 128 + SIGKILL;
+            killed += tug_finish(pid) == 128 + SIGKILL;
             if (!running)
                 break;
             resume_and_compare(&ways[i], k % 2 == 1 ? "1" : "3");
@@ -106,7 +106,7 @@ static void after_two_kills(void **state)
                               times > 0 ? "--resume" : "");
         wait_for_saves(pid, "out", 2 + 2 * (size_t)times);
         kill(pid, SIGKILL);
-        tug_wait(pid);
+        tug_finish(pid);
     }
     resume_and_compare(&ways[0], "2");
 }
@@ -121,7 +121,7 @@ static void after_signals(void **state)
         pid_t pid = tug_start("%s --keep 100", command(&ways[i], "out"));
         assert_true(wait_for_saves(pid, "out", 1 + i % 3));
         kill(pid, i % 2 ? SIGINT : SIGTERM);
-        int code = tug_wait(pid);
+        int code = tug_finish(pid);
         if (code != 0) { // else it was over before
             assert_int_equal(code, 130);
             e2e_says("interrupted in pass");
@@ -146,7 +146,7 @@ static void without_out(void **state)
         mem_free(text);
     }
     kill(pid, SIGTERM);
-    assert_int_equal(tug_wait(pid), 130);
+    assert_int_equal(tug_finish(pid), 130);
     e2e_says("nothing was saved, for there is no --out");
 }
 
