@@ -54,7 +54,10 @@ static int save(struct team *team, const struct parameters *model,
     m.options.separator = ',';
     snprintf(m.options.format, sizeof(m.options.format), "libsvm");
     m.has_best = training != NULL;
-    return saved_write(path_of("out"), team, model, training, &m, keep, dir, &test_err);
+    struct saved_rows from = {.model = &model->model, .local = model},
+                      other = {.model = &model->model, .local = training};
+    return saved_write(path_of("out"), team, &from, training != NULL ? &other : NULL, &m,
+                       keep, dir, &test_err);
 }
 
 static void round_trip(void **state)
