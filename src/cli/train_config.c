@@ -217,15 +217,19 @@ static struct result result_of(const struct train_config *c, const struct train_
 
 static void print_text(const struct result *r)
 {
-    char rate[48] = "";
+    char rate[48] = "", who[64];
+    if (r->workers > 0)
+        snprintf(who, sizeof(who), "%u servers, %u workers", r->servers, r->workers);
+    else
+        snprintf(who, sizeof(who), "%d threads", r->threads);
     if (isfinite(r->examples_per_second)) // else nothing was left to train
         snprintf(rate, sizeof(rate), " at %.0f examples/s", r->examples_per_second);
     printf(
         "%u pass%s over %llu examples in %.1f s (read %.1f s, train %.1f s%s, test %.1f "
-        "s), %llu keys of %.0f bytes, %d threads\n",
+        "s), %llu keys of %.0f bytes, %s\n",
         r->epochs, r->epochs == 1 ? "" : "es", (unsigned long long)r->examples,
         r->total_seconds, r->read_seconds, r->train_seconds, rate, r->test_seconds,
-        (unsigned long long)r->keys, r->bytes_per_key, r->threads);
+        (unsigned long long)r->keys, r->bytes_per_key, who);
     if (r->out[0] != 0)
         printf("saved to %s\n", r->out);
 }
