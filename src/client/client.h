@@ -84,7 +84,7 @@ struct client_push {
     uint64_t id_pass, id_piece; // identity across sessions; id_pass 0: none
     uint32_t id_group;
     uint64_t
-        examples;  // counted by the loop of the first key, for fixed_keys; or each loop's
+        examples; // async, ssp: counted by the loop of the first key; sync: told to each loop
     float *pulled; // not NULL: the rows after the push, n x pull width (tug_push_pull)
     bool arranged; // keys are in the order of client_arrange
     client_done_fn done; // may be NULL

@@ -155,7 +155,7 @@ static int send_push(struct slice *s)
     const struct request *r = s->request;
     const struct client_push *p = &r->u.push;
     struct client *c = r->client;
-    bool each = r->spec->mode == WIRE_SYNC && !p->fixed_keys;
+    bool each = r->spec->mode == WIRE_SYNC; // which divide by them
     bool bf16 = c->o.bf16 && p->op == WIRE_GRADIENT;
     struct msg_push m = {
         .table = p->table,
