@@ -12,8 +12,12 @@ struct bench_values {
     struct option_list names;
     uint64_t read_keys, grow_keys;
     uint64_t rows, epochs, threads;
+    double seconds, spin_us;
+    uint64_t servers, workers, keys;
     bool json;
 };
+
+enum { SPIN_US = 50 };
 
 #define AT(field) .offset = offsetof(struct bench_values, field)
 #define TEXT(number) TEXT_OF(number)
@@ -26,7 +30,8 @@ static const struct option options[] = {
      .metavar = "NAME",
      .group = "What to measure",
      .help = "table: finding and reading random rows, growth, memory; train: reading and "
-             "training rates of each model"},
+             "training rates of each model; van: messages over loopback; cluster: pushes "
+             "and pulls"},
     {.name = "read-keys",
      .kind = OPTION_U64,
      AT(read_keys),
@@ -68,6 +73,49 @@ static const struct option options[] = {
      .max = 1024,
      .metavar = "N",
      .help = "to compare with one; 0: one per core"},
+    {.name = "seconds",
+     .kind = OPTION_F64,
+     AT(seconds),
+     .fallback = "0.5",
+     .min = 0.001,
+     .max = 3600,
+     .metavar = "S",
+     .group = "Of van and cluster",
+     .help = "for each figure"},
+    {.name = "spin-us",
+     .kind = OPTION_F64,
+     AT(spin_us),
+     .fallback = "-1",
+     .min = -1,
+     .max = 1e6,
+     .metavar = "US",
+     .help = "how long is looked for a message before sleeping; -1: 50, but 0 where more "
+             "wait than there are cores"},
+    {.name = "servers",
+     .kind = OPTION_U64,
+     AT(servers),
+     .fallback = "1",
+     .min = 1,
+     .max = 64,
+     .metavar = "N",
+     .group = "Of cluster",
+     .help = "processes"},
+    {.name = "workers",
+     .kind = OPTION_U64,
+     AT(workers),
+     .fallback = "1",
+     .min = 1,
+     .max = 64,
+     .metavar = "N",
+     .help = "processes"},
+    {.name = "keys",
+     .kind = OPTION_U64,
+     AT(keys),
+     .fallback = "1e7",
+     .min = 1000,
+     .max = 1e9,
+     .metavar = "N",
+     .help = "in its tables, 100 bytes each"},
     {.name = "json",
      .kind = OPTION_FLAG,
      AT(json),
@@ -77,22 +125,35 @@ static const struct option options[] = {
 
 const struct option_table cli_bench_options = {
     .command = "bench",
-    .summary = "measure this machine: the table, training",
-    .usage = "table|train [options]",
+    .summary = "measure this machine: the table, training, messages, a cluster",
+    .usage = "table|train|van|cluster [options]",
     .about =
         "table compares the rate at which one thread finds and reads the rows of random "
         "keys with the rate at which it reads random cache lines with prefetch: the "
         "limit of the memory. It takes half a minute and 3 GB.\n"
         "train makes synthetic examples and trains lr, fm and ffm on them, with one "
         "thread and with several.\n"
+        "van sends messages over loopback, by a plain socket, the van, and the van with "
+        "TLS in turn.\n"
+        "cluster runs a scheduler, servers and workers as processes of this machine, and "
+        "pushes to and pulls from tables that hold all --keys.\n"
         "Other work on the machine makes all of it slower.",
     .examples = "tug bench table\n"
-                "tug bench train --rows 1e6 --json",
+                "tug bench train --rows 1e6 --json\n"
+                "tug bench cluster --servers 2 --workers 2",
     .options = options,
     .n_options = sizeof(options) / sizeof(*options),
     .operands = "name",
     .family = cli_tables,
 };
+
+// Busy waiting is worth it only while everybody has a core.
+static double spin_us(const struct bench_values *v, uint64_t busy)
+{
+    if (v->spin_us >= 0)
+        return v->spin_us;
+    return busy <= (uint64_t)model_threads(0) ? SPIN_US : 0;
+}
 
 static int run(const void *values, const struct options *o, struct err *e)
 {
@@ -108,8 +169,25 @@ static int run(const void *values, const struct options *o, struct err *e)
                                             v->json};
         return bench_train(&train, e);
     }
-    return err_set(e, TUG_EUSAGE,
-                   "say what to measure: 'tug bench table' or 'tug bench train'");
+    struct bench_net_options net = {
+        .seconds = v->seconds,
+        .servers = (uint32_t)v->servers,
+        .workers = (uint32_t)v->workers,
+        .keys = v->keys,
+        .json = v->json,
+    };
+    if (strcmp(name, "van") == 0) {
+        net.spin_us = spin_us(v, 2);
+        return bench_van(&net, e);
+    }
+    if (strcmp(name, "cluster") == 0) {
+        net.spin_us = spin_us(v, v->servers + v->workers);
+        return bench_cluster(&net, e);
+    }
+    return err_set(
+        e, TUG_EUSAGE,
+        "say what to measure: 'tug bench table', 'tug bench train', 'tug bench "
+        "van' or 'tug bench cluster'");
 }
 
 const struct cli_command cli_bench = {

@@ -59,8 +59,8 @@ static double median(double *x, size_t n)
     return quantile(x, n, 0.5);
 }
 
-// How far ahead the other side asks for lines, and into which cache: 3 is all, 2 leaves out
-// the first.
+// How far ahead the other side asks for lines, and into which cache: 3 is all, 2
+// leaves out the first.
 enum { AHEAD = 64 };
 
 static double time_lines(const char *lines, const uint32_t *order, bool l2)
@@ -148,8 +148,9 @@ static double run_keys(const struct reads *x, uint64_t seed)
     return time_reads(x->t, keys);
 }
 
-// All sides in turn, so that what else the machine does hits all; each for several runs,
-// so that the page tables of its memory are as near as in a program that does nothing else.
+// All sides in turn, so that what else the machine does hits all; each for
+// several runs, so that the page tables of its memory are as near as in a program
+// that does nothing else.
 static void run_reads(struct reads *x)
 {
     for (uint32_t turn = 0; turn < RUNS; turn += TURN) {
@@ -210,8 +211,8 @@ static double cpu_ms(void)
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
 }
 
-// Both the clock's time and the thread's own: on a shared machine the worst batch of thousands
-// by the clock is one in which another process ran.
+// Both the clock's time and the thread's own: on a shared machine the worst batch of
+// thousands by the clock is one in which another process ran.
 static int grow_batch(struct table *t, uint64_t at, struct result *r, double *ret_ms)
 {
     static uint64_t keys[GROW_BATCH];

@@ -123,6 +123,14 @@ says out '2 threads'
 TMPDIR=. run 0 bench train --rows 100 --epochs 1 --json
 says out '"ffm":[{"threads":1,"examples_per_second":'
 check [ "$(ls | grep -c tug-bench)" -eq 0 ]
+run 0 bench van --seconds 0.003
+says out '65536 KB, 8 in flight: socket '
+run 0 bench van --seconds 0.003 --json
+says out '"aes_128_gcm":{"encrypt":'
+run 0 bench cluster --seconds 0.003 --keys 5000
+says out 'start to first push '
+run 0 bench cluster --seconds 0.003 --keys 5000 --servers 2 --workers 2 --json
+says out '"name":"with cached key lists, pull","per_second":'
 
 # A full disk: nothing is left behind, and the reason is given.
 (
