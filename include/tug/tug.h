@@ -1,11 +1,16 @@
 // tug: the public C interface.
 //
-// So far: the version and the meaning of status codes. Tables, push and pull follow in
-// later releases; until then the command `tug` is the way to train, evaluate and predict.
+// Status codes, and a client of a running cluster: tables of rows of floats under 64-bit
+// keys, pushed to and pulled from by many processes. Programs that also are servers, in
+// the way of ps-lite, find that in tug/kvapp.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TUG_H
 #define TUG_TUG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -38,6 +43,103 @@ TUG_API const char *tug_status_text(int status);
 // What the last failed call of this thread failed with: one sentence that says what,
 // where and why. Valid until the thread's next call.
 TUG_API const char *tug_last_error(void);
+
+// A client: this process's part in a cluster (ps-lite: KVWorker; Paddle: a trainer's
+// fleet worker). All functions may be called from any thread. A thread that waits works
+// for all of them; without one, a thread of the library does.
+struct tug_client;
+
+// What is 0 or NULL has a default, or comes from the environment: DMLC_* or Paddle's
+// names (docs/kvapp.md), TUG_CA, TUG_CERT, TUG_KEY, TUG_INSECURE, TUG_SPIN_US,
+// TUG_WAIT_SECONDS. Texts are read by tug_client_open only.
+struct tug_client_options {
+    const char *scheduler;       // "HOST:PORT"
+    const char *cluster;         // its name; NULL: "tug"
+    const char *ca, *cert, *key; // PEM files; none: no TLS
+    bool insecure;               // off loopback without TLS
+    // A guest is not one of the workers that the cluster was started for: nobody waits
+    // for it at barriers or at the end.
+    bool guest;
+    double wait_seconds; // the longest wait; 0: 600
+    double spin_us;      // look for so long before sleeping; 0: chosen
+    bool bf16;           // values travel as bf16: half the bytes, 8 bits of precision
+    bool pack_keys;      // keys travel packed: pays for ids of a small range
+    bool cache_keys;     // a repeated list of keys is sent once, then its signature
+};
+
+// Joins and waits until all servers and workers are there. `o` may be NULL.
+// TUG_EUSAGE: the environment lacks something; TUG_EIO: the cluster cannot be
+// reached, or not in time.
+TUG_API int tug_client_open(struct tug_client **ret, const struct tug_client_options *o);
+// Waits for the requests in flight, leaves and frees. NULL is fine. The client is gone
+// also when an error is returned.
+TUG_API int tug_client_close(struct tug_client *c);
+
+// Rank among the workers, from 0; how many workers the cluster was started for.
+TUG_API uint32_t tug_client_rank(struct tug_client *c);
+TUG_API uint32_t tug_client_workers(struct tug_client *c);
+// Waits until all living workers are here as often (ps-lite: Postoffice::Barrier).
+TUG_API int tug_barrier(struct tug_client *c);
+
+enum tug_mode {
+    TUG_ASYNC, // pushes count at once, pulls see what is there
+    TUG_SSP,   // a pull waits for workers that are more than `staleness` clocks behind
+};
+
+// A table: rows of `width` floats, all under one update rule. Rows that were never pushed
+// to are uniform in [init_low, init_high), by seed, table and key.
+struct tug_table_options {
+    uint32_t number;  // of the table in the cluster: below 4,096
+    const char *name; // for people; the same for all
+    uint32_t width;
+    const char *rule; // "sgd", "adagrad", "ftrl", ..., "sum" (adds); NULL: "sum"
+    float lr;         // 0: the rule's default; likewise beta, beta1, beta2
+    float l1, l2;
+    float beta, beta1, beta2;
+    enum tug_mode mode;
+    uint32_t staleness; // TUG_SSP
+    bool ranges;        // placed by ranges of keys instead of by their hash
+    uint64_t seed;
+    float init_low, init_high;
+};
+
+// Makes the table on all servers, or finds it there as another worker has made it. Each
+// client does so before it uses a table. Waits. TUG_EUSAGE: options that cannot be, or
+// that differ from those it was made with.
+TUG_API int tug_table_create(struct tug_client *c, const struct tug_table_options *o);
+
+// What ends a request: rc 0, or why it failed (tug_last_error). Called once, on some
+// thread; it may send requests, and must not wait.
+typedef void (*tug_done_fn)(void *ctx, uint64_t timestamp, int rc);
+
+// Gradients (rule "sum": amounts) of n keys, in any order: n x width values, row after
+// row; those of a key that repeats are added up. Each push is applied exactly once,
+// whatever links do. The arrays belong to the request until it is done: then *ret_ts can
+// be waited for, once, or, with `done`, it is called instead. `done` may be NULL.
+// TUG_EUSAGE: no such table; TUG_EIO: the cluster has ended.
+TUG_API int tug_push(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
+                     const float *values, tug_done_fn done, void *ctx, uint64_t *ret_ts);
+
+// The rows of n keys, in any order, as they are: n x width values. Own pushes that were
+// sent before are in them.
+TUG_API int tug_pull(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
+                     float *values, tug_done_fn done, void *ctx, uint64_t *ret_ts);
+
+// A push whose answer is the rows after it, into `pulled`, which may be `values`' own
+// memory only if no key repeats.
+TUG_API int tug_push_pull(struct tug_client *c, uint32_t table, const uint64_t *keys,
+                          size_t n, const float *values, float *pulled, tug_done_fn done,
+                          void *ctx, uint64_t *ret_ts);
+
+// TUG_SSP: this client's pushes of clocks below `clock` are acknowledged, and pulls from
+// now on are of this clock. UINT64_MAX: it has finished and holds nobody up. Waits.
+TUG_API int tug_tick(struct tug_client *c, uint32_t table, uint64_t clock);
+
+// Waits for a request without a `done`, at most `seconds` (0: the client's longest wait).
+// 0, or how it failed: a server died, or refused. TUG_EUSAGE: in a callback; there is no
+// such request, or it was waited for before. After TUG_EIO for the time it can be waited
+// for again.
+TUG_API int tug_wait(struct tug_client *c, uint64_t ts, double seconds);
 
 #ifdef __cplusplus
 }

@@ -17,7 +17,7 @@ static int open_app(struct tug_app *a, struct err *e)
                            a->customer, a->app);
     a->next = n->apps;
     n->apps = a;
-    received_deliver_held(n);
+    kv_received_deliver_held(n);
     return 0;
 }
 
@@ -57,17 +57,17 @@ void tug_app_close(struct tug_app *a)
     if (a == NULL)
         return;
     struct tug_node *n = a->node;
-    (void)pump_wait(n->pump, none_open, a, node_deadline(n));
+    (void)pump_wait(n->pump, none_open, a, kv_node_deadline(n));
     pump_enter(n->pump);
     for (struct tug_app **at = &n->apps; *at != NULL; at = &(*at)->next)
         if (*at == a) {
             *at = a->next;
             break;
         }
-    received_forget_app(n, a);
+    kv_received_forget_app(n, a);
     for (uint32_t i = 0; i < a->n_open; i++)
         if (a->open[i] != NULL && a->open[i]->state == KV_FAILED)
-            request_free(a->open[i]);
+            kv_request_free(a->open[i]);
     pump_leave(n->pump);
     mem_free(a->open);
     mem_free(a);
@@ -87,10 +87,10 @@ static int ask(struct tug_app *a, int32_t head, char *body, size_t body_bytes,
     uint32_t ids[IDS_MAX];
     if (n->over)
         return last_error_is(&n->why);
-    size_t n_ids = node_ids(n, to, ids, IDS_MAX);
+    size_t n_ids = kv_node_ids(n, to, ids, IDS_MAX);
     if (n_ids == 0)
         return err_set(e, TUG_EUSAGE, "there is no node or group %u", to);
-    struct kv_request *r = request_new(a, (uint32_t)n_ids);
+    struct kv_request *r = kv_request_new(a, (uint32_t)n_ids);
     if (r == NULL)
         return err_nomem(e, "a request");
     r->simple = true;
@@ -100,7 +100,7 @@ static int ask(struct tug_app *a, int32_t head, char *body, size_t body_bytes,
     for (size_t i = 0; i < n_ids; i++)
         r->parts[i].node = ids[i];
     *ret_timestamp = r->timestamp;
-    request_start(r);
+    kv_request_start(r);
     return 0;
 }
 
@@ -132,7 +132,7 @@ struct waiting {
 static bool request_over(void *ctx)
 {
     const struct waiting *w = ctx;
-    const struct kv_request *r = request_find(w->app, w->timestamp);
+    const struct kv_request *r = kv_request_find(w->app, w->timestamp);
     return r == NULL || r->state == KV_FAILED;
 }
 
@@ -140,7 +140,7 @@ static bool request_over(void *ctx)
 static int too_long(struct tug_app *a, uint32_t timestamp, struct err *e)
 {
     struct tug_node *n = a->node;
-    struct kv_request *r = request_find(a, timestamp);
+    struct kv_request *r = kv_request_find(a, timestamp);
     char name[ROSTER_NAME_MAX];
     if (pump_broken(n->pump, e))
         return e->code;
@@ -148,7 +148,7 @@ static int too_long(struct tug_app *a, uint32_t timestamp, struct err *e)
         if (!r->parts[i].answered)
             return err_set(e, TUG_EIO,
                            "%s has not answered request %u of app %u for %.0f s",
-                           node_name(n, r->parts[i].node, name), timestamp, a->app,
+                           kv_node_name(n, r->parts[i].node, name), timestamp, a->app,
                            n->o.wait_seconds);
     return err_set(e, TUG_EIO, "request %u of app %u is not over after %.0f s", timestamp,
                    a->app, n->o.wait_seconds);
@@ -156,13 +156,13 @@ static int too_long(struct tug_app *a, uint32_t timestamp, struct err *e)
 
 static int result(struct tug_app *a, uint32_t timestamp, bool in_time)
 {
-    struct kv_request *r = request_find(a, timestamp);
+    struct kv_request *r = kv_request_find(a, timestamp);
     if (!in_time)
         return too_long(a, timestamp, last_error());
     if (r == NULL)
         return 0;
     int rc = last_error_is(&r->why);
-    request_free(r);
+    kv_request_free(r);
     return rc;
 }
 
@@ -174,7 +174,7 @@ int tug_app_wait(struct tug_app *a, uint32_t timestamp)
         return err_set(last_error(), TUG_EUSAGE,
                        "a callback or handler must not wait: what it waits for would be "
                        "handled after it");
-    bool in_time = pump_wait(n->pump, request_over, &w, node_deadline(n));
+    bool in_time = pump_wait(n->pump, request_over, &w, kv_node_deadline(n));
     pump_enter(n->pump);
     int rc = timestamp >= a->next_timestamp
                  ? err_set(last_error(), TUG_EUSAGE,

@@ -52,11 +52,11 @@ static int host_open(struct host *h, struct err *e)
     TRY(van_listen(h->van, "tcp://127.0.0.1:0", h->own_door, e));
     scheduler_serve(h->scheduler, h->van, n->scheduler);
     TRY(pump_open(&h->pump, h->van, e));
-    pump_set_spin(h->pump, node_spin_ns(n));
+    pump_set_spin(h->pump, kv_node_spin_ns(n));
     return 0;
 }
 
-int host_start(struct host **ret, struct tug_node *n, struct err *e)
+int kv_host_start(struct host **ret, struct tug_node *n, struct err *e)
 {
     struct host *h = mem_zalloc(sizeof(*h));
     if (h == NULL)
@@ -70,12 +70,12 @@ int host_start(struct host **ret, struct tug_node *n, struct err *e)
     return rc;
 }
 
-const char *host_address(const struct host *h)
+const char *kv_host_address(const struct host *h)
 {
     return h->own_door;
 }
 
-int host_open_doors(struct host *h, struct err *e)
+int kv_host_open_doors(struct host *h, struct err *e)
 {
     char address[VAN_ADDRESS_MAX];
     pump_enter(h->pump);
@@ -90,7 +90,7 @@ static bool finished(void *ctx)
     return scheduler_finished(h->scheduler, NULL);
 }
 
-int host_stop(struct host *h, bool wait, struct err *e)
+int kv_host_stop(struct host *h, bool wait, struct err *e)
 {
     struct err why = {0};
     if (h == NULL)

@@ -166,44 +166,45 @@ struct tug_node {
 };
 
 // kvapp_node.c
-struct van_handler node_handler(struct tug_node *n);
-int node_wait_ready(struct tug_node *n);
-uint64_t node_deadline(const struct tug_node *n);
-uint64_t node_spin_ns(const struct tug_node *n); // see pump_set_spin
+struct van_handler kv_node_handler(struct tug_node *n);
+int kv_node_wait_ready(struct tug_node *n);
+uint64_t kv_node_deadline(const struct tug_node *n);
+uint64_t kv_node_spin_ns(const struct tug_node *n); // see pump_set_spin
 // "server 0 (host:pid)"; "node 12" for an unknown one.
-const char *node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_NAME_MAX]);
+const char *kv_node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_NAME_MAX]);
 // All that waits ends with *why.
-size_t node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t max);
-void node_give_up(struct tug_node *n, const struct err *why);
+size_t kv_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t max);
+void kv_node_give_up(struct tug_node *n, const struct err *why);
 
 // kvapp_host.c
-int host_start(struct host **ret, struct tug_node *n, struct err *e);
-const char *host_address(const struct host *h);     // where its own process reaches it
-int host_open_doors(struct host *h, struct err *e); // others may come
+int kv_host_start(struct host **ret, struct tug_node *n, struct err *e);
+const char *kv_host_address(const struct host *h);     // where its own process reaches it
+int kv_host_open_doors(struct host *h, struct err *e); // others may come
 // With `wait` until the cluster has ended: 0, or why it failed. Frees.
-int host_stop(struct host *h, bool wait, struct err *e);
+int kv_host_stop(struct host *h, bool wait, struct err *e);
 
 // kvapp_peers.c
-struct peer *peer_find(struct tug_node *n, van_link link);
-void peer_send(struct tug_node *n, struct kv_part *p); // now, or when the link is there
-void peer_reach(struct tug_node *n, uint32_t node);    // opens the link, if it is not
-void peer_opened(struct tug_node *n, struct peer *p);
-void peer_ready(struct tug_node *n, struct peer *p);
-void peer_closed(struct tug_node *n, struct peer *p, const struct err *why);
-void peers_free(struct tug_node *n);
+struct peer *kv_peer_find(struct tug_node *n, van_link link);
+void kv_peer_send(struct tug_node *n,
+                  struct kv_part *p);                  // now, or when the link is there
+void kv_peer_reach(struct tug_node *n, uint32_t node); // opens the link, if it is not
+void kv_peer_opened(struct tug_node *n, struct peer *p);
+void kv_peer_ready(struct tug_node *n, struct peer *p);
+void kv_peer_closed(struct tug_node *n, struct peer *p, const struct err *why);
+void kv_peers_free(struct tug_node *n);
 
 // kvapp_request.c
-struct kv_request *request_new(struct tug_app *a, uint32_t n_parts);
-struct kv_request *request_by_id(struct tug_node *n, uint64_t id);
-void request_start(struct kv_request *r); // sends its parts
-struct kv_part *request_part(struct kv_request *r, uint32_t node);
-void part_answered(struct kv_part *p, const struct err *why);
-void part_transmit(struct tug_node *n, struct peer *to, struct kv_part *p);
-void request_free(struct kv_request *r);
-void requests_of_node_fail(struct tug_node *n, uint32_t node, const struct err *why);
+struct kv_request *kv_request_new(struct tug_app *a, uint32_t n_parts);
+struct kv_request *kv_request_by_id(struct tug_node *n, uint64_t id);
+void kv_request_start(struct kv_request *r); // sends its parts
+struct kv_part *kv_request_part(struct kv_request *r, uint32_t node);
+void kv_part_answered(struct kv_part *p, const struct err *why);
+void kv_part_transmit(struct tug_node *n, struct peer *to, struct kv_part *p);
+void kv_request_free(struct kv_request *r);
+void kv_requests_of_node_fail(struct tug_node *n, uint32_t node, const struct err *why);
 
-struct kv_request *request_find(struct tug_app *a, uint32_t timestamp);
-void requests_free(struct tug_node *n);
+struct kv_request *kv_request_find(struct tug_app *a, uint32_t timestamp);
+void kv_requests_free(struct tug_node *n);
 
 // kvapp_kv.c
 void *kv_place(struct kv_request *r, const struct kv_part *p, const struct msg_app *m,
@@ -212,13 +213,13 @@ void kv_answered(struct tug_node *n, struct kv_part *p, struct van_message *m);
 int kv_assemble(struct kv_request *r); // runs as work: may call `room`
 
 // kvapp_received.c
-void received_app(struct tug_node *n, van_link link, uint32_t from,
-                  struct van_message *m);
-void received_deliver_held(struct tug_node *n);
-uint64_t received_expire(struct tug_node *n, uint64_t now);
-void received_forget_app(struct tug_node *n, struct tug_app *a);
-void received_free(struct tug_node *n);
+void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
+                     struct van_message *m);
+void kv_received_deliver_held(struct tug_node *n);
+uint64_t kv_received_expire(struct tug_node *n, uint64_t now);
+void kv_received_forget_app(struct tug_node *n, struct tug_app *a);
+void kv_received_free(struct tug_node *n);
 // A response to a simple request of ours, for its handler.
-void received_response(struct tug_app *a, uint32_t from, struct van_message *m);
+void kv_received_response(struct tug_app *a, uint32_t from, struct van_message *m);
 
 #endif

@@ -132,7 +132,7 @@ static int send_request(struct tug_app *a, const struct tug_kv_request *q,
 {
     struct tug_node *n = a->node;
     TRY(check_request(n, q, e));
-    struct kv_request *r = request_new(a, count_parts(n, &q->data));
+    struct kv_request *r = kv_request_new(a, count_parts(n, &q->data));
     if (r == NULL)
         return err_nomem(e, "a request");
     r->kv = *q;
@@ -140,7 +140,7 @@ static int send_request(struct tug_app *a, const struct tug_kv_request *q,
     r->in_place = q->pull && q->pulled != NULL && q->pulled_lengths == NULL;
     cut(n, r);
     *ret_timestamp = r->timestamp;
-    request_start(r);
+    kv_request_start(r);
     return 0;
 }
 
@@ -226,8 +226,8 @@ void kv_answered(struct tug_node *n, struct kv_part *p, struct van_message *m)
             rc = r->in_place ? take_in_place(p, m, &e) : take_aside(n, p, m, &e);
     }
     if (rc != 0)
-        err_wrap(&e, "the answer of %s", node_name(n, p->node, name));
-    part_answered(p, rc != 0 ? &e : NULL);
+        err_wrap(&e, "the answer of %s", kv_node_name(n, p->node, name));
+    kv_part_answered(p, rc != 0 ? &e : NULL);
 }
 
 static void copy_lengths(const struct kv_part *p, int32_t *to)

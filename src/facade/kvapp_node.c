@@ -11,7 +11,7 @@
 // asleep just before their turn.
 enum { SPIN_US = 300 };
 
-const char *node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_NAME_MAX])
+const char *kv_node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_NAME_MAX])
 {
     const struct roster_node *r = roster_find(member_roster(n->member), id);
     if (r != NULL)
@@ -20,17 +20,17 @@ const char *node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_NAME
     return to;
 }
 
-uint64_t node_deadline(const struct tug_node *n)
+uint64_t kv_node_deadline(const struct tug_node *n)
 {
     return van_now(n->van) + (uint64_t)(n->o.wait_seconds * (double)SECOND);
 }
 
-uint64_t node_spin_ns(const struct tug_node *n)
+uint64_t kv_node_spin_ns(const struct tug_node *n)
 {
     return (uint64_t)((n->o.spin_us > 0 ? n->o.spin_us : SPIN_US) * 1000);
 }
 
-void node_give_up(struct tug_node *n, const struct err *why)
+void kv_node_give_up(struct tug_node *n, const struct err *why)
 {
     if (n->over)
         return;
@@ -42,7 +42,7 @@ void node_give_up(struct tug_node *n, const struct err *why)
         behind = r->behind;
         for (uint32_t i = 0; i < r->n_parts && r->state == KV_OPEN; i++)
             if (!r->parts[i].answered)
-                part_answered(&r->parts[i], &n->why);
+                kv_part_answered(&r->parts[i], &n->why);
     }
     for (struct peer *p = n->peers; p != NULL; p = p->next)
         p->first = p->last = NULL;
@@ -88,7 +88,7 @@ static void look_at_roster(struct tug_node *n)
         return; // in the next round
     n->version = r->version;
     for (uint32_t i = 0; n->role == WIRE_WORKER && i < n->n_servers; i++)
-        peer_reach(n, n->servers[i]);
+        kv_peer_reach(n, n->servers[i]);
 }
 
 // The van's calls.
@@ -97,21 +97,21 @@ static void *on_place(void *ctx, van_link link, uint16_t type, uint64_t request,
                       const union wire_any *head, uint64_t body_bytes)
 {
     struct tug_node *n = ctx;
-    const struct peer *p = peer_find(n, link);
+    const struct peer *p = kv_peer_find(n, link);
     if (p == NULL && n->beneath.place != NULL)
         return n->beneath.place(n->beneath.ctx, link, type, request, head, body_bytes);
-    struct kv_request *r = p != NULL && type == MSG_APP ? request_by_id(n, request)
+    struct kv_request *r = p != NULL && type == MSG_APP ? kv_request_by_id(n, request)
                                                         : NULL;
-    const struct kv_part *part = r != NULL ? request_part(r, p->node) : NULL;
+    const struct kv_part *part = r != NULL ? kv_request_part(r, p->node) : NULL;
     return part != NULL ? kv_place(r, part, &head->app, body_bytes) : NULL;
 }
 
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
     struct tug_node *n = ctx;
-    struct peer *p = accepted ? NULL : peer_find(n, link);
+    struct peer *p = accepted ? NULL : kv_peer_find(n, link);
     if (p != NULL) {
-        peer_opened(n, p);
+        kv_peer_opened(n, p);
     } else if (n->shard != NULL) {
         n->beneath.opened(n->beneath.ctx, link, accepted, now);
     } else if (!member_opened(n->member, link, accepted, now) && accepted) {
@@ -131,7 +131,7 @@ static void refused(struct tug_node *n, struct peer *p, const struct msg_error *
     struct err why;
     err_set(&why, m->code, "%.*s", (int)m->what.n, m->what.n > 0 ? m->what.data : "");
     van_close_link(n->van, p->link);
-    peer_closed(n, p, &why);
+    kv_peer_closed(n, p, &why);
 }
 
 static void request_refused(struct tug_node *n, struct kv_part *part,
@@ -140,15 +140,15 @@ static void request_refused(struct tug_node *n, struct kv_part *part,
     struct err why;
     char name[ROSTER_NAME_MAX];
     err_set(&why, m->code < 0 ? m->code : TUG_EIO, "%s: %.*s",
-            node_name(n, part->node, name), (int)m->what.n,
+            kv_node_name(n, part->node, name), (int)m->what.n,
             m->what.n > 0 ? m->what.data : "");
-    part_answered(part, &why);
+    kv_part_answered(part, &why);
 }
 
 static void answered(struct tug_node *n, struct peer *p, struct van_message *m)
 {
-    struct kv_request *r = request_by_id(n, m->request);
-    struct kv_part *part = r != NULL ? request_part(r, p->node) : NULL;
+    struct kv_request *r = kv_request_by_id(n, m->request);
+    struct kv_part *part = r != NULL ? kv_request_part(r, p->node) : NULL;
     if (part == NULL)
         return; // given up
     if (m->type == MSG_ERROR) {
@@ -157,15 +157,15 @@ static void answered(struct tug_node *n, struct peer *p, struct van_message *m)
         kv_answered(n, part, m);
     } else {
         if (r->app->h.response != NULL)
-            received_response(r->app, p->node, m);
-        part_answered(part, NULL);
+            kv_received_response(r->app, p->node, m);
+        kv_part_answered(part, NULL);
     }
 }
 
 static void from_peer(struct tug_node *n, struct peer *p, struct van_message *m)
 {
     if (m->type == MSG_WELCOME && p->state == PEER_GREETING)
-        peer_ready(n, p);
+        kv_peer_ready(n, p);
     else if (m->type == MSG_ERROR && m->request == 0)
         refused(n, p, &m->m->error);
     else if (m->type == MSG_ERROR || m->type == MSG_APP)
@@ -197,13 +197,13 @@ static void from_guest(struct tug_node *n, struct guest *g, struct van_message *
     else if (!g->greeted)
         g->greeted = true;
     else if (m->type == MSG_APP)
-        received_app(n, g->link, g->node, m);
+        kv_received_app(n, g->link, g->node, m);
 }
 
 static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {
     struct tug_node *n = ctx;
-    struct peer *p = peer_find(n, link);
+    struct peer *p = kv_peer_find(n, link);
     if (p != NULL) {
         from_peer(n, p, m);
     } else if (n->shard != NULL) {
@@ -218,9 +218,9 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
 static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
 {
     struct tug_node *n = ctx;
-    struct peer *p = peer_find(n, link);
+    struct peer *p = kv_peer_find(n, link);
     if (p != NULL)
-        peer_closed(n, p, why);
+        kv_peer_closed(n, p, why);
     else if (n->shard != NULL)
         n->beneath.closed(n->beneath.ctx, link, why, now);
     else if (!member_closed(n->member, link, why, now))
@@ -235,12 +235,12 @@ static uint64_t on_tick(void *ctx, uint64_t now)
                                      : member_tick(n->member, now);
     look_at_roster(n);
     if (!n->over && member_ended(n->member, &why))
-        node_give_up(n, &why);
-    uint64_t expires = received_expire(n, now);
+        kv_node_give_up(n, &why);
+    uint64_t expires = kv_received_expire(n, now);
     return expires < next ? expires : next;
 }
 
-struct van_handler node_handler(struct tug_node *n)
+struct van_handler kv_node_handler(struct tug_node *n)
 {
     return (struct van_handler){
         .ctx = n,
@@ -299,7 +299,7 @@ static uint32_t group_of(enum wire_role role)
     }
 }
 
-size_t node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t max)
+size_t kv_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t max)
 {
     const struct roster *r = member_roster(n->member);
     bool group = group_or_id < FIRST_SERVER;
@@ -320,7 +320,7 @@ size_t node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t 
 size_t tug_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t max)
 {
     pump_enter(n->pump);
-    size_t found = node_ids(n, group_or_id, ret, max);
+    size_t found = kv_node_ids(n, group_or_id, ret, max);
     pump_leave(n->pump);
     return found;
 }
@@ -369,10 +369,10 @@ static bool ready_or_over(void *ctx)
     return n->over || n->placed;
 }
 
-int node_wait_ready(struct tug_node *n)
+int kv_node_wait_ready(struct tug_node *n)
 {
     struct err *e = last_error();
-    bool in_time = pump_wait(n->pump, ready_or_over, n, node_deadline(n));
+    bool in_time = pump_wait(n->pump, ready_or_over, n, kv_node_deadline(n));
     pump_enter(n->pump);
     int rc = 0;
     if (n->over)
@@ -411,7 +411,7 @@ int tug_node_barrier(struct tug_node *n, uint32_t group)
     if (!n->over)
         member_barrier(n->member, b.group);
     pump_leave(n->pump);
-    bool in_time = pump_wait(n->pump, barrier_over, &b, node_deadline(n));
+    bool in_time = pump_wait(n->pump, barrier_over, &b, kv_node_deadline(n));
     int rc = 0;
     const char *missing = "";
     pump_enter(n->pump);

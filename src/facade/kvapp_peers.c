@@ -20,7 +20,7 @@ static struct peer *peer_of(struct tug_node *n, uint32_t node)
     return p;
 }
 
-struct peer *peer_find(struct tug_node *n, van_link link)
+struct peer *kv_peer_find(struct tug_node *n, van_link link)
 {
     struct peer *p = n->peers;
     while (p != NULL && (p->link != link || p->state == PEER_CLOSED))
@@ -33,10 +33,11 @@ static int open_link(struct tug_node *n, struct peer *p, struct err *e)
     char name[ROSTER_NAME_MAX];
     const struct roster_node *r = roster_find(member_roster(n->member), p->node);
     if (r == NULL || !r->alive)
-        return err_set(e, TUG_EIO, "%s is not there%s", node_name(n, p->node, name),
+        return err_set(e, TUG_EIO, "%s is not there%s", kv_node_name(n, p->node, name),
                        r != NULL ? " any more" : "");
     if (r->address[0] == 0)
-        return err_set(e, TUG_EUSAGE, "%s does not listen", node_name(n, p->node, name));
+        return err_set(e, TUG_EUSAGE, "%s does not listen",
+                       kv_node_name(n, p->node, name));
     p->link = van_connect(n->van, r->address, CONNECT_NS);
     if (p->link == 0)
         return err_nomem(e, "a link");
@@ -44,7 +45,7 @@ static int open_link(struct tug_node *n, struct peer *p, struct err *e)
     return 0;
 }
 
-void peer_reach(struct tug_node *n, uint32_t node)
+void kv_peer_reach(struct tug_node *n, uint32_t node)
 {
     struct err e;
     struct peer *p = peer_of(n, node);
@@ -52,7 +53,7 @@ void peer_reach(struct tug_node *n, uint32_t node)
         (void)open_link(n, p, &e); // whoever sends gets to know
 }
 
-void peer_send(struct tug_node *n, struct kv_part *part)
+void kv_peer_send(struct tug_node *n, struct kv_part *part)
 {
     struct err e = {0};
     struct peer *p = peer_of(n, part->node);
@@ -61,11 +62,11 @@ void peer_send(struct tug_node *n, struct kv_part *part)
     else if (p->state == PEER_CLOSED)
         (void)open_link(n, p, &e);
     if (e.code != 0) {
-        part_answered(part, &e);
+        kv_part_answered(part, &e);
         return;
     }
     if (p->state == PEER_READY) {
-        part_transmit(n, p, part);
+        kv_part_transmit(n, p, part);
         return;
     }
     part->next = NULL;
@@ -76,13 +77,13 @@ void peer_send(struct tug_node *n, struct kv_part *part)
     p->last = part;
 }
 
-void peer_opened(struct tug_node *n, struct peer *p)
+void kv_peer_opened(struct tug_node *n, struct peer *p)
 {
     p->state = PEER_GREETING;
     member_greet(n->member, p->link);
 }
 
-void peer_ready(struct tug_node *n, struct peer *p)
+void kv_peer_ready(struct tug_node *n, struct peer *p)
 {
     p->state = PEER_READY;
     while (p->first != NULL) {
@@ -90,23 +91,23 @@ void peer_ready(struct tug_node *n, struct peer *p)
         p->first = part->next;
         if (p->first == NULL)
             p->last = NULL;
-        part_transmit(n, p, part);
+        kv_part_transmit(n, p, part);
     }
 }
 
-void peer_closed(struct tug_node *n, struct peer *p, const struct err *why)
+void kv_peer_closed(struct tug_node *n, struct peer *p, const struct err *why)
 {
     char name[ROSTER_NAME_MAX];
     struct err e;
-    err_set(&e, TUG_EIO, "%s does not answer: %s", node_name(n, p->node, name),
+    err_set(&e, TUG_EIO, "%s does not answer: %s", kv_node_name(n, p->node, name),
             why->text[0] != 0 ? why->text : "it has closed the link");
     p->state = PEER_CLOSED;
     p->link = 0;
     p->first = p->last = NULL;
-    requests_of_node_fail(n, p->node, &e);
+    kv_requests_of_node_fail(n, p->node, &e);
 }
 
-void peers_free(struct tug_node *n)
+void kv_peers_free(struct tug_node *n)
 {
     for (struct peer *p = n->peers, *next; p != NULL; p = next) {
         next = p->next;

@@ -167,7 +167,7 @@ static int send_answer(struct tug_node *n, struct received *q, struct msg_app *m
     int rc = van_send(n->van, link, MSG_APP, request, m, release);
     if (rc != 0)
         return err_set(e, rc, "the answer to %s cannot be sent: %s",
-                       node_name(n, asker, name), err_text(rc));
+                       kv_node_name(n, asker, name), err_text(rc));
     return 0;
 }
 
@@ -360,7 +360,8 @@ static const char *wrong_with(const struct msg_app *m)
     return NULL;
 }
 
-void received_app(struct tug_node *n, van_link link, uint32_t from, struct van_message *m)
+void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
+                     struct van_message *m)
 {
     const struct msg_app *app = &m->m->app;
     const char *wrong = wrong_with(app);
@@ -383,7 +384,7 @@ void received_app(struct tug_node *n, van_link link, uint32_t from, struct van_m
         hold(n, q);
 }
 
-void received_response(struct tug_app *a, uint32_t from, struct van_message *m)
+void kv_received_response(struct tug_app *a, uint32_t from, struct van_message *m)
 {
     struct received *q = received_new(a->node, 0, m);
     if (q == NULL)
@@ -393,7 +394,7 @@ void received_response(struct tug_app *a, uint32_t from, struct van_message *m)
     queue(q, a);
 }
 
-void received_deliver_held(struct tug_node *n)
+void kv_received_deliver_held(struct tug_node *n)
 {
     for (struct received *q = n->held, *behind; q != NULL; q = behind) {
         behind = q->behind;
@@ -405,7 +406,7 @@ void received_deliver_held(struct tug_node *n)
     }
 }
 
-uint64_t received_expire(struct tug_node *n, uint64_t now)
+uint64_t kv_received_expire(struct tug_node *n, uint64_t now)
 {
     while (n->held != NULL && n->held->give_up <= now) {
         struct received *q = n->held;
@@ -421,7 +422,7 @@ uint64_t received_expire(struct tug_node *n, uint64_t now)
 }
 
 // Work that is queued for it finds no customer.
-void received_forget_app(struct tug_node *n, struct tug_app *a)
+void kv_received_forget_app(struct tug_node *n, struct tug_app *a)
 {
     for (uint32_t i = 0; i < n->cap_received; i++) {
         struct received *q = n->received[i];
@@ -430,7 +431,7 @@ void received_forget_app(struct tug_node *n, struct tug_app *a)
     }
 }
 
-void received_free(struct tug_node *n)
+void kv_received_free(struct tug_node *n)
 {
     for (uint32_t i = 0; i < n->cap_received; i++) {
         struct received *q = n->received[i];

@@ -18,7 +18,7 @@ static struct kv_request **place_of(struct tug_app *a, uint32_t timestamp)
     return &a->open[timestamp & (a->n_open - 1)];
 }
 
-struct kv_request *request_find(struct tug_app *a, uint32_t timestamp)
+struct kv_request *kv_request_find(struct tug_app *a, uint32_t timestamp)
 {
     struct kv_request *r = a->n_open > 0 ? *place_of(a, timestamp) : NULL;
     return r != NULL && r->timestamp == timestamp ? r : NULL;
@@ -73,7 +73,7 @@ static struct kv_request *new_slot(struct tug_node *n)
     return r;
 }
 
-struct kv_request *request_by_id(struct tug_node *n, uint64_t id)
+struct kv_request *kv_request_by_id(struct tug_node *n, uint64_t id)
 {
     uint64_t slot = id & (SLOTS_MAX - 1);
     struct kv_request *r = slot < n->n_requests ? n->requests[slot] : NULL;
@@ -116,7 +116,7 @@ static void link_out(struct tug_node *n, struct kv_request *r)
         n->last = r->before;
 }
 
-struct kv_request *request_new(struct tug_app *a, uint32_t n_parts)
+struct kv_request *kv_request_new(struct tug_app *a, uint32_t n_parts)
 {
     struct tug_node *n = a->node;
     while (a->n_open == 0 || *place_of(a, a->next_timestamp) != NULL)
@@ -154,7 +154,7 @@ struct kv_request *request_new(struct tug_app *a, uint32_t n_parts)
     return r;
 }
 
-void request_free(struct kv_request *r)
+void kv_request_free(struct kv_request *r)
 {
     struct tug_node *n = r->app->node;
     *place_of(r->app, r->timestamp) = NULL;
@@ -182,7 +182,7 @@ static void settle(struct kv_request *r)
     drop_kept(r);
     link_out(r->app->node, r);
     if (r->why.code == 0)
-        request_free(r);
+        kv_request_free(r);
     else
         r->state = KV_FAILED;
 }
@@ -226,7 +226,7 @@ static void end_if_over(struct kv_request *r)
     }
 }
 
-void part_answered(struct kv_part *p, const struct err *why)
+void kv_part_answered(struct kv_part *p, const struct err *why)
 {
     struct kv_request *r = p->request;
     if (p->answered)
@@ -238,7 +238,7 @@ void part_answered(struct kv_part *p, const struct err *why)
     end_if_over(r);
 }
 
-struct kv_part *request_part(struct kv_request *r, uint32_t node)
+struct kv_part *kv_request_part(struct kv_request *r, uint32_t node)
 {
     for (uint32_t i = 0; i < r->n_parts; i++)
         if (r->parts[i].node == node && !r->parts[i].answered)
@@ -246,13 +246,13 @@ struct kv_part *request_part(struct kv_request *r, uint32_t node)
     return NULL;
 }
 
-void requests_of_node_fail(struct tug_node *n, uint32_t node, const struct err *why)
+void kv_requests_of_node_fail(struct tug_node *n, uint32_t node, const struct err *why)
 {
     for (struct kv_request *r = n->first, *behind; r != NULL; r = behind) {
         behind = r->behind;
-        struct kv_part *p = r->state == KV_OPEN ? request_part(r, node) : NULL;
+        struct kv_part *p = r->state == KV_OPEN ? kv_request_part(r, node) : NULL;
         if (p != NULL)
-            part_answered(p, why);
+            kv_part_answered(p, why);
     }
 }
 
@@ -294,7 +294,7 @@ static struct msg_app message_of(const struct kv_part *p)
     return m;
 }
 
-void part_transmit(struct tug_node *n, struct peer *to, struct kv_part *p)
+void kv_part_transmit(struct tug_node *n, struct peer *to, struct kv_part *p)
 {
     struct kv_request *r = p->request;
     struct msg_app m = message_of(p);
@@ -305,21 +305,22 @@ void part_transmit(struct tug_node *n, struct peer *to, struct kv_part *p)
     int rc = van_send(n->van, to->link, MSG_APP, r->id, &m, &release);
     if (rc == 0)
         return;
-    err_set(&why, rc, "a request cannot be sent to %s: %s", node_name(n, to->node, name),
+    err_set(&why, rc, "a request cannot be sent to %s: %s",
+            kv_node_name(n, to->node, name),
             rc == TUG_EUSAGE ? "it is too long (1 GiB of keys or of values at most)"
                              : err_text(rc));
-    part_answered(p, &why);
+    kv_part_answered(p, &why);
 }
 
-void request_start(struct kv_request *r)
+void kv_request_start(struct kv_request *r)
 {
     for (uint32_t i = 0; i < r->n_parts; i++)
-        peer_send(r->app->node, &r->parts[i]);
+        kv_peer_send(r->app->node, &r->parts[i]);
     r->open--;
     end_if_over(r);
 }
 
-void requests_free(struct tug_node *n)
+void kv_requests_free(struct tug_node *n)
 {
     for (uint32_t i = 0; i < n->n_requests; i++) {
         mem_free(n->requests[i]->body);

@@ -71,14 +71,14 @@ static int open_process(struct tug_node *n, struct err *e)
 
 static void app_message(void *ctx, van_link link, uint32_t from, struct van_message *m)
 {
-    received_app(ctx, link, from, m);
+    kv_received_app(ctx, link, from, m);
 }
 
 static int open_member(struct tug_node *n, struct err *e)
 {
     struct member_options o = node_member(&n->process, n->role, "");
     if (n->host != NULL)
-        o.scheduler = host_address(n->host);
+        o.scheduler = kv_host_address(n->host);
     if (n->role != WIRE_SERVER) {
         TRY(member_open(&n->own_member, &o, e));
         n->member = n->own_member;
@@ -106,7 +106,7 @@ static int listen_anywhere(struct tug_node *n, char ret[VAN_ADDRESS_MAX], struct
 static int open_van(struct tug_node *n, struct err *e)
 {
     char address[VAN_ADDRESS_MAX];
-    struct van_handler h = node_handler(n);
+    struct van_handler h = kv_node_handler(n);
     TRY(node_van(&n->process, &n->van, &h, false, e));
     TRY(listen_anywhere(n, address, e));
     TRY(member_set_address(n->member, address, e));
@@ -115,7 +115,7 @@ static int open_van(struct tug_node *n, struct err *e)
     else
         member_serve(n->member, n->van, van_now(n->van));
     TRY(pump_open(&n->pump, n->van, e));
-    pump_set_spin(n->pump, node_spin_ns(n));
+    pump_set_spin(n->pump, kv_node_spin_ns(n));
     return 0;
 }
 
@@ -135,15 +135,15 @@ static int open_node(struct tug_node *n, const struct tug_node_options *o, struc
     TRY(keep_texts(n, e));
     TRY(open_process(n, e));
     if (n->hosts)
-        TRY(host_start(&n->host, n, e));
+        TRY(kv_host_start(&n->host, n, e));
     TRY(open_member(n, e));
     TRY(open_van(n, e));
     TRY(node_heartbeat(&n->process, NULL, e));
     if (n->host != NULL) {
-        (void)pump_wait(n->pump, joined_or_over, n, node_deadline(n));
-        TRY(host_open_doors(n->host, e));
+        (void)pump_wait(n->pump, joined_or_over, n, kv_node_deadline(n));
+        TRY(kv_host_open_doors(n->host, e));
     }
-    return n->o.async ? 0 : node_wait_ready(n);
+    return n->o.async ? 0 : kv_node_wait_ready(n);
 }
 
 static void free_node(struct tug_node *n, bool wait, struct err *e)
@@ -151,13 +151,13 @@ static void free_node(struct tug_node *n, bool wait, struct err *e)
     while (n->pump != NULL && n->apps != NULL)
         tug_app_close(n->apps);
     if (n->host != NULL)
-        (void)host_stop(n->host, wait, e);
+        (void)kv_host_stop(n->host, wait, e);
     pump_close(n->pump);
     if (n->van != NULL)
-        received_free(n);
-    requests_free(n);
+        kv_received_free(n);
+    kv_requests_free(n);
     van_free(n->van);
-    peers_free(n);
+    kv_peers_free(n);
     shard_close(n->shard);
     member_close(n->own_member);
     node_close(&n->process);
@@ -214,7 +214,7 @@ static int leave(struct tug_node *n)
 {
     struct err why = {0};
     if (n->role != WIRE_WORKER)
-        while (!pump_wait(n->pump, is_over, n, node_deadline(n)))
+        while (!pump_wait(n->pump, is_over, n, kv_node_deadline(n)))
             if (pump_broken(n->pump, &why))
                 return last_error_is(&why);
     pump_enter(n->pump);

@@ -396,15 +396,16 @@ static pid_t begin(main_fn fn, const char *scheduler)
     return pid;
 }
 
-static void run_cluster(main_fn worker, int ret_status[PROCESSES])
+static void run_cluster(main_fn scheduling, main_fn server, main_fn worker,
+                        int ret_status[PROCESSES])
 {
     char scheduler[64];
     pid_t pids[PROCESSES];
     int n = 0;
     free_address(scheduler, sizeof(scheduler));
-    pids[n++] = begin(schedule, scheduler);
+    pids[n++] = begin(scheduling, scheduler);
     for (int i = 0; i < SERVERS; i++)
-        pids[n++] = begin(serve, scheduler);
+        pids[n++] = begin(server, scheduler);
     for (int i = 0; i < WORKERS; i++)
         pids[n++] = begin(worker, scheduler);
     for (int i = 0; i < PROCESSES; i++)
@@ -415,7 +416,7 @@ static void all_of_it(void **state)
 {
     int status[PROCESSES];
     (void)state;
-    run_cluster(work, status);
+    run_cluster(schedule, serve, work, status);
     for (int i = 0; i < PROCESSES; i++)
         assert_int_equal(0, status[i]);
 }
@@ -456,7 +457,7 @@ static void dead_server(void **state)
 {
     int status[PROCESSES], killed = 0;
     (void)state;
-    run_cluster(work_until_death, status);
+    run_cluster(schedule, serve, work_until_death, status);
     assert_int_equal(-TUG_EIO, WEXITSTATUS(status[0]));
     for (int i = 1; i <= SERVERS; i++) {
         killed += WIFSIGNALED(status[i]);
@@ -467,11 +468,95 @@ static void dead_server(void **state)
         assert_int_equal(0, status[i]);
 }
 
+// The same servers hold tables for clients.
+
+static void count_up(void *ctx, uint64_t ts, int rc)
+{
+    (void)ts;
+    expect(rc == 0);
+    atomic_fetch_add((atomic_int *)ctx, 1);
+}
+
+static void check_tables(struct tug_client *c, const struct tug_table_options *t)
+{
+    const uint64_t keys[] = {9, HALF, 9, 3}, distinct[] = {3, 9, HALF, 77};
+    const float values[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    const float sums[] = {14, 16, 12, 16, 6, 8, 0, 0};
+    float got[8];
+    uint64_t ts;
+    expect(tug_push(c, 5, keys, 4, values, NULL, NULL, &ts) == 0);
+    expect(tug_wait(c, ts, 0) == 0 && tug_wait(c, ts, 0) == TUG_EUSAGE);
+    expect(tug_barrier(c) == 0);
+    expect(tug_pull(c, 5, distinct, 4, got, NULL, NULL, &ts) == 0);
+    expect(tug_wait(c, ts, 0) == 0 && memcmp(got, sums, sizeof(sums)) == 0);
+    expect(tug_pull(c, 5, keys, 4, got, NULL, NULL, &ts) == 0); // one key twice
+    expect(tug_wait(c, ts, 0) == 0 && got[0] == 12 && got[4] == 12 && got[6] == 14);
+    expect(tug_barrier(c) == 0);
+    const uint64_t own = 1000 + tug_client_rank(c);
+    expect(tug_push_pull(c, 5, &own, 1, values, got, NULL, NULL, &ts) == 0);
+    expect(tug_wait(c, ts, 0) == 0 && got[0] == 1 && got[1] == 2);
+    expect(tug_push(c, 6, keys, 1, values, NULL, NULL, &ts) == TUG_EUSAGE);
+    struct tug_table_options other = *t;
+    other.width = 3;
+    expect(tug_table_create(c, &other) == TUG_EUSAGE);
+    other.rule = "sam";
+    expect(tug_table_create(c, &other) == TUG_EUSAGE);
+    expect(strstr(tug_last_error(), "sam") != NULL);
+}
+
+static int work_tables(const char *scheduler)
+{
+    struct tug_client_options o = {.scheduler = scheduler, .wait_seconds = 60};
+    struct tug_table_options t = {
+        .number = 5, .name = "sums", .width = 2, .ranges = true};
+    struct tug_client *c;
+    atomic_int calls = 0;
+    const float zero[2] = {0};
+    expect(tug_client_open(&c, &o) == 0);
+    expect(tug_client_workers(c) == WORKERS && tug_client_rank(c) < WORKERS);
+    expect(tug_table_create(c, &t) == 0 && tug_table_create(c, &t) == 0);
+    check_tables(c, &t);
+    for (uint64_t key = 0; key < 200; key++)
+        expect(tug_push(c, 5, &key, 1, zero, count_up, &calls, NULL) == 0);
+    expect(tug_client_close(c) == 0);
+    expect(atomic_load(&calls) == 200);
+    return 0;
+}
+
+// The scheduler and the servers of a program whose workers are clients only wait.
+static int serve_tables(const char *scheduler)
+{
+    struct tug_node_options o;
+    struct tug_node *n;
+    options_of(&o, TUG_GROUP_SERVERS, scheduler);
+    expect(tug_node_start(&n, &o) == 0);
+    return tug_node_finalize(n, false);
+}
+
+static int schedule_tables(const char *scheduler)
+{
+    struct tug_node_options o;
+    struct tug_node *n;
+    options_of(&o, TUG_GROUP_SCHEDULER, scheduler);
+    expect(tug_node_start(&n, &o) == 0);
+    return tug_node_finalize(n, false);
+}
+
+static void clients(void **state)
+{
+    int status[PROCESSES];
+    (void)state;
+    run_cluster(schedule_tables, serve_tables, work_tables, status);
+    for (int i = 0; i < PROCESSES; i++)
+        assert_int_equal(0, status[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_of_it),
         cmocka_unit_test(dead_server),
+        cmocka_unit_test(clients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,294 @@
+// Pushes and pulls of the public client: keys made distinct, and what came back put where
+// it belongs.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/alloc.h"
+#include "facade/tug_client.h"
+
+// Calls.
+
+static struct call *call_new(struct tug_client *c)
+{
+    struct call *k = c->unused;
+    if (k != NULL) {
+        c->unused = k->next;
+    } else {
+        k = mem_zalloc(sizeof(*k));
+        if (k == NULL)
+            return NULL;
+        k->client = c;
+    }
+    k->ended = k->merged = false;
+    k->rc = 0;
+    return k;
+}
+
+static void call_give(struct call *k)
+{
+    k->next = k->client->unused;
+    k->client->unused = k;
+}
+
+static struct call **find(struct tug_client *c, uint64_t ts)
+{
+    struct call **at = &c->calls;
+    while (*at != NULL && (*at)->ts != ts)
+        at = &(*at)->next;
+    return at;
+}
+
+static void forget(struct call *k)
+{
+    *find(k->client, k->ts) = k->next;
+    call_give(k);
+}
+
+static void free_list(struct call *k)
+{
+    for (struct call *next; k != NULL; k = next) {
+        next = k->next;
+        client_merge_close(k->merge);
+        mem_free(k->rows);
+        mem_free(k);
+    }
+}
+
+void calls_free(struct tug_client *c)
+{
+    free_list(c->calls);
+    free_list(c->unused);
+}
+
+static void tell(struct pump_work *w)
+{
+    struct call *k = (struct call *)w;
+    struct pump *p = k->client->pump;
+    if (k->rc != 0)
+        last_error_is(&k->why);
+    k->done(k->ctx, k->ts, k->rc);
+    pump_enter(p);
+    forget(k);
+    pump_leave(p);
+}
+
+static void end(struct call *k)
+{
+    k->ended = true;
+    if (k->rc == 0 && k->merged && k->target != NULL)
+        client_merge_scatter(k->merge, k->rows, k->width, k->target);
+    if (k->done != NULL) {
+        k->work.run = tell;
+        pump_queue(k->client->pump, &k->work);
+    }
+}
+
+void calls_settle(struct tug_client *c)
+{
+    for (struct call *k = c->calls; k != NULL; k = k->next)
+        if (!k->ended && client_done(c->client, k->ts, &k->rc, &k->why))
+            end(k);
+}
+
+// Requests.
+
+struct wanted {
+    uint32_t table;
+    const uint64_t *keys;
+    size_t n;
+    const float *values; // NULL: a pull
+    float *pulled;       // NULL: a push
+};
+
+// The distinct keys, if some repeat, with their values added up.
+static int make_distinct(struct call *k, struct wanted *w, struct err *e)
+{
+    const uint64_t *keys;
+    size_t n;
+    if (k->merge == NULL)
+        TRY(client_merge_open(&k->merge, e));
+    TRY(client_merge_keys(k->merge, w->keys, w->n, &keys, &n, e));
+    if (n == w->n)
+        return 0;
+    if (n * k->width > k->cap_rows) {
+        float *rows = mem_realloc_array(k->rows, n * k->width, sizeof(*rows));
+        if (rows == NULL)
+            return err_nomem(e, "the values of distinct keys");
+        k->rows = rows;
+        k->cap_rows = n * k->width;
+    }
+    k->merged = true;
+    if (w->values != NULL) {
+        client_merge_add(k->merge, w->values, k->width, k->rows);
+        w->values = k->rows;
+    }
+    if (w->pulled != NULL)
+        w->pulled = k->rows;
+    w->keys = keys;
+    w->n = n;
+    return 0;
+}
+
+static client_ts start(struct tug_client *c, const struct wanted *w, struct err *e)
+{
+    if (w->values == NULL) {
+        struct client_pull p = {
+            .table = w->table,
+            .keys = w->keys,
+            .n = w->n,
+            .values = w->pulled,
+            .clock = c->clocks[w->table],
+        };
+        return client_pull(c->client, &p, e);
+    }
+    struct client_push p = {
+        .table = w->table,
+        .keys = w->keys,
+        .n = w->n,
+        .values = w->values,
+        .pulled = w->pulled,
+        .op = WIRE_GRADIENT,
+        .rate = 1,
+        .pass = 1,
+    };
+    return client_push(c->client, &p, e);
+}
+
+static int call(struct tug_client *c, struct wanted w, tug_done_fn done, void *ctx,
+                uint64_t *ret_ts, struct err *e)
+{
+    const struct table_spec *spec = client_spec(c->client, w.table);
+    if (spec == NULL)
+        return err_set(e, TUG_EUSAGE, "this client has not created table %u", w.table);
+    if (w.values == NULL && w.pulled == NULL)
+        return err_set(e, TUG_EUSAGE, "no memory was given for values of table %u",
+                       w.table);
+    struct call *k = call_new(c);
+    if (k == NULL)
+        return err_nomem(e, "a request");
+    k->done = done;
+    k->ctx = ctx;
+    k->width = spec->accessor.pull_width;
+    k->target = w.pulled;
+    int rc = make_distinct(k, &w, e);
+    if (rc == 0) {
+        k->ts = start(c, &w, e);
+        rc = k->ts == 0 ? e->code : 0;
+    }
+    if (rc != 0) {
+        call_give(k);
+        return rc;
+    }
+    k->next = c->calls;
+    c->calls = k;
+    if (ret_ts != NULL)
+        *ret_ts = k->ts;
+    return 0;
+}
+
+static int enter_and_call(struct tug_client *c, struct wanted w, tug_done_fn done,
+                          void *ctx, uint64_t *ret_ts)
+{
+    pump_enter(c->pump);
+    int rc = call(c, w, done, ctx, ret_ts, last_error());
+    pump_leave(c->pump);
+    return rc;
+}
+
+int tug_push(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
+             const float *values, tug_done_fn done, void *ctx, uint64_t *ret_ts)
+{
+    struct wanted w = {table, keys, n, values, NULL};
+    return enter_and_call(c, w, done, ctx, ret_ts);
+}
+
+int tug_pull(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
+             float *values, tug_done_fn done, void *ctx, uint64_t *ret_ts)
+{
+    struct wanted w = {table, keys, n, NULL, values};
+    return enter_and_call(c, w, done, ctx, ret_ts);
+}
+
+int tug_push_pull(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
+                  const float *values, float *pulled, tug_done_fn done, void *ctx,
+                  uint64_t *ret_ts)
+{
+    struct wanted w = {table, keys, n, values, pulled};
+    return enter_and_call(c, w, done, ctx, ret_ts);
+}
+
+// Waiting.
+
+struct waiting {
+    struct tug_client *client;
+    uint64_t ts;
+    bool over; // of calls_wait_for
+    int rc;
+    struct err why;
+};
+
+static bool call_over(void *ctx)
+{
+    const struct waiting *w = ctx;
+    const struct call *k = *find(w->client, w->ts);
+    return k == NULL || k->ended || k->done != NULL;
+}
+
+static int result(struct tug_client *c, uint64_t ts, double seconds, struct err *e)
+{
+    struct call *k = *find(c, ts);
+    if (k == NULL || k->done != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "there is no request %llu to wait for: it never was, was waited "
+                       "for, or has a callback",
+                       (unsigned long long)ts);
+    if (!k->ended && pump_broken(c->pump, e))
+        return e->code;
+    if (!k->ended)
+        return err_set(e, TUG_EIO, "request %llu is not done after %.1f s",
+                       (unsigned long long)ts, seconds);
+    int rc = k->rc;
+    if (rc != 0)
+        *e = k->why;
+    forget(k);
+    return rc;
+}
+
+static uint64_t deadline(const struct tug_client *c, double seconds)
+{
+    return van_now(c->van) + (uint64_t)(seconds * (double)SECOND);
+}
+
+int tug_wait(struct tug_client *c, uint64_t ts, double seconds)
+{
+    struct waiting w = {.client = c, .ts = ts};
+    if (pump_working(c->pump))
+        return err_set(last_error(), TUG_EUSAGE, "a callback must not wait");
+    if (!(seconds > 0))
+        seconds = c->o.wait_seconds;
+    (void)pump_wait(c->pump, call_over, &w, deadline(c, seconds));
+    pump_enter(c->pump);
+    int rc = result(c, ts, seconds, last_error());
+    pump_leave(c->pump);
+    return rc;
+}
+
+static bool request_over(void *ctx)
+{
+    struct waiting *w = ctx;
+    if (!w->over)
+        w->over = client_done(w->client->client, w->ts, &w->rc, &w->why);
+    return w->over;
+}
+
+int calls_wait_for(struct tug_client *c, client_ts ts, double seconds)
+{
+    struct waiting w = {.client = c, .ts = ts};
+    if (pump_working(c->pump))
+        return err_set(last_error(), TUG_EUSAGE, "a callback must not wait");
+    if (!pump_wait(c->pump, request_over, &w, deadline(c, seconds)))
+        return err_set(last_error(), TUG_EIO, "the servers have not answered for %.0f s",
+                       seconds);
+    return w.rc != 0 ? last_error_is(&w.why) : 0;
+}

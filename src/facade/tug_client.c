@@ -1,0 +1,338 @@
+// The life of a public client, its tables and barriers.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "facade/tug_client.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "facade/environment.h"
+#include "table/rule.h"
+
+enum { WAIT_SECONDS = 600, SPIN_US = 300, LEAVE_SECONDS = 5 };
+
+// The van's calls go to the client; then calls are looked after.
+
+static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+{
+    const struct van_handler *h = &((struct tug_client *)ctx)->beneath;
+    h->opened(h->ctx, link, accepted, now);
+}
+
+static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    const struct van_handler *h = &((struct tug_client *)ctx)->beneath;
+    h->message(h->ctx, link, m, now);
+}
+
+static void *on_place(void *ctx, van_link link, uint16_t type, uint64_t request,
+                      const union wire_any *head, uint64_t body_bytes)
+{
+    const struct van_handler *h = &((struct tug_client *)ctx)->beneath;
+    return h->place != NULL ? h->place(h->ctx, link, type, request, head, body_bytes)
+                            : NULL;
+}
+
+static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+{
+    const struct van_handler *h = &((struct tug_client *)ctx)->beneath;
+    h->closed(h->ctx, link, why, now);
+}
+
+static uint64_t on_tick(void *ctx, uint64_t now)
+{
+    struct tug_client *c = ctx;
+    uint64_t next = c->beneath.tick(c->beneath.ctx, now);
+    calls_settle(c);
+    return next;
+}
+
+static const struct van_handler handler = {
+    .opened = on_opened,
+    .message = on_message,
+    .place = on_place,
+    .closed = on_closed,
+    .tick = on_tick,
+};
+
+// Opening.
+
+static int read_environment(struct tug_client *c, struct err *e)
+{
+    // Roles are those of nodes; a client is a worker, whatever its program is.
+    struct tug_node_options o = {
+        .role = TUG_GROUP_WORKERS,
+        .servers = c->o.scheduler != NULL, // no need to know
+        .workers = c->o.scheduler != NULL,
+        .scheduler = c->o.scheduler,
+        .ca = c->o.ca,
+        .cert = c->o.cert,
+        .key = c->o.key,
+        .insecure = c->o.insecure,
+        .wait_seconds = c->o.wait_seconds,
+        .spin_us = c->o.spin_us,
+    };
+    TRY(environment_fill(&o, &c->environment, e));
+    c->o.scheduler = o.scheduler;
+    c->o.ca = o.ca;
+    c->o.cert = o.cert;
+    c->o.key = o.key;
+    c->o.insecure = o.insecure;
+    c->o.wait_seconds = o.wait_seconds > 0 ? o.wait_seconds : WAIT_SECONDS;
+    c->o.spin_us = o.spin_us > 0 ? o.spin_us : SPIN_US;
+    return 0;
+}
+
+static int open_client(struct tug_client *c, struct err *e)
+{
+    TRY(read_environment(c, e));
+    struct node_options no = {
+        .cluster = c->o.cluster,
+        .scheduler = c->o.scheduler,
+        .ca = c->o.ca,
+        .cert = c->o.cert,
+        .key = c->o.key,
+        .insecure = c->o.insecure,
+    };
+    TRY(node_open(&c->node, &no, e));
+    struct client_options co = {
+        .member = node_member(&c->node, c->o.guest ? WIRE_DRIVER : WIRE_WORKER, ""),
+        .bf16 = c->o.bf16,
+        .pack_keys = c->o.pack_keys,
+        .cache_keys = c->o.cache_keys,
+    };
+    TRY(client_open(&c->client, &co, e));
+    c->beneath = client_handler(c->client);
+    struct van_handler h = handler;
+    h.ctx = c;
+    TRY(node_van(&c->node, &c->van, &h, false, e));
+    client_serve(c->client, c->van, van_now(c->van));
+    TRY(pump_open(&c->pump, c->van, e));
+    pump_set_spin(c->pump, (uint64_t)(c->o.spin_us * 1000));
+    return node_heartbeat(&c->node, NULL, e);
+}
+
+static bool ready_or_over(void *ctx)
+{
+    const struct member *m = client_member(((struct tug_client *)ctx)->client);
+    return member_ready(m) || member_ended(m, NULL);
+}
+
+static uint64_t deadline(const struct tug_client *c, double seconds)
+{
+    return van_now(c->van) + (uint64_t)(seconds * (double)SECOND);
+}
+
+static int ended(struct tug_client *c, struct err *e)
+{
+    struct err why = {0};
+    if (!member_ended(client_member(c->client), &why))
+        return 0;
+    if (why.code == 0)
+        return err_set(e, TUG_EIO, "the cluster has ended");
+    *e = why;
+    return why.code;
+}
+
+static int wait_ready(struct tug_client *c, struct err *e)
+{
+    bool in_time = pump_wait(c->pump, ready_or_over, c, deadline(c, c->o.wait_seconds));
+    pump_enter(c->pump);
+    int rc = ended(c, e);
+    if (rc == 0 && !in_time)
+        rc = err_set(e, TUG_EIO,
+                     "the cluster is not complete after %.0f s: the scheduler at %s %s",
+                     c->o.wait_seconds, c->node.scheduler,
+                     member_id(client_member(c->client)) == 0
+                         ? "has not let this node in"
+                         : "still waits for servers or workers");
+    c->workers = member_roster(client_member(c->client))->workers;
+    pump_leave(c->pump);
+    return rc;
+}
+
+static void free_client(struct tug_client *c)
+{
+    pump_close(c->pump);
+    client_close(c->client);
+    van_free(c->van);
+    node_close(&c->node);
+    calls_free(c);
+    mem_free(c);
+}
+
+int tug_client_open(struct tug_client **ret, const struct tug_client_options *o)
+{
+    struct tug_client *c = mem_zalloc(sizeof(*c));
+    if (c == NULL)
+        return err_nomem(last_error(), "a client");
+    if (o != NULL)
+        c->o = *o;
+    int rc = open_client(c, last_error());
+    if (rc == 0)
+        rc = wait_ready(c, last_error());
+    if (rc == 0) {
+        *ret = c;
+        return 0;
+    }
+    struct err e = *last_error();
+    free_client(c);
+    return last_error_is(&e);
+}
+
+static bool all_done(void *ctx)
+{
+    const struct tug_client *c = ctx;
+    return client_in_flight(c->client) == 0 ||
+           member_ended(client_member(c->client), NULL);
+}
+
+static bool has_left(void *ctx)
+{
+    const struct member *m = client_member(((struct tug_client *)ctx)->client);
+    return member_left(m) || member_ended(m, NULL);
+}
+
+int tug_client_close(struct tug_client *c)
+{
+    struct err why = {0};
+    if (c == NULL)
+        return 0;
+    if (pump_working(c->pump))
+        return err_set(last_error(), TUG_EUSAGE, "a callback must not close its client");
+    if (!pump_wait(c->pump, all_done, c, deadline(c, c->o.wait_seconds)))
+        err_set(&why, TUG_EIO, "requests were still in flight after %.0f s",
+                c->o.wait_seconds);
+    pump_enter(c->pump);
+    if (why.code == 0)
+        (void)ended(c, &why);
+    member_leave(client_member(c->client), 0, "");
+    pump_leave(c->pump);
+    (void)pump_wait(c->pump, has_left, c, deadline(c, LEAVE_SECONDS));
+    free_client(c);
+    return why.code != 0 ? last_error_is(&why) : 0;
+}
+
+// Who.
+
+uint32_t tug_client_rank(struct tug_client *c)
+{
+    pump_enter(c->pump);
+    uint32_t rank = member_rank(client_member(c->client));
+    pump_leave(c->pump);
+    return rank;
+}
+
+uint32_t tug_client_workers(struct tug_client *c)
+{
+    return c->workers;
+}
+
+static bool barrier_over(void *ctx)
+{
+    const struct member *m = client_member(((struct tug_client *)ctx)->client);
+    return member_barrier_done(m, WIRE_GROUP_WORKERS, NULL) || member_ended(m, NULL);
+}
+
+int tug_barrier(struct tug_client *c)
+{
+    struct member *m = client_member(c->client);
+    const char *missing = "";
+    if (pump_working(c->pump))
+        return err_set(last_error(), TUG_EUSAGE, "a callback must not wait at a barrier");
+    if (c->o.guest)
+        return err_set(last_error(), TUG_EUSAGE,
+                       "a guest is no worker: nobody waits for it at barriers");
+    pump_enter(c->pump);
+    member_barrier(m, WIRE_GROUP_WORKERS);
+    pump_leave(c->pump);
+    (void)pump_wait(c->pump, barrier_over, c, deadline(c, c->o.wait_seconds));
+    pump_enter(c->pump);
+    int rc = 0;
+    if (!member_barrier_done(m, WIRE_GROUP_WORKERS, &missing)) {
+        rc = ended(c, last_error());
+        if (rc == 0)
+            rc = err_set(last_error(), TUG_EIO, "a barrier: not there after %.0f s: %s",
+                         c->o.wait_seconds, missing[0] != 0 ? missing : "unknown");
+    }
+    pump_leave(c->pump);
+    return rc;
+}
+
+// Tables.
+
+static void set_if_given(float *to, float from)
+{
+    if (from != 0)
+        *to = from;
+}
+
+static int make_rule(const struct tug_table_options *o, struct rule_params *ret,
+                     struct err *e)
+{
+    enum rule_kind kind;
+    TRY(rule_find(o->rule != NULL ? o->rule : "sum", &kind, e));
+    *ret = rule_defaults(kind);
+    set_if_given(&ret->lr, o->lr);
+    set_if_given(&ret->beta, o->beta);
+    set_if_given(&ret->beta1, o->beta1);
+    set_if_given(&ret->beta2, o->beta2);
+    ret->l1 = o->l1;
+    ret->l2 = o->l2;
+    return 0;
+}
+
+static int make_spec(const struct tug_table_options *o, struct table_spec *ret,
+                     struct err *e)
+{
+    struct rule_params rule;
+    if (o->width == 0 || o->width > TABLE_MAX_WIDTH)
+        return err_set(e, TUG_EUSAGE, "a row of %u floats: there can be 1 to %d",
+                       o->width, TABLE_MAX_WIDTH);
+    if (o->number >= SPEC_MAX_TABLES)
+        return err_set(e, TUG_EUSAGE, "table %u: numbers go to %d", o->number,
+                       SPEC_MAX_TABLES - 1);
+    TRY(make_rule(o, &rule, e));
+    *ret = (struct table_spec){
+        .id = o->number,
+        .space = o->ranges ? WIRE_SPACE_RANGE : WIRE_SPACE_SPARSE,
+        .mode = o->mode == TUG_SSP ? WIRE_SSP : WIRE_ASYNC,
+        .staleness = o->mode == TUG_SSP ? o->staleness : 0,
+    };
+    snprintf(ret->name, sizeof(ret->name), "%s", o->name != NULL ? o->name : "");
+    accessor_plain(&ret->accessor, rule, o->width);
+    ret->options = (struct table_options){
+        .seed = o->seed,
+        .id = o->number,
+        .width = ret->accessor.width,
+        .align = 8,
+        .partition_bits = ROSTER_PARTITION_BITS,
+    };
+    if (o->init_low != 0 || o->init_high != 0) {
+        ret->options.n_inits = 1;
+        ret->options.inits[0] = (struct table_init){
+            .count = o->width, .low = o->init_low, .high = o->init_high};
+    }
+    return 0;
+}
+
+int tug_table_create(struct tug_client *c, const struct tug_table_options *o)
+{
+    struct table_spec spec;
+    TRY(make_spec(o, &spec, last_error()));
+    pump_enter(c->pump);
+    client_ts ts = client_table(c->client, &spec, last_error());
+    pump_leave(c->pump);
+    return ts != 0 ? calls_wait_for(c, ts, c->o.wait_seconds) : last_error()->code;
+}
+
+int tug_tick(struct tug_client *c, uint32_t table, uint64_t clock)
+{
+    pump_enter(c->pump);
+    client_ts ts = client_tick(c->client, table, clock, last_error());
+    if (ts != 0 && table < SPEC_MAX_TABLES && clock != UINT64_MAX)
+        c->clocks[table] = clock;
+    pump_leave(c->pump);
+    return ts != 0 ? calls_wait_for(c, ts, c->o.wait_seconds) : last_error()->code;
+}

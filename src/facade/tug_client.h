@@ -1,0 +1,63 @@
+// What the files of the public client (tug/tug.h) share: the client core, lent out by a
+// pump, and the calls that its callers made.
+//
+//   tug_client.c   its life, tables, barriers
+//   tug_calls.c    pushes, pulls, waiting
+//
+// Everything here belongs to who has the van.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_FACADE_TUG_CLIENT_H
+#define TUG_FACADE_TUG_CLIENT_H
+
+#include "client/client.h"
+#include "client/merge.h"
+#include "cluster/node.h"
+#include "facade/last_error.h"
+#include "facade/pump.h"
+#include "facade/role.h"
+#include "tug/tug.h"
+
+#define SECOND ((uint64_t)1000000000)
+
+// A request of a caller's, from tug_push or tug_pull until it was waited for.
+struct call {
+    struct pump_work work;
+    struct call *next; // of the client's, or of unused ones
+    struct tug_client *client;
+    client_ts ts;
+    bool ended;
+    int rc;
+    struct err why;
+    tug_done_fn done;
+    void *ctx;
+
+    // Where keys repeat: values of distinct ones, and what was pulled for them.
+    struct client_merge *merge;
+    bool merged;
+    float *rows;
+    size_t cap_rows;
+    float *target; // of a pull: where its rows go in the end
+    uint32_t width;
+};
+
+struct tug_client {
+    struct tug_client_options o;
+    struct role environment;
+    struct node node;
+    struct van *van;
+    struct pump *pump;
+    struct client *client;
+    struct van_handler beneath; // the client's
+    uint32_t workers;
+    struct call *calls, *unused;
+    uint64_t clocks[SPEC_MAX_TABLES]; // of TUG_SSP: of the pulls to come
+};
+
+// The calls that have ended by now: after each round.
+void calls_settle(struct tug_client *c);
+void calls_free(struct tug_client *c);
+// Waits for a request of the client's, made while the van was lent; its code.
+int calls_wait_for(struct tug_client *c, client_ts ts, double seconds);
+
+#endif
