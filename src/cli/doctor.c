@@ -23,7 +23,7 @@ struct doctor_values {
 
 static const struct option options[] = {
     TOOL_SCHEDULER_OPTION,
-    NODE_REACH_OPTIONS,
+    NODE_REACH_OPTIONS("5"),
     {.name = "json",
      .kind = OPTION_FLAG,
      AT(json),

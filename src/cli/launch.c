@@ -89,7 +89,7 @@ static const struct option options[] = {
         "of the scheduler, and on one machine of all; by default loopback, "
         "or with --hosts the address from which the first host is reached"),
     NODE_PORT_OPTION(NULL, "of the scheduler; 0: any"),
-    NODE_REACH_OPTIONS,
+    NODE_REACH_OPTIONS("60"),
     {.name = "dead-timeout",
      .kind = OPTION_F64,
      AT(dead_timeout),

@@ -32,7 +32,7 @@ struct node_values {
         .metavar = "HOST:PORT", .group = "The cluster", .help = scheduler_help           \
     }
 
-#define NODE_REACH_OPTIONS                                                               \
+#define NODE_REACH_OPTIONS(seconds)                                                      \
     {.name = "cluster",                                                                  \
      .kind = OPTION_STRING,                                                              \
      AT(node.cluster),                                                                   \
@@ -63,7 +63,7 @@ struct node_values {
                  "read and change everything"},                                          \
     {                                                                                    \
         .name = "connect-timeout", .kind = OPTION_F64, AT(node.connect_timeout),         \
-        .fallback = "60", .min = 0.1, .max = 86400, .metavar = "SECONDS",                \
+        .fallback = seconds, .min = 0.1, .max = 86400, .metavar = "SECONDS",             \
         .help = "to reach the scheduler, at first and when the link broke"               \
     }
 

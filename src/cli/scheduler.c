@@ -53,7 +53,7 @@ static const struct option options[] = {
      .max = 16,
      .metavar = "R",
      .help = "copies of each partition; only 1 so far"},
-    NODE_REACH_OPTIONS,
+    NODE_REACH_OPTIONS("60"),
     NODE_PEM_OPTION,
     {.name = "dead-timeout",
      .kind = OPTION_F64,

@@ -20,7 +20,7 @@ struct status_values {
 
 static const struct option options[] = {
     TOOL_SCHEDULER_OPTION,
-    NODE_REACH_OPTIONS,
+    NODE_REACH_OPTIONS("5"),
     {.name = "rates",
      .kind = OPTION_FLAG,
      AT(rates),

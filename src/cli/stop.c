@@ -15,7 +15,7 @@ struct stop_values {
 
 static const struct option options[] = {
     TOOL_SCHEDULER_OPTION,
-    NODE_REACH_OPTIONS,
+    NODE_REACH_OPTIONS("5"),
     {.name = "timeout",
      .kind = OPTION_F64,
      AT(timeout),

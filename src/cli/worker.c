@@ -11,7 +11,7 @@
 static const struct option options[] = {
     NODE_SCHEDULER_OPTION("of the cluster (DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, or the "
                           "first of PADDLE_PSERVERS_IP_PORT_LIST)"),
-    NODE_REACH_OPTIONS,
+    NODE_REACH_OPTIONS("60"),
     NODE_PEM_OPTION,
     NODE_LISTEN_OPTIONS(NODE_MEMBER_HOST),
     NODE_PORT_OPTION("PORT PADDLE_PORT", "for messages of other workers; 0: any"),

@@ -21,7 +21,13 @@
 
 // How long the others are waited for before they are told to end, and then before they
 // are killed. An interrupted run may have a large model to save.
-enum { TOLD_SECONDS = 2, LEAVE_SECONDS = 5, GENTLE_SECONDS = 5, SAVE_SECONDS = 600 };
+// Supervisors end their programs themselves, before they are killed.
+enum {
+    TOLD_SECONDS = 2,
+    LEAVE_SECONDS = 5,
+    GENTLE_SECONDS = LAUNCH_GENTLE_SECONDS + 2,
+    SAVE_SECONDS = 600
+};
 
 enum { INTERRUPTED = 130 }; // exit code
 

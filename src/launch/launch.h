@@ -42,6 +42,9 @@ struct launch_options {
 // Returns when nobody is left. How the run ended: 0, or an error that names the role.
 int launch_run(const struct launch_options *o, struct err *e);
 
+// Between SIGTERM and SIGKILL, for programs.
+enum { LAUNCH_GENTLE_SECONDS = 5 };
+
 // What is started runs under one of these, so that nothing stays behind when the launcher
 // is killed: the program takes this process's place and gets SIGKILL when `parent` ends;
 // or it is a child whose group is ended when standard input closes, and all that is read

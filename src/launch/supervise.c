@@ -17,8 +17,6 @@
 #include "base/clock.h"
 #include "launch/launch.h"
 
-enum { GENTLE_SECONDS = 5 };
-
 static int cannot_run(const char *program, struct err *e)
 {
     return err_sys(e, errno == ENOENT ? TUG_EUSAGE : TUG_EIO, "cannot run '%.300s'",
@@ -74,7 +72,7 @@ static int lock_job(const char *path, bool force, struct err *e)
     long pid = mine ? 0 : pid_in(fd);
     if (!mine && force && pid > 1) {
         kill((pid_t)pid, SIGTERM);
-        mine = take_lock(fd, GENTLE_SECONDS + 2);
+        mine = take_lock(fd, LAUNCH_GENTLE_SECONDS + 2);
     }
     if (!mine) {
         close(fd);
@@ -143,7 +141,7 @@ static void end_gently(struct supervised *s)
 {
     kill(-s->pid, SIGTERM);
     if (s->kill_at == 0)
-        s->kill_at = clock_ns() + (uint64_t)GENTLE_SECONDS * 1000000000;
+        s->kill_at = clock_ns() + (uint64_t)LAUNCH_GENTLE_SECONDS * 1000000000;
 }
 
 static void close_input(struct supervised *s)
