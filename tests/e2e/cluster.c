@@ -54,7 +54,7 @@ void cluster_fail(const char *format, ...)
     va_end(args);
     for (size_t i = 0; i < n_processes; i++) {
         char *text = e2e_read(e2e_path("%s.err", processes[i].name), NULL);
-        print_error("---- %s:\n%s", processes[i].name, text != NULL ? text : "");
+        fprintf(stderr, "---- %s:\n%s", processes[i].name, text != NULL ? text : "");
         mem_free(text);
     }
     kill_all();

@@ -1,0 +1,132 @@
+// Processes of a cluster that are killed: the others say who was lost and end, or go on.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster.h"
+
+enum { ENDS_WITHIN = 20 }; // seconds; the deadlines given below are 2
+
+// Long enough to be killed in the middle of: it would go on for minutes.
+static const char *long_words(const char *out)
+{
+    e2e_remove(out);
+    return e2e_path("train --data data.svm --format libsvm --epochs 100000 --batch 64 "
+                    "--data-in memory --save-every 1 --out %s",
+                    out);
+}
+
+static void launch(unsigned servers, unsigned workers, const char *words)
+{
+    cluster_start("run",
+                  "launch --servers %u --workers %u --dead-timeout 2 --connect-timeout 2 "
+                  "-- %s",
+                  servers, workers, words);
+    cluster_await("run", "pass 1/100000 done");
+}
+
+// The launcher, which does not know the ranks, says that this process was killed.
+static const char *kill_node(const char *node)
+{
+    pid_t pid = cluster_node("run", node);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    return e2e_path("(process %d) was killed by signal 9", (int)pid);
+}
+
+// The run stops, names what is lost, and a later one goes on from the last save.
+static void server_killed(void **state)
+{
+    (void)state;
+    launch(2, 2, long_words("saved"));
+    cluster_await("run", "pass 2/100000 done"); // so a save is complete
+    const char *killed = kill_node("server 1");
+    cluster_ends("run", 4, ENDS_WITHIN);
+    cluster_said("run", killed);
+    cluster_said("run", "partitions");
+    cluster_said("run", "--resume");
+    cluster_none_left();
+}
+
+static void scheduler_killed(void **state)
+{
+    (void)state;
+    launch(2, 2, long_words("saved"));
+    const char *line = strstr(e2e_err, "driver 0 (");
+    assert_non_null(line);
+    long pid = strtol(strchr(line, ':') + 1, NULL, 10); // it lives in the scheduler
+    assert_int_equal(kill((pid_t)pid, SIGKILL), 0);
+    cluster_ends("run", 4, ENDS_WITHIN);
+    cluster_said("run", "the scheduler was killed by signal 9");
+    cluster_none_left();
+}
+
+// Without a launcher the others notice by themselves.
+static void scheduler_killed_alone(void **state)
+{
+    (void)state;
+    const char *words = long_words("saved");
+    cluster_start("scheduler", "scheduler -- %s", words);
+    unsigned port = cluster_port("scheduler");
+    cluster_start("server", "server --scheduler 127.0.0.1:%u --connect-timeout 2", port);
+    cluster_start("worker", "worker --scheduler 127.0.0.1:%u --connect-timeout 2 -- %s",
+                  port, words);
+    cluster_await("scheduler", "pass 1/100000 done");
+    cluster_signal("scheduler", SIGKILL);
+    cluster_ends("server", 4, ENDS_WITHIN);
+    cluster_said("server", e2e_path("scheduler at tcp://127.0.0.1:%u", port));
+    cluster_ends("worker", 4, ENDS_WITHIN);
+    cluster_said("worker", e2e_path("scheduler at tcp://127.0.0.1:%u", port));
+    cluster_ends("scheduler", 128 + SIGKILL, ENDS_WITHIN);
+}
+
+static void last_worker_killed(void **state)
+{
+    (void)state;
+    launch(1, 2, long_words("saved"));
+    cluster_await("run", kill_node("worker 0"));
+    const char *killed = kill_node("worker 1");
+    cluster_ends("run", 4, ENDS_WITHIN);
+    cluster_said("run", killed);
+    cluster_none_left();
+}
+
+// All that it started die with it.
+static void launcher_killed(void **state)
+{
+    (void)state;
+    launch(2, 2, long_words("saved"));
+    cluster_signal("run", SIGKILL);
+    cluster_ends("run", 128 + SIGKILL, ENDS_WITHIN);
+    cluster_none_left();
+}
+
+// A server that cannot have more memory says so, and the run ends.
+static void server_without_memory(void **state)
+{
+    (void)state;
+    const char *words = long_words("saved");
+    cluster_start("scheduler", "scheduler --dead-timeout 2 -- %s", words);
+    unsigned port = cluster_port("scheduler");
+    cluster_start("server", "server --scheduler 127.0.0.1:%u --memory 100K", port);
+    cluster_start("worker", "worker --scheduler 127.0.0.1:%u -- %s", port, words);
+    cluster_ends("scheduler", 4, ENDS_WITHIN);
+    cluster_said("scheduler", "bytes allowed");
+    cluster_wait("worker", ENDS_WITHIN);
+    cluster_wait("server", ENDS_WITHIN);
+}
+
+static int begin(void **state)
+{
+    if (cluster_begin(state) != 0)
+        return -1;
+    tug_ends(0, "synth --rows 2000 --format libsvm --out data.svm");
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cluster_test(server_killed),          cluster_test(scheduler_killed),
+        cluster_test(scheduler_killed_alone), cluster_test(last_worker_killed),
+        cluster_test(launcher_killed),        cluster_test(server_without_memory),
+    };
+    return cmocka_run_group_tests(tests, begin, cluster_end);
+}
