@@ -75,16 +75,28 @@ static bool text_fits(struct wire_text t, size_t cap)
     return t.n < cap && (t.n == 0 || memchr(t.data, 0, t.n) == NULL);
 }
 
+// Names are printed: no byte of them steers a terminal.
+static bool is_printable(struct wire_text t)
+{
+    for (uint32_t i = 0; i < t.n; i++)
+        if ((unsigned char)t.data[i] < ' ' || t.data[i] == 0x7f)
+            return false;
+    return true;
+}
+
 static const char *check_join(const struct msg_join *m)
 {
     if (m->role < WIRE_SCHEDULER || m->role > WIRE_DRIVER)
         return "a node of this role does not join";
-    if (m->loops == 0 || m->loops > MAX_LOOPS || m->loop >= m->loops)
+    if (m->loops == 0 || m->loops > MAX_LOOPS || m->loop >= m->loops ||
+        (m->role == WIRE_SCHEDULER && m->loops > 1))
         return "the loops of the process make no sense";
     if (m->tables > WIRE_TABLES_DENSE)
         return "it takes unknown tables";
     if (!text_fits(m->address, VAN_ADDRESS_MAX) || !text_fits(m->host, WIRE_TEXT_MAX))
         return "its address or host name is too long";
+    if (!is_printable(m->address) || !is_printable(m->host))
+        return "its address or host name cannot be printed";
     if (m->role == WIRE_SERVER && m->address.n == 0)
         return "a server must listen";
     return NULL;
@@ -109,6 +121,8 @@ static const char *check_room(const struct scheduler *s, const struct msg_join *
 {
     if (s->n_nodes >= ROSTER_MAX_NODES - 1) // the scheduler's own line
         return "the cluster has as many nodes as it can have";
+    if (m->role == WIRE_SCHEDULER && scheduler_alive(s, WIRE_SCHEDULER) > 0)
+        return "the cluster has its scheduler already"; // they would have one id
     if (m->role != WIRE_SERVER)
         return NULL;
     if (s->phase == SCHEDULER_GATHERING && free_rank(s, WIRE_SERVER) < s->o.servers)

@@ -492,6 +492,32 @@ static void test_scheduler_as_member(void **state)
     world_close(&w);
 }
 
+// What a roster cannot hold must not get into it: all members would end.
+static void test_bad_joins(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    add_all(1, 1, false);
+    add(WIRE_SCHEDULER);
+    struct msg_join m = {.role = WIRE_SCHEDULER, .ticket = 77, .process = 77, .loops = 1};
+    open_peer();
+    say_hello(CLUSTER);
+    say(MSG_JOIN, &m);
+    assert_int_equal(peer.type, MSG_ERROR);
+    assert_string_equal(peer.text, "the cluster has its scheduler already");
+    m.loops = 2;
+    say(MSG_JOIN, &m);
+    assert_int_equal(peer.type, MSG_ERROR);
+    m = (struct msg_join){.role = WIRE_WORKER, .ticket = 78, .process = 78, .loops = 1};
+    m.host = wire_text("\x1b[2Jhost");
+    say(MSG_JOIN, &m);
+    assert_int_equal(peer.type, MSG_ERROR);
+    assert_string_equal(peer.text, "its address or host name cannot be printed");
+    for (uint32_t i = 0; i < w.n; i++)
+        assert_false(member_ended(w.actors[i].m, NULL));
+    close_peer();
+}
+
 static void test_other_cluster(void **state)
 {
     (void)state;
@@ -657,6 +683,7 @@ int main(void)
         cmocka_unit_test(test_scheduler_silent),
         cmocka_unit_test(test_barrier),
         cmocka_unit_test(test_scheduler_as_member),
+        cmocka_unit_test(test_bad_joins),
         cmocka_unit_test(test_other_cluster),
         cmocka_unit_test(test_no_hello),
         cmocka_unit_test(test_tool),
