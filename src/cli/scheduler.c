@@ -16,6 +16,7 @@
 #include "cluster/scheduler.h"
 #include "launch/crew.h"
 #include "launch/route.h"
+#include "train/saved.h"
 
 static const uint64_t second = 1000000000;
 static const uint64_t poll_ns = 200000000; // signals are looked at as often
@@ -216,6 +217,19 @@ static int serve(struct process *p, struct err *ret_why, struct err *e)
     return 0;
 }
 
+// What a run that broke off can go on from.
+static void name_checkpoint(const struct process *p, struct err *e)
+{
+    char dir[FILE_PATH_MAX], why[ERR_TEXT_MAX];
+    const char *out = p->setup.config.out;
+    if (e->code != TUG_EIO || !p->drives || out == NULL ||
+        saved_find(out, dir, NULL) != 0)
+        return;
+    snprintf(why, sizeof(why), "%s", e->text);
+    err_set(e, TUG_EIO, "%s (the last checkpoint is %s: --resume goes on from it)", why,
+            dir);
+}
+
 static int finish(struct process *p, const struct scheduler_values *v,
                   const struct err *why, struct err *e)
 {
@@ -230,9 +244,12 @@ static int finish(struct process *p, const struct scheduler_values *v,
                  : 0;
     if (rc != 0 || end->code == 0)
         return rc;
-    if (e != NULL)
+    int code = end->code;
+    if (e != NULL) {
         *e = *end;
-    return end->code;
+        name_checkpoint(p, e);
+    }
+    return code;
 }
 
 static int run_process(struct process *p, const struct scheduler_values *v,
