@@ -149,6 +149,7 @@ struct tug_node {
     struct tug_app *apps;
 
     struct kv_request *first, *last; // open ones
+    uint32_t n_in_flight;            // so many
     struct kv_request *free_requests;
     struct kv_request **requests; // by slot of the id
     uint32_t n_requests, cap_requests;

@@ -10,6 +10,7 @@
 
 // An id is (count << SLOT_BITS | slot): found without a search, and never given twice.
 enum { SLOT_BITS = 20, SLOTS_MAX = 1 << SLOT_BITS, FIRST_OPEN = 64 };
+enum { MANY = 8 }; // requests in flight
 
 // Timestamps.
 
@@ -102,10 +103,12 @@ static void link_in(struct tug_node *n, struct kv_request *r)
     else
         n->first = r;
     n->last = r;
+    n->n_in_flight++;
 }
 
 static void link_out(struct tug_node *n, struct kv_request *r)
 {
+    n->n_in_flight--;
     if (r->before != NULL)
         r->before->behind = r->behind;
     else
@@ -302,6 +305,8 @@ void kv_part_transmit(struct tug_node *n, struct peer *to, struct kv_part *p)
     struct err why;
     char name[ROSTER_NAME_MAX];
     r->pins++;
+    if (n->n_in_flight >= MANY)
+        van_hold(n->van); // whoever sends so many without waiting is not in a hurry
     int rc = van_send(n->van, to->link, MSG_APP, r->id, &m, &release);
     if (rc == 0)
         return;

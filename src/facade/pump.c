@@ -140,6 +140,8 @@ static void run_work(struct pump *p)
     while (p->work != NULL) {
         struct pump_work *w = p->work;
         p->work = w->next;
+        if (p->work != NULL)
+            van_hold(p->van); // the answers of all leave together
         if (p->work == NULL)
             p->last_work = NULL;
         pump_leave(p);

@@ -128,6 +128,11 @@ static int poll_van(struct van *base, uint64_t until, struct err *e)
     return 0;
 }
 
+static void hold(struct van *base)
+{
+    ((struct tcp_van *)base)->in_round = true; // until the next one ends
+}
+
 static void wake(struct van *base)
 {
     uv_async_send(&((struct tcp_van *)base)->wake);
@@ -301,6 +306,7 @@ static const struct van_ops ops = {
     .keep = keep,
     .unkeep = unkeep,
     .now = now,
+    .hold = hold,
     .poll = poll_van,
     .wake = wake,
     .free = van_free_now,

@@ -101,6 +101,7 @@ struct van_ops {
     void *(*keep)(struct van *v, struct van_message *m);
     void (*unkeep)(struct van *v, void *kept);
     uint64_t (*now)(const struct van *v);
+    void (*hold)(struct van *v); // may be NULL: nothing is ever held
     int (*poll)(struct van *v, uint64_t until, struct err *e);
     void (*wake)(struct van *v);
     void (*free)(struct van *v);
@@ -171,6 +172,14 @@ static inline void van_unkeep(struct van *v, void *kept)
 static inline uint64_t van_now(const struct van *v)
 {
     return v->ops->now(v);
+}
+
+// Small messages that are sent from here on wait for the next van_poll and then leave
+// together: for who sends several before polling. Large ones leave at once, as ever.
+static inline void van_hold(struct van *v)
+{
+    if (v->ops->hold != NULL)
+        v->ops->hold(v);
 }
 
 // Waits for events until `until` (by van_now; at most until the handler's next tick),
