@@ -70,9 +70,7 @@ static void write_line(int fd, const char *line, size_t len)
     }
 }
 
-// Text may hold names from outside: what would begin a new line or steer a terminal
-// becomes '?'.
-static void make_printable(char *text)
+void log_printable(char *text)
 {
     for (; *text != '\0'; text++) {
         if ((unsigned char)*text < ' ' || *text == 0x7f)
@@ -111,7 +109,7 @@ void log_write(enum log_level level, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    make_printable(text);
+    log_printable(text);
     write_stderr(level, text);
     pthread_mutex_lock(&file_lock);
     if (file_fd >= 0)

@@ -570,7 +570,7 @@ static void test_status(void **state)
     add(WIRE_SERVER);
     add(WIRE_SERVER);
     o = world_member(&w, WIRE_WORKER, 2);
-    o.host = "a \"host\"\\\n\xff";
+    o.host = "a \"host\"\\\xff";
     world_add_with(&w, &o);
     world_run(&w, SECONDS);
     open_peer();
