@@ -307,6 +307,22 @@ static void test_ssp(void **state)
     w->dead[2] = true;
     send_roster(w);
     parcel_unpin(expect_sent(w, MSG_PULLED));
+    // Who had finished and begins again is waited for again; what it had sent before, and
+    // comes late, says nothing.
+    uint64_t late = ++w->next_request;
+    send_tick(w, 1, 7);
+    assert_int_equal(expect_ok(w), 7);
+    m.clock = 10;
+    send_pull(w, 0, &m);
+    assert_null(w->sent);
+    struct msg_tick end = {
+        .table = T, .session = session_of_worker(1), .clock = UINT64_MAX};
+    deliver(w, WORKER_LINK + 1, MSG_TICK, late, &end);
+    assert_int_equal(expect_ok(w), 7);
+    assert_null(w->sent);
+    send_tick(w, 1, 8);
+    assert_int_equal(expect_ok(w), 8);
+    parcel_unpin(expect_sent(w, MSG_PULLED));
     world_close(w);
 }
 

@@ -76,11 +76,15 @@ int ssp_clock_living(struct ssp_clock *c, const uint64_t *sessions, size_t n)
     return 0;
 }
 
-int ssp_clock_tick(struct ssp_clock *c, uint64_t session, uint64_t clock)
+int ssp_clock_tick(struct ssp_clock *c, uint64_t session, uint64_t request,
+                   uint64_t clock)
 {
     TRY(reserve(c, c->n + 1));
     struct ssp_worker *w = worker_of(c, session);
-    if (clock > w->clock)
+    if (request < w->request)
+        return 0;
+    w->request = request;
+    if (clock > w->clock || w->clock == SSP_FINISHED)
         w->clock = clock;
     find_slowest(c);
     return 0;

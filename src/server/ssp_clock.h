@@ -13,7 +13,8 @@
 
 struct ssp_worker {
     uint64_t session;
-    uint64_t clock; // 0 until its first tick; SSP_FINISHED: holds nobody up
+    uint64_t clock;   // 0 until its first tick; SSP_FINISHED: holds nobody up
+    uint64_t request; // of its newest tick
     bool living;
 };
 
@@ -30,8 +31,11 @@ void ssp_clock_fini(struct ssp_clock *c);
 // nothing changed.
 int ssp_clock_living(struct ssp_clock *c, const uint64_t *sessions, size_t n);
 
-// All pushes of the session's clocks below are acknowledged. It never goes back.
-int ssp_clock_tick(struct ssp_clock *c, uint64_t session, uint64_t clock);
+// All pushes of the session's clocks below are acknowledged. It never goes back, but who
+// had finished may begin again, at any clock. `request` grows from tick to tick of a
+// session: an earlier one that comes late changes nothing.
+int ssp_clock_tick(struct ssp_clock *c, uint64_t session, uint64_t request,
+                   uint64_t clock);
 
 // Whether a pull at `clock` need not wait.
 static inline bool ssp_clock_open(const struct ssp_clock *c, uint64_t clock,

@@ -317,7 +317,7 @@ enum outcome tables_tick(struct shard *s, struct request *q)
     if (t != NULL && t->spec.mode != WIRE_SSP)
         err_set(&e, TUG_EUSAGE, "tick of table '%s', which is not one of mode ssp",
                 t->spec.name);
-    else if (t != NULL && ssp_clock_tick(&t->ssp, m->session, m->clock) != 0)
+    else if (t != NULL && ssp_clock_tick(&t->ssp, m->session, q->id, m->clock) != 0)
         err_nomem(&e, "the workers of a table");
     if (e.code != 0) {
         shard_refuse(s, q, &e);
