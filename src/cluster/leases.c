@@ -143,7 +143,10 @@ bool leases_done(struct leases *l, uint32_t id, const struct msg_piece_done *m)
         return false;
     bool news = by_piece(l) ? leases_piece_done(l, w, m) : leases_share_done(l, w, m);
     if (news) {
-        l->examples += m->examples;
+        if (by_piece(l))
+            l->examples += m->examples;
+        else if (m->examples > l->examples)
+            l->examples = m->examples; // that all shares are of: every worker tells
         keep_report(l, m->report);
     }
     return news;

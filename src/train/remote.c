@@ -12,6 +12,11 @@ static const uint64_t second = 1000000000;
 
 enum { READY_SECONDS = 120 };
 
+// In ssp and sync mode servers hold pulls until other workers have come as far, and say
+// whom they waited for when these don't within ten minutes. Until then no answer is no
+// sign that something is wrong: a server that is gone is the scheduler's to tell.
+enum { HELD_SECONDS = 660 };
+
 int remote_open(struct remote *r, const struct train_config *c,
                 const struct remote_options *ro, struct err *e)
 {
@@ -21,6 +26,7 @@ int remote_open(struct remote *r, const struct train_config *c,
         .member = node_member(r->node, ro->role, ""),
         .view = ro->view,
         .view_ctx = ro->ctx,
+        .request_timeout_ns = k->mode == WIRE_ASYNC ? 0 : HELD_SECONDS * second,
         .bf16 = k->bf16,
         .pack_keys = k->pack_keys,
         .cache_keys = k->cache_keys,

@@ -73,6 +73,7 @@ struct share {
     bool begun;
     uint64_t last;    // batch whose share was pushed
     uint32_t done;    // its micro-batches that were, as bits
+    uint64_t view;    // division by which they are this worker's share
     uint64_t reports; // sent in the pass
 };
 

@@ -86,16 +86,23 @@ struct batches {
     struct order order;
     struct hand hand;
     uint64_t n;
-    size_t slots;
+    uint64_t window; // batches that are pulled and not acknowledged yet
     float rate;
     uint64_t first_clock; // ssp: of batch 0
 };
 
 // With staleness s a batch may be pulled before the s batches before it are pushed.
-static size_t slots_of(const struct train_cluster *k)
+static uint64_t window_of(const struct train_cluster *k)
 {
-    return k->mode == WIRE_SSP && k->staleness + 1 < REMOTE_SLOTS ? k->staleness + 1
+    return k->mode == WIRE_SSP && k->staleness < REMOTE_SLOTS - 1 ? k->staleness + 1
                                                                   : REMOTE_SLOTS;
+}
+
+// All of them in turn, whatever the window: when batch b is computed it needs what batch
+// b - 1 has changed, and batch b + 1 is on its way.
+static struct exchange *slot_of(struct remote_worker *w, uint64_t b)
+{
+    return &w->slots[b % REMOTE_SLOTS];
 }
 
 static int tick(struct remote_worker *w, uint64_t clock, struct err *e)
@@ -113,20 +120,19 @@ static int tick(struct remote_worker *w, uint64_t clock, struct err *e)
 static int finish_batch(struct remote_worker *w, const struct batches *s, uint64_t b,
                         struct err *e)
 {
-    TRY(exchange_pushed(&w->slots[b % s->slots], e));
+    TRY(exchange_pushed(slot_of(w, b), e));
     return w->config->cluster->mode == WIRE_SSP ? tick(w, s->first_clock + b + 1, e) : 0;
 }
 
 static int begin_batch(struct remote_worker *w, struct batches *s, uint64_t b,
                        struct err *e)
 {
-    struct exchange *x = &w->slots[b % s->slots];
+    struct exchange *x = slot_of(w, b);
     uint64_t size = w->config->batch;
-    if (b >= s->slots)
-        TRY(finish_batch(w, s, b - s->slots, e));
+    if (b >= s->window)
+        TRY(finish_batch(w, s, b - s->window, e));
     size_t n = order_take(&s->order, &s->hand, b * size, size, w->order);
-    struct exchange *before = b > 0 && s->slots > 1 ? &w->slots[(b - 1) % s->slots]
-                                                    : NULL;
+    struct exchange *before = b > 0 && s->window > 1 ? slot_of(w, b - 1) : NULL;
     TRY(exchange_take(x, s->data, w->order, n, before, e));
     return exchange_pull(x, s->first_clock + b, e);
 }
@@ -182,9 +188,13 @@ static int take_steps(struct remote_worker *w, struct batches *s, struct exchang
 static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
                          struct err *e)
 {
-    struct exchange *x = &w->slots[b % s->slots];
+    struct exchange *x = slot_of(w, b);
     TRY(exchange_pulled(x, e));
     TRY(x->steps ? take_steps(w, s, x, e) : take_gradients(w, s, x, e));
+    // The next batch's rows are to come without what this one changed, but servers hold
+    // a pull that is ahead of others, and answer it by what is there then.
+    if (x->steps && s->window > 1 && b + 1 < s->n && w->config->cluster->mode == WIRE_SSP)
+        TRY(exchange_pulled(slot_of(w, b + 1), e));
     struct exchange_push p = {
         .rate = s->rate,
         .pass = (float)s->lease->pass,
@@ -198,7 +208,7 @@ static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
 
 static int train_batches(struct remote_worker *w, struct batches *s, struct err *e)
 {
-    if (s->slots == 1)
+    if (s->window == 1)
         for (uint64_t b = 0; b < s->n; b++) {
             TRY(begin_batch(w, s, b, e));
             TRY(compute_batch(w, s, b, e));
@@ -210,20 +220,30 @@ static int train_batches(struct remote_worker *w, struct batches *s, struct err 
             if (b > 0)
                 TRY(compute_batch(w, s, b - 1, e));
         }
-    for (uint64_t b = s->n > s->slots ? s->n - s->slots : 0; b < s->n; b++)
+    for (uint64_t b = s->n > s->window ? s->n - s->window : 0; b < s->n; b++)
         TRY(finish_batch(w, s, b, e));
     return 0;
 }
 
-// ssp: a worker that begins takes part from the slowest clock on; a pass has its own.
+// ssp: a pass has its own clocks; a worker that begins later than others takes part from
+// the slowest of them on, and does not make them wait until it has done as much.
 static int begin_pass(struct remote_worker *w, uint64_t pass, struct err *e)
 {
+    struct msg_table_is now;
     if (w->pass == pass)
         return 0;
     w->pass = pass;
     w->paused = false;
     w->clock = pass << 32;
-    return w->config->cluster->mode == WIRE_SSP ? tick(w, w->clock, e) : 0;
+    if (w->config->cluster->mode != WIRE_SSP)
+        return 0;
+    client_ts ts = client_stat(w->remote.client, EXCHANGE_SPARSE, &now, e);
+    if (ts == 0)
+        return e->code;
+    TRY(client_wait(w->remote.client, ts, e));
+    if (now.clock > w->clock && now.clock != UINT64_MAX)
+        w->clock = now.clock;
+    return tick(w, w->clock, e);
 }
 
 int remote_pieces_pause(struct remote_worker *w, struct err *e)
@@ -254,7 +274,7 @@ int remote_train_piece(struct remote_worker *w, const struct msg_leased *l, stru
             .data = d,
             .order = order_make(dataset_size(d), w->config->model.seed,
                                 l->pass << 32 ^ mix64(piece_id(l))),
-            .slots = slots_of(w->config->cluster),
+            .window = window_of(w->config->cluster),
             .rate = (float)schedule_factor(&w->config->schedule, passes_done(l)),
             .first_clock = w->clock,
         };

@@ -104,13 +104,11 @@ static int redo(struct share *s, struct err *e);
 static int wait_for_rows(struct share *s, struct exchange *x, uint64_t b, struct err *e)
 {
     struct remote_worker *w = s->worker;
-    uint64_t view = w->view.view;
     int rc = 0;
     while (!requests_over(x, &rc, e)) {
-        TRY(van_poll(w->remote.van, van_now(w->remote.van) + look_ns, e));
-        if (w->view.view != view && b > s->last)
+        if (w->view.view != s->view && b > s->last)
             TRY(redo(s, e));
-        view = w->view.view;
+        TRY(van_poll(w->remote.van, van_now(w->remote.van) + look_ns, e));
     }
     return rc;
 }
@@ -166,7 +164,8 @@ static int push_run(struct share *s, struct exchange *x, uint64_t b, uint32_t fi
     return exchange_push(x, &p, e);
 }
 
-// Pushes those of its micro-batches of batch b that are not among *done yet.
+// Pushes those of its micro-batches of batch b that are not among *done yet. A division
+// may come whenever the van is polled, so it is the last look at it that counts.
 static int push_share(struct share *s, struct exchange *x, uint64_t b, uint32_t *done,
                       struct err *e)
 {
@@ -176,6 +175,7 @@ static int push_share(struct share *s, struct exchange *x, uint64_t b, uint32_t 
         TRY(push_run(s, x, b, first, n, e));
         *done |= ((1u << n) - 1) << first;
     }
+    s->view = s->worker->view.view;
     return 0;
 }
 
@@ -229,12 +229,10 @@ int remote_train_share(struct remote_worker *w, const struct msg_leased *l, stru
     TRY(again ? redo(&w->share, e) : train_batches(&w->share, e));
     for (size_t i = 0; i < REMOTE_SLOTS; i++)
         TRY(exchange_pushed(&w->slots[i], e));
-    // The first of them tells how many examples all of them share.
-    bool tells = w->share.reports == 0 && w->view.slot == 0;
     struct msg_piece_done done = {
         .pass = l->pass,
         .index = w->share.reports++,
-        .examples = tells ? dataset_size(w->all) : 0,
+        .examples = dataset_size(w->all), // that all of them share
     };
     return remote_report(w, &done, e);
 }

@@ -208,7 +208,7 @@ static int work(struct remote_worker *w, struct err *e)
         struct msg_lease ask = {.pass = w->pass, .finished = 0};
         if (l.what == WIRE_LEASE_SHARE) {
             ask.finished = l.pass;
-            ask.view = w->view.view;
+            ask.view = w->share.view; // not a newer one, which may have come since
         }
         TRY(client_ask(w->remote.client, MSG_LEASE, &ask, keep_lease, &l, e));
         switch (l.what) {
