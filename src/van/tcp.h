@@ -8,8 +8,9 @@
 // A peer that came is a stranger until its first message is there: that has at most 64
 // KiB (a hello fits), and a time by which it must have come. A link whose TLS
 // handshake fails is never `opened`, and at the end that accepted it not `closed`
-// either; the other end is told why. Who comes when there are max_links is sent
-// MSG_ERROR (plain) and closed.
+// either; the other end is told why. When there are max_links and another one
+// comes, the stranger that has been there for longest is closed; if there is none, who
+// comes is sent MSG_ERROR (plain) and closed.
 //
 // The loop is libuv's. The first van of a process ignores SIGPIPE, unless the program has
 // a handler of its own: a peer that is gone is an error of a call. A `release` may free

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "van/tcp_internal.h"
 
 enum { BACKLOG = 4096, ACCEPT_PAUSE_NS = 10000000 };
@@ -28,6 +29,22 @@ static void refuse(struct tcp_listener *listener, struct tcp_link *l)
     tcp_close_link(&v->base, l->number);
 }
 
+// A flood of strangers must not keep out who belongs here: the one that has said nothing
+// for longest makes room.
+static bool drop_stranger(struct tcp_van *v)
+{
+    struct err e;
+    for (uint32_t i = 0; i < v->links.n; i++) { // in the order in which they came
+        struct tcp_link *l = v->links.list[i].link;
+        if (!l->accepted || l->known || l->state > LINK_OPEN)
+            continue;
+        err_set(&e, TUG_EIO, "%s: has said nothing while others wait: closed", l->peer);
+        tcp_link_fail(l, &e);
+        return true;
+    }
+    return false;
+}
+
 // libuv announces nobody else before this one is accepted: without memory for that it is
 // tried again in a moment.
 static void accept_later(struct tcp_listener *listener)
@@ -41,8 +58,13 @@ static void accept_one(uv_stream_t *server, int status)
 {
     struct tcp_listener *listener = server->data;
     struct tcp_van *v = listener->van;
-    if (status != 0)
-        return; // libuv has closed it for want of descriptors
+    if (status != 0) { // libuv has closed it
+        if (!v->short_of_files)
+            log_warn("%s: cannot take another link: %s (see ulimit -n)",
+                     listener->address, uv_strerror(status));
+        v->short_of_files = true;
+        return;
+    }
     struct tcp_stream *s = tcp_stream_new(v, server->type == UV_NAMED_PIPE);
     if (s == NULL) {
         accept_later(listener);
@@ -52,6 +74,7 @@ static void accept_one(uv_stream_t *server, int status)
         tcp_stream_close(s);
         return;
     }
+    bool full = v->n_accepted >= v->options.max_links && !drop_stranger(v);
     struct tcp_link *l = tcp_link_new(v, true);
     if (l == NULL) {
         tcp_stream_close(s);
@@ -61,7 +84,7 @@ static void accept_one(uv_stream_t *server, int status)
     l->stream = s;
     l->last_byte = v->now = clock_ns();
     snprintf(l->peer, sizeof(l->peer), "%s", listener->address);
-    if (v->n_accepted > v->options.max_links) {
+    if (full) {
         refuse(listener, l);
         return;
     }

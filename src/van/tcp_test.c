@@ -335,12 +335,39 @@ static void test_max_links(void **state)
     open_pair(&p, &o, "tcp://127.0.0.1:0");
     send_hello(&p.client, 1);
     van_connect(p.client.van, p.server.address, SECOND);
-    until(&p.client, &p.server, &p.server.opened, 2);
+    until(&p.client, &p.server, &p.client.opened, 2);
+    send_hello(&p.client, 2);
+    until(&p.client, &p.server, &p.server.messages, 2);
     van_connect(p.client.van, p.server.address, SECOND);
     until(&p.client, &p.server, &p.client.closed, 1);
     assert_int_equal(p.client.messages, 1); // an error that says why
     assert_int_equal(p.server.opened, 2);
     assert_int_equal(p.server.closed, 0);
+    close_pair(&p);
+}
+
+// Those who have said nothing make room, the first of them first.
+static void test_strangers_make_room(void **state)
+{
+    (void)state;
+    enum { STRANGERS = 10 };
+    const struct tcp_options o = {.max_links = 3};
+    struct pair p;
+    open_pair(&p, &o, "tcp://127.0.0.1:0");
+    send_hello(&p.client, 1);
+    until(&p.client, &p.server, &p.server.messages, 1);
+    for (int i = 1; i <= STRANGERS; i++) {
+        van_connect(p.client.van, p.server.address, SECOND);
+        until(&p.client, &p.server, &p.server.opened, 1 + i);
+        until(&p.client, &p.server, &p.client.opened, 1 + i);
+    }
+    until(&p.client, &p.server, &p.server.closed, STRANGERS - 2);
+    assert_non_null(strstr(p.server.why.text, "has said nothing while others wait"));
+    until(&p.client, &p.server, &p.client.closed, STRANGERS - 2);
+    send_hello(&p.client, 2); // the last one
+    until(&p.client, &p.server, &p.server.messages, 2);
+    assert_int_equal(p.server.closed, STRANGERS - 2);
+    assert_int_equal(p.client.messages, 0); // nobody was refused
     close_pair(&p);
 }
 
@@ -549,6 +576,7 @@ int main(void)
         cmocka_unit_test(test_trickle),
         cmocka_unit_test(test_stranger_is_brief),
         cmocka_unit_test(test_max_links),
+        cmocka_unit_test(test_strangers_make_room),
         cmocka_unit_test(test_no_connection),
         cmocka_unit_test(test_hanging_connect),
         cmocka_unit_test(test_connects_at_last),
