@@ -137,7 +137,6 @@ struct tcp_van {
     uint32_t events; // of this round
     bool in_round;
     bool freeing;
-    bool short_of_files; // it has been said
     char *input;   // TCP_INPUT_BYTES
     char *plain;   // a record of TLS, decrypted
     char *scratch; // small pieces that become one record

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
 #include "van/tcp_internal.h"
 
 enum { BACKLOG = 4096, ACCEPT_PAUSE_NS = 10000000 };
@@ -58,13 +57,8 @@ static void accept_one(uv_stream_t *server, int status)
 {
     struct tcp_listener *listener = server->data;
     struct tcp_van *v = listener->van;
-    if (status != 0) { // libuv has closed it
-        if (!v->short_of_files)
-            log_warn("%s: cannot take another link: %s (see ulimit -n)",
-                     listener->address, uv_strerror(status));
-        v->short_of_files = true;
-        return;
-    }
+    if (status != 0)
+        return; // libuv has closed it for want of descriptors
     struct tcp_stream *s = tcp_stream_new(v, server->type == UV_NAMED_PIPE);
     if (s == NULL) {
         accept_later(listener);
