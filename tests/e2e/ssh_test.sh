@@ -15,34 +15,6 @@ here=$dir/ssh
 mkdir -m 700 "$here" "$dir/home"
 ssh-keygen -q -t ed25519 -N '' -f "$here/host" && ssh-keygen -q -t ed25519 -N '' -f "$here/user"
 cp "$here/user.pub" "$here/authorized"
-port=0
-for try in 21 22 23 24 25; do # sshd cannot be asked for any port
-    port=$((try * 1000 + $$ % 997))
-    cat >"$here/sshd.conf" <<END
-Port $port
-ListenAddress 127.0.0.1
-HostKey $here/host
-AuthorizedKeysFile $here/authorized
-PasswordAuthentication no
-KbdInteractiveAuthentication no
-UsePAM no
-StrictModes no
-PidFile $here/pid
-SetEnv HOME=$dir/home
-END
-    [ "$(id -u)" != 0 ] || mkdir -p /run/sshd
-    "$sshd" -f "$here/sshd.conf" -E "$here/log" && break
-    port=0
-done
-if [ $port = 0 ]; then
-    echo "skipped: sshd does not start: $(tail -1 "$here/log")"
-    exit 77
-fi
-stop() {
-    kill "$(cat "$here/pid")" 2>/dev/null || true
-}
-trap stop EXIT
-
 # ssh as the launcher finds it: with this test's key.
 mkdir bin
 cat >bin/ssh <<END
@@ -53,14 +25,41 @@ END
 chmod +x bin/ssh
 PATH=$dir/bin:$PATH
 export PATH XDG_RUNTIME_DIR="$dir"
-i=0
-until ssh -oBatchMode=yes -p $port 127.0.0.1 true 2>"$here/try"; do
-    i=$((i + 1))
-    if [ $i = 20 ]; then
-        echo "skipped: sshd does not let us in: $(tail -1 "$here/try")"
-        exit 77
-    fi
-done
+# sshd ends with this script, however that ends: the other end of its input closes.
+mkfifo leash
+exec 9<>leash
+[ "$(id -u)" != 0 ] || mkdir -p /run/sshd
+
+begin_sshd() { # on a port; sshd cannot be asked for any that is free
+    port=$1
+    cat >"$here/sshd.conf" <<END
+Port $port
+ListenAddress 127.0.0.1
+HostKey $here/host
+AuthorizedKeysFile $here/authorized
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+UsePAM no
+StrictModes no
+PidFile none
+SetEnv HOME=$dir/home
+END
+    "$tug" launch --supervise -- "$sshd" -D -f "$here/sshd.conf" -E "$here/log" <leash 9>&- &
+    server=$!
+    for wait in 1 2 3 4 5 6 7 8 9 10; do
+        ssh -oBatchMode=yes -p "$port" 127.0.0.1 true 2>"$here/try" && return 0
+        kill -0 $server 2>/dev/null || return 1
+        sleep 0.1
+    done
+    kill $server
+    return 1
+}
+
+begin_sshd $((21000 + $$ % 997)) || begin_sshd $((22000 + $$ % 997)) ||
+    begin_sshd $((23000 + $$ % 997)) || {
+    echo "skipped: sshd does not let us in: $(tail -1 "$here/log") $(tail -1 "$here/try")"
+    exit 77
+}
 
 fail() {
     echo "$1"
