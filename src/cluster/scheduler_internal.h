@@ -19,6 +19,7 @@ struct link {
     uint32_t node; // index, or SCHEDULER_NOBODY
     uint32_t
         beats; // index of the process whose heartbeats come here, or SCHEDULER_NOBODY
+    uint64_t beats_of; // its id; heartbeats may come before the process joins. 0: none
 };
 
 // The loops of a process that are of one role.

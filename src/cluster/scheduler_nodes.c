@@ -149,6 +149,11 @@ static uint32_t new_process(struct scheduler *s, const struct msg_join *m)
     // The scheduler's own member may come a moment after the last of the others.
     p->late = s->phase != SCHEDULER_GATHERING && m->role != WIRE_SCHEDULER;
     p->sign_at = s->now;
+    for (uint32_t i = 0; i < s->n_links; i++)
+        if (s->links[i].link != 0 && s->links[i].beats_of == m->process) {
+            s->links[i].beats = s->n_processes - 1;
+            p->beats = true;
+        }
     return s->n_processes - 1;
 }
 
@@ -282,6 +287,7 @@ void scheduler_forget_link(struct scheduler *s, struct link *l)
     if (l->beats != SCHEDULER_NOBODY)
         s->processes[l->beats].silent_at = s->now;
     l->beats = SCHEDULER_NOBODY;
+    l->beats_of = 0;
     if (l->node == SCHEDULER_NOBODY)
         return;
     struct node *n = &s->nodes[l->node];
@@ -294,6 +300,7 @@ void scheduler_heartbeat(struct scheduler *s, struct link *l, uint64_t request,
                          const struct msg_heartbeat *m)
 {
     bool given_up = false;
+    l->beats_of = m->process;
     for (uint32_t i = 0; i < s->n_processes; i++) {
         struct process *p = &s->processes[i];
         if (p->process != m->process)
