@@ -333,15 +333,14 @@ static char *export(const char *from, const char *words)
     return text;
 }
 
-// Key and count: the first and third word of a line.
-static const char *counts_line(const char *line, char ret[64])
+// Key and count: the first and third word of a line. Gives the next line.
+static const char *take_counts(const char *line, unsigned long long ret[2])
 {
-    long long key, count;
-    int n = 0;
-    if (sscanf(line, "%lld %*s %lld%n", &key, &count, &n) != 2)
-        fail_msg("no row of a table: %.60s", line);
-    snprintf(ret, 64, "%lld %lld", key, count);
-    const char *end = strchr(line + n, '\n');
+    char *at;
+    ret[0] = strtoull(line, &at, 10);
+    strtod(at, &at); // w
+    ret[1] = strtoull(at, &at, 10);
+    const char *end = strchr(at, '\n');
     assert_non_null(end);
     return end + 1;
 }
@@ -352,12 +351,12 @@ void cluster_same_counts(const char *a, const char *b)
     const char *line[2] = {text[0], text[1]};
     assert_true(*line[0] != 0);
     while (*line[0] != 0 && *line[1] != 0) {
-        char counts[2][64];
+        unsigned long long x[2][2];
         for (int i = 0; i < 2; i++)
-            line[i] = counts_line(line[i], counts[i]);
-        if (strcmp(counts[0], counts[1]) != 0)
-            cluster_fail("key and count of %s: %s; of %s: %s", a, counts[0], b,
-                         counts[1]);
+            line[i] = take_counts(line[i], x[i]);
+        if (x[0][0] != x[1][0] || x[0][1] != x[1][1])
+            cluster_fail("key and count of %s: %llu %llu; of %s: %llu %llu", a, x[0][0],
+                         x[0][1], b, x[1][0], x[1][1]);
     }
     assert_int_equal(*line[0], 0);
     assert_int_equal(*line[1], 0);
