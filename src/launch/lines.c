@@ -3,7 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/lines.h"
 
+#include <errno.h>
 #include <string.h>
+
+#include "base/log.h"
 
 void lines_open(struct lines *l, const char *prefix, FILE *to, FILE *log)
 {
@@ -11,22 +14,23 @@ void lines_open(struct lines *l, const char *prefix, FILE *to, FILE *log)
     l->part = BUF_INIT(LINES_MAX);
 }
 
-static void write_line(FILE *to, const char *prefix, const char *line, size_t n)
+static bool write_line(FILE *to, const char *prefix, const char *line, size_t n)
 {
-    if (to == NULL)
-        return;
     // One call for the whole line where stdio has the room: lines of others do not mix
     // in.
-    fprintf(to, "%s%.*s\n", prefix, (int)n, line);
-    fflush(to);
+    return fprintf(to, "%s%.*s\n", prefix, (int)n, line) >= 0 && fflush(to) == 0;
 }
 
 static void put_line(struct lines *l, const char *line, size_t n)
 {
     if (n > 0 && line[n - 1] == '\r')
         n--;
-    write_line(l->to, l->prefix, line, n);
-    write_line(l->log, "", line, n);
+    if (l->to != NULL)
+        (void)write_line(l->to, l->prefix, line, n); // main tells of standard output
+    if (l->log != NULL && !write_line(l->log, "", line, n)) {
+        log_warn("%sits log cannot be written any more: %s", l->prefix, strerror(errno));
+        l->log = NULL;
+    }
     if (n > 0)
         snprintf(l->last, sizeof(l->last), "%.*s", (int)n, line);
 }

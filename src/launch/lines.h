@@ -14,7 +14,7 @@ enum { LINES_MAX = 16 << 10 }; // a longer line comes in pieces of this size
 
 struct lines {
     const char *prefix; // "[worker 0] "; "": none
-    FILE *to, *log;     // each may be NULL
+    FILE *to, *log;     // each may be NULL; a log that is full becomes it
     struct buf part;    // of a line whose end has not come yet
     char last[512];     // the last line that was not empty, cut
 };

@@ -63,6 +63,22 @@ static void long_lines_are_cut(void **state)
 }
 
 // A shell gives back each word as it was.
+static void full_log(void **state)
+{
+    (void)state;
+    FILE *full = fopen("/dev/full", "w"), *to = tmpfile();
+    assert_non_null(full);
+    assert_non_null(to);
+    struct lines l;
+    lines_open(&l, "", to, full);
+    assert_int_equal(lines_add(&l, "one\ntwo\n", 8), 0);
+    assert_null(l.log); // said once
+    lines_close(&l);
+    assert_int_equal(ftell(to), 8); // the other one gets all
+    fclose(to);
+    fclose(full);
+}
+
 static void shells_read_words_back(void **state)
 {
     (void)state;
@@ -142,8 +158,11 @@ static void memory_runs_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_do_not_matter),   cmocka_unit_test(long_lines_are_cut),
-        cmocka_unit_test(shells_read_words_back), cmocka_unit_test(environments),
+        cmocka_unit_test(pieces_do_not_matter),
+        cmocka_unit_test(long_lines_are_cut),
+        cmocka_unit_test(shells_read_words_back),
+        cmocka_unit_test(environments),
+        cmocka_unit_test(full_log),
         cmocka_unit_test(memory_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,11 +55,38 @@ static bool take_lock(int fd, double seconds)
     return false;
 }
 
-static long pid_in(int fd)
+// Who holds a lock: the file may be shared by hosts, and a number is a process of one.
+struct holder {
+    long pid;
+    char host[64];
+};
+
+static void own_name(char host[64])
 {
-    char text[32] = "";
-    ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
-    return n > 0 ? strtol(text, NULL, 10) : 0;
+    if (gethostname(host, 63) != 0)
+        snprintf(host, 64, "?");
+    host[63] = 0;
+}
+
+// True: a process of this host.
+static bool read_holder(int fd, struct holder *ret)
+{
+    char text[96] = "", here[64] = "";
+    *ret = (struct holder){.host = "?"};
+    if (pread(fd, text, sizeof(text) - 1, 0) > 0)
+        (void)sscanf(text, "%ld %63s", &ret->pid, ret->host);
+    own_name(here);
+    return ret->pid > 1 && strcmp(ret->host, here) == 0;
+}
+
+static int write_holder(int fd, const char *path, struct err *e)
+{
+    char text[96], here[64] = "";
+    own_name(here);
+    int n = snprintf(text, sizeof(text), "%d %s\n", (int)getpid(), here);
+    if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n)
+        return err_sys(e, TUG_EIO, "cannot write the lock '%s'", path);
+    return 0;
 }
 
 // The lock is held for as long as the file is open: until this process ends.
@@ -69,24 +96,21 @@ static int lock_job(const char *path, bool force, struct err *e)
     if (fd < 0)
         return err_sys(e, TUG_EIO, "cannot open the lock '%s'", path);
     bool mine = take_lock(fd, 0);
-    long pid = mine ? 0 : pid_in(fd);
-    if (!mine && force && pid > 1) {
-        kill((pid_t)pid, SIGTERM);
+    struct holder h;
+    if (!mine && read_holder(fd, &h) && force) {
+        kill((pid_t)h.pid, SIGTERM);
         mine = take_lock(fd, LAUNCH_GENTLE_SECONDS + 2);
     }
     if (!mine) {
         close(fd);
         return err_set(
             e, TUG_EUSAGE,
-            "process %ld of an earlier run of this cluster is still there "
-            "(%s); --force ends it, --cluster NAME starts another one beside it",
-            pid, path);
+            "process %ld on %s of an earlier run of this cluster is still there "
+            "(%s); --force ends it if it is on this host, --cluster NAME starts another "
+            "one beside it",
+            h.pid, h.host, path);
     }
-    char text[32];
-    int n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
-    if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n)
-        return err_sys(e, TUG_EIO, "cannot write the lock '%s'", path);
-    return 0;
+    return write_holder(fd, path, e);
 }
 
 // ---------------------------------------------------------------- the child
@@ -101,6 +125,7 @@ static void become_child(char *const *argv, int in, pid_t parent)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
     if (dup2(in, STDIN_FILENO) < 0)
         _exit(err_exit_code(TUG_EIO));
     execvp(argv[0], argv);
