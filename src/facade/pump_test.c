@@ -1,0 +1,212 @@
+// The pump over a van of one process: waits that end, in time or not, whoever polls; work
+// outside the van; threads that want it at the same time.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "facade/pump.h"
+#include "van/tcp.h"
+
+#define MS ((uint64_t)1000000)
+
+// A van that talks to itself: what it sends over its link comes back to its handler.
+struct echo {
+    struct van *van;
+    struct pump *pump;
+    van_link link;
+    bool open;
+    uint64_t came; // messages
+    struct pump_work work;
+    bool with_work, queued;
+    atomic_uint worked;
+    int refused; // what waiting inside of work gives
+};
+
+static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+{
+    struct echo *e = ctx;
+    (void)now;
+    e->open |= !accepted && link == e->link;
+}
+
+static void do_work(struct pump_work *w)
+{
+    struct echo *e = (struct echo *)((char *)w - offsetof(struct echo, work));
+    e->refused += pump_working(e->pump);
+    pump_enter(e->pump); // the van is free
+    e->queued = false;
+    pump_leave(e->pump);
+    atomic_fetch_add(&e->worked, 1);
+}
+
+static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    struct echo *e = ctx;
+    (void)link, (void)m, (void)now;
+    e->came++;
+    if (!e->with_work || e->queued)
+        return;
+    e->queued = true;
+    e->work.run = do_work;
+    pump_queue(e->pump, &e->work);
+}
+
+static bool is_open(void *ctx)
+{
+    return ((struct echo *)ctx)->open;
+}
+
+static void begin(struct echo *e)
+{
+    char address[VAN_ADDRESS_MAX];
+    struct tcp_options o = {0};
+    struct van_handler h = {.ctx = e, .opened = on_opened, .message = on_message};
+    *e = (struct echo){0};
+    assert_int_equal(0, tcp_van_open(&e->van, &o, &h, NULL));
+    assert_int_equal(0, van_listen(e->van, "tcp://127.0.0.1:0", address, NULL));
+    e->link = van_connect(e->van, address, 10000 * MS);
+    assert_int_equal(0, pump_open(&e->pump, e->van, NULL));
+    assert_true(pump_wait(e->pump, is_open, e, van_now(e->van) + 10000 * MS));
+}
+
+static void finish(struct echo *e)
+{
+    pump_close(e->pump);
+    van_free(e->van);
+    assert_int_equal(0, mem_live());
+}
+
+static void send_one(struct echo *e)
+{
+    struct msg_ok m = {.value = 1};
+    pump_enter(e->pump);
+    assert_int_equal(0, van_send(e->van, e->link, MSG_OK, 1, &m, NULL));
+    pump_leave(e->pump);
+}
+
+struct target {
+    struct echo *echo;
+    uint64_t came;
+};
+
+static bool has_come(void *ctx)
+{
+    const struct target *t = ctx;
+    return t->echo->came >= t->came;
+}
+
+static void waits_end(void **state)
+{
+    struct echo e;
+    (void)state;
+    begin(&e);
+    for (uint64_t i = 1; i <= 200; i++) {
+        struct target t = {&e, i};
+        send_one(&e);
+        assert_true(pump_wait(e.pump, has_come, &t, van_now(e.van) + 10000 * MS));
+    }
+    finish(&e);
+}
+
+static void a_wait_has_a_deadline(void **state)
+{
+    struct echo e;
+    (void)state;
+    begin(&e);
+    struct target never = {&e, UINT64_MAX};
+    uint64_t until = van_now(e.van) + 30 * MS;
+    assert_false(pump_wait(e.pump, has_come, &never, until));
+    assert_true(van_now(e.van) >= until);
+    finish(&e);
+}
+
+// Nobody waits: the background thread sees the message, and runs its work.
+static void somebody_always_polls(void **state)
+{
+    struct echo e;
+    (void)state;
+    begin(&e);
+    e.with_work = true;
+    send_one(&e);
+    double until = clock_seconds() + 10;
+    while (atomic_load(&e.worked) == 0 && clock_seconds() < until)
+        sched_yield();
+    assert_int_equal(1, atomic_load(&e.worked));
+    assert_int_equal(1, e.refused);
+    assert_false(pump_working(e.pump));
+    finish(&e);
+}
+
+enum { THREADS = 4, ROUNDS = 300 };
+
+struct sender {
+    struct echo *echo;
+    pthread_t thread;
+    bool good;
+};
+
+static void *send_and_wait(void *arg)
+{
+    struct sender *s = arg;
+    struct echo *e = s->echo;
+    s->good = true;
+    for (int i = 0; i < ROUNDS && s->good; i++) {
+        struct msg_ok m = {.value = 1};
+        struct target t = {.echo = e};
+        pump_enter(e->pump);
+        t.came = e->came + 1; // of anybody's
+        s->good = van_send(e->van, e->link, MSG_OK, 1, &m, NULL) == 0;
+        pump_leave(e->pump);
+        s->good &= pump_wait(e->pump, has_come, &t, van_now(e->van) + 10000 * MS);
+    }
+    return NULL;
+}
+
+static bool all_have_come(void *ctx)
+{
+    return ((struct echo *)ctx)->came == THREADS * ROUNDS;
+}
+
+static void threads_share_a_van(void **state)
+{
+    struct echo e;
+    struct sender s[THREADS];
+    (void)state;
+    begin(&e);
+    e.with_work = true;
+    pump_set_spin(e.pump, 20000);
+    for (int i = 0; i < THREADS; i++) {
+        s[i].echo = &e;
+        assert_int_equal(0, pthread_create(&s[i].thread, NULL, send_and_wait, &s[i]));
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(s[i].thread, NULL);
+    for (int i = 0; i < THREADS; i++)
+        assert_true(s[i].good);
+    assert_true(pump_wait(e.pump, all_have_come, &e, van_now(e.van) + 10000 * MS));
+    finish(&e);
+    assert_true(atomic_load(&e.worked) > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waits_end),
+        cmocka_unit_test(a_wait_has_a_deadline),
+        cmocka_unit_test(somebody_always_polls),
+        cmocka_unit_test(threads_share_a_van),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
