@@ -258,9 +258,9 @@ static int run_process(struct process *p, const struct scheduler_values *v,
     struct err why = {0};
     TRY(open_scheduler(p, v, e));
     TRY(begin_driver(p, t, e));
-    if (v->announce)
-        TRY(announce(p, e));
-    int rc = serve(p, &why, e);
+    int rc = v->announce ? announce(p, e) : 0;
+    if (rc == 0)
+        rc = serve(p, &why, e);
     if (p->drives) {
         atomic_store(&node_interrupted, atomic_load(&node_interrupted) || rc != 0);
         pthread_join(p->driver, NULL); // the end of the cluster ends it
