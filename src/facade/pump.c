@@ -237,9 +237,9 @@ static void sleep_in_van(struct pump *p)
 }
 
 // One round, by who has the van: something comes in, work is done, waiters are told.
-static void pump_round(struct pump *p, const struct waiter *me)
+static void pump_round(struct pump *p, const struct waiter *me, bool spins)
 {
-    if (!spin(p, me))
+    if (!spins || !spin(p, me))
         sleep_in_van(p);
     run_work(p);
     // A leader that is alone and has not got what it waits for need not look further.
@@ -258,7 +258,7 @@ static void pump_round(struct pump *p, const struct waiter *me)
 static void lead(struct pump *p, struct waiter *w)
 {
     while (!w->ended)
-        pump_round(p, w);
+        pump_round(p, w, true);
     uint64_t now = van_now(p->van);
     pthread_mutex_lock(&p->mutex);
     p->busy_until = now + IDLE_NS;
@@ -330,9 +330,10 @@ static void *look_after(void *arg)
             continue;
         }
         look_ns = IDLE_NS;
+        bool spins = p->leader == NULL; // else it is at work, and needs the core
         borrow(p, true);
         pthread_mutex_unlock(&p->mutex);
-        pump_round(p, NULL);
+        pump_round(p, NULL, spins);
         pthread_mutex_lock(&p->mutex);
         give_back(p);
     }
