@@ -229,7 +229,8 @@ void repeats_forget(struct repeats *r, uint64_t pass, uint64_t piece)
 {
     for (size_t i = 0; i < r->max_identities && pass != 0;) {
         const struct identity *x = entry(r->identities, r->stride, i);
-        if (x->id.pass == pass && x->id.piece == piece)
+        if (x->id.pass != 0 &&
+            (x->id.pass < pass || (x->id.pass == pass && x->id.piece == piece)))
             identity_erase(r, i);
         else
             i++;

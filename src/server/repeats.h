@@ -64,7 +64,8 @@ static inline void repeats_note(const struct repeats_push *p, uint32_t partition
         p->identity[partition / 64] |= bit;
 }
 
-// A session has ended, a piece is done: nothing of them comes any more.
+// A session has ended, a piece is done: nothing of them comes any more, nor of the passes
+// before. (That a piece was done is told once: it may be lost with a link.)
 void repeats_end_session(struct repeats *r, uint64_t session);
 void repeats_forget(struct repeats *r, uint64_t pass, uint64_t piece);
 

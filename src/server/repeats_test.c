@@ -95,8 +95,12 @@ static void test_model(void **state)
         if (round % 300 == 299) {
             uint64_t piece = draw(round, 30, PIECES);
             repeats_forget(r, 1, piece);
-            repeats_forget(r, 2, piece); // another pass
+            repeats_forget(r, 0, 0); // no pass at all
             memset(m->done[piece], 0, sizeof(m->done[piece]));
+            if (draw(round, 32, 8) == 0) { // a pass is over when the next has begun
+                repeats_forget(r, 2, piece);
+                memset(m->done, 0, sizeof(m->done));
+            }
         }
         if (round % 2000 == 1999) {
             uint64_t session = draw(round, 31, SESSIONS);
