@@ -120,12 +120,25 @@ static int write_part(const struct table *t, const struct header *h,
     return file_commit(w, e);
 }
 
-int part_save(const struct table *t, uint32_t first, uint32_t n, const char *path,
-              struct part_info *ret_info, struct err *e)
+static size_t without_zeros(const struct table *t, uint32_t column,
+                            struct table_entry *rows, size_t n)
+{
+    struct table_slabs slabs = table_slabs(t);
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (relaxed_load(table_row(slabs, rows[i].handle) + column) != 0)
+            rows[kept++] = rows[i];
+    return kept;
+}
+
+int part_save(const struct table *t, uint32_t first, uint32_t n, uint32_t counted,
+              const char *path, struct part_info *ret_info, struct err *e)
 {
     struct table_entry *rows;
     size_t n_rows;
     TRY(table_sorted(t, first, n, &rows, &n_rows, e));
+    if (counted < t->options.width)
+        n_rows = without_zeros(t, counted, rows, n_rows);
     struct header h = {
         .version = PART_VERSION,
         .width = t->options.width,

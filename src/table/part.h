@@ -23,8 +23,11 @@ struct part_info {
 };
 
 // Writes partitions [first, first + n) to `path` (written beside, synced, renamed).
-int part_save(const struct table *t, uint32_t first, uint32_t n, const char *path,
-              struct part_info *ret_info, struct err *e);
+// Rows whose float in column `counted` is 0 are left out: they are what they began with.
+// PART_ALL: every row is written.
+#define PART_ALL UINT32_MAX
+int part_save(const struct table *t, uint32_t first, uint32_t n, uint32_t counted,
+              const char *path, struct part_info *ret_info, struct err *e);
 
 // Adds the rows of `path` to `t`. Width and partition_bits must agree with the table's.
 // With `expect`, size, rows and checksum must agree too. Any damage is TUG_EDATA naming

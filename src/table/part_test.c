@@ -64,7 +64,7 @@ static struct part_info save(const struct table *t, uint32_t first, uint32_t n,
 {
     struct part_info info;
     struct err e = {0};
-    if (part_save(t, first, n, to, &info, &e) != 0)
+    if (part_save(t, first, n, PART_ALL, to, &info, &e) != 0)
         fail_msg("%s", e.text);
     return info;
 }
@@ -268,8 +268,8 @@ static void test_mismatch(void **state)
         assert_int_equal(part_load(t, path, &wrong[i], &e), TUG_EDATA);
     assert_int_equal(part_load(t, "/nowhere/a.part", &info, &e), TUG_EDATA);
     assert_int_equal(part_load(t, dir, &info, &e), TUG_EDATA);
-    assert_int_equal(part_save(t, 0, 4, "/nowhere/a.part", &info, &e), TUG_EIO);
-    assert_int_equal(part_save(t, 1, 4, path, &info, &e), TUG_EUSAGE);
+    assert_int_equal(part_save(t, 0, 4, PART_ALL, "/nowhere/a.part", &info, &e), TUG_EIO);
+    assert_int_equal(part_save(t, 1, 4, PART_ALL, path, &info, &e), TUG_EUSAGE);
     table_close(t);
     table_close(wide);
     table_close(bits);
@@ -286,7 +286,7 @@ static void test_no_memory(void **state)
         struct part_info info;
         size_t before = mem_live();
         mem_fault_after(n);
-        int rc = part_save(t, 0, 4, path, &info, NULL);
+        int rc = part_save(t, 0, 4, PART_ALL, path, &info, NULL);
         size_t saved = mem_live();
         if (rc == 0)
             rc = part_load(back, path, &info, NULL);
@@ -299,13 +299,42 @@ static void test_no_memory(void **state)
     table_close(t);
 }
 
+// Rows without a count are left out, and no others.
+static void test_counted(void **state)
+{
+    (void)state;
+    enum { ROWS = 1000, COUNT = 2 };
+    struct part_info some, all;
+    struct table *t = open_table(3, 2), *few = open_table(3, 2);
+    add_rows(t, ROWS);
+    for (uint64_t i = 0; i < ROWS; i++) {
+        uint64_t key = mix64(i * i);
+        uint32_t h, g;
+        assert_int_equal(table_rows(t, &key, 1, &h), 0);
+        float *row = table_row(table_slabs(t), h);
+        if (i % 3 == 0) {
+            row[COUNT] = 0;
+            continue;
+        }
+        assert_int_equal(table_rows(few, &key, 1, &g), 0);
+        memcpy(table_row(table_slabs(few), g), row, 3 * sizeof(float));
+    }
+    assert_int_equal(part_save(t, 0, 4, COUNT, path, &some, NULL), 0);
+    all = save(few, 0, 4, path);
+    assert_int_equal(some.rows, ROWS - (ROWS + 2) / 3);
+    assert_int_equal(some.checksum, all.checksum);
+    table_close(t);
+    table_close(few);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),   cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_ranges),   cmocka_unit_test(test_each),
-        cmocka_unit_test(test_damage),   cmocka_unit_test(test_forged),
-        cmocka_unit_test(test_mismatch), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_golden),     cmocka_unit_test(test_counted),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_each),       cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_forged),     cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

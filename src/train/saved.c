@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/relaxed.h"
+
 // Rows in a part, about: enough that files are few, few enough that threads share the
 // work. The number of parts follows from the number of rows alone, so that the same model
 // gives the same files.
@@ -131,14 +133,16 @@ static int write_part(const struct saved_rows *from, const char *dir,
                       struct manifest_part *p, struct err *e)
 {
     char path[FILE_PATH_MAX];
+    uint32_t counted = p->dense ? PART_ALL : from->model->accessor.count;
     TRY(file_join(path, dir, p->file, e));
     if (from->local != NULL)
         return part_save(p->dense ? from->local->dense : from->local->sparse,
-                         p->first_partition, p->n_partitions, path, &p->info, e);
+                         p->first_partition, p->n_partitions, counted, path, &p->info, e);
     struct table *t;
     TRY(from->fetch(from->ctx, p->dense, from->best, p->first_partition, p->n_partitions,
                     &t, e));
-    int rc = part_save(t, p->first_partition, p->n_partitions, path, &p->info, e);
+    int rc = part_save(t, p->first_partition, p->n_partitions, counted, path, &p->info,
+                       e);
     table_close(t);
     return rc;
 }
@@ -179,11 +183,25 @@ static void read_parts(void *arg, int rank)
     }
 }
 
+// Rows that were updated: the others are what they began with, and are not saved.
+static uint64_t count_updated(const struct parameters *p)
+{
+    enum { ROWS = 256 };
+    struct table_slabs slabs = table_slabs(p->sparse);
+    uint32_t handles[ROWS];
+    uint64_t cursor = 0, updated = 0;
+    for (size_t n; (n = table_scan(p->sparse, &cursor, handles, ROWS)) > 0;)
+        for (size_t i = 0; i < n; i++)
+            updated += relaxed_load(table_row(slabs, handles[i]) +
+                                    p->model.accessor.count) != 0;
+    return updated;
+}
+
 static int count_rows(const struct saved_rows *from, uint64_t *ret, struct err *e)
 {
     if (from->local == NULL)
         return from->count(from->ctx, from->best, ret, e);
-    *ret = table_stats(from->local->sparse).rows;
+    *ret = count_updated(from->local);
     return 0;
 }
 
