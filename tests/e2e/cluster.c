@@ -336,13 +336,15 @@ static char *export(const char *from, const char *words)
 // Key and count: the first and third word of a line. Gives the next line.
 static const char *take_counts(const char *line, unsigned long long ret[2])
 {
-    char *at;
-    ret[0] = strtoull(line, &at, 10);
-    strtod(at, &at); // w
-    ret[1] = strtoull(at, &at, 10);
-    const char *end = strchr(at, '\n');
-    assert_non_null(end);
-    return end + 1;
+    ret[0] = strtoull(line, NULL, 10);
+    for (int words = 0; words < 2; words++) {
+        line += strcspn(line, " \n");
+        assert_int_equal(*line++, ' ');
+    }
+    ret[1] = strtoull(line, NULL, 10);
+    line += strcspn(line, "\n");
+    assert_int_equal(*line, '\n');
+    return line + 1;
 }
 
 void cluster_same_counts(const char *a, const char *b)

@@ -6,13 +6,13 @@
 
 #include "cluster.h"
 
-enum { ROWS = 12000, EPOCHS = 4 }; // several pieces of a megabyte
+enum { ROWS = 9000, EPOCHS = 3 }; // several pieces of a megabyte
 
 static const char *words_of(const char *out, const char *more)
 {
     e2e_remove(out);
     return e2e_path("train --data data.svm --format libsvm --epochs %d --json --out %s "
-                    "--batch 64 --data-in memory %s",
+                    "--batch 64 --dim 2 --data-in memory %s",
                     EPOCHS, out, more);
 }
 
