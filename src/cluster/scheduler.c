@@ -11,6 +11,8 @@
 #include "base/alloc.h"
 #include "cluster/scheduler_internal.h"
 
+enum { QUEUED_MAX = 64 << 20 }; // bytes for a peer
+
 static int check_options(const struct scheduler_options *o, struct err *e)
 {
     if (o->servers == 0)
@@ -81,8 +83,9 @@ void *scheduler_grow(void *p_array, uint32_t *n, uint32_t *cap, size_t bytes)
 void scheduler_send(struct scheduler *s, van_link link, uint16_t type, uint64_t request,
                     const void *msg)
 {
-    // What does not arrive is asked for again, or sent again by the next ticks.
-    if (link != 0)
+    // What does not arrive is asked for again, or sent again by the next ticks. Who asks
+    // and does not read must not fill the memory.
+    if (link != 0 && van_queued(s->van, link) < QUEUED_MAX)
         (void)van_send(s->van, link, type, request, msg, NULL);
 }
 
