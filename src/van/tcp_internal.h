@@ -26,8 +26,14 @@
 
 #define SECOND_NS ((uint64_t)1000000000)
 
-// Read at one go from all links; one message after the other is taken out of it.
-enum { TCP_INPUT_BYTES = 256 << 10 };
+// Read at one go from all links; one message after the other is taken out of it. Plain
+// links read less: when the head of a bulky message is there, the rest of it is read to
+// where it belongs, and only what came with the head is copied.
+enum {
+    TCP_INPUT_BYTES = 256 << 10,
+    TCP_PLAIN_INPUT = 64 << 10,
+    TCP_DIRECT_FROM = 32 << 10
+};
 
 enum tcp_state {
     LINK_WAITING, // for the next attempt to connect

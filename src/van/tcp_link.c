@@ -208,9 +208,10 @@ static void alloc_input(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
     char *direct = NULL;
     if (l != NULL && l->state == LINK_OPEN && l->tls == NULL)
         direct = frame_direct(&l->reader, &left);
-    bool small = left < TCP_INPUT_BYTES; // then more than this body comes at one go
+    bool small = left < TCP_DIRECT_FROM; // then more than this body comes at one go
+    size_t input = l != NULL && l->tls == NULL ? TCP_PLAIN_INPUT : TCP_INPUT_BYTES;
     buf->base = small ? l->van->input : direct;
-    buf->len = small ? (size_t)TCP_INPUT_BYTES : left;
+    buf->len = small ? input : left;
 }
 
 static void read_came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
