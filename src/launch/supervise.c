@@ -71,10 +71,14 @@ static void own_name(char host[64])
 // True: a process of this host.
 static bool read_holder(int fd, struct holder *ret)
 {
-    char text[96] = "", here[64] = "";
+    char text[96] = "", here[64] = "", *end;
     *ret = (struct holder){.host = "?"};
-    if (pread(fd, text, sizeof(text) - 1, 0) > 0)
-        (void)sscanf(text, "%ld %63s", &ret->pid, ret->host);
+    if (pread(fd, text, sizeof(text) - 1, 0) > 0) {
+        ret->pid = strtol(text, &end, 10);
+        if (*end == ' ')
+            snprintf(ret->host, sizeof(ret->host), "%.*s", (int)strcspn(end + 1, "\n"),
+                     end + 1);
+    }
     own_name(here);
     return ret->pid > 1 && strcmp(ret->host, here) == 0;
 }
