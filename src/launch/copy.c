@@ -19,12 +19,14 @@ static int run_shell(const char *script)
     return status;
 }
 
+// A pipeline ends as its last command does: a tar that could not read all ends the shell.
+// With 1 it has met a file that changes.
 static int add_pipeline(struct buf *b, const struct plan *p, const struct host *h)
 {
     struct words ssh = {0};
-    TRY(buf_printf(b, "tar -C "));
+    TRY(buf_printf(b, "{ tar -C "));
     TRY(words_quote(b, p->o->sync));
-    TRY(buf_printf(b, " -cf - . |"));
+    TRY(buf_printf(b, " -cf - . || [ $? = 1 ] || kill $$; } |"));
     int rc = plan_ssh(&ssh, h);
     for (size_t i = 0; i < ssh.n && rc == 0; i++) {
         rc = buf_printf(b, " ");
