@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/buf.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,6 +59,56 @@ int buf_printf(struct buf *b, const char *fmt, ...)
     va_end(args);
     b->len += (size_t)n;
     return 0;
+}
+
+static bool continues(unsigned char byte)
+{
+    return (byte & 0xc0) == 0x80;
+}
+
+// Bytes of the character of UTF-8 at `c`; 0: there is none. Looks no further than a 0.
+static size_t utf8_length(const unsigned char *c)
+{
+    if (c[0] < 0x80)
+        return 1;
+    if (c[0] < 0xc2 || c[0] > 0xf4 || !continues(c[1]))
+        return 0;
+    if (c[0] < 0xe0)
+        return 2;
+    bool too_long = (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xf0 && c[1] < 0x90);
+    bool no_character = (c[0] == 0xed && c[1] >= 0xa0) || (c[0] == 0xf4 && c[1] >= 0x90);
+    if (too_long || no_character || !continues(c[2]))
+        return 0;
+    if (c[0] < 0xf0)
+        return 3;
+    return continues(c[3]) ? 4 : 0;
+}
+
+static int add_character(struct buf *b, const char *c, size_t n)
+{
+    if (n == 0)
+        return buf_add(b, "\\ufffd", 6);
+    if ((unsigned char)*c < ' ' || *c == 0x7f)
+        return buf_printf(b, "\\u%04x", (unsigned)*c);
+    if (*c == '"' || *c == '\\')
+        TRY(buf_add(b, "\\", 1));
+    return buf_add(b, c, n);
+}
+
+int buf_json(struct buf *b, const char *text)
+{
+    size_t before = b->len;
+    int rc = buf_add(b, "\"", 1);
+    while (rc == 0 && *text != '\0') {
+        size_t n = utf8_length((const unsigned char *)text);
+        rc = add_character(b, text, n);
+        text += n > 0 ? n : 1;
+    }
+    if (rc == 0)
+        rc = buf_add(b, "\"", 1);
+    if (rc != 0)
+        b->len = before;
+    return rc;
 }
 
 const char *buf_str(struct buf *b)

@@ -23,6 +23,7 @@ struct buf {
 int buf_reserve(struct buf *b, size_t more); // room for `more` bytes behind len
 int buf_add(struct buf *b, const void *bytes, size_t n);
 int buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
+int buf_json(struct buf *b, const char *text); // a string in quotes, valid whatever it is
 const char *buf_str(struct buf *b); // terminated; "" when empty; NULL when out of memory
 void buf_clear(struct buf *b);      // keeps the memory
 void buf_free(struct buf *b);

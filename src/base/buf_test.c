@@ -88,6 +88,35 @@ static void test_printf(void **state)
 }
 
 // Someone who reserved may fill all of cap; the terminator then needs one byte more.
+static void test_json(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"", "\"\""},
+        {"a \"b\" \\", "\"a \\\"b\\\" \\\\\""},
+        {"\n\x1b\x7f", "\"\\u000a\\u001b\\u007f\""},
+        {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
+         "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\""},
+        {"\xff", "\"\\ufffd\""},
+        {"\xc3", "\"\\ufffd\""},                       // cut
+        {"\xe2\x82", "\"\\ufffd\\ufffd\""},            // cut
+        {"\xc0\xaf", "\"\\ufffd\\ufffd\""},            // longer than it need be
+        {"\xe0\x80\xaf", "\"\\ufffd\\ufffd\\ufffd\""}, // likewise
+        {"\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\""}, // half of a pair
+        {"\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\""},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct buf b = BUF_INIT(100);
+        assert_int_equal(buf_json(&b, cases[i][0]), 0);
+        assert_string_equal(buf_str(&b), cases[i][1]);
+        buf_free(&b);
+    }
+    struct buf small = BUF_INIT(4);
+    assert_int_equal(buf_json(&small, "abc"), TUG_EDATA);
+    assert_int_equal(small.len, 0);
+    buf_free(&small);
+}
+
 static void test_filled_by_hand(void **state)
 {
     (void)state;
@@ -127,6 +156,7 @@ int main(void)
         cmocka_unit_test(test_maximum_is_exact),
         cmocka_unit_test(test_sizes_that_overflow),
         cmocka_unit_test(test_printf),
+        cmocka_unit_test(test_json),
         cmocka_unit_test(test_filled_by_hand),
         cmocka_unit_test(test_out_of_memory_changes_nothing),
     };

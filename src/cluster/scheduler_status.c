@@ -13,20 +13,6 @@ static const char *const table_names[] = {"all", "sparse", "dense"};
 static const char *const space_names[] = {"sparse", "dense", "range"};
 static const char *const phase_names[] = {"gathering", "running", "over", "ending"};
 
-// Texts come from nodes: anything but plain ASCII is written as \u00XX, byte by byte.
-static int put_text(struct buf *to, const char *text)
-{
-    TRY(buf_add(to, "\"", 1));
-    for (const char *c = text; *c != 0; c++) {
-        unsigned char byte = (unsigned char)*c;
-        if (byte < 32 || byte > 126 || byte == '"' || byte == '\\')
-            TRY(buf_printf(to, "\\u%04x", byte));
-        else
-            TRY(buf_add(to, c, 1));
-    }
-    return buf_add(to, "\"", 1);
-}
-
 static double seconds(uint64_t ns)
 {
     return (double)ns * 1e-9;
@@ -43,9 +29,9 @@ static int put_node(const struct scheduler *s, const struct node *n, struct buf 
                    table_names[n->n.tables], n->n.alive ? "true" : "false",
                    n->left ? "true" : "false", n->link != 0 ? "true" : "false",
                    seconds(s->now - p->sign_at), (double)p->skew_ns * 1e-9));
-    TRY(put_text(to, n->n.host));
+    TRY(buf_json(to, n->n.host));
     TRY(buf_printf(to, ",\"address\":"));
-    TRY(put_text(to, n->n.address));
+    TRY(buf_json(to, n->n.address));
     return buf_printf(to, "}");
 }
 
@@ -115,7 +101,7 @@ static int put_barriers(const struct scheduler *s, struct buf *to)
         TRY(buf_printf(
             to, "%s{\"group\":%u,\"generation\":%" PRIu64 ",\"waiting\":%u,\"missing\":",
             first ? "" : ",", group, s->groups[group].completed + 1, waiting));
-        TRY(put_text(to, scheduler_missing(s, group, missing, sizeof(missing))));
+        TRY(buf_json(to, scheduler_missing(s, group, missing, sizeof(missing))));
         TRY(buf_printf(to, "}"));
         first = false;
     }
@@ -142,7 +128,7 @@ int scheduler_status(const struct scheduler *s, struct buf *ret)
                    "{\"role\":\"scheduler\",\"cluster\":\"%016" PRIx64
                    "\",\"version\":\"%s\",\"address\":",
                    s->o.cluster, tug_version()));
-    TRY(put_text(ret, s->address));
+    TRY(buf_json(ret, s->address));
     TRY(buf_printf(ret,
                    ",\"phase\":\"%s\",\"uptime_seconds\":%.3f,\"epoch\":%" PRIu64
                    ",\"roster_version\":%" PRIu64

@@ -10,22 +10,11 @@ static const char *mode_name(enum wire_mode mode)
     return names[mode];
 }
 
-static int add_text(struct buf *json, const char *text)
-{
-    TRY(buf_add(json, "\"", 1));
-    for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\')
-            TRY(buf_add(json, "\\", 1));
-        TRY(buf_add(json, text, 1)); // names are printable: spec_decode
-    }
-    return buf_add(json, "\"", 1);
-}
-
 static int add_table(const struct shard *s, const struct shard_table *t, struct buf *json)
 {
     struct msg_table_is m = tables_count(s, t);
     TRY(buf_printf(json, "{\"id\": %u, \"name\": ", t->spec.id));
-    TRY(add_text(json, t->spec.name));
+    TRY(buf_json(json, t->spec.name));
     return buf_printf(
         json,
         ", \"mode\": \"%s\", \"width\": %u, \"rows\": %llu, \"bytes\": %llu, "
