@@ -65,8 +65,8 @@ const struct table_spec *client_spec(const struct client *c, uint32_t table);
 int client_arrange(struct client *c, uint32_t table, const uint64_t *keys, size_t n,
                    uint32_t *ret_order);
 
-// What ends a request: rc 0, or a code; client_done, called inside the callback, gives the
-// sentence. Called inside van_poll.
+// What ends a request: rc 0, or a code; client_done, called inside the callback, gives
+// the sentence. Called inside van_poll.
 typedef void (*client_done_fn)(void *ctx, client_ts ts, int rc);
 
 struct client_push {
@@ -99,6 +99,7 @@ struct client_pull {
     bool whole_rows;
     uint8_t *found; // whole_rows: 1 where there is a row; may be NULL
     uint64_t clock;
+    bool all_loops; // waits for the clock on loops without keys, too
     bool arranged;
     client_done_fn done;
     void *ctx;

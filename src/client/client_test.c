@@ -462,6 +462,16 @@ static void test_requests_to_all_loops(void **state)
     // No keys: nothing is sent, and it is done.
     w.n = 0;
     assert_int_equal(wait_for(c, pull(c, &w, true), &e), 0);
+    // But if all loops are to answer, each of them is waited for.
+    struct client_pull p = {.table = TABLE, .all_loops = true};
+    assert_int_equal(wait_for(c, client_pull(c->client, &p, &e), &e), 0);
+    int rc;
+    c->servers[2].mute = true;
+    ts = client_pull(c->client, &p, &e);
+    step(c, 500 * MS);
+    assert_false(client_done(c->client, ts, &rc, &e));
+    c->servers[2].mute = false; // it is asked again
+    assert_int_equal(wait_for(c, ts, &e), 0);
     cluster_close(c);
 }
 

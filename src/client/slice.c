@@ -203,9 +203,11 @@ static void drop_all(struct request *r)
         slice_drop(r->slices);
 }
 
-// Whether a push goes to every loop, with or without keys for it.
+// Whether a request goes to every loop, with or without keys for it.
 static bool goes_to_all(const struct request *r)
 {
+    if (r->kind == REQUEST_PULL)
+        return r->u.pull.all_loops;
     return r->kind == REQUEST_PUSH && r->spec->mode == WIRE_SYNC && !r->u.push.fixed_keys;
 }
 

@@ -218,8 +218,9 @@ static void test_sync(void **state)
 
 static void *leave_after(void *arg)
 {
+    static uint64_t round;
     struct timespec moment = {.tv_nsec = 30000000 +
-                                         (long)random_below(7, 0, 0, 100000000)};
+                                         (long)random_below(7, round++, 0, 150000000)};
     nanosleep(&moment, NULL);
     atomic_store((atomic_bool *)arg, true);
     return NULL;
