@@ -13,7 +13,7 @@ struct bench_values {
     uint64_t read_keys, grow_keys;
     uint64_t rows, epochs, threads;
     double seconds, spin_us;
-    uint64_t servers, workers, keys;
+    uint64_t max_bytes, servers, workers, keys;
     bool json;
 };
 
@@ -91,6 +91,15 @@ static const struct option options[] = {
      .metavar = "US",
      .help = "how long is looked for a message before sleeping; -1: 50, but 0 where more "
              "wait than there are cores"},
+    {.name = "max-bytes",
+     .kind = OPTION_SIZE,
+     AT(max_bytes),
+     .fallback = "64M",
+     .min = 256 << 10,
+     .max = 1 << 30,
+     .metavar = "SIZE",
+     .group = "Of van",
+     .help = "longer messages are left out"},
     {.name = "servers",
      .kind = OPTION_U64,
      AT(servers),
@@ -171,6 +180,7 @@ static int run(const void *values, const struct options *o, struct err *e)
     }
     struct bench_net_options net = {
         .seconds = v->seconds,
+        .max_bytes = v->max_bytes,
         .servers = (uint32_t)v->servers,
         .workers = (uint32_t)v->workers,
         .keys = v->keys,

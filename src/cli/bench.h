@@ -31,8 +31,9 @@ int bench_train(const struct bench_train_options *o, struct err *e);
 
 // What a message costs, and what pushes and pulls of a cluster on this machine do.
 struct bench_net_options {
-    double seconds; // of each figure
-    double spin_us; // how long is looked for an answer before sleeping
+    double seconds;     // of each figure
+    double spin_us;     // how long is looked for an answer before sleeping
+    uint64_t max_bytes; // longer messages are left out
     uint32_t servers, workers;
     uint64_t keys; // in the cluster's tables
     bool json;

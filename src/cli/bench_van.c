@@ -42,6 +42,7 @@ struct bench {
     struct bench_pair *pairs[KINDS];
     float *pings;
     struct latency latency[KINDS];
+    int n_sizes;
     double rate[SIZES][DEPTHS][KINDS]; // bytes a second
     double encrypt, decrypt;
 };
@@ -131,7 +132,7 @@ static int measure_rate(struct bench *b, int size, int depth, struct err *e)
 static int measure(struct bench *b, struct err *e)
 {
     TRY(measure_latency(b, e));
-    for (int size = 0; size < SIZES; size++)
+    for (int size = 0; size < b->n_sizes; size++)
         for (int depth = 0; depth < DEPTHS; depth++)
             TRY(measure_rate(b, size, depth, e));
     return bench_cipher(b->o->seconds, &b->encrypt, &b->decrypt, e);
@@ -173,7 +174,7 @@ static void print_text(const struct bench *b)
     for (int kind = 0; kind < KINDS; kind++)
         printf("64 bytes there and back, %s: p50 %.1f us, p99 %.1f us\n", kinds[kind],
                b->latency[kind].p50 * 1e6, b->latency[kind].p99 * 1e6);
-    for (int size = 0; size < SIZES; size++)
+    for (int size = 0; size < b->n_sizes; size++)
         for (int depth = 0; depth < DEPTHS; depth++) {
             const double *r = b->rate[size][depth];
             printf("%llu KB, %d in flight: socket %.2f GB/s, van %.2f (%.2f of it), tls "
@@ -193,7 +194,7 @@ static json_t *to_json(const struct bench *b)
         json_object_set_new(latency, kinds[kind],
                             json_pack("{s:f, s:f}", "p50_us", b->latency[kind].p50 * 1e6,
                                       "p99_us", b->latency[kind].p99 * 1e6));
-    for (int size = 0; size < SIZES; size++)
+    for (int size = 0; size < b->n_sizes; size++)
         for (int depth = 0; depth < DEPTHS; depth++) {
             const double *r = b->rate[size][depth];
             json_array_append_new(
@@ -223,7 +224,7 @@ static int print_json(const struct bench *b, struct err *e)
 static int run(struct bench *b, struct err *e)
 {
     struct bench_pair_options po = {
-        .max_bytes = sizes[SIZES - 1],
+        .max_bytes = sizes[b->n_sizes - 1],
         .spin_ns = (uint64_t)(b->o->spin_us * 1000),
         .timeout_ns = TIMEOUT_NS,
     };
@@ -244,7 +245,9 @@ static int run(struct bench *b, struct err *e)
 
 int bench_van(const struct bench_net_options *o, struct err *e)
 {
-    struct bench b = {.o = o};
+    struct bench b = {.o = o, .n_sizes = 1};
+    while (b.n_sizes < SIZES && sizes[b.n_sizes] <= o->max_bytes)
+        b.n_sizes++;
     json_set_alloc_funcs(mem_alloc, mem_free);
     log_set_level(LOG_WARN);
     int rc = run(&b, e);

@@ -123,9 +123,9 @@ says out '2 threads'
 TMPDIR=. run 0 bench train --rows 100 --epochs 1 --json
 says out '"ffm":[{"threads":1,"examples_per_second":'
 check [ "$(ls | grep -c tug-bench)" -eq 0 ]
-run 0 bench van --seconds 0.003
-says out '65536 KB, 8 in flight: socket '
-run 0 bench van --seconds 0.003 --json
+run 0 bench van --seconds 0.003 --max-bytes 4M
+says out '4096 KB, 8 in flight: socket '
+run 0 bench van --seconds 0.003 --max-bytes 256K --json
 says out '"aes_128_gcm":{"encrypt":'
 run 0 bench cluster --seconds 0.003 --keys 5000
 says out 'start to first push '
