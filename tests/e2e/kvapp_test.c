@@ -511,13 +511,16 @@ static int work_tables(const char *scheduler)
         .number = 5, .name = "sums", .width = 2, .ranges = true};
     struct tug_client *c;
     atomic_int calls = 0;
+    uint64_t keys[200];
     const float zero[2] = {0};
     expect(tug_client_open(&c, &o) == 0);
     expect(tug_client_workers(c) == WORKERS && tug_client_rank(c) < WORKERS);
     expect(tug_table_create(c, &t) == 0 && tug_table_create(c, &t) == 0);
     check_tables(c, &t);
-    for (uint64_t key = 0; key < 200; key++)
-        expect(tug_push(c, 5, &key, 1, zero, count_up, &calls, NULL) == 0);
+    for (uint64_t i = 0; i < 200; i++) {
+        keys[i] = i * i; // the request's until it is done
+        expect(tug_push(c, 5, &keys[i], 1, zero, count_up, &calls, NULL) == 0);
+    }
     expect(tug_client_close(c) == 0);
     expect(atomic_load(&calls) == 200);
     return 0;
