@@ -22,13 +22,12 @@
 
 enum { MAX_PROCESSES = 128, MAX_FIGURES = 64, MAX_TURNS = 256, END_SECONDS = 10 };
 
-#define SECOND_NS ((uint64_t)1000000000)
-
 // A measurement: over several turns the median, each added over all workers.
 struct figure {
     char name[40];
     uint32_t n; // records
     double rates[MAX_TURNS], p50[MAX_TURNS], p99[MAX_TURNS];
+    double bytes; // sent and received for a key; 0: not counted
 };
 
 struct bench {
@@ -144,6 +143,7 @@ static void take_record(struct bench *b, const struct bench_record *r)
     if (f == NULL || f->n == MAX_TURNS)
         return;
     f->rates[f->n] = r->rate;
+    f->bytes = r->bytes;
     f->p50[f->n] = r->p50;
     f->p99[f->n++] = r->p99;
 }
@@ -229,7 +229,8 @@ static void print_text(struct bench *b)
         else if (strstr(f->name, "1 key,") == f->name || strstr(f->name, "barrier"))
             printf(" p50 %.1f us, p99 %.1f us\n", p50 * 1e6, median(f->p99, f->n) * 1e6);
         else
-            printf(" %.2f M keys/s, p50 %.2f ms\n", rate * 1e-6, p50 * 1e3);
+            printf(" %.2f M keys/s, p50 %.2f ms, %.1f bytes for a key\n", rate * 1e-6,
+                   p50 * 1e3, f->bytes);
     }
 }
 

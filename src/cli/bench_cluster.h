@@ -16,6 +16,7 @@ struct bench_record {
     char name[40];   // the measurement, or "error"
     double rate;     // keys, or requests, a second
     double p50, p99; // seconds, from the call to the end of the wait
+    double bytes;    // sent and received for a key; 0: not counted
     char error[ERR_TEXT_MAX];
 };
 

@@ -45,6 +45,7 @@ struct worker {
     float *values;                // of pushes
     float *pulled[MAX_IN_FLIGHT]; // of each pull in flight
     float *times;
+    double bytes; // of a key in the last measurement
 };
 
 // What is done again and again.
@@ -62,7 +63,7 @@ struct load {
 static int report(const struct worker *w, const char *name, double rate, double p50,
                   double p99, struct err *e)
 {
-    struct bench_record r = {.rate = rate, .p50 = p50, .p99 = p99};
+    struct bench_record r = {.rate = rate, .p50 = p50, .p99 = p99, .bytes = w->bytes};
     snprintf(r.name, sizeof(r.name), "%s", name);
     if (write(w->w->results, &r, sizeof(r)) != sizeof(r))
         return err_sys(e, TUG_EIO, "cannot hand over a result");
@@ -198,19 +199,30 @@ static int barrier(const struct worker *w, struct err *e)
     return client_barrier(w->clients[DEFAULT], WIRE_GROUP_WORKERS, BARRIER_NS, e);
 }
 
+static double bytes_of(const struct load *l)
+{
+    struct client_stats s = client_stats(l->client);
+    return (double)(s.bytes_sent + s.bytes_received);
+}
+
 // A measurement of all workers at the same time. A first turn of it is not counted: links
 // open, memory is taken.
 static int measure(struct worker *w, const char *name, struct load *l, struct err *e)
 {
     double rate;
-    size_t n;
+    size_t n, before;
     struct load first = *l;
     first.seconds = 0;
     TRY(pump(w, &first, &rate, &n, e));
     TRY(barrier(w, e));
+    double bytes = bytes_of(l);
+    before = client_stats(l->client).keys;
     TRY(pump(w, l, &rate, &n, e));
+    w->bytes = (bytes_of(l) - bytes) / (double)(client_stats(l->client).keys - before);
     TRY(barrier(w, e));
-    return report_times(w, name, rate, n, e);
+    int rc = report_times(w, name, rate, n, e);
+    w->bytes = 0;
+    return rc;
 }
 
 // The measurements.
