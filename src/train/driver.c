@@ -146,6 +146,26 @@ static double share_of(const struct msg_pass_state *p)
     return p->pieces > 0 ? (double)p->pieces_done / (double)p->pieces : -1;
 }
 
+// Workers report a pass of shares when it is over. How far it is until then the servers'
+// clock says.
+static int look_at_clock(struct run *r, uint64_t pass, uint64_t *ret_examples,
+                         double *ret_share, struct err *e)
+{
+    struct driver *d = r->driver;
+    struct msg_table_is now;
+    if (r->config->cluster->mode != WIRE_SYNC)
+        return 0;
+    client_ts ts = client_stat(d->remote.client, EXCHANGE_SPARSE, &now, e);
+    if (ts == 0)
+        return e->code;
+    TRY(client_wait(d->remote.client, ts, e));
+    uint64_t batches = now.clock >> 32 == pass ? (uint32_t)now.clock : 0;
+    *ret_examples = batches * r->config->batch;
+    *ret_share = d->examples > 0 ? (double)*ret_examples / (double)d->examples : -1;
+    *ret_share = *ret_share < 1 ? *ret_share : 1;
+    return 0;
+}
+
 static int follow_pass(struct run *r, uint64_t pass, struct state *s, struct err *e)
 {
     struct driver *d = r->driver;
@@ -160,9 +180,10 @@ static int follow_pass(struct run *r, uint64_t pass, struct state *s, struct err
             return TUG_EINTERRUPTED;
         if (progress_is_due(r->progress)) {
             struct metrics m = metrics_stream_result(&d->stream, r->config->reader.loss);
-            r->at.batches = first + d->stream.examples / r->config->batch;
-            progress_line(r->progress, r->at.epoch, share_of(&s->pass), r->at.batches,
-                          &m);
+            double share = share_of(&s->pass);
+            TRY(look_at_clock(r, pass, &m.examples, &share, e));
+            r->at.batches = first + m.examples / r->config->batch;
+            progress_line(r->progress, r->at.epoch, share, r->at.batches, &m);
         }
         TRY(remote_pause(&d->remote, pause, e));
     }
@@ -198,6 +219,6 @@ int driver_pass(struct run *r, struct train_result *result, struct err *e)
                        "%llu lines of --data are bad, --max-bad-lines allows %llu",
                        (unsigned long long)d->bad_lines,
                        (unsigned long long)r->config->max_bad_lines);
-    result->examples = s.pass.examples;
+    result->examples = d->examples = s.pass.examples;
     return run_check_examples(r, s.pass.examples, e);
 }
