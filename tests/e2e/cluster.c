@@ -15,7 +15,13 @@
 
 #include "base/clock.h"
 
-enum { MAX_PROCESSES = 24, MAX_WORDS = 96, LINE = 8192, LEAVE_SECONDS = 5, MOMENT_MS = 5 };
+enum {
+    MAX_PROCESSES = 24,
+    MAX_WORDS = 96,
+    LINE = 8192,
+    LEAVE_SECONDS = 5,
+    MOMENT_MS = 5
+};
 
 struct process {
     char name[32];

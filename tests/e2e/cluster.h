@@ -34,7 +34,7 @@ void cluster_start_in(const char *space, const char *name, const char *words, ..
 // e2e_err.
 int cluster_wait(const char *name, double seconds);
 void cluster_ends(const char *name, int code, double seconds); // and no other one
-void cluster_said(const char *name, const char *text); // of one that has ended
+void cluster_said(const char *name, const char *text);         // of one that has ended
 
 // Waits until its standard error holds the text.
 void cluster_await(const char *name, const char *text);

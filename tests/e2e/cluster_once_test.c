@@ -10,10 +10,13 @@ enum { ROWS = 9000, EPOCHS = 3 }; // several pieces of a megabyte
 
 static const char *words_of(const char *out, const char *more)
 {
+    static char words[E2E_PATH]; // it lives longer than a path
     e2e_remove(out);
-    return e2e_path("train --data data.svm --format libsvm --epochs %d --json --out %s "
-                    "--batch 64 --dim 2 --data-in memory %s",
-                    EPOCHS, out, more);
+    snprintf(words, sizeof(words),
+             "train --data data.svm --format libsvm --epochs %d --json --out %s "
+             "--batch 64 --dim 2 --data-in memory %s",
+             EPOCHS, out, more);
+    return words;
 }
 
 static void all_were_trained_once(void)
@@ -67,8 +70,9 @@ static void workers_die_in_sync(void **state)
 
 static void start_roles(const char *train, int workers)
 {
-    cluster_start("scheduler", "scheduler --servers 1 --workers %d --dead-timeout 2 -- %s",
-                  workers, train);
+    cluster_start("scheduler",
+                  "scheduler --servers 1 --workers %d --dead-timeout 2 -- %s", workers,
+                  train);
     unsigned port = cluster_port("scheduler");
     cluster_start("server", "server --scheduler 127.0.0.1:%u", port);
     for (int i = 0; i < workers; i++)

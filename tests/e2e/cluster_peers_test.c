@@ -123,8 +123,8 @@ static void no_greeting(struct message *m)
 
 // Each of these must find its link closed.
 static void (*const refused[])(struct message *m) = {
-    wrong_magic,   wrong_version, unknown_type, long_head,   long_body,
-    wrong_checksum, other_cluster, garbage,     web_browser, no_greeting,
+    wrong_magic,    wrong_version, unknown_type, long_head,   long_body,
+    wrong_checksum, other_cluster, garbage,      web_browser, no_greeting,
 };
 enum { REFUSED = sizeof(refused) / sizeof(*refused) };
 
@@ -205,10 +205,13 @@ static void greet_and_lie(unsigned port)
 
 static const char *words_of(const char *out, const char *more)
 {
+    static char words[E2E_PATH]; // it lives longer than a path
     e2e_remove(out);
-    return e2e_path("train --data data.svm --format libsvm --epochs 60 --batch 64 "
-                    "--data-in memory --out %s %s",
-                    out, more);
+    snprintf(words, sizeof(words),
+             "train --data data.svm --format libsvm --epochs 60 --batch 64 "
+             "--data-in memory --out %s %s",
+             out, more);
+    return words;
 }
 
 // Links that stay open for the whole run: silent ones, halves of messages, and one that
