@@ -408,11 +408,13 @@ int tug_node_barrier(struct tug_node *n, uint32_t group)
         return err_set(e, TUG_EUSAGE, "a barrier of group %u, in which this node is not",
                        group);
     pump_enter(n->pump);
-    if (!n->over)
+    int rc = n->over ? last_error_is(&n->why) : 0;
+    if (rc == 0)
         member_barrier(n->member, b.group);
     pump_leave(n->pump);
+    if (rc != 0)
+        return rc;
     bool in_time = pump_wait(n->pump, barrier_over, &b, kv_node_deadline(n));
-    int rc = 0;
     const char *missing = "";
     pump_enter(n->pump);
     bool done = member_barrier_done(n->member, b.group, &missing);
