@@ -24,11 +24,10 @@ uint64_t clock_unix_ns(void)
 
 struct timespec clock_deadline(double seconds)
 {
-    enum { SECOND_NS = 1000000000 };
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
-    int64_t ns = t.tv_nsec + (int64_t)(seconds * SECOND_NS);
-    t.tv_sec += ns / SECOND_NS;
-    t.tv_nsec = ns % SECOND_NS;
+    int64_t ns = t.tv_nsec + (int64_t)(seconds * 1e9), second = (int64_t)SECOND_NS;
+    t.tv_sec += ns / second;
+    t.tv_nsec = ns % second;
     return t;
 }

@@ -18,7 +18,6 @@
 #include "launch/route.h"
 #include "train/saved.h"
 
-static const uint64_t second = 1000000000;
 static const uint64_t poll_ns = 200000000; // signals are looked at as often
 
 enum { LEAVE_SECONDS = 10 };
@@ -146,9 +145,9 @@ static int open_scheduler(struct process *p, const struct scheduler_values *v,
         .servers = (uint32_t)v->servers,
         .workers = (uint32_t)v->workers,
         .partition_bits = ROSTER_PARTITION_BITS,
-        .gather_timeout_ns = (uint64_t)(v->gather_timeout * (double)second),
-        .dead_timeout_ns = (uint64_t)(v->dead_timeout * (double)second),
-        .leave_timeout_ns = LEAVE_SECONDS * second,
+        .gather_timeout_ns = (uint64_t)(v->gather_timeout * (double)SECOND_NS),
+        .dead_timeout_ns = (uint64_t)(v->dead_timeout * (double)SECOND_NS),
+        .leave_timeout_ns = LEAVE_SECONDS * SECOND_NS,
         .session_base = clock_unix_ns(),
         .pid = (uint32_t)getpid(),
         .host = p->node.node.host,

@@ -9,8 +9,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 
-static const uint64_t second = 1000000000;
-
 struct heartbeat {
     struct node *node;
     struct van *van;
@@ -25,7 +23,7 @@ struct heartbeat {
 static void connect_again(struct heartbeat *h)
 {
     h->greeted = false;
-    h->link = van_connect(h->van, h->node->scheduler, 3600 * second);
+    h->link = van_connect(h->van, h->node->scheduler, 3600 * SECOND_NS);
 }
 
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
@@ -61,7 +59,7 @@ static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t 
     if (link == h->link) {
         h->link = 0;
         h->greeted = false;
-        h->next = now + second;
+        h->next = now + SECOND_NS;
     }
 }
 
@@ -70,7 +68,7 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     struct heartbeat *h = ctx;
     if (now < h->next)
         return h->next;
-    h->next = now + second;
+    h->next = now + SECOND_NS;
     if (h->link == 0) {
         connect_again(h);
     } else if (h->greeted) {
@@ -85,7 +83,8 @@ static void *run(void *arg)
 {
     struct heartbeat *h = arg;
     struct err e = {0};
-    while (!atomic_load(&h->stop) && van_poll(h->van, van_now(h->van) + second, &e) == 0)
+    while (!atomic_load(&h->stop) &&
+           van_poll(h->van, van_now(h->van) + SECOND_NS, &e) == 0)
         ;
     return NULL;
 }

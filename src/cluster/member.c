@@ -11,7 +11,6 @@
 #include "cluster/member_internal.h"
 
 enum { DEFAULT_RESEND_NS = 2000000000 };
-static const uint64_t second = 1000000000;
 
 static int keep_text(char *to, size_t cap, const char *what, const char *text,
                      struct err *e)
@@ -93,7 +92,7 @@ static void give_up(struct member *m, const char *why)
 {
     char text[ERR_TEXT_MAX];
     snprintf(text, sizeof(text), "the scheduler at %s cannot be reached for %llu s%s%s",
-             m->scheduler, (unsigned long long)(m->o.scheduler_timeout_ns / second),
+             m->scheduler, (unsigned long long)(m->o.scheduler_timeout_ns / SECOND_NS),
              why[0] != 0 ? ": " : "", why);
     part(m);
     member_end(m, TUG_EIO, text);
@@ -175,7 +174,7 @@ bool member_closed(struct member *m, van_link link, const struct err *why, uint6
     if (m->ended) { // nothing to come back for: the scheduler knows or is gone
         m->retry_at = VAN_NEVER;
         m->left |= m->leaving;
-    } else if (why->code == TUG_EDATA) {
+    } else if (why->code == TUG_EDATA || why->code == TUG_EUSAGE) {
         m->retry_at = VAN_NEVER;
         member_end(m, why->code, why->text);
     } else if (now >= m->lost_at + m->o.scheduler_timeout_ns) {
@@ -305,11 +304,6 @@ bool member_message(struct member *m, van_link link, const struct van_message *m
     return true;
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 // A scheduler that is silent is asked for a sign of life before it is given up.
 static uint64_t probe(struct member *m, uint64_t now)
 {
@@ -317,7 +311,7 @@ static uint64_t probe(struct member *m, uint64_t now)
     if (due < m->probed_at + m->o.resend_ns)
         due = m->probed_at + m->o.resend_ns;
     if (m->wanted_epoch > m->roster.epoch)
-        due = earlier(due, m->wanted_at + m->o.resend_ns);
+        due = clock_earlier(due, m->wanted_at + m->o.resend_ns);
     if (now < due)
         return due;
     m->probed_at = m->wanted_at = now;
@@ -332,7 +326,8 @@ static uint64_t tick_here(struct member *m, uint64_t now)
         give_up(m, "it does not answer");
         return VAN_NEVER;
     }
-    return earlier(earlier(over, probe(m, now)), member_resend(m, now, false));
+    return clock_earlier(clock_earlier(over, probe(m, now)),
+                         member_resend(m, now, false));
 }
 
 static uint64_t tick_away(struct member *m, uint64_t now)
@@ -347,7 +342,7 @@ static uint64_t tick_away(struct member *m, uint64_t now)
     if (m->state == MEMBER_APART) {
         if (now >= m->retry_at)
             connect_again(m, now);
-        return earlier(over, m->retry_at);
+        return clock_earlier(over, m->retry_at);
     }
     if (m->state == MEMBER_CONNECTING)
         return over;
@@ -357,7 +352,7 @@ static uint64_t tick_away(struct member *m, uint64_t now)
         else
             join(m, now);
     }
-    return earlier(over, m->sent_at + m->o.resend_ns);
+    return clock_earlier(over, m->sent_at + m->o.resend_ns);
 }
 
 uint64_t member_tick(struct member *m, uint64_t now)

@@ -4,6 +4,7 @@
 #ifndef TUG_CLUSTER_MEMBER_INTERNAL_H
 #define TUG_CLUSTER_MEMBER_INTERNAL_H
 
+#include "base/clock.h"
 #include "cluster/member.h"
 
 enum {

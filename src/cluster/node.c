@@ -13,14 +13,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "cluster/heartbeat.h"
 #include "van/tcp.h"
 #include "van/tls.h"
 
 enum { SCHEDULER_TIMEOUT_SECONDS = 60 };
-
-static const uint64_t second = 1000000000;
 
 uint64_t node_cluster(const char *name)
 {
@@ -161,7 +160,7 @@ struct member_options node_member(const struct node *n, enum wire_role role,
         .address = address,
         .scheduler_timeout_ns = (uint64_t)((timeout > 0 ? timeout
                                                         : SCHEDULER_TIMEOUT_SECONDS) *
-                                           (double)second),
+                                           (double)SECOND_NS),
     };
     if (getrandom(&o.ticket, sizeof(o.ticket), 0) != sizeof(o.ticket))
         o.ticket = mix64(n->process + role + 1);

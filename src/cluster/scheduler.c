@@ -283,11 +283,6 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
         from_node(s, n, m);
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static void take_out_links(struct scheduler *s)
 {
     uint32_t n = 0;
@@ -317,9 +312,9 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     forgive_silence(s);
     take_out_links(s);
     uint64_t next = scheduler_find_dead(s);
-    next = earlier(next, scheduler_end_tick(s)); // may change who is told what
-    next = earlier(next, scheduler_spread_roster(s));
-    s->due = earlier(next, scheduler_work_tick(s));
+    next = clock_earlier(next, scheduler_end_tick(s)); // may change who is told what
+    next = clock_earlier(next, scheduler_spread_roster(s));
+    s->due = clock_earlier(next, scheduler_work_tick(s));
     return s->due;
 }
 

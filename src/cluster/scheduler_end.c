@@ -7,7 +7,6 @@
 
 #include "cluster/scheduler_internal.h"
 
-static const uint64_t second = 1000000000;
 enum { PARTITIONS_NAMED = 80 }; // characters of a list of lost partitions
 
 void scheduler_stop_node(struct scheduler *s, struct node *n)
@@ -224,7 +223,7 @@ static void gathering_failed(struct scheduler *s)
     who_is_missing(s, WIRE_SERVER, s->o.servers, &counts, &missing);
     who_is_missing(s, WIRE_WORKER, s->o.workers, &counts, &missing);
     snprintf(why, sizeof(why), "waited %" PRIu64 " s for %.*s: missing %.*s",
-             s->o.gather_timeout_ns / second, (int)counts.len,
+             s->o.gather_timeout_ns / SECOND_NS, (int)counts.len,
              counts.len > 0 ? counts.data : "", (int)missing.len,
              missing.len > 0 ? missing.data : "");
     buf_free(&counts);
@@ -240,7 +239,8 @@ static void finish_without(struct scheduler *s)
         char name[ROSTER_NAME_MAX];
         if (s->nodes[i].n.alive)
             err_set(&s->end, TUG_EIO, "%s has not left within %" PRIu64 " s",
-                    scheduler_name(&s->nodes[i], name), s->o.leave_timeout_ns / second);
+                    scheduler_name(&s->nodes[i], name),
+                    s->o.leave_timeout_ns / SECOND_NS);
     }
 }
 

@@ -6,6 +6,7 @@
 #define TUG_CLUSTER_SCHEDULER_INTERNAL_H
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "cluster/leases.h"
 #include "cluster/scheduler.h"
 

@@ -16,7 +16,6 @@ enum {
 // After STOP was sent, a link that closes is most likely the answer to it.
 static const uint64_t stopped_grace_ns = 1000000000;
 static const uint64_t silent_grace_ns = 3000000000; // heartbeats come every second
-static const uint64_t second = 1000000000;
 
 static struct node *by_ticket(struct scheduler *s, uint64_t ticket)
 {
@@ -263,7 +262,7 @@ void scheduler_join(struct scheduler *s, struct link *l, uint64_t request,
     } else if (!n->n.alive && !n->left) {
         snprintf(text, sizeof(text),
                  "%s was given up: there was no sign of life from it for %" PRIu64 " s",
-                 scheduler_name(n, name), s->o.dead_timeout_ns / second);
+                 scheduler_name(n, name), s->o.dead_timeout_ns / SECOND_NS);
         why = text;
     }
     if (why != NULL) {
@@ -334,7 +333,7 @@ void scheduler_gone(struct scheduler *s, struct node *n, bool left)
     if (!left) {
         scheduler_say(s, "%s is gone: no sign of life for %" PRIu64 " s",
                       scheduler_name(n, name),
-                      (s->now - s->processes[n->process].sign_at) / second);
+                      (s->now - s->processes[n->process].sign_at) / SECOND_NS);
         if (n->link != 0) {
             scheduler_refuse(s, n->link, 0, TUG_EIO,
                              "the scheduler has given this node up: there was no sign "

@@ -19,6 +19,7 @@
 
 #include <assert.h>
 
+#include "base/clock.h"
 #include "server/before.h"
 #include "server/keys.h"
 #include "server/pool.h"
@@ -33,8 +34,6 @@ enum {
     PEER_BUCKETS = 64,
     ORDERS_KEPT = 16,
 };
-
-#define SECOND_NS ((uint64_t)1000000000)
 
 struct shard_table {
     struct table_spec spec;

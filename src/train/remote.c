@@ -5,10 +5,9 @@
 
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "cluster/node.h"
-
-static const uint64_t second = 1000000000;
 
 enum { READY_SECONDS = 120 };
 
@@ -26,7 +25,7 @@ int remote_open(struct remote *r, const struct train_config *c,
         .member = node_member(r->node, ro->role, ""),
         .view = ro->view,
         .view_ctx = ro->ctx,
-        .request_timeout_ns = k->mode == WIRE_ASYNC ? 0 : HELD_SECONDS * second,
+        .request_timeout_ns = k->mode == WIRE_ASYNC ? 0 : HELD_SECONDS * SECOND_NS,
         .bf16 = k->bf16,
         .pack_keys = k->pack_keys,
         .cache_keys = k->cache_keys,
@@ -38,7 +37,7 @@ int remote_open(struct remote *r, const struct train_config *c,
     struct van_handler h = client_handler(r->client);
     TRY(node_van(r->node, &r->van, &h, ro->role == WIRE_WORKER, e));
     client_serve(r->client, r->van, van_now(r->van));
-    return client_wait_ready(r->client, READY_SECONDS * second, e);
+    return client_wait_ready(r->client, READY_SECONDS * SECOND_NS, e);
 }
 
 void remote_close(struct remote *r)
@@ -80,7 +79,7 @@ int remote_tables(struct remote *r, const struct train_config *c, const struct m
 
 int remote_pause(struct remote *r, double seconds, struct err *e)
 {
-    uint64_t until = van_now(r->van) + (uint64_t)(seconds * (double)second);
+    uint64_t until = van_now(r->van) + (uint64_t)(seconds * (double)SECOND_NS);
     while (van_now(r->van) < until) {
         TRY(van_poll(r->van, until, e));
         struct err why = {0};

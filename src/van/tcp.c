@@ -22,11 +22,6 @@ static const struct van_ops ops;
 
 // Time.
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static void do_due_links(struct tcp_van *v)
 {
     if (v->now < v->next_due)
@@ -38,7 +33,7 @@ static void do_due_links(struct tcp_van *v)
             l->due = VAN_NEVER;
             tcp_link_due(l);
         }
-        v->next_due = earlier(v->next_due, l->due);
+        v->next_due = clock_earlier(v->next_due, l->due);
     }
 }
 
@@ -103,8 +98,8 @@ static void sleep_until(struct tcp_van *v, uint64_t now, uint64_t due)
 
 static void wait_for_events(struct tcp_van *v, uint64_t until)
 {
-    uint64_t due = earlier(earlier(until, v->tick_due), v->next_due);
-    due = earlier(due, v->accept_due);
+    uint64_t due = clock_earlier(clock_earlier(until, v->tick_due), v->next_due);
+    due = clock_earlier(due, v->accept_due);
     uint64_t now = clock_ns(), awake_until = now + v->options.spin_ns;
     v->events = v->ended != NULL || v->dirty != NULL;
     for (;;) {

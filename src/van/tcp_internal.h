@@ -24,8 +24,6 @@
 #include "van/tcp_address.h"
 #include "van/tls_session.h"
 
-#define SECOND_NS ((uint64_t)1000000000)
-
 // Read at one go from all links; one message after the other is taken out of it. Plain
 // links read less: when the head of a bulky message is there, the rest of it is read to
 // where it belongs, and only what came with the head is copied.
