@@ -189,10 +189,20 @@ static int follow_pass(struct run *r, uint64_t pass, struct state *s, struct err
     }
 }
 
-// Reading and training overlap: what the mean worker has read is taken off.
+// Those that read at the same time: each thread of a worker is a node.
+static uint32_t readers(struct driver *d)
+{
+    const struct roster *r = member_roster(client_member(d->remote.client));
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        n += r->nodes[i].role == WIRE_WORKER && r->nodes[i].alive;
+    return n > 0 ? n : 1;
+}
+
+// Reading and training overlap: what the mean of them has read is taken off.
 static void count_time(struct driver *d, double seconds, struct train_result *result)
 {
-    double read = d->read_seconds / (d->workers > 0 ? d->workers : 1);
+    double read = d->read_seconds / readers(d);
     read = read < seconds ? read : seconds;
     result->read_seconds += read;
     result->train_seconds += seconds - read;
