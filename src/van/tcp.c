@@ -88,9 +88,10 @@ static void woken(uv_async_t *async)
 static void sleep_until(struct tcp_van *v, uint64_t now, uint64_t due)
 {
     if (due != VAN_NEVER) {
+        uint64_t left = due > now ? due - now : 0;
         // Again and again: libuv rings before it polls, and would then poll without an end.
         uv_update_time(&v->loop);
-        uv_timer_start(&v->timer, timer_rang, (due - now + MS_NS - 1) / MS_NS, 1);
+        uv_timer_start(&v->timer, timer_rang, (left + MS_NS - 1) / MS_NS, 1);
     }
     uv_run(&v->loop, UV_RUN_ONCE);
     uv_timer_stop(&v->timer);
