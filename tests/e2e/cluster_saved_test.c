@@ -1,0 +1,185 @@
+// Runs on a cluster that are interrupted, resumed, validated and stopped early, and their
+// saved models in the hands of other commands.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster.h"
+
+static const char *words_of(const char *out, const char *more)
+{
+    static char words[512];
+    snprintf(words, sizeof(words),
+             "train --data data.svm --test test.svm --format libsvm --batch 64 "
+             "--data-in memory --json --out %s %s",
+             out, more);
+    return words;
+}
+
+static void start_run(unsigned servers, unsigned workers, const char *words)
+{
+    cluster_start("run", "launch --servers %u --workers %u -- %s", servers, workers,
+                  words);
+}
+
+static void launch(unsigned servers, unsigned workers, const char *words)
+{
+    start_run(servers, workers, words);
+    cluster_ends("run", 0, CLUSTER_PATIENCE);
+    cluster_none_left();
+}
+
+static void interrupt_in_pass(int pass)
+{
+    cluster_await("run", e2e_path("pass %d/", pass));
+    cluster_signal("run", SIGINT);
+    cluster_ends("run", 130, CLUSTER_PATIENCE);
+    cluster_none_left();
+}
+
+// A run that goes on on a cluster of another shape, and then in one process, ends with
+// the model of a run that did not stop.
+static void resumed_in_sync(void **state)
+{
+    (void)state;
+    tug_ends(0, "%s", words_of("truth", "--epochs 4 --deterministic"));
+    launch(2, 2, words_of("parts", "--epochs 2 --mode sync"));
+    launch(1, 3, words_of("parts", "--epochs 3 --mode sync --resume"));
+    tug_ends(0, "%s", words_of("parts", "--epochs 4 --deterministic --resume"));
+    cluster_same_parts("truth", "parts");
+    // And the other way round.
+    tug_ends(0, "%s", words_of("back", "--epochs 1 --deterministic"));
+    launch(3, 2, words_of("back", "--epochs 4 --mode sync --resume"));
+    cluster_same_parts("truth", "back");
+}
+
+// Ctrl-C in the middle saves, twice, and one process brings the run to its end.
+static void interrupted_in_sync(void **state)
+{
+    (void)state;
+    start_run(2, 2, words_of("cut", "--mode sync --epochs 30"));
+    interrupt_in_pass(3);
+    cluster_said("run", "saved to cut/save-000001");
+    start_run(1, 3, words_of("cut", "--mode sync --epochs 30 --resume"));
+    interrupt_in_pass(10);
+    cluster_said("run", "saved to cut/save-000002");
+    tug_ends(0, "%s", words_of("cut", "--epochs 30 --deterministic --resume"));
+    assert_true(e2e_number("epochs") == 30);
+}
+
+static void interrupted_in_async(void **state)
+{
+    (void)state;
+    start_run(2, 2, words_of("async", "--epochs 30"));
+    interrupt_in_pass(3);
+    cluster_said("run", "--resume");
+    launch(2, 2, words_of("async", "--epochs 30 --resume"));
+    assert_true(e2e_number("epochs") == 30);
+    launch(1, 2, words_of("more", "--epochs 1 --init-from async"));
+    assert_true(e2e_number("auc") > 0.55);
+}
+
+// Before anything could be trained.
+static void interrupted_while_gathering(void **state)
+{
+    (void)state;
+    cluster_start("scheduler", "scheduler --workers 2 -- %s", words_of("none", ""));
+    unsigned port = cluster_port("scheduler");
+    cluster_start("server", "server --scheduler 127.0.0.1:%u", port);
+    cluster_start("worker", "worker --scheduler 127.0.0.1:%u -- %s", port,
+                  words_of("none", ""));
+    cluster_node("scheduler", "server 0");
+    cluster_node("scheduler", "worker 0");
+    cluster_signal("scheduler", SIGINT);
+    cluster_ends("scheduler", 130, CLUSTER_PATIENCE);
+    cluster_ends("server", 130, CLUSTER_PATIENCE);
+    cluster_ends("worker", 130, CLUSTER_PATIENCE);
+}
+
+// What a cluster has saved is a model like any other.
+static void other_commands(void **state)
+{
+    (void)state;
+    launch(2, 2, words_of("model", "--epochs 2 --mode sync"));
+    double auc = e2e_number("auc");
+    tug_ends(0, "eval --from model --data test.svm --json");
+    assert_true(e2e_number("auc") == auc);
+    tug_ends(0, "predict --from model --data test.svm");
+    double of_predictions = e2e_auc("test.svm");
+    assert_true(of_predictions > auc - 1e-4 && of_predictions < auc + 1e-4);
+    tug_ends(0, "table stat --from model");
+    // One process begins with it, and a cluster with one process's.
+    tug_ends(0, "%s", words_of("one", "--epochs 1 --init-from model --deterministic"));
+    launch(2, 2, words_of("many", "--epochs 1 --init-from model --mode sync"));
+    cluster_same_parts("one", "many");
+}
+
+static double best_pass(void)
+{
+    json_t *o = e2e_json();
+    const json_t *v = json_object_get(o, "epochs");
+    double x = json_number_value(v);
+    json_decref(o);
+    return x;
+}
+
+static void early_stop(const char *valid)
+{
+    const char *more = e2e_path("--epochs 40 --valid %s --patience 1 --lr 1", valid);
+    e2e_remove("one");
+    e2e_remove("many");
+    tug_ends(0, "%s --deterministic", words_of("one", more));
+    double epochs = best_pass(), auc = e2e_number("auc");
+    e2e_says("validation was best");
+    launch(2, 2, e2e_path("%s --mode sync", words_of("many", more)));
+    assert_true(best_pass() == epochs);
+    assert_true(e2e_number("auc") == auc);
+    cluster_said("run", "validation was best");
+}
+
+static void validation_stops(void **state)
+{
+    (void)state;
+    early_stop("valid.svm");
+    cluster_same_parts("one", "many");
+    early_stop("0.3");
+    e2e_remove("many");
+    launch(2, 2, words_of("many", "--epochs 40 --valid valid.svm --patience 1 --lr 1"));
+    assert_true(best_pass() < 40);
+}
+
+// A directory that holds a run is not written over.
+static void out_is_kept(void **state)
+{
+    (void)state;
+    e2e_remove("kept");
+    launch(1, 1, words_of("kept", "--epochs 1"));
+    start_run(1, 2, words_of("kept", "--epochs 1"));
+    cluster_ends("run", 2, CLUSTER_PATIENCE);
+    cluster_said("run", "--resume");
+    cluster_none_left();
+    start_run(1, 1, words_of("nowhere", "--epochs 1 --resume"));
+    int code = cluster_wait("run", CLUSTER_PATIENCE);
+    assert_in_range(code, 2, 3);
+    cluster_said("run", "nowhere");
+}
+
+static int begin(void **state)
+{
+    if (cluster_begin(state) != 0)
+        return -1;
+    tug_ends(0, "synth --rows 2000 --test-rows 1000 --format libsvm --out data.svm "
+                "--test-out test.svm");
+    tug_ends(0, "synth --rows 1000 --format libsvm --out valid.svm --seed 1 "
+                "--test-rows 1 --test-out unused.svm");
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cluster_test(resumed_in_sync),      cluster_test(interrupted_in_sync),
+        cluster_test(interrupted_in_async), cluster_test(interrupted_while_gathering),
+        cluster_test(other_commands),       cluster_test(validation_stops),
+        cluster_test(out_is_kept),
+    };
+    return cmocka_run_group_tests(tests, begin, cluster_end);
+}
