@@ -102,6 +102,10 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
     k->bf16 = t->values == 1;
     k->pack_keys = t->pack_keys;
     k->cache_keys = t->cache_keys;
+    if (k->mode == WIRE_SYNC && k->bf16)
+        return err_set(e, TUG_EUSAGE,
+                       "--values bf16: in sync mode each worker's sums would be rounded, "
+                       "and the result depend on how many there are");
     if (k->mode != WIRE_SYNC && !options_given(o, "batch"))
         c->batch = CLUSTER_BATCH;
     if (s->save_batches != 0)
