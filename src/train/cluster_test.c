@@ -118,7 +118,7 @@ static void train_there(const struct train_config *config, uint32_t servers,
                         struct train_result *ret)
 {
     struct err e = {0};
-    struct cluster *c = calloc(1, sizeof(*c));
+    struct cluster *c = mem_zalloc(sizeof(*c));
     c->servers = servers;
     c->workers = workers;
     c->leave = leave;
@@ -153,7 +153,7 @@ static void train_there(const struct train_config *config, uint32_t servers,
     van_free(c->van);
     scheduler_close(c->scheduler);
     node_close(&c->node);
-    free(c);
+    mem_free(c);
 }
 
 static struct train_config config_of(enum model_kind kind)
