@@ -130,7 +130,8 @@ void member_leave(struct member *m, int code, const char *why)
     snprintf(m->leave_why, sizeof(m->leave_why), "%s", why != NULL ? why : "");
     if (m->state == MEMBER_HERE)
         send_leave(m, van_now(m->van));
-    else if (m->van == NULL || (m->ended && m->link == 0))
+    else if (m->van == NULL || (m->ended && m->link == 0) ||
+             (m->id == 0 && m->state != MEMBER_JOINING))
         m->left = true; // nobody knows this node, or nobody is there to be told
 }
 
