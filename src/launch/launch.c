@@ -20,13 +20,14 @@
 #include "launch/verdict.h"
 
 // How long the others are waited for before they are told to end, and then before they
-// are killed. An interrupted run may have a large model to save.
+// are killed. An interrupted run has a pass to finish and a model to save; a second
+// signal ends it at once.
 // Supervisors end their programs themselves, before they are killed.
 enum {
     TOLD_SECONDS = 2,
     LEAVE_SECONDS = 5,
     GENTLE_SECONDS = LAUNCH_GENTLE_SECONDS + 2,
-    SAVE_SECONDS = 600
+    SAVE_SECONDS = 3600
 };
 
 enum { INTERRUPTED = 130 }; // exit code

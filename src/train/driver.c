@@ -29,13 +29,9 @@ int driver_open(struct run *r, struct err *e)
     d->workers = roster->workers;
     d->servers = roster->servers;
     d->opened = true;
+    // From here on a signal is looked at where the run can be left in order.
+    client_set_interrupt(d->remote.client, NULL);
     return remote_tables(&d->remote, r->config, &r->parameters.model, 0, e);
-}
-
-void driver_interrupted(struct run *r)
-{
-    if (r->driver != NULL && r->driver->opened)
-        client_set_interrupt(r->driver->remote.client, NULL);
 }
 
 void driver_over(struct run *r, int code, const char *why)
@@ -43,7 +39,6 @@ void driver_over(struct run *r, int code, const char *why)
     struct driver *d = r->driver;
     if (d == NULL || !d->opened)
         return;
-    driver_interrupted(r);
     struct msg_run_over m = {.code = code, .why = wire_text(why)};
     (void)client_ask(d->remote.client, MSG_RUN_OVER, &m, NULL, NULL, NULL);
     (void)client_leave(d->remote.client, code, why, NULL);
@@ -166,18 +161,34 @@ static int look_at_clock(struct run *r, uint64_t pass, uint64_t *ret_examples,
     return 0;
 }
 
+// Of a pass over so many examples, as one process counts them.
+static uint64_t batches_of(const struct run *r, uint64_t examples)
+{
+    uint64_t runs = (examples + ORDER_RUN - 1) / ORDER_RUN;
+    return (runs * ORDER_RUN + r->config->batch - 1) / r->config->batch;
+}
+
+// A pass that was begun is finished, also when a signal asks for the end, if there is
+// something to save: rows in the middle of it belong to no place in the data.
 static int follow_pass(struct run *r, uint64_t pass, struct state *s, struct err *e)
 {
     struct driver *d = r->driver;
     uint64_t first = r->at.batches;
+    bool told = false;
     for (double pause = look_first_seconds;; pause *= pause < look_seconds ? 1.5 : 1) {
         TRY(look(d, pass, s, e));
         if (s->pass.done) {
-            r->at.batches = first + d->stream.examples / r->config->batch;
+            r->at.batches = first + batches_of(r, s->pass.examples);
             return 0;
         }
-        if (run_interrupted(r))
+        if (run_interrupted(r) && r->config->out == NULL)
             return TUG_EINTERRUPTED;
+        if (run_interrupted(r) && !told)
+            progress_note(r->progress,
+                          "interrupted: pass %u is finished first, so that the save "
+                          "counts every example once",
+                          r->at.epoch + 1);
+        told |= run_interrupted(r);
         if (progress_is_due(r->progress)) {
             struct metrics m = metrics_stream_result(&d->stream, r->config->reader.loss);
             double share = share_of(&s->pass);

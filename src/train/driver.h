@@ -20,9 +20,6 @@ int driver_open(struct run *r, struct err *e);
 void driver_over(struct run *r, int code, const char *why);
 void driver_close(struct run *r);
 
-// From now on it may wait again: an interrupted run is saved before it ends.
-void driver_interrupted(struct run *r);
-
 int driver_pass(struct run *r, struct train_result *result, struct err *e);
 
 // What the workers saw in the pass so far, added up.

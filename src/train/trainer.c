@@ -110,7 +110,8 @@ static int validate(struct run *r, uint64_t examples, struct metrics *ret, struc
         .bad_lines = &(uint64_t){0},
         .held_out = c->valid.n > 0 ? 0 : c->valid_fraction,
         .seed = c->model.seed,
-        .interrupted = c->interrupted,
+        // A cluster's pass is finished whatever comes.
+        .interrupted = r->driver == NULL ? c->interrupted : NULL,
     };
     if (c->valid.n == 0 && !r->streaming && r->driver == NULL)
         o.data = r->data; // and not the text again
@@ -235,7 +236,6 @@ static int test(struct run *r, struct train_result *result, struct err *e)
 static int on_interrupt(struct run *r, struct train_result *result, struct err *e)
 {
     uint32_t pass = r->at.epoch < r->config->epochs ? r->at.epoch + 1 : r->at.epoch;
-    driver_interrupted(r);
     if (r->config->out == NULL)
         return err_set(e, TUG_EINTERRUPTED,
                        "interrupted in pass %u; nothing was saved, for there is "
@@ -244,9 +244,9 @@ static int on_interrupt(struct run *r, struct train_result *result, struct err *
     TRY(checkpoint_save(r, false, result, e));
     return err_set(
         e, TUG_EINTERRUPTED,
-        "interrupted in pass %u; saved to %s: the same command with --resume%s goes on",
-        pass, result->saved,
-        r->config->init_from != NULL ? " instead of --init-from" : "");
+        "interrupted %s pass %u; saved to %s: the same command with --resume%s goes on",
+        r->driver != NULL ? "after" : "in", r->driver != NULL ? r->at.epoch : pass,
+        result->saved, r->config->init_from != NULL ? " instead of --init-from" : "");
 }
 
 static void fill_result(struct run *r, struct train_result *result)
