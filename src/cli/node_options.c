@@ -55,6 +55,8 @@ void node_values_fill(struct node_values *v, const struct options *o,
         v->host = r->host;
     if (v->interface == NULL && r->interface[0] != 0)
         v->interface = r->interface;
+    if (r->has_rank && !options_given(o, "rank"))
+        v->rank = r->rank;
     if (!options_given(o, "port"))
         v->port = r->port;
     if (r->hosts_scheduler && options_given(o, "port"))
@@ -165,6 +167,7 @@ int node_values_open(struct opened_node *ret, const struct node_values *v,
         .insecure = v->insecure,
         .spin_us = v->spin_us,
         .scheduler_timeout_seconds = v->connect_timeout,
+        .wish = role == WIRE_SCHEDULER || v->rank < 0 ? 0 : (uint32_t)v->rank + 1,
     };
     *ret = (struct opened_node){0};
     signal(SIGPIPE, SIG_IGN); // of sockets that peers have closed

@@ -20,6 +20,7 @@ struct node_values {
     const char *ca, *cert, *key;
     bool insecure, pem_stdin;
     double spin_us, connect_timeout;
+    double rank; // -1: any
     int log_level;
 };
 
@@ -96,6 +97,14 @@ struct node_values {
     {                                                                                    \
         .name = "port", .kind = OPTION_U64, AT(node.port), .fallback = "0",              \
         .max = 65535, .metavar = "P", .env = names, .help = port_help                    \
+    }
+
+#define NODE_RANK_OPTION(names)                                                          \
+    {                                                                                    \
+        .name = "rank", .kind = OPTION_F64, AT(node.rank), .fallback = "-1", .min = -1,  \
+        .max = 65535, .metavar = "N", .env = names,                                      \
+        .help = "the rank that it would like among those of its role, from 0, if "       \
+                "nobody has it; -1: any"                                                 \
     }
 
 #define NODE_RUN_OPTIONS                                                                 \

@@ -141,7 +141,8 @@ static void say_anything(struct van *v, van_link link, uint64_t i)
                                    (uint16_t)some(k + 6),
                                    (uint32_t)some(k + 7),
                                    text,
-                                   text};
+                                   text,
+                                   (uint32_t)some(k + 8)};
     else if (type == MSG_DATA)
         m.data = (struct msg_data){some(k + 1), some(k + 2), text};
     else if (type == MSG_PASS)

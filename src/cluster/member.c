@@ -144,6 +144,7 @@ static void join(struct member *m, uint64_t now)
         .pid = m->o.pid,
         .host = wire_text(m->host),
         .address = wire_text(m->address),
+        .wish = m->o.wish,
     };
     m->state = MEMBER_JOINING;
     m->sent_at = now;

@@ -26,6 +26,7 @@ struct member_options {
     enum wire_tables tables;
     uint64_t ticket, process; // random
     uint16_t loop, loops;
+    uint32_t wish; // 1 + the rank that it would like, if nobody has it; 0: any
     uint32_t pid;
     const char *host;
     const char *address;           // where the node listens; "" if it does not

@@ -27,6 +27,7 @@ struct node_options {
     uint16_t port;                    // of the first loop, the next ones follow; 0: any
     const char *ca, *cert, *key;      // PEM files; all NULL: no TLS
     const char *pem;                  // or all three as one text
+    uint32_t wish;                    // 1 + the rank that it would like; 0: any
     bool insecure;                    // off loopback without TLS
     double spin_us;                   // vans look for so long before they sleep
     double scheduler_timeout_seconds; // to reach it; 0: 60

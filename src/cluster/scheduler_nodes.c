@@ -69,6 +69,15 @@ static uint32_t free_rank(const struct scheduler *s, enum wire_role role)
     return rank;
 }
 
+// What it would like to have, if that is free and one of those that the cluster was made for.
+static uint32_t rank_for(const struct scheduler *s, const struct msg_join *m)
+{
+    uint32_t wanted = m->role == WIRE_SERVER ? s->o.servers : s->o.workers;
+    if (m->wish > 0 && m->wish <= wanted && !rank_taken(s, m->role, m->wish - 1))
+        return m->wish - 1;
+    return free_rank(s, m->role);
+}
+
 static bool text_fits(struct wire_text t, size_t cap)
 {
     return t.n < cap && (t.n == 0 || memchr(t.data, 0, t.n) == NULL);
@@ -136,7 +145,7 @@ static const char *check_room(const struct scheduler *s, const struct msg_join *
 
 static uint32_t new_process(struct scheduler *s, const struct msg_join *m)
 {
-    uint32_t rank = m->role == WIRE_DRIVER ? s->n_guests : free_rank(s, m->role);
+    uint32_t rank = m->role == WIRE_DRIVER ? s->n_guests : rank_for(s, m);
     struct process *p = scheduler_grow(&s->processes, &s->n_processes, &s->cap_processes,
                                        sizeof(*p));
     if (p == NULL)

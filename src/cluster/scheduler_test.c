@@ -122,6 +122,25 @@ static void close_peer(void)
     world_close(&w);
 }
 
+// Wishes for ranks: met where nobody has them and the cluster was made for them.
+static void test_wishes(void **state)
+{
+    (void)state;
+    static const uint32_t wishes[] = {3, 1, 1, 9}, ranks[] = {2, 0, 1, 3};
+    open_world(1, 4);
+    add(WIRE_SERVER);
+    for (uint32_t i = 0; i < 4; i++) {
+        struct member_options o = world_member(&w, WIRE_WORKER, w.n);
+        o.wish = wishes[i];
+        world_add_with(&w, &o);
+        world_run(&w, SECONDS / 2);
+    }
+    world_run(&w, SECONDS);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(member_rank(w.actors[1 + i].m), ranks[i]);
+    world_close(&w);
+}
+
 static void test_ids_and_ranks(void **state)
 {
     (void)state;
@@ -662,6 +681,7 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_wishes),
         cmocka_unit_test(test_ids_and_ranks),
         cmocka_unit_test(test_missing_worker),
         cmocka_unit_test(test_missing_loops),

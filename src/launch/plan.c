@@ -151,7 +151,8 @@ static int add_scheduler(struct words *w, const struct plan *p)
     return words_add(w, "--gather-timeout=%g", o->gather_seconds);
 }
 
-static int add_member(struct words *w, const struct plan *p, enum launch_role role)
+static int add_member(struct words *w, const struct plan *p, enum launch_role role,
+                      uint32_t rank)
 {
     const struct launch_options *o = p->o;
     TRY(words_add(w, "--scheduler=%s", p->scheduler));
@@ -160,6 +161,7 @@ static int add_member(struct words *w, const struct plan *p, enum launch_role ro
     else if (p->hosts.n == 0)
         TRY(words_add(w, "--host=%s", p->host));
     TRY(words_add(w, "--port=0"));
+    TRY(words_add(w, "--rank=%u", rank));
     TRY(words_add(w, "--spin-us=%d", p->spin ? SPIN_US : 0));
     if (role == LAUNCH_WORKER)
         return words_add(w, "--threads=1");
@@ -168,13 +170,14 @@ static int add_member(struct words *w, const struct plan *p, enum launch_role ro
 }
 
 // What runs in the end, without what it runs under.
-static int add_command(struct words *w, const struct plan *p, enum launch_role role)
+static int add_command(struct words *w, const struct plan *p, enum launch_role role,
+                       uint32_t rank)
 {
     const struct launch_list *words = &p->o->words;
     if (p->o->program)
         return words_add_all(w, words->items, words->n);
     TRY(add_common(w, p, role));
-    TRY(role == LAUNCH_SCHEDULER ? add_scheduler(w, p) : add_member(w, p, role));
+    TRY(role == LAUNCH_SCHEDULER ? add_scheduler(w, p) : add_member(w, p, role, rank));
     if (role == LAUNCH_SERVER)
         return 0;
     TRY(words_add(w, "--"));
@@ -315,7 +318,7 @@ static int make_remote(const struct plan *p, const struct host *h, enum launch_r
 {
     struct words command = {0};
     struct buf b = BUF_INIT(1 << 20);
-    int rc = add_command(&command, p, role);
+    int rc = add_command(&command, p, role, rank);
     if (rc == 0)
         rc = remote_command(&b, p, role, rank, &command, env);
     const char *text = rc == 0 ? buf_str(&b) : NULL;
@@ -341,7 +344,7 @@ static int make_role(struct plan *p, enum launch_role role, uint32_t rank,
     if (h != NULL)
         return make_remote(p, h, role, rank, argv, env);
     TRY(add_local(argv, p, role, rank));
-    return add_command(argv, p, role);
+    return add_command(argv, p, role, rank);
 }
 
 int plan_role(struct plan *p, enum launch_role role, uint32_t rank,
