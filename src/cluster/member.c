@@ -371,6 +371,16 @@ static int refuse_link(struct member *m, van_link link, const struct err *why)
     return why->code;
 }
 
+// Who is not in the roster may have come after it was made, but not with the session of one
+// who is.
+static bool takes_anothers_session(const struct roster *r, const struct msg_hello *hello)
+{
+    bool taken = false;
+    for (uint32_t i = 0; i < r->n_nodes && hello->session != 0; i++)
+        taken |= r->nodes[i].session == hello->session;
+    return taken;
+}
+
 static int check_hello(const struct member *m, const struct van_message *msg,
                        struct err *e)
 {
@@ -386,6 +396,8 @@ static int check_hello(const struct member *m, const struct van_message *msg,
         char name[ROSTER_NAME_MAX];
         return err_set(e, TUG_EIO, "the session of %s is over", roster_name(n, name));
     }
+    if (n == NULL && takes_anothers_session(&m->roster, hello))
+        return err_set(e, TUG_EUSAGE, "node %u has the session of another", hello->node);
     return 0;
 }
 
