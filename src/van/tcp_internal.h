@@ -26,9 +26,10 @@
 
 // Read at one go from all links; one message after the other is taken out of it. Plain
 // links read less: when the head of a bulky message is there, the rest of it is read to
-// where it belongs, and only what came with the head is copied.
+// where it belongs, and only what came with the head is copied. TLS copies all of it once
+// more and decrypts the copy: what is read lies in the second level cache until then.
 enum {
-    TCP_INPUT_BYTES = 256 << 10,
+    TCP_INPUT_BYTES = 128 << 10,
     TCP_PLAIN_INPUT = 64 << 10,
     TCP_DIRECT_FROM = 32 << 10
 };

@@ -16,7 +16,8 @@ enum {
     TOGETHER_MAX = 4 << 10, // a message that waits for the end of the round
     BUFS_MAX = 64,
     MESSAGE_BUFS = 1 + 2 * WIRE_SPANS_MAX,
-    CIPHER_RUN = 128 << 10, // encrypted at one go
+    CIPHER_FIRST = 32 << 10, // encrypted at one go: little, so that the peer can begin,
+    CIPHER_RUN = 480 << 10,  // then more, as far as a block of the pool holds it
 };
 
 // The queue.
@@ -244,13 +245,15 @@ struct cursor {
     size_t gone; // of the first
 };
 
-// The next bytes for TLS: many of one piece, or small pieces put together into a record.
-static const char *next_run(struct tcp_link *l, struct cursor *c, size_t *ret_n)
+// The next bytes for TLS: up to `most` of one piece, or small pieces put together into a
+// record.
+static const char *next_run(struct tcp_link *l, struct cursor *c, size_t most,
+                            size_t *ret_n)
 {
     size_t have = c->bufs[0].len - c->gone;
     const char *data = c->bufs[0].base + c->gone;
     if (have >= TLS_RECORD_MAX || c->left == 1) {
-        *ret_n = have < CIPHER_RUN ? have : CIPHER_RUN;
+        *ret_n = have < most ? have : most;
         c->gone += *ret_n;
     } else {
         data = l->van->scratch;
@@ -270,24 +273,38 @@ static const char *next_run(struct tcp_link *l, struct cursor *c, size_t *ret_n)
     return data;
 }
 
+// Encrypts about `most` bytes; returns how many, or negative: the link is lost.
+static ssize_t encrypt(struct tcp_link *l, struct cursor *c, size_t most)
+{
+    size_t done = 0;
+    while (c->left > 0 && done < most) {
+        struct err e;
+        size_t run;
+        const char *data = next_run(l, c, most - done, &run);
+        if (tls_session_write(l->tls, data, run, &e) != 0) {
+            tcp_link_fail(l, &e);
+            return -1;
+        }
+        done += run;
+    }
+    return (ssize_t)done;
+}
+
 // Encrypts as long as the socket takes what comes of it. Bytes count as taken when they
 // are encrypted.
 static ssize_t push_session(struct tcp_link *l, const uv_buf_t *bufs, unsigned n)
 {
     struct cursor c = {bufs, n, 0};
-    size_t taken = 0;
+    size_t taken = 0, most = CIPHER_FIRST;
     while (c.left > 0 && !l->writing) {
-        struct err e;
-        size_t run;
-        const char *data = next_run(l, &c, &run);
-        if (tls_session_write(l->tls, data, run, &e) != 0) {
-            tcp_link_fail(l, &e);
+        ssize_t some = encrypt(l, &c, most);
+        if (some < 0)
             return -1;
-        }
-        taken += run;
+        taken += (size_t)some;
         tcp_out_session(l);
         if (l->state > LINK_CLOSING)
             return -1;
+        most = 2 * most < CIPHER_RUN ? 2 * most : CIPHER_RUN;
     }
     return (ssize_t)taken;
 }
