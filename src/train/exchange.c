@@ -3,10 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/exchange.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "train/run.h"
 
 #define NO_SUM UINT32_MAX
 
@@ -193,8 +193,7 @@ static int arrange(struct exchange *x)
     return 0;
 }
 
-// Each example to length 1, as view.c does it. Ones that stand there from batches before
-// are not written again.
+// Ones that stand there from batches before are not written again.
 static void set_values(struct exchange *x)
 {
     const struct batch *b = &x->batch;
@@ -206,15 +205,10 @@ static void set_values(struct exchange *x)
     x->n_ones = 0;
     for (size_t j = 0; j < b->nnz; j++)
         x->x[j] = b->value != NULL ? b->value[j] : 1;
-    memcpy(x->u, x->x, b->nnz * sizeof(float));
-    for (size_t i = 0; x->model.options.normalize && i < b->n; i++) {
-        float squares = 0;
-        for (uint32_t j = b->start[i]; j < b->start[i + 1]; j++)
-            squares += x->x[j] * x->x[j];
-        float scale = squares > 0 ? 1 / sqrtf(squares) : 0;
-        for (uint32_t j = b->start[i]; j < b->start[i + 1]; j++)
-            x->u[j] = x->x[j] * scale;
-    }
+    if (x->model.options.normalize)
+        view_scale(b, x->x, x->u);
+    else
+        memcpy(x->u, x->x, b->nnz * sizeof(float));
 }
 
 static int take(struct exchange *x, const struct dataset *d, const uint64_t *order,

@@ -107,12 +107,10 @@ bool remote_steps(const struct train_config *c)
            (adds_up(c->model.linear.kind) && adds_up(c->model.latent.kind));
 }
 
-uint64_t remote_piece_bytes(const struct train_config *c, uint32_t workers,
-                            uint64_t text_bytes)
+uint64_t remote_piece_bytes(uint32_t workers, uint64_t text_bytes)
 {
     enum { PIECES_A_WORKER = 16 };
     const uint64_t least = 1 << 20, most = 32 << 20, step = 64 << 10;
-    (void)c;
     uint64_t bytes = text_bytes /
                      ((uint64_t)(workers > 0 ? workers : 1) * PIECES_A_WORKER);
     bytes = (bytes + step - 1) / step * step;

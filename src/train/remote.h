@@ -48,8 +48,7 @@ int remote_pause(struct remote *r, double seconds, struct err *e);
 bool remote_steps(const struct train_config *c);
 
 // Bytes of a piece: the same for all workers of a run.
-uint64_t remote_piece_bytes(const struct train_config *c, uint32_t workers,
-                            uint64_t text_bytes);
+uint64_t remote_piece_bytes(uint32_t workers, uint64_t text_bytes);
 
 // Hash of all that the result of a run depends on, but for paths.
 uint64_t remote_options_hash(const struct train_config *c);

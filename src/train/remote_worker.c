@@ -123,7 +123,7 @@ static int open_data(struct remote_worker *w, struct err *e)
         .paths = c->data.items,
         .n_paths = c->data.n,
         .piece_bytes = remote_piece_bytes(
-            c, member_roster(client_member(w->remote.client))->workers, bytes),
+            member_roster(client_member(w->remote.client))->workers, bytes),
         .interrupted = c->interrupted,
     };
     TRY(pieces_open(&w->pieces, &o, e));

@@ -42,6 +42,8 @@ struct view {
 // those.
 int view_take(struct view *v, const struct dataset *d, const uint64_t *order, size_t n,
               const struct parameters *p, const struct hot_copies *hot);
+// The values x of a batch with each example scaled to length 1.
+void view_scale(const struct batch *b, const float *x, float *ret_u);
 struct model_example view_example(const struct view *v, size_t i);
 void view_free(struct view *v);
 

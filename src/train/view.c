@@ -31,17 +31,16 @@ void view_free(struct view *v)
     *v = (struct view){0};
 }
 
-// Each example to length 1.
-static void scale_to_unit(struct view *v)
+void view_scale(const struct batch *b, const float *x, float *ret_u)
 {
-    for (size_t i = 0; i < v->batch.n; i++) {
-        uint32_t from = v->batch.start[i], to = v->batch.start[i + 1];
+    for (size_t i = 0; i < b->n; i++) {
+        uint32_t from = b->start[i], to = b->start[i + 1];
         float squares = 0;
         for (uint32_t j = from; j < to; j++)
-            squares += v->x[j] * v->x[j];
+            squares += x[j] * x[j];
         float scale = squares > 0 ? 1 / sqrtf(squares) : 0;
         for (uint32_t j = from; j < to; j++)
-            v->u[j] = v->x[j] * scale;
+            ret_u[j] = x[j] * scale;
     }
 }
 
@@ -68,7 +67,7 @@ int view_take(struct view *v, const struct dataset *d, const uint64_t *order, si
         for (size_t j = 0; j < b->nnz; j++)
             v->x[j] = 1;
     if (p->model.options.normalize)
-        scale_to_unit(v);
+        view_scale(b, v->x, v->u);
     else
         memcpy(v->u, v->x, b->nnz * sizeof(float));
     return 0;
