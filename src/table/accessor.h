@@ -17,6 +17,14 @@
 // without the last two where the accessor has no count (a plain one: an array of floats
 // under one rule).
 //
+// Or it has a life (table/life.h): statistics instead of a count, and perhaps a second
+// group in a row of its own, the extra row, which is made when it is earned:
+//
+//   [group 0: weights | state][statistics][handle of the extra row]     [group 1: weights | state]
+//
+//   a pull   [pulled statistics][weights of group 0][weights of group 1, or zeros]
+//   a push   [gradients of group 0][gradients of group 1][pushed statistics]
+//
 // Rows are shared (base/relaxed.h); everything else belongs to the caller.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -29,6 +37,7 @@
 
 #include "base/err.h"
 #include "kernels/kernels.h"
+#include "table/life.h"
 #include "table/table.h"
 
 enum { ACCESSOR_MAX_GROUPS = 2 };
@@ -53,7 +62,37 @@ struct accessor {
     uint32_t width;      // floats in a row
     uint32_t pull_width; // floats that a pull returns for a key
     uint32_t push_width; // floats that a push carries for a key
+
+    // With a life:
+    const struct accessor_class *class; // NULL: rows have none
+    struct life life;
+    uint32_t stats, n_stats;             // columns of the statistics
+    uint32_t pulled_stats, pushed_stats; // how many of them travel
+    uint32_t extra;                      // column of the extra row's handle + 1, as bits
+    uint32_t extra_width;                // floats of the extra row; 0: there is none
 };
+
+// Layouts by name: "plain", "merge", "sparse", "ctr", "ctr_double", Paddle's names
+// (CtrCommonAccessor, DownpourCtrAccessor, SparseAccessor, CtrDoubleAccessor,
+// CommMergeAccessor, ...), and a program's own.
+enum { ACCESSOR_NAME_MAX = 32 };
+struct accessor_options {
+    char name[ACCESSOR_NAME_MAX];
+    uint32_t dim;             // plain, merge: floats of a row; others: of embedx, 0 allowed
+    struct rule_params rule;  // of group 0
+    struct rule_params extra; // of embedx
+    struct life life;
+};
+struct accessor_class {
+    const char *name, *about;
+    int (*layout)(const struct accessor_options *o, struct accessor *ret, struct err *e);
+    struct life_class life;
+};
+const struct accessor_class *accessor_find(const char *name, struct err *e);
+int accessor_register(const struct accessor_class *c, struct err *e);
+const char *accessor_names(void);
+// The layout for these options; checked. `*ret` does not point into `*o`.
+int accessor_make(struct accessor *ret, const struct accessor_options *o, struct err *e);
 
 // Layouts are made column after column, beginning with an empty one.
 #define ACCESSOR_EMPTY ((struct accessor){.count = ACCESSOR_NO_COUNT})
@@ -116,5 +155,36 @@ struct accessor_push {
     const float *values;
 };
 void accessor_apply_packed(struct accessor_scratch *s, const struct accessor_push *p);
+
+// The same for rows with a life. extras[i]: the extra row of row i, or NULL: its gradients
+// are dropped. divisors[i]: what life_class.seen returned for it. Rules' clip, clip_norm
+// and bounds hold in both.
+struct accessor_life_push {
+    const struct rule_params *rules;
+    float scale;
+    size_t n;
+    float *const *rows, *const *extras;
+    const float *values, *divisors;
+};
+void accessor_apply_life(struct accessor_scratch *s, const struct accessor_life_push *p);
+
+// What pulls of rows with a life return: n x pull_width. rows[i] NULL: left alone;
+// extras[i] NULL: zeros.
+void accessor_gather_life(const struct accessor *a, float *const *rows,
+                          float *const *extras, size_t n, float *ret);
+
+static inline uint32_t accessor_extra(const struct accessor *a, const float *row)
+{
+    uint32_t bits;
+    __builtin_memcpy(&bits, row + a->extra, sizeof(bits));
+    return bits - 1; // 0: TABLE_NONE
+}
+
+static inline void accessor_set_extra(const struct accessor *a, float *row,
+                                      uint32_t handle)
+{
+    uint32_t bits = handle + 1;
+    __builtin_memcpy(row + a->extra, &bits, sizeof(bits));
+}
 
 #endif

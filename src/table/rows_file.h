@@ -1,0 +1,79 @@
+// Files of a table's rows, as one owner of partitions writes them: blocks with a checksum
+// each, by ascending partition and key, compressed if asked for, and at the end a
+// directory of partitions, so that who loads reads only those that are its own.
+//
+// Layout, little-endian:
+//
+//   header     "TUGROWS\1", version, widths, partition bits, placement, mode, level, XXH3
+//   block      kind, partition, n, width, bytes, stored bytes, XXH3 of the stored bytes;
+//              then these: n x (key u64, width floats), or n bytes (ROWS_PARTITION)
+//   ...
+//   directory  for each partition: its number, where its first block is, its rows, extras,
+//              gone
+//   trailer    where the directory is, its length, its XXH3, all rows, "TUGROWS\2"
+//
+// Blocks of a partition: ROWS_PARTITION first (checkpoints only), then ROWS_GONE, ROWS_ROW,
+// ROWS_EXTRA. Any damage is TUG_EDATA naming the file.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TABLE_ROWS_FILE_H
+#define TUG_TABLE_ROWS_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "table/life.h"
+
+enum rows_kind {
+    ROWS_END,
+    ROWS_PARTITION, // day, step and sketch of the partition: n bytes, as the store says
+    ROWS_GONE,      // keys whose rows are gone; width 0
+    ROWS_ROW,
+    ROWS_EXTRA, // extra rows, by the keys of their rows
+};
+
+struct rows_block {
+    enum rows_kind kind;
+    uint32_t partition;
+    uint32_t n;
+    uint32_t width;      // floats of a row
+    const void *payload; // n x (8 + 4 * width) bytes; ROWS_PARTITION: n bytes; 8-aligned
+};
+
+struct rows_shape {
+    uint32_t width, extra_width, partition_bits;
+    bool by_range;
+    enum save_mode mode;
+};
+
+struct rows_info { // what a manifest says of a file
+    uint64_t rows, extras, gone, bytes;
+    uint64_t checksum; // XXH3-64 of the whole file
+};
+
+struct rows_writer;
+int rows_create(struct rows_writer **ret, const char *path, const struct rows_shape *s,
+                int zstd_level, struct err *e); // 0: not compressed
+int rows_write(struct rows_writer *w, const struct rows_block *b, struct err *e);
+int rows_commit(struct rows_writer *w, struct rows_info *ret, struct err *e); // frees
+void rows_abort(struct rows_writer *w); // frees; NULL is fine
+
+struct rows_reader;
+// `expect` NULL: whatever is there. With it size and rows are checked at once; the whole
+// file's checksum by rows_verify, or when all of it was read in order.
+int rows_open(struct rows_reader **ret, const char *path, const struct rows_info *expect,
+              struct err *e);
+void rows_close(struct rows_reader *r); // NULL is fine
+const struct rows_shape *rows_shape(const struct rows_reader *r);
+bool rows_has(const struct rows_reader *r, uint32_t partition);
+// The blocks of the file (UINT32_MAX) or of one partition, each checked before `fn` sees
+// it; its non-zero stops.
+#define ROWS_ALL UINT32_MAX
+typedef int (*rows_block_fn)(void *ctx, const struct rows_block *b, struct err *e);
+int rows_each(struct rows_reader *r, uint32_t partition, rows_block_fn fn, void *ctx,
+              struct err *e);
+int rows_verify(struct rows_reader *r, struct err *e);
+
+#endif

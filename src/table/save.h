@@ -1,0 +1,95 @@
+// Saves of tables: a directory of rows files with one manifest, and chains of them.
+//
+//   DIR/save-000001/manifest.json   what is in it: mode, tables and their settings,
+//                                   files with counts and checksums, the save before it
+//   DIR/save-000001/users-0.rows    one file for each owner of partitions, or more
+//   DIR/save-000001/run.json        facts of the run: hosts, times; not part of the model
+//
+// A save is there when its manifest is: files are written and synced first, then the
+// manifest is renamed into place. A delta names its parent; a base or checkpoint has
+// none. Loading walks from the newest base or checkpoint through its deltas. A save whose
+// parent is missing or another than it says, or a file that is missing, cut short,
+// damaged or not the one the manifest names, is refused by name.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TABLE_SAVE_H
+#define TUG_TABLE_SAVE_H
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "table/config.h"
+#include "table/cut.h"
+#include "table/rows_file.h"
+#include "table/store.h"
+
+enum { SAVE_FILE_MAX = 96, SAVE_MAX_TABLES = 256, SAVE_MAX_CHAIN = 4096 };
+#define SAVE_MANIFEST "manifest.json"
+
+struct save_file {
+    char name[SAVE_FILE_MAX]; // in the save's directory
+    struct rows_info info;
+};
+struct save_table {
+    uint32_t id;
+    struct table_config config;
+    uint32_t partition_bits;
+    struct save_file *files;
+    size_t n_files, cap_files;
+};
+struct save_manifest {
+    enum save_mode mode;
+    uint32_t number; // of the save in DIR
+    uint64_t step;   // global
+    uint32_t parent; // deltas: number of the save before, and its manifest's checksum
+    uint64_t parent_checksum;
+    char *about; // what else the saver wants to find again (positions of readers), JSON; or NULL
+    struct save_table *tables;
+    size_t n_tables;
+};
+void save_manifest_free(struct save_manifest *m);
+struct save_table *save_add_table(struct save_manifest *m, uint32_t id,
+                                  const struct table_config *c, uint32_t partition_bits,
+                                  struct err *e);
+int save_add_file(struct save_table *t, const char *name, const struct rows_info *info,
+                  struct err *e);
+
+// A new save in `dir` (made if missing): its number and directory; nothing is visible yet.
+// For a delta finds the parent: TUG_EUSAGE when there is no base or checkpoint to build on.
+int save_begin(const char *dir, enum save_mode mode, struct save_manifest *ret,
+               char ret_path[FILE_PATH_MAX], struct err *e);
+// The commit. Then removes unfinished saves and, if keep > 0, saves that the newest `keep`
+// bases and checkpoints (with their deltas) do not need.
+int save_commit(const char *dir, struct save_manifest *m, uint32_t keep, struct err *e);
+void save_abort(const char *dir, struct save_manifest *m); // removes its directory
+
+// The newest complete save under `from`, or `from` itself if it is one. TUG_EDATA: none.
+int save_find(const char *from, char ret_path[FILE_PATH_MAX], struct err *e);
+int save_read(const char *path, struct save_manifest *ret, struct err *e);
+
+// The saves to load for one, oldest first; checked that they fit together.
+struct save_chain {
+    struct save_manifest *saves;
+    char (*paths)[FILE_PATH_MAX];
+    size_t n;
+};
+int save_chain_open(struct save_chain *ret, const char *from, struct err *e);
+void save_chain_close(struct save_chain *c);
+
+// Rows of the table of that name into a store, of those partitions that `mine` says
+// (NULL: all), whatever number of files, owners and partitions wrote them. TUG_EUSAGE:
+// the table's rows differ in what (settings that only matter for the future, such as rates
+// and thresholds, may differ). On failure the store may hold some of the rows.
+int save_load(const struct save_chain *c, const char *table, struct store *s,
+              bool (*mine)(void *ctx, uint32_t partition), void *ctx, struct err *e);
+// Reads every file through and checks it; errors name the file.
+int save_verify(const struct save_chain *c, struct err *e);
+
+// A whole store into a new save of `dir`: one owner, no training meanwhile.
+int save_stores(const char *dir, enum save_mode mode, struct store *const *stores,
+                size_t n, int zstd_level, uint32_t keep, char ret_path[FILE_PATH_MAX],
+                struct err *e);
+// One cut of a store into one file; the caller began the cut and ends it.
+int save_write_cut(struct store *s, const char *path, int zstd_level,
+                   struct rows_info *ret, struct err *e);
+
+#endif

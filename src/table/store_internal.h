@@ -1,0 +1,163 @@
+// What a store is made of, for store*.c, cut.c and cold.c.
+//
+//   store.c        making and ending one, rows and extra rows, lists of partitions
+//   store_push.c   pushes and pulls
+//   store_life.c   orders, budgets, days
+//   cut.c          rows as they were at one moment
+//   cold.c         rows on disk
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TABLE_STORE_INTERNAL_H
+#define TUG_TABLE_STORE_INTERNAL_H
+
+#include "table/slabs.h"
+#include "table/store.h"
+
+// Growing lists.
+struct handle_list {
+    uint32_t *at;
+    uint32_t n, cap;
+};
+struct key_list {
+    uint64_t *at;
+    uint32_t n, cap;
+};
+
+// One bit for each handle; grows with the table, bits beyond are 0.
+struct handle_bits {
+    uint64_t *words;
+    size_t n_words;
+};
+
+struct store_part { // of one partition
+    // Handles of rows made in it, in the order of making. Some may be gone, or be rows of
+    // other keys by now (of another partition, or of this one again): who walks it looks at
+    // the key, and at duplicates. Packed when half of it is stale and no cut goes on.
+    struct handle_list rows;
+    uint32_t live; // rows in memory
+    uint32_t cold; // rows on disk
+    uint32_t day;
+    uint32_t order;       // number of the last order that it has been through
+    struct entry *entry;  // NULL: the policy remembers nothing, or no key came yet
+    // Since the last delta (config.deltas):
+    struct handle_list changed; // each once: store.changed has its bit
+    struct key_list gone;
+};
+
+struct cut;  // cut.c
+struct cold; // cold.c
+
+struct store {
+    struct table_config config;
+    struct store_options o; // o.config points at the above
+    struct accessor accessor;
+    struct accessor_scratch scratch;
+    uint32_t n_parts;
+    struct store_part *parts;
+
+    struct table *rows;
+    struct table_slabs view;
+    struct handle_bits changed; // rows noted in store_part.changed
+
+    // Extra rows: [key][floats] as in a table, without an index.
+    struct slabs extras;
+    struct table_slabs extra_view;
+    struct handle_list extra_free;
+    uint32_t extra_next, extra_end; // of the chunk at hand
+
+    uint64_t step;
+
+    // The order that goes on: parts with .order != order_number have it before them.
+    uint32_t order_number; // of the last one given
+    enum store_order order;
+    float order_threshold;
+    uint32_t order_at; // partitions before it are done; n_parts: all are
+
+    struct cut *cut;   // NULL: none goes on
+    struct cold *cold; // NULL: no tier
+
+    struct store_stats stats; // those that are counted
+    uint32_t *handles;        // scratch of a batch, and more of it: see store_push.c
+    size_t max_handles;
+};
+
+static inline float *store_row_at(const struct store *s, uint32_t handle)
+{
+    return table_row(s->view, handle);
+}
+static inline uint64_t store_key_at(const struct store *s, uint32_t handle)
+{
+    return table_row_key(table_row(s->view, handle));
+}
+static inline float *store_extra_of(const struct store *s, const float *row)
+{
+    uint32_t h = s->accessor.extra_width > 0 ? accessor_extra(&s->accessor, row)
+                                             : TABLE_NONE;
+    return h == TABLE_NONE ? NULL : table_row(s->extra_view, h);
+}
+static inline bool handle_bit(const struct handle_bits *b, uint32_t h)
+{
+    return h / 64 < b->n_words && (b->words[h / 64] >> (h % 64) & 1) != 0;
+}
+
+// store.c
+
+int handle_list_add(struct handle_list *l, uint32_t handle);
+int key_list_add(struct key_list *l, uint64_t key);
+int handle_bits_reserve(struct handle_bits *b, uint32_t handles); // room for those below
+static inline void handle_bit_set(struct handle_bits *b, uint32_t h)
+{
+    b->words[h / 64] |= (uint64_t)1 << (h % 64);
+}
+static inline void handle_bit_clear(struct handle_bits *b, uint32_t h)
+{
+    if (h / 64 < b->n_words)
+        b->words[h / 64] &= ~((uint64_t)1 << (h % 64));
+}
+
+// Rows for n keys of partition p that have none: with first values, beginning life, in the
+// partition's list, and known to the cut. All or none: TUG_ENOMEM.
+int store_make_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
+                    uint32_t *ret_handles, struct err *e);
+// Removes rows of partition p with their extra rows; noted as gone.
+void store_remove_rows(struct store *s, uint32_t p, const uint32_t *handles, size_t n);
+// The row's extra row, made with first values; NULL: no memory.
+float *store_make_extra(struct store *s, float *row);
+void store_free_extra(struct store *s, float *row);
+
+// Before rows of partition p change: the cut copies them, deltas note them, the cold tier
+// hears that they are in use. Cheap where none of this goes on. TUG_ENOMEM.
+int store_touch(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
+                struct err *e);
+
+// Live rows of partition p, each once, in no order, into a scratch list.
+int store_live_rows(struct store *s, uint32_t p, struct handle_list *ret);
+
+// store_life.c: the partition's turn in the order that goes on, if it has not had it; and
+// evictions beyond its budget.
+int store_turn(struct store *s, uint32_t p, struct err *e);
+int store_keep_budget(struct store *s, uint32_t p, struct err *e);
+
+// cut.c. Called by store.c when s->cut != NULL.
+int cut_before_change(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
+                      struct err *e);
+int cut_row_made(struct store *s, uint32_t p, uint32_t handle); // ENOMEM before it is made
+void cut_close(struct store *s);
+
+// cold.c. Called by store.c and others when s->cold != NULL.
+int cold_open(struct store *s, struct err *e);
+void cold_close(struct store *s);
+// Rows of those keys of partition p that have none in memory (handles TABLE_NONE) and are
+// cold come into memory: their handles are filled in.
+int cold_fetch(struct store *s, uint32_t p, const uint64_t *keys, uint32_t *handles,
+               size_t n, struct err *e);
+void cold_used(struct store *s, const uint32_t *handles, size_t n); // rows are in use
+int cold_demote(struct store *s, uint32_t p, struct err *e); // beyond the hot rows' share
+int cold_order(struct store *s, uint32_t p, struct err *e);  // the order, on its cold rows
+// The cold rows of a partition by ascending key, as store_each gives rows.
+int cold_each(struct store *s, uint32_t p, store_row_fn fn, void *ctx, struct err *e);
+int cold_remove(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
+                struct err *e);
+void cold_stats(const struct store *s, struct store_stats *x);
+
+#endif
