@@ -7,9 +7,11 @@
 //   none         every key
 //   count        keys that occurred `threshold` times: pushes, or the shows that they carry
 //   probability  a share of all keys, decided once for each by its hash
-//   bloom        as count, with a counting Bloom filter: a few bits a key, sometimes too
-//                early, never too late
-//   sketch       as count, with a count-min sketch (Cormode & Muthukrishnan 2005)
+//   bloom        as count (to 15), with a counting Bloom filter: a few bits a key, sometimes
+//                too early, never too late. More keys than it is made for come in too early
+//                more often; it forgets none
+//   sketch       as count, with a count-min sketch (Cormode & Muthukrishnan 2005): likewise,
+//                in memory that depends on `error` alone
 //   show-click   keys whose score of shows and clicks reached `threshold`
 //
 // The push that reaches the threshold is the first that counts for the row. What is
@@ -34,22 +36,25 @@ struct entry_options {
     float threshold;             // count, bloom, sketch, show-click
     bool by_shows;               // count, bloom, sketch: shows count, not pushes
     float probability;           // probability: 0 < p <= 1
-    uint32_t capacity;           // bloom, sketch: keys of a partition that it is made for
-    float error;                 // bloom: share of keys let in too early; sketch: of the sum
-                                 // of all counts
-    float nonclick, click;       // show-click: see life.h
-    uint64_t seed;               // of hashes
+    uint32_t capacity;           // bloom: keys of a partition that it is made for
+    float error;           // bloom: share of keys let in too early; sketch: of the sum
+                           // of all counts
+    float nonclick, click; // show-click: see life.h
+    uint64_t seed;         // of hashes
 };
 
-// All but the policy's name filled in; TUG_EUSAGE naming all policies if there is none of
-// that name, or saying which number can't be.
+// What a policy of that name begins with. Checking: TUG_EUSAGE naming all policies if
+// there is none of that name, or saying which of the numbers that it looks at can't be.
 struct entry_options entry_defaults(const char *policy);
 int entry_check(const struct entry_options *o, struct err *e);
 
 // "count:10", "count:10:shows", "probability:0.1", "bloom:5", "sketch:5",
 // "show-click:2.5"; Paddle's "count_filter_entry:10", "probability_entry:0.1" and
-// "show_click_entry:a:b" (threshold 1) likewise.
+// "show_click_entry:a:b" (threshold 1) likewise. Behind a policy's own number, other
+// numbers by name: "bloom:5:shows:capacity=1000000:error=0.001". Printing gives what
+// reads back as the same; the seed is not part of it.
 int entry_parse(const char *text, struct entry_options *ret, struct err *e);
+int entry_print(const struct entry_options *o, struct buf *to);
 const char *entry_names(void); // "none, count, ..."
 
 // A policy, its own or a program's.
