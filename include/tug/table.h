@@ -1,0 +1,214 @@
+// tug: tables of sparse models that live for months, for C programs.
+//
+// A table here is made from settings (text; docs/tables.md lists them all): what a row holds
+// and how it lives (accessor), which keys may have a row (entry), how gradients change it
+// (rule), how it is placed, how large it may become. Its rows are pushed to and pulled from
+// with tug_push, tug_pull and tug_push_pull of tug/tug.h:
+//
+//   accessor     a push of a key carries                       a pull returns
+//   plain, merge dim gradients (amounts)                       dim weights
+//   sparse       embed gradient, dim embedx gradients,         embed, dim of embedx
+//                show, click, slot
+//   ctr          the same                                      show, click, embed, dim of embedx
+//   ctr_double   the same                                      the same
+//   counter      dim amounts                                   2 x dim: see tug_count
+//
+// A key that repeats in a push counts once for each time: its gradients, shows and clicks
+// are added up (of slots the last stays).
+//
+// Functions that are not said to return at once wait, at most the client's wait_seconds;
+// they must not be called inside callbacks. Texts and arrays belong to the caller.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TABLE_H
+#define TUG_TABLE_H
+
+#include "tug/tug.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Makes table `number` (below 4,096) on all servers, or finds it as another worker has made
+// it. Settings: "accessor = ctr; dim = 8; entry = count:3", ';' or newlines between them.
+// TUG_EUSAGE: a setting that cannot be (the sentence names it), or that differs from those
+// it was made with. Paddle: a table's accessor and TableParameter.
+TUG_API int tug_table_make(struct tug_client *c, uint32_t number, const char *settings);
+
+// Finds a table that others have made, by its name. TUG_EUSAGE: there is none.
+TUG_API int tug_table_find(struct tug_client *c, const char *name, uint32_t *ret_number);
+
+// Floats of a key in a pull, a push, and tug_assign.
+struct tug_table_widths {
+    uint32_t pull, push, assign;
+};
+TUG_API int tug_table_widths(struct tug_client *c, uint32_t table,
+                             struct tug_table_widths *ret);
+
+// Sets weights instead of pushing gradients; rows are made. State and statistics stay.
+// Arrays and `done` as in tug_push. (Paddle: push_sparse_param, push_dense_param.)
+TUG_API int tug_assign(struct tug_client *c, uint32_t table, const uint64_t *keys,
+                       size_t n, const float *values, tug_done_fn done, void *ctx,
+                       uint64_t *ret_ts);
+
+// Keys [first, first + n) of a table that is placed by ranges (any table will do; one by
+// ranges asks few servers). Wait.
+TUG_API int tug_pull_range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,
+                           float *values);
+TUG_API int tug_push_range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,
+                           const float *values);
+
+// The life of a table. Each is done once, in all partitions, between pushes.
+// Decays shows and clicks and removes rows that have faded; `threshold` in place of the
+// table's delete-threshold unless it is NAN. *ret_removed (may be NULL): rows.
+TUG_API int tug_shrink(struct tug_client *c, uint32_t table, float threshold,
+                       uint64_t *ret_removed);
+// A day has ended: rows are unseen for one day more. (tug_save with TUG_DAY does it, too.)
+TUG_API int tug_day(struct tug_client *c, uint32_t table);
+// Removes all rows.
+TUG_API int tug_clear(struct tug_client *c, uint32_t table);
+
+struct tug_table_stats {
+    uint64_t rows, extra_rows, cold_rows, bytes; // extra rows: embedx that were earned
+    uint64_t made, refused;                      // rows; pushes that the entry policy kept out
+    uint64_t evicted_score, evicted_age, evicted_ttl, evicted_budget;
+    uint64_t hot_hits, promoted, demoted; // with a cold tier
+    uint64_t pushes, pulls, pushed_keys, pulled_keys;
+    uint64_t step;
+    uint32_t day;
+};
+TUG_API int tug_table_stat(struct tug_client *c, uint32_t table,
+                           struct tug_table_stats *ret);
+
+// This worker has done so many more steps. *ret_global (may be NULL): those of all workers:
+// the global step that drives rates and ttl-steps. (Paddle: GlobalStepTable.)
+TUG_API int tug_step(struct tug_client *c, uint64_t steps, uint64_t *ret_global);
+
+// Saves. The servers write in parallel, each its own partitions, into DIR/save-000001 and
+// so on: all must see `dir` under this name. When tug_save returns 0, the save is complete;
+// until then nothing of it is visible, whatever dies.
+enum tug_save_mode {
+    TUG_CHECKPOINT, // every row, all state
+    TUG_BASE,       // rows worth publishing
+    TUG_DELTA,      // of those, what has changed since the last base or delta
+    TUG_DAY,        // a checkpoint; then the day ends
+};
+struct tug_save_options {
+    const char *dir;
+    enum tug_save_mode mode;
+    const uint32_t *tables; // their numbers
+    size_t n_tables;        // 0: all that are made from settings
+    int zstd;               // level; 0: not compressed
+    uint32_t keep;          // bases and checkpoints kept in `dir`; 0: all
+    const char *about;      // JSON that is found again by who loads; NULL: none
+    // A cut of a run that goes on: not 0, the same number at every worker, another for each
+    // save. Each worker calls tug_save_mark(number) between two of its batches; the save holds
+    // exactly what was pushed before the marks. 0: as the servers are when they are asked.
+    uint64_t mark;
+};
+// One worker (or guest) calls it. `ret_path` (4,096 bytes, may be NULL): where it is.
+TUG_API int tug_save(struct tug_client *c, const struct tug_save_options *o,
+                     char *ret_path);
+// What this worker pushed so far belongs into that save, what comes now does not.
+TUG_API int tug_save_mark(struct tug_client *c, uint64_t mark);
+
+// The rows of table `name` of a save (or of the newest in a directory, with all deltas it
+// builds on) into a table, which is cleared first. `name` NULL: the table's own.
+TUG_API int tug_load(struct tug_client *c, uint32_t table, const char *path,
+                     const char *name, uint64_t *ret_rows);
+
+// Pulls the whole table and writes it as text: a row a line, sorted by key, floats that read
+// back as the same bits. There when complete.
+TUG_API int tug_dump(struct tug_client *c, uint32_t table, const char *file);
+
+// Dense variables: arrays of floats in a table, cut into blocks of `dim` floats, a row each,
+// that spread over the servers by themselves. All variables of a table are pulled by one
+// request per server, and in mode sync a pull never sees half of an update.
+struct tug_variable {
+    const char *name;
+    uint64_t n; // floats
+    // "constant:0.1", "uniform:-1,1", "gaussian:0,0.01", "truncated-gaussian:0,0.01",
+    // "xavier:FAN_IN,FAN_OUT"; or Paddle's "gaussian_random&0&0.0&0.01" and so on. First
+    // values depend on the table's seed and the variable's name only.
+    const char *init;
+};
+struct tug_dense;
+// All workers name the same variables in the same order. The worker of rank 0 sets first
+// values, if the table is new; others wait for it.
+TUG_API int tug_dense_open(struct tug_dense **ret, struct tug_client *c, uint32_t table,
+                           const struct tug_variable *variables, size_t n);
+TUG_API void tug_dense_close(struct tug_dense *d); // NULL is fine
+// All variables, one behind the other: as many floats as they have together.
+TUG_API uint64_t tug_dense_floats(const struct tug_dense *d);
+TUG_API int tug_dense_pull(struct tug_dense *d, float *values);
+TUG_API int tug_dense_push(struct tug_dense *d, const float *gradients);
+TUG_API int tug_dense_assign(struct tug_dense *d, const float *values);
+// Floats [begin, begin + n) of one of them.
+TUG_API int tug_dense_pull_range(struct tug_dense *d, size_t variable, uint64_t begin,
+                                 uint64_t n, float *values);
+
+// Exact counters: tables of accessor "counter" count to 2^53. A pull returns for each
+// counter two floats; this is their value.
+static inline double tug_count(const float pulled[2])
+{
+    return (double)pulled[0] * 16777216.0 + (double)pulled[1];
+}
+
+// The AUC of all workers' predictions together: a histogram of scores in a table of accessor
+// "counter" and dim 2 (negatives and positives), a row for each of 4,096 buckets of
+// probability. The sum of any number of workers' counts is exact, so the AUC is that of one
+// machine, to the bit. (Paddle: the distributed AUC of fleet metrics.)
+TUG_API int tug_auc_add(struct tug_client *c, uint32_t table, const float *probabilities,
+                        const float *labels, size_t n);
+TUG_API int tug_auc(struct tug_client *c, uint32_t table, double *ret_auc,
+                    uint64_t *ret_examples);
+
+// Times of the requests on all servers, by kind; `file`: a trace that Chrome and Perfetto open.
+TUG_API int tug_profile_start(struct tug_client *c);
+TUG_API int tug_profile_stop(struct tug_client *c, const char *file);
+
+// Ends the cluster in order (Paddle: stop_server).
+TUG_API int tug_stop(struct tug_client *c, const char *why);
+
+// A program's own accessors, rules and entry policies: named in settings like others.
+// Registered before the first client or node of the process opens; where rows are (in the
+// servers' processes, tug/kvapp.h) and where tables are made. Functions are called on
+// servers' threads, must be quick, must not fail, and depend on nothing but their arguments.
+struct tug_rule {
+    const char *name, *about;
+    uint32_t state_per_weight, state_per_row; // floats, beginning with 0
+    // n weights of a row by their gradients; rate: after schedules.
+    void (*apply)(void *ctx, float rate, float *weights, float *state,
+                  const float *gradients, size_t n);
+    void *ctx;
+    float rate; // the default
+};
+TUG_API int tug_register_rule(const struct tug_rule *r);
+
+struct tug_entry_policy {
+    const char *name, *about;
+    // Whether a key without a row is to have one, by its hash's 64 bits, the push's show and
+    // click, and the settings' threshold.
+    bool (*admit)(void *ctx, uint64_t key, float show, float click, float threshold);
+    void *ctx;
+};
+TUG_API int tug_register_entry(const struct tug_entry_policy *p);
+
+struct tug_accessor {
+    const char *name, *about;
+    uint32_t stats;  // floats of statistics in a row
+    uint32_t pushed; // floats that a push carries behind the gradients
+    uint32_t pulled; // of the statistics, the first so many are pulled, before the weights
+    void (*seen)(void *ctx, float *stats, const float *pushed); // a push; NULL: nothing
+    float (*score)(void *ctx, const float *stats);              // for budgets; NULL: 0
+    bool (*shrink)(void *ctx, float *stats, float threshold);   // true: the row goes; NULL: none
+    bool (*saved)(void *ctx, const float *stats, enum tug_save_mode mode); // NULL: all
+    void *ctx;
+};
+TUG_API int tug_register_accessor(const struct tug_accessor *a);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
