@@ -53,15 +53,24 @@ enum wire_op {
     WIRE_GRADIENT, // the accessor's rules apply them
     WIRE_ASSIGN,   // weights are set (n x pull width); state stays
     WIRE_ROW,      // whole rows are set (n x width)
-    WIRE_DELTA, // changes of whole rows are added (n x width): who pushes applied the rules
+    WIRE_DELTA, // changes of whole rows are added (n x width): who pushes applied the rules.
+                // Tables by configuration: of weights (n x weights)
 };
 enum wire_flags {
     WIRE_BF16 = 1,        // values
     WIRE_KEYS_PACKED = 2, // keys: see wire/pack.h
     WIRE_ROWS_WHOLE = 4,  // a pull of all columns, and of which keys have a row
     WIRE_ALSO_PULL = 8,   // a push answered by pulled: the rows after it
+    WIRE_FOUND = 16,      // a pull that also says which keys have a row
 };
-enum wire_order { WIRE_CLEAR, WIRE_COPY, WIRE_DROP, WIRE_CLOCK };
+enum wire_order {
+    WIRE_CLEAR,
+    WIRE_COPY,
+    WIRE_DROP,
+    WIRE_CLOCK,
+    WIRE_SHRINK, // tables by configuration: rows decay, and the faded go
+    WIRE_DAY,    // likewise: a day has ended
+};
 enum wire_pass { WIRE_PASS_PIECES, WIRE_PASS_SHARES };
 enum wire_lease {
     WIRE_LEASE_WAIT,  // ask again in a moment
