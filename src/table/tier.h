@@ -9,7 +9,8 @@
 // text of its own that says whose rows it holds (`about`), which must be the same when it
 // is opened again.
 //
-// A directory is locked while it is open. A damaged database is refused by name.
+// A directory is locked while it is open. One that holds files which are not a tier's is
+// left alone. A damaged database is refused by name.
 //
 // Threads: one at a time.
 //
@@ -27,7 +28,8 @@ struct tier_options {
     const char *dir; // made if missing
     bool durable;
     const char *about;    // durable: one line
-    uint64_t cache_bytes; // of RocksDB's own cache; 0: 64 MiB
+    uint64_t cache_bytes; // of RocksDB's own cache; 0: 64 MiB. Its buffers take as much
+                          // again, its filters 1.5 bytes a row
     uint32_t row_bytes;   // most that a row takes
 };
 
@@ -36,7 +38,8 @@ int tier_open(struct tier **ret, const struct tier_options *o, struct err *e);
 void tier_close(struct tier *t); // NULL is fine
 
 // Rows of n keys of one or more partitions: found[i] is 1 and rows[i] points at its
-// sizes[i] bytes until the next call on the tier, or found[i] is 0.
+// sizes[i] bytes until the next get, or found[i] is 0. Changes that were not written are
+// not seen.
 int tier_get(struct tier *t, const uint32_t *partitions, const uint64_t *keys, size_t n,
              uint8_t *found, const void **rows, uint32_t *sizes, struct err *e);
 
@@ -53,8 +56,9 @@ typedef int (*tier_row_fn)(void *ctx, uint64_t key, const void *row, uint32_t si
                            struct err *e);
 int tier_each(struct tier *t, uint32_t partition, uint64_t from, tier_row_fn row,
               void *ctx, struct err *e);
-int tier_clear(struct tier *t, uint32_t partition, struct err *e); // all its rows
-int tier_flush(struct tier *t, struct err *e);                     // to disk
+// Writes the changes, and that all rows of a partition are gone, together.
+int tier_clear(struct tier *t, uint32_t partition, struct err *e);
+int tier_flush(struct tier *t, struct err *e); // to disk
 
 struct tier_stats {
     uint64_t gets, found, puts, deletes, writes;
