@@ -1,0 +1,45 @@
+// First values of dense variables: each is a function of (seed, stream, its index), so they
+// are the same whoever computes them and however the variable lies on servers.
+//
+//   constant:X                     X
+//   uniform:LOW,HIGH               uniform in [LOW, HIGH)
+//   gaussian:MEAN,STD              normal (Marsaglia's polar method)
+//   truncated-gaussian:MEAN,STD[,A,B]   normal within MEAN + A STD .. MEAN + B STD; by
+//                                  default A = -2, B = 2
+//   xavier:FAN_IN,FAN_OUT          uniform within sqrt(6 / (FAN_IN + FAN_OUT)) of 0 (Glorot
+//                                  & Bengio 2010, equation 16)
+//
+// Paddle's texts are understood, too: "fill_constant&V", "uniform_random&SEED&MIN&MAX",
+// "gaussian_random&SEED&MEAN&STD", "truncated_gaussian_random&SEED&MEAN&STD"; their seed is
+// added to the table's.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TABLE_INITIAL_H
+#define TUG_TABLE_INITIAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum initial_kind {
+    INITIAL_CONSTANT,
+    INITIAL_UNIFORM,
+    INITIAL_GAUSSIAN,
+    INITIAL_TRUNCATED_GAUSSIAN,
+};
+
+struct initial {
+    enum initial_kind kind;
+    double a, b;      // the constant; low and high; mean and standard deviation
+    double low, high; // truncated: in standard deviations
+    uint64_t seed;
+};
+
+int initial_parse(const char *text, struct initial *ret, struct err *e);
+
+// Values [first, first + n) of the stream.
+void initial_fill(const struct initial *x, uint64_t seed, uint64_t stream, uint64_t first,
+                  size_t n, float *ret);
+
+#endif
