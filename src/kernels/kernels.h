@@ -84,12 +84,21 @@ struct kernels {
     void (*count)(float *const *rows, size_t col, const float *m, float pass, float *ret,
                   size_t n);
 
-    // One update of n weights of a row by each rule; w and s (the rule's state) shared.
-    // Elements whose gradient is exactly 0 are left alone, state included (lazy updates).
-    void (*apply[RULE_KINDS])(const struct rule_params *p, float l2, float *w, float *s,
-                              const float *g, size_t n);
+    // y[i] = x[i], but not below -most nor above most; NaN stays NaN. y may be x.
+    void (*clip)(float *y, const float *x, float most, size_t n);
 
-    // The same for one weight in each of n rows.
+    // sum x[i]^2.
+    float (*norm2)(const float *x, size_t n);
+
+    // w[i] not below low nor above high; NaN stays NaN. w shared; those within are not
+    // written.
+    void (*bound)(float *w, float low, float high, size_t n);
+
+    // One update of n weights of a row by each rule.
+    rule_apply_fn apply[RULE_KINDS];
+
+    // The same for one weight in each of n rows: the bits of apply with n = 1 (of
+    // adagrad's where the rule is adagrad-row).
     void (*apply_column[RULE_KINDS])(const struct rule_params *p, const float *l2,
                                      float *const *rows, size_t w, size_t s,
                                      const float *g, size_t n);

@@ -132,180 +132,23 @@ static void ffm_grad(float *const *rows, size_t col, const uint16_t *slot, const
     }
 }
 
-// One weight by each rule: returns the new w; the state is updated in place.
-
-static float proximal(const struct rule_params *p, float w)
+static void clip(float *y, const float *x, float most, size_t n)
 {
-    float t = p->lr * p->l1;
-    float a = fabsf(w) - t;
-    return p->l1 == 0 ? w : copysignf(a > 0 ? a : 0, w);
-}
-
-static float sgd(const struct rule_params *p, float l2, float w, float g)
-{
-    g += l2 * w;
-    return proximal(p, w - p->lr * g);
-}
-
-static float momentum(const struct rule_params *p, float l2, float w, float g, float *m)
-{
-    g += l2 * w;
-    *m = p->beta1 * *m + g;
-    return proximal(p, w - p->lr * *m);
-}
-
-static float adagrad(const struct rule_params *p, float l2, float w, float g, float *n)
-{
-    g += l2 * w;
-    *n += g * g;
-    return proximal(p, w - p->lr * g / (p->beta + sqrtf(*n)));
-}
-
-static float rmsprop(const struct rule_params *p, float l2, float w, float g, float *n)
-{
-    g += l2 * w;
-    *n = p->beta2 * *n + (1 - p->beta2) * (g * g);
-    return proximal(p, w - p->lr * g / (p->beta + sqrtf(*n)));
-}
-
-static float adam(const struct rule_params *p, float l2, float rate, float w, float g,
-                  float *m, float *v)
-{
-    g += l2 * w;
-    *m = p->beta1 * *m + (1 - p->beta1) * g;
-    *v = p->beta2 * *v + (1 - p->beta2) * (g * g);
-    return proximal(p, w - rate * *m / (sqrtf(*v) + p->beta));
-}
-
-static float ftrl(const struct rule_params *p, float l2, float w, float g, float *z,
-                  float *n)
-{
-    float old = sqrtf(*n);
-    if (*n == 0) // where the first w comes from
-        *z = w == 0 ? 0 : -(w * (p->beta / p->lr + l2)) - copysignf(p->l1, w);
-    *n += g * g;
-    float root = sqrtf(*n);
-    *z += g - (root - old) / p->lr * w;
-    float a = fabsf(*z) - p->l1;
-    return a > 0 ? -copysignf(a, *z) / ((p->beta + root) / p->lr + l2) : 0;
-}
-
-static void apply_sgd(const struct rule_params *p, float l2, float *w, float *s,
-                      const float *g, size_t n)
-{
-    (void)s;
     for (size_t i = 0; i < n; i++)
-        if (g[i] != 0)
-            relaxed_store(w + i, sgd(p, l2, relaxed_load(w + i), g[i]));
+        y[i] = x[i] > most ? most : x[i] < -most ? -most : x[i];
 }
 
-static void apply_sum(const struct rule_params *p, float l2, float *w, float *s,
-                      const float *g, size_t n)
+static float norm2(const float *x, size_t n)
 {
-    (void)p, (void)l2, (void)s;
-    for (size_t i = 0; i < n; i++)
-        if (g[i] != 0)
-            relaxed_store(w + i, relaxed_load(w + i) + g[i]);
+    return dot(x, x, n);
 }
 
-// Rules with one state float a weight.
-typedef float (*rule1_fn)(const struct rule_params *p, float l2, float w, float g,
-                          float *s);
-
-static inline void apply1(rule1_fn rule, const struct rule_params *p, float l2, float *w,
-                          float *s, const float *g, size_t n)
+static void bound(float *w, float low, float high, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (g[i] == 0)
-            continue;
-        float state = relaxed_load(s + i);
-        relaxed_store(w + i, rule(p, l2, relaxed_load(w + i), g[i], &state));
-        relaxed_store(s + i, state);
-    }
-}
-
-static void apply_momentum(const struct rule_params *p, float l2, float *w, float *s,
-                           const float *g, size_t n)
-{
-    apply1(momentum, p, l2, w, s, g, n);
-}
-
-static void apply_adagrad(const struct rule_params *p, float l2, float *w, float *s,
-                          const float *g, size_t n)
-{
-    apply1(adagrad, p, l2, w, s, g, n);
-}
-
-static void apply_rmsprop(const struct rule_params *p, float l2, float *w, float *s,
-                          const float *g, size_t n)
-{
-    apply1(rmsprop, p, l2, w, s, g, n);
-}
-
-// One block of adagrad-row. A gradient that is 0 takes no part, nor does its weight.
-static void adagrad_block(const struct rule_params *p, float l2, float *w, float *s,
-                          const float *g, size_t k)
-{
-    float lane[KERNEL_LANES] = {0};
-    bool any = false;
-    for (size_t i = 0; i < k; i++) {
-        float gi = g[i] == 0 ? 0 : g[i] + l2 * relaxed_load(w + i);
-        lane[i % KERNEL_LANES] += gi * gi;
-        any |= g[i] != 0;
-    }
-    if (!any)
-        return;
-    float n = relaxed_load(s) + lanes_sum(lane) / (float)k;
-    float rate = p->lr / (p->beta + sqrtf(n));
-    for (size_t i = 0; i < k; i++) {
         float old = relaxed_load(w + i);
-        if (g[i] != 0)
-            relaxed_store(w + i, proximal(p, old - rate * (g[i] + l2 * old)));
-    }
-    relaxed_store(s, n);
-}
-
-static void apply_adagrad_row(const struct rule_params *p, float l2, float *w, float *s,
-                              const float *g, size_t n)
-{
-    for (size_t b = 0; b * p->block < n; b++)
-        adagrad_block(p, l2, w + b * p->block, s + b, g + b * p->block, p->block);
-}
-
-static void apply_adam(const struct rule_params *p, float l2, float *w, float *s,
-                       const float *g, size_t n)
-{
-    size_t i = 0;
-    while (i < n && g[i] == 0)
-        i++;
-    if (i == n)
-        return;
-    float *c = s + 2 * n;
-    float c1 = p->beta1 * relaxed_load(c) + (1 - p->beta1);
-    float c2 = p->beta2 * relaxed_load(c + 1) + (1 - p->beta2);
-    relaxed_store(c, c1);
-    relaxed_store(c + 1, c2);
-    float rate = p->lr * sqrtf(c2) / c1;
-    for (; i < n; i++) {
-        if (g[i] == 0)
-            continue;
-        float m = relaxed_load(s + i), v = relaxed_load(s + n + i);
-        relaxed_store(w + i, adam(p, l2, rate, relaxed_load(w + i), g[i], &m, &v));
-        relaxed_store(s + i, m);
-        relaxed_store(s + n + i, v);
-    }
-}
-
-static void apply_ftrl(const struct rule_params *p, float l2, float *w, float *s,
-                       const float *g, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (g[i] == 0)
-            continue;
-        float z = relaxed_load(s + i), sum = relaxed_load(s + n + i);
-        relaxed_store(w + i, ftrl(p, l2, relaxed_load(w + i), g[i], &z, &sum));
-        relaxed_store(s + i, z);
-        relaxed_store(s + n + i, sum);
+        if (old < low || old > high)
+            relaxed_store(w + i, old < low ? low : high);
     }
 }
 
@@ -319,23 +162,7 @@ static void count(float *const *rows, size_t col, const float *m, float pass, fl
     }
 }
 
-// One weight per row: the same rules, row by row.
-#define COLUMN(rule)                                                                     \
-    static void column_##rule(const struct rule_params *p, const float *l2,              \
-                              float *const *rows, size_t w, size_t s, const float *g,    \
-                              size_t n)                                                  \
-    {                                                                                    \
-        for (size_t i = 0; i < n; i++)                                                   \
-            apply_##rule(p, l2[i], rows[i] + w, rows[i] + s, g + i, 1);                  \
-    }
-COLUMN(sgd)
-COLUMN(momentum)
-COLUMN(adagrad)
-COLUMN(rmsprop)
-COLUMN(adam)
-COLUMN(ftrl)
-COLUMN(sum)
-
+#include "kernels/ref_rules.inc.h"
 #include "kernels/steps.inc.h"
 
 const struct kernels kernels_ref = {
@@ -350,13 +177,12 @@ const struct kernels kernels_ref = {
     .ffm_score = ffm_score,
     .ffm_grad = ffm_grad,
     .count = count,
-    .apply = {apply_sgd, apply_momentum, apply_adagrad, apply_adagrad_row, apply_rmsprop,
-              apply_adam, apply_ftrl, apply_sum},
+    .clip = clip,
+    .norm2 = norm2,
+    .bound = bound,
+    .apply = {[RULE_ADAGRAD_ROW] = apply_adagrad_row, KERNEL_RULES(APPLY_ENTRY)},
     // A block of one weight is what adagrad does.
-    .apply_column = {column_sgd, column_momentum, column_adagrad, column_adagrad,
-                     column_rmsprop, column_adam, column_ftrl, column_sum},
-    .fm_step = {fm_step_sgd, fm_step_momentum, fm_step_adagrad, fm_step_adagrad_row,
-                fm_step_rmsprop, fm_step_adam, fm_step_ftrl, fm_step_sum},
-    .ffm_step = {ffm_step_sgd, ffm_step_momentum, ffm_step_adagrad, ffm_step_adagrad_row,
-                 ffm_step_rmsprop, ffm_step_adam, ffm_step_ftrl, ffm_step_sum},
+    .apply_column = {[RULE_ADAGRAD_ROW] = column_adagrad, KERNEL_RULES(COLUMN_ENTRY)},
+    .fm_step = {[RULE_ADAGRAD_ROW] = fm_step_adagrad_row, KERNEL_RULES(FM_STEP_ENTRY)},
+    .ffm_step = {[RULE_ADAGRAD_ROW] = ffm_step_adagrad_row, KERNEL_RULES(FFM_STEP_ENTRY)},
 };

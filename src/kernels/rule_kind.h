@@ -2,12 +2,14 @@
 // in the table below, once; kernels implement them, table/rule.h gives names,
 // options and documentation.
 //
-// All rules: g is the gradient of one weight; coordinates with g == 0 are left alone.
-// With an l2 > 0 (given for each update, see struct rule_params) all but ftrl and sum use
-// g + l2 * w instead of g. With l1 > 0 all but ftrl and sum end with the proximal step w
-// = sign(w) * max(|w| - lr * l1, 0) (Duchi & Singer 2009).
+// All rules: g is the gradient of one weight; coordinates with g == 0 are left alone,
+// state included, unless the rule is `dense` (assign and average take a 0 as a value like
+// any other). With an l2 > 0 (given for each update, see struct rule_params) all use g +
+// l2 * w instead of g, and with l1 > 0 all end with the proximal step w = sign(w) *
+// max(|w| - lr * l1, 0) (Duchi & Singer 2009); except for those of ftrl, which have their
+// own place for both, and for sum, summary, assign and average, which have none.
 //
-// sgd          w -= lr g
+// sgd          w -= lr g                                         (Paddle: SparseNaiveSGDRule)
 // momentum     m = beta1 m + g;  w -= lr m                              state m (Polyak 1964)
 // adagrad      n += g^2;  w -= lr g / (beta + sqrt n)                   state n (Duchi et al. 2011,
 //              with the beta of McMahan et al. 2013)
@@ -15,19 +17,52 @@
 // rmsprop      n = beta2 n + (1 - beta2) g^2;  w -= lr g / (beta + sqrt n)       state n (Hinton)
 // adam         m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;
 //              c1 = beta1 c1 + (1 - beta1);  c2 likewise  (so c = 1 - beta^t: bias correction)
-//              w -= lr sqrt(c2) / c1 * m / (sqrt v + beta)    state m, v, c1, c2 (Kingma & Ba 2015)
+//              w -= lr sqrt(c2) / c1 * m / (sqrt v + beta)    state m, v, c1, c2 (Kingma & Ba 2015;
+//              Paddle: SparseAdamSGDRule)
 // ftrl         n' = n + g^2;  s = (sqrt n' - sqrt n) / lr;  z += g - s w;
 //              w = 0 if |z| <= l1, else -(z - sign(z) l1) / ((beta + sqrt n') / lr + l2)
 //              state z, n (McMahan et al. 2013, algorithm 1). z has the paper's sign. At the first
 //              update z starts where the first w comes from, so that a random first value is kept.
 // sum          w += g                                                    no state
 //
+// Of a whole vector (a group of weights; where one coordinate has a gradient, the sums
+// and means run over all of them):
+//
+// adagrad-shared  w -= lr g sqrt(g0 / (g0 + n)) with the n before;  n += mean of g^2
+//                 state one n (Paddle: SparseAdaGradSGDRule; n is its g2sum)
+// adagrad-v2      n += mean of g^2;  w -= lr g / (beta + sqrt n)
+//                 state one n (Paddle: SparseAdaGradV2SGDRule)
+// adam-shared     as adam, m and v of each weight from those of the vector, which then become
+//                 their means                   state m, v, c1, c2 (Paddle: SparseSharedAdamSGDRule)
+// ftrl-group      n, z as ftrl;  u = z - sign(z) l1, 0 where |z| <= l1;  t = l21 sqrt(weights);
+//                 w = 0 if |u| <= t, else -(1 - t / |u|) u / ((beta + sqrt n) / lr + l2): the whole
+//                 vector becomes zero together, and all of it is computed anew at each update
+//                 state z, n (Yue et al. 2021, "Adaptive optimizers with sparse group lasso"). With
+//                 l21 = 0, or for one weight and with it in the place of l1, it is ftrl.
+// lamb            r = sqrt(c2) / c1 * m / (sqrt v + beta) + decay w  with m, v, c1, c2 of adam;
+//                 w -= lr |w| / |r| r;  |w| / |r| is 1 where either is 0    state as adam
+//                 (You et al. 2020)
+//
+// Of single weights:
+//
+// adagrad-std  w -= lr g sqrt(g0 / (g0 + n)) with the n before;  n += g^2
+//              state n (Paddle: StdAdaGradSGDRule)
+// adamw        as adam, and w -= lr decay w (the w before; Loshchilov & Hutter 2019)  state as adam
+// adam-d2sum   d = beta2 d + 1;  n = beta2 n + g^2;  m = beta1 (m + g) - g;
+//              w += lr m sqrt((d + d beta) / (n + d beta))       state d, n, m (Paddle: adam_d2sum)
+// summary      w = decay w + g                        no state (Paddle: summary, for data_norm)
+// assign       w = g                                  no state
+// average      w = g: the server divides the sum of a clock's values by their number before
+//
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KERNELS_RULE_KIND_H
 #define TUG_KERNELS_RULE_KIND_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+// The numbers go into messages and files: new ones come last.
 enum rule_kind {
     RULE_SGD,
     RULE_MOMENTUM,
@@ -37,7 +72,19 @@ enum rule_kind {
     RULE_ADAM,
     RULE_FTRL,
     RULE_SUM,
+    RULE_ADAGRAD_SHARED,
+    RULE_ADAGRAD_STD,
+    RULE_ADAGRAD_V2,
+    RULE_ADAM_SHARED,
+    RULE_ADAMW,
+    RULE_ADAM_D2SUM,
+    RULE_FTRL_GROUP,
+    RULE_SUMMARY,
+    RULE_ASSIGN,
+    RULE_AVERAGE,
+    RULE_LAMB,
     RULE_KINDS,
+    RULE_MAX = 64, // numbers from RULE_KINDS on are a program's: see rule_register
 };
 
 struct rule_params {
@@ -53,10 +100,28 @@ struct rule_params {
     // features seen once or twice.
     float l2;
     float prior;
-    float n0;    // adagrad, adagrad-row, rmsprop: what n begins with
+    float n0;    // adagrad, adagrad-row, adagrad-v2, rmsprop: what n begins with
     float beta;  // keeps the first steps small
-    float beta1; // momentum, adam
-    float beta2; // rmsprop, adam
+    float beta1; // momentum, adam, adamw, adam-shared, adam-d2sum, lamb
+    float beta2; // rmsprop, and as beta1
+    float g0;    // adagrad-shared, adagrad-std: > 0; their n begins with 0
+    float l21;   // ftrl-group: penalty of the vector's length
+    float decay; // summary: what stays at each update; adamw, lamb: of the weights
+
+    bool dense; // weights whose gradient is 0 take part as well: blocks of dense layers
+    // Weights stay within low and high. Where an update would make a weight or its state
+    // infinite or no number, it leaves both as they were (where the state is the whole
+    // vector's: all of it). See rule.h for who does what.
+    bool bounded;
+    float low, high;
+    float clip;      // each gradient into [-clip, clip]; 0: as it is
+    float clip_norm; // a vector's gradient to at most this length; 0: as it is
 };
+
+// One update of n weights of a row; w and s (the rule's state: see rule_state)
+// are shared. The j-th state float of weight i is s[j * n + i]; behind them comes
+// what the vector shares.
+typedef void (*rule_apply_fn)(const struct rule_params *p, float l2, float *w, float *s,
+                              const float *g, size_t n);
 
 #endif

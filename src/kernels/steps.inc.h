@@ -25,6 +25,32 @@
             apply_##rule(p, l2[i], rows[i] + w, rows[i] + s, g, fields * k);             \
         }                                                                                \
     }
+// X(kind, name in functions) of all rules but adagrad-row, which levels may do better.
+#define KERNEL_RULES(X)                                                                  \
+    X(SGD, sgd)                                                                          \
+    X(MOMENTUM, momentum)                                                                \
+    X(ADAGRAD, adagrad)                                                                  \
+    X(RMSPROP, rmsprop)                                                                  \
+    X(ADAM, adam)                                                                        \
+    X(FTRL, ftrl)                                                                        \
+    X(SUM, sum)                                                                          \
+    X(ADAGRAD_SHARED, adagrad_shared)                                                    \
+    X(ADAGRAD_STD, adagrad_std)                                                          \
+    X(ADAGRAD_V2, adagrad_v2)                                                            \
+    X(ADAM_SHARED, adam_shared)                                                          \
+    X(ADAMW, adamw)                                                                      \
+    X(ADAM_D2SUM, adam_d2sum)                                                            \
+    X(FTRL_GROUP, ftrl_group)                                                            \
+    X(SUMMARY, summary)                                                                  \
+    X(ASSIGN, assign)                                                                    \
+    X(AVERAGE, assign)                                                                   \
+    X(LAMB, lamb)
+
+#define APPLY_ENTRY(KIND, rule) [RULE_##KIND] = apply_##rule,
+#define COLUMN_ENTRY(KIND, rule) [RULE_##KIND] = column_##rule,
+#define FM_STEP_ENTRY(KIND, rule) [RULE_##KIND] = fm_step_##rule,
+#define FFM_STEP_ENTRY(KIND, rule) [RULE_##KIND] = ffm_step_##rule,
+
 STEP(sgd)
 STEP(momentum)
 STEP(adagrad)
@@ -33,3 +59,13 @@ STEP(rmsprop)
 STEP(adam)
 STEP(ftrl)
 STEP(sum)
+STEP(adagrad_shared)
+STEP(adagrad_std)
+STEP(adagrad_v2)
+STEP(adam_shared)
+STEP(adamw)
+STEP(adam_d2sum)
+STEP(ftrl_group)
+STEP(summary)
+STEP(assign)
+STEP(lamb)

@@ -128,6 +128,42 @@ static void axpy(float *y, float a, const float *x, size_t n)
         y[i] += a * x[i];
 }
 
+static inline v16 clipped(v16 x, float most)
+{
+    x = select_16(COMPARE_16(x - most, >), most + (v16){0}, x);
+    return select_16(COMPARE_16(x + most, <), -most + (v16){0}, x);
+}
+
+static void clip(float *y, const float *x, float most, size_t n)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        store_16(y + i, clipped(load_16(x + i), most));
+    if (i < n) {
+        v16 rest = clipped(LOAD_SOME(x + i, n - i), most);
+        memcpy(y + i, &rest, (n - i) * sizeof(float));
+    }
+}
+
+static float norm2(const float *x, size_t n)
+{
+    return dot(x, x, n);
+}
+
+static void bound(float *w, float low, float high, size_t n)
+{
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        v8 x = load_8(w + i);
+        v8i below = x<low, above = x> high;
+        if (!_mm256_testz_si256((__m256i)(below | above), (__m256i)(below | above)))
+            store_8(w + i,
+                    select_8(below, low + (v8){0}, select_8(above, high + (v8){0}, x)));
+    }
+    if (i < n)
+        kernels_ref.bound(w + i, low, high, n - i);
+}
+
 // FM: a strip of columns at a time, its sums in registers.
 #define FM_STRIP(W)                                                                      \
     static inline v##W fm_strip_##W(float *const *rows, size_t col, const float *x,      \
@@ -382,6 +418,29 @@ static void fm_step_16_rows_of_8(const struct rule_params *p, const float *l2,
                 select_8(g[i] != 0, proximal_8(p, v[i] - rate[i] * d[i]), v[i]));
 }
 
+#define BY_REF(KIND, rule)                                                               \
+    static void apply_##rule(const struct rule_params *p, float l2, float *w, float *s,  \
+                             const float *g, size_t n)                                   \
+    {                                                                                    \
+        kernels_ref.apply[RULE_##KIND](p, l2, w, s, g, n);                               \
+    }                                                                                    \
+    static void column_##rule(const struct rule_params *p, const float *l2,              \
+                              float *const *rows, size_t w, size_t s, const float *g,    \
+                              size_t n)                                                  \
+    {                                                                                    \
+        kernels_ref.apply_column[RULE_##KIND](p, l2, rows, w, s, g, n);                  \
+    }
+BY_REF(ADAGRAD_SHARED, adagrad_shared)
+BY_REF(ADAGRAD_STD, adagrad_std)
+BY_REF(ADAGRAD_V2, adagrad_v2)
+BY_REF(ADAM_SHARED, adam_shared)
+BY_REF(ADAMW, adamw)
+BY_REF(ADAM_D2SUM, adam_d2sum)
+BY_REF(FTRL_GROUP, ftrl_group)
+BY_REF(SUMMARY, summary)
+BY_REF(ASSIGN, assign)
+BY_REF(LAMB, lamb)
+
 #include "kernels/steps.inc.h"
 
 static void fm_step_adagrad_rows(const struct rule_params *p, const float *l2,
@@ -427,12 +486,12 @@ const struct kernels TABLE_NAMED(LEVEL) = {
     .ffm_score = ffm_score,
     .ffm_grad = ffm_grad,
     .count = count,
-    .apply = {apply_sgd, apply_momentum, apply_adagrad, apply_adagrad_row, apply_rmsprop,
-              apply_adam, apply_ftrl, apply_sum},
-    .apply_column = {column_sgd, column_momentum, column_adagrad, column_adagrad,
-                     column_rmsprop, column_adam, column_ftrl, column_sum},
-    .fm_step = {fm_step_sgd, fm_step_momentum, fm_step_adagrad, fm_step_adagrad_rows,
-                fm_step_rmsprop, fm_step_adam, fm_step_ftrl, fm_step_sum},
-    .ffm_step = {ffm_step_sgd, ffm_step_momentum, ffm_step_adagrad, ffm_step_adagrad_rows,
-                 ffm_step_rmsprop, ffm_step_adam, ffm_step_ftrl, ffm_step_sum},
+    .clip = clip,
+    .norm2 = norm2,
+    .bound = bound,
+    .apply = {[RULE_ADAGRAD_ROW] = apply_adagrad_row, KERNEL_RULES(APPLY_ENTRY)},
+    .apply_column = {[RULE_ADAGRAD_ROW] = column_adagrad, KERNEL_RULES(COLUMN_ENTRY)},
+    .fm_step = {[RULE_ADAGRAD_ROW] = fm_step_adagrad_rows, KERNEL_RULES(FM_STEP_ENTRY)},
+    .ffm_step = {[RULE_ADAGRAD_ROW] = ffm_step_adagrad_rows,
+                 KERNEL_RULES(FFM_STEP_ENTRY)},
 };

@@ -16,7 +16,7 @@
 #include "base/random.h"
 #include "table/rule.h"
 
-enum { ROWS = 200, MAX_WIDTH = 64 };
+enum { ROWS = 200, MAX_WIDTH = 80 };
 
 struct rows {
     float data[ROWS][MAX_WIDTH];
