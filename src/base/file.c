@@ -19,8 +19,11 @@
 #include <xxhash.h>
 
 #include "base/alloc.h"
+#include "base/disk.h"
 
-enum { WRITE_BYTES = 256 << 10 };
+// Large writes go past the buffer. The disk is put to work while more is computed: what
+// waits for fsync would all be written then, with nothing else to do.
+enum { WRITE_BYTES = 256 << 10, START_BYTES = 8 << 20 };
 
 struct file_writer {
     XXH3_state_t hash; // first: wants 64-byte alignment
@@ -29,6 +32,9 @@ struct file_writer {
     char *pending;
     size_t n_pending;
     uint64_t written;
+    uint64_t on_file; // bytes that the system has
+    uint64_t started; // of them, those that it was told to write to the disk
+    bool without_checksum;
     int fd;
     int failed; // errno of the first failed write: nothing after it counts
 };
@@ -124,7 +130,7 @@ int file_create(struct file_writer **ret, const char *path, struct err *e)
         goto fail;
     }
     snprintf(w->beside, beside_bytes, "%s.tmp", path);
-    w->fd = open(w->beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    w->fd = disk_create(w->beside);
     if (w->fd < 0) {
         rc = err_sys(e, TUG_EIO, "cannot create '%s'", w->beside);
         goto fail;
@@ -137,26 +143,45 @@ fail:
     return rc;
 }
 
+void file_without_checksum(struct file_writer *w)
+{
+    w->without_checksum = true;
+}
+
+// Moves `parts` behind the first n bytes.
+static void pass_over(struct iovec parts[2], size_t n)
+{
+    for (int i = 0; i < 2; i++) {
+        size_t here = n < parts[i].iov_len ? n : parts[i].iov_len;
+        parts[i].iov_base = (char *)parts[i].iov_base + here;
+        parts[i].iov_len -= here;
+        n -= here;
+    }
+}
+
+// What is pending and the bytes behind it.
 static int write_through(struct file_writer *w, const char *bytes, size_t n,
                          struct err *e)
 {
-    while (n > 0) {
-        ssize_t done = write(w->fd, bytes, n);
+    struct iovec parts[2] = {{w->pending, w->n_pending}, {(char *)(uintptr_t)bytes, n}};
+    w->n_pending = 0;
+    while (parts[0].iov_len + parts[1].iov_len > 0) {
+        bool second = parts[0].iov_len == 0;
+        ssize_t done = disk_write(w->fd, parts + second, second ? 1 : 2);
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0)
             return write_error(w, errno, e);
-        bytes += done;
-        n -= (size_t)done;
+        pass_over(parts, (size_t)done);
+        w->on_file += (uint64_t)done;
+    }
+    if (w->on_file - w->started >= START_BYTES) {
+        // Where this can't be done, fsync does all.
+        (void)sync_file_range(w->fd, (off_t)w->started, (off_t)(w->on_file - w->started),
+                              SYNC_FILE_RANGE_WRITE);
+        w->started = w->on_file;
     }
     return 0;
-}
-
-static int flush(struct file_writer *w, struct err *e)
-{
-    size_t n = w->n_pending;
-    w->n_pending = 0;
-    return write_through(w, w->pending, n, e);
 }
 
 int file_write(struct file_writer *w, const void *bytes, size_t n, struct err *e)
@@ -165,12 +190,13 @@ int file_write(struct file_writer *w, const void *bytes, size_t n, struct err *e
         return write_error(w, w->failed, e);
     if (n == 0)
         return 0;
-    XXH3_64bits_update(&w->hash, bytes, n);
+    if (!w->without_checksum)
+        XXH3_64bits_update(&w->hash, bytes, n);
     w->written += n;
-    if (n > WRITE_BYTES - w->n_pending)
-        TRY(flush(w, e));
     if (n >= WRITE_BYTES)
         return write_through(w, bytes, n, e);
+    if (n > WRITE_BYTES - w->n_pending)
+        TRY(write_through(w, w->pending, 0, e));
     memcpy(w->pending + w->n_pending, bytes, n);
     w->n_pending += n;
     return 0;
@@ -207,8 +233,8 @@ static int sync_and_close(struct file_writer *w, struct err *e)
 {
     if (w->failed != 0)
         return write_error(w, w->failed, e);
-    TRY(flush(w, e));
-    if (fsync(w->fd) != 0)
+    TRY(write_through(w, w->pending, 0, e));
+    if (disk_sync(w->fd) != 0)
         return write_error(w, errno, e);
     int fd = w->fd;
     w->fd = -1;
@@ -218,7 +244,7 @@ static int sync_and_close(struct file_writer *w, struct err *e)
 int file_commit(struct file_writer *w, struct err *e)
 {
     int rc = sync_and_close(w, e);
-    if (rc == 0 && rename(w->beside, w->path) != 0)
+    if (rc == 0 && disk_rename(w->beside, w->path) != 0)
         rc = write_error(w, errno, e);
     if (rc != 0) {
         file_abort(w);
@@ -233,13 +259,13 @@ void file_abort(struct file_writer *w)
 {
     if (w == NULL)
         return;
-    unlink(w->beside);
+    (void)disk_remove(w->beside);
     writer_free(w);
 }
 
 static int make_one_dir(const char *path, struct err *e)
 {
-    if (mkdir(path, 0777) == 0)
+    if (disk_make_dir(path) == 0)
         return 0;
     int error = errno;
     struct stat st;
@@ -268,6 +294,13 @@ int file_make_dir(const char *path, struct err *e)
     return make_one_dir(path, e);
 }
 
+int file_make_new_dir(const char *path, struct err *e)
+{
+    return disk_make_dir(path) == 0
+               ? 0
+               : err_sys(e, TUG_EIO, "cannot make directory '%s'", path);
+}
+
 int file_sync_dir(const char *path, struct err *e)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -276,7 +309,7 @@ int file_sync_dir(const char *path, struct err *e)
     // Some network file systems cannot sync a directory; their renames are as durable as
     // they get.
     int rc = 0;
-    if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP)
+    if (disk_sync(fd) != 0 && errno != EINVAL && errno != ENOTSUP)
         rc = err_sys(e, TUG_EIO, "cannot sync directory '%s'", path);
     close(fd);
     return rc;
@@ -328,7 +361,7 @@ static int remove_entries(DIR *dir, const char *path, struct err *e)
             return errno == 0 ? 0 : err_sys(e, TUG_EIO, "cannot list '%s'", path);
         if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
             continue;
-        if (unlinkat(dirfd(dir), d->d_name, 0) != 0 && errno != ENOENT)
+        if (disk_remove_at(dirfd(dir), d->d_name) != 0 && errno != ENOENT)
             return err_sys(e, TUG_EIO, "cannot remove '%s/%s'", path, d->d_name);
     }
 }
@@ -346,7 +379,7 @@ int file_remove_tree(const char *path, struct err *e)
         closedir(dir);
         TRY(rc);
     }
-    if (remove(path) != 0)
+    if (disk_remove(path) != 0)
         return err_sys(e, TUG_EIO, "cannot remove '%s'", path);
     return 0;
 }

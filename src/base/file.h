@@ -22,12 +22,14 @@ struct file_writer;
 
 int file_create(struct file_writer **ret, const char *path, struct err *e);
 int file_write(struct file_writer *w, const void *bytes, size_t n, struct err *e);
-uint64_t file_written(const struct file_writer *w);    // bytes so far
-uint64_t file_checksum(const struct file_writer *w);   // XXH3-64 of them, seed 0
+uint64_t file_written(const struct file_writer *w);  // bytes so far
+uint64_t file_checksum(const struct file_writer *w); // XXH3-64 of them, seed 0
+void file_without_checksum(struct file_writer *w);   // at once: the file carries its own
 int file_commit(struct file_writer *w, struct err *e); // frees w, also on failure
 void file_abort(struct file_writer *w);                // frees w; NULL is fine
 
-int file_make_dir(const char *path, struct err *e); // as mkdir -p
+int file_make_dir(const char *path, struct err *e);     // as mkdir -p
+int file_make_new_dir(const char *path, struct err *e); // TUG_EIO if it is there
 int file_sync_dir(const char *path, struct err *e);
 
 // Takes a directory for this process alone, until file_unlock_dir or its end. TUG_EUSAGE

@@ -1,0 +1,91 @@
+// A countdown in front of each system call, as base/alloc.c has one in front of each
+// allocation.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "base/disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static atomic_long fault = -1; // calls that still succeed; negative: no fault
+static atomic_bool faulted;
+static atomic_int fault_error;
+
+// Whether this call is the one. The count passes 0 once, for one thread.
+static bool strikes(void)
+{
+    if (atomic_load_explicit(&fault, memory_order_relaxed) < 0)
+        return false;
+    if (atomic_fetch_sub_explicit(&fault, 1, memory_order_relaxed) != 0)
+        return false;
+    atomic_store(&faulted, true);
+    return true;
+}
+
+// True: the call fails, errno says why. Does not come back where the process is to end.
+static bool refused(void)
+{
+    if (!strikes())
+        return false;
+    errno = atomic_load(&fault_error);
+    if (errno == 0)
+        _exit(DISK_FAULT_EXIT);
+    return true;
+}
+
+int disk_create(const char *path)
+{
+    return refused() ? -1 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+}
+
+ssize_t disk_write(int fd, struct iovec *parts, int n)
+{
+    if (!strikes())
+        return writev(fd, parts, n);
+    errno = atomic_load(&fault_error);
+    if (errno != 0)
+        return -1;
+    parts[n - 1].iov_len /= 2;
+    _exit(writev(fd, parts, n) >= 0 ? DISK_FAULT_EXIT : 1);
+}
+
+int disk_sync(int fd)
+{
+    return refused() ? -1 : fsync(fd);
+}
+
+int disk_rename(const char *from, const char *to)
+{
+    return refused() ? -1 : rename(from, to);
+}
+
+int disk_make_dir(const char *path)
+{
+    return refused() ? -1 : mkdir(path, 0777);
+}
+
+int disk_remove(const char *path)
+{
+    return refused() ? -1 : remove(path);
+}
+
+int disk_remove_at(int dir, const char *name)
+{
+    return refused() ? -1 : unlinkat(dir, name, 0);
+}
+
+void disk_fault_after(long n, int error)
+{
+    atomic_store(&faulted, false);
+    atomic_store(&fault_error, error);
+    atomic_store(&fault, n);
+}
+
+bool disk_faulted(void)
+{
+    return atomic_load(&faulted);
+}

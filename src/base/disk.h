@@ -1,0 +1,30 @@
+// The system calls that change the disk. Files that are to be complete or absent
+// (base/file.h) are made of these alone, so that a test can end the process at each of
+// them, as a power cut would, or let each of them fail, and look at what is left.
+//
+// All return what the call returns, errno included.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_BASE_DISK_H
+#define TUG_BASE_DISK_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+int disk_create(const char *path); // opened for writing, emptied if it was there
+ssize_t disk_write(int fd, struct iovec *parts, int n);
+int disk_sync(int fd); // a file or a directory
+int disk_rename(const char *from, const char *to);
+int disk_make_dir(const char *path);
+int disk_remove(const char *path); // a file or an empty directory
+int disk_remove_at(int dir, const char *name);
+
+// For tests. The (n+1)-th of these calls from now on, and only that one, fails with
+// `error`; or the process ends there with DISK_FAULT_EXIT, a write half done, if `error`
+// is 0. n < 0 switches the fault off. disk_faulted(): whether it has struck.
+enum { DISK_FAULT_EXIT = 137 };
+void disk_fault_after(long n, int error);
+bool disk_faulted(void);
+
+#endif
