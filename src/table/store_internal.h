@@ -37,8 +37,8 @@ struct store_part { // of one partition
     uint32_t live; // rows in memory
     uint32_t cold; // rows on disk
     uint32_t day;
-    uint32_t order;       // number of the last order that it has been through
-    struct entry *entry;  // NULL: the policy remembers nothing, or no key came yet
+    uint32_t order;      // number of the last order that it has been through
+    struct entry *entry; // NULL: the policy remembers nothing, or no key came yet
     // Since the last delta (config.deltas):
     struct handle_list changed; // each once: store.changed has its bit
     struct key_list gone;
@@ -138,10 +138,25 @@ int store_live_rows(struct store *s, uint32_t p, struct handle_list *ret);
 int store_turn(struct store *s, uint32_t p, struct err *e);
 int store_keep_budget(struct store *s, uint32_t p, struct err *e);
 
-// cut.c. Called by store.c when s->cut != NULL.
+// What ROWS_PARTITION holds of a partition, were it `t` now; store_put_partition reads it.
+int store_get_partition(const struct store *s, uint32_t p, struct life_time t,
+                        struct buf *ret);
+
+// cut.c. Called by store.c and cold.c when s->cut != NULL.
+//
+// Before rows of p change or go: copies them.
 int cut_before_change(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
                       struct err *e);
-int cut_row_made(struct store *s, uint32_t p, uint32_t handle); // ENOMEM before it is made
+// Before p's entry policy learns of a push: once for each push to p that it is asked about.
+int cut_before_admit(struct store *s, uint32_t p, struct err *e);
+// Once its handle is known, before it is anything more. ENOMEM: it must not be made.
+int cut_row_made(struct store *s, uint32_t p, uint32_t handle);
+// A cold row that came into memory, complete: it is no new one (after cut_row_made, if
+// that was called for it).
+int cut_row_promoted(struct store *s, uint32_t p, uint32_t handle);
+// A row that must not be demoted now. (Nor may one that is noted as changed: deltas
+// look for those in memory.)
+bool cut_keeps(const struct store *s, uint32_t p, uint32_t handle);
 void cut_close(struct store *s);
 
 // cold.c. Called by store.c and others when s->cold != NULL.
@@ -153,7 +168,7 @@ int cold_fetch(struct store *s, uint32_t p, const uint64_t *keys, uint32_t *hand
                size_t n, struct err *e);
 void cold_used(struct store *s, const uint32_t *handles, size_t n); // rows are in use
 int cold_demote(struct store *s, uint32_t p, struct err *e); // beyond the hot rows' share
-int cold_order(struct store *s, uint32_t p, struct err *e);  // the order, on its cold rows
+int cold_order(struct store *s, uint32_t p, struct err *e); // the order, on its cold rows
 // The cold rows of a partition by ascending key, as store_each gives rows.
 int cold_each(struct store *s, uint32_t p, store_row_fn fn, void *ctx, struct err *e);
 int cold_remove(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
