@@ -44,9 +44,9 @@ uint32_t store_partition(const struct store *s, uint64_t key); // of a key
 
 enum store_op {
     STORE_GRADIENT, // n x push_width: rules apply them
-    STORE_ASSIGN,   // n x (weights of both groups): set; makes rows, and extra rows unless all
-                    // their values are 0
-    STORE_ADD,      // the same, added to the weights
+    STORE_ASSIGN, // n x (weights of both groups): set; makes rows, and extra rows unless all
+                  // their values are 0
+    STORE_ADD,    // the same, added to the weights
 };
 
 // Keys are distinct and come by ascending partition. Each partition gets all of its keys
@@ -89,10 +89,10 @@ int store_finish(struct store *s, struct err *e); // all of it
 
 struct store_stats {
     uint64_t rows, extra_rows, cold_rows;
-    uint64_t bytes; // rows, extra rows, index, sketches, lists
-    uint64_t made, refused;             // rows; pushes of keys that the policy kept out
+    uint64_t bytes;         // rows, extra rows, index, sketches, lists
+    uint64_t made, refused; // rows; pushes of keys that the policy kept out
     uint64_t evicted_score, evicted_age, evicted_ttl, evicted_budget; // removed, by why
-    uint64_t hot_hits, promoted, demoted; // with a tier
+    uint64_t hot_hits, promoted, demoted;                             // with a tier
     uint64_t changed; // rows since the last delta
     uint32_t day;
     uint64_t step;
@@ -109,13 +109,16 @@ int store_each(struct store *s, uint32_t partition, store_row_fn fn, void *ctx,
                struct err *e);
 
 // Rows as they were saved: replaced or made, whatever the entry policy says. For loads.
-int store_put_rows(struct store *s, const uint64_t *keys, size_t n, const float *rows,
-                   struct err *e); // n x width; handles of extra rows in them are not looked at
+int store_put_rows(
+    struct store *s, const uint64_t *keys, size_t n, const float *rows,
+    struct err *e); // n x width; handles of extra rows in them are not looked at
 int store_put_extras(struct store *s, const uint64_t *keys, size_t n, const float *extras,
                      struct err *e); // of keys that have a row
 int store_remove(struct store *s, const uint64_t *keys, size_t n, struct err *e);
 // Counters and sketches of a partition, as cut.h writes them.
 int store_put_partition(struct store *s, uint32_t partition, const void *bytes, size_t n,
                         struct err *e);
+// After a load: what there is now is what a save holds, so nothing has changed since.
+void store_loaded(struct store *s);
 
 #endif

@@ -10,6 +10,7 @@
 #ifndef TUG_TABLE_STORE_INTERNAL_H
 #define TUG_TABLE_STORE_INTERNAL_H
 
+#include "base/buf.h"
 #include "table/slabs.h"
 #include "table/store.h"
 
@@ -39,9 +40,31 @@ struct store_part { // of one partition
     uint32_t day;
     uint32_t order;      // number of the last order that it has been through
     struct entry *entry; // NULL: the policy remembers nothing, or no key came yet
-    // Since the last delta (config.deltas):
-    struct handle_list changed; // each once: store.changed has its bit
-    struct key_list gone;
+    // Since the last base or delta (config.deltas). A row that was changed, removed and
+    // made again stands in `changed` twice, and a removed one's handle may be another's by
+    // now: a row counts if it is live, of this partition, and store.changed has its bit,
+    // which who walks the list clears.
+    struct handle_list changed;
+    struct key_list gone; // some may have a row again
+    // What STORE_PUBLISHED is about: rows that the cut has published. The cut fills it and
+    // the order empties it; rows changed meanwhile are passed over.
+    struct handle_list published;
+};
+
+// Keys [begin, end) of a batch are of one partition.
+struct store_run {
+    uint32_t partition, begin, end;
+};
+
+// Of a batch of keys; grows to the largest.
+struct store_scratch {
+    size_t max;
+    uint32_t *handles;
+    struct store_run *runs;
+    float **rows, **extras;
+    float *divisors;
+    uint64_t *keys; // of rows to be made, or that go
+    uint32_t *some, *which;
 };
 
 struct cut;  // cut.c
@@ -58,12 +81,23 @@ struct store {
     struct table *rows;
     struct table_slabs view;
     struct handle_bits changed; // rows noted in store_part.changed
+    struct handle_bits marks;   // scratch, all 0 between calls
+    struct handle_list walk;    // scratch of store_life.c
+    struct store_scratch batch; // of store_push.c
+
+    const struct life_class *life; // of the accessor; never NULL
+    bool lives;                    // pushes carry statistics, or there are extra rows
+    bool begins_whole;             // rows are made with their extra row
+    struct entry_options entry;    // with the table's seed
+    bool admits;                   // there is a policy
+    uint64_t entry_bytes;          // of all partitions
+    float *first;                  // a row and an extra row, scratch
 
     // Extra rows: [key][floats] as in a table, without an index.
     struct slabs extras;
     struct table_slabs extra_view;
     struct handle_list extra_free;
-    uint32_t extra_next, extra_end; // of the chunk at hand
+    uint64_t n_extras;
 
     uint64_t step;
 
@@ -72,13 +106,15 @@ struct store {
     enum store_order order;
     float order_threshold;
     uint32_t order_at; // partitions before it are done; n_parts: all are
+    // An order happens when it is given: partitions that come to it later do it as of then.
+    uint32_t order_days; // that ended since
+    uint64_t order_step;
+    uint32_t demote_at; // partitions before it have been looked at today
 
     struct cut *cut;   // NULL: none goes on
     struct cold *cold; // NULL: no tier
 
     struct store_stats stats; // those that are counted
-    uint32_t *handles;        // scratch of a batch, and more of it: see store_push.c
-    size_t max_handles;
 };
 
 static inline float *store_row_at(const struct store *s, uint32_t handle)
@@ -102,7 +138,9 @@ static inline bool handle_bit(const struct handle_bits *b, uint32_t h)
 
 // store.c
 
+int handle_list_reserve(struct handle_list *l, size_t more);
 int handle_list_add(struct handle_list *l, uint32_t handle);
+int key_list_reserve(struct key_list *l, size_t more);
 int key_list_add(struct key_list *l, uint64_t key);
 int handle_bits_reserve(struct handle_bits *b, uint32_t handles); // room for those below
 static inline void handle_bit_set(struct handle_bits *b, uint32_t h)
@@ -115,23 +153,52 @@ static inline void handle_bit_clear(struct handle_bits *b, uint32_t h)
         b->words[h / 64] &= ~((uint64_t)1 << (h % 64));
 }
 
-// Rows for n keys of partition p that have none: with first values, beginning life, in the
+// Rows for n keys of partition p that have none in memory: with first values, in the
 // partition's list, and known to the cut. All or none: TUG_ENOMEM.
+int store_add_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
+                   uint32_t *ret_handles, struct err *e);
+// The same of keys that have none at all: their life begins, and deltas note them.
 int store_make_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
                     uint32_t *ret_handles, struct err *e);
-// Removes rows of partition p with their extra rows; noted as gone.
-void store_remove_rows(struct store *s, uint32_t p, const uint32_t *handles, size_t n);
-// The row's extra row, made with first values; NULL: no memory.
+// Rows of partition p leave memory, with their extra rows. A cut that goes on must have
+// been told (store_touch).
+void store_drop_rows(struct store *s, uint32_t p, const uint32_t *handles, size_t n);
+// The same for good: deltas note that they are gone. TUG_ENOMEM: nothing happened.
+int store_remove_rows(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
+                      struct err *e);
+// The row's extra row, made with first values; NULL: no memory. It doesn't fail for the
+// next n rows after store_reserve_extras.
+int store_reserve_extras(struct store *s, size_t n);
 float *store_make_extra(struct store *s, float *row);
-void store_free_extra(struct store *s, float *row);
+void store_free_extra(struct store *s, float *row); // if it has one
 
 // Before rows of partition p change: the cut copies them, deltas note them, the cold tier
 // hears that they are in use. Cheap where none of this goes on. TUG_ENOMEM.
 int store_touch(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
                 struct err *e);
 
-// Live rows of partition p, each once, in no order, into a scratch list.
+// Deltas note rows of partition p as changed; part of store_touch.
+int store_note(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
+               struct err *e);
+
+// Live rows of partition p, each once, in the order of making, into a scratch list.
 int store_live_rows(struct store *s, uint32_t p, struct handle_list *ret);
+
+// What else there is of a partition than rows, for store_put_partition: the same bytes
+// wherever it has the same history.
+int store_get_partition(const struct store *s, uint32_t p, struct buf *to);
+
+static inline struct life_time store_time(const struct store *s, uint32_t p)
+{
+    return (struct life_time){.day = s->parts[p].day, .step = s->step};
+}
+
+// store_push.c
+
+// Handles of keys of one partition, which has had its turn: fetched if they are cold,
+// TABLE_NONE if they have no row.
+int store_find(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
+               uint32_t *ret_handles, struct err *e);
 
 // store_life.c: the partition's turn in the order that goes on, if it has not had it; and
 // evictions beyond its budget.
