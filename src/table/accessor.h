@@ -86,6 +86,9 @@ struct accessor_options {
 struct accessor_class {
     const char *name, *about;
     int (*layout)(const struct accessor_options *o, struct accessor *ret, struct err *e);
+    // Of the pushed statistics the last so many are not added up where pushes of a key are
+    // put into one: those of the last push stay (slots).
+    uint32_t kept_stats;
     struct life_class life;
 };
 const struct accessor_class *accessor_find(const char *name, struct err *e);
