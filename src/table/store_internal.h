@@ -184,10 +184,6 @@ int store_note(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
 // Live rows of partition p, each once, in the order of making, into a scratch list.
 int store_live_rows(struct store *s, uint32_t p, struct handle_list *ret);
 
-// What else there is of a partition than rows, for store_put_partition: the same bytes
-// wherever it has the same history.
-int store_get_partition(const struct store *s, uint32_t p, struct buf *to);
-
 static inline struct life_time store_time(const struct store *s, uint32_t p)
 {
     return (struct life_time){.day = s->parts[p].day, .step = s->step};
@@ -206,6 +202,7 @@ int store_turn(struct store *s, uint32_t p, struct err *e);
 int store_keep_budget(struct store *s, uint32_t p, struct err *e);
 
 // What ROWS_PARTITION holds of a partition, were it `t` now; store_put_partition reads it.
+// The same bytes wherever it has the same history.
 int store_get_partition(const struct store *s, uint32_t p, struct life_time t,
                         struct buf *ret);
 
