@@ -40,7 +40,7 @@
 #include "table/life.h"
 #include "table/table.h"
 
-enum { ACCESSOR_MAX_GROUPS = 2 };
+enum { ACCESSOR_MAX_GROUPS = 2, ACCESSOR_MAX_STATS = 256 };
 
 #define ACCESSOR_NO_COUNT UINT32_MAX
 
@@ -64,7 +64,7 @@ struct accessor {
     uint32_t push_width; // floats that a push carries for a key
 
     // With a life:
-    const struct accessor_class *class; // NULL: rows have none
+    const struct accessor_class *class; // NULL: rows have none (plain, merge)
     struct life life;
     uint32_t stats, n_stats;             // columns of the statistics
     uint32_t pulled_stats, pushed_stats; // how many of them travel
@@ -78,7 +78,7 @@ struct accessor {
 enum { ACCESSOR_NAME_MAX = 32 };
 struct accessor_options {
     char name[ACCESSOR_NAME_MAX];
-    uint32_t dim;             // plain, merge: floats of a row; others: of embedx, 0 allowed
+    uint32_t dim; // plain, merge: floats of a row; others: of embedx, 0 allowed
     struct rule_params rule;  // of group 0
     struct rule_params extra; // of embedx
     struct life life;
@@ -86,15 +86,18 @@ struct accessor_options {
 struct accessor_class {
     const char *name, *about;
     int (*layout)(const struct accessor_options *o, struct accessor *ret, struct err *e);
-    // Of the pushed statistics the last so many are not added up where pushes of a key are
-    // put into one: those of the last push stay (slots).
+    // Of the pushed statistics the last so many are not added up where pushes of a key
+    // are put into one: those of the last push stay (slots).
     uint32_t kept_stats;
     struct life_class life;
 };
 const struct accessor_class *accessor_find(const char *name, struct err *e);
+// The class of that name, by its own name, and what Paddle's name implies besides.
+int accessor_choose(struct accessor_options *o, const char *name, struct err *e);
 int accessor_register(const struct accessor_class *c, struct err *e);
 const char *accessor_names(void);
-// The layout for these options; checked. `*ret` does not point into `*o`.
+// The layout for these options; checked: TUG_EUSAGE says what can't be. `*ret` does not
+// point into `*o`.
 int accessor_make(struct accessor *ret, const struct accessor_options *o, struct err *e);
 
 // Layouts are made column after column, beginning with an empty one.
@@ -120,9 +123,19 @@ void accessor_rules(const struct accessor *a, float factor,
 // floats are left alone: see accessor_first.
 void accessor_gather(const struct accessor *a, float *const *rows, size_t n, float *ret);
 
-// The pulled columns of what the row of `key` begins with.
+// The pulled columns of what the row of `key` begins with. Statistics and weights of an
+// extra row are zeros.
 void accessor_first(const struct accessor *a, const struct table *t, uint64_t key,
                     float *ret);
+
+// What a table's rows begin with: weights of group 0 uniform in [low, high), states where
+// their rules begin. Replaces the inits of *t.
+void accessor_inits(const struct accessor *a, float low, float high,
+                    struct table_options *t);
+
+// What the extra row of `key` begins with (extra_width floats), likewise.
+void accessor_first_extra(const struct accessor *a, const struct table *t, uint64_t key,
+                          float low, float high, float *ret);
 
 // What one thread needs to apply updates.
 struct accessor_scratch {
@@ -159,20 +172,22 @@ struct accessor_push {
 };
 void accessor_apply_packed(struct accessor_scratch *s, const struct accessor_push *p);
 
-// The same for rows with a life. extras[i]: the extra row of row i, or NULL: its gradients
-// are dropped. divisors[i]: what life_class.seen returned for it. Rules' clip, clip_norm
-// and bounds hold in both.
+// The same for rows with a life. extras[i]: the extra row of row i, or NULL: its
+// gradients are dropped. divisors[i]: what life_class.seen returned for it; gradients are
+// multiplied by scale / divisor. Rules' clip, clip_norm and bounds hold in all.
 struct accessor_life_push {
     const struct rule_params *rules;
     float scale;
     size_t n;
-    float *const *rows, *const *extras;
-    const float *values, *divisors;
+    float *const *rows;
+    float *const *extras; // NULL: there are none
+    const float *values;
+    const float *divisors; // NULL: all are 1
 };
 void accessor_apply_life(struct accessor_scratch *s, const struct accessor_life_push *p);
 
 // What pulls of rows with a life return: n x pull_width. rows[i] NULL: left alone;
-// extras[i] NULL: zeros.
+// extras or extras[i] NULL: zeros.
 void accessor_gather_life(const struct accessor *a, float *const *rows,
                           float *const *extras, size_t n, float *ret);
 

@@ -11,8 +11,8 @@
 //   ctr_double   the same, show and click as doubles (they  as ctr                 below
 //                do not stop counting at 2^24)
 //
-// embed is one weight, embedx a vector of `dim`; each has a rule of its own. embedx lies in
-// a second row that is made when it is earned. A push carries
+// embed is one weight, embedx a vector of `dim`; each has a rule of its own. embedx lies
+// in a second row that is made when it is earned. A push carries
 //
 //   [gradient of embed][gradients of embedx][show][click][slot]
 //
@@ -35,6 +35,10 @@
 // delta        of those, the ones changed since with delta_score >= delta_threshold
 // published    delta_score = 0
 //
+// Gradients of all rules are divided by the shows (Paddle: of its adagrad rules only), so
+// that a rate means the same whatever the rule. A show or click that is no finite number
+// is not added.
+//
 // Defaults (one set; features of the predecessors have three) are life_defaults'.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -53,7 +57,8 @@ enum save_mode {
     SAVE_DAY,        // a checkpoint at the end of a day: rows age by a day
 };
 const char *save_mode_name(enum save_mode m);
-int save_mode_find(const char *name, enum save_mode *ret, struct err *e); // or Paddle's 0 to 3
+// Or Paddle's 0 to 3.
+int save_mode_find(const char *name, enum save_mode *ret, struct err *e);
 
 struct life {
     float nonclick;          // 0.1   worth of a show without a click
@@ -65,9 +70,9 @@ struct life {
     float decay;             // 0.98  of show and click at each shrink
     float delete_threshold;  // 0.8   score below which a row goes
     float delete_after_days; // 30    rows unseen for longer go
-    float cold_after_days;   // 1     rows unseen for longer go to disk, if there is a tier
-    bool show_scale;         // true  gradients are divided by the shows of the push
-    uint64_t ttl_steps;      // 0     rows without a push for so many steps go; 0: never
+    float cold_after_days; // 1     rows unseen for longer go to disk, if there is a tier
+    bool show_scale;       // true  gradients are divided by the shows of the push
+    uint64_t ttl_steps;    // 0     rows without a push for so many steps go; 0: never
 };
 
 struct life life_defaults(void);
@@ -80,6 +85,11 @@ struct life_time {
 };
 
 struct accessor;
+
+// The columns of sparse and ctr rows behind accessor.stats. In ctr_double rows show and
+// click are doubles, so that click lies one column further. With ttl_steps the last one
+// is the step of the last push: an uint32_t, as bits.
+enum { LIFE_SLOT, LIFE_DAY, LIFE_DELTA, LIFE_SHOW, LIFE_CLICK };
 
 // What an accessor does with one row's statistics. `row` is the whole row. A program may
 // register its own (accessor_register). Any may be NULL: nothing happens, false, score 0.
@@ -102,9 +112,9 @@ struct life_class {
     void (*stats)(const struct accessor *a, const float *row, float *ret);
 };
 
-// The show and click columns as a model sees them (Paddle: continuous_value_model): ret[0] =
-// log(show + 1), ret[1] = log(click + 1) - ret[0]. Their "gradient" is what the example
-// itself adds: its show and click, which a push carries. Same bits everywhere.
+// The show and click columns as a model sees them (Paddle: continuous_value_model):
+// ret[0] = log(show + 1), ret[1] = log(click + 1) - ret[0]. Their "gradient" is what the
+// example itself adds: its show and click, which a push carries. Same bits everywhere.
 void life_cvm(float show, float click, float ret[2]);
 
 #endif

@@ -262,6 +262,15 @@ static void select_keys(struct selection *x, const uint64_t *keys, const uint16_
         x->which[at[mix64(keys[which[k]]) >> (64 - TABLE_STRIPE_BITS)]++] = which[k];
 }
 
+void table_random_columns(const struct table *t, uint64_t key, uint32_t column,
+                          uint32_t n, float low, float high, float *ret)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        float value = low + (high - low) * random_f32(t->random_seed, key, column + i);
+        ret[i] = value < high ? value : low; // rounding may reach high
+    }
+}
+
 void table_first_columns(const struct table *t, uint64_t key, uint32_t begin, uint32_t n,
                          float *ret)
 {
@@ -270,11 +279,9 @@ void table_first_columns(const struct table *t, uint64_t key, uint32_t begin, ui
         const struct table_init *x = &t->options.inits[i];
         uint32_t first = x->begin > begin ? x->begin : begin,
                  end = x->begin + x->count < begin + n ? x->begin + x->count : begin + n;
-        for (uint32_t c = first; c < end; c++) {
-            float value = x->low +
-                          (x->high - x->low) * random_f32(t->random_seed, key, c);
-            ret[c - begin] = value < x->high ? value : x->low; // rounding may reach high
-        }
+        if (first < end)
+            table_random_columns(t, key, first, end - first, x->low, x->high,
+                                 ret + (first - begin));
     }
 }
 

@@ -111,6 +111,11 @@ void table_first_values(const struct table *t, uint64_t key, float *ret_row);
 void table_first_columns(const struct table *t, uint64_t key, uint32_t begin, uint32_t n,
                          float *ret);
 
+// The random numbers behind first values, uniform in [low, high), of columns [column,
+// column + n) of the row of `key`: also for columns behind its last, as extra rows have.
+void table_random_columns(const struct table *t, uint64_t key, uint32_t column,
+                          uint32_t n, float low, float high, float *ret);
+
 // Readers. While one is pinned, rows erased since are not reused. Pin for a batch, not
 // for a run.
 struct table_reader;
