@@ -82,6 +82,8 @@ int held_add(struct shard *s, struct request *q, enum outcome wants, struct err 
 static void held_take(struct shard *s, struct held **at)
 {
     struct held *h = *at;
+    if (s->profiling)
+        profiling_waited(s, h);
     *at = h->next;
     if (s->held_end == &h->next)
         s->held_end = at;

@@ -181,10 +181,12 @@ static bool refused_for_session(struct shard *s, const struct request *q)
     return e.code != 0;
 }
 
-enum outcome shard_serve_request(struct shard *s, struct request *q)
+static enum outcome dispatch(struct shard *s, struct request *q)
 {
     if (q->type == MSG_STATUS)
         return status_serve(s, q);
+    if (q->type == MSG_PROFILE)
+        return profiling_serve(s, q);
     if (refused_for_session(s, q))
         return ANSWERED;
     if (!s->ready)
@@ -207,11 +209,22 @@ enum outcome shard_serve_request(struct shard *s, struct request *q)
     }
 }
 
+enum outcome shard_serve_request(struct shard *s, struct request *q)
+{
+    if (__builtin_expect(!s->profiling, true) || q->type == MSG_PROFILE)
+        return dispatch(s, q);
+    struct wire_event event;
+    profiling_begin(s, q, &event);
+    enum outcome outcome = dispatch(s, q);
+    profiling_end(s, &event);
+    return outcome;
+}
+
 static bool is_request(uint16_t type)
 {
     return type == MSG_PUSH || type == MSG_PULL || type == MSG_TICK || type == MSG_ROWS ||
            type == MSG_TABLE || type == MSG_TABLE_DO || type == MSG_TABLE_WANTED ||
-           type == MSG_STATUS;
+           type == MSG_STATUS || type == MSG_PROFILE;
 }
 
 static void serve_fresh(struct shard *s, struct peer *p, struct van_message *m)
@@ -365,6 +378,7 @@ void shard_close(struct shard *s)
             peer_free(s, s->peers[i]);
     tables_close(s);
     sync_scratch_free(s->sync);
+    profile_free(&s->profile);
     repeats_close(s->repeats);
     keys_scratch_fini(&s->keys);
     pool_close(s->pool);

@@ -10,8 +10,9 @@
 //   rows.c     walks over the rows of a partition
 //   move.c     a partition goes to another shard
 //   status.c   for people
+//   profiling.c  what is noted of each request, when wanted
 //
-// Pure, and tested apart: keys, pool, repeats, spec, ssp_clock, sync_clock.
+// Pure, and tested apart: keys, pool, profile, repeats, spec, ssp_clock, sync_clock.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_SHARD_INTERNAL_H
@@ -23,6 +24,7 @@
 #include "server/before.h"
 #include "server/keys.h"
 #include "server/pool.h"
+#include "server/profile.h"
 #include "server/repeats.h"
 #include "server/shard.h"
 #include "server/ssp_clock.h"
@@ -129,6 +131,9 @@ struct shard {
     float *strip;
     size_t max_strip;
     struct sync_scratch *sync;
+
+    bool profiling; // requests are noted
+    struct profile profile;
 };
 
 // shard.c
@@ -236,5 +241,13 @@ void walk_end(struct walk *w);
 // status.c
 
 enum outcome status_serve(struct shard *s, struct request *q);
+
+// profiling.c: only while s->profiling
+
+void profiling_begin(const struct shard *s, const struct request *q,
+                     struct wire_event *ret);
+void profiling_end(struct shard *s, struct wire_event *event);
+void profiling_waited(struct shard *s, const struct held *h);
+enum outcome profiling_serve(struct shard *s, struct request *q);
 
 #endif

@@ -1,0 +1,99 @@
+// What a shard notes of its requests while its profile is on, and PROFILE itself.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/shard_internal.h"
+
+// Table, keys and bytes of a request, as far as it has any.
+static void describe(const struct shard *s, uint16_t type, const union wire_any *m,
+                     struct wire_event *ev)
+{
+    ev->type = type;
+    ev->table = UINT32_MAX;
+    if (type == MSG_PUSH) {
+        ev->table = m->push.table;
+        ev->keys = m->push.n;
+        ev->bytes = m->push.keys.n + m->push.values.n;
+    } else if (type == MSG_PULL) {
+        ev->table = m->pull.table;
+        ev->keys = m->pull.n;
+        ev->bytes = m->pull.keys.n;
+    } else if (type == MSG_ROWS) {
+        ev->table = m->rows.table;
+        ev->keys = m->rows.max;
+    } else if (type == MSG_TICK) {
+        ev->table = m->tick.table;
+    } else if (type == MSG_TABLE) {
+        ev->table = m->table.table;
+    } else if (type == MSG_TABLE_DO) {
+        ev->table = m->table_do.table;
+    } else if (type == MSG_TABLE_WANTED) {
+        ev->table = m->table_wanted.table;
+    } else if (type == MSG_LOAD) {
+        ev->table = m->load.table;
+    }
+    const struct shard_table *t = tables_find(s, ev->table, NULL);
+    ev->space = t != NULL ? (uint8_t)t->spec.space : 0;
+}
+
+void profiling_begin(const struct shard *s, const struct request *q,
+                     struct wire_event *ret)
+{
+    *ret = (struct wire_event){.node = q->peer->node};
+    describe(s, q->type, q->m, ret);
+    ret->begin_ns = clock_ns();
+    ret->arrived_ns = q->fresh != NULL ? s->now : ret->begin_ns;
+}
+
+void profiling_end(struct shard *s, struct wire_event *event)
+{
+    event->took_ns = clock_ns() - event->begin_ns;
+    profile_note(&s->profile, event);
+}
+
+void profiling_waited(struct shard *s, const struct held *h)
+{
+    struct wire_event event = {.waited = 1, .node = h->peer->node};
+    describe(s, h->type, &h->m, &event);
+    event.arrived_ns = event.begin_ns = h->since;
+    event.took_ns = clock_ns() - h->since;
+    profile_note(&s->profile, &event);
+}
+
+static void answer_page(struct shard *s, const struct request *q)
+{
+    struct buf events = BUF_INIT(WIRE_BYTES_MAX);
+    struct msg_trace m = {.end = s->profile.end, .dropped = profile_dropped(&s->profile)};
+    struct err e;
+    if (profile_page(&s->profile, q->m->profile.from, &events, &m.from) == 0) {
+        m.events = (struct wire_text){events.data, (uint32_t)events.len};
+        van_send(s->van, q->peer->link, MSG_TRACE, q->id, &m, NULL);
+    } else {
+        err_nomem(&e, "a page of a profile");
+        shard_refuse(s, q, &e);
+    }
+    buf_free(&events);
+}
+
+enum outcome profiling_serve(struct shard *s, struct request *q)
+{
+    struct err e = {0};
+    switch (q->m->profile.what) {
+    case WIRE_PROFILE_START:
+        if (profile_start(&s->profile, q->m->profile.bytes, &e) == 0)
+            s->profiling = true;
+        break;
+    case WIRE_PROFILE_STOP:
+        s->profiling = false;
+        break;
+    case WIRE_PROFILE_READ:
+        answer_page(s, q);
+        return ANSWERED;
+    default:
+        err_set(&e, TUG_EUSAGE, "profile: there is no order %u", q->m->profile.what);
+    }
+    if (e.code != 0)
+        shard_refuse(s, q, &e);
+    else
+        shard_ok(s, q, s->profile.end);
+    return ANSWERED;
+}
