@@ -65,6 +65,9 @@ struct tug_client_options {
     bool bf16;           // values travel as bf16: half the bytes, 8 bits of precision
     bool pack_keys;      // keys travel packed: pays for ids of a small range
     bool cache_keys;     // a repeated list of keys is sent once, then its signature
+    // Not 0: no cluster is joined; this process is one, with so many server loops as
+    // threads, and ends with the client. Nothing has to be started first.
+    uint32_t local_loops;
 };
 
 // Joins and waits until all servers and workers are there. `o` may be NULL.

@@ -101,6 +101,16 @@ void client_merge_add(const struct client_merge *m, const float *values, uint32_
     }
 }
 
+void client_merge_last(const struct client_merge *m, const float *values, uint32_t width,
+                       uint32_t first, float *ret)
+{
+    if (first >= width)
+        return;
+    for (size_t i = 0; i < m->n; i++, values += width)
+        memcpy(ret + (size_t)m->which[i] * width + first, values + first,
+               (width - first) * sizeof(float));
+}
+
 void client_merge_scatter(const struct client_merge *m, const float *rows, uint32_t width,
                           float *ret)
 {

@@ -26,6 +26,10 @@ int client_merge_keys(struct client_merge *m, const uint64_t *keys, size_t n,
 void client_merge_add(const struct client_merge *m, const float *values, uint32_t width,
                       float *ret);
 
+// Columns of `ret` from `first` on become those of each key's last row instead.
+void client_merge_last(const struct client_merge *m, const float *values, uint32_t width,
+                       uint32_t first, float *ret);
+
 // The way back: n rows, from one for each distinct key.
 void client_merge_scatter(const struct client_merge *m, const float *rows, uint32_t width,
                           float *ret);

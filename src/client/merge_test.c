@@ -44,6 +44,15 @@ static void check_batch(struct client_merge *m, uint64_t seed)
         assert_memory_equal(got_keys, seen, distinct * sizeof(*seen));
     client_merge_add(m, values, WIDTH, got);
     assert_memory_equal(got, sums, distinct * WIDTH * sizeof(float));
+    // The last column as each key had it last, others as they are.
+    client_merge_last(m, values, WIDTH, WIDTH - 1, got);
+    for (size_t i = 0; i < n; i++) {
+        size_t k = 0;
+        while (seen[k] != keys[i])
+            k++;
+        sums[k * WIDTH + WIDTH - 1] = values[i * WIDTH + WIDTH - 1];
+    }
+    assert_memory_equal(got, sums, distinct * WIDTH * sizeof(float));
     client_merge_scatter(m, got, WIDTH, back);
     for (size_t i = 0; i < n; i++) {
         size_t k = 0;

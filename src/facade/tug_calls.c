@@ -77,7 +77,7 @@ static void end(struct call *k)
 {
     k->ended = true;
     if (k->rc == 0 && k->merged && k->target != NULL)
-        client_merge_scatter(k->merge, k->rows, k->width, k->target);
+        client_merge_scatter(k->merge, k->pulled, k->width, k->target);
     if (k->done != NULL) {
         k->work.run = tell;
         pump_queue(k->client->pump, &k->work);
@@ -99,7 +99,27 @@ struct wanted {
     size_t n;
     const float *values; // NULL: a pull
     float *pulled;       // NULL: a push
+    enum wire_op op;
 };
+
+static int reserve_rows(struct call *k, size_t floats, struct err *e)
+{
+    if (floats <= k->cap_rows)
+        return 0;
+    float *rows = mem_realloc_array(k->rows, floats, sizeof(*rows));
+    if (rows == NULL)
+        return err_nomem(e, "the values of distinct keys");
+    k->rows = rows;
+    k->cap_rows = floats;
+    return 0;
+}
+
+// Floats at the end of a pushed row that are not added up.
+static uint32_t kept_of(const struct tug_client *c, uint32_t table)
+{
+    const struct accessor *a = &client_spec(c->client, table)->accessor;
+    return a->class != NULL ? a->class->kept_stats : 0;
+}
 
 // The distinct keys, if some repeat, with their values added up.
 static int make_distinct(struct call *k, struct wanted *w, struct err *e)
@@ -111,20 +131,27 @@ static int make_distinct(struct call *k, struct wanted *w, struct err *e)
     TRY(client_merge_keys(k->merge, w->keys, w->n, &keys, &n, e));
     if (n == w->n)
         return 0;
-    if (n * k->width > k->cap_rows) {
-        float *rows = mem_realloc_array(k->rows, n * k->width, sizeof(*rows));
-        if (rows == NULL)
-            return err_nomem(e, "the values of distinct keys");
-        k->rows = rows;
-        k->cap_rows = n * k->width;
-    }
+    if (w->op == WIRE_ASSIGN && w->values != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "a key is assigned two values at once: %zu keys of table %u are "
+                       "%zu different ones",
+                       w->n, w->table, n);
+    TRY(reserve_rows(k,
+                     n * (w->values != NULL ? k->push_width : 0) +
+                         n * (w->pulled != NULL ? k->width : 0),
+                     e));
     k->merged = true;
+    k->pulled = k->rows;
     if (w->values != NULL) {
-        client_merge_add(k->merge, w->values, k->width, k->rows);
+        uint32_t kept = kept_of(k->client, w->table);
+        client_merge_add(k->merge, w->values, k->push_width, k->rows);
+        client_merge_last(k->merge, w->values, k->push_width, k->push_width - kept,
+                          k->rows);
         w->values = k->rows;
+        k->pulled += n * k->push_width;
     }
     if (w->pulled != NULL)
-        w->pulled = k->rows;
+        w->pulled = k->pulled;
     w->keys = keys;
     w->n = n;
     return 0;
@@ -148,7 +175,7 @@ static client_ts start(struct tug_client *c, const struct wanted *w, struct err 
         .n = w->n,
         .values = w->values,
         .pulled = w->pulled,
-        .op = WIRE_GRADIENT,
+        .op = w->op,
         .rate = 1,
         .pass = 1,
     };
@@ -170,6 +197,7 @@ static int call(struct tug_client *c, struct wanted w, tug_done_fn done, void *c
     k->done = done;
     k->ctx = ctx;
     k->width = spec->accessor.pull_width;
+    k->push_width = spec->accessor.push_width;
     k->target = w.pulled;
     int rc = make_distinct(k, &w, e);
     if (rc == 0) {
@@ -199,14 +227,14 @@ static int enter_and_call(struct tug_client *c, struct wanted w, tug_done_fn don
 int tug_push(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
              const float *values, tug_done_fn done, void *ctx, uint64_t *ret_ts)
 {
-    struct wanted w = {table, keys, n, values, NULL};
+    struct wanted w = {table, keys, n, values, NULL, WIRE_GRADIENT};
     return enter_and_call(c, w, done, ctx, ret_ts);
 }
 
 int tug_pull(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
              float *values, tug_done_fn done, void *ctx, uint64_t *ret_ts)
 {
-    struct wanted w = {table, keys, n, NULL, values};
+    struct wanted w = {table, keys, n, NULL, values, WIRE_GRADIENT};
     return enter_and_call(c, w, done, ctx, ret_ts);
 }
 
@@ -214,7 +242,14 @@ int tug_push_pull(struct tug_client *c, uint32_t table, const uint64_t *keys, si
                   const float *values, float *pulled, tug_done_fn done, void *ctx,
                   uint64_t *ret_ts)
 {
-    struct wanted w = {table, keys, n, values, pulled};
+    struct wanted w = {table, keys, n, values, pulled, WIRE_GRADIENT};
+    return enter_and_call(c, w, done, ctx, ret_ts);
+}
+
+int calls_assign(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
+                 const float *values, tug_done_fn done, void *ctx, uint64_t *ret_ts)
+{
+    struct wanted w = {table, keys, n, values, NULL, WIRE_ASSIGN};
     return enter_and_call(c, w, done, ctx, ret_ts);
 }
 

@@ -84,8 +84,21 @@ static int read_environment(struct tug_client *c, struct err *e)
     return 0;
 }
 
+static int open_local(struct tug_client *c, struct err *e)
+{
+    if (c->o.guest || c->o.scheduler != NULL || c->o.ca != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "a client with loops of its own is no guest of another cluster");
+    TRY(local_open(&c->local, c->o.local_loops, e));
+    c->o.scheduler = local_scheduler(c->local);
+    c->o.cluster = local_cluster(c->local);
+    return 0;
+}
+
 static int open_client(struct tug_client *c, struct err *e)
 {
+    if (c->o.local_loops > 0)
+        TRY(open_local(c, e));
     TRY(read_environment(c, e));
     struct node_options no = {
         .cluster = c->o.cluster,
@@ -158,6 +171,7 @@ static void free_client(struct tug_client *c)
     client_close(c->client);
     van_free(c->van);
     node_close(&c->node);
+    local_close(c->local);
     calls_free(c);
     mem_free(c);
 }

@@ -3,6 +3,10 @@
 //
 //   tug_client.c   its life, tables, barriers
 //   tug_calls.c    pushes, pulls, waiting
+//   tug_tables.c   tables by settings: their life, saves and loads
+//   tug_own.c      a program's own accessors, rules and entry policies
+//
+// On top of the public calls alone: tug_dense.c, tug_auc.c, tug_dump.c.
 //
 // Everything here belongs to who has the van.
 //
@@ -16,6 +20,7 @@
 #include "facade/last_error.h"
 #include "facade/pump.h"
 #include "facade/role.h"
+#include "server/local.h"
 #include "tug/tug.h"
 
 #define SECOND ((uint64_t)1000000000)
@@ -37,13 +42,15 @@ struct call {
     bool merged;
     float *rows;
     size_t cap_rows;
+    float *pulled; // of them: what is pulled
     float *target; // of a pull: where its rows go in the end
-    uint32_t width;
+    uint32_t width, push_width;
 };
 
 struct tug_client {
     struct tug_client_options o;
     struct role environment;
+    struct local *local; // NULL: the cluster is another's
     struct node node;
     struct van *van;
     struct pump *pump;
@@ -51,12 +58,16 @@ struct tug_client {
     struct van_handler beneath; // the client's
     uint32_t workers;
     struct call *calls, *unused;
+    uint64_t saves;                   // begun
     uint64_t clocks[SPEC_MAX_TABLES]; // of TUG_SSP: of the pulls to come
 };
 
 // The calls that have ended by now: after each round.
 void calls_settle(struct tug_client *c);
 void calls_free(struct tug_client *c);
+// tug_assign.
+int calls_assign(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
+                 const float *values, tug_done_fn done, void *ctx, uint64_t *ret_ts);
 // Waits for a request of the client's, made while the van was lent; its code.
 int calls_wait_for(struct tug_client *c, client_ts ts, double seconds);
 

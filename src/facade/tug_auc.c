@@ -1,0 +1,113 @@
+// The AUC of all workers together (tug/table.h): counts of labels by bucket of
+// probability, in a table whose sums are exact.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "facade/last_error.h"
+#include "tug/table.h"
+
+enum { BUCKETS = 4096, CLASSES = 2, PULLED = 2 * CLASSES };
+
+static int check_table(struct tug_client *c, uint32_t table)
+{
+    struct tug_table_widths w;
+    TRY(tug_table_widths(c, table, &w));
+    if (w.push == CLASSES && w.pull == PULLED)
+        return 0;
+    return err_set(last_error(), TUG_EUSAGE,
+                   "an AUC is counted in a table of accessor counter and dim 2; table %u "
+                   "is another",
+                   table);
+}
+
+static uint32_t bucket_of(float probability)
+{
+    float x = probability * BUCKETS;
+    return x < BUCKETS ? (uint32_t)x : BUCKETS - 1;
+}
+
+static int count(const float *probabilities, const float *labels, size_t n,
+                 float (*counts)[CLASSES])
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!(probabilities[i] >= 0 && probabilities[i] <= 1))
+            return err_set(last_error(), TUG_EUSAGE,
+                           "prediction %zu is %g, which is no probability", i,
+                           (double)probabilities[i]);
+        counts[bucket_of(probabilities[i])][labels[i] > 0]++;
+    }
+    return 0;
+}
+
+// Floats count exactly to 2^24.
+enum { AT_ONCE = 1 << 24 };
+
+static int add(struct tug_client *c, uint32_t table, const float *probabilities,
+               const float *labels, size_t n, float (*counts)[CLASSES], uint64_t *keys)
+{
+    size_t used = 0;
+    uint64_t ts;
+    memset(counts, 0, BUCKETS * sizeof(*counts));
+    TRY(count(probabilities, labels, n, counts));
+    for (size_t b = 0; b < BUCKETS; b++) {
+        if (counts[b][0] == 0 && counts[b][1] == 0)
+            continue;
+        keys[used] = b;
+        memmove(counts[used++], counts[b], sizeof(*counts));
+    }
+    if (used == 0)
+        return 0;
+    TRY(tug_push(c, table, keys, used, counts[0], NULL, NULL, &ts));
+    return tug_wait(c, ts, 0);
+}
+
+int tug_auc_add(struct tug_client *c, uint32_t table, const float *probabilities,
+                const float *labels, size_t n)
+{
+    TRY(check_table(c, table));
+    uint64_t *keys = mem_array(BUCKETS, sizeof(*keys));
+    float(*counts)[CLASSES] = mem_array(BUCKETS, sizeof(*counts));
+    int rc = 0;
+    if (keys == NULL || counts == NULL)
+        rc = err_nomem(last_error(), "counts of predictions");
+    for (size_t at = 0, some; at < n && rc == 0; at += some) {
+        some = n - at < AT_ONCE ? n - at : AT_ONCE;
+        rc = add(c, table, probabilities + at, labels + at, some, counts, keys);
+    }
+    mem_free(keys);
+    mem_free(counts);
+    return rc;
+}
+
+// Pairs in which the positive has the higher score, ties counting half. Sums of products
+// of whole numbers: exact while they are below 2^53, and in one order beyond.
+static void area(const float *rows, double *ret_auc, uint64_t *ret_examples)
+{
+    double negatives = 0, positives = 0, pairs = 0;
+    for (size_t b = 0; b < BUCKETS; b++) {
+        double n = tug_count(rows + b * PULLED), p = tug_count(rows + b * PULLED + 2);
+        pairs += p * (negatives + n / 2);
+        negatives += n;
+        positives += p;
+    }
+    bool both = negatives > 0 && positives > 0;
+    *ret_auc = both ? pairs / (negatives * positives) : (double)NAN;
+    if (ret_examples != NULL)
+        *ret_examples = (uint64_t)(negatives + positives);
+}
+
+int tug_auc(struct tug_client *c, uint32_t table, double *ret_auc, uint64_t *ret_examples)
+{
+    TRY(check_table(c, table));
+    float *rows = mem_array(BUCKETS, PULLED * sizeof(*rows));
+    if (rows == NULL)
+        return err_nomem(last_error(), "counts of predictions");
+    int rc = tug_pull_range(c, table, 0, BUCKETS, rows);
+    if (rc == 0)
+        area(rows, ret_auc, ret_examples);
+    mem_free(rows);
+    return rc;
+}

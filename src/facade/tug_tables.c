@@ -1,0 +1,299 @@
+// Tables by settings for programs (tug/table.h): made, ordered about, counted, saved and
+// loaded. Each function is one request of the client's, or a few, and waits for it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "facade/tug_client.h"
+#include "table/save.h"
+#include "tug/table.h"
+
+static_assert((int)TUG_CHECKPOINT == SAVE_CHECKPOINT && (int)TUG_BASE == SAVE_BASE &&
+                  (int)TUG_DELTA == SAVE_DELTA && (int)TUG_DAY == SAVE_DAY,
+              "modes are those of table/life.h");
+
+// A request that was made while the van was lent: 0, it could not be made.
+static int wait_for(struct tug_client *c, client_ts ts)
+{
+    return ts != 0 ? calls_wait_for(c, ts, c->o.wait_seconds) : last_error()->code;
+}
+
+// Tables.
+
+int tug_table_make(struct tug_client *c, uint32_t number, const char *settings)
+{
+    struct err *e = last_error();
+    struct table_config config = table_config_defaults();
+    TRY(table_config_parse(&config, settings != NULL ? settings : "", e));
+    if (config.name[0] == 0)
+        snprintf(config.name, sizeof(config.name), "table-%u", number);
+    TRY(table_config_check(&config, e));
+    pump_enter(c->pump);
+    client_ts ts = client_table_config(c->client, number, &config, e);
+    pump_leave(c->pump);
+    return wait_for(c, ts);
+}
+
+int tug_table_find(struct tug_client *c, const char *name, uint32_t *ret_number)
+{
+    pump_enter(c->pump);
+    client_ts ts = client_info(c->client, name, 0, ret_number, last_error());
+    pump_leave(c->pump);
+    return wait_for(c, ts);
+}
+
+static int spec_of(struct tug_client *c, uint32_t table, struct table_spec *ret)
+{
+    pump_enter(c->pump);
+    const struct table_spec *s = client_spec(c->client, table);
+    if (s != NULL)
+        *ret = *s;
+    pump_leave(c->pump);
+    if (s != NULL)
+        return 0;
+    return err_set(last_error(), TUG_EUSAGE,
+                   "this client has neither made nor found table %u", table);
+}
+
+int tug_table_widths(struct tug_client *c, uint32_t table, struct tug_table_widths *ret)
+{
+    struct table_spec s;
+    TRY(spec_of(c, table, &s));
+    *ret = (struct tug_table_widths){s.accessor.pull_width, s.accessor.push_width, 0};
+    for (uint32_t g = 0; g < s.accessor.n_groups; g++)
+        ret->assign += s.accessor.groups[g].n;
+    return 0;
+}
+
+int tug_assign(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
+               const float *values, tug_done_fn done, void *ctx, uint64_t *ret_ts)
+{
+    return calls_assign(c, table, keys, n, values, done, ctx, ret_ts);
+}
+
+// Ranges, piece by piece: what is asked for at once is bounded.
+
+enum { RANGE_KEYS = 1 << 16 };
+
+static int range_piece(struct tug_client *c, uint32_t table, uint64_t *keys,
+                       uint64_t first, size_t n, const float *push, float *pull)
+{
+    uint64_t ts;
+    for (size_t i = 0; i < n; i++)
+        keys[i] = first + i;
+    TRY(push != NULL ? tug_push(c, table, keys, n, push, NULL, NULL, &ts)
+                     : tug_pull(c, table, keys, n, pull, NULL, NULL, &ts));
+    return tug_wait(c, ts, 0);
+}
+
+static int range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,
+                 const float *push, float *pull)
+{
+    struct tug_table_widths w;
+    TRY(tug_table_widths(c, table, &w));
+    if (n > 0 && first + (n - 1) < first)
+        return err_set(last_error(), TUG_EUSAGE,
+                       "%zu keys from %llu on go beyond the last key", n,
+                       (unsigned long long)first);
+    uint64_t *keys = mem_array(n < RANGE_KEYS ? n + 1 : RANGE_KEYS, sizeof(*keys));
+    int rc = keys != NULL ? 0 : err_nomem(last_error(), "the keys of a range");
+    for (size_t at = 0, some; at < n && rc == 0; at += some) {
+        some = n - at < RANGE_KEYS ? n - at : RANGE_KEYS;
+        rc = range_piece(c, table, keys, first + at, some,
+                         push != NULL ? push + at * w.push : NULL,
+                         pull != NULL ? pull + at * w.pull : NULL);
+    }
+    mem_free(keys);
+    return rc;
+}
+
+int tug_pull_range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,
+                   float *values)
+{
+    return range(c, table, first, n, NULL, values);
+}
+
+int tug_push_range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,
+                   const float *values)
+{
+    return range(c, table, first, n, values, NULL);
+}
+
+// Life.
+
+int tug_shrink(struct tug_client *c, uint32_t table, float threshold,
+               uint64_t *ret_removed)
+{
+    pump_enter(c->pump);
+    client_ts ts = client_shrink(c->client, table, threshold, ret_removed, last_error());
+    pump_leave(c->pump);
+    return wait_for(c, ts);
+}
+
+int tug_day(struct tug_client *c, uint32_t table)
+{
+    pump_enter(c->pump);
+    client_ts ts = client_day(c->client, table, last_error());
+    pump_leave(c->pump);
+    return wait_for(c, ts);
+}
+
+int tug_clear(struct tug_client *c, uint32_t table)
+{
+    pump_enter(c->pump);
+    client_ts ts = client_order(c->client, table, WIRE_CLEAR, 0, last_error());
+    pump_leave(c->pump);
+    return wait_for(c, ts);
+}
+
+int tug_table_stat(struct tug_client *c, uint32_t table, struct tug_table_stats *ret)
+{
+    struct msg_table_is m = {0};
+    pump_enter(c->pump);
+    client_ts ts = client_stat(c->client, table, &m, last_error());
+    pump_leave(c->pump);
+    TRY(wait_for(c, ts));
+    *ret = (struct tug_table_stats){
+        .rows = m.rows,
+        .extra_rows = m.extra_rows,
+        .cold_rows = m.cold_rows,
+        .bytes = m.bytes,
+        .made = m.made,
+        .refused = m.refused,
+        .evicted_score = m.evicted_score,
+        .evicted_age = m.evicted_age,
+        .evicted_ttl = m.evicted_ttl,
+        .evicted_budget = m.evicted_budget,
+        .hot_hits = m.hot_hits,
+        .promoted = m.promoted,
+        .demoted = m.demoted,
+        .pushes = m.pushes,
+        .pulls = m.pulls,
+        .pushed_keys = m.pushed_keys,
+        .pulled_keys = m.pulled_keys,
+        .step = m.step,
+        .day = (uint32_t)m.day,
+    };
+    return 0;
+}
+
+int tug_step(struct tug_client *c, uint64_t steps, uint64_t *ret_global)
+{
+    pump_enter(c->pump);
+    client_ts ts = client_step(c->client, steps, ret_global, last_error());
+    pump_leave(c->pump);
+    return wait_for(c, ts);
+}
+
+// Saves.
+
+// Servers stand in other directories.
+static int absolute(const char *path, char ret[FILE_PATH_MAX])
+{
+    if (realpath(path, ret) != NULL)
+        return 0;
+    return err_sys(last_error(), TUG_EDATA, "cannot find '%s'", path);
+}
+
+// Unmarked saves get ids of their own, which no program chooses.
+static uint64_t save_id(struct tug_client *c, const struct tug_save_options *o)
+{
+    uint64_t session = member_session(client_member(c->client));
+    return o->mark != 0 ? o->mark : (uint64_t)1 << 63 | session << 24 | ++c->saves;
+}
+
+static int write_rows(struct tug_client *c, const struct tug_save_options *o, uint64_t id,
+                      const char *path, struct save_manifest *m)
+{
+    struct client_save s = {
+        .id = id,
+        .mode = (enum save_mode)o->mode,
+        .zstd = o->zstd,
+        .path = path,
+        .tables = o->tables,
+        .n = o->n_tables,
+        .marked = o->mark != 0,
+    };
+    pump_enter(c->pump);
+    client_ts ts = client_save(c->client, &s, m, last_error());
+    pump_leave(c->pump);
+    return wait_for(c, ts);
+}
+
+static int end_save(struct tug_client *c, uint64_t id, bool committed)
+{
+    pump_enter(c->pump);
+    client_ts ts = client_save_end(c->client, id, committed, last_error());
+    pump_leave(c->pump);
+    return wait_for(c, ts);
+}
+
+static int set_about(struct save_manifest *m, const char *about)
+{
+    if (about == NULL)
+        return 0;
+    size_t n = strlen(about) + 1;
+    m->about = mem_alloc(n);
+    if (m->about == NULL)
+        return err_nomem(last_error(), "a save");
+    memcpy(m->about, about, n);
+    return 0;
+}
+
+int tug_save(struct tug_client *c, const struct tug_save_options *o, char *ret_path)
+{
+    char begun[FILE_PATH_MAX], path[FILE_PATH_MAX];
+    struct save_manifest m = {0};
+    struct err why;
+    if (o->dir == NULL || o->mode > TUG_DAY || o->mark >> 63 != 0)
+        return err_set(last_error(), TUG_EUSAGE,
+                       "a save wants a directory, a mode that there is, and a mark below "
+                       "2^63");
+    TRY(save_begin(o->dir, (enum save_mode)o->mode, &m, begun, last_error()));
+    pump_enter(c->pump);
+    uint64_t id = save_id(c, o);
+    pump_leave(c->pump);
+    int rc = set_about(&m, o->about);
+    if (rc == 0)
+        rc = absolute(begun, path);
+    if (rc == 0)
+        rc = write_rows(c, o, id, path, &m);
+    if (rc == 0)
+        rc = save_commit(o->dir, &m, o->keep, last_error());
+    why = *last_error();
+    // Servers that do not hear of it find out by themselves; the save stands or not.
+    (void)end_save(c, id, rc == 0);
+    if (rc != 0)
+        save_abort(o->dir, &m);
+    else if (ret_path != NULL)
+        memcpy(ret_path, path, strlen(path) + 1);
+    save_manifest_free(&m);
+    return rc != 0 ? last_error_is(&why) : 0;
+}
+
+int tug_save_mark(struct tug_client *c, uint64_t mark)
+{
+    pump_enter(c->pump);
+    client_ts ts = client_mark(c->client, mark, last_error());
+    pump_leave(c->pump);
+    return wait_for(c, ts);
+}
+
+int tug_load(struct tug_client *c, uint32_t table, const char *path, const char *name,
+             uint64_t *ret_rows)
+{
+    struct table_spec s;
+    char there[FILE_PATH_MAX];
+    TRY(spec_of(c, table, &s));
+    TRY(absolute(path, there));
+    pump_enter(c->pump);
+    client_ts ts = client_load(c->client, table, there, name != NULL ? name : s.name,
+                               true, ret_rows, last_error());
+    pump_leave(c->pump);
+    return wait_for(c, ts);
+}

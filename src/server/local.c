@@ -1,0 +1,133 @@
+// A cluster inside one process; see local.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/local.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "cluster/node.h"
+#include "cluster/scheduler.h"
+#include "server/server.h"
+
+#define SECOND ((uint64_t)1000000000)
+#define PATIENCE_NS (10 * SECOND) // with threads of this process
+#define POLL_NS (SECOND / 5)
+
+struct local {
+    char cluster[32], address[VAN_ADDRESS_MAX];
+    uint32_t loops;
+    atomic_bool stop;
+
+    struct node host, server; // the scheduler's process, and the server's, as it were
+    struct scheduler *scheduler;
+    struct van *van; // the scheduler's
+    pthread_t host_thread, server_thread;
+    bool host_runs, server_runs;
+};
+
+static void *run_host(void *arg)
+{
+    struct local *l = arg;
+    while (!scheduler_finished(l->scheduler, NULL) && !atomic_load(&l->stop))
+        if (van_poll(l->van, van_now(l->van) + POLL_NS, NULL) != 0)
+            break;
+    return NULL;
+}
+
+static void *run_server(void *arg)
+{
+    struct local *l = arg;
+    struct server_options o = {
+        .node = &l->server, .loops = l->loops, .interrupted = &l->stop};
+    (void)server_run(&o, NULL); // clients hear of it from the scheduler
+    return NULL;
+}
+
+static int start(pthread_t *thread, bool *runs, void *(*run)(void *), struct local *l,
+                 struct err *e)
+{
+    if (pthread_create(thread, NULL, run, l) != 0)
+        return err_set(e, TUG_EIO, "cannot start a thread of the local cluster");
+    *runs = true;
+    return 0;
+}
+
+static int open_host(struct local *l, struct err *e)
+{
+    struct node_options no = {.cluster = l->cluster};
+    TRY(node_open(&l->host, &no, e));
+    struct scheduler_options o = {
+        .cluster = l->host.cluster,
+        .servers = 1,
+        .workers = 1,
+        .partition_bits = ROSTER_PARTITION_BITS,
+        .gather_timeout_ns = PATIENCE_NS,
+        .dead_timeout_ns = PATIENCE_NS,
+        .leave_timeout_ns = PATIENCE_NS,
+        .session_base = clock_unix_ns(),
+        .pid = (uint32_t)getpid(),
+        .host = l->host.host,
+    };
+    TRY(scheduler_open(&l->scheduler, &o, e));
+    struct van_handler h = scheduler_handler(l->scheduler);
+    TRY(node_van(&l->host, &l->van, &h, false, e));
+    TRY(node_listen(&l->host, l->van, 0, l->address, e));
+    scheduler_serve(l->scheduler, l->van, l->address);
+    return start(&l->host_thread, &l->host_runs, run_host, l, e);
+}
+
+static int open_server(struct local *l, struct err *e)
+{
+    struct node_options no = {.cluster = l->cluster, .scheduler = l->address};
+    TRY(node_open(&l->server, &no, e));
+    return start(&l->server_thread, &l->server_runs, run_server, l, e);
+}
+
+int local_open(struct local **ret, uint32_t loops, struct err *e)
+{
+    struct local *l = mem_zalloc(sizeof(*l));
+    if (l == NULL)
+        return err_nomem(e, "a local cluster");
+    uint64_t name = mix64(clock_unix_ns() ^ (uint64_t)getpid() << 48);
+    snprintf(l->cluster, sizeof(l->cluster), "local-%016llx", (unsigned long long)name);
+    l->loops = loops;
+    int rc = open_host(l, e);
+    if (rc == 0)
+        rc = open_server(l, e);
+    if (rc != 0)
+        local_close(l);
+    else
+        *ret = l;
+    return rc;
+}
+
+const char *local_scheduler(const struct local *l)
+{
+    return l->address;
+}
+
+const char *local_cluster(const struct local *l)
+{
+    return l->cluster;
+}
+
+void local_close(struct local *l)
+{
+    if (l == NULL)
+        return;
+    atomic_store(&l->stop, true);
+    if (l->server_runs)
+        pthread_join(l->server_thread, NULL);
+    if (l->host_runs)
+        pthread_join(l->host_thread, NULL);
+    node_close(&l->server);
+    van_free(l->van);
+    scheduler_close(l->scheduler);
+    node_close(&l->host);
+    mem_free(l);
+}
