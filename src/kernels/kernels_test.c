@@ -44,17 +44,38 @@ static void assert_same(const char *what, const float *a, const float *b, size_t
                      length, i, (double)b[i], (double)a[i]);
 }
 
-static struct rule_params params(enum rule_kind kind, bool regularised)
+// What a rule may be told besides; each is a bit.
+enum { L1 = 1, DENSE = 2, BOUNDED = 4, VARIANTS = 8 };
+
+static struct rule_params params(enum rule_kind kind, int variant)
 {
     return (struct rule_params){
         .kind = kind,
         .block = 1,
         .lr = 0.07f,
-        .l1 = regularised ? 0.03f : 0,
+        .l1 = (variant & L1) != 0 ? 0.03f : 0,
+        .l21 = (variant & L1) != 0 ? 0.2f : 0,
         .beta = 0.5f,
         .beta1 = 0.9f,
         .beta2 = 0.99f,
+        .g0 = 3,
+        .decay = 0.1f,
+        .dense = (variant & DENSE) != 0,
+        .bounded = (variant & BOUNDED) != 0,
+        .low = -1,
+        .high = 1,
     };
+}
+
+// Gradients with zeros, and some that make no sense, where the rule must stand them.
+static void fill_gradients(float *g, size_t n, uint64_t stream,
+                           const struct rule_params *p)
+{
+    static const float wild[] = {INFINITY, -INFINITY, NAN, 1e30f, -3e38f};
+    fill(g, n, stream);
+    for (size_t i = 0; i < n && p->bounded; i++)
+        if (random_below(SEED, stream + 2000, i, 40) == 0)
+            g[i] = wild[random_below(SEED, stream + 3000, i, 5)];
 }
 
 // State of a rule must not be negative where it is a sum of squares.
@@ -64,6 +85,13 @@ static void fill_state(float *s, size_t n, uint64_t stream)
         s[i] = fabsf(number(stream, i));
 }
 
+static void assert_finite(const struct rule_params *p, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n && p->bounded; i++)
+        if (!isfinite(x[i]))
+            fail_msg("rule %d let element %zu become %g", (int)p->kind, i, (double)x[i]);
+}
+
 static void check_apply(const struct kernels *k, const struct rule_params *p, size_t n)
 {
     float w[2][ROOM], s[2][ROOM], g[ROOM];
@@ -71,28 +99,35 @@ static void check_apply(const struct kernels *k, const struct rule_params *p, si
         fill(w[side], ROOM, 1);
         fill_state(s[side], ROOM, 2);
     }
-    fill(g, ROOM, 3);
+    fill_gradients(g, ROOM, 3 + n, p);
     ref->apply[p->kind](p, 0.01f, w[0] + 1, s[0] + 1, g + 1, n);
     k->apply[p->kind](p, 0.01f, w[1] + 1, s[1] + 1, g + 1, n);
     assert_same("weights", w[0], w[1], ROOM, n);
     assert_same("state", s[0], s[1], ROOM, n);
+    assert_finite(p, w[0], ROOM);
+    assert_finite(p, s[0], ROOM);
 }
 
 static void check_apply_column(const struct kernels *k, const struct rule_params *p,
                                size_t n)
 {
-    float w[2][8 * MAX_N], g[ROOM], l2[ROOM];
-    float *rows[2][MAX_N + KERNEL_PADDING];
-    for (int side = 0; side < 2; side++) {
+    float w[3][8 * MAX_N], g[ROOM], l2[ROOM];
+    float *rows[3][MAX_N + KERNEL_PADDING];
+    for (int side = 0; side < 3; side++) {
         fill_state(w[side], 8 * MAX_N, 4);
         for (size_t i = 0; i < MAX_N + KERNEL_PADDING; i++)
             rows[side][i] = w[side] + 8 * ((i * 7) % MAX_N);
     }
-    fill(g, ROOM, 5);
+    fill_gradients(g, ROOM, 5, p);
     fill_state(l2, ROOM, 15);
     ref->apply_column[p->kind](p, l2 + 1, rows[0], 1, 2, g + 1, n);
     k->apply_column[p->kind](p, l2 + 1, rows[1], 1, 2, g + 1, n);
-    assert_same("rows", w[0], w[1], 8 * MAX_N, n);
+    assert_same("rows", w[0], w[1], sizeof(w[0]) / sizeof(float), n);
+    assert_finite(p, w[0], sizeof(w[0]) / sizeof(float));
+    enum rule_kind kind = p->kind == RULE_ADAGRAD_ROW ? RULE_ADAGRAD : p->kind;
+    for (size_t i = 0; i < n; i++)
+        ref->apply[kind](p, l2[i + 1], rows[2][i] + 1, rows[2][i] + 2, g + i + 1, 1);
+    assert_same("row by row", w[2], w[0], sizeof(w[0]) / sizeof(float), n);
 }
 
 static void test_rules(void **state)
@@ -100,12 +135,73 @@ static void test_rules(void **state)
     (void)state;
     for (int level = 0; level < n_levels; level++)
         for (int kind = 0; kind < RULE_KINDS; kind++)
-            for (int regularised = 0; regularised < 2; regularised++)
+            for (int variant = 0; variant < VARIANTS; variant++)
                 for (size_t n = 0; n <= MAX_N; n++) {
-                    struct rule_params p = params((enum rule_kind)kind, regularised != 0);
+                    struct rule_params p = params((enum rule_kind)kind, variant);
                     check_apply(levels[level], &p, n);
                     check_apply_column(levels[level], &p, n);
                 }
+}
+
+// A vector's first values, before it has any state, and one without a gradient.
+static void test_new_vectors(void **state)
+{
+    (void)state;
+    static const float gradients[] = {0.3f, -0.1f, 0};
+    for (int level = 0; level < n_levels; level++)
+        for (int kind = 0; kind < RULE_KINDS; kind++)
+            for (size_t n = 1; n <= MAX_N; n++)
+                for (int zero = 0; zero < 2; zero++) {
+                    struct rule_params p = params((enum rule_kind)kind, L1);
+                    float w[2][MAX_N], s[2][3 * MAX_N + 4] = {{0}}, g[MAX_N];
+                    for (size_t i = 0; i < n; i++)
+                        g[i] = zero != 0 ? 0 : gradients[i % 3];
+                    for (int side = 0; side < 2; side++) {
+                        fill(w[side], n, 31);
+                        for (int step = 0; step < 3; step++)
+                            (side ? levels[level] : ref)
+                                ->apply[kind](&p, 0.01f, w[side], s[side], g, n);
+                    }
+                    assert_same("weights", w[0], w[1], n, n);
+                    assert_same("state", s[0], s[1], 3 * MAX_N + 4, n);
+                }
+}
+
+static void test_clip(void **state)
+{
+    (void)state;
+    static const float special[] = {NAN, INFINITY, -INFINITY, 3e38f, 0.25f, -0.25f};
+    float x[ROOM], y[2][ROOM];
+    for (int level = 0; level < n_levels; level++)
+        for (size_t n = 0; n <= MAX_N; n++) {
+            fill(x, ROOM, 32);
+            for (size_t i = 0; i < 6 && n > 0; i++)
+                x[1 + random_below(SEED, 33, i, n)] = special[i];
+            for (int side = 0; side < 2; side++) {
+                const struct kernels *k = side ? levels[level] : ref;
+                fill(y[side], ROOM, 34);
+                k->clip(y[side] + 1, x + 1, 0.25f, n);
+                for (size_t i = 1; i <= n; i++)
+                    assert_true(isnan(x[i]) ? isnan(y[side][i])
+                                            : fabsf(y[side][i]) <= 0.25f);
+                memcpy(y[side] + n + 2, x + 1, n * sizeof(float));
+                k->bound(y[side] + n + 2, -0.25f, 0.5f, n);
+                for (size_t i = 0; i < n; i++) {
+                    float was = x[1 + i], is = y[side][n + 2 + i];
+                    assert_true(isnan(was) ? isnan(is)
+                                           : is == fminf(fmaxf(was, -0.25f), 0.5f));
+                }
+            }
+            assert_same("clip, bound", y[0], y[1], 2 * n + 8, n);
+            fill(x, ROOM, 35);
+            float want = ref->norm2(x + 1, n), got = levels[level]->norm2(x + 1, n);
+            assert_same("norm2", &want, &got, 1, n);
+            assert_same("norm2 as dot", &want, (float[]){ref->dot(x + 1, x + 1, n)}, 1,
+                        n);
+            levels[level]->clip(x + 1, x + 1, 0.25f, n);
+            for (size_t i = 1; i <= n; i++)
+                assert_true(fabsf(x[i]) <= 0.25f);
+        }
 }
 
 static void test_adagrad_row_blocks(void **state)
@@ -114,11 +210,12 @@ static void test_adagrad_row_blocks(void **state)
     static const uint32_t blocks[] = {2, 3, 4, 5, 8, 10, 16, 17, 32};
     for (int level = 0; level < n_levels; level++)
         for (size_t b = 0; b < sizeof(blocks) / sizeof(*blocks); b++)
-            for (size_t n = 0; n <= MAX_N; n += blocks[b]) {
-                struct rule_params p = params(RULE_ADAGRAD_ROW, true);
-                p.block = blocks[b];
-                check_apply(levels[level], &p, n);
-            }
+            for (size_t n = 0; n <= MAX_N; n += blocks[b])
+                for (int variant = 0; variant < VARIANTS; variant++) {
+                    struct rule_params p = params(RULE_ADAGRAD_ROW, variant);
+                    p.block = blocks[b];
+                    check_apply(levels[level], &p, n);
+                }
 }
 
 static void test_sums(void **state)
@@ -176,7 +273,7 @@ enum {
     FFM_N = 19,
     FIELDS = 11,
     K = 20,
-    FFM_ROW = 4 * FIELDS * K + 9,
+    FFM_ROW = 4 * FIELDS * K + 12,
     SUMS = FIELDS * FIELDS * K
 };
 static float ffm_data[2][(FFM_N + KERNEL_PADDING) * FFM_ROW];
@@ -196,8 +293,8 @@ static void fill_ffm(void)
     }
 }
 
-static void check_ffm(const struct kernels *k_new, size_t fields, size_t k, size_t n,
-                      bool all)
+static void check_ffm(const struct kernels *k_new, const struct rule_params *p,
+                      size_t fields, size_t k, size_t n, bool all)
 {
     float u[FFM_N + KERNEL_PADDING], l2[FFM_N + KERNEL_PADDING], score[2];
     uint16_t slot[FFM_N + KERNEL_PADDING], list[FIELDS];
@@ -224,14 +321,22 @@ static void check_ffm(const struct kernels *k_new, size_t fields, size_t k, size
     assert_same("score", score, score + 1, 1, k);
     assert_same("gradient", ffm_g[0], ffm_g[1], n * fields * k, k);
     // The step: the reference by its parts.
-    struct rule_params p = params((enum rule_kind)((fields + k) % RULE_KINDS), true);
-    p.block = (uint32_t)k;
     for (size_t i = 0; i < n; i++)
-        ref->apply[p.kind](&p, l2[i], ffm_rows[0][i] + 3, ffm_rows[0][i] + 3 + fields * k,
-                           ffm_g[0] + i * fields * k, fields * k);
-    k_new->ffm_step[p.kind](&p, l2, ffm_rows[1], 3, 3 + fields * k, slot, u, n, fields, k,
-                            in[1], 0.3f, ffm_g[1]);
+        ref->apply[p->kind](p, l2[i], ffm_rows[0][i] + 3, ffm_rows[0][i] + 3 + fields * k,
+                            ffm_g[0] + i * fields * k, fields * k);
+    k_new->ffm_step[p->kind](p, l2, ffm_rows[1], 3, 3 + fields * k, slot, u, n, fields, k,
+                             in[1], 0.3f, ffm_g[1]);
     assert_same("rows", ffm_data[0], ffm_data[1], sizeof(ffm_data[0]) / sizeof(float), k);
+}
+
+// All rules in turn, every second time adagrad-row: it has steps of its own.
+static struct rule_params step_rule(size_t i, size_t block)
+{
+    enum rule_kind kind = i % 2 == 0 ? RULE_ADAGRAD_ROW
+                                     : (enum rule_kind)(i / 2 % RULE_KINDS);
+    struct rule_params p = params(kind, i % 4 == 0 ? 0 : (int)(i / 4 % VARIANTS));
+    p.block = (uint32_t)block;
+    return p;
 }
 
 static void test_ffm(void **state)
@@ -240,9 +345,11 @@ static void test_ffm(void **state)
     for (int level = -1; level < n_levels; level++)
         for (size_t fields = 1; fields <= FIELDS; fields++)
             for (size_t k = 1; k <= K; k++)
-                for (int all = 0; all < 2; all++)
-                    check_ffm(level < 0 ? ref : levels[level], fields, k,
+                for (int all = 0; all < 2; all++) {
+                    struct rule_params p = step_rule(fields + k + (size_t)all, k);
+                    check_ffm(level < 0 ? ref : levels[level], &p, fields, k,
                               (fields * 5 + k) % (FFM_N + 1), all);
+                }
 }
 
 static void test_fm(void **state)
@@ -283,10 +390,10 @@ static void test_fm_step(void **state)
     fill(x, N + KERNEL_PADDING, 26);
     fill_state(l2, N + KERNEL_PADDING, 27);
     for (int level = -1; level < n_levels; level++)
-        for (size_t k = 1; k <= MAX_N; k++) {
+        for (size_t i_rule = 0; i_rule < 16 * MAX_N; i_rule++) {
             const struct kernels *k_new = level < 0 ? ref : levels[level];
-            struct rule_params p = params((enum rule_kind)(k % RULE_KINDS), true);
-            p.block = (uint32_t)k;
+            size_t k = 1 + i_rule % MAX_N;
+            struct rule_params p = step_rule(i_rule, k);
             for (int side = 0; side < 2; side++) {
                 fill_state(data[side], sizeof(data[0]) / sizeof(float), 28);
                 for (size_t i = 0; i < N + KERNEL_PADDING; i++)
@@ -306,14 +413,14 @@ static void test_fm_step(void **state)
 static void test_formulas(void **state)
 {
     (void)state;
-    struct rule_params p = params(RULE_ADAGRAD, false);
+    struct rule_params p = params(RULE_ADAGRAD, 0);
     float w = 0.5f, s[4] = {0}, g = 0.25f;
     ref->apply[RULE_ADAGRAD](&p, 0, &w, s, &g, 1);
     assert_float_equal(w, 0.5f - 0.07f * 0.25f / (0.5f + 0.25f), 1e-6f);
     assert_float_equal(s[0], 0.0625f, 1e-7f);
 
     // FTRL keeps a first value: without a gradient's pull w stays near where it began.
-    p = params(RULE_FTRL, false);
+    p = params(RULE_FTRL, 0);
     float tiny = 1e-6f, w2 = 0.5f, s2[4] = {0};
     ref->apply[RULE_FTRL](&p, 0, &w2, s2, &tiny, 1);
     assert_float_equal(w2, 0.5f, 1e-5f);
@@ -323,7 +430,7 @@ static void test_formulas(void **state)
     assert_float_equal(s3[0], 0.25f, 1e-6f);
     assert_float_equal(w3, -0.25f / ((0.5f + 0.25f) / 0.07f), 1e-6f);
 
-    p = params(RULE_ADAM, false);
+    p = params(RULE_ADAM, 0);
     p.beta = 1e-8f;
     float w4 = 0, s4[4] = {0};
     ref->apply[RULE_ADAM](&p, 0, &w4, s4, &g, 1);
@@ -354,7 +461,8 @@ int main(void)
         cmocka_unit_test(test_sums),    cmocka_unit_test(test_ffm),
         cmocka_unit_test(test_fm_step), cmocka_unit_test(test_count),
         cmocka_unit_test(test_fm),      cmocka_unit_test(test_formulas),
-        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_names),   cmocka_unit_test(test_new_vectors),
+        cmocka_unit_test(test_clip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

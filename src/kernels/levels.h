@@ -9,6 +9,12 @@
 #include "kernels/kernels.h"
 
 extern const struct kernels kernels_ref;
+
+// ftrl-group: z of the weights without one yet begins where a vector of this length comes
+// from, so that a random first one is kept; t is the vector's l21.
+void kernels_ftrl_group_begin(const struct rule_params *p, float l2, float t,
+                              const float *w, float *s, size_t n);
+
 #if defined(__x86_64__)
 extern const struct kernels kernels_avx2;
 extern const struct kernels kernels_avx512;

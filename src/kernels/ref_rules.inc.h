@@ -449,9 +449,8 @@ static bool is_new(const float *s, size_t n, size_t i)
     return relaxed_load(s + i) == 0 && relaxed_load(s + n + i) == 0;
 }
 
-// z begins where a vector of this length comes from, so that a random first one is kept.
-static void ftrl_group_begin(const struct rule_params *p, float l2, float t,
-                             const float *w, float *s, size_t n)
+void kernels_ftrl_group_begin(const struct rule_params *p, float l2, float t,
+                              const float *w, float *s, size_t n)
 {
     float lane[KERNEL_LANES] = {0};
     for (size_t i = 0; i < n; i++) {
@@ -480,7 +479,7 @@ static void apply_ftrl_group(const struct rule_params *p, float l2, float *w, fl
     float lane[KERNEL_LANES] = {0}, t = p->l21 * sqrtf((float)n);
     if (!any_moves(p, g, n))
         return;
-    ftrl_group_begin(p, l2, t, w, s, n);
+    kernels_ftrl_group_begin(p, l2, t, w, s, n);
     for (size_t i = 0; i < n; i++) {
         float z = relaxed_load(s + i), sum = relaxed_load(s + n + i);
         ftrl_sums(p, relaxed_load(w + i), g[i], &z, &sum);

@@ -33,7 +33,7 @@
 // adagrad-v2      n += mean of g^2;  w -= lr g / (beta + sqrt n)
 //                 state one n (Paddle: SparseAdaGradV2SGDRule)
 // adam-shared     as adam, m and v of each weight from those of the vector, which then become
-//                 their means                   state m, v, c1, c2 (Paddle: SparseSharedAdamSGDRule)
+//                 their means        state m, v, c1, c2 (Paddle: SparseSharedAdamSGDRule)
 // ftrl-group      n, z as ftrl;  u = z - sign(z) l1, 0 where |z| <= l1;  t = l21 sqrt(weights);
 //                 w = 0 if |u| <= t, else -(1 - t / |u|) u / ((beta + sqrt n) / lr + l2): the whole
 //                 vector becomes zero together, and all of it is computed anew at each update

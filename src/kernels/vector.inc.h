@@ -19,6 +19,8 @@ typedef float v8 __attribute__((vector_size(32)));
 typedef float v4 __attribute__((vector_size(16)));
 typedef int32_t v8i __attribute__((vector_size(32)));
 typedef int32_t v4i __attribute__((vector_size(16)));
+typedef float v1 __attribute__((vector_size(4)));
+typedef int32_t v1i __attribute__((vector_size(4)));
 
 // Rules and loads for 16, 8 and 4 floats at a time, and for one.
 #define V v16
@@ -37,6 +39,12 @@ typedef int32_t v4i __attribute__((vector_size(16)));
 #define VI v4i
 #define N(name) name##_4
 #define VSQRT SQRT4
+#define VCOMPARE(x, op) ((x)op 0)
+#include "kernels/vector_rules.inc.h"
+#define V v1
+#define VI v1i
+#define N(name) name##_1
+#define VSQRT(x) ((v1){_mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss((x)[0])))})
 #define VCOMPARE(x, op) ((x)op 0)
 #include "kernels/vector_rules.inc.h"
 
@@ -237,103 +245,6 @@ static void fm_grad(float *const *rows, size_t col, const float *x, size_t n, si
 
 #include "kernels/vector_ffm.inc.h"
 
-// One update of n weights: strips of 16, 8 and 4, and the reference for the last three.
-#define STRIPS(rule, KIND)                                                               \
-    static void apply_##rule(const struct rule_params *p, float l2, float *w, float *s,  \
-                             const float *g, size_t n)                                   \
-    {                                                                                    \
-        size_t i = 0;                                                                    \
-        for (; i + 16 <= n; i += 16)                                                     \
-            update_##rule##_16(p, l2, w + i, s + i, n, g + i);                           \
-        if (i + 8 <= n) {                                                                \
-            update_##rule##_8(p, l2, w + i, s + i, n, g + i);                            \
-            i += 8;                                                                      \
-        }                                                                                \
-        if (i + 4 <= n) {                                                                \
-            update_##rule##_4(p, l2, w + i, s + i, n, g + i);                            \
-            i += 4;                                                                      \
-        }                                                                                \
-        if (i < n)                                                                       \
-            kernels_ref.apply[KIND](p, l2, w + i, s + i, g + i, n - i);                  \
-    }
-STRIPS(sgd, RULE_SGD)
-STRIPS(momentum, RULE_MOMENTUM)
-STRIPS(adagrad, RULE_ADAGRAD)
-STRIPS(rmsprop, RULE_RMSPROP)
-STRIPS(sum, RULE_SUM)
-
-// Rules with two states a weight: the second lies n floats behind the first, so a
-// tail cannot be handed to the reference by itself. Rows of such sizes are rare:
-// it gets the whole row.
-static void apply_ftrl(const struct rule_params *p, float l2, float *w, float *s,
-                       const float *g, size_t n)
-{
-    if (n % 4 != 0) {
-        kernels_ref.apply[RULE_FTRL](p, l2, w, s, g, n);
-        return;
-    }
-    size_t i = 0;
-    for (; i + 16 <= n; i += 16)
-        update_ftrl_16(p, l2, w + i, s + i, n, g + i);
-    for (; i < n; i += 4)
-        update_ftrl_4(p, l2, w + i, s + i, n, g + i);
-}
-
-static void apply_adam(const struct rule_params *p, float l2, float *w, float *s,
-                       const float *g, size_t n)
-{
-    if (n % 4 != 0) {
-        kernels_ref.apply[RULE_ADAM](p, l2, w, s, g, n);
-        return;
-    }
-    size_t i = 0;
-    while (i < n && g[i] == 0)
-        i++;
-    if (i == n)
-        return;
-    float *c = s + 2 * n;
-    c[0] = p->beta1 * c[0] + (1 - p->beta1);
-    c[1] = p->beta2 * c[1] + (1 - p->beta2);
-    float rate = p->lr * sqrtf(c[1]) / c[0];
-    for (i = 0; i + 16 <= n; i += 16)
-        update_adam_16(p, l2, rate, w + i, s + i, n, g + i);
-    for (; i < n; i += 4)
-        update_adam_4(p, l2, rate, w + i, s + i, n, g + i);
-}
-
-// One block of adagrad-row as one vector.
-#define ADAGRAD_BLOCK(W)                                                                 \
-    static inline void adagrad_block_##W(const struct rule_params *p, float l2,          \
-                                         float *w, float *s, const float *g)             \
-    {                                                                                    \
-        v##W wv = load_##W(w), gv = load_##W(g), d = decayed_##W(l2, wv, gv);            \
-        float old = *s, sum = old + lanes_sum_##W(d * d) / (float)W;                     \
-        v##W next = proximal_##W(p, wv - p->lr / (p->beta + sqrtf(sum)) * d);            \
-        store_##W(w, select_##W(gv != 0, next, wv));                                     \
-        *s = sum;                                                                        \
-    }
-ADAGRAD_BLOCK(4)
-ADAGRAD_BLOCK(8)
-ADAGRAD_BLOCK(16)
-
-static void apply_adagrad_row(const struct rule_params *p, float l2, float *w, float *s,
-                              const float *g, size_t n)
-{
-    size_t i = 0;
-    if (p->block == 4) {
-        for (; i < n; i += 4)
-            adagrad_block_4(p, l2, w + i, s + i / 4, g + i);
-    } else if (p->block == 8) {
-        for (; i < n; i += 8)
-            adagrad_block_8(p, l2, w + i, s + i / 8, g + i);
-    } else if (p->block == 16) {
-        for (; i < n; i += 16)
-            adagrad_block_16(p, l2, w + i, s + i / 16, g + i);
-    } else {
-        kernels_ref.apply[RULE_ADAGRAD_ROW](p, l2, w, s, g, n);
-    }
-}
-
 static void count(float *const *rows, size_t col, const float *m, float pass, float *ret,
                   size_t n)
 {
@@ -352,49 +263,7 @@ static void count(float *const *rows, size_t col, const float *m, float pass, fl
     }
 }
 
-// One weight in each of many rows: sixteen rows make one vector; in the rest of a strip
-// the gradients are 0. A row that occurs twice in a strip keeps its last update.
-#define COLUMN(rule, STATES, CALL)                                                       \
-    static void column_##rule(const struct rule_params *p, const float *l2,              \
-                              float *const *rows, size_t w, size_t s, const float *g,    \
-                              size_t n)                                                  \
-    {                                                                                    \
-        (void)s;                                                                         \
-        for (size_t i = 0; i < n; i += 16) {                                             \
-            size_t left = n - i;                                                         \
-            v16 gv = left >= 16 ? load_16(g + i) : only(load_16(g + i), left);           \
-            v16 l2v = load_16(l2 + i), wv = gather(rows + i, w), old[2], state[2];       \
-            for (size_t j = 0; j < STATES; j++)                                          \
-                old[j] = state[j] = gather(rows + i, s + j);                             \
-            v16 next = select_16(COMPARE_16(gv, !=), CALL, wv);                          \
-            for (size_t j = 0; j < STATES; j++)                                          \
-                scatter_first(rows + i, s + j,                                           \
-                              select_16(COMPARE_16(gv, !=), state[j], old[j]), left);    \
-            scatter_first(rows + i, w, next, left);                                      \
-        }                                                                                \
-    }
-
-static inline void scatter_first(float *const *rows, size_t col, v16 x, size_t n)
-{
-    if (n >= 16)
-        scatter(rows, col, x);
-    else
-        scatter_some(rows, col, x, n);
-}
-
-static const size_t none = 0, one = 1, two = 2;
-COLUMN(sgd, none, sgd_16(p, l2v, wv, gv))
-COLUMN(sum, none, sum_16(p, l2v, wv, gv))
-COLUMN(momentum, one, momentum_16(p, l2v, wv, gv, &state[0]))
-COLUMN(adagrad, one, adagrad_16(p, l2v, wv, gv, &state[0]))
-COLUMN(rmsprop, one, rmsprop_16(p, l2v, wv, gv, &state[0]))
-COLUMN(ftrl, two, ftrl_16(p, l2v, wv, gv, &state[0], &state[1]))
-
-static void column_adam(const struct rule_params *p, const float *l2, float *const *rows,
-                        size_t w, size_t s, const float *g, size_t n)
-{
-    kernels_ref.apply_column[RULE_ADAM](p, l2, rows, w, s, g, n);
-}
+#include "kernels/vector_apply.inc.h"
 
 // fm_step of adagrad-row with vectors of 8, the default: roots and quotients of
 // sixteen rows at once.
@@ -407,7 +276,7 @@ static void fm_step_16_rows_of_8(const struct rule_params *p, const float *l2,
     for (size_t i = 0; i < n; i++) {
         v[i] = load_8(rows[i] + w);
         g[i] = err * x[i] * (sum - x[i] * v[i]);
-        d[i] = decayed_8(l2[i], v[i], g[i]);
+        d[i] = decayed_8(p, l2[i] + (v8){0}, v[i], g[i]);
         mean[i] = lanes_sum_8(d[i] * d[i]) / 8.0f;
     }
     v16 squares = gather(rows, s) + load_16(mean);
@@ -418,29 +287,6 @@ static void fm_step_16_rows_of_8(const struct rule_params *p, const float *l2,
                 select_8(g[i] != 0, proximal_8(p, v[i] - rate[i] * d[i]), v[i]));
 }
 
-#define BY_REF(KIND, rule)                                                               \
-    static void apply_##rule(const struct rule_params *p, float l2, float *w, float *s,  \
-                             const float *g, size_t n)                                   \
-    {                                                                                    \
-        kernels_ref.apply[RULE_##KIND](p, l2, w, s, g, n);                               \
-    }                                                                                    \
-    static void column_##rule(const struct rule_params *p, const float *l2,              \
-                              float *const *rows, size_t w, size_t s, const float *g,    \
-                              size_t n)                                                  \
-    {                                                                                    \
-        kernels_ref.apply_column[RULE_##KIND](p, l2, rows, w, s, g, n);                  \
-    }
-BY_REF(ADAGRAD_SHARED, adagrad_shared)
-BY_REF(ADAGRAD_STD, adagrad_std)
-BY_REF(ADAGRAD_V2, adagrad_v2)
-BY_REF(ADAM_SHARED, adam_shared)
-BY_REF(ADAMW, adamw)
-BY_REF(ADAM_D2SUM, adam_d2sum)
-BY_REF(FTRL_GROUP, ftrl_group)
-BY_REF(SUMMARY, summary)
-BY_REF(ASSIGN, assign)
-BY_REF(LAMB, lamb)
-
 #include "kernels/steps.inc.h"
 
 static void fm_step_adagrad_rows(const struct rule_params *p, const float *l2,
@@ -448,7 +294,7 @@ static void fm_step_adagrad_rows(const struct rule_params *p, const float *l2,
                                  size_t n, size_t k, const float *sum, float err,
                                  float *g)
 {
-    if (k != 8 || p->block != 8) {
+    if (k != 8 || p->block != 8 || p->dense || p->bounded) {
         fm_step_adagrad_row(p, l2, rows, w, s, x, n, k, sum, err, g);
         return;
     }
@@ -463,7 +309,8 @@ static void ffm_step_adagrad_rows(const struct rule_params *p, const float *l2,
                                   size_t fields, size_t k, const float *in, float err,
                                   float *g)
 {
-    if (k == 4 && p->block == 4 && p->l1 == 0 && fields <= STRIP_FLOATS / 4)
+    if (k == 4 && p->block == 4 && p->l1 == 0 && fields <= STRIP_FLOATS / 4 &&
+        !p->dense && !p->bounded)
         ffm_step_of_4(p, l2, rows, w, s, slot, u, n, fields, in, err);
     else
         ffm_step_adagrad_row(p, l2, rows, w, s, slot, u, n, fields, k, in, err, g);

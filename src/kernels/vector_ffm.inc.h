@@ -200,13 +200,13 @@ static inline v4 sums_of_4(v8 a, v8 b)
 }
 
 // Gradients with decay into d; sums of squares into the rows' state and into n.
-static inline void ffm_walk_sums(float l2, const float *w, float *s, float *d, float *n,
-                                 size_t row)
+static inline void ffm_walk_sums(const struct rule_params *p, float l2, const float *w,
+                                 float *s, float *d, float *n, size_t row)
 {
     size_t c = 0;
     for (; c + 16 <= row; c += 16) {
-        v8 low = decayed_8(l2, load_8(w + c), load_8(d + c));
-        v8 high = decayed_8(l2, load_8(w + c + 8), load_8(d + c + 8));
+        v8 low = decayed_8(p, l2 + (v8){0}, load_8(w + c), load_8(d + c));
+        v8 high = decayed_8(p, l2 + (v8){0}, load_8(w + c + 8), load_8(d + c + 8));
         v4 sums = load_4(s + c / 4) + sums_of_4(low, high) / 4.0f;
         store_8(d + c, low);
         store_8(d + c + 8, high);
@@ -214,7 +214,7 @@ static inline void ffm_walk_sums(float l2, const float *w, float *s, float *d, f
         store_4(n + c / 4, sums);
     }
     for (; c < row; c += 4) {
-        v4 dv = decayed_4(l2, load_4(w + c), load_4(d + c));
+        v4 dv = decayed_4(p, l2 + (v4){0}, load_4(w + c), load_4(d + c));
         float sum = s[c / 4] + lanes_sum_4(dv * dv) / 4.0f;
         store_4(d + c, dv);
         s[c / 4] = n[c / 4] = sum;
@@ -247,7 +247,7 @@ static void ffm_step_of_4(const struct rule_params *p, const float *l2,
         size_t m = n - at < strip ? n - at : strip;
         ffm_grad(rows + at, w, slot + at, u + at, m, fields, 4, in, err, d);
         for (size_t i = 0; i < m; i++)
-            ffm_walk_sums(l2[at + i], rows[at + i] + w, rows[at + i] + s, d + i * row,
+            ffm_walk_sums(p, l2[at + i], rows[at + i] + w, rows[at + i] + s, d + i * row,
                           rate + i * fields, row);
         for (size_t b = 0; b < m * fields; b += 8)
             store_8(rate + b, p->lr / (p->beta + SQRT8(load_8(rate + b))));

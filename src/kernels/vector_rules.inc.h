@@ -30,6 +30,23 @@ static inline V N(copysign)(V magnitude, V sign)
     return (V)(((VI)magnitude & INT32_MAX) | ((VI)sign & INT32_MIN));
 }
 
+// Lanes that take part in an update.
+static inline VI N(moving)(const struct rule_params *p, V g)
+{
+    return VCOMPARE(g, !=) | -(int32_t)p->dense;
+}
+
+static inline VI N(finite)(V x)
+{
+    return VCOMPARE(x - x, ==);
+}
+
+// The gradient with its decay; 0 where the weight takes no part.
+static inline V N(decayed)(const struct rule_params *p, V l2, V w, V g)
+{
+    return N(select)(N(moving)(p, g), g + l2 * w, (V){0});
+}
+
 static inline V N(proximal)(const struct rule_params *p, V w)
 {
     if (p->l1 == 0)
@@ -50,6 +67,12 @@ static inline V N(sum)(const struct rule_params *p, V l2, V w, V g)
     return w + g;
 }
 
+static inline V N(summary)(const struct rule_params *p, V l2, V w, V g)
+{
+    (void)l2;
+    return p->decay * w + g;
+}
+
 static inline V N(momentum)(const struct rule_params *p, V l2, V w, V g, V *m)
 {
     g += l2 * w;
@@ -64,6 +87,22 @@ static inline V N(adagrad)(const struct rule_params *p, V l2, V w, V g, V *n)
     return N(proximal)(p, w - p->lr * g / (p->beta + VSQRT(*n)));
 }
 
+static inline V N(adagrad_std)(const struct rule_params *p, V l2, V w, V g, V *n)
+{
+    g += l2 * w;
+    V rate = p->lr * VSQRT(p->g0 / (p->g0 + *n));
+    *n += g * g;
+    return N(proximal)(p, w - rate * g);
+}
+
+static inline V N(adagrad_v2)(const struct rule_params *p, V l2, V w, V g, V *n)
+{
+    g += l2 * w;
+    *n += g * g;
+    V rate = p->lr / (p->beta + VSQRT(*n));
+    return N(proximal)(p, w - rate * g);
+}
+
 static inline V N(rmsprop)(const struct rule_params *p, V l2, V w, V g, V *n)
 {
     g += l2 * w;
@@ -71,8 +110,7 @@ static inline V N(rmsprop)(const struct rule_params *p, V l2, V w, V g, V *n)
     return N(proximal)(p, w - p->lr * g / (p->beta + VSQRT(*n)));
 }
 
-static inline V N(adam)(const struct rule_params *p, V l2, float rate, V w, V g, V *m,
-                        V *v)
+static inline V N(adam)(const struct rule_params *p, V l2, V rate, V w, V g, V *m, V *v)
 {
     g += l2 * w;
     *m = p->beta1 * *m + (1 - p->beta1) * g;
@@ -80,79 +118,264 @@ static inline V N(adam)(const struct rule_params *p, V l2, float rate, V w, V g,
     return N(proximal)(p, w - rate * *m / (VSQRT(*v) + p->beta));
 }
 
-static inline V N(ftrl)(const struct rule_params *p, V l2, V w, V g, V *z, V *n)
+static inline V N(adamw)(const struct rule_params *p, V l2, V rate, V w, V g, V *m, V *v)
 {
-    V zero = {0};
+    g += l2 * w;
+    *m = p->beta1 * *m + (1 - p->beta1) * g;
+    *v = p->beta2 * *v + (1 - p->beta2) * (g * g);
+    V kept = w - p->lr * p->decay * w;
+    return N(proximal)(p, kept - rate * *m / (VSQRT(*v) + p->beta));
+}
+
+// The direction of a weight.
+static inline V N(lamb)(const struct rule_params *p, V l2, float c, V w, V g, V *m, V *v)
+{
+    g += l2 * w;
+    *m = p->beta1 * *m + (1 - p->beta1) * g;
+    *v = p->beta2 * *v + (1 - p->beta2) * (g * g);
+    return c * *m / (VSQRT(*v) + p->beta) + p->decay * w;
+}
+
+static inline V N(adam_d2sum)(const struct rule_params *p, V l2, V w, V g, V *d, V *n,
+                              V *m)
+{
+    g += l2 * w;
+    *d = p->beta2 * *d + 1;
+    *n = p->beta2 * *n + g * g;
+    *m = p->beta1 * (*m + g) - g;
+    V small = *d * p->beta;
+    return N(proximal)(p, w + p->lr * *m * VSQRT((*d + small) / (*n + small)));
+}
+
+// One step of ftrl's state; returns the root of the new n.
+static inline V N(ftrl_sums)(const struct rule_params *p, V w, V g, V *z, V *n)
+{
     V old = VSQRT(*n);
-    V begin = -(w * (p->beta / p->lr + l2)) - N(copysign)(zero + p->l1, w);
-    *z = N(select)(VCOMPARE(*n, ==), N(select)(VCOMPARE(w, ==), zero, begin), *z);
     *n += g * g;
     V root = VSQRT(*n);
     *z += g - (root - old) / p->lr * w;
+    return root;
+}
+
+static inline V N(ftrl)(const struct rule_params *p, V l2, V w, V g, V *z, V *n)
+{
+    V zero = {0};
+    V begin = -(w * (p->beta / p->lr + l2)) - N(copysign)(zero + p->l1, w);
+    *z = N(select)(VCOMPARE(*n, ==), N(select)(VCOMPARE(w, ==), zero, begin), *z);
+    V root = N(ftrl_sums)(p, w, g, z, n);
     V a = N(abs)(*z) - p->l1;
     V next = -N(copysign)(a, *z) / ((p->beta + root) / p->lr + l2);
     return N(select)(VCOMPARE(a, >), next, zero);
 }
 
-// Load, one step, store; elements without a gradient keep what they had. State j of
-// element i lies at s[j * n + i]; s points at state 0 of the strip.
+// Load, one step, store; elements that take no part keep what they had, and so do those
+// whose result must not be written (rule_params.bounded). State j of element i lies at
+// s[j * n + i]; s points at state 0 of the strip.
+#define UPDATE_HEAD(rule)                                                                \
+    static inline void N(update_##rule)(const struct rule_params *p, float l2,           \
+                                        float rate, float *w, float *s, size_t n,        \
+                                        const float *g)
 
 #define UPDATE0(rule)                                                                    \
-    static inline void N(update_##rule)(const struct rule_params *p, float l2, float *w, \
-                                        float *s, size_t n, const float *g)              \
+    UPDATE_HEAD(rule)                                                                    \
     {                                                                                    \
-        (void)s, (void)n;                                                                \
-        V wv = N(load)(w), gv = N(load)(g);                                              \
-        N(store)(w, N(select)(VCOMPARE(gv, !=), N(rule)(p, l2 + (V){0}, wv, gv), wv));   \
+        (void)rate, (void)s, (void)n;                                                    \
+        V wv = N(load)(w), gv = N(load)(g), next = N(rule)(p, l2 + (V){0}, wv, gv);      \
+        VI mask = N(moving)(p, gv);                                                      \
+        if (p->bounded)                                                                  \
+            mask &= N(finite)(next);                                                     \
+        N(store)(w, N(select)(mask, next, wv));                                          \
     }
 
 #define UPDATE1(rule)                                                                    \
-    static inline void N(update_##rule)(const struct rule_params *p, float l2, float *w, \
-                                        float *s, size_t n, const float *g)              \
+    UPDATE_HEAD(rule)                                                                    \
     {                                                                                    \
-        (void)n;                                                                         \
-        V wv = N(load)(w), gv = N(load)(g), sv = N(load)(s), old = sv;                   \
-        V next = N(rule)(p, l2 + (V){0}, wv, gv, &sv);                                   \
-        N(store)(w, N(select)(VCOMPARE(gv, !=), next, wv));                              \
-        N(store)(s, N(select)(VCOMPARE(gv, !=), sv, old));                               \
+        (void)rate, (void)n;                                                             \
+        V wv = N(load)(w), gv = N(load)(g), a_old = N(load)(s), a = a_old;               \
+        V next = N(rule)(p, l2 + (V){0}, wv, gv, &a);                                    \
+        VI mask = N(moving)(p, gv);                                                      \
+        if (p->bounded)                                                                  \
+            mask &= N(finite)(next) & N(finite)(a);                                      \
+        N(store)(w, N(select)(mask, next, wv));                                          \
+        N(store)(s, N(select)(mask, a, a_old));                                          \
+    }
+
+// CALL gives the next weights from wv, gv, l2v, &a, &b.
+#define UPDATE2(rule, CALL)                                                              \
+    UPDATE_HEAD(rule)                                                                    \
+    {                                                                                    \
+        (void)rate;                                                                      \
+        V wv = N(load)(w), gv = N(load)(g), l2v = l2 + (V){0};                           \
+        V a_old = N(load)(s), b_old = N(load)(s + n), a = a_old, b = b_old;              \
+        V next = CALL;                                                                   \
+        VI mask = N(moving)(p, gv);                                                      \
+        if (p->bounded)                                                                  \
+            mask &= N(finite)(next) & N(finite)(a) & N(finite)(b);                       \
+        N(store)(w, N(select)(mask, next, wv));                                          \
+        N(store)(s, N(select)(mask, a, a_old));                                          \
+        N(store)(s + n, N(select)(mask, b, b_old));                                      \
     }
 
 UPDATE0(sgd)
 UPDATE0(sum)
+UPDATE0(summary)
 UPDATE1(momentum)
 UPDATE1(adagrad)
+UPDATE1(adagrad_std)
 UPDATE1(rmsprop)
+UPDATE2(ftrl, N(ftrl)(p, l2v, wv, gv, &a, &b))
+UPDATE2(adam, N(adam)(p, l2v, rate + (V){0}, wv, gv, &a, &b))
+UPDATE2(adamw, N(adamw)(p, l2v, rate + (V){0}, wv, gv, &a, &b))
 
-static inline void N(update_ftrl)(const struct rule_params *p, float l2, float *w,
-                                  float *s, size_t n, const float *g)
+UPDATE_HEAD(adam_d2sum)
 {
-    V wv = N(load)(w), gv = N(load)(g), z = N(load)(s), sum = N(load)(s + n);
-    V z_old = z, sum_old = sum;
-    V next = N(ftrl)(p, l2 + (V){0}, wv, gv, &z, &sum);
-    N(store)(w, N(select)(VCOMPARE(gv, !=), next, wv));
-    N(store)(s, N(select)(VCOMPARE(gv, !=), z, z_old));
-    N(store)(s + n, N(select)(VCOMPARE(gv, !=), sum, sum_old));
+    (void)rate;
+    V wv = N(load)(w), gv = N(load)(g);
+    V d_old = N(load)(s), n_old = N(load)(s + n), m_old = N(load)(s + 2 * n);
+    V d = d_old, sum = n_old, m = m_old;
+    V next = N(adam_d2sum)(p, l2 + (V){0}, wv, gv, &d, &sum, &m);
+    VI mask = N(moving)(p, gv);
+    if (p->bounded)
+        mask &= N(finite)(next) & N(finite)(sum) & N(finite)(m);
+    N(store)(w, N(select)(mask, next, wv));
+    N(store)(s, N(select)(mask, d, d_old));
+    N(store)(s + n, N(select)(mask, sum, n_old));
+    N(store)(s + 2 * n, N(select)(mask, m, m_old));
 }
 
-static inline void N(update_adam)(const struct rule_params *p, float l2, float rate,
-                                  float *w, float *s, size_t n, const float *g)
+UPDATE_HEAD(assign)
 {
-    V wv = N(load)(w), gv = N(load)(g), m = N(load)(s), v = N(load)(s + n);
-    V m_old = m, v_old = v;
-    V next = N(adam)(p, l2 + (V){0}, rate, wv, gv, &m, &v);
-    N(store)(w, N(select)(VCOMPARE(gv, !=), next, wv));
-    N(store)(s, N(select)(VCOMPARE(gv, !=), m, m_old));
-    N(store)(s + n, N(select)(VCOMPARE(gv, !=), v, v_old));
+    (void)l2, (void)rate, (void)s, (void)n;
+    V next = N(load)(g);
+    if (p->bounded)
+        next = N(select)(N(finite)(next), next, N(load)(w));
+    N(store)(w, next);
 }
 
-// Gradient with its decay where there is one, else 0 (adagrad-row).
-static inline V N(decayed)(float l2, V w, V g)
+// Of rules whose state is the vector's: one step of this rate along the gradient.
+UPDATE_HEAD(move)
 {
-    return N(select)(VCOMPARE(g, !=), g + l2 * w, (V){0});
+    (void)s, (void)n;
+    V wv = N(load)(w), gv = N(load)(g);
+    V next = N(proximal)(p, wv - rate * (gv + l2 * wv));
+    VI mask = N(moving)(p, gv);
+    if (p->bounded)
+        mask &= N(finite)(next);
+    N(store)(w, N(select)(mask, next, wv));
 }
 
+// m and v are the vector's.
+static inline void N(update_adam_shared)(const struct rule_params *p, float l2,
+                                         float rate, float m_old, float v_old, float *w,
+                                         float *s, size_t n, const float *g)
+{
+    (void)s, (void)n;
+    V wv = N(load)(w), gv = N(load)(g), d = N(decayed)(p, l2 + (V){0}, wv, gv);
+    V m = p->beta1 * m_old + (1 - p->beta1) * d;
+    V v = p->beta2 * v_old + (1 - p->beta2) * (d * d);
+    V next = N(proximal)(p, wv - rate * (m / (VSQRT(v) + p->beta)));
+    VI mask = N(moving)(p, gv);
+    if (p->bounded)
+        mask &= N(finite)(next);
+    N(store)(w, N(select)(mask, next, wv));
+}
+
+// `c` corrects for the start, `rate` is lr times the ratio of lengths.
+static inline void N(update_lamb)(const struct rule_params *p, float l2, float c,
+                                  float rate, float *w, float *s, size_t n,
+                                  const float *g)
+{
+    V wv = N(load)(w), gv = N(load)(g), m_old = N(load)(s), v_old = N(load)(s + n);
+    V m = m_old, v = v_old;
+    V next = N(proximal)(p, wv - rate * N(lamb)(p, l2 + (V){0}, c, wv, gv, &m, &v));
+    VI mask = N(moving)(p, gv);
+    if (p->bounded)
+        mask &= N(finite)(next) & N(finite)(m) & N(finite)(v);
+    N(store)(w, N(select)(mask, next, wv));
+    N(store)(s, N(select)(mask, m, m_old));
+    N(store)(s + n, N(select)(mask, v, v_old));
+}
+
+// z beyond l1.
+static inline V N(shrunk)(const struct rule_params *p, V z)
+{
+    V a = N(abs)(z) - p->l1;
+    return N(select)(VCOMPARE(a, >), N(copysign)(a, z), (V){0});
+}
+
+// The weights of ftrl-group from their sums; `stays` is what the vector keeps.
+static inline void N(update_group)(const struct rule_params *p, float l2, float stays,
+                                   float *w, float *s, size_t n, const float *g)
+{
+    (void)g;
+    V u = stays * N(shrunk)(p, N(load)(s)), root = VSQRT(N(load)(s + n));
+    V next = -u / ((p->beta + root) / p->lr + l2);
+    next = N(select)(VCOMPARE(u, !=), next, (V){0});
+    if (p->bounded)
+        next = N(select)(N(finite)(next), next, N(load)(w));
+    N(store)(w, next);
+}
+
+// What a strip adds to sums over a vector.
+
+static inline V N(of_squares)(const struct rule_params *p, float l2, float c, float *w,
+                              float *s, size_t n, const float *g)
+{
+    (void)c, (void)s, (void)n;
+    V d = N(decayed)(p, l2 + (V){0}, N(load)(w), N(load)(g));
+    return d * d;
+}
+
+static inline V N(of_m)(const struct rule_params *p, float l2, float c, float *w,
+                        float *s, size_t n, const float *g)
+{
+    (void)c, (void)n;
+    V d = N(decayed)(p, l2 + (V){0}, N(load)(w), N(load)(g));
+    return p->beta1 * s[0] + (1 - p->beta1) * d;
+}
+
+static inline V N(of_v)(const struct rule_params *p, float l2, float c, float *w,
+                        float *s, size_t n, const float *g)
+{
+    (void)c, (void)n;
+    V d = N(decayed)(p, l2 + (V){0}, N(load)(w), N(load)(g));
+    return p->beta2 * s[1] + (1 - p->beta2) * (d * d);
+}
+
+static inline V N(of_lamb)(const struct rule_params *p, float l2, float c, float *w,
+                           float *s, size_t n, const float *g)
+{
+    V gv = N(load)(g), m = N(load)(s), v = N(load)(s + n);
+    V r = N(lamb)(p, l2 + (V){0}, c, N(load)(w), gv, &m, &v);
+    VI mask = N(moving)(p, gv);
+    if (p->bounded)
+        mask &= N(finite)(r);
+    r = N(select)(mask, r, (V){0});
+    return r * r;
+}
+
+// Moves the sums of ftrl-group on.
+static inline V N(of_group)(const struct rule_params *p, float l2, float c, float *w,
+                            float *s, size_t n, const float *g)
+{
+    (void)l2, (void)c;
+    V z_old = N(load)(s), n_old = N(load)(s + n), z = z_old, sum = n_old;
+    N(ftrl_sums)(p, N(load)(w), N(load)(g), &z, &sum);
+    if (p->bounded) {
+        VI mask = N(finite)(z) & N(finite)(sum);
+        z = N(select)(mask, z, z_old);
+        sum = N(select)(mask, sum, n_old);
+    }
+    N(store)(s, z);
+    N(store)(s + n, sum);
+    V u = N(shrunk)(p, z);
+    return u * u;
+}
+
+#undef UPDATE_HEAD
 #undef UPDATE0
 #undef UPDATE1
+#undef UPDATE2
 #undef V
 #undef VI
 #undef N

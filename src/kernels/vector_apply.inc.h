@@ -1,0 +1,296 @@
+// Updates of whole rows and of columns by the rules of vector_rules.inc.h, included by
+// vector.inc.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+
+// Strips of 16, 8, 4 and 1 along n weights; `args` come behind the rule and l2.
+#define ALONG(rule, n, ...)                                                              \
+    do {                                                                                 \
+        size_t i = 0;                                                                    \
+        for (; i + 16 <= (n); i += 16)                                                   \
+            update_##rule##_16(p, l2, __VA_ARGS__, w + i, s + i, n, g + i);              \
+        if (i + 8 <= (n)) {                                                              \
+            update_##rule##_8(p, l2, __VA_ARGS__, w + i, s + i, n, g + i);               \
+            i += 8;                                                                      \
+        }                                                                                \
+        if (i + 4 <= (n)) {                                                              \
+            update_##rule##_4(p, l2, __VA_ARGS__, w + i, s + i, n, g + i);               \
+            i += 4;                                                                      \
+        }                                                                                \
+        for (; i < (n); i++)                                                             \
+            update_##rule##_1(p, l2, __VA_ARGS__, w + i, s + i, n, g + i);               \
+    } while (0)
+
+#define APPLY(rule)                                                                      \
+    static void apply_##rule(const struct rule_params *p, float l2, float *w, float *s,  \
+                             const float *g, size_t n)                                   \
+    {                                                                                    \
+        ALONG(rule, n, 0);                                                               \
+    }
+APPLY(sgd)
+APPLY(sum)
+APPLY(summary)
+APPLY(assign)
+APPLY(momentum)
+APPLY(adagrad)
+APPLY(adagrad_std)
+APPLY(rmsprop)
+APPLY(ftrl)
+APPLY(adam_d2sum)
+
+static inline bool any_moves(const struct rule_params *p, const float *g, size_t n)
+{
+    size_t i = 0;
+    while (i < n && g[i] == 0)
+        i++;
+    return i < n || (p->dense && n != 0);
+}
+
+// The rate of adam: c holds 1 - beta1^t and 1 - beta2^t.
+static inline float next_rate(const struct rule_params *p, float lr, float *c)
+{
+    c[0] = p->beta1 * c[0] + (1 - p->beta1);
+    c[1] = p->beta2 * c[1] + (1 - p->beta2);
+    return lr * sqrtf(c[1]) / c[0];
+}
+
+#define APPLY_ADAM(rule)                                                                 \
+    static void apply_##rule(const struct rule_params *p, float l2, float *w, float *s,  \
+                             const float *g, size_t n)                                   \
+    {                                                                                    \
+        if (!any_moves(p, g, n))                                                         \
+            return;                                                                      \
+        float rate = next_rate(p, p->lr, s + 2 * n);                                     \
+        ALONG(rule, n, rate);                                                            \
+    }
+APPLY_ADAM(adam)
+APPLY_ADAM(adamw)
+
+// Sums over the vector, lanes as everywhere. What is shorter than a strip of 16 goes
+// through memory, but for vectors of 8.
+#define SUM_ALONG(what)                                                                  \
+    static inline float sum_##what(const struct rule_params *p, float l2, float c,       \
+                                   float *w, float *s, const float *g, size_t n,         \
+                                   bool moving_state)                                    \
+    {                                                                                    \
+        const size_t by = moving_state ? 1 : 0;                                          \
+        v16 lane = {0};                                                                  \
+        size_t i = 0, r = 0;                                                             \
+        if (n == 8)                                                                      \
+            return lanes_sum_8((v8){0} + of_##what##_8(p, l2, c, w, s, n, g));           \
+        for (; i + 16 <= n; i += 16)                                                     \
+            lane += of_##what##_16(p, l2, c, w + i, s + by * i, n, g + i);               \
+        if (i == n)                                                                      \
+            return lanes_sum_16(lane);                                                   \
+        float rest[16] = {0};                                                            \
+        if (i + 8 <= n) {                                                                \
+            store_8(rest, of_##what##_8(p, l2, c, w + i, s + by * i, n, g + i));         \
+            i += 8, r += 8;                                                              \
+        }                                                                                \
+        if (i + 4 <= n) {                                                                \
+            store_4(rest + r, of_##what##_4(p, l2, c, w + i, s + by * i, n, g + i));     \
+            i += 4, r += 4;                                                              \
+        }                                                                                \
+        for (; i < n; i++, r++)                                                          \
+            store_1(rest + r, of_##what##_1(p, l2, c, w + i, s + by * i, n, g + i));     \
+        return lanes_sum_16(lane + load_16(rest));                                       \
+    }
+SUM_ALONG(squares)
+SUM_ALONG(m)
+SUM_ALONG(v)
+SUM_ALONG(lamb)
+SUM_ALONG(group)
+
+// Where no weight moves the sum of squares is 0 and nothing changes.
+static inline void adagrad_block(const struct rule_params *p, float l2, float *w,
+                                 float *s, const float *g, size_t n)
+{
+    float next = *s + sum_squares(p, l2, 0, w, s, g, n, false) / (float)n;
+    if (p->bounded && !isfinite(next))
+        return;
+    float rate = p->lr / (p->beta + sqrtf(next));
+    *s = next;
+    ALONG(move, n, rate);
+}
+
+static void apply_adagrad_v2(const struct rule_params *p, float l2, float *w, float *s,
+                             const float *g, size_t n)
+{
+    if (n != 0)
+        adagrad_block(p, l2, w, s, g, n);
+}
+
+static void apply_adagrad_shared(const struct rule_params *p, float l2, float *w,
+                                 float *s, const float *g, size_t n)
+{
+    if (n == 0)
+        return;
+    float rate = p->lr * sqrtf(p->g0 / (p->g0 + *s));
+    float next = *s + sum_squares(p, l2, 0, w, s, g, n, false) / (float)n;
+    if (p->bounded && !isfinite(next))
+        return;
+    *s = next;
+    ALONG(move, n, rate);
+}
+
+// One block of adagrad-row as one vector.
+#define ADAGRAD_BLOCK(W)                                                                 \
+    static inline void adagrad_block_##W(const struct rule_params *p, float l2,          \
+                                         float *w, float *s, const float *g)             \
+    {                                                                                    \
+        v##W wv = load_##W(w), gv = load_##W(g);                                         \
+        v##W d = decayed_##W(p, l2 + (v##W){0}, wv, gv);                                 \
+        float old = *s, sum = old + lanes_sum_##W(d * d) / (float)W;                     \
+        v##W next = proximal_##W(p, wv - p->lr / (p->beta + sqrtf(sum)) * d);            \
+        store_##W(w, select_##W(gv != 0, next, wv));                                     \
+        *s = sum;                                                                        \
+    }
+ADAGRAD_BLOCK(4)
+ADAGRAD_BLOCK(8)
+ADAGRAD_BLOCK(16)
+
+static void apply_adagrad_row(const struct rule_params *p, float l2, float *w, float *s,
+                              const float *g, size_t n)
+{
+    uint32_t block = p->block;
+    size_t i = 0;
+    if (p->dense || p->bounded || (block != 4 && block != 8 && block != 16)) {
+        for (; i < n; i += block)
+            adagrad_block(p, l2, w + i, s + i / block, g + i, block);
+    } else if (block == 4) {
+        for (; i < n; i += 4)
+            adagrad_block_4(p, l2, w + i, s + i / 4, g + i);
+    } else if (block == 8) {
+        for (; i < n; i += 8)
+            adagrad_block_8(p, l2, w + i, s + i / 8, g + i);
+    } else {
+        for (; i < n; i += 16)
+            adagrad_block_16(p, l2, w + i, s + i / 16, g + i);
+    }
+}
+
+static void apply_adam_shared(const struct rule_params *p, float l2, float *w, float *s,
+                              const float *g, size_t n)
+{
+    if (!any_moves(p, g, n))
+        return;
+    float m = sum_m(p, l2, 0, w, s, g, n, false) / (float)n;
+    float v = sum_v(p, l2, 0, w, s, g, n, false) / (float)n;
+    if (p->bounded && !(isfinite(m) && isfinite(v)))
+        return;
+    float rate = next_rate(p, p->lr, s + 2), m_old = s[0], v_old = s[1];
+    s[0] = m;
+    s[1] = v;
+    ALONG(adam_shared, n, rate, m_old, v_old);
+}
+
+static void apply_lamb(const struct rule_params *p, float l2, float *w, float *s,
+                       const float *g, size_t n)
+{
+    if (!any_moves(p, g, n))
+        return;
+    float c = next_rate(p, 1, s + 2 * n);
+    float of_w = sqrtf(norm2(w, n)), of_r = sqrtf(sum_lamb(p, l2, c, w, s, g, n, true));
+    float rate = p->lr * (of_w > 0 && of_r > 0 ? of_w / of_r : 1);
+    ALONG(lamb, n, c, rate);
+}
+
+static inline bool any_new(const float *s, size_t n)
+{
+    bool found = false;
+    for (size_t i = 0; i < n; i++)
+        found |= s[i] == 0 && s[n + i] == 0;
+    return found;
+}
+
+static void apply_ftrl_group(const struct rule_params *p, float l2, float *w, float *s,
+                             const float *g, size_t n)
+{
+    float t = p->l21 * sqrtf((float)n);
+    if (!any_moves(p, g, n))
+        return;
+    if (any_new(s, n))
+        kernels_ftrl_group_begin(p, l2, t, w, s, n);
+    float length = sqrtf(sum_group(p, l2, 0, w, s, g, n, true));
+    float stays = length <= t ? 0 : 1 - t / length;
+    ALONG(group, n, stays);
+}
+
+static inline void scatter_first(float *const *rows, size_t col, v16 x, size_t n)
+{
+    if (n >= 16)
+        scatter(rows, col, x);
+    else
+        scatter_some(rows, col, x, n);
+}
+
+// One weight in each of many rows: sixteen rows make one vector. A row that occurs twice
+// in a strip keeps its last update. CALL gives the next weights from wv, gv, l2v and
+// state[]. Where the results can't be written, the weight and its OWN states stay; those
+// of the vector behind them move on.
+#define COLUMN(rule, STATES, OWN, CALL)                                                  \
+    static void column_##rule(const struct rule_params *p, const float *l2,              \
+                              float *const *rows, size_t w, size_t s, const float *g,    \
+                              size_t n)                                                  \
+    {                                                                                    \
+        (void)s;                                                                         \
+        for (size_t i = 0; i < n; i += 16) {                                             \
+            size_t left = n - i;                                                         \
+            v16 gv = left >= 16 ? load_16(g + i) : only(load_16(g + i), left);           \
+            v16 l2v = load_16(l2 + i), wv = gather(rows + i, w), old[4], state[4];       \
+            for (size_t j = 0; j < STATES; j++)                                          \
+                old[j] = state[j] = gather(rows + i, s + j);                             \
+            v16 next = CALL;                                                             \
+            v16i moves = moving_16(p, gv), sound = moves;                                \
+            if (p->bounded)                                                              \
+                sound &= finite_16(next);                                                \
+            for (size_t j = 0; p->bounded && j < STATES; j++)                            \
+                sound &= finite_16(state[j]);                                            \
+            for (size_t j = 0; j < STATES; j++) {                                        \
+                v16i mask = j < OWN ? sound : moves;                                     \
+                if (p->bounded)                                                          \
+                    mask &= finite_16(state[j]);                                         \
+                scatter_first(rows + i, s + j, select_16(mask, state[j], old[j]), left); \
+            }                                                                            \
+            scatter_first(rows + i, w, select_16(sound, next, wv), left);                \
+        }                                                                                \
+    }
+
+// The rates of adam, one for each row.
+static inline v16 next_rates(const struct rule_params *p, v16 *c)
+{
+    c[0] = p->beta1 * c[0] + (1 - p->beta1);
+    c[1] = p->beta2 * c[1] + (1 - p->beta2);
+    return p->lr * SQRT16(c[1]) / c[0];
+}
+
+static const size_t none = 0, one = 1, two = 2, three = 3, four = 4;
+COLUMN(sgd, none, none, sgd_16(p, l2v, wv, gv))
+COLUMN(sum, none, none, sum_16(p, l2v, wv, gv))
+COLUMN(summary, none, none, summary_16(p, l2v, wv, gv))
+COLUMN(momentum, one, one, momentum_16(p, l2v, wv, gv, &state[0]))
+COLUMN(adagrad, one, one, adagrad_16(p, l2v, wv, gv, &state[0]))
+COLUMN(adagrad_std, one, one, adagrad_std_16(p, l2v, wv, gv, &state[0]))
+COLUMN(adagrad_shared, one, none, adagrad_std_16(p, l2v, wv, gv, &state[0]))
+COLUMN(adagrad_v2, one, none, adagrad_v2_16(p, l2v, wv, gv, &state[0]))
+COLUMN(rmsprop, one, one, rmsprop_16(p, l2v, wv, gv, &state[0]))
+COLUMN(ftrl, two, two, ftrl_16(p, l2v, wv, gv, &state[0], &state[1]))
+COLUMN(adam_d2sum, three, three,
+       adam_d2sum_16(p, l2v, wv, gv, &state[0], &state[1], &state[2]))
+COLUMN(adam, four, two,
+       adam_16(p, l2v, next_rates(p, state + 2), wv, gv, &state[0], &state[1]))
+COLUMN(adamw, four, two,
+       adamw_16(p, l2v, next_rates(p, state + 2), wv, gv, &state[0], &state[1]))
+
+// Those that only move values, or whose vectors are not meant to have one weight.
+#define COLUMN_BY_REF(KIND, rule)                                                        \
+    static void column_##rule(const struct rule_params *p, const float *l2,              \
+                              float *const *rows, size_t w, size_t s, const float *g,    \
+                              size_t n)                                                  \
+    {                                                                                    \
+        kernels_ref.apply_column[RULE_##KIND](p, l2, rows, w, s, g, n);                  \
+    }
+COLUMN_BY_REF(ASSIGN, assign)
+COLUMN_BY_REF(ADAM_SHARED, adam_shared)
+COLUMN_BY_REF(FTRL_GROUP, ftrl_group)
+COLUMN_BY_REF(LAMB, lamb)
