@@ -96,6 +96,7 @@ const struct accessor_class *accessor_find(const char *name, struct err *e);
 int accessor_choose(struct accessor_options *o, const char *name, struct err *e);
 int accessor_register(const struct accessor_class *c, struct err *e);
 const char *accessor_names(void);
+bool accessor_has_life(const struct accessor_class *c);
 // The layout for these options; checked: TUG_EUSAGE says what can't be. `*ret` does not
 // point into `*o`.
 int accessor_make(struct accessor *ret, const struct accessor_options *o, struct err *e);

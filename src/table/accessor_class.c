@@ -160,8 +160,9 @@ void accessor_add_extra(struct accessor *a, const struct rule_params *rule, uint
     a->push_width += n;
 }
 
-static bool has_life(const struct life_class *l)
+bool accessor_has_life(const struct accessor_class *c)
 {
+    const struct life_class *l = &c->life;
     return l->begin || l->seen || l->earned || l->score || l->unseen || l->shrink ||
            l->saved || l->published || l->stats;
 }
@@ -173,11 +174,22 @@ static void set_block(struct rule_params *rule, uint32_t n)
         rule->block = n;
 }
 
+// That layouts can ask for its state, whether they use it or not.
+static int check_rule(struct rule_params *rule, struct err *e)
+{
+    if (rule->block == 0)
+        rule->block = 1;
+    if (rule_info(rule->kind) != NULL)
+        return 0;
+    return err_set(e, TUG_EUSAGE, "there is no update rule number %u",
+                   (unsigned)rule->kind);
+}
+
 static int make(struct accessor *ret, struct accessor_options *o, struct err *e)
 {
     TRY(life_check(&o->life, e));
-    TRY(rule_check(&o->rule, e));
-    TRY(rule_check(&o->extra, e));
+    TRY(check_rule(&o->rule, e));
+    TRY(check_rule(&o->extra, e));
     if (o->dim > TABLE_MAX_WIDTH)
         return err_set(e, TUG_EUSAGE, "at most %d floats fit a row", TABLE_MAX_WIDTH);
     const struct accessor_class *c = accessor_find(o->name, e);
@@ -185,7 +197,9 @@ static int make(struct accessor *ret, struct accessor_options *o, struct err *e)
     if (c == &plain)
         set_block(&o->rule, o->dim);
     TRY(c->layout(o, ret, e));
-    ret->class = has_life(&c->life) ? c : NULL;
+    for (uint32_t g = 0; g < ret->n_groups && g < ACCESSOR_MAX_GROUPS; g++)
+        TRY(rule_check(&ret->groups[g].rule, e));
+    ret->class = accessor_has_life(c) ? c : NULL;
     ret->life = o->life;
     return accessor_check(ret, e);
 }
