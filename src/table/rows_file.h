@@ -5,14 +5,21 @@
 // Layout, little-endian:
 //
 //   header     "TUGROWS\1", version, widths, partition bits, placement, mode, level, XXH3
-//   block      kind, partition, n, width, bytes, stored bytes, XXH3 of the stored bytes;
-//              then these: n x (key u64, width floats), or n bytes (ROWS_PARTITION)
+//   block      kind, partition, n, width, bytes, stored bytes, XXH3 of these and of the
+//              stored bytes; then these: n x (key u64, width floats), or n bytes
+//              (ROWS_PARTITION), compressed with zstd where that makes them fewer; zeros
+//              up to a multiple of 8 bytes
 //   ...
-//   directory  for each partition: its number, where its first block is, its rows, extras,
-//              gone
-//   trailer    where the directory is, its length, its XXH3, all rows, "TUGROWS\2"
+//   directory  for each partition: its number, its blocks, where they begin, its rows,
+//              extras, gone, and a checksum of the checksums of its blocks
+//   trailer    where the directory is, its length, all rows, XXH3 of header, directory and
+//              these, "TUGROWS\2"
 //
-// Blocks of a partition: ROWS_PARTITION first (checkpoints only), then ROWS_GONE, ROWS_ROW,
+// So the trailer's checksum stands for every byte of the file, as the root
+// of a tree does: a file of another save is refused when it is opened,
+// whichever partitions are read.
+//
+// Blocks of a partition: at most one ROWS_PARTITION, then ROWS_GONE, ROWS_ROW,
 // ROWS_EXTRA. Any damage is TUG_EDATA naming the file.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -25,6 +32,8 @@
 
 #include "base/err.h"
 #include "table/life.h"
+
+enum { ROWS_VERSION = 1 };
 
 enum rows_kind {
     ROWS_END,
@@ -50,30 +59,32 @@ struct rows_shape {
 
 struct rows_info { // what a manifest says of a file
     uint64_t rows, extras, gone, bytes;
-    uint64_t checksum; // XXH3-64 of the whole file
+    uint64_t checksum; // the trailer's
 };
 
 struct rows_writer;
 int rows_create(struct rows_writer **ret, const char *path, const struct rows_shape *s,
                 int zstd_level, struct err *e); // 0: not compressed
+// Blocks of about 1 MiB are best; those of more than ROWS_BLOCK_MAX bytes are split.
+enum { ROWS_BLOCK_MAX = 4 << 20 };
 int rows_write(struct rows_writer *w, const struct rows_block *b, struct err *e);
 int rows_commit(struct rows_writer *w, struct rows_info *ret, struct err *e); // frees
 void rows_abort(struct rows_writer *w); // frees; NULL is fine
 
 struct rows_reader;
-// `expect` NULL: whatever is there. With it size and rows are checked at once; the whole
-// file's checksum by rows_verify, or when all of it was read in order.
+// `expect` NULL: whatever is there. Else TUG_EDATA if it is not that very file.
 int rows_open(struct rows_reader **ret, const char *path, const struct rows_info *expect,
               struct err *e);
 void rows_close(struct rows_reader *r); // NULL is fine
 const struct rows_shape *rows_shape(const struct rows_reader *r);
+struct rows_info rows_info(const struct rows_reader *r);
 bool rows_has(const struct rows_reader *r, uint32_t partition);
-// The blocks of the file (UINT32_MAX) or of one partition, each checked before `fn` sees
+// The blocks of the file (ROWS_ALL) or of one partition, each checked before `fn` sees
 // it; its non-zero stops.
 #define ROWS_ALL UINT32_MAX
 typedef int (*rows_block_fn)(void *ctx, const struct rows_block *b, struct err *e);
 int rows_each(struct rows_reader *r, uint32_t partition, rows_block_fn fn, void *ctx,
               struct err *e);
-int rows_verify(struct rows_reader *r, struct err *e);
+int rows_verify(struct rows_reader *r, struct err *e); // reads all of it
 
 #endif
