@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "table/decimal.h"
 #include "table/rule.h"
 
 #define BELOW_1 0x1.fffffep-1f
@@ -72,22 +73,11 @@ static bool takes(enum rule_kind kind, const char *name)
     return words == NULL || has_word(words, name);
 }
 
-// The shortest decimals that are read as x again.
-enum { NUMBER_TEXT_MAX = 24 };
-static void number_text(float x, char ret[NUMBER_TEXT_MAX])
-{
-    for (int digits = 6; digits <= 9; digits++) {
-        snprintf(ret, NUMBER_TEXT_MAX, "%.*g", digits, (double)x);
-        if (strtof(ret, NULL) == x)
-            return;
-    }
-}
-
 static int check_number(const struct rule_params *p, size_t i, struct err *e)
 {
     const struct number *f = &numbers[i];
     const char *rule = rule_info(p->kind)->name;
-    char most[NUMBER_TEXT_MAX];
+    char most[DECIMAL_MAX];
     float x = get(p, i);
     if (!isfinite(x))
         return err_set(e, TUG_EUSAGE, "%s of update rule %s is no finite number", f->name,
@@ -95,7 +85,7 @@ static int check_number(const struct rule_params *p, size_t i, struct err *e)
     if (x < f->min)
         return err_set(e, TUG_EUSAGE, "%s of update rule %s is %g, less than %g", f->name,
                        rule, (double)x, (double)f->min);
-    number_text(f->max, most);
+    decimal_print(f->max, most);
     if (x > f->max)
         return err_set(e, TUG_EUSAGE, "%s of update rule %s is %g, more than %s", f->name,
                        rule, (double)x, most);
@@ -172,9 +162,8 @@ static int read_number(const char *name, const char *text, struct rule_params *p
         if (strcmp(numbers[i].name, name) != 0 ||
             !(numbers[i].any || takes(p->kind, name)))
             continue;
-        char *end;
-        float x = strtof(text, &end);
-        if (strchr("+-.0123456789", *text) == NULL || end == text || *end != 0)
+        float x;
+        if (!decimal_parse(text, &x))
             return err_set(e, TUG_EUSAGE, "%s of update rule %s is '%s', no number", name,
                            rule_info(p->kind)->name, text);
         set(p, i, x);
@@ -252,7 +241,7 @@ void rule_print(const struct rule_params *p, char ret_text[RULE_TEXT_MAX])
 {
     struct rule_params usual = rule_defaults(p->kind);
     struct writer w = {.text = ret_text};
-    char value[NUMBER_TEXT_MAX];
+    char value[DECIMAL_MAX];
     w.n = (size_t)snprintf(ret_text, RULE_TEXT_MAX, "%s", rule_info(p->kind)->name);
     if (p->block != usual.block) {
         snprintf(value, sizeof(value), "%u", p->block);
@@ -265,7 +254,7 @@ void rule_print(const struct rule_params *p, char ret_text[RULE_TEXT_MAX])
             continue;
         if (!numbers[i].any && !takes(p->kind, numbers[i].name))
             continue;
-        number_text(get(p, i), value);
+        decimal_print(get(p, i), value);
         write_word(&w, numbers[i].name, value);
     }
     if (p->dense && !usual.dense)
