@@ -1,7 +1,9 @@
 // What a store is made of, for store*.c, cut.c and cold.c.
 //
 //   store.c        making and ending one, rows and extra rows, lists of partitions
+//   store_batch.c  keys to rows, a batch at a time
 //   store_push.c   pushes and pulls
+//   store_load.c   rows and partitions as they are saved
 //   store_life.c   orders, budgets, days
 //   cut.c          rows as they were at one moment
 //   cold.c         rows on disk
@@ -32,8 +34,8 @@ struct handle_bits {
 
 struct store_part { // of one partition
     // Handles of rows made in it, in the order of making. Some may be gone, or be rows of
-    // other keys by now (of another partition, or of this one again): who walks it looks at
-    // the key, and at duplicates. Packed when half of it is stale and no cut goes on.
+    // other keys by now (of another partition, or of this one again): who walks it looks
+    // at the key, and at duplicates. Packed when half of it is stale and no cut goes on.
     struct handle_list rows;
     uint32_t live; // rows in memory
     uint32_t cold; // rows on disk
@@ -41,13 +43,13 @@ struct store_part { // of one partition
     uint32_t order;      // number of the last order that it has been through
     struct entry *entry; // NULL: the policy remembers nothing, or no key came yet
     // Since the last base or delta (config.deltas). A row that was changed, removed and
-    // made again stands in `changed` twice, and a removed one's handle may be another's by
-    // now: a row counts if it is live, of this partition, and store.changed has its bit,
-    // which who walks the list clears.
+    // made again stands in `changed` twice, and a removed one's handle may be another's
+    // by now: a row counts if it is live, of this partition, and store.changed has its
+    // bit, which who walks the list clears.
     struct handle_list changed;
     struct key_list gone; // some may have a row again
-    // What STORE_PUBLISHED is about: rows that the cut has published. The cut fills it and
-    // the order empties it; rows changed meanwhile are passed over.
+    // What STORE_PUBLISHED is about: rows that the cut has published. The cut fills it
+    // and the order empties it; rows changed meanwhile are passed over.
     struct handle_list published;
 };
 
@@ -56,15 +58,17 @@ struct store_run {
     uint32_t partition, begin, end;
 };
 
-// Of a batch of keys; grows to the largest.
+enum { STORE_BATCH = 1024 }; // keys; more where one partition has more
+
+// What lies beside the keys of a batch; grows to the largest.
 struct store_scratch {
     size_t max;
-    uint32_t *handles;
-    struct store_run *runs;
+    void *memory; // all of these are in it
     float **rows, **extras;
+    uint64_t *keys; // of some of them, as some[] and which[] are
+    uint32_t *handles, *some, *which;
     float *divisors;
-    uint64_t *keys; // of rows to be made, or that go
-    uint32_t *some, *which;
+    struct store_run runs[STORE_BATCH];
 };
 
 struct cut;  // cut.c
@@ -106,7 +110,8 @@ struct store {
     enum store_order order;
     float order_threshold;
     uint32_t order_at; // partitions before it are done; n_parts: all are
-    // An order happens when it is given: partitions that come to it later do it as of then.
+    // An order happens when it is given: partitions that come to it later do it as of
+    // then.
     uint32_t order_days; // that ended since
     uint64_t order_step;
     uint32_t demote_at; // partitions before it have been looked at today
@@ -177,10 +182,15 @@ void store_free_extra(struct store *s, float *row); // if it has one
 int store_touch(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
                 struct err *e);
 
+// Whether n more rows fit max_bytes (0: whether there is less than that). TUG_ENOMEM.
+int store_check_room(const struct store *s, size_t n, struct err *e);
+
 // Deltas note rows of partition p as changed; part of store_touch.
 int store_note(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
                struct err *e);
 
+// Whether a handle of one of the partition's lists is a row of it now.
+bool store_is_live(const struct store *s, uint32_t p, uint32_t handle);
 // Live rows of partition p, each once, in the order of making, into a scratch list.
 int store_live_rows(struct store *s, uint32_t p, struct handle_list *ret);
 
@@ -189,29 +199,46 @@ static inline struct life_time store_time(const struct store *s, uint32_t p)
     return (struct life_time){.day = s->parts[p].day, .step = s->step};
 }
 
-// store_push.c
+// store_batch.c
 
-// Handles of keys of one partition, which has had its turn: fetched if they are cold,
-// TABLE_NONE if they have no row.
-int store_find(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
-               uint32_t *ret_handles, struct err *e);
+// Keys of whole partitions that are worked on together, with s->batch beside them.
+// Zeroed: before the first.
+struct store_batch {
+    const uint64_t *keys;
+    size_t at; // keys before it
+    uint32_t n, n_runs;
+    uint32_t last; // partition
+};
+// The next one of n keys in all. TUG_EUSAGE: partitions do not ascend.
+int store_batch_take(struct store *s, const uint64_t *keys, size_t n,
+                     struct store_batch *b, struct err *e);
+// Its partitions have their turn, its keys their handles: fetched if they are cold,
+// TABLE_NONE without a row. On failure *b ends before the partition that failed.
+int store_batch_find(struct store *s, struct store_batch *b, struct err *e);
+// Rows are touched, and made for keys without one, if the policy wants them or `push` is
+// NULL. Likewise.
+int store_batch_make(struct store *s, struct store_batch *b,
+                     const struct store_push *push, struct err *e);
+
+// store_load.c
+
+// What ROWS_PARTITION holds of a partition, were it `t` now; store_put_partition reads
+// it. The same bytes wherever it has the same history.
+int store_get_partition(const struct store *s, uint32_t p, struct life_time t,
+                        struct buf *ret);
 
 // store_life.c: the partition's turn in the order that goes on, if it has not had it; and
 // evictions beyond its budget.
 int store_turn(struct store *s, uint32_t p, struct err *e);
 int store_keep_budget(struct store *s, uint32_t p, struct err *e);
 
-// What ROWS_PARTITION holds of a partition, were it `t` now; store_put_partition reads it.
-// The same bytes wherever it has the same history.
-int store_get_partition(const struct store *s, uint32_t p, struct life_time t,
-                        struct buf *ret);
-
 // cut.c. Called by store.c and cold.c when s->cut != NULL.
 //
 // Before rows of p change or go: copies them.
 int cut_before_change(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
                       struct err *e);
-// Before p's entry policy learns of a push: once for each push to p that it is asked about.
+// Before p's entry policy learns of a push: once for each push to p that it is asked
+// about.
 int cut_before_admit(struct store *s, uint32_t p, struct err *e);
 // Once its handle is known, before it is anything more. ENOMEM: it must not be made.
 int cut_row_made(struct store *s, uint32_t p, uint32_t handle);
