@@ -14,6 +14,12 @@
 #include "cli/node_options.h"
 #include "cli/result.h"
 #include "table/rule.h"
+#include "train/lives.h"
+
+static int err_in(int rc, const char *where, struct err *e)
+{
+    return rc == 0 ? 0 : err_wrap(e, "%s", where);
+}
 
 static const char *word_of(const char *words, int index, char ret[32])
 {
@@ -125,6 +131,41 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
     return 0;
 }
 
+// A text, or a file of settings.
+static int read_table(struct table_config *c, const char *text, struct err *e)
+{
+    if (strchr(text, '=') != NULL || !file_exists(text))
+        return err_in(table_config_parse(c, text, e), "--table", e);
+    struct buf b = BUF_INIT(1 << 16);
+    int rc = file_read(text, &b, e);
+    if (rc == 0)
+        rc = err_in(table_config_parse(c, buf_str(&b), e), text, e);
+    buf_free(&b);
+    return rc;
+}
+
+static int set_table(struct train_setup *setup, const struct train_options *t,
+                     const struct options *o, struct err *e)
+{
+    struct train_config *c = &setup->config;
+    if (t->valid != NULL)
+        return err_set(
+            e, TUG_EUSAGE,
+            "--table and --valid: the best pass of features that live can't be "
+            "kept; leave one of them out");
+    if (t->prior != 0 && options_given(o, "prior"))
+        return err_set(e, TUG_EUSAGE,
+                       "--table and --prior: rows that live do not count their updates; "
+                       "use --l2");
+    if (setup->cluster.bf16)
+        return err_set(e, TUG_EUSAGE,
+                       "--table and --values bf16: shows and clicks would be rounded");
+    setup->table = lives_defaults(&c->model);
+    TRY(read_table(&setup->table, t->table, e));
+    c->table = &setup->table;
+    return 0;
+}
+
 static int open_log(const struct train_options *t, const struct options *o,
                     const struct node *node, struct err *e)
 {
@@ -182,10 +223,14 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
         .log_batches = t->log_every,
         .keep = (uint32_t)t->keep,
         .interrupted = &node_interrupted,
-        .cluster = node != NULL ? &setup->cluster : NULL,
     };
-    TRY(node != NULL ? set_mode_cluster(setup, t, o, &s, e) : set_mode_alone(c, &s, e));
+    bool cluster = node != NULL || t->table != NULL; // perhaps one within this process
+    if (cluster)
+        c->cluster = &setup->cluster;
+    TRY(cluster ? set_mode_cluster(setup, t, o, &s, e) : set_mode_alone(c, &s, e));
     TRY(set_model(&c->model, t, o, e));
+    if (t->table != NULL)
+        TRY(set_table(setup, t, o, e));
     return open_log(t, o, node, e);
 }
 

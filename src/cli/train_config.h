@@ -6,11 +6,13 @@
 #define TUG_CLI_TRAIN_CONFIG_H
 
 #include "cli/train_options.h"
+#include "table/config.h"
 #include "train/config.h"
 
 struct train_setup {
     struct train_config config;
     struct train_cluster cluster; // config.cluster points here, or nowhere
+    struct table_config table;    // config.table likewise
     bool json;
     char format[32]; // these two are what config points to
     const char *valid[1];

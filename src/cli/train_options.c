@@ -267,6 +267,13 @@ static const struct option options[] = {
      .fallback = "sum",
      .help = "with --deterministic: gradients of a batch are added, or averaged over "
              "its examples"},
+    {.name = "table",
+     .kind = OPTION_STRING,
+     AT(table),
+     .metavar = "SETTINGS|FILE",
+     .help = "features that live: \"accessor=ctr; entry=count:3\" and so on; 'tug help "
+             "table' lists the settings. Without it rows are the model's and stay for "
+             "good"},
     {.name = "rules",
      .kind = OPTION_CHOICE,
      AT(rules),

@@ -48,6 +48,7 @@ struct train_options {
     int reduce;
     bool deterministic;
     uint64_t patience;
+    const char *table; // settings of features that live
     // on a cluster
     int rules, values;
     bool pack_keys, cache_keys;

@@ -2,6 +2,7 @@
 // loaded. Each function is one request of the client's, or a few, and waits for it.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,12 +7,22 @@
 
 #include "base/alloc.h"
 #include "train/driver.h"
+#include "train/lives.h"
 #include "train/progress.h"
 #include "train/saved.h"
 
 static void copy(char to[MANIFEST_TEXT_MAX], const char *text)
 {
     snprintf(to, MANIFEST_TEXT_MAX, "%s", text != NULL ? text : "");
+}
+
+// Without memory: nothing, and then the save is refused for having no parts.
+static void copy_table(char to[MANIFEST_TEXT_MAX], const struct table_config *t)
+{
+    struct buf text = BUF_INIT(MANIFEST_TEXT_MAX);
+    bool there = t != NULL && table_config_print(t, &text) == 0;
+    copy(to, there ? buf_str(&text) : NULL);
+    buf_free(&text);
 }
 
 static struct manifest_options options_of(const struct run *r)
@@ -35,6 +45,7 @@ static struct manifest_options options_of(const struct run *r)
     copy(o.drop, c->reader.drop);
     copy(o.numeric, c->reader.numeric);
     copy(o.weight, c->reader.weight_column);
+    copy_table(o.table, c->table);
     return o;
 }
 
@@ -181,6 +192,11 @@ int checkpoint_init_from(struct run *r, struct err *e)
         return err_nomem(e, "a saved model");
     struct model then;
     int rc = manifest_read(m, dir, e);
+    if (rc == 0 && manifest_lives(m) != (r->config->table != NULL))
+        rc = err_set(e, TUG_EUSAGE, "%s holds features that %s: give %s --table as there",
+                     dir,
+                     manifest_lives(m) ? "live by settings" : "have no life of their own",
+                     manifest_lives(m) ? "the same" : "no");
     if (rc == 0)
         rc = model_init(&then, &m->options.model, e);
     if (rc == 0)

@@ -15,6 +15,7 @@
 #include "wire/wire.h"
 
 struct node;
+struct table_config;
 
 struct path_list {
     const char *const *items;
@@ -38,7 +39,10 @@ struct train_cluster {
 
 struct train_config {
     const struct train_cluster *cluster; // NULL: one process
-    struct path_list data, test, valid;  // valid: files, or none
+    // Features' rows live by these settings (train/lives.h); NULL: they are the model's
+    // own and stay for good.
+    const struct table_config *table;
+    struct path_list data, test, valid; // valid: files, or none
     double valid_fraction; // or this share of the training data, by a hash of position
     struct reader_options reader;
     struct model_options model;

@@ -6,9 +6,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/relaxed.h"
+#include "table/save.h"
 #include "train/driver.h"
 #include "train/driver_internal.h"
+#include "train/lives.h"
 
 enum { FETCH_ROWS = 1 << 15, SEND_ROWS = 4096 };
 
@@ -24,26 +27,42 @@ static uint32_t number_of(bool dense, bool best)
 
 // Evaluation: the cache gets rows as the text asks for them.
 
+// `living`: what the values are pulls of; NULL: they are whole rows.
 static int put_rows(struct table *t, const uint64_t *keys, size_t n, const float *values,
-                    const uint8_t *found)
+                    const uint8_t *found, const struct accessor *living,
+                    const struct model *m)
 {
-    uint32_t width = table_options(t)->width;
+    uint32_t width = living != NULL ? living->pull_width : table_options(t)->width;
     uint32_t *handles = mem_array(n, sizeof(*handles));
     int rc = handles != NULL ? table_rows(t, keys, n, handles) : TUG_ENOMEM;
     struct table_slabs slabs = table_slabs(t);
-    for (size_t i = 0; i < n && rc == 0; i++)
-        for (uint32_t j = 0; found[i] && j < width; j++)
-            relaxed_store(table_row(slabs, handles[i]) + j, values[i * width + j]);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        if (!found[i])
+            continue;
+        float *row = table_row(slabs, handles[i]);
+        if (living != NULL)
+            lives_put(living, m, values + i * width, row);
+        else
+            relaxed_store_n(row, values + i * width, width);
+    }
     mem_free(handles);
     return rc;
 }
 
-// Pulls whole rows into the cache. A key without a row gets one that was never updated.
+// Of the sparse table, if its features live.
+static const struct accessor *living_of(const struct driver *d, bool dense)
+{
+    const struct table_spec *s = client_spec(d->remote.client, EXCHANGE_SPARSE);
+    return !dense && s->by_config ? &s->accessor : NULL;
+}
+
+// Pulls rows into the cache. A key without a row gets one that was never updated.
 static int pull_rows(struct driver *d, bool dense, const uint64_t *keys, size_t n,
                      struct err *e)
 {
     struct table *t = dense ? d->cache->dense : d->cache->sparse;
-    uint32_t width = table_options(t)->width;
+    const struct accessor *living = living_of(d, dense);
+    uint32_t width = living != NULL ? living->pull_width : table_options(t)->width;
     float *values = mem_array(n * width + 1, sizeof(*values));
     uint8_t *found = mem_array(n, sizeof(*found));
     struct client_pull p = {
@@ -51,13 +70,13 @@ static int pull_rows(struct driver *d, bool dense, const uint64_t *keys, size_t 
         .keys = keys,
         .n = n,
         .values = values,
-        .whole_rows = true,
+        .whole_rows = living == NULL,
         .found = found,
     };
     int rc = values != NULL && found != NULL
                  ? wait(d, client_pull(d->remote.client, &p, e), e)
                  : err_nomem(e, "rows of an evaluation");
-    if (rc == 0 && put_rows(t, keys, n, values, found) != 0)
+    if (rc == 0 && put_rows(t, keys, n, values, found, living, &d->cache->model) != 0)
         rc = err_nomem(e, "rows of an evaluation");
     mem_free(values);
     mem_free(found);
@@ -167,7 +186,7 @@ static int fetch_partition(struct fetch *f, uint32_t number, uint32_t partition,
                  client_rows(c, number, partition, from, FETCH_ROWS, f->keys, f->values,
                              &n, &more, e),
                  e));
-        if (put_rows(t, f->keys, n, f->values, f->found) != 0)
+        if (put_rows(t, f->keys, n, f->values, f->found, NULL, NULL) != 0)
             return err_nomem(e, "a part of the model");
         more = more && n > 0 && f->keys[n - 1] != UINT64_MAX;
         from = n > 0 ? f->keys[n - 1] + 1 : 0;
@@ -215,13 +234,53 @@ static int count_rows(void *ctx, bool best, uint64_t *ret, struct err *e)
     return 0;
 }
 
+// A save of the table by the servers, as a part of the run's.
+
+static int write_table(struct driver *d, const char *path, struct save_manifest *m,
+                       struct err *e)
+{
+    static const uint32_t sparse = EXCHANGE_SPARSE;
+    char there[FILE_PATH_MAX];
+    if (realpath(path, there) == NULL)
+        return err_sys(e, TUG_EIO, "cannot find '%s'", path);
+    struct client_save s = {.id = clock_unix_ns(),
+                            .mode = SAVE_CHECKPOINT,
+                            .path = there,
+                            .tables = &sparse,
+                            .n = 1};
+    int rc = wait(d, client_save(d->remote.client, &s, m, e), e);
+    // Nothing is published by a checkpoint: the servers have only to stop copying.
+    int end = wait(d, client_save_end(d->remote.client, s.id, rc == 0, NULL), NULL);
+    (void)end;
+    return rc;
+}
+
+static int save_table(void *ctx, const char *dir, struct err *e)
+{
+    struct run *r = ctx;
+    char tables[FILE_PATH_MAX], path[FILE_PATH_MAX];
+    struct save_manifest m = {0};
+    TRY(file_join(tables, dir, LIVES_TABLE, e));
+    TRY(save_begin(tables, SAVE_CHECKPOINT, &m, path, e));
+    pthread_mutex_lock(&r->driver->lock);
+    int rc = write_table(r->driver, path, &m, e);
+    pthread_mutex_unlock(&r->driver->lock);
+    if (rc == 0)
+        rc = save_commit(tables, &m, 0, e);
+    if (rc != 0)
+        save_abort(tables, &m);
+    save_manifest_free(&m);
+    return rc;
+}
+
 struct saved_rows driver_rows(struct run *r, bool best)
 {
     return (struct saved_rows){.model = &r->parameters.model,
                                .ctx = r,
                                .best = best,
                                .fetch = fetch_part,
-                               .count = count_rows};
+                               .count = count_rows,
+                               .save = r->config->table != NULL ? save_table : NULL};
 }
 
 // Loading.
@@ -282,10 +341,25 @@ static int send_part(struct run *r, const char *dir, const struct manifest_part 
     return rc;
 }
 
+static int load_table(struct run *r, const char *dir, struct err *e)
+{
+    struct driver *d = r->driver;
+    char path[FILE_PATH_MAX], there[FILE_PATH_MAX];
+    TRY(file_join(path, dir, LIVES_TABLE, e));
+    if (realpath(path, there) == NULL)
+        return err_sys(e, TUG_EDATA, "cannot find '%s'", path);
+    return wait(
+        d,
+        client_load(d->remote.client, EXCHANGE_SPARSE, there, LIVES_TABLE, true, NULL, e),
+        e);
+}
+
 int driver_load(struct run *r, const char *dir, const struct manifest *m,
                 enum part_role role, bool sparse, bool dense, struct err *e)
 {
     TRY(saved_check_parts(dir, m, role, e));
+    if (manifest_lives(m) && sparse)
+        TRY(load_table(r, dir, e));
     for (uint32_t i = 0; i < m->n_parts; i++)
         if (m->parts[i].role == role && (m->parts[i].dense ? dense : sparse))
             TRY(send_part(r, dir, &m->parts[i], e));

@@ -63,6 +63,7 @@ int exchange_open(struct exchange *x, const struct model *m, bool steps, struct 
     const struct accessor *a = &m->accessor;
     *x = (struct exchange){
         .steps = steps,
+        .lives = a->class != NULL,
         .model = *m,
         .width = steps ? a->width : a->pull_width,
         .push_width = steps ? a->width : a->push_width,
@@ -300,15 +301,23 @@ struct model_example exchange_example(const struct exchange *x, size_t i)
     };
 }
 
-// Adds one feature's gradients to packed push values.
-static inline void add_feature(const struct exchange *x, float *to, float linear,
-                               const float *latent, size_t n_latent, float u)
+// Adds the gradients of the batch's feature j to packed push values.
+static inline void add_feature(const struct exchange *x, float *to, size_t j, float label,
+                               float linear, const float *latent, size_t n_latent)
 {
     to[0] += linear;
     if (n_latent > 0)
         x->model.kernels->axpy(to + 1, 1, latent, n_latent);
-    to[1 + n_latent] += 1;
-    to[2 + n_latent] += u * u;
+    to[1 + n_latent] += 1; // occurrences, or shows
+    to[2 + n_latent] += !x->lives ? x->u[j] * x->u[j] : label > 0 ? 1.0f : 0.0f;
+}
+
+// Slots are not added up.
+static void set_slots(struct exchange *x)
+{
+    size_t width = x->push_width;
+    for (size_t j = 0; j < x->batch.nnz && x->lives; j++)
+        x->gradients[x->place[j] * width + width - 1] = x->batch.slot[j];
 }
 
 void exchange_catch_up(struct exchange *x)
@@ -347,8 +356,8 @@ void exchange_add(struct exchange *x, size_t example, float err, const float *li
     size_t width = x->push_width, n_latent = model_latent(&x->model);
     x->bias_gradient[0] += err;
     for (size_t j = from; j < to; j++)
-        add_feature(x, x->gradients + x->place[j] * width, linear[j - from],
-                    latent + (j - from) * n_latent, n_latent, x->u[j]);
+        add_feature(x, x->gradients + x->place[j] * width, j, x->batch.label[example],
+                    linear[j - from], latent + (j - from) * n_latent, n_latent);
 }
 
 void exchange_begin(struct exchange *x)
@@ -400,8 +409,8 @@ int exchange_add_micro(struct exchange *x, uint8_t micro, size_t example, float 
     }
     x->bias_sums[x->n_bias_sums - 1] += err;
     for (size_t j = from; j < to; j++)
-        add_feature(x, sum_of(x, x->place[j], micro), linear[j - from],
-                    latent + (j - from) * n_latent, n_latent, x->u[j]);
+        add_feature(x, sum_of(x, x->place[j], micro), j, x->batch.label[example],
+                    linear[j - from], latent + (j - from) * n_latent, n_latent);
     return 0;
 }
 
@@ -440,6 +449,7 @@ void exchange_sum(struct exchange *x)
 
 int exchange_push(struct exchange *x, const struct exchange_push *p, struct err *e)
 {
+    set_slots(x);
     struct client_push push = {
         .table = EXCHANGE_SPARSE,
         .keys = x->key,

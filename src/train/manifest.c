@@ -65,7 +65,7 @@ static json_t *options_to_json(const struct manifest_options *o)
     return json_pack(
         "{s:s, s:i, s:i, s:f, s:o, s:b, s:o, s:o,"
         " s:s, s:s, s:s, s:s, s:s, s:s, s:s,"
-        " s:i, s:f, s:f, s:i, s:b, s:s, s:s, s:I, s:f}",
+        " s:i, s:f, s:f, s:i, s:b, s:s, s:s, s:I, s:f, s:s}",
         "model", model_name(m->kind), "dim", (int)m->dim, "fields", (int)m->fields,
         "init", (double)m->init, "seed", hex(m->seed), "normalize", m->normalize,
         "linear", rule_to_json(&m->linear), "latent", rule_to_json(&m->latent), //
@@ -77,7 +77,7 @@ static json_t *options_to_json(const struct manifest_options *o)
         o->schedule.b, "batch", (int)o->batch, "deterministic", o->deterministic,
         "reduce", o->reduce_mean ? "mean" : "sum", "data-in",
         o->streaming ? "stream" : "memory", "window", (json_int_t)o->window_bytes,
-        "valid", o->valid_fraction);
+        "valid", o->valid_fraction, "table", o->table);
 }
 
 static json_t *position_to_json(const struct position *p)
@@ -325,6 +325,8 @@ static void get_options(struct fields *f, const json_t *o, struct manifest_optio
     ret->streaming = get_choice(f, o, "data-in", "memory", "stream");
     ret->window_bytes = (uint64_t)get_int(f, o, "window", INT64_MAX);
     ret->valid_fraction = get_real(f, o, "valid");
+    if (json_object_get(o, "table") != NULL) // saves of 0.2 have none
+        copy_text(f, o, "table", ret->table, sizeof(ret->table));
 }
 
 static void get_position(struct fields *f, const json_t *o, struct position *ret)

@@ -41,6 +41,8 @@ struct manifest_options {
     bool deterministic, reduce_mean, streaming;
     uint64_t window_bytes;
     double valid_fraction;
+    char
+        table[MANIFEST_TEXT_MAX]; // settings of features that live (train/lives.h), or ""
 };
 
 struct manifest {
@@ -71,6 +73,12 @@ int manifest_read(struct manifest *ret, const char *dir, struct err *e);
 // differs.
 int manifest_same_options(const struct manifest_options *then,
                           const struct manifest_options *now, struct err *e);
+
+// Whether its features live: then their rows are a table's save, not parts.
+static inline bool manifest_lives(const struct manifest *m)
+{
+    return m->options.table[0] != 0;
+}
 
 // The reader of the saved format; strings point into *m.
 struct reader_options manifest_reader(const struct manifest_options *m);

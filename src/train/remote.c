@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "cluster/node.h"
+#include "train/lives.h"
 
 enum { READY_SECONDS = 120 };
 
@@ -53,6 +54,15 @@ static int make_table(struct remote *r, const struct table_spec *s, struct err *
     return ts != 0 ? client_wait(r->client, ts, e) : e->code;
 }
 
+static int make_living(struct remote *r, const struct train_config *c,
+                       const struct model *m, uint32_t add, struct err *e)
+{
+    struct table_config config;
+    TRY(lives_config(c, m, &config, e));
+    client_ts ts = client_table_config(r->client, EXCHANGE_SPARSE + add, &config, e);
+    return ts != 0 ? client_wait(r->client, ts, e) : e->code;
+}
+
 int remote_tables(struct remote *r, const struct train_config *c, const struct model *m,
                   uint32_t add, struct err *e)
 {
@@ -73,7 +83,7 @@ int remote_tables(struct remote *r, const struct train_config *c, const struct m
     dense.space = WIRE_SPACE_DENSE;
     dense.options = model_bias_table(m);
     dense.accessor = m->bias;
-    TRY(make_table(r, &sparse, e));
+    TRY(c->table != NULL ? make_living(r, c, m, add, e) : make_table(r, &sparse, e));
     return make_table(r, &dense, e);
 }
 
@@ -101,7 +111,7 @@ static bool adds_up(enum rule_kind rule)
 bool remote_steps(const struct train_config *c)
 {
     const struct train_cluster *k = c->cluster;
-    if (k->mode == WIRE_SYNC || k->rules == TRAIN_RULES_SERVER)
+    if (k->mode == WIRE_SYNC || k->rules == TRAIN_RULES_SERVER || c->table != NULL)
         return false;
     return k->rules == TRAIN_RULES_WORKER ||
            (adds_up(c->model.linear.kind) && adds_up(c->model.latent.kind));
@@ -135,6 +145,8 @@ uint64_t remote_options_hash(const struct train_config *c)
                         (double)rules[i]->l2, (double)rules[i]->prior,
                         (double)rules[i]->n0, (double)rules[i]->beta,
                         (double)rules[i]->beta1, (double)rules[i]->beta2);
+    if (rc == 0 && c->table != NULL)
+        rc = table_config_print(c->table, &b);
     uint64_t hash = rc == 0 ? hash_bytes(b.data, b.len, 0) : 0;
     buf_free(&b);
     return hash;

@@ -10,6 +10,7 @@
 #include "cluster/node.h"
 #include "model/loss.h"
 #include "train/fields.h"
+#include "train/lives.h"
 #include "train/remote.h"
 #include "train/report.h"
 
@@ -143,8 +144,12 @@ static int open_model(struct remote_worker *w, struct err *e)
                          &m.fields, e));
     TRY(model_init(&w->model, &m, e));
     TRY(remote_tables(&w->remote, c, &w->model, 0, e));
+    struct model rows = w->model; // on rows as they lie on the servers
+    if (c->table != NULL)
+        TRY(lives_model(&client_spec(w->remote.client, EXCHANGE_SPARSE)->config,
+                        &w->model, &rows, e));
     for (size_t i = 0; i < REMOTE_SLOTS; i++)
-        TRY(exchange_open(&w->slots[i], &w->model, remote_steps(c), w->remote.client,
+        TRY(exchange_open(&w->slots[i], &rows, remote_steps(c), w->remote.client,
                           &w->keys, e));
     return model_scratch_init(&w->scratch, &w->slots[0].model, e);
 }

@@ -1,0 +1,43 @@
+// Features that live: a model whose sparse table is made from settings (table/config.h),
+// with statistics, entry policies, embeddings that are earned, and an end.
+//
+// Such rows lie on servers' loops always: one process has a loop of its own beside it
+// (server/local.h). The worker pulls weights and pushes gradients with shows and clicks;
+// the rules are applied there. What the model sees is a row as a pull returns it, so
+// lr is embed alone, and embedx is the latent vectors of fm and ffm.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_LIVES_H
+#define TUG_TRAIN_LIVES_H
+
+#include "model/model.h"
+#include "table/config.h"
+#include "train/config.h"
+#include "train/parameters.h"
+
+#define LIVES_TABLE "sparse" // its name, and its directory in a save
+
+// What the settings are before a user's: accessor sparse, the model's rules and first
+// values. Gradients are of sums over a batch, so they are not divided by shows.
+struct table_config lives_defaults(const struct model_options *o);
+
+// The settings of a run's table: those that follow from the model and the mode filled in.
+// TUG_EUSAGE: what cannot be with a model.
+int lives_config(const struct train_config *c, const struct model *m,
+                 struct table_config *ret, struct err *e);
+
+// The model on rows of that table; to be packed for use (model_packed).
+int lives_model(const struct table_config *t, const struct model *m, struct model *ret,
+                struct err *e);
+
+// A pulled row into a row of the model's own, which counts as updated.
+void lives_put(const struct accessor *pulled, const struct model *m, const float *values,
+               float *ret_row);
+
+// The rows of the save in `dir` into `p`, for scores.
+int lives_load(const char *dir, struct parameters *p, struct err *e);
+
+// Trains in this process, with a cluster within it. c->cluster says how, without a node.
+int lives_run(const struct train_config *c, struct train_result *ret, struct err *e);
+
+#endif
