@@ -147,7 +147,7 @@ static int unknown(const char *name, struct err *e)
 static const struct table_setting *find(const char *name, struct err *e)
 {
     char hyphens[OPTION_NAME_MAX];
-    snprintf(hyphens, sizeof(hyphens), "%s", name);
+    snprintf(hyphens, sizeof(hyphens), "%.63s", name); // no longer one is known
     for (char *at = hyphens; *at != '\0'; at++)
         if (*at == '_')
             *at = '-';
