@@ -183,7 +183,8 @@ static int check_life(const struct accessor *a, struct err *e)
 int accessor_check(const struct accessor *a, struct err *e)
 {
     uint32_t n = 0;
-    if (a->n_groups < 1 || a->n_groups > ACCESSOR_MAX_GROUPS)
+    bool enough = a->n_groups > 0 || a->pushed_stats > 0;
+    if (!enough || a->n_groups > ACCESSOR_MAX_GROUPS)
         return err_set(e, TUG_EDATA, "a row has %u groups of weights, not 1 to %d",
                        a->n_groups, ACCESSOR_MAX_GROUPS);
     if (a->width > TABLE_MAX_WIDTH)
@@ -305,7 +306,8 @@ void accessor_inits(const struct accessor *a, float low, float high,
                     struct table_options *t)
 {
     t->n_inits = 0;
-    add_init(t, a->groups[0].weights, a->groups[0].n, low, high);
+    if (a->n_groups > 0)
+        add_init(t, a->groups[0].weights, a->groups[0].n, low, high);
     for (uint32_t g = 0; g < a->n_groups; g++) {
         const struct accessor_group *x = &a->groups[g];
         if (!in_extra(a, g))

@@ -40,10 +40,11 @@ static const struct accessor_class merge = {
 
 static const struct accessor_class *classes[MAX_CLASSES] = {
     &plain, &merge, &accessor_sparse, &accessor_ctr, &accessor_ctr_double,
+    &accessor_counter,
 };
-static size_t n_classes = 5;
+static size_t n_classes = 6;
 static char names[MAX_CLASSES * (ACCESSOR_NAME_MAX + 2)] =
-    "plain, merge, sparse, ctr, ctr_double";
+    "plain, merge, sparse, ctr, ctr_double, counter";
 
 // Their Unit accessors are those whose gradients are not divided by shows.
 static const struct {

@@ -10,6 +10,7 @@
 //                                                           embedx
 //   ctr_double   the same, show and click as doubles (they  as ctr                 below
 //                do not stop counting at 2^24)
+//   counter      counts as doubles, no weights              two floats a count      none
 //
 // embed is one weight, embedx a vector of `dim`; each has a rule of its own. embedx lies
 // in a second row that is made when it is earned. A push carries
