@@ -455,6 +455,8 @@ int store_remove_rows(struct store *s, uint32_t p, const uint32_t *handles, size
         for (size_t i = 0; i < n; i++)
             gone->at[gone->n++] = store_key_at(s, handles[i]);
     }
+    if (s->cold != NULL)
+        cold_forget(s, p, handles, n);
     store_drop_rows(s, p, handles, n);
     return 0;
 }

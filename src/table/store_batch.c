@@ -94,19 +94,15 @@ static uint32_t count_none(const uint32_t *handles, uint32_t n)
 
 static int fetch(struct store *s, struct store_batch *b, struct err *e)
 {
-    s->stats.hot_hits += b->n - count_none(s->batch.handles, b->n);
-    for (uint32_t r = 0; r < b->n_runs; r++) {
-        struct store_run run = s->batch.runs[r];
-        uint32_t *handles = s->batch.handles + run.begin, n = run.end - run.begin;
-        if (s->parts[run.partition].cold == 0 || count_none(handles, n) == 0)
-            continue;
-        int rc = cold_fetch(s, run.partition, b->keys + run.begin, handles, n, e);
-        if (rc != 0) {
-            cut_batch(b, &s->batch, r);
-            return rc;
-        }
-    }
-    return 0;
+    struct store_scratch *x = &s->batch;
+    uint32_t none = count_none(x->handles, b->n), done;
+    s->stats.hot_hits += b->n - none;
+    if (none == 0)
+        return 0;
+    int rc = cold_fetch_runs(s, x->runs, b->n_runs, b->keys, x->handles, &done, e);
+    if (rc != 0)
+        cut_batch(b, x, done);
+    return rc;
 }
 
 int store_batch_find(struct store *s, struct store_batch *b, struct err *e)

@@ -230,6 +230,14 @@ int store_get_partition(const struct store *s, uint32_t p, struct life_time t,
 // store_life.c: the partition's turn in the order that goes on, if it has not had it; and
 // evictions beyond its budget.
 int store_turn(struct store *s, uint32_t p, struct err *e);
+// When the order that goes on was given, as partition p counts.
+static inline struct life_time store_order_time(const struct store *s, uint32_t p)
+{
+    return (struct life_time){.day = s->parts[p].day - s->order_days,
+                              .step = s->order_step};
+}
+// Counts a row that shrink has removed, by why.
+void store_count_evicted(struct store *s, const float *row, struct life_time t);
 int store_keep_budget(struct store *s, uint32_t p, struct err *e);
 
 // cut.c. Called by store.c and cold.c when s->cut != NULL.
@@ -253,11 +261,14 @@ void cut_close(struct store *s);
 // cold.c. Called by store.c and others when s->cold != NULL.
 int cold_open(struct store *s, struct err *e);
 void cold_close(struct store *s);
-// Rows of those keys of partition p that have none in memory (handles TABLE_NONE) and are
-// cold come into memory: their handles are filled in.
-int cold_fetch(struct store *s, uint32_t p, const uint64_t *keys, uint32_t *handles,
-               size_t n, struct err *e);
+// Rows of those keys of a batch that have none in memory (handles TABLE_NONE) and are cold
+// come into memory: their handles are filled in. *ret_runs: so many of the runs are done.
+int cold_fetch_runs(struct store *s, const struct store_run *runs, uint32_t n_runs,
+                    const uint64_t *keys, uint32_t *handles, uint32_t *ret_runs,
+                    struct err *e);
 void cold_used(struct store *s, const uint32_t *handles, size_t n); // rows are in use
+// Rows of partition p are about to leave memory for good: so do their copies on disk.
+void cold_forget(struct store *s, uint32_t p, const uint32_t *handles, size_t n);
 int cold_demote(struct store *s, uint32_t p, struct err *e); // beyond the hot rows' share
 int cold_order(struct store *s, uint32_t p, struct err *e); // the order, on its cold rows
 // The cold rows of a partition by ascending key, as store_each gives rows.

@@ -37,7 +37,7 @@ static void prefetch_row(const struct store *s, uint32_t handle)
 
 // Shrink.
 
-static void count_evicted(struct store *s, const float *row, struct life_time t)
+void store_count_evicted(struct store *s, const float *row, struct life_time t)
 {
     const struct accessor *a = &s->accessor;
     float least = isnan(s->order_threshold) ? a->life.delete_threshold
@@ -64,7 +64,7 @@ static uint32_t decay(struct store *s, struct life_time t)
         uint32_t h = at[i];
         float *row = store_row_at(s, h);
         if (s->life->shrink(&s->accessor, row, s->order_threshold, t)) {
-            count_evicted(s, row, t);
+            store_count_evicted(s, row, t);
             going[gone++] = h;
         } else {
             at[stay++] = h;
@@ -147,12 +147,11 @@ static int published(struct store *s, uint32_t p, struct err *e)
 int store_turn(struct store *s, uint32_t p, struct err *e)
 {
     struct store_part *part = &s->parts[p];
-    struct life_time t = {.day = part->day - s->order_days, .step = s->order_step};
     if (part->order == s->order_number)
         return 0;
     switch (s->order) {
     case STORE_SHRINK:
-        TRY(shrink(s, p, t, e));
+        TRY(shrink(s, p, store_order_time(s, p), e));
         break;
     case STORE_CLEAR:
         TRY(clear(s, p, e));

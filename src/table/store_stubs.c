@@ -34,12 +34,6 @@ WEAK void cold_close(struct store *s)
 {
     (void)s;
 }
-WEAK int cold_fetch(struct store *s, uint32_t p, const uint64_t *keys, uint32_t *handles,
-                    size_t n, struct err *e)
-{
-    (void)s, (void)p, (void)keys, (void)handles, (void)n, (void)e;
-    return 0;
-}
 WEAK void cold_used(struct store *s, const uint32_t *handles, size_t n)
 {
     (void)s, (void)handles, (void)n;
@@ -68,4 +62,16 @@ WEAK int cold_remove(struct store *s, uint32_t p, const uint64_t *keys, size_t n
 WEAK void cold_stats(const struct store *s, struct store_stats *x)
 {
     (void)s, (void)x;
+}
+WEAK int cold_fetch_runs(struct store *s, const struct store_run *runs, uint32_t n_runs,
+                         const uint64_t *keys, uint32_t *handles, uint32_t *ret_runs,
+                         struct err *e)
+{
+    (void)s, (void)runs, (void)keys, (void)handles, (void)e;
+    *ret_runs = n_runs;
+    return 0;
+}
+WEAK void cold_forget(struct store *s, uint32_t p, const uint32_t *handles, size_t n)
+{
+    (void)s, (void)p, (void)handles, (void)n;
 }
