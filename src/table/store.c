@@ -94,8 +94,10 @@ static int open_rows(struct store *s, struct err *e)
     TRY(table_open(&s->rows, &t, e));
     s->view = table_slabs(s->rows);
     s->first = mem_array(a->width + a->extra_width + 1, sizeof(float));
-    if (s->first == NULL || (a->extra_width > 0 && slabs_open(&s->extras, a->extra_width,
-                                                              0, &s->extra_view) != 0))
+    int rc = 0;
+    if (a->extra_width > 0)
+        rc = slabs_open(&s->extras, a->extra_width, 8, &s->extra_view);
+    if (s->first == NULL || rc != 0)
         return err_nomem(e, "a table");
     return 0;
 }
