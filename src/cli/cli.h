@@ -37,6 +37,7 @@ struct cli_command {
     X(worker)                                                                            \
     X(status)                                                                            \
     X(doctor)                                                                            \
+    X(profile)                                                                           \
     X(stop)                                                                              \
     X(cert)                                                                              \
     X(table)                                                                             \

@@ -42,6 +42,10 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
         take_text(t, m->m->error.what);
     } else if (m->type == MSG_STATUS_IS) {
         take_text(t, m->m->status_is.json);
+    } else if (m->type == MSG_TRACE) {
+        take_text(t, m->m->trace.events);
+        t->trace = m->m->trace;
+        t->trace.events = (struct wire_text){t->text.data, (uint32_t)t->text.len};
     }
 }
 

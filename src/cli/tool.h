@@ -29,7 +29,8 @@ struct tool {
     // The answer:
     uint16_t type;
     int code;
-    struct buf text; // JSON of STATUS_IS, the sentence of ERROR
+    struct msg_trace trace; // its events are in `text`
+    struct buf text;        // JSON of STATUS_IS, the sentence of ERROR
 };
 
 // A link to a node that has said who it is. Errors name the address.

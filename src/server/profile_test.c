@@ -123,7 +123,8 @@ static void shard_notes(void **state)
     make_table(w, &spec);
     uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, 40, 1, keys);
     push_some(w, 0, keys, n);
-    assert_int_equal(read_events(w, ev, 16), 0); // off
+    order(w, WIRE_PROFILE_READ, 0);
+    expect_refusal(w, TUG_EUSAGE, "no profile has been started");
     order(w, WIRE_PROFILE_START, 1 << 20);
     assert_int_equal(expect_ok(w), 0);
     push_some(w, 1, keys, n);
@@ -167,6 +168,10 @@ static void shard_notes(void **state)
     const struct wire_event *waited = &ev[end - 1];
     assert_true(waited->waited && waited->node == WORKER + 2);
     assert_true(waited->begin_ns + waited->took_ns >= ev[end - 2].begin_ns);
+    order(w, WIRE_PROFILE_FORGET, 0);
+    assert_int_equal(expect_ok(w), end);
+    order(w, WIRE_PROFILE_STOP, 0);
+    expect_refusal(w, TUG_EUSAGE, "no profile has been started");
     order(w, 9, 0);
     expect_refusal(w, TUG_EUSAGE, "there is no order 9");
     world_close(w);

@@ -62,7 +62,9 @@ void profiling_waited(struct shard *s, const struct held *h)
 static void answer_page(struct shard *s, const struct request *q)
 {
     struct buf events = BUF_INIT(WIRE_BYTES_MAX);
-    struct msg_trace m = {.end = s->profile.end, .dropped = profile_dropped(&s->profile)};
+    struct msg_trace m = {.end = s->profile.end,
+                          .dropped = profile_dropped(&s->profile),
+                          .unix_ns = clock_ns() + s->profile.epoch};
     struct err e;
     if (profile_page(&s->profile, q->m->profile.from, &events, &m.from) == 0) {
         m.events = (struct wire_text){events.data, (uint32_t)events.len};
@@ -74,26 +76,34 @@ static void answer_page(struct shard *s, const struct request *q)
     buf_free(&events);
 }
 
+static void obey(struct shard *s, const struct msg_profile *m, struct err *e)
+{
+    if (m->what > WIRE_PROFILE_FORGET) {
+        err_set(e, TUG_EUSAGE, "profile: there is no order %u", m->what);
+    } else if (m->what == WIRE_PROFILE_START) {
+        if (profile_start(&s->profile, m->bytes, e) == 0)
+            s->profiling = true;
+    } else if (s->profile.ring == NULL) {
+        err_set(e, TUG_EUSAGE,
+                "no profile has been started here: 'tug profile start' comes first");
+    } else if (m->what != WIRE_PROFILE_READ) {
+        s->profiling = false;
+    }
+}
+
 enum outcome profiling_serve(struct shard *s, struct request *q)
 {
+    const struct msg_profile *m = &q->m->profile;
     struct err e = {0};
-    switch (q->m->profile.what) {
-    case WIRE_PROFILE_START:
-        if (profile_start(&s->profile, q->m->profile.bytes, &e) == 0)
-            s->profiling = true;
-        break;
-    case WIRE_PROFILE_STOP:
-        s->profiling = false;
-        break;
-    case WIRE_PROFILE_READ:
-        answer_page(s, q);
-        return ANSWERED;
-    default:
-        err_set(&e, TUG_EUSAGE, "profile: there is no order %u", q->m->profile.what);
-    }
+    obey(s, m, &e);
+    uint64_t end = s->profile.end;
+    if (e.code == 0 && m->what == WIRE_PROFILE_FORGET)
+        profile_free(&s->profile);
     if (e.code != 0)
         shard_refuse(s, q, &e);
+    else if (m->what == WIRE_PROFILE_READ)
+        answer_page(s, q);
     else
-        shard_ok(s, q, s->profile.end);
+        shard_ok(s, q, end);
     return ANSWERED;
 }

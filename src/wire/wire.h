@@ -71,7 +71,12 @@ enum wire_order {
     WIRE_SHRINK, // tables by configuration: rows decay, and the faded go
     WIRE_DAY,    // likewise: a day has ended
 };
-enum wire_profile { WIRE_PROFILE_START, WIRE_PROFILE_STOP, WIRE_PROFILE_READ };
+enum wire_profile {
+    WIRE_PROFILE_START,
+    WIRE_PROFILE_STOP,
+    WIRE_PROFILE_READ,
+    WIRE_PROFILE_FORGET, // it has been read: its memory is given back
+};
 enum wire_pass { WIRE_PASS_PIECES, WIRE_PASS_SHARES };
 enum wire_lease {
     WIRE_LEASE_WAIT,  // ask again in a moment
