@@ -329,7 +329,7 @@ static int give_back_changed(struct store *s, uint32_t p, struct handle_list *li
     for (uint32_t i = 0; i < list->n; i++) {
         uint32_t h = list->at[i];
         if (!handle_bit(&c->changed, h) || handle_bit(&s->changed, h) ||
-            !cut_lives(s, p, h))
+            !store_is_live(s, p, h))
             continue;
         TRY(handle_bits_reserve(&s->changed, h + 1));
         TRY(handle_list_add(&to->changed, h));

@@ -19,7 +19,6 @@
 #include "table/cut.h"
 #include "table/cut_side.h"
 #include "table/store_internal.h"
-#include "table/table_internal.h"
 
 struct cut_part {
     uint32_t n_rows; // of the partition's list, when the cut began
@@ -78,15 +77,6 @@ static inline bool cut_read_out(const struct cut *c, uint32_t p)
 static inline struct life_time cut_time(const struct cut *c, uint32_t p)
 {
     return (struct life_time){.day = c->parts[p].day, .step = c->step};
-}
-
-// Whether a row lies there now, and is of partition p.
-static inline bool cut_lives(const struct store *s, uint32_t p, uint32_t handle)
-{
-    uint64_t word = atomic_load_explicit(&s->rows->slabs.live[handle >> 6],
-                                         memory_order_relaxed);
-    return (word >> (handle & 63) & 1) != 0 &&
-           store_partition(s, store_key_at(s, handle)) == p;
 }
 
 #endif

@@ -67,7 +67,7 @@ static int collect_rows(struct store *s, uint32_t p, const struct handle_list *l
         if (handle_bit(&c->made, h) || handle_bit(&c->copied, h) ||
             (noted && !handle_bit(&c->changed, h)))
             continue;
-        if (cut_lives(s, p, h))
+        if (store_is_live(s, p, h))
             TRY(add_entry(c, store_key_at(s, h), h));
     }
     return 0;
@@ -378,7 +378,7 @@ int cut_next(struct store *s, size_t bytes, struct rows_block *ret, struct err *
     if (c == NULL)
         return err_set(e, TUG_EUSAGE, "table %s: no save goes on", s->config.name);
     *ret = (struct rows_block){.kind = ROWS_ROW};
-    while (c->at < s->n_parts && looked < bytes) {
+    while (c->at < s->n_parts && (looked == 0 || looked < bytes)) {
         if (c->stage == CUT_BEGIN) {
             TRY(open_part(s, e));
             looked += c->parts[c->at].n_rows * (size_t)s->view.stride;
