@@ -1,5 +1,5 @@
-// Updates, packed and not, against one row at a time by the reference kernels; packing;
-// what is refused.
+// Updates, packed and not, of rows with and without a life, against one row at a time by
+// the reference kernels; layouts by name; packing; what is refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "table/accessor.h"
@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -62,6 +63,29 @@ static void fill_push(float *values, const struct accessor *a, size_t n)
                                             (c < a->pull_width ? -0.5f : 1);
 }
 
+static float clamp(float x, float low, float high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+static void naive_group(const struct kernels *k, const struct accessor_group *g,
+                        float *row, const float *gradients, float l2, float scale)
+{
+    float scaled[32], length;
+    for (uint32_t c = 0; c < g->n; c++) {
+        scaled[c] = scale * gradients[c];
+        if (g->rule.clip != 0)
+            scaled[c] = clamp(scaled[c], -g->rule.clip, g->rule.clip);
+    }
+    length = sqrtf(k->norm2(scaled, g->n));
+    for (uint32_t c = 0; c < g->n && g->rule.clip_norm != 0; c++)
+        if (length > g->rule.clip_norm)
+            scaled[c] *= g->rule.clip_norm / length;
+    k->apply[g->rule.kind](&g->rule, l2, row + g->weights, row + g->state, scaled, g->n);
+    for (uint32_t c = 0; c < g->n && g->rule.bounded; c++)
+        row[g->weights + c] = clamp(row[g->weights + c], g->rule.low, g->rule.high);
+}
+
 // What accessor.h and rule_kind.h say, in words of one row.
 static void naive(const struct accessor *a, float *row, const float *push, float pass,
                   float scale)
@@ -76,13 +100,10 @@ static void naive(const struct accessor *a, float *row, const float *push, float
     }
     for (uint32_t g = 0; g < a->n_groups; g++) {
         const struct accessor_group *group = &a->groups[g];
-        float l2 = occurrences * group->rule.l2 + group->rule.prior * share, scaled[32];
+        float l2 = occurrences * group->rule.l2 + group->rule.prior * share;
         if (group->decays_by_squares)
             l2 *= squares / occurrences;
-        for (uint32_t c = 0; c < group->n; c++)
-            scaled[c] = scale * push[c];
-        k->apply[group->rule.kind](&group->rule, l2, row + group->weights,
-                                   row + group->state, scaled, group->n);
+        naive_group(k, group, row, push, l2, scale);
         push += group->n;
     }
 }
@@ -133,6 +154,19 @@ static void check_update(const struct accessor *a, size_t n, float scale, bool p
     accessor_scratch_fini(&s);
 }
 
+// Clips and bounds that some gradients and weights reach.
+static void limit(struct accessor *a, bool on)
+{
+    for (uint32_t g = 0; g < a->n_groups; g++) {
+        struct rule_params *r = &a->groups[g].rule;
+        r->clip = on ? 0.2f : 0;
+        r->clip_norm = on ? 0.15f : 0;
+        r->bounded = on;
+        r->low = 0.3f;
+        r->high = 0.5f;
+    }
+}
+
 static void updates(void **state)
 {
     (void)state;
@@ -141,8 +175,10 @@ static void updates(void **state)
         for (int kind = 0; kind < RULE_KINDS; kind++) {
             struct accessor a = shape(number, (enum rule_kind)kind);
             for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++)
-                for (int way = 0; way < 4; way++)
-                    check_update(&a, lengths[i], way / 2 ? 0.25f : 1, way % 2);
+                for (int way = 0; way < 8; way++) {
+                    limit(&a, way / 4);
+                    check_update(&a, lengths[i], way / 2 % 2 ? 0.25f : 1, way % 2);
+                }
         }
 }
 
@@ -253,6 +289,391 @@ static void refused(void **state)
     REFUSED(a.push_width--, "floats wide");
 }
 
+// Accessors with a life.
+
+static const char *const names[] = {"plain", "merge", "sparse", "ctr", "ctr_double"};
+enum { NAMES = sizeof(names) / sizeof(*names) };
+
+static struct accessor_options options(const char *name, uint32_t dim)
+{
+    struct accessor_options o = {.dim = dim,
+                                 .rule = rule_defaults(RULE_ADAGRAD),
+                                 .extra = rule_defaults(RULE_ADAM),
+                                 .life = life_defaults()};
+    snprintf(o.name, sizeof(o.name), "%s", name);
+    return o;
+}
+
+static struct accessor made(const struct accessor_options *o)
+{
+    struct accessor a;
+    struct err e;
+    if (accessor_make(&a, o, &e) != 0)
+        fail_msg("%s", e.text);
+    assert_int_equal(accessor_check(&a, NULL), 0);
+    assert_true(a.width <= MAX_WIDTH && a.extra_width <= MAX_WIDTH);
+    return a;
+}
+
+static void layouts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint32_t dim;
+        uint64_t ttl;
+        uint32_t width, extra_width, pull, push, stats, extra; // adagrad: 1 + 1 of embed
+    } want[] = {
+        {"plain", 3, 0, 6, 0, 3, 3, 0, 0},      {"merge", 3, 9, 3, 0, 3, 3, 0, 0},
+        {"sparse", 0, 0, 7, 0, 1, 4, 5, 0},     {"sparse", 4, 0, 8, 14, 5, 8, 5, 7},
+        {"ctr", 4, 0, 8, 14, 7, 8, 5, 7},       {"ctr", 4, 9, 9, 14, 7, 8, 6, 8},
+        {"ctr_double", 0, 0, 9, 0, 3, 4, 7, 0}, {"ctr_double", 4, 9, 11, 14, 7, 8, 8, 10},
+    };
+    for (size_t i = 0; i < sizeof(want) / sizeof(*want); i++) {
+        struct accessor_options o = options(want[i].name, want[i].dim);
+        o.life.ttl_steps = want[i].ttl;
+        struct accessor a = made(&o), packed;
+        assert_int_equal(a.width, want[i].width);
+        assert_int_equal(a.extra_width, want[i].extra_width);
+        assert_int_equal(a.pull_width, want[i].pull);
+        assert_int_equal(a.push_width, want[i].push);
+        assert_int_equal(a.n_stats, want[i].stats);
+        assert_int_equal(a.extra, want[i].extra);
+        assert_int_equal(a.class != NULL, want[i].stats > 0);
+        assert_int_equal(a.stats, want[i].stats > 0 ? 2 : 0);
+        accessor_packed(&packed, &a);
+        assert_int_equal(accessor_check(&packed, NULL), 0);
+        assert_int_equal(packed.width, a.pull_width);
+        assert_int_equal(packed.groups[0].weights, a.pulled_stats);
+    }
+    struct accessor_options o = options("ctr", 6);
+    o.extra = rule_defaults(RULE_ADAGRAD_ROW); // one sum for the vector
+    assert_int_equal(made(&o).extra_width, 7);
+}
+
+// What the update of one row with a life is.
+static void naive_life(const struct accessor *a, float *row, float *extra,
+                       const float *push, float factor)
+{
+    const struct kernels *k = kernels_named("ref");
+    naive_group(k, &a->groups[0], row, push, a->groups[0].rule.l2, factor);
+    if (extra != NULL)
+        naive_group(k, &a->groups[1], extra, push + a->groups[0].n, a->groups[1].rule.l2,
+                    factor);
+}
+
+struct life_rows {
+    struct rows rows, extras;
+    float values[ROWS * MAX_WIDTH], divisors[ROWS];
+};
+
+static void fill_life(struct life_rows *x, const struct accessor *a)
+{
+    struct accessor extra = {.width = a->extra_width};
+    fill(&x->rows, a);
+    fill(&x->extras, &extra);
+    for (size_t i = 0; i < ROWS; i++) {
+        x->divisors[i] = i % 3 == 0 ? 1 : (float)(i % 7 + 1);
+        if (i % 4 == 1)
+            x->extras.at[i] = NULL;
+        for (uint32_t c = 0; c < a->push_width; c++)
+            x->values[i * a->push_width + c] = random_f32(6, i, c) - 0.5f;
+    }
+}
+
+static void check_life_update(const struct accessor *a, size_t n, float scale, bool bare)
+{
+    static struct life_rows got, want;
+    struct rule_params rules[ACCESSOR_MAX_GROUPS];
+    struct accessor_scratch s;
+    accessor_rules(a, 1, rules);
+    assert_int_equal(accessor_scratch_init(&s, a, kernels_get(), NULL), 0);
+    fill_life(&got, a);
+    fill_life(&want, a);
+    for (size_t i = 0; i < n; i++) {
+        float divisor = bare ? 1 : want.divisors[i];
+        float *extra = bare || a->extra_width == 0 ? NULL : want.extras.at[i];
+        naive_life(a, want.rows.data[i], extra, want.values + i * a->push_width,
+                   divisor == 1 ? scale : scale / divisor);
+    }
+    accessor_apply_life(
+        &s, &(struct accessor_life_push){.rules = rules,
+                                         .scale = scale,
+                                         .n = n,
+                                         .rows = got.rows.at,
+                                         .extras = bare ? NULL : got.extras.at,
+                                         .values = got.values,
+                                         .divisors = bare ? NULL : got.divisors});
+    if (memcmp(got.rows.data, want.rows.data, sizeof(got.rows.data)) != 0 ||
+        memcmp(got.extras.data, want.extras.data, sizeof(got.extras.data)) != 0)
+        fail_msg("dim %u, rules %u and %u, %zu rows, scale %g, bare %d", a->extra_width,
+                 a->groups[0].rule.kind, a->groups[1].rule.kind, n, (double)scale, bare);
+    accessor_scratch_fini(&s);
+}
+
+static void life_updates(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = {0, 1, 63, 64, 65, ROWS};
+    for (int kind = 0; kind < RULE_KINDS; kind++)
+        for (int way = 0; way < 16; way++) {
+            struct accessor_options o = options("ctr", way % 2 ? 9 : 0);
+            o.rule = rule_defaults((enum rule_kind)kind);
+            o.extra = rule_defaults((enum rule_kind)(RULE_KINDS - 1 - kind));
+            o.rule.l2 = 0.02f;
+            struct accessor a = made(&o);
+            limit(&a, way / 2 % 2);
+            for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++)
+                check_life_update(&a, lengths[i], way / 4 % 2 ? 0.5f : 1, way / 8);
+        }
+}
+
+// Rows without a life can be pushed the same way.
+static void plain_life_updates(void **state)
+{
+    (void)state;
+    struct accessor_options o = options("plain", 5);
+    struct accessor a = made(&o);
+    check_life_update(&a, ROWS, 1, true);
+}
+
+static void life_pulls(void **state)
+{
+    (void)state;
+    static struct life_rows x;
+    static float got[ROWS * MAX_WIDTH];
+    for (size_t name = 0; name < NAMES; name++)
+        for (int bare = 0; bare < 2; bare++) {
+            struct accessor_options o = options(names[name], 5);
+            struct accessor a = made(&o);
+            fill_life(&x, &a);
+            x.rows.at[7] = NULL;
+            for (size_t i = 0; i < ROWS * MAX_WIDTH; i++)
+                got[i] = -1;
+            accessor_gather_life(&a, x.rows.at, bare ? NULL : x.extras.at, ROWS, got);
+            for (size_t i = 0; i < ROWS; i++) {
+                float want[MAX_WIDTH] = {0}, *to = want;
+                if (a.pulled_stats > 0)
+                    a.class->life.stats(&a, x.rows.data[i], want);
+                to += a.pulled_stats;
+                memcpy(to, x.rows.data[i] + a.groups[0].weights,
+                       a.groups[0].n * sizeof(float));
+                to += a.groups[0].n;
+                if (a.extra_width > 0 && !bare && x.extras.at[i] != NULL)
+                    memcpy(to, x.extras.data[i], 5 * sizeof(float));
+                for (uint32_t c = 0; c < a.pull_width; c++)
+                    assert_true(got[i * a.pull_width + c] == (i == 7 ? -1 : want[c]));
+            }
+            assert_true(got[ROWS * a.pull_width] == -1);
+        }
+}
+
+// What rows and extra rows begin with, by the same random numbers as one long row.
+static void first_rows(void **state)
+{
+    (void)state;
+    struct accessor_options o = options("ctr", 6);
+    o.extra = rule_defaults(RULE_ADAGRAD);
+    o.rule.n0 = 0.5f;
+    struct accessor a = made(&o);
+    struct table_options t = {.seed = 3, .id = 9, .width = a.width, .n_inits = 5};
+    struct table *table;
+    accessor_inits(&a, -0.25f, 0.25f, &t);
+    assert_int_equal(t.n_inits, 2);
+    assert_int_equal(table_open(&table, &t, NULL), 0);
+    struct table_options long_row = t;
+    struct table *whole;
+    long_row.width = a.width + 6;
+    long_row.n_inits = 1;
+    long_row.inits[0] = (struct table_init){a.width, 6, -2, 1};
+    assert_int_equal(table_open(&whole, &long_row, NULL), 0);
+    for (uint64_t key = 0; key < 50; key++) {
+        float row[MAX_WIDTH], extra[MAX_WIDTH], pulled[MAX_WIDTH], want[6];
+        table_first_values(table, key, row);
+        assert_true(row[0] != 0 && row[0] >= -0.25f && row[0] < 0.25f && row[1] == 0.5f);
+        accessor_first_extra(&a, table, key, -2, 1, extra);
+        table_first_columns(whole, key, a.width, 6, want);
+        assert_memory_equal(extra, want, sizeof(want));
+        for (int c = 6; c < 12; c++)
+            assert_true(extra[c] == 1);
+        pulled[a.pull_width] = -1;
+        accessor_first(&a, table, key, pulled);
+        for (uint32_t c = 0; c < a.pull_width; c++)
+            assert_true(pulled[c] == (c == 2 ? row[0] : 0));
+        assert_true(pulled[a.pull_width] == -1);
+    }
+    table_close(whole);
+    table_close(table);
+}
+
+static void handles(void **state)
+{
+    (void)state;
+    struct accessor_options o = options("sparse", 2);
+    struct accessor a = made(&o);
+    float row[MAX_WIDTH] = {0};
+    assert_true(accessor_extra(&a, row) == TABLE_NONE);
+    for (uint32_t handle = 0; handle < TABLE_MAX_ROWS - 1000; handle += 0x00fffff1) {
+        accessor_set_extra(&a, row, handle);
+        assert_int_equal(accessor_extra(&a, row), handle);
+    }
+    accessor_set_extra(&a, row, TABLE_NONE);
+    assert_true(accessor_extra(&a, row) == TABLE_NONE && row[a.extra] == 0);
+}
+
+static void refused_by_name(const struct accessor_options *o, const char *about)
+{
+    struct err e = {0};
+    struct accessor a;
+    assert_int_equal(accessor_make(&a, o, &e), TUG_EUSAGE);
+    assert_int_equal(accessor_make(&a, o, NULL), TUG_EUSAGE);
+    if (strstr(e.text, about) == NULL)
+        fail_msg("not about '%s': %s", about, e.text);
+}
+
+#define NOT_MADE(accessor_name, change, about)                                           \
+    do {                                                                                 \
+        struct accessor_options o = options(accessor_name, 4);                           \
+        change;                                                                          \
+        refused_by_name(&o, about);                                                      \
+    } while (0)
+
+static void not_made(void **state)
+{
+    (void)state;
+    NOT_MADE("ctr", o.dim = UINT32_MAX, "at most");
+    NOT_MADE("ctr", o.dim = TABLE_MAX_WIDTH, "too wide");
+    NOT_MADE("plain", o.dim = 0, "0 weights");
+    NOT_MADE("ctr", o.life.decay = NAN, "decay");
+    NOT_MADE("ctr", o.life.ttl_steps = UINT64_MAX, "ttl-steps");
+    NOT_MADE("ctr", o.rule.lr = NAN, "lr");
+    NOT_MADE("ctr", o.extra.lr = INFINITY, "lr");
+    NOT_MADE("ctr", o.extra.kind = (enum rule_kind)99, "update rule number");
+    NOT_MADE("ctr", o.rule.prior = 1, "prior");
+    NOT_MADE("ctr", o.extra.block = 3, "block");
+    NOT_MADE("ctr", memset(o.name, 'x', sizeof(o.name)), "does not end");
+    NOT_MADE("ctrl", (void)0, "did you mean 'ctr'");
+    NOT_MADE("CtrComonAccessor", (void)0, "did you mean 'CtrCommonAccessor'");
+    NOT_MADE("", (void)0, "choose from plain, merge, sparse, ctr, ctr_double");
+}
+
+static void paddle_names(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"CommMergeAccessor", "merge"},
+        {"SparseAccessor", "sparse"},
+        {"DownpourSparseValueAccessor", "sparse"},
+        {"CtrCommonAccessor", "ctr"},
+        {"DownpourCtrAccessor", "ctr"},
+        {"DownpourUnitAccessor", "ctr"},
+        {"CtrDoubleAccessor", "ctr_double"},
+        {"DownpourCtrDoubleAccessor", "ctr_double"},
+        {"DownpourDoubleUnitAccessor", "ctr_double"},
+        {"ctr-double", "ctr_double"},
+    };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
+        const struct accessor_class *c = accessor_find(pairs[i][0], NULL);
+        assert_non_null(c);
+        assert_string_equal(c->name, pairs[i][1]);
+        struct accessor_options o = options(pairs[i][0], 2);
+        if (strcmp(c->name, "merge") != 0)
+            assert_int_equal(made(&o).life.show_scale,
+                             strstr(pairs[i][0], "Unit") == NULL);
+        assert_int_equal(accessor_choose(&o, pairs[i][0], NULL), 0);
+        assert_string_equal(o.name, pairs[i][1]);
+    }
+    for (size_t i = 0; i < NAMES; i++)
+        assert_string_equal(accessor_find(names[i], NULL)->name, names[i]);
+}
+
+// A program's own accessor: one counter, in a row of its own layout.
+static int layout_hits(const struct accessor_options *o, struct accessor *ret,
+                       struct err *e)
+{
+    if (o->dim == 3)
+        return err_set(e, TUG_EUSAGE, "three is too much");
+    *ret = ACCESSOR_EMPTY;
+    ret->stats = ret->width++;
+    ret->n_stats = ret->pulled_stats = ret->pushed_stats = 1;
+    accessor_add_group(ret, &o->rule, o->dim);
+    ret->pull_width++;
+    ret->push_width += o->dim != 4;
+    return 0;
+}
+
+static void hits_stats(const struct accessor *a, const float *row, float *ret)
+{
+    *ret = row[a->stats] * 2;
+}
+
+static void own_accessors(void **state)
+{
+    (void)state;
+    static const struct accessor_class hits = {
+        .name = "hits", .layout = layout_hits, .life.stats = hits_stats};
+    struct accessor_class bad = hits;
+    assert_int_equal(accessor_register(&hits, NULL), 0);
+    assert_ptr_equal(accessor_find("hits", NULL), &hits);
+    assert_non_null(strstr(accessor_names(), ", hits"));
+    struct accessor_options mine = options("hits", 2);
+    struct accessor a = made(&mine);
+    float row[] = {5, 1, 2, 0, 0}, ret[3], *rows[] = {row};
+    assert_ptr_equal(a.class, &hits);
+    accessor_gather_life(&a, rows, NULL, 1, ret);
+    assert_true(ret[0] == 10 && ret[1] == 1 && ret[2] == 2);
+    NOT_MADE("hits", o.dim = 3, "three is too much");
+    NOT_MADE("hits", o.dim = 4, "floats wide");
+    struct err e = {0};
+    assert_int_equal(accessor_register(&hits, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "already"));
+    bad.name = "SparseAccessor";
+    assert_int_equal(accessor_register(&bad, &e), TUG_EUSAGE);
+    static const char *const wrong[] = {
+        NULL, "", "a b", "a;b", "a,b", "a=b", "a_name_of_more_than_thirty_letters"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        bad.name = wrong[i];
+        assert_int_equal(accessor_register(&bad, &e), TUG_EUSAGE);
+    }
+    bad.name = "bad";
+    bad.layout = NULL;
+    assert_int_equal(accessor_register(&bad, &e), TUG_EUSAGE);
+    assert_null(accessor_find("bad", &e));
+}
+
+#define LIFE_REFUSED(change, about)                                                      \
+    do {                                                                                 \
+        struct err e = {0};                                                              \
+        struct accessor_options o = options("ctr", 4);                                   \
+        struct accessor a = made(&o);                                                    \
+        change;                                                                          \
+        assert_int_equal(accessor_check(&a, &e), TUG_EDATA);                             \
+        if (strstr(e.text, about) == NULL)                                               \
+            fail_msg("not about '%s': %s", about, e.text);                               \
+    } while (0)
+
+static void refused_lives(void **state)
+{
+    (void)state;
+    LIFE_REFUSED(a.class = NULL, "nothing that knows");
+    LIFE_REFUSED(a.count = 1, "can't have a count");
+    LIFE_REFUSED(a.n_stats = UINT32_MAX, "statistics");
+    LIFE_REFUSED(a.pulled_stats = 1 << 20, "statistics");
+    LIFE_REFUSED(a.pushed_stats = 1 << 20, "statistics");
+    LIFE_REFUSED(a.pushed_stats--, "floats wide");
+    LIFE_REFUSED(a.extra_width = UINT32_MAX, "too wide");
+    LIFE_REFUSED(a.extra_width--, "extra row");
+    LIFE_REFUSED(a.extra_width = 0, "overlap");
+    LIFE_REFUSED(a.extra = a.stats, "overlap");
+    LIFE_REFUSED(a.extra = UINT32_MAX, "do not fit");
+    LIFE_REFUSED(a.stats = UINT32_MAX, "do not fit");
+    LIFE_REFUSED(a.stats = 0, "overlap");
+    LIFE_REFUSED(a.groups[1].state = 2, "overlap");
+    LIFE_REFUSED(a.groups[1].weights = UINT32_MAX, "do not fit");
+    LIFE_REFUSED(a.n_groups = 1, "no weights");
+    LIFE_REFUSED(a.groups[1].rule.prior = 1, "prior");
+}
+
 static void no_memory(void **state)
 {
     (void)state;
@@ -268,9 +689,14 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(updates), cmocka_unit_test(rates),
-        cmocka_unit_test(pulls),   cmocka_unit_test(first_pulls),
-        cmocka_unit_test(refused), cmocka_unit_test(no_memory),
+        cmocka_unit_test(updates),       cmocka_unit_test(rates),
+        cmocka_unit_test(pulls),         cmocka_unit_test(first_pulls),
+        cmocka_unit_test(refused),       cmocka_unit_test(layouts),
+        cmocka_unit_test(life_updates),  cmocka_unit_test(plain_life_updates),
+        cmocka_unit_test(life_pulls),    cmocka_unit_test(first_rows),
+        cmocka_unit_test(handles),       cmocka_unit_test(not_made),
+        cmocka_unit_test(paddle_names),  cmocka_unit_test(own_accessors),
+        cmocka_unit_test(refused_lives), cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
