@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #define LEVEL avx2
+#define WIDE 8
 #define SQRT4(x) ((v4)_mm_sqrt_ps((__m128)(x)))
 #define SQRT8(x) ((v8)_mm256_sqrt_ps((__m256)(x)))
 

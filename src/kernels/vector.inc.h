@@ -1,5 +1,6 @@
 // The kernels on vectors, included once by each level's file, which defines
 //   LEVEL                  the name of its table
+//   WIDE                   floats in a register, 8 or 16: updates are best no wider
 //   SQRT16, SQRT8, SQRT4   element-wise square roots
 //   COMPARE_16(x, op)      mask of the lanes with x op 0
 //   RANGE_16(from, n)      mask of the lanes i with 0 <= i + from < n

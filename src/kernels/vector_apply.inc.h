@@ -3,16 +3,15 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 
-// Strips of 16, 8, 4 and 1 along n weights; `args` come behind the rule and l2.
+// Strips of the level's width down to 1 along n weights; more arguments come behind the
+// rule and l2.
 #define ALONG(rule, n, ...)                                                              \
     do {                                                                                 \
         size_t i = 0;                                                                    \
-        for (; i + 16 <= (n); i += 16)                                                   \
+        for (; WIDE == 16 && i + 16 <= (n); i += 16)                                     \
             update_##rule##_16(p, l2, __VA_ARGS__, w + i, s + i, n, g + i);              \
-        if (i + 8 <= (n)) {                                                              \
+        for (; i + 8 <= (n); i += 8)                                                     \
             update_##rule##_8(p, l2, __VA_ARGS__, w + i, s + i, n, g + i);               \
-            i += 8;                                                                      \
-        }                                                                                \
         if (i + 4 <= (n)) {                                                              \
             update_##rule##_4(p, l2, __VA_ARGS__, w + i, s + i, n, g + i);               \
             i += 4;                                                                      \
@@ -66,34 +65,46 @@ static inline float next_rate(const struct rule_params *p, float lr, float *c)
 APPLY_ADAM(adam)
 APPLY_ADAM(adamw)
 
-// Sums over the vector, lanes as everywhere. What is shorter than a strip of 16 goes
-// through memory, but for vectors of 8.
+// Sums over the vector in the lanes of everywhere: 0 to 7 and 8 to 15. `by` is 1 where
+// weights have a state each, else 0.
 #define SUM_ALONG(what)                                                                  \
+    static inline v8 tail_##what(const struct rule_params *p, float l2, float c,         \
+                                 float *w, float *s, const float *g, size_t i, size_t n, \
+                                 size_t by)                                              \
+    {                                                                                    \
+        float rest[8] = {0};                                                             \
+        v8 four = {0};                                                                   \
+        if (i + 4 <= n) {                                                                \
+            four = join_4(of_##what##_4(p, l2, c, w + i, s + by * i, n, g + i),          \
+                          (v4){0});                                                      \
+            i += 4;                                                                      \
+        }                                                                                \
+        if (i == n)                                                                      \
+            return four;                                                                 \
+        for (; i < n; i++)                                                               \
+            store_1(rest + i % 8, of_##what##_1(p, l2, c, w + i, s + by * i, n, g + i)); \
+        return four + load_8(rest);                                                      \
+    }                                                                                    \
     static inline float sum_##what(const struct rule_params *p, float l2, float c,       \
                                    float *w, float *s, const float *g, size_t n,         \
-                                   bool moving_state)                                    \
+                                   size_t by)                                            \
     {                                                                                    \
-        const size_t by = moving_state ? 1 : 0;                                          \
-        v16 lane = {0};                                                                  \
-        size_t i = 0, r = 0;                                                             \
-        if (n == 8)                                                                      \
-            return lanes_sum_8((v8){0} + of_##what##_8(p, l2, c, w, s, n, g));           \
-        for (; i + 16 <= n; i += 16)                                                     \
-            lane += of_##what##_16(p, l2, c, w + i, s + by * i, n, g + i);               \
-        if (i == n)                                                                      \
-            return lanes_sum_16(lane);                                                   \
-        float rest[16] = {0};                                                            \
+        v8 low = {0}, high = {0};                                                        \
+        size_t i = 0;                                                                    \
+        for (; i + 16 <= n; i += 16) {                                                   \
+            size_t j = i + 8;                                                            \
+            low += of_##what##_8(p, l2, c, w + i, s + by * i, n, g + i);                 \
+            high += of_##what##_8(p, l2, c, w + j, s + by * j, n, g + j);                \
+        }                                                                                \
         if (i + 8 <= n) {                                                                \
-            store_8(rest, of_##what##_8(p, l2, c, w + i, s + by * i, n, g + i));         \
-            i += 8, r += 8;                                                              \
+            low += of_##what##_8(p, l2, c, w + i, s + by * i, n, g + i);                 \
+            i += 8;                                                                      \
+            if (i < n)                                                                   \
+                high += tail_##what(p, l2, c, w, s, g, i, n, by);                        \
+        } else if (i < n) {                                                              \
+            low += tail_##what(p, l2, c, w, s, g, i, n, by);                             \
         }                                                                                \
-        if (i + 4 <= n) {                                                                \
-            store_4(rest + r, of_##what##_4(p, l2, c, w + i, s + by * i, n, g + i));     \
-            i += 4, r += 4;                                                              \
-        }                                                                                \
-        for (; i < n; i++, r++)                                                          \
-            store_1(rest + r, of_##what##_1(p, l2, c, w + i, s + by * i, n, g + i));     \
-        return lanes_sum_16(lane + load_16(rest));                                       \
+        return lanes_sum_8(low + high);                                                  \
     }
 SUM_ALONG(squares)
 SUM_ALONG(m)
@@ -105,7 +116,7 @@ SUM_ALONG(group)
 static inline void adagrad_block(const struct rule_params *p, float l2, float *w,
                                  float *s, const float *g, size_t n)
 {
-    float next = *s + sum_squares(p, l2, 0, w, s, g, n, false) / (float)n;
+    float next = *s + sum_squares(p, l2, 0, w, s, g, n, 0) / (float)n;
     if (p->bounded && !isfinite(next))
         return;
     float rate = p->lr / (p->beta + sqrtf(next));
@@ -126,7 +137,7 @@ static void apply_adagrad_shared(const struct rule_params *p, float l2, float *w
     if (n == 0)
         return;
     float rate = p->lr * sqrtf(p->g0 / (p->g0 + *s));
-    float next = *s + sum_squares(p, l2, 0, w, s, g, n, false) / (float)n;
+    float next = *s + sum_squares(p, l2, 0, w, s, g, n, 0) / (float)n;
     if (p->bounded && !isfinite(next))
         return;
     *s = next;
@@ -147,25 +158,21 @@ static void apply_adagrad_shared(const struct rule_params *p, float l2, float *w
     }
 ADAGRAD_BLOCK(4)
 ADAGRAD_BLOCK(8)
-ADAGRAD_BLOCK(16)
 
 static void apply_adagrad_row(const struct rule_params *p, float l2, float *w, float *s,
                               const float *g, size_t n)
 {
     uint32_t block = p->block;
     size_t i = 0;
-    if (p->dense || p->bounded || (block != 4 && block != 8 && block != 16)) {
+    if (p->dense || p->bounded || (block != 4 && block != 8)) {
         for (; i < n; i += block)
             adagrad_block(p, l2, w + i, s + i / block, g + i, block);
     } else if (block == 4) {
         for (; i < n; i += 4)
             adagrad_block_4(p, l2, w + i, s + i / 4, g + i);
-    } else if (block == 8) {
+    } else {
         for (; i < n; i += 8)
             adagrad_block_8(p, l2, w + i, s + i / 8, g + i);
-    } else {
-        for (; i < n; i += 16)
-            adagrad_block_16(p, l2, w + i, s + i / 16, g + i);
     }
 }
 
@@ -174,8 +181,8 @@ static void apply_adam_shared(const struct rule_params *p, float l2, float *w, f
 {
     if (!any_moves(p, g, n))
         return;
-    float m = sum_m(p, l2, 0, w, s, g, n, false) / (float)n;
-    float v = sum_v(p, l2, 0, w, s, g, n, false) / (float)n;
+    float m = sum_m(p, l2, 0, w, s, g, n, 0) / (float)n;
+    float v = sum_v(p, l2, 0, w, s, g, n, 0) / (float)n;
     if (p->bounded && !(isfinite(m) && isfinite(v)))
         return;
     float rate = next_rate(p, p->lr, s + 2), m_old = s[0], v_old = s[1];
@@ -190,7 +197,7 @@ static void apply_lamb(const struct rule_params *p, float l2, float *w, float *s
     if (!any_moves(p, g, n))
         return;
     float c = next_rate(p, 1, s + 2 * n);
-    float of_w = sqrtf(norm2(w, n)), of_r = sqrtf(sum_lamb(p, l2, c, w, s, g, n, true));
+    float of_w = sqrtf(norm2(w, n)), of_r = sqrtf(sum_lamb(p, l2, c, w, s, g, n, 1));
     float rate = p->lr * (of_w > 0 && of_r > 0 ? of_w / of_r : 1);
     ALONG(lamb, n, c, rate);
 }
@@ -211,7 +218,7 @@ static void apply_ftrl_group(const struct rule_params *p, float l2, float *w, fl
         return;
     if (any_new(s, n))
         kernels_ftrl_group_begin(p, l2, t, w, s, n);
-    float length = sqrtf(sum_group(p, l2, 0, w, s, g, n, true));
+    float length = sqrtf(sum_group(p, l2, 0, w, s, g, n, 1));
     float stays = length <= t ? 0 : 1 - t / length;
     ALONG(group, n, stays);
 }
@@ -224,8 +231,34 @@ static inline void scatter_first(float *const *rows, size_t col, v16 x, size_t n
         scatter_some(rows, col, x, n);
 }
 
-// One weight in each of many rows: sixteen rows make one vector. A row that occurs twice
-// in a strip keeps its last update. CALL gives the next weights from wv, gv, l2v and
+static inline v8 gather_8(float *const *rows, size_t col)
+{
+    return (v8){rows[0][col], rows[1][col], rows[2][col], rows[3][col],
+                rows[4][col], rows[5][col], rows[6][col], rows[7][col]};
+}
+
+// The first n lanes.
+static inline void scatter_8(float *const *rows, size_t col, v8 x, size_t n)
+{
+    if (n >= 8) {
+        for (int i = 0; i < 8; i++)
+            rows[i][col] = x[i];
+        return;
+    }
+    float t[8];
+    store_8(t, x);
+    for (size_t i = 0; i < n; i++)
+        rows[i][col] = t[i];
+}
+
+static inline v8 only_8(v8 x, size_t n)
+{
+    const v8i lane = {0, 1, 2, 3, 4, 5, 6, 7};
+    return n >= 8 ? x : select_8(lane < (int32_t)n, x, (v8){0});
+}
+
+// One weight in each of many rows: eight rows make one vector. A row that occurs twice
+// among them keeps its last update. CALL gives the next weights from wv, gv, l2v and
 // state[]. Where the results can't be written, the weight and its OWN states stay; those
 // of the vector behind them move on.
 #define COLUMN(rule, STATES, OWN, CALL)                                                  \
@@ -234,53 +267,53 @@ static inline void scatter_first(float *const *rows, size_t col, v16 x, size_t n
                               size_t n)                                                  \
     {                                                                                    \
         (void)s;                                                                         \
-        for (size_t i = 0; i < n; i += 16) {                                             \
+        for (size_t i = 0; i < n; i += 8) {                                              \
             size_t left = n - i;                                                         \
-            v16 gv = left >= 16 ? load_16(g + i) : only(load_16(g + i), left);           \
-            v16 l2v = load_16(l2 + i), wv = gather(rows + i, w), old[4], state[4];       \
+            v8 gv = only_8(load_8(g + i), left), l2v = load_8(l2 + i);                   \
+            v8 wv = gather_8(rows + i, w), old[4], state[4];                             \
             for (size_t j = 0; j < STATES; j++)                                          \
-                old[j] = state[j] = gather(rows + i, s + j);                             \
-            v16 next = CALL;                                                             \
-            v16i moves = moving_16(p, gv), sound = moves;                                \
+                old[j] = state[j] = gather_8(rows + i, s + j);                           \
+            v8 next = CALL;                                                              \
+            v8i moves = moving_8(p, gv), sound = moves;                                  \
             if (p->bounded)                                                              \
-                sound &= finite_16(next);                                                \
+                sound &= finite_8(next);                                                 \
             for (size_t j = 0; p->bounded && j < STATES; j++)                            \
-                sound &= finite_16(state[j]);                                            \
+                sound &= finite_8(state[j]);                                             \
             for (size_t j = 0; j < STATES; j++) {                                        \
-                v16i mask = j < OWN ? sound : moves;                                     \
+                v8i mask = j < OWN ? sound : moves;                                      \
                 if (p->bounded)                                                          \
-                    mask &= finite_16(state[j]);                                         \
-                scatter_first(rows + i, s + j, select_16(mask, state[j], old[j]), left); \
+                    mask &= finite_8(state[j]);                                          \
+                scatter_8(rows + i, s + j, select_8(mask, state[j], old[j]), left);      \
             }                                                                            \
-            scatter_first(rows + i, w, select_16(sound, next, wv), left);                \
+            scatter_8(rows + i, w, select_8(sound, next, wv), left);                     \
         }                                                                                \
     }
 
 // The rates of adam, one for each row.
-static inline v16 next_rates(const struct rule_params *p, v16 *c)
+static inline v8 next_rates(const struct rule_params *p, v8 *c)
 {
     c[0] = p->beta1 * c[0] + (1 - p->beta1);
     c[1] = p->beta2 * c[1] + (1 - p->beta2);
-    return p->lr * SQRT16(c[1]) / c[0];
+    return p->lr * SQRT8(c[1]) / c[0];
 }
 
 static const size_t none = 0, one = 1, two = 2, three = 3, four = 4;
-COLUMN(sgd, none, none, sgd_16(p, l2v, wv, gv))
-COLUMN(sum, none, none, sum_16(p, l2v, wv, gv))
-COLUMN(summary, none, none, summary_16(p, l2v, wv, gv))
-COLUMN(momentum, one, one, momentum_16(p, l2v, wv, gv, &state[0]))
-COLUMN(adagrad, one, one, adagrad_16(p, l2v, wv, gv, &state[0]))
-COLUMN(adagrad_std, one, one, adagrad_std_16(p, l2v, wv, gv, &state[0]))
-COLUMN(adagrad_shared, one, none, adagrad_std_16(p, l2v, wv, gv, &state[0]))
-COLUMN(adagrad_v2, one, none, adagrad_v2_16(p, l2v, wv, gv, &state[0]))
-COLUMN(rmsprop, one, one, rmsprop_16(p, l2v, wv, gv, &state[0]))
-COLUMN(ftrl, two, two, ftrl_16(p, l2v, wv, gv, &state[0], &state[1]))
+COLUMN(sgd, none, none, sgd_8(p, l2v, wv, gv))
+COLUMN(sum, none, none, sum_8(p, l2v, wv, gv))
+COLUMN(summary, none, none, summary_8(p, l2v, wv, gv))
+COLUMN(momentum, one, one, momentum_8(p, l2v, wv, gv, &state[0]))
+COLUMN(adagrad, one, one, adagrad_8(p, l2v, wv, gv, &state[0]))
+COLUMN(adagrad_std, one, one, adagrad_std_8(p, l2v, wv, gv, &state[0]))
+COLUMN(adagrad_shared, one, none, adagrad_std_8(p, l2v, wv, gv, &state[0]))
+COLUMN(adagrad_v2, one, none, adagrad_v2_8(p, l2v, wv, gv, &state[0]))
+COLUMN(rmsprop, one, one, rmsprop_8(p, l2v, wv, gv, &state[0]))
+COLUMN(ftrl, two, two, ftrl_8(p, l2v, wv, gv, &state[0], &state[1]))
 COLUMN(adam_d2sum, three, three,
-       adam_d2sum_16(p, l2v, wv, gv, &state[0], &state[1], &state[2]))
+       adam_d2sum_8(p, l2v, wv, gv, &state[0], &state[1], &state[2]))
 COLUMN(adam, four, two,
-       adam_16(p, l2v, next_rates(p, state + 2), wv, gv, &state[0], &state[1]))
+       adam_8(p, l2v, next_rates(p, state + 2), wv, gv, &state[0], &state[1]))
 COLUMN(adamw, four, two,
-       adamw_16(p, l2v, next_rates(p, state + 2), wv, gv, &state[0], &state[1]))
+       adamw_8(p, l2v, next_rates(p, state + 2), wv, gv, &state[0], &state[1]))
 
 // Those that only move values, or whose vectors are not meant to have one weight.
 #define COLUMN_BY_REF(KIND, rule)                                                        \
