@@ -24,8 +24,9 @@
 #include "table/tier_home.h"
 
 enum {
-    KEY_BYTES = 10,
-    LIMIT_BYTES = 11, // behind all keys of a partition
+    PARTITION_BYTES = 3,
+    KEY_BYTES = PARTITION_BYTES + 8,
+    LIMIT_BYTES = KEY_BYTES + 1, // behind all keys of a partition
     DEFAULT_CACHE = 64 << 20,
     MIN_CACHE = 1 << 20,
     MAX_WRITE_BUFFER = 64 << 20,
@@ -33,8 +34,8 @@ enum {
 
 // A key that is asked for, comparable as RocksDB compares it.
 struct wanted {
-    uint64_t high; // partition and the upper 48 bits of the key
-    uint16_t low;
+    uint64_t high; // partition and the upper 40 bits of the key
+    uint32_t low;
     uint32_t at; // in the caller's arrays
 };
 
@@ -82,10 +83,10 @@ static int refused(const struct tier *t, const char *doing, char *text, struct e
 
 static void put_key(char ret[KEY_BYTES], uint32_t partition, uint64_t key)
 {
-    uint16_t high = __builtin_bswap16((uint16_t)partition);
+    uint32_t high = __builtin_bswap32(partition << 8);
     uint64_t low = __builtin_bswap64(key);
-    memcpy(ret, &high, sizeof(high));
-    memcpy(ret + sizeof(high), &low, sizeof(low));
+    memcpy(ret, &high, PARTITION_BYTES);
+    memcpy(ret + PARTITION_BYTES, &low, sizeof(low));
 }
 
 static void put_limit(char ret[LIMIT_BYTES], uint32_t partition)
@@ -289,9 +290,9 @@ static void sort_wanted(struct gets *g, const uint32_t *partitions, const uint64
 {
     bool sorted = true;
     for (size_t i = 0; i < n; i++) {
-        g->wanted[i] = (struct wanted){.high = (uint64_t)partitions[i] << 48 |
-                                               keys[i] >> 16,
-                                       .low = (uint16_t)keys[i],
+        g->wanted[i] = (struct wanted){.high = (uint64_t)partitions[i] << 40 |
+                                               keys[i] >> 24,
+                                       .low = (uint32_t)keys[i] & 0xffffff,
                                        .at = (uint32_t)i};
         sorted = sorted && (i == 0 || compare(&g->wanted[i - 1], &g->wanted[i]) <= 0);
     }
@@ -406,7 +407,7 @@ static int each(struct tier *t, rocksdb_iterator_t *it, tier_row_fn row, void *c
         const char *value = r->iter_value(it, &size);
         if (key_size != KEY_BYTES || size > t->row_bytes)
             return too_long(t, size, e);
-        memcpy(&key, bytes + 2, sizeof(key));
+        memcpy(&key, bytes + PARTITION_BYTES, sizeof(key));
         TRY(row(ctx, __builtin_bswap64(key), value, (uint32_t)size, e));
     }
     r->iter_get_error(it, &error);

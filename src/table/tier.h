@@ -1,6 +1,7 @@
 // The cold tier: rows of a table on disk, in RocksDB, for tables larger than memory.
 //
-// A map from (partition, key) to bytes, read and written in batches. The library is
+// A map from (partition, key) to bytes, read and written in batches. A partition is a
+// number of 24 bits. The library is
 // loaded when the first tier is opened (it brings the C++ runtime with it); without it
 // TUG_EUSAGE says which package to install.
 //

@@ -93,7 +93,7 @@ static void check_refused(const struct tier_options *o, int code, const char *te
 
 enum { MAP_PARTITIONS = 4, MAP_KEYS = 200 };
 
-static const uint32_t map_partition[MAP_PARTITIONS] = {0, 1, 255, 65535};
+static const uint32_t map_partition[MAP_PARTITIONS] = {0, 1, 65535, (1 << 24) - 1};
 
 struct map_row {
     uint32_t size; // 0: there is none

@@ -1,0 +1,431 @@
+// Rows hot in memory and cold on disk: what comes in and what goes out. See cold.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "table/cold.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum {
+    GO_SHARE = 16,     // of a partition's rows, 1/16 go out together
+    DELETES = 1 << 16, // that wait to be written
+    AHEAD = 16,
+};
+
+int cold_damaged(const struct store *s, uint64_t key, uint32_t size, struct err *e)
+{
+    return err_set(e, TUG_EDATA,
+                   "the rows in '%s' are damaged: that of key %" PRIu64 " has %" PRIu32
+                   " bytes",
+                   s->cold->dir, key, size);
+}
+
+bool cold_size_fits(const struct cold *c, uint32_t size)
+{
+    return size == c->row_bytes ||
+           (c->extra_bytes > 0 && size == c->row_bytes + c->extra_bytes);
+}
+
+int cold_write_waiting(struct cold *c, struct err *e)
+{
+    if (c->unwritten == 0)
+        return 0;
+    TRY(tier_write(c->tier, e));
+    c->unwritten = 0;
+    return 0;
+}
+
+// Opening and closing.
+
+static int open_tier(struct store *s, struct err *e)
+{
+    struct cold *c = s->cold;
+    char about[256];
+    snprintf(about, sizeof(about),
+             "table %s (%" PRIu32 "): %s, rows of %" PRIu32 " + %" PRIu32
+             " floats, %" PRIu32 " bits of partitions%s",
+             s->config.name, s->o.id, s->config.accessor.name, s->accessor.width,
+             s->accessor.extra_width, s->o.partition_bits,
+             s->config.place == CONFIG_RANGE ? " by range" : "");
+    struct tier_options o = {
+        .dir = s->o.cold_dir,
+        .durable = s->config.cold_durable,
+        .about = about,
+        .row_bytes = s->config.cold_durable ? INT32_MAX // records may be large
+                                            : c->row_bytes + c->extra_bytes,
+    };
+    return tier_open(&c->tier, &o, e);
+}
+
+static int open_cold(struct store *s, struct err *e)
+{
+    struct cold *c = s->cold;
+    c->row_bytes = s->accessor.width * sizeof(float);
+    c->extra_bytes = s->accessor.extra_width * sizeof(float);
+    c->share = UINT32_MAX;
+    if (s->config.hot_rows > 0 && s->config.hot_rows / s->n_parts < UINT32_MAX)
+        c->share = (uint32_t)(s->config.hot_rows / s->n_parts);
+    c->walk.slot_bytes = (c->row_bytes + c->extra_bytes + 15) / 16 * 16;
+    c->walk.max = COLD_WALK_BYTES / (c->walk.slot_bytes + 1) + 1;
+    if (c->walk.max > COLD_WALK_ROWS)
+        c->walk.max = COLD_WALK_ROWS;
+    c->parts = mem_zalloc(s->n_parts * sizeof(*c->parts));
+    c->image = mem_alloc(c->walk.slot_bytes + 1);
+    c->walk.bytes = mem_alloc((size_t)c->walk.max * c->walk.slot_bytes + 1);
+    if (c->parts == NULL || c->image == NULL || c->walk.bytes == NULL ||
+        strlen(s->o.cold_dir) >= sizeof(c->dir))
+        return err_nomem(e, "rows on disk");
+    snprintf(c->dir, sizeof(c->dir), "%s", s->o.cold_dir);
+    for (uint32_t p = 0; p < s->n_parts; p++)
+        c->parts[p].limit = c->share;
+    TRY(open_tier(s, e));
+    return s->config.cold_durable ? cold_find_again(s, e) : 0;
+}
+
+static void free_cold(struct cold *c)
+{
+    tier_close(c->tier);
+    mem_free(c->parts);
+    mem_free(c->image);
+    mem_free(c->walk.bytes);
+    mem_free(c->used.words);
+    mem_free(c->copied.words);
+    mem_free(c->sweep.at);
+    mem_free(c);
+}
+
+int cold_open(struct store *s, struct err *e)
+{
+    s->cold = mem_zalloc(sizeof(*s->cold));
+    if (s->cold == NULL)
+        return err_nomem(e, "rows on disk");
+    int rc = open_cold(s, e);
+    if (rc != 0) {
+        free_cold(s->cold);
+        s->cold = NULL;
+    }
+    return rc;
+}
+
+void cold_close(struct store *s)
+{
+    if (s->cold == NULL)
+        return;
+    // Who wants to know whether that went well calls it before.
+    if (s->config.cold_durable)
+        (void)cold_keep(s, NULL);
+    free_cold(s->cold);
+    s->cold = NULL;
+}
+
+void cold_stats(const struct store *s, struct store_stats *x)
+{
+    x->promoted = s->cold->promoted;
+    x->demoted = s->cold->demoted;
+}
+
+// Coming in.
+
+static void fill_row(struct store *s, uint32_t handle, const char *bytes, uint32_t size)
+{
+    const struct cold *c = s->cold;
+    float *row = store_row_at(s, handle);
+    memcpy(row, bytes, c->row_bytes);
+    if (c->extra_bytes == 0)
+        return;
+    accessor_set_extra(&s->accessor, row, TABLE_NONE);
+    if (size > c->row_bytes) // one was reserved
+        memcpy(store_make_extra(s, row), bytes + c->row_bytes, c->extra_bytes);
+}
+
+// The rows are in memory and complete.
+static int note_promoted(struct store *s, uint32_t p, const uint32_t *handles, uint32_t n,
+                         struct err *e)
+{
+    struct cold *c = s->cold;
+    uint32_t end = table_handles(s->rows);
+    if (handle_bits_reserve(&c->copied, end) != 0 ||
+        handle_bits_reserve(&c->used, end) != 0)
+        return err_nomem(e, "marks of rows");
+    for (uint32_t i = 0; s->cut != NULL && i < n; i++)
+        if (cut_row_promoted(s, p, handles[i]) != 0)
+            return err_nomem(e, "rows that come into memory during a save");
+    for (uint32_t i = 0; i < n; i++) {
+        handle_bit_set(&c->copied, handles[i]);
+        handle_bit_set(&c->used, handles[i]);
+    }
+    s->parts[p].cold -= n;
+    c->promoted += n;
+    return 0;
+}
+
+// Of one partition: those of `fetch` from `begin` on.
+static int promote(struct store *s, uint32_t begin, uint32_t n, struct err *e)
+{
+    struct cold *c = s->cold;
+    struct cold_fetch *x = &c->fetch;
+    uint32_t p = x->partitions[begin], *handles = x->handles + begin;
+    for (uint32_t i = begin; i < begin + n; i++)
+        if (!cold_size_fits(c, x->sizes[i]))
+            return cold_damaged(s, x->keys[i], x->sizes[i], e);
+    if (c->extra_bytes > 0 && store_reserve_extras(s, n) != 0)
+        return err_nomem(e, "rows that come into memory");
+    TRY(store_add_rows(s, p, x->keys + begin, n, handles, e));
+    for (uint32_t i = 0; i < n; i++)
+        fill_row(s, handles[i], x->rows[begin + i], x->sizes[begin + i]);
+    int rc = note_promoted(s, p, handles, n, e);
+    if (rc != 0)
+        store_drop_rows(s, p, handles, n);
+    return rc;
+}
+
+// Those of x's n keys that were found, moved to its front.
+static uint32_t pack_found(struct cold_fetch *x, uint32_t n)
+{
+    uint32_t m = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!x->found[i])
+            continue;
+        x->which[m] = x->which[i];
+        x->partitions[m] = x->partitions[i];
+        x->keys[m] = x->keys[i];
+        x->rows[m] = x->rows[i];
+        x->sizes[m] = x->sizes[i];
+        m++;
+    }
+    return m;
+}
+
+static int fetch(struct store *s, uint32_t n, uint32_t *ret_handles, struct err *e)
+{
+    struct cold *c = s->cold;
+    struct cold_fetch *x = &c->fetch;
+    TRY(tier_get(c->tier, x->partitions, x->keys, n, x->found, x->rows, x->sizes, e));
+    n = pack_found(x, n);
+    for (uint32_t begin = 0, end; begin < n; begin = end) {
+        for (end = begin; end < n && x->partitions[end] == x->partitions[begin];)
+            end++;
+        TRY(promote(s, begin, end - begin, e));
+        for (uint32_t i = begin; i < end; i++)
+            ret_handles[x->which[i]] = x->handles[i];
+    }
+    return 0;
+}
+
+int cold_fetch_runs(struct store *s, const struct store_run *runs, uint32_t n_runs,
+                    const uint64_t *keys, uint32_t *handles, uint32_t *ret_runs,
+                    struct err *e)
+{
+    struct cold_fetch *x = &s->cold->fetch;
+    uint32_t n = 0;
+    *ret_runs = 0;
+    TRY(cold_write_waiting(s->cold, e));
+    for (uint32_t r = 0; r < n_runs; r++) {
+        if (s->parts[runs[r].partition].cold == 0)
+            continue;
+        for (uint32_t i = runs[r].begin; i < runs[r].end; i++) {
+            if (handles[i] != TABLE_NONE)
+                continue;
+            x->which[n] = i;
+            x->partitions[n] = runs[r].partition;
+            x->keys[n++] = keys[i];
+            if (n < COLD_FETCH_ROWS)
+                continue;
+            TRY(fetch(s, n, handles, e));
+            n = 0;
+            *ret_runs = r; // what follows of it may fail
+        }
+    }
+    if (n > 0)
+        TRY(fetch(s, n, handles, e));
+    *ret_runs = n_runs;
+    return 0;
+}
+
+void cold_used(struct store *s, const uint32_t *handles, size_t n)
+{
+    struct handle_bits *used = &s->cold->used;
+    // Without memory for the marks some rows look unused: they go out too early.
+    bool all = handle_bits_reserve(used, table_handles(s->rows)) == 0;
+    for (size_t i = 0; i < n; i++)
+        if (all || handles[i] / 64 < used->n_words)
+            handle_bit_set(used, handles[i]);
+}
+
+// Going out.
+
+// What lies on disk of a row.
+static uint32_t make_image(const struct store *s, const float *row, const void **ret)
+{
+    const struct cold *c = s->cold;
+    *ret = row;
+    if (c->extra_bytes == 0)
+        return c->row_bytes;
+    const float *extra = store_extra_of(s, row);
+    memcpy(c->image, row, c->row_bytes);
+    memset(c->image + s->accessor.extra * sizeof(float), 0, sizeof(float));
+    *ret = c->image;
+    if (extra == NULL)
+        return c->row_bytes;
+    memcpy(c->image + c->row_bytes, extra, c->extra_bytes);
+    return c->row_bytes + c->extra_bytes;
+}
+
+static int put_record(struct store *s, uint32_t p, struct err *e)
+{
+    struct cold *c = s->cold;
+    struct cold_part *part = &c->parts[p];
+    if (!s->config.cold_durable || (part->recorded && part->day == s->parts[p].day))
+        return 0;
+    struct buf b = BUF_INIT(INT32_MAX);
+    int rc = store_get_partition(s, p, store_time(s, p), &b);
+    if (rc == 0)
+        rc = tier_put(c->tier, COLD_RECORDS, p, b.data, (uint32_t)b.len, e);
+    else
+        rc = err_nomem(e, "what is known of a partition");
+    buf_free(&b);
+    return rc;
+}
+
+int cold_write_rows(struct store *s, uint32_t p, const uint32_t *handles, uint32_t n,
+                    struct err *e)
+{
+    struct cold *c = s->cold;
+    TRY(cold_write_waiting(c, e));
+    if (handle_bits_reserve(&c->copied, table_handles(s->rows)) != 0)
+        return err_nomem(e, "marks of rows");
+    int rc = put_record(s, p, e);
+    for (uint32_t i = 0; rc == 0 && i < n; i++) {
+        const void *image;
+        uint32_t size = make_image(s, store_row_at(s, handles[i]), &image);
+        rc = tier_put(c->tier, p, store_key_at(s, handles[i]), image, size, e);
+    }
+    if (rc == 0)
+        rc = tier_write(c->tier, e);
+    if (rc != 0) {
+        tier_drop(c->tier);
+        return rc;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        handle_bit_set(&c->copied, handles[i]);
+    c->parts[p].recorded = true;
+    c->parts[p].day = s->parts[p].day;
+    return 0;
+}
+
+static int send_out(struct store *s, uint32_t p, uint32_t n, struct err *e)
+{
+    struct cold *c = s->cold;
+    TRY(cold_write_rows(s, p, c->going, n, e));
+    for (uint32_t i = 0; i < n; i++) {
+        handle_bit_clear(&c->used, c->going[i]);
+        handle_bit_clear(&c->copied, c->going[i]);
+    }
+    store_drop_rows(s, p, c->going, n);
+    s->parts[p].cold += n;
+    c->demoted += n;
+    return 0;
+}
+
+static bool may_go(const struct store *s, uint32_t p, uint32_t handle)
+{
+    return !handle_bit(&s->changed, handle) &&
+           (s->cut == NULL || !cut_keeps(s, p, handle));
+}
+
+// The hand goes on, once round at most, until it has `want` rows that may go.
+static uint32_t go_round(struct store *s, uint32_t p, uint32_t want)
+{
+    struct cold *c = s->cold;
+    const struct handle_list *rows = &s->parts[p].rows;
+    uint32_t hand = c->parts[p].hand, n = 0;
+    for (uint32_t step = 0; step < rows->n && n < want; step++) {
+        hand = hand < rows->n ? hand : 0;
+        uint32_t h = rows->at[hand++];
+        if (hand + AHEAD < rows->n)
+            __builtin_prefetch(store_row_at(s, rows->at[hand + AHEAD]) - 2);
+        if (!store_is_live(s, p, h))
+            continue;
+        if (handle_bit(&c->used, h)) {
+            handle_bit_clear(&c->used, h);
+        } else if (may_go(s, p, h)) {
+            if (h / 64 < c->used.n_words)
+                handle_bit_set(&c->used, h); // it may stand in the list twice
+            c->going[n++] = h;
+        }
+    }
+    c->parts[p].hand = hand;
+    return n;
+}
+
+// A row that is passed the first time round is taken the second. If too few may go (a
+// save comes first), it is tried again when there are more.
+static int keep_share(struct store *s, uint32_t p, struct err *e)
+{
+    struct cold *c = s->cold;
+    struct store_part *part = &s->parts[p];
+    uint32_t less = c->share / GO_SHARE, floor = c->share - less;
+    for (uint32_t round = 0; round < 3 && part->live > floor;) {
+        uint32_t want = part->live - floor;
+        want = want < COLD_WRITE_ROWS ? want : COLD_WRITE_ROWS;
+        uint32_t n = go_round(s, p, want);
+        if (n > 0)
+            TRY(send_out(s, p, n, e));
+        round += n < want;
+    }
+    c->parts[p].limit = part->live > c->share ? part->live + less + 1 : c->share;
+    return 0;
+}
+
+// Rows that were not seen for some days.
+static int sweep_unseen(struct store *s, uint32_t p, struct err *e)
+{
+    struct cold *c = s->cold;
+    struct life_time t = store_time(s, p);
+    float days = s->accessor.life.cold_after_days;
+    uint32_t n = 0;
+    if (store_live_rows(s, p, &c->sweep) != 0)
+        return err_nomem(e, "rows that go to disk");
+    for (uint32_t i = 0; i < c->sweep.n; i++) {
+        uint32_t h = c->sweep.at[i];
+        float unseen = (float)s->life->unseen(&s->accessor, store_row_at(s, h), t);
+        if (unseen <= days || !may_go(s, p, h))
+            continue;
+        c->going[n++] = h;
+        if (n == COLD_WRITE_ROWS) {
+            TRY(send_out(s, p, n, e));
+            n = 0;
+        }
+    }
+    if (n > 0)
+        TRY(send_out(s, p, n, e));
+    c->parts[p].swept = t.day;
+    return 0;
+}
+
+int cold_demote(struct store *s, uint32_t p, struct err *e)
+{
+    struct cold *c = s->cold;
+    if (s->life->unseen != NULL && c->parts[p].swept != s->parts[p].day)
+        TRY(sweep_unseen(s, p, e));
+    return s->parts[p].live > c->parts[p].limit ? keep_share(s, p, e) : 0;
+}
+
+void cold_forget(struct store *s, uint32_t p, const uint32_t *handles, size_t n)
+{
+    struct cold *c = s->cold;
+    for (size_t i = 0; i < n; i++) {
+        handle_bit_clear(&c->used, handles[i]);
+        if (!handle_bit(&c->copied, handles[i]))
+            continue;
+        handle_bit_clear(&c->copied, handles[i]);
+        (void)tier_delete(c->tier, p, store_key_at(s, handles[i]), NULL);
+        c->unwritten++;
+    }
+    // If it fails, who next needs them written is told.
+    if (c->unwritten > DELETES)
+        (void)cold_write_waiting(c, NULL);
+}

@@ -1,0 +1,97 @@
+// Rows of a store that lie on disk: what cold*.c know of them, beyond what
+// store_internal.h says.
+//
+// A row that comes into memory leaves its copy on disk: it will be written again when it
+// goes out, and a delete now would only be one more write. Rows that have a copy are
+// marked, so that it goes when they go. A partition's `cold` counts the rows that are on
+// disk only; where it is 0 nothing is looked for.
+//
+// What goes out is chosen as by a clock: a hand goes round over the rows of a partition
+// and takes those that were not used since it came by last. It goes when a partition has
+// more rows than its share, and takes a sixteenth of them, so that they are written
+// together.
+//
+// On disk a row is its floats, and those of its extra row if it has one; the column of
+// the extra row's handle is 0. A durable tier has a record of each partition, too, as
+// store_put_partition wants it. It is written with the first rows that go out on a day,
+// since what rows say of time counts from their partition's day.
+//
+// Threads: the store's owner.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TABLE_COLD_H
+#define TUG_TABLE_COLD_H
+
+#include "base/file.h"
+#include "table/store_internal.h"
+#include "table/tier.h"
+
+enum {
+    COLD_FETCH_ROWS = 4096, // asked for together
+    COLD_WRITE_ROWS = 1024, // written together
+    COLD_WALK_ROWS = 512,   // of a walk, looked at together: as many, or
+    COLD_WALK_BYTES = 1 << 20,
+    COLD_RECORDS = 1 << 16, // the tier's partition with the records
+};
+
+struct cold_part {
+    uint32_t hand;  // in store_part.rows
+    uint32_t limit; // rows in memory beyond which some go out
+    uint32_t swept; // the day on which unseen rows were last looked for
+    uint32_t day;   // of the record on disk
+    bool recorded;  // there is one
+};
+
+// Keys that are asked for, and what was found.
+struct cold_fetch {
+    uint32_t which[COLD_FETCH_ROWS]; // of the caller's keys
+    uint32_t partitions[COLD_FETCH_ROWS];
+    uint64_t keys[COLD_FETCH_ROWS];
+    uint8_t found[COLD_FETCH_ROWS];
+    const void *rows[COLD_FETCH_ROWS];
+    uint32_t sizes[COLD_FETCH_ROWS];
+    uint32_t handles[COLD_FETCH_ROWS];
+};
+
+// Rows that a walk looks at together.
+struct cold_walk {
+    uint32_t max, slot_bytes;
+    char *bytes;
+    uint64_t keys[COLD_WALK_ROWS];
+    uint32_t sizes[COLD_WALK_ROWS], handles[COLD_WALK_ROWS];
+};
+
+struct cold {
+    struct tier *tier;
+    char dir[FILE_PATH_MAX];
+    struct cold_part *parts;
+    uint32_t share;            // of a partition: rows in memory; UINT32_MAX: any number
+    struct handle_bits used;   // since the hand came by
+    struct handle_bits copied; // a copy is on disk
+    uint32_t unwritten;        // deletes without a tier_write
+    uint32_t row_bytes, extra_bytes;
+    char *image; // of one row
+    struct cold_fetch fetch;
+    struct cold_walk walk;
+    uint32_t going[COLD_WRITE_ROWS];
+    struct handle_list sweep;
+    uint64_t promoted, demoted;
+};
+
+int cold_damaged(const struct store *s, uint64_t key, uint32_t size, struct err *e);
+bool cold_size_fits(const struct cold *c, uint32_t size);
+
+// Deletes that wait: a get must not find what they removed.
+int cold_write_waiting(struct cold *c, struct err *e);
+
+// Writes rows in memory to disk; all or none. They stay in memory.
+int cold_write_rows(struct store *s, uint32_t p, const uint32_t *handles, uint32_t n,
+                    struct err *e);
+
+// Durable: all rows, those in memory too, are on disk and will be found again.
+int cold_keep(struct store *s, struct err *e);
+
+// Durable, when it is opened: counts what is there.
+int cold_find_again(struct store *s, struct err *e);
+
+#endif

@@ -1,0 +1,289 @@
+// A store with a cold tier beside one without: the same pushes, pulls, orders, days and
+// saves give the same bits.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "table/cold.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "table/cut_testing.h"
+
+enum { UNIVERSE = 3000 };
+
+static char dir[] = "/tmp/tug-cold-XXXXXX", tier_dir[64];
+
+static int make_dir(void **state)
+{
+    (void)state;
+    if (mkdtemp(dir) == NULL)
+        return -1;
+    snprintf(tier_dir, sizeof(tier_dir), "%s/tier", dir);
+    return 0;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    return file_remove_tree(dir, NULL);
+}
+
+static int open_cold(struct store **ret, const char *settings, uint32_t bits,
+                     struct err *e)
+{
+    struct table_config c = table_config_defaults();
+    OK(table_config_parse(&c, "cold=here", &ok_e));
+    OK(table_config_parse(&c, settings, &ok_e));
+    OK(table_config_check(&c, &ok_e));
+    struct store_options o = {
+        .config = &c, .id = 3, .partition_bits = bits, .cold_dir = tier_dir};
+    return store_open(ret, &o, e);
+}
+
+struct config {
+    const char *settings, *cold; // cold: what the other store has beside
+    uint32_t bits;
+};
+
+#define CTR                                                                              \
+    "accessor=ctr; dim=3; rule=adagrad; embedx-rule=adagrad; embedx-init=0.1; "          \
+    "delete-threshold=0.2; "
+#define EARNED "embedx-threshold=2; "
+static const struct config configs[] = {
+    {CTR EARNED "deltas=no", "hot-rows=200", 3},
+    {CTR "deltas=no; entry=count:2; ttl-steps=40", "hot-rows=100", 0},
+    {CTR "deltas=no; embedx-threshold=0; entry=sketch:2", "cold-after-days=1", 2},
+    {CTR "deltas=no; decay=1", "hot-rows=400; cold-after-days=0", 2},
+    {"accessor=plain; dim=5; rule=adam; init=0.1", "hot-rows=64", 4},
+    {"accessor=ctr_double; dim=0; deltas=no; delete-after-days=3", "hot-rows=1", 2},
+    {"accessor=merge; dim=1; rule=sum", "hot-rows=300", 1},
+};
+enum { N_CONFIGS = sizeof(configs) / sizeof(configs[0]) };
+
+// Two stores, the second with a tier.
+struct pair {
+    struct store *s[2];
+    struct batch *b;
+    const struct config *config;
+};
+
+static void open_pair(struct pair *x, const struct config *c)
+{
+    char settings[512];
+    struct err e = {0};
+    snprintf(settings, sizeof(settings), "%s; %s", c->settings, c->cold);
+    x->config = c;
+    x->s[0] = open_store(c->settings, c->bits);
+    if (open_cold(&x->s[1], settings, c->bits, &e) != 0)
+        fail_msg("%s", e.text);
+    x->b = batch_make(UNIVERSE);
+}
+
+static void close_pair(struct pair *x)
+{
+    store_close(x->s[0]);
+    store_close(x->s[1]);
+    batch_free(x->b);
+}
+
+static void check_same(struct pair *x)
+{
+    struct image *a = image_of(x->s[0], SAVE_CHECKPOINT);
+    struct image *b = image_of(x->s[1], SAVE_CHECKPOINT);
+    check_equal(a, b);
+    image_free(a);
+    image_free(b);
+    struct store_stats p = store_stats(x->s[0]), q = store_stats(x->s[1]);
+    assert_int_equal(p.rows, q.rows + q.cold_rows);
+    assert_int_equal(p.made, q.made);
+    assert_int_equal(p.refused, q.refused);
+    assert_int_equal(p.evicted_score, q.evicted_score);
+    assert_int_equal(p.evicted_age, q.evicted_age);
+    assert_int_equal(p.evicted_ttl, q.evicted_ttl);
+}
+
+static void pull_both(struct pair *x, struct dice *d)
+{
+    uint32_t width = store_accessor(x->s[0])->pull_width;
+    float *values = x->b->values, *others = values + BATCH_MAX * ROW_MAX;
+    uint8_t found[2][BATCH_MAX];
+    batch_draw(x->b, d, 1 + dice_below(d, 300));
+    size_t n = x->b->n;
+    OK(store_pull(x->s[0], x->b->keys, n, values, found[0], &ok_e));
+    OK(store_pull(x->s[1], x->b->keys, n, others, found[1], &ok_e));
+    assert_memory_equal(values, others, n * width * sizeof(float));
+    assert_memory_equal(found[0], found[1], n);
+}
+
+static void order_both(struct pair *x, enum store_order o, float threshold, bool finish)
+{
+    for (int i = 0; i < 2; i++) {
+        OK(store_finish(x->s[i], &ok_e)); // the one before
+        OK(store_order(x->s[i], o, threshold, &ok_e));
+        if (finish)
+            OK(store_finish(x->s[i], &ok_e));
+    }
+}
+
+// Loads some rows, and their extra rows, of the first store into both.
+static void assign_both(struct pair *x, struct dice *d, enum store_op op)
+{
+    uint32_t width = store_value_width(x->s[0], op);
+    batch_draw(x->b, d, 100);
+    for (size_t i = 0; i < x->b->n * width; i++)
+        x->b->values[i] = (float)dice_below(d, 3);
+    struct store_push p = {.op = op,
+                           .keys = x->b->keys,
+                           .n = x->b->n,
+                           .values = x->b->values,
+                           .rate = 1,
+                           .scale = 1};
+    for (int i = 0; i < 2; i++)
+        OK(store_push(x->s[i], &p, NULL, &ok_e));
+}
+
+static void put_both(struct pair *x, struct dice *d)
+{
+    const struct accessor *a = store_accessor(x->s[0]);
+    batch_draw(x->b, d, 100);
+    for (size_t i = 0; i < x->b->n * a->width; i++)
+        x->b->values[i] = (float)dice_below(d, 3);
+    for (int i = 0; i < 2; i++)
+        OK(store_put_rows(x->s[i], x->b->keys, x->b->n, x->b->values, &ok_e));
+    for (size_t i = 0; i < x->b->n * a->extra_width; i++)
+        x->b->values[i] = (float)dice_below(d, 3);
+    for (int i = 0; i < 2 && a->extra_width > 0; i++)
+        OK(store_put_extras(x->s[i], x->b->keys, x->b->n, x->b->values, &ok_e));
+}
+
+// A save, with pushes while it is read out.
+static void save_both(struct pair *x, struct dice *d)
+{
+    enum save_mode mode = (enum save_mode)dice_below(d, 4);
+    bool commit = dice_below(d, 3) > 0;
+    if (mode == SAVE_DELTA && !x->s[0]->config.deltas)
+        mode = SAVE_BASE;
+    struct image *images[2];
+    for (int i = 0; i < 2; i++) {
+        OK(store_finish(x->s[i], &ok_e));
+        images[i] = image_make();
+        OK(cut_begin(x->s[i], &(struct cut_options){.mode = mode}, &ok_e));
+    }
+    for (uint64_t k = 0; k < 6; k++) {
+        struct dice again = *d;
+        for (int i = 0; i < 2; i++) {
+            *d = again;
+            batch_draw(x->b, d, 200);
+            OK(push(x->s[i], x->b, d, &ok_e));
+            struct rows_block b;
+            OK(cut_next(x->s[i], 1 << 12, &b, &ok_e));
+            if (b.kind != ROWS_END)
+                image_add(images[i], &b);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        read_rest(x->s[i], 1 << 12, images[i], NULL);
+        OK(cut_end(x->s[i], commit, &ok_e));
+    }
+    check_equal(images[0], images[1]);
+    image_free(images[0]);
+    image_free(images[1]);
+}
+
+static void push_both(struct pair *x, struct dice *d)
+{
+    struct dice again = *d;
+    for (int i = 0; i < 2; i++) {
+        *d = again;
+        batch_draw(x->b, d, 1 + dice_below(d, 600));
+        OK(push(x->s[i], x->b, d, &ok_e));
+    }
+}
+
+static void remove_both(struct pair *x, struct dice *d)
+{
+    batch_draw(x->b, d, 100);
+    for (int i = 0; i < 2; i++)
+        OK(store_remove(x->s[i], x->b->keys, x->b->n, &ok_e));
+}
+
+static void do_something(struct pair *x, struct dice *d)
+{
+    uint64_t what = dice_below(d, 40);
+    bool finish = dice_below(d, 2) == 0;
+    if (what < 12) {
+        pull_both(x, d);
+    } else if (what < 14) {
+        remove_both(x, d);
+    } else if (what < 16) {
+        for (int i = 0; i < 2; i++)
+            store_day(x->s[i]);
+    } else if (what < 18) {
+        order_both(x, STORE_SHRINK, dice_below(d, 3) == 0 ? 1 : NAN, finish);
+    } else if (what < 19) {
+        order_both(x, STORE_CLEAR, NAN, finish);
+    } else if (what < 20) {
+        put_both(x, d);
+    } else if (what < 21) {
+        assign_both(x, d, STORE_ASSIGN);
+    } else if (what < 22) {
+        assign_both(x, d, STORE_ADD);
+    } else if (what < 24) {
+        save_both(x, d);
+    } else if (what < 26) {
+        store_work(x->s[1], 1000);
+    } else {
+        push_both(x, d);
+        for (int i = 0; i < 2; i++)
+            store_set_step(x->s[i], store_step_of(x->s[i]) + 1);
+    }
+}
+
+static void random_sequence(const struct config *c, uint64_t seed)
+{
+    struct pair x;
+    struct dice d = {.seed = seed};
+    uint64_t demoted = 0, promoted = 0;
+    open_pair(&x, c);
+    for (uint64_t i = 0; i < 150; i++) {
+        do_something(&x, &d);
+        check_same(&x);
+    }
+    struct store_stats q = store_stats(x.s[1]);
+    demoted += q.demoted;
+    promoted += q.promoted;
+    assert_true(demoted > 100 && promoted > 50);
+    close_pair(&x);
+    assert_false(file_exists(tier_dir));
+}
+
+static void test_same_rows(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < N_CONFIGS; i++)
+        for (uint64_t seed = 1; seed < 3; seed++) {
+            print_message("%s; %s, seed %d\n", configs[i].settings, configs[i].cold,
+                          (int)seed);
+            random_sequence(&configs[i], seed);
+        }
+}
+
+int main(void)
+{
+    struct err e = {0};
+    struct store *s;
+    if (make_dir(NULL) != 0)
+        return 1;
+    if (open_cold(&s, "", 0, &e) != 0 && strstr(e.text, "librocksdb-dev") != NULL) {
+        puts("skipped: built without RocksDB");
+        return remove_dir(NULL);
+    }
+    store_close(s);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_rows)};
+    return cmocka_run_group_tests(tests, NULL, remove_dir);
+}

@@ -1,0 +1,237 @@
+// Walks over the rows on disk: orders, saves, and what a durable tier finds again.
+//
+// Rows that are in memory, too, are passed over. What lies on disk of them is old.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <string.h>
+
+#include "table/cold.h"
+
+typedef int (*cold_row_fn)(void *ctx, uint64_t key, float *row, uint32_t size,
+                           struct err *e);
+
+struct walk {
+    struct store *s;
+    uint32_t n; // gathered
+    cold_row_fn fn;
+    void *ctx;
+};
+
+static int look_at(struct walk *w, struct err *e)
+{
+    struct cold_walk *x = &w->s->cold->walk;
+    uint32_t n = w->n;
+    w->n = 0;
+    table_find(w->s->rows, x->keys, n, x->handles);
+    for (uint32_t i = 0; i < n; i++) {
+        float *row = (float *)(void *)(x->bytes + (size_t)i * x->slot_bytes);
+        if (x->handles[i] == TABLE_NONE)
+            TRY(w->fn(w->ctx, x->keys[i], row, x->sizes[i], e));
+    }
+    return 0;
+}
+
+static int gather(void *ctx, uint64_t key, const void *row, uint32_t size, struct err *e)
+{
+    struct walk *w = ctx;
+    struct cold_walk *x = &w->s->cold->walk;
+    if (!cold_size_fits(w->s->cold, size))
+        return cold_damaged(w->s, key, size, e);
+    memcpy(x->bytes + (size_t)w->n * x->slot_bytes, row, size);
+    x->keys[w->n] = key;
+    x->sizes[w->n++] = size;
+    return w->n == x->max ? look_at(w, e) : 0;
+}
+
+static int walk(struct store *s, uint32_t p, cold_row_fn fn, void *ctx, struct err *e)
+{
+    struct walk w = {.s = s, .fn = fn, .ctx = ctx};
+    TRY(cold_write_waiting(s->cold, e));
+    TRY(tier_each(s->cold->tier, p, 0, gather, &w, e));
+    return look_at(&w, e);
+}
+
+struct each {
+    const struct store *s;
+    store_row_fn fn;
+    void *ctx;
+};
+
+static int give_row(void *ctx, uint64_t key, float *row, uint32_t size, struct err *e)
+{
+    const struct each *x = ctx;
+    bool extra = size > x->s->cold->row_bytes;
+    return x->fn(x->ctx, key, row, extra ? row + x->s->accessor.width : NULL, e);
+}
+
+int cold_each(struct store *s, uint32_t p, store_row_fn fn, void *ctx, struct err *e)
+{
+    struct each x = {s, fn, ctx};
+    return s->parts[p].cold > 0 ? walk(s, p, give_row, &x, e) : 0;
+}
+
+// Orders.
+//
+// An order changes all of a partition's rows on disk, or none: its changes are written
+// together, and what it counts counts afterwards.
+
+struct order {
+    struct store *s;
+    uint32_t p;
+    struct life_time t;
+    struct store_stats stats;
+    uint32_t removed;
+};
+
+// Room for the keys was reserved.
+static void note_gone(const struct order *o, uint64_t key)
+{
+    struct key_list *gone = &o->s->parts[o->p].gone;
+    if (o->s->config.deltas)
+        gone->at[gone->n++] = key;
+}
+
+static int shrink_row(void *ctx, uint64_t key, float *row, uint32_t size, struct err *e)
+{
+    struct order *o = ctx;
+    struct store *s = o->s;
+    struct cold *c = s->cold;
+    memcpy(c->image, row, size);
+    if (s->life->shrink(&s->accessor, row, s->order_threshold, o->t)) {
+        store_count_evicted(s, row, o->t);
+        note_gone(o, key);
+        o->removed++;
+        return tier_delete(c->tier, o->p, key, e);
+    }
+    bool same = memcmp(c->image, row, size) == 0;
+    return same ? 0 : tier_put(c->tier, o->p, key, row, size, e);
+}
+
+static int clear_row(void *ctx, uint64_t key, float *row, uint32_t size, struct err *e)
+{
+    struct order *o = ctx;
+    (void)row, (void)size, (void)e;
+    note_gone(o, key);
+    o->removed++;
+    return 0;
+}
+
+static int shrink(struct order *o, struct err *e)
+{
+    TRY(walk(o->s, o->p, shrink_row, o, e));
+    return tier_write(o->s->cold->tier, e);
+}
+
+static int clear(struct order *o, struct err *e)
+{
+    TRY(walk(o->s, o->p, clear_row, o, e));
+    return tier_clear(o->s->cold->tier, o->p, e);
+}
+
+int cold_order(struct store *s, uint32_t p, struct err *e)
+{
+    struct store_part *part = &s->parts[p];
+    struct store_stats stats = s->stats;
+    uint32_t gone = part->gone.n;
+    struct order o = {.s = s, .p = p, .t = store_order_time(s, p)};
+    int rc = 0;
+    if (s->order == STORE_SHRINK && s->life->shrink != NULL)
+        rc = shrink(&o, e);
+    else if (s->order == STORE_CLEAR)
+        rc = clear(&o, e);
+    if (rc != 0) {
+        tier_drop(s->cold->tier);
+        s->stats = stats;
+        part->gone.n = gone;
+        return rc;
+    }
+    part->cold -= o.removed;
+    return 0;
+}
+
+// Rows come into memory and go from there: so the cut and the next delta hear of it.
+static int remove_some(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
+                       struct err *e)
+{
+    uint32_t handles[COLD_WALK_ROWS], came = 0, done;
+    uint64_t cold[COLD_WALK_ROWS];
+    table_find(s->rows, keys, n, handles);
+    for (uint32_t i = 0; i < n; i++)
+        if (handles[i] == TABLE_NONE)
+            cold[came++] = keys[i];
+    for (uint32_t i = 0; i < came; i++)
+        handles[i] = TABLE_NONE;
+    struct store_run run = {.partition = p, .end = came};
+    TRY(cold_fetch_runs(s, &run, 1, cold, handles, &done, e));
+    n = came;
+    came = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (handles[i] != TABLE_NONE)
+            handles[came++] = handles[i];
+    if (came == 0)
+        return 0;
+    TRY(store_touch(s, p, handles, came, e));
+    return store_remove_rows(s, p, handles, came, e);
+}
+
+int cold_remove(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
+                struct err *e)
+{
+    for (size_t at = 0; at < n; at += COLD_WALK_ROWS) {
+        size_t len = n - at < COLD_WALK_ROWS ? n - at : COLD_WALK_ROWS;
+        TRY(remove_some(s, p, keys + at, (uint32_t)len, e));
+    }
+    return 0;
+}
+
+// Durable tiers.
+
+int cold_keep(struct store *s, struct err *e)
+{
+    struct cold *c = s->cold;
+    for (uint32_t p = 0; p < s->n_parts; p++) {
+        c->parts[p].recorded = false; // entry policies have learned since
+        if (store_live_rows(s, p, &c->sweep) != 0)
+            return err_nomem(e, "rows that go to disk");
+        uint32_t n = c->sweep.n, at = 0;
+        do {
+            uint32_t len = n - at < COLD_WRITE_ROWS ? n - at : COLD_WRITE_ROWS;
+            TRY(cold_write_rows(s, p, c->sweep.at + at, len, e));
+            at += len;
+        } while (at < n);
+    }
+    return tier_flush(c->tier, e);
+}
+
+static int count_row(void *ctx, uint64_t key, const void *row, uint32_t size,
+                     struct err *e)
+{
+    struct order *o = ctx;
+    (void)row;
+    if (!cold_size_fits(o->s->cold, size))
+        return cold_damaged(o->s, key, size, e);
+    o->s->parts[o->p].cold++;
+    return 0;
+}
+
+static int read_record(void *ctx, uint64_t key, const void *bytes, uint32_t size,
+                       struct err *e)
+{
+    struct store *s = ctx;
+    uint32_t p = key < s->n_parts ? (uint32_t)key : s->n_parts; // refused there
+    TRY(store_put_partition(s, p, bytes, size, e));
+    s->cold->parts[p].recorded = true;
+    s->cold->parts[p].day = s->cold->parts[p].swept = s->parts[p].day;
+    return 0;
+}
+
+int cold_find_again(struct store *s, struct err *e)
+{
+    TRY(tier_each(s->cold->tier, COLD_RECORDS, 0, read_record, s, e));
+    for (uint32_t p = 0; p < s->n_parts; p++) {
+        struct order o = {.s = s, .p = p};
+        TRY(tier_each(s->cold->tier, p, 0, count_row, &o, e));
+    }
+    return 0;
+}
