@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/tool.h"
-#include "cli/trace_file.h"
+#include "server/trace_file.h"
 
 struct profile_values {
     struct node_values node;
@@ -108,17 +108,25 @@ static int read_events(struct tool *t, struct trace_loop *l, struct err *e)
     return 0;
 }
 
+static int name_tables(struct tool *t, struct trace_loop *l, struct err *e)
+{
+    json_t *status = NULL, *table;
+    size_t i;
+    TRY(tool_status(t, LOOP_SECONDS, &status, e));
+    int rc = 0;
+    json_array_foreach(json_object_get(status, "tables"), i, table) if (rc == 0)
+        rc = trace_name(l, (uint32_t)tool_number(table, "id"), tool_text(table, "name"));
+    json_decref(status);
+    return rc == 0 ? 0 : err_nomem(e, "names of tables");
+}
+
 static int stop(struct tool *t, struct trace_loop *l, struct err *e)
 {
     struct msg_profile m = {.what = WIRE_PROFILE_STOP};
-    json_t *status = NULL;
     TRY(tool_ask(t, MSG_PROFILE, &m, LOOP_SECONDS, e));
     TRY(compare_clocks(t, l, e));
     TRY(read_events(t, l, e));
-    TRY(tool_status(t, LOOP_SECONDS, &status, e));
-    l->tables = json_incref(json_object_get(status, "tables"));
-    json_decref(status);
-    return 0;
+    return name_tables(t, l, e);
 }
 
 static int forget(struct tool *t, struct err *e)

@@ -46,6 +46,8 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
         take_text(t, m->m->trace.events);
         t->trace = m->m->trace;
         t->trace.events = (struct wire_text){t->text.data, (uint32_t)t->text.len};
+        if (t->text.len != m->m->trace.events.n)
+            t->type = 0; // out of memory: no answer that can be read
     }
 }
 

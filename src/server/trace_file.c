@@ -3,7 +3,7 @@
 // overlap, so they are asynchronous ones, each with an id of its own.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/trace_file.h"
+#include "server/trace_file.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -19,7 +19,7 @@ enum { NAME_MAX_BYTES = 64, LINE_BYTES = 1 << 16 };
 void trace_free(struct trace *t)
 {
     for (size_t i = 0; i < t->n; i++) {
-        json_decref(t->loops[i].tables);
+        mem_free(t->loops[i].tables);
         mem_free(t->loops[i].events);
     }
     mem_free(t->loops);
@@ -42,6 +42,18 @@ int trace_add(struct trace_loop *l, struct wire_text events, struct err *e)
         l->events[l->n++] = event;
     }
     return more == 0 ? 0 : err_set(e, TUG_EDATA, "its profile cannot be read");
+}
+
+int trace_name(struct trace_loop *l, uint32_t table, const char *name)
+{
+    void *grown = mem_realloc_array(l->tables, l->n_tables + 1, sizeof(*l->tables));
+    if (grown == NULL)
+        return TUG_ENOMEM;
+    l->tables = grown;
+    struct trace_table *t = &l->tables[l->n_tables++];
+    t->id = table;
+    snprintf(t->name, sizeof(t->name), "%s", name);
+    return 0;
 }
 
 // One clock, one order.
@@ -94,14 +106,9 @@ static void kind_name(const struct wire_event *event, char to[NAME_MAX_BYTES])
 
 static const char *table_name(const struct trace_loop *l, uint32_t table)
 {
-    json_t *one;
-    size_t i;
-    json_array_foreach(l->tables, i, one)
-    {
-        const char *name = json_string_value(json_object_get(one, "name"));
-        if (name != NULL && json_integer_value(json_object_get(one, "id")) == table)
-            return name;
-    }
+    for (size_t i = 0; i < l->n_tables; i++)
+        if (l->tables[i].id == table)
+            return l->tables[i].name;
     return "";
 }
 
@@ -225,13 +232,12 @@ int trace_write(const struct trace *t, const char *path, struct err *e)
 {
     struct writer w = {.line = BUF_INIT(LINE_BYTES), .begin_ns = begin_of(t)};
     TRY(file_create(&w.file, path, e));
-    err_set(e, TUG_ENOMEM, "no memory for '%s'", path); // unless another is told
     put_all(&w, t, e);
     buf_free(&w.line);
     if (w.rc == 0)
         return file_commit(w.file, e);
     file_abort(w.file);
-    return w.rc;
+    return w.rc == TUG_ENOMEM ? err_nomem(e, "a trace") : w.rc;
 }
 
 // The table.
