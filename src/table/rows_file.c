@@ -104,7 +104,8 @@ int rows_create(struct rows_writer **ret, const char *path, const struct rows_sh
                                      .partition_bits = s->partition_bits,
                                      .by_range = s->by_range,
                                      .mode = s->mode,
-                                     .level = (uint32_t)zstd_level};
+                                     .level = (uint32_t)zstd_level,
+                                     .day = s->day};
     memcpy(w->header.magic, rows_begin, sizeof(rows_begin));
     w->header.checksum = rows_header_checksum(&w->header);
     int rc = set_compression(w, zstd_level, e);

@@ -4,7 +4,7 @@
 //
 // Layout, little-endian:
 //
-//   header     "TUGROWS\1", version, widths, partition bits, placement, mode, level, XXH3
+//   header     "TUGROWS\1", version, widths, partition bits, placement, mode, level, day, XXH3
 //   block      kind, partition, n, width, bytes, stored bytes, XXH3 of these and of the
 //              stored bytes; then these: n x (key u64, width floats), or n bytes
 //              (ROWS_PARTITION), compressed with zstd where that makes them fewer; zeros
@@ -55,6 +55,7 @@ struct rows_shape {
     uint32_t width, extra_width, partition_bits;
     bool by_range;
     enum save_mode mode;
+    uint32_t day; // of the table: the latest of its partitions
 };
 
 struct rows_info { // what a manifest says of a file

@@ -233,7 +233,7 @@ static void check_content(const struct content *c, const char *from,
 }
 
 static const struct rows_shape shapes[] = {
-    {.width = 3, .partition_bits = 2, .mode = SAVE_BASE},
+    {.width = 3, .partition_bits = 2, .mode = SAVE_BASE, .day = 9},
     {.width = 0, .partition_bits = 0, .mode = SAVE_CHECKPOINT},
     {.width = 12, .extra_width = 9, .partition_bits = 4, .mode = SAVE_DELTA},
     {.width = 7, .extra_width = 1, .partition_bits = 4, .mode = SAVE_CHECKPOINT},
@@ -315,7 +315,7 @@ static void test_golden(void **state)
 {
     (void)state;
     static const char golden[] =
-        // magic, version 1, widths 1 and 0, 1 bit, by hash, delta, level 0, 0, checksum
+        // magic, version 1, widths 1 and 0, 1 bit, by hash, delta, level 0, day 0, checksum
         "545547524f575301" "01000000" "01000000" "00000000" "01000000" "00000000"
         "02000000" "00000000" "00000000" "45e9b8a7e3740d42"
         // gone of partition 0: n 1, width 0, 8 bytes, 8 stored, checksum; a key

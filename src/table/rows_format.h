@@ -26,7 +26,7 @@ static const char rows_end[8] = {'T', 'U', 'G', 'R', 'O', 'W', 'S', 2};
 struct rows_header {
     char magic[8];
     uint32_t version, width, extra_width, partition_bits;
-    uint32_t by_range, mode, level, zero;
+    uint32_t by_range, mode, level, day;
     uint64_t checksum; // of what is before it
 };
 

@@ -98,13 +98,14 @@ static int read_header(struct rows_reader *r, struct err *e)
                        r->path, h->version, ROWS_VERSION);
     if (h->checksum != rows_header_checksum(h) || h->width > TABLE_MAX_WIDTH ||
         h->extra_width > TABLE_MAX_WIDTH || h->partition_bits > 16 || h->by_range > 1 ||
-        h->mode > SAVE_DAY || h->zero != 0)
+        h->mode > SAVE_DAY)
         return damaged(r, "its header is wrong", e);
     r->shape = (struct rows_shape){.width = h->width,
                                    .extra_width = h->extra_width,
                                    .partition_bits = h->partition_bits,
                                    .by_range = h->by_range,
-                                   .mode = (enum save_mode)h->mode};
+                                   .mode = (enum save_mode)h->mode,
+                                   .day = h->day};
     return 0;
 }
 

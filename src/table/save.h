@@ -22,7 +22,12 @@
 #include "table/rows_file.h"
 #include "table/store.h"
 
-enum { SAVE_FILE_MAX = 96, SAVE_MAX_TABLES = 256, SAVE_MAX_CHAIN = 4096 };
+enum {
+    SAVE_FILE_MAX = 96,
+    SAVE_MAX_TABLES = 256,
+    SAVE_MAX_FILES = 1 << 14, // of a table
+    SAVE_MAX_CHAIN = 4096,
+};
 #define SAVE_MANIFEST "manifest.json"
 
 struct save_file {
@@ -42,23 +47,33 @@ struct save_manifest {
     uint64_t step;   // global
     uint32_t parent; // deltas: number of the save before, and its manifest's checksum
     uint64_t parent_checksum;
-    char *about; // what else the saver wants to find again (positions of readers), JSON; or NULL
+    char *
+        about; // what else the saver wants to find again (positions of readers), JSON; or NULL
     struct save_table *tables;
     size_t n_tables;
+    uint64_t checksum; // its own: by save_commit and save_read
+    bool locked;       // from save_begin to save_commit or save_abort: DIR is ours
+    int lock;
 };
-void save_manifest_free(struct save_manifest *m);
+void save_manifest_free(struct save_manifest *m); // a zeroed one is fine
 struct save_table *save_add_table(struct save_manifest *m, uint32_t id,
                                   const struct table_config *c, uint32_t partition_bits,
                                   struct err *e);
+// "users-0.rows": the usual name of an owner's file.
+void save_file_name(char ret[SAVE_FILE_MAX], const char *table, uint32_t owner);
 int save_add_file(struct save_table *t, const char *name, const struct rows_info *info,
                   struct err *e);
 
-// A new save in `dir` (made if missing): its number and directory; nothing is visible yet.
-// For a delta finds the parent: TUG_EUSAGE when there is no base or checkpoint to build on.
+// A new save in `dir` (made if missing): its number and directory; nothing is visible
+// yet. A delta's parent is the newest save, of whatever mode: TUG_EUSAGE when there is
+// none. TUG_EUSAGE as well while another process saves there. Who saves fills in the
+// step, what else there is to find again, tables and files.
 int save_begin(const char *dir, enum save_mode mode, struct save_manifest *ret,
                char ret_path[FILE_PATH_MAX], struct err *e);
-// The commit. Then removes unfinished saves and, if keep > 0, saves that the newest `keep`
-// bases and checkpoints (with their deltas) do not need.
+// The commit: the files must be there. Then removes unfinished saves and, if keep > 0,
+// saves that the newest `keep` bases and checkpoints (with their deltas) do not need; of
+// what lies in their directories, only what a save consists of. On failure the save is
+// aborted.
 int save_commit(const char *dir, struct save_manifest *m, uint32_t keep, struct err *e);
 void save_abort(const char *dir, struct save_manifest *m); // removes its directory
 
@@ -75,10 +90,14 @@ struct save_chain {
 int save_chain_open(struct save_chain *ret, const char *from, struct err *e);
 void save_chain_close(struct save_chain *c);
 
-// Rows of the table of that name into a store, of those partitions that `mine` says
-// (NULL: all), whatever number of files, owners and partitions wrote them. TUG_EUSAGE:
-// the table's rows differ in what (settings that only matter for the future, such as rates
-// and thresholds, may differ). On failure the store may hold some of the rows.
+// Rows of the table of that name into a store, of those partitions (the store's) that
+// `mine` says (NULL: all), whatever number of files, owners and partitions wrote them.
+// Day and step are those of the newest save. What an entry policy remembers is loaded if
+// the number of partitions and the policy are the same; else candidates begin anew.
+// TUG_EUSAGE: the table's rows differ in what (settings that only matter for the future,
+// such as rates and thresholds, may differ). All files are looked at before a row is
+// loaded: one that is missing, cut short or another than the manifest names changes
+// nothing. On a later failure the store may hold some of the rows.
 int save_load(const struct save_chain *c, const char *table, struct store *s,
               bool (*mine)(void *ctx, uint32_t partition), void *ctx, struct err *e);
 // Reads every file through and checks it; errors name the file.
