@@ -1,0 +1,464 @@
+// A naive store, for tests: one array of all keys there are, doubles, and the formulas of
+// life.h and rule_kind.h one after the other. It does orders at once, knows no batches, no
+// handles and no partitions but for budgets and days.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TABLE_STORE_TESTING_H
+#define TUG_TABLE_STORE_TESTING_H
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "table/store_internal.h"
+
+enum { KEYS = 300, DIM_MAX = 8, PUSH_MAX = DIM_MAX + 4, PARTS_MAX = 64, TABLE_ID = 5 };
+
+#define OK(call)                                                                         \
+    do {                                                                                 \
+        struct err ok_e = {0};                                                           \
+        int ok_rc = (call);                                                              \
+        if (ok_rc != 0)                                                                  \
+            fail_msg("%s: %d %s", #call, ok_rc, ok_e.text);                              \
+    } while (0)
+
+struct dice {
+    uint64_t seed, at;
+};
+
+static inline uint32_t dice_below(struct dice *d, uint32_t n)
+{
+    return (uint32_t)random_below(d->seed, 0, d->at++, n);
+}
+
+static inline struct store *open_store(const struct table_config *c, uint32_t bits,
+                                       uint64_t max_bytes)
+{
+    struct store *s;
+    struct store_options o = {
+        .config = c, .id = TABLE_ID, .partition_bits = bits, .max_bytes = max_bytes};
+    OK(store_open(&s, &o, &ok_e));
+    return s;
+}
+
+// Keys that a batch may hold, spread over all there are.
+static inline uint64_t key_of(uint32_t i)
+{
+    return mix64(i * 77 + 1);
+}
+
+// Weights under a rule, in double.
+struct vector {
+    double w[DIM_MAX], m[DIM_MAX], v[DIM_MAX];
+    double n, c1, c2; // of the whole vector
+};
+
+struct naive_row {
+    bool there, extra, changed;
+    uint64_t made; // how many were before it
+    float slot, delta, show, click;
+    double wide_show, wide_click;
+    uint32_t day;
+    uint64_t step;
+    struct vector embed, embedx;
+    double candidate; // what the entry policy has counted
+};
+
+struct naive {
+    const struct table_config *config;
+    const struct accessor *a; // of widths
+    bool life, wide;
+    uint32_t bits, dim; // dim: of embedx, or of a plain row
+    struct naive_row rows[KEYS];
+    struct entry *oracle[PARTS_MAX]; // of policies that are no formulas
+    uint64_t keys[KEYS];
+    uint32_t day;
+    uint64_t step, made, refused, by_score, by_age, by_ttl, by_budget;
+    bool gone[KEYS];
+};
+
+static inline uint32_t naive_partition(const struct naive *m, uint64_t key)
+{
+    uint64_t x = m->config->place == CONFIG_RANGE ? key : mix64(key);
+    return m->bits == 0 ? 0 : (uint32_t)(x >> (64 - m->bits));
+}
+
+static inline void naive_open(struct naive *m, const struct store *s, uint32_t bits)
+{
+    memset(m, 0, sizeof(*m));
+    m->config = store_config(s);
+    m->a = store_accessor(s);
+    m->bits = bits;
+    m->life = m->a->pushed_stats > 0;
+    m->wide = strcmp(m->config->accessor.name, "ctr_double") == 0;
+    m->dim = m->config->accessor.dim;
+    assert_true(m->dim <= DIM_MAX);
+    for (uint32_t i = 0; i < KEYS; i++)
+        m->keys[i] = key_of(i);
+}
+
+static inline void naive_close(struct naive *m)
+{
+    for (uint32_t p = 0; p < PARTS_MAX; p++)
+        entry_close(m->oracle[p]);
+}
+
+// Rules.
+
+static inline double square_mean(const double *g, uint32_t n)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += g[i] * g[i];
+    return sum / n;
+}
+
+static inline void naive_rule(const struct rule_params *r, double factor,
+                              struct vector *x, const double *g, uint32_t n)
+{
+    double lr = (double)r->lr * factor, beta = (double)r->beta, g0 = (double)r->g0;
+    double mean = square_mean(g, n), before = x->n;
+    x->n += mean;
+    for (uint32_t i = 0; i < n; i++) {
+        if (g[i] == 0 && r->kind != RULE_ASSIGN)
+            continue;
+        double old = x->v[i];
+        switch (r->kind) {
+        case RULE_SGD:
+            x->w[i] -= lr * g[i];
+            break;
+        case RULE_SUM:
+            x->w[i] += g[i];
+            break;
+        case RULE_ASSIGN:
+            x->w[i] = g[i];
+            break;
+        case RULE_MOMENTUM:
+            x->m[i] = (double)r->beta1 * x->m[i] + g[i];
+            x->w[i] -= lr * x->m[i];
+            break;
+        case RULE_ADAGRAD:
+            x->v[i] += g[i] * g[i];
+            x->w[i] -= lr * g[i] / (beta + sqrt(x->v[i]));
+            break;
+        case RULE_ADAGRAD_SHARED:
+            x->w[i] -= lr * g[i] * sqrt(g0 / (g0 + before));
+            break;
+        case RULE_FTRL:
+            if (old == 0) // where the first weight comes from
+                x->m[i] = -x->w[i] * beta / lr;
+            x->v[i] += g[i] * g[i];
+            x->m[i] += g[i] - (sqrt(x->v[i]) - sqrt(old)) / lr * x->w[i];
+            x->w[i] = -x->m[i] / ((beta + sqrt(x->v[i])) / lr);
+            break;
+        default:
+            fail_msg("the naive store has no rule %d", (int)r->kind);
+        }
+    }
+}
+
+static inline void naive_first(const struct naive *m, uint64_t key, uint32_t column,
+                               uint32_t n, float low, float high,
+                               const struct rule_params *r, struct vector *ret)
+{
+    *ret = (struct vector){0};
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t seed = m->config->seed ^ mix64(TABLE_ID);
+        float x = low + (high - low) * random_f32(seed, key, column + i);
+        ret->w[i] = (double)(x < high ? x : low);
+        ret->v[i] = (double)r->n0;
+    }
+}
+
+// Life.
+
+static inline double score_of(const struct naive *m, double show, double click)
+{
+    const struct life *l = &m->config->accessor.life;
+    return (double)(float)((double)l->nonclick * (show - click) +
+                           (double)l->click * click);
+}
+
+static inline double naive_score(const struct naive *m, const struct naive_row *x)
+{
+    return m->wide ? score_of(m, x->wide_show, x->wide_click)
+                   : score_of(m, (double)x->show, (double)x->click);
+}
+
+static inline bool naive_earned(const struct naive *m, const struct naive_row *x)
+{
+    float least = m->config->accessor.life.embedx_threshold;
+    return m->a->extra_width > 0 && (least <= 0 || naive_score(m, x) >= (double)least);
+}
+
+static inline void naive_make_extra(struct naive *m, uint32_t i)
+{
+    const struct table_config *c = m->config;
+    struct naive_row *x = &m->rows[i];
+    x->extra = true;
+    naive_first(m, m->keys[i], m->a->width, m->dim, c->extra_low, c->extra_high,
+                &c->accessor.extra, &x->embedx);
+}
+
+static inline uint32_t embed_width(const struct naive *m)
+{
+    return m->life ? 1 : m->dim;
+}
+
+static inline void naive_begin(struct naive *m, uint32_t i, struct naive_row *x)
+{
+    const struct table_config *c = m->config;
+    *x = (struct naive_row){.there = true,
+                            .made = m->made,
+                            .changed = true,
+                            .slot = -1,
+                            .day = m->day,
+                            .step = m->step,
+                            .candidate = x->candidate};
+    naive_first(m, m->keys[i], 0, embed_width(m), c->init_low, c->init_high,
+                &m->a->groups[0].rule, &x->embed);
+}
+
+static inline void naive_make(struct naive *m, uint32_t i)
+{
+    naive_begin(m, i, &m->rows[i]);
+    m->made++;
+    if (m->life && m->config->accessor.life.embedx_threshold <= 0 &&
+        m->a->extra_width > 0)
+        naive_make_extra(m, i);
+}
+
+static inline void naive_remove(struct naive *m, uint32_t i)
+{
+    m->rows[i].there = m->rows[i].changed = m->rows[i].extra = false;
+    m->gone[i] = true;
+}
+
+static inline bool naive_admit(struct naive *m, uint32_t i, float show, float click)
+{
+    const struct entry_options *o = &m->config->entry;
+    struct naive_row *x = &m->rows[i];
+    if (*o->policy == '\0' || strcmp(o->policy, "none") == 0)
+        return true;
+    if (strcmp(o->policy, "count") == 0)
+        x->candidate += o->by_shows ? (double)show : 1;
+    else if (strcmp(o->policy, "show-click") == 0)
+        x->candidate += (double)o->nonclick * ((double)show - (double)click) +
+                        (double)o->click * (double)click;
+    else {
+        struct entry_options seeded = *o;
+        uint32_t p = naive_partition(m, m->keys[i]);
+        seeded.seed = m->config->seed ^ mix64(TABLE_ID);
+        if (m->oracle[p] == NULL)
+            OK(entry_open(&m->oracle[p], &seeded, &ok_e));
+        return entry_admit(m->oracle[p], m->keys[i], show, click);
+    }
+    if (x->candidate < (double)o->threshold)
+        return false;
+    x->candidate = 0;
+    return true;
+}
+
+static inline void naive_gradient(struct naive *m, uint32_t i, const float *values,
+                                  double scale, double rate)
+{
+    struct naive_row *x = &m->rows[i];
+    const struct life *l = &m->config->accessor.life;
+    double g[DIM_MAX];
+    uint32_t n = embed_width(m);
+    x->changed = true;
+    if (m->life) {
+        float show = values[1 + m->dim], click = values[2 + m->dim];
+        x->show += show;
+        x->click += click;
+        x->wide_show += (double)show;
+        x->wide_click += (double)click;
+        x->delta += (float)score_of(m, (double)show, (double)click);
+        x->slot = values[3 + m->dim];
+        x->day = m->day;
+        x->step = m->step;
+        if (!x->extra && naive_earned(m, x))
+            naive_make_extra(m, i);
+        if (l->show_scale && show > 0)
+            scale /= (double)show;
+    }
+    for (uint32_t k = 0; k < n; k++)
+        g[k] = (double)values[k] * scale;
+    naive_rule(&m->a->groups[0].rule, rate, &x->embed, g, n);
+    for (uint32_t k = 0; k < m->dim && x->extra; k++)
+        g[k] = (double)values[1 + k] * scale;
+    if (x->extra)
+        naive_rule(&m->config->accessor.extra, rate, &x->embedx, g, m->dim);
+}
+
+static inline void naive_weights(struct naive *m, uint32_t i, const float *values,
+                                 bool add)
+{
+    struct naive_row *x = &m->rows[i];
+    uint32_t n = embed_width(m);
+    bool zero = true;
+    x->changed = true;
+    for (uint32_t k = 0; k < n; k++)
+        x->embed.w[k] = (double)values[k] + (add ? x->embed.w[k] : 0);
+    for (uint32_t k = 0; m->life && k < m->dim; k++)
+        zero = zero && values[n + k] == 0;
+    if (!zero && !x->extra)
+        naive_make_extra(m, i);
+    for (uint32_t k = 0; x->extra && k < m->dim; k++)
+        x->embedx.w[k] = (double)values[n + k] + (add ? x->embedx.w[k] : 0);
+}
+
+// Whether a goes before b when rows are too many.
+static inline bool naive_before(const struct naive *m, uint32_t a, uint32_t b)
+{
+    const struct naive_row *x = &m->rows[a], *y = &m->rows[b];
+    if (!m->life)
+        return x->made < y->made;
+    if (naive_score(m, x) != naive_score(m, y))
+        return naive_score(m, x) < naive_score(m, y);
+    return x->day != y->day ? x->day < y->day : m->keys[a] < m->keys[b];
+}
+
+static inline void naive_budget(struct naive *m, uint32_t p)
+{
+    uint64_t share = m->config->budget_rows >> m->bits, live = 0;
+    share = share > 0 ? share : 1;
+    for (uint32_t i = 0; i < KEYS; i++)
+        live += m->rows[i].there && naive_partition(m, m->keys[i]) == p;
+    if (m->config->budget_rows == 0 || live <= share)
+        return;
+    uint64_t stay = (uint64_t)((double)m->config->budget_floor * (double)share);
+    for (stay = stay > 0 ? stay : 1; live > stay; live--) {
+        uint32_t worst = KEYS;
+        for (uint32_t i = 0; i < KEYS; i++)
+            if (m->rows[i].there && naive_partition(m, m->keys[i]) == p &&
+                (worst == KEYS || naive_before(m, i, worst)))
+                worst = i;
+        naive_remove(m, worst);
+        m->by_budget++;
+    }
+}
+
+// A push of which[]: by ascending partition.
+static inline void naive_push(struct naive *m, const struct store_push *p,
+                              const uint32_t *which)
+{
+    uint32_t width = m->life ? 1 + m->dim : m->dim;
+    const struct rate *r = &m->config->rate;
+    double rate = (double)p->rate;
+    if (r->kind == RATE_INVERSE_TIME)
+        rate /= 1 + (double)r->factor * (double)m->step / (double)r->steps;
+    if (p->op == STORE_GRADIENT)
+        width = m->a->push_width;
+    for (size_t k = 0; k < p->n; k++) {
+        uint32_t i = which[k];
+        const float *values = p->values + k * width;
+        float show = m->life ? values[1 + m->dim] : 1;
+        float click = m->life ? values[2 + m->dim] : 0;
+        bool wanted = m->rows[i].there || p->op != STORE_GRADIENT ||
+                      naive_admit(m, i, show, click);
+        m->refused += !wanted;
+        if (wanted && !m->rows[i].there)
+            naive_make(m, i);
+        if (wanted && p->op == STORE_GRADIENT)
+            naive_gradient(m, i, values, (double)p->scale, rate);
+        else if (wanted)
+            naive_weights(m, i, values, p->op == STORE_ADD);
+        uint32_t here = naive_partition(m, m->keys[i]);
+        if (k + 1 == p->n || naive_partition(m, m->keys[which[k + 1]]) != here)
+            naive_budget(m, here);
+    }
+}
+
+static inline void naive_shrink(struct naive *m, float threshold)
+{
+    const struct life *l = &m->config->accessor.life;
+    double least = (double)(isnan(threshold) ? l->delete_threshold : threshold);
+    for (uint32_t i = 0; i < KEYS; i++) {
+        struct naive_row *x = &m->rows[i];
+        if (!x->there || !m->life)
+            continue;
+        x->show *= l->decay;
+        x->click *= l->decay;
+        x->wide_show *= (double)l->decay;
+        x->wide_click *= (double)l->decay;
+        bool low = naive_score(m, x) < least;
+        bool old = (float)(m->day - x->day) > l->delete_after_days;
+        bool late = l->ttl_steps > 0 && m->step - x->step >= l->ttl_steps;
+        m->by_score += low;
+        m->by_age += !low && old;
+        m->by_ttl += !low && !old && late;
+        if (low || old || late)
+            naive_remove(m, i);
+        else
+            x->changed = x->changed || l->decay != 1;
+    }
+}
+
+static inline void naive_clear(struct naive *m)
+{
+    for (uint32_t i = 0; i < KEYS; i++) {
+        if (m->rows[i].there)
+            naive_remove(m, i);
+        m->rows[i].candidate = 0;
+    }
+    for (uint32_t p = 0; p < PARTS_MAX; p++) {
+        entry_close(m->oracle[p]);
+        m->oracle[p] = NULL;
+    }
+}
+
+// Comparing.
+
+static inline void assert_near(uint64_t key, const char *what, double x, double y)
+{
+    if (!(fabs(x - y) <= 2e-5 * (1 + fabs(y))))
+        fail_msg("key %llx: %s is %.9g, not %.9g", (unsigned long long)key, what, x, y);
+}
+
+static inline void check_stats(const struct naive *m, uint64_t key, const float *row,
+                               const struct naive_row *x)
+{
+    const float *at = row + m->a->stats;
+    double show = (double)at[LIFE_SHOW], click = (double)at[LIFE_CLICK];
+    if (m->wide) {
+        memcpy(&show, at + LIFE_SHOW, sizeof(show));
+        memcpy(&click, at + LIFE_SHOW + 2, sizeof(click));
+    }
+    if (show != (m->wide ? x->wide_show : (double)x->show) ||
+        click != (m->wide ? x->wide_click : (double)x->click))
+        fail_msg("key %llx: %.17g shows, %.17g clicks", (unsigned long long)key, show,
+                 click);
+    assert_true(at[LIFE_SLOT] == x->slot);
+    assert_true(at[LIFE_DAY] == (float)x->day);
+    assert_true(at[LIFE_DELTA] == x->delta);
+}
+
+static inline void check_row(const struct naive *m, const struct store *s, uint32_t i)
+{
+    const struct naive_row *x = &m->rows[i];
+    const float *extra, *row = store_row(s, m->keys[i], &extra);
+    if (x->there != (row != NULL))
+        fail_msg("key %u: row %d, not %d", i, row != NULL, x->there);
+    if (row == NULL)
+        return;
+    if (m->life)
+        check_stats(m, m->keys[i], row, x);
+    for (uint32_t k = 0; k < embed_width(m); k++)
+        assert_near(m->keys[i], "embed", (double)row[k], x->embed.w[k]);
+    assert_int_equal(x->extra, extra != NULL);
+    for (uint32_t k = 0; k < m->dim && extra != NULL; k++)
+        assert_near(m->keys[i], "embedx", (double)extra[k], x->embedx.w[k]);
+}
+
+#endif
