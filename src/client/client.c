@@ -33,7 +33,10 @@ int client_open(struct client **ret, const struct client_options *o, struct err 
         c->o.connect_timeout_ns = 10000 * MS;
     if (c->o.request_timeout_ns == 0)
         c->o.request_timeout_ns = 60000 * MS;
-    c->next_number = c->low = 1;
+    if (c->o.order_timeout_ns == 0)
+        c->o.order_timeout_ns = 3600000 * MS;
+    c->pushes.next = c->pushes.low = 1;
+    c->orders.next = c->orders.low = 1;
     c->next_due = VAN_NEVER;
     c->packed = BUF_INIT(WIRE_SPAN_MAX);
     struct member_options m = o->member;
@@ -178,16 +181,14 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     check_end(c);
     if (c->stale)
         on_roster(c, member_roster(c->member), now);
-    request_check_deadlines(c, now);
+    uint64_t late = request_check_deadlines(c, now);
     request_advance(c, now);
     if (c->next_due <= now && !c->over)
         look_at_peers(c, now);
     request_flush(c);
     if (c->stale)
         next = min_u64(next, now + 100 * MS);
-    if (c->first != NULL)
-        next = min_u64(next, c->first->deadline);
-    return min_u64(next, c->next_due);
+    return min_u64(min_u64(next, late), c->next_due);
 }
 
 struct van_handler client_handler(struct client *c)

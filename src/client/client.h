@@ -42,6 +42,7 @@ struct client_options {
     void *view_ctx;
     uint64_t connect_timeout_ns; // to a server loop; 0: 10 s
     uint64_t request_timeout_ns; // 0: 60 s
+    uint64_t order_timeout_ns;   // of orders, saves and loads; 0: 1 hour
     uint64_t resend_ns;          // 0: never, links are reliable (tcp, inproc)
     bool bf16;                   // values travel as bf16
     bool pack_keys;              // keys travel packed where that pays
@@ -58,6 +59,12 @@ struct van *client_van(struct client *c);
 // Makes a table on every loop, or finds the same one there. A request like others.
 typedef uint64_t client_ts; // 0: none
 client_ts client_table(struct client *c, const struct table_spec *s, struct err *e);
+client_ts client_table_config(struct client *c, uint32_t id, const struct table_config *t,
+                              struct err *e);
+// A table by configuration that others made, by its name (NULL: by its number), which is
+// known to this client from then on.
+client_ts client_info(struct client *c, const char *name, uint32_t table,
+                      uint32_t *ret_number, struct err *e);
 // The table's spec, once made by this client; else NULL.
 const struct table_spec *client_spec(const struct client *c, uint32_t table);
 
@@ -98,7 +105,7 @@ struct client_pull {
     size_t n;
     float *values; // n x pull width; with whole_rows n x width
     bool whole_rows;
-    uint8_t *found; // whole_rows: 1 where there is a row; may be NULL
+    uint8_t *found; // 1 where there is a row; may be NULL
     uint64_t clock;
     bool all_loops; // waits for the clock on loops without keys, too
     bool arranged;
@@ -119,6 +126,14 @@ client_ts client_order(struct client *c, uint32_t table, enum wire_order what,
 // sync: the clock of the table's next batch.
 client_ts client_clock(struct client *c, uint32_t table, uint64_t clock, struct err *e);
 client_ts client_stat(struct client *c, uint32_t table, struct msg_table_is *ret,
+                      struct err *e);
+// Tables by configuration: rows decay, and the faded go (threshold: in place of the
+// table's; NAN: that one). A day has ended. Both happen once, however long it takes.
+client_ts client_shrink(struct client *c, uint32_t table, float threshold,
+                        uint64_t *ret_removed, struct err *e);
+client_ts client_day(struct client *c, uint32_t table, struct err *e);
+// Steps that this client has done since it began; *ret_global: those of all.
+client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
                       struct err *e);
 // Whole rows of a partition from key `from` on, ascending; *ret_n of them, at most max.
 client_ts client_rows(struct client *c, uint32_t table, uint32_t partition, uint64_t from,
@@ -141,9 +156,10 @@ client_ts client_day(struct client *c, uint32_t table, struct err *e);
 client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
                       struct err *e);
 
-// Saves: every loop writes its rows into `path`, and *into gets a table for each of
-// `tables` (all by configuration, if n is 0) with all loops' files. The caller has made the
-// directory (save_begin), writes the manifest (save_commit), and then tells the loops.
+// Saves: every loop writes its rows into `path`, and *into gets a table for each
+// of `tables` (all by configuration, if n is 0) with all loops' files. The caller
+// has made the directory (save_begin), writes the manifest (save_commit), and
+// then tells the loops.
 struct client_save {
     uint64_t id; // never given twice in a cluster
     enum save_mode mode;

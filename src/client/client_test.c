@@ -128,7 +128,7 @@ static void run_seed(uint64_t seed)
     sim_set_faults(c->sim, 0, 0, 0, 0);
     pull_all_and_check(c, sums);
     assert_int_equal(c->out_of_window, 0);
-    assert_int_equal(c->client->low, c->client->next_number);
+    assert_int_equal(c->client->pushes.low, c->client->pushes.next);
     cluster_close(c);
 }
 
@@ -250,7 +250,7 @@ static void test_window(void **state)
     }
     for (int i = 0; i < 500; i++)
         step(c, 5 * MS);
-    assert_int_equal(c->client->next_number, 1 + SHARD_WINDOW);
+    assert_int_equal(c->client->pushes.next, 1 + SHARD_WINDOW);
     assert_int_equal(client_in_flight(c->client), 3 * SHARD_WINDOW);
     c->servers[1].mute = false;
     for (int i = 0; i < 3 * SHARD_WINDOW; i++)
@@ -303,7 +303,7 @@ static void test_deadline_names_who_is_silent(void **state)
     c->servers[1].mute = false; // and it goes on
     last = w;
     assert_int_equal(wait_for(c, pull(c, &last, false), &e), 0);
-    assert_int_equal(c->client->low, c->client->next_number);
+    assert_int_equal(c->client->pushes.low, c->client->pushes.next);
     cluster_close(c);
 }
 

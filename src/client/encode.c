@@ -162,7 +162,7 @@ static int send_push(struct slice *s)
         .epoch = c->epoch,
         .session = member_session(c->member),
         .number = r->number,
-        .low = c->low,
+        .low = c->pushes.low,
         .op = (uint8_t)p->op,
         .flags = (uint8_t)((bf16 ? WIRE_BF16 : 0) |
                            (p->pulled != NULL ? WIRE_ALSO_PULL : 0)),
@@ -197,6 +197,8 @@ static int send_pull(struct slice *s)
         .n = s->n,
         .clock = p->clock,
     };
+    if (p->found != NULL && !p->whole_rows)
+        m.flags |= WIRE_FOUND;
     m.keys = keys_of(s, &m.list, &m.flags);
     return send_body(s, MSG_PULL, &m, m.keys.n);
 }
@@ -217,7 +219,26 @@ static int send_slice(struct slice *s)
     case REQUEST_TICK:
         return van_send(v, link, MSG_TICK, s->id, &r->u.tick, NULL);
     case REQUEST_ORDER:
-        return van_send(v, link, MSG_TABLE_DO, s->id, &r->u.order, NULL);
+        r->u.order.message.number = r->number;
+        r->u.order.message.low = c->orders.low;
+        return van_send(v, link, MSG_TABLE_DO, s->id, &r->u.order.message, NULL);
+    case REQUEST_STEP:
+        return van_send(v, link, MSG_STEP, s->id, &r->u.step.message, NULL);
+    case REQUEST_INFO: {
+        struct msg_table_info m = {.table = r->u.info.table,
+                                   .name = wire_text(r->u.info.name)};
+        return van_send(v, link, MSG_TABLE_INFO, s->id, &m, NULL);
+    }
+    case REQUEST_MARK:
+        return van_send(v, link, MSG_MARK, s->id, &r->u.mark.message, NULL);
+    case REQUEST_SAVE:
+        return van_send(v, link, MSG_SAVE, s->id, &r->u.save->message, NULL);
+    case REQUEST_SAVE_END:
+        return van_send(v, link, MSG_SAVE_END, s->id, &r->u.save_end, NULL);
+    case REQUEST_LOAD:
+        r->u.load->message.number = r->number;
+        r->u.load->message.low = c->orders.low;
+        return van_send(v, link, MSG_LOAD, s->id, &r->u.load->message, NULL);
     case REQUEST_STAT: {
         struct msg_table_wanted m = {.table = r->spec->id};
         return van_send(v, link, MSG_TABLE_WANTED, s->id, &m, NULL);
@@ -247,8 +268,9 @@ void encode_send(struct slice *s, uint64_t now)
         return;
     if (rc == TUG_EUSAGE || rc == TUG_EINTERNAL) {
         struct err e;
-        err_set(&e, rc, "a request to table %u (%s) is longer than a message may be",
-                s->request->spec->id, s->request->spec->name);
+        char about[REQUEST_ABOUT_MAX];
+        err_set(&e, rc, "a request%s is longer than a message may be",
+                request_about(s->request, about));
         request_end(s->request, rc, &e);
         return;
     }
@@ -267,9 +289,10 @@ void encode_send(struct slice *s, uint64_t now)
 static void fail(struct slice *s, int code, const char *what)
 {
     struct err e;
-    char name[ROSTER_NAME_MAX];
-    err_set(&e, code, "%s, table %u (%s): %s", peer_name(s->peer, name),
-            s->request->spec->id, s->request->spec->name, what);
+    char name[ROSTER_NAME_MAX], about[REQUEST_ABOUT_MAX];
+    request_about(s->request, about);
+    err_set(&e, code, "%s%s%s: %s", peer_name(s->peer, name), about[0] != '\0' ? "," : "",
+            about, what);
     request_end(s->request, code, &e);
 }
 
@@ -287,8 +310,9 @@ static size_t check_pulled(const struct slice *s, const struct msg_pulled *m)
     if (m->n != s->n || m->width != r->answer_width || m->changed.n != 0 ||
         m->values.n != (uint64_t)m->n * m->width * bytes)
         return 0;
-    bool whole = r->kind == REQUEST_PULL && r->u.pull.whole_rows;
-    return m->found.n >= (whole ? (s->n + 7) / 8 : 0) ? bytes : 0;
+    bool says = r->kind == REQUEST_PULL &&
+                (r->u.pull.whole_rows || r->u.pull.found != NULL);
+    return m->found.n >= (says ? (s->n + 7) / 8 : 0) ? bytes : 0;
 }
 
 // A body without padding or anything but values is written where the caller wants them.
@@ -328,7 +352,7 @@ static void store_values(const struct slice *s, const struct msg_pulled *m, size
 static void store_found(const struct slice *s, const struct msg_pulled *m)
 {
     const struct request *r = s->request;
-    if (r->kind != REQUEST_PULL || !r->u.pull.whole_rows || r->u.pull.found == NULL)
+    if (r->kind != REQUEST_PULL || r->u.pull.found == NULL)
         return;
     const uint8_t *bits = m->found.data;
     for (size_t i = 0; i < s->n; i++) {
@@ -346,24 +370,6 @@ static bool answer_pulled(struct slice *s, const struct van_message *m)
     if (!m->placed && p->values.n != 0)
         store_values(s, p, bytes);
     store_found(s, p);
-    return true;
-}
-
-static bool answer_figures(struct slice *s, const struct msg_table_is *m)
-{
-    if (s->request->kind != REQUEST_STAT)
-        return false;
-    struct msg_table_is *sum = s->request->u.stat;
-    sum->rows += m->rows;
-    sum->bytes += m->bytes;
-    sum->pushes += m->pushes;
-    sum->repeats += m->repeats;
-    sum->pulls += m->pulls;
-    sum->pushed_keys += m->pushed_keys;
-    sum->pulled_keys += m->pulled_keys;
-    sum->examples += m->examples;
-    sum->clock = min_u64(sum->clock, m->clock);
-    sum->held += m->held;
     return true;
 }
 
@@ -405,6 +411,11 @@ static void answer_error(struct slice *s, const struct msg_error *m, uint64_t no
     char what[ERR_TEXT_MAX];
     snprintf(what, sizeof(what), "%.*s", (int)m->what.n, m->what.data);
     size_t n = strlen(SHARD_LIST_UNKNOWN);
+    if (s->request->kind == REQUEST_INFO) { // it may be known on another loop
+        err_set(&s->request->why, m->code, "%s", what);
+        slice_answered(s);
+        return;
+    }
     if (s->list == 0 || strncmp(what, SHARD_LIST_UNKNOWN, n) != 0) {
         fail(s, m->code != 0 ? m->code : TUG_EDATA, what);
         return;
@@ -434,13 +445,16 @@ void encode_answer(struct slice *s, struct van_message *m, uint64_t now)
         refused(s, m->m->roster.epoch, now);
         return;
     case MSG_OK:
-        good = !wants_rows(s) && r->kind != REQUEST_STAT && r->kind != REQUEST_ROWS;
+        good = !wants_rows(s) && client_tables_ok(r, m->m->ok.value);
         break;
     case MSG_PULLED:
         good = answer_pulled(s, m);
         break;
     case MSG_TABLE_IS:
-        good = answer_figures(s, &m->m->table_is);
+        good = client_tables_figures(r, &m->m->table_is);
+        break;
+    case MSG_TABLE_INFO_IS:
+        good = client_tables_info(r, &m->m->table_info_is);
         break;
     case MSG_ROWS_ARE:
         good = answer_rows(s, &m->m->rows_are);

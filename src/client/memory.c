@@ -60,7 +60,7 @@ void request_give(struct request *r)
         s->next = c->free_stagings;
         c->free_stagings = s;
     }
-    request_free_own(r);
+    client_tables_free(r);
     r->state = REQUEST_FREE;
     r->behind = c->free_requests;
     c->free_requests = r;

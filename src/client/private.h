@@ -3,6 +3,7 @@
 //
 //   client.c   its life, the van's calls, what is due
 //   request.c  requests from the first call to the end
+//   tables.c   the calls that make tables, ask about them and order
 //   slice.c    which key goes where; slices after a new placement
 //   links.c    a link to each loop, opened when it is wanted, and again when it breaks
 //   encode.c   from slices to messages, and from answers to the caller's arrays
@@ -15,7 +16,9 @@
 
 #include "client/client.h"
 #include "server/keys.h"
+#include "server/orders.h"
 #include "server/shard.h"
+#include "table/save.h"
 
 // An id is (count << SLOT_BITS | slot): found without a search, and never given twice.
 enum { SLOT_BITS = 20, SLOT_MAX = 1 << SLOT_BITS };
@@ -37,6 +40,12 @@ enum request_kind {
     REQUEST_ORDER,
     REQUEST_STAT,
     REQUEST_ROWS,
+    REQUEST_STEP,
+    REQUEST_INFO,
+    REQUEST_MARK,
+    REQUEST_SAVE,
+    REQUEST_SAVE_END,
+    REQUEST_LOAD,
 };
 
 enum request_state {
@@ -62,6 +71,39 @@ struct table_wanted {
     struct buf groups, inits; // the message points into them
 };
 
+struct order_wanted {
+    struct msg_table_do message;
+    uint64_t *sum; // of the loops' answers; may be NULL
+};
+
+struct step_wanted {
+    struct msg_step message;
+    uint64_t *global;
+};
+
+struct info_wanted {
+    char name[SPEC_NAME_MAX];
+    uint32_t table, *number;
+    bool found;
+};
+
+struct mark_wanted {
+    struct msg_mark message;
+};
+
+struct save_wanted {
+    struct msg_save message;
+    struct save_manifest *into;
+    struct buf tables; // the message points into it
+    char path[FILE_PATH_MAX];
+};
+
+struct load_wanted {
+    struct msg_load message;
+    uint64_t *rows;
+    char path[FILE_PATH_MAX], name[SPEC_NAME_MAX];
+};
+
 struct request {
     client_ts ts;
     struct request *before, *behind; // of the client's list; `behind` of those ended
@@ -73,7 +115,13 @@ struct request {
         struct client_push push;
         struct client_pull pull;
         struct msg_tick tick;
-        struct msg_table_do order;
+        struct order_wanted order;
+        struct step_wanted step;
+        struct info_wanted info;
+        struct mark_wanted mark;
+        struct save_wanted *save;
+        struct msg_save_end save_end;
+        struct load_wanted *load;
         struct msg_table_is *stat;
         struct rows_wanted rows;
         struct table_wanted *table;
@@ -93,11 +141,11 @@ struct request {
     uint32_t answer_width;
     struct staging *stagings;
 
-    uint64_t number; // of a push; 0: not begun
+    uint64_t number; // of a push, or of an order; 0: not begun
     struct slice *slices;
     uint32_t open; // slices without an answer
     uint32_t pins; // sends and bodies for which a van holds memory of the request
-    uint64_t deadline;
+    uint64_t timeout, deadline;
     int rc;
     struct err why;
 };
@@ -167,6 +215,12 @@ struct asking {
     struct err why;
 };
 
+// Numbers of pushes, or of orders.
+struct numbers {
+    uint64_t next, low;
+    uint64_t done; // from `low` on, as bits
+};
+
 struct client {
     struct client_options o;
     struct member *member;
@@ -190,9 +244,9 @@ struct client {
     struct request *first, *last;       // queued and open ones, in their order
     struct request *queued;             // the first one queued
     struct request *ended, *ended_last; // callbacks are due
-    uint64_t next_number, low;          // of pushes
-    uint64_t done_bits;                 // of pushes from `low` on
-    uint64_t next_due;                  // when a slice or a peer wants to be looked at
+    struct numbers pushes, orders;
+    struct request *marking; // a mark that is under way
+    uint64_t next_due;       // when a slice or a peer wants to be looked at
     struct request **requests, *free_requests;
     size_t n_requests, max_requests, in_flight;
     struct slice **slices, *free_slices;
@@ -219,13 +273,23 @@ void memory_free(struct client *c);
 
 // request.c
 
+// A new request in the client's list, its deadline running. NULL with e set: the cluster
+// is over or not there yet, or no memory.
+struct request *request_new(struct client *c, enum request_kind kind, struct err *e);
+client_ts request_begin(struct request *r, client_done_fn done, void *ctx);
+const struct table_spec *request_known(struct client *c, uint32_t table, struct err *e);
+int request_table_room(struct client *c, struct err *e);
+bool request_learn(struct client *c, struct table_spec *spec);
+// " table 3 (x)", or nothing, for messages.
+enum { REQUEST_ABOUT_MAX = SPEC_NAME_MAX + 32 };
+const char *request_about(const struct request *r, char to[REQUEST_ABOUT_MAX]);
+
 // Ends it: no slice is sent any more. Its callback runs in the next tick.
 void request_end(struct request *r, int rc, const struct err *why);
 void request_unpin(struct request *r);
-void request_advance(struct client *c, uint64_t now); // starts queued ones
-void request_check_deadlines(struct client *c, uint64_t now);
-void request_flush(struct client *c);     // callbacks
-void request_free_own(struct request *r); // what it holds beside the pools' memory
+void request_advance(struct client *c, uint64_t now);             // starts queued ones
+uint64_t request_check_deadlines(struct client *c, uint64_t now); // when to look again
+void request_flush(struct client *c);                             // callbacks
 void request_end_all(struct client *c, const struct err *why);
 void slice_answered(struct slice *s);
 
@@ -237,7 +301,8 @@ void placement_arrange(struct client *c, const struct placement *p, enum wire_sp
                        const uint64_t *keys, size_t n, uint32_t *ret_order);
 // Cuts a request into slices, to be sent. TUG_ENOMEM: it has none.
 int slice_cut(struct request *r);
-int slice_cut_all(struct request *r); // one for each loop, without keys
+int slice_cut_all(struct request *r);        // one for each loop, without keys
+int slice_cut_everywhere(struct request *r); // likewise, of all spaces
 int slice_add(struct request *r, struct peer *p, size_t begin, size_t n);
 void slice_drop(struct slice *s);
 // Where the placement sends its keys elsewhere, others take them: true, it has gone.
@@ -260,6 +325,14 @@ void peer_forgets(struct peer *p, uint64_t list);
 void peers_free(struct client *c);
 // "server 0 (host:pid)": for messages.
 const char *peer_name(const struct peer *p, char to[ROSTER_NAME_MAX]);
+
+// tables.c
+
+void client_tables_free(struct request *r); // what it holds beside the pools' memory
+// Answers: false, it does not fit the request.
+bool client_tables_ok(struct request *r, uint64_t value);
+bool client_tables_figures(struct request *r, const struct msg_table_is *m);
+bool client_tables_info(struct request *r, const struct msg_table_info_is *m);
 
 // encode.c
 

@@ -12,10 +12,13 @@
 #include "base/alloc.h"
 #include "client/private.h"
 
-// A new request in the client's list. NULL with e set: the cluster is over or not there
-// yet, or no memory.
-static struct request *new_request(struct client *c, enum request_kind kind,
-                                   struct err *e)
+// Orders, loads and saves take as long as there are rows.
+static bool takes_long(enum request_kind kind)
+{
+    return kind == REQUEST_ORDER || kind == REQUEST_LOAD || kind == REQUEST_SAVE;
+}
+
+struct request *request_new(struct client *c, enum request_kind kind, struct err *e)
 {
     struct err why;
     if (c->over || member_ended(c->member, &why)) {
@@ -35,7 +38,8 @@ static struct request *new_request(struct client *c, enum request_kind kind,
     }
     r->kind = kind;
     r->state = REQUEST_QUEUED;
-    r->deadline = van_now(c->van) + c->o.request_timeout_ns;
+    r->timeout = takes_long(kind) ? c->o.order_timeout_ns : c->o.request_timeout_ns;
+    r->deadline = van_now(c->van) + r->timeout;
     r->before = c->last;
     if (c->last != NULL)
         c->last->behind = r;
@@ -64,15 +68,23 @@ static void unlink_request(struct request *r)
     c->in_flight--;
 }
 
-static void close_number(struct client *c, uint64_t number)
+static void close_number(struct numbers *x, uint64_t number)
 {
     if (number == 0)
         return;
-    c->done_bits |= (uint64_t)1 << (number - c->low);
-    while (c->done_bits & 1) {
-        c->done_bits >>= 1;
-        c->low++;
+    x->done |= (uint64_t)1 << (number - x->low);
+    while (x->done & 1) {
+        x->done >>= 1;
+        x->low++;
     }
+}
+
+static struct numbers *numbers_of(const struct request *r)
+{
+    struct client *c = r->client;
+    if (r->kind == REQUEST_PUSH)
+        return &c->pushes;
+    return r->kind == REQUEST_ORDER || r->kind == REQUEST_LOAD ? &c->orders : NULL;
 }
 
 static void ended(struct request *r)
@@ -115,25 +127,37 @@ static size_t table_place(const struct client *c, uint32_t table)
     return low;
 }
 
+// Specs of all requests that are under way have room in the list.
+int request_table_room(struct client *c, struct err *e)
+{
+    size_t room = c->n_tables + c->in_flight + 1;
+    if (room <= c->max_tables)
+        return 0;
+    void *p = mem_realloc_array(c->tables, room * 2, sizeof(struct table_spec *));
+    if (p == NULL)
+        return err_nomem(e, "the list of tables");
+    c->tables = p;
+    c->max_tables = room * 2;
+    return 0;
+}
+
 const struct table_spec *client_spec(const struct client *c, uint32_t table)
 {
     size_t at = table_place(c, table);
     return at < c->n_tables && c->tables[at]->id == table ? c->tables[at] : NULL;
 }
 
-// The room was made by client_table. Requests point at specs, so a known one stays.
-static void learn_table(struct request *r)
+// Requests point at specs, so a known one stays. True: the spec is the client's now.
+bool request_learn(struct client *c, struct table_spec *spec)
 {
-    struct client *c = r->client;
-    struct table_spec *spec = r->u.table->spec;
     if (client_spec(c, spec->id) != NULL)
-        return;
+        return false;
     size_t at = table_place(c, spec->id);
     memmove(c->tables + at + 1, c->tables + at,
             (c->n_tables - at) * sizeof(struct table_spec *));
     c->tables[at] = spec;
     c->n_tables++;
-    r->u.table->spec = NULL;
+    return true;
 }
 
 void request_end(struct request *r, int rc, const struct err *why)
@@ -149,10 +173,12 @@ void request_end(struct request *r, int rc, const struct err *why)
     while (r->slices != NULL)
         slice_drop(r->slices);
     unlink_request(r);
-    if (r->kind == REQUEST_PUSH)
-        close_number(c, r->number);
-    if (r->kind == REQUEST_TABLE && rc == 0)
-        learn_table(r);
+    if (numbers_of(r) != NULL)
+        close_number(numbers_of(r), r->number);
+    if (r->kind == REQUEST_MARK && c->marking == r)
+        c->marking = NULL;
+    if (r->kind == REQUEST_TABLE && rc == 0 && request_learn(c, r->u.table->spec))
+        r->u.table->spec = NULL;
     r->state = REQUEST_ENDING;
     if (r->pins == 0)
         ended(r);
@@ -168,7 +194,11 @@ void slice_answered(struct slice *s)
 {
     struct request *r = s->request;
     slice_drop(s);
-    if (r->open == 0)
+    if (r->open > 0)
+        return;
+    if (r->kind == REQUEST_INFO && !r->u.info.found)
+        request_end(r, r->why.code, &r->why);
+    else
         request_end(r, 0, NULL);
 }
 
@@ -212,18 +242,39 @@ static int start(struct request *r)
         TRY(slice_add(r, p->loops[p->loop[r->u.rows.message.partition]], 0, 0));
         break;
     }
+    case REQUEST_STEP:
+    case REQUEST_INFO:
+    case REQUEST_MARK:
+    case REQUEST_SAVE:
+    case REQUEST_SAVE_END:
+        TRY(slice_cut_everywhere(r));
+        break;
     default:
         TRY(slice_cut_all(r));
     }
-    if (r->kind == REQUEST_PUSH)
-        r->number = c->next_number++;
+    if (numbers_of(r) != NULL)
+        r->number = numbers_of(r)->next++;
+    if (r->kind == REQUEST_MARK)
+        c->marking = r;
     r->state = REQUEST_OPEN;
     return 0;
 }
 
+// A mark stands between the pushes before it, which are acknowledged, and those behind
+// it, which have not been sent: whatever becomes of messages on their way.
 static bool has_room(const struct client *c, const struct request *r)
 {
-    return r->kind != REQUEST_PUSH || c->next_number - c->low < SHARD_WINDOW;
+    switch (r->kind) {
+    case REQUEST_PUSH:
+        return c->pushes.next - c->pushes.low < SHARD_WINDOW && c->marking == NULL;
+    case REQUEST_ORDER:
+    case REQUEST_LOAD:
+        return c->orders.next - c->orders.low < ORDERS_WINDOW;
+    case REQUEST_MARK:
+        return c->pushes.next == c->pushes.low;
+    default:
+        return true;
+    }
 }
 
 void request_advance(struct client *c, uint64_t now)
@@ -255,14 +306,25 @@ static const char *const kind_names[] = {
     [REQUEST_PUSH] = "a push to",    [REQUEST_PULL] = "a pull from",
     [REQUEST_TABLE] = "making",      [REQUEST_TICK] = "a tick of",
     [REQUEST_ORDER] = "an order to", [REQUEST_STAT] = "figures of",
-    [REQUEST_ROWS] = "rows of",
+    [REQUEST_ROWS] = "rows of",      [REQUEST_STEP] = "steps",
+    [REQUEST_INFO] = "a question",   [REQUEST_MARK] = "a mark",
+    [REQUEST_SAVE] = "a save",       [REQUEST_SAVE_END] = "the end of a save",
+    [REQUEST_LOAD] = "a load of",
 };
+
+const char *request_about(const struct request *r, char to[REQUEST_ABOUT_MAX])
+{
+    if (r->spec->id < SPEC_MAX_TABLES)
+        snprintf(to, REQUEST_ABOUT_MAX, " table %u (%s)", r->spec->id, r->spec->name);
+    else
+        to[0] = '\0';
+    return to;
+}
 
 // "no answer for 60 s to a push to table 3 (x) from server 0 (a:1), server 1 (b:2: why)"
 static void say_who_is_missing(const struct request *r, struct err *e)
 {
-    struct client *c = r->client;
-    char who[512], name[ROSTER_NAME_MAX];
+    char who[512], name[ROSTER_NAME_MAX], about[REQUEST_ABOUT_MAX];
     size_t at = 0;
     const struct slice *s = r->slices;
     who[0] = '\0';
@@ -273,25 +335,34 @@ static void say_who_is_missing(const struct request *r, struct err *e)
                          peer_name(p, name), *why ? " (" : "", why, *why ? ")" : "");
         at += m > 0 ? (size_t)m : 0;
     }
-    err_set(e, TUG_EIO, "no answer for %.1f s to %s table %u (%s) from %s",
-            (double)c->o.request_timeout_ns * 1e-9, kind_names[r->kind], r->spec->id,
-            r->spec->name,
+    err_set(e, TUG_EIO, "no answer for %.1f s to %s%s from %s", (double)r->timeout * 1e-9,
+            kind_names[r->kind], request_about(r, about),
             r->state == REQUEST_QUEUED ? "the servers: pushes before it have no answer"
                                        : who);
 }
 
-void request_check_deadlines(struct client *c, uint64_t now)
+// Deadlines ascend in the list, but for those of requests that take long: few.
+uint64_t request_check_deadlines(struct client *c, uint64_t now)
 {
-    while (c->first != NULL && c->first->deadline <= now) {
-        struct err e;
-        say_who_is_missing(c->first, &e);
-        request_end(c->first, e.code, &e);
+    uint64_t next = VAN_NEVER;
+    for (struct request *r = c->first, *behind; r != NULL; r = behind) {
+        behind = r->behind;
+        if (r->deadline <= now) {
+            struct err e;
+            say_who_is_missing(r, &e);
+            request_end(r, e.code, &e);
+            continue;
+        }
+        next = min_u64(next, r->deadline);
+        if (!takes_long(r->kind))
+            break;
     }
+    return next;
 }
 
 // The calls.
 
-static const struct table_spec *known(struct client *c, uint32_t table, struct err *e)
+const struct table_spec *request_known(struct client *c, uint32_t table, struct err *e)
 {
     const struct table_spec *s = client_spec(c, table);
     if (s == NULL)
@@ -299,7 +370,7 @@ static const struct table_spec *known(struct client *c, uint32_t table, struct e
     return s;
 }
 
-static client_ts begin(struct request *r, client_done_fn done, void *ctx)
+client_ts request_begin(struct request *r, client_done_fn done, void *ctx)
 {
     struct client *c = r->client;
     client_ts ts = r->ts;
@@ -313,41 +384,37 @@ static client_ts begin(struct request *r, client_done_fn done, void *ctx)
 
 client_ts client_push(struct client *c, const struct client_push *p, struct err *e)
 {
-    const struct table_spec *spec = known(c, p->table, e);
+    const struct table_spec *spec = request_known(c, p->table, e);
     if (spec == NULL)
         return 0;
     if (p->n > UINT32_MAX) {
         err_set(e, TUG_EUSAGE, "a push of %zu keys: more than a message holds", p->n);
         return 0;
     }
-    struct request *r = new_request(c, REQUEST_PUSH, e);
+    struct request *r = request_new(c, REQUEST_PUSH, e);
     if (r == NULL)
         return 0;
-    const struct accessor *a = &spec->accessor;
-    uint32_t width = p->op == WIRE_GRADIENT ? a->push_width
-                     : p->op == WIRE_ASSIGN ? a->pull_width
-                                            : a->width;
     r->spec = spec;
     r->u.push = *p;
     r->n = p->n;
-    r->value_bytes = (size_t)width * sizeof(float);
+    r->value_bytes = (size_t)spec_value_width(spec, p->op) * sizeof(float);
     r->answers = p->pulled;
-    r->answer_width = a->pull_width;
+    r->answer_width = spec->accessor.pull_width;
     c->stats.pushes++;
     c->stats.keys += p->n;
-    return begin(r, p->done, p->ctx);
+    return request_begin(r, p->done, p->ctx);
 }
 
 client_ts client_pull(struct client *c, const struct client_pull *p, struct err *e)
 {
-    const struct table_spec *spec = known(c, p->table, e);
+    const struct table_spec *spec = request_known(c, p->table, e);
     if (spec == NULL)
         return 0;
     if (p->n > UINT32_MAX) {
         err_set(e, TUG_EUSAGE, "a pull of %zu keys: more than a message holds", p->n);
         return 0;
     }
-    struct request *r = new_request(c, REQUEST_PULL, e);
+    struct request *r = request_new(c, REQUEST_PULL, e);
     if (r == NULL)
         return 0;
     r->spec = spec;
@@ -357,145 +424,7 @@ client_ts client_pull(struct client *c, const struct client_pull *p, struct err 
     r->answer_width = p->whole_rows ? spec->accessor.width : spec->accessor.pull_width;
     c->stats.pulls++;
     c->stats.keys += p->n;
-    return begin(r, p->done, p->ctx);
-}
-
-static void wanted_free(struct table_wanted *w)
-{
-    if (w == NULL)
-        return;
-    buf_free(&w->groups);
-    buf_free(&w->inits);
-    mem_free(w->spec);
-    mem_free(w);
-}
-
-void request_free_own(struct request *r)
-{
-    if (r->kind != REQUEST_TABLE)
-        return;
-    wanted_free(r->u.table);
-    r->u.table = NULL;
-}
-
-static int wanted_open(struct client *c, struct table_wanted **ret,
-                       const struct table_spec *s, struct err *e)
-{
-    // Room for all tables whose making is under way.
-    size_t room = c->n_tables + c->in_flight + 1;
-    if (room > c->max_tables) {
-        void *p = mem_realloc_array(c->tables, room * 2, sizeof(struct table_spec *));
-        if (p == NULL)
-            return err_nomem(e, "the list of tables");
-        c->tables = p;
-        c->max_tables = room * 2;
-    }
-    struct table_wanted *w = mem_zalloc(sizeof(*w));
-    if (w == NULL)
-        return err_nomem(e, "a table's description");
-    w->groups = BUF_INIT(WIRE_BYTES_MAX);
-    w->inits = BUF_INIT(WIRE_BYTES_MAX);
-    w->spec = mem_alloc(sizeof(*w->spec));
-    int rc = w->spec == NULL ? TUG_ENOMEM : 0;
-    if (rc == 0) {
-        *w->spec = *s;
-        w->spec->options.partition_bits = c->partition_bits;
-        rc = spec_encode(w->spec, &w->groups, &w->inits, &w->message);
-    }
-    if (rc != 0) {
-        wanted_free(w);
-        return err_set(e, rc, "table %u (%s): %s", s->id, s->name, err_text(rc));
-    }
-    *ret = w;
-    return 0;
-}
-
-client_ts client_table(struct client *c, const struct table_spec *s, struct err *e)
-{
-    struct table_wanted *w = NULL;
-    if (wanted_open(c, &w, s, e) != 0)
-        return 0;
-    struct request *r = new_request(c, REQUEST_TABLE, e);
-    if (r == NULL) {
-        wanted_free(w);
-        return 0;
-    }
-    r->u.table = w;
-    r->spec = w->spec;
-    return begin(r, NULL, NULL);
-}
-
-client_ts client_tick(struct client *c, uint32_t table, uint64_t clock, struct err *e)
-{
-    const struct table_spec *spec = known(c, table, e);
-    struct request *r = spec != NULL ? new_request(c, REQUEST_TICK, e) : NULL;
-    if (r == NULL)
-        return 0;
-    r->spec = spec;
-    r->u.tick = (struct msg_tick){
-        .table = table, .session = member_session(c->member), .clock = clock};
-    return begin(r, NULL, NULL);
-}
-
-client_ts client_order(struct client *c, uint32_t table, enum wire_order what,
-                       uint32_t other, struct err *e)
-{
-    const struct table_spec *spec = known(c, table, e);
-    struct request *r = spec != NULL ? new_request(c, REQUEST_ORDER, e) : NULL;
-    if (r == NULL)
-        return 0;
-    r->spec = spec;
-    r->u.order = (struct msg_table_do){
-        .table = table, .what = (uint8_t)what, .other = other};
-    return begin(r, NULL, NULL);
-}
-
-client_ts client_clock(struct client *c, uint32_t table, uint64_t clock, struct err *e)
-{
-    const struct table_spec *spec = known(c, table, e);
-    struct request *r = spec != NULL ? new_request(c, REQUEST_ORDER, e) : NULL;
-    if (r == NULL)
-        return 0;
-    r->spec = spec;
-    r->u.order = (struct msg_table_do){
-        .table = table, .what = WIRE_CLOCK, .clock = clock};
-    return begin(r, NULL, NULL);
-}
-
-client_ts client_stat(struct client *c, uint32_t table, struct msg_table_is *ret,
-                      struct err *e)
-{
-    const struct table_spec *spec = known(c, table, e);
-    struct request *r = spec != NULL ? new_request(c, REQUEST_STAT, e) : NULL;
-    if (r == NULL)
-        return 0;
-    *ret = (struct msg_table_is){.clock = UINT64_MAX};
-    r->spec = spec;
-    r->u.stat = ret;
-    return begin(r, NULL, NULL);
-}
-
-client_ts client_rows(struct client *c, uint32_t table, uint32_t partition, uint64_t from,
-                      uint32_t max, uint64_t *ret_keys, float *ret_values,
-                      uint32_t *ret_n, bool *ret_more, struct err *e)
-{
-    const struct table_spec *spec = known(c, table, e);
-    if (spec != NULL && partition >> c->partition_bits != 0) {
-        err_set(e, TUG_EUSAGE, "there is no partition %u", partition);
-        return 0;
-    }
-    struct request *r = spec != NULL ? new_request(c, REQUEST_ROWS, e) : NULL;
-    if (r == NULL)
-        return 0;
-    r->spec = spec;
-    r->u.rows = (struct rows_wanted){
-        .message = {.table = table, .partition = partition, .from = from, .max = max},
-        .keys = ret_keys,
-        .values = ret_values,
-        .n = ret_n,
-        .more = ret_more,
-    };
-    return begin(r, NULL, NULL);
+    return request_begin(r, p->done, p->ctx);
 }
 
 bool client_done(struct client *c, client_ts ts, int *ret_rc, struct err *e)

@@ -242,9 +242,9 @@ static size_t cut_run(struct request *r, size_t begin, size_t end)
 }
 
 // Loops that have no slice yet get one without keys.
-static int add_missing(struct request *r)
+static int add_missing(struct request *r, enum wire_space space)
 {
-    const struct placement *p = &r->client->placements[r->spec->space];
+    const struct placement *p = &r->client->placements[space];
     for (uint32_t i = 0; i < p->n_loops; i++) {
         const struct slice *s = r->slices;
         while (s != NULL && s->peer != p->loops[i])
@@ -257,7 +257,17 @@ static int add_missing(struct request *r)
 
 int slice_cut_all(struct request *r)
 {
-    int rc = add_missing(r);
+    int rc = add_missing(r, r->spec->space);
+    if (rc != 0)
+        drop_all(r);
+    return rc;
+}
+
+int slice_cut_everywhere(struct request *r)
+{
+    int rc = 0;
+    for (int space = 0; space < WIRE_SPACES && rc == 0; space++)
+        rc = add_missing(r, (enum wire_space)space);
     if (rc != 0)
         drop_all(r);
     return rc;
@@ -270,7 +280,7 @@ int slice_cut(struct request *r)
         drop_all(r);
         return TUG_EUSAGE;
     }
-    if (reached == SIZE_MAX || (goes_to_all(r) && add_missing(r) != 0)) {
+    if (reached == SIZE_MAX || (goes_to_all(r) && add_missing(r, r->spec->space) != 0)) {
         drop_all(r);
         return TUG_ENOMEM;
     }

@@ -9,7 +9,7 @@
 
 void before_free(struct before *b)
 {
-    mem_free(b->handles);
+    mem_free(b->ids);
     mem_free(b->values);
     mem_free(b->places);
     *b = (struct before){0};
@@ -26,33 +26,49 @@ static bool reserve(struct before *b, size_t width, size_t n)
     if (n <= b->cap)
         return true;
     size_t cap = n + n / 2 + 1024;
-    uint32_t *handles = mem_realloc_array(b->handles, cap, sizeof(*handles));
-    b->handles = handles != NULL ? handles : b->handles;
+    uint64_t *ids = mem_realloc_array(b->ids, cap, sizeof(*ids));
+    b->ids = ids != NULL ? ids : b->ids;
     float *values = mem_realloc_array(b->values, cap * width, sizeof(*values));
     b->values = values != NULL ? values : b->values;
-    if (handles == NULL || values == NULL)
+    if (ids == NULL || values == NULL)
         return false;
     b->cap = cap;
     return true;
 }
 
+// Room for n more; NULL: they are lost.
+static float *more(struct before *b, uint32_t width, size_t n)
+{
+    b->lost = b->lost || !reserve(b, width, b->n + n);
+    if (b->lost)
+        return NULL;
+    float *values = b->values + b->n * width;
+    b->n += n;
+    return values;
+}
+
 void before_add(struct before *b, const struct accessor *a, const uint32_t *handles,
                 float *const *rows, size_t n)
 {
-    if (b->lost || !reserve(b, a->pull_width, b->n + n)) {
-        b->lost = true;
+    float *values = n > 0 ? more(b, a->pull_width, n) : NULL;
+    if (values == NULL)
         return;
-    }
-    if (n == 0)
-        return;
-    memcpy(b->handles + b->n, handles, n * sizeof(*handles));
-    accessor_gather(a, rows, n, b->values + b->n * a->pull_width);
-    b->n += n;
+    for (size_t i = 0; i < n; i++)
+        b->ids[b->n - n + i] = handles[i];
+    accessor_gather(a, rows, n, values);
 }
 
-static size_t place_of(uint32_t handle, size_t n_places)
+float *before_take(struct before *b, uint32_t width, const uint64_t *keys, size_t n)
 {
-    return handle * 0x9e3779b1u & (n_places - 1);
+    float *values = n > 0 ? more(b, width, n) : NULL;
+    if (values != NULL)
+        memcpy(b->ids + b->n - n, keys, n * sizeof(*keys));
+    return values;
+}
+
+static size_t place_of(uint64_t id, size_t n_places)
+{
+    return (id ^ id >> 32) * 0x9e3779b1u & (n_places - 1);
 }
 
 static bool make_room(struct before *b)
@@ -81,7 +97,7 @@ bool before_index(struct before *b)
         return false;
     }
     for (size_t i = 0; i < b->n; i++) {
-        size_t at = place_of(b->handles[i], b->n_places);
+        size_t at = place_of(b->ids[i], b->n_places);
         while (b->places[at] != 0)
             at = (at + 1) & (b->n_places - 1);
         b->places[at] = (uint32_t)i + 1;
@@ -90,12 +106,11 @@ bool before_index(struct before *b)
     return true;
 }
 
-const float *before_find(const struct before *b, const struct accessor *a,
-                         uint32_t handle)
+const float *before_find(const struct before *b, uint32_t width, uint64_t id)
 {
-    size_t at = place_of(handle, b->n_places);
+    size_t at = place_of(id, b->n_places);
     for (; b->places[at] != 0; at = (at + 1) & (b->n_places - 1))
-        if (b->handles[b->places[at] - 1] == handle)
-            return b->values + (b->places[at] - 1) * (size_t)a->pull_width;
+        if (b->ids[b->places[at] - 1] == id)
+            return b->values + (b->places[at] - 1) * (size_t)width;
     return NULL;
 }

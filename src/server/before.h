@@ -16,10 +16,10 @@
 
 struct before {
     size_t n, cap;
-    uint32_t *handles; // of the rows that the last batch changed
-    float *values;     // what a pull returned of them
-    bool lost;         // there was no memory
-    uint32_t *places;  // hash table over handles: number + 1; made when first asked for
+    uint64_t *ids;    // handles of the rows that the last batch changed; or keys
+    float *values;    // what a pull returned of them
+    bool lost;        // there was no memory
+    uint32_t *places; // hash table over ids: number + 1; made when first asked for
     size_t n_places;
     bool indexed;
 };
@@ -31,12 +31,15 @@ void before_free(struct before *b); // a zeroed one is fine
 void before_begin(struct before *b);
 void before_add(struct before *b, const struct accessor *a, const uint32_t *handles,
                 float *const *rows, size_t n);
+// The same of rows that are known by their keys: where their n x width values are to be
+// put. NULL: they are lost.
+float *before_take(struct before *b, uint32_t width, const uint64_t *keys, size_t n);
 
 // Whether rows can be looked up.
 bool before_index(struct before *b);
 
-// The pulled columns of a row before the last batch; NULL: it did not change in it.
-const float *before_find(const struct before *b, const struct accessor *a,
-                         uint32_t handle);
+// The `width` pulled columns of a row before the last batch; NULL: it did not change in
+// it.
+const float *before_find(const struct before *b, uint32_t width, uint64_t id);
 
 #endif

@@ -40,7 +40,7 @@ static void found_again(void **state)
             rows[i][0] = -1; // changed meanwhile
         assert_true(before_index(&b));
         for (uint32_t i = 0; i < ROWS; i++) {
-            const float *was = before_find(&b, &a, i);
+            const float *was = before_find(&b, WIDTH, i);
             assert_int_equal(was != NULL, i % step == 0);
             for (uint32_t j = 0; was != NULL && j < WIDTH; j++)
                 assert_true(was[j] == (float)(i * step + j));

@@ -11,6 +11,7 @@ enum { HELD_MAX = 1 << 16 };
 #define HELD_BYTES_MAX ((uint64_t)1 << 30)
 #define LATER_NS (SECOND_NS / 1000)
 #define ROSTER_TIMEOUT_NS (30 * SECOND_NS)
+#define SAVE_TIMEOUT_NS (24 * 3600 * SECOND_NS)
 #define HOLD_TIMEOUT_NS (600 * SECOND_NS)
 
 static uint64_t timeout_of(const struct shard *s, enum outcome wants)
@@ -19,14 +20,42 @@ static uint64_t timeout_of(const struct shard *s, enum outcome wants)
         return LATER_NS;
     if (wants == WANTS_ROSTER)
         return ROSTER_TIMEOUT_NS;
+    if (wants == WANTS_SAVED)
+        return SAVE_TIMEOUT_NS; // a save has deadlines of its own
     return s->o.hold_timeout_ns != 0 ? s->o.hold_timeout_ns : HOLD_TIMEOUT_NS;
 }
 
-// What its texts point at, which lies in no body. Only TABLE has some.
+enum { TEXTS_MAX = 4 };
+
+// Its texts, which lie in no body.
+static size_t texts_of(uint16_t type, union wire_any *m, struct wire_text *ret[TEXTS_MAX])
+{
+    size_t n = 0;
+    if (type == MSG_TABLE) {
+        ret[n++] = &m->table.groups;
+        ret[n++] = &m->table.inits;
+        ret[n++] = &m->table.name;
+        ret[n++] = &m->table.config;
+    } else if (type == MSG_SAVE) {
+        ret[n++] = &m->save.path;
+        ret[n++] = &m->save.tables;
+    } else if (type == MSG_LOAD) {
+        ret[n++] = &m->load.path;
+        ret[n++] = &m->load.name;
+    } else if (type == MSG_TABLE_INFO) {
+        ret[n++] = &m->table_info.name;
+    }
+    return n;
+}
+
 static size_t texts_bytes(const struct request *q)
 {
-    const struct msg_table *m = &q->m->table;
-    return q->type == MSG_TABLE ? (size_t)m->groups.n + m->inits.n + m->name.n : 0;
+    struct wire_text *texts[TEXTS_MAX];
+    union wire_any m = *q->m;
+    size_t bytes = 0;
+    for (size_t n = texts_of(q->type, &m, texts); n-- > 0;)
+        bytes += texts[n]->n;
+    return bytes;
 }
 
 static char *copy_text(struct wire_text *t, char *to)
@@ -39,17 +68,32 @@ static char *copy_text(struct wire_text *t, char *to)
 
 static void copy_texts(struct held *h)
 {
+    struct wire_text *texts[TEXTS_MAX];
     char *to = h->texts;
-    if (h->type != MSG_TABLE)
-        return;
-    to = copy_text(&h->m.table.groups, to);
-    to = copy_text(&h->m.table.inits, to);
-    copy_text(&h->m.table.name, to);
+    for (size_t n = texts_of(h->type, &h->m, texts); n-- > 0;)
+        to = copy_text(texts[n], to);
+}
+
+// Whether the same request waits already: it was sent again.
+static bool is_held(const struct shard *s, const struct request *q)
+{
+    for (const struct held *h = s->held; h != NULL; h = h->next)
+        if (h->peer == q->peer && h->id == q->id && h->type == q->type)
+            return true;
+    return false;
+}
+
+static bool is_of_stores(enum outcome wants)
+{
+    return wants == WANTS_TURN || wants == WANTS_CUT || wants == WANTS_ROOM ||
+           wants == WANTS_SAVED;
 }
 
 int held_add(struct shard *s, struct request *q, enum outcome wants, struct err *e)
 {
     uint64_t bytes = q->fresh->body_bytes + texts_bytes(q);
+    if (is_of_stores(wants) && is_held(s, q))
+        return 0;
     if (s->n_held >= HELD_MAX || s->held_bytes + bytes > HELD_BYTES_MAX)
         return err_set(e, TUG_ENOMEM, "too many requests wait: %u, %llu bytes", s->n_held,
                        (unsigned long long)s->held_bytes);
@@ -89,6 +133,8 @@ static void held_take(struct shard *s, struct held **at)
         s->held_end = at;
     s->held_bytes -= h->bytes;
     s->n_held--;
+    if (h->type == MSG_TABLE_DO) // batches may have waited for it
+        turns_again(s, h->m.table_do.table);
     if (h->kept != NULL)
         van_unkeep(s->van, h->kept);
     mem_free(h);
@@ -143,8 +189,33 @@ uint32_t held_count(const struct shard *s, uint32_t table)
 {
     uint32_t n = 0;
     for (const struct held *h = s->held; h != NULL; h = h->next)
-        n += h->type == MSG_PULL && h->m.pull.table == table;
+        n += (h->type == MSG_PULL && h->m.pull.table == table) ||
+             (h->type == MSG_PUSH && h->m.push.table == table);
     return n;
+}
+
+enum outcome held_before(const struct shard *s, const struct request *q, uint32_t table)
+{
+    for (const struct held *h = s->held; h != NULL; h = h->next) {
+        if (h->peer != q->peer)
+            continue;
+        if (h->id == q->id && h->type == q->type)
+            break;
+        if (h->type == MSG_PUSH && h->m.push.table == table &&
+            (h->wants == WANTS_CUT || h->wants == WANTS_ROOM))
+            return h->wants;
+    }
+    return ANSWERED;
+}
+
+bool held_order(const struct shard *s, const struct shard_table *t)
+{
+    for (const struct held *h = s->held; h != NULL; h = h->next)
+        if (h->type == MSG_TABLE_DO && h->m.table_do.table == t->spec.id &&
+            h->m.table_do.clock != 0 && h->m.table_do.clock == t->sync.next &&
+            orders_look(&s->orders, h->peer->session, h->m.table_do.number) == ORDERS_NEW)
+            return true;
+    return false;
 }
 
 // Whom it waited for.
@@ -173,27 +244,64 @@ static void name_micros(const struct shard_table *t, struct buf *to)
     buf_printf(to, " of batch %llu", (unsigned long long)t->sync.next);
 }
 
+// The table that a request of those that may wait is for, and the clock that it waits
+// for.
+static uint32_t table_of(const struct held *h, uint64_t *ret_clock)
+{
+    *ret_clock = 0;
+    switch (h->type) {
+    case MSG_PUSH:
+        return h->m.push.table;
+    case MSG_TABLE_DO:
+        *ret_clock = h->m.table_do.clock;
+        return h->m.table_do.table;
+    case MSG_LOAD:
+        return h->m.load.table;
+    case MSG_SAVE:
+        return SPEC_MAX_TABLES;
+    default:
+        *ret_clock = h->m.pull.clock;
+        return h->m.pull.table;
+    }
+}
+
+static void name_missing(const struct shard *s, const struct shard_table *t,
+                         const struct held *h, uint64_t clock, struct buf *to)
+{
+    if (h->wants == WANTS_TURN)
+        buf_printf(to, "an order or a save to be over");
+    else if (is_of_stores(h->wants))
+        buf_printf(to, "a save");
+    else if (h->wants == WANTS_TICK)
+        name_slow(s, t, clock, to);
+    else if (t->stuck.code != 0)
+        buf_printf(to, "batch %llu, which can't be applied: %s",
+                   (unsigned long long)t->sync.next, t->stuck.text);
+    else
+        name_micros(t, to);
+}
+
 static void refuse_late(struct shard *s, const struct held *h)
 {
     struct err e = {0};
     struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, false};
-    struct buf whom = BUF_INIT(512);
+    struct buf whom = BUF_INIT(ERR_TEXT_MAX);
     const struct shard_table *t = NULL;
     unsigned long long seconds = (s->now - h->since) / SECOND_NS;
+    uint64_t clock;
     if (h->wants != WANTS_ROSTER)
-        t = tables_find(s, h->m.pull.table, &e);
+        t = tables_find(s, table_of(h, &clock), &e);
     if (t == NULL) {
-        err_set(&e, TUG_EIO, "the scheduler's newer placement has not come for %llu s",
+        err_set(&e, TUG_EIO, "%s has not come for %llu s",
+                h->wants == WANTS_ROSTER ? "the scheduler's newer placement"
+                                         : "the end of the save before",
                 seconds);
     } else {
-        if (h->wants == WANTS_TICK)
-            name_slow(s, t, h->m.pull.clock, &whom);
-        else
-            name_micros(t, &whom);
+        name_missing(s, t, h, clock, &whom);
         const char *names = buf_str(&whom);
-        err_set(&e, TUG_EIO, "pull of table '%s' at clock %llu has waited %llu s for %s",
-                t->spec.name, (unsigned long long)h->m.pull.clock, seconds,
-                names != NULL ? names : "others");
+        err_set(&e, TUG_EIO, "%s of table '%s' at clock %llu has waited %llu s for %s",
+                h->type == MSG_TABLE_DO ? "order" : wire_name(h->type), t->spec.name,
+                (unsigned long long)clock, seconds, names != NULL ? names : "others");
     }
     buf_free(&whom);
     shard_refuse(s, &q, &e);

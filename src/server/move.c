@@ -50,6 +50,9 @@ static int check_table(const struct shard *to, const struct shard_table *t, stru
     struct shard_table *x = tables_find(to, t->spec.id, e);
     if (x == NULL)
         return TUG_EUSAGE;
+    if (t->store != NULL)
+        return err_set(e, TUG_EUSAGE, "table '%s' is by configuration: it can't be moved",
+                       t->spec.name);
     if (!spec_same(&x->spec, &t->spec))
         return err_set(e, TUG_EUSAGE, "table %u is not the same on both sides",
                        t->spec.id);

@@ -71,10 +71,9 @@ static void write_values(struct answer *a, const uint64_t *keys, float *const *r
 static void write_before(const struct answer *a, const uint32_t *handles, size_t n,
                          char *values)
 {
-    const struct accessor *x = &a->t->spec.accessor;
     for (size_t i = 0; i < n; i++) {
         const float *was = handles[i] != TABLE_NONE
-                               ? before_find(&a->t->before, x, handles[i])
+                               ? before_find(&a->t->before, a->width, handles[i])
                                : NULL;
         if (was == NULL)
             continue;
@@ -85,8 +84,45 @@ static void write_before(const struct answer *a, const uint32_t *handles, size_t
     }
 }
 
-// Keys [begin, end) of all.
-static void write_keys(struct answer *a, const struct keys *k, size_t begin, size_t end)
+// The same from a store, for BATCH keys at most.
+static int write_stored(struct answer *a, const uint64_t *keys, size_t n, uint8_t *found,
+                        struct err *e)
+{
+    size_t strip = a->bf16 && a->width > 0 ? a->max_strip / a->width : n;
+    uint8_t *is = a->found != NULL ? found : NULL;
+    for (size_t at = 0, len; at < n; at += len) {
+        len = n - at < strip ? n - at : strip;
+        float *to = a->bf16 ? a->strip : (float *)(void *)a->values;
+        TRY(store_pull(a->t->store, keys + at, len, to, is != NULL ? is + at : NULL, e));
+        for (size_t i = 0; i < len && a->before; i++) {
+            const float *was = before_find(&a->t->before, a->width, keys[at + i]);
+            if (was != NULL)
+                memcpy(to + i * a->width, was, a->width * sizeof(float));
+        }
+        if (a->bf16)
+            bf16_from_n((uint16_t *)(void *)a->values, to, len * a->width);
+        a->values += len * a->width * (a->bf16 ? sizeof(uint16_t) : sizeof(float));
+    }
+    return 0;
+}
+
+static int write_from_store(struct answer *a, const struct keys *k, size_t begin,
+                            size_t end, struct err *e)
+{
+    uint8_t found[BATCH];
+    for (size_t at = begin, n; at < end; at += n) {
+        n = end - at < BATCH ? end - at : BATCH;
+        TRY(write_stored(a, k->key + at, n, found, e));
+        for (size_t i = 0; i < n && a->found != NULL; i++)
+            if (found[i])
+                a->found[(at + i) / 64] |= (uint64_t)1 << ((at + i) % 64);
+    }
+    return 0;
+}
+
+// Keys [begin, end) of all, from a table by groups.
+static void write_from_rows(struct answer *a, const struct keys *k, size_t begin,
+                            size_t end)
 {
     struct table_slabs slabs = table_slabs(a->t->rows);
     uint32_t handles[BATCH];
@@ -110,6 +146,15 @@ static void write_keys(struct answer *a, const struct keys *k, size_t begin, siz
     }
 }
 
+static int write_keys(struct answer *a, const struct keys *k, size_t begin, size_t end,
+                      struct err *e)
+{
+    if (a->t->store != NULL)
+        return write_from_store(a, k, begin, end, e);
+    write_from_rows(a, k, begin, end);
+    return 0;
+}
+
 // Keys in partitions that changed after `version`; all of them when that is 0.
 static uint64_t count_wanted(const struct shard_table *t, const struct keys *k,
                              uint64_t version)
@@ -123,16 +168,17 @@ static uint64_t count_wanted(const struct shard_table *t, const struct keys *k,
     return n;
 }
 
-static void write_changed(struct answer *a, const struct keys *k, uint64_t version,
-                          uint64_t *changed)
+static int write_changed(struct answer *a, const struct keys *k, uint64_t version,
+                         uint64_t *changed, struct err *e)
 {
     for (uint32_t r = 0; r < k->n_runs; r++) {
         uint32_t p = k->runs[r].partition;
         if (a->t->changed_at[p] <= version)
             continue;
         changed[p / 64] |= (uint64_t)1 << (p % 64);
-        write_keys(a, k, k->runs[r].begin, k->runs[r + 1].begin);
+        TRY(write_keys(a, k, k->runs[r].begin, k->runs[r + 1].begin, e));
     }
+    return 0;
 }
 
 static uint64_t words_for(uint64_t bits)
@@ -144,14 +190,17 @@ void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
                  const struct keys *k, uint8_t flags, uint64_t version, bool before)
 {
     bool whole = (flags & WIRE_ROWS_WHOLE) != 0, bf16 = (flags & WIRE_BF16) != 0;
+    bool says = whole || (flags & WIRE_FOUND) != 0;
     uint32_t width = whole ? t->spec.accessor.width : t->spec.accessor.pull_width;
     uint64_t values = count_wanted(t, k, version) * width * (bf16 ? 2 : 4);
-    uint64_t found = whole ? words_for(k->n) * 8 : 0;
+    uint64_t found = says ? words_for(k->n) * 8 : 0;
     uint64_t changed = version != 0 ? words_for((uint64_t)1 << s->bits) * 8 : 0;
     struct err e = {0};
     struct van_release release;
     char *memory = NULL;
-    if (values > WIRE_SPAN_MAX)
+    if (whole && t->store != NULL)
+        err_set(&e, TUG_EUSAGE, "whole rows of a table by configuration can't be pulled");
+    else if (values > WIRE_SPAN_MAX)
         err_set(&e, TUG_EUSAGE, "%u keys of %u floats are more than one answer holds",
                 k->n, width);
     else if ((memory = pool_take(s->pool, values + 8 + found + changed, &release)) ==
@@ -169,19 +218,24 @@ void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
                        .bf16 = bf16,
                        .width = width,
                        .values = memory,
-                       .found = whole ? bits : NULL,
+                       .found = says ? bits : NULL,
                        .strip = s->strip,
                        .max_strip = s->max_strip};
     if (version == 0)
-        write_keys(&a, k, 0, k->n);
+        write_keys(&a, k, 0, k->n, &e);
     else
-        write_changed(&a, k, version, bits + found / 8);
+        write_changed(&a, k, version, bits + found / 8, &e);
+    if (e.code != 0) {
+        release.release(release.ctx);
+        shard_refuse_keys(s, q, "pull", t, &e);
+        return;
+    }
     struct msg_pulled m = {.n = k->n,
                            .width = width,
-                           .flags = flags & (WIRE_BF16 | WIRE_ROWS_WHOLE),
+                           .flags = flags & (WIRE_BF16 | WIRE_ROWS_WHOLE | WIRE_FOUND),
                            .version = t->version,
                            .values = {memory, values},
-                           .found = {bits, whole ? (k->n + 7) / 8 : 0},
+                           .found = {bits, says ? (k->n + 7) / 8 : 0},
                            .changed = {bits + found / 8, changed}};
     t->figures.pulls++;
     t->figures.pulled_keys += k->n;
@@ -213,6 +267,8 @@ enum outcome pull_serve(struct shard *s, struct request *q)
         return shard_refuse_keys(s, q, "pull", t, &e);
     enum outcome outcome = place_check(s, q, m->epoch, t, &k, &mine, &e);
     if (!mine)
+        return outcome;
+    if (t->store != NULL && (outcome = held_before(s, q, m->table)) != ANSWERED)
         return outcome;
     outcome = must_wait(t, m->clock);
     if (outcome != ANSWERED)

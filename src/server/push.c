@@ -17,14 +17,6 @@ enum {
 
 // Values.
 
-static uint32_t width_of(const struct shard_table *t, enum wire_op op)
-{
-    const struct accessor *a = &t->spec.accessor;
-    if (op == WIRE_GRADIENT)
-        return a->push_width;
-    return op == WIRE_ASSIGN ? a->pull_width : a->width;
-}
-
 static bool all_finite(const struct push_values *v, size_t n)
 {
     const uint32_t exponent = 0x7f800000, exponent16 = 0x7f80;
@@ -92,7 +84,9 @@ static int read_values(struct push_values *ret, const struct shard_table *t,
         return err_set(e, TUG_EUSAGE, "its operation %u is not known", m->op);
     if (!isfinite(m->rate) || !isfinite(m->pass))
         return err_set(e, TUG_EUSAGE, "its rate or pass is not finite");
-    ret->width = width_of(t, ret->op);
+    if (m->op == WIRE_ROW && t->store != NULL)
+        return err_set(e, TUG_EUSAGE, "rows of a table by configuration can't be set");
+    ret->width = spec_value_width(&t->spec, ret->op);
     uint64_t bytes = (uint64_t)m->n * ret->width * (ret->bf16 ? 2 : 4);
     if (m->values.n != bytes)
         return err_set(e, TUG_EUSAGE,
@@ -221,20 +215,18 @@ static int apply_batch(struct shard *s, struct shard_table *t,
     return 0;
 }
 
-// Runs from `first` on that are applied together: until one is a repeat, or they have
-// more keys than a batch.
-static uint32_t batch_end(const struct keys *k, uint32_t first,
-                          const struct repeats_push *known)
+uint32_t push_runs(const struct keys *k, uint32_t first, const struct repeats_push *known,
+                   uint32_t max)
 {
     uint32_t last = first + 1;
     while (last < k->n_runs && !repeats_applied(known, k->runs[last].partition) &&
-           k->runs[last + 1].begin - k->runs[first].begin <= BATCH)
+           k->runs[last + 1].begin - k->runs[first].begin <= max)
         last++;
     return last;
 }
 
-static void note(struct shard_table *t, const struct keys *k, uint32_t first,
-                 uint32_t last, const struct repeats_push *known)
+void push_note(struct shard_table *t, const struct keys *k, uint32_t first, uint32_t last,
+               const struct repeats_push *known)
 {
     for (uint32_t r = first; r < last; r++) {
         repeats_note(known, k->runs[r].partition);
@@ -253,13 +245,13 @@ static int apply(struct shard *s, struct shard_table *t, const struct push_value
         last = r + 1;
         if (repeats_applied(known, k->runs[r].partition))
             continue;
-        last = batch_end(k, r, known);
+        last = push_runs(k, r, known, BATCH);
         uint32_t begin = k->runs[r].begin, end = k->runs[last].begin;
         int rc = apply_batch(s, t, v, k, begin, end, e);
         if (rc != 0 && *ret_keys > 0)
             err_wrap(e, "%zu of %u keys were applied, then", *ret_keys, k->n);
         TRY(rc);
-        note(t, k, r, last, known);
+        push_note(t, k, r, last, known);
         *ret_keys += end - begin;
     }
     return 0;
@@ -304,7 +296,7 @@ static enum outcome apply_now(struct shard *s, struct request *q, struct shard_t
         return WANTS_LATER;
     }
     if (rc == 0)
-        rc = apply(s, t, v, k, &known, &applied, &e);
+        rc = (t->store != NULL ? stores_push : apply)(s, t, v, k, &known, &applied, &e);
     if (rc != 0)
         return shard_refuse_keys(s, q, "push", t, &e);
     t->figures.pushed_keys += applied;
@@ -344,6 +336,8 @@ enum outcome push_serve(struct shard *s, struct request *q)
         return shard_refuse_keys(s, q, "push", t, &e);
     enum outcome outcome = place_check(s, q, m->epoch, t, &k, &mine, &e);
     if (!mine)
+        return outcome;
+    if (t->store != NULL && (outcome = stores_wait(s, q, t, &k)) != ANSWERED)
         return outcome;
     if (t->spec.mode == WIRE_SYNC && v.op == WIRE_GRADIENT)
         return sync_push(s, q, t, &k, &v);

@@ -134,7 +134,10 @@ enum outcome rows_serve(struct shard *s, struct request *q)
     struct err e = {0};
     bool mine = false;
     struct shard_table *t = tables_find(s, m->table, &e);
-    if (t != NULL && (m->partition >> s->bits) != 0)
+    if (t != NULL && t->store != NULL)
+        err_set(&e, TUG_EUSAGE, "rows of table '%s', which is by configuration: save it",
+                t->spec.name);
+    else if (t != NULL && (m->partition >> s->bits) != 0)
         err_set(&e, TUG_EUSAGE, "there is no partition %u", m->partition);
     else if (t != NULL && m->max == 0)
         err_set(&e, TUG_EUSAGE, "rows of table '%s': at most 0 are wanted", t->spec.name);

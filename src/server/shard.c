@@ -110,6 +110,12 @@ static void end_sessions(struct shard *s, const struct roster *r)
     for (size_t i = repeats_sessions(s->repeats, &sessions); i-- > 0;)
         if (session_ended(r, sessions[i]))
             repeats_end_session(s->repeats, sessions[i]);
+    for (size_t i = s->orders.n; i-- > 0;)
+        if (session_ended(r, orders_session_at(&s->orders, i)))
+            orders_end_session(&s->orders, orders_session_at(&s->orders, i));
+    for (size_t i = s->steps.n; i-- > 0;)
+        if (session_ended(r, s->steps.sessions[i].session))
+            step_clock_end(&s->steps, s->steps.sessions[i].session);
     for (size_t i = 0; i < PEER_BUCKETS; i++)
         for (struct peer *p = s->peers[i]; p != NULL; p = p->next)
             p->ended = p->session != 0 && session_ended(r, p->session);
@@ -137,6 +143,7 @@ static void roster_changed(void *ctx, const struct roster *r, uint64_t now)
         return;
     end_sessions(s, r);
     tables_living(s);
+    saves_look(s); // for the dead nobody waits
     held_wake(s, WANTS_ROSTER);
 }
 
@@ -158,6 +165,10 @@ static uint64_t session_of(const struct request *q)
         return q->m->pull.session;
     case MSG_TICK:
         return q->m->tick.session;
+    case MSG_STEP:
+        return q->m->step.session;
+    case MSG_MARK:
+        return q->m->mark.session;
     default:
         return q->peer->session;
     }
@@ -203,7 +214,19 @@ static enum outcome dispatch(struct shard *s, struct request *q)
     case MSG_TABLE:
         return tables_make(s, q);
     case MSG_TABLE_DO:
-        return tables_order(s, q);
+        return turns_order(s, q);
+    case MSG_TABLE_INFO:
+        return tables_info(s, q);
+    case MSG_STEP:
+        return tables_step(s, q);
+    case MSG_SAVE:
+        return save_serve(s, q);
+    case MSG_SAVE_END:
+        return save_end_serve(s, q);
+    case MSG_MARK:
+        return save_mark_serve(s, q);
+    case MSG_LOAD:
+        return loads_serve(s, q);
     default:
         return tables_figures(s, q);
     }
@@ -222,9 +245,26 @@ enum outcome shard_serve_request(struct shard *s, struct request *q)
 
 static bool is_request(uint16_t type)
 {
-    return type == MSG_PUSH || type == MSG_PULL || type == MSG_TICK || type == MSG_ROWS ||
-           type == MSG_TABLE || type == MSG_TABLE_DO || type == MSG_TABLE_WANTED ||
-           type == MSG_STATUS || type == MSG_PROFILE;
+    switch (type) {
+    case MSG_PUSH:
+    case MSG_PULL:
+    case MSG_TICK:
+    case MSG_ROWS:
+    case MSG_TABLE:
+    case MSG_TABLE_DO:
+    case MSG_TABLE_WANTED:
+    case MSG_TABLE_INFO:
+    case MSG_STEP:
+    case MSG_SAVE:
+    case MSG_SAVE_END:
+    case MSG_MARK:
+    case MSG_LOAD:
+    case MSG_STATUS:
+    case MSG_PROFILE:
+        return true;
+    default:
+        return false;
+    }
 }
 
 static void serve_fresh(struct shard *s, struct peer *p, struct van_message *m)
@@ -232,6 +272,7 @@ static void serve_fresh(struct shard *s, struct peer *p, struct van_message *m)
     struct err e = {0};
     struct request q = {
         .peer = p, .type = m->type, .id = m->request, .m = m->m, .fresh = m};
+    s->n_served++;
     enum outcome outcome = shard_serve_request(s, &q);
     if (outcome != ANSWERED && held_add(s, &q, outcome, &e) != 0)
         shard_refuse(s, &q, &e);
@@ -339,9 +380,25 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     uint64_t next = member_tick(s->member, now);
     uint64_t strangers = close_strangers(s);
     uint64_t held = held_expire(s);
+    uint64_t saves = saves_expire(s);
+    uint64_t work = turns_tick(s);
     held_settle(s);
-    next = strangers < next ? strangers : next;
-    return held < next ? held : next;
+    next = clock_earlier(clock_earlier(strangers, next), clock_earlier(held, saves));
+    // What was served just now may have made work.
+    return clock_earlier(next, clock_earlier(work, s->work_due));
+}
+
+float *shard_floats(struct shard *s, size_t n)
+{
+    if (n <= s->max_floats)
+        return s->floats;
+    float *floats = mem_array(n + n / 4, sizeof(*floats));
+    if (floats == NULL)
+        return NULL;
+    mem_free(s->floats);
+    s->floats = floats;
+    s->max_floats = n + n / 4;
+    return floats;
 }
 
 // Life.
@@ -354,6 +411,7 @@ int shard_open(struct shard **ret, const struct shard_options *o, struct err *e)
         return err_nomem(e, "a server's loop");
     s->o = *o;
     s->held_end = &s->held;
+    s->work_due = VAN_NEVER;
     s->o.member.changed = roster_changed;
     s->o.member.forget = piece_forgotten;
     s->o.member.view = NULL;
@@ -376,8 +434,12 @@ void shard_close(struct shard *s)
     for (size_t i = 0; i < PEER_BUCKETS; i++)
         while (s->peers[i] != NULL)
             peer_free(s, s->peers[i]);
+    saves_close(s);
     tables_close(s);
     sync_scratch_free(s->sync);
+    batch_free(s->batch);
+    orders_fini(&s->orders);
+    step_clock_fini(&s->steps);
     profile_free(&s->profile);
     repeats_close(s->repeats);
     keys_scratch_fini(&s->keys);
@@ -385,6 +447,7 @@ void shard_close(struct shard *s)
     member_close(s->member);
     mem_free(s->handles);
     mem_free(s->strip);
+    mem_free(s->floats);
     mem_free(s);
 }
 
@@ -418,6 +481,8 @@ const float *shard_row(struct shard *s, uint32_t table, uint64_t key)
 {
     struct shard_table *t = tables_find(s, table, NULL);
     uint32_t handle = TABLE_NONE;
+    if (t != NULL && t->store != NULL)
+        return store_row(t->store, key, NULL);
     if (t != NULL)
         table_find(t->rows, &key, 1, &handle);
     return handle != TABLE_NONE ? table_row(table_slabs(t->rows), handle) : NULL;

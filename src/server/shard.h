@@ -26,6 +26,11 @@
 //          acknowledged when it is in.
 // Held pulls hold up nothing else.
 //
+// Tables by configuration (table/config.h) lie in stores (table/store.h): what is said
+// above holds for them, too. Orders for a whole table (shrink, day, clear, load) are
+// numbered and happen once, like pushes; those that walk over rows do it in slices
+// between requests, and are answered at the end. Saves are described in save.h.
+//
 // Bytes from outside: keys must come by ascending partition; values must be finite;
 // widths and counts must fit. What doesn't is refused as a whole with one sentence.
 //
@@ -52,12 +57,17 @@ struct shard_options {
     uint64_t hold_timeout_ns; // a pull held for longer is answered by an error that names
                               // the workers waited for; 0: 10 minutes
     uint64_t max_bytes;       // of rows; a push beyond it is refused; 0: no limit
+    uint64_t slice_ns;        // of orders and saves between requests; 0: 2 ms
+    uint64_t save_timeout_ns; // a save is given up whose asker, or whose marks, have been
+                              // away for so long; 0: 1 minute
     // APP messages (tug/kvapp.h): the answer, if any, is sent by who is called. May be
     // NULL.
     void (*app)(void *ctx, van_link link, uint32_t node, struct van_message *m);
     void *app_ctx;
-    // Only tests: what the simulator must find.
+    // Only tests: files are written by the loop itself; what the simulator must find.
+    bool without_threads;
     bool without_repeat_check, without_epoch_check, acknowledge_before_apply;
+    bool without_order_check, without_marks;
 };
 
 struct shard;

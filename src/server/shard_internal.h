@@ -6,13 +6,19 @@
 //   tables.c   TABLE, TABLE_DO, TABLE_WANTED
 //   push.c     gradients and values into rows
 //   pull.c     rows into answers
+//   stores.c   the same for tables by configuration, whose rows lie in a store
 //   sync.c     batches of sync tables
+//   batch.c    likewise, applied to a store
+//   turns.c    orders that take time: a slice at a time between requests
+//   save.c     saves: rows as they are at one moment, written while training goes on
+//   loads.c    rows from saves
 //   rows.c     walks over the rows of a partition
 //   move.c     a partition goes to another shard
 //   status.c   for people
 //   profiling.c  what is noted of each request, when wanted
 //
-// Pure, and tested apart: keys, pool, profile, repeats, spec, ssp_clock, sync_clock.
+// Pure, and tested apart: keys, orders, pool, profile, repeats, spec, ssp_clock,
+// step_clock, sync_clock.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_SHARD_INTERNAL_H
@@ -23,31 +29,48 @@
 #include "base/clock.h"
 #include "server/before.h"
 #include "server/keys.h"
+#include "server/orders.h"
 #include "server/pool.h"
 #include "server/profile.h"
 #include "server/repeats.h"
+#include "server/save.h"
 #include "server/shard.h"
 #include "server/ssp_clock.h"
+#include "server/step_clock.h"
 #include "server/sync_clock.h"
+#include "table/store.h"
 
 enum {
     BATCH = 1024,        // keys that are looked up together
     STRIP_FLOATS = 8192, // that are converted together, unless a row is longer
     PEER_BUCKETS = 64,
-    ORDERS_KEPT = 16,
+};
+
+// An order that goes on in a store.
+struct turn {
+    bool on;
+    uint64_t session, number; // whose; 0: nobody asks
+    uint64_t before;          // rows gone when it began
+    uint64_t rows;            // that a clear removes
 };
 
 struct shard_table {
     struct table_spec spec;
-    struct table *rows;
+    struct table *rows;  // by groups
+    struct store *store; // by configuration
     struct accessor_scratch scratch;
-    uint64_t version;            // counts applied pushes and orders
-    uint64_t *changed_at;        // the version at which each partition changed last
-    uint64_t bytes;              // of rows and index, when last looked at
-    uint64_t generation;         // never given twice: rows of another are gone
-    struct ssp_clock ssp;        // WIRE_SSP
-    struct sync_clock sync;      // WIRE_SYNC
-    struct before before;        // likewise
+    struct turn turn;       // an order that takes time
+    bool work;              // store_work has something to do
+    struct err stuck;       // why the next batch could not be applied; code 0: nothing
+    uint32_t n_applied;     // partitions below were, of that batch
+    bool again;             // batches are to be tried again
+    uint64_t version;       // counts applied pushes and orders
+    uint64_t *changed_at;   // the version at which each partition changed last
+    uint64_t bytes;         // of rows and index, when last looked at
+    uint64_t generation;    // never given twice: rows of another are gone
+    struct ssp_clock ssp;   // WIRE_SSP
+    struct sync_clock sync; // WIRE_SYNC
+    struct before before;   // likewise
     struct msg_table_is figures; // those that are counted
 };
 
@@ -70,8 +93,6 @@ struct peer {
     uint64_t greet_by;
     struct key_lists lists;
     struct walk walk;
-    uint64_t orders[ORDERS_KEPT]; // request ids of the last ones
-    uint32_t n_orders;
 };
 
 struct request {
@@ -91,6 +112,10 @@ enum outcome {
     WANTS_BATCH,  // sync: batches to be complete
     WANTS_TICK,   // ssp: workers to come further
     WANTS_LATER,  // acknowledge_before_apply: the next moment
+    WANTS_TURN,   // an order or a save of the table to be over
+    WANTS_CUT,    // the moment of a save that is marked
+    WANTS_ROOM,   // a save to come further
+    WANTS_SAVED,  // the save to be written, or over
 };
 
 struct held {
@@ -124,13 +149,21 @@ struct shard {
     uint64_t generation;
 
     struct repeats *repeats;
+    struct orders orders;
+    struct step_clock steps;
+    struct saves saves;
+    uint64_t work_due; // the next slice of orders and saves
+    uint64_t n_served; // requests since the last one
     struct keys_scratch keys;
     struct pool *pool;
     uint32_t *handles; // of a batch
     size_t max_handles;
     float *strip;
     size_t max_strip;
+    float *floats; // as large as it has to be: see shard_floats
+    size_t max_floats;
     struct sync_scratch *sync;
+    struct batch_scratch *batch;
 
     bool profiling; // requests are noted
     struct profile profile;
@@ -149,6 +182,9 @@ enum outcome shard_serve_request(struct shard *s, struct request *q);
 // Refuses with "push of table 'x' by worker 1 (host:pid): " in front.
 enum outcome shard_refuse_keys(struct shard *s, const struct request *q, const char *what,
                                const struct shard_table *t, struct err *e);
+
+// Scratch memory of n floats, until the next call. NULL: out of memory.
+float *shard_floats(struct shard *s, size_t n);
 
 // place.c
 
@@ -172,11 +208,16 @@ void held_drop_peer(struct shard *s, const struct peer *p);
 void held_drop_all(struct shard *s);
 uint64_t held_expire(struct shard *s); // returns when to look again
 uint32_t held_count(const struct shard *s, uint32_t table);
+// What a push of the same link to the same table waits for that came before q: who comes
+// behind it waits, too. ANSWERED: there is none.
+enum outcome held_before(const struct shard *s, const struct request *q, uint32_t table);
+// Whether an order waits that is to be obeyed before the table's next batch.
+bool held_order(const struct shard *s, const struct shard_table *t);
 
 // tables.c
 
 enum outcome tables_make(struct shard *s, struct request *q);
-enum outcome tables_order(struct shard *s, struct request *q);
+int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e);
 enum outcome tables_figures(struct shard *s, struct request *q);
 enum outcome tables_tick(struct shard *s, struct request *q);
 // The table of that number, or NULL with a sentence.
@@ -187,6 +228,11 @@ void tables_measure(struct shard *s, struct shard_table *t); // the memory it ta
 struct msg_table_is tables_count(const struct shard *s, const struct shard_table *t);
 // Everything in it has changed.
 void tables_touch_all(struct shard *s, struct shard_table *t);
+
+// Its answer: the global step.
+enum outcome tables_step(struct shard *s, struct request *q);
+enum outcome tables_info(struct shard *s, struct request *q);
+void tables_set_step(struct shard *s); // stores hear of it
 
 static inline uint32_t tables_partition(const struct shard *s,
                                         const struct shard_table *t, uint64_t key)
@@ -217,6 +263,13 @@ int push_check(struct shard *s, const struct shard_table *t, const struct keys *
                const struct push_values *v, struct err *e);
 // Room for n handles.
 int push_reserve(struct shard *s, size_t n);
+// Runs from `first` on that are applied together: until one is a repeat, or they have
+// more than `max` keys.
+uint32_t push_runs(const struct keys *k, uint32_t first, const struct repeats_push *known,
+                   uint32_t max);
+// Runs [first, last) are applied.
+void push_note(struct shard_table *t, const struct keys *k, uint32_t first, uint32_t last,
+               const struct repeats_push *known);
 
 // pull.c
 
@@ -226,12 +279,78 @@ enum outcome pull_serve(struct shard *s, struct request *q);
 void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
                  const struct keys *k, uint8_t flags, uint64_t version, bool before);
 
+// stores.c
+
+int stores_open(struct shard *s, struct shard_table *t, struct err *e);
+// Whether a request can be served now, or what it waits for.
+enum outcome stores_wait(struct shard *s, const struct request *q, struct shard_table *t,
+                         const struct keys *k);
+// *ret_keys: how many were applied, also when it failed in between.
+int stores_push(struct shard *s, struct shard_table *t, const struct push_values *v,
+                const struct keys *k, const struct repeats_push *known, size_t *ret_keys,
+                struct err *e);
+
 // sync.c
 
+// One push, as it waits for its batch to be complete.
+struct contribution {
+    uint32_t n, n_runs, longest;
+    uint32_t *handles;    // of its keys' rows: of a table by groups
+    uint64_t *keys;       // of one by configuration, whose rows may go meanwhile
+    struct key_run *runs; // and one more
+    const float *values;  // in the body, or converted
+    float *converted;
+    void *kept; // the body
+    uint64_t examples;
+    float rate, pass;
+};
+
+// Applies batches that are complete, as far as saves let it.
+void sync_apply(struct shard *s, struct shard_table *t);
 enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t,
                        const struct keys *k, const struct push_values *v);
 void sync_drop(struct shard *s, struct shard_table *t); // what is open
 void sync_scratch_free(struct sync_scratch *x);
+
+// batch.c
+
+// Applies the next batch, which is complete, to a store. On failure t->stuck says why,
+// and calling again goes on.
+int batch_apply(struct shard *s, struct shard_table *t);
+int batch_reserve(struct shard *s, struct shard_table *t, uint64_t clock,
+                  const struct keys *k);
+void batch_free(struct batch_scratch *x);
+
+// turns.c
+
+enum outcome turns_order(struct shard *s, struct request *q); // TABLE_DO
+// Whether an order can begin.
+bool turns_free(const struct shard_table *t);
+// A cut has ended: what was published is noted as that, partition by partition.
+void turns_publish(struct shard *s, struct shard_table *t);
+void turns_wake(struct shard *s); // there is something to do
+// Batches of the table that have waited are tried again, soon.
+void turns_again(struct shard *s, uint32_t table);
+uint64_t turns_tick(struct shard *s); // returns when to look again
+
+// save.c
+
+enum outcome save_serve(struct shard *s, struct request *q);
+enum outcome save_end_serve(struct shard *s, struct request *q);
+enum outcome save_mark_serve(struct shard *s, struct request *q);
+void saves_look(struct shard *s); // what the save waits for may have come
+// Whether pushes of the session to the table lie behind its mark.
+bool saves_hold(const struct shard *s, const struct shard_table *t, uint64_t session);
+// Whether the table's next batch must wait, for the save is to be before it.
+bool saves_stop_batch(const struct shard *s, const struct shard_table *t);
+bool saves_work(const struct shard *s);         // there is something to read out
+void saves_slice(struct shard *s, uint64_t ns); // reads out for about so long
+uint64_t saves_expire(struct shard *s);         // returns when to look again
+void saves_close(struct shard *s);
+
+// loads.c
+
+enum outcome loads_serve(struct shard *s, struct request *q);
 
 // rows.c
 

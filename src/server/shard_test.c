@@ -503,7 +503,11 @@ static void test_versions(void **state)
 static void order(struct world *w, uint64_t id, uint32_t table, enum wire_order what,
                   uint32_t other)
 {
-    struct msg_table_do m = {.table = table, .what = (uint8_t)what, .other = other};
+    struct msg_table_do m = {.table = table,
+                             .what = (uint8_t)what,
+                             .other = other,
+                             .number = id,
+                             .low = id & ~(uint64_t)(ORDERS_WINDOW - 1)};
     deliver(w, WORKER_LINK, MSG_TABLE_DO, id, &m);
 }
 
@@ -551,12 +555,24 @@ static void test_orders(void **state)
     make_table(w, &other);
     order(w, 1011, T, WIRE_COPY, 8);
     expect_refusal(w, TUG_EUSAGE, "can't become a copy of 't5': it differs in its width");
-    order(w, 1006, 6, WIRE_CLEAR, 0);
+    order(w, 1012, 6, WIRE_CLEAR, 0);
     expect_refusal(w, TUG_EUSAGE, "there is no table 6");
-    order(w, 1007, T, WIRE_COPY, SPEC_MAX_TABLES);
+    order(w, 1013, T, WIRE_COPY, SPEC_MAX_TABLES);
     expect_refusal(w, TUG_EUSAGE, "can't become table 4096");
-    order(w, 1008, T, 99, 0);
+    order(w, 1014, T, 99, 0);
     expect_refusal(w, TUG_EUSAGE, "order 99");
+    struct msg_table_do far = {.table = T, .number = 1040, .low = 1015};
+    deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &far);
+    expect_refusal(w, TUG_EUSAGE, "is more than 15 above 1015");
+    far.low = 1041;
+    deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &far);
+    expect_refusal(w, TUG_EUSAGE, "is below 1041");
+    // Over another link of the session, late: not obeyed either.
+    w->h.closed(w->h.ctx, WORKER_LINK, &(struct err){0}, w->now);
+    open_worker(w, 0);
+    forget_sent(w);
+    order(w, 1003, 6, WIRE_CLEAR, 0);
+    expect_ok(w);
     world_close(w);
 }
 

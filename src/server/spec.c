@@ -48,9 +48,54 @@ static struct accessor_group decode_group(const struct wire_columns *c)
     };
 }
 
+static uint32_t n_weights(const struct accessor *a)
+{
+    uint32_t n = 0;
+    for (uint32_t g = 0; g < a->n_groups; g++)
+        n += a->groups[g].n;
+    return n;
+}
+
+uint32_t spec_value_width(const struct table_spec *s, enum wire_op op)
+{
+    const struct accessor *a = &s->accessor;
+    if (op == WIRE_GRADIENT)
+        return a->push_width;
+    return op == WIRE_ASSIGN || s->by_config ? n_weights(a) : a->width;
+}
+
+int spec_of_config(struct table_spec *ret, uint32_t id, const struct table_config *c,
+                   struct err *e)
+{
+    const enum wire_space spaces[] = {[CONFIG_HASH] = WIRE_SPACE_SPARSE,
+                                      [CONFIG_RANGE] = WIRE_SPACE_RANGE,
+                                      [CONFIG_DENSE] = WIRE_SPACE_DENSE};
+    const enum wire_mode modes[] = {
+        [CONFIG_ASYNC] = WIRE_ASYNC, [CONFIG_SSP] = WIRE_SSP, [CONFIG_SYNC] = WIRE_SYNC};
+    *ret = (struct table_spec){.id = id,
+                               .space = spaces[c->place],
+                               .mode = modes[c->mode],
+                               .staleness = c->staleness,
+                               .mean = c->mean,
+                               .by_config = true,
+                               .config = *c};
+    memcpy(ret->name, c->name, sizeof(ret->name));
+    if (id >= SPEC_MAX_TABLES)
+        return err_set(e, TUG_EUSAGE, "table %u: numbers of tables are below %d", id,
+                       SPEC_MAX_TABLES);
+    TRY(table_config_check(c, e));
+    return accessor_make(&ret->accessor, &c->accessor, e);
+}
+
 int spec_encode(const struct table_spec *s, struct buf *groups, struct buf *inits,
                 struct msg_table *ret)
 {
+    if (s->by_config) {
+        *ret = (struct msg_table){.table = s->id};
+        TRY(table_config_print(&s->config, groups));
+        ret->config = (struct wire_text){groups->data, (uint32_t)groups->len};
+        return 0;
+    }
     for (uint32_t g = 0; g < s->accessor.n_groups; g++) {
         struct wire_columns c = encode_group(&s->accessor.groups[g]);
         TRY(wire_put_columns(groups, &c));
@@ -173,12 +218,34 @@ static int decode_modes(struct table_spec *s, const struct msg_table *m, struct 
     return 0;
 }
 
+static int decode_config(struct table_spec *ret, const struct msg_table *m, struct err *e)
+{
+    struct table_config c = table_config_defaults();
+    char text[WIRE_TEXT_MAX + 1];
+    for (uint32_t i = 0; i < m->config.n; i++)
+        if (m->config.data[i] == '\0')
+            return err_set(e, TUG_EUSAGE, "the configuration of table %u is not a text",
+                           m->table);
+    memcpy(text, m->config.data, m->config.n);
+    text[m->config.n] = '\0';
+    int rc = table_config_parse(&c, text, e);
+    if (rc == 0)
+        rc = spec_of_config(ret, m->table, &c, e);
+    if (rc == 0)
+        return 0;
+    if (rc != TUG_ENOMEM)
+        e->code = TUG_EUSAGE; // whoever found it: it is what the asker says
+    return err_wrap(e, "table %u (%.*s)", m->table, CONFIG_NAME_MAX, c.name);
+}
+
 int spec_decode(struct table_spec *ret, const struct msg_table *m,
                 uint32_t partition_bits, struct err *e)
 {
     struct err why;
     struct err *at = e != NULL ? e : &why;
     *ret = (struct table_spec){.id = m->table};
+    if (m->config.n > 0)
+        return decode_config(ret, m, at);
     if (m->table >= SPEC_MAX_TABLES)
         return err_set(at, TUG_EUSAGE, "table %u: numbers of tables are below %d",
                        m->table, SPEC_MAX_TABLES);
@@ -222,8 +289,68 @@ static const char *accessor_difference(const struct accessor *a, const struct ac
     return NULL;
 }
 
+// The setting that the line at *text gives, if it is one; *text goes on to the next line.
+static const struct table_setting *next_setting(const char **text, const char **ret_line,
+                                                size_t *ret_n)
+{
+    size_t n_settings, n = strcspn(*text, "\n"), name = strcspn(*text, " =\n");
+    const struct table_setting *all = table_settings(&n_settings), *found = NULL;
+    for (size_t i = 0; i < n_settings; i++)
+        if (strlen(all[i].name) == name && memcmp(all[i].name, *text, name) == 0)
+            found = &all[i];
+    *ret_line = *text;
+    *ret_n = n;
+    *text += n + ((*text)[n] == '\n');
+    return found;
+}
+
+static bool has_line(const char *text, const char *line, size_t n)
+{
+    for (size_t m; *text != '\0'; text += m + (text[m] == '\n')) {
+        m = strcspn(text, "\n");
+        if (m == n && memcmp(text, line, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+// A setting in `text` that `other` has not, or has otherwise.
+static const char *other_setting(const char *text, const char *other)
+{
+    while (*text != '\0') {
+        const char *line;
+        size_t n;
+        const struct table_setting *s = next_setting(&text, &line, &n);
+        if (!has_line(other, line, n))
+            return s != NULL ? s->name : "configuration";
+    }
+    return NULL;
+}
+
+static const char *config_difference(const struct table_config *a,
+                                     const struct table_config *b)
+{
+    struct buf x = BUF_INIT(WIRE_TEXT_MAX + 1), y = BUF_INIT(WIRE_TEXT_MAX + 1);
+    const char *found = "configuration", *p = NULL, *q = NULL;
+    if (table_config_print(a, &x) == 0 && table_config_print(b, &y) == 0) {
+        p = buf_str(&x);
+        q = buf_str(&y);
+    }
+    if (p != NULL && q != NULL)
+        found = other_setting(p, q);
+    if (p != NULL && q != NULL && found == NULL)
+        found = other_setting(q, p);
+    buf_free(&x);
+    buf_free(&y);
+    return found;
+}
+
 const char *spec_difference(const struct table_spec *a, const struct table_spec *b)
 {
+    if (a->by_config != b->by_config)
+        return "kind: one is by configuration";
+    if (a->by_config)
+        return config_difference(&a->config, &b->config);
     const struct table_options *x = &a->options, *y = &b->options;
     if (strcmp(a->name, b->name) != 0)
         return "name";

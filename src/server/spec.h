@@ -1,11 +1,16 @@
 // What a table is to be: said by a client to every server loop, and checked there.
 //
+// Of two kinds. A table by groups is rows of floats whose columns the client describes (a
+// trainer's). A table by configuration is said by a text (table/config.h); servers keep a
+// store of it (table/store.h), with all that rows live by.
+//
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_SPEC_H
 #define TUG_SERVER_SPEC_H
 
 #include "base/buf.h"
 #include "table/accessor.h"
+#include "table/config.h"
 #include "table/table.h"
 #include "wire/wire.h"
 
@@ -20,9 +25,19 @@ struct table_spec {
     bool mean;          // WIRE_SYNC: gradients of a clock are divided by its examples
     struct table_options options; // partition_bits: the cluster's, whatever stands here
     struct accessor accessor;
+    bool by_config;
+    struct table_config config; // by_config: all but the number follows from it
 };
 
-// To the wire: *ret points into *groups and *inits.
+// The spec of a table by configuration.
+int spec_of_config(struct table_spec *ret, uint32_t id, const struct table_config *c,
+                   struct err *e);
+
+// Floats of a key in a push of such values.
+uint32_t spec_value_width(const struct table_spec *s, enum wire_op op);
+
+// To the wire: *ret points into *groups and *inits, and into *groups only if it is by
+// configuration.
 int spec_encode(const struct table_spec *s, struct buf *groups, struct buf *inits,
                 struct msg_table *ret);
 

@@ -2,7 +2,9 @@
 // key by key in the order of the tree, and applied once.
 //
 // What can fail, fails when a contribution comes: its rows are made, and memory for
-// adding is there, before it is acknowledged. Applying a batch cannot fail.
+// adding is there, before it is acknowledged. Applying a batch cannot fail. (Rows of a
+// table by configuration may go before the batch is applied, and are made then: see
+// batch.c.)
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -15,18 +17,6 @@
 enum { ROWS_STRIP = 256 }; // rows that are updated together
 
 static_assert((int)TREE_LEAVES == (int)SHARD_MICROS, "parts of a batch");
-
-// One push, as it waits for its batch to be complete.
-struct contribution {
-    uint32_t n, n_runs, longest;
-    uint32_t *handles;    // of its keys' rows
-    struct key_run *runs; // and one more
-    const float *values;  // in the body, or converted
-    float *converted;
-    void *kept; // the body
-    uint64_t examples;
-    float rate, pass;
-};
 
 // Memory for adding contributions up, partition by partition.
 struct sync_scratch {
@@ -93,6 +83,7 @@ static void contribution_free(struct shard *s, struct contribution *c)
     if (c->kept != NULL)
         van_unkeep(s->van, c->kept);
     mem_free(c->handles);
+    mem_free(c->keys);
     mem_free(c->runs);
     mem_free(c->converted);
     mem_free(c);
@@ -106,6 +97,8 @@ void sync_drop(struct shard *s, struct shard_table *t)
             contribution_free(s, b->parts[p].what);
         *b = (struct sync_batch){0};
     }
+    t->stuck.code = 0;
+    t->n_applied = 0;
 }
 
 static int keep_values(struct shard *s, struct request *q, struct contribution *c,
@@ -132,6 +125,24 @@ static int keep_values(struct shard *s, struct request *q, struct contribution *
     return 0;
 }
 
+// What it changes: rows that are made now; or, of a store, keys.
+static int keep_keys(struct shard *s, struct shard_table *t, struct contribution *c,
+                     const struct keys *k, struct err *e)
+{
+    if (k->n == 0)
+        return 0;
+    if (t->store != NULL)
+        c->keys = mem_array(k->n, sizeof(*c->keys));
+    else
+        c->handles = mem_array(k->n, sizeof(*c->handles));
+    if (c->keys == NULL && c->handles == NULL)
+        return err_nomem(e, "a contribution to a batch");
+    if (t->store == NULL)
+        return push_rows(s, t, k->key, k->n, c->handles, e);
+    memcpy(c->keys, k->key, k->n * sizeof(*c->keys));
+    return 0;
+}
+
 static int contribution_make(struct shard *s, struct request *q, struct shard_table *t,
                              const struct keys *k, const struct push_values *v,
                              struct contribution **ret, struct err *e)
@@ -148,12 +159,11 @@ static int contribution_make(struct shard *s, struct request *q, struct shard_ta
                                .rate = m->rate,
                                .pass = m->pass};
     size_t runs = (size_t)k->n_runs + 1;
-    c->handles = mem_array(k->n, sizeof(*c->handles));
     c->runs = mem_array(runs, sizeof(*c->runs));
-    if ((k->n > 0 && c->handles == NULL) || c->runs == NULL)
+    if (c->runs == NULL)
         return err_nomem(e, "a contribution to a batch");
     memcpy(c->runs, k->runs, runs * sizeof(*c->runs));
-    TRY(push_rows(s, t, k->key, k->n, c->handles, e));
+    TRY(keep_keys(s, t, c, k, e));
     if (keep_values(s, q, c, v) != 0)
         return err_nomem(e, "a contribution to a batch");
     return 0;
@@ -314,14 +324,20 @@ static float scale_of(const struct shard_table *t, uint64_t examples)
     return 1 / (float)examples;
 }
 
-static void apply_next(struct shard *s, struct shard_table *t)
+static uint64_t examples_of(const struct sync_batch *b)
+{
+    uint64_t examples = 0;
+    for (uint32_t i = 0; i < b->n; i++)
+        examples += ((const struct contribution *)b->parts[i].what)->examples;
+    return examples;
+}
+
+static void apply_rows(struct shard *s, struct shard_table *t)
 {
     struct merge m = {.batch = sync_clock_next(&t->sync)};
     uint32_t width = t->spec.accessor.push_width;
-    uint64_t examples = 0;
+    uint64_t examples = examples_of(m.batch);
     size_t max = s->max_strip / width;
-    for (uint32_t i = 0; i < m.batch->n; i++)
-        examples += part(&m, i)->examples;
     struct strip x = {.s = s,
                       .t = t,
                       .v = {.op = WIRE_GRADIENT,
@@ -336,10 +352,33 @@ static void apply_next(struct shard *s, struct shard_table *t)
     for (uint32_t p; (p = next_partition(&m)) != UINT32_MAX;)
         apply_partition(&x, &m, p);
     flush(&x);
-    t->figures.examples += examples;
-    for (uint32_t i = 0; i < m.batch->n; i++)
-        contribution_free(s, m.batch->parts[i].what);
+}
+
+static void apply_next(struct shard *s, struct shard_table *t)
+{
+    struct sync_batch *b = sync_clock_next(&t->sync);
+    if (t->store == NULL)
+        apply_rows(s, t);
+    else if (batch_apply(s, t) != 0)
+        return;
+    t->figures.examples += examples_of(b);
+    for (uint32_t i = 0; i < b->n; i++)
+        contribution_free(s, b->parts[i].what);
     sync_clock_advance(&t->sync);
+    held_wake(s, WANTS_BATCH);
+    saves_look(s);
+}
+
+void sync_apply(struct shard *s, struct shard_table *t)
+{
+    t->stuck.code = 0;
+    while (t->stuck.code == 0 && sync_clock_complete(&t->sync) &&
+           !saves_stop_batch(s, t) && !held_order(s, t))
+        apply_next(s, t);
+    if (t->stuck.code == 0)
+        return;
+    t->again = true;
+    turns_wake(s);
 }
 
 // Pushes.
@@ -350,6 +389,8 @@ static int reserve_batch(struct shard *s, struct shard_table *t, uint64_t clock,
 {
     const struct sync_batch *b = &t->sync.open[clock % SHARD_MAX_CLOCKS];
     size_t keys = k->longest;
+    if (t->store != NULL)
+        return batch_reserve(s, t, clock, k);
     for (uint32_t i = 0; i < b->n; i++)
         keys += ((const struct contribution *)b->parts[i].what)->longest;
     return reserve(s, keys, t->spec.accessor.push_width);
@@ -412,11 +453,7 @@ enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t
         rc = take(s, q, t, k, v, &e);
     if (rc != 0)
         return shard_refuse_keys(s, q, "push", t, &e);
-    bool complete = sync_clock_complete(&t->sync);
-    while (sync_clock_complete(&t->sync))
-        apply_next(s, t);
-    if (complete)
-        held_wake(s, WANTS_BATCH);
+    sync_apply(s, t);
     if (s->o.max_bytes != 0)
         tables_measure(s, t);
     shard_ok(s, q, t->sync.next);

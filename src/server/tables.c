@@ -1,4 +1,4 @@
-// Tables: made, ordered about, counted.
+// Tables: made, ordered about, counted, found by others.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -23,6 +23,7 @@ static void table_free(struct shard *s, struct shard_table *t)
     before_free(&t->before);
     s->bytes -= t->bytes;
     table_close(t->rows);
+    store_close(t->store);
     accessor_scratch_fini(&t->scratch);
     ssp_clock_fini(&t->ssp);
     mem_free(t->changed_at);
@@ -37,9 +38,13 @@ void tables_close(struct shard *s)
 
 void tables_measure(struct shard *s, struct shard_table *t)
 {
-    struct table_stats x = table_stats(t->rows);
     s->bytes -= t->bytes;
-    t->bytes = x.row_bytes + x.index_bytes;
+    if (t->store != NULL) {
+        t->bytes = store_stats(t->store).bytes;
+    } else {
+        struct table_stats x = table_stats(t->rows);
+        t->bytes = x.row_bytes + x.index_bytes;
+    }
     s->bytes += t->bytes;
 }
 
@@ -76,9 +81,9 @@ void tables_living(struct shard *s)
 
 static int reserve_strip(struct shard *s, const struct table_spec *spec, struct err *e)
 {
-    size_t most = spec->accessor.width > spec->accessor.push_width
-                      ? spec->accessor.width
-                      : spec->accessor.push_width;
+    const struct accessor *a = &spec->accessor;
+    size_t most = a->width > a->push_width ? a->width : a->push_width;
+    most = most > a->pull_width ? most : a->pull_width;
     most = most > STRIP_FLOATS ? most : STRIP_FLOATS;
     if (most <= s->max_strip)
         return 0;
@@ -105,9 +110,13 @@ static int table_make(struct shard *s, const struct table_spec *spec,
     t->changed_at = mem_zalloc(((size_t)1 << s->bits) * sizeof(*t->changed_at));
     if (t->changed_at == NULL)
         return err_nomem(e, "a table's partitions");
-    TRY(table_open(&t->rows, &spec->options, e));
-    // The accessor's home is the table: scratch points at it.
-    TRY(accessor_scratch_init(&t->scratch, &t->spec.accessor, kernels_get(), e));
+    if (spec->by_config) {
+        TRY(stores_open(s, t, e));
+    } else {
+        TRY(table_open(&t->rows, &spec->options, e));
+        // The accessor's home is the table: scratch points at it.
+        TRY(accessor_scratch_init(&t->scratch, &t->spec.accessor, kernels_get(), e));
+    }
     TRY(reserve_strip(s, spec, e));
     if (spec->mode == WIRE_SSP && set_living(s, t) != 0)
         return err_nomem(e, "the workers of a table");
@@ -226,13 +235,16 @@ static int copy(struct shard *s, struct shard_table *t, uint32_t other, struct e
     return 0;
 }
 
-static int obey(struct shard *s, const struct msg_table_do *m, struct err *e)
+int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
 {
     if (m->what == WIRE_DROP && m->table < SPEC_MAX_TABLES && s->tables[m->table] == NULL)
         return 0; // once more
     struct shard_table *t = tables_find(s, m->table, e);
     if (t == NULL)
         return e->code;
+    if (t->store != NULL && m->what == WIRE_COPY)
+        return err_set(e, TUG_EUSAGE, "table '%s' is by configuration: it has no copies",
+                       t->spec.name);
     switch (m->what) {
     case WIRE_CLEAR:
         return clear(s, t, e);
@@ -253,41 +265,39 @@ static int obey(struct shard *s, const struct msg_table_do *m, struct err *e)
     }
 }
 
-// An order that comes again, for its answer was late, is not obeyed again.
-static bool order_known(struct peer *p, uint64_t id)
-{
-    uint32_t n = p->n_orders < ORDERS_KEPT ? p->n_orders : ORDERS_KEPT;
-    for (uint32_t i = 0; i < n; i++)
-        if (p->orders[i] == id)
-            return true;
-    return false;
-}
-
-enum outcome tables_order(struct shard *s, struct request *q)
-{
-    struct err e = {0};
-    struct peer *p = q->peer;
-    if (!order_known(p, q->id)) {
-        if (obey(s, &q->m->table_do, &e) != 0) {
-            shard_refuse(s, q, &e);
-            return ANSWERED;
-        }
-        p->orders[p->n_orders++ % ORDERS_KEPT] = q->id;
-    }
-    held_wake(s, WANTS_BATCH);
-    held_wake(s, WANTS_TICK);
-    shard_ok(s, q, 0);
-    return ANSWERED;
-}
-
 // Figures.
+
+static void count_store(const struct store *store, struct msg_table_is *m)
+{
+    struct store_stats x = store_stats(store);
+    m->rows = x.rows;
+    m->bytes = x.bytes;
+    m->extra_rows = x.extra_rows;
+    m->cold_rows = x.cold_rows;
+    m->made = x.made;
+    m->refused = x.refused;
+    m->evicted_score = x.evicted_score;
+    m->evicted_age = x.evicted_age;
+    m->evicted_ttl = x.evicted_ttl;
+    m->evicted_budget = x.evicted_budget;
+    m->hot_hits = x.hot_hits;
+    m->promoted = x.promoted;
+    m->demoted = x.demoted;
+    m->changed = x.changed;
+    m->day = x.day;
+    m->step = x.step;
+}
 
 struct msg_table_is tables_count(const struct shard *s, const struct shard_table *t)
 {
-    struct table_stats x = table_stats(t->rows);
     struct msg_table_is m = t->figures;
-    m.rows = x.rows;
-    m.bytes = x.row_bytes + x.index_bytes;
+    if (t->store != NULL) {
+        count_store(t->store, &m);
+    } else {
+        struct table_stats x = table_stats(t->rows);
+        m.rows = x.rows;
+        m.bytes = x.row_bytes + x.index_bytes;
+    }
     m.held = held_count(s, t->spec.id);
     if (t->spec.mode == WIRE_SYNC)
         m.clock = t->sync.next;
@@ -325,5 +335,76 @@ enum outcome tables_tick(struct shard *s, struct request *q)
     }
     held_wake(s, WANTS_TICK);
     shard_ok(s, q, t->ssp.slowest);
+    return ANSWERED;
+}
+
+static struct shard_table *find_named(const struct shard *s, struct wire_text name)
+{
+    for (uint32_t i = 0; i < s->n_tables; i++) {
+        struct shard_table *t = s->tables[i];
+        if (t != NULL && strlen(t->spec.name) == name.n &&
+            memcmp(t->spec.name, name.data, name.n) == 0)
+            return t;
+    }
+    return NULL;
+}
+
+static int describe(struct shard *s, const struct msg_table_info *m, struct buf *config,
+                    uint32_t *ret_table, struct err *e)
+{
+    struct shard_table *t = m->name.n > 0 ? find_named(s, m->name) : NULL;
+    if (t == NULL && m->name.n > 0)
+        return err_set(e, TUG_EUSAGE, "there is no table '%.*s' on node %u",
+                       (int)(m->name.n < SPEC_NAME_MAX ? m->name.n : SPEC_NAME_MAX),
+                       m->name.data, member_id(s->member));
+    if (t == NULL && (t = tables_find(s, m->table, e)) == NULL)
+        return TUG_EUSAGE;
+    if (t->store == NULL)
+        return err_set(e, TUG_EUSAGE, "table %u ('%s') is not one by configuration",
+                       t->spec.id, t->spec.name);
+    *ret_table = t->spec.id;
+    if (table_config_print(&t->spec.config, config) != 0)
+        return err_nomem(e, "a table's configuration");
+    return 0;
+}
+
+enum outcome tables_info(struct shard *s, struct request *q)
+{
+    struct err e = {0};
+    struct buf config = BUF_INIT(WIRE_TEXT_MAX);
+    struct msg_table_info_is m = {0};
+    if (describe(s, &q->m->table_info, &config, &m.table, &e) == 0) {
+        m.config = (struct wire_text){config.data, (uint32_t)config.len};
+        van_send(s->van, q->peer->link, MSG_TABLE_INFO_IS, q->id, &m, NULL);
+    } else {
+        shard_refuse(s, q, &e);
+    }
+    buf_free(&config);
+    return ANSWERED;
+}
+
+// The global step.
+
+void tables_set_step(struct shard *s)
+{
+    uint64_t step = step_clock_sum(&s->steps);
+    for (uint32_t i = 0; i < s->n_tables; i++)
+        if (s->tables[i] != NULL && s->tables[i]->store != NULL)
+            store_set_step(s->tables[i]->store, step);
+}
+
+enum outcome tables_step(struct shard *s, struct request *q)
+{
+    struct err e = {0};
+    if (q->peer->session == 0)
+        err_set(&e, TUG_EUSAGE, "who has no session does no steps");
+    else if (step_clock_set(&s->steps, q->m->step.session, q->m->step.steps) != 0)
+        err_nomem(&e, "the steps of a session");
+    if (e.code != 0) {
+        shard_refuse(s, q, &e);
+        return ANSWERED;
+    }
+    tables_set_step(s);
+    shard_ok(s, q, step_clock_sum(&s->steps));
     return ANSWERED;
 }

@@ -1,0 +1,285 @@
+// Requests about tables: made, found, ordered about, counted; and the global step.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "client/private.h"
+
+// What requests are about that are about no table.
+static const struct table_spec no_table = {.id = SPEC_MAX_TABLES};
+
+static void wanted_free(struct table_wanted *w)
+{
+    if (w == NULL)
+        return;
+    buf_free(&w->groups);
+    buf_free(&w->inits);
+    mem_free(w->spec);
+    mem_free(w);
+}
+
+static void save_free(struct save_wanted *w)
+{
+    if (w == NULL)
+        return;
+    buf_free(&w->tables);
+    mem_free(w);
+}
+
+void client_tables_free(struct request *r)
+{
+    if (r->kind == REQUEST_TABLE)
+        wanted_free(r->u.table);
+    else if (r->kind == REQUEST_SAVE)
+        save_free(r->u.save);
+    else if (r->kind == REQUEST_LOAD)
+        mem_free(r->u.load);
+    r->u.table = NULL;
+}
+
+// Making and finding.
+
+static int wanted_open(struct client *c, struct table_wanted **ret,
+                       const struct table_spec *s, struct err *e)
+{
+    TRY(request_table_room(c, e));
+    struct table_wanted *w = mem_zalloc(sizeof(*w));
+    if (w == NULL)
+        return err_nomem(e, "a table's description");
+    w->groups = BUF_INIT(WIRE_BYTES_MAX);
+    w->inits = BUF_INIT(WIRE_BYTES_MAX);
+    w->spec = mem_alloc(sizeof(*w->spec));
+    int rc = w->spec == NULL ? TUG_ENOMEM : 0;
+    if (rc == 0) {
+        *w->spec = *s;
+        w->spec->options.partition_bits = c->partition_bits;
+        rc = spec_encode(w->spec, &w->groups, &w->inits, &w->message);
+    }
+    if (rc != 0) {
+        wanted_free(w);
+        return err_set(e, rc, "table %u (%s): %s", s->id, s->name, err_text(rc));
+    }
+    *ret = w;
+    return 0;
+}
+
+client_ts client_table(struct client *c, const struct table_spec *s, struct err *e)
+{
+    struct table_wanted *w = NULL;
+    if (wanted_open(c, &w, s, e) != 0)
+        return 0;
+    struct request *r = request_new(c, REQUEST_TABLE, e);
+    if (r == NULL) {
+        wanted_free(w);
+        return 0;
+    }
+    r->u.table = w;
+    r->spec = w->spec;
+    return request_begin(r, NULL, NULL);
+}
+
+client_ts client_table_config(struct client *c, uint32_t id, const struct table_config *t,
+                              struct err *e)
+{
+    struct table_spec s;
+    if (spec_of_config(&s, id, t, e) != 0)
+        return 0;
+    return client_table(c, &s, e);
+}
+
+client_ts client_info(struct client *c, const char *name, uint32_t table,
+                      uint32_t *ret_number, struct err *e)
+{
+    size_t n = name != NULL ? strlen(name) : 0;
+    if (n >= SPEC_NAME_MAX) {
+        err_set(e, TUG_EUSAGE, "no table has a name of %zu bytes", n);
+        return 0;
+    }
+    struct request *r = request_table_room(c, e) == 0 ? request_new(c, REQUEST_INFO, e)
+                                                      : NULL;
+    if (r == NULL)
+        return 0;
+    r->spec = &no_table;
+    r->u.info = (struct info_wanted){.table = table, .number = ret_number};
+    if (n > 0)
+        memcpy(r->u.info.name, name, n);
+    return request_begin(r, NULL, NULL);
+}
+
+static int learn(struct request *r, const struct msg_table_info_is *m, struct err *e)
+{
+    struct msg_table table = {.table = m->table, .config = m->config};
+    struct table_spec *spec = mem_alloc(sizeof(*spec));
+    if (spec == NULL)
+        return err_nomem(e, "a table's description");
+    int rc = spec_decode(spec, &table, r->client->partition_bits, e);
+    if (rc != 0 || !request_learn(r->client, spec))
+        mem_free(spec);
+    return rc;
+}
+
+bool client_tables_info(struct request *r, const struct msg_table_info_is *m)
+{
+    if (r->kind != REQUEST_INFO || m->config.n == 0)
+        return false;
+    struct info_wanted *w = &r->u.info;
+    if (w->found)
+        return true;
+    w->found = learn(r, m, &r->why) == 0;
+    if (w->found && w->number != NULL)
+        *w->number = m->table;
+    return true;
+}
+
+// Clocks, orders, figures, rows.
+
+client_ts client_tick(struct client *c, uint32_t table, uint64_t clock, struct err *e)
+{
+    const struct table_spec *spec = request_known(c, table, e);
+    struct request *r = spec != NULL ? request_new(c, REQUEST_TICK, e) : NULL;
+    if (r == NULL)
+        return 0;
+    r->spec = spec;
+    r->u.tick = (struct msg_tick){
+        .table = table, .session = member_session(c->member), .clock = clock};
+    return request_begin(r, NULL, NULL);
+}
+
+static client_ts order(struct client *c, const struct msg_table_do *m, uint64_t *ret_sum,
+                       struct err *e)
+{
+    const struct table_spec *spec = request_known(c, m->table, e);
+    struct request *r = spec != NULL ? request_new(c, REQUEST_ORDER, e) : NULL;
+    if (r == NULL)
+        return 0;
+    r->spec = spec;
+    r->u.order = (struct order_wanted){.message = *m, .sum = ret_sum};
+    if (ret_sum != NULL)
+        *ret_sum = 0;
+    return request_begin(r, NULL, NULL);
+}
+
+client_ts client_order(struct client *c, uint32_t table, enum wire_order what,
+                       uint32_t other, struct err *e)
+{
+    struct msg_table_do m = {.table = table, .what = (uint8_t)what, .other = other};
+    return order(c, &m, NULL, e);
+}
+
+client_ts client_clock(struct client *c, uint32_t table, uint64_t clock, struct err *e)
+{
+    struct msg_table_do m = {.table = table, .what = WIRE_CLOCK, .clock = clock};
+    return order(c, &m, NULL, e);
+}
+
+client_ts client_shrink(struct client *c, uint32_t table, float threshold,
+                        uint64_t *ret_removed, struct err *e)
+{
+    struct msg_table_do m = {.table = table, .what = WIRE_SHRINK, .threshold = threshold};
+    return order(c, &m, ret_removed, e);
+}
+
+client_ts client_day(struct client *c, uint32_t table, struct err *e)
+{
+    struct msg_table_do m = {.table = table, .what = WIRE_DAY};
+    return order(c, &m, NULL, e);
+}
+
+client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
+                      struct err *e)
+{
+    struct request *r = request_new(c, REQUEST_STEP, e);
+    if (r == NULL)
+        return 0;
+    r->spec = &no_table;
+    r->u.step = (struct step_wanted){
+        .message = {.session = member_session(c->member), .steps = steps},
+        .global = ret_global};
+    if (ret_global != NULL)
+        *ret_global = 0;
+    return request_begin(r, NULL, NULL);
+}
+
+client_ts client_stat(struct client *c, uint32_t table, struct msg_table_is *ret,
+                      struct err *e)
+{
+    const struct table_spec *spec = request_known(c, table, e);
+    struct request *r = spec != NULL ? request_new(c, REQUEST_STAT, e) : NULL;
+    if (r == NULL)
+        return 0;
+    *ret = (struct msg_table_is){.clock = UINT64_MAX};
+    r->spec = spec;
+    r->u.stat = ret;
+    return request_begin(r, NULL, NULL);
+}
+
+client_ts client_rows(struct client *c, uint32_t table, uint32_t partition, uint64_t from,
+                      uint32_t max, uint64_t *ret_keys, float *ret_values,
+                      uint32_t *ret_n, bool *ret_more, struct err *e)
+{
+    const struct table_spec *spec = request_known(c, table, e);
+    if (spec != NULL && partition >> c->partition_bits != 0) {
+        err_set(e, TUG_EUSAGE, "there is no partition %u", partition);
+        return 0;
+    }
+    struct request *r = spec != NULL ? request_new(c, REQUEST_ROWS, e) : NULL;
+    if (r == NULL)
+        return 0;
+    r->spec = spec;
+    r->u.rows = (struct rows_wanted){
+        .message = {.table = table, .partition = partition, .from = from, .max = max},
+        .keys = ret_keys,
+        .values = ret_values,
+        .n = ret_n,
+        .more = ret_more,
+    };
+    return request_begin(r, NULL, NULL);
+}
+
+// Answers.
+
+static void add(uint64_t *sum, uint64_t value)
+{
+    if (sum != NULL)
+        *sum += value;
+}
+
+bool client_tables_ok(struct request *r, uint64_t value)
+{
+    switch (r->kind) {
+    case REQUEST_STAT:
+    case REQUEST_ROWS:
+    case REQUEST_INFO:
+    case REQUEST_SAVE:
+        return false;
+    case REQUEST_ORDER:
+        add(r->u.order.sum, value);
+        return true;
+    case REQUEST_LOAD:
+        add(r->u.load->rows, value);
+        return true;
+    case REQUEST_STEP: // loops hear of steps at different times
+        if (r->u.step.global != NULL && value > *r->u.step.global)
+            *r->u.step.global = value;
+        return true;
+    default:
+        return true;
+    }
+}
+
+bool client_tables_figures(struct request *r, const struct msg_table_is *m)
+{
+    if (r->kind != REQUEST_STAT)
+        return false;
+    struct msg_table_is *sum = r->u.stat, x = *sum;
+    uint64_t *to = &sum->rows;
+    const uint64_t *from = &m->rows;
+    for (size_t i = 0; i < sizeof(*m) / sizeof(*from); i++) // they are all counts
+        to[i] += from[i];
+    sum->clock = min_u64(x.clock, m->clock);
+    sum->day = x.day > m->day ? x.day : m->day;
+    sum->step = x.step > m->step ? x.step : m->step;
+    return true;
+}

@@ -1,0 +1,314 @@
+// Batches of sync tables by configuration: the contributions of a clock are added up key
+// by key, as the tree of sums says, and pushed to the store partition by partition, keys
+// ascending; so the rows do not depend on who contributed what.
+//
+// Gradients are divided by the examples of the batch with reduce = mean. Of rule
+// `average` the store gets the mean of the contributions that have the key, of `assign`
+// the last one. Sums and statistics (show, click) are added whatever `reduce` says; those
+// that are kept (the slot) are the last contribution's.
+//
+// Memory for all of this is there before a contribution is acknowledged. What can still
+// fail is the store itself: rows are made when the batch is applied, for orders and entry
+// policies may have removed or refused them meanwhile. Then the batch stays, with the
+// partitions that it has come to, and is tried again; pulls that wait for it say why.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/alloc.h"
+#include "server/shard_internal.h"
+#include "table/cut.h"
+#include "table/tree_sum.h"
+
+enum { PUSH_KEYS = 4096 }; // that are pushed together, unless a partition has more
+
+struct batch_scratch {
+    size_t keys;  // of a partition, in all contributions
+    size_t width; // floats of a key
+    // Of a partition: its distinct keys, and which contributions have each, as bits, and
+    // where: SHARD_MICROS for each key.
+    uint32_t *seen; // hash table: number of the key + 1
+    struct table_entry *entries;
+    uint16_t *has;
+    uint32_t *at;
+    float *sums;
+    // What is pushed together: partitions one behind the other.
+    uint64_t *key;
+    float *values;
+    uint32_t *partitions;
+    size_t n, n_partitions;
+};
+
+void batch_free(struct batch_scratch *x)
+{
+    if (x == NULL)
+        return;
+    mem_free(x->seen);
+    mem_free(x->entries);
+    mem_free(x->has);
+    mem_free(x->at);
+    mem_free(x->sums);
+    mem_free(x->key);
+    mem_free(x->values);
+    mem_free(x->partitions);
+    mem_free(x);
+}
+
+static size_t places(size_t keys)
+{
+    size_t n = 16;
+    while (n < 2 * keys)
+        n *= 2;
+    return n;
+}
+
+static size_t most(const struct batch_scratch *x)
+{
+    return x->keys + PUSH_KEYS;
+}
+
+static struct batch_scratch *make(size_t keys, size_t width)
+{
+    struct batch_scratch *x = mem_zalloc(sizeof(*x));
+    if (x == NULL)
+        return NULL;
+    x->keys = places(keys);
+    x->width = width;
+    x->seen = mem_array(places(x->keys), sizeof(*x->seen));
+    x->entries = mem_array(x->keys, sizeof(*x->entries));
+    x->has = mem_array(x->keys, sizeof(*x->has));
+    x->at = mem_array(x->keys, SHARD_MICROS * sizeof(*x->at));
+    x->sums = mem_array((size_t)SHARD_MICROS * width, sizeof(*x->sums));
+    x->key = mem_array(most(x), sizeof(*x->key));
+    x->values = mem_array(most(x), width * sizeof(*x->values));
+    x->partitions = mem_array(most(x), sizeof(*x->partitions));
+    if (x->seen == NULL || x->entries == NULL || x->has == NULL || x->at == NULL ||
+        x->sums == NULL || x->key == NULL || x->values == NULL || x->partitions == NULL) {
+        batch_free(x);
+        return NULL;
+    }
+    return x;
+}
+
+int batch_reserve(struct shard *s, struct shard_table *t, uint64_t clock,
+                  const struct keys *k)
+{
+    const struct sync_batch *b = &t->sync.open[clock % SHARD_MAX_CLOCKS];
+    struct batch_scratch *old = s->batch;
+    size_t keys = k->longest, width = t->spec.accessor.push_width;
+    for (uint32_t i = 0; i < b->n; i++)
+        keys += ((const struct contribution *)b->parts[i].what)->longest;
+    if (old != NULL && keys <= old->keys && width <= old->width)
+        return 0;
+    keys = old != NULL && old->keys > keys ? old->keys : keys;
+    width = old != NULL && old->width > width ? old->width : width;
+    struct batch_scratch *x = make(keys, width);
+    if (x == NULL)
+        return TUG_ENOMEM;
+    batch_free(old);
+    s->batch = x;
+    return 0;
+}
+
+// A batch that is being added up.
+struct merge {
+    struct shard *s;
+    struct shard_table *t;
+    const struct sync_batch *batch;
+    uint32_t run[SHARD_MICROS]; // of each contribution, the next one
+    float scale;                // of gradients that are averaged over examples
+};
+
+static const struct contribution *part(const struct merge *m, uint32_t i)
+{
+    return m->batch->parts[i].what;
+}
+
+static const struct key_run *next_run(const struct merge *m, uint32_t i)
+{
+    return &part(m, i)->runs[m->run[i]];
+}
+
+// The least partition that comes next; UINT32_MAX at the end (that of the last run).
+static uint32_t next_partition(const struct merge *m)
+{
+    uint32_t least = UINT32_MAX;
+    for (uint32_t i = 0; i < m->batch->n; i++)
+        if (next_run(m, i)->partition < least)
+            least = next_run(m, i)->partition;
+    return least;
+}
+
+static size_t keys_of(const struct merge *m, uint32_t partition)
+{
+    size_t keys = 0;
+    for (uint32_t i = 0; i < m->batch->n; i++) {
+        const struct key_run *run = next_run(m, i);
+        if (run->partition == partition)
+            keys += run[1].begin - run->begin;
+    }
+    return keys;
+}
+
+static float scale_of(const struct shard_table *t, const struct sync_batch *b)
+{
+    uint64_t examples = 0;
+    for (uint32_t i = 0; i < b->n; i++)
+        examples += ((const struct contribution *)b->parts[i].what)->examples;
+    return t->spec.mean && examples > 0 ? 1 / (float)examples : 1;
+}
+
+// Values of one key.
+
+// What the sum of its contributions is to the rule of a group.
+static void reduce(const struct merge *m, enum rule_kind kind, const float *last,
+                   uint32_t n_parts, float *sum, uint32_t n)
+{
+    switch (kind) {
+    case RULE_SUM:
+    case RULE_SUMMARY:
+        return;
+    case RULE_ASSIGN:
+        memcpy(sum, last, n * sizeof(*sum));
+        return;
+    case RULE_AVERAGE:
+        for (uint32_t i = 0; i < n; i++)
+            sum[i] /= (float)n_parts;
+        return;
+    default:
+        for (uint32_t i = 0; i < n && m->scale != 1; i++)
+            sum[i] *= m->scale;
+    }
+}
+
+static void add_up(const struct merge *m, const uint32_t *at, uint32_t has, float *ret)
+{
+    const struct accessor *a = &m->t->spec.accessor;
+    float *values[SHARD_MICROS];
+    const float *from[SHARD_MICROS];
+    uint8_t first[SHARD_MICROS];
+    size_t width = a->push_width;
+    uint32_t n = 0, column = 0;
+    for (; has != 0; has &= has - 1, n++) {
+        uint32_t i = (uint32_t)__builtin_ctz(has);
+        from[n] = part(m, i)->values + at[i] * width;
+        first[n] = m->batch->parts[i].micro;
+        values[n] = n == 0 ? ret : m->s->batch->sums + n * width;
+        memcpy(values[n], from[n], width * sizeof(float));
+    }
+    tree_sum(kernels_get(), first, values, n, width);
+    for (uint32_t g = 0; g < a->n_groups; column += a->groups[g++].n)
+        reduce(m, a->groups[g].rule.kind, from[n - 1] + column, n, ret + column,
+               a->groups[g].n);
+    column = a->push_width - (a->class != NULL ? a->class->kept_stats : 0);
+    for (; column < width; column++)
+        ret[column] = from[n - 1][column];
+}
+
+// Keys of a partition.
+
+static uint32_t number_of(struct batch_scratch *x, size_t mask, uint64_t key, uint32_t n)
+{
+    size_t at = (key ^ key >> 32) * 0x9e3779b1u & mask;
+    for (; x->seen[at] != 0; at = (at + 1) & mask)
+        if (x->entries[x->seen[at] - 1].key == key)
+            return x->seen[at] - 1;
+    x->seen[at] = n + 1;
+    return n;
+}
+
+// The distinct keys of the partition's runs, with what has them; returns how many.
+static uint32_t collect(struct merge *m, uint32_t partition)
+{
+    struct batch_scratch *x = m->s->batch;
+    size_t mask = places(keys_of(m, partition)) - 1;
+    uint32_t n = 0;
+    memset(x->seen, 0, (mask + 1) * sizeof(*x->seen));
+    for (uint32_t i = 0; i < m->batch->n; i++) {
+        const struct key_run *run = next_run(m, i);
+        if (run->partition != partition)
+            continue;
+        for (uint32_t k = run->begin; k < run[1].begin; k++) {
+            uint32_t number = number_of(x, mask, part(m, i)->keys[k], n);
+            if (number == n) {
+                x->entries[n] = (struct table_entry){part(m, i)->keys[k], n};
+                x->has[n++] = 0;
+            }
+            x->has[number] |= (uint16_t)(1u << i);
+            x->at[(size_t)number * SHARD_MICROS + i] = k;
+        }
+        m->run[i]++;
+    }
+    return n;
+}
+
+static void add_partition(struct merge *m, uint32_t partition)
+{
+    struct batch_scratch *x = m->s->batch;
+    size_t width = m->t->spec.accessor.push_width;
+    uint32_t n = collect(m, partition);
+    table_sort_by_key(x->entries, n);
+    for (uint32_t i = 0; i < n; i++, x->n++) {
+        uint32_t k = x->entries[i].handle; // its number
+        x->key[x->n] = x->entries[i].key;
+        add_up(m, x->at + (size_t)k * SHARD_MICROS, x->has[k], x->values + x->n * width);
+    }
+    x->partitions[x->n_partitions++] = partition;
+}
+
+// The batch.
+
+static void remember(struct shard_table *t, const struct batch_scratch *x)
+{
+    uint32_t width = t->spec.accessor.pull_width;
+    float *values = before_take(&t->before, width, x->key, x->n);
+    if (values != NULL && store_pull(t->store, x->key, x->n, values, NULL, NULL) != 0)
+        t->before.lost = true;
+}
+
+static int flush(struct merge *m)
+{
+    struct batch_scratch *x = m->s->batch;
+    struct shard_table *t = m->t;
+    size_t done = 0;
+    if (x->n == 0)
+        return 0;
+    if (cut_going(t->store) && !cut_has_room(t->store, x->key, x->n))
+        return err_set(&t->stuck, TUG_ENOMEM, "a save has no room for copies of rows");
+    remember(t, x);
+    struct store_push p = {.op = STORE_GRADIENT,
+                           .keys = x->key,
+                           .n = x->n,
+                           .values = x->values,
+                           .rate = part(m, 0)->rate,
+                           .scale = 1};
+    int rc = store_push(t->store, &p, &done, &t->stuck);
+    for (size_t i = 0; i < done; i++)
+        t->changed_at[x->partitions[i]] = t->version;
+    if (done > 0)
+        t->n_applied = x->partitions[done - 1] + 1;
+    x->n = x->n_partitions = 0;
+    return rc;
+}
+
+int batch_apply(struct shard *s, struct shard_table *t)
+{
+    struct batch_scratch *x = s->batch;
+    struct merge m = {.s = s, .t = t, .batch = sync_clock_next(&t->sync)};
+    m.scale = scale_of(t, m.batch);
+    t->version++;
+    if (t->n_applied == 0)
+        before_begin(&t->before);
+    for (uint32_t i = 0; i < m.batch->n; i++)
+        while (next_run(&m, i)->partition < t->n_applied)
+            m.run[i]++;
+    x->n = x->n_partitions = 0;
+    for (uint32_t p; (p = next_partition(&m)) != UINT32_MAX;) {
+        add_partition(&m, p);
+        if (x->n >= PUSH_KEYS)
+            TRY(flush(&m));
+    }
+    TRY(flush(&m));
+    t->n_applied = 0;
+    return 0;
+}

@@ -1,0 +1,47 @@
+// Saves of a shard: the rows of its tables as they are at one moment, written beside by a
+// thread of their own while requests go on.
+//
+//   SAVE      -> waits for its moment: with marks until every living worker has marked,
+//                with a clock until the sync tables have come so far; no order goes on
+//             -> cuts of all tables begin at once (table/cut.h)
+//             -> blocks are read out in slices between requests, and handed to the writer
+//             -> SAVED, with what is in each file
+//   SAVE_END  -> cuts end: what was published counts, or nothing has happened
+//
+// A mark says: the worker's pushes so far are in the save, those behind it are not. Who
+// marks has seen all of its pushes acknowledged and sends no other before the mark is
+// (client_mark), so pushes that come behind a mark are held until the moment. A mark may
+// come before its save. Dead workers are not waited for.
+//
+// One save at a time: another one waits. A save is given up, with all its cuts, when its
+// asker has been away for `save_timeout_ns`, or marks do not come for so long.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVER_SAVE_H
+#define TUG_SERVER_SAVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SAVES_MAX_MARKS = 4096, SAVES_ENDED = 16 };
+
+struct save_mark {
+    uint64_t save, session;
+    uint64_t since;
+};
+
+struct save_run; // save.c
+
+struct saves {
+    struct save_run *run; // NULL: none goes on
+    struct save_mark *marks;
+    size_t n_marks, max_marks;
+    struct {
+        uint64_t save;
+        bool committed;
+    } ended[SAVES_ENDED]; // the last ones
+    uint32_t n_ended;
+};
+
+#endif

@@ -1,0 +1,223 @@
+// Orders for a whole table: numbered, and done once however often they come. Those that
+// walk over a store's rows take time: a slice of them is done at a time, between
+// requests, and they are answered at the end. Saves get their slices here, too.
+//
+// Slices are short, and of a busy loop's time they get a fifth: after one, requests have
+// four times as long.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/shard_internal.h"
+#include "table/cut.h"
+
+enum { REQUESTS_SHARE = 4 };
+#define SLICE_NS (2 * SECOND_NS / 1000)
+#define RETRY_NS (SECOND_NS / 10) // of a batch that could not be applied
+
+void turns_wake(struct shard *s)
+{
+    if (s->work_due == VAN_NEVER)
+        s->work_due = s->now;
+}
+
+void turns_again(struct shard *s, uint32_t table)
+{
+    struct shard_table *t = table < SPEC_MAX_TABLES ? s->tables[table] : NULL;
+    if (t == NULL || t->store == NULL)
+        return;
+    t->again = true;
+    turns_wake(s);
+}
+
+bool turns_free(const struct shard_table *t)
+{
+    return !t->turn.on && !cut_going(t->store);
+}
+
+static uint64_t rows_gone(const struct store *store)
+{
+    struct store_stats x = store_stats(store);
+    return x.evicted_score + x.evicted_age + x.evicted_ttl;
+}
+
+void turns_publish(struct shard *s, struct shard_table *t)
+{
+    t->turn = (struct turn){.on = true};
+    t->work = true;
+    turns_wake(s);
+}
+
+// Orders of stores.
+
+static int begin_walk(struct shard *s, struct shard_table *t,
+                      const struct msg_table_do *m, uint64_t session, struct err *e)
+{
+    struct store_stats x = store_stats(t->store);
+    bool clears = m->what == WIRE_CLEAR;
+    struct turn turn = {.on = true,
+                        .session = session,
+                        .number = m->number,
+                        .before = rows_gone(t->store),
+                        .rows = clears ? x.rows + x.cold_rows : 0};
+    TRY(store_order(t->store, clears ? STORE_CLEAR : STORE_SHRINK, m->threshold, e));
+    if (clears) { // what is open was of the rows before
+        sync_drop(s, t);
+        before_begin(&t->before);
+    }
+    t->turn = turn;
+    t->work = true;
+    orders_going(&s->orders, session, m->number);
+    tables_touch_all(s, t);
+    turns_wake(s);
+    return 0;
+}
+
+static enum outcome order_store(struct shard *s, struct shard_table *t,
+                                const struct msg_table_do *m, uint64_t session,
+                                struct err *e)
+{
+    bool sync = t->spec.mode == WIRE_SYNC;
+    if (m->clock != 0 && !sync) {
+        err_set(e, TUG_EUSAGE, "table '%s' is not one of mode sync: it has no clock",
+                t->spec.name);
+        return ANSWERED;
+    }
+    if (m->clock != 0 && m->clock < t->sync.next) {
+        err_set(e, TUG_EUSAGE, "batch %llu of table '%s' has been applied: it is at %llu",
+                (unsigned long long)m->clock, t->spec.name,
+                (unsigned long long)t->sync.next);
+        return ANSWERED;
+    }
+    if (m->clock > t->sync.next)
+        return WANTS_BATCH;
+    // A batch of which a part is applied comes first.
+    if (!turns_free(t) || (t->n_applied != 0 && m->what != WIRE_CLEAR))
+        return WANTS_TURN;
+    if (m->what == WIRE_DAY) {
+        store_day(t->store);
+        tables_touch_all(s, t);
+        return ANSWERED;
+    }
+    return begin_walk(s, t, m, session, e) == 0 ? WANTS_TURN : ANSWERED;
+}
+
+static bool is_of_stores(uint8_t what)
+{
+    return what == WIRE_CLEAR || what == WIRE_SHRINK || what == WIRE_DAY;
+}
+
+static enum outcome order(struct shard *s, const struct request *q, struct err *e)
+{
+    const struct msg_table_do *m = &q->m->table_do;
+    struct shard_table *t = m->table < SPEC_MAX_TABLES ? s->tables[m->table] : NULL;
+    if (t == NULL || t->store == NULL) {
+        tables_obey(s, m, e);
+        return ANSWERED;
+    }
+    if (is_of_stores(m->what))
+        return order_store(s, t, m, q->peer->session, e);
+    if (!turns_free(t)) // it is not taken away from a save
+        return WANTS_TURN;
+    tables_obey(s, m, e);
+    return ANSWERED;
+}
+
+enum outcome turns_order(struct shard *s, struct request *q)
+{
+    const struct msg_table_do *m = &q->m->table_do;
+    uint64_t session = q->peer->session, value = 0;
+    enum orders_state state = ORDERS_NEW;
+    enum outcome outcome = ANSWERED;
+    struct err e = {0};
+    if (session == 0)
+        err_set(&e, TUG_EUSAGE, "who has no session can't order");
+    else if (orders_begin(&s->orders, session, m->number, m->low, &state, &value, &e) ==
+             0) {
+        if (s->o.without_order_check && q->fresh != NULL && state == ORDERS_DONE)
+            state = ORDERS_NEW;
+        if (state == ORDERS_NEW)
+            outcome = order(s, q, &e);
+        else if (state == ORDERS_GOING)
+            outcome = WANTS_TURN;
+    }
+    if (outcome != ANSWERED)
+        return outcome;
+    turns_again(s, m->table); // batches may have waited for it
+    if (e.code != 0) {
+        shard_refuse(s, q, &e);
+        return ANSWERED;
+    }
+    if (state == ORDERS_NEW)
+        orders_done(&s->orders, session, m->number, 0);
+    held_wake(s, WANTS_BATCH);
+    held_wake(s, WANTS_TICK);
+    shard_ok(s, q, value);
+    return ANSWERED;
+}
+
+// Slices.
+
+static void end_turn(struct shard *s, struct shard_table *t)
+{
+    struct turn *x = &t->turn;
+    if (!x->on)
+        return;
+    uint64_t gone = x->rows != 0 ? x->rows : rows_gone(t->store) - x->before;
+    x->on = false;
+    tables_touch_all(s, t);
+    tables_measure(s, t);
+    orders_done(&s->orders, x->session, x->number, gone);
+    held_wake(s, WANTS_TURN);
+    saves_look(s);
+}
+
+// Returns whether there is more.
+static bool slice(struct shard *s, uint64_t ns)
+{
+    bool more = false;
+    if (saves_work(s))
+        saves_slice(s, ns);
+    more |= saves_work(s);
+    for (uint32_t i = 0; i < s->n_tables; i++) {
+        struct shard_table *t = s->tables[i];
+        if (t == NULL || !t->work)
+            continue;
+        t->work = store_work(t->store, ns);
+        if (!t->work)
+            end_turn(s, t);
+        more |= t->work;
+    }
+    return more;
+}
+
+// Batches that could not be applied before.
+static bool retry_batches(struct shard *s)
+{
+    bool stuck = false;
+    for (uint32_t i = 0; i < s->n_tables; i++) {
+        struct shard_table *t = s->tables[i];
+        if (t == NULL || !t->again)
+            continue;
+        t->again = false;
+        sync_apply(s, t);
+        stuck |= t->again;
+        held_wake(s, WANTS_TURN);
+    }
+    return stuck;
+}
+
+uint64_t turns_tick(struct shard *s)
+{
+    if (s->work_due > s->now)
+        return s->work_due;
+    uint64_t ns = s->o.slice_ns != 0 ? s->o.slice_ns : SLICE_NS;
+    uint64_t begun = clock_ns();
+    bool more = slice(s, ns), busy = s->n_served > 0;
+    bool stuck = retry_batches(s);
+    uint64_t spent = s->o.slice_ns != 0 ? ns : clock_ns() - begun;
+    s->n_served = 0;
+    s->work_due = more && busy ? s->now + (1 + REQUESTS_SHARE) * spent
+                  : more       ? s->now
+                  : stuck      ? s->now + RETRY_NS
+                               : VAN_NEVER;
+    return s->work_due;
+}
