@@ -119,6 +119,7 @@ struct writer {
     struct buf line;
     uint64_t begin_ns; // of all
     uint64_t waits;    // so far
+    const char *comma; // before the next event
     int rc;            // the first that failed
 };
 
@@ -151,7 +152,8 @@ static void put_place(struct writer *w, const struct trace_loop *l)
 static void put_label(struct writer *w, const struct trace_loop *l, const char *what,
                       const char *label)
 {
-    PUT(w, ",\n{\"name\":\"%s\",\"ph\":\"M\"", what);
+    PUT(w, "%s\n{\"name\":\"%s\",\"ph\":\"M\"", w->comma, what);
+    w->comma = ",";
     put_place(w, l);
     PUT(w, ",\"args\":{\"name\":");
     put_text(w, label);
@@ -211,8 +213,7 @@ static void put_all(struct writer *w, const struct trace *t, struct err *e)
         dropped += t->loops[i].dropped;
     PUT(w,
         "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"tug\":\"%s\",\"begin_unix_ns\":"
-        "\"%" PRIu64 "\",\"dropped\":%" PRIu64 "},\n\"traceEvents\":["
-        "{\"name\":\"begin\",\"ph\":\"M\",\"pid\":0,\"tid\":0,\"args\":{}}",
+        "\"%" PRIu64 "\",\"dropped\":%" PRIu64 "},\n\"traceEvents\":[",
         tug_version(), w->begin_ns, dropped);
     for (size_t i = 0; i < t->n; i++) {
         const struct trace_loop *l = &t->loops[i];
@@ -230,7 +231,8 @@ static void put_all(struct writer *w, const struct trace *t, struct err *e)
 
 int trace_write(const struct trace *t, const char *path, struct err *e)
 {
-    struct writer w = {.line = BUF_INIT(LINE_BYTES), .begin_ns = begin_of(t)};
+    struct writer w = {
+        .line = BUF_INIT(LINE_BYTES), .begin_ns = begin_of(t), .comma = ""};
     TRY(file_create(&w.file, path, e));
     put_all(&w, t, e);
     buf_free(&w.line);

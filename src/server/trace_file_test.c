@@ -78,8 +78,8 @@ static void file(void **state)
 {
     (void)state;
     static const char want[] =
-        "{\"name\":\"begin\",\"ph\":\"M\",\"pid\":0,\"tid\":0,\"args\":{}},\n"
-        "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"tid\":1,\"args\":{\"name\":"
+        "\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"tid\":1,\"args\":{"
+        "\"name\":"
         "\"server 0\"}},\n"
         "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":1,\"args\":{\"name\":"
         "\"loop 0\"}},\n"
