@@ -110,5 +110,7 @@ int save_stores(const char *dir, enum save_mode mode, struct store *const *store
 // One cut of a store into one file; the caller began the cut and ends it.
 int save_write_cut(struct store *s, const char *path, int zstd_level,
                    struct rows_info *ret, struct err *e);
+// What the file is to be into which the blocks of the cut that goes on are written.
+struct rows_shape save_cut_shape(const struct store *s);
 
 #endif

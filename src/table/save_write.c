@@ -6,7 +6,7 @@
 
 enum { BLOCK_BYTES = 1 << 20 };
 
-static struct rows_shape shape_of(const struct store *s)
+struct rows_shape save_cut_shape(const struct store *s)
 {
     struct rows_shape shape = {
         .width = s->accessor.width,
@@ -38,7 +38,7 @@ int save_write_cut(struct store *s, const char *path, int zstd_level,
     struct rows_writer *w;
     if (!cut_going(s))
         return err_set(e, TUG_EINTERNAL, "a cut is to be written that has not begun");
-    struct rows_shape shape = shape_of(s);
+    struct rows_shape shape = save_cut_shape(s);
     TRY(rows_create(&w, path, &shape, zstd_level, e));
     int rc = write_blocks(s, w, e);
     if (rc == 0)
