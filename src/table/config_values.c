@@ -11,44 +11,31 @@
 
 #include "base/options.h"
 #include "table/config_internal.h"
+#include "table/decimal.h"
 #include "table/rule.h"
 
 // Numbers, words and texts.
 
-static bool begins_number(const char *value)
-{
-    return *value != '\0' && strchr("+-.0123456789", *value) != NULL;
-}
-
 // No -0, which would be printed as another number than 0.
-static const char *read_float(const char *value, float *ret)
+static bool read_float(const char *value, float *ret)
 {
-    char *end;
-    if (!begins_number(value))
-        return NULL;
-    *ret = strtof(value, &end) + 0;
-    return end != value && isfinite(*ret) ? end : NULL;
+    bool good = decimal_parse(value, ret);
+    *ret = good ? *ret + 0 : 0;
+    return good;
 }
 
 static int print_float(float x, struct buf *to)
 {
-    for (int digits = 6; digits < 9; digits++) {
-        char text[24];
-        snprintf(text, sizeof(text), "%.*g", digits, (double)x);
-        if (strtof(text, NULL) == x)
-            return buf_printf(to, "%s", text);
-    }
-    return buf_printf(to, "%.9g", (double)x);
+    char text[DECIMAL_MAX];
+    decimal_print(x, text);
+    return buf_printf(to, "%s", text);
 }
 
 static int set_number(struct table_config *c, void *at, const char *value, struct err *e)
 {
     (void)c;
-    float *to = at;
-    const char *end = read_float(value, to);
-    if (end == NULL || *end != '\0')
-        return err_set(e, TUG_EUSAGE, "'%.100s' is no number", value);
-    return 0;
+    return read_float(value, at) ? 0
+                                 : err_set(e, TUG_EUSAGE, "'%.100s' is no number", value);
 }
 
 static int print_number(const void *at, struct buf *to)
@@ -241,26 +228,32 @@ static int set_seed(struct table_config *c, void *at, const char *value, struct 
 }
 
 // "X" is -X..X.
+static bool read_range(const char *value, float *ret_low, float *ret_high)
+{
+    char low[64];
+    const char *dots = strstr(value, ".."); // before numbers are read: "1." is one
+    if (dots == NULL) {
+        bool good = read_float(value, ret_high) && *ret_high >= 0;
+        *ret_low = good ? 0 - *ret_high : 0;
+        return good;
+    }
+    size_t n = (size_t)(dots - value);
+    if (n >= sizeof(low))
+        return false;
+    memcpy(low, value, n);
+    low[n] = '\0';
+    return read_float(low, ret_low) && read_float(dots + 2, ret_high) &&
+           *ret_low <= *ret_high;
+}
+
 static int set_init(struct table_config *c, void *at, const char *value, struct err *e)
 {
     (void)c;
-    float *range = at, low, high;
-    const char *end = read_float(value, &low);
-    if (end != NULL && *end == '\0' && low >= 0) {
-        range[0] = 0 - low;
-        range[1] = low;
+    float *range = at;
+    if (read_range(value, &range[0], &range[1]))
         return 0;
-    }
-    if (end != NULL && end[0] == '.' && end[1] == '.')
-        end = read_float(end + 2, &high);
-    else
-        end = NULL;
-    if (end == NULL || *end != '\0' || low > high)
-        return err_set(e, TUG_EUSAGE,
-                       "'%.100s' is neither a number X, for -X..X, nor LOW..HIGH", value);
-    range[0] = low;
-    range[1] = high;
-    return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "'%.100s' is neither a number X, for -X..X, nor LOW..HIGH", value);
 }
 
 static int print_init(const void *at, struct buf *to)
@@ -301,10 +294,10 @@ static int set_mode(struct table_config *c, void *at, const char *value, struct 
         TRY(read_whole(value + 4, UINT32_MAX, &staleness, e));
         c->mode = CONFIG_SSP;
     } else {
-        TRY(read_word(value, "async ssp:S sync", &i, e));
+        TRY(read_word(value, "async ssp sync", &i, e));
         if (i == CONFIG_SSP)
             return err_set(e, TUG_EUSAGE,
-                           "S of 'ssp:S' is how many clocks a worker may be ahead of "
+                           "'ssp' wants to know how many clocks a worker may be ahead of "
                            "the slowest one, as in ssp:2");
         c->mode = (enum config_mode)i;
     }
