@@ -1,21 +1,22 @@
-// tug table: a look at the tables of a saved model.
+// tug table: looks into tables and orders them about, in a saved directory (--from) or in
+// a running cluster.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <inttypes.h>
+#include "cli/table.h"
+
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "cli/cli.h"
-#include "cli/model.h"
-#include "table/rule.h"
-
-struct table_values {
-    struct option_list action;
-    const char *from, *table, *out;
-    bool state;
-};
+#include "cli/tool.h"
+#include "table/config.h"
+#include "table/life.h"
+#include "table/save.h"
+#include "train/lives.h"
+#include "train/saved.h"
 
 #define AT(field) .offset = offsetof(struct table_values, field)
 
@@ -25,205 +26,217 @@ static const struct option options[] = {
      AT(action),
      .metavar = "ACTION",
      .group = "What to do",
-     .help = "stat: what tables there are; export: their rows as text"},
+     .help = "stat, export, import, shrink, day, clear, save; of a running cluster also "
+             "create, load, dump; settings lists what a table can be made of"},
     {.name = "from",
      .kind = OPTION_STRING,
      AT(from),
      .metavar = "DIR",
-     .help = "the --out of a training run (its newest save is taken), or one save in it",
-     .required = true},
+     .help =
+         "saved tables: the --out of a training run, a directory of saves (its newest "
+         "is taken), or one save. Without it the running cluster is meant; load reads "
+         "from here into that"},
     {.name = "table",
      .kind = OPTION_STRING,
      AT(table),
-     .fallback = "sparse",
      .metavar = "NAME",
-     .help = "export: sparse (a row a feature) or dense (the bias, at key 0)"},
+     .help = "which; in a saved model sparse (a row a feature) or dense (the bias). By "
+             "default the only one, or sparse"},
+    {.name = "settings",
+     .kind = OPTION_STRING,
+     AT(settings),
+     .metavar = "TEXT|FILE",
+     .help = "create, import: what the table is: \"accessor=ctr; dim=8; entry=count:3\""},
+    {.name = "number",
+     .kind = OPTION_F64,
+     AT(number),
+     .fallback = "-1",
+     .min = -1,
+     .max = 4095,
+     .metavar = "N",
+     .help = "create: of the table in the cluster; by default one that is free"},
+    {.name = "threshold",
+     .kind = OPTION_F64,
+     AT(threshold),
+     .fallback = "-1",
+     .min = -1,
+     .max = 1e30,
+     .metavar = "X",
+     .help = "shrink: rows of a lower score go, instead of the table's delete-threshold"},
     {.name = "state",
      .kind = OPTION_FLAG,
      AT(state),
+     .group = "Files",
      .help = "export: also the optimizer's state"},
     {.name = "out",
      .kind = OPTION_STRING,
      AT(out),
-     .metavar = "FILE",
-     .help = "export: there when complete; by default standard output"},
+     .metavar = "PATH",
+     .help = "export, dump: file, there when complete; by default standard output. save, "
+             "import: directory of saves; by default that of --from"},
+    {.name = "mode",
+     .kind = OPTION_CHOICE,
+     AT(mode),
+     .choices = TABLE_MODES,
+     .help = "save: every row; rows worth publishing; what has changed of those; every "
+             "row, and the day ends"},
+    {.name = "zstd",
+     .kind = OPTION_U64,
+     AT(zstd),
+     .fallback = "0",
+     .max = 19,
+     .metavar = "LEVEL",
+     .help = "save: compress; 0: not"},
+    {.name = "keep",
+     .kind = OPTION_U64,
+     AT(keep),
+     .fallback = "0",
+     .max = 1 << 20,
+     .metavar = "N",
+     .help = "save: bases and checkpoints that are kept, with their deltas; 0: all"},
+    {.name = "converter",
+     .kind = OPTION_STRING,
+     AT(converter),
+     .metavar = "COMMAND",
+     .help = "export: a shell command that the text goes through; import: one that each "
+             "file comes through"},
+    {.name = "paddle",
+     .kind = OPTION_FLAG,
+     AT(paddle),
+     .help = "import: the files are Paddle's text parts, instead of what export writes"},
+    {.name = "json", .kind = OPTION_FLAG, AT(json), .help = "stat: one JSON object"},
+    TOOL_SCHEDULER_OPTION,
+    NODE_REACH_OPTIONS("5"),
 };
 
 const struct option_table cli_table_options = {
     .command = "table",
-    .summary = "look into the tables of a saved model",
-    .usage = "stat|export --from DIR [options]",
+    .summary = "look into tables, shrink, save, load, export and import them",
+    .usage = "ACTION [--from DIR] [--table NAME] [options]",
     .about =
-        "export writes one row a line, sorted by key: the key, then its weights, as many "
-        "digits as it takes to read the same floats again. Keys of libsvm and libffm "
-        "data are the indices of the file; those of other formats are hashes of (slot, "
-        "value).",
+        "Without --from the tables of a running cluster are meant, with it saved ones; "
+        "what changes saved tables writes a new save beside the old one. export writes "
+        "one row a line, sorted by key: the key, then its weights, as many digits as it "
+        "takes to read the same floats again. Keys of libsvm and libffm data are the "
+        "indices of the file; those of other formats are hashes of (slot, value). "
+        "docs/tables.md tells how rows are born, grow, are published and die.",
     .examples = "tug table stat --from model\n"
-                "tug table export --from model --out weights.txt",
+                "tug table export --from model --out weights.txt\n"
+                "tug table settings\n"
+                "tug table shrink --from saves --table users\n"
+                "tug table save --table users --out saves --mode delta\n"
+                "tug table import part-* --paddle --settings users.table --out saves",
     .options = options,
     .n_options = sizeof(options) / sizeof(*options),
     .operands = "action",
     .family = cli_tables,
 };
 
-static void print_group(const char *name, const struct accessor_group *g)
+static int print_settings(void)
 {
-    printf("  columns %u..%u  %s, optimizer %s", g->weights, g->weights + g->n - 1, name,
-           rule_info(g->rule.kind)->name);
-    if (g->n_state > 0)
-        printf(" (state in columns %u..%u)", g->state, g->state + g->n_state - 1);
-    printf("\n");
-}
-
-static void print_table(const struct manifest *m, bool dense)
-{
-    uint64_t rows = 0, bytes = 0;
-    uint32_t files = 0;
-    for (uint32_t i = 0; i < m->n_parts; i++) {
-        if (m->parts[i].dense != dense || m->parts[i].role != PART_MODEL)
-            continue;
-        rows += m->parts[i].info.rows;
-        bytes += m->parts[i].info.bytes;
-        files++;
-    }
-    printf("table %s: %" PRIu64 " rows, %" PRIu64 " bytes in %u files\n",
-           dense ? "dense" : "sparse", rows, bytes, files);
-}
-
-static int stat(const char *dir, const struct manifest *m, const struct model *model)
-{
-    const struct model_options *o = &m->options.model;
-    printf("%s: model %s", dir, model_name(o->kind));
-    if (o->kind != MODEL_LR)
-        printf(", dim %u", o->dim);
-    if (o->kind == MODEL_FFM)
-        printf(", %u fields", o->fields);
-    printf(", format %s, seed %" PRIu64 ", %u passes over %" PRIu64 " examples%s\n",
-           m->options.format, o->seed, m->at.epoch, m->examples,
-           m->finished ? "" : " (not finished: --resume goes on)");
-    print_table(m, false);
-    print_group("w", &model->accessor.groups[0]);
-    if (model->accessor.n_groups > 1)
-        print_group("v", &model->accessor.groups[1]);
-    print_table(m, true);
-    print_group("bias", model->bias.groups);
+    size_t n;
+    const struct table_setting *s = table_settings(&n);
+    printf("Settings of a table, one a line or separated by ';':\n");
+    for (size_t i = 0; i < n; i++)
+        printf("  %-19s %-24s default %s\n%22s%s\n", s[i].name, s[i].metavar,
+               s[i].fallback[0] != 0 ? s[i].fallback : "(none)", "", s[i].help);
     return 0;
 }
 
-struct export
+// The newest save of a training run, if `from` is one: 1, or 0.
+static int find_model(const char *from, char ret[FILE_PATH_MAX], bool *ret_lives,
+                      struct err *e)
 {
-    struct file_writer *file; // NULL: standard output
-    const struct model *model;
-    bool dense, state;
+    struct manifest *m = mem_zalloc(sizeof(*m));
+    if (m == NULL)
+        return err_nomem(e, "a manifest");
+    struct err ignored;
+    int found = saved_find(from, ret, &ignored) == 0 &&
+                manifest_read(m, ret, &ignored) == 0;
+    *ret_lives = found && manifest_lives(m);
+    mem_free(m);
+    return found;
+}
+
+static int saved(const struct table_values *v, struct err *e)
+{
+    char path[FILE_PATH_MAX], tables[FILE_PATH_MAX];
+    bool lives, dense = v->table != NULL && strcmp(v->table, "dense") == 0;
+    const char *action = v->action.items[0];
+    bool looks = strcmp(action, "stat") == 0 || strcmp(action, "export") == 0;
+    int found = find_model(v->from, path, &lives, e);
+    if (found < 0)
+        return found;
+    if (found == 0)
+        return table_saved(v, v->from, e);
+    if (looks && (!lives || dense))
+        return table_model(v, path, e);
+    if (!lives)
+        return err_set(e, TUG_EUSAGE,
+                       "%s: the rows of %s have no life: there is nothing to %s; train "
+                       "with --table for that",
+                       action, v->from, action);
+    TRY(file_join(tables, path, LIVES_TABLE, e));
+    return table_saved(v, tables, e);
+}
+
+struct action {
+    const char *name;
+    bool saved, running;
+};
+static const struct action actions[] = {
+    {"stat", true, true},   {"export", true, false},  {"import", true, false},
+    {"shrink", true, true}, {"day", true, true},      {"clear", true, true},
+    {"save", true, true},   {"create", false, true},  {"load", false, true},
+    {"dump", false, true},  {"settings", true, true},
 };
 
-static int put(struct export *x, const char *text, size_t n, struct err *e)
+static const struct action *find_action(const char *name)
 {
-    if (x->file != NULL)
-        return file_write(x->file, text, n, e);
-    if (fwrite(text, 1, n, stdout) != n)
-        return err_sys(e, TUG_EIO, "cannot write to standard output");
+    for (size_t i = 0; i < sizeof(actions) / sizeof(*actions); i++)
+        if (strcmp(actions[i].name, name) == 0)
+            return &actions[i];
+    return NULL;
+}
+
+static int check(const struct table_values *v, const struct action **ret, struct err *e)
+{
+    const char *name = v->action.n > 0 ? v->action.items[0] : "";
+    const struct action *a = *ret = find_action(name);
+    bool import = strcmp(name, "import") == 0;
+    if (a == NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "%s%s%sthere are stat, export, import, shrink, day, clear, save, "
+                       "create, load, dump and settings",
+                       name[0] != 0 ? "no action '" : "say what to do: ", name,
+                       name[0] != 0 ? "'; " : "");
+    if (v->action.n > 1 && !import)
+        return err_set(e, TUG_EUSAGE, "'%s': there is one action at a time",
+                       v->action.items[1]);
+    if (import && (v->action.n < 2 || v->out == NULL || v->settings == NULL))
+        return err_set(e, TUG_EUSAGE,
+                       "import wants files, --settings of the table and --out DIR");
+    if (!a->running && v->from == NULL && !import)
+        return err_set(e, TUG_EUSAGE,
+                       "%s reads saved tables: say --from DIR (a running cluster's are "
+                       "written with dump)",
+                       name);
     return 0;
-}
-
-static bool is_state(const struct export *x, uint32_t column)
-{
-    if (x->dense)
-        return column >= x->model->bias.groups[0].state;
-    for (uint32_t g = 0; g < x->model->accessor.n_groups; g++) {
-        const struct accessor_group *group = &x->model->accessor.groups[g];
-        if (column >= group->state && column < group->state + group->n_state)
-            return true;
-    }
-    return false;
-}
-
-static int put_row(void *ctx, uint64_t key, const float *values, uint32_t width,
-                   struct err *e)
-{
-    struct export *x = ctx;
-    char text[32];
-    int n = snprintf(text, sizeof(text), "%" PRIu64, key);
-    TRY(put(x, text, (size_t)n, e));
-    for (uint32_t c = 0; c < width; c++) {
-        if (!x->state && is_state(x, c))
-            continue;
-        n = snprintf(text, sizeof(text), " %.9g", (double)values[c]);
-        TRY(put(x, text, (size_t)n, e));
-    }
-    return put(x, "\n", 1, e);
-}
-
-// All rows, sorted by key: the parts are sorted by partition first, so they are read into
-// a table and sorted again.
-static int put_sorted(struct export *x, struct table *t, struct err *e)
-{
-    struct table_entry *rows;
-    size_t n;
-    TRY(table_sorted(t, 0, 1u << table_options(t)->partition_bits, &rows, &n, e));
-    table_sort_by_key(rows, n);
-    int rc = 0;
-    for (size_t i = 0; i < n && rc == 0; i++)
-        rc = put_row(x, rows[i].key, table_row(table_slabs(t), rows[i].handle),
-                     table_options(t)->width, e);
-    mem_free(rows);
-    return rc;
-}
-
-static int export(const char *dir, const struct manifest *m, const struct model *model,
-                  const struct table_values *v, struct err *e)
-{
-    struct export x = {
-        .model = model, .dense = strcmp(v->table, "dense") == 0, .state = v->state};
-    if (!x.dense && strcmp(v->table, "sparse") != 0)
-        return err_set(e, TUG_EUSAGE, "there is no table '%s'; choose sparse or dense",
-                       v->table);
-    struct team *team;
-    struct parameters p;
-    TRY(team_open(&team, model_threads(0), e));
-    int rc = saved_load(dir, m, PART_MODEL, team, &p, e);
-    team_close(team);
-    if (rc != 0)
-        return rc;
-    if (v->out != NULL)
-        rc = file_create(&x.file, v->out, e);
-    if (rc == 0)
-        rc = put_sorted(&x, x.dense ? p.dense : p.sparse, e);
-    if (rc == 0 && x.file != NULL)
-        rc = file_commit(x.file, e);
-    else
-        file_abort(x.file);
-    parameters_close(&p);
-    return rc;
-}
-
-static int act(const struct table_values *v, struct manifest *m, struct err *e)
-{
-    char dir[FILE_PATH_MAX];
-    struct model model;
-    TRY(saved_find(v->from, dir, e));
-    TRY(manifest_read(m, dir, e));
-    TRY(model_init(&model, &m->options.model, e));
-    return strcmp(v->action.items[0], "stat") == 0 ? stat(dir, m, &model)
-                                                   : export(dir, m, &model, v, e);
 }
 
 static int run(const void *values, const struct options *o, struct err *e)
 {
     (void)o;
     const struct table_values *v = values;
-    bool known = v->action.n == 1 && (strcmp(v->action.items[0], "stat") == 0 ||
-                                      strcmp(v->action.items[0], "export") == 0);
-    if (!known)
-        return err_set(e, TUG_EUSAGE,
-                       "say what to do: 'tug table stat --from DIR' or 'tug table "
-                       "export --from DIR'");
-    struct manifest *m = mem_zalloc(sizeof(*m));
-    if (m == NULL)
-        return err_nomem(e, "a manifest");
-    int rc = act(v, m, e);
-    mem_free(m);
-    return rc;
+    const struct action *a;
+    TRY(check(v, &a, e));
+    if (strcmp(a->name, "settings") == 0)
+        return print_settings();
+    if (strcmp(a->name, "import") == 0)
+        return table_saved(v, v->out, e);
+    if (a->saved && v->from != NULL)
+        return saved(v, e);
+    return table_running(v, e);
 }
 
 const struct cli_command cli_table = {

@@ -1,0 +1,208 @@
+// tug table on saves of tables made from settings: loaded whole, looked at or changed, and,
+// if changed, saved beside the old ones.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "cli/cli.h"
+#include "cli/table.h"
+#include "table/save.h"
+
+// The tables of the newest save, as they are when all it builds on is put together.
+struct saves {
+    const struct table_values *v;
+    const char *from;
+    struct save_chain chain;
+    const struct save_manifest *newest;
+    struct store **stores; // NULL: not loaded
+};
+
+static void close_saves(struct saves *s)
+{
+    for (size_t i = 0; s->stores != NULL && i < s->newest->n_tables; i++)
+        store_close(s->stores[i]);
+    mem_free(s->stores);
+    save_chain_close(&s->chain);
+}
+
+static int open_saves(struct saves *s, struct err *e)
+{
+    TRY(save_chain_open(&s->chain, s->from, e));
+    s->newest = &s->chain.saves[s->chain.n - 1];
+    s->stores = mem_zalloc((s->newest->n_tables + 1) * sizeof(*s->stores));
+    return s->stores != NULL ? 0 : err_nomem(e, "tables");
+}
+
+static int load(struct saves *s, size_t i, struct err *e)
+{
+    const struct save_table *t = &s->newest->tables[i];
+    struct store_options o = {
+        .config = &t->config, .id = t->id, .partition_bits = t->partition_bits};
+    TRY(store_open(&s->stores[i], &o, e));
+    return save_load(&s->chain, t->config.name, s->stores[i], NULL, NULL, e);
+}
+
+static int load_all(struct saves *s, struct err *e)
+{
+    for (size_t i = 0; i < s->newest->n_tables; i++)
+        TRY(load(s, i, e));
+    return 0;
+}
+
+static bool is_meant(const struct saves *s, size_t i)
+{
+    return s->v->table == NULL ||
+           strcmp(s->v->table, s->newest->tables[i].config.name) == 0;
+}
+
+static int find_one(const struct saves *s, size_t *ret, struct err *e)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < s->newest->n_tables; i++)
+        if (is_meant(s, i)) {
+            *ret = i;
+            found++;
+        }
+    if (found == 1)
+        return 0;
+    if (s->v->table != NULL)
+        return err_set(e, TUG_EUSAGE, "%s holds no table '%s'", s->from, s->v->table);
+    return err_set(e, TUG_EUSAGE,
+                   "%s holds %zu tables: say --table NAME; 'tug table stat' lists them",
+                   s->from, s->newest->n_tables);
+}
+
+static int meant(const struct saves *s, struct err *e)
+{
+    size_t ignored;
+    return s->v->table == NULL ? 0 : find_one(s, &ignored, e);
+}
+
+// Looking.
+
+static void print_table(const struct save_table *t, const struct store *store)
+{
+    struct store_stats x = store_stats(store);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < t->n_files; i++)
+        bytes += t->files[i].info.bytes;
+    printf("table %s: %" PRIu64 " rows, %" PRIu64 " of them with embedx; day %u, step "
+           "%" PRIu64 "; %" PRIu64 " bytes in %zu files of the newest save\n",
+           t->config.name, x.rows, x.extra_rows, x.day, x.step, bytes, t->n_files);
+    struct buf text = BUF_INIT(1 << 16);
+    if (table_config_print(&t->config, &text) == 0)
+        for (const char *at = buf_str(&text); at != NULL && *at != 0;) {
+            size_t n = strcspn(at, "\n");
+            printf("  %.*s\n", (int)n, at);
+            at += n + (at[n] == '\n');
+        }
+    buf_free(&text);
+}
+
+static int stat(struct saves *s, struct err *e)
+{
+    TRY(load_all(s, e));
+    printf("%s: %s", s->chain.paths[s->chain.n - 1], save_mode_name(s->newest->mode));
+    if (s->chain.n > 1)
+        printf(" on %zu saves before it, from %s", s->chain.n - 1, s->chain.paths[0]);
+    printf(", step %" PRIu64 "\n", s->newest->step);
+    for (size_t i = 0; i < s->newest->n_tables; i++)
+        if (is_meant(s, i))
+            print_table(&s->newest->tables[i], s->stores[i]);
+    return 0;
+}
+
+// Changing.
+
+static int save(struct saves *s, enum save_mode mode, struct err *e)
+{
+    char path[FILE_PATH_MAX], dir[FILE_PATH_MAX];
+    const char *to = s->v->out;
+    if (to == NULL) { // beside the old ones
+        snprintf(dir, sizeof(dir), "%s", s->chain.paths[s->chain.n - 1]);
+        char *slash = strrchr(dir, '/');
+        if (slash != NULL)
+            *slash = 0;
+        to = slash != NULL ? dir : ".";
+    }
+    TRY(save_stores(to, mode, s->stores, s->newest->n_tables, (int)s->v->zstd,
+                    (uint32_t)s->v->keep, path, e));
+    printf("saved to %s\n", path);
+    return 0;
+}
+
+static uint64_t rows_of(const struct saves *s)
+{
+    uint64_t rows = 0;
+    for (size_t i = 0; i < s->newest->n_tables; i++)
+        rows += store_stats(s->stores[i]).rows;
+    return rows;
+}
+
+static int order(struct saves *s, enum store_order what, struct err *e)
+{
+    float threshold = s->v->threshold < 0 ? NAN : (float)s->v->threshold;
+    TRY(load_all(s, e));
+    uint64_t before = rows_of(s);
+    for (size_t i = 0; i < s->newest->n_tables; i++) {
+        if (!is_meant(s, i))
+            continue;
+        TRY(store_order(s->stores[i], what, threshold, e));
+        TRY(store_finish(s->stores[i], e));
+    }
+    printf("%" PRIu64 " rows removed\n", before - rows_of(s));
+    return save(s, SAVE_CHECKPOINT, e);
+}
+
+static int end_day(struct saves *s, struct err *e)
+{
+    TRY(load_all(s, e));
+    for (size_t i = 0; i < s->newest->n_tables; i++)
+        if (is_meant(s, i))
+            store_day(s->stores[i]);
+    return save(s, SAVE_CHECKPOINT, e);
+}
+
+// Deltas are of what a running cluster has noted; here nothing has changed.
+static int save_again(struct saves *s, struct err *e)
+{
+    if (s->v->mode == SAVE_DELTA)
+        return err_set(e, TUG_EUSAGE,
+                       "a delta is of what has changed in a running cluster; saved tables "
+                       "can be saved again as checkpoint, base or day");
+    TRY(load_all(s, e));
+    return save(s, (enum save_mode)s->v->mode, e);
+}
+
+static int act(struct saves *s, struct err *e)
+{
+    const char *action = s->v->action.items[0];
+    TRY(open_saves(s, e));
+    TRY(meant(s, e));
+    if (strcmp(action, "stat") == 0)
+        return stat(s, e);
+    if (strcmp(action, "shrink") == 0)
+        return order(s, STORE_SHRINK, e);
+    if (strcmp(action, "clear") == 0)
+        return order(s, STORE_CLEAR, e);
+    if (strcmp(action, "day") == 0)
+        return end_day(s, e);
+    if (strcmp(action, "save") == 0)
+        return save_again(s, e);
+    return export(s, e);
+}
+
+int table_saved(const struct table_values *v, const char *path, struct err *e)
+{
+    struct saves s = {.v = v, .from = path};
+    if (strcmp(v->action.items[0], "import") == 0)
+        return import(&s, e);
+    int rc = act(&s, e);
+    close_saves(&s);
+    return rc;
+}
