@@ -161,7 +161,7 @@ static int find_model(const char *from, char ret[FILE_PATH_MAX], bool *ret_lives
 static int saved(const struct table_values *v, struct err *e)
 {
     char path[FILE_PATH_MAX], tables[FILE_PATH_MAX];
-    bool lives, dense = v->table != NULL && strcmp(v->table, "dense") == 0;
+    bool lives = false, dense = v->table != NULL && strcmp(v->table, "dense") == 0;
     const char *action = v->action.items[0];
     bool looks = strcmp(action, "stat") == 0 || strcmp(action, "export") == 0;
     int found = find_model(v->from, path, &lives, e);

@@ -172,9 +172,10 @@ static int end_day(struct saves *s, struct err *e)
 static int save_again(struct saves *s, struct err *e)
 {
     if (s->v->mode == SAVE_DELTA)
-        return err_set(e, TUG_EUSAGE,
-                       "a delta is of what has changed in a running cluster; saved tables "
-                       "can be saved again as checkpoint, base or day");
+        return err_set(
+            e, TUG_EUSAGE,
+            "a delta is of what has changed in a running cluster; saved tables "
+            "can be saved again as checkpoint, base or day");
     TRY(load_all(s, e));
     return save(s, (enum save_mode)s->v->mode, e);
 }
@@ -194,14 +195,12 @@ static int act(struct saves *s, struct err *e)
         return end_day(s, e);
     if (strcmp(action, "save") == 0)
         return save_again(s, e);
-    return export(s, e);
+    return err_set(e, TUG_EUSAGE, "%s of saves is on its way", action);
 }
 
 int table_saved(const struct table_values *v, const char *path, struct err *e)
 {
     struct saves s = {.v = v, .from = path};
-    if (strcmp(v->action.items[0], "import") == 0)
-        return import(&s, e);
     int rc = act(&s, e);
     close_saves(&s);
     return rc;

@@ -32,6 +32,7 @@
 #include "cluster/member.h"
 #include "server/spec.h"
 #include "table/save.h"
+#include "table/save.h"
 
 struct client;
 
@@ -135,7 +136,34 @@ client_ts client_day(struct client *c, uint32_t table, struct err *e);
 // Steps that this client has done since it began; *ret_global: those of all.
 client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
                       struct err *e);
-// Whole rows of a partition from key `from` on, ascending; *ret_n of them, at most max.
+// Saves of tables by configuration: each loop writes its rows as they are at one moment,
+// while training goes on (server/save.h). Who saves makes the directory before and the
+// manifest behind it (table/save.h), and then says how it ended: until then loops hold
+// what they need to take it back.
+struct client_save {
+    uint64_t id; // never given twice
+    enum save_mode mode;
+    int zstd;         // level; 0: not compressed
+    const char *path; // of the save's directory, as servers see it
+    const uint32_t *tables;
+    size_t n;       // 0: all by configuration
+    bool marked;    // the moment is behind the marks of all living workers
+    uint64_t clock; // sync tables: the moment is when this batch is the next; 0: now
+};
+// *into gets the step, the tables and what is in their files.
+client_ts client_save(struct client *c, const struct client_save *s,
+                      struct save_manifest *into, struct err *e);
+client_ts client_save_end(struct client *c, uint64_t id, bool committed, struct err *e);
+// This worker's pushes so far are in the save; those behind it are not. It waits until
+// they are acknowledged, and pushes behind it wait for it.
+client_ts client_mark(struct client *c, uint64_t id, struct err *e);
+// A table's rows from a save, by its name there; whatever number of loops wrote it.
+// `clear`: in place of what the table has, which else must be nothing.
+client_ts client_load(struct client *c, uint32_t table, const char *path,
+                      const char *name, bool clear, uint64_t *ret_rows, struct err *e);
+
+// Whole rows of a partition from key `from` on, ascending; *ret_n of them, at most max. Of
+// a table by configuration: as a pull returns them.
 client_ts client_rows(struct client *c, uint32_t table, uint32_t partition, uint64_t from,
                       uint32_t max, uint64_t *ret_keys, float *ret_values,
                       uint32_t *ret_n, bool *ret_more, struct err *e);

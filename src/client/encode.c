@@ -377,8 +377,10 @@ static bool answer_rows(struct slice *s, const struct msg_rows_are *m)
 {
     const struct request *r = s->request;
     const struct rows_wanted *w = &r->u.rows;
+    const struct accessor *a = &r->spec->accessor;
+    uint32_t width = r->spec->by_config ? a->pull_width : a->width;
     if (r->kind != REQUEST_ROWS || m->n > w->message.max ||
-        m->width != r->spec->accessor.width || m->keys.n != m->n * sizeof(uint64_t) ||
+        m->width != width || m->keys.n != m->n * sizeof(uint64_t) ||
         m->values.n != (uint64_t)m->n * m->width * sizeof(float))
         return false;
     if (m->n != 0) {
@@ -431,6 +433,7 @@ static void answer_error(struct slice *s, const struct msg_error *m, uint64_t no
 void encode_answer(struct slice *s, struct van_message *m, uint64_t now)
 {
     struct request *r = s->request;
+    struct err e = {0};
     bool good = false;
     if (s->placing && m->placed) {
         s->placing = false;
@@ -452,6 +455,13 @@ void encode_answer(struct slice *s, struct van_message *m, uint64_t now)
         break;
     case MSG_TABLE_IS:
         good = client_tables_figures(r, &m->m->table_is);
+        break;
+    case MSG_SAVED:
+        if (!saves_saved(r, &m->m->saved, &e)) {
+            fail(s, e.code, e.text);
+            return;
+        }
+        good = true;
         break;
     case MSG_TABLE_INFO_IS:
         good = client_tables_info(r, &m->m->table_info_is);

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "facade/environment.h"
 #include "table/rule.h"
+#include "tug/table.h"
 
 enum { WAIT_SECONDS = 600, SPIN_US = 300, LEAVE_SECONDS = 5 };
 
@@ -272,6 +273,47 @@ int tug_barrier(struct tug_client *c)
     }
     pump_leave(c->pump);
     return rc;
+}
+
+// The end.
+
+struct stopping {
+    struct tug_client *client;
+    bool answered;
+    int rc;
+    struct err why;
+};
+
+static void on_stopped(void *ctx, const struct van_message *m)
+{
+    struct stopping *s = ctx;
+    s->answered = true;
+    if (m != NULL && m->type == MSG_ERROR)
+        s->rc = err_set(&s->why, m->m->error.code, "the scheduler: %.*s",
+                        (int)m->m->error.what.n, m->m->error.what.data);
+}
+
+static bool stop_over(void *ctx)
+{
+    const struct stopping *s = ctx;
+    return s->answered || member_ended(client_member(s->client->client), NULL);
+}
+
+int tug_stop(struct tug_client *c, const char *why)
+{
+    struct stopping s = {.client = c};
+    struct msg_stop m = {.code = TUG_EINTERRUPTED,
+                         .why = wire_text(why != NULL ? why : "ended by a program")};
+    if (pump_working(c->pump))
+        return err_set(last_error(), TUG_EUSAGE, "a callback must not wait");
+    pump_enter(c->pump);
+    int rc = member_ask(client_member(c->client), MSG_STOP, &m, on_stopped, &s);
+    pump_leave(c->pump);
+    if (rc != 0)
+        return err_set(last_error(), rc, "the cluster can't be stopped: it has ended");
+    // `s` is left only when nobody writes to it any more: an answer comes, or the end.
+    (void)pump_wait(c->pump, stop_over, &s, VAN_NEVER);
+    return s.rc != 0 ? last_error_is(&s.why) : 0;
 }
 
 // Tables.

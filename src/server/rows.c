@@ -127,6 +127,72 @@ static void send_page(struct shard *s, const struct request *q,
     van_send(s->van, q->peer->link, MSG_ROWS_ARE, q->id, &answer, &release);
 }
 
+// Of a table by configuration: rows as pulls return them, cold ones too.
+
+struct page {
+    const struct accessor *a;
+    uint64_t from;
+    uint64_t *keys;
+    float *values;
+    size_t n, max;
+    bool more;
+};
+
+enum { PAGE_FULL = 1 }; // no error
+
+static int add_row(void *ctx, uint64_t key, const float *row, const float *extra,
+                   struct err *e)
+{
+    struct page *p = ctx;
+    (void)e;
+    if (key < p->from)
+        return 0;
+    p->more = p->n == p->max;
+    if (p->more)
+        return PAGE_FULL;
+    // Gathering only reads.
+    float *rows[1] = {(float *)(uintptr_t)row}, *extras[1] = {(float *)(uintptr_t)extra};
+    float *to = p->values + p->n * p->a->pull_width;
+    if (p->a->class != NULL)
+        accessor_gather_life(p->a, rows, extras, 1, to);
+    else
+        accessor_gather(p->a, rows, 1, to);
+    p->keys[p->n++] = key;
+    return 0;
+}
+
+static enum outcome send_store_page(struct shard *s, const struct request *q,
+                                    struct shard_table *t, const struct msg_rows *m)
+{
+    const struct accessor *a = store_accessor(t->store);
+    uint64_t bytes = sizeof(uint64_t) + a->pull_width * sizeof(float);
+    uint64_t fit = PAGE_BYTES / bytes > 0 ? PAGE_BYTES / bytes : 1;
+    uint64_t max = m->max < fit ? m->max : fit;
+    struct van_release release;
+    struct err e = {0};
+    char *memory = pool_take(s->pool, max * bytes + 8, &release);
+    if (memory == NULL) {
+        err_nomem(&e, "a page of rows");
+        return shard_refuse_keys(s, q, "rows", t, &e);
+    }
+    struct page p = {
+        .a = a, .from = m->from, .keys = (uint64_t *)(void *)memory, .max = max};
+    p.values = (float *)(void *)(p.keys + max);
+    int rc = store_each(t->store, m->partition, add_row, &p, &e);
+    if (rc != 0 && rc != PAGE_FULL) {
+        release.release(release.ctx);
+        return shard_refuse_keys(s, q, "rows", t, &e);
+    }
+    struct msg_rows_are answer = {
+        .n = (uint32_t)p.n,
+        .width = a->pull_width,
+        .more = p.more,
+        .keys = {p.keys, p.n * sizeof(*p.keys)},
+        .values = {p.values, p.n * a->pull_width * sizeof(float)}};
+    van_send(s->van, q->peer->link, MSG_ROWS_ARE, q->id, &answer, &release);
+    return ANSWERED;
+}
+
 enum outcome rows_serve(struct shard *s, struct request *q)
 {
     const struct msg_rows *m = &q->m->rows;
@@ -134,10 +200,7 @@ enum outcome rows_serve(struct shard *s, struct request *q)
     struct err e = {0};
     bool mine = false;
     struct shard_table *t = tables_find(s, m->table, &e);
-    if (t != NULL && t->store != NULL)
-        err_set(&e, TUG_EUSAGE, "rows of table '%s', which is by configuration: save it",
-                t->spec.name);
-    else if (t != NULL && (m->partition >> s->bits) != 0)
+    if (t != NULL && (m->partition >> s->bits) != 0)
         err_set(&e, TUG_EUSAGE, "there is no partition %u", m->partition);
     else if (t != NULL && m->max == 0)
         err_set(&e, TUG_EUSAGE, "rows of table '%s': at most 0 are wanted", t->spec.name);
@@ -150,6 +213,8 @@ enum outcome rows_serve(struct shard *s, struct request *q)
     enum outcome outcome = place_check(s, q, m->epoch, t, &k, &mine, &e);
     if (!mine)
         return outcome;
+    if (t->store != NULL)
+        return send_store_page(s, q, t, m);
     bool known = w->generation == t->generation && m->partition - w->first < w->n;
     // Its first page looks at the rows anew, unless they were sorted for the one before.
     if (known && m->from == 0 && m->partition == w->first)

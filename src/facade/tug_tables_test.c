@@ -1,0 +1,410 @@
+// Tables by settings through the public calls, on a cluster inside this process.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "tug/table.h"
+
+enum { KEYS = 500, DIM = 4, PUSH = 1 + DIM + 3, PULL = 2 + 1 + DIM };
+
+static const char users[] = "name = users; accessor = ctr; dim = 4; embedx-threshold = 2;"
+                            "rule = sgd:lr=0.5; embedx-rule = adagrad-shared:lr=0.1;"
+                            "base-threshold = 0; delta-threshold = 0; seed = 7";
+
+static char dir[64];
+
+static void check(int rc)
+{
+    if (rc != 0)
+        fail_msg("%s", tug_last_error());
+}
+
+static struct tug_client *open_client(void)
+{
+    struct tug_client *c;
+    struct tug_client_options o = {.local_loops = 2, .wait_seconds = 60};
+    check(tug_client_open(&c, &o));
+    return c;
+}
+
+static void push(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
+                 const float *values)
+{
+    uint64_t ts;
+    check(tug_push(c, table, keys, n, values, NULL, NULL, &ts));
+    check(tug_wait(c, ts, 0));
+}
+
+static void pull(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
+                 float *values)
+{
+    uint64_t ts;
+    check(tug_pull(c, table, keys, n, values, NULL, NULL, &ts));
+    check(tug_wait(c, ts, 0));
+}
+
+static struct tug_table_stats stats_of(struct tug_client *c, uint32_t table)
+{
+    struct tug_table_stats s;
+    check(tug_table_stat(c, table, &s));
+    return s;
+}
+
+// One push of keys 0..n-1: key k is shown 1 + k % 4 times; odd ones are clicked once.
+static void push_some(struct tug_client *c, uint32_t table, size_t n, uint64_t seed)
+{
+    static uint64_t keys[KEYS];
+    static float values[KEYS * PUSH];
+    for (size_t k = 0; k < n; k++) {
+        float *v = values + k * PUSH;
+        keys[k] = k;
+        for (size_t i = 0; i <= DIM; i++)
+            v[i] = random_f32(seed, 1, k * PUSH + i) - 0.5f;
+        v[1 + DIM] = (float)(1 + k % 4);
+        v[2 + DIM] = (float)(k % 2);
+        v[3 + DIM] = (float)(k % 10);
+    }
+    push(c, table, keys, n, values);
+}
+
+static void pull_all(struct tug_client *c, uint32_t table, float *values)
+{
+    check(tug_pull_range(c, table, 0, KEYS, values));
+}
+
+static void test_life(void **state)
+{
+    (void)state;
+    static float rows[KEYS * PULL];
+    const uint64_t twice[2] = {3, 3};
+    const float values[2][PUSH] = {{1, 1, 1, 1, 1, 2, 1, 5}, {3, 1, 1, 1, 1, 1, 1, 6}};
+    struct tug_client *c = open_client();
+    struct tug_table_widths w;
+    check(tug_table_make(c, 4, users));
+    check(tug_table_widths(c, 4, &w));
+    assert_true(w.pull == PULL && w.push == PUSH && w.assign == 1 + DIM);
+
+    // Two pushes of a key in one: gradients, shows and clicks are added.
+    push(c, 4, twice, 2, values[0]);
+    pull(c, 4, twice, 1, rows);
+    assert_true(rows[0] == 3 && rows[1] == 2);
+    assert_true(fabsf(rows[2] + 0.5f * 4 / 3) < 1e-6f); // the mean over its shows
+    assert_true(rows[3] != 0); // score 0.1 * 1 + 2: earned at once
+    pull(c, 4, &(uint64_t){99}, 1, rows);
+    for (size_t i = 0; i < PULL; i++)
+        assert_true(rows[i] == 0);
+    struct tug_table_stats s = stats_of(c, 4);
+    assert_true(s.rows == 1 && s.extra_rows == 1 && s.made == 1);
+
+    // Days and shrinks.
+    push_some(c, 4, KEYS, 1);
+    s = stats_of(c, 4);
+    assert_int_equal(s.rows, KEYS);
+    uint64_t removed;
+    check(tug_shrink(c, 4, 0.85f, &removed)); // keys without a click go
+    assert_int_equal(removed, KEYS / 2);
+    for (int i = 0; i < 31; i++)
+        check(tug_day(c, 4));
+    assert_int_equal(stats_of(c, 4).day, 31);
+    check(tug_shrink(c, 4, NAN, &removed));
+    assert_int_equal(removed, KEYS / 2);
+    s = stats_of(c, 4);
+    assert_true(s.rows == 0 && s.evicted_age + s.evicted_score == KEYS);
+    push_some(c, 4, 10, 2);
+    check(tug_clear(c, 4));
+    assert_int_equal(stats_of(c, 4).rows, 0);
+
+    uint64_t step;
+    check(tug_step(c, 3, &step));
+    check(tug_step(c, 4, &step));
+    assert_int_equal(step, 7);
+    check(tug_client_close(c));
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    struct tug_client *c = open_client();
+    uint32_t number;
+    assert_int_equal(tug_table_make(c, 1, "acessor = ctr"), TUG_EUSAGE);
+    assert_non_null(strstr(tug_last_error(), "accessor"));
+    assert_int_equal(tug_table_make(c, 1, "dim = -1"), TUG_EUSAGE);
+    assert_int_equal(tug_table_find(c, "users", &number), TUG_EUSAGE);
+    assert_non_null(strstr(tug_last_error(), "users"));
+    assert_int_equal(tug_shrink(c, 1, NAN, NULL), TUG_EUSAGE);
+    check(tug_table_make(c, 1, users));
+    check(tug_table_find(c, "users", &number));
+    assert_int_equal(number, 1);
+    assert_int_equal(tug_table_make(c, 1, "name=users; accessor=ctr; dim=8"), TUG_EUSAGE);
+    assert_non_null(strstr(tug_last_error(), "dim"));
+    const uint64_t same[2] = {1, 1};
+    const float values[2 * (1 + DIM)] = {0};
+    uint64_t ts;
+    assert_int_equal(tug_assign(c, 1, same, 2, values, NULL, NULL, &ts), TUG_EUSAGE);
+    assert_int_equal(tug_load(c, 1, "/nowhere", NULL, NULL), TUG_EDATA);
+    assert_non_null(strstr(tug_last_error(), "/nowhere"));
+    check(tug_client_close(c));
+}
+
+static const char *under(const char *name)
+{
+    static char path[128];
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    return path;
+}
+
+static void save(struct tug_client *c, const char *to, enum tug_save_mode mode,
+                 char path[FILE_PATH_MAX])
+{
+    const uint32_t table = 4;
+    struct tug_save_options o = {.dir = under(to),
+                                 .mode = mode,
+                                 .tables = &table,
+                                 .n_tables = 1,
+                                 .zstd = mode == TUG_BASE ? 3 : 0};
+    check(tug_save(c, &o, path));
+}
+
+// Base and deltas, loaded by another cluster, are the rows that a checkpoint has.
+static void test_saves(void **state)
+{
+    (void)state;
+    static float before[KEYS * PULL], after[KEYS * PULL], checkpoint[KEYS * PULL];
+    char base[FILE_PATH_MAX], delta[FILE_PATH_MAX], full[FILE_PATH_MAX];
+    struct tug_client *c = open_client();
+    check(tug_table_make(c, 4, users));
+    push_some(c, 4, KEYS, 1);
+    save(c, "published", TUG_BASE, base);
+    push_some(c, 4, KEYS / 10, 2);
+    save(c, "published", TUG_DELTA, delta);
+    push_some(c, 4, KEYS / 5, 3);
+    save(c, "published", TUG_DELTA, delta);
+    save(c, "full", TUG_CHECKPOINT, full);
+    pull_all(c, 4, before);
+    check(tug_client_close(c));
+
+    uint64_t rows;
+    c = open_client();
+    check(tug_table_make(c, 4, users));
+    push_some(c, 4, 20, 9); // goes
+    check(tug_load(c, 4, under("published"), NULL, &rows));
+    pull_all(c, 4, after);
+    assert_memory_equal(after, before, sizeof(before));
+    check(tug_load(c, 4, full, "users", &rows));
+    assert_int_equal(rows, KEYS);
+    pull_all(c, 4, checkpoint);
+    assert_memory_equal(checkpoint, before, sizeof(before));
+    assert_int_equal(stats_of(c, 4).rows, KEYS);
+
+    // The base alone is older; training goes on from there.
+    check(tug_load(c, 4, base, "users", &rows));
+    pull_all(c, 4, after);
+    assert_memory_not_equal(after, before, sizeof(before));
+    push_some(c, 4, KEYS / 10, 2);
+    push_some(c, 4, KEYS / 5, 3);
+    pull_all(c, 4, after);
+    assert_memory_equal(after, before, sizeof(before));
+    assert_int_equal(tug_load(c, 4, full, "items", &rows), TUG_EUSAGE);
+    check(tug_client_close(c));
+}
+
+static void test_dump(void **state)
+{
+    (void)state;
+    struct tug_client *c = open_client();
+    struct err e;
+    struct buf text = BUF_INIT(1 << 20);
+    check(tug_table_make(c, 4, users));
+    push_some(c, 4, 50, 1);
+    check(tug_dump(c, 4, under("users.txt")));
+    assert_int_equal(file_read(under("users.txt"), &text, &e), 0);
+    uint64_t key = 0;
+    static float row[PULL];
+    for (const char *at = buf_str(&text), *end; *at != 0; at = end + 1, key++) {
+        char *next;
+        end = strchr(at, '\n');
+        assert_int_equal(strtoull(at, &next, 10), key);
+        pull(c, 4, &key, 1, row);
+        for (size_t i = 0; i < PULL; i++)
+            assert_true(strtof(next, &next) == row[i]);
+        assert_ptr_equal(next, end);
+    }
+    assert_int_equal(key, 50);
+    buf_free(&text);
+    check(tug_client_close(c));
+}
+
+static void test_dense(void **state)
+{
+    (void)state;
+    enum { A = 100, B = 37, ALL = A + B };
+    const struct tug_variable variables[] = {{"hidden", A, "xavier:10,10"},
+                                             {"bias", B, "constant:0.5"}};
+    static float x[ALL], y[ALL], g[ALL], part[10];
+    struct tug_client *c = open_client();
+    struct tug_dense *d;
+    check(tug_table_make(c, 0,
+                         "name=dense; accessor=plain; dim=16; placement=dense;"
+                         "rule=sgd:lr=0.1"));
+    check(tug_dense_open(&d, c, 0, variables, 2));
+    assert_int_equal(tug_dense_floats(d), ALL);
+    check(tug_dense_pull(d, x));
+    assert_true(x[0] != x[1] && fabsf(x[0]) <= sqrtf(0.3f));
+    for (size_t i = 0; i < B; i++)
+        assert_true(x[A + i] == 0.5f);
+    for (size_t i = 0; i < ALL; i++)
+        g[i] = (float)i;
+    check(tug_dense_push(d, g));
+    check(tug_dense_pull(d, y));
+    for (size_t i = 0; i < ALL; i++)
+        assert_true(y[i] == x[i] - 0.1f * (float)i);
+    check(tug_dense_pull_range(d, 0, 13, 10, part));
+    assert_memory_equal(part, y + 13, sizeof(part));
+    assert_int_equal(tug_dense_pull_range(d, 1, 30, 10, part), TUG_EUSAGE);
+    tug_dense_close(d);
+    check(tug_dense_open(&d, c, 0, variables, 2)); // what is there stays
+    check(tug_dense_pull(d, x));
+    assert_memory_equal(x, y, sizeof(x));
+    check(tug_dense_assign(d, g));
+    check(tug_dense_pull(d, x));
+    assert_memory_equal(x, g, sizeof(x));
+    tug_dense_close(d);
+    check(tug_client_close(c));
+}
+
+// Against counting all pairs.
+static void test_auc(void **state)
+{
+    (void)state;
+    enum { N = 3000 };
+    static float p[N], label[N];
+    double pairs = 0, positives = 0, auc;
+    for (size_t i = 0; i < N; i++) {
+        p[i] = (float)random_below(1, 1, i, 4097) / 4096;
+        label[i] = random_f32(1, 2, i) < p[i] ? 1 : 0;
+        positives += (double)label[i];
+    }
+    for (size_t i = 0; i < N; i++)
+        for (size_t j = 0; j < N; j++)
+            if (label[i] > 0 && label[j] == 0) {
+                float x = fminf(p[i], 4095.0f / 4096), y = fminf(p[j], 4095.0f / 4096);
+                pairs += x > y ? 1 : x == y ? 0.5 : 0;
+            }
+    struct tug_client *c = open_client();
+    uint64_t n;
+    check(tug_table_make(c, 9, "name=auc; accessor=counter; dim=2"));
+    check(tug_auc_add(c, 9, p, label, N / 3));
+    check(tug_auc_add(c, 9, p + N / 3, label + N / 3, N - N / 3));
+    check(tug_auc(c, 9, &auc, &n));
+    assert_int_equal(n, N);
+    assert_true(auc == pairs / (positives * (N - positives)));
+    assert_int_equal(tug_auc_add(c, 9, &(float){1.5f}, label, 1), TUG_EUSAGE);
+    // Beyond what a float counts to.
+    const uint64_t key = 5000;
+    const float many[2] = {16777215, 1};
+    float got[4];
+    for (int i = 0; i < 9; i++)
+        push(c, 9, &key, 1, many);
+    pull(c, 9, &key, 1, got);
+    assert_true(tug_count(got) == 9 * 16777215.0 && tug_count(got + 2) == 9);
+    check(tug_client_close(c));
+}
+
+// A program's own.
+
+static void own_apply(void *ctx, float rate, float *w, float *s, const float *g, size_t n)
+{
+    (void)ctx, (void)s;
+    for (size_t i = 0; i < n; i++)
+        w[i] += rate * (g[i] > 0 ? 1 : -1);
+}
+
+static bool own_admit(void *ctx, uint64_t key, float show, float click, float threshold)
+{
+    (void)ctx, (void)show, (void)click;
+    return (float)(key % 10) < threshold;
+}
+
+static void own_seen(void *ctx, float *stats, const float *pushed)
+{
+    (void)ctx;
+    stats[0] += 1;
+    stats[1] = pushed[0];
+}
+
+static bool own_shrink(void *ctx, float *stats, float threshold)
+{
+    (void)ctx;
+    return stats[0] < threshold;
+}
+
+static void register_own(void)
+{
+    const struct tug_rule rule = {
+        .name = "sign", .apply = own_apply, .rate = 0.25f, .about = "signs"};
+    const struct tug_entry_policy entry = {.name = "tenth", .admit = own_admit};
+    const struct tug_accessor accessor = {.name = "latest",
+                                          .stats = 2,
+                                          .pushed = 1,
+                                          .pulled = 2,
+                                          .seen = own_seen,
+                                          .shrink = own_shrink};
+    check(tug_register_rule(&rule));
+    check(tug_register_entry(&entry));
+    check(tug_register_accessor(&accessor));
+    assert_int_equal(tug_register_rule(&rule), TUG_EUSAGE);
+    assert_int_equal(tug_register_accessor(&accessor), TUG_EUSAGE);
+}
+
+static void test_own(void **state)
+{
+    (void)state;
+    const uint64_t keys[3] = {10, 11, 19};
+    const float values[3][3] = {{1, -1, 40}, {1, 1, 41}, {1, 1, 42}};
+    float rows[3][4];
+    register_own();
+    struct tug_client *c = open_client();
+    check(tug_table_make(c, 2,
+                         "name=own; accessor=latest; dim=2; rule=sign;"
+                         "entry=tenth:2"));
+    push(c, 2, keys, 3, values[0]);
+    push(c, 2, keys, 1, values[0]);
+    pull(c, 2, keys, 3, rows[0]);
+    const float want[3][4] = {{2, 40, 0.5f, -0.5f}, {1, 41, 0.25f, 0.25f}, {0, 0, 0, 0}};
+    assert_memory_equal(rows, want, sizeof(want));
+    uint64_t removed;
+    check(tug_shrink(c, 2, 1.5f, &removed));
+    assert_int_equal(removed, 1);
+    check(tug_client_close(c));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_life),  cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_saves), cmocka_unit_test(test_dump),
+        cmocka_unit_test(test_dense), cmocka_unit_test(test_auc),
+        cmocka_unit_test(test_own),
+    };
+    struct err e;
+    snprintf(dir, sizeof(dir), "/tmp/tug-tables-test-%d", (int)getpid());
+    if (file_make_dir(dir, &e) != 0)
+        return 1;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    char command[128];
+    snprintf(command, sizeof(command), "rm -rf %s", dir);
+    return system(command) != 0 ? 1 : failed;
+}
