@@ -39,7 +39,11 @@ static const struct accessor_class merge = {
 };
 
 static const struct accessor_class *classes[MAX_CLASSES] = {
-    &plain, &merge, &accessor_sparse, &accessor_ctr, &accessor_ctr_double,
+    &plain,
+    &merge,
+    &accessor_sparse,
+    &accessor_ctr,
+    &accessor_ctr_double,
     &accessor_counter,
 };
 static size_t n_classes = 6;

@@ -23,9 +23,10 @@ static const struct table_setting settings[] = {
     {"name", "NAME", "table", "what the table and its files are called",
      .kind = &setting_name, AT(name)},
     {"accessor", "NAME", "plain",
-     "layout and life of rows: plain, merge, sparse, ctr, ctr_double, or Paddle's names",
+     "layout and life of rows: plain, merge, counter, sparse, ctr, ctr_double",
      .kind = &setting_accessor, AT(accessor)},
-    {"dim", "N", "8", "floats of a row (plain, merge) or of embedx; 0: no embedx",
+    {"dim", "N", "8",
+     "floats or counters of a row (plain, merge, counter), or of embedx; 0: no embedx",
      .kind = &setting_whole32, AT(accessor.dim)},
     {"rule", "RULE", USUAL_RULE,
      "update rule of the row, or of embed; adagrad's steps suit features of any "
@@ -347,20 +348,22 @@ static int check_lifeless(const struct table_config *c, struct err *e)
     return 0;
 }
 
+// Accessors that add whatever is pushed have no use for a rule.
 static int check_sums(const struct table_config *c, struct err *e)
 {
     struct rule_params usual = table_config_defaults().accessor.rule;
     if (c->accessor.rule.kind == RULE_SUM || rule_same(&c->accessor.rule, &usual))
         return 0;
     return err_set(e, TUG_EUSAGE,
-                   "accessor merge adds what is pushed; leave out the rule, or use "
-                   "accessor plain");
+                   "accessor %s adds what is pushed; leave out the rule, or use accessor "
+                   "plain",
+                   c->accessor.name);
 }
 
-static int check_dense(const struct table_config *c, bool life, struct err *e)
+static int check_dense(const struct table_config *c, bool fades, struct err *e)
 {
     bool entry = strcmp(c->entry.policy, "none") != 0 && *c->entry.policy != '\0';
-    const char *what = life          ? "an accessor whose rows fade"
+    const char *what = fades         ? "an accessor whose rows fade"
                        : entry       ? "an entry policy"
                        : *c->cold    ? "a cold tier"
                        : c->hot_rows ? "hot-rows"
@@ -409,11 +412,13 @@ int table_config_check(const struct table_config *c, struct err *e)
     TRY(table_config_set(&copy, "name", c->name, e));
     TRY(table_config_set(&copy, "cold", c->cold, e));
     TRY(accessor_make(&a, &c->accessor, e));
+    TRY(rate_check(&c->rate, e));
     TRY(entry_check(&c->entry, e));
     TRY(check_numbers(c, e));
-    if (a.class == NULL)
+    if (a.class == NULL || a.class->life.score == NULL)
         TRY(check_lifeless(c, e));
-    if (strcmp(c->accessor.name, "merge") == 0)
+    if (a.n_groups == 0 || strcmp(c->accessor.name, "merge") == 0)
         TRY(check_sums(c, e));
-    return c->place == CONFIG_DENSE ? check_dense(c, a.class != NULL, e) : 0;
+    bool fades = a.class != NULL && a.class->life.shrink != NULL;
+    return c->place == CONFIG_DENSE ? check_dense(c, fades, e) : 0;
 }

@@ -354,6 +354,8 @@ static void checks(void **state)
     not_together("accessor = plain; embedx-rule = sgd", "embedx-rule does nothing");
     not_together("budget-rows = 5", "budget-rows does nothing");
     not_together("accessor = merge; rule = sgd", "accessor merge adds");
+    not_together("accessor = counter; rule = sgd", "accessor counter adds");
+    not_together("accessor = counter; budget-rows = 5", "budget-rows does nothing");
     not_together("accessor = ctr; budget-floor = 0", "budget-floor");
     not_together("accessor = ctr; budget-floor = 1.1", "budget-floor");
     not_together("reduce = mean", "mode sync");
