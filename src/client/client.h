@@ -32,7 +32,6 @@
 #include "cluster/member.h"
 #include "server/spec.h"
 #include "table/save.h"
-#include "table/save.h"
 
 struct client;
 
@@ -60,6 +59,8 @@ struct van *client_van(struct client *c);
 // Makes a table on every loop, or finds the same one there. A request like others.
 typedef uint64_t client_ts; // 0: none
 client_ts client_table(struct client *c, const struct table_spec *s, struct err *e);
+// A table by configuration (table/config.h). A push to one carries, by op, WIRE_GRADIENT:
+// push width; WIRE_ASSIGN, WIRE_DELTA: the weights of both groups.
 client_ts client_table_config(struct client *c, uint32_t id, const struct table_config *t,
                               struct err *e);
 // A table by configuration that others made, by its name (NULL: by its number), which is
@@ -130,10 +131,11 @@ client_ts client_stat(struct client *c, uint32_t table, struct msg_table_is *ret
                       struct err *e);
 // Tables by configuration: rows decay, and the faded go (threshold: in place of the
 // table's; NAN: that one). A day has ended. Both happen once, however long it takes.
+// *ret_removed (may be NULL): rows, of all loops.
 client_ts client_shrink(struct client *c, uint32_t table, float threshold,
                         uint64_t *ret_removed, struct err *e);
 client_ts client_day(struct client *c, uint32_t table, struct err *e);
-// Steps that this client has done since it began; *ret_global: those of all.
+// This client has done so many more steps; *ret_global (may be NULL): those of all.
 client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
                       struct err *e);
 // Saves of tables by configuration: each loop writes its rows as they are at one moment,
@@ -162,49 +164,11 @@ client_ts client_mark(struct client *c, uint64_t id, struct err *e);
 client_ts client_load(struct client *c, uint32_t table, const char *path,
                       const char *name, bool clear, uint64_t *ret_rows, struct err *e);
 
-// Whole rows of a partition from key `from` on, ascending; *ret_n of them, at most max. Of
-// a table by configuration: as a pull returns them.
+// Whole rows of a partition from key `from` on, ascending; *ret_n of them, at most max.
+// Of a table by configuration: as a pull returns them.
 client_ts client_rows(struct client *c, uint32_t table, uint32_t partition, uint64_t from,
                       uint32_t max, uint64_t *ret_keys, float *ret_values,
                       uint32_t *ret_n, bool *ret_more, struct err *e);
-
-// Tables by configuration (table/config.h), in tables.c. A push to one carries, by op,
-// WIRE_GRADIENT: push width; WIRE_ASSIGN, WIRE_DELTA: the weights of both groups.
-client_ts client_table_config(struct client *c, uint32_t table,
-                              const struct table_config *config, struct err *e);
-// Finds one that others have made, by name (or by number, if name is NULL); from then on
-// this client can use it. *ret_table is there when the request is done.
-client_ts client_info(struct client *c, const char *name, uint32_t table,
-                      uint32_t *ret_table, struct err *e);
-// Orders, each obeyed once by every loop. *ret_removed (may be NULL): rows, of all loops.
-client_ts client_shrink(struct client *c, uint32_t table, float threshold,
-                        uint64_t *ret_removed, struct err *e);
-client_ts client_day(struct client *c, uint32_t table, struct err *e);
-// This session has done so many more steps; *ret_global (may be NULL): those of all.
-client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
-                      struct err *e);
-
-// Saves: every loop writes its rows into `path`, and *into gets a table for each
-// of `tables` (all by configuration, if n is 0) with all loops' files. The caller
-// has made the directory (save_begin), writes the manifest (save_commit), and
-// then tells the loops.
-struct client_save {
-    uint64_t id; // never given twice in a cluster
-    enum save_mode mode;
-    int zstd;
-    const char *path;
-    const uint32_t *tables;
-    size_t n;
-    bool marked; // the moment is when every living worker has marked it
-    uint64_t clock;
-};
-client_ts client_save(struct client *c, const struct client_save *s,
-                      struct save_manifest *into, struct err *e);
-client_ts client_save_end(struct client *c, uint64_t id, bool committed, struct err *e);
-client_ts client_mark(struct client *c, uint64_t id, struct err *e);
-// Rows of table `name` of the save at `path` and of those that it builds on.
-client_ts client_load(struct client *c, uint32_t table, const char *path,
-                      const char *name, bool clear, uint64_t *ret_rows, struct err *e);
 
 // True when it is over; *ret_rc is how, with a sentence in *e when it failed. A timestamp
 // is forgotten when it was asked for once after its end, or its callback has run.

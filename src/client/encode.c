@@ -379,8 +379,8 @@ static bool answer_rows(struct slice *s, const struct msg_rows_are *m)
     const struct rows_wanted *w = &r->u.rows;
     const struct accessor *a = &r->spec->accessor;
     uint32_t width = r->spec->by_config ? a->pull_width : a->width;
-    if (r->kind != REQUEST_ROWS || m->n > w->message.max ||
-        m->width != width || m->keys.n != m->n * sizeof(uint64_t) ||
+    if (r->kind != REQUEST_ROWS || m->n > w->message.max || m->width != width ||
+        m->keys.n != m->n * sizeof(uint64_t) ||
         m->values.n != (uint64_t)m->n * m->width * sizeof(float))
         return false;
     if (m->n != 0) {

@@ -61,6 +61,7 @@ void request_give(struct request *r)
         c->free_stagings = s;
     }
     client_tables_free(r);
+    saves_free_own(r);
     r->state = REQUEST_FREE;
     r->behind = c->free_requests;
     c->free_requests = r;

@@ -4,6 +4,7 @@
 //   client.c   its life, the van's calls, what is due
 //   request.c  requests from the first call to the end
 //   tables.c   the calls that make tables, ask about them and order
+//   saves.c    the calls that save and load them
 //   slice.c    which key goes where; slices after a new placement
 //   links.c    a link to each loop, opened when it is wanted, and again when it breaks
 //   encode.c   from slices to messages, and from answers to the caller's arrays
@@ -245,6 +246,7 @@ struct client {
     struct request *queued;             // the first one queued
     struct request *ended, *ended_last; // callbacks are due
     struct numbers pushes, orders;
+    uint64_t steps;          // of the session
     struct request *marking; // a mark that is under way
     uint64_t next_due;       // when a slice or a peer wants to be looked at
     struct request **requests, *free_requests;
@@ -270,6 +272,9 @@ struct sending *sending_take(struct client *c);
 void sending_give(struct client *c, struct sending *s);
 void *staging_take(struct request *r, size_t bytes); // given back with the request
 void memory_free(struct client *c);
+
+// What requests are about that are about no table.
+extern const struct table_spec request_no_table;
 
 // request.c
 
@@ -333,6 +338,11 @@ void client_tables_free(struct request *r); // what it holds beside the pools' m
 bool client_tables_ok(struct request *r, uint64_t value);
 bool client_tables_figures(struct request *r, const struct msg_table_is *m);
 bool client_tables_info(struct request *r, const struct msg_table_info_is *m);
+
+// saves.c
+
+void saves_free_own(struct request *r);
+bool saves_saved(struct request *r, const struct msg_saved *m, struct err *e);
 
 // encode.c
 

@@ -12,6 +12,8 @@
 #include "base/alloc.h"
 #include "client/private.h"
 
+const struct table_spec request_no_table = {.id = SPEC_MAX_TABLES};
+
 // Orders, loads and saves take as long as there are rows.
 static bool takes_long(enum request_kind kind)
 {

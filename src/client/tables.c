@@ -7,9 +7,6 @@
 #include "base/alloc.h"
 #include "client/private.h"
 
-// What requests are about that are about no table.
-static const struct table_spec no_table = {.id = SPEC_MAX_TABLES};
-
 static void wanted_free(struct table_wanted *w)
 {
     if (w == NULL)
@@ -20,22 +17,11 @@ static void wanted_free(struct table_wanted *w)
     mem_free(w);
 }
 
-static void save_free(struct save_wanted *w)
-{
-    if (w == NULL)
-        return;
-    buf_free(&w->tables);
-    mem_free(w);
-}
-
 void client_tables_free(struct request *r)
 {
-    if (r->kind == REQUEST_TABLE)
-        wanted_free(r->u.table);
-    else if (r->kind == REQUEST_SAVE)
-        save_free(r->u.save);
-    else if (r->kind == REQUEST_LOAD)
-        mem_free(r->u.load);
+    if (r->kind != REQUEST_TABLE)
+        return;
+    wanted_free(r->u.table);
     r->u.table = NULL;
 }
 
@@ -101,7 +87,7 @@ client_ts client_info(struct client *c, const char *name, uint32_t table,
                                                       : NULL;
     if (r == NULL)
         return 0;
-    r->spec = &no_table;
+    r->spec = &request_no_table;
     r->u.info = (struct info_wanted){.table = table, .number = ret_number};
     if (n > 0)
         memcpy(r->u.info.name, name, n);
@@ -193,9 +179,10 @@ client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
     struct request *r = request_new(c, REQUEST_STEP, e);
     if (r == NULL)
         return 0;
-    r->spec = &no_table;
+    r->spec = &request_no_table;
+    c->steps += steps;
     r->u.step = (struct step_wanted){
-        .message = {.session = member_session(c->member), .steps = steps},
+        .message = {.session = member_session(c->member), .steps = c->steps},
         .global = ret_global};
     if (ret_global != NULL)
         *ret_global = 0;

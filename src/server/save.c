@@ -1,57 +1,645 @@
-// Saves: see save.h.
+// Saves: see save.h. A run is one save, from SAVE to SAVE_END.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "server/save.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "server/save_writer.h"
 #include "server/shard_internal.h"
+#include "table/cut.h"
+#include "table/save.h"
+
+enum { BLOCK_BYTES = 256 << 10 }; // read out at a time: well below a slice
+#define SAVE_TIMEOUT_NS (60 * SECOND_NS)
+#define HOLD_TIMEOUT_NS (600 * SECOND_NS)
+
+enum state {
+    WAITS,   // for its moment
+    CUTS,    // rows are read out and written
+    WRITTEN, // and synced
+    FAILED,
+};
+
+struct run_table {
+    uint32_t id;
+    bool cut; // its cut goes on
+    char file[SAVE_FILE_MAX];
+};
+
+struct save_run {
+    uint64_t id, asker; // session
+    enum save_mode mode;
+    int level;
+    bool marked, all; // tables
+    uint64_t clock, step;
+    char path[FILE_PATH_MAX];
+    enum state state;
+    struct err why;            // FAILED
+    uint64_t since, seen, due; // when it came; when its asker was here; look again
+    uint32_t n, at;            // tables; the one that is read out
+    bool open;                 // its file has begun
+    struct save_writer *writer;
+    struct run_table tables[SAVE_MAX_TABLES];
+    struct rows_info infos[SAVE_MAX_TABLES];
+};
+
+static uint64_t save_timeout(const struct shard *s)
+{
+    return s->o.save_timeout_ns != 0 ? s->o.save_timeout_ns : SAVE_TIMEOUT_NS;
+}
+
+static struct shard_table *table_at(const struct shard *s, const struct save_run *r,
+                                    uint32_t i)
+{
+    return s->tables[r->tables[i].id];
+}
+
+// What has ended.
+
+static void remember(struct saves *x, uint64_t save, bool committed)
+{
+    uint32_t at = x->n_ended++ % SAVES_ENDED;
+    x->ended[at].save = save;
+    x->ended[at].committed = committed;
+}
+
+static bool has_ended(const struct saves *x, uint64_t save, bool *ret_committed)
+{
+    uint32_t n = x->n_ended < SAVES_ENDED ? x->n_ended : SAVES_ENDED;
+    for (uint32_t i = 0; i < n; i++)
+        if (x->ended[i].save == save) {
+            *ret_committed = x->ended[i].committed;
+            return true;
+        }
+    return false;
+}
+
+static void drop_marks(struct shard *s, uint64_t save)
+{
+    struct saves *x = &s->saves;
+    size_t n = 0;
+    for (size_t i = 0; i < x->n_marks; i++)
+        if (x->marks[i].save != save)
+            x->marks[n++] = x->marks[i];
+    x->n_marks = n;
+}
+
+static void wake_all(struct shard *s)
+{
+    held_wake(s, WANTS_CUT);
+    held_wake(s, WANTS_ROOM);
+    held_wake(s, WANTS_TURN);
+    held_wake(s, WANTS_SAVED);
+}
+
+// Ends the cuts that go on. On failure some still do: it can be called again.
+static int end_cuts(struct shard *s, struct save_run *r, bool committed, struct err *e)
+{
+    for (uint32_t i = 0; i < r->n; i++) {
+        struct shard_table *t = table_at(s, r, i);
+        if (!r->tables[i].cut)
+            continue;
+        TRY(cut_end(t->store, committed, e));
+        r->tables[i].cut = false;
+        if (committed)
+            turns_publish(s, t);
+        turns_again(s, t->spec.id);
+    }
+    return 0;
+}
+
+// False: for lack of memory a cut still goes on. Who says the save's end, or begins
+// another one, tries again.
+static bool give_up(struct shard *s, const struct err *why)
+{
+    struct save_run *r = s->saves.run;
+    r->why = *why;
+    r->state = FAILED;
+    save_writer_close(r->writer);
+    r->writer = NULL;
+    bool ended = end_cuts(s, r, false, NULL) == 0;
+    drop_marks(s, r->id);
+    wake_all(s);
+    for (uint32_t i = 0; i < s->n_tables; i++)
+        turns_again(s, i);
+    return ended;
+}
+
+static void run_free(struct shard *s)
+{
+    struct save_run *r = s->saves.run;
+    if (r == NULL)
+        return;
+    save_writer_close(r->writer);
+    mem_free(r);
+    s->saves.run = NULL;
+}
+
+void saves_close(struct shard *s)
+{
+    run_free(s);
+    mem_free(s->saves.marks);
+    s->saves = (struct saves){0};
+}
+
+// Its moment.
+
+static bool takes_part(const struct save_run *r, const struct shard_table *t)
+{
+    if (r->all)
+        return t->store != NULL;
+    for (uint32_t i = 0; i < r->n; i++)
+        if (r->tables[i].id == t->spec.id)
+            return true;
+    return false;
+}
+
+static bool has_marked(const struct saves *x, uint64_t save, uint64_t session)
+{
+    for (size_t i = 0; i < x->n_marks; i++)
+        if (x->marks[i].save == save && x->marks[i].session == session)
+            return true;
+    return false;
+}
+
+// Names living workers that have not marked; returns whether there are any.
+static bool marks_missing(const struct shard *s, const struct save_run *r, struct buf *to)
+{
+    const struct roster *x = member_roster(s->member);
+    bool missing = false;
+    for (uint32_t i = 0; i < x->n_nodes && r->marked; i++) {
+        const struct roster_node *n = &x->nodes[i];
+        char name[ROSTER_NAME_MAX];
+        if (n->role != WIRE_WORKER || !n->alive ||
+            has_marked(&s->saves, r->id, n->session))
+            continue;
+        if (to != NULL)
+            buf_printf(to, "%s%s", missing ? ", " : "", roster_name(n, name));
+        missing = true;
+    }
+    return missing;
+}
+
+static struct shard_table *table_not_ready(const struct shard *s,
+                                           const struct save_run *r)
+{
+    for (uint32_t i = 0; i < s->n_tables; i++) {
+        struct shard_table *t = s->tables[i];
+        if (t == NULL || !takes_part(r, t))
+            continue;
+        if (!turns_free(t) || t->n_applied != 0 ||
+            (t->spec.mode == WIRE_SYNC && t->sync.next < r->clock))
+            return t;
+    }
+    return NULL;
+}
+
+static int add_table(struct save_run *r, uint32_t id, struct err *e)
+{
+    if (r->n == SAVE_MAX_TABLES)
+        return err_set(e, TUG_EUSAGE, "more than %d tables in a save", SAVE_MAX_TABLES);
+    r->tables[r->n++] = (struct run_table){.id = id};
+    return 0;
+}
+
+static int check_tables(struct shard *s, struct save_run *r, struct err *e)
+{
+    for (uint32_t i = 0; i < s->n_tables && r->all; i++)
+        if (s->tables[i] != NULL && s->tables[i]->store != NULL)
+            TRY(add_table(r, i, e));
+    r->all = false;
+    for (uint32_t i = 0; i < r->n; i++) {
+        struct shard_table *t = tables_find(s, r->tables[i].id, e);
+        if (t == NULL)
+            return e->code;
+        if (t->store == NULL)
+            return err_set(e, TUG_EUSAGE, "table '%s' is not one by configuration",
+                           t->spec.name);
+        if (t->spec.mode == WIRE_SYNC && r->clock != 0 && t->sync.next > r->clock)
+            return err_set(e, TUG_EUSAGE,
+                           "batch %llu of table '%s' is applied: it is at %llu",
+                           (unsigned long long)r->clock, t->spec.name,
+                           (unsigned long long)t->sync.next);
+        save_file_name(r->tables[i].file, t->spec.name, member_id(s->member));
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(r->tables[i].file, r->tables[k].file) == 0)
+                return err_set(e, TUG_EUSAGE,
+                               "tables %u and %u are both named '%s': their files, too",
+                               r->tables[k].id, t->spec.id, t->spec.name);
+    }
+    return 0;
+}
+
+static void wake_van(void *ctx)
+{
+    van_wake(ctx);
+}
+
+static int begin(struct shard *s, struct save_run *r, struct err *e)
+{
+    struct save_writer_options o = {.level = r->level,
+                                    .threaded = !s->o.without_threads,
+                                    .wake = wake_van,
+                                    .ctx = s->van};
+    struct cut_options cut = {.mode = r->mode};
+    TRY(check_tables(s, r, e));
+    TRY(save_writer_open(&r->writer, &o, e));
+    for (uint32_t i = 0; i < r->n; i++) {
+        struct shard_table *t = table_at(s, r, i);
+        if (cut_begin(t->store, &cut, e) != 0)
+            return err_wrap(e, "table '%s'", t->spec.name);
+        r->tables[i].cut = true;
+        if (r->mode == SAVE_DAY)
+            tables_touch_all(s, t);
+    }
+    r->step = step_clock_sum(&s->steps);
+    r->state = CUTS;
+    return 0;
+}
+
+void saves_look(struct shard *s)
+{
+    struct save_run *r = s->saves.run;
+    struct err e = {0};
+    if (r == NULL || r->state != WAITS ||
+        (!s->o.without_marks && marks_missing(s, r, NULL)) ||
+        table_not_ready(s, r) != NULL)
+        return;
+    if (begin(s, r, &e) != 0) {
+        give_up(s, &e);
+        return;
+    }
+    drop_marks(s, r->id);
+    held_wake(s, WANTS_CUT);
+    for (uint32_t i = 0; i < r->n; i++)
+        turns_again(s, r->tables[i].id);
+    turns_wake(s);
+}
+
+bool saves_hold(const struct shard *s, const struct shard_table *t, uint64_t session)
+{
+    const struct saves *x = &s->saves;
+    for (size_t i = 0; i < x->n_marks && !s->o.without_marks; i++)
+        if (x->marks[i].session == session &&
+            (x->run == NULL || x->run->id != x->marks[i].save || takes_part(x->run, t)))
+            return true;
+    return false;
+}
+
+bool saves_stop_batch(const struct shard *s, const struct shard_table *t)
+{
+    const struct save_run *r = s->saves.run;
+    return r != NULL && r->state == WAITS && r->clock != 0 && r->clock == t->sync.next &&
+           takes_part(r, t);
+}
+
+// Reading out.
+
+bool saves_work(const struct shard *s)
+{
+    const struct save_run *r = s->saves.run;
+    return r != NULL && r->state == CUTS && r->at < r->n &&
+           save_writer_has_room(r->writer);
+}
+
+static int read_block(struct shard *s, struct save_run *r, struct err *e)
+{
+    struct store *store = table_at(s, r, r->at)->store;
+    struct rows_block b;
+    char path[FILE_PATH_MAX];
+    if (!r->open) {
+        struct rows_shape shape = save_cut_shape(store);
+        TRY(file_join(path, r->path, r->tables[r->at].file, e));
+        TRY(save_writer_begin(r->writer, path, &shape, e));
+        r->open = true;
+    }
+    TRY(cut_next(store, BLOCK_BYTES, &b, e));
+    if (b.kind != ROWS_END)
+        return b.n > 0 ? save_writer_add(r->writer, &b, e) : 0;
+    r->open = false;
+    r->at++;
+    return save_writer_end(r->writer, e);
+}
+
+// Whether the files are there.
+static void look_at_files(struct shard *s, struct save_run *r)
+{
+    struct err e = {0};
+    size_t n;
+    if (save_writer_done(r->writer, r->infos, SAVE_MAX_TABLES, &n, &e) != 0) {
+        err_wrap(&e, "save %llu", (unsigned long long)r->id);
+        give_up(s, &e);
+    } else if (n == r->n) {
+        save_writer_close(r->writer);
+        r->writer = NULL;
+        r->state = WRITTEN;
+        held_wake(s, WANTS_SAVED);
+    }
+}
+
+void saves_slice(struct shard *s, uint64_t ns)
+{
+    struct save_run *r = s->saves.run;
+    struct err e = {0};
+    uint64_t begun = clock_ns();
+    int rc = 0;
+    do {
+        rc = read_block(s, r, &e);
+    } while (rc == 0 && saves_work(s) && clock_ns() - begun < ns);
+    held_wake(s, WANTS_ROOM);
+    if (rc != 0)
+        give_up(s, &e);
+    else
+        look_at_files(s, r);
+}
+
+// Deadlines.
+
+static bool is_here(const struct shard *s, uint64_t session)
+{
+    for (size_t i = 0; i < PEER_BUCKETS; i++)
+        for (const struct peer *p = s->peers[i]; p != NULL; p = p->next)
+            if (p->session == session && !p->ended)
+                return true;
+    return false;
+}
+
+static void say_what_is_missing(const struct shard *s, const struct save_run *r,
+                                struct err *e)
+{
+    struct buf names = BUF_INIT(ERR_TEXT_MAX);
+    unsigned long long seconds = (s->now - r->since) / SECOND_NS;
+    const struct shard_table *t = table_not_ready(s, r);
+    if (marks_missing(s, r, &names))
+        err_set(e, TUG_EIO, "save %llu has waited %llu s for the marks of %s",
+                (unsigned long long)r->id, seconds, buf_str(&names));
+    else
+        err_set(e, TUG_EIO, "save %llu has waited %llu s for table '%s' (batch %llu)",
+                (unsigned long long)r->id, seconds, t != NULL ? t->spec.name : "",
+                (unsigned long long)(t != NULL ? t->sync.next : 0));
+    buf_free(&names);
+}
+
+// Marks whose save does not come.
+static uint64_t expire_marks(struct shard *s)
+{
+    struct saves *x = &s->saves;
+    uint64_t next = VAN_NEVER;
+    size_t n = 0;
+    for (size_t i = 0; i < x->n_marks; i++) {
+        const struct save_mark *m = &x->marks[i];
+        uint64_t due = m->since + save_timeout(s);
+        bool waits = x->run != NULL && x->run->id == m->save;
+        if (!waits && due <= s->now) {
+            held_wake(s, WANTS_CUT);
+            continue;
+        }
+        next = waits ? next : clock_earlier(next, due);
+        x->marks[n++] = *m;
+    }
+    x->n_marks = n;
+    return next;
+}
+
+// The asker is looked for now and then.
+static void look_for_asker(struct shard *s, struct save_run *r)
+{
+    struct err e = {0};
+    r->due = s->now + save_timeout(s) / 4;
+    if (is_here(s, r->asker))
+        r->seen = s->now;
+    if (s->now - r->seen < save_timeout(s))
+        return;
+    err_set(&e, TUG_EIO, "save %llu: who asked for it has been away for %llu s",
+            (unsigned long long)r->id,
+            (unsigned long long)((s->now - r->seen) / SECOND_NS));
+    if (!give_up(s, &e))
+        return;
+    remember(&s->saves, r->id, false);
+    run_free(s);
+}
+
+uint64_t saves_expire(struct shard *s)
+{
+    uint64_t next = expire_marks(s);
+    struct save_run *r = s->saves.run;
+    struct err e = {0};
+    if (r != NULL && r->due <= s->now)
+        look_for_asker(s, r);
+    if ((r = s->saves.run) == NULL)
+        return next;
+    uint64_t late = r->since + (r->marked ? save_timeout(s) : HOLD_TIMEOUT_NS);
+    if (r->state == WAITS && late <= s->now) {
+        say_what_is_missing(s, r, &e);
+        give_up(s, &e);
+    } else if (r->state == CUTS) {
+        look_at_files(s, r);
+        if (saves_work(s))
+            turns_wake(s);
+    }
+    return clock_earlier(clock_earlier(next, r->due), r->state == WAITS ? late : r->due);
+}
+
+// Requests.
+
+static int read_tables(struct save_run *r, struct wire_text list, struct err *e)
+{
+    struct wire_save_table x;
+    int more;
+    r->all = list.n == 0;
+    while ((more = wire_next_save_table(&list, &x)) > 0)
+        TRY(add_table(r, x.table, e));
+    return more == 0 ? 0 : err_set(e, TUG_EUSAGE, "the tables of a save are cut off");
+}
+
+static int run_make(struct shard *s, const struct request *q, struct save_run **ret,
+                    struct err *e)
+{
+    const struct msg_save *m = &q->m->save;
+    struct save_run *r = *ret = mem_zalloc(sizeof(*r));
+    if (r == NULL)
+        return err_nomem(e, "a save");
+    r->id = m->save;
+    r->asker = q->peer->session;
+    r->mode = (enum save_mode)m->mode;
+    r->level = m->level;
+    r->marked = m->marked != 0;
+    r->clock = m->clock;
+    r->since = r->seen = r->due = s->now;
+    if (m->mode > SAVE_DAY || m->level > 22)
+        return err_set(e, TUG_EUSAGE, "a save of mode %u at level %u is not known",
+                       m->mode, m->level);
+    if (m->path.n == 0 || m->path.n >= FILE_PATH_MAX ||
+        memchr(m->path.data, '\0', m->path.n) != NULL)
+        return err_set(e, TUG_EUSAGE, "a save's path is empty or too long");
+    memcpy(r->path, m->path.data, m->path.n);
+    return read_tables(r, m->tables, e);
+}
+
+// A save that has come: it becomes the run, unless it can't be.
+static int start(struct shard *s, const struct request *q, struct err *e)
+{
+    struct save_run *r;
+    int rc = run_make(s, q, &r, e);
+    if (rc != 0) {
+        mem_free(r);
+        return rc;
+    }
+    if (s->saves.run != NULL) { // has failed, and nobody has said its end
+        rc = end_cuts(s, s->saves.run, false, e);
+        if (rc != 0) {
+            mem_free(r);
+            return rc;
+        }
+        remember(&s->saves, s->saves.run->id, false);
+        run_free(s);
+    }
+    s->saves.run = r;
+    saves_look(s);
+    return 0;
+}
+
+static void answer(struct shard *s, const struct request *q, const struct save_run *r)
+{
+    struct buf files = BUF_INIT(WIRE_BYTES_MAX), config = BUF_INIT(WIRE_TEXT_MAX);
+    struct msg_saved m = {.save = r->id, .step = r->step};
+    struct err e = {0};
+    int rc = 0;
+    for (uint32_t i = 0; i < r->n && rc == 0; i++) {
+        const struct rows_info *x = &r->infos[i];
+        struct wire_saved_file f = {.table = r->tables[i].id,
+                                    .name = wire_text(r->tables[i].file),
+                                    .rows = x->rows,
+                                    .extras = x->extras,
+                                    .gone = x->gone,
+                                    .bytes = x->bytes,
+                                    .checksum = x->checksum};
+        buf_clear(&config);
+        rc = table_config_print(&table_at(s, r, i)->spec.config, &config);
+        f.config = (struct wire_text){config.data, (uint32_t)config.len};
+        if (rc == 0)
+            rc = wire_put_saved_file(&files, &f);
+    }
+    m.files = (struct wire_text){files.data, (uint32_t)files.len};
+    if (rc == 0) {
+        van_send(s->van, q->peer->link, MSG_SAVED, q->id, &m, NULL);
+    } else {
+        err_nomem(&e, "what is in a save");
+        shard_refuse(s, q, &e);
+    }
+    buf_free(&files);
+    buf_free(&config);
+}
 
 enum outcome save_serve(struct shard *s, struct request *q)
 {
-    shard_ok(s, q, 0);
+    const struct msg_save *m = &q->m->save;
+    struct save_run *r = s->saves.run;
+    struct err e = {0};
+    bool committed;
+    if (q->peer->session == 0)
+        err_set(&e, TUG_EUSAGE, "who has no session can't save");
+    else if (has_ended(&s->saves, m->save, &committed))
+        err_set(&e, TUG_EUSAGE, "save %llu has ended", (unsigned long long)m->save);
+    else if (r != NULL && r->id != m->save && r->state != FAILED)
+        return WANTS_SAVED;
+    else if (r == NULL || r->id != m->save)
+        start(s, q, &e);
+    r = s->saves.run;
+    if (e.code == 0 && r->state == FAILED)
+        e = r->why;
+    if (e.code != 0)
+        shard_refuse(s, q, &e);
+    else if (r->state == WRITTEN)
+        answer(s, q, r);
+    else
+        return WANTS_SAVED;
     return ANSWERED;
 }
+
+static int end_run(struct shard *s, const struct msg_save_end *m, struct err *e)
+{
+    struct save_run *r = s->saves.run;
+    bool committed = m->committed != 0;
+    if (committed && r->state == FAILED)
+        return err_set(e, r->why.code, "%s", r->why.text);
+    if (committed && r->state != WRITTEN)
+        return err_set(e, TUG_EUSAGE, "save %llu is not written yet",
+                       (unsigned long long)r->id);
+    if (!committed) {
+        save_writer_close(r->writer);
+        r->writer = NULL;
+    }
+    TRY(end_cuts(s, r, committed, e));
+    drop_marks(s, r->id);
+    remember(&s->saves, r->id, committed);
+    run_free(s);
+    wake_all(s);
+    for (uint32_t i = 0; i < s->n_tables; i++)
+        turns_again(s, i);
+    return 0;
+}
+
 enum outcome save_end_serve(struct shard *s, struct request *q)
 {
-    shard_ok(s, q, 0);
+    const struct msg_save_end *m = &q->m->save_end;
+    const struct save_run *r = s->saves.run;
+    struct err e = {0};
+    bool known, committed = false;
+    known = has_ended(&s->saves, m->save, &committed);
+    if (q->peer->session == 0)
+        err_set(&e, TUG_EUSAGE, "who has no session can't end a save");
+    else if (r != NULL && r->id == m->save)
+        end_run(s, m, &e);
+    else if (m->committed && !committed)
+        err_set(&e, TUG_EUSAGE, "save %llu %s", (unsigned long long)m->save,
+                known ? "was given up" : "is not known");
+    else if (!known)
+        remember(&s->saves, m->save, false); // it may still be on its way
+    if (e.code != 0)
+        shard_refuse(s, q, &e);
+    else
+        shard_ok(s, q, 0);
     return ANSWERED;
 }
+
+static int add_mark(struct shard *s, uint64_t save, uint64_t session, struct err *e)
+{
+    struct saves *x = &s->saves;
+    const struct save_run *r = x->run;
+    bool committed;
+    if (has_marked(x, save, session) || has_ended(x, save, &committed) ||
+        (r != NULL && r->id == save && r->state != WAITS))
+        return 0;
+    if (x->n_marks == SAVES_MAX_MARKS)
+        return err_set(e, TUG_ENOMEM, "more than %d marks of saves", SAVES_MAX_MARKS);
+    if (x->n_marks == x->max_marks) {
+        size_t max = x->max_marks > 0 ? 2 * x->max_marks : 16;
+        void *more = mem_realloc_array(x->marks, max, sizeof(*x->marks));
+        if (more == NULL)
+            return err_nomem(e, "the marks of a save");
+        x->marks = more;
+        x->max_marks = max;
+    }
+    x->marks[x->n_marks++] = (struct save_mark){save, session, s->now};
+    saves_look(s);
+    return 0;
+}
+
 enum outcome save_mark_serve(struct shard *s, struct request *q)
 {
-    shard_ok(s, q, 0);
+    const struct msg_mark *m = &q->m->mark;
+    struct err e = {0};
+    if (q->peer->session == 0)
+        err_set(&e, TUG_EUSAGE, "who has no session can't mark");
+    else
+        add_mark(s, m->save, m->session, &e);
+    if (e.code != 0)
+        shard_refuse(s, q, &e);
+    else
+        shard_ok(s, q, 0);
     return ANSWERED;
-}
-enum outcome loads_serve(struct shard *s, struct request *q)
-{
-    shard_ok(s, q, 0);
-    return ANSWERED;
-}
-void saves_look(struct shard *s)
-{
-    (void)s;
-}
-bool saves_hold(const struct shard *s, const struct shard_table *t, uint64_t session)
-{
-    (void)s, (void)t, (void)session;
-    return false;
-}
-bool saves_stop_batch(const struct shard *s, const struct shard_table *t)
-{
-    (void)s, (void)t;
-    return false;
-}
-bool saves_work(const struct shard *s)
-{
-    (void)s;
-    return false;
-}
-void saves_slice(struct shard *s, uint64_t ns)
-{
-    (void)s, (void)ns;
-}
-uint64_t saves_expire(struct shard *s)
-{
-    (void)s;
-    return VAN_NEVER;
-}
-void saves_close(struct shard *s)
-{
-    (void)s;
 }

@@ -1,0 +1,178 @@
+// Requests about saves: written by all loops, marked, ended, loaded.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/alloc.h"
+#include "client/private.h"
+
+void saves_free_own(struct request *r)
+{
+    if (r->kind == REQUEST_SAVE && r->u.save != NULL) {
+        buf_free(&r->u.save->tables);
+        mem_free(r->u.save);
+        r->u.save = NULL;
+    } else if (r->kind == REQUEST_LOAD) {
+        mem_free(r->u.load);
+        r->u.load = NULL;
+    }
+}
+
+static int copy_text(char *to, size_t max, const char *text, const char *what,
+                     struct err *e)
+{
+    size_t n = strlen(text);
+    if (n >= max)
+        return err_set(e, TUG_EUSAGE, "%s of %zu bytes is too long", what, n);
+    memcpy(to, text, n + 1);
+    return 0;
+}
+
+static int save_fill(struct save_wanted *w, const struct client_save *s,
+                     struct save_manifest *into, struct err *e)
+{
+    w->into = into;
+    w->tables = BUF_INIT(WIRE_BYTES_MAX);
+    TRY(copy_text(w->path, sizeof(w->path), s->path, "the path of a save", e));
+    for (size_t i = 0; i < s->n; i++) {
+        struct wire_save_table x = {.table = s->tables[i]};
+        if (wire_put_save_table(&w->tables, &x) != 0)
+            return err_nomem(e, "the tables of a save");
+    }
+    w->message = (struct msg_save){
+        .save = s->id,
+        .mode = (uint8_t)s->mode,
+        .level = (uint8_t)s->zstd,
+        .marked = s->marked,
+        .clock = s->clock,
+        .path = wire_text(w->path),
+        .tables = {w->tables.data, (uint32_t)w->tables.len},
+    };
+    return 0;
+}
+
+client_ts client_save(struct client *c, const struct client_save *s,
+                      struct save_manifest *into, struct err *e)
+{
+    struct save_wanted *w = mem_zalloc(sizeof(*w));
+    if (w == NULL) {
+        err_nomem(e, "a save");
+        return 0;
+    }
+    struct request *r = save_fill(w, s, into, e) == 0 ? request_new(c, REQUEST_SAVE, e)
+                                                      : NULL;
+    if (r == NULL) {
+        buf_free(&w->tables);
+        mem_free(w);
+        return 0;
+    }
+    r->spec = &request_no_table;
+    r->u.save = w;
+    return request_begin(r, NULL, NULL);
+}
+
+client_ts client_save_end(struct client *c, uint64_t id, bool committed, struct err *e)
+{
+    struct request *r = request_new(c, REQUEST_SAVE_END, e);
+    if (r == NULL)
+        return 0;
+    r->spec = &request_no_table;
+    r->u.save_end = (struct msg_save_end){.save = id, .committed = committed};
+    return request_begin(r, NULL, NULL);
+}
+
+client_ts client_mark(struct client *c, uint64_t id, struct err *e)
+{
+    struct request *r = request_new(c, REQUEST_MARK, e);
+    if (r == NULL)
+        return 0;
+    r->spec = &request_no_table;
+    r->u.mark.message = (struct msg_mark){.save = id,
+                                          .session = member_session(c->member)};
+    return request_begin(r, NULL, NULL);
+}
+
+client_ts client_load(struct client *c, uint32_t table, const char *path,
+                      const char *name, bool clear, uint64_t *ret_rows, struct err *e)
+{
+    const struct table_spec *spec = request_known(c, table, e);
+    struct load_wanted *w = spec != NULL ? mem_zalloc(sizeof(*w)) : NULL;
+    if (spec != NULL && w == NULL)
+        err_nomem(e, "a load");
+    if (w == NULL ||
+        copy_text(w->path, sizeof(w->path), path, "the path of a save", e) != 0 ||
+        copy_text(w->name, sizeof(w->name), name, "the name of a table", e) != 0) {
+        mem_free(w);
+        return 0;
+    }
+    struct request *r = request_new(c, REQUEST_LOAD, e);
+    if (r == NULL) {
+        mem_free(w);
+        return 0;
+    }
+    w->message = (struct msg_load){.table = table,
+                                   .clear = clear,
+                                   .path = wire_text(w->path),
+                                   .name = wire_text(w->name)};
+    w->rows = ret_rows;
+    if (ret_rows != NULL)
+        *ret_rows = 0;
+    r->spec = spec;
+    r->u.load = w;
+    return request_begin(r, NULL, NULL);
+}
+
+// Answers.
+
+static struct save_table *table_in(struct save_manifest *m, uint32_t partition_bits,
+                                   const struct wire_saved_file *f, struct err *e)
+{
+    for (size_t i = 0; i < m->n_tables; i++)
+        if (m->tables[i].id == f->table)
+            return &m->tables[i];
+    struct msg_table table = {.table = f->table, .config = f->config};
+    struct table_spec spec;
+    if (f->config.n == 0 || spec_decode(&spec, &table, partition_bits, e) != 0) {
+        err_set(e, TUG_EDATA, "what it says of table %u is none", f->table);
+        return NULL;
+    }
+    return save_add_table(m, f->table, &spec.config, partition_bits, e);
+}
+
+static int add_file(struct save_manifest *m, uint32_t partition_bits,
+                    const struct wire_saved_file *f, struct err *e)
+{
+    struct rows_info info = {.rows = f->rows,
+                             .extras = f->extras,
+                             .gone = f->gone,
+                             .bytes = f->bytes,
+                             .checksum = f->checksum};
+    char name[SAVE_FILE_MAX];
+    if (f->name.n == 0 || f->name.n >= sizeof(name) ||
+        memchr(f->name.data, '\0', f->name.n) != NULL)
+        return err_set(e, TUG_EDATA, "a file of table %u has no name", f->table);
+    memcpy(name, f->name.data, f->name.n);
+    name[f->name.n] = '\0';
+    struct save_table *t = table_in(m, partition_bits, f, e);
+    return t != NULL ? save_add_file(t, name, &info, e) : e->code;
+}
+
+bool saves_saved(struct request *r, const struct msg_saved *m, struct err *e)
+{
+    if (r->kind != REQUEST_SAVE || m->save != r->u.save->message.save) {
+        err_set(e, TUG_EDATA, "its answer does not fit the request");
+        return false;
+    }
+    struct save_manifest *into = r->u.save->into;
+    struct wire_text list = m->files;
+    struct wire_saved_file f;
+    int more;
+    while ((more = wire_next_saved_file(&list, &f)) > 0)
+        if (add_file(into, r->client->partition_bits, &f, e) != 0)
+            return false;
+    if (more < 0)
+        err_set(e, TUG_EDATA, "what it has written is cut off");
+    if (m->step > into->step)
+        into->step = m->step;
+    return more == 0;
+}

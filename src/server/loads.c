@@ -1,0 +1,114 @@
+// Rows of a table from a save, read by the loop itself: those of its partitions. Nothing
+// else is served meanwhile; that is what a load is for.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/file.h"
+#include "server/shard_internal.h"
+#include "table/save.h"
+
+struct mine {
+    const struct shard *shard;
+    const uint32_t *owners;
+};
+
+static bool is_mine(void *ctx, uint32_t partition)
+{
+    const struct mine *m = ctx;
+    return m->owners != NULL && m->owners[partition] == member_id(m->shard->member);
+}
+
+static int clear(struct shard *s, struct shard_table *t, struct err *e)
+{
+    sync_drop(s, t);
+    before_begin(&t->before);
+    TRY(store_order(t->store, STORE_CLEAR, 0, e));
+    return store_finish(t->store, e);
+}
+
+static int load_chain(struct shard *s, struct shard_table *t, const char *path,
+                      const char *name, struct err *e)
+{
+    struct mine mine = {s, member_roster(s->member)->owners[t->spec.space]};
+    struct save_chain chain;
+    TRY(save_chain_open(&chain, path, e));
+    int rc = save_load(&chain, name, t->store, is_mine, &mine, e);
+    if (rc == 0) {
+        store_loaded(t->store);
+        step_clock_begin(&s->steps, chain.saves[chain.n - 1].step);
+        tables_set_step(s);
+    } else {
+        (void)clear(s, t, NULL); // nothing is better than a part
+    }
+    save_chain_close(&chain);
+    return rc;
+}
+
+static int text_of(struct wire_text t, char *to, size_t max, struct err *e)
+{
+    if (t.n >= max || (t.n > 0 && memchr(t.data, '\0', t.n) != NULL))
+        return err_set(e, TUG_EUSAGE, "a path or a name of %u bytes is too long", t.n);
+    if (t.n > 0)
+        memcpy(to, t.data, t.n);
+    to[t.n] = '\0';
+    return 0;
+}
+
+static int load(struct shard *s, struct shard_table *t, const struct msg_load *m,
+                struct err *e)
+{
+    char path[FILE_PATH_MAX], name[SPEC_NAME_MAX];
+    struct store_stats x = store_stats(t->store);
+    TRY(text_of(m->path, path, sizeof(path), e));
+    TRY(text_of(m->name, name, sizeof(name), e));
+    if (!m->clear && x.rows + x.cold_rows > 0)
+        return err_set(e, TUG_EUSAGE, "table '%s' has %llu rows: clear it first",
+                       t->spec.name, (unsigned long long)(x.rows + x.cold_rows));
+    TRY(clear(s, t, e));
+    int rc = load_chain(s, t, path, name[0] != '\0' ? name : t->spec.name, e);
+    t->generation = ++s->generation;
+    tables_touch_all(s, t);
+    tables_measure(s, t);
+    return rc;
+}
+
+static enum outcome obey(struct shard *s, const struct msg_load *m, uint64_t *ret_rows,
+                         struct err *e)
+{
+    struct shard_table *t = tables_find(s, m->table, e);
+    if (t == NULL)
+        return ANSWERED;
+    if (t->store == NULL)
+        err_set(e, TUG_EUSAGE, "table '%s' is not one by configuration", t->spec.name);
+    else if (!turns_free(t))
+        return WANTS_TURN;
+    else if (load(s, t, m, e) == 0) {
+        struct store_stats x = store_stats(t->store);
+        *ret_rows = x.rows + x.cold_rows;
+    }
+    return ANSWERED;
+}
+
+enum outcome loads_serve(struct shard *s, struct request *q)
+{
+    const struct msg_load *m = &q->m->load;
+    uint64_t session = q->peer->session, rows = 0;
+    enum orders_state state;
+    struct err e = {0};
+    if (session == 0)
+        err_set(&e, TUG_EUSAGE, "who has no session can't load");
+    else if (orders_begin(&s->orders, session, m->number, m->low, &state, &rows, &e) ==
+                 0 &&
+             state == ORDERS_NEW) {
+        if (obey(s, m, &rows, &e) == WANTS_TURN)
+            return WANTS_TURN;
+        if (e.code == 0)
+            orders_done(&s->orders, session, m->number, rows);
+    }
+    if (e.code != 0)
+        shard_refuse(s, q, &e);
+    else
+        shard_ok(s, q, rows);
+    return ANSWERED;
+}
