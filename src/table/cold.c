@@ -91,7 +91,7 @@ static void free_cold(struct cold *c)
     mem_free(c->parts);
     mem_free(c->image);
     mem_free(c->walk.bytes);
-    mem_free(c->used.words);
+    mem_free(c->uses);
     mem_free(c->copied.words);
     mem_free(c->sweep.at);
     mem_free(c);
@@ -141,21 +141,36 @@ static void fill_row(struct store *s, uint32_t handle, const char *bytes, uint32
         memcpy(store_make_extra(s, row), bytes + c->row_bytes, c->extra_bytes);
 }
 
+static int reserve_marks(struct store *s)
+{
+    struct cold *c = s->cold;
+    uint32_t handles = table_handles(s->rows);
+    TRY(handle_bits_reserve(&c->copied, handles));
+    if (handles <= c->n_uses)
+        return 0;
+    uint32_t n = handles + handles / 2;
+    uint8_t *uses = mem_realloc(c->uses, n);
+    if (uses == NULL)
+        return TUG_ENOMEM;
+    memset(uses + c->n_uses, 0, n - c->n_uses);
+    c->uses = uses;
+    c->n_uses = n;
+    return 0;
+}
+
 // The rows are in memory and complete.
 static int note_promoted(struct store *s, uint32_t p, const uint32_t *handles, uint32_t n,
                          struct err *e)
 {
     struct cold *c = s->cold;
-    uint32_t end = table_handles(s->rows);
-    if (handle_bits_reserve(&c->copied, end) != 0 ||
-        handle_bits_reserve(&c->used, end) != 0)
+    if (reserve_marks(s) != 0)
         return err_nomem(e, "marks of rows");
     for (uint32_t i = 0; s->cut != NULL && i < n; i++)
         if (cut_row_promoted(s, p, handles[i]) != 0)
             return err_nomem(e, "rows that come into memory during a save");
     for (uint32_t i = 0; i < n; i++) {
         handle_bit_set(&c->copied, handles[i]);
-        handle_bit_set(&c->used, handles[i]);
+        c->uses[handles[i]] = COLD_CAME;
     }
     s->parts[p].cold -= n;
     c->promoted += n;
@@ -247,12 +262,12 @@ int cold_fetch_runs(struct store *s, const struct store_run *runs, uint32_t n_ru
 
 void cold_used(struct store *s, const uint32_t *handles, size_t n)
 {
-    struct handle_bits *used = &s->cold->used;
-    // Without memory for the marks some rows look unused: they go out too early.
-    bool all = handle_bits_reserve(used, table_handles(s->rows)) == 0;
+    struct cold *c = s->cold;
+    // Without memory for them some rows look unused: they go out too early.
+    bool all = reserve_marks(s) == 0;
     for (size_t i = 0; i < n; i++)
-        if (all || handles[i] / 64 < used->n_words)
-            handle_bit_set(used, handles[i]);
+        if ((all || handles[i] < c->n_uses) && c->uses[handles[i]] != COLD_USED)
+            c->uses[handles[i]]++;
 }
 
 // Going out.
@@ -295,7 +310,7 @@ int cold_write_rows(struct store *s, uint32_t p, const uint32_t *handles, uint32
 {
     struct cold *c = s->cold;
     TRY(cold_write_waiting(c, e));
-    if (handle_bits_reserve(&c->copied, table_handles(s->rows)) != 0)
+    if (reserve_marks(s) != 0)
         return err_nomem(e, "marks of rows");
     int rc = put_record(s, p, e);
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
@@ -316,14 +331,18 @@ int cold_write_rows(struct store *s, uint32_t p, const uint32_t *handles, uint32
     return 0;
 }
 
+// Those of c->going.
 static int send_out(struct store *s, uint32_t p, uint32_t n, struct err *e)
 {
     struct cold *c = s->cold;
-    TRY(cold_write_rows(s, p, c->going, n, e));
+    int rc = cold_write_rows(s, p, c->going, n, e);
     for (uint32_t i = 0; i < n; i++) {
-        handle_bit_clear(&c->used, c->going[i]);
-        handle_bit_clear(&c->copied, c->going[i]);
+        if (c->going[i] < c->n_uses)
+            c->uses[c->going[i]] = 0;
+        if (rc == 0)
+            handle_bit_clear(&c->copied, c->going[i]);
     }
+    TRY(rc);
     store_drop_rows(s, p, c->going, n);
     s->parts[p].cold += n;
     c->demoted += n;
@@ -349,11 +368,10 @@ static uint32_t go_round(struct store *s, uint32_t p, uint32_t want)
             __builtin_prefetch(store_row_at(s, rows->at[hand + AHEAD]) - 2);
         if (!store_is_live(s, p, h))
             continue;
-        if (handle_bit(&c->used, h)) {
-            handle_bit_clear(&c->used, h);
-        } else if (may_go(s, p, h)) {
-            if (h / 64 < c->used.n_words)
-                handle_bit_set(&c->used, h); // it may stand in the list twice
+        if (c->uses[h] >= 1 && c->uses[h] <= COLD_USED) {
+            c->uses[h]--;
+        } else if (c->uses[h] != COLD_GOING && may_go(s, p, h)) {
+            c->uses[h] = COLD_GOING;
             c->going[n++] = h;
         }
     }
@@ -361,14 +379,16 @@ static uint32_t go_round(struct store *s, uint32_t p, uint32_t want)
     return n;
 }
 
-// A row that is passed the first time round is taken the second. If too few may go (a
+// After COLD_USED rounds all rows have been taken that may go. If those are too few (a
 // save comes first), it is tried again when there are more.
 static int keep_share(struct store *s, uint32_t p, struct err *e)
 {
     struct cold *c = s->cold;
     struct store_part *part = &s->parts[p];
     uint32_t less = c->share / GO_SHARE, floor = c->share - less;
-    for (uint32_t round = 0; round < 3 && part->live > floor;) {
+    if (reserve_marks(s) != 0)
+        return err_nomem(e, "marks of rows");
+    for (uint32_t round = 0; round <= COLD_USED + 1 && part->live > floor;) {
         uint32_t want = part->live - floor;
         want = want < COLD_WRITE_ROWS ? want : COLD_WRITE_ROWS;
         uint32_t n = go_round(s, p, want);
@@ -418,7 +438,8 @@ void cold_forget(struct store *s, uint32_t p, const uint32_t *handles, size_t n)
 {
     struct cold *c = s->cold;
     for (size_t i = 0; i < n; i++) {
-        handle_bit_clear(&c->used, handles[i]);
+        if (handles[i] < c->n_uses)
+            c->uses[handles[i]] = 0;
         if (!handle_bit(&c->copied, handles[i]))
             continue;
         handle_bit_clear(&c->copied, handles[i]);
