@@ -437,7 +437,7 @@ void shard_close(struct shard *s)
     saves_close(s);
     tables_close(s);
     sync_scratch_free(s->sync);
-    batch_free(s->batch);
+    sync_store_free(s->sync_store);
     orders_fini(&s->orders);
     step_clock_fini(&s->steps);
     profile_free(&s->profile);

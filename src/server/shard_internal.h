@@ -8,7 +8,7 @@
 //   pull.c     rows into answers
 //   stores.c   the same for tables by configuration, whose rows lie in a store
 //   sync.c     batches of sync tables
-//   batch.c    likewise, applied to a store
+//   sync_store.c  likewise, applied to a store
 //   turns.c    orders that take time: a slice at a time between requests
 //   save.c     saves: rows as they are at one moment, written while training goes on
 //   loads.c    rows from saves
@@ -163,7 +163,7 @@ struct shard {
     float *floats; // as large as it has to be: see shard_floats
     size_t max_floats;
     struct sync_scratch *sync;
-    struct batch_scratch *batch;
+    struct sync_store *sync_store;
 
     bool profiling; // requests are noted
     struct profile profile;
@@ -312,14 +312,14 @@ enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t
 void sync_drop(struct shard *s, struct shard_table *t); // what is open
 void sync_scratch_free(struct sync_scratch *x);
 
-// batch.c
+// sync_store.c
 
 // Applies the next batch, which is complete, to a store. On failure t->stuck says why,
 // and calling again goes on.
-int batch_apply(struct shard *s, struct shard_table *t);
-int batch_reserve(struct shard *s, struct shard_table *t, uint64_t clock,
+int sync_store_apply(struct shard *s, struct shard_table *t);
+int sync_store_reserve(struct shard *s, struct shard_table *t, uint64_t clock,
                   const struct keys *k);
-void batch_free(struct batch_scratch *x);
+void sync_store_free(struct sync_store *x);
 
 // turns.c
 

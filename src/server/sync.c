@@ -4,7 +4,7 @@
 // What can fail, fails when a contribution comes: its rows are made, and memory for
 // adding is there, before it is acknowledged. Applying a batch cannot fail. (Rows of a
 // table by configuration may go before the batch is applied, and are made then: see
-// batch.c.)
+// sync_store.c.)
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -359,7 +359,7 @@ static void apply_next(struct shard *s, struct shard_table *t)
     struct sync_batch *b = sync_clock_next(&t->sync);
     if (t->store == NULL)
         apply_rows(s, t);
-    else if (batch_apply(s, t) != 0)
+    else if (sync_store_apply(s, t) != 0)
         return;
     t->figures.examples += examples_of(b);
     for (uint32_t i = 0; i < b->n; i++)
@@ -390,7 +390,7 @@ static int reserve_batch(struct shard *s, struct shard_table *t, uint64_t clock,
     const struct sync_batch *b = &t->sync.open[clock % SHARD_MAX_CLOCKS];
     size_t keys = k->longest;
     if (t->store != NULL)
-        return batch_reserve(s, t, clock, k);
+        return sync_store_reserve(s, t, clock, k);
     for (uint32_t i = 0; i < b->n; i++)
         keys += ((const struct contribution *)b->parts[i].what)->longest;
     return reserve(s, keys, t->spec.accessor.push_width);

@@ -22,7 +22,7 @@
 
 enum { PUSH_KEYS = 4096 }; // that are pushed together, unless a partition has more
 
-struct batch_scratch {
+struct sync_store {
     size_t keys;  // of a partition, in all contributions
     size_t width; // floats of a key
     // Of a partition: its distinct keys, and which contributions have each, as bits, and
@@ -39,7 +39,7 @@ struct batch_scratch {
     size_t n, n_partitions;
 };
 
-void batch_free(struct batch_scratch *x)
+void sync_store_free(struct sync_store *x)
 {
     if (x == NULL)
         return;
@@ -62,14 +62,14 @@ static size_t places(size_t keys)
     return n;
 }
 
-static size_t most(const struct batch_scratch *x)
+static size_t most(const struct sync_store *x)
 {
     return x->keys + PUSH_KEYS;
 }
 
-static struct batch_scratch *make(size_t keys, size_t width)
+static struct sync_store *make(size_t keys, size_t width)
 {
-    struct batch_scratch *x = mem_zalloc(sizeof(*x));
+    struct sync_store *x = mem_zalloc(sizeof(*x));
     if (x == NULL)
         return NULL;
     x->keys = places(keys);
@@ -84,17 +84,17 @@ static struct batch_scratch *make(size_t keys, size_t width)
     x->partitions = mem_array(most(x), sizeof(*x->partitions));
     if (x->seen == NULL || x->entries == NULL || x->has == NULL || x->at == NULL ||
         x->sums == NULL || x->key == NULL || x->values == NULL || x->partitions == NULL) {
-        batch_free(x);
+        sync_store_free(x);
         return NULL;
     }
     return x;
 }
 
-int batch_reserve(struct shard *s, struct shard_table *t, uint64_t clock,
-                  const struct keys *k)
+int sync_store_reserve(struct shard *s, struct shard_table *t, uint64_t clock,
+                       const struct keys *k)
 {
     const struct sync_batch *b = &t->sync.open[clock % SHARD_MAX_CLOCKS];
-    struct batch_scratch *old = s->batch;
+    struct sync_store *old = s->sync_store;
     size_t keys = k->longest, width = t->spec.accessor.push_width;
     for (uint32_t i = 0; i < b->n; i++)
         keys += ((const struct contribution *)b->parts[i].what)->longest;
@@ -102,11 +102,11 @@ int batch_reserve(struct shard *s, struct shard_table *t, uint64_t clock,
         return 0;
     keys = old != NULL && old->keys > keys ? old->keys : keys;
     width = old != NULL && old->width > width ? old->width : width;
-    struct batch_scratch *x = make(keys, width);
+    struct sync_store *x = make(keys, width);
     if (x == NULL)
         return TUG_ENOMEM;
-    batch_free(old);
-    s->batch = x;
+    sync_store_free(old);
+    s->sync_store = x;
     return 0;
 }
 
@@ -193,7 +193,7 @@ static void add_up(const struct merge *m, const uint32_t *at, uint32_t has, floa
         uint32_t i = (uint32_t)__builtin_ctz(has);
         from[n] = part(m, i)->values + at[i] * width;
         first[n] = m->batch->parts[i].micro;
-        values[n] = n == 0 ? ret : m->s->batch->sums + n * width;
+        values[n] = n == 0 ? ret : m->s->sync_store->sums + n * width;
         memcpy(values[n], from[n], width * sizeof(float));
     }
     tree_sum(kernels_get(), first, values, n, width);
@@ -207,7 +207,7 @@ static void add_up(const struct merge *m, const uint32_t *at, uint32_t has, floa
 
 // Keys of a partition.
 
-static uint32_t number_of(struct batch_scratch *x, size_t mask, uint64_t key, uint32_t n)
+static uint32_t number_of(struct sync_store *x, size_t mask, uint64_t key, uint32_t n)
 {
     size_t at = (key ^ key >> 32) * 0x9e3779b1u & mask;
     for (; x->seen[at] != 0; at = (at + 1) & mask)
@@ -220,7 +220,7 @@ static uint32_t number_of(struct batch_scratch *x, size_t mask, uint64_t key, ui
 // The distinct keys of the partition's runs, with what has them; returns how many.
 static uint32_t collect(struct merge *m, uint32_t partition)
 {
-    struct batch_scratch *x = m->s->batch;
+    struct sync_store *x = m->s->sync_store;
     size_t mask = places(keys_of(m, partition)) - 1;
     uint32_t n = 0;
     memset(x->seen, 0, (mask + 1) * sizeof(*x->seen));
@@ -244,7 +244,7 @@ static uint32_t collect(struct merge *m, uint32_t partition)
 
 static void add_partition(struct merge *m, uint32_t partition)
 {
-    struct batch_scratch *x = m->s->batch;
+    struct sync_store *x = m->s->sync_store;
     size_t width = m->t->spec.accessor.push_width;
     uint32_t n = collect(m, partition);
     table_sort_by_key(x->entries, n);
@@ -258,7 +258,7 @@ static void add_partition(struct merge *m, uint32_t partition)
 
 // The batch.
 
-static void remember(struct shard_table *t, const struct batch_scratch *x)
+static void remember(struct shard_table *t, const struct sync_store *x)
 {
     uint32_t width = t->spec.accessor.pull_width;
     float *values = before_take(&t->before, width, x->key, x->n);
@@ -268,7 +268,7 @@ static void remember(struct shard_table *t, const struct batch_scratch *x)
 
 static int flush(struct merge *m)
 {
-    struct batch_scratch *x = m->s->batch;
+    struct sync_store *x = m->s->sync_store;
     struct shard_table *t = m->t;
     size_t done = 0;
     if (x->n == 0)
@@ -291,9 +291,9 @@ static int flush(struct merge *m)
     return rc;
 }
 
-int batch_apply(struct shard *s, struct shard_table *t)
+int sync_store_apply(struct shard *s, struct shard_table *t)
 {
-    struct batch_scratch *x = s->batch;
+    struct sync_store *x = s->sync_store;
     struct merge m = {.s = s, .t = t, .batch = sync_clock_next(&t->sync)};
     m.scale = scale_of(t, m.batch);
     t->version++;
