@@ -69,7 +69,9 @@ int handle_bits_reserve(struct handle_bits *b, uint32_t handles)
     size_t words = ((size_t)handles + 63) / 64;
     if (words <= b->n_words)
         return 0;
-    words += words / 2 + 64;
+    size_t more = b->n_words + b->n_words / 2 +
+                  64; // of what there is: a copy is no larger
+    words = words > more ? words : more;
     uint64_t *larger = mem_realloc_array(b->words, words, sizeof(*larger));
     if (larger == NULL)
         return TUG_ENOMEM;
