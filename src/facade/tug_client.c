@@ -90,9 +90,9 @@ static int open_local(struct tug_client *c, struct err *e)
     if (c->o.guest || c->o.scheduler != NULL || c->o.ca != NULL)
         return err_set(e, TUG_EUSAGE,
                        "a client with loops of its own is no guest of another cluster");
-    TRY(local_open(&c->local, c->o.local_loops, e));
-    c->o.scheduler = local_scheduler(c->local);
-    c->o.cluster = local_cluster(c->local);
+    TRY(embedded_open(&c->embedded, c->o.local_loops, e));
+    c->o.scheduler = embedded_scheduler(c->embedded);
+    c->o.cluster = embedded_cluster(c->embedded);
     return 0;
 }
 
@@ -172,7 +172,7 @@ static void free_client(struct tug_client *c)
     client_close(c->client);
     van_free(c->van);
     node_close(&c->node);
-    local_close(c->local);
+    embedded_close(c->embedded);
     calls_free(c);
     mem_free(c);
 }

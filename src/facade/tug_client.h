@@ -20,7 +20,7 @@
 #include "facade/last_error.h"
 #include "facade/pump.h"
 #include "facade/role.h"
-#include "server/local.h"
+#include "server/embedded.h"
 #include "tug/tug.h"
 
 #define SECOND ((uint64_t)1000000000)
@@ -50,7 +50,7 @@ struct call {
 struct tug_client {
     struct tug_client_options o;
     struct role environment;
-    struct local *local; // NULL: the cluster is another's
+    struct embedded *embedded; // NULL: the cluster is another's
     struct node node;
     struct van *van;
     struct pump *pump;

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/relaxed.h"
 #include "cluster/node.h"
-#include "server/local.h"
+#include "server/embedded.h"
 #include "table/save.h"
 
 static_assert((int)CONFIG_ASYNC == WIRE_ASYNC && (int)CONFIG_SSP == WIRE_SSP &&
@@ -155,10 +155,10 @@ struct within {
 };
 
 static int open_node(struct within *w, const struct train_config *c,
-                     const struct local *l, struct err *e)
+                     const struct embedded *l, struct err *e)
 {
-    struct node_options o = {.cluster = local_cluster(l),
-                             .scheduler = local_scheduler(l)};
+    struct node_options o = {.cluster = embedded_cluster(l),
+                             .scheduler = embedded_scheduler(l)};
     TRY(node_open(&w->node, &o, e));
     w->config = *c;
     w->cluster = *c->cluster;
@@ -174,8 +174,9 @@ static void *work(void *arg)
     return NULL;
 }
 
-static int run(const struct train_config *c, const struct local *l, struct within *worker,
-               struct within *driver, struct train_result *ret, struct err *e)
+static int run(const struct train_config *c, const struct embedded *l,
+               struct within *worker, struct within *driver, struct train_result *ret,
+               struct err *e)
 {
     TRY(open_node(worker, c, l, e));
     TRY(open_node(driver, c, l, e));
@@ -193,16 +194,16 @@ static int run(const struct train_config *c, const struct local *l, struct withi
 
 int lives_run(const struct train_config *c, struct train_result *ret, struct err *e)
 {
-    struct local *l;
+    struct embedded *l;
     struct within *both = mem_zalloc(2 * sizeof(*both));
     if (both == NULL)
         return err_nomem(e, "a run");
-    int rc = local_open(&l, 1, e);
+    int rc = embedded_open(&l, 1, e);
     if (rc == 0) {
         rc = run(c, l, &both[0], &both[1], ret, e);
         node_close(&both[0].node);
         node_close(&both[1].node);
-        local_close(l);
+        embedded_close(l);
         ret->workers = ret->servers = 0;
     }
     mem_free(both);

@@ -2,7 +2,7 @@
 // with statistics, entry policies, embeddings that are earned, and an end.
 //
 // Such rows lie on servers' loops always: one process has a loop of its own beside it
-// (server/local.h). The worker pulls weights and pushes gradients with shows and clicks;
+// (server/embedded.h). The worker pulls weights and pushes gradients with shows and clicks;
 // the rules are applied there. What the model sees is a row as a pull returns it, so
 // lr is embed alone, and embedx is the latent vectors of fm and ffm.
 //

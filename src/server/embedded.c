@@ -1,7 +1,7 @@
-// A cluster inside one process; see local.h.
+// A cluster inside one process; see embedded.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "server/local.h"
+#include "server/embedded.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #define PATIENCE_NS (10 * SECOND) // with threads of this process
 #define POLL_NS (SECOND / 5)
 
-struct local {
+struct embedded {
     char cluster[32], address[VAN_ADDRESS_MAX];
     uint32_t loops;
     atomic_bool stop;
@@ -32,7 +32,7 @@ struct local {
 
 static void *run_host(void *arg)
 {
-    struct local *l = arg;
+    struct embedded *l = arg;
     while (!scheduler_finished(l->scheduler, NULL) && !atomic_load(&l->stop))
         if (van_poll(l->van, van_now(l->van) + POLL_NS, NULL) != 0)
             break;
@@ -41,14 +41,14 @@ static void *run_host(void *arg)
 
 static void *run_server(void *arg)
 {
-    struct local *l = arg;
+    struct embedded *l = arg;
     struct server_options o = {
         .node = &l->server, .loops = l->loops, .interrupted = &l->stop};
     (void)server_run(&o, NULL); // clients hear of it from the scheduler
     return NULL;
 }
 
-static int start(pthread_t *thread, bool *runs, void *(*run)(void *), struct local *l,
+static int start(pthread_t *thread, bool *runs, void *(*run)(void *), struct embedded *l,
                  struct err *e)
 {
     if (pthread_create(thread, NULL, run, l) != 0)
@@ -57,7 +57,7 @@ static int start(pthread_t *thread, bool *runs, void *(*run)(void *), struct loc
     return 0;
 }
 
-static int open_host(struct local *l, struct err *e)
+static int open_host(struct embedded *l, struct err *e)
 {
     struct node_options no = {.cluster = l->cluster};
     TRY(node_open(&l->host, &no, e));
@@ -81,16 +81,16 @@ static int open_host(struct local *l, struct err *e)
     return start(&l->host_thread, &l->host_runs, run_host, l, e);
 }
 
-static int open_server(struct local *l, struct err *e)
+static int open_server(struct embedded *l, struct err *e)
 {
     struct node_options no = {.cluster = l->cluster, .scheduler = l->address};
     TRY(node_open(&l->server, &no, e));
     return start(&l->server_thread, &l->server_runs, run_server, l, e);
 }
 
-int local_open(struct local **ret, uint32_t loops, struct err *e)
+int embedded_open(struct embedded **ret, uint32_t loops, struct err *e)
 {
-    struct local *l = mem_zalloc(sizeof(*l));
+    struct embedded *l = mem_zalloc(sizeof(*l));
     if (l == NULL)
         return err_nomem(e, "a local cluster");
     uint64_t name = mix64(clock_unix_ns() ^ (uint64_t)getpid() << 48);
@@ -100,23 +100,23 @@ int local_open(struct local **ret, uint32_t loops, struct err *e)
     if (rc == 0)
         rc = open_server(l, e);
     if (rc != 0)
-        local_close(l);
+        embedded_close(l);
     else
         *ret = l;
     return rc;
 }
 
-const char *local_scheduler(const struct local *l)
+const char *embedded_scheduler(const struct embedded *l)
 {
     return l->address;
 }
 
-const char *local_cluster(const struct local *l)
+const char *embedded_cluster(const struct embedded *l)
 {
     return l->cluster;
 }
 
-void local_close(struct local *l)
+void embedded_close(struct embedded *l)
 {
     if (l == NULL)
         return;

@@ -3,20 +3,20 @@
 // would another, over loopback, under a name that nobody else knows.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_SERVER_LOCAL_H
-#define TUG_SERVER_LOCAL_H
+#ifndef TUG_SERVER_EMBEDDED_H
+#define TUG_SERVER_EMBEDDED_H
 
 #include <stdint.h>
 
 #include "base/err.h"
 
-struct local;
+struct embedded;
 
 // For one worker.
-int local_open(struct local **ret, uint32_t loops, struct err *e);
-const char *local_scheduler(const struct local *l); // its address
-const char *local_cluster(const struct local *l);   // its name
+int embedded_open(struct embedded **ret, uint32_t loops, struct err *e);
+const char *embedded_scheduler(const struct embedded *l); // its address
+const char *embedded_cluster(const struct embedded *l);   // its name
 // Ends it, whether or not the worker has left. NULL is fine.
-void local_close(struct local *l);
+void embedded_close(struct embedded *l);
 
 #endif
