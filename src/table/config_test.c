@@ -128,6 +128,19 @@ static void deltas(void **state)
     assert_string_equal(text, "accessor = ctr\ndeltas = no\n");
 }
 
+// -0 is 0: equal settings have equal texts.
+static void zeros(void **state)
+{
+    (void)state;
+    static char text[TEXT_MAX];
+    struct table_config c = parsed("decay = -0; delta-keep-days = 0; init = -0..1");
+    print(&c, text);
+    assert_string_equal(text, "init = 0..1\ndelta-keep-days = 0\ndecay = 0\n");
+    c = parsed("init = -0.0");
+    print(&c, text);
+    assert_string_equal(text, "");
+}
+
 // Random settings, printed and read again, are the same to the bit.
 
 static float any_float(uint64_t seed, uint64_t i, float low, float high)
@@ -408,10 +421,11 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults),     cmocka_unit_test(example),
-        cmocka_unit_test(deltas),       cmocka_unit_test(round_trips),
-        cmocka_unit_test(all_settings), cmocka_unit_test(refusals),
-        cmocka_unit_test(checks),       cmocka_unit_test(no_memory),
+        cmocka_unit_test(defaults),  cmocka_unit_test(example),
+        cmocka_unit_test(deltas),    cmocka_unit_test(round_trips),
+        cmocka_unit_test(zeros),     cmocka_unit_test(all_settings),
+        cmocka_unit_test(refusals),  cmocka_unit_test(checks),
+        cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
