@@ -99,7 +99,7 @@ static int open_cut(const struct store *s, const struct cut_options *o, struct c
     int rc = side_open(&c->side, s->accessor.width, s->accessor.extra_width);
     c->parts = mem_zalloc(s->n_parts * sizeof(*c->parts));
     if (rc == 0 && cut_publishes(c)) // room for the store's own, from now on
-        rc = handle_bits_reserve(&c->changed, (uint32_t)(s->changed.n_words * 64));
+        rc = handle_bits_reserve(&c->changed, table_handles(s->rows));
     if (rc != 0 || c->parts == NULL) {
         free_cut(c, 0);
         return TUG_ENOMEM;
@@ -143,6 +143,8 @@ int cut_begin(struct store *s, const struct cut_options *o, struct err *e)
         note_part(s, c, p);
     if (cut_publishes(c))
         swap_bits(&c->changed, &s->changed);
+    if (cut_publishes(c) && s->cold != NULL)
+        cold_cut_begin(s);
     if (o->mode == SAVE_DAY)
         store_day(s);
     s->cut = c;
@@ -151,14 +153,9 @@ int cut_begin(struct store *s, const struct cut_options *o, struct err *e)
 
 // Changes meanwhile.
 
-static uint64_t bytes_in_use(const struct cut *c)
-{
-    return side_bytes(&c->side) + c->state_bytes;
-}
-
 static void note_peak(struct cut *c)
 {
-    uint64_t bytes = bytes_in_use(c);
+    uint64_t bytes = side_bytes(&c->side) + c->state_bytes;
     if (bytes > c->stats.side_peak)
         c->stats.side_peak = bytes;
 }
@@ -209,14 +206,32 @@ static int copy_row(struct store *s, struct cut *c, uint32_t p, uint32_t handle)
     return 0;
 }
 
+static bool has_bytes(const struct cut *c, uint64_t more)
+{
+    return side_bytes(&c->side) + c->state_bytes + more <= c->o.side_bytes;
+}
+
+static int no_room(const struct store *s, struct err *e)
+{
+    return err_set(e, TUG_EUSAGE,
+                   "table %s: rows can't change now, since the save that goes on has no "
+                   "room left for copies of them; go on with the save first",
+                   s->config.name);
+}
+
 int cut_before_change(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
                       struct err *e)
 {
     struct cut *c = s->cut;
+    uint64_t copies = 0;
     if (cut_read_out(c, p))
         return 0;
+    for (size_t i = 0; i < n; i++)
+        copies += is_wanted(c, handles[i]);
+    if (!has_bytes(c, copies * side_row_bytes(&c->side)))
+        return no_room(s, e);
     int rc = handle_bits_reserve(&c->copied, table_handles(s->rows));
-    for (size_t i = 0; i < n && rc == 0; i++)
+    for (size_t i = 0; i < n && copies > 0 && rc == 0; i++)
         if (is_wanted(c, handles[i]))
             rc = copy_row(s, c, p, handles[i]);
     note_peak(c);
@@ -236,13 +251,26 @@ int cut_row_promoted(struct store *s, uint32_t p, uint32_t handle)
 {
     struct cut *c = s->cut;
     bool copied_already = p == c->at && c->stage != CUT_BEGIN;
-    if (cut_read_out(c, p) || copied_already || c->o.mode == SAVE_DELTA)
+    if (cut_read_out(c, p) || copied_already)
         return cut_row_made(s, p, handle);
+    if (c->o.mode == SAVE_DELTA) { // it may have changed: cold_delta.c
+        TRY(handle_bits_reserve(&c->changed, table_handles(s->rows)));
+        TRY(handle_list_add(&c->parts[p].changed, handle));
+        handle_bit_clear(&c->made, handle);
+        handle_bit_clear(&c->copied, handle);
+        handle_bit_set(&c->changed, handle);
+        return 0;
+    }
     TRY(handle_list_add(&c->parts[p].promoted, handle));
     handle_bit_clear(&c->made, handle);
     handle_bit_clear(&c->copied, handle);
     handle_bit_clear(&c->changed, handle);
     return 0;
+}
+
+bool cut_publishing(const struct store *s)
+{
+    return cut_publishes(s->cut);
 }
 
 bool cut_keeps(const struct store *s, uint32_t p, uint32_t handle)
@@ -274,23 +302,36 @@ int cut_before_admit(struct store *s, uint32_t p, struct err *e)
 
 // Room for the cut.
 
-// Bytes that states take, should these keys be pushed. They come by ascending partition.
-static uint64_t state_need(const struct store *s, const uint64_t *keys, size_t n)
+// Bytes of copies that a push to n keys of partition p needs beside theirs.
+static uint64_t part_need(const struct store *s, uint32_t p, size_t n)
 {
     const struct cut *c = s->cut;
-    uint32_t last = UINT32_MAX;
+    const struct store_part *part = &s->parts[p];
     uint64_t bytes = 0;
-    for (size_t i = 0; i < n && !cut_publishes(c); i++) {
+    if (part->entry != NULL && wants_state(c, p))
+        bytes += entry_bytes(part->entry) + STATE_BYTES_MORE;
+    if (s->config.budget_rows > 0 && !cut_read_out(c, p))
+        bytes += store_over_budget(s, part->live + (uint32_t)n) *
+                 side_row_bytes(&c->side);
+    return bytes;
+}
+
+// The same for all partitions of the keys, which come by ascending partition.
+static uint64_t parts_need(const struct store *s, const uint64_t *keys, size_t n)
+{
+    uint64_t bytes = 0;
+    if (!s->admits && s->config.budget_rows == 0)
+        return 0;
+    for (size_t i = 0, end; i < n; i = end) {
         uint32_t p = store_partition(s, keys[i]);
-        const struct entry *entry = s->parts[p].entry;
-        if (p != last && entry != NULL && wants_state(c, p))
-            bytes += entry_bytes(entry) + STATE_BYTES_MORE;
-        last = p;
+        for (end = i + 1; end < n && store_partition(s, keys[end]) == p;)
+            end++;
+        bytes += part_need(s, p, end - i);
     }
     return bytes;
 }
 
-// Copies that these keys need at most.
+// Rows that a push to these keys copies, at most.
 static uint64_t count_copies(const struct store *s, const uint64_t *keys, size_t n)
 {
     const struct cut *c = s->cut;
@@ -300,8 +341,10 @@ static uint64_t count_copies(const struct store *s, const uint64_t *keys, size_t
         size_t len = n - at < FIND_KEYS ? n - at : FIND_KEYS;
         table_find(s->rows, keys + at, len, handles);
         for (size_t i = 0; i < len; i++) {
-            bool safe = cut_read_out(c, store_partition(s, keys[at + i]));
-            copies += !safe && handles[i] != TABLE_NONE && is_wanted(c, handles[i]);
+            uint32_t p = store_partition(s, keys[at + i]);
+            bool wanted = handles[i] == TABLE_NONE ? s->parts[p].cold > 0
+                                                   : is_wanted(c, handles[i]);
+            copies += wanted && !cut_read_out(c, p);
         }
     }
     return copies;
@@ -312,11 +355,10 @@ bool cut_has_room(const struct store *s, const uint64_t *keys, size_t n)
     const struct cut *c = s->cut;
     if (c == NULL)
         return true;
-    uint64_t used = bytes_in_use(c) + state_need(s, keys, n);
-    uint64_t row = side_row_bytes(&c->side);
+    uint64_t need = parts_need(s, keys, n), row = side_row_bytes(&c->side);
     // Finding the keys takes time: only when not all could be copied.
-    return used + n * row <= c->o.side_bytes ||
-           used + count_copies(s, keys, n) * row <= c->o.side_bytes;
+    return has_bytes(c, need + n * row) ||
+           has_bytes(c, need + count_copies(s, keys, n) * row);
 }
 
 // Ending.
@@ -384,7 +426,8 @@ int cut_end(struct store *s, bool committed, struct err *e)
         return err_set(e, TUG_EUSAGE,
                        "table %s: a save was committed before all of it was read out",
                        s->config.name);
-    if (give_back(s, committed) != 0)
+    bool cold = cut_publishes(c) && s->cold != NULL;
+    if (give_back(s, committed) != 0 || (cold && cold_cut_end(s, committed) != 0))
         return err_nomem(e, "noting again what a save did not publish");
     bool published = committed && cut_publishes(c) && s->config.deltas;
     for (uint32_t p = 0; p < s->n_parts && published; p++)

@@ -80,22 +80,79 @@ static int collect_copies(struct cut *c, uint32_t p)
     return 0;
 }
 
+static int compare_keys(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
 // Cold rows become copies of the partition at hand. All of them: one partition fits.
 struct cold_ctx {
     struct store *s;
     uint32_t p;
 };
 
+// Whether it is another row when it has been published.
+static bool is_published_anew(const struct store *s, const float *row)
+{
+    size_t bytes = s->accessor.width * sizeof(float);
+    if (!s->config.deltas || s->life->published == NULL)
+        return false;
+    memcpy(s->first, row, bytes);
+    s->life->published(&s->accessor, s->first);
+    return memcmp(s->first, row, bytes) != 0;
+}
+
+// Of all modes but the delta.
 static int copy_cold(void *ctx, uint64_t key, const float *row, const float *extra,
                      struct err *e)
 {
     const struct cold_ctx *x = ctx;
-    struct cut *c = x->s->cut;
-    if (!is_saved(x->s, x->p, row, SAVE_BASE))
+    struct store *s = x->s;
+    struct cut *c = s->cut;
+    if (!is_saved(s, x->p, row, SAVE_BASE))
         return 0;
-    return side_add(&c->side, key, row, extra, &c->parts[x->p].copies) == 0
-               ? 0
-               : err_nomem(e, "the cold rows of a partition");
+    int rc = 0;
+    if (cut_publishes(c) && is_published_anew(s, row))
+        rc = cold_cut_published(s, x->p, key);
+    if (rc == 0)
+        rc = side_add(&c->side, key, row, extra, &c->parts[x->p].copies);
+    return rc == 0 ? 0 : err_nomem(e, "the cold rows of a partition");
+}
+
+// One that had changed; the delta's selection will say the same.
+static int copy_changed(void *ctx, uint64_t key, const float *row, const float *extra,
+                        struct err *e)
+{
+    const struct cold_ctx *x = ctx;
+    struct store *s = x->s;
+    struct cut_part *part = &s->cut->parts[x->p];
+    const struct key_list *gone = &part->gone;
+    int rc;
+    if (!is_saved(s, x->p, row, SAVE_BASE))
+        rc = 0; // it will be named
+    else if (is_saved(s, x->p, row, SAVE_DELTA) ||
+             (gone->n > 0 &&
+              bsearch(&key, gone->at, gone->n, KEY_BYTES, compare_keys) != NULL))
+        rc = cold_cut_published(s, x->p, key);
+    else
+        rc = cold_cut_kept(s, x->p, key);
+    if (rc == 0)
+        rc = side_add(&s->cut->side, key, row, extra, &part->copies);
+    return rc == 0 ? 0 : err_nomem(e, "the cold rows of a partition");
+}
+
+static int collect_cold(struct store *s, uint32_t p, struct err *e)
+{
+    struct cut_part *x = &s->cut->parts[p];
+    struct cold_ctx cold = {s, p};
+    if (cut_publishes(s->cut))
+        cold_cut_open(s, p);
+    if (s->cut->o.mode != SAVE_DELTA)
+        return cold_each(s, p, copy_cold, &cold, e);
+    if (x->gone.n > 0)
+        qsort(x->gone.at, x->gone.n, KEY_BYTES, compare_keys);
+    return cold_each_changed(s, p, copy_changed, &cold, e);
 }
 
 static void drop_duplicates(struct cut *c)
@@ -113,10 +170,9 @@ static int collect(struct store *s, uint32_t p, struct err *e)
     struct cut *c = s->cut;
     struct cut_part *x = &c->parts[p];
     bool delta = c->o.mode == SAVE_DELTA;
-    struct cold_ctx cold = {s, p};
     c->n_entries = 0;
-    if (s->cold != NULL && !delta)
-        TRY(cold_each(s, p, copy_cold, &cold, e));
+    if (s->cold != NULL)
+        TRY(collect_cold(s, p, e));
     int rc = delta ? collect_rows(s, p, &x->changed, x->changed.n, true)
                    : collect_rows(s, p, &s->parts[p].rows, x->n_rows, false);
     if (rc == 0)
@@ -131,12 +187,6 @@ static int collect(struct store *s, uint32_t p, struct err *e)
 }
 
 // What the mode writes of it.
-
-static int compare_keys(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
 
 static void select_base(struct store *s, uint32_t p)
 {
@@ -167,7 +217,8 @@ static int select_delta(struct store *s, uint32_t p)
     struct cut *c = s->cut;
     struct cut_part *x = &c->parts[p];
     size_t n = c->n_entries, g = 0;
-    qsort(x->gone.at, x->gone.n, sizeof(*x->gone.at), compare_keys);
+    if (x->gone.n > 0)
+        qsort(x->gone.at, x->gone.n, sizeof(*x->gone.at), compare_keys);
     x->kept.n = 0;
     c->n_entries = 0;
     for (size_t i = 0; i < n; i++) {

@@ -239,6 +239,8 @@ static inline struct life_time store_order_time(const struct store *s, uint32_t 
 // Counts a row that shrink has removed, by why.
 void store_count_evicted(struct store *s, const float *row, struct life_time t);
 int store_keep_budget(struct store *s, uint32_t p, struct err *e);
+// How many of a partition's rows go when it has so many.
+uint32_t store_over_budget(const struct store *s, uint32_t live);
 
 // cut.c. Called by store.c and cold.c when s->cut != NULL.
 //
@@ -253,8 +255,9 @@ int cut_row_made(struct store *s, uint32_t p, uint32_t handle);
 // A cold row that came into memory, complete: it is no new one (after cut_row_made, if
 // that was called for it).
 int cut_row_promoted(struct store *s, uint32_t p, uint32_t handle);
-// A row that must not be demoted now. (Nor may one that is noted as changed: deltas
-// look for those in memory.)
+// Of a base or delta.
+bool cut_publishing(const struct store *s);
+// A row that must not be demoted now.
 bool cut_keeps(const struct store *s, uint32_t p, uint32_t handle);
 void cut_close(struct store *s);
 
@@ -276,5 +279,16 @@ int cold_each(struct store *s, uint32_t p, store_row_fn fn, void *ctx, struct er
 int cold_remove(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
                 struct err *e);
 void cold_stats(const struct store *s, struct store_stats *x);
+
+// cold_delta.c. Cuts of bases and deltas, of tables with config.deltas; see there.
+void cold_cut_begin(struct store *s);
+void cold_cut_open(struct store *s, uint32_t p); // it is read out
+// Of a delta: rows on disk that had changed when the cut began.
+int cold_each_changed(struct store *s, uint32_t p, store_row_fn fn, void *ctx,
+                      struct err *e);
+int cold_cut_published(struct store *s, uint32_t p, uint64_t key); // it is written
+int cold_cut_kept(struct store *s, uint32_t p, uint64_t key);      // for the next delta
+int cold_cut_end(struct store *s, bool committed);                 // ENOMEM: try again
+void cold_loaded(struct store *s);                                 // nothing has changed
 
 #endif

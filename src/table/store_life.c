@@ -128,7 +128,7 @@ static int published(struct store *s, uint32_t p, struct err *e)
 {
     struct store_part *part = &s->parts[p];
     const struct handle_list *l = &part->published;
-    if (part->cold > 0)
+    if (s->cold != NULL)
         TRY(cold_order(s, p, e));
     for (uint32_t i = 0; i < l->n && s->life->published != NULL; i++) {
         if (i + AHEAD < l->n)
@@ -293,15 +293,21 @@ static int sort_out(struct store *s, uint32_t k, struct life_time t)
     return 0;
 }
 
-int store_keep_budget(struct store *s, uint32_t p, struct err *e)
+uint32_t store_over_budget(const struct store *s, uint32_t live)
 {
-    struct store_part *part = &s->parts[p];
     uint64_t share = s->config.budget_rows / s->n_parts;
     share = share > 0 ? share : 1;
-    if (s->config.budget_rows == 0 || part->live <= share)
+    if (s->config.budget_rows == 0 || live <= share)
         return 0;
     uint32_t stay = (uint32_t)((double)s->config.budget_floor * (double)share);
-    uint32_t go = part->live - (stay > 0 ? stay : 1);
+    return live - (stay > 0 ? stay : 1);
+}
+
+int store_keep_budget(struct store *s, uint32_t p, struct err *e)
+{
+    uint32_t go = store_over_budget(s, s->parts[p].live);
+    if (go == 0)
+        return 0;
     if (store_live_rows(s, p, &s->walk) != 0 || sort_out(s, go, store_time(s, p)) != 0)
         return err_nomem(e, "keeping a table's budget");
     TRY(store_touch(s, p, s->walk.at, go, e));
