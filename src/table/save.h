@@ -107,10 +107,10 @@ int save_verify(const struct save_chain *c, struct err *e);
 int save_stores(const char *dir, enum save_mode mode, struct store *const *stores,
                 size_t n, int zstd_level, uint32_t keep, char ret_path[FILE_PATH_MAX],
                 struct err *e);
-// One cut of a store into one file; the caller began the cut and ends it.
+// One cut of a store into one file, of those partitions that `mine` says (NULL: all):
+// each must be in one file of a save. The caller began the cut and ends it.
 int save_write_cut(struct store *s, const char *path, int zstd_level,
+                   bool (*mine)(void *ctx, uint32_t partition), void *ctx,
                    struct rows_info *ret, struct err *e);
-// What the file is to be into which the blocks of the cut that goes on are written.
-struct rows_shape save_cut_shape(const struct store *s);
 
 #endif

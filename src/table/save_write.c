@@ -21,30 +21,27 @@ struct rows_shape save_cut_shape(const struct store *s)
     return shape;
 }
 
-static int write_blocks(struct store *s, struct rows_writer *w, struct err *e)
-{
-    for (;;) {
-        struct rows_block b;
-        TRY(cut_next(s, BLOCK_BYTES, &b, e));
-        if (b.kind == ROWS_END)
-            return 0;
-        TRY(rows_write(w, &b, e));
-    }
-}
-
 int save_write_cut(struct store *s, const char *path, int zstd_level,
+                   bool (*mine)(void *ctx, uint32_t partition), void *ctx,
                    struct rows_info *ret, struct err *e)
 {
     struct rows_writer *w;
     if (!cut_going(s))
         return err_set(e, TUG_EINTERNAL, "a cut is to be written that has not begun");
-    struct rows_shape shape = save_cut_shape(s);
+    struct rows_shape shape = shape_of(s);
     TRY(rows_create(&w, path, &shape, zstd_level, e));
-    int rc = write_blocks(s, w, e);
-    if (rc == 0)
-        return rows_commit(w, ret, e);
-    rows_abort(w);
-    return rc;
+    for (;;) {
+        struct rows_block b;
+        int rc = cut_next(s, BLOCK_BYTES, &b, e);
+        if (rc == 0 && b.kind == ROWS_END)
+            return rows_commit(w, ret, e);
+        if (rc == 0 && (mine == NULL || mine(ctx, b.partition)))
+            rc = rows_write(w, &b, e);
+        if (rc != 0) {
+            rows_abort(w);
+            return rc;
+        }
+    }
 }
 
 static int write_store(struct store *s, const char *path, int zstd_level,
@@ -57,7 +54,7 @@ static int write_store(struct store *s, const char *path, int zstd_level,
         return e->code;
     save_file_name(name, s->config.name, 0);
     TRY(file_join(file, path, name, e));
-    TRY(save_write_cut(s, file, zstd_level, &info, e));
+    TRY(save_write_cut(s, file, zstd_level, NULL, NULL, &info, e));
     return save_add_file(t, name, &info, e);
 }
 
@@ -67,6 +64,7 @@ static int begin_cuts(struct store *const *stores, size_t n, enum save_mode mode
 {
     struct cut_options o = {.mode = mode};
     for (*ret_begun = 0; *ret_begun < n; ++*ret_begun) {
+        TRY(store_finish(stores[*ret_begun], e)); // an order, or the end of a save before
         TRY(cut_begin(stores[*ret_begun], &o, e));
         uint64_t step = store_step_of(stores[*ret_begun]);
         m->step = step > m->step ? step : m->step;
