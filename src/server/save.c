@@ -305,9 +305,18 @@ bool saves_work(const struct shard *s)
            save_writer_has_room(r->writer);
 }
 
+// Partitions of others are in their files.
+static bool is_mine(const struct shard *s, const struct shard_table *t,
+                    uint32_t partition)
+{
+    const uint32_t *owners = member_roster(s->member)->owners[t->spec.space];
+    return owners != NULL && owners[partition] == member_id(s->member);
+}
+
 static int read_block(struct shard *s, struct save_run *r, struct err *e)
 {
-    struct store *store = table_at(s, r, r->at)->store;
+    const struct shard_table *t = table_at(s, r, r->at);
+    struct store *store = t->store;
     struct rows_block b;
     char path[FILE_PATH_MAX];
     if (!r->open) {
@@ -318,7 +327,8 @@ static int read_block(struct shard *s, struct save_run *r, struct err *e)
     }
     TRY(cut_next(store, BLOCK_BYTES, &b, e));
     if (b.kind != ROWS_END)
-        return b.n > 0 ? save_writer_add(r->writer, &b, e) : 0;
+        return b.n > 0 && is_mine(s, t, b.partition) ? save_writer_add(r->writer, &b, e)
+                                                     : 0;
     r->open = false;
     r->at++;
     return save_writer_end(r->writer, e);
