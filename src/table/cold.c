@@ -85,9 +85,12 @@ static int open_cold(struct store *s, struct err *e)
     return s->config.cold_durable ? cold_find_again(s, e) : 0;
 }
 
-static void free_cold(struct cold *c)
+static void free_cold(struct store *s)
 {
+    struct cold *c = s->cold;
     tier_close(c->tier);
+    for (uint32_t p = 0; p < s->n_parts && c->parts != NULL; p++)
+        cold_free_lists(&c->parts[p]);
     mem_free(c->parts);
     mem_free(c->image);
     mem_free(c->walk.bytes);
@@ -95,6 +98,7 @@ static void free_cold(struct cold *c)
     mem_free(c->copied.words);
     mem_free(c->sweep.at);
     mem_free(c);
+    s->cold = NULL;
 }
 
 int cold_open(struct store *s, struct err *e)
@@ -103,10 +107,8 @@ int cold_open(struct store *s, struct err *e)
     if (s->cold == NULL)
         return err_nomem(e, "rows on disk");
     int rc = open_cold(s, e);
-    if (rc != 0) {
-        free_cold(s->cold);
-        s->cold = NULL;
-    }
+    if (rc != 0)
+        free_cold(s);
     return rc;
 }
 
@@ -117,8 +119,7 @@ void cold_close(struct store *s)
     // Who wants to know whether that went well calls it before.
     if (s->config.cold_durable)
         (void)cold_keep(s, NULL);
-    free_cold(s->cold);
-    s->cold = NULL;
+    free_cold(s);
 }
 
 void cold_stats(const struct store *s, struct store_stats *x)
@@ -165,6 +166,8 @@ static int note_promoted(struct store *s, uint32_t p, const uint32_t *handles, u
     struct cold *c = s->cold;
     if (reserve_marks(s) != 0)
         return err_nomem(e, "marks of rows");
+    if (s->cut == NULL || !cut_publishing(s))
+        TRY(c->parts[p].out.n > 0 ? store_note(s, p, handles, n, e) : 0);
     for (uint32_t i = 0; s->cut != NULL && i < n; i++)
         if (cut_row_promoted(s, p, handles[i]) != 0)
             return err_nomem(e, "rows that come into memory during a save");
@@ -335,8 +338,12 @@ int cold_write_rows(struct store *s, uint32_t p, const uint32_t *handles, uint32
 static int send_out(struct store *s, uint32_t p, uint32_t n, struct err *e)
 {
     struct cold *c = s->cold;
+    if (s->config.deltas && cold_reserve_out(s, p, n) != 0)
+        return err_nomem(e, "what a table's next delta is to say");
     int rc = cold_write_rows(s, p, c->going, n, e);
     for (uint32_t i = 0; i < n; i++) {
+        if (rc == 0 && handle_bit(&s->changed, c->going[i]))
+            cold_note_out(s, p, store_key_at(s, c->going[i]));
         if (c->going[i] < c->n_uses)
             c->uses[c->going[i]] = 0;
         if (rc == 0)
@@ -351,8 +358,7 @@ static int send_out(struct store *s, uint32_t p, uint32_t n, struct err *e)
 
 static bool may_go(const struct store *s, uint32_t p, uint32_t handle)
 {
-    return !handle_bit(&s->changed, handle) &&
-           (s->cut == NULL || !cut_keeps(s, p, handle));
+    return s->cut == NULL || !cut_keeps(s, p, handle);
 }
 
 // The hand goes on, once round at most, until it has `want` rows that may go.

@@ -50,6 +50,12 @@ struct cold_part {
     uint32_t swept; // the day on which unseen rows were last looked for
     uint32_t day;   // of the record on disk
     bool recorded;  // there is one
+
+    // For deltas: cold_delta.c.
+    uint32_t shrunk; // the day of the last shrink
+    struct key_list out;
+    struct key_list cut_out, cut_published, cut_kept; // while a cut goes on
+    struct key_list published;                        // until STORE_PUBLISHED
 };
 
 // Keys that are asked for, and what was found.
@@ -98,6 +104,22 @@ int cold_write_waiting(struct cold *c, struct err *e);
 // Writes rows in memory to disk; all or none. They stay in memory.
 int cold_write_rows(struct store *s, uint32_t p, const uint32_t *handles, uint32_t n,
                     struct err *e);
+
+// Rows on disk, but not in memory, of some keys: copies. `fn` may put and delete.
+typedef int (*cold_row_fn)(void *ctx, uint64_t key, float *row, uint32_t size,
+                           struct err *e);
+int cold_visit(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
+               cold_row_fn fn, void *ctx, struct err *e);
+struct cold_at { // a context for it
+    struct store *s;
+    uint32_t p;
+};
+
+// cold_delta.c. After cold_reserve_out cold_note_out has room for n keys.
+int cold_reserve_out(struct store *s, uint32_t p, uint32_t n);
+void cold_note_out(struct store *s, uint32_t p, uint64_t key);
+int cold_publish(struct store *s, uint32_t p, struct err *e); // STORE_PUBLISHED
+void cold_free_lists(struct cold_part *part);
 
 // Durable: all rows, those in memory too, are on disk and will be found again.
 int cold_keep(struct store *s, struct err *e);

@@ -8,9 +8,6 @@
 
 #include "table/cold.h"
 
-typedef int (*cold_row_fn)(void *ctx, uint64_t key, float *row, uint32_t size,
-                           struct err *e);
-
 struct walk {
     struct store *s;
     uint32_t n; // gathered
@@ -71,6 +68,42 @@ int cold_each(struct store *s, uint32_t p, store_row_fn fn, void *ctx, struct er
     return s->parts[p].cold > 0 ? walk(s, p, give_row, &x, e) : 0;
 }
 
+int cold_visit(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
+               cold_row_fn fn, void *ctx, struct err *e)
+{
+    struct cold *c = s->cold;
+    struct cold_fetch *x = &c->fetch;
+    TRY(cold_write_waiting(c, e));
+    for (uint32_t at = 0, len; at < n; at += len) {
+        uint32_t m = 0;
+        len = n - at < COLD_FETCH_ROWS ? n - at : COLD_FETCH_ROWS;
+        table_find(s->rows, keys + at, len, x->handles);
+        for (uint32_t i = 0; i < len; i++) {
+            x->keys[m] = keys[at + i];
+            x->partitions[m] = p;
+            m += x->handles[i] == TABLE_NONE;
+        }
+        TRY(tier_get(c->tier, x->partitions, x->keys, m, x->found, x->rows, x->sizes, e));
+        for (uint32_t i = 0; i < m; i++) {
+            if (!x->found[i])
+                continue;
+            if (!cold_size_fits(c, x->sizes[i]))
+                return cold_damaged(s, x->keys[i], x->sizes[i], e);
+            memcpy(c->image, x->rows[i], x->sizes[i]);
+            TRY(fn(ctx, x->keys[i], (float *)(void *)c->image, x->sizes[i], e));
+        }
+    }
+    return 0;
+}
+
+int cold_each_changed(struct store *s, uint32_t p, store_row_fn fn, void *ctx,
+                      struct err *e)
+{
+    struct each x = {s, fn, ctx};
+    const struct key_list *keys = &s->cold->parts[p].cut_out;
+    return cold_visit(s, p, keys->at, keys->n, give_row, &x, e);
+}
+
 // Orders.
 //
 // An order changes all of a partition's rows on disk, or none: its changes are written
@@ -80,7 +113,7 @@ struct order {
     struct store *s;
     uint32_t p;
     struct life_time t;
-    struct store_stats stats;
+    bool fades; // deltas have to say which rows are no longer worth publishing
     uint32_t removed;
 };
 
@@ -90,6 +123,20 @@ static void note_gone(const struct order *o, uint64_t key)
     struct key_list *gone = &o->s->parts[o->p].gone;
     if (o->s->config.deltas)
         gone->at[gone->n++] = key;
+}
+
+// A row that was worth publishing at the last shrink, or is it since, and is no more.
+static int note_faded(const struct order *o, uint64_t key, const float *before,
+                      const float *row)
+{
+    const struct store *s = o->s;
+    struct life_time then = {.day = s->cold->parts[o->p].shrunk, .step = o->t.step};
+    if (s->life->saved(&s->accessor, row, SAVE_BASE, o->t) ||
+        !s->life->saved(&s->accessor, before, SAVE_BASE, then))
+        return 0;
+    TRY(cold_reserve_out(o->s, o->p, 1));
+    cold_note_out(o->s, o->p, key);
+    return 0;
 }
 
 static int shrink_row(void *ctx, uint64_t key, float *row, uint32_t size, struct err *e)
@@ -104,6 +151,8 @@ static int shrink_row(void *ctx, uint64_t key, float *row, uint32_t size, struct
         o->removed++;
         return tier_delete(c->tier, o->p, key, e);
     }
+    if (o->fades && note_faded(o, key, (const float *)(void *)c->image, row) != 0)
+        return err_nomem(e, "what a table's next delta is to say");
     bool same = memcmp(c->image, row, size) == 0;
     return same ? 0 : tier_put(c->tier, o->p, key, row, size, e);
 }
@@ -136,10 +185,13 @@ int cold_order(struct store *s, uint32_t p, struct err *e)
     uint32_t gone = part->gone.n;
     struct order o = {.s = s, .p = p, .t = store_order_time(s, p)};
     int rc = 0;
+    o.fades = s->config.deltas && s->life->saved != NULL && s->accessor.life.decay != 1;
     if (s->order == STORE_SHRINK && s->life->shrink != NULL)
         rc = shrink(&o, e);
     else if (s->order == STORE_CLEAR)
         rc = clear(&o, e);
+    else if (s->order == STORE_PUBLISHED)
+        rc = cold_publish(s, p, e);
     if (rc != 0) {
         tier_drop(s->cold->tier);
         s->stats = stats;
@@ -147,6 +199,8 @@ int cold_order(struct store *s, uint32_t p, struct err *e)
         return rc;
     }
     part->cold -= o.removed;
+    if (s->order == STORE_SHRINK)
+        s->cold->parts[p].shrunk = o.t.day;
     return 0;
 }
 

@@ -13,7 +13,14 @@
 #include "base/hash.h"
 #include "table/table_internal.h"
 
-enum { LIST_FIRST = 8, PACK_SLACK = 64, AHEAD = 16, INDEX_ROW_BYTES = 6 };
+enum {
+    LIST_FIRST = 8,
+    PACK_SLACK = 64,
+    GONE_SLACK = 1024,
+    GONE_MOST = 4, // times the rows that there are
+    AHEAD = 16,
+    INDEX_ROW_BYTES = 6,
+};
 
 // Lists.
 
@@ -449,11 +456,22 @@ void store_drop_rows(struct store *s, uint32_t p, const uint32_t *handles, size_
         pack(s, p);
 }
 
+void store_trim_gone(struct store *s, uint32_t p)
+{
+    struct store_part *part = &s->parts[p];
+    uint64_t rows = (uint64_t)part->live + part->cold;
+    if (!part->gone_lost && part->gone.n <= GONE_MOST * rows + GONE_SLACK)
+        return;
+    mem_free(part->gone.at);
+    part->gone = (struct key_list){0};
+    part->gone_lost = true;
+}
+
 int store_remove_rows(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
                       struct err *e)
 {
     struct key_list *gone = &s->parts[p].gone;
-    if (s->config.deltas) {
+    if (s->config.deltas && !s->parts[p].gone_lost) {
         if (key_list_reserve(gone, n) != 0)
             return err_nomem(e, "what a table's next delta is to say");
         for (size_t i = 0; i < n; i++)
@@ -462,6 +480,7 @@ int store_remove_rows(struct store *s, uint32_t p, const uint32_t *handles, size
     if (s->cold != NULL)
         cold_forget(s, p, handles, n);
     store_drop_rows(s, p, handles, n);
+    store_trim_gone(s, p);
     return 0;
 }
 
@@ -498,10 +517,14 @@ int store_touch(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
 
 void store_loaded(struct store *s)
 {
-    for (uint32_t p = 0; p < s->n_parts; p++)
+    for (uint32_t p = 0; p < s->n_parts; p++) {
         s->parts[p].changed.n = s->parts[p].gone.n = 0;
+        s->parts[p].gone_lost = false;
+    }
     if (s->changed.n_words > 0)
         memset(s->changed.words, 0, s->changed.n_words * sizeof(*s->changed.words));
+    if (s->cold != NULL)
+        cold_loaded(s);
 }
 
 // What there is.
