@@ -241,5 +241,8 @@ int driver_pass(struct run *r, struct train_result *result, struct err *e)
                        (unsigned long long)d->bad_lines,
                        (unsigned long long)r->config->max_bad_lines);
     result->examples = d->examples = s.pass.examples;
+    // Workers count the batches of their pieces; of shared ones nobody has all.
+    if (r->config->table != NULL && r->config->cluster->mode == WIRE_SYNC)
+        TRY(remote_step(&d->remote, batches_of(r, s.pass.examples), e));
     return run_check_examples(r, s.pass.examples, e);
 }

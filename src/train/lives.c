@@ -44,6 +44,9 @@ int lives_config(const struct train_config *c, const struct model *m,
     ret->mean = c->reduce_mean;
     ret->place = CONFIG_HASH;
     TRY(table_config_check(ret, e));
+    if (ret->rate.kind != RATE_CONSTANT || ret->rate.warmup != 0)
+        return err_set(e, TUG_EUSAGE,
+                       "--table: rate: the rates of a training run are --schedule's");
     struct accessor a;
     TRY(accessor_make(&a, &ret->accessor, e));
     if (a.n_groups != m->accessor.n_groups || a.groups[0].n != 1 || a.pushed_stats != 3)

@@ -87,6 +87,12 @@ int remote_tables(struct remote *r, const struct train_config *c, const struct m
     return make_table(r, &dense, e);
 }
 
+int remote_step(struct remote *r, uint64_t batches, struct err *e)
+{
+    client_ts ts = client_step(r->client, batches, NULL, e);
+    return ts != 0 ? client_wait(r->client, ts, e) : e->code;
+}
+
 int remote_pause(struct remote *r, double seconds, struct err *e)
 {
     uint64_t until = van_now(r->van) + (uint64_t)(seconds * (double)SECOND_NS);

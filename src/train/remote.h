@@ -41,6 +41,9 @@ void remote_close(struct remote *r);
 int remote_tables(struct remote *r, const struct train_config *c, const struct model *m,
                   uint32_t add, struct err *e);
 
+// So many batches more were trained on: the global step of features that live.
+int remote_step(struct remote *r, uint64_t batches, struct err *e);
+
 // Waits for a moment, serving the van.
 int remote_pause(struct remote *r, double seconds, struct err *e);
 

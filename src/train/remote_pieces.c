@@ -284,6 +284,8 @@ int remote_train_piece(struct remote_worker *w, const struct msg_leased *l, stru
         s.n = (order_positions(&s.order) + w->config->batch - 1) / w->config->batch;
         rc = train_batches(w, &s, e);
         w->clock += s.n;
+        if (rc == 0 && w->config->table != NULL)
+            rc = remote_step(&w->remote, s.n, e);
     }
     if (rc == 0)
         rc = remote_report(w,
