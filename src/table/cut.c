@@ -78,6 +78,12 @@ static int check_begin(const struct store *s, enum save_mode mode, struct err *e
                        "table %s: which rows change is not noted, so there is nothing to "
                        "make a delta of; set deltas = true for it, or save a base",
                        name);
+    for (uint32_t p = 0; p < s->n_parts && mode == SAVE_DELTA; p++)
+        if (s->parts[p].gone_lost)
+            return err_set(e, TUG_EUSAGE,
+                           "table %s: more rows have gone since the last base than a "
+                           "delta can say; save a base",
+                           name);
     return 0;
 }
 
@@ -129,6 +135,8 @@ static void note_part(struct store *s, struct cut *c, uint32_t p)
         return;
     c->parts[p].changed = from->changed;
     c->parts[p].gone = from->gone;
+    c->parts[p].gone_lost = from->gone_lost;
+    from->gone_lost = false;
     from->changed = (struct handle_list){0};
     from->gone = (struct key_list){0};
 }
@@ -413,6 +421,8 @@ static int give_back(struct store *s, bool committed)
         TRY(give_back_changed(s, p, committed ? &x->kept : &x->changed));
         if (!committed)
             TRY(give_back_gone(s, p, &x->gone));
+        if (!committed && x->gone_lost)
+            s->parts[p].gone_lost = true;
     }
     return 0;
 }

@@ -32,6 +32,7 @@ struct cut_part {
     // next delta; and rows in memory that were written.
     struct handle_list changed, kept, published;
     struct key_list gone;
+    bool gone_lost; // see store_part
 };
 
 // What is read out next of the partition at hand, in the order of blocks.

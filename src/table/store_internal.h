@@ -47,7 +47,10 @@ struct store_part { // of one partition
     // by now: a row counts if it is live, of this partition, and store.changed has its
     // bit, which who walks the list clears.
     struct handle_list changed;
-    struct key_list gone; // some may have a row again
+    // Keys whose rows went; some may have one again. Nobody may ever ask for a delta: when
+    // there are far more of them than rows, they are forgotten, and a base must come first.
+    struct key_list gone;
+    bool gone_lost;
     // What STORE_PUBLISHED is about: rows that the cut has published. The cut fills it
     // and the order empties it; rows changed meanwhile are passed over.
     struct handle_list published;
@@ -171,6 +174,8 @@ void store_drop_rows(struct store *s, uint32_t p, const uint32_t *handles, size_
 // The same for good: deltas note that they are gone. TUG_ENOMEM: nothing happened.
 int store_remove_rows(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
                       struct err *e);
+// Forgets what is gone if it has become too much; after keys were added to the list.
+void store_trim_gone(struct store *s, uint32_t p);
 // The row's extra row, made with first values; NULL: no memory. It doesn't fail for the
 // next n rows after store_reserve_extras.
 int store_reserve_extras(struct store *s, size_t n);

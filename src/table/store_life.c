@@ -95,8 +95,10 @@ static int shrink(struct store *s, uint32_t p, struct life_time t, struct err *e
         return err_nomem(e, "shrinking a table");
     if (part->cold > 0)
         TRY(cold_order(s, p, e));
-    if (s->walk.n == 0)
+    if (s->walk.n == 0) {
+        store_trim_gone(s, p);
         return 0;
+    }
     uint32_t all = s->walk.n, stay = decay(s, t);
     TRY(store_remove_rows(s, p, s->walk.at + stay, all - stay, e)); // reserved
     if (s->accessor.life.decay != 1)

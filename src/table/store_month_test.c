@@ -107,8 +107,42 @@ static void test_month(void **state)
     store_close(s);
 }
 
+// Who never saves: what is noted for deltas stays bounded, and a base begins it anew.
+static void test_nobody_saves(void **state)
+{
+    (void)state;
+    struct store *s = open_store(settings, 0);
+    struct batch *b = batch_make(SPAN);
+    struct dice d = {.seed = 31};
+    struct err e;
+    struct cut_options delta = {.mode = SAVE_DELTA};
+    uint8_t *seen = mem_zalloc(UNIVERSE);
+    uint32_t most = 0;
+    assert_non_null(seen);
+    for (uint32_t day = 0; day < DAYS; day++) {
+        pass(s, b, &d, day, seen);
+        for (uint32_t i = 0; i < UNIVERSE; i++) { // each day all go, and others come
+            uint64_t key = i;
+            OK(store_remove(s, &key, 1, &ok_e));
+        }
+        most = s->parts[0].gone.cap > most ? s->parts[0].gone.cap : most;
+        store_day(s);
+    }
+    assert_true(store_stats(s).made > 4 * most);
+    assert_int_equal(cut_begin(s, &delta, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "save a base"));
+    image_free(cut_all(s, SAVE_BASE, false, NULL)); // came to nothing
+    assert_int_equal(cut_begin(s, &delta, &e), TUG_EUSAGE);
+    image_free(cut_all(s, SAVE_BASE, true, NULL));
+    image_free(cut_all(s, SAVE_DELTA, true, NULL));
+    mem_free(seen);
+    batch_free(b);
+    store_close(s);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_month)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_month),
+                                       cmocka_unit_test(test_nobody_saves)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

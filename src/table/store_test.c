@@ -174,7 +174,10 @@ static void pull(struct dice *d, struct store *s, const struct naive *m, struct 
 
 static bool is_gone(const struct store *s, uint64_t key)
 {
-    const struct key_list *l = &s->parts[store_partition(s, key)].gone;
+    const struct store_part *part = &s->parts[store_partition(s, key)];
+    const struct key_list *l = &part->gone;
+    if (part->gone_lost)
+        return true;
     for (uint32_t i = 0; i < l->n; i++)
         if (l->at[i] == key)
             return true;
@@ -276,6 +279,15 @@ static void remove_some(struct dice *d, struct store *s, struct naive *m, struct
             naive_remove(m, b->which[i]);
 }
 
+// Nothing has changed since.
+static void forget_changes(struct store *s, struct naive *m)
+{
+    OK(store_finish(s, &ok_e));
+    store_loaded(s);
+    for (uint32_t i = 0; i < KEYS; i++)
+        m->rows[i].changed = m->gone[i] = false;
+}
+
 static void do_something(struct dice *d, struct store *s, struct naive *m,
                          struct batch *b)
 {
@@ -323,6 +335,8 @@ static void test_against_naive(void **state)
             do_something(&d, s, m, b);
             if (dice_below(&d, 12) == 0)
                 check_all(s, m);
+            if (dice_below(&d, 60) == 0)
+                forget_changes(s, m);
         }
         check_all(s, m);
         naive_close(m);
