@@ -197,6 +197,21 @@ static struct shard_table *table_not_ready(const struct shard *s,
     return NULL;
 }
 
+// Whether the moment has passed.
+static int check_clock(const struct shard *s, const struct save_run *r, struct err *e)
+{
+    for (uint32_t i = 0; i < s->n_tables && r->clock != 0; i++) {
+        const struct shard_table *t = s->tables[i];
+        if (t != NULL && t->spec.mode == WIRE_SYNC && t->sync.next > r->clock &&
+            takes_part(r, t))
+            return err_set(e, TUG_EUSAGE,
+                           "batch %llu of table '%s' is applied: it is at %llu",
+                           (unsigned long long)r->clock, t->spec.name,
+                           (unsigned long long)t->sync.next);
+    }
+    return 0;
+}
+
 static int add_table(struct save_run *r, uint32_t id, struct err *e)
 {
     if (r->n == SAVE_MAX_TABLES)
@@ -218,11 +233,6 @@ static int check_tables(struct shard *s, struct save_run *r, struct err *e)
         if (t->store == NULL)
             return err_set(e, TUG_EUSAGE, "table '%s' is not one by configuration",
                            t->spec.name);
-        if (t->spec.mode == WIRE_SYNC && r->clock != 0 && t->sync.next > r->clock)
-            return err_set(e, TUG_EUSAGE,
-                           "batch %llu of table '%s' is applied: it is at %llu",
-                           (unsigned long long)r->clock, t->spec.name,
-                           (unsigned long long)t->sync.next);
         save_file_name(r->tables[i].file, t->spec.name, member_id(s->member));
         for (uint32_t k = 0; k < i; k++)
             if (strcmp(r->tables[i].file, r->tables[k].file) == 0)
@@ -264,11 +274,15 @@ void saves_look(struct shard *s)
 {
     struct save_run *r = s->saves.run;
     struct err e = {0};
-    if (r == NULL || r->state != WAITS ||
-        (!s->o.without_marks && marks_missing(s, r, NULL)) ||
-        table_not_ready(s, r) != NULL)
+    if (r == NULL || r->state != WAITS)
         return;
-    if (begin(s, r, &e) != 0) {
+    int rc = check_clock(s, r, &e);
+    if (rc == 0 && ((!s->o.without_marks && marks_missing(s, r, NULL)) ||
+                    table_not_ready(s, r) != NULL))
+        return;
+    if (rc == 0)
+        rc = begin(s, r, &e);
+    if (rc != 0) {
         give_up(s, &e);
         return;
     }

@@ -318,7 +318,7 @@ void sync_scratch_free(struct sync_scratch *x);
 // and calling again goes on.
 int sync_store_apply(struct shard *s, struct shard_table *t);
 int sync_store_reserve(struct shard *s, struct shard_table *t, uint64_t clock,
-                  const struct keys *k);
+                       const struct keys *k);
 void sync_store_free(struct sync_store *x);
 
 // turns.c

@@ -1,0 +1,559 @@
+// Saves of shards: what three loops write while pushes go on is loaded by one, two or
+// five, with the bits of the moment of the save; marks, orders, deadlines, and what can't
+// be.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <dirent.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "server/stores_testing.h"
+#include "table/cut.h"
+#include "table/save.h"
+
+static char dir[64];
+
+static const char users[] = "name=users;accessor=ctr;dim=4;embedx-threshold=3;init=0.1;"
+                            "base-threshold=0;delta-threshold=0";
+
+// Saves.
+
+// A save that is under way: its manifest, and where its files go.
+struct saving {
+    struct save_manifest m;
+    char path[FILE_PATH_MAX];
+    uint64_t id;
+};
+
+static uint64_t next_save = 100;
+
+static struct saving begin_save(enum save_mode mode)
+{
+    struct saving x = {.id = ++next_save};
+    struct err e;
+    if (save_begin(dir, mode, &x.m, x.path, &e) != 0)
+        fail_msg("%s", e.text);
+    return x;
+}
+
+static void send_save(struct world *w, const struct saving *x, bool marked,
+                      uint64_t clock)
+{
+    struct msg_save m = {.save = x->id,
+                         .mode = (uint8_t)x->m.mode,
+                         .marked = marked,
+                         .clock = clock,
+                         .path = wire_text(x->path)};
+    deliver(w, WORKER_LINK, MSG_SAVE, ++w->next_request, &m);
+}
+
+static void send_mark(struct world *w, uint32_t worker, uint64_t save)
+{
+    struct msg_mark m = {.save = save, .session = session_of_worker(worker)};
+    deliver(w, WORKER_LINK + worker, MSG_MARK, ++w->next_request, &m);
+    expect_ok(w);
+}
+
+static void end_save(struct world *w, uint64_t save, bool committed)
+{
+    struct msg_save_end m = {.save = save, .committed = committed};
+    deliver(w, WORKER_LINK, MSG_SAVE_END, ++w->next_request, &m);
+}
+
+static void add_files(struct saving *x, const struct msg_saved *m)
+{
+    struct wire_text list = m->files;
+    struct wire_saved_file f;
+    struct err e;
+    assert_int_equal(m->save, x->id);
+    x->m.step = m->step;
+    while (wire_next_saved_file(&list, &f) == 1) {
+        char name[SAVE_FILE_MAX], text[WIRE_TEXT_MAX];
+        struct table_config c = table_config_defaults();
+        struct rows_info info = {f.rows, f.extras, f.gone, f.bytes, f.checksum};
+        snprintf(name, sizeof(name), "%.*s", (int)f.name.n, f.name.data);
+        snprintf(text, sizeof(text), "%.*s", (int)f.config.n, f.config.data);
+        assert_int_equal(table_config_parse(&c, text, NULL), 0);
+        struct save_table *t = x->m.n_tables > 0
+                                   ? &x->m.tables[0]
+                                   : save_add_table(&x->m, f.table, &c, BITS, NULL);
+        if (save_add_file(t, name, &info, &e) != 0)
+            fail_msg("%s", e.text);
+    }
+}
+
+// Lets the loop work until it has answered that all is written.
+static void finish_save(struct world *w, struct saving *x)
+{
+    for (int i = 0; i < 10000 && w->sent == NULL; i++)
+        pass_time(w, 1000);
+    struct parcel *p = expect_sent(w, MSG_SAVED);
+    add_files(x, &p->m.saved);
+    parcel_unpin(p);
+}
+
+static void commit(struct saving *x)
+{
+    struct err e;
+    if (save_commit(dir, &x->m, 0, &e) != 0)
+        fail_msg("%s", e.text);
+    save_manifest_free(&x->m);
+}
+
+static void load(struct world *w, const char *path, bool clear)
+{
+    struct msg_load m = {.table = T,
+                         .clear = clear,
+                         .number = ++w->next_request,
+                         .low = w->next_request > 8 ? w->next_request - 8 : 1,
+                         .path = wire_text(path),
+                         .name = wire_text("")};
+    deliver(w, WORKER_LINK, MSG_LOAD, m.number, &m);
+}
+
+// What a save that is given up leaves.
+static void forget(struct saving *x)
+{
+    save_abort(dir, &x->m);
+    save_manifest_free(&x->m);
+}
+
+// Nodes of several loops that write into one directory have numbers of their own; here
+// all are ME. So they write into directories of their own, and files are moved and named
+// afterwards.
+static void loop_dir(char ret[FILE_PATH_MAX], uint32_t loop)
+{
+    snprintf(ret, FILE_PATH_MAX, "%s/loop%u", dir, loop);
+    assert_int_equal(file_make_dir(ret, NULL), 0);
+}
+
+static void move_files(struct saving *x, uint32_t loop)
+{
+    char beside[FILE_PATH_MAX];
+    loop_dir(beside, loop);
+    for (size_t i = 0; i < x->m.tables[0].n_files; i++) {
+        struct save_file *f = &x->m.tables[0].files[i];
+        char from[FILE_PATH_MAX], to[FILE_PATH_MAX], name[SAVE_FILE_MAX];
+        if (strstr(f->name, "-8.rows") == NULL)
+            continue;
+        snprintf(name, sizeof(name), "users-%u.rows", 100 + loop);
+        assert_int_equal(file_join(from, beside, f->name, NULL), 0);
+        assert_int_equal(file_join(to, x->path, name, NULL), 0);
+        assert_int_equal(rename(from, to), 0);
+        memcpy(f->name, name, sizeof(name));
+    }
+}
+
+static void push_all(struct world **w, uint32_t n, uint64_t draw)
+{
+    static struct batch b;
+    draw_batch(w[0], draw, &b);
+    for (uint32_t i = 0; i < n; i++)
+        push_to(w[i], &b, (uint32_t)(draw % WORKERS), 0, 0, 0);
+}
+
+// Three loops and one beside them that stands still at the moment of the save.
+static void test_while_pushes_go_on(void **state)
+{
+    (void)state;
+    struct world *w[1 + LOOPS], *then = open_loop(0, 1, users);
+    w[0] = open_loop(0, 1, users);
+    for (uint32_t i = 0; i < LOOPS; i++)
+        w[1 + i] = open_loop(i, LOOPS, users);
+    for (uint64_t draw = 0; draw < 20; draw++) {
+        push_all(&then, 1, draw);
+        push_all(w, 1 + LOOPS, draw);
+    }
+    struct saving x = begin_save(SAVE_CHECKPOINT);
+    uint64_t draw = 20;
+    char path[FILE_PATH_MAX];
+    memcpy(path, x.path, sizeof(path));
+    for (uint32_t i = 1; i <= LOOPS; i++) {
+        loop_dir(x.path, i);
+        send_save(w[i], &x, false, 0);
+    }
+    memcpy(x.path, path, sizeof(path));
+    for (; draw < 40; draw++) { // all of it goes on meanwhile
+        push_all(w, 1 + LOOPS, draw);
+        for (uint32_t i = 1; i <= LOOPS && draw % 5 == 0; i++)
+            pass_time(w[i], 1000);
+    }
+    for (uint32_t i = 1; i <= LOOPS; i++) {
+        assert_true(cut_going(table_of(w[i])->store));
+        finish_save(w[i], &x);
+        move_files(&x, i);
+    }
+    commit(&x);
+    for (uint32_t i = 1; i <= LOOPS; i++) {
+        end_save(w[i], x.id, true);
+        expect_ok(w[i]);
+        end_save(w[i], x.id, true); // once more
+        expect_ok(w[i]);
+        check_same(w[0], w[i]);
+    }
+    const uint32_t loops[] = {1, 2, 5};
+    for (size_t k = 0; k < 3; k++)
+        for (uint32_t i = 0; i < loops[k]; i++) {
+            struct world *to = open_loop(i, loops[k], users);
+            load(to, x.path, false);
+            uint64_t rows = expect_ok(to);
+            assert_int_equal(check_same(then, to), rows);
+            world_close(to);
+        }
+    world_close(then);
+    for (uint32_t i = 0; i < 1 + LOOPS; i++)
+        world_close(w[i]);
+}
+
+// By a thread, as servers do.
+static void test_thread(void **state)
+{
+    (void)state;
+    struct world *w = open_loop(0, 1, users), *to = open_loop(0, 1, users);
+    w->shard->o.without_threads = false;
+    push_all(&w, 1, 1);
+    struct saving x = begin_save(SAVE_BASE);
+    send_save(w, &x, false, 0);
+    for (uint64_t end = clock_ns() + 30 * SECOND_NS; w->sent == NULL;) {
+        assert_true(clock_ns() < end);
+        pass_time(w, 1000);
+        sched_yield();
+    }
+    finish_save(w, &x);
+    commit(&x);
+    end_save(w, x.id, true);
+    expect_ok(w);
+    load(to, dir, false);
+    assert_true(expect_ok(to) > 100);
+    // Half done when it is over: nothing is left behind.
+    x = begin_save(SAVE_DELTA);
+    push_all(&w, 1, 2);
+    send_save(w, &x, false, 0);
+    pass_time(w, 1000);
+    world_close(w);
+    world_close(to);
+    forget(&x);
+}
+
+// Marks.
+
+static const float *row_of(struct world *w, uint64_t key)
+{
+    return shard_row(w->shard, T, key);
+}
+
+static void push_one(struct world *w, uint32_t worker, uint64_t key, float value)
+{
+    struct msg_push m = push_of(w, worker, T, &key, 1, &value, 1);
+    send_push(w, worker, &m);
+}
+
+static float saved_value(const char *path, uint64_t key)
+{
+    struct world *to = open_loop(0, 1, "name=sums;accessor=merge;dim=1");
+    load(to, path, false);
+    expect_ok(to);
+    const float *row = row_of(to, key);
+    float value = row != NULL ? *row : 0;
+    world_close(to);
+    return value;
+}
+
+static void test_marks(void **state)
+{
+    (void)state;
+    struct world *w = open_loop(0, 1, "name=sums;accessor=merge;dim=1");
+    struct saving x = begin_save(SAVE_CHECKPOINT);
+    push_one(w, 0, 7, 1);
+    expect_ok(w);
+    send_mark(w, 0, x.id); // before its save
+    push_one(w, 0, 7, 10);
+    struct msg_pull pull = pull_of(w, 0, T, &(uint64_t){7}, 1);
+    send_pull(w, 0, &pull); // sees what was pushed before it
+    assert_null(w->sent);
+    push_one(w, 1, 7, 100);
+    expect_ok(w);
+    send_save(w, &x, true, 0);
+    send_mark(w, 1, x.id);
+    send_mark(w, 1, x.id);
+    push_one(w, 1, 7, 1000);
+    push_one(w, 2, 7, 10000);
+    expect_ok(w); // the third has not marked: it goes on
+    pass_time(w, 1000);
+    assert_null(w->sent);
+    assert_int_equal(figures_of(w, T).held, 3);
+    w->dead[2] = true; // for the dead nobody waits
+    send_roster(w);
+    expect_ok(w); // in their order
+    struct parcel *p = expect_sent(w, MSG_PULLED);
+    assert_true(*(const float *)p->m.pulled.values.data == 10111);
+    parcel_unpin(p);
+    expect_ok(w);
+    finish_save(w, &x);
+    commit(&x);
+    end_save(w, x.id, true);
+    expect_ok(w);
+    assert_true(*row_of(w, 7) == 11111);
+    assert_int_equal(figures_of(w, T).waited, 2);
+    assert_true(saved_value(x.path, 7) == 10101);
+    world_close(w);
+}
+
+static void test_deadlines(void **state)
+{
+    (void)state;
+    struct world *w = open_loop(0, 1, "name=sums;accessor=merge;dim=1");
+    // Marks that do not come.
+    struct saving x = begin_save(SAVE_CHECKPOINT);
+    send_save(w, &x, true, 0);
+    send_mark(w, 1, x.id);
+    push_one(w, 1, 7, 1);
+    pass_time(w, 59 * SECOND_NS);
+    assert_null(w->sent);
+    pass_time(w, 2 * SECOND_NS);
+    forget_sent(w);
+    assert_true(*row_of(w, 7) == 1); // it waits no more
+    send_save(w, &x, true, 0);
+    expect_refusal(w, TUG_EIO, "has waited 61 s for the marks of");
+    end_save(w, x.id, true);
+    expect_refusal(w, TUG_EIO, "has waited 61 s for the marks of");
+    end_save(w, x.id, false);
+    expect_ok(w);
+    send_save(w, &x, true, 0);
+    expect_refusal(w, TUG_EUSAGE, "has ended");
+    forget(&x);
+    // A mark whose save does not come.
+    send_mark(w, 0, 4711);
+    push_one(w, 0, 7, 1);
+    pass_time(w, 59 * SECOND_NS);
+    assert_null(w->sent);
+    pass_time(w, 2 * SECOND_NS);
+    expect_ok(w);
+    // Who asked has gone.
+    x = begin_save(SAVE_CHECKPOINT);
+    send_save(w, &x, false, 0);
+    finish_save(w, &x);
+    w->h.closed(w->h.ctx, WORKER_LINK, &(struct err){0}, w->now);
+    for (int i = 0; i < 10; i++) {
+        assert_true(cut_going(table_of(w)->store) == (i < 4));
+        pass_time(w, 16 * SECOND_NS);
+    }
+    forget_sent(w);
+    open_worker(w, 0);
+    forget_sent(w);
+    end_save(w, x.id, true);
+    expect_refusal(w, TUG_EUSAGE, "was given up");
+    forget(&x);
+    world_close(w);
+}
+
+// Orders and saves exclude each other: the later one waits.
+static void test_orders_wait(void **state)
+{
+    (void)state;
+    struct world *w = open_loop(0, 1, users);
+    push_all(&w, 1, 1);
+    struct saving x = begin_save(SAVE_CHECKPOINT), y = {.id = ++next_save};
+    send_save(w, &x, false, 0);
+    struct msg_table_do m = {
+        .table = T, .what = WIRE_SHRINK, .threshold = 1e9f, .number = 1, .low = 1};
+    deliver(w, WORKER_LINK, MSG_TABLE_DO, 9001, &m);
+    deliver(w, WORKER_LINK, MSG_TABLE_DO, 9001, &m); // sent again while it waits
+    m = (struct msg_table_do){.table = T, .what = WIRE_DAY, .number = 2, .low = 1};
+    deliver(w, WORKER_LINK, MSG_TABLE_DO, 9002, &m);
+    uint64_t rows = figures_of(w, T).rows;
+    finish_save(w, &x);
+    pass_time(w, SECOND_NS);
+    assert_null(w->sent);
+    assert_int_equal(figures_of(w, T).rows, rows);
+    // Another save waits, too.
+    y.m.mode = SAVE_CHECKPOINT;
+    memcpy(y.path, x.path, sizeof(y.path));
+    send_save(w, &y, false, 0);
+    assert_null(w->sent);
+    end_save(w, x.id, false);
+    expect_ok(w);
+    for (int i = 0; i < 1000; i++)
+        pass_time(w, 1000);
+    struct parcel *p = next_sent(w);
+    for (int i = 0; i < 2; i++, p = next_sent(w)) { // in whatever order
+        assert_non_null(p);
+        assert_true(p->frame.type == MSG_SAVED || p->frame.type == MSG_OK);
+        assert_true(p->frame.request != 9001 || p->m.ok.value == rows);
+        parcel_unpin(p);
+    }
+    assert_null(p);
+    assert_int_equal(figures_of(w, T).rows, 0);
+    assert_int_equal(figures_of(w, T).day, 0); // behind the save
+    end_save(w, y.id, false);
+    expect_ok(w);
+    expect_ok(w);
+    assert_int_equal(figures_of(w, T).day, 1);
+    world_close(w);
+    forget(&x);
+}
+
+// A sync table is saved when the batch that was asked for is the next one.
+static void test_clock(void **state)
+{
+    (void)state;
+    struct world *w = open_loop(0, 1, "name=sums;accessor=merge;dim=1;mode=sync");
+    struct saving x = begin_save(SAVE_CHECKPOINT);
+    send_save(w, &x, false, 2);
+    for (uint64_t clock = 0; clock < 4; clock++)
+        for (uint32_t i = 2; i-- > 0;) {
+            float value = i == 0 ? 1 : 100;
+            uint64_t key = 7, at = clock ^ i; // batches come in each other's way
+            struct msg_push m = push_of(w, i, T, &key, 1, &value, 1);
+            m.clock = at;
+            m.micro = (uint8_t)(8 * i);
+            m.micros = 8;
+            send_push(w, i, &m);
+            expect_ok(w);
+        }
+    finish_save(w, &x);
+    assert_int_equal(table_of(w)->sync.next, 4);
+    assert_true(*row_of(w, 7) == 404);
+    commit(&x);
+    end_save(w, x.id, true);
+    expect_ok(w);
+    assert_true(saved_value(x.path, 7) == 202);
+    x = begin_save(SAVE_CHECKPOINT);
+    send_save(w, &x, false, 3);
+    expect_refusal(w, TUG_EUSAGE, "batch 3 of table 'sums' is applied: it is at 4");
+    forget(&x);
+    world_close(w);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    struct world *w = open_loop(0, 1, users);
+    push_all(&w, 1, 1);
+    struct msg_save m = {.save = 1, .path = wire_text("/nowhere/at/all")};
+    deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
+    for (int i = 0; i < 1000 && w->sent == NULL; i++)
+        pass_time(w, 1000);
+    expect_refusal(w, TUG_EIO, "/nowhere/at/all");
+    m = (struct msg_save){.save = 2, .mode = 9, .path = wire_text("/tmp")};
+    deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
+    expect_refusal(w, TUG_EUSAGE, "mode 9");
+    m = (struct msg_save){.save = 2};
+    deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
+    expect_refusal(w, TUG_EUSAGE, "empty");
+    m = (struct msg_save){.save = 3, .path = wire_text("/tmp"), .tables = {"abc", 3}};
+    deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
+    expect_refusal(w, TUG_EUSAGE, "cut off");
+    m = (struct msg_save){
+        .save = 3, .path = wire_text("/tmp"), .tables = {"\6\0\0\0", 4}};
+    deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
+    expect_refusal(w, TUG_EUSAGE, "there is no table 6");
+    end_save(w, 77, true);
+    expect_refusal(w, TUG_EUSAGE, "save 77 is not known");
+    end_save(w, 77, false);
+    expect_ok(w);
+    struct saving x = begin_save(SAVE_CHECKPOINT);
+    send_save(w, &x, false, 0);
+    end_save(w, x.id, true);
+    expect_refusal(w, TUG_EUSAGE, "is not written yet");
+    end_save(w, x.id, false);
+    expect_ok(w);
+    forget_sent(w);
+    forget(&x);
+    // Loads.
+    load(w, dir, false);
+    expect_refusal(w, TUG_EUSAGE, "clear it first");
+    uint64_t rows = figures_of(w, T).rows;
+    assert_true(rows > 0);
+    load(w, "/nowhere", true);
+    expect_refusal(w, TUG_EDATA, "/nowhere");
+    world_close(w);
+}
+
+// Allocations of a save fail, when it is asked for and while it is written: it is refused
+// and given up, or written all the same, and afterwards another one is.
+static void test_allocations(void **state)
+{
+    (void)state;
+    long struck = 0;
+    for (long fault = 0; fault < 60; fault++) {
+        struct world *w = open_loop(0, 1, users), *to = open_loop(0, 1, users);
+        push_all(&w, 1, 1);
+        struct saving x = begin_save(SAVE_CHECKPOINT);
+        w->fault_after = fault < 20 ? fault : -1;
+        send_save(w, &x, false, 0);
+        w->fault_after = -1;
+        struck += w->faulted;
+        static struct batch b;
+        draw_batch(w, 2, &b);
+        struct msg_push push = push_of(w, 0, T, b.keys, b.n, b.values, b.width);
+        for (int i = 0; i < 60; i++) {
+            w->fault_after = fault - 20;
+            if (i == 3)
+                send_push(w, 0, &push);
+            w->fault_after = -1;
+            mem_fault_after(fault < 20 || i != fault - 20 ? -1 : fault % 3);
+            pass_time(w, 1000);
+            struck += mem_faulted();
+            mem_fault_after(-1);
+        }
+        forget_sent(w);
+        end_save(w, x.id, false);
+        forget_sent(w);
+        forget(&x);
+        send_push(w, 0, &push);
+        expect_ok(w);
+        x = begin_save(SAVE_CHECKPOINT);
+        send_save(w, &x, false, 0);
+        finish_save(w, &x);
+        commit(&x);
+        end_save(w, x.id, true);
+        expect_ok(w);
+        load(to, x.path, true);
+        expect_ok(to);
+        check_same(w, to);
+        world_close(w);
+        world_close(to);
+    }
+    assert_true(struck > 25);
+}
+
+// Directories of files in it, and those of loops.
+static int clean(void **state)
+{
+    char path[FILE_PATH_MAX];
+    struct dirent *entry;
+    DIR *d = opendir(dir);
+    int rc = 0;
+    (void)state;
+    while (d != NULL && (entry = readdir(d)) != NULL)
+        if (entry->d_name[0] != '.' && file_join(path, dir, entry->d_name, NULL) == 0)
+            rc |= file_remove_tree(path, NULL);
+    closedir(d);
+    return rc | file_remove_tree(dir, NULL) | (mem_live() != 0);
+}
+
+static int prepare(void **state)
+{
+    (void)state;
+    snprintf(dir, sizeof(dir), "%s/tug-saves-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    return mkdtemp(dir) == NULL;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_while_pushes_go_on),
+        cmocka_unit_test(test_thread),
+        cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_deadlines),
+        cmocka_unit_test(test_orders_wait),
+        cmocka_unit_test(test_clock),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_allocations),
+    };
+    return cmocka_run_group_tests(tests, prepare, clean);
+}
