@@ -102,6 +102,8 @@ int save_load(const struct save_chain *c, const char *table, struct store *s,
               bool (*mine)(void *ctx, uint32_t partition), void *ctx, struct err *e);
 // Reads every file through and checks it; errors name the file.
 int save_verify(const struct save_chain *c, struct err *e);
+// What the header of a file of the cut that goes on says.
+struct rows_shape save_cut_shape(const struct store *s);
 
 // A whole store into a new save of `dir`: one owner, no training meanwhile.
 int save_stores(const char *dir, enum save_mode mode, struct store *const *stores,
