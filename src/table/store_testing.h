@@ -2,6 +2,8 @@
 // life.h and rule_kind.h one after the other. It does orders at once, knows no batches, no
 // handles and no partitions but for budgets and days.
 //
+// And what tests do with it: settings, random batches.
+//
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TABLE_STORE_TESTING_H
 #define TUG_TABLE_STORE_TESTING_H
@@ -459,6 +461,128 @@ static inline void check_row(const struct naive *m, const struct store *s, uint3
     assert_int_equal(x->extra, extra != NULL);
     for (uint32_t k = 0; k < m->dim && extra != NULL; k++)
         assert_near(m->keys[i], "embedx", (double)extra[k], x->embedx.w[k]);
+}
+
+// Settings and batches.
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+enum { SLOW = 1 };
+#else
+enum { SLOW = 0 };
+#endif
+
+struct setting {
+    const char *text, *more;
+    uint32_t bits;
+    uint64_t budget; // not for texts: of rows without a life
+};
+
+#define LIFE                                                                             \
+    "delete-threshold=0.3; embedx-threshold=3; delete-after-days=4; embedx-init=0.1; "
+#define CTR "accessor=ctr; dim=4; rule=adagrad; embedx-rule=adagrad; " LIFE
+static const struct setting settings[] = {
+    {CTR, "", 3, 0},
+    {CTR, "entry=count:3; rate=inverse-time:steps=5,factor=0.1", 0, 0},
+    {CTR, "entry=count:4:shows; placement=range; deltas=no", 2, 0},
+    {CTR, "entry=show-click:2; budget-rows=100; budget-floor=0.5", 3, 0},
+    {CTR, "entry=probability:0.5; show-scale=no; decay=1", 6, 0},
+    {CTR, "entry=bloom:2:capacity=64:error=0.2; ttl-steps=40", 1, 0},
+    {CTR, "entry=sketch:3:error=0.05; embedx-threshold=0", 2, 0},
+    {"accessor=ctr_double; dim=2; rule=adagrad-shared; embedx-rule=sgd; " LIFE, "", 3, 0},
+    {"accessor=ctr_double; dim=0; rule=momentum; decay=0.5; " LIFE, "", 0, 0},
+    {"accessor=sparse; dim=3; rule=ftrl:l1=0,l2=0; embedx-rule=adagrad-shared; " LIFE, "",
+     4, 0},
+    {"accessor=sparse; dim=1; rule=sum; embedx-rule=sum; budget-rows=64; " LIFE, "", 4,
+     0},
+    {"accessor=plain; dim=3; rule=adagrad; init=0.5", "", 3, 0},
+    {"accessor=plain; dim=1; rule=sgd; deltas=yes; seed=9", "", 2, 80},
+    {"accessor=plain; dim=8; rule=assign; entry=count:2; deltas=yes", "", 3, 0},
+    {"accessor=merge; dim=2; placement=range", "", 4, 0},
+};
+enum { SETTINGS = sizeof(settings) / sizeof(*settings) };
+
+static inline struct table_config parse(const struct setting *x)
+{
+    struct table_config c = table_config_defaults();
+    OK(table_config_parse(&c, x->text, &ok_e));
+    OK(table_config_parse(&c, x->more, &ok_e));
+    OK(table_config_check(&c, &ok_e));
+    if (x->budget > 0)
+        c.budget_rows = x->budget;
+    return c;
+}
+
+// Batches: some keys, popular ones more often, by ascending partition.
+
+struct batch {
+    uint32_t which[KEYS];
+    uint64_t keys[KEYS];
+    size_t n;
+    float values[KEYS * PUSH_MAX];
+};
+
+static const struct store *sorting_by; // qsort has no context
+
+static inline int by_partition(const void *a, const void *b)
+{
+    const uint32_t *x = a, *y = b;
+    uint32_t p = store_partition(sorting_by, key_of(*x));
+    uint32_t q = store_partition(sorting_by, key_of(*y));
+    return p != q ? (p > q) - (p < q) : (int)(*x * 7 % 11) - (int)(*y * 7 % 11);
+}
+
+static inline void draw_keys(struct dice *d, const struct store *s, struct batch *b,
+                             size_t most)
+{
+    bool taken[KEYS] = {false};
+    size_t want = 1 + dice_below(d, (uint32_t)most);
+    b->n = 0;
+    for (size_t i = 0; i < want; i++) {
+        uint32_t x = dice_below(d, KEYS), y = dice_below(d, KEYS), k = x * y / KEYS;
+        if (!taken[k])
+            b->which[b->n++] = k;
+        taken[k] = true;
+    }
+    sorting_by = s;
+    qsort(b->which, b->n, sizeof(*b->which), by_partition);
+    for (size_t i = 0; i < b->n; i++)
+        b->keys[i] = key_of(b->which[i]);
+}
+
+static inline void draw_values(struct dice *d, const struct store *s, struct batch *b,
+                               enum store_op op)
+{
+    const struct accessor *a = store_accessor(s);
+    uint32_t width = store_value_width(s, op);
+    float *at = b->values;
+    assert_true(width <= PUSH_MAX);
+    for (size_t i = 0; i < b->n; i++, at += width) {
+        bool zeros = dice_below(d, 4) == 0;
+        for (uint32_t k = 0; k < width; k++)
+            at[k] = zeros && k > 0 ? 0 : (float)((int)dice_below(d, 9) - 4) / 4;
+        if (op != STORE_GRADIENT || a->pushed_stats == 0)
+            continue;
+        uint32_t show = dice_below(d, 4);
+        at[width - 3] = (float)show;
+        at[width - 2] = (float)(show > 0 ? dice_below(d, show) : 0);
+        at[width - 1] = (float)dice_below(d, 30);
+    }
+}
+
+static inline struct store_push draw_push(struct dice *d, const struct store *s,
+                                          struct batch *b)
+{
+    struct store_push p = {.keys = b->keys, .values = b->values, .rate = 1, .scale = 1};
+    uint32_t kind = dice_below(d, 16);
+    p.op = kind == 0 ? STORE_ASSIGN : kind == 1 ? STORE_ADD : STORE_GRADIENT;
+    if (kind == 2)
+        p.scale = 0.5f;
+    if (kind == 3)
+        p.rate = 0.25f;
+    draw_keys(d, s, b, 60);
+    draw_values(d, s, b, p.op);
+    p.n = b->n;
+    return p;
 }
 
 #endif
