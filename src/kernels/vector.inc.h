@@ -20,33 +20,59 @@ typedef float v8 __attribute__((vector_size(32)));
 typedef float v4 __attribute__((vector_size(16)));
 typedef int32_t v8i __attribute__((vector_size(32)));
 typedef int32_t v4i __attribute__((vector_size(16)));
-typedef float v1 __attribute__((vector_size(4)));
-typedef int32_t v1i __attribute__((vector_size(4)));
 
-// Rules and loads for 16, 8 and 4 floats at a time, and for one.
+// One to three floats in a vector of four, zeros behind them.
+static inline v4 load_part(const float *p, size_t n)
+{
+    if (n == 1)
+        return (v4)_mm_load_ss(p);
+    __m128 x = _mm_loadl_pi(_mm_setzero_ps(), (const __m64 *)(const void *)p);
+    return (v4)(n == 2 ? x : _mm_insert_ps(x, _mm_load_ss(p + 2), 0x20));
+}
+
+static inline void store_part(float *p, v4 x, size_t n)
+{
+    if (n == 1) {
+        _mm_store_ss(p, (__m128)x);
+        return;
+    }
+    _mm_storel_pi((__m64 *)(void *)p, (__m128)x);
+    if (n == 3)
+        _mm_store_ss(p + 2, _mm_movehl_ps((__m128)x, (__m128)x));
+}
+
+// Rules for 16, 8 and 4 floats at a time, and for the one to three at the end of n.
 #define V v16
 #define VI v16i
 #define N(name) name##_16
 #define VSQRT SQRT16
 #define VCOMPARE COMPARE_16
+#define VLOAD(p) load_16(p)
+#define VSTORE(p, x) store_16(p, x)
 #include "kernels/vector_rules.inc.h"
 #define V v8
 #define VI v8i
 #define N(name) name##_8
 #define VSQRT SQRT8
 #define VCOMPARE(x, op) ((x)op 0)
+#define VLOAD(p) load_8(p)
+#define VSTORE(p, x) store_8(p, x)
 #include "kernels/vector_rules.inc.h"
 #define V v4
 #define VI v4i
 #define N(name) name##_4
 #define VSQRT SQRT4
 #define VCOMPARE(x, op) ((x)op 0)
+#define VLOAD(p) load_4(p)
+#define VSTORE(p, x) store_4(p, x)
 #include "kernels/vector_rules.inc.h"
-#define V v1
-#define VI v1i
-#define N(name) name##_1
-#define VSQRT(x) ((v1){_mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss((x)[0])))})
+#define V v4
+#define VI v4i
+#define N(name) name##_end
+#define VSQRT SQRT4
 #define VCOMPARE(x, op) ((x)op 0)
+#define VLOAD(p) load_part(p, n % 4)
+#define VSTORE(p, x) store_part(p, x, n % 4)
 #include "kernels/vector_rules.inc.h"
 
 // Lanes as a tree. Halves by shuffles: taking addresses would keep sums in

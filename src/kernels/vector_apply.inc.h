@@ -3,7 +3,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 
-// Strips of the level's width down to 1 along n weights; more arguments come behind the
+// Strips of the level's width down to 4 along n weights, and the end; more arguments come behind the
 // rule and l2.
 #define ALONG(rule, n, ...)                                                              \
     do {                                                                                 \
@@ -16,8 +16,8 @@
             update_##rule##_4(p, l2, __VA_ARGS__, w + i, s + i, n, g + i);               \
             i += 4;                                                                      \
         }                                                                                \
-        for (; i < (n); i++)                                                             \
-            update_##rule##_1(p, l2, __VA_ARGS__, w + i, s + i, n, g + i);               \
+        if (i < (n))                                                                     \
+            update_##rule##_end(p, l2, __VA_ARGS__, w + i, s + i, n, g + i);             \
     } while (0)
 
 #define APPLY(rule)                                                                      \
@@ -72,18 +72,17 @@ APPLY_ADAM(adamw)
                                  float *w, float *s, const float *g, size_t i, size_t n, \
                                  size_t by)                                              \
     {                                                                                    \
-        float rest[8] = {0};                                                             \
-        v8 four = {0};                                                                   \
+        v4 x = {0}, end = {0};                                                           \
         if (i + 4 <= n) {                                                                \
-            four = join_4(of_##what##_4(p, l2, c, w + i, s + by * i, n, g + i),          \
-                          (v4){0});                                                      \
+            x = of_##what##_4(p, l2, c, w + i, s + by * i, n, g + i);                    \
             i += 4;                                                                      \
         }                                                                                \
-        if (i == n)                                                                      \
-            return four;                                                                 \
-        for (; i < n; i++)                                                               \
-            store_1(rest + i % 8, of_##what##_1(p, l2, c, w + i, s + by * i, n, g + i)); \
-        return four + load_8(rest);                                                      \
+        if (i < n) {                                                                     \
+            const v4i lane = {0, 1, 2, 3};                                               \
+            end = of_##what##_end(p, l2, c, w + i, s + by * i, n, g + i);                \
+            end = select_4(lane < (int32_t)(n % 4), end, (v4){0});                       \
+        }                                                                                \
+        return n % 8 < 4 ? join_4(end, x) : join_4(x, end);                              \
     }                                                                                    \
     static inline float sum_##what(const struct rule_params *p, float l2, float c,       \
                                    float *w, float *s, const float *g, size_t n,         \
@@ -316,14 +315,15 @@ COLUMN(adamw, four, two,
        adamw_8(p, l2v, next_rates(p, state + 2), wv, gv, &state[0], &state[1]))
 
 // Those that only move values, or whose vectors are not meant to have one weight.
-#define COLUMN_BY_REF(KIND, rule)                                                        \
+#define COLUMN_BY_ROW(rule)                                                              \
     static void column_##rule(const struct rule_params *p, const float *l2,              \
                               float *const *rows, size_t w, size_t s, const float *g,    \
                               size_t n)                                                  \
     {                                                                                    \
-        kernels_ref.apply_column[RULE_##KIND](p, l2, rows, w, s, g, n);                  \
+        for (size_t i = 0; i < n; i++)                                                   \
+            apply_##rule(p, l2[i], rows[i] + w, rows[i] + s, g + i, 1);                  \
     }
-COLUMN_BY_REF(ASSIGN, assign)
-COLUMN_BY_REF(ADAM_SHARED, adam_shared)
-COLUMN_BY_REF(FTRL_GROUP, ftrl_group)
-COLUMN_BY_REF(LAMB, lamb)
+COLUMN_BY_ROW(assign)
+COLUMN_BY_ROW(adam_shared)
+COLUMN_BY_ROW(ftrl_group)
+COLUMN_BY_ROW(lamb)

@@ -180,24 +180,24 @@ static inline V N(ftrl)(const struct rule_params *p, V l2, V w, V g, V *z, V *n)
     UPDATE_HEAD(rule)                                                                    \
     {                                                                                    \
         (void)rate, (void)s, (void)n;                                                    \
-        V wv = N(load)(w), gv = N(load)(g), next = N(rule)(p, l2 + (V){0}, wv, gv);      \
+        V wv = VLOAD(w), gv = VLOAD(g), next = N(rule)(p, l2 + (V){0}, wv, gv);          \
         VI mask = N(moving)(p, gv);                                                      \
         if (p->bounded)                                                                  \
             mask &= N(finite)(next);                                                     \
-        N(store)(w, N(select)(mask, next, wv));                                          \
+        VSTORE(w, N(select)(mask, next, wv));                                            \
     }
 
 #define UPDATE1(rule)                                                                    \
     UPDATE_HEAD(rule)                                                                    \
     {                                                                                    \
         (void)rate, (void)n;                                                             \
-        V wv = N(load)(w), gv = N(load)(g), a_old = N(load)(s), a = a_old;               \
+        V wv = VLOAD(w), gv = VLOAD(g), a_old = VLOAD(s), a = a_old;                     \
         V next = N(rule)(p, l2 + (V){0}, wv, gv, &a);                                    \
         VI mask = N(moving)(p, gv);                                                      \
         if (p->bounded)                                                                  \
             mask &= N(finite)(next) & N(finite)(a);                                      \
-        N(store)(w, N(select)(mask, next, wv));                                          \
-        N(store)(s, N(select)(mask, a, a_old));                                          \
+        VSTORE(w, N(select)(mask, next, wv));                                            \
+        VSTORE(s, N(select)(mask, a, a_old));                                            \
     }
 
 // CALL gives the next weights from wv, gv, l2v, &a, &b.
@@ -205,15 +205,15 @@ static inline V N(ftrl)(const struct rule_params *p, V l2, V w, V g, V *z, V *n)
     UPDATE_HEAD(rule)                                                                    \
     {                                                                                    \
         (void)rate;                                                                      \
-        V wv = N(load)(w), gv = N(load)(g), l2v = l2 + (V){0};                           \
-        V a_old = N(load)(s), b_old = N(load)(s + n), a = a_old, b = b_old;              \
+        V wv = VLOAD(w), gv = VLOAD(g), l2v = l2 + (V){0};                               \
+        V a_old = VLOAD(s), b_old = VLOAD(s + n), a = a_old, b = b_old;                  \
         V next = CALL;                                                                   \
         VI mask = N(moving)(p, gv);                                                      \
         if (p->bounded)                                                                  \
             mask &= N(finite)(next) & N(finite)(a) & N(finite)(b);                       \
-        N(store)(w, N(select)(mask, next, wv));                                          \
-        N(store)(s, N(select)(mask, a, a_old));                                          \
-        N(store)(s + n, N(select)(mask, b, b_old));                                      \
+        VSTORE(w, N(select)(mask, next, wv));                                            \
+        VSTORE(s, N(select)(mask, a, a_old));                                            \
+        VSTORE(s + n, N(select)(mask, b, b_old));                                        \
     }
 
 UPDATE0(sgd)
@@ -230,38 +230,38 @@ UPDATE2(adamw, N(adamw)(p, l2v, rate + (V){0}, wv, gv, &a, &b))
 UPDATE_HEAD(adam_d2sum)
 {
     (void)rate;
-    V wv = N(load)(w), gv = N(load)(g);
-    V d_old = N(load)(s), n_old = N(load)(s + n), m_old = N(load)(s + 2 * n);
+    V wv = VLOAD(w), gv = VLOAD(g);
+    V d_old = VLOAD(s), n_old = VLOAD(s + n), m_old = VLOAD(s + 2 * n);
     V d = d_old, sum = n_old, m = m_old;
     V next = N(adam_d2sum)(p, l2 + (V){0}, wv, gv, &d, &sum, &m);
     VI mask = N(moving)(p, gv);
     if (p->bounded)
         mask &= N(finite)(next) & N(finite)(sum) & N(finite)(m);
-    N(store)(w, N(select)(mask, next, wv));
-    N(store)(s, N(select)(mask, d, d_old));
-    N(store)(s + n, N(select)(mask, sum, n_old));
-    N(store)(s + 2 * n, N(select)(mask, m, m_old));
+    VSTORE(w, N(select)(mask, next, wv));
+    VSTORE(s, N(select)(mask, d, d_old));
+    VSTORE(s + n, N(select)(mask, sum, n_old));
+    VSTORE(s + 2 * n, N(select)(mask, m, m_old));
 }
 
 UPDATE_HEAD(assign)
 {
     (void)l2, (void)rate, (void)s, (void)n;
-    V next = N(load)(g);
+    V next = VLOAD(g);
     if (p->bounded)
-        next = N(select)(N(finite)(next), next, N(load)(w));
-    N(store)(w, next);
+        next = N(select)(N(finite)(next), next, VLOAD(w));
+    VSTORE(w, next);
 }
 
 // Of rules whose state is the vector's: one step of this rate along the gradient.
 UPDATE_HEAD(move)
 {
     (void)s, (void)n;
-    V wv = N(load)(w), gv = N(load)(g);
+    V wv = VLOAD(w), gv = VLOAD(g);
     V next = N(proximal)(p, wv - rate * (gv + l2 * wv));
     VI mask = N(moving)(p, gv);
     if (p->bounded)
         mask &= N(finite)(next);
-    N(store)(w, N(select)(mask, next, wv));
+    VSTORE(w, N(select)(mask, next, wv));
 }
 
 // m and v are the vector's.
@@ -270,14 +270,14 @@ static inline void N(update_adam_shared)(const struct rule_params *p, float l2,
                                          float *s, size_t n, const float *g)
 {
     (void)s, (void)n;
-    V wv = N(load)(w), gv = N(load)(g), d = N(decayed)(p, l2 + (V){0}, wv, gv);
+    V wv = VLOAD(w), gv = VLOAD(g), d = N(decayed)(p, l2 + (V){0}, wv, gv);
     V m = p->beta1 * m_old + (1 - p->beta1) * d;
     V v = p->beta2 * v_old + (1 - p->beta2) * (d * d);
     V next = N(proximal)(p, wv - rate * (m / (VSQRT(v) + p->beta)));
     VI mask = N(moving)(p, gv);
     if (p->bounded)
         mask &= N(finite)(next);
-    N(store)(w, N(select)(mask, next, wv));
+    VSTORE(w, N(select)(mask, next, wv));
 }
 
 // `c` corrects for the start, `rate` is lr times the ratio of lengths.
@@ -285,15 +285,15 @@ static inline void N(update_lamb)(const struct rule_params *p, float l2, float c
                                   float rate, float *w, float *s, size_t n,
                                   const float *g)
 {
-    V wv = N(load)(w), gv = N(load)(g), m_old = N(load)(s), v_old = N(load)(s + n);
+    V wv = VLOAD(w), gv = VLOAD(g), m_old = VLOAD(s), v_old = VLOAD(s + n);
     V m = m_old, v = v_old;
     V next = N(proximal)(p, wv - rate * N(lamb)(p, l2 + (V){0}, c, wv, gv, &m, &v));
     VI mask = N(moving)(p, gv);
     if (p->bounded)
         mask &= N(finite)(next) & N(finite)(m) & N(finite)(v);
-    N(store)(w, N(select)(mask, next, wv));
-    N(store)(s, N(select)(mask, m, m_old));
-    N(store)(s + n, N(select)(mask, v, v_old));
+    VSTORE(w, N(select)(mask, next, wv));
+    VSTORE(s, N(select)(mask, m, m_old));
+    VSTORE(s + n, N(select)(mask, v, v_old));
 }
 
 // z beyond l1.
@@ -308,12 +308,12 @@ static inline void N(update_group)(const struct rule_params *p, float l2, float 
                                    float *w, float *s, size_t n, const float *g)
 {
     (void)g;
-    V u = stays * N(shrunk)(p, N(load)(s)), root = VSQRT(N(load)(s + n));
+    V u = stays * N(shrunk)(p, VLOAD(s)), root = VSQRT(VLOAD(s + n));
     V next = -u / ((p->beta + root) / p->lr + l2);
     next = N(select)(VCOMPARE(u, !=), next, (V){0});
     if (p->bounded)
-        next = N(select)(N(finite)(next), next, N(load)(w));
-    N(store)(w, next);
+        next = N(select)(N(finite)(next), next, VLOAD(w));
+    VSTORE(w, next);
 }
 
 // What a strip adds to sums over a vector.
@@ -322,7 +322,7 @@ static inline V N(of_squares)(const struct rule_params *p, float l2, float c, fl
                               float *s, size_t n, const float *g)
 {
     (void)c, (void)s, (void)n;
-    V d = N(decayed)(p, l2 + (V){0}, N(load)(w), N(load)(g));
+    V d = N(decayed)(p, l2 + (V){0}, VLOAD(w), VLOAD(g));
     return d * d;
 }
 
@@ -330,7 +330,7 @@ static inline V N(of_m)(const struct rule_params *p, float l2, float c, float *w
                         float *s, size_t n, const float *g)
 {
     (void)c, (void)n;
-    V d = N(decayed)(p, l2 + (V){0}, N(load)(w), N(load)(g));
+    V d = N(decayed)(p, l2 + (V){0}, VLOAD(w), VLOAD(g));
     return p->beta1 * s[0] + (1 - p->beta1) * d;
 }
 
@@ -338,15 +338,15 @@ static inline V N(of_v)(const struct rule_params *p, float l2, float c, float *w
                         float *s, size_t n, const float *g)
 {
     (void)c, (void)n;
-    V d = N(decayed)(p, l2 + (V){0}, N(load)(w), N(load)(g));
+    V d = N(decayed)(p, l2 + (V){0}, VLOAD(w), VLOAD(g));
     return p->beta2 * s[1] + (1 - p->beta2) * (d * d);
 }
 
 static inline V N(of_lamb)(const struct rule_params *p, float l2, float c, float *w,
                            float *s, size_t n, const float *g)
 {
-    V gv = N(load)(g), m = N(load)(s), v = N(load)(s + n);
-    V r = N(lamb)(p, l2 + (V){0}, c, N(load)(w), gv, &m, &v);
+    V gv = VLOAD(g), m = VLOAD(s), v = VLOAD(s + n);
+    V r = N(lamb)(p, l2 + (V){0}, c, VLOAD(w), gv, &m, &v);
     VI mask = N(moving)(p, gv);
     if (p->bounded)
         mask &= N(finite)(r);
@@ -359,15 +359,15 @@ static inline V N(of_group)(const struct rule_params *p, float l2, float c, floa
                             float *s, size_t n, const float *g)
 {
     (void)l2, (void)c;
-    V z_old = N(load)(s), n_old = N(load)(s + n), z = z_old, sum = n_old;
-    N(ftrl_sums)(p, N(load)(w), N(load)(g), &z, &sum);
+    V z_old = VLOAD(s), n_old = VLOAD(s + n), z = z_old, sum = n_old;
+    N(ftrl_sums)(p, VLOAD(w), VLOAD(g), &z, &sum);
     if (p->bounded) {
         VI mask = N(finite)(z) & N(finite)(sum);
         z = N(select)(mask, z, z_old);
         sum = N(select)(mask, sum, n_old);
     }
-    N(store)(s, z);
-    N(store)(s + n, sum);
+    VSTORE(s, z);
+    VSTORE(s + n, sum);
     V u = N(shrunk)(p, z);
     return u * u;
 }
@@ -381,3 +381,5 @@ static inline V N(of_group)(const struct rule_params *p, float l2, float c, floa
 #undef N
 #undef VSQRT
 #undef VCOMPARE
+#undef VLOAD
+#undef VSTORE
