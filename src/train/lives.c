@@ -43,7 +43,6 @@ int lives_config(const struct train_config *c, const struct model *m,
     ret->staleness = c->cluster->mode == WIRE_SSP ? c->cluster->staleness : 0;
     ret->mean = c->reduce_mean;
     ret->place = CONFIG_HASH;
-    TRY(table_config_check(ret, e));
     if (ret->rate.kind != RATE_CONSTANT || ret->rate.warmup != 0)
         return err_set(e, TUG_EUSAGE,
                        "--table: rate: the rates of a training run are --schedule's");
@@ -54,7 +53,7 @@ int lives_config(const struct train_config *c, const struct model *m,
                        "--table: rows of accessor %s are no features of a model; there "
                        "are sparse, ctr and ctr_double",
                        ret->accessor.name);
-    return 0;
+    return table_config_check(ret, e);
 }
 
 int lives_model(const struct table_config *t, const struct model *m, struct model *ret,
