@@ -3,8 +3,8 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 
-// Strips of the level's width down to 4 along n weights, and the end; more arguments come behind the
-// rule and l2.
+// Strips of the level's width down to 4 along n weights, and the end; more arguments come
+// behind the rule and l2.
 #define ALONG(rule, n, ...)                                                              \
     do {                                                                                 \
         size_t i = 0;                                                                    \
