@@ -12,7 +12,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/tool.h"
+#include "cli/node_options.h"
+#include "facade/tool.h"
 
 struct doctor_values {
     struct node_values node;
@@ -130,7 +131,7 @@ static void look_at_link(struct examination *x, const json_t *n, const char *nam
 
 static void examine_node(struct examination *x, const json_t *n)
 {
-    struct tool t = {0};
+    struct tool t = {.interrupted = &node_interrupted};
     struct err e = {0};
     char name[64];
     name_of(n, name);
@@ -208,7 +209,7 @@ static void look_at_phase(struct examination *x, const json_t *s)
 static int examine(struct examination *x, const struct doctor_values *v, json_t *ret,
                    struct err *e)
 {
-    struct tool t = {0};
+    struct tool t = {.interrupted = &node_interrupted};
     json_t *status = NULL, *n;
     size_t i;
     int rc = tool_open(&t, &x->node->node, x->node->node.scheduler,

@@ -33,6 +33,11 @@ struct node_values {
         .metavar = "HOST:PORT", .group = "The cluster", .help = scheduler_help           \
     }
 
+// Of commands that ask a cluster from outside.
+#define TOOL_SCHEDULER_OPTION                                                            \
+    NODE_SCHEDULER_OPTION("by default that of the run that tug launch started here "     \
+                          "last")
+
 #define NODE_REACH_OPTIONS(seconds)                                                      \
     {.name = "cluster",                                                                  \
      .kind = OPTION_STRING,                                                              \

@@ -9,7 +9,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/tool.h"
+#include "cli/node_options.h"
+#include "facade/tool.h"
 
 struct status_values {
     struct node_values node;
@@ -52,7 +53,7 @@ enum { LOOP_SECONDS = 5 };
 // The answer of one loop, or an object that says why there is none.
 static json_t *ask_loop(struct node *n, const json_t *node)
 {
-    struct tool t = {0};
+    struct tool t = {.interrupted = &node_interrupted};
     struct err e = {0};
     json_t *answer = NULL;
     int rc = tool_open(&t, n, tool_text(node, "address"), LOOP_SECONDS, &e);
@@ -112,7 +113,7 @@ static json_t *add_tables(const json_t *servers)
 static int ask_all(struct opened_node *n, const struct status_values *v, json_t **ret,
                    struct err *e)
 {
-    struct tool t = {0};
+    struct tool t = {.interrupted = &node_interrupted};
     json_t *status = NULL, *node;
     size_t i;
     int rc = tool_open(&t, &n->node, n->node.scheduler, v->node.connect_timeout, e);

@@ -4,7 +4,8 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
-#include "cli/tool.h"
+#include "cli/node_options.h"
+#include "facade/tool.h"
 
 struct stop_values {
     struct node_values node;
@@ -62,7 +63,7 @@ static int run(const void *values, const struct options *o, struct err *e)
     (void)o;
     const struct stop_values *v = values;
     struct opened_node n;
-    struct tool t = {0};
+    struct tool t = {.interrupted = &node_interrupted};
     struct msg_stop stop = {.code = TUG_EINTERRUPTED,
                             .why = wire_text("ended by 'tug stop'")};
     node_catch_signals();

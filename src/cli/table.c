@@ -11,7 +11,6 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "cli/cli.h"
-#include "cli/tool.h"
 #include "table/config.h"
 #include "table/life.h"
 #include "table/save.h"

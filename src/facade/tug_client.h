@@ -5,6 +5,7 @@
 //   tug_calls.c    pushes, pulls, waiting
 //   tug_tables.c   tables by settings: their life, saves and loads
 //   tug_own.c      a program's own accessors, rules and entry policies
+//   tug_profile.c  profiles, asked for by a tool (facade/tool.h)
 //
 // On top of the public calls alone: tug_dense.c, tug_auc.c, tug_dump.c.
 //

@@ -1,14 +1,13 @@
 // Questions to a running cluster: see tool.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/tool.h"
+#include "facade/tool.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "van/van.h"
 
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
@@ -70,7 +69,7 @@ static int wait_for(struct tool *t, const bool *what, double seconds, struct err
     uint64_t until = van_now(t->van) + (uint64_t)(seconds * 1e9);
     while (!*what && !t->answered && !t->closed && van_now(t->van) < until) {
         TRY(van_poll(t->van, until, e));
-        if (atomic_load(&node_interrupted))
+        if (t->interrupted != NULL && atomic_load(t->interrupted))
             return err_set(e, TUG_EINTERRUPTED, "interrupted");
     }
     if (*what)
@@ -95,7 +94,7 @@ int tool_open(struct tool *t, struct node *n, const char *address, double second
         .closed = on_closed,
         .tick = on_tick,
     };
-    *t = (struct tool){.text = BUF_INIT(WIRE_BYTES_MAX)};
+    *t = (struct tool){.interrupted = t->interrupted, .text = BUF_INIT(WIRE_BYTES_MAX)};
     TRY(node_address(address, t->address, e));
     TRY(node_van(n, &t->van, &h, false, e));
     t->link = van_connect(t->van, t->address, (uint64_t)(seconds * 1e9));

@@ -1,23 +1,23 @@
-// Asking the nodes of a running cluster from outside: one question at a time, each with a
-// deadline.
+// Asking the nodes of a running cluster from outside, for commands and for calls that no
+// member answers (profiles): one question at a time, each with a deadline.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_CLI_TOOL_H
-#define TUG_CLI_TOOL_H
+#ifndef TUG_FACADE_TOOL_H
+#define TUG_FACADE_TOOL_H
 
 #include <jansson.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cli/node_options.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "cluster/node.h"
+#include "van/van.h"
 #include "wire/wire.h"
 
-// What every such command is told; the values are the struct's `node`.
-#define TOOL_SCHEDULER_OPTION                                                            \
-    NODE_SCHEDULER_OPTION("by default that of the run that tug launch started here "     \
-                          "last")
-
 struct tool {
+    const atomic_bool *interrupted; // ends waits, when set before tool_open; may be NULL
     struct van *van;
     van_link link;
     char address[VAN_ADDRESS_MAX];
@@ -33,7 +33,8 @@ struct tool {
     struct buf text;        // JSON of STATUS_IS, the sentence of ERROR
 };
 
-// A link to a node that has said who it is. Errors name the address.
+// A link to a node that has said who it is. Errors name the address. Of *t only
+// `interrupted` is looked at.
 int tool_open(struct tool *t, struct node *n, const char *address, double seconds,
               struct err *e);
 void tool_close(struct tool *t); // a zeroed one is fine

@@ -1,0 +1,41 @@
+// tug_profile_start and tug_profile_stop: a client's cluster, asked from outside, as tug
+// profile does. The client's own requests go on meanwhile.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "facade/profiler.h"
+#include "facade/tug_client.h"
+#include "server/profile.h"
+#include "tug/table.h"
+
+enum { REACH_SECONDS = 10 };
+
+static int may_wait(struct tug_client *c)
+{
+    return pump_working(c->pump)
+               ? err_set(last_error(), TUG_EUSAGE, "a callback must not wait")
+               : 0;
+}
+
+static struct profiler profiler_of(struct tug_client *c)
+{
+    return (struct profiler){.node = &c->node, .seconds = REACH_SECONDS};
+}
+
+int tug_profile_start(struct tug_client *c)
+{
+    struct profiler p = profiler_of(c);
+    TRY(may_wait(c));
+    return profiler_start(&p, PROFILE_BYTES, NULL, last_error());
+}
+
+int tug_profile_stop(struct tug_client *c, const char *file)
+{
+    struct profiler p = profiler_of(c);
+    struct trace trace;
+    TRY(may_wait(c));
+    if (file == NULL)
+        return err_set(last_error(), TUG_EUSAGE, "a profile wants a file");
+    int rc = profiler_stop(&p, file, &trace, last_error());
+    trace_free(&trace);
+    return rc;
+}
