@@ -229,7 +229,7 @@ static void test_manifest(void **state)
         }
     }
     m.step = INT64_MAX;
-    m.about = mem_strdup("{\"b\":[1,2.5,\"x\"],\"a\":null}");
+    m.about = mem_strdup("{\"a\":null,\"b\":[1,2.5,\"x\"]}");
     OK(save_commit(dir, &m, 0, &ok_e));
     OK(save_read(path, &back, &ok_e));
     assert_int_equal(back.mode, SAVE_DAY);
