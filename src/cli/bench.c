@@ -14,6 +14,8 @@ struct bench_values {
     uint64_t rows, epochs, threads;
     double seconds, spin_us;
     uint64_t max_bytes, servers, workers, keys;
+    uint64_t table_rows, hot_rows;
+    const char *dir;
     bool json;
 };
 
@@ -29,9 +31,11 @@ static const struct option options[] = {
      AT(names),
      .metavar = "NAME",
      .group = "What to measure",
-     .help = "table: finding and reading random rows, growth, memory; train: reading and "
-             "training rates of each model; van: messages over loopback; cluster: pushes "
-             "and pulls"},
+     .help =
+         "table: finding and reading random rows, growth, memory; train: reading and "
+         "training rates of each model; van: messages over loopback; cluster: pushes "
+         "and pulls; rules: applying gradients; save: saves, loads and deltas; shrink: "
+         "forgetting; tier: rows on disk"},
     {.name = "read-keys",
      .kind = OPTION_U64,
      AT(read_keys),
@@ -125,6 +129,27 @@ static const struct option options[] = {
      .max = 1e9,
      .metavar = "N",
      .help = "in its tables, 100 bytes each"},
+    {.name = "table-rows",
+     .kind = OPTION_U64,
+     AT(table_rows),
+     .fallback = "1e7",
+     .min = 1000,
+     .max = 1e9,
+     .metavar = "N",
+     .group = "Of rules, save, shrink and tier",
+     .help = "in the table"},
+    {.name = "hot-rows",
+     .kind = OPTION_U64,
+     AT(hot_rows),
+     .fallback = "0",
+     .max = 1e9,
+     .metavar = "N",
+     .help = "of tier: rows in memory; 0: a tenth of them"},
+    {.name = "dir",
+     .kind = OPTION_STRING,
+     AT(dir),
+     .metavar = "DIR",
+     .help = "for files, which are then removed: the disk to measure (default: $TMPDIR)"},
     {.name = "json",
      .kind = OPTION_FLAG,
      AT(json),
@@ -134,8 +159,8 @@ static const struct option options[] = {
 
 const struct option_table cli_bench_options = {
     .command = "bench",
-    .summary = "measure this machine: the table, training, messages, a cluster",
-    .usage = "table|train|van|cluster [options]",
+    .summary = "measure this machine: tables, training, saves, messages, a cluster",
+    .usage = "table|train|van|cluster|rules|save|shrink|tier [options]",
     .about =
         "table compares the rate at which one thread finds and reads the rows of random "
         "keys with the rate at which it reads random cache lines with prefetch: the "
@@ -146,6 +171,12 @@ const struct option_table cli_bench_options = {
         "TLS in turn.\n"
         "cluster runs a scheduler, servers and workers as processes of this machine, and "
         "pushes to and pulls from tables that hold all --keys.\n"
+        "rules applies gradients to random rows of a large table by several update "
+        "rules, "
+        "against changing random cache lines; save writes a table, loads it, saves what "
+        "has changed, and trains while it is saved, against plain writing and reading; "
+        "shrink forgets; tier keeps most rows on disk. They take some minutes and, at 10 "
+        "M rows, up to 10 GB of memory and of disk.\n"
         "Other work on the machine makes all of it slower.",
     .examples = "tug bench table\n"
                 "tug bench train --rows 1e6 --json\n"
@@ -164,6 +195,16 @@ static double spin_us(const struct bench_values *v, uint64_t busy)
     return busy <= (uint64_t)model_threads(0) ? SPIN_US : 0;
 }
 
+static const struct {
+    const char *name;
+    int (*run)(const struct bench_store_options *o, struct err *e);
+} stores[] = {
+    {"rules", bench_rules},
+    {"save", bench_save},
+    {"shrink", bench_shrink},
+    {"tier", bench_tier},
+};
+
 static int run(const void *values, const struct options *o, struct err *e)
 {
     (void)o;
@@ -177,6 +218,11 @@ static int run(const void *values, const struct options *o, struct err *e)
         struct bench_train_options train = {v->rows, v->epochs, model_threads(v->threads),
                                             v->json};
         return bench_train(&train, e);
+    }
+    for (size_t i = 0; i < sizeof(stores) / sizeof(*stores); i++) {
+        struct bench_store_options store = {v->table_rows, v->hot_rows, v->dir, v->json};
+        if (strcmp(name, stores[i].name) == 0)
+            return stores[i].run(&store, e);
     }
     struct bench_net_options net = {
         .seconds = v->seconds,
@@ -196,8 +242,8 @@ static int run(const void *values, const struct options *o, struct err *e)
     }
     return err_set(
         e, TUG_EUSAGE,
-        "say what to measure: 'tug bench table', 'tug bench train', 'tug bench "
-        "van' or 'tug bench cluster'");
+        "say what to measure: 'tug bench' and one of table, train, van, cluster, rules, "
+        "save, shrink and tier");
 }
 
 const struct cli_command cli_bench = {

@@ -41,4 +41,16 @@ struct bench_net_options {
 int bench_van(const struct bench_net_options *o, struct err *e);
 int bench_cluster(const struct bench_net_options *o, struct err *e);
 
+// Tables of rows with a life: applying rules, saves, shrink, rows on disk.
+struct bench_store_options {
+    uint64_t rows;
+    uint64_t hot_rows; // of tier: in memory; 0: a tenth
+    const char *dir;   // for what is written
+    bool json;
+};
+int bench_rules(const struct bench_store_options *o, struct err *e);
+int bench_save(const struct bench_store_options *o, struct err *e);
+int bench_shrink(const struct bench_store_options *o, struct err *e);
+int bench_tier(const struct bench_store_options *o, struct err *e);
+
 #endif
