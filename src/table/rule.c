@@ -229,6 +229,10 @@ int rule_register(const struct rule_info *info, rule_apply_fn apply, struct err 
         return err_set(e, TUG_EUSAGE, "there is an update rule '%s' already", name);
     if (apply == NULL)
         return err_set(e, TUG_EUSAGE, "update rule '%s' has no function", name);
+    if (info->defaults.dense)
+        return err_set(e, TUG_EUSAGE,
+                       "update rule '%s' is dense by default; who wants it says so",
+                       name);
     if (n_own == RULE_MAX - RULE_KINDS)
         return err_set(
             e, TUG_EUSAGE,

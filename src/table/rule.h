@@ -54,7 +54,7 @@ const char *rule_names(void);
 // A program's own rule. *info is copied, what it points to is not. The rule gets the next
 // number from RULE_KINDS on: programs that talk to each other register the same rules in
 // the same order. Before any table is made, by one thread. TUG_EUSAGE: the name is taken
-// or no name, or RULE_MAX is reached.
+// or no name, its defaults are dense, or RULE_MAX is reached.
 int rule_register(const struct rule_info *info, rule_apply_fn apply, struct err *e);
 
 // The rule's kernel, or the program's function.

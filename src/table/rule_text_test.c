@@ -203,6 +203,9 @@ static void own_rules(void **state)
     info.name = NULL;
     assert_int_equal(rule_register(&info, halve, &e), TUG_EUSAGE);
     info.name = "nothing";
+    info.defaults.dense = true;
+    assert_int_equal(rule_register(&info, halve, &e), TUG_EUSAGE);
+    info.defaults.dense = false;
     assert_int_equal(rule_register(&info, NULL, &e), TUG_EUSAGE);
     for (int i = RULE_KINDS + 1; i < RULE_MAX; i++) {
         snprintf(many[i], sizeof(many[i]), "own-%d", i);

@@ -92,7 +92,8 @@ bool hot_adds_up(const struct model *m)
     bool sums = true;
     for (uint32_t g = 0; g < m->accessor.n_groups; g++) {
         enum rule_kind kind = m->accessor.groups[g].rule.kind;
-        sums &= kind != RULE_MOMENTUM && kind != RULE_RMSPROP && kind != RULE_ADAM;
+        sums &= kind == RULE_SGD || kind == RULE_ADAGRAD || kind == RULE_ADAGRAD_ROW ||
+                kind == RULE_FTRL || kind == RULE_SUM;
     }
     return sums;
 }
