@@ -10,8 +10,7 @@
 #include "base/alloc.h"
 
 enum {
-    GO_SHARE = 16,     // of a partition's rows, 1/16 go out together
-    DELETES = 1 << 16, // that wait to be written
+    GO_SHARE = 16, // of a partition's rows, 1/16 go out together
     AHEAD = 16,
 };
 
@@ -221,6 +220,7 @@ static int fetch(struct store *s, uint32_t n, uint32_t *ret_handles, struct err 
 {
     struct cold *c = s->cold;
     struct cold_fetch *x = &c->fetch;
+    TRY(cold_write_waiting(c, e));
     TRY(tier_get(c->tier, x->partitions, x->keys, n, x->found, x->rows, x->sizes, e));
     n = pack_found(x, n);
     for (uint32_t begin = 0, end; begin < n; begin = end) {
@@ -240,7 +240,6 @@ int cold_fetch_runs(struct store *s, const struct store_run *runs, uint32_t n_ru
     struct cold_fetch *x = &s->cold->fetch;
     uint32_t n = 0;
     *ret_runs = 0;
-    TRY(cold_write_waiting(s->cold, e));
     for (uint32_t r = 0; r < n_runs; r++) {
         if (s->parts[runs[r].partition].cold == 0)
             continue;
@@ -305,32 +304,29 @@ static int put_record(struct store *s, uint32_t p, struct err *e)
     else
         rc = err_nomem(e, "what is known of a partition");
     buf_free(&b);
-    return rc;
+    TRY(rc);
+    c->unwritten++;
+    part->recorded = true;
+    part->day = s->parts[p].day;
+    return 0;
 }
 
-int cold_write_rows(struct store *s, uint32_t p, const uint32_t *handles, uint32_t n,
-                    struct err *e)
+int cold_put_rows(struct store *s, uint32_t p, const uint32_t *handles, uint32_t n,
+                  struct err *e)
 {
     struct cold *c = s->cold;
-    TRY(cold_write_waiting(c, e));
+    if (c->unwritten >= COLD_WAITING)
+        TRY(cold_write_waiting(c, e));
     if (reserve_marks(s) != 0)
         return err_nomem(e, "marks of rows");
-    int rc = put_record(s, p, e);
-    for (uint32_t i = 0; rc == 0 && i < n; i++) {
+    TRY(put_record(s, p, e));
+    for (uint32_t i = 0; i < n; i++) {
         const void *image;
         uint32_t size = make_image(s, store_row_at(s, handles[i]), &image);
-        rc = tier_put(c->tier, p, store_key_at(s, handles[i]), image, size, e);
-    }
-    if (rc == 0)
-        rc = tier_write(c->tier, e);
-    if (rc != 0) {
-        tier_drop(c->tier);
-        return rc;
-    }
-    for (uint32_t i = 0; i < n; i++)
+        TRY(tier_put(c->tier, p, store_key_at(s, handles[i]), image, size, e));
         handle_bit_set(&c->copied, handles[i]);
-    c->parts[p].recorded = true;
-    c->parts[p].day = s->parts[p].day;
+        c->unwritten++;
+    }
     return 0;
 }
 
@@ -340,7 +336,7 @@ static int send_out(struct store *s, uint32_t p, uint32_t n, struct err *e)
     struct cold *c = s->cold;
     if (s->config.deltas && cold_reserve_out(s, p, n) != 0)
         return err_nomem(e, "what a table's next delta is to say");
-    int rc = cold_write_rows(s, p, c->going, n, e);
+    int rc = cold_put_rows(s, p, c->going, n, e);
     for (uint32_t i = 0; i < n; i++) {
         if (rc == 0 && handle_bit(&s->changed, c->going[i]))
             cold_note_out(s, p, store_key_at(s, c->going[i]));
@@ -396,7 +392,7 @@ static int keep_share(struct store *s, uint32_t p, struct err *e)
         return err_nomem(e, "marks of rows");
     for (uint32_t round = 0; round <= COLD_USED + 1 && part->live > floor;) {
         uint32_t want = part->live - floor;
-        want = want < COLD_WRITE_ROWS ? want : COLD_WRITE_ROWS;
+        want = want < COLD_GO_ROWS ? want : COLD_GO_ROWS;
         uint32_t n = go_round(s, p, want);
         if (n > 0)
             TRY(send_out(s, p, n, e));
@@ -421,7 +417,7 @@ static int sweep_unseen(struct store *s, uint32_t p, struct err *e)
         if (unseen <= days || !may_go(s, p, h))
             continue;
         c->going[n++] = h;
-        if (n == COLD_WRITE_ROWS) {
+        if (n == COLD_GO_ROWS) {
             TRY(send_out(s, p, n, e));
             n = 0;
         }
@@ -453,6 +449,6 @@ void cold_forget(struct store *s, uint32_t p, const uint32_t *handles, size_t n)
         c->unwritten++;
     }
     // If it fails, who next needs them written is told.
-    if (c->unwritten > DELETES)
+    if (c->unwritten >= COLD_WAITING)
         (void)cold_write_waiting(c, NULL);
 }

@@ -6,13 +6,15 @@
 // marked, so that it goes when they go. A partition's `cold` counts the rows that are on
 // disk only; where it is 0 nothing is looked for.
 //
+// What is put and deleted waits in the tier's batch, for all partitions together, and is
+// written before anything is read. If that fails it goes on waiting, so nothing is lost.
+//
 // What goes out is chosen as by a clock: a hand goes round over the rows of a partition,
 // takes a use from each, and sends out those that have none left. A row that comes in is
 // not used until it is used again: most are not, soon. (Of keys by zipf 1.05, ten times
 // what memory holds, 29 % of those in a batch are not there; 33 % if each row has one
 // bit, set when it comes; 23 % if the most frequent ones were known.) The hand goes when
-// a partition has more rows than its share, and sends out a sixteenth of them, so that
-// they are written together.
+// a partition has more rows than its share, and sends out a sixteenth of them.
 //
 // On disk a row is its floats, and those of its extra row if it has one; the column of
 // the extra row's handle is 0. A durable tier has a record of each partition, too, as
@@ -31,7 +33,8 @@
 
 enum {
     COLD_FETCH_ROWS = 4096, // asked for together
-    COLD_WRITE_ROWS = 1024, // written together
+    COLD_GO_ROWS = 1024,    // that go out together
+    COLD_WAITING = 1 << 14, // changes that wait to be written, at most
     COLD_WALK_ROWS = 512,   // of a walk, looked at together: as many, or
     COLD_WALK_BYTES = 1 << 20,
     COLD_RECORDS = 1 << 16, // the tier's partition with the records
@@ -85,12 +88,12 @@ struct cold {
     uint8_t *uses;  // by handle: since the hand came by, see above
     uint32_t n_uses;
     struct handle_bits copied; // a copy is on disk
-    uint32_t unwritten;        // deletes without a tier_write
+    uint32_t unwritten;        // puts and deletes without a tier_write
     uint32_t row_bytes, extra_bytes;
     char *image; // of one row
     struct cold_fetch fetch;
     struct cold_walk walk;
-    uint32_t going[COLD_WRITE_ROWS];
+    uint32_t going[COLD_GO_ROWS];
     struct handle_list sweep;
     uint64_t promoted, demoted;
 };
@@ -98,12 +101,12 @@ struct cold {
 int cold_damaged(const struct store *s, uint64_t key, uint32_t size, struct err *e);
 bool cold_size_fits(const struct cold *c, uint32_t size);
 
-// Deletes that wait: a get must not find what they removed.
+// What waits to be written: a get must not find what was there before it.
 int cold_write_waiting(struct cold *c, struct err *e);
 
-// Writes rows in memory to disk; all or none. They stay in memory.
-int cold_write_rows(struct store *s, uint32_t p, const uint32_t *handles, uint32_t n,
-                    struct err *e);
+// Puts what is in memory of rows to disk, to be written. They stay in memory.
+int cold_put_rows(struct store *s, uint32_t p, const uint32_t *handles, uint32_t n,
+                  struct err *e);
 
 // Rows on disk, but not in memory, of some keys: copies. `fn` may put and delete.
 typedef int (*cold_row_fn)(void *ctx, uint64_t key, float *row, uint32_t size,

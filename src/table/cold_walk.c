@@ -184,6 +184,7 @@ int cold_order(struct store *s, uint32_t p, struct err *e)
     struct store_stats stats = s->stats;
     uint32_t gone = part->gone.n;
     struct order o = {.s = s, .p = p, .t = store_order_time(s, p)};
+    TRY(cold_write_waiting(s->cold, e)); // so that all that waits is the order's
     int rc = 0;
     o.fades = s->config.deltas && s->life->saved != NULL && s->accessor.life.decay != 1;
     if (s->order == STORE_SHRINK && s->life->shrink != NULL)
@@ -250,11 +251,12 @@ int cold_keep(struct store *s, struct err *e)
             return err_nomem(e, "rows that go to disk");
         uint32_t n = c->sweep.n, at = 0;
         do {
-            uint32_t len = n - at < COLD_WRITE_ROWS ? n - at : COLD_WRITE_ROWS;
-            TRY(cold_write_rows(s, p, c->sweep.at + at, len, e));
+            uint32_t len = n - at < COLD_GO_ROWS ? n - at : COLD_GO_ROWS;
+            TRY(cold_put_rows(s, p, c->sweep.at + at, len, e));
             at += len;
         } while (at < n);
     }
+    TRY(cold_write_waiting(c, e));
     return tier_flush(c->tier, e);
 }
 
