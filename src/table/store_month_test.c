@@ -129,6 +129,7 @@ static void test_nobody_saves(void **state)
         store_day(s);
     }
     assert_true(store_stats(s).made > 4 * most);
+    assert_true(store_stats(s).made > 10 * s->parts[0].rows.n);
     assert_int_equal(cut_begin(s, &delta, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "save a base"));
     image_free(cut_all(s, SAVE_BASE, false, NULL)); // came to nothing

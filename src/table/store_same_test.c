@@ -218,6 +218,7 @@ static void test_loads(void **state)
         copy_store(x.of[0], copy);
         copy_store(x.of[0], copy);
         assert_int_equal(store_stats(copy).changed, 0);
+        assert_int_equal(store_stats(copy).extra_rows, store_stats(x.of[0]).extra_rows);
         store_loaded(x.of[0]);
         two.of[0] = x.of[0];
         two.of[1] = copy;
@@ -233,6 +234,93 @@ static void test_loads(void **state)
         store_close(copy);
     }
     mem_free(b);
+}
+
+// Many keys in one push or pull are as many pushes, or pulls, of a partition each.
+
+struct many {
+    size_t n;
+    uint64_t *keys;
+    float *values;
+};
+
+static int compare_mixed(const void *a, const void *b)
+{
+    uint64_t x = mix64(*(const uint64_t *)a), y = mix64(*(const uint64_t *)b);
+    return (x > y) - (x < y);
+}
+
+static struct many draw_many(const struct store *s, struct dice *d, size_t n)
+{
+    uint32_t width = store_value_width(s, STORE_GRADIENT);
+    struct many x = {.n = n, .keys = mem_array(n, 8), .values = mem_array(n * width, 4)};
+    assert_true(x.keys != NULL && x.values != NULL);
+    uint64_t first = dice_below(d, 1000);
+    for (size_t i = 0; i < n; i++)
+        x.keys[i] = first + i;
+    qsort(x.keys, n, sizeof(*x.keys), compare_mixed);
+    for (size_t i = 0; i < n * width; i++) // shows and clicks, too
+        x.values[i] = (float)dice_below(d, 4);
+    return x;
+}
+
+static void pull_and_compare(struct store *a, struct store *b, const struct many *x)
+{
+    uint32_t width = store_accessor(a)->pull_width;
+    float *all = mem_array(x->n * width, sizeof(*all)), one[PUSH_MAX];
+    uint8_t *found = mem_alloc(x->n), here;
+    assert_true(all != NULL && found != NULL);
+    OK(store_pull(a, x->keys, x->n, all, found, &ok_e));
+    for (size_t i = 0; i < x->n; i++) {
+        OK(store_pull(b, &x->keys[i], 1, one, &here, &ok_e));
+        assert_int_equal(here, found[i]);
+        assert_memory_equal(one, all + i * width, width * sizeof(float));
+    }
+    mem_free(all);
+    mem_free(found);
+}
+
+static void push_one_by_one(struct store *s, const struct store_push *all)
+{
+    uint32_t width = store_value_width(s, all->op);
+    for (size_t i = 0, end; i < all->n; i = end) {
+        struct store_push p = *all;
+        p.keys += i;
+        p.values += i * width;
+        end = i;
+        while (end < all->n &&
+               store_partition(s, all->keys[end]) == store_partition(s, all->keys[i]))
+            end++;
+        p.n = end - i;
+        OK(store_push(s, &p, NULL, &ok_e));
+    }
+}
+
+static void test_many_keys(void **state)
+{
+    static const uint32_t bits[] = {0, 3, 9};
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        struct table_config c = parse(&settings[i == 0 ? 0 : 1]);
+        struct store *a = open_store(&c, bits[i], 0), *b = open_store(&c, bits[i], 0);
+        struct dice d = {.seed = 400 + i};
+        for (uint32_t k = 0; k < 4; k++) {
+            struct many x = draw_many(a, &d, 5000);
+            struct store_push p = {.keys = x.keys, .n = x.n, .values = x.values};
+            p.rate = p.scale = 1;
+            size_t parts;
+            OK(store_push(a, &p, &parts, &ok_e));
+            assert_int_equal(parts, a->n_parts);
+            push_one_by_one(b, &p);
+            for (uint32_t q = 0; q < a->n_parts; q++)
+                check_same_partition(a, b, q);
+            pull_and_compare(a, b, &x);
+            mem_free(x.keys);
+            mem_free(x.values);
+        }
+        store_close(a);
+        store_close(b);
+    }
 }
 
 // Memory that fails.
@@ -329,6 +417,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_and_three),
         cmocka_unit_test(test_loads),
+        cmocka_unit_test(test_many_keys),
         cmocka_unit_test(test_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -258,15 +258,15 @@ static void test_opening(void **state)
 
 // Limits and bad input.
 
-static void test_max_bytes(void **state)
+static void check_max_bytes(uint64_t most, bool extras)
 {
-    (void)state;
     struct table_config c = parse(&settings[0]);
-    struct store *s = open_store(&c, 3, 8 << 10);
+    struct store *s = open_store(&c, 3, most);
     struct batch *b = mem_alloc(sizeof(*b));
     struct dice d = {.seed = 1};
     struct err e;
     int rc = 0;
+    size_t done;
     draw_keys(&d, s, b, KEYS);
     for (uint32_t i = 0; i < KEYS; i++)
         b->which[i] = i;
@@ -277,20 +277,28 @@ static void test_max_bytes(void **state)
     draw_values(&d, s, b, STORE_GRADIENT);
     struct store_push p = {.keys = b->keys, .n = KEYS, .values = b->values};
     p.rate = p.scale = 1;
-    size_t done;
     for (uint32_t i = 0; i < 20 && rc == 0; i++)
         rc = store_push(s, &p, &done, &e);
     assert_int_equal(rc, TUG_ENOMEM);
-    assert_non_null(strstr(e.text, "8192 bytes"));
+    assert_non_null(strstr(e.text, "raise the limit"));
     assert_true(done < 8);
-    uint64_t rows = store_stats(s).rows;
-    assert_true(rows > 100 && rows < KEYS);
-    assert_true(rows * 48 < 8 << 10);
+    struct store_stats x = store_stats(s);
+    assert_int_equal(x.rows == KEYS, extras);
+    assert_int_equal(x.extra_rows > 0, extras);
+    assert_true(x.rows > 100 && x.extra_rows < KEYS);
+    assert_true(x.rows * 40 + x.extra_rows * 40 < most);
     OK(store_order(s, STORE_CLEAR, NAN, &ok_e));
     p.n = 30; // there is room again
     OK(store_push(s, &p, &done, &ok_e));
     mem_free(b);
     store_close(s);
+}
+
+static void test_max_bytes(void **state)
+{
+    (void)state;
+    check_max_bytes(8 << 10, false); // too little for the rows
+    check_max_bytes(16 << 10, true); // enough, until they earn their extra rows
 }
 
 static void test_bad_input(void **state)
