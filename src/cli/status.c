@@ -1,6 +1,8 @@
 // tug status: how a running cluster is, asked of its scheduler and of each server loop.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "cli/status.h"
+
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>
@@ -9,7 +11,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/node_options.h"
 #include "facade/tool.h"
 
 struct status_values {
@@ -110,15 +111,14 @@ static json_t *add_tables(const json_t *servers)
     return tables;
 }
 
-static int ask_all(struct opened_node *n, const struct status_values *v, json_t **ret,
-                   struct err *e)
+int status_ask(struct opened_node *n, double seconds, json_t **ret, struct err *e)
 {
     struct tool t = {.interrupted = &node_interrupted};
     json_t *status = NULL, *node;
     size_t i;
-    int rc = tool_open(&t, &n->node, n->node.scheduler, v->node.connect_timeout, e);
+    int rc = tool_open(&t, &n->node, n->node.scheduler, seconds, e);
     if (rc == 0)
-        rc = tool_status(&t, v->node.connect_timeout, &status, e);
+        rc = tool_status(&t, seconds, &status, e);
     tool_close(&t);
     TRY(rc);
     json_t *servers = json_array();
@@ -277,12 +277,12 @@ static int run(const void *values, const struct options *o, struct err *e)
     node_catch_signals();
     int rc = node_values_open(&n, &v->node, WIRE_TOOL, e);
     if (rc == 0)
-        rc = ask_all(&n, v, &status, e);
+        rc = status_ask(&n, v->node.connect_timeout, &status, e);
     if (rc == 0 && v->rates) {
         before = status;
         status = NULL;
         poll(NULL, 0, 1000); // a second is what is measured
-        rc = ask_all(&n, v, &status, e);
+        rc = status_ask(&n, v->node.connect_timeout, &status, e);
     }
     if (rc == 0 && before != NULL)
         set_rates(before, status);

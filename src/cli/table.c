@@ -131,14 +131,28 @@ const struct option_table cli_table_options = {
     .family = cli_tables,
 };
 
-static int print_settings(void)
+int table_unknown(const char *where, const char *name, const char *names, struct err *e)
 {
-    size_t n;
-    const struct table_setting *s = table_settings(&n);
-    printf("Settings of a table, one a line or separated by ';':\n");
-    for (size_t i = 0; i < n; i++)
-        printf("  %-19s %-24s default %s\n%22s%s\n", s[i].name, s[i].metavar,
-               s[i].fallback[0] != 0 ? s[i].fallback : "(none)", "", s[i].help);
+    char near[OPTION_NAME_MAX];
+    options_nearest(name, names != NULL ? names : "", near);
+    if (near[0] != 0)
+        return err_set(e, TUG_EUSAGE, "%s holds no table '%s'; did you mean '%s'?", where,
+                       name, near);
+    if (names == NULL || names[0] == 0)
+        return err_set(e, TUG_EUSAGE, "%s holds no table '%s', and no other", where,
+                       name);
+    return err_set(e, TUG_EUSAGE, "%s holds no table '%s'; there are: %s", where, name,
+                   names);
+}
+
+int table_print_json(json_t *o, struct err *e)
+{
+    char *text = o != NULL ? json_dumps(o, JSON_COMPACT) : NULL;
+    json_decref(o);
+    if (text == NULL)
+        return err_nomem(e, "the figures of tables");
+    printf("%s\n", text);
+    mem_free(text);
     return 0;
 }
 
@@ -230,7 +244,7 @@ static int run(const void *values, const struct options *o, struct err *e)
     const struct action *a;
     TRY(check(v, &a, e));
     if (strcmp(a->name, "settings") == 0)
-        return print_settings();
+        return table_print_settings(e);
     if (strcmp(a->name, "import") == 0)
         return table_saved(v, v->out, e);
     if (a->saved && v->from != NULL)

@@ -3,13 +3,18 @@
 //   table_model.c     the saved model of a training run whose rows have no life
 //   table_saved.c     saves of tables made from settings (table/save.h)
 //   table_running.c   a running cluster
+//   table_settings.c  what a table can be made of
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLI_TABLE_H
 #define TUG_CLI_TABLE_H
 
+#include <jansson.h>
+
+#include "base/buf.h"
 #include "base/options.h"
 #include "cli/node_options.h"
+#include "table/config.h"
 
 struct table_values {
     struct option_list action; // and what it is about
@@ -30,5 +35,17 @@ struct table_values {
 int table_model(const struct table_values *v, const char *path, struct err *e);
 int table_saved(const struct table_values *v, const char *path, struct err *e);
 int table_running(const struct table_values *v, struct err *e);
+
+// What they share. tug table settings.
+int table_print_settings(struct err *e);
+// --settings, read and checked, with the name that --table gives: as text, which the
+// caller frees, and what it says.
+int table_read_settings(const struct table_values *v, struct buf *ret_text,
+                        struct table_config *ret, struct err *e);
+// TUG_EUSAGE "... holds no table 'user', but users and ads; did you mean 'users'?".
+// `names` are separated by spaces.
+int table_unknown(const char *where, const char *name, const char *names, struct err *e);
+// One line. Takes `o` over, which may be NULL: TUG_ENOMEM.
+int table_print_json(json_t *o, struct err *e);
 
 #endif

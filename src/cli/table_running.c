@@ -6,14 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/file.h"
-#include "cli/cli.h"
+#include "base/json.h"
+#include "cli/status.h"
 #include "cli/table.h"
+#include "facade/tool.h"
 #include "tug/table.h"
 
 struct running {
     const struct table_values *v;
+    struct opened_node node;
     struct tug_client *client;
     uint32_t table;
 };
@@ -23,12 +25,37 @@ static int failed(int rc, struct err *e)
     return rc == 0 ? 0 : err_set(e, rc, "%s", tug_last_error());
 }
 
+static int ask_status(struct running *r, json_t **ret, struct err *e)
+{
+    return status_ask(&r->node, r->v->node.connect_timeout, ret, e);
+}
+
+// There is no table of that name: which are there?
+static int name_others(struct running *r, const char *name, struct err *e)
+{
+    struct buf names = BUF_INIT(1 << 20);
+    json_t *status, *table;
+    size_t i;
+    struct err ignored;
+    if (ask_status(r, &status, &ignored) == 0) {
+        json_array_foreach(json_object_get(status, "tables"), i, table)(void) buf_printf(
+            &names, "%s%s", names.len > 0 ? " " : "", tool_text(table, "name"));
+        json_decref(status);
+    }
+    int rc = table_unknown("the cluster", name, buf_str(&names), e);
+    buf_free(&names);
+    return rc;
+}
+
 static int find(struct running *r, struct err *e)
 {
     if (r->v->table == NULL)
         return err_set(e, TUG_EUSAGE,
-                       "which table? say --table NAME; 'tug status' lists them");
-    return failed(tug_table_find(r->client, r->v->table, &r->table), e);
+                       "which table? say --table NAME; 'tug table stat' lists them");
+    int rc = tug_table_find(r->client, r->v->table, &r->table);
+    if (rc == TUG_EUSAGE && strstr(tug_last_error(), "there is no table") != NULL)
+        return name_others(r, r->v->table, e);
+    return failed(rc, e);
 }
 
 static void print_stat(const char *name, const struct tug_table_stats *s)
@@ -52,29 +79,100 @@ static void print_stat(const char *name, const struct tug_table_stats *s)
                s->promoted, s->demoted);
 }
 
-static void print_json(const char *name, const struct tug_table_stats *s)
+static json_t *stat_json(const char *name, uint32_t number,
+                         const struct tug_table_stats *s)
 {
-    printf("{\"table\":\"%s\",\"rows\":%" PRIu64 ",\"extra_rows\":%" PRIu64
-           ",\"cold_rows\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"day\":%u,\"step\":%" PRIu64
-           ",\"made\":%" PRIu64 ",\"refused\":%" PRIu64 ",\"evicted_score\":%" PRIu64
-           ",\"evicted_age\":%" PRIu64 ",\"evicted_ttl\":%" PRIu64
-           ",\"evicted_budget\":%" PRIu64 ",\"pushes\":%" PRIu64
-           ",\"pushed_keys\":%" PRIu64 ",\"pulls\":%" PRIu64 ",\"pulled_keys\":%" PRIu64
-           ",\"hot_hits\":%" PRIu64 ",\"promoted\":%" PRIu64 ",\"demoted\":%" PRIu64
-           "}\n",
-           name, s->rows, s->extra_rows, s->cold_rows, s->bytes, s->day, s->step, s->made,
-           s->refused, s->evicted_score, s->evicted_age, s->evicted_ttl,
-           s->evicted_budget, s->pushes, s->pushed_keys, s->pulls, s->pulled_keys,
-           s->hot_hits, s->promoted, s->demoted);
+    const struct {
+        const char *name;
+        uint64_t value;
+    } all[] = {
+        {"rows", s->rows},
+        {"extra_rows", s->extra_rows},
+        {"cold_rows", s->cold_rows},
+        {"bytes", s->bytes},
+        {"day", s->day},
+        {"step", s->step},
+        {"made", s->made},
+        {"refused", s->refused},
+        {"evicted_score", s->evicted_score},
+        {"evicted_age", s->evicted_age},
+        {"evicted_ttl", s->evicted_ttl},
+        {"evicted_budget", s->evicted_budget},
+        {"pushes", s->pushes},
+        {"pushed_keys", s->pushed_keys},
+        {"pulls", s->pulls},
+        {"pulled_keys", s->pulled_keys},
+        {"hot_hits", s->hot_hits},
+        {"promoted", s->promoted},
+        {"demoted", s->demoted},
+    };
+    json_t *o = json_pack("{s:s,s:i}", "table", name, "number", (int)number);
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        json_object_set_new(o, all[i].name, json_integer((json_int_t)all[i].value));
+    return o;
+}
+
+static int show_one(struct running *r, const char *name, json_t *tables, struct err *e)
+{
+    struct tug_table_stats s;
+    TRY(failed(tug_table_stat(r->client, r->table, &s), e));
+    if (r->v->json)
+        json_array_append_new(tables, stat_json(name, r->table, &s));
+    else
+        print_stat(name, &s);
+    return 0;
+}
+
+// A table without settings has no life to speak of: what its servers count.
+static void show_plain(const struct running *r, const json_t *table, json_t *tables)
+{
+    if (r->v->json)
+        json_array_append(tables, (json_t *)(uintptr_t)table);
+    else
+        printf("table %s: %.0f rows; %.0f bytes in memory (made without settings)\n",
+               tool_text(table, "name"), tool_number(table, "rows"),
+               tool_number(table, "bytes"));
+}
+
+static int show_all(struct running *r, json_t *tables, struct err *e)
+{
+    json_t *status, *table;
+    size_t i;
+    TRY(ask_status(r, &status, e));
+    const json_t *all = json_object_get(status, "tables");
+    int rc = 0;
+    if (json_array_size(all) == 0 && !r->v->json)
+        printf("no tables so far; 'tug table create' makes one\n");
+    json_array_foreach(all, i, table)
+    {
+        const char *name = tool_text(table, "name");
+        if (rc != 0)
+            break;
+        if (tug_table_find(r->client, name, &r->table) == 0)
+            rc = show_one(r, name, tables, e);
+        else
+            show_plain(r, table, tables);
+    }
+    json_decref(status);
+    return rc;
 }
 
 static int stat(struct running *r, struct err *e)
 {
-    struct tug_table_stats s;
-    TRY(find(r, e));
-    TRY(failed(tug_table_stat(r->client, r->table, &s), e));
-    (r->v->json ? print_json : print_stat)(r->v->table, &s);
-    return 0;
+    json_begin();
+    json_t *tables = json_array();
+    int rc = 0;
+    if (r->v->table != NULL) {
+        rc = find(r, e);
+        if (rc == 0)
+            rc = show_one(r, r->v->table, tables, e);
+    } else {
+        rc = show_all(r, tables, e);
+    }
+    if (rc == 0 && r->v->json)
+        rc = table_print_json(json_pack("{s:O}", "tables", tables), e);
+    json_decref(tables);
+    return rc;
 }
 
 static int shrink(struct running *r, struct err *e)
@@ -137,7 +235,7 @@ static int dump(struct running *r, struct err *e)
     return failed(tug_dump(r->client, r->table, r->v->out), e);
 }
 
-// A number that no table has: creating one of the same settings again finds it.
+// A number that no table has yet.
 static int create_free(struct running *r, const char *settings, struct err *e)
 {
     enum { FIRST = 16, LAST = 4095 }; // below are those of training runs
@@ -151,24 +249,27 @@ static int create_free(struct running *r, const char *settings, struct err *e)
     return failed(rc, e);
 }
 
+// Names are how people find tables: one that is there is found, and its settings are
+// compared, or it is refused.
+static int make(struct running *r, const char *name, const char *settings, struct err *e)
+{
+    uint32_t there, wanted = (uint32_t)r->v->number;
+    bool named = tug_table_find(r->client, name, &there) == 0;
+    if (named && r->v->number >= 0 && there != wanted)
+        return err_set(e, TUG_EUSAGE, "the cluster has a table '%s': its number is %u",
+                       name, there);
+    if (!named && r->v->number < 0)
+        return create_free(r, settings, e);
+    r->table = named ? there : wanted;
+    return failed(tug_table_make(r->client, r->table, settings), e);
+}
+
 static int create(struct running *r, struct err *e)
 {
-    const struct table_values *v = r->v;
-    struct buf text = BUF_INIT(1 << 16);
-    int rc = 0;
-    if (v->settings == NULL)
-        return err_set(e, TUG_EUSAGE, "create wants --settings TEXT|FILE");
-    if (strchr(v->settings, '=') == NULL && file_exists(v->settings))
-        rc = file_read(v->settings, &text, e);
-    else if (buf_printf(&text, "%s", v->settings) != 0)
-        rc = err_nomem(e, "settings");
-    if (rc == 0 && v->table != NULL && buf_printf(&text, "\nname = %s\n", v->table) != 0)
-        rc = err_nomem(e, "settings");
-    if (rc == 0 && v->number >= 0)
-        rc = failed(
-            tug_table_make(r->client, r->table = (uint32_t)v->number, buf_str(&text)), e);
-    else if (rc == 0)
-        rc = create_free(r, buf_str(&text), e);
+    struct table_config config;
+    struct buf text;
+    TRY(table_read_settings(r->v, &text, &config, e));
+    int rc = make(r, config.name, buf_str(&text), e);
     if (rc == 0)
         printf("table %u\n", r->table);
     buf_free(&text);
@@ -188,24 +289,28 @@ static int act(struct running *r, struct err *e)
     return TUG_EINTERNAL;
 }
 
+static int join(struct running *r, struct err *e)
+{
+    const struct node_values *v = &r->v->node;
+    struct tug_client_options o = {
+        .scheduler = r->node.node.scheduler,
+        .cluster = v->cluster,
+        .ca = v->ca,
+        .cert = v->cert,
+        .key = v->key,
+        .insecure = v->insecure,
+        .guest = true,
+    };
+    return failed(tug_client_open(&r->client, &o), e);
+}
+
 // The scheduler of the run that was launched here last, if none is named.
 int table_running(const struct table_values *v, struct err *e)
 {
     struct running r = {.v = v};
-    struct opened_node n;
-    int rc = node_values_open(&n, &v->node, WIRE_TOOL, e);
-    if (rc == 0) {
-        struct tug_client_options o = {
-            .scheduler = n.node.scheduler,
-            .cluster = v->node.cluster,
-            .ca = v->node.ca,
-            .cert = v->node.cert,
-            .key = v->node.key,
-            .insecure = v->node.insecure,
-            .guest = true,
-        };
-        rc = failed(tug_client_open(&r.client, &o), e);
-    }
+    int rc = node_values_open(&r.node, &v->node, WIRE_TOOL, e);
+    if (rc == 0)
+        rc = join(&r, e);
     if (rc == 0)
         rc = act(&r, e);
     if (r.client != NULL) {
@@ -213,6 +318,6 @@ int table_running(const struct table_values *v, struct err *e)
         if (rc == 0)
             rc = failed(closed, e);
     }
-    opened_node_close(&n);
+    opened_node_close(&r.node);
     return rc;
 }

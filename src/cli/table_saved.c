@@ -1,5 +1,5 @@
-// tug table on saves of tables made from settings: loaded whole, looked at or changed, and,
-// if changed, saved beside the old ones.
+// tug table on saves of tables made from settings: loaded whole, looked at or changed,
+// and, if changed, saved beside the old ones.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "cli/cli.h"
+#include "base/json.h"
 #include "cli/table.h"
 #include "table/save.h"
 
@@ -60,6 +60,17 @@ static bool is_meant(const struct saves *s, size_t i)
            strcmp(s->v->table, s->newest->tables[i].config.name) == 0;
 }
 
+static int unknown(const struct saves *s, struct err *e)
+{
+    struct buf names = BUF_INIT(1 << 20);
+    for (size_t i = 0; i < s->newest->n_tables; i++)
+        (void)buf_printf(&names, "%s%s", i > 0 ? " " : "",
+                         s->newest->tables[i].config.name);
+    int rc = table_unknown(s->from, s->v->table, buf_str(&names), e);
+    buf_free(&names);
+    return rc;
+}
+
 static int find_one(const struct saves *s, size_t *ret, struct err *e)
 {
     size_t found = 0;
@@ -71,7 +82,7 @@ static int find_one(const struct saves *s, size_t *ret, struct err *e)
     if (found == 1)
         return 0;
     if (s->v->table != NULL)
-        return err_set(e, TUG_EUSAGE, "%s holds no table '%s'", s->from, s->v->table);
+        return unknown(s, e);
     return err_set(e, TUG_EUSAGE,
                    "%s holds %zu tables: say --table NAME; 'tug table stat' lists them",
                    s->from, s->newest->n_tables);
@@ -85,36 +96,90 @@ static int meant(const struct saves *s, struct err *e)
 
 // Looking.
 
-static void print_table(const struct save_table *t, const struct store *store)
+static uint64_t bytes_of(const struct save_table *t)
 {
-    struct store_stats x = store_stats(store);
     uint64_t bytes = 0;
     for (size_t i = 0; i < t->n_files; i++)
         bytes += t->files[i].info.bytes;
+    return bytes;
+}
+
+static void print_table(const struct save_table *t, const struct store *store,
+                        const char *settings)
+{
+    struct store_stats x = store_stats(store);
     printf("table %s: %" PRIu64 " rows, %" PRIu64 " of them with embedx; day %u, step "
            "%" PRIu64 "; %" PRIu64 " bytes in %zu files of the newest save\n",
-           t->config.name, x.rows, x.extra_rows, x.day, x.step, bytes, t->n_files);
+           t->config.name, x.rows, x.extra_rows, x.day, x.step, bytes_of(t), t->n_files);
+    for (const char *at = settings; *at != 0;) {
+        size_t n = strcspn(at, "\n");
+        printf("  %.*s\n", (int)n, at);
+        at += n + (at[n] == '\n');
+    }
+}
+
+static json_t *table_json(const struct save_table *t, const struct store *store,
+                          const char *settings)
+{
+    struct store_stats x = store_stats(store);
+    return json_pack("{s:s,s:i,s:I,s:I,s:I,s:I,s:I,s:I,s:s}", "table", t->config.name,
+                     "number", (int)t->id, "rows", (json_int_t)x.rows, "extra_rows",
+                     (json_int_t)x.extra_rows, "day", (json_int_t)x.day, "step",
+                     (json_int_t)x.step, "bytes", (json_int_t)bytes_of(t), "files",
+                     (json_int_t)t->n_files, "settings", settings);
+}
+
+// Into `tables`, or, without them, for people.
+static int show_table(const struct saves *s, size_t i, json_t *tables, struct err *e)
+{
+    const struct save_table *t = &s->newest->tables[i];
     struct buf text = BUF_INIT(1 << 16);
-    if (table_config_print(&t->config, &text) == 0)
-        for (const char *at = buf_str(&text); at != NULL && *at != 0;) {
-            size_t n = strcspn(at, "\n");
-            printf("  %.*s\n", (int)n, at);
-            at += n + (at[n] == '\n');
-        }
+    int rc = table_config_print(&t->config, &text);
+    const char *settings = rc == 0 ? buf_str(&text) : NULL;
+    if (settings == NULL)
+        rc = err_nomem(e, "a table's settings");
+    else if (tables != NULL)
+        json_array_append_new(tables, table_json(t, s->stores[i], settings));
+    else
+        print_table(t, s->stores[i], settings);
     buf_free(&text);
+    return rc;
+}
+
+static int show_tables(const struct saves *s, json_t *tables, struct err *e)
+{
+    for (size_t i = 0; i < s->newest->n_tables; i++)
+        if (is_meant(s, i))
+            TRY(show_table(s, i, tables, e));
+    return 0;
+}
+
+static int stat_json(const struct saves *s, struct err *e)
+{
+    json_begin();
+    json_t *tables = json_array();
+    int rc = show_tables(s, tables, e);
+    if (rc == 0)
+        rc = table_print_json(json_pack("{s:s,s:s,s:I,s:I,s:O}", "save",
+                                        s->chain.paths[s->chain.n - 1], "mode",
+                                        save_mode_name(s->newest->mode), "saves",
+                                        (json_int_t)s->chain.n, "step",
+                                        (json_int_t)s->newest->step, "tables", tables),
+                              e);
+    json_decref(tables);
+    return rc;
 }
 
 static int stat(struct saves *s, struct err *e)
 {
     TRY(load_all(s, e));
+    if (s->v->json)
+        return stat_json(s, e);
     printf("%s: %s", s->chain.paths[s->chain.n - 1], save_mode_name(s->newest->mode));
     if (s->chain.n > 1)
         printf(" on %zu saves before it, from %s", s->chain.n - 1, s->chain.paths[0]);
     printf(", step %" PRIu64 "\n", s->newest->step);
-    for (size_t i = 0; i < s->newest->n_tables; i++)
-        if (is_meant(s, i))
-            print_table(&s->newest->tables[i], s->stores[i]);
-    return 0;
+    return show_tables(s, NULL, e);
 }
 
 // Changing.

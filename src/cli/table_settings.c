@@ -1,0 +1,139 @@
+// tug table settings: what a table can be made of; and settings as commands are given
+// them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "cli/cli.h"
+#include "cli/table.h"
+#include "table/rule.h"
+
+enum { WIDTH = 80, COLUMN = 30 }; // of the terminal; where explanations begin
+
+// Words of `text` from column `at` on; what does not fit goes below COLUMN.
+static int wrap(struct buf *b, const char *text, int at)
+{
+    while (*text != 0) {
+        int n = (int)strcspn(text, " ");
+        bool breaks = at + 1 + n >= WIDTH;
+        if (breaks)
+            TRY(buf_printf(b, "\n%*s", COLUMN, ""));
+        else
+            TRY(buf_printf(b, "%s", at > COLUMN ? " " : ""));
+        TRY(buf_printf(b, "%.*s", n, text));
+        at = (breaks ? COLUMN : at + (at > COLUMN)) + n;
+        text += n + (int)strspn(text + n, " ");
+    }
+    return buf_printf(b, "\n");
+}
+
+static int add_line(struct buf *b, const char *what, const char *explanation)
+{
+    TRY(buf_printf(b, "  %-*s", COLUMN - 2, what));
+    if (strlen(what) > COLUMN - 4)
+        TRY(buf_printf(b, "\n%*s", COLUMN, ""));
+    return wrap(b, explanation, COLUMN);
+}
+
+static int add_settings(struct buf *b, bool life)
+{
+    size_t n;
+    const struct table_setting *s = table_settings(&n);
+    for (size_t i = 0; i < n; i++) {
+        char what[96], explanation[512];
+        if (s[i].life != life)
+            continue;
+        bool none = s[i].fallback[0] == 0;
+        snprintf(what, sizeof(what), "%s = %s", s[i].name, s[i].metavar);
+        snprintf(explanation, sizeof(explanation), "%s (default%s%s)", s[i].help,
+                 none ? "" : " ", none ? ": none" : s[i].fallback);
+        TRY(add_line(b, what, explanation));
+    }
+    return 0;
+}
+
+static int add_rules(struct buf *b)
+{
+    for (int k = 0; rule_info((enum rule_kind)k) != NULL; k++) {
+        const struct rule_info *r = rule_info((enum rule_kind)k);
+        const char *takes = r->takes != NULL ? r->takes : "";
+        char explanation[512];
+        snprintf(explanation, sizeof(explanation), "%s%s%s", r->about,
+                 takes[0] != 0 ? "; takes " : "", takes);
+        TRY(add_line(b, r->name, explanation));
+    }
+    return 0;
+}
+
+static int add_all(struct buf *b)
+{
+    TRY(buf_printf(
+        b, "A table is made from settings: 'name = value', one a line in a file, where "
+           "'#'\nbegins a comment, or separated by ';'. What is not said has its "
+           "default.\n\n"
+           "    name = users\n"
+           "    accessor = ctr               # rows count shows and clicks\n"
+           "    dim = 8\n"
+           "    entry = count:3              # rarer keys cost no row\n"
+           "    embedx-rule = adagrad:lr=0.05,clip=10\n\n"
+           "    tug table create --settings users.table\n"
+           "    tug table create --settings 'name=users; accessor=ctr; dim=8'\n\n"
+           "Any table\n"));
+    TRY(add_settings(b, false));
+    TRY(buf_printf(b, "\nTables whose rows live: accessors sparse, ctr, ctr_double\n"));
+    TRY(add_settings(b, true));
+    TRY(buf_printf(b, "\nRULE: a name, and after ':' the numbers that are not to be the "
+                      "defaults. Any rule\nalso takes clip, clip_norm (of gradients), "
+                      "low and high (of weights).\n"));
+    TRY(add_rules(b));
+    return buf_printf(b,
+                      "\nPOLICY: %s\nSCHEDULE: %s\n\n"
+                      "docs/tables.md tells what they are for.\n",
+                      entry_names(), rate_names());
+}
+
+int table_print_settings(struct err *e)
+{
+    struct buf b = BUF_INIT(1 << 20);
+    return cli_print(&b, add_all(&b), e);
+}
+
+// A file's name holds no '='.
+static bool is_file(const char *settings)
+{
+    return strchr(settings, '=') == NULL;
+}
+
+static int read_text(const struct table_values *v, struct buf *ret, struct err *e)
+{
+    if (is_file(v->settings))
+        TRY(file_read(v->settings, ret, e));
+    else if (buf_printf(ret, "%s", v->settings) != 0)
+        return err_nomem(e, "settings");
+    if (v->table != NULL && buf_printf(ret, "\nname = %s\n", v->table) != 0)
+        return err_nomem(e, "settings");
+    return buf_str(ret) != NULL ? 0 : err_nomem(e, "settings");
+}
+
+int table_read_settings(const struct table_values *v, struct buf *ret_text,
+                        struct table_config *ret, struct err *e)
+{
+    *ret_text = BUF_INIT(1 << 16);
+    *ret = table_config_defaults();
+    if (v->settings == NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "what is the table to be? say --settings TEXT|FILE; 'tug table "
+                       "settings' lists what there is");
+    int rc = read_text(v, ret_text, e);
+    if (rc == 0)
+        rc = table_config_parse(ret, buf_str(ret_text), e);
+    if (rc == 0)
+        rc = table_config_check(ret, e);
+    if (rc != 0)
+        buf_free(ret_text);
+    if (rc == TUG_EUSAGE && is_file(v->settings))
+        return err_wrap(e, "'%s'", v->settings);
+    return rc;
+}
