@@ -339,15 +339,15 @@ static void gone_block(struct cut *c, size_t bytes, struct rows_block *ret)
 }
 
 // A row as it is written: a handle means nothing elsewhere, only whether there is one.
-static void write_row(const struct store *s, const struct table_entry *x, bool extra,
-                      char *to)
+static void write_row(const struct store *s, const struct table_entry *x,
+                      const float *extra, char *to)
 {
     const struct accessor *a = &s->accessor;
     float *row = (float *)(void *)(to + KEY_BYTES);
     memcpy(to, &x->key, KEY_BYTES);
     memcpy(row, entry_row(s, x), a->width * sizeof(float));
     if (a->extra_width > 0)
-        accessor_set_extra(a, row, extra ? 0 : TABLE_NONE);
+        accessor_set_extra(a, row, extra != NULL ? 0 : TABLE_NONE);
     if (cut_publishes(s->cut) && s->life->published != NULL)
         s->life->published(a, row);
 }
@@ -371,10 +371,12 @@ static int rows_block(struct store *s, size_t bytes, struct rows_block *ret)
     for (uint32_t i = 0; i < n; i++) {
         struct table_entry *x = &c->entries[c->rows_at + i];
         prefetch_entry(s, c->rows_at + i + AHEAD);
-        bool extra = entry_extra(s, x) != NULL;
+        const float *extra = entry_extra(s, x);
         write_row(s, x, extra, c->block + i * element);
-        if (extra)
+        if (extra != NULL) {
+            table_row_prefetch(extra, s->accessor.extra_width * sizeof(float));
             c->entries[c->n_extras++] = *x;
+        }
         if (cut_publishes(c) && !is_copy(x))
             published->at[published->n++] = x->handle;
     }
