@@ -157,7 +157,9 @@ client_ts client_save(struct client *c, const struct client_save *s,
                       struct save_manifest *into, struct err *e);
 client_ts client_save_end(struct client *c, uint64_t id, bool committed, struct err *e);
 // This worker's pushes so far are in the save; those behind it are not. It waits until
-// they are acknowledged, and pushes behind it wait for it.
+// they are acknowledged, and pushes behind it wait for it. With tables of mode ssp or
+// sync all workers mark at the same clock: else one whose pushes are held is waited for
+// by one that has not marked yet.
 client_ts client_mark(struct client *c, uint64_t id, struct err *e);
 // A table's rows from a save, by its name there; whatever number of loops wrote it.
 // `clear`: in place of what the table has, which else must be nothing.

@@ -121,11 +121,6 @@ void orders_done(struct orders *o, uint64_t session, uint64_t number, uint64_t v
     set(o, session, number, ORDERS_DONE, value);
 }
 
-void orders_failed(struct orders *o, uint64_t session, uint64_t number)
-{
-    set(o, session, number, ORDERS_NEW, 0);
-}
-
 enum orders_state orders_look(const struct orders *o, uint64_t session, uint64_t number)
 {
     const struct order *x = order_of(o, session, number);

@@ -34,8 +34,6 @@ int orders_begin(struct orders *o, uint64_t session, uint64_t number, uint64_t l
 // One that has come takes time, or is done. Of a session that has ended: nothing happens.
 void orders_going(struct orders *o, uint64_t session, uint64_t number);
 void orders_done(struct orders *o, uint64_t session, uint64_t number, uint64_t value);
-// It could not be obeyed after all: it may come again.
-void orders_failed(struct orders *o, uint64_t session, uint64_t number);
 
 // How one is that has come; ORDERS_NEW if that is not known (any more).
 enum orders_state orders_look(const struct orders *o, uint64_t session, uint64_t number);

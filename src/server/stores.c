@@ -99,6 +99,9 @@ int stores_push(struct shard *s, struct shard_table *t, const struct push_values
                 struct err *e)
 {
     *ret_keys = 0;
+    if (s->o.max_bytes != 0 && s->bytes > s->o.max_bytes)
+        return err_set(e, TUG_ENOMEM, "no room: rows take %llu of the %llu bytes allowed",
+                       (unsigned long long)s->bytes, (unsigned long long)s->o.max_bytes);
     t->version++;
     for (uint32_t r = 0, last; r < k->n_runs; r = last) {
         last = r + 1;

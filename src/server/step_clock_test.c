@@ -1,0 +1,51 @@
+// Steps of sessions that come, repeat themselves, and end.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/step_clock.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+
+static void test_sum(void **state)
+{
+    (void)state;
+    struct step_clock c = {0};
+    uint64_t sum = 0;
+    for (uint64_t session = 1; session <= 40; session++) {
+        assert_int_equal(step_clock_set(&c, session, session), 0);
+        assert_int_equal(step_clock_set(&c, session, session), 0);     // the same again
+        assert_int_equal(step_clock_set(&c, session, session / 2), 0); // late
+        sum += session;
+        assert_int_equal(step_clock_sum(&c), sum);
+    }
+    for (uint64_t session = 2; session <= 40; session += 2)
+        step_clock_end(&c, session);
+    step_clock_end(&c, 2);
+    assert_int_equal(c.n, 20);
+    assert_int_equal(step_clock_sum(&c), sum); // what was done stays done
+    step_clock_begin(&c, 100);                 // less than has ended
+    assert_int_equal(step_clock_sum(&c), sum);
+    step_clock_begin(&c, 10000);
+    assert_int_equal(step_clock_sum(&c), 10000 + 400);
+    step_clock_fini(&c);
+    mem_fault_after(0);
+    assert_int_equal(step_clock_set(&c, 1, 1), TUG_ENOMEM);
+    mem_fault_after(-1);
+    assert_int_equal(step_clock_sum(&c), 0);
+    assert_int_equal(mem_live(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sum),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
