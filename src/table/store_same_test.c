@@ -393,10 +393,10 @@ static void test_without_memory(void **state)
     struct batch *b = mem_alloc(sizeof(*b));
     for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
         struct table_config c = parse(&settings[of[i]]);
+        // Policies learn of what fails.
+        snprintf(c.entry.policy, sizeof(c.entry.policy), "none");
         struct store *good = open_store(&c, settings[of[i]].bits, 0);
         struct dice dice = {.seed = 300 + i};
-        snprintf(c.entry.policy, sizeof(c.entry.policy),
-                 "none"); // they learn of failures
         fail_everywhere(good, &dice, b, i % 2 == 1);
         bool faulted = true;
         for (long n = 0; faulted; n += SLOW ? 7 : 1) {
