@@ -114,10 +114,10 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
                        "and the result depend on how many there are");
     if (k->mode != WIRE_SYNC && !options_given(o, "batch"))
         c->batch = CLUSTER_BATCH;
-    if (s->save_batches != 0)
+    if (s->save_batches != 0 && t->table == NULL)
         return err_set(e, TUG_EUSAGE,
-                       "--save-every: on a cluster saves are made between passes: give a "
-                       "number of passes");
+                       "--save-every: on a cluster saves are made between passes, unless "
+                       "features live (--table): give a number of passes");
     if (s->valid_fraction > 0 && k->mode != WIRE_SYNC)
         return err_set(e, TUG_EUSAGE,
                        "--valid %g: a share of the data goes with --mode sync only; give "

@@ -15,6 +15,7 @@ int leases_open(struct leases **ret, struct err *e)
     if (l == NULL)
         return err_nomem(e, "leases");
     l->reports = BUF_INIT(LEASES_MAX_REPORTS);
+    l->done = BUF_INIT(WIRE_BYTES_MAX);
     *ret = l;
     return 0;
 }
@@ -28,6 +29,7 @@ void leases_close(struct leases *l)
     mem_free(l->workers);
     mem_free(l->order);
     buf_free(&l->reports);
+    buf_free(&l->done);
     mem_free(l);
 }
 
@@ -95,9 +97,11 @@ int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
         return err_set(e, TUG_EUSAGE,
                        "pass %" PRIu64 " cannot begin: pass %" PRIu64 " is not over",
                        m->pass, l->pass.pass);
+    TRY(leases_keep_done(l, m, e));
     l->pass = *m;
+    l->pass.done = (struct wire_text){0}; // the message's
     l->prepared = false;
-    l->examples = 0;
+    l->examples = by_piece(l) ? m->examples : 0;
     l->all_finished = false;
     if (by_piece(l))
         (void)leases_prepare(l); // tried again when somebody asks
@@ -119,7 +123,13 @@ void leases_ask(struct leases *l, uint32_t id, const struct msg_lease *m,
     struct leases_worker *w = leases_worker(l, id);
     if (!w->alive)
         return;
-    if (by_piece(l))
+    leases_marked(l, w, m->marked);
+    if (leases_must_mark(l, w)) {
+        ret->what = WIRE_LEASE_MARK;
+        ret->save = l->save;
+    } else if (leases_marking(l) && !w->holds) {
+        return; // until all have
+    } else if (by_piece(l))
         leases_ask_piece(l, w, ret);
     else if (by_share(l))
         leases_ask_share(l, w, m, ret);

@@ -23,6 +23,7 @@
 #include "wire/wire.h"
 
 struct leases;
+struct buf;
 
 int leases_open(struct leases **ret, struct err *e);
 void leases_close(struct leases *l);
@@ -35,6 +36,11 @@ int leases_data(struct leases *l, const char *who, const struct msg_data *m,
 // Opens pass 1, 2, ...; again the same one: nothing happens. TUG_EUSAGE: the
 // pass before is not over.
 int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e);
+
+// Which pieces a save holds that every worker is to mark; asked again until it is known.
+// The list is appended to `to`. TUG_ENOMEM.
+int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struct buf *to,
+               struct err *e);
 
 // A worker (node id) asks for work. It may ask again (a message was lost): it gets the
 // same answer until it reports. `finished` != 0: the pass of shares that it has finished.
@@ -59,7 +65,6 @@ bool leases_next_view(struct leases *l, uint32_t *ret_worker, struct msg_view *r
 bool leases_views_again(struct leases *l);
 
 // How the pass stands; reports since the last call are moved into `reports`.
-struct buf;
 void leases_state(struct leases *l, uint64_t pass, struct msg_pass_state *ret,
                   struct buf *reports);
 

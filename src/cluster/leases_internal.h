@@ -22,6 +22,10 @@ enum piece_state { PIECE_FREE, PIECE_LEASED, PIECE_DONE };
 struct piece {
     uint32_t had; // index of the worker that did it in the pass before, or NOBODY
     uint8_t state;
+    bool left;   // by a worker that died, perhaps in the middle of it, in this pass
+    bool before; // done when the pass was opened
+    bool in_cut;
+    uint32_t examples; // of those done
 };
 
 struct file {
@@ -57,6 +61,7 @@ struct leases_worker {
     bool taking_part, finished, view_due;
     uint32_t slot;
     uint64_t next_report; // index of the next report that is news
+    uint64_t marked;      // the save that it has marked last
 };
 
 struct leases {
@@ -85,6 +90,10 @@ struct leases {
 
     struct buf reports; // each: its length (u32), its bytes
     uint64_t n_reports;
+
+    struct buf done; // FILE_DONE records: with what the pass began
+    uint64_t save;   // whose pieces are asked for; 0: none
+    bool save_known, save_torn;
 };
 
 struct leases_worker *leases_worker(struct leases *l, uint32_t id); // or NULL
@@ -99,6 +108,13 @@ bool leases_piece_done(struct leases *l, struct leases_worker *w,
                        const struct msg_piece_done *m);
 void leases_return_pieces(struct leases *l, struct leases_worker *w); // it has died
 bool leases_pieces_done(const struct leases *l, uint64_t *ret_done, uint64_t *ret_pieces);
+
+// Cuts: leases_cut.c.
+bool leases_must_mark(const struct leases *l, const struct leases_worker *w);
+bool leases_marking(const struct leases *l); // somebody has not marked yet
+void leases_marked(struct leases *l, struct leases_worker *w, uint64_t save);
+int leases_keep_done(struct leases *l, const struct msg_pass *m, struct err *e);
+struct wire_text leases_done_of(const struct leases *l, uint32_t file); // bits
 
 // Shares: leases_shares.c.
 void leases_divide(struct leases *l); // for a new pass

@@ -51,17 +51,46 @@ static size_t count_known(const struct leases *l)
     return n;
 }
 
-static void begin_file(struct leases *l, uint32_t file)
+static bool make_piece(struct file *f)
+{
+    if (f->made == f->cap) {
+        uint64_t cap = f->cap == 0 ? 64 : 2 * f->cap;
+        struct piece *more = cap > LEASES_MAX_PIECES
+                                 ? NULL
+                                 : mem_realloc_array(f->p, cap, sizeof(*f->p));
+        if (more == NULL)
+            return false;
+        f->p = more;
+        f->cap = cap;
+    }
+    f->p[f->made++] = (struct piece){.had = LEASES_NOBODY, .state = PIECE_FREE};
+    return true;
+}
+
+static int begin_file(struct leases *l, uint32_t file)
 {
     struct file *f = &l->files[file];
+    struct wire_text done = leases_done_of(l, file);
     f->in_order = f->count == LEASES_UNKNOWN;
     f->done = f->returned = 0;
     f->holders = 0;
     if (f->in_order)
         f->made = 0;
-    for (uint64_t i = 0; i < f->made; i++)
-        f->p[i].state = PIECE_FREE;
+    for (uint64_t i = 0; f->in_order && i < 8 * (uint64_t)done.n; i++)
+        if (!make_piece(f))
+            return TUG_ENOMEM;
+    for (uint64_t i = 0; i < f->made; i++) {
+        bool before = i / 8 < done.n && ((uint8_t)done.data[i / 8] >> (i % 8) & 1) != 0;
+        f->p[i].state = before ? PIECE_DONE : PIECE_FREE;
+        f->p[i].before = f->p[i].in_cut = before;
+        f->p[i].left = false;
+        f->p[i].examples = 0;
+        f->done += before;
+        f->returned += f->in_order && !before;
+    }
     for (uint64_t i = 0; i < f->count && !f->in_order; i++) {
+        if (f->p[i].before)
+            continue;
         struct leases_worker *w = keeper(l, &f->p[i]);
         if (w != NULL)
             w->reserved++;
@@ -69,6 +98,7 @@ static void begin_file(struct leases *l, uint32_t file)
             l->unreserved++;
         l->order[l->n_order++] = (struct place){key_of(l, file, i), file, (uint32_t)i};
     }
+    return 0;
 }
 
 int leases_prepare(struct leases *l)
@@ -91,7 +121,7 @@ int leases_prepare(struct leases *l)
         w->cursor = 0;
     }
     for (uint32_t i = 0; i < l->n_files; i++)
-        begin_file(l, i);
+        TRY(begin_file(l, i));
     qsort(order, l->n_order, sizeof(*order), by_key);
     l->prepared = true;
     return 0;
@@ -172,22 +202,6 @@ static struct file *choose_file(struct leases *l, const struct leases_worker *w)
     return best;
 }
 
-static bool make_piece(struct file *f)
-{
-    if (f->made == f->cap) {
-        uint64_t cap = f->cap == 0 ? 64 : 2 * f->cap;
-        struct piece *more = cap > LEASES_MAX_PIECES
-                                 ? NULL
-                                 : mem_realloc_array(f->p, cap, sizeof(*f->p));
-        if (more == NULL)
-            return false;
-        f->p = more;
-        f->cap = cap;
-    }
-    f->p[f->made++] = (struct piece){.had = LEASES_NOBODY, .state = PIECE_FREE};
-    return true;
-}
-
 static bool take_in_order(struct leases *l, struct leases_worker *w)
 {
     struct file *f = choose_file(l, w);
@@ -244,6 +258,7 @@ bool leases_piece_done(struct leases *l, struct leases_worker *w,
     f->holders--;
     p->state = PIECE_DONE;
     p->had = (uint32_t)(w - l->workers);
+    p->examples = m->examples < UINT32_MAX ? (uint32_t)m->examples : UINT32_MAX;
     f->done += w->index < f->count;
     if (m->at_end)
         set_end(f, w->index + 1);
@@ -257,6 +272,7 @@ static void give_back(struct leases *l, struct leases_worker *w)
     w->holds = false;
     f->holders--;
     p->state = PIECE_FREE;
+    p->left = true;
     if (f->in_order) {
         f->returned += w->index < f->count;
         return;

@@ -92,6 +92,7 @@ void leases_ask_share(struct leases *l, struct leases_worker *w,
     ret->view = l->view;
     ret->slot = w->slot;
     ret->slots = l->slots;
+    ret->first = l->pass.first;
 }
 
 // Reports of a share are numbered by their `index`.

@@ -78,6 +78,19 @@ static void pass(struct scheduler *s, struct node *n, const struct van_message *
     pass_state(s, n, m->request, m->m->pass.pass);
 }
 
+static void cut(struct scheduler *s, struct node *n, const struct van_message *m)
+{
+    struct buf done = BUF_INIT(WIRE_BYTES_MAX);
+    struct msg_cut_state state;
+    struct err e = {0};
+    int rc = leases_cut(s->leases, m->m->cut.save, &state, &done, &e);
+    if (rc == 0)
+        scheduler_send(s, n->link, MSG_CUT_STATE, m->request, &state);
+    else
+        answer(s, n, m->request, rc, &e);
+    buf_free(&done);
+}
+
 bool scheduler_work(struct scheduler *s, struct node *n, const struct van_message *m)
 {
     bool worker = n->n.role == WIRE_WORKER, driver = n->n.role == WIRE_DRIVER;
@@ -89,6 +102,8 @@ bool scheduler_work(struct scheduler *s, struct node *n, const struct van_messag
         piece_done(s, n, m);
     else if (m->type == MSG_PASS && driver)
         pass(s, n, m);
+    else if (m->type == MSG_CUT && driver)
+        cut(s, n, m);
     else if (m->type == MSG_PASS_WANTED && driver)
         pass_state(s, n, m->request, m->m->pass_wanted.pass);
     else

@@ -28,6 +28,7 @@ int driver_open(struct run *r, struct err *e)
     const struct roster *roster = member_roster(client_member(d->remote.client));
     d->workers = roster->workers;
     d->servers = roster->servers;
+    d->cut.done = d->resumed.done = BUF_INIT(WIRE_BYTES_MAX);
     d->opened = true;
     // From here on a signal is looked at where the run can be left in order.
     client_set_interrupt(d->remote.client, NULL);
@@ -50,6 +51,8 @@ void driver_close(struct run *r)
     if (d == NULL)
         return;
     remote_close(&d->remote);
+    buf_free(&d->cut.done);
+    buf_free(&d->resumed.done);
     pthread_mutex_destroy(&d->lock);
     mem_free(d);
     r->driver = NULL;
@@ -126,13 +129,21 @@ static int open_pass(struct run *r, uint64_t pass, struct err *e)
 {
     struct driver *d = r->driver;
     bool sync = r->config->cluster->mode == WIRE_SYNC;
+    const struct driver_position *from = &d->resumed;
+    static const struct driver_position begin;
+    if (from->pass != pass)
+        from = &begin;
     if (sync)
-        TRY(set_clock(d, pass << 32, e));
+        TRY(set_clock(d, pass << 32 | from->first, e));
     struct msg_pass m = {
         .pass = pass,
         .kind = sync ? WIRE_PASS_SHARES : WIRE_PASS_PIECES,
         .seed = r->config->model.seed,
+        .first = from->first,
+        .examples = from->examples,
+        .done = {from->done.data, (uint32_t)from->done.len},
     };
+    d->saved_batches = sync ? from->first : from->examples / r->config->batch;
     return client_ask(d->remote.client, MSG_PASS, &m, NULL, NULL, e);
 }
 
@@ -170,7 +181,8 @@ static uint64_t batches_of(const struct run *r, uint64_t examples)
 
 // A pass that was begun is finished, also when a signal asks for the end, if there is
 // something to save: rows in the middle of it belong to no place in the data.
-static int follow_pass(struct run *r, uint64_t pass, struct state *s, struct err *e)
+static int follow_pass(struct run *r, uint64_t pass, struct state *s,
+                       struct train_result *result, struct err *e)
 {
     struct driver *d = r->driver;
     uint64_t first = r->at.batches;
@@ -195,6 +207,12 @@ static int follow_pass(struct run *r, uint64_t pass, struct state *s, struct err
             TRY(look_at_clock(r, pass, &m.examples, &share, e));
             r->at.batches = first + m.examples / r->config->batch;
             progress_line(r->progress, r->at.epoch, share, r->at.batches, &m);
+        }
+        if (r->config->save_batches != 0) {
+            uint64_t examples = s->pass.examples;
+            double ignored;
+            TRY(look_at_clock(r, pass, &examples, &ignored, e));
+            TRY(driver_save_within(r, pass, examples, result, e));
         }
         TRY(remote_pause(&d->remote, pause, e));
     }
@@ -231,7 +249,7 @@ int driver_pass(struct run *r, struct train_result *result, struct err *e)
     d->bad_lines = 0;
     int rc = open_pass(r, pass, e);
     if (rc == 0)
-        rc = follow_pass(r, pass, &s, e);
+        rc = follow_pass(r, pass, &s, result, e);
     count_time(d, clock_seconds() - start, result);
     r->bad_lines = d->bad_lines;
     TRY(rc);

@@ -11,6 +11,17 @@
 // Copies of the tables as they were after the best pass.
 #define DRIVER_BEST 2u // added to the numbers of the tables
 
+// Where the readers of the data stand in the middle of a pass.
+struct driver_position {
+    uint64_t pass;     // 0: not in the middle of one
+    uint64_t first;    // shares: the next batch
+    uint64_t examples; // pieces: in those done
+    struct buf done;   // pieces: FILE_DONE records
+    // Of a save that is being made:
+    uint64_t clock; // shares: of its moment
+    bool known, torn, lost;
+};
+
 struct driver {
     struct remote remote;
     bool opened, best_made;
@@ -24,6 +35,18 @@ struct driver {
     struct parameters *cache;
     bool best;         // an evaluation looks at the copies
     struct err lookup; // why it could not
+    // Features that live: driver_cut.c.
+    struct driver_position cut, resumed;
+    uint64_t saved_batches; // of the pass, at the last save within it
 };
+
+// Saves the tables of features that live, in a directory of `dir`. ctx: the run.
+int driver_save_tables(void *ctx, const char *dir, struct err *e);
+// Where the run stood that saved them, into d->resumed.
+int driver_find_position(struct driver *d, const char *path, struct err *e);
+// A save in the middle of the pass, if one is due after so many examples. That it could
+// not be made is no error: the pass goes on.
+int driver_save_within(struct run *r, uint64_t pass, uint64_t examples,
+                       struct train_result *result, struct err *e);
 
 #endif

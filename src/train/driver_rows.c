@@ -6,9 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/relaxed.h"
-#include "table/save.h"
 #include "train/driver.h"
 #include "train/driver_internal.h"
 #include "train/lives.h"
@@ -30,7 +28,7 @@ static uint32_t number_of(bool dense, bool best)
 // `living`: what the values are pulls of; NULL: they are whole rows.
 static int put_rows(struct table *t, const uint64_t *keys, size_t n, const float *values,
                     const uint8_t *found, const struct accessor *living,
-                    const struct model *m)
+                    const struct accessor *own)
 {
     uint32_t width = living != NULL ? living->pull_width : table_options(t)->width;
     uint32_t *handles = mem_array(n, sizeof(*handles));
@@ -41,7 +39,7 @@ static int put_rows(struct table *t, const uint64_t *keys, size_t n, const float
             continue;
         float *row = table_row(slabs, handles[i]);
         if (living != NULL)
-            lives_put(living, m, values + i * width, row);
+            lives_put(living, own, values + i * width, row);
         else
             relaxed_store_n(row, values + i * width, width);
     }
@@ -49,11 +47,11 @@ static int put_rows(struct table *t, const uint64_t *keys, size_t n, const float
     return rc;
 }
 
-// Of the sparse table, if its features live.
+// Of a table of features that live.
 static const struct accessor *living_of(const struct driver *d, bool dense)
 {
-    const struct table_spec *s = client_spec(d->remote.client, EXCHANGE_SPARSE);
-    return !dense && s->by_config ? &s->accessor : NULL;
+    const struct table_spec *s = client_spec(d->remote.client, number_of(dense, false));
+    return s->by_config ? &s->accessor : NULL;
 }
 
 // Pulls rows into the cache. A key without a row gets one that was never updated.
@@ -76,7 +74,9 @@ static int pull_rows(struct driver *d, bool dense, const uint64_t *keys, size_t 
     int rc = values != NULL && found != NULL
                  ? wait(d, client_pull(d->remote.client, &p, e), e)
                  : err_nomem(e, "rows of an evaluation");
-    if (rc == 0 && put_rows(t, keys, n, values, found, living, &d->cache->model) != 0)
+    const struct model *m = &d->cache->model;
+    if (rc == 0 &&
+        put_rows(t, keys, n, values, found, living, dense ? &m->bias : &m->accessor) != 0)
         rc = err_nomem(e, "rows of an evaluation");
     mem_free(values);
     mem_free(found);
@@ -234,45 +234,6 @@ static int count_rows(void *ctx, bool best, uint64_t *ret, struct err *e)
     return 0;
 }
 
-// A save of the table by the servers, as a part of the run's.
-
-static int write_table(struct driver *d, const char *path, struct save_manifest *m,
-                       struct err *e)
-{
-    static const uint32_t sparse = EXCHANGE_SPARSE;
-    char there[FILE_PATH_MAX];
-    if (realpath(path, there) == NULL)
-        return err_sys(e, TUG_EIO, "cannot find '%s'", path);
-    struct client_save s = {.id = clock_unix_ns(),
-                            .mode = SAVE_CHECKPOINT,
-                            .path = there,
-                            .tables = &sparse,
-                            .n = 1};
-    int rc = wait(d, client_save(d->remote.client, &s, m, e), e);
-    // Nothing is published by a checkpoint: the servers have only to stop copying.
-    int end = wait(d, client_save_end(d->remote.client, s.id, rc == 0, NULL), NULL);
-    (void)end;
-    return rc;
-}
-
-static int save_table(void *ctx, const char *dir, struct err *e)
-{
-    struct run *r = ctx;
-    char tables[FILE_PATH_MAX], path[FILE_PATH_MAX];
-    struct save_manifest m = {0};
-    TRY(file_join(tables, dir, LIVES_TABLE, e));
-    TRY(save_begin(tables, SAVE_CHECKPOINT, &m, path, e));
-    pthread_mutex_lock(&r->driver->lock);
-    int rc = write_table(r->driver, path, &m, e);
-    pthread_mutex_unlock(&r->driver->lock);
-    if (rc == 0)
-        rc = save_commit(tables, &m, 0, e);
-    if (rc != 0)
-        save_abort(tables, &m);
-    save_manifest_free(&m);
-    return rc;
-}
-
 struct saved_rows driver_rows(struct run *r, bool best)
 {
     return (struct saved_rows){.model = &r->parameters.model,
@@ -280,7 +241,8 @@ struct saved_rows driver_rows(struct run *r, bool best)
                                .best = best,
                                .fetch = fetch_part,
                                .count = count_rows,
-                               .save = r->config->table != NULL ? save_table : NULL};
+                               .save = r->config->table != NULL ? driver_save_tables
+                                                                : NULL};
 }
 
 // Loading.
@@ -341,25 +303,34 @@ static int send_part(struct run *r, const char *dir, const struct manifest_part 
     return rc;
 }
 
-static int load_table(struct run *r, const char *dir, struct err *e)
+static int load_table(struct driver *d, uint32_t number, const char *path,
+                      const char *name, struct err *e)
 {
-    struct driver *d = r->driver;
-    char path[FILE_PATH_MAX], there[FILE_PATH_MAX];
-    TRY(file_join(path, dir, LIVES_TABLE, e));
+    char there[FILE_PATH_MAX];
     if (realpath(path, there) == NULL)
         return err_sys(e, TUG_EDATA, "cannot find '%s'", path);
-    return wait(
-        d,
-        client_load(d->remote.client, EXCHANGE_SPARSE, there, LIVES_TABLE, true, NULL, e),
-        e);
+    return wait(d, client_load(d->remote.client, number, there, name, true, NULL, e), e);
+}
+
+static int load_tables(struct run *r, const char *dir, bool sparse, bool dense,
+                       struct err *e)
+{
+    struct driver *d = r->driver;
+    char path[FILE_PATH_MAX];
+    TRY(file_join(path, dir, LIVES_TABLE, e));
+    if (sparse)
+        TRY(load_table(d, EXCHANGE_SPARSE, path, LIVES_TABLE, e));
+    if (dense)
+        TRY(load_table(d, EXCHANGE_DENSE, path, LIVES_DENSE, e));
+    return 0;
 }
 
 int driver_load(struct run *r, const char *dir, const struct manifest *m,
                 enum part_role role, bool sparse, bool dense, struct err *e)
 {
     TRY(saved_check_parts(dir, m, role, e));
-    if (manifest_lives(m) && sparse)
-        TRY(load_table(r, dir, e));
+    if (manifest_lives(m))
+        return load_tables(r, dir, sparse, dense, e);
     for (uint32_t i = 0; i < m->n_parts; i++)
         if (m->parts[i].role == role && (m->parts[i].dense ? dense : sparse))
             TRY(send_part(r, dir, &m->parts[i], e));
@@ -370,6 +341,11 @@ int driver_load(struct run *r, const char *dir, const struct manifest *m,
 int driver_resume(struct run *r, const char *dir, const struct manifest *m, struct err *e)
 {
     TRY(driver_load(r, dir, m, PART_MODEL, true, true, e));
+    if (manifest_lives(m)) {
+        char path[FILE_PATH_MAX];
+        TRY(file_join(path, dir, LIVES_TABLE, e));
+        TRY(driver_find_position(r->driver, path, e));
+    }
     if (!m->has_best)
         return 0;
     TRY(driver_keep_best(r, e));

@@ -56,6 +56,20 @@ int lives_config(const struct train_config *c, const struct model *m,
     return table_config_check(ret, e);
 }
 
+void lives_dense_config(const struct table_config *sparse, const struct model *m,
+                        struct table_config *ret)
+{
+    *ret = table_config_defaults();
+    snprintf(ret->name, sizeof(ret->name), LIVES_DENSE);
+    ret->accessor.dim = m->bias.groups[0].n;
+    ret->accessor.rule = m->bias.groups[0].rule;
+    ret->seed = sparse->seed;
+    ret->mode = sparse->mode;
+    ret->staleness = sparse->staleness;
+    ret->mean = sparse->mean;
+    ret->place = CONFIG_DENSE;
+}
+
 int lives_model(const struct table_config *t, const struct model *m, struct model *ret,
                 struct err *e)
 {
@@ -63,76 +77,89 @@ int lives_model(const struct table_config *t, const struct model *m, struct mode
     return accessor_make(&ret->accessor, &t->accessor, e);
 }
 
-void lives_put(const struct accessor *pulled, const struct model *m, const float *values,
-               float *ret_row)
+void lives_put(const struct accessor *pulled, const struct accessor *own,
+               const float *values, float *ret_row)
 {
-    const struct accessor *own = &m->accessor;
     values += pulled->pulled_stats;
     for (uint32_t g = 0; g < own->n_groups; g++) {
         relaxed_store_n(ret_row + own->groups[g].weights, values, own->groups[g].n);
         values += own->groups[g].n;
     }
-    relaxed_store(ret_row + own->count, 1);
+    if (own->count != ACCESSOR_NO_COUNT)
+        relaxed_store(ret_row + own->count, 1);
 }
 
-// Loading for scores: the table as it was, then its rows as pulls return them.
+// Loading for scores: tables as they were, then their rows as pulls return them.
 
 struct copying {
-    const struct store *from;
-    struct parameters *to;
+    const struct accessor *from, *own;
+    struct table *to;
 };
 
 static int copy_row(void *ctx, uint64_t key, const float *row, const float *extra,
                     struct err *e)
 {
     struct copying *x = ctx;
-    const struct accessor *a = store_accessor(x->from);
-    const struct accessor *own = &x->to->model.accessor;
     uint32_t handle;
-    if (table_rows(x->to->sparse, &key, 1, &handle) != 0)
+    if (table_rows(x->to, &key, 1, &handle) != 0)
         return err_nomem(e, "the rows of a model");
-    float *to = table_row(table_slabs(x->to->sparse), handle);
-    for (uint32_t g = 0; g < own->n_groups; g++) {
+    float *to = table_row(table_slabs(x->to), handle);
+    for (uint32_t g = 0; g < x->own->n_groups; g++) {
+        const struct accessor_group *own = &x->own->groups[g];
         const float *from = g == 0 ? row : extra;
-        for (uint32_t i = 0; i < own->groups[g].n; i++)
-            relaxed_store(to + own->groups[g].weights + i,
-                          from != NULL ? from[a->groups[g].weights + i] : 0);
+        for (uint32_t i = 0; i < own->n; i++)
+            relaxed_store(to + own->weights + i,
+                          from != NULL ? from[x->from->groups[g].weights + i] : 0);
     }
-    relaxed_store(to + own->count, 1);
+    if (x->own->count != ACCESSOR_NO_COUNT)
+        relaxed_store(to + x->own->count, 1);
     return 0;
 }
 
-static int copy_rows(struct store *s, uint32_t partitions, struct parameters *p,
-                     struct err *e)
+static bool same_groups(const struct accessor *a, const struct accessor *b)
 {
-    struct copying x = {s, p};
-    for (uint32_t i = 0; i < partitions; i++)
-        TRY(store_each(s, i, copy_row, &x, e));
-    return 0;
+    bool same = a->n_groups == b->n_groups;
+    for (uint32_t g = 0; g < a->n_groups && same; g++)
+        same = a->groups[g].n == b->groups[g].n;
+    return same;
+}
+
+static int copy_table(const struct save_chain *chain, const struct save_table *t,
+                      const struct accessor *own, struct table *to, struct err *e)
+{
+    struct table_config config = t->config;
+    config.cold[0] = 0;
+    struct store_options o = {.config = &config, .partition_bits = t->partition_bits};
+    struct store *s;
+    TRY(store_open(&s, &o, e));
+    struct copying x = {store_accessor(s), own, to};
+    int rc = save_load(chain, config.name, s, NULL, NULL, e);
+    if (rc == 0 && !same_groups(x.from, own))
+        rc = err_set(e, TUG_EDATA, "the rows of table %s in %s are not this model's",
+                     config.name, chain->paths[0]);
+    for (uint32_t i = 0; rc == 0 && i < (uint32_t)1 << t->partition_bits; i++)
+        rc = store_each(s, i, copy_row, &x, e);
+    store_close(s);
+    return rc;
 }
 
 static int load_chain(const struct save_chain *chain, struct parameters *p, struct err *e)
 {
     const struct save_manifest *newest = &chain->saves[chain->n - 1];
-    if (newest->n_tables != 1)
-        return err_set(e, TUG_EDATA, "%s holds %zu tables, not one", chain->paths[0],
-                       newest->n_tables);
-    struct table_config config = newest->tables[0].config;
-    config.cold[0] = 0;
-    struct store_options o = {.config = &config,
-                              .partition_bits = newest->tables[0].partition_bits};
-    struct store *s;
-    TRY(store_open(&s, &o, e));
-    int rc = save_load(chain, LIVES_TABLE, s, NULL, NULL, e);
-    const struct accessor *a = store_accessor(s), *own = &p->model.accessor;
-    if (rc == 0 && (a->n_groups != own->n_groups || a->groups[0].n != 1 ||
-                    a->groups[a->n_groups - 1].n != own->groups[own->n_groups - 1].n))
-        rc = err_set(e, TUG_EDATA, "the rows in %s are not this model's",
-                     chain->paths[0]);
-    if (rc == 0)
-        rc = copy_rows(s, (uint32_t)1 << o.partition_bits, p, e);
-    store_close(s);
-    return rc;
+    bool sparse = false, dense = false;
+    for (size_t i = 0; i < newest->n_tables; i++) {
+        const struct save_table *t = &newest->tables[i];
+        bool is_sparse = strcmp(t->config.name, LIVES_TABLE) == 0;
+        if (!is_sparse && strcmp(t->config.name, LIVES_DENSE) != 0)
+            continue;
+        TRY(copy_table(chain, t, is_sparse ? &p->model.accessor : &p->model.bias,
+                       is_sparse ? p->sparse : p->dense, e));
+        *(is_sparse ? &sparse : &dense) = true;
+    }
+    if (sparse && dense)
+        return 0;
+    return err_set(e, TUG_EDATA, "%s does not hold both tables of a model",
+                   chain->paths[chain->n - 1]);
 }
 
 int lives_load(const char *dir, struct parameters *p, struct err *e)

@@ -16,6 +16,7 @@
 #include "train/parameters.h"
 
 #define LIVES_TABLE "sparse" // its name, and its directory in a save
+#define LIVES_DENSE "dense"  // the bias' table, beside it
 
 // What the settings are before a user's: accessor sparse, the model's rules and first
 // values. Gradients are of sums over a batch, so they are not divided by shows.
@@ -26,13 +27,17 @@ struct table_config lives_defaults(const struct model_options *o);
 int lives_config(const struct train_config *c, const struct model *m,
                  struct table_config *ret, struct err *e);
 
+// The settings of the bias' table.
+void lives_dense_config(const struct table_config *sparse, const struct model *m,
+                        struct table_config *ret);
+
 // The model on rows of that table; to be packed for use (model_packed).
 int lives_model(const struct table_config *t, const struct model *m, struct model *ret,
                 struct err *e);
 
 // A pulled row into a row of the model's own, which counts as updated.
-void lives_put(const struct accessor *pulled, const struct model *m, const float *values,
-               float *ret_row);
+void lives_put(const struct accessor *pulled, const struct accessor *own,
+               const float *values, float *ret_row);
 
 // The rows of the save in `dir` into `p`, for scores.
 int lives_load(const char *dir, struct parameters *p, struct err *e);

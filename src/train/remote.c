@@ -54,19 +54,29 @@ static int make_table(struct remote *r, const struct table_spec *s, struct err *
     return ts != 0 ? client_wait(r->client, ts, e) : e->code;
 }
 
-static int make_living(struct remote *r, const struct train_config *c,
-                       const struct model *m, uint32_t add, struct err *e)
+static int make_by_config(struct remote *r, uint32_t number, const struct table_config *t,
+                          struct err *e)
 {
-    struct table_config config;
-    TRY(lives_config(c, m, &config, e));
-    client_ts ts = client_table_config(r->client, EXCHANGE_SPARSE + add, &config, e);
+    client_ts ts = client_table_config(r->client, number, t, e);
     return ts != 0 ? client_wait(r->client, ts, e) : e->code;
+}
+
+static int make_living(struct remote *r, const struct train_config *c,
+                       const struct model *m, struct err *e)
+{
+    struct table_config sparse, dense;
+    TRY(lives_config(c, m, &sparse, e));
+    lives_dense_config(&sparse, m, &dense);
+    TRY(make_by_config(r, EXCHANGE_SPARSE, &sparse, e));
+    return make_by_config(r, EXCHANGE_DENSE, &dense, e);
 }
 
 int remote_tables(struct remote *r, const struct train_config *c, const struct model *m,
                   uint32_t add, struct err *e)
 {
     const struct train_cluster *k = c->cluster;
+    if (c->table != NULL)
+        return make_living(r, c, m, e);
     struct table_spec sparse = {
         .id = EXCHANGE_SPARSE + add,
         .name = "sparse",
@@ -83,7 +93,7 @@ int remote_tables(struct remote *r, const struct train_config *c, const struct m
     dense.space = WIRE_SPACE_DENSE;
     dense.options = model_bias_table(m);
     dense.accessor = m->bias;
-    TRY(c->table != NULL ? make_living(r, c, m, add, e) : make_table(r, &sparse, e));
+    TRY(make_table(r, &sparse, e));
     return make_table(r, &dense, e);
 }
 
@@ -123,12 +133,13 @@ bool remote_steps(const struct train_config *c)
            (adds_up(c->model.linear.kind) && adds_up(c->model.latent.kind));
 }
 
-uint64_t remote_piece_bytes(uint32_t workers, uint64_t text_bytes)
+// Sixteen pieces for each of sixteen workers. Not by how many there are: a run that was
+// saved in the middle of a pass goes on with more or fewer.
+uint64_t remote_piece_bytes(uint64_t text_bytes)
 {
-    enum { PIECES_A_WORKER = 16 };
+    enum { PIECES = 256 };
     const uint64_t least = 1 << 20, most = 32 << 20, step = 64 << 10;
-    uint64_t bytes = text_bytes /
-                     ((uint64_t)(workers > 0 ? workers : 1) * PIECES_A_WORKER);
+    uint64_t bytes = text_bytes / PIECES;
     bytes = (bytes + step - 1) / step * step;
     return bytes < least ? least : bytes > most ? most : bytes;
 }

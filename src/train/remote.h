@@ -50,8 +50,8 @@ int remote_pause(struct remote *r, double seconds, struct err *e);
 // Whether workers apply the rules: see train/exchange.h.
 bool remote_steps(const struct train_config *c);
 
-// Bytes of a piece: the same for all workers of a run.
-uint64_t remote_piece_bytes(uint32_t workers, uint64_t text_bytes);
+// Bytes of a piece: the same for all workers of a run, and of one that goes on from it.
+uint64_t remote_piece_bytes(uint64_t text_bytes);
 
 // Hash of all that the result of a run depends on, but for paths.
 uint64_t remote_options_hash(const struct train_config *c);
@@ -71,7 +71,7 @@ struct share {
     uint64_t pass;
     struct order order;
     struct hand hand;
-    uint64_t batches;
+    uint64_t first, batches;
     bool begun;
     uint64_t last;    // batch whose share was pushed
     uint32_t done;    // its micro-batches that were, as bits
@@ -101,8 +101,9 @@ struct remote_worker {
     struct held_piece *held; // pieces kept in memory
     size_t n_held, cap_held;
     uint64_t held_bytes, may_hold;
-    uint64_t clock; // ssp
-    bool paused;    // ssp: nobody waits for it
+    uint64_t clock;  // ssp
+    bool paused;     // ssp: nobody waits for it
+    uint64_t marked; // the save that it has marked last
 
     // sync
     struct dataset *all;

@@ -190,7 +190,7 @@ static int redo(struct share *s, struct err *e)
 static int train_batches(struct share *s, struct err *e)
 {
     struct remote_worker *w = s->worker;
-    for (uint64_t b = 0; b < s->batches; b++) {
+    for (uint64_t b = s->first; b < s->batches; b++) {
         uint32_t done = 0;
         TRY(push_share(s, &w->slots[b % (REMOTE_SLOTS - 1)], b, &done, e));
         s->begun = true;
@@ -206,6 +206,7 @@ static int begin_pass(struct remote_worker *w, const struct msg_leased *l, struc
     w->share = (struct share){
         .worker = w,
         .pass = l->pass,
+        .first = l->first,
         .order = order_make(dataset_size(w->all), w->config->model.seed,
                             (l->pass - 1) << 32),
     };

@@ -123,8 +123,7 @@ static int open_data(struct remote_worker *w, struct err *e)
     struct pieces_options o = {
         .paths = c->data.items,
         .n_paths = c->data.n,
-        .piece_bytes = remote_piece_bytes(
-            member_roster(client_member(w->remote.client))->workers, bytes),
+        .piece_bytes = remote_piece_bytes(bytes),
         .interrupted = c->interrupted,
     };
     TRY(pieces_open(&w->pieces, &o, e));
@@ -205,12 +204,23 @@ static void keep_lease(void *ctx, const union wire_any *m)
     *(struct msg_leased *)ctx = m->leased;
 }
 
+// All pushes of pieces that were reported done are acknowledged.
+static int mark(struct remote_worker *w, uint64_t save, struct err *e)
+{
+    client_ts ts = client_mark(w->remote.client, save, e);
+    if (ts == 0)
+        return e->code;
+    TRY(client_wait(w->remote.client, ts, e));
+    w->marked = save;
+    return 0;
+}
+
 static int work(struct remote_worker *w, struct err *e)
 {
     struct msg_leased l = {0};
     TRY(remote_pieces_pause(w, e));
     for (;;) {
-        struct msg_lease ask = {.pass = w->pass, .finished = 0};
+        struct msg_lease ask = {.pass = w->pass, .finished = 0, .marked = w->marked};
         if (l.what == WIRE_LEASE_SHARE) {
             ask.finished = l.pass;
             ask.view = w->share.view; // not a newer one, which may have come since
@@ -222,6 +232,9 @@ static int work(struct remote_worker *w, struct err *e)
             break;
         case WIRE_LEASE_SHARE:
             TRY(remote_train_share(w, &l, e));
+            break;
+        case WIRE_LEASE_MARK:
+            TRY(mark(w, l.save, e));
             break;
         case WIRE_LEASE_OVER:
             return 0;

@@ -215,7 +215,7 @@ static int plan_parts(struct manifest *m, const struct saved_rows *from,
     uint32_t all = 1u << model_table(from->model).partition_bits, n = sparse_parts(rows);
     if (role == PART_MODEL)
         m->rows = rows;
-    for (uint32_t i = from->save != NULL ? n : 0; i <= n; i++) {
+    for (uint32_t i = from->save != NULL ? n + 1 : 0; i <= n; i++) {
         struct manifest_part *part = &m->parts[m->n_parts++];
         *part = (struct manifest_part){.role = role, .dense = i == n};
         if (part->dense) {
@@ -303,8 +303,7 @@ int saved_check_parts(const char *dir, const struct manifest *m, enum part_role 
         *(p->dense ? &dense : &sparse) = true;
         rows += p->dense ? 0 : p->info.rows;
     }
-    if (manifest_lives(m) ? dense && !sparse
-                          : sparse && dense && (role != PART_MODEL || rows == m->rows))
+    if (manifest_lives(m) || (sparse && dense && (role != PART_MODEL || rows == m->rows)))
         return 0;
     return err_set(e, TUG_EDATA,
                    "%s/" MANIFEST_NAME ": parts of the model are missing from the list; "
@@ -317,8 +316,8 @@ int saved_load_into(const char *dir, const struct manifest *m, enum part_role ro
                     struct err *e)
 {
     TRY(saved_check_parts(dir, m, role, e));
-    if (manifest_lives(m) && sparse)
-        TRY(lives_load(dir, p, e));
+    if (manifest_lives(m))
+        return lives_load(dir, p, e);
     struct parts_job j = {.dir = dir,
                           .loading = m,
                           .into = p,

@@ -4,7 +4,7 @@
 //   OUT/save-000007/model-000.part ...   rows of the model, by partition
 //   OUT/save-000007/model-dense.part     the bias
 //   OUT/save-000007/training-*.part      where training goes on, when that is not the model
-//   OUT/save-000007/sparse/...           in place of model-NNN.part: features that live
+//   OUT/save-000007/sparse/...           in place of parts: features that live
 //
 // A save is written part by part, each synced; renaming its manifest is the commit; older
 // saves go afterwards. A directory without a manifest is an unfinished save: nobody reads
@@ -30,7 +30,7 @@ struct saved_rows {
     int (*fetch)(void *ctx, bool dense, bool best, uint32_t first, uint32_t n,
                  struct table **ret, struct err *e);
     int (*count)(void *ctx, bool best, uint64_t *ret_rows, struct err *e); // sparse ones
-    // Sparse rows that live are saved by the servers, as a table of their own in `dir`
+    // Rows of features that live are saved by the servers, as tables in `dir`
     // (train/lives.h). NULL: by parts, as others.
     int (*save)(void *ctx, const char *dir, struct err *e);
 };

@@ -83,6 +83,7 @@ enum wire_lease {
     WIRE_LEASE_PIECE, // read and train on this piece
     WIRE_LEASE_SHARE, // train on this share of every batch of the pass
     WIRE_LEASE_OVER,  // the run is over
+    WIRE_LEASE_MARK,  // mark a save, and ask again
 };
 enum wire_app {
     WIRE_APP_REQUEST = 1,

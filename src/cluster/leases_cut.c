@@ -1,0 +1,137 @@
+// Which pieces a save holds that is made while a pass goes on, and passes that go on from
+// one (design: 5, a cut).
+//
+// Every worker marks the save between two of its pieces, and gets no other until all have:
+// then the save holds the pieces that each had done by then, whole, and nothing else. A
+// worker that died unmarked had done its pieces before the save's moment; what it had
+// pushed of the one it was at is in the save, too, so unless somebody else has done that
+// piece again before his mark, the save is torn.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "cluster/leases_internal.h"
+
+static void each_piece_of(struct leases *l, uint32_t worker,
+                          void (*fn)(struct leases *, struct piece *))
+{
+    for (uint32_t i = 0; i < l->n_files; i++)
+        for (uint64_t k = 0; k < l->files[i].made; k++) {
+            struct piece *p = &l->files[i].p[k];
+            if (p->state == PIECE_DONE && (worker == LEASES_NOBODY || p->had == worker))
+                fn(l, p);
+        }
+}
+
+static void put_in(struct leases *l, struct piece *p)
+{
+    (void)l;
+    p->in_cut = true;
+}
+
+static void take_out(struct leases *l, struct piece *p)
+{
+    (void)l;
+    p->in_cut = p->before; // what the pass began with is in every save
+}
+
+static void begin(struct leases *l, uint64_t save)
+{
+    l->save = save;
+    l->save_known = l->save_torn = false;
+    each_piece_of(l, LEASES_NOBODY, take_out);
+}
+
+bool leases_must_mark(const struct leases *l, const struct leases_worker *w)
+{
+    return l->save != 0 && !l->save_known && !w->holds && w->marked != l->save;
+}
+
+bool leases_marking(const struct leases *l)
+{
+    return l->save != 0 && !l->save_known;
+}
+
+void leases_marked(struct leases *l, struct leases_worker *w, uint64_t save)
+{
+    if (save == 0 || save != l->save || w->marked == save)
+        return;
+    w->marked = save;
+    each_piece_of(l, (uint32_t)(w - l->workers), put_in);
+}
+
+static bool all_marked(const struct leases *l)
+{
+    for (uint32_t i = 0; i < l->n_workers; i++)
+        if (l->workers[i].alive && l->workers[i].marked != l->save)
+            return false;
+    return true;
+}
+
+// Those who died unmarked, and pieces that they left half done.
+static void take_the_dead(struct leases *l)
+{
+    for (uint32_t i = 0; i < l->n_workers; i++)
+        if (!l->workers[i].alive && l->workers[i].marked != l->save)
+            each_piece_of(l, i, put_in);
+    for (uint32_t i = 0; i < l->n_files; i++)
+        for (uint64_t k = 0; k < l->files[i].made; k++)
+            l->save_torn |= l->files[i].p[k].left && !l->files[i].p[k].in_cut;
+}
+
+static int put_file(const struct file *f, struct buf *scratch, struct buf *to,
+                    uint64_t *examples)
+{
+    uint64_t bytes = (f->made + 7) / 8;
+    buf_clear(scratch);
+    for (uint64_t i = 0; i < bytes; i++) {
+        uint8_t bits = 0;
+        for (uint64_t k = 8 * i; k < 8 * i + 8 && k < f->made; k++) {
+            bits |= (uint8_t)(f->p[k].in_cut << (k % 8));
+            *examples += f->p[k].in_cut ? f->p[k].examples : 0;
+        }
+        TRY(buf_add(scratch, &bits, 1));
+    }
+    struct wire_file_done done = {.bits = {scratch->data, (uint32_t)scratch->len}};
+    return wire_put_file_done(to, &done);
+}
+
+int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struct buf *to,
+               struct err *e)
+{
+    struct buf scratch = BUF_INIT(LEASES_MAX_PIECES / 8 + 8);
+    int rc = 0;
+    if (l->save != save)
+        begin(l, save);
+    if (!l->save_known && all_marked(l)) {
+        take_the_dead(l);
+        l->save_known = true;
+    }
+    *ret = (struct msg_cut_state){
+        .save = save, .known = l->save_known, .torn = l->save_torn};
+    for (uint32_t i = 0; i < l->n_files && l->save_known && rc == 0; i++)
+        rc = put_file(&l->files[i], &scratch, to, &ret->examples);
+    buf_free(&scratch);
+    ret->done = (struct wire_text){to->data, (uint32_t)to->len};
+    return rc == 0 ? 0 : err_set(e, TUG_ENOMEM, "too many pieces for one save to name");
+}
+
+// Passes that go on.
+
+int leases_keep_done(struct leases *l, const struct msg_pass *m, struct err *e)
+{
+    buf_clear(&l->done);
+    if (m->done.n > 0 && buf_add(&l->done, m->done.data, m->done.n) != 0)
+        return err_nomem(e, "the pieces of a pass that are done");
+    return 0;
+}
+
+struct wire_text leases_done_of(const struct leases *l, uint32_t file)
+{
+    struct wire_text list = {l->done.data, (uint32_t)l->done.len};
+    struct wire_file_done f = {0};
+    for (uint32_t i = 0; i <= file; i++)
+        if (wire_next_file_done(&list, &f) != 1)
+            return (struct wire_text){0};
+    return f.bits;
+}
