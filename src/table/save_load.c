@@ -36,6 +36,22 @@ static int same_rule(const struct rule_params *then, const struct rule_params *n
     return 0;
 }
 
+// What else makes rows wider: a time to live.
+static int same_widths(const struct table_config *then, const struct table_config *now,
+                       const char *path, struct err *e)
+{
+    struct accessor a, b;
+    TRY(accessor_make(&a, &then->accessor, e));
+    TRY(accessor_make(&b, &now->accessor, e));
+    if (a.width == b.width && a.extra_width == b.extra_width)
+        return 0;
+    return err_set(
+        e, TUG_EUSAGE,
+        "table '%s' was saved to '%s' with rows of %u and %u floats, not %u and "
+        "%u: ttl-steps must be 0 for both or for none",
+        then->name, path, a.width, a.extra_width, b.width, b.extra_width);
+}
+
 int save_same_rows(const struct table_config *then, const struct table_config *now,
                    const char *path, struct err *e)
 {
@@ -52,9 +68,9 @@ int save_same_rows(const struct table_config *then, const struct table_config *n
                        "with dim %u",
                        then->name, path, a->dim, b->dim);
     TRY(same_rule(&a->rule, &b->rule, "rule", path, then->name, e));
-    return a->dim > 0
-               ? same_rule(&a->extra, &b->extra, "embedx-rule", path, then->name, e)
-               : 0;
+    if (a->dim > 0)
+        TRY(same_rule(&a->extra, &b->extra, "embedx-rule", path, then->name, e));
+    return same_widths(then, now, path, e);
 }
 
 // Files of a save.
