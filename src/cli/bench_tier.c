@@ -74,13 +74,15 @@ static int traffic(struct store *s, const struct bench_pushes *p, size_t from, s
 static int measure_store(struct tier_bench *x, const char *cold, double *ret_rate,
                          struct err *e)
 {
-    char settings[256];
+    char settings[128 + FILE_PATH_MAX];
     struct store *s;
     struct bench_pushes p = {0};
     double ignored;
-    snprintf(settings, sizeof(settings),
-             "accessor=ctr; dim=8; embedx-threshold=1; hot-rows=%llu",
-             cold != NULL ? (unsigned long long)x->r.hot_rows : 0);
+    int len = snprintf(settings, sizeof(settings),
+                       "accessor=ctr; dim=8; embedx-threshold=1; ");
+    if (cold != NULL)
+        snprintf(settings + len, sizeof(settings) - (size_t)len, "hot-rows=%llu; cold=%s",
+                 (unsigned long long)x->r.hot_rows, cold);
     TRY(bench_store_open(&s, settings, cold, e));
     int rc = bench_store_fill(s, x->r.rows, e);
     if (rc == 0)
