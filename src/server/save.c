@@ -1,4 +1,4 @@
-// Saves: see save.h. A run is one save, from SAVE to SAVE_END.
+// Saves: their moment, reading out, deadlines. See save.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/save.h"
@@ -16,68 +16,18 @@ enum { BLOCK_BYTES = 256 << 10 }; // read out at a time: well below a slice
 #define SAVE_TIMEOUT_NS (60 * SECOND_NS)
 #define HOLD_TIMEOUT_NS (600 * SECOND_NS)
 
-enum state {
-    WAITS,   // for its moment
-    CUTS,    // rows are read out and written
-    WRITTEN, // and synced
-    FAILED,
-};
-
-struct run_table {
-    uint32_t id;
-    bool cut; // its cut goes on
-    char file[SAVE_FILE_MAX];
-};
-
-struct save_run {
-    uint64_t id, asker; // session
-    enum save_mode mode;
-    int level;
-    bool marked, all; // tables
-    uint64_t clock, step;
-    char path[FILE_PATH_MAX];
-    enum state state;
-    struct err why;            // FAILED
-    uint64_t since, seen, due; // when it came; when its asker was here; look again
-    uint32_t n, at;            // tables; the one that is read out
-    bool open;                 // its file has begun
-    struct save_writer *writer;
-    struct run_table tables[SAVE_MAX_TABLES];
-    struct rows_info infos[SAVE_MAX_TABLES];
-};
-
 static uint64_t save_timeout(const struct shard *s)
 {
     return s->o.save_timeout_ns != 0 ? s->o.save_timeout_ns : SAVE_TIMEOUT_NS;
 }
 
-static struct shard_table *table_at(const struct shard *s, const struct save_run *r,
-                                    uint32_t i)
+struct shard_table *save_table_at(const struct shard *s, const struct save_run *r,
+                                  uint32_t i)
 {
     return s->tables[r->tables[i].id];
 }
 
-// What has ended.
-
-static void remember(struct saves *x, uint64_t save, bool committed)
-{
-    uint32_t at = x->n_ended++ % SAVES_ENDED;
-    x->ended[at].save = save;
-    x->ended[at].committed = committed;
-}
-
-static bool has_ended(const struct saves *x, uint64_t save, bool *ret_committed)
-{
-    uint32_t n = x->n_ended < SAVES_ENDED ? x->n_ended : SAVES_ENDED;
-    for (uint32_t i = 0; i < n; i++)
-        if (x->ended[i].save == save) {
-            *ret_committed = x->ended[i].committed;
-            return true;
-        }
-    return false;
-}
-
-static void drop_marks(struct shard *s, uint64_t save)
+void save_drop_marks(struct shard *s, uint64_t save)
 {
     struct saves *x = &s->saves;
     size_t n = 0;
@@ -87,7 +37,7 @@ static void drop_marks(struct shard *s, uint64_t save)
     x->n_marks = n;
 }
 
-static void wake_all(struct shard *s)
+void save_wake_all(struct shard *s)
 {
     held_wake(s, WANTS_CUT);
     held_wake(s, WANTS_ROOM);
@@ -95,11 +45,10 @@ static void wake_all(struct shard *s)
     held_wake(s, WANTS_SAVED);
 }
 
-// Ends the cuts that go on. On failure some still do: it can be called again.
-static int end_cuts(struct shard *s, struct save_run *r, bool committed, struct err *e)
+int save_end_cuts(struct shard *s, struct save_run *r, bool committed, struct err *e)
 {
     for (uint32_t i = 0; i < r->n; i++) {
-        struct shard_table *t = table_at(s, r, i);
+        struct shard_table *t = save_table_at(s, r, i);
         if (!r->tables[i].cut)
             continue;
         TRY(cut_end(t->store, committed, e));
@@ -117,18 +66,18 @@ static bool give_up(struct shard *s, const struct err *why)
 {
     struct save_run *r = s->saves.run;
     r->why = *why;
-    r->state = FAILED;
+    r->state = SAVE_FAILED;
     save_writer_close(r->writer);
     r->writer = NULL;
-    bool ended = end_cuts(s, r, false, NULL) == 0;
-    drop_marks(s, r->id);
-    wake_all(s);
+    bool ended = save_end_cuts(s, r, false, NULL) == 0;
+    save_drop_marks(s, r->id);
+    save_wake_all(s);
     for (uint32_t i = 0; i < s->n_tables; i++)
         turns_again(s, i);
     return ended;
 }
 
-static void run_free(struct shard *s)
+void save_run_free(struct shard *s)
 {
     struct save_run *r = s->saves.run;
     if (r == NULL)
@@ -140,7 +89,7 @@ static void run_free(struct shard *s)
 
 void saves_close(struct shard *s)
 {
-    run_free(s);
+    save_run_free(s);
     mem_free(s->saves.marks);
     s->saves = (struct saves){0};
 }
@@ -157,7 +106,7 @@ static bool takes_part(const struct save_run *r, const struct shard_table *t)
     return false;
 }
 
-static bool has_marked(const struct saves *x, uint64_t save, uint64_t session)
+bool save_has_marked(const struct saves *x, uint64_t save, uint64_t session)
 {
     for (size_t i = 0; i < x->n_marks; i++)
         if (x->marks[i].save == save && x->marks[i].session == session)
@@ -174,7 +123,7 @@ static bool marks_missing(const struct shard *s, const struct save_run *r, struc
         const struct roster_node *n = &x->nodes[i];
         char name[ROSTER_NAME_MAX];
         if (n->role != WIRE_WORKER || !n->alive ||
-            has_marked(&s->saves, r->id, n->session))
+            save_has_marked(&s->saves, r->id, n->session))
             continue;
         if (to != NULL)
             buf_printf(to, "%s%s", missing ? ", " : "", roster_name(n, name));
@@ -212,11 +161,11 @@ static int check_clock(const struct shard *s, const struct save_run *r, struct e
     return 0;
 }
 
-static int add_table(struct save_run *r, uint32_t id, struct err *e)
+int save_add_run_table(struct save_run *r, uint32_t id, struct err *e)
 {
     if (r->n == SAVE_MAX_TABLES)
         return err_set(e, TUG_EUSAGE, "more than %d tables in a save", SAVE_MAX_TABLES);
-    r->tables[r->n++] = (struct run_table){.id = id};
+    r->tables[r->n++] = (struct save_run_table){.id = id};
     return 0;
 }
 
@@ -224,7 +173,7 @@ static int check_tables(struct shard *s, struct save_run *r, struct err *e)
 {
     for (uint32_t i = 0; i < s->n_tables && r->all; i++)
         if (s->tables[i] != NULL && s->tables[i]->store != NULL)
-            TRY(add_table(r, i, e));
+            TRY(save_add_run_table(r, i, e));
     r->all = false;
     for (uint32_t i = 0; i < r->n; i++) {
         struct shard_table *t = tables_find(s, r->tables[i].id, e);
@@ -258,7 +207,7 @@ static int begin(struct shard *s, struct save_run *r, struct err *e)
     TRY(check_tables(s, r, e));
     TRY(save_writer_open(&r->writer, &o, e));
     for (uint32_t i = 0; i < r->n; i++) {
-        struct shard_table *t = table_at(s, r, i);
+        struct shard_table *t = save_table_at(s, r, i);
         if (cut_begin(t->store, &cut, e) != 0)
             return err_wrap(e, "table '%s'", t->spec.name);
         r->tables[i].cut = true;
@@ -266,7 +215,7 @@ static int begin(struct shard *s, struct save_run *r, struct err *e)
             tables_touch_all(s, t);
     }
     r->step = step_clock_sum(&s->steps);
-    r->state = CUTS;
+    r->state = SAVE_CUTS;
     return 0;
 }
 
@@ -274,7 +223,7 @@ void saves_look(struct shard *s)
 {
     struct save_run *r = s->saves.run;
     struct err e = {0};
-    if (r == NULL || r->state != WAITS)
+    if (r == NULL || r->state != SAVE_WAITS)
         return;
     int rc = check_clock(s, r, &e);
     if (rc == 0 && ((!s->o.without_marks && marks_missing(s, r, NULL)) ||
@@ -286,7 +235,7 @@ void saves_look(struct shard *s)
         give_up(s, &e);
         return;
     }
-    drop_marks(s, r->id);
+    save_drop_marks(s, r->id);
     held_wake(s, WANTS_CUT);
     for (uint32_t i = 0; i < r->n; i++)
         turns_again(s, r->tables[i].id);
@@ -306,8 +255,8 @@ bool saves_hold(const struct shard *s, const struct shard_table *t, uint64_t ses
 bool saves_stop_batch(const struct shard *s, const struct shard_table *t)
 {
     const struct save_run *r = s->saves.run;
-    return r != NULL && r->state == WAITS && r->clock != 0 && r->clock == t->sync.next &&
-           takes_part(r, t);
+    return r != NULL && r->state == SAVE_WAITS && r->clock != 0 &&
+           r->clock == t->sync.next && takes_part(r, t);
 }
 
 // Reading out.
@@ -315,7 +264,7 @@ bool saves_stop_batch(const struct shard *s, const struct shard_table *t)
 bool saves_work(const struct shard *s)
 {
     const struct save_run *r = s->saves.run;
-    return r != NULL && r->state == CUTS && r->at < r->n &&
+    return r != NULL && r->state == SAVE_CUTS && r->at < r->n &&
            save_writer_has_room(r->writer);
 }
 
@@ -329,7 +278,7 @@ static bool is_mine(const struct shard *s, const struct shard_table *t,
 
 static int read_block(struct shard *s, struct save_run *r, struct err *e)
 {
-    const struct shard_table *t = table_at(s, r, r->at);
+    const struct shard_table *t = save_table_at(s, r, r->at);
     struct store *store = t->store;
     struct rows_block b;
     char path[FILE_PATH_MAX];
@@ -359,7 +308,7 @@ static void look_at_files(struct shard *s, struct save_run *r)
     } else if (n == r->n) {
         save_writer_close(r->writer);
         r->writer = NULL;
-        r->state = WRITTEN;
+        r->state = SAVE_WRITTEN;
         held_wake(s, WANTS_SAVED);
     }
 }
@@ -442,8 +391,8 @@ static void look_for_asker(struct shard *s, struct save_run *r)
             (unsigned long long)((s->now - r->seen) / SECOND_NS));
     if (!give_up(s, &e))
         return;
-    remember(&s->saves, r->id, false);
-    run_free(s);
+    save_remember(&s->saves, r->id, false);
+    save_run_free(s);
 }
 
 uint64_t saves_expire(struct shard *s)
@@ -456,214 +405,14 @@ uint64_t saves_expire(struct shard *s)
     if ((r = s->saves.run) == NULL)
         return next;
     uint64_t late = r->since + (r->marked ? save_timeout(s) : HOLD_TIMEOUT_NS);
-    if (r->state == WAITS && late <= s->now) {
+    if (r->state == SAVE_WAITS && late <= s->now) {
         say_what_is_missing(s, r, &e);
         give_up(s, &e);
-    } else if (r->state == CUTS) {
+    } else if (r->state == SAVE_CUTS) {
         look_at_files(s, r);
         if (saves_work(s))
             turns_wake(s);
     }
-    return clock_earlier(clock_earlier(next, r->due), r->state == WAITS ? late : r->due);
-}
-
-// Requests.
-
-static int read_tables(struct save_run *r, struct wire_text list, struct err *e)
-{
-    struct wire_save_table x;
-    int more;
-    r->all = list.n == 0;
-    while ((more = wire_next_save_table(&list, &x)) > 0)
-        TRY(add_table(r, x.table, e));
-    return more == 0 ? 0 : err_set(e, TUG_EUSAGE, "the tables of a save are cut off");
-}
-
-static int run_make(struct shard *s, const struct request *q, struct save_run **ret,
-                    struct err *e)
-{
-    const struct msg_save *m = &q->m->save;
-    struct save_run *r = *ret = mem_zalloc(sizeof(*r));
-    if (r == NULL)
-        return err_nomem(e, "a save");
-    r->id = m->save;
-    r->asker = q->peer->session;
-    r->mode = (enum save_mode)m->mode;
-    r->level = m->level;
-    r->marked = m->marked != 0;
-    r->clock = m->clock;
-    r->since = r->seen = r->due = s->now;
-    if (m->mode > SAVE_DAY || m->level > 22)
-        return err_set(e, TUG_EUSAGE, "a save of mode %u at level %u is not known",
-                       m->mode, m->level);
-    if (m->path.n == 0 || m->path.n >= FILE_PATH_MAX ||
-        memchr(m->path.data, '\0', m->path.n) != NULL)
-        return err_set(e, TUG_EUSAGE, "a save's path is empty or too long");
-    memcpy(r->path, m->path.data, m->path.n);
-    return read_tables(r, m->tables, e);
-}
-
-// A save that has come: it becomes the run, unless it can't be.
-static int start(struct shard *s, const struct request *q, struct err *e)
-{
-    struct save_run *r;
-    int rc = run_make(s, q, &r, e);
-    if (rc != 0) {
-        mem_free(r);
-        return rc;
-    }
-    if (s->saves.run != NULL) { // has failed, and nobody has said its end
-        rc = end_cuts(s, s->saves.run, false, e);
-        if (rc != 0) {
-            mem_free(r);
-            return rc;
-        }
-        remember(&s->saves, s->saves.run->id, false);
-        run_free(s);
-    }
-    s->saves.run = r;
-    saves_look(s);
-    return 0;
-}
-
-static void answer(struct shard *s, const struct request *q, const struct save_run *r)
-{
-    struct buf files = BUF_INIT(WIRE_BYTES_MAX), config = BUF_INIT(WIRE_TEXT_MAX);
-    struct msg_saved m = {.save = r->id, .step = r->step};
-    struct err e = {0};
-    int rc = 0;
-    for (uint32_t i = 0; i < r->n && rc == 0; i++) {
-        const struct rows_info *x = &r->infos[i];
-        struct wire_saved_file f = {.table = r->tables[i].id,
-                                    .name = wire_text(r->tables[i].file),
-                                    .rows = x->rows,
-                                    .extras = x->extras,
-                                    .gone = x->gone,
-                                    .bytes = x->bytes,
-                                    .checksum = x->checksum};
-        buf_clear(&config);
-        rc = table_config_print(&table_at(s, r, i)->spec.config, &config);
-        f.config = (struct wire_text){config.data, (uint32_t)config.len};
-        if (rc == 0)
-            rc = wire_put_saved_file(&files, &f);
-    }
-    m.files = (struct wire_text){files.data, (uint32_t)files.len};
-    if (rc == 0) {
-        van_send(s->van, q->peer->link, MSG_SAVED, q->id, &m, NULL);
-    } else {
-        err_nomem(&e, "what is in a save");
-        shard_refuse(s, q, &e);
-    }
-    buf_free(&files);
-    buf_free(&config);
-}
-
-enum outcome save_serve(struct shard *s, struct request *q)
-{
-    const struct msg_save *m = &q->m->save;
-    struct save_run *r = s->saves.run;
-    struct err e = {0};
-    bool committed;
-    if (q->peer->session == 0)
-        err_set(&e, TUG_EUSAGE, "who has no session can't save");
-    else if (has_ended(&s->saves, m->save, &committed))
-        err_set(&e, TUG_EUSAGE, "save %llu has ended", (unsigned long long)m->save);
-    else if (r != NULL && r->id != m->save && r->state != FAILED)
-        return WANTS_SAVED;
-    else if (r == NULL || r->id != m->save)
-        start(s, q, &e);
-    r = s->saves.run;
-    if (e.code == 0 && r->state == FAILED)
-        e = r->why;
-    if (e.code != 0)
-        shard_refuse(s, q, &e);
-    else if (r->state == WRITTEN)
-        answer(s, q, r);
-    else
-        return WANTS_SAVED;
-    return ANSWERED;
-}
-
-static int end_run(struct shard *s, const struct msg_save_end *m, struct err *e)
-{
-    struct save_run *r = s->saves.run;
-    bool committed = m->committed != 0;
-    if (committed && r->state == FAILED)
-        return err_set(e, r->why.code, "%s", r->why.text);
-    if (committed && r->state != WRITTEN)
-        return err_set(e, TUG_EUSAGE, "save %llu is not written yet",
-                       (unsigned long long)r->id);
-    if (!committed) {
-        save_writer_close(r->writer);
-        r->writer = NULL;
-    }
-    TRY(end_cuts(s, r, committed, e));
-    drop_marks(s, r->id);
-    remember(&s->saves, r->id, committed);
-    run_free(s);
-    wake_all(s);
-    for (uint32_t i = 0; i < s->n_tables; i++)
-        turns_again(s, i);
-    return 0;
-}
-
-enum outcome save_end_serve(struct shard *s, struct request *q)
-{
-    const struct msg_save_end *m = &q->m->save_end;
-    const struct save_run *r = s->saves.run;
-    struct err e = {0};
-    bool known, committed = false;
-    known = has_ended(&s->saves, m->save, &committed);
-    if (q->peer->session == 0)
-        err_set(&e, TUG_EUSAGE, "who has no session can't end a save");
-    else if (r != NULL && r->id == m->save)
-        end_run(s, m, &e);
-    else if (m->committed && !committed)
-        err_set(&e, TUG_EUSAGE, "save %llu %s", (unsigned long long)m->save,
-                known ? "was given up" : "is not known");
-    else if (!known)
-        remember(&s->saves, m->save, false); // it may still be on its way
-    if (e.code != 0)
-        shard_refuse(s, q, &e);
-    else
-        shard_ok(s, q, 0);
-    return ANSWERED;
-}
-
-static int add_mark(struct shard *s, uint64_t save, uint64_t session, struct err *e)
-{
-    struct saves *x = &s->saves;
-    const struct save_run *r = x->run;
-    bool committed;
-    if (has_marked(x, save, session) || has_ended(x, save, &committed) ||
-        (r != NULL && r->id == save && r->state != WAITS))
-        return 0;
-    if (x->n_marks == SAVES_MAX_MARKS)
-        return err_set(e, TUG_ENOMEM, "more than %d marks of saves", SAVES_MAX_MARKS);
-    if (x->n_marks == x->max_marks) {
-        size_t max = x->max_marks > 0 ? 2 * x->max_marks : 16;
-        void *more = mem_realloc_array(x->marks, max, sizeof(*x->marks));
-        if (more == NULL)
-            return err_nomem(e, "the marks of a save");
-        x->marks = more;
-        x->max_marks = max;
-    }
-    x->marks[x->n_marks++] = (struct save_mark){save, session, s->now};
-    saves_look(s);
-    return 0;
-}
-
-enum outcome save_mark_serve(struct shard *s, struct request *q)
-{
-    const struct msg_mark *m = &q->m->mark;
-    struct err e = {0};
-    if (q->peer->session == 0)
-        err_set(&e, TUG_EUSAGE, "who has no session can't mark");
-    else
-        add_mark(s, m->save, m->session, &e);
-    if (e.code != 0)
-        shard_refuse(s, q, &e);
-    else
-        shard_ok(s, q, 0);
-    return ANSWERED;
+    return clock_earlier(clock_earlier(next, r->due),
+                         r->state == SAVE_WAITS ? late : r->due);
 }

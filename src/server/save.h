@@ -24,6 +24,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/file.h"
+#include "table/save.h"
+
 enum { SAVES_MAX_MARKS = 4096, SAVES_ENDED = 16 };
 
 struct save_mark {
@@ -31,7 +34,38 @@ struct save_mark {
     uint64_t since;
 };
 
-struct save_run; // save.c
+struct save_writer;
+
+enum save_state {
+    SAVE_WAITS,   // for its moment
+    SAVE_CUTS,    // rows are read out and written
+    SAVE_WRITTEN, // and synced
+    SAVE_FAILED,
+};
+
+struct save_run_table {
+    uint32_t id;
+    bool cut; // its cut goes on
+    char file[SAVE_FILE_MAX];
+};
+
+// One save, from SAVE to SAVE_END.
+struct save_run {
+    uint64_t id, asker; // session
+    enum save_mode mode;
+    int level;
+    bool marked, all; // tables
+    uint64_t clock, step;
+    char path[FILE_PATH_MAX];
+    enum save_state state;
+    struct err why;            // SAVE_FAILED
+    uint64_t since, seen, due; // when it came; when its asker was here; look again
+    uint32_t n, at;            // tables; the one that is read out
+    bool open;                 // its file has begun
+    struct save_writer *writer;
+    struct save_run_table tables[SAVE_MAX_TABLES];
+    struct rows_info infos[SAVE_MAX_TABLES];
+};
 
 struct saves {
     struct save_run *run; // NULL: none goes on

@@ -11,6 +11,7 @@
 //   sync_store.c  likewise, applied to a store
 //   turns.c    orders that take time: a slice at a time between requests
 //   save.c     saves: rows as they are at one moment, written while training goes on
+//   save_requests.c  what is asked of them
 //   loads.c    rows from saves
 //   rows.c     walks over the rows of a partition
 //   move.c     a partition goes to another shard
@@ -335,9 +336,6 @@ uint64_t turns_tick(struct shard *s); // returns when to look again
 
 // save.c
 
-enum outcome save_serve(struct shard *s, struct request *q);
-enum outcome save_end_serve(struct shard *s, struct request *q);
-enum outcome save_mark_serve(struct shard *s, struct request *q);
 void saves_look(struct shard *s); // what the save waits for may have come
 // Whether pushes of the session to the table lie behind its mark.
 bool saves_hold(const struct shard *s, const struct shard_table *t, uint64_t session);
@@ -347,6 +345,27 @@ bool saves_work(const struct shard *s);         // there is something to read ou
 void saves_slice(struct shard *s, uint64_t ns); // reads out for about so long
 uint64_t saves_expire(struct shard *s);         // returns when to look again
 void saves_close(struct shard *s);
+
+// save.c, for save_requests.c
+
+struct shard_table *save_table_at(const struct shard *s, const struct save_run *r,
+                                  uint32_t i);
+int save_add_run_table(struct save_run *r, uint32_t id, struct err *e);
+bool save_has_marked(const struct saves *x, uint64_t save, uint64_t session);
+void save_drop_marks(struct shard *s, uint64_t save);
+// Ends the cuts that go on. On failure some still do: it can be called again.
+int save_end_cuts(struct shard *s, struct save_run *r, bool committed, struct err *e);
+void save_run_free(struct shard *s);
+void save_wake_all(struct shard *s); // who waits for a save, or for its end
+
+// save_requests.c
+
+enum outcome save_serve(struct shard *s, struct request *q);
+enum outcome save_end_serve(struct shard *s, struct request *q);
+enum outcome save_mark_serve(struct shard *s, struct request *q);
+
+void save_remember(struct saves *x, uint64_t save, bool committed); // it has ended
+bool save_has_ended(const struct saves *x, uint64_t save, bool *ret_committed);
 
 // loads.c
 

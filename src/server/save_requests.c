@@ -1,0 +1,229 @@
+// What is asked of saves: SAVE, MARK, SAVE_END, each of which may come again. See save.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/alloc.h"
+#include "server/save_writer.h"
+#include "server/shard_internal.h"
+
+// What has ended.
+
+void save_remember(struct saves *x, uint64_t save, bool committed)
+{
+    uint32_t at = x->n_ended++ % SAVES_ENDED;
+    x->ended[at].save = save;
+    x->ended[at].committed = committed;
+}
+
+bool save_has_ended(const struct saves *x, uint64_t save, bool *ret_committed)
+{
+    uint32_t n = x->n_ended < SAVES_ENDED ? x->n_ended : SAVES_ENDED;
+    for (uint32_t i = 0; i < n; i++)
+        if (x->ended[i].save == save) {
+            *ret_committed = x->ended[i].committed;
+            return true;
+        }
+    return false;
+}
+
+// Requests.
+
+static int read_tables(struct save_run *r, struct wire_text list, struct err *e)
+{
+    struct wire_save_table x;
+    int more;
+    r->all = list.n == 0;
+    while ((more = wire_next_save_table(&list, &x)) > 0)
+        TRY(save_add_run_table(r, x.table, e));
+    return more == 0 ? 0 : err_set(e, TUG_EUSAGE, "the tables of a save are cut off");
+}
+
+static int run_make(struct shard *s, const struct request *q, struct save_run **ret,
+                    struct err *e)
+{
+    const struct msg_save *m = &q->m->save;
+    struct save_run *r = *ret = mem_zalloc(sizeof(*r));
+    if (r == NULL)
+        return err_nomem(e, "a save");
+    r->id = m->save;
+    r->asker = q->peer->session;
+    r->mode = (enum save_mode)m->mode;
+    r->level = m->level;
+    r->marked = m->marked != 0;
+    r->clock = m->clock;
+    r->since = r->seen = r->due = s->now;
+    if (m->mode > SAVE_DAY || m->level > 22)
+        return err_set(e, TUG_EUSAGE, "a save of mode %u at level %u is not known",
+                       m->mode, m->level);
+    if (m->path.n == 0 || m->path.n >= FILE_PATH_MAX ||
+        memchr(m->path.data, '\0', m->path.n) != NULL)
+        return err_set(e, TUG_EUSAGE, "a save's path is empty or too long");
+    memcpy(r->path, m->path.data, m->path.n);
+    return read_tables(r, m->tables, e);
+}
+
+// A save that has come: it becomes the run, unless it can't be.
+static int start(struct shard *s, const struct request *q, struct err *e)
+{
+    struct save_run *r;
+    int rc = run_make(s, q, &r, e);
+    if (rc != 0) {
+        mem_free(r);
+        return rc;
+    }
+    if (s->saves.run != NULL) { // has failed, and nobody has said its end
+        rc = save_end_cuts(s, s->saves.run, false, e);
+        if (rc != 0) {
+            mem_free(r);
+            return rc;
+        }
+        save_remember(&s->saves, s->saves.run->id, false);
+        save_run_free(s);
+    }
+    s->saves.run = r;
+    saves_look(s);
+    return 0;
+}
+
+static void answer(struct shard *s, const struct request *q, const struct save_run *r)
+{
+    struct buf files = BUF_INIT(WIRE_BYTES_MAX), config = BUF_INIT(WIRE_TEXT_MAX);
+    struct msg_saved m = {.save = r->id, .step = r->step};
+    struct err e = {0};
+    int rc = 0;
+    for (uint32_t i = 0; i < r->n && rc == 0; i++) {
+        const struct rows_info *x = &r->infos[i];
+        struct wire_saved_file f = {.table = r->tables[i].id,
+                                    .name = wire_text(r->tables[i].file),
+                                    .rows = x->rows,
+                                    .extras = x->extras,
+                                    .gone = x->gone,
+                                    .bytes = x->bytes,
+                                    .checksum = x->checksum};
+        buf_clear(&config);
+        rc = table_config_print(&save_table_at(s, r, i)->spec.config, &config);
+        f.config = (struct wire_text){config.data, (uint32_t)config.len};
+        if (rc == 0)
+            rc = wire_put_saved_file(&files, &f);
+    }
+    m.files = (struct wire_text){files.data, (uint32_t)files.len};
+    if (rc == 0) {
+        van_send(s->van, q->peer->link, MSG_SAVED, q->id, &m, NULL);
+    } else {
+        err_nomem(&e, "what is in a save");
+        shard_refuse(s, q, &e);
+    }
+    buf_free(&files);
+    buf_free(&config);
+}
+
+enum outcome save_serve(struct shard *s, struct request *q)
+{
+    const struct msg_save *m = &q->m->save;
+    struct save_run *r = s->saves.run;
+    struct err e = {0};
+    bool committed;
+    if (q->peer->session == 0)
+        err_set(&e, TUG_EUSAGE, "who has no session can't save");
+    else if (save_has_ended(&s->saves, m->save, &committed))
+        err_set(&e, TUG_EUSAGE, "save %llu has ended", (unsigned long long)m->save);
+    else if (r != NULL && r->id != m->save && r->state != SAVE_FAILED)
+        return WANTS_SAVED;
+    else if (r == NULL || r->id != m->save)
+        start(s, q, &e);
+    r = s->saves.run;
+    if (e.code == 0 && r->state == SAVE_FAILED)
+        e = r->why;
+    if (e.code != 0)
+        shard_refuse(s, q, &e);
+    else if (r->state == SAVE_WRITTEN)
+        answer(s, q, r);
+    else
+        return WANTS_SAVED;
+    return ANSWERED;
+}
+
+static int end_run(struct shard *s, const struct msg_save_end *m, struct err *e)
+{
+    struct save_run *r = s->saves.run;
+    bool committed = m->committed != 0;
+    if (committed && r->state == SAVE_FAILED)
+        return err_set(e, r->why.code, "%s", r->why.text);
+    if (committed && r->state != SAVE_WRITTEN)
+        return err_set(e, TUG_EUSAGE, "save %llu is not written yet",
+                       (unsigned long long)r->id);
+    if (!committed) {
+        save_writer_close(r->writer);
+        r->writer = NULL;
+    }
+    TRY(save_end_cuts(s, r, committed, e));
+    save_drop_marks(s, r->id);
+    save_remember(&s->saves, r->id, committed);
+    save_run_free(s);
+    save_wake_all(s);
+    for (uint32_t i = 0; i < s->n_tables; i++)
+        turns_again(s, i);
+    return 0;
+}
+
+enum outcome save_end_serve(struct shard *s, struct request *q)
+{
+    const struct msg_save_end *m = &q->m->save_end;
+    const struct save_run *r = s->saves.run;
+    struct err e = {0};
+    bool known, committed = false;
+    known = save_has_ended(&s->saves, m->save, &committed);
+    if (q->peer->session == 0)
+        err_set(&e, TUG_EUSAGE, "who has no session can't end a save");
+    else if (r != NULL && r->id == m->save)
+        end_run(s, m, &e);
+    else if (m->committed && !committed)
+        err_set(&e, TUG_EUSAGE, "save %llu %s", (unsigned long long)m->save,
+                known ? "was given up" : "is not known");
+    else if (!known)
+        save_remember(&s->saves, m->save, false); // it may still be on its way
+    if (e.code != 0)
+        shard_refuse(s, q, &e);
+    else
+        shard_ok(s, q, 0);
+    return ANSWERED;
+}
+
+static int add_mark(struct shard *s, uint64_t save, uint64_t session, struct err *e)
+{
+    struct saves *x = &s->saves;
+    const struct save_run *r = x->run;
+    bool committed;
+    if (save_has_marked(x, save, session) || save_has_ended(x, save, &committed) ||
+        (r != NULL && r->id == save && r->state != SAVE_WAITS))
+        return 0;
+    if (x->n_marks == SAVES_MAX_MARKS)
+        return err_set(e, TUG_ENOMEM, "more than %d marks of saves", SAVES_MAX_MARKS);
+    if (x->n_marks == x->max_marks) {
+        size_t max = x->max_marks > 0 ? 2 * x->max_marks : 16;
+        void *more = mem_realloc_array(x->marks, max, sizeof(*x->marks));
+        if (more == NULL)
+            return err_nomem(e, "the marks of a save");
+        x->marks = more;
+        x->max_marks = max;
+    }
+    x->marks[x->n_marks++] = (struct save_mark){save, session, s->now};
+    saves_look(s);
+    return 0;
+}
+
+enum outcome save_mark_serve(struct shard *s, struct request *q)
+{
+    const struct msg_mark *m = &q->m->mark;
+    struct err e = {0};
+    if (q->peer->session == 0)
+        err_set(&e, TUG_EUSAGE, "who has no session can't mark");
+    else
+        add_mark(s, m->save, m->session, &e);
+    if (e.code != 0)
+        shard_refuse(s, q, &e);
+    else
+        shard_ok(s, q, 0);
+    return ANSWERED;
+}
