@@ -25,6 +25,12 @@ enum text_life text_life(const struct accessor *a)
                                                                    : LIFE_OTHER;
 }
 
+const char *text_accessor(const struct store *s)
+{
+    const struct accessor_class *c = accessor_find(s->config.accessor.name, NULL);
+    return c != NULL ? c->name : s->config.accessor.name;
+}
+
 // Columns.
 
 static enum text_kind kind_of(const struct accessor *a, uint32_t column)
@@ -237,8 +243,8 @@ static int put_head(struct export *x)
     TRY(buf_printf(&x->text,
                    "# tug table %s accessor=%s dim=%u state=%s day=%u step=%" PRIu64
                    "\n# key",
-                   c->name, x->s->accessor.class->name, c->accessor.dim,
-                   x->state ? "yes" : "no", x->day, x->s->step));
+                   c->name, text_accessor(x->s), c->accessor.dim, x->state ? "yes" : "no",
+                   x->day, x->s->step));
     TRY(name_columns(x));
     return buf_add(&x->text, "\n", 1);
 }

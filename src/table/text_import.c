@@ -315,11 +315,11 @@ static int head_line(struct text_import *x, const char *at, struct err *e)
     if (sscanf(at, "# tug table %63s accessor=%31s dim=%u state=%3s day=%u step=%" SCNu64,
                name, accessor, &dim, state, &day, &step) != 6)
         return 0; // a comment
-    if (strcmp(accessor, s->accessor.class->name) != 0 || dim != s->config.accessor.dim)
+    if (strcmp(accessor, text_accessor(s)) != 0 || dim != s->config.accessor.dim)
         return err_set(e, TUG_EDATA,
                        "%s:%" PRIu64 ": rows of accessor %s with dim %u can't become "
                        "ones of %s with dim %u",
-                       x->name, x->line, accessor, dim, s->accessor.class->name,
+                       x->name, x->line, accessor, dim, text_accessor(s),
                        s->config.accessor.dim);
     x->state = strcmp(state, "yes") == 0;
     if (day > DAYS_MAX)

@@ -33,6 +33,7 @@ struct text_row {
 // The life of rows as text knows it. LIFE_OTHER: a program's own, or none.
 enum text_life { LIFE_OTHER, LIFE_SINGLE, LIFE_WIDE };
 enum text_life text_life(const struct accessor *a);
+const char *text_accessor(const struct store *s); // its name, of all it may have
 
 void text_set(float *row, struct text_column c, double x, uint32_t day);
 

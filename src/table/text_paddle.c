@@ -35,7 +35,7 @@ int text_paddle_check(const struct store *s, struct err *e)
         return err_set(e, TUG_EUSAGE,
                        "text of Paddle can be imported into tables of accessor sparse, "
                        "ctr, ctr_double and plain, not %s",
-                       a->class->name);
+                       text_accessor(s));
     for (uint32_t g = 0; g < a->n_groups && life != LIFE_OTHER; g++) {
         const struct rule_params *r = &a->groups[g].rule;
         uint32_t n = paddle_state(r, a->groups[g].n);
