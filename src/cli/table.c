@@ -25,27 +25,28 @@ static const struct option options[] = {
      AT(action),
      .metavar = "ACTION",
      .group = "What to do",
-     .help = "stat, export, import, shrink, day, clear, save; of a running cluster also "
-             "create, load, dump; settings lists what a table can be made of"},
+     .help = "as above; behind import stand the files"},
     {.name = "from",
      .kind = OPTION_STRING,
      AT(from),
      .metavar = "DIR",
      .help =
-         "saved tables: the --out of a training run, a directory of saves (its newest "
-         "is taken), or one save. Without it the running cluster is meant; load reads "
-         "from here into that"},
+         "saved tables: the --out of a training run, a directory of saves (the newest "
+         "is taken, with all it builds on), or one save. Without it the running "
+         "cluster is meant; load reads from here into that"},
     {.name = "table",
      .kind = OPTION_STRING,
      AT(table),
      .metavar = "NAME",
      .help = "which; in a saved model sparse (a row a feature) or dense (the bias). By "
-             "default the only one, or sparse"},
+             "default the only one, or sparse; with stat and save all of them"},
     {.name = "settings",
      .kind = OPTION_STRING,
      AT(settings),
      .metavar = "TEXT|FILE",
-     .help = "create, import: what the table is: \"accessor=ctr; dim=8; entry=count:3\""},
+     .help =
+         "create, import: what the table is, as 'accessor=ctr; dim=8; entry=count:3', "
+         "or a file of such lines"},
     {.name = "number",
      .kind = OPTION_F64,
      AT(number),
@@ -53,56 +54,63 @@ static const struct option options[] = {
      .min = -1,
      .max = 4095,
      .metavar = "N",
-     .help = "create: of the table in the cluster; by default one that is free"},
+     .help = "create, import: of the table in the cluster, for programs; -1: one that is "
+             "free"},
     {.name = "threshold",
      .kind = OPTION_F64,
      AT(threshold),
      .fallback = "-1",
      .min = -1,
      .max = 1e30,
-     .metavar = "X",
-     .help = "shrink: rows of a lower score go, instead of the table's delete-threshold"},
-    {.name = "state",
-     .kind = OPTION_FLAG,
-     AT(state),
-     .group = "Files",
-     .help = "export: also the optimizer's state"},
-    {.name = "out",
-     .kind = OPTION_STRING,
-     AT(out),
-     .metavar = "PATH",
-     .help = "export, dump: file, there when complete; by default standard output. save, "
-             "import: directory of saves; by default that of --from"},
+     .metavar = "SCORE",
+     .help = "shrink: rows of a lower score go; -1: the table's delete-threshold"},
     {.name = "mode",
      .kind = OPTION_CHOICE,
      AT(mode),
      .choices = TABLE_MODES,
-     .help = "save: every row; rows worth publishing; what has changed of those; every "
-             "row, and the day ends"},
+     .group = "Saves",
+     .help = "checkpoint: every row, to go on from; base: rows worth publishing; delta: "
+             "those of them that have changed since the last base or delta; day: a "
+             "checkpoint, and then the day ends"},
     {.name = "zstd",
      .kind = OPTION_U64,
      AT(zstd),
      .fallback = "0",
      .max = 19,
      .metavar = "LEVEL",
-     .help = "save: compress; 0: not"},
+     .help = "compress; 0: not"},
     {.name = "keep",
      .kind = OPTION_U64,
      AT(keep),
      .fallback = "0",
      .max = 1 << 20,
      .metavar = "N",
-     .help = "save: bases and checkpoints that are kept, with their deltas; 0: all"},
+     .help = "bases and checkpoints that stay in the directory, with their deltas, once "
+             "this save is there; 0: all"},
+    {.name = "out",
+     .kind = OPTION_STRING,
+     AT(out),
+     .metavar = "PATH",
+     .group = "Files",
+     .help = "export, dump: file, there when complete; by default export writes to "
+             "standard output. save, import: directory of saves; for saved tables by "
+             "default that of --from"},
+    {.name = "state",
+     .kind = OPTION_FLAG,
+     AT(state),
+     .help = "export: also the optimizer's state and the statistics, all that import "
+             "needs to make the same table"},
+    {.name = "paddle",
+     .kind = OPTION_FLAG,
+     AT(paddle),
+     .help = "import: the files are text parts of Paddle's, instead of what export "
+             "writes"},
     {.name = "converter",
      .kind = OPTION_STRING,
      AT(converter),
      .metavar = "COMMAND",
      .help = "export: a shell command that the text goes through; import: one that each "
-             "file comes through"},
-    {.name = "paddle",
-     .kind = OPTION_FLAG,
-     AT(paddle),
-     .help = "import: the files are Paddle's text parts, instead of what export writes"},
+             "file comes through. One that fails is an error, and nothing is written"},
     {.name = "json", .kind = OPTION_FLAG, AT(json), .help = "stat: one JSON object"},
     TOOL_SCHEDULER_OPTION,
     NODE_REACH_OPTIONS("5"),
@@ -110,20 +118,36 @@ static const struct option options[] = {
 
 const struct option_table cli_table_options = {
     .command = "table",
-    .summary = "look into tables, shrink, save, load, export and import them",
+    .summary = "look into tables, order them about, save, load, export and import them",
     .usage = "ACTION [--from DIR] [--table NAME] [options]",
     .about =
-        "Without --from the tables of a running cluster are meant, with it saved ones; "
-        "what changes saved tables writes a new save beside the old one. export writes "
-        "one row a line, sorted by key: the key, then its weights, as many digits as it "
-        "takes to read the same floats again. Keys of libsvm and libffm data are the "
-        "indices of the file; those of other formats are hashes of (slot, value). "
-        "docs/tables.md tells how rows are born, grow, are published and die.",
+        "A table holds rows of weights under 64-bit keys; rows of click-through models "
+        "also count shows and clicks, earn embeddings and are forgotten. "
+        "docs/tables.md follows one through its life. Actions are about tables of a "
+        "running cluster, or with --from about saved ones; what changes saved tables "
+        "writes a new save beside the old one.\n"
+        "stat: rows, bytes, days, how many rows were made and removed, and why. "
+        "settings: what a table can be made of.\n"
+        "create: makes a table in the cluster; one that is there already with the same "
+        "settings is found. load: rows of a save replace those of the table, whatever "
+        "the number of servers then and now. clear: removes all rows.\n"
+        "shrink: shows and clicks decay, rows that have faded go; once a day. day: a day "
+        "has ended, rows are unseen for one more. save: a new save in the directory "
+        "--out, written by all servers while training goes on; it is there complete or "
+        "not at all. All must see the directory under this name.\n"
+        "export: a saved table as text, one row a line, sorted by key: the key, then "
+        "weights, as many digits as it takes to read the same floats again. dump: the "
+        "same of a running table, as pulls see it. import: text into a save. Keys of "
+        "libsvm and libffm data are the indices of the file; those of other formats are "
+        "hashes of (slot, value).",
     .examples = "tug table stat --from model\n"
                 "tug table export --from model --out weights.txt\n"
                 "tug table settings\n"
-                "tug table shrink --from saves --table users\n"
+                "tug table create --settings users.table\n"
                 "tug table save --table users --out saves --mode delta\n"
+                "tug table shrink --table users\n"
+                "tug table load --table users --from saves\n"
+                "tug table export --from saves --converter 'gzip -9' --out users.txt.gz\n"
                 "tug table import part-* --paddle --settings users.table --out saves",
     .options = options,
     .n_options = sizeof(options) / sizeof(*options),
@@ -212,17 +236,27 @@ static const struct action *find_action(const char *name)
     return NULL;
 }
 
+static int unknown_action(const char *name, struct err *e)
+{
+    static const char names[] = "stat settings create load clear shrink day save export "
+                                "dump import";
+    char near[OPTION_NAME_MAX];
+    options_nearest(name, names, near);
+    if (near[0] != 0)
+        return err_set(e, TUG_EUSAGE, "there is no action '%s'; did you mean '%s'?", name,
+                       near);
+    return err_set(e, TUG_EUSAGE, "%s%s%s; there are: %s",
+                   name[0] != 0 ? "there is no action '" : "say what to do", name,
+                   name[0] != 0 ? "'" : "", names);
+}
+
 static int check(const struct table_values *v, const struct action **ret, struct err *e)
 {
     const char *name = v->action.n > 0 ? v->action.items[0] : "";
     const struct action *a = *ret = find_action(name);
     bool import = strcmp(name, "import") == 0;
     if (a == NULL)
-        return err_set(e, TUG_EUSAGE,
-                       "%s%s%sthere are stat, export, import, shrink, day, clear, save, "
-                       "create, load, dump and settings",
-                       name[0] != 0 ? "no action '" : "say what to do: ", name,
-                       name[0] != 0 ? "'; " : "");
+        return unknown_action(name, e);
     if (v->action.n > 1 && !import)
         return err_set(e, TUG_EUSAGE, "'%s': there is one action at a time",
                        v->action.items[1]);
@@ -234,6 +268,9 @@ static int check(const struct table_values *v, const struct action **ret, struct
                        "%s reads saved tables: say --from DIR (a running cluster's are "
                        "written with dump)",
                        name);
+    if (!a->saved && v->from != NULL && strcmp(name, "load") != 0)
+        return err_set(e, TUG_EUSAGE,
+                       "%s is for running clusters: there is no --from to it", name);
     return 0;
 }
 
@@ -246,7 +283,7 @@ static int run(const void *values, const struct options *o, struct err *e)
     if (strcmp(a->name, "settings") == 0)
         return table_print_settings(e);
     if (strcmp(a->name, "import") == 0)
-        return table_saved(v, v->out, e);
+        return table_import(v, e);
     if (a->saved && v->from != NULL)
         return saved(v, e);
     return table_running(v, e);

@@ -3,7 +3,9 @@
 //   table_model.c     the saved model of a training run whose rows have no life
 //   table_saved.c     saves of tables made from settings (table/save.h)
 //   table_running.c   a running cluster
+//   table_import.c    text files that become a save
 //   table_settings.c  what a table can be made of
+//   table_output.c    where export writes
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLI_TABLE_H
@@ -35,6 +37,7 @@ struct table_values {
 int table_model(const struct table_values *v, const char *path, struct err *e);
 int table_saved(const struct table_values *v, const char *path, struct err *e);
 int table_running(const struct table_values *v, struct err *e);
+int table_import(const struct table_values *v, struct err *e);
 
 // What they share. tug table settings.
 int table_print_settings(struct err *e);

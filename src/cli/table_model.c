@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "cli/model.h"
 #include "cli/table.h"
+#include "cli/table_output.h"
 #include "table/rule.h"
 
 static void print_group(const char *name, const struct accessor_group *g)
@@ -57,19 +57,10 @@ static int stat(const char *dir, const struct manifest *m, const struct model *m
 
 struct export
 {
-    struct file_writer *file; // NULL: standard output
+    struct table_output to;
     const struct model *model;
     bool dense, state;
 };
-
-static int put(struct export *x, const char *text, size_t n, struct err *e)
-{
-    if (x->file != NULL)
-        return file_write(x->file, text, n, e);
-    if (fwrite(text, 1, n, stdout) != n)
-        return err_sys(e, TUG_EIO, "cannot write to standard output");
-    return 0;
-}
 
 static bool is_state(const struct export *x, uint32_t column)
 {
@@ -89,14 +80,14 @@ static int put_row(void *ctx, uint64_t key, const float *values, uint32_t width,
     struct export *x = ctx;
     char text[32];
     int n = snprintf(text, sizeof(text), "%" PRIu64, key);
-    TRY(put(x, text, (size_t)n, e));
+    TRY(table_output_put(&x->to, text, (size_t)n, e));
     for (uint32_t c = 0; c < width; c++) {
         if (!x->state && is_state(x, c))
             continue;
         n = snprintf(text, sizeof(text), " %.9g", (double)values[c]);
-        TRY(put(x, text, (size_t)n, e));
+        TRY(table_output_put(&x->to, text, (size_t)n, e));
     }
-    return put(x, "\n", 1, e);
+    return table_output_put(&x->to, "\n", 1, e);
 }
 
 // All rows, sorted by key: the parts are sorted by partition first, so they are read into
@@ -131,14 +122,10 @@ static int export(const char *dir, const struct manifest *m, const struct model 
     team_close(team);
     if (rc != 0)
         return rc;
-    if (v->out != NULL)
-        rc = file_create(&x.file, v->out, e);
+    rc = table_output_open(&x.to, v->out, e);
     if (rc == 0)
-        rc = put_sorted(&x, x.dense ? p.dense : p.sparse, e);
-    if (rc == 0 && x.file != NULL)
-        rc = file_commit(x.file, e);
-    else
-        file_abort(x.file);
+        rc = table_output_close(&x.to, put_sorted(&x, x.dense ? p.dense : p.sparse, e),
+                                e);
     parameters_close(&p);
     return rc;
 }

@@ -11,7 +11,9 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/table.h"
+#include "cli/table_output.h"
 #include "table/save.h"
+#include "table/text.h"
 
 // The tables of the newest save, as they are when all it builds on is put together.
 struct saves {
@@ -182,6 +184,17 @@ static int stat(struct saves *s, struct err *e)
     return show_tables(s, NULL, e);
 }
 
+static int export(struct saves *s, struct err *e)
+{
+    struct table_output o;
+    size_t i = 0;
+    TRY(find_one(s, &i, e));
+    TRY(load(s, i, e));
+    TRY(table_output_open(&o, s->v->out, e));
+    int rc = text_export(s->stores[i], s->v->state, table_output_put, &o, e);
+    return table_output_close(&o, rc, e);
+}
+
 // Changing.
 
 static int save(struct saves *s, enum save_mode mode, struct err *e)
@@ -260,7 +273,9 @@ static int act(struct saves *s, struct err *e)
         return end_day(s, e);
     if (strcmp(action, "save") == 0)
         return save_again(s, e);
-    return err_set(e, TUG_EUSAGE, "%s of saves is on its way", action);
+    if (strcmp(action, "export") == 0)
+        return export(s, e);
+    return err_set(e, TUG_EINTERNAL, "no action '%s'", action);
 }
 
 int table_saved(const struct table_values *v, const char *path, struct err *e)

@@ -112,25 +112,44 @@ static int read_text(const struct table_values *v, struct buf *ret, struct err *
         TRY(file_read(v->settings, ret, e));
     else if (buf_printf(ret, "%s", v->settings) != 0)
         return err_nomem(e, "settings");
-    if (v->table != NULL && buf_printf(ret, "\nname = %s\n", v->table) != 0)
-        return err_nomem(e, "settings");
     return buf_str(ret) != NULL ? 0 : err_nomem(e, "settings");
+}
+
+static int parse(const char *text, struct table_config *ret, struct err *e)
+{
+    *ret = table_config_defaults();
+    TRY(table_config_parse(ret, text, e));
+    return table_config_check(ret, e);
+}
+
+// A name of --table, where the settings leave it open.
+static int set_name(const char *name, struct buf *text, struct table_config *c,
+                    struct err *e)
+{
+    const struct table_config unnamed = table_config_defaults();
+    if (name == NULL || strcmp(c->name, name) == 0)
+        return 0;
+    if (strcmp(c->name, unnamed.name) != 0)
+        return err_set(e, TUG_EUSAGE, "these are settings of table '%s', not of '%s'",
+                       c->name, name);
+    if (buf_printf(text, "\nname = %s\n", name) != 0 || buf_str(text) == NULL)
+        return err_nomem(e, "settings");
+    return parse(buf_str(text), c, e);
 }
 
 int table_read_settings(const struct table_values *v, struct buf *ret_text,
                         struct table_config *ret, struct err *e)
 {
     *ret_text = BUF_INIT(1 << 16);
-    *ret = table_config_defaults();
     if (v->settings == NULL)
         return err_set(e, TUG_EUSAGE,
                        "what is the table to be? say --settings TEXT|FILE; 'tug table "
                        "settings' lists what there is");
     int rc = read_text(v, ret_text, e);
     if (rc == 0)
-        rc = table_config_parse(ret, buf_str(ret_text), e);
+        rc = parse(buf_str(ret_text), ret, e);
     if (rc == 0)
-        rc = table_config_check(ret, e);
+        rc = set_name(v->table, ret_text, ret, e);
     if (rc != 0)
         buf_free(ret_text);
     if (rc == TUG_EUSAGE && is_file(v->settings))

@@ -1,0 +1,118 @@
+// tug table import: rows from text files into a new save.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cli/table.h"
+#include "cluster/roster.h"
+#include "data/decode.h"
+#include "table/save.h"
+#include "table/text.h"
+
+enum { PIECE = 1 << 18, FIRST_NUMBER = 16 };
+
+struct import {
+    const struct table_values *v;
+    struct store *store;
+    struct text_import *text;
+    char *piece;
+};
+
+// Whole, decompressed on the way: what a file holds is told by its first bytes.
+static int read_file(struct import *x, const char *name, struct err *e)
+{
+    struct decoder *d;
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(e, TUG_EDATA, "cannot read '%s'", name);
+    TRY(decoder_open(&d, fd, name, -1, e));
+    int rc = text_import_file(x->text, name, e);
+    size_t n = 1;
+    while (rc == 0 && n > 0) {
+        rc = decoder_read(d, x->piece, PIECE, &n, e);
+        if (rc == 0 && n > 0)
+            rc = text_import_add(x->text, x->piece, n, e);
+    }
+    decoder_close(d);
+    return rc;
+}
+
+static int read_all(struct import *x, uint64_t *ret_lines, struct err *e)
+{
+    const struct option_list *files = &x->v->action; // behind the action itself
+    TRY(text_import_open(&x->text, x->store, x->v->paddle, e));
+    int rc = 0;
+    for (size_t i = 1; i < files->n && rc == 0; i++)
+        rc = read_file(x, files->items[i], e);
+    if (rc == 0)
+        return text_import_end(x->text, ret_lines, e);
+    text_import_abort(x->text);
+    return rc;
+}
+
+static int write_save(const struct import *x, uint64_t lines, struct err *e)
+{
+    char path[FILE_PATH_MAX];
+    const struct table_values *v = x->v;
+    TRY(save_stores(v->out, (enum save_mode)v->mode, &x->store, 1, (int)v->zstd,
+                    (uint32_t)v->keep, path, e));
+    printf("%" PRIu64 " rows from %" PRIu64 " lines of %zu files; saved to %s\n",
+           store_stats(x->store).rows, lines, v->action.n - 1, path);
+    return 0;
+}
+
+// A save is of all tables of a directory: one with others in it would lose them.
+static int check_place(const char *out, const char *table, struct err *e)
+{
+    char newest[FILE_PATH_MAX];
+    struct save_manifest m;
+    struct err none;
+    if (save_find(out, newest, &none) != 0)
+        return 0;
+    TRY(save_read(newest, &m, e));
+    int rc = 0;
+    for (size_t i = 0; i < m.n_tables && rc == 0; i++)
+        if (strcmp(m.tables[i].config.name, table) != 0)
+            rc = err_set(e, TUG_EUSAGE,
+                         "%s holds saves of table '%s'; import '%s' into another "
+                         "directory",
+                         out, m.tables[i].config.name, table);
+    save_manifest_free(&m);
+    return rc;
+}
+
+static int import(struct import *x, const struct table_config *c, struct err *e)
+{
+    uint64_t lines = 0;
+    struct store_options o = {
+        .config = c,
+        .id = x->v->number < 0 ? FIRST_NUMBER : (uint32_t)x->v->number,
+        .partition_bits = ROSTER_PARTITION_BITS,
+    };
+    TRY(check_place(x->v->out, c->name, e));
+    TRY(store_open(&x->store, &o, e));
+    x->piece = mem_alloc(PIECE);
+    if (x->piece == NULL)
+        return err_nomem(e, "a piece of a file");
+    TRY(read_all(x, &lines, e));
+    return write_save(x, lines, e);
+}
+
+int table_import(const struct table_values *v, struct err *e)
+{
+    struct import x = {.v = v};
+    struct table_config c;
+    struct buf text;
+    if (v->mode == SAVE_DELTA)
+        return err_set(e, TUG_EUSAGE, "what is imported is a checkpoint, or a base");
+    TRY(table_read_settings(v, &text, &c, e));
+    buf_free(&text);
+    int rc = import(&x, &c, e);
+    store_close(x.store);
+    mem_free(x.piece);
+    return rc;
+}
