@@ -256,6 +256,30 @@ static void test_opening(void **state)
     assert_int_equal(store_open(&s, &o, &e), TUG_EUSAGE);
 }
 
+// Rows without weights, whose counts do not stop at 2^24.
+static void test_counters(void **state)
+{
+    (void)state;
+    struct table_config c = table_config_defaults();
+    OK(table_config_parse(&c, "accessor=counter; dim=2", &ok_e));
+    struct store *s = open_store(&c, 4, 0);
+    const uint64_t key = 7;
+    const float amounts[] = {0x1p24f, 1};
+    float got[4];
+    struct store_push p = {.keys = &key, .n = 1, .values = amounts, .scale = 1};
+    for (uint32_t i = 0; i < 3; i++)
+        OK(store_push(s, &p, NULL, &ok_e));
+    p.values = (const float[]){1, -4};
+    OK(store_push(s, &p, NULL, &ok_e));
+    OK(store_pull(s, &key, 1, got, NULL, &ok_e));
+    assert_true(got[0] == 3 && got[1] == 1);
+    assert_true(got[2] * 0x1p24f + got[3] == -1);
+    OK(store_order(s, STORE_SHRINK, NAN, &ok_e)); // they know no life
+    OK(store_finish(s, &ok_e));
+    assert_int_equal(store_stats(s).rows, 1);
+    store_close(s);
+}
+
 // Limits and bad input.
 
 static void check_max_bytes(uint64_t most, bool extras)
@@ -342,9 +366,8 @@ static void test_bad_input(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_naive),
-        cmocka_unit_test(test_opening),
-        cmocka_unit_test(test_max_bytes),
+        cmocka_unit_test(test_against_naive), cmocka_unit_test(test_counters),
+        cmocka_unit_test(test_opening),       cmocka_unit_test(test_max_bytes),
         cmocka_unit_test(test_bad_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
