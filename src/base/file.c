@@ -212,8 +212,7 @@ uint64_t file_checksum(const struct file_writer *w)
     return XXH3_64bits_digest(&w->hash);
 }
 
-// The directory that holds `path`.
-static int sync_parent(const char *path, struct err *e)
+int file_sync_parent(const char *path, struct err *e)
 {
     const char *slash = strrchr(path, '/');
     if (slash == NULL)
@@ -250,7 +249,7 @@ int file_commit(struct file_writer *w, struct err *e)
         file_abort(w);
         return rc;
     }
-    rc = sync_parent(w->path, e);
+    rc = file_sync_parent(w->path, e);
     writer_free(w);
     return rc;
 }

@@ -31,6 +31,7 @@ void file_abort(struct file_writer *w);                // frees w; NULL is fine
 int file_make_dir(const char *path, struct err *e);     // as mkdir -p
 int file_make_new_dir(const char *path, struct err *e); // TUG_EIO if it is there
 int file_sync_dir(const char *path, struct err *e);
+int file_sync_parent(const char *path, struct err *e); // the directory that holds it
 
 // Takes a directory for this process alone, until file_unlock_dir or its end. TUG_EUSAGE
 // when another process has it; on file systems without locks it is not taken (-1).
