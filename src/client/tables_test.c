@@ -1,0 +1,275 @@
+// Requests about tables by configuration: marks stand between pushes, orders have
+// numbers, tables of others are found, steps and what saves say are added up.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+
+#include "client/client_testing.h"
+
+static const char config[] = "name = users\naccessor = merge\ndim = 3\n";
+
+static struct cluster *open_lossy(uint64_t seed)
+{
+    struct client_options o = usual();
+    struct cluster *c = cluster_open(MAX_SERVERS, seed, &o);
+    sim_set_faults(c->sim, 0.1, 0.1, 0.3, 0.01);
+    return c;
+}
+
+static void answer_with_all(struct cluster *c,
+                            bool (*answers)(struct server *s, van_link link,
+                                            const struct van_message *m))
+{
+    for (uint32_t i = 0; i < c->n_servers; i++)
+        c->servers[i].answers = answers;
+}
+
+// Marks.
+
+enum { ROUNDS = 20, EACH = 5 };
+
+static uint64_t at_mark[MAX_SERVERS][ROUNDS + 1]; // pushes that had come, 1 more
+
+static bool note_mark(struct server *s, van_link link, const struct van_message *m)
+{
+    struct cluster *c = s->cluster;
+    uint64_t *at = &at_mark[s - c->servers][m->type == MSG_MARK ? m->m->mark.save : 0];
+    (void)link;
+    if (m->type == MSG_MARK && *at == 0) // it may come again, late
+        *at = c->highest + 1;
+    return false;
+}
+
+// Whatever comes late, twice or in another order: when a mark comes, all pushes before
+// it are there and none of those behind it.
+static void test_marks(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        struct cluster *c = open_lossy(seed);
+        client_ts all[ROUNDS * (EACH + 1)];
+        struct err e = {0};
+        float values[KEYS * WIDTH] = {0};
+        size_t n = 0;
+        memset(at_mark, 0, sizeof(at_mark));
+        answer_with_all(c, note_mark);
+        for (uint64_t round = 1; round <= ROUNDS; round++) {
+            for (int i = 0; i < EACH; i++) {
+                struct client_push p = {.table = TABLE,
+                                        .keys = c->keys,
+                                        .n = KEYS,
+                                        .values = values,
+                                        .rate = 1,
+                                        .pass = 1};
+                all[n++] = client_push(c->client, &p, &e);
+            }
+            all[n++] = client_mark(c->client, round, &e);
+        }
+        for (size_t i = 0; i < n; i++)
+            assert_int_equal(wait_for(c, all[i], &e), 0);
+        for (uint32_t i = 0; i < c->n_servers; i++)
+            for (uint64_t round = 1; round <= ROUNDS; round++)
+                assert_int_equal(at_mark[i][round], round * EACH + 1);
+        cluster_close(c);
+    }
+}
+
+// Orders.
+
+static uint64_t order_seen[MAX_SERVERS][64], orders_out_of_window;
+
+static bool obey(struct server *s, van_link link, const struct van_message *m)
+{
+    struct msg_ok ok = {.value = 2};
+    const struct msg_table_do *x = &m->m->table_do;
+    if (m->type != MSG_TABLE_DO)
+        return false;
+    assert_in_range(x->number, 1, 63);
+    orders_out_of_window += x->number - x->low >= ORDERS_WINDOW;
+    order_seen[s - s->cluster->servers][x->number]++;
+    van_send(s->van, link, MSG_OK, m->request, &ok, NULL);
+    return true;
+}
+
+static void test_orders(void **state)
+{
+    (void)state;
+    struct cluster *c = open_lossy(7);
+    client_ts ts[50];
+    uint64_t removed[50];
+    struct err e = {0};
+    memset(order_seen, 0, sizeof(order_seen));
+    orders_out_of_window = 0;
+    answer_with_all(c, obey);
+    for (int i = 0; i < 50; i++)
+        ts[i] = i % 2 ? client_day(c->client, TABLE, &e)
+                      : client_shrink(c->client, TABLE, NAN, &removed[i], &e);
+    for (int i = 0; i < 50; i++) {
+        assert_int_equal(wait_for(c, ts[i], &e), 0);
+        assert_true(i % 2 || removed[i] == 2 * MAX_SERVERS); // of each loop once
+    }
+    for (uint32_t i = 0; i < MAX_SERVERS; i++)
+        for (int k = 1; k <= 50; k++)
+            assert_true(order_seen[i][k] > 0);
+    assert_int_equal(orders_out_of_window, 0);
+    cluster_close(c);
+}
+
+// Tables of others, steps.
+
+static bool tell(struct server *s, van_link link, const struct van_message *m)
+{
+    struct msg_table_info_is is = {.table = 12, .config = wire_text(config)};
+    struct msg_ok ok = {.value = m->type == MSG_STEP ? m->m->step.steps + s->node : 0};
+    if (m->type == MSG_STEP)
+        van_send(s->van, link, MSG_OK, m->request, &ok, NULL);
+    else if (m->type == MSG_TABLE_INFO && s->node == FIRST_NODE)
+        van_send(s->van, link, MSG_TABLE_INFO_IS, m->request, &is, NULL);
+    else if (m->type == MSG_TABLE_INFO)
+        refuse(s, link, m->request, TUG_EUSAGE, "there is no such table");
+    else
+        return false;
+    return true;
+}
+
+static void test_info_and_steps(void **state)
+{
+    (void)state;
+    struct client_options o = usual();
+    struct cluster *c = cluster_open(MAX_SERVERS, 9, &o);
+    struct err e = {0};
+    uint32_t number = 0;
+    uint64_t global;
+    answer_with_all(c, tell); // it is on one loop only
+    assert_null(client_spec(c->client, 12));
+    assert_int_equal(wait_for(c, client_info(c->client, "users", 0, &number, &e), &e), 0);
+    assert_int_equal(number, 12);
+    const struct table_spec *s = client_spec(c->client, 12);
+    assert_true(s->by_config && s->accessor.push_width == 3);
+    assert_string_equal(s->name, "users");
+    assert_int_equal(wait_for(c, client_info(c->client, NULL, 12, NULL, &e), &e), 0);
+    c->servers[0].node += 100; // now nobody has it
+    assert_int_equal(wait_for(c, client_info(c->client, "users", 0, NULL, &e), &e),
+                     TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "there is no such table"));
+    c->servers[0].node -= 100;
+    // Steps are told in all; of what loops know the most counts.
+    uint64_t most = FIRST_NODE + 2 * (MAX_SERVERS - 1);
+    assert_int_equal(wait_for(c, client_step(c->client, 5, &global, &e), &e), 0);
+    assert_int_equal(global, 5 + most);
+    assert_int_equal(wait_for(c, client_step(c->client, 2, &global, &e), &e), 0);
+    assert_int_equal(global, 7 + most);
+    // Another table than the one of that number.
+    struct table_config other = table_config_defaults();
+    assert_int_equal(table_config_parse(&other, "name=x;accessor=nothing", NULL),
+                     TUG_EUSAGE);
+    cluster_close(c);
+}
+
+// Saves.
+
+static bool bad_save;
+
+static bool save(struct server *s, van_link link, const struct van_message *m)
+{
+    struct buf files = BUF_INIT(WIRE_BYTES_MAX);
+    char name[32];
+    if (m->type != MSG_SAVE)
+        return false;
+    for (uint32_t t = 0; t < 2; t++) {
+        snprintf(name, sizeof(name), "%s-%u.rows", t == 0 ? "users" : "b", s->node);
+        struct wire_saved_file f = {.table = 12 + t,
+                                    .config = wire_text(t == 0     ? config
+                                                        : bad_save ? "dim=many"
+                                                                   : "name=b;dim=1"),
+                                    .name = wire_text(name),
+                                    .rows = s->node,
+                                    .bytes = 100};
+        assert_int_equal(wire_put_saved_file(&files, &f), 0);
+    }
+    struct msg_saved is = {.save = m->m->save.save,
+                           .step = 1000 + s->node,
+                           .files = {files.data, (uint32_t)files.len}};
+    van_send(s->van, link, MSG_SAVED, m->request, &is, NULL);
+    buf_free(&files);
+    return true;
+}
+
+static void test_saves(void **state)
+{
+    (void)state;
+    struct client_options o = usual();
+    struct cluster *c = cluster_open(MAX_SERVERS, 11, &o);
+    struct err e = {0};
+    uint64_t rows = 0;
+    answer_with_all(c, save);
+    struct client_save s = {.id = 5, .mode = SAVE_BASE, .path = "/somewhere"};
+    for (int bad = 0; bad < 2; bad++) {
+        struct save_manifest m = {0};
+        bad_save = bad;
+        int rc = wait_for(c, client_save(c->client, &s, &m, &e), &e);
+        if (rc != (bad ? TUG_EDATA : 0))
+            fail_msg("%d: %s", rc, e.text);
+        if (!bad) {
+            assert_int_equal(m.n_tables, 2);
+            assert_int_equal(m.step, 1000 + FIRST_NODE + 2 * (MAX_SERVERS - 1));
+            for (size_t t = 0; t < 2; t++)
+                assert_int_equal(m.tables[t].n_files, MAX_SERVERS);
+        }
+        save_manifest_free(&m);
+    }
+    assert_int_equal(wait_for(c, client_save_end(c->client, 5, true, &e), &e), 0);
+    assert_int_equal(
+        wait_for(c, client_load(c->client, TABLE, "/somewhere", "users", true, &rows, &e),
+                 &e),
+        0);
+    assert_int_equal(rows, 3 * MAX_SERVERS); // what each said
+    // What can't be is refused at once.
+    char far[FILE_PATH_MAX + 1];
+    memset(far, 'x', sizeof(far));
+    far[FILE_PATH_MAX] = '\0';
+    s.path = far;
+    assert_int_equal(client_save(c->client, &s, NULL, &e), 0);
+    assert_int_equal(client_load(c->client, TABLE, far, "users", true, NULL, &e), 0);
+    assert_int_equal(client_load(c->client, 99, "/x", "users", true, NULL, &e), 0);
+    assert_int_equal(client_info(c->client, far, 0, NULL, &e), 0);
+    cluster_close(c);
+}
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    for (long n = 0, struck = 1; struck; n++) {
+        struct client_options o = usual();
+        struct cluster *c = cluster_open(2, 13, &o);
+        struct save_manifest m = {0};
+        struct err e = {0};
+        struct client_save s = {.id = 5, .mode = SAVE_BASE, .path = "/somewhere"};
+        uint32_t number;
+        bad_save = false;
+        answer_with_all(c, save);
+        mem_fault_after(n);
+        client_ts ts[3] = {client_save(c->client, &s, &m, &e),
+                           client_load(c->client, TABLE, "/x", "y", false, NULL, &e),
+                           client_info(c->client, "users", 0, &number, &e)};
+        struck = mem_faulted();
+        mem_fault_after(-1);
+        for (int i = 0; i < 2; i++) {
+            int rc = ts[i] != 0 ? wait_for(c, ts[i], &e) : TUG_ENOMEM;
+            assert_true(rc == 0 || (rc == TUG_ENOMEM && struck));
+        }
+        cluster_close(c);
+        save_manifest_free(&m);
+        assert_int_equal(mem_live(), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_marks),          cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_info_and_steps), cmocka_unit_test(test_saves),
+        cmocka_unit_test(test_no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
