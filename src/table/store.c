@@ -195,6 +195,7 @@ void store_close(struct store *s)
     mem_free(s->extra_free.at);
     mem_free(s->changed.words);
     mem_free(s->marks.words);
+    mem_free(s->turned.words);
     mem_free(s->first);
     slabs_close(&s->extras);
     accessor_scratch_fini(&s->scratch);
@@ -290,13 +291,32 @@ int store_check_room(const struct store *s, size_t n, struct err *e)
                    (unsigned long long)s->o.max_bytes);
 }
 
+// A key that comes twice would count as two rows for ever.
+static int check_distinct(struct store *s, const uint32_t *handles, size_t n,
+                          struct err *e)
+{
+    bool twice = false;
+    TRY(handle_bits_reserve(&s->marks, table_handles(s->rows)));
+    for (size_t i = 0; i < n; i++) {
+        twice = twice || handle_bit(&s->marks, handles[i]);
+        handle_bit_set(&s->marks, handles[i]);
+    }
+    for (size_t i = 0; i < n; i++)
+        handle_bit_clear(&s->marks, handles[i]);
+    if (twice)
+        return err_set(e, TUG_EUSAGE, "a key comes twice in a push to table %s",
+                       s->config.name);
+    return 0;
+}
+
 static int make_in_table(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
-                         uint32_t *handles)
+                         uint32_t *handles, struct err *e)
 {
     TRY(table_rows(s->rows, keys, n, handles));
+    TRY(check_distinct(s, handles, n, e));
     for (size_t i = 0; i < n && s->cut != NULL; i++)
         TRY(cut_row_made(s, p, handles[i]));
-    return 0;
+    return store_turns_rows(s, p) ? store_turn_made(s, handles, n) : 0;
 }
 
 int store_add_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
@@ -306,7 +326,7 @@ int store_add_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
     TRY(store_check_room(s, n, e));
     if (handle_list_reserve(&part->rows, n) != 0)
         return err_nomem(e, "rows of a table");
-    int rc = make_in_table(s, p, keys, n, ret_handles);
+    int rc = make_in_table(s, p, keys, n, ret_handles, e);
     if (rc != 0) {
         unmake(s, keys, ret_handles, n);
         return rc == TUG_ENOMEM ? err_nomem(e, "rows of a table") : rc;

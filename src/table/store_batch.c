@@ -73,7 +73,8 @@ static int give_turns(struct store *s, struct store_batch *b, struct err *e)
 {
     for (uint32_t r = 0; r < b->n_runs; r++) {
         uint32_t p = s->batch.runs[r].partition;
-        int rc = s->order_at < s->n_parts ? store_turn(s, p, e) : 0;
+        bool whole = s->order_at < s->n_parts && !store_turns_rows(s, p);
+        int rc = whole ? store_turn(s, p, e) : 0;
         if (rc == 0 && s->cold != NULL)
             rc = cold_demote(s, p, e);
         if (rc != 0) {
@@ -105,10 +106,30 @@ static int fetch(struct store *s, struct store_batch *b, struct err *e)
     return rc;
 }
 
+// Turns of the rows alone that were found.
+static int turn_rows(struct store *s, struct store_batch *b, struct err *e)
+{
+    struct store_scratch *x = &s->batch;
+    for (uint32_t r = 0; r < b->n_runs; r++) {
+        struct store_run run = x->runs[r];
+        if (!store_turns_rows(s, run.partition))
+            continue;
+        int rc = store_turn_rows(s, run.partition, x->handles + run.begin,
+                                 run.end - run.begin, e);
+        if (rc != 0) {
+            cut_batch(b, x, r);
+            return rc;
+        }
+    }
+    return 0;
+}
+
 int store_batch_find(struct store *s, struct store_batch *b, struct err *e)
 {
     int turned = give_turns(s, b, e); // those before the one that failed go on
     table_find(s->rows, b->keys, b->n, s->batch.handles);
+    if (turned == 0 && s->order_at < s->n_parts)
+        turned = turn_rows(s, b, e);
     int fetched = s->cold != NULL ? fetch(s, b, turned == 0 ? e : NULL) : 0;
     return turned != 0 ? turned : fetched;
 }

@@ -89,6 +89,7 @@ struct store {
     struct table_slabs view;
     struct handle_bits changed; // rows noted in store_part.changed
     struct handle_bits marks;   // scratch, all 0 between calls
+    struct handle_bits turned;  // rows that had their turn before their partition
     struct handle_list walk;    // scratch of store_life.c
     struct store_scratch batch; // of store_push.c
 
@@ -235,6 +236,15 @@ int store_get_partition(const struct store *s, uint32_t p, struct life_time t,
 // store_life.c: the partition's turn in the order that goes on, if it has not had it; and
 // evictions beyond its budget.
 int store_turn(struct store *s, uint32_t p, struct err *e);
+// Whether rows that are asked for may have their turn in it alone: nobody waits for all
+// rows of a partition then.
+bool store_turns_rows(const struct store *s, uint32_t p);
+// Their turn, of n handles of p, as far as they have not had it: TABLE_NONE for those
+// that go. Scratch: s->batch.some, .which.
+int store_turn_rows(struct store *s, uint32_t p, uint32_t *handles, uint32_t n,
+                    struct err *e);
+// Rows that are made meanwhile are not of the order.
+int store_turn_made(struct store *s, const uint32_t *handles, size_t n);
 // When the order that goes on was given, as partition p counts.
 static inline struct life_time store_order_time(const struct store *s, uint32_t p)
 {

@@ -51,6 +51,16 @@ void store_count_evicted(struct store *s, const float *row, struct life_time t)
         s->stats.evicted_ttl++;
 }
 
+// Decays a row. True: it goes.
+static bool fades(struct store *s, uint32_t handle, struct life_time t)
+{
+    float *row = store_row_at(s, handle);
+    if (!s->life->shrink(&s->accessor, row, s->order_threshold, t))
+        return false;
+    store_count_evicted(s, row, t);
+    return true;
+}
+
 // Decays the rows of s->walk. Those that go come to its end; returns how many stay.
 static uint32_t decay(struct store *s, struct life_time t)
 {
@@ -62,13 +72,10 @@ static uint32_t decay(struct store *s, struct life_time t)
         if (i + AHEAD < n)
             prefetch_row(s, at[i + AHEAD]);
         uint32_t h = at[i];
-        float *row = store_row_at(s, h);
-        if (s->life->shrink(&s->accessor, row, s->order_threshold, t)) {
-            store_count_evicted(s, row, t);
+        if (!handle_bit(&s->turned, h) && fades(s, h, t))
             going[gone++] = h;
-        } else {
+        else
             at[stay++] = h;
-        }
     }
     memmove(at + stay, going, gone * sizeof(*going));
     return stay;
@@ -105,6 +112,58 @@ static int shrink(struct store *s, uint32_t p, struct life_time t, struct err *e
         TRY(store_note(s, p, s->walk.at, stay, e)); // reserved
     memcpy(part->rows.at, s->walk.at, stay * sizeof(*s->walk.at));
     part->rows.n = stay;
+    return 0;
+}
+
+// Rows alone.
+
+// A budget looks at all rows of a partition, and rows on disk have their turn with it.
+bool store_turns_rows(const struct store *s, uint32_t p)
+{
+    return s->order_at < s->n_parts && s->parts[p].order != s->order_number &&
+           s->order == STORE_SHRINK && s->config.budget_rows == 0 && s->cold == NULL;
+}
+
+static int reserve_some(struct store *s, struct store_part *part, uint32_t n)
+{
+    TRY(handle_bits_reserve(&s->turned, table_handles(s->rows)));
+    if (!s->config.deltas)
+        return 0;
+    TRY(handle_bits_reserve(&s->changed, table_handles(s->rows)));
+    TRY(handle_list_reserve(&part->changed, n));
+    return key_list_reserve(&part->gone, n);
+}
+
+int store_turn_rows(struct store *s, uint32_t p, uint32_t *handles, uint32_t n,
+                    struct err *e)
+{
+    uint32_t *going = s->batch.some, *staying = s->batch.which, gone = 0, stay = 0;
+    struct life_time t = store_order_time(s, p);
+    if (s->life->shrink == NULL)
+        return 0;
+    if (reserve_some(s, &s->parts[p], n) != 0)
+        return err_nomem(e, "shrinking a table");
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t h = handles[i];
+        if (h == TABLE_NONE || handle_bit(&s->turned, h))
+            continue;
+        if (fades(s, h, t)) {
+            going[gone++] = h;
+            handles[i] = TABLE_NONE;
+        } else {
+            handle_bit_set(&s->turned, h);
+            staying[stay++] = h;
+        }
+    }
+    TRY(store_remove_rows(s, p, going, gone, e)); // reserved
+    return s->accessor.life.decay != 1 ? store_note(s, p, staying, stay, e) : 0;
+}
+
+int store_turn_made(struct store *s, const uint32_t *handles, size_t n)
+{
+    TRY(handle_bits_reserve(&s->turned, table_handles(s->rows)));
+    for (size_t i = 0; i < n; i++)
+        handle_bit_set(&s->turned, handles[i]);
     return 0;
 }
 
@@ -177,6 +236,8 @@ int store_order(struct store *s, enum store_order o, float threshold, struct err
     s->order_at = 0;
     s->order_days = 0;
     s->order_step = s->step;
+    if (s->turned.n_words > 0)
+        memset(s->turned.words, 0, s->turned.n_words * sizeof(*s->turned.words));
     return 0;
 }
 
