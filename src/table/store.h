@@ -44,13 +44,14 @@ uint32_t store_partition(const struct store *s, uint64_t key); // of a key
 
 enum store_op {
     STORE_GRADIENT, // n x push_width: rules apply them
-    STORE_ASSIGN, // n x (weights of both groups): set; makes rows, and extra rows unless all
-                  // their values are 0
+    STORE_ASSIGN, // n x (weights of both groups): set; makes rows whatever the entry policy
+                  // says, and extra rows unless all their values are 0
     STORE_ADD,    // the same, added to the weights
 };
 
 // Keys are distinct and come by ascending partition. Each partition gets all of its keys
-// or none: on failure *ret_partitions says how many of them were done (may be NULL).
+// or none: on failure the first *ret_partitions (may be NULL) are done and the others as
+// they were, but for what an entry policy has counted. Values are finite.
 struct store_push {
     enum store_op op;
     const uint64_t *keys;
@@ -84,6 +85,7 @@ enum store_order {
 // place of delete_threshold; NAN: that one.
 int store_order(struct store *s, enum store_order o, float threshold, struct err *e);
 // Goes on with what goes on (an order, demotions) for about so long; true: there is more.
+// So it says when memory or disk are short, too: store_finish tells why.
 bool store_work(struct store *s, uint64_t ns);
 int store_finish(struct store *s, struct err *e); // all of it
 

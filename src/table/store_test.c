@@ -342,6 +342,9 @@ static void test_bad_input(void **state)
     assert_int_equal(store_push(s, &p, NULL, &e), TUG_EUSAGE);
     assert_int_equal(store_pull(s, keys, 2, values, NULL, &e), TUG_EUSAGE);
     assert_int_equal(store_remove(s, keys, 2, &e), TUG_EUSAGE);
+    keys[1] = keys[0];
+    assert_int_equal(store_push(s, &p, NULL, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "twice"));
     assert_int_equal(store_stats(s).rows, 0);
     p.n = 0;
     OK(store_push(s, &p, NULL, &ok_e));
