@@ -31,11 +31,6 @@ void scheduler_end(struct scheduler *s, int code, const char *why)
             scheduler_stop_node(s, &s->nodes[i]);
 }
 
-static bool is_driven(const struct scheduler *s)
-{
-    return s->driven || scheduler_alive(s, WIRE_DRIVER) > 0;
-}
-
 // A worker or the last one has gone: is that the end?
 static void after_worker(struct scheduler *s)
 {
@@ -45,7 +40,7 @@ static void after_worker(struct scheduler *s)
         scheduler_end(s, 0, "");
     else if (s->phase == SCHEDULER_RUNNING && s->fail.code != 0)
         scheduler_end(s, s->fail.code, s->fail.text);
-    else if (s->phase == SCHEDULER_RUNNING && is_driven(s))
+    else if (s->phase == SCHEDULER_RUNNING && s->driven)
         scheduler_end(s, TUG_EIO, "all workers have left before the run was over");
     else if (s->phase == SCHEDULER_RUNNING)
         scheduler_end(s, 0, "");
@@ -105,7 +100,7 @@ void scheduler_lost(struct scheduler *s, struct node *n)
     if (s->phase == SCHEDULER_RUNNING && n->n.role == WIRE_SERVER)
         server_lost(s, n);
     snprintf(why, sizeof(why), "%s is gone without a word", scheduler_name(n, name));
-    if (n->n.role == WIRE_DRIVER && s->phase < SCHEDULER_OVER)
+    if (n->drives && s->phase < SCHEDULER_OVER)
         scheduler_end(s, TUG_EIO, why);
     if (n->n.role != WIRE_WORKER)
         return;
@@ -151,7 +146,7 @@ void scheduler_leave(struct scheduler *s, struct node *n, uint64_t request,
         left_failing(s, n, m);
     else if (n->n.role == WIRE_SERVER && s->phase == SCHEDULER_RUNNING)
         server_lost(s, n);
-    else if (n->n.role == WIRE_DRIVER && s->phase == SCHEDULER_RUNNING && s->driven)
+    else if (n->drives && s->phase == SCHEDULER_RUNNING)
         scheduler_end(s, TUG_EIO, "the driver has left before the run was over");
     if (n->n.role == WIRE_WORKER)
         after_worker(s);

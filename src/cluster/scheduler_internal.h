@@ -50,6 +50,7 @@ struct node {
     uint64_t sent_version, roster_at; // that it was sent, and when
     uint64_t stop_at;                 // STOP sent when; 0: not yet
     uint64_t state_request;           // the newest that was answered by PASS_STATE
+    bool drives; // a driver that has opened a pass; others are guests, who come and go
 };
 
 struct group {

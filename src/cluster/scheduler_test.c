@@ -309,9 +309,32 @@ static void test_driver_dies(void **state)
 {
     (void)state;
     open_world(1, 1);
+    w.with_work = true;
+    w.passes = 1;
+    w.pieces = 3;
     add_all(1, 1, true);
     world_crash(&w.actors[2]);
     check_end(TUG_EIO, "driver 0 (host:12) is gone without a word");
+}
+
+// Guests have a driver's role and open no pass: nobody misses them.
+static void test_guests_come_and_go(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    w.actors[1].act_at = UINT64_MAX; // stays
+    add_all(1, 1, true);
+    world_crash(&w.actors[2]);
+    add(WIRE_DRIVER);
+    world_run(&w, 10 * SECONDS);
+    assert_true(member_ready(w.actors[3].m));
+    member_leave(w.actors[3].m, 0, "");
+    w.actors[3].over = true;
+    world_run(&w, 10 * SECONDS);
+    assert_false(member_ended(w.actors[1].m, NULL));
+    member_leave(w.actors[1].m, 0, "");
+    w.actors[1].over = true;
+    check_end(0, "");
 }
 
 static void test_stopped_from_inside(void **state)
@@ -694,6 +717,7 @@ int main(void)
         cmocka_unit_test(test_fatal_leave),
         cmocka_unit_test(test_failing_leave),
         cmocka_unit_test(test_driver_dies),
+        cmocka_unit_test(test_guests_come_and_go),
         cmocka_unit_test(test_stopped_from_inside),
         cmocka_unit_test(test_who_does_not_leave),
         cmocka_unit_test(test_late_ones),

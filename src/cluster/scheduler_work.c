@@ -67,7 +67,7 @@ static void pass(struct scheduler *s, struct node *n, const struct van_message *
     if (s->phase == SCHEDULER_GATHERING)
         return; // it is asked again
     if (s->phase == SCHEDULER_RUNNING)
-        s->driven = true;
+        s->driven = n->drives = true;
     if (m->request > n->state_request) {
         int rc = leases_pass(s->leases, &m->m->pass, &e);
         if (rc != 0) {
