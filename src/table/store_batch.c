@@ -5,8 +5,6 @@
 // Everything that can fail happens here, before any row changes.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <string.h>
-
 #include "base/alloc.h"
 #include "table/store_internal.h"
 

@@ -6,7 +6,6 @@
 // (u64 each), the state.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -2,11 +2,7 @@
 // row has changed.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <string.h>
-
 #include "table/store_internal.h"
-
-enum { AHEAD = 16 }; // rows on their way while one is looked at
 
 static uint32_t weights_width(const struct accessor *a)
 {
