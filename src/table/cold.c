@@ -123,8 +123,13 @@ void cold_close(struct store *s)
 
 void cold_stats(const struct store *s, struct store_stats *x)
 {
-    x->promoted = s->cold->promoted;
-    x->demoted = s->cold->demoted;
+    const struct cold *c = s->cold;
+    uint64_t lists = c->sweep.cap * sizeof(uint32_t);
+    for (uint32_t p = 0; p < s->n_parts; p++)
+        lists += (c->parts[p].out.cap + c->parts[p].cut_out.cap) * sizeof(uint64_t);
+    x->promoted = c->promoted;
+    x->demoted = c->demoted;
+    x->bytes += sizeof(*c) + lists + c->n_uses + c->copied.n_words * sizeof(uint64_t);
 }
 
 // Coming in.

@@ -399,6 +399,11 @@ static int check_numbers(const struct table_config *c, struct err *e)
     if (*c->cold == '\0' && (c->hot_rows != 0 || c->cold_durable))
         return err_set(e, TUG_EUSAGE, "%s needs a directory: set cold",
                        c->cold_durable ? "cold-durable" : "hot-rows");
+    if (*c->cold != '\0' && c->budget_rows != 0)
+        return err_set(
+            e, TUG_EUSAGE,
+            "budget-rows and cold are two answers to too many rows: with a cold "
+            "tier hot-rows says how many stay in memory, and none is removed");
     return 0;
 }
 

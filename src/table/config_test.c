@@ -366,6 +366,7 @@ static void checks(void **state)
     not_together("accessor = plain; decay = 0.5", "decay does nothing");
     not_together("accessor = plain; embedx-rule = sgd", "embedx-rule does nothing");
     not_together("budget-rows = 5", "budget-rows does nothing");
+    not_together("accessor = ctr; cold = here; budget-rows = 5", "two answers");
     not_together("accessor = merge; rule = sgd", "accessor merge adds");
     not_together("accessor = counter; rule = sgd", "accessor counter adds");
     not_together("accessor = counter; budget-rows = 5", "budget-rows does nothing");

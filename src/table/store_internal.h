@@ -6,7 +6,7 @@
 //   store_load.c   rows and partitions as they are saved
 //   store_life.c   orders, budgets, days
 //   cut.c          rows as they were at one moment
-//   cold.c         rows on disk
+//   cold.c         rows on disk: what comes in and goes out; cold_walk.c, cold_delta.c
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TABLE_STORE_INTERNAL_H

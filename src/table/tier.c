@@ -110,6 +110,7 @@ static int make_options(struct tier *t, const struct tier_options *o, struct err
              "create_if_missing=%s;paranoid_checks=true;avoid_flush_during_shutdown=%s;"
              "info_log_level=FATAL_LEVEL;keep_log_file_num=1;stats_dump_period_sec=0;"
              "max_background_jobs=4;max_open_files=-1;compression=kNoCompression;"
+             "memtable_prefix_bloom_size_ratio=0.1;memtable_whole_key_filtering=true;"
              "write_buffer_size=%" PRIu64 ";max_write_buffer_number=3;"
              "level_compaction_dynamic_level_bytes=true;max_bytes_for_level_base=%" PRIu64
              ";block_based_table_factory={block_cache=%" PRIu64
