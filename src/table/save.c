@@ -151,7 +151,8 @@ struct old_save {
     uint32_t parent;
 };
 
-static struct old_save look_at(const char *dir, uint32_t number)
+// `read`: its manifest, too.
+static struct old_save look_at(const char *dir, uint32_t number, bool read)
 {
     struct old_save x = {.number = number};
     struct save_manifest m;
@@ -159,7 +160,7 @@ static struct old_save look_at(const char *dir, uint32_t number)
     if (save_path(path, dir, number, NULL) != 0)
         return x;
     x.complete = has_manifest(path);
-    x.readable = x.complete && save_read(path, &m, NULL) == 0;
+    x.readable = x.complete && read && save_read(path, &m, NULL) == 0;
     if (!x.readable)
         return x;
     x.is_delta = m.mode == SAVE_DELTA;
@@ -174,16 +175,17 @@ static void need(const struct numbers *l, bool *needed, uint32_t number)
         needed[i] |= l->at[i] == number;
 }
 
-// From the newest down. A complete save that can't be read is not ours to remove.
+// From the newest down. A complete save that can't be read is not ours to remove, and
+// none is if all are kept.
 static void remove_old(const char *dir, const struct numbers *l, bool *needed,
                        uint32_t keep)
 {
     uint32_t roots = 0;
     for (size_t i = 0; i < l->n; i++) {
-        struct old_save x = look_at(dir, l->at[i]);
+        struct old_save x = look_at(dir, l->at[i], keep > 0);
         if (x.complete && !x.readable)
             continue;
-        if (x.complete && (keep == 0 || roots < keep || needed[i])) {
+        if (x.complete && (roots < keep || needed[i])) {
             roots += !x.is_delta;
             if (x.is_delta)
                 need(l, needed, x.parent);

@@ -92,12 +92,14 @@ void save_chain_close(struct save_chain *c);
 
 // Rows of the table of that name into a store, of those partitions (the store's) that
 // `mine` says (NULL: all), whatever number of files, owners and partitions wrote them.
-// Day and step are those of the newest save. What an entry policy remembers is loaded if
-// the number of partitions and the policy are the same; else candidates begin anew.
-// TUG_EUSAGE: the table's rows differ in what (settings that only matter for the future,
-// such as rates and thresholds, may differ). All files are looked at before a row is
-// loaded: one that is missing, cut short or another than the manifest names changes
-// nothing. On a later failure the store may hold some of the rows.
+// Day and step are those of the newest save, and if that is a SAVE_DAY, the day has
+// ended. What an entry policy remembers is loaded if the number of partitions and the
+// policy are the same; else candidates begin anew. Nothing counts as changed then: a
+// delta that is saved next builds on this save, so it must be the newest one of its
+// directory. TUG_EUSAGE: the table's rows differ in what (settings that only matter for
+// the future, such as rates and thresholds, may differ). All files are looked at before a
+// row is loaded: one that is missing, cut short or another than the manifest names
+// changes nothing. On a later failure the store may hold some of the rows.
 int save_load(const struct save_chain *c, const char *table, struct store *s,
               bool (*mine)(void *ctx, uint32_t partition), void *ctx, struct err *e);
 // Reads every file through and checks it; errors name the file.

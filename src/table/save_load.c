@@ -326,6 +326,16 @@ static int check_load(const struct save_chain *c, const char *table, struct stor
     return 0;
 }
 
+// A day that ended with the save has ended now, too.
+static void end_load(struct store *s, const struct save_manifest *newest)
+{
+    if (newest->mode == SAVE_DAY)
+        store_day(s);
+    if (newest->step > store_step_of(s))
+        store_set_step(s, newest->step);
+    store_loaded(s);
+}
+
 int save_load(const struct save_chain *c, const char *table, struct store *s,
               bool (*mine)(void *ctx, uint32_t partition), void *ctx, struct err *e)
 {
@@ -340,8 +350,8 @@ int save_load(const struct save_chain *c, const char *table, struct store *s,
         if (t != NULL)
             rc = load_save(&l, c, i, t, e);
     }
-    if (rc == 0 && c->saves[c->n - 1].step > store_step_of(s))
-        store_set_step(s, c->saves[c->n - 1].step);
+    if (rc == 0)
+        end_load(s, &c->saves[c->n - 1]);
     mem_free(l.order);
     mem_free(l.keys);
     mem_free(l.values);

@@ -199,6 +199,53 @@ static void test_chains(void **state)
     store_close(s);
 }
 
+// Who goes on from the save of a day's end is where the saver went on: rows age alike.
+static void test_day(void **state)
+{
+    (void)state;
+    const char *dir = fresh_dir("day"), *settings = CTR "delete-after-days=3; deltas=yes";
+    struct store *s = open_store(settings, 3);
+    for (uint32_t day = 0; day < 9; day++) {
+        push_many(s, (struct owner){0, 1}, 9 + day, 1, 900);
+        OK(save_one(s, dir, day % 3 == 2 ? SAVE_BASE : SAVE_DAY, 1, &ok_e));
+        if (day % 3 == 2)
+            continue;
+        struct store *r = loaded(dir, settings, day % 2 == 0 ? 3 : 4);
+        assert_int_equal(store_stats(r).day, store_stats(s).day);
+        assert_int_equal(store_stats(r).changed, 0);
+        OK(store_order(s, STORE_SHRINK, NAN, &ok_e));
+        OK(store_finish(s, &ok_e));
+        OK(store_order(r, STORE_SHRINK, NAN, &ok_e));
+        OK(store_finish(r, &ok_e));
+        assert_true(same_rows(s, r));
+        store_close(r);
+    }
+    store_close(s);
+}
+
+// Saved by one process after the other, each loaded from the saves of those before.
+static void test_restarts(void **state)
+{
+    (void)state;
+    const char *dir = fresh_dir("restarts"), *settings = CTR ALL_PUBLISHED "deltas=yes";
+    struct store *s = open_store(settings, 3);
+    for (uint32_t i = 0; i < 12; i++) {
+        push_many(s, (struct owner){0, 1}, 60 + i, 1, 300 + 40 * i);
+        if (i % 3 == 1) {
+            OK(store_order(s, STORE_SHRINK, i == 4 ? 2 : NAN, &ok_e));
+            OK(store_finish(s, &ok_e));
+        }
+        enum save_mode mode = i == 0 ? SAVE_BASE : i == 6 ? SAVE_DAY : SAVE_DELTA;
+        OK(save_one(s, dir, mode, 1, &ok_e));
+        OK(store_finish(s, &ok_e));
+        struct store *next = loaded(dir, settings, 3);
+        assert_true(same_rows(s, next));
+        store_close(s);
+        s = next;
+    }
+    store_close(s);
+}
+
 // Manifests.
 
 static void test_manifest(void **state)
@@ -633,6 +680,8 @@ int main(void)
         cmocka_unit_test(test_owners),
         cmocka_unit_test(test_other_partitions),
         cmocka_unit_test(test_chains),
+        cmocka_unit_test(test_day),
+        cmocka_unit_test(test_restarts),
         cmocka_unit_test(test_manifest),
         cmocka_unit_test(test_what_a_manifest_refuses),
         cmocka_unit_test(test_two_savers),
