@@ -42,14 +42,16 @@ static void drop_list(struct key_list *l)
     *l = (struct key_list){0};
 }
 
-// Rows that go in and out would fill it with the same keys.
+// Rows that go in and out note the same keys again and again. After sorting the list has
+// at least as much room as it holds, so that it is sorted rarely.
 int cold_reserve_out(struct store *s, uint32_t p, uint32_t n)
 {
     struct key_list *out = &s->cold->parts[p].out;
-    if (out->n >= OUT_MIN && n > out->cap - out->n)
+    if (n <= out->cap - out->n)
+        return 0;
+    if (out->n >= OUT_MIN)
         sort_once(out);
-    // Half of it is free after that, or it grows: so sorting is rare.
-    return key_list_reserve(out, out->n >= OUT_MIN && n < out->n ? out->n : n);
+    return key_list_reserve(out, n > out->n ? n : out->n);
 }
 
 void cold_note_out(struct store *s, uint32_t p, uint64_t key)

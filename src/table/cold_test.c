@@ -481,6 +481,27 @@ static void test_no_memory(void **state)
     }
 }
 
+// Nobody ever asks for a delta: what is noted for one stays within the number of keys.
+static void test_no_deltas(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 30 };
+    struct err e = {0};
+    struct store *s;
+    struct dice d = {.seed = 3};
+    struct batch *b = batch_make(UNIVERSE);
+    if (open_cold(&s, CTR EARNED "deltas=yes; hot-rows=10", 0, &e) != 0)
+        fail_msg("%s", e.text);
+    for (int i = 0; i < ROUNDS; i++) {
+        batch_draw(b, &d, BATCH_MAX);
+        OK(push(s, b, &d, &ok_e));
+    }
+    assert_true(store_stats(s).demoted > 20 * UNIVERSE / 2);
+    assert_true(s->cold->parts[0].out.cap <= 4 * UNIVERSE);
+    store_close(s);
+    batch_free(b);
+}
+
 int main(void)
 {
     struct err e = {0};
@@ -493,10 +514,9 @@ int main(void)
     }
     store_close(s);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_rows),
-        cmocka_unit_test(test_durable),
-        cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_same_rows), cmocka_unit_test(test_durable),
+        cmocka_unit_test(test_damaged),   cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_no_deltas),
     };
     return cmocka_run_group_tests(tests, NULL, remove_dir);
 }
