@@ -7,11 +7,14 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "cluster/node.h"
 #include "cluster/scheduler.h"
 #include "server/server.h"
+#include "table/save.h"
 #include "train/config.h"
+#include "train/lives.h"
 #include "train/train_testing.h"
 
 enum { MAX_NODES = 8 };
@@ -277,12 +280,166 @@ static void test_async(void **state)
         }
 }
 
+// Features that live.
+
+struct rows {
+    const struct accessor *a;
+    uint64_t n, shows, hash;
+};
+
+static int count_row(void *ctx, uint64_t key, const float *row, const float *extra,
+                     struct err *e)
+{
+    struct rows *r = ctx;
+    float values[64] = {0};
+    (void)e;
+    assert_true(r->a->width <= 64 && r->a->extra_width <= 64);
+    memcpy(values, row, r->a->width * sizeof(float));
+    if (r->a->extra_width > 0)
+        values[r->a->extra] = 0; // where it lies
+    float stats[2];
+    r->a->class->life.stats(r->a, row, stats);
+    r->shows += (uint64_t)stats[0];
+    r->hash += hash_bytes(values, sizeof(values), key);
+    if (extra != NULL)
+        r->hash += hash_bytes(extra, r->a->extra_width * sizeof(float), key + 1);
+    r->n++;
+    return 0;
+}
+
+// All rows of the table of features that live: how many, their shows, and their bits.
+static struct rows rows_of(const char *saved)
+{
+    char dir[FILE_PATH_MAX];
+    struct save_chain chain;
+    struct store *s;
+    struct rows r = {0};
+    assert_int_equal(file_join(dir, saved, LIVES_TABLE, NULL), 0);
+    if (save_chain_open(&chain, dir, &test_err) != 0)
+        fail_msg("%s", test_err.text);
+    for (size_t i = 0; i < chain.saves[0].n_tables; i++) {
+        const struct save_table *t = &chain.saves[0].tables[i];
+        struct store_options o = {.config = &t->config,
+                                  .partition_bits = t->partition_bits};
+        if (strcmp(t->config.name, LIVES_TABLE) != 0)
+            continue;
+        assert_int_equal(store_open(&s, &o, &test_err), 0);
+        if (save_load(&chain, LIVES_TABLE, s, NULL, NULL, &test_err) != 0)
+            fail_msg("%s", test_err.text);
+        r.a = store_accessor(s);
+        for (uint32_t p = 0; p < (uint32_t)1 << t->partition_bits; p++)
+            assert_int_equal(store_each(s, p, count_row, &r, &test_err), 0);
+        store_close(s);
+    }
+    save_chain_close(&chain);
+    return r;
+}
+
+static struct train_config living_config(struct table_config *t, const char *settings)
+{
+    struct train_config c = config_of(MODEL_FM);
+    *t = lives_defaults(&c.model);
+    if (table_config_parse(t, settings, &test_err) != 0)
+        fail_msg("%s", test_err.text);
+    c.table = t;
+    c.keep = 1000;
+    return c;
+}
+
+// The same rows in one process, and with any number of servers and workers.
+static void test_lives_sync(void **state)
+{
+    (void)state;
+    struct table_config t;
+    struct train_result one = {0}, many;
+    data[0] = write_data("lives.ffm", 2000, 300, 0);
+    struct train_config c = living_config(
+        &t, "accessor=ctr; entry=count:3; embedx-threshold=1");
+    struct train_cluster how = {.mode = WIRE_SYNC};
+    c.cluster = &how;
+    c.out = path_of("alone");
+    if (lives_run(&c, &one, &test_err) != 0)
+        fail_msg("%s", test_err.text);
+    struct rows here = rows_of(one.saved);
+    assert_true(here.n > 0 && here.n <= 1200 && one.test.auc > 0.6);
+    c.out = path_of("others");
+    train_there(&c, 3, 2, WIRE_SYNC, NULL, &many);
+    struct rows there = rows_of(many.saved);
+    assert_true(there.n == here.n && there.shows == here.shows);
+    assert_true(there.hash == here.hash);
+    assert_true(many.test.auc == one.test.auc);
+    remove_all(path_of("alone"));
+    remove_all(c.out);
+}
+
+static void copy_dir(const char *from, const char *to)
+{
+    char command[4096];
+    snprintf(command, sizeof(command), "mkdir -p %s && cp -r %s %s/", to, from, to);
+    assert_int_equal(system(command), 0);
+}
+
+// Every save that was made in the middle of a pass leads to the same end.
+static void resume_from_all(const struct train_config *whole, enum wire_mode mode,
+                            const struct train_result *end, uint32_t servers,
+                            uint32_t workers)
+{
+    struct rows want = rows_of(end->saved);
+    uint32_t within = 0;
+    for (uint32_t i = 1;; i++) {
+        char save[512], out[256];
+        struct train_result r;
+        snprintf(save, sizeof(save), "%s/save-%06u", whole->out, i);
+        if (!file_exists(save))
+            break;
+        if (strcmp(save, end->saved) == 0)
+            continue;
+        snprintf(out, sizeof(out), "%s", path_of("again"));
+        copy_dir(save, out);
+        struct train_config c = *whole;
+        c.out = out;
+        c.resume = true;
+        train_there(&c, servers, workers, mode, NULL, &r);
+        struct rows got = rows_of(r.saved);
+        assert_int_equal(got.n, want.n);
+        assert_int_equal(got.shows, want.shows);
+        assert_true(mode != WIRE_SYNC || got.hash == want.hash);
+        remove_all(out);
+        within++;
+    }
+    assert_true(within > 0);
+}
+
+static void test_saved_within(void **state)
+{
+    (void)state;
+    static const uint32_t again[][2] = {{1, 1}, {3, 2}, {2, 3}};
+    struct table_config t;
+    struct train_result r;
+    // About six pieces, and batches enough to stop between two.
+    static char text[256], out[256]; // path_of forgets
+    snprintf(text, sizeof(text), "%s", write_data("within.ffm", 6000, 300, 1000));
+    snprintf(out, sizeof(out), "%s", path_of("whole"));
+    data[0] = text;
+    for (int mode = WIRE_ASYNC; mode <= WIRE_SYNC; mode++) {
+        struct train_config c = living_config(&t, "accessor=ctr; embedx-threshold=1");
+        c.deterministic = mode == WIRE_SYNC;
+        c.epochs = 2;
+        c.batch = mode == WIRE_SYNC ? 16 : 64;
+        c.save_batches = mode == WIRE_SYNC ? 60 : 10;
+        c.out = out;
+        train_there(&c, 2, 2, (enum wire_mode)mode, NULL, &r);
+        resume_from_all(&c, (enum wire_mode)mode, &r, again[mode][0], again[mode][1]);
+        remove_all(c.out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sync),
-        cmocka_unit_test(test_sync_without_one),
-        cmocka_unit_test(test_async),
+        cmocka_unit_test(test_sync),         cmocka_unit_test(test_sync_without_one),
+        cmocka_unit_test(test_async),        cmocka_unit_test(test_lives_sync),
+        cmocka_unit_test(test_saved_within),
     };
     log_set_level(LOG_ERROR);
     return cmocka_run_group_tests(tests, make_test_dir, remove_test_dir);

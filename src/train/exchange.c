@@ -474,7 +474,9 @@ int exchange_push(struct exchange *x, const struct exchange_push *p, struct err 
     push.keys = &bias_key;
     push.n = 1;
     push.values = x->bias_gradient;
-    push.fixed_keys = true;
+    // Saves of features that live wait until both tables have come to the same batch, on
+    // every loop: those without the bias must hear of it, too.
+    push.fixed_keys = !x->lives;
     x->pushes[1] = client_push(x->client, &push, e);
     return x->pushes[1] != 0 ? 0 : e->code;
 }

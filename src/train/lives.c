@@ -179,6 +179,7 @@ struct within {
     struct train_config config;
     struct train_cluster cluster;
     struct node node;
+    atomic_bool stop; // the worker's: there is no driver any more
     struct err end;
     pthread_t thread;
 };
@@ -209,13 +210,15 @@ static int run(const struct train_config *c, const struct embedded *l,
 {
     TRY(open_node(worker, c, l, e));
     TRY(open_node(driver, c, l, e));
-    worker->config.interrupted = NULL; // the pass is finished first
+    worker->config.interrupted = &worker->stop; // a signal is the driver's business
     if (pthread_create(&worker->thread, NULL, work, worker) != 0)
         return err_set(e, TUG_EIO, "cannot start a thread to train");
     int rc = train_run(&driver->config, ret, e);
+    atomic_store(&worker->stop, rc != 0);
     pthread_join(worker->thread, NULL);
-    // Of the two the worker knows why.
-    if (rc == 0 || rc == TUG_EINTERRUPTED || worker->end.code == 0)
+    // Of the two the worker knows why, unless it was told to stop.
+    if (rc == 0 || rc == TUG_EINTERRUPTED || worker->end.code == 0 ||
+        worker->end.code == TUG_EINTERRUPTED)
         return rc;
     *e = worker->end;
     return e->code;
