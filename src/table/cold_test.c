@@ -252,7 +252,17 @@ static bool needs_base(const struct store *s)
     return !s->config.deltas;
 }
 
-// A save, with pushes while it is read out.
+static void push_both(struct pair *x, struct dice *d)
+{
+    struct dice again = *d;
+    for (int i = 0; i < 2; i++) {
+        *d = again;
+        batch_draw(x->b, d, 1 + dice_below(d, 400));
+        OK(push(x->s[i], x->b, d, &ok_e));
+    }
+}
+
+// A save, with pushes while it is read out, and pulls before it is committed.
 static void save_both(struct pair *x, struct dice *d)
 {
     enum save_mode mode = (enum save_mode)dice_below(d, 4);
@@ -277,23 +287,17 @@ static void save_both(struct pair *x, struct dice *d)
                 image_add(images[i], &b);
         }
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         read_rest(x->s[i], 1 << 12, images[i], NULL);
-        OK(cut_end(x->s[i], commit, &ok_e));
+    for (uint64_t k = 0; k < 4; k++) {
+        push_both(x, d);
+        pull_both(x, d);
     }
+    for (int i = 0; i < 2; i++)
+        OK(cut_end(x->s[i], commit, &ok_e));
     check_saved(x, mode, commit, images);
     image_free(images[0]);
     image_free(images[1]);
-}
-
-static void push_both(struct pair *x, struct dice *d)
-{
-    struct dice again = *d;
-    for (int i = 0; i < 2; i++) {
-        *d = again;
-        batch_draw(x->b, d, 1 + dice_below(d, 400));
-        OK(push(x->s[i], x->b, d, &ok_e));
-    }
 }
 
 static void remove_both(struct pair *x, struct dice *d)

@@ -284,7 +284,10 @@ bool cut_publishing(const struct store *s)
 bool cut_keeps(const struct store *s, uint32_t p, uint32_t handle)
 {
     const struct cut *c = s->cut;
-    return !cut_read_out(c, p) || handle_bit(&c->changed, handle);
+    // One that has changed since stays noted until the cut has ended: from disk it would
+    // come back as one that the cut has published.
+    return !cut_read_out(c, p) || handle_bit(&c->changed, handle) ||
+           (cut_publishes(c) && handle_bit(&s->changed, handle));
 }
 
 static bool wants_state(const struct cut *c, uint32_t p)
