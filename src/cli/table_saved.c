@@ -13,6 +13,7 @@
 #include "cli/table.h"
 #include "cli/table_output.h"
 #include "table/save.h"
+#include "train/lives.h"
 #include "table/text.h"
 
 // The tables of the newest save, as they are when all it builds on is put together.
@@ -73,9 +74,15 @@ static int unknown(const struct saves *s, struct err *e)
     return rc;
 }
 
+// Unless one is named: the only one, or the features of a model.
 static int find_one(const struct saves *s, size_t *ret, struct err *e)
 {
     size_t found = 0;
+    for (size_t i = 0; i < s->newest->n_tables && s->v->table == NULL; i++)
+        if (strcmp(s->newest->tables[i].config.name, LIVES_TABLE) == 0) {
+            *ret = i;
+            return 0;
+        }
     for (size_t i = 0; i < s->newest->n_tables; i++)
         if (is_meant(s, i)) {
             *ret = i;
