@@ -13,8 +13,8 @@
 #include "cli/table.h"
 #include "cli/table_output.h"
 #include "table/save.h"
-#include "train/lives.h"
 #include "table/text.h"
+#include "train/lives.h"
 
 // The tables of the newest save, as they are when all it builds on is put together.
 struct saves {
