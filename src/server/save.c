@@ -340,6 +340,16 @@ static bool is_here(const struct shard *s, uint64_t session)
     return false;
 }
 
+// The scheduler has given it up, or it has said good-bye.
+static bool is_gone(const struct shard *s, uint64_t session)
+{
+    const struct roster *r = member_roster(s->member);
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        if (r->nodes[i].session == session)
+            return !r->nodes[i].alive;
+    return false;
+}
+
 static void say_what_is_missing(const struct shard *s, const struct save_run *r,
                                 struct err *e)
 {
@@ -381,14 +391,15 @@ static uint64_t expire_marks(struct shard *s)
 static void look_for_asker(struct shard *s, struct save_run *r)
 {
     struct err e = {0};
-    r->due = s->now + save_timeout(s) / 4;
+    bool gone = is_gone(s, r->asker);
+    r->due = s->now + clock_earlier(save_timeout(s) / 4, SECOND_NS);
     if (is_here(s, r->asker))
         r->seen = s->now;
-    if (s->now - r->seen < save_timeout(s))
+    if (!gone && s->now - r->seen < save_timeout(s))
         return;
-    err_set(&e, TUG_EIO, "save %llu: who asked for it has been away for %llu s",
-            (unsigned long long)r->id,
-            (unsigned long long)((s->now - r->seen) / SECOND_NS));
+    err_set(&e, TUG_EIO, "save %llu: who asked for it %s %llu s",
+            (unsigned long long)r->id, gone ? "is gone, after" : "has been away for",
+            (unsigned long long)((s->now - (gone ? r->since : r->seen)) / SECOND_NS));
     if (!give_up(s, &e))
         return;
     save_remember(&s->saves, r->id, false);

@@ -14,7 +14,7 @@
 // come before its save. Dead workers are not waited for.
 //
 // One save at a time: another one waits. A save is given up, with all its cuts, when its
-// asker has been away for `save_timeout_ns`, or marks do not come for so long.
+// asker is gone or has been away for `save_timeout_ns`, or marks do not come for so long.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_SAVE_H
