@@ -323,7 +323,9 @@ static void *look_after(void *arg)
     uint64_t look_ns = IDLE_NS;
     pthread_mutex_lock(&p->mutex);
     while (!p->stop) {
-        if (p->lent || van_now(p->van) < p->busy_until) {
+        // Who waits for the van has it first: else this thread, which does not leave the
+        // mutex in between, would take it again and again.
+        if (p->lent || p->blocked > 0 || van_now(p->van) < p->busy_until) {
             struct timespec t = clock_deadline((double)look_ns * 1e-9);
             pthread_cond_timedwait(&p->stopped, &p->mutex, &t);
             look_ns = look_ns * 2 < LOOK_MAX_NS ? look_ns * 2 : LOOK_MAX_NS;
