@@ -25,9 +25,9 @@ void tables_stop(void)
 
 void tables_kill(unsigned servers)
 {
+    cluster_signal("scheduler", SIGKILL);
     for (unsigned i = 0; i < servers; i++)
         cluster_signal(e2e_path("server%u", i), SIGKILL);
-    cluster_signal("scheduler", SIGKILL);
     cluster_none_left();
 }
 

@@ -1,0 +1,236 @@
+// kill -9 at random moments of saves, of a server or of who saves: afterwards the last
+// good save loads, and what is loaded is one moment's state, never a mixture.
+//
+// The rows say which moment: version v of the table sets rows v, v + 3, v + 6, ... to v,
+// so that rows of remainder r hold the greatest version up to v of that remainder.
+// Versions are saved as base, delta, delta, delta, base, ...
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <poll.h>
+#include <sys/wait.h>
+
+#include "base/random.h"
+#include "tables.h"
+
+enum { KILLS = 50, SERVERS = 2, ROWS = 600, DIM = 8 };
+enum { LOADS = 4, PATIENT = 1 }; // loads with each fourth; the last waits for the end
+enum { MOST_US = 60000 };        // after which to kill
+
+#define VERSIONED "name=versions;accessor=plain;dim=8;rule=sgd;deltas=yes"
+
+static uint64_t seed;
+
+// ---------------------------------------------------------------- who saves
+
+static int set_version(struct tug_client *c, uint32_t table, uint64_t version)
+{
+    static float values[ROWS * DIM];
+    uint64_t keys[ROWS], ts;
+    size_t n = 0;
+    for (uint64_t key = version % 3; key < ROWS; key += 3) {
+        keys[n] = key;
+        for (size_t i = 0; i < DIM; i++)
+            values[n * DIM + i] = (float)version;
+        n++;
+    }
+    int rc = tug_assign(c, table, keys, n, values, NULL, NULL, &ts);
+    return rc == 0 ? tug_wait(c, ts, 0) : rc;
+}
+
+static int save_version(struct tug_client *c, uint32_t table, uint64_t version,
+                        enum tug_save_mode mode)
+{
+    struct tug_save_options o = {
+        .dir = "saves", .mode = mode, .tables = &table, .n_tables = 1, .keep = 2};
+    int rc = set_version(c, table, version);
+    return rc == 0 ? tug_save(c, &o, NULL) : rc;
+}
+
+// A process of its own, to be killed or to see its servers die. The rows are there
+// (`loaded`), or it makes them. Says the version that is there, and then each that was
+// saved; ends when it can't go on.
+static void save_on(int to, uint64_t version, bool loaded)
+{
+    uint32_t table;
+    struct tug_client *c;
+    struct tug_client_options o = {.scheduler = e2e_path("127.0.0.1:%u", tables_port),
+                                   .guest = true};
+    int rc = tug_client_open(&c, &o);
+    if (rc == 0)
+        rc = tug_table_find(c, "versions", &table);
+    for (uint64_t v = version - 2; v <= version && rc == 0 && !loaded; v++)
+        rc = set_version(c, table, v);
+    while (rc == 0 && write(to, &version, sizeof(version)) == sizeof(version)) {
+        version++;
+        rc = save_version(c, table, version,
+                          !loaded || version % 4 == 0 ? TUG_BASE : TUG_DELTA);
+        loaded = true;
+    }
+    _exit(0);
+}
+
+static pid_t start_saver(uint64_t version, bool loaded, int *ret_from)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        close(ends[0]);
+        save_on(ends[1], version, loaded);
+    }
+    close(ends[1]);
+    *ret_from = ends[0];
+    return pid;
+}
+
+// ---------------------------------------------------------------- what was saved
+
+// Of the exported table; fails where rows are not of one version.
+static uint64_t version_of(const char *path)
+{
+    uint64_t newest[3] = {0}, version = 0;
+    size_t rows = 0;
+    char *text = e2e_read(path, NULL);
+    assert_non_null(text);
+    for (char *line = text; *line != 0; line += strcspn(line, "\n") + 1) {
+        char *at;
+        if (*line == '#')
+            continue;
+        uint64_t key = strtoull(line, &at, 10);
+        assert_int_equal(key, rows);
+        for (size_t i = 0; i < DIM; i++) {
+            uint64_t v = (uint64_t)strtod(at, &at);
+            if (rows < 3 && i == 0)
+                newest[key % 3] = v;
+            if (v != newest[key % 3] || v % 3 != key % 3)
+                cluster_fail("row %zu holds %zu beside %zu", rows, (size_t)v,
+                             (size_t)newest[key % 3]);
+        }
+        rows++;
+    }
+    assert_int_equal(rows, ROWS);
+    for (size_t r = 0; r < 3; r++)
+        version = newest[r] > version ? newest[r] : version;
+    for (size_t r = 0; r < 3; r++)
+        assert_true(newest[r] + 3 > version);
+    mem_free(text);
+    return version;
+}
+
+static uint64_t saved_version(void)
+{
+    tug_ends(0, "table export --from saves --out versions.txt");
+    return version_of("versions.txt");
+}
+
+// ---------------------------------------------------------------- killing
+
+static void wait_us(uint64_t us)
+{
+    struct timespec t = {.tv_nsec = (long)us * 1000};
+    ppoll(NULL, 0, &t, NULL);
+}
+
+// The last version that the saver has spoken of.
+static uint64_t last_said(int from, uint64_t version)
+{
+    uint64_t said;
+    while (read(from, &said, sizeof(said)) == sizeof(said))
+        version = said;
+    close(from);
+    return version;
+}
+
+static bool start_cluster(uint64_t version, bool loads)
+{
+    tables_start(SERVERS);
+    tables_order(0, "create --settings %s", VERSIONED);
+    if (!loads)
+        return false;
+    tables_order(0, "load --table versions --from saves");
+    tables_order(0, "dump --table versions --out loaded.txt");
+    assert_true(version_of("loaded.txt") == version);
+    return true;
+}
+
+static void kill_server(unsigned server, pid_t saver, bool waits)
+{
+    cluster_signal(e2e_path("server%u", server), SIGKILL);
+    if (waits)
+        return; // until the scheduler is sure of it
+    wait_us(MOST_US / 16);
+    kill(saver, SIGKILL);
+}
+
+// Kills one while versions from `version` + 1 on are saved; the last that was saved.
+static uint64_t kill_one(uint64_t version, bool loaded, unsigned kill_number)
+{
+    int from, status;
+    uint64_t said;
+    uint64_t who = random_below(seed, 1, kill_number, SERVERS + 1);
+    pid_t saver = start_saver(version, loaded, &from);
+    // From then on it saves almost all the time.
+    assert_true(read(from, &said, sizeof(said)) == sizeof(said));
+    wait_us(random_below(seed, 2, kill_number, MOST_US));
+    if (who < SERVERS)
+        kill_server((unsigned)who, saver, kill_number >= KILLS - PATIENT);
+    else
+        kill(saver, SIGKILL);
+    said = last_said(from, said);
+    assert_true(waitpid(saver, &status, 0) == saver);
+    return said;
+}
+
+// How often a save was cut off in the middle: it would be a poor test if it were never.
+static unsigned unfinished(void)
+{
+    char names[64][64];
+    unsigned n = 0;
+    size_t all = e2e_list("saves", names, 64);
+    for (size_t i = 0; i < all; i++)
+        n += !e2e_exists(e2e_path("saves/%s/manifest.json", names[i]));
+    return n;
+}
+
+static void first_saves(void)
+{
+    uint32_t table;
+    tables_start(SERVERS);
+    tables_order(0, "create --settings %s", VERSIONED);
+    struct tug_client *c = tables_client();
+    tables_check(tug_table_find(c, "versions", &table));
+    for (uint64_t version = 0; version < 3; version++)
+        tables_check(set_version(c, table, version));
+    tables_check(tug_client_close(c));
+    tables_order(0, "save --table versions --mode base --out saves");
+    tables_kill(SERVERS);
+}
+
+static void killed_while_saving(void **state)
+{
+    (void)state;
+    uint64_t version = 2;
+    unsigned cut = 0;
+    first_saves();
+    for (unsigned i = 0; i < KILLS; i++) {
+        bool loaded = start_cluster(version, i % LOADS == LOADS - 1);
+        uint64_t said = kill_one(version, loaded, i);
+        cut += unfinished();
+        version = saved_version();
+        // Who saves may be killed between the commit and the word.
+        if (version != said && version != said + 1)
+            cluster_fail("seed %zu, kill %u: version %zu was saved last, %zu is there",
+                         (size_t)seed, i, (size_t)said, (size_t)version);
+        tables_kill(SERVERS);
+    }
+    print_message("%u of %d kills were in the middle of a save\n", cut, KILLS);
+    assert_true(cut > KILLS / 5);
+}
+
+int main(void)
+{
+    seed = (uint64_t)getpid();
+    const struct CMUnitTest tests[] = {cluster_test(killed_while_saving)};
+    return cmocka_run_group_tests(tests, cluster_begin, cluster_end);
+}
