@@ -302,19 +302,21 @@ static int train_alone(struct save_bench *x, const struct bench_pushes *p, struc
     return 0;
 }
 
-// Reads out for so long, unless the writer has enough.
-static int read_out(struct save_bench *x, struct save_writer *w, uint64_t ns,
+// Reads out until that time is used up, unless the writer has enough. A call may take
+// longer than was left: the next ones have less then.
+static int read_out(struct save_bench *x, struct save_writer *w, int64_t *ns,
                     bool *ret_end, struct err *e)
 {
-    uint64_t begin = clock_ns();
-    while (!*ret_end && save_writer_has_room(w) && clock_ns() - begin < ns) {
+    while (!*ret_end && *ns > 0 && save_writer_has_room(w)) {
         struct rows_block b;
+        uint64_t begin = clock_ns();
         TRY(cut_next(x->s, BLOCK_BYTES, &b, e));
         *ret_end = b.kind == ROWS_END;
         if (*ret_end)
             TRY(save_writer_end(w, e));
         else if (b.n > 0)
             TRY(save_writer_add(w, &b, e));
+        *ns -= (int64_t)(clock_ns() - begin);
     }
     return 0;
 }
@@ -325,17 +327,20 @@ static int train_meanwhile(struct save_bench *x, const struct bench_pushes *p,
 {
     struct rows_info info;
     uint64_t begin = clock_ns(), keys = 0;
+    int64_t ns = 0;
     size_t files = 0;
     bool end = false;
     for (size_t i = 0; files == 0; i = (i + 1) % p->n) {
         uint64_t pushed = clock_ns();
         while (!cut_has_room(x->s, p->keys + p->begin[i], bench_pushes_keys(p, i))) {
             x->r.waits++;
-            TRY(read_out(x, w, SECOND_NS / 1000, &end, e));
+            ns = SECOND_NS / 1000;
+            TRY(read_out(x, w, &ns, &end, e));
         }
         TRY(bench_push(x->s, p, i, e));
         keys += bench_pushes_keys(p, i);
-        TRY(read_out(x, w, (clock_ns() - pushed) / SAVE_SHARE, &end, e));
+        ns += (int64_t)(clock_ns() - pushed) / SAVE_SHARE;
+        TRY(read_out(x, w, &ns, &end, e));
         TRY(save_writer_done(w, &info, 1, &files, e));
     }
     x->r.during = since(begin);
