@@ -164,6 +164,10 @@ int save_verify(const struct save_chain *c, struct err *e)
 
 // Loading.
 
+// Rows that are put at once: few enough that the store finds them in the cache while it
+// makes and fills them.
+enum { PUT_ROWS = 512 };
+
 struct load {
     struct store *store;
     bool (*mine)(void *ctx, uint32_t partition);
@@ -224,32 +228,42 @@ static size_t choose(struct load *l, const struct rows_block *b)
     return n;
 }
 
-static void unpack(struct load *l, const struct rows_block *b, size_t n)
+// Rows [from, from + n) of those chosen.
+static void unpack(struct load *l, const struct rows_block *b, size_t from, size_t n)
 {
     size_t values = b->width * sizeof(float), stride = sizeof(uint64_t) + values;
     for (size_t i = 0; i < n; i++) {
-        const char *row = (const char *)b->payload + (uint32_t)l->order[i].key * stride;
+        const char *row = (const char *)b->payload +
+                          (uint32_t)l->order[from + i].key * stride;
         memcpy(&l->keys[i], row, sizeof(*l->keys));
         if (values > 0)
             memcpy(l->values + i * b->width, row + sizeof(uint64_t), values);
     }
 }
 
+static int put_some(struct load *l, const struct rows_block *b, size_t n, struct err *e)
+{
+    if (b->kind == ROWS_GONE)
+        return store_remove(l->store, l->keys, n, e);
+    return b->kind == ROWS_ROW ? store_put_rows(l->store, l->keys, n, l->values, e)
+                               : store_put_extras(l->store, l->keys, n, l->values, e);
+}
+
 static int load_block(void *ctx, const struct rows_block *b, struct err *e)
 {
     struct load *l = ctx;
-    struct store *s = l->store;
     if (b->kind == ROWS_PARTITION)
         return l->same_partitions && l->same_entry && is_mine(l, b->partition)
-                   ? store_put_partition(s, b->partition, b->payload, b->n, e)
+                   ? store_put_partition(l->store, b->partition, b->payload, b->n, e)
                    : 0;
-    TRY(reserve(l, b->n, (size_t)b->n * b->width, e));
-    size_t n = choose(l, b);
-    unpack(l, b, n);
-    if (b->kind == ROWS_GONE)
-        return store_remove(s, l->keys, n, e);
-    return b->kind == ROWS_ROW ? store_put_rows(s, l->keys, n, l->values, e)
-                               : store_put_extras(s, l->keys, n, l->values, e);
+    TRY(reserve(l, b->n, (size_t)(b->n < PUT_ROWS ? b->n : PUT_ROWS) * b->width, e));
+    size_t chosen = choose(l, b);
+    for (size_t at = 0; at < chosen; at += PUT_ROWS) {
+        size_t n = chosen - at < PUT_ROWS ? chosen - at : PUT_ROWS;
+        unpack(l, b, at, n);
+        TRY(put_some(l, b, n, e));
+    }
+    return 0;
 }
 
 static int load_file(struct load *l, struct rows_reader *r, struct err *e)
@@ -334,6 +348,13 @@ static void end_load(struct store *s, const struct save_manifest *newest)
     if (newest->step > store_step_of(s))
         store_set_step(s, newest->step);
     store_loaded(s);
+}
+
+int save_check(const struct save_chain *c, const char *table, struct store *s,
+               struct err *e)
+{
+    uint32_t day = 0;
+    return check_load(c, table, s, &day, e);
 }
 
 int save_load(const struct save_chain *c, const char *table, struct store *s,
