@@ -27,20 +27,30 @@ static int clear(struct shard *s, struct shard_table *t, struct err *e)
     return store_finish(t->store, e);
 }
 
+static int load_rows(struct shard *s, struct shard_table *t,
+                     const struct save_chain *chain, const char *name, struct err *e)
+{
+    struct mine mine = {s, member_roster(s->member)->owners[t->spec.space]};
+    TRY(clear(s, t, e));
+    if (save_load(chain, name, t->store, is_mine, &mine, e) != 0) {
+        (void)clear(s, t, NULL); // nothing is better than a part
+        return err_wrap(e, "table '%s' is empty now", t->spec.name);
+    }
+    store_loaded(t->store);
+    step_clock_begin(&s->steps, chain->saves[chain->n - 1].step);
+    tables_set_step(s);
+    return 0;
+}
+
+// What can be seen to be wrong beforehand costs no row.
 static int load_chain(struct shard *s, struct shard_table *t, const char *path,
                       const char *name, struct err *e)
 {
-    struct mine mine = {s, member_roster(s->member)->owners[t->spec.space]};
     struct save_chain chain;
     TRY(save_chain_open(&chain, path, e));
-    int rc = save_load(&chain, name, t->store, is_mine, &mine, e);
-    if (rc == 0) {
-        store_loaded(t->store);
-        step_clock_begin(&s->steps, chain.saves[chain.n - 1].step);
-        tables_set_step(s);
-    } else {
-        (void)clear(s, t, NULL); // nothing is better than a part
-    }
+    int rc = save_check(&chain, name, t->store, e);
+    if (rc == 0)
+        rc = load_rows(s, t, &chain, name, e);
     save_chain_close(&chain);
     return rc;
 }
@@ -65,7 +75,6 @@ static int load(struct shard *s, struct shard_table *t, const struct msg_load *m
     if (!m->clear && x.rows + x.cold_rows > 0)
         return err_set(e, TUG_EUSAGE, "table '%s' has %llu rows: clear it first",
                        t->spec.name, (unsigned long long)(x.rows + x.cold_rows));
-    TRY(clear(s, t, e));
     int rc = load_chain(s, t, path, name[0] != '\0' ? name : t->spec.name, e);
     t->generation = ++s->generation;
     tables_touch_all(s, t);

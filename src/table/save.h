@@ -102,6 +102,9 @@ void save_chain_close(struct save_chain *c);
 // changes nothing. On a later failure the store may hold some of the rows.
 int save_load(const struct save_chain *c, const char *table, struct store *s,
               bool (*mine)(void *ctx, uint32_t partition), void *ctx, struct err *e);
+// What save_load looks at before the first row, for who has to clear the store first.
+int save_check(const struct save_chain *c, const char *table, struct store *s,
+               struct err *e);
 // Reads every file through and checks it; errors name the file.
 int save_verify(const struct save_chain *c, struct err *e);
 // What the header of a file of the cut that goes on says.
