@@ -169,6 +169,25 @@ int table_unknown(const char *where, const char *name, const char *names, struct
                    names);
 }
 
+int table_check_place(const char *out, const char *name, struct err *e)
+{
+    char newest[FILE_PATH_MAX];
+    struct save_manifest m;
+    struct err none;
+    if (save_find(out, newest, &none) != 0)
+        return 0;
+    TRY(save_read(newest, &m, e));
+    int rc = 0;
+    for (size_t i = 0; i < m.n_tables && rc == 0; i++)
+        if (strcmp(m.tables[i].config.name, name) != 0)
+            rc = err_set(e, TUG_EUSAGE,
+                         "%s holds saves of table '%s': save '%s' with it, or into "
+                         "another directory",
+                         out, m.tables[i].config.name, name);
+    save_manifest_free(&m);
+    return rc;
+}
+
 int table_print_json(json_t *o, struct err *e)
 {
     char *text = o != NULL ? json_dumps(o, JSON_COMPACT) : NULL;

@@ -48,6 +48,9 @@ int table_read_settings(const struct table_values *v, struct buf *ret_text,
 // TUG_EUSAGE "... holds no table 'user', but users and ads; did you mean 'users'?".
 // `names` are separated by spaces.
 int table_unknown(const char *where, const char *name, const char *names, struct err *e);
+// Whether a save of this table alone may go into the directory: not beside saves of
+// others, which it would take the place of.
+int table_check_place(const char *out, const char *name, struct err *e);
 // One line. Takes `o` over, which may be NULL: TUG_ENOMEM.
 int table_print_json(json_t *o, struct err *e);
 

@@ -65,26 +65,6 @@ static int write_save(const struct import *x, uint64_t lines, struct err *e)
     return 0;
 }
 
-// A save is of all tables of a directory: one with others in it would lose them.
-static int check_place(const char *out, const char *table, struct err *e)
-{
-    char newest[FILE_PATH_MAX];
-    struct save_manifest m;
-    struct err none;
-    if (save_find(out, newest, &none) != 0)
-        return 0;
-    TRY(save_read(newest, &m, e));
-    int rc = 0;
-    for (size_t i = 0; i < m.n_tables && rc == 0; i++)
-        if (strcmp(m.tables[i].config.name, table) != 0)
-            rc = err_set(e, TUG_EUSAGE,
-                         "%s holds saves of table '%s'; import '%s' into another "
-                         "directory",
-                         out, m.tables[i].config.name, table);
-    save_manifest_free(&m);
-    return rc;
-}
-
 static int import(struct import *x, const struct table_config *c, struct err *e)
 {
     uint64_t lines = 0;
@@ -93,7 +73,7 @@ static int import(struct import *x, const struct table_config *c, struct err *e)
         .id = x->v->number < 0 ? FIRST_NUMBER : (uint32_t)x->v->number,
         .partition_bits = ROSTER_PARTITION_BITS,
     };
-    TRY(check_place(x->v->out, c->name, e));
+    TRY(table_check_place(x->v->out, c->name, e));
     TRY(store_open(&x->store, &o, e));
     x->piece = mem_alloc(PIECE);
     if (x->piece == NULL)

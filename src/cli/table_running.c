@@ -209,8 +209,10 @@ static int save(struct running *r, struct err *e)
                                  .keep = (uint32_t)v->keep};
     if (v->out == NULL)
         return err_set(e, TUG_EUSAGE, "save wants a directory: --out DIR");
-    if (v->table != NULL)
+    if (v->table != NULL) {
+        TRY(table_check_place(v->out, v->table, e));
         TRY(find(r, e));
+    }
     TRY(failed(tug_save(r->client, &o, path), e));
     printf("saved to %s\n", path);
     return 0;

@@ -1,0 +1,270 @@
+// Saves of tables that are damaged, and places where none can be written: refused by
+// name, in one sentence, with what was there before as it was.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "tables.h"
+
+enum { FILES = 32 };
+
+static uint32_t users;
+static struct tug_client *client;
+
+// A base and a delta of a cluster of two, in "good"; it goes on.
+static void make_saves(void)
+{
+    e2e_remove("good");
+    tables_start(2);
+    tables_order(0, "create --settings %s", TABLES_USERS);
+    client = tables_client();
+    tables_check(tug_table_find(client, "users", &users));
+    tables_push(client, users, 1, 3000);
+    tables_order(0, "save --table users --mode base --out good");
+    tables_push(client, users, 2, 3000);
+    tables_order(0, "save --table users --mode delta --out good");
+    tables_order(0, "dump --table users --out rows.txt");
+}
+
+static void end_cluster(void)
+{
+    tables_check(tug_client_close(client));
+    tables_stop();
+}
+
+// Nothing that failed has changed the rows, or stopped them from being changed.
+static void rows_are_as_they_were(void)
+{
+    tables_order(0, "dump --table users --out now.txt");
+    tables_same_files("rows.txt", "now.txt");
+}
+
+static void still_trains(uint64_t seed)
+{
+    tables_push(client, users, seed, 500);
+    tables_order(0, "dump --table users --out rows.txt");
+}
+
+// ---------------------------------------------------------------- damage
+
+static void refused(const char *file)
+{
+    const char *name = strrchr(file, '/') + 1;
+    int code = tug("table stat --from bad");
+    if (code != 3 || strstr(e2e_err, name) == NULL)
+        cluster_fail("%s damaged: stat ended with %d: %s", file, code, e2e_err);
+    code = tug("table export --from bad --out none.txt");
+    if (code != 3 || strstr(e2e_err, name) == NULL || e2e_exists("none.txt"))
+        cluster_fail("%s damaged: export ended with %d: %s", file, code, e2e_err);
+    code = tug("table load --table users --from bad --scheduler 127.0.0.1:%u",
+               tables_port);
+    if (code != 3 || strstr(e2e_err, name) == NULL)
+        cluster_fail("%s damaged: load ended with %d: %s", file, code, e2e_err);
+}
+
+static void damage(const char *file, int how)
+{
+    size_t n;
+    char *bytes = e2e_read(file, &n);
+    assert_true(bytes != NULL && n > 16);
+    if (how == 0)
+        e2e_remove(file);
+    else if (how == 1)
+        e2e_write_bytes(file, bytes, n - 2); // the last may be a newline
+    else if (how == 2)
+        e2e_write_bytes(file, bytes, n / 2);
+    else if (how == 3)
+        e2e_write_bytes(file, bytes, 0);
+    if (how == 4) {
+        bytes[n / 3] ^= 0x10;
+        e2e_write_bytes(file, bytes, n);
+    }
+    mem_free(bytes);
+}
+
+// Each file of each save: missing, cut short, empty, with a bit that is another.
+static void damaged_files(void **state)
+{
+    (void)state;
+    make_saves();
+    for (int save = 1; save <= 2; save++) {
+        char names[FILES][64];
+        size_t n = e2e_list(e2e_path("good/save-%06d", save), names, FILES);
+        assert_int_equal(n, 4); // a manifest, a file of each server, facts of the run
+        for (size_t i = 0; i < n; i++)
+            for (int how = 0; how < 5; how++) {
+                char file[E2E_PATH];
+                snprintf(file, sizeof(file), "bad/save-%06d/%s", save, names[i]);
+                bool manifest = strcmp(names[i], "manifest.json") == 0;
+                // Without a manifest it is not there; run.json is for people.
+                if (strcmp(names[i], "run.json") == 0 || (manifest && how == 0))
+                    continue;
+                e2e_remove("bad");
+                e2e_copy_dir("good", "bad");
+                damage(file, how);
+                refused(file);
+                if (how < 4) // noticed before a row is touched
+                    rows_are_as_they_were();
+                else
+                    tables_order(0, "load --table users --from good");
+            }
+    }
+    rows_are_as_they_were();
+    end_cluster();
+}
+
+// A file of the same name and length from another save, a parent that is another, and
+// one that is missing.
+static void exchanged_files(void **state)
+{
+    (void)state;
+    make_saves();
+    tables_order(0, "save --table users --mode base --out other");
+    char names[FILES][64];
+    assert_true(e2e_list("good/save-000001", names, FILES) > 2);
+    const char *rows = strcmp(names[0], "manifest.json") == 0 ? names[2] : names[0];
+    size_t n;
+    char *bytes = e2e_read(e2e_path("other/save-000001/%s", rows), &n);
+    e2e_remove("bad");
+    e2e_copy_dir("good", "bad");
+    e2e_write_bytes(e2e_path("bad/save-000001/%s", rows), bytes, n);
+    mem_free(bytes);
+    refused(e2e_path("bad/save-000001/%s", rows));
+
+    e2e_remove("bad/save-000001");
+    tug_ends(3, "table stat --from bad");
+    e2e_says("save-000001");
+    tables_order(3, "load --table users --from bad");
+    e2e_says("save-000001");
+
+    e2e_copy_dir("other/save-000001", "bad/save-000001"); // not what the delta builds on
+    tug_ends(3, "table stat --from bad");
+    e2e_says("save-000001");
+    tables_order(3, "load --table users --from bad");
+    e2e_says("save-000001");
+    rows_are_as_they_were();
+    end_cluster();
+}
+
+// Unfinished saves, as a crash leaves them, are nobody's business.
+static void unfinished_saves(void **state)
+{
+    (void)state;
+    char names[FILES][64];
+    make_saves();
+    tug_ends(0, "table export --from good --state --out one.txt");
+    assert_int_equal(mkdir("good/save-000003", 0700), 0);
+    e2e_write("good/save-000003/users-8.rows", "half a ro");
+    e2e_write("good/save-000003/manifest.json.tmp", "{");
+    tug_ends(0, "table export --from good --state --out two.txt");
+    tables_same_files("one.txt", "two.txt");
+    tables_order(0, "load --table users --from good");
+    rows_are_as_they_were();
+    tables_order(0, "save --table users --mode delta --out good");
+    assert_int_equal(e2e_list("good", names, FILES), 3);
+    tug_ends(0, "table stat --from good");
+    end_cluster();
+}
+
+static void other_tables(void **state)
+{
+    (void)state;
+    make_saves();
+    tables_order(0, "create --settings name=wide;accessor=ctr;dim=6");
+    tables_order(2, "load --table wide --from good");
+    e2e_says("wide");
+    tug_ends(2, "table export --from good --table user");
+    e2e_says("did you mean 'users'?");
+    tug_ends(2, "table shrink --from good --table ads");
+    e2e_says("there are: users");
+    // With --keep the save of another table would take the one of this away.
+    tables_order(2, "save --table wide --out good --keep 1");
+    e2e_says("another directory");
+    tug_ends(0, "table stat --from good");
+    end_cluster();
+}
+
+// ---------------------------------------------------------------- places
+
+static void fails_here(const char *out, const char *says)
+{
+    tables_order(4, "save --table users --out %s", out);
+    e2e_says(says);
+    rows_are_as_they_were();
+}
+
+static void places_that_cannot_be(void **state)
+{
+    (void)state;
+    make_saves();
+    e2e_write("file", "");
+    fails_here("file", "file");
+    fails_here("file/saves", "file/saves");
+    if (geteuid() != 0) { // who may write anywhere
+        assert_int_equal(mkdir("readonly", 0500), 0);
+        fails_here("readonly", "readonly");
+        fails_here("readonly/saves", "readonly/saves");
+    }
+    tables_order(4, "dump --table users --out missing/rows.txt");
+    e2e_says("missing/rows.txt");
+    still_trains(5);
+    tables_order(0, "save --table users --mode delta --out good");
+    end_cluster();
+}
+
+// Files of a server can't have more bytes than that; 0: as many as they like.
+static void limit_server(const char *node, rlim_t bytes)
+{
+    struct rlimit limit;
+    pid_t pid = cluster_node("scheduler", node);
+    assert_int_equal(prlimit(pid, RLIMIT_FSIZE, NULL, &limit), 0);
+    limit.rlim_cur = bytes != 0 ? bytes : limit.rlim_max;
+    assert_int_equal(prlimit(pid, RLIMIT_FSIZE, &limit, NULL), 0);
+}
+
+static void no_save_more_than(size_t n)
+{
+    char names[FILES][64];
+    assert_int_equal(e2e_list("good", names, FILES), n);
+    tug_ends(0, "table stat --from good");
+}
+
+// A server's disk is full, or that of who writes the manifest.
+static void full_disks(void **state)
+{
+    (void)state;
+    make_saves();
+    static const rlim_t limits[] = {8192, 1024};
+    for (unsigned i = 0; i < 2; i++) {
+        limit_server(e2e_path("server %u", i), limits[i]);
+        fails_here("good", "good/save-000003/users-");
+        no_save_more_than(2);
+        still_trains(10 + i);
+        limit_server(e2e_path("server %u", i), 0);
+    }
+    e2e_file_limit = 512;
+    int code = tug("table save --table users --out good --scheduler 127.0.0.1:%u",
+                   tables_port);
+    e2e_file_limit = 0;
+    assert_int_equal(code, 4);
+    e2e_says("good/save-000003/manifest.json");
+    no_save_more_than(2);
+    rows_are_as_they_were();
+    still_trains(20);
+    // What could not be published before is in the next delta.
+    tables_order(0, "save --table users --mode delta --out good");
+    tables_order(0, "load --table users --from good");
+    rows_are_as_they_were();
+    end_cluster();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cluster_test(damaged_files),         cluster_test(exchanged_files),
+        cluster_test(unfinished_saves),      cluster_test(other_tables),
+        cluster_test(places_that_cannot_be), cluster_test(full_disks),
+    };
+    return cmocka_run_group_tests(tests, cluster_begin, cluster_end);
+}
