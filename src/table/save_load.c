@@ -357,13 +357,6 @@ int save_check(const struct save_chain *c, const char *table, struct store *s,
     return check_load(c, table, s, &day, e);
 }
 
-int save_check(const struct save_chain *c, const char *table, struct store *s,
-               struct err *e)
-{
-    uint32_t day = 0;
-    return check_load(c, table, s, &day, e);
-}
-
 int save_load(const struct save_chain *c, const char *table, struct store *s,
               bool (*mine)(void *ctx, uint32_t partition), void *ctx, struct err *e)
 {
