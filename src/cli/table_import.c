@@ -5,8 +5,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/command.h"
 #include "cli/table.h"
 #include "cluster/roster.h"
 #include "data/decode.h"
@@ -22,22 +24,51 @@ struct import {
     char *piece;
 };
 
-// Whole, decompressed on the way: what a file holds is told by its first bytes.
-static int read_file(struct import *x, const char *name, struct err *e)
+// Decompressed on the way: what a file holds is told by its first bytes.
+static int add_file(struct import *x, int fd, const char *name, struct err *e)
 {
     struct decoder *d;
-    int fd = open(name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return err_sys(e, TUG_EDATA, "cannot read '%s'", name);
-    TRY(decoder_open(&d, fd, name, -1, e));
-    int rc = text_import_file(x->text, name, e);
     size_t n = 1;
+    TRY(decoder_open(&d, fd, name, -1, e));
+    int rc = 0;
     while (rc == 0 && n > 0) {
         rc = decoder_read(d, x->piece, PIECE, &n, e);
         if (rc == 0 && n > 0)
             rc = text_import_add(x->text, x->piece, n, e);
     }
     decoder_close(d);
+    return rc;
+}
+
+// What the converter makes of it.
+static int add_converted(struct import *x, int fd, const char *name, struct err *e)
+{
+    struct command *c;
+    size_t n = 1;
+    int rc = command_begin(&c, x->v->converter, COMMAND_READ, fd, e);
+    while (rc == 0 && n > 0) {
+        rc = command_read(c, x->piece, PIECE, &n, e);
+        if (rc == 0 && n > 0)
+            rc = text_import_add(x->text, x->piece, n, e);
+        if (rc != 0)
+            command_abort(c);
+    }
+    if (rc == 0 && command_end(c, e) != 0)
+        rc = err_wrap(e, "'%s'", name);
+    close(fd);
+    return rc;
+}
+
+static int read_file(struct import *x, const char *name, struct err *e)
+{
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(e, TUG_EDATA, "cannot read '%s'", name);
+    int rc = text_import_file(x->text, name, e);
+    if (rc != 0)
+        close(fd);
+    else
+        rc = (x->v->converter != NULL ? add_converted : add_file)(x, fd, name, e);
     return rc;
 }
 

@@ -122,7 +122,7 @@ static int export(const char *dir, const struct manifest *m, const struct model 
     team_close(team);
     if (rc != 0)
         return rc;
-    rc = table_output_open(&x.to, v->out, e);
+    rc = table_output_open(&x.to, v->out, v->converter, e);
     if (rc == 0)
         rc = table_output_close(&x.to, put_sorted(&x, x.dense ? p.dense : p.sparse, e),
                                 e);

@@ -197,7 +197,7 @@ static int export(struct saves *s, struct err *e)
     size_t i = 0;
     TRY(find_one(s, &i, e));
     TRY(load(s, i, e));
-    TRY(table_output_open(&o, s->v->out, e));
+    TRY(table_output_open(&o, s->v->out, s->v->converter, e));
     int rc = text_export(s->stores[i], s->v->state, table_output_put, &o, e);
     return table_output_close(&o, rc, e);
 }
