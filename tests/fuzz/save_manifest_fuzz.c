@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/json.h"
@@ -13,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char dir[] = "/tmp/tug-save-manifest-XXXXXX";
+static char dir[40]; // in memory where that is possible: what is written is synced
 
 static void require(bool ok)
 {
@@ -92,6 +93,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static bool made;
     if (!made) {
+        snprintf(dir, sizeof(dir), "%s/tug-save-manifest-XXXXXX",
+                 access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
         require(mkdtemp(dir) != NULL);
         require(atexit(remove_dir) == 0);
         made = true;
