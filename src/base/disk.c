@@ -49,6 +49,8 @@ ssize_t disk_write(int fd, struct iovec *parts, int n)
     errno = atomic_load(&fault_error);
     if (errno != 0)
         return -1;
+    while (n > 1 && parts[n - 1].iov_len == 0)
+        n--;
     parts[n - 1].iov_len /= 2;
     _exit(writev(fd, parts, n) >= 0 ? DISK_FAULT_EXIT : 1);
 }

@@ -85,7 +85,8 @@ static void test_each_call_fails(void **state)
 static void test_each_call_ends_the_process(void **state)
 {
     (void)state;
-    const char *path = in_dir("ends");
+    char path[FILE_PATH_MAX];
+    assert_int_equal(file_join(path, dir, "ends", NULL), 0);
     for (long n = 0;; n++) {
         assert_int_equal(write_file(path, "old", NULL), 0);
         pid_t child = fork();
@@ -103,6 +104,8 @@ static void test_each_call_ends_the_process(void **state)
             return;
         }
         assert_int_equal(WEXITSTATUS(status), DISK_FAULT_EXIT);
+        if (n == 1) // in the write, which is half done
+            assert_text(in_dir("ends.tmp"), "n");
     }
 }
 
