@@ -59,14 +59,15 @@ struct tug_client *tables_client(void)
     return c;
 }
 
-void tables_push(struct tug_client *c, uint32_t table, uint64_t seed, size_t n)
+void tables_push_from(struct tug_client *c, uint32_t table, uint64_t first, uint64_t seed,
+                      size_t n)
 {
     uint64_t *keys = mem_array(n, sizeof(*keys)), ts;
     float *values = mem_array(n * TABLES_PUSH, sizeof(*values));
     assert_true(keys != NULL && values != NULL);
     for (size_t i = 0; i < n; i++) {
         float *v = values + i * TABLES_PUSH, skewed = random_f32(seed, 1, i);
-        keys[i] = (uint64_t)(skewed * skewed * TABLES_KEYS);
+        keys[i] = first + (uint64_t)(skewed * skewed * TABLES_KEYS);
         for (size_t k = 0; k <= TABLES_DIM; k++)
             v[k] = random_f32(seed, 2, i * TABLES_PUSH + k) - 0.5f;
         v[1 + TABLES_DIM] = 1;
@@ -77,6 +78,11 @@ void tables_push(struct tug_client *c, uint32_t table, uint64_t seed, size_t n)
     tables_check(tug_wait(c, ts, 0));
     mem_free(keys);
     mem_free(values);
+}
+
+void tables_push(struct tug_client *c, uint32_t table, uint64_t seed, size_t n)
+{
+    tables_push_from(c, table, 0, seed, n);
 }
 
 void tables_same_files(const char *a, const char *b)

@@ -34,6 +34,9 @@ void tables_check(int rc); // of a call of tug/table.h
 // Pushes n random keys out of TABLES_KEYS, shown and some of them clicked: the same for
 // the same seed.
 void tables_push(struct tug_client *c, uint32_t table, uint64_t seed, size_t n);
+// Out of TABLES_KEYS from `first` on.
+void tables_push_from(struct tug_client *c, uint32_t table, uint64_t first, uint64_t seed,
+                      size_t n);
 
 // Both must be files of the same bytes, and not empty.
 void tables_same_files(const char *a, const char *b);

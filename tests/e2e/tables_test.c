@@ -2,6 +2,8 @@
 // at, ordered about, saved, loaded into clusters of other sizes, exported and imported.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+
 #include "tables.h"
 
 static struct tug_client *find(const char *name, uint32_t *ret_table)
@@ -192,13 +194,200 @@ static void other_numbers_of_servers(void **state)
     same_in(5);
 }
 
+// ---------------------------------------------------------------- text
+
+#define IMPORTED "--settings name=users;accessor=ctr;dim=4"
+
+static void imports(const char *files, const char *out)
+{
+    e2e_remove(out);
+    tug_ends(0, "table import %s " IMPORTED " --out %s", files, out);
+    tug_ends(0, "table export --from %s --state --out %s.txt", out, out);
+}
+
+// What is exported with its state is the same table again, whatever it went through.
+static void text_and_back(void **state)
+{
+    (void)state;
+    e2e_write("a.txt", "5 1 0 0.5 1 2 3 4\n18446744073709551615 3 1 -0.25\n");
+    e2e_write("b.txt", "6 0 0 0.1 1e-9 2 3 -4\n");
+    e2e_write("empty.txt", "");
+    imports("a.txt empty.txt b.txt", "first");
+    imports("first.txt", "second");
+    tables_same_files("first.txt", "second.txt");
+    tug_ends(0, "table export --from first --state --converter gzip --out first.gz");
+    imports("first.gz", "second"); // told by its first bytes
+    tables_same_files("first.txt", "second.txt");
+    imports("first.gz --converter zcat", "second");
+    tables_same_files("first.txt", "second.txt");
+    tug_ends(0, "table export --from first --state --converter cat");
+    e2e_write("printed.txt", e2e_out);
+    tables_same_files("first.txt", "printed.txt");
+    // And into a cluster.
+    tables_start(2);
+    tables_order(0, "create --settings name=users;accessor=ctr;dim=4");
+    tables_order(0, "load --table users --from first");
+    prints("3 rows loaded");
+    tables_stop();
+}
+
+static void text_that_is_none(void **state)
+{
+    (void)state;
+    e2e_write("good.txt", "5 1 0 0.5 1 2 3 4\n");
+    e2e_write("bad.txt", "5 1 0 0.5\n6 1 0 0.5\n7 1 0 half\n");
+    e2e_write_bytes("cut.gz", "\x1f\x8b\x08\0\0\0\0\0\0\3\x33", 11);
+    tug_ends(3, "table import good.txt bad.txt " IMPORTED " --out none");
+    e2e_says("bad.txt:3: ");
+    tug_ends(3, "table import cut.gz " IMPORTED " --out none");
+    e2e_says("cut.gz");
+    tug_ends(3, "table import good.txt missing.txt " IMPORTED " --out none");
+    e2e_says("missing.txt");
+    tug_ends(4, "table import good.txt " IMPORTED " --out none --converter false");
+    e2e_says("good.txt");
+    tug_ends(2, "table import good.txt --out none");
+    e2e_says("--settings");
+    assert_false(e2e_exists("none"));
+    imports("good.txt", "first");
+    tug_ends(2, "table import good.txt --settings name=ads;accessor=ctr;dim=4 "
+                "--out first");
+    e2e_says("another directory");
+    tug_ends(4, "table export --from first --out first.gz --converter false");
+    assert_false(e2e_exists("first.gz.tmp"));
+    tug_ends(4, "table export --from first --out missing/first.txt");
+    e2e_says("missing/first.txt");
+}
+
+// The lines of a part of Paddle's: key, slot, unseen days, delta score, show, click,
+// embed and its state, embedx and its state.
+static void text_of_paddle(void **state)
+{
+    (void)state;
+    e2e_write("part-000", "7 3 0 0.5 12 2 0.25 0.125 1 2 3 4 0.5\n"
+                          "9 3 2 0 1 0 -1 3\n");
+    imports("part-000 --paddle", "first");
+    tug_ends(0, "table export --from first");
+    prints("\n7 12 2 0.25 1 2 3 4\n9 1 0 -1\n");
+}
+
+// ---------------------------------------------------------------- a month
+
+enum { DAYS = 30, NEW_KEYS = 60, MOST_ROWS = 1000 };
+#define MONTH TABLES_USERS ";delta-keep-days=1000;decay=0.8"
+
+static void save(struct tug_client *c, uint32_t table, enum tug_save_mode mode,
+                 const char *dir)
+{
+    struct tug_save_options o = {
+        .dir = dir, .mode = mode, .tables = &table, .n_tables = 1, .keep = 2};
+    tables_check(tug_save(c, &o, NULL));
+}
+
+// Two passes a day, of which some keys are new; then it is evening. `saves`: also deltas
+// of each pass and a base of each day.
+static void month(struct tug_client *c, uint32_t table, bool saves)
+{
+    struct tug_table_stats s;
+    for (uint64_t day = 0; day < DAYS; day++) {
+        for (uint64_t pass = 2 * day; pass < 2 * day + 2; pass++) {
+            tables_push_from(c, table, day * NEW_KEYS, pass, 800);
+            if (saves)
+                save(c, table, pass == 0 ? TUG_BASE : TUG_DELTA, "saves");
+        }
+        tables_check(tug_shrink(c, table, NAN, NULL));
+        tables_check(tug_day(c, table));
+        if (saves)
+            save(c, table, TUG_BASE, "saves");
+        tables_check(tug_table_stat(c, table, &s));
+        if (s.rows == 0 || s.rows > MOST_ROWS || s.day != day + 1)
+            cluster_fail("day %u: %zu rows, day %u", (unsigned)day, (size_t)s.rows,
+                         s.day);
+    }
+    assert_true(s.made > 2 * MOST_ROWS);
+    tables_push_from(c, table, DAYS * NEW_KEYS, 1000, 800);
+}
+
+// Three servers and one process hold the same rows after a month; base and delta are what
+// a checkpoint is.
+static void a_month(void **state)
+{
+    (void)state;
+    struct tug_client *one;
+    struct tug_client_options alone = {.local_loops = 1,
+                                       .wait_seconds = CLUSTER_PATIENCE};
+    e2e_remove("saves");
+    tables_start(3);
+    struct tug_client *c = tables_client();
+    tables_check(tug_table_make(c, 16, MONTH));
+    month(c, 16, true);
+    save(c, 16, TUG_DELTA, "saves");
+    save(c, 16, TUG_CHECKPOINT, "checkpoint");
+    tables_check(tug_dump(c, 16, "three.txt"));
+    tables_check(tug_client_close(c));
+    tables_stop();
+    tug_ends(0, "table export --from saves --out published.txt");
+    tug_ends(0, "table export --from checkpoint --out checkpoint.txt");
+    tables_same_files("published.txt", "checkpoint.txt");
+
+    tables_check(tug_client_open(&one, &alone));
+    tables_check(tug_table_make(one, 16, MONTH));
+    month(one, 16, false);
+    tables_check(tug_dump(one, 16, "one.txt"));
+    tables_check(tug_client_close(one));
+    tables_same_files("three.txt", "one.txt");
+}
+
+// ---------------------------------------------------------------- beside a training run
+
+static void await_rows(void)
+{
+    double until = cluster_now() + CLUSTER_PATIENCE;
+    while (tug("table stat --table sparse --json --scheduler 127.0.0.1:%u",
+               tables_port) != 0 ||
+           figure("rows") < 10)
+        if (cluster_now() > until)
+            cluster_fail("no rows came");
+}
+
+// Looks, orders and saves from outside, also one that dies, do a run no harm.
+static void beside_training(void **state)
+{
+    (void)state;
+    tug_ends(0, "synth --rows 2000 --format libsvm --out data.svm");
+    cluster_start("run", "launch --servers 3 --workers 2 -- train --data data.svm "
+                         "--format libsvm --model fm --table entry=count:2 "
+                         "--epochs 1000000 --out model");
+    tables_port = cluster_port("run");
+    await_rows();
+    tables_order(0, "stat");
+    prints("table sparse: ");
+    tables_order(0, "save --table sparse --out beside");
+    tug_ends(0, "table stat --from beside --json");
+    assert_true(figure("rows") >= 10);
+    tables_order(0, "shrink --table sparse");
+    cluster_start("killed",
+                  "table save --table sparse --out beside --scheduler "
+                  "127.0.0.1:%u",
+                  tables_port);
+    cluster_signal("killed", SIGKILL);
+    cluster_ends("killed", 128 + SIGKILL, CLUSTER_PATIENCE);
+    tables_order(0, "save --table sparse --mode base --out beside");
+    tables_order(0, "stat --table sparse");
+    tug_ends(0, "table stat --from beside");
+    cluster_signal("run", SIGINT);
+    cluster_ends("run", 130, CLUSTER_PATIENCE);
+    cluster_none_left();
+    tug_ends(0, "table stat --from model");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(made_and_found),
-        cluster_test(bad_words),
-        cluster_test(orders),
-        cluster_test(other_numbers_of_servers),
+        cluster_test(made_and_found),  cluster_test(bad_words),
+        cluster_test(orders),          cluster_test(other_numbers_of_servers),
+        cluster_test(text_and_back),   cluster_test(text_that_is_none),
+        cluster_test(text_of_paddle),  cluster_test(a_month),
+        cluster_test(beside_training),
     };
     return cmocka_run_group_tests(tests, cluster_begin, cluster_end);
 }
