@@ -76,7 +76,7 @@ static int check_begin(const struct store *s, enum save_mode mode, struct err *e
     if (mode == SAVE_DELTA && !s->config.deltas)
         return err_set(e, TUG_EUSAGE,
                        "table %s: which rows change is not noted, so there is nothing to "
-                       "make a delta of; set deltas = true for it, or save a base",
+                       "make a delta of; set deltas = yes for it, or save a base",
                        name);
     for (uint32_t p = 0; p < s->n_parts && mode == SAVE_DELTA; p++)
         if (s->parts[p].gone_lost)
