@@ -199,6 +199,18 @@ int table_print_json(json_t *o, struct err *e)
     return 0;
 }
 
+// Whether a save is one of tables, however damaged it is.
+static bool holds_tables(const char *dir)
+{
+    char path[FILE_PATH_MAX];
+    struct buf text = BUF_INIT(64 << 20);
+    bool tables = file_join(path, dir, SAVE_MANIFEST, NULL) == 0 &&
+                  file_read(path, &text, NULL) == 0 &&
+                  memmem(text.data, text.len, "\"tug-tables\"", 12) != NULL;
+    buf_free(&text);
+    return tables;
+}
+
 // The newest save of a training run, if `from` is one: 1, or 0.
 static int find_model(const char *from, char ret[FILE_PATH_MAX], bool *ret_lives,
                       struct err *e)
@@ -207,17 +219,20 @@ static int find_model(const char *from, char ret[FILE_PATH_MAX], bool *ret_lives
     if (m == NULL)
         return err_nomem(e, "a manifest");
     struct err ignored;
-    int found = saved_find(from, ret, &ignored) == 0 &&
-                manifest_read(m, ret, &ignored) == 0;
-    *ret_lives = found && manifest_lives(m);
+    int rc = 0;
+    if (saved_find(from, ret, &ignored) == 0 && !holds_tables(ret)) {
+        rc = manifest_read(m, ret, e);
+        rc = rc == 0 ? 1 : rc;
+    }
+    *ret_lives = rc == 1 && manifest_lives(m);
     mem_free(m);
-    return found;
+    return rc;
 }
 
 static int saved(const struct table_values *v, struct err *e)
 {
     char path[FILE_PATH_MAX], tables[FILE_PATH_MAX];
-    bool lives = false, dense = v->table != NULL && strcmp(v->table, "dense") == 0;
+    bool lives = false;
     const char *action = v->action.items[0];
     bool looks = strcmp(action, "stat") == 0 || strcmp(action, "export") == 0;
     int found = find_model(v->from, path, &lives, e);
@@ -225,7 +240,7 @@ static int saved(const struct table_values *v, struct err *e)
         return found;
     if (found == 0)
         return table_saved(v, v->from, e);
-    if (looks && (!lives || dense))
+    if (looks && !lives)
         return table_model(v, path, e);
     if (!lives)
         return err_set(e, TUG_EUSAGE,

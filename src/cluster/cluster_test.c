@@ -146,9 +146,12 @@ static void say_anything(struct van *v, van_link link, uint64_t i)
     else if (type == MSG_DATA)
         m.data = (struct msg_data){some(k + 1), some(k + 2), text};
     else if (type == MSG_PASS)
-        m.pass = (struct msg_pass){some(k + 1), (uint8_t)some(k + 2), some(k + 3)};
+        m.pass = (struct msg_pass){some(k + 1), (uint8_t)some(k + 2), some(k + 3),
+                                   some(k + 4), some(k + 5),          text};
     else if (type == MSG_LEASE)
-        m.lease = (struct msg_lease){some(k + 1), some(k + 2), some(k + 3)};
+        m.lease = (struct msg_lease){some(k + 1), some(k + 2), some(k + 3), some(k + 4)};
+    else if (type == MSG_CUT)
+        m.cut = (struct msg_cut){some(k + 1)};
     else if (type == MSG_PIECE_DONE)
         m.piece_done = (struct msg_piece_done){
             some(k + 1), (uint32_t)some(k + 2), some(k + 3), 1, some(k + 4), text};

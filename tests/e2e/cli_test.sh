@@ -115,7 +115,7 @@ gzip -dc c.tsv.gz | cmp -s - a.tsv || { echo 'c.tsv.gz differs'; failed=1; }
 check [ "$(ls | grep -c tmp)" -eq 0 ]
 
 run 2 bench
-says err 'tug bench table'
+says err 'one of table'
 run 0 bench table --read-keys 1000 --grow-keys 20000 --json
 says out '"bytes_per_key_mean":'
 TMPDIR=. run 0 bench train --rows 100 --epochs 1 --threads 2

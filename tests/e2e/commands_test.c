@@ -224,7 +224,7 @@ static void table_stat(void **state)
     assert_non_null(strstr(e2e_out, "adagrad"));
     tug_ends(2, "table --from out");
     tug_ends(2, "table drop --from out");
-    e2e_says("table stat");
+    e2e_says("stat settings");
     tug_ends(2, "table export --from out --table nothing");
     e2e_says("sparse or dense");
 }

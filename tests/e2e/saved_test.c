@@ -156,7 +156,7 @@ static void damaged_manifest(void **state)
     e2e_write(path, "[1]");
     refuses("manifest.json");
     e2e_remove(path);
-    refuses("bad holds no saved model");
+    refuses("holds no save");
     tug_ends(3, "eval --from nothing --data data.svm");
     e2e_says("nothing holds no saved model");
     mem_free(text);
