@@ -1,9 +1,10 @@
 // The cold tier: rows of a table on disk, in RocksDB, for tables larger than memory.
 //
 // A map from (partition, key) to bytes, read and written in batches. A partition is a
-// number of 24 bits. The library is
-// loaded when the first tier is opened (it brings the C++ runtime with it); without it
-// TUG_EUSAGE says which package to install.
+// number of 24 bits.
+//
+// The library is loaded when the first tier is opened (it brings the C++ runtime with
+// it); without it TUG_EUSAGE says which package to install.
 //
 // A scratch tier is empty when it is opened and is removed when it is closed. A durable
 // one is found again: what tier_flush has returned for is there after a crash. It has
