@@ -1,5 +1,5 @@
-// What a cut is made of, for cut.c (beginning, ending, changes meanwhile) and cut_read.c
-// (reading out).
+// What a cut is made of, for cut.c (beginning, ending, changes meanwhile), cut_read.c
+// (reading out) and cut_sort.c.
 //
 // A row belongs to the cut if it was there when the cut began. Of each partition, the
 // first `n_rows` handles of its list hold all of them. What became of a handle since says
@@ -79,5 +79,7 @@ static inline struct life_time cut_time(const struct cut *c, uint32_t p)
 {
     return (struct life_time){.day = c->parts[p].day, .step = c->step};
 }
+
+void cut_sort(struct table_entry *x, size_t n); // cut_sort.c: by key
 
 #endif

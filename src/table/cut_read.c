@@ -181,7 +181,7 @@ static int collect(struct store *s, uint32_t p, struct err *e)
         rc = collect_copies(c, p);
     if (rc != 0)
         return err_nomem(e, "the rows of a partition, sorted");
-    table_sort_by_key(c->entries, c->n_entries);
+    cut_sort(c->entries, c->n_entries);
     drop_duplicates(c);
     return 0;
 }
