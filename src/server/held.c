@@ -208,6 +208,14 @@ enum outcome held_before(const struct shard *s, const struct request *q, uint32_
     return ANSWERED;
 }
 
+bool held_wants(const struct shard *s, enum outcome wants)
+{
+    const struct held *h = s->held;
+    while (h != NULL && h->wants != wants)
+        h = h->next;
+    return h != NULL;
+}
+
 bool held_order(const struct shard *s, const struct shard_table *t)
 {
     for (const struct held *h = s->held; h != NULL; h = h->next)

@@ -272,7 +272,7 @@ static void serve_fresh(struct shard *s, struct peer *p, struct van_message *m)
     struct err e = {0};
     struct request q = {
         .peer = p, .type = m->type, .id = m->request, .m = m->m, .fresh = m};
-    s->n_served++;
+    s->served_at = s->now;
     enum outcome outcome = shard_serve_request(s, &q);
     if (outcome != ANSWERED && held_add(s, &q, outcome, &e) != 0)
         shard_refuse(s, &q, &e);

@@ -153,8 +153,9 @@ struct shard {
     struct orders orders;
     struct step_clock steps;
     struct saves saves;
-    uint64_t work_due; // the next slice of orders and saves
-    uint64_t n_served; // requests since the last one
+    uint64_t work_due;   // the next slice of orders and saves
+    uint64_t rest_until; // not before
+    uint64_t served_at;  // when the last request came
     struct keys_scratch keys;
     struct pool *pool;
     uint32_t *handles; // of a batch
@@ -212,6 +213,7 @@ uint32_t held_count(const struct shard *s, uint32_t table);
 // What a push of the same link to the same table waits for that came before q: who comes
 // behind it waits, too. ANSWERED: there is none.
 enum outcome held_before(const struct shard *s, const struct request *q, uint32_t table);
+bool held_wants(const struct shard *s, enum outcome wants); // some request waits for it
 // Whether an order waits that is to be obeyed before the table's next batch.
 bool held_order(const struct shard *s, const struct shard_table *t);
 

@@ -3,7 +3,9 @@
 // requests, and they are answered at the end. Saves get their slices here, too.
 //
 // Slices are short, and of a busy loop's time they get a fifth: after one, requests have
-// four times as long.
+// four times as long. A loop is busy that has served a request not long ago, for the next
+// one may be on its way in, piece by piece; but not while pushes wait for a save to come
+// further.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/shard_internal.h"
@@ -11,12 +13,13 @@
 
 enum { REQUESTS_SHARE = 4 };
 #define SLICE_NS (2 * SECOND_NS / 1000)
+#define BUSY_NS (50 * SECOND_NS / 1000)
 #define RETRY_NS (SECOND_NS / 10) // of a batch that could not be applied
 
 void turns_wake(struct shard *s)
 {
     if (s->work_due == VAN_NEVER)
-        s->work_due = s->now;
+        s->work_due = s->now > s->rest_until ? s->now : s->rest_until;
 }
 
 void turns_again(struct shard *s, uint32_t table)
@@ -211,13 +214,11 @@ uint64_t turns_tick(struct shard *s)
         return s->work_due;
     uint64_t ns = s->o.slice_ns != 0 ? s->o.slice_ns : SLICE_NS;
     uint64_t begun = clock_ns();
-    bool more = slice(s, ns), busy = s->n_served > 0;
+    bool more = slice(s, ns);
+    bool busy = s->now - s->served_at < BUSY_NS && !held_wants(s, WANTS_ROOM);
     bool stuck = retry_batches(s);
     uint64_t spent = s->o.slice_ns != 0 ? ns : clock_ns() - begun;
-    s->n_served = 0;
-    s->work_due = more && busy ? s->now + (1 + REQUESTS_SHARE) * spent
-                  : more       ? s->now
-                  : stuck      ? s->now + RETRY_NS
-                               : VAN_NEVER;
+    s->rest_until = busy ? s->now + (1 + REQUESTS_SHARE) * spent : s->now;
+    s->work_due = more ? s->rest_until : stuck ? s->now + RETRY_NS : VAN_NEVER;
     return s->work_due;
 }
