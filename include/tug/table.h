@@ -70,7 +70,7 @@ TUG_API int tug_clear(struct tug_client *c, uint32_t table);
 
 struct tug_table_stats {
     uint64_t rows, extra_rows, cold_rows, bytes; // extra rows: embedx that were earned
-    uint64_t made, refused;                      // rows; pushes that the entry policy kept out
+    uint64_t made, refused; // rows; pushes that the entry policy kept out
     uint64_t evicted_score, evicted_age, evicted_ttl, evicted_budget;
     uint64_t hot_hits, promoted, demoted; // with a cold tier
     uint64_t pushes, pulls, pushed_keys, pulled_keys;
@@ -198,10 +198,12 @@ struct tug_accessor {
     const char *name, *about;
     uint32_t stats;  // floats of statistics in a row
     uint32_t pushed; // floats that a push carries behind the gradients
-    uint32_t pulled; // of the statistics, the first so many are pulled, before the weights
+    uint32_t
+        pulled; // of the statistics, the first so many are pulled, before the weights
     void (*seen)(void *ctx, float *stats, const float *pushed); // a push; NULL: nothing
     float (*score)(void *ctx, const float *stats);              // for budgets; NULL: 0
-    bool (*shrink)(void *ctx, float *stats, float threshold);   // true: the row goes; NULL: none
+    bool (*shrink)(void *ctx, float *stats,
+                   float threshold); // true: the row goes; NULL: none
     bool (*saved)(void *ctx, const float *stats, enum tug_save_mode mode); // NULL: all
     void *ctx;
 };
