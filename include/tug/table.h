@@ -147,7 +147,7 @@ TUG_API int tug_dense_assign(struct tug_dense *d, const float *values);
 TUG_API int tug_dense_pull_range(struct tug_dense *d, size_t variable, uint64_t begin,
                                  uint64_t n, float *values);
 
-// Exact counters: tables of accessor "counter" count to 2^53. A pull returns for each
+// Exact counters: tables of accessor "counter" count to 2^48. A pull returns for each
 // counter two floats; this is their value.
 static inline double tug_count(const float pulled[2])
 {

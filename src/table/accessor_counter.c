@@ -1,7 +1,7 @@
 // The accessor "counter": exact counts. A row is `dim` counters, doubles in two floats each;
 // a push carries an amount for each, and a pull returns two floats for each, whose value
 // is the first x 2^24 + the second (tug_count in tug/table.h): floats alone would stop
-// counting at 2^24.
+// counting at 2^24. Rows are exact to 2^53; two floats hold whole numbers to 2^48.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -60,7 +60,7 @@ static int layout(const struct accessor_options *o, struct accessor *ret, struct
 
 const struct accessor_class accessor_counter = {
     .name = "counter",
-    .about = "exact counts, to 2^53: histograms, statistics of slots, steps",
+    .about = "exact counts, to 2^48: histograms, statistics of slots, steps",
     .layout = layout,
     .life = {.seen = seen, .saved = saved, .stats = stats},
 };

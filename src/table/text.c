@@ -33,10 +33,18 @@ const char *text_accessor(const struct store *s)
 
 // Columns.
 
+// Halves of doubles, as floats, are no numbers that anybody knows, or none at all.
+static bool is_counter(const struct accessor *a)
+{
+    return a->class != NULL && strcmp(a->class->name, "counter") == 0;
+}
+
 static enum text_kind kind_of(const struct accessor *a, uint32_t column)
 {
     enum text_life life = text_life(a);
     uint32_t stat = column - a->stats; // large for those before them
+    if (is_counter(a))
+        return TEXT_DOUBLE;
     if (life == LIFE_OTHER || column < a->stats || stat >= a->n_stats)
         return TEXT_FLOAT;
     if (stat == LIFE_DAY)
@@ -91,7 +99,7 @@ int text_columns(const struct store *s, bool state, struct text_columns *ret,
         text_columns_free(ret);
         return err_nomem(e, "columns of a row");
     }
-    if (state)
+    if (state || is_counter(a))
         whole_columns(a, ret);
     else
         weight_columns(a, ret);
@@ -222,6 +230,8 @@ static int name_columns(struct export *x)
     struct buf *to = &x->text;
     bool has_life = life != LIFE_OTHER;
     const struct accessor_group *g = a->groups;
+    if (is_counter(a))
+        return name_floats(to, "count", a->pushed_stats);
     if (has_life && !x->state)
         TRY(buf_printf(to, " show click"));
     TRY(name_floats(to, has_life ? "embed" : "weight", g[0].n));

@@ -47,6 +47,7 @@ static const char *const tables[] = {
     "name=users; accessor=plain; dim=5; rule=adam",
     "name=users; accessor=sparse; dim=0; rule=ftrl; placement=range",
     "name=users; accessor=merge; dim=1; rule=sum",
+    "name=users; accessor=counter; dim=2",
 };
 enum { N_TABLES = sizeof(tables) / sizeof(*tables) };
 
@@ -114,6 +115,26 @@ static void test_looks_like_this(void **state)
                         "18 7 1 0.100000001 0.125 -0.5 2.75\n"
                         "44 1 0 0.5\n"
                         "18446744073709551615 6 7 1\n");
+    buf_free(&b);
+    store_close(s);
+}
+
+// Whose halves would be floats that are no numbers.
+static void test_counts(void **state)
+{
+    (void)state;
+    struct store *s = open_store("name=users; accessor=counter; dim=2", 2);
+    uint64_t rows, key = 7;
+    const char *const text =
+        "# tug table users accessor=counter dim=2 state=no day=0 step=0\n"
+        "# key count:2\n"
+        "7 281474976710655 0.10000000149011612\n";
+    OK(import(s, false, text, &rows, &ok_e));
+    float x[4];
+    OK(store_pull(s, &key, 1, x, NULL, &ok_e));
+    assert_true((double)x[0] * 0x1p24 + (double)x[1] == 281474976710655.0);
+    struct buf b = text_of(s, false);
+    assert_string_equal(buf_str(&b), text);
     buf_free(&b);
     store_close(s);
 }
@@ -331,10 +352,11 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_looks_like_this),
-        cmocka_unit_test(test_twice),         cmocka_unit_test(test_paddle_ctr),
-        cmocka_unit_test(test_paddle_double), cmocka_unit_test(test_paddle_block),
-        cmocka_unit_test(test_refused),       cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_looks_like_this),
+        cmocka_unit_test(test_counts),       cmocka_unit_test(test_twice),
+        cmocka_unit_test(test_paddle_ctr),   cmocka_unit_test(test_paddle_double),
+        cmocka_unit_test(test_paddle_block), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
