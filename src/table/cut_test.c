@@ -305,6 +305,30 @@ static void test_cap(void **state)
     check_cap(CTR "entry=count:2; budget-rows=600; budget-floor=0.5", 20000);
 }
 
+// A delta costs what has changed.
+static void test_delta_is_small(void **state)
+{
+    (void)state;
+    enum { ROWS = 20000 };
+    struct store *s = open_store(CTR ALL_PUBLISHED, 5);
+    struct batch *b = batch_make(ROWS);
+    struct dice d = {.seed = 3};
+    while (store_stats(s).rows < ROWS * 9 / 10) {
+        batch_draw(b, &d, BATCH_MAX);
+        OK(push(s, b, &d, &ok_e));
+    }
+    struct image *full = cut_all(s, SAVE_BASE, true, NULL);
+    batch_draw(b, &d, ROWS / 100);
+    OK(push(s, b, &d, &ok_e));
+    struct image *delta = cut_all(s, SAVE_DELTA, true, NULL);
+    assert_true(image_bytes(delta) > 0);
+    assert_true(image_bytes(delta) * 100 < image_bytes(full) * 3);
+    image_free(full);
+    image_free(delta);
+    batch_free(b);
+    store_close(s);
+}
+
 static void test_usage(void **state)
 {
     (void)state;
@@ -431,6 +455,7 @@ int main(void)
         cmocka_unit_test(test_deltas_by_threshold),
         cmocka_unit_test(test_abort),
         cmocka_unit_test(test_cap),
+        cmocka_unit_test(test_delta_is_small),
         cmocka_unit_test(test_usage),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_no_memory_loses_nothing),
