@@ -182,6 +182,18 @@ static int begin_round(struct index *ix)
     return 0;
 }
 
+void index_reserve(struct index *ix, uint64_t entries)
+{
+    uint64_t lines = entries / INDEX_ROOMY + 1;
+    if (ix->count > 0 || growing(ix) || lines <= get(&ix->n) ||
+        lines > ix->reserved / sizeof(struct index_line) ||
+        extend(ix, lines + TAIL_LINES) != 0)
+        return;
+    index_change_begin(ix);
+    set_mapping(ix, lines, lines, lines);
+    index_change_end(ix);
+}
+
 // What a visit finds in a line.
 struct found {
     uint32_t n;      // entries of the bucket
@@ -208,9 +220,10 @@ static void look(const struct index *ix, const struct index_line *line, uint64_t
     }
 }
 
-// Moves the frontier down to `bucket` and counts its entries: those in its own line, and
-// those behind it. Lines up to `bucket` hold only old entries, so the counts there tell:
-// overflow(bucket - 1) pass into this line or over it; what passes over it besides is ours.
+// Moves the frontier down to `bucket` and counts its entries: those in its own
+// line, and those behind it. Lines up to `bucket` hold only old entries, so the
+// counts there tell: overflow(bucket - 1) pass into this line or over it; what
+// passes over it besides is ours.
 static void open_bucket(struct index *ix, uint64_t bucket, const struct found *here)
 {
     uint32_t coming = bucket > 0 ? index_overflow(&ix->lines[bucket - 1]) : 0;

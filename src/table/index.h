@@ -66,7 +66,8 @@
 
 enum {
     INDEX_SLOTS = 12,
-    INDEX_FULL = 11, // entries per line, on average, at which the index grows
+    INDEX_FULL = 11,  // entries per line, on average, at which the index grows
+    INDEX_ROOMY = 10, // entries per line that are planned: between two rounds of growth
     INDEX_MOVES = 24,
     INDEX_VISITS = 16,
 };
@@ -99,6 +100,10 @@ struct index {
 // Room for at least `lines` lines, to begin with.
 int index_open(struct index *ix, uint64_t lines, const struct table_slabs *slabs);
 void index_close(struct index *ix); // a zeroed one is fine
+
+// An empty index gets lines for so many entries, so that it needn't grow step by step.
+// Nothing happens to one that isn't empty, or without memory.
+void index_reserve(struct index *ix, uint64_t entries);
 
 void index_change_begin(struct index *ix);
 void index_change_end(struct index *ix);

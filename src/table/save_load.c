@@ -289,9 +289,36 @@ static bool same_entry(const struct save_table *t, const struct store *s)
            t->config.seed == s->config.seed && t->id == s->o.id;
 }
 
+// The first save brings most of the rows that there will be. Keys are spread evenly over
+// partitions by hash, but not over ranges: how many of them are ours isn't known then.
+// With a tier most rows leave memory again.
+static void reserve_index(const struct load *l, const struct save_table *t)
+{
+    struct store *s = l->store;
+    uint64_t rows = 0;
+    for (size_t i = 0; i < t->n_files; i++)
+        rows += t->files[i].info.rows;
+    if (s->cold != NULL)
+        return;
+    if (l->mine == NULL) {
+        table_reserve(s->rows, &rows, 0);
+        return;
+    }
+    if (s->config.place == CONFIG_RANGE)
+        return;
+    uint64_t *each = mem_array(s->n_parts, sizeof(*each));
+    if (each == NULL)
+        return;
+    for (uint32_t p = 0; p < s->n_parts; p++)
+        each[p] = is_mine(l, p) ? rows / s->n_parts + 1 : 0;
+    table_reserve(s->rows, each, s->o.partition_bits);
+    mem_free(each);
+}
+
 static int load_save(struct load *l, const struct save_chain *c, size_t save,
                      const struct save_table *t, struct err *e)
 {
+    reserve_index(l, t);
     l->same_entry = same_entry(t, l->store);
     for (size_t i = 0; i < t->n_files; i++) {
         struct rows_reader *r;

@@ -54,6 +54,11 @@ void table_close(struct table *t); // NULL is fine; nobody may be pinned
 
 const struct table_options *table_options(const struct table *t);
 
+// The index of an empty table gets room for keys to come, so that it needn't grow step by
+// step: rows[i] of them have hashes that begin with the `bits` bits i. It is a hint: a
+// table that isn't empty, or too little memory, leave all as it was.
+void table_reserve(struct table *t, const uint64_t *rows, uint32_t bits);
+
 // Handles of n keys; TABLE_NONE where there is no row. Never creates one. No lock in the
 // usual case. Hold a pin (below) while the handles are in use, unless nobody erases.
 void table_find(struct table *t, const uint64_t *keys, size_t n, uint32_t *ret_handles);

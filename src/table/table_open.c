@@ -9,8 +9,9 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 
-// Lines of stripe i to begin with: FIRST_LINES + i. The last begins almost a growth step (a
-// fifth) above the first, so that they don't grow all at once and memory per key stays level.
+// Lines of stripe i to begin with: FIRST_LINES + i. The last begins almost a
+// growth step (a fifth) above the first, so that they don't grow all at once and
+// memory per key stays level.
 enum { FIRST_LINES = 80 };
 
 static_assert(FIRST_LINES + FIRST_LINES / 5 == FIRST_LINES + TABLE_STRIPES, "one step");
@@ -84,6 +85,28 @@ int table_open(struct table **ret, const struct table_options *o, struct err *e)
     }
     *ret = t;
     return 0;
+}
+
+// Of rows[] by the first `bits` bits of hashes, those of stripe i.
+static uint64_t rows_of_stripe(const uint64_t *rows, uint32_t bits, uint32_t i)
+{
+    uint64_t n = 0;
+    if (bits <= TABLE_STRIPE_BITS)
+        return rows[i >> (TABLE_STRIPE_BITS - bits)] >> (TABLE_STRIPE_BITS - bits);
+    uint32_t each = 1u << (bits - TABLE_STRIPE_BITS);
+    for (uint32_t k = 0; k < each; k++)
+        n += rows[i * each + k];
+    return n;
+}
+
+void table_reserve(struct table *t, const uint64_t *rows, uint32_t bits)
+{
+    for (uint32_t i = 0; i < TABLE_STRIPES; i++) {
+        struct stripe *s = &t->stripes[i];
+        pthread_mutex_lock(&s->lock);
+        index_reserve(&s->index, rows_of_stripe(rows, bits, i));
+        pthread_mutex_unlock(&s->lock);
+    }
 }
 
 void table_close(struct table *t)

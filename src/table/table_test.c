@@ -409,8 +409,8 @@ static void test_collisions(void **state)
     }
 }
 
-// Bytes per key, sampled through a doubling; moves per insert. Under a sanitizer smaller: a
-// slab half empty counts for more then.
+// Bytes per key, sampled through a doubling; moves per insert. Under a sanitizer smaller:
+// a slab half empty counts for more then.
 static void test_memory(void **state)
 {
     (void)state;
@@ -441,6 +441,39 @@ static void test_memory(void **state)
     assert_true(SLOW || worst <= 4 * o.width + 24);
     assert_true(s.index_max_moves < 36);
     table_close(t);
+}
+
+// Room that was asked for is enough; where it is asked for in vain, the index still
+// grows.
+static void test_reserve(void **state)
+{
+    (void)state;
+    enum { N = SLOW ? 20000 : 200000, STEP = 1000, BITS = 6 };
+    struct table_options o = {.width = 2};
+    static uint64_t keys[STEP];
+    static uint32_t h[STEP];
+    uint64_t all = N, none = 0, each[1 << BITS];
+    for (int i = 0; i < 1 << BITS; i++)
+        each[i] = N >> BITS;
+    const uint64_t *rows[] = {&all, each, &none};
+    for (int k = 0; k < 3; k++) {
+        struct table *t = open_table(&o);
+        table_reserve(t, rows[k], rows[k] == each ? BITS : 0);
+        uint64_t bytes = table_stats(t).index_bytes;
+        for (uint64_t at = 0; at < N; at += STEP) {
+            for (uint64_t i = 0; i < STEP; i++)
+                keys[i] = at + i;
+            assert_int_equal(table_rows(t, keys, STEP, h), 0);
+            table_reserve(t, &all, 0); // not empty: nothing happens
+        }
+        for (uint64_t i = 0; i < N; i++)
+            assert_true(find_one(t, i) != TABLE_NONE);
+        struct table_stats s = table_stats(t);
+        assert_int_equal(s.rows, N);
+        assert_int_equal(s.index_moves == 0, rows[k] != &none);
+        assert_int_equal(s.index_bytes == bytes, rows[k] != &none);
+        table_close(t);
+    }
 }
 
 // A row is not reused while a reader who may hold it is pinned, and is afterwards.
@@ -664,6 +697,7 @@ int main(void)
         cmocka_unit_test(test_memory),       cmocka_unit_test(test_reuse),
         cmocka_unit_test(test_churn),        cmocka_unit_test(test_many_readers),
         cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_reserve),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
