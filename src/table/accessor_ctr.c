@@ -97,17 +97,12 @@ static void begin(const struct accessor *a, float *row, struct life_time t)
     set_step(a, row, t.step);
 }
 
-// All but the sums of show and click.
-static float seen_by(const struct accessor *a, float *row, const float *stats,
-                     struct life_time t)
+// A row that is not worth publishing is gone for those who load deltas. When it is worth it
+// again they want it back, however little it has changed.
+static void unpublish(const struct accessor *a, float *row)
 {
-    float show = stats[0], click = stats[1], slot = stats[2];
-    add(a, row, LIFE_DELTA, score_of(a, (double)show, (double)click));
-    if (isfinite(slot))
-        set(a, row, LIFE_SLOT, slot);
-    set(a, row, LIFE_DAY, (float)t.day);
-    set_step(a, row, t.step);
-    return a->life.show_scale && show > 0 && isfinite(show) ? show : 1;
+    if (get(a, row, LIFE_DELTA) < a->life.delta_threshold)
+        set(a, row, LIFE_DELTA, a->life.delta_threshold);
 }
 
 // A row from a save of a later day was seen today.
@@ -117,10 +112,28 @@ static uint32_t unseen(const struct accessor *a, const float *row, struct life_t
     return day >= 0 && day < (float)t.day ? t.day - (uint32_t)day : 0;
 }
 
-static bool goes(const struct accessor *a, const float *row, float score, float threshold,
-                 struct life_time t)
+// All but the sums of show and click.
+static float seen_by(const struct accessor *a, float *row, const float *stats,
+                     struct life_time t)
+{
+    float show = stats[0], click = stats[1], slot = stats[2];
+    if ((float)unseen(a, row, t) > a->life.delta_keep_days)
+        unpublish(a, row);
+    add(a, row, LIFE_DELTA, score_of(a, (double)show, (double)click));
+    if (isfinite(slot))
+        set(a, row, LIFE_SLOT, slot);
+    set(a, row, LIFE_DAY, (float)t.day);
+    set_step(a, row, t.step);
+    return a->life.show_scale && show > 0 && isfinite(show) ? show : 1;
+}
+
+// What both shrinks do, when shows and clicks have decayed.
+static bool goes(const struct accessor *a, float *row, float before, float score,
+                 float threshold, struct life_time t)
 {
     const struct life *l = &a->life;
+    if (before >= l->base_threshold && score < l->base_threshold)
+        unpublish(a, row);
     return score < (isnan(threshold) ? l->delete_threshold : threshold) ||
            (float)unseen(a, row, t) > l->delete_after_days ||
            (l->ttl_steps > 0 && outlived(a, row, t.step));
@@ -169,9 +182,10 @@ static bool earned(const struct accessor *a, const float *row)
 static bool shrink(const struct accessor *a, float *row, float threshold,
                    struct life_time t)
 {
+    float before = score(a, row);
     set(a, row, LIFE_SHOW, get(a, row, LIFE_SHOW) * a->life.decay);
     set(a, row, LIFE_CLICK, get(a, row, LIFE_CLICK) * a->life.decay);
-    return goes(a, row, score(a, row), threshold, t);
+    return goes(a, row, before, score(a, row), threshold, t);
 }
 
 static bool saved(const struct accessor *a, const float *row, enum save_mode m,
@@ -210,9 +224,10 @@ static bool shrink_wide(const struct accessor *a, float *row, float threshold,
                         struct life_time t)
 {
     double decay = (double)a->life.decay;
+    float before = score_wide(a, row);
     set_wide(a, row, LIFE_SHOW, get_wide(a, row, LIFE_SHOW) * decay);
     set_wide(a, row, WIDE_CLICK, get_wide(a, row, WIDE_CLICK) * decay);
-    return goes(a, row, score_wide(a, row), threshold, t);
+    return goes(a, row, before, score_wide(a, row), threshold, t);
 }
 
 static bool saved_wide(const struct accessor *a, const float *row, enum save_mode m,

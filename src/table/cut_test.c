@@ -447,9 +447,43 @@ static void test_no_memory_loses_nothing(void **state)
     }
 }
 
+// A row that deltas have named as gone is in the next one once it is worth publishing
+// again, however little it has changed: after a shrink, or when it was unseen for long.
+static void test_comes_back(void **state)
+{
+    (void)state;
+    enum { KEY = 7, SHOWS = 15 }; // of score 1.5
+    for (uint32_t unseen = 0; unseen < 20; unseen += 19) {
+        struct store *s = open_store("accessor=ctr; dim=2; base-threshold=1.5; "
+                                     "delta-threshold=0.25; decay=0.99",
+                                     0);
+        struct chain *chain = chain_make(s, KEY + 1);
+        const uint64_t key = KEY;
+        float values[6] = {0, 0, 0, SHOWS};
+        struct store_push p = {
+            .keys = &key, .n = 1, .values = values, .rate = 1, .scale = 1};
+        OK(store_push(s, &p, NULL, &ok_e));
+        image_free(cut_all(s, SAVE_BASE, true, chain));
+        assert_true(chain->has[KEY]);
+        for (uint32_t day = 0; day < unseen; day++)
+            store_day(s);
+        OK(store_order(s, STORE_SHRINK, NAN, &ok_e));
+        OK(store_finish(s, &ok_e));
+        image_free(cut_all(s, SAVE_DELTA, true, chain));
+        assert_false(chain->has[KEY]);
+        values[3] = 2;
+        OK(store_push(s, &p, NULL, &ok_e));
+        image_free(cut_all(s, SAVE_DELTA, true, chain));
+        assert_true(chain->has[KEY]);
+        chain_free(chain);
+        store_close(s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_comes_back),
         cmocka_unit_test(test_as_at_begin),
         cmocka_unit_test(test_deltas_publish_all),
         cmocka_unit_test(test_deltas_by_threshold),

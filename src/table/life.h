@@ -36,6 +36,10 @@
 // delta        of those, the ones changed since with delta_score >= delta_threshold
 // published    delta_score = 0
 //
+// A row that a shrink takes below base_threshold, or a push finds unseen for more than
+// delta_keep_days, has a delta_score of delta_threshold at least: deltas have named it as
+// gone, so it is published again as soon as it is worth it.
+//
 // Gradients of all rules are divided by the shows (Paddle: of its adagrad rules only), so
 // that a rate means the same whatever the rule. A show or click that is no finite number
 // is not added.

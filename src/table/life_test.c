@@ -49,9 +49,17 @@ static double naive_score(const struct life *l, double show, double click)
     return (double)l->nonclick * (show - click) + (double)l->click * click;
 }
 
+// What has been worth publishing, and is not, changes by enough to be published again.
+static void naive_unpublish(const struct life *l, struct naive *n)
+{
+    n->delta = fmax(n->delta, (double)l->delta_threshold);
+}
+
 static double naive_push(const struct life *l, struct naive *n, const float *stats,
                          struct life_time t)
 {
+    if (t.day - n->seen > (uint32_t)l->delta_keep_days)
+        naive_unpublish(l, n);
     n->show += (double)stats[0];
     n->click += (double)stats[1];
     n->delta += naive_score(l, (double)stats[0], (double)stats[1]);
@@ -112,14 +120,20 @@ static void check_shrink(const struct accessor *a, float *row, struct naive *n,
                          float threshold, struct life_time t)
 {
     const struct life *l = &a->life;
+    int before = above(naive_score(l, n->show, n->click), (double)l->base_threshold);
     n->show *= (double)l->decay;
     n->click *= (double)l->decay;
+    int after = above(naive_score(l, n->show, n->click), (double)l->base_threshold);
+    if (before == 1 && after == 0)
+        naive_unpublish(l, n);
     double limit = isnan(threshold) ? (double)l->delete_threshold : (double)threshold;
     int stays = above(naive_score(l, n->show, n->click), limit);
     if (t.day - n->seen > (uint32_t)l->delete_after_days ||
         (l->ttl_steps > 0 && t.step - n->step >= l->ttl_steps))
         stays = 0;
     bool goes = a->class->life.shrink(a, row, threshold, t);
+    if (before < 0 || after < 0) // too near to tell
+        n->delta = (double)row[a->stats + LIFE_DELTA];
     assert_true(agrees(!goes, stays));
 }
 

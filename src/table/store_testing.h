@@ -281,6 +281,8 @@ static inline void naive_gradient(struct naive *m, uint32_t i, const float *valu
     x->changed = true;
     if (m->life) {
         float show = values[1 + m->dim], click = values[2 + m->dim];
+        if ((float)(m->day - x->day) > l->delta_keep_days)
+            x->delta = fmaxf(x->delta, l->delta_threshold);
         x->show += show;
         x->click += click;
         x->wide_show += (double)show;
@@ -382,6 +384,12 @@ static inline void naive_push(struct naive *m, const struct store_push *p,
     }
 }
 
+// What has been worth publishing, and is not, changes by enough to be published again.
+static inline void naive_unpublish(const struct naive *m, struct naive_row *x)
+{
+    x->delta = fmaxf(x->delta, m->config->accessor.life.delta_threshold);
+}
+
 static inline void naive_shrink(struct naive *m, float threshold)
 {
     const struct life *l = &m->config->accessor.life;
@@ -390,11 +398,14 @@ static inline void naive_shrink(struct naive *m, float threshold)
         struct naive_row *x = &m->rows[i];
         if (!x->there || !m->life)
             continue;
+        bool worth = naive_score(m, x) >= (double)l->base_threshold;
         x->show *= l->decay;
         x->click *= l->decay;
         x->wide_show *= (double)l->decay;
         x->wide_click *= (double)l->decay;
         bool low = naive_score(m, x) < least;
+        if (worth && naive_score(m, x) < (double)l->base_threshold)
+            naive_unpublish(m, x);
         bool old = (float)(m->day - x->day) > l->delete_after_days;
         bool late = l->ttl_steps > 0 && m->step - x->step >= l->ttl_steps;
         m->by_score += low;
