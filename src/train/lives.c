@@ -21,7 +21,7 @@ static_assert((int)CONFIG_ASYNC == WIRE_ASYNC && (int)CONFIG_SSP == WIRE_SSP &&
 struct table_config lives_defaults(const struct model_options *o)
 {
     struct table_config t = table_config_defaults();
-    snprintf(t.accessor.name, sizeof(t.accessor.name), "sparse");
+    (void)table_config_set(&t, "accessor", "sparse", NULL); // and what follows from it
     t.accessor.rule = o->linear;
     t.accessor.extra = o->latent;
     // They count updates, which rows with a life do not.
