@@ -17,6 +17,8 @@
 
 enum { UNIVERSE = 1200, STEPS = 100 };
 
+#define DURABLE "accessor=plain; dim=1; rule=sum; cold-durable=yes"
+
 static char dir[] = "/tmp/tug-cold-XXXXXX", tier_dir[64];
 
 static int make_dir(void **state)
@@ -403,6 +405,35 @@ static void test_durable(void **state)
     remove_tier();
 }
 
+// Opens a durable tier in a process of its own, and ends without closing it.
+static int crash(const char *at)
+{
+    struct store *s;
+    uint64_t key = 7;
+    float value = 1;
+    struct store_push p = {.keys = &key, .n = 1, .values = &value, .rate = 1, .scale = 1};
+    snprintf(tier_dir, sizeof(tier_dir), "%s", at);
+    if (open_cold(&s, DURABLE, 0, NULL) != 0 || store_push(s, &p, NULL, NULL) != 0)
+        return 1;
+    _exit(0);
+}
+
+static void test_crash(void **state)
+{
+    (void)state;
+    char command[128];
+    struct store *s;
+    struct err e = {0};
+    OK(open_cold(&s, DURABLE, 0, &ok_e));
+    store_close(s);
+    snprintf(command, sizeof(command), "/proc/%d/exe %s", (int)getpid(), tier_dir);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(open_cold(&s, DURABLE, 0, &e), TUG_EDATA);
+    assert_non_null(strstr(e.text, "without closing"));
+    assert_int_equal(open_cold(&s, DURABLE, 0, &e), TUG_EDATA); // it stays so
+    remove_tier();
+}
+
 // Damage is met when rows are asked for: what they are asked for does not happen.
 static void test_damaged(void **state)
 {
@@ -506,8 +537,10 @@ static void test_no_deltas(void **state)
     batch_free(b);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1)
+        return crash(argv[1]);
     struct err e = {0};
     struct store *s;
     if (make_dir(NULL) != 0)
@@ -519,8 +552,8 @@ int main(void)
     store_close(s);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_rows), cmocka_unit_test(test_durable),
-        cmocka_unit_test(test_damaged),   cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_no_deltas),
+        cmocka_unit_test(test_crash),     cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_no_deltas),
     };
     return cmocka_run_group_tests(tests, NULL, remove_dir);
 }

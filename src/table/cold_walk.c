@@ -241,6 +241,18 @@ int cold_remove(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
 }
 
 // Durable tiers.
+//
+// What changes between opening and closing goes to disk when it suits, and rows in memory
+// not at all: after a crash rows of different moments lie there. So a record says that the
+// tier is in use; one that is found when it is opened again says that it was not closed.
+#define IN_USE UINT64_MAX // beside the numbers of partitions
+
+static int mark_in_use(struct cold *c, struct err *e)
+{
+    TRY(tier_put(c->tier, COLD_RECORDS, IN_USE, "1", 1, e));
+    TRY(tier_write(c->tier, e));
+    return tier_flush(c->tier, e);
+}
 
 int cold_keep(struct store *s, struct err *e)
 {
@@ -256,7 +268,9 @@ int cold_keep(struct store *s, struct err *e)
             at += len;
         } while (at < n);
     }
-    TRY(cold_write_waiting(c, e));
+    TRY(tier_delete(c->tier, COLD_RECORDS, IN_USE, e));
+    TRY(tier_write(c->tier, e));
+    c->unwritten = 0;
     return tier_flush(c->tier, e);
 }
 
@@ -275,6 +289,11 @@ static int read_record(void *ctx, uint64_t key, const void *bytes, uint32_t size
                        struct err *e)
 {
     struct store *s = ctx;
+    if (key == IN_USE)
+        return err_set(e, TUG_EDATA,
+                       "the rows in '%s' are of different moments: who used them ended "
+                       "without closing the table; remove the directory and load a save",
+                       s->cold->dir);
     uint32_t p = key < s->n_parts ? (uint32_t)key : s->n_parts; // refused there
     TRY(store_put_partition(s, p, bytes, size, e));
     s->cold->parts[p].recorded = true;
@@ -289,5 +308,5 @@ int cold_find_again(struct store *s, struct err *e)
         struct order o = {.s = s, .p = p};
         TRY(tier_each(s->cold->tier, p, 0, count_row, &o, e));
     }
-    return 0;
+    return mark_in_use(s->cold, e);
 }
