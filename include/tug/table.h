@@ -129,7 +129,7 @@ struct tug_variable {
     uint64_t n; // floats
     // "constant:0.1", "uniform:-1,1", "gaussian:0,0.01", "truncated-gaussian:0,0.01",
     // "xavier:FAN_IN,FAN_OUT"; or Paddle's "gaussian_random&0&0.0&0.01" and so on. First
-    // values depend on the table's seed and the variable's name only.
+    // values depend on the table's number and the variable's name only.
     const char *init;
 };
 struct tug_dense;
