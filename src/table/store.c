@@ -233,7 +233,7 @@ int store_reserve_extras(struct store *s, size_t n)
     return 0;
 }
 
-float *store_make_extra(struct store *s, float *row)
+float *store_add_extra(struct store *s, float *row)
 {
     if (store_reserve_extras(s, 1) != 0)
         return NULL;
@@ -241,10 +241,17 @@ float *store_make_extra(struct store *s, float *row)
     float *extra = table_row(s->extra_view, handle);
     uint64_t key = table_row_key(row);
     memcpy(extra - 2, &key, sizeof(key));
-    accessor_first_extra(&s->accessor, s->rows, key, s->config.extra_low,
-                         s->config.extra_high, extra);
     accessor_set_extra(&s->accessor, row, handle);
     s->n_extras++;
+    return extra;
+}
+
+float *store_make_extra(struct store *s, float *row)
+{
+    float *extra = store_add_extra(s, row);
+    if (extra != NULL)
+        accessor_first_extra(&s->accessor, s->rows, table_row_key(row),
+                             s->config.extra_low, s->config.extra_high, extra);
     return extra;
 }
 
@@ -312,7 +319,11 @@ static int check_distinct(struct store *s, const uint32_t *handles, size_t n,
 static int make_in_table(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
                          uint32_t *handles, struct err *e)
 {
-    TRY(table_rows(s->rows, keys, n, handles));
+    int made = table_rows_unset(s->rows, keys, n, handles);
+    for (size_t i = 0; i < n && s->accessor.extra_width > 0; i++)
+        if (handles[i] != TABLE_NONE)
+            accessor_set_extra(&s->accessor, store_row_at(s, handles[i]), TABLE_NONE);
+    TRY(made);
     TRY(check_distinct(s, handles, n, e));
     for (size_t i = 0; i < n && s->cut != NULL; i++)
         TRY(cut_row_made(s, p, handles[i]));
@@ -338,26 +349,34 @@ int store_add_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
     return 0;
 }
 
-int store_make_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
-                    uint32_t *ret_handles, struct err *e)
+int store_add_new_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
+                       uint32_t *ret_handles, struct err *e)
 {
-    if (s->begins_whole && store_reserve_extras(s, n) != 0)
-        return err_nomem(e, "rows of a table");
     TRY(store_add_rows(s, p, keys, n, ret_handles, e));
     int rc = store_note(s, p, ret_handles, n, e);
     if (rc != 0) {
         store_drop_rows(s, p, ret_handles, n);
         return rc;
     }
+    s->stats.made += n;
+    return 0;
+}
+
+int store_make_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
+                    uint32_t *ret_handles, struct err *e)
+{
+    if (s->begins_whole && store_reserve_extras(s, n) != 0)
+        return err_nomem(e, "rows of a table");
+    TRY(store_add_new_rows(s, p, keys, n, ret_handles, e));
     struct life_time t = store_time(s, p);
     for (size_t i = 0; i < n; i++) {
         float *row = store_row_at(s, ret_handles[i]);
+        table_first_values(s->rows, keys[i], row);
         if (s->life->begin != NULL)
             s->life->begin(&s->accessor, row, t);
         if (s->begins_whole)
             store_make_extra(s, row);
     }
-    s->stats.made += n;
     return 0;
 }
 

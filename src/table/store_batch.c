@@ -229,7 +229,8 @@ static int make_run(struct store *s, const struct store_batch *b,
         TRY(admit(s, push, run, b->at, &n, e));
     if (n == 0)
         return 0;
-    TRY(store_make_rows(s, run.partition, x->keys, n, x->some, e));
+    TRY((b->unset ? store_add_new_rows : store_make_rows)(s, run.partition, x->keys, n,
+                                                          x->some, e));
     for (uint32_t k = 0; k < n; k++)
         x->handles[x->which[k]] = x->some[k];
     return 0;

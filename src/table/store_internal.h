@@ -47,8 +47,9 @@ struct store_part { // of one partition
     // by now: a row counts if it is live, of this partition, and store.changed has its
     // bit, which who walks the list clears.
     struct handle_list changed;
-    // Keys whose rows went; some may have one again. Nobody may ever ask for a delta: when
-    // there are far more of them than rows, they are forgotten, and a base must come first.
+    // Keys whose rows went; some may have one again. Nobody may ever ask for a
+    // delta: when there are far more of them than rows, they are forgotten, and a
+    // base must come first.
     struct key_list gone;
     bool gone_lost;
     // What STORE_PUBLISHED is about: rows that the cut has published. The cut fills it
@@ -162,11 +163,15 @@ static inline void handle_bit_clear(struct handle_bits *b, uint32_t h)
         b->words[h / 64] &= ~((uint64_t)1 << (h % 64));
 }
 
-// Rows for n keys of partition p that have none in memory: with first values, in the
-// partition's list, and known to the cut. All or none: TUG_ENOMEM.
+// Rows for n keys of partition p that were just looked for and have none in memory: in
+// the partition's list, known to the cut, and without an extra row, but with anything in
+// them. Who asks writes all of them. All or none: TUG_ENOMEM.
 int store_add_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
                    uint32_t *ret_handles, struct err *e);
-// The same of keys that have none at all: their life begins, and deltas note them.
+// The same of keys that have none at all: deltas note them.
+int store_add_new_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
+                       uint32_t *ret_handles, struct err *e);
+// The same, with first values: their life begins.
 int store_make_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
                     uint32_t *ret_handles, struct err *e);
 // Rows of partition p leave memory, with their extra rows. A cut that goes on must have
@@ -178,8 +183,9 @@ int store_remove_rows(struct store *s, uint32_t p, const uint32_t *handles, size
 // Forgets what is gone if it has become too much; after keys were added to the list.
 void store_trim_gone(struct store *s, uint32_t p);
 // The row's extra row, made with first values; NULL: no memory. It doesn't fail for the
-// next n rows after store_reserve_extras.
+// next n rows after store_reserve_extras. Or with anything in it (add).
 int store_reserve_extras(struct store *s, size_t n);
+float *store_add_extra(struct store *s, float *row);
 float *store_make_extra(struct store *s, float *row);
 void store_free_extra(struct store *s, float *row); // if it has one
 
@@ -214,6 +220,7 @@ struct store_batch {
     size_t at; // keys before it
     uint32_t n, n_runs;
     uint32_t last; // partition
+    bool unset;    // rows are made with anything in them: all of it is written at once
 };
 // The next one of n keys in all. TUG_EUSAGE: partitions do not ascend.
 int store_batch_take(struct store *s, const uint64_t *keys, size_t n,
@@ -279,8 +286,9 @@ void cut_close(struct store *s);
 // cold.c. Called by store.c and others when s->cold != NULL.
 int cold_open(struct store *s, struct err *e);
 void cold_close(struct store *s);
-// Rows of those keys of a batch that have none in memory (handles TABLE_NONE) and are cold
-// come into memory: their handles are filled in. *ret_runs: so many of the runs are done.
+// Rows of those keys of a batch that have none in memory (handles TABLE_NONE)
+// and are cold come into memory: their handles are filled in. *ret_runs: so many
+// of the runs are done.
 int cold_fetch_runs(struct store *s, const struct store_run *runs, uint32_t n_runs,
                     const uint64_t *keys, uint32_t *handles, uint32_t *ret_runs,
                     struct err *e);

@@ -89,7 +89,7 @@ int store_put_rows(struct store *s, const uint64_t *keys, size_t n, const float 
                    struct err *e)
 {
     const struct accessor *a = &s->accessor;
-    struct store_batch b = {0};
+    struct store_batch b = {.unset = true};
     while (b.at + b.n < n) {
         TRY(store_batch_take(s, keys, n, &b, e));
         TRY(store_batch_find(s, &b, e));
@@ -132,7 +132,7 @@ int store_put_extras(struct store *s, const uint64_t *keys, size_t n, const floa
             float *row = store_row_at(s, s->batch.handles[i]);
             float *extra = store_extra_of(s, row);
             if (extra == NULL)
-                extra = store_make_extra(s, row); // reserved
+                extra = store_add_extra(s, row); // reserved
             memcpy(extra, extras + (b.at + i) * width, width * sizeof(float));
         }
     }

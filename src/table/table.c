@@ -314,14 +314,16 @@ static uint32_t take_row(struct table *t, struct stripe *s)
 }
 
 // The row is complete before the index shows it (index.h: stores are releases).
-static void write_row(const struct table *t, uint32_t handle, uint64_t key)
+static void write_row(const struct table *t, uint32_t handle, uint64_t key, bool unset)
 {
     float *row = table_row(t->view, handle);
     __atomic_store_n((uint64_t *)(void *)row - 1, key, __ATOMIC_RELAXED);
-    table_first_values(t, key, row);
+    if (!unset)
+        table_first_values(t, key, row);
 }
 
-static int create(struct table *t, struct stripe *s, uint64_t key, uint32_t *ret_handle)
+static int create(struct table *t, struct stripe *s, uint64_t key, bool unset,
+                  uint32_t *ret_handle)
 {
     uint64_t hash = mix64(key);
     struct index_place place;
@@ -332,7 +334,7 @@ static int create(struct table *t, struct stripe *s, uint64_t key, uint32_t *ret
     uint32_t handle = take_row(t, s);
     if (handle == TABLE_NONE)
         return TUG_ENOMEM;
-    write_row(t, handle, key);
+    write_row(t, handle, key, unset);
     if (index_insert(&s->index, hash, handle) != 0) {
         s->spare = handle;
         return TUG_ENOMEM;
@@ -344,14 +346,15 @@ static int create(struct table *t, struct stripe *s, uint64_t key, uint32_t *ret
 }
 
 static int create_in_stripe(struct table *t, struct stripe *s, const uint64_t *keys,
-                            const uint16_t *which, uint32_t n, uint32_t *ret_handles)
+                            const uint16_t *which, uint32_t n, bool unset,
+                            uint32_t *ret_handles)
 {
     int rc = 0;
     pthread_mutex_lock(&s->lock);
     index_change_begin(&s->index);
     limbo_refresh(&s->limbo, &t->reclaim);
     for (uint32_t k = 0; k < n; k++) {
-        int failed = create(t, s, keys[which[k]], &ret_handles[which[k]]);
+        int failed = create(t, s, keys[which[k]], unset, &ret_handles[which[k]]);
         rc = rc != 0 ? rc : failed;
     }
     index_change_end(&s->index);
@@ -359,25 +362,32 @@ static int create_in_stripe(struct table *t, struct stripe *s, const uint64_t *k
     return rc;
 }
 
-static int rows_chunk(struct table *t, const uint64_t *keys, uint32_t n,
-                      uint32_t *ret_handles)
+// Rows for some keys of a chunk.
+static int create_some(struct table *t, const uint64_t *keys, const uint16_t *which,
+                       uint32_t n, bool unset, uint32_t *ret_handles)
 {
-    struct search found;
     struct selection x;
     int rc = 0;
-    search_run(&found, t, keys, n, ret_handles);
-    if (found.n_missing == 0)
-        return 0;
-    select_keys(&x, keys, found.missing, found.n_missing);
+    select_keys(&x, keys, which, n);
     for (uint32_t s = 0; s < TABLE_STRIPES; s++) {
         uint32_t count = x.begin[s + 1] - x.begin[s];
         if (count == 0)
             continue;
         int failed = create_in_stripe(t, &t->stripes[s], keys, &x.which[x.begin[s]],
-                                      count, ret_handles);
+                                      count, unset, ret_handles);
         rc = rc != 0 ? rc : failed;
     }
     return rc;
+}
+
+static int rows_chunk(struct table *t, const uint64_t *keys, uint32_t n,
+                      uint32_t *ret_handles)
+{
+    struct search found;
+    search_run(&found, t, keys, n, ret_handles);
+    return found.n_missing == 0
+               ? 0
+               : create_some(t, keys, found.missing, found.n_missing, false, ret_handles);
 }
 
 int table_rows(struct table *t, const uint64_t *keys, size_t n, uint32_t *ret_handles)
@@ -386,6 +396,23 @@ int table_rows(struct table *t, const uint64_t *keys, size_t n, uint32_t *ret_ha
     for (size_t at = 0; at < n; at += CHUNK) {
         uint32_t len = chunk_length(n, at);
         int failed = rows_chunk(t, keys + at, len, ret_handles + at);
+        rc = rc != 0 ? rc : failed;
+    }
+    return rc;
+}
+
+int table_rows_unset(struct table *t, const uint64_t *keys, size_t n,
+                     uint32_t *ret_handles)
+{
+    uint16_t all[CHUNK];
+    int rc = 0;
+    for (size_t at = 0; at < n; at += CHUNK) {
+        uint32_t len = chunk_length(n, at);
+        for (uint32_t i = 0; i < len; i++) {
+            all[i] = (uint16_t)i;
+            ret_handles[at + i] = TABLE_NONE;
+        }
+        int failed = create_some(t, keys + at, all, len, true, ret_handles + at);
         rc = rc != 0 ? rc : failed;
     }
     return rc;

@@ -67,6 +67,11 @@ void table_find(struct table *t, const uint64_t *keys, size_t n, uint32_t *ret_h
 // TUG_ENOMEM: keys not created have TABLE_NONE, the table is as good as before.
 int table_rows(struct table *t, const uint64_t *keys, size_t n, uint32_t *ret_handles);
 
+// The same for keys that were just looked for in vain, but with anything in their rows:
+// who asked writes them before anyone reads.
+int table_rows_unset(struct table *t, const uint64_t *keys, size_t n,
+                     uint32_t *ret_handles);
+
 // Removes rows; keys without a row are passed over. Returns how many went. Their memory
 // is reused once no reader can hold a handle.
 size_t table_erase(struct table *t, const uint64_t *keys, size_t n);
