@@ -410,6 +410,16 @@ static void resume_from_all(const struct train_config *whole, enum wire_mode mod
     assert_true(within > 0);
 }
 
+static uint32_t epoch_of(const char *out, const char *save)
+{
+    char dir[512];
+    struct manifest m;
+    snprintf(dir, sizeof(dir), "%s/%s", out, save);
+    if (manifest_read(&m, dir, &test_err) != 0)
+        fail_msg("%s", test_err.text);
+    return m.at.epoch;
+}
+
 static void test_saved_within(void **state)
 {
     (void)state;
@@ -429,6 +439,8 @@ static void test_saved_within(void **state)
         c.save_batches = mode == WIRE_SYNC ? 60 : 10;
         c.out = out;
         train_there(&c, 2, 2, (enum wire_mode)mode, NULL, &r);
+        // Also of a pass whose number of batches nobody knows yet.
+        assert_int_equal(epoch_of(out, "save-000001"), 0);
         resume_from_all(&c, (enum wire_mode)mode, &r, again[mode][0], again[mode][1]);
         remove_all(c.out);
     }

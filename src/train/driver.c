@@ -29,6 +29,7 @@ int driver_open(struct run *r, struct err *e)
     d->workers = roster->workers;
     d->servers = roster->servers;
     d->cut.done = d->resumed.done = BUF_INIT(WIRE_BYTES_MAX);
+    d->ahead = DRIVER_AHEAD;
     d->opened = true;
     // From here on a signal is looked at where the run can be left in order.
     client_set_interrupt(d->remote.client, NULL);
@@ -110,6 +111,21 @@ static int look(struct driver *d, uint64_t pass, struct state *s, struct err *e)
     *s = (struct state){.driver = d};
     TRY(client_ask(d->remote.client, MSG_PASS_WANTED, &m, take_state, s, e));
     return s->rc == 0 ? 0 : err_set(e, TUG_EINTERNAL, "a worker's report cannot be read");
+}
+
+int driver_is_over(struct driver *d, uint64_t pass, bool *ret, uint64_t *ret_clock,
+                   struct err *e)
+{
+    struct state s;
+    struct msg_table_is now;
+    TRY(look(d, pass, &s, e));
+    client_ts ts = client_stat(d->remote.client, EXCHANGE_SPARSE, &now, e);
+    if (ts == 0)
+        return e->code;
+    TRY(client_wait(d->remote.client, ts, e));
+    *ret = s.pass.done;
+    *ret_clock = now.clock;
+    return 0;
 }
 
 // Every pass has clocks of its own, so that they do not depend on how many batches the

@@ -20,7 +20,9 @@
 #include "train/lives.h"
 #include "train/progress.h"
 
-enum { MARKS_SECONDS = 300, BATCHES_AHEAD = 8 };
+// The moment of a save of shares lies d->ahead batches ahead: twice as many each time
+// that it has passed before all servers heard of it, up to BATCHES_AHEAD_MAX.
+enum { MARKS_SECONDS = 300, BATCHES_AHEAD_MAX = 4096 };
 
 static const double look_seconds = 0.005;
 
@@ -82,7 +84,7 @@ static int read_bits(const char *text, struct buf *to)
     int rc = strlen(text) % 2 == 0 ? 0 : TUG_EDATA;
     for (size_t i = 0; text[i] != 0 && rc == 0; i += 2) {
         int high = digit(text[i]), low = digit(text[i + 1]);
-        uint8_t byte = (uint8_t)(high << 4 | low);
+        uint8_t byte = (uint8_t)((unsigned)high << 4 | (unsigned)low);
         rc = high < 0 || low < 0 ? TUG_EDATA : buf_add(&bits, &byte, 1);
     }
     struct wire_file_done f = {.bits = {bits.data, (uint32_t)bits.len}};
@@ -166,6 +168,27 @@ static int follow_marks(struct driver *d, uint64_t save, struct err *e)
                    MARKS_SECONDS);
 }
 
+// Of shares: the pass may be over before the moment of the save has come, for until the
+// first one is nobody knows how many batches it has.
+static int follow_clock(struct driver *d, client_ts ts, struct err *e)
+{
+    int rc;
+    while (!client_done(d->remote.client, ts, &rc, e)) {
+        bool over;
+        uint64_t clock;
+        rc = driver_is_over(d, d->cut.pass, &over, &clock, e);
+        if (rc == 0 && over && clock < d->cut.clock)
+            rc = err_set(e, TUG_EINTERRUPTED, "the pass was over before");
+        if (rc == 0)
+            rc = remote_pause(&d->remote, look_seconds, e);
+        if (rc != 0) {
+            client_cancel(d->remote.client, ts);
+            return rc;
+        }
+    }
+    return rc;
+}
+
 static int write_rows(struct driver *d, struct client_save *s, struct save_manifest *m,
                       struct err *e)
 {
@@ -177,7 +200,7 @@ static int write_rows(struct driver *d, struct client_save *s, struct save_manif
         client_cancel(d->remote.client, ts);
         return rc;
     }
-    TRY(client_wait(d->remote.client, ts, e));
+    TRY(s->clock != 0 ? follow_clock(d, ts, e) : client_wait(d->remote.client, ts, e));
     return d->cut.pass != 0 ? set_about(m, &d->cut, e) : 0;
 }
 
@@ -245,16 +268,22 @@ int driver_save_within(struct run *r, uint64_t pass, uint64_t examples,
     d->cut.pass = pass;
     d->cut.first = d->cut.clock = 0;
     if (r->config->cluster->mode == WIRE_SYNC) {
-        d->cut.first = batches + BATCHES_AHEAD;
+        d->cut.first = batches + d->ahead;
         d->cut.clock = pass << 32 | d->cut.first;
         buf_clear(&d->cut.done);
-        if (d->examples == 0 ||
+        if (d->examples != 0 &&
             d->cut.first * r->config->batch + r->config->batch >= d->examples)
-            d->cut.pass = 0; // the pass ends sooner, or nobody knows when
+            d->cut.pass = 0; // the pass ends sooner
     }
     int rc = d->cut.pass != 0 ? checkpoint_save(r, false, result, &why) : 0;
+    bool passed = rc == TUG_EUSAGE && d->cut.clock != 0 && d->ahead < BATCHES_AHEAD_MAX;
     d->cut.pass = d->cut.clock = 0;
-    if (rc == 0)
+    if (passed) { // the moment: once more, at once
+        d->ahead *= 2;
+        d->saved_batches -= r->config->save_batches;
+        return 0;
+    }
+    if (rc == 0 || rc == TUG_EINTERRUPTED) // the pass was over first
         return 0;
     if (member_ended(client_member(d->remote.client), NULL) || rc == TUG_EINTERNAL) {
         *e = why;

@@ -1,4 +1,4 @@
-// What driver.c and driver_rows.c share.
+// What driver.c, driver_cut.c and driver_rows.c share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_DRIVER_INTERNAL_H
@@ -10,6 +10,8 @@
 
 // Copies of the tables as they were after the best pass.
 #define DRIVER_BEST 2u // added to the numbers of the tables
+
+enum { DRIVER_AHEAD = 8 }; // batches, at first
 
 // Where the readers of the data stand in the middle of a pass.
 struct driver_position {
@@ -38,8 +40,12 @@ struct driver {
     // Features that live: driver_cut.c.
     struct driver_position cut, resumed;
     uint64_t saved_batches; // of the pass, at the last save within it
+    uint64_t ahead;         // shares: batches until the moment of a save
 };
 
+// Whether the pass is over, and the slowest clock of the servers.
+int driver_is_over(struct driver *d, uint64_t pass, bool *ret, uint64_t *ret_clock,
+                   struct err *e);
 // Saves the tables of features that live, in a directory of `dir`. ctx: the run.
 int driver_save_tables(void *ctx, const char *dir, struct err *e);
 // Where the run stood that saved them, into d->resumed.
