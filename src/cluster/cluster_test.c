@@ -147,7 +147,8 @@ static void say_anything(struct van *v, van_link link, uint64_t i)
         m.data = (struct msg_data){some(k + 1), some(k + 2), text};
     else if (type == MSG_PASS)
         m.pass = (struct msg_pass){some(k + 1), (uint8_t)some(k + 2), some(k + 3),
-                                   some(k + 4), some(k + 5),          text};
+                                   some(k + 4), some(k + 5),          text,
+                                   some(k + 6)};
     else if (type == MSG_LEASE)
         m.lease = (struct msg_lease){some(k + 1), some(k + 2), some(k + 3), some(k + 4)};
     else if (type == MSG_CUT)

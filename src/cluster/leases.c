@@ -97,6 +97,7 @@ int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
         return err_set(e, TUG_EUSAGE,
                        "pass %" PRIu64 " cannot begin: pass %" PRIu64 " is not over",
                        m->pass, l->pass.pass);
+    TRY(leases_check_data(l, m, e));
     TRY(leases_keep_done(l, m, e));
     l->pass = *m;
     l->pass.done = (struct wire_text){0}; // the message's
@@ -187,6 +188,7 @@ void leases_state(struct leases *l, uint64_t pass, struct msg_pass_state *ret,
 {
     *ret = (struct msg_pass_state){.pass = pass != 0 ? pass : l->pass.pass};
     ret->done = ret->pass != 0 && ret->pass < l->pass.pass;
+    ret->data = leases_data_id(l);
     if (ret->pass == l->pass.pass && ret->pass != 0) {
         ret->done = pass_done(l);
         ret->examples = l->examples;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "cluster/leases_internal.h"
 
 void leases_free_files(struct file *files, uint32_t n)
@@ -138,10 +139,32 @@ static int compare(const struct leases *l, const char *who, const struct msg_dat
     return 0;
 }
 
+uint64_t leases_data_id(const struct leases *l)
+{
+    uint64_t id = mix64(l->piece_bytes) ^ l->n_files;
+    for (uint32_t i = 0; i < l->n_files; i++) {
+        const struct file *f = &l->files[i];
+        id = mix64(mix64(mix64(id ^ f->bytes) ^ f->hash) ^ f->compressed);
+    }
+    return !l->have_data ? 0 : id != 0 ? id : 1;
+}
+
+int leases_check_data(const struct leases *l, const struct msg_pass *m, struct err *e)
+{
+    if (!l->have_data || m->data == 0 || m->data == leases_data_id(l))
+        return 0;
+    return err_set(e, TUG_EDATA,
+                   "--data is not what pass %" PRIu64
+                   " had when it was saved in the middle: give the same files, or use "
+                   "--init-from to start a new run from the saved model",
+                   m->pass);
+}
+
 int leases_data(struct leases *l, const char *who, const struct msg_data *m,
                 struct err *e)
 {
     uint32_t n;
     TRY(count_files(m->files, &n, e));
-    return l->have_data ? compare(l, who, m, n, e) : believe(l, who, m, n, e);
+    TRY(l->have_data ? compare(l, who, m, n, e) : believe(l, who, m, n, e));
+    return leases_check_data(l, &l->pass, e);
 }

@@ -99,6 +99,9 @@ struct leases {
 struct leases_worker *leases_worker(struct leases *l, uint32_t id); // or NULL
 
 // Data: leases_data.c.
+uint64_t leases_data_id(const struct leases *l); // 0: there is none yet
+// Whether it is what the pass had that goes on.
+int leases_check_data(const struct leases *l, const struct msg_pass *m, struct err *e);
 void leases_free_files(struct file *files, uint32_t n);
 
 // Pieces: leases_pieces.c.

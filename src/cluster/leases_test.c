@@ -390,6 +390,40 @@ static void test_passes_in_turn(void **state)
     leases_close(l);
 }
 
+// A pass that goes on from its middle: the data must be what it began with, whoever is
+// heard first.
+static void test_data_of_before(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct msg_pass_state st;
+    uint64_t ids[2];
+    for (uint32_t i = 0; i < 4; i++) {
+        struct leases *l;
+        struct msg_pass pass = {.pass = 3, .data = i >= 2 ? ids[0] : 0};
+        bool same = i != 3;
+        assert_int_equal(leases_open(&l, NULL), 0);
+        if (i >= 2)
+            assert_int_equal(leases_pass(l, &pass, &e), 0);
+        struct wire_data_file f = {.bytes = same ? 100 : 101, .pieces = 3};
+        struct buf files = BUF_INIT(1 << 10);
+        assert_int_equal(wire_put_data_file(&files, &f), 0);
+        struct msg_data d = {.piece_bytes = i == 1 ? 64 : 32,
+                             .files = {files.data, (uint32_t)files.len}};
+        assert_int_equal(leases_data(l, "worker 0", &d, &e), same ? 0 : TUG_EDATA);
+        buf_free(&files);
+        leases_state(l, 0, &st, NULL);
+        assert_true(st.data != 0);
+        if (i < 2)
+            ids[i] = st.data;
+        pass = (struct msg_pass){.pass = 4, .data = st.data + 1};
+        if (i < 2)
+            assert_int_equal(leases_pass(l, &pass, &e), TUG_EDATA);
+        leases_close(l);
+    }
+    assert_true(ids[0] != ids[1]); // it is cut differently
+}
+
 // Shares.
 
 static struct msg_leased share(struct leases *l, uint32_t worker, uint64_t finished,
@@ -570,6 +604,7 @@ int main(void)
         cmocka_unit_test(test_affinity),
         cmocka_unit_test(test_data_must_agree),
         cmocka_unit_test(test_passes_in_turn),
+        cmocka_unit_test(test_data_of_before),
         cmocka_unit_test(test_shares),
         cmocka_unit_test(test_shares_finished_and_dead),
         cmocka_unit_test(test_shares_all_dead),

@@ -103,6 +103,7 @@ static void take_state(void *ctx, const union wire_any *m)
     }
     s->rc = rc;
     s->pass.report = (struct wire_text){0};
+    d->cut.data = s->pass.data;
 }
 
 static int look(struct driver *d, uint64_t pass, struct state *s, struct err *e)
@@ -158,6 +159,7 @@ static int open_pass(struct run *r, uint64_t pass, struct err *e)
         .first = from->first,
         .examples = from->examples,
         .done = {from->done.data, (uint32_t)from->done.len},
+        .data = from->data,
     };
     d->saved_batches = sync ? from->first : from->examples / r->config->batch;
     return client_ask(d->remote.client, MSG_PASS, &m, NULL, NULL, e);

@@ -8,6 +8,7 @@
 // The position lies in the manifest of the table's save, where a resumed run finds it.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,9 +66,12 @@ static int set_about(struct save_manifest *m, const struct driver_position *p,
 {
     json_begin();
     struct wire_text done = {p->done.data, (uint32_t)p->done.len};
-    json_t *o = json_pack("{s:I, s:I, s:I, s:o}", "pass", (json_int_t)p->pass, "first",
-                          (json_int_t)p->first, "examples", (json_int_t)p->examples,
-                          "done", files_to_json(done));
+    char data[17];
+    snprintf(data, sizeof(data), "%016llx", (unsigned long long)p->data);
+    json_t *o = json_pack("{s:I, s:I, s:I, s:s, s:o}", "pass", (json_int_t)p->pass,
+                          "first", (json_int_t)p->first, "examples",
+                          (json_int_t)p->examples, "data", data, "done",
+                          files_to_json(done));
     m->about = o != NULL ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);
     return m->about != NULL && !json_memory_failed() ? 0 : err_nomem(e, "a save");
@@ -101,6 +105,7 @@ static int read_position(const json_t *o, const char *path, struct driver_positi
     p->pass = json_read_int(&f, o, "pass", UINT32_MAX);
     p->first = json_read_int(&f, o, "first", UINT32_MAX);
     p->examples = json_read_int(&f, o, "examples", INT64_MAX);
+    p->data = json_read_hex(&f, o, "data");
     const json_t *files = json_read_array(&f, o, "done", UINT16_MAX);
     buf_clear(&p->done);
     for (size_t i = 0; f.rc == 0 && i < json_array_size(files); i++) {

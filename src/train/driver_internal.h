@@ -18,6 +18,7 @@ struct driver_position {
     uint64_t pass;     // 0: not in the middle of one
     uint64_t first;    // shares: the next batch
     uint64_t examples; // pieces: in those done
+    uint64_t data;     // which: msg_pass_state
     struct buf done;   // pieces: FILE_DONE records
     // Of a save that is being made:
     uint64_t clock; // shares: of its moment
