@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "facade/last_error.h"
+#include "facade/tug_client.h"
 #include "tug/table.h"
 
 enum { BUCKETS = 4096, CLASSES = 2, PULLED = 2 * CLASSES };
@@ -61,7 +61,7 @@ static int add(struct tug_client *c, uint32_t table, const float *probabilities,
     if (used == 0)
         return 0;
     TRY(tug_push(c, table, keys, used, counts[0], NULL, NULL, &ts));
-    return tug_wait(c, ts, 0);
+    return calls_wait_or_cancel(c, ts);
 }
 
 int tug_auc_add(struct tug_client *c, uint32_t table, const float *probabilities,

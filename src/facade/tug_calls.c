@@ -309,6 +309,19 @@ int tug_wait(struct tug_client *c, uint64_t ts, double seconds)
     return rc;
 }
 
+int calls_wait_or_cancel(struct tug_client *c, uint64_t ts)
+{
+    int rc = tug_wait(c, ts, 0);
+    pump_enter(c->pump);
+    struct call *k = *find(c, ts);
+    if (k != NULL) {
+        client_cancel(c->client, ts);
+        forget(k);
+    }
+    pump_leave(c->pump);
+    return rc;
+}
+
 static bool request_over(void *ctx)
 {
     struct waiting *w = ctx;
@@ -322,8 +335,12 @@ int calls_wait_for(struct tug_client *c, client_ts ts, double seconds)
     struct waiting w = {.client = c, .ts = ts};
     if (pump_working(c->pump))
         return err_set(last_error(), TUG_EUSAGE, "a callback must not wait");
-    if (!pump_wait(c->pump, request_over, &w, deadline(c, seconds)))
+    if (!pump_wait(c->pump, request_over, &w, deadline(c, seconds))) {
+        pump_enter(c->pump);
+        client_cancel(c->client, ts); // its answer would be put where nobody is any more
+        pump_leave(c->pump);
         return err_set(last_error(), TUG_EIO, "the servers have not answered for %.0f s",
                        seconds);
+    }
     return w.rc != 0 ? last_error_is(&w.why) : 0;
 }

@@ -7,7 +7,7 @@
 //   tug_own.c      a program's own accessors, rules and entry policies
 //   tug_profile.c  profiles, asked for by a tool (facade/tool.h)
 //
-// On top of the public calls alone: tug_dense.c, tug_auc.c, tug_dump.c.
+// On top of the public calls: tug_dense.c, tug_auc.c, tug_dump.c.
 //
 // Everything here belongs to who has the van.
 //
@@ -69,7 +69,10 @@ void calls_free(struct tug_client *c);
 // tug_assign.
 int calls_assign(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
                  const float *values, tug_done_fn done, void *ctx, uint64_t *ret_ts);
-// Waits for a request of the client's, made while the van was lent; its code.
+// Waits for a call whose arrays are not the caller's: what takes too long is given up, so
+// that nothing is written to them later.
+int calls_wait_or_cancel(struct tug_client *c, uint64_t ts);
+// The same of a request of the client's, made while the van was lent; its code.
 int calls_wait_for(struct tug_client *c, client_ts ts, double seconds);
 
 #endif

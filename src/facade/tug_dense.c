@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "facade/last_error.h"
+#include "facade/tug_client.h"
 #include "table/initial.h"
 #include "tug/table.h"
 
@@ -92,7 +92,7 @@ static int assign_rows(struct tug_dense *d)
 {
     uint64_t ts;
     TRY(tug_assign(d->client, d->table, d->keys, d->blocks, d->rows, NULL, NULL, &ts));
-    return tug_wait(d->client, ts, 0);
+    return calls_wait_or_cancel(d->client, ts);
 }
 
 // Opening.
@@ -181,7 +181,7 @@ int tug_dense_pull(struct tug_dense *d, float *values)
 {
     uint64_t ts;
     TRY(tug_pull(d->client, d->table, d->keys, d->blocks, d->rows, NULL, NULL, &ts));
-    TRY(tug_wait(d->client, ts, 0));
+    TRY(calls_wait_or_cancel(d->client, ts));
     unpack(d, values);
     return 0;
 }
@@ -191,7 +191,7 @@ int tug_dense_push(struct tug_dense *d, const float *gradients)
     uint64_t ts;
     pack(d, gradients);
     TRY(tug_push(d->client, d->table, d->keys, d->blocks, d->rows, NULL, NULL, &ts));
-    return tug_wait(d->client, ts, 0);
+    return calls_wait_or_cancel(d->client, ts);
 }
 
 int tug_dense_assign(struct tug_dense *d, const float *values)
@@ -216,7 +216,7 @@ int tug_dense_pull_range(struct tug_dense *d, size_t variable, uint64_t begin, u
     float *rows = d->rows + (v->block + first) * d->dim;
     TRY(tug_pull(d->client, d->table, d->keys + v->block + first, blocks, rows, NULL,
                  NULL, &ts));
-    TRY(tug_wait(d->client, ts, 0));
+    TRY(calls_wait_or_cancel(d->client, ts));
     memcpy(values, rows + (begin - first * d->dim), n * sizeof(*values));
     return 0;
 }

@@ -89,7 +89,7 @@ static int range_piece(struct tug_client *c, uint32_t table, uint64_t *keys,
         keys[i] = first + i;
     TRY(push != NULL ? tug_push(c, table, keys, n, push, NULL, NULL, &ts)
                      : tug_pull(c, table, keys, n, pull, NULL, NULL, &ts));
-    return tug_wait(c, ts, 0);
+    return calls_wait_or_cancel(c, ts);
 }
 
 static int range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,

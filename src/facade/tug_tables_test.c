@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/random.h"
+#include "facade/tug_client.h"
 #include "tug/table.h"
 
 enum { KEYS = 500, DIM = 4, PUSH = 1 + DIM + 3, PULL = 2 + 1 + DIM };
@@ -391,13 +392,50 @@ static void test_own(void **state)
     check(tug_client_close(c));
 }
 
+static size_t in_flight(struct tug_client *c)
+{
+    pump_enter(c->pump);
+    size_t n = client_in_flight(c->client);
+    pump_leave(c->pump);
+    return n;
+}
+
+// What takes too long is given up: its answer would be written to memory that is gone.
+static void test_given_up(void **state)
+{
+    (void)state;
+    const struct tug_variable v = {.name = "w", .n = 10};
+    struct tug_dense *d;
+    struct tug_table_stats stats;
+    float values[10];
+    struct tug_save_options o = {.dir = dir};
+    struct tug_client *c = open_client();
+    check(tug_table_make(c, 3, "accessor=plain; dim=4"));
+    check(tug_dense_open(&d, c, 3, &v, 1));
+    for (int i = 0; i < 20; i++) {
+        c->o.wait_seconds = 1e-9;
+        (void)tug_table_stat(c, 3, &stats); // it may be in time
+        (void)tug_dense_pull(d, values);
+        (void)tug_pull_range(c, 3, 0, 2, values);
+        (void)tug_save(c, &o, NULL);
+        (void)tug_shrink(c, 3, NAN, NULL);
+        assert_int_equal(in_flight(c), 0);
+        assert_null(c->calls);
+        c->o.wait_seconds = 60;
+    }
+    check(tug_dense_pull(d, values));
+    assert_true(values[9] == 0);
+    tug_dense_close(d);
+    check(tug_client_close(c));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_life),  cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_saves), cmocka_unit_test(test_dump),
         cmocka_unit_test(test_dense), cmocka_unit_test(test_auc),
-        cmocka_unit_test(test_own),
+        cmocka_unit_test(test_own),   cmocka_unit_test(test_given_up),
     };
     struct err e;
     snprintf(dir, sizeof(dir), "/tmp/tug-tables-test-%d", (int)getpid());
