@@ -204,6 +204,18 @@ static int export(struct saves *s, struct err *e)
 
 // Changing.
 
+// A run would begin the pass again with rows that have seen a part of it.
+static int load_to_change(struct saves *s, struct err *e)
+{
+    if (s->v->out == NULL && s->newest->about != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "%.1000s was saved in the middle of a pass, and says where its "
+                       "data goes on: let --resume finish that first, or give --out DIR "
+                       "for rows alone",
+                       s->chain.paths[s->chain.n - 1]);
+    return load_all(s, e);
+}
+
 static int save(struct saves *s, enum save_mode mode, struct err *e)
 {
     char path[FILE_PATH_MAX], dir[FILE_PATH_MAX];
@@ -232,7 +244,7 @@ static uint64_t rows_of(const struct saves *s)
 static int order(struct saves *s, enum store_order what, struct err *e)
 {
     float threshold = s->v->threshold < 0 ? NAN : (float)s->v->threshold;
-    TRY(load_all(s, e));
+    TRY(load_to_change(s, e));
     uint64_t before = rows_of(s);
     for (size_t i = 0; i < s->newest->n_tables; i++) {
         if (!is_meant(s, i))
@@ -246,7 +258,7 @@ static int order(struct saves *s, enum store_order what, struct err *e)
 
 static int end_day(struct saves *s, struct err *e)
 {
-    TRY(load_all(s, e));
+    TRY(load_to_change(s, e));
     for (size_t i = 0; i < s->newest->n_tables; i++)
         if (is_meant(s, i))
             store_day(s->stores[i]);
@@ -261,7 +273,7 @@ static int save_again(struct saves *s, struct err *e)
             e, TUG_EUSAGE,
             "a delta is of what has changed in a running cluster; saved tables "
             "can be saved again as checkpoint, base or day");
-    TRY(load_all(s, e));
+    TRY(load_to_change(s, e));
     return save(s, (enum save_mode)s->v->mode, e);
 }
 
