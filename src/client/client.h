@@ -155,7 +155,9 @@ struct client_save {
 // *into gets the step, the tables and what is in their files.
 client_ts client_save(struct client *c, const struct client_save *s,
                       struct save_manifest *into, struct err *e);
-client_ts client_save_end(struct client *c, uint64_t id, bool committed, struct err *e);
+// `checksum`: of its manifest, when it is committed.
+client_ts client_save_end(struct client *c, uint64_t id, bool committed,
+                          uint64_t checksum, struct err *e);
 // This worker's pushes so far are in the save; those behind it are not. It waits until
 // they are acknowledged, and pushes behind it wait for it. With tables of mode ssp or
 // sync all workers mark at the same clock: else one whose pushes are held is waited for

@@ -45,6 +45,8 @@ static int save_fill(struct save_wanted *w, const struct client_save *s,
         .level = (uint8_t)s->zstd,
         .marked = s->marked,
         .clock = s->clock,
+        .parent = into->parent_checksum,
+        .published = into->parent_published,
         .path = wire_text(w->path),
         .tables = {w->tables.data, (uint32_t)w->tables.len},
     };
@@ -71,13 +73,15 @@ client_ts client_save(struct client *c, const struct client_save *s,
     return request_begin(r, NULL, NULL);
 }
 
-client_ts client_save_end(struct client *c, uint64_t id, bool committed, struct err *e)
+client_ts client_save_end(struct client *c, uint64_t id, bool committed,
+                          uint64_t checksum, struct err *e)
 {
     struct request *r = request_new(c, REQUEST_SAVE_END, e);
     if (r == NULL)
         return 0;
     r->spec = &request_no_table;
-    r->u.save_end = (struct msg_save_end){.save = id, .committed = committed};
+    r->u.save_end = (struct msg_save_end){
+        .save = id, .committed = committed, .checksum = checksum};
     return request_begin(r, NULL, NULL);
 }
 
@@ -166,6 +170,7 @@ bool saves_saved(struct request *r, const struct msg_saved *m, struct err *e)
     struct save_manifest *into = r->u.save->into;
     struct wire_text list = m->files;
     struct wire_saved_file f;
+    bool first = into->n_tables == 0;
     int more;
     while ((more = wire_next_saved_file(&list, &f)) > 0)
         if (add_file(into, r->client->partition_bits, &f, e) != 0)
@@ -174,5 +179,6 @@ bool saves_saved(struct request *r, const struct msg_saved *m, struct err *e)
         err_set(e, TUG_EDATA, "what it has written is cut off");
     if (m->step > into->step)
         into->step = m->step;
+    into->published = first || into->published == m->published ? m->published : 0;
     return more == 0;
 }

@@ -218,7 +218,7 @@ static void test_saves(void **state)
         }
         save_manifest_free(&m);
     }
-    assert_int_equal(wait_for(c, client_save_end(c->client, 5, true, &e), &e), 0);
+    assert_int_equal(wait_for(c, client_save_end(c->client, 5, true, 7, &e), &e), 0);
     assert_int_equal(
         wait_for(c, client_load(c->client, TABLE, "/somewhere", "users", true, &rows, &e),
                  &e),

@@ -226,10 +226,10 @@ static int write_rows(struct tug_client *c, const struct tug_save_options *o, ui
     return wait_for(c, ts);
 }
 
-static int end_save(struct tug_client *c, uint64_t id, bool committed)
+static int end_save(struct tug_client *c, uint64_t id, bool committed, uint64_t checksum)
 {
     pump_enter(c->pump);
-    client_ts ts = client_save_end(c->client, id, committed, last_error());
+    client_ts ts = client_save_end(c->client, id, committed, checksum, last_error());
     pump_leave(c->pump);
     return wait_for(c, ts);
 }
@@ -268,7 +268,7 @@ int tug_save(struct tug_client *c, const struct tug_save_options *o, char *ret_p
         rc = save_commit(o->dir, &m, o->keep, last_error());
     why = *last_error();
     // Servers that do not hear of it find out by themselves; the save stands or not.
-    (void)end_save(c, id, rc == 0);
+    (void)end_save(c, id, rc == 0, m.checksum);
     if (rc != 0)
         save_abort(o->dir, &m);
     else if (ret_path != NULL)

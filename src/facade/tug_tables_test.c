@@ -222,6 +222,32 @@ static void test_saves(void **state)
     check(tug_client_close(c));
 }
 
+// A delta goes where the last base or delta went, and nowhere else.
+static void test_wrong_directory(void **state)
+{
+    (void)state;
+    const uint32_t table = 4;
+    char path[FILE_PATH_MAX], here[128];
+    snprintf(here, sizeof(here), "%s", under("here"));
+    struct tug_save_options o = {
+        .dir = here, .mode = TUG_DELTA, .tables = &table, .n_tables = 1};
+    struct tug_client *c = open_client();
+    check(tug_table_make(c, 4, users));
+    push_some(c, 4, 10, 1);
+    save(c, "here", TUG_BASE, path);
+    push_some(c, 4, 10, 2);
+    save(c, "there", TUG_BASE, path);
+    assert_int_equal(tug_save(c, &o, NULL), TUG_EUSAGE);
+    assert_non_null(strstr(tug_last_error(), "save a base"));
+    save(c, "there", TUG_CHECKPOINT, path);
+    push_some(c, 4, 10, 3);
+    save(c, "there", TUG_DELTA, path);
+    check(tug_load(c, 4, here, NULL, NULL)); // an older one
+    o.dir = under("there");
+    assert_int_equal(tug_save(c, &o, NULL), TUG_EUSAGE);
+    check(tug_client_close(c));
+}
+
 static void test_dump(void **state)
 {
     (void)state;
@@ -432,10 +458,15 @@ static void test_given_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_life),  cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_saves), cmocka_unit_test(test_dump),
-        cmocka_unit_test(test_dense), cmocka_unit_test(test_auc),
-        cmocka_unit_test(test_own),   cmocka_unit_test(test_given_up),
+        cmocka_unit_test(test_life),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_saves),
+        cmocka_unit_test(test_dump),
+        cmocka_unit_test(test_wrong_directory),
+        cmocka_unit_test(test_dense),
+        cmocka_unit_test(test_auc),
+        cmocka_unit_test(test_own),
+        cmocka_unit_test(test_given_up),
     };
     struct err e;
     snprintf(dir, sizeof(dir), "/tmp/tug-tables-test-%d", (int)getpid());

@@ -204,10 +204,16 @@ static int begin(struct shard *s, struct save_run *r, struct err *e)
                                     .wake = wake_van,
                                     .ctx = s->van};
     struct cut_options cut = {.mode = r->mode};
+    struct save_manifest on = {.mode = r->mode,
+                               .parent_checksum = r->parent,
+                               .parent_published = r->parent_published};
     TRY(check_tables(s, r, e));
     TRY(save_writer_open(&r->writer, &o, e));
     for (uint32_t i = 0; i < r->n; i++) {
         struct shard_table *t = save_table_at(s, r, i);
+        uint64_t by = store_published_by(t->store);
+        r->published = i == 0 || r->published == by ? by : 0;
+        TRY(save_check_parent(t->store, &on, e));
         if (cut_begin(t->store, &cut, e) != 0)
             return err_wrap(e, "table '%s'", t->spec.name);
         r->tables[i].cut = true;

@@ -56,6 +56,8 @@ struct save_run {
     int level;
     bool marked, all; // tables
     uint64_t clock, step;
+    // What a delta builds on (save_check_parent), and what published the tables before.
+    uint64_t parent, parent_published, published;
     char path[FILE_PATH_MAX];
     enum save_state state;
     struct err why;            // SAVE_FAILED

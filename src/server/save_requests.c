@@ -52,6 +52,8 @@ static int run_make(struct shard *s, const struct request *q, struct save_run **
     r->level = m->level;
     r->marked = m->marked != 0;
     r->clock = m->clock;
+    r->parent = m->parent;
+    r->parent_published = m->published;
     r->since = r->seen = r->due = s->now;
     if (m->mode > SAVE_DAY || m->level > 22)
         return err_set(e, TUG_EUSAGE, "a save of mode %u at level %u is not known",
@@ -89,7 +91,7 @@ static int start(struct shard *s, const struct request *q, struct err *e)
 static void answer(struct shard *s, const struct request *q, const struct save_run *r)
 {
     struct buf files = BUF_INIT(WIRE_BYTES_MAX), config = BUF_INIT(WIRE_TEXT_MAX);
-    struct msg_saved m = {.save = r->id, .step = r->step};
+    struct msg_saved m = {.save = r->id, .step = r->step, .published = r->published};
     struct err e = {0};
     int rc = 0;
     for (uint32_t i = 0; i < r->n && rc == 0; i++) {
@@ -158,6 +160,9 @@ static int end_run(struct shard *s, const struct msg_save_end *m, struct err *e)
         r->writer = NULL;
     }
     TRY(save_end_cuts(s, r, committed, e));
+    for (uint32_t i = 0; i < r->n && committed; i++)
+        if (r->mode == SAVE_BASE || r->mode == SAVE_DELTA)
+            store_set_published_by(save_table_at(s, r, i)->store, m->checksum);
     save_drop_marks(s, r->id);
     save_remember(&s->saves, r->id, committed);
     save_run_free(s);

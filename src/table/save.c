@@ -231,8 +231,21 @@ static int find_parent(const char *dir, const struct numbers *l, struct save_man
     TRY(save_path(path, dir, m->parent, e));
     TRY(save_read(path, &parent, e));
     m->parent_checksum = parent.checksum;
+    m->parent_published = parent.published;
     save_manifest_free(&parent);
     return 0;
+}
+
+int save_check_parent(const struct store *s, const struct save_manifest *m, struct err *e)
+{
+    uint64_t by = store_published_by(s);
+    if (m->mode != SAVE_DELTA || by == m->parent_checksum || by == m->parent_published)
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "table '%s' was not published by the newest save in that directory: a "
+                   "delta would lack what has changed between the two; save a base there "
+                   "first",
+                   store_config(s)->name);
 }
 
 static int begin_locked(const char *dir, struct save_manifest *m,

@@ -47,6 +47,9 @@ struct save_manifest {
     uint64_t step;   // global
     uint32_t parent; // deltas: number of the save before, and its manifest's checksum
     uint64_t parent_checksum;
+    // What its tables had been published by when it was made (store_published_by), and what
+    // its parent's had been.
+    uint64_t published, parent_published;
     char *
         about; // what else the saver wants to find again (positions of readers), JSON; or NULL
     struct save_table *tables;
@@ -70,6 +73,11 @@ int save_add_file(struct save_table *t, const char *name, const struct rows_info
 // step, what else there is to find again, tables and files.
 int save_begin(const char *dir, enum save_mode mode, struct save_manifest *ret,
                char ret_path[FILE_PATH_MAX], struct err *e);
+// Whether a delta on that parent lacks nothing: the store was published by it, or, if it
+// is a full save or its saver has died, by what the parent's tables had been published by.
+// TUG_EUSAGE when the parent is of another history: another directory's, or before a load.
+int save_check_parent(const struct store *s, const struct save_manifest *m,
+                      struct err *e);
 // The commit: the files must be there. Then removes unfinished saves and, if keep > 0,
 // saves that the newest `keep` bases and checkpoints (with their deltas) do not need; of
 // what lies in their directories, only what a save consists of. On failure the save is

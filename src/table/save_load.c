@@ -375,6 +375,7 @@ static void end_load(struct store *s, const struct save_manifest *newest)
     if (newest->step > store_step_of(s))
         store_set_step(s, newest->step);
     store_loaded(s);
+    store_set_published_by(s, newest->checksum);
 }
 
 int save_check(const struct save_chain *c, const char *table, struct store *s,

@@ -179,11 +179,12 @@ int save_write_manifest(struct save_manifest *m, const char *path, struct err *e
     json_t *about = about_to_json(m);
     if (about == NULL && !json_memory_failed())
         return err_set(e, TUG_EUSAGE, "what a save is to say about itself is no JSON");
-    json_t *root = json_pack("{s:s, s:i, s:s, s:I, s:I, s:o, s:o, s:o}", "format", FORMAT,
-                             "version", MANIFEST_VERSION, "mode", save_mode_name(m->mode),
-                             "number", (json_int_t)m->number, "step", (json_int_t)m->step,
-                             "parent", parent_to_json(m), "about", about, "tables",
-                             tables_to_json(m));
+    json_t *root = json_pack("{s:s, s:i, s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "format",
+                             FORMAT, "version", MANIFEST_VERSION, "mode",
+                             save_mode_name(m->mode), "number", (json_int_t)m->number,
+                             "step", (json_int_t)m->step, "published",
+                             json_hex(m->published), "parent", parent_to_json(m), "about",
+                             about, "tables", tables_to_json(m));
     if (root == NULL && !json_memory_failed())
         return err_set(e, TUG_EUSAGE, "a table's settings are no text in UTF-8");
     if (root != NULL && seal(m, root) != 0) {
@@ -330,6 +331,7 @@ int save_read_manifest(const char *path, struct save_manifest *ret, struct err *
     if (f.rc == 0) {
         ret->number = (uint32_t)json_read_int(&f, root, "number", SAVE_MAX_NUMBER);
         ret->step = json_read_int(&f, root, "step", INT64_MAX);
+        ret->published = json_read_hex(&f, root, "published");
         read_parent(&f, root, ret);
         read_about(&f, root, ret);
         read_tables(&f, root, ret);

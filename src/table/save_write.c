@@ -65,7 +65,10 @@ static int begin_cuts(struct store *const *stores, size_t n, enum save_mode mode
     struct cut_options o = {.mode = mode};
     for (*ret_begun = 0; *ret_begun < n; ++*ret_begun) {
         TRY(store_finish(stores[*ret_begun], e)); // an order, or the end of a save before
+        TRY(save_check_parent(stores[*ret_begun], m, e));
         TRY(cut_begin(stores[*ret_begun], &o, e));
+        uint64_t by = store_published_by(stores[*ret_begun]);
+        m->published = *ret_begun == 0 || m->published == by ? by : 0;
         uint64_t step = store_step_of(stores[*ret_begun]);
         m->step = step > m->step ? step : m->step;
     }
@@ -90,6 +93,8 @@ int save_stores(const char *dir, enum save_mode mode, struct store *const *store
     for (size_t i = 0; i < begun; i++) {
         struct err ending = {0};
         int end = cut_end(stores[i], rc == 0, &ending);
+        if (rc == 0 && (mode == SAVE_BASE || mode == SAVE_DELTA))
+            store_set_published_by(stores[i], m.checksum);
         if (end != 0 && why.code == 0)
             why = ending;
     }

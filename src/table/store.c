@@ -554,6 +554,16 @@ int store_touch(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
     return 0;
 }
 
+uint64_t store_published_by(const struct store *s)
+{
+    return s->published_by;
+}
+
+void store_set_published_by(struct store *s, uint64_t checksum)
+{
+    s->published_by = checksum;
+}
+
 void store_loaded(struct store *s)
 {
     for (uint32_t p = 0; p < s->n_parts; p++) {

@@ -75,6 +75,11 @@ uint64_t store_step_of(const struct store *s);
 // A day has ended: rows are unseen for one day more.
 void store_day(struct store *s);
 
+// The base or delta by which it was published last, or the save that it was loaded from:
+// the checksum of its manifest. 0: none. A delta builds on nothing else (table/save.h).
+uint64_t store_published_by(const struct store *s);
+void store_set_published_by(struct store *s, uint64_t checksum);
+
 // Orders.
 enum store_order {
     STORE_SHRINK,    // decays rows, removes those that have faded

@@ -109,6 +109,7 @@ struct store {
     uint64_t n_extras;
 
     uint64_t step;
+    uint64_t published_by; // see store_published_by
 
     // The order that goes on: parts with .order != order_number have it before them.
     uint32_t order_number; // of the last one given

@@ -226,7 +226,8 @@ static int save_rows(struct driver *d, const char *path, struct save_manifest *m
     int rc = write_rows(d, &s, m, e);
     // Nothing is published by a checkpoint: servers have only to stop copying.
     struct err ignored;
-    (void)wait(d, client_save_end(d->remote.client, s.id, rc == 0, &ignored), &ignored);
+    (void)wait(d, client_save_end(d->remote.client, s.id, rc == 0, 0, &ignored),
+               &ignored);
     if (rc != 0 && s.marked)
         (void)ask_cut(d, 0, &ignored); // nobody is to mark it any more
     return rc;

@@ -475,7 +475,7 @@ static void end_save(struct worker *k)
         failed(w, "committing a save: %s", e.text);
         return;
     }
-    w->saving = client_save_end(k->client, w->save, w->commits, &e);
+    w->saving = client_save_end(k->client, w->save, w->commits, 7, &e);
     if (w->saving == 0)
         failed(w, "the end of a save: %s", e.text);
     w->saver = ENDING;
