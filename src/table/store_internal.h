@@ -5,6 +5,7 @@
 //   store_push.c   pushes and pulls
 //   store_load.c   rows and partitions as they are saved
 //   store_life.c   orders, budgets, days
+//   store_stats.c  what there is, in numbers
 //   cut.c          rows as they were at one moment
 //   cold.c         rows on disk: what comes in and goes out; cold_walk.c, cold_delta.c
 //
