@@ -221,7 +221,7 @@ static int check_new_out(const char *out, struct err *e)
             out);
     // Now, and not after hours of training.
     TRY(file_make_dir(out, e));
-    return file_dir_is_empty(out)
+    return saved_none(out)
                ? 0
                : err_set(
                      e, TUG_EUSAGE,

@@ -4,6 +4,7 @@
 #include "train/saved.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,6 +89,19 @@ static struct newest newest_of(const char *out)
 bool saved_any(const char *out)
 {
     return newest_of(out).complete != 0;
+}
+
+bool saved_none(const char *out)
+{
+    DIR *d = opendir(out);
+    if (d == NULL)
+        return errno == ENOENT;
+    bool none = newest_of(out).complete == 0;
+    for (struct dirent *x = readdir(d); x != NULL && none; x = readdir(d))
+        none = strcmp(x->d_name, ".") == 0 || strcmp(x->d_name, "..") == 0 ||
+               save_number(x->d_name) != 0;
+    closedir(d);
+    return none;
 }
 
 int saved_find(const char *from, char ret_dir[FILE_PATH_MAX], struct err *e)

@@ -46,6 +46,8 @@ int saved_write(const char *out, struct team *team, const struct saved_rows *mod
 // else its newest save. TUG_EDATA when there is none.
 int saved_find(const char *from, char ret_dir[FILE_PATH_MAX], struct err *e);
 bool saved_any(const char *out);
+// Whether nothing is there but saves that were begun and never finished.
+bool saved_none(const char *out);
 
 // A role needs parts of both tables: without them a model would load as one that knows
 // nothing. TUG_EDATA when some are missing from the list.

@@ -300,6 +300,11 @@ static void out_in_use(void **state)
     (void)state;
     e2e_remove("out");
     assert_int_equal(mkdir("out", 0700), 0);
+    assert_int_equal(mkdir("out/save-000001", 0700), 0);
+    e2e_write("out/save-000001/sparse-0", "killed in the middle of the first save");
+    tug_ends(0, "%s --epochs 1 --out out", train); // none that is finished is fine
+    e2e_remove("out");
+    assert_int_equal(mkdir("out", 0700), 0);
     tug_ends(0, "%s --epochs 1 --out out", train); // empty is fine
     tug_ends(2, "%s --epochs 1 --out out", train);
     e2e_says("out already holds a saved model");
