@@ -132,7 +132,7 @@ struct tug_variable {
     // values depend on the table's number and the variable's name only.
     const char *init;
 };
-struct tug_dense;
+struct tug_dense; // one thread at a time
 // All workers name the same variables in the same order. The worker of rank 0 sets first
 // values, if the table is new; others wait for it.
 TUG_API int tug_dense_open(struct tug_dense **ret, struct tug_client *c, uint32_t table,
