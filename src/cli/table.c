@@ -229,6 +229,21 @@ static int find_model(const char *from, char ret[FILE_PATH_MAX], bool *ret_lives
     return rc;
 }
 
+int table_find_saves(const char *from, char ret[FILE_PATH_MAX], const char **ret_name,
+                     struct err *e)
+{
+    char path[FILE_PATH_MAX];
+    bool lives = false;
+    int found = find_model(from, path, &lives, e);
+    if (found < 0)
+        return found;
+    *ret_name = lives ? LIVES_TABLE : NULL;
+    if (lives)
+        return file_join(ret, path, LIVES_TABLE, e);
+    snprintf(ret, FILE_PATH_MAX, "%s", from);
+    return 0;
+}
+
 static int saved(const struct table_values *v, struct err *e)
 {
     char path[FILE_PATH_MAX], tables[FILE_PATH_MAX];

@@ -14,6 +14,7 @@
 #include <jansson.h>
 
 #include "base/buf.h"
+#include "base/file.h"
 #include "base/options.h"
 #include "cli/node_options.h"
 #include "table/config.h"
@@ -51,6 +52,10 @@ int table_unknown(const char *where, const char *name, const char *names, struct
 // Whether a save of this table alone may go into the directory: not beside saves of
 // others, which it would take the place of.
 int table_check_place(const char *out, const char *name, struct err *e);
+// Where tables are saved under `from`: there, or in the newest save of a training run;
+// then *ret_name is what the features' table is called, else NULL.
+int table_find_saves(const char *from, char ret[FILE_PATH_MAX], const char **ret_name,
+                     struct err *e);
 // One line. Takes `o` over, which may be NULL: TUG_ENOMEM.
 int table_print_json(json_t *o, struct err *e);
 

@@ -221,10 +221,13 @@ static int save(struct running *r, struct err *e)
 static int load(struct running *r, struct err *e)
 {
     uint64_t rows;
+    char path[FILE_PATH_MAX];
+    const char *name;
     if (r->v->from == NULL)
         return err_set(e, TUG_EUSAGE, "load wants a save: --from DIR");
+    TRY(table_find_saves(r->v->from, path, &name, e));
     TRY(find(r, e));
-    TRY(failed(tug_load(r->client, r->table, r->v->from, NULL, &rows), e));
+    TRY(failed(tug_load(r->client, r->table, path, name, &rows), e));
     printf("%" PRIu64 " rows loaded\n", rows);
     return 0;
 }
