@@ -23,7 +23,7 @@
 
 // The moment of a save of shares lies d->ahead batches ahead: twice as many each time
 // that it has passed before all servers heard of it, up to BATCHES_AHEAD_MAX.
-enum { MARKS_SECONDS = 300, BATCHES_AHEAD_MAX = 4096 };
+enum { MARKS_SECONDS = 60, BATCHES_AHEAD_MAX = 4096 };
 
 static const double look_seconds = 0.005;
 
