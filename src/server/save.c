@@ -13,8 +13,7 @@
 #include "table/save.h"
 
 enum { BLOCK_BYTES = 256 << 10 }; // read out at a time: well below a slice
-#define SAVE_TIMEOUT_NS                                                                  \
-    (300 * SECOND_NS) // a piece of data, between two marks, may take long
+#define SAVE_TIMEOUT_NS (60 * SECOND_NS)
 #define HOLD_TIMEOUT_NS (600 * SECOND_NS)
 
 static uint64_t save_timeout(const struct shard *s)
