@@ -23,8 +23,7 @@
 
 #define RUN_NAME "run.json"
 
-// "save-000007" → 7, anything else → 0.
-static uint32_t save_number(const char *name)
+uint32_t save_number(const char *name)
 {
     if (strncmp(name, "save-", 5) != 0)
         return 0;
@@ -34,8 +33,7 @@ static uint32_t save_number(const char *name)
     return ours ? (uint32_t)strtoul(digits, NULL, 10) : 0;
 }
 
-static int save_path(char ret[FILE_PATH_MAX], const char *dir, uint32_t number,
-                     struct err *e)
+int save_path(char ret[FILE_PATH_MAX], const char *dir, uint32_t number, struct err *e)
 {
     char name[32];
     snprintf(name, sizeof(name), "save-%06u", number);

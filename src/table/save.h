@@ -85,6 +85,11 @@ int save_check_parent(const struct store *s, const struct save_manifest *m,
 int save_commit(const char *dir, struct save_manifest *m, uint32_t keep, struct err *e);
 void save_abort(const char *dir, struct save_manifest *m); // removes its directory
 
+// Names of saves, of training runs as well: "save-000007" is 7, anything else 0; and the
+// way back, under `dir`.
+uint32_t save_number(const char *name);
+int save_path(char ret[FILE_PATH_MAX], const char *dir, uint32_t number, struct err *e);
+
 // The newest complete save under `from`, or `from` itself if it is one. TUG_EDATA: none.
 int save_find(const char *from, char ret_path[FILE_PATH_MAX], struct err *e);
 int save_read(const char *path, struct save_manifest *ret, struct err *e);

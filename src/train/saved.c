@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/relaxed.h"
+#include "table/save.h"
 #include "train/lives.h"
 
 // Rows in a part, about: enough that files are few, few enough that threads share the
@@ -23,25 +24,6 @@ static uint32_t sparse_parts(uint64_t rows)
     while (n < MAX_SPARSE_PARTS && rows / n > ROWS_IN_PART)
         n *= 2;
     return n;
-}
-
-// "save-000007" → 7, anything else → 0.
-static uint32_t save_number(const char *name)
-{
-    if (strncmp(name, "save-", 5) != 0)
-        return 0;
-    const char *digits = name + 5;
-    size_t n = strspn(digits, "0123456789");
-    bool ours = digits[n] == 0 && (n == 6 || (n > 6 && n < 10 && *digits != '0'));
-    return ours ? (uint32_t)strtoul(digits, NULL, 10) : 0;
-}
-
-static int save_path(char ret[FILE_PATH_MAX], const char *out, uint32_t number,
-                     struct err *e)
-{
-    char name[32];
-    snprintf(name, sizeof(name), "save-%06u", number);
-    return file_join(ret, out, name, e);
 }
 
 static bool is_complete(const char *out, uint32_t number)
