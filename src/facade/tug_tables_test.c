@@ -239,6 +239,10 @@ static void test_wrong_directory(void **state)
     save(c, "there", TUG_BASE, path);
     assert_int_equal(tug_save(c, &o, NULL), TUG_EUSAGE);
     assert_non_null(strstr(tug_last_error(), "save a base"));
+    save(c, "days", TUG_DAY, path);
+    check(tug_load(c, 4, path, NULL, NULL));
+    assert_int_equal(stats_of(c, 4).day, 1);
+    save(c, "there", TUG_BASE, path);
     save(c, "there", TUG_CHECKPOINT, path);
     push_some(c, 4, 10, 3);
     save(c, "there", TUG_DELTA, path);

@@ -333,9 +333,8 @@ static int load_save(struct load *l, const struct save_chain *c, size_t save,
 // Partitions whose own state is loaded after it know better.
 static void set_day(const struct load *l, uint32_t day)
 {
-    for (uint32_t p = 0; p < l->store->n_parts; p++)
-        if (is_mine(l, p))
-            l->store->parts[p].day = day;
+    for (uint32_t p = 0; p < l->store->n_parts; p++) // others', too: what a loop shows
+        l->store->parts[p].day = day;
 }
 
 static int no_such_table(const struct save_chain *c, const char *table, struct err *e)
