@@ -41,14 +41,6 @@ void sync_scratch_free(struct sync_scratch *x)
     mem_free(x);
 }
 
-static size_t places(size_t keys)
-{
-    size_t n = 16;
-    while (n < 2 * keys)
-        n *= 2;
-    return n;
-}
-
 static int reserve(struct shard *s, size_t keys, size_t width)
 {
     struct sync_scratch *old = s->sync;
@@ -57,9 +49,9 @@ static int reserve(struct shard *s, size_t keys, size_t width)
     struct sync_scratch *x = mem_zalloc(sizeof(*x));
     if (x == NULL)
         return TUG_ENOMEM;
-    x->keys = places(old != NULL && old->keys > keys ? old->keys : keys);
+    x->keys = sync_places(old != NULL && old->keys > keys ? old->keys : keys);
     x->width = old != NULL && old->width > width ? old->width : width;
-    x->seen = mem_array(places(x->keys), sizeof(*x->seen));
+    x->seen = mem_array(sync_places(x->keys), sizeof(*x->seen));
     x->handles = mem_array(x->keys, sizeof(*x->handles));
     x->has = mem_array(x->keys, sizeof(*x->has));
     x->at = mem_array(x->keys, SHARD_MICROS * sizeof(*x->at));
@@ -278,7 +270,7 @@ static void merge_partition(struct strip *x, const struct merge *m, uint32_t in)
         const struct key_run *run = &part(m, i)->runs[m->run[i]];
         keys += run[1].begin - run->begin;
     }
-    size_t mask = places(keys) - 1;
+    size_t mask = sync_places(keys) - 1;
     memset(y->seen, 0, (mask + 1) * sizeof(*y->seen));
     for (uint32_t left = in; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctz(left);

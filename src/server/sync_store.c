@@ -54,14 +54,6 @@ void sync_store_free(struct sync_store *x)
     mem_free(x);
 }
 
-static size_t places(size_t keys)
-{
-    size_t n = 16;
-    while (n < 2 * keys)
-        n *= 2;
-    return n;
-}
-
 static size_t most(const struct sync_store *x)
 {
     return x->keys + PUSH_KEYS;
@@ -72,9 +64,9 @@ static struct sync_store *make(size_t keys, size_t width)
     struct sync_store *x = mem_zalloc(sizeof(*x));
     if (x == NULL)
         return NULL;
-    x->keys = places(keys);
+    x->keys = sync_places(keys);
     x->width = width;
-    x->seen = mem_array(places(x->keys), sizeof(*x->seen));
+    x->seen = mem_array(sync_places(x->keys), sizeof(*x->seen));
     x->entries = mem_array(x->keys, sizeof(*x->entries));
     x->has = mem_array(x->keys, sizeof(*x->has));
     x->at = mem_array(x->keys, SHARD_MICROS * sizeof(*x->at));
@@ -221,7 +213,7 @@ static uint32_t number_of(struct sync_store *x, size_t mask, uint64_t key, uint3
 static uint32_t collect(struct merge *m, uint32_t partition)
 {
     struct sync_store *x = m->s->sync_store;
-    size_t mask = places(keys_of(m, partition)) - 1;
+    size_t mask = sync_places(keys_of(m, partition)) - 1;
     uint32_t n = 0;
     memset(x->seen, 0, (mask + 1) * sizeof(*x->seen));
     for (uint32_t i = 0; i < m->batch->n; i++) {

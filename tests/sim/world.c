@@ -13,6 +13,7 @@
 #include "client/client.h"
 #include "cluster/scheduler_internal.h"
 #include "server/shard.h"
+#include "sim/cast.h"
 #include "table/rule.h"
 #include "van/sim.h"
 
@@ -218,37 +219,9 @@ static uint64_t server_on_tick(void *ctx, uint64_t now)
 
 // The cast.
 
-static struct member_options member_of(enum wire_role role, uint64_t number,
-                                       const char *address)
-{
-    return (struct member_options){
-        .cluster = 1,
-        .scheduler = "sim://scheduler",
-        .role = role,
-        .ticket = 1000 * (uint64_t)role + number,
-        .process = 2000 * (uint64_t)role + number,
-        .loops = 1,
-        .pid = (uint32_t)number,
-        .host = "sim",
-        .address = address,
-        .scheduler_timeout_ns = 120 * SECOND,
-        .resend_ns = 100 * MS,
-    };
-}
-
 static int open_scheduler(struct world *w, struct err *e)
 {
-    struct scheduler_options o = {
-        .cluster = 1,
-        .servers = w->n_servers,
-        .workers = w->n_workers,
-        .partition_bits = BITS,
-        .gather_timeout_ns = 120 * SECOND,
-        .dead_timeout_ns = 5 * SECOND,
-        .leave_timeout_ns = 60 * SECOND,
-        .session_base = 1000000,
-        .host = "sim",
-    };
+    struct scheduler_options o = sim_scheduler(w->n_servers, w->n_workers, BITS);
     char address[VAN_ADDRESS_MAX];
     TRY(scheduler_open(&w->scheduler, &o, e));
     struct van_handler h = scheduler_handler(w->scheduler);
@@ -265,7 +238,7 @@ static int open_server(struct world *w, uint32_t i, struct err *e)
     snprintf(name, sizeof(name), "server%u", i);
     snprintf(address, sizeof(address), "sim://server%u", i);
     struct shard_options o = {
-        .member = member_of(WIRE_SERVER, i, address),
+        .member = sim_member(WIRE_SERVER, i, address),
         .without_repeat_check = w->o->bug == BUG_WITHOUT_REPEAT_CHECK,
         .without_epoch_check = w->o->bug == BUG_WITHOUT_EPOCH_CHECK,
         .acknowledge_before_apply = w->o->bug == BUG_ACKNOWLEDGE_BEFORE_APPLY,
@@ -302,7 +275,7 @@ static int open_worker(struct world *w, uint32_t i, struct err *e)
     char name[32];
     snprintf(name, sizeof(name), "worker%u", i);
     struct client_options o = {
-        .member = member_of(WIRE_WORKER, i, ""),
+        .member = sim_member(WIRE_WORKER, i, ""),
         .connect_timeout_ns = 2 * SECOND,
         .request_timeout_ns = 300 * SECOND,
         .resend_ns = 20 * MS + draw(w, 80 * MS),
