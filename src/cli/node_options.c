@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/runtime_dir.h"
 #include "launch/route.h"
 #include "launch/secrets.h"
 
@@ -63,40 +63,12 @@ void node_values_fill(struct node_values *v, const struct options *o,
         v->port = 0; // PADDLE_PORT is the scheduler's
 }
 
-// In a directory that others may write to, or have put there, they could name their own
-// scheduler, or another file of ours by a link.
-static int own_directory(const char *path, struct err *e)
-{
-    struct stat st;
-    mode_t old = umask(077);
-    int rc = file_make_dir(path, e);
-    umask(old);
-    TRY(rc);
-    if (lstat(path, &st) != 0)
-        return err_sys(e, TUG_EIO, "cannot look at '%s'", path);
-    if (S_ISDIR(st.st_mode) && st.st_uid == getuid() &&
-        (st.st_mode & (S_IWGRP | S_IWOTH)) == 0)
-        return 0;
-    return err_set(
-        e, TUG_EUSAGE,
-        "'%s' is not a directory that only you may write to: remove it, or set "
-        "XDG_RUNTIME_DIR to one that is",
-        path);
-}
-
 int node_address_file(const char *cluster, char ret[FILE_PATH_MAX], struct err *e)
 {
-    const char *dir = getenv("XDG_RUNTIME_DIR");
-    int n;
-    if (dir != NULL && dir[0] == '/')
-        n = snprintf(ret, FILE_PATH_MAX, "%s/tug", dir);
-    else
-        n = snprintf(ret, FILE_PATH_MAX, "/tmp/tug-%u", (unsigned)getuid());
-    if (n < 0 || n >= FILE_PATH_MAX - 128)
-        return err_set(e, TUG_EUSAGE, "XDG_RUNTIME_DIR is too long");
-    TRY(own_directory(ret, e));
-    snprintf(ret + n, (size_t)(FILE_PATH_MAX - n), "/%.100s.addr", cluster);
-    return 0;
+    char dir[FILE_PATH_MAX], name[128];
+    TRY(runtime_dir_make(dir, e));
+    snprintf(name, sizeof(name), "%.100s.addr", cluster);
+    return file_join(ret, dir, name, e);
 }
 
 // What launch has written, for tools; the text lies in *to.

@@ -1,0 +1,34 @@
+// The user's directory for what running clusters leave to find them by: addresses, tokens
+// and Unix sockets. What lies there is believed, so nobody else may have put it there.
+//
+// The places, best first: $XDG_RUNTIME_DIR/tug, and /tmp/tug-UID. A process with
+// XDG_RUNTIME_DIR and one without it (from cron, in a container, over ssh) look for each
+// other's files in both.
+//
+// A place is safe when it is a directory, no link, belongs to the user of this process,
+// gives others no right (mode 0700), and lies in a directory where others cannot replace
+// it: that belongs to the user or root, and is sticky if others may write there.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_BASE_RUNTIME_DIR_H
+#define TUG_BASE_RUNTIME_DIR_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/file.h"
+
+enum { RUNTIME_DIR_PLACES = 2 };
+
+// The best place that can be had, made if it is missing. TUG_EIO: which one is not safe
+// (whose it is, what to do), or cannot be made.
+int runtime_dir_make(char ret[FILE_PATH_MAX], struct err *e);
+
+// Place i, to look for what another process has left: false when it is missing or not
+// safe. Nothing is made.
+bool runtime_dir_look(int i, char ret[FILE_PATH_MAX]);
+
+// Whether `path` is such a directory (see above); else TUG_EIO in a sentence.
+int runtime_dir_check(const char *path, struct err *e);
+
+#endif
