@@ -60,6 +60,7 @@ void sim_set_faults(struct sim *s, double loss, double duplicate, double reorder
     s->o.duplicate = duplicate;
     s->o.reorder = reorder;
     s->o.breaks = breaks;
+    s->o.silences = 0;
 }
 
 void sim_trace(struct sim *s, void (*line)(void *ctx, const char *text), void *ctx)
@@ -88,6 +89,20 @@ static uint64_t delay(struct sim *s)
 static uint64_t later(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
+}
+
+__attribute__((format(printf, 2, 3))) static void trace(struct sim *s, const char *fmt,
+                                                        ...)
+{
+    if (s->line == NULL)
+        return;
+    char text[1024];
+    int n = snprintf(text, sizeof(text), "%14.6f ms  ", (double)s->now * 1e-6);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, args);
+    va_end(args);
+    s->line(s->line_ctx, text);
 }
 
 // Connections.
@@ -163,7 +178,7 @@ static void tell(struct sim *s, struct sim_end *end, struct sim_van *from,
 void sim_hang_up(struct sim *s, struct sim_end *end, enum sim_why why)
 {
     struct sim_end *other = other_end(end);
-    if (other->van != NULL && !end->conn->broken)
+    if (other->van != NULL && !end->conn->broken && !end->conn->silent)
         tell(s, other, end->van, why);
     end->conn->broken = true;
     close_end(s, end);
@@ -190,6 +205,13 @@ static void put_message(struct sim *s, struct sim_end *from, struct parcel *p,
                                                 .parcel = p});
 }
 
+static void fall_silent(struct sim *s, struct sim_end *end)
+{
+    struct sim_conn *c = end->conn;
+    c->silent = true;
+    trace(s, "the link of %s to %s falls silent", c->from, c->address);
+}
+
 int sim_transmit(struct sim *s, struct sim_end *end, struct parcel *p)
 {
     struct sim_end *to = other_end(end);
@@ -197,6 +219,13 @@ int sim_transmit(struct sim *s, struct sim_end *end, struct parcel *p)
     if (reserve(s, 2) != 0)
         goto fail;
     if (end->conn->broken || to->van == NULL || happens(s, s->o.loss)) {
+        parcel_free(p);
+        return 0;
+    }
+    if (s->o.silences > 0 && happens(s, s->o.silences))
+        fall_silent(s, end);
+    if (end->conn->silent) {
+        end->in_flight += parcel_bytes(p); // it is never taken off the sender's hands
         parcel_free(p);
         return 0;
     }
@@ -266,20 +295,6 @@ void sim_unlisten(struct sim *s, const struct sim_van *v)
 }
 
 // What happens. Each returns the van whose handler was called, or NULL.
-
-__attribute__((format(printf, 2, 3))) static void trace(struct sim *s, const char *fmt,
-                                                        ...)
-{
-    if (s->line == NULL)
-        return;
-    char text[1024];
-    int n = snprintf(text, sizeof(text), "%14.6f ms  ", (double)s->now * 1e-6);
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, args);
-    va_end(args);
-    s->line(s->line_ctx, text);
-}
 
 static struct sim_van *call_closed(struct sim *s, struct sim_end *end,
                                    const struct err *why)
@@ -448,6 +463,13 @@ void sim_crash(struct sim *s, struct van *van)
     sim_unlisten(s, v);
     while (v->links.n > 0)
         sim_hang_up(s, v->links.list[v->links.n - 1].link, SIM_CRASHED);
+}
+
+void sim_silence(struct sim *s, struct van *v, van_link link)
+{
+    struct sim_end *end = links_find(&((struct sim_van *)v)->links, link);
+    if (end != NULL)
+        fall_silent(s, end);
 }
 
 // What was held between the two comes now, in its order and before what is sent later.

@@ -19,7 +19,8 @@ struct sim_options {
     uint64_t seed;
     uint64_t delay_min, delay_max;   // of a message, ns
     double loss, duplicate, reorder; // probabilities, of a message
-    double breaks; // probability, of a message, that its link breaks instead
+    double breaks;   // probability, of a message, that its link breaks instead
+    double silences; // likewise, that its link falls silent: see sim_silence
 };
 
 struct sim;
@@ -37,7 +38,7 @@ int sim_van_open(struct van **ret, struct sim *s, const char *name,
 bool sim_step(struct sim *s, uint64_t until);
 uint64_t sim_now(const struct sim *s);
 
-// From now on: the rates of faults (all 0: a quiet network).
+// From now on: the rates of faults (all 0: a quiet network). No further link falls silent.
 void sim_set_faults(struct sim *s, double loss, double duplicate, double reorder,
                     double breaks);
 
@@ -48,6 +49,11 @@ void sim_crash(struct sim *s, struct van *v);
 // Nothing passes between the two until it is healed; links are not closed. What was on
 // its way waits, and what is sent meanwhile too.
 void sim_partition(struct sim *s, struct van *a, struct van *b, bool apart);
+
+// The link carries nothing any more, in either direction, and neither end is told: not
+// even when the other closes it or crashes. Other links between the two live on. What was on
+// its way still arrives. For good.
+void sim_silence(struct sim *s, struct van *v, van_link link);
 
 // Called with each event when set, to print a trace of a failing seed.
 void sim_trace(struct sim *s, void (*line)(void *ctx, const char *text), void *ctx);

@@ -53,6 +53,7 @@ struct sim_conn {
     struct sim_end ends[2]; // who connected; who accepted
     struct sim_conn *next;  // of those that can be freed
     bool broken;            // both ends will hear of it
+    bool silent;            // nothing passes, and nobody is told
     uint64_t began, deadline, backoff;
     char address[VAN_ADDRESS_MAX], from[VAN_ADDRESS_MAX];
 };

@@ -129,7 +129,7 @@ static void add_line(void *ctx, const char *text)
 // All nodes talk to all under all faults; the hash of the trace.
 static uint64_t busy_run(uint64_t seed)
 {
-    const struct sim_options o = {seed, MS, 50 * MS, 0.05, 0.05, 0.1, 0.002};
+    const struct sim_options o = {seed, MS, 50 * MS, 0.05, 0.05, 0.1, 0.002, 0.001};
     struct node nodes[NODES];
     struct sim *s;
     uint64_t hash = 0;
@@ -297,6 +297,48 @@ static void test_partition(void **state)
     close_pair(&p);
 }
 
+// One link of two between the same nodes: the other carries on.
+static void test_silence(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &quiet);
+    van_link dead = p.a.link;
+    assert_int_not_equal(van_connect(p.a.v, "sim://b", 1000 * MS), 0);
+    while (p.a.opened < 2)
+        assert_true(sim_step(p.s, VAN_NEVER));
+    sim_silence(p.s, p.a.v, dead);
+    van_send(p.a.v, dead, MSG_STATUS, 1, &(struct msg_status){}, NULL);
+    van_send(p.a.v, p.a.link, MSG_STATUS, 2, &(struct msg_status){}, NULL);
+    assert_int_not_equal(van_queued(p.a.v, dead), 0);
+    run(p.s);
+    assert_int_equal(p.b.messages, 1);
+    assert_int_equal(p.a.messages, 1);
+    assert_int_equal(p.a.last, 2);
+    assert_int_equal(p.a.closed + p.b.closed, 0);
+    van_close_link(p.a.v, dead); // nobody hears of it
+    run(p.s);
+    assert_int_equal(p.b.closed, 0);
+    van_close_link(p.a.v, p.a.link);
+    run(p.s);
+    assert_int_equal(p.b.closed, 1);
+    close_pair(&p);
+}
+
+static void test_links_fall_silent(void **state)
+{
+    (void)state;
+    struct sim_options o = quiet;
+    struct pair p;
+    o.silences = 0.1;
+    open_pair(&p, &o);
+    send_n(&p.a, MESSAGES);
+    run(p.s);
+    assert_in_range(p.b.messages, 1, MESSAGES / 4);
+    assert_int_equal(p.b.last, p.b.messages); // the first ones, and then nothing
+    close_pair(&p);
+}
+
 static void test_partition_forgets_freed_vans(void **state)
 {
     (void)state;
@@ -370,6 +412,8 @@ int main(void)
         cmocka_unit_test(test_crash),
         cmocka_unit_test(test_crash_in_a_handler),
         cmocka_unit_test(test_partition),
+        cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_links_fall_silent),
         cmocka_unit_test(test_partition_forgets_freed_vans),
         cmocka_unit_test(test_time_stops_at_until),
         cmocka_unit_test(test_refusals),
