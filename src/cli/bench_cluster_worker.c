@@ -456,8 +456,8 @@ int bench_cluster_worker(const struct bench_worker *bw, struct err *e)
     if (rc == 0)
         rc = run(&w, e);
     for (int i = 0; i < CLIENTS; i++) {
+        van_free(w.vans[i]); // first: what it gives back goes to the client
         client_close(w.clients[i]);
-        van_free(w.vans[i]);
     }
     for (int i = 0; i < MAX_IN_FLIGHT; i++)
         if (w.pulled[i] != NULL)

@@ -135,11 +135,11 @@ static struct wire_span keys_of(struct slice *s, uint64_t *ret_list, uint8_t *fl
     *ret_list = 0;
     if (s->n < LIST_MIN_KEYS)
         return keys;
-    if (c->o.cache_keys) {
+    if (c->o.cache_keys && peer_has_room(s->peer, keys.n)) {
         if (s->list == 0)
             s->list = hash_bytes(keys.data, keys.n, r->spec->id) | 1;
         *ret_list = s->list;
-        if (peer_knows(s->peer, s->list) && !s->all_keys)
+        if (peer_knows(s->peer, s->list, keys.n) && !s->all_keys)
             return (struct wire_span){0};
     }
     if (c->o.pack_keys && !s->pack_tried)

@@ -13,6 +13,13 @@
 #define BACKOFF_MIN (10 * MS)
 #define BACKOFF_MAX (1000 * MS)
 
+static void empty_lists(struct peer *p)
+{
+    memset(p->lists, 0, sizeof(p->lists));
+    p->list_room = KEYS_LISTS_BYTES;
+    p->list_misses = 0;
+}
+
 struct peer *peer_of(struct client *c, uint32_t node)
 {
     for (size_t i = 0; i < c->n_peers; i++)
@@ -31,6 +38,7 @@ struct peer *peer_of(struct client *c, uint32_t node)
         return NULL;
     p->client = c;
     p->node = node;
+    empty_lists(p);
     c->peers[c->n_peers++] = p;
     return p;
 }
@@ -61,7 +69,7 @@ static void reset(struct peer *p, const struct err *why, uint64_t now)
     p->backoff = p->backoff == 0 ? BACKOFF_MIN : min_u64(p->backoff * 2, BACKOFF_MAX);
     p->due = now + p->backoff;
     p->client->next_due = min_u64(p->client->next_due, p->due);
-    memset(p->lists, 0, sizeof(p->lists));
+    empty_lists(p);
     for (struct slice *s = p->first; s != NULL; s = s->behind) {
         s->sent = false;
         s->due = 0;
@@ -171,25 +179,45 @@ uint64_t peer_tick(struct peer *p, uint64_t now)
     return VAN_NEVER;
 }
 
-// A loop remembers the lists of keys that it met last on a link; messages come in order,
-// so who sends can tell which. Should it be wrong, the loop says so.
+// A loop remembers the lists of keys that it met last on a link, as far as it has room
+// for them; messages come in order, so who sends can tell which. Should it be wrong, the
+// loop says so: when it does so again, it has less room than was thought.
 
-bool peer_knows(struct peer *p, uint64_t list)
+bool peer_has_room(const struct peer *p, size_t bytes)
 {
-    size_t i = 0;
-    while (i < KEYS_LISTS - 1 && p->lists[i] != list)
+    return bytes <= p->list_room;
+}
+
+bool peer_knows(struct peer *p, uint64_t list, size_t bytes)
+{
+    struct peer_list *l = p->lists;
+    size_t i = 0, sum = bytes;
+    while (i < KEYS_LISTS - 1 && l[i].signature != list)
         i++;
-    bool known = p->lists[i] == list;
-    memmove(p->lists + 1, p->lists, i * sizeof(*p->lists));
-    p->lists[0] = list;
+    bool known = l[i].signature == list;
+    memmove(l + 1, l, i * sizeof(*l));
+    l[0] = (struct peer_list){list, bytes};
+    for (i = 1; i < KEYS_LISTS; i++) {
+        sum += l[i].bytes;
+        if (sum > p->list_room) // it has dropped the oldest ones
+            l[i] = (struct peer_list){0};
+    }
     return known;
 }
 
 void peer_forgets(struct peer *p, uint64_t list)
 {
-    for (size_t i = 0; i < KEYS_LISTS; i++)
-        if (p->lists[i] == list)
-            p->lists[i] = 0;
+    size_t sum = 0, i = 0;
+    for (size_t k = 0; k < KEYS_LISTS; k++)
+        sum += p->lists[k].bytes;
+    while (i < KEYS_LISTS && p->lists[i].signature != list)
+        i++;
+    if (i == KEYS_LISTS)
+        return;
+    memmove(p->lists + i, p->lists + i + 1, (KEYS_LISTS - 1 - i) * sizeof(*p->lists));
+    p->lists[KEYS_LISTS - 1] = (struct peer_list){0};
+    if (++p->list_misses > 1)
+        p->list_room = sum / 2;
 }
 
 void peers_free(struct client *c)

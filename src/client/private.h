@@ -192,8 +192,15 @@ struct peer {
     uint64_t give_up; // greeting: when to break the link
     uint64_t backoff;
     struct slice *first, *last;
-    struct err why;             // why the last link closed
-    uint64_t lists[KEYS_LISTS]; // of keys, by signature, the last one sent first
+    struct err why; // why the last link closed
+    // Lists of keys that it remembers, the last one sent first, and for how many bytes of
+    // them it has room, as far as is known.
+    struct peer_list {
+        uint64_t signature; // 0: none
+        size_t bytes;
+    } lists[KEYS_LISTS];
+    size_t list_room;
+    uint32_t list_misses; // lists that it was to have, but had not
 };
 
 // Where the partitions of a space lie. Keys travel in the order of `place`: by loop,
@@ -324,8 +331,11 @@ void peer_closed(struct peer *p, const struct err *why, uint64_t now);
 void peer_break(struct peer *p, const struct err *why, uint64_t now);
 // What is due; returns when to look again.
 uint64_t peer_tick(struct peer *p, uint64_t now);
+// Whether it can remember a list of so many bytes.
+bool peer_has_room(const struct peer *p, size_t bytes);
 // Whether it has the list; it will when this message has come.
-bool peer_knows(struct peer *p, uint64_t list);
+bool peer_knows(struct peer *p, uint64_t list, size_t bytes);
+// It says that it does not have a list that it was to have.
 void peer_forgets(struct peer *p, uint64_t list);
 void peers_free(struct client *c);
 // "server 0 (host:pid)": for messages.

@@ -101,18 +101,26 @@ static void ended(struct request *r)
     c->ended_last = r;
 }
 
-// Links by which the van still sends memory of the request, or receives into it, break.
+// Whoever still sends memory of the request, or receives into it, by a link that stands.
+static struct peer *holder_of(const struct request *r)
+{
+    for (const struct slice *s = r->slices; s != NULL; s = s->next)
+        if (s->placing)
+            return s->peer;
+    for (const struct sending *s = r->client->sendings; s != NULL; s = s->behind)
+        if (s->request == r && s->link == s->peer->link)
+            return s->peer;
+    return NULL;
+}
+
+// These links break. Each time one looks again from the start: a link that breaks may
+// give memory back at once, and sendings and slices leave their lists then.
 static void let_go(struct request *r, uint64_t now)
 {
-    struct client *c = r->client;
     struct err why;
     err_set(&why, TUG_EIO, "a request was given up");
-    for (struct slice *s = r->slices; s != NULL; s = s->next)
-        if (s->placing)
-            peer_break(s->peer, &why, now);
-    for (struct sending *s = c->sendings; s != NULL; s = s->behind)
-        if (s->request == r && s->link == s->peer->link)
-            peer_break(s->peer, &why, now);
+    for (struct peer *p = holder_of(r); p != NULL; p = holder_of(r))
+        peer_break(p, &why, now);
 }
 
 // Where a table stands, or would stand, in the list.

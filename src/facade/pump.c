@@ -204,16 +204,26 @@ static uint64_t earliest_deadline(struct pump *p, uint64_t until)
     return until;
 }
 
+// Whether a wait is over, of whatever thread: who polls takes everybody's answers. The
+// list changes only by who has the van.
+static bool someone_is_done(const struct pump *p)
+{
+    for (const struct waiter *w = p->first; w != NULL; w = w->behind)
+        if (w->over(w->ctx))
+            return true;
+    return false;
+}
+
 // Looks again and again for a while, and lets others run in between: whoever is to answer
 // may be waiting for this very core. True: something may have changed.
-static bool spin(struct pump *p, const struct waiter *me)
+static bool spin(struct pump *p)
 {
     uint64_t spin_ns = atomic_load_explicit(&p->spin_ns, memory_order_relaxed);
     uint64_t begin = van_now(p->van);
     for (;;) {
         poll_once(p, 0);
         if (p->work != NULL || p->broken || atomic_load(&p->callers) > 0 ||
-            (me != NULL && me->over(me->ctx)))
+            someone_is_done(p))
             return true;
         if (van_now(p->van) - begin >= spin_ns)
             return false;
@@ -239,7 +249,7 @@ static void sleep_in_van(struct pump *p)
 // One round, by who has the van: something comes in, work is done, waiters are told.
 static void pump_round(struct pump *p, const struct waiter *me, bool spins)
 {
-    if (!spins || !spin(p, me))
+    if (!spins || !spin(p))
         sleep_in_van(p);
     run_work(p);
     // A leader that is alone and has not got what it waits for need not look further.

@@ -27,6 +27,7 @@ struct echo {
     struct pump *pump;
     van_link link;
     bool open;
+    uint64_t hops; // a message goes round so often before it counts
     uint64_t came; // messages
     struct pump_work work;
     bool with_work, queued;
@@ -54,7 +55,12 @@ static void do_work(struct pump_work *w)
 static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {
     struct echo *e = ctx;
-    (void)link, (void)m, (void)now;
+    (void)link, (void)now;
+    struct msg_ok again = {.value = m->m->ok.value + 1};
+    if (again.value <= e->hops) {
+        assert_int_equal(0, van_send(e->van, e->link, MSG_OK, 1, &again, NULL));
+        return;
+    }
     e->came++;
     if (!e->with_work || e->queued)
         return;
@@ -90,7 +96,7 @@ static void finish(struct echo *e)
 
 static void send_one(struct echo *e)
 {
-    struct msg_ok m = {.value = 1};
+    struct msg_ok m = {.value = 0};
     pump_enter(e->pump);
     assert_int_equal(0, van_send(e->van, e->link, MSG_OK, 1, &m, NULL));
     pump_leave(e->pump);
@@ -163,7 +169,7 @@ static void *send_and_wait(void *arg)
     struct echo *e = s->echo;
     s->good = true;
     for (int i = 0; i < ROUNDS && s->good; i++) {
-        struct msg_ok m = {.value = 1};
+        struct msg_ok m = {.value = 0};
         struct target t = {.echo = e};
         pump_enter(e->pump);
         t.came = e->came + 1; // of anybody's
@@ -172,6 +178,45 @@ static void *send_and_wait(void *arg)
         s->good &= pump_wait(e->pump, has_come, &t, van_now(e->van) + 10000 * MS);
     }
     return NULL;
+}
+
+struct long_wait {
+    struct echo *echo;
+    pthread_t thread;
+    struct target never;
+    bool came;
+};
+
+static void *wait_long(void *arg)
+{
+    struct long_wait *l = arg;
+    l->came = pump_wait(l->echo->pump, has_come, &l->never,
+                        van_now(l->echo->van) + 60000 * MS);
+    return NULL;
+}
+
+// Who waits long polls for the others, too: its looking again and again takes their
+// messages in, and they hear of it at once, not when it has slept for a second.
+static void a_long_wait_holds_nobody_up(void **state)
+{
+    struct echo e;
+    (void)state;
+    begin(&e);
+    e.hops = 100; // so that the message comes while both wait
+    pump_set_spin(e.pump, 10 * MS);
+    struct long_wait l = {.echo = &e, .never = {&e, 41}};
+    assert_int_equal(0, pthread_create(&l.thread, NULL, wait_long, &l));
+    double began = clock_seconds();
+    for (uint64_t i = 1; i <= 40; i++) {
+        struct target t = {&e, i};
+        send_one(&e);
+        assert_true(pump_wait(e.pump, has_come, &t, van_now(e.van) + 10000 * MS));
+    }
+    assert_true(clock_seconds() - began < 10);
+    send_one(&e);
+    pthread_join(l.thread, NULL);
+    assert_true(l.came);
+    finish(&e);
 }
 
 static bool all_have_come(void *ctx)
@@ -206,6 +251,7 @@ int main(void)
         cmocka_unit_test(waits_end),
         cmocka_unit_test(a_wait_has_a_deadline),
         cmocka_unit_test(somebody_always_polls),
+        cmocka_unit_test(a_long_wait_holds_nobody_up),
         cmocka_unit_test(threads_share_a_van),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -169,8 +169,8 @@ static int wait_ready(struct tug_client *c, struct err *e)
 static void free_client(struct tug_client *c)
 {
     pump_close(c->pump);
+    van_free(c->van); // first: what it gives back goes to the client
     client_close(c->client);
-    van_free(c->van);
     node_close(&c->node);
     embedded_close(c->embedded);
     calls_free(c);

@@ -1,0 +1,83 @@
+// What the client believes of the lists of keys that a loop remembers is what loops do.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "client/client_testing.h"
+
+enum { MOST = 10 << 20, DRAWS = 60, SIGNATURES = 12 };
+
+// Beside the loop's own memory of lists, whose limit large lists reach.
+static void test_lists_as_a_loop_keeps_them(void **state)
+{
+    (void)state;
+    struct client_options o = usual();
+    struct cluster *c = cluster_open(1, 1, &o);
+    struct peer *p = peer_of(c->client, FIRST_NODE);
+    uint64_t *keys = mem_zalloc(MOST * sizeof(*keys));
+    struct keys_scratch scratch;
+    struct key_lists lists = {0};
+    struct keys k;
+    uint64_t hits = 0, misses = 0, large = 0;
+    assert_non_null(keys);
+    assert_int_equal(keys_scratch_init(&scratch, 0), 0);
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        uint64_t list = 1 + random_below(1, 2, i, SIGNATURES);
+        uint32_t n = (uint32_t)(list == 1 ? MOST : list * list << 14);
+        struct keys_wire w = {.n = n, .list = list};
+        bool room = peer_has_room(p, n * sizeof(*keys));
+        assert_int_equal(room, list != 1);
+        large += !room;
+        if (!room)
+            continue;
+        bool known = peer_knows(p, list, n * sizeof(*keys));
+        if (!known)
+            w.span = (struct wire_span){keys, n * sizeof(*keys)};
+        bool kept = false;
+        for (size_t l = 0; l < KEYS_LISTS; l++)
+            kept |= lists.list[l].signature == list;
+        assert_int_equal(known, kept);
+        assert_int_equal(keys_read(&scratch, &lists, &w, WIRE_SPACE_SPARSE, &k, NULL), 0);
+        hits += known;
+        misses += !known;
+    }
+    assert_true(hits > DRAWS / 8 && misses > DRAWS / 8 && large > 0);
+    key_lists_free(&lists);
+    keys_scratch_fini(&scratch);
+    mem_free(keys);
+    cluster_close(c);
+}
+
+// A loop that has less room than was thought is not asked again and again for what it has
+// forgotten.
+static void test_lists_that_are_forgotten(void **state)
+{
+    (void)state;
+    struct client_options o = usual();
+    struct cluster *c = cluster_open(1, 2, &o);
+    struct peer *p = peer_of(c->client, FIRST_NODE);
+    for (uint64_t i = 1; i <= 4; i++)
+        assert_false(peer_knows(p, i, 1000));
+    peer_forgets(p, 99);
+    assert_true(peer_has_room(p, KEYS_LISTS_BYTES));
+    peer_forgets(p, 2); // once: it may have lost a message
+    assert_true(peer_has_room(p, KEYS_LISTS_BYTES));
+    assert_false(peer_knows(p, 2, 1000));
+    peer_forgets(p, 3);
+    assert_true(peer_has_room(p, 2000) && !peer_has_room(p, 2001));
+    assert_true(peer_knows(p, 2, 1000));
+    assert_false(peer_knows(p, 5, 1000));
+    assert_false(peer_knows(p, 6, 1000));
+    assert_false(peer_knows(p, 2, 1000)); // two are all it has room for
+    struct err why = {0};
+    peer_break(p, &why, van_now(c->van)); // a new link begins anew
+    assert_true(peer_has_room(p, KEYS_LISTS_BYTES));
+    cluster_close(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lists_as_a_loop_keeps_them),
+        cmocka_unit_test(test_lists_that_are_forgotten),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
