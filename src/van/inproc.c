@@ -262,6 +262,11 @@ static const char *inproc_peer(const struct van *van, van_link link)
     return l != NULL ? l->address : "";
 }
 
+static enum van_kind inproc_kind(const struct van *van, van_link link)
+{
+    return links_find(&of(van)->links, link) != NULL ? VAN_OWNER : VAN_OPEN;
+}
+
 // Items. Each takes its item.
 
 static void on_dial(struct inproc_van *v, struct item *i)
@@ -403,6 +408,7 @@ static const struct van_ops ops = {
     .close_link = inproc_close_link,
     .queued = inproc_queued,
     .peer = inproc_peer,
+    .kind = inproc_kind,
     .keep = parcel_keep,
     .unkeep = parcel_unkeep,
     .now = inproc_now,

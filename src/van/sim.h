@@ -46,6 +46,10 @@ void sim_set_faults(struct sim *s, double loss, double duplicate, double reorder
 // the other ends after a delay. Its handler is not called again; free the van as usual.
 void sim_crash(struct sim *s, struct van *v);
 
+// From now on the van's links are of this kind to others (first: VAN_OWNER):
+// how strangers are made.
+void sim_van_is(struct van *v, enum van_kind kind);
+
 // Nothing passes between the two until it is healed; links are not closed. What was on
 // its way waits, and what is sent meanwhile too.
 void sim_partition(struct sim *s, struct van *a, struct van *b, bool apart);

@@ -67,6 +67,7 @@ struct sim_van {
     struct wire_out out;
     uint64_t tick_at;
     bool crashed;
+    enum van_kind kind; // of its links, to others
     uint32_t slot;
     bool apart[SIM_VANS_MAX]; // by slot
     char name[VAN_ADDRESS_MAX];

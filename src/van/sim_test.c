@@ -339,6 +339,29 @@ static void test_links_fall_silent(void **state)
     close_pair(&p);
 }
 
+// A stranger's links are a stranger's at both ends; those of others are not.
+static void test_strangers(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct node c;
+    open_pair(&p, &quiet);
+    open_node(&c, p.s, "c");
+    sim_van_is(c.v, VAN_LOOPBACK);
+    assert_int_not_equal(van_connect(c.v, "sim://b", 100 * MS), 0);
+    van_link of_a = p.b.link;
+    run(p.s);
+    assert_int_equal(c.opened, 1);
+    assert_int_equal(van_kind(c.v, c.link), VAN_LOOPBACK);
+    assert_int_equal(van_kind(p.a.v, p.a.link), VAN_OWNER);
+    assert_int_equal(van_kind(p.b.v, of_a), VAN_OWNER);
+    assert_int_not_equal(p.b.link, of_a);
+    assert_int_equal(van_kind(p.b.v, p.b.link), VAN_LOOPBACK);
+    assert_int_equal(van_kind(p.b.v, 99), VAN_OPEN);
+    van_free(c.v);
+    close_pair(&p);
+}
+
 static void test_partition_forgets_freed_vans(void **state)
 {
     (void)state;
@@ -414,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_partition),
         cmocka_unit_test(test_silence),
         cmocka_unit_test(test_links_fall_silent),
+        cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_partition_forgets_freed_vans),
         cmocka_unit_test(test_time_stops_at_until),
         cmocka_unit_test(test_refusals),

@@ -75,6 +75,24 @@ static const char *sim_van_peer(const struct van *v, van_link link)
     return end == &end->conn->ends[0] ? end->conn->address : end->conn->from;
 }
 
+// A link is what the less believed end of it is: nobody is more to a stranger than a
+// stranger is to them.
+static enum van_kind sim_van_kind(const struct van *v, van_link link)
+{
+    const struct sim_end *end = end_of(v, link);
+    if (end == NULL)
+        return VAN_OPEN;
+    const struct sim_end *other = &end->conn->ends[end == &end->conn->ends[0]];
+    enum van_kind mine = of(v)->kind,
+                  theirs = other->van != NULL ? other->van->kind : mine;
+    return mine < theirs ? mine : theirs;
+}
+
+void sim_van_is(struct van *v, enum van_kind kind)
+{
+    of(v)->kind = kind;
+}
+
 static uint64_t sim_van_now(const struct van *v)
 {
     return of(v)->s->now;
@@ -120,6 +138,7 @@ static const struct van_ops ops = {
     .close_link = sim_van_close_link,
     .queued = sim_van_queued,
     .peer = sim_van_peer,
+    .kind = sim_van_kind,
     .keep = parcel_keep,
     .unkeep = parcel_unkeep,
     .now = sim_van_now,
@@ -154,6 +173,7 @@ int sim_van_open(struct van **ret, struct sim *s, const char *name,
     v->h = *h;
     v->out = WIRE_OUT_INIT;
     v->slot = slot;
+    v->kind = VAN_OWNER;
     v->tick_at = s->now;
     snprintf(v->name, sizeof(v->name), "%s", name);
     struct sim_van **at = &s->vans;

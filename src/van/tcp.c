@@ -89,7 +89,8 @@ static void sleep_until(struct tcp_van *v, uint64_t now, uint64_t due)
 {
     if (due != VAN_NEVER) {
         uint64_t left = due > now ? due - now : 0;
-        // Again and again: libuv rings before it polls, and would then poll without an end.
+        // Again and again: libuv rings before it polls, and would then poll without an
+        // end.
         uv_update_time(&v->loop);
         uv_timer_start(&v->timer, timer_rang, (left + MS_NS - 1) / MS_NS, 1);
     }
@@ -153,6 +154,12 @@ static const char *peer(const struct van *base, van_link link)
 {
     const struct tcp_link *l = links_find(&((const struct tcp_van *)base)->links, link);
     return l != NULL ? l->peer : "a closed link";
+}
+
+static enum van_kind kind(const struct van *base, van_link link)
+{
+    const struct tcp_link *l = links_find(&((const struct tcp_van *)base)->links, link);
+    return l != NULL && l->opened ? l->kind : VAN_OPEN;
 }
 
 static void *keep(struct van *base, struct van_message *m)
@@ -300,6 +307,7 @@ static const struct van_ops ops = {
     .close_link = tcp_close_link,
     .queued = queued,
     .peer = peer,
+    .kind = kind,
     .keep = keep,
     .unkeep = unkeep,
     .now = now,

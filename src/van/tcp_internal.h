@@ -85,8 +85,9 @@ struct tcp_link {
     van_link number;
     enum tcp_state state;
     bool accepted;
-    bool known;               // a whole message has come
-    bool local;               // both ends are on this machine
+    bool known; // a whole message has come
+    bool local; // both ends are on this machine
+    enum van_kind kind;
     bool writing;             // libuv has bytes to write and will call back
     bool dirty;               // to be flushed at the end of the round
     bool ended;               // in the van's list of those

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <netinet/tcp.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "van/tcp_internal.h"
@@ -253,20 +254,39 @@ static bool is_unix(const struct tcp_link *l)
     return l->stream->handle.type == UV_NAMED_PIPE;
 }
 
+// Whose process is at the other end of a Unix socket: the system knows.
+static int look_at_user(struct tcp_link *l, struct err *e)
+{
+    uv_os_fd_t fd;
+    struct ucred peer = {.uid = (uid_t)-1};
+    socklen_t n = sizeof(peer);
+    l->local = true;
+    if (uv_fileno(&l->stream->handle, &fd) != 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) != 0)
+        peer.uid = (uid_t)-1;
+    if (peer.uid == geteuid())
+        l->kind = VAN_OWNER;
+    else if (!l->van->options.insecure && l->van->options.tls == NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "the process at the other end belongs to another user (uid %d, "
+                       "this one to %d): a Unix socket is for one user's processes",
+                       (int)peer.uid, (int)geteuid());
+    return 0;
+}
+
 // Who is at the other end. False: the socket is connected to itself, as happens when one
 // tries again and again to reach a port of one's own machine that nobody listens on.
 static bool look_at_ends(struct tcp_link *l)
 {
     struct sockaddr_storage here, there;
     int n = sizeof(here);
-    l->local = is_unix(l);
-    if (l->local)
-        return true;
     if (uv_tcp_getsockname(&l->stream->tcp, (struct sockaddr *)&here, &n) != 0)
         return true;
     n = sizeof(there);
     if (uv_tcp_getpeername(&l->stream->tcp, (struct sockaddr *)&there, &n) != 0)
         return true;
+    if (tcp_address_is_loopback(&there))
+        l->kind = VAN_LOOPBACK;
     l->local = tcp_address_is_loopback(&there) || tcp_address_same_host(&here, &there);
     if (l->accepted)
         tcp_address_of(l->peer, &there);
@@ -289,13 +309,22 @@ void tcp_link_connected(struct tcp_link *l)
 {
     struct err e;
     l->van->events++;
-    if (!look_at_ends(l)) {
+    if (is_unix(l) && look_at_user(l, &e) != 0) {
+        if (l->dial != NULL)
+            tcp_dial_failed(l, &e, true);
+        else
+            tcp_link_fail(l, &e);
+        return;
+    }
+    if (!is_unix(l) && !look_at_ends(l)) {
         err_set(&e, TUG_EIO, "connection refused: nobody listens there");
         tcp_dial_failed(l, &e, false);
         return;
     }
     if (!is_unix(l))
         set_options(l);
+    if (l->van->options.tls != NULL)
+        l->kind = VAN_TLS;
     int rc = uv_read_start(&l->stream->stream, alloc_input, read_came);
     if (rc != 0)
         lost(l, rc);

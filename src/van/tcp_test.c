@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -184,6 +185,43 @@ static void count_release(void *ctx)
 }
 
 // Bodies of all sizes, alternating with and without release and place.
+// What both ends of a Unix socket make of an account that is not theirs; only root can be
+// two of them.
+static void test_unix_socket_of_another_user(void **state)
+{
+    (void)state;
+    enum { OTHER = 12345 };
+    if (geteuid() != 0)
+        skip();
+    for (int insecure = 0; insecure < 2; insecure++) {
+        struct node server = {0}, client = {0};
+        const struct tcp_options o = {.insecure = insecure};
+        char address[VAN_ADDRESS_MAX];
+        snprintf(address, sizeof(address), "unix:///tmp/tug-tcp-test-%d", (int)getpid());
+        open_node(&server, &o, address);
+        open_node(&client, &o, NULL);
+        assert_int_equal(chmod(address + strlen("unix://"), 0666), 0);
+        van_link link = van_connect(client.van, address, 5 * SECOND);
+        assert_int_equal(seteuid(OTHER), 0);
+        for (int i = 0; i < 3; i++) // it connects, and looks who listens
+            assert_int_equal(van_poll(client.van, van_now(client.van) + MS, NULL), 0);
+        assert_int_equal(seteuid(0), 0);
+        if (insecure) {
+            until(&server, NULL, &server.opened, 1);
+            assert_int_equal(van_kind(server.van, server.link), VAN_OPEN);
+            assert_int_equal(van_kind(client.van, link), VAN_OPEN);
+        } else {
+            assert_int_equal(client.closed, 1);
+            assert_non_null(strstr(client.why.text, "belongs to another user (uid 0"));
+            for (int i = 0; i < 20; i++)
+                assert_int_equal(van_poll(server.van, van_now(server.van) + MS, NULL), 0);
+            assert_int_equal(server.opened, 0);
+        }
+        van_free(client.van);
+        van_free(server.van);
+    }
+}
+
 static void test_bodies(void **state)
 {
     (void)state;
@@ -571,6 +609,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tcp),
         cmocka_unit_test(test_unix),
+        cmocka_unit_test(test_unix_socket_of_another_user),
         cmocka_unit_test(test_bodies),
         cmocka_unit_test(test_bad_peers),
         cmocka_unit_test(test_trickle),

@@ -41,6 +41,16 @@ typedef uint32_t van_link; // 0: none
 enum { VAN_ADDRESS_MAX = 256 };
 #define VAN_NEVER UINT64_MAX
 
+// What a link itself says of who is at the other end, before that has said a word. The
+// higher, the more.
+enum van_kind {
+    VAN_OPEN,     // anybody who reaches the address; also: no such link
+    VAN_LOOPBACK, // plain TCP over loopback: some account of this machine
+    VAN_TLS,      // has shown a certificate of the cluster's CA
+    VAN_OWNER, // the user of this process: a Unix socket whose peer has the same uid, or
+               // another thread of this process
+};
+
 struct van;
 
 // A message as it is handed to the handler. Everything in it, texts and spans
@@ -98,6 +108,7 @@ struct van_ops {
     void (*close_link)(struct van *v, van_link link);
     uint64_t (*queued)(const struct van *v, van_link link);
     const char *(*peer)(const struct van *v, van_link link);
+    enum van_kind (*kind)(const struct van *v, van_link link);
     void *(*keep)(struct van *v, struct van_message *m);
     void (*unkeep)(struct van *v, void *kept);
     uint64_t (*now)(const struct van *v);
@@ -154,6 +165,12 @@ static inline uint64_t van_queued(const struct van *v, van_link link)
 static inline const char *van_peer(const struct van *v, van_link link)
 {
     return v->ops->peer(v, link);
+}
+
+// Whom the link is to, as far as its kind tells. From `opened` on it stays as it is.
+static inline enum van_kind van_kind(const struct van *v, van_link link)
+{
+    return v->ops->kind(v, link);
 }
 
 // Inside `message`: keeps the body (not one that was placed) until van_unkeep of what is

@@ -78,6 +78,9 @@ static void open_and_accept(struct world *w)
     assert_string_equal(van_peer(a->v, a->link), b->address);
     assert_true(van_peer(b->v, b->link)[0] != '\0');
     assert_int_equal(van_queued(a->v, a->link), 0);
+    assert_int_equal(van_kind(a->v, a->link), w->kind->links);
+    assert_int_equal(van_kind(b->v, b->link), w->kind->links);
+    assert_int_equal(van_kind(a->v, a->link + 77), VAN_OPEN);
     settle(w);
     assert_int_equal(a->opened + b->opened, 2);
     assert_int_equal(a->closed + b->closed, 0);

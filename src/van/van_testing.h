@@ -62,6 +62,7 @@ struct kind {
                     struct van **ret, struct err *e);
     const char *listen; // an address; %d %d: the process, a number
     bool simulated, tls;
+    enum van_kind links; // what its links are
 };
 
 struct world {
@@ -282,11 +283,11 @@ static inline int open_tcp(struct world *w, const char *name, const struct van_h
 }
 
 static const struct kind kinds[] = {
-    {"inproc", open_inproc, "inproc://test-%d-%d", false, false},
-    {"sim", open_sim, "sim://test-%d-%d", true, false},
-    {"tcp", open_tcp, "tcp://127.0.0.1:0", false, false},
-    {"unix", open_tcp, "unix:///tmp/tug-van-test-%d-%d", false, false},
-    {"tls", open_tcp, "tcp://127.0.0.1:0", false, true},
+    {"inproc", open_inproc, "inproc://test-%d-%d", false, false, VAN_OWNER},
+    {"sim", open_sim, "sim://test-%d-%d", true, false, VAN_OWNER},
+    {"tcp", open_tcp, "tcp://127.0.0.1:0", false, false, VAN_LOOPBACK},
+    {"unix", open_tcp, "unix:///tmp/tug-van-test-%d-%d", false, false, VAN_OWNER},
+    {"tls", open_tcp, "tcp://127.0.0.1:0", false, true, VAN_TLS},
 };
 
 #endif
