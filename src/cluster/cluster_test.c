@@ -142,7 +142,9 @@ static void say_anything(struct van *v, van_link link, uint64_t i)
                                    (uint32_t)some(k + 7),
                                    text,
                                    text,
-                                   (uint32_t)some(k + 8)};
+                                   (uint32_t)some(k + 8),
+                                   (uint32_t)some(k + 9),
+                                   some(k + 10)};
     else if (type == MSG_DATA)
         m.data = (struct msg_data){some(k + 1), some(k + 2), text};
     else if (type == MSG_PASS)

@@ -419,21 +419,38 @@ static inline struct scheduler_options world_options(uint32_t servers, uint32_t 
     };
 }
 
-static inline void world_open(struct world *w, uint64_t seed,
-                              const struct scheduler_options *o)
+static inline void world_open_scheduler(struct world *w,
+                                        const struct scheduler_options *o)
 {
     struct scheduler_options so = *o;
-    struct sim_options net = {.seed = seed, .delay_min = MILLIS, .delay_max = 9 * MILLIS};
     struct err e = {0};
     char address[VAN_ADDRESS_MAX];
-    *w = (struct world){.seed = seed};
     so.log_ctx = w;
-    assert_int_equal(sim_open(&w->sim, &net, &e), 0);
     assert_int_equal(scheduler_open(&w->s, &so, &e), 0);
     struct van_handler h = scheduler_handler(w->s);
     assert_int_equal(sim_van_open(&w->v, w->sim, "scheduler", &h, &e), 0);
     assert_int_equal(van_listen(w->v, "sim://scheduler", address, &e), 0);
     scheduler_serve(w->s, w->v, address);
+}
+
+// The scheduler's process is killed, and another one started at its address.
+static inline void world_restart_scheduler(struct world *w,
+                                           const struct scheduler_options *o)
+{
+    sim_crash(w->sim, w->v);
+    van_free(w->v);
+    scheduler_close(w->s);
+    world_open_scheduler(w, o);
+}
+
+static inline void world_open(struct world *w, uint64_t seed,
+                              const struct scheduler_options *o)
+{
+    struct sim_options net = {.seed = seed, .delay_min = MILLIS, .delay_max = 9 * MILLIS};
+    struct err e = {0};
+    *w = (struct world){.seed = seed};
+    assert_int_equal(sim_open(&w->sim, &net, &e), 0);
+    world_open_scheduler(w, o);
 }
 
 static inline struct member_options world_member(struct world *w, enum wire_role role,

@@ -1,11 +1,11 @@
 // Which pieces a save holds that is made while a pass goes on, and passes that go on from
 // one (design: 5, a cut).
 //
-// Every worker marks the save between two of its pieces, and gets no other until all have:
-// then the save holds the pieces that each had done by then, whole, and nothing else. A
-// worker that died unmarked had done its pieces before the save's moment; what it had
-// pushed of the one it was at is in the save, too, so unless somebody else has done that
-// piece again before his mark, the save is torn.
+// Every worker marks the save between two of its pieces, and gets no other until all
+// have: then the save holds the pieces that each had done by then, whole, and nothing
+// else. A worker that died unmarked had done its pieces before the save's moment; what it
+// had pushed of the one it was at is in the save, too, so unless somebody else has done
+// that piece again before his mark, the save is torn.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>

@@ -145,6 +145,8 @@ static void join(struct member *m, uint64_t now)
         .host = wire_text(m->host),
         .address = wire_text(m->address),
         .wish = m->o.wish,
+        .node = m->o.without_identity ? 0 : m->id,
+        .session = m->o.without_identity ? 0 : m->session,
     };
     m->state = MEMBER_JOINING;
     m->sent_at = now;
@@ -184,10 +186,27 @@ bool member_closed(struct member *m, van_link link, const struct err *why, uint6
     return true;
 }
 
+// Who was given another id would own other partitions than those whose rows it holds.
+static bool is_somebody_else(const struct member *m, const struct msg_joined *msg)
+{
+    return m->id != 0 && !m->o.without_identity &&
+           (msg->node != m->id || msg->session != m->session || msg->rank != m->rank);
+}
+
 static void joined(struct member *m, const struct msg_joined *msg, uint64_t now)
 {
     if (m->state != MEMBER_JOINING)
         return;
+    if (is_somebody_else(m, msg)) {
+        char why[ERR_TEXT_MAX];
+        snprintf(why, sizeof(why),
+                 "the scheduler at %s takes node %u for node %u: it is not the one that "
+                 "the node joined; start all of the cluster again",
+                 m->scheduler, m->id, msg->node);
+        part(m);
+        member_end(m, TUG_EIO, why);
+        return;
+    }
     m->state = MEMBER_HERE;
     m->id = msg->node;
     m->session = msg->session;
@@ -258,6 +277,8 @@ static void refused(struct member *m, const struct van_message *msg)
 {
     if (msg->request < REQUEST_FIRST && msg->request != REQUEST_LEAVE) {
         part(m);
+        if (m->left)
+            return; // who wants to leave has nothing more to ask for
         end_with(m, msg->m->error.code, msg->m->error.what);
         return;
     }
@@ -371,8 +392,8 @@ static int refuse_link(struct member *m, van_link link, const struct err *why)
     return why->code;
 }
 
-// Who is not in the roster may have come after it was made, but not with the session of one
-// who is.
+// Who is not in the roster may have come after it was made, but not with the
+// session of one who is.
 static bool takes_anothers_session(const struct roster *r, const struct msg_hello *hello)
 {
     bool taken = false;

@@ -31,7 +31,8 @@ struct member_options {
     const char *host;
     const char *address;           // where the node listens; "" if it does not
     uint64_t scheduler_timeout_ns; // to reach it at first, and when the link broke
-    uint64_t resend_ns; // requests to the scheduler are sent again after this; 0: 2 s
+    bool without_identity; // tests: any id and session will do when it joins again
+    uint64_t resend_ns;    // requests to the scheduler are sent again after this; 0: 2 s
     // A new roster has come (its epoch may be the same). May be NULL.
     void (*changed)(void *ctx, const struct roster *r, uint64_t now);
     // Servers: pushes of the piece come no more. Workers: batches are

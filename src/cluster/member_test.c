@@ -227,6 +227,50 @@ static void test_end_answers_all(void **state)
     world_close(&w);
 }
 
+// A scheduler that takes everybody for somebody else.
+struct impostor {
+    struct van *v;
+    struct msg_joined joined;
+};
+
+static void impostor_message(void *ctx, van_link link, struct van_message *m,
+                             uint64_t now)
+{
+    struct impostor *x = ctx;
+    (void)now;
+    if (m->type == MSG_HELLO)
+        van_send(x->v, link, MSG_WELCOME, 0, &(struct msg_welcome){.node = 1}, NULL);
+    else if (m->type == MSG_JOIN)
+        van_send(x->v, link, MSG_JOINED, m->request, &x->joined, NULL);
+}
+
+static void test_never_somebody_else(void **state)
+{
+    (void)state;
+    for (int what = 0; what < 4; what++) {
+        struct impostor x = {0};
+        struct van_handler h = {.ctx = &x, .message = impostor_message, .tick = no_tick};
+        char address[VAN_ADDRESS_MAX];
+        struct err why = {0};
+        open_world(1, 1);
+        struct member *m = w.actors[0].m;
+        sim_crash(w.sim, w.v);
+        assert_int_equal(sim_van_open(&x.v, w.sim, "impostor", &h, NULL), 0);
+        assert_int_equal(van_listen(x.v, "sim://scheduler", address, NULL), 0);
+        x.joined = (struct msg_joined){.node = member_id(m) + 2 * (what == 1),
+                                       .session = member_session(m) + (what == 2),
+                                       .rank = member_rank(m) + (what == 3)};
+        world_run(&w, 5 * SECONDS);
+        assert_int_equal(member_ended(m, &why), what != 0);
+        if (what != 0) {
+            assert_int_equal(why.code, TUG_EIO);
+            assert_non_null(strstr(why.text, "it is not the one that the node joined"));
+        }
+        van_free(x.v);
+        world_close(&w);
+    }
+}
+
 static void test_too_long(void **state)
 {
     (void)state;
@@ -252,6 +296,7 @@ int main(void)
         cmocka_unit_test(test_one_of_a_kind),
         cmocka_unit_test(test_asked_until_answered),
         cmocka_unit_test(test_end_answers_all),
+        cmocka_unit_test(test_never_somebody_else),
         cmocka_unit_test(test_too_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,7 +69,8 @@ static uint32_t free_rank(const struct scheduler *s, enum wire_role role)
     return rank;
 }
 
-// What it would like to have, if that is free and one of those that the cluster was made for.
+// What it would like to have, if that is free and one of those that the
+// cluster was made for.
 static uint32_t rank_for(const struct scheduler *s, const struct msg_join *m)
 {
     uint32_t wanted = m->role == WIRE_SERVER ? s->o.servers : s->o.workers;
@@ -255,20 +256,38 @@ static void attach(struct scheduler *s, struct node *n, struct link *l)
     l->node = (uint32_t)(n - s->nodes);
 }
 
+// Who says that it has joined before must be known as the node that it says it is. Else
+// ids, and with them the placement, would not be those by which its rows lie.
+static const char *check_identity(const struct scheduler *s, const struct node *n,
+                                  const struct msg_join *m, char to[ERR_TEXT_MAX])
+{
+    bool ours = m->session > s->o.session_base && m->session <= s->session;
+    if ((m->node == 0 && m->session == 0) ||
+        (n != NULL && m->node == n->n.id && m->session == n->n.session))
+        return NULL;
+    snprintf(to, ERR_TEXT_MAX,
+             ours ? "the scheduler does not know node %u any more"
+                  : "the scheduler was started again after node %u had joined, and knows "
+                    "nothing of the cluster that was there; start all of it again, and "
+                    "resume from the last save",
+             m->node);
+    return to;
+}
+
 void scheduler_join(struct scheduler *s, struct link *l, uint64_t request,
                     const struct msg_join *m)
 {
     char text[ERR_TEXT_MAX], name[ROSTER_NAME_MAX];
-    const char *why = NULL;
     struct node *n = by_ticket(s, m->ticket);
-    if (n == NULL && s->phase == SCHEDULER_ENDING) {
+    const char *why = check_identity(s, n, m, text);
+    if (why == NULL && n == NULL && s->phase == SCHEDULER_ENDING) {
         struct msg_stop stop = {.code = s->end.code, .why = wire_text(s->end.text)};
         scheduler_send(s, l->link, MSG_STOP, 0, &stop);
         return;
     }
-    if (n == NULL) {
+    if (why == NULL && n == NULL) {
         n = new_node(s, m, &why, text);
-    } else if (!n->n.alive && !n->left) {
+    } else if (why == NULL && !n->n.alive && !n->left) {
         snprintf(text, sizeof(text),
                  "%s was given up: there was no sign of life from it for %" PRIu64 " s",
                  scheduler_name(n, name), s->o.dead_timeout_ns / SECOND_NS);
@@ -353,8 +372,8 @@ void scheduler_gone(struct scheduler *s, struct node *n, bool left)
     scheduler_barriers_again(s);
 }
 
-// A process whose every link is closed, that of its heartbeats too, was most likely killed:
-// it has less time to come back.
+// A process whose every link is closed, that of its heartbeats too, was most likely
+// killed: it has less time to come back.
 static uint64_t death_of(const struct scheduler *s, const struct node *n)
 {
     uint64_t grace = s->o.dead_timeout_ns;

@@ -560,6 +560,31 @@ static void test_bad_joins(void **state)
     close_peer();
 }
 
+// It knows nobody who was there before: all of them end, with a reason, also when its
+// clock was set back and it gives the same sessions again.
+static void test_started_again(void **state)
+{
+    (void)state;
+    for (int same_clock = 0; same_clock < 2; same_clock++) {
+        struct scheduler_options o = world_options(2, 1);
+        open_world(2, 1);
+        add_all(2, 1, false);
+        o.session_base += same_clock ? 0 : 1000000;
+        world_restart_scheduler(&w, &o);
+        add(WIRE_WORKER); // a new one, which is welcome
+        world_run(&w, 5 * SECONDS);
+        for (uint32_t i = 0; i < 3; i++) {
+            struct err why = {0};
+            assert_true(member_ended(w.actors[i].m, &why));
+            assert_int_equal(why.code, TUG_EIO);
+            assert_non_null(strstr(why.text, same_clock ? "know" : "started again"));
+        }
+        assert_false(member_ended(w.actors[3].m, NULL));
+        assert_int_equal(scheduler_roster(w.s)->epoch, 0);
+        world_close(&w);
+    }
+}
+
 static void test_other_cluster(void **state)
 {
     (void)state;
@@ -728,6 +753,7 @@ int main(void)
         cmocka_unit_test(test_barrier),
         cmocka_unit_test(test_scheduler_as_member),
         cmocka_unit_test(test_bad_joins),
+        cmocka_unit_test(test_started_again),
         cmocka_unit_test(test_other_cluster),
         cmocka_unit_test(test_no_hello),
         cmocka_unit_test(test_tool),

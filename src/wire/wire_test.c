@@ -337,7 +337,7 @@ static void test_headers(void **state)
         unsigned char byte;
         const char *says;
     } wrong[] = {
-        {0, 'G', "not tug's protocol"}, {4, 2, "speaks version 2"},
+        {0, 'G', "not tug's protocol"}, {4, 99, "speaks version 99"},
         {5, 2, "damaged header"},       {7, 0xff, "unknown type"},
         {11, 1, "more than the limit"}, {12, 1, "damaged header"},
         {20, 2, "more than the limit"}, {23, 0x80, "more than the limit"},

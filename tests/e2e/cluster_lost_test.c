@@ -81,6 +81,27 @@ static void scheduler_killed_alone(void **state)
     cluster_ends("scheduler", 128 + SIGKILL, ENDS_WITHIN);
 }
 
+// One that comes back knows nobody: all say so, and nobody goes on under another's id.
+static void scheduler_started_again(void **state)
+{
+    (void)state;
+    const char *words = long_words("saved");
+    unsigned port = cluster_free_port();
+    cluster_start("first", "scheduler --port %u -- %s", port, words);
+    cluster_start("server", "server --scheduler 127.0.0.1:%u", port);
+    cluster_start("worker", "worker --scheduler 127.0.0.1:%u -- %s", port, words);
+    cluster_await("first", "pass 1/100000 done");
+    cluster_signal("first", SIGKILL);
+    cluster_ends("first", 128 + SIGKILL, ENDS_WITHIN);
+    cluster_start("second", "scheduler --port %u --gather-timeout 10 -- %s", port, words);
+    cluster_ends("server", 4, ENDS_WITHIN);
+    cluster_said("server", "the scheduler was started again after node");
+    cluster_ends("worker", 4, ENDS_WITHIN);
+    cluster_said("worker", "the scheduler was started again after node");
+    cluster_ends("second", 4, ENDS_WITHIN);
+    cluster_said("second", "missing server 0, worker 0");
+}
+
 static void last_worker_killed(void **state)
 {
     (void)state;
@@ -129,8 +150,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cluster_test(server_killed),          cluster_test(scheduler_killed),
-        cluster_test(scheduler_killed_alone), cluster_test(last_worker_killed),
-        cluster_test(launcher_killed),        cluster_test(server_without_memory),
+        cluster_test(scheduler_killed_alone), cluster_test(scheduler_started_again),
+        cluster_test(last_worker_killed),     cluster_test(launcher_killed),
+        cluster_test(server_without_memory),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }
