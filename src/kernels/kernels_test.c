@@ -15,12 +15,24 @@
 #include "base/random.h"
 #include "base/relaxed.h"
 #include "kernels/kernels.h"
+#include "kernels/uppers_testing.h"
 
 enum { MAX_N = 67, ROOM = 4 * MAX_N + 32 };
 static const uint64_t SEED = 20240607;
 static const struct kernels *ref;
 static const struct kernels *levels[2];
 static int n_levels;
+static bool can_tell; // whether this CPU says which registers are in use
+
+// Calls a kernel, which has to leave the registers as SSE code wants them.
+#define RUN(call)                                                                        \
+    do {                                                                                 \
+        if (can_tell)                                                                    \
+            uppers_clear();                                                              \
+        call;                                                                            \
+        if (can_tell && uppers_dirty())                                                  \
+            fail_msg("upper halves of vectors are dirty behind %s", #call);              \
+    } while (0)
 
 // A number in (-1, 1), one in eight of them 0.
 static float number(uint64_t stream, uint64_t i)
@@ -101,7 +113,7 @@ static void check_apply(const struct kernels *k, const struct rule_params *p, si
     }
     fill_gradients(g, ROOM, 3 + n, p);
     ref->apply[p->kind](p, 0.01f, w[0] + 1, s[0] + 1, g + 1, n);
-    k->apply[p->kind](p, 0.01f, w[1] + 1, s[1] + 1, g + 1, n);
+    RUN(k->apply[p->kind](p, 0.01f, w[1] + 1, s[1] + 1, g + 1, n));
     assert_same("weights", w[0], w[1], ROOM, n);
     assert_same("state", s[0], s[1], ROOM, n);
     assert_finite(p, w[0], ROOM);
@@ -121,7 +133,7 @@ static void check_apply_column(const struct kernels *k, const struct rule_params
     fill_gradients(g, ROOM, 5, p);
     fill_state(l2, ROOM, 15);
     ref->apply_column[p->kind](p, l2 + 1, rows[0], 1, 2, g + 1, n);
-    k->apply_column[p->kind](p, l2 + 1, rows[1], 1, 2, g + 1, n);
+    RUN(k->apply_column[p->kind](p, l2 + 1, rows[1], 1, 2, g + 1, n));
     assert_same("rows", w[0], w[1], sizeof(w[0]) / sizeof(float), n);
     assert_finite(p, w[0], sizeof(w[0]) / sizeof(float));
     enum rule_kind kind = p->kind == RULE_ADAGRAD_ROW ? RULE_ADAGRAD : p->kind;
@@ -180,12 +192,12 @@ static void test_clip(void **state)
             for (int side = 0; side < 2; side++) {
                 const struct kernels *k = side ? levels[level] : ref;
                 fill(y[side], ROOM, 34);
-                k->clip(y[side] + 1, x + 1, 0.25f, n);
+                RUN(k->clip(y[side] + 1, x + 1, 0.25f, n));
                 for (size_t i = 1; i <= n; i++)
                     assert_true(isnan(x[i]) ? isnan(y[side][i])
                                             : fabsf(y[side][i]) <= 0.25f);
                 memcpy(y[side] + n + 2, x + 1, n * sizeof(float));
-                k->bound(y[side] + n + 2, -0.25f, 0.5f, n);
+                RUN(k->bound(y[side] + n + 2, -0.25f, 0.5f, n));
                 for (size_t i = 0; i < n; i++) {
                     float was = x[1 + i], is = y[side][n + 2 + i];
                     assert_true(isnan(was) ? isnan(is)
@@ -194,7 +206,8 @@ static void test_clip(void **state)
             }
             assert_same("clip, bound", y[0], y[1], 2 * n + 8, n);
             fill(x, ROOM, 35);
-            float want = ref->norm2(x + 1, n), got = levels[level]->norm2(x + 1, n);
+            float want = ref->norm2(x + 1, n), got;
+            RUN(got = levels[level]->norm2(x + 1, n));
             assert_same("norm2", &want, &got, 1, n);
             assert_same("norm2 as dot", &want, (float[]){ref->dot(x + 1, x + 1, n)}, 1,
                         n);
@@ -230,15 +243,17 @@ static void test_sums(void **state)
     for (int level = 0; level < n_levels; level++) {
         const struct kernels *k = levels[level];
         for (size_t n = 0; n <= MAX_N; n++) {
-            float want = ref->dot(a + 1, b + 1, n), got = k->dot(a + 1, b + 1, n);
+            float want = ref->dot(a + 1, b + 1, n), got;
+            RUN(got = k->dot(a + 1, b + 1, n));
             assert_same("dot", &want, &got, 1, n);
-            want = ref->gather_dot(rows, 1, b, n), got = k->gather_dot(rows, 1, b, n);
+            want = ref->gather_dot(rows, 1, b, n);
+            RUN(got = k->gather_dot(rows, 1, b, n));
             assert_same("gather_dot", &want, &got, 1, n);
             for (int side = 0; side < 2; side++) {
                 const struct kernels *which = side ? k : ref;
                 fill(y[side], ROOM, 8);
-                which->scale(y[side] + 1, 0.3f, a, n);
-                which->axpy(y[side] + 3, -0.7f, b + 1, n);
+                RUN(which->scale(y[side] + 1, 0.3f, a, n));
+                RUN(which->axpy(y[side] + 3, -0.7f, b + 1, n));
             }
             assert_same("scale, axpy", y[0], y[1], ROOM, n);
         }
@@ -260,8 +275,9 @@ static void test_count(void **state)
                     fill(ret[side], ROOM, 18);
                     for (size_t i = 0; i < MAX_N + KERNEL_PADDING; i++)
                         rows[side][i] = data[side] + 8 * (i % MAX_N);
-                    (side ? levels[level] : ref)
-                        ->count(rows[side], 3, with_m ? m : NULL, 2, ret[side] + 1, n);
+                    const struct kernels *which = side ? levels[level] : ref;
+                    RUN(which->count(rows[side], 3, with_m ? m : NULL, 2, ret[side] + 1,
+                                     n));
                 }
                 assert_same("counts", data[0], data[1], 8 * MAX_N, n);
                 assert_same("shares", ret[0], ret[1], ROOM, n);
@@ -309,12 +325,13 @@ static void check_ffm(const struct kernels *k_new, const struct rule_params *p,
     fill_ffm();
     for (int side = 0; side < 2; side++) {
         const struct kernels *which = side ? k_new : ref;
-        which->ffm_sums(ffm_rows[side], 3, slot, u, n, fields, k, all ? NULL : list,
-                        present, out[side], in[side]);
-        score[side] = which->ffm_score(ffm_rows[side], 3, slot, u, n, fields, k,
-                                       all ? NULL : list, present, out[side], in[side]);
-        which->ffm_grad(ffm_rows[side], 3, slot, u, n, fields, k, in[side], 0.3f,
-                        ffm_g[side]);
+        const uint16_t *some = all ? NULL : list;
+        RUN(which->ffm_sums(ffm_rows[side], 3, slot, u, n, fields, k, some, present,
+                            out[side], in[side]));
+        RUN(score[side] = which->ffm_score(ffm_rows[side], 3, slot, u, n, fields, k, some,
+                                           present, out[side], in[side]));
+        RUN(which->ffm_grad(ffm_rows[side], 3, slot, u, n, fields, k, in[side], 0.3f,
+                            ffm_g[side]));
     }
     assert_same("out", out[0], out[1], fields * fields * k, k);
     assert_same("in", in[0], in[1], fields * fields * k, k);
@@ -324,8 +341,8 @@ static void check_ffm(const struct kernels *k_new, const struct rule_params *p,
     for (size_t i = 0; i < n; i++)
         ref->apply[p->kind](p, l2[i], ffm_rows[0][i] + 3, ffm_rows[0][i] + 3 + fields * k,
                             ffm_g[0] + i * fields * k, fields * k);
-    k_new->ffm_step[p->kind](p, l2, ffm_rows[1], 3, 3 + fields * k, slot, u, n, fields, k,
-                             in[1], 0.3f, ffm_g[1]);
+    RUN(k_new->ffm_step[p->kind](p, l2, ffm_rows[1], 3, 3 + fields * k, slot, u, n,
+                                 fields, k, in[1], 0.3f, ffm_g[1]));
     assert_same("rows", ffm_data[0], ffm_data[1], sizeof(ffm_data[0]) / sizeof(float), k);
 }
 
@@ -371,8 +388,8 @@ static void test_fm(void **state)
                     const struct kernels *which = side ? levels[level] : ref;
                     fill(sum[side], MAX_N + 1, 13);
                     fill(g[side], N * MAX_N + 1, 14);
-                    score[side] = which->fm_score(rows, 2, x, n, k, sum[side]);
-                    which->fm_grad(rows, 2, x, n, k, sum[side], 0.6f, g[side]);
+                    RUN(score[side] = which->fm_score(rows, 2, x, n, k, sum[side]));
+                    RUN(which->fm_grad(rows, 2, x, n, k, sum[side], 0.6f, g[side]));
                 }
                 assert_same("score", score, score + 1, 1, k);
                 assert_same("sums", sum[0], sum[1], MAX_N + 1, k);
@@ -404,7 +421,8 @@ static void test_fm_step(void **state)
             for (size_t i = 0; i < N; i++)
                 ref->apply[p.kind](&p, l2[i], rows[0][i] + 2, rows[0][i] + 2 + k,
                                    g[0] + i * k, k);
-            k_new->fm_step[p.kind](&p, l2, rows[1], 2, 2 + k, x, N, k, sum, 0.6f, g[1]);
+            RUN(k_new->fm_step[p.kind](&p, l2, rows[1], 2, 2 + k, x, N, k, sum, 0.6f,
+                                       g[1]));
             assert_same("rows", data[0], data[1], sizeof(data[0]) / sizeof(float), k);
         }
 }
@@ -448,6 +466,9 @@ static void test_names(void **state)
 int main(void)
 {
     ref = kernels_named("ref");
+    can_tell = uppers_can_tell();
+    if (!can_tell)
+        printf("skipped: this CPU does not say which vector registers are in use\n");
     static const char *const names[] = {"avx2", "avx512"};
     for (int i = 0; i < 2; i++) {
         const struct kernels *k = kernels_named(names[i]);

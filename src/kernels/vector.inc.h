@@ -292,13 +292,14 @@ static void count(float *const *rows, size_t col, const float *m, float pass, fl
 
 #include "kernels/vector_apply.inc.h"
 
-// fm_step of adagrad-row with vectors of 8, the default: roots and quotients of
-// sixteen rows at once.
+// fm_step of adagrad-row with vectors of 8, the default: roots and quotients of sixteen
+// rows at once. The sums come by address: gcc forgets to clear the upper halves of the
+// vectors at the end of a function that is given one by value and is not inlined.
 static void fm_step_16_rows_of_8(const struct rule_params *p, const float *l2,
                                  float *const *rows, size_t w, size_t s, const float *x,
-                                 size_t n, v8 sum, float err)
+                                 size_t n, const float *sums, float err)
 {
-    v8 v[16], g[16], d[16];
+    v8 v[16], g[16], d[16], sum = load_8(sums);
     float mean[16] = {0}, rate[16];
     for (size_t i = 0; i < n; i++) {
         v[i] = load_8(rows[i] + w);
@@ -327,7 +328,7 @@ static void fm_step_adagrad_rows(const struct rule_params *p, const float *l2,
     }
     for (size_t i = 0; i < n; i += 16)
         fm_step_16_rows_of_8(p, l2 + i, rows + i, w, s, x + i, n - i < 16 ? n - i : 16,
-                             load_8(sum), err);
+                             sum, err);
 }
 
 static void ffm_step_adagrad_rows(const struct rule_params *p, const float *l2,
