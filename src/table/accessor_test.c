@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "base/same_testing.h"
 #include "table/accessor_testing.h"
 #include "table/rule.h"
 
@@ -191,7 +192,7 @@ static void rates(void **state)
     for (uint32_t g = 0; g < 2; g++) {
         assert_true(rules[g].lr == a.groups[g].rule.lr * 0.5f);
         rules[g].lr = a.groups[g].rule.lr;
-        assert_memory_equal(&rules[g], &a.groups[g].rule, sizeof(rules[g]));
+        assert_same_struct(&rules[g], &a.groups[g].rule);
     }
 }
 

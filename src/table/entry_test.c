@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "base/same_testing.h"
 
 enum { KEYS = 20000, PUSHES = 200000 };
 
@@ -404,7 +405,7 @@ static void texts(void **state)
         assert_int_equal(entry_print(&o, &b), 0);
         assert_string_equal(buf_str(&b), good[i].printed);
         assert_int_equal(entry_parse(buf_str(&b), &again, NULL), 0);
-        assert_memory_equal(&o, &again, sizeof(o));
+        assert_same_struct(&o, &again);
         buf_free(&b);
     }
 }

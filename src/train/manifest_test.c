@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "base/hash.h"
+#include "base/same_testing.h"
 #include "train/train_testing.h"
 
 static struct manifest written, again; // large
@@ -77,7 +78,7 @@ static void round_trip(void **state)
         struct err e = {0};
         if (manifest_read(&again, test_dir, &e) != 0)
             fail_msg("%s", e.text);
-        assert_memory_equal(&again, &written, sizeof(written));
+        assert_same_struct(&again, &written);
     }
 }
 
