@@ -7,22 +7,24 @@
 #include <pthread.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 
 struct heartbeat {
-    struct node *node;
+    const struct node *node;
     struct van *van;
     van_link link; // 0: none
-    bool greeted;
-    uint64_t next; // when the next one is due
+    bool open, greeted;
+    uint64_t next;     // when the next one is due
+    uint64_t heard_at; // the last answer; or when the link was asked for, or opened
     atomic_bool *lost;
+    bool threaded;
     atomic_bool stop;
     pthread_t thread;
 };
 
-static void connect_again(struct heartbeat *h)
+static void connect_again(struct heartbeat *h, uint64_t now)
 {
-    h->greeted = false;
+    h->open = h->greeted = false;
+    h->heard_at = now;
     h->link = van_connect(h->van, h->node->scheduler, 3600 * SECOND_NS);
 }
 
@@ -35,14 +37,18 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
         .unix_ns = clock_unix_ns(),
         .version = wire_text(tug_version()),
     };
-    (void)accepted, (void)now;
+    (void)accepted;
+    h->open = true;
+    h->heard_at = now;
     (void)van_send(h->van, link, MSG_HELLO, 0, &hello, NULL);
 }
 
 static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {
     struct heartbeat *h = ctx;
-    (void)link;
+    if (link != h->link)
+        return;
+    h->heard_at = now;
     if (m->type == MSG_WELCOME) {
         h->greeted = true;
         h->next = now;
@@ -58,25 +64,51 @@ static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t 
     (void)why;
     if (link == h->link) {
         h->link = 0;
-        h->greeted = false;
+        h->open = h->greeted = false;
         h->next = now + SECOND_NS;
     }
+}
+
+// The van is at it until the link is open: what is not answered is what was sent.
+static bool is_silent(const struct heartbeat *h, uint64_t now)
+{
+    return h->link != 0 && h->open && now >= h->heard_at + HEARTBEAT_SILENCE_NS;
 }
 
 static uint64_t on_tick(void *ctx, uint64_t now)
 {
     struct heartbeat *h = ctx;
-    if (now < h->next)
+    if (h->van == NULL || now < h->next)
         return h->next;
     h->next = now + SECOND_NS;
+    if (is_silent(h, now)) {
+        van_close_link(h->van, h->link);
+        h->link = 0;
+    }
     if (h->link == 0) {
-        connect_again(h);
+        connect_again(h, now);
     } else if (h->greeted) {
         struct msg_heartbeat m = {.process = h->node->process,
                                   .unix_ns = clock_unix_ns()};
         (void)van_send(h->van, h->link, MSG_HEARTBEAT, 0, &m, NULL);
     }
     return h->next;
+}
+
+struct van_handler heartbeat_handler(struct heartbeat *h)
+{
+    return (struct van_handler){
+        .ctx = h,
+        .opened = on_opened,
+        .message = on_message,
+        .closed = on_closed,
+        .tick = on_tick,
+    };
+}
+
+void heartbeat_serve(struct heartbeat *h, struct van *v)
+{
+    h->van = v;
 }
 
 static void *run(void *arg)
@@ -89,20 +121,23 @@ static void *run(void *arg)
     return NULL;
 }
 
-int heartbeat_start(struct heartbeat **ret, struct node *n, atomic_bool *lost,
-                    struct err *e)
+int heartbeat_open(struct heartbeat **ret, const struct node *n, atomic_bool *lost,
+                   struct err *e)
 {
     struct heartbeat *h = mem_zalloc(sizeof(*h));
     if (h == NULL)
         return err_nomem(e, "heartbeats");
     *h = (struct heartbeat){.node = n, .lost = lost};
-    struct van_handler handler = {
-        .ctx = h,
-        .opened = on_opened,
-        .message = on_message,
-        .closed = on_closed,
-        .tick = on_tick,
-    };
+    *ret = h;
+    return 0;
+}
+
+int heartbeat_start(struct heartbeat **ret, struct node *n, atomic_bool *lost,
+                    struct err *e)
+{
+    struct heartbeat *h = NULL;
+    TRY(heartbeat_open(&h, n, lost, e));
+    struct van_handler handler = heartbeat_handler(h);
     int rc = node_van(n, &h->van, &handler, false, e);
     if (rc == 0 && pthread_create(&h->thread, NULL, run, h) != 0)
         rc = err_set(e, TUG_EIO, "cannot start the thread of heartbeats");
@@ -111,6 +146,7 @@ int heartbeat_start(struct heartbeat **ret, struct node *n, atomic_bool *lost,
         mem_free(h);
         return rc;
     }
+    h->threaded = true;
     *ret = h;
     return 0;
 }
@@ -119,9 +155,11 @@ void heartbeat_stop(struct heartbeat *h)
 {
     if (h == NULL)
         return;
-    atomic_store(&h->stop, true);
-    van_wake(h->van);
-    pthread_join(h->thread, NULL);
-    van_free(h->van);
+    if (h->threaded) {
+        atomic_store(&h->stop, true);
+        van_wake(h->van);
+        pthread_join(h->thread, NULL);
+        van_free(h->van);
+    }
     mem_free(h);
 }

@@ -316,6 +316,9 @@ bool member_message(struct member *m, van_link link, const struct van_message *m
         if (m->o.view != NULL)
             m->o.view(m->o.ctx, &msg->m->view);
         break;
+    case MSG_PING:
+        member_send(m, MSG_OK, msg->request, &(struct msg_ok){0});
+        break;
     case MSG_ERROR:
         refused(m, msg);
         break;
@@ -326,19 +329,45 @@ bool member_message(struct member *m, van_link link, const struct van_message *m
     return true;
 }
 
-// A scheduler that is silent is asked for a sign of life before it is given up.
-static uint64_t probe(struct member *m, uint64_t now)
+// A link may be dead and open: nothing tells. One that has been silent is tried, and
+// then replaced; whether the scheduler itself is gone is another question, and takes
+// longer.
+static bool is_dead(const struct member *m, uint64_t now)
 {
-    uint64_t due = m->heard_at + m->o.scheduler_timeout_ns / 4;
-    if (due < m->probed_at + m->o.resend_ns)
-        due = m->probed_at + m->o.resend_ns;
-    if (m->wanted_epoch > m->roster.epoch)
-        due = clock_earlier(due, m->wanted_at + m->o.resend_ns);
+    return now >= m->heard_at + 2 * MEMBER_SILENCE_NS;
+}
+
+static uint64_t ping(struct member *m, uint64_t now)
+{
+    uint64_t due = m->heard_at + MEMBER_SILENCE_NS;
+    if (due < m->pinged_at + m->o.resend_ns)
+        due = m->pinged_at + m->o.resend_ns;
     if (now < due)
         return due;
-    m->probed_at = m->wanted_at = now;
-    ask_roster(m, REQUEST_ROSTER);
+    m->pinged_at = now;
+    member_send(m, MSG_PING, REQUEST_PING, &(struct msg_ping){});
     return now + m->o.resend_ns;
+}
+
+static void dial_again(struct member *m, uint64_t now)
+{
+    if (m->state == MEMBER_HERE)
+        m->lost_at = m->heard_at;
+    van_close_link(m->van, m->link);
+    m->link = 0;
+    m->state = MEMBER_APART;
+    m->retry_at = now;
+}
+
+static uint64_t want_roster(struct member *m, uint64_t now)
+{
+    if (m->wanted_epoch <= m->roster.epoch)
+        return VAN_NEVER;
+    if (now >= m->wanted_at + m->o.resend_ns) {
+        m->wanted_at = now;
+        ask_roster(m, REQUEST_ROSTER);
+    }
+    return m->wanted_at + m->o.resend_ns;
 }
 
 static uint64_t tick_here(struct member *m, uint64_t now)
@@ -348,8 +377,14 @@ static uint64_t tick_here(struct member *m, uint64_t now)
         give_up(m, "it does not answer");
         return VAN_NEVER;
     }
-    return clock_earlier(clock_earlier(over, probe(m, now)),
-                         member_resend(m, now, false));
+    if (is_dead(m, now)) {
+        dial_again(m, now);
+        return now;
+    }
+    over = clock_earlier(over, m->heard_at + 2 * MEMBER_SILENCE_NS);
+    return clock_earlier(
+        clock_earlier(clock_earlier(over, ping(m, now)), want_roster(m, now)),
+        member_resend(m, now, false));
 }
 
 static uint64_t tick_away(struct member *m, uint64_t now)
@@ -368,6 +403,11 @@ static uint64_t tick_away(struct member *m, uint64_t now)
     }
     if (m->state == MEMBER_CONNECTING)
         return over;
+    if (is_dead(m, now)) {
+        dial_again(m, now);
+        return now;
+    }
+    over = clock_earlier(over, m->heard_at + 2 * MEMBER_SILENCE_NS);
     if (now >= m->sent_at + m->o.resend_ns) {
         if (m->state == MEMBER_GREETING)
             say_hello(m, now);

@@ -7,6 +7,9 @@
 #include "base/clock.h"
 #include "cluster/member.h"
 
+// A link that is silent for so long is tried with PING; after twice that it is replaced.
+#define MEMBER_SILENCE_NS (5 * SECOND_NS)
+
 enum {
     MEMBER_ASKS = 16, // kinds of requests under way at the same time
     MEMBER_GROUPS = 8,
@@ -14,7 +17,14 @@ enum {
 };
 
 // Requests of the member's own have numbers of their own; those of member_ask follow.
-enum { REQUEST_JOIN = 1, REQUEST_LEAVE, REQUEST_BARRIER, REQUEST_ROSTER, REQUEST_FIRST };
+enum {
+    REQUEST_JOIN = 1,
+    REQUEST_LEAVE,
+    REQUEST_BARRIER,
+    REQUEST_ROSTER,
+    REQUEST_PING,
+    REQUEST_FIRST
+};
 
 enum member_state {
     MEMBER_APART,      // no link; the next one is tried at retry_at
@@ -51,7 +61,7 @@ struct member {
     uint64_t lost_at;  // since when the scheduler is out of reach
     uint64_t sent_at;  // HELLO or JOIN
     uint64_t heard_at; // the last message of the scheduler
-    uint64_t probed_at;
+    uint64_t pinged_at;
 
     uint32_t id, rank;
     uint64_t session;

@@ -219,6 +219,11 @@ static bool from_anyone(struct scheduler *s, struct link *l, const struct van_me
     case MSG_HELLO:
         greet(s, l, &m->m->hello);
         return true;
+    case MSG_PING:
+        scheduler_send(s, l->link, MSG_OK, m->request, &(struct msg_ok){0});
+        return true;
+    case MSG_OK: // to a PING: that it came is all
+        return true;
     case MSG_JOIN:
         scheduler_join(s, l, m->request, &m->m->join);
         return true;

@@ -45,6 +45,7 @@ struct node {
     uint32_t process; // index
     van_link link;    // 0: none
     uint64_t closed_at;
+    uint64_t pinged_at;               // when its process seemed to be silent
     bool left;                        // by LEAVE; dead is who is neither that nor alive
     uint64_t roster_version;          // that it has
     uint64_t sent_version, roster_at; // that it was sent, and when

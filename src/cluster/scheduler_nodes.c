@@ -334,6 +334,9 @@ void scheduler_heartbeat(struct scheduler *s, struct link *l, uint64_t request,
             continue;
         p->beats = true;
         p->silent_at = 0;
+        for (uint32_t k = 0; k < s->n_links && l->beats != i; k++)
+            if (s->links[k].beats == i) // one that it has given up
+                s->links[k].beats = SCHEDULER_NOBODY;
         l->beats = i;
         p->sign_at = s->now;
         p->skew_ns = (int64_t)(m->unix_ns - scheduler_unix_ns(s));
@@ -390,6 +393,23 @@ static uint64_t death_of(const struct scheduler *s, const struct node *n)
     return due;
 }
 
+// Heartbeats have a link of their own, which may be dead while everything lives: before a
+// process counts as dead it is asked over the links of its nodes, too.
+static uint64_t ask_for_sign(struct scheduler *s, struct node *n)
+{
+    const struct process *p = &s->processes[n->process];
+    if (n->link == 0 || !p->beats)
+        return VAN_NEVER;
+    uint64_t due = p->sign_at + s->o.dead_timeout_ns / 2;
+    if (due < n->pinged_at + SECOND_NS)
+        due = n->pinged_at + SECOND_NS;
+    if (s->now < due)
+        return due;
+    n->pinged_at = s->now;
+    scheduler_send(s, n->link, MSG_PING, 1, &(struct msg_ping){});
+    return s->now + SECOND_NS;
+}
+
 uint64_t scheduler_find_dead(struct scheduler *s)
 {
     uint64_t next = VAN_NEVER;
@@ -401,8 +421,8 @@ uint64_t scheduler_find_dead(struct scheduler *s)
         if (s->now >= due) {
             scheduler_gone(s, n, false);
             scheduler_lost(s, n);
-        } else if (due < next) {
-            next = due;
+        } else {
+            next = clock_earlier(next, clock_earlier(due, ask_for_sign(s, n)));
         }
     }
     return next;

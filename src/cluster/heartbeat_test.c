@@ -1,0 +1,156 @@
+// Links that are dead and open, between members, heartbeats and their scheduler: who
+// lives is not taken for dead, who is dead is not taken for living.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/heartbeat.h"
+
+#include "cluster/cluster_testing.h"
+
+enum { FIRST_LINK = 1 }; // numbers of a van's links begin there
+
+static struct world w;
+static struct node nodes[2];
+static struct heartbeat *beats[2];
+static struct van *vans[2];
+static atomic_bool lost[2];
+
+// A server and a worker, both with heartbeats, in a cluster that gives up after 5 s.
+static int open_world(void **state)
+{
+    (void)state;
+    struct scheduler_options o = world_options(1, 1);
+    world_open(&w, 1, &o);
+    world_add_all(&w, 1, 1, false);
+    for (uint32_t i = 0; i < 2; i++) {
+        nodes[i] = (struct node){.cluster = CLUSTER, .process = 500 + i};
+        snprintf(nodes[i].scheduler, sizeof(nodes[i].scheduler), "sim://scheduler");
+        atomic_store(&lost[i], false);
+        assert_int_equal(heartbeat_open(&beats[i], &nodes[i], &lost[i], NULL), 0);
+        struct van_handler h = heartbeat_handler(beats[i]);
+        assert_int_equal(
+            sim_van_open(&vans[i], w.sim, i == 0 ? "beats0" : "beats1", &h, NULL), 0);
+        heartbeat_serve(beats[i], vans[i]);
+    }
+    world_run(&w, 3 * SECONDS);
+    assert_true(member_ready(w.actors[0].m) && member_ready(w.actors[1].m));
+    return 0;
+}
+
+static int close_world(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        van_free(vans[i]);
+        heartbeat_stop(beats[i]);
+    }
+    world_close(&w);
+    return 0;
+}
+
+static bool is_alive(uint32_t actor)
+{
+    return roster_find(scheduler_roster(w.s), member_id(w.actors[actor].m))->alive;
+}
+
+static void assert_all_live(void)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_false(member_ended(w.actors[i].m, NULL));
+        assert_true(is_alive(i));
+        assert_false(atomic_load(&lost[i]));
+    }
+}
+
+// The member says nothing, and the link of heartbeats falls silent: another one is
+// opened in time.
+static void test_silent_heartbeats_are_dialled_again(void **state)
+{
+    (void)state;
+    sim_partition(w.sim, w.actors[0].v, w.v, true);
+    sim_silence(w.sim, vans[0], FIRST_LINK);
+    world_run(&w, 40 * SECONDS);
+    sim_partition(w.sim, w.actors[0].v, w.v, false);
+    world_run(&w, SECONDS);
+    assert_all_live();
+}
+
+// No heartbeat gets through at all, but the member answers.
+static void test_the_other_link_is_asked(void **state)
+{
+    (void)state;
+    sim_partition(w.sim, vans[0], w.v, true);
+    world_run(&w, 100 * SECONDS);
+    assert_all_live();
+}
+
+static void test_the_silent_are_dead(void **state)
+{
+    (void)state;
+    sim_partition(w.sim, vans[1], w.v, true);
+    sim_partition(w.sim, w.actors[1].v, w.v, true);
+    world_run(&w, 4 * SECONDS);
+    assert_true(is_alive(1));
+    world_run(&w, 2 * SECONDS + MILLIS * 500);
+    assert_false(is_alive(1));
+}
+
+static unsigned answers;
+
+static void on_answer(void *ctx, const struct van_message *m)
+{
+    (void)ctx;
+    assert_non_null(m);
+    answers++;
+}
+
+// What was asked on a link that is dead is asked again on the next one.
+static void test_a_members_dead_link_is_replaced(void **state)
+{
+    (void)state;
+    struct msg_lease lease = {0};
+    answers = 0;
+    sim_silence(w.sim, w.actors[1].v, FIRST_LINK);
+    assert_int_equal(member_ask(w.actors[1].m, MSG_LEASE, &lease, on_answer, NULL), 0);
+    world_run(&w, 12 * SECONDS);
+    assert_int_equal(answers, 1);
+    assert_all_live();
+}
+
+// A server that asks nothing hears of the end, too.
+static void test_an_idle_members_dead_link_is_replaced(void **state)
+{
+    (void)state;
+    sim_silence(w.sim, w.actors[0].v, FIRST_LINK);
+    scheduler_stop(w.s, 0, "");
+    world_run(&w, 15 * SECONDS);
+    assert_true(member_left(w.actors[0].m));
+    assert_true(scheduler_finished(w.s, NULL));
+}
+
+// Also a link that dies while the member joins.
+static void test_dead_while_joining(void **state)
+{
+    (void)state;
+    struct actor *a = world_add(&w, WIRE_DRIVER);
+    sim_silence(w.sim, a->v, FIRST_LINK);
+    world_run(&w, 12 * SECONDS);
+    assert_true(member_ready(a->m));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_silent_heartbeats_are_dialled_again,
+                                        open_world, close_world),
+        cmocka_unit_test_setup_teardown(test_the_other_link_is_asked, open_world,
+                                        close_world),
+        cmocka_unit_test_setup_teardown(test_the_silent_are_dead, open_world,
+                                        close_world),
+        cmocka_unit_test_setup_teardown(test_a_members_dead_link_is_replaced, open_world,
+                                        close_world),
+        cmocka_unit_test_setup_teardown(test_an_idle_members_dead_link_is_replaced,
+                                        open_world, close_world),
+        cmocka_unit_test_setup_teardown(test_dead_while_joining, open_world, close_world),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
