@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/printable.h"
 
 enum { LINE_MAX_BYTES = 2048 };
 
@@ -70,14 +71,6 @@ static void write_line(int fd, const char *line, size_t len)
     }
 }
 
-void log_printable(char *text)
-{
-    for (; *text != '\0'; text++) {
-        if ((unsigned char)*text < ' ' || *text == 0x7f)
-            *text = '?';
-    }
-}
-
 static void write_stderr(enum log_level level, const char *text)
 {
     char line[LINE_MAX_BYTES + 16];
@@ -109,7 +102,7 @@ void log_write(enum log_level level, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    log_printable(text);
+    printable_make(text);
     write_stderr(level, text);
     pthread_mutex_lock(&file_lock);
     if (file_fd >= 0)

@@ -17,10 +17,7 @@ int log_level_parse(const char *name, enum log_level *ret_level);
 // Lines also go to the end of this file, with their times. NULL: no more.
 int log_set_file(const char *path, struct err *e);
 
-// Text may hold names from outside: what would begin a new line or steer a terminal
-// becomes '?'. Lines of the log have gone through it.
-void log_printable(char *text);
-
+// Text may hold names from outside: it is made printable (base/printable.h).
 void log_write(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 #define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "cli/cli.h"
 #include "tug/tug.h"
 
@@ -139,7 +140,7 @@ int main(int argc, char **argv)
     else
         argv[1] = (char *)(uintptr_t)name;
     int rc = option ? e.code : run(argc - 1, argv + 1, &e);
-    log_printable(e.text); // it may come from a peer
+    printable_make(e.text); // it may come from a peer
     if (rc)
         fprintf(stderr, "tug%s%s: %s\n", cli_find(name) ? " " : "",
                 cli_find(name) ? name : "", e.text);

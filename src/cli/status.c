@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/status.h"
 
-#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,17 +46,23 @@ const struct option_table cli_status_options = {
     .family = cli_tables,
 };
 
-enum { LOOP_SECONDS = 5 };
+enum { LOOP_SECONDS = 5, LOOPS_SECONDS = 30 }; // for one of them, and for all
 
 // ---------------------------------------------------------------- asking
 
 // The answer of one loop, or an object that says why there is none.
-static json_t *ask_loop(struct node *n, const json_t *node)
+static json_t *ask_loop(struct node *n, const json_t *node, uint64_t until)
 {
     struct tool t = {.interrupted = &node_interrupted};
     struct err e = {0};
     json_t *answer = NULL;
-    int rc = tool_open(&t, n, tool_text(node, "address"), LOOP_SECONDS, &e);
+    int rc = clock_ns() < until ? 0
+                                : err_set(&e, TUG_EIO,
+                                          "it was not asked: others have not answered "
+                                          "for %d s",
+                                          LOOPS_SECONDS);
+    if (rc == 0)
+        rc = tool_open(&t, n, tool_text(node, "address"), LOOP_SECONDS, &e);
     if (rc == 0)
         rc = tool_status(&t, LOOP_SECONDS, &answer, &e);
     tool_close(&t);
@@ -73,9 +78,8 @@ static json_t *ask_loop(struct node *n, const json_t *node)
 
 static void add_to(json_t *sum, const json_t *table, const char *name)
 {
-    json_object_set_new(
-        sum, name,
-        json_integer((json_int_t)(tool_number(sum, name) + tool_number(table, name))));
+    json_object_set_new(sum, name,
+                        json_integer(tool_count(sum, name) + tool_count(table, name)));
 }
 
 // A table is one thing to people, however many loops hold it.
@@ -95,10 +99,10 @@ static void add_table(json_t *tables, const json_t *table)
     }
     for (i = 0; i < sizeof(added) / sizeof(*added); i++)
         add_to(sum, table, added[i]);
-    double least = fmin(tool_number(sum, "clock"), tool_number(table, "clock"));
-    double most = fmax(tool_number(sum, "clock_max"), tool_number(table, "clock"));
-    json_object_set_new(sum, "clock", json_integer((json_int_t)least));
-    json_object_set_new(sum, "clock_max", json_integer((json_int_t)most));
+    int64_t clock = tool_count(table, "clock"), least = tool_count(sum, "clock"),
+            most = tool_count(sum, "clock_max");
+    json_object_set_new(sum, "clock", json_integer(clock < least ? clock : least));
+    json_object_set_new(sum, "clock_max", json_integer(clock > most ? clock : most));
 }
 
 static json_t *add_tables(const json_t *servers)
@@ -122,10 +126,11 @@ int status_ask(struct opened_node *n, double seconds, json_t **ret, struct err *
     tool_close(&t);
     TRY(rc);
     json_t *servers = json_array();
+    uint64_t until = clock_ns() + LOOPS_SECONDS * SECOND_NS;
     json_array_foreach(json_object_get(status, "nodes"), i,
                        node) if (strcmp(tool_text(node, "role"), "server") == 0 &&
                                  tool_true(node, "alive"))
-        json_array_append_new(servers, ask_loop(&n->node, node));
+        json_array_append_new(servers, ask_loop(&n->node, node, until));
     json_object_set_new(status, "servers", servers);
     json_object_set_new(status, "tables", add_tables(servers));
     json_object_set_new(status, "sampled_ns", json_integer((json_int_t)clock_ns()));

@@ -133,8 +133,8 @@ static void link_message(struct client *c, van_link link, const struct van_messa
     if (m->type == MSG_WELCOME) {
         peer_greeted(p, now);
     } else if (m->type == MSG_ERROR && m->request == 0) {
-        struct err why;
-        err_set(&why, TUG_EIO, "%.*s", (int)m->m->error.what.n, m->m->error.what.data);
+        struct err why = {.code = TUG_EIO};
+        wire_words(m->m->error.what, why.text, sizeof(why.text));
         peer_break(p, &why, now);
     }
 }

@@ -373,6 +373,20 @@ static bool answer_pulled(struct slice *s, const struct van_message *m)
     return true;
 }
 
+// A walk goes on behind the last key of a page: it ends because keys ascend.
+static bool rows_ascend(const struct slice *s, const struct msg_rows_are *m)
+{
+    const struct msg_rows *asked = &s->request->u.rows.message;
+    const uint64_t *keys = m->keys.data;
+    uint32_t bits = s->request->client->partition_bits;
+    enum wire_space space = s->request->spec->space;
+    for (uint32_t i = 0; i < m->n; i++)
+        if (keys[i] < asked->from || (i > 0 && keys[i] <= keys[i - 1]) ||
+            roster_partition(bits, space, keys[i]) != asked->partition)
+            return false;
+    return m->n > 0 || !m->more;
+}
+
 static bool answer_rows(struct slice *s, const struct msg_rows_are *m)
 {
     const struct request *r = s->request;
@@ -381,7 +395,7 @@ static bool answer_rows(struct slice *s, const struct msg_rows_are *m)
     uint32_t width = r->spec->by_config ? a->pull_width : a->width;
     if (r->kind != REQUEST_ROWS || m->n > w->message.max || m->width != width ||
         m->keys.n != m->n * sizeof(uint64_t) ||
-        m->values.n != (uint64_t)m->n * m->width * sizeof(float))
+        m->values.n != (uint64_t)m->n * m->width * sizeof(float) || !rows_ascend(s, m))
         return false;
     if (m->n != 0) {
         memcpy(w->keys, m->keys.data, m->keys.n);
@@ -411,15 +425,16 @@ static void refused(struct slice *s, uint64_t epoch, uint64_t now)
 static void answer_error(struct slice *s, const struct msg_error *m, uint64_t now)
 {
     char what[ERR_TEXT_MAX];
-    snprintf(what, sizeof(what), "%.*s", (int)m->what.n, m->what.data);
+    wire_words(m->what, what, sizeof(what));
+    int code = wire_failure(m->code);
     size_t n = strlen(SHARD_LIST_UNKNOWN);
     if (s->request->kind == REQUEST_INFO) { // it may be known on another loop
-        err_set(&s->request->why, m->code, "%s", what);
+        err_set(&s->request->why, code, "%s", what);
         slice_answered(s);
         return;
     }
     if (s->list == 0 || strncmp(what, SHARD_LIST_UNKNOWN, n) != 0) {
-        fail(s, m->code != 0 ? m->code : TUG_EDATA, what);
+        fail(s, code, what);
         return;
     }
     if (s->all_keys) // answers an earlier message: the one with the keys is under way

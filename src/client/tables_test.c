@@ -264,12 +264,102 @@ static void test_no_memory(void **state)
     }
 }
 
+// Walks: a loop whose keys do not ascend would have the client walk for ever.
+
+static uint64_t page[3];
+static uint32_t page_n;
+
+static bool say_page(struct server *s, van_link link, const struct van_message *m)
+{
+    float values[3 * WIDTH] = {0};
+    struct msg_rows_are is = {.n = page_n,
+                              .width = WIDTH,
+                              .more = 1,
+                              .keys = {page, page_n * sizeof(*page)},
+                              .values = {values, page_n * WIDTH * sizeof(float)}};
+    if (m->type != MSG_ROWS)
+        return false;
+    van_send(s->van, link, MSG_ROWS_ARE, m->request, &is, NULL);
+    return true;
+}
+
+static int walk(struct cluster *c, uint64_t from, uint32_t partition)
+{
+    uint64_t keys[3];
+    float values[3 * WIDTH];
+    uint32_t n;
+    bool more;
+    struct err e = {0};
+    return wait_for(
+        c, client_rows(c->client, TABLE, partition, from, 3, keys, values, &n, &more, &e),
+        &e);
+}
+
+static void test_pages_that_do_not_ascend(void **state)
+{
+    (void)state;
+    struct client_options o = usual();
+    struct cluster *c = cluster_open(MAX_SERVERS, 9, &o);
+    uint32_t partition = partition_of(c->keys[0]), n = 0;
+    answer_with_all(c, say_page);
+    for (uint64_t key = 0; n < 3; key++)
+        if (partition_of(key) == partition)
+            page[n++] = key;
+    page_n = 3;
+    assert_int_equal(walk(c, 0, partition), 0);
+    assert_int_equal(walk(c, page[0] + 1, partition), TUG_EDATA); // before `from`
+    assert_int_equal(walk(c, 0, partition ^ 1), TUG_EDATA);       // of another partition
+    page[2] = page[1];
+    assert_int_equal(walk(c, 0, partition), TUG_EDATA);
+    page_n = 0; // nothing, and more of it
+    assert_int_equal(walk(c, 0, partition), TUG_EDATA);
+    cluster_close(c);
+}
+
+// Codes that are none, and none at all, are failures.
+static int32_t code;
+
+static bool say_error(struct server *s, van_link link, const struct van_message *m)
+{
+    struct msg_error e = {.code = code, .what = wire_text("\x1b]0;title\a")};
+    if (m->type == MSG_HELLO)
+        return false;
+    van_send(s->van, link, MSG_ERROR, m->request, &e, NULL);
+    return true;
+}
+
+static void test_errors_of_loops(void **state)
+{
+    (void)state;
+    const int32_t codes[] = {0, 1, 130, -77, INT32_MIN, INT32_MAX};
+    struct client_options o = usual();
+    struct cluster *c = cluster_open(MAX_SERVERS, 9, &o);
+    answer_with_all(c, say_error);
+    for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
+        struct err e = {0};
+        struct msg_table_is is;
+        uint32_t number = 77;
+        code = codes[i];
+        assert_int_equal(wait_for(c, client_stat(c->client, TABLE, &is, &e), &e),
+                         TUG_EDATA);
+        assert_null(strchr(e.text, '\x1b'));
+        assert_int_equal(wait_for(c, client_info(c->client, "x", 0, &number, &e), &e),
+                         TUG_EDATA);
+        assert_int_equal(number, 77);
+    }
+    cluster_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_marks),          cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_info_and_steps), cmocka_unit_test(test_saves),
+        cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_info_and_steps),
+        cmocka_unit_test(test_saves),
         cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_pages_that_do_not_ascend),
+        cmocka_unit_test(test_errors_of_loops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

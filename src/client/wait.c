@@ -62,17 +62,19 @@ int client_wait_ready(struct client *c, uint64_t timeout_ns, struct err *e)
 static void on_answer(void *ctx, const struct van_message *m)
 {
     struct asking *a = ctx;
+    char what[ERR_TEXT_MAX];
     a->done = true;
     if (m == NULL)
         a->rc = TUG_EIO; // the member's end says why
     else if (m->type == MSG_ERROR)
-        a->rc = err_set(&a->why, m->m->error.code, "the scheduler: %.*s",
-                        (int)m->m->error.what.n, m->m->error.what.data);
+        a->rc = err_set(&a->why, wire_failure(m->m->error.code), "the scheduler: %s",
+                        wire_words(m->m->error.what, what, sizeof(what)));
     else if (a->answer != NULL)
         a->answer(a->ctx, m->m);
 }
 
-// The member asks until there is an answer, or it gives the scheduler up and ends.
+// The member asks until there is an answer, or it gives the scheduler up and ends. A
+// scheduler that shows signs of life and does not answer is given up, too.
 int client_ask(struct client *c, uint16_t type, const void *msg,
                void (*answer)(void *ctx, const union wire_any *m), void *ctx,
                struct err *e)
@@ -84,9 +86,16 @@ int client_ask(struct client *c, uint16_t type, const void *msg,
     if (rc != 0)
         return err_set(e, rc, "asking the scheduler (%s): %s", wire_name(type),
                        err_text(rc));
-    while (!a->done && rc == 0)
-        rc = poll_until(c, VAN_NEVER, e);
-    a->answer = NULL; // ctx may be gone when an answer still comes
+    uint64_t until = van_now(c->van) + c->o.request_timeout_ns;
+    while (!a->done && rc == 0 && van_now(c->van) < until)
+        rc = poll_until(c, until, e);
+    if (!a->done && rc == 0)
+        rc = err_set(e, TUG_EIO, "the scheduler at %s has not answered (%s) for %.0f s",
+                     c->o.member.scheduler, wire_name(type),
+                     (double)c->o.request_timeout_ns * 1e-9);
+    if (!a->done) // ctx may be gone when an answer still comes
+        member_unask(c->member, a);
+    a->answer = NULL;
     if (rc != 0)
         return rc;
     if (a->rc != 0) {

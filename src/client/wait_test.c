@@ -127,14 +127,21 @@ static void open_loops(uint32_t n)
     }
 }
 
-static void open_client(void)
+static void open_client_as(enum wire_role role, uint64_t request_timeout)
 {
     struct err e = {0};
-    struct client_options o = {.member = member(WIRE_WORKER, 10, ""), .cache_keys = true};
+    struct client_options o = {.member = member(role, 10, ""),
+                               .cache_keys = true,
+                               .request_timeout_ns = request_timeout};
     assert_int_equal(client_open(&c.client, &o, &e), 0);
     struct van_handler h = client_handler(c.client);
     assert_int_equal(inproc_van_open(&c.client_van, &h, &e), 0);
     client_serve(c.client, c.client_van, van_now(c.client_van));
+}
+
+static void open_client(void)
+{
+    open_client_as(WIRE_WORKER, 0);
 }
 
 static void close_all(void)
@@ -340,6 +347,25 @@ static void test_no_scheduler(void **state)
     client_close(c.client);
 }
 
+// A scheduler that shows signs of life and does not answer: a pass, before all are there.
+static void test_scheduler_that_does_not_answer(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct msg_pass pass = {.pass = 1};
+    uint64_t heard = 0;
+    open_scheduler(1);
+    open_loops(1); // one too few
+    open_client_as(WIRE_DRIVER, 300 * MS);
+    for (int i = 0; i < 2; i++) { // the question before is none any more
+        assert_int_equal(client_ask(c.client, MSG_PASS, &pass, hear_state, &heard, &err),
+                         TUG_EIO);
+        assert_non_null(strstr(err.text, "has not answered (pass)"));
+        assert_non_null(strstr(err.text, c.name));
+    }
+    close_all();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +375,7 @@ int main(void)
         cmocka_unit_test(test_waits_end_and_say_why),
         cmocka_unit_test(test_barrier_names_who_is_missing),
         cmocka_unit_test(test_no_scheduler),
+        cmocka_unit_test(test_scheduler_that_does_not_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,7 +88,9 @@ static bool pass_done(const struct leases *l)
 
 int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
 {
-    if (m->pass == 0 || m->kind > WIRE_PASS_SHARES)
+    // Clocks and orders are made of a pass in the upper and a batch in the lower half.
+    if (m->pass == 0 || m->pass > UINT32_MAX || m->first > UINT32_MAX ||
+        m->examples > INT64_MAX || m->kind > WIRE_PASS_SHARES)
         return err_set(e, TUG_EUSAGE, "there is no pass %" PRIu64 " of kind %u", m->pass,
                        m->kind);
     if (m->pass <= l->pass.pass)
@@ -155,7 +157,7 @@ bool leases_done(struct leases *l, uint32_t id, const struct msg_piece_done *m)
     bool news = by_piece(l) ? leases_piece_done(l, w, m) : leases_share_done(l, w, m);
     if (news) {
         if (by_piece(l))
-            l->examples += m->examples;
+            l->examples += m->examples < UINT32_MAX ? m->examples : UINT32_MAX;
         else if (m->examples > l->examples)
             l->examples = m->examples; // that all shares are of: every worker tells
         keep_report(l, m->report);

@@ -118,8 +118,24 @@ int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struc
 
 // Passes that go on.
 
+// A bit stands for a piece: more of them than there can be are not believed.
+static int check_done(const struct leases *l, struct wire_text list, struct err *e)
+{
+    struct wire_file_done f;
+    uint64_t pieces = 0;
+    uint32_t n = 0;
+    int more;
+    for (; (more = wire_next_file_done(&list, &f)) == 1; n++)
+        pieces += 8 * (uint64_t)f.bits.n;
+    if (more != 0 || pieces > LEASES_MAX_PIECES + 8 * (uint64_t)n ||
+        (l->have_data && n > l->n_files))
+        return err_set(e, TUG_EDATA, "the list of pieces that are done makes no sense");
+    return 0;
+}
+
 int leases_keep_done(struct leases *l, const struct msg_pass *m, struct err *e)
 {
+    TRY(check_done(l, m->done, e));
     buf_clear(&l->done);
     if (m->done.n > 0 && buf_add(&l->done, m->done.data, m->done.n) != 0)
         return err_nomem(e, "the pieces of a pass that are done");

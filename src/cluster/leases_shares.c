@@ -100,7 +100,7 @@ bool leases_share_done(struct leases *l, struct leases_worker *w,
                        const struct msg_piece_done *m)
 {
     (void)l;
-    if (!w->taking_part || m->index < w->next_report)
+    if (!w->taking_part || m->index < w->next_report || m->index == UINT64_MAX)
         return false;
     w->next_report = m->index + 1;
     return true;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/printable.h"
 #include "cluster/member_internal.h"
 
 enum { DEFAULT_RESEND_NS = 2000000000 };
@@ -43,6 +44,7 @@ int member_open(struct member **ret, const struct member_options *o, struct err 
     }
     // Names are for people: a long one is cut.
     snprintf(m->host, sizeof(m->host), "%s", o->host != NULL ? o->host : "");
+    printable_make(m->host);
     *ret = m;
     return 0;
 }
@@ -195,7 +197,7 @@ static bool is_somebody_else(const struct member *m, const struct msg_joined *ms
 
 static void joined(struct member *m, const struct msg_joined *msg, uint64_t now)
 {
-    if (m->state != MEMBER_JOINING)
+    if (m->state != MEMBER_JOINING || msg->node == 0 || msg->session == 0)
         return;
     if (is_somebody_else(m, msg)) {
         char why[ERR_TEXT_MAX];
@@ -232,6 +234,8 @@ static void new_roster(struct member *m, const struct msg_roster *msg, uint64_t 
         int rc = roster_decode(&r, msg, &e);
         if (rc == TUG_ENOMEM)
             return; // it comes again
+        if (rc == 0 && (rc = roster_check_next(&m->roster, &r, &e)) != 0)
+            roster_free(&r);
         if (rc != 0) {
             member_end(m, rc, e.text);
             return;
@@ -253,15 +257,13 @@ static void barrier_state(struct member *m, const struct msg_barrier_state *msg)
         return;
     if (msg->done)
         b->done = b->asked;
-    snprintf(b->missing, sizeof(b->missing), "%.*s", (int)msg->missing.n,
-             msg->missing.n > 0 ? msg->missing.data : "");
+    wire_words(msg->missing, b->missing, sizeof(b->missing));
 }
 
 static void end_with(struct member *m, int code, struct wire_text why)
 {
     char text[ERR_TEXT_MAX];
-    snprintf(text, sizeof(text), "%.*s", (int)why.n, why.n > 0 ? why.data : "");
-    member_end(m, code, text);
+    member_end(m, code, wire_words(why, text, sizeof(text)));
 }
 
 // Who has not joined yet has nothing to leave.
@@ -269,7 +271,7 @@ static void stop(struct member *m, const struct msg_stop *msg)
 {
     if (m->id == 0)
         part(m);
-    end_with(m, msg->code, msg->why);
+    end_with(m, wire_code(msg->code), msg->why);
 }
 
 // Who is refused, at the door or as a member, has ended.
@@ -279,7 +281,7 @@ static void refused(struct member *m, const struct van_message *msg)
         part(m);
         if (m->left)
             return; // who wants to leave has nothing more to ask for
-        end_with(m, msg->m->error.code, msg->m->error.what);
+        end_with(m, wire_failure(msg->m->error.code), msg->m->error.what);
         return;
     }
     member_answered(m, msg);

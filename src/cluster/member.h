@@ -82,6 +82,8 @@ void member_want_roster(struct member *m, uint64_t epoch);
 typedef void (*member_answer_fn)(void *ctx, const struct van_message *answer);
 int member_ask(struct member *m, uint16_t type, const void *msg, member_answer_fn done,
                void *ctx);
+// What was asked with this ctx is given up: `done` is not called any more.
+void member_unask(struct member *m, const void *ctx);
 
 // Reaches the next barrier of the group (enum wire_group bits). Poll member_barrier_done;
 // *ret_missing names who has not come yet. Any loop of a process speaks for all of them.

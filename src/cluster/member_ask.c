@@ -52,6 +52,30 @@ int member_ask(struct member *m, uint16_t type, const void *msg, member_answer_f
     return 0;
 }
 
+void member_unask(struct member *m, const void *ctx)
+{
+    for (int i = 0; i < MEMBER_ASKS; i++)
+        if (m->asks[i].ctx == ctx)
+            m->asks[i].request = 0;
+}
+
+// Who asked reads the fields of the answer's type: what is of another one is an error.
+static void tell(const struct ask *a, const struct van_message *msg)
+{
+    if (a->done == NULL)
+        return;
+    if (msg->type == MSG_ERROR || msg->type == wire_answer(a->type)) {
+        a->done(a->ctx, msg);
+        return;
+    }
+    char what[128];
+    snprintf(what, sizeof(what), "its answer to %s is of another kind: %s",
+             wire_name(a->type), wire_name(msg->type));
+    union wire_any any = {.error = {.code = TUG_EDATA, .what = wire_text(what)}};
+    struct van_message error = {.type = MSG_ERROR, .request = msg->request, .m = &any};
+    a->done(a->ctx, &error);
+}
+
 bool member_answered(struct member *m, const struct van_message *msg)
 {
     if (msg->request == REQUEST_LEAVE) {
@@ -62,9 +86,9 @@ bool member_answered(struct member *m, const struct van_message *msg)
         struct ask *a = &m->asks[i];
         if (a->request != msg->request || msg->request == 0)
             continue;
+        struct ask asked = *a;
         a->request = 0; // first: the answer may lead to the next question
-        if (a->done != NULL)
-            a->done(a->ctx, msg);
+        tell(&asked, msg);
         return true;
     }
     return false;

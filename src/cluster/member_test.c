@@ -287,6 +287,150 @@ static void test_too_long(void **state)
     assert_int_equal(member_open(&m, &o, &e), TUG_EUSAGE);
 }
 
+// A scheduler that says what the test wants.
+struct rogue {
+    struct van *v;
+    van_link link;
+    uint16_t answer; // to LEASE
+    uint8_t bits;
+    uint64_t epoch, version, request;
+};
+static struct rogue rogue;
+
+static void send_rogue_roster(void)
+{
+    struct buf nodes = BUF_INIT(1 << 16);
+    uint32_t owners[WIRE_SPACES << 8];
+    struct wire_node n = {.id = 8,
+                          .role = WIRE_SERVER,
+                          .alive = 1,
+                          .host = wire_text("h"),
+                          .address = wire_text("sim://s")};
+    assert_int_equal(wire_put_node(&nodes, &n), 0);
+    for (size_t i = 0; i < sizeof(owners) / sizeof(*owners); i++)
+        owners[i] = 8;
+    struct msg_roster m = {
+        .epoch = rogue.epoch,
+        .version = ++rogue.version,
+        .partition_bits = rogue.bits,
+        .servers = 1,
+        .nodes = {nodes.data, (uint32_t)nodes.len},
+        .owners = {owners, rogue.epoch == 0 ? 0 : (WIRE_SPACES * 4u) << rogue.bits},
+    };
+    assert_int_equal(van_send(rogue.v, rogue.link, MSG_ROSTER, 0, &m, NULL), 0);
+    buf_free(&nodes);
+}
+
+static void rogue_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    (void)ctx, (void)now;
+    struct msg_data data = {.options = 0x4141414141414141, .piece_bytes = 0x4242424242};
+    rogue.link = link;
+    if (m->type == MSG_HELLO)
+        van_send(rogue.v, link, MSG_WELCOME, 0, &(struct msg_welcome){.role = 1}, NULL);
+    else if (m->type == MSG_JOIN)
+        van_send(rogue.v, link, MSG_JOINED, m->request,
+                 &(struct msg_joined){.node = 9, .session = 5}, NULL);
+    else if (m->type == MSG_LEASE && rogue.answer == MSG_DATA)
+        van_send(rogue.v, link, MSG_DATA, m->request, &data, NULL);
+    else if (m->type == MSG_LEASE)
+        van_send(rogue.v, link, rogue.answer, m->request,
+                 &(struct msg_error){.code = 0, .what = wire_text("\x1b[2Jno")}, NULL);
+}
+
+static struct member *open_rogue(void)
+{
+    struct sim_options net = {.seed = 1, .delay_min = MILLIS, .delay_max = 2 * MILLIS};
+    struct van_handler h = {.message = rogue_message, .tick = no_tick};
+    char address[VAN_ADDRESS_MAX];
+    w = (struct world){.seed = 1};
+    rogue = (struct rogue){.bits = 6, .epoch = 3};
+    assert_int_equal(sim_open(&w.sim, &net, NULL), 0);
+    assert_int_equal(sim_van_open(&rogue.v, w.sim, "rogue", &h, NULL), 0);
+    assert_int_equal(van_listen(rogue.v, "sim://scheduler", address, NULL), 0);
+    struct member *m = world_add(&w, WIRE_WORKER)->m;
+    world_run(&w, SECONDS);
+    assert_int_equal(member_id(m), 9);
+    send_rogue_roster();
+    world_run(&w, SECONDS);
+    assert_true(member_ready(m));
+    return m;
+}
+
+static void close_rogue(void)
+{
+    van_free(w.actors[0].v);
+    member_close(w.actors[0].m);
+    van_free(rogue.v);
+    sim_close(w.sim);
+}
+
+// What a node has computed by the number of partitions stays true, or the node ends.
+static void test_roster_that_changes_its_shape(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct err why = {0};
+        struct member *m = open_rogue();
+        rogue.bits = i == 0 ? 2 : i == 1 ? 8 : 6;
+        rogue.epoch = i < 2 ? 4 : 0;
+        send_rogue_roster();
+        world_run(&w, SECONDS);
+        assert_int_equal(member_roster(m)->partition_bits, 6);
+        assert_int_equal(member_roster(m)->epoch, 3);
+        assert_true(member_ended(m, &why));
+        assert_int_equal(why.code, TUG_EDATA);
+        assert_non_null(strstr(why.text, "comes after one of"));
+        close_rogue();
+    }
+}
+
+static uint16_t came;
+static int came_code;
+
+static void take_answer(void *ctx, const struct van_message *m)
+{
+    (void)ctx;
+    came = m != NULL ? m->type : 0;
+    came_code = m != NULL && m->type == MSG_ERROR ? m->m->error.code : 0;
+}
+
+// An answer of another type has other fields: whoever asked never gets to read them.
+static void test_answer_of_another_kind(void **state)
+{
+    (void)state;
+    struct msg_lease lease = {0};
+    struct member *m = open_rogue();
+    rogue.answer = MSG_DATA;
+    assert_int_equal(member_ask(m, MSG_LEASE, &lease, take_answer, NULL), 0);
+    world_run(&w, SECONDS);
+    assert_int_equal(came, MSG_ERROR);
+    assert_int_equal(came_code, TUG_EDATA);
+    rogue.answer = MSG_ERROR;
+    assert_int_equal(member_ask(m, MSG_LEASE, &lease, take_answer, NULL), 0);
+    world_run(&w, SECONDS);
+    assert_int_equal(came, MSG_ERROR);
+    close_rogue();
+}
+
+static void test_given_up_question(void **state)
+{
+    (void)state;
+    struct msg_lease lease = {0};
+    int ctx;
+    struct member *m = open_rogue();
+    rogue.answer = MSG_ERROR;
+    came = 0;
+    assert_int_equal(member_ask(m, MSG_LEASE, &lease, take_answer, &ctx), 0);
+    member_unask(m, &ctx);
+    world_run(&w, SECONDS);
+    assert_int_equal(came, 0);
+    assert_int_equal(member_ask(m, MSG_LEASE, &lease, take_answer, &ctx), 0);
+    world_run(&w, SECONDS);
+    assert_int_equal(came, MSG_ERROR);
+    close_rogue();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,6 +442,9 @@ int main(void)
         cmocka_unit_test(test_end_answers_all),
         cmocka_unit_test(test_never_somebody_else),
         cmocka_unit_test(test_too_long),
+        cmocka_unit_test(test_roster_that_changes_its_shape),
+        cmocka_unit_test(test_answer_of_another_kind),
+        cmocka_unit_test(test_given_up_question),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

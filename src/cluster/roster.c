@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/printable.h"
 
 static uint32_t partitions_of(const struct roster *r)
 {
@@ -88,9 +89,10 @@ int roster_encode(const struct roster *r, struct buf *nodes, struct buf *owners,
     return 0;
 }
 
+// Names and addresses are printed.
 static bool text_fits(struct wire_text t, size_t cap)
 {
-    return t.n < cap && (t.n == 0 || memchr(t.data, 0, t.n) == NULL);
+    return t.n < cap && printable_check(t.data, t.n);
 }
 
 static bool node_read(struct roster_node *ret, const struct wire_node *line)
@@ -176,6 +178,10 @@ int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e)
     };
     if (m->partition_bits > ROSTER_MAX_PARTITION_BITS)
         return err_set(e, TUG_EDATA, "the roster has 2^%u partitions", m->partition_bits);
+    if (m->servers > ROSTER_MAX_NODES || m->workers > ROSTER_MAX_NODES ||
+        (m->servers == 0 && m->epoch != 0))
+        return err_set(e, TUG_EDATA, "the roster is of %u servers and %u workers",
+                       m->servers, m->workers);
     if (count_nodes(m->nodes, &r.n_nodes) != 0)
         return err_set(e, TUG_EDATA, "the roster's nodes are cut or too many");
     if (make_room(&r) != 0)
@@ -188,6 +194,20 @@ int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e)
     else
         roster_free(&r);
     return rc;
+}
+
+int roster_check_next(const struct roster *before, const struct roster *r, struct err *e)
+{
+    if (before->epoch == 0)
+        return 0;
+    if (r->epoch < before->epoch)
+        return err_set(e, TUG_EDATA, "a roster of epoch %llu comes after one of %llu",
+                       (unsigned long long)r->epoch, (unsigned long long)before->epoch);
+    if (r->partition_bits != before->partition_bits)
+        return err_set(e, TUG_EDATA,
+                       "a roster of 2^%u partitions comes after one of 2^%u",
+                       r->partition_bits, before->partition_bits);
+    return 0;
 }
 
 const struct roster_node *roster_find(const struct roster *r, uint32_t id)

@@ -53,6 +53,10 @@ int roster_encode(const struct roster *r, struct buf *nodes, struct buf *owners,
                   struct msg_roster *ret); // points into the two buffers
 int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e);
 
+// Whether r can come after `before`. What everybody has computed by the placement before
+// rests on it: partitions stay as many as they are, epochs never fall.
+int roster_check_next(const struct roster *before, const struct roster *r, struct err *e);
+
 const struct roster_node *roster_find(const struct roster *r, uint32_t id); // or NULL
 
 // "worker 1 (host:pid)", for messages. Returns `to`.

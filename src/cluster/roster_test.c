@@ -140,6 +140,14 @@ static void test_refused(void **state)
     bad.partition_bits = 17;
     check_refused(&bad);
     bad = m;
+    bad.servers = UINT32_MAX;
+    check_refused(&bad);
+    bad.servers = 0;
+    check_refused(&bad);
+    bad = m;
+    bad.workers = UINT32_MAX;
+    check_refused(&bad);
+    bad = m;
     bad.epoch = 0; // then there are no owners
     check_refused(&bad);
     free_bytes();
@@ -174,6 +182,9 @@ static void test_lines_refused(void **state)
     check_line_refused(line);
     line = lines[3];
     line.tables = 3;
+    check_line_refused(line);
+    line = lines[3];
+    snprintf(line.host, sizeof(line.host), "a\x1b[2J"); // it is printed
     check_line_refused(line);
 }
 

@@ -196,9 +196,9 @@ static void stop_wanted(struct scheduler *s, struct link *l, uint64_t request,
                         const struct msg_stop *m)
 {
     char why[ERR_TEXT_MAX];
-    snprintf(why, sizeof(why), "%.*s", (int)m->why.n, m->why.n > 0 ? m->why.data : "");
+    wire_words(m->why, why, sizeof(why));
     scheduler_send(s, l->link, MSG_OK, request, &(struct msg_ok){0});
-    scheduler_end(s, m->code, why);
+    scheduler_end(s, wire_code(m->code), why);
 }
 
 static void roster_wanted(struct scheduler *s, struct link *l, uint64_t request,

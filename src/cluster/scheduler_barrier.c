@@ -84,6 +84,13 @@ void scheduler_barrier(struct scheduler *s, struct node *n, uint64_t request,
         p->known[group] = true;
         p->base[group] = p->late ? s->groups[group].completed : 0;
     }
+    // It asks for the next one when it knows that the one before is complete.
+    uint64_t completed = s->groups[group].completed;
+    if (m->generation > completed - p->base[group] + 1) {
+        scheduler_refuse(s, n->link, request, TUG_EUSAGE,
+                         "a barrier that lies behind one which is not complete yet");
+        return;
+    }
     uint64_t reached = p->base[group] + m->generation;
     bool again = p->reached[group] >= reached;
     if (!again)

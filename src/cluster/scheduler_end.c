@@ -119,19 +119,20 @@ static bool ends_the_run(const struct scheduler *s, const struct node *n, int co
 static void left_failing(struct scheduler *s, const struct node *n,
                          const struct msg_leave *m)
 {
-    char name[ROSTER_NAME_MAX], why[ERR_TEXT_MAX];
-    snprintf(why, sizeof(why), "%s ended with code %d%s%.*s", scheduler_name(n, name),
-             err_exit_code(m->code), m->why.n > 0 ? ": " : "", (int)m->why.n,
-             m->why.n > 0 ? m->why.data : "");
+    char name[ROSTER_NAME_MAX], why[ERR_TEXT_MAX], said[ERR_TEXT_MAX - ROSTER_NAME_MAX];
+    int code = wire_failure(m->code);
+    snprintf(why, sizeof(why), "%.*s ended with code %d%s%s", ROSTER_NAME_MAX,
+             scheduler_name(n, name), err_exit_code(code), m->why.n > 0 ? ": " : "",
+             wire_words(m->why, said, sizeof(said)));
     if (s->phase != SCHEDULER_ENDING || s->end.code == 0) // else they all say the same
         scheduler_say(s, "%s", why);
     if (s->phase == SCHEDULER_ENDING && s->end.code == 0) {
-        s->end.code = m->code; // all was well until now
+        s->end.code = code; // all was well until now
         snprintf(s->end.text, sizeof(s->end.text), "%s", why);
-    } else if (ends_the_run(s, n, m->code)) {
-        scheduler_end(s, m->code, why);
+    } else if (ends_the_run(s, n, code)) {
+        scheduler_end(s, code, why);
     } else {
-        note_failure(s, m->code, why);
+        note_failure(s, code, why);
     }
 }
 
@@ -165,9 +166,7 @@ void scheduler_run_over(struct scheduler *s, struct node *n, uint64_t request,
     if (s->phase >= SCHEDULER_OVER)
         return;
     if (m->code != 0) {
-        snprintf(why, sizeof(why), "%.*s", (int)m->why.n,
-                 m->why.n > 0 ? m->why.data : "");
-        scheduler_end(s, m->code, why);
+        scheduler_end(s, wire_code(m->code), wire_words(m->why, why, sizeof(why)));
         return;
     }
     s->phase = SCHEDULER_OVER;

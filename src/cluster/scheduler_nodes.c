@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/printable.h"
 #include "cluster/scheduler_internal.h"
 
 enum {
@@ -79,18 +80,10 @@ static uint32_t rank_for(const struct scheduler *s, const struct msg_join *m)
     return free_rank(s, m->role);
 }
 
-static bool text_fits(struct wire_text t, size_t cap)
-{
-    return t.n < cap && (t.n == 0 || memchr(t.data, 0, t.n) == NULL);
-}
-
 // Names are printed: no byte of them steers a terminal.
 static bool is_printable(struct wire_text t)
 {
-    for (uint32_t i = 0; i < t.n; i++)
-        if ((unsigned char)t.data[i] < ' ' || t.data[i] == 0x7f)
-            return false;
-    return true;
+    return printable_check(t.data, t.n);
 }
 
 static const char *check_join(const struct msg_join *m)
@@ -102,7 +95,7 @@ static const char *check_join(const struct msg_join *m)
         return "the loops of the process make no sense";
     if (m->tables > WIRE_TABLES_DENSE)
         return "it takes unknown tables";
-    if (!text_fits(m->address, VAN_ADDRESS_MAX) || !text_fits(m->host, WIRE_TEXT_MAX))
+    if (m->address.n >= VAN_ADDRESS_MAX || m->host.n >= WIRE_TEXT_MAX)
         return "its address or host name is too long";
     if (!is_printable(m->address) || !is_printable(m->host))
         return "its address or host name cannot be printed";

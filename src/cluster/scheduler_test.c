@@ -648,6 +648,9 @@ static void test_status(void **state)
     assert_non_null(j);
     assert_string_equal(json_string_value(json_object_get(j, "phase")), "running");
     assert_int_equal(json_array_size(json_object_get(j, "nodes")), 3);
+    json_t *third = json_array_get(json_object_get(j, "nodes"), 2);
+    assert_string_equal(json_string_value(json_object_get(third, "host")),
+                        "a \"host\"\\?");
     json_t *sparse = json_object_get(json_object_get(j, "placement"), "sparse");
     json_t *loops = json_object_get(sparse, "loops");
     assert_int_equal(json_integer_value(json_object_get(loops, "8")) +
@@ -731,6 +734,105 @@ static void test_no_memory(void **state)
     }
 }
 
+// A node that speaks for itself, without a member that sees to it that this makes sense.
+static void join_as(enum wire_role role)
+{
+    struct msg_join join = {.role = (uint8_t)role,
+                            .ticket = 4711,
+                            .process = 4711,
+                            .loops = 1,
+                            .host = wire_text("host"),
+                            .address = wire_text("")};
+    say_hello(CLUSTER);
+    say(MSG_JOIN, &join);
+}
+
+// Generations are counted one by one: a node that is far ahead would make the scheduler
+// count for ever.
+static void test_barrier_far_ahead(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    add(WIRE_SERVER);
+    open_peer();
+    join_as(WIRE_WORKER);
+    world_run(&w, SECONDS);
+    say(MSG_ROSTER_WANTED,
+        &(struct msg_roster_wanted){.version = 1000}); // no more of them
+    struct msg_barrier m = {.group = WIRE_GROUP_WORKERS, .generation = UINT64_MAX};
+    say(MSG_BARRIER, &m);
+    assert_int_equal(peer.type, MSG_ERROR);
+    m.generation = 2;
+    say(MSG_BARRIER, &m);
+    assert_int_equal(peer.type, MSG_ERROR);
+    for (m.generation = 1; m.generation < 4; m.generation++) {
+        say(MSG_BARRIER, &m);
+        assert_int_equal(peer.type, MSG_BARRIER_STATE);
+    }
+    world_crash(&w.actors[0]); // all barriers are looked at again
+    world_run(&w, 10 * SECONDS);
+    close_peer();
+}
+
+// What others say goes to logs and terminals, and their codes are those that there are.
+static void test_words_and_codes(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    open_world(1, 0);
+    add(WIRE_SERVER);
+    open_peer();
+    say_hello(CLUSTER);
+    say(MSG_STOP, &(struct msg_stop){.code = 12345, .why = wire_text("a\x1b[31m\nb")});
+    e = world_finish(&w, 60 * SECONDS);
+    assert_int_equal(e.code, TUG_EDATA);
+    assert_string_equal(e.text, "a?[31m?b");
+    assert_null(strchr(w.log, '\x1b'));
+    close_peer();
+}
+
+static void test_names_that_cannot_be_printed(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    open_peer();
+    struct msg_join join = {.role = WIRE_WORKER,
+                            .ticket = 1,
+                            .process = 1,
+                            .loops = 1,
+                            .host = wire_text("\xc2\x9b"),
+                            .address = wire_text("")};
+    say_hello(CLUSTER);
+    say(MSG_JOIN, &join);
+    assert_int_equal(peer.type, MSG_ERROR);
+    assert_non_null(strstr(peer.text, "cannot be printed"));
+    close_peer();
+}
+
+// The end of all numbers, as reports and passes: counted, or refused.
+static void test_numbers_of_passes(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    add(WIRE_SERVER);
+    add(WIRE_WORKER);
+    open_peer();
+    join_as(WIRE_DRIVER);
+    world_run(&w, SECONDS);
+    const struct msg_pass bad[] = {
+        {.pass = UINT64_MAX},
+        {.pass = 1, .first = UINT64_MAX},
+        {.pass = 1, .examples = UINT64_MAX},
+        {.pass = 1, .kind = 9},
+        {.pass = 1, .done = wire_text("what is this?")},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        say(MSG_PASS, &bad[i]);
+        assert_int_equal(peer.type, MSG_ERROR);
+    }
+    close_peer();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -766,6 +868,10 @@ int main(void)
         cmocka_unit_test(test_heartbeats),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_barrier_far_ahead),
+        cmocka_unit_test(test_words_and_codes),
+        cmocka_unit_test(test_names_that_cannot_be_printed),
+        cmocka_unit_test(test_numbers_of_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

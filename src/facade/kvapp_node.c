@@ -79,11 +79,29 @@ static int take_servers(struct tug_node *n, const struct roster *r)
     return 0;
 }
 
+// Requests are cut by the servers' ranges, the last of which ends with the greatest key.
+static int check_ranges(const struct roster *r, struct err *e)
+{
+    uint32_t last = ((uint32_t)1 << r->partition_bits) - 1;
+    const struct roster_node *s = roster_find(r, r->owners[WIRE_SPACE_RANGE][last]);
+    if (s != NULL && s->rank < r->servers)
+        return 0;
+    return err_set(e, TUG_EDATA,
+                   "the scheduler's roster gives the last keys to none of %u servers",
+                   r->servers);
+}
+
 static void look_at_roster(struct tug_node *n)
 {
     const struct roster *r = member_roster(n->member);
+    struct err e;
     if (r->version == n->version || r->epoch == 0)
         return;
+    if (check_ranges(r, &e) != 0) {
+        n->version = r->version;
+        kv_node_give_up(n, &e);
+        return;
+    }
     if (take_servers(n, r) != 0)
         return; // in the next round
     n->version = r->version;
@@ -128,8 +146,8 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 
 static void refused(struct tug_node *n, struct peer *p, const struct msg_error *m)
 {
-    struct err why;
-    err_set(&why, m->code, "%.*s", (int)m->what.n, m->what.n > 0 ? m->what.data : "");
+    struct err why = {.code = wire_failure(m->code)};
+    wire_words(m->what, why.text, sizeof(why.text));
     van_close_link(n->van, p->link);
     kv_peer_closed(n, p, &why);
 }
@@ -138,10 +156,9 @@ static void request_refused(struct tug_node *n, struct kv_part *part,
                             const struct msg_error *m)
 {
     struct err why;
-    char name[ROSTER_NAME_MAX];
-    err_set(&why, m->code < 0 ? m->code : TUG_EIO, "%s: %.*s",
-            kv_node_name(n, part->node, name), (int)m->what.n,
-            m->what.n > 0 ? m->what.data : "");
+    char name[ROSTER_NAME_MAX], what[ERR_TEXT_MAX];
+    err_set(&why, wire_failure(m->code), "%s: %s", kv_node_name(n, part->node, name),
+            wire_words(m->what, what, sizeof(what)));
     kv_part_answered(part, &why);
 }
 

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "facade/tool.h"
+#include "server/profile.h"
 
 enum { LOOP_SECONDS = 10 };
 
@@ -51,6 +52,8 @@ static int read_events(struct tool *t, struct trace_loop *l, struct err *e)
         size_t before = l->n;
         if (trace_add(l, t->trace.events, e) != 0)
             return err_wrap(e, "%s", t->address);
+        if (l->n > PROFILE_MAX_BYTES / sizeof(struct wire_event))
+            return err_set(e, TUG_EDATA, "%s: its profile has no end", t->address);
         l->dropped = t->trace.dropped;
         m.from = t->trace.from + (l->n - before);
         if (l->n == before)
@@ -66,7 +69,7 @@ static int name_tables(struct tool *t, struct trace_loop *l, struct err *e)
     TRY(tool_status(t, LOOP_SECONDS, &status, e));
     int rc = 0;
     json_array_foreach(json_object_get(status, "tables"), i, table) if (rc == 0)
-        rc = trace_name(l, (uint32_t)tool_number(table, "id"), tool_text(table, "name"));
+        rc = trace_name(l, (uint32_t)tool_count(table, "id"), tool_text(table, "name"));
     json_decref(status);
     return rc == 0 ? 0 : err_nomem(e, "names of tables");
 }
@@ -90,8 +93,8 @@ static int ask_loop(const struct question *q, const json_t *node, struct trace_l
                     struct err *e)
 {
     struct tool t = {.interrupted = q->who->interrupted};
-    l->rank = (uint32_t)tool_number(node, "rank");
-    l->loop = (uint32_t)tool_number(node, "loop");
+    l->rank = (uint32_t)tool_count(node, "rank");
+    l->loop = (uint32_t)tool_count(node, "loop");
     snprintf(l->process, sizeof(l->process), "server %u (%.64s:%.0f)", l->rank,
              tool_text(node, "host"), tool_number(node, "pid"));
     int rc = tool_open(&t, q->who->node, tool_text(node, "address"), LOOP_SECONDS, e);

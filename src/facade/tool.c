@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/printable.h"
 
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
@@ -30,8 +31,7 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     if (m->type == MSG_WELCOME) {
         t->greeted = true;
         t->unix_ns = m->m->welcome.unix_ns;
-        snprintf(t->version, sizeof(t->version), "%.*s", (int)m->m->welcome.version.n,
-                 m->m->welcome.version.data);
+        wire_words(m->m->welcome.version, t->version, sizeof(t->version));
         return;
     }
     t->type = m->type;
@@ -64,6 +64,14 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     return VAN_NEVER;
 }
 
+static int refused(const struct tool *t, struct err *e)
+{
+    char what[ERR_TEXT_MAX];
+    struct wire_text text = {t->text.data, (uint32_t)t->text.len};
+    return err_set(e, wire_failure(t->code), "%s: %s", t->address,
+                   t->text.len > 0 ? wire_words(text, what, sizeof(what)) : "refused");
+}
+
 static int wait_for(struct tool *t, const bool *what, double seconds, struct err *e)
 {
     uint64_t until = van_now(t->van) + (uint64_t)(seconds * 1e9);
@@ -75,8 +83,7 @@ static int wait_for(struct tool *t, const bool *what, double seconds, struct err
     if (*what)
         return 0;
     if (t->answered) // an error instead of a welcome
-        return err_set(e, t->code < 0 ? t->code : TUG_EIO, "%s: %.*s", t->address,
-                       (int)t->text.len, t->text.len > 0 ? t->text.data : "refused");
+        return refused(t, e);
     if (t->closed)
         return t->why.text[0] != 0
                    ? err_set(e, TUG_EIO, "%s", t->why.text)
@@ -128,9 +135,33 @@ int tool_ask(struct tool *t, uint16_t type, const void *msg, double seconds,
         return err_set(e, TUG_EIO, "%s: the link broke", t->address);
     TRY(wait_for(t, &t->answered, seconds, e));
     if (t->type == MSG_ERROR)
-        return err_set(e, t->code < 0 ? t->code : TUG_EIO, "%s: %.*s", t->address,
-                       (int)t->text.len, t->text.len > 0 ? t->text.data : "");
+        return refused(t, e);
+    if (wire_answer(type) != 0 && t->type != wire_answer(type))
+        return err_set(e, TUG_EDATA, "%s: its answer to %s cannot be read", t->address,
+                       wire_name(type));
     return 0;
+}
+
+// Texts are made printable; names of fields have to be.
+static bool make_printable(json_t *x)
+{
+    const char *name;
+    json_t *value;
+    size_t i;
+    if (json_is_string(x) &&
+        !printable_check(json_string_value(x), json_string_length(x))) {
+        char *copy = mem_strdup(json_string_value(x)); // a NUL in it ends it
+        if (copy == NULL)
+            return false;
+        printable_make(copy);
+        int rc = json_string_set(x, copy);
+        mem_free(copy);
+        return rc == 0;
+    }
+    json_object_foreach(x, name, value) if (!printable_check(name, strlen(name)) ||
+                                            !make_printable(value)) return false;
+    json_array_foreach(x, i, value) if (!make_printable(value)) return false;
+    return true;
 }
 
 int tool_status(struct tool *t, double seconds, json_t **ret, struct err *e)
@@ -138,9 +169,10 @@ int tool_status(struct tool *t, double seconds, json_t **ret, struct err *e)
     json_set_alloc_funcs(mem_alloc, mem_free);
     TRY(tool_ask(t, MSG_STATUS, &(struct msg_status){}, seconds, e));
     *ret = json_loadb(t->text.data != NULL ? t->text.data : "", t->text.len, 0, NULL);
-    if (json_is_object(*ret))
+    if (json_is_object(*ret) && make_printable(*ret))
         return 0;
     json_decref(*ret);
+    *ret = NULL;
     return err_set(e, TUG_EDATA, "%s: its answer to status cannot be read", t->address);
 }
 
@@ -153,6 +185,13 @@ const char *tool_text(const json_t *o, const char *name)
 double tool_number(const json_t *o, const char *name)
 {
     return json_number_value(json_object_get(o, name));
+}
+
+int64_t tool_count(const json_t *o, const char *name)
+{
+    const double most = (double)((int64_t)1 << 53);
+    double x = tool_number(o, name);
+    return x > -most && x < most ? (int64_t)x : x > 0 ? (int64_t)most : -(int64_t)most;
 }
 
 bool tool_true(const json_t *o, const char *name)

@@ -39,16 +39,19 @@ int tool_open(struct tool *t, struct node *n, const char *address, double second
               struct err *e);
 void tool_close(struct tool *t); // a zeroed one is fine
 
-// Asks and waits; TUG_EIO when no answer comes, the code of an ERROR.
+// Asks and waits; TUG_EIO when no answer comes, the code of an ERROR, TUG_EDATA when the
+// answer is of another type than wire_answer says.
 int tool_ask(struct tool *t, uint16_t type, const void *msg, double seconds,
              struct err *e);
 
-// STATUS as an object that the caller gives back.
+// STATUS as an object that the caller gives back. Its texts are printable.
 int tool_status(struct tool *t, double seconds, json_t **ret, struct err *e);
 
 // Members of an object, with what to take where there is none.
 const char *tool_text(const json_t *o, const char *name);
 double tool_number(const json_t *o, const char *name);
+// A whole number, as near as 2^53 allows.
+int64_t tool_count(const json_t *o, const char *name);
 bool tool_true(const json_t *o, const char *name);
 
 #endif

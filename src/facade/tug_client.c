@@ -287,10 +287,11 @@ struct stopping {
 static void on_stopped(void *ctx, const struct van_message *m)
 {
     struct stopping *s = ctx;
+    char what[ERR_TEXT_MAX];
     s->answered = true;
     if (m != NULL && m->type == MSG_ERROR)
-        s->rc = err_set(&s->why, m->m->error.code, "the scheduler: %.*s",
-                        (int)m->m->error.what.n, m->m->error.what.data);
+        s->rc = err_set(&s->why, wire_failure(m->m->error.code), "the scheduler: %s",
+                        wire_words(m->m->error.what, what, sizeof(what)));
 }
 
 static bool stop_over(void *ctx)
@@ -311,8 +312,15 @@ int tug_stop(struct tug_client *c, const char *why)
     pump_leave(c->pump);
     if (rc != 0)
         return err_set(last_error(), rc, "the cluster can't be stopped: it has ended");
-    // `s` is left only when nobody writes to it any more: an answer comes, or the end.
-    (void)pump_wait(c->pump, stop_over, &s, VAN_NEVER);
+    bool in_time = pump_wait(c->pump, stop_over, &s, deadline(c, c->o.wait_seconds));
+    pump_enter(c->pump);
+    member_unask(client_member(c->client), &s); // nobody writes to `s` any more
+    pump_leave(c->pump);
+    if (!in_time && !s.answered)
+        return err_set(last_error(), TUG_EIO,
+                       "the scheduler at %s has been told to stop, but has not answered "
+                       "for %.0f s",
+                       c->node.scheduler, c->o.wait_seconds);
     return s.rc != 0 ? last_error_is(&s.why) : 0;
 }
 

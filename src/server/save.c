@@ -98,7 +98,7 @@ void saves_close(struct shard *s)
 
 static bool takes_part(const struct save_run *r, const struct shard_table *t)
 {
-    if (r->all)
+    if (r->all || t->store == NULL) // made anew, perhaps, since the save was asked for
         return t->store != NULL;
     for (uint32_t i = 0; i < r->n; i++)
         if (r->tables[i].id == t->spec.id)
@@ -161,8 +161,15 @@ static int check_clock(const struct shard *s, const struct save_run *r, struct e
     return 0;
 }
 
-int save_add_run_table(struct save_run *r, uint32_t id, struct err *e)
+int save_add_run_table(const struct shard *s, struct save_run *r, uint32_t id,
+                       struct err *e)
 {
+    const struct shard_table *t = tables_find(s, id, e);
+    if (t == NULL)
+        return TUG_EUSAGE;
+    if (t->store == NULL)
+        return err_set(e, TUG_EUSAGE, "table '%s' is not one by configuration",
+                       t->spec.name);
     if (r->n == SAVE_MAX_TABLES)
         return err_set(e, TUG_EUSAGE, "more than %d tables in a save", SAVE_MAX_TABLES);
     r->tables[r->n++] = (struct save_run_table){.id = id};
@@ -173,7 +180,7 @@ static int check_tables(struct shard *s, struct save_run *r, struct err *e)
 {
     for (uint32_t i = 0; i < s->n_tables && r->all; i++)
         if (s->tables[i] != NULL && s->tables[i]->store != NULL)
-            TRY(save_add_run_table(r, i, e));
+            TRY(save_add_run_table(s, r, i, e));
     r->all = false;
     for (uint32_t i = 0; i < r->n; i++) {
         struct shard_table *t = tables_find(s, r->tables[i].id, e);

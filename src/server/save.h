@@ -27,7 +27,7 @@
 #include "base/file.h"
 #include "table/save.h"
 
-enum { SAVES_MAX_MARKS = 4096, SAVES_ENDED = 16 };
+enum { SAVES_MAX_MARKS = 4096, SAVES_MARKS_EACH = 16, SAVES_ENDED = 16 };
 
 struct save_mark {
     uint64_t save, session;

@@ -29,13 +29,14 @@ bool save_has_ended(const struct saves *x, uint64_t save, bool *ret_committed)
 
 // Requests.
 
-static int read_tables(struct save_run *r, struct wire_text list, struct err *e)
+static int read_tables(const struct shard *s, struct save_run *r, struct wire_text list,
+                       struct err *e)
 {
     struct wire_save_table x;
     int more;
     r->all = list.n == 0;
     while ((more = wire_next_save_table(&list, &x)) > 0)
-        TRY(save_add_run_table(r, x.table, e));
+        TRY(save_add_run_table(s, r, x.table, e));
     return more == 0 ? 0 : err_set(e, TUG_EUSAGE, "the tables of a save are cut off");
 }
 
@@ -62,7 +63,7 @@ static int run_make(struct shard *s, const struct request *q, struct save_run **
         memchr(m->path.data, '\0', m->path.n) != NULL)
         return err_set(e, TUG_EUSAGE, "a save's path is empty or too long");
     memcpy(r->path, m->path.data, m->path.n);
-    return read_tables(r, m->tables, e);
+    return read_tables(s, r, m->tables, e);
 }
 
 // A save that has come: it becomes the run, unless it can't be.
@@ -195,6 +196,14 @@ enum outcome save_end_serve(struct shard *s, struct request *q)
     return ANSWERED;
 }
 
+static size_t marks_of(const struct saves *x, uint64_t session)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < x->n_marks; i++)
+        n += x->marks[i].session == session;
+    return n;
+}
+
 static int add_mark(struct shard *s, uint64_t save, uint64_t session, struct err *e)
 {
     struct saves *x = &s->saves;
@@ -203,6 +212,10 @@ static int add_mark(struct shard *s, uint64_t save, uint64_t session, struct err
     if (save_has_marked(x, save, session) || save_has_ended(x, save, &committed) ||
         (r != NULL && r->id == save && r->state != SAVE_WAITS))
         return 0;
+    if (marks_of(x, session) == SAVES_MARKS_EACH)
+        return err_set(e, TUG_EUSAGE,
+                       "the session has marked %d saves that have not come",
+                       SAVES_MARKS_EACH);
     if (x->n_marks == SAVES_MAX_MARKS)
         return err_set(e, TUG_ENOMEM, "more than %d marks of saves", SAVES_MAX_MARKS);
     if (x->n_marks == x->max_marks) {

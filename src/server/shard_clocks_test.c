@@ -389,13 +389,57 @@ static void test_allocations(void **state)
     }
 }
 
+// Numbers from which counting on would wrap are refused, wherever they come.
+static void test_numbers_at_the_end(void **state)
+{
+    (void)state;
+    struct world *w = world_open(BITS, &plain);
+    struct table_spec s = plain_spec(T, WIRE_SYNC, WIDTH);
+    make_table(w, &s);
+    struct msg_table_do order = {
+        .table = T, .what = WIRE_CLOCK, .number = 1, .low = 1, .clock = UINT64_MAX};
+    deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &order);
+    expect_refusal(w, TUG_EUSAGE, "there is no batch");
+    order.number = 2;
+    order.clock = SYNC_CLOCK_MAX;
+    deliver(w, WORKER_LINK, MSG_TABLE_DO, 2, &order);
+    expect_ok(w);
+    uint64_t key = 0;
+    while (!w->mine[roster_partition(BITS, s.space, key)])
+        key++;
+    float values[WIDTH] = {0};
+    struct msg_push m = push_of(w, 0, T, &key, 1, values, WIDTH);
+    m.clock = SYNC_CLOCK_MAX;
+    m.micros = SHARD_MICROS;
+    send_push(w, 0, &m);
+    expect_ok(w);
+    m.number = ++w->number[0];
+    m.clock++;
+    send_push(w, 0, &m);
+    expect_refusal(w, TUG_EUSAGE, "there is no batch");
+    // Steps of two sessions, and a clock of nobody.
+    for (uint32_t i = 0; i < 2; i++) {
+        struct msg_step step = {.session = session_of_worker(i), .steps = UINT64_MAX};
+        deliver(w, WORKER_LINK + i, MSG_STEP, 3, &step);
+        assert_true(expect_ok(w) == STEP_CLOCK_MAX);
+    }
+    struct msg_hello tool = {.cluster = 77, .role = WIRE_TOOL};
+    struct msg_tick tick = {.table = T, .clock = 1};
+    w->h.opened(w->h.ctx, 99, true, w->now);
+    deliver(w, 99, MSG_HELLO, 0, &tool);
+    forget_sent(w);
+    deliver(w, 99, MSG_TICK, 4, &tick);
+    expect_refusal(w, TUG_EUSAGE, "who has no session");
+    world_close(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_batches),     cmocka_unit_test(test_bf16),
         cmocka_unit_test(test_refusals),    cmocka_unit_test(test_pulls_wait),
         cmocka_unit_test(test_ssp),         cmocka_unit_test(test_ssp_names_the_slow),
-        cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_allocations), cmocka_unit_test(test_numbers_at_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -360,7 +360,9 @@ void saves_close(struct shard *s);
 
 struct shard_table *save_table_at(const struct shard *s, const struct save_run *r,
                                   uint32_t i);
-int save_add_run_table(struct save_run *r, uint32_t id, struct err *e);
+// A save's tables are looked up before anything indexes with their numbers.
+int save_add_run_table(const struct shard *s, struct save_run *r, uint32_t id,
+                       struct err *e);
 bool save_has_marked(const struct saves *x, uint64_t save, uint64_t session);
 void save_drop_marks(struct shard *s, uint64_t save);
 // Ends the cuts that go on. On failure some still do: it can be called again.

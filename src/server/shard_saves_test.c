@@ -443,6 +443,20 @@ static void test_refusals(void **state)
     m = (struct msg_save){.save = 2};
     deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
     expect_refusal(w, TUG_EUSAGE, "empty");
+    // Numbers of tables that there are not, and can't be.
+    const uint32_t numbers[] = {6, 4095, 4096, 5000, 1u << 20, 1u << 31, UINT32_MAX};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+        m = (struct msg_save){.save = 3,
+                              .path = wire_text("/tmp"),
+                              .tables = {(const char *)&numbers[i], 4}};
+        deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
+        expect_refusal(w, TUG_EUSAGE, "there is no table");
+    }
+    struct table_spec plain = plain_spec(7, WIRE_ASYNC, 4);
+    make_table(w, &plain);
+    m.tables = (struct wire_text){"\7\0\0\0", 4};
+    deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
+    expect_refusal(w, TUG_EUSAGE, "table 't7' is not one by configuration");
     m = (struct msg_save){.save = 3, .path = wire_text("/tmp"), .tables = {"abc", 3}};
     deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
     expect_refusal(w, TUG_EUSAGE, "cut off");
@@ -543,6 +557,49 @@ static int prepare(void **state)
     return mkdtemp(dir) == NULL;
 }
 
+// A table that a save waits for is dropped, and made again without settings.
+static void test_table_changes(void **state)
+{
+    (void)state;
+    struct world *w = open_loop(0, 1, users);
+    struct saving x = begin_save(SAVE_CHECKPOINT);
+    struct msg_save m = {
+        .save = x.id, .marked = 1, .path = wire_text(x.path), .tables = {"\5\0\0\0", 4}};
+    assert_int_equal(T, 5);
+    deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
+    assert_null(w->sent);
+    struct msg_table_do drop = {.table = T, .what = WIRE_DROP, .number = 1, .low = 1};
+    deliver(w, WORKER_LINK, MSG_TABLE_DO, 2, &drop);
+    expect_ok(w);
+    struct table_spec plain = plain_spec(T, WIRE_ASYNC, 4);
+    make_table(w, &plain);
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        struct msg_mark mark = {.save = x.id, .session = session_of_worker(i)};
+        deliver(w, WORKER_LINK + i, MSG_MARK, 3, &mark);
+    }
+    forget_sent(w);
+    deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
+    expect_refusal(w, TUG_EUSAGE, "is not one by configuration");
+    forget(&x);
+    world_close(w);
+}
+
+// Marks of saves that never come are bounded, and those of others are none of it.
+static void test_marks_of_one_session(void **state)
+{
+    (void)state;
+    struct world *w = open_loop(0, 1, users);
+    struct msg_mark m = {.session = session_of_worker(0)};
+    for (m.save = 1; m.save <= SAVES_MARKS_EACH; m.save++) {
+        deliver(w, WORKER_LINK, MSG_MARK, ++w->next_request, &m);
+        expect_ok(w);
+    }
+    deliver(w, WORKER_LINK, MSG_MARK, ++w->next_request, &m);
+    expect_refusal(w, TUG_EUSAGE, "has marked");
+    send_mark(w, 1, m.save);
+    world_close(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -554,6 +611,8 @@ int main(void)
         cmocka_unit_test(test_clock),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_table_changes),
+        cmocka_unit_test(test_marks_of_one_session),
     };
     return cmocka_run_group_tests(tests, prepare, clean);
 }

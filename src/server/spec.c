@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/printable.h"
+
 static struct wire_columns encode_group(const struct accessor_group *g)
 {
     return (struct wire_columns){
@@ -128,10 +130,8 @@ static int decode_name(struct table_spec *s, const struct msg_table *m, struct e
     if (m->name.n >= SPEC_NAME_MAX)
         return err_set(e, TUG_EUSAGE, "the name of table %u has %u bytes; %d are allowed",
                        m->table, m->name.n, SPEC_NAME_MAX - 1);
-    for (uint32_t i = 0; i < m->name.n; i++)
-        if ((unsigned char)m->name.data[i] < ' ' || m->name.data[i] == 0x7f)
-            return err_set(e, TUG_EUSAGE, "the name of table %u is not printable",
-                           m->table);
+    if (!printable_check(m->name.data, m->name.n))
+        return err_set(e, TUG_EUSAGE, "the name of table %u is not printable", m->table);
     if (m->name.n > 0)
         memcpy(s->name, m->name.data, m->name.n);
     s->name[m->name.n] = '\0';

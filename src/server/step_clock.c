@@ -20,6 +20,12 @@ static struct step_session *find(const struct step_clock *c, uint64_t session)
     return NULL;
 }
 
+static uint64_t add(uint64_t a, uint64_t b)
+{
+    a = a < STEP_CLOCK_MAX ? a : STEP_CLOCK_MAX;
+    return b < STEP_CLOCK_MAX - a ? a + b : STEP_CLOCK_MAX;
+}
+
 int step_clock_set(struct step_clock *c, uint64_t session, uint64_t steps)
 {
     struct step_session *s = find(c, session);
@@ -35,6 +41,7 @@ int step_clock_set(struct step_clock *c, uint64_t session, uint64_t steps)
         s = &c->sessions[c->n++];
         *s = (struct step_session){.session = session};
     }
+    steps = add(steps, 0);
     s->steps = steps > s->steps ? steps : s->steps;
     return 0;
 }
@@ -44,12 +51,13 @@ void step_clock_end(struct step_clock *c, uint64_t session)
     struct step_session *s = find(c, session);
     if (s == NULL)
         return;
-    c->ended += s->steps;
+    c->ended = add(c->ended, s->steps);
     *s = c->sessions[--c->n];
 }
 
 void step_clock_begin(struct step_clock *c, uint64_t steps)
 {
+    steps = add(steps, 0);
     c->ended = steps > c->ended ? steps : c->ended;
 }
 
@@ -57,6 +65,6 @@ uint64_t step_clock_sum(const struct step_clock *c)
 {
     uint64_t sum = c->ended;
     for (size_t i = 0; i < c->n; i++)
-        sum += c->sessions[i].steps;
+        sum = add(sum, c->sessions[i].steps);
     return sum;
 }

@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Steps of a session, and of all: what counts or adds up to more stays at that, and the
+// sum never wraps.
+#define STEP_CLOCK_MAX ((uint64_t)INT64_MAX)
+
 struct step_clock {
     struct step_session {
         uint64_t session, steps;

@@ -42,10 +42,30 @@ static void test_sum(void **state)
     assert_int_equal(mem_live(), 0);
 }
 
+// Whatever a session says, the sum grows and never wraps.
+static void test_limit(void **state)
+{
+    (void)state;
+    struct step_clock c = {0};
+    uint64_t before = 0;
+    for (uint64_t session = 1; session <= 5; session++) {
+        assert_int_equal(step_clock_set(&c, session, UINT64_MAX - session), 0);
+        assert_true(step_clock_sum(&c) >= before);
+        before = step_clock_sum(&c);
+        assert_true(before <= STEP_CLOCK_MAX);
+    }
+    for (uint64_t session = 1; session <= 5; session++)
+        step_clock_end(&c, session);
+    step_clock_begin(&c, UINT64_MAX);
+    assert_true(step_clock_sum(&c) == STEP_CLOCK_MAX);
+    step_clock_fini(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sum),
+        cmocka_unit_test(test_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

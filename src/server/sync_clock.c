@@ -13,6 +13,13 @@ static uint32_t bits_of(uint8_t micro, uint8_t micros)
     return (uint32_t)((((uint64_t)1 << micros) - 1) << micro);
 }
 
+int sync_clock_check_number(uint64_t clock, struct err *e)
+{
+    if (clock <= SYNC_CLOCK_MAX)
+        return 0;
+    return err_set(e, TUG_EUSAGE, "there is no batch %llu", (unsigned long long)clock);
+}
+
 int sync_clock_check(const struct sync_clock *c, uint64_t clock, uint8_t micro,
                      uint8_t micros, struct err *e)
 {
@@ -22,6 +29,7 @@ int sync_clock_check(const struct sync_clock *c, uint64_t clock, uint8_t micro,
                        "it stands for %u micro-batches from %u on: an aligned power of "
                        "two of the %d of a batch is wanted",
                        micros, micro, SHARD_MICROS);
+    TRY(sync_clock_check_number(clock, e));
     if (clock >= c->next && clock - c->next >= SHARD_MAX_CLOCKS)
         return err_set(e, TUG_EUSAGE,
                        "it is of batch %llu, but batch %llu is not complete yet and only "

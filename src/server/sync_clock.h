@@ -14,6 +14,9 @@
 #include "base/err.h"
 #include "server/shard.h"
 
+// Batches have numbers up to this one: counting on from it does not wrap.
+#define SYNC_CLOCK_MAX (UINT64_MAX - UINT32_MAX)
+
 struct sync_part {
     uint8_t micro, micros;
     void *what; // the contribution
@@ -30,7 +33,9 @@ struct sync_clock {
     struct sync_batch open[SHARD_MAX_CLOCKS]; // clock c at c % SHARD_MAX_CLOCKS
 };
 
-// Whether there can be such a contribution: TUG_EUSAGE saying why not.
+// Whether a batch can have the number: TUG_EUSAGE saying why not.
+int sync_clock_check_number(uint64_t clock, struct err *e);
+// Whether there can be such a contribution, likewise.
 int sync_clock_check(const struct sync_clock *c, uint64_t clock, uint8_t micro,
                      uint8_t micros, struct err *e);
 

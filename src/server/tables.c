@@ -251,6 +251,7 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
     case WIRE_COPY:
         return copy(s, t, m->other, e);
     case WIRE_CLOCK: // the next batch's
+        TRY(sync_clock_check_number(m->clock, e));
         sync_drop(s, t);
         before_begin(&t->before);
         t->sync.next = m->clock;
@@ -324,7 +325,9 @@ enum outcome tables_tick(struct shard *s, struct request *q)
     struct err e = {0};
     const struct msg_tick *m = &q->m->tick;
     struct shard_table *t = tables_find(s, m->table, &e);
-    if (t != NULL && t->spec.mode != WIRE_SSP)
+    if (q->peer->session == 0)
+        err_set(&e, TUG_EUSAGE, "who has no session has no clock");
+    else if (t != NULL && t->spec.mode != WIRE_SSP)
         err_set(&e, TUG_EUSAGE, "tick of table '%s', which is not one of mode ssp",
                 t->spec.name);
     else if (t != NULL && ssp_clock_tick(&t->ssp, m->session, q->id, m->clock) != 0)

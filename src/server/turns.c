@@ -8,6 +8,8 @@
 // further.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+
 #include "server/shard_internal.h"
 #include "table/cut.h"
 
@@ -79,6 +81,11 @@ static enum outcome order_store(struct shard *s, struct shard_table *t,
                                 struct err *e)
 {
     bool sync = t->spec.mode == WIRE_SYNC;
+    if (m->what == WIRE_SHRINK && isinf(m->threshold)) {
+        err_set(e, TUG_EUSAGE, "shrink of table '%s': its threshold is not finite",
+                t->spec.name);
+        return ANSWERED;
+    }
     if (m->clock != 0 && !sync) {
         err_set(e, TUG_EUSAGE, "table '%s' is not one of mode sync: it has no clock",
                 t->spec.name);

@@ -58,7 +58,10 @@ uint64_t remote_options_hash(const struct train_config *c);
 
 // A worker.
 
-enum { REMOTE_SLOTS = 3 }; // batches that are pulled, computed, pushed at the same time
+enum {
+    REMOTE_SLOTS = 3,       // batches that are pulled, computed, pushed at the same time
+    REMOTE_INDEX_BITS = 40, // of a piece in a file; msg_push.id_piece has the file above
+};
 
 struct held_piece {
     uint32_t file;
@@ -113,6 +116,9 @@ struct remote_worker {
     double read_seconds;
     uint64_t bad_lines;
 };
+
+// Whether the worker's part of a batch is one.
+int remote_check_view(const struct msg_view *v, struct err *e);
 
 // Trains on one leased piece, and reports it done.
 int remote_train_piece(struct remote_worker *w, const struct msg_leased *l,

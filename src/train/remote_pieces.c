@@ -16,7 +16,7 @@ enum {
 
 static uint64_t piece_id(const struct msg_leased *l)
 {
-    return (uint64_t)l->file << 40 | l->index;
+    return (uint64_t)l->file << REMOTE_INDEX_BITS | l->index;
 }
 
 static struct held_piece *find_held(struct remote_worker *w, const struct msg_leased *l)

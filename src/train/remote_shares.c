@@ -48,6 +48,16 @@ static uint64_t clock_of(const struct share *s, uint64_t batch)
     return s->pass << 32 | batch;
 }
 
+int remote_check_view(const struct msg_view *v, struct err *e)
+{
+    if (v->slots != 0 && v->slot < v->slots && v->slots <= SYNC_MICROS)
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "a synchronous batch has %d parts: more than %d workers cannot share "
+                   "it; use --mode ssp:S or async",
+                   SYNC_MICROS, SYNC_MICROS);
+}
+
 // The micro-batches of a worker's share, as bits.
 static uint32_t micros_of(const struct msg_view *v)
 {
@@ -220,11 +230,6 @@ int remote_train_share(struct remote_worker *w, const struct msg_leased *l, stru
     bool again = w->share.pass == l->pass; // it had finished: batches were divided anew
     if (l->view >= w->view.view)
         w->view = (struct msg_view){l->pass, l->view, l->slot, l->slots};
-    if (l->slots == 0 || l->slot >= l->slots || l->slots > SYNC_MICROS)
-        return err_set(e, TUG_EUSAGE,
-                       "a synchronous batch has %d parts: more than %d workers cannot "
-                       "share it; use --mode ssp:S or async",
-                       SYNC_MICROS, SYNC_MICROS);
     if (!again)
         TRY(begin_pass(w, l, e));
     TRY(again ? redo(&w->share, e) : train_batches(&w->share, e));

@@ -157,7 +157,7 @@ static int open_model(struct remote_worker *w, struct err *e)
 static void on_view(void *ctx, const struct msg_view *m)
 {
     struct remote_worker *w = ctx;
-    if (m->view > w->view.view)
+    if (m->view > w->view.view && remote_check_view(m, NULL) == 0)
         w->view = *m;
 }
 
@@ -215,6 +215,25 @@ static int mark(struct remote_worker *w, uint64_t save, struct err *e)
     return 0;
 }
 
+// What a scheduler leases is looked up in this worker's files; identities and clocks are
+// made of its numbers.
+static int check_lease(const struct remote_worker *w, const struct msg_leased *l,
+                       struct err *e)
+{
+    struct msg_view view = {l->pass, l->view, l->slot, l->slots};
+    bool works = l->what == WIRE_LEASE_PIECE || l->what == WIRE_LEASE_SHARE;
+    if (works && (l->pass == 0 || l->pass > UINT32_MAX || l->first > UINT32_MAX))
+        return err_set(e, TUG_EDATA, "the scheduler leases batch %llu of pass %llu",
+                       (unsigned long long)l->first, (unsigned long long)l->pass);
+    if (l->what == WIRE_LEASE_PIECE &&
+        (l->file >= pieces_files(w->pieces) || l->index >> REMOTE_INDEX_BITS != 0))
+        return err_set(e, TUG_EDATA,
+                       "the scheduler leases piece %llu of file %u; this worker sees %zu "
+                       "files",
+                       (unsigned long long)l->index, l->file, pieces_files(w->pieces));
+    return l->what == WIRE_LEASE_SHARE ? remote_check_view(&view, e) : 0;
+}
+
 static int work(struct remote_worker *w, struct err *e)
 {
     struct msg_leased l = {0};
@@ -226,6 +245,7 @@ static int work(struct remote_worker *w, struct err *e)
             ask.view = w->share.view; // not a newer one, which may have come since
         }
         TRY(client_ask(w->remote.client, MSG_LEASE, &ask, keep_lease, &l, e));
+        TRY(check_lease(w, &l, e));
         switch (l.what) {
         case WIRE_LEASE_PIECE:
             TRY(remote_train_piece(w, &l, e));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/printable.h"
 
 static const unsigned char magic[4] = {'T', 'U', 'G', 0xA7};
 
@@ -212,6 +213,62 @@ const char *wire_name(uint16_t type)
     default:
         return NULL;
     }
+}
+
+uint16_t wire_answer(uint16_t type)
+{
+    switch (type) {
+    case MSG_ROSTER_WANTED:
+        return MSG_ROSTER;
+    case MSG_BARRIER:
+        return MSG_BARRIER_STATE;
+    case MSG_LEASE:
+        return MSG_LEASED;
+    case MSG_PASS:
+    case MSG_PASS_WANTED:
+        return MSG_PASS_STATE;
+    case MSG_CUT:
+        return MSG_CUT_STATE;
+    case MSG_STATUS:
+        return MSG_STATUS_IS;
+    case MSG_LEAVE:
+    case MSG_STOP:
+    case MSG_DATA:
+    case MSG_PIECE_DONE:
+    case MSG_RUN_OVER:
+        return MSG_OK;
+    default:
+        return 0;
+    }
+}
+
+// What peers say.
+
+const char *wire_words(struct wire_text t, char *to, size_t cap)
+{
+    size_t n = t.n < cap ? t.n : cap - 1;
+    if (n > 0)
+        memcpy(to, t.data, n);
+    to[n] = '\0';
+    printable_make(to);
+    return to;
+}
+
+int wire_code(int32_t code)
+{
+    switch (code) {
+#define X(name, exit_code, text) case name:
+        TUG_STATUS(X)
+#undef X
+        return code;
+    default:
+        return TUG_EDATA;
+    }
+}
+
+int wire_failure(int32_t code)
+{
+    return code != 0 ? wire_code(code) : TUG_EDATA;
 }
 
 static int take_message(struct in *in, uint16_t type, union wire_any *ret)

@@ -108,6 +108,15 @@ static inline struct wire_text wire_text(const char *s)
     return (struct wire_text){s, (uint32_t)__builtin_strlen(s)};
 }
 
+// A peer's words as people are shown them: cut to fit `cap` bytes, and printable
+// (base/printable.h). Returns `to`.
+const char *wire_words(struct wire_text t, char *to, size_t cap);
+
+// A code that a peer gives: how a node or a run ended (0: well), or why a request failed
+// (never 0). One that is none of tug/tug.h is TUG_EDATA.
+int wire_code(int32_t code);
+int wire_failure(int32_t code);
+
 #define WIRE_TYPE_u8 uint8_t
 #define WIRE_TYPE_u16 uint16_t
 #define WIRE_TYPE_u32 uint32_t
@@ -153,6 +162,10 @@ union wire_any {
 
 // "push"; "message 99" for an unknown one is the caller's business: then NULL.
 const char *wire_name(uint16_t type);
+
+// The type of the answer to what is asked of a scheduler or of any node, unless that is
+// an ERROR; 0: nothing of this type is asked.
+uint16_t wire_answer(uint16_t type);
 
 // What the header of a frame says.
 struct wire_frame {

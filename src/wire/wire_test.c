@@ -509,6 +509,38 @@ static void test_allocations(void **state)
     assert_int_equal(mem_live(), live);
 }
 
+static void test_words_and_codes(void **state)
+{
+    (void)state;
+    char to[8];
+    assert_string_equal(wire_words(wire_text("a\x1b\n\xffz"), to, sizeof(to)), "a???z");
+    assert_string_equal(wire_words(wire_text("123456789"), to, sizeof(to)), "1234567");
+    assert_string_equal(wire_words((struct wire_text){"a\0b", 3}, to, sizeof(to)), "a");
+    assert_string_equal(wire_words((struct wire_text){0}, to, sizeof(to)), "");
+    assert_int_equal(wire_code(0), 0);
+    assert_int_equal(wire_failure(0), TUG_EDATA);
+    for (int32_t code = -200; code < 200; code++) {
+        bool known = strcmp(err_name(code), "TUG_UNKNOWN") != 0;
+        assert_int_equal(wire_code(code), known ? code : TUG_EDATA);
+    }
+    assert_int_equal(wire_failure(INT32_MIN), TUG_EDATA);
+    assert_int_equal(wire_failure(TUG_EINTERRUPTED), TUG_EINTERRUPTED);
+}
+
+// What answers is a message, and answers nothing itself.
+static void test_answers(void **state)
+{
+    (void)state;
+    assert_int_equal(wire_answer(MSG_LEASE), MSG_LEASED);
+    assert_int_equal(wire_answer(MSG_HELLO), 0);
+    for (uint16_t type = 0; type < 200; type++)
+        if (wire_answer(type) != 0) {
+            assert_non_null(wire_name(type));
+            assert_non_null(wire_name(wire_answer(type)));
+            assert_int_equal(wire_answer(wire_answer(type)), 0);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -524,6 +556,8 @@ int main(void)
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_full_lists),
         cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_words_and_codes),
+        cmocka_unit_test(test_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

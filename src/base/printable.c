@@ -1,0 +1,53 @@
+// One table of the forms that a character of UTF-8 can have.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "base/printable.h"
+
+#include <string.h>
+
+// Of the first byte, and of the second. Left out are the control characters below ' ',
+// and those from U+0080 to U+009F, which steer some terminals, too.
+static const struct {
+    unsigned char first, last, low, high;
+    size_t bytes;
+} forms[] = {
+    {' ', '~', 0, 0, 1},         {0xc2, 0xc2, 0xa0, 0xbf, 2}, {0xc3, 0xdf, 0x80, 0xbf, 2},
+    {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3},
+    {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4},
+    {0xf4, 0xf4, 0x80, 0x8f, 4},
+};
+
+// Bytes of the character at the front of n bytes; 0: it is not printable.
+static size_t bytes_of(const unsigned char *s, size_t n)
+{
+    size_t i = 0, k = 2, end = sizeof(forms) / sizeof(*forms);
+    while (i < end && (s[0] < forms[i].first || s[0] > forms[i].last))
+        i++;
+    size_t bytes = i < end && forms[i].bytes <= n ? forms[i].bytes : 0;
+    if (bytes > 1 && (s[1] < forms[i].low || s[1] > forms[i].high))
+        return 0;
+    while (k < bytes && (s[k] & 0xc0) == 0x80)
+        k++;
+    return k >= bytes ? bytes : 0;
+}
+
+bool printable_check(const char *text, size_t n)
+{
+    for (size_t at = 0, bytes; at < n; at += bytes) {
+        bytes = bytes_of((const unsigned char *)text + at, n - at);
+        if (bytes == 0)
+            return false;
+    }
+    return true;
+}
+
+void printable_make(char *text)
+{
+    size_t n = strlen(text);
+    for (size_t at = 0; at < n;) {
+        size_t bytes = bytes_of((const unsigned char *)text + at, n - at);
+        if (bytes == 0)
+            text[at] = '?';
+        at += bytes > 0 ? bytes : 1;
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/printable.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void check(const char *text, const char *want)
+{
+    char made[64];
+    snprintf(made, sizeof(made), "%s", text);
+    printable_make(made);
+    assert_string_equal(made, want);
+    assert_int_equal(printable_check(text, strlen(text)), strcmp(text, want) == 0);
+}
+
+static void words_stay_and_controls_go(void **state)
+{
+    (void)state;
+    check("", "");
+    check("tables/\u00fcber \u20ac \U0001f600 ~", "tables/\u00fcber \u20ac \U0001f600 ~");
+    check("a\nb\tc\x1b[31md\x7f", "a?b?c?[31md?");
+    check("csi \xc2\x9b", "csi ??"); // U+009B begins a sequence as ESC [ does
+    check("\xc0\xaf \xed\xa0\x80 \xf4\x90\x80\x80 \xff", "?? ??? ???? ?");
+    check("cut \xe2\x82", "cut ??");
+}
+
+// Every code point, encoded, is printable unless it is a control character.
+static void code_points(void **state)
+{
+    (void)state;
+    for (uint32_t c = 1; c < 0x800; c++) {
+        char text[2] = {(char)(c < 0x80 ? c : 0xc0 | c >> 6), (char)(0x80 | (c & 0x3f))};
+        bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
+        assert_int_equal(printable_check(text, c < 0x80 ? 1 : 2), !control);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_stay_and_controls_go),
+        cmocka_unit_test(code_points),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
