@@ -39,3 +39,19 @@ if(SCDOC AND TARGET tug AND NOT TUG_SANITIZERS)
   add_custom_target(man ALL DEPENDS ${man_dir}/tug.1)
   install(DIRECTORY ${man_dir}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endif()
+
+# What the Tab key offers, written by the command itself.
+if(TARGET tug AND NOT TUG_SANITIZERS)
+  set(words_dir ${PROJECT_BINARY_DIR}/completion)
+  add_custom_command(
+    OUTPUT ${words_dir}/tug ${words_dir}/_tug ${words_dir}/tug.fish
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${words_dir}
+    COMMAND tug completion bash >${words_dir}/tug
+    COMMAND tug completion zsh >${words_dir}/_tug
+    COMMAND tug completion fish >${words_dir}/tug.fish
+    DEPENDS tug VERBATIM)
+  add_custom_target(completion ALL DEPENDS ${words_dir}/tug ${words_dir}/_tug ${words_dir}/tug.fish)
+  install(FILES ${words_dir}/tug DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${words_dir}/_tug DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${words_dir}/tug.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endif()

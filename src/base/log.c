@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 
 enum { LINE_MAX_BYTES = 2048 };
 
@@ -28,6 +29,11 @@ static int file_fd = -1; // under file_lock
 void log_set_level(enum log_level level)
 {
     atomic_store(&max_level, (int)level);
+}
+
+bool log_shows(enum log_level level)
+{
+    return (int)level <= atomic_load_explicit(&max_level, memory_order_relaxed);
 }
 
 int log_level_parse(const char *name, enum log_level *ret_level)
@@ -75,7 +81,7 @@ static void write_stderr(enum log_level level, const char *text)
 {
     char line[LINE_MAX_BYTES + 16];
     int n = snprintf(line, sizeof(line), "%s%s\n", level_prefixes[level], text);
-    write_line(STDERR_FILENO, line, (size_t)n);
+    terminal_say(line, (size_t)n);
 }
 
 static void write_file(int fd, enum log_level level, const char *text)
@@ -94,7 +100,7 @@ static void write_file(int fd, enum log_level level, const char *text)
 
 void log_write(enum log_level level, const char *fmt, ...)
 {
-    if ((int)level > atomic_load_explicit(&max_level, memory_order_relaxed))
+    if (!log_shows(level))
         return;
     int saved = errno;
     char text[LINE_MAX_BYTES];

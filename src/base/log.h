@@ -5,11 +5,14 @@
 #ifndef TUG_BASE_LOG_H
 #define TUG_BASE_LOG_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 void log_set_level(enum log_level level);
+bool log_shows(enum log_level level); // whether messages of that level are written
 
 // "error", "warn", "info" or "debug"; else TUG_EUSAGE.
 int log_level_parse(const char *name, enum log_level *ret_level);

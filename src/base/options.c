@@ -5,12 +5,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/options.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/options_internal.h"
+
+enum { PROBLEMS_BYTES = 1 << 14 };
+
+int option_note(struct options *o, int rc, const struct err *e)
+{
+    if (rc != TUG_EUSAGE)
+        return rc;
+    o->n_problems++;
+    // What there is no room for is counted all the same.
+    if (e != NULL)
+        (void)buf_printf(&o->problems, "%s\n", e->text);
+    return 0;
+}
+
+// One problem as it is, several in one sentence with a number before each.
+static int tell_problems(struct options *o, struct err *e)
+{
+    if (o->n_problems == 0)
+        return 0;
+    const char *at = buf_str(&o->problems);
+    if (at == NULL)
+        return err_set(e, TUG_EUSAGE, "%u options are wrong", o->n_problems);
+    if (o->n_problems == 1)
+        return err_set(e, TUG_EUSAGE, "%.*s", (int)strcspn(at, "\n"), at);
+    char all[ERR_TEXT_MAX];
+    int n = snprintf(all, sizeof(all), "%u problems:", o->n_problems);
+    for (unsigned i = 1; *at != '\0' && n < (int)sizeof(all) - 1; i++) {
+        int len = (int)strcspn(at, "\n");
+        n += snprintf(all + n, sizeof(all) - (size_t)n, " (%u) %.*s", i, len, at);
+        at += len + 1;
+    }
+    return err_set(e, TUG_EUSAGE, "%s", all);
+}
 
 static int load_defaults(struct options *o, struct err *e)
 {
@@ -70,7 +104,7 @@ static int load_environment(struct options *o, struct err *e)
         if (!s.value)
             option_words(o->table->options[i].env, env_see, &s);
         if (s.value)
-            TRY(assign_env(o, i, s.name, s.value, e));
+            TRY(option_note(o, assign_env(o, i, s.name, s.value, e), e));
     }
     return 0;
 }
@@ -99,8 +133,9 @@ static bool family_has_env(const struct option_table *t, const char *name, size_
 // A TUG_ variable one edit away from an option of this command is a typo. Others are let
 // be: the environment is shared (Kubernetes sets TUG_SERVICE_HOST when a service is
 // called tug).
-static int check_environment(const struct option_table *t, struct err *e)
+static int check_environment(struct options *o, struct err *e)
 {
+    const struct option_table *t = o->table;
     for (char **v = environ; v && *v; v++) {
         size_t len = strcspn(*v, "=");
         if (len <= 4 || memcmp(*v, "TUG_", 4) != 0 || family_has_env(t, *v, len))
@@ -108,11 +143,13 @@ static int check_environment(const struct option_table *t, struct err *e)
         for (size_t i = 0; i < t->n_options; i++) {
             char env[OPTION_NAME_MAX + 8];
             option_env_name(t->options[i].name, env);
-            if (option_distance(*v, len, env, strlen(env)) <= 1)
-                return err_set(
-                    e, TUG_EUSAGE,
+            if (option_distance(*v, len, env, strlen(env)) > 1)
+                continue;
+            err_set(e, TUG_EUSAGE,
                     "environment: there is no option '%.*s'; did you mean '%s'?",
                     (int)len, *v, env);
+            TRY(option_note(o, TUG_EUSAGE, e));
+            break;
         }
     }
     return 0;
@@ -179,8 +216,10 @@ static int take_option(struct options *o, struct words *w, const struct option_g
 {
     const char *name = w->at[w->i] + 2, *eq = strchr(name, '='), *value;
     size_t len = eq ? (size_t)(eq - name) : strlen(name);
-    if (len == 6 && memcmp(name, "config", len) == 0) // loaded before
-        return word_value(w, eq, &value, e);
+    if (len == 6 && memcmp(name, "config", len) == 0) { // loaded before
+        (void)word_value(w, eq, &value, NULL);
+        return 0;
+    }
     if (len == 3 && memcmp(name, "set", len) == 0) {
         TRY(word_value(w, eq, &value, e));
         return take_set(o, value, by, e);
@@ -217,6 +256,16 @@ static int take_operand(struct options *o, const char *word,
     return option_assign(o, i, word, by, e);
 }
 
+// An option, and behind one that is wrong the words that were meant for it.
+static int load_option(struct options *o, struct words *w, const struct option_giver *by,
+                       struct err *e)
+{
+    int rc = take_option(o, w, by, e);
+    while (rc == TUG_EUSAGE && w->i + 1 < w->n && !is_option(w->at[w->i + 1]))
+        w->i++;
+    return option_note(o, rc, e);
+}
+
 static int load_words(struct options *o, struct words *w, struct err *e)
 {
     const struct option_giver by = {OPTION_ARGS, "command line", ++o->loads};
@@ -226,9 +275,9 @@ static int load_words(struct options *o, struct words *w, struct err *e)
         if (!plain && strcmp(word, "--") == 0)
             plain = true;
         else if (!plain && is_option(word))
-            TRY(take_option(o, w, &by, e));
+            TRY(load_option(o, w, &by, e));
         else
-            TRY(take_operand(o, word, &by, e));
+            TRY(option_note(o, take_operand(o, word, &by, e), e));
     }
     return 0;
 }
@@ -249,15 +298,16 @@ static int load_files(struct options *o, struct words *w, struct err *e)
     return any || !path || !*path ? 0 : options_load_file(o, path, e);
 }
 
-static int check_required(const struct options *o, struct err *e)
+static int check_required(struct options *o, struct err *e)
 {
     for (size_t i = 0; i < o->table->n_options; i++) {
         const struct option *opt = &o->table->options[i];
-        if (opt->required && o->origin[i].giver.source == OPTION_DEFAULT)
-            return err_set(e, TUG_EUSAGE,
-                           "--%s %s is missing (%s); 'tug %s --help' tells more",
-                           opt->name, opt->metavar ? opt->metavar : "", opt->help,
-                           o->table->command);
+        if (!opt->required || o->origin[i].giver.source != OPTION_DEFAULT)
+            continue;
+        err_set(e, TUG_EUSAGE, "--%s %s is missing (%s); 'tug %s --help' tells more",
+                opt->name, opt->metavar ? opt->metavar : "", opt->help,
+                o->table->command);
+        TRY(option_note(o, TUG_EUSAGE, e));
     }
     return 0;
 }
@@ -268,11 +318,14 @@ static int load_all(struct options *o, struct words *w, unsigned flags, struct e
     o->help = wants_help(w);
     if (o->help)
         return 0;
-    TRY(load_files(o, w, e));
+    TRY(option_note(o, load_files(o, w, e), e));
     TRY(load_environment(o, e));
     TRY(load_words(o, w, e));
-    TRY(check_environment(o->table, e));
-    return flags & OPTIONS_INCOMPLETE ? 0 : check_required(o, e);
+    TRY(check_environment(o, e));
+    // A required option that was given wrongly is not missing.
+    if (!(flags & OPTIONS_INCOMPLETE) && o->n_problems == 0)
+        TRY(check_required(o, e));
+    return tell_problems(o, e);
 }
 
 // The command's struct begins as zeros; its size is where the last option ends, so only
@@ -302,6 +355,7 @@ int options_parse(struct options **ret, const struct option_table *t, int argc,
         return err_nomem(e, "options");
     o->table = t;
     o->values = values;
+    o->problems = BUF_INIT(PROBLEMS_BYTES);
     zero_values(o);
     o->origin = mem_zalloc((t->n_options + 1) * sizeof(*o->origin));
     if (!o->origin) {
@@ -333,6 +387,7 @@ void options_close(struct options *o)
         mem_free(o->kept[i]);
     mem_free(o->kept);
     mem_free(o->origin);
+    buf_free(&o->problems);
     mem_free(o);
 }
 

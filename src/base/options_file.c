@@ -87,10 +87,6 @@ static int assign(struct file *f, size_t i, struct err *e)
 
 static int assign_sequence(struct file *f, size_t i, struct err *e)
 {
-    const struct option *opt = &f->o->table->options[i];
-    if (opt->kind != OPTION_LIST)
-        return err_set(e, TUG_EUSAGE, "%s:%zu: %s takes one value, not a list", f->path,
-                       line_of(f), opt->name);
     for (;;) {
         TRY(next(f, e));
         if (f->event.type == YAML_SEQUENCE_END_EVENT)
@@ -162,9 +158,14 @@ static int read_value(struct file *f, const struct section *s, const char *key, 
     }
     if (i == OPTION_NONE)
         return skip(f, e);
-    if (f->event.type == YAML_SEQUENCE_START_EVENT)
+    if (f->event.type != YAML_SEQUENCE_START_EVENT)
+        return option_note(f->o, assign(f, i, e), e);
+    if (f->o->table->options[i].kind == OPTION_LIST)
         return assign_sequence(f, i, e);
-    return assign(f, i, e);
+    err_set(e, TUG_EUSAGE, "%s:%zu: %s takes one value, not a list", f->path, line_of(f),
+            f->o->table->options[i].name);
+    TRY(option_note(f->o, TUG_EUSAGE, e));
+    return skip(f, e);
 }
 
 // A name and what follows it; the current event is the name.
@@ -178,8 +179,11 @@ static int read_pair(struct file *f, const struct section *s, struct err *e)
     snprintf(key, sizeof(key), "%s", (const char *)f->event.data.scalar.value);
     TRY(next(f, e));
     size_t i = OPTION_NONE;
-    if (f->event.type != YAML_MAPPING_START_EVENT) // else it names a section
-        TRY(lookup(f, s, key, &i, e));
+    if (f->event.type != YAML_MAPPING_START_EVENT) { // else it names a section
+        int rc = lookup(f, s, key, &i, e);
+        i = rc != 0 ? OPTION_NONE : i; // the value of a name that is wrong is skipped
+        TRY(option_note(f->o, rc, e));
+    }
     return read_value(f, s, key, i, e);
 }
 

@@ -28,7 +28,13 @@ struct options {
     size_t n_kept;
     unsigned loads;
     bool help;
+    struct buf problems; // sentences, each with a line end behind it
+    unsigned n_problems;
 };
+
+// Keeps a wrong usage for the end, so that who typed the command is told of all at once;
+// returns 0 then. Anything else ends the parsing: rc is returned.
+int option_note(struct options *o, int rc, const struct err *e);
 
 // A copy that lives as long as o; NULL when out of memory.
 const char *option_keep(struct options *o, const char *text, size_t len);

@@ -251,6 +251,29 @@ static void test_bad_values(void **state)
     REFUSED("there is no option '-x'; options begin with two dashes", "-x");
 }
 
+static void test_all_problems(void **state)
+{
+    (void)state;
+    // What follows an option that is wrong was meant for it.
+    REFUSED("4 problems: (1) there is no option '--epocs'; did you mean '--epochs'? (2) "
+            "--lr: 'x' is not a number, 0 to 100 (3) 'stray' belongs to no option; 'tug "
+            "train --help' shows the usage (4) --out needs a value",
+            "--epocs", "3", "--lr", "x", "--json=on", "stray", "--out");
+    REFUSED("--config needs a value", "--config");
+    setenv("TUG_EPOCHS", "zero", 1);
+    REFUSED("2 problems: (1) TUG_EPOCHS: 'zero' is not a whole number, 1 to 1000 (2) "
+            "--out needs a value",
+            "--out");
+    unsetenv("TUG_EPOCHS");
+    char *words[1000];
+    for (int i = 0; i < 999; i++)
+        words[i] = "--banana";
+    words[999] = NULL;
+    assert_int_equal(parse(words), TUG_EUSAGE);
+    assert_ptr_equal(strstr(e.text, "999 problems: (1) there is no option '--banana'"),
+                     e.text);
+}
+
 static void test_required(void **state)
 {
     (void)state;
@@ -396,6 +419,9 @@ static void test_bad_file(void **state)
         "'name: value'");
     file_refused("out: \"a\\0b\"\n", TUG_EUSAGE,
                  "1: a zero byte in a value; a configuration is lines of 'name: value'");
+    assert_int_equal(parse_file("epocs: 3\nlr: [1]\nepochs: 5\n"), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "1: there is no option 'epocs'"));
+    assert_non_null(strstr(e.text, "2: lr takes one value, not a list"));
     assert_int_equal(parse_file("data: [1\n"), TUG_EDATA);
     assert_int_equal(parse_file("epochs: \xff\n"), TUG_EDATA);
     assert_int_equal(PARSE("--config", "/nonexistent/x.yaml"), TUG_EDATA);
@@ -483,6 +509,7 @@ int main(void)
         cmocka_unit_test_teardown(test_suggestions, teardown),
         cmocka_unit_test_teardown(test_bad_values, teardown),
         cmocka_unit_test_teardown(test_required, teardown),
+        cmocka_unit_test_teardown(test_all_problems, teardown),
         cmocka_unit_test_teardown(test_environment, teardown),
         cmocka_unit_test_teardown(test_environment_typo, teardown),
         cmocka_unit_test_setup_teardown(test_file, file_setup, file_teardown),

@@ -43,6 +43,8 @@ struct cli_command {
     X(table)                                                                             \
     X(bench)                                                                             \
     X(config)                                                                            \
+    X(completion)                                                                        \
+    X(version)                                                                           \
     X(help)
 
 #define X(name)                                                                          \

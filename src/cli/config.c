@@ -90,18 +90,18 @@ static int put_value(struct buf *b, const struct option *opt, const char *values
     return options_text(o, i, b);
 }
 
-// "epochs: 10  # default"; what is unset is a comment.
+// "epochs: 10  # TUG_EPOCHS". A default is a comment: what the file gave would count as
+// given, and a default may depend on other options (that of lr on the optimizer).
 static int put_line(struct buf *b, const struct option_table *t, const char *values,
                     const struct options *o, size_t i)
 {
     enum { COLUMN = 36 };
     const struct option *opt = &t->options[i];
     size_t start = b->len;
-    if (options_source(o, i) == OPTION_DEFAULT && !opt->fallback &&
-        opt->kind != OPTION_FLAG) {
-        TRY(buf_printf(b, "# %s:", opt->name));
-    } else {
-        TRY(buf_printf(b, "%s: ", opt->name));
+    bool unset = options_source(o, i) == OPTION_DEFAULT;
+    TRY(buf_printf(b, "%s%s:", unset ? "# " : "", opt->name));
+    if (!unset || opt->fallback || opt->kind == OPTION_FLAG) {
+        TRY(buf_printf(b, " "));
         TRY(put_value(b, opt, values, o, i));
     }
     int room = (int)(b->len - start) < COLUMN ? COLUMN - (int)(b->len - start) : 1;

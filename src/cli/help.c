@@ -47,9 +47,7 @@ static int overview(struct buf *b)
         "  tug train --data day.tsv --test next.tsv --format criteo --model fm --out "
         "model\n"
         "  tug predict --from model --data next.tsv\n"
-        "\n'tug COMMAND --help' explains a command and its options; 'tug --version' "
-        "prints the\n"
-        "version.\n");
+        "\n'tug COMMAND --help' explains a command and its options.\n");
 }
 
 static int run(const void *values, const struct options *o, struct err *e)

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "cli/cli.h"
 #include "tug/tug.h"
 
@@ -112,11 +113,21 @@ static void short_usage(FILE *to)
     fputs("\n'tug COMMAND --help' explains a command and its options.\n", to);
 }
 
-// `tug --help` is `tug help`.
+// `tug --help` is `tug help`, `tug --version` is `tug version`.
 static const char *plain_name(const char *word)
 {
-    bool help = strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
-    return help ? "help" : word;
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        return "help";
+    bool version = strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0;
+    return version ? "version" : word;
+}
+
+static void say_error(const char *command, const char *text)
+{
+    char line[ERR_TEXT_MAX + 64];
+    int n = snprintf(line, sizeof(line), "tug%s%s: %s\n", command != NULL ? " " : "",
+                     command != NULL ? command : "", text);
+    terminal_say(line, (size_t)n);
 }
 
 int main(int argc, char **argv)
@@ -129,10 +140,6 @@ int main(int argc, char **argv)
         return err_exit_code(TUG_EUSAGE);
     }
     const char *name = plain_name(argv[1]);
-    if (strcmp(name, "--version") == 0) {
-        printf("tug %s\n", tug_version());
-        return err_exit_code(finish_output(&e));
-    }
     bool option = name[0] == '-';
     if (option)
         err_set(&e, TUG_EUSAGE,
@@ -142,7 +149,6 @@ int main(int argc, char **argv)
     int rc = option ? e.code : run(argc - 1, argv + 1, &e);
     printable_make(e.text); // it may come from a peer
     if (rc)
-        fprintf(stderr, "tug%s%s: %s\n", cli_find(name) ? " " : "",
-                cli_find(name) ? name : "", e.text);
+        say_error(cli_find(name) ? name : NULL, e.text);
     return err_exit_code(rc);
 }

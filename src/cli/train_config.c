@@ -171,6 +171,8 @@ static int open_log(const struct train_options *t, const struct options *o,
 {
     if (node == NULL || options_given(o, "log-level"))
         log_set_level((enum log_level)t->log_level);
+    if (t->quiet && (!options_given(o, "log-level") || t->log_level > LOG_WARN))
+        log_set_level(LOG_WARN);
     // One file has one writer: on a cluster tug launch --log-dir keeps a log of each
     // role.
     if (t->log_dir == NULL || node != NULL)

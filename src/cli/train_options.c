@@ -354,6 +354,10 @@ static const struct option options[] = {
      .choices = TRAIN_LOG_LEVELS,
      .fallback = "info",
      .help = "least urgent messages that are printed"},
+    {.name = "quiet",
+     .kind = OPTION_FLAG,
+     AT(quiet),
+     .help = "print results and warnings only: no progress"},
 };
 
 const struct option_table cli_train_options = {

@@ -62,6 +62,7 @@ struct train_options {
     uint64_t log_every;
     const char *log_dir;
     int log_level;
+    bool quiet;
     bool json;
 };
 

@@ -6,19 +6,17 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/terminal.h"
 
 struct progress {
     uint32_t epochs;
     bool by_batches;
     bool terminal; // draw over one line
-    bool drawn;    // a line stands there without its end
     uint64_t start_ns, next_ns;
     uint64_t last_ns, last_examples; // of the line before: for the rate
     uint32_t last_epoch;
@@ -34,11 +32,9 @@ int progress_open(struct progress **ret, uint32_t epochs, uint64_t log_batches,
     struct progress *p = mem_zalloc(sizeof(*p));
     if (p == NULL)
         return err_nomem(e, "progress lines");
-    const char *term = getenv("TERM");
     p->epochs = epochs;
     p->by_batches = log_batches != 0;
-    p->terminal = !p->by_batches && isatty(STDERR_FILENO) &&
-                  (term == NULL || strcmp(term, "dumb") != 0);
+    p->terminal = !p->by_batches && log_shows(LOG_INFO) && terminal_can_draw();
     p->start_ns = p->last_ns = clock_ns();
     p->next_ns = p->start_ns + (p->terminal ? TERMINAL_NS : PLAIN_NS);
     p->share_at_start = -1;
@@ -46,17 +42,10 @@ int progress_open(struct progress **ret, uint32_t epochs, uint64_t log_batches,
     return 0;
 }
 
-static void end_drawing(struct progress *p)
-{
-    if (p->drawn)
-        fputs("\r\033[K", stderr);
-    p->drawn = false;
-}
-
 void progress_close(struct progress *p)
 {
-    if (p != NULL)
-        end_drawing(p);
+    if (p != NULL && p->terminal)
+        terminal_draw(NULL);
     mem_free(p);
 }
 
@@ -111,6 +100,32 @@ static void format_left(struct progress *p, char *to, size_t size, double done,
     snprintf(to, size, "  %s left", text);
 }
 
+// What a line consists of, from left to right.
+enum { PASS, BATCH, METRICS, RATE, LEFT, PARTS, LINE_BYTES = 256 };
+
+static void format_pass(char to[64], uint32_t pass, uint32_t passes, double share)
+{
+    int n = snprintf(to, 64, "pass %u/%u", pass, passes);
+    if (share >= 0)
+        snprintf(to + n, 64 - (size_t)n, " %3.0f %%", share * 100);
+}
+
+// Puts parts together until `columns` are full: where there is little room, those that
+// matter less are left out, first the number of the batch.
+static void join_parts(char part[PARTS][64], char line[LINE_BYTES], size_t columns)
+{
+    static const int least_first[] = {BATCH, RATE, METRICS, LEFT};
+    size_t len = 0;
+    for (int i = 0; i < PARTS; i++)
+        len += strlen(part[i]);
+    for (size_t i = 0; i < sizeof(least_first) / sizeof(int) && len > columns; i++) {
+        len -= strlen(part[least_first[i]]);
+        part[least_first[i]][0] = '\0';
+    }
+    snprintf(line, LINE_BYTES, "%s%s%s%s%s", part[PASS], part[BATCH], part[METRICS],
+             part[RATE], part[LEFT]);
+}
+
 void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t batches,
                    const struct metrics *m)
 {
@@ -119,22 +134,20 @@ void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t ba
         p->last_examples = 0;
     double seconds = (double)(now - p->last_ns) * 1e-9;
     double rate = seconds > 0 ? (double)(m->examples - p->last_examples) / seconds : 0;
-    char percent[16] = "", left[64] = "", line[256], metrics[96];
-    format_metrics(metrics, sizeof(metrics), "", m);
-    if (share >= 0) {
-        snprintf(percent, sizeof(percent), " %3.0f %%", share * 100);
-        format_left(p, left, sizeof(left), (epoch + share) / p->epochs, now);
-    }
-    snprintf(line, sizeof(line), "pass %u/%u%s  batch %llu%s  %.0f k examples/s%s",
-             epoch + 1, p->epochs, percent, (unsigned long long)batches, metrics,
-             rate / 1000, left);
-    if (p->terminal) {
-        fprintf(stderr, "\r\033[K%s", line);
-        fflush(stderr);
-        p->drawn = true;
-    } else {
+    char part[PARTS][64], line[LINE_BYTES];
+    format_pass(part[PASS], epoch + 1, p->epochs, share);
+    snprintf(part[BATCH], sizeof(part[BATCH]), "  batch %llu",
+             (unsigned long long)batches);
+    format_metrics(part[METRICS], sizeof(part[METRICS]), "", m);
+    snprintf(part[RATE], sizeof(part[RATE]), "  %.0f k examples/s", rate / 1000);
+    part[LEFT][0] = '\0';
+    if (share >= 0)
+        format_left(p, part[LEFT], sizeof(part[LEFT]), (epoch + share) / p->epochs, now);
+    join_parts(part, line, p->terminal ? terminal_columns() - 1 : LINE_BYTES - 1);
+    if (p->terminal)
+        terminal_draw(line);
+    else
         log_info("%s", line);
-    }
     p->last_ns = now;
     p->last_examples = m->examples;
     p->last_epoch = epoch;
@@ -149,7 +162,6 @@ void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t ba
 void progress_pass(struct progress *p, uint32_t epoch, const struct metrics *m,
                    const struct metrics *valid)
 {
-    end_drawing(p);
     char training[96], validation[96] = "";
     format_metrics(training, sizeof(training), "", m);
     if (valid != NULL)
@@ -161,11 +173,11 @@ void progress_pass(struct progress *p, uint32_t epoch, const struct metrics *m,
 
 void progress_note(struct progress *p, const char *fmt, ...)
 {
+    (void)p; // log_info takes the place of the line that is being drawn
     char line[ERR_TEXT_MAX];
     va_list args;
     va_start(args, fmt);
     vsnprintf(line, sizeof(line), fmt, args);
     va_end(args);
-    end_drawing(p);
     log_info("%s", line);
 }

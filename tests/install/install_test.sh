@@ -30,5 +30,9 @@ cmake -S "$here" -B "$tmp/user" -DCMAKE_PREFIX_PATH="$tmp/prefix" -DCMAKE_C_COMP
 
 if [ -x "$build/tug" ]; then
     "$tmp/prefix/bin/tug" --version | grep -qF "$version"
+    share=$tmp/prefix/share
+    for file in bash-completion/completions/tug zsh/site-functions/_tug fish/vendor_completions.d/tug.fish; do
+        grep -q -- --epochs "$share/$file" || grep -q -- '-l epochs' "$share/$file"
+    done
 fi
 echo "installed, linked and run: pkg-config (shared and static), find_package"

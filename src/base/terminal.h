@@ -1,0 +1,28 @@
+// Standard error as people see it: messages, and on a terminal one line below them that
+// is drawn over while something works.
+//
+// The line never is wider than the terminal, which is asked each time: it may have been
+// made narrower meanwhile. Messages take its place, so that no rest of it stays behind.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_BASE_TERMINAL_H
+#define TUG_BASE_TERMINAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+// Whether standard error is a terminal that can draw over a line.
+bool terminal_can_draw(void);
+
+// Characters in a line of it; 80 if it does not say.
+size_t terminal_columns(void);
+
+// Draws the line, cut to what fits; one byte is one column. NULL: there is none any more.
+// Any thread.
+void terminal_draw(const char *line);
+
+// Writes a message with its line end, in the place of the line that was drawn. Any
+// thread.
+void terminal_say(const char *text, size_t len);
+
+#endif

@@ -1,0 +1,221 @@
+// tug completion: what the Tab key offers in bash, zsh and fish, written from the same
+// tables as --help, so that an option cannot be missing.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "cli/cli.h"
+
+struct completion_values {
+    struct option_list shell;
+};
+
+static const struct option options[] = {
+    {.name = "shell",
+     .kind = OPTION_LIST,
+     .offset = offsetof(struct completion_values, shell),
+     .metavar = "bash|zsh|fish",
+     .group = "What to write",
+     .help = "the shell",
+     .required = true},
+};
+
+const struct option_table cli_completion_options = {
+    .command = "completion",
+    .summary = "write the completion of words for a shell",
+    .usage = "bash|zsh|fish",
+    .about = "make install puts them where the shells look. For a shell that does not "
+             "look there, add the line of the examples to its start-up file.",
+    .examples = "source <(tug completion bash)    # in ~/.bashrc\n"
+                "source <(tug completion zsh)     # in ~/.zshrc, behind compinit\n"
+                "tug completion fish | source     # in ~/.config/fish/config.fish",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(*options),
+    .operands = "shell",
+    .family = cli_tables,
+};
+
+// What all commands take beside their own: see options_help.c.
+static const struct option common[] = {
+    {.name = "config", .kind = OPTION_STRING, .help = "read options from a YAML file"},
+    {.name = "set", .kind = OPTION_STRING, .help = "an option as NAME=VALUE"},
+    {.name = "help", .kind = OPTION_FLAG, .help = "explain the command and its options"},
+};
+
+typedef int (*option_fn)(struct buf *b, const char *command, const struct option *o);
+
+static int each_option(struct buf *b, const struct option_table *t, option_fn put)
+{
+    for (size_t i = 0; i < t->n_options; i++)
+        TRY(put(b, t->command, &t->options[i]));
+    for (size_t i = 0; i < sizeof(common) / sizeof(*common); i++)
+        TRY(put(b, t->command, &common[i]));
+    return 0;
+}
+
+// A text within single quotes of the shell: `quote` stands for a quote in it, and a
+// backslash before each of `special`.
+static int put_escaped(struct buf *b, const char *text, const char *quote,
+                       const char *special)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '\'') {
+            TRY(buf_printf(b, "%s", quote));
+            continue;
+        }
+        if (strchr(special, *text) != NULL)
+            TRY(buf_add(b, "\\", 1));
+        TRY(buf_add(b, text, 1));
+    }
+    return 0;
+}
+
+// ---------------------------------------------------------------- bash
+
+static int bash_name(struct buf *b, const char *command, const struct option *o)
+{
+    (void)command;
+    return buf_printf(b, "--%s ", o->name);
+}
+
+static int bash_choices(struct buf *b, const char *command, const struct option *o)
+{
+    if (o->choices == NULL)
+        return 0;
+    return buf_printf(b, "    '%s --%s') words='%s' ;;\n", command, o->name, o->choices);
+}
+
+// The command that the words belong to is the one behind the last "--", as in
+// tug launch --workers 2 -- train.
+static const char bash_begin[] =
+    "# Completion of tug for bash: written by 'tug completion bash'.\n"
+    "_tug() {\n"
+    "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}\n"
+    "    local i at=1 words=\n"
+    "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
+    "        [ \"${COMP_WORDS[i]}\" = -- ] && at=$((i + 1))\n"
+    "    done\n"
+    "    local cmd=${COMP_WORDS[at]}\n"
+    "    COMPREPLY=()\n"
+    "    if ((COMP_CWORD == at)) || [ \"$cmd $prev\" = 'help help' ]; then\n"
+    "        COMPREPLY=($(compgen -W '";
+
+static int put_bash(struct buf *b)
+{
+    TRY(buf_printf(b, "%s", bash_begin));
+    for (const struct option_table *const *t = cli_tables; *t != NULL; t++)
+        TRY(buf_printf(b, "%s ", (*t)->command));
+    TRY(buf_printf(b, "' -- \"$cur\"))\n        return\n    fi\n"
+                      "    case \"$cmd $prev\" in\n"));
+    for (const struct option_table *const *t = cli_tables; *t != NULL; t++)
+        TRY(each_option(b, *t, bash_choices));
+    TRY(buf_printf(b, "    esac\n    if [ -z \"$words\" ] && [[ $cur == -* ]]; then\n"
+                      "        case \"$cmd\" in\n"));
+    for (const struct option_table *const *t = cli_tables; *t != NULL; t++) {
+        TRY(buf_printf(b, "        %s) words='", (*t)->command));
+        TRY(each_option(b, *t, bash_name));
+        TRY(buf_printf(b, "' ;;\n"));
+    }
+    return buf_printf(b, "        esac\n    fi\n"
+                         "    [ -z \"$words\" ] || COMPREPLY=($(compgen -W \"$words\" -- "
+                         "\"$cur\"))\n}\n"
+                         "complete -o default -F _tug tug\n");
+}
+
+// ---------------------------------------------------------------- zsh
+
+// '--model[what to train]:VALUE:(lr fm ffm)'
+static int zsh_option(struct buf *b, const char *command, const struct option *o)
+{
+    (void)command;
+    TRY(buf_printf(b, "        '%s--%s[", o->kind == OPTION_LIST ? "*" : "", o->name));
+    TRY(put_escaped(b, o->help != NULL ? o->help : "", "'\\''", "[]:\\"));
+    if (o->kind == OPTION_FLAG)
+        return buf_printf(b, "]' \\\n");
+    TRY(buf_printf(b, "]:"));
+    TRY(put_escaped(b, o->metavar != NULL ? o->metavar : "value", "'\\''", ":\\"));
+    if (o->choices != NULL)
+        return buf_printf(b, ":(%s)' \\\n", o->choices);
+    return buf_printf(b, ":_files' \\\n");
+}
+
+static int put_zsh(struct buf *b)
+{
+    TRY(buf_printf(b, "#compdef tug\n"
+                      "# Completion of tug for zsh: written by 'tug completion zsh'.\n"
+                      "_tug() {\n    local -a commands\n    commands=(\n"));
+    for (const struct option_table *const *t = cli_tables; *t != NULL; t++) {
+        TRY(buf_printf(b, "        '%s:", (*t)->command));
+        TRY(put_escaped(b, (*t)->summary, "'\\''", ":\\"));
+        TRY(buf_printf(b, "'\n"));
+    }
+    TRY(buf_printf(b, "    )\n"
+                      "    local at=${words[(I)--]}\n"
+                      "    ((at > 1 && at < CURRENT)) || at=1\n"
+                      "    if ((CURRENT == at + 1)); then\n"
+                      "        _describe command commands\n        return\n    fi\n"
+                      "    local cmd=${words[at + 1]}\n"
+                      "    shift at words\n    ((CURRENT -= at))\n"
+                      "    case $cmd in\n"));
+    for (const struct option_table *const *t = cli_tables; *t != NULL; t++) {
+        TRY(buf_printf(b, "    %s) _arguments \\\n", (*t)->command));
+        TRY(each_option(b, *t, zsh_option));
+        TRY(buf_printf(b, "        '*:word:_files' ;;\n"));
+    }
+    return buf_printf(b, "    esac\n}\n"
+                         "if [ \"$funcstack[1]\" = _tug ]; then\n    _tug \"$@\"\n"
+                         "else\n    compdef _tug tug\nfi\n");
+}
+
+// ---------------------------------------------------------------- fish
+
+static int fish_option(struct buf *b, const char *command, const struct option *o)
+{
+    TRY(buf_printf(b, "complete -c tug -n '__fish_seen_subcommand_from %s' -l %s",
+                   command, o->name));
+    if (o->choices != NULL)
+        TRY(buf_printf(b, " -x -a '%s'", o->choices));
+    else if (o->kind != OPTION_FLAG)
+        TRY(buf_printf(b, " -r"));
+    TRY(buf_printf(b, " -d '"));
+    TRY(put_escaped(b, o->help != NULL ? o->help : "", "\\'", "\\"));
+    return buf_printf(b, "'\n");
+}
+
+static int put_fish(struct buf *b)
+{
+    TRY(buf_printf(b, "# Completion of tug for fish: written by 'tug completion "
+                      "fish'.\n"));
+    for (const struct option_table *const *t = cli_tables; *t != NULL; t++) {
+        TRY(buf_printf(b, "complete -c tug -n '__fish_use_subcommand' -f -a %s -d '",
+                       (*t)->command));
+        TRY(put_escaped(b, (*t)->summary, "\\'", "\\"));
+        TRY(buf_printf(b, "'\n"));
+    }
+    for (const struct option_table *const *t = cli_tables; *t != NULL; t++)
+        TRY(each_option(b, *t, fish_option));
+    return 0;
+}
+
+static int run(const void *values, const struct options *o, struct err *e)
+{
+    (void)o;
+    static const struct {
+        const char *name;
+        int (*put)(struct buf *b);
+    } shells[] = {{"bash", put_bash}, {"zsh", put_zsh}, {"fish", put_fish}};
+    const struct completion_values *v = values;
+    for (size_t i = 0; i < sizeof(shells) / sizeof(*shells) && v->shell.n == 1; i++)
+        if (strcmp(v->shell.items[0], shells[i].name) == 0) {
+            struct buf b = BUF_INIT(1 << 20);
+            return cli_print(&b, shells[i].put(&b), e);
+        }
+    return err_set(e, TUG_EUSAGE, "'%.200s' is not one of bash, zsh, fish",
+                   v->shell.items[v->shell.n - 1]);
+}
+
+const struct cli_command cli_completion = {
+    .options = &cli_completion_options,
+    .values_size = sizeof(struct completion_values),
+    .run = run,
+};
