@@ -43,12 +43,12 @@ endif()
 # What the Tab key offers, written by the command itself.
 if(TARGET tug AND NOT TUG_SANITIZERS)
   set(words_dir ${PROJECT_BINARY_DIR}/completion)
+  file(MAKE_DIRECTORY ${words_dir})
   add_custom_command(
     OUTPUT ${words_dir}/tug ${words_dir}/_tug ${words_dir}/tug.fish
-    COMMAND ${CMAKE_COMMAND} -E make_directory ${words_dir}
-    COMMAND tug completion bash >${words_dir}/tug
-    COMMAND tug completion zsh >${words_dir}/_tug
-    COMMAND tug completion fish >${words_dir}/tug.fish
+    COMMAND sh -c "$1 completion bash >tug && $1 completion zsh >_tug && $1 completion fish >tug.fish"
+            - $<TARGET_FILE:tug>
+    WORKING_DIRECTORY ${words_dir}
     DEPENDS tug VERBATIM)
   add_custom_target(completion ALL DEPENDS ${words_dir}/tug ${words_dir}/_tug ${words_dir}/tug.fish)
   install(FILES ${words_dir}/tug DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
