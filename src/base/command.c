@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/disk.h"
 #include "base/file.h"
+#include "base/new_file.h"
 
 enum { COMPLAINT_MAX = 400 };
 
@@ -131,29 +132,11 @@ int command_begin(struct command **ret, const char *text, enum command_way way, 
     return 0;
 }
 
-// As write(), but a reader that is gone is EPIPE and no signal.
-static ssize_t write_quietly(int fd, const void *bytes, size_t n)
-{
-    sigset_t pipe_signal, before, pending;
-    struct timespec now = {0};
-    sigemptyset(&pipe_signal);
-    sigaddset(&pipe_signal, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
-    sigpending(&pending);
-    bool was_pending = sigismember(&pending, SIGPIPE) == 1;
-    ssize_t done = write(fd, bytes, n);
-    int error = errno;
-    if (done < 0 && error == EPIPE && !was_pending)
-        (void)sigtimedwait(&pipe_signal, NULL, &now);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = error;
-    return done;
-}
-
 int command_write(struct command *c, const void *bytes, size_t n, struct err *e)
 {
     while (n > 0 && !c->broken) {
-        ssize_t done = write_quietly(c->pipe, bytes, n);
+        struct iovec part = {(void *)(uintptr_t)bytes, n};
+        ssize_t done = disk_write_pipe(c->pipe, &part, 1);
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0 && errno != EPIPE)
@@ -241,16 +224,14 @@ void command_abort(struct command *c)
 
 struct command_file {
     struct command *command;
-    char *path, *beside;
-    int fd;
+    char *path;
+    struct new_file file;
 };
 
 static void file_free(struct command_file *f)
 {
-    if (f->fd >= 0)
-        close(f->fd);
+    new_file_drop(&f->file);
     mem_free(f->path);
-    mem_free(f->beside);
     mem_free(f);
 }
 
@@ -259,8 +240,6 @@ void command_file_abort(struct command_file *f)
     if (f == NULL)
         return;
     command_abort(f->command);
-    if (f->fd >= 0)
-        (void)disk_remove(f->beside);
     file_free(f);
 }
 
@@ -268,21 +247,15 @@ int command_file_create(struct command_file **ret, const char *text, const char 
                         struct err *e)
 {
     struct command_file *f = mem_zalloc(sizeof(*f));
-    size_t bytes = strlen(path) + sizeof(".tmp");
     if (f == NULL)
         return err_nomem(e, path);
-    f->fd = -1;
+    f->file = (struct new_file){.dir = -1, .fd = -1};
     f->path = mem_strdup(path);
-    f->beside = mem_alloc(bytes);
-    int rc = 0;
-    if (f->path == NULL || f->beside == NULL) {
-        rc = err_nomem(e, path);
-    } else {
-        snprintf(f->beside, bytes, "%s.tmp", path);
-        f->fd = disk_create(f->beside);
-        rc = f->fd < 0 ? err_sys(e, TUG_EIO, "cannot create '%s'", f->beside)
-                       : command_begin(&f->command, text, COMMAND_WRITE, f->fd, e);
-    }
+    int rc = f->path == NULL
+                 ? err_nomem(e, path)
+                 : new_file_open(&f->file, FILE_ANYWHERE, path, NEW_FILE_SHARED, e);
+    if (rc == 0)
+        rc = command_begin(&f->command, text, COMMAND_WRITE, f->file.fd, e);
     if (rc != 0) {
         command_file_abort(f);
         return rc;
@@ -301,13 +274,10 @@ int command_file_commit(struct command_file *f, struct err *e)
     struct command *c = f->command;
     f->command = NULL;
     int rc = command_end(c, e);
-    if (rc == 0 && (disk_sync(f->fd) != 0 || disk_rename(f->beside, f->path) != 0))
+    if (rc == 0 && new_file_finish(&f->file) != 0)
         rc = err_sys(e, TUG_EIO, "cannot write '%s'", f->path);
-    if (rc == 0) {
-        rc = file_sync_parent(f->path, e);
-        file_free(f);
-    } else {
-        command_file_abort(f);
-    }
+    if (rc == 0)
+        rc = new_file_sync_dir(&f->file, f->path, e);
+    file_free(f);
     return rc;
 }

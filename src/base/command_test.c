@@ -17,15 +17,15 @@
 #include "base/alloc.h"
 #include "base/disk.h"
 #include "base/file.h"
+#include "base/new_file_testing.h"
 
 static char dir[] = "/tmp/tug-command-XXXXXX";
-static char path[FILE_PATH_MAX], beside[FILE_PATH_MAX];
+static char path[FILE_PATH_MAX];
 
 static int make_dir(void **state)
 {
     (void)state;
-    return mkdtemp(dir) == NULL || file_join(path, dir, "out", NULL) != 0 ||
-           file_join(beside, dir, "out.tmp", NULL) != 0;
+    return mkdtemp(dir) == NULL || file_join(path, dir, "out", NULL) != 0;
 }
 
 static int remove_dir(void **state)
@@ -57,7 +57,7 @@ static void test_writes(void **state)
     assert_int_equal(file_read(path, &b, NULL), 0);
     assert_non_null(strstr(buf_str(&b), "3000 A LINE\n"));
     buf_free(&b);
-    assert_false(file_exists(beside));
+    assert_int_equal(files_beside(dir, NULL), 0);
     assert_int_equal(unlink(path), 0);
 }
 
@@ -82,7 +82,7 @@ static void test_fails(void **state)
             fail_msg("'%s' instead of '%s'", e.text, commands[i].what);
         assert_non_null(strstr(e.text, commands[i].text));
         assert_false(file_exists(path));
-        assert_false(file_exists(beside));
+        assert_int_equal(files_beside(dir, NULL), 0);
     }
 }
 
@@ -100,7 +100,7 @@ static void test_abort(void **state)
     command_file_abort(NULL);
     command_abort(NULL);
     assert_false(file_exists(path));
-    assert_false(file_exists(beside));
+    assert_int_equal(files_beside(dir, NULL), 0);
 }
 
 static void test_reads(void **state)
@@ -143,7 +143,7 @@ static void test_faults(void **state)
             break;
         assert_int_equal(rc, TUG_ENOMEM);
         assert_int_equal(mem_live(), live);
-        assert_false(file_exists(beside));
+        assert_int_equal(files_beside(dir, NULL), 0);
     }
     mem_fault_after(-1);
     for (long n = 0;; n++) {
@@ -154,7 +154,7 @@ static void test_faults(void **state)
             break;
         assert_int_equal(rc, TUG_EIO);
         assert_int_equal(file_exists(path), n == 3); // the directory's fsync
-        assert_false(file_exists(beside));
+        assert_int_equal(files_beside(dir, NULL), 0);
     }
     disk_fault_after(-1, 0);
 }

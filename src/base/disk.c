@@ -6,9 +6,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static atomic_long fault = -1; // calls that still succeed; negative: no fault
@@ -37,9 +40,10 @@ static bool refused(void)
     return true;
 }
 
-int disk_create(const char *path)
+int disk_create_at(int dir, const char *name, mode_t mode)
 {
-    return refused() ? -1 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    enum { NEW = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC };
+    return refused() ? -1 : openat(dir, name, NEW, mode);
 }
 
 ssize_t disk_write(int fd, struct iovec *parts, int n)
@@ -55,19 +59,42 @@ ssize_t disk_write(int fd, struct iovec *parts, int n)
     _exit(writev(fd, parts, n) >= 0 ? DISK_FAULT_EXIT : 1);
 }
 
+ssize_t disk_write_pipe(int fd, struct iovec *parts, int n)
+{
+    sigset_t pipe_signal, before, pending;
+    struct timespec now = {0};
+    sigemptyset(&pipe_signal);
+    sigaddset(&pipe_signal, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+    sigpending(&pending);
+    bool was_pending = sigismember(&pending, SIGPIPE) == 1;
+    ssize_t done = writev(fd, parts, n);
+    int error = errno;
+    if (done < 0 && error == EPIPE && !was_pending)
+        (void)sigtimedwait(&pipe_signal, NULL, &now);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return done;
+}
+
 int disk_sync(int fd)
 {
     return refused() ? -1 : fsync(fd);
 }
 
-int disk_rename(const char *from, const char *to)
+int disk_rename_at(int dir, const char *from, const char *to)
 {
-    return refused() ? -1 : rename(from, to);
+    return refused() ? -1 : renameat(dir, from, dir, to);
 }
 
 int disk_make_dir(const char *path)
 {
     return refused() ? -1 : mkdir(path, 0777);
+}
+
+int disk_make_dir_at(int dir, const char *name)
+{
+    return refused() ? -1 : mkdirat(dir, name, 0777);
 }
 
 int disk_remove(const char *path)

@@ -12,11 +12,16 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-int disk_create(const char *path); // opened for writing, emptied if it was there
+// Opened for writing; EEXIST if anything is there, be it a link that leads nowhere.
+int disk_create_at(int dir, const char *name, mode_t mode);
 ssize_t disk_write(int fd, struct iovec *parts, int n);
+// To a pipe or device, which is no disk and no test's fault: a reader that is gone
+// is EPIPE and no signal.
+ssize_t disk_write_pipe(int fd, struct iovec *parts, int n);
 int disk_sync(int fd); // a file or a directory
-int disk_rename(const char *from, const char *to);
+int disk_rename_at(int dir, const char *from, const char *to);
 int disk_make_dir(const char *path);
+int disk_make_dir_at(int dir, const char *name);
 int disk_remove(const char *path); // a file or an empty directory
 int disk_remove_at(int dir, const char *name);
 

@@ -1,6 +1,6 @@
 // Files that are complete or absent. The order that makes it so: write beside, fsync the
-// file, rename it, fsync the directory. A crash between any two leaves the old file or
-// the new one.
+// file, rename it, fsync the directory (base/new_file.h). A crash between any two leaves
+// the old file or the new one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/file.h"
@@ -19,7 +19,10 @@
 #include <xxhash.h>
 
 #include "base/alloc.h"
+#include "base/below.h"
 #include "base/disk.h"
+#include "base/log.h"
+#include "base/new_file.h"
 
 // Large writes go past the buffer. The disk is put to work while more is computed: what
 // waits for fsync would all be written then, with nothing else to do.
@@ -28,14 +31,13 @@ enum { WRITE_BYTES = 256 << 10, START_BYTES = 8 << 20 };
 struct file_writer {
     XXH3_state_t hash; // first: wants 64-byte alignment
     char *path;
-    char *beside;
+    struct new_file file;
     char *pending;
     size_t n_pending;
     uint64_t written;
     uint64_t on_file; // bytes that the system has
     uint64_t started; // of them, those that it was told to write to the disk
     bool without_checksum;
-    int fd;
     int failed; // errno of the first failed write: nothing after it counts
 };
 
@@ -71,13 +73,37 @@ static int read_all(int fd, const char *path, size_t expect, struct buf *b, stru
     }
 }
 
-int file_read(const char *path, struct buf *b, struct err *e)
+int file_open(int root, const char *path, int *ret_fd, struct err *e)
 {
     // Without O_NONBLOCK opening a pipe that nobody writes would wait for ever.
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return err_sys(e, errno == ENOENT || errno == ENOTDIR ? TUG_EDATA : TUG_EIO,
-                       "cannot open '%s'", path);
+    enum { HOW = O_RDONLY | O_CLOEXEC | O_NONBLOCK };
+    *ret_fd = root == FILE_ANYWHERE ? open(path, HOW) : below_open(root, path, HOW);
+    if (*ret_fd >= 0)
+        return 0;
+    if (root != FILE_ANYWHERE)
+        return below_error(e, "cannot open", path);
+    return err_sys(e, errno == ENOENT || errno == ENOTDIR ? TUG_EDATA : TUG_EIO,
+                   "cannot open '%s'", path);
+}
+
+int file_read(const char *path, struct buf *b, struct err *e)
+{
+    return file_read_in(FILE_ANYWHERE, path, b, e);
+}
+
+int file_read_secret(const char *path, struct buf *b, struct err *e)
+{
+    struct stat st;
+    TRY(file_read(path, b, e));
+    if (stat(path, &st) == 0 && (st.st_mode & (S_IRGRP | S_IROTH)) != 0)
+        log_warn("'%s' is a key that other accounts can read: chmod 600 it", path);
+    return 0;
+}
+
+int file_read_in(int root, const char *path, struct buf *b, struct err *e)
+{
+    int fd;
+    TRY(file_open(root, path, &fd, e));
     struct stat st;
     int rc;
     if (fstat(fd, &st) != 0)
@@ -97,10 +123,8 @@ static void writer_free(struct file_writer *w)
 {
     if (w == NULL)
         return;
-    if (w->fd >= 0)
-        close(w->fd);
+    new_file_drop(&w->file);
     mem_free(w->pending);
-    mem_free(w->beside);
     mem_free(w->path);
     mem_free(w);
 }
@@ -113,34 +137,41 @@ static int write_error(struct file_writer *w, int error, struct err *e)
                    full ? "; free some space or write elsewhere" : "");
 }
 
-int file_create(struct file_writer **ret, const char *path, struct err *e)
+static int create(struct file_writer **ret, int root, const char *path, mode_t mode,
+                  struct err *e)
 {
     struct file_writer *w = mem_aligned(_Alignof(struct file_writer), sizeof(*w));
     if (w == NULL)
         return err_nomem(e, path);
     memset(w, 0, sizeof(*w));
-    w->fd = -1;
-    size_t beside_bytes = strlen(path) + sizeof(".tmp");
+    w->file = (struct new_file){.dir = -1, .fd = -1};
     w->path = mem_strdup(path);
-    w->beside = mem_alloc(beside_bytes);
     w->pending = mem_alloc(WRITE_BYTES);
-    int rc;
-    if (w->path == NULL || w->beside == NULL || w->pending == NULL) {
-        rc = err_nomem(e, path);
-        goto fail;
-    }
-    snprintf(w->beside, beside_bytes, "%s.tmp", path);
-    w->fd = disk_create(w->beside);
-    if (w->fd < 0) {
-        rc = err_sys(e, TUG_EIO, "cannot create '%s'", w->beside);
-        goto fail;
+    int rc = w->path == NULL || w->pending == NULL
+                 ? err_nomem(e, path)
+                 : new_file_open(&w->file, root, path, mode, e);
+    if (rc != 0) {
+        writer_free(w);
+        return rc;
     }
     XXH3_64bits_reset(&w->hash);
     *ret = w;
     return 0;
-fail:
-    writer_free(w);
-    return rc;
+}
+
+int file_create(struct file_writer **ret, const char *path, struct err *e)
+{
+    return create(ret, FILE_ANYWHERE, path, NEW_FILE_SHARED, e);
+}
+
+int file_create_private(struct file_writer **ret, const char *path, struct err *e)
+{
+    return create(ret, FILE_ANYWHERE, path, NEW_FILE_PRIVATE, e);
+}
+
+int file_create_in(struct file_writer **ret, int root, const char *path, struct err *e)
+{
+    return create(ret, root, path, NEW_FILE_SHARED, e);
 }
 
 void file_without_checksum(struct file_writer *w)
@@ -167,7 +198,10 @@ static int write_through(struct file_writer *w, const char *bytes, size_t n,
     w->n_pending = 0;
     while (parts[0].iov_len + parts[1].iov_len > 0) {
         bool second = parts[0].iov_len == 0;
-        ssize_t done = disk_write(w->fd, parts + second, second ? 1 : 2);
+        int n_parts = second ? 1 : 2;
+        ssize_t done = w->file.straight
+                           ? disk_write_pipe(w->file.fd, parts + second, n_parts)
+                           : disk_write(w->file.fd, parts + second, n_parts);
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0)
@@ -175,10 +209,10 @@ static int write_through(struct file_writer *w, const char *bytes, size_t n,
         pass_over(parts, (size_t)done);
         w->on_file += (uint64_t)done;
     }
-    if (w->on_file - w->started >= START_BYTES) {
+    if (w->on_file - w->started >= START_BYTES && !w->file.straight) {
         // Where this can't be done, fsync does all.
-        (void)sync_file_range(w->fd, (off_t)w->started, (off_t)(w->on_file - w->started),
-                              SYNC_FILE_RANGE_WRITE);
+        (void)sync_file_range(w->file.fd, (off_t)w->started,
+                              (off_t)(w->on_file - w->started), SYNC_FILE_RANGE_WRITE);
         w->started = w->on_file;
     }
     return 0;
@@ -212,54 +246,53 @@ uint64_t file_checksum(const struct file_writer *w)
     return XXH3_64bits_digest(&w->hash);
 }
 
-int file_sync_parent(const char *path, struct err *e)
-{
-    const char *slash = strrchr(path, '/');
-    if (slash == NULL)
-        return file_sync_dir(".", e);
-    if (slash == path)
-        return file_sync_dir("/", e);
-    char dir[FILE_PATH_MAX];
-    size_t n = (size_t)(slash - path);
-    if (n >= sizeof(dir))
-        return err_set(e, TUG_EUSAGE, "path is too long: '%s'", path);
-    memcpy(dir, path, n);
-    dir[n] = '\0';
-    return file_sync_dir(dir, e);
-}
-
-static int sync_and_close(struct file_writer *w, struct err *e)
+static int finish(struct file_writer *w, struct err *e)
 {
     if (w->failed != 0)
         return write_error(w, w->failed, e);
     TRY(write_through(w, w->pending, 0, e));
-    if (disk_sync(w->fd) != 0)
-        return write_error(w, errno, e);
-    int fd = w->fd;
-    w->fd = -1;
-    return close(fd) == 0 ? 0 : write_error(w, errno, e);
+    return new_file_finish(&w->file) == 0 ? 0 : write_error(w, errno, e);
 }
 
 int file_commit(struct file_writer *w, struct err *e)
 {
-    int rc = sync_and_close(w, e);
-    if (rc == 0 && disk_rename(w->beside, w->path) != 0)
-        rc = write_error(w, errno, e);
-    if (rc != 0) {
-        file_abort(w);
-        return rc;
-    }
-    rc = file_sync_parent(w->path, e);
+    int rc = finish(w, e);
+    if (rc == 0)
+        rc = new_file_sync_dir(&w->file, w->path, e);
     writer_free(w);
     return rc;
 }
 
 void file_abort(struct file_writer *w)
 {
-    if (w == NULL)
-        return;
-    (void)disk_remove(w->beside);
     writer_free(w);
+}
+
+int file_open_log(const char *path, bool fresh, int *ret_fd, struct err *e)
+{
+    // O_NONBLOCK: a pipe that nobody reads is refused at once.
+    enum { HOW = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC };
+    struct stat st;
+    int fd = open(path, HOW, NEW_FILE_SHARED);
+    *ret_fd = fd;
+    if (fd < 0 && (errno == ELOOP || errno == ENXIO))
+        return err_set(e, TUG_EIO, "cannot open the log '%s': it is a %s", path,
+                       errno == ELOOP ? "link" : "pipe");
+    if (fd < 0)
+        return err_sys(e, TUG_EIO, "cannot open the log '%s'", path);
+    int rc = 0;
+    if (fstat(fd, &st) != 0)
+        rc = err_sys(e, TUG_EIO, "cannot open the log '%s'", path);
+    else if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
+        rc = err_set(e, TUG_EIO, "cannot open the log '%s': it is %s", path,
+                     S_ISREG(st.st_mode) ? "another account's" : "not a file");
+    else if (fresh && ftruncate(fd, 0) != 0)
+        rc = err_sys(e, TUG_EIO, "cannot empty the log '%s'", path);
+    if (rc != 0) {
+        close(fd);
+        *ret_fd = -1;
+    }
+    return rc;
 }
 
 static int make_one_dir(const char *path, struct err *e)
@@ -351,6 +384,16 @@ bool file_exists(const char *path)
     return lstat(path, &st) == 0;
 }
 
+// A link to a directory is not one.
+static DIR *open_real_dir(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (dir == NULL && fd >= 0)
+        close(fd);
+    return dir;
+}
+
 static int remove_entries(DIR *dir, const char *path, struct err *e)
 {
     for (;;) {
@@ -371,7 +414,7 @@ int file_remove_tree(const char *path, struct err *e)
     if (lstat(path, &st) != 0)
         return errno == ENOENT ? 0 : err_sys(e, TUG_EIO, "cannot remove '%s'", path);
     if (S_ISDIR(st.st_mode)) {
-        DIR *dir = opendir(path);
+        DIR *dir = open_real_dir(path);
         if (dir == NULL)
             return err_sys(e, TUG_EIO, "cannot open directory '%s'", path);
         int rc = remove_entries(dir, path, e);

@@ -11,16 +11,29 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+// As `root` below: a path means what it usually means. Else it is one below the directory
+// that is open as `root`, and neither ".." nor a link leads out (base/below.h).
+enum { FILE_ANYWHERE = -1 };
+
 // Reads a whole regular file of at most b->max bytes.
 int file_read(const char *path, struct buf *b, struct err *e);
+int file_read_in(int root, const char *path, struct buf *b, struct err *e);
+// A key: warns if others can read it.
+int file_read_secret(const char *path, struct buf *b, struct err *e);
+// For reading. It need not be a regular file.
+int file_open(int root, const char *path, int *ret_fd, struct err *e);
 
-// A file under construction: "PATH.tmp" until file_commit syncs and renames it to PATH
-// and syncs the directory. Without a commit, file_abort removes it. Writes are buffered;
-// the running XXH3 of what was written is kept. A full disk is reported with the path and
-// the system's reason.
+// A file under construction: beside, under a name that nobody can guess, until
+// file_commit syncs and renames it to PATH and syncs the directory. Without a commit,
+// file_abort removes it. A device or a pipe is written straight; base/new_file.h says
+// more. Writes are buffered; the running XXH3 of what was written is kept. A full disk is
+// reported with the path and the system's reason.
 struct file_writer;
 
 int file_create(struct file_writer **ret, const char *path, struct err *e);
+int file_create_in(struct file_writer **ret, int root, const char *path, struct err *e);
+int file_create_private(struct file_writer **ret, const char *path,
+                        struct err *e); // 0600
 int file_write(struct file_writer *w, const void *bytes, size_t n, struct err *e);
 uint64_t file_written(const struct file_writer *w);  // bytes so far
 uint64_t file_checksum(const struct file_writer *w); // XXH3-64 of them, seed 0
@@ -28,10 +41,13 @@ void file_without_checksum(struct file_writer *w);   // at once: the file carrie
 int file_commit(struct file_writer *w, struct err *e); // frees w, also on failure
 void file_abort(struct file_writer *w);                // frees w; NULL is fine
 
+// A log: written as it comes, behind what is there or (`fresh`) from its beginning on.
+// Made as file_create's files are; a link, a pipe or another account's file is refused.
+int file_open_log(const char *path, bool fresh, int *ret_fd, struct err *e);
+
 int file_make_dir(const char *path, struct err *e);     // as mkdir -p
 int file_make_new_dir(const char *path, struct err *e); // TUG_EIO if it is there
 int file_sync_dir(const char *path, struct err *e);
-int file_sync_parent(const char *path, struct err *e); // the directory that holds it
 
 // Takes a directory for this process alone, until file_unlock_dir or its end. TUG_EUSAGE
 // when another process has it; on file systems without locks it is not taken (-1).

@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/new_file_testing.h"
 #include "base/random.h"
 
 enum { MIB = 1 << 20 };
@@ -83,7 +84,7 @@ static void test_round_trip(void **state)
     assert_int_equal(file_checksum(w), hash_bytes(bytes, ALL, 0));
     assert_false(file_exists(path));
     assert_int_equal(file_commit(w, &e), 0);
-    assert_false(file_exists(in_dir("round.tmp")));
+    assert_int_equal(files_beside(dir, NULL), 0);
 
     struct buf b = BUF_INIT(ALL);
     assert_int_equal(file_read(path, &b, &e), 0);
@@ -115,7 +116,7 @@ static void test_commit_replaces_abort_does_not(void **state)
     assert_int_equal(file_write(w, "bad", 3, &e), 0);
     file_abort(w);
     file_abort(NULL);
-    assert_false(file_exists(in_dir("replaced.tmp")));
+    assert_int_equal(files_beside(dir, NULL), 0);
     struct buf b = BUF_INIT(100);
     assert_int_equal(file_read(path, &b, &e), 0);
     assert_string_equal(buf_str(&b), "old");
@@ -131,12 +132,11 @@ static void test_create_fails(void **state)
     struct err e;
     struct file_writer *w;
     assert_int_equal(file_create(&w, in_dir("none/x"), &e), TUG_EIO);
-    assert_non_null(strstr(e.text, "none/x.tmp': No such file or directory"));
+    assert_non_null(strstr(e.text, "none/x': No such file or directory"));
     assert_int_equal(mkdir(in_dir("taken"), 0700), 0);
-    assert_int_equal(file_create(&w, in_dir("taken"), &e), 0);
-    assert_int_equal(file_commit(w, &e), TUG_EIO); // a directory has the name
+    assert_int_equal(file_create(&w, in_dir("taken"), &e), TUG_EIO);
     assert_non_null(strstr(e.text, "taken': Is a directory"));
-    assert_false(file_exists(in_dir("taken.tmp")));
+    assert_int_equal(files_beside(dir, NULL), 0);
     assert_int_equal(rmdir(in_dir("taken")), 0);
 }
 
@@ -162,19 +162,17 @@ static void test_full_disk(void **state)
     const char *path = in_dir("full");
     struct err e;
     size_t before = mem_live();
-    assert_int_equal(symlink("/dev/full", in_dir("full.tmp")), 0);
+    assert_int_equal(symlink("/dev/full", path), 0);
     assert_int_equal(write_mib(path, 2, &e), TUG_EIO);
     assert_non_null(strstr(e.text, "full': No space left on device; free some space"));
-    assert_false(file_exists(path));
-    assert_false(file_exists(in_dir("full.tmp")));
+    assert_int_equal(files_beside(dir, NULL), 0);
     // Little enough to wait in the buffer: then the commit says it.
-    assert_int_equal(symlink("/dev/full", in_dir("full.tmp")), 0);
     struct file_writer *w;
     assert_int_equal(file_create(&w, path, &e), 0);
     assert_int_equal(file_write(w, "x", 1, &e), 0);
     assert_int_equal(file_commit(w, &e), TUG_EIO);
     assert_non_null(strstr(e.text, "No space left on device"));
-    assert_false(file_exists(path));
+    assert_true(file_exists(path)); // the link
     assert_int_equal(mem_live(), before);
 }
 
@@ -195,7 +193,7 @@ static void test_file_size_limit(void **state)
     signal(SIGXFSZ, SIG_DFL);
     assert_int_equal(rc, TUG_EIO);
     assert_non_null(strstr(e.text, "File too large"));
-    assert_false(file_exists(in_dir("limited.tmp")));
+    assert_int_equal(files_beside(dir, NULL), 0);
     struct buf b = BUF_INIT(100);
     assert_int_equal(file_read(path, &b, &e), 0);
     assert_string_equal(buf_str(&b), "before");
@@ -325,7 +323,7 @@ static void test_out_of_memory(void **state)
         assert_int_equal(rc, struck ? TUG_ENOMEM : 0);
         if (!struck)
             break;
-        assert_false(file_exists(in_dir("fault.tmp")));
+        assert_int_equal(files_beside(dir, NULL), 0);
     }
     assert_true(n >= 4);
 }
@@ -345,6 +343,31 @@ static void test_lock_dir(void **state)
     assert_int_equal(file_lock_dir(in_dir("none"), &first, &e), TUG_EIO);
 }
 
+static void test_logs(void **state)
+{
+    (void)state;
+    struct err e;
+    int fd;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(file_open_log(in_dir("a.log"), i == 2, &fd, &e), 0);
+        assert_int_equal(write(fd, "line\n", 5), 5);
+        close(fd);
+        struct buf b = BUF_INIT(100);
+        assert_int_equal(file_read(in_dir("a.log"), &b, &e), 0);
+        assert_int_equal(b.len, i == 1 ? 10 : 5);
+        buf_free(&b);
+    }
+    assert_int_equal(symlink(in_dir("a.log"), in_dir("link.log")), 0);
+    assert_int_equal(file_open_log(in_dir("link.log"), true, &fd, &e), TUG_EIO);
+    assert_int_equal(fd, -1);
+    assert_non_null(strstr(e.text, "it is a link"));
+    assert_int_equal(mkfifo(in_dir("pipe.log"), 0600), 0);
+    assert_int_equal(file_open_log(in_dir("pipe.log"), true, &fd, &e), TUG_EIO);
+    assert_non_null(strstr(e.text, "it is a pipe"));
+    assert_int_equal(file_open_log("/dev/null", true, &fd, &e), TUG_EIO);
+    assert_int_equal(file_open_log(in_dir("none/a.log"), true, &fd, &e), TUG_EIO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_file_size_limit),
         cmocka_unit_test(test_read_fails),
         cmocka_unit_test(test_read_ignores_a_wrong_size),
+        cmocka_unit_test(test_logs),
         cmocka_unit_test(test_make_dir),
         cmocka_unit_test(test_lock_dir),
         cmocka_unit_test(test_remove_tree),

@@ -5,7 +5,6 @@
 #include "base/log.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/printable.h"
 #include "base/terminal.h"
 
@@ -50,11 +50,8 @@ int log_level_parse(const char *name, enum log_level *ret_level)
 int log_set_file(const char *path, struct err *e)
 {
     int fd = -1;
-    if (path != NULL) {
-        fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-        if (fd < 0)
-            return err_sys(e, TUG_EIO, "cannot open log file '%s'", path);
-    }
+    if (path != NULL)
+        TRY(file_open_log(path, false, &fd, e));
     pthread_mutex_lock(&file_lock);
     if (file_fd >= 0)
         close(file_fd);

@@ -169,7 +169,7 @@ static int write_plain(const struct save_bench *x, const struct buf *b,
 {
     (void)unlink(x->plain);
     uint64_t begin = clock_ns();
-    int fd = open(x->plain, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = open(x->plain, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     size_t at = 0;
     while (fd >= 0 && at < b->len) {
         size_t n = b->len - at < WRITE_BYTES ? b->len - at : WRITE_BYTES;

@@ -120,7 +120,8 @@ static int read_pem(const char *dir, const char *name, struct buf *b, struct err
     char path[FILE_PATH_MAX];
     *b = BUF_INIT(PEM_MAX);
     TRY(file_join(path, dir, name, e));
-    int rc = file_read(path, b, e);
+    int rc = strcmp(name, "ca.key") == 0 ? file_read_secret(path, b, e)
+                                         : file_read(path, b, e);
     if (rc != 0)
         return err_wrap(e, "'tug cert ca --dir %s' comes first", dir);
     return buf_str(b) != NULL ? 0 : err_nomem(e, path);

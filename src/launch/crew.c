@@ -12,6 +12,7 @@
 #include <uv.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "launch/lines.h"
 
 enum { OUT, ERR, ANNOUNCE, IN, PIPES };
@@ -207,9 +208,13 @@ static int open_member(struct crew *c, const struct crew_process *p, struct memb
     if (p->input != NULL && buf_add(&m->input, p->input, p->n_input) != 0)
         return err_nomem(e, p->name);
     if (p->log != NULL) {
-        m->log = fopen(p->log, "we");
-        if (m->log == NULL)
-            return err_sys(e, TUG_EIO, "cannot write the log '%s'", p->log);
+        int fd;
+        TRY(file_open_log(p->log, true, &fd, e));
+        m->log = fdopen(fd, "w");
+        if (m->log == NULL) {
+            close(fd);
+            return err_nomem(e, p->log);
+        }
     }
     lines_open(&m->out, m->prefix, p->lines_to_stdout ? stdout : stderr, m->log);
     lines_open(&m->err, m->prefix, stderr, m->log);

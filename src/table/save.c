@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include "base/clock.h"
 #include "base/disk.h"
 #include "base/json.h"
+#include "base/new_file.h"
 #include "table/save_internal.h"
 #include "tug/tug.h"
 
@@ -110,13 +112,13 @@ static uint32_t newest_complete(const struct numbers *l, const char *dir)
 // What a save consists of, and what is left of it half-written.
 static bool is_ours(const char *name)
 {
-    char plain[256];
-    size_t n = strlen(name);
+    char plain[NAME_MAX + 1];
+    size_t n = new_file_target(name);
+    n = n > 0 ? n : strlen(name);
     if (n >= sizeof(plain))
         return false;
-    memcpy(plain, name, n + 1);
-    if (n > 4 && strcmp(plain + n - 4, ".tmp") == 0)
-        plain[n -= 4] = '\0';
+    memcpy(plain, name, n);
+    plain[n] = '\0';
     size_t suffix = strlen(SAVE_ROWS_SUFFIX);
     return strcmp(plain, SAVE_MANIFEST) == 0 || strcmp(plain, RUN_NAME) == 0 ||
            (n > suffix && strcmp(plain + n - suffix, SAVE_ROWS_SUFFIX) == 0);

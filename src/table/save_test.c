@@ -421,8 +421,8 @@ static void test_leftovers(void **state)
     for (size_t i = 0; i < 3; i++)
         OK(file_make_dir(path_of(dir, made[i]), &ok_e));
     touch(path_of(dir, "save-000002/users-0.rows"));
-    touch(path_of(dir, "save-000002/users-1.rows.tmp"));
-    touch(path_of(dir, "save-000002/manifest.json.tmp"));
+    touch(path_of(dir, "save-000002/users-1.rows.0123456789abcdef.tmp"));
+    touch(path_of(dir, "save-000002/manifest.json.fedcba9876543210.tmp"));
     touch(path_of(dir, "save-000003/users-0.rows"));
     touch(path_of(dir, "save-000003/notes.txt"));
     touch(path_of(dir, "save-000004/manifest.json")); // of something else

@@ -11,13 +11,13 @@
 #include "table/tier_home.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/new_file.h"
 
 static const char scratch_line[] = "tug-tier 1 scratch\n";
 static const char durable_line[] = "tug-tier 1 durable\n";
@@ -113,12 +113,10 @@ static int check_marker(struct tier_home *h, bool durable, struct err *e)
 
 static int check_dir(struct tier_home *h, bool durable, struct err *e)
 {
-    char beside[FILE_PATH_MAX]; // of a marker that was not finished
-    TRY(file_join(beside, h->dir, "tug-tier.tmp", e));
     if (file_exists(h->marker))
         return check_marker(h, durable, e);
-    if (unlink(beside) != 0 && errno != ENOENT)
-        return err_sys(e, TUG_EIO, "cannot remove '%s'", beside);
+    if (h->lock >= 0)
+        new_file_sweep(h->lock, "tug-tier"); // a marker that was not finished
     if (!file_dir_is_empty(h->dir))
         return err_set(
             e, TUG_EUSAGE,

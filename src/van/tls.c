@@ -74,7 +74,7 @@ static int read_file_cert(X509 **ret, const char *path, struct err *e)
 static int read_file_key(EVP_PKEY **ret, const char *path, struct err *e)
 {
     struct buf text = BUF_INIT(PEM_MAX);
-    int rc = file_read(path, &text, e);
+    int rc = file_read_secret(path, &text, e);
     if (rc == 0) {
         BIO *in = BIO_new_mem_buf(text.data != NULL ? text.data : "", (int)text.len);
         *ret = in != NULL ? PEM_read_bio_PrivateKey(in, NULL, no_password, NULL) : NULL;

@@ -140,7 +140,7 @@ says out '"name":"with cached key lists, pull","per_second":'
 check [ $? -eq 4 ]
 says err 'full.tsv'
 check [ ! -e full.tsv ]
-check [ ! -e full.tsv.tmp ]
+check [ -z "$(ls | grep full)" ]
 if [ -w /dev/full ]; then
     "$tug" help >/dev/full 2>err
     check [ $? -eq 4 ]

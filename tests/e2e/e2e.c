@@ -257,6 +257,17 @@ static int by_name(const void *a, const void *b)
     return strcmp(a, b);
 }
 
+void e2e_nothing_beside(const char *dir)
+{
+    DIR *d = opendir(dir);
+    assert_non_null(d);
+    for (struct dirent *x = readdir(d); x != NULL; x = readdir(d)) {
+        size_t n = strlen(x->d_name);
+        assert_false(n > 4 && strcmp(x->d_name + n - 4, ".tmp") == 0);
+    }
+    closedir(d);
+}
+
 size_t e2e_list(const char *dir, char names[][64], size_t max)
 {
     DIR *d = opendir(dir);

@@ -64,7 +64,8 @@ void e2e_write_bytes(const char *path, const void *bytes, size_t n);
 char *e2e_read(const char *path, size_t *ret_n); // mem_free it; NULL: not there
 bool e2e_exists(const char *path);
 void e2e_remove(const char *path); // a file or a whole directory; fine if there is none
-void e2e_copy_dir(const char *from, const char *to);            // whole
+void e2e_copy_dir(const char *from, const char *to); // whole
+void e2e_nothing_beside(const char *dir); // no file that was to get another name
 size_t e2e_list(const char *dir, char names[][64], size_t max); // sorted, no hidden ones
 
 // The newest complete save of a model directory, as "OUT/save-000007".

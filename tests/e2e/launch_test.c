@@ -324,6 +324,9 @@ static void keys_of_a_cluster(void **state)
     assert_int_equal(st.st_mode & 0777, 0600);
     tug_ends(2, "cert ca --dir keys");
     e2e_says("is not overwritten");
+    assert_int_equal(chmod("keys/ca.key", 0640), 0);
+    tug_ends(0, "cert node --dir keys --name more");
+    e2e_says("'keys/ca.key' is a key that other accounts can read: chmod 600 it");
     tug_ends(2, "cert node --dir keys --name all");
     tug_ends(2, "cert node --dir keys --name ca");
     tug_ends(2, "cert");

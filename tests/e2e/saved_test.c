@@ -273,7 +273,7 @@ static void predictions_on_a_full_disk(void **state)
     char *text = e2e_read("p.txt", NULL);
     assert_string_equal(text, "from before\n");
     mem_free(text);
-    assert_false(e2e_exists("p.txt.tmp"));
+    e2e_nothing_beside(".");
 }
 
 static void places_that_cannot_be(void **state)
@@ -291,6 +291,50 @@ static void places_that_cannot_be(void **state)
     e2e_says("missing/p.txt");
     tug_ends(4, "table export --from good --out missing/t.txt");
     e2e_says("missing/t.txt");
+}
+
+// What the user names is followed, and pipes and devices are written as they are.
+static void links_and_devices(void **state)
+{
+    (void)state;
+    struct stat st;
+    e2e_remove("real");
+    assert_int_equal(mkdir("real", 0755), 0);
+    assert_int_equal(symlink("real", "door"), 0);
+    tug_ends(0, "%s --epochs 1 --out door", train);
+    assert_true(e2e_exists("real/save-000001/manifest.json"));
+    tug_ends(0, "%s --epochs 2 --out door --resume", train);
+    assert_int_equal(lstat("door", &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    e2e_nothing_beside("real");
+
+    e2e_write("real/p.txt", "from before\n");
+    assert_int_equal(chmod("real/p.txt", 0600), 0);
+    assert_int_equal(symlink("real/p.txt", "p-link"), 0);
+    e2e_write("victim", "mine");
+    assert_int_equal(symlink("victim", "real/p.txt.tmp"), 0); // as strangers used to
+    tug_ends(0, "predict --from door --data data.svm --out p-link");
+    assert_int_equal(lstat("p-link", &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    char *text = e2e_read("real/p.txt", NULL);
+    assert_non_null(strstr(text, "0."));
+    mem_free(text);
+    assert_int_equal(stat("real/p.txt", &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    text = e2e_read("victim", NULL);
+    assert_string_equal(text, "mine");
+    mem_free(text);
+    e2e_remove("real/p.txt.tmp");
+    e2e_remove("p-link");
+
+    tug_ends(0, "predict --from door --data data.svm --out /dev/null");
+    tug_ends(0, "table export --from door --out /dev/null");
+    tug_ends(0, "synth --rows 10 --out /dev/null");
+    assert_int_equal(stat("/dev/null", &st), 0);
+    assert_true(S_ISCHR(st.st_mode));
+    tug_ends(0, "predict --from door --data data.svm --out /dev/stdout");
+    assert_non_null(strstr(e2e_out, "0."));
+    e2e_remove("door");
 }
 
 // ---------------------------------------------------------------- --out
@@ -338,6 +382,7 @@ int main(void)
         cmocka_unit_test(strangers_are_left_alone),
         cmocka_unit_test(full_disk),
         cmocka_unit_test(predictions_on_a_full_disk),
+        cmocka_unit_test(links_and_devices),
         cmocka_unit_test(places_that_cannot_be),
         cmocka_unit_test(out_in_use),
     };

@@ -156,7 +156,7 @@ static void unfinished_saves(void **state)
     tug_ends(0, "table export --from good --state --out one.txt");
     assert_int_equal(mkdir("good/save-000003", 0700), 0);
     e2e_write("good/save-000003/users-8.rows", "half a ro");
-    e2e_write("good/save-000003/manifest.json.tmp", "{");
+    e2e_write("good/save-000003/manifest.json.0123456789abcdef.tmp", "{");
     tug_ends(0, "table export --from good --state --out two.txt");
     tables_same_files("one.txt", "two.txt");
     tables_order(0, "load --table users --from good");
