@@ -38,6 +38,7 @@ struct bench {
     pid_t pids[MAX_PROCESSES];
     uint32_t n_pids;
     struct node node; // the scheduler's
+    char token[TOKEN_TEXT_MAX];
     struct van *van;
     struct scheduler *scheduler;
     struct figure *figures;
@@ -53,7 +54,8 @@ static int be(struct bench *b, enum wire_role role, struct err *e)
     if (read(b->addresses[0], address, sizeof(address)) != sizeof(address))
         return err_set(e, TUG_EIO, "the scheduler did not start");
     struct node n;
-    struct node_options o = {.scheduler = address, .spin_us = b->o->spin_us};
+    struct node_options o = {
+        .scheduler = address, .spin_us = b->o->spin_us, .token = b->token};
     TRY(node_open(&n, &o, e));
     int rc = node_heartbeat(&n, NULL, e);
     struct server_options so = {.node = &n, .loops = 1};
@@ -98,7 +100,7 @@ static int start(struct bench *b, enum wire_role role, uint32_t n, struct err *e
 
 static int open_scheduler(struct bench *b, char address[VAN_ADDRESS_MAX], struct err *e)
 {
-    struct node_options no = {.spin_us = b->o->spin_us};
+    struct node_options no = {.spin_us = b->o->spin_us, .token = b->token};
     struct scheduler_options so = {
         .servers = b->o->servers,
         .workers = b->o->workers,
@@ -170,6 +172,9 @@ static int run_all(struct bench *b, struct err *e)
 {
     char address[VAN_ADDRESS_MAX] = "";
     b->began = clock_seconds();
+    struct token token;
+    TRY(token_make(&token, e));
+    token_write(b->token, &token);
     TRY(start(b, WIRE_SERVER, b->o->servers, e));
     TRY(start(b, WIRE_WORKER, b->o->workers, e));
     TRY(open_scheduler(b, address, e));

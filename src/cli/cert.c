@@ -9,15 +9,22 @@
 
 #include "base/file.h"
 #include "cli/cli.h"
+#include "cluster/token.h"
 #include "van/tls.h"
 
 enum { PEM_MAX = 256 << 10 };
 
 struct cert_values {
     struct option_list what;
-    const char *dir, *name;
-    uint64_t days;
+    const char *dir, *name, *cluster;
+    uint64_t days, port;
+    int role;
 };
+
+// In the order of the option's choices.
+#define CERT_ROLES "any tool worker server operator scheduler"
+static const enum wire_role roles[] = {WIRE_NOBODY, WIRE_TOOL,     WIRE_WORKER,
+                                       WIRE_SERVER, WIRE_OPERATOR, WIRE_SCHEDULER};
 
 #define AT(field) .offset = offsetof(struct cert_values, field)
 
@@ -25,11 +32,11 @@ static const struct option options[] = {
     {.name = "what",
      .kind = OPTION_LIST,
      AT(what),
-     .metavar = "ca|node",
+     .metavar = "ca|node|token",
      .group = "What to make",
      .help =
          "ca: the cluster's own authority, once; node: a key and a certificate signed "
-         "by it"},
+         "by it; token: what lets others into a cluster on this machine"},
     {.name = "dir",
      .kind = OPTION_STRING,
      AT(dir),
@@ -42,6 +49,14 @@ static const struct option options[] = {
      .fallback = "node",
      .metavar = "NAME",
      .help = "of the node, for people: NAME.pem and NAME.key"},
+    {.name = "role",
+     .kind = OPTION_CHOICE,
+     AT(role),
+     .choices = CERT_ROLES,
+     .fallback = "any",
+     .help = "what its holder may do: tools look only, workers also push and read data, "
+             "servers also hold tables, operators also stop, save, load and clear, "
+             "schedulers also are the scheduler; any: all of it"},
     {.name = "days",
      .kind = OPTION_U64,
      AT(days),
@@ -50,21 +65,39 @@ static const struct option options[] = {
      .max = 36500,
      .metavar = "N",
      .help = "that it is good for"},
+    {.name = "cluster",
+     .kind = OPTION_STRING,
+     AT(cluster),
+     .fallback = "tug",
+     .metavar = "NAME",
+     .group = "Tokens",
+     .help = "of which cluster"},
+    {.name = "port",
+     .kind = OPTION_U64,
+     AT(port),
+     .fallback = "0",
+     .max = 65535,
+     .metavar = "P",
+     .help = "of its scheduler on this machine"},
 };
 
 const struct option_table cli_cert_options = {
     .command = "cert",
     .summary = "make the keys and certificates of a cluster",
-    .usage = "ca|node [--dir DIR] [--name NAME] [--days N]",
+    .usage = "ca|node|token [--dir DIR] [--name NAME] [--role ROLE] [--days N]",
     .about =
         "`tug cert ca` makes DIR/ca.pem and DIR/ca.key; `tug cert node` makes "
         "DIR/NAME.pem and DIR/NAME.key, signed by them. Each process of the cluster "
         "is given --ca ca.pem --cert NAME.pem --key NAME.key; ca.key is needed only "
         "here and belongs on no other machine. Whoever has a certificate of the CA is "
-        "let in: names are for people.\n"
+        "let in, as what --role says: names are for people.\n"
+        "`tug cert token` prints the token of a running cluster on this machine, made "
+        "less by --role: whoever has it in TUG_TOKEN is let in over loopback. Your own "
+        "processes need none, they find it by themselves.\n"
         "Keys can be read by their owner only. Nothing is overwritten.",
     .examples = "tug cert ca --dir keys\n"
-                "tug cert node --dir keys --name worker-7 --days 30",
+                "tug cert node --dir keys --name worker-7 --role worker --days 30\n"
+                "tug cert token --port 9100 --role tool",
     .options = options,
     .n_options = sizeof(options) / sizeof(*options),
     .operands = "what",
@@ -139,12 +172,31 @@ static int make_node(const struct cert_values *v, struct buf *key, struct buf *c
         rc = read_pem(v->dir, "ca.pem", &ca_cert, e);
     if (rc == 0)
         rc = tls_make_node(buf_str(&ca_key), buf_str(&ca_cert), v->name,
-                           (uint32_t)v->days, key, cert, e);
+                           wire_role_name(roles[v->role]), (uint32_t)v->days, key, cert,
+                           e);
     if (ca_key.data != NULL)
         explicit_bzero(ca_key.data, ca_key.len);
     buf_free(&ca_key);
     buf_free(&ca_cert);
     return rc == 0 ? write_pair(v->dir, v->name, key, cert, e) : rc;
+}
+
+static int print_token(const struct cert_values *v, struct err *e)
+{
+    struct token t;
+    char text[TOKEN_TEXT_MAX];
+    enum wire_role role = v->role == 0 ? WIRE_OPERATOR : roles[v->role];
+    if (v->port == 0)
+        return err_set(e, TUG_EUSAGE, "--port: say at which port the scheduler listens");
+    TRY(token_find(&t, v->cluster, (uint16_t)v->port, e));
+    if (!token_lower(&t, role))
+        return err_set(e, TUG_EUSAGE, "--role: there is no token of the role %s",
+                       wire_role_name(role));
+    token_write(text, &t);
+    printf("%s\n", text);
+    explicit_bzero(text, sizeof(text));
+    explicit_bzero(&t, sizeof(t));
+    return 0;
 }
 
 static int run(const void *values, const struct options *o, struct err *e)
@@ -158,8 +210,12 @@ static int run(const void *values, const struct options *o, struct err *e)
         rc = make_ca(v, &key, &cert, e);
     else if (strcmp(what, "node") == 0)
         rc = make_node(v, &key, &cert, e);
+    else if (strcmp(what, "token") == 0)
+        rc = print_token(v, e);
     else
-        rc = err_set(e, TUG_EUSAGE, "say what to make: 'tug cert ca' or 'tug cert node'");
+        rc = err_set(e, TUG_EUSAGE,
+                     "say what to make: 'tug cert ca', 'tug cert node' or 'tug cert "
+                     "token'");
     if (key.data != NULL)
         explicit_bzero(key.data, key.len);
     buf_free(&key);

@@ -139,6 +139,7 @@ int node_values_open(struct opened_node *ret, const struct node_values *v,
         .insecure = v->insecure,
         .spin_us = v->spin_us,
         .scheduler_timeout_seconds = v->connect_timeout,
+        .role = role == WIRE_SCHEDULER ? WIRE_OPERATOR : role,
         .wish = role == WIRE_SCHEDULER || v->rank < 0 ? 0 : (uint32_t)v->rank + 1,
     };
     *ret = (struct opened_node){0};
@@ -149,7 +150,8 @@ int node_values_open(struct opened_node *ret, const struct node_values *v,
         TRY(secrets_read(STDIN_FILENO, &ret->pem, e));
     if (v->pem_stdin && (o.pem = buf_str(&ret->pem)) == NULL)
         return err_nomem(e, "the keys");
-    if (role == WIRE_TOOL && o.scheduler == NULL) {
+    bool asks = role == WIRE_TOOL || role == WIRE_OPERATOR;
+    if (asks && o.scheduler == NULL) {
         TRY(find_scheduler(v, found, e));
         o.scheduler = found; // copied by node_open
     }
@@ -157,7 +159,7 @@ int node_values_open(struct opened_node *ret, const struct node_values *v,
         return err_set(e, TUG_EUSAGE,
                        "where is the scheduler? say --scheduler HOST:PORT, or set "
                        "DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT");
-    if (role != WIRE_SCHEDULER && role != WIRE_TOOL)
+    if (role != WIRE_SCHEDULER && !asks)
         TRY(choose_host(ret, &o, e));
     int rc = node_open(&ret->node, &o, e);
     ret->node.options.scheduler = ret->node.scheduler;

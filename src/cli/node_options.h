@@ -145,7 +145,8 @@ struct opened_node {
 };
 
 // `listens`: on an address of its own; then a scheduler must have been named, unless the
-// role is the scheduler's. Tools find that of the run that tug launch started here last.
+// role is the scheduler's. Tools (WIRE_TOOL, which look, and WIRE_OPERATOR) find that of
+// the run that tug launch started here last.
 int node_values_open(struct opened_node *ret, const struct node_values *v,
                      enum wire_role role, struct err *e);
 void opened_node_close(struct opened_node *n);

@@ -116,7 +116,7 @@ static int run(const void *values, const struct options *o, struct err *e)
                        "say what to do: 'tug profile start' or 'tug profile stop'");
     node_catch_signals();
     struct profiler p = {&n.node, v->node.connect_timeout, &node_interrupted};
-    int rc = node_values_open(&n, &v->node, WIRE_TOOL, e);
+    int rc = node_values_open(&n, &v->node, WIRE_OPERATOR, e);
     if (rc == 0)
         rc = starts ? start(&p, v, e) : stop(&p, v, e);
     opened_node_close(&n);

@@ -153,10 +153,12 @@ static int open_scheduler(struct process *p, const struct scheduler_values *v,
         .host = p->node.node.host,
         .log = say,
     };
+    TRY(node_make_token(&p->node.node, e));
     TRY(scheduler_open(&p->scheduler, &o, e));
     struct van_handler h = scheduler_handler(p->scheduler);
     TRY(node_van(&p->node.node, &p->van, &h, true, e));
     TRY(node_listen(&p->node.node, p->van, 0, p->address, e));
+    TRY(node_leave_token(&p->node.node, p->address, e));
     // The driver in this process finds it as others do.
     snprintf(p->node.node.scheduler, sizeof(p->node.node.scheduler), "%s", p->address);
     scheduler_serve(p->scheduler, p->van, p->address);
@@ -293,6 +295,7 @@ int role_scheduler(const struct scheduler_values *values, const struct training 
     int rc = node_values_open(&p->node, &v.node, WIRE_SCHEDULER, e);
     if (rc == 0)
         rc = run_process(p, &v, t, e);
+    node_take_token(&p->node.node);
     van_free(p->van);
     scheduler_close(p->scheduler);
     opened_node_close(&p->node);

@@ -67,7 +67,7 @@ static int run(const void *values, const struct options *o, struct err *e)
     struct msg_stop stop = {.code = TUG_EINTERRUPTED,
                             .why = wire_text("ended by 'tug stop'")};
     node_catch_signals();
-    int rc = node_values_open(&n, &v->node, WIRE_TOOL, e);
+    int rc = node_values_open(&n, &v->node, WIRE_OPERATOR, e);
     if (rc == 0)
         rc = tool_open(&t, &n.node, n.node.scheduler, v->node.connect_timeout, e);
     if (rc == 0)

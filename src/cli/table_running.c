@@ -313,7 +313,7 @@ static int join(struct running *r, struct err *e)
 int table_running(const struct table_values *v, struct err *e)
 {
     struct running r = {.v = v};
-    int rc = node_values_open(&r.node, &v->node, WIRE_TOOL, e);
+    int rc = node_values_open(&r.node, &v->node, WIRE_OPERATOR, e);
     if (rc == 0)
         rc = join(&r, e);
     if (rc == 0)

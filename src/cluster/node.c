@@ -8,6 +8,7 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -97,6 +98,90 @@ static int load_keys(struct node *n, struct err *e)
     return tls_open(&n->tls, o->ca, o->cert, o->key, e);
 }
 
+// Of "tcp://HOST:PORT"; 0: it has none.
+static uint16_t port_of(const char *address)
+{
+    const char *colon = strncmp(address, "tcp://", 6) == 0 ? strrchr(address, ':') : NULL;
+    char *end = NULL;
+    unsigned long port = colon != NULL ? strtoul(colon + 1, &end, 10) : 0;
+    return end != NULL && *end == 0 && port <= UINT16_MAX ? (uint16_t)port : 0;
+}
+
+static const char *cluster_name(const struct node *n)
+{
+    return n->options.cluster != NULL ? n->options.cluster : "tug";
+}
+
+// What was given stays; the file is read anew each time.
+static int find_token(void *ctx, enum wire_role *role, uint8_t ret[MAC_BYTES],
+                      struct err *e)
+{
+    const struct node *n = ctx;
+    struct token t = n->token;
+    if (t.role == WIRE_NOBODY)
+        TRY(token_find(&t, cluster_name(n), port_of(n->scheduler), e));
+    if (token_lower(&t, *role))
+        *role = t.role;
+    else if (wire_right(t.role) < wire_right(*role))
+        *role = t.role; // it can be no more than that
+    else
+        return err_nomem(e, "a token");
+    memcpy(ret, t.key, MAC_BYTES);
+    explicit_bzero(&t, sizeof(t));
+    return 0;
+}
+
+static bool find_random(void *ctx, uint8_t ret[MAC_BYTES])
+{
+    (void)ctx;
+    return mac_random(ret);
+}
+
+static int load_token(struct node *n, struct err *e)
+{
+    const struct node_options *o = &n->options;
+    const char *text = o->token != NULL ? o->token : getenv("TUG_TOKEN");
+    n->prover = (struct prover){
+        .role = o->role != WIRE_NOBODY ? o->role : WIRE_OPERATOR,
+        .insecure = o->insecure,
+        .token = find_token,
+        .random = find_random,
+        .ctx = n,
+    };
+    if (text == NULL || text[0] == 0)
+        return 0;
+    int rc = token_read(&n->token, text, e);
+    return rc == 0 ? 0 : err_wrap(e, o->token != NULL ? "the token" : "TUG_TOKEN");
+}
+
+int node_make_token(struct node *n, struct err *e)
+{
+    if (n->tls != NULL || n->options.insecure)
+        return 0;
+    if (n->token.role == WIRE_NOBODY)
+        return token_make(&n->token, e);
+    if (n->token.role != WIRE_OPERATOR)
+        return err_set(e, TUG_EUSAGE,
+                       "the scheduler needs the token of operators; that of the role %s "
+                       "was given",
+                       wire_role_name(n->token.role));
+    return 0;
+}
+
+int node_leave_token(struct node *n, const char *address, struct err *e)
+{
+    uint16_t port = port_of(address);
+    if (n->token.role == WIRE_NOBODY || port == 0)
+        return 0;
+    return token_leave(n->token_file, &n->token, cluster_name(n), port, e);
+}
+
+void node_take_token(struct node *n)
+{
+    token_remove(n->token_file, &n->token);
+    n->token_file[0] = 0;
+}
+
 int node_open(struct node *n, const struct node_options *o, struct err *e)
 {
     *n = (struct node){.options = *o};
@@ -108,6 +193,7 @@ int node_open(struct node *n, const struct node_options *o, struct err *e)
     if (o->scheduler != NULL)
         TRY(node_address(o->scheduler, n->scheduler, e));
     TRY(find_bind(n, e));
+    TRY(load_token(n, e));
     return load_keys(n, e);
 }
 
@@ -115,6 +201,8 @@ void node_close(struct node *n)
 {
     heartbeat_stop(n->heartbeat);
     tls_close(n->tls);
+    node_take_token(n);
+    explicit_bzero(&n->token, sizeof(n->token));
     *n = (struct node){0};
 }
 
@@ -124,6 +212,7 @@ int node_van(struct node *n, struct van **ret, const struct van_handler *h, bool
     struct tcp_options o = {
         .tls = n->tls,
         .insecure = n->options.insecure,
+        .prover = &n->prover,
         .spin_ns = spins ? (uint64_t)(n->options.spin_us * 1000) : 0,
     };
     return tcp_van_open(ret, &o, h, e);

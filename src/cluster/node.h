@@ -14,6 +14,8 @@
 
 #include "base/err.h"
 #include "cluster/member.h"
+#include "cluster/token.h"
+#include "van/handshake.h"
 #include "van/van.h"
 
 struct tls;
@@ -24,11 +26,15 @@ struct node_options {
     // Where this process listens: a host name or address, or a network interface (which
     // wins); both NULL: loopback.
     const char *host, *interface;
-    uint16_t port;                    // of the first loop, the next ones follow; 0: any
-    const char *ca, *cert, *key;      // PEM files; all NULL: no TLS
-    const char *pem;                  // or all three as one text
-    uint32_t wish;                    // 1 + the rank that it would like; 0: any
-    bool insecure;                    // off loopback without TLS
+    uint16_t port;               // of the first loop, the next ones follow; 0: any
+    const char *ca, *cert, *key; // PEM files; all NULL: no TLS
+    const char *pem;             // or all three as one text
+    uint32_t wish;               // 1 + the rank that it would like; 0: any
+    bool insecure;               // off loopback without TLS, on it without a token
+    const char *token;           // as text; NULL: $TUG_TOKEN, else the user's file
+    // As what it opens links: it may do no more, whatever it has been given.
+    // WIRE_NOBODY: an operator.
+    enum wire_role role;
     double spin_us;                   // vans look for so long before they sleep
     double scheduler_timeout_seconds; // to reach it; 0: 60
 };
@@ -39,6 +45,9 @@ struct node {
     char host[64]; // name of the machine
     char bind[VAN_ADDRESS_MAX];
     uint64_t cluster, process;
+    struct token token;             // given or made; WIRE_NOBODY: looked for at each link
+    char token_file[FILE_PATH_MAX]; // that this process has left; empty: none
+    struct prover prover;
     struct tls *tls;
     struct heartbeat *heartbeat; // NULL: not begun
 };
@@ -53,6 +62,14 @@ int node_van(struct node *n, struct van **ret, const struct van_handler *h, bool
              struct err *e);
 int node_listen(struct node *n, struct van *v, uint16_t loop,
                 char ret_address[VAN_ADDRESS_MAX], struct err *e);
+
+// The scheduler's process: makes the token of its cluster, unless one was given, when it
+// is not `--insecure` and has no certificates. node_leave_token leaves it in a file for
+// others to find, once the node listens on `address`; node_take_token takes the file
+// away, while it still listens.
+int node_make_token(struct node *n, struct err *e);
+int node_leave_token(struct node *n, const char *address, struct err *e);
+void node_take_token(struct node *n);
 
 // What a member of this process is opened with; a ticket is drawn.
 struct member_options node_member(const struct node *n, enum wire_role role,

@@ -25,6 +25,7 @@ struct host {
 
 static void host_free(struct host *h)
 {
+    node_take_token(&h->node->process);
     pump_close(h->pump);
     van_free(h->van);
     scheduler_close(h->scheduler);
@@ -46,6 +47,7 @@ static int host_open(struct host *h, struct err *e)
         .pid = (uint32_t)getpid(),
         .host = n->process.host,
     };
+    TRY(node_make_token(&n->process, e));
     TRY(scheduler_open(&h->scheduler, &o, e));
     struct van_handler handler = scheduler_handler(h->scheduler);
     TRY(node_van(&n->process, &h->van, &handler, false, e));
@@ -80,6 +82,8 @@ int kv_host_open_doors(struct host *h, struct err *e)
     char address[VAN_ADDRESS_MAX];
     pump_enter(h->pump);
     int rc = node_listen(&h->node->process, h->van, 0, address, e);
+    if (rc == 0)
+        rc = node_leave_token(&h->node->process, address, e);
     pump_leave(h->pump);
     return rc;
 }

@@ -59,6 +59,7 @@ static int open_process(struct tug_node *n, struct err *e)
         .cert = n->o.cert,
         .key = n->o.key,
         .insecure = n->o.insecure,
+        .role = n->hosts ? WIRE_OPERATOR : n->role,
         .scheduler_timeout_seconds = 60,
     };
     if (n->hosts) { // it listens where the others look for it

@@ -110,7 +110,7 @@ int tool_open(struct tool *t, struct node *n, const char *address, double second
     TRY(wait_for(t, &t->opened, seconds, e));
     struct msg_hello hello = {
         .cluster = n->cluster,
-        .role = WIRE_TOOL,
+        .role = (uint8_t)n->prover.role,
         .unix_ns = clock_unix_ns(),
         .version = wire_text(tug_version()),
     };

@@ -103,6 +103,7 @@ static int open_client(struct tug_client *c, struct err *e)
     TRY(read_environment(c, e));
     struct node_options no = {
         .cluster = c->o.cluster,
+        .token = c->embedded != NULL ? embedded_token(c->embedded) : NULL,
         .scheduler = c->o.scheduler,
         .ca = c->o.ca,
         .cert = c->o.cert,

@@ -358,7 +358,8 @@ int plan_role(struct plan *p, enum launch_role role, uint32_t rank,
         rc = err_nomem(e, "a command line");
     char name[48];
     if (rc == 0 && p->secrets.used)
-        rc = secrets_node(&p->secrets, role_text(role, rank, name), ret_input, e);
+        rc = secrets_node(&p->secrets, role_text(role, rank, name),
+                          launch_role_name(role), ret_input, e);
     if (rc == 0)
         return 0;
     words_free(ret_argv);

@@ -73,14 +73,14 @@ static int add_pem(struct buf *ret, const struct buf *parts[3], struct err *e)
     return rc == 0 ? 0 : err_nomem(e, "the keys");
 }
 
-int secrets_node(const struct secrets *s, const char *name, struct buf *ret,
-                 struct err *e)
+int secrets_node(const struct secrets *s, const char *name, const char *role,
+                 struct buf *ret, struct err *e)
 {
     if (s->given.len > 0)
         return add_pem(ret, (const struct buf *[3]){&s->given}, e);
     struct buf key = BUF_INIT(PEM_MAX), cert = BUF_INIT(PEM_MAX);
-    int rc = tls_make_node(s->ca_key.data, s->ca_cert.data, name, CA_DAYS, &key, &cert,
-                           e);
+    int rc = tls_make_node(s->ca_key.data, s->ca_cert.data, name, role, CA_DAYS, &key,
+                           &cert, e);
     if (rc == 0)
         rc = add_pem(ret, (const struct buf *[3]){&s->ca_cert, &cert, &key}, e);
     wipe(&key);

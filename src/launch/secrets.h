@@ -24,9 +24,10 @@ int secrets_open(struct secrets *s, const char *ca, const char *cert, const char
                  struct err *e);
 void secrets_close(struct secrets *s); // a zeroed one is fine
 
-// What the role of this name reads, added to *ret.
-int secrets_node(const struct secrets *s, const char *name, struct buf *ret,
-                 struct err *e);
+// What the process of this name reads, added to *ret: its certificate says what it may do
+// (wire_role_read).
+int secrets_node(const struct secrets *s, const char *name, const char *role,
+                 struct buf *ret, struct err *e);
 
 // The other end: reads it from descriptor `fd`.
 int secrets_read(int fd, struct buf *ret_pem, struct err *e);

@@ -35,7 +35,7 @@ static void keys_arrive(void **state)
     struct err e = {0};
     struct buf sent = BUF_INIT(1 << 20), pem = {0};
     assert_int_equal(secrets_open(&s, NULL, NULL, NULL, &e), 0);
-    assert_int_equal(secrets_node(&s, "worker:1", &sent, &e), 0);
+    assert_int_equal(secrets_node(&s, "worker:1", "worker", &sent, &e), 0);
     assert_int_equal(buf_add(&sent, "more", 4), 0); // what comes behind stays there
     assert_int_equal(read_from(sent.data, sent.len, &pem, &e), 0);
     struct tls *t = NULL;

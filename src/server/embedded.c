@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -19,7 +20,7 @@
 #define POLL_NS (SECOND / 5)
 
 struct embedded {
-    char cluster[32], address[VAN_ADDRESS_MAX];
+    char cluster[32], address[VAN_ADDRESS_MAX], token[TOKEN_TEXT_MAX];
     uint32_t loops;
     atomic_bool stop;
 
@@ -59,7 +60,10 @@ static int start(pthread_t *thread, bool *runs, void *(*run)(void *), struct emb
 
 static int open_host(struct embedded *l, struct err *e)
 {
-    struct node_options no = {.cluster = l->cluster};
+    struct node_options no = {.cluster = l->cluster, .token = l->token};
+    struct token token;
+    TRY(token_make(&token, e));
+    token_write(l->token, &token);
     TRY(node_open(&l->host, &no, e));
     struct scheduler_options o = {
         .cluster = l->host.cluster,
@@ -83,7 +87,8 @@ static int open_host(struct embedded *l, struct err *e)
 
 static int open_server(struct embedded *l, struct err *e)
 {
-    struct node_options no = {.cluster = l->cluster, .scheduler = l->address};
+    struct node_options no = {
+        .cluster = l->cluster, .scheduler = l->address, .token = l->token};
     TRY(node_open(&l->server, &no, e));
     return start(&l->server_thread, &l->server_runs, run_server, l, e);
 }
@@ -111,6 +116,11 @@ const char *embedded_scheduler(const struct embedded *l)
     return l->address;
 }
 
+const char *embedded_token(const struct embedded *l)
+{
+    return l->token;
+}
+
 const char *embedded_cluster(const struct embedded *l)
 {
     return l->cluster;
@@ -129,5 +139,6 @@ void embedded_close(struct embedded *l)
     van_free(l->van);
     scheduler_close(l->scheduler);
     node_close(&l->host);
+    explicit_bzero(l->token, sizeof(l->token));
     mem_free(l);
 }

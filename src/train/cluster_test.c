@@ -43,7 +43,10 @@ struct cluster {
 
 static struct node_options node_options(struct cluster *c)
 {
+    static const char token[] =
+        "operator:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
     return (struct node_options){.cluster = "test",
+                                 .token = token,
                                  .scheduler = c->address[0] != 0 ? c->address : NULL};
 }
 
@@ -236,8 +239,8 @@ static void test_sync_without_one(void **state)
 {
     (void)state;
 #ifdef __SANITIZE_THREAD__
-    // A descriptor that the worker's thread has closed and this one is given anew is a race
-    // to ThreadSanitizer, which does not know that the system orders the two.
+    // A descriptor that the worker's thread has closed and this one is given anew is a
+    // race to ThreadSanitizer, which does not know that the system orders the two.
     skip();
 #endif
     data[0] = write_data("leave.ffm", 3000, 30, 0);

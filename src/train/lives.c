@@ -188,7 +188,8 @@ static int open_node(struct within *w, const struct train_config *c,
                      const struct embedded *l, struct err *e)
 {
     struct node_options o = {.cluster = embedded_cluster(l),
-                             .scheduler = embedded_scheduler(l)};
+                             .scheduler = embedded_scheduler(l),
+                             .token = embedded_token(l)};
     TRY(node_open(&w->node, &o, e));
     w->config = *c;
     w->cluster = *c->cluster;

@@ -72,7 +72,8 @@ static uint64_t on_tick(void *ctx, uint64_t now)
 
 static void open_node(struct node *n, struct sim *s, const char *name)
 {
-    const struct van_handler h = {n, on_opened, on_message, NULL, on_closed, on_tick};
+    const struct van_handler h = {n,         on_opened, on_message, NULL,
+                                  on_closed, on_tick,   NULL};
     struct err e;
     char address[VAN_ADDRESS_MAX], ret[VAN_ADDRESS_MAX];
     *n = (struct node){.s = s, .ordered = true};

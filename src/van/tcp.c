@@ -55,9 +55,11 @@ static void tell_ended(struct tcp_van *v)
     while (v->ended != NULL) {
         struct tcp_link *l = v->ended;
         v->ended = l->next_ended;
-        bool known = l->opened || !l->accepted;
-        if (l->state == LINK_FAILED && known && h->closed != NULL && !v->freeing)
+        bool known = l->opened || !l->accepted, failed = l->state == LINK_FAILED;
+        if (failed && known && h->closed != NULL && !v->freeing)
             h->closed(h->ctx, l->number, &l->why, v->now);
+        else if (failed && !known && h->refused != NULL && !v->freeing)
+            h->refused(h->ctx, &l->why, v->now);
         tcp_link_free(l);
     }
 }
@@ -160,6 +162,13 @@ static enum van_kind kind(const struct van *base, van_link link)
 {
     const struct tcp_link *l = links_find(&((const struct tcp_van *)base)->links, link);
     return l != NULL && l->opened ? l->kind : VAN_OPEN;
+}
+
+static void trust(const struct van *base, van_link link, struct van_trust *ret)
+{
+    const struct tcp_link *l = links_find(&((const struct tcp_van *)base)->links, link);
+    if (l != NULL)
+        *ret = l->trust;
 }
 
 static void *keep(struct van *base, struct van_message *m)
@@ -308,6 +317,7 @@ static const struct van_ops ops = {
     .queued = queued,
     .peer = peer,
     .kind = kind,
+    .trust = trust,
     .keep = keep,
     .unkeep = unkeep,
     .now = now,

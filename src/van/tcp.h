@@ -5,6 +5,10 @@
 // and can do nothing. Bytes are checked by TLS then; without it, off loopback, each body
 // carries a checksum.
 //
+// With a `prover` both ends show that they belong to the cluster before a link is opened
+// (van/handshake.h): by TLS, by the user at the other end of a Unix socket, or by the
+// cluster's token. Who does not is told why, and the handler's `refused` hears of it.
+//
 // A peer that came is a stranger until its first message is there: that has at most 64
 // KiB (a hello fits), and a time by which it must have come. A link whose TLS
 // handshake fails is never `opened`, and at the end that accepted it not `closed`
@@ -28,11 +32,15 @@
 
 #include "van/van.h"
 
-struct tls; // the keys of a node: van/tls.h
+struct tls;    // the keys of a node: van/tls.h
+struct prover; // what it shows without them: van/handshake.h
 
 struct tcp_options {
     struct tls *tls; // NULL: plain; belongs to the caller, may be shared by vans
     bool insecure;   // plain off loopback is meant
+    // The handshake of links; NULL: there is none, and whoever comes is believed (tests,
+    // measurements). Belongs to the caller, may be shared by vans.
+    const struct prover *prover;
     // van_poll looks again and again for this long before it sleeps: about 50 us of
     // waking saved for a request. 0 where loops outnumber the cores.
     uint64_t spin_ns;

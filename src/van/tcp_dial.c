@@ -46,7 +46,8 @@ static void give_up(struct tcp_link *l, const struct err *why)
     struct tcp_dial *d = l->dial;
     struct err e;
     double tried = (double)(clock_ns() - d->began) / (double)SECOND_NS;
-    int code = why->code == TUG_EUSAGE ? TUG_EUSAGE : TUG_EIO;
+    bool final = why->code == TUG_EUSAGE || why->code == TUG_EDATA;
+    int code = final ? why->code : TUG_EIO;
     err_set(&e, code, "cannot connect to %s: %s; tried %u time%s in %.1f s", l->peer,
             why->text, d->tries, d->tries == 1 ? "" : "s", tried);
     tcp_link_fail(l, &e);
@@ -241,6 +242,9 @@ static void cut(struct tcp_link *l)
         d->lookup = NULL;
         err_set(&e, TUG_EIO, "the name %s is not known: no answer from the name server",
                 d->address.host);
+    } else if (l->state == LINK_PROVING) {
+        err_set(&e, TUG_EIO,
+                "connected, but it does not answer: does a tug node listen there?");
     } else if (l->state == LINK_SHAKING) {
         err_set(&e, TUG_EIO,
                 "connected, but the TLS handshake did not end: does a tug node with "

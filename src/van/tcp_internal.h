@@ -5,6 +5,7 @@
 //   tcp_listen.c  listening and accepting
 //   tcp_dial.c    connecting: names, addresses, one attempt after the other
 //   tcp_link.c    the life of a link, and reading from it
+//   tcp_prove.c   the handshake of a link
 //   tcp_out.c     sending
 //
 // A link outlives its sockets (connecting takes several) and a socket may outlive its
@@ -19,6 +20,7 @@
 
 #include "base/clock.h"
 #include "van/frame.h"
+#include "van/handshake.h"
 #include "van/links.h"
 #include "van/tcp.h"
 #include "van/tcp_address.h"
@@ -39,6 +41,7 @@ enum tcp_state {
     LINK_RESOLVING,
     LINK_CONNECTING,
     LINK_SHAKING, // hands: TLS
+    LINK_PROVING, // the token, or nothing but nonces: see handshake.h
     LINK_OPEN,
     LINK_CLOSING, // by van_close_link: what is queued goes out
     LINK_FAILED,  // `closed` is to be called
@@ -74,6 +77,7 @@ struct tcp_segment {
 struct tcp_dial {
     struct tcp_address address;
     uint64_t began, deadline, back_off;
+    uint64_t unproven_since; // when the handshake first failed; 0: it has not
     uint32_t tries;
     uint32_t n_found, next; // addresses of the host
     struct sockaddr_storage found[8];
@@ -93,9 +97,12 @@ struct tcp_link {
     bool ended;               // in the van's list of those
     bool opened;              // the handler knows of it
     bool said_end, heard_end; // of TLS
+    bool knocked;             // the other end has, and was answered
     struct tcp_stream *stream;
     struct tls_session *tls;
-    struct tcp_dial *dial; // NULL: accepted, or done
+    struct tcp_dial *dial;       // NULL: accepted, or done
+    struct handshake *handshake; // while it goes on
+    struct van_trust trust;
     struct frame_reader reader;
     uint64_t last_byte; // when it came
     uint64_t due;       // when tcp_link_due is to be called; VAN_NEVER
@@ -169,6 +176,9 @@ struct tcp_link *tcp_link_new(struct tcp_van *v, bool accepted);
 struct tcp_stream *tcp_stream_new(struct tcp_van *v, bool is_unix);
 void tcp_stream_close(struct tcp_stream *s);
 void tcp_link_connected(struct tcp_link *l); // its socket is
+void tcp_link_open(struct tcp_link *l);      // it can be used from now on
+// What comes now are frames of at most so many bytes.
+void tcp_link_begin_frames(struct tcp_link *l, uint64_t max_bytes);
 void tcp_link_due_at(struct tcp_link *l, uint64_t when);
 void tcp_link_due(struct tcp_link *l); // it is
 void tcp_link_fail(struct tcp_link *l, const struct err *why);
@@ -179,7 +189,15 @@ void tcp_link_end(struct tcp_link *l, enum tcp_state state);
 void tcp_link_free(struct tcp_link *l);
 void tcp_close_link(struct van *base, van_link number);
 
+// tcp_prove.c
+void tcp_prove_begin(struct tcp_link *l); // it is connected, and TLS is done
+void tcp_prove_message(struct tcp_link *l, const struct van_message *m);
+void tcp_prove_free(struct tcp_link *l);
+
 // tcp_out.c
+// A message of the van itself, before the link is open. What does not go out is noticed
+// by the one who waits for it.
+void tcp_link_say(struct tcp_link *l, uint16_t type, const void *msg);
 int tcp_send(struct van *base, van_link link, uint16_t type, uint64_t request,
              const void *msg, const struct van_release *release);
 void tcp_out_flush(struct tcp_link *l);

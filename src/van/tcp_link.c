@@ -70,6 +70,10 @@ static bool message(void *ctx, struct van_message *m)
 {
     struct tcp_link *l = ctx;
     struct tcp_van *v = l->van;
+    if (l->state == LINK_PROVING) {
+        tcp_prove_message(l, m);
+        return l->state == LINK_PROVING || l->state == LINK_OPEN;
+    }
     if (l->state != LINK_OPEN)
         return false;
     if (!l->known) {
@@ -83,10 +87,18 @@ static bool message(void *ctx, struct van_message *m)
     return l->state == LINK_OPEN;
 }
 
-static void open_link(struct tcp_link *l)
+void tcp_link_begin_frames(struct tcp_link *l, uint64_t max_bytes)
+{
+    frame_close(&l->reader);
+    frame_open(&l->reader, &l->van->pool, &(struct frame_calls){l, place, message},
+               max_bytes);
+}
+
+void tcp_link_open(struct tcp_link *l)
 {
     struct tcp_van *v = l->van;
     tcp_dial_free(l);
+    l->reader.max_bytes = l->accepted ? STRANGER_BYTES : UINT64_MAX;
     l->state = LINK_OPEN;
     l->opened = true;
     if (!l->accepted)
@@ -109,10 +121,32 @@ static void unreadable(struct tcp_link *l, struct err *e)
     tcp_link_fail(l, e);
 }
 
+static bool speaks_tls(const struct tcp_link *l)
+{
+    const struct buf *head = &l->reader.head;
+    return l->tls == NULL && head->len >= 2 && head->data[0] == ALERT &&
+           head->data[1] == TLS_MAJOR;
+}
+
+static void lost_proving(struct tcp_link *l)
+{
+    struct err e;
+    bool tls = speaks_tls(l);
+    if (tls)
+        err_set(&e, TUG_EDATA, "%s speaks TLS: give this node certificates, too",
+                l->peer);
+    else
+        err_set(&e, TUG_EIO, "the peer closed the link in the middle of the handshake");
+    tcp_dial_failed(l, &e, tls);
+}
+
 static void lost(struct tcp_link *l, int status)
 {
     struct err e;
-    const struct buf *head = &l->reader.head;
+    if (l->dial != NULL && l->state == LINK_PROVING) {
+        lost_proving(l);
+        return;
+    }
     if (l->dial != NULL) {
         err_set(&e, TUG_EIO,
                 "the peer closed the link during the TLS handshake: was it "
@@ -122,7 +156,7 @@ static void lost(struct tcp_link *l, int status)
     }
     if (status != UV_EOF)
         err_set(&e, TUG_EIO, "the link to %s broke: %s", l->peer, uv_strerror(status));
-    else if (head->len >= 2 && head->data[0] == ALERT && head->data[1] == TLS_MAJOR)
+    else if (speaks_tls(l))
         err_set(&e, TUG_EDATA, "%s speaks TLS: give this node certificates, too",
                 l->peer);
     else if (!frame_at_end(&l->reader))
@@ -145,12 +179,17 @@ static void came(struct tcp_link *l, const uv_buf_t *buf, size_t n)
         watch_stall(l);
 }
 
+static bool is_talking(const struct tcp_link *l)
+{
+    return l->state == LINK_OPEN || l->state == LINK_PROVING;
+}
+
 // Decrypts what has come; large bodies straight to where they belong. TLS_MORE when all
 // is read, or the handler wants no more.
 static int read_session(struct tcp_link *l, struct err *e)
 {
     char *plain = l->van->plain;
-    while (l->state == LINK_OPEN) {
+    while (is_talking(l)) {
         size_t left, n;
         char *body = frame_direct(&l->reader, &left);
         bool direct = left >= TLS_RECORD_MAX;
@@ -172,7 +211,7 @@ static void shake(struct tcp_link *l)
     if (l->state != LINK_SHAKING || rc == TLS_MORE)
         return;
     if (rc == 0)
-        open_link(l);
+        tcp_prove_begin(l);
     else if (l->dial != NULL)
         tcp_dial_failed(l, &e, true);
     else
@@ -185,10 +224,10 @@ static void session_came(struct tcp_link *l, size_t n)
     tls_session_feed(l->tls, l->van->input, n);
     if (l->state == LINK_SHAKING)
         shake(l);
-    if (l->state != LINK_OPEN)
+    if (!is_talking(l))
         return;
     int rc = read_session(l, &e);
-    if (l->state != LINK_OPEN)
+    if (!is_talking(l))
         return;
     tcp_out_session(l);
     if (rc == TLS_CLOSED) {
@@ -331,7 +370,7 @@ void tcp_link_connected(struct tcp_link *l)
     else if (l->van->options.tls != NULL)
         begin_session(l);
     else
-        open_link(l);
+        tcp_prove_begin(l);
 }
 
 struct tcp_link *tcp_link_new(struct tcp_van *v, bool accepted)
@@ -349,8 +388,8 @@ struct tcp_link *tcp_link_new(struct tcp_van *v, bool accepted)
     l->known = !accepted;
     l->due = VAN_NEVER;
     v->n_accepted += accepted;
-    frame_open(&l->reader, &v->pool, &(struct frame_calls){l, place, message},
-               accepted ? STRANGER_BYTES : UINT64_MAX);
+    l->trust.role = WIRE_OPERATOR; // where there is no handshake
+    tcp_link_begin_frames(l, accepted ? STRANGER_BYTES : UINT64_MAX);
     return l;
 }
 
@@ -425,7 +464,7 @@ void tcp_close_link(struct van *base, van_link number)
     struct tcp_link *l = links_find(&v->links, number);
     if (l == NULL || l->state == LINK_CLOSING || l->state == LINK_DEAD)
         return;
-    if (l->state != LINK_OPEN) {
+    if (!is_talking(l) || l->dial != NULL) {
         tcp_link_end(l, LINK_DEAD);
         return;
     }
@@ -474,6 +513,7 @@ void tcp_link_free(struct tcp_link *l)
     tcp_dial_free(l);
     tcp_link_disconnect(l);
     tls_session_close(l->tls);
+    tcp_prove_free(l);
     frame_close(&l->reader);
     v->n_accepted -= l->accepted;
     links_remove(&v->links, l->number);

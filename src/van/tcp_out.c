@@ -420,7 +420,7 @@ static ssize_t push_pieces(struct tcp_link *l, const struct piece *p, unsigned n
     uv_buf_t bufs[MESSAGE_BUFS];
     if (l->first != NULL)
         tcp_out_flush(l);
-    if (l->state != LINK_OPEN)
+    if (l->state != LINK_OPEN && l->state != LINK_PROVING)
         return -1;
     if (l->first != NULL)
         return 0;
@@ -457,12 +457,10 @@ static int send_pieces(struct tcp_link *l, const struct piece *p, unsigned n,
     return 0;
 }
 
-static int send_message(struct tcp_van *v, van_link number, uint16_t type,
-                        uint64_t request, const void *msg, struct van_release *release)
+static int send_message(struct tcp_link *l, uint16_t type, uint64_t request,
+                        const void *msg, struct van_release *release)
 {
-    struct tcp_link *l = links_find(&v->links, number);
-    if (l == NULL || l->state != LINK_OPEN)
-        return TUG_EIO;
+    struct tcp_van *v = l->van;
     TRY(wire_encode(&v->out, type, request, msg, l->tls == NULL && !l->local));
     struct piece pieces[MESSAGE_BUFS];
     unsigned n = pieces_of(&v->out, release->release != NULL, pieces);
@@ -475,8 +473,17 @@ int tcp_send(struct van *base, van_link link, uint16_t type, uint64_t request,
     struct van_release mine = {.release = NULL};
     if (release != NULL)
         mine = *release;
-    int rc = send_message((struct tcp_van *)base, link, type, request, msg, &mine);
+    struct tcp_link *l = links_find(&((struct tcp_van *)base)->links, link);
+    int rc = TUG_EIO;
+    if (l != NULL && l->state == LINK_OPEN)
+        rc = send_message(l, type, request, msg, &mine);
     if (mine.release != NULL)
         mine.release(mine.ctx); // nothing points at the body
     return rc;
+}
+
+void tcp_link_say(struct tcp_link *l, uint16_t type, const void *msg)
+{
+    struct van_release none = {.release = NULL};
+    (void)send_message(l, type, 0, msg, &none);
 }

@@ -9,6 +9,8 @@
 
 #include "van/tls.h"
 
+#define TLS_ROLE_PREFIX "tug " // of the role in a certificate's organizational unit
+
 struct tls {
     SSL_CTX *context;
 };

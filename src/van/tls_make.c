@@ -39,8 +39,23 @@ static bool set_serial(X509 *x)
     return ok;
 }
 
+struct naming {
+    const char *name, *role; // no role: NULL
+};
+
+static bool add_role(X509_NAME *subject, const char *role)
+{
+    char text[64];
+    if (role == NULL)
+        return true;
+    snprintf(text, sizeof(text), TLS_ROLE_PREFIX "%s", role);
+    return X509_NAME_add_entry_by_txt(subject, "OU", MBSTRING_UTF8,
+                                      (const unsigned char *)text, -1, -1, 0) == 1;
+}
+
 // Everything but extensions and the signature.
-static bool fill(X509 *x, EVP_PKEY *key, const char *name, X509 *issuer, uint32_t days)
+static bool fill(X509 *x, EVP_PKEY *key, const struct naming *who, X509 *issuer,
+                 uint32_t days)
 {
     X509_NAME *subject = X509_get_subject_name(x);
     return X509_set_version(x, X509_VERSION_3) == 1 && set_serial(x) &&
@@ -48,7 +63,8 @@ static bool fill(X509 *x, EVP_PKEY *key, const char *name, X509 *issuer, uint32_
            X509_time_adj_ex(X509_getm_notAfter(x), (int)days, 0, NULL) != NULL &&
            X509_set_pubkey(x, key) == 1 &&
            X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8,
-                                      (const unsigned char *)name, -1, -1, 0) == 1 &&
+                                      (const unsigned char *)who->name, -1, -1, 0) == 1 &&
+           add_role(subject, who->role) &&
            X509_set_issuer_name(x, X509_get_subject_name(issuer)) == 1;
 }
 
@@ -96,7 +112,7 @@ static int write_pem(EVP_PKEY *key, X509 *cert, struct buf *ret_key, struct buf 
 }
 
 // signer NULL: it signs itself, as a CA does.
-static int make(EVP_PKEY *signer, X509 *issuer, const char *name, uint32_t days,
+static int make(EVP_PKEY *signer, X509 *issuer, const struct naming *who, uint32_t days,
                 struct buf *ret_key, struct buf *ret_cert, struct err *e)
 {
     if (days == 0 || days > 36500)
@@ -105,7 +121,7 @@ static int make(EVP_PKEY *signer, X509 *issuer, const char *name, uint32_t days,
     EVP_PKEY *key = EVP_EC_gen("P-256");
     X509 *x = X509_new();
     bool ca = signer == NULL;
-    bool ok = key != NULL && x != NULL && fill(x, key, name, ca ? x : issuer, days) &&
+    bool ok = key != NULL && x != NULL && fill(x, key, who, ca ? x : issuer, days) &&
               extend(x, ca ? x : issuer, ca) &&
               X509_sign(x, ca ? key : signer, EVP_sha256()) > 0;
     int rc = ok ? write_pem(key, x, ret_key, ret_cert, e) : failed(e);
@@ -116,12 +132,15 @@ static int make(EVP_PKEY *signer, X509 *issuer, const char *name, uint32_t days,
 
 int tls_make_ca(struct buf *ret_key, struct buf *ret_cert, uint32_t days, struct err *e)
 {
-    return make(NULL, NULL, "tug cluster", days, ret_key, ret_cert, e);
+    const struct naming who = {"tug cluster", NULL};
+    return make(NULL, NULL, &who, days, ret_key, ret_cert, e);
 }
 
 int tls_make_node(const char *ca_key, const char *ca_cert, const char *name,
-                  uint32_t days, struct buf *ret_key, struct buf *ret_cert, struct err *e)
+                  const char *role, uint32_t days, struct buf *ret_key,
+                  struct buf *ret_cert, struct err *e)
 {
+    const struct naming who = {name, role};
     if (name[0] == '\0' || strlen(name) > NAME_MAX_BYTES)
         return err_set(e, TUG_EUSAGE, "a node's name has 1 to %d bytes", NAME_MAX_BYTES);
     BIO *k = BIO_new_mem_buf(ca_key, -1), *c = BIO_new_mem_buf(ca_cert, -1);
@@ -135,7 +154,7 @@ int tls_make_node(const char *ca_key, const char *ca_cert, const char *name,
     else if (X509_check_private_key(issuer, signer) != 1)
         rc = tls_error(e, TUG_EDATA, "the CA's key and certificate do not fit");
     else
-        rc = make(signer, issuer, name, days, ret_key, ret_cert, e);
+        rc = make(signer, issuer, &who, days, ret_key, ret_cert, e);
     X509_free(issuer);
     EVP_PKEY_free(signer);
     BIO_free(k);

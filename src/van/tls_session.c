@@ -245,6 +245,39 @@ int tls_session_shake(struct tls_session *s, struct err *e)
     return SSL_is_server(s->ssl) ? 0 : wait_for_acceptance(s, e);
 }
 
+// What is behind "tug " in the certificate's organizational unit.
+static int role_of(X509 *cert, enum wire_role *ret, struct err *e)
+{
+    char text[64] = "";
+    X509_NAME *subject = X509_get_subject_name(cert);
+    int n = X509_NAME_get_text_by_NID(subject, NID_organizationalUnitName, text,
+                                      sizeof(text));
+    size_t prefix = strlen(TLS_ROLE_PREFIX);
+    *ret = WIRE_OPERATOR;
+    if (n < 0 || strncmp(text, TLS_ROLE_PREFIX, prefix) != 0)
+        return 0; // not made with a role
+    *ret = wire_role_read(text + prefix);
+    if (*ret != WIRE_NOBODY)
+        return 0;
+    return err_set(e, TUG_EDATA, "TLS: the role in the peer's certificate is none");
+}
+
+int tls_session_peer(struct tls_session *s, enum wire_role *ret_role,
+                     uint8_t ret_certificate[32], uint8_t ret_channel[32], struct err *e)
+{
+    static const char label[] = "EXPORTER-tug-link";
+    unsigned n = 0;
+    X509 *cert = SSL_get1_peer_certificate(s->ssl);
+    ERR_clear_error();
+    int rc = cert != NULL ? role_of(cert, ret_role, e) : TUG_EDATA;
+    bool done = cert != NULL && X509_digest(cert, EVP_sha256(), ret_certificate, &n) == 1;
+    X509_free(cert);
+    if (!done || SSL_export_keying_material(s->ssl, ret_channel, 32, label,
+                                            sizeof(label) - 1, NULL, 0, 0) != 1)
+        return tls_error(e, TUG_EDATA, "TLS: the peer's certificate cannot be read");
+    return rc;
+}
+
 int tls_session_read(struct tls_session *s, void *to, size_t n, size_t *ret_n,
                      struct err *e)
 {

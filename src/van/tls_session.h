@@ -10,6 +10,7 @@
 
 #include "van/frame_pool.h"
 #include "van/tls.h"
+#include "wire/wire.h"
 
 struct tls_session;
 
@@ -31,6 +32,12 @@ void tls_session_feed(struct tls_session *s, const void *bytes, size_t n);
 // 0: the peer has shown a certificate of the CA and has accepted ours. TLS_MORE;
 // TUG_EDATA saying what is wrong.
 int tls_session_shake(struct tls_session *s, struct err *e);
+
+// After the handshake: the role that the peer's certificate names (WIRE_OPERATOR if it
+// names none), its fingerprint (SHA-256), and a number that both ends have in common and
+// no other session has. TUG_EDATA: its role is none of tug's.
+int tls_session_peer(struct tls_session *s, enum wire_role *ret_role,
+                     uint8_t ret_certificate[32], uint8_t ret_channel[32], struct err *e);
 
 // Bytes of the stream into `to`: 0 with *ret_n > 0; TLS_MORE; TLS_CLOSED; TUG_EDATA.
 int tls_session_read(struct tls_session *s, void *to, size_t n, size_t *ret_n,

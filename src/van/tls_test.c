@@ -32,9 +32,9 @@ static void make_cluster(struct cluster *c)
 {
     struct err e;
     assert_int_equal(tls_make_ca(&c->ca_key, &c->ca_cert, 10, &e), 0);
-    assert_int_equal(
-        tls_make_node(c->ca_key.data, c->ca_cert.data, "node", 10, &c->key, &c->cert, &e),
-        0);
+    assert_int_equal(tls_make_node(c->ca_key.data, c->ca_cert.data, "node", NULL, 10,
+                                   &c->key, &c->cert, &e),
+                     0);
 }
 
 static int set_up(void **state)
@@ -139,13 +139,14 @@ static void test_make_refuses(void **state)
     struct buf key, cert;
     struct err e;
     assert_int_equal(tls_make_ca(&key, &cert, 0, &e), TUG_EUSAGE);
+    assert_int_equal(tls_make_node(ours.ca_key.data, theirs.ca_cert.data, "x", NULL, 1,
+                                   &key, &cert, &e),
+                     TUG_EDATA);
     assert_int_equal(
-        tls_make_node(ours.ca_key.data, theirs.ca_cert.data, "x", 1, &key, &cert, &e),
+        tls_make_node("nonsense", ours.ca_cert.data, "x", NULL, 1, &key, &cert, &e),
         TUG_EDATA);
     assert_int_equal(
-        tls_make_node("nonsense", ours.ca_cert.data, "x", 1, &key, &cert, &e), TUG_EDATA);
-    assert_int_equal(
-        tls_make_node(ours.ca_key.data, ours.ca_cert.data, "", 1, &key, &cert, &e),
+        tls_make_node(ours.ca_key.data, ours.ca_cert.data, "", NULL, 1, &key, &cert, &e),
         TUG_EUSAGE);
 }
 

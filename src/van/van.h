@@ -65,7 +65,14 @@ struct van_message {
     bool placed;         // the body lies where `place` said: it is not the van's
 };
 
-// What the van calls. `opened`, `closed` and `place` may be NULL.
+// Who is at the other end, as the van knows it before a word is said.
+struct van_trust {
+    enum wire_role role;     // what it may do at most: wire_may
+    uint8_t certificate[32]; // fingerprint of its certificate; zeros: it has shown none
+    uint8_t binding[32];     // the same at both ends, and on no other link
+};
+
+// What the van calls. `opened`, `closed`, `refused` and `place` may be NULL.
 struct van_handler {
     void *ctx;
 
@@ -89,6 +96,9 @@ struct van_handler {
     // What is due by `now` is done; returns when to call again at the latest (VAN_NEVER:
     // after the next message). Called after each round of messages.
     uint64_t (*tick)(void *ctx, uint64_t now);
+
+    // Somebody came to this node and was not let in: why->text says who and why.
+    void (*refused)(void *ctx, const struct err *why, uint64_t now);
 };
 
 // Memory of a body that is on its way out. `release` is called once, when the van needs
@@ -109,6 +119,8 @@ struct van_ops {
     uint64_t (*queued)(const struct van *v, van_link link);
     const char *(*peer)(const struct van *v, van_link link);
     enum van_kind (*kind)(const struct van *v, van_link link);
+    // May be NULL: between threads everybody is believed.
+    void (*trust)(const struct van *v, van_link link, struct van_trust *ret);
     void *(*keep)(struct van *v, struct van_message *m);
     void (*unkeep)(struct van *v, void *kept);
     uint64_t (*now)(const struct van *v);
@@ -171,6 +183,16 @@ static inline const char *van_peer(const struct van *v, van_link link)
 static inline enum van_kind van_kind(const struct van *v, van_link link)
 {
     return v->ops->kind(v, link);
+}
+
+// Of an open link. Between threads, and of one that is closed: an operator without a
+// certificate (nothing more will come from a closed link).
+static inline struct van_trust van_trust(const struct van *v, van_link link)
+{
+    struct van_trust t = {.role = WIRE_OPERATOR};
+    if (v->ops->trust != NULL)
+        v->ops->trust(v, link, &t);
+    return t;
 }
 
 // Inside `message`: keeps the body (not one that was placed) until van_unkeep of what is

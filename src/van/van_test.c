@@ -659,7 +659,7 @@ static void both_ways_at_once(struct world *w)
 
 static int no_callbacks_open(struct world *w, struct node *n, struct van **ret)
 {
-    const struct van_handler h = {n, NULL, node_message, NULL, NULL, node_tick};
+    const struct van_handler h = {n, NULL, node_message, NULL, NULL, node_tick, NULL};
     *n = (struct node){.w = w, .in_order = true};
     return w->kind->open_van(w, "c", &h, ret, NULL);
 }

@@ -131,8 +131,8 @@ static inline int try_open_node(struct world *w, int i, struct err *e)
 {
     static const char *const names[NODES] = {"a", "b", "c"};
     struct node *n = &w->nodes[i];
-    const struct van_handler h = {n,          node_opened, node_message,
-                                  node_place, node_closed, node_tick};
+    const struct van_handler h = {n,           node_opened, node_message, node_place,
+                                  node_closed, node_tick,   NULL};
     *n = (struct node){.w = w, .in_order = true};
     return w->kind->open_van(w, names[i], &h, &n->v, e);
 }
@@ -240,7 +240,8 @@ static inline void open_keys(struct world *w)
                key = BUF_INIT(PEM_MAX), cert = BUF_INIT(PEM_MAX), all = BUF_INIT(PEM_MAX);
     int rc = tls_make_ca(&ca_key, &ca, 1, &e);
     if (rc == 0)
-        rc = tls_make_node(buf_str(&ca_key), buf_str(&ca), "node", 1, &key, &cert, &e);
+        rc = tls_make_node(buf_str(&ca_key), buf_str(&ca), "node", NULL, 1, &key, &cert,
+                           &e);
     if (rc == 0)
         rc = buf_printf(&all, "%s%s%s", buf_str(&ca), buf_str(&cert), buf_str(&key));
     if (rc == 0)

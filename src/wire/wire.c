@@ -142,7 +142,7 @@ static inline int put_span(struct out *o, const struct wire_span *v)
 
 // Records and messages: their fields, one behind the other.
 
-#define MESSAGE(NAME, name, id, since, about)                                            \
+#define MESSAGE(NAME, name, id, since, from, about)                                      \
     __attribute__((unused)) static int put_msg_##name(struct out *o,                     \
                                                       const struct msg_##name *m)        \
     {                                                                                    \
@@ -159,7 +159,7 @@ static inline int put_span(struct out *o, const struct wire_span *v)
 #undef RECORD
 #undef FIELD
 
-#define MESSAGE(NAME, name, id, since, about)                                            \
+#define MESSAGE(NAME, name, id, since, from, about)                                      \
     static int take_msg_##name(struct in *in, struct msg_##name *m)                      \
     {                                                                                    \
         (void)in, (void)m;
@@ -173,7 +173,7 @@ static inline int put_span(struct out *o, const struct wire_span *v)
 #undef FIELD
 #undef END
 
-#define MESSAGE(NAME, name, id, since, about)
+#define MESSAGE(NAME, name, id, since, from, about)
 #define FIELD(type, name, about)
 #define END(name)
 #define RECORD(NAME, name, about)                                                        \
@@ -205,7 +205,7 @@ static inline int put_span(struct out *o, const struct wire_span *v)
 const char *wire_name(uint16_t type)
 {
     switch (type) {
-#define MESSAGE(NAME, name, id, since, about)                                            \
+#define MESSAGE(NAME, name, id, since, from, about)                                      \
     case id:                                                                             \
         return #name;
 #include "wire/messages.def"
@@ -271,10 +271,66 @@ int wire_failure(int32_t code)
     return code != 0 ? wire_code(code) : TUG_EDATA;
 }
 
+static enum wire_from from_of(uint16_t type)
+{
+    switch (type) {
+#define MESSAGE(NAME, name, id, since, from, about)                                      \
+    case id:                                                                             \
+        return WIRE_FROM_##from;
+#include "wire/messages.def"
+#undef MESSAGE
+    default:
+        return WIRE_FROM_ANSWER;
+    }
+}
+
+enum wire_from wire_right(enum wire_role role)
+{
+    switch (role) {
+    case WIRE_TOOL:
+        return WIRE_FROM_LOOK;
+    case WIRE_WORKER:
+        return WIRE_FROM_WORK;
+    case WIRE_SERVER:
+        return WIRE_FROM_SERVE;
+    case WIRE_SCHEDULER:
+    case WIRE_OPERATOR:
+        return WIRE_FROM_ORDER;
+    default:
+        return WIRE_FROM_KNOCK;
+    }
+}
+
+bool wire_may(uint16_t type, enum wire_role role)
+{
+    enum wire_from from = from_of(type);
+    return from > WIRE_FROM_KNOCK && from <= wire_right(role);
+}
+
+static const char *const role_names[] = {
+    [WIRE_SCHEDULER] = "scheduler", [WIRE_SERVER] = "server",
+    [WIRE_WORKER] = "worker",       [WIRE_DRIVER] = "driver",
+    [WIRE_TOOL] = "tool",           [WIRE_OPERATOR] = "operator",
+};
+enum { ROLES = sizeof(role_names) / sizeof(*role_names) };
+
+const char *wire_role_name(enum wire_role role)
+{
+    return (unsigned)role < ROLES ? role_names[role] : NULL;
+}
+
+enum wire_role wire_role_read(const char *name)
+{
+    for (unsigned i = 1; i < ROLES; i++)
+        if (strcmp(role_names[i], name) == 0 && wire_right(i) != WIRE_FROM_KNOCK)
+            return (enum wire_role)i;
+    return WIRE_NOBODY;
+}
+
 static int take_message(struct in *in, uint16_t type, union wire_any *ret)
 {
     switch (type) {
-#define MESSAGE(NAME, name, id, since, about)                                            \
+#define MESSAGE(NAME, name, id, since, from, about)                                      \
     case id:                                                                             \
         return take_msg_##name(in, &ret->name);
 #include "wire/messages.def"
@@ -287,7 +343,7 @@ static int take_message(struct in *in, uint16_t type, union wire_any *ret)
 static int put_message(struct out *o, uint16_t type, const void *msg)
 {
     switch (type) {
-#define MESSAGE(NAME, name, id, since, about)                                            \
+#define MESSAGE(NAME, name, id, since, from, about)                                      \
     case id:                                                                             \
         return put_msg_##name(o, msg);
 #include "wire/messages.def"
@@ -313,7 +369,7 @@ static int put_message(struct out *o, uint16_t type, const void *msg)
 #define SPAN_bytes(x)
 #define SPAN_span(x) ret[n++] = x;
 
-#define MESSAGE(NAME, name, id, since, about)                                            \
+#define MESSAGE(NAME, name, id, since, from, about)                                      \
     static uint32_t spans_of_##name(struct msg_##name *m, struct wire_span **ret)        \
     {                                                                                    \
         uint32_t n = 0;                                                                  \
@@ -342,7 +398,7 @@ static int put_message(struct out *o, uint16_t type, const void *msg)
 static uint32_t spans_of(uint16_t type, union wire_any *m, struct wire_span **ret)
 {
     switch (type) {
-#define MESSAGE(NAME, name, id, since, about)                                            \
+#define MESSAGE(NAME, name, id, since, from, about)                                      \
     case id:                                                                             \
         return spans_of_##name(&m->name, ret);
 #include "wire/messages.def"

@@ -33,7 +33,8 @@ enum wire_role {
     WIRE_SERVER,
     WIRE_WORKER,
     WIRE_DRIVER,
-    WIRE_TOOL
+    WIRE_TOOL,    // looks only
+    WIRE_OPERATOR // orders: stop, save, load, clear, shrink
 };
 // ps-lite's group ids; sums are unions.
 enum wire_group {
@@ -129,7 +130,7 @@ int wire_failure(int32_t code);
 #define WIRE_TYPE_span struct wire_span
 
 #define RECORD(NAME, name, about) struct wire_##name {
-#define MESSAGE(NAME, name, id, since, about) struct msg_##name {
+#define MESSAGE(NAME, name, id, since, from, about) struct msg_##name {
 #define FIELD(type, name, about) WIRE_TYPE_##type name;
 #define END(name)                                                                        \
     }                                                                                    \
@@ -143,7 +144,7 @@ int wire_failure(int32_t code);
 // MSG_HELLO, ...
 enum wire_type {
 #define RECORD(NAME, name, about)
-#define MESSAGE(NAME, name, id, since, about) MSG_##NAME = id,
+#define MESSAGE(NAME, name, id, since, from, about) MSG_##NAME = id,
 #define FIELD(type, name, about)
 #define END(name)
 #include "wire/messages.def"
@@ -154,11 +155,31 @@ enum wire_type {
 // Any message, decoded.
 union wire_any {
 #define RECORD(NAME, name, about)
-#define MESSAGE(NAME, name, id, since, about) struct msg_##name name;
+#define MESSAGE(NAME, name, id, since, from, about) struct msg_##name name;
 #include "wire/messages.def"
 #undef RECORD
 #undef MESSAGE
 };
+
+// Who may ask for a message, the least first; each may what those before it may.
+enum wire_from {
+    WIRE_FROM_KNOCK,
+    WIRE_FROM_LOOK,
+    WIRE_FROM_WORK,
+    WIRE_FROM_SERVE,
+    WIRE_FROM_ORDER,
+    WIRE_FROM_ANSWER, // nobody
+};
+
+// What a role may do at most. As certificates and tokens say it; a driver is a role in
+// the cluster, not one of these: it may nothing.
+enum wire_from wire_right(enum wire_role role);
+bool wire_may(uint16_t type, enum wire_role role);
+
+// Of a role: "worker". NULL: there is none of that number.
+const char *wire_role_name(enum wire_role role);
+// The role of that name that a certificate or a token may have; WIRE_NOBODY: none.
+enum wire_role wire_role_read(const char *name);
 
 // "push"; "message 99" for an unknown one is the caller's business: then NULL.
 const char *wire_name(uint16_t type);
@@ -220,7 +241,7 @@ static inline uint64_t wire_padding(uint64_t n)
 #define RECORD(NAME, name, about)                                                        \
     int wire_put_##name(struct buf *list, const struct wire_##name *r);                  \
     int wire_next_##name(struct wire_text *list, struct wire_##name *ret);
-#define MESSAGE(NAME, name, id, since, about)
+#define MESSAGE(NAME, name, id, since, from, about)
 #include "wire/messages.def"
 #undef RECORD
 #undef MESSAGE

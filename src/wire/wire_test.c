@@ -429,7 +429,7 @@ static void test_limits_of_decoding(void **state)
 
 // Lists of each kind of record, with random contents.
 
-#define MESSAGE(NAME, name, id, since, about)
+#define MESSAGE(NAME, name, id, since, from, about)
 #define FIELD(type, name, about)
 #define END(name)
 #define RECORD(NAME, name, about)                                                        \

@@ -93,7 +93,7 @@ static inline bool same_span(const struct wire_span *a, const struct wire_span *
 #define UNUSED __attribute__((unused))
 #define END(name) }
 
-#define MESSAGE(NAME, name, id, since, about)                                            \
+#define MESSAGE(NAME, name, id, since, from, about)                                      \
     static inline void fill_msg_##name(struct fill *f, struct msg_##name *m)             \
     {                                                                                    \
         (void)f, (void)m;
@@ -107,7 +107,7 @@ static inline bool same_span(const struct wire_span *a, const struct wire_span *
 #undef FIELD
 #undef END
 
-#define MESSAGE(NAME, name, id, since, about)                                            \
+#define MESSAGE(NAME, name, id, since, from, about)                                      \
     static inline bool same_msg_##name(const struct msg_##name *a,                       \
                                        const struct msg_##name *b)                       \
     {                                                                                    \
@@ -132,7 +132,7 @@ static inline bool same_span(const struct wire_span *a, const struct wire_span *
 #define END(name)
 
 static const uint16_t wire_types[] = {
-#define MESSAGE(NAME, name, id, since, about) id,
+#define MESSAGE(NAME, name, id, since, from, about) id,
 #include "wire/messages.def"
 #undef MESSAGE
 };
@@ -141,7 +141,7 @@ enum { N_WIRE_TYPES = sizeof(wire_types) / sizeof(*wire_types) };
 static inline void fill_any(struct fill *f, uint16_t type, union wire_any *m)
 {
     switch (type) {
-#define MESSAGE(NAME, name, id, since, about)                                            \
+#define MESSAGE(NAME, name, id, since, from, about)                                      \
     case id:                                                                             \
         fill_msg_##name(f, &m->name);                                                    \
         break;
@@ -156,7 +156,7 @@ static inline bool same_any(uint16_t type, const union wire_any *a,
                             const union wire_any *b)
 {
     switch (type) {
-#define MESSAGE(NAME, name, id, since, about)                                            \
+#define MESSAGE(NAME, name, id, since, from, about)                                      \
     case id:                                                                             \
         return same_msg_##name(&a->name, &b->name);
 #include "wire/messages.def"

@@ -29,7 +29,7 @@ static void *copy_of(const void *bytes, size_t n)
 }
 
 // Each list of records, whatever the bytes are meant to be.
-#define MESSAGE(NAME, name, id, since, about)
+#define MESSAGE(NAME, name, id, since, from, about)
 #define FIELD(type, name, about)
 #define END(name)
 #define RECORD(NAME, name, about)                                                        \

@@ -1,0 +1,190 @@
+// The handshake on a link of the tcp van: what handshake.h wants to know of the socket,
+// and the messages that it gives.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "van/tcp_internal.h"
+
+// What a peer that has proven nothing may send: a knock, or a sentence.
+enum { UNPROVEN_BYTES = 8 << 10 };
+
+// A node that cannot show the token tries again for so long: the scheduler may be
+// about to leave a new one.
+#define TOKEN_PATIENCE_NS (3 * SECOND_NS)
+
+static void numbers_of(const struct tcp_link *l, char ret[VAN_ADDRESS_MAX])
+{
+    struct sockaddr_storage s;
+    int n = sizeof(s);
+    struct sockaddr *to = (struct sockaddr *)&s;
+    int rc = l->accepted ? uv_tcp_getsockname(&l->stream->tcp, to, &n)
+                         : uv_tcp_getpeername(&l->stream->tcp, to, &n);
+    ret[0] = 0;
+    if (rc == 0)
+        tcp_address_of(ret, &s);
+}
+
+static int look(const struct tcp_link *l, struct handshake_link *ret, struct err *e)
+{
+    bool is_unix = l->stream->handle.type == UV_NAMED_PIPE;
+    bool believed = l->kind == VAN_OWNER || l->kind == VAN_TLS;
+    *ret = (struct handshake_link){.believed = believed, .role = WIRE_OPERATOR};
+    if (!l->accepted)
+        snprintf(ret->name, sizeof(ret->name), "%s", l->peer);
+    if (!is_unix)
+        numbers_of(l, ret->address);
+    return l->tls != NULL
+               ? tls_session_peer(l->tls, &ret->role, ret->certificate, ret->channel, e)
+               : 0;
+}
+
+static void forget(struct tcp_link *l)
+{
+    if (l->handshake != NULL)
+        explicit_bzero(l->handshake, sizeof(*l->handshake));
+    mem_free(l->handshake);
+    l->handshake = NULL;
+}
+
+void tcp_prove_free(struct tcp_link *l)
+{
+    forget(l);
+}
+
+// Who came is told why it is not let in, and the handler hears of it.
+static void turn_away(struct tcp_link *l, const struct err *why)
+{
+    struct tcp_van *v = l->van;
+    struct msg_error m = {.code = why->code, .what = wire_text(why->text)};
+    struct err e;
+    err_set(&e, TUG_EIO, "%s: %s", l->peer, why->text);
+    if (v->handler.refused != NULL && !v->freeing)
+        v->handler.refused(v->handler.ctx, &e, v->now);
+    tcp_link_say(l, MSG_ERROR, &m);
+    tcp_close_link(&v->base, l->number);
+}
+
+// The attempt has failed. For want of the right token it is made again for a while.
+static void failed(struct tcp_link *l, struct err *why)
+{
+    struct tcp_dial *d = l->dial;
+    uint64_t now = clock_ns();
+    if (d->unproven_since == 0)
+        d->unproven_since = now;
+    bool final = now - d->unproven_since >= TOKEN_PATIENCE_NS;
+    why->code = final ? TUG_EUSAGE : TUG_EIO;
+    tcp_dial_failed(l, why, final);
+}
+
+static void succeeded(struct tcp_link *l)
+{
+    handshake_end(l->handshake, l->accepted, &l->trust);
+    forget(l);
+    tcp_link_open(l);
+}
+
+static void knock(struct tcp_link *l, const struct handshake_link *look)
+{
+    struct err e;
+    struct msg_knock m;
+    if (handshake_knock(l->handshake, l->van->options.prover, look, &m, &e) != 0)
+        failed(l, &e);
+    else
+        tcp_link_say(l, MSG_KNOCK, &m);
+}
+
+void tcp_prove_begin(struct tcp_link *l)
+{
+    struct err e;
+    struct handshake_link link;
+    if (l->van->options.prover == NULL) {
+        tcp_link_open(l);
+        return;
+    }
+    forget(l);
+    l->state = LINK_PROVING;
+    l->handshake = mem_zalloc(sizeof(*l->handshake));
+    int rc = l->handshake != NULL ? look(l, &link, &e) : err_nomem(&e, "a handshake");
+    if (rc != 0 && l->dial != NULL) {
+        tcp_dial_failed(l, &e, true);
+    } else if (rc != 0) {
+        tcp_link_fail(l, &e);
+    } else {
+        tcp_link_begin_frames(l, UNPROVEN_BYTES);
+        if (!l->accepted)
+            knock(l, &link);
+    }
+}
+
+static void knocked(struct tcp_link *l, const struct msg_knock *m)
+{
+    struct err e;
+    struct msg_challenge answer;
+    struct handshake_link link;
+    int rc = look(l, &link, &e);
+    if (rc == 0)
+        rc = handshake_knocked(l->handshake, l->van->options.prover, &link, m, &answer,
+                               &e);
+    l->knocked = rc == 0;
+    if (rc == 0)
+        tcp_link_say(l, MSG_CHALLENGE, &answer);
+    else
+        turn_away(l, &e);
+}
+
+static void proven(struct tcp_link *l, const struct msg_proof *m)
+{
+    struct err e;
+    if (handshake_proven(l->handshake, m, &e) == 0)
+        succeeded(l);
+    else
+        turn_away(l, &e);
+}
+
+static void challenged(struct tcp_link *l, const struct msg_challenge *m)
+{
+    struct err e;
+    struct msg_proof answer;
+    if (handshake_challenged(l->handshake, m, &answer, &e) != 0) {
+        failed(l, &e);
+        return;
+    }
+    tcp_link_say(l, MSG_PROOF, &answer);
+    if (l->state == LINK_PROVING)
+        succeeded(l);
+}
+
+static void refused(struct tcp_link *l, const struct msg_error *m)
+{
+    struct err e;
+    handshake_refused(l->handshake, m, &e);
+    failed(l, &e);
+}
+
+static void unexpected(struct tcp_link *l, uint16_t type)
+{
+    struct err e;
+    err_set(&e, TUG_EUSAGE, "%s came before the handshake was over",
+            wire_name(type) != NULL ? wire_name(type) : "a message");
+    if (l->dial != NULL)
+        failed(l, &e);
+    else
+        turn_away(l, &e);
+}
+
+void tcp_prove_message(struct tcp_link *l, const struct van_message *m)
+{
+    if (l->accepted && m->type == MSG_KNOCK && !l->knocked)
+        knocked(l, &m->m->knock);
+    else if (l->accepted && m->type == MSG_PROOF && l->knocked)
+        proven(l, &m->m->proof);
+    else if (!l->accepted && m->type == MSG_CHALLENGE)
+        challenged(l, &m->m->challenge);
+    else if (!l->accepted && m->type == MSG_ERROR)
+        refused(l, &m->m->error);
+    else
+        unexpected(l, m->type);
+}
