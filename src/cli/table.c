@@ -25,7 +25,7 @@ static const struct option options[] = {
      AT(action),
      .metavar = "ACTION",
      .group = "What to do",
-     .help = "as above; behind import stand the files"},
+     .help = "as above; behind import stand the files, behind get the keys"},
     {.name = "from",
      .kind = OPTION_STRING,
      AT(from),
@@ -111,7 +111,10 @@ static const struct option options[] = {
      .metavar = "COMMAND",
      .help = "export: a shell command that the text goes through; import: one that each "
              "file comes through. One that fails is an error, and nothing is written"},
-    {.name = "json", .kind = OPTION_FLAG, AT(json), .help = "stat: one JSON object"},
+    {.name = "json",
+     .kind = OPTION_FLAG,
+     AT(json),
+     .help = "list, stat: one JSON object"},
     TOOL_SCHEDULER_OPTION,
     NODE_REACH_OPTIONS("5"),
 };
@@ -126,7 +129,10 @@ const struct option_table cli_table_options = {
         "docs/tables.md follows one through its life. Actions are about tables of a "
         "running cluster, or with --from about saved ones; what changes saved tables "
         "writes a new save beside the old one.\n"
+        "list: the names of the tables. "
         "stat: rows, bytes, days, how many rows were made and removed, and why. "
+        "get: the rows of the keys behind it, as export writes them (of a running table, "
+        "as a pull sees them). "
         "settings: what a table can be made of.\n"
         "create: makes a table in the cluster; one that is there already with the same "
         "settings is found. load: rows of a save replace those of the table, whatever "
@@ -136,11 +142,13 @@ const struct option_table cli_table_options = {
         "--out, written by all servers while training goes on; it is there complete or "
         "not at all. All must see the directory under this name.\n"
         "export: a saved table as text, one row a line, sorted by key: the key, then "
-        "weights, as many digits as it takes to read the same floats again. dump: the "
+        "weights, as many digits as it takes to read the same floats again; to --out - "
+        "it is standard output. dump: the "
         "same of a running table, as pulls see it. import: text into a save. Keys of "
         "libsvm and libffm data are the indices of the file; those of other formats are "
         "hashes of (slot, value).",
     .examples = "tug table stat --from model\n"
+                "tug table get 17 99 --from model\n"
                 "tug table export --from model --out weights.txt\n"
                 "tug table settings\n"
                 "tug table create --settings users.table\n"
@@ -244,18 +252,49 @@ int table_find_saves(const char *from, char ret[FILE_PATH_MAX], const char **ret
     return 0;
 }
 
+// What can be done, in the order of the messages: with saved tables, with those of a
+// running cluster, and whether it only looks; whether words follow.
+struct action {
+    const char *name;
+    bool saved, running, looks, words;
+};
+static const struct action actions[] = {
+    {"list", .saved = true, .running = true, .looks = true},
+    {"stat", .saved = true, .running = true, .looks = true},
+    {"get", .saved = true, .running = true, .looks = true, .words = true},
+    {"settings", .saved = true, .running = true, .looks = true},
+    {"create", .running = true},
+    {"load", .running = true},
+    {"clear", .saved = true, .running = true},
+    {"shrink", .saved = true, .running = true},
+    {"day", .saved = true, .running = true},
+    {"save", .saved = true, .running = true},
+    {"export", .saved = true, .looks = true},
+    {"dump", .running = true},
+    {"import", .saved = true, .words = true},
+};
+enum { ACTIONS = sizeof(actions) / sizeof(*actions) };
+
+static const struct action *find_action(const char *name)
+{
+    for (size_t i = 0; i < ACTIONS; i++)
+        if (strcmp(actions[i].name, name) == 0)
+            return &actions[i];
+    return NULL;
+}
+
 static int saved(const struct table_values *v, struct err *e)
 {
     char path[FILE_PATH_MAX], tables[FILE_PATH_MAX];
     bool lives = false;
     const char *action = v->action.items[0];
-    bool looks = strcmp(action, "stat") == 0 || strcmp(action, "export") == 0;
+    const struct action *a = find_action(action);
     int found = find_model(v->from, path, &lives, e);
     if (found < 0)
         return found;
     if (found == 0)
         return table_saved(v, v->from, e);
-    if (looks && !lives)
+    if (a->looks && !lives)
         return table_model(v, path, e);
     if (!lives)
         return err_set(e, TUG_EUSAGE,
@@ -266,30 +305,13 @@ static int saved(const struct table_values *v, struct err *e)
     return table_saved(v, tables, e);
 }
 
-struct action {
-    const char *name;
-    bool saved, running;
-};
-static const struct action actions[] = {
-    {"stat", true, true},   {"export", true, false},  {"import", true, false},
-    {"shrink", true, true}, {"day", true, true},      {"clear", true, true},
-    {"save", true, true},   {"create", false, true},  {"load", false, true},
-    {"dump", false, true},  {"settings", true, true},
-};
-
-static const struct action *find_action(const char *name)
-{
-    for (size_t i = 0; i < sizeof(actions) / sizeof(*actions); i++)
-        if (strcmp(actions[i].name, name) == 0)
-            return &actions[i];
-    return NULL;
-}
-
 static int unknown_action(const char *name, struct err *e)
 {
-    static const char names[] = "stat settings create load clear shrink day save export "
-                                "dump import";
-    char near[OPTION_NAME_MAX];
+    char near[OPTION_NAME_MAX], names[256];
+    size_t n = 0;
+    for (size_t i = 0; i < ACTIONS; i++)
+        n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", i > 0 ? " " : "",
+                              actions[i].name);
     options_nearest(name, names, near);
     if (near[0] != 0)
         return err_set(e, TUG_EUSAGE, "there is no action '%s'; did you mean '%s'?", name,
@@ -306,9 +328,11 @@ static int check(const struct table_values *v, const struct action **ret, struct
     bool import = strcmp(name, "import") == 0;
     if (a == NULL)
         return unknown_action(name, e);
-    if (v->action.n > 1 && !import)
+    if (v->action.n > 1 && !a->words)
         return err_set(e, TUG_EUSAGE, "'%s': there is one action at a time",
                        v->action.items[1]);
+    if (strcmp(name, "get") == 0 && v->action.n < 2)
+        return err_set(e, TUG_EUSAGE, "get wants keys: tug table get 17 99 --from DIR");
     if (import && (v->action.n < 2 || v->out == NULL || v->settings == NULL))
         return err_set(e, TUG_EUSAGE,
                        "import wants files, --settings of the table and --out DIR");

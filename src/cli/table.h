@@ -5,6 +5,7 @@
 //   table_running.c   a running cluster
 //   table_import.c    text files that become a save
 //   table_settings.c  what a table can be made of
+//   table_keys.c      the keys that get is given
 //   table_output.c    where export writes
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -56,6 +57,16 @@ int table_check_place(const char *out, const char *name, struct err *e);
 // then *ret_name is what the features' table is called, else NULL.
 int table_find_saves(const char *from, char ret[FILE_PATH_MAX], const char **ret_name,
                      struct err *e);
+// The keys behind "get", and which of them have been found.
+struct table_keys {
+    uint64_t *key;
+    bool *found;
+    size_t n;
+};
+int table_keys_open(struct table_keys *k, const struct table_values *v, struct err *e);
+void table_keys_close(struct table_keys *k);
+// TUG_EDATA naming the first that was not found.
+int table_keys_check(const struct table_keys *k, const char *where, struct err *e);
 // One line. Takes `o` over, which may be NULL: TUG_ENOMEM.
 int table_print_json(json_t *o, struct err *e);
 

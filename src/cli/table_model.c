@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json.h"
 #include "cli/model.h"
 #include "cli/table.h"
 #include "cli/table_output.h"
@@ -20,22 +21,91 @@ static void print_group(const char *name, const struct accessor_group *g)
     printf("\n");
 }
 
+static void count_files(const struct manifest *m, bool dense, uint64_t *rows,
+                        uint64_t *bytes, uint32_t *files)
+{
+    for (uint32_t i = 0; i < m->n_parts; i++) {
+        if (m->parts[i].dense != dense || m->parts[i].role != PART_MODEL)
+            continue;
+        *rows += m->parts[i].info.rows;
+        *bytes += m->parts[i].info.bytes;
+        ++*files;
+    }
+}
+
 static void print_table(const struct manifest *m, bool dense)
 {
     uint64_t rows = 0, bytes = 0;
     uint32_t files = 0;
-    for (uint32_t i = 0; i < m->n_parts; i++) {
-        if (m->parts[i].dense != dense || m->parts[i].role != PART_MODEL)
-            continue;
-        rows += m->parts[i].info.rows;
-        bytes += m->parts[i].info.bytes;
-        files++;
-    }
+    count_files(m, dense, &rows, &bytes, &files);
     printf("table %s: %" PRIu64 " rows, %" PRIu64 " bytes in %u files\n",
            dense ? "dense" : "sparse", rows, bytes, files);
 }
 
-static int stat(const char *dir, const struct manifest *m, const struct model *model)
+static const char *const names[] = {"sparse", "dense"};
+
+static bool is_meant(const struct table_values *v, int table)
+{
+    return v->table == NULL || strcmp(v->table, names[table]) == 0;
+}
+
+static json_t *table_json(const struct manifest *m, int table, uint32_t width)
+{
+    uint64_t rows = 0, bytes = 0;
+    uint32_t files = 0;
+    count_files(m, table == 1, &rows, &bytes, &files);
+    return json_pack("{s:s,s:I,s:I,s:i,s:i}", "table", names[table], "rows",
+                     (json_int_t)rows, "bytes", (json_int_t)bytes, "files", (int)files,
+                     "columns", (int)width);
+}
+
+static int stat_json(const struct table_values *v, const char *dir,
+                     const struct manifest *m, const struct model *model, struct err *e)
+{
+    const struct model_options *o = &m->options.model;
+    json_begin();
+    json_t *tables = json_array();
+    for (int t = 0; t < 2; t++)
+        if (is_meant(v, t))
+            json_array_append_new(
+                tables,
+                table_json(m, t, (t == 0 ? &model->accessor : &model->bias)->width));
+    json_t *all = json_pack(
+        "{s:s,s:s,s:i,s:i,s:s,s:I,s:i,s:I,s:b,s:o}", "save", dir, "model",
+        model_name(o->kind), "dim", (int)(o->kind != MODEL_LR ? o->dim : 0), "fields",
+        (int)(o->kind == MODEL_FFM ? o->fields : 0), "format", m->options.format, "seed",
+        (json_int_t)o->seed, "epochs", (int)m->at.epoch, "examples",
+        (json_int_t)m->examples, "finished", (int)m->finished, "tables", tables);
+    return table_print_json(all, e);
+}
+
+static int list(const struct table_values *v, struct err *e)
+{
+    if (v->json)
+        return table_print_json(json_pack("{s:[{s:s},{s:s}]}", "tables", "table",
+                                          names[0], "table", names[1]),
+                                e);
+    printf("%s\n%s\n", names[0], names[1]);
+    return 0;
+}
+
+static void print_tables(const struct table_values *v, const struct manifest *m,
+                         const struct model *model)
+{
+    if (is_meant(v, 0)) {
+        print_table(m, false);
+        print_group("w", &model->accessor.groups[0]);
+        if (model->accessor.n_groups > 1)
+            print_group("v", &model->accessor.groups[1]);
+    }
+    if (is_meant(v, 1)) {
+        print_table(m, true);
+        print_group("bias", model->bias.groups);
+    }
+}
+
+static int stat(const struct table_values *v, const char *dir, const struct manifest *m,
+                const struct model *model)
 {
     const struct model_options *o = &m->options.model;
     printf("%s: model %s", dir, model_name(o->kind));
@@ -46,12 +116,7 @@ static int stat(const char *dir, const struct manifest *m, const struct model *m
     printf(", format %s, seed %" PRIu64 ", %u passes over %" PRIu64 " examples%s\n",
            m->options.format, o->seed, m->at.epoch, m->examples,
            m->finished ? "" : " (not finished: --resume goes on)");
-    print_table(m, false);
-    print_group("w", &model->accessor.groups[0]);
-    if (model->accessor.n_groups > 1)
-        print_group("v", &model->accessor.groups[1]);
-    print_table(m, true);
-    print_group("bias", model->bias.groups);
+    print_tables(v, m, model);
     return 0;
 }
 
@@ -107,14 +172,11 @@ static int put_sorted(struct export *x, struct table *t, struct err *e)
 }
 
 static int export(const char *dir, const struct manifest *m, const struct model *model,
-                  const struct table_values *v, struct err *e)
+                  const struct table_values *v, struct table_pick *pick, struct err *e)
 {
     struct export x = {.model = model,
-                       .dense = v->table != NULL && strcmp(v->table, "dense") == 0,
+                       .dense = v->table != NULL && strcmp(v->table, names[1]) == 0,
                        .state = v->state};
-    if (!x.dense && v->table != NULL && strcmp(v->table, "sparse") != 0)
-        return err_set(e, TUG_EUSAGE, "there is no table '%s'; choose sparse or dense",
-                       v->table);
     struct team *team;
     struct parameters p;
     TRY(team_open(&team, model_threads(0), e));
@@ -123,6 +185,7 @@ static int export(const char *dir, const struct manifest *m, const struct model 
     if (rc != 0)
         return rc;
     rc = table_output_open(&x.to, v->out, v->converter, e);
+    x.to.pick = pick;
     if (rc == 0)
         rc = table_output_close(&x.to, put_sorted(&x, x.dense ? p.dense : p.sparse, e),
                                 e);
@@ -130,14 +193,35 @@ static int export(const char *dir, const struct manifest *m, const struct model 
     return rc;
 }
 
+static int get(const char *dir, const struct manifest *m, const struct model *model,
+               const struct table_values *v, struct err *e)
+{
+    struct table_keys k;
+    TRY(table_keys_open(&k, v, e));
+    struct table_pick pick = table_pick_keys(&k);
+    int rc = export(dir, m, model, v, &pick, e);
+    if (rc == 0)
+        rc = table_keys_check(&k, dir, e);
+    table_keys_close(&k);
+    return rc;
+}
+
 static int act(const struct table_values *v, const char *dir, struct manifest *m,
                struct err *e)
 {
     struct model model;
+    const char *action = v->action.items[0];
     TRY(manifest_read(m, dir, e));
     TRY(model_init(&model, &m->options.model, e));
-    return strcmp(v->action.items[0], "stat") == 0 ? stat(dir, m, &model)
-                                                   : export(dir, m, &model, v, e);
+    if (!is_meant(v, 0) && !is_meant(v, 1))
+        return table_unknown(dir, v->table, "sparse dense", e);
+    if (strcmp(action, "list") == 0)
+        return list(v, e);
+    if (strcmp(action, "get") == 0)
+        return get(dir, m, &model, v, e);
+    if (strcmp(action, "export") == 0)
+        return export(dir, m, &model, v, NULL, e);
+    return v->json ? stat_json(v, dir, m, &model, e) : stat(v, dir, m, &model);
 }
 
 int table_model(const struct table_values *v, const char *dir, struct err *e)

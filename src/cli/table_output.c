@@ -3,13 +3,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/table_output.h"
 
+#include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 int table_output_open(struct table_output *o, const char *path, const char *converter,
                       struct err *e)
 {
     *o = (struct table_output){0};
+    if (path != NULL && strcmp(path, "-") == 0)
+        path = NULL;
     if (converter == NULL)
         return path != NULL ? file_create(&o->file, path, e) : 0;
     if (path != NULL)
@@ -17,9 +22,8 @@ int table_output_open(struct table_output *o, const char *path, const char *conv
     return command_begin(&o->command, converter, COMMAND_WRITE, STDOUT_FILENO, e);
 }
 
-int table_output_put(void *output, const char *bytes, size_t n, struct err *e)
+static int put(struct table_output *o, const char *bytes, size_t n, struct err *e)
 {
-    struct table_output *o = output;
     if (o->file != NULL)
         return file_write(o->file, bytes, n, e);
     if (o->converted != NULL)
@@ -29,6 +33,46 @@ int table_output_put(void *output, const char *bytes, size_t n, struct err *e)
     if (fwrite(bytes, 1, n, stdout) != n)
         return err_sys(e, TUG_EIO, "cannot write to standard output");
     return 0;
+}
+
+static bool is_picked(struct table_pick *p)
+{
+    bool any = false;
+    for (size_t i = 0; i < p->n; i++)
+        if (p->keys[i] == p->key)
+            any = p->found[i] = true;
+    return any;
+}
+
+// Lines come in pieces of any size: a key is looked up when all its digits are there.
+static int put_picked(struct table_output *o, const char *bytes, size_t n, struct err *e)
+{
+    struct table_pick *p = o->pick;
+    for (size_t i = 0; i < n; i++) {
+        if (p->in_key && isdigit((unsigned char)bytes[i])) {
+            p->key = p->key * 10 + (uint64_t)(bytes[i] - '0');
+            continue;
+        }
+        if (p->in_key) {
+            char key[24];
+            int len = snprintf(key, sizeof(key), "%" PRIu64, p->key);
+            p->wanted = is_picked(p);
+            p->in_key = false;
+            if (p->wanted)
+                TRY(put(o, key, (size_t)len, e));
+        }
+        if (p->wanted)
+            TRY(put(o, bytes + i, 1, e));
+        if (bytes[i] == '\n')
+            *p = (struct table_pick){p->keys, p->n, p->found, 0, true, false};
+    }
+    return 0;
+}
+
+int table_output_put(void *output, const char *bytes, size_t n, struct err *e)
+{
+    struct table_output *o = output;
+    return o->pick != NULL ? put_picked(o, bytes, n, e) : put(o, bytes, n, e);
 }
 
 static void abort_all(struct table_output *o)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/status.h"
@@ -175,6 +176,61 @@ static int stat(struct running *r, struct err *e)
     return rc;
 }
 
+static int list(struct running *r, struct err *e)
+{
+    json_t *status, *table, *names;
+    size_t i;
+    json_begin();
+    TRY(ask_status(r, &status, e));
+    names = json_array();
+    json_array_foreach(json_object_get(status, "tables"), i, table)
+    {
+        const char *name = tool_text(table, "name");
+        json_array_append_new(names, json_pack("{s:s}", "table", name));
+        if (!r->v->json)
+            printf("%s\n", name);
+    }
+    json_decref(status);
+    if (r->v->json)
+        return table_print_json(json_pack("{s:o}", "tables", names), e);
+    json_decref(names);
+    return 0;
+}
+
+static int print_pulled(struct running *r, const struct table_keys *k, uint32_t width,
+                        struct err *e)
+{
+    uint64_t ts;
+    float *values = mem_array(k->n * width + 1, sizeof(*values));
+    if (values == NULL)
+        return err_nomem(e, "rows");
+    int rc = failed(tug_pull(r->client, r->table, k->key, k->n, values, NULL, NULL, &ts),
+                    e);
+    if (rc == 0)
+        rc = failed(tug_wait(r->client, ts, 0), e);
+    for (size_t i = 0; i < k->n && rc == 0; i++) {
+        printf("%" PRIu64, k->key[i]);
+        for (uint32_t c = 0; c < width; c++)
+            printf(" %.9g", (double)values[i * width + c]);
+        printf("\n");
+    }
+    mem_free(values);
+    return rc;
+}
+
+// As pulls see them: a row that is not there is what it would begin with.
+static int get(struct running *r, struct err *e)
+{
+    struct table_keys k;
+    struct tug_table_widths widths;
+    TRY(find(r, e));
+    TRY(failed(tug_table_widths(r->client, r->table, &widths), e));
+    TRY(table_keys_open(&k, r->v, e));
+    int rc = print_pulled(r, &k, widths.pull, e);
+    table_keys_close(&k);
+    return rc;
+}
+
 static int shrink(struct running *r, struct err *e)
 {
     uint64_t removed;
@@ -286,8 +342,9 @@ static int act(struct running *r, struct err *e)
     static const struct {
         const char *name;
         int (*act)(struct running *, struct err *);
-    } all[] = {{"stat", stat}, {"shrink", shrink}, {"day", day},   {"clear", clear},
-               {"save", save}, {"load", load},     {"dump", dump}, {"create", create}};
+    } all[] = {{"list", list}, {"stat", stat},    {"get", get},   {"shrink", shrink},
+               {"day", day},   {"clear", clear},  {"save", save}, {"load", load},
+               {"dump", dump}, {"create", create}};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         if (strcmp(all[i].name, r->v->action.items[0]) == 0)
             return all[i].act(r, e);

@@ -191,15 +191,45 @@ static int stat(struct saves *s, struct err *e)
     return show_tables(s, NULL, e);
 }
 
-static int export(struct saves *s, struct err *e)
+static int list(const struct saves *s, struct err *e)
+{
+    json_begin();
+    json_t *tables = json_array();
+    for (size_t i = 0; i < s->newest->n_tables; i++) {
+        const char *name = s->newest->tables[i].config.name;
+        if (s->v->json)
+            json_array_append_new(tables, json_pack("{s:s}", "table", name));
+        else if (is_meant(s, i))
+            printf("%s\n", name);
+    }
+    if (s->v->json)
+        return table_print_json(json_pack("{s:o}", "tables", tables), e);
+    json_decref(tables);
+    return 0;
+}
+
+static int export(struct saves *s, struct table_pick *pick, struct err *e)
 {
     struct table_output o;
     size_t i = 0;
     TRY(find_one(s, &i, e));
     TRY(load(s, i, e));
     TRY(table_output_open(&o, s->v->out, s->v->converter, e));
+    o.pick = pick;
     int rc = text_export(s->stores[i], s->v->state, table_output_put, &o, e);
     return table_output_close(&o, rc, e);
+}
+
+static int get(struct saves *s, struct err *e)
+{
+    struct table_keys k;
+    TRY(table_keys_open(&k, s->v, e));
+    struct table_pick pick = table_pick_keys(&k);
+    int rc = export(s, &pick, e);
+    if (rc == 0)
+        rc = table_keys_check(&k, s->from, e);
+    table_keys_close(&k);
+    return rc;
 }
 
 // Changing.
@@ -293,7 +323,11 @@ static int act(struct saves *s, struct err *e)
     if (strcmp(action, "save") == 0)
         return save_again(s, e);
     if (strcmp(action, "export") == 0)
-        return export(s, e);
+        return export(s, NULL, e);
+    if (strcmp(action, "list") == 0)
+        return list(s, e);
+    if (strcmp(action, "get") == 0)
+        return get(s, e);
     return err_set(e, TUG_EINTERNAL, "no action '%s'", action);
 }
 

@@ -426,6 +426,36 @@ static void directories_and_globs(void **state)
     }
 }
 
+// The first row that export writes, as get finds it; and what can't be found is refused.
+static void table_get(void **state)
+{
+    (void)state;
+    e2e_remove("one");
+    tug_ends(0, "train --data data.svm --format libsvm --model fm --epochs 1 --out one");
+    tug_ends(0, "table list --from one");
+    assert_string_equal(e2e_out, "sparse\ndense\n");
+    tug_ends(0, "table export --from one --out -");
+    char row[2048], key[32];
+    snprintf(row, sizeof(row), "%.*s\n", (int)strcspn(e2e_out, "\n"), e2e_out);
+    snprintf(key, sizeof(key), "%.*s", (int)strcspn(row, " "), row);
+    tug_ends(0, "table get %s --from one", key);
+    assert_string_equal(e2e_out, row);
+    tug_ends(3, "table get %s 4000000000 --from one", key);
+    e2e_says("has no row of key 4000000000");
+    tug_ends(2, "table get 1x --from one");
+    e2e_says("'1x' is not a key");
+    tug_ends(2, "table get --from one");
+    tug_ends(0, "table stat --from one --json");
+    json_t *o = e2e_json();
+    assert_string_equal(json_string_value(json_object_get(o, "model")), "fm");
+    const json_t *sparse = json_array_get(json_object_get(o, "tables"), 0);
+    assert_string_equal(json_string_value(json_object_get(sparse, "table")), "sparse");
+    assert_true(json_integer_value(json_object_get(sparse, "rows")) > 80);
+    json_decref(o);
+    tug_ends(2, "table stat --from one --table dens");
+    e2e_says("holds no table 'dens'; did you mean 'dense'?");
+}
+
 static int begin(void **state)
 {
     if (e2e_begin(state) != 0)
@@ -453,6 +483,7 @@ int main(void)
         cmocka_unit_test(table_stat),
         cmocka_unit_test(table_export),
         cmocka_unit_test(export_is_the_model),
+        cmocka_unit_test(table_get),
         cmocka_unit_test(init_from),
         cmocka_unit_test(standard_input),
         cmocka_unit_test(directories_and_globs),

@@ -1,0 +1,61 @@
+// The keys of tug table get.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "cli/table.h"
+
+static int parse_key(const char *text, uint64_t *ret, struct err *e)
+{
+    char *end;
+    errno = 0;
+    *ret = isdigit((unsigned char)*text) ? strtoull(text, &end, 10) : 0;
+    if (!isdigit((unsigned char)*text) || *end != '\0' || errno != 0)
+        return err_set(e, TUG_EUSAGE,
+                       "'%.200s' is not a key: keys are whole numbers of 64 bits, as "
+                       "export writes them",
+                       text);
+    return 0;
+}
+
+int table_keys_open(struct table_keys *k, const struct table_values *v, struct err *e)
+{
+    *k = (struct table_keys){.n = v->action.n - 1};
+    k->key = mem_array(k->n + 1, sizeof(*k->key));
+    k->found = mem_zalloc((k->n + 1) * sizeof(*k->found));
+    int rc = k->key == NULL || k->found == NULL ? err_nomem(e, "keys") : 0;
+    for (size_t i = 0; i < k->n && rc == 0; i++)
+        rc = parse_key(v->action.items[i + 1], &k->key[i], e);
+    if (rc != 0)
+        table_keys_close(k);
+    return rc;
+}
+
+void table_keys_close(struct table_keys *k)
+{
+    mem_free(k->key);
+    mem_free(k->found);
+    *k = (struct table_keys){0};
+}
+
+int table_keys_check(const struct table_keys *k, const char *where, struct err *e)
+{
+    size_t missing = 0, first = 0;
+    for (size_t i = k->n; i-- > 0;)
+        if (!k->found[i]) {
+            first = i;
+            missing++;
+        }
+    if (missing == 0)
+        return 0;
+    if (missing == 1)
+        return err_set(e, TUG_EDATA, "%s has no row of key %" PRIu64, where,
+                       k->key[first]);
+    return err_set(e, TUG_EDATA,
+                   "%s has no rows of %zu of the keys, the first is %" PRIu64, where,
+                   missing, k->key[first]);
+}
