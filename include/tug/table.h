@@ -67,6 +67,9 @@ TUG_API int tug_shrink(struct tug_client *c, uint32_t table, float threshold,
 TUG_API int tug_day(struct tug_client *c, uint32_t table);
 // Removes all rows.
 TUG_API int tug_clear(struct tug_client *c, uint32_t table);
+// Removes the table itself from all servers; its number and name are free again. What
+// other clients have in flight for it is refused.
+TUG_API int tug_table_drop(struct tug_client *c, uint32_t table);
 
 struct tug_table_stats {
     uint64_t rows, extra_rows, cold_rows, bytes; // extra rows: embedx that were earned

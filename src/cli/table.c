@@ -136,7 +136,8 @@ const struct option_table cli_table_options = {
         "settings: what a table can be made of.\n"
         "create: makes a table in the cluster; one that is there already with the same "
         "settings is found. load: rows of a save replace those of the table, whatever "
-        "the number of servers then and now. clear: removes all rows.\n"
+        "the number of servers then and now. clear: removes all rows. drop: removes the "
+        "table itself.\n"
         "shrink: shows and clicks decay, rows that have faded go; once a day. day: a day "
         "has ended, rows are unseen for one more. save: a new save in the directory "
         "--out, written by all servers while training goes on; it is there complete or "
@@ -266,6 +267,7 @@ static const struct action actions[] = {
     {"create", .running = true},
     {"load", .running = true},
     {"clear", .saved = true, .running = true},
+    {"drop", .saved = true, .running = true},
     {"shrink", .saved = true, .running = true},
     {"day", .saved = true, .running = true},
     {"save", .saved = true, .running = true},

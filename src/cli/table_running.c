@@ -253,6 +253,12 @@ static int clear(struct running *r, struct err *e)
     return failed(tug_clear(r->client, r->table), e);
 }
 
+static int drop(struct running *r, struct err *e)
+{
+    TRY(find(r, e));
+    return failed(tug_table_drop(r->client, r->table), e);
+}
+
 static int save(struct running *r, struct err *e)
 {
     const struct table_values *v = r->v;
@@ -342,9 +348,9 @@ static int act(struct running *r, struct err *e)
     static const struct {
         const char *name;
         int (*act)(struct running *, struct err *);
-    } all[] = {{"list", list}, {"stat", stat},    {"get", get},   {"shrink", shrink},
-               {"day", day},   {"clear", clear},  {"save", save}, {"load", load},
-               {"dump", dump}, {"create", create}};
+    } all[] = {{"list", list}, {"stat", stat},   {"get", get},      {"shrink", shrink},
+               {"day", day},   {"clear", clear}, {"drop", drop},    {"save", save},
+               {"load", load}, {"dump", dump},   {"create", create}};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         if (strcmp(all[i].name, r->v->action.items[0]) == 0)
             return all[i].act(r, e);

@@ -246,7 +246,8 @@ static int load_to_change(struct saves *s, struct err *e)
     return load_all(s, e);
 }
 
-static int save(struct saves *s, enum save_mode mode, struct err *e)
+static int save_some(struct saves *s, enum save_mode mode, struct store **stores,
+                     size_t n, struct err *e)
 {
     char path[FILE_PATH_MAX], dir[FILE_PATH_MAX];
     const char *to = s->v->out;
@@ -257,10 +258,36 @@ static int save(struct saves *s, enum save_mode mode, struct err *e)
             *slash = 0;
         to = slash != NULL ? dir : ".";
     }
-    TRY(save_stores(to, mode, s->stores, s->newest->n_tables, (int)s->v->zstd,
-                    (uint32_t)s->v->keep, path, e));
+    TRY(save_stores(to, mode, stores, n, (int)s->v->zstd, (uint32_t)s->v->keep, path, e));
     printf("saved to %s\n", path);
     return 0;
+}
+
+static int save(struct saves *s, enum save_mode mode, struct err *e)
+{
+    return save_some(s, mode, s->stores, s->newest->n_tables, e);
+}
+
+// A new save without the table.
+static int drop(struct saves *s, struct err *e)
+{
+    if (s->v->table == NULL)
+        return err_set(e, TUG_EUSAGE, "which table? say --table NAME");
+    if (s->newest->n_tables == 1)
+        return err_set(e, TUG_EUSAGE,
+                       "'%s' is the only table of %s: remove the directory instead",
+                       s->v->table, s->from);
+    TRY(load_to_change(s, e));
+    struct store **kept = mem_array(s->newest->n_tables, sizeof(*kept));
+    if (kept == NULL)
+        return err_nomem(e, "tables");
+    size_t n = 0;
+    for (size_t i = 0; i < s->newest->n_tables; i++)
+        if (!is_meant(s, i))
+            kept[n++] = s->stores[i];
+    int rc = save_some(s, SAVE_CHECKPOINT, kept, n, e);
+    mem_free(kept);
+    return rc;
 }
 
 static uint64_t rows_of(const struct saves *s)
@@ -324,6 +351,8 @@ static int act(struct saves *s, struct err *e)
         return save_again(s, e);
     if (strcmp(action, "export") == 0)
         return export(s, NULL, e);
+    if (strcmp(action, "drop") == 0)
+        return drop(s, e);
     if (strcmp(action, "list") == 0)
         return list(s, e);
     if (strcmp(action, "get") == 0)

@@ -144,12 +144,22 @@ int tug_day(struct tug_client *c, uint32_t table)
     return wait_for(c, ts);
 }
 
-int tug_clear(struct tug_client *c, uint32_t table)
+static int order(struct tug_client *c, uint32_t table, enum wire_order what)
 {
     pump_enter(c->pump);
-    client_ts ts = client_order(c->client, table, WIRE_CLEAR, 0, last_error());
+    client_ts ts = client_order(c->client, table, what, 0, last_error());
     pump_leave(c->pump);
     return wait_for(c, ts);
+}
+
+int tug_clear(struct tug_client *c, uint32_t table)
+{
+    return order(c, table, WIRE_CLEAR);
+}
+
+int tug_table_drop(struct tug_client *c, uint32_t table)
+{
+    return order(c, table, WIRE_DROP);
 }
 
 int tug_table_stat(struct tug_client *c, uint32_t table, struct tug_table_stats *ret)

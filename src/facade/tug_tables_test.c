@@ -127,6 +127,11 @@ static void test_life(void **state)
     push_some(c, 4, 10, 2);
     check(tug_clear(c, 4));
     assert_int_equal(stats_of(c, 4).rows, 0);
+    uint32_t number;
+    check(tug_table_drop(c, 4));
+    assert_int_equal(tug_table_find(c, "users", &number), TUG_EUSAGE);
+    check(tug_table_make(c, 4, users));
+    check(tug_table_find(c, "users", &number));
 
     uint64_t step;
     check(tug_step(c, 3, &step));

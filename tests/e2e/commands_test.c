@@ -223,10 +223,12 @@ static void table_stat(void **state)
     assert_non_null(strstr(e2e_out, "table dense: 1 rows"));
     assert_non_null(strstr(e2e_out, "adagrad"));
     tug_ends(2, "table --from out");
-    tug_ends(2, "table drop --from out");
-    e2e_says("stat settings");
+    tug_ends(2, "table banana --from out");
+    e2e_says("list stat get settings");
+    tug_ends(2, "table drop --table sparse --from out");
+    e2e_says("have no life");
     tug_ends(2, "table export --from out --table nothing");
-    e2e_says("sparse or dense");
+    e2e_says("there are: sparse dense");
 }
 
 // Sorted by key, and each number reads back as the same float: written

@@ -228,6 +228,15 @@ static void text_and_back(void **state)
     tables_order(0, "create --settings name=users;accessor=ctr;dim=4");
     tables_order(0, "load --table users --from first");
     prints("3 rows loaded");
+    tables_order(0, "list");
+    assert_string_equal(e2e_out, "users\n");
+    tables_order(0, "get 5 --table users");
+    assert_ptr_equal(strstr(e2e_out, "5 "), e2e_out);
+    tables_order(0, "drop --table users");
+    tables_order(0, "list");
+    assert_string_equal(e2e_out, "");
+    tables_order(2, "get 5 --table users");
+    e2e_says("holds no table 'users'");
     tables_stop();
 }
 
