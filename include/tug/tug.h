@@ -135,7 +135,9 @@ TUG_API int tug_push_pull(struct tug_client *c, uint32_t table, const uint64_t *
                           void *ctx, uint64_t *ret_ts);
 
 // TUG_SSP: this client's pushes of clocks below `clock` are acknowledged, and pulls from
-// now on are of this clock. UINT64_MAX: it has finished and holds nobody up. Waits.
+// now on are of this clock. A client counts from its first tick on: one that is to be
+// waited for from the start says 0 first, one that comes late begins at the others' clock.
+// UINT64_MAX: it has finished and holds nobody up. Waits.
 TUG_API int tug_tick(struct tug_client *c, uint32_t table, uint64_t clock);
 
 // Waits for a request without a `done`, at most `seconds` (0: the client's longest wait).

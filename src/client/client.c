@@ -188,6 +188,8 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     request_flush(c);
     if (c->stale)
         next = min_u64(next, now + 100 * MS);
+    if (c->over) // nothing is due any more
+        return min_u64(next, late);
     return min_u64(min_u64(next, late), c->next_due);
 }
 

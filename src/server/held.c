@@ -234,7 +234,7 @@ static void name_slow(const struct shard *s, const struct shard_table *t, uint64
     char name[ROSTER_NAME_MAX];
     for (size_t i = 0; i < t->ssp.n; i++) {
         const struct ssp_worker *w = &t->ssp.workers[i];
-        if (w->living && clock > t->spec.staleness &&
+        if (ssp_clock_counts(&t->ssp, w) && clock > t->spec.staleness &&
             w->clock < clock - t->spec.staleness)
             buf_printf(to, "%s%s at clock %llu", to->len > 0 ? ", " : "",
                        shard_session_name(s, w->session, name),

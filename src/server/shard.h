@@ -17,7 +17,7 @@
 // Modes of a table (design: 5):
 //   async  a push is applied at once; a pull sees what is there
 //   ssp    likewise, but a pull at clock c waits until every living worker's tick is at
-//          least c - staleness, or it has finished
+//          least c - staleness, or it has finished; a worker counts from its first tick on
 //   sync   a clock is one batch, cut into micro-batches; pushes stand for aligned dyadic
 //          ranges of them. When all are in, each key's contributions are added by the fixed
 //          tree (table/tree_sum.h), divided by the examples with `mean`, and applied once.
@@ -67,7 +67,7 @@ struct shard_options {
     // Only tests: files are written by the loop itself; what the simulator must find.
     bool without_threads;
     bool without_repeat_check, without_epoch_check, acknowledge_before_apply;
-    bool without_order_check, without_marks;
+    bool without_order_check, without_marks, without_late_workers;
 };
 
 struct shard;

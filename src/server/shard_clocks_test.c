@@ -282,12 +282,14 @@ static void test_ssp(void **state)
     send_pull(w, 0, &m);
     parcel_unpin(expect_sent(w, MSG_PULLED));
     m.clock = 5;
+    send_tick(w, 1, 2);
+    assert_int_equal(expect_ok(w), 2); // the slowest
     send_pull(w, 0, &m);
     send_tick(w, 0, 5);
-    assert_int_equal(expect_ok(w), 0); // the slowest
-    send_tick(w, 1, 3);
-    assert_int_equal(expect_ok(w), 0);
+    assert_int_equal(expect_ok(w), 2);
     send_tick(w, 2, 2);
+    assert_int_equal(expect_ok(w), 2);
+    send_tick(w, 1, 3);
     assert_int_equal(expect_ok(w), 2);
     assert_null(w->sent);
     send_tick(w, 2, 3);
@@ -326,6 +328,30 @@ static void test_ssp(void **state)
     world_close(w);
 }
 
+// A worker that has not begun holds nobody up; once it has, it is waited for.
+static void test_ssp_late_worker(void **state)
+{
+    (void)state;
+    struct world *w = world_open(BITS, &plain);
+    struct table_spec s = plain_spec(T, WIRE_SSP, 1);
+    s.staleness = 2;
+    make_table(w, &s);
+    struct msg_pull m = pull_of(w, 0, T, NULL, 0);
+    m.clock = 9;
+    send_tick(w, 0, 9);
+    assert_int_equal(expect_ok(w), 9);
+    send_pull(w, 0, &m); // workers 1 and 2 are there, and read their data
+    parcel_unpin(expect_sent(w, MSG_PULLED));
+    send_tick(w, 1, 4);
+    assert_int_equal(expect_ok(w), 4);
+    send_pull(w, 0, &m);
+    assert_null(w->sent);
+    send_tick(w, 1, 7);
+    assert_int_equal(expect_ok(w), 7);
+    parcel_unpin(expect_sent(w, MSG_PULLED));
+    world_close(w);
+}
+
 static void test_ssp_names_the_slow(void **state)
 {
     (void)state;
@@ -336,6 +362,7 @@ static void test_ssp_names_the_slow(void **state)
     m.clock = 4;
     send_tick(w, 0, 4);
     send_tick(w, 1, 3);
+    send_tick(w, 2, 0);
     forget_sent(w);
     send_pull(w, 0, &m);
     pass_time(w, 601 * SECOND_NS);
@@ -436,10 +463,15 @@ static void test_numbers_at_the_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_batches),     cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_pulls_wait),
-        cmocka_unit_test(test_ssp),         cmocka_unit_test(test_ssp_names_the_slow),
-        cmocka_unit_test(test_allocations), cmocka_unit_test(test_numbers_at_the_end),
+        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_pulls_wait),
+        cmocka_unit_test(test_ssp),
+        cmocka_unit_test(test_ssp_late_worker),
+        cmocka_unit_test(test_ssp_names_the_slow),
+        cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_numbers_at_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

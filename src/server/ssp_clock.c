@@ -31,7 +31,7 @@ static void find_slowest(struct ssp_clock *c)
 {
     c->slowest = SSP_FINISHED;
     for (size_t i = 0; i < c->n; i++)
-        if (c->workers[i].living && c->workers[i].clock < c->slowest)
+        if (ssp_clock_counts(c, &c->workers[i]) && c->workers[i].clock < c->slowest)
             c->slowest = c->workers[i].clock;
 }
 
@@ -84,6 +84,7 @@ int ssp_clock_tick(struct ssp_clock *c, uint64_t session, uint64_t request,
     if (request < w->request)
         return 0;
     w->request = request;
+    w->ticked = true;
     if (clock > w->clock || w->clock == SSP_FINISHED)
         w->clock = clock;
     find_slowest(c);

@@ -1,5 +1,6 @@
 // The clock of bounded delay: how far each worker has come with a table, and how far the
-// slowest of the living has. Pure.
+// slowest of the living has. A worker counts from its first tick on: until then it may be
+// busy with reading its data, and others would wait for it. Pure.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_SSP_CLOCK_H
@@ -13,15 +14,17 @@
 
 struct ssp_worker {
     uint64_t session;
-    uint64_t clock;   // 0 until its first tick; SSP_FINISHED: holds nobody up
+    uint64_t clock;   // SSP_FINISHED: holds nobody up
     uint64_t request; // of its newest tick
     bool living;
+    bool ticked; // counts
 };
 
 struct ssp_clock {
     struct ssp_worker *workers; // by ascending session
     size_t n, max;
-    uint64_t slowest; // of the living; SSP_FINISHED when there is none
+    uint64_t slowest; // of the living that count; SSP_FINISHED when there is none
+    bool all_count;   // tests: also those who have not ticked yet
 };
 
 #define SSP_CLOCK_INIT ((struct ssp_clock){.slowest = SSP_FINISHED})
@@ -36,6 +39,12 @@ int ssp_clock_living(struct ssp_clock *c, const uint64_t *sessions, size_t n);
 // session: an earlier one that comes late changes nothing.
 int ssp_clock_tick(struct ssp_clock *c, uint64_t session, uint64_t request,
                    uint64_t clock);
+
+// Whether others wait for it.
+static inline bool ssp_clock_counts(const struct ssp_clock *c, const struct ssp_worker *w)
+{
+    return w->living && (w->ticked || c->all_count);
+}
 
 // Whether a pull at `clock` need not wait.
 static inline bool ssp_clock_open(const struct ssp_clock *c, uint64_t clock,

@@ -60,12 +60,16 @@ void tables_touch_all(struct shard *s, struct shard_table *t)
 static int set_living(struct shard *s, struct shard_table *t)
 {
     const struct roster *r = member_roster(s->member);
-    uint64_t sessions[ROSTER_MAX_NODES];
+    uint64_t *sessions = mem_array(r->n_nodes + 1, sizeof(*sessions));
     size_t n = 0;
-    for (uint32_t i = 0; i < r->n_nodes && n < ROSTER_MAX_NODES; i++)
+    if (sessions == NULL)
+        return TUG_ENOMEM;
+    for (uint32_t i = 0; i < r->n_nodes; i++)
         if (r->nodes[i].role == WIRE_WORKER && r->nodes[i].alive)
             sessions[n++] = r->nodes[i].session;
-    return ssp_clock_living(&t->ssp, sessions, n);
+    int rc = ssp_clock_living(&t->ssp, sessions, n);
+    mem_free(sessions);
+    return rc;
 }
 
 void tables_living(struct shard *s)
@@ -105,6 +109,7 @@ static int table_make(struct shard *s, const struct table_spec *spec,
         return err_nomem(e, "a table");
     t->spec = *spec;
     t->ssp = SSP_CLOCK_INIT;
+    t->ssp.all_count = s->o.without_late_workers;
     t->generation = ++s->generation;
     t->version = 1; // a pull at version 0 has no copy
     t->changed_at = mem_zalloc(((size_t)1 << s->bits) * sizeof(*t->changed_at));

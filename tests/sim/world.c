@@ -10,101 +10,18 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
-#include "client/client.h"
-#include "cluster/scheduler_internal.h"
-#include "server/shard.h"
 #include "sim/cast.h"
+#include "sim/world_internal.h"
 #include "table/rule.h"
-#include "van/sim.h"
-
-enum {
-    BITS = 4,
-    PARTITIONS = 1 << BITS,
-    KEYS = 48,
-    WIDTH = 2,
-    TABLE = 3,
-    MAX_SERVERS = 3,
-    MAX_WORKERS = 4,
-    MAX_OPS = 24,
-    IN_FLIGHT = 4,  // requests of a worker
-    MAX_LOOSE = 20, // pushes of dead workers that touch one partition
-};
-
-#define MS ((uint64_t)1000000)
-#define SECOND (1000 * MS)
-
-// Streams of random numbers.
-enum { SIZE = 1, FAULTS, SCRIPT, CHOICE, CONTENT, KEY };
-
-struct op {
-    bool push, also_pull, arranged;
-    client_ts ts; // 0: not begun, or over
-    bool begun, acknowledged;
-    uint32_t group; // of its identity
-    uint64_t clock;
-    size_t n;
-    uint32_t which[KEYS]; // numbers of keys
-    uint64_t keys[KEYS];
-    float values[KEYS * WIDTH];
-    float pulled[KEYS * WIDTH];
-    int64_t least[KEYS][WIDTH]; // a pull: what was acknowledged when it was made
-};
-
-struct worker {
-    struct world *world;
-    uint32_t number;
-    struct client *client;
-    struct van *van;
-    bool dead, finished, leaving;
-    client_ts making; // the table
-    bool made;
-    uint32_t n_ops, next, open;
-    uint64_t pace;
-    uint64_t clock;    // ssp: its tick is on its way, or was answered
-    client_ts ticking; // 0: none is on its way
-    bool told_end;     // the last tick
-    struct op ops[MAX_OPS * MAX_WORKERS];
-    uint64_t dies_after; // it has made the table; VAN_NEVER: it does not
-    uint64_t dies_at;
-};
-
-struct server {
-    struct world *world;
-    uint32_t number;
-    struct shard *shard;
-    struct van *van;
-    struct van_handler inner;
-};
-
-struct world {
-    const struct world_options *o;
-    uint64_t seed, draws;
-    struct sim *sim;
-    struct scheduler *scheduler;
-    struct van *scheduler_van;
-    uint32_t n_servers, n_workers;
-    struct server servers[MAX_SERVERS];
-    struct worker *workers[MAX_WORKERS];
-    uint64_t keys[KEYS];
-    enum wire_mode mode;
-    uint32_t staleness; // ssp
-    uint32_t batches;   // sync
-    bool identities;    // pushes carry one, and are repeated for the dead
-    bool repeated;      // that has been done
-
-    int64_t acknowledged[KEYS][WIDTH], made[KEYS][WIDTH];
-    struct {
-        bool on, done;
-        uint64_t epoch;
-        uint32_t partition, from, to;
-    } move;
-    uint64_t next_move;
-    struct world_counts *counts;
-    struct err failure;
-};
 
 static const char *const bug_names[BUGS] = {
-    "none", "without-repeat-check", "without-epoch-check", "acknowledge-before-apply"};
+    "none",
+    "without-repeat-check",
+    "without-epoch-check",
+    "acknowledge-before-apply",
+    "without-late-workers",
+    "without-identity",
+};
 
 const char *world_bug_name(enum world_bug bug)
 {
@@ -120,9 +37,6 @@ static bool one_in(struct world *w, uint64_t n)
 {
     return draw(w, n) == 0;
 }
-
-#define failed(w, ...)                                                                   \
-    ((void)((w)->failure.code == 0 && err_set(&(w)->failure, TUG_EINTERNAL, __VA_ARGS__)))
 
 // Moves.
 
@@ -222,6 +136,8 @@ static uint64_t server_on_tick(void *ctx, uint64_t now)
 static int open_scheduler(struct world *w, struct err *e)
 {
     struct scheduler_options o = sim_scheduler(w->n_servers, w->n_workers, BITS);
+    if (w->restarted && one_in(w, 2)) // else its clock was set back
+        o.session_base += SECOND;
     char address[VAN_ADDRESS_MAX];
     TRY(scheduler_open(&w->scheduler, &o, e));
     struct van_handler h = scheduler_handler(w->scheduler);
@@ -242,7 +158,9 @@ static int open_server(struct world *w, uint32_t i, struct err *e)
         .without_repeat_check = w->o->bug == BUG_WITHOUT_REPEAT_CHECK,
         .without_epoch_check = w->o->bug == BUG_WITHOUT_EPOCH_CHECK,
         .acknowledge_before_apply = w->o->bug == BUG_ACKNOWLEDGE_BEFORE_APPLY,
+        .without_late_workers = w->o->bug == BUG_WITHOUT_LATE_WORKERS,
     };
+    o.member.without_identity = w->o->bug == BUG_WITHOUT_IDENTITY;
     s->world = w;
     s->number = i;
     TRY(shard_open(&s->shard, &o, e));
@@ -281,6 +199,7 @@ static int open_worker(struct world *w, uint32_t i, struct err *e)
         .resend_ns = 20 * MS + draw(w, 80 * MS),
         .cache_keys = one_in(w, 2),
     };
+    o.member.without_identity = w->o->bug == BUG_WITHOUT_IDENTITY;
     TRY(client_open(&k->client, &o, e));
     struct van_handler h = client_handler(k->client);
     TRY(sim_van_open(&k->van, w->sim, name, &h, e));
@@ -356,6 +275,11 @@ static int world_open(struct world **ret, const struct world_options *o, struct 
         TRY(open_server(w, i, e));
     for (uint32_t i = 0; i < w->n_workers; i++)
         TRY(open_worker(w, i, e));
+    if (w->mode == WIRE_SSP && w->n_workers > 1 && one_in(w, 2)) {
+        w->workers[draw(w, w->n_workers)]->late = true;
+        w->late_share = 1 + (uint32_t)draw(w, 2);
+    }
+    w->restart_at = one_in(w, 8) ? draw(w, 500 * MS) : VAN_NEVER;
     return 0;
 }
 
@@ -437,6 +361,8 @@ static void begin_op(struct worker *k, struct op *op, uint32_t owner, bool again
         memcpy(op->least[i], w->acknowledged[op->which[i]], sizeof(op->least[i]));
     op->begun = true;
     op->clock = k->clock;
+    for (uint32_t i = 0; i < w->n_workers; i++)
+        op->counted |= (uint32_t)w->workers[i]->counts << i;
     if (op->push) {
         struct client_push p = {
             .table = TABLE,
@@ -484,7 +410,7 @@ static void check_staleness(struct worker *k, const struct op *op)
     for (uint32_t i = 0; i < w->n_workers; i++) {
         const struct worker *x = w->workers[i];
         if (w->mode == WIRE_SSP && !op->push && op->n > 0 && !x->dead && !x->told_end &&
-            x->clock + w->staleness < op->clock)
+            (op->counted >> i & 1) && x->clock + w->staleness < op->clock)
             failed(k->world, "worker %u pulled at clock %llu while worker %u is at %llu",
                    k->number, (unsigned long long)op->clock, i,
                    (unsigned long long)x->clock);
@@ -528,15 +454,21 @@ static void check_pulled(struct worker *k, const struct op *op)
         }
 }
 
+// Requests may fail when there is no scheduler any more that knows who is there.
+static bool went_wrong(struct worker *k, int rc, const char *what, const struct err *e)
+{
+    if (rc != 0 && !k->world->restarted)
+        failed(k->world, "worker %u, %s: %s", k->number, what, e->text);
+    return rc != 0;
+}
+
 static void end_op(struct worker *k, struct op *op, int rc, const struct err *e)
 {
     struct world *w = k->world;
     op->ts = 0;
     k->open--;
-    if (rc != 0) {
-        failed(w, "worker %u: %s", k->number, e->text);
+    if (went_wrong(k, rc, "a request", e))
         return;
-    }
     if (op->push && !op->acknowledged) {
         op->acknowledged = true;
         add(w->acknowledged, op);
@@ -560,9 +492,23 @@ static void let_table_be_made(struct worker *k)
         k->made = rc == 0;
         if (k->dies_after != VAN_NEVER)
             k->dies_at = sim_now(k->world->sim) + k->dies_after;
-        if (rc != 0)
-            failed(k->world, "worker %u, making the table: %s", k->number, e.text);
+        went_wrong(k, rc, "making the table", &e);
     }
+}
+
+// Whether a late worker lets others go on without it.
+static bool waits_for_others(struct worker *k)
+{
+    const struct world *w = k->world;
+    bool waits = false;
+    for (uint32_t i = 0; i < w->n_workers && k->late; i++) {
+        const struct worker *x = w->workers[i];
+        waits |= x != k && !x->dead && x->next < x->n_ops / w->late_share;
+        waits |= x != k && !x->dead && w->late_share == 1 && !x->finished;
+    }
+    w->counts->late += k->late && !waits;
+    k->late = waits;
+    return waits;
 }
 
 // ssp: after some requests, when all are answered, the next clock begins; at the end
@@ -574,8 +520,8 @@ static bool let_tick(struct worker *k)
     int rc = 0;
     if (k->ticking != 0 && client_done(k->client, k->ticking, &rc, &e)) {
         k->ticking = 0;
-        if (rc != 0)
-            failed(w, "worker %u, at a tick: %s", k->number, e.text);
+        k->counts = true;
+        went_wrong(k, rc, "at a tick", &e);
     }
     bool end = k->next == k->n_ops;
     if (w->mode != WIRE_SSP || k->ticking != 0 || k->open != 0 || k->told_end ||
@@ -596,13 +542,20 @@ static void let_work(struct worker *k)
     int rc = 0;
     if (k->dead || k->finished)
         return;
-    let_table_be_made(k);
+    if (!k->made && w->restarted && member_ended(client_member(k->client), NULL))
+        k->finished = true;
+    else
+        let_table_be_made(k);
     if (!k->made || w->failure.code != 0)
         return;
     for (uint32_t i = 0; i < k->next; i++)
         if (k->ops[i].ts != 0 && client_done(k->client, k->ops[i].ts, &rc, &e))
             end_op(k, &k->ops[i], rc, &e);
-    if (let_tick(k))
+    if (w->restarted && member_ended(client_member(k->client), NULL)) {
+        k->finished = true; // it has been told why
+        return;
+    }
+    if (waits_for_others(k) || let_tick(k))
         return;
     uint32_t most = w->mode == WIRE_SYNC ? 1 : IN_FLIGHT;
     if (k->next < k->n_ops && k->open < most && one_in(w, k->pace)) {
@@ -676,6 +629,30 @@ static bool deaths_are_known(const struct world *w)
     return alive <= live;
 }
 
+static bool has_somebody_joined(const struct world *w)
+{
+    bool joined = false;
+    for (uint32_t i = 0; i < w->n_servers; i++)
+        joined |= member_id(shard_member(w->servers[i].shard)) != 0;
+    return joined;
+}
+
+// The scheduler's process is killed, and another one is started in its place.
+static void restart_scheduler(struct world *w)
+{
+    struct err e = {0};
+    w->restarted = true;
+    w->counts->restarts++;
+    w->next_move = VAN_NEVER;
+    sim_crash(w->sim, w->scheduler_van);
+    van_free(w->scheduler_van);
+    scheduler_close(w->scheduler);
+    w->scheduler_van = NULL;
+    w->scheduler = NULL;
+    if (open_scheduler(w, &e) != 0)
+        failed(w, "the scheduler does not start again: %s", e.text);
+}
+
 static bool step(struct world *w, uint64_t until)
 {
     w->counts->events++;
@@ -690,6 +667,8 @@ static bool step(struct world *w, uint64_t until)
             die(k);
         let_work(k);
     }
+    if (now >= w->restart_at && !w->restarted && has_somebody_joined(w))
+        restart_scheduler(w);
     if (now >= w->next_move) {
         begin_move(w);
         w->next_move = now + draw(w, 100 * MS);
@@ -710,6 +689,33 @@ static const char *who_has_not_finished(const struct world *w, char *to, size_t 
     return to;
 }
 
+static const struct member *member_that_goes_on(const struct world *w)
+{
+    struct err why = {0};
+    for (uint32_t i = 0; i < w->n_workers + w->n_servers; i++) {
+        const struct worker *k = i < w->n_workers ? w->workers[i] : NULL;
+        const struct member *m = k != NULL
+                                     ? client_member(k->client)
+                                     : shard_member(w->servers[i - w->n_workers].shard);
+        if ((k == NULL || !k->dead) && !(member_ended(m, &why) && why.code != 0))
+            return m;
+    }
+    return NULL;
+}
+
+// After the scheduler has come back without its memory: nobody goes on in silence.
+static void check_that_all_end(struct world *w)
+{
+    const struct member *m;
+    uint64_t until = sim_now(w->sim) + 300 * SECOND;
+    while ((m = member_that_goes_on(w)) != NULL)
+        if (!step(w, until)) {
+            failed(w, "node %u goes on with a scheduler that was started again",
+                   member_id(m));
+            return;
+        }
+}
+
 // All alive do all they have to, and what the dead left is cleared up.
 static void work(struct world *w)
 {
@@ -722,7 +728,9 @@ static void work(struct world *w)
                 failed(w, "the run hangs:%s", who_has_not_finished(w, who, sizeof(who)));
                 return;
             }
-        if (w->repeated || (quiet && !w->identities))
+        if (w->restarted)
+            check_that_all_end(w);
+        if (w->restarted || w->repeated || (quiet && !w->identities))
             return;
         if (!quiet)
             sim_set_faults(w->sim, 0, 0, 0, 0);
@@ -734,111 +742,6 @@ static void work(struct world *w)
         if (!w->repeated)
             return;
     }
-}
-
-// What must hold.
-
-static bool is_loose(const struct worker *k, const struct op *op)
-{
-    return k->dead && op->push && op->begun && !op->acknowledged;
-}
-
-// What is left when the pushes of `from` on that `set` names are taken away.
-struct rest {
-    const struct world *w;
-    uint32_t partition;
-    uint32_t n;
-    const struct op *loose[MAX_LOOSE];
-    int64_t left[KEYS][WIDTH];
-};
-
-static bool touches(const struct world *w, const struct op *op, uint32_t partition)
-{
-    for (size_t i = 0; i < op->n; i++)
-        if (roster_partition(BITS, WIRE_SPACE_SPARSE, w->keys[op->which[i]]) == partition)
-            return true;
-    return false;
-}
-
-// Takes a push away (or puts it back); false: more than there is.
-static bool take(struct rest *r, const struct op *op, int64_t sign)
-{
-    bool enough = true;
-    for (size_t i = 0; i < op->n; i++) {
-        uint32_t k = op->which[i];
-        uint64_t key = r->w->keys[k];
-        if (roster_partition(BITS, WIRE_SPACE_SPARSE, key) != r->partition)
-            continue;
-        for (int j = 0; j < WIDTH; j++) {
-            r->left[k][j] -= sign * (int64_t)op->values[i * WIDTH + j];
-            enough &= r->left[k][j] >= 0;
-        }
-    }
-    return enough;
-}
-
-static bool is_a_sum(struct rest *r, uint32_t from)
-{
-    bool nothing = true;
-    for (int k = 0; k < KEYS; k++)
-        for (int j = 0; j < WIDTH; j++)
-            nothing &= r->left[k][j] == 0;
-    if (nothing)
-        return true;
-    for (uint32_t i = from; i < r->n; i++) {
-        if (take(r, r->loose[i], 1) && is_a_sum(r, i + 1))
-            return true;
-        take(r, r->loose[i], -1);
-    }
-    return false;
-}
-
-static void read_rows(struct world *w, struct rest *r)
-{
-    uint32_t owner = w->scheduler->roster.owners[WIRE_SPACE_SPARSE][r->partition];
-    for (uint32_t k = 0; k < KEYS; k++) {
-        if (roster_partition(BITS, WIRE_SPACE_SPARSE, w->keys[k]) != r->partition)
-            continue;
-        for (uint32_t i = 0; i < w->n_servers; i++) {
-            struct shard *s = w->servers[i].shard;
-            const float *row = shard_row(s, TABLE, w->keys[k]);
-            bool mine = member_id(shard_member(s)) == owner;
-            for (int j = 0; mine && j < WIDTH; j++)
-                r->left[k][j] = (row != NULL ? (int64_t)row[j] : 0) -
-                                w->acknowledged[k][j];
-            if (!mine && row != NULL)
-                failed(w, "key %u of partition %u lies on server %u, which it is not of",
-                       k, r->partition, i);
-        }
-    }
-}
-
-static void check_partition(struct world *w, uint32_t partition)
-{
-    struct rest r = {.w = w, .partition = partition};
-    for (uint32_t i = 0; i < w->n_workers; i++)
-        for (uint32_t j = 0; j < w->workers[i]->next && r.n < MAX_LOOSE; j++)
-            if (is_loose(w->workers[i], &w->workers[i]->ops[j]) &&
-                touches(w, &w->workers[i]->ops[j], partition))
-                r.loose[r.n++] = &w->workers[i]->ops[j];
-    read_rows(w, &r);
-    int64_t more = 0, less = 0;
-    for (int k = 0; k < KEYS; k++)
-        for (int j = 0; j < WIDTH; j++)
-            *(r.left[k][j] > 0 ? &more : &less) += r.left[k][j];
-    if (!is_a_sum(&r, 0))
-        failed(w,
-               "partition %u: the sums are %lld too high and %lld too low, which no part "
-               "of the %u pushes that dead workers had in flight explains",
-               partition, (long long)more, (long long)-less, r.n);
-}
-
-static void check_rows(struct world *w)
-{
-    if (w->scheduler->roster.epoch == 0)
-        return;
-    for (uint32_t k = 0; k < PARTITIONS; k++)
-        check_partition(w, k);
 }
 
 // Everybody leaves.
@@ -872,6 +775,22 @@ static void count(struct world *w)
     }
 }
 
+static void finish(struct world *w)
+{
+    // What is on its way arrives.
+    uint64_t until = sim_now(w->sim) + 2 * SECOND;
+    sim_set_faults(w->sim, 0, 0, 0, 0);
+    w->next_move = VAN_NEVER;
+    while (w->failure.code == 0 && sim_step(w->sim, until))
+        ;
+    while (w->failure.code == 0 && w->move.on && sim_step(w->sim, until + 20 * SECOND))
+        ;
+    if (w->failure.code == 0)
+        world_check_rows(w);
+    if (w->failure.code == 0)
+        leave(w);
+}
+
 int world_run(const struct world_options *o, struct world_counts *counts, struct err *e)
 {
     struct world *w = NULL;
@@ -879,19 +798,8 @@ int world_run(const struct world_options *o, struct world_counts *counts, struct
     if (rc == 0) {
         w->counts = counts;
         work(w);
-        // What is on its way arrives.
-        uint64_t until = sim_now(w->sim) + 2 * SECOND;
-        sim_set_faults(w->sim, 0, 0, 0, 0);
-        w->next_move = VAN_NEVER;
-        while (w->failure.code == 0 && sim_step(w->sim, until))
-            ;
-        while (w->failure.code == 0 && w->move.on &&
-               sim_step(w->sim, until + 20 * SECOND))
-            ;
-        if (w->failure.code == 0)
-            check_rows(w);
-        if (w->failure.code == 0)
-            leave(w);
+        if (!w->restarted)
+            finish(w);
         count(w);
         rc = w->failure.code;
         if (rc != 0 && e != NULL)

@@ -11,9 +11,12 @@
 //   - what a pull returns holds all pushes that were acknowledged before it was made, and
 //     none that had not been made when it ended
 //   - in tables of mode ssp it was made by nobody who is further ahead of the slowest
-//     living worker than the staleness
+//     living worker than the staleness; one that comes late counts from its first tick
+//     on, and nobody waits for it before
 //   - in tables of mode sync it returns the sum of all batches before, to the bit
 //   - rows lie where the placement says and nowhere else
+//   - when the scheduler is killed and started again, all who were there end with an
+//     error, and until then what is said above holds
 //   - nobody alive hangs or fails, and everybody leaves at the end
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -31,6 +34,8 @@ enum world_bug {
     BUG_WITHOUT_REPEAT_CHECK,
     BUG_WITHOUT_EPOCH_CHECK,
     BUG_ACKNOWLEDGE_BEFORE_APPLY,
+    BUG_WITHOUT_LATE_WORKERS,
+    BUG_WITHOUT_IDENTITY,
     BUGS
 };
 const char *world_bug_name(enum world_bug bug);
@@ -44,6 +49,7 @@ struct world_options {
 // How much happened: a simulation in which nothing happens finds nothing.
 struct world_counts {
     uint64_t pushes, pulls, deaths, moves, repeated, resent, refused, events;
+    uint64_t late, restarts;
 };
 
 // 0, or TUG_EINTERNAL saying what did not hold. *counts is added to.

@@ -1,0 +1,111 @@
+// What the files of the simulated cluster share: who is in it, and what each has done.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SIM_WORLD_INTERNAL_H
+#define TUG_SIM_WORLD_INTERNAL_H
+
+#include "client/client.h"
+#include "cluster/scheduler_internal.h"
+#include "server/shard.h"
+#include "sim/world.h"
+#include "van/sim.h"
+
+enum {
+    BITS = 4,
+    PARTITIONS = 1 << BITS,
+    KEYS = 48,
+    WIDTH = 2,
+    TABLE = 3,
+    MAX_SERVERS = 3,
+    MAX_WORKERS = 4,
+    MAX_OPS = 24,
+    IN_FLIGHT = 4,  // requests of a worker
+    MAX_LOOSE = 20, // pushes of dead workers that touch one partition
+};
+
+#define MS ((uint64_t)1000000)
+#define SECOND (1000 * MS)
+
+// Streams of random numbers.
+enum { SIZE = 1, FAULTS, SCRIPT, CHOICE, CONTENT, KEY };
+
+struct op {
+    bool push, also_pull, arranged;
+    client_ts ts; // 0: not begun, or over
+    bool begun, acknowledged;
+    uint32_t group; // of its identity
+    uint64_t clock;
+    uint32_t counted; // ssp: bits of the workers that counted when it was made
+    size_t n;
+    uint32_t which[KEYS]; // numbers of keys
+    uint64_t keys[KEYS];
+    float values[KEYS * WIDTH];
+    float pulled[KEYS * WIDTH];
+    int64_t least[KEYS][WIDTH]; // a pull: what was acknowledged when it was made
+};
+
+struct worker {
+    struct world *world;
+    uint32_t number;
+    struct client *client;
+    struct van *van;
+    bool dead, finished, leaving;
+    client_ts making; // the table
+    bool made;
+    uint32_t n_ops, next, open;
+    uint64_t pace;
+    uint64_t clock;    // ssp: its tick is on its way, or was answered
+    client_ts ticking; // 0: none is on its way
+    bool told_end;     // the last tick
+    bool counts;       // a tick was answered
+    bool late;         // begins when others have done what it waits for
+    struct op ops[MAX_OPS * MAX_WORKERS];
+    uint64_t dies_after; // it has made the table; VAN_NEVER: it does not
+    uint64_t dies_at;
+};
+
+struct server {
+    struct world *world;
+    uint32_t number;
+    struct shard *shard;
+    struct van *van;
+    struct van_handler inner;
+};
+
+struct world {
+    const struct world_options *o;
+    uint64_t seed, draws;
+    struct sim *sim;
+    struct scheduler *scheduler;
+    struct van *scheduler_van;
+    uint32_t n_servers, n_workers;
+    struct server servers[MAX_SERVERS];
+    struct worker *workers[MAX_WORKERS];
+    uint64_t keys[KEYS];
+    enum wire_mode mode;
+    uint32_t staleness;  // ssp
+    uint32_t batches;    // sync
+    bool identities;     // pushes carry one, and are repeated for the dead
+    bool repeated;       // that has been done
+    uint32_t late_share; // ssp: the late one waits for 1/late_share of what others do
+    uint64_t restart_at; // the scheduler is killed
+    bool restarted;
+
+    int64_t acknowledged[KEYS][WIDTH], made[KEYS][WIDTH];
+    struct {
+        bool on, done;
+        uint64_t epoch;
+        uint32_t partition, from, to;
+    } move;
+    uint64_t next_move;
+    struct world_counts *counts;
+    struct err failure;
+};
+
+#define failed(w, ...)                                                                   \
+    ((void)((w)->failure.code == 0 && err_set(&(w)->failure, TUG_EINTERNAL, __VA_ARGS__)))
+
+// What the rows on the servers must be, when all is quiet.
+void world_check_rows(struct world *w);
+
+#endif
