@@ -112,6 +112,16 @@ static void push_some(struct world *w, uint32_t i, uint64_t *keys, uint32_t n)
     expect_ok(w);
 }
 
+static void tick_all(struct world *w, uint64_t clock)
+{
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        struct msg_tick tick = {
+            .table = T, .session = session_of_worker(i), .clock = clock};
+        deliver(w, WORKER_LINK + i, MSG_TICK, ++w->next_request, &tick);
+    }
+    forget_sent(w);
+}
+
 static void shard_notes(void **state)
 {
     (void)state;
@@ -121,6 +131,7 @@ static void shard_notes(void **state)
     struct wire_event ev[16];
     uint64_t keys[100];
     make_table(w, &spec);
+    tick_all(w, 0);
     uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, 40, 1, keys);
     push_some(w, 0, keys, n);
     order(w, WIRE_PROFILE_READ, 0);
@@ -134,11 +145,7 @@ static void shard_notes(void **state)
     w->now = clock_ns();
     send_pull(w, 2, &pull);
     assert_null(next_sent(w));
-    for (uint32_t i = 0; i < WORKERS; i++) {
-        struct msg_tick tick = {.table = T, .session = session_of_worker(i), .clock = 1};
-        deliver(w, WORKER_LINK + i, MSG_TICK, ++w->next_request, &tick);
-    }
-    forget_sent(w);
+    tick_all(w, 1);
     order(w, WIRE_PROFILE_STOP, 0);
     uint64_t end = expect_ok(w);
     push_some(w, 0, keys, n); // not noted any more
