@@ -38,6 +38,14 @@ if(SCDOC AND TARGET tug AND NOT TUG_SANITIZERS)
     DEPENDS tug ${man_script} ${PROJECT_SOURCE_DIR}/docs/man/tug.1.scd VERBATIM)
   add_custom_target(man ALL DEPENDS ${man_dir}/tug.1)
   install(DIRECTORY ${man_dir}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  # The C interface, from the comments of the public headers.
+  set(man3_dir ${PROJECT_BINARY_DIR}/man3)
+  set(man3_script ${PROJECT_SOURCE_DIR}/tools/man3)
+  file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/tug/*.h)
+  add_custom_command(OUTPUT ${man3_dir}/tug.3 COMMAND ${man3_script} ${man3_dir}
+                     DEPENDS ${man3_script} ${headers} VERBATIM)
+  add_custom_target(man3 ALL DEPENDS ${man3_dir}/tug.3)
+  install(DIRECTORY ${man3_dir}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
 endif()
 
 # What the Tab key offers, written by the command itself.
@@ -55,3 +63,6 @@ if(TARGET tug AND NOT TUG_SANITIZERS)
   install(FILES ${words_dir}/_tug DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
   install(FILES ${words_dir}/tug.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}
+        FILES_MATCHING PATTERN "*.md" PATTERN man EXCLUDE)

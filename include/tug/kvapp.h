@@ -3,8 +3,8 @@
 // A cluster is one scheduler, S servers and W workers, each a process that calls
 // tug_node_start and, at its end, tug_node_finalize. Inside, customers (struct tug_app)
 // send requests and handle those of others: a simple app's head and body, or a key-value
-// app's keys and values, cut by the servers' ranges of keys. docs/kvapp.md maps
-// ps-lite's names to these and says what differs.
+// app's keys and values, cut by the servers' ranges of keys. kvapp.md in the
+// documentation (share/doc/tug) maps ps-lite's names to these and says what differs.
 //
 // Threads: all functions may be called from any thread. Callbacks and handlers run one at
 // a time, in the order in which what they are for arrived, on a thread of the library or

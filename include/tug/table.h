@@ -1,6 +1,6 @@
 // tug: tables of sparse models that live for months, for C programs.
 //
-// A table here is made from settings (text; docs/tables.md lists them all): what a row holds
+// A table here is made from settings (text; `tug table settings` lists them): what a row holds
 // and how it lives (accessor), which keys may have a row (entry), how gradients change it
 // (rule), how it is placed, how large it may become. Its rows are pushed to and pulled from
 // with tug_push, tug_pull and tug_push_pull of tug/tug.h:

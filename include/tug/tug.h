@@ -50,7 +50,7 @@ TUG_API const char *tug_last_error(void);
 struct tug_client;
 
 // What is 0 or NULL has a default, or comes from the environment: DMLC_* or Paddle's
-// names (docs/kvapp.md), TUG_CA, TUG_CERT, TUG_KEY, TUG_INSECURE, TUG_SPIN_US,
+// names (see tug_kvapp(3)), TUG_CA, TUG_CERT, TUG_KEY, TUG_INSECURE, TUG_SPIN_US,
 // TUG_WAIT_SECONDS. Texts are read by tug_client_open only.
 struct tug_client_options {
     const char *scheduler;       // "HOST:PORT"

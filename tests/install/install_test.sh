@@ -31,6 +31,14 @@ cmake -S "$here" -B "$tmp/user" -DCMAKE_PREFIX_PATH="$tmp/prefix" -DCMAKE_C_COMP
 if [ -x "$build/tug" ]; then
     "$tmp/prefix/bin/tug" --version | grep -qF "$version"
     share=$tmp/prefix/share
+    if command -v scdoc >/dev/null; then
+        grep -q tug_push "$share/man/man3/tug.3"
+        grep -q 'man3/tug_table.3' "$share/man/man3/tug_shrink.3"
+        test -s "$share/man/man1/tug-train.1"
+    fi
+    # What installed headers cite is installed.
+    test -s "$share/doc/tug/kvapp.md"
+    ! grep -rn 'docs/' "$tmp/prefix/include" || { echo "a header cites what is not installed"; exit 1; }
     for file in bash-completion/completions/tug zsh/site-functions/_tug fish/vendor_completions.d/tug.fish; do
         grep -q -- --epochs "$share/$file" || grep -q -- '-l epochs' "$share/$file"
     done
