@@ -94,7 +94,7 @@ struct client_stats client_stats(const struct client *c)
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
     struct client *c = ctx;
-    if (member_opened(c->member, link, accepted, now))
+    if (member_opened(c->member, link, accepted, now) || silence_opened(c, link))
         return;
     struct peer *p = peer_by_link(c, link);
     if (p != NULL)
@@ -106,7 +106,7 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
 {
     struct client *c = ctx;
-    if (member_closed(c->member, link, why, now))
+    if (member_closed(c->member, link, why, now) || silence_closed(c, link))
         return;
     struct peer *p = peer_by_link(c, link);
     if (p != NULL)
@@ -147,7 +147,7 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     struct slice *s = slice_find(c, m->request);
     if (s != NULL && s->peer->link == link)
         encode_answer(s, m, now);
-    else
+    else if (!silence_message(c, link, m, now))
         link_message(c, link, m, now);
     request_advance(c, now);
 }

@@ -144,6 +144,8 @@ static inline void scheduler_on_message(void *ctx, van_link link, struct van_mes
         send_roster(c, c->scheduler, link, 0);
     } else if (m->type == MSG_ROSTER_WANTED && m->m->roster_wanted.version < c->epoch) {
         send_roster(c, c->scheduler, link, m->request);
+    } else if (m->type == MSG_PING) {
+        van_send(c->scheduler, link, MSG_OK, m->request, &(struct msg_ok){0}, NULL);
     }
 }
 

@@ -63,6 +63,7 @@ const char *peer_name(const struct peer *p, char to[ROSTER_NAME_MAX])
 // The link is no more: its slices have not been sent.
 static void reset(struct peer *p, const struct err *why, uint64_t now)
 {
+    silence_end(p);
     p->state = PEER_CLOSED;
     p->link = 0;
     p->why = *why;
@@ -91,6 +92,18 @@ void peer_break(struct peer *p, const struct err *why, uint64_t now)
         return;
     van_close_link(p->client->van, p->link);
     reset(p, why, now);
+}
+
+// Goes on over another link, which has been greeted.
+void peer_adopt(struct peer *p, van_link link, const struct err *why, uint64_t now)
+{
+    p->another = 0; // it is not one that is tried any more
+    peer_break(p, why, now);
+    p->link = link;
+    p->state = PEER_READY;
+    p->backoff = 0;
+    p->client->next_due = now;
+    silence_begin(p);
 }
 
 static void open_link(struct peer *p, uint64_t now)
@@ -129,6 +142,7 @@ void peer_greeted(struct peer *p, uint64_t now)
     p->state = PEER_READY;
     p->backoff = 0;
     p->client->next_due = now;
+    silence_begin(p);
 }
 
 static uint64_t tick_greeting(struct peer *p, uint64_t now)
@@ -157,7 +171,7 @@ static uint64_t tick_slices(struct peer *p, uint64_t now)
         behind = s->behind;
         next = min_u64(next, s->due);
     }
-    return next;
+    return p->first != NULL ? min_u64(next, silence_watch(p, now)) : next;
 }
 
 uint64_t peer_tick(struct peer *p, uint64_t now)

@@ -7,6 +7,7 @@
 //   saves.c    the calls that save and load them
 //   slice.c    which key goes where; slices after a new placement
 //   links.c    a link to each loop, opened when it is wanted, and again when it breaks
+//   silence.c  links that are dead and open: noticed and replaced
 //   encode.c   from slices to messages, and from answers to the caller's arrays
 //   memory.c   pools: in steady state nothing is allocated
 //   wait.c     the functions that wait
@@ -191,6 +192,11 @@ struct peer {
     uint64_t due;     // when to connect again, or to greet again
     uint64_t give_up; // greeting: when to break the link
     uint64_t backoff;
+    // Of silence.c.
+    uint64_t alive_at; // the last sign of life, or when there was nothing to wait for
+    uint64_t pinged_at, tried_at;
+    uint64_t queued;  // as last seen
+    van_link another; // a link that is tried beside the silent one; 0: none
     struct slice *first, *last;
     struct err why; // why the last link closed
     // Lists of keys that it remembers, the last one sent first, and for how many bytes of
@@ -331,6 +337,7 @@ void peer_closed(struct peer *p, const struct err *why, uint64_t now);
 void peer_break(struct peer *p, const struct err *why, uint64_t now);
 // What is due; returns when to look again.
 uint64_t peer_tick(struct peer *p, uint64_t now);
+void peer_adopt(struct peer *p, van_link link, const struct err *why, uint64_t now);
 // Whether it can remember a list of so many bytes.
 bool peer_has_room(const struct peer *p, size_t bytes);
 // Whether it has the list; it will when this message has come.
@@ -340,6 +347,18 @@ void peer_forgets(struct peer *p, uint64_t list);
 void peers_free(struct client *c);
 // "server 0 (host:pid)": for messages.
 const char *peer_name(const struct peer *p, char to[ROSTER_NAME_MAX]);
+
+// silence.c
+
+void silence_begin(struct peer *p); // there is something to wait for
+// Of a peer that is ready and owes answers; returns when to look again.
+uint64_t silence_watch(struct peer *p, uint64_t now);
+void silence_end(struct peer *p); // its link is no more
+// What the van says of other links that are tried. False: it is none.
+bool silence_opened(struct client *c, van_link link);
+bool silence_closed(struct client *c, van_link link);
+bool silence_message(struct client *c, van_link link, const struct van_message *m,
+                     uint64_t now);
 
 // tables.c
 

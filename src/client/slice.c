@@ -140,6 +140,8 @@ static void queue(struct slice *s)
 {
     struct peer *p = s->peer;
     struct slice *at = p->last;
+    if (p->first == NULL)
+        silence_begin(p);
     while (at != NULL && at->request->ts > s->request->ts)
         at = at->before;
     s->before = at;

@@ -299,6 +299,8 @@ static void serve_message(struct shard *s, struct peer *p, struct van_message *m
     struct request q = {.peer = p, .type = m->type, .id = m->request};
     if (!p->greeted || m->type == MSG_HELLO)
         greet(s, p, m);
+    else if (m->type == MSG_PING)
+        shard_ok(s, &q, 0);
     else if (is_request(m->type))
         serve_fresh(s, p, m);
     else if (m->type == MSG_APP && s->o.app != NULL)

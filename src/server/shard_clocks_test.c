@@ -233,6 +233,9 @@ static void test_pulls_wait(void **state)
     uint64_t waiting = w->next_request;
     assert_null(w->sent);
     assert_int_equal(figures_of(w, T).held, 2);
+    deliver(w, WORKER_LINK, MSG_PING, 1,
+            &(struct msg_ping){}); // the link lives meanwhile
+    assert_int_equal(expect_ok(w), 0);
     m.clock = 0;
     send_pull(w, 0, &m);
     parcel_unpin(expect_sent(w, MSG_PULLED));

@@ -27,6 +27,7 @@ struct link {
     struct item *bye;   // tells the peer that it is over
     struct item *dial;  // NULL: it is in the other's inbox
     uint64_t began, deadline, again, backoff;
+    uint64_t heard;                // the last message
     char address[VAN_ADDRESS_MAX]; // of the peer
 };
 
@@ -267,6 +268,12 @@ static enum van_kind inproc_kind(const struct van *van, van_link link)
     return links_find(&of(van)->links, link) != NULL ? VAN_OWNER : VAN_OPEN;
 }
 
+static uint64_t inproc_heard(const struct van *van, van_link link)
+{
+    const struct link *l = links_find(&of(van)->links, link);
+    return l != NULL ? l->heard : 0;
+}
+
 // Items. Each takes its item.
 
 static void on_dial(struct inproc_van *v, struct item *i)
@@ -315,6 +322,8 @@ static void on_message(struct inproc_van *v, struct item *i, uint64_t now)
 {
     struct link *l = links_find(&v->links, i->to);
     struct err e = {0};
+    if (l != NULL)
+        l->heard = now;
     if (l != NULL && parcel_deliver(i->parcel, &v->h, l->number, now, &e) != 0)
         call_closed(v, l, &e);
     item_free(i);
@@ -409,6 +418,7 @@ static const struct van_ops ops = {
     .queued = inproc_queued,
     .peer = inproc_peer,
     .kind = inproc_kind,
+    .heard = inproc_heard,
     .keep = parcel_keep,
     .unkeep = parcel_unkeep,
     .now = inproc_now,

@@ -359,6 +359,7 @@ static struct sim_van *do_message(struct sim *s, struct sim_end *end, struct par
     struct sim_van *v = end->van;
     struct err e = {0};
     other_end(end)->in_flight -= parcel_bytes(p);
+    end->heard = s->now;
     trace(s, "%s: link %u brings %s, %llu bytes", v->name, end->number, parcel_name(p),
           (unsigned long long)parcel_bytes(p));
     if (parcel_deliver(p, &v->h, end->number, s->now, &e) != 0)

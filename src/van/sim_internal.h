@@ -45,6 +45,7 @@ struct sim_end {
     van_link number;
     bool open;
     uint64_t opened;    // nothing arrives at this end before
+    uint64_t heard;     // the last message to this end came
     uint64_t arrival;   // of the last message to this end, so far
     uint64_t in_flight; // bytes that this end has sent and that have not arrived
 };

@@ -88,6 +88,12 @@ static enum van_kind sim_van_kind(const struct van *v, van_link link)
     return mine < theirs ? mine : theirs;
 }
 
+static uint64_t sim_van_heard(const struct van *v, van_link link)
+{
+    const struct sim_end *end = end_of(v, link);
+    return end != NULL ? end->heard : 0;
+}
+
 void sim_van_is(struct van *v, enum van_kind kind)
 {
     of(v)->kind = kind;
@@ -139,6 +145,7 @@ static const struct van_ops ops = {
     .queued = sim_van_queued,
     .peer = sim_van_peer,
     .kind = sim_van_kind,
+    .heard = sim_van_heard,
     .keep = parcel_keep,
     .unkeep = parcel_unkeep,
     .now = sim_van_now,

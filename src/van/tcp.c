@@ -171,6 +171,12 @@ static void trust(const struct van *base, van_link link, struct van_trust *ret)
         *ret = l->trust;
 }
 
+static uint64_t heard(const struct van *base, van_link link)
+{
+    const struct tcp_link *l = links_find(&((const struct tcp_van *)base)->links, link);
+    return l != NULL ? l->last_byte : 0;
+}
+
 static void *keep(struct van *base, struct van_message *m)
 {
     struct tcp_van *v = (struct tcp_van *)base;
@@ -318,6 +324,7 @@ static const struct van_ops ops = {
     .peer = peer,
     .kind = kind,
     .trust = trust,
+    .heard = heard,
     .keep = keep,
     .unkeep = unkeep,
     .now = now,

@@ -12,6 +12,11 @@ enum {
     STRANGER_BYTES = 64 << 10, // the longest first message of who came to us
     LINGER_NS = 1000000000,    // how long a closed link may take to send what is queued
     KEEPALIVE_S = 30,
+    // What was sent and the other system has not confirmed for so long breaks the
+    // link; by itself it would try for a quarter of an hour. A process that is
+    // stopped for a while must not lose its links: its system confirms, but has no
+    // more room at some time.
+    UNANSWERED_MS = 30000,
     ALERT = 0x15, // how an alert of TLS begins
     TLS_MAJOR = 3,
 };
@@ -284,7 +289,11 @@ static void set_options(struct tcp_link *l)
     uv_tcp_nodelay(&l->stream->tcp, 1);
     uv_tcp_keepalive(&l->stream->tcp, 1, KEEPALIVE_S);
     uv_os_fd_t fd;
-    if (l->local && uv_fileno(&l->stream->handle, &fd) == 0)
+    const unsigned unanswered = UNANSWERED_MS;
+    if (uv_fileno(&l->stream->handle, &fd) != 0)
+        return;
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered, sizeof(unanswered));
+    if (l->local)
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cubic, sizeof(cubic) - 1);
 }
 

@@ -121,6 +121,7 @@ struct van_ops {
     enum van_kind (*kind)(const struct van *v, van_link link);
     // May be NULL: between threads everybody is believed.
     void (*trust)(const struct van *v, van_link link, struct van_trust *ret);
+    uint64_t (*heard)(const struct van *v, van_link link);
     void *(*keep)(struct van *v, struct van_message *m);
     void (*unkeep)(struct van *v, void *kept);
     uint64_t (*now)(const struct van *v);
@@ -193,6 +194,13 @@ static inline struct van_trust van_trust(const struct van *v, van_link link)
     if (v->ops->trust != NULL)
         v->ops->trust(v, link, &t);
     return t;
+}
+
+// When something came on the link last (by van_now), be it a part of a message, or when
+// it was accepted; 0: neither, or there is no such link.
+static inline uint64_t van_heard(const struct van *v, van_link link)
+{
+    return v->ops->heard(v, link);
 }
 
 // Inside `message`: keeps the body (not one that was placed) until van_unkeep of what is

@@ -1,0 +1,207 @@
+// Links that are dead and open, those of loops that are only busy, and those of clients
+// with nothing to wait for.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "client/client_testing.h"
+
+static float values[KEYS * WIDTH];
+static unsigned pings;
+
+static bool count_pings(struct server *s, van_link link, const struct van_message *m)
+{
+    (void)s, (void)link;
+    pings += m->type == MSG_PING;
+    return false;
+}
+
+// The link dies when a push has come: it is applied, and the answer is lost.
+static bool die_once(struct server *s, van_link link, const struct van_message *m)
+{
+    if (m->type == MSG_PUSH) {
+        sim_silence(s->cluster->sim, s->van, link);
+        s->answers = NULL;
+    }
+    return false;
+}
+
+// Holds pulls, and answers all else.
+static bool hold_pulls(struct server *s, van_link link, const struct van_message *m)
+{
+    (void)s, (void)link;
+    return m->type == MSG_PULL;
+}
+
+// As in a process: a message is sent once on a link.
+static struct cluster *open_cluster(uint32_t servers)
+{
+    struct client_options o = usual();
+    o.resend_ns = 0;
+    struct cluster *c = cluster_open(servers, 21, &o);
+    for (uint32_t i = 0; i < servers; i++)
+        c->servers[i].answers = count_pings;
+    pings = 0;
+    return c;
+}
+
+static client_ts push_ones(struct cluster *c)
+{
+    struct err e = {0};
+    for (size_t i = 0; i < KEYS * WIDTH; i++)
+        values[i] = 1;
+    struct client_push p = {.table = TABLE,
+                            .keys = c->keys,
+                            .n = KEYS,
+                            .values = values,
+                            .op = WIRE_GRADIENT,
+                            .rate = 1,
+                            .pass = 1,
+                            .examples = 1};
+    client_ts ts = client_push(c->client, &p, &e);
+    assert_int_not_equal(ts, 0);
+    return ts;
+}
+
+static client_ts pull_all(struct cluster *c)
+{
+    struct err e = {0};
+    struct client_pull p = {.table = TABLE, .keys = c->keys, .n = KEYS, .values = values};
+    client_ts ts = client_pull(c->client, &p, &e);
+    assert_int_not_equal(ts, 0);
+    return ts;
+}
+
+static void run(struct cluster *c, uint64_t ns)
+{
+    uint64_t until = sim_now(c->sim) + ns;
+    while (sim_step(c->sim, until)) {
+    }
+}
+
+static void step_soon(struct cluster *c)
+{
+    step(c, MS);
+    assert_true(sim_now(c->sim) < 60000 * MS);
+}
+
+static void assert_rows(const struct cluster *c, float x)
+{
+    for (size_t i = 0; i < KEYS; i++)
+        for (size_t k = 0; k < WIDTH; k++)
+            assert_true(c->rows[i][k] == x);
+}
+
+static void silence(struct cluster *c, size_t peer)
+{
+    sim_silence(c->sim, c->van, c->client->peers[peer]->link);
+}
+
+// Of three links one is dead, before the push or when it has been applied: that one is
+// replaced within 12 s, and all is applied once.
+static void test_replaced(void **state)
+{
+    (void)state;
+    for (int when = 0; when < 2; when++) {
+        struct cluster *c = open_cluster(3);
+        struct err e = {0};
+        assert_int_equal(wait_for(c, push_ones(c), &e), 0); // all links stand
+        if (when == 0)
+            silence(c, 1);
+        else
+            c->servers[1].answers = die_once;
+        client_ts ts = push_ones(c);
+        uint64_t began = sim_now(c->sim);
+        int rc = wait_for(c, ts, &e);
+        if (rc != 0)
+            fail_msg("%s", e.text);
+        assert_in_range(sim_now(c->sim) - began, 9000 * MS, 12000 * MS);
+        assert_int_equal(client_stats(c->client).silent, 1);
+        assert_rows(c, 2);
+        assert_int_equal(wait_for(c, pull_all(c), &e), 0);
+        assert_true(values[0] == 2);
+        cluster_close(c);
+    }
+}
+
+// The second link falls silent, too: it goes on until one gets through.
+static void test_replaced_again(void **state)
+{
+    (void)state;
+    struct cluster *c = open_cluster(1);
+    struct err e = {0};
+    assert_int_equal(wait_for(c, push_ones(c), &e), 0);
+    struct peer *p = c->client->peers[0];
+    silence(c, 0);
+    client_ts ts = push_ones(c);
+    while (p->another == 0)
+        step_soon(c);
+    sim_silence(c->sim, c->van, p->another);
+    assert_int_equal(wait_for(c, ts, &e), 0);
+    assert_int_equal(client_stats(c->client).silent, 1);
+    assert_rows(c, 2);
+    cluster_close(c);
+}
+
+// A loop that does something long, or a process that is stopped: nothing passes, also on
+// other links. Then nothing is sent again, and it goes on where it stood.
+static void test_busy(void **state)
+{
+    (void)state;
+    struct cluster *c = open_cluster(1);
+    struct err e = {0};
+    assert_int_equal(wait_for(c, push_ones(c), &e), 0);
+    struct client_stats before = client_stats(c->client);
+    sim_partition(c->sim, c->van, c->servers[0].van, true);
+    client_ts ts = push_ones(c);
+    run(c, 40000 * MS);
+    assert_int_equal(client_stats(c->client).silent, 0);
+    assert_int_equal(client_stats(c->client).resent, before.resent);
+    sim_partition(c->sim, c->van, c->servers[0].van, false);
+    assert_int_equal(wait_for(c, ts, &e), 0);
+    assert_rows(c, 2);
+    assert_int_equal(wait_for(c, pull_all(c), &e), 0);
+    cluster_close(c);
+}
+
+// A pull that waits for a clock may wait for long: the link answers PING meanwhile.
+static void test_held(void **state)
+{
+    (void)state;
+    struct cluster *c = open_cluster(1);
+    struct err e = {0};
+    assert_int_equal(wait_for(c, push_ones(c), &e), 0);
+    c->servers[0].answers = hold_pulls;
+    client_ts ts = pull_all(c);
+    int rc;
+    run(c, 50000 * MS);
+    assert_false(client_done(c->client, ts, &rc, &e));
+    assert_int_equal(client_stats(c->client).silent, 0);
+    assert_int_equal(c->client->peers[0]->another, 0);
+    client_cancel(c->client, ts);
+    cluster_close(c);
+}
+
+// Without a request nothing is said, and long idleness is no silence.
+static void test_idle(void **state)
+{
+    (void)state;
+    struct cluster *c = open_cluster(1);
+    struct err e = {0};
+    assert_int_equal(wait_for(c, push_ones(c), &e), 0);
+    run(c, 100000 * MS);
+    assert_int_equal(wait_for(c, push_ones(c), &e), 0);
+    run(c, 100000 * MS);
+    assert_int_equal(wait_for(c, pull_all(c), &e), 0);
+    assert_int_equal(pings, 0);
+    assert_int_equal(client_stats(c->client).silent, 0);
+    cluster_close(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_replaced), cmocka_unit_test(test_replaced_again),
+        cmocka_unit_test(test_busy),     cmocka_unit_test(test_held),
+        cmocka_unit_test(test_idle),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
