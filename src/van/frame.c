@@ -1,5 +1,6 @@
-// The reader has three states: collecting header and head, collecting a body, and (most
-// often) neither, when a whole message lies in the bytes at hand.
+// The reader has four states: collecting header and head, collecting a body, throwing
+// away what was refused, and (most often) neither, when a whole message lies in the bytes
+// at hand.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "van/frame.h"
@@ -11,11 +12,12 @@ enum { HEAD_KEPT = 64 << 10 }; // room that is not given back after a larger hea
 static const uint64_t no_body; // where spans of length 0 point when there is no body
 
 void frame_open(struct frame_reader *r, struct frame_pool *pool,
-                const struct frame_calls *calls, uint64_t max_bytes)
+                const struct frame_calls *calls, uint64_t max_bytes, bool counts)
 {
     *r = (struct frame_reader){
         .pool = pool,
         .calls = *calls,
+        .budget = counts ? pool->budget : NULL,
         .max_bytes = max_bytes,
         .head = BUF_INIT(WIRE_FRAME_BYTES + WIRE_HEAD_MAX),
     };
@@ -23,6 +25,8 @@ void frame_open(struct frame_reader *r, struct frame_pool *pool,
 
 static void give_body(struct frame_reader *r)
 {
+    budget_give(r->budget, BUDGET_BODIES, r->counted);
+    r->counted = 0;
     if (!r->placed && !r->kept)
         frame_pool_give(r->pool, r->body);
     r->body = NULL;
@@ -50,13 +54,53 @@ static int read_header(struct frame_reader *r, const void *header, struct err *e
     return 0;
 }
 
-static int begin_body(struct frame_reader *r, struct err *e)
+// Counts n bytes more of a message that comes in parts.
+static bool count(struct frame_reader *r, uint64_t n)
+{
+    if (r->budget == NULL)
+        return true;
+    if (!budget_take(r->budget, BUDGET_BODIES, n))
+        return false;
+    r->counted += n;
+    return true;
+}
+
+// The rest of the message is thrown away as it comes, and all that is there of it now.
+static void refuse(struct frame_reader *r, uint64_t left)
+{
+    const struct wire_frame *f = &r->frame;
+    unsigned long long bytes = f->body_bytes;
+    struct err why;
+    if (budget_most(r->budget, BUDGET_BODIES) < f->body_bytes)
+        err_set(&why, TUG_EUSAGE,
+                "a message (%s) of %llu bytes is more than the %llu that this process "
+                "takes at once: send less together, or give it more (--memory)",
+                wire_name(f->type), bytes,
+                (unsigned long long)budget_most(r->budget, BUDGET_BODIES));
+    else
+        err_set(&why, TUG_EIO,
+                VAN_NO_ROOM " for a message (%s) of %llu bytes: others take what buffers "
+                            "may take (--memory)",
+                wire_name(f->type), bytes);
+    give_body(r);
+    buf_free(&r->head);
+    r->skip = left;
+    if (r->calls.refused != NULL)
+        r->calls.refused(r->calls.ctx, f->type, f->request, &why);
+}
+
+static int begin_body(struct frame_reader *r, bool whole, struct err *e)
 {
     const struct wire_frame *f = &r->frame;
     r->body_have = 0;
     if (r->calls.place != NULL)
         r->body = r->calls.place(r->calls.ctx, f->type, f->request, &r->m, f->body_bytes);
     r->placed = r->body != NULL;
+    if (!r->placed && !whole && budget_most(r->budget, BUDGET_BODIES) < f->body_bytes) {
+        budget_refused(r->budget);
+        refuse(r, f->body_bytes);
+        return 0;
+    }
     if (!r->placed)
         r->body = frame_pool_take(r->pool, f->body_bytes);
     if (r->body == NULL)
@@ -86,22 +130,42 @@ static int finish(struct frame_reader *r, struct err *e)
     return more ? 0 : FRAME_STOPPED;
 }
 
+// n bytes more of the body are where they belong.
+static int body_came(struct frame_reader *r, size_t n, struct err *e)
+{
+    r->body_have += n;
+    uint64_t left = r->frame.body_bytes - r->body_have;
+    if (left == 0)
+        return finish(r, e);
+    if (!r->placed && !count(r, n))
+        refuse(r, left);
+    return 0;
+}
+
 static int take_body(struct frame_reader *r, const char **at, size_t *n, struct err *e)
 {
     uint64_t left = r->frame.body_bytes - r->body_have;
     size_t some = *n < left ? *n : (size_t)left;
     memcpy(r->body + r->body_have, *at, some);
-    r->body_have += some;
     *at += some;
     *n -= some;
-    return r->body_have == r->frame.body_bytes ? finish(r, e) : 0;
+    return body_came(r, some, e);
 }
 
-static int head_came(struct frame_reader *r, const void *header, struct err *e)
+static void take_refused(struct frame_reader *r, const char **at, size_t *n)
+{
+    size_t some = *n < r->skip ? *n : (size_t)r->skip;
+    r->skip -= some;
+    *at += some;
+    *n -= some;
+}
+
+static int head_came(struct frame_reader *r, const void *header, bool whole,
+                     struct err *e)
 {
     const char *head = (const char *)header + WIRE_FRAME_BYTES;
     TRY(wire_decode(header, &r->frame, head, &r->m, e));
-    return r->frame.body_bytes > 0 ? begin_body(r, e) : finish(r, e);
+    return r->frame.body_bytes > 0 ? begin_body(r, whole, e) : finish(r, e);
 }
 
 // Puts bytes aside until `need` of header and head are there.
@@ -125,9 +189,13 @@ static int gather_head(struct frame_reader *r, const char **at, size_t *n, struc
             return 0;
         TRY(read_header(r, r->head.data, e));
     }
-    size_t need = WIRE_FRAME_BYTES + (size_t)r->frame.head_bytes;
+    size_t need = WIRE_FRAME_BYTES + (size_t)r->frame.head_bytes, had = r->head.len;
     TRY(gather(r, need, at, n, e));
-    return r->head.len == need ? head_came(r, r->head.data, e) : 0;
+    if (r->head.len == need)
+        return head_came(r, r->head.data, false, e);
+    if (!count(r, r->head.len - had))
+        refuse(r, need - r->head.len + r->frame.body_bytes);
+    return 0;
 }
 
 // One message, or as much of one as there is.
@@ -135,6 +203,10 @@ static int read_some(struct frame_reader *r, const char **at, size_t *n, struct 
 {
     if (r->body != NULL)
         return take_body(r, at, n, e);
+    if (r->skip > 0) {
+        take_refused(r, at, n);
+        return 0;
+    }
     if (r->head.len > 0 || *n < WIRE_FRAME_BYTES)
         return gather_head(r, at, n, e);
     TRY(read_header(r, *at, e));
@@ -144,7 +216,7 @@ static int read_some(struct frame_reader *r, const char **at, size_t *n, struct 
     const char *header = *at;
     *at += heads;
     *n -= heads;
-    return head_came(r, header, e);
+    return head_came(r, header, true, e);
 }
 
 int frame_read(struct frame_reader *r, const void *bytes, size_t n, struct err *e)
@@ -163,13 +235,12 @@ void *frame_direct(struct frame_reader *r, size_t *ret_n)
 
 int frame_came(struct frame_reader *r, size_t n, struct err *e)
 {
-    r->body_have += n;
-    return r->body_have == r->frame.body_bytes ? finish(r, e) : 0;
+    return body_came(r, n, e);
 }
 
 bool frame_at_end(const struct frame_reader *r)
 {
-    return r->body == NULL && r->head.len == 0;
+    return r->body == NULL && r->head.len == 0 && r->skip == 0;
 }
 
 void *frame_keep(struct frame_reader *r)

@@ -1,9 +1,11 @@
 // Bytes of a stream in, messages out: what a link of the tcp van has received becomes
 // calls of a handler. No I/O happens here, so any bytes can be tried.
 //
-// Memory is taken only for what a checked header promises, and for heads only as they
-// come. A message that lies whole in the bytes handed in is decoded where it is; the rest
-// of a large body can be read straight to where it belongs (frame_direct).
+// Memory is taken only for what a checked header promises, and counted as its bytes come:
+// what a peer only announces costs nothing. A message for which the account has no room,
+// now or ever, is read on and thrown away, and its sender is told (`refused`): reading
+// never stops. A message that lies whole in the bytes handed in is decoded where it is; the
+// rest of a large body can be read straight to where it belongs (frame_direct).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_VAN_FRAME_H
@@ -18,23 +20,30 @@ struct frame_calls {
     void *(*place)(void *ctx, uint16_t type, uint64_t request, const union wire_any *head,
                    uint64_t body_bytes);
     bool (*message)(void *ctx, struct van_message *m); // false: read no further
+    // The message is not taken: TUG_EIO, there is no room for it now (the sentence begins
+    // with VAN_NO_ROOM), or TUG_EUSAGE, there never is. May be NULL.
+    void (*refused)(void *ctx, uint16_t type, uint64_t request, const struct err *why);
 };
 
 struct frame_reader {
     struct frame_pool *pool;
     struct frame_calls calls;
-    uint64_t max_bytes; // of a message: small as long as the peer is a stranger
-    struct buf head;    // header and head, as far as they have come
+    struct budget *budget; // NULL: nothing is counted
+    uint64_t max_bytes;    // of a message: small as long as the peer is a stranger
+    struct buf head;       // header and head, as far as they have come
     struct wire_frame frame;
     union wire_any m;
     char *body; // NULL: none is awaited
     uint64_t body_have;
+    uint64_t counted; // bytes of the message that are in the account
+    uint64_t skip;    // bytes of a refused message that are still to come
     bool placed;
     bool kept; // the handler has taken the body over
 };
 
+// Messages that come in parts are counted in the pool's account if `counts`.
 void frame_open(struct frame_reader *r, struct frame_pool *pool,
-                const struct frame_calls *calls, uint64_t max_bytes);
+                const struct frame_calls *calls, uint64_t max_bytes, bool counts);
 void frame_close(struct frame_reader *r);
 
 enum { FRAME_STOPPED = 1 };

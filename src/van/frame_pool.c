@@ -10,7 +10,8 @@
 #include "wire/wire.h"
 
 enum { ALIGN = 64, MAPPED_FROM = 1 << 20 };
-#define UNUSED_MAX ((uint64_t)256 << 20) // what is kept beyond is given back
+// What is kept beyond is given back, and what the account has no room for.
+#define UNUSED_MAX ((uint64_t)256 << 20)
 
 // In front of the memory that is handed out.
 struct frame_block {
@@ -52,6 +53,7 @@ void *frame_pool_take(struct frame_pool *p, uint64_t bytes)
     if (b != NULL) {
         p->unused[class] = b->next;
         p->unused_bytes -= class_bytes(class);
+        budget_give(p->budget, BUDGET_REST, class_bytes(class));
         return b + 1;
     }
     uint64_t all = sizeof(*b) + class_bytes(class);
@@ -68,7 +70,8 @@ void frame_pool_give(struct frame_pool *p, void *memory)
         return;
     struct frame_block *b = (struct frame_block *)memory - 1;
     uint64_t bytes = class_bytes(b->class);
-    if (bytes > UNUSED_MAX - p->unused_bytes) {
+    if (bytes > UNUSED_MAX - p->unused_bytes ||
+        !budget_take(p->budget, BUDGET_REST, bytes)) {
         block_free(b);
         return;
     }
@@ -90,5 +93,6 @@ void frame_pool_close(struct frame_pool *p)
             block_free(b);
         }
     }
+    budget_give(p->budget, BUDGET_REST, p->unused_bytes);
     *p = (struct frame_pool){0};
 }

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/budget.h"
+
 // Sizes are powers of two, from 1 << FRAME_POOL_MIN on; the largest holds WIRE_BODY_MAX.
 enum { FRAME_POOL_MIN = 8, FRAME_POOL_CLASSES = 25 };
 
@@ -16,6 +18,7 @@ struct frame_block;
 struct frame_pool {
     struct frame_block *unused[FRAME_POOL_CLASSES];
     uint64_t unused_bytes;
+    struct budget *budget; // of the process; NULL: none. Set once, before the first take
 };
 
 // At least `bytes`, aligned to 64. NULL: out of memory.

@@ -19,6 +19,8 @@ struct seen {
     bool in_order;
     char *place;
     uint64_t stop_after;
+    uint64_t refused, refused_request;
+    struct err why;
 };
 
 static void add(struct seen *s, const void *data, uint64_t n)
@@ -55,11 +57,25 @@ static bool message(void *ctx, struct van_message *m)
     return s->messages != s->stop_after;
 }
 
+static void refused(void *ctx, uint16_t type, uint64_t request, const struct err *why)
+{
+    struct seen *s = ctx;
+    assert_int_equal(type, MSG_ROSTER);
+    s->refused++;
+    s->refused_request = request;
+    s->why = *why;
+}
+
+static void seen_open_with(struct seen *s, struct budget *b)
+{
+    *s = (struct seen){.in_order = true, .pool.budget = b};
+    frame_open(&s->reader, &s->pool, &(struct frame_calls){s, place, message, refused},
+               UINT64_MAX, true);
+}
+
 static void seen_open(struct seen *s)
 {
-    *s = (struct seen){.in_order = true};
-    frame_open(&s->reader, &s->pool, &(struct frame_calls){s, place, message},
-               UINT64_MAX);
+    seen_open_with(s, NULL);
 }
 
 static void seen_close(struct seen *s)
@@ -216,6 +232,87 @@ static void test_out_of_memory(void **state)
     }
 }
 
+// What is there of a message is counted, and given back when it is done with, however
+// the stream is cut and wherever it ends.
+static void test_counted(void **state)
+{
+    (void)state;
+    char stream[STREAM_MAX];
+    size_t n = make_stream(stream);
+    struct budget b;
+    budget_open(&b, 1 << 20);
+    for (size_t step = 1; step < 300; step++) {
+        struct seen s;
+        uint64_t most = 0;
+        seen_open_with(&s, &b);
+        for (size_t at = 0; at < n; at += step) {
+            size_t some = n - at < step ? n - at : step;
+            assert_int_equal(frame_read(&s.reader, stream + at, some, NULL), 0);
+            uint64_t used = budget_used(&b, BUDGET_BODIES);
+            most = used > most ? used : most;
+            assert_true(used <= s.reader.head.len + s.reader.body_have);
+            if (frame_at_end(&s.reader))
+                assert_int_equal(used, 0);
+        }
+        assert_int_equal(s.messages, 6);
+        assert_true(most > 0 || step > 40); // of a head and of a body, cut in two
+        seen_close(&s);
+        seen_open_with(&s, &b);
+        for (size_t at = 0; at + step < n; at += step)
+            frame_read(&s.reader, stream + at, step, NULL);
+        seen_close(&s); // in the middle
+        assert_int_equal(atomic_load(&b.used), 0);
+        assert_int_equal(budget_used(&b, BUDGET_REST), 0);
+    }
+}
+
+// A message for which there is no room is thrown away, its sender is told, and the next
+// one is read. One that never fits is refused when it is announced.
+static void test_no_room(void **state)
+{
+    (void)state;
+    enum { BODY = 1200 };
+    static char stream[4 * BODY], data[2 * BODY];
+    struct budget b;
+    budget_open(&b, 4096); // 1536 for bodies
+    struct msg_hello hello = {.version = wire_text("1.2.3")};
+    size_t n = put(stream, MSG_ROSTER, 1, &(struct msg_roster){.owners = {data, BODY}});
+    size_t all = n + put(stream + n, MSG_HELLO, 2, &hello);
+    for (size_t step = 1; step < 300; step++) {
+        struct seen s, other;
+        seen_open_with(&s, &b);
+        s.reader.calls.place = NULL;
+        other = s;
+        other.pool = (struct frame_pool){.budget = &b};
+        other.reader.pool = &other.pool;
+        other.reader.calls.ctx = &other;
+        assert_int_equal(frame_read(&other.reader, stream, n - 100, NULL), 0);
+        for (size_t at = 0; at < all; at += step)
+            assert_int_equal(frame_read(&s.reader, stream + at,
+                                        all - at < step ? all - at : step, NULL),
+                             0);
+        assert_int_equal(s.refused, 1);
+        assert_int_equal(s.refused_request, 1);
+        assert_int_equal(s.why.code, TUG_EIO);
+        assert_int_equal(strncmp(s.why.text, VAN_NO_ROOM, strlen(VAN_NO_ROOM)), 0);
+        assert_int_equal(s.messages, 1); // the one behind it
+        assert_true(frame_at_end(&s.reader));
+        seen_close(&s);
+        seen_close(&other);
+        assert_int_equal(atomic_load(&b.used), 0);
+    }
+    struct seen s;
+    seen_open_with(&s, &b);
+    s.reader.calls.place = NULL;
+    n = put(stream, MSG_ROSTER, 7, &(struct msg_roster){.owners = {data, 2 * BODY}});
+    assert_int_equal(frame_read(&s.reader, stream, n - 2 * BODY, NULL), 0);
+    assert_int_equal(s.refused_request, 7);
+    assert_int_equal(s.why.code, TUG_EUSAGE);
+    assert_int_equal(frame_read(&s.reader, stream + n - 2 * BODY, 2 * BODY, NULL), 0);
+    assert_true(frame_at_end(&s.reader));
+    seen_close(&s);
+}
+
 static void test_pool(void **state)
 {
     (void)state;
@@ -244,7 +341,8 @@ int main(void)
         cmocka_unit_test(test_cuts),   cmocka_unit_test(test_direct),
         cmocka_unit_test(test_stops),  cmocka_unit_test(test_limit),
         cmocka_unit_test(test_damage), cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_pool),
+        cmocka_unit_test(test_pool),   cmocka_unit_test(test_counted),
+        cmocka_unit_test(test_no_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

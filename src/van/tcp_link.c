@@ -92,11 +92,21 @@ static bool message(void *ctx, struct van_message *m)
     return l->state == LINK_OPEN;
 }
 
+// A request that there is no room for is answered at once, while its bytes still come.
+static void no_room(void *ctx, uint16_t type, uint64_t request, const struct err *why)
+{
+    struct tcp_link *l = ctx;
+    struct msg_error m = {.code = why->code, .what = wire_text(why->text)};
+    (void)type;
+    if (request != 0 && l->state == LINK_OPEN)
+        (void)tcp_send(&l->van->base, l->number, MSG_ERROR, request, &m, NULL);
+}
+
 void tcp_link_begin_frames(struct tcp_link *l, uint64_t max_bytes)
 {
     frame_close(&l->reader);
-    frame_open(&l->reader, &l->van->pool, &(struct frame_calls){l, place, message},
-               max_bytes);
+    frame_open(&l->reader, &l->van->pool,
+               &(struct frame_calls){l, place, message, no_room}, max_bytes, l->accepted);
 }
 
 void tcp_link_open(struct tcp_link *l)

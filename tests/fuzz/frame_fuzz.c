@@ -89,8 +89,8 @@ static int try_stream(const uint8_t *data, size_t n, size_t step, bool placed,
                       struct reading *r)
 {
     *r = (struct reading){.place = placed};
-    struct frame_calls calls = {r, place, message};
-    frame_open(&r->reader, &r->pool, &calls, UINT64_MAX);
+    struct frame_calls calls = {.ctx = r, .place = place, .message = message};
+    frame_open(&r->reader, &r->pool, &calls, UINT64_MAX, false);
     int rc = read_all(r, data, n, step);
     frame_close(&r->reader);
     frame_pool_give(&r->pool, r->kept);

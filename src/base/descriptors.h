@@ -1,0 +1,16 @@
+// How many files and links this process may have open.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_BASE_DESCRIPTORS_H
+#define TUG_BASE_DESCRIPTORS_H
+
+#include <stdint.h>
+
+// For programs of our own, at their start: raises the soft limit (often 1024, for the
+// sake of select) to the hard one. A library leaves its host's limit alone.
+void descriptors_raise(void);
+
+// The soft limit as it is now.
+uint64_t descriptors_limit(void);
+
+#endif

@@ -1,0 +1,261 @@
+// What peers may cost: how many strangers there may be, who makes room for whom, and who
+// is too slow to be waited for.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "base/alloc.h"
+#include "base/descriptors.h"
+#include "van/tcp_internal.h"
+
+enum {
+    STRANGERS_MAX = 1024,
+    RESERVE_MIN = 16, // descriptors that are not for links: files, saves, the next dial
+    RESERVE_MAX = 256,
+    TLS_BYTES = 64 << 10,    // of a session, in OpenSSL
+    RELIEF_FROM = 64 << 10,  // a link with less unread is not to blame
+    SLOWEST = 64 << 10,      // bytes a second, when there is no room for others,
+    SLOWEST_WHOLE_S = 60,    // and all that it holds in so many seconds
+};
+#define LOOK_NS (5 * SECOND_NS)
+
+// Strangers, by age.
+
+static uint64_t link_bytes(const struct tcp_van *v)
+{
+    return sizeof(struct tcp_link) + sizeof(struct tcp_stream) +
+           (v->options.tls != NULL ? TLS_BYTES : 0);
+}
+
+static uint32_t max_strangers(const struct tcp_van *v)
+{
+    uint64_t fit = budget_most(v->options.budget, BUDGET_LINKS) / 4 / link_bytes(v);
+    uint32_t most = v->options.max_strangers;
+    return fit < most ? (uint32_t)fit + 1 : most;
+}
+
+void tcp_limits_open(struct tcp_van *v)
+{
+    if (v->options.max_strangers == 0)
+        v->options.max_strangers = STRANGERS_MAX;
+    if (v->options.max_links == 0)
+        v->options.max_links = UINT32_MAX; // descriptors are the limit
+}
+
+void tcp_limits_stranger(struct tcp_link *l)
+{
+    struct tcp_van *v = l->van;
+    l->older = v->newest;
+    l->newer = NULL;
+    if (v->newest != NULL)
+        v->newest->newer = l;
+    else
+        v->oldest = l;
+    v->newest = l;
+    v->n_strangers++;
+    l->stranger = true;
+    l->counted = link_bytes(v);
+    (void)budget_force(v->options.budget, BUDGET_LINKS, l->counted);
+}
+
+void tcp_limits_known(struct tcp_link *l)
+{
+    struct tcp_van *v = l->van;
+    if (!l->stranger)
+        return;
+    l->stranger = false;
+    if (l->older != NULL)
+        l->older->newer = l->newer;
+    else
+        v->oldest = l->newer;
+    if (l->newer != NULL)
+        l->newer->older = l->older;
+    else
+        v->newest = l->older;
+    v->n_strangers--;
+}
+
+void tcp_limits_gone(struct tcp_link *l)
+{
+    tcp_limits_known(l);
+    budget_give(l->van->options.budget, BUDGET_LINKS, l->counted);
+    l->counted = 0;
+}
+
+static bool drop_stranger(struct tcp_van *v)
+{
+    struct tcp_link *l = v->oldest;
+    struct err e;
+    if (l == NULL)
+        return false;
+    err_set(&e, TUG_EIO, "%s: has said nothing while others wait: closed", l->peer);
+    tcp_link_fail(l, &e);
+    tcp_limits_gone(l);
+    return true;
+}
+
+// The system gives the lowest number that is free: a high one says that hardly any is.
+static bool descriptors_scarce(const struct tcp_stream *s, uint64_t *ret_left)
+{
+    uint64_t limit = descriptors_limit(), reserve = limit / 8;
+    uv_os_fd_t fd;
+    reserve = reserve < RESERVE_MIN ? RESERVE_MIN : reserve;
+    reserve = reserve > RESERVE_MAX ? RESERVE_MAX : reserve;
+    if (uv_fileno(&s->handle, &fd) != 0)
+        return false;
+    *ret_left = (uint64_t)fd < limit ? limit - (uint64_t)fd : 0;
+    return *ret_left <= reserve;
+}
+
+enum tcp_room tcp_limits_room(struct tcp_van *v, const struct tcp_stream *s)
+{
+    uint64_t left = UINT64_MAX;
+    bool full = v->n_accepted >= v->options.max_links || descriptors_scarce(s, &left) ||
+                !budget_fits(v->options.budget, BUDGET_LINKS, link_bytes(v));
+    if (v->n_strangers < max_strangers(v) && !full)
+        return TCP_ROOM;
+    if (drop_stranger(v))
+        return TCP_ROOM;
+    if (!full)
+        return TCP_ROOM;
+    budget_refused(v->options.budget);
+    // Who is told why has a descriptor for a moment more.
+    return left <= RESERVE_MIN / 2 ? TCP_NO_WORD : TCP_FULL;
+}
+
+// What waits to be sent.
+
+void tcp_limits_queue(struct tcp_link *l, uint64_t n)
+{
+    struct tcp_van *v = l->van;
+    if (!budget_force(v->options.budget, BUDGET_QUEUED, n))
+        v->over = true;
+    if (l->out.since != 0)
+        return;
+    l->out = (struct tcp_pace){v->now, 0};
+    tcp_link_due_at(l, v->now + LOOK_NS);
+}
+
+void tcp_limits_sent(struct tcp_van *v, uint64_t n)
+{
+    budget_give(v->options.budget, BUDGET_QUEUED, n);
+}
+
+static struct tcp_link *most_queued(const struct tcp_van *v)
+{
+    struct tcp_link *most = NULL;
+    for (uint32_t i = 0; i < v->links.n; i++) {
+        struct tcp_link *l = v->links.list[i].link;
+        if (l->accepted && l->state <= LINK_CLOSING && l->queued >= RELIEF_FROM &&
+            (most == NULL || l->queued > most->queued))
+            most = l;
+    }
+    return most;
+}
+
+void tcp_limits_relieve(struct tcp_van *v)
+{
+    struct budget *b = v->options.budget;
+    v->over = false;
+    while (!budget_fits(b, BUDGET_QUEUED, 0)) {
+        struct tcp_link *l = most_queued(v);
+        struct err e;
+        if (l == NULL)
+            return;
+        err_set(&e, TUG_EIO,
+                "%s: has not read %llu bytes of answers while there is no room for "
+                "others': closed",
+                l->peer, (unsigned long long)l->queued);
+        budget_refused(b);
+        budget_closed(b);
+        tcp_link_fail(l, &e);
+    }
+}
+
+// Who stands still, or crawls while others are refused for want of room.
+
+static bool crawls(const struct tcp_van *v, const struct tcp_pace *p, uint64_t holds)
+{
+    uint64_t ns = v->now - p->since;
+    if (ns < LOOK_NS || !budget_short(v->options.budget, v->now))
+        return false;
+    return p->bytes / (ns / SECOND_NS) < SLOWEST + holds / SLOWEST_WHOLE_S;
+}
+
+static void closed_for(struct tcp_link *l, const char *what, uint64_t ns)
+{
+    struct err e;
+    budget_closed(l->van->options.budget);
+    err_set(&e, TUG_EIO, "%s: %s for %.1f s: closed", l->peer, what,
+            (double)ns / (double)SECOND_NS);
+    tcp_link_fail(l, &e);
+}
+
+static bool look_at_in(struct tcp_link *l)
+{
+    const struct tcp_van *v = l->van;
+    uint64_t still = v->now - l->last_byte;
+    if (!l->known || frame_at_end(&l->reader)) {
+        l->in.since = 0;
+        return false;
+    }
+    if (still >= v->options.stall_timeout_ns)
+        closed_for(l, "stood still in the middle of a message", still);
+    else if (crawls(v, &l->in, l->reader.counted))
+        closed_for(l, "has sent a message too slowly, while there is no room for others',",
+                   v->now - l->in.since);
+    else if (v->now - l->in.since >= LOOK_NS)
+        l->in = (struct tcp_pace){v->now, 0};
+    return true;
+}
+
+static bool look_at_out(struct tcp_link *l)
+{
+    const struct tcp_van *v = l->van;
+    if (l->out.since == 0 || l->queued == 0 || l->state >= LINK_CLOSING) {
+        l->out.since = 0;
+        return false;
+    }
+    uint64_t ns = v->now - l->out.since;
+    if (l->out.bytes == 0 && ns >= v->options.stall_timeout_ns)
+        closed_for(l, "has read none of its answers", ns);
+    else if (crawls(v, &l->out, l->queued))
+        closed_for(l, "has hardly read its answers, while there is no room for others',",
+                   ns);
+    else if (l->out.bytes > 0 && ns >= LOOK_NS)
+        l->out = (struct tcp_pace){v->now, 0};
+    return true;
+}
+
+static uint64_t next_look(const struct tcp_link *l)
+{
+    uint64_t stall = l->van->options.stall_timeout_ns;
+    return l->van->now + (stall < LOOK_NS ? stall : LOOK_NS);
+}
+
+void tcp_limits_came(struct tcp_link *l, size_t n)
+{
+    l->in.bytes += n;
+    if (l->in.since != 0 || !l->known || frame_at_end(&l->reader))
+        return;
+    l->in = (struct tcp_pace){l->last_byte, 0};
+    tcp_link_due_at(l, clock_earlier(l->due, next_look(l)));
+}
+
+void tcp_limits_due(struct tcp_link *l)
+{
+    const struct tcp_van *v = l->van;
+    if (!l->known && v->now >= l->hello_by) {
+        closed_for(l, "sent no whole first message", v->options.hello_timeout_ns);
+        return;
+    }
+    bool in = look_at_in(l), out = look_at_out(l);
+    if (l->state > LINK_OPEN)
+        return;
+    uint64_t due = !l->known ? l->hello_by : VAN_NEVER;
+    if (in)
+        due = clock_earlier(due, clock_earlier(next_look(l), l->last_byte +
+                                                     v->options.stall_timeout_ns));
+    if (out)
+        due = clock_earlier(due, next_look(l));
+    if (due != VAN_NEVER)
+        tcp_link_due_at(l, due);
+}
