@@ -60,8 +60,7 @@ uint64_t budget_most(const struct budget *b, enum budget_kind kind)
 {
     if (b == NULL)
         return UINT64_MAX;
-    return kind == BUDGET_REST ? b->bytes / 4
-                               : limit(b) / EIGHTHS * kinds[kind].eighths;
+    return kind == BUDGET_REST ? b->bytes / 4 : limit(b) / EIGHTHS * kinds[kind].eighths;
 }
 
 uint64_t budget_used(const struct budget *b, enum budget_kind kind)

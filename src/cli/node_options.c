@@ -7,16 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/runtime_dir.h"
 #include "launch/route.h"
 #include "launch/secrets.h"
-
-enum { FILES_WANTED = 1 << 16 };
 
 atomic_bool node_interrupted;
 
@@ -112,17 +110,6 @@ static int choose_host(struct opened_node *n, struct node_options *o, struct err
     return 0;
 }
 
-// A scheduler has two links to each process, and the usual limit of 1024 files is one for
-// programs that use select.
-static void allow_many_files(void)
-{
-    struct rlimit l;
-    if (getrlimit(RLIMIT_NOFILE, &l) != 0 || l.rlim_cur >= FILES_WANTED)
-        return;
-    l.rlim_cur = l.rlim_max < FILES_WANTED ? l.rlim_max : FILES_WANTED;
-    (void)setrlimit(RLIMIT_NOFILE, &l); // what is there has to do then
-}
-
 int node_values_open(struct opened_node *ret, const struct node_values *v,
                      enum wire_role role, struct err *e)
 {
@@ -144,7 +131,7 @@ int node_values_open(struct opened_node *ret, const struct node_values *v,
     };
     *ret = (struct opened_node){0};
     signal(SIGPIPE, SIG_IGN); // of sockets that peers have closed
-    allow_many_files();
+    descriptors_raise(); // the usual limit of 1024 is one for programs that use select
     log_set_level((enum log_level)v->log_level);
     if (v->pem_stdin)
         TRY(secrets_read(STDIN_FILENO, &ret->pem, e));

@@ -185,6 +185,7 @@ void node_take_token(struct node *n)
 int node_open(struct node *n, const struct node_options *o, struct err *e)
 {
     *n = (struct node){.options = *o};
+    budget_open(&n->budget, budget_of(o->memory, NULL));
     n->cluster = node_cluster(o->cluster != NULL ? o->cluster : "tug");
     if (getrandom(&n->process, sizeof(n->process), 0) != sizeof(n->process))
         return err_sys(e, TUG_EIO, "the system gives no random numbers");
@@ -213,6 +214,7 @@ int node_van(struct node *n, struct van **ret, const struct van_handler *h, bool
         .tls = n->tls,
         .insecure = n->options.insecure,
         .prover = &n->prover,
+        .budget = &n->budget,
         .spin_ns = spins ? (uint64_t)(n->options.spin_us * 1000) : 0,
     };
     return tcp_van_open(ret, &o, h, e);

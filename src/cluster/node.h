@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/budget.h"
 #include "base/err.h"
 #include "cluster/member.h"
 #include "cluster/token.h"
@@ -31,7 +32,8 @@ struct node_options {
     const char *pem;             // or all three as one text
     uint32_t wish;               // 1 + the rank that it would like; 0: any
     bool insecure;               // off loopback without TLS, on it without a token
-    const char *token;           // as text; NULL: $TUG_TOKEN, else the user's file
+    uint64_t memory;   // for all that it may hold; 0: nothing was said (budget_of)
+    const char *token; // as text; NULL: $TUG_TOKEN, else the user's file
     // As what it opens links: it may do no more, whatever it has been given.
     // WIRE_NOBODY: an operator.
     enum wire_role role;
@@ -49,6 +51,7 @@ struct node {
     char token_file[FILE_PATH_MAX]; // that this process has left; empty: none
     struct prover prover;
     struct tls *tls;
+    struct budget budget;        // of buffers, for all vans of the process
     struct heartbeat *heartbeat; // NULL: not begun
 };
 

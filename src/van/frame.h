@@ -4,8 +4,8 @@
 // Memory is taken only for what a checked header promises, and counted as its bytes come:
 // what a peer only announces costs nothing. A message for which the account has no room,
 // now or ever, is read on and thrown away, and its sender is told (`refused`): reading
-// never stops. A message that lies whole in the bytes handed in is decoded where it is; the
-// rest of a large body can be read straight to where it belongs (frame_direct).
+// never stops. A message that lies whole in the bytes handed in is decoded where it is;
+// the rest of a large body can be read straight to where it belongs (frame_direct).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_VAN_FRAME_H

@@ -338,10 +338,10 @@ static void test_pool(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cuts),   cmocka_unit_test(test_direct),
-        cmocka_unit_test(test_stops),  cmocka_unit_test(test_limit),
-        cmocka_unit_test(test_damage), cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_pool),   cmocka_unit_test(test_counted),
+        cmocka_unit_test(test_cuts),    cmocka_unit_test(test_direct),
+        cmocka_unit_test(test_stops),   cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_damage),  cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_pool),    cmocka_unit_test(test_counted),
         cmocka_unit_test(test_no_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@
 
 #define HELLO_TIMEOUT (10 * SECOND_NS)
 #define STALL_TIMEOUT (60 * SECOND_NS)
-enum { MAX_LINKS = 4096, MS_NS = 1000000 };
+enum { MS_NS = 1000000 };
 
 static const struct van_ops ops;
 
@@ -69,6 +69,8 @@ static void finish_round(struct tcp_van *v)
     v->now = clock_ns();
     do_due_links(v);
     tcp_accept_due(v);
+    if (v->over)
+        tcp_limits_relieve(v);
     flush_dirty(v); // a link in the list of dirty ones is not freed before
     tell_ended(v);
     v->tick_due = VAN_NEVER;
@@ -237,8 +239,8 @@ static void set_options(struct tcp_van *v, const struct tcp_options *o)
         v->options.hello_timeout_ns = HELLO_TIMEOUT;
     if (v->options.stall_timeout_ns == 0)
         v->options.stall_timeout_ns = STALL_TIMEOUT;
-    if (v->options.max_links == 0)
-        v->options.max_links = MAX_LINKS;
+    v->pool.budget = o->budget;
+    tcp_limits_open(v);
 }
 
 static bool take_buffers(struct tcp_van *v)

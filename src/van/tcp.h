@@ -9,12 +9,21 @@
 // (van/handshake.h): by TLS, by the user at the other end of a Unix socket, or by the
 // cluster's token. Who does not is told why, and the handler's `refused` hears of it.
 //
-// A peer that came is a stranger until its first message is there: that has at most 64
-// KiB (a hello fits), and a time by which it must have come. A link whose TLS
-// handshake fails is never `opened`, and at the end that accepted it not `closed`
-// either; the other end is told why. When there are max_links and another one
-// comes, the stranger that has been there for longest is closed; if there is none, who
-// comes is sent MSG_ERROR (plain) and closed.
+// A peer that came is a stranger until its first message is there: that has at most 16
+// KiB (a hello fits), and a time by which it must have come. A link whose TLS handshake
+// fails is never `opened`, and at the end that accepted it not `closed` either; the other
+// end is told why. When there are max_links, or hardly a descriptor is left, and another
+// one comes, the stranger that has been there for longest is closed; if there is none,
+// who comes is sent MSG_ERROR (plain) and closed. There are never more than
+// max_strangers: however many come and say nothing, who belongs here finds room.
+//
+// What accepted links cost is counted in the account `budget`: the links, messages that
+// have come in part, and what their peers have not taken yet. A message for which there
+// is no room is read and thrown away, and answered by MSG_ERROR (VAN_NO_ROOM, or that it
+// never fits). A peer that stands still in the middle of a message, or takes nothing of
+// what waits for it, is closed after stall_timeout_ns; while others are refused for want
+// of room, who holds much and moves little is closed after 5 s; and who has most unread
+// answers, when there is no room for more.
 //
 // The loop is libuv's. The first van of a process ignores SIGPIPE, unless the program has
 // a handler of its own: a peer that is gone is an error of a call. A `release` may free
@@ -32,6 +41,7 @@
 
 #include "van/van.h"
 
+struct budget;
 struct tls;    // the keys of a node: van/tls.h
 struct prover; // what it shows without them: van/handshake.h
 
@@ -47,9 +57,12 @@ struct tcp_options {
     // An accepted link that has not sent a whole first message by then is closed; 0: 10
     // s.
     uint64_t hello_timeout_ns;
-    // So is a link that stands still in the middle of a message; 0: 60 s.
+    // So is a link that stands still in the middle of a message, or reads nothing of its
+    // answers; 0: 60 s.
     uint64_t stall_timeout_ns;
-    uint32_t max_links; // accepted ones, at the same time; 0: 4096
+    uint32_t max_links;     // accepted ones, at the same time; 0: as descriptors allow
+    uint32_t max_strangers; // of them that have said nothing yet; 0: 1024
+    struct budget *budget;  // of the process; NULL: no limit
 };
 
 int tcp_van_open(struct van **ret, const struct tcp_options *o,

@@ -7,6 +7,7 @@
 //   tcp_link.c    the life of a link, and reading from it
 //   tcp_prove.c   the handshake of a link
 //   tcp_out.c     sending
+//   tcp_limits.c  strangers, slow peers, and the account of what all of them cost
 //
 // A link outlives its sockets (connecting takes several) and a socket may outlive its
 // link: libuv closes it in its own time, and frees what is in struct tcp_stream then.
@@ -68,8 +69,9 @@ struct tcp_segment {
     struct tcp_segment *next;
     const char *data;
     size_t n;
-    char *block;  // of the van's pool, when the bytes lie there
-    bool offered; // libuv has been given its extent: nothing may be added to it
+    char *block;      // of the van's pool, when the bytes lie there
+    bool offered;     // libuv has been given its extent: nothing may be added to it
+    uint64_t counted; // in the account
     struct van_release release; // when it has left; .release NULL: nothing to do
 };
 
@@ -82,6 +84,18 @@ struct tcp_dial {
     uint32_t n_found, next; // addresses of the host
     struct sockaddr_storage found[8];
     struct tcp_lookup *lookup; // of the name, while it goes on
+};
+
+// How fast bytes move that should.
+struct tcp_pace {
+    uint64_t since; // 0: none are under way
+    uint64_t bytes; // that have moved since
+};
+
+enum tcp_room {
+    TCP_ROOM,
+    TCP_FULL,    // for who comes now; it is told so
+    TCP_NO_WORD, // it is closed at once: there are no descriptors left
 };
 
 struct tcp_link {
@@ -105,11 +119,16 @@ struct tcp_link {
     struct van_trust trust;
     struct frame_reader reader;
     uint64_t last_byte; // when it came
-    uint64_t due;       // when tcp_link_due is to be called; VAN_NEVER
+    uint64_t hello_by;  // a stranger's first message
+    bool stranger;      // in the van's list of those
+    struct tcp_link *older, *newer;
+    uint64_t counted; // of the link itself, in the account
+    struct tcp_pace in, out;
+    uint64_t due; // when tcp_link_due is to be called; VAN_NEVER
     struct tcp_segment *first, *last;
     uint64_t queued;
     size_t in_flight; // bytes that libuv has: of the queue, or of the cipher block
-    char *cipher;     // a block with encrypted bytes that libuv has
+    char *cipher;     // a block with encrypted bytes that libuv has; counted
     struct tcp_link *next_dirty, *next_ended;
     char peer[VAN_ADDRESS_MAX];
     struct err why;
@@ -137,7 +156,9 @@ struct tcp_van {
     uv_timer_t timer;
     struct tcp_listener *listeners;
     struct links links;
-    uint32_t n_accepted;
+    uint32_t n_accepted, n_strangers;
+    struct tcp_link *oldest, *newest; // strangers
+    bool over;                        // more is queued than there is room for
     struct frame_pool pool;
     struct wire_out out;
     struct tcp_segment *unused_segments;
@@ -193,6 +214,20 @@ void tcp_close_link(struct van *base, van_link number);
 void tcp_prove_begin(struct tcp_link *l); // it is connected, and TLS is done
 void tcp_prove_message(struct tcp_link *l, const struct van_message *m);
 void tcp_prove_free(struct tcp_link *l);
+
+// tcp_limits.c
+void tcp_limits_open(struct tcp_van *v);
+// Whether one more may come; the oldest stranger may have been closed for it.
+enum tcp_room tcp_limits_room(struct tcp_van *v, const struct tcp_stream *s);
+void tcp_limits_stranger(struct tcp_link *l); // who has come
+void tcp_limits_known(struct tcp_link *l);    // who has said something
+void tcp_limits_gone(struct tcp_link *l);
+void tcp_limits_came(struct tcp_link *l, size_t n); // n bytes were read
+void tcp_limits_due(struct tcp_link *l);            // of an open link
+// n bytes more, or fewer, wait to be sent.
+void tcp_limits_queue(struct tcp_link *l, uint64_t n);
+void tcp_limits_sent(struct tcp_van *v, uint64_t n);
+void tcp_limits_relieve(struct tcp_van *v); // when there is no room for more
 
 // tcp_out.c
 // A message of the van itself, before the link is open. What does not go out is noticed

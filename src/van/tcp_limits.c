@@ -2,6 +2,9 @@
 // is too slow to be waited for.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "base/alloc.h"
 #include "base/descriptors.h"
 #include "van/tcp_internal.h"
@@ -10,10 +13,10 @@ enum {
     STRANGERS_MAX = 1024,
     RESERVE_MIN = 16, // descriptors that are not for links: files, saves, the next dial
     RESERVE_MAX = 256,
-    TLS_BYTES = 64 << 10,    // of a session, in OpenSSL
-    RELIEF_FROM = 64 << 10,  // a link with less unread is not to blame
-    SLOWEST = 64 << 10,      // bytes a second, when there is no room for others,
-    SLOWEST_WHOLE_S = 60,    // and all that it holds in so many seconds
+    TLS_BYTES = 64 << 10,   // of a session, in OpenSSL
+    RELIEF_FROM = 64 << 10, // a link with less unread is not to blame
+    SLOWEST = 64 << 10,     // bytes a second, when there is no room for others,
+    SLOWEST_WHOLE_S = 60,   // and all that it holds in so many seconds
 };
 #define LOOK_NS (5 * SECOND_NS)
 
@@ -88,7 +91,6 @@ static bool drop_stranger(struct tcp_van *v)
         return false;
     err_set(&e, TUG_EIO, "%s: has said nothing while others wait: closed", l->peer);
     tcp_link_fail(l, &e);
-    tcp_limits_gone(l);
     return true;
 }
 
@@ -101,7 +103,10 @@ static bool descriptors_scarce(const struct tcp_stream *s, uint64_t *ret_left)
     reserve = reserve > RESERVE_MAX ? RESERVE_MAX : reserve;
     if (uv_fileno(&s->handle, &fd) != 0)
         return false;
-    *ret_left = (uint64_t)fd < limit ? limit - (uint64_t)fd : 0;
+    int next = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    *ret_left = next >= 0 && (uint64_t)next < limit ? limit - (uint64_t)next : 0;
+    if (next >= 0)
+        close(next);
     return *ret_left <= reserve;
 }
 
@@ -121,6 +126,13 @@ enum tcp_room tcp_limits_room(struct tcp_van *v, const struct tcp_stream *s)
     return left <= RESERVE_MIN / 2 ? TCP_NO_WORD : TCP_FULL;
 }
 
+// When to look at an open link again.
+static uint64_t next_look(const struct tcp_link *l)
+{
+    uint64_t stall = l->van->options.stall_timeout_ns;
+    return l->van->now + (stall < LOOK_NS ? stall : LOOK_NS);
+}
+
 // What waits to be sent.
 
 void tcp_limits_queue(struct tcp_link *l, uint64_t n)
@@ -131,7 +143,7 @@ void tcp_limits_queue(struct tcp_link *l, uint64_t n)
     if (l->out.since != 0)
         return;
     l->out = (struct tcp_pace){v->now, 0};
-    tcp_link_due_at(l, v->now + LOOK_NS);
+    tcp_link_due_at(l, clock_earlier(l->due, next_look(l)));
 }
 
 void tcp_limits_sent(struct tcp_van *v, uint64_t n)
@@ -177,13 +189,15 @@ static bool crawls(const struct tcp_van *v, const struct tcp_pace *p, uint64_t h
     uint64_t ns = v->now - p->since;
     if (ns < LOOK_NS || !budget_short(v->options.budget, v->now))
         return false;
-    return p->bytes / (ns / SECOND_NS) < SLOWEST + holds / SLOWEST_WHOLE_S;
+    if (p->bytes / (ns / SECOND_NS) >= SLOWEST + holds / SLOWEST_WHOLE_S)
+        return false;
+    budget_closed(v->options.budget);
+    return true;
 }
 
 static void closed_for(struct tcp_link *l, const char *what, uint64_t ns)
 {
     struct err e;
-    budget_closed(l->van->options.budget);
     err_set(&e, TUG_EIO, "%s: %s for %.1f s: closed", l->peer, what,
             (double)ns / (double)SECOND_NS);
     tcp_link_fail(l, &e);
@@ -200,7 +214,8 @@ static bool look_at_in(struct tcp_link *l)
     if (still >= v->options.stall_timeout_ns)
         closed_for(l, "stood still in the middle of a message", still);
     else if (crawls(v, &l->in, l->reader.counted))
-        closed_for(l, "has sent a message too slowly, while there is no room for others',",
+        closed_for(l,
+                   "has sent a message too slowly, while there is no room for others',",
                    v->now - l->in.since);
     else if (v->now - l->in.since >= LOOK_NS)
         l->in = (struct tcp_pace){v->now, 0};
@@ -225,12 +240,6 @@ static bool look_at_out(struct tcp_link *l)
     return true;
 }
 
-static uint64_t next_look(const struct tcp_link *l)
-{
-    uint64_t stall = l->van->options.stall_timeout_ns;
-    return l->van->now + (stall < LOOK_NS ? stall : LOOK_NS);
-}
-
 void tcp_limits_came(struct tcp_link *l, size_t n)
 {
     l->in.bytes += n;
@@ -252,8 +261,8 @@ void tcp_limits_due(struct tcp_link *l)
         return;
     uint64_t due = !l->known ? l->hello_by : VAN_NEVER;
     if (in)
-        due = clock_earlier(due, clock_earlier(next_look(l), l->last_byte +
-                                                     v->options.stall_timeout_ns));
+        due = clock_earlier(
+            due, clock_earlier(next_look(l), l->last_byte + v->options.stall_timeout_ns));
     if (out)
         due = clock_earlier(due, next_look(l));
     if (due != VAN_NEVER)

@@ -9,7 +9,7 @@
 #include "van/tcp_internal.h"
 
 enum {
-    STRANGER_BYTES = 64 << 10, // the longest first message of who came to us
+    STRANGER_BYTES = 16 << 10, // the longest first message of who came to us
     LINGER_NS = 1000000000,    // how long a closed link may take to send what is queued
     KEEPALIVE_S = 30,
     // What was sent and the other system has not confirmed for so long breaks the
@@ -84,7 +84,7 @@ static bool message(void *ctx, struct van_message *m)
     if (!l->known) {
         l->known = true;
         l->reader.max_bytes = UINT64_MAX;
-        l->due = VAN_NEVER;
+        tcp_limits_known(l);
     }
     v->reading = &l->reader;
     v->handler.message(v->handler.ctx, l->number, m, v->now);
@@ -116,18 +116,13 @@ void tcp_link_open(struct tcp_link *l)
     l->reader.max_bytes = l->accepted ? STRANGER_BYTES : UINT64_MAX;
     l->state = LINK_OPEN;
     l->opened = true;
+    if (v->options.prover != NULL)
+        tcp_limits_known(l); // it belongs here
     if (!l->accepted)
         l->due = VAN_NEVER;
     v->now = clock_ns();
     if (v->handler.opened != NULL)
         v->handler.opened(v->handler.ctx, l->number, l->accepted, v->now);
-}
-
-// A peer that stands still in the middle of a message has until then.
-static void watch_stall(struct tcp_link *l)
-{
-    if (l->known && l->due == VAN_NEVER && !frame_at_end(&l->reader))
-        tcp_link_due_at(l, l->last_byte + l->van->options.stall_timeout_ns);
 }
 
 static void unreadable(struct tcp_link *l, struct err *e)
@@ -191,7 +186,7 @@ static void came(struct tcp_link *l, const uv_buf_t *buf, size_t n)
     if (rc < 0)
         unreadable(l, &e);
     else if (rc == 0)
-        watch_stall(l);
+        tcp_limits_came(l, n);
 }
 
 static bool is_talking(const struct tcp_link *l)
@@ -251,7 +246,7 @@ static void session_came(struct tcp_link *l, size_t n)
     } else if (rc < 0) {
         unreadable(l, &e);
     } else {
-        watch_stall(l);
+        tcp_limits_came(l, n);
     }
 }
 
@@ -433,6 +428,7 @@ void tcp_link_end(struct tcp_link *l, enum tcp_state state)
     l->next_ended = v->ended;
     v->ended = l;
     l->due = VAN_NEVER;
+    tcp_limits_gone(l);
     tcp_dial_free(l);
     tcp_link_disconnect(l);
 }
@@ -494,28 +490,6 @@ void tcp_close_link(struct van *base, van_link number)
 
 // Time.
 
-static void timed_out(struct tcp_link *l, const char *what, uint64_t ns)
-{
-    struct err e;
-    err_set(&e, TUG_EIO, "%s: %s for %.1f s: closed", l->peer, what,
-            (double)ns / (double)SECOND_NS);
-    tcp_link_fail(l, &e);
-}
-
-static void open_due(struct tcp_link *l)
-{
-    const struct tcp_options *o = &l->van->options;
-    uint64_t stalled = l->van->now - l->last_byte;
-    if (!l->known)
-        timed_out(l, "sent no whole first message", o->hello_timeout_ns);
-    else if (frame_at_end(&l->reader))
-        l->due = VAN_NEVER;
-    else if (stalled >= o->stall_timeout_ns)
-        timed_out(l, "stood still in the middle of a message", stalled);
-    else
-        tcp_link_due_at(l, l->last_byte + o->stall_timeout_ns);
-}
-
 void tcp_link_due(struct tcp_link *l)
 {
     if (l->dial != NULL)
@@ -523,12 +497,13 @@ void tcp_link_due(struct tcp_link *l)
     else if (l->state == LINK_CLOSING)
         tcp_link_end(l, LINK_DEAD);
     else
-        open_due(l);
+        tcp_limits_due(l);
 }
 
 void tcp_link_free(struct tcp_link *l)
 {
     struct tcp_van *v = l->van;
+    tcp_limits_gone(l);
     tcp_dial_free(l);
     tcp_link_disconnect(l);
     tls_session_close(l->tls);

@@ -19,29 +19,14 @@ static void refuse(struct tcp_listener *listener, struct tcp_link *l)
     struct tcp_van *v = listener->van;
     char what[128];
     if (v->options.tls == NULL) {
-        snprintf(what, sizeof(what), "this node has %u links already, its limit",
-                 v->options.max_links);
+        snprintf(what, sizeof(what),
+                 "this node has %u links already, as many as its limits allow",
+                 v->n_accepted - 1);
         struct msg_error m = {.code = TUG_EIO, .what = wire_text(what)};
         l->state = LINK_OPEN;
         tcp_send(&v->base, l->number, MSG_ERROR, 0, &m, NULL);
     }
     tcp_close_link(&v->base, l->number);
-}
-
-// A flood of strangers must not keep out who belongs here: the one that has said nothing
-// for longest makes room.
-static bool drop_stranger(struct tcp_van *v)
-{
-    struct err e;
-    for (uint32_t i = 0; i < v->links.n; i++) { // in the order in which they came
-        struct tcp_link *l = v->links.list[i].link;
-        if (!l->accepted || l->known || l->state > LINK_OPEN)
-            continue;
-        err_set(&e, TUG_EIO, "%s: has said nothing while others wait: closed", l->peer);
-        tcp_link_fail(l, &e);
-        return true;
-    }
-    return false;
 }
 
 // libuv announces nobody else before this one is accepted: without memory for that it is
@@ -68,8 +53,8 @@ static void accept_one(uv_stream_t *server, int status)
         tcp_stream_close(s);
         return;
     }
-    bool full = v->n_accepted >= v->options.max_links && !drop_stranger(v);
-    struct tcp_link *l = tcp_link_new(v, true);
+    enum tcp_room room = tcp_limits_room(v, s);
+    struct tcp_link *l = room != TCP_NO_WORD ? tcp_link_new(v, true) : NULL;
     if (l == NULL) {
         tcp_stream_close(s);
         return;
@@ -78,11 +63,13 @@ static void accept_one(uv_stream_t *server, int status)
     l->stream = s;
     l->last_byte = v->now = clock_ns();
     snprintf(l->peer, sizeof(l->peer), "%s", listener->address);
-    if (full) {
+    if (room == TCP_FULL) {
         refuse(listener, l);
         return;
     }
-    tcp_link_due_at(l, v->now + v->options.hello_timeout_ns);
+    l->hello_by = v->now + v->options.hello_timeout_ns;
+    tcp_limits_stranger(l);
+    tcp_link_due_at(l, l->hello_by);
     tcp_link_connected(l);
 }
 

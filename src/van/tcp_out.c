@@ -34,8 +34,12 @@ static struct tcp_segment *segment_new(struct tcp_link *l)
     return s;
 }
 
-static void append(struct tcp_link *l, struct tcp_segment *s)
+static void append(struct tcp_link *l, struct tcp_segment *s, uint64_t bytes)
 {
+    if (l->accepted) {
+        s->counted = bytes;
+        tcp_limits_queue(l, bytes);
+    }
     if (l->last != NULL)
         l->last->next = s;
     else
@@ -46,6 +50,7 @@ static void append(struct tcp_link *l, struct tcp_segment *s)
 static void segment_free(struct tcp_van *v, struct tcp_segment *s)
 {
     struct van_release release = s->release;
+    tcp_limits_sent(v, s->counted);
     frame_pool_give(&v->pool, s->block);
     s->next = v->unused_segments;
     v->unused_segments = s;
@@ -74,7 +79,7 @@ static bool queue_copy(struct tcp_link *l, const char *data, size_t n)
                 segment_free(l->van, s);
                 return false;
             }
-            append(l, s);
+            append(l, s, frame_pool_size(s->block));
             continue;
         }
         some = some < n ? some : n;
@@ -95,7 +100,7 @@ static bool queue_pointer(struct tcp_link *l, const char *data, size_t n)
     s->data = data;
     s->n = n;
     l->queued += n;
-    append(l, s);
+    append(l, s, n);
     return true;
 }
 
@@ -122,6 +127,7 @@ static void unqueue(struct tcp_link *l, struct tcp_segment *last, size_t n)
 static void consume(struct tcp_link *l, size_t n)
 {
     l->queued -= n;
+    l->out.bytes += n;
     while (l->first != NULL && n >= l->first->n) {
         struct tcp_segment *s = l->first;
         n -= s->n;
@@ -136,6 +142,14 @@ static void consume(struct tcp_link *l, size_t n)
     }
 }
 
+static void free_cipher(struct tcp_link *l)
+{
+    if (l->cipher != NULL && l->accepted)
+        tcp_limits_sent(l->van, frame_pool_size(l->cipher));
+    frame_pool_give(&l->van->pool, l->cipher);
+    l->cipher = NULL;
+}
+
 void tcp_out_drop(struct tcp_link *l)
 {
     while (l->first != NULL) {
@@ -146,8 +160,7 @@ void tcp_out_drop(struct tcp_link *l)
     l->last = NULL;
     l->queued = 0;
     l->in_flight = 0;
-    frame_pool_give(&l->van->pool, l->cipher);
-    l->cipher = NULL;
+    free_cipher(l);
 }
 
 // The socket.
@@ -170,8 +183,8 @@ static void flight_landed(struct tcp_link *l)
         return;
     }
     l->queued -= n;
-    frame_pool_give(&l->van->pool, l->cipher);
-    l->cipher = NULL;
+    l->out.bytes += n;
+    free_cipher(l);
 }
 
 static void written(uv_write_t *req, int status)
@@ -234,6 +247,8 @@ void tcp_out_session(struct tcp_link *l)
     }
     buf = (uv_buf_t){.base = (char *)out + taken, .len = n - (size_t)taken};
     l->cipher = tls_session_take(l->tls);
+    if (l->accepted)
+        tcp_limits_queue(l, frame_pool_size(l->cipher));
     l->in_flight = buf.len;
     l->queued += buf.len;
     write_later(l, &buf, 1);

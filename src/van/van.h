@@ -51,8 +51,8 @@ enum van_kind {
                // another thread of this process
 };
 
-// How the refusal (MSG_ERROR, TUG_EIO) of a message begins for which there is no room now:
-// it may be sent again in a moment.
+// How the refusal (MSG_ERROR, TUG_EIO) of a message begins for which there is no room
+// now: it may be sent again in a moment.
 #define VAN_NO_ROOM "no room now"
 
 struct van;

@@ -69,6 +69,7 @@ struct world {
     const struct kind *kind;
     struct sim *sim;
     struct tls *tls;
+    struct tcp_options tcp; // of vans with sockets, but for their keys
     struct node nodes[NODES];
     uint64_t patient_until;
 };
@@ -280,7 +281,9 @@ static inline int open_tcp(struct world *w, const char *name, const struct van_h
                            struct van **ret, struct err *e)
 {
     (void)name;
-    return tcp_van_open(ret, &(struct tcp_options){.tls = w->tls}, h, e);
+    struct tcp_options o = w->tcp;
+    o.tls = w->tls;
+    return tcp_van_open(ret, &o, h, e);
 }
 
 static const struct kind kinds[] = {

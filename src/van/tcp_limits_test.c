@@ -1,0 +1,306 @@
+// What peers may cost, on every van with sockets: bodies that are announced or never end,
+// answers that nobody reads, strangers without number.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/budget.h"
+#include "van/tcp_address.h"
+#include "van/van_testing.h"
+
+#define MIB ((uint64_t)1 << 20)
+
+// What a node was told.
+struct told {
+    int ok, code;
+    uint64_t request;
+    char text[ERR_TEXT_MAX];
+};
+
+static void listen_to_answers(struct node *n, van_link link, struct van_message *m)
+{
+    struct told *t = n->data;
+    (void)link;
+    if (m->type == MSG_OK)
+        t->ok++;
+    if (m->type != MSG_ERROR)
+        return;
+    t->code = m->m->error.code;
+    t->request = m->request;
+    snprintf(t->text, sizeof(t->text), "%.*s", (int)m->m->error.what.n,
+             m->m->error.what.data);
+}
+
+static void answer_ok(struct node *n, van_link link, struct van_message *m)
+{
+    if (m->request != 0)
+        van_send(n->v, link, MSG_OK, m->request, &(struct msg_ok){0}, NULL);
+}
+
+// Node a's link to b, whose account is the world's.
+static void open_counted(struct world *w, struct told *t)
+{
+    open_pair(w);
+    w->nodes[0].data = t;
+    w->nodes[0].on_message = listen_to_answers;
+    w->nodes[1].on_message = answer_ok;
+}
+
+static void send_roster(struct node *n, uint64_t request, const void *data,
+                        uint64_t bytes)
+{
+    struct msg_roster m = {.owners = {data, bytes}};
+    assert_int_equal(van_send(n->v, n->links[0], MSG_ROSTER, request, &m, NULL), 0);
+}
+
+// A body that never fits, and one that does not fit now: both are refused with their
+// request's number, and what comes behind them is read.
+static void bodies(struct world *w)
+{
+    struct told t = {0};
+    struct budget *b = w->tcp.budget;
+    uint64_t most = budget_most(b, BUDGET_BODIES), n = most / 2; // in several reads
+    char *data = mem_zalloc(most + 8);
+    assert_non_null(data);
+    open_counted(w, &t);
+    struct node *a = &w->nodes[0];
+    send_roster(a, 5, data, most + 8);
+    PUMP(w, t.code != 0);
+    assert_int_equal(t.code, TUG_EUSAGE);
+    assert_int_equal(t.request, 5);
+    assert_non_null(strstr(t.text, "--memory"));
+    assert_int_equal(budget_used(b, BUDGET_BODIES), 0);
+    t.code = 0;
+    send_roster(a, 6, data, n);
+    PUMP(w, t.ok == 1);
+    assert_true(budget_take(b, BUDGET_BODIES, most)); // by others
+    send_roster(a, 7, data, n);
+    PUMP(w, t.code != 0);
+    assert_int_equal(t.code, TUG_EIO);
+    assert_int_equal(t.request, 7);
+    assert_int_equal(strncmp(t.text, VAN_NO_ROOM, strlen(VAN_NO_ROOM)), 0);
+    budget_give(b, BUDGET_BODIES, most);
+    send_roster(a, 8, data, n);
+    PUMP(w, t.ok == 2);
+    assert_int_equal(w->nodes[1].closed, 0);
+    assert_int_equal(budget_used(b, BUDGET_BODIES), 0);
+    mem_free(data);
+}
+
+// Answers to a that a never takes, until there is no room: a is closed, and c, which
+// reads its own, is not.
+static void unread(struct world *w)
+{
+    struct told t = {0}, u = {0};
+    struct budget *b = w->tcp.budget;
+    static char data[256 << 10];
+    open_counted(w, &t);
+    struct node *server = &w->nodes[1], *c = open_node(w, 2);
+    c->data = &u;
+    c->on_message = listen_to_answers;
+    van_link deaf = server->link;
+    assert_int_not_equal(van_connect(c->v, server->address, PATIENCE), 0);
+    PUMP(w, c->opened == 1);
+    greet(c, c->link, server);
+    struct van *a = w->nodes[0].v;
+    w->nodes[0].v = NULL; // it is not polled any more
+    struct msg_roster m = {.owners = {data, sizeof(data)}};
+    uint64_t most = 0;
+    for (int i = 0; server->closed == 0 && i < 10000; i++) {
+        van_send(server->v, deaf, MSG_ROSTER, 1, &m, NULL);
+        uint64_t used = budget_used(b, BUDGET_QUEUED);
+        most = used > most ? used : most;
+        if (i % 16 == 0)
+            step(w);
+    }
+    assert_int_equal(server->closed, 1);
+    assert_int_equal(server->closed_link, deaf);
+    assert_non_null(strstr(server->why.text, "has not read"));
+    assert_true(most <= budget_most(b, BUDGET_QUEUED) + 40 * sizeof(data));
+    assert_int_equal(budget_used(b, BUDGET_QUEUED), 0);
+    assert_int_equal(atomic_load(&b->closed), 1);
+    assert_int_equal(van_send(c->v, c->link, MSG_STATUS, 9, &(struct msg_status){}, NULL),
+                     0);
+    PUMP(w, u.ok == 1);
+    w->nodes[0].v = a;
+}
+
+// A peer that takes nothing of what waits for it is not waited for without an end.
+static void deaf(struct world *w)
+{
+    struct told t = {0};
+    static char data[256 << 10];
+    w->tcp.stall_timeout_ns = 100 * MS;
+    open_counted(w, &t);
+    struct node *server = &w->nodes[1];
+    struct van *a = w->nodes[0].v;
+    w->nodes[0].v = NULL;
+    struct msg_roster m = {.owners = {data, sizeof(data)}};
+    while (van_queued(server->v, server->link) == 0) {
+        assert_int_equal(van_send(server->v, server->link, MSG_ROSTER, 1, &m, NULL), 0);
+        step(w);
+    }
+    PUMP(w, server->closed == 1);
+    assert_non_null(strstr(server->why.text, "has read none of its answers"));
+    assert_int_equal(budget_used(w->tcp.budget, BUDGET_QUEUED), 0);
+    w->nodes[0].v = a;
+}
+
+// However many come and say nothing: there are never more than a few, and who says hello
+// has a link.
+static void strangers(struct world *w)
+{
+    enum { COUNT = 60, MOST = 5 };
+    w->tcp.max_strangers = MOST;
+    struct node *a = open_node(w, 0), *b = open_node(w, 1);
+    listen_anywhere(b);
+    for (unsigned i = 1; i <= COUNT; i++) {
+        assert_int_not_equal(van_connect(a->v, b->address, PATIENCE), 0);
+        PUMP(w, b->opened == i && a->opened == i);
+        assert_true(b->opened - b->closed <= MOST);
+    }
+    PUMP(w, b->closed == COUNT - MOST);
+    assert_non_null(strstr(b->why.text, "has said nothing"));
+    greet(a, a->link, b); // the last one
+    assert_true(budget_used(w->tcp.budget, BUDGET_LINKS) > 0);
+    for (unsigned i = 1; i <= COUNT; i++) {
+        assert_int_not_equal(van_connect(a->v, b->address, PATIENCE), 0);
+        PUMP(w, b->opened == COUNT + i && a->opened == COUNT + i);
+    }
+    PUMP(w, b->closed == 2 * COUNT - MOST - 1); // it is no stranger
+}
+
+typedef void (*check)(struct world *w);
+
+static void with_account(const struct kind *k, check c)
+{
+    struct budget b;
+    size_t live = mem_live();
+    struct world *w = mem_zalloc(sizeof(*w));
+    budget_open(&b, 64 * MIB);
+    w->kind = k;
+    w->tcp.budget = &b;
+    if (k->tls)
+        open_keys(w);
+    c(w);
+    for (int i = 0; i < NODES; i++)
+        close_node(&w->nodes[i]);
+    for (int i = 0; i < BUDGET_KINDS; i++)
+        if (budget_used(&b, (enum budget_kind)i) != 0)
+            fail_msg("%s: %s are still counted", k->name,
+                     budget_name((enum budget_kind)i));
+    assert_int_equal(atomic_load(&b.used), 0);
+    close_keys(w);
+    mem_free(w);
+    assert_int_equal(mem_live(), live);
+}
+
+static void with_sockets(check c)
+{
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+        if (!kinds[i].simulated && kinds[i].open_van == open_tcp)
+            with_account(&kinds[i], c);
+}
+
+static void test_bodies(void **state)
+{
+    (void)state;
+    with_sockets(bodies);
+}
+
+static void test_unread(void **state)
+{
+    (void)state;
+    with_sockets(unread);
+}
+
+static void test_deaf(void **state)
+{
+    (void)state;
+    with_sockets(deaf);
+}
+
+static void test_strangers(void **state)
+{
+    (void)state;
+    with_sockets(strangers);
+}
+
+// Descriptors.
+
+enum { LIMIT = 100, IDLE = 3 * LIMIT };
+
+static int connect_raw(const char *address)
+{
+    struct tcp_address a;
+    struct sockaddr_storage s;
+    if (tcp_address_read(&a, address, NULL) != 0 || !tcp_address_number(&a, &s))
+        return -1;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&s, sizeof(struct sockaddr_in)) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+// Another process: many links that say nothing, and then one that asks and is answered.
+static int flood(const char *address)
+{
+    struct wire_out o = WIRE_OUT_INIT;
+    struct timeval patience = {20, 0};
+    char answer[WIRE_FRAME_BYTES];
+    for (int i = 0; i < IDLE; i++)
+        if (connect_raw(address) < 0)
+            return 1;
+    int fd = connect_raw(address);
+    if (fd < 0 || wire_encode(&o, MSG_STATUS, 1, &(struct msg_status){}, false) != 0)
+        return 2;
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    if (send(fd, o.head.data, o.head.len, MSG_NOSIGNAL) != (ssize_t)o.head.len)
+        return 3;
+    return recv(fd, answer, sizeof(answer), MSG_WAITALL) == sizeof(answer) ? 0 : 4;
+}
+
+static void test_descriptors(void **state)
+{
+    (void)state;
+    struct rlimit was, few;
+    struct world w = {.kind = &kinds[2]};
+    assert_string_equal(w.kind->name, "tcp");
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+    struct node *server = open_node(&w, 1);
+    server->on_message = answer_ok;
+    listen_anywhere(server);
+    pid_t child = fork();
+    assert_int_not_equal(child, -1);
+    if (child == 0)
+        _exit(flood(server->address));
+    few = was;
+    few.rlim_cur = LIMIT;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    int status = -1;
+    unsigned most = 0;
+    PUMP(&w,
+         (most = server->opened - server->closed > most ? server->opened - server->closed
+                                                        : most,
+          waitpid(child, &status, WNOHANG) == child));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(server->opened, IDLE + 1); // libuv has closed nobody by itself
+    assert_true(most < LIMIT);
+    close_node(server);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bodies),      cmocka_unit_test(test_unread),
+        cmocka_unit_test(test_deaf),        cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_descriptors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
