@@ -421,6 +421,8 @@ static uint64_t tick_away(struct member *m, uint64_t now)
 
 uint64_t member_tick(struct member *m, uint64_t now)
 {
+    if (m->left) // who has left hears nothing any more
+        member_asks_end(m);
     if (m->van == NULL || m->left)
         return VAN_NEVER;
     return m->state == MEMBER_HERE ? tick_here(m, now) : tick_away(m, now);

@@ -38,7 +38,7 @@ static int keep(struct ask *a, uint16_t type, uint64_t request, const void *msg)
 int member_ask(struct member *m, uint16_t type, const void *msg, member_answer_fn done,
                void *ctx)
 {
-    struct ask *a = m->ended ? NULL : ask_of(m, type);
+    struct ask *a = m->ended || m->left ? NULL : ask_of(m, type);
     if (a == NULL)
         return TUG_EUSAGE;
     TRY(keep(a, type, ++m->last_request, msg));

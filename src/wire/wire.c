@@ -476,7 +476,8 @@ int wire_body(const struct wire_frame *f, const void *body, union wire_any *m,
     const char *at = body;
     for (uint32_t i = 0; i < n; i++) {
         spans[i]->data = at;
-        at += spans[i]->n + wire_padding(spans[i]->n);
+        if (spans[i]->n > 0) // else there may be no body
+            at += spans[i]->n + wire_padding(spans[i]->n);
     }
     return 0;
 }

@@ -1,5 +1,6 @@
-// Manifests of saved models: any bytes are read, or refused in words that name the file. What is
-// JSON is read once more with the checksum made right, as by somebody who forges it.
+// Manifests of saved models: any bytes are read, or refused in words that name the
+// file. What is JSON is read once more with the checksum made right, as by
+// somebody who forges it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdint.h>

@@ -1,0 +1,179 @@
+// A simulated network in which a fuzzer plays everybody but the one that it fuzzes. The
+// fuzzer's nodes have a link each; what comes on it is noted, for what is sent next.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_FUZZ_WORLD_H
+#define TUG_FUZZ_WORLD_H
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "draw.h"
+#include "van/sim.h"
+
+#define MILLIS (SECOND_NS / 1000)
+
+enum { WORLD_PEERS = 6, WORLD_EVENTS = 200000 };
+
+struct fuzz_world;
+
+struct fuzz_peer {
+    struct fuzz_world *world;
+    struct van *van;
+    van_link link;
+    bool opened;
+    uint32_t node;
+    uint64_t session;
+    uint64_t asked; // the last question that came
+    uint16_t asked_type;
+};
+
+struct fuzz_world {
+    struct sim *sim;
+    struct draw d;
+    struct fuzz_peer peers[WORLD_PEERS];
+    uint64_t events;
+    uint64_t heard[256]; // messages of each type
+};
+
+static inline void peer_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+{
+    struct fuzz_peer *p = ctx;
+    (void)now;
+    if (accepted)
+        p->link = link;
+    p->opened = p->opened || link == p->link;
+}
+
+static inline void peer_message(void *ctx, van_link link, struct van_message *m,
+                                uint64_t now)
+{
+    struct fuzz_peer *p = ctx;
+    struct draw *d = &p->world->d;
+    (void)link, (void)now;
+    p->world->heard[m->type & 255]++;
+    p->asked = m->request;
+    p->asked_type = m->type;
+    if (m->type == MSG_JOINED) {
+        p->node = m->m->joined.node;
+        p->session = m->m->joined.session;
+        draw_know(d, p->node, p->session);
+    } else if (m->type == MSG_ROSTER) {
+        d->epoch = m->m->roster.epoch;
+        d->version = m->m->roster.version;
+    }
+}
+
+static inline void peer_closed(void *ctx, van_link link, const struct err *why,
+                               uint64_t now)
+{
+    struct fuzz_peer *p = ctx;
+    (void)why, (void)now;
+    if (link != p->link)
+        return;
+    p->link = 0;
+    p->opened = false;
+}
+
+static inline uint64_t peer_tick(void *ctx, uint64_t now)
+{
+    (void)ctx, (void)now;
+    return VAN_NEVER;
+}
+
+static inline void world_trace(void *ctx, const char *line)
+{
+    (void)ctx;
+    fprintf(stderr, "%s\n", line);
+}
+
+static inline void world_open(struct fuzz_world *w, const uint8_t *data, size_t size)
+{
+    struct sim_options net = {.seed = 1, .delay_min = 1000, .delay_max = 2000};
+    *w = (struct fuzz_world){.d = {.at = data, .left = size}};
+    require(sim_open(&w->sim, &net, NULL) == 0);
+    if (getenv("TUG_FUZZ_TRACE") != NULL) // of an input that fails: every event
+        sim_trace(w->sim, world_trace, NULL);
+    for (int i = 0; i < WORLD_PEERS; i++) {
+        struct fuzz_peer *p = &w->peers[i];
+        struct van_handler h = {.ctx = p,
+                                .opened = peer_opened,
+                                .message = peer_message,
+                                .closed = peer_closed,
+                                .tick = peer_tick};
+        char name[16];
+        p->world = w;
+        snprintf(name, sizeof(name), "peer%d", i);
+        require(sim_van_open(&p->van, w->sim, name, &h, NULL) == 0);
+    }
+}
+
+// What is fuzzed has been closed before, its van too.
+static inline void world_close(struct fuzz_world *w)
+{
+    for (int i = 0; i < WORLD_PEERS; i++)
+        van_free(w->peers[i].van);
+    sim_close(w->sim);
+    draw_free(&w->d);
+}
+
+// Time goes on. Who has more to do than that does it without an end.
+static inline void world_run(struct fuzz_world *w, uint64_t ns)
+{
+    uint64_t until = sim_now(w->sim) + ns;
+    while (sim_step(w->sim, until))
+        require(++w->events < WORLD_EVENTS);
+}
+
+static inline uint64_t world_pause(struct draw *d)
+{
+    static const uint64_t times[] = {100000,         MILLIS,         50 * MILLIS,
+                                     600 * MILLIS,   SECOND_NS,      6 * SECOND_NS,
+                                     61 * SECOND_NS, 700 * SECOND_NS};
+    return times[draw_below(d, sizeof(times) / sizeof(*times))];
+}
+
+static inline struct fuzz_peer *world_peer(struct fuzz_world *w)
+{
+    return &w->peers[draw_below(&w->d, WORLD_PEERS)];
+}
+
+static inline void peer_connect(struct fuzz_peer *p, const char *address)
+{
+    van_close_link(p->van, p->link);
+    p->opened = false;
+    p->link = van_connect(p->van, address, SECOND_NS);
+    world_run(p->world, MILLIS);
+}
+
+static inline void peer_send(struct fuzz_peer *p, uint16_t type, uint64_t request,
+                             const void *msg)
+{
+    if (p->link != 0 && p->opened) // what can't be encoded is not sent
+        (void)van_send(p->van, p->link, type, request, msg, NULL);
+}
+
+// Any message, or one of those.
+static inline void peer_send_drawn(struct fuzz_peer *p, const uint16_t *types, size_t n)
+{
+    struct draw *d = &p->world->d;
+    union wire_any m;
+    uint16_t type = n > 0 ? types[draw_below(d, (uint32_t)n)] : draw_type(d);
+    uint64_t request = draw_byte(d);
+    request = request < 128 ? request : request < 240 ? p->asked : draw_any(d, 64);
+    if (draw_message(d, type, &m))
+        peer_send(p, type, request, &m);
+}
+
+static inline void peer_hello(struct fuzz_peer *p, enum wire_role role)
+{
+    struct msg_hello m = {.cluster = 77,
+                          .role = (uint8_t)role,
+                          .node = p->node,
+                          .session = p->session,
+                          .version = wire_text("0")};
+    peer_send(p, MSG_HELLO, 0, &m);
+    world_run(p->world, MILLIS);
+}
+
+#endif
