@@ -151,6 +151,8 @@ struct client_save {
     size_t n;       // 0: all by configuration
     bool marked;    // the moment is behind the marks of all living workers
     uint64_t clock; // sync tables: the moment is when this batch is the next; 0: now
+    // Of which roster it is, see msg_save. 0: the client's, and all living workers.
+    uint64_t roster, newest;
 };
 // *into gets the step, the tables and what is in their files.
 client_ts client_save(struct client *c, const struct client_save *s,

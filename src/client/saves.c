@@ -45,6 +45,8 @@ static int save_fill(struct save_wanted *w, const struct client_save *s,
         .level = (uint8_t)s->zstd,
         .marked = s->marked,
         .clock = s->clock,
+        .roster = s->roster,
+        .newest = s->newest,
         .parent = into->parent_checksum,
         .published = into->parent_published,
         .path = wire_text(w->path),
@@ -68,6 +70,8 @@ client_ts client_save(struct client *c, const struct client_save *s,
         mem_free(w);
         return 0;
     }
+    if (w->message.roster == 0)
+        w->message.roster = member_roster(c->member)->version;
     r->spec = &request_no_table;
     r->u.save = w;
     return request_begin(r, NULL, NULL);

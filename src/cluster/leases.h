@@ -37,8 +37,9 @@ int leases_data(struct leases *l, const char *who, const struct msg_data *m,
 // pass before is not over.
 int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e);
 
-// Which pieces a save holds that every worker is to mark; asked again until it is known.
-// The list is appended to `to`. TUG_ENOMEM.
+// Which pieces a save holds that every worker is to mark; asked again until it is
+// known. Save 0: the one before has ended, nobody is to mark it any more. The list is
+// appended to `to`. TUG_ENOMEM.
 int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struct buf *to,
                struct err *e);
 
@@ -67,6 +68,9 @@ bool leases_views_again(struct leases *l);
 // How the pass stands; reports since the last call are moved into `reports`.
 void leases_state(struct leases *l, uint64_t pass, struct msg_pass_state *ret,
                   struct buf *reports);
+
+// Tests: who joins when the pieces of a save are known need not mark it.
+void leases_forget_late_marks(struct leases *l);
 
 void leases_over(struct leases *l); // the run is over: everybody who asks is told so
 

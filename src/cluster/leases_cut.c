@@ -3,9 +3,11 @@
 //
 // Every worker marks the save between two of its pieces, and gets no other until all
 // have: then the save holds the pieces that each had done by then, whole, and nothing
-// else. A worker that died unmarked had done its pieces before the save's moment; what it
-// had pushed of the one it was at is in the save, too, so unless somebody else has done
-// that piece again before his mark, the save is torn.
+// else. Who joins later is not waited for, but marks the save before its first piece,
+// until the driver says that the save has ended: servers may not have come to the save's
+// moment yet. A worker that died unmarked had done its pieces before the save's moment;
+// what it had pushed of the one it was at is in the save, too, so unless somebody else
+// has done that piece again before his mark, the save is torn.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -38,13 +40,16 @@ static void take_out(struct leases *l, struct piece *p)
 static void begin(struct leases *l, uint64_t save)
 {
     l->save = save;
+    l->save_workers = l->n_workers;
     l->save_known = l->save_torn = false;
     each_piece_of(l, LEASES_NOBODY, take_out);
 }
 
 bool leases_must_mark(const struct leases *l, const struct leases_worker *w)
 {
-    return l->save != 0 && !l->save_known && !w->holds && w->marked != l->save;
+    if (l->without_late_marks && l->save_known)
+        return false;
+    return l->save != 0 && !w->holds && w->marked != l->save;
 }
 
 bool leases_marking(const struct leases *l)
@@ -62,7 +67,8 @@ void leases_marked(struct leases *l, struct leases_worker *w, uint64_t save)
 
 static bool all_marked(const struct leases *l)
 {
-    for (uint32_t i = 0; i < l->n_workers; i++)
+    uint32_t n = l->without_late_marks ? l->n_workers : l->save_workers;
+    for (uint32_t i = 0; i < n; i++)
         if (l->workers[i].alive && l->workers[i].marked != l->save)
             return false;
     return true;
@@ -94,6 +100,11 @@ static int put_file(const struct file *f, struct buf *scratch, struct buf *to,
     }
     struct wire_file_done done = {.bits = {scratch->data, (uint32_t)scratch->len}};
     return wire_put_file_done(to, &done);
+}
+
+void leases_forget_late_marks(struct leases *l)
+{
+    l->without_late_marks = true;
 }
 
 int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struct buf *to,

@@ -91,8 +91,10 @@ struct leases {
     struct buf reports; // each: its length (u32), its bytes
     uint64_t n_reports;
 
-    struct buf done; // FILE_DONE records: with what the pass began
-    uint64_t save;   // whose pieces are asked for; 0: none
+    struct buf done;       // FILE_DONE records: with what the pass began
+    uint64_t save;         // whose pieces are asked for; 0: none
+    uint32_t save_workers; // that were there when it was
+    bool without_late_marks;
     bool save_known, save_torn;
 };
 

@@ -597,6 +597,74 @@ static void test_no_memory(void **state)
     buf_free(&files);
 }
 
+static struct msg_leased ask_marked(struct leases *l, uint32_t worker, uint64_t marked)
+{
+    struct msg_leased got;
+    leases_ask(l, id_of(worker), &(struct msg_lease){.marked = marked}, &got);
+    return got;
+}
+
+static struct msg_cut_state cut_of(struct leases *l, uint64_t save, uint8_t *ret_bits)
+{
+    struct buf done = BUF_INIT(1000);
+    struct msg_cut_state c;
+    struct wire_file_done f = {0};
+    assert_int_equal(leases_cut(l, save, &c, &done, NULL), 0);
+    struct wire_text list = c.done;
+    *ret_bits = 0;
+    if (wire_next_file_done(&list, &f) == 1 && f.bits.n > 0)
+        *ret_bits = (uint8_t)f.bits.data[0];
+    buf_free(&done);
+    return c;
+}
+
+// A save in the middle of a pass: all who are there mark it between two pieces. Who joins
+// later is not waited for, but marks it, too, before its first piece, as long as the
+// driver has not said that the save is over.
+static void test_cut(void **state)
+{
+    (void)state;
+    enum { SAVE = 50 };
+    struct buf files = BUF_INIT(100);
+    struct leases *l;
+    uint8_t bits;
+    add_file(&files, 6, false, "file");
+    struct msg_data d = {.files = {files.data, (uint32_t)files.len}};
+    struct msg_pass pass = {.pass = 1, .kind = WIRE_PASS_PIECES};
+    assert_int_equal(leases_open(&l, NULL), 0);
+    assert_int_equal(leases_data(l, "worker", &d, NULL), 0);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(leases_worker_joined(l, id_of(i)), 0);
+    assert_int_equal(leases_pass(l, &pass, NULL), 0);
+    struct msg_leased a = ask_marked(l, 0, 0), b = ask_marked(l, 1, 0);
+    assert_int_equal(a.what, WIRE_LEASE_PIECE);
+    assert_int_equal(b.what, WIRE_LEASE_PIECE);
+    assert_false(cut_of(l, SAVE, &bits).known);
+    assert_int_equal(leases_worker_joined(l, id_of(2)), 0); // after it was asked for
+    assert_int_equal(ask_marked(l, 2, 0).what, WIRE_LEASE_MARK);
+    struct msg_piece_done done = {.pass = 1, .index = a.index};
+    assert_true(leases_done(l, id_of(0), &done));
+    assert_int_equal(ask_marked(l, 0, 0).what, WIRE_LEASE_MARK);
+    assert_int_equal(ask_marked(l, 0, SAVE).what, WIRE_LEASE_WAIT);
+    done.index = b.index;
+    assert_true(leases_done(l, id_of(1), &done));
+    assert_false(cut_of(l, SAVE, &bits).known);
+    assert_int_equal(ask_marked(l, 1, 0).what, WIRE_LEASE_MARK);
+    assert_int_equal(ask_marked(l, 1, SAVE).what, WIRE_LEASE_WAIT);
+    struct msg_cut_state c = cut_of(l, SAVE, &bits); // without worker 2
+    assert_true(c.known && !c.torn);
+    assert_int_equal(bits, 1 << a.index | 1 << b.index);
+    assert_int_equal(ask_marked(l, 0, SAVE).what, WIRE_LEASE_PIECE);
+    assert_int_equal(leases_worker_joined(l, id_of(3)), 0); // when it is known already
+    for (uint32_t i = 2; i < 4; i++)
+        assert_int_equal(ask_marked(l, i, 0).what, WIRE_LEASE_MARK);
+    assert_int_equal(ask_marked(l, 2, SAVE).what, WIRE_LEASE_PIECE);
+    assert_false(cut_of(l, 0, &bits).known); // the save is over
+    assert_int_equal(ask_marked(l, 3, 0).what, WIRE_LEASE_PIECE);
+    leases_close(l);
+    buf_free(&files);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -605,6 +673,7 @@ int main(void)
         cmocka_unit_test(test_data_must_agree),
         cmocka_unit_test(test_passes_in_turn),
         cmocka_unit_test(test_data_of_before),
+        cmocka_unit_test(test_cut),
         cmocka_unit_test(test_shares),
         cmocka_unit_test(test_shares_finished_and_dead),
         cmocka_unit_test(test_shares_all_dead),

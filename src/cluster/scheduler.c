@@ -41,6 +41,8 @@ int scheduler_open(struct scheduler **ret, const struct scheduler_options *o,
     s->roster.workers = o->workers;
     s->roster.partition_bits = o->partition_bits;
     int rc = leases_open(&s->leases, e);
+    if (rc == 0 && o->without_late_marks)
+        leases_forget_late_marks(s->leases);
     if (rc == 0 && scheduler_list(s) != 0)
         rc = err_nomem(e, "the roster");
     if (rc != 0) {

@@ -37,6 +37,7 @@ struct scheduler_options {
     uint64_t session_base;      // sessions begin above it: the start time in ns
     uint32_t pid;
     const char *host;
+    bool without_late_marks;                  // tests: see leases_forget_late_marks
     void (*log)(void *ctx, const char *line); // joins, deaths, the end; may be NULL
     void *log_ctx;
 };

@@ -64,6 +64,11 @@ struct forget {
     uint64_t version;
 };
 
+// Who is in a save: all of the roster of that version, up to that session.
+struct cut_of {
+    uint64_t save, roster, newest;
+};
+
 enum scheduler_phase {
     SCHEDULER_GATHERING,
     SCHEDULER_RUNNING,
@@ -102,6 +107,7 @@ struct scheduler {
     uint64_t state_request;
     struct forget *forgets;
     uint32_t n_forgets, cap_forgets;
+    struct cut_of cut;
     uint64_t views_at; // when views were repeated
 
     enum scheduler_phase phase;

@@ -83,7 +83,12 @@ static void cut(struct scheduler *s, struct node *n, const struct van_message *m
     struct buf done = BUF_INIT(WIRE_BYTES_MAX);
     struct msg_cut_state state;
     struct err e = {0};
+    if (m->m->cut.save != s->cut.save)
+        s->cut = (struct cut_of){m->m->cut.save, s->roster.version + s->changed,
+                                 s->session};
     int rc = leases_cut(s->leases, m->m->cut.save, &state, &done, &e);
+    state.roster = s->cut.roster;
+    state.newest = s->cut.newest;
     if (rc == 0)
         scheduler_send(s, n->link, MSG_CUT_STATE, m->request, &state);
     else

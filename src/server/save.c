@@ -122,7 +122,7 @@ static bool marks_missing(const struct shard *s, const struct save_run *r, struc
     for (uint32_t i = 0; i < x->n_nodes && r->marked; i++) {
         const struct roster_node *n = &x->nodes[i];
         char name[ROSTER_NAME_MAX];
-        if (n->role != WIRE_WORKER || !n->alive ||
+        if (n->role != WIRE_WORKER || !n->alive || n->session > r->newest ||
             save_has_marked(&s->saves, r->id, n->session))
             continue;
         if (to != NULL)
@@ -130,6 +130,12 @@ static bool marks_missing(const struct shard *s, const struct save_run *r, struc
         missing = true;
     }
     return missing;
+}
+
+// Without it a worker may be missing in the list of those who must mark.
+static bool roster_missing(const struct shard *s, const struct save_run *r)
+{
+    return member_roster(s->member)->version < r->roster && !s->o.without_roster_of_saves;
 }
 
 static struct shard_table *table_not_ready(const struct shard *s,
@@ -239,8 +245,9 @@ void saves_look(struct shard *s)
     if (r == NULL || r->state != SAVE_WAITS)
         return;
     int rc = check_clock(s, r, &e);
-    if (rc == 0 && ((!s->o.without_marks && marks_missing(s, r, NULL)) ||
-                    table_not_ready(s, r) != NULL))
+    if (rc == 0 &&
+        (roster_missing(s, r) || (!s->o.without_marks && marks_missing(s, r, NULL)) ||
+         table_not_ready(s, r) != NULL))
         return;
     if (rc == 0)
         rc = begin(s, r, &e);
@@ -369,7 +376,11 @@ static void say_what_is_missing(const struct shard *s, const struct save_run *r,
     struct buf names = BUF_INIT(ERR_TEXT_MAX);
     unsigned long long seconds = (s->now - r->since) / SECOND_NS;
     const struct shard_table *t = table_not_ready(s, r);
-    if (marks_missing(s, r, &names))
+    if (roster_missing(s, r))
+        err_set(e, TUG_EIO,
+                "save %llu has waited %llu s for the scheduler's newer roster",
+                (unsigned long long)r->id, seconds);
+    else if (marks_missing(s, r, &names))
         err_set(e, TUG_EIO, "save %llu has waited %llu s for the marks of %s",
                 (unsigned long long)r->id, seconds, buf_str(&names));
     else

@@ -1,8 +1,9 @@
 // Saves of a shard: the rows of its tables as they are at one moment, written beside by a
 // thread of their own while requests go on.
 //
-//   SAVE      -> waits for its moment: with marks until every living worker has marked,
-//                with a clock until the sync tables have come so far; no order goes on
+//   SAVE      -> waits for its moment: for the roster that it is of; with marks until
+//                every living worker of that has marked, with a clock until the sync
+//                tables have come so far; no order goes on
 //             -> cuts of all tables begin at once (table/cut.h)
 //             -> blocks are read out in slices between requests, and handed to the writer
 //             -> SAVED, with what is in each file
@@ -56,6 +57,7 @@ struct save_run {
     int level;
     bool marked, all; // tables
     uint64_t clock, step;
+    uint64_t roster, newest; // see msg_save
     // What a delta builds on (save_check_parent), and what published the tables before.
     uint64_t parent, parent_published, published;
     char path[FILE_PATH_MAX];

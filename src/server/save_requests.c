@@ -53,6 +53,8 @@ static int run_make(struct shard *s, const struct request *q, struct save_run **
     r->level = m->level;
     r->marked = m->marked != 0;
     r->clock = m->clock;
+    r->roster = m->roster;
+    r->newest = m->newest != 0 ? m->newest : UINT64_MAX;
     r->parent = m->parent;
     r->parent_published = m->published;
     r->since = r->seen = r->due = s->now;

@@ -68,6 +68,7 @@ struct shard_options {
     bool without_threads;
     bool without_repeat_check, without_epoch_check, acknowledge_before_apply;
     bool without_order_check, without_marks, without_late_workers;
+    bool without_roster_of_saves;
 };
 
 struct shard;

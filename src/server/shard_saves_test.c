@@ -301,6 +301,49 @@ static void test_marks(void **state)
     world_close(w);
 }
 
+// A save is of a roster: without it, its moment does not come, for a worker that must
+// mark may be missing in an older one; who came after it is not waited for.
+static void test_roster_of_a_save(void **state)
+{
+    (void)state;
+    struct world *w = open_loop(0, 1, "name=sums;accessor=merge;dim=1");
+    struct saving x = begin_save(SAVE_CHECKPOINT);
+    struct msg_save m = {.save = x.id,
+                         .mode = (uint8_t)x.m.mode,
+                         .marked = true,
+                         .path = wire_text(x.path),
+                         .roster = w->version + 1,
+                         .newest = session_of_worker(1)};
+    push_one(w, 2, 7, 1);
+    expect_ok(w);
+    deliver(w, WORKER_LINK, MSG_SAVE, ++w->next_request, &m);
+    send_mark(w, 0, x.id);
+    send_mark(w, 1, x.id);
+    pass_time(w, SECOND_NS);
+    push_one(w, 2, 7, 10); // the moment has not come
+    expect_ok(w);
+    assert_null(w->sent);
+    send_roster(w);
+    push_one(w, 2, 7, 100);
+    expect_ok(w);
+    finish_save(w, &x);
+    commit(&x);
+    end_save(w, x.id, true);
+    expect_ok(w);
+    assert_true(saved_value(x.path, 7) == 11);
+    // A roster that does not come.
+    x = begin_save(SAVE_CHECKPOINT);
+    m.save = x.id;
+    m.roster = w->version + 1;
+    m.path = wire_text(x.path);
+    deliver(w, WORKER_LINK, MSG_SAVE, ++w->next_request, &m);
+    for (int i = 0; i < 70; i++)
+        pass_time(w, SECOND_NS);
+    expect_refusal(w, TUG_EIO, "for the scheduler's newer roster");
+    forget(&x);
+    world_close(w);
+}
+
 static void test_deadlines(void **state)
 {
     (void)state;
@@ -606,6 +649,7 @@ int main(void)
         cmocka_unit_test(test_while_pushes_go_on),
         cmocka_unit_test(test_thread),
         cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_roster_of_a_save),
         cmocka_unit_test(test_deadlines),
         cmocka_unit_test(test_orders_wait),
         cmocka_unit_test(test_clock),

@@ -148,6 +148,8 @@ static void take_cut(void *ctx, const union wire_any *m)
     p->known = s->known != 0;
     p->torn = s->torn != 0;
     p->examples = s->examples;
+    p->roster = s->roster;
+    p->newest = s->newest;
     p->lost = p->known && buf_add(&p->done, s->done.data, s->done.n) != 0;
 }
 
@@ -197,6 +199,11 @@ static int follow_clock(struct driver *d, client_ts ts, struct err *e)
 static int write_rows(struct driver *d, struct client_save *s, struct save_manifest *m,
                       struct err *e)
 {
+    if (s->marked) { // from now on no worker gets a piece that has not marked
+        TRY(ask_cut(d, s->id, e));
+        s->roster = d->cut.roster;
+        s->newest = d->cut.newest;
+    }
     client_ts ts = client_save(d->remote.client, s, m, e);
     if (ts == 0)
         return e->code;
@@ -228,7 +235,7 @@ static int save_rows(struct driver *d, const char *path, struct save_manifest *m
     struct err ignored;
     (void)wait(d, client_save_end(d->remote.client, s.id, rc == 0, 0, &ignored),
                &ignored);
-    if (rc != 0 && s.marked)
+    if (s.marked)
         (void)ask_cut(d, 0, &ignored); // nobody is to mark it any more
     return rc;
 }

@@ -22,6 +22,7 @@ struct driver_position {
     struct buf done;   // pieces: FILE_DONE records
     // Of a save that is being made:
     uint64_t clock; // shares: of its moment
+    uint64_t roster, newest;
     bool known, torn, lost;
 };
 
