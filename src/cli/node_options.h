@@ -20,7 +20,8 @@ struct node_values {
     const char *ca, *cert, *key;
     bool insecure, pem_stdin;
     double spin_us, connect_timeout;
-    double rank; // -1: any
+    uint64_t memory; // of a server, in all; 0: nothing was said
+    double rank;     // -1: any
     int log_level;
 };
 

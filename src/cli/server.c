@@ -40,7 +40,10 @@ static const struct option options[] = {
      AT(memory),
      .fallback = "0",
      .metavar = "SIZE",
-     .help = "of rows, as 8G; what would go beyond is refused; 0: no limit"},
+     .help =
+         "of rows and buffers together, as 8G: a quarter (64M to 4G) is for buffers, "
+         "the rest for rows; what would go beyond waits or is refused; 0: no limit of "
+         "rows, and buffers get a quarter of what is free at the start, 4G at most"},
 };
 
 const struct option_table cli_server_options = {
@@ -61,14 +64,16 @@ const struct option_table cli_server_options = {
 int role_server(const struct server_values *v, struct err *e)
 {
     struct opened_node n;
-    int rc = node_values_open(&n, &v->node, WIRE_SERVER, e);
+    struct node_values values = v->node;
+    values.memory = v->memory;
+    int rc = node_values_open(&n, &values, WIRE_SERVER, e);
     struct server_options o = {
         .node = &n.node,
         .loops = (uint32_t)v->loops,
         .sparse_loops = (uint32_t)v->sparse_loops,
-        .max_bytes = v->memory,
         .interrupted = &node_interrupted,
     };
+    (void)budget_of(v->memory, &o.max_bytes);
     if (rc == 0)
         rc = server_run(&o, e);
     opened_node_close(&n);

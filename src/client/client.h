@@ -13,14 +13,15 @@
 // Memory. Arrays of a request belong to it until it is done (client_done, or the
 // callback) or client_cancel has returned.
 //
-// Retries. A slice whose link broke, or that was refused because of the placement, is
-// sent again under the newest placement: a push with the same number, so that it happens
-// once. Without an answer for `resend_ns` it is sent again too. At its deadline a
-// request ends with TUG_EIO, naming the nodes that did not answer; a push may then have
-// happened in some partitions.
+// Retries. A slice whose link broke, or that was refused because of the placement or for
+// want of room at that moment, is sent again under the newest placement: a push with the
+// same number, so that it happens once. Without an answer for `resend_ns` it is sent
+// again too. At its deadline a request ends with TUG_EIO, naming the nodes that did not
+// answer; a push may then have happened in some partitions.
 //
 // Order. Slices of one client to one loop arrive in the order of the requests: a pull
-// sees the client's own pushes that came before it, unless a link broke in between.
+// sees the client's own pushes that came before it, unless a link broke in between or a
+// loop had no room for a push at first.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLIENT_CLIENT_H
@@ -199,6 +200,7 @@ void client_set_interrupt(struct client *c, const atomic_bool *interrupted);
 struct client_stats {
     uint64_t pushes, pulls, keys, bytes_sent, bytes_received, resent, refused;
     uint64_t silent; // links that were replaced for their silence
+    uint64_t no_room; // refusals of loops that had no room at that moment
 };
 struct client_stats client_stats(const struct client *c);
 

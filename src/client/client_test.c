@@ -260,6 +260,42 @@ static void test_window(void **state)
     cluster_close(c);
 }
 
+// A loop that has no room at the moment is asked again, and each push still happens once;
+// lists of keys that were thrown away are sent again. At the deadline that is said.
+static void test_no_room(void **state)
+{
+    (void)state;
+    static float sums[KEYS][WIDTH];
+    struct client_options o = usual();
+    struct err e = {0};
+    o.resend_ns = 0;
+    o.cache_keys = true;
+    struct cluster *c = cluster_open(2, 19, &o);
+    memset(sums, 0, sizeof(sums));
+    for (uint64_t i = 0; i < 20; i++) {
+        struct work w;
+        w.n = KEYS;
+        memcpy(w.keys, c->keys, sizeof(w.keys));
+        fill(&w, 19, i);
+        add(c, &w, sums);
+        c->servers[i % 2].full = 3;
+        assert_int_equal(wait_for(c, push(c, &w, false), &e), 0);
+    }
+    pull_all_and_check(c, sums);
+    assert_int_equal(client_stats(c->client).no_room, 20 * 3);
+    cluster_close(c);
+    o.request_timeout_ns = 500 * MS;
+    c = cluster_open(2, 20, &o);
+    struct work w = {.n = KEYS};
+    memcpy(w.keys, c->keys, sizeof(w.keys));
+    fill(&w, 20, 0);
+    c->servers[1].full = UINT32_MAX;
+    assert_int_equal(wait_for(c, push(c, &w, false), &e), TUG_EIO);
+    assert_non_null(strstr(e.text, "no room"));
+    assert_non_null(strstr(e.text, "--memory"));
+    cluster_close(c);
+}
+
 static void test_examples_are_counted_once(void **state)
 {
     (void)state;
@@ -606,6 +642,7 @@ int main(void)
         cmocka_unit_test(test_sums_are_exact),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_push_pull),
+        cmocka_unit_test(test_no_room),
         cmocka_unit_test(test_arrange),
         cmocka_unit_test(test_window),
         cmocka_unit_test(test_examples_are_counted_once),

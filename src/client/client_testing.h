@@ -45,6 +45,7 @@ struct server {
     uint64_t *list_keys[LISTS];
     uint32_t list_n[LISTS], n_lists;
     bool mute;         // answers nothing
+    uint32_t full;     // so many pushes and pulls are refused for want of room
     bool forgetful;    // knows no list
     const char *error; // answers pushes and pulls with it
     // What a test answers itself: true, it has.
@@ -300,6 +301,11 @@ static inline void server_on_message(void *ctx, van_link link, struct van_messag
     struct msg_table_is is = {.rows = 10, .pushes = s->pushes, .clock = s->node};
     if (s->mute || (s->answers != NULL && s->answers(s, link, m)))
         return;
+    if ((m->type == MSG_PUSH || m->type == MSG_PULL) && s->full > 0) {
+        s->full--;
+        refuse(s, link, m->request, TUG_EIO, VAN_NO_ROOM " for it");
+        return;
+    }
     switch (m->type) {
     case MSG_HELLO:
         van_send(s->van, link, MSG_WELCOME, 0, &w, NULL);

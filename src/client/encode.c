@@ -407,6 +407,15 @@ static bool answer_rows(struct slice *s, const struct msg_rows_are *m)
     return true;
 }
 
+// It is sent once more, after a pause that grows.
+static void again(struct slice *s, uint64_t now)
+{
+    struct client *c = s->request->client;
+    s->sent = false;
+    s->due = now + (MS << (s->tries < 8 ? s->tries++ : 8));
+    c->next_due = min_u64(c->next_due, s->due);
+}
+
 // The loop says that it does not own all of the slice's partitions. When its placement
 // is the newer one the scheduler is asked for it: what then belongs to others goes there.
 static void refused(struct slice *s, uint64_t epoch, uint64_t now)
@@ -417,9 +426,23 @@ static void refused(struct slice *s, uint64_t epoch, uint64_t now)
         member_want_roster(c->member, epoch);
     else if (slice_replace(s))
         return;
-    s->sent = false;
-    s->due = now + (MS << (s->tries < 8 ? s->tries++ : 8));
-    c->next_due = min_u64(c->next_due, s->due);
+    again(s, now);
+}
+
+// Whether the loop had no room for the slice, or for its answer, at that moment. Its list
+// of keys may have been thrown away with it.
+static bool no_room(struct slice *s, int code, const char *what, uint64_t now)
+{
+    if (code != TUG_EIO || strncmp(what, VAN_NO_ROOM, strlen(VAN_NO_ROOM)) != 0)
+        return false;
+    s->request->client->stats.no_room++;
+    s->no_room = true;
+    if (s->list != 0) {
+        peer_forgets(s->peer, s->list);
+        s->all_keys = true;
+    }
+    again(s, now);
+    return true;
 }
 
 static void answer_error(struct slice *s, const struct msg_error *m, uint64_t now)
@@ -433,6 +456,8 @@ static void answer_error(struct slice *s, const struct msg_error *m, uint64_t no
         slice_answered(s);
         return;
     }
+    if (no_room(s, code, what, now))
+        return;
     if (s->list == 0 || strncmp(what, SHARD_LIST_UNKNOWN, n) != 0) {
         fail(s, code, what);
         return;

@@ -165,6 +165,7 @@ struct slice {
     uint32_t tries;
     bool sent;
     bool all_keys;  // the loop does not know the list of keys
+    bool no_room;   // the loop had none for it at the last try
     bool placing;   // its answer is being written where it belongs
     uint64_t epoch; // of the placement under which it was sent
     uint64_t due;   // when it is sent (again) at the latest; 0: as soon as possible

@@ -340,7 +340,9 @@ static void say_who_is_missing(const struct request *r, struct err *e)
     who[0] = '\0';
     for (int n = 0; s != NULL && at < sizeof(who); s = s->next, n++) {
         const struct peer *p = s->peer;
-        const char *why = p->state != PEER_READY ? p->why.text : "";
+        const char *why = p->state != PEER_READY ? p->why.text
+                          : s->no_room           ? "it has no room: see its --memory"
+                                                 : "";
         int m = snprintf(who + at, sizeof(who) - at, "%s%s%s%.200s%s", n > 0 ? ", " : "",
                          peer_name(p, name), *why ? " (" : "", why, *why ? ")" : "");
         at += m > 0 ? (size_t)m : 0;

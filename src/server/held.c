@@ -8,11 +8,11 @@
 #include "server/shard_internal.h"
 
 enum { HELD_MAX = 1 << 16 };
-#define HELD_BYTES_MAX ((uint64_t)1 << 30)
 #define LATER_NS (SECOND_NS / 1000)
 #define ROSTER_TIMEOUT_NS (30 * SECOND_NS)
 #define SAVE_TIMEOUT_NS (24 * 3600 * SECOND_NS)
 #define HOLD_TIMEOUT_NS (600 * SECOND_NS)
+#define DRAIN_TIMEOUT_NS (60 * SECOND_NS)
 
 static uint64_t timeout_of(const struct shard *s, enum outcome wants)
 {
@@ -22,6 +22,8 @@ static uint64_t timeout_of(const struct shard *s, enum outcome wants)
         return ROSTER_TIMEOUT_NS;
     if (wants == WANTS_SAVED)
         return SAVE_TIMEOUT_NS; // a save has deadlines of its own
+    if (wants == WANTS_DRAIN)
+        return DRAIN_TIMEOUT_NS;
     return s->o.hold_timeout_ns != 0 ? s->o.hold_timeout_ns : HOLD_TIMEOUT_NS;
 }
 
@@ -89,20 +91,32 @@ static bool is_of_stores(enum outcome wants)
            wants == WANTS_SAVED;
 }
 
+static void count_draining(struct shard *s, const struct held *h, uint32_t n)
+{
+    if (h->wants != WANTS_DRAIN)
+        return;
+    s->n_draining += n;
+    h->peer->n_draining += n;
+    h->peer->n_draining_pushes += h->type == MSG_PUSH ? n : 0;
+}
+
 int held_add(struct shard *s, struct request *q, enum outcome wants, struct err *e)
 {
-    uint64_t bytes = q->fresh->body_bytes + texts_bytes(q);
+    uint64_t bytes = sizeof(struct held) + q->fresh->body_bytes + texts_bytes(q);
     if (is_of_stores(wants) && is_held(s, q))
         return 0;
-    if (s->n_held >= HELD_MAX || s->held_bytes + bytes > HELD_BYTES_MAX)
-        return err_set(e, TUG_ENOMEM, "too many requests wait: %u, %llu bytes", s->n_held,
-                       (unsigned long long)s->held_bytes);
+    if (s->n_held >= HELD_MAX || !budget_take(s->o.budget, BUDGET_HELD, bytes))
+        return err_set(e, TUG_EIO,
+                       VAN_NO_ROOM " for one more request that waits: %u do, with %llu "
+                                   "bytes (--memory)",
+                       s->n_held, (unsigned long long)s->held_bytes);
     struct held *h = mem_alloc(sizeof(*h) + texts_bytes(q));
-    if (h == NULL)
-        return err_nomem(e, "a request that waits");
-    void *kept = q->fresh->body != NULL ? van_keep(s->van, q->fresh) : NULL;
-    if (kept == NULL && q->fresh->body != NULL) {
+    void *kept = NULL;
+    if (h != NULL && q->fresh->body != NULL)
+        kept = van_keep(s->van, q->fresh);
+    if (h == NULL || (kept == NULL && q->fresh->body != NULL)) {
         mem_free(h);
+        budget_give(s->o.budget, BUDGET_HELD, bytes);
         return err_nomem(e, "a request that waits");
     }
     *h = (struct held){.peer = q->peer,
@@ -112,6 +126,7 @@ int held_add(struct shard *s, struct request *q, enum outcome wants, struct err 
                        .m = *q->m,
                        .kept = kept,
                        .bytes = bytes,
+                       .room = q->room,
                        .since = s->now,
                        .deadline = s->now + timeout_of(s, wants)};
     copy_texts(h);
@@ -119,6 +134,9 @@ int held_add(struct shard *s, struct request *q, enum outcome wants, struct err 
     s->held_end = &h->next;
     s->held_bytes += bytes;
     s->n_held++;
+    h->peer->n_held++;
+    s->held_due = clock_earlier(s->held_due, h->deadline);
+    count_draining(s, h, 1);
     return 0;
 }
 
@@ -133,6 +151,9 @@ static void held_take(struct shard *s, struct held **at)
         s->held_end = at;
     s->held_bytes -= h->bytes;
     s->n_held--;
+    h->peer->n_held--;
+    count_draining(s, h, -1u);
+    budget_give(s->o.budget, BUDGET_HELD, h->bytes);
     if (h->type == MSG_TABLE_DO) // batches may have waited for it
         turns_again(s, h->m.table_do.table);
     if (h->kept != NULL)
@@ -140,23 +161,39 @@ static void held_take(struct shard *s, struct held **at)
     mem_free(h);
 }
 
+// Whether it is worth a try. Room is looked for again and again: without decoding keys.
+static bool may_go(const struct shard *s, const struct held *h, uint32_t wants)
+{
+    if ((wants >> h->wants & 1) == 0)
+        return false;
+    return h->wants != WANTS_DRAIN ||
+           (h->peer->blocked != s->retries && room_now(s, h->peer, h->room));
+}
+
 static void retry(struct shard *s, uint32_t wants)
 {
+    s->retries++;
     for (struct held **at = &s->held; *at != NULL;) {
         struct held *h = *at;
         enum outcome outcome = h->wants;
-        if (wants >> h->wants & 1) {
-            struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, false};
+        if (may_go(s, h, wants)) {
+            struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, false, 0};
             outcome = shard_serve_request(s, &q);
             h->kept = q.kept; // unless it was taken over
+            h->room = q.room;
         }
+        if (outcome == WANTS_DRAIN)
+            h->peer->blocked = s->retries;
         if (outcome == ANSWERED) {
             held_take(s, at);
             continue;
         }
         if (outcome != h->wants) {
+            count_draining(s, h, -1u);
             h->wants = outcome;
+            count_draining(s, h, 1);
             h->deadline = s->now + timeout_of(s, outcome);
+            s->held_due = clock_earlier(s->held_due, h->deadline);
         }
         at = &h->next;
     }
@@ -196,6 +233,8 @@ uint32_t held_count(const struct shard *s, uint32_t table)
 
 enum outcome held_before(const struct shard *s, const struct request *q, uint32_t table)
 {
+    if (q->peer->n_held == 0)
+        return ANSWERED;
     for (const struct held *h = s->held; h != NULL; h = h->next) {
         if (h->peer != q->peer)
             continue;
@@ -292,11 +331,20 @@ static void name_missing(const struct shard *s, const struct shard_table *t,
 static void refuse_late(struct shard *s, const struct held *h)
 {
     struct err e = {0};
-    struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, false};
+    struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, false, 0};
     struct buf whom = BUF_INIT(ERR_TEXT_MAX);
     const struct shard_table *t = NULL;
     unsigned long long seconds = (s->now - h->since) / SECOND_NS;
     uint64_t clock;
+    if (h->wants == WANTS_DRAIN) {
+        err_set(&e, TUG_EIO,
+                VAN_NO_ROOM
+                " for an answer of %llu bytes: it has waited %llu s for others "
+                "to be read",
+                (unsigned long long)h->room, seconds);
+        shard_refuse(s, &q, &e);
+        return;
+    }
     if (h->wants != WANTS_ROSTER)
         t = tables_find(s, table_of(h, &clock), &e);
     if (t == NULL) {
@@ -318,13 +366,16 @@ static void refuse_late(struct shard *s, const struct held *h)
 // A push that was acknowledged before it is applied.
 static void serve_later(struct shard *s, const struct held *h)
 {
-    struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, true};
+    struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, true, 0};
     shard_serve_request(s, &q);
 }
 
+// Walks over all of them only when one is due: many may wait while others are served.
 uint64_t held_expire(struct shard *s)
 {
     uint64_t next = VAN_NEVER;
+    if (s->now < s->held_due)
+        return s->held_due;
     for (struct held **at = &s->held; *at != NULL;) {
         if ((*at)->deadline <= s->now) {
             if ((*at)->wants == WANTS_LATER)
@@ -338,5 +389,6 @@ uint64_t held_expire(struct shard *s)
             next = (*at)->deadline;
         at = &(*at)->next;
     }
+    s->held_due = next;
     return next;
 }

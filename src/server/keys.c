@@ -32,7 +32,8 @@ void key_lists_free(struct key_lists *l)
 {
     for (size_t i = 0; i < KEYS_LISTS; i++)
         mem_free(l->list[i].keys);
-    *l = (struct key_lists){0};
+    budget_give(l->budget, BUDGET_LISTS, l->bytes);
+    *l = (struct key_lists){.budget = l->budget};
 }
 
 static struct key_list *list_find(struct key_lists *l, uint64_t signature)
@@ -47,6 +48,7 @@ static void list_drop(struct key_lists *l, struct key_list *x)
 {
     mem_free(x->keys);
     l->bytes -= x->n * sizeof(*x->keys);
+    budget_give(l->budget, BUDGET_LISTS, x->n * sizeof(*x->keys));
     *x = (struct key_list){0};
 }
 
@@ -78,9 +80,13 @@ static void list_add(struct key_lists *l, uint64_t signature, const uint64_t *ke
                 old = &l->list[k];
         list_drop(l, old);
     }
-    uint64_t *copy = mem_alloc(bytes);
-    if (copy == NULL)
+    if (!budget_take(l->budget, BUDGET_LISTS, bytes))
         return;
+    uint64_t *copy = mem_alloc(bytes);
+    if (copy == NULL) {
+        budget_give(l->budget, BUDGET_LISTS, bytes);
+        return;
+    }
     memcpy(copy, keys, bytes);
     *x = (struct key_list){signature, ++l->uses, copy, n};
     l->bytes += bytes;

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/budget.h"
 #include "base/err.h"
 #include "wire/wire.h"
 
@@ -28,6 +29,7 @@ struct key_lists {
     } list[KEYS_LISTS];
     uint64_t uses;
     size_t bytes;
+    struct budget *budget; // that they are counted in; may be NULL
 };
 void key_lists_free(struct key_lists *l);
 

@@ -239,7 +239,7 @@ static void test_pool(void **state)
 {
     (void)state;
     size_t live = mem_live();
-    struct pool *p = pool_open();
+    struct pool *p = pool_open(NULL);
     struct van_release a, b, big;
     void *x = pool_take(p, 5000, &a);
     assert_int_equal((uintptr_t)x % 64, 0);

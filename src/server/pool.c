@@ -24,11 +24,15 @@ struct pool {
     size_t at_rest; // bytes
     size_t out;     // buffers
     bool closed;
+    struct budget *budget;
 };
 
-struct pool *pool_open(void)
+struct pool *pool_open(struct budget *b)
 {
-    return mem_zalloc(sizeof(struct pool));
+    struct pool *p = mem_zalloc(sizeof(*p));
+    if (p != NULL)
+        p->budget = b;
+    return p;
 }
 
 static size_t size_bytes(uint32_t size)
@@ -51,6 +55,7 @@ void pool_close(struct pool *p)
     if (p == NULL)
         return;
     drop_all(p);
+    budget_give(p->budget, BUDGET_REST, p->at_rest);
     p->closed = true;
     if (p->out == 0)
         mem_free(p);
@@ -62,7 +67,8 @@ static void give_back(void *ctx)
     struct pool *p = b->pool;
     p->out--;
     if (!p->closed && b->size < CLASSES &&
-        p->at_rest + size_bytes(b->size) <= AT_REST_MAX) {
+        p->at_rest + size_bytes(b->size) <= AT_REST_MAX &&
+        budget_take(p->budget, BUDGET_REST, size_bytes(b->size))) {
         b->next = p->rest[b->size];
         p->rest[b->size] = b;
         p->at_rest += size_bytes(b->size);
@@ -82,6 +88,7 @@ void *pool_take(struct pool *p, size_t bytes, struct van_release *ret_release)
     if (b != NULL) {
         p->rest[size] = b->next;
         p->at_rest -= size_bytes(size);
+        budget_give(p->budget, BUDGET_REST, size_bytes(size));
     } else {
         size_t room = size < CLASSES ? size_bytes(size) : (bytes + LINE - 1) & -LINE;
         b = mem_aligned(LINE, LINE + room);

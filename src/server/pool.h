@@ -7,11 +7,13 @@
 
 #include <stddef.h>
 
+#include "base/budget.h"
 #include "van/van.h"
 
 struct pool;
 
-struct pool *pool_open(void); // NULL: out of memory
+// `b` (may be NULL) counts what rests. NULL: out of memory.
+struct pool *pool_open(struct budget *b);
 void pool_close(struct pool *p);
 
 // At least `bytes`, aligned to a cache line. *ret_release gives it back; who does not

@@ -81,7 +81,11 @@ static void obey(struct shard *s, const struct msg_profile *m, struct err *e)
     if (m->what > WIRE_PROFILE_FORGET) {
         err_set(e, TUG_EUSAGE, "profile: there is no order %u", m->what);
     } else if (m->what == WIRE_PROFILE_START) {
-        if (profile_start(&s->profile, m->bytes, e) == 0)
+        if (s->o.budget != NULL && m->bytes > s->o.budget->bytes)
+            err_set(e, TUG_EUSAGE,
+                    "profile: %llu bytes are more than the %llu of this server's buffers",
+                    (unsigned long long)m->bytes, (unsigned long long)s->o.budget->bytes);
+        else if (profile_start(&s->profile, m->bytes, e) == 0)
             s->profiling = true;
     } else if (s->profile.ring == NULL) {
         err_set(e, TUG_EUSAGE,

@@ -186,6 +186,15 @@ static uint64_t words_for(uint64_t bits)
     return (bits + 63) / 64;
 }
 
+uint64_t pull_bytes(const struct shard *s, const struct shard_table *t, uint32_t n,
+                    uint8_t flags)
+{
+    const struct accessor *a = &t->spec.accessor;
+    uint64_t width = (flags & WIRE_ROWS_WHOLE) != 0 ? a->width : a->pull_width;
+    uint64_t bits = words_for(n) + words_for((uint64_t)1 << s->bits);
+    return n * width * ((flags & WIRE_BF16) != 0 ? 2 : 4) + 8 * (bits + 1);
+}
+
 void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
                  const struct keys *k, uint8_t flags, uint64_t version, bool before)
 {
@@ -271,6 +280,10 @@ enum outcome pull_serve(struct shard *s, struct request *q)
     if (t->store != NULL && (outcome = held_before(s, q, m->table)) != ANSWERED)
         return outcome;
     outcome = must_wait(t, m->clock);
+    if (outcome == ANSWERED)
+        outcome = room_for(s, q, pull_bytes(s, t, k.n, m->flags), &e);
+    if (e.code != 0)
+        return shard_refuse_keys(s, q, "pull", t, &e);
     if (outcome != ANSWERED)
         return outcome;
     bool before = t->spec.mode == WIRE_SYNC && m->clock != 0 &&

@@ -339,6 +339,13 @@ enum outcome push_serve(struct shard *s, struct request *q)
         return outcome;
     if (t->store != NULL && (outcome = stores_wait(s, q, t, &k)) != ANSWERED)
         return outcome;
+    bool pulls = (m->flags & WIRE_ALSO_PULL) != 0;
+    if (pulls || q->peer->n_draining_pushes > 0) // pushes keep their order
+        outcome = room_for(s, q, pulls ? pull_bytes(s, t, k.n, m->flags) : 0, &e);
+    if (e.code != 0)
+        return shard_refuse_keys(s, q, "push", t, &e);
+    if (outcome != ANSWERED)
+        return outcome;
     if (t->spec.mode == WIRE_SYNC && v.op == WIRE_GRADIENT)
         return sync_push(s, q, t, &k, &v);
     return apply_now(s, q, t, &k, &v);

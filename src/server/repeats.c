@@ -23,6 +23,7 @@ struct identity {
 };
 
 struct repeats {
+    struct budget *budget;
     uint32_t words; // of a set
     uint64_t *ids;  // of sessions, ascending
     struct session **sessions;
@@ -31,15 +32,22 @@ struct repeats {
     size_t stride, n_identities, max_identities;
 };
 
-int repeats_open(struct repeats **ret, uint32_t partition_bits, struct err *e)
+int repeats_open(struct repeats **ret, uint32_t partition_bits, struct budget *b,
+                 struct err *e)
 {
     struct repeats *r = mem_zalloc(sizeof(*r));
     *ret = r;
     if (r == NULL)
         return err_nomem(e, "the clock of pushes");
+    r->budget = b;
     r->words = partition_bits > 6 ? 1u << (partition_bits - 6) : 1;
     r->stride = sizeof(struct identity) + r->words * sizeof(uint64_t);
     return 0;
+}
+
+static size_t session_bytes(const struct repeats *r)
+{
+    return sizeof(struct session) + (size_t)SHARD_WINDOW * r->words * sizeof(uint64_t);
 }
 
 void repeats_close(struct repeats *r)
@@ -47,6 +55,8 @@ void repeats_close(struct repeats *r)
     for (size_t i = 0; r != NULL && i < r->n_sessions; i++)
         mem_free(r->sessions[i]);
     if (r != NULL) {
+        budget_give(r->budget, BUDGET_CLOCKS,
+                    r->n_sessions * session_bytes(r) + r->max_identities * r->stride);
         mem_free(r->ids);
         mem_free(r->sessions);
         mem_free(r->identities);
@@ -98,9 +108,13 @@ static struct session *session_make(struct repeats *r, uint64_t session)
         return s;
     if (r->n_sessions == r->max_sessions && sessions_grow(r) != 0)
         return NULL;
-    s = mem_zalloc(sizeof(*s) + (size_t)SHARD_WINDOW * r->words * sizeof(uint64_t));
-    if (s == NULL)
+    if (!budget_take(r->budget, BUDGET_CLOCKS, session_bytes(r)))
         return NULL;
+    s = mem_zalloc(session_bytes(r));
+    if (s == NULL) {
+        budget_give(r->budget, BUDGET_CLOCKS, session_bytes(r));
+        return NULL;
+    }
     size_t at = session_place(r, session), behind = r->n_sessions - at;
     memmove(r->ids + at + 1, r->ids + at, behind * sizeof(*r->ids));
     memmove(r->sessions + at + 1, r->sessions + at, behind * sizeof(*r->sessions));
@@ -138,6 +152,7 @@ void repeats_end_session(struct repeats *r, uint64_t session)
     if (at == r->n_sessions || r->ids[at] != session)
         return;
     mem_free(r->sessions[at]);
+    budget_give(r->budget, BUDGET_CLOCKS, session_bytes(r));
     size_t behind = --r->n_sessions - at;
     memmove(r->ids + at, r->ids + at + 1, behind * sizeof(*r->ids));
     memmove(r->sessions + at, r->sessions + at + 1, behind * sizeof(*r->sessions));
@@ -177,15 +192,20 @@ static struct identity *identity_place(char *entries, size_t stride, size_t max,
 static int identities_grow(struct repeats *r)
 {
     size_t max = r->max_identities > 0 ? 2 * r->max_identities : 64;
-    char *entries = mem_zalloc(max * r->stride);
-    if (entries == NULL)
+    if (!budget_take(r->budget, BUDGET_CLOCKS, max * r->stride))
         return TUG_ENOMEM;
+    char *entries = mem_zalloc(max * r->stride);
+    if (entries == NULL) {
+        budget_give(r->budget, BUDGET_CLOCKS, max * r->stride);
+        return TUG_ENOMEM;
+    }
     for (size_t i = 0; i < r->max_identities; i++) {
         const struct identity *x = entry(r->identities, r->stride, i);
         if (x->id.pass != 0)
             memcpy(identity_place(entries, r->stride, max, &x->id), x, r->stride);
     }
     mem_free(r->identities);
+    budget_give(r->budget, BUDGET_CLOCKS, r->max_identities * r->stride);
     r->identities = entries;
     r->max_identities = max;
     return 0;

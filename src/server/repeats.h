@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/budget.h"
 #include "base/err.h"
 #include "wire/wire.h"
 
@@ -20,7 +21,9 @@ enum { REPEATS_MAX_IDENTITIES = 1 << 20 };
 
 struct repeats;
 
-int repeats_open(struct repeats **ret, uint32_t partition_bits, struct err *e);
+// What it remembers is counted in `b`, which may be NULL.
+int repeats_open(struct repeats **ret, uint32_t partition_bits, struct budget *b,
+                 struct err *e);
 void repeats_close(struct repeats *r); // NULL is fine
 
 // What work a push stands for, whoever sends it. pass 0: it has no identity.

@@ -89,7 +89,7 @@ static void test_model(void **state)
     struct repeats *r;
     struct model *m = mem_zalloc(sizeof(*m));
     size_t live = mem_live();
-    assert_int_equal(repeats_open(&r, BITS, NULL), 0);
+    assert_int_equal(repeats_open(&r, BITS, NULL, NULL), 0);
     for (uint64_t round = 0; round < ROUNDS; round++) {
         push(r, m, round, WIRE_SPACE_SPARSE);
         if (round % 300 == 299) {
@@ -128,7 +128,7 @@ static void test_window(void **state)
     struct repeats *r;
     struct repeats_push p;
     struct err e;
-    assert_int_equal(repeats_open(&r, BITS, NULL), 0);
+    assert_int_equal(repeats_open(&r, BITS, NULL, NULL), 0);
     assert_int_equal(begin(r, SHARD_WINDOW - 1, 0, &p, &e), 0);
     repeats_note(&p, 3);
     assert_int_equal(begin(r, SHARD_WINDOW, 0, &p, &e), TUG_EUSAGE);
@@ -156,8 +156,8 @@ static void test_move(void **state)
     struct repeats *a, *b;
     struct repeats_push p;
     struct repeats_id id = {1, 2, 3, 4}, other = {1, 2, 3, 5};
-    assert_int_equal(repeats_open(&a, BITS, NULL), 0);
-    assert_int_equal(repeats_open(&b, BITS, NULL), 0);
+    assert_int_equal(repeats_open(&a, BITS, NULL, NULL), 0);
+    assert_int_equal(repeats_open(&b, BITS, NULL, NULL), 0);
     assert_int_equal(repeats_begin(a, 1, 7, 5, WIRE_SPACE_SPARSE, &id, &p, NULL), 0);
     repeats_note(&p, 9);
     repeats_note(&p, 10);
@@ -199,7 +199,7 @@ static void test_allocations(void **state)
         struct repeats *r;
         struct repeats_push p;
         mem_fault_after(n);
-        int rc = repeats_open(&r, BITS, NULL);
+        int rc = repeats_open(&r, BITS, NULL, NULL);
         for (uint32_t i = 0; i < 100 && rc == 0; i++) {
             struct repeats_id id = {1, i, 0, 0};
             rc = repeats_begin(r, 1 + i % 40, 1 + i / 40, 1, WIRE_SPACE_SPARSE, &id, &p,

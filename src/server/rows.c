@@ -213,6 +213,9 @@ enum outcome rows_serve(struct shard *s, struct request *q)
     enum outcome outcome = place_check(s, q, m->epoch, t, &k, &mine, &e);
     if (!mine)
         return outcome;
+    outcome = room_for(s, q, PAGE_BYTES, &e);
+    if (outcome != ANSWERED)
+        return outcome;
     if (t->store != NULL)
         return send_store_page(s, q, t, m);
     bool known = w->generation == t->generation && m->partition - w->first < w->n;

@@ -26,6 +26,7 @@ static int open_loop(struct loop *l, struct err *e)
     struct shard_options so = {
         .member = node_member(o->node, WIRE_SERVER, ""),
         .max_bytes = o->max_bytes / o->loops,
+        .budget = &o->node->budget,
         .app = o->app,
         .app_ctx = o->app_ctx,
     };

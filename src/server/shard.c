@@ -10,7 +10,8 @@
 #include "base/alloc.h"
 #include "server/shard_internal.h"
 
-#define GREET_NS (20 * SECOND_NS) // to say hello after a link has opened
+enum { QUESTION_BYTES = 64 << 10 }; // of an answer, mostly
+#define GREET_NS (20 * SECOND_NS)   // to say hello after a link has opened
 
 // Peers.
 
@@ -82,7 +83,9 @@ enum outcome shard_refuse_keys(struct shard *s, const struct request *q, const c
                                const struct shard_table *t, struct err *e)
 {
     char name[ROSTER_NAME_MAX];
-    if (strncmp(e->text, SHARD_LIST_UNKNOWN, sizeof(SHARD_LIST_UNKNOWN) - 1) != 0)
+    // What a client looks for at the beginning stays there.
+    if (strncmp(e->text, SHARD_LIST_UNKNOWN, sizeof(SHARD_LIST_UNKNOWN) - 1) != 0 &&
+        strncmp(e->text, VAN_NO_ROOM, sizeof(VAN_NO_ROOM) - 1) != 0)
         err_wrap(e, "%s of table '%s' by %s", what, t->spec.name,
                  shard_peer_name(s, q->peer, name));
     shard_refuse(s, q, e);
@@ -124,7 +127,7 @@ static void end_sessions(struct shard *s, const struct roster *r)
 static int get_ready(struct shard *s, uint32_t bits)
 {
     TRY(keys_scratch_init(&s->keys, bits));
-    int rc = repeats_open(&s->repeats, bits, NULL);
+    int rc = repeats_open(&s->repeats, bits, s->o.budget, NULL);
     if (rc != 0) {
         keys_scratch_fini(&s->keys);
         return rc;
@@ -192,8 +195,21 @@ static bool refused_for_session(struct shard *s, const struct request *q)
     return e.code != 0;
 }
 
+// Questions with answers of a page at most; those that have rows look by themselves.
+static bool is_question(uint16_t type)
+{
+    return type == MSG_STATUS || type == MSG_PROFILE || type == MSG_TABLE_INFO ||
+           type == MSG_TABLE_WANTED;
+}
+
 static enum outcome dispatch(struct shard *s, struct request *q)
 {
+    struct err none = {0};
+    enum outcome room = ANSWERED;
+    if (is_question(q->type))
+        room = room_for(s, q, QUESTION_BYTES, &none);
+    if (room != ANSWERED)
+        return room;
     if (q->type == MSG_STATUS)
         return status_serve(s, q);
     if (q->type == MSG_PROFILE)
@@ -326,6 +342,7 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
         return;
     }
     p->link = link;
+    p->lists.budget = s->o.budget;
     p->greet_by = now + GREET_NS;
     p->next = *bucket(s, link);
     *bucket(s, link) = p;
@@ -383,7 +400,7 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     uint64_t strangers = close_strangers(s);
     uint64_t held = held_expire(s);
     uint64_t saves = saves_expire(s);
-    uint64_t work = turns_tick(s);
+    uint64_t work = clock_earlier(turns_tick(s), room_look(s));
     held_settle(s);
     next = clock_earlier(clock_earlier(strangers, next), clock_earlier(held, saves));
     // What was served just now may have made work.
@@ -413,12 +430,13 @@ int shard_open(struct shard **ret, const struct shard_options *o, struct err *e)
         return err_nomem(e, "a server's loop");
     s->o = *o;
     s->held_end = &s->held;
+    s->held_due = VAN_NEVER;
     s->work_due = VAN_NEVER;
     s->o.member.changed = roster_changed;
     s->o.member.forget = piece_forgotten;
     s->o.member.view = NULL;
     s->o.member.ctx = s;
-    s->pool = pool_open();
+    s->pool = pool_open(s->o.budget);
     int rc = s->pool != NULL ? 0 : err_nomem(e, "a server's answers");
     if (rc == 0)
         rc = member_open(&s->member, &s->o.member, e);

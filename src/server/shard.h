@@ -38,6 +38,7 @@
 #ifndef TUG_SERVER_SHARD_H
 #define TUG_SERVER_SHARD_H
 
+#include "base/budget.h"
 #include "base/err.h"
 #include "cluster/member.h"
 #include "server/spec.h"
@@ -57,6 +58,7 @@ struct shard_options {
     uint64_t hold_timeout_ns; // a pull held for longer is answered by an error that names
                               // the workers waited for; 0: 10 minutes
     uint64_t max_bytes;       // of rows; a push beyond it is refused; 0: no limit
+    struct budget *budget;    // of the process's buffers; NULL: no limit
     uint64_t slice_ns;        // of orders and saves between requests; 0: 2 ms
     uint64_t save_timeout_ns; // a save is given up whose asker, or whose marks, have been
                               // away for so long; 0: 1 minute

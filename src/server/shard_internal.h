@@ -3,6 +3,7 @@
 //   shard.c    its life, links, dispatch
 //   place.c    whose partitions a request asks for
 //   held.c     requests that wait
+//   room.c     when there is room for an answer
 //   tables.c   TABLE, TABLE_DO, TABLE_WANTED
 //   push.c     gradients and values into rows
 //   pull.c     rows into answers
@@ -94,6 +95,10 @@ struct peer {
     uint64_t greet_by;
     struct key_lists lists;
     struct walk walk;
+    uint32_t n_held;            // its requests that wait,
+    uint32_t n_draining;        // those of them that wait for room,
+    uint32_t n_draining_pushes; // and the pushes among them
+    uint64_t blocked; // the try of waiting requests at which one of its found none
 };
 
 struct request {
@@ -104,6 +109,7 @@ struct request {
     struct van_message *fresh; // NULL: it was held, its body is kept
     void *kept;                // the body, if it was held
     bool silent;               // it was answered before (acknowledge_before_apply)
+    uint64_t room;             // that it waits for: WANTS_DRAIN
 };
 
 // What became of a request. Of those that wait nothing has happened yet.
@@ -117,6 +123,7 @@ enum outcome {
     WANTS_CUT,    // the moment of a save that is marked
     WANTS_ROOM,   // a save to come further
     WANTS_SAVED,  // the save to be written, or over
+    WANTS_DRAIN,  // answers to be read
 };
 
 struct held {
@@ -128,6 +135,7 @@ struct held {
     union wire_any m;
     void *kept;
     uint64_t bytes, deadline, since;
+    uint64_t room; // see struct request
     char texts[];
 };
 
@@ -143,7 +151,11 @@ struct shard {
     struct held *held, **held_end; // in the order in which they came
     uint64_t held_bytes;
     uint32_t n_held;
-    uint32_t woken; // a bit for each enum outcome: see held_wake
+    uint64_t held_due;   // no deadline of theirs is before
+    uint32_t n_draining; // of them that wait for room
+    uint64_t drain_look; // when they look for it
+    uint64_t retries;    // times that waiting requests were tried
+    uint32_t woken;      // a bit for each enum outcome: see held_wake
     struct shard_table *tables[SPEC_MAX_TABLES];
     uint32_t n_tables; // numbers below it may be taken
     uint64_t bytes;    // of all tables
@@ -217,6 +229,14 @@ bool held_wants(const struct shard *s, enum outcome wants); // some request wait
 // Whether an order waits that is to be obeyed before the table's next batch.
 bool held_order(const struct shard *s, const struct shard_table *t);
 
+// room.c
+
+// Whether an answer of so many bytes can be sent, or has to wait: WANTS_DRAIN. *e is set
+// when it never can.
+enum outcome room_for(struct shard *s, struct request *q, uint64_t bytes, struct err *e);
+bool room_now(const struct shard *s, const struct peer *p, uint64_t bytes);
+uint64_t room_look(struct shard *s); // returns when to look again
+
 // tables.c
 
 enum outcome tables_make(struct shard *s, struct request *q);
@@ -277,6 +297,9 @@ void push_note(struct shard_table *t, const struct keys *k, uint32_t first, uint
 // pull.c
 
 enum outcome pull_serve(struct shard *s, struct request *q);
+// Of the answer with n keys, at most.
+uint64_t pull_bytes(const struct shard *s, const struct shard_table *t, uint32_t n,
+                    uint8_t flags);
 // Answers with the rows of keys as they are now: of all, or (version != 0) of partitions
 // that changed since.
 void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
@@ -303,7 +326,8 @@ struct contribution {
     struct key_run *runs; // and one more
     const float *values;  // in the body, or converted
     float *converted;
-    void *kept; // the body
+    void *kept;       // the body
+    uint64_t counted; // in the account
     uint64_t examples;
     float rate, pass;
 };

@@ -59,10 +59,11 @@ struct world {
     bool mine[1 << 8]; // whose each partition is
     bool dead[WORKERS];
     int kept;
-    size_t live;      // allocations before it was opened; SIZE_MAX: not looked at
-    long fault_after; // the allocation of the next messages that fails; -1: none
-    bool faulted;     // it did
-    van_link closed;  // by the shard, the last one
+    size_t live;              // allocations before it was opened; SIZE_MAX: not looked at
+    long fault_after;         // the allocation of the next messages that fails; -1: none
+    bool faulted;             // it did
+    van_link closed;          // by the shard, the last one
+    uint64_t unread[WORKERS]; // bytes that wait to be read by each
 };
 
 static inline void parcel_unpin(struct parcel *p)
@@ -165,7 +166,15 @@ static inline void fake_wake(struct van *v)
     (void)v;
 }
 
+static inline uint64_t fake_queued(const struct van *v, van_link link)
+{
+    const struct world *w = (const struct world *)(const void *)v;
+    bool worker = link >= WORKER_LINK && link < WORKER_LINK + WORKERS;
+    return worker ? w->unread[link - WORKER_LINK] : 0;
+}
+
 static const struct van_ops fake_ops = {.wake = fake_wake,
+                                        .queued = fake_queued,
                                         .send = fake_send,
                                         .connect = fake_connect,
                                         .close_link = fake_close,

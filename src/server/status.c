@@ -1,6 +1,7 @@
 // How a shard is, for people.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "base/budget.h"
 #include "base/buf.h"
 #include "server/shard_internal.h"
 
@@ -42,6 +43,27 @@ int shard_status(const struct shard *s, struct buf *json)
     return buf_printf(json, "]");
 }
 
+// Of the whole process: each of its loops says the same.
+static int add_memory(const struct shard *s, struct buf *json)
+{
+    const struct budget *b = s->o.budget;
+    if (b == NULL)
+        return 0;
+    TRY(buf_printf(
+        json,
+        "\"memory\": {\"rows\": %llu, \"rows_max\": %llu, \"buffers\": %llu, "
+        "\"buffers_max\": %llu, ",
+        (unsigned long long)s->bytes, (unsigned long long)s->o.max_bytes,
+        (unsigned long long)(atomic_load(&b->used) + budget_used(b, BUDGET_REST)),
+        (unsigned long long)b->bytes));
+    for (int k = 0; k < BUDGET_KINDS; k++)
+        TRY(buf_printf(json, "\"%s\": %llu, ", budget_name((enum budget_kind)k),
+                       (unsigned long long)budget_used(b, (enum budget_kind)k)));
+    return buf_printf(json, "\"refused\": %llu, \"closed\": %llu}, ",
+                      (unsigned long long)atomic_load(&b->refused),
+                      (unsigned long long)atomic_load(&b->closed));
+}
+
 static int write_status(const struct shard *s, struct buf *json)
 {
     TRY(buf_printf(json,
@@ -49,6 +71,7 @@ static int write_status(const struct shard *s, struct buf *json)
                    "\"waiting\": %u, ",
                    member_id(s->member),
                    (unsigned long long)member_roster(s->member)->epoch, s->n_held));
+    TRY(add_memory(s, json));
     TRY(shard_status(s, json));
     return buf_printf(json, "}");
 }

@@ -74,6 +74,7 @@ static void contribution_free(struct shard *s, struct contribution *c)
         return;
     if (c->kept != NULL)
         van_unkeep(s->van, c->kept);
+    budget_give(s->o.budget, BUDGET_HELD, c->counted);
     mem_free(c->handles);
     mem_free(c->keys);
     mem_free(c->runs);
@@ -135,6 +136,22 @@ static int keep_keys(struct shard *s, struct shard_table *t, struct contribution
     return 0;
 }
 
+static int contribution_count(struct shard *s, const struct shard_table *t,
+                              struct contribution *c, const struct push_values *v,
+                              struct err *e)
+{
+    uint64_t bytes = sizeof(*c) + ((uint64_t)c->n_runs + 1) * sizeof(*c->runs) +
+                     (uint64_t)c->n * v->width * sizeof(float) +
+                     c->n * (t->store != NULL ? sizeof(*c->keys) : sizeof(*c->handles));
+    if (!budget_take(s->o.budget, BUDGET_HELD, bytes))
+        return err_set(e, TUG_EIO,
+                       VAN_NO_ROOM " for %llu bytes of a batch that others' parts are "
+                                   "awaited for (--memory)",
+                       (unsigned long long)bytes);
+    c->counted = bytes;
+    return 0;
+}
+
 static int contribution_make(struct shard *s, struct request *q, struct shard_table *t,
                              const struct keys *k, const struct push_values *v,
                              struct contribution **ret, struct err *e)
@@ -150,6 +167,7 @@ static int contribution_make(struct shard *s, struct request *q, struct shard_ta
                                .examples = m->examples,
                                .rate = m->rate,
                                .pass = m->pass};
+    TRY(contribution_count(s, t, c, v, e));
     size_t runs = (size_t)k->n_runs + 1;
     c->runs = mem_array(runs, sizeof(*c->runs));
     if (c->runs == NULL)

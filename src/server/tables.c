@@ -141,6 +141,11 @@ static int make(struct shard *s, const struct msg_table *m, struct err *e)
                        "table %u is '%s' already and differs from '%s' in its %s",
                        spec.id, t->spec.name, spec.name, difference);
     }
+    if (s->o.max_bytes != 0 && s->bytes >= s->o.max_bytes)
+        return err_set(e, TUG_ENOMEM,
+                       "no room for table '%s': rows take %llu of the %llu bytes allowed",
+                       spec.name, (unsigned long long)s->bytes,
+                       (unsigned long long)s->o.max_bytes);
     int rc = table_make(s, &spec, &t, e);
     if (rc != 0) {
         table_free(s, t);

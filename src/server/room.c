@@ -1,0 +1,58 @@
+// Room for answers: a pull waits until what its asker has not read yet, and what others
+// have not, leaves room for the rows. The requests of one link keep their order.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/shard_internal.h"
+
+#define LOOK_NS (SECOND_NS / 1000)
+enum {
+    LOOK_EACH_NS =
+        100, // for each request that waits: looking takes no great part of the time
+    LINK_SHARE = 4,  // no link has more than this part of what may be queued,
+    SMALL_SHARE = 8, // and this part is left to small answers
+};
+
+enum outcome room_for(struct shard *s, struct request *q, uint64_t bytes, struct err *e)
+{
+    struct budget *b = s->o.budget;
+    struct peer *p = q->peer;
+    if (b == NULL || q->silent)
+        return ANSWERED;
+    uint64_t most = budget_most(b, BUDGET_QUEUED), small = most / SMALL_SHARE;
+    if (bytes > most - small) {
+        err_set(e, TUG_EUSAGE,
+                "the answer has %llu bytes, more than the %llu that this server sends at "
+                "once: ask for less together, or give it more (--memory)",
+                (unsigned long long)bytes, (unsigned long long)(most - small));
+        return ANSWERED;
+    }
+    q->room = bytes;
+    bool behind = q->fresh != NULL ? p->n_draining > 0 : p->blocked == s->retries;
+    if (!behind && room_now(s, p, bytes))
+        return ANSWERED;
+    if (q->fresh != NULL)
+        budget_refused(b);
+    p->blocked = s->retries;
+    return WANTS_DRAIN;
+}
+
+bool room_now(const struct shard *s, const struct peer *p, uint64_t bytes)
+{
+    const struct budget *b = s->o.budget;
+    uint64_t most = budget_most(b, BUDGET_QUEUED), queued = van_queued(s->van, p->link);
+    if (queued > 0 && (queued > most / LINK_SHARE || bytes > most / LINK_SHARE - queued))
+        return false;
+    return budget_fits(b, BUDGET_QUEUED, bytes + most / SMALL_SHARE);
+}
+
+// Nobody says when bytes have left: those that wait for it look, now and then.
+uint64_t room_look(struct shard *s)
+{
+    if (s->n_draining == 0)
+        return VAN_NEVER;
+    if (s->now >= s->drain_look) {
+        held_wake(s, WANTS_DRAIN);
+        s->drain_look = s->now + LOOK_NS + (uint64_t)s->n_held * LOOK_EACH_NS;
+    }
+    return s->drain_look;
+}

@@ -1,0 +1,329 @@
+// Memory of a shard is bounded: answers wait for those before to be read, what waits is
+// counted, and who reads is served while others do not.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <time.h>
+
+#include "server/shard_testing.h"
+
+enum { BITS = 3, T = 2, WIDTH = 4, KEYS = 40 };
+#define MIB ((uint64_t)1 << 20)
+
+struct room {
+    struct budget budget;
+    struct world *w;
+    uint64_t keys[KEYS];
+    uint32_t n; // of them: the shard's
+    size_t live;
+};
+
+static void room_open(struct room *r, enum wire_mode mode)
+{
+    r->live = mem_live();
+    budget_open(&r->budget, 64 * MIB);
+    struct shard_options o = {.budget = &r->budget};
+    r->w = world_open(BITS, &o);
+    struct table_spec s = plain_spec(T, mode, WIDTH);
+    make_table(r->w, &s);
+    r->n = draw_keys(r->w, WIRE_SPACE_SPARSE, KEYS, 1, r->keys);
+}
+
+// Nothing of it is counted any more.
+static void room_close(struct room *r)
+{
+    world_close(r->w);
+    for (int k = 0; k < BUDGET_KINDS; k++)
+        assert_int_equal(budget_used(&r->budget, (enum budget_kind)k), 0);
+    assert_int_equal(atomic_load(&r->budget.used), 0);
+}
+
+static void pull(struct room *r, uint32_t worker)
+{
+    struct msg_pull m = pull_of(r->w, worker, T, r->keys, r->n);
+    send_pull(r->w, worker, &m);
+}
+
+// Sets all keys to x.
+static void assign(struct room *r, uint32_t worker, float x, uint8_t flags)
+{
+    float values[KEYS * WIDTH];
+    for (uint32_t i = 0; i < r->n * WIDTH; i++)
+        values[i] = x;
+    struct msg_push m = push_of(r->w, worker, T, r->keys, r->n, values, WIDTH);
+    m.op = WIRE_ASSIGN;
+    m.flags = flags;
+    send_push(r->w, worker, &m);
+}
+
+static void expect_rows(struct world *w, uint32_t worker, uint64_t request, float x)
+{
+    struct parcel *p = expect_sent(w, MSG_PULLED);
+    const float *values = p->m.pulled.values.data;
+    assert_int_equal(p->link, WORKER_LINK + worker);
+    assert_int_equal(p->frame.request, request);
+    for (uint32_t i = 0; i < p->m.pulled.n * WIDTH; i++)
+        if (values[i] != x)
+            fail_msg("%g, not %g", (double)values[i], (double)x);
+    parcel_unpin(p);
+}
+
+static void expect_silence(struct world *w)
+{
+    struct parcel *p = next_sent(w);
+    if (p != NULL)
+        fail_msg("%s was sent", wire_name(p->frame.type));
+}
+
+// Who does not read waits; who reads is served meanwhile.
+static void test_unread_link_waits(void **state)
+{
+    (void)state;
+    struct room r;
+    room_open(&r, WIRE_ASYNC);
+    struct world *w = r.w;
+    w->unread[0] = 8 * MIB;
+    uint64_t first = w->next_request + 1;
+    for (int i = 0; i < 5; i++)
+        pull(&r, 0);
+    pass_time(w, SECOND_NS);
+    expect_silence(w);
+    pull(&r, 1);
+    expect_rows(w, 1, first + 5, 0);
+    assert_true(budget_used(&r.budget, BUDGET_HELD) > 5 * r.n * sizeof(uint64_t));
+    w->unread[0] = 0;
+    pass_time(w, SECOND_NS);
+    for (uint64_t i = 0; i < 5; i++)
+        expect_rows(w, 0, first + i, 0);
+    expect_silence(w);
+    assert_int_equal(budget_used(&r.budget, BUDGET_HELD), 0);
+    room_close(&r);
+}
+
+// Of one link, requests are served in the order in which they came.
+static void test_order(void **state)
+{
+    (void)state;
+    struct room r;
+    room_open(&r, WIRE_ASYNC);
+    struct world *w = r.w;
+    uint64_t first = w->next_request + 1;
+    w->unread[0] = 8 * MIB;
+    assign(&r, 0, 1, WIRE_ALSO_PULL);
+    w->unread[0] = 0; // there is room, but one waits already
+    assign(&r, 0, 2, 0);
+    pull(&r, 0);
+    assign(&r, 0, 3, WIRE_ALSO_PULL);
+    expect_silence(w);
+    pull(&r, 1); // another link's
+    expect_rows(w, 1, first + 4, 0);
+    pass_time(w, SECOND_NS);
+    expect_rows(w, 0, first, 1);
+    expect_ok(w);
+    expect_rows(w, 0, first + 2, 2);
+    expect_rows(w, 0, first + 3, 3);
+    expect_silence(w);
+    room_close(&r);
+}
+
+// What all links have not read leaves no room: all wait, whoever they are.
+static void test_process_is_full(void **state)
+{
+    (void)state;
+    struct room r;
+    room_open(&r, WIRE_ASYNC);
+    uint64_t most = budget_most(&r.budget, BUDGET_QUEUED);
+    assert_true(budget_take(&r.budget, BUDGET_QUEUED, most));
+    pull(&r, 0);
+    assign(&r, 1, 7, 0); // an acknowledgement is small
+    expect_ok(r.w);
+    pass_time(r.w, SECOND_NS);
+    expect_silence(r.w);
+    assert_true(budget_short(&r.budget, clock_ns()));
+    budget_give(&r.budget, BUDGET_QUEUED, most);
+    pass_time(r.w, SECOND_NS);
+    expect_rows(r.w, 0, r.w->next_request - 1, 7);
+    // In vain.
+    assert_true(budget_take(&r.budget, BUDGET_QUEUED, most));
+    pull(&r, 0);
+    pass_time(r.w, 61 * SECOND_NS);
+    expect_refusal(r.w, TUG_EIO, VAN_NO_ROOM);
+    budget_give(&r.budget, BUDGET_QUEUED, most);
+    room_close(&r);
+}
+
+static void test_never_fits(void **state)
+{
+    (void)state;
+    enum { N = 8000, WIDE = 1024 };
+    struct room r;
+    room_open(&r, WIRE_ASYNC);
+    uint64_t *keys = mem_array(N, sizeof(*keys));
+    struct table_spec s = plain_spec(3, WIRE_ASYNC, WIDE);
+    make_table(r.w, &s);
+    uint32_t n = draw_keys(r.w, WIRE_SPACE_SPARSE, N, 1, keys);
+    assert_true((uint64_t)n * WIDE * sizeof(float) < 64 * MIB);
+    struct msg_pull m = pull_of(r.w, 0, 3, keys, n);
+    send_pull(r.w, 0, &m);
+    expect_refusal(r.w, TUG_EUSAGE, "--memory");
+    mem_free(keys);
+    room_close(&r);
+}
+
+// However many requests wait: they have their share and no more, the others are told to
+// come again, and looking for room takes no more time than in proportion.
+static double many_wait(uint32_t n, uint32_t *ret_held)
+{
+    struct room r;
+    room_open(&r, WIRE_ASYNC);
+    struct timespec begin, end;
+    r.w->unread[0] = 8 * MIB;
+    *ret_held = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        pull(&r, 0);
+        struct parcel *p = next_sent(r.w);
+        *ret_held += p == NULL;
+        if (p == NULL)
+            continue;
+        assert_int_equal(p->m.error.code, TUG_EIO);
+        assert_int_equal(strncmp(p->m.error.what.data, VAN_NO_ROOM, strlen(VAN_NO_ROOM)),
+                         0);
+        parcel_unpin(p);
+    }
+    assert_true(budget_used(&r.budget, BUDGET_HELD) <=
+                budget_most(&r.budget, BUDGET_HELD));
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+    for (int i = 0; i < 1000; i++)
+        pass_time(r.w, SECOND_NS / 10000);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+    pull(&r, 1); // others are served
+    expect_rows(r.w, 1, r.w->next_request, 0);
+    r.w->h.closed(r.w->h.ctx, WORKER_LINK, &(struct err){0}, r.w->now);
+    assert_int_equal(budget_used(&r.budget, BUDGET_HELD), 0);
+    room_close(&r);
+    return (double)(end.tv_sec - begin.tv_sec) +
+           (double)(end.tv_nsec - begin.tv_nsec) * 1e-9;
+}
+
+static void test_many_wait(void **state)
+{
+    (void)state;
+    uint32_t held;
+    double some = many_wait(2000, &held);
+    assert_int_equal(held, 2000);
+    double many = many_wait(60000, &held);
+    assert_true(held > 2000 && held < 60000);
+    // A tenth of a second of the shard's time: looking costs less than a few per cent.
+    if (many > 30 * some + 0.05)
+        fail_msg("looking for room: %.4f s with 2000, %.4f s with %u", some, many, held);
+}
+
+static void test_lists(void **state)
+{
+    (void)state;
+    enum { N = 600000 };
+    struct room r;
+    room_open(&r, WIRE_ASYNC);
+    uint64_t *keys = mem_array(N, sizeof(*keys));
+    struct table_spec s = plain_spec(3, WIRE_ASYNC, 1);
+    make_table(r.w, &s);
+    uint32_t n = draw_keys(r.w, WIRE_SPACE_SPARSE, N, 1, keys);
+    for (uint32_t i = 0; i < 18; i++) {
+        struct msg_pull m = pull_of(r.w, i % WORKERS, 3, keys, n);
+        m.list = 100 + i;
+        send_pull(r.w, i % WORKERS, &m);
+        parcel_unpin(expect_sent(r.w, MSG_PULLED));
+    }
+    uint64_t used = budget_used(&r.budget, BUDGET_LISTS);
+    assert_true(used > 0 && used <= budget_most(&r.budget, BUDGET_LISTS));
+    mem_free(keys);
+    room_close(&r);
+}
+
+// Parts of batches that wait for others, too.
+static void test_batches(void **state)
+{
+    (void)state;
+    struct room r;
+    room_open(&r, WIRE_SYNC);
+    float values[KEYS * WIDTH] = {0};
+    struct msg_push m = push_of(r.w, 0, T, r.keys, r.n, values, WIDTH);
+    m.micros = SHARD_MICROS / 2;
+    send_push(r.w, 0, &m);
+    expect_ok(r.w);
+    assert_true(budget_used(&r.budget, BUDGET_HELD) >= r.n * WIDTH * sizeof(float));
+    uint64_t rest = budget_most(&r.budget, BUDGET_HELD) -
+                    budget_used(&r.budget, BUDGET_HELD);
+    assert_true(budget_take(&r.budget, BUDGET_HELD, rest));
+    m.number = ++r.w->number[0];
+    m.micro = SHARD_MICROS / 2;
+    send_push(r.w, 0, &m);
+    expect_refusal(r.w, TUG_EIO, VAN_NO_ROOM);
+    budget_give(&r.budget, BUDGET_HELD, rest);
+    send_push(r.w, 0, &m); // once more
+    expect_ok(r.w);
+    assert_int_equal(budget_used(&r.budget, BUDGET_HELD), 0);
+    room_close(&r);
+}
+
+// What is remembered of sessions is counted, and forgotten with them.
+static void test_sessions(void **state)
+{
+    (void)state;
+    struct room r;
+    room_open(&r, WIRE_ASYNC);
+    assign(&r, 0, 1, 0);
+    uint64_t one = budget_used(&r.budget, BUDGET_CLOCKS);
+    assert_true(one >= SHARD_WINDOW * sizeof(uint64_t));
+    assign(&r, 1, 1, 0);
+    assert_int_equal(budget_used(&r.budget, BUDGET_CLOCKS), 2 * one);
+    r.w->dead[1] = true;
+    send_roster(r.w);
+    assert_int_equal(budget_used(&r.budget, BUDGET_CLOCKS), one);
+    forget_sent(r.w);
+    uint64_t rest = budget_most(&r.budget, BUDGET_CLOCKS) - one;
+    assert_true(budget_take(&r.budget, BUDGET_CLOCKS, rest));
+    assign(&r, 2, 1, 0);
+    expect_refusal(r.w, TUG_ENOMEM, "session");
+    budget_give(&r.budget, BUDGET_CLOCKS, rest);
+    room_close(&r);
+}
+
+// Tables are rows' memory, too.
+static void test_tables(void **state)
+{
+    (void)state;
+    struct shard_options o = {.max_bytes = 100 << 10};
+    struct world *w = world_open(BITS, &o);
+    struct table_spec s = plain_spec(1, WIRE_ASYNC, WIDTH);
+    uint32_t made = 0;
+    for (s.id = 0; s.id < 1000; s.id++) {
+        snprintf(s.name, sizeof(s.name), "t%u", s.id);
+        send_table(w, &s);
+        struct parcel *p = next_sent(w);
+        bool ok = p->frame.type == MSG_OK;
+        parcel_unpin(p);
+        if (!ok)
+            break;
+        made++;
+    }
+    assert_true(made > 0 && made < 1000);
+    send_table(w, &s);
+    expect_refusal(w, TUG_ENOMEM, "no room for table");
+    world_close(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_unread_link_waits),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_process_is_full),
+        cmocka_unit_test(test_never_fits),
+        cmocka_unit_test(test_many_wait),
+        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_sessions),
+        cmocka_unit_test(test_tables),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
