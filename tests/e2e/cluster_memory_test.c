@@ -173,7 +173,7 @@ static void unread_answers(void **state)
 // Links of a member of the cluster that sends bodies without an end.
 
 enum { BODIES = 4 };
-#define BODY (600 * MIB)
+#define BODY (160 * MIB)
 
 struct sender {
     struct van *van;
