@@ -11,7 +11,9 @@
 #include "base/alloc.h"
 #include "cluster/scheduler_internal.h"
 
-enum { QUEUED_MAX = 64 << 20 }; // bytes for a peer
+enum { QUEUED_MAX = 64 << 20 };   // bytes for a peer
+#define IDLE_NS (300 * SECOND_NS) // that who is no node may be silent
+#define IDLE_LOOK_NS (60 * SECOND_NS)
 
 static int check_options(const struct scheduler_options *o, struct err *e)
 {
@@ -139,7 +141,9 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
         van_close_link(s->van, link);
         return;
     }
-    *l = (struct link){.link = link, .node = SCHEDULER_NOBODY, .beats = SCHEDULER_NOBODY};
+    *l = (struct link){
+        .link = link, .heard = now, .node = SCHEDULER_NOBODY, .beats = SCHEDULER_NOBODY};
+    s->idle_look = clock_earlier(s->idle_look, now + IDLE_LOOK_NS);
 }
 
 static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
@@ -273,6 +277,7 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     struct link *l = find_link(s, link);
     if (l == NULL)
         return;
+    l->heard = now;
     if (!l->greeted && m->type != MSG_HELLO) {
         turn_away(s, l, TUG_EDATA, "the first message on a link must be hello");
         return;
@@ -299,6 +304,26 @@ static void take_out_links(struct scheduler *s)
     s->n_links = n;
 }
 
+// Closes links of tools that have said nothing for long; nodes are watched by their
+// heartbeats.
+static uint64_t close_idle(struct scheduler *s)
+{
+    if (s->now < s->idle_look)
+        return s->idle_look;
+    s->idle_look = VAN_NEVER; // until the next one comes
+    for (uint32_t i = 0; i < s->n_links; i++) {
+        struct link *l = &s->links[i];
+        if (l->link == 0 || l->node != SCHEDULER_NOBODY || l->beats_of != 0)
+            continue;
+        s->idle_look = s->now + IDLE_LOOK_NS;
+        if (s->now - l->heard < IDLE_NS)
+            continue;
+        van_close_link(s->van, l->link);
+        scheduler_forget_link(s, l);
+    }
+    return s->idle_look;
+}
+
 // A scheduler that slept (stopped, swapped out) has heard nobody meanwhile: that says
 // nothing about them.
 static void forgive_silence(struct scheduler *s)
@@ -318,7 +343,7 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     s->now = now;
     forgive_silence(s);
     take_out_links(s);
-    uint64_t next = scheduler_find_dead(s);
+    uint64_t next = clock_earlier(close_idle(s), scheduler_find_dead(s));
     next = clock_earlier(next, scheduler_end_tick(s)); // may change who is told what
     next = clock_earlier(next, scheduler_spread_roster(s));
     s->due = clock_earlier(next, scheduler_work_tick(s));
@@ -340,7 +365,7 @@ void scheduler_serve(struct scheduler *s, struct van *v, const char *address)
 {
     s->van = v;
     s->now = s->served_at = s->phase_at = van_now(v);
-    s->due = VAN_NEVER;
+    s->due = s->idle_look = VAN_NEVER;
     snprintf(s->address, sizeof(s->address), "%s", address);
     s->changed = true;
 }

@@ -17,7 +17,8 @@ enum { SCHEDULER_GROUPS = 8 };
 struct link {
     van_link link; // 0: gone; the next tick takes it out
     bool greeted;
-    uint32_t node; // index, or SCHEDULER_NOBODY
+    uint64_t heard; // when the last message came
+    uint32_t node;  // index, or SCHEDULER_NOBODY
     uint32_t
         beats; // index of the process whose heartbeats come here, or SCHEDULER_NOBODY
     uint64_t beats_of; // its id; heartbeats may come before the process joins. 0: none
@@ -81,7 +82,8 @@ struct scheduler {
     char host[64], address[VAN_ADDRESS_MAX];
     struct van *van;
     uint64_t now, served_at;
-    uint64_t due; // when the next tick was asked for
+    uint64_t due;       // when the next tick was asked for
+    uint64_t idle_look; // when tools that are silent are looked for
 
     struct link *links;
     uint32_t n_links, cap_links;

@@ -122,6 +122,27 @@ static void close_peer(void)
     world_close(&w);
 }
 
+// A tool that asks nothing any more has its link closed; nodes keep theirs.
+static void test_idle_tool(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    add_all(1, 1, false);
+    open_peer();
+    say_hello(CLUSTER);
+    for (int i = 0; i < 4; i++) { // it looks now and then
+        world_run(&w, 200 * SECONDS);
+        assert_false(peer.closed);
+        say(MSG_STATUS, &(struct msg_status){});
+        assert_int_equal(peer.type, MSG_STATUS_IS);
+    }
+    world_run(&w, 400 * SECONDS);
+    assert_true(peer.closed);
+    for (uint32_t i = 0; i < w.n; i++)
+        assert_true(member_ready(w.actors[i].m) && !member_ended(w.actors[i].m, NULL));
+    close_peer();
+}
+
 // Wishes for ranks: met where nobody has them and the cluster was made for them.
 static void test_wishes(void **state)
 {
@@ -836,6 +857,7 @@ static void test_numbers_of_passes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_idle_tool),
         cmocka_unit_test(test_wishes),
         cmocka_unit_test(test_ids_and_ranks),
         cmocka_unit_test(test_missing_worker),

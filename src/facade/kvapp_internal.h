@@ -99,7 +99,8 @@ struct received {
     uint64_t ticket;
     uint64_t give_up; // when there is still no customer
     struct msg_app m;
-    void *body; // kept
+    void *body;       // kept
+    uint64_t counted; // in the account
     bool answered;
     bool is_response; // of a simple request of this node: not to be answered
     atomic_uint refs;

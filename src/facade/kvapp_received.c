@@ -42,6 +42,12 @@ static struct received *find(struct tug_node *n, uint64_t ticket)
     return q != NULL && q->ticket == ticket ? q : NULL;
 }
 
+static void uncount(struct received *q)
+{
+    budget_give(&q->node->process.budget, BUDGET_HELD, q->counted);
+    q->counted = 0;
+}
+
 static struct received *received_new(struct tug_node *n, van_link link,
                                      struct van_message *m)
 {
@@ -59,7 +65,16 @@ static struct received *received_new(struct tug_node *n, van_link link,
         .m = m->m->app,
     };
     atomic_init(&q->refs, 1); // for whoever is to run its handler
+    // Answers to this node's own requests find room in any case.
+    q->counted = sizeof(*q) + m->body_bytes;
+    bool fits = link != 0 ? budget_take(&n->process.budget, BUDGET_HELD, q->counted)
+                          : budget_force(&n->process.budget, BUDGET_HELD, q->counted);
+    if (link != 0 && !fits) {
+        mem_free(q);
+        return NULL;
+    }
     if (m->body_bytes > 0 && (q->body = van_keep(n->van, m)) == NULL) {
+        uncount(q);
         mem_free(q);
         return NULL;
     }
@@ -77,6 +92,7 @@ static void let_go(struct received *q)
     if (q->body != NULL)
         van_unkeep(n->van, q->body);
     q->body = NULL;
+    uncount(q);
     if (q->answered || q->is_response) {
         uint32_t slot = (uint32_t)(q->ticket & (SLOTS_MAX - 1));
         n->received[slot] = NULL;
@@ -372,7 +388,8 @@ void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
     }
     struct received *q = received_new(n, link, m);
     if (q == NULL) {
-        send_error(n, link, m->request, TUG_ENOMEM, "out of memory");
+        send_error(n, link, m->request, TUG_ENOMEM,
+                   "there is no room for one more request: too many wait");
         return;
     }
     if (from != 0)

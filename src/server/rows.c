@@ -13,8 +13,9 @@ enum { SCAN_ROWS = 1024 };
 #define PAGE_BYTES ((uint64_t)4 << 20)
 #define WALK_BYTES ((uint64_t)64 << 20)
 
-void walk_end(struct walk *w)
+void walk_end(struct shard *s, struct walk *w)
 {
+    budget_give(s->o.budget, BUDGET_HELD, w->counted);
     mem_free(w->entries);
     *w = (struct walk){0};
 }
@@ -50,12 +51,12 @@ static int sort_range(const struct shard *s, const struct shard_table *t, struct
     return 0;
 }
 
-static int walk_begin(const struct shard *s, const struct shard_table *t, struct walk *w,
+static int walk_begin(struct shard *s, const struct shard_table *t, struct walk *w,
                       uint32_t partition, struct err *e)
 {
     uint32_t partitions = (uint32_t)1 << s->bits, n = partitions - partition;
     uint64_t each = table_stats(t->rows).rows * sizeof(struct table_entry) / partitions;
-    walk_end(w);
+    walk_end(s, w);
     if (each > 0 && WALK_BYTES / each < n)
         n = WALK_BYTES / each > 0 ? (uint32_t)(WALK_BYTES / each) : 1;
     w->first = partition;
@@ -66,9 +67,14 @@ static int walk_begin(const struct shard *s, const struct shard_table *t, struct
     else
         rc = table_sorted(t->rows, partition, n, &w->entries, &w->n_entries, e);
     if (rc == 0)
+        w->counted = w->n_entries * sizeof(*w->entries);
+    if (rc == 0 && !budget_force(s->o.budget, BUDGET_HELD, w->counted))
+        rc = err_set(e, TUG_EIO, VAN_NO_ROOM " to sort %zu keys (--memory)",
+                     w->n_entries);
+    if (rc == 0)
         w->generation = t->generation;
     else
-        walk_end(w);
+        walk_end(s, w);
     return rc;
 }
 

@@ -12,6 +12,8 @@
 
 enum { QUESTION_BYTES = 64 << 10 }; // of an answer, mostly
 #define GREET_NS (20 * SECOND_NS)   // to say hello after a link has opened
+#define IDLE_NS (300 * SECOND_NS)   // that a tool, which has no session, may be silent
+#define IDLE_LOOK_NS (60 * SECOND_NS)
 
 // Peers.
 
@@ -37,7 +39,7 @@ static void peer_free(struct shard *s, struct peer *p)
     held_drop_peer(s, p);
     s->n_strangers -= !p->greeted;
     key_lists_free(&p->lists);
-    walk_end(&p->walk);
+    walk_end(s, &p->walk);
     mem_free(p);
 }
 
@@ -307,12 +309,15 @@ static void greet(struct shard *s, struct peer *p, const struct van_message *m)
     p->greeted = true;
     p->node = node;
     p->session = session;
+    if (session == 0)
+        s->idle_look = clock_earlier(s->idle_look, s->now + IDLE_LOOK_NS);
 }
 
 static void serve_message(struct shard *s, struct peer *p, struct van_message *m)
 {
     struct err e = {0};
     struct request q = {.peer = p, .type = m->type, .id = m->request};
+    p->heard = s->now;
     if (!p->greeted || m->type == MSG_HELLO)
         greet(s, p, m);
     else if (m->type == MSG_PING)
@@ -344,6 +349,7 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
     p->link = link;
     p->lists.budget = s->o.budget;
     p->greet_by = now + GREET_NS;
+    p->heard = now;
     p->next = *bucket(s, link);
     *bucket(s, link) = p;
     s->n_strangers++;
@@ -392,12 +398,32 @@ static uint64_t close_strangers(struct shard *s)
     return next;
 }
 
+// Those of tools that have said nothing for long: members are watched by the scheduler.
+static uint64_t close_idle(struct shard *s)
+{
+    if (s->now < s->idle_look)
+        return s->idle_look;
+    s->idle_look = VAN_NEVER; // until the next one greets
+    for (size_t i = 0; i < PEER_BUCKETS; i++)
+        for (struct peer *p = s->peers[i], *behind; p != NULL; p = behind) {
+            behind = p->next;
+            if (!p->greeted || p->session != 0)
+                continue;
+            s->idle_look = s->now + IDLE_LOOK_NS;
+            if (s->now - p->heard < IDLE_NS || p->n_held > 0)
+                continue;
+            van_close_link(s->van, p->link);
+            peer_free(s, p);
+        }
+    return s->idle_look;
+}
+
 static uint64_t on_tick(void *ctx, uint64_t now)
 {
     struct shard *s = ctx;
     s->now = now;
     uint64_t next = member_tick(s->member, now);
-    uint64_t strangers = close_strangers(s);
+    uint64_t strangers = clock_earlier(close_strangers(s), close_idle(s));
     uint64_t held = held_expire(s);
     uint64_t saves = saves_expire(s);
     uint64_t work = clock_earlier(turns_tick(s), room_look(s));
@@ -430,7 +456,7 @@ int shard_open(struct shard **ret, const struct shard_options *o, struct err *e)
         return err_nomem(e, "a server's loop");
     s->o = *o;
     s->held_end = &s->held;
-    s->held_due = VAN_NEVER;
+    s->held_due = s->idle_look = VAN_NEVER;
     s->work_due = VAN_NEVER;
     s->o.member.changed = roster_changed;
     s->o.member.forget = piece_forgotten;

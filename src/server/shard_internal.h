@@ -82,6 +82,7 @@ struct walk {
     uint32_t first, n;   // partitions
     struct table_entry *entries;
     size_t n_entries;
+    uint64_t counted; // of them, in the account
 };
 
 // Who is at the other end of a link.
@@ -93,6 +94,7 @@ struct peer {
     uint64_t session;
     bool ended; // the session
     uint64_t greet_by;
+    uint64_t heard; // when the last message came
     struct key_lists lists;
     struct walk walk;
     uint32_t n_held;            // its requests that wait,
@@ -152,6 +154,7 @@ struct shard {
     uint64_t held_bytes;
     uint32_t n_held;
     uint64_t held_due;   // no deadline of theirs is before
+    uint64_t idle_look;  // when tools that are silent are looked for
     uint32_t n_draining; // of them that wait for room
     uint64_t drain_look; // when they look for it
     uint64_t retries;    // times that waiting requests were tried
@@ -410,7 +413,7 @@ enum outcome loads_serve(struct shard *s, struct request *q);
 // rows.c
 
 enum outcome rows_serve(struct shard *s, struct request *q);
-void walk_end(struct walk *w);
+void walk_end(struct shard *s, struct walk *w);
 
 // status.c
 

@@ -288,6 +288,52 @@ static void test_sessions(void **state)
     room_close(&r);
 }
 
+// A tool that asks nothing any more has its link closed; a worker keeps its own.
+static void test_idle_tool(void **state)
+{
+    (void)state;
+    enum { TOOL_LINK = 77 };
+    struct room r;
+    room_open(&r, WIRE_ASYNC);
+    struct world *w = r.w;
+    struct msg_hello hello = {
+        .cluster = 77, .role = WIRE_TOOL, .version = wire_text("0")};
+    w->h.opened(w->h.ctx, TOOL_LINK, true, w->now);
+    deliver(w, TOOL_LINK, MSG_HELLO, 0, &hello);
+    struct msg_table_wanted m = {.table = T};
+    for (int i = 0; i < 8; i++) { // it looks now and then
+        pass_time(w, 60 * SECOND_NS);
+        forget_sent(w);
+        deliver(w, TOOL_LINK, MSG_TABLE_WANTED, 1, &m);
+        parcel_unpin(expect_sent(w, MSG_TABLE_IS));
+    }
+    for (int i = 0; i < 6; i++)
+        pass_time(w, 60 * SECOND_NS);
+    forget_sent(w);
+    deliver(w, TOOL_LINK, MSG_TABLE_WANTED, 1, &m);
+    expect_silence(w); // nobody is there any more
+    forget_sent(w);
+    pull(&r, 0);
+    expect_rows(w, 0, w->next_request, 0);
+    room_close(&r);
+}
+
+// Walks over rows hold sorted keys: counted, and given back with the link.
+static void test_walks(void **state)
+{
+    (void)state;
+    struct room r;
+    room_open(&r, WIRE_ASYNC);
+    assign(&r, 0, 1, 0);
+    expect_ok(r.w);
+    struct msg_rows m = {.table = T, .epoch = r.w->epoch, .max = 1};
+    deliver(r.w, WORKER_LINK, MSG_ROWS, ++r.w->next_request, &m);
+    parcel_unpin(expect_sent(r.w, MSG_ROWS_ARE));
+    assert_int_equal(budget_used(&r.budget, BUDGET_HELD),
+                     r.n * sizeof(struct table_entry));
+    room_close(&r);
+}
+
 // Tables are rows' memory, too.
 static void test_tables(void **state)
 {
@@ -324,6 +370,8 @@ int main(void)
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_sessions),
         cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_idle_tool),
+        cmocka_unit_test(test_walks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
