@@ -369,7 +369,11 @@ static int join(struct running *r, struct err *e)
         .insecure = v->insecure,
         .guest = true,
     };
-    return failed(tug_client_open(&r->client, &o), e);
+    // A scheduler that does not answer is found out sooner than members find out.
+    struct tool t = {.interrupted = &node_interrupted};
+    int rc = tool_open(&t, &r->node.node, r->node.node.scheduler, v->connect_timeout, e);
+    tool_close(&t);
+    return rc == 0 ? failed(tug_client_open(&r->client, &o), e) : rc;
 }
 
 // The scheduler of the run that was launched here last, if none is named.

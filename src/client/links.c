@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "client/private.h"
 
 #define BACKOFF_MIN (10 * MS)
@@ -174,8 +175,35 @@ static uint64_t tick_slices(struct peer *p, uint64_t now)
     return p->first != NULL ? min_u64(next, silence_watch(p, now)) : next;
 }
 
+// Requests that may take long have deadlines to match. They are not spent on waiting for
+// a loop that can't be reached.
+static void give_up_long_ones(struct peer *p, uint64_t now)
+{
+    uint64_t timeout = p->client->o.request_timeout_ns;
+    if (p->state == PEER_READY || p->first == NULL) {
+        p->away_since = 0;
+        return;
+    }
+    if (p->away_since == 0)
+        p->away_since = now;
+    for (struct slice *s = p->first; s != NULL && now - p->away_since >= timeout;) {
+        struct err e;
+        char name[ROSTER_NAME_MAX];
+        if (!request_takes_long(s->request->kind)) {
+            s = s->behind;
+            continue;
+        }
+        err_set(&e, TUG_EIO, "%s cannot be reached for %llu s%s%s", peer_name(p, name),
+                (unsigned long long)(timeout / SECOND_NS),
+                p->why.text[0] != 0 ? ": " : "", p->why.text);
+        request_end(s->request, e.code, &e);
+        s = p->first;
+    }
+}
+
 uint64_t peer_tick(struct peer *p, uint64_t now)
 {
+    give_up_long_ones(p, now);
     switch (p->state) {
     case PEER_CLOSED:
         if (p->first == NULL)

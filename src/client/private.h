@@ -193,11 +193,15 @@ struct peer {
     uint64_t due;     // when to connect again, or to greet again
     uint64_t give_up; // greeting: when to break the link
     uint64_t backoff;
+<<<<<<< ours
     // Of silence.c.
     uint64_t alive_at; // the last sign of life, or when there was nothing to wait for
     uint64_t pinged_at, tried_at;
     uint64_t queued;  // as last seen
     van_link another; // a link that is tried beside the silent one; 0: none
+=======
+    uint64_t away_since; // since when requests wait for the link; 0: they do not
+>>>>>>> theirs
     struct slice *first, *last;
     struct err why; // why the last link closed
     // Lists of keys that it remembers, the last one sent first, and for how many bytes of
@@ -299,6 +303,7 @@ client_ts request_begin(struct request *r, client_done_fn done, void *ctx);
 const struct table_spec *request_known(struct client *c, uint32_t table, struct err *e);
 int request_table_room(struct client *c, struct err *e);
 bool request_learn(struct client *c, struct table_spec *spec);
+bool request_takes_long(enum request_kind kind);
 // " table 3 (x)", or nothing, for messages.
 enum { REQUEST_ABOUT_MAX = SPEC_NAME_MAX + 32 };
 const char *request_about(const struct request *r, char to[REQUEST_ABOUT_MAX]);

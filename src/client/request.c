@@ -15,7 +15,7 @@
 const struct table_spec request_no_table = {.id = SPEC_MAX_TABLES};
 
 // Orders, loads and saves take as long as there are rows.
-static bool takes_long(enum request_kind kind)
+bool request_takes_long(enum request_kind kind)
 {
     return kind == REQUEST_ORDER || kind == REQUEST_LOAD || kind == REQUEST_SAVE;
 }
@@ -40,7 +40,8 @@ struct request *request_new(struct client *c, enum request_kind kind, struct err
     }
     r->kind = kind;
     r->state = REQUEST_QUEUED;
-    r->timeout = takes_long(kind) ? c->o.order_timeout_ns : c->o.request_timeout_ns;
+    r->timeout = request_takes_long(kind) ? c->o.order_timeout_ns
+                                          : c->o.request_timeout_ns;
     r->deadline = van_now(c->van) + r->timeout;
     r->before = c->last;
     if (c->last != NULL)
@@ -366,7 +367,7 @@ uint64_t request_check_deadlines(struct client *c, uint64_t now)
             continue;
         }
         next = min_u64(next, r->deadline);
-        if (!takes_long(r->kind))
+        if (!request_takes_long(r->kind))
             break;
     }
     return next;

@@ -350,6 +350,27 @@ static void test_errors_of_loops(void **state)
     cluster_close(c);
 }
 
+// An order may take an hour, but not because nobody is there.
+static void test_order_to_a_loop_that_is_silent(void **state)
+{
+    (void)state;
+    struct client_options o = usual();
+    o.request_timeout_ns = 20 * 1000 * MS;
+    struct cluster *c = cluster_open(1, 9, &o);
+    struct err e = {0};
+    c->servers[0].mute = true;
+    sim_set_faults(c->sim, 0, 0, 0, 1);
+    client_ts ts = client_shrink(c->client, TABLE, NAN, NULL, &e);
+    step(c, 100 * MS); // the link has broken
+    sim_set_faults(c->sim, 0, 0, 0, 0);
+    uint64_t begun = sim_now(c->sim);
+    assert_int_equal(wait_for(c, ts, &e), TUG_EIO);
+    assert_non_null(strstr(e.text, "server"));
+    assert_non_null(strstr(e.text, "cannot be reached"));
+    assert_true(sim_now(c->sim) - begun < 60 * 1000 * MS);
+    cluster_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -360,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_pages_that_do_not_ascend),
         cmocka_unit_test(test_errors_of_loops),
+        cmocka_unit_test(test_order_to_a_loop_that_is_silent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,8 +79,9 @@ void trace_align(struct trace *t)
     for (size_t i = 0; i < t->n; i++) {
         struct trace_loop *l = &t->loops[i];
         const struct trace_loop *clock = best_clock(t, l->rank);
-        bool same = llabs(clock->ahead_ns) <= (long long)clock->doubt_ns;
-        uint64_t ahead = same ? 0 : (uint64_t)clock->ahead_ns;
+        uint64_t ahead = (uint64_t)clock->ahead_ns;
+        if ((clock->ahead_ns < 0 ? -ahead : ahead) <= clock->doubt_ns)
+            ahead = 0; // they may show the same
         for (size_t k = 0; k < l->n; k++) {
             l->events[k].begin_ns -= ahead;
             l->events[k].arrived_ns -= ahead;

@@ -1,0 +1,261 @@
+// Commands against a scheduler that means no good: one that takes a link and falls
+// silent, that says who it is and then no more, that sends its answer byte by byte, that
+// answers what nobody asked, or leases what there is not. Each command ends soon, with a
+// sentence that names whom it has waited for, and none of them crashes.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "cluster/node.h"
+#include "wire/wire.h"
+
+enum manner {
+    SILENT,   // says nothing at all
+    WELCOMES, // says who it is
+    JOINS,    // and lets members in
+    NONSENSE, // answers by something else
+    LEASES,   // lets a worker in, and leases it a file that it does not have
+};
+
+// A scheduler on a thread.
+struct rogue {
+    enum manner manner;
+    struct node node;
+    struct van *van;
+    char address[VAN_ADDRESS_MAX];
+    uint32_t file;
+    atomic_bool stop;
+    pthread_t thread;
+};
+static struct rogue rogue;
+
+static void send_roster(van_link link, uint64_t request)
+{
+    struct buf nodes = BUF_INIT(1 << 16);
+    uint32_t owners[WIRE_SPACES] = {8, 8, 8};
+    struct wire_node n[] = {
+        {.id = 8, .role = WIRE_SERVER, .alive = 1, .host = wire_text("h")},
+        {.id = 9, .role = WIRE_WORKER, .alive = 1, .session = 11, .host = wire_text("h")},
+    };
+    n[0].address = wire_text(rogue.address);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(wire_put_node(&nodes, &n[i]), 0);
+    struct msg_roster m = {.epoch = 1,
+                           .version = 1,
+                           .servers = 1,
+                           .workers = 1,
+                           .nodes = {nodes.data, (uint32_t)nodes.len},
+                           .owners = {owners, sizeof(owners)}};
+    van_send(rogue.van, link, MSG_ROSTER, request, &m, NULL);
+    buf_free(&nodes);
+}
+
+static void let_in(van_link link, const struct van_message *m)
+{
+    struct msg_joined joined = {.node = m->m->join.role == WIRE_WORKER ? 9 : 1000000,
+                                .session = 11};
+    van_send(rogue.van, link, MSG_JOINED, m->request, &joined, NULL);
+    send_roster(link, 0);
+}
+
+static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    struct msg_welcome welcome = {
+        .role = WIRE_SCHEDULER, .node = 1, .version = wire_text("\x1b[31m")};
+    struct msg_leased leased = {
+        .what = WIRE_LEASE_PIECE, .pass = 1, .file = rogue.file, .pieces = 1};
+    struct msg_status_is status = {.json = wire_text("{\"nodes\":[{\"role\":5}")};
+    struct msg_ok ok = {.value = 1};
+    (void)ctx, (void)now;
+    if (rogue.manner == SILENT)
+        return;
+    if (m->type == MSG_HELLO)
+        van_send(rogue.van, link, MSG_WELCOME, 0, &welcome, NULL);
+    else if (m->type == MSG_JOIN && rogue.manner >= JOINS)
+        let_in(link, m);
+    else if (rogue.manner == NONSENSE)
+        van_send(rogue.van, link, MSG_STATUS_IS, m->request, &status, NULL);
+    else if (rogue.manner == LEASES && m->type == MSG_LEASE)
+        van_send(rogue.van, link, MSG_LEASED, m->request, &leased, NULL);
+    else if (rogue.manner == LEASES && m->type == MSG_ROSTER_WANTED)
+        send_roster(link, m->request);
+    else if (rogue.manner == LEASES)
+        van_send(rogue.van, link, MSG_OK, m->request, &ok, NULL);
+}
+
+static uint64_t on_tick(void *ctx, uint64_t now)
+{
+    (void)ctx, (void)now;
+    return VAN_NEVER;
+}
+
+static void *run(void *arg)
+{
+    struct err e;
+    (void)arg;
+    while (!atomic_load(&rogue.stop) &&
+           van_poll(rogue.van, van_now(rogue.van) + SECOND_NS, &e) == 0)
+        ;
+    return NULL;
+}
+
+static void open_rogue(enum manner manner)
+{
+    struct node_options o = {.insecure = true};
+    struct van_handler h = {.message = on_message, .tick = on_tick};
+    struct err e;
+    memset(&rogue, 0, sizeof(rogue));
+    rogue.manner = manner;
+    assert_int_equal(node_open(&rogue.node, &o, &e), 0);
+    assert_int_equal(node_van(&rogue.node, &rogue.van, &h, false, &e), 0);
+    assert_int_equal(node_listen(&rogue.node, rogue.van, 0, rogue.address, &e), 0);
+    assert_int_equal(pthread_create(&rogue.thread, NULL, run, NULL), 0);
+}
+
+static void close_rogue(void)
+{
+    atomic_store(&rogue.stop, true);
+    van_wake(rogue.van);
+    pthread_join(rogue.thread, NULL);
+    van_free(rogue.van);
+    node_close(&rogue.node);
+}
+
+static const char *const commands[] = {
+    "status",
+    "status --json",
+    "stop --timeout 1",
+    "profile start",
+    "profile stop --out p",
+    "table stat",
+    "table stat --json",
+    "table save --out saved",
+    "table shrink --table t",
+};
+
+// Ends by itself, naming the address.
+static void ends_soon(const char *command, const char *address)
+{
+    double begun = cluster_now();
+    int code = tug("%s --scheduler %s --connect-timeout 1 --insecure", command, address);
+    double took = cluster_now() - begun;
+    if (code != 4 && code != 3)
+        cluster_fail("tug %s: exit status %d: %s", command, code, e2e_err);
+    if (strstr(e2e_err, strrchr(address, ':')) == NULL)
+        cluster_fail("tug %s does not name %s: %s", command, address, e2e_err);
+    if (took > 30)
+        cluster_fail("tug %s took %.1f s", command, took);
+    assert_null(strchr(e2e_err, '\x1b'));
+    assert_null(strchr(e2e_out, '\x1b'));
+}
+
+static void falls_silent(void **state)
+{
+    (void)state;
+    open_rogue(SILENT);
+    for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
+        ends_soon(commands[i], rogue.address);
+    close_rogue();
+}
+
+// Tools ask the scheduler; what joins is not let in, and knows it when its time is over.
+static void says_who_it_is(void **state)
+{
+    (void)state;
+    open_rogue(WELCOMES);
+    for (size_t i = 0; i < 5; i++)
+        ends_soon(commands[i], rogue.address);
+    close_rogue();
+}
+
+static void talks_nonsense(void **state)
+{
+    (void)state;
+    open_rogue(NONSENSE);
+    for (size_t i = 0; i < 5; i++)
+        ends_soon(commands[i], rogue.address);
+    close_rogue();
+}
+
+static void leases_what_is_not_there(void **state)
+{
+    const uint32_t files[] = {1, 1000, 100000000, UINT32_MAX};
+    struct e2e_data data = {.path = "data", .rows = 200, .seed = 1};
+    (void)state;
+    e2e_write_data(&data);
+    open_rogue(LEASES);
+    for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+        rogue.file = files[i];
+        tug_ends(
+            3,
+            "worker --scheduler %s --connect-timeout 2 --insecure -- train --data data "
+            "--format libsvm --model lr --epochs 1 --threads 1",
+            rogue.address);
+        e2e_says("leases piece 0 of file");
+    }
+    close_rogue();
+}
+
+// A socket that takes connections and says a byte now and then, and never a whole frame.
+
+static int door;
+
+static void *drip(void *arg)
+{
+    int fds[64], n = 0;
+    (void)arg;
+    while (!atomic_load(&rogue.stop)) {
+        struct pollfd p = {.fd = door, .events = POLLIN};
+        if (poll(&p, 1, 50) == 1 && n < 64) {
+            int fd = accept(door, NULL, NULL);
+            n += fd >= 0;
+            if (fd >= 0)
+                fds[n - 1] = fd;
+        }
+        for (int i = 0; i < n; i++)
+            (void)send(fds[i], "T", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    while (n > 0)
+        close(fds[--n]);
+    return NULL;
+}
+
+static void drips(void **state)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(at);
+    char address[64];
+    (void)state;
+    memset(&rogue, 0, sizeof(rogue));
+    door = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(door >= 0);
+    assert_int_equal(bind(door, (struct sockaddr *)&at, sizeof(at)), 0);
+    assert_int_equal(listen(door, 64), 0);
+    assert_int_equal(getsockname(door, (struct sockaddr *)&at, &len), 0);
+    snprintf(address, sizeof(address), "tcp://127.0.0.1:%u", ntohs(at.sin_port));
+    assert_int_equal(pthread_create(&rogue.thread, NULL, drip, NULL), 0);
+    for (size_t i = 0; i < 6; i++)
+        ends_soon(commands[i], address);
+    atomic_store(&rogue.stop, true);
+    pthread_join(rogue.thread, NULL);
+    close(door);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cluster_test(falls_silent),   cluster_test(says_who_it_is),
+        cluster_test(talks_nonsense), cluster_test(leases_what_is_not_there),
+        cluster_test(drips),
+    };
+    return cmocka_run_group_tests(tests, cluster_begin, cluster_end);
+}
