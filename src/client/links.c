@@ -175,21 +175,35 @@ static uint64_t tick_slices(struct peer *p, uint64_t now)
     return p->first != NULL ? min_u64(next, silence_watch(p, now)) : next;
 }
 
-// Requests that may take long have deadlines to match. They are not spent on waiting for
-// a loop that can't be reached.
+// Since when requests wait for a loop that is not reached, or does not answer a PING (see
+// silence.c); `now` when they do not.
+static uint64_t away_since(struct peer *p, uint64_t now)
+{
+    if (p->state == PEER_READY || p->first == NULL)
+        p->away_since = 0;
+    else if (p->away_since == 0)
+        p->away_since = now;
+    if (p->first != NULL && p->state == PEER_READY && p->pinged_at > p->alive_at)
+        return p->pinged_at;
+    return p->away_since != 0 ? p->away_since : now;
+}
+
+// Requests that may take long have deadlines to match. They are not spent on a loop that
+// can't be reached. A load is all that a loop does meanwhile: then silence is no sign.
+static bool is_in_vain(const struct slice *s)
+{
+    enum request_kind kind = s->request->kind;
+    return request_takes_long(kind) &&
+           (s->peer->state != PEER_READY || kind != REQUEST_LOAD);
+}
+
 static void give_up_long_ones(struct peer *p, uint64_t now)
 {
-    uint64_t timeout = p->client->o.request_timeout_ns;
-    if (p->state == PEER_READY || p->first == NULL) {
-        p->away_since = 0;
-        return;
-    }
-    if (p->away_since == 0)
-        p->away_since = now;
-    for (struct slice *s = p->first; s != NULL && now - p->away_since >= timeout;) {
+    uint64_t timeout = p->client->o.request_timeout_ns, since = away_since(p, now);
+    for (struct slice *s = p->first; s != NULL && now >= since + timeout;) {
         struct err e;
         char name[ROSTER_NAME_MAX];
-        if (!request_takes_long(s->request->kind)) {
+        if (!is_in_vain(s)) {
             s = s->behind;
             continue;
         }

@@ -193,15 +193,12 @@ struct peer {
     uint64_t due;     // when to connect again, or to greet again
     uint64_t give_up; // greeting: when to break the link
     uint64_t backoff;
-<<<<<<< ours
+    uint64_t away_since; // since when requests wait for the link; 0: they do not
     // Of silence.c.
     uint64_t alive_at; // the last sign of life, or when there was nothing to wait for
     uint64_t pinged_at, tried_at;
     uint64_t queued;  // as last seen
     van_link another; // a link that is tried beside the silent one; 0: none
-=======
-    uint64_t away_since; // since when requests wait for the link; 0: they do not
->>>>>>> theirs
     struct slice *first, *last;
     struct err why; // why the last link closed
     // Lists of keys that it remembers, the last one sent first, and for how many bytes of
