@@ -14,7 +14,7 @@
 //   counter      dim amounts                                   2 x dim: see tug_count
 //
 // A key that repeats in a push counts once for each time: its gradients, shows and clicks
-// are added up (of slots the last stays).
+// are added up (of slots the last stays). Later passes over the same examples: tug_again.
 //
 // Functions that are not said to return at once wait, at most the client's wait_seconds;
 // they must not be called inside callbacks. Texts and arrays belong to the caller.
@@ -29,10 +29,10 @@
 extern "C" {
 #endif
 
-// Makes table `number` (below 4,096) on all servers, or finds it as another worker has made
-// it. Settings: "accessor = ctr; dim = 8; entry = count:3", ';' or newlines between them.
-// TUG_EUSAGE: a setting that cannot be (the sentence names it), or that differs from those
-// it was made with. Paddle: a table's accessor and TableParameter.
+// Makes table `number` (below 4,096) on all servers, or finds it as another worker has
+// made it. Settings: "accessor = ctr; dim = 8; entry = count:3", ';' or newlines between
+// them. TUG_EUSAGE: a setting that cannot be (the sentence names it), or that differs
+// from those it was made with. Paddle: a table's accessor and TableParameter.
 TUG_API int tug_table_make(struct tug_client *c, uint32_t number, const char *settings);
 
 // Finds a table that others have made, by its name. TUG_EUSAGE: there is none.
@@ -51,6 +51,12 @@ TUG_API int tug_assign(struct tug_client *c, uint32_t table, const uint64_t *key
                        size_t n, const float *values, tug_done_fn done, void *ctx,
                        uint64_t *ret_ts);
 
+// From now on this client pushes examples that were pushed before in the run, in a second
+// pass over the data: shows, clicks, the change of score and the entry policy count an
+// example once (unless the table says count-passes = all). Gradients are applied as ever,
+// and rows count as seen today. false: new examples again.
+TUG_API void tug_again(struct tug_client *c, bool again);
+
 // Keys [first, first + n) of a table that is placed by ranges (any table will do; one by
 // ranges asks few servers). Wait.
 TUG_API int tug_pull_range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,
@@ -63,7 +69,8 @@ TUG_API int tug_push_range(struct tug_client *c, uint32_t table, uint64_t first,
 // table's delete-threshold unless it is NAN. *ret_removed (may be NULL): rows.
 TUG_API int tug_shrink(struct tug_client *c, uint32_t table, float threshold,
                        uint64_t *ret_removed);
-// A day has ended: rows are unseen for one day more. (tug_save with TUG_DAY does it, too.)
+// A day has ended: rows are unseen for one day more. (tug_save with TUG_DAY does it,
+// too.)
 TUG_API int tug_day(struct tug_client *c, uint32_t table);
 // Removes all rows.
 TUG_API int tug_clear(struct tug_client *c, uint32_t table);
@@ -83,13 +90,13 @@ struct tug_table_stats {
 TUG_API int tug_table_stat(struct tug_client *c, uint32_t table,
                            struct tug_table_stats *ret);
 
-// This worker has done so many more steps. *ret_global (may be NULL): those of all workers:
-// the global step that drives rates and ttl-steps. (Paddle: GlobalStepTable.)
+// This worker has done so many more steps. *ret_global (may be NULL): those of all
+// workers: the global step that drives rates and ttl-steps. (Paddle: GlobalStepTable.)
 TUG_API int tug_step(struct tug_client *c, uint64_t steps, uint64_t *ret_global);
 
 // Saves. The servers write in parallel, each its own partitions, into DIR/save-000001 and
-// so on: all must see `dir` under this name. When tug_save returns 0, the save is complete;
-// until then nothing of it is visible, whatever dies.
+// so on: all must see `dir` under this name. When tug_save returns 0, the save is
+// complete; until then nothing of it is visible, whatever dies.
 enum tug_save_mode {
     TUG_CHECKPOINT, // every row, all state
     TUG_BASE,       // rows worth publishing
@@ -104,9 +111,10 @@ struct tug_save_options {
     int zstd;               // level; 0: not compressed
     uint32_t keep;          // bases and checkpoints kept in `dir`; 0: all
     const char *about;      // JSON that is found again by who loads; NULL: none
-    // A cut of a run that goes on: not 0, the same number at every worker, another for each
-    // save. Each worker calls tug_save_mark(number) between two of its batches; the save holds
-    // exactly what was pushed before the marks. 0: as the servers are when they are asked.
+    // A cut of a run that goes on: not 0, the same number at every worker, another
+    // for each save. Each worker calls tug_save_mark(number) between two of its
+    // batches; the save holds exactly what was pushed before the marks. 0: as the
+    // servers are when they are asked.
     uint64_t mark;
 };
 // One worker (or guest) calls it. `ret_path` (4,096 bytes, may be NULL): where it is.
@@ -120,13 +128,13 @@ TUG_API int tug_save_mark(struct tug_client *c, uint64_t mark);
 TUG_API int tug_load(struct tug_client *c, uint32_t table, const char *path,
                      const char *name, uint64_t *ret_rows);
 
-// Pulls the whole table and writes it as text: a row a line, sorted by key, floats that read
-// back as the same bits. There when complete.
+// Pulls the whole table and writes it as text: a row a line, sorted by key, floats that
+// read back as the same bits. There when complete.
 TUG_API int tug_dump(struct tug_client *c, uint32_t table, const char *file);
 
-// Dense variables: arrays of floats in a table, cut into blocks of `dim` floats, a row each,
-// that spread over the servers by themselves. All variables of a table are pulled by one
-// request per server, and in mode sync a pull never sees half of an update.
+// Dense variables: arrays of floats in a table, cut into blocks of `dim` floats, a row
+// each, that spread over the servers by themselves. All variables of a table are pulled
+// by one request per server, and in mode sync a pull never sees half of an update.
 struct tug_variable {
     const char *name;
     uint64_t n; // floats
@@ -157,26 +165,28 @@ static inline double tug_count(const float pulled[2])
     return (double)pulled[0] * 16777216.0 + (double)pulled[1];
 }
 
-// The AUC of all workers' predictions together: a histogram of scores in a table of accessor
-// "counter" and dim 2 (negatives and positives), a row for each of 4,096 buckets of
-// probability. The sum of any number of workers' counts is exact, so the AUC is that of one
-// machine, to the bit. (Paddle: the distributed AUC of fleet metrics.)
+// The AUC of all workers' predictions together: a histogram of scores in a table of
+// accessor "counter" and dim 2 (negatives and positives), a row for each of 4,096 buckets
+// of probability. The sum of any number of workers' counts is exact, so the AUC is that
+// of one machine, to the bit. (Paddle: the distributed AUC of fleet metrics.)
 TUG_API int tug_auc_add(struct tug_client *c, uint32_t table, const float *probabilities,
                         const float *labels, size_t n);
 TUG_API int tug_auc(struct tug_client *c, uint32_t table, double *ret_auc,
                     uint64_t *ret_examples);
 
-// Times of the requests on all servers, by kind; `file`: a trace that Chrome and Perfetto open.
+// Times of the requests on all servers, by kind; `file`: a trace that
+// Chrome and Perfetto open.
 TUG_API int tug_profile_start(struct tug_client *c);
 TUG_API int tug_profile_stop(struct tug_client *c, const char *file);
 
 // Ends the cluster in order (Paddle: stop_server).
 TUG_API int tug_stop(struct tug_client *c, const char *why);
 
-// A program's own accessors, rules and entry policies: named in settings like others.
-// Registered before the first client or node of the process opens; where rows are (in the
-// servers' processes, tug/kvapp.h) and where tables are made. Functions are called on
-// servers' threads, must be quick, must not fail, and depend on nothing but their arguments.
+// A program's own accessors, rules and entry policies: named in settings like
+// others. Registered before the first client or node of the process opens; where
+// rows are (in the servers' processes, tug/kvapp.h) and where tables are made.
+// Functions are called on servers' threads, must be quick, must not fail, and depend
+// on nothing but their arguments.
 struct tug_rule {
     const char *name, *about;
     uint32_t state_per_weight, state_per_row; // floats, beginning with 0
@@ -190,8 +200,8 @@ TUG_API int tug_register_rule(const struct tug_rule *r);
 
 struct tug_entry_policy {
     const char *name, *about;
-    // Whether a key without a row is to have one, by its hash's 64 bits, the push's show and
-    // click, and the settings' threshold.
+    // Whether a key without a row is to have one, by its hash's 64 bits, the push's show
+    // and click (both 0 where it comes again), and the settings' threshold.
     bool (*admit)(void *ctx, uint64_t key, float show, float click, float threshold);
     void *ctx;
 };
@@ -203,8 +213,9 @@ struct tug_accessor {
     uint32_t pushed; // floats that a push carries behind the gradients
     uint32_t
         pulled; // of the statistics, the first so many are pulled, before the weights
-    void (*seen)(void *ctx, float *stats, const float *pushed); // a push; NULL: nothing
-    float (*score)(void *ctx, const float *stats);              // for budgets; NULL: 0
+    // The statistics of a push, unless it comes again (tug_again). NULL: nothing.
+    void (*seen)(void *ctx, float *stats, const float *pushed);
+    float (*score)(void *ctx, const float *stats); // for budgets; NULL: 0
     bool (*shrink)(void *ctx, float *stats,
                    float threshold); // true: the row goes; NULL: none
     bool (*saved)(void *ctx, const float *stats, enum tug_save_mode mode); // NULL: all

@@ -119,7 +119,16 @@ typedef void (*tug_done_fn)(void *ctx, uint64_t timestamp, int rc);
 // row; those of a key that repeats are added up. Each push is applied exactly once,
 // whatever links do. The arrays belong to the request until it is done: then *ret_ts can
 // be waited for, once, or, with `done`, it is called instead. `done` may be NULL.
-// TUG_EUSAGE: no such table; TUG_EIO: the cluster has ended.
+// TUG_EUSAGE: no such table, or a value that is not finite, and nothing was sent;
+// TUG_EIO: the cluster has ended.
+//
+// What is atomic: a key belongs to one of the table's partitions (256, by its hash or by
+// ranges), and a partition applies all of a push's values for it, or none of them.
+// Between partitions nothing is: others' pulls may see a push in some partitions and not
+// yet in others (but in mode sync whole batches only). A push that is done without an
+// error is in all of them. One that ends with an error after it was sent (a server has no
+// memory left, is gone, or has not answered in time) is in each partition once or not at
+// all; what it says in the end is the only sign of it. It is not taken back.
 TUG_API int tug_push(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
                      const float *values, tug_done_fn done, void *ctx, uint64_t *ret_ts);
 

@@ -87,6 +87,7 @@ struct client_push {
     const float *values; // n x push width; WIRE_ASSIGN: pull width; WIRE_ROW: width
     enum wire_op op;
     float rate, pass; // see msg_push
+    bool again;       // of examples that were pushed before in the run: see WIRE_AGAIN
     // sync tables: which part of which batch; the push goes to all loops, with or without
     // keys there, unless `fixed_keys`: every part of every batch has the same keys.
     uint64_t clock;

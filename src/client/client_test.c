@@ -1,6 +1,9 @@
 // The client against servers made by hand, in a simulated network.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <float.h>
+#include <math.h>
+
 #include "client/client_testing.h"
 
 // A push or pull with arrays of its own.
@@ -343,6 +346,47 @@ static void test_deadline_names_who_is_silent(void **state)
     cluster_close(c);
 }
 
+// One value for one server is not finite: no server gets its part of the push, and the
+// next push is as ever.
+static void test_values_that_are_not_finite(void **state)
+{
+    (void)state;
+    static float none[KEYS][WIDTH];
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        struct client_options o = usual();
+        o.bf16 = bf16;
+        struct cluster *c = cluster_open(3, 31, &o);
+        struct work w = {.n = KEYS};
+        memcpy(w.keys, c->keys, sizeof(w.keys));
+        const float bad[] = {NAN, -INFINITY, FLT_MAX};
+        for (size_t i = 0; i < 2 + (size_t)bf16; i++) {
+            struct err e = {0};
+            fill(&w, 31, i);
+            w.values[KEYS / 2 * WIDTH + 1] = bad[i];
+            struct client_push p = {.table = TABLE,
+                                    .keys = w.keys,
+                                    .n = w.n,
+                                    .values = w.values,
+                                    .op = WIRE_GRADIENT,
+                                    .rate = 1,
+                                    .pass = 1};
+            assert_int_equal(client_push(c->client, &p, &e), 0);
+            assert_int_equal(e.code, TUG_EUSAGE);
+            char key[32];
+            snprintf(key, sizeof(key), "%llu", (unsigned long long)w.keys[KEYS / 2]);
+            assert_non_null(strstr(e.text, key));
+            assert_non_null(strstr(e.text, "value 1 of"));
+            assert_non_null(strstr(e.text, i < 2 ? "not finite" : "bf16"));
+            assert_int_equal(client_in_flight(c->client), 0);
+        }
+        pull_all_and_check(c, none);
+        fill(&w, 31, 9);
+        struct err e = {0};
+        assert_int_equal(wait_for(c, push(c, &w, false), &e), 0);
+        cluster_close(c);
+    }
+}
+
 static void test_errors_of_servers(void **state)
 {
     (void)state;
@@ -647,6 +691,7 @@ int main(void)
         cmocka_unit_test(test_window),
         cmocka_unit_test(test_examples_are_counted_once),
         cmocka_unit_test(test_deadline_names_who_is_silent),
+        cmocka_unit_test(test_values_that_are_not_finite),
         cmocka_unit_test(test_errors_of_servers),
         cmocka_unit_test(test_lists_of_keys),
         cmocka_unit_test(test_packed_keys),

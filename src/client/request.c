@@ -6,10 +6,12 @@
 // it, and what is still under way of it is acknowledged by servers, but not applied.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/finite.h"
 #include "client/private.h"
 
 const struct table_spec request_no_table = {.id = SPEC_MAX_TABLES};
@@ -395,6 +397,26 @@ client_ts request_begin(struct request *r, client_done_fn done, void *ctx)
     return ts;
 }
 
+// Before anything is sent: a server that refuses its part of a push does not keep others
+// from applying theirs.
+static int check_values(const struct client *c, const struct client_push *p,
+                        const struct table_spec *spec, struct err *e)
+{
+    size_t width = spec_value_width(spec, p->op), n = p->n * width;
+    bool bf16 = c->o.bf16 && p->op == WIRE_GRADIENT;
+    if (bf16 ? finite_when_bf16(p->values, n) : finite_floats(p->values, n))
+        return 0;
+    size_t i = 0;
+    while (i + 1 < n && (bf16 ? finite_when_bf16 : finite_floats)(p->values + i, 1))
+        i++;
+    return err_set(e, TUG_EUSAGE,
+                   "a push to table %u (%s): value %zu of key %llu is %s: nothing was "
+                   "pushed",
+                   spec->id, spec->name, i % width,
+                   (unsigned long long)p->keys[i / width],
+                   isfinite(p->values[i]) ? "too large to travel as bf16" : "not finite");
+}
+
 client_ts client_push(struct client *c, const struct client_push *p, struct err *e)
 {
     const struct table_spec *spec = request_known(c, p->table, e);
@@ -404,6 +426,8 @@ client_ts client_push(struct client *c, const struct client_push *p, struct err 
         err_set(e, TUG_EUSAGE, "a push of %zu keys: more than a message holds", p->n);
         return 0;
     }
+    if (check_values(c, p, spec, e) != 0)
+        return 0;
     struct request *r = request_new(c, REQUEST_PUSH, e);
     if (r == NULL)
         return 0;

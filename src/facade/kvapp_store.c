@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/finite.h"
 #include "facade/kvapp_internal.h"
 #include "table/table.h"
 
@@ -180,18 +181,6 @@ static size_t length_in(const struct tug_kv_data *d, size_t i)
     return d->lengths != NULL ? (size_t)d->lengths[i] : d->n_values / d->n_keys;
 }
 
-// Whether there are values that are no numbers. All of them are looked at: no branch.
-static bool all_finite(const float *v, size_t n)
-{
-    uint32_t bad = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, v + i, sizeof(bits));
-        bad |= (bits & 0x7f800000u) == 0x7f800000u;
-    }
-    return bad == 0;
-}
-
 // Keys have to be as long as they were before: looked at first, so that a push is applied
 // as a whole or not at all.
 static int check_known(const struct tug_kv_store *s, const struct tug_kv_data *d,
@@ -233,7 +222,7 @@ static int push(struct tug_kv_store *s, const struct tug_kv_data *d, struct err 
 {
     if (d->n_keys == 0)
         return 0;
-    if (!all_finite(d->values, d->n_values))
+    if (!finite_floats(d->values, d->n_values))
         return err_set(e, TUG_EUSAGE, "a pushed value is not a finite number");
     size_t each = d->n_values / d->n_keys;
     if (d->lengths == NULL && s->width == 0 && each > 0 && each <= ROW_MAX) {

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "facade/tug_client.h"
+#include "tug/table.h"
 
 // Calls.
 
@@ -178,6 +179,7 @@ static client_ts start(struct tug_client *c, const struct wanted *w, struct err 
         .op = w->op,
         .rate = 1,
         .pass = 1,
+        .again = c->again,
     };
     return client_push(c->client, &p, e);
 }
@@ -251,6 +253,13 @@ int calls_assign(struct tug_client *c, uint32_t table, const uint64_t *keys, siz
 {
     struct wanted w = {table, keys, n, values, NULL, WIRE_ASSIGN};
     return enter_and_call(c, w, done, ctx, ret_ts);
+}
+
+void tug_again(struct tug_client *c, bool again)
+{
+    pump_enter(c->pump);
+    c->again = again;
+    pump_leave(c->pump);
 }
 
 // Waiting.

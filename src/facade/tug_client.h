@@ -61,6 +61,7 @@ struct tug_client {
     struct call *calls, *unused;
     uint64_t saves;                   // begun
     uint64_t clocks[SPEC_MAX_TABLES]; // of TUG_SSP: of the pulls to come
+    bool again;                       // pushes are of a later pass
 };
 
 // The calls that have ended by now: after each round.

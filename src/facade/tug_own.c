@@ -114,12 +114,12 @@ static const struct tug_accessor *own_of(const struct accessor *a)
     return &((const struct own *)(const void *)a->class)->is;
 }
 
-static float seen(const struct accessor *a, float *row, const float *pushed,
+static float seen(const struct accessor *a, float *row, const float *pushed, bool again,
                   struct life_time t)
 {
     const struct tug_accessor *x = own_of(a);
     (void)t;
-    if (x->seen != NULL)
+    if (x->seen != NULL && !again)
         x->seen(x->ctx, row + a->stats, pushed);
     return 1;
 }

@@ -165,6 +165,53 @@ static void test_refusals(void **state)
     check(tug_client_close(c));
 }
 
+// Values are looked at before any part of a push leaves.
+static void test_refused_as_a_whole(void **state)
+{
+    (void)state;
+    uint64_t keys[8] = {1, 2, 3, 4, 5, 6, 7, 8}, ts = 0;
+    float values[8] = {1, 1, 1, 1, 1, 1, 1, NAN}, rows[8];
+    struct tug_client *c = open_client();
+    check(tug_table_make(c, 1, "name=t; accessor=plain; dim=1; rule=sgd:lr=1"));
+    assert_int_equal(tug_push(c, 1, keys, 8, values, NULL, NULL, &ts), TUG_EUSAGE);
+    assert_non_null(strstr(tug_last_error(), "key 8"));
+    assert_int_equal(tug_assign(c, 1, keys, 8, values, NULL, NULL, &ts), TUG_EUSAGE);
+    keys[7] = 1; // added up, they are no finite number any more
+    values[0] = values[7] = 3e38f;
+    assert_int_equal(tug_push(c, 1, keys, 8, values, NULL, NULL, &ts), TUG_EUSAGE);
+    assert_int_equal(stats_of(c, 1).rows, 0);
+    values[0] = values[7] = 2;
+    push(c, 1, keys, 8, values);
+    keys[7] = 8;
+    pull(c, 1, keys, 8, rows);
+    assert_true(rows[0] == -4 && rows[1] == -1 && rows[6] == -1 && rows[7] == 0);
+    check(tug_client_close(c));
+}
+
+// A second pass over the same examples counts nothing, but is trained on.
+static void test_again(void **state)
+{
+    (void)state;
+    const uint64_t keys[2] = {3, 4};
+    const float values[2][PUSH] = {{1, 1, 1, 1, 1, 2, 1, 5}, {1, 1, 1, 1, 1, 1, 0, 6}};
+    float first[2 * PULL], second[2 * PULL];
+    struct tug_client *c = open_client();
+    check(tug_table_make(c, 4, users));
+    push(c, 4, keys, 2, values[0]);
+    pull(c, 4, keys, 2, first);
+    assert_true(first[0] == 2 && first[1] == 1);
+    tug_again(c, true);
+    push(c, 4, keys, 2, values[0]);
+    pull(c, 4, keys, 2, second);
+    assert_true(second[0] == 2 && second[1] == 1 && second[PULL] == 1);
+    assert_true(fabsf(second[2] - 2 * first[2]) < 1e-6f); // divided by its 2 shows
+    tug_again(c, false);
+    push(c, 4, keys, 2, values[0]);
+    pull(c, 4, keys, 2, second);
+    assert_true(second[0] == 4 && second[1] == 2 && second[PULL] == 2);
+    check(tug_client_close(c));
+}
+
 static const char *under(const char *name)
 {
     static char path[128];
@@ -469,6 +516,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_life),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refused_as_a_whole),
+        cmocka_unit_test(test_again),
         cmocka_unit_test(test_saves),
         cmocka_unit_test(test_dump),
         cmocka_unit_test(test_wrong_directory),

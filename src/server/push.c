@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/finite.h"
 #include "base/relaxed.h"
 #include "server/bf16.h"
 #include "server/shard_internal.h"
@@ -17,31 +18,10 @@ enum {
 
 // Values.
 
-static bool all_finite(const struct push_values *v, size_t n)
-{
-    const uint32_t exponent = 0x7f800000, exponent16 = 0x7f80;
-    const char *p = v->data;
-    uint32_t bad = 0;
-    if (v->bf16) {
-        for (size_t i = 0; i < n; i++) {
-            uint16_t x;
-            memcpy(&x, p + i * sizeof(x), sizeof(x));
-            bad |= (x & exponent16) == exponent16;
-        }
-    } else {
-        for (size_t i = 0; i < n; i++) {
-            uint32_t x;
-            memcpy(&x, p + i * sizeof(x), sizeof(x));
-            bad |= (x & exponent) == exponent;
-        }
-    }
-    return bad == 0;
-}
-
 static int check_finite(const struct push_values *v, const struct keys *k, struct err *e)
 {
     size_t n = (size_t)k->n * v->width;
-    if (all_finite(v, n))
+    if (v->bf16 ? finite_bf16(v->data, n) : finite_floats(v->data, n))
         return 0;
     for (size_t i = 0; i < n; i++) {
         float x = v->bf16 ? bf16_to(((const uint16_t *)v->data)[i])
@@ -76,6 +56,7 @@ static int read_values(struct push_values *ret, const struct shard_table *t,
 {
     *ret = (struct push_values){.op = (enum wire_op)m->op,
                                 .bf16 = (m->flags & WIRE_BF16) != 0,
+                                .again = (m->flags & WIRE_AGAIN) != 0,
                                 .data = m->values.data,
                                 .rate = m->rate,
                                 .pass = m->pass,

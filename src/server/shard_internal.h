@@ -277,6 +277,7 @@ struct push_values {
     const void *data;
     uint32_t width; // floats of a key
     float rate, pass, scale;
+    bool again; // WIRE_AGAIN
 };
 // Puts values [first, first + n) into rows.
 void push_apply(struct shard *s, struct shard_table *t, const struct push_values *v,
@@ -333,6 +334,7 @@ struct contribution {
     uint64_t counted; // in the account
     uint64_t examples;
     float rate, pass;
+    bool again; // WIRE_AGAIN
 };
 
 // Applies batches that are complete, as far as saves let it.

@@ -82,7 +82,8 @@ static int push_some(struct shard *s, struct shard_table *t, const struct push_v
                            .n = n,
                            .values = (const float *)v->data + at,
                            .rate = v->rate,
-                           .scale = v->scale};
+                           .scale = v->scale,
+                           .again = v->again};
     *ret_runs = 0;
     if (v->bf16) {
         float *floats = shard_floats(s, n * v->width);

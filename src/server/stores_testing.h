@@ -158,12 +158,14 @@ static inline void part_of(struct world *w, const struct batch *b, struct batch 
     }
 }
 
-static inline void push_to(struct world *w, const struct batch *b, uint32_t worker,
-                           uint64_t clock, uint32_t micro, uint32_t micros)
+static inline void push_with(struct world *w, const struct batch *b, uint32_t worker,
+                             uint64_t clock, uint32_t micro, uint32_t micros,
+                             uint8_t flags)
 {
     static struct batch part;
     part_of(w, b, &part);
     struct msg_push m = push_of(w, worker, T, part.keys, part.n, part.values, part.width);
+    m.flags |= flags;
     m.clock = clock;
     m.micro = (uint8_t)micro;
     m.micros = (uint8_t)micros;
@@ -172,6 +174,12 @@ static inline void push_to(struct world *w, const struct batch *b, uint32_t work
     expect_ok(w);
     send_push(w, worker, &m); // once more: nothing happens
     expect_ok(w);
+}
+
+static inline void push_to(struct world *w, const struct batch *b, uint32_t worker,
+                           uint64_t clock, uint32_t micro, uint32_t micros)
+{
+    push_with(w, b, worker, clock, micro, micros, 0);
 }
 
 static inline uint64_t order(struct world *w, enum wire_order what, float threshold,

@@ -166,7 +166,8 @@ static int contribution_make(struct shard *s, struct request *q, struct shard_ta
                                .longest = k->longest,
                                .examples = m->examples,
                                .rate = m->rate,
-                               .pass = m->pass};
+                               .pass = m->pass,
+                               .again = v->again};
     TRY(contribution_count(s, t, c, v, e));
     size_t runs = (size_t)k->n_runs + 1;
     c->runs = mem_array(runs, sizeof(*c->runs));

@@ -150,6 +150,16 @@ static float scale_of(const struct shard_table *t, const struct sync_batch *b)
     return t->spec.mean && examples > 0 ? 1 / (float)examples : 1;
 }
 
+// A batch is of one pass. Should contributions say otherwise, what one of them counts
+// counts.
+static bool comes_again(const struct merge *m)
+{
+    bool again = true;
+    for (uint32_t i = 0; i < m->batch->n; i++)
+        again = again && part(m, i)->again;
+    return again;
+}
+
 // Values of one key.
 
 // What the sum of its contributions is to the rule of a group.
@@ -273,7 +283,8 @@ static int flush(struct merge *m)
                            .n = x->n,
                            .values = x->values,
                            .rate = part(m, 0)->rate,
-                           .scale = 1};
+                           .scale = 1,
+                           .again = comes_again(m)};
     int rc = store_push(t->store, &p, &done, &t->stuck);
     for (size_t i = 0; i < done; i++)
         t->changed_at[x->partitions[i]] = t->version;

@@ -1,7 +1,7 @@
-// The accessor "counter": exact counts. A row is `dim` counters, doubles in two floats each;
-// a push carries an amount for each, and a pull returns two floats for each, whose value
-// is the first x 2^24 + the second (tug_count in tug/table.h): floats alone would stop
-// counting at 2^24. Rows are exact to 2^53; two floats hold whole numbers to 2^48.
+// The accessor "counter": exact counts. A row is `dim` counters, doubles in two floats
+// each; a push carries an amount for each, and a pull returns two floats for each, whose
+// value is the first x 2^24 + the second (tug_count in tug/table.h): floats alone would
+// stop counting at 2^24. Rows are exact to 2^53; two floats hold whole numbers to 2^48.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -18,11 +18,12 @@ static double get(const float *row, uint32_t counter)
     return x;
 }
 
-// A count that would become infinite or no number stays what it was.
-static float seen(const struct accessor *a, float *row, const float *amounts,
+// A count that would become infinite or no number stays what it was. Amounts are what is
+// pushed, no statistics of it: they are added whenever they come.
+static float seen(const struct accessor *a, float *row, const float *amounts, bool again,
                   struct life_time t)
 {
-    (void)t;
+    (void)again, (void)t;
     for (uint32_t i = 0; i < a->pushed_stats; i++) {
         double sum = get(row + a->stats, i) + (double)amounts[i];
         if (isfinite(sum))

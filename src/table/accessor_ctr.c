@@ -97,8 +97,8 @@ static void begin(const struct accessor *a, float *row, struct life_time t)
     set_step(a, row, t.step);
 }
 
-// A row that is not worth publishing is gone for those who load deltas. When it is worth it
-// again they want it back, however little it has changed.
+// A row that is not worth publishing is gone for those who load deltas. When it is worth
+// it again they want it back, however little it has changed.
 static void unpublish(const struct accessor *a, float *row)
 {
     if (get(a, row, LIFE_DELTA) < a->life.delta_threshold)
@@ -113,13 +113,14 @@ static uint32_t unseen(const struct accessor *a, const float *row, struct life_t
 }
 
 // All but the sums of show and click.
-static float seen_by(const struct accessor *a, float *row, const float *stats,
+static float seen_by(const struct accessor *a, float *row, const float *stats, bool again,
                      struct life_time t)
 {
     float show = stats[0], click = stats[1], slot = stats[2];
     if ((float)unseen(a, row, t) > a->life.delta_keep_days)
         unpublish(a, row);
-    add(a, row, LIFE_DELTA, score_of(a, (double)show, (double)click));
+    if (!again)
+        add(a, row, LIFE_DELTA, score_of(a, (double)show, (double)click));
     if (isfinite(slot))
         set(a, row, LIFE_SLOT, slot);
     set(a, row, LIFE_DAY, (float)t.day);
@@ -166,12 +167,14 @@ static float score(const struct accessor *a, const float *row)
     return score_of(a, (double)get(a, row, LIFE_SHOW), (double)get(a, row, LIFE_CLICK));
 }
 
-static float seen(const struct accessor *a, float *row, const float *stats,
+static float seen(const struct accessor *a, float *row, const float *stats, bool again,
                   struct life_time t)
 {
-    add(a, row, LIFE_SHOW, stats[0]);
-    add(a, row, LIFE_CLICK, stats[1]);
-    return seen_by(a, row, stats, t);
+    if (!again) {
+        add(a, row, LIFE_SHOW, stats[0]);
+        add(a, row, LIFE_CLICK, stats[1]);
+    }
+    return seen_by(a, row, stats, again, t);
 }
 
 static bool earned(const struct accessor *a, const float *row)
@@ -208,11 +211,13 @@ static float score_wide(const struct accessor *a, const float *row)
 }
 
 static float seen_wide(const struct accessor *a, float *row, const float *stats,
-                       struct life_time t)
+                       bool again, struct life_time t)
 {
-    add_wide(a, row, LIFE_SHOW, stats[0]);
-    add_wide(a, row, WIDE_CLICK, stats[1]);
-    return seen_by(a, row, stats, t);
+    if (!again) {
+        add_wide(a, row, LIFE_SHOW, stats[0]);
+        add_wide(a, row, WIDE_CLICK, stats[1]);
+    }
+    return seen_by(a, row, stats, again, t);
 }
 
 static bool earned_wide(const struct accessor *a, const float *row)

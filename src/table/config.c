@@ -41,6 +41,9 @@ static const struct table_setting settings[] = {
      "which keys get a row: none (all), count:N, probability:P, bloom:N, sketch:N, "
      "show-click:S",
      .kind = &setting_entry, AT(entry)},
+    {"count-passes", "first|all", "first",
+     "passes over the data whose examples count for entry, shows, clicks, scores",
+     .kind = &setting_passes, AT(count_all)},
     {"init", "X|LOW..HIGH", "0",
      "first values of a row's or embed's weights: uniform, X for -X..X; 0 is right for a "
      "linear weight",

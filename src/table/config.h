@@ -29,6 +29,7 @@ struct table_config {
     struct accessor_options accessor; // accessor, dim, rule, embedx-rule, life's settings
     struct rate rate;            // rate: schedule of both rules' rates by the global step
     struct entry_options entry;  // entry
+    bool count_all;              // count-passes: all passes of a run, not the first alone
     float init_low, init_high;   // init: of group 0: "0.01" is -0.01..0.01; default 0
     float extra_low, extra_high; // embedx-init; default 1e-4
     uint64_t seed;               // of first values and hashes

@@ -16,6 +16,6 @@ struct setting_kind {
 extern const struct setting_kind setting_name, setting_path, setting_number,
     setting_whole32, setting_whole, setting_flag, setting_accessor, setting_rule,
     setting_rate, setting_entry, setting_seed, setting_init, setting_place, setting_mode,
-    setting_reduce;
+    setting_reduce, setting_passes;
 
 #endif

@@ -329,6 +329,21 @@ static int print_reduce(const void *at, struct buf *to)
     return buf_printf(to, "%s", *mean ? "mean" : "sum");
 }
 
+static int set_passes(struct table_config *c, void *at, const char *value, struct err *e)
+{
+    (void)at;
+    unsigned i;
+    TRY(read_word(value, "first all", &i, e));
+    c->count_all = i == 1;
+    return 0;
+}
+
+static int print_passes(const void *at, struct buf *to)
+{
+    const bool *all = at;
+    return buf_printf(to, "%s", *all ? "all" : "first");
+}
+
 const struct setting_kind setting_name = {set_name, print_text},
                           setting_path = {set_path, print_text},
                           setting_number = {set_number, print_number},
@@ -343,4 +358,5 @@ const struct setting_kind setting_name = {set_name, print_text},
                           setting_init = {set_init, print_init},
                           setting_place = {set_place, print_place},
                           setting_mode = {set_mode, print_mode},
-                          setting_reduce = {set_reduce, print_reduce};
+                          setting_reduce = {set_reduce, print_reduce},
+                          setting_passes = {set_passes, print_passes};

@@ -376,6 +376,12 @@ bool entry_admit(struct entry *x, uint64_t key, float show, float click)
     return x->class->admit(x->state, &x->options, key, show, click);
 }
 
+bool entry_again(struct entry *x, uint64_t key)
+{
+    return x->class->again != NULL ? x->class->again(x->state, &x->options, key)
+                                   : entry_admit(x, key, 0, 0);
+}
+
 size_t entry_bytes(const struct entry *x)
 {
     return sizeof(*x) + (x->class->bytes != NULL ? x->class->bytes(x->state) : 0);

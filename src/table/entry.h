@@ -14,7 +14,8 @@
 //                in memory that depends on `error` alone
 //   show-click   keys whose score of shows and clicks reached `threshold`
 //
-// The push that reaches the threshold is the first that counts for the row. What is
+// The push that reaches the threshold is the first that counts for the row. Pushes of
+// examples that were counted before, in an earlier pass, count nothing. What is
 // remembered belongs to a partition: who has which partitions, one process or ten
 // servers, makes no difference to which keys come in.
 //
@@ -67,6 +68,9 @@ struct entry_class {
     // Memory that is short means no.
     bool (*admit)(void *state, const struct entry_options *o, uint64_t key, float show,
                   float click);
+    // A push of a key without a row that counts nothing: its examples were pushed before.
+    // NULL: as `admit` decides without shows and clicks.
+    bool (*again)(const void *state, const struct entry_options *o, uint64_t key);
     size_t (*bytes)(const void *state);
     // For saves: the same bits after a load. `load` believes nothing.
     int (*save)(const void *state, struct buf *to);
@@ -83,6 +87,7 @@ struct entry;
 int entry_open(struct entry **ret, const struct entry_options *o, struct err *e);
 void entry_close(struct entry *x); // NULL is fine
 bool entry_admit(struct entry *x, uint64_t key, float show, float click);
+bool entry_again(struct entry *x, uint64_t key);
 size_t entry_bytes(const struct entry *x);
 int entry_save(const struct entry *x, struct buf *to);
 int entry_load(struct entry *x, const void *bytes, size_t n, struct err *e);

@@ -214,12 +214,18 @@ static bool show_click_admit(void *state, const struct entry_options *o, uint64_
                (double)o->threshold);
 }
 
+static bool exact_again(const void *state, const struct entry_options *o, uint64_t key)
+{
+    return place(state, key)->sum >= (double)o->threshold;
+}
+
 const struct entry_class entry_count = {
     .name = "count",
     .about = "keys that occurred `threshold` times, each counted exactly",
     .open = exact_open,
     .close = exact_close,
     .admit = count_admit,
+    .again = exact_again,
     .bytes = exact_bytes,
     .save = exact_save,
     .load = exact_load,
@@ -231,6 +237,7 @@ const struct entry_class entry_show_click = {
     .open = exact_open,
     .close = exact_close,
     .admit = show_click_admit,
+    .again = exact_again,
     .bytes = exact_bytes,
     .save = exact_save,
     .load = exact_load,

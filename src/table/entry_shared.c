@@ -82,6 +82,26 @@ static void places(const struct shared *s, uint64_t key, uint64_t ret[MAX_HASHES
     }
 }
 
+// The key's count: at most the goal.
+static uint32_t count_of(const struct shared *s, const uint64_t at[MAX_HASHES])
+{
+    uint32_t count = s->goal;
+    for (uint32_t i = 0; i < s->shape.hashes; i++) {
+        uint32_t x = counter(s, at[i]);
+        count = x < count ? x : count;
+    }
+    return count;
+}
+
+static bool shared_again(const void *state, const struct entry_options *o, uint64_t key)
+{
+    (void)o;
+    const struct shared *s = state;
+    uint64_t at[MAX_HASHES];
+    places(s, key, at);
+    return count_of(s, at) == s->goal;
+}
+
 static bool shared_admit(void *state, const struct entry_options *o, uint64_t key,
                          float show, float click)
 {
@@ -89,11 +109,7 @@ static bool shared_admit(void *state, const struct entry_options *o, uint64_t ke
     struct shared *s = state;
     uint64_t at[MAX_HASHES];
     places(s, key, at);
-    uint32_t count = s->goal;
-    for (uint32_t i = 0; i < s->shape.hashes; i++) {
-        uint32_t x = counter(s, at[i]);
-        count = x < count ? x : count;
-    }
+    uint32_t count = count_of(s, at);
     double more = ceil(entry_counts(o, show) * s->shape.parts);
     count = more < s->goal - count ? count + (uint32_t)more : s->goal;
     for (uint32_t i = 0; i < s->shape.hashes; i++)
@@ -192,6 +208,7 @@ const struct entry_class entry_bloom = {
     .open = bloom_open,
     .close = shared_close,
     .admit = shared_admit,
+    .again = shared_again,
     .bytes = shared_bytes,
     .save = shared_save,
     .load = shared_load,
@@ -203,6 +220,7 @@ const struct entry_class entry_sketch = {
     .open = sketch_open,
     .close = shared_close,
     .admit = shared_admit,
+    .again = shared_again,
     .bytes = shared_bytes,
     .save = shared_save,
     .load = shared_load,

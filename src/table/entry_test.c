@@ -106,6 +106,53 @@ static void exact(void **state)
     }
 }
 
+// Pushes that come again change nothing of what is remembered, and let in whom the pushes
+// that count have let in, where the policy remembers that.
+static void repetitions(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool remembers; // who has come in
+    } all[] = {{"count:3", false},
+               {"count:2.5:shows", false},
+               {"show-click:1.2", false},
+               {"bloom:3:capacity=100000:error=1e-6", true},
+               {"sketch:2:shows:error=1e-5", true},
+               {"probability:0.3", true}};
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+        struct entry *once = open_text(all[i].text), *x = open_text(all[i].text);
+        struct buf saved[2] = {BUF_INIT(1 << 24), BUF_INIT(1 << 24)};
+        bool *in = mem_zalloc(KEYS * sizeof(*in));
+        assert_non_null(in);
+        for (uint64_t p = 0; p < PUSHES / 10; p++) {
+            uint64_t k = draw_key(p), other = draw_key(p + PUSHES);
+            bool admitted = entry_admit(once, key_of(k), draw_show(p), draw_click(p));
+            assert_int_equal(entry_admit(x, key_of(k), draw_show(p), draw_click(p)),
+                             admitted);
+            in[k] = in[k] || admitted;
+            if (strncmp(all[i].text, "probability", 11) != 0)
+                assert_int_equal(entry_again(x, key_of(other)),
+                                 in[other] && all[i].remembers);
+            else if (in[other])
+                assert_true(entry_again(x, key_of(other)));
+        }
+        assert_int_equal(entry_save(once, &saved[0]), 0);
+        assert_int_equal(entry_save(x, &saved[1]), 0);
+        assert_int_equal(saved[0].len, saved[1].len);
+        assert_memory_equal(saved[0].data, saved[1].data, saved[0].len);
+        for (int k = 0; k < 2; k++)
+            buf_free(&saved[k]);
+        mem_free(in);
+        entry_close(once);
+        entry_close(x);
+    }
+    struct entry *all_in = open_text("none"), *zero = open_text("count:0");
+    assert_true(entry_again(all_in, 1) && entry_again(zero, 1));
+    entry_close(all_in);
+    entry_close(zero);
+}
+
 // Shows and clicks that can't be are none.
 static void odd_shows(void **state)
 {
@@ -546,13 +593,14 @@ static void memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact),        cmocka_unit_test(odd_shows),
-        cmocka_unit_test(bloom),        cmocka_unit_test(sketch),
-        cmocka_unit_test(thresholds),   cmocka_unit_test(probability),
-        cmocka_unit_test(saves),        cmocka_unit_test(cut_saves),
-        cmocka_unit_test(wrong_counts), cmocka_unit_test(other_shapes),
-        cmocka_unit_test(texts),        cmocka_unit_test(bad_texts),
-        cmocka_unit_test(own_policy),   cmocka_unit_test(memory),
+        cmocka_unit_test(exact),        cmocka_unit_test(repetitions),
+        cmocka_unit_test(odd_shows),    cmocka_unit_test(bloom),
+        cmocka_unit_test(sketch),       cmocka_unit_test(thresholds),
+        cmocka_unit_test(probability),  cmocka_unit_test(saves),
+        cmocka_unit_test(cut_saves),    cmocka_unit_test(wrong_counts),
+        cmocka_unit_test(other_shapes), cmocka_unit_test(texts),
+        cmocka_unit_test(bad_texts),    cmocka_unit_test(own_policy),
+        cmocka_unit_test(memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

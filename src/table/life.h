@@ -19,11 +19,15 @@
 //
 // and is applied in this order (Paddle: CtrCommonAccessor::Update):
 //
-//   show += s; click += c; delta_score += score(s, c); slot; seen today
+//   show += s; click += c; delta_score += score(s, c)     unless the push comes again
+//   slot; seen today
 //   no embedx yet and score(show, click) >= embedx_threshold: embedx is made
 //   embed, embedx: their rules, by gradients divided by s (show_scale; s > 0, else by 1)
 //
-// so that the gradient that earns embedx counts for it. Until then embedx is pulled as
+// A push comes again when its examples were pushed before in the run: in its second pass.
+// An example counts once a run, however often it is trained on.
+//
+// The gradient that earns embedx counts for it. Until then embedx is pulled as
 // zeros, and its gradients are dropped.
 //
 //   score(show, click) = nonclick * (show - click) + click_coefficient * click
@@ -100,9 +104,10 @@ enum { LIFE_SLOT, LIFE_DAY, LIFE_DELTA, LIFE_SHOW, LIFE_CLICK };
 // register its own (accessor_register). Any may be NULL: nothing happens, false, score 0.
 struct life_class {
     void (*begin)(const struct accessor *a, float *row, struct life_time t); // a new row
-    // The statistics of a push, `pushed_stats` floats. Returns what gradients are divided
-    // by: never 0.
-    float (*seen)(const struct accessor *a, float *row, const float *stats,
+    // The statistics of a push, `pushed_stats` floats; `again`: of examples that a push
+    // has brought before, so they do not count once more. Returns what gradients are
+    // divided by: never 0.
+    float (*seen)(const struct accessor *a, float *row, const float *stats, bool again,
                   struct life_time t);
     bool (*earned)(const struct accessor *a, const float *row); // its extra row
     float (*score)(const struct accessor *a, const float *row);

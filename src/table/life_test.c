@@ -56,13 +56,15 @@ static void naive_unpublish(const struct life *l, struct naive *n)
 }
 
 static double naive_push(const struct life *l, struct naive *n, const float *stats,
-                         struct life_time t)
+                         bool again, struct life_time t)
 {
     if (t.day - n->seen > (uint32_t)l->delta_keep_days)
         naive_unpublish(l, n);
-    n->show += (double)stats[0];
-    n->click += (double)stats[1];
-    n->delta += naive_score(l, (double)stats[0], (double)stats[1]);
+    if (!again) {
+        n->show += (double)stats[0];
+        n->click += (double)stats[1];
+        n->delta += naive_score(l, (double)stats[0], (double)stats[1]);
+    }
     n->slot = (double)stats[2];
     n->seen = t.day;
     n->step = t.step;
@@ -153,8 +155,9 @@ static void live(const struct accessor *a, uint64_t seed)
             float show = (float)random_below(seed, 3, i, 4),
                   click = dice % 3 == 0 ? floorf(show / 2) : 0;
             float stats[] = {show, click, (float)(dice % 9)};
-            double want = naive_push(&a->life, &n, stats, t);
-            assert_true((double)a->class->life.seen(a, row, stats, t) == want);
+            bool again = random_below(seed, 5, i, 3) == 0;
+            double want = naive_push(&a->life, &n, stats, again, t);
+            assert_true((double)a->class->life.seen(a, row, stats, again, t) == want);
         } else if (dice < 80) {
             t.day += (uint32_t)random_below(seed, 4, i, dice == 79 ? 40 : 2);
         } else if (dice < 95) {
@@ -192,10 +195,10 @@ static void many_shows(void **state)
         struct accessor a = make(names[i], &l);
         float row[MAX_WIDTH] = {0};
         const float first[] = {0x1p24f, 0x1p24f, 0}, one[] = {1, 1, 0};
-        a.class->life.seen(&a, row, first, (struct life_time){0});
+        a.class->life.seen(&a, row, first, false, (struct life_time){0});
         float before = a.class->life.score(&a, row);
         for (int k = 0; k < 1000; k++)
-            a.class->life.seen(&a, row, one, (struct life_time){0});
+            a.class->life.seen(&a, row, one, false, (struct life_time){0});
         bool wide = strcmp(names[i], "ctr_double") == 0;
         assert_true(a.class->life.score(&a, row) == before + (wide ? 1000 : 0));
         if (wide) {
@@ -217,9 +220,10 @@ static void bad_pushes(void **state)
             struct accessor a = make(names[i], &l);
             float row[MAX_WIDTH] = {0};
             const float good[] = {8, 2, 5}, push[] = {bad[b], bad[b], bad[b]};
-            a.class->life.seen(&a, row, good, (struct life_time){0});
+            a.class->life.seen(&a, row, good, false, (struct life_time){0});
             float before = a.class->life.score(&a, row);
-            assert_true(a.class->life.seen(&a, row, push, (struct life_time){0}) == 1);
+            assert_true(a.class->life.seen(&a, row, push, false, (struct life_time){0}) ==
+                        1);
             assert_true(a.class->life.score(&a, row) == before);
             assert_true(row[a.stats + LIFE_DELTA] == before);
             assert_true(row[a.stats + LIFE_SLOT] == 5);
@@ -236,7 +240,8 @@ static void no_shows(void **state)
         float row[MAX_WIDTH] = {0};
         for (int show = 0; show >= -3; show--) {
             const float push[] = {(float)show, 0, 0};
-            assert_true(a.class->life.seen(&a, row, push, (struct life_time){0}) == 1);
+            assert_true(a.class->life.seen(&a, row, push, false, (struct life_time){0}) ==
+                        1);
         }
     }
 }
@@ -253,7 +258,7 @@ static void thresholds(void **state)
             float row[MAX_WIDTH] = {0};
             for (int k = 1; k <= shows; k++) {
                 const float push[] = {1, 0, 0};
-                a.class->life.seen(&a, row, push, (struct life_time){0});
+                a.class->life.seen(&a, row, push, false, (struct life_time){0});
                 assert_true(a.class->life.earned(&a, row) == (k == shows));
             }
         }

@@ -59,6 +59,9 @@ struct store_push {
     const float *values;
     float rate;  // factor of the rules' rates, beside the table's schedule
     float scale; // of gradients
+    bool again;  // of examples that were pushed before in the run: shows, clicks, changes
+                 // of score and the entry policy count them once
+                 // (config.count_all: again)
 };
 int store_push(struct store *s, const struct store_push *p, size_t *ret_partitions,
                struct err *e);

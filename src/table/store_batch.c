@@ -169,12 +169,14 @@ static int admit(struct store *s, const struct store_push *push, struct store_ru
     struct entry *entry = s->parts[run.partition].entry;
     size_t stats = a->push_width - a->pushed_stats;
     uint32_t kept = 0;
+    bool again = store_comes_again(s, push);
     s->entry_bytes -= entry_bytes(entry);
     for (uint32_t k = 0; k < *n; k++) {
         const float *seen = push->values + (at + x->which[k]) * a->push_width + stats;
         float show = a->pushed_stats > 0 ? seen[0] : 1;
         float click = a->pushed_stats > 1 ? seen[1] : 0;
-        if (!entry_admit(entry, x->keys[k], show, click))
+        if (!(again ? entry_again(entry, x->keys[k])
+                    : entry_admit(entry, x->keys[k], show, click)))
             continue;
         x->keys[kept] = x->keys[k];
         x->which[kept++] = x->which[k];

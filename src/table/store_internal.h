@@ -213,6 +213,12 @@ static inline struct life_time store_time(const struct store *s, uint32_t p)
     return (struct life_time){.day = s->parts[p].day, .step = s->step};
 }
 
+// Whether a push counts nothing: its examples were counted before.
+static inline bool store_comes_again(const struct store *s, const struct store_push *p)
+{
+    return p->again && !s->config.count_all;
+}
+
 // store_batch.c
 
 // Keys of whole partitions that are worked on together, with s->batch beside them.

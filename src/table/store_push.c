@@ -48,7 +48,8 @@ static void list_extras(struct store *s, const struct store_batch *b)
 // Gradients.
 
 // Rows take the statistics of a push, and some earn their extra row.
-static void see_run(struct store *s, const struct store_run *run, const float *values)
+static void see_run(struct store *s, const struct store_run *run, const float *values,
+                    bool again)
 {
     const struct accessor *a = &s->accessor;
     struct life_time t = store_time(s, run->partition);
@@ -59,7 +60,8 @@ static void see_run(struct store *s, const struct store_run *run, const float *v
         if (row == NULL)
             continue;
         if (s->life->seen != NULL)
-            s->batch.divisors[i] = s->life->seen(a, row, stats + i * a->push_width, t);
+            s->batch.divisors[i] = s->life->seen(a, row, stats + i * a->push_width, again,
+                                                 t);
         if (s->batch.extras[i] == NULL && a->extra_width > 0 && s->life->earned != NULL &&
             s->life->earned(a, row))
             s->batch.extras[i] = store_make_extra(s, row); // reserved
@@ -99,7 +101,7 @@ static void apply_gradients(struct store *s, const struct store_push *p,
     list_rows(s, b);
     list_extras(s, b);
     for (uint32_t r = 0; r < b->n_runs && s->lives; r++)
-        see_run(s, &s->batch.runs[r], values);
+        see_run(s, &s->batch.runs[r], values, store_comes_again(s, p));
     for (size_t i = 0, end; i < b->n; i = end) {
         end = i;
         while (end < b->n && s->batch.rows[end] != NULL)

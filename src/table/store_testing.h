@@ -1,6 +1,6 @@
 // A naive store, for tests: one array of all keys there are, doubles, and the formulas of
-// life.h and rule_kind.h one after the other. It does orders at once, knows no batches, no
-// handles and no partitions but for budgets and days.
+// life.h and rule_kind.h one after the other. It does orders at once, knows no batches,
+// no handles and no partitions but for budgets and days.
 //
 // And what tests do with it: settings, random batches.
 //
@@ -246,24 +246,28 @@ static inline void naive_remove(struct naive *m, uint32_t i)
     m->gone[i] = true;
 }
 
-static inline bool naive_admit(struct naive *m, uint32_t i, float show, float click)
+// again: of examples that were counted before.
+static inline bool naive_admit(struct naive *m, uint32_t i, float show, float click,
+                               bool again)
 {
     const struct entry_options *o = &m->config->entry;
     struct naive_row *x = &m->rows[i];
     if (*o->policy == '\0' || strcmp(o->policy, "none") == 0)
         return true;
     if (strcmp(o->policy, "count") == 0)
-        x->candidate += o->by_shows ? (double)show : 1;
+        x->candidate += again ? 0 : o->by_shows ? (double)show : 1;
     else if (strcmp(o->policy, "show-click") == 0)
-        x->candidate += (double)o->nonclick * ((double)show - (double)click) +
-                        (double)o->click * (double)click;
+        x->candidate += again ? 0
+                              : (double)o->nonclick * ((double)show - (double)click) +
+                                    (double)o->click * (double)click;
     else {
         struct entry_options seeded = *o;
         uint32_t p = naive_partition(m, m->keys[i]);
         seeded.seed = m->config->seed ^ mix64(TABLE_ID);
         if (m->oracle[p] == NULL)
             OK(entry_open(&m->oracle[p], &seeded, &ok_e));
-        return entry_admit(m->oracle[p], m->keys[i], show, click);
+        return again ? entry_again(m->oracle[p], m->keys[i])
+                     : entry_admit(m->oracle[p], m->keys[i], show, click);
     }
     if (x->candidate < (double)o->threshold)
         return false;
@@ -272,7 +276,7 @@ static inline bool naive_admit(struct naive *m, uint32_t i, float show, float cl
 }
 
 static inline void naive_gradient(struct naive *m, uint32_t i, const float *values,
-                                  double scale, double rate)
+                                  double scale, double rate, bool again)
 {
     struct naive_row *x = &m->rows[i];
     const struct life *l = &m->config->accessor.life;
@@ -283,11 +287,13 @@ static inline void naive_gradient(struct naive *m, uint32_t i, const float *valu
         float show = values[1 + m->dim], click = values[2 + m->dim];
         if ((float)(m->day - x->day) > l->delta_keep_days)
             x->delta = fmaxf(x->delta, l->delta_threshold);
-        x->show += show;
-        x->click += click;
-        x->wide_show += (double)show;
-        x->wide_click += (double)click;
-        x->delta += (float)score_of(m, (double)show, (double)click);
+        if (!again) {
+            x->show += show;
+            x->click += click;
+            x->wide_show += (double)show;
+            x->wide_click += (double)click;
+            x->delta += (float)score_of(m, (double)show, (double)click);
+        }
         x->slot = values[3 + m->dim];
         x->day = m->day;
         x->step = m->step;
@@ -360,6 +366,7 @@ static inline void naive_push(struct naive *m, const struct store_push *p,
     uint32_t width = m->life ? 1 + m->dim : m->dim;
     const struct rate *r = &m->config->rate;
     double rate = (double)p->rate;
+    bool again = p->again && !m->config->count_all;
     if (r->kind == RATE_INVERSE_TIME)
         rate /= 1 + (double)r->factor * (double)m->step / (double)r->steps;
     if (p->op == STORE_GRADIENT)
@@ -370,12 +377,12 @@ static inline void naive_push(struct naive *m, const struct store_push *p,
         float show = m->life ? values[1 + m->dim] : 1;
         float click = m->life ? values[2 + m->dim] : 0;
         bool wanted = m->rows[i].there || p->op != STORE_GRADIENT ||
-                      naive_admit(m, i, show, click);
+                      naive_admit(m, i, show, click, again);
         m->refused += !wanted;
         if (wanted && !m->rows[i].there)
             naive_make(m, i);
         if (wanted && p->op == STORE_GRADIENT)
-            naive_gradient(m, i, values, (double)p->scale, rate);
+            naive_gradient(m, i, values, (double)p->scale, rate, again);
         else if (wanted)
             naive_weights(m, i, values, p->op == STORE_ADD);
         uint32_t here = naive_partition(m, m->keys[i]);
@@ -494,7 +501,7 @@ struct setting {
 static const struct setting settings[] = {
     {CTR, "", 3, 0},
     {CTR, "entry=count:3; rate=inverse-time:steps=5,factor=0.1", 0, 0},
-    {CTR, "entry=count:4:shows; placement=range; deltas=no", 2, 0},
+    {CTR, "entry=count:4:shows; placement=range; deltas=no; count-passes=all", 2, 0},
     {CTR, "entry=show-click:2; budget-rows=100; budget-floor=0.5", 3, 0},
     {CTR, "entry=probability:0.5; show-scale=no; decay=1", 6, 0},
     {CTR, "entry=bloom:2:capacity=64:error=0.2; ttl-steps=40", 1, 0},
@@ -590,6 +597,7 @@ static inline struct store_push draw_push(struct dice *d, const struct store *s,
         p.scale = 0.5f;
     if (kind == 3)
         p.rate = 0.25f;
+    p.again = dice_below(d, 3) == 0;
     draw_keys(d, s, b, 60);
     draw_values(d, s, b, p.op);
     p.n = b->n;

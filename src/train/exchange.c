@@ -458,6 +458,7 @@ int exchange_push(struct exchange *x, const struct exchange_push *p, struct err 
         .op = x->steps ? WIRE_DELTA : WIRE_GRADIENT,
         .rate = p->rate,
         .pass = p->pass,
+        .again = p->pass > 1, // an example counts in the run's first pass
         .clock = p->clock,
         .micro = p->micro,
         .micros = p->micros,

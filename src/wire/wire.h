@@ -63,6 +63,8 @@ enum wire_flags {
     WIRE_ROWS_WHOLE = 4,  // a pull of all columns, and of which keys have a row
     WIRE_ALSO_PULL = 8,   // a push answered by pulled: the rows after it
     WIRE_FOUND = 16,      // a pull that also says which keys have a row
+    WIRE_AGAIN =
+        32, // a push of examples that were pushed before in the run: a later pass
 };
 enum wire_order {
     WIRE_CLEAR,

@@ -1,0 +1,46 @@
+// All are looked at before one says no: without a branch the compiler makes vectors of
+// it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "base/finite.h"
+
+#include <stdint.h>
+#include <string.h>
+
+// Of the bits without the sign: signed numbers, which the oldest vectors can compare.
+static const int32_t infinity = 0x7f800000;
+static const int32_t infinite_bf16 = 0x7f7f8000; // the least that is rounded up to it
+
+static bool all_below(const char *p, size_t n, int32_t limit)
+{
+    int32_t bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        int32_t x;
+        memcpy(&x, p + i * sizeof(x), sizeof(x));
+        bad |= -((x & 0x7fffffff) >= limit);
+    }
+    return bad == 0;
+}
+
+bool finite_floats(const void *floats, size_t n)
+{
+    return all_below(floats, n, infinity);
+}
+
+bool finite_when_bf16(const void *floats, size_t n)
+{
+    return all_below(floats, n, infinite_bf16);
+}
+
+bool finite_bf16(const void *halves, size_t n)
+{
+    const char *p = halves;
+    const uint16_t exponent = 0x7f80;
+    uint16_t bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint16_t x;
+        memcpy(&x, p + i * sizeof(x), sizeof(x));
+        bad |= (x & exponent) == exponent;
+    }
+    return bad == 0;
+}

@@ -1,0 +1,15 @@
+// Whether floats are finite: many at a time, whatever they are aligned to.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_BASE_FINITE_H
+#define TUG_BASE_FINITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+bool finite_floats(const void *floats, size_t n);
+// Whether they still are when they were rounded to bf16, whose largest number is smaller.
+bool finite_when_bf16(const void *floats, size_t n);
+bool finite_bf16(const void *halves, size_t n);
+
+#endif

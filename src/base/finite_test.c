@@ -1,0 +1,75 @@
+// Against isfinite, one by one: all kinds of floats, at all places, unaligned.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "base/finite.h"
+
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { N = 41 };
+
+static float float_of(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
+// To the nearest, halves to even, by arithmetic: nextafterf tells the neighbours apart.
+static bool rounds_to_finite(float x)
+{
+    const float most = float_of(0x7f7f0000), step = float_of(0x7b800000); // of bf16
+    return isfinite(x) && (double)fabsf(x) < (double)most + (double)step / 2 && step > 0;
+}
+
+static void kinds(void **state)
+{
+    (void)state;
+    const float all[] = {0,
+                         -0.0f,
+                         1,
+                         -1,
+                         FLT_MIN,
+                         FLT_TRUE_MIN,
+                         FLT_MAX,
+                         -FLT_MAX,
+                         float_of(0x7f7f0000),
+                         float_of(0x7f7f7fff),
+                         float_of(0x7f7f8000),
+                         float_of(0xff7f8000),
+                         INFINITY,
+                         -INFINITY,
+                         NAN,
+                         float_of(0xffc00001),
+                         float_of(0x7f800001)};
+    char bytes[1 + N * sizeof(float)];
+    for (size_t k = 0; k < sizeof(all) / sizeof(*all); k++)
+        for (size_t at = 0; at < N; at++) {
+            float x[N] = {0};
+            uint16_t halves[N] = {0};
+            uint32_t bits;
+            x[at] = all[k];
+            memcpy(&bits, &x[at], sizeof(bits));
+            halves[at] = (uint16_t)(bits >> 16);
+            memcpy(bytes + 1, x, sizeof(x));
+            assert_int_equal(finite_floats(bytes + 1, N), isfinite(all[k]) != 0);
+            assert_int_equal(finite_when_bf16(bytes + 1, N), rounds_to_finite(all[k]));
+            assert_true(finite_floats(bytes + 1, at) && finite_when_bf16(bytes + 1, at));
+            memcpy(bytes + 1, halves, sizeof(halves));
+            assert_int_equal(finite_bf16(bytes + 1, N),
+                             isfinite(float_of(bits & 0xffff0000)) != 0);
+        }
+    assert_true(finite_floats(NULL, 0) && finite_bf16(NULL, 0));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(kinds)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
