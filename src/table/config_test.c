@@ -199,6 +199,7 @@ static void randomise(struct table_config *c, uint64_t seed)
     c->seed = c->entry.seed = random_u64(seed, 3, 0);
     c->mean = DICE(2);
     c->deltas = DICE(2);
+    c->count_all = DICE(2);
     c->cold_durable = DICE(2);
     l->show_scale = DICE(2);
     l->ttl_steps = DICE(1000);
@@ -239,7 +240,8 @@ static void check_same(const struct table_config *x, const struct table_config *
         same_bits(x->extra_low, y->extra_low) && same_bits(x->extra_high, y->extra_high));
     assert_true(x->seed == y->seed && x->place == y->place && x->mode == y->mode);
     assert_true(x->staleness == y->staleness && x->mean == y->mean);
-    assert_true(x->deltas == y->deltas && x->budget_rows == y->budget_rows);
+    assert_true(x->deltas == y->deltas && x->count_all == y->count_all);
+    assert_true(x->budget_rows == y->budget_rows);
     assert_true(same_bits(x->budget_floor, y->budget_floor));
     assert_true(x->hot_rows == y->hot_rows && x->cold_durable == y->cold_durable);
     assert_string_equal(x->cold, y->cold);
@@ -273,7 +275,7 @@ static void all_settings(void **state)
     size_t n;
     const struct table_setting *s = table_settings(&n);
     struct table_config c = table_config_defaults();
-    assert_int_equal(n, 31);
+    assert_int_equal(n, 32);
     for (size_t i = 0; i < n; i++) {
         assert_int_equal(table_config_set(&c, s[i].name, s[i].fallback, NULL), 0);
         assert_true(strlen(s[i].help) > 10 && strlen(s[i].metavar) > 0);
@@ -318,6 +320,7 @@ static void refusals(void **state)
     refused("mode = ssp:x", "no whole number");
     refused("mode = assync", "did you mean 'async'");
     refused("reduce = average", "none of: sum mean");
+    refused("count-passes = last", "none of: first all");
     refused("deltas = maybe", "not yes or no");
     refused("name = a/b", "can't be the name of a table");
     refused("name =", "can't be the name of a table");
