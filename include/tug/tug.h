@@ -74,8 +74,10 @@ struct tug_client_options {
 // TUG_EUSAGE: the environment lacks something; TUG_EIO: the cluster cannot be
 // reached, or not in time.
 TUG_API int tug_client_open(struct tug_client **ret, const struct tug_client_options *o);
-// Waits for the requests in flight, leaves and frees. NULL is fine. The client is gone
-// also when an error is returned.
+// Waits for the requests in flight and their callbacks, leaves and frees. NULL is
+// fine. The client is gone also when an error is returned: requests that took longer
+// than its wait_seconds have been given up then, their callbacks have heard so, and
+// their arrays are the caller's.
 TUG_API int tug_client_close(struct tug_client *c);
 
 // Rank among the workers, from 0; how many workers the cluster was started for.

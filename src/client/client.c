@@ -157,12 +157,18 @@ static void check_end(struct client *c)
     struct err why, e;
     if (c->over || !member_ended(c->member, &why))
         return;
-    c->over = true;
     if (why.code == 0)
         err_set(&e, TUG_EIO, "the cluster has ended");
     else
         err_set(&e, why.code, "the cluster has ended: %s", why.text);
-    request_end_all(c, &e);
+    client_abandon(c, &e);
+}
+
+void client_abandon(struct client *c, const struct err *why)
+{
+    c->over = true;
+    c->end = *why;
+    request_end_all(c, why);
 }
 
 static void look_at_peers(struct client *c, uint64_t now)

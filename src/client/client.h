@@ -184,6 +184,9 @@ bool client_done(struct client *c, client_ts ts, int *ret_rc, struct err *e);
 // Not inside a callback: it polls until the van has let go of the request's arrays.
 void client_cancel(struct client *c, client_ts ts);
 size_t client_in_flight(const struct client *c);
+// Ends all requests with this reason, and makes no new ones. Their arrays are the
+// caller's as they are done (client_done, callbacks): the van is polled until then.
+void client_abandon(struct client *c, const struct err *why);
 
 // wait.c: polls until the request is over. TUG_EINTERRUPTED: *interrupted was set.
 int client_wait(struct client *c, client_ts ts, struct err *e);

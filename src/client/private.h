@@ -273,6 +273,7 @@ struct client {
     struct buf packed; // scratch
     uint64_t count;    // of ids
     bool over;
+    struct err end; // then: why
 };
 
 // memory.c

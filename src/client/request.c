@@ -24,11 +24,14 @@ bool request_takes_long(enum request_kind kind)
 
 struct request *request_new(struct client *c, enum request_kind kind, struct err *e)
 {
-    struct err why;
-    if (c->over || member_ended(c->member, &why)) {
-        member_ended(c->member, &why);
+    struct err why = {0};
+    if (member_ended(c->member, &why)) {
         err_set(e, TUG_EIO, "the cluster is over%s%s", why.code != 0 ? ": " : "",
                 why.code != 0 ? why.text : "");
+        return NULL;
+    }
+    if (c->over) {
+        *e = c->end;
         return NULL;
     }
     if (c->epoch == 0) {
@@ -497,7 +500,7 @@ void client_cancel(struct client *c, client_ts ts)
     r->forget = true;
     request_end(r, why.code, &why);
     while (request_find(c, ts) != NULL && r->state == REQUEST_ENDING)
-        if (van_poll(c->van, van_now(c->van), &why) != 0)
+        if (van_poll(c->van, van_now(c->van) + 10 * MS, &why) != 0)
             break;
 }
 

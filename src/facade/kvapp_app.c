@@ -42,6 +42,8 @@ int tug_app_open(struct tug_app **ret, struct tug_node *n, uint32_t app,
     return rc;
 }
 
+#define LET_GO_NS (5 * SECOND) // longer than a van sends what is queued on a closed link
+
 // No request of the customer's is under way.
 static bool none_open(void *ctx)
 {
@@ -57,7 +59,12 @@ void tug_app_close(struct tug_app *a)
     if (a == NULL)
         return;
     struct tug_node *n = a->node;
-    (void)pump_wait(n->pump, none_open, a, kv_node_deadline(n));
+    if (!pump_wait(n->pump, none_open, a, kv_node_deadline(n))) {
+        pump_enter(n->pump);
+        kv_requests_give_up(a);
+        pump_leave(n->pump);
+        (void)pump_wait(n->pump, none_open, a, van_now(n->van) + LET_GO_NS);
+    }
     pump_enter(n->pump);
     for (struct tug_app **at = &n->apps; *at != NULL; at = &(*at)->next)
         if (*at == a) {

@@ -193,6 +193,8 @@ void kv_peer_reach(struct tug_node *n, uint32_t node); // opens the link, if it 
 void kv_peer_opened(struct tug_node *n, struct peer *p);
 void kv_peer_ready(struct tug_node *n, struct peer *p);
 void kv_peer_closed(struct tug_node *n, struct peer *p, const struct err *why);
+// Breaks its link: what it was asked for fails, and the van lets go of the memory.
+void kv_peer_break(struct tug_node *n, uint32_t node, const struct err *why);
 void kv_peers_free(struct tug_node *n);
 
 // kvapp_request.c
@@ -204,6 +206,8 @@ void kv_part_answered(struct kv_part *p, const struct err *why);
 void kv_part_transmit(struct tug_node *n, struct peer *to, struct kv_part *p);
 void kv_request_free(struct kv_request *r);
 void kv_requests_of_node_fail(struct tug_node *n, uint32_t node, const struct err *why);
+// Those of a customer that have no answer: links that hold their memory break.
+void kv_requests_give_up(struct tug_app *a);
 
 struct kv_request *kv_request_find(struct tug_app *a, uint32_t timestamp);
 void kv_requests_free(struct tug_node *n);

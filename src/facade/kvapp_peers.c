@@ -107,6 +107,19 @@ void kv_peer_closed(struct tug_node *n, struct peer *p, const struct err *why)
     kv_requests_of_node_fail(n, p->node, &e);
 }
 
+void kv_peer_break(struct tug_node *n, uint32_t node, const struct err *why)
+{
+    struct peer *p = n->peers;
+    while (p != NULL && p->node != node)
+        p = p->next;
+    if (p == NULL || p->state == PEER_CLOSED) {
+        kv_requests_of_node_fail(n, node, why);
+        return;
+    }
+    van_close_link(n->van, p->link);
+    kv_peer_closed(n, p, why);
+}
+
 void kv_peers_free(struct tug_node *n)
 {
     for (struct peer *p = n->peers, *next; p != NULL; p = next) {

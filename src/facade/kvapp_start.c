@@ -156,10 +156,10 @@ static void free_node(struct tug_node *n, bool wait, struct err *e)
     pump_close(n->pump);
     if (n->van != NULL)
         kv_received_free(n);
-    kv_requests_free(n);
+    shard_close(n->shard); // it keeps bodies of the van's
     van_free(n->van);
+    kv_requests_free(n); // the van has sent from them
     kv_peers_free(n);
-    shard_close(n->shard);
     member_close(n->own_member);
     node_close(&n->process);
     mem_free(n->servers);

@@ -92,6 +92,15 @@ void calls_settle(struct tug_client *c)
             end(k);
 }
 
+// Who waits for a call has ended it; that nobody has waited is no matter.
+bool calls_over(const struct tug_client *c)
+{
+    for (const struct call *k = c->calls; k != NULL; k = k->next)
+        if (!k->ended || k->done != NULL)
+            return false;
+    return true;
+}
+
 // Requests.
 
 struct wanted {

@@ -200,8 +200,17 @@ int tug_client_open(struct tug_client **ret, const struct tug_client_options *o)
 static bool all_done(void *ctx)
 {
     const struct tug_client *c = ctx;
-    return client_in_flight(c->client) == 0 ||
-           member_ended(client_member(c->client), NULL);
+    return client_in_flight(c->client) == 0 && calls_over(c);
+}
+
+// What is still under way ends now. The van lets go of its arrays, and callbacks run:
+// they hear how it ended before the client is gone.
+static void abandon(struct tug_client *c, const struct err *why)
+{
+    pump_enter(c->pump);
+    client_abandon(c->client, why);
+    pump_leave(c->pump);
+    (void)pump_wait(c->pump, all_done, c, deadline(c, LEAVE_SECONDS));
 }
 
 static bool has_left(void *ctx)
@@ -217,9 +226,12 @@ int tug_client_close(struct tug_client *c)
         return 0;
     if (pump_working(c->pump))
         return err_set(last_error(), TUG_EUSAGE, "a callback must not close its client");
-    if (!pump_wait(c->pump, all_done, c, deadline(c, c->o.wait_seconds)))
-        err_set(&why, TUG_EIO, "requests were still in flight after %.0f s",
+    if (!pump_wait(c->pump, all_done, c, deadline(c, c->o.wait_seconds))) {
+        err_set(&why, TUG_EIO,
+                "the client was closed: requests were still in flight after %.3g s",
                 c->o.wait_seconds);
+        abandon(c, &why);
+    }
     pump_enter(c->pump);
     if (why.code == 0)
         (void)ended(c, &why);

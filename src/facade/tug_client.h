@@ -66,6 +66,8 @@ struct tug_client {
 
 // The calls that have ended by now: after each round.
 void calls_settle(struct tug_client *c);
+// Whether none is under way, and no callback is to run any more.
+bool calls_over(const struct tug_client *c);
 void calls_free(struct tug_client *c);
 // tug_assign.
 int calls_assign(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,

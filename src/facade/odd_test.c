@@ -1,0 +1,378 @@
+// Odd ends of public clients and customers: closed, cancelled and out of time with
+// requests under way, servers that stand still or are gone. What is checked most is what
+// a sanitizer sees: memory that is given back early, late or never.
+//
+// Scheduler and server are processes of their own, so that they can be stopped.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "facade/tug_client.h"
+#include "tug/kvapp.h"
+#include "tug/table.h"
+
+// Rows of 256 bytes, together more than sockets hold: the rest waits in the van.
+enum { TABLE = 7, WIDTH = 64, KEYS = 100000 };
+
+static struct cluster {
+    char address[64];
+    pid_t scheduler, server;
+} cluster;
+
+struct arrays {
+    uint64_t *keys;
+    float *values;
+};
+
+static void check(int rc)
+{
+    if (rc != 0)
+        fail_msg("%s", tug_last_error());
+}
+
+// Processes.
+
+static pid_t start(int role, double dead_seconds)
+{
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    struct tug_node *n;
+    struct tug_app *app;
+    struct tug_kv_store *store;
+    struct tug_node_options o = {
+        .role = role,
+        .servers = 1,
+        .workers = 1,
+        .scheduler = cluster.address,
+        .dead_seconds = dead_seconds,
+    };
+    int rc = tug_node_start(&n, &o);
+    if (rc == 0 && role == TUG_GROUP_SERVERS) {
+        tug_kv_store_open(&store);
+        struct tug_app_handlers h = {.kv = tug_kv_store_handle, .ctx = store};
+        tug_app_open(&app, n, 1, 1, &h);
+    }
+    if (rc == 0)
+        rc = tug_node_finalize(n, false);
+    _exit(rc != 0);
+}
+
+static void cluster_open(double dead_seconds)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof(a);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, n), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &n), 0);
+    close(fd);
+    snprintf(cluster.address, sizeof(cluster.address), "127.0.0.1:%u", ntohs(a.sin_port));
+    cluster.scheduler = start(TUG_GROUP_SCHEDULER, dead_seconds);
+    cluster.server = start(TUG_GROUP_SERVERS, dead_seconds);
+}
+
+static void end(pid_t *pid)
+{
+    if (*pid <= 0)
+        return;
+    kill(*pid, SIGKILL);
+    waitpid(*pid, NULL, 0);
+    *pid = 0;
+}
+
+static void server_stands_still(void)
+{
+    int status;
+    kill(cluster.server, SIGSTOP);
+    assert_int_equal(waitpid(cluster.server, &status, WUNTRACED), cluster.server);
+    assert_true(WIFSTOPPED(status));
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    end(&cluster.server);
+    end(&cluster.scheduler);
+    return mem_live() == 0 ? 0 : -1;
+}
+
+// A client of it.
+
+static struct tug_client *client_of(double dead_seconds)
+{
+    struct tug_client *c;
+    cluster_open(dead_seconds);
+    struct tug_client_options o = {.scheduler = cluster.address, .wait_seconds = 60};
+    check(tug_client_open(&c, &o));
+    struct tug_table_options t = {.number = TABLE, .name = "t", .width = WIDTH};
+    check(tug_table_create(c, &t));
+    return c;
+}
+
+static struct arrays arrays_open(void)
+{
+    struct arrays a = {mem_array(KEYS, sizeof(*a.keys)),
+                       mem_array(KEYS, WIDTH * sizeof(*a.values))};
+    assert_true(a.keys != NULL && a.values != NULL);
+    for (uint64_t i = 0; i < KEYS; i++)
+        a.keys[i] = i;
+    for (size_t i = 0; i < (size_t)KEYS * WIDTH; i++)
+        a.values[i] = 1;
+    return a;
+}
+
+static void arrays_close(struct arrays *a)
+{
+    mem_free(a->keys);
+    mem_free(a->values);
+}
+
+// What a callback has heard.
+struct heard {
+    struct tug_client *client;
+    struct arrays *arrays;
+    atomic_int calls, rc;
+    int more; // pushes that it sends
+    atomic_bool entered, go;
+};
+
+static void on_done(void *ctx, uint64_t ts, int rc)
+{
+    struct heard *h = ctx;
+    (void)ts;
+    atomic_fetch_add(&h->calls, 1);
+    atomic_store(&h->rc, rc);
+    if (h->more-- > 0)
+        atomic_store(&h->rc, tug_push(h->client, TABLE, h->arrays->keys, 100,
+                                      h->arrays->values, on_done, h, NULL));
+}
+
+static void usable(struct tug_client *c, struct arrays *a)
+{
+    uint64_t ts;
+    check(tug_push(c, TABLE, a->keys, 10, a->values, NULL, NULL, &ts));
+    check(tug_wait(c, ts, 0));
+}
+
+// Arrays are the caller's again when the client is closed, whatever was under way, and
+// callbacks have heard how it ended.
+static void closed_in_flight(void **state)
+{
+    (void)state;
+    struct tug_client *c = client_of(60);
+    struct arrays a = arrays_open();
+    struct heard h = {.client = c, .arrays = &a};
+    uint64_t ts;
+    usable(c, &a);
+    server_stands_still();
+    check(tug_push(c, TABLE, a.keys, KEYS, a.values, NULL, NULL, &ts));
+    check(tug_push(c, TABLE, a.keys, KEYS, a.values, on_done, &h, NULL));
+    check(tug_pull(c, TABLE, a.keys, KEYS, a.values, on_done, &h, NULL));
+    c->o.wait_seconds = 0.1;
+    assert_int_equal(tug_client_close(c), TUG_EIO);
+    assert_non_null(strstr(tug_last_error(), "in flight"));
+    arrays_close(&a);
+    assert_int_equal(atomic_load(&h.calls), 2);
+    assert_int_equal(atomic_load(&h.rc), TUG_EIO);
+}
+
+// What is given up is not touched any more, and the client goes on.
+static void given_up(void **state)
+{
+    (void)state;
+    struct tug_client *c = client_of(60);
+    struct arrays a = arrays_open();
+    usable(c, &a);
+    server_stands_still();
+    c->o.wait_seconds = 0.1;
+    assert_int_equal(tug_push_range(c, TABLE, 0, KEYS, a.values), TUG_EIO);
+    assert_int_equal(tug_pull_range(c, TABLE, 0, KEYS, a.values), TUG_EIO);
+    struct tug_table_stats s;
+    assert_int_equal(tug_table_stat(c, TABLE, &s), TUG_EIO);
+    arrays_close(&a);
+    c->o.wait_seconds = 60;
+    kill(cluster.server, SIGCONT);
+    a = arrays_open();
+    usable(c, &a);
+    check(tug_pull_range(c, TABLE, 0, KEYS, a.values));
+    assert_true(a.values[0] >= 2);
+    check(tug_client_close(c));
+    arrays_close(&a);
+}
+
+// A wait that ends before the request does can be begun again.
+static void waited_for_again(void **state)
+{
+    (void)state;
+    struct tug_client *c = client_of(60);
+    struct arrays a = arrays_open();
+    uint64_t ts;
+    server_stands_still();
+    check(tug_push(c, TABLE, a.keys, KEYS, a.values, NULL, NULL, &ts));
+    assert_int_equal(tug_wait(c, ts, 0.05), TUG_EIO);
+    assert_int_equal(tug_wait(c, ts, 0.05), TUG_EIO);
+    kill(cluster.server, SIGCONT);
+    check(tug_wait(c, ts, 60));
+    assert_int_equal(tug_wait(c, ts, 60), TUG_EUSAGE);
+    check(tug_client_close(c));
+    arrays_close(&a);
+}
+
+static void server_gone(void **state)
+{
+    (void)state;
+    struct tug_client *c = client_of(1);
+    struct arrays a = arrays_open();
+    struct heard h = {.client = c, .arrays = &a};
+    uint64_t ts;
+    server_stands_still();
+    check(tug_push(c, TABLE, a.keys, KEYS, a.values, NULL, NULL, &ts));
+    check(tug_push(c, TABLE, a.keys, KEYS, a.values, on_done, &h, NULL));
+    end(&cluster.server);
+    assert_int_equal(tug_wait(c, ts, 60), TUG_EIO);
+    assert_int_not_equal(tug_push(c, TABLE, a.keys, KEYS, a.values, NULL, NULL, &ts), 0);
+    assert_int_not_equal(tug_client_close(c), 0);
+    arrays_close(&a);
+    assert_int_equal(atomic_load(&h.calls), 1);
+    assert_int_equal(atomic_load(&h.rc), TUG_EIO);
+}
+
+static void scheduler_gone(void **state)
+{
+    (void)state;
+    struct tug_client *c = client_of(60);
+    struct arrays a = arrays_open();
+    uint64_t ts;
+    end(&cluster.scheduler);
+    check(tug_push(c, TABLE, a.keys, KEYS, a.values, NULL, NULL, &ts));
+    check(tug_wait(c, ts, 60));
+    (void)tug_client_close(c);
+    arrays_close(&a);
+}
+
+// Callbacks that send are waited for, to the last one; and one that is running.
+static void closed_with_callbacks(void **state)
+{
+    (void)state;
+    struct tug_client *c = client_of(60);
+    struct arrays a = arrays_open();
+    struct heard h = {.client = c, .arrays = &a, .more = 20};
+    check(tug_push(c, TABLE, a.keys, 100, a.values, on_done, &h, NULL));
+    check(tug_client_close(c));
+    assert_int_equal(atomic_load(&h.calls), 21);
+    assert_int_equal(atomic_load(&h.rc), 0);
+    arrays_close(&a);
+}
+
+static void on_done_slowly(void *ctx, uint64_t ts, int rc)
+{
+    struct heard *h = ctx;
+    (void)ts;
+    atomic_store(&h->entered, true);
+    while (!atomic_load(&h->go))
+        sched_yield();
+    atomic_store(&h->rc, rc);
+    atomic_fetch_add(&h->calls, 1);
+}
+
+static void *let_go(void *arg)
+{
+    struct heard *h = arg;
+    uint64_t until = clock_ns() + 300000000;
+    while (clock_ns() < until)
+        sched_yield();
+    atomic_store(&h->go, true);
+    return NULL;
+}
+
+static void closed_inside_a_callback(void **state)
+{
+    (void)state;
+    struct tug_client *c = client_of(60);
+    struct arrays a = arrays_open();
+    struct heard h = {.client = c, .arrays = &a};
+    pthread_t thread;
+    check(tug_push(c, TABLE, a.keys, 100, a.values, on_done_slowly, &h, NULL));
+    while (!atomic_load(&h.entered)) // on the library's thread
+        sched_yield();
+    c->o.wait_seconds = 0.1;
+    assert_int_equal(pthread_create(&thread, NULL, let_go, &h), 0);
+    (void)tug_client_close(c);
+    assert_int_equal(atomic_load(&h.calls), 1);
+    pthread_join(thread, NULL);
+    arrays_close(&a);
+}
+
+// Customers, in the way of ps-lite.
+
+static void on_kv_done(void *ctx, uint32_t ts, int rc)
+{
+    struct heard *h = ctx;
+    (void)ts;
+    atomic_fetch_add(&h->calls, 1);
+    atomic_store(&h->rc, rc);
+}
+
+static void customer_closed_in_flight(void **state)
+{
+    (void)state;
+    struct tug_node *n;
+    struct tug_app *app;
+    cluster_open(60);
+    struct tug_node_options o = {.role = TUG_GROUP_WORKERS,
+                                 .servers = 1,
+                                 .workers = 1,
+                                 .scheduler = cluster.address,
+                                 .wait_seconds = 2};
+    check(tug_node_start(&n, &o));
+    check(tug_app_open(&app, n, 1, 1, NULL));
+    struct arrays a = arrays_open();
+    struct heard h = {0};
+    struct tug_kv_request q = {.push = true,
+                               .data = {a.keys, 10, a.values, 10 * WIDTH, NULL},
+                               .done = on_kv_done,
+                               .ctx = &h};
+    uint32_t ts;
+    check(tug_kv_send(app, &q, &ts));
+    check(tug_app_wait(app, ts));
+    server_stands_still();
+    q.data = (struct tug_kv_data){a.keys, KEYS, a.values, (size_t)KEYS * WIDTH, NULL};
+    check(tug_kv_send(app, &q, &ts));
+    check(tug_kv_send(app, &q, &ts));
+    tug_app_close(app);
+    arrays_close(&a);
+    assert_int_equal(atomic_load(&h.calls), 3);
+    assert_int_equal(atomic_load(&h.rc), TUG_EIO);
+    (void)tug_node_finalize(n, false);
+}
+
+int main(void)
+{
+#define odd(f) cmocka_unit_test_teardown(f, teardown)
+    const struct CMUnitTest tests[] = {
+        odd(closed_in_flight),         odd(given_up),
+        odd(waited_for_again),         odd(server_gone),
+        odd(scheduler_gone),           odd(closed_with_callbacks),
+        odd(closed_inside_a_callback), odd(customer_closed_in_flight),
+    };
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
