@@ -4,14 +4,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/runtime_dir.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
+enum { MAKING_SECONDS = 10 };
 enum { ONLY_MINE = 0700, RIGHTS = 07777, OF_OTHERS = 022 };
 
 // Nobody else may rename or remove what lies in it, and put something of theirs there.
@@ -98,4 +103,65 @@ int runtime_dir_make(char ret[FILE_PATH_MAX], struct err *e)
         return make(ret, e);
     (void)place(1, ret);
     return make(ret, e);
+}
+
+bool runtime_socket_is_dead(const char *path)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    struct stat s;
+    if (strlen(path) >= sizeof(a.sun_path) || lstat(path, &s) != 0 ||
+        !S_ISSOCK(s.st_mode))
+        return false;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return false;
+    memcpy(a.sun_path, path, strlen(path));
+    bool dead = connect(fd, (const struct sockaddr *)&a, sizeof(a)) != 0 &&
+                errno == ECONNREFUSED;
+    close(fd);
+    return dead;
+}
+
+static bool has_ends(const char *name, const char *begins, const char *ends)
+{
+    size_t n = strlen(name), b = strlen(begins), t = strlen(ends);
+    return n >= b + t && strncmp(name, begins, b) == 0 && strcmp(name + n - t, ends) == 0;
+}
+
+static void list_in(const char *dir, const char *begins, const char *ends,
+                    void (*each)(void *ctx, const char *path), void *ctx)
+{
+    char path[FILE_PATH_MAX];
+    DIR *d = opendir(dir);
+    for (const struct dirent *i = d != NULL ? readdir(d) : NULL; i != NULL;
+         i = readdir(d))
+        if (has_ends(i->d_name, begins, ends) &&
+            file_join(path, dir, i->d_name, NULL) == 0)
+            each(ctx, path);
+    if (d != NULL)
+        closedir(d);
+}
+
+void runtime_dir_list(const char *begins, const char *ends,
+                      void (*each)(void *ctx, const char *path), void *ctx)
+{
+    char dir[FILE_PATH_MAX];
+    for (int i = 0; i < RUNTIME_DIR_PLACES; i++)
+        if (runtime_dir_look(i, dir))
+            list_in(dir, begins, ends, each, ctx);
+}
+
+// Between bind and listen nobody listens either.
+static void sweep_one(void *ctx, const char *path)
+{
+    struct stat s;
+    (void)ctx;
+    if (stat(path, &s) == 0 && time(NULL) - s.st_mtime > MAKING_SECONDS &&
+        runtime_socket_is_dead(path))
+        unlink(path);
+}
+
+void runtime_dir_sweep(const char *dir)
+{
+    list_in(dir, "", ".sock", sweep_one, NULL);
 }

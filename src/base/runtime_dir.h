@@ -31,4 +31,16 @@ bool runtime_dir_look(int i, char ret[FILE_PATH_MAX]);
 // Whether `path` is such a directory (see above); else TUG_EIO in a sentence.
 int runtime_dir_check(const char *path, struct err *e);
 
+// Whether `path` is a Unix socket on which nobody listens any more, as a process that was
+// killed leaves it.
+bool runtime_socket_is_dead(const char *path);
+
+// Removes such sockets from a directory of ours. One that is being made is left alone.
+void runtime_dir_sweep(const char *dir);
+
+// Calls `each` with the path of each file whose name begins and ends like this, in all
+// places that are safe, in no order.
+void runtime_dir_list(const char *begins, const char *ends,
+                      void (*each)(void *ctx, const char *path), void *ctx);
+
 #endif

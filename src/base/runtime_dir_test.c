@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/runtime_dir.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -149,6 +152,64 @@ static void test_without_a_usable_variable_it_lies_in_tmp(void **state)
     }
 }
 
+static int open_socket(const char *path, bool listens)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(strlen(path) < sizeof(a.sun_path));
+    memcpy(a.sun_path, path, strlen(path));
+    assert_int_equal(bind(fd, (const struct sockaddr *)&a, sizeof(a)), 0);
+    if (listens)
+        assert_int_equal(listen(fd, 1), 0);
+    return fd;
+}
+
+static void age(const char *path)
+{
+    assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[2]){{1, 0}, {1, 0}}, 0),
+                     0);
+}
+
+static void count_path(void *ctx, const char *path)
+{
+    assert_non_null(strstr(path, "/tug/a@"));
+    ++*(int *)ctx;
+}
+
+// Dead sockets go, but for one that is being made just now; all else stays.
+static void test_sweep(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a@1.sock", "a@2.sock", "b@3.sock", "a@4.addr"};
+    char paths[4][FILE_PATH_MAX], dir_path[FILE_PATH_MAX];
+    struct err e;
+    assert_int_equal(runtime_dir_make(dir_path, &e), 0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(file_join(paths[i], mine, names[i], NULL), 0);
+    int alive = open_socket(paths[0], true);
+    close(open_socket(paths[1], true));
+    close(open_socket(paths[2], true));
+    int file = open(paths[3], O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    age(paths[0]);
+    age(paths[1]);
+    age(paths[3]);
+    assert_false(runtime_socket_is_dead(paths[0]));
+    assert_true(runtime_socket_is_dead(paths[1]));
+    assert_false(runtime_socket_is_dead(paths[3]));
+    int n = 0;
+    runtime_dir_list("a@", ".sock", count_path, &n);
+    assert_int_equal(n, 2);
+    runtime_dir_sweep(mine);
+    assert_true(file_exists(paths[0]));
+    assert_false(file_exists(paths[1]));
+    assert_true(file_exists(paths[2])); // it is young
+    assert_true(file_exists(paths[3]));
+    close(alive);
+    close(file);
+    for (int i = 0; i < 4; i++)
+        unlink(paths[i]);
+}
+
 static void test_paths_that_cannot_be(void **state)
 {
     (void)state;
@@ -174,6 +235,7 @@ int main(void)
         cmocka_unit_test_setup(test_anothers_directory_is_refused, fresh),
         cmocka_unit_test_setup_teardown(test_without_a_usable_variable_it_lies_in_tmp,
                                         fresh, fresh),
+        cmocka_unit_test_setup(test_sweep, fresh),
         cmocka_unit_test_setup(test_paths_that_cannot_be, fresh),
     };
     int rc = cmocka_run_group_tests(tests, begin, NULL);

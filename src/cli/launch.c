@@ -89,6 +89,10 @@ static const struct option options[] = {
         "of the scheduler, and on one machine of all; by default loopback, "
         "or with --hosts the address from which the first host is reached"),
     NODE_PORT_OPTION(NULL, "of the scheduler; 0: any"),
+    NODE_ADVERTISE_OPTION,
+    NODE_TRANSPORT_OPTION(
+        "unix", "on one machine: unix sockets in the user's runtime directory, and TCP "
+                "for programs that know no others; or tcp alone, for proxies and tests"),
     NODE_REACH_OPTIONS("60"),
     {.name = "dead-timeout",
      .kind = OPTION_F64,
@@ -242,8 +246,6 @@ static int run_launch(const struct launch_values *v, const char *tug, int argc,
                       char *const *argv, struct err *e)
 {
     static const char *const levels[] = {"error", "warn", "info", "debug"};
-    char address_file[FILE_PATH_MAX];
-    TRY(node_address_file(v->node.cluster, address_file, e));
     bool program = cli_find(argv[0]) == NULL;
     struct launch_options o = {
         .tug = tug,
@@ -271,7 +273,8 @@ static int run_launch(const struct launch_values *v, const char *tug, int argc,
         .wraps = {v->wraps.items, v->wraps.n},
         .env = {v->env.items, v->env.n},
         .log_dir = v->log_dir,
-        .address_file = program ? NULL : address_file,
+        .advertise = v->node.advertise,
+        .sockets = v->node.transport == NODE_TRANSPORT_UNIX,
     };
     log_set_level((enum log_level)v->node.log_level);
     return launch_run(&o, e);

@@ -12,8 +12,8 @@
 #include "base/descriptors.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/route.h"
 #include "base/runtime_dir.h"
-#include "launch/route.h"
 #include "launch/secrets.h"
 
 atomic_bool node_interrupted;
@@ -61,31 +61,62 @@ void node_values_fill(struct node_values *v, const struct options *o,
         v->port = 0; // PADDLE_PORT is the scheduler's
 }
 
-int node_address_file(const char *cluster, char ret[FILE_PATH_MAX], struct err *e)
+// Runs of a name that tug launch has written down, and that are there.
+struct found {
+    uint32_t n;
+    char first[VAN_ADDRESS_MAX];
+    char all[512]; // for the error
+};
+
+// Sockets of a killed scheduler refuse; elsewhere than on this machine nobody asks.
+static bool is_dead(const char *address)
 {
-    char dir[FILE_PATH_MAX], name[128];
-    TRY(runtime_dir_make(dir, e));
-    snprintf(name, sizeof(name), "%.100s.addr", cluster);
-    return file_join(ret, dir, name, e);
+    char path[VAN_ADDRESS_MAX];
+    if (strncmp(address, "unix://", 7) != 0)
+        return false;
+    snprintf(path, sizeof(path), "%.*s", (int)strcspn(address + 7, ","), address + 7);
+    return !file_exists(path) || runtime_socket_is_dead(path);
+}
+
+static void look_at(void *ctx, const char *path)
+{
+    struct found *f = ctx;
+    struct buf b = BUF_INIT(VAN_ADDRESS_MAX - 1);
+    if (file_read(path, &b, NULL) == 0 && b.len > 0) {
+        const char *address = buf_str(&b);
+        if (is_dead(address)) {
+            unlink(path); // its launcher was killed, too
+        } else {
+            size_t at = strlen(f->all);
+            if (f->n++ == 0)
+                snprintf(f->first, sizeof(f->first), "%s", address);
+            snprintf(f->all + at, sizeof(f->all) - at, "%s%s", at > 0 ? " or " : "",
+                     address);
+        }
+    }
+    buf_free(&b);
 }
 
 // What launch has written, for tools; the text lies in *to.
 static int find_scheduler(const struct node_values *v, char to[VAN_ADDRESS_MAX],
                           struct err *e)
 {
-    char path[FILE_PATH_MAX];
-    struct buf b = BUF_INIT(VAN_ADDRESS_MAX - 1);
-    TRY(node_address_file(v->cluster, path, e));
-    if (!file_exists(path))
+    char begins[128];
+    struct found f = {0};
+    snprintf(begins, sizeof(begins), "%.100s@", v->cluster);
+    runtime_dir_list(begins, ".addr", look_at, &f);
+    if (f.n == 0)
         return err_set(e, TUG_EUSAGE,
                        "no run of cluster '%s' was launched here; say with --scheduler "
                        "HOST:PORT where its scheduler is",
                        v->cluster);
-    int rc = file_read(path, &b, e);
-    if (rc == 0)
-        snprintf(to, VAN_ADDRESS_MAX, "%.*s", (int)b.len, b.data != NULL ? b.data : "");
-    buf_free(&b);
-    return rc;
+    if (f.n > 1)
+        return err_set(e, TUG_EUSAGE,
+                       "%u runs of cluster '%s' were launched here; say which is meant: "
+                       "--scheduler %s",
+                       f.n, v->cluster, f.all);
+    memcpy(to, f.first, VAN_ADDRESS_MAX);
+    return 0;
 }
 
 static bool is_loopback(const char *host)
@@ -119,6 +150,8 @@ int node_values_open(struct opened_node *ret, const struct node_values *v,
         .scheduler = v->scheduler,
         .host = v->host,
         .interface = v->interface,
+        .advertise = v->advertise,
+        .sockets = v->transport == NODE_TRANSPORT_UNIX,
         .port = (uint16_t)v->port,
         .ca = v->ca,
         .cert = v->cert,

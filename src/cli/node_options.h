@@ -15,7 +15,8 @@
 
 struct node_values {
     const char *scheduler, *cluster;
-    const char *host, *interface;
+    const char *host, *interface, *advertise;
+    int transport;
     uint64_t port;
     const char *ca, *cert, *key;
     bool insecure, pem_stdin;
@@ -36,8 +37,7 @@ struct node_values {
 
 // Of commands that ask a cluster from outside.
 #define TOOL_SCHEDULER_OPTION                                                            \
-    NODE_SCHEDULER_OPTION("by default that of the run that tug launch started here "     \
-                          "last")
+    NODE_SCHEDULER_OPTION("by default that of the run that tug launch started here")
 
 #define NODE_REACH_OPTIONS(seconds)                                                      \
     {.name = "cluster",                                                                  \
@@ -95,6 +95,23 @@ struct node_values {
         .help = "the address of this network interface instead"                          \
     }
 
+enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
+
+#define NODE_TRANSPORT_OPTION(usual, transport_help)                                     \
+    {                                                                                    \
+        .name = "transport", .kind = OPTION_CHOICE, AT(node.transport),                  \
+        .choices = "tcp unix", .fallback = usual, .help = transport_help                 \
+    }
+
+#define NODE_ADVERTISE_OPTION                                                            \
+    {                                                                                    \
+        .name = "advertise", .kind = OPTION_STRING, AT(node.advertise),                  \
+        .metavar = "HOST[:PORT]",                                                        \
+        .help = "what others are told instead, when they reach this process by another " \
+                "address: behind NAT, in a container (of further loops the port counts " \
+                "up)"                                                                    \
+    }
+
 #define NODE_MEMBER_HOST                                                                 \
     "address of this machine; by default loopback, or, when the scheduler is on "        \
     "another machine, the address from which that is reached"
@@ -147,13 +164,10 @@ struct opened_node {
 
 // `listens`: on an address of its own; then a scheduler must have been named, unless the
 // role is the scheduler's. Tools (WIRE_TOOL, which look, and WIRE_OPERATOR) find that of
-// the run that tug launch started here last.
+// the run that tug launch started here.
 int node_values_open(struct opened_node *ret, const struct node_values *v,
                      enum wire_role role, struct err *e);
 void opened_node_close(struct opened_node *n);
-
-// Where tug launch writes the scheduler's address: a file in a directory of the user's.
-int node_address_file(const char *cluster, char ret[FILE_PATH_MAX], struct err *e);
 
 // SIGINT and SIGTERM set it; the second time they end the process.
 extern atomic_bool node_interrupted;

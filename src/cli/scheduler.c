@@ -10,12 +10,12 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/route.h"
 #include "cli/cli.h"
 #include "cli/roles.h"
 #include "cli/train_config.h"
 #include "cluster/scheduler.h"
 #include "launch/crew.h"
-#include "launch/route.h"
 #include "train/saved.h"
 
 static const uint64_t poll_ns = 200000000; // signals are looked at as often
@@ -74,6 +74,10 @@ static const struct option options[] = {
      .help = "for all servers and workers to come; then the run ends naming who did not"},
     NODE_LISTEN_OPTIONS("address of this machine, by default loopback"),
     NODE_PORT_OPTION(NULL, "0: any"),
+    NODE_ADVERTISE_OPTION,
+    NODE_TRANSPORT_OPTION("tcp", "unix: also on a Unix socket in the user's runtime "
+                                 "directory; nodes that are told its address "
+                                 "(unix://...) then do the same"),
     {.name = "announce",
      .kind = OPTION_FLAG,
      AT(announce),

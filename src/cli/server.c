@@ -16,6 +16,7 @@ static const struct option options[] = {
     NODE_PORT_OPTION("PORT PADDLE_PORT",
                      "of the first loop, the next loops take the next "
                      "ports; 0: any"),
+    NODE_ADVERTISE_OPTION,
     NODE_RANK_OPTION(NULL),
     NODE_RUN_OPTIONS,
     {.name = "loops",

@@ -15,6 +15,7 @@ static const struct option options[] = {
     NODE_PEM_OPTION,
     NODE_LISTEN_OPTIONS(NODE_MEMBER_HOST),
     NODE_PORT_OPTION("PORT PADDLE_PORT", "for messages of other workers; 0: any"),
+    NODE_ADVERTISE_OPTION,
     NODE_RANK_OPTION("PADDLE_TRAINER_ID"),
     NODE_RUN_OPTIONS,
     {.name = "threads",

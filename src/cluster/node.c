@@ -12,10 +12,14 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/log.h"
+#include "base/route.h"
+#include "base/runtime_dir.h"
 #include "cluster/heartbeat.h"
 #include "van/tcp.h"
 #include "van/tls.h"
@@ -98,13 +102,17 @@ static int load_keys(struct node *n, struct err *e)
     return tls_open(&n->tls, o->ca, o->cert, o->key, e);
 }
 
-// Of "tcp://HOST:PORT"; 0: it has none.
+// Of "tcp://HOST:PORT" in a list of addresses, or of the name of a socket that ends with
+// "@PORT.sock"; 0: there is none.
 static uint16_t port_of(const char *address)
 {
-    const char *colon = strncmp(address, "tcp://", 6) == 0 ? strrchr(address, ':') : NULL;
-    char *end = NULL;
-    unsigned long port = colon != NULL ? strtoul(colon + 1, &end, 10) : 0;
-    return end != NULL && *end == 0 && port <= UINT16_MAX ? (uint16_t)port : 0;
+    const char *tcp = strstr(address, "tcp://"), *at = strrchr(address, '@');
+    const char *port = at != NULL ? at + 1 : "";
+    if (tcp != NULL)
+        for (const char *c = tcp; *c != 0 && *c != ','; c++)
+            port = *c == ':' ? c + 1 : port;
+    unsigned long n = strtoul(port, NULL, 10);
+    return n <= UINT16_MAX ? (uint16_t)n : 0;
 }
 
 static const char *cluster_name(const struct node *n)
@@ -193,6 +201,7 @@ int node_open(struct node *n, const struct node_options *o, struct err *e)
         snprintf(n->host, sizeof(n->host), "?");
     if (o->scheduler != NULL)
         TRY(node_address(o->scheduler, n->scheduler, e));
+    n->sockets = o->sockets || strstr(n->scheduler, "unix://") != NULL;
     TRY(find_bind(n, e));
     TRY(load_token(n, e));
     return load_keys(n, e);
@@ -220,6 +229,94 @@ int node_van(struct node *n, struct van **ret, const struct van_handler *h, bool
     return tcp_van_open(ret, &o, h, e);
 }
 
+// What killed processes have left is removed by the next scheduler.
+static void sweep(const char *unix_address)
+{
+    char dir[VAN_ADDRESS_MAX];
+    snprintf(dir, sizeof(dir), "%s", unix_address + strlen("unix://"));
+    *strrchr(dir, '/') = 0;
+    runtime_dir_sweep(dir);
+}
+
+int node_socket(char ret[VAN_ADDRESS_MAX], const char *cluster, uint16_t scheduler,
+                uint16_t port, struct err *e)
+{
+    char dir[FILE_PATH_MAX], name[16] = "";
+    TRY(runtime_dir_make(dir, e));
+    if (port != scheduler)
+        snprintf(name, sizeof(name), "-%u", port);
+    size_t room = sizeof((struct sockaddr_un){0}.sun_path);
+    if (strlen(dir) + strlen(cluster) + strlen(name) + sizeof("/@65535.sock") > room)
+        return err_set(e, TUG_EUSAGE,
+                       "the path of a socket in %s would have more than %zu bytes", dir,
+                       room - 1);
+    snprintf(ret, VAN_ADDRESS_MAX, "unix://%.100s/%.100s@%u%s.sock", dir, cluster,
+             scheduler, name);
+    return 0;
+}
+
+// A node does without a socket where it can have none: TCP is always there.
+static void listen_beside(const struct node *n, struct van *v,
+                          char address[VAN_ADDRESS_MAX])
+{
+    char unix_address[VAN_ADDRESS_MAX], both[2 * VAN_ADDRESS_MAX];
+    struct err e = {0};
+    uint16_t own = port_of(address);
+    uint16_t scheduler = n->scheduler[0] != 0 ? port_of(n->scheduler) : own;
+    int rc = node_socket(unix_address, cluster_name(n), scheduler, own, &e);
+    if (rc == 0 && own == scheduler)
+        sweep(unix_address);
+    if (rc == 0)
+        rc = van_listen(v, unix_address, unix_address, &e);
+    int len = snprintf(both, sizeof(both), "%s,%s", unix_address, address);
+    if (rc != 0)
+        log_warn("%s is reached by TCP only: %s", address, e.text);
+    else if (len < VAN_ADDRESS_MAX)
+        memcpy(address, both, (size_t)len + 1);
+}
+
+// Whether it listens on all addresses of the machine.
+static bool binds_all(const struct node *n)
+{
+    return strcmp(n->bind, "0.0.0.0") == 0 || strcmp(n->bind, "[::]") == 0;
+}
+
+static int tell(char address[VAN_ADDRESS_MAX], const char *host, uint32_t port,
+                struct err *e)
+{
+    bool bare_v6 = strchr(host, ':') != NULL && host[0] != '[';
+    int len = snprintf(address, VAN_ADDRESS_MAX,
+                       bare_v6 ? "tcp://[%s]:%u" : "tcp://%s:%u", host, port);
+    if (len >= 0 && len < VAN_ADDRESS_MAX)
+        return 0;
+    return err_set(e, TUG_EUSAGE, "--advertise: the name is too long");
+}
+
+// What others are told of where this node listens.
+static int advertise(const struct node *n, uint16_t loop, char address[VAN_ADDRESS_MAX],
+                     struct err *e)
+{
+    const char *told = n->options.advertise;
+    char host[VAN_ADDRESS_MAX], own[ROUTE_ADDRESS_MAX];
+    uint16_t port;
+    if (told == NULL) {
+        if (!binds_all(n) || n->scheduler[0] == 0 ||
+            route_split(n->scheduler, host, sizeof(host), &port, NULL) != 0 ||
+            route_address(host, own, NULL) != 0)
+            return 0;
+        return tell(address, own, port_of(address), e);
+    }
+    if (strchr(told, ',') != NULL || strstr(told, "://") != NULL)
+        return err_set(e, TUG_EUSAGE, "--advertise takes HOST or HOST:PORT, not '%.100s'",
+                       told);
+    if (route_split(told, host, sizeof(host), &port, NULL) != 0)
+        return tell(address, told, port_of(address), e);
+    if ((uint32_t)port + loop > UINT16_MAX)
+        return err_set(e, TUG_EUSAGE, "--advertise %s: there are not that many ports",
+                       told);
+    return tell(address, host, (uint32_t)port + loop, e);
+}
+
 int node_listen(struct node *n, struct van *v, uint16_t loop,
                 char ret_address[VAN_ADDRESS_MAX], struct err *e)
 {
@@ -233,7 +330,11 @@ int node_listen(struct node *n, struct van *v, uint16_t loop,
                   : snprintf(address, sizeof(address), "tcp://%s:%u", n->bind, port);
     if (len < 0 || (size_t)len >= sizeof(address))
         return err_set(e, TUG_EUSAGE, "--host: the name is too long");
-    return van_listen(v, address, ret_address, e);
+    TRY(van_listen(v, address, ret_address, e));
+    TRY(advertise(n, loop, ret_address, e));
+    if (n->sockets && strncmp(ret_address, "tcp://", 6) == 0)
+        listen_beside(n, v, ret_address);
+    return 0;
 }
 
 struct member_options node_member(const struct node *n, enum wire_role role,

@@ -27,6 +27,13 @@ struct node_options {
     // Where this process listens: a host name or address, or a network interface (which
     // wins); both NULL: loopback.
     const char *host, *interface;
+    // What others are told instead, HOST or HOST:PORT, when they reach this process by
+    // another address (behind NAT, in a container); NULL: where it listens. Who listens
+    // on all addresses tells the one from which it reaches the scheduler.
+    const char *advertise;
+    // Also on a Unix socket in the user's runtime directory, which others on this machine
+    // prefer; so does every node whose scheduler is named with one.
+    bool sockets;
     uint16_t port;               // of the first loop, the next ones follow; 0: any
     const char *ca, *cert, *key; // PEM files; all NULL: no TLS
     const char *pem;             // or all three as one text
@@ -46,6 +53,7 @@ struct node {
     char scheduler[VAN_ADDRESS_MAX];
     char host[64]; // name of the machine
     char bind[VAN_ADDRESS_MAX];
+    bool sockets;
     uint64_t cluster, process;
     struct token token;             // given or made; WIRE_NOBODY: looked for at each link
     char token_file[FILE_PATH_MAX]; // that this process has left; empty: none
@@ -73,6 +81,11 @@ int node_listen(struct node *n, struct van *v, uint16_t loop,
 int node_make_token(struct node *n, struct err *e);
 int node_leave_token(struct node *n, const char *address, struct err *e);
 void node_take_token(struct node *n);
+
+// The socket of the node that listens at `port`, in the cluster whose scheduler does at
+// `scheduler`; its own has one port for both. TUG_EUSAGE: its path would be too long.
+int node_socket(char ret[VAN_ADDRESS_MAX], const char *cluster, uint16_t scheduler,
+                uint16_t port, struct err *e);
 
 // What a member of this process is opened with; a ticket is drawn.
 struct member_options node_member(const struct node *n, enum wire_role role,

@@ -94,15 +94,21 @@ int environment_fill(struct tug_node_options *o, struct role *r, struct err *e)
     *r = (struct role){0};
     if (o->role != 0 && wire_role_of(o->role) == WIRE_NOBODY)
         return err_set(e, TUG_EUSAGE, "there is no role %d", o->role);
+    fill_text("TUG_SCHEDULER",
+              &o->scheduler); // tug launch knows more than DMLC_* can say
     if (!complete(o)) {
         TRY(role_read(r, wire_role_of(o->role), get, NULL, e));
-        if (r->scheme == ROLE_NONE)
+        // A worker needs to know no more.
+        bool enough = o->role == TUG_GROUP_WORKERS && o->scheduler != NULL;
+        if (r->scheme == ROLE_NONE && !enough)
             return err_set(e, TUG_EUSAGE,
                            "the environment tells no role: DMLC_ROLE, DMLC_NUM_SERVER, "
                            "DMLC_NUM_WORKER, DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT are "
                            "wanted, or the same as options");
-        fill_role(o, r);
+        if (r->scheme != ROLE_NONE)
+            fill_role(o, r);
     }
+    fill_text("TUG_CLUSTER", &o->cluster);
     fill_text("TUG_CA", &o->ca);
     fill_text("TUG_CERT", &o->cert);
     fill_text("TUG_KEY", &o->key);

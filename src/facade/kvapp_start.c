@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/route.h"
 #include "facade/environment.h"
 #include "facade/kvapp_internal.h"
 
@@ -33,20 +34,6 @@ static int keep_texts(struct tug_node *n, struct err *e)
     return 0;
 }
 
-static int split_address(const char *address, char host[VAN_ADDRESS_MAX],
-                         uint16_t *ret_port, struct err *e)
-{
-    const char *colon = strrchr(address, ':');
-    char *end = NULL;
-    unsigned long port = colon != NULL ? strtoul(colon + 1, &end, 10) : 0;
-    if (end == NULL || end == colon + 1 || *end != 0 || port > UINT16_MAX)
-        return err_set(e, TUG_EUSAGE, "the scheduler's address '%s' has no port",
-                       address);
-    snprintf(host, VAN_ADDRESS_MAX, "%.*s", (int)(colon - address), address);
-    *ret_port = (uint16_t)port;
-    return 0;
-}
-
 static int open_process(struct tug_node *n, struct err *e)
 {
     struct node_options o = {
@@ -63,7 +50,7 @@ static int open_process(struct tug_node *n, struct err *e)
         .scheduler_timeout_seconds = 60,
     };
     if (n->hosts) { // it listens where the others look for it
-        TRY(split_address(n->scheduler, n->root, &o.port, e));
+        TRY(route_split(n->scheduler, n->root, sizeof(n->root), &o.port, e));
         o.host = n->root;
         o.interface = NULL;
     }

@@ -67,6 +67,7 @@ static int read_environment(struct tug_client *c, struct err *e)
         .servers = c->o.scheduler != NULL, // no need to know
         .workers = c->o.scheduler != NULL,
         .scheduler = c->o.scheduler,
+        .cluster = c->o.cluster,
         .ca = c->o.ca,
         .cert = c->o.cert,
         .key = c->o.key,
@@ -76,6 +77,7 @@ static int read_environment(struct tug_client *c, struct err *e)
     };
     TRY(environment_fill(&o, &c->environment, e));
     c->o.scheduler = o.scheduler;
+    c->o.cluster = o.cluster;
     c->o.ca = o.ca;
     c->o.cert = o.cert;
     c->o.key = o.key;

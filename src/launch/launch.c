@@ -14,6 +14,8 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/route.h"
+#include "base/runtime_dir.h"
 #include "launch/copy.h"
 #include "launch/crew.h"
 #include "launch/plan.h"
@@ -42,6 +44,7 @@ struct run {
     enum stage stage;
     bool interrupted, announced;
     struct err start_error;
+    char address_file[FILE_PATH_MAX]; // empty: there is none
 };
 
 // Members of the crew: the scheduler, the servers, the workers.
@@ -200,31 +203,48 @@ static int start_members(struct run *r, struct err *e)
     return 0;
 }
 
-// Tells tools where the scheduler is.
-static void publish(const struct run *r, bool begins)
+// Runs of one name lie beside each other, by the port of their scheduler.
+static int address_file(const struct run *r, char ret[FILE_PATH_MAX], struct err *e)
 {
-    const char *path = r->o->address_file;
-    if (path == NULL)
+    char dir[FILE_PATH_MAX], host[PLAN_ADDRESS_MAX], name[128];
+    uint16_t port;
+    TRY(route_split(r->plan.scheduler, host, sizeof(host), &port, e));
+    TRY(runtime_dir_make(dir, e));
+    snprintf(name, sizeof(name), "%.100s@%u.addr", r->o->cluster, port);
+    return file_join(ret, dir, name, e);
+}
+
+static int write_address(const struct run *r, const char *path, struct err *e)
+{
+    struct file_writer *w = NULL;
+    mode_t old = umask(077);
+    int rc = file_create(&w, path, e);
+    umask(old);
+    if (rc == 0)
+        rc = file_write(w, r->plan.scheduler, strlen(r->plan.scheduler), e);
+    if (rc == 0)
+        return file_commit(w, e);
+    file_abort(w);
+    return rc;
+}
+
+// Tells tools where the scheduler is.
+static void publish(struct run *r)
+{
+    struct err e;
+    if (address_file(r, r->address_file, &e) == 0 &&
+        write_address(r, r->address_file, &e) == 0)
         return;
-    struct err e = {0};
-    if (begins) {
-        struct file_writer *w = NULL;
-        mode_t old = umask(077);
-        int rc = file_create(&w, path, &e);
-        umask(old);
-        if (rc == 0)
-            rc = file_write(w, r->plan.scheduler, strlen(r->plan.scheduler), &e);
-        if (rc == 0)
-            rc = file_commit(w, &e);
-        else
-            file_abort(w);
-        if (rc != 0)
-            log_warn("tug status will not find this run by itself: %s", e.text);
-        return;
-    }
+    r->address_file[0] = 0;
+    log_warn("tug status will not find this run by itself: %s", e.text);
+}
+
+static void unpublish(const struct run *r)
+{
     struct buf b = BUF_INIT(PLAN_ADDRESS_MAX);
-    if (file_read(path, &b, &e) == 0 && strcmp(buf_str(&b), r->plan.scheduler) == 0)
-        unlink(path); // else it is another run's by now
+    if (r->address_file[0] != 0 && file_read(r->address_file, &b, NULL) == 0 &&
+        strcmp(buf_str(&b), r->plan.scheduler) == 0)
+        unlink(r->address_file); // else it is another run's by now
     buf_free(&b);
 }
 
@@ -237,7 +257,7 @@ static void on_announced(void *ctx, uint32_t member, const char *text)
     r->announced = true;
     snprintf(r->plan.scheduler, sizeof(r->plan.scheduler), "%.*s",
              (int)strcspn(text, "\n"), text);
-    publish(r, true);
+    publish(r);
     if (start_members(r, &r->start_error) != 0)
         go_to(r, STAGE_GENTLE, GENTLE_SECONDS);
 }
@@ -274,8 +294,7 @@ int launch_run(const struct launch_options *o, struct err *e)
     if (rc == 0)
         rc = crew_run(r->crew, e);
     crew_close(r->crew);
-    if (r->announced)
-        publish(r, false);
+    unpublish(r);
     plan_close(&r->plan);
     const struct err *why = r->start_error.code != 0 ? &r->start_error : &r->verdict.end;
     if (rc == 0 && why->code != 0) {

@@ -24,6 +24,8 @@ struct launch_options {
     bool program;             // not `train`
     const char *cluster;
     const char *host, *interface; // where the scheduler listens; on one machine all do
+    const char *advertise;        // what others are told of the scheduler; may be NULL
+    bool sockets;                 // Unix sockets, where all run on this machine
     uint16_t port;
     uint32_t loops, sparse_loops;
     const char *ca, *cert, *key;
@@ -36,7 +38,6 @@ struct launch_options {
     struct launch_list wraps; // "ROLE:RANK=COMMAND"
     struct launch_list env;   // "NAME=VALUE"
     const char *log_dir;
-    const char *address_file; // tells `tug status` where the scheduler is; NULL: none
 };
 
 // Returns when nobody is left. How the run ended: 0, or an error that names the role.

@@ -9,7 +9,9 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "launch/route.h"
+#include "base/log.h"
+#include "base/route.h"
+#include "cluster/node.h"
 #include "launch/secrets.h"
 
 enum { REMOTE_PORT = 36000, SPIN_US = 30 };
@@ -53,6 +55,34 @@ static int choose_ports(struct plan *p, struct err *e)
     return 0;
 }
 
+// Within this machine and this user's processes, without keys that would say who is who.
+static bool may_use_sockets(const struct plan *p)
+{
+    const struct launch_options *o = p->o;
+    return o->sockets && p->hosts.n == 0 && o->ca == NULL && o->interface == NULL &&
+           o->advertise == NULL &&
+           (strncmp(p->host, "127.", 4) == 0 || strcmp(p->host, "::1") == 0);
+}
+
+// Of a program: before it runs.
+static int foresee_address(struct plan *p, struct err *e)
+{
+    char tcp[PLAN_ADDRESS_MAX], local[VAN_ADDRESS_MAX];
+    struct err why;
+    snprintf(tcp, sizeof(tcp), strchr(p->host, ':') != NULL ? "[%s]:%u" : "%s:%u",
+             p->host, p->port);
+    if (p->sockets && node_socket(local, p->o->cluster, p->port, p->port, &why) != 0) {
+        log_warn("the processes use TCP: %s", why.text);
+        p->sockets = false;
+    }
+    int n = p->sockets
+                ? snprintf(p->scheduler, sizeof(p->scheduler), "%s,tcp://%s", local, tcp)
+                : snprintf(p->scheduler, sizeof(p->scheduler), "%s", tcp);
+    if (n >= 0 && (size_t)n < sizeof(p->scheduler))
+        return 0;
+    return err_set(e, TUG_EUSAGE, "--host: the name is too long");
+}
+
 int plan_open(struct plan *p, const struct launch_options *o, struct err *e)
 {
     *p = (struct plan){.o = o, .spin = may_spin(o)};
@@ -61,9 +91,9 @@ int plan_open(struct plan *p, const struct launch_options *o, struct err *e)
         TRY(hosts_read(&p->hosts, o->hosts, e));
     TRY(find_host(p, e));
     TRY(choose_ports(p, e));
+    p->sockets = may_use_sockets(p);
     if (o->program)
-        snprintf(p->scheduler, sizeof(p->scheduler),
-                 strchr(p->host, ':') != NULL ? "[%s]:%u" : "%s:%u", p->host, p->port);
+        TRY(foresee_address(p, e));
     if (p->hosts.n > 0 && !o->insecure && !o->program)
         TRY(secrets_open(&p->secrets, o->ca, o->cert, o->key, e));
     return 0;
@@ -146,6 +176,9 @@ static int add_scheduler(struct words *w, const struct plan *p)
     else
         TRY(words_add(w, "--host=%s", p->host));
     TRY(words_add(w, "--port=%u", p->port));
+    if (o->advertise != NULL)
+        TRY(words_add(w, "--advertise=%s", o->advertise));
+    TRY(words_add(w, "--transport=%s", p->sockets ? "unix" : "tcp"));
     TRY(words_add(w, "--announce"));
     TRY(words_add(w, "--dead-timeout=%g", o->dead_seconds));
     return words_add(w, "--gather-timeout=%g", o->gather_seconds);

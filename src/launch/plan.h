@@ -14,10 +14,12 @@ enum { PLAN_ADDRESS_MAX = 256 };
 
 struct plan {
     const struct launch_options *o;
-    char scheduler[PLAN_ADDRESS_MAX]; // HOST:PORT, when it is known
-    char host[PLAN_ADDRESS_MAX];      // of the scheduler
-    uint16_t port;                    // of the scheduler; 0: it finds one
-    uint16_t *server_ports;           // programs: of Paddle's list
+    // When it is known: HOST:PORT, or addresses with commas between.
+    char scheduler[PLAN_ADDRESS_MAX];
+    bool sockets;                // of Unix, besides TCP
+    char host[PLAN_ADDRESS_MAX]; // of the scheduler
+    uint16_t port;               // of the scheduler; 0: it finds one
+    uint16_t *server_ports;      // programs: of Paddle's list
     bool spin;
     struct hosts hosts; // n == 0: this machine
     struct secrets secrets;

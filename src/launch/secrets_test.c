@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "launch/route.h"
+#include "base/route.h"
 #include "van/tls.h"
 
 static int read_from(const char *text, size_t n, struct buf *ret, struct err *e)

@@ -29,8 +29,8 @@
 // a handler of its own: a peer that is gone is an error of a call. A `release` may free
 // memory, but calls no function of the van.
 //
-// A van that listens on 0.0.0.0 or [::] gives out the first address of this machine that
-// is not loopback's.
+// A van that listens on 0.0.0.0 or [::] gives out the address of this machine's default
+// route (base/route.h).
 //
 // Bulk data is read straight to where the handler's `place` says, and sent straight from
 // the sender's memory.

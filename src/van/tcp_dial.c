@@ -48,9 +48,22 @@ static void give_up(struct tcp_link *l, const struct err *why)
     double tried = (double)(clock_ns() - d->began) / (double)SECOND_NS;
     bool final = why->code == TUG_EUSAGE || why->code == TUG_EDATA;
     int code = final ? why->code : TUG_EIO;
-    err_set(&e, code, "cannot connect to %s: %s; tried %u time%s in %.1f s", l->peer,
+    err_set(&e, code, "cannot connect to %s: %s; tried %u time%s in %.1f s", d->list,
             why->text, d->tries, d->tries == 1 ? "" : "s", tried);
     tcp_link_fail(l, &e);
+}
+
+// The next address of the list, or, behind the last, the first one.
+static int take_address(struct tcp_link *l, struct err *e)
+{
+    struct tcp_dial *d = l->dial;
+    if (d->rest == NULL || *d->rest == '\0')
+        d->rest = d->list;
+    size_t n = strcspn(d->rest, ",");
+    snprintf(l->peer, sizeof(l->peer), "%.*s", (int)n, d->rest);
+    d->rest += n + (d->rest[n] == ',');
+    d->n_found = d->next = 0;
+    return tcp_address_read(&d->address, l->peer, e);
 }
 
 void tcp_dial_failed(struct tcp_link *l, const struct err *why, bool final)
@@ -60,13 +73,17 @@ void tcp_dial_failed(struct tcp_link *l, const struct err *why, bool final)
     tcp_link_disconnect(l);
     tls_session_close(l->tls);
     l->tls = NULL;
-    if (final || now >= d->deadline) {
+    bool last = *d->rest == '\0'; // of the list
+    if ((final && last) || now >= d->deadline) {
         give_up(l, why);
         return;
     }
     l->why = *why;
     l->state = LINK_WAITING;
-    if (d->next < d->n_found) {
+    bool more = !final && d->next < d->n_found;
+    if (!more)
+        (void)take_address(l, NULL); // all were readable at the start
+    if (more || !last) {
         tcp_link_due_at(l, now);
         return;
     }
@@ -268,6 +285,15 @@ void tcp_dial_due(struct tcp_link *l)
     }
 }
 
+// All are looked at; the first one is taken.
+static int take_all(struct tcp_link *l, struct err *e)
+{
+    do
+        TRY(take_address(l, e));
+    while (*l->dial->rest != '\0');
+    return take_address(l, e);
+}
+
 van_link tcp_connect(struct van *base, const char *address, uint64_t timeout_ns)
 {
     struct tcp_van *v = (struct tcp_van *)base;
@@ -282,8 +308,8 @@ van_link tcp_connect(struct van *base, const char *address, uint64_t timeout_ns)
     d->began = clock_ns();
     d->deadline = timeout_ns < VAN_NEVER - d->began ? d->began + timeout_ns : VAN_NEVER;
     d->back_off = BACK_OFF_FIRST;
-    snprintf(l->peer, sizeof(l->peer), "%s", address);
-    if (tcp_address_read(&d->address, address, &e) != 0) {
+    snprintf(d->list, sizeof(d->list), "%s", address);
+    if (take_all(l, &e) != 0) {
         e.code = TUG_EIO; // as van.h says of `closed`
         tcp_link_fail(l, &e);
     } else {

@@ -77,7 +77,9 @@ struct tcp_segment {
 
 // Of a link that is being connected.
 struct tcp_dial {
-    struct tcp_address address;
+    char list[VAN_ADDRESS_MAX]; // as it was asked for: addresses with commas between
+    const char *rest;           // of it: what has not been tried in this round
+    struct tcp_address address; // that is tried
     uint64_t began, deadline, back_off;
     uint64_t unproven_since; // when the handshake first failed; 0: it has not
     uint32_t tries;

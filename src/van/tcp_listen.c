@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/route.h"
+#include "base/runtime_dir.h"
 #include "van/tcp_internal.h"
 
 enum { BACKLOG = 4096, ACCEPT_PAUSE_NS = 10000000 };
@@ -137,27 +139,14 @@ static int resolve(struct tcp_van *v, const struct tcp_address *a, const char *a
     return 0;
 }
 
-// The first address of this machine that others can reach; that of loopback if it has no
-// other.
+// The address of this machine that others reach; that of loopback if it has no other.
 static void own_address(char *ret, size_t n, int family)
 {
-    uv_interface_address_t *list;
-    int count = 0;
-    snprintf(ret, n, "%s", family == AF_INET6 ? "::1" : "127.0.0.1");
-    if (uv_interface_addresses(&list, &count) != 0)
-        return;
-    for (int i = 0; i < count; i++) {
-        const struct sockaddr_in6 *six = &list[i].address.address6;
-        if (list[i].is_internal || six->sin6_family != family ||
-            (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr)))
-            continue;
-        if (family == AF_INET6)
-            uv_ip6_name(six, ret, n);
-        else
-            uv_ip4_name(&list[i].address.address4, ret, n);
-        break;
-    }
-    uv_free_interface_addresses(list, count);
+    char own[ROUTE_ADDRESS_MAX];
+    bool six = family == AF_INET6;
+    if (!route_own(six, own))
+        snprintf(own, sizeof(own), "%s", six ? "::1" : "127.0.0.1");
+    snprintf(ret, n, "%.*s", (int)n - 1, own);
 }
 
 static int publish(struct tcp_listener *l, const struct tcp_address *a,
@@ -190,28 +179,10 @@ static int listen_tcp(struct tcp_listener *l, const struct tcp_address *a,
     return rc == 0 ? 0 : refused(address, rc, e);
 }
 
-// A socket in the file system that nobody listens on any more, as a killed process leaves
-// it, is in the way of the next one.
-static bool is_left_over(const char *path)
-{
-    struct sockaddr_un s = {.sun_family = AF_UNIX};
-    struct stat st;
-    if (lstat(path, &st) != 0 || !S_ISSOCK(st.st_mode))
-        return false;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return false;
-    memcpy(s.sun_path, path, strlen(path)); // tcp_address_read has looked at its length
-    bool dead = connect(fd, (const struct sockaddr *)&s, sizeof(s)) != 0 &&
-                errno == ECONNREFUSED;
-    close(fd);
-    return dead;
-}
-
 static int listen_unix(struct tcp_listener *l, const struct tcp_address *a,
                        const char *address, struct err *e)
 {
-    if (is_left_over(a->host))
+    if (runtime_socket_is_dead(a->host)) // in the way of the next one
         unlink(a->host);
     int rc = uv_pipe_bind(&l->pipe, a->host);
     if (rc == 0 && chmod(a->host, S_IRUSR | S_IWUSR) != 0) // its file is its guard

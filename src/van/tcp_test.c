@@ -185,6 +185,38 @@ static void count_release(void *ctx)
 }
 
 // Bodies of all sizes, alternating with and without release and place.
+// Of several addresses the first that works is taken, whatever is wrong with the others.
+static void test_lists_of_addresses(void **state)
+{
+    (void)state;
+    static const char *const forms[] = {
+        "unix:///tmp/tug-nobody-there,%s", "%s,tcp://127.0.0.1:1",
+        "tcp://127.0.0.1:1,unix:///tmp/tug-nobody-there,%s",
+        "tcp://192.0.2.1:1,%s"}; // not allowed without keys
+    for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++) {
+        struct pair p = {0};
+        char list[2 * VAN_ADDRESS_MAX];
+        const char *at = strstr(forms[i], "%s");
+        open_node(&p.server, &plain, "tcp://127.0.0.1:0");
+        open_node(&p.client, &plain, NULL);
+        snprintf(list, sizeof(list), "%.*s%s%s", (int)(at - forms[i]), forms[i],
+                 p.server.address, at + 2);
+        van_link link = van_connect(p.client.van, list, 5 * SECOND);
+        until(&p.client, &p.server, &p.client.opened, 1);
+        assert_string_equal(van_peer(p.client.van, link), p.server.address);
+        close_pair(&p);
+    }
+    struct node n = {0};
+    open_node(&n, &plain, NULL);
+    van_connect(n.van, "unix:///tmp/tug-nobody-there,tcp://127.0.0.1:1", 30 * MS);
+    until(&n, NULL, &n.closed, 1);
+    assert_non_null(strstr(n.why.text, "unix:///tmp/tug-nobody-there,tcp://127.0.0.1:1"));
+    van_connect(n.van, "tcp://127.0.0.1:1,nonsense", 5 * SECOND);
+    until(&n, NULL, &n.closed, 2);
+    assert_non_null(strstr(n.why.text, "nonsense"));
+    van_free(n.van);
+}
+
 // What both ends of a Unix socket make of an account that is not theirs; only root can be
 // two of them.
 static void test_unix_socket_of_another_user(void **state)
@@ -609,6 +641,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tcp),
         cmocka_unit_test(test_unix),
+        cmocka_unit_test(test_lists_of_addresses),
         cmocka_unit_test(test_unix_socket_of_another_user),
         cmocka_unit_test(test_bodies),
         cmocka_unit_test(test_bad_peers),

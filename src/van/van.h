@@ -149,8 +149,9 @@ static inline int van_listen(struct van *v, const char *address,
     return v->ops->listen(v, address, ret, e);
 }
 
-// Connects; tried again until timeout_ns have passed. Errors come as `closed`, never
-// inside this call. 0: out of memory.
+// Connects; tried again until timeout_ns have passed. On tcp `address` may be several
+// with commas between, as a node has that listens on a Unix socket and on TCP: they are
+// tried in this order. Errors come as `closed`, never inside this call. 0: out of memory.
 static inline van_link van_connect(struct van *v, const char *address,
                                    uint64_t timeout_ns)
 {

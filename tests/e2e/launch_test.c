@@ -111,6 +111,7 @@ static void programs_get_their_roles(void **state)
         "[worker 0] DMLC_PS_ROOT_PORT=",     "[worker 1] TRAINING_ROLE=TRAINER\n",
         "[worker 1] PADDLE_TRAINER_ID=1\n",  "[server 0] TRAINING_ROLE=PSERVER\n",
         "[server 0] PADDLE_PORT=",           "[worker 0] COLOUR=blue\n",
+        "[worker 0] TUG_SCHEDULER=unix:///",
     };
     for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++)
         if (strstr(e2e_out, wanted[i]) == NULL)

@@ -1,9 +1,10 @@
 // Which address of this machine another one is reached from.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_LAUNCH_ROUTE_H
-#define TUG_LAUNCH_ROUTE_H
+#ifndef TUG_BASE_ROUTE_H
+#define TUG_BASE_ROUTE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,6 +14,11 @@ enum { ROUTE_ADDRESS_MAX = 64 };
 
 // `to`: a host name or address. Nothing is sent to it but what finding its name takes.
 int route_address(const char *to, char ret[ROUTE_ADDRESS_MAX], struct err *e);
+
+// The address of this machine that others most likely reach: that of the default route,
+// else of the first interface that is no bridge of containers or virtual machines. False:
+// it has none but loopback's.
+bool route_own(bool six, char ret[ROUTE_ADDRESS_MAX]);
 
 // The host of "HOST:PORT", "[ADDRESS]:PORT", with or without "tcp://"; and the port.
 // TUG_EUSAGE when there is no port.

@@ -1,8 +1,10 @@
 // Addresses and ports of this machine: see route.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "launch/route.h"
+#include "base/route.h"
 
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -53,10 +55,53 @@ int route_address(const char *to, char ret[ROUTE_ADDRESS_MAX], struct err *e)
     return 0;
 }
 
+static bool is_bridge(const char *name)
+{
+    static const char *const bridges[] = {"docker", "br-", "virbr", "veth", "cni",
+                                          "podman", "lxc", "lxd",   "vnet", "flannel"};
+    for (size_t i = 0; i < sizeof(bridges) / sizeof(*bridges); i++)
+        if (strncmp(name, bridges[i], strlen(bridges[i])) == 0)
+            return true;
+    return false;
+}
+
+// The first interface that is up and leads out of this machine.
+static bool first_interface(int family, char ret[ROUTE_ADDRESS_MAX])
+{
+    struct ifaddrs *all;
+    bool found = false;
+    if (getifaddrs(&all) != 0)
+        return false;
+    for (const struct ifaddrs *i = all; i != NULL && !found; i = i->ifa_next) {
+        if (i->ifa_addr == NULL || i->ifa_addr->sa_family != family ||
+            (i->ifa_flags & IFF_UP) == 0 || (i->ifa_flags & IFF_LOOPBACK) != 0 ||
+            is_bridge(i->ifa_name))
+            continue;
+        socklen_t len = family == AF_INET ? sizeof(struct sockaddr_in)
+                                          : sizeof(struct sockaddr_in6);
+        found = getnameinfo(i->ifa_addr, len, ret, ROUTE_ADDRESS_MAX, NULL, 0,
+                            NI_NUMERICHOST) == 0 &&
+                strchr(ret, '%') == NULL; // link-local ones are of no use to others
+    }
+    freeifaddrs(all);
+    return found;
+}
+
+bool route_own(bool six, char ret[ROUTE_ADDRESS_MAX])
+{
+    // Addresses for examples: they lie behind the default route, and nothing is sent.
+    struct err e;
+    if (route_address(six ? "2001:db8::1" : "192.0.2.1", ret, &e) == 0 &&
+        strchr(ret, '%') == NULL)
+        return true;
+    return first_interface(six ? AF_INET6 : AF_INET, ret);
+}
+
 int route_split(const char *address, char *ret_host, size_t cap, uint16_t *ret_port,
                 struct err *e)
 {
-    const char *host = strncmp(address, "tcp://", 6) == 0 ? address + 6 : address;
+    const char *tcp = strstr(address, "tcp://"); // of several, those of a node
+    const char *host = tcp != NULL ? tcp + 6 : address;
     const char *colon = strrchr(host, ':');
     char *end = NULL;
     unsigned long port = colon != NULL ? strtoul(colon + 1, &end, 10) : 0;

@@ -1,0 +1,119 @@
+// What others are told of where a node listens.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/node.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char dir[] = "/tmp/tug-node-XXXXXX";
+
+static int begin(void **state)
+{
+    (void)state;
+    return mkdtemp(dir) == NULL || setenv("XDG_RUNTIME_DIR", dir, 1) != 0;
+}
+
+static int finish(void **state)
+{
+    char path[64];
+    (void)state;
+    snprintf(path, sizeof(path), "%s/tug", dir);
+    rmdir(path);
+    return rmdir(dir);
+}
+
+static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    (void)ctx, (void)link, (void)m, (void)now;
+}
+
+// The address that a node of these options tells, of its second loop; the code.
+static int told(const struct node_options *o, char ret[VAN_ADDRESS_MAX], struct err *e)
+{
+    struct node n;
+    struct van *v;
+    const struct van_handler h = {.message = on_message};
+    assert_int_equal(node_open(&n, o, e), 0);
+    assert_int_equal(node_van(&n, &v, &h, false, e), 0);
+    int rc = node_listen(&n, v, 1, ret, e);
+    van_free(v);
+    node_close(&n);
+    return rc;
+}
+
+static void test_advertised(void **state)
+{
+    (void)state;
+    char address[VAN_ADDRESS_MAX];
+    struct err e = {0};
+    struct node_options o = {.insecure = true, .advertise = "gate.example:7000"};
+    assert_int_equal(told(&o, address, &e), 0);
+    assert_string_equal(address, "tcp://gate.example:7001");
+    o.advertise = "[2001:db8::7]:9";
+    assert_int_equal(told(&o, address, &e), 0);
+    assert_string_equal(address, "tcp://[2001:db8::7]:10");
+    o.advertise = "gate.example"; // and its own port
+    assert_int_equal(told(&o, address, &e), 0);
+    assert_int_equal(strncmp(address, "tcp://gate.example:", 19), 0);
+    assert_int_not_equal(strtol(address + 19, NULL, 10), 0);
+    o.advertise = "a:65535";
+    assert_int_equal(told(&o, address, &e), TUG_EUSAGE);
+    o.advertise = "tcp://a:1";
+    assert_int_equal(told(&o, address, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "--advertise"));
+}
+
+// Who listens everywhere tells the address that leads to the scheduler.
+static void test_toward_the_scheduler(void **state)
+{
+    (void)state;
+    char address[VAN_ADDRESS_MAX];
+    struct err e = {0};
+    const struct node_options o = {
+        .insecure = true, .host = "0.0.0.0", .scheduler = "127.0.0.1:9"};
+    assert_int_equal(told(&o, address, &e), 0);
+    assert_int_equal(strncmp(address, "tcp://127.0.0.1:", 16), 0);
+}
+
+// With a socket beside, named by the scheduler's port.
+static void test_sockets(void **state)
+{
+    (void)state;
+    char address[VAN_ADDRESS_MAX], begins[128];
+    struct err e = {0};
+    struct node_options o = {.scheduler = "unix:///x/tug@77.sock,tcp://127.0.0.1:77"};
+    snprintf(begins, sizeof(begins), "unix://%s/tug/tug@77-", dir);
+    assert_int_equal(told(&o, address, &e), 0);
+    if (strncmp(address, begins, strlen(begins)) != 0)
+        fail_msg("%s", address);
+    assert_non_null(strstr(address, ".sock,tcp://127.0.0.1:"));
+    o = (struct node_options){.sockets = true, .cluster = "a"}; // a scheduler
+    snprintf(begins, sizeof(begins), "unix://%s/tug/a@", dir);
+    assert_int_equal(told(&o, address, &e), 0);
+    assert_int_equal(strncmp(address, begins, strlen(begins)), 0);
+    const char *rest = address + strlen(begins); // "PORT.sock,tcp://..."
+    rest += strspn(rest, "0123456789");
+    assert_int_equal(strncmp(rest, ".sock,tcp://", 12), 0);
+    char name[100] = {0};
+    memset(name, 'n', 90);
+    o.cluster = name;
+    assert_int_equal(told(&o, address, &e), 0); // too long for a socket
+    assert_int_equal(strncmp(address, "tcp://", 6), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_advertised),
+        cmocka_unit_test(test_toward_the_scheduler),
+        cmocka_unit_test(test_sockets),
+    };
+    return cmocka_run_group_tests(tests, begin, finish);
+}
