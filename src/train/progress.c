@@ -101,7 +101,7 @@ static void format_left(struct progress *p, char *to, size_t size, double done,
 }
 
 // What a line consists of, from left to right.
-enum { PASS, BATCH, METRICS, RATE, LEFT, PARTS, LINE_BYTES = 256 };
+enum { PASS, BATCH, METRICS, RATE, LEFT, PARTS, LINE_BYTES = PARTS * 64 };
 
 static void format_pass(char to[64], uint32_t pass, uint32_t passes, double share)
 {
