@@ -45,7 +45,7 @@
 enum {
     BATCH = 1024,        // keys that are looked up together
     STRIP_FLOATS = 8192, // that are converted together, unless a row is longer
-    PEER_BUCKETS = 64,
+    PEER_BUCKETS = 1024,
 };
 
 // An order that goes on in a store.

@@ -97,7 +97,6 @@ static int begin_body(struct frame_reader *r, bool whole, struct err *e)
         r->body = r->calls.place(r->calls.ctx, f->type, f->request, &r->m, f->body_bytes);
     r->placed = r->body != NULL;
     if (!r->placed && !whole && budget_most(r->budget, BUDGET_BODIES) < f->body_bytes) {
-        budget_refused(r->budget);
         refuse(r, f->body_bytes);
         return 0;
     }

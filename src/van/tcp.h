@@ -60,6 +60,8 @@ struct tcp_options {
     // So is a link that stands still in the middle of a message, or reads nothing of its
     // answers; 0: 60 s.
     uint64_t stall_timeout_ns;
+    // While others are refused for want of room: a link that moves little; 0: 5 s.
+    uint64_t slow_timeout_ns;
     uint32_t max_links;     // accepted ones, at the same time; 0: as descriptors allow
     uint32_t max_strangers; // of them that have said nothing yet; 0: 1024
     struct budget *budget;  // of the process; NULL: no limit

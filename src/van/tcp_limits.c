@@ -18,7 +18,7 @@ enum {
     SLOWEST = 64 << 10,     // bytes a second, when there is no room for others,
     SLOWEST_WHOLE_S = 60,   // and all that it holds in so many seconds
 };
-#define LOOK_NS (5 * SECOND_NS)
+#define SLOW_TIMEOUT (5 * SECOND_NS)
 
 // Strangers, by age.
 
@@ -37,6 +37,8 @@ static uint32_t max_strangers(const struct tcp_van *v)
 
 void tcp_limits_open(struct tcp_van *v)
 {
+    if (v->options.slow_timeout_ns == 0)
+        v->options.slow_timeout_ns = SLOW_TIMEOUT;
     if (v->options.max_strangers == 0)
         v->options.max_strangers = STRANGERS_MAX;
     if (v->options.max_links == 0)
@@ -130,7 +132,7 @@ enum tcp_room tcp_limits_room(struct tcp_van *v, const struct tcp_stream *s)
 static uint64_t next_look(const struct tcp_link *l)
 {
     uint64_t stall = l->van->options.stall_timeout_ns;
-    return l->van->now + (stall < LOOK_NS ? stall : LOOK_NS);
+    return l->van->now + clock_earlier(stall, l->van->options.slow_timeout_ns);
 }
 
 // What waits to be sent.
@@ -163,6 +165,16 @@ static struct tcp_link *most_queued(const struct tcp_van *v)
     return most;
 }
 
+// A link that costs too much is closed, and whoever keeps a log hears of it.
+static void close_for(struct tcp_link *l, const struct err *why)
+{
+    const struct tcp_van *v = l->van;
+    budget_closed(v->options.budget);
+    if (v->handler.refused != NULL)
+        v->handler.refused(v->handler.ctx, why, v->now);
+    tcp_link_fail(l, why);
+}
+
 void tcp_limits_relieve(struct tcp_van *v)
 {
     struct budget *b = v->options.budget;
@@ -177,8 +189,7 @@ void tcp_limits_relieve(struct tcp_van *v)
                 "others': closed",
                 l->peer, (unsigned long long)l->queued);
         budget_refused(b);
-        budget_closed(b);
-        tcp_link_fail(l, &e);
+        close_for(l, &e);
     }
 }
 
@@ -187,20 +198,23 @@ void tcp_limits_relieve(struct tcp_van *v)
 static bool crawls(const struct tcp_van *v, const struct tcp_pace *p, uint64_t holds)
 {
     uint64_t ns = v->now - p->since;
-    if (ns < LOOK_NS || !budget_short(v->options.budget, v->now))
-        return false;
-    if (p->bytes / (ns / SECOND_NS) >= SLOWEST + holds / SLOWEST_WHOLE_S)
-        return false;
-    budget_closed(v->options.budget);
-    return true;
+    double least = (double)SLOWEST + (double)holds / SLOWEST_WHOLE_S;
+    return ns >= v->options.slow_timeout_ns && budget_short(v->options.budget, v->now) &&
+           (double)p->bytes < least * (double)ns * 1e-9;
+}
+
+static void say_how_long(const struct tcp_link *l, const char *what, uint64_t ns,
+                         struct err *ret)
+{
+    err_set(ret, TUG_EIO, "%s: %s for %.1f s: closed", l->peer, what,
+            (double)ns / (double)SECOND_NS);
 }
 
 static void closed_for(struct tcp_link *l, const char *what, uint64_t ns)
 {
     struct err e;
-    err_set(&e, TUG_EIO, "%s: %s for %.1f s: closed", l->peer, what,
-            (double)ns / (double)SECOND_NS);
-    tcp_link_fail(l, &e);
+    say_how_long(l, what, ns, &e);
+    close_for(l, &e);
 }
 
 static bool look_at_in(struct tcp_link *l)
@@ -217,7 +231,7 @@ static bool look_at_in(struct tcp_link *l)
         closed_for(l,
                    "has sent a message too slowly, while there is no room for others',",
                    v->now - l->in.since);
-    else if (v->now - l->in.since >= LOOK_NS)
+    else if (v->now - l->in.since >= v->options.slow_timeout_ns)
         l->in = (struct tcp_pace){v->now, 0};
     return true;
 }
@@ -235,7 +249,7 @@ static bool look_at_out(struct tcp_link *l)
     else if (crawls(v, &l->out, l->queued))
         closed_for(l, "has hardly read its answers, while there is no room for others',",
                    ns);
-    else if (l->out.bytes > 0 && ns >= LOOK_NS)
+    else if (l->out.bytes > 0 && ns >= v->options.slow_timeout_ns)
         l->out = (struct tcp_pace){v->now, 0};
     return true;
 }
@@ -253,7 +267,9 @@ void tcp_limits_due(struct tcp_link *l)
 {
     const struct tcp_van *v = l->van;
     if (!l->known && v->now >= l->hello_by) {
-        closed_for(l, "sent no whole first message", v->options.hello_timeout_ns);
+        struct err e;
+        say_how_long(l, "sent no whole first message", v->options.hello_timeout_ns, &e);
+        tcp_link_fail(l, &e);
         return;
     }
     bool in = look_at_in(l), out = look_at_out(l);

@@ -148,6 +148,38 @@ static void deaf(struct world *w)
     w->nodes[0].v = a;
 }
 
+// A message of which hardly anything comes, and answers of which hardly any are read: no
+// harm, as long as there is room for others.
+static void crawling(struct world *w)
+{
+    struct budget *b = w->tcp.budget;
+    static char data[16 << 20];
+    w->tcp.slow_timeout_ns = 100 * MS;
+    struct told t = {0};
+    open_counted(w, &t);
+    struct node *server = &w->nodes[1], *c = open_node(w, 2);
+    assert_int_not_equal(van_connect(c->v, server->address, PATIENCE), 0);
+    PUMP(w, c->opened == 1);
+    greet(c, c->link, server);
+    struct van *a = w->nodes[0].v, *deaf = c->v;
+    struct msg_roster m = {.owners = {data, sizeof(data)}};
+    send_roster(&w->nodes[0], 1, data, sizeof(data)); // half of it at most
+    PUMP(w, budget_used(b, BUDGET_BODIES) > 0);
+    w->nodes[0].v = c->v = NULL;
+    assert_int_equal(van_send(server->v, server->link, MSG_ROSTER, 1, &m, NULL), 0);
+    for (uint64_t until = clock_ns() + 300 * MS; clock_ns() < until;)
+        step(w);
+    assert_true(van_queued(server->v, server->link) > 0);
+    assert_int_equal(server->closed, 0);
+    budget_refused(b);
+    PUMP(w, server->closed == 2);
+    assert_non_null(strstr(server->why.text, "while there is no room for others"));
+    assert_int_equal(atomic_load(&b->closed), 2);
+    assert_int_equal(budget_used(b, BUDGET_BODIES), 0);
+    w->nodes[0].v = a;
+    c->v = deaf;
+}
+
 // However many come and say nothing: there are never more than a few, and who says hello
 // has a link.
 static void strangers(struct world *w)
@@ -220,6 +252,12 @@ static void test_deaf(void **state)
 {
     (void)state;
     with_sockets(deaf);
+}
+
+static void test_crawling(void **state)
+{
+    (void)state;
+    with_sockets(crawling);
 }
 
 static void test_strangers(void **state)
@@ -300,7 +338,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bodies),      cmocka_unit_test(test_unread),
         cmocka_unit_test(test_deaf),        cmocka_unit_test(test_strangers),
-        cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_descriptors), cmocka_unit_test(test_crawling),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

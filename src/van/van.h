@@ -101,7 +101,8 @@ struct van_handler {
     // after the next message). Called after each round of messages.
     uint64_t (*tick)(void *ctx, uint64_t now);
 
-    // Somebody came to this node and was not let in: why->text says who and why.
+    // Somebody came to this node and was not let in, or had its link closed for what it
+    // cost: why->text says who and why.
     void (*refused)(void *ctx, const struct err *why, uint64_t now);
 };
 

@@ -308,6 +308,14 @@ pid_t cluster_node(const char *name, const char *node)
     return (pid_t)pid;
 }
 
+pid_t cluster_pid(const char *name)
+{
+    const struct process *p = find(name);
+    assert_non_null(p);
+    assert_true(p->pid > 0);
+    return p->pid;
+}
+
 // "scheduler of cluster 'tug' at tcp://127.0.0.1:38795, waiting ..."
 unsigned cluster_port(const char *name)
 {

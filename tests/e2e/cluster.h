@@ -47,6 +47,8 @@ void cluster_none_left(void);
 // From the words of a scheduler, or of the launcher of one: the process id of a node
 // ("worker 1"), and the scheduler's port. Waits until it is said.
 pid_t cluster_node(const char *name, const char *node);
+// Of a process under its name.
+pid_t cluster_pid(const char *name);
 unsigned cluster_port(const char *name);
 
 // A port of loopback that nobody listens on.

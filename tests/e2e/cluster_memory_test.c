@@ -3,6 +3,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <arpa/inet.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -58,20 +59,8 @@ static void start(void)
     snprintf(scheduler, sizeof(scheduler), "127.0.0.1:%u", port);
     cluster_start("server", "server --scheduler %s --memory 256M", scheduler);
     cluster_await("scheduler", "all are here");
-    server_pid = cluster_node("scheduler", "server 0");
-    tug_ends(0, "status --json --scheduler %s", scheduler);
-    json_t *answer = e2e_json(), *nodes = json_object_get(answer, "nodes"), *node;
-    size_t i;
-    scheduler_pid = 0;
-    json_array_foreach(nodes, i, node)
-    {
-        const char *role = json_string_value(json_object_get(node, "role"));
-        if (role != NULL && strcmp(role, "scheduler") == 0)
-            scheduler_pid = (pid_t)json_integer_value(json_object_get(node, "pid"));
-    }
-    json_decref(answer);
-    if (scheduler_pid == 0)
-        scheduler_pid = server_pid;
+    server_pid = cluster_pid("server");
+    scheduler_pid = cluster_pid("scheduler");
 }
 
 static void stop(void)
@@ -108,6 +97,7 @@ static int ask_and_sleep(void)
     for (int i = 0; i < PULLS; i++)
         if (tug_pull(c, TABLE, keys, KEYS, rows, NULL, NULL, &ts[i]) != 0)
             return 3;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // should the test fail meanwhile
     raise(SIGSTOP);
     for (int i = 0; i < PULLS; i++)
         if (tug_wait(c, ts[i], 0) != 0) {
