@@ -115,12 +115,22 @@ bool budget_fits(const struct budget *b, enum budget_kind kind, uint64_t n)
            (kind == BUDGET_REST || has_room(load(&b->used), limit(b), n));
 }
 
+void budget_delayed(struct budget *b)
+{
+    if (b != NULL)
+        add(&b->refused, 1);
+}
+
+void budget_pressed(struct budget *b)
+{
+    if (b != NULL)
+        atomic_store_explicit(&b->refused_at, clock_ns(), memory_order_relaxed);
+}
+
 void budget_refused(struct budget *b)
 {
-    if (b == NULL)
-        return;
-    add(&b->refused, 1);
-    atomic_store_explicit(&b->refused_at, clock_ns(), memory_order_relaxed);
+    budget_delayed(b);
+    budget_pressed(b);
 }
 
 void budget_closed(struct budget *b)

@@ -49,8 +49,12 @@ bool budget_fits(const struct budget *b, enum budget_kind kind, uint64_t n);
 uint64_t budget_most(const struct budget *b, enum budget_kind kind); // ever, at once
 uint64_t budget_used(const struct budget *b, enum budget_kind kind);
 
-// Somebody had to wait, or to go: notes it for budget_short.
+// Somebody had to wait, or to go: counts it, and notes it for budget_short. budget_delayed
+// only counts: it was for who asked, not for want of room; budget_pressed only notes: who
+// was refused before still waits.
 void budget_refused(struct budget *b);
+void budget_delayed(struct budget *b);
+void budget_pressed(struct budget *b);
 void budget_closed(struct budget *b); // a link was closed for it
 // Whether somebody was refused within the last seconds: then who is slow must go.
 bool budget_short(const struct budget *b, uint64_t now);

@@ -92,6 +92,14 @@ static void forced_and_short(void **state)
     assert_false(budget_take(&b, BUDGET_QUEUED, 1));
     assert_true(budget_short(&b, clock_ns()));
     assert_false(budget_short(&b, clock_ns() + 10 * SECOND_NS));
+    budget_open(&b, 64 * MIB);
+    budget_delayed(&b);
+    assert_false(budget_short(&b, clock_ns()));
+    assert_int_equal(atomic_load(&b.refused), 1);
+    budget_pressed(&b);
+    assert_true(budget_short(&b, clock_ns()));
+    assert_int_equal(atomic_load(&b.refused), 1);
+    assert_false(budget_force(&b, BUDGET_QUEUED, most + 1));
     budget_give(&b, BUDGET_QUEUED, most + 1);
     assert_true(budget_take(&b, BUDGET_QUEUED, most));
 }
@@ -106,6 +114,8 @@ static void without_a_limit(void **state)
     assert_false(budget_short(NULL, UINT64_MAX));
     budget_give(NULL, BUDGET_HELD, 1);
     budget_refused(NULL);
+    budget_delayed(NULL);
+    budget_pressed(NULL);
     budget_closed(NULL);
 }
 

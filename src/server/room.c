@@ -30,7 +30,9 @@ enum outcome room_for(struct shard *s, struct request *q, uint64_t bytes, struct
     bool behind = q->fresh != NULL ? p->n_draining > 0 : p->blocked == s->retries;
     if (!behind && room_now(s, p, bytes))
         return ANSWERED;
-    if (q->fresh != NULL)
+    if (q->fresh != NULL && budget_fits(b, BUDGET_QUEUED, bytes + small))
+        budget_delayed(b); // its own link is in its way
+    else if (q->fresh != NULL)
         budget_refused(b);
     p->blocked = s->retries;
     return WANTS_DRAIN;
@@ -51,6 +53,9 @@ uint64_t room_look(struct shard *s)
     if (s->n_draining == 0)
         return VAN_NEVER;
     if (s->now >= s->drain_look) {
+        struct budget *b = s->o.budget;
+        if (!budget_fits(b, BUDGET_QUEUED, budget_most(b, BUDGET_QUEUED) / SMALL_SHARE))
+            budget_pressed(b);
         held_wake(s, WANTS_DRAIN);
         s->drain_look = s->now + LOOK_NS + (uint64_t)s->n_held * LOOK_EACH_NS;
     }

@@ -89,6 +89,8 @@ static void test_unread_link_waits(void **state)
     expect_silence(w);
     pull(&r, 1);
     expect_rows(w, 1, first + 5, 0);
+    assert_int_equal(atomic_load(&r.budget.refused), 5);
+    assert_false(budget_short(&r.budget, clock_ns())); // nobody else is in need
     assert_true(budget_used(&r.budget, BUDGET_HELD) > 5 * r.n * sizeof(uint64_t));
     w->unread[0] = 0;
     pass_time(w, SECOND_NS);
