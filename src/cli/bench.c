@@ -13,6 +13,7 @@ struct bench_values {
     uint64_t read_keys, grow_keys;
     uint64_t rows, epochs, threads;
     double seconds, spin_us;
+    int transport;
     uint64_t max_bytes, servers, workers, keys;
     uint64_t table_rows, hot_rows;
     const char *dir;
@@ -95,6 +96,12 @@ static const struct option options[] = {
      .metavar = "US",
      .help = "how long is looked for a message before sleeping; -1: 50, but 0 where more "
              "wait than there are cores"},
+    {.name = "transport",
+     .kind = OPTION_CHOICE,
+     AT(transport),
+     .choices = "tcp unix",
+     .fallback = "unix",
+     .help = "how the cluster's processes talk, as in tug launch"},
     {.name = "max-bytes",
      .kind = OPTION_SIZE,
      AT(max_bytes),
@@ -237,6 +244,7 @@ static int run(const void *values, const struct options *o, struct err *e)
         return bench_van(&net, e);
     }
     if (strcmp(name, "cluster") == 0) {
+        net.sockets = v->transport == 1; // of "tcp unix"
         net.spin_us = spin_us(v, v->servers + v->workers);
         return bench_cluster(&net, e);
     }

@@ -36,6 +36,7 @@ struct bench_net_options {
     uint64_t max_bytes; // longer messages are left out
     uint32_t servers, workers;
     uint64_t keys; // in the cluster's tables
+    bool sockets;  // the cluster's processes use Unix sockets
     bool json;
 };
 int bench_van(const struct bench_net_options *o, struct err *e);

@@ -100,7 +100,8 @@ static int start(struct bench *b, enum wire_role role, uint32_t n, struct err *e
 
 static int open_scheduler(struct bench *b, char address[VAN_ADDRESS_MAX], struct err *e)
 {
-    struct node_options no = {.spin_us = b->o->spin_us, .token = b->token};
+    struct node_options no = {
+        .spin_us = b->o->spin_us, .token = b->token, .sockets = b->o->sockets};
     struct scheduler_options so = {
         .servers = b->o->servers,
         .workers = b->o->workers,
