@@ -22,6 +22,7 @@ enum manner {
     WELCOMES, // says who it is
     JOINS,    // and lets members in
     NONSENSE, // answers by something else
+    STRANGE,  // answers by what steers terminals, and by numbers that no integer holds
     LEASES,   // lets a worker in, and leases it a file that it does not have
 };
 
@@ -66,6 +67,13 @@ static void let_in(van_link link, const struct van_message *m)
     send_roster(link, 0);
 }
 
+static const char strange[] =
+    "{\"phase\":\"\\u001b[31m\",\"version\":\"\\u009b2J\",\"epoch\":1e300,\"nodes\":["
+    "{\"role\":\"worker\\n\",\"rank\":-1e300,\"loop\":1e300,\"pid\":1e308,\"host\":"
+    "\"\\u0007\"}],"
+    "\"placement\":{\"sparse\":{\"partitions\":1e308}},\"barriers\":[{\"missing\":"
+    "\"\\u001b\"}]}";
+
 static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {
     struct msg_welcome welcome = {
@@ -75,13 +83,17 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     struct msg_status_is status = {.json = wire_text("{\"nodes\":[{\"role\":5}")};
     struct msg_ok ok = {.value = 1};
     (void)ctx, (void)now;
+    if (rogue.manner == STRANGE)
+        status.json = wire_text(strange);
     if (rogue.manner == SILENT)
         return;
+    if (m->type == MSG_HELLO && m->m->hello.session != 0)
+        welcome.role = WIRE_SERVER; // it plays that, too
     if (m->type == MSG_HELLO)
         van_send(rogue.van, link, MSG_WELCOME, 0, &welcome, NULL);
     else if (m->type == MSG_JOIN && rogue.manner >= JOINS)
         let_in(link, m);
-    else if (rogue.manner == NONSENSE)
+    else if (rogue.manner == NONSENSE || rogue.manner == STRANGE)
         van_send(rogue.van, link, MSG_STATUS_IS, m->request, &status, NULL);
     else if (rogue.manner == LEASES && m->type == MSG_LEASE)
         van_send(rogue.van, link, MSG_LEASED, m->request, &leased, NULL);
@@ -185,6 +197,21 @@ static void talks_nonsense(void **state)
     close_rogue();
 }
 
+static void says_strange_things(void **state)
+{
+    (void)state;
+    open_rogue(STRANGE);
+    for (int json = 0; json < 2; json++) {
+        tug_ends(0, "status %s --scheduler %s --connect-timeout 1 --insecure",
+                 json ? "--json" : "", rogue.address);
+        for (const char *c = e2e_out; *c != 0; c++)
+            if (((unsigned char)*c < ' ' && *c != '\n') || (unsigned char)*c == 0x9b)
+                cluster_fail("tug status prints a byte %u: %s", (unsigned char)*c,
+                             e2e_out);
+    }
+    close_rogue();
+}
+
 static void leases_what_is_not_there(void **state)
 {
     const uint32_t files[] = {1, 1000, 100000000, UINT32_MAX};
@@ -253,8 +280,11 @@ static void drips(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(falls_silent),   cluster_test(says_who_it_is),
-        cluster_test(talks_nonsense), cluster_test(leases_what_is_not_there),
+        cluster_test(falls_silent),
+        cluster_test(says_who_it_is),
+        cluster_test(talks_nonsense),
+        cluster_test(says_strange_things),
+        cluster_test(leases_what_is_not_there),
         cluster_test(drips),
     };
     return cmocka_run_group_tests(tests, cluster_begin, cluster_end);
