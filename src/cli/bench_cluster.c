@@ -115,6 +115,7 @@ static int open_scheduler(struct bench *b, char address[VAN_ADDRESS_MAX], struct
     };
     TRY(node_open(&b->node, &no, e));
     so.cluster = b->node.cluster;
+    TRY(node_random(so.session_key, e));
     TRY(scheduler_open(&b->scheduler, &so, e));
     struct van_handler h = scheduler_handler(b->scheduler);
     TRY(node_van(&b->node, &b->van, &h, true, e));

@@ -158,6 +158,7 @@ static int open_scheduler(struct process *p, const struct scheduler_values *v,
         .log = say,
     };
     TRY(node_make_token(&p->node.node, e));
+    TRY(node_random(o.session_key, e));
     TRY(scheduler_open(&p->scheduler, &o, e));
     struct van_handler h = scheduler_handler(p->scheduler);
     TRY(node_van(&p->node.node, &p->van, &h, true, e));

@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/server.h"
+#include "base/log.h"
 #include "cli/cli.h"
 #include "cli/roles.h"
 
@@ -62,6 +63,12 @@ const struct option_table cli_server_options = {
     .family = cli_tables,
 };
 
+static void say(void *ctx, const char *line)
+{
+    (void)ctx;
+    log_info("%s", line);
+}
+
 int role_server(const struct server_values *v, struct err *e)
 {
     struct opened_node n;
@@ -73,6 +80,7 @@ int role_server(const struct server_values *v, struct err *e)
         .loops = (uint32_t)v->loops,
         .sparse_loops = (uint32_t)v->sparse_loops,
         .interrupted = &node_interrupted,
+        .log = say,
     };
     (void)budget_of(v->memory, &o.max_bytes);
     if (rc == 0)

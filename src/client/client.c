@@ -130,8 +130,12 @@ static void link_message(struct client *c, van_link link, const struct van_messa
     struct peer *p = peer_by_link(c, link);
     if (p == NULL)
         return;
+    struct err e;
     if (m->type == MSG_WELCOME) {
-        peer_greeted(p, now);
+        if (member_welcomed(c->member, link, &m->m->welcome, WIRE_SERVER, &e))
+            peer_greeted(p, now);
+        else
+            peer_break(p, &e, now);
     } else if (m->type == MSG_ERROR && m->request == 0) {
         struct err why = {.code = TUG_EIO};
         wire_words(m->m->error.what, why.text, sizeof(why.text));

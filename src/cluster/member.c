@@ -1,5 +1,6 @@
 // The member's link to the scheduler: to reach it, to join, to keep the roster, to learn
-// of the end. What it asks the scheduler for lies in member_ask.c.
+// of the end. What it asks the scheduler for lies in member_ask.c, greetings in
+// member_greet.c.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/member.h"
@@ -69,6 +70,12 @@ void member_send(struct member *m, uint16_t type, uint64_t request, const void *
     (void)van_send(m->van, m->link, type, request, msg, NULL);
 }
 
+void member_tell(struct member *m, uint16_t type, const void *msg)
+{
+    if (m->state == MEMBER_HERE)
+        member_send(m, type, 0, msg);
+}
+
 void member_end(struct member *m, int code, const char *why)
 {
     if (m->ended)
@@ -113,18 +120,6 @@ void member_serve(struct member *m, struct van *v, uint64_t now)
     m->van = v;
     m->lost_at = now;
     connect_again(m, now);
-}
-
-void member_greet(struct member *m, van_link link)
-{
-    struct msg_hello hello = {
-        .cluster = m->o.cluster,
-        .role = (uint8_t)m->o.role,
-        .node = m->id,
-        .session = m->session,
-        .version = wire_text(tug_version()),
-    };
-    (void)van_send(m->van, link, MSG_HELLO, 0, &hello, NULL);
 }
 
 static void say_hello(struct member *m, uint64_t now)
@@ -195,6 +190,14 @@ static bool is_somebody_else(const struct member *m, const struct msg_joined *ms
            (msg->node != m->id || msg->session != m->session || msg->rank != m->rank);
 }
 
+static bool keep_secret(uint8_t to[MAC_BYTES], struct wire_text from)
+{
+    if (from.n != MAC_BYTES)
+        return false;
+    memcpy(to, from.data, MAC_BYTES);
+    return true;
+}
+
 static void joined(struct member *m, const struct msg_joined *msg, uint64_t now)
 {
     if (m->state != MEMBER_JOINING || msg->node == 0 || msg->session == 0)
@@ -213,6 +216,8 @@ static void joined(struct member *m, const struct msg_joined *msg, uint64_t now)
     m->id = msg->node;
     m->session = msg->session;
     m->rank = msg->rank;
+    m->has_secret = keep_secret(m->secret, msg->secret);
+    m->has_key = keep_secret(m->key, msg->key);
     member_resend(m, now, true);
 }
 
@@ -287,6 +292,19 @@ static void refused(struct member *m, const struct van_message *msg)
     member_answered(m, msg);
 }
 
+static void welcomed(struct member *m, const struct msg_welcome *w, uint64_t now)
+{
+    struct err e;
+    if (m->state != MEMBER_GREETING)
+        return;
+    if (member_welcomed(m, m->link, w, WIRE_SCHEDULER, &e)) {
+        join(m, now);
+        return;
+    }
+    part(m);
+    member_end(m, e.code, e.text);
+}
+
 bool member_message(struct member *m, van_link link, const struct van_message *msg,
                     uint64_t now)
 {
@@ -295,8 +313,7 @@ bool member_message(struct member *m, van_link link, const struct van_message *m
     m->heard_at = now;
     switch (msg->type) {
     case MSG_WELCOME:
-        if (m->state == MEMBER_GREETING)
-            join(m, now);
+        welcomed(m, &msg->m->welcome, now);
         break;
     case MSG_JOINED:
         joined(m, &msg->m->joined, now);
@@ -426,64 +443,6 @@ uint64_t member_tick(struct member *m, uint64_t now)
     if (m->van == NULL || m->left)
         return VAN_NEVER;
     return m->state == MEMBER_HERE ? tick_here(m, now) : tick_away(m, now);
-}
-
-static int refuse_link(struct member *m, van_link link, const struct err *why)
-{
-    struct msg_error msg = {.code = why->code, .what = wire_text(why->text)};
-    (void)van_send(m->van, link, MSG_ERROR, 0, &msg, NULL);
-    van_close_link(m->van, link);
-    return why->code;
-}
-
-// Who is not in the roster may have come after it was made, but not with the
-// session of one who is.
-static bool takes_anothers_session(const struct roster *r, const struct msg_hello *hello)
-{
-    bool taken = false;
-    for (uint32_t i = 0; i < r->n_nodes && hello->session != 0; i++)
-        taken |= r->nodes[i].session == hello->session;
-    return taken;
-}
-
-static int check_hello(const struct member *m, const struct van_message *msg,
-                       struct err *e)
-{
-    if (msg->type != MSG_HELLO)
-        return err_set(e, TUG_EDATA, "the first message on a link must be hello");
-    const struct msg_hello *hello = &msg->m->hello;
-    if (hello->cluster != m->o.cluster)
-        return err_set(e, TUG_EUSAGE, "this is a node of cluster %016llx, not of %016llx",
-                       (unsigned long long)m->o.cluster,
-                       (unsigned long long)hello->cluster);
-    const struct roster_node *n = roster_find(&m->roster, hello->node);
-    if (n != NULL && (!n->alive || n->session != hello->session)) {
-        char name[ROSTER_NAME_MAX];
-        return err_set(e, TUG_EIO, "the session of %s is over", roster_name(n, name));
-    }
-    if (n == NULL && takes_anothers_session(&m->roster, hello))
-        return err_set(e, TUG_EUSAGE, "node %u has the session of another", hello->node);
-    return 0;
-}
-
-int member_greeted(struct member *m, van_link link, const struct van_message *msg,
-                   uint32_t *ret_node, uint64_t *ret_session, struct err *e)
-{
-    struct err why = {0};
-    if (check_hello(m, msg, &why) != 0) {
-        if (e != NULL)
-            *e = why;
-        return refuse_link(m, link, &why);
-    }
-    struct msg_welcome welcome = {
-        .role = (uint8_t)m->o.role,
-        .node = m->id,
-        .version = wire_text(tug_version()),
-    };
-    (void)van_send(m->van, link, MSG_WELCOME, 0, &welcome, NULL);
-    *ret_node = msg->m->hello.node;
-    *ret_session = msg->m->hello.session;
-    return 0;
 }
 
 uint32_t member_id(const struct member *m)

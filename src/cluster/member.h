@@ -59,10 +59,14 @@ bool member_closed(struct member *m, van_link link, const struct err *why, uint6
 uint64_t member_tick(struct member *m, uint64_t now);
 
 // The first message on a link that this node opened to another node, and the answer to
-// that of one who opened a link to it: member_greet sends HELLO; member_greeted checks a
-// HELLO (cluster, and that the session is alive when the roster knows it) and answers
-// WELCOME or ERROR; then the link's other end is node *ret_node of session *ret_session.
+// that of one who opened a link to it: member_greet sends HELLO, and member_welcomed
+// looks at the answer of a node that should be of `role`: false: it is not, and *e says
+// so. member_greeted checks a HELLO (cluster, and that the session is alive when the
+// roster knows it) and answers WELCOME or ERROR; then the link's other end is node
+// *ret_node of session *ret_session.
 void member_greet(struct member *m, van_link link);
+bool member_welcomed(const struct member *m, van_link link, const struct msg_welcome *w,
+                     enum wire_role role, struct err *e);
 int member_greeted(struct member *m, van_link link, const struct van_message *msg,
                    uint32_t *ret_node, uint64_t *ret_session, struct err *e);
 
@@ -75,6 +79,9 @@ bool member_ended(const struct member *m, struct err *ret_why); // code 0: all w
 
 // Asks the scheduler for its newest roster (somebody has a newer epoch).
 void member_want_roster(struct member *m, uint64_t epoch);
+
+// Tells the scheduler something that needs no answer; lost if it is out of reach.
+void member_tell(struct member *m, uint16_t type, const void *msg);
 
 // Requests to the scheduler: asked again until answered. One of a kind at a time; `done`
 // is called with the answer (NULL when the member has ended first). TUG_EUSAGE: one of

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "cluster/member.h"
+#include "cluster/proof.h"
 
 // A link that is silent for so long is tried with PING; after twice that it is replaced.
 #define MEMBER_SILENCE_NS (5 * SECOND_NS)
@@ -65,6 +66,8 @@ struct member {
 
     uint32_t id, rank;
     uint64_t session;
+    bool has_secret, has_key; // see cluster/proof.h
+    uint8_t secret[MAC_BYTES], key[MAC_BYTES];
     struct roster roster;
     uint64_t wanted_epoch, wanted_at;
 

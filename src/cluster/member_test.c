@@ -239,7 +239,8 @@ static void impostor_message(void *ctx, van_link link, struct van_message *m,
     struct impostor *x = ctx;
     (void)now;
     if (m->type == MSG_HELLO)
-        van_send(x->v, link, MSG_WELCOME, 0, &(struct msg_welcome){.node = 1}, NULL);
+        van_send(x->v, link, MSG_WELCOME, 0,
+                 &(struct msg_welcome){.role = WIRE_SCHEDULER, .node = 1}, NULL);
     else if (m->type == MSG_JOIN)
         van_send(x->v, link, MSG_JOINED, m->request, &x->joined, NULL);
 }

@@ -145,6 +145,13 @@ static bool find_random(void *ctx, uint8_t ret[MAC_BYTES])
     return mac_random(ret);
 }
 
+int node_random(uint8_t ret[32], struct err *e)
+{
+    if (mac_random(ret))
+        return 0;
+    return err_set(e, TUG_EIO, "the system gives no random numbers");
+}
+
 static int load_token(struct node *n, struct err *e)
 {
     const struct node_options *o = &n->options;

@@ -87,6 +87,9 @@ void node_take_token(struct node *n);
 int node_socket(char ret[VAN_ADDRESS_MAX], const char *cluster, uint16_t scheduler,
                 uint16_t port, struct err *e);
 
+// Random bytes, as the scheduler's key of sessions is.
+int node_random(uint8_t ret[32], struct err *e);
+
 // What a member of this process is opened with; a ticket is drawn.
 struct member_options node_member(const struct node *n, enum wire_role role,
                                   const char *address);

@@ -156,8 +156,20 @@ static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t 
         scheduler_forget_link(s, l);
 }
 
+static void on_refused(void *ctx, const struct err *why, uint64_t now)
+{
+    struct scheduler *s = ctx;
+    char line[ERR_TEXT_MAX];
+    s->now = now;
+    if (refusals_note(&s->refusals, why, now, line))
+        scheduler_say(s, "%s", line);
+}
+
 static void turn_away(struct scheduler *s, struct link *l, int code, const char *why)
 {
+    struct err e;
+    err_set(&e, code, "%s: %s", van_peer(s->van, l->link), why);
+    on_refused(s, &e, s->now);
     scheduler_refuse(s, l->link, 0, code, why);
     van_close_link(s->van, l->link);
     scheduler_forget_link(s, l);
@@ -176,6 +188,12 @@ static void greet(struct scheduler *s, struct link *l, const struct msg_hello *m
         return;
     }
     l->greeted = true;
+    l->role = van_trust(s->van, l->link).role;
+    if (!proof_role_fits(m->role, l->role)) {
+        turn_away(s, l, TUG_EUSAGE,
+                  "its certificate or token is not that of a node of this role");
+        return;
+    }
     struct msg_welcome welcome = {
         .role = WIRE_SCHEDULER,
         .node = 1,
@@ -198,11 +216,29 @@ static void tell_status(struct scheduler *s, struct link *l, uint64_t request)
     buf_free(&json);
 }
 
+// The log has a line for each order: who, from where, what.
+static void note_order(struct scheduler *s, const char *who, enum wire_role role,
+                       const char *from, const char *what)
+{
+    scheduler_say(s, "order: %s, by %s (%s) at %s", what, who,
+                  wire_role_name(role) != NULL ? wire_role_name(role) : "?", from);
+}
+
+static void ordered(struct scheduler *s, const struct msg_ordered *m)
+{
+    char name[ROSTER_NAME_MAX], from[VAN_ADDRESS_MAX], what[ERR_TEXT_MAX / 2];
+    const struct roster_node *n = roster_find(&s->roster, m->node);
+    note_order(s, n != NULL ? roster_name(n, name) : "a tool", m->role,
+               wire_words(m->from, from, sizeof(from)),
+               wire_words(m->what, what, sizeof(what)));
+}
+
 static void stop_wanted(struct scheduler *s, struct link *l, uint64_t request,
                         const struct msg_stop *m)
 {
     char why[ERR_TEXT_MAX];
     wire_words(m->why, why, sizeof(why));
+    note_order(s, "a tool", l->role, van_peer(s->van, l->link), "stop");
     scheduler_send(s, l->link, MSG_OK, request, &(struct msg_ok){0});
     scheduler_end(s, wire_code(m->code), why);
 }
@@ -262,12 +298,28 @@ static void from_node(struct scheduler *s, struct node *n, const struct van_mess
     case MSG_RUN_OVER:
         scheduler_run_over(s, n, m->request, &m->m->run_over);
         return;
+    case MSG_ORDERED:
+        ordered(s, &m->m->ordered);
+        return;
     default:
         if (!scheduler_work(s, n, m))
             scheduler_refuse(s, n->link, m->request, TUG_EUSAGE,
                              "the scheduler does not answer messages of this kind");
         return;
     }
+}
+
+static bool refused_for_role(struct scheduler *s, const struct link *l,
+                             const struct van_message *m)
+{
+    char what[ERR_TEXT_MAX];
+    // MSG_OK and MSG_ERROR answer what the scheduler has asked over this link.
+    if (m->type == MSG_OK || m->type == MSG_ERROR || wire_may(m->type, l->role))
+        return false;
+    snprintf(what, sizeof(what), "%s: a link of the role %s may not ask for that",
+             wire_name(m->type), wire_role_name(l->role));
+    scheduler_refuse(s, l->link, m->request, TUG_EUSAGE, what);
+    return true;
 }
 
 static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
@@ -282,6 +334,8 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
         turn_away(s, l, TUG_EDATA, "the first message on a link must be hello");
         return;
     }
+    if (l->greeted && refused_for_role(s, l, m))
+        return;
     if (l->node != SCHEDULER_NOBODY)
         s->processes[s->nodes[l->node].process].sign_at = now;
     if (from_anyone(s, l, m))
@@ -358,6 +412,7 @@ struct van_handler scheduler_handler(struct scheduler *s)
         .message = on_message,
         .closed = on_closed,
         .tick = on_tick,
+        .refused = on_refused,
     };
 }
 

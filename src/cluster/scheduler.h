@@ -35,6 +35,7 @@ struct scheduler_options {
     uint64_t dead_timeout_ns;   // without a sign of life
     uint64_t leave_timeout_ns;  // for all to leave at the end
     uint64_t session_base;      // sessions begin above it: the start time in ns
+    uint8_t session_key[32];    // random: see cluster/proof.h
     uint32_t pid;
     const char *host;
     bool without_late_marks;                  // tests: see leases_forget_late_marks

@@ -8,6 +8,8 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "cluster/leases.h"
+#include "cluster/proof.h"
+#include "cluster/refusals.h"
 #include "cluster/scheduler.h"
 
 enum { SCHEDULER_GROUPS = 8 };
@@ -17,8 +19,9 @@ enum { SCHEDULER_GROUPS = 8 };
 struct link {
     van_link link; // 0: gone; the next tick takes it out
     bool greeted;
-    uint64_t heard; // when the last message came
-    uint32_t node;  // index, or SCHEDULER_NOBODY
+    uint64_t heard;      // when the last message came
+    enum wire_role role; // as what it was let in
+    uint32_t node;       // index, or SCHEDULER_NOBODY
     uint32_t
         beats; // index of the process whose heartbeats come here, or SCHEDULER_NOBODY
     uint64_t beats_of; // its id; heartbeats may come before the process joins. 0: none
@@ -94,6 +97,7 @@ struct scheduler {
     uint32_t n_servers, n_workers; // nodes that ever joined, for ids
     uint32_t n_guests;             // drivers
     uint64_t session;
+    struct refusals refusals;
 
     struct roster roster;
     bool changed; // the node table: a new version is due

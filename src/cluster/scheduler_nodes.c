@@ -267,12 +267,33 @@ static const char *check_identity(const struct scheduler *s, const struct node *
     return to;
 }
 
+// Without memory for it the node asks again.
+static void tell_joined(struct scheduler *s, const struct node *n, uint64_t request)
+{
+    const struct van_trust trust = van_trust(s->van, n->link);
+    const struct proof_of whose = {n->n.session, n->n.id, (uint8_t)n->n.role};
+    uint8_t secret[MAC_BYTES];
+    if (!proof_secret(secret, s->o.session_key, &whose, trust.certificate))
+        return;
+    struct msg_joined joined = {
+        .node = n->n.id,
+        .session = n->n.session,
+        .rank = n->n.rank,
+        .secret = {(const char *)secret, MAC_BYTES},
+    };
+    if (n->n.role == WIRE_SERVER)
+        joined.key = (struct wire_text){(const char *)s->o.session_key, MAC_BYTES};
+    scheduler_send(s, n->link, MSG_JOINED, request, &joined);
+}
+
 void scheduler_join(struct scheduler *s, struct link *l, uint64_t request,
                     const struct msg_join *m)
 {
     char text[ERR_TEXT_MAX], name[ROSTER_NAME_MAX];
     struct node *n = by_ticket(s, m->ticket);
     const char *why = check_identity(s, n, m, text);
+    if (why == NULL && !proof_role_fits(m->role, l->role))
+        why = "its certificate or token is not that of a node of this role";
     if (why == NULL && n == NULL && s->phase == SCHEDULER_ENDING) {
         struct msg_stop stop = {.code = s->end.code, .why = wire_text(s->end.text)};
         scheduler_send(s, l->link, MSG_STOP, 0, &stop);
@@ -294,9 +315,7 @@ void scheduler_join(struct scheduler *s, struct link *l, uint64_t request,
         return;
     attach(s, n, l);
     s->processes[n->process].sign_at = s->now;
-    struct msg_joined joined = {
-        .node = n->n.id, .session = n->n.session, .rank = n->n.rank};
-    scheduler_send(s, l->link, MSG_JOINED, request, &joined);
+    tell_joined(s, n, request);
     if (s->phase == SCHEDULER_ENDING)
         scheduler_stop_node(s, n);
 }

@@ -48,6 +48,7 @@ static int host_open(struct host *h, struct err *e)
         .host = n->process.host,
     };
     TRY(node_make_token(&n->process, e));
+    TRY(node_random(o.session_key, e));
     TRY(scheduler_open(&h->scheduler, &o, e));
     struct van_handler handler = scheduler_handler(h->scheduler);
     TRY(node_van(&n->process, &h->van, &handler, false, e));

@@ -179,10 +179,22 @@ static void answered(struct tug_node *n, struct peer *p, struct van_message *m)
     }
 }
 
+static void welcomed(struct tug_node *n, struct peer *p, const struct msg_welcome *w)
+{
+    const struct roster_node *r = roster_find(member_roster(n->member), p->node);
+    struct err why;
+    if (r != NULL && !member_welcomed(n->member, p->link, w, r->role, &why)) {
+        van_close_link(n->van, p->link);
+        kv_peer_closed(n, p, &why);
+    } else {
+        kv_peer_ready(n, p);
+    }
+}
+
 static void from_peer(struct tug_node *n, struct peer *p, struct van_message *m)
 {
     if (m->type == MSG_WELCOME && p->state == PEER_GREETING)
-        kv_peer_ready(n, p);
+        welcomed(n, p, &m->m->welcome);
     else if (m->type == MSG_ERROR && m->request == 0)
         refused(n, p, &m->m->error);
     else if (m->type == MSG_ERROR || m->type == MSG_APP)
@@ -213,7 +225,7 @@ static void from_guest(struct tug_node *n, struct guest *g, struct van_message *
         forget_guest(n, g->link); // it was told why, and the link is closed
     else if (!g->greeted)
         g->greeted = true;
-    else if (m->type == MSG_APP)
+    else if (m->type == MSG_APP && wire_may(m->type, van_trust(n->van, g->link).role))
         kv_received_app(n, g->link, g->node, m);
 }
 

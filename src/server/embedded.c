@@ -77,6 +77,7 @@ static int open_host(struct embedded *l, struct err *e)
         .pid = (uint32_t)getpid(),
         .host = l->host.host,
     };
+    TRY(node_random(o.session_key, e));
     TRY(scheduler_open(&l->scheduler, &o, e));
     struct van_handler h = scheduler_handler(l->scheduler);
     TRY(node_van(&l->host, &l->van, &h, false, e));

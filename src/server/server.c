@@ -27,6 +27,8 @@ static int open_loop(struct loop *l, struct err *e)
         .member = node_member(o->node, WIRE_SERVER, ""),
         .max_bytes = o->max_bytes / o->loops,
         .budget = &o->node->budget,
+        .log = o->log,
+        .log_ctx = o->log_ctx,
         .app = o->app,
         .app_ctx = o->app_ctx,
     };

@@ -17,6 +17,8 @@ struct server_options {
     uint32_t
         sparse_loops; // > 0: the first so many hold sparse tables, the others dense ones
     uint64_t max_bytes; // of rows, in all loops; 0: no limit. Of buffers: the node's
+    void (*log)(void *ctx, const char *line); // see shard_options; from any loop's thread
+    void *log_ctx;
     void (*app)(void *ctx, van_link link, uint32_t node, struct van_message *m);
     void *app_ctx;                  // see shard_options
     const atomic_bool *interrupted; // ends the server; NULL: never

@@ -183,7 +183,9 @@ static bool refused_for_session(struct shard *s, const struct request *q)
 {
     struct err e = {0};
     char name[ROSTER_NAME_MAX];
-    if (q->peer->ended)
+    if (q->peer->session == 0)
+        err_set(&e, TUG_EUSAGE, "%s: join the cluster first", wire_name(q->type));
+    else if (q->peer->ended)
         err_set(&e, TUG_EUSAGE, "%s of %s, whose session has ended: it is thought dead",
                 wire_name(q->type), shard_peer_name(s, q->peer, name));
     else if (session_of(q) != q->peer->session)
@@ -285,15 +287,40 @@ static bool is_request(uint16_t type)
     }
 }
 
+// Whether its role lets it ask for that.
+static bool refused_for_role(struct shard *s, struct peer *p, const struct van_message *m)
+{
+    struct err e = {0};
+    struct request q = {.peer = p, .type = m->type, .id = m->request};
+    if (wire_may(m->type, p->role))
+        return false;
+    err_set(&e, TUG_EUSAGE, "%s: a link of the role %s may not ask for that",
+            wire_name(m->type), wire_role_name(p->role));
+    shard_refuse(s, &q, &e);
+    return true;
+}
+
 static void serve_fresh(struct shard *s, struct peer *p, struct van_message *m)
 {
     struct err e = {0};
     struct request q = {
         .peer = p, .type = m->type, .id = m->request, .m = m->m, .fresh = m};
+    if (refused_for_role(s, p, m))
+        return;
+    told_order(s, p, m);
     s->served_at = s->now;
     enum outcome outcome = shard_serve_request(s, &q);
     if (outcome != ANSWERED && held_add(s, &q, outcome, &e) != 0)
         shard_refuse(s, &q, &e);
+}
+
+static void on_refused(void *ctx, const struct err *why, uint64_t now)
+{
+    struct shard *s = ctx;
+    char line[ERR_TEXT_MAX];
+    s->now = now;
+    if (s->o.log != NULL && refusals_note(&s->refusals, why, now, line))
+        s->o.log(s->o.log_ctx, line);
 }
 
 // The first message; it may come twice, when its answer was lost.
@@ -301,12 +328,23 @@ static void greet(struct shard *s, struct peer *p, const struct van_message *m)
 {
     uint32_t node;
     uint64_t session;
-    if (member_greeted(s->member, p->link, m, &node, &session, NULL) != 0) {
+    char from[VAN_ADDRESS_MAX];
+    struct err e = {0};
+    snprintf(from, sizeof(from), "%s", van_peer(s->van, p->link));
+    if (member_greeted(s->member, p->link, m, &node, &session, &e) != 0) {
+        err_wrap(&e, "%s", from);
+        on_refused(s, &e, s->now);
         peer_free(s, p); // it was told, and the link is closed
+        return;
+    }
+    if (p->greeted && (p->node != node || p->session != session)) {
+        van_close_link(s->van, p->link); // a link is one node's
+        peer_free(s, p);
         return;
     }
     s->n_strangers -= !p->greeted;
     p->greeted = true;
+    p->role = van_trust(s->van, p->link).role;
     p->node = node;
     p->session = session;
     if (session == 0)
@@ -324,6 +362,8 @@ static void serve_message(struct shard *s, struct peer *p, struct van_message *m
         shard_ok(s, &q, 0);
     else if (is_request(m->type))
         serve_fresh(s, p, m);
+    else if (m->type == MSG_APP && refused_for_role(s, p, m))
+        return;
     else if (m->type == MSG_APP && s->o.app != NULL)
         s->o.app(s->o.app_ctx, p->link, p->node, m);
     else if (m->request != 0) {
@@ -503,7 +543,8 @@ struct van_handler shard_handler(struct shard *s)
                                 .opened = on_opened,
                                 .message = on_message,
                                 .closed = on_closed,
-                                .tick = on_tick};
+                                .tick = on_tick,
+                                .refused = on_refused};
 }
 
 void shard_serve(struct shard *s, struct van *v, uint64_t now)

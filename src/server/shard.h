@@ -62,6 +62,9 @@ struct shard_options {
     uint64_t slice_ns;        // of orders and saves between requests; 0: 2 ms
     uint64_t save_timeout_ns; // a save is given up whose asker, or whose marks, have been
                               // away for so long; 0: 1 minute
+    // Lines for people: who was not let in. May be NULL.
+    void (*log)(void *ctx, const char *line);
+    void *log_ctx;
     // APP messages (tug/kvapp.h): the answer, if any, is sent by who is called. May be
     // NULL.
     void (*app)(void *ctx, van_link link, uint32_t node, struct van_message *m);

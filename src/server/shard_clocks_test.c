@@ -459,7 +459,7 @@ static void test_numbers_at_the_end(void **state)
     deliver(w, 99, MSG_HELLO, 0, &tool);
     forget_sent(w);
     deliver(w, 99, MSG_TICK, 4, &tick);
-    expect_refusal(w, TUG_EUSAGE, "who has no session");
+    expect_refusal(w, TUG_EUSAGE, "join the cluster first");
     world_close(w);
 }
 

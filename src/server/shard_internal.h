@@ -29,6 +29,7 @@
 #include <assert.h>
 
 #include "base/clock.h"
+#include "cluster/refusals.h"
 #include "server/before.h"
 #include "server/keys.h"
 #include "server/orders.h"
@@ -90,7 +91,8 @@ struct peer {
     struct peer *next;
     van_link link;
     bool greeted;
-    uint32_t node; // 0: a tool's, that has not joined
+    enum wire_role role; // as what it was let in
+    uint32_t node;       // 0: a tool's, that has not joined
     uint64_t session;
     bool ended; // the session
     uint64_t greet_by;
@@ -141,11 +143,15 @@ struct held {
     char texts[];
 };
 
+// The scheduler's log hears of it, if it is an order: told.c.
+void told_order(struct shard *s, const struct peer *p, const struct van_message *m);
+
 struct shard {
     struct shard_options o;
     struct member *member;
     struct van *van;
     uint64_t now;
+    struct refusals refusals;
     bool ready; // the roster's number of partitions is known
     uint32_t bits;
     struct peer *peers[PEER_BUCKETS];

@@ -352,7 +352,10 @@ static void test_sessions(void **state)
     pass_time(w, 25 * SECOND_NS);
     assert_int_equal(w->closed, 50);
     // A second hello (the answer to the first was lost) is answered.
-    hello = (struct msg_hello){.cluster = 77, .node = WORKER + 1, .session = 1001};
+    uint8_t proof[MAC_BYTES];
+    hello = (struct msg_hello){
+        .cluster = 77, .role = WIRE_WORKER, .node = WORKER + 1, .session = 1001};
+    prove_hello(&hello, proof);
     deliver(w, WORKER_LINK + 1, MSG_HELLO, 0, &hello);
     parcel_unpin(expect_sent(w, MSG_WELCOME));
     world_close(w);

@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "cluster/proof.h"
 #include "server/shard_internal.h"
 #include "table/rule.h"
 
@@ -64,6 +65,8 @@ struct world {
     bool faulted;             // it did
     van_link closed;          // by the shard, the last one
     uint64_t unread[WORKERS]; // bytes that wait to be read by each
+    bool hears_orders;        // MSG_ORDERED is looked at
+    enum wire_role role;      // as what others are let in; WIRE_NOBODY: operators
 };
 
 static inline void parcel_unpin(struct parcel *p)
@@ -111,7 +114,7 @@ static inline int fake_send(struct van *v, van_link link, uint16_t type, uint64_
                             const void *msg, const struct van_release *release)
 {
     struct world *w = (struct world *)(void *)v;
-    if (link == SCHEDULER_LINK)
+    if (link == SCHEDULER_LINK && (type != MSG_ORDERED || !w->hears_orders))
         return 0; // the member's business
     struct parcel *p = parcel_make(link, type, request, msg);
     if (p != NULL) {
@@ -173,8 +176,24 @@ static inline uint64_t fake_queued(const struct van *v, van_link link)
     return worker ? w->unread[link - WORKER_LINK] : 0;
 }
 
-static const struct van_ops fake_ops = {.wake = fake_wake,
+static inline const char *fake_peer(const struct van *v, van_link link)
+{
+    (void)v, (void)link;
+    return "tcp://127.0.0.1:4711";
+}
+
+static inline void fake_trust(const struct van *v, van_link link, struct van_trust *ret)
+{
+    const struct world *w = (const void *)v;
+    (void)link;
+    if (w->role != WIRE_NOBODY)
+        ret->role = w->role;
+}
+
+static const struct van_ops fake_ops = {.peer = fake_peer,
                                         .queued = fake_queued,
+                                        .trust = fake_trust,
+                                        .wake = fake_wake,
                                         .send = fake_send,
                                         .connect = fake_connect,
                                         .close_link = fake_close,
@@ -298,6 +317,18 @@ static inline void send_roster(struct world *w)
     mem_free(owners);
 }
 
+// As a member does whom the scheduler gave that session; the key is zeros.
+static inline void prove_hello(struct msg_hello *hello, uint8_t proof[MAC_BYTES])
+{
+    static const uint8_t zeros[MAC_BYTES];
+    const struct proof_of whose = {hello->session, hello->node, hello->role};
+    const struct van_trust link = {.role = WIRE_OPERATOR};
+    uint8_t secret[MAC_BYTES];
+    assert_true(proof_secret(secret, zeros, &whose, zeros));
+    assert_true(proof_hello(proof, secret, &link));
+    hello->proof = (struct wire_text){(const char *)proof, MAC_BYTES};
+}
+
 static inline void open_worker(struct world *w, uint32_t i)
 {
     struct msg_hello hello = {.cluster = 77,
@@ -305,6 +336,8 @@ static inline void open_worker(struct world *w, uint32_t i)
                               .node = WORKER + i,
                               .session = session_of_worker(i),
                               .version = wire_text("0")};
+    uint8_t proof[MAC_BYTES];
+    prove_hello(&hello, proof);
     w->h.opened(w->h.ctx, WORKER_LINK + i, true, w->now);
     deliver(w, WORKER_LINK + i, MSG_HELLO, 0, &hello);
 }
@@ -313,7 +346,9 @@ static inline void open_worker(struct world *w, uint32_t i)
 static inline void join_cluster(struct world *w)
 {
     struct msg_welcome welcome = {.role = WIRE_SCHEDULER, .version = wire_text("0")};
-    struct msg_joined joined = {.node = ME, .session = 8};
+    static const char key[MAC_BYTES]; // zeros
+    struct msg_joined joined = {
+        .node = ME, .session = 8, .secret = {key, MAC_BYTES}, .key = {key, MAC_BYTES}};
     w->h.opened(w->h.ctx, SCHEDULER_LINK, false, w->now);
     deliver(w, SCHEDULER_LINK, MSG_WELCOME, 0, &welcome);
     deliver(w, SCHEDULER_LINK, MSG_JOINED, 1, &joined);

@@ -38,7 +38,8 @@ int sim_van_open(struct van **ret, struct sim *s, const char *name,
 bool sim_step(struct sim *s, uint64_t until);
 uint64_t sim_now(const struct sim *s);
 
-// From now on: the rates of faults (all 0: a quiet network). No further link falls silent.
+// From now on: the rates of faults (all 0: a quiet network). No further link falls
+// silent.
 void sim_set_faults(struct sim *s, double loss, double duplicate, double reorder,
                     double breaks);
 
@@ -50,13 +51,16 @@ void sim_crash(struct sim *s, struct van *v);
 // how strangers are made.
 void sim_van_is(struct van *v, enum van_kind kind);
 
+// From now on others let the van in as this role (first: WIRE_OPERATOR).
+void sim_van_role(struct van *v, enum wire_role role);
+
 // Nothing passes between the two until it is healed; links are not closed. What was on
 // its way waits, and what is sent meanwhile too.
 void sim_partition(struct sim *s, struct van *a, struct van *b, bool apart);
 
 // The link carries nothing any more, in either direction, and neither end is told: not
-// even when the other closes it or crashes. Other links between the two live on. What was on
-// its way still arrives. For good.
+// even when the other closes it or crashes. Other links between the two live on. What was
+// on its way still arrives. For good.
 void sim_silence(struct sim *s, struct van *v, van_link link);
 
 // Called with each event when set, to print a trace of a failing seed.

@@ -68,7 +68,8 @@ struct sim_van {
     struct wire_out out;
     uint64_t tick_at;
     bool crashed;
-    enum van_kind kind; // of its links, to others
+    enum van_kind kind;  // of its links, to others
+    enum wire_role role; // as what others let it in
     uint32_t slot;
     bool apart[SIM_VANS_MAX]; // by slot
     char name[VAN_ADDRESS_MAX];

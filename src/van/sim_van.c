@@ -99,6 +99,22 @@ void sim_van_is(struct van *v, enum van_kind kind)
     of(v)->kind = kind;
 }
 
+void sim_van_role(struct van *v, enum wire_role role)
+{
+    of(v)->role = role;
+}
+
+static void sim_van_trust(const struct van *v, van_link link, struct van_trust *ret)
+{
+    const struct sim_end *end = end_of(v, link);
+    if (end == NULL)
+        return;
+    const struct sim_end *other = &end->conn->ends[end == &end->conn->ends[0]];
+    ret->role = other->van != NULL ? other->van->role : WIRE_OPERATOR;
+    // No secret, and the same in each run of the seed.
+    memcpy(ret->binding, &end->conn->began, sizeof(end->conn->began));
+}
+
 static uint64_t sim_van_now(const struct van *v)
 {
     return of(v)->s->now;
@@ -146,6 +162,7 @@ static const struct van_ops ops = {
     .peer = sim_van_peer,
     .kind = sim_van_kind,
     .heard = sim_van_heard,
+    .trust = sim_van_trust,
     .keep = parcel_keep,
     .unkeep = parcel_unkeep,
     .now = sim_van_now,
@@ -181,6 +198,7 @@ int sim_van_open(struct van **ret, struct sim *s, const char *name,
     v->out = WIRE_OUT_INIT;
     v->slot = slot;
     v->kind = VAN_OWNER;
+    v->role = WIRE_OPERATOR;
     v->tick_at = s->now;
     snprintf(v->name, sizeof(v->name), "%s", name);
     struct sim_van **at = &s->vans;

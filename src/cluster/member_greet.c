@@ -1,0 +1,126 @@
+// Greetings between members: HELLO and WELCOME, and what they have to prove.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/member_internal.h"
+
+void member_greet(struct member *m, van_link link)
+{
+    struct msg_hello hello = {
+        .cluster = m->o.cluster,
+        .role = (uint8_t)m->o.role,
+        .node = m->id,
+        .session = m->session,
+        .version = wire_text(tug_version()),
+    };
+    const struct van_trust trust = van_trust(m->van, link);
+    uint8_t proof[MAC_BYTES];
+    if (m->has_secret && proof_hello(proof, m->secret, &trust))
+        hello.proof = (struct wire_text){(const char *)proof, MAC_BYTES};
+    (void)van_send(m->van, link, MSG_HELLO, 0, &hello, NULL);
+}
+
+// A member that took a server's or the scheduler's port is no server: it can show neither
+// a certificate of that role nor the key of sessions.
+bool member_welcomed(const struct member *m, van_link link, const struct msg_welcome *w,
+                     enum wire_role role, struct err *e)
+{
+    const struct van_trust trust = van_trust(m->van, link);
+    uint8_t proof[MAC_BYTES];
+    bool good = w->role == role && proof_role_fits(role, trust.role);
+    if (good && role == WIRE_SERVER && m->has_secret)
+        good = proof_welcome(proof, m->secret, &trust) &&
+               mac_same(w->proof.data, w->proof.n, proof);
+    if (!good)
+        err_set(e, TUG_EIO,
+                "who listens at %s cannot show that it is a %s of the cluster",
+                van_peer(m->van, link), wire_role_name(role));
+    return good;
+}
+
+static int refuse_link(struct member *m, van_link link, const struct err *why)
+{
+    struct msg_error msg = {.code = why->code, .what = wire_text(why->text)};
+    (void)van_send(m->van, link, MSG_ERROR, 0, &msg, NULL);
+    van_close_link(m->van, link);
+    return why->code;
+}
+
+// Who is not in the roster may have come after it was made, but not with the
+// session of one who is.
+static bool takes_anothers_session(const struct roster *r, const struct msg_hello *hello)
+{
+    bool taken = false;
+    for (uint32_t i = 0; i < r->n_nodes && hello->session != 0; i++)
+        taken |= r->nodes[i].session == hello->session;
+    return taken;
+}
+
+// That the session is its own: who has the key can tell, and servers have it. *ret_secret
+// is the other end's.
+static int check_proof(const struct member *m, const struct msg_hello *hello,
+                       const struct van_trust *trust, uint8_t ret_secret[MAC_BYTES],
+                       struct err *e)
+{
+    const struct proof_of whose = {hello->session, hello->node, hello->role};
+    if (hello->session == 0 && hello->node == 0)
+        return 0;
+    if (m->o.role != WIRE_SERVER)
+        return 0;
+    if (!m->has_key) // it comes with JOINED
+        return err_set(e, TUG_EIO, "this server has not joined yet");
+    if (proof_check(ret_secret, m->key, &whose, trust, hello->proof))
+        return 0;
+    return err_set(e, TUG_EUSAGE, "node %u does not prove that session %llu is its own",
+                   hello->node, (unsigned long long)hello->session);
+}
+
+static int check_hello(const struct member *m, const struct van_message *msg,
+                       const struct van_trust *trust, struct err *e)
+{
+    if (msg->type != MSG_HELLO)
+        return err_set(e, TUG_EDATA, "the first message on a link must be hello");
+    const struct msg_hello *hello = &msg->m->hello;
+    if (hello->cluster != m->o.cluster)
+        return err_set(e, TUG_EUSAGE, "this is a node of cluster %016llx, not of %016llx",
+                       (unsigned long long)m->o.cluster,
+                       (unsigned long long)hello->cluster);
+    const struct roster_node *n = roster_find(&m->roster, hello->node);
+    if (n != NULL && (!n->alive || n->session != hello->session)) {
+        char name[ROSTER_NAME_MAX];
+        return err_set(e, TUG_EIO, "the session of %s is over", roster_name(n, name));
+    }
+    if (n == NULL && takes_anothers_session(&m->roster, hello))
+        return err_set(e, TUG_EUSAGE, "node %u has the session of another", hello->node);
+    if (!proof_role_fits(hello->role, trust->role))
+        return err_set(e, TUG_EUSAGE,
+                       "its certificate or token is not that of a node of this role");
+    return 0;
+}
+
+int member_greeted(struct member *m, van_link link, const struct van_message *msg,
+                   uint32_t *ret_node, uint64_t *ret_session, struct err *e)
+{
+    struct err why = {0};
+    const struct van_trust trust = van_trust(m->van, link);
+    uint8_t secret[MAC_BYTES], proof[MAC_BYTES];
+    int rc = check_hello(m, msg, &trust, &why);
+    if (rc == 0)
+        rc = check_proof(m, &msg->m->hello, &trust, secret, &why);
+    if (rc != 0) {
+        if (e != NULL)
+            *e = why;
+        return refuse_link(m, link, &why);
+    }
+    struct msg_welcome welcome = {
+        .role = (uint8_t)m->o.role,
+        .node = m->id,
+        .version = wire_text(tug_version()),
+    };
+    bool proves = m->o.role == WIRE_SERVER && msg->m->hello.session != 0;
+    if (proves && proof_welcome(proof, secret, &trust))
+        welcome.proof = (struct wire_text){(const char *)proof, MAC_BYTES};
+    (void)van_send(m->van, link, MSG_WELCOME, 0, &welcome, NULL);
+    *ret_node = msg->m->hello.node;
+    *ret_session = msg->m->hello.session;
+    return 0;
+}

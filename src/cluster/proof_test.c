@@ -1,0 +1,276 @@
+// Proofs of sessions: the right one passes, on its own link only; whoever takes another's
+// session, node, role or certificate, or another link's proof, is found.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/proof.h"
+
+#include "cluster/cluster_testing.h"
+#include "cluster/member_internal.h"
+
+struct claim {
+    uint8_t key[MAC_BYTES], secret[MAC_BYTES], proof[MAC_BYTES];
+    struct proof_of whose;
+    struct van_trust link;
+};
+
+// What a member sends that the scheduler gave the session on a link with this
+// certificate.
+static void claim(struct claim *c)
+{
+    *c = (struct claim){.whose = {77, 9, WIRE_WORKER}, .link = {.role = WIRE_WORKER}};
+    memset(c->key, 1, MAC_BYTES);
+    memset(c->link.binding, 2, MAC_BYTES);
+    memset(c->link.certificate, 3, MAC_BYTES);
+    assert_true(proof_secret(c->secret, c->key, &c->whose, c->link.certificate));
+    assert_true(proof_hello(c->proof, c->secret, &c->link));
+}
+
+static bool is_believed(const struct claim *c, size_t n)
+{
+    uint8_t secret[MAC_BYTES];
+    return proof_check(secret, c->key, &c->whose, &c->link,
+                       (struct wire_text){(const char *)c->proof, (uint32_t)n});
+}
+
+static void test_each_thing_counts(void **state)
+{
+    struct claim c;
+    (void)state;
+    claim(&c);
+    assert_true(is_believed(&c, MAC_BYTES));
+    assert_false(is_believed(&c, MAC_BYTES - 1));
+    assert_false(is_believed(&c, 0));
+    c.whose.session++;
+    assert_false(is_believed(&c, MAC_BYTES));
+    claim(&c);
+    c.whose.node++;
+    assert_false(is_believed(&c, MAC_BYTES));
+    claim(&c);
+    c.whose.role = WIRE_SERVER;
+    assert_false(is_believed(&c, MAC_BYTES));
+    claim(&c);
+    c.link.binding[31]++; // of another link: listened to, or passed on
+    assert_false(is_believed(&c, MAC_BYTES));
+    claim(&c);
+    c.link.certificate[0]++; // the secret was stolen, the certificate was not
+    assert_false(is_believed(&c, MAC_BYTES));
+    claim(&c);
+    c.key[5]++; // of another cluster, or of the scheduler before
+    assert_false(is_believed(&c, MAC_BYTES));
+    claim(&c);
+    c.proof[0] ^= 128;
+    assert_false(is_believed(&c, MAC_BYTES));
+}
+
+// What a server has shown, sent back to it.
+static void test_reflected(void **state)
+{
+    struct claim c;
+    (void)state;
+    claim(&c);
+    assert_true(proof_welcome(c.proof, c.secret, &c.link));
+    assert_false(is_believed(&c, MAC_BYTES));
+}
+
+// The scheduler was reached over a Unix socket, the server with TLS.
+static void test_without_certificate(void **state)
+{
+    static const uint8_t none[MAC_BYTES];
+    struct claim c;
+    (void)state;
+    claim(&c);
+    assert_true(proof_secret(c.secret, c.key, &c.whose, none));
+    assert_true(proof_hello(c.proof, c.secret, &c.link));
+    assert_true(is_believed(&c, MAC_BYTES));
+}
+
+static void test_roles(void **state)
+{
+    (void)state;
+    assert_true(proof_role_fits(WIRE_WORKER, WIRE_WORKER));
+    assert_true(proof_role_fits(WIRE_WORKER, WIRE_OPERATOR));
+    assert_true(proof_role_fits(WIRE_DRIVER, WIRE_TOOL)); // a guest that looks
+    assert_false(proof_role_fits(WIRE_SERVER, WIRE_WORKER));
+    assert_false(proof_role_fits(WIRE_WORKER, WIRE_TOOL));
+    assert_false(proof_role_fits(WIRE_SCHEDULER, WIRE_SERVER));
+    assert_false(proof_role_fits(WIRE_OPERATOR, WIRE_SERVER));
+    assert_false(proof_role_fits((enum wire_role)99, WIRE_OPERATOR));
+    assert_false(proof_role_fits(WIRE_TOOL, WIRE_NOBODY));
+}
+
+// ---------------------------------------------------------------- real members
+
+static struct world w;
+
+struct end {
+    struct van *v;
+    struct member *m;
+    van_link link;
+    uint32_t greeted, node;
+    uint16_t type;
+    struct err e;
+};
+
+static void host_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    struct end *h = ctx;
+    uint64_t session;
+    (void)now;
+    h->greeted += member_greeted(h->m, link, m, &h->node, &session, &h->e) == 0;
+}
+
+static void guest_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    struct end *g = ctx;
+    (void)now;
+    g->type = m->type;
+    if (m->type == MSG_WELCOME && g->m != NULL &&
+        !member_welcomed(g->m, link, &m->m->welcome, WIRE_SERVER, &g->e))
+        g->type = 0;
+}
+
+static uint64_t no_tick(void *ctx, uint64_t now)
+{
+    (void)ctx, (void)now;
+    return VAN_NEVER;
+}
+
+static struct end host, guest;
+
+// `role` is as what the guest is let in.
+static void open_ends(enum wire_role role)
+{
+    struct van_handler h = {.ctx = &host, .message = host_message, .tick = no_tick};
+    struct van_handler g = {.ctx = &guest, .message = guest_message, .tick = no_tick};
+    char address[VAN_ADDRESS_MAX];
+    struct scheduler_options o = world_options(1, 2);
+    memset(o.session_key, 42, sizeof(o.session_key));
+    world_open(&w, 1, &o);
+    world_add_all(&w, 1, 2, false);
+    world_run(&w, 3 * SECONDS);
+    host = (struct end){.m = w.actors[0].m};
+    guest = (struct end){0};
+    assert_int_equal(sim_van_open(&host.v, w.sim, "host", &h, NULL), 0);
+    assert_int_equal(sim_van_open(&guest.v, w.sim, "guest", &g, NULL), 0);
+    sim_van_role(guest.v, role);
+    assert_int_equal(van_listen(host.v, "sim://host", address, NULL), 0);
+    member_serve(host.m, host.v, sim_now(w.sim));
+    guest.link = van_connect(guest.v, address, SECONDS);
+    world_run(&w, SECONDS / 10);
+}
+
+static void close_ends(void)
+{
+    van_free(host.v);
+    van_free(guest.v);
+    world_close(&w);
+}
+
+static void say_hello(const struct msg_hello *hello, const char *refusal)
+{
+    assert_int_equal(van_send(guest.v, guest.link, MSG_HELLO, 0, hello, NULL), 0);
+    world_run(&w, SECONDS / 10);
+    assert_int_equal(host.greeted, refusal == NULL);
+    assert_int_equal(guest.type, refusal == NULL ? MSG_WELCOME : MSG_ERROR);
+    if (refusal != NULL && strstr(host.e.text, refusal) == NULL)
+        fail_msg("%s", host.e.text);
+}
+
+static struct msg_hello hello_of(const struct member *m)
+{
+    return (struct msg_hello){.cluster = m->o.cluster,
+                              .role = (uint8_t)m->o.role,
+                              .node = m->id,
+                              .session = m->session};
+}
+
+// A member claims to be the other worker: all that rosters say of it is no proof.
+static void test_session_of_another(void **state)
+{
+    uint8_t proof[MAC_BYTES];
+    (void)state;
+    for (int what = 0; what < 5; what++) {
+        open_ends(WIRE_WORKER);
+        const struct member *mine = w.actors[1].m, *other = w.actors[2].m;
+        struct van_trust link = van_trust(guest.v, guest.link);
+        struct msg_hello hello = hello_of(other);
+        assert_true(proof_hello(proof, mine->secret, &link));
+        hello.proof = (struct wire_text){(const char *)proof, MAC_BYTES};
+        if (what == 1)
+            hello.proof.n = 0;
+        if (what == 2) // its own session, another node
+            hello.session = mine->session;
+        if (what == 3)
+            hello.node = 12345; // nobody that the roster knows
+        if (what == 4)
+            hello = (struct msg_hello){
+                .cluster = other->o.cluster, .role = WIRE_WORKER, .session = 4711};
+        say_hello(&hello, "session");
+        close_ends();
+    }
+}
+
+static void test_own_session(void **state)
+{
+    (void)state;
+    open_ends(WIRE_WORKER);
+    guest.m = w.actors[1].m;
+    member_serve(guest.m, guest.v, sim_now(w.sim));
+    member_greet(guest.m, guest.link);
+    world_run(&w, SECONDS / 10);
+    assert_int_equal(host.greeted, 1);
+    assert_int_equal(host.node, guest.m->id);
+    assert_int_equal(guest.type, MSG_WELCOME); // and the server has proven itself
+    close_ends();
+}
+
+// A member that listens where a server should be cannot show the key of sessions.
+static void test_rogue_server(void **state)
+{
+    struct msg_welcome w0 = {.role = WIRE_SERVER, .node = 8};
+    struct err e;
+    (void)state;
+    open_ends(WIRE_WORKER);
+    guest.m = w.actors[1].m;
+    member_serve(guest.m, guest.v, sim_now(w.sim));
+    assert_false(member_welcomed(guest.m, guest.link, &w0, WIRE_SERVER, &e));
+    assert_non_null(strstr(e.text, "cannot show that it is a server"));
+    uint8_t proof[MAC_BYTES];
+    struct van_trust link = van_trust(guest.v, guest.link);
+    assert_true(proof_welcome(proof, w.actors[2].m->secret, &link)); // its own secret
+    w0.proof = (struct wire_text){(const char *)proof, MAC_BYTES};
+    assert_false(member_welcomed(guest.m, guest.link, &w0, WIRE_SERVER, &e));
+    w0.role = WIRE_WORKER;
+    assert_false(member_welcomed(guest.m, guest.link, &w0, WIRE_SERVER, &e));
+    assert_false(member_welcomed(guest.m, guest.link, &w0, WIRE_SCHEDULER, &e));
+    close_ends();
+}
+
+// Who was let in as a tool is no worker, whatever its hello says.
+static void test_role_of_the_link(void **state)
+{
+    (void)state;
+    open_ends(WIRE_TOOL);
+    struct msg_hello hello = {.cluster = host.m->o.cluster, .role = WIRE_WORKER};
+    say_hello(&hello, "not that of a node of this role");
+    close_ends();
+    open_ends(WIRE_TOOL);
+    hello.role = WIRE_TOOL;
+    say_hello(&hello, NULL);
+    close_ends();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_thing_counts),
+        cmocka_unit_test(test_reflected),
+        cmocka_unit_test(test_without_certificate),
+        cmocka_unit_test(test_roles),
+        cmocka_unit_test(test_session_of_another),
+        cmocka_unit_test(test_own_session),
+        cmocka_unit_test(test_rogue_server),
+        cmocka_unit_test(test_role_of_the_link),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

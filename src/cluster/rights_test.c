@@ -1,0 +1,221 @@
+// Who may ask the scheduler for what: every message, from links of every role, and from
+// one that has not said hello.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/cluster_testing.h"
+#include "wire/wire_testing.h"
+
+static struct world w;
+
+struct peer {
+    struct van *v;
+    van_link link;
+    uint16_t type;
+    char text[ERR_TEXT_MAX];
+    bool closed;
+    uint32_t lines; // of the scheduler's log
+    char log[2048];
+};
+
+static struct peer peer;
+
+static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    (void)ctx, (void)link, (void)now;
+    peer.type = m->type;
+    if (m->type == MSG_ERROR)
+        wire_words(m->m->error.what, peer.text, sizeof(peer.text));
+}
+
+static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+{
+    (void)ctx, (void)link, (void)why, (void)now;
+    peer.closed = true;
+}
+
+static uint64_t no_tick(void *ctx, uint64_t now)
+{
+    (void)ctx, (void)now;
+    return VAN_NEVER;
+}
+
+static void on_log(void *ctx, const char *line)
+{
+    (void)ctx;
+    peer.lines++;
+    snprintf(peer.log, sizeof(peer.log), "%s", line);
+}
+
+static void open_world(void)
+{
+    struct scheduler_options o = world_options(1, 1);
+    memset(&peer, 0, sizeof(peer));
+    o.log = on_log;
+    world_open(&w, 1, &o);
+    world_add_all(&w, 1, 1, false);
+    world_run(&w, 3 * SECONDS);
+}
+
+static void knock(enum wire_role role)
+{
+    struct van_handler h = {.message = on_message, .closed = on_closed, .tick = no_tick};
+    peer.type = 0;
+    peer.closed = false;
+    assert_int_equal(sim_van_open(&peer.v, w.sim, "peer", &h, NULL), 0);
+    sim_van_role(peer.v, role);
+    peer.link = van_connect(peer.v, "sim://scheduler", SECONDS);
+    world_run(&w, SECONDS / 10);
+}
+
+static void say(uint16_t type, uint64_t request, const void *msg)
+{
+    peer.type = 0;
+    assert_int_equal(van_send(peer.v, peer.link, type, request, msg, NULL), 0);
+    world_run(&w, SECONDS / 10);
+}
+
+static void greet(enum wire_role role)
+{
+    struct msg_hello hello = {.cluster = CLUSTER, .role = WIRE_TOOL};
+    knock(role);
+    say(MSG_HELLO, 1, &hello);
+    assert_int_equal(peer.type, MSG_WELCOME);
+}
+
+static void leave(void)
+{
+    van_free(peer.v);
+    world_run(&w, SECONDS / 10);
+}
+
+static void fill(uint16_t type, union wire_any *m)
+{
+    static const char bytes[64];
+    struct fill f = {.seed = type, .longest = 8, .bytes = bytes};
+    memset(m, 0, sizeof(*m));
+    fill_any(&f, type, m);
+}
+
+static void test_before_hello(void **state)
+{
+    (void)state;
+    open_world();
+    for (size_t i = 0; i < N_WIRE_TYPES; i++) {
+        union wire_any m;
+        if (wire_types[i] == MSG_HELLO)
+            continue;
+        fill(wire_types[i], &m);
+        knock(WIRE_OPERATOR);
+        say(wire_types[i], 5, &m);
+        if (peer.type != MSG_ERROR || !peer.closed)
+            fail_msg("%s before hello: %s", wire_name(wire_types[i]),
+                     peer.type != 0 ? wire_name(peer.type) : "silence");
+        leave();
+    }
+    assert_false(scheduler_finished(w.s, NULL));
+    world_close(&w);
+}
+
+static void test_roles(void **state)
+{
+    static const enum wire_role roles[] = {WIRE_TOOL, WIRE_WORKER, WIRE_SERVER};
+    (void)state;
+    open_world();
+    for (int r = 0; r < 3; r++) {
+        greet(roles[r]);
+        for (size_t i = 0; i < N_WIRE_TYPES; i++) {
+            uint16_t type = wire_types[i];
+            union wire_any m;
+            if (wire_may(type, roles[r]) || type == MSG_OK || type == MSG_ERROR)
+                continue;
+            fill(type, &m);
+            say(type, 5, &m);
+            if (peer.type != MSG_ERROR || strstr(peer.text, "may not ask") == NULL)
+                fail_msg("%s of a %s", wire_name(type), wire_role_name(roles[r]));
+        }
+        assert_false(peer.closed);
+        leave();
+    }
+    assert_false(scheduler_finished(w.s, NULL));
+    world_close(&w);
+}
+
+// Nobody joins as more than what he was let in as.
+static void test_join(void **state)
+{
+    static const struct {
+        enum wire_role link, joins;
+        bool may;
+    } cases[] = {
+        {WIRE_TOOL, WIRE_WORKER, false},   {WIRE_TOOL, WIRE_DRIVER, true},
+        {WIRE_WORKER, WIRE_SERVER, false}, {WIRE_WORKER, WIRE_SCHEDULER, false},
+        {WIRE_WORKER, WIRE_WORKER, true},  {WIRE_SERVER, WIRE_WORKER, true},
+    };
+    (void)state;
+    open_world();
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct msg_join join = {.role = (uint8_t)cases[i].joins,
+                                .ticket = 1000 + i,
+                                .process = 2000 + i,
+                                .loops = 1,
+                                .host = wire_text("h"),
+                                .address = wire_text("sim://x")};
+        greet(cases[i].link);
+        peer.text[0] = 0;
+        say(MSG_JOIN, 7, &join);
+        bool refused = strstr(peer.text, "not that of a node of this role") != NULL;
+        if (refused == cases[i].may)
+            fail_msg("%zu: %s", i, peer.text);
+        leave();
+    }
+    world_close(&w);
+}
+
+static void test_orders_are_logged(void **state)
+{
+    (void)state;
+    open_world();
+    greet(WIRE_SERVER);
+    struct msg_ordered told = {.node = 99,
+                               .role = WIRE_OPERATOR,
+                               .from = wire_text("tcp://127.0.0.1:1"),
+                               .what = wire_text("save to 'x'")};
+    say(MSG_ORDERED, 0, &told); // it has not joined: nobody hears of it
+    assert_null(strstr(peer.log, "save to 'x'"));
+    leave();
+    greet(WIRE_OPERATOR);
+    uint32_t lines = peer.lines;
+    say(MSG_STOP, 5, &(struct msg_stop){.why = wire_text("enough")});
+    assert_true(peer.lines > lines);
+    leave();
+    world_close(&w);
+}
+
+static void test_refusals_are_few(void **state)
+{
+    (void)state;
+    open_world();
+    uint32_t lines = peer.lines;
+    for (int i = 0; i < 50; i++) {
+        knock(WIRE_OPERATOR);
+        van_send(peer.v, peer.link, MSG_STATUS, 1, &(struct msg_status){}, NULL);
+        world_run(&w, SECONDS / 50);
+        van_free(peer.v);
+    }
+    assert_in_range(peer.lines - lines, 1, 12); // 50 in 6 s
+    assert_non_null(strstr(peer.log, "refused: "));
+    assert_non_null(strstr(peer.log, "more since the last line"));
+    world_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_before_hello),
+        cmocka_unit_test(test_roles),
+        cmocka_unit_test(test_join),
+        cmocka_unit_test(test_orders_are_logged),
+        cmocka_unit_test(test_refusals_are_few),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

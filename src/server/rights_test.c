@@ -1,0 +1,226 @@
+// Who may ask a server's loop for what: every message, from links of every role, from one
+// that has not joined, and from one that has not said hello.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/shard_testing.h"
+#include "wire/wire_testing.h"
+
+enum { STRANGER = 900 };
+
+static void fill(uint16_t type, union wire_any *m)
+{
+    static const char bytes[64];
+    struct fill f = {.seed = type, .longest = 8, .bytes = bytes};
+    memset(m, 0, sizeof(*m));
+    fill_any(&f, type, m);
+}
+
+static struct world *begin(const struct shard_options *o)
+{
+    struct world *w = world_open_shard(4, o);
+    w->epoch = 1;
+    send_roster(w);
+    forget_sent(w);
+    return w;
+}
+
+// A link that has said hello, as a tool that has not joined.
+static void greet(struct world *w, van_link link, enum wire_role role)
+{
+    struct msg_hello hello = {.cluster = 77, .role = WIRE_TOOL};
+    w->role = role;
+    w->h.opened(w->h.ctx, link, true, w->now);
+    deliver(w, link, MSG_HELLO, 0, &hello);
+    parcel_unpin(expect_sent(w, MSG_WELCOME));
+}
+
+static void refused(struct world *w, van_link link, uint16_t type, const char *says)
+{
+    union wire_any m;
+    fill(type, &m);
+    deliver(w, link, type, 5, &m);
+    struct parcel *p = next_sent(w);
+    char text[ERR_TEXT_MAX] = "";
+    if (p != NULL && p->frame.type == MSG_ERROR)
+        wire_words(p->m.error.what, text, sizeof(text));
+    if (p == NULL || p->frame.type != MSG_ERROR || strstr(text, says) == NULL)
+        fail_msg("%s: %s, '%s'", wire_name(type),
+                 p != NULL ? wire_name(p->frame.type) : "silence", text);
+    parcel_unpin(p);
+    forget_sent(w);
+}
+
+static void test_before_hello(void **state)
+{
+    static const struct shard_options plain;
+    struct world *w = begin(&plain);
+    (void)state;
+    for (size_t i = 0; i < N_WIRE_TYPES; i++) {
+        van_link link = STRANGER + (van_link)i;
+        if (wire_types[i] == MSG_HELLO)
+            continue;
+        w->h.opened(w->h.ctx, link, true, w->now);
+        refused(w, link, wire_types[i], "must be hello");
+        assert_int_equal(w->closed, link);
+    }
+    world_close(w);
+}
+
+static bool is_for_servers(uint16_t type)
+{
+    switch (type) {
+    case MSG_PUSH:
+    case MSG_PULL:
+    case MSG_TICK:
+    case MSG_ROWS:
+    case MSG_TABLE:
+    case MSG_TABLE_DO:
+    case MSG_TABLE_WANTED:
+    case MSG_TABLE_INFO:
+    case MSG_STEP:
+    case MSG_SAVE:
+    case MSG_SAVE_END:
+    case MSG_MARK:
+    case MSG_LOAD:
+    case MSG_STATUS:
+    case MSG_PROFILE:
+    case MSG_APP:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void test_roles(void **state)
+{
+    static const enum wire_role roles[] = {WIRE_TOOL, WIRE_WORKER, WIRE_SERVER};
+    static const struct shard_options plain;
+    struct world *w = begin(&plain);
+    (void)state;
+    for (int r = 0; r < 3; r++) {
+        greet(w, STRANGER + (van_link)r, roles[r]);
+        for (size_t i = 0; i < N_WIRE_TYPES; i++) {
+            uint16_t type = wire_types[i];
+            if (wire_may(type, roles[r]) || type == MSG_HELLO)
+                continue;
+            refused(w, STRANGER + (van_link)r, type,
+                    is_for_servers(type) ? "may not ask" : "does not answer");
+        }
+    }
+    world_close(w);
+}
+
+// An operator's link that speaks for no session: it may look at the process, no more.
+static void test_without_session(void **state)
+{
+    static const struct shard_options plain;
+    struct world *w = begin(&plain);
+    (void)state;
+    greet(w, STRANGER, WIRE_OPERATOR);
+    for (size_t i = 0; i < N_WIRE_TYPES; i++) {
+        uint16_t type = wire_types[i];
+        bool looks = type == MSG_STATUS || type == MSG_PROFILE || type == MSG_PING;
+        if (!is_for_servers(type) || looks || type == MSG_APP)
+            continue;
+        refused(w, STRANGER, type, "join the cluster first");
+    }
+    world_close(w);
+}
+
+// Any session in hello was believed.
+static void test_claimed_session(void **state)
+{
+    static const struct shard_options plain;
+    struct world *w = begin(&plain);
+    (void)state;
+    struct msg_hello hello = {
+        .cluster = 77, .role = WIRE_WORKER, .node = 12345, .session = 4711};
+    w->h.opened(w->h.ctx, STRANGER, true, w->now);
+    deliver(w, STRANGER, MSG_HELLO, 0, &hello);
+    expect_refusal(w, TUG_EUSAGE, "does not prove that session 4711 is its own");
+    assert_int_equal(w->closed, STRANGER);
+    // A link that has shown one session takes no other.
+    uint8_t proof[MAC_BYTES];
+    hello = (struct msg_hello){.cluster = 77,
+                               .role = WIRE_WORKER,
+                               .node = WORKER,
+                               .session = session_of_worker(0)};
+    prove_hello(&hello, proof);
+    w->h.opened(w->h.ctx, STRANGER + 1, true, w->now);
+    deliver(w, STRANGER + 1, MSG_HELLO, 0, &hello);
+    parcel_unpin(expect_sent(w, MSG_WELCOME));
+    hello.node = WORKER + 1;
+    hello.session = session_of_worker(1);
+    prove_hello(&hello, proof);
+    deliver(w, STRANGER + 1, MSG_HELLO, 0, &hello);
+    assert_int_equal(w->closed, STRANGER + 1);
+    forget_sent(w);
+    world_close(w);
+}
+
+static char said[ERR_TEXT_MAX];
+static int lines;
+
+static void note(void *ctx, const char *line)
+{
+    (void)ctx;
+    lines++;
+    snprintf(said, sizeof(said), "%s", line);
+}
+
+static void test_refusals_are_logged(void **state)
+{
+    struct shard_options o = {.log = note};
+    struct world *w = begin(&o);
+    struct msg_hello hello = {.cluster = 78};
+    (void)state;
+    lines = 0;
+    for (van_link i = 0; i < 20; i++) {
+        w->h.opened(w->h.ctx, STRANGER + i, true, w->now);
+        deliver(w, STRANGER + i, MSG_HELLO, 0, &hello);
+        forget_sent(w);
+    }
+    assert_int_equal(lines, 1);
+    assert_non_null(strstr(said, "refused: tcp://127.0.0.1:4711"));
+    struct err why;
+    err_set(&why, TUG_EIO, "somebody");
+    w->h.refused(w->h.ctx, &why, w->now + 2 * SECOND_NS);
+    assert_int_equal(lines, 2);
+    assert_non_null(strstr(said, "somebody (and 19 more"));
+    world_close(w);
+}
+
+// The scheduler hears of orders, from one loop.
+static void test_orders_are_told(void **state)
+{
+    static const struct shard_options plain;
+    struct world *w = begin(&plain);
+    struct msg_save save = {.save = 1, .path = wire_text("out\x1b[31m")};
+    (void)state;
+    open_worker(w, 0);
+    forget_sent(w);
+    w->hears_orders = true;
+    deliver(w, WORKER_LINK, MSG_SAVE, 5, &save);
+    struct parcel *p = expect_sent(w, MSG_ORDERED);
+    char text[256];
+    assert_int_equal(p->m.ordered.node, WORKER);
+    assert_int_equal(p->m.ordered.role, WIRE_OPERATOR);
+    assert_non_null(strstr(wire_words(p->m.ordered.what, text, sizeof(text)), "save to"));
+    assert_non_null(strstr(wire_words(p->m.ordered.from, text, sizeof(text)), ":4711"));
+    parcel_unpin(p);
+    forget_sent(w);
+    world_close(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_before_hello),
+        cmocka_unit_test(test_roles),
+        cmocka_unit_test(test_without_session),
+        cmocka_unit_test(test_claimed_session),
+        cmocka_unit_test(test_refusals_are_logged),
+        cmocka_unit_test(test_orders_are_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,88 @@
+// The log of orders: who gave which, from where. Orders go to the servers, the log is the
+// scheduler's: one loop of all, the same for everybody, tells it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+
+#include "server/shard_internal.h"
+
+// The living server loop with the least id.
+static bool is_teller(const struct shard *s)
+{
+    const struct roster *r = member_roster(s->member);
+    uint32_t least = UINT32_MAX;
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        if (r->nodes[i].role == WIRE_SERVER && r->nodes[i].alive &&
+            r->nodes[i].id < least)
+            least = r->nodes[i].id;
+    return least == member_id(s->member);
+}
+
+static const char *table_name(struct shard *s, uint32_t table)
+{
+    const struct shard_table *t = tables_find(s, table, NULL);
+    return t != NULL ? t->spec.name : "?";
+}
+
+// Those that copy and count batches are part of training, not orders of anybody.
+static const char *name_of(uint8_t what)
+{
+    switch (what) {
+    case WIRE_CLEAR:
+        return "clear";
+    case WIRE_DROP:
+        return "drop";
+    case WIRE_SHRINK:
+        return "shrink";
+    case WIRE_DAY:
+        return "day";
+    default:
+        return NULL;
+    }
+}
+
+static bool in_words(struct shard *s, uint16_t type, const union wire_any *m,
+                     char to[ERR_TEXT_MAX])
+{
+    char path[ERR_TEXT_MAX / 2];
+    const char *name;
+    switch (type) {
+    case MSG_TABLE_DO:
+        name = name_of(m->table_do.what);
+        if (name != NULL)
+            snprintf(to, ERR_TEXT_MAX, "%s table '%s'", name,
+                     table_name(s, m->table_do.table));
+        return name != NULL;
+    case MSG_SAVE:
+        snprintf(to, ERR_TEXT_MAX, "save to '%s'",
+                 wire_words(m->save.path, path, sizeof(path)));
+        return true;
+    case MSG_LOAD:
+        snprintf(to, ERR_TEXT_MAX, "load table '%s' from '%s'",
+                 table_name(s, m->load.table),
+                 wire_words(m->load.path, path, sizeof(path)));
+        return true;
+    case MSG_PROFILE:
+        if (m->profile.what > WIRE_PROFILE_STOP)
+            return false;
+        snprintf(to, ERR_TEXT_MAX, "%s profiling",
+                 m->profile.what == WIRE_PROFILE_START ? "start" : "stop");
+        return true;
+    default:
+        return false;
+    }
+}
+
+void told_order(struct shard *s, const struct peer *p, const struct van_message *m)
+{
+    char what[ERR_TEXT_MAX];
+    if (!is_teller(s) || !in_words(s, m->type, m->m, what))
+        return;
+    struct msg_ordered told = {
+        .node = p->node,
+        .role = (uint8_t)p->role,
+        .from = wire_text(van_peer(s->van, p->link)),
+        .what = wire_text(what),
+    };
+    member_tell(s->member, MSG_ORDERED, &told);
+}
