@@ -110,7 +110,7 @@ int tool_open(struct tool *t, struct node *n, const char *address, double second
     TRY(wait_for(t, &t->opened, seconds, e));
     struct msg_hello hello = {
         .cluster = n->cluster,
-        .role = (uint8_t)n->prover.role,
+        .role = WIRE_TOOL, // it does not join, whatever it may do
         .unix_ns = clock_unix_ns(),
         .version = wire_text(tug_version()),
     };

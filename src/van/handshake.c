@@ -158,7 +158,7 @@ static int need_token(struct handshake *h, const struct msg_knock *m, struct err
     if (!is_address(h))
         return err_set(e, TUG_EUSAGE,
                        "the knock is for %s, but this node listens on %s: is a proxy in "
-                       "between? then say --advertise",
+                       "between? it needs certificates",
                        h->address, h->link.address);
     h->token = true;
     return 0;

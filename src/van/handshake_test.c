@@ -340,7 +340,7 @@ static void test_passed_on(void **state)
     w.listener.prover.name = "tcp://localhost:9100";
     expect(&w, DONE, NULL);
     w.listener.prover.name = "tcp://localhost:9101";
-    expect(&w, KNOCKED, "--advertise");
+    expect(&w, KNOCKED, "is a proxy in between");
 }
 
 static void stranger_address(struct world *w)

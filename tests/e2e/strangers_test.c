@@ -1,0 +1,191 @@
+// Strangers on the machine: a process without the cluster's token, one with a wrong or a
+// lesser one, another account. What is let in finds its way without being told anything.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
+
+#include "cluster.h"
+
+static unsigned port;
+
+// A scheduler and a server of this user.
+static void begin_cluster(void)
+{
+    unsetenv("TUG_TOKEN"); // of a test that has failed
+    setenv("XDG_RUNTIME_DIR", e2e_dir, 1);
+    cluster_start("scheduler", "scheduler --workers 0");
+    port = cluster_port("scheduler");
+    cluster_start("server", "server --scheduler 127.0.0.1:%u", port);
+    cluster_await("scheduler", "all are here");
+}
+
+static void end_cluster(void)
+{
+    tug_ends(0, "stop --scheduler 127.0.0.1:%u", port);
+    cluster_ends("scheduler", 130, CLUSTER_PATIENCE);
+    cluster_ends("server", 130, CLUSTER_PATIENCE);
+}
+
+static void is_refused(const char *words, const char *why)
+{
+    int code = tug("%s --scheduler 127.0.0.1:%u --connect-timeout 10", words, port);
+    if (code != 2 && code != 4)
+        cluster_fail("%s: exit status %d", words, code);
+    e2e_says(why);
+}
+
+// As if another user's: nothing of ours is found.
+static void without_token(void **state)
+{
+    (void)state;
+    begin_cluster();
+    tug_ends(0, "status --scheduler 127.0.0.1:%u", port);
+    assert_int_equal(mkdir("elsewhere", 0700), 0);
+    setenv("XDG_RUNTIME_DIR", e2e_path("%s/elsewhere", e2e_dir), 1);
+    is_refused("status", "asks for its cluster's token");
+    e2e_says("TUG_TOKEN");
+    is_refused("stop", "asks for its cluster's token");
+    is_refused("status --insecure", "asks for its cluster's token");
+    setenv("TUG_TOKEN",
+           "operator:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
+           1);
+    is_refused("status", "does not know the cluster's token");
+    setenv("TUG_TOKEN", "operator:0011", 1);
+    is_refused("status", "ROLE:HEX");
+    unsetenv("TUG_TOKEN");
+    setenv("XDG_RUNTIME_DIR", e2e_dir, 1);
+    cluster_await("scheduler", "refused: tcp://127.0.0.1");
+    cluster_await("scheduler", "asks for its cluster's token");
+    end_cluster();
+}
+
+static void token_of(const char *role, char to[128])
+{
+    tug_ends(0, "cert token --port %u --role %s", port, role);
+    snprintf(to, 128, "%s", e2e_out);
+    to[strcspn(to, "\n")] = 0;
+}
+
+// Tokens of less than everything, handed out.
+static void lesser_tokens(void **state)
+{
+    char tool[128], worker[128], operator[128];
+    (void)state;
+    begin_cluster();
+    token_of("tool", tool);
+    token_of("worker", worker);
+    token_of("operator", operator);
+    assert_int_equal(strncmp(tool, "tool:", 5), 0);
+    setenv("XDG_RUNTIME_DIR", e2e_path("%s/none", e2e_dir), 1);
+    setenv("TUG_TOKEN", tool, 1);
+    tug_ends(0, "status --scheduler 127.0.0.1:%u", port);
+    is_refused("stop", "stop: a link of the role tool may not ask for that");
+    setenv("TUG_TOKEN", worker, 1);
+    tug_ends(0, "status --scheduler 127.0.0.1:%u", port);
+    is_refused("stop", "may not ask for that");
+    is_refused("profile start",
+               "profile: a link of the role worker may not ask for that");
+    setenv("TUG_TOKEN", operator, 1);
+    setenv("XDG_RUNTIME_DIR", e2e_dir, 1);
+    tug_ends(0, "profile start --scheduler 127.0.0.1:%u", port);
+    cluster_await("scheduler", "order: start profiling, by a tool (operator) at tcp://");
+    unsetenv("TUG_TOKEN");
+    end_cluster();
+    cluster_said("scheduler", "order: stop, by a tool (operator) at tcp://127.0.0.1:");
+}
+
+// The token of one process is made before the other's: who comes first waits for it.
+static void any_order(void **state)
+{
+    (void)state;
+    unsetenv("TUG_TOKEN");
+    setenv("XDG_RUNTIME_DIR", e2e_dir, 1);
+    port = cluster_free_port();
+    cluster_start("server", "server --scheduler 127.0.0.1:%u", port);
+    cluster_start("scheduler", "scheduler --workers 0 --port %u", port);
+    cluster_await("scheduler", "all are here");
+    struct stat st;
+    const char *path = e2e_path("%s/tug/tug@%u.token", e2e_dir, port);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    end_cluster();
+    assert_int_not_equal(stat(path, &st), 0); // it goes with its scheduler
+}
+
+// One that was killed has left its token; the next one at the port puts its own there.
+static void stale_token(void **state)
+{
+    (void)state;
+    begin_cluster();
+    cluster_signal("scheduler", SIGKILL);
+    cluster_signal("server", SIGKILL);
+    cluster_wait("scheduler", CLUSTER_PATIENCE);
+    cluster_wait("server", CLUSTER_PATIENCE);
+    cluster_start("server", "server --scheduler 127.0.0.1:%u", port);
+    cluster_start("scheduler", "scheduler --workers 0 --port %u", port);
+    cluster_await("scheduler", "all are here");
+    end_cluster();
+}
+
+// The command where the other account can run it; false: it cannot, or we can't be another.
+static bool other_account(const char **ret_words)
+{
+    static char words[2 * E2E_PATH];
+    const char *as = "/usr/bin/setpriv --reuid=65534 --regid=65534 --clear-groups";
+    if (geteuid() != 0 || access("/usr/bin/setpriv", X_OK) != 0 ||
+        cluster_system("cp %s tug-of-all", getenv("TUG_BINARY")) != 0)
+        return false;
+    chmod("tug-of-all", 0755);
+    chmod(e2e_dir, 0711);
+    snprintf(words, sizeof(words), "%s %s/tug-of-all", as, e2e_dir);
+    *ret_words = words;
+    return cluster_system("%s version", words) == 0;
+}
+
+// The class of the mistake: another account of the machine, who reaches the port, and
+// knows where everything lies.
+static void another_account(void **state)
+{
+    const char *other;
+    (void)state;
+    if (!other_account(&other))
+        skip();
+    begin_cluster();
+    int code = cluster_system("%s status --scheduler 127.0.0.1:%u --connect-timeout 10",
+                              other, port);
+    assert_true(code == 2 || code == 4);
+    cluster_said("system", "asks for its cluster's token");
+    chmod(e2e_dir, 0700);
+    end_cluster();
+}
+
+// The same, at a Unix socket whose file it may write to.
+static void another_account_at_a_socket(void **state)
+{
+    const char *other;
+    (void)state;
+    if (!other_account(&other))
+        skip();
+    const char *address = e2e_path("unix://%s/s.sock", e2e_dir);
+    cluster_start("scheduler", "scheduler --workers 0 --host %s", address);
+    cluster_await("scheduler", "waiting for");
+    tug_ends(0, "status --scheduler %s", address);
+    chmod("s.sock", 0666);
+    assert_int_not_equal(
+        cluster_system("%s status --scheduler %s --connect-timeout 10", other, address),
+        0);
+    chmod(e2e_dir, 0700);
+    cluster_signal("scheduler", SIGTERM);
+    cluster_wait("scheduler", CLUSTER_PATIENCE);
+    cluster_said("scheduler", "belongs to another user");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cluster_test(without_token),   cluster_test(lesser_tokens),
+        cluster_test(any_order),       cluster_test(stale_token),
+        cluster_test(another_account), cluster_test(another_account_at_a_socket),
+    };
+    return cmocka_run_group_tests(tests, cluster_begin, cluster_end);
+}
