@@ -302,17 +302,17 @@ static void test_idle_tool(void **state)
         .cluster = 77, .role = WIRE_TOOL, .version = wire_text("0")};
     w->h.opened(w->h.ctx, TOOL_LINK, true, w->now);
     deliver(w, TOOL_LINK, MSG_HELLO, 0, &hello);
-    struct msg_table_wanted m = {.table = T};
+    struct msg_status m = {};
     for (int i = 0; i < 8; i++) { // it looks now and then
         pass_time(w, 60 * SECOND_NS);
         forget_sent(w);
-        deliver(w, TOOL_LINK, MSG_TABLE_WANTED, 1, &m);
-        parcel_unpin(expect_sent(w, MSG_TABLE_IS));
+        deliver(w, TOOL_LINK, MSG_STATUS, 1, &m);
+        parcel_unpin(expect_sent(w, MSG_STATUS_IS));
     }
     for (int i = 0; i < 6; i++)
         pass_time(w, 60 * SECOND_NS);
     forget_sent(w);
-    deliver(w, TOOL_LINK, MSG_TABLE_WANTED, 1, &m);
+    deliver(w, TOOL_LINK, MSG_STATUS, 1, &m);
     expect_silence(w); // nobody is there any more
     forget_sent(w);
     pull(&r, 0);
