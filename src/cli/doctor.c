@@ -2,12 +2,16 @@
 // whom, versions, clocks, certificates, and for each problem what to do.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <openssl/asn1.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -108,14 +112,53 @@ static void name_of(const json_t *n, char to[64])
         snprintf(to, 64, "%s %.0f", tool_text(n, "role"), tool_number(n, "rank"));
 }
 
+// Not: gone, or ended and not yet waited for by who started it.
+static bool is_there(pid_t pid)
+{
+    char path[64], state = '?';
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    FILE *f = fopen(path, "re");
+    if (f == NULL)
+        return kill(pid, 0) == 0 || errno != ESRCH; // there may be no /proc
+    if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+        state = '?';
+    fclose(f);
+    return state != 'Z' && state != 'X';
+}
+
+// A process that fails says why before it goes; one that is killed has no time to.
+static void look_at_the_dead(struct examination *x, const json_t *n, const char *name)
+{
+    char here[HOST_NAME_MAX + 1] = "";
+    const char *host = tool_text(n, "host");
+    pid_t pid = (pid_t)tool_number(n, "pid");
+    bool local = gethostname(here, sizeof(here) - 1) == 0 && strcmp(here, host) == 0;
+    if (local && pid > 0 && !is_there(pid))
+        problem(
+            x,
+            "%s was killed: its process %d ended without a word; if nobody killed it, "
+            "look for 'Out of memory' in what dmesg prints, else into its log",
+            name, (int)pid);
+    else if (local && pid > 0)
+        problem(
+            x,
+            "%s is taken for dead, but its process %d is still there: it was stopped, "
+            "or was kept waiting for longer than --dead-timeout; look into its log",
+            name, (int)pid);
+    else
+        problem(x,
+                "%s is dead: its process %d on %s was killed, or that machine or its "
+                "network is gone; look into its log there",
+                name, (int)pid, host);
+}
+
 // As the scheduler sees it.
 static void look_at_link(struct examination *x, const json_t *n, const char *name)
 {
     if (tool_true(n, "left"))
         return;
     if (!tool_true(n, "alive"))
-        problem(x, "%s (%s, process %.0f) is dead: look into its log on that host", name,
-                tool_text(n, "host"), tool_number(n, "pid"));
+        look_at_the_dead(x, n, name);
     else if (!tool_true(n, "linked"))
         problem(x,
                 "%s (%s) has lost its link to the scheduler: a firewall in between may "

@@ -1,0 +1,55 @@
+// tug doctor beside real processes: one that was killed, one that only stands still.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster.h"
+
+static void asks_the_doctor(const char *says)
+{
+    tug_ends(4, "doctor --scheduler 127.0.0.1:%u", cluster_port("scheduler"));
+    if (strstr(e2e_out, says) == NULL)
+        cluster_fail("the doctor does not say '%s' but: %s", says, e2e_out);
+}
+
+static void killed_and_stopped(void **state)
+{
+    (void)state;
+    const char *train = "train --data data.svm --format libsvm --model lr --mode async "
+                        "--epochs 1000000";
+    cluster_start("scheduler", "scheduler --servers 1 --workers 3 --dead-timeout 2 -- %s",
+                  train);
+    unsigned port = cluster_port("scheduler");
+    cluster_start("server", "server --scheduler 127.0.0.1:%u", port);
+    for (int i = 0; i < 3; i++)
+        cluster_start(e2e_path("worker%d", i), "worker --scheduler 127.0.0.1:%u -- %s",
+                      port, train);
+    pid_t killed = cluster_node("scheduler", "worker 1"),
+          stopped = cluster_node("scheduler", "worker 2");
+    cluster_await("scheduler", "pass 1/");
+    kill(killed, SIGKILL);
+    cluster_await("scheduler", e2e_path(":%d) is gone", (int)killed));
+    asks_the_doctor(
+        e2e_path("was killed: its process %d ended without a word", (int)killed));
+    kill(stopped, SIGSTOP);
+    cluster_await("scheduler", e2e_path(":%d) is gone", (int)stopped));
+    asks_the_doctor(e2e_path("its process %d is still there", (int)stopped));
+    kill(stopped, SIGCONT);
+    tug_ends(0, "stop --scheduler 127.0.0.1:%u", port);
+    for (int i = 0; i < 3; i++)
+        cluster_wait(e2e_path("worker%d", i), CLUSTER_PATIENCE);
+    cluster_wait("server", CLUSTER_PATIENCE);
+    cluster_wait("scheduler", CLUSTER_PATIENCE);
+}
+
+static int begin(void **state)
+{
+    if (cluster_begin(state) != 0)
+        return -1;
+    tug_ends(0, "synth --rows 20000 --format libsvm --out data.svm");
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cluster_test(killed_and_stopped)};
+    return cmocka_run_group_tests(tests, begin, cluster_end);
+}
