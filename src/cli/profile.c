@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/plural.h"
 #include "cli/cli.h"
 #include "cli/node_options.h"
 #include "facade/profiler.h"
@@ -87,7 +88,8 @@ static int start(const struct profiler *p, const struct profile_values *v, struc
 {
     size_t loops;
     TRY(profiler_start(p, v->memory, &loops, e));
-    printf("%zu loops note what they serve; 'tug profile stop' ends that\n", loops);
+    printf("%zu loop%s what %s; 'tug profile stop' ends that\n", loops,
+           loops == 1 ? " notes" : "s note", loops == 1 ? "it serves" : "they serve");
     return 0;
 }
 

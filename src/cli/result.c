@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include "base/alloc.h"
+#include "base/plural.h"
 
 static json_t *number(double x)
 {
@@ -76,8 +77,10 @@ int result_print_metrics(const struct result *r)
     print_metric("auc", r->test.auc);
     print_metric("logloss", r->test.logloss);
     print_metric("copc", r->test.copc);
-    printf("  (%llu examples)\n", (unsigned long long)r->test.examples);
+    printf("  (%llu example%s)\n", (unsigned long long)r->test.examples,
+           PLURAL_S(r->test.examples));
     if (r->skipped_lines > 0)
-        printf("%llu lines were skipped\n", (unsigned long long)r->skipped_lines);
+        printf("%llu line%s skipped\n", (unsigned long long)r->skipped_lines,
+               r->skipped_lines == 1 ? " was" : "s were");
     return 0;
 }

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "base/route.h"
 #include "cli/cli.h"
 #include "cli/roles.h"
@@ -167,9 +168,10 @@ static int open_scheduler(struct process *p, const struct scheduler_values *v,
     // The driver in this process finds it as others do.
     snprintf(p->node.node.scheduler, sizeof(p->node.node.scheduler), "%s", p->address);
     scheduler_serve(p->scheduler, p->van, p->address);
-    log_info("scheduler of cluster '%s' at %s, waiting for %llu servers and %llu workers",
-             v->node.cluster, p->address, (unsigned long long)v->servers,
-             (unsigned long long)v->workers);
+    log_info(
+        "scheduler of cluster '%s' at %s, waiting for %llu server%s and %llu worker%s",
+        v->node.cluster, p->address, (unsigned long long)v->servers, PLURAL_S(v->servers),
+        (unsigned long long)v->workers, PLURAL_S(v->workers));
     return 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/plural.h"
 #include "cli/cli.h"
 #include "facade/tool.h"
 
@@ -195,9 +196,10 @@ static void print_placement(const json_t *placement)
     const char *name;
     json_t *space;
     json_object_foreach((json_t *)(uintptr_t)placement, name, space) printf(
-        "  %-8s %.0f partitions on %zu loops, the fullest has %.2f times the mean\n",
+        "  %-8s %.0f partitions on %zu loop%s, the fullest has %.2f times the mean\n",
         name, tool_number(space, "partitions"),
         json_object_size(json_object_get(space, "loops")),
+        PLURAL_S(json_object_size(json_object_get(space, "loops"))),
         tool_number(space, "max_over_mean"));
 }
 
@@ -244,12 +246,15 @@ static void print_all(const json_t *s)
 {
     json_t *one;
     size_t i;
-    printf("scheduler %s, tug %s, up %.0f s: %s (%.0f servers, %.0f workers), placement "
-           "%.0f\n",
-           tool_text(s, "address"), tool_text(s, "version"),
-           tool_number(s, "uptime_seconds"), tool_text(s, "phase"),
-           tool_number(s, "servers_wanted"), tool_number(s, "workers_wanted"),
-           tool_number(s, "epoch"));
+    int64_t servers = tool_count(s, "servers_wanted"),
+            workers = tool_count(s, "workers_wanted");
+    printf(
+        "scheduler %s, tug %s, up %.0f s: %s (%lld server%s, %lld worker%s), placement "
+        "%.0f\n",
+        tool_text(s, "address"), tool_text(s, "version"),
+        tool_number(s, "uptime_seconds"), tool_text(s, "phase"), (long long)servers,
+        PLURAL_S(servers), (long long)workers, PLURAL_S(workers),
+        tool_number(s, "epoch"));
     printf("nodes\n");
     json_array_foreach(json_object_get(s, "nodes"), i, one) print_node(one);
     if (json_object_get(s, "placement") != NULL) {

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/plural.h"
 #include "cli/cli.h"
 #include "data/synth.h"
 
@@ -100,11 +101,12 @@ static int check(const struct synth_values *v, struct err *e)
 static void print_text(const struct synth_values *v, const struct synth_summary *s)
 {
     double rows = (double)v->rows;
-    printf("%s: %llu rows, %.1f MB, %.1f %% clicks, %.0f rows/s\n", v->out,
-           (unsigned long long)v->rows, (double)s->bytes / 1e6,
+    printf("%s: %llu row%s, %.1f MB, %.1f %% clicks, %.0f rows/s\n", v->out,
+           (unsigned long long)v->rows, PLURAL_S(v->rows), (double)s->bytes / 1e6,
            100 * (double)s->positives / rows, rows / s->seconds);
     if (v->test_out)
-        printf("%s: %llu rows\n", v->test_out, (unsigned long long)v->test_rows);
+        printf("%s: %llu row%s\n", v->test_out, (unsigned long long)v->test_rows,
+               PLURAL_S(v->test_rows));
     printf("the true model's AUC on the %s rows is %.4f, logloss %.4f: no training gets "
            "further\n",
            v->test_out ? "test" : "training", s->auc, s->logloss);

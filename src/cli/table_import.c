@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/command.h"
+#include "base/plural.h"
 #include "cli/table.h"
 #include "cluster/roster.h"
 #include "data/decode.h"
@@ -91,8 +92,10 @@ static int write_save(const struct import *x, uint64_t lines, struct err *e)
     const struct table_values *v = x->v;
     TRY(save_stores(v->out, (enum save_mode)v->mode, &x->store, 1, (int)v->zstd,
                     (uint32_t)v->keep, path, e));
-    printf("%" PRIu64 " rows from %" PRIu64 " lines of %zu files; saved to %s\n",
-           store_stats(x->store).rows, lines, v->action.n - 1, path);
+    uint64_t rows = store_stats(x->store).rows;
+    size_t files = v->action.n - 1;
+    printf("%" PRIu64 " row%s from %" PRIu64 " line%s of %zu file%s; saved to %s\n", rows,
+           PLURAL_S(rows), lines, PLURAL_S(lines), files, PLURAL_S(files), path);
     return 0;
 }
 

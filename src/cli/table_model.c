@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/plural.h"
 #include "cli/model.h"
 #include "cli/table.h"
 #include "cli/table_output.h"
@@ -38,8 +39,9 @@ static void print_table(const struct manifest *m, bool dense)
     uint64_t rows = 0, bytes = 0;
     uint32_t files = 0;
     count_files(m, dense, &rows, &bytes, &files);
-    printf("table %s: %" PRIu64 " rows, %" PRIu64 " bytes in %u files\n",
-           dense ? "dense" : "sparse", rows, bytes, files);
+    printf("table %s: %" PRIu64 " row%s, %" PRIu64 " bytes in %u file%s\n",
+           dense ? "dense" : "sparse", rows, PLURAL_S(rows), bytes, files,
+           PLURAL_S(files));
 }
 
 static const char *const names[] = {"sparse", "dense"};
@@ -112,10 +114,10 @@ static int stat(const struct table_values *v, const char *dir, const struct mani
     if (o->kind != MODEL_LR)
         printf(", dim %u", o->dim);
     if (o->kind == MODEL_FFM)
-        printf(", %u fields", o->fields);
-    printf(", format %s, seed %" PRIu64 ", %u passes over %" PRIu64 " examples%s\n",
-           m->options.format, o->seed, m->at.epoch, m->examples,
-           m->finished ? "" : " (not finished: --resume goes on)");
+        printf(", %u field%s", o->fields, PLURAL_S(o->fields));
+    printf(", format %s, seed %" PRIu64 ", %u pass%s over %" PRIu64 " example%s%s\n",
+           m->options.format, o->seed, m->at.epoch, PLURAL_ES(m->at.epoch), m->examples,
+           PLURAL_S(m->examples), m->finished ? "" : " (not finished: --resume goes on)");
     print_tables(v, m, model);
     return 0;
 }

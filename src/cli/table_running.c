@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/plural.h"
 #include "cli/status.h"
 #include "cli/table.h"
 #include "facade/tool.h"
@@ -61,9 +62,10 @@ static int find(struct running *r, struct err *e)
 
 static void print_stat(const char *name, const struct tug_table_stats *s)
 {
-    printf("table %s: %" PRIu64 " rows, %" PRIu64 " of them with embedx, %" PRIu64
+    uint64_t rows = s->rows + s->cold_rows;
+    printf("table %s: %" PRIu64 " row%s, %" PRIu64 " with embedx, %" PRIu64
            " on disk; %" PRIu64 " bytes in memory\n",
-           name, s->rows + s->cold_rows, s->extra_rows, s->cold_rows, s->bytes);
+           name, rows, PLURAL_S(rows), s->extra_rows, s->cold_rows, s->bytes);
     printf("  day %u, step %" PRIu64 "; %" PRIu64 " rows made, %" PRIu64
            " pushes of keys kept out\n",
            s->day, s->step, s->made, s->refused);
@@ -237,7 +239,7 @@ static int shrink(struct running *r, struct err *e)
     float threshold = r->v->threshold < 0 ? NAN : (float)r->v->threshold;
     TRY(find(r, e));
     TRY(failed(tug_shrink(r->client, r->table, threshold, &removed), e));
-    printf("%" PRIu64 " rows removed\n", removed);
+    printf("%" PRIu64 " row%s removed\n", removed, PLURAL_S(removed));
     return 0;
 }
 
@@ -290,7 +292,7 @@ static int load(struct running *r, struct err *e)
     TRY(table_find_saves(r->v->from, path, &name, e));
     TRY(find(r, e));
     TRY(failed(tug_load(r->client, r->table, path, name, &rows), e));
-    printf("%" PRIu64 " rows loaded\n", rows);
+    printf("%" PRIu64 " row%s loaded\n", rows, PLURAL_S(rows));
     return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/plural.h"
 #include "cli/table.h"
 #include "cli/table_output.h"
 #include "table/save.h"
@@ -117,9 +118,10 @@ static void print_table(const struct save_table *t, const struct store *store,
                         const char *settings)
 {
     struct store_stats x = store_stats(store);
-    printf("table %s: %" PRIu64 " rows, %" PRIu64 " of them with embedx; day %u, step "
-           "%" PRIu64 "; %" PRIu64 " bytes in %zu files of the newest save\n",
-           t->config.name, x.rows, x.extra_rows, x.day, x.step, bytes_of(t), t->n_files);
+    printf("table %s: %" PRIu64 " row%s, %" PRIu64 " with embedx; day %u, step %" PRIu64
+           "; %" PRIu64 " bytes in %zu file%s of the newest save\n",
+           t->config.name, x.rows, PLURAL_S(x.rows), x.extra_rows, x.day, x.step,
+           bytes_of(t), t->n_files, PLURAL_S(t->n_files));
     for (const char *at = settings; *at != 0;) {
         size_t n = strcspn(at, "\n");
         printf("  %.*s\n", (int)n, at);
@@ -186,7 +188,8 @@ static int stat(struct saves *s, struct err *e)
         return stat_json(s, e);
     printf("%s: %s", s->chain.paths[s->chain.n - 1], save_mode_name(s->newest->mode));
     if (s->chain.n > 1)
-        printf(" on %zu saves before it, from %s", s->chain.n - 1, s->chain.paths[0]);
+        printf(" on %zu save%s before it, from %s", s->chain.n - 1,
+               PLURAL_S(s->chain.n - 1), s->chain.paths[0]);
     printf(", step %" PRIu64 "\n", s->newest->step);
     return show_tables(s, NULL, e);
 }
@@ -309,7 +312,8 @@ static int order(struct saves *s, enum store_order what, struct err *e)
         TRY(store_order(s->stores[i], what, threshold, e));
         TRY(store_finish(s->stores[i], e));
     }
-    printf("%" PRIu64 " rows removed\n", before - rows_of(s));
+    uint64_t removed = before - rows_of(s);
+    printf("%" PRIu64 " row%s removed\n", removed, PLURAL_S(removed));
     return save(s, SAVE_CHECKPOINT, e);
 }
 

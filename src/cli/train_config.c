@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/node_options.h"
@@ -270,17 +271,19 @@ static void print_text(const struct result *r)
 {
     char rate[48] = "", who[64];
     if (r->workers > 0)
-        snprintf(who, sizeof(who), "%u servers, %u workers", r->servers, r->workers);
+        snprintf(who, sizeof(who), "%u server%s, %u worker%s", r->servers,
+                 PLURAL_S(r->servers), r->workers, PLURAL_S(r->workers));
     else
-        snprintf(who, sizeof(who), "%d threads", r->threads);
+        snprintf(who, sizeof(who), "%d thread%s", r->threads, PLURAL_S(r->threads));
     if (isfinite(r->examples_per_second)) // else nothing was left to train
         snprintf(rate, sizeof(rate), " at %.0f examples/s", r->examples_per_second);
     printf(
-        "%u pass%s over %llu examples in %.1f s (read %.1f s, train %.1f s%s, test %.1f "
-        "s), %llu keys of %.0f bytes, %s\n",
-        r->epochs, r->epochs == 1 ? "" : "es", (unsigned long long)r->examples,
-        r->total_seconds, r->read_seconds, r->train_seconds, rate, r->test_seconds,
-        (unsigned long long)r->keys, r->bytes_per_key, who);
+        "%u pass%s over %llu example%s in %.1f s (read %.1f s, train %.1f s%s, test %.1f "
+        "s), %llu key%s of %.0f bytes, %s\n",
+        r->epochs, PLURAL_ES(r->epochs), (unsigned long long)r->examples,
+        PLURAL_S(r->examples), r->total_seconds, r->read_seconds, r->train_seconds, rate,
+        r->test_seconds, (unsigned long long)r->keys, PLURAL_S(r->keys), r->bytes_per_key,
+        who);
     if (r->out[0] != 0)
         printf("saved to %s\n", r->out);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/plural.h"
 #include "cluster/ring.h"
 #include "cluster/scheduler_internal.h"
 
@@ -141,8 +142,9 @@ static void begin_when_all_are_here(struct scheduler *s)
         return;
     s->phase = SCHEDULER_RUNNING;
     s->phase_at = s->now;
-    scheduler_say(s, "all are here: %u servers, %u workers", s->o.servers,
-                  complete(s, WIRE_WORKER));
+    uint32_t workers = complete(s, WIRE_WORKER);
+    scheduler_say(s, "all are here: %u server%s, %u worker%s", s->o.servers,
+                  PLURAL_S(s->o.servers), workers, PLURAL_S(workers));
 }
 
 // A roster in which a server is gone would be refused: its partitions have no owner. STOP

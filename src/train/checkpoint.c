@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/plural.h"
 #include "train/driver.h"
 #include "train/lives.h"
 #include "train/progress.h"
@@ -132,8 +133,9 @@ int checkpoint_resume(struct run *r, struct err *e)
     if (rc == 0)
         rc = load_resumed(r, dir, m, e);
     if (rc == 0)
-        progress_note(r->progress, "resuming from %s: %u passes and %llu batches done",
-                      dir, m->at.epoch, (unsigned long long)m->at.batches);
+        progress_note(r->progress, "resuming from %s: %u pass%s and %llu batch%s done",
+                      dir, m->at.epoch, PLURAL_ES(m->at.epoch),
+                      (unsigned long long)m->at.batches, PLURAL_ES(m->at.batches));
     mem_free(m);
     return rc;
 }

@@ -220,7 +220,7 @@ static void table_stat(void **state)
     tug_ends(0, "table stat --from out");
     assert_non_null(strstr(e2e_out, "model fm, dim 5"));
     assert_non_null(strstr(e2e_out, e2e_path("table sparse: %d rows", rows)));
-    assert_non_null(strstr(e2e_out, "table dense: 1 rows"));
+    assert_non_null(strstr(e2e_out, "table dense: 1 row,"));
     assert_non_null(strstr(e2e_out, "adagrad"));
     tug_ends(2, "table --from out");
     tug_ends(2, "table banana --from out");
