@@ -17,6 +17,7 @@
 
 #include "base/random.h"
 #include "cluster/node.h"
+#include "cluster/proof.h"
 #include "draw.h"
 #include "facade/tool.h"
 
@@ -60,6 +61,8 @@ struct attacker {
     struct draw *d;
     bool open[LINKS];
     uint64_t asked;
+    enum wire_role joined; // WIRE_NOBODY: it has not
+    uint8_t secret[MAC_BYTES];
 };
 
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
@@ -76,9 +79,12 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     (void)link, (void)now;
     heard++;
     a->asked = m->request;
-    if (m->type == MSG_JOINED)
+    if (m->type == MSG_JOINED) {
         draw_know(a->d, m->m->joined.node, m->m->joined.session);
-    else if (m->type == MSG_ROSTER)
+        if (m->m->joined.secret.n == MAC_BYTES)
+            memcpy(a->secret, m->m->joined.secret.data, MAC_BYTES);
+    }
+    if (m->type == MSG_ROSTER)
         a->d->epoch = m->m->roster.epoch;
 }
 
@@ -135,6 +141,12 @@ static void greet(struct attacker *a, int i, enum wire_role role)
                               .node = known ? d->nodes[d->n_sessions - 1] : 0,
                               .session = known ? d->sessions[d->n_sessions - 1] : 0,
                               .version = wire_text("0")};
+    const struct van_trust trust = van_trust(a->van, a->links[i]);
+    uint8_t proof[MAC_BYTES];
+    if (known && a->joined != WIRE_NOBODY && proof_hello(proof, a->secret, &trust)) {
+        hello.role = (uint8_t)a->joined;
+        hello.proof = (struct wire_text){(const char *)proof, MAC_BYTES};
+    }
     if (a->open[i])
         (void)van_send(a->van, a->links[i], MSG_HELLO, 0, &hello, NULL);
 }
@@ -147,6 +159,7 @@ static void join(struct attacker *a, int i, enum wire_role role)
                          .loops = 1,
                          .host = wire_text("host"),
                          .address = wire_text("")};
+    a->joined = (enum wire_role)m.role;
     if (a->open[i])
         (void)van_send(a->van, a->links[i], MSG_JOIN, 1, &m, NULL);
 }

@@ -139,7 +139,12 @@ static void let_in(void)
     world_run(&w, MILLIS);
     draw_message(d, MSG_JOINED, &joined);
     if (draw_below(d, 8) != 0)
-        joined.joined = (struct msg_joined){.node = 8, .session = 98};
+        joined.joined = (struct msg_joined){
+            .node = 8,
+            .session = 98,
+            .secret = {(const char *)world_key, MAC_BYTES},
+            .key = {(const char *)world_key, MAC_BYTES},
+        };
     peer_send(s, MSG_JOINED, s->asked, &joined);
     world_run(&w, MILLIS);
 }
@@ -179,7 +184,10 @@ static void step(void)
     case 7:
         if (p != s) {
             peer_connect(p, "sim://node");
-            peer_send_drawn(p, (const uint16_t[]){MSG_HELLO, MSG_HELLO, MSG_PING}, 3);
+            p->node = draw_below(d, 4) != 0 ? 10 : 0;
+            p->session = p->node != 0 ? 100 : 0;
+            peer_hello(p, WIRE_WORKER);
+            peer_send_drawn(p, (const uint16_t[]){MSG_HELLO, MSG_PING}, 2);
         }
         break;
     case 8:

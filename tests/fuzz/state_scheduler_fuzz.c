@@ -127,6 +127,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(sim_van_open(&v, w.sim, "scheduler", &h, NULL) == 0);
     require(van_listen(v, "sim://scheduler", address, NULL) == 0);
     scheduler_serve(s, v, address);
+    static const enum wire_role roles[] = {WIRE_OPERATOR, WIRE_WORKER, WIRE_SERVER,
+                                           WIRE_TOOL};
+    uint8_t who = draw_byte(&w.d); // two of them are something less than operators
+    sim_van_role(w.peers[1].van, roles[who % 4]);
+    sim_van_role(w.peers[2].van, roles[who / 4 % 4]);
     for (int i = 0; i < 120 && w.d.left > 0; i++)
         step();
     ask_status(s);

@@ -216,7 +216,11 @@ static void join_shard(void)
     peer_send(s, MSG_WELCOME, 0,
               &(struct msg_welcome){.role = WIRE_SCHEDULER, .version = wire_text("0")});
     world_run(&w, MILLIS);
-    peer_send(s, MSG_JOINED, s->asked, &(struct msg_joined){.node = ME, .session = 100});
+    struct msg_joined joined = {.node = ME,
+                                .session = 100,
+                                .secret = {(const char *)world_key, MAC_BYTES},
+                                .key = {(const char *)world_key, MAC_BYTES}};
+    peer_send(s, MSG_JOINED, s->asked, &joined);
     world_run(&w, MILLIS);
     send_roster(1, 0);
     w.d.epoch = 1;
@@ -250,6 +254,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     w.d.bits = BITS;
     w.d.texts = texts;
     require(van_listen(w.peers[SCHEDULER].van, "sim://scheduler", address, NULL) == 0);
+    sim_van_role(w.peers[FIRST].van, WIRE_WORKER); // others are operators
+    sim_van_role(w.peers[TOOL].van, WIRE_TOOL);
+    sim_van_role(w.peers[STRANGER].van, WIRE_TOOL);
     struct shard_options o = {.member = {.cluster = 77,
                                          .scheduler = "sim://scheduler",
                                          .role = WIRE_SERVER,
