@@ -113,12 +113,20 @@ static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t 
         peer_closed(p, why, now);
 }
 
+// The slice that an answer is for. Who has not shown that it is a server answers nothing.
+static struct slice *slice_asked(struct client *c, van_link link, uint64_t request)
+{
+    struct slice *s = slice_find(c, request);
+    bool asked = s != NULL && s->peer->link == link && s->peer->state == PEER_READY;
+    return asked ? s : NULL;
+}
+
 static void *on_place(void *ctx, van_link link, uint16_t type, uint64_t request,
                       const union wire_any *head, uint64_t body_bytes)
 {
     struct client *c = ctx;
-    struct slice *s = slice_find(c, request);
-    if (s == NULL || s->peer->link != link)
+    struct slice *s = slice_asked(c, link, request);
+    if (s == NULL)
         return NULL;
     return encode_place(s, type, head, body_bytes);
 }
@@ -148,8 +156,8 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     struct client *c = ctx;
     if (member_message(c->member, link, m, now))
         return;
-    struct slice *s = slice_find(c, m->request);
-    if (s != NULL && s->peer->link == link)
+    struct slice *s = slice_asked(c, link, m->request);
+    if (s != NULL)
         encode_answer(s, m, now);
     else if (!silence_message(c, link, m, now))
         link_message(c, link, m, now);

@@ -105,6 +105,10 @@ bool silence_message(struct client *c, van_link link, const struct van_message *
         return false;
     if (m->type != MSG_WELCOME)
         return true; // it refuses: what it says will be heard of the old link, too
+    if (!member_welcomed(c->member, link, &m->m->welcome, WIRE_SERVER, &why)) {
+        silence_end(p); // the next one is tried in time
+        return true;
+    }
     err_set(&why, TUG_EIO, "the link was silent for %.1f s",
             (double)(now - p->alive_at) * 1e-9);
     c->stats.silent++;

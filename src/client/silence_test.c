@@ -141,6 +141,51 @@ static void test_replaced_again(void **state)
     cluster_close(c);
 }
 
+// Somebody else listens on the server's port: it answers what was never sent to it, and
+// greets, but not as a server. It answers the second link of a silent one, too.
+static unsigned frauds;
+
+static bool be_another(struct server *s, van_link link, const struct van_message *m)
+{
+    struct cluster *c = s->cluster;
+    struct msg_welcome w = {.role = WIRE_WORKER, .node = 11};
+    if (m->type != MSG_HELLO)
+        return true;
+    frauds++;
+    for (size_t i = 0; i < c->client->n_slices; i++)
+        if (c->client->slices[i]->id != 0)
+            van_send(s->van, link, MSG_OK, c->client->slices[i]->id, &(struct msg_ok){0},
+                     NULL);
+    van_send(s->van, link, MSG_WELCOME, 0, &w, NULL);
+    return true;
+}
+
+static void test_another(void **state)
+{
+    (void)state;
+    for (int when = 0; when < 2; when++) {
+        struct cluster *c = open_cluster(1);
+        struct err e = {0};
+        int rc;
+        frauds = 0;
+        assert_int_equal(wait_for(c, push_ones(c), &e), 0);
+        if (when == 0)
+            peer_break(c->client->peers[0], &e, sim_now(c->sim));
+        else
+            silence(c, 0);
+        c->servers[0].answers = be_another;
+        client_ts ts = push_ones(c);
+        while (frauds < 3)
+            step_soon(c);
+        assert_false(client_done(c->client, ts, &rc, &e));
+        assert_int_equal(client_stats(c->client).silent, 0);
+        c->servers[0].answers = NULL;
+        assert_int_equal(wait_for(c, ts, &e), 0);
+        assert_rows(c, 2);
+        cluster_close(c);
+    }
+}
+
 // A loop that does something long, or a process that is stopped: nothing passes, also on
 // other links. Then nothing is sent again, and it goes on where it stood.
 static void test_busy(void **state)
@@ -201,7 +246,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replaced), cmocka_unit_test(test_replaced_again),
         cmocka_unit_test(test_busy),     cmocka_unit_test(test_held),
-        cmocka_unit_test(test_idle),
+        cmocka_unit_test(test_idle),     cmocka_unit_test(test_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
