@@ -127,6 +127,24 @@ static void test_an_idle_members_dead_link_is_replaced(void **state)
     assert_true(scheduler_finished(w.s, NULL));
 }
 
+// The next link falls silent, too, before it is open.
+static void test_a_dead_attempt_is_given_up(void **state)
+{
+    (void)state;
+    struct msg_lease lease = {0};
+    answers = 0;
+    sim_silence(w.sim, w.actors[1].v, FIRST_LINK);
+    assert_int_equal(member_ask(w.actors[1].m, MSG_LEASE, &lease, on_answer, NULL), 0);
+    for (int i = 0; i < 12000; i++) {
+        world_run(&w, SECONDS / 1000);
+        sim_silence(w.sim, w.actors[1].v, FIRST_LINK + 1);
+    }
+    assert_int_equal(answers, 0);
+    world_run(&w, 11 * SECONDS);
+    assert_int_equal(answers, 1);
+    assert_all_live();
+}
+
 // Also a link that dies while the member joins.
 static void test_dead_while_joining(void **state)
 {
@@ -150,6 +168,8 @@ int main(void)
                                         close_world),
         cmocka_unit_test_setup_teardown(test_an_idle_members_dead_link_is_replaced,
                                         open_world, close_world),
+        cmocka_unit_test_setup_teardown(test_a_dead_attempt_is_given_up, open_world,
+                                        close_world),
         cmocka_unit_test_setup_teardown(test_dead_while_joining, open_world, close_world),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -107,10 +107,13 @@ static void give_up(struct member *m, const char *why)
     member_end(m, TUG_EIO, text);
 }
 
+// An attempt may be as dead as a link, after its socket is connected too: then another is
+// made.
 static void connect_again(struct member *m, uint64_t now)
 {
     uint64_t until = m->lost_at + m->o.scheduler_timeout_ns;
-    m->link = van_connect(m->van, m->scheduler, until > now ? until - now : 1);
+    uint64_t left = until > now ? until - now : 1;
+    m->link = van_connect(m->van, m->scheduler, clock_earlier(left, MEMBER_TRY_NS));
     m->state = m->link != 0 ? MEMBER_CONNECTING : MEMBER_APART;
     m->retry_at = now + m->o.resend_ns; // when out of memory
 }

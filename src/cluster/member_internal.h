@@ -10,6 +10,7 @@
 
 // A link that is silent for so long is tried with PING; after twice that it is replaced.
 #define MEMBER_SILENCE_NS (5 * SECOND_NS)
+#define MEMBER_TRY_NS (10 * SECOND_NS) // to connect
 
 enum {
     MEMBER_ASKS = 16, // kinds of requests under way at the same time

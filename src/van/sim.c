@@ -324,7 +324,7 @@ static struct sim_van *do_attempt(struct sim *s, struct sim_end *end)
     struct sim_conn *c = end->conn;
     struct sim_end *peer = &c->ends[1];
     struct sim_van *v = find_listener(s, c->address);
-    if (v != NULL && !v->apart[end->van->slot])
+    if (v != NULL && !v->apart[end->van->slot] && !c->silent)
         peer->number = links_add(&v->links, peer);
     if (peer->number != 0) {
         peer->van = v;

@@ -60,7 +60,7 @@ void sim_partition(struct sim *s, struct van *a, struct van *b, bool apart);
 
 // The link carries nothing any more, in either direction, and neither end is told: not
 // even when the other closes it or crashes. Other links between the two live on. What was
-// on its way still arrives. For good.
+// on its way still arrives. For good. One that is not open yet never opens.
 void sim_silence(struct sim *s, struct van *v, van_link link);
 
 // Called with each event when set, to print a trace of a failing seed.
