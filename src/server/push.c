@@ -224,8 +224,10 @@ static int apply(struct shard *s, struct shard_table *t, const struct push_value
     t->version++;
     for (uint32_t r = 0, last; r < k->n_runs; r = last) {
         last = r + 1;
-        if (repeats_applied(known, k->runs[r].partition))
+        if (repeats_applied(known, k->runs[r].partition)) {
+            repeats_note(known, k->runs[r].partition);
             continue;
+        }
         last = push_runs(k, r, known, BATCH);
         uint32_t begin = k->runs[r].begin, end = k->runs[last].begin;
         int rc = apply_batch(s, t, v, k, begin, end, e);

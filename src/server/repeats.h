@@ -57,7 +57,8 @@ static inline bool repeats_applied(const struct repeats_push *p, uint32_t partit
            repeats_bit(p->identity, partition);
 }
 
-// It is applied in the partition.
+// It is applied in the partition. Said also of what was applied before: by its number or
+// by its identity, and both are to know, for the identity is forgotten first.
 static inline void repeats_note(const struct repeats_push *p, uint32_t partition)
 {
     uint64_t bit = (uint64_t)1 << (partition % 64);

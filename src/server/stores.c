@@ -106,8 +106,10 @@ int stores_push(struct shard *s, struct shard_table *t, const struct push_values
     t->version++;
     for (uint32_t r = 0, last; r < k->n_runs; r = last) {
         last = r + 1;
-        if (repeats_applied(known, k->runs[r].partition))
+        if (repeats_applied(known, k->runs[r].partition)) {
+            repeats_note(known, k->runs[r].partition);
             continue;
+        }
         size_t done;
         last = push_runs(k, r, known, STORE_BATCH);
         uint32_t begin = k->runs[r].begin;
