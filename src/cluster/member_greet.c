@@ -89,6 +89,8 @@ static int check_hello(const struct member *m, const struct van_message *msg,
         char name[ROSTER_NAME_MAX];
         return err_set(e, TUG_EIO, "the session of %s is over", roster_name(n, name));
     }
+    if (n == NULL && roster_session_over(&m->roster, hello->session))
+        return err_set(e, TUG_EIO, "the session of node %u is over", hello->node);
     if (n == NULL && takes_anothers_session(&m->roster, hello))
         return err_set(e, TUG_EUSAGE, "node %u has the session of another", hello->node);
     if (!proof_role_fits(hello->role, trust->role))

@@ -80,10 +80,11 @@ int roster_encode(const struct roster *r, struct buf *nodes, struct buf *owners,
     *ret = (struct msg_roster){
         .epoch = r->epoch,
         .version = r->version,
+        .newest = r->newest,
         .partition_bits = (uint8_t)r->partition_bits,
         .servers = r->servers,
         .workers = r->workers,
-        .nodes = {nodes->data, (uint32_t)nodes->len},
+        .nodes = {nodes->data, nodes->len},
         .owners = {owners->data, owners->len},
     };
     return 0;
@@ -172,6 +173,7 @@ int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e)
     struct roster r = {
         .epoch = m->epoch,
         .version = m->version,
+        .newest = m->newest,
         .servers = m->servers,
         .workers = m->workers,
         .partition_bits = m->partition_bits,
@@ -182,11 +184,12 @@ int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e)
         (m->servers == 0 && m->epoch != 0))
         return err_set(e, TUG_EDATA, "the roster is of %u servers and %u workers",
                        m->servers, m->workers);
-    if (count_nodes(m->nodes, &r.n_nodes) != 0)
+    const struct wire_text lines = {m->nodes.data, (uint32_t)m->nodes.n};
+    if (m->nodes.n > UINT32_MAX || count_nodes(lines, &r.n_nodes) != 0)
         return err_set(e, TUG_EDATA, "the roster's nodes are cut or too many");
     if (make_room(&r) != 0)
         return err_nomem(e, "the roster");
-    int rc = read_nodes(&r, m->nodes, e);
+    int rc = read_nodes(&r, lines, e);
     if (rc == 0)
         rc = read_owners(&r, m->owners, e);
     if (rc == 0)
@@ -221,6 +224,19 @@ const struct roster_node *roster_find(const struct roster *r, uint32_t id)
             high = mid;
     }
     return low < r->n_nodes && r->nodes[low].id == id ? &r->nodes[low] : NULL;
+}
+
+bool roster_session_over(const struct roster *r, uint64_t session)
+{
+    bool over = session != 0 && session <= r->newest;
+    for (uint32_t i = 0; i < r->n_nodes && session != 0; i++) {
+        if (r->nodes[i].session != session)
+            continue;
+        if (r->nodes[i].alive)
+            return false;
+        over = true;
+    }
+    return over;
 }
 
 const char *roster_name(const struct roster_node *n, char to[ROSTER_NAME_MAX])

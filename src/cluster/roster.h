@@ -14,7 +14,7 @@
 #include "wire/wire.h"
 
 enum {
-    ROSTER_MAX_NODES = 4096,
+    ROSTER_MAX_NODES = 65535,
     ROSTER_MAX_PARTITION_BITS = 16,
     ROSTER_PARTITION_BITS = 8, // unless told otherwise: as tables of one process have
 };
@@ -35,7 +35,8 @@ struct roster_node {
 struct roster {
     uint64_t
         epoch; // 0: not all servers and workers that the cluster was made for are here
-    uint64_t version;          // grows with every change of any kind
+    uint64_t version; // grows with every change of any kind
+    uint64_t newest;  // session: one up to it that no node has is over, and forgotten
     uint32_t servers, workers; // processes that the cluster was made for
     uint32_t partition_bits;
     uint32_t n_nodes;
@@ -58,6 +59,9 @@ int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e)
 int roster_check_next(const struct roster *before, const struct roster *r, struct err *e);
 
 const struct roster_node *roster_find(const struct roster *r, uint32_t id); // or NULL
+
+// Whether the session is over. One that is newer than the roster may have begun.
+bool roster_session_over(const struct roster *r, uint64_t session);
 
 // "worker 1 (host:pid)", for messages. Returns `to`.
 enum { ROSTER_NAME_MAX = 128 };

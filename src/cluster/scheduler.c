@@ -205,10 +205,10 @@ static void greet(struct scheduler *s, struct link *l, const struct msg_hello *m
 
 static void tell_status(struct scheduler *s, struct link *l, uint64_t request)
 {
-    struct buf json = BUF_INIT(WIRE_BYTES_MAX);
+    struct buf json = BUF_INIT(WIRE_SPAN_MAX);
     int rc = scheduler_status(s, &json);
     if (rc == 0) {
-        struct msg_status_is msg = {.json = {json.data, (uint32_t)json.len}};
+        struct msg_status_is msg = {.json = {json.data, json.len}};
         scheduler_send(s, l->link, MSG_STATUS_IS, request, &msg);
     } else {
         scheduler_refuse(s, l->link, request, rc, "the status does not fit a message");
@@ -398,6 +398,7 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     forgive_silence(s);
     take_out_links(s);
     uint64_t next = clock_earlier(close_idle(s), scheduler_find_dead(s));
+    next = clock_earlier(next, scheduler_forget_guests(s));
     next = clock_earlier(next, scheduler_end_tick(s)); // may change who is told what
     next = clock_earlier(next, scheduler_spread_roster(s));
     s->due = clock_earlier(next, scheduler_work_tick(s));

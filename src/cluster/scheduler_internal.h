@@ -29,6 +29,7 @@ struct link {
 
 // The loops of a process that are of one role.
 struct process {
+    bool used; // else the place is free
     uint64_t process;
     enum wire_role role;
     uint32_t rank;
@@ -44,16 +45,18 @@ struct process {
 };
 
 struct node {
+    bool used; // else the place is free
     struct roster_node n;
     uint64_t ticket;
     uint32_t process; // index
     van_link link;    // 0: none
-    uint64_t closed_at;
+    uint64_t closed_at, gone_at;
     uint64_t pinged_at;               // when its process seemed to be silent
     bool left;                        // by LEAVE; dead is who is neither that nor alive
     uint64_t roster_version;          // that it has
     uint64_t sent_version, roster_at; // that it was sent, and when
     uint64_t stop_at;                 // STOP sent when; 0: not yet
+    uint64_t cut_request;             // the newest CUT that was answered
     uint64_t state_request;           // the newest that was answered by PASS_STATE
     bool drives; // a driver that has opened a pass; others are guests, who come and go
 };
@@ -90,8 +93,8 @@ struct scheduler {
 
     struct link *links;
     uint32_t n_links, cap_links;
-    struct node *nodes; // in the order of joining
-    uint32_t n_nodes, cap_nodes;
+    struct node *nodes; // in the order of joining, but guests take the places of others
+    uint32_t n_nodes, cap_nodes, used_nodes;
     struct process *processes;
     uint32_t n_processes, cap_processes;
     uint32_t n_servers, n_workers; // nodes that ever joined, for ids
@@ -101,7 +104,8 @@ struct scheduler {
 
     struct roster roster;
     bool changed; // the node table: a new version is due
-    bool broken;  // a server is gone: the placement names nobody there
+    uint64_t listed_at;
+    bool broken; // a server is gone: the placement names nobody there
 
     struct group groups[SCHEDULER_GROUPS];
 
@@ -142,6 +146,8 @@ void scheduler_heartbeat(struct scheduler *s, struct link *l, uint64_t request,
                          const struct msg_heartbeat *m);
 void scheduler_gone(struct scheduler *s, struct node *n, bool left); // not alive any more
 uint64_t scheduler_find_dead(struct scheduler *s); // returns when to look again
+// Guests that have gone are forgotten after a while. Returns when to look again.
+uint64_t scheduler_forget_guests(struct scheduler *s);
 uint32_t scheduler_alive(const struct scheduler *s, enum wire_role role);
 // A process has nodes that are alive.
 bool scheduler_process_alive(const struct scheduler *s, uint32_t process);

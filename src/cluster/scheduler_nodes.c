@@ -18,10 +18,13 @@ enum {
 static const uint64_t stopped_grace_ns = 1000000000;
 static const uint64_t silent_grace_ns = 3000000000; // heartbeats come every second
 
+// For so long a guest that has left, and did not hear the answer, may ask again.
+static const uint64_t guest_memory_ns = 10000000000;
+
 static struct node *by_ticket(struct scheduler *s, uint64_t ticket)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++)
-        if (s->nodes[i].ticket == ticket)
+        if (s->nodes[i].used && s->nodes[i].ticket == ticket)
             return &s->nodes[i];
     return NULL;
 }
@@ -30,7 +33,8 @@ static uint32_t find_process(const struct scheduler *s, uint64_t process,
                              enum wire_role role)
 {
     for (uint32_t i = 0; i < s->n_processes; i++)
-        if (s->processes[i].process == process && s->processes[i].role == role)
+        if (s->processes[i].used && s->processes[i].process == process &&
+            s->processes[i].role == role)
             return i;
     return SCHEDULER_NOBODY;
 }
@@ -113,7 +117,8 @@ static const char *check_process(const struct scheduler *s, uint32_t process,
     if (!scheduler_process_alive(s, process))
         return "its process was given up; start it anew";
     for (uint32_t i = 0; i < s->n_nodes; i++)
-        if (s->nodes[i].process == process && s->nodes[i].n.loop == m->loop)
+        if (s->nodes[i].used && s->nodes[i].process == process &&
+            s->nodes[i].n.loop == m->loop)
             return "this loop of its process has joined already";
     return NULL;
 }
@@ -121,7 +126,7 @@ static const char *check_process(const struct scheduler *s, uint32_t process,
 static const char *check_room(const struct scheduler *s, const struct msg_join *m,
                               char to[ERR_TEXT_MAX])
 {
-    if (s->n_nodes >= ROSTER_MAX_NODES - 1) // the scheduler's own line
+    if (s->used_nodes >= ROSTER_MAX_NODES - 1) // the scheduler's own line
         return "the cluster has as many nodes as it can have";
     if (m->role == WIRE_SCHEDULER && scheduler_alive(s, WIRE_SCHEDULER) > 0)
         return "the cluster has its scheduler already"; // they would have one id
@@ -140,10 +145,15 @@ static const char *check_room(const struct scheduler *s, const struct msg_join *
 static uint32_t new_process(struct scheduler *s, const struct msg_join *m)
 {
     uint32_t rank = m->role == WIRE_DRIVER ? s->n_guests : rank_for(s, m);
-    struct process *p = scheduler_grow(&s->processes, &s->n_processes, &s->cap_processes,
-                                       sizeof(*p));
-    if (p == NULL)
+    uint32_t at = 0;
+    while (at < s->n_processes && s->processes[at].used)
+        at++;
+    if (at == s->n_processes &&
+        scheduler_grow(&s->processes, &s->n_processes, &s->cap_processes,
+                       sizeof(*s->processes)) == NULL)
         return SCHEDULER_NOBODY;
+    struct process *p = &s->processes[at];
+    *p = (struct process){.used = true};
     p->process = m->process;
     p->role = m->role;
     p->rank = rank;
@@ -153,10 +163,18 @@ static uint32_t new_process(struct scheduler *s, const struct msg_join *m)
     p->sign_at = s->now;
     for (uint32_t i = 0; i < s->n_links; i++)
         if (s->links[i].link != 0 && s->links[i].beats_of == m->process) {
-            s->links[i].beats = s->n_processes - 1;
+            s->links[i].beats = at;
             p->beats = true;
         }
-    return s->n_processes - 1;
+    return at;
+}
+
+static struct node *new_place(struct scheduler *s)
+{
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (!s->nodes[i].used)
+            return &s->nodes[i];
+    return scheduler_grow(&s->nodes, &s->n_nodes, &s->cap_nodes, sizeof(*s->nodes));
 }
 
 static uint32_t new_id(struct scheduler *s, enum wire_role role)
@@ -173,8 +191,7 @@ static uint32_t new_id(struct scheduler *s, enum wire_role role)
 static void fill_node(struct scheduler *s, struct node *n, uint32_t process,
                       const struct msg_join *m)
 {
-    n->process = process;
-    n->ticket = m->ticket;
+    *n = (struct node){.used = true, .process = process, .ticket = m->ticket};
     n->n = (struct roster_node){
         .id = new_id(s, m->role),
         .role = m->role,
@@ -210,15 +227,18 @@ static struct node *new_node(struct scheduler *s, const struct msg_join *m,
         process = new_process(s, m);
     if (process == SCHEDULER_NOBODY)
         return NULL;
-    struct node *n = scheduler_grow(&s->nodes, &s->n_nodes, &s->cap_nodes, sizeof(*n));
+    struct node *n = new_place(s);
     if (n != NULL)
         fill_node(s, n, process, m);
     if (n == NULL ||
         (m->role == WIRE_WORKER && leases_worker_joined(s->leases, n->n.id) != 0)) {
-        s->n_nodes -= n != NULL;
-        s->n_processes -= fresh;
+        if (n != NULL)
+            n->used = n->n.alive = false;
+        if (fresh)
+            s->processes[process] = (struct process){0};
         return NULL;
     }
+    s->used_nodes++;
     s->processes[process].here++;
     s->changed = true;
     char name[ROSTER_NAME_MAX];
@@ -353,8 +373,8 @@ void scheduler_heartbeat(struct scheduler *s, struct link *l, uint64_t request,
         p->sign_at = s->now;
         p->skew_ns = (int64_t)(m->unix_ns - scheduler_unix_ns(s));
         for (uint32_t k = 0; k < s->n_nodes; k++)
-            given_up |= s->nodes[k].process == i && !s->nodes[k].n.alive &&
-                        !s->nodes[k].left;
+            given_up |= s->nodes[k].used && s->nodes[k].process == i &&
+                        !s->nodes[k].n.alive && !s->nodes[k].left;
     }
     struct msg_heartbeat_ok ok = {.unix_ns = scheduler_unix_ns(s), .known = !given_up};
     scheduler_send(s, l->link, MSG_HEARTBEAT_OK, request, &ok);
@@ -367,6 +387,7 @@ void scheduler_gone(struct scheduler *s, struct node *n, bool left)
     char name[ROSTER_NAME_MAX];
     n->n.alive = false;
     n->left = left;
+    n->gone_at = s->now;
     s->changed = true;
     s->broken |= n->n.role == WIRE_SERVER && s->phase != SCHEDULER_GATHERING;
     if (s->processes[n->process].here > 0)
@@ -436,6 +457,40 @@ uint64_t scheduler_find_dead(struct scheduler *s)
         } else {
             next = clock_earlier(next, clock_earlier(due, ask_for_sign(s, n)));
         }
+    }
+    return next;
+}
+
+static void forget_guest(struct scheduler *s, struct node *n)
+{
+    uint32_t process = n->process;
+    bool last = true;
+    for (uint32_t i = 0; i < s->n_links; i++)
+        if (s->links[i].link != 0 && s->links[i].link == n->link)
+            s->links[i].node = SCHEDULER_NOBODY;
+    *n = (struct node){0};
+    s->used_nodes--;
+    s->changed = true;
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        last &= !s->nodes[i].used || s->nodes[i].process != process;
+    for (uint32_t i = 0; i < s->n_links && last; i++)
+        if (s->links[i].beats == process)
+            s->links[i].beats = SCHEDULER_NOBODY;
+    if (last)
+        s->processes[process] = (struct process){0};
+}
+
+uint64_t scheduler_forget_guests(struct scheduler *s)
+{
+    uint64_t next = VAN_NEVER;
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        struct node *n = &s->nodes[i];
+        if (!n->used || n->n.alive || n->n.role != WIRE_DRIVER || n->drives)
+            continue;
+        if (s->now >= n->gone_at + guest_memory_ns)
+            forget_guest(s, n);
+        else
+            next = clock_earlier(next, n->gone_at + guest_memory_ns);
     }
     return next;
 }

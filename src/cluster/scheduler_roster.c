@@ -11,6 +11,13 @@
 #include "cluster/ring.h"
 #include "cluster/scheduler_internal.h"
 
+enum {
+    SMALL_CLUSTER = 256,           // nodes
+    PAUSE_NS = 100000,             // for each node
+    LATER_NS = 5000000,            // when there is no room
+    ROSTERS_QUEUED_MAX = 64 << 20, // bytes
+};
+
 static int by_id(const void *a, const void *b)
 {
     const struct roster_node *x = a, *y = b;
@@ -40,7 +47,8 @@ int scheduler_list(struct scheduler *s)
     uint32_t n = 0;
     bool have_scheduler = false;
     for (uint32_t i = 0; i < s->n_nodes; i++) {
-        if (s->nodes[i].n.role == WIRE_SCHEDULER && !s->nodes[i].n.alive)
+        if (!s->nodes[i].used ||
+            (s->nodes[i].n.role == WIRE_SCHEDULER && !s->nodes[i].n.alive))
             continue;
         have_scheduler |= s->nodes[i].n.role == WIRE_SCHEDULER;
         list[n++] = s->nodes[i].n;
@@ -52,6 +60,8 @@ int scheduler_list(struct scheduler *s)
     s->roster.nodes = list;
     s->roster.n_nodes = n;
     s->roster.version++;
+    s->roster.newest = s->session;
+    s->listed_at = s->now;
     s->changed = false;
     return 0;
 }
@@ -135,10 +145,15 @@ static uint32_t complete(const struct scheduler *s, enum wire_role role)
     return n;
 }
 
+static bool are_all_here(const struct scheduler *s)
+{
+    return complete(s, WIRE_SERVER) >= s->o.servers &&
+           complete(s, WIRE_WORKER) >= s->o.workers;
+}
+
 static void begin_when_all_are_here(struct scheduler *s)
 {
-    if (s->phase != SCHEDULER_GATHERING || complete(s, WIRE_SERVER) < s->o.servers ||
-        complete(s, WIRE_WORKER) < s->o.workers || scheduler_place(s) != 0)
+    if (s->phase != SCHEDULER_GATHERING || !are_all_here(s) || scheduler_place(s) != 0)
         return;
     s->phase = SCHEDULER_RUNNING;
     s->phase_at = s->now;
@@ -161,7 +176,7 @@ void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
         scheduler_send(s, link, MSG_OK, request, &(struct msg_ok){0});
         return;
     }
-    struct buf nodes = BUF_INIT(WIRE_BYTES_MAX);
+    struct buf nodes = BUF_INIT(WIRE_SPAN_MAX);
     struct buf owners = BUF_INIT(WIRE_SPAN_MAX);
     struct msg_roster msg;
     if (n != NULL)
@@ -172,20 +187,46 @@ void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
     buf_free(&owners);
 }
 
+// Rosters of large clusters are large, and go to everybody: several changes make one
+// version there, so that a thousand guests that come one after the other do not have it
+// sent a thousand times a thousand times.
+static uint64_t list_due(const struct scheduler *s)
+{
+    uint64_t pause = s->used_nodes > SMALL_CLUSTER ? s->used_nodes * PAUSE_NS : 0;
+    return s->phase == SCHEDULER_GATHERING ? s->now : s->listed_at + pause;
+}
+
+// Nor do they lie in memory for all at the same time.
+static bool is_room_for_more(const struct scheduler *s)
+{
+    uint64_t queued = 0;
+    for (uint32_t i = 0; i < s->n_nodes && s->used_nodes > SMALL_CLUSTER; i++)
+        if (s->nodes[i].link != 0)
+            queued += van_queued(s->van, s->nodes[i].link);
+    return queued < ROSTERS_QUEUED_MAX;
+}
+
 uint64_t scheduler_spread_roster(struct scheduler *s)
 {
-    if (s->changed && scheduler_list(s) != 0)
+    uint64_t next = VAN_NEVER;
+    if (s->phase == SCHEDULER_GATHERING && !are_all_here(s))
+        return VAN_NEVER; // nobody is told yet
+    if (s->changed && s->now < list_due(s))
+        next = list_due(s);
+    else if (s->changed && scheduler_list(s) != 0)
         return s->now + SCHEDULER_RESEND_NS;
     begin_when_all_are_here(s);
     if (s->phase == SCHEDULER_GATHERING || !can_be_sent(s))
         return VAN_NEVER;
-    uint64_t next = VAN_NEVER;
+    uint32_t sent_now = 0;
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         struct node *n = &s->nodes[i];
         if (!n->n.alive || n->link == 0 || n->roster_version >= s->roster.version)
             continue;
         bool sent = n->sent_version == s->roster.version;
         if (!sent || s->now >= n->roster_at + SCHEDULER_RESEND_NS) {
+            if (sent_now++ % 16 == 0 && !is_room_for_more(s))
+                return clock_earlier(next, s->now + LATER_NS);
             n->sent_version = s->roster.version;
             scheduler_send_roster(s, n, n->link, 0);
         }

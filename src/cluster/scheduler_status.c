@@ -38,10 +38,14 @@ static int put_node(const struct scheduler *s, const struct node *n, struct buf 
 static int put_nodes(const struct scheduler *s, struct buf *to)
 {
     TRY(buf_printf(to, ",\"nodes\":["));
+    bool first = true;
     for (uint32_t i = 0; i < s->n_nodes; i++) {
-        if (i > 0)
+        if (!s->nodes[i].used)
+            continue;
+        if (!first)
             TRY(buf_printf(to, ","));
         TRY(put_node(s, &s->nodes[i], to));
+        first = false;
     }
     return buf_printf(to, "]");
 }

@@ -76,7 +76,10 @@ static void peer_message(void *ctx, van_link link, struct van_message *m, uint64
     if (m->type == MSG_ERROR)
         t = m->m->error.what;
     else if (m->type == MSG_STATUS_IS)
-        t = m->m->status_is.json;
+        t = (struct wire_text){m->m->status_is.json.data,
+                               (uint32_t)m->m->status_is.json.n};
+    else if (m->type == MSG_JOINED)
+        peer.value = m->m->joined.session;
     else if (m->type == MSG_HEARTBEAT_OK)
         peer.value = m->m->heartbeat_ok.known;
     snprintf(peer.text, sizeof(peer.text), "%.*s", (int)t.n, t.n > 0 ? t.data : "");
@@ -606,6 +609,44 @@ static void test_started_again(void **state)
     }
 }
 
+// Guests come and go without end: who has left is forgotten after a while, its session is
+// over all the same, and no number is given twice.
+static void test_guests_are_forgotten(void **state)
+{
+    (void)state;
+    enum { GUESTS = 5000, AT_ONCE = 500 };
+    open_world(1, 1);
+    add_all(1, 1, false);
+    open_peer();
+    say_hello(CLUSTER);
+    uint64_t first = 0;
+    for (uint64_t i = 0; i < GUESTS; i++) {
+        struct msg_join m = {
+            .role = WIRE_DRIVER, .ticket = 1000 + i, .process = 1000 + i, .loops = 1};
+        uint64_t before = peer.value;
+        say(MSG_JOIN, &m);
+        assert_true(peer.value > before);
+        first = i == 0 ? peer.value : first;
+        say(MSG_LEAVE, &(struct msg_leave){0});
+        assert_int_equal(peer.type, MSG_OK);
+        assert_in_range(scheduler_roster(w.s)->n_nodes, 3, AT_ONCE);
+    }
+    const struct roster *r = member_roster(w.actors[0].m);
+    assert_true(roster_session_over(r, first));
+    assert_false(roster_session_over(r, member_session(w.actors[1].m)));
+    assert_false(roster_session_over(r, peer.value + 1000));
+    world_run(&w, 15 * SECONDS);
+    assert_int_equal(scheduler_roster(w.s)->n_nodes, 3); // the scheduler's own, and two
+    assert_int_equal(member_roster(w.actors[0].m)->n_nodes, 3);
+    say(MSG_STATUS, &(struct msg_status){});
+    assert_null(strstr(peer.text, "driver"));
+    say(MSG_LEAVE, &(struct msg_leave){0}); // says it again, long after
+    assert_false(peer.closed);
+    for (uint32_t i = 0; i < w.n; i++)
+        assert_false(member_ended(w.actors[i].m, NULL));
+    close_peer();
+}
+
 static void test_other_cluster(void **state)
 {
     (void)state;
@@ -883,6 +924,7 @@ int main(void)
         cmocka_unit_test(test_scheduler_as_member),
         cmocka_unit_test(test_bad_joins),
         cmocka_unit_test(test_started_again),
+        cmocka_unit_test(test_guests_are_forgotten),
         cmocka_unit_test(test_other_cluster),
         cmocka_unit_test(test_no_hello),
         cmocka_unit_test(test_tool),

@@ -83,6 +83,9 @@ static void cut(struct scheduler *s, struct node *n, const struct van_message *m
     struct buf done = BUF_INIT(WIRE_BYTES_MAX);
     struct msg_cut_state state;
     struct err e = {0};
+    if (m->request < n->cut_request)
+        return; // an old question that came late must not begin a save again that is over
+    n->cut_request = m->request;
     if (m->m->cut.save != s->cut.save)
         s->cut = (struct cut_of){m->m->cut.save, s->roster.version + s->changed,
                                  s->session};

@@ -40,7 +40,8 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
         t->code = m->m->error.code;
         take_text(t, m->m->error.what);
     } else if (m->type == MSG_STATUS_IS) {
-        take_text(t, m->m->status_is.json);
+        const struct wire_span *json = &m->m->status_is.json;
+        take_text(t, (struct wire_text){json->data, (uint32_t)json->n});
     } else if (m->type == MSG_TRACE) {
         take_text(t, m->m->trace.events);
         t->trace = m->m->trace;

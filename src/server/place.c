@@ -18,7 +18,7 @@ static uint32_t first_foreign(const struct shard *s, const struct roster *r,
 
 static void send_roster(struct shard *s, const struct request *q, const struct roster *r)
 {
-    struct buf nodes = BUF_INIT(WIRE_BYTES_MAX), owners = BUF_INIT(WIRE_SPAN_MAX);
+    struct buf nodes = BUF_INIT(WIRE_SPAN_MAX), owners = BUF_INIT(WIRE_SPAN_MAX);
     struct msg_roster m;
     // Without memory there is no answer: the asker asks again.
     if (roster_encode(r, &nodes, &owners, &m) == 0)

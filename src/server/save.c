@@ -363,11 +363,7 @@ static bool is_here(const struct shard *s, uint64_t session)
 // The scheduler has given it up, or it has said good-bye.
 static bool is_gone(const struct shard *s, uint64_t session)
 {
-    const struct roster *r = member_roster(s->member);
-    for (uint32_t i = 0; i < r->n_nodes; i++)
-        if (r->nodes[i].session == session)
-            return !r->nodes[i].alive;
-    return false;
+    return roster_session_over(member_roster(s->member), session);
 }
 
 static void say_what_is_missing(const struct shard *s, const struct save_run *r,

@@ -97,33 +97,21 @@ enum outcome shard_refuse_keys(struct shard *s, const struct request *q, const c
 // The roster.
 
 // Sessions in the roster whose node is dead.
-static bool session_ended(const struct roster *r, uint64_t session)
-{
-    bool ended = false;
-    for (uint32_t i = 0; i < r->n_nodes; i++)
-        if (r->nodes[i].session == session) {
-            if (r->nodes[i].alive)
-                return false;
-            ended = true;
-        }
-    return ended;
-}
-
 static void end_sessions(struct shard *s, const struct roster *r)
 {
     const uint64_t *sessions;
     for (size_t i = repeats_sessions(s->repeats, &sessions); i-- > 0;)
-        if (session_ended(r, sessions[i]))
+        if (roster_session_over(r, sessions[i]))
             repeats_end_session(s->repeats, sessions[i]);
     for (size_t i = s->orders.n; i-- > 0;)
-        if (session_ended(r, orders_session_at(&s->orders, i)))
+        if (roster_session_over(r, orders_session_at(&s->orders, i)))
             orders_end_session(&s->orders, orders_session_at(&s->orders, i));
     for (size_t i = s->steps.n; i-- > 0;)
-        if (session_ended(r, s->steps.sessions[i].session))
+        if (roster_session_over(r, s->steps.sessions[i].session))
             step_clock_end(&s->steps, s->steps.sessions[i].session);
     for (size_t i = 0; i < PEER_BUCKETS; i++)
         for (struct peer *p = s->peers[i]; p != NULL; p = p->next)
-            p->ended = p->session != 0 && session_ended(r, p->session);
+            p->ended = p->session != 0 && roster_session_over(r, p->session);
 }
 
 static int get_ready(struct shard *s, uint32_t bits)

@@ -81,7 +81,7 @@ enum outcome status_serve(struct shard *s, struct request *q)
     struct buf json = BUF_INIT(WIRE_BYTES_MAX);
     struct err e = {0};
     if (write_status(s, &json) == 0) {
-        struct msg_status_is m = {.json = {json.data, (uint32_t)json.len}};
+        struct msg_status_is m = {.json = {json.data, json.len}};
         van_send(s->van, q->peer->link, MSG_STATUS_IS, q->id, &m, NULL);
     } else {
         err_nomem(&e, "how a server's loop is");

@@ -366,10 +366,10 @@ static void test_limits_of_encoding(void **state)
     assert_int_equal(wire_encode(&o, MSG_ERROR, 0, &error, false), 0);
     error.what.n++;
     assert_int_equal(wire_encode(&o, MSG_ERROR, 0, &error, false), TUG_EUSAGE);
-    struct msg_status_is is = {.json = {bytes, WIRE_BYTES_MAX}};
-    assert_int_equal(wire_encode(&o, MSG_STATUS_IS, 0, &is, false), 0);
-    is.json.n++;
-    assert_int_equal(wire_encode(&o, MSG_STATUS_IS, 0, &is, false), TUG_EUSAGE);
+    struct msg_trace trace = {.events = {bytes, WIRE_BYTES_MAX}};
+    assert_int_equal(wire_encode(&o, MSG_TRACE, 0, &trace, false), 0);
+    trace.events.n++;
+    assert_int_equal(wire_encode(&o, MSG_TRACE, 0, &trace, false), TUG_EUSAGE);
     struct msg_pull pull = {.keys = {bytes, WIRE_SPAN_MAX}}; // nobody looks at them
     assert_int_equal(wire_encode(&o, MSG_PULL, 0, &pull, false), 0);
     assert_int_equal(o.body_bytes, WIRE_SPAN_MAX);
@@ -411,9 +411,9 @@ static void test_limits_of_decoding(void **state)
     assert_int_equal(decode_long(MSG_ERROR, &error, 4, WIRE_TEXT_MAX, 4, 0), 0);
     assert_int_equal(decode_long(MSG_ERROR, &error, 4, WIRE_TEXT_MAX + 1, 4, 0),
                      TUG_EDATA);
-    const struct msg_status_is is = {.json = {NULL, 0}};
-    assert_int_equal(decode_long(MSG_STATUS_IS, &is, 0, WIRE_BYTES_MAX, 4, 0), 0);
-    assert_int_equal(decode_long(MSG_STATUS_IS, &is, 0, WIRE_BYTES_MAX + 1, 4, 0),
+    const struct msg_trace trace = {.from = 0};
+    assert_int_equal(decode_long(MSG_TRACE, &trace, 32, WIRE_BYTES_MAX, 4, 0), 0);
+    assert_int_equal(decode_long(MSG_TRACE, &trace, 32, WIRE_BYTES_MAX + 1, 4, 0),
                      TUG_EDATA);
     const struct msg_pull pull = {.table = 0};
     const uint64_t most = WIRE_SPAN_MAX;
