@@ -80,7 +80,8 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
         .role = WIRE_SCHEDULER, .node = 1, .version = wire_text("\x1b[31m")};
     struct msg_leased leased = {
         .what = WIRE_LEASE_PIECE, .pass = 1, .file = rogue.file, .pieces = 1};
-    struct msg_status_is status = {.json = wire_text("{\"nodes\":[{\"role\":5}")};
+    static const char json[] = "{\"nodes\":[{\"role\":5}";
+    struct msg_status_is status = {.json = {json, sizeof(json) - 1}};
     struct msg_ok ok = {.value = 1};
     (void)ctx, (void)now;
     if (rogue.manner == STRANGE)
