@@ -85,7 +85,7 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     struct msg_ok ok = {.value = 1};
     (void)ctx, (void)now;
     if (rogue.manner == STRANGE)
-        status.json = wire_text(strange);
+        status.json = (struct wire_span){strange, sizeof(strange) - 1};
     if (rogue.manner == SILENT)
         return;
     if (m->type == MSG_HELLO && m->m->hello.session != 0)
