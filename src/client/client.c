@@ -204,8 +204,6 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     if (c->next_due <= now && !c->over)
         look_at_peers(c, now);
     request_flush(c);
-    if (c->over) // nothing is due to peers any more
-        c->next_due = VAN_NEVER;
     if (c->stale)
         next = min_u64(next, now + 100 * MS);
     if (c->over) // nothing is due any more

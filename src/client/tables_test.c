@@ -371,6 +371,35 @@ static void test_order_to_a_loop_that_is_silent(void **state)
     cluster_close(c);
 }
 
+static bool hang_up(struct server *s, van_link link, const struct van_message *m)
+{
+    if (m->type == MSG_TABLE_WANTED)
+        van_close_link(s->van, link);
+    return true;
+}
+
+// A client whose cluster is over wants nothing of its loops, whose links have closed: it
+// does not ask to be called again at once, for ever.
+static void test_over_and_idle(void **state)
+{
+    (void)state;
+    struct client_options o = usual();
+    struct cluster *c = cluster_open(1, 9, &o);
+    struct msg_stop stop = {.code = TUG_EIO, .why = wire_text("enough")};
+    struct msg_table_is is;
+    struct err e = {0};
+    answer_with_all(c, hang_up);
+    client_ts ts = client_stat(c->client, TABLE, &is, &e);
+    step(c, 20 * MS);
+    van_send(c->scheduler, c->member, MSG_STOP, 0, &stop, NULL);
+    uint64_t until = sim_now(c->sim) + 60 * 1000 * MS;
+    for (int events = 0; sim_step(c->sim, until); events++)
+        assert_in_range(events, 0, 10000);
+    assert_true(member_ended(client_member(c->client), NULL));
+    assert_int_equal(wait_for(c, ts, &e), TUG_EIO);
+    cluster_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,6 +411,7 @@ int main(void)
         cmocka_unit_test(test_pages_that_do_not_ascend),
         cmocka_unit_test(test_errors_of_loops),
         cmocka_unit_test(test_order_to_a_loop_that_is_silent),
+        cmocka_unit_test(test_over_and_idle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

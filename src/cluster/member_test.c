@@ -432,6 +432,25 @@ static void test_given_up_question(void **state)
     close_rogue();
 }
 
+// Who has left is not left with questions that nobody answers.
+static void test_questions_of_who_has_left(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    struct member *m = w.actors[1].m;
+    struct msg_lease lease = {0};
+    answers = ends = 0;
+    sim_partition(w.sim, w.actors[1].v, w.v, true);
+    assert_int_equal(member_ask(m, MSG_LEASE, &lease, on_answer, &answers), 0);
+    member_leave(m, 0, "");
+    world_run(&w, 200 * SECONDS);
+    assert_int_equal(answers + ends, 1);
+    assert_true(member_left(m));
+    assert_int_equal(member_ask(m, MSG_LEASE, &lease, on_answer, &answers), TUG_EUSAGE);
+    sim_partition(w.sim, w.actors[1].v, w.v, false);
+    world_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -446,6 +465,7 @@ int main(void)
         cmocka_unit_test(test_roster_that_changes_its_shape),
         cmocka_unit_test(test_answer_of_another_kind),
         cmocka_unit_test(test_given_up_question),
+        cmocka_unit_test(test_questions_of_who_has_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
