@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 
-enum { IN_BYTES = 256 << 10, MAGIC_BYTES = 4 };
+enum { IN_BYTES = 256 << 10, MAGIC_BYTES = 4, FOREIGN_BYTES = 8 };
 
 static const struct {
     const struct decode_ops *ops;
@@ -54,6 +54,56 @@ const struct decode_ops *decoder_detect(const char *bytes, size_t n)
     return &decode_plain;
 }
 
+// What people have and what cannot be read. Those whose first bytes are letters that a
+// text could begin with too are told by a byte behind them that no text has.
+static const struct {
+    const char *what, *advice;
+    unsigned len;
+    char magic[FOREIGN_BYTES];
+    bool binary_behind;
+} FOREIGN[] = {
+    {"a Parquet file", "write it as csv first", 4, "PAR1", true},
+    {"an encrypted Parquet file", "write it as csv first", 4, "PARE", true},
+    {"an ORC file", "write it as csv first", 3, "ORC", true},
+    {"an Avro file", "write it as csv first", 4, "Obj\x01", false},
+    {"an Arrow file", "write it as csv first", 6, "ARROW1", true},
+    {"an HDF5 file", "write it as csv first", 4, "\x89HDF", false},
+    {"compressed with bzip2", "bzip2 -dc FILE | tug ... --data -", 3, "BZh", false},
+    {"compressed with xz", "xz -dc FILE | tug ... --data -", 6,
+     "\xfd"
+     "7zXZ\0",
+     false},
+    {"a zip archive", "unzip -p FILE | tug ... --data -", 4, "PK\x03\x04", false},
+};
+
+static bool is_text_byte(unsigned char c)
+{
+    return c == '\t' || c == '\n' || c == '\r' || (c >= ' ' && c != 0x7f);
+}
+
+static bool begins_as(const char *bytes, size_t n, size_t kind)
+{
+    size_t len = FOREIGN[kind].len;
+    if (n < len || memcmp(bytes, FOREIGN[kind].magic, len) != 0)
+        return false;
+    // Of bzip2: the size of its blocks, and pi.
+    if (strcmp(FOREIGN[kind].magic, "BZh") == 0)
+        return n >= 8 && memcmp(bytes + 4, "1AY&", 4) == 0;
+    return !FOREIGN[kind].binary_behind ||
+           (n > len && !is_text_byte((unsigned char)bytes[len]));
+}
+
+int decoder_refuse(const char *bytes, size_t n, const char *name, struct err *e)
+{
+    for (size_t i = 0; i < sizeof FOREIGN / sizeof FOREIGN[0]; i++)
+        if (begins_as(bytes, n, i))
+            return err_set(e, TUG_EDATA,
+                           "%s is %s; text is read, plain or compressed with gzip, zstd "
+                           "or lz4: %s",
+                           name, FOREIGN[i].what, FOREIGN[i].advice);
+    return 0;
+}
+
 // Waits for bytes of a pipe, or for the call to stop.
 static int wait_readable(struct decoder *d, struct err *e)
 {
@@ -74,7 +124,7 @@ int decoder_read_fd(struct decoder *d, char *out, size_t cap, size_t *ret_n,
         if (d->wake_fd >= 0)
             TRY(wait_readable(d, e));
         ssize_t n = read(d->fd, out, cap);
-        if (n < 0 && errno == EINTR)
+        if (n < 0 && (errno == EINTR || (errno == EAGAIN && d->wake_fd >= 0)))
             continue;
         if (n < 0)
             return err_sys(e, TUG_EIO, "read %s", d->name);
@@ -121,6 +171,9 @@ int decoder_open(struct decoder **ret, int fd, const char *name, int wake_fd,
         goto fail;
     }
     rc = fill_magic(d, e);
+    if (rc != 0)
+        goto fail;
+    rc = decoder_refuse(d->in, d->in_len, name, e);
     if (rc != 0)
         goto fail;
     d->ops = decoder_detect(d->in, d->in_len);

@@ -67,6 +67,10 @@ int decoder_first_line(const char *name, struct buf *b, struct err *e);
 
 const struct decode_ops *decoder_detect(const char *bytes, size_t n);
 
+// TUG_EDATA, naming `name`, when a file that begins with these bytes is of a kind that is
+// known and cannot be read: Parquet, bzip2, xz and others.
+int decoder_refuse(const char *bytes, size_t n, const char *name, struct err *e);
+
 // For the compressions: makes in[] non-empty unless the file is at its end.
 int decoder_fill(struct decoder *d, struct err *e);
 // For the compressions: the error of a file that stops before its stream does.

@@ -41,7 +41,8 @@ static int add_stdin(struct data_files *f, struct err *e)
     for (size_t i = 0; i < f->n; i++)
         if (f->file[i].is_stdin)
             return err_set(e, TUG_EUSAGE, "standard input ('-') is named twice as data");
-    return add_name(f, "(standard input)", (struct data_file){.is_stdin = true}, e);
+    return add_name(f, "(standard input)",
+                    (struct data_file){.is_stdin = true, .is_pipe = true}, e);
 }
 
 static int open_failed(const char *path, struct err *e)
@@ -57,16 +58,13 @@ static int check_file(int fd, const char *path, struct data_file *ret, struct er
     struct stat st;
     if (fstat(fd, &st) < 0)
         return err_sys(e, TUG_EIO, "look at '%s'", path);
-    if (!S_ISREG(st.st_mode))
-        return err_set(e, TUG_EDATA,
-                       "'%s' is no regular file; data from a pipe is read with '-'",
-                       path);
     if (st.st_size == 0)
         return err_set(e, TUG_EDATA, "'%s' is empty", path);
     char magic[64];
     ssize_t n = pread(fd, magic, sizeof magic, 0);
     if (n < 0)
         return err_sys(e, TUG_EIO, "read '%s'", path);
+    TRY(decoder_refuse(magic, (size_t)n, path, e));
     const struct decode_ops *ops = decoder_detect(magic, (size_t)n);
     ret->compressed = ops != &decode_plain;
     ret->bytes = (uint64_t)st.st_size;
@@ -76,8 +74,7 @@ static int check_file(int fd, const char *path, struct data_file *ret, struct er
 
 static int add_file(struct data_files *f, const char *path, struct err *e)
 {
-    // Not blocking: a named pipe would wait for its writer.
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // it may be a pipe by now
     if (fd < 0)
         return open_failed(path, e);
     struct data_file file = {0};
@@ -92,9 +89,19 @@ static int by_name(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-// Plain files only: subdirectories and hidden files are passed over.
+// A directory that is being walked, and those that it lies in.
+struct walk {
+    const struct walk *above;
+    dev_t device;
+    ino_t inode;
+};
+
+static int walk_dir(struct data_files *f, const char *path, const struct walk *above,
+                    struct err *e);
+
+// Plain files and directories: hidden ones and all else are passed over.
 static int add_entry(struct data_files *f, const char *dir, const char *name,
-                     struct err *e)
+                     const struct walk *above, struct err *e)
 {
     if (name[0] == '.' || name[0] == '_')
         return 0;
@@ -107,27 +114,59 @@ static int add_entry(struct data_files *f, const char *dir, const char *name,
         return err_nomem(e, "a path");
     snprintf(path, bytes, "%.*s/%s", (int)dir_len, dir, name);
     struct stat st;
-    bool plain = stat(path, &st) == 0 && S_ISREG(st.st_mode);
-    int rc = plain ? add_file(f, path, e) : 0;
+    int rc = stat(path, &st);
+    if (rc == 0 && S_ISREG(st.st_mode))
+        rc = add_file(f, path, e);
+    else if (rc == 0 && S_ISDIR(st.st_mode))
+        rc = walk_dir(f, path, above, e);
+    else
+        rc = 0;
     mem_free(path);
+    return rc;
+}
+
+static int open_dir(const char *path, struct walk *at, DIR **ret, struct err *e)
+{
+    struct stat st;
+    *ret = opendir(path);
+    if (*ret == NULL)
+        return open_failed(path, e);
+    int rc = fstat(dirfd(*ret), &st) == 0 ? 0 : err_sys(e, TUG_EIO, "look at '%s'", path);
+    at->device = st.st_dev;
+    at->inode = st.st_ino;
+    for (const struct walk *up = at->above; rc == 0 && up != NULL; up = up->above)
+        if (up->device == at->device && up->inode == at->inode)
+            rc = err_set(e, TUG_EDATA,
+                         "'%s' is a link back to a directory that it lies in; remove the "
+                         "link",
+                         path);
+    if (rc != 0)
+        closedir(*ret);
+    return rc;
+}
+
+static int walk_dir(struct data_files *f, const char *path, const struct walk *above,
+                    struct err *e)
+{
+    DIR *dir;
+    struct walk at = {.above = above};
+    int rc = open_dir(path, &at, &dir, e);
+    if (rc != 0)
+        return rc;
+    const struct dirent *entry;
+    while (rc == 0 && (entry = readdir(dir)) != NULL)
+        rc = add_entry(f, path, entry->d_name, &at, e);
+    closedir(dir);
     return rc;
 }
 
 static int add_dir(struct data_files *f, const char *path, struct err *e)
 {
-    DIR *dir = opendir(path);
-    if (dir == NULL)
-        return open_failed(path, e);
     size_t before = f->n;
-    int rc = 0;
-    const struct dirent *entry;
-    while (rc == 0 && (entry = readdir(dir)) != NULL)
-        rc = add_entry(f, path, entry->d_name, e);
-    closedir(dir);
-    if (rc != 0)
-        return rc;
+    TRY(walk_dir(f, path, NULL, e));
     if (f->n == before)
-        return err_set(e, TUG_EDATA, "no data in '%s': the directory has no plain files",
+        return err_set(e, TUG_EDATA,
+                       "no data in '%s': there are no plain files in it or below it",
                        path);
     qsort(f->file + before, f->n - before, sizeof *f->file, by_name);
     return 0;
@@ -138,7 +177,15 @@ static int add_path(struct data_files *f, const char *path, struct err *e)
     struct stat st;
     if (stat(path, &st) < 0)
         return open_failed(path, e);
-    return S_ISDIR(st.st_mode) ? add_dir(f, path, e) : add_file(f, path, e);
+    if (S_ISFIFO(st.st_mode))
+        return add_name(f, path, (struct data_file){.is_pipe = true}, e);
+    if (S_ISDIR(st.st_mode))
+        return add_dir(f, path, e);
+    return S_ISREG(st.st_mode)
+               ? add_file(f, path, e)
+               : err_set(e, TUG_EDATA,
+                         "'%s' is neither a file nor a pipe: data cannot be read from it",
+                         path);
 }
 
 static int add_glob(struct data_files *f, const char *pattern, struct err *e)

@@ -1,4 +1,4 @@
-// Paths of data as people give them: files, directories, globs, "-".
+// Paths of data as people give them: files, directories, globs, pipes, "-".
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_PATHS_H
@@ -12,7 +12,8 @@
 struct data_file {
     char *name; // as it is opened and shown; "(standard input)" for "-"
     bool is_stdin, compressed;
-    uint64_t bytes;      // on disk
+    bool is_pipe;   // it can be read once only: standard input, a named pipe, <(command)
+    uint64_t bytes; // on disk
     uint64_t text_bytes; // exact for plain files, an estimate for compressed ones
 };
 
@@ -21,11 +22,11 @@ struct data_files {
     size_t n, cap;
 };
 
-// Appends what `path` stands for: itself, a directory's plain files (those whose names
-// begin with
-// '.' or '_' are hidden, as Hadoop's _SUCCESS), a glob's matches, each sorted by name.
-// Files are opened once, so that what is missing, unreadable, no regular file or empty is
-// said at the start.
+// Appends what `path` stands for: itself, a directory's plain files at any depth (names
+// that begin with '.' or '_' are hidden, as Hadoop's _SUCCESS), a glob's matches, each
+// sorted by name. Files are opened once, so that what is missing, unreadable, empty,
+// neither file nor pipe, or of a kind that cannot be read is said at the start. Pipes are
+// not opened: closing one again would end its writer.
 int data_files_add(struct data_files *f, const char *path, struct err *e);
 void data_files_free(struct data_files *f);
 

@@ -47,13 +47,14 @@ struct pieces {
 
 // ---------------------------------------------------------------- opening
 
-static int no_stdin(const struct data_files *f, struct err *e)
+static int no_pipes(const struct data_files *f, struct err *e)
 {
     for (size_t i = 0; i < f->n; i++)
-        if (f->file[i].is_stdin)
+        if (f->file[i].is_pipe)
             return err_set(e, TUG_EUSAGE,
-                           "standard input ('-') cannot be shared by the workers of a "
-                           "cluster: write it to a file that all of them can read");
+                           "%s is a pipe, which the workers of a cluster cannot share: "
+                           "write it to a file that all of them can read",
+                           f->file[i].name);
     return 0;
 }
 
@@ -63,7 +64,7 @@ static int add_files(struct pieces *p, const struct pieces_options *o, struct er
         return err_set(e, TUG_EUSAGE, "no data is named");
     for (size_t i = 0; i < o->n_paths; i++)
         TRY(data_files_add(&p->files, o->paths[i], e));
-    TRY(no_stdin(&p->files, e));
+    TRY(no_pipes(&p->files, e));
     p->exact = mem_array(p->files.n, sizeof *p->exact);
     if (p->exact == NULL)
         return err_nomem(e, "the list of data files");

@@ -29,7 +29,7 @@ struct pieces;
 enum { PIECE_BYTES_MAX = 1 << 30 }; // a piece is held in memory while it is parsed
 
 struct pieces_options {
-    const char *const *paths; // as of source_open, in its order; not "-": TUG_EUSAGE
+    const char *const *paths; // as of source_open, in its order; no pipes: TUG_EUSAGE
     size_t n_paths;
     uint64_t piece_bytes;           // 1 .. PIECE_BYTES_MAX
     size_t max_line_bytes;          // 0 means 64 MiB

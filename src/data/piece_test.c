@@ -267,7 +267,7 @@ static void test_what_is_refused(void **state)
 {
     (void)state;
     const char *path = write_text("some", "a\n");
-    assert_unopened("-", 10, TUG_EUSAGE, "standard input ('-') cannot be shared");
+    assert_unopened("-", 10, TUG_EUSAGE, "(standard input) is a pipe, which the workers");
     assert_unopened(path, 0, TUG_EUSAGE, "pieces of 0 bytes");
     assert_unopened(path, PIECE_BYTES_MAX + 1ull, TUG_EUSAGE, "pieces of 1073741825");
     assert_unopened(path_of("none"), 10, TUG_EDATA, "no such file");

@@ -47,7 +47,7 @@ struct source {
     struct data_files files;
     size_t chunk_bytes, max_line_bytes, queue_chunks;
     const atomic_bool *interrupted;
-    int wake_fd; // ends the wait for standard input
+    int wake_fd; // ends the wait for a pipe
 
     struct source_place from; // where the thread begins
     bool started;             // the thread exists and is not joined; consumers' side
@@ -135,11 +135,13 @@ static const struct data_file *feed_file(const struct feed *f)
 static int feed_open(struct feed *f, struct err *e)
 {
     const struct data_file *file = feed_file(f);
+    // Not blocking: a named pipe would wait for its writer, where nothing ends the wait.
     int fd = file->is_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-                            : open(file->name, O_RDONLY | O_CLOEXEC);
+                            : open(file->name, O_RDONLY | O_CLOEXEC |
+                                                   (file->is_pipe ? O_NONBLOCK : 0));
     if (fd < 0)
         return err_sys(e, TUG_EIO, "open '%s'", file->name);
-    TRY(decoder_open(&f->d, fd, file->name, file->is_stdin ? f->s->wake_fd : -1, e));
+    TRY(decoder_open(&f->d, fd, file->name, file->is_pipe ? f->s->wake_fd : -1, e));
     f->at_eof = false;
     if (f->at.offset == 0)
         return 0;
@@ -470,9 +472,9 @@ int source_rewind(struct source *s, struct source_place at, struct err *e)
 {
     assert(s->out == 0);
     if (!source_can_rewind(s))
-        return err_set(
-            e, TUG_EUSAGE,
-            "standard input can be read once only: for more, write it to a file");
+        return err_set(e, TUG_EUSAGE,
+                       "a pipe can be read once only: for more, write what comes out of "
+                       "it to a file");
     if (at.file > s->files.n)
         return err_set(e, TUG_EDATA,
                        "the run stopped in data file %u, but there are %zu now",
@@ -504,7 +506,7 @@ static int first_line_of_queue(struct source *s, struct buf *b, struct err *e)
 {
     TRY(source_wait(s, e));
     if (s->taken || (s->head != NULL && s->head->chunk.offset != 0))
-        return err_set(e, TUG_EUSAGE, "the first line of standard input is read already");
+        return err_set(e, TUG_EUSAGE, "the first line of the pipe is read already");
     if (s->head == NULL)
         return s->failure.code != 0 ? err_set(e, s->failure.code, "%s", s->failure.text)
                                     : err_set(e, TUG_EDATA, "there is no data");
@@ -518,7 +520,7 @@ int source_first_line(struct source *s, uint32_t file, struct buf *b, struct err
 {
     assert(file < s->files.n);
     const struct data_file *f = &s->files.file[file];
-    if (f->is_stdin) {
+    if (f->is_pipe) {
         pthread_mutex_lock(&s->lock);
         int rc = first_line_of_queue(s, b, e);
         pthread_mutex_unlock(&s->lock);
@@ -532,7 +534,7 @@ int source_first_line(struct source *s, uint32_t file, struct buf *b, struct err
 bool source_can_rewind(const struct source *s)
 {
     for (size_t i = 0; i < s->files.n; i++)
-        if (s->files.file[i].is_stdin)
+        if (s->files.file[i].is_pipe)
             return false;
     return true;
 }
@@ -551,7 +553,7 @@ uint64_t source_text_bytes(const struct source *s)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < s->files.n; i++) {
-        if (s->files.file[i].is_stdin)
+        if (s->files.file[i].is_pipe)
             return 0;
         sum += s->files.file[i].text_bytes;
     }

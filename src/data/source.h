@@ -1,4 +1,4 @@
-// Sources: files, directories, globs and standard input as one stream of text chunks cut
+// Sources: files, directories, globs and pipes as one stream of text chunks cut
 // at line ends, decompressed on the way (gzip, zstd, lz4, told by their first bytes).
 //
 // One background thread reads and decompresses ahead, at most `queue_chunks` chunks.
@@ -20,8 +20,8 @@
 struct source;
 
 struct source_options {
-    // Files, directories (their plain files, not hidden), globs, "-". Each is expanded
-    // and sorted by itself; their order is kept.
+    // Files, directories (their plain files at any depth, not hidden), globs, pipes, "-".
+    // Each is expanded and sorted by itself; their order is kept.
     const char *const *paths;
     size_t n_paths;
     size_t chunk_bytes;    // 0 means 1 MiB; a longer line makes a longer chunk
@@ -44,7 +44,7 @@ struct chunk {
 };
 
 // Fails with TUG_EDATA, naming the path, when something is missing, matches nothing, is
-// no regular file, or is empty.
+// neither file nor pipe, or is empty.
 int source_open(struct source **ret, const struct source_options *o, struct err *e);
 void source_close(struct source *s); // NULL is fine
 
@@ -56,7 +56,7 @@ int source_next(struct source *s, struct chunk **ret, struct err *e);
 void source_release(struct source *s, struct chunk *c);
 
 // Begins the next pass, at chunk `number` of `file` at decompressed `offset`, `line` (all
-// 0 and 1: at the start). TUG_EUSAGE for standard input. No chunk may be out.
+// 0 and 1: at the start). TUG_EUSAGE for pipes. No chunk may be out.
 struct source_place {
     uint64_t number;
     uint32_t file;
@@ -71,11 +71,11 @@ int source_rewind(struct source *s, struct source_place at, struct err *e);
 struct source_place source_place(struct source *s);
 
 // The first line of a file, without its newline, appended to *b: a header can so be read
-// before the data. For standard input only before its first chunk was taken (else
-// TUG_EUSAGE).
+// before the data. For a pipe only if it is the first file, and before its first chunk was
+// taken (else TUG_EUSAGE).
 int source_first_line(struct source *s, uint32_t file, struct buf *b, struct err *e);
 
-bool source_can_rewind(const struct source *s); // false with standard input
+bool source_can_rewind(const struct source *s); // false with a pipe
 size_t source_files(const struct source *s);
 
 // "(standard input)" for "-".

@@ -5,10 +5,12 @@
 #include "data/source.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "data/data_testing.h"
+#include "data/decode.h"
 
 static struct source *open_source(const char *path, size_t chunk_bytes, size_t max_line)
 {
@@ -423,14 +425,12 @@ static void test_bad_paths(void **state)
     assert_int_equal(mkdir(path_of("bare/.hidden-dir"), 0755), 0);
     write_text("bare/.hidden", "1\n");
     write_text("bare/_SUCCESS", "");
-    assert_int_equal(mkfifo(path_of("pipe"), 0644), 0);
     assert_not_opened(path_of("missing"), TUG_EDATA, "there is no such file");
     assert_not_opened(path_of("nothing/below"), TUG_EDATA, "there is no such file");
     assert_not_opened(path_of("nothing"), TUG_EDATA, "is empty");
     assert_not_opened(path_of("bare"), TUG_EDATA, "no plain files");
-    assert_not_opened(path_of("pipe"), TUG_EDATA, "is no regular file");
     assert_not_opened(path_of("none*"), TUG_EDATA, "matches nothing");
-    assert_not_opened("/dev/null", TUG_EDATA, "is no regular file");
+    assert_not_opened("/dev/null", TUG_EDATA, "is neither a file nor a pipe");
     assert_not_opened("", TUG_EUSAGE, "empty");
     struct source *s = NULL;
     static const char *const twice[] = {"-", "-"};
@@ -483,21 +483,60 @@ static void assert_files(const char *const *paths, size_t n_paths, const char *w
 static void test_many_files(void **state)
 {
     (void)state;
-    static const char *const names[] = {"d/b",  "d/a",     "d/c.txt", "d/.x",
-                                        "d/_y", "d/sub/z", "q[1]"};
-    assert_int_equal(mkdir(path_of("d"), 0755), 0);
-    assert_int_equal(mkdir(path_of("d/sub"), 0755), 0);
-    for (size_t i = 0; i < 7; i++)
+    static const char *const names[] = {
+        "d/b",          "d/a", "d/c.txt", "d/.x", "d/_y", "d/sub/z", "d/sub/deep/.er/n",
+        "d/sub/deep/m", "q[1]"};
+    static const char *const dirs[] = {"d", "d/sub", "d/sub/deep", "d/sub/deep/.er"};
+    for (size_t i = 0; i < sizeof dirs / sizeof dirs[0]; i++)
+        assert_int_equal(mkdir(path_of(dirs[i]), 0755), 0);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         write_text(names[i], "x\n");
     const char *paths[4] = {path_of("d/")};
-    assert_files(paths, 1, "d/a d/b d/c.txt ");
+    assert_files(paths, 1, "d/a d/b d/c.txt d/sub/deep/m d/sub/z ");
     paths[0] = path_of("d/[ab]");
     assert_files(paths, 1, "d/a d/b ");
     paths[0] = path_of("d/*");
     paths[1] = path_of("d/a");
     paths[2] = path_of("q[1]");
     // What a pattern matches is named, and so not hidden.
-    assert_files(paths, 3, "d/_y d/a d/b d/c.txt d/sub/z d/a q[1] ");
+    assert_files(paths, 3, "d/_y d/a d/b d/c.txt d/sub/deep/m d/sub/z d/a q[1] ");
+    assert_int_equal(symlink("../../d", path_of("d/sub/back")), 0);
+    assert_not_opened(path_of("d"), TUG_EDATA, "is a link back to a directory");
+}
+
+// Kinds of files that people have and that are no text are named, before anything is read.
+static void test_foreign_files(void **state)
+{
+    (void)state;
+    static const struct {
+        char bytes[16];
+        size_t n;
+        const char *what;
+    } files[] = {
+        {"PAR1\x15\x04\x15\x10", 8, "a Parquet file"},
+        {"BZh91AY&SY\x01\x02", 12, "compressed with bzip2"},
+        {"\xfd"
+         "7zXZ\0\0\4",
+         8, "compressed with xz"},
+        {"PK\x03\x04\x14", 5, "a zip archive"},
+        {"ORC\x08\x03", 5, "an ORC file"},
+        {"Obj\x01\x04", 5, "an Avro file"},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        const char *path = write_file("foreign", files[i].bytes, files[i].n);
+        assert_not_opened(path, TUG_EDATA, files[i].what);
+        struct decoder *d = NULL;
+        int fd = open(path, O_RDONLY);
+        assert_int_equal(decoder_open(&d, fd, path, -1, NULL), TUG_EDATA);
+    }
+    static const char *const texts[] = {"PAR1,b\n1,2\n", "ORC\tb\n1\t2\n",
+                                        "BZh9\n1 2:1\n"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct buf b = BUF_INIT(100);
+        buf_printf(&b, "%s", texts[i]);
+        assert_text(write_text("letters", texts[i]), 0, &b);
+        buf_free(&b);
+    }
 }
 
 static void test_first_line(void **state)
@@ -561,6 +600,68 @@ static void test_stdin(void **state)
     buf_free(&seen);
     buf_free(&packed);
     buf_free(&b);
+}
+
+static void *write_to_pipe(void *path)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs("first\nsecond\n", f) >= 0);
+    fclose(f);
+    return NULL;
+}
+
+// A named pipe, and what a shell makes of <(command): read once, as standard input is.
+static void test_pipes(void **state)
+{
+    (void)state;
+    char name[128], fd_name[32];
+    snprintf(name, sizeof name, "%s", path_of("fifo"));
+    assert_int_equal(mkfifo(name, 0644), 0);
+    struct source *s = open_source(name, 0, 0);
+    assert_false(source_can_rewind(s));
+    assert_int_equal(source_text_bytes(s), 0);
+    source_close(s); // nobody wrote
+    s = open_source(name, 0, 0);
+    pthread_t writer;
+    assert_int_equal(pthread_create(&writer, NULL, write_to_pipe, name), 0);
+    struct buf seen = BUF_INIT(1000), line = BUF_INIT(100);
+    assert_int_equal(source_first_line(s, 0, &line, NULL), 0);
+    assert_string_equal(buf_str(&line), "first");
+    assert_int_equal(read_rest(s, &seen, SOURCE_START, NULL), 0);
+    assert_string_equal(buf_str(&seen), "first\nsecond\n");
+    assert_int_equal(source_rewind(s, SOURCE_START, NULL), TUG_EUSAGE);
+    pthread_join(writer, NULL);
+    source_close(s);
+
+    int fds[2];
+    assert_int_equal(pipe(fds), 0);
+    assert_int_equal(write(fds[1], "a\nb\n", 4), 4);
+    close(fds[1]);
+    snprintf(fd_name, sizeof fd_name, "/dev/fd/%d", fds[0]);
+    buf_clear(&seen);
+    s = open_source(fd_name, 0, 0);
+    assert_int_equal(read_rest(s, &seen, SOURCE_START, NULL), 0);
+    assert_string_equal(buf_str(&seen), "a\nb\n");
+    source_close(s);
+    close(fds[0]);
+    buf_free(&seen);
+    buf_free(&line);
+}
+
+// Nobody writes to a named pipe that is being read: closing must not wait for them.
+static void test_pipe_stop(void **state)
+{
+    (void)state;
+    const char *name = path_of("silent");
+    assert_int_equal(mkfifo(name, 0644), 0);
+    atomic_bool stop = true;
+    struct source_options o = {.paths = &name, .n_paths = 1, .interrupted = &stop};
+    struct source *s = NULL;
+    struct chunk *c;
+    assert_int_equal(source_open(&s, &o, NULL), 0);
+    assert_int_equal(source_next(s, &c, NULL), TUG_EINTERRUPTED);
+    source_close(s);
 }
 
 // Nobody writes: closing must not wait for them.
@@ -655,6 +756,9 @@ int main(void)
         cmocka_unit_test(test_first_line),
         cmocka_unit_test(test_stdin),
         cmocka_unit_test(test_stdin_stop),
+        cmocka_unit_test(test_pipes),
+        cmocka_unit_test(test_pipe_stop),
+        cmocka_unit_test(test_foreign_files),
         cmocka_unit_test(test_stdin_empty),
         cmocka_unit_test(test_allocation_failures),
     };
