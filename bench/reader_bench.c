@@ -34,6 +34,7 @@ static int resolve_table(void *ctx, const uint64_t *keys, size_t n, uint32_t *re
 struct bench {
     struct source *source;
     struct reader *reader;
+    const struct reader_layout *layout; // of the first file
     uint64_t text_bytes;
 };
 
@@ -54,7 +55,7 @@ static int bench_lines(struct bench *b, struct err *e)
             const char *stop = memchr(p, '\n', (size_t)(end - p));
             stop = stop != NULL ? stop : end;
             if (!first || !reader_has_header(b->reader))
-                rc = reader_line(b->reader, p, (size_t)(stop - p), &x, e);
+                rc = reader_line(b->reader, b->layout, p, (size_t)(stop - p), &x, e);
             p = stop + 1;
         }
         double rate = (double)c->len / (clock_seconds() - begin);
@@ -80,7 +81,7 @@ static int bench_source(struct bench *b, struct err *e)
         if (c->number == 0 && reader_has_header(b->reader))
             TRY(reader_header(b->reader, c->text,
                               (size_t)((char *)memchr(c->text, '\n', c->len) - c->text),
-                              e));
+                              &b->layout, e));
         b->text_bytes += c->len;
         source_release(b->source, c);
     }

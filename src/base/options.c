@@ -227,7 +227,8 @@ static int take_option(struct options *o, struct words *w, const struct option_g
     size_t i = option_find(o->table, name, len);
     if (i == OPTION_NONE && len > 3 && memcmp(name, "no-", 3) == 0 && !eq) {
         i = option_find(o->table, name + 3, len - 3);
-        if (i != OPTION_NONE && o->table->options[i].kind == OPTION_FLAG)
+        if (i != OPTION_NONE && (o->table->options[i].kind == OPTION_FLAG ||
+                                 o->table->options[i].bare != NULL))
             return option_assign(o, i, "false", by, e);
         i = OPTION_NONE;
     }
@@ -235,6 +236,8 @@ static int take_option(struct options *o, struct words *w, const struct option_g
         return option_unknown(o->table, "", "--", name, len, e);
     if (o->table->options[i].kind == OPTION_FLAG && !eq)
         return option_assign(o, i, "true", by, e);
+    if (o->table->options[i].bare != NULL && !eq)
+        return option_assign(o, i, o->table->options[i].bare, by, e);
     if (o->table->options[i].kind == OPTION_LIST)
         return take_list(o, i, w, eq, by, e);
     TRY(word_value(w, eq, &value, e));

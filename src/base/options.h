@@ -42,7 +42,10 @@ struct option {
         fallback; // the default as text; NULL: unset (NULL, no items, 0, false, choice 0)
     const char *metavar; // "PATH"; NULL: the choices, or nothing for a flag
     const char *choices; // OPTION_CHOICE: "lr fm ffm"
-    double min, max;     // numbers, both inclusive; both 0: any
+    const char
+        *bare;       // OPTION_CHOICE: what --name alone means, and words only behind '=';
+                     // NULL: it needs a word
+    double min, max; // numbers, both inclusive; both 0: any
     const char *env; // further environment names, separated by spaces, that mean the same
     const char *group; // heading in the help; NULL: that of the option before
     const char *help;  // lower case, no full stop at the end

@@ -108,7 +108,7 @@ static void remarks(const struct option *opt, struct page *p)
         put(p, ")");
 }
 
-// "--epochs N", "--model lr|fm|ffm", "--[no-]shuffle"
+// "--epochs N", "--model lr|fm|ffm", "--[no-]shuffle", "--resume[=no|yes|auto]"
 static void heading(const struct option *opt, struct page *p)
 {
     bool on = opt->kind == OPTION_FLAG && opt->fallback &&
@@ -117,13 +117,14 @@ static void heading(const struct option *opt, struct page *p)
     put(p, opt->name);
     if (opt->kind == OPTION_FLAG)
         return;
-    put(p, " ");
+    put(p, opt->bare ? "[=" : " ");
     if (opt->metavar)
         put(p, opt->metavar);
     else if (opt->choices)
         put_choices(p, opt->choices);
     else
         put(p, "VALUE");
+    put(p, opt->bare ? "]" : "");
 }
 
 static const struct option common[] = {

@@ -149,7 +149,10 @@ static bool choice_see(void *arg, const char *word, size_t len)
 static bool parse_choice(const struct option *opt, const char *text, int *ret)
 {
     struct choice c = {text, strlen(text), 0, -1};
+    bool flag; // of one that can stand alone: as a flag's
     option_words(opt->choices, choice_see, &c);
+    if (c.found < 0 && opt->bare != NULL && parse_flag(text, &flag))
+        return parse_choice(opt, flag ? opt->bare : opt->fallback, ret);
     if (c.found >= 0)
         *ret = c.found;
     return c.found >= 0;

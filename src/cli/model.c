@@ -19,12 +19,17 @@ static int open_data(struct opened_model *m, const struct model_values *v, bool 
                      struct err *e)
 {
     static const char *const formats[] = {NULL, "criteo", "libsvm", "libffm", "csv"};
-    struct reader_options r = manifest_reader(&m->manifest.options);
-    if (v->format != 0)
-        r.format = formats[v->format];
-    m->format = r.format;
-    r.labels = labels;
+    const struct reader_options r = {
+        .schema = &m->manifest.schema,
+        .format = formats[v->format],
+        .fields = m->manifest.options.model.fields,
+        .labels = labels,
+        .drop = v->drop,
+        .allow_missing = v->allow_missing,
+    };
+    TRY(manifest_knows_data(&m->manifest, m->dir, e));
     TRY(reader_open(&m->reader, &r, e));
+    m->format = reader_schema(m->reader)->format;
     struct source_options s = {.paths = v->data.items, .n_paths = v->data.n};
     return source_open(&m->source, &s, e);
 }
@@ -55,7 +60,7 @@ struct evaluation_options model_evaluation(struct opened_model *m,
         .parameters = &m->parameters,
         .source = m->source,
         .reader = m->reader,
-        .loss = m->manifest.options.loss,
+        .loss = m->manifest.schema.loss,
         .max_bad_lines = v->max_bad_lines,
         .bad_lines = &m->bad_lines,
     };

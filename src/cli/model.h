@@ -16,6 +16,8 @@ struct model_values {
     const char *from;
     struct option_list data;
     int format; // 0: as the model was trained
+    const char *drop;
+    bool allow_missing;
     uint64_t threads;
     uint64_t max_bad_lines;
 };
@@ -43,6 +45,16 @@ struct model_values {
          .choices = MODEL_FORMATS,                                                       \
          .fallback = "trained",                                                          \
          .help = "of the data; by default the one that the model was trained on"},       \
+        {.name = "drop",                                                                 \
+         .kind = OPTION_STRING,                                                          \
+         AT(model.drop),                                                                 \
+         .metavar = "COLUMN,...",                                                        \
+         .help = "csv: columns to pass over that the model was not trained with"},       \
+        {.name = "allow-missing",                                                        \
+         .kind = OPTION_FLAG,                                                            \
+         AT(model.allow_missing),                                                        \
+         .help = "csv: feature columns of the model may be missing; they then say "      \
+                 "nothing"},                                                             \
     {                                                                                    \
         .name = "threads", .kind = OPTION_U64, AT(model.threads), .fallback = "0",       \
         .min = 0, .max = 1024, .metavar = "N", .help = "0: one for each processor"       \

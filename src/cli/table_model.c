@@ -75,7 +75,7 @@ static int stat_json(const struct table_values *v, const char *dir,
     json_t *all = json_pack(
         "{s:s,s:s,s:i,s:i,s:s,s:I,s:i,s:I,s:b,s:o}", "save", dir, "model",
         model_name(o->kind), "dim", (int)(o->kind != MODEL_LR ? o->dim : 0), "fields",
-        (int)(o->kind == MODEL_FFM ? o->fields : 0), "format", m->options.format, "seed",
+        (int)(o->kind == MODEL_FFM ? o->fields : 0), "format", m->schema.format, "seed",
         (json_int_t)o->seed, "epochs", (int)m->at.epoch, "examples",
         (json_int_t)m->examples, "finished", (int)m->finished, "tables", tables);
     return table_print_json(all, e);
@@ -116,7 +116,7 @@ static int stat(const struct table_values *v, const char *dir, const struct mani
     if (o->kind == MODEL_FFM)
         printf(", %u field%s", o->fields, PLURAL_S(o->fields));
     printf(", format %s, seed %" PRIu64 ", %u pass%s over %" PRIu64 " example%s%s\n",
-           m->options.format, o->seed, m->at.epoch, PLURAL_ES(m->at.epoch), m->examples,
+           m->schema.format, o->seed, m->at.epoch, PLURAL_ES(m->at.epoch), m->examples,
            PLURAL_S(m->examples), m->finished ? "" : " (not finished: --resume goes on)");
     print_tables(v, m, model);
     return 0;

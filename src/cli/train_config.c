@@ -198,15 +198,19 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
         .test = {t->test.items, t->test.n},
         .valid = {setup->valid, s.valid != NULL},
         .valid_fraction = s.valid_fraction,
-        .reader = {.format = word_of(TRAIN_FORMATS, t->format, setup->format),
+        .reader = {.format = options_given(o, "format")
+                                 ? word_of(TRAIN_FORMATS, t->format, setup->format)
+                                 : NULL,
                    .loss = t->loss == 1 ? READER_SQUARED : READER_LOGISTIC,
+                   .loss_given = options_given(o, "loss"),
                    .labels = true,
                    .fields = (uint32_t)t->fields,
                    .label_column = t->label,
                    .drop = t->drop,
                    .numeric = t->numeric,
                    .weight_column = t->weight_column,
-                   .separator = s.separator},
+                   .separator = options_given(o, "separator") ? s.separator : (char)0,
+                   .allow_missing = t->allow_missing},
         .schedule = {(enum schedule_kind)t->schedule, t->schedule_a, t->schedule_b},
         .epochs = (uint32_t)t->epochs,
         .batch = (uint32_t)t->batch,
@@ -218,7 +222,7 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
         .patience = (uint32_t)t->patience,
         .max_bad_lines = t->max_bad_lines,
         .out = t->out,
-        .resume = t->resume,
+        .resume = (enum train_resume)t->resume,
         .init_from = t->init_from,
         .init_tables = t->init_tables,
         .save_passes = (uint32_t)s.save_passes,
@@ -242,7 +246,7 @@ static struct result result_of(const struct train_config *c, const struct train_
     return (struct result){
         .command = "train",
         .model = model_name(c->model.kind),
-        .format = c->reader.format,
+        .format = t->format,
         .examples = t->examples,
         .epochs = t->epochs,
         .tested = t->tested,
@@ -288,6 +292,16 @@ static void print_text(const struct result *r)
         printf("saved to %s\n", r->out);
 }
 
+// A run that was over before: what there is, and what was perhaps meant.
+static void print_nothing(const struct result *r)
+{
+    printf(
+        "nothing to do: the run is over, %u pass%s over %llu examples, saved in %s\n"
+        "(more --epochs train longer on this data; --init-from with another --out trains "
+        "on new data)\n",
+        r->epochs, r->epochs == 1 ? "" : "es", (unsigned long long)r->examples, r->out);
+}
+
 int train_print(const struct train_setup *s, const struct train_result *t,
                 uint32_t servers, uint32_t workers, struct err *e)
 {
@@ -298,6 +312,6 @@ int train_print(const struct train_setup *s, const struct train_result *t,
         TRY(result_print_metrics(&r));
     if (s->json)
         return result_print_json(&r, e);
-    print_text(&r);
+    (t->nothing_to_do ? print_nothing : print_text)(&r);
     return 0;
 }

@@ -26,10 +26,10 @@ static const struct option options[] = {
      .kind = OPTION_CHOICE,
      AT(format),
      .choices = TRAIN_FORMATS,
-     .required = true,
      .help = "of all files: criteo (label, 13 integers, 26 words, tabs), libsvm "
              "(label index:value), libffm (label field:index:value), csv (with a "
-             "header)"},
+             "header); with --resume and --init-from it is the saved model's, as are the "
+             "other options that say how data is read"},
     {.name = "test",
      .kind = OPTION_LIST,
      AT(test),
@@ -87,7 +87,8 @@ static const struct option options[] = {
      .kind = OPTION_STRING,
      AT(drop),
      .metavar = "COLUMN,...",
-     .help = "columns to leave out, as ids that no new example shares"},
+     .help = "columns to leave out, as ids that no new example shares; an empty name is "
+             "the column without one"},
     {.name = "numeric",
      .kind = OPTION_STRING,
      AT(numeric),
@@ -98,6 +99,10 @@ static const struct option options[] = {
      AT(weight_column),
      .metavar = "COLUMN",
      .help = "column of the examples' weights"},
+    {.name = "allow-missing",
+     .kind = OPTION_FLAG,
+     AT(allow_missing),
+     .help = "files may lack columns that the first one, or the saved model, has"},
     {.name = "separator",
      .kind = OPTION_STRING,
      AT(separator),
@@ -319,9 +324,13 @@ static const struct option options[] = {
      .metavar = "N",
      .help = "saves that are kept, newest first"},
     {.name = "resume",
-     .kind = OPTION_FLAG,
+     .kind = OPTION_CHOICE,
      AT(resume),
-     .help = "continue the run in --out where its last save stands"},
+     .choices = TRAIN_RESUMES,
+     .fallback = "no",
+     .bare = "yes",
+     .help = "continue the run in --out where its last save stands, on the same data; "
+             "auto: if there is one, else begin it"},
     {.name = "init-from",
      .kind = OPTION_STRING,
      AT(init_from),
@@ -482,8 +491,8 @@ static int parse_separator(const char *text, char *ret, struct err *e)
 
 static int check_csv(const struct options *o, struct err *e)
 {
-    static const char *const names[] = {"label", "drop", "numeric", "weight-column",
-                                        "separator"};
+    static const char *const names[] = {"label",         "drop",      "numeric",
+                                        "weight-column", "separator", "allow-missing"};
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         if (options_given(o, names[i]))
             return err_set(e, TUG_EUSAGE, "--%s goes with --format csv only", names[i]);
@@ -493,29 +502,34 @@ static int check_csv(const struct options *o, struct err *e)
 int train_options_check(const struct train_options *t, const struct options *o,
                         struct train_settings *ret, struct err *e)
 {
-    enum { FORMAT_CSV = 3 }; // in TRAIN_FORMATS
+    enum { FORMAT_CSV = 3 };                 // in TRAIN_FORMATS
+    enum { RESUME_NO, RESUME, RESUME_AUTO }; // in TRAIN_RESUMES
     struct train_settings s = {0};
     TRY(parse_mode(t->mode, &s, e));
     TRY(parse_valid(t->valid, &s, e));
     TRY(parse_save_every(t->save_every, &s, e));
     TRY(parse_separator(t->separator, &s.separator, e));
-    if (t->format != FORMAT_CSV)
+    if (!options_given(o, "format") && t->resume != RESUME && t->init_from == NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "--format is missing: of the data, one of " TRAIN_FORMATS);
+    if (options_given(o, "format") && t->format != FORMAT_CSV)
         TRY(check_csv(o, e));
     if (t->schedule_b <= 0 &&
         (t->schedule == SCHEDULE_EXP || t->schedule == SCHEDULE_DISCEXP))
         return err_set(
             e, TUG_EUSAGE,
             "--schedule-b is the length of a step in passes: it must be above 0");
-    if (!t->out && (t->resume || t->save_every))
+    if (!t->out && (t->resume != RESUME_NO || t->save_every))
         return err_set(e, TUG_EUSAGE, "--%s needs --out DIR, where the saves are",
-                       t->resume ? "resume" : "save-every");
+                       t->resume != RESUME_NO ? "resume" : "save-every");
     if (t->init_tables && !t->init_from)
         return err_set(e, TUG_EUSAGE,
                        "--init-tables needs --init-from DIR, where the tables are");
-    if (t->resume && t->init_from)
+    if (t->resume == RESUME && t->init_from)
         return err_set(
             e, TUG_EUSAGE,
-            "--resume goes on with a run, --init-from begins one; give one of them");
+            "--resume goes on with a run, --init-from begins one; give one of them (or "
+            "--resume=auto, which begins where there is none to go on with)");
     *ret = s;
     return 0;
 }

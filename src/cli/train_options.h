@@ -20,6 +20,7 @@
 #define TRAIN_RULES "auto server worker"
 #define TRAIN_VALUES "f32 bf16"
 #define TRAIN_DATA_INS "auto memory stream"
+#define TRAIN_RESUMES "no yes auto"
 #define TRAIN_LOG_LEVELS "error warn info debug"
 
 struct train_options {
@@ -28,6 +29,7 @@ struct train_options {
     const char *valid;
     int format;
     const char *label, *drop, *numeric, *weight_column, *separator; // csv
+    bool allow_missing;                                             // csv
     uint64_t fields;
     bool normalize;
     uint64_t max_bad_lines;
@@ -54,7 +56,7 @@ struct train_options {
     bool pack_keys, cache_keys;
     // saving
     const char *out;
-    bool resume;
+    int resume;
     const char *init_from, *init_tables;
     const char *save_every;
     uint64_t keep;

@@ -15,6 +15,7 @@ int leases_open(struct leases **ret, struct err *e)
     if (l == NULL)
         return err_nomem(e, "leases");
     l->reports = BUF_INIT(LEASES_MAX_REPORTS);
+    l->schema = BUF_INIT(WIRE_BYTES_MAX);
     l->done = BUF_INIT(WIRE_BYTES_MAX);
     *ret = l;
     return 0;
@@ -28,6 +29,7 @@ void leases_close(struct leases *l)
     mem_free(l->told_by);
     mem_free(l->workers);
     mem_free(l->order);
+    buf_free(&l->schema);
     buf_free(&l->reports);
     buf_free(&l->done);
     mem_free(l);

@@ -33,6 +33,13 @@ void leases_close(struct leases *l);
 int leases_data(struct leases *l, const char *who, const struct msg_data *m,
                 struct err *e);
 
+// The driver says how the data is to be read; empty: as the first worker does.
+int leases_schema(struct leases *l, const struct msg_schema *m, struct err *e);
+
+// What is known of the data; files are appended to `to`, which *ret points into. TUG_ENOMEM.
+int leases_data_is(const struct leases *l, const struct msg_data_wanted *m,
+                   struct msg_data_is *ret, struct buf *to);
+
 // Opens pass 1, 2, ...; again the same one: nothing happens. TUG_EUSAGE: the
 // pass before is not over.
 int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e);

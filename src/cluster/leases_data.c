@@ -70,10 +70,60 @@ static int fill_file(struct file *to, const struct wire_data_file *f)
     return 0;
 }
 
+static bool same_schema(const struct leases *l, struct wire_text schema)
+{
+    return l->schema.len == schema.n &&
+           (schema.n == 0 || memcmp(l->schema.data, schema.data, schema.n) == 0);
+}
+
+static int believe_schema(struct leases *l, const char *who, struct wire_text schema,
+                          struct err *e)
+{
+    if (l->schema.len > 0 && !same_schema(l, schema))
+        return err_set(e, TUG_EUSAGE,
+                       "%s does not read the data as the saved model does that the run "
+                       "begins with",
+                       who);
+    if (l->schema.len > 0 || schema.n == 0)
+        return 0;
+    return buf_add(&l->schema, schema.data, schema.n) == 0 ? 0 : err_nomem(e, "a schema");
+}
+
+int leases_schema(struct leases *l, const struct msg_schema *m, struct err *e)
+{
+    if (l->schema_told)
+        return 0; // it was sent again
+    TRY(believe_schema(l, "the driver", m->schema, e));
+    l->schema_told = true;
+    return 0;
+}
+
+int leases_data_is(const struct leases *l, const struct msg_data_wanted *m,
+                   struct msg_data_is *ret, struct buf *to)
+{
+    *ret = (struct msg_data_is){
+        .told = l->schema_told,
+        .known = l->have_data,
+        .schema = {l->schema.data, (uint32_t)l->schema.len},
+    };
+    for (uint32_t i = 0; i < l->n_files && m->files != 0; i++) {
+        const struct file *f = &l->files[i];
+        struct wire_data_file record = {.bytes = f->bytes,
+                                        .hash = f->hash,
+                                        .pieces = LEASES_UNKNOWN,
+                                        .compressed = f->compressed,
+                                        .name = wire_text(f->name)};
+        TRY(wire_put_data_file(to, &record));
+    }
+    ret->files = (struct wire_text){to->data, (uint32_t)to->len};
+    return 0;
+}
+
 static int believe(struct leases *l, const char *who, const struct msg_data *m,
                    uint32_t n, struct err *e)
 {
     struct wire_text list = m->files;
+    TRY(believe_schema(l, who, m->schema, e));
     struct file *files = mem_zalloc((n > 0 ? n : 1) * sizeof(*files));
     char *told_by = mem_strdup(who);
     int rc = files != NULL && told_by != NULL ? 0 : TUG_ENOMEM;
@@ -131,6 +181,11 @@ static int compare(const struct leases *l, const char *who, const struct msg_dat
                        "%s sees %u files, %s sees %u; all workers must read the same "
                        "data",
                        who, n, l->told_by, l->n_files);
+    if (!same_schema(l, m->schema))
+        return err_set(e, TUG_EUSAGE,
+                       "%s and %s read the data in different ways: their columns differ, "
+                       "or the options that say what is in them",
+                       who, l->told_by);
     if (m->options != l->options || m->piece_bytes != l->piece_bytes)
         return err_set(e, TUG_EUSAGE,
                        "%s and %s were started with different options; a run needs the "

@@ -69,6 +69,8 @@ struct leases {
     struct leases_worker *workers;
     uint32_t n_workers, cap_workers;
 
+    bool schema_told;  // by the driver
+    struct buf schema; // empty: not known
     bool have_data;
     char *told_by;
     uint64_t options, piece_bytes;

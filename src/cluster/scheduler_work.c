@@ -20,6 +20,21 @@ static void data(struct scheduler *s, struct node *n, const struct van_message *
     answer(s, n, m->request, rc, &e);
 }
 
+static void schema(struct scheduler *s, struct node *n, const struct van_message *m)
+{
+    struct err e = {0};
+    answer(s, n, m->request, leases_schema(s->leases, &m->m->schema, &e), &e);
+}
+
+static void data_wanted(struct scheduler *s, struct node *n, const struct van_message *m)
+{
+    struct buf files = BUF_INIT(WIRE_BYTES_MAX);
+    struct msg_data_is is;
+    if (leases_data_is(s->leases, &m->m->data_wanted, &is, &files) == 0)
+        scheduler_send(s, n->link, MSG_DATA_IS, m->request, &is);
+    buf_free(&files); // without memory: it is asked again
+}
+
 static void lease(struct scheduler *s, struct node *n, const struct van_message *m)
 {
     struct msg_leased leased = {.what = WIRE_LEASE_WAIT};
@@ -104,6 +119,10 @@ bool scheduler_work(struct scheduler *s, struct node *n, const struct van_messag
     bool worker = n->n.role == WIRE_WORKER, driver = n->n.role == WIRE_DRIVER;
     if (m->type == MSG_DATA && worker)
         data(s, n, m);
+    else if (m->type == MSG_SCHEMA && driver)
+        schema(s, n, m);
+    else if (m->type == MSG_DATA_WANTED && (worker || driver))
+        data_wanted(s, n, m);
     else if (m->type == MSG_LEASE && worker)
         lease(s, n, m);
     else if (m->type == MSG_PIECE_DONE && worker)

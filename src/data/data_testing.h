@@ -117,11 +117,13 @@ static UNUSED struct line line_make(const char *text, size_t len)
     return l;
 }
 
+static const struct reader_layout *test_layout; // of csv: by the last header
+
 static UNUSED int parse(const struct reader *r, const char *text, struct examples *x,
                         struct err *e)
 {
     struct line l = line_make(text, strlen(text));
-    int rc = reader_line(r, l.text, l.len, x, e);
+    int rc = reader_line(r, test_layout, l.text, l.len, x, e);
     mem_free(l.text);
     return rc;
 }

@@ -47,6 +47,9 @@ int dataset_load_piece(struct dataset **ret, const struct dataset_options *o,
                        struct pieces *p, uint32_t file, uint64_t index, struct err *e);
 void dataset_close(struct dataset *d); // NULL is fine
 
+// Lets the first file's header decide the schema, if that is still open.
+int dataset_decide_schema(struct reader *r, const struct pieces *p, struct err *e);
+
 uint64_t dataset_size(const struct dataset *d);      // examples
 uint64_t dataset_features(const struct dataset *d);  // in all
 uint64_t dataset_bytes(const struct dataset *d);     // memory held

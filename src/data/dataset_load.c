@@ -21,6 +21,7 @@
 
 #include "base/alloc.h"
 #include "data/dataset_private.h"
+#include "data/lines.h"
 
 enum { REGION_MIN = 2 << 20, REGION_MAX = 32 << 20, KNOWN_BITS = 12 };
 
@@ -138,7 +139,9 @@ static int parse_chunk(const struct loader *l, const struct chunk *c, uint64_t s
         if (stop == NULL)
             stop = end;
         size_t n = x->n;
-        int rc = header && line == 0 ? 0 : reader_line(r, p, (size_t)(stop - p), x, e);
+        int rc = header && line == 0
+                     ? 0
+                     : reader_line(r, c->layout, p, (size_t)(stop - p), x, e);
         if (rc == 0 && x->n > n)
             x->line[n] = line;
         else if (rc == TUG_EDATA && ++*ret_bad == stop_at)
@@ -460,30 +463,33 @@ struct source_intake {
     size_t taken;
 };
 
-// A reader that has not seen a header yet can still begin in the middle of a file.
-static int missed_header(const struct dataset_options *o, uint32_t file, struct err *e)
+// A run that goes on begins in the middle of a file, and has not seen its header.
+static int missed_header(const struct dataset_options *o, uint32_t file,
+                         const struct reader_layout **ret, struct err *e)
 {
-    struct buf line = BUF_INIT(1 << 20);
+    struct buf line = BUF_INIT(MAX_LINE_BYTES);
     int rc = source_first_line(o->source, file, &line, e);
     if (rc == 0)
-        rc = reader_header(o->reader, line.data, line.len, e);
+        rc = reader_header(o->reader, buf_str(&line), line.len, ret, e);
     buf_free(&line);
     return rc;
 }
 
-static int read_header(const struct dataset_options *o, const struct chunk *c,
-                       struct err *e)
+static int read_header(const struct dataset_options *o, struct chunk *c, struct err *e)
 {
     if (!reader_has_header(o->reader))
         return 0;
     int rc = 0;
+    c->layout = source_layout(o->source, c->file);
     if (c->offset == 0) {
         const char *end = memchr(c->text, '\n', c->len);
         size_t len = end != NULL ? (size_t)(end - c->text) : c->len;
-        rc = reader_header(o->reader, c->text, len, e);
-    } else if (reader_slots(o->reader) == 0) {
-        rc = missed_header(o, c->file, e);
+        rc = reader_header(o->reader, c->text, len, &c->layout, e);
+    } else if (c->layout == NULL) {
+        rc = missed_header(o, c->file, &c->layout, e);
     }
+    if (rc == 0)
+        source_set_layout(o->source, c->file, c->layout);
     return rc == TUG_EDATA ? err_wrap(e, "%s:1", source_file_name(o->source, c->file))
                            : rc;
 }

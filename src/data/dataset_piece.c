@@ -14,7 +14,8 @@ struct piece_intake {
     const struct pieces *pieces;
     struct piece piece;
     uint32_t file;
-    size_t at; // where the next chunk begins
+    const struct reader_layout *layout; // of the file
+    size_t at;                          // where the next chunk begins
     uint64_t number;
     uint64_t line; // in the file, or in the piece where that is not known
 };
@@ -47,7 +48,8 @@ static int piece_next(struct intake *base, struct chunk **ret, struct err *e)
                         .number = in->number++,
                         .file = in->file,
                         .line = in->line,
-                        .offset = in->piece.offset + at};
+                        .offset = in->piece.offset + at,
+                        .layout = in->layout};
     in->line += count_lines(c->text, c->len);
     in->at = end;
     *ret = c;
@@ -76,12 +78,12 @@ static int piece_line(struct intake *base, const struct chunk *c, uint64_t *ret_
 }
 
 static int read_header(struct reader *r, const struct pieces *p, uint32_t file,
-                       struct err *e)
+                       const struct reader_layout **ret, struct err *e)
 {
-    struct buf line = BUF_INIT(1 << 20);
+    struct buf line = BUF_INIT(MAX_LINE_BYTES);
     int rc = pieces_first_line(p, file, &line, e);
     if (rc == 0) {
-        rc = reader_header(r, line.data, line.len, e);
+        rc = reader_header(r, buf_str(&line), line.len, ret, e);
         if (rc == TUG_EDATA)
             err_wrap(e, "%s:1", pieces_file_name(p, file));
     }
@@ -92,13 +94,19 @@ static int read_header(struct reader *r, const struct pieces *p, uint32_t file,
 // The header of the first file decides, though this worker may never have a piece of it;
 // that of this file is looked at each time, as it may be another's piece that holds it.
 static int read_headers(struct reader *r, const struct pieces *p, uint32_t file,
-                        struct err *e)
+                        const struct reader_layout **ret, struct err *e)
 {
-    if (!reader_has_header(r))
-        return 0;
-    if (file != 0 && reader_slots(r) == 0)
-        TRY(read_header(r, p, 0, e));
-    return read_header(r, p, file, e);
+    *ret = NULL;
+    TRY(dataset_decide_schema(r, p, e));
+    return reader_has_header(r) ? read_header(r, p, file, ret, e) : 0;
+}
+
+int dataset_decide_schema(struct reader *r, const struct pieces *p, struct err *e)
+{
+    const struct reader_layout *ignored;
+    return reader_has_header(r) && reader_slots(r) == 0
+               ? read_header(r, p, 0, &ignored, e)
+               : 0;
 }
 
 int dataset_load_piece(struct dataset **ret, const struct dataset_options *o,
@@ -111,7 +119,7 @@ int dataset_load_piece(struct dataset **ret, const struct dataset_options *o,
                               .pieces = p,
                               .file = file};
     struct dataset *d = NULL;
-    TRY(read_headers(o->reader, p, file, e));
+    TRY(read_headers(o->reader, p, file, &in.layout, e));
     int rc = piece_read(p, file, index, &in.piece, e);
     in.line = in.piece.line > 0 ? in.piece.line : 1;
     if (rc == 0)

@@ -115,8 +115,8 @@ static void plain_parse(const struct kind *k, const struct buf *text, struct exa
         stop = stop != NULL ? stop : end;
         struct line l = line_make(p, (size_t)(stop - p));
         if (line == 1 && reader_has_header(r))
-            assert_int_equal(reader_header(r, l.text, l.len, NULL), 0);
-        else if (reader_line(r, l.text, l.len, x, NULL) == 0 && x->n > 0 &&
+            assert_int_equal(reader_header(r, l.text, l.len, &test_layout, NULL), 0);
+        else if (reader_line(r, test_layout, l.text, l.len, x, NULL) == 0 && x->n > 0 &&
                  x->line[x->n - 1] == 0)
             x->line[x->n - 1] = line;
         mem_free(l.text);

@@ -14,7 +14,10 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "data/decode.h"
+
+enum { END_BYTES = 64 << 10 };
 
 // `file` as it is to be, but for its name, of which a copy is made.
 static int add_name(struct data_files *f, const char *name, struct data_file file,
@@ -218,6 +221,57 @@ int data_files_add(struct data_files *f, const char *path, struct err *e)
     if (stat(path, &st) == 0 || strpbrk(path, "*?[") == NULL)
         return add_path(f, path, e);
     return add_glob(f, path, e);
+}
+
+static int changed(const struct data_file *f, struct err *e)
+{
+    return err_set(e, TUG_EDATA,
+                   "%s has not its %llu bytes: it changed since the run began", f->name,
+                   (unsigned long long)f->bytes);
+}
+
+int data_file_read(int fd, const struct data_file *f, char *out, size_t n, uint64_t at,
+                   struct err *e)
+{
+    while (n > 0) {
+        ssize_t got = pread(fd, out, n, (off_t)at);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return err_sys(e, TUG_EIO, "read %s", f->name);
+        if (got == 0)
+            return changed(f, e);
+        out += got;
+        at += (uint64_t)got;
+        n -= (size_t)got;
+    }
+    return 0;
+}
+
+static int hash_ends(int fd, const struct data_file *f, uint64_t *ret, struct err *e)
+{
+    size_t n = f->bytes < END_BYTES ? (size_t)f->bytes : END_BYTES;
+    size_t all = sizeof f->bytes + 2 * n;
+    char *bytes = mem_alloc(all);
+    if (bytes == NULL)
+        return err_nomem(e, "a read buffer");
+    memcpy(bytes, &f->bytes, sizeof f->bytes);
+    int rc = data_file_read(fd, f, bytes + sizeof f->bytes, n, 0, e);
+    if (rc == 0)
+        rc = data_file_read(fd, f, bytes + sizeof f->bytes + n, n, f->bytes - n, e);
+    *ret = rc == 0 ? hash_bytes(bytes, all, 0) : 0;
+    mem_free(bytes);
+    return rc;
+}
+
+int data_file_hash(const struct data_file *f, uint64_t *ret, struct err *e)
+{
+    int fd = open(f->name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(e, TUG_EIO, "open '%s'", f->name);
+    int rc = hash_ends(fd, f, ret, e);
+    close(fd);
+    return rc;
 }
 
 void data_files_free(struct data_files *f)

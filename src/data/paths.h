@@ -9,11 +9,14 @@
 
 #include "base/err.h"
 
+struct reader_layout;
+
 struct data_file {
     char *name; // as it is opened and shown; "(standard input)" for "-"
     bool is_stdin, compressed;
-    bool is_pipe;   // it can be read once only: standard input, a named pipe, <(command)
-    uint64_t bytes; // on disk
+    bool is_pipe; // it can be read once only: standard input, a named pipe, <(command)
+    const struct reader_layout *layout; // see source_layout
+    uint64_t bytes;                     // on disk
     uint64_t text_bytes; // exact for plain files, an estimate for compressed ones
 };
 
@@ -29,5 +32,13 @@ struct data_files {
 // not opened: closing one again would end its writer.
 int data_files_add(struct data_files *f, const char *path, struct err *e);
 void data_files_free(struct data_files *f);
+
+// XXH3 of the file's size, its first 64 KiB and its last 64 KiB: reads these. TUG_EDATA
+// when it has changed since. Not of pipes.
+int data_file_hash(const struct data_file *f, uint64_t *ret, struct err *e);
+
+// All of [at, at + n) of an open file.
+int data_file_read(int fd, const struct data_file *f, char *out, size_t n, uint64_t at,
+                   struct err *e);
 
 #endif

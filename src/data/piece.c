@@ -13,13 +13,12 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
 #include "data/decode.h"
 #include "data/lines.h"
 #include "data/paths.h"
 #include "data/reader.h"
 
-enum { READ_BYTES = 64 << 10, GROW_BYTES = 1 << 20, END_BYTES = 64 << 10 };
+enum { READ_BYTES = 64 << 10, GROW_BYTES = 1 << 20 };
 
 // The file that is open. Between calls all bytes before `offset` are passed, and no line
 // begins in [from, offset).
@@ -150,39 +149,13 @@ static int check_interrupted(const struct pieces *p, struct err *e)
                : 0;
 }
 
-static int changed(const struct data_file *f, struct err *e)
-{
-    return err_set(e, TUG_EDATA,
-                   "%s has not its %llu bytes: it changed since the run began", f->name,
-                   (unsigned long long)f->bytes);
-}
-
-// All of [at, at + n) of a plain file.
-static int read_at(int fd, const struct data_file *f, char *out, size_t n, uint64_t at,
-                   struct err *e)
-{
-    while (n > 0) {
-        ssize_t got = pread(fd, out, n, (off_t)at);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return err_sys(e, TUG_EIO, "read %s", f->name);
-        if (got == 0)
-            return changed(f, e);
-        out += got;
-        at += (uint64_t)got;
-        n -= (size_t)got;
-    }
-    return 0;
-}
-
 static int read_plain(struct pieces *p, char *out, size_t cap, uint64_t at, size_t *ret_n,
                       struct err *e)
 {
     const struct data_file *f = &p->files.file[p->s.file];
     uint64_t left = f->bytes - at;
     *ret_n = left < cap ? (size_t)left : cap;
-    return read_at(p->s.fd, f, out, *ret_n, at, e);
+    return data_file_read(p->s.fd, f, out, *ret_n, at, e);
 }
 
 // The end of a compressed file's text is known once it was seen.
@@ -481,35 +454,15 @@ uint64_t pieces_count(const struct pieces *p, uint32_t file, bool *ret_exact)
     return bytes / p->piece_bytes + (bytes % p->piece_bytes != 0);
 }
 
-static int describe(const struct pieces *p, uint32_t file, char *bytes,
-                    struct piece_file *ret, struct err *e)
-{
-    const struct data_file *f = &p->files.file[file];
-    size_t n = f->bytes < END_BYTES ? (size_t)f->bytes : END_BYTES;
-    int fd;
-    TRY(open_file(p, file, &fd, e));
-    memcpy(bytes, &f->bytes, sizeof f->bytes);
-    int rc = read_at(fd, f, bytes + sizeof f->bytes, n, 0, e);
-    if (rc == 0)
-        rc = read_at(fd, f, bytes + sizeof f->bytes + n, n, f->bytes - n, e);
-    close(fd);
-    *ret = (struct piece_file){.name = f->name,
-                               .bytes = f->bytes,
-                               .compressed = f->compressed,
-                               .hash = hash_bytes(bytes, sizeof f->bytes + 2 * n, 0)};
-    return rc;
-}
-
 int pieces_describe(const struct pieces *p, struct piece_file *ret, struct err *e)
 {
-    int rc = 0;
-    char *bytes = mem_zalloc(sizeof(uint64_t) + 2 * END_BYTES);
-    if (bytes == NULL)
-        return err_nomem(e, "a read buffer");
-    for (uint32_t i = 0; rc == 0 && i < p->files.n; i++)
-        rc = describe(p, i, bytes, &ret[i], e);
-    mem_free(bytes);
-    return rc;
+    for (uint32_t i = 0; i < p->files.n; i++) {
+        const struct data_file *f = &p->files.file[i];
+        ret[i] = (struct piece_file){
+            .name = f->name, .bytes = f->bytes, .compressed = f->compressed};
+        TRY(data_file_hash(f, &ret[i].hash, e));
+    }
+    return 0;
 }
 
 static int count_before(const struct pieces *p, struct decoder *d, uint64_t offset,

@@ -157,30 +157,83 @@ static int only_csv(const char *value, const char *option, const char *format,
     return err_set(e, TUG_EUSAGE, "%s is for csv data, not for %s", option, format);
 }
 
-int reader_open(struct reader **ret, const struct reader_options *o, struct err *e)
+static int check_csv_only(const struct reader_options *o, const char *format,
+                          struct err *e)
+{
+    const char separator[2] = {o->separator, 0};
+    TRY(only_csv(o->label_column, "--label", format, e));
+    TRY(only_csv(o->drop, "--drop", format, e));
+    TRY(only_csv(o->numeric, "--numeric", format, e));
+    TRY(only_csv(o->weight_column, "--weight-column", format, e));
+    return only_csv(o->separator != 0 && o->separator != ',' ? separator : NULL,
+                    "--separator", format, e);
+}
+
+static struct schema *make_schema(const struct reader_options *o, const char *format)
+{
+    struct schema *s = mem_zalloc(sizeof *s);
+    if (s == NULL)
+        return NULL;
+    if (o->schema != NULL)
+        *s = *o->schema;
+    snprintf(s->format, sizeof s->format, "%s", format);
+    s->loss = o->loss;
+    s->separator = strcmp(format, "csv") == 0 ? o->separator : (char)0;
+    return s;
+}
+
+// With what is not said taken from the schema.
+static int open_complete(struct reader **ret, const struct reader_options *o,
+                         struct err *e)
 {
     const struct reader_ops *ops = find_format(o->format);
     if (ops == NULL)
         return no_format(o->format, e);
-    if (ops != &reader_csv) {
-        TRY(only_csv(o->label_column, "--label", ops->name, e));
-        TRY(only_csv(o->drop, "--drop", ops->name, e));
-        TRY(only_csv(o->numeric, "--numeric", ops->name, e));
-        TRY(only_csv(o->weight_column, "--weight", ops->name, e));
-    }
+    if (ops != &reader_csv)
+        TRY(check_csv_only(o, ops->name, e));
     struct reader *r = NULL;
     TRY(ops->open(&r, o, e));
     r->ops = ops;
     r->loss = o->loss;
     r->labels = o->labels;
-    *ret = r;
-    return 0;
+    r->schema = make_schema(o, ops->name);
+    int rc = r->schema != NULL ? 0 : err_nomem(e, "a reader");
+    if (rc == 0 && r->schema->columns > 0 && ops->adopt != NULL)
+        rc = ops->adopt(r, e);
+    if (rc == 0)
+        *ret = r;
+    else
+        reader_close(r);
+    return rc;
+}
+
+int reader_open(struct reader **ret, const struct reader_options *o, struct err *e)
+{
+    struct reader_options complete = *o;
+    if (o->schema != NULL) {
+        TRY(reader_agrees(o, e));
+        complete.loss = o->schema->loss;
+        complete.separator = o->schema->separator;
+        if (o->format == NULL)
+            complete.format = o->schema->format;
+    }
+    if (complete.separator == 0 && complete.format != NULL &&
+        strcmp(complete.format, "csv") == 0)
+        complete.separator = ',';
+    return open_complete(ret, &complete, e);
 }
 
 void reader_close(struct reader *r)
 {
-    if (r != NULL)
-        r->ops->close(r);
+    if (r == NULL)
+        return;
+    mem_free(r->schema);
+    r->ops->close(r);
+}
+
+const struct schema *reader_schema(const struct reader *r)
+{
+    return r->schema;
 }
 
 uint32_t reader_slots(const struct reader *r)
@@ -198,15 +251,16 @@ static size_t without_return(const char *line, size_t len)
     return len > 0 && line[len - 1] == '\r' ? len - 1 : len;
 }
 
-int reader_header(struct reader *r, const char *line, size_t len, struct err *e)
+int reader_header(struct reader *r, const char *line, size_t len,
+                  const struct reader_layout **ret, struct err *e)
 {
     assert(r->ops->header);
-    return r->ops->read_header(r, line, without_return(line, len), e);
+    return r->ops->read_header(r, line, without_return(line, len), ret, e);
 }
 
-int reader_line(const struct reader *r, const char *line, size_t len, struct examples *x,
-                struct err *e)
+int reader_line(const struct reader *r, const struct reader_layout *layout,
+                const char *line, size_t len, struct examples *x, struct err *e)
 {
     len = without_return(line, len);
-    return len == 0 ? 0 : r->ops->line(r, line, len, x, e);
+    return len == 0 ? 0 : r->ops->line(r, layout, line, len, x, e);
 }

@@ -2,8 +2,8 @@
 // `reader_ops`.
 //
 // A feature is a 64-bit key, a slot and a value. Text values are hashed with their slot
-// (reader_key), so there is no vocabulary to build; libsvm and libffm carry ids of their
-// own: the index is the key.
+// (reader_key) or, of csv, with their column's name, so there is no vocabulary to build;
+// libsvm and libffm carry ids of their own: the index is the key.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_READER_H
@@ -15,6 +15,7 @@
 
 #include "base/err.h"
 #include "base/hash.h"
+#include "data/schema.h"
 
 // Parsed examples, one after the other (CSR). Grows as examples_begin/feature ask for it.
 struct examples {
@@ -34,20 +35,25 @@ struct examples {
 void examples_clear(struct examples *x);
 void examples_free(struct examples *x);
 
-enum reader_loss { READER_LOGISTIC, READER_SQUARED };
-
 struct reader_options {
-    const char *format;    // "criteo", "libsvm", "libffm", "csv"
+    // Of the data that the model at hand was trained on; NULL: there is none. What is said
+    // below must not contradict it, what is not said is taken from it.
+    const struct schema *schema;
+    const char *format;    // "criteo", "libsvm", "libffm", "csv"; NULL: not said
     enum reader_loss loss; // logistic: labels 0/1 or -1/+1 become 0/1, others are errors;
                            // squared: any finite number
+    bool loss_given;       // else it is the schema's, if there is one
     bool labels;     // false (predict): a label may be absent where the format allows
     uint32_t fields; // libffm: fields must be below; 0 means no bound but 65,535
-    // csv only; NULL means none
-    const char *label_column; // NULL means the first column
-    const char *drop;         // "a,b,c"
-    const char *numeric;      // "a,b": taken as numbers (value), not as text
+    // csv only; NULL means not said
+    const char *label_column; // else the first column
+    const char *drop; // "a,b,c"; with a schema also columns that it does not know. "" is
+                      // the column whose name is empty
+    const char *numeric; // "a,b": taken as numbers (value), not as text
     const char *weight_column;
-    char separator; // 0 means ','
+    char separator;      // 0: not said; else ','
+    bool allow_missing;  // feature columns of the schema may be absent
+    bool drop_elsewhere; // some file has the columns of `drop`, not always the first one
 };
 
 struct reader;
@@ -55,26 +61,45 @@ struct reader;
 int reader_open(struct reader **ret, const struct reader_options *o, struct err *e);
 void reader_close(struct reader *r);
 
-// Slots of the format: 39 for criteo, the header's columns for csv (after reader_header),
-// 1 for libsvm, 0 (unknown) for libffm without `fields`.
+// Slots of the format: 39 for criteo, the schema's feature columns for csv (0 before the
+// first header when no schema was given), 1 for libsvm, 0 (unknown) for libffm without
+// `fields`.
 uint32_t reader_slots(const struct reader *r);
 
 // Whether the first line of every file is a header (csv).
 bool reader_has_header(const struct reader *r);
 
-// The first line of a file. The first header decides the columns; a later file's must be
-// equal.
-int reader_header(struct reader *r, const char *line, size_t len, struct err *e);
+// The first line of a file (csv): where the columns of the schema lie in it. Without a
+// schema the first header decides it. Layouts live as long as the reader.
+struct reader_layout;
+int reader_header(struct reader *r, const char *line, size_t len,
+                  const struct reader_layout **ret, struct err *e);
+
+// The names of a csv header's columns, as words.
+int reader_header_names(const char *line, size_t len, char separator, struct schema *ret,
+                        struct err *e);
+
+// Whether a comma-separated list of names has this one; a list that is NULL has none.
+bool reader_is_listed(const char *list, const char *name);
+
+// The next name of "a,b,c", which begins as *list; false when there is none left, and of
+// NULL. Every name between commas counts, also an empty one.
+bool reader_next_name(const char **list, const char **ret, size_t *ret_len);
+
+// By which the data is read: complete from the beginning, but for the columns of csv, which
+// the first header decides.
+const struct schema *reader_schema(const struct reader *r);
 
 // The parsers look ahead in words: this many bytes from line[len] on must be readable,
 // whatever they hold; line[len] itself is the newline or NUL.
 enum { READER_PADDING = 32 };
 
-// Appends one example. The line has no newline; a '\r' at its end is ignored. An empty
-// line adds nothing. On failure *x is as before and e says why, without FILE:LINE (the
-// caller adds it, and sets x->line). Threads: any, each with its own x.
-int reader_line(const struct reader *r, const char *line, size_t len, struct examples *x,
-                struct err *e);
+// Appends one example. `layout`: of the line's file; NULL where files have no header. The
+// line has no newline; a '\r' at its end is ignored. An empty line adds nothing. On failure
+// *x is as before and e says why, without FILE:LINE (the caller adds it, and sets x->line).
+// Threads: any, each with its own x, also while reader_header reads other files' headers.
+int reader_line(const struct reader *r, const struct reader_layout *layout,
+                const char *line, size_t len, struct examples *x, struct err *e);
 
 // Key of a text value in a slot. XXH3 of one to three bytes only adds the seed to them,
 // so slots must lie far apart: with the slot itself as the seed, "L12" and "L13" of

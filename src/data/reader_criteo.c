@@ -214,9 +214,10 @@ static bool has_label(const struct reader *r, const char *p, const char *end)
     return tabs == SLOTS;
 }
 
-static int criteo_line(const struct reader *r, const char *line, size_t len,
-                       struct examples *x, struct err *e)
+static int criteo_line(const struct reader *r, const struct reader_layout *layout,
+                       const char *line, size_t len, struct examples *x, struct err *e)
 {
+    (void)layout;
     const struct criteo *c = (const void *)r;
     struct cursor at = {.p = line, .end = line + len, .k = x->nnz};
     struct example new = {.weight = 1};

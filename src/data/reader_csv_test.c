@@ -1,13 +1,15 @@
-// CSV: random tables printed with and without quotes are read back; headers and bad
-// lines.
+// CSV: random tables printed with and without quotes are read back; columns permuted,
+// inserted and left out, against a naive model by name; headers, schemas and bad lines.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/data_testing.h"
+#include "data/number.h"
 
 static struct reader *open_reader(struct reader_options o)
 {
     struct reader *r = NULL;
     o.format = "csv";
+    test_layout = NULL;
     assert_int_equal(reader_open(&r, &o, NULL), 0);
     assert_true(reader_has_header(r));
     return r;
@@ -16,18 +18,35 @@ static struct reader *open_reader(struct reader_options o)
 static void header(struct reader *r, const char *line)
 {
     struct err e;
-    if (reader_header(r, line, strlen(line), &e) != 0)
+    if (reader_header(r, line, strlen(line), &test_layout, &e) != 0)
         fail_msg("'%s': %s", line, e.text);
+}
+
+static uint64_t word_key(const char *column, const char *text)
+{
+    return hash_bytes(text, strlen(text), hash_bytes(column, strlen(column), 0));
+}
+
+static uint64_t number_key(const char *column)
+{
+    return hash_bytes(column, strlen(column), 1);
+}
+
+static void assert_refuses_header(struct reader *r, const char *line, const char *reason)
+{
+    struct err e = {0};
+    const struct reader_layout *l = NULL;
+    assert_true(reader_header(r, line, strlen(line), &l, &e) < 0);
+    if (strstr(e.text, reason) == NULL)
+        fail_msg("'%s': '%s' does not say '%s'", line, e.text, reason);
+    assert_null(l);
 }
 
 static void assert_header_refused(struct reader_options o, const char *line,
                                   const char *reason)
 {
     struct reader *r = open_reader(o);
-    struct err e = {0};
-    assert_true(reader_header(r, line, strlen(line), &e) < 0);
-    if (strstr(e.text, reason) == NULL)
-        fail_msg("'%s': '%s' does not say '%s'", line, e.text, reason);
+    assert_refuses_header(r, line, reason);
     reader_close(r);
 }
 
@@ -84,11 +103,12 @@ static void round_trip(struct reader *r, char separator, struct buf *b,
         if (i == 2 || text[i][0] == '\0')
             continue;
         assert_int_equal(x->slot[k], slot);
-        assert_true(x->key[k] == reader_key(slot, text[i], strlen(text[i])));
+        const char name[2] = {(char)('a' + (int)i), 0};
+        assert_true(x->key[k] == word_key(name, text[i]));
         assert_true(x->value[k++] == 1);
     }
     if (!missing) {
-        assert_true(x->key[k] == reader_key(3, "num", 3) && x->slot[k] == 3);
+        assert_true(x->key[k] == number_key("num") && x->slot[k] == 3);
         assert_true(x->value[k++] == value);
     }
     assert_int_equal(x->nnz, k);
@@ -127,7 +147,7 @@ static void test_headers(void **state)
 {
     (void)state;
     struct reader_options o = {
-        .labels = true, .label_column = "y", .drop = "id,", .numeric = "n"};
+        .labels = true, .label_column = "y", .drop = "id", .numeric = "n"};
     assert_header_refused(o, "", "is empty");
     assert_header_refused(o, "id,x,n", "no column 'y', which --label names");
     assert_header_refused(o, "y,x,n", "no column 'id', which --drop names");
@@ -145,13 +165,356 @@ static void test_headers(void **state)
     assert_int_equal(parse(r, "1,2,3,4", &x, &e), TUG_EDATA);
     assert_non_null(strstr(e.text, "the header"));
     header(r, "\xef\xbb\xbfid,y,n,x"); // with a byte order mark
+    const struct reader_layout *first = test_layout;
     header(r, "id,y,n,x\r");
-    assert_int_equal(reader_header(r, "id,y,x,n", 8, &e), TUG_EDATA);
-    assert_non_null(strstr(e.text, "is not that of the first file"));
+    assert_ptr_equal(test_layout, first);
+    header(r, "id,y,x,n");
+    assert_ptr_not_equal(test_layout, first);
+    header(r, "x,n,y"); // what is dropped need not be there
     assert_int_equal(reader_slots(r), 2);
+    assert_refuses_header(r, "id,y,n,x,z", "the first file does not have the column 'z'");
+    assert_refuses_header(r, "id,y,n", "lacks the feature column 'x', which the first");
+    assert_refuses_header(r, "id,y", "lacks the feature column 'n' and 1 more");
+    assert_refuses_header(r, "id,n,x", "lacks the column 'y' of the label");
+    assert_refuses_header(r, "y,n,x,n", "has the column 'n' twice");
     examples_free(&x);
     reader_close(r);
 }
+
+// Columns whose name is empty, as of the numbers that some tools put before each line.
+static void test_empty_names(void **state)
+{
+    (void)state;
+    struct reader_options o = {.labels = true, .label_column = "y", .drop = ""};
+    struct reader *r = open_reader(o);
+    struct examples x = {0};
+    header(r, ",y,a");
+    assert_int_equal(reader_slots(r), 1);
+    assert_int_equal(parse(r, "17,1,p", &x, NULL), 0);
+    assert_int_equal(x.nnz, 1);
+    assert_true(x.key[0] == word_key("a", "p"));
+    reader_close(r);
+    assert_header_refused(o, "y,a", "no column '', which --drop names");
+    o.drop = "b,,a"; // between commas, too
+    r = open_reader(o);
+    header(r, ",y,a,b,c,");
+    assert_int_equal(reader_slots(r), 1);
+    reader_close(r);
+    examples_free(&x);
+}
+
+// First lines that are data, and names that look so.
+static void test_no_header(void **state)
+{
+    (void)state;
+    struct reader_options o = {.labels = true};
+    assert_header_refused(o, "0,1,1,5,0,1382", "csv needs a header");
+    assert_header_refused(o, "1,a,b,c", "csv needs a header");
+    assert_header_refused(o, "1.5,68fd1e64,80e26c9b", "csv needs a header");
+    o.label_column = "click";
+    assert_header_refused(o, "1,a,b,c", "csv needs a header");
+    o.label_column = NULL;
+    static const char *const names[] = {"0,1,2,3", "1,2,3", "y,1,0", "label,0.5"};
+    for (size_t i = 0; i < 4; i++) {
+        struct reader *r = open_reader(o);
+        header(r, names[i]);
+        reader_close(r);
+    }
+}
+
+// ---------------------------------------------------------------- files in any order
+
+enum { MOST = 12 };
+
+// A row is a word or a number for each name; a file shows some of the names in some order.
+struct table_column {
+    char name[8];
+    enum schema_use use;
+};
+
+struct row {
+    char text[MOST][16]; // by column; "": missing
+};
+
+static void any_table(struct table_column *t, size_t *ret_n)
+{
+    *ret_n = 3 + any(MOST - 3);
+    for (size_t i = 0; i < *ret_n; i++) {
+        snprintf(t[i].name, sizeof t[i].name, "c%zu", i * 7 % 100);
+        t[i].use = i == 0   ? SCHEMA_LABEL
+                   : i == 1 ? SCHEMA_WORDS
+                   : i == 2 ? SCHEMA_NUMBERS
+                            : (enum schema_use)any(SCHEMA_USES);
+        if (i > 0 && (t[i].use == SCHEMA_LABEL || t[i].use == SCHEMA_WEIGHT))
+            t[i].use = SCHEMA_WORDS;
+    }
+}
+
+static void any_row(const struct table_column *t, size_t n, struct row *row)
+{
+    for (size_t i = 0; i < n; i++) {
+        int number = (int)any(50);
+        snprintf(row->text[i], sizeof row->text[i],
+                 t[i].use == SCHEMA_WORDS ? "w%d" : "%d",
+                 t[i].use == SCHEMA_LABEL ? number % 2 : number);
+        if (i > 0 && chance(20))
+            row->text[i][0] = 0;
+    }
+}
+
+static void shuffle(size_t *order, size_t n)
+{
+    for (size_t i = n; i > 1; i--) {
+        size_t j = any(i), x = order[i - 1];
+        order[i - 1] = order[j];
+        order[j] = x;
+    }
+}
+
+static const char *list_of(const struct table_column *t, size_t n, enum schema_use use,
+                           char ret[128])
+{
+    size_t len = 0;
+    ret[0] = 0;
+    for (size_t i = 0; i < n; i++)
+        if (t[i].use == use)
+            len += (size_t)snprintf(ret + len, 128 - len, "%s%s", len > 0 ? "," : "",
+                                    t[i].name);
+    return len > 0 ? ret : NULL;
+}
+
+// Columns of a file: those of `order`, a stranger where it says n.
+static void print_line(const struct table_column *t, size_t n, const size_t *order,
+                       size_t shown, const struct row *row, char ret[512])
+{
+    size_t len = 0;
+    for (size_t i = 0; i < shown; i++)
+        len += (size_t)snprintf(ret + len, 512 - len, "%s%s", i > 0 ? "," : "",
+                                order[i] == n ? (row != NULL ? "?" : "stranger")
+                                : row != NULL ? row->text[order[i]]
+                                              : t[order[i]].name);
+}
+
+// The features of a row, by name and in the order of the first file's columns, when the
+// columns `order[0 .. shown)` of it are there.
+static void assert_row(const struct table_column *t, size_t n, const size_t *first,
+                       const size_t *order, size_t shown, const struct row *row,
+                       const struct examples *x)
+{
+    uint16_t slot = 0;
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct table_column *c = &t[first[i]];
+        bool there = false;
+        for (size_t j = 0; j < shown; j++)
+            there |= order[j] == first[i];
+        if (!schema_is_feature(c->use))
+            continue;
+        slot++;
+        const char *text = row->text[first[i]];
+        if (!there || *text == 0)
+            continue;
+        assert_true(k < x->nnz);
+        assert_int_equal(x->slot[k], slot - 1);
+        bool number = c->use == SCHEMA_NUMBERS;
+        assert_true(x->key[k] ==
+                    (number ? number_key(c->name) : word_key(c->name, text)));
+        float value = 1;
+        if (number)
+            assert_int_equal(number_parse(text, strlen(text), &value), NUMBER_OK);
+        assert_true(x->value[k] == value);
+        k++;
+    }
+    assert_int_equal(x->nnz, k);
+}
+
+static void one_file(struct reader *r, const struct table_column *t, size_t n,
+                     const size_t *first, const size_t *order, size_t shown)
+{
+    char line[512];
+    struct examples x = {0};
+    print_line(t, n, order, shown, NULL, line);
+    header(r, line);
+    for (int i = 0; i < 3; i++) {
+        struct row row;
+        any_row(t, n, &row);
+        print_line(t, n, order, shown, &row, line);
+        examples_clear(&x);
+        struct err e;
+        if (parse(r, line, &x, &e) != 0)
+            fail_msg("'%s': %s", line, e.text);
+        assert_row(t, n, first, order, shown, &row, &x);
+    }
+    examples_free(&x);
+}
+
+// Columns of all files by name, whatever the order of each; a stranger among them when it
+// is dropped; some missing when that is allowed.
+static void test_any_order(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 300; round++) {
+        struct table_column t[MOST];
+        size_t n, first[MOST], order[MOST + 1];
+        char numeric[128], drop[128], drops[160];
+        any_table(t, &n);
+        for (size_t i = 0; i < n; i++)
+            first[i] = i;
+        shuffle(first, n);
+        const char *dropped = list_of(t, n, SCHEMA_DROPPED, drop);
+        snprintf(drops, sizeof drops, "%s%sstranger", dropped != NULL ? dropped : "",
+                 dropped != NULL ? "," : "");
+        bool strangers = chance(50), missing = chance(50);
+        struct reader *r = open_reader(
+            (struct reader_options){.labels = true,
+                                    .label_column = t[0].name,
+                                    .numeric = list_of(t, n, SCHEMA_NUMBERS, numeric),
+                                    .drop = strangers ? drops : dropped,
+                                    .drop_elsewhere = strangers,
+                                    .allow_missing = missing});
+        one_file(r, t, n, first, first, n);
+        for (int file = 0; file < 3; file++) {
+            size_t shown = 0;
+            for (size_t i = 0; i < n; i++)
+                if (i == 0 || !missing || chance(70))
+                    order[shown++] = i;
+            if (strangers)
+                order[shown++] = n;
+            shuffle(order, shown);
+            one_file(r, t, n, first, order, shown);
+        }
+        reader_close(r);
+    }
+}
+
+// ---------------------------------------------------------------- schemas
+
+static struct schema *copy_schema(const struct reader *r)
+{
+    struct schema *s = mem_alloc(sizeof *s), *again = mem_alloc(sizeof *s);
+    assert_non_null(s);
+    assert_non_null(again);
+    *s = *reader_schema(r);
+    // As JSON and as bytes it is the same one.
+    json_begin();
+    json_t *o = schema_to_json(s);
+    struct json_fields f = {.path = "x"};
+    schema_from_json(again, o, &f);
+    json_decref(o);
+    assert_int_equal(f.rc, 0);
+    assert_true(schema_same(s, again));
+    struct buf b = BUF_INIT(1 << 20);
+    assert_int_equal(schema_write(s, &b), 0);
+    assert_int_equal(schema_read(again, b.data, b.len), 0);
+    assert_true(schema_same(s, again));
+    assert_int_equal(s->columns, again->columns);
+    for (size_t n = 0; n < b.len; n++)
+        if (schema_read(again, b.data, n) == 0)
+            assert_true(again->text_len < s->text_len);
+    buf_free(&b);
+    mem_free(again);
+    return s;
+}
+
+static void assert_contradicts(struct reader_options o, const char *reason)
+{
+    struct reader *r = NULL;
+    struct err e = {0};
+    assert_int_equal(reader_open(&r, &o, &e), TUG_EUSAGE);
+    if (strstr(e.text, reason) == NULL)
+        fail_msg("'%s' does not say '%s'", e.text, reason);
+}
+
+static void test_schema(void **state)
+{
+    (void)state;
+    struct reader *r = open_reader((struct reader_options){.labels = true,
+                                                           .loss = READER_SQUARED,
+                                                           .drop = "id",
+                                                           .numeric = "age",
+                                                           .weight_column = "w",
+                                                           .separator = ';'});
+    header(r, "y;id;city;age;w");
+    struct schema *s = copy_schema(r);
+    reader_close(r);
+
+    // Nothing needs repeating, and all may be repeated.
+    struct reader_options o = {.schema = s, .labels = true};
+    assert_int_equal(reader_open(&r, &o, NULL), 0);
+    assert_int_equal(reader_slots(r), 2);
+    struct examples x = {0};
+    header(r, "w;age;city;y");
+    assert_int_equal(parse(r, "2;30;Ulm;5.5", &x, NULL), 0);
+    assert_true(x.label[0] == 5.5F && x.weight[0] == 2 && x.nnz == 2);
+    assert_true(x.key[0] == word_key("city", "Ulm") && x.key[1] == number_key("age"));
+    assert_refuses_header(r, "w;age;city;y;z",
+                          "the model was not trained with a column 'z'");
+    assert_refuses_header(r, "w;city;y", "'age', which the model was trained with");
+    assert_refuses_header(r, "age;city;y", "lacks the column 'w' of the weights");
+    assert_refuses_header(r, "1;2;3", "the model was not trained with a column '1'");
+    reader_close(r);
+    o = (struct reader_options){.schema = s,
+                                .format = "csv",
+                                .loss = READER_SQUARED,
+                                .loss_given = true,
+                                .label_column = "y",
+                                .drop = "id,z",
+                                .numeric = "age",
+                                .weight_column = "w",
+                                .separator = ';'};
+    assert_int_equal(reader_open(&r, &o, NULL), 0);
+    header(r, "z;city;age"); // to predict
+    examples_clear(&x);
+    assert_int_equal(parse(r, "?;Ulm;30", &x, NULL), 0);
+    assert_int_equal(x.nnz, 2);
+    assert_true(schema_same(reader_schema(r), s));
+    reader_close(r);
+
+    o = (struct reader_options){.schema = s};
+    o.format = "criteo";
+    assert_contradicts(o, "--format criteo");
+    o = (struct reader_options){.schema = s, .loss_given = true};
+    assert_contradicts(o, "--loss logistic");
+    o = (struct reader_options){.schema = s, .label_column = "city"};
+    assert_contradicts(o, "--label 'city', but the model has 'y'");
+    o = (struct reader_options){.schema = s, .weight_column = "v"};
+    assert_contradicts(o, "--weight-column 'v'");
+    o = (struct reader_options){.schema = s, .numeric = "age,city"};
+    assert_contradicts(o, "--numeric 'city'");
+    o = (struct reader_options){.schema = s, .drop = "id,city"};
+    assert_contradicts(o, "--drop 'city'");
+    o = (struct reader_options){.schema = s, .separator = '\t'};
+    assert_contradicts(o, "--separator tab, but the model has ;");
+    examples_free(&x);
+    mem_free(s);
+}
+
+// Bytes from a peer.
+static void test_damaged_schemas(void **state)
+{
+    (void)state;
+    struct reader *r = open_reader((struct reader_options){.labels = true});
+    header(r, "y,a,b,c");
+    struct buf b = BUF_INIT(1 << 20);
+    struct schema *s = mem_alloc(sizeof *s);
+    assert_int_equal(schema_write(reader_schema(r), &b), 0);
+    reader_close(r);
+    for (size_t i = 0; i < b.len; i++)
+        for (int bit = 0; bit < 8; bit++) {
+            b.data[i] = (char)(b.data[i] ^ 1 << bit);
+            struct reader_options o = {.schema = s};
+            if (schema_read(s, b.data, b.len) == 0 && reader_open(&r, &o, NULL) == 0) {
+                const struct reader_layout *l;
+                (void)(reader_has_header(r) && reader_header(r, "y,a,b,c", 7, &l, NULL));
+                reader_close(r);
+            }
+            b.data[i] = (char)(b.data[i] ^ 1 << bit);
+        }
+    buf_free(&b);
+    mem_free(s);
+}
+
+// ---------------------------------------------------------------- lines
 
 static void test_bad_lines(void **state)
 {
@@ -240,9 +603,11 @@ static void test_allocation_failures(void **state)
         mem_fault_after(n);
         int rc = reader_open(&r, &o, NULL);
         if (rc == 0)
-            rc = reader_header(r, "y,a,b,w,c", 9, NULL);
+            rc = reader_header(r, "y,a,b,w,c", 9, &test_layout, NULL);
         if (rc == 0)
-            rc = reader_line(r, line, strcspn(line, "\n"), &x, NULL);
+            rc = reader_line(r, test_layout, line, strcspn(line, "\n"), &x, NULL);
+        if (rc == 0)
+            rc = reader_header(r, "c,a,b,w,y", 9, &test_layout, NULL);
         done = !mem_faulted();
         mem_fault_after(-1);
         assert_int_equal(rc, done ? 0 : TUG_ENOMEM);
@@ -284,10 +649,12 @@ static void test_real_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trips), cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_bad_lines),   cmocka_unit_test(test_without_label),
-        cmocka_unit_test(test_options),     cmocka_unit_test(test_allocation_failures),
-        cmocka_unit_test(test_real_data),
+        cmocka_unit_test(test_round_trips),         cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_empty_names),         cmocka_unit_test(test_no_header),
+        cmocka_unit_test(test_any_order),           cmocka_unit_test(test_schema),
+        cmocka_unit_test(test_damaged_schemas),     cmocka_unit_test(test_bad_lines),
+        cmocka_unit_test(test_without_label),       cmocka_unit_test(test_options),
+        cmocka_unit_test(test_allocation_failures), cmocka_unit_test(test_real_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,9 +56,10 @@ static int bad_field(const struct libffm *f, const char *p, const char *end,
     return sparse_bad_index(colon + 1, (size_t)(second - colon - 1), e);
 }
 
-static int libffm_line(const struct reader *r, const char *p, size_t len,
-                       struct examples *x, struct err *e)
+static int libffm_line(const struct reader *r, const struct reader_layout *layout,
+                       const char *p, size_t len, struct examples *x, struct err *e)
 {
+    (void)layout;
     const struct libffm *f = (const void *)r;
     const char *end = p + len;
     struct example new = {.weight = 1};

@@ -58,9 +58,10 @@ static int bad_value(const char *token, const char *value, const char *end,
     return sparse_bad_value(value, end, index, e);
 }
 
-static int libsvm_line(const struct reader *r, const char *p, size_t len,
-                       struct examples *x, struct err *e)
+static int libsvm_line(const struct reader *r, const struct reader_layout *layout,
+                       const char *p, size_t len, struct examples *x, struct err *e)
 {
+    (void)layout;
     const char *end = p + len;
     struct example new = {.weight = 1};
     TRY(examples_reserve(x, len / 4 + 1, e));

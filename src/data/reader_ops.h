@@ -13,12 +13,15 @@ struct reader_ops {
     // Makes the format's reader, whose first member is a struct reader; reader_open fills
     // that.
     int (*open)(struct reader **ret, const struct reader_options *o, struct err *e);
+    // Takes r->schema, which has columns, as that of a model. NULL: formats without any.
+    int (*adopt)(struct reader *r, struct err *e);
     void (*close)(struct reader *r); // half-built is fine
     uint32_t (*slots)(const struct reader *r);
-    int (*read_header)(struct reader *r, const char *line, size_t len, struct err *e);
+    int (*read_header)(struct reader *r, const char *line, size_t len,
+                       const struct reader_layout **ret, struct err *e);
     // As reader_line; the line is not empty and has no '\r' at its end.
-    int (*line)(const struct reader *r, const char *line, size_t len, struct examples *x,
-                struct err *e);
+    int (*line)(const struct reader *r, const struct reader_layout *layout,
+                const char *line, size_t len, struct examples *x, struct err *e);
 };
 
 extern const struct reader_ops reader_criteo, reader_libsvm, reader_libffm, reader_csv;
@@ -27,6 +30,7 @@ struct reader {
     const struct reader_ops *ops;
     enum reader_loss loss;
     bool labels;
+    struct schema *schema;
 };
 
 enum { READER_MAX_SLOT = 65535 };
@@ -41,6 +45,9 @@ struct example {
     bool has_values;
 };
 void examples_commit(struct examples *x, const struct example *new);
+
+// TUG_EUSAGE, naming it, when an option contradicts o->schema.
+int reader_agrees(const struct reader_options *o, struct err *e);
 
 // A label by the rules of the loss.
 int reader_label(const struct reader *r, const char *text, size_t len, float *ret,

@@ -180,7 +180,7 @@ static void test_libsvm_refused(void **state)
         assert_refused(r, bad[i][0], bad[i][1]);
     struct examples x = {0};
     struct line l = line_make("1 1:1\0 2:1", 10); // a zero byte within a line
-    assert_int_equal(reader_line(r, l.text, l.len, &x, NULL), TUG_EDATA);
+    assert_int_equal(reader_line(r, NULL, l.text, l.len, &x, NULL), TUG_EDATA);
     mem_free(l.text);
     examples_free(&x);
     reader_close(r);
@@ -304,8 +304,8 @@ static void test_allocation_failures(void **state)
         mem_fault_after(n);
         int rc = reader_open(&r, &o, NULL);
         for (int i = 0; rc == 0 && i < 3000; i++)
-            rc = reader_line(r, "1 2:3:1 4:5:1\n                                ", 13, &x,
-                             NULL);
+            rc = reader_line(r, NULL, "1 2:3:1 4:5:1\n                                ",
+                             13, &x, NULL);
         done = !mem_faulted();
         mem_fault_after(-1);
         assert_int_equal(rc, done ? 0 : TUG_ENOMEM);

@@ -28,6 +28,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "data/decode.h"
+#include "data/identity.h"
 #include "data/lines.h"
 #include "data/paths.h"
 #include "data/reader.h"
@@ -531,6 +532,16 @@ int source_first_line(struct source *s, uint32_t file, struct buf *b, struct err
 
 // ---------------------------------------------------------------- facts
 
+const struct reader_layout *source_layout(const struct source *s, uint32_t file)
+{
+    return s->files.file[file].layout;
+}
+
+void source_set_layout(struct source *s, uint32_t file, const struct reader_layout *l)
+{
+    s->files.file[file].layout = l;
+}
+
 bool source_can_rewind(const struct source *s)
 {
     for (size_t i = 0; i < s->files.n; i++)
@@ -539,9 +550,30 @@ bool source_can_rewind(const struct source *s)
     return true;
 }
 
+bool source_is_pipe(const struct source *s, uint32_t file)
+{
+    return s->files.file[file].is_pipe;
+}
+
 size_t source_files(const struct source *s)
 {
     return s->files.n;
+}
+
+int source_identity(const struct source *s, struct identity *ret, struct err *e)
+{
+    *ret = (struct identity){0};
+    for (size_t i = 0; i < s->files.n; i++) {
+        const struct data_file *file = &s->files.file[i];
+        struct identity_file f = {.name = file->name,
+                                  .name_len = strlen(file->name),
+                                  .pipe = file->is_pipe,
+                                  .bytes = file->bytes};
+        if (!file->is_pipe)
+            TRY(data_file_hash(file, &f.hash, e));
+        identity_add(ret, &f);
+    }
+    return 0;
 }
 
 const char *source_file_name(const struct source *s, uint32_t file)

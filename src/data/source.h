@@ -18,6 +18,7 @@
 #include "base/err.h"
 
 struct source;
+struct reader_layout;
 
 struct source_options {
     // Files, directories (their plain files at any depth, not hidden), globs, pipes, "-".
@@ -41,6 +42,7 @@ struct chunk {
     uint32_t file;   // source_file_name
     uint64_t line;   // number of the first line, from 1
     uint64_t offset; // of the first byte in the decompressed file; 0: it begins the file
+    const struct reader_layout *layout; // of the file; set by who reads headers
 };
 
 // Fails with TUG_EDATA, naming the path, when something is missing, matches nothing, is
@@ -75,8 +77,17 @@ struct source_place source_place(struct source *s);
 // taken (else TUG_EUSAGE).
 int source_first_line(struct source *s, uint32_t file, struct buf *b, struct err *e);
 
+// What who reads headers keeps of a file's; NULL at first. One thread at a time.
+const struct reader_layout *source_layout(const struct source *s, uint32_t file);
+void source_set_layout(struct source *s, uint32_t file, const struct reader_layout *l);
+
 bool source_can_rewind(const struct source *s); // false with a pipe
 size_t source_files(const struct source *s);
+bool source_is_pipe(const struct source *s, uint32_t file);
+
+// Which data it is. Reads both ends of each file that is no pipe.
+struct identity;
+int source_identity(const struct source *s, struct identity *ret, struct err *e);
 
 // "(standard input)" for "-".
 const char *source_file_name(const struct source *s, uint32_t file);

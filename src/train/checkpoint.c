@@ -12,6 +12,12 @@
 #include "train/progress.h"
 #include "train/saved.h"
 
+// The save that a run begins with.
+struct run_start {
+    char dir[FILE_PATH_MAX];
+    struct manifest manifest;
+};
+
 static void copy(char to[MANIFEST_TEXT_MAX], const char *text)
 {
     snprintf(to, MANIFEST_TEXT_MAX, "%s", text != NULL ? text : "");
@@ -26,28 +32,18 @@ static void copy_table(char to[MANIFEST_TEXT_MAX], const struct table_config *t)
     buf_free(&text);
 }
 
-static struct manifest_options options_of(const struct run *r)
+static void fill_options(const struct run *r, struct manifest_options *o)
 {
     const struct train_config *c = r->config;
-    struct manifest_options o = {
-        .model = r->parameters.model.options,
-        .loss = c->reader.loss,
-        .separator = c->reader.separator,
-        .schedule = c->schedule,
-        .batch = c->batch,
-        .deterministic = c->deterministic,
-        .reduce_mean = c->reduce_mean,
-        .streaming = r->streaming,
-        .window_bytes = r->streaming ? c->window_bytes : 0,
-        .valid_fraction = c->valid_fraction,
-    };
-    snprintf(o.format, sizeof(o.format), "%s", c->reader.format);
-    copy(o.label, c->reader.label_column);
-    copy(o.drop, c->reader.drop);
-    copy(o.numeric, c->reader.numeric);
-    copy(o.weight, c->reader.weight_column);
-    copy_table(o.table, c->table);
-    return o;
+    o->model = r->parameters.model.options;
+    o->schedule = c->schedule;
+    o->batch = c->batch;
+    o->deterministic = c->deterministic;
+    o->reduce_mean = c->reduce_mean;
+    o->streaming = r->streaming;
+    o->window_bytes = r->streaming ? c->window_bytes : 0;
+    o->valid_fraction = c->valid_fraction;
+    copy_table(o->table, c->table);
 }
 
 static struct saved_rows rows_of(struct run *r, bool best)
@@ -66,7 +62,9 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
     struct manifest *m = mem_zalloc(sizeof(*m));
     if (m == NULL)
         return err_nomem(e, "a save");
-    m->options = options_of(r);
+    fill_options(r, &m->options);
+    m->schema = *reader_schema(r->reader);
+    m->data = *r->data_identity;
     m->examples = result->examples;
     m->finished = finished;
     m->at = r->at;
@@ -108,36 +106,32 @@ static int load_tables(struct run *r, const char *dir, const struct manifest *m,
     return m->has_best ? saved_load(dir, m, PART_MODEL, r->team, &r->best, e) : 0;
 }
 
-static int load_resumed(struct run *r, const char *dir, const struct manifest *m,
-                        struct err *e)
+static int same_options(const struct run *r, const struct manifest *m, struct err *e)
 {
+    struct manifest_options *now = mem_zalloc(sizeof(*now));
+    if (now == NULL)
+        return err_nomem(e, "a saved model");
+    fill_options(r, now);
+    int rc = manifest_same_options(&m->options, now, e);
+    mem_free(now);
+    return rc;
+}
+
+static int resume(struct run *r, struct err *e)
+{
+    const struct run_start *s = r->start;
+    const struct manifest *m = &s->manifest;
     // What the memory of that machine allowed is no wish.
     if (r->config->data_in == DATA_IN_AUTO)
         r->streaming = m->options.streaming;
-    struct manifest_options now = options_of(r);
-    TRY(manifest_same_options(&m->options, &now, e));
-    TRY(r->driver != NULL ? driver_resume(r, dir, m, e) : load_tables(r, dir, m, e));
+    TRY(same_options(r, m, e));
+    TRY(r->driver != NULL ? driver_resume(r, s->dir, m, e)
+                          : load_tables(r, s->dir, m, e));
     stand_at(r, m);
+    progress_note(r->progress, "resuming from %s: %u pass%s and %llu batch%s done", s->dir,
+                  m->at.epoch, PLURAL_ES(m->at.epoch),
+                  (unsigned long long)m->at.batches, PLURAL_ES(m->at.batches));
     return 0;
-}
-
-int checkpoint_resume(struct run *r, struct err *e)
-{
-    char dir[FILE_PATH_MAX];
-    struct manifest *m = mem_zalloc(sizeof(*m));
-    if (m == NULL)
-        return err_nomem(e, "a saved model");
-    int rc = saved_find(r->config->out, dir, e);
-    if (rc == 0)
-        rc = manifest_read(m, dir, e);
-    if (rc == 0)
-        rc = load_resumed(r, dir, m, e);
-    if (rc == 0)
-        progress_note(r->progress, "resuming from %s: %u pass%s and %llu batch%s done",
-                      dir, m->at.epoch, PLURAL_ES(m->at.epoch),
-                      (unsigned long long)m->at.batches, PLURAL_ES(m->at.batches));
-    mem_free(m);
-    return rc;
 }
 
 // "sparse,dense" taken apart; NULL means both.
@@ -183,33 +177,99 @@ static int check_shape(const struct model *then, const struct model *now, const 
     return 0;
 }
 
-int checkpoint_init_from(struct run *r, struct err *e)
+static int init_from(struct run *r, struct err *e)
 {
+    const struct manifest *m = &r->start->manifest;
+    const char *dir = r->start->dir;
     bool sparse, dense;
     TRY(choose_tables(r->config->init_tables, &sparse, &dense, e));
-    char dir[FILE_PATH_MAX];
-    TRY(saved_find(r->config->init_from, dir, e));
-    struct manifest *m = mem_zalloc(sizeof(*m));
-    if (m == NULL)
-        return err_nomem(e, "a saved model");
+    if (manifest_lives(m) != (r->config->table != NULL))
+        return err_set(
+            e, TUG_EUSAGE, "%s holds features that %s: give %s --table as there", dir,
+            manifest_lives(m) ? "live by settings" : "have no life of their own",
+            manifest_lives(m) ? "the same" : "no");
     struct model then;
-    int rc = manifest_read(m, dir, e);
-    if (rc == 0 && manifest_lives(m) != (r->config->table != NULL))
-        rc = err_set(e, TUG_EUSAGE, "%s holds features that %s: give %s --table as there",
-                     dir,
-                     manifest_lives(m) ? "live by settings" : "have no life of their own",
-                     manifest_lives(m) ? "the same" : "no");
-    if (rc == 0)
-        rc = model_init(&then, &m->options.model, e);
-    if (rc == 0)
-        rc = check_shape(&then, &r->parameters.model, dir, e);
-    if (rc == 0 && r->driver != NULL)
-        rc = driver_load(r, dir, m, PART_MODEL, sparse, dense, e);
-    else if (rc == 0)
-        rc = saved_load_into(dir, m, PART_MODEL, sparse, dense, r->team, &r->parameters,
-                             e);
-    mem_free(m);
-    return rc;
+    TRY(model_init(&then, &m->options.model, e));
+    TRY(check_shape(&then, &r->parameters.model, dir, e));
+    return r->driver != NULL ? driver_load(r, dir, m, PART_MODEL, sparse, dense, e)
+                             : saved_load_into(dir, m, PART_MODEL, sparse, dense, r->team,
+                                               &r->parameters, e);
+}
+
+int checkpoint_start(struct run *r, struct err *e)
+{
+    if (r->start == NULL)
+        return 0;
+    return r->resumes ? resume(r, e) : init_from(r, e);
+}
+
+static int same_format(const struct run *r, const struct manifest *m, struct err *e)
+{
+    const char *now = r->config->reader.format;
+    if (!r->resumes || now == NULL || strcmp(now, m->schema.format) == 0)
+        return 0;
+    return err_set(
+        e, TUG_EUSAGE,
+        "the run being resumed had --format %s, this one has %s: give the same "
+        "options, or use --init-from to start a new run from the saved model",
+        m->schema.format, now);
+}
+
+static int read_start(struct run *r, const char *from, struct err *e)
+{
+    struct run_start *s = r->start;
+    TRY(saved_find(from, s->dir, e));
+    TRY(manifest_read(&s->manifest, s->dir, e));
+    TRY(manifest_knows_data(&s->manifest, s->dir, e));
+    TRY(same_format(r, &s->manifest, e));
+    r->own.reader.schema = &s->manifest.schema;
+    return 0;
+}
+
+int checkpoint_find(struct run *r, struct err *e)
+{
+    const char *from = r->resumes ? r->config->out : r->config->init_from;
+    if (from == NULL)
+        return 0;
+    r->start = mem_zalloc(sizeof(*r->start));
+    return r->start != NULL ? read_start(r, from, e) : err_nomem(e, "a saved model");
+}
+
+void checkpoint_forget(struct run *r)
+{
+    mem_free(r->start);
+    r->start = NULL;
+}
+
+static bool stopped_early(const struct train_config *c, const struct manifest *m)
+{
+    return m->has_best && c->patience > 0 && m->passes_since_best >= c->patience;
+}
+
+bool checkpoint_was_over(const struct run *r)
+{
+    const struct manifest *m = r->resumes ? &r->start->manifest : NULL;
+    return m != NULL && m->finished &&
+           (m->at.epoch >= r->config->epochs || stopped_early(r->config, m));
+}
+
+int checkpoint_check_data(const struct run *r, struct err *e)
+{
+    if (r->config->out != NULL && !schema_has_text(reader_schema(r->reader)))
+        return err_set(
+            e, TUG_EUSAGE,
+            "the names of the columns are no UTF-8 text, which a model that is "
+            "saved under --out needs: convert the headers, as with iconv");
+    struct err how;
+    if (!r->resumes || r->start->manifest.data.files == 0 ||
+        identity_same(&r->start->manifest.data, r->data_identity, &how) == 0)
+        return 0;
+    return err_set(
+        e, TUG_EDATA,
+        "--data is not what the run in %s trains on: %s. Give the same data; or "
+        "train on new data from the saved model: --init-from %s, with another "
+        "--out",
+        r->config->out, how.text, r->config->out);
 }
 
 // A new run's directory must be empty, or not there yet.
@@ -231,40 +291,20 @@ static int check_new_out(const char *out, struct err *e)
                      out);
 }
 
-// Names of columns go to the manifest.
-static int check_texts(const struct reader_options *r, struct err *e)
-{
-    const char separator[2] = {r->separator, 0};
-    const struct {
-        const char *option, *text;
-    } texts[] = {{"label", r->label_column},
-                 {"drop", r->drop},
-                 {"numeric", r->numeric},
-                 {"weight-column", r->weight_column},
-                 {"separator", separator}};
-    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
-        if (texts[i].text == NULL || manifest_can_hold(texts[i].text))
-            continue;
-        return err_set(
-            e, TUG_EUSAGE,
-            "--%s cannot be saved with the model under --out: it is longer than "
-            "%d bytes, or no UTF-8 text",
-            texts[i].option, MANIFEST_TEXT_MAX - 1);
-    }
-    return 0;
-}
-
-int checkpoint_check_out(const struct train_config *c, int *ret_lock, struct err *e)
+int checkpoint_check_out(const struct train_config *c, int *ret_lock, bool *ret_resumes,
+                         struct err *e)
 {
     *ret_lock = -1;
+    *ret_resumes = false;
     if (c->out == NULL)
-        return c->resume ? err_set(e, TUG_EUSAGE,
-                                   "--resume needs --out DIR, the directory of the "
-                                   "run to go on with")
-                         : 0;
-    TRY(check_texts(&c->reader, e));
+        return c->resume != TRAIN_NEW ? err_set(e, TUG_EUSAGE,
+                                                "--resume needs --out DIR, the directory "
+                                                "of the run to go on with")
+                                      : 0;
     char dir[FILE_PATH_MAX];
-    if (c->resume)
+    *ret_resumes = c->resume == TRAIN_RESUME ||
+                   (c->resume == TRAIN_RESUME_AUTO && saved_any(c->out));
+    if (*ret_resumes)
         TRY(saved_find(c->out, dir, e));
     else
         TRY(check_new_out(c->out, e));

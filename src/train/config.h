@@ -22,6 +22,9 @@ struct path_list {
     size_t n;
 };
 
+// AUTO: a run that is there goes on, else one begins.
+enum train_resume { TRAIN_NEW, TRAIN_RESUME, TRAIN_RESUME_AUTO };
+
 enum data_in { DATA_IN_AUTO, DATA_IN_MEMORY, DATA_IN_STREAM };
 
 // Who applies update rules on a cluster (train/exchange.h). AUTO: the server in sync mode
@@ -58,8 +61,8 @@ struct train_config {
         patience; // passes without a better validation loss before stopping; 0: never
     uint64_t max_bad_lines;
     const char *out; // NULL: nothing is saved
-    bool resume;
-    const char *init_from;   // NULL: from nothing
+    enum train_resume resume;
+    const char *init_from;   // NULL: from nothing; with TRAIN_RESUME_AUTO: when it begins
     const char *init_tables; // "sparse,dense" or NULL: all
     uint32_t save_passes;    // save every so many passes; 0: only at the end
     uint64_t save_batches;   // and every so many batches
@@ -82,7 +85,9 @@ struct train_result {
     double bytes_per_key;
     uint64_t data_bytes; // of the data set in memory (or of the last window)
     uint64_t skipped_lines;
-    char saved[4096];          // directory of the last save; "" when none
+    char saved[4096]; // directory of the last save; "" when none
+    char format[SCHEMA_FORMAT_MAX];
+    bool nothing_to_do;        // the run was over before
     uint32_t workers, servers; // of the cluster; 0: one process
 };
 

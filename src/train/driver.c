@@ -15,6 +15,32 @@
 // How a pass stands is looked at soon after its begin, then less often.
 static const double look_first_seconds = 0.002, look_seconds = 0.05;
 
+// How the data is read: as the save that the run begins with says, else as workers do.
+static int tell_schema(struct run *r, struct err *e)
+{
+    struct buf b = BUF_INIT(WIRE_BYTES_MAX);
+    const struct schema *s = r->config->reader.schema;
+    int rc = s == NULL || schema_write(s, &b) == 0 ? 0 : err_nomem(e, "a schema");
+    struct msg_schema m = {.schema = {b.data, (uint32_t)b.len}};
+    if (rc == 0)
+        rc = client_ask(r->driver->remote.client, MSG_SCHEMA, &m, NULL, NULL, e);
+    buf_free(&b);
+    return rc;
+}
+
+// Which data the workers see, and how they read it: this process need not see it.
+static int learn_data(struct run *r, struct err *e)
+{
+    struct driver *d = r->driver;
+    d->data = mem_zalloc(sizeof(*d->data));
+    if (d->data == NULL)
+        return err_nomem(e, "the data");
+    TRY(remote_data_known(&d->remote, r->config->interrupted, d->data, e));
+    *r->data_identity = d->data->files;
+    r->own.reader.schema = &d->data->schema;
+    return run_open_reader(r, e);
+}
+
 int driver_open(struct run *r, struct err *e)
 {
     struct driver *d = mem_zalloc(sizeof(*d));
@@ -33,7 +59,9 @@ int driver_open(struct run *r, struct err *e)
     d->opened = true;
     // From here on a signal is looked at where the run can be left in order.
     client_set_interrupt(d->remote.client, NULL);
-    return remote_tables(&d->remote, r->config, &r->parameters.model, 0, e);
+    TRY(tell_schema(r, e));
+    TRY(remote_tables(&d->remote, r->config, &r->parameters.model, 0, e));
+    return learn_data(r, e);
 }
 
 void driver_over(struct run *r, int code, const char *why)
@@ -55,6 +83,7 @@ void driver_close(struct run *r)
     buf_free(&d->cut.done);
     buf_free(&d->resumed.done);
     pthread_mutex_destroy(&d->lock);
+    mem_free(d->data);
     mem_free(d);
     r->driver = NULL;
 }

@@ -28,6 +28,7 @@ struct driver_position {
 
 struct driver {
     struct remote remote;
+    struct remote_data *data;
     bool opened, best_made;
     uint32_t workers, servers;
     struct metrics_stream stream; // of the pass

@@ -17,32 +17,7 @@
 #include "base/hash.h"
 #include "table/rule.h"
 
-enum { MANIFEST_MAX_BYTES = 1 << 20 };
-
-// jansson allocates through our hook, so that its failures are tested with all others. It
-// passes over some of them, and a value is missing then; so they are remembered here.
-static _Thread_local bool memory_failed;
-
-static void *json_memory(size_t bytes)
-{
-    void *p = mem_alloc(bytes);
-    memory_failed |= p == NULL;
-    return p;
-}
-
-static void use_our_memory(void)
-{
-    memory_failed = false;
-    json_set_alloc_funcs(json_memory, mem_free);
-}
-
-// Numbers of 64 bits travel as hexadecimal text: JSON's integers are signed.
-static json_t *hex(uint64_t x)
-{
-    char text[24];
-    snprintf(text, sizeof(text), "%016" PRIx64, x);
-    return json_string(text);
-}
+enum { MANIFEST_MAX_BYTES = 16 << 20 };
 
 static json_t *real_or_null(double x)
 {
@@ -60,19 +35,13 @@ static json_t *rule_to_json(const struct rule_params *p)
 
 static json_t *options_to_json(const struct manifest_options *o)
 {
-    char separator[2] = {o->separator, 0};
     const struct model_options *m = &o->model;
     return json_pack(
         "{s:s, s:i, s:i, s:f, s:o, s:b, s:o, s:o,"
-        " s:s, s:s, s:s, s:s, s:s, s:s, s:s,"
         " s:i, s:f, s:f, s:i, s:b, s:s, s:s, s:I, s:f, s:s}",
         "model", model_name(m->kind), "dim", (int)m->dim, "fields", (int)m->fields,
-        "init", (double)m->init, "seed", hex(m->seed), "normalize", m->normalize,
+        "init", (double)m->init, "seed", json_hex(m->seed), "normalize", m->normalize,
         "linear", rule_to_json(&m->linear), "latent", rule_to_json(&m->latent), //
-        "format", o->format, "loss", o->loss == READER_SQUARED ? "squared" : "logistic",
-        "label", o->label, "drop", o->drop, "numeric", o->numeric, "weight-column",
-        o->weight, "separator",
-        separator, //
         "schedule", (int)o->schedule.kind, "schedule-a", o->schedule.a, "schedule-b",
         o->schedule.b, "batch", (int)o->batch, "deterministic", o->deterministic,
         "reduce", o->reduce_mean ? "mean" : "sum", "data-in",
@@ -108,7 +77,7 @@ static json_t *part_to_json(const struct manifest_part *p)
                      p->role == PART_MODEL ? "model" : "training", "first_partition",
                      (int)p->first_partition, "partitions", (int)p->n_partitions, "rows",
                      (json_int_t)p->info.rows, "bytes", (json_int_t)p->info.bytes,
-                     "checksum", hex(p->info.checksum));
+                     "checksum", json_hex(p->info.checksum));
 }
 
 static json_t *parts_to_json(const struct manifest *m)
@@ -123,100 +92,48 @@ static json_t *parts_to_json(const struct manifest *m)
     return list;
 }
 
-// The checksum is of the compact text, keys sorted, without the checksum itself.
-static int checksum_of(const json_t *root, uint64_t *ret)
-{
-    char *text = json_dumps(root, JSON_COMPACT | JSON_SORT_KEYS);
-    if (text == NULL || memory_failed) {
-        mem_free(text);
-        return TUG_ENOMEM;
-    }
-    *ret = hash_bytes(text, strlen(text), MANIFEST_VERSION);
-    mem_free(text);
-    return 0;
-}
-
 static json_t *manifest_to_json(const struct manifest *m)
 {
     json_t *root = json_pack(
-        "{s:s, s:i, s:o, s:I, s:I, s:b, s:o, s:I, s:o, s:o}", "format", "tug-model",
-        "version", MANIFEST_VERSION, "options", options_to_json(&m->options), "rows",
-        (json_int_t)m->rows, "examples", (json_int_t)m->examples, "finished", m->finished,
-        "position", position_to_json(&m->at), "bad_lines", (json_int_t)m->bad_lines,
-        "best", best_to_json(m), "parts", parts_to_json(m));
-    uint64_t sum;
-    if (root != NULL && checksum_of(root, &sum) == 0 &&
-        json_object_set_new(root, "checksum", hex(sum)) == 0)
+        "{s:s, s:i, s:o, s:o, s:o, s:I, s:I, s:b, s:o, s:I, s:o, s:o}", "format",
+        "tug-model", "version", MANIFEST_VERSION, "schema", schema_to_json(&m->schema),
+        "data", identity_to_json(&m->data), "options", options_to_json(&m->options),
+        "rows", (json_int_t)m->rows, "examples", (json_int_t)m->examples, "finished",
+        m->finished, "position", position_to_json(&m->at), "bad_lines",
+        (json_int_t)m->bad_lines, "best", best_to_json(m), "parts", parts_to_json(m));
+    uint64_t sum; // of the compact text, keys sorted, without the checksum itself
+    if (root != NULL && json_checksum(root, MANIFEST_VERSION, &sum) == 0 &&
+        json_object_set_new(root, "checksum", json_hex(sum)) == 0)
         return root;
     json_decref(root);
     return NULL;
-}
-
-bool manifest_can_hold(const char *text)
-{
-    use_our_memory();
-    json_t *json = json_string(text);
-    bool fits = strlen(text) < MANIFEST_TEXT_MAX && (json != NULL || memory_failed);
-    json_decref(json);
-    return fits;
 }
 
 int manifest_write(const struct manifest *m, const char *dir, struct err *e)
 {
     char path[FILE_PATH_MAX];
     TRY(file_join(path, dir, MANIFEST_NAME, e));
-    use_our_memory();
-    json_t *root = manifest_to_json(m);
-    char *text = root != NULL ? json_dumps(root, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
-    json_decref(root);
-    if (text == NULL || memory_failed) {
-        mem_free(text);
-        return err_nomem(e, "the manifest");
-    }
-    struct file_writer *w;
-    int rc = file_create(&w, path, e);
-    if (rc == 0) {
-        rc = file_write(w, text, strlen(text), e);
-        if (rc == 0)
-            rc = file_write(w, "\n", 1, e);
-        if (rc == 0)
-            rc = file_commit(w, e);
-        else
-            file_abort(w);
-    }
-    mem_free(text);
-    return rc;
+    json_begin();
+    return json_write_file(manifest_to_json(m), path, e);
 }
 
-// Reading. A struct field keeps its first complaint, so that callers check once at the
-// end.
-struct fields {
-    const char *path;
-    int rc;
-    struct err *e;
-};
+// Reading.
 
-static void complain(struct fields *f, const char *name, const char *what)
-{
-    if (f->rc == 0)
-        f->rc = err_set(f->e, TUG_EDATA, "%s: '%s' %s; the file is damaged", f->path,
-                        name, what);
-}
-
-static int64_t get_int(struct fields *f, const json_t *o, const char *name, int64_t max)
+static int64_t get_int(struct json_fields *f, const json_t *o, const char *name,
+                       int64_t max)
 {
     const json_t *v = json_object_get(o, name);
     int64_t x = json_integer_value(v);
     if (!json_is_integer(v) || x < 0 || x > max)
-        complain(f, name, "is missing or out of bounds");
+        json_complain(f, name, "is missing or out of bounds");
     return f->rc == 0 ? x : 0;
 }
 
-static double get_real(struct fields *f, const json_t *o, const char *name)
+static double get_real(struct json_fields *f, const json_t *o, const char *name)
 {
     const json_t *v = json_object_get(o, name);
     if (!json_is_number(v))
-        complain(f, name, "is missing or no number");
+        json_complain(f, name, "is missing or no number");
     return json_number_value(v);
 }
 
@@ -226,62 +143,54 @@ static double get_real_or_nan(const json_t *o, const char *name)
     return json_is_number(v) ? json_number_value(v) : (double)NAN;
 }
 
-static bool get_bool(struct fields *f, const json_t *o, const char *name)
+static bool get_bool(struct json_fields *f, const json_t *o, const char *name)
 {
     const json_t *v = json_object_get(o, name);
     if (!json_is_boolean(v))
-        complain(f, name, "is missing or neither true nor false");
+        json_complain(f, name, "is missing or neither true nor false");
     return json_is_true(v);
 }
 
-static const char *get_text(struct fields *f, const json_t *o, const char *name)
-{
-    const char *text = json_string_value(json_object_get(o, name));
-    if (text == NULL)
-        complain(f, name, "is missing or no text");
-    return text != NULL ? text : "";
-}
-
 // Whether the text is `second`; it must be one of the two.
-static bool get_choice(struct fields *f, const json_t *o, const char *name,
+static bool get_choice(struct json_fields *f, const json_t *o, const char *name,
                        const char *first, const char *second)
 {
-    const char *text = get_text(f, o, name);
+    const char *text = json_read_text(f, o, name);
     bool is_second = strcmp(text, second) == 0;
     if (!is_second && strcmp(text, first) != 0)
-        complain(f, name, "is a word that this version does not know");
+        json_complain(f, name, "is a word that this version does not know");
     return is_second;
 }
 
-static void copy_text(struct fields *f, const json_t *o, const char *name, char *to,
+static void copy_text(struct json_fields *f, const json_t *o, const char *name, char *to,
                       size_t size)
 {
-    const char *text = get_text(f, o, name);
+    const char *text = json_read_text(f, o, name);
     if ((size_t)snprintf(to, size, "%s", text) >= size)
-        complain(f, name, "is too long");
+        json_complain(f, name, "is too long");
 }
 
-static uint64_t get_hex(struct fields *f, const json_t *o, const char *name)
+static uint64_t get_hex(struct json_fields *f, const json_t *o, const char *name)
 {
-    const char *text = get_text(f, o, name);
+    const char *text = json_read_text(f, o, name);
     char *end;
     uint64_t x = strtoull(text, &end, 16);
     if (*text == 0 || *end != 0)
-        complain(f, name, "is no hexadecimal number");
+        json_complain(f, name, "is no hexadecimal number");
     return x;
 }
 
-static void get_rule(struct fields *f, const json_t *o, const char *name,
+static void get_rule(struct json_fields *f, const json_t *o, const char *name,
                      struct rule_params *ret)
 {
     const json_t *r = json_object_get(o, name);
     if (!json_is_object(r)) {
-        complain(f, name, "is missing");
+        json_complain(f, name, "is missing");
         return;
     }
     enum rule_kind kind = RULE_SGD;
-    if (rule_find(get_text(f, r, "optimizer"), &kind, NULL) != 0)
-        complain(f, name, "names no optimizer that this version knows");
+    if (rule_find(json_read_text(f, r, "optimizer"), &kind, NULL) != 0)
+        json_complain(f, name, "names no optimizer that this version knows");
     *ret = (struct rule_params){
         .kind = kind,
         .block = 1,
@@ -296,11 +205,12 @@ static void get_rule(struct fields *f, const json_t *o, const char *name,
     };
 }
 
-static void get_options(struct fields *f, const json_t *o, struct manifest_options *ret)
+static void get_options(struct json_fields *f, const json_t *o,
+                        struct manifest_options *ret)
 {
     struct model_options *m = &ret->model;
-    if (model_find(get_text(f, o, "model"), &m->kind, NULL) != 0)
-        complain(f, "model", "names no model that this version knows");
+    if (model_find(json_read_text(f, o, "model"), &m->kind, NULL) != 0)
+        json_complain(f, "model", "names no model that this version knows");
     m->dim = (uint32_t)get_int(f, o, "dim", MODEL_MAX_DIM);
     m->fields = (uint32_t)get_int(f, o, "fields", UINT16_MAX + 1);
     m->init = (float)get_real(f, o, "init");
@@ -308,14 +218,6 @@ static void get_options(struct fields *f, const json_t *o, struct manifest_optio
     m->normalize = get_bool(f, o, "normalize");
     get_rule(f, o, "linear", &m->linear);
     get_rule(f, o, "latent", &m->latent);
-    copy_text(f, o, "format", ret->format, sizeof(ret->format));
-    ret->loss = get_choice(f, o, "loss", "logistic", "squared") ? READER_SQUARED
-                                                                : READER_LOGISTIC;
-    copy_text(f, o, "label", ret->label, sizeof(ret->label));
-    copy_text(f, o, "drop", ret->drop, sizeof(ret->drop));
-    copy_text(f, o, "numeric", ret->numeric, sizeof(ret->numeric));
-    copy_text(f, o, "weight-column", ret->weight, sizeof(ret->weight));
-    ret->separator = get_text(f, o, "separator")[0];
     ret->schedule.kind = (enum schedule_kind)get_int(f, o, "schedule", SCHEDULE_LINEAR);
     ret->schedule.a = get_real(f, o, "schedule-a");
     ret->schedule.b = get_real(f, o, "schedule-b");
@@ -329,7 +231,15 @@ static void get_options(struct fields *f, const json_t *o, struct manifest_optio
         copy_text(f, o, "table", ret->table, sizeof(ret->table));
 }
 
-static void get_position(struct fields *f, const json_t *o, struct position *ret)
+// Before there were schemas, the options said what is enough for all formats but csv.
+static void get_old_schema(struct json_fields *f, const json_t *o, struct schema *ret)
+{
+    copy_text(f, o, "format", ret->format, sizeof(ret->format));
+    ret->loss = get_choice(f, o, "loss", "logistic", "squared") ? READER_SQUARED
+                                                                : READER_LOGISTIC;
+}
+
+static void get_position(struct json_fields *f, const json_t *o, struct position *ret)
 {
     *ret = (struct position){
         .epoch = (uint32_t)get_int(f, o, "epoch", INT32_MAX),
@@ -345,7 +255,7 @@ static void get_position(struct fields *f, const json_t *o, struct position *ret
     };
 }
 
-static void get_best(struct fields *f, const json_t *o, struct manifest *ret)
+static void get_best(struct json_fields *f, const json_t *o, struct manifest *ret)
 {
     ret->has_best = json_is_object(o);
     if (!ret->has_best)
@@ -361,11 +271,11 @@ static void get_best(struct fields *f, const json_t *o, struct manifest *ret)
     };
 }
 
-static void get_part(struct fields *f, const json_t *o, struct manifest_part *ret)
+static void get_part(struct json_fields *f, const json_t *o, struct manifest_part *ret)
 {
     copy_text(f, o, "file", ret->file, sizeof(ret->file));
     if (strchr(ret->file, '/') != NULL || ret->file[0] == '.' || ret->file[0] == 0)
-        complain(f, "file", "is no plain name");
+        json_complain(f, "file", "is no plain name");
     ret->dense = get_choice(f, o, "table", "sparse", "dense");
     ret->role = get_choice(f, o, "role", "model", "training") ? PART_TRAINING
                                                               : PART_MODEL;
@@ -376,10 +286,10 @@ static void get_part(struct fields *f, const json_t *o, struct manifest_part *re
     ret->info.checksum = get_hex(f, o, "checksum");
 }
 
-static void get_parts(struct fields *f, const json_t *list, struct manifest *ret)
+static void get_parts(struct json_fields *f, const json_t *list, struct manifest *ret)
 {
     if (!json_is_array(list) || json_array_size(list) > MANIFEST_MAX_PARTS) {
-        complain(f, "parts", "is missing or too long");
+        json_complain(f, "parts", "is missing or too long");
         return;
     }
     ret->n_parts = (uint32_t)json_array_size(list);
@@ -387,11 +297,11 @@ static void get_parts(struct fields *f, const json_t *list, struct manifest *ret
         get_part(f, json_array_get(list, i), &ret->parts[i]);
 }
 
-static int check_checksum(struct fields *f, json_t *root)
+static int check_checksum(struct json_fields *f, json_t *root, uint64_t version)
 {
     uint64_t want = get_hex(f, root, "checksum"), sum;
     json_object_del(root, "checksum");
-    if (f->rc == 0 && checksum_of(root, &sum) != 0)
+    if (f->rc == 0 && json_checksum(root, version, &sum) != 0)
         return err_nomem(f->e, "the manifest");
     if (f->rc == 0 && sum != want)
         return err_set(f->e, TUG_EDATA,
@@ -401,20 +311,26 @@ static int check_checksum(struct fields *f, json_t *root)
 
 static int from_json(struct manifest *ret, json_t *root, const char *path, struct err *e)
 {
-    struct fields f = {.path = path, .e = e};
+    struct json_fields f = {.path = path, .e = e};
     const char *format = json_string_value(json_object_get(root, "format"));
     if (format == NULL || strcmp(format, "tug-model") != 0)
         return err_set(e, TUG_EDATA, "%s is not the manifest of a tug model", path);
     json_int_t version = json_integer_value(json_object_get(root, "version"));
-    if (version != MANIFEST_VERSION)
+    if (version < MANIFEST_OLDEST || version > MANIFEST_VERSION)
         return err_set(
             e, TUG_EDATA,
-            "%s has format version %lld; this tug reads version %d: use the tug that "
-            "wrote it, or train again",
-            path, (long long)version, MANIFEST_VERSION);
-    TRY(check_checksum(&f, root));
+            "%s has format version %lld; this tug reads versions %d to %d: use the tug "
+            "that wrote it, or train again",
+            path, (long long)version, MANIFEST_OLDEST, MANIFEST_VERSION);
+    TRY(check_checksum(&f, root, (uint64_t)version));
     memset(ret, 0, sizeof(*ret));
     get_options(&f, json_object_get(root, "options"), &ret->options);
+    if (version == MANIFEST_OLDEST) {
+        get_old_schema(&f, json_object_get(root, "options"), &ret->schema);
+    } else {
+        schema_from_json(&ret->schema, json_object_get(root, "schema"), &f);
+        identity_from_json(&ret->data, json_object_get(root, "data"), &f);
+    }
     ret->rows = (uint64_t)get_int(&f, root, "rows", INT64_MAX);
     ret->examples = (uint64_t)get_int(&f, root, "examples", INT64_MAX);
     ret->finished = get_bool(&f, root, "finished");
@@ -429,25 +345,23 @@ int manifest_read(struct manifest *ret, const char *dir, struct err *e)
 {
     char path[FILE_PATH_MAX];
     TRY(file_join(path, dir, MANIFEST_NAME, e));
-    struct buf text = BUF_INIT(MANIFEST_MAX_BYTES);
-    int rc = file_read(path, &text, e);
-    if (rc != 0) {
-        buf_free(&text);
-        return rc;
-    }
-    json_error_t why;
-    use_our_memory();
-    json_t *root = json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES, &why);
-    buf_free(&text);
-    if (memory_failed)
-        rc = err_nomem(e, "the manifest");
-    else if (!json_is_object(root))
-        rc = err_set(e, TUG_EDATA, "%s: no JSON object (%s); the file is damaged", path,
-                     root == NULL ? why.text : "another kind");
-    else
-        rc = from_json(ret, root, path, e);
+    json_t *root;
+    TRY(json_read_file(path, MANIFEST_MAX_BYTES, &root, e));
+    int rc = from_json(ret, root, path, e);
     json_decref(root);
     return rc;
+}
+
+int manifest_knows_data(const struct manifest *m, const char *dir, struct err *e)
+{
+    if (strcmp(m->schema.format, "csv") != 0 || m->schema.columns > 0)
+        return 0;
+    return err_set(
+        e, TUG_EDATA,
+        "%s was saved by an earlier tug, which knew the columns of csv data by "
+        "their places; features go by the columns' names now, so the model "
+        "knows none: use the tug that saved it, or train again",
+        dir);
 }
 
 // A value as it is typed on the command line.
@@ -506,26 +420,11 @@ static int same_values(const char *group, json_t *then, const json_t *now, struc
 int manifest_same_options(const struct manifest_options *then,
                           const struct manifest_options *now, struct err *e)
 {
-    use_our_memory();
+    json_begin();
     json_t *a = options_to_json(then), *b = options_to_json(now);
-    int rc = a == NULL || b == NULL || memory_failed ? err_nomem(e, "the manifest")
-                                                     : same_values("", a, b, e);
+    int rc = a == NULL || b == NULL || json_memory_failed() ? err_nomem(e, "the manifest")
+                                                            : same_values("", a, b, e);
     json_decref(a);
     json_decref(b);
     return rc;
-}
-
-struct reader_options manifest_reader(const struct manifest_options *m)
-{
-    return (struct reader_options){
-        .format = m->format,
-        .loss = m->loss,
-        .labels = true,
-        .fields = m->model.fields,
-        .label_column = m->label[0] ? m->label : NULL,
-        .drop = m->drop[0] ? m->drop : NULL,
-        .numeric = m->numeric[0] ? m->numeric : NULL,
-        .weight_column = m->weight[0] ? m->weight : NULL,
-        .separator = m->separator,
-    };
 }

@@ -7,10 +7,18 @@
 #define TUG_TRAIN_MANIFEST_H
 
 #include "base/err.h"
+#include "data/identity.h"
+#include "data/schema.h"
 #include "table/part.h"
 #include "train/run.h"
 
-enum { MANIFEST_VERSION = 1, MANIFEST_MAX_PARTS = 256, MANIFEST_TEXT_MAX = 16384 };
+// Version 1 had no schema: keys of csv went by the place of a column.
+enum {
+    MANIFEST_VERSION = 2,
+    MANIFEST_OLDEST = 1,
+    MANIFEST_MAX_PARTS = 256,
+    MANIFEST_TEXT_MAX = 16384
+};
 
 #define MANIFEST_NAME "manifest.json"
 
@@ -29,12 +37,6 @@ struct manifest_part {
 // All that a run's result depends on. A resumed run must agree in it.
 struct manifest_options {
     struct model_options model;
-    // The data format; strings are "" when unset.
-    char format[32];
-    enum reader_loss loss;
-    char label[MANIFEST_TEXT_MAX], drop[MANIFEST_TEXT_MAX], numeric[MANIFEST_TEXT_MAX];
-    char weight[MANIFEST_TEXT_MAX];
-    char separator;
     // Training.
     struct schedule schedule;
     uint32_t batch;
@@ -45,8 +47,11 @@ struct manifest_options {
         table[MANIFEST_TEXT_MAX]; // settings of features that live (train/lives.h), or ""
 };
 
+// Large: not for the stack.
 struct manifest {
     struct manifest_options options;
+    struct schema schema; // of the data
+    struct identity data; // files: 0: not known (version 1)
     uint64_t rows, examples;
     bool finished;
     struct position at;
@@ -59,15 +64,16 @@ struct manifest {
     struct manifest_part parts[MANIFEST_MAX_PARTS];
 };
 
-// Whether a text fits and is UTF-8, as JSON has to be.
-bool manifest_can_hold(const char *text);
-
 // Writes DIR/manifest.json beside and renames it.
 int manifest_write(const struct manifest *m, const char *dir, struct err *e);
 
 // Reads and checks it. TUG_EDATA naming the file for anything that is not as it was
 // written, for another format version, and for files that would lie outside DIR.
 int manifest_read(struct manifest *ret, const char *dir, struct err *e);
+
+// TUG_EDATA when no data can be read for the model in `dir` any more: one of csv, saved
+// without a schema.
+int manifest_knows_data(const struct manifest *m, const char *dir, struct err *e);
 
 // 0 when `now` would go on exactly as `then`; TUG_EUSAGE naming the first option that
 // differs.
@@ -79,8 +85,5 @@ static inline bool manifest_lives(const struct manifest *m)
 {
     return m->options.table[0] != 0;
 }
-
-// The reader of the saved format; strings point into *m.
-struct reader_options manifest_reader(const struct manifest_options *m);
 
 #endif

@@ -12,6 +12,12 @@
 
 enum { READY_SECONDS = 120 };
 
+// For driver and workers to say what they know of the data: a model with fields may have
+// all of it read once before.
+enum { DATA_SECONDS = 3600 };
+
+static const double ask_seconds = 0.005;
+
 // In ssp and sync mode servers hold pulls until other workers have come as far, and say
 // whom they waited for when these don't within ten minutes. Until then no answer is no
 // sign that something is wrong: a server that is gone is the scheduler's to tell.
@@ -95,6 +101,72 @@ int remote_tables(struct remote *r, const struct train_config *c, const struct m
     dense.accessor = m->bias;
     TRY(make_table(r, &sparse, e));
     return make_table(r, &dense, e);
+}
+
+// What a scheduler passes on is a worker's or the driver's word.
+static void take_data(void *ctx, const union wire_any *m)
+{
+    const struct msg_data_is *is = &m->data_is;
+    struct remote_data *d = ctx;
+    struct wire_text list = is->files;
+    struct wire_data_file f;
+    int more = 0;
+    d->told = is->told != 0;
+    d->known = is->known != 0;
+    d->has_schema = is->schema.n > 0;
+    d->files = (struct identity){0};
+    while ((more = wire_next_data_file(&list, &f)) == 1)
+        identity_add(&d->files,
+                     &(struct identity_file){.name = f.name.n > 0 ? f.name.data : "",
+                                             .name_len = f.name.n,
+                                             .bytes = f.bytes,
+                                             .hash = f.hash});
+    d->rc = more != 0       ? TUG_EDATA
+            : d->has_schema ? schema_read(&d->schema, is->schema.data, is->schema.n)
+                            : 0;
+}
+
+static int ask_data(struct remote *r, bool files, struct remote_data *ret, struct err *e)
+{
+    struct msg_data_wanted m = {.files = files};
+    TRY(client_ask(r->client, MSG_DATA_WANTED, &m, take_data, ret, e));
+    return ret->rc == 0
+               ? 0
+               : err_set(e, TUG_EDATA, "what the scheduler says of the data is damaged");
+}
+
+int remote_data_told(struct remote *r, struct remote_data *ret, struct err *e)
+{
+    uint64_t until = clock_ns() + DATA_SECONDS * SECOND_NS;
+    for (;;) {
+        TRY(ask_data(r, false, ret, e));
+        if (ret->told)
+            return 0;
+        if (clock_ns() > until)
+            return err_set(e, TUG_EIO,
+                           "the driver has not said for %d s how the data is to be read",
+                           DATA_SECONDS);
+        TRY(remote_pause(r, ask_seconds, e));
+    }
+}
+
+int remote_data_known(struct remote *r, const atomic_bool *interrupted,
+                      struct remote_data *ret, struct err *e)
+{
+    uint64_t until = clock_ns() + DATA_SECONDS * SECOND_NS;
+    for (;;) {
+        TRY(ask_data(r, true, ret, e));
+        if (ret->known && ret->has_schema)
+            return 0;
+        if (ret->known)
+            return err_set(e, TUG_EDATA, "no worker has said how it reads the data");
+        if (interrupted != NULL && atomic_load(interrupted))
+            return err_set(e, TUG_EINTERRUPTED, "interrupted before the first pass");
+        if (clock_ns() > until)
+            return err_set(e, TUG_EIO, "no worker has said for %d s what data it sees",
+                           DATA_SECONDS);
+        TRY(remote_pause(r, ask_seconds, e));
+    }
 }
 
 int remote_step(struct remote *r, uint64_t batches, struct err *e)

@@ -14,6 +14,7 @@
 #ifndef TUG_TRAIN_REMOTE_H
 #define TUG_TRAIN_REMOTE_H
 
+#include "data/identity.h"
 #include "data/piece.h"
 #include "train/exchange.h"
 #include "train/run.h"
@@ -40,6 +41,21 @@ void remote_close(struct remote *r);
 // copies.
 int remote_tables(struct remote *r, const struct train_config *c, const struct model *m,
                   uint32_t add, struct err *e);
+
+// What the cluster knows of the data. Large: not for the stack.
+struct remote_data {
+    bool told;  // the driver has said how it is to be read
+    bool known; // a worker has said what it sees
+    bool has_schema;
+    struct schema schema;
+    struct identity files; // when they were asked for
+    int rc;
+};
+
+// Asks again and again until it is told (for a worker) or known (for the driver).
+int remote_data_told(struct remote *r, struct remote_data *ret, struct err *e);
+int remote_data_known(struct remote *r, const atomic_bool *interrupted,
+                      struct remote_data *ret, struct err *e);
 
 // So many batches more were trained on: the global step of features that live.
 int remote_step(struct remote *r, uint64_t batches, struct err *e);
@@ -83,8 +99,10 @@ struct share {
 };
 
 struct remote_worker {
-    const struct train_config *config;
-    uint16_t lane, lanes; // of the threads of its process
+    const struct train_config *config; // `own`
+    struct train_config own;           // with how the data is read
+    struct schema *schema;             // that config.reader points to; or NULL
+    uint16_t lane, lanes;              // of the threads of its process
     struct remote remote;
     struct model model;
     struct exchange_keys keys;

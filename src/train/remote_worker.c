@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "cluster/node.h"
 #include "model/loss.h"
+#include "train/columns.h"
 #include "train/fields.h"
 #include "train/lives.h"
 #include "train/remote.h"
@@ -83,19 +84,23 @@ static int put_files(const struct remote_worker *w, struct piece_file *files,
 
 static int tell_data(struct remote_worker *w, uint64_t piece_bytes, struct err *e)
 {
-    struct buf list = BUF_INIT(WIRE_BYTES_MAX);
+    struct buf list = BUF_INIT(WIRE_BYTES_MAX), schema = BUF_INIT(WIRE_BYTES_MAX);
     struct piece_file *files = mem_array(pieces_files(w->pieces), sizeof(*files));
     int rc = files != NULL ? put_files(w, files, &list, e) : err_nomem(e, "the data");
+    if (rc == 0 && schema_write(reader_schema(w->reader), &schema) != 0)
+        rc = err_nomem(e, "the schema of the data");
     if (rc == 0) {
         struct msg_data m = {
             .options = remote_options_hash(w->config),
             .piece_bytes = piece_bytes,
             .files = {list.data, (uint32_t)list.len},
+            .schema = {schema.data, (uint32_t)schema.len},
         };
         rc = client_ask(w->remote.client, MSG_DATA, &m, NULL, NULL, e);
     }
     mem_free(files);
     buf_free(&list);
+    buf_free(&schema);
     return rc;
 }
 
@@ -127,17 +132,44 @@ static int open_data(struct remote_worker *w, struct err *e)
         .interrupted = c->interrupted,
     };
     TRY(pieces_open(&w->pieces, &o, e));
+    TRY(dataset_decide_schema(w->reader, w->pieces, e));
     w->may_hold = c->data_in == DATA_IN_STREAM   ? 0
                   : c->data_in == DATA_IN_MEMORY ? UINT64_MAX
                                                  : mem_available() / 4 / w->lanes;
     return tell_data(w, o.piece_bytes, e);
 }
 
+// How the data is read: as the saved model that the run begins with, as another worker, or
+// as the options and the first file say.
+static int open_reader(struct remote_worker *w, struct err *e)
+{
+    struct remote_data *data = mem_zalloc(sizeof(*data));
+    if (data == NULL)
+        return err_nomem(e, "the schema of the data");
+    int rc = remote_data_told(&w->remote, data, e);
+    if (rc == 0 && data->has_schema) {
+        w->schema = mem_alloc(sizeof(*w->schema));
+        if (w->schema == NULL)
+            rc = err_nomem(e, "the schema of the data");
+        else
+            *w->schema = data->schema;
+    }
+    mem_free(data);
+    w->own.reader.schema = w->schema;
+    if (rc == 0)
+        rc = columns_check_drop(&w->own, &w->own.reader.drop_elsewhere, e);
+    if (rc == 0)
+        rc = reader_open(&w->reader, &w->own.reader, e);
+    if (rc == 0)
+        columns_complete(&w->own, w->reader);
+    return rc;
+}
+
 static int open_model(struct remote_worker *w, struct err *e)
 {
     const struct train_config *c = w->config;
     struct model_options m = c->model;
-    TRY(reader_open(&w->reader, &c->reader, e));
+    TRY(open_reader(w, e));
     if (m.kind == MODEL_FFM)
         TRY(fields_count(w->team, &c->data, &c->reader, w->reader, c->interrupted,
                          &m.fields, e));
@@ -192,6 +224,7 @@ static void close_worker(struct remote_worker *w)
     model_scratch_fini(&w->scratch);
     exchange_keys_close(&w->keys);
     reader_close(w->reader);
+    mem_free(w->schema);
     team_close(w->team);
     mem_free(w->order);
     remote_close(&w->remote);
@@ -284,7 +317,8 @@ static void *run_lane(void *arg)
         return NULL;
     }
     memset(w, 0, sizeof(*w));
-    w->config = l->config;
+    w->own = *l->config;
+    w->config = &w->own;
     w->lane = l->number;
     w->lanes = l->of;
     int rc = open_worker(w, &l->end);

@@ -10,12 +10,14 @@
 
 #include "base/team.h"
 #include "data/dataset.h"
+#include "data/identity.h"
 #include "train/config.h"
 #include "train/hot.h"
 #include "train/parameters.h"
 
 struct run;
 struct driver;
+struct run_start; // the save that a run begins with
 
 enum { RUN_CHUNK_BYTES = 1 << 20 };
 
@@ -64,9 +66,13 @@ struct worker {
 };
 
 struct run {
-    const struct train_config *config;
-    struct driver *driver; // on a cluster; NULL: one process
-    int out_lock;          // --out belongs to this run; -1: there is none
+    const struct train_config *config; // `own`
+    struct train_config own;           // with how the data is read
+    bool resumes;                      // --resume, or a run to go on with was there
+    struct run_start *start;           // of --resume and --init-from; NULL: nothing
+    struct identity *data_identity;    // of --data
+    struct driver *driver;             // on a cluster; NULL: one process
+    int out_lock;                      // --out belongs to this run; -1: there is none
     struct team *team;
     struct parameters parameters;
     struct reader *reader;
@@ -106,6 +112,9 @@ void synchronous_batches(void *run, int rank);
 int synchronous_open(struct run *r, struct err *e);
 void synchronous_close(struct run *r);
 
+// By what is known of the data: again when more of it is.
+int run_open_reader(struct run *r, struct err *e);
+
 bool run_interrupted(const struct run *r);
 
 // Whether something that is done every so many batches is due after so many.
@@ -134,15 +143,26 @@ int diverged_check_table(const struct table *t, struct err *e);
 // Whether --out can be written to and what a save says about the run can be written down,
 // before anything else is done. The directory is locked until file_unlock_dir(*ret_lock):
 // two runs would remove each other's saves.
-int checkpoint_check_out(const struct train_config *c, int *ret_lock, struct err *e);
+// *ret_resumes: there is a run to go on with.
+int checkpoint_check_out(const struct train_config *c, int *ret_lock, bool *ret_resumes,
+                         struct err *e);
 
 // Saves where the run stands under --out.
 int checkpoint_save(struct run *r, bool finished, struct train_result *result,
                     struct err *e);
 
-// Goes on from the newest save under --out (--resume), or begins with the tables of
-// another run's (--init-from).
-int checkpoint_resume(struct run *r, struct err *e);
-int checkpoint_init_from(struct run *r, struct err *e);
+// Finds the save that the run begins with: the newest under --out (--resume), or another
+// run's (--init-from). The schema of its data is how this run's is read.
+int checkpoint_find(struct run *r, struct err *e);
+void checkpoint_forget(struct run *r);
+
+// Whether the run can be saved with the data that it has, which it must have had before.
+int checkpoint_check_data(const struct run *r, struct err *e);
+
+// Goes on from that save, or begins with its tables.
+int checkpoint_start(struct run *r, struct err *e);
+
+// Whether the save that the run goes on from says that it is over.
+bool checkpoint_was_over(const struct run *r);
 
 #endif

@@ -51,8 +51,7 @@ static int save(struct team *team, const struct parameters *model,
 {
     memset(&m, 0, sizeof(m));
     m.options.model = model->model.options;
-    m.options.separator = ',';
-    snprintf(m.options.format, sizeof(m.options.format), "libsvm");
+    snprintf(m.schema.format, sizeof(m.schema.format), "libsvm");
     m.has_best = training != NULL;
     struct saved_rows from = {.model = &model->model, .local = model},
                       other = {.model = &model->model, .local = training};

@@ -17,12 +17,15 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "data/lines.h"
 #include "data/paths.h"
+#include "train/columns.h"
 #include "train/driver.h"
 #include "train/evaluate.h"
 #include "train/fields.h"
 #include "train/local.h"
 #include "train/progress.h"
+#include "train/saved.h"
 
 bool run_interrupted(const struct run *r)
 {
@@ -70,20 +73,51 @@ static bool should_stream(const struct train_config *c, const struct source *s)
     return source_text_bytes(s) / 2 > mem_available() / 3;
 }
 
+int run_open_reader(struct run *r, struct err *e)
+{
+    struct reader *before = r->reader; // `own` points into it
+    TRY(reader_open(&r->reader, &r->own.reader, e));
+    columns_complete(&r->own, r->reader);
+    reader_close(before);
+    return 0;
+}
+
+// The header of the first file decides what is not known of the columns, before anything
+// is made of them.
+static int decide_schema(struct run *r, struct err *e)
+{
+    const struct reader_layout *ignored;
+    struct buf line = BUF_INIT(MAX_LINE_BYTES);
+    if (!reader_has_header(r->reader) || reader_slots(r->reader) > 0)
+        return 0;
+    int rc = source_first_line(r->source, 0, &line, e);
+    if (rc == 0)
+        rc = reader_header(r->reader, buf_str(&line), line.len, &ignored, e);
+    if (rc == TUG_EDATA)
+        err_wrap(e, "%s:1", source_file_name(r->source, 0));
+    buf_free(&line);
+    return rc;
+}
+
 static int open_data(struct run *r, struct err *e)
 {
     const struct train_config *c = r->config;
-    TRY(reader_open(&r->reader, &c->reader, e));
+    r->data_identity = mem_zalloc(sizeof(*r->data_identity));
+    if (r->data_identity == NULL)
+        return err_nomem(e, "the data");
     if (c->cluster != NULL)
-        return 0;
+        return run_open_reader(r, e);
+    TRY(columns_check_drop(c, &r->own.reader.drop_elsewhere, e));
+    TRY(run_open_reader(r, e));
     TRY(open_source(&r->source, r, &c->data, e));
+    TRY(source_identity(r->source, r->data_identity, e));
     r->streaming = should_stream(c, r->source);
     if (r->streaming && !source_can_rewind(r->source) &&
         (c->epochs > 1 || c->valid_fraction > 0))
         return err_set(e, TUG_EUSAGE,
-                       "standard input can be streamed once only: use --epochs 1 without "
-                       "--valid FRACTION, or --data-in memory");
-    return 0;
+                       "a pipe can be streamed once only: use --epochs 1 without --valid "
+                       "FRACTION, or --data-in memory");
+    return decide_schema(r, e);
 }
 
 // Of the parameters, or (`best`) those of the best pass.
@@ -290,7 +324,8 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
 {
     const struct train_config *c = r->config;
     TRY(check_paths(c, e));
-    TRY(checkpoint_check_out(c, &r->out_lock, e));
+    TRY(checkpoint_check_out(c, &r->out_lock, &r->resumes, e));
+    TRY(checkpoint_find(r, e));
     TRY(team_open(&r->team, c->threads, e));
     TRY(progress_open(&r->progress, c->epochs, c->log_batches, e));
     TRY(open_data(r, e));
@@ -301,10 +336,8 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     TRY(parameters_open(&r->parameters, &model, e));
     if (c->cluster != NULL)
         TRY(driver_open(r, e));
-    if (c->init_from != NULL)
-        TRY(checkpoint_init_from(r, e));
-    if (c->resume)
-        TRY(checkpoint_resume(r, e));
+    TRY(checkpoint_check_data(r, e));
+    TRY(checkpoint_start(r, e));
     result->examples = r->resumed_examples;
     return r->driver != NULL ? 0 : local_open(r, e);
 }
@@ -316,6 +349,8 @@ static void close_run(struct run *r)
     dataset_close(r->data);
     source_close(r->source);
     reader_close(r->reader);
+    checkpoint_forget(r);
+    mem_free(r->data_identity);
     parameters_close(&r->best);
     parameters_close(&r->parameters);
     progress_close(r->progress);
@@ -327,7 +362,10 @@ static int finish(struct run *r, struct train_result *result, struct err *e)
 {
     if (r->driver == NULL)
         TRY(diverged_check(r, e));
-    if (r->config->out != NULL)
+    result->nothing_to_do = checkpoint_was_over(r);
+    if (result->nothing_to_do)
+        TRY(saved_find(r->config->out, result->saved, e));
+    else if (r->config->out != NULL)
         TRY(checkpoint_save(r, true, result, e));
     return r->config->test.n > 0 ? test(r, result, e) : 0;
 }
@@ -335,9 +373,12 @@ static int finish(struct run *r, struct train_result *result, struct err *e)
 int train_run(const struct train_config *c, struct train_result *ret, struct err *e)
 {
     double start = clock_seconds();
-    struct run r = {.config = c, .at = {.place = SOURCE_START}, .out_lock = -1};
+    struct run r = {.own = *c, .at = {.place = SOURCE_START}, .out_lock = -1};
+    r.config = &r.own;
     *ret = (struct train_result){0};
     int rc = open_run(&r, ret, e);
+    if (rc == 0)
+        snprintf(ret->format, sizeof(ret->format), "%s", r.config->reader.format);
     if (rc == 0) {
         rc = passes(&r, ret, e);
         if (rc == TUG_EINTERRUPTED)

@@ -167,18 +167,24 @@ static void saves_that_would_fail(void **state)
     assert_int_equal(train_run(&c, &result, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "in use by another process"));
     file_unlock_dir(lock);
-    c.reader.separator = (char)0xff;
+    data[0] = write_text("latin.csv", "y,caf\xe9\n1,2\n0,3\n");
     assert_int_equal(train_run(&c, &result, &e), TUG_EUSAGE);
-    assert_non_null(strstr(e.text, "--separator cannot be saved"));
-    c.reader.separator = ',';
+    assert_non_null(strstr(e.text, "no UTF-8 text"));
+    data[0] = path_of("two.csv");
     for (size_t i = 0; i + 2 < sizeof(drop); i += 2)
         memcpy(drop + i, "a,", 3);
     drop[sizeof(drop) - 3] = 0; // the last comma
     c.reader.drop = drop;
     train(&c);
     struct manifest m;
+    struct schema_column column;
+    size_t at = 0;
     assert_int_equal(manifest_read(&m, result.saved, &e), 0);
-    assert_string_equal(m.options.drop, drop);
+    assert_int_equal(m.schema.columns, 3);
+    assert_true(schema_next(&m.schema, &at, &column) && column.use == SCHEMA_LABEL);
+    assert_true(schema_next(&m.schema, &at, &column) && column.use == SCHEMA_DROPPED);
+    assert_true(schema_next(&m.schema, &at, &column) && column.use == SCHEMA_WORDS);
+    assert_string_equal(column.name, "b");
 }
 
 // Decaying means of many workers are not added: their sum would be below zero.

@@ -229,11 +229,14 @@ uint16_t wire_answer(uint16_t type)
         return MSG_PASS_STATE;
     case MSG_CUT:
         return MSG_CUT_STATE;
+    case MSG_DATA_WANTED:
+        return MSG_DATA_IS;
     case MSG_STATUS:
         return MSG_STATUS_IS;
     case MSG_LEAVE:
     case MSG_STOP:
     case MSG_DATA:
+    case MSG_SCHEMA:
     case MSG_PIECE_DONE:
     case MSG_RUN_OVER:
         return MSG_OK;

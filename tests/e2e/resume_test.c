@@ -223,7 +223,8 @@ static void other_data(void **state)
     d.rows = 100;
     e2e_write_data(&d);
     tug_ends(3, "%s --resume --epochs 4", command(&w, "out"));
-    e2e_says("300 examples");
+    e2e_says("'other.svm' has ");
+    e2e_says("--init-from out");
 }
 
 static int begin(void **state)

@@ -149,8 +149,8 @@ static void damaged_manifest(void **state)
     replace(path, "\"dim\": 3", "\"dim\": 4");
     refuses("checksum");
     e2e_write(path, text);
-    replace(path, "\"version\": 1", "\"version\": 2");
-    refuses("format version 2");
+    replace(path, "\"version\": 2", "\"version\": 3");
+    refuses("format version 3");
     e2e_write(path, "{\"format\": \"something\"}");
     refuses("not the manifest of a tug model");
     e2e_write(path, "[1]");

@@ -38,7 +38,8 @@ static inline void check_examples(const struct reader *r, const struct examples 
 }
 
 // The line in memory of its own, so that reading beyond the padding is seen.
-static inline void fuzz_line(struct reader *r, const char *line, size_t len, bool header,
+static inline void fuzz_line(struct reader *r, const struct reader_layout **layout,
+                             const char *line, size_t len, bool header,
                              struct examples *x)
 {
     struct err e;
@@ -48,7 +49,8 @@ static inline void fuzz_line(struct reader *r, const char *line, size_t len, boo
     memcpy(copy, line, len);
     memset(copy + len, '1', READER_PADDING);
     copy[len] = '\n';
-    int rc = header ? reader_header(r, copy, len, &e) : reader_line(r, copy, len, x, &e);
+    int rc = header ? reader_header(r, copy, len, layout, &e)
+                    : reader_line(r, *layout, copy, len, x, &e);
     require(rc == 0 || rc == TUG_EDATA || rc == TUG_EUSAGE);
     check_examples(r, x, n, nnz);
     mem_free(copy);
@@ -57,11 +59,12 @@ static inline void fuzz_line(struct reader *r, const char *line, size_t len, boo
 static inline void fuzz_text(struct reader *r, const char *text, size_t len)
 {
     struct examples x = {0};
+    const struct reader_layout *layout = NULL;
     const char *p = text, *end = p + len;
     for (bool first = true; p < end; first = false) {
         const char *stop = memchr(p, '\n', (size_t)(end - p));
         stop = stop != NULL ? stop : end;
-        fuzz_line(r, p, (size_t)(stop - p), first && reader_has_header(r), &x);
+        fuzz_line(r, &layout, p, (size_t)(stop - p), first && reader_has_header(r), &x);
         p = stop + 1;
     }
     examples_free(&x);

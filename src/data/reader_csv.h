@@ -1,0 +1,81 @@
+// The inside of the csv reader: what its headers and its lines share.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DATA_READER_CSV_H
+#define TUG_DATA_READER_CSV_H
+
+#include <stdatomic.h>
+
+#include "data/reader_ops.h"
+
+// A column of the schema, or of a file.
+struct column {
+    enum schema_use use;
+    uint32_t slot;
+    uint64_t seed;    // of words; of numbers their key
+    const char *name; // of the schema
+};
+
+struct reader_layout {
+    struct reader_layout *next;
+    char *header; // padded
+    size_t header_len;
+    struct column *column;
+    size_t columns;
+    bool in_order; // slots ascend
+};
+
+struct csv {
+    struct reader base;
+    char separator;
+    char *label, *drop, *numeric, *weight; // options; NULL: not given
+    bool allow_missing, drop_elsewhere;
+    bool given;            // the schema: by a model
+    struct column *column; // of the schema; NULL: not decided yet
+    size_t columns;
+    uint32_t *index; // of columns by their names' hashes: 1 + the column; 0: none
+    size_t index_mask;
+    atomic_uint slots; // 0 before the schema is decided
+    struct reader_layout *layouts;
+};
+
+struct field {
+    const char *text;
+    size_t len;
+    bool doubled; // holds "" for "
+};
+
+// The field at p, which is a quote; returns the separator behind it or the end, NULL with
+// *e filled.
+const char *csv_quoted_field(const char *p, const char *end, char separator,
+                             struct field *ret, struct err *e);
+
+static inline const char *csv_next_field(const char *p, const char *end, char separator,
+                                         struct field *ret, struct err *e)
+{
+    if (p < end && *p == '"')
+        return csv_quoted_field(p, end, separator, ret, e);
+    const char *stop = find_byte(p, end, separator);
+    *ret = (struct field){.text = p, .len = (size_t)(stop - p)};
+    return stop;
+}
+
+// Copies a field with "" as "; `ret` has room for f->len bytes.
+static inline size_t csv_unquote(const struct field *f, char *ret)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < f->len; i++) {
+        ret[n++] = f->text[i];
+        i += f->doubled && f->text[i] == '"';
+    }
+    return n;
+}
+
+// Takes the columns out of the schema; slots are those of features, in order.
+int csv_take_schema(struct csv *c, struct err *e);
+
+int csv_header(struct reader *r, const char *line, size_t len,
+               const struct reader_layout **ret, struct err *e);
+void csv_layout_free(struct reader_layout *l);
+
+#endif

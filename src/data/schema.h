@@ -1,0 +1,74 @@
+// The schema of data: all that says how a text becomes keys, slots and labels. A model is
+// of use only for data of the schema that it was trained on, so it is saved with it, and
+// workers of a cluster are told it.
+//
+// csv has columns: their keys go by name, and their slots, the fields of an ffm, are the
+// places of the feature columns here. Other formats have none.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DATA_SCHEMA_H
+#define TUG_DATA_SCHEMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+
+enum reader_loss { READER_LOGISTIC, READER_SQUARED };
+
+enum schema_use {
+    SCHEMA_WORDS,   // a feature: its text is hashed
+    SCHEMA_NUMBERS, // a feature: its number is the value
+    SCHEMA_LABEL,
+    SCHEMA_WEIGHT,
+    SCHEMA_DROPPED,
+    SCHEMA_USES
+};
+
+enum { SCHEMA_TEXT_MAX = 256 << 10, SCHEMA_FORMAT_MAX = 16 };
+
+// Large, and flat: it can be copied.
+struct schema {
+    char format[SCHEMA_FORMAT_MAX]; // "": nothing is known
+    enum reader_loss loss;
+    char separator;   // csv
+    uint32_t columns; // csv
+    uint32_t text_len;
+    char text[SCHEMA_TEXT_MAX]; // of each column: a letter for its use, its name, a NUL
+};
+
+struct schema_column {
+    enum schema_use use;
+    const char *name; // in the schema
+};
+
+// The columns in order: begins with *at = 0; false when there is none left.
+bool schema_next(const struct schema *s, size_t *at, struct schema_column *ret);
+
+static inline bool schema_is_feature(enum schema_use use)
+{
+    return use == SCHEMA_WORDS || use == SCHEMA_NUMBERS;
+}
+
+// TUG_EDATA for a name with a NUL byte, and for names that are too long together.
+int schema_add(struct schema *s, enum schema_use use, const char *name, size_t len,
+               struct err *e);
+
+bool schema_same(const struct schema *a, const struct schema *b);
+
+// Whether models trained on data of one format know the keys of the other's.
+bool schema_same_keys(const char *format, const char *other);
+
+// For files. NULL: no memory, or (schema_has_text false) names that are no UTF-8.
+bool schema_has_text(const struct schema *s);
+json_t *schema_to_json(const struct schema *s);
+void schema_from_json(struct schema *ret, const json_t *o, struct json_fields *f);
+
+// For messages.
+int schema_write(const struct schema *s, struct buf *b);
+int schema_read(struct schema *ret, const char *bytes, size_t n);
+
+#endif

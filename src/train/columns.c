@@ -1,0 +1,131 @@
+// Columns that options name.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/columns.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "data/lines.h"
+#include "data/source.h"
+
+// Names of --drop that no header had yet.
+struct search {
+    const struct train_config *config;
+    char separator;
+    struct schema *names; // of the header at hand
+    struct schema *open;  // what is looked for
+};
+
+static bool has_name(const struct schema *s, const char *name)
+{
+    struct schema_column c;
+    for (size_t at = 0; schema_next(s, &at, &c);)
+        if (strcmp(c.name, name) == 0)
+            return true;
+    return false;
+}
+
+// Takes what the header has off the list.
+static void strike(struct search *s)
+{
+    struct schema_column c;
+    size_t to = 0;
+    for (size_t at = 0, next = 0; next < s->open->text_len; at = next) {
+        (void)schema_next(s->open, &next, &c);
+        if (has_name(s->names, c.name))
+            continue;
+        memmove(s->open->text + to, s->open->text + at, next - at);
+        to += next - at;
+    }
+    s->open->text_len = (uint32_t)to;
+}
+
+static int look_at_file(struct search *s, struct source *source, uint32_t file,
+                        struct err *e)
+{
+    struct buf line = BUF_INIT(MAX_LINE_BYTES);
+    int rc = source_first_line(source, file, &line, e);
+    if (rc == 0)
+        rc = reader_header_names(buf_str(&line), line.len, s->separator, s->names, e);
+    if (rc == 0)
+        strike(s);
+    buf_free(&line);
+    return rc;
+}
+
+// Files that cannot be read here are looked at later, or by others.
+static int look_at(struct search *s, const struct path_list *paths)
+{
+    struct source *source = NULL;
+    struct source_options o = {.paths = paths->items, .n_paths = paths->n};
+    if (paths->n == 0 || source_open(&source, &o, NULL) != 0)
+        return 0;
+    for (uint32_t i = 0; i < source_files(source) && s->open->text_len > 0; i++)
+        if (!source_is_pipe(source, i))
+            (void)look_at_file(s, source, i, NULL);
+    source_close(source);
+    return 0;
+}
+
+static int fill(struct search *s, struct err *e)
+{
+    const char *list = s->config->reader.drop, *name;
+    size_t len;
+    while (reader_next_name(&list, &name, &len))
+        TRY(schema_add(s->open, SCHEMA_DROPPED, name, len, e));
+    return 0;
+}
+
+static int search(struct search *s, struct err *e)
+{
+    const struct train_config *c = s->config;
+    const struct path_list *const lists[] = {&c->data, &c->test, &c->valid};
+    TRY(fill(s, e));
+    for (size_t l = 0; l < 3 && s->open->text_len > 0; l++)
+        TRY(look_at(s, lists[l]));
+    struct schema_column missing;
+    size_t at = 0;
+    return !schema_next(s->open, &at, &missing)
+               ? 0
+               : err_set(e, TUG_EDATA,
+                         "no file has the column '%s' in its header, which --drop names",
+                         missing.name);
+}
+
+// The header of a pipe is seen once, when its data is read.
+static bool begins_with_pipe(const struct path_list *paths)
+{
+    struct source *s = NULL;
+    struct source_options o = {.paths = paths->items, .n_paths = paths->n};
+    bool pipe = source_open(&s, &o, NULL) != 0 || source_is_pipe(s, 0);
+    source_close(s);
+    return pipe;
+}
+
+int columns_check_drop(const struct train_config *c, bool *ret, struct err *e)
+{
+    const struct reader_options *o = &c->reader;
+    *ret = false;
+    if (o->drop == NULL || o->schema != NULL || o->format == NULL ||
+        strcmp(o->format, "csv") != 0 || begins_with_pipe(&c->data))
+        return 0;
+    struct search s = {.config = c,
+                       .separator = o->separator != 0 ? o->separator : ',',
+                       .names = mem_alloc(sizeof(struct schema)),
+                       .open = mem_zalloc(sizeof(struct schema))};
+    int rc = s.names != NULL && s.open != NULL
+                 ? search(&s, e)
+                 : err_nomem(e, "the columns of a csv file");
+    mem_free(s.names);
+    mem_free(s.open);
+    *ret = rc == 0;
+    return rc;
+}
+
+void columns_complete(struct train_config *c, const struct reader *r)
+{
+    const struct schema *s = reader_schema(r);
+    c->reader.format = s->format;
+    c->reader.loss = s->loss;
+}

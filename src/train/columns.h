@@ -1,0 +1,18 @@
+// The columns of a run's data, before it is read: options that name columns, checked
+// against the files' headers.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_COLUMNS_H
+#define TUG_TRAIN_COLUMNS_H
+
+#include "train/config.h"
+
+// Each column that --drop names has to be in the header of some file: of --data, --test or
+// --valid, where these can be read here. *ret: they were looked at, so that the first
+// header need not have them all.
+int columns_check_drop(const struct train_config *c, bool *ret, struct err *e);
+
+// What the reader knows and the options did not say.
+void columns_complete(struct train_config *c, const struct reader *r);
+
+#endif

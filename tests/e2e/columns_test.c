@@ -1,0 +1,348 @@
+// csv data whose columns lie differently from file to file, through train, eval, predict,
+// --resume and --init-from, alone and on a cluster: features go by the columns' names, and
+// the saved model says how data is read.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/hash.h"
+#include "cluster.h"
+
+enum { ROWS = 400 };
+
+// A row's value of a column: click, what it depends on, and what says nothing.
+static void put_value(struct buf *b, char column, uint64_t row)
+{
+    uint64_t x = mix64(row + 1);
+    unsigned city = (unsigned)(x % 20), shop = (unsigned)(x / 20 % 8),
+             age = (unsigned)(x / 160 % 60);
+    switch (column) {
+    case 'y':
+        buf_printf(b, "%d", shop < (city % 2 == 0 ? 7 : 1));
+        break;
+    case 'c':
+        buf_printf(b, "c%u", city);
+        break;
+    case 's':
+        buf_printf(b, "%u", shop); // also a city's and an age's text
+        break;
+    case 'a':
+        buf_printf(b, "0.%u", age);
+        break;
+    default:
+        buf_printf(b, "%llu", (unsigned long long)x);
+    }
+}
+
+static const char *name_of(char column)
+{
+    static const struct {
+        char column;
+        const char *name;
+    } names[] = {{'y', "click"}, {'c', "city"}, {'s', "shop"},
+                 {'a', "age"},   {'i', "id"},   {'z', "new"}};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        if (names[i].column == column)
+            return names[i].name;
+    return "";
+}
+
+// A file with these columns, in this order, of rows from `first` on.
+static void write_csv(const char *path, const char *columns, uint64_t first, size_t rows)
+{
+    struct buf b = BUF_INIT(1 << 20);
+    for (size_t i = 0; columns[i] != 0; i++)
+        buf_printf(&b, "%s%s", i > 0 ? "," : "", name_of(columns[i]));
+    for (uint64_t row = first; row < first + rows; row++)
+        for (size_t i = 0; columns[i] != 0; i++) {
+            buf_printf(&b, "%c", i > 0 ? ',' : '\n');
+            put_value(&b, columns[i], row);
+        }
+    buf_printf(&b, "\n");
+    e2e_write(path, buf_str(&b));
+    buf_free(&b);
+}
+
+#define HOW                                                                              \
+    "--format csv --label click --drop id --numeric age --model fm --dim 2 --epochs 3 "  \
+    "--deterministic --seed 3"
+
+static void train_model(void)
+{
+    e2e_remove("model");
+    tug_ends(0, "train --data train.csv " HOW " --out model");
+}
+
+// ---------------------------------------------------------------- eval and predict
+
+static double auc_of(const char *words)
+{
+    tug_ends(0, "eval --from model --json --data %s", words);
+    return e2e_number("auc");
+}
+
+static char *predictions_of(const char *words)
+{
+    size_t n;
+    e2e_remove("p.txt");
+    tug_ends(0, "predict --from model --out p.txt --data %s", words);
+    return e2e_read("p.txt", &n);
+}
+
+static void assert_predicts(const char *want, const char *words)
+{
+    char *got = predictions_of(words);
+    assert_string_equal(got, want);
+    mem_free(got);
+}
+
+static void any_order(void **state)
+{
+    (void)state;
+    train_model();
+    double auc = auc_of("test.csv");
+    assert_true(auc > 0.8);
+    char *want = predictions_of("test.csv");
+    static const char *const orders[] = {"ycsai", "aiscy", "siyca", "yasc"};
+    for (size_t i = 0; i < sizeof(orders) / sizeof(*orders); i++) {
+        write_csv("other.csv", orders[i], 10000, ROWS);
+        assert_true(auc_of("other.csv") == auc);
+        assert_predicts(want, "other.csv");
+    }
+    write_csv("unlabelled.csv", "sac", 10000, ROWS);
+    assert_predicts(want, "unlabelled.csv");
+    tug_ends(3, "eval --from model --data unlabelled.csv");
+    e2e_says("unlabelled.csv:1: the header lacks the column 'click' of the label");
+    mem_free(want);
+}
+
+static void inserted_and_missing(void **state)
+{
+    (void)state;
+    train_model();
+    double auc = auc_of("test.csv");
+    write_csv("more.csv", "zycsai", 10000, ROWS);
+    tug_ends(3, "eval --from model --data more.csv");
+    e2e_says("more.csv:1: the model was not trained with a column 'new'");
+    e2e_says("--drop 'new'");
+    tug_ends(3, "predict --from model --data more.csv");
+    assert_true(auc_of("more.csv --drop new") == auc);
+    write_csv("less.csv", "ycai", 10000, ROWS);
+    tug_ends(3, "eval --from model --data less.csv");
+    e2e_says("less.csv:1: the header lacks the feature column 'shop'");
+    e2e_says("--allow-missing");
+    tug_ends(3, "predict --from model --data less.csv");
+    double less = auc_of("less.csv --allow-missing");
+    assert_true(less > 0.5 && less < auc);
+    tug_ends(2, "eval --from model --data test.csv --drop city");
+    e2e_says("--drop 'city', but the model was trained with that column");
+    tug_ends(2, "eval --from model --data test.csv --format criteo");
+    e2e_says("--format criteo, but the model was trained on csv");
+    write_csv("twice.csv", "ycsac", 10000, 5);
+    tug_ends(3, "eval --from model --data twice.csv");
+    e2e_says("the header has the column 'city' twice");
+}
+
+// ---------------------------------------------------------------- training
+
+static void files_of_one_run(void **state)
+{
+    (void)state;
+    write_csv("one.csv", "ycsai", 0, 200);
+    write_csv("two.csv", "ycsai", 200, 200);
+    write_csv("turned.csv", "saycz", 200, 200);
+    write_csv("turned-all.csv", "saycz", 200, 200);
+    for (int i = 0; i < 2; i++)
+        e2e_remove(i == 0 ? "same" : "mixed");
+    tug_ends(0, "train --data one.csv two.csv " HOW " --test test.csv --out same");
+    tug_ends(3, "train --data one.csv turned.csv " HOW " --out mixed");
+    e2e_says("turned.csv:1: the first file does not have the column 'new'");
+    e2e_remove("mixed");
+    write_csv("turned.csv", "zsayc", 200, 200);
+    tug_ends(0, "train --data one.csv turned.csv " HOW
+                " --drop id,new --test test.csv --out mixed");
+    size_t n;
+    char *same = e2e_read("same/save-000001/model-000.part", &n), *mixed = NULL;
+    mixed = e2e_read("mixed/save-000001/model-000.part", &n);
+    assert_memory_equal(same, mixed, n);
+    mem_free(same);
+    mem_free(mixed);
+    e2e_remove("typo");
+    tug_ends(3, "train --data one.csv turned.csv " HOW " --drop idd --out typo");
+    e2e_says("no file has the column 'idd' in its header, which --drop names");
+}
+
+// The numbers that some tools put before each line have a column without a name.
+static void empty_name(void **state)
+{
+    (void)state;
+    e2e_write("index.csv", ",y,a\n0,1,p\n1,0,q\n2,1,p\n3,0,q\n");
+    tug_ends(0, "train --data index.csv --format csv --label y --drop= --epochs 1 --json "
+                "--model lr");
+    json_t *o = e2e_json();
+    assert_int_equal(json_integer_value(json_object_get(o, "keys")), 2);
+    json_decref(o);
+}
+
+// What the saved model says need not be said again, and cannot be said otherwise.
+static void begun_from(void **state)
+{
+    (void)state;
+    train_model();
+    write_csv("day2.csv", "aiscy", 2000, ROWS);
+    e2e_remove("newer");
+    tug_ends(0, "train --data day2.csv --model fm --dim 2 --epochs 1 --test test.csv "
+                "--init-from model --out newer --json");
+    assert_true(e2e_number("auc") > 0.8);
+    double auc = e2e_number("auc");
+    tug_ends(0, "eval --from newer --json --data test.csv");
+    assert_true(e2e_number("auc") == auc);
+    static const char *const otherwise[][2] = {
+        {"--numeric city", "--numeric 'city', but the model was not trained with"},
+        {"--label shop", "--label 'shop', but the model has 'click'"},
+        {"--drop shop", "--drop 'shop', but the model was trained with"},
+        {"--separator ;", "--separator ;, but the model has ,"},
+        {"--loss squared", "--loss squared, but the model was trained with logistic"},
+        {"--format libsvm", "--format libsvm, but the model was trained on csv"},
+    };
+    for (size_t i = 0; i < sizeof(otherwise) / sizeof(*otherwise); i++) {
+        e2e_remove("newest");
+        tug_ends(2,
+                 "train --data day2.csv --model fm --dim 2 --init-from model %s --out "
+                 "newest",
+                 otherwise[i][0]);
+        e2e_says(otherwise[i][1]);
+    }
+    e2e_remove("newest");
+    write_csv("less.csv", "ycai", 2000, ROWS);
+    tug_ends(3,
+             "train --data less.csv --model fm --dim 2 --init-from model --out newest");
+    e2e_says("lacks the feature column 'shop'");
+    tug_ends(2, "train --data day2.csv --model fm");
+    e2e_says("--format is missing");
+}
+
+// ---------------------------------------------------------------- going on
+
+static void resumed(void **state)
+{
+    (void)state;
+    train_model();
+    e2e_remove("straight");
+    tug_ends(0, "train --data train.csv " HOW " --epochs 5 --out straight");
+    // Nothing of the data's description needs repeating.
+    tug_ends(0, "train --data train.csv --model fm --dim 2 --epochs 5 --deterministic "
+                "--seed 3 --out model --resume");
+    e2e_same_model("straight", "model");
+    tug_ends(0, "train --data train.csv " HOW " --epochs 5 --out model --resume");
+    assert_non_null(strstr(e2e_out, "nothing to do"));
+    assert_string_equal(e2e_newest("model"), "model/save-000002"); // no save more
+    // The same columns, elsewhere in the file; more lines; another name; more files.
+    write_csv("other/train.csv", "aiscy", 0, ROWS);
+    tug_ends(3, "train --data other/train.csv " HOW " --epochs 5 --out model --resume");
+    e2e_says("--data is not what the run in model trains on: 'train.csv' has");
+    e2e_says("--init-from model");
+    write_csv("other/train.csv", "ycsai", 0, ROWS);
+    tug_ends(0, "train --data other/train.csv " HOW " --epochs 5 --out model --resume");
+    write_csv("day2.csv", "ycsai", 0, ROWS);
+    tug_ends(3, "train --data day2.csv " HOW " --epochs 6 --out model --resume");
+    e2e_says("file 1 is 'day2.csv', it was 'train.csv'");
+    tug_ends(3,
+             "train --data train.csv day2.csv " HOW " --epochs 6 --out model --resume");
+    e2e_says("there are 2 files, there were 1");
+    size_t n;
+    char *text = e2e_read("train.csv", &n);
+    text[n / 2] = text[n / 2] == '1' ? '2' : '1';
+    e2e_write_bytes("other/train.csv", text, n);
+    mem_free(text);
+    tug_ends(3, "train --data other/train.csv " HOW " --epochs 6 --out model --resume");
+    e2e_says("'train.csv' has as many bytes as it had, but other ones");
+}
+
+// One command for the first start and for all others, as batch systems want it.
+static void resumed_if_there(void **state)
+{
+    (void)state;
+    e2e_remove("auto");
+    e2e_remove("straight");
+    tug_ends(0, "train --data train.csv " HOW " --out straight");
+    tug_ends(0, "train --data train.csv " HOW " --epochs 1 --out auto --resume=auto");
+    tug_ends(0, "train --data train.csv " HOW " --out auto --resume=auto");
+    e2e_says("resuming from auto/save-000001");
+    e2e_same_model("straight", "auto");
+    tug_ends(0, "train --data train.csv " HOW " --out auto --resume=auto");
+    assert_non_null(strstr(e2e_out, "nothing to do"));
+    // Also of a run that begins with another's model.
+    e2e_remove("next");
+    for (int i = 1; i <= 2; i++)
+        tug_ends(0,
+                 "train --data train.csv " HOW " --epochs %d --init-from straight --out "
+                 "next --resume=auto",
+                 i);
+    assert_string_equal(e2e_newest("next"), "next/save-000002");
+    tug_ends(2, "train --data train.csv " HOW " --resume=always --out auto");
+    e2e_says("no yes auto");
+}
+
+// ---------------------------------------------------------------- a cluster
+
+static void launch(int code, const char *words)
+{
+    cluster_start("run", "launch --servers 1 --workers 2 -- train %s", words);
+    cluster_ends("run", code, 2 * CLUSTER_PATIENCE);
+    cluster_none_left();
+}
+
+static void on_a_cluster(void **state)
+{
+    (void)state;
+    write_csv("one.csv", "ycsai", 0, 200);
+    write_csv("turned.csv", "saiyc", 200, 200);
+    e2e_remove("alone");
+    e2e_remove("cluster");
+    tug_ends(0, "train --data one.csv turned.csv " HOW " --out alone");
+    launch(0, "--data one.csv turned.csv " HOW " --test test.csv --out cluster");
+    e2e_same_model("alone", "cluster");
+    // As the saved model says, though no worker is told its directory.
+    launch(0, "--data one.csv turned.csv --model fm --dim 2 --epochs 4 --deterministic "
+              "--seed 3 --out cluster --resume");
+    tug_ends(0,
+             "train --data one.csv turned.csv " HOW " --epochs 4 --out alone --resume");
+    e2e_same_model("alone", "cluster");
+    launch(3, "--data turned.csv one.csv " HOW " --epochs 5 --out cluster --resume");
+    cluster_said("run", "file 1 is 'turned.csv', it was 'one.csv'");
+    launch(0, "--data one.csv turned.csv " HOW " --epochs 4 --out cluster --resume");
+    assert_non_null(strstr(e2e_out, "nothing to do"));
+    e2e_remove("newer");
+    write_csv("day2.csv", "aiscyz", 2000, ROWS);
+    launch(3, "--data day2.csv --model fm --dim 2 --init-from cluster --out newer");
+    cluster_said("run", "the model was not trained with a column 'new'");
+    e2e_remove("newer");
+    launch(0,
+           "--data day2.csv --model fm --dim 2 --epochs 1 --init-from cluster --drop new "
+           "--test test.csv --out newer");
+    tug_ends(0, "eval --from newer --json --data test.csv");
+    assert_true(e2e_number("auc") > 0.8);
+}
+
+static int begin(void **state)
+{
+    if (cluster_begin(state) != 0)
+        return -1;
+    assert_int_equal(mkdir("other", 0700), 0);
+    write_csv("train.csv", "ycsai", 0, ROWS);
+    write_csv("test.csv", "ycsai", 10000, ROWS);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cluster_test(any_order),        cluster_test(inserted_and_missing),
+        cluster_test(files_of_one_run), cluster_test(empty_name),
+        cluster_test(begun_from),       cluster_test(resumed),
+        cluster_test(resumed_if_there), cluster_test(on_a_cluster),
+    };
+    return cmocka_run_group_tests(tests, begin, cluster_end);
+}
