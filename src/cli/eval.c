@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/result.h"
+#include "train/guard.h"
 
 struct eval_values {
     struct model_values model;
@@ -54,6 +55,7 @@ static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
     struct metrics metrics;
     double opened = clock_seconds();
     TRY(evaluate(&o, &metrics, e));
+    guard_scores(&metrics, "this data", true);
     struct table_stats s = table_stats(m->parameters.sparse);
     struct result r = {
         .command = "eval",

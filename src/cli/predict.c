@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "cli/cli.h"
 #include "cli/model.h"
+#include "train/guard.h"
 
 struct predict_values {
     struct model_values model;
@@ -65,8 +66,10 @@ static int predict_opened(struct opened_model *m, const struct predict_values *v
     struct evaluation_options o = model_evaluation(m, &v->model);
     o.each = print_predictions;
     o.ctx = file;
-    struct metrics unused;
-    int rc = evaluate(&o, &unused, e);
+    struct metrics metrics;
+    int rc = evaluate(&o, &metrics, e);
+    if (rc == 0)
+        guard_scores(&metrics, "this data", false);
     if (rc == 0 && file != NULL)
         return file_commit(file, e);
     file_abort(file);

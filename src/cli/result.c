@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/plural.h"
+#include "train/guard.h"
 
 static json_t *number(double x)
 {
@@ -39,6 +40,8 @@ static json_t *to_json(const struct result *r)
         (json_int_t)peak_rss_bytes(), "threads", r->threads, "workers", (int)r->workers,
         "servers", (int)r->servers, "seed", (json_int_t)r->seed, "out", r->out,
         "skipped_lines", (json_int_t)r->skipped_lines);
+    if (o != NULL && r->tested)
+        json_object_set_new(o, "known_features", number(guard_known(&r->test)));
     if (o != NULL)
         json_object_set_new(o, "data_bytes", json_integer((json_int_t)r->data_bytes));
     if (o != NULL && r->validated)

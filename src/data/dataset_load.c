@@ -111,6 +111,12 @@ static void *loader_alloc(struct loader *l, size_t bytes)
 
 // ---------------------------------------------------------------- parsing
 
+static size_t first_line_len(const struct chunk *c)
+{
+    const char *end = memchr(c->text, '\n', c->len);
+    return end != NULL ? (size_t)(end - c->text) : c->len;
+}
+
 // "FILE:LINE: reason" from the reason in *e.
 static int bad_line(const struct loader *l, const struct chunk *c, uint32_t line,
                     struct err *e)
@@ -118,6 +124,8 @@ static int bad_line(const struct loader *l, const struct chunk *c, uint32_t line
     uint64_t first = 0;
     if (e == NULL)
         return TUG_EDATA;
+    if (c->offset == 0 && line == 0)
+        reader_explain_first(l->o->reader, c->text, first_line_len(c), e);
     struct err reason = *e;
     TRY(l->in->line(l->in, c, &first, e));
     return err_set(e, TUG_EDATA, "%s:%" PRIu64 ": %s", l->in->name(l->in, c->file),

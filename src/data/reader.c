@@ -129,6 +129,35 @@ int reader_label(const struct reader *r, const char *text, size_t len, float *re
     return 0;
 }
 
+// A name, as headers are made of: printable, no number, and with a letter.
+static bool is_name(const char *text, size_t len)
+{
+    float ignored;
+    bool letter = false;
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] < ' ' || text[i] > '~' || text[i] == ':')
+            return false;
+        letter |= (text[i] | ' ') >= 'a' && (text[i] | ' ') <= 'z';
+    }
+    return letter && number_parse(text, len, &ignored) != NUMBER_OK;
+}
+
+void reader_explain_first(const struct reader *r, const char *line, size_t len,
+                          struct err *e)
+{
+    size_t n = 0;
+    while (n < len && !is_blank(line[n]) && line[n] != ',' && line[n] != ';')
+        n++;
+    if (e == NULL || r->ops->header || !is_name(line, n))
+        return;
+    struct err reason = *e;
+    err_set(
+        e, TUG_EDATA,
+        "%s; this line looks like a header, which %s data does not have: remove it, or "
+        "read the data with --format csv",
+        reason.text, r->ops->name);
+}
+
 // ---------------------------------------------------------------- the interface
 
 static const struct reader_ops *find_format(const char *name)

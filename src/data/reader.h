@@ -101,6 +101,11 @@ enum { READER_PADDING = 32 };
 int reader_line(const struct reader *r, const struct reader_layout *layout,
                 const char *line, size_t len, struct examples *x, struct err *e);
 
+// Adds to the error of a file's first line what it looks like when it is a header, which
+// the format does not have.
+void reader_explain_first(const struct reader *r, const char *line, size_t len,
+                          struct err *e);
+
 // Key of a text value in a slot. XXH3 of one to three bytes only adds the seed to them,
 // so slots must lie far apart: with the slot itself as the seed, "L12" and "L13" of
 // neighbours are one key.

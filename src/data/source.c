@@ -532,6 +532,24 @@ int source_first_line(struct source *s, uint32_t file, struct buf *b, struct err
 
 // ---------------------------------------------------------------- facts
 
+int source_head(const struct source *s, uint32_t file, size_t most, struct buf *b,
+                struct err *e)
+{
+    const char *name = s->files.file[file].name;
+    struct decoder *d = NULL;
+    size_t n = 0;
+    if (buf_reserve(b, most) != 0)
+        return err_nomem(e, "the beginning of a file");
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(e, TUG_EIO, "open '%s'", name);
+    TRY(decoder_open(&d, fd, name, -1, e));
+    int rc = decoder_read_full(d, b->data + b->len, most, &n, e);
+    decoder_close(d);
+    b->len += rc == 0 ? n : 0;
+    return rc;
+}
+
 const struct reader_layout *source_layout(const struct source *s, uint32_t file)
 {
     return s->files.file[file].layout;

@@ -77,6 +77,10 @@ struct source_place source_place(struct source *s);
 // taken (else TUG_EUSAGE).
 int source_first_line(struct source *s, uint32_t file, struct buf *b, struct err *e);
 
+// The beginning of a file that is no pipe, at most `most` bytes of text, appended to *b.
+int source_head(const struct source *s, uint32_t file, size_t most, struct buf *b,
+                struct err *e);
+
 // What who reads headers keeps of a file's; NULL at first. One thread at a time.
 const struct reader_layout *source_layout(const struct source *s, uint32_t file);
 void source_set_layout(struct source *s, uint32_t file, const struct reader_layout *l);

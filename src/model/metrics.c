@@ -113,6 +113,18 @@ void metrics_stream_merge(struct metrics_stream *into, const struct metrics_stre
     }
 }
 
+double metrics_base(enum reader_loss loss, double weight, double observed, double squares)
+{
+    if (!(weight > 0))
+        return (double)NAN;
+    double mean = observed / weight;
+    if (loss == READER_SQUARED)
+        return (squares / weight - mean * mean) / 2;
+    return mean > 0 && mean < 1
+               ? -(mean * maths_log(mean) + (1 - mean) * maths_log(1 - mean))
+               : 0;
+}
+
 static double stream_auc(const struct metrics_stream *m)
 {
     double below = 0, pairs = 0, positives = 0;
@@ -133,5 +145,7 @@ struct metrics metrics_stream_result(const struct metrics_stream *m,
         .auc = loss == READER_LOGISTIC ? stream_auc(m) : (double)NAN,
         .logloss = m->weight > 0 ? total / m->weight : (double)NAN,
         .copc = m->observed > 0 ? m->predicted / m->observed : (double)NAN,
+        .base = loss == READER_LOGISTIC ? metrics_base(loss, m->weight, m->observed, 0)
+                                        : (double)NAN,
     };
 }

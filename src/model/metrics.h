@@ -15,7 +15,14 @@ struct metrics {
     double auc;     // NaN where there is none: one class only, or the squared loss
     double logloss; // mean loss (squared: mean of (f - y)^2 / 2)
     double copc;    // sum predicted / sum observed; NaN when nothing was observed
+    double base;    // the mean loss of predicting the mean label for all; NaN: not known
+    uint64_t features, known; // of an evaluation: in all, and those that the model knows
 };
+
+// That loss, from sums of weights, of weighted labels, and of their squares (the squared
+// loss only).
+double metrics_base(enum reader_loss loss, double weight, double observed,
+                    double squares);
 
 // Scores, labels and weights of an evaluation, kept to be sorted.
 struct scored {

@@ -128,8 +128,8 @@ static int resume(struct run *r, struct err *e)
     TRY(r->driver != NULL ? driver_resume(r, s->dir, m, e)
                           : load_tables(r, s->dir, m, e));
     stand_at(r, m);
-    progress_note(r->progress, "resuming from %s: %u pass%s and %llu batch%s done", s->dir,
-                  m->at.epoch, PLURAL_ES(m->at.epoch),
+    progress_note(r->progress, "resuming from %s: %u pass%s and %llu batch%s done",
+                  s->dir, m->at.epoch, PLURAL_ES(m->at.epoch),
                   (unsigned long long)m->at.batches, PLURAL_ES(m->at.batches));
     return 0;
 }

@@ -21,8 +21,8 @@ enum {
 };
 
 struct sums {
-    double weight, loss, predicted, observed;
-    uint64_t examples;
+    double weight, loss, predicted, observed, squares;
+    uint64_t examples, features, known;
 };
 
 struct evaluation {
@@ -53,7 +53,10 @@ static void add(struct sums *to, const struct sums *from)
     to->loss += from->loss;
     to->predicted += from->predicted;
     to->observed += from->observed;
+    to->squares += from->squares;
     to->examples += from->examples;
+    to->features += from->features;
+    to->known += from->known;
 }
 
 static struct scored score_of(struct evaluation *ev, int rank, size_t i,
@@ -69,6 +72,7 @@ static struct scored score_of(struct evaluation *ev, int rank, size_t i,
     sums->loss += weight * loss_value(ev->o->loss, prediction, label);
     sums->predicted += weight * prediction;
     sums->observed += weight * label;
+    sums->squares += weight * label * label;
     sums->examples++;
     return (struct scored){.score = score, .weight = label > 0 ? weight : -weight};
 }
@@ -80,6 +84,14 @@ static void hide_unseen(struct view *v, const struct parameters *p)
     for (size_t j = 0; j < v->batch.nnz; j++)
         if (relaxed_load(v->rows[j] + p->model.accessor.count) == 0)
             v->rows[j] = p->zeros;
+}
+
+static void count_known(const struct view *v, const struct parameters *p,
+                        struct sums *sums)
+{
+    sums->features += v->batch.nnz;
+    for (size_t j = 0; j < v->batch.nnz; j++)
+        sums->known += v->rows[j] != p->zeros;
 }
 
 // Those of [first, first + n) that are scored; the others get scores without weight.
@@ -106,6 +118,7 @@ static int score_piece(struct evaluation *ev, int rank, uint64_t first, size_t n
     TRY(view_take(v, ev->data, order, n, o->parameters, NULL));
     if (o->data != NULL)
         hide_unseen(v, o->parameters);
+    count_known(v, o->parameters, sums);
     for (size_t i = 0; i < n; i++) {
         TRY(model_scratch_reserve(&ev->scratch[rank],
                                   v->batch.start[i + 1] - v->batch.start[i]));
@@ -267,6 +280,9 @@ int evaluate(const struct evaluation_options *o, struct metrics *ret, struct err
         .auc = auc,
         .logloss = total.weight > 0 ? total.loss / total.weight : (double)NAN,
         .copc = total.observed > 0 ? total.predicted / total.observed : (double)NAN,
+        .base = metrics_base(o->loss, total.weight, total.observed, total.squares),
+        .features = total.features,
+        .known = total.known,
     };
     return 0;
 }

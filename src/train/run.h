@@ -82,7 +82,8 @@ struct run {
     struct position at;
     double data_rate; // factor of the schedule for this stretch
     struct worker *workers;
-    uint64_t bad_lines; // skipped in the pass
+    uint64_t bad_lines;       // skipped in the pass
+    struct metrics last_pass; // of the examples before they were trained on
     uint64_t
         resumed_examples; // of a pass, by the save that the run goes on from; 0: not known
 

@@ -23,6 +23,8 @@
 #include "train/driver.h"
 #include "train/evaluate.h"
 #include "train/fields.h"
+#include "train/guard.h"
+#include "train/heads.h"
 #include "train/local.h"
 #include "train/progress.h"
 #include "train/saved.h"
@@ -206,6 +208,7 @@ static int finish_pass(struct run *r, struct train_result *result, struct err *e
     else
         local_clear_streams(r);
     result->trained_examples += seen.examples;
+    r->last_pass = seen;
     uint32_t pass = r->at.epoch++;
     r->at.window = r->at.batch = r->at.seen = r->at.bad_lines = 0;
     r->at.place = SOURCE_START;
@@ -258,6 +261,10 @@ static int test(struct run *r, struct train_result *result, struct err *e)
     int rc = evaluate_source(r, &o, r->has_best, &result->test, e);
     result->test_seconds = clock_seconds() - start;
     result->tested = rc == 0;
+    if (rc == 0)
+        guard_scores(
+            &result->test, "--test",
+            !guard_training(&r->last_pass, r->at.epoch, (double)c->model.linear.lr));
     if (rc != TUG_EINTERRUPTED)
         return rc;
     bool saved = result->saved[0] != 0;
@@ -337,6 +344,8 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     if (c->cluster != NULL)
         TRY(driver_open(r, e));
     TRY(checkpoint_check_data(r, e));
+    TRY(heads_check(c, r->reader, &c->test, "--test", e));
+    TRY(heads_check(c, r->reader, &c->valid, "--valid", e));
     TRY(checkpoint_start(r, e));
     result->examples = r->resumed_examples;
     return r->driver != NULL ? 0 : local_open(r, e);
@@ -367,7 +376,10 @@ static int finish(struct run *r, struct train_result *result, struct err *e)
         TRY(saved_find(r->config->out, result->saved, e));
     else if (r->config->out != NULL)
         TRY(checkpoint_save(r, true, result, e));
-    return r->config->test.n > 0 ? test(r, result, e) : 0;
+    if (r->config->test.n > 0)
+        return test(r, result, e);
+    (void)guard_training(&r->last_pass, r->at.epoch, (double)r->config->model.linear.lr);
+    return 0;
 }
 
 int train_run(const struct train_config *c, struct train_result *ret, struct err *e)

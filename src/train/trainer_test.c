@@ -146,6 +146,7 @@ static void too_many_fields(void **state)
     data[0] = write_text("three.csv", "label,a,b,c\n1,2,3,4\n0,3,4,5\n");
     c.reader.format = "csv";
     c.model.fields = 2;
+    c.test.n = 0;
     assert_int_equal(train_run(&c, &result, &e), TUG_EDATA);
     assert_non_null(strstr(e.text, "three.csv:2: field "));
 }

@@ -1,0 +1,26 @@
+// Guard rails: warnings about a model that says less than a guess would, or that does not
+// know the data that it is given, with the likely reason and what to try.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_GUARD_H
+#define TUG_TRAIN_GUARD_H
+
+#include <stdbool.h>
+
+#include "model/metrics.h"
+
+// Whether predicting the mean of the labels for every example has a clearly smaller loss.
+bool guard_is_worse(const struct metrics *m);
+
+// The share of features that the model knows, 0 to 1; NaN: there are none.
+double guard_known(const struct metrics *m);
+
+// After the last of `passes` passes over the training data, of what was seen in it; `lr`:
+// the rate. True: it warned.
+bool guard_training(const struct metrics *last, uint32_t passes, double lr);
+
+// Scores on other data, which `what` names: says the share of known features, and warns when
+// it is below 5 % or the scores are worse than a guess.
+void guard_scores(const struct metrics *m, const char *what, bool labels);
+
+#endif

@@ -1,0 +1,85 @@
+// First lines of --test and --valid.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/heads.h"
+
+#include <string.h>
+
+#include "data/source.h"
+
+enum { HEAD_BYTES = 1 << 20 };
+
+// A line that is there as a whole; what is behind it begins *text.
+static bool next_line(const char **text, size_t *len, const char **ret, size_t *ret_len)
+{
+    const char *end = memchr(*text, '\n', *len);
+    if (end == NULL)
+        return false;
+    *ret = *text;
+    *ret_len = (size_t)(end - *text);
+    *text = end + 1;
+    *len -= *ret_len + 1;
+    return true;
+}
+
+static int check_lines(const struct train_config *c, struct reader *r, const char *text,
+                       size_t len, uint64_t *ret_line, struct err *e)
+{
+    const struct reader_layout *layout = NULL;
+    struct examples x = {0};
+    const char *line;
+    size_t n;
+    int rc = 0;
+    for (*ret_line = 1; rc == 0 && x.n == 0 && next_line(&text, &len, &line, &n);
+         ++*ret_line) {
+        bool header = *ret_line == 1 && reader_has_header(r);
+        rc = header ? reader_header(r, line, n, &layout, e)
+                    : reader_line(r, layout, line, n, &x, e);
+        if (rc == TUG_EDATA && !header && c->max_bad_lines > 0)
+            rc = 0; // whoever reads all of it counts them
+        else if (rc == TUG_EDATA && *ret_line == 1)
+            reader_explain_first(r, line, n, e);
+        if (rc != 0)
+            break;
+    }
+    examples_free(&x);
+    return rc;
+}
+
+static int check_file(const struct train_config *c, struct reader *r,
+                      const struct source *s, uint32_t file, struct err *e)
+{
+    struct buf b = BUF_INIT(HEAD_BYTES + READER_PADDING);
+    uint64_t line = 0;
+    int rc = source_head(s, file, HEAD_BYTES, &b, e);
+    size_t len = b.len;
+    if (rc == 0 && buf_add(&b, (char[READER_PADDING]){0}, READER_PADDING) != 0)
+        rc = err_nomem(e, "the beginning of a file");
+    if (rc == 0) {
+        rc = check_lines(c, r, b.data, len, &line, e);
+        if (rc == TUG_EDATA)
+            err_wrap(e, "%s:%llu", source_file_name(s, file), (unsigned long long)line);
+    }
+    buf_free(&b);
+    return rc;
+}
+
+int heads_check(const struct train_config *c, struct reader *r,
+                const struct path_list *paths, const char *option, struct err *e)
+{
+    struct source *s = NULL;
+    struct source_options o = {.paths = paths->items, .n_paths = paths->n};
+    if (paths->n == 0)
+        return 0;
+    TRY(source_open(&s, &o, e));
+    int rc = 0;
+    if (paths == &c->valid && !source_can_rewind(s) && c->epochs > 1)
+        rc = err_set(e, TUG_EUSAGE,
+                     "%s is a pipe, and is read after every pass: write it to a file",
+                     option);
+    for (uint32_t i = 0; rc == 0 && i < source_files(s); i++)
+        if (!source_is_pipe(s, i))
+            rc = check_file(c, r, s, i, e);
+    source_close(s);
+    return rc;
+}

@@ -1,0 +1,150 @@
+// Guard rails: a model that is worse than a guess, data that the model does not know, and
+// files that are not what the command says of them, each named with what to do.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
+
+#include "e2e.h"
+
+#define TRAIN "train --data data.svm --format libsvm --model lr "
+
+static void silent(const char *text)
+{
+    if (strstr(e2e_err, text) != NULL)
+        fail_msg("'%s' is in: %s", text, e2e_err);
+}
+
+static void write_numbered(const char *path, int base, int rows, bool learnable)
+{
+    static char text[1 << 16];
+    size_t n = 0;
+    for (int i = 0; i < rows; i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%d %d:1\n",
+                              learnable ? i % 4 == 0 : i * 7 % 11 < 3, base + i % 4);
+    e2e_write(path, text);
+}
+
+static void worse_than_a_guess(void **state)
+{
+    (void)state;
+    tug_ends(0, TRAIN "--epochs 2 --test data.svm");
+    silent("worse than a guess");
+    e2e_says("the model knows 100.0 % of the features in --test");
+    e2e_write("wide.svm",
+              "0 1:900 2:1\n1 1:-700 2:1\n0 1:-800 2:1\n1 1:900\n1 1:-2 2:1\n");
+    tug_ends(0, "train --data wide.svm --format libsvm --model lr --optimizer sgd --lr 3 "
+                "--epochs 4 --deterministic");
+    e2e_says(
+        "warning: the model is worse than a guess: its loss on the training data is ");
+    e2e_says("try a smaller --lr (it is 3)");
+    // Learned by heart: labels of the test are the other way round.
+    e2e_write("turned.svm", "0 100:1\n1 101:1\n1 102:1\n1 103:1\n");
+    tug_ends(0, TRAIN "--epochs 20 --test turned.svm --out model");
+    e2e_says("warning: on --test the model is worse than a guess");
+    silent("its loss on the training data");
+    tug_ends(0, "eval --from model --data turned.svm");
+    e2e_says("warning: on this data the model is worse than a guess");
+    tug_ends(0, "predict --from model --data turned.svm");
+    silent("worse than a guess");
+}
+
+static void unknown_features(void **state)
+{
+    (void)state;
+    e2e_remove("model");
+    tug_ends(0, TRAIN "--epochs 2 --out model");
+    tug_ends(0, "eval --from model --data data.svm --json");
+    assert_true(e2e_number("known_features") == 1);
+    write_numbered("strange.svm", 7000, 40, true);
+    tug_ends(0, "eval --from model --data strange.svm --json");
+    assert_true(e2e_number("known_features") == 0);
+    e2e_says("warning: the model knows 0.0 % of the features in this data");
+    tug_ends(0, "predict --from model --data strange.svm");
+    e2e_says("warning: the model knows 0.0 % of the features in this data");
+    tug_ends(0, "predict --from model --data strange.svm data.svm");
+    e2e_says("the model knows 90.9 % of the features in this data");
+    silent("warning");
+}
+
+static void headers(void **state)
+{
+    (void)state;
+    e2e_write("head.svm", "label,a,b\n1 1:1\n0 2:1\n");
+    tug_ends(3, "train --data head.svm --format libsvm --epochs 1");
+    e2e_says("head.svm:1: the label 'label,a,b' is");
+    e2e_says("this line looks like a header, which libsvm data does not have");
+    e2e_write("head.tsv", "label\tI1\tI2\n");
+    tug_ends(3, "train --data head.tsv --format criteo --epochs 1");
+    e2e_says("this line looks like a header, which criteo data does not have");
+    e2e_write("bare.csv", "1,17,c5\n0,18,c6\n");
+    tug_ends(3, "train --data bare.csv --format csv --epochs 1");
+    e2e_says(
+        "bare.csv:1: the column of the label is called '1'; this line looks like data: "
+        "csv needs a header");
+    e2e_write("late.svm", "1 1:1\nlabel\n");
+    tug_ends(3, "train --data late.svm --format libsvm --epochs 1");
+    silent("looks like a header");
+}
+
+static void other_kinds(void **state)
+{
+    (void)state;
+    e2e_write_bytes("data.parquet", "PAR1\x15\x04\x15\x10", 8);
+    e2e_write_bytes("data.bz2", "BZh91AY&SY\x01\x02", 12);
+    e2e_write_bytes("data.xz",
+                    "\xfd"
+                    "7zXZ\0\0\4",
+                    8);
+    static const char *const files[][2] = {{"data.parquet", "is a Parquet file"},
+                                           {"data.bz2", "is compressed with bzip2"},
+                                           {"data.xz", "is compressed with xz"}};
+    for (size_t i = 0; i < 3; i++) {
+        tug_ends(3, "train --data %s --format csv", files[i][0]);
+        e2e_says(files[i][1]);
+        tug_ends(3, TRAIN "--test %s", files[i][0]);
+        e2e_says(files[i][1]);
+    }
+}
+
+// Said before the first pass, not after the last.
+static void late_files(void **state)
+{
+    (void)state;
+    e2e_write("bad.svm", "1 x:1\n");
+    e2e_write("good.csv", "y,a\n1,p\n0,q\n");
+    e2e_write("other.csv", "y,b\n1,p\n0,q\n");
+    static const char *const options[] = {"--test", "--valid"};
+    for (size_t i = 0; i < 2; i++) {
+        tug_ends(3, TRAIN "--epochs 3 %s bad.svm", options[i]);
+        e2e_says("bad.svm:1: index 'x' is");
+        silent("pass 1");
+        tug_ends(3, "train --data good.csv --format csv --epochs 3 %s other.csv",
+                 options[i]);
+        e2e_says("other.csv:1: the first file does not have the column 'b'");
+        silent("pass 1");
+    }
+    tug_ends(0, TRAIN "--epochs 1 --test data.svm bad.svm --max-bad-lines 1");
+    assert_int_equal(mkfifo("pipe", 0600), 0);
+    tug_ends(2, TRAIN "--epochs 3 --valid pipe");
+    e2e_says("--valid is a pipe, and is read after every pass");
+}
+
+static int begin(void **state)
+{
+    if (e2e_begin(state) != 0)
+        return -1;
+    write_numbered("data.svm", 100, 400, true);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(worse_than_a_guess),
+        cmocka_unit_test(unknown_features),
+        cmocka_unit_test(headers),
+        cmocka_unit_test(other_kinds),
+        cmocka_unit_test(late_files),
+    };
+    return cmocka_run_group_tests(tests, begin, e2e_end);
+}
