@@ -30,7 +30,8 @@ static int open_data(struct opened_model *m, const struct model_values *v, bool 
     TRY(manifest_knows_data(&m->manifest, m->dir, e));
     TRY(reader_open(&m->reader, &r, e));
     m->format = reader_schema(m->reader)->format;
-    struct source_options s = {.paths = v->data.items, .n_paths = v->data.n};
+    struct source_options s = {
+        .paths = v->data.items, .n_paths = v->data.n, .eager = m->eager};
     return source_open(&m->source, &s, e);
 }
 

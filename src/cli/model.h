@@ -69,6 +69,7 @@ struct opened_model {
     struct reader *reader;
     struct source *source;
     uint64_t bad_lines;
+    bool eager; // set before model_open: lines are taken as they come
 };
 
 // All of it, for scoring data. `labels`: whether each line must have one.

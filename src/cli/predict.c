@@ -1,17 +1,22 @@
 // tug predict: one prediction a line, in the order of the input.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/log.h"
+#include "base/plural.h"
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "train/guard.h"
 
 struct predict_values {
     struct model_values model;
-    const char *out;
+    const char *out, *keep;
+    bool raw, stream, json;
 };
 
 #define AT(field) .offset = offsetof(struct predict_values, field)
@@ -20,12 +25,38 @@ static const struct option options[] = {
     MODEL_OPTIONS(
         "What to predict",
         "files, directories, globs, or - for standard input; labels may be absent"),
+    {.name = "max-bad-lines",
+     .kind = OPTION_U64,
+     AT(model.max_bad_lines),
+     .fallback = "0",
+     .metavar = "N",
+     .help = "skip up to so many lines that cannot be read; each gives 'nan', so that "
+             "predictions stay beside their lines"},
     {.name = "out",
      .kind = OPTION_STRING,
      AT(out),
      .metavar = "FILE",
      .group = "Output",
-     .help = "there when complete; by default standard output"},
+     .help = "there when complete; by default, and as -, standard output"},
+    {.name = "keep",
+     .kind = OPTION_STRING,
+     AT(keep),
+     .metavar = "COLUMN,...",
+     .help =
+         "csv: write these columns before each prediction, with the data's separator"},
+    {.name = "raw",
+     .kind = OPTION_FLAG,
+     AT(raw),
+     .help = "scores (log-odds) instead of probabilities"},
+    {.name = "stream",
+     .kind = OPTION_FLAG,
+     AT(stream),
+     .help = "write each prediction as soon as its line has come, for a program that "
+             "waits for it"},
+    {.name = "json",
+     .kind = OPTION_FLAG,
+     AT(json),
+     .help = "each line is a JSON object: \"prediction\", and the columns of --keep"},
 };
 
 const struct option_table cli_predict_options = {
@@ -36,23 +67,111 @@ const struct option_table cli_predict_options = {
         "One probability a line, in the order of the input (with --loss squared, the "
         "predicted number).",
     .examples = "tug predict --from model --data new.tsv --out p.txt\n"
+                "tug predict --from model --data new.csv --keep id > scored.csv\n"
                 "zcat new.tsv.gz | tug predict --from model --data - | head",
     .options = options,
     .n_options = sizeof(options) / sizeof(*options),
     .family = cli_tables,
 };
 
-static int print_predictions(void *ctx, const float *predictions, size_t n, struct err *e)
+struct printer {
+    const struct predict_values *v;
+    struct file_writer *file; // NULL: standard output
+    struct buf line;
+    char separator;
+};
+
+// A field as csv wants it: in quotes where it holds what would end it.
+static int put_field(struct printer *p, const char *text)
 {
-    struct file_writer *file = ctx;
-    char text[32];
-    for (size_t i = 0; i < n; i++) {
-        int len = snprintf(text, sizeof(text), "%.7g\n", (double)predictions[i]);
-        if (file != NULL)
-            TRY(file_write(file, text, (size_t)len, e));
-        else if (fwrite(text, 1, (size_t)len, stdout) != (size_t)len)
-            return err_sys(e, TUG_EIO, "cannot write to standard output");
+    const char special[] = {p->separator, '"', '\n', '\r', '\0'};
+    if (text[strcspn(text, special)] == '\0')
+        return buf_add(&p->line, text, strlen(text));
+    TRY(buf_add(&p->line, "\"", 1));
+    for (; *text != '\0'; text++) {
+        if (*text == '"')
+            TRY(buf_add(&p->line, "\"", 1));
+        TRY(buf_add(&p->line, text, 1));
     }
+    return buf_add(&p->line, "\"", 1);
+}
+
+static int put_json(struct printer *p, const char *kept, float prediction)
+{
+    const char *names = p->v->keep, *name;
+    size_t len;
+    TRY(isfinite(prediction)
+            ? buf_printf(&p->line, "{\"prediction\":%.7g", (double)prediction)
+            : buf_printf(&p->line, "{\"prediction\":null"));
+    while (kept != NULL && reader_next_name(&names, &name, &len)) {
+        char text[512];
+        snprintf(text, sizeof(text), "%.*s", (int)(len < 511 ? len : 511), name);
+        TRY(buf_add(&p->line, ",", 1));
+        TRY(buf_json(&p->line, text));
+        TRY(buf_add(&p->line, ":", 1));
+        TRY(buf_json(&p->line, kept));
+        kept += strlen(kept) + 1;
+    }
+    return buf_add(&p->line, "}\n", 2);
+}
+
+static int put_text(struct printer *p, const char *kept, float prediction)
+{
+    const char *names = p->v->keep, *name;
+    size_t len;
+    while (kept != NULL && reader_next_name(&names, &name, &len)) {
+        TRY(put_field(p, kept));
+        TRY(buf_add(&p->line, &p->separator, 1));
+        kept += strlen(kept) + 1;
+    }
+    if (isnan(prediction))
+        return buf_add(&p->line, "nan\n", 4);
+    return buf_printf(&p->line, "%.7g\n", (double)prediction);
+}
+
+static int write_lines(struct printer *p, struct err *e)
+{
+    if (p->file != NULL)
+        TRY(file_write(p->file, p->line.data, p->line.len, e));
+    else if (fwrite(p->line.data, 1, p->line.len, stdout) != p->line.len ||
+             (p->v->stream && fflush(stdout) != 0))
+        return err_sys(e, TUG_EIO, "cannot write to standard output");
+    buf_clear(&p->line);
+    return 0;
+}
+
+static int print_predictions(void *ctx, const struct dataset *d, const float *predictions,
+                             size_t n, struct err *e)
+{
+    enum { ENOUGH = 1 << 16 };
+    struct printer *p = ctx;
+    for (size_t i = 0; i < n; i++) {
+        const char *kept = p->v->keep != NULL ? dataset_kept(d, i) : NULL;
+        if ((p->v->json ? put_json : put_text)(p, kept, predictions[i]) != 0)
+            return err_nomem(e, "a prediction");
+        if (p->line.len >= ENOUGH)
+            TRY(write_lines(p, e));
+    }
+    return write_lines(p, e);
+}
+
+static int print_all(struct opened_model *m, struct printer *p, struct err *e)
+{
+    const struct predict_values *v = p->v;
+    struct evaluation_options o = model_evaluation(m, &v->model);
+    o.each = print_predictions;
+    o.ctx = p;
+    o.predict = true;
+    o.raw = v->raw;
+    o.by_chunk = v->stream;
+    o.hold_places = true;
+    o.keep = v->keep;
+    struct metrics metrics;
+    TRY(evaluate(&o, &metrics, e));
+    guard_scores(&metrics, "this data", false);
+    if (m->bad_lines > 0)
+        log_warn("%llu line%s of the data could not be read and got 'nan'",
+                 (unsigned long long)m->bad_lines, PLURAL_S(m->bad_lines));
     return 0;
 }
 
@@ -60,19 +179,16 @@ static int predict_opened(struct opened_model *m, const struct predict_values *v
                           struct err *e)
 {
     TRY(model_open(m, &v->model, false, e));
-    struct file_writer *file = NULL;
-    if (v->out != NULL)
-        TRY(file_create(&file, v->out, e));
-    struct evaluation_options o = model_evaluation(m, &v->model);
-    o.each = print_predictions;
-    o.ctx = file;
-    struct metrics metrics;
-    int rc = evaluate(&o, &metrics, e);
-    if (rc == 0)
-        guard_scores(&metrics, "this data", false);
-    if (rc == 0 && file != NULL)
-        return file_commit(file, e);
-    file_abort(file);
+    struct printer p = {.v = v,
+                        .line = BUF_INIT(1 << 30),
+                        .separator = reader_schema(m->reader)->separator};
+    if (v->out != NULL && strcmp(v->out, "-") != 0)
+        TRY(file_create(&p.file, v->out, e));
+    int rc = print_all(m, &p, e);
+    buf_free(&p.line);
+    if (rc == 0 && p.file != NULL)
+        return file_commit(p.file, e);
+    file_abort(p.file);
     return rc;
 }
 
@@ -82,7 +198,9 @@ static int run(const void *values, const struct options *o, struct err *e)
     struct opened_model *m = mem_zalloc(sizeof(*m));
     if (m == NULL)
         return err_nomem(e, "a model");
-    int rc = predict_opened(m, values, e);
+    const struct predict_values *v = values;
+    m->eager = v->stream;
+    int rc = predict_opened(m, v, e);
     model_close(m);
     mem_free(m);
     return rc;

@@ -46,6 +46,9 @@ struct block {
     uint64_t line;
     const uint32_t *gaps; // examples before which a line without one lies, ascending
     uint32_t n_gaps;
+    const char
+        *kept; // texts of columns that are kept, of example i at kept_at[i]; or NULL
+    const uint32_t *kept_at;
 };
 
 // What block_pack will write, decided from the examples and their ids.

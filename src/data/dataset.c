@@ -77,6 +77,12 @@ void dataset_where(const struct dataset *d, uint64_t example, uint32_t *ret_file
     *ret_line = known ? first + *ret_line - 1 : 0;
 }
 
+const char *dataset_kept(const struct dataset *d, uint64_t example)
+{
+    const struct block *b = find_block(d, example);
+    return b->kept + b->kept_at[example - b->first];
+}
+
 void dataset_prefetch(const struct dataset *d, uint64_t example)
 {
     const struct block *b = find_block(d, example);

@@ -32,6 +32,11 @@ struct dataset_options {
     size_t max_chunks;      // 0: to the end of the source
     uint64_t max_bad_lines; // of the run
     uint64_t *bad_lines;    // counts skipped lines of the run; not NULL
+    // For predictions, which are wanted of every line: one that is skipped becomes an
+    // example without features whose label is NaN; and the texts of these columns of csv
+    // data ("a,b"; NULL: none) stay with the examples.
+    bool hold_places;
+    const char *keep;
 };
 
 struct dataset;
@@ -75,6 +80,9 @@ void batch_free(struct batch *b);
 int dataset_gather(const struct dataset *d, const uint64_t *order, size_t n,
                    struct batch *b);
 void dataset_prefetch(const struct dataset *d, uint64_t example);
+
+// The texts of the columns that are kept, each with a NUL behind it.
+const char *dataset_kept(const struct dataset *d, uint64_t example);
 
 // Where an example came from, for messages. In a piece of a plain file this reads the
 // file up to the piece; line 0: it could not be read again.

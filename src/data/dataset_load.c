@@ -16,12 +16,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "data/dataset_private.h"
+#include "data/kept.h"
 #include "data/lines.h"
+#include "data/reader_ops.h"
 
 enum { REGION_MIN = 2 << 20, REGION_MAX = 32 << 20, KNOWN_BITS = 12 };
 
@@ -46,6 +49,7 @@ struct scratch {
     uint32_t *ids;        // of all features
     uint32_t *fresh, *at; // ids of those that are not known, and where they belong
     size_t cap_ids;
+    struct kept kept;
     struct known known[1 << KNOWN_BITS];
 };
 
@@ -132,16 +136,26 @@ static int bad_line(const struct loader *l, const struct chunk *c, uint32_t line
                    first + line, reason.text);
 }
 
-// Parses a chunk into *x. Bad lines are passed over and counted, until the `stop_at`-th,
+static int hold_place(struct examples *x, struct err *e)
+{
+    TRY(examples_reserve(x, 0, e));
+    examples_commit(x,
+                    &(struct example){.label = (float)NAN, .weight = 1, .nnz = x->nnz});
+    return 0;
+}
+
+// Parses a chunk into s->x. Bad lines are passed over and counted, until the `stop_at`-th,
 // which is returned as an error with its place (0: none).
 static int parse_chunk(const struct loader *l, const struct chunk *c, uint64_t stop_at,
-                       struct examples *x, uint32_t *ret_bad, struct err *e)
+                       struct scratch *s, uint32_t *ret_bad, struct err *e)
 {
+    struct examples *x = &s->x;
     const struct reader *r = l->o->reader;
     bool header = c->offset == 0 && reader_has_header(r);
     const char *p = c->text, *end = p + c->len;
     *ret_bad = 0;
     examples_clear(x);
+    kept_clear(&s->kept);
     for (uint32_t line = 0; p < end; line++) {
         const char *stop = memchr(p, '\n', (size_t)(end - p));
         if (stop == NULL)
@@ -150,12 +164,17 @@ static int parse_chunk(const struct loader *l, const struct chunk *c, uint64_t s
         int rc = header && line == 0
                      ? 0
                      : reader_line(r, c->layout, p, (size_t)(stop - p), x, e);
-        if (rc == 0 && x->n > n)
-            x->line[n] = line;
-        else if (rc == TUG_EDATA && ++*ret_bad == stop_at)
+        if (rc == TUG_EDATA && ++*ret_bad == stop_at)
             return bad_line(l, c, line, e);
-        else if (rc != 0 && rc != TUG_EDATA)
+        if (rc != 0 && rc != TUG_EDATA)
             return rc;
+        if (rc != 0 && l->o->hold_places)
+            TRY(hold_place(x, e));
+        if (x->n > n)
+            x->line[n] = line;
+        if (x->n > n && l->o->keep != NULL)
+            TRY(kept_line(&s->kept, r, c->layout, n, rc == 0 ? p : NULL,
+                          (size_t)(stop - p), e));
         p = stop + 1;
     }
     return 0;
@@ -215,11 +234,25 @@ static int resolve(struct loader *l, struct scratch *s, struct err *e)
     return 0;
 }
 
+static int keep_texts(struct loader *l, const struct scratch *s, struct block *b,
+                      struct err *e)
+{
+    size_t at = b->n * sizeof(uint32_t), bytes = at + s->kept.text.len;
+    char *memory = loader_alloc(l, (bytes + 7) / 8 * 8);
+    if (memory == NULL)
+        return err_nomem(e, "columns that are kept");
+    memcpy(memory, s->kept.at, at);
+    memcpy(memory + at, s->kept.text.data, s->kept.text.len);
+    b->kept_at = (const uint32_t *)(const void *)memory;
+    b->kept = memory + at;
+    return 0;
+}
+
 static int make_part(struct loader *l, struct scratch *s, const struct chunk *c,
                      struct part *ret, struct err *e)
 {
     *ret = (struct part){.done = true};
-    TRY(parse_chunk(l, c, 0, &s->x, &ret->bad, e));
+    TRY(parse_chunk(l, c, 0, s, &ret->bad, e));
     if (s->x.n == 0)
         return 0;
     TRY(resolve(l, s, e));
@@ -231,7 +264,7 @@ static int make_part(struct loader *l, struct scratch *s, const struct chunk *c,
     block_pack(&ret->block, &plan, &s->x, s->ids, memory);
     ret->block.file = c->file;
     ret->block.line = c->line;
-    return 0;
+    return l->o->keep != NULL ? keep_texts(l, s, &ret->block, e) : 0;
 }
 
 // ---------------------------------------------------------------- taking and committing
@@ -355,7 +388,7 @@ static void load_member(void *arg, int rank)
 static int explain_bad_line(struct loader *l, struct err *e)
 {
     uint32_t bad;
-    int rc = parse_chunk(l, l->offender, l->offender_bad, &l->scratch[0].x, &bad, e);
+    int rc = parse_chunk(l, l->offender, l->offender_bad, &l->scratch[0], &bad, e);
     assert(rc != 0);
     if (rc != TUG_EDATA || e == NULL || l->o->max_bad_lines == 0)
         return rc;
@@ -429,6 +462,7 @@ static void loader_close(struct loader *l)
     mem_free(l->part);
     for (int i = 0; l->scratch != NULL && i < team_size(l->o->team); i++) {
         examples_free(&l->scratch[i].x);
+        kept_free(&l->scratch[i].kept);
         mem_free(l->scratch[i].ids);
     }
     mem_free(l->scratch);
@@ -449,6 +483,8 @@ int dataset_load_from(struct dataset **ret, const struct dataset_options *o,
     l.d = mem_zalloc(sizeof *l.d);
     l.scratch = mem_zalloc((size_t)team_size(o->team) * sizeof *l.scratch);
     int rc;
+    for (int i = 0; l.scratch != NULL && i < team_size(o->team); i++)
+        l.scratch[i].kept.names = o->keep;
     if (l.d == NULL || l.scratch == NULL) {
         rc = err_nomem(e, "the data");
     } else {

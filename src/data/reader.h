@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/hash.h"
 #include "data/schema.h"
@@ -74,6 +75,16 @@ bool reader_has_header(const struct reader *r);
 struct reader_layout;
 int reader_header(struct reader *r, const char *line, size_t len,
                   const struct reader_layout **ret, struct err *e);
+
+// Where columns lie in a file (csv): of the names "a,b,c" that of each in ret[]. TUG_EDATA
+// naming one that the file lacks; TUG_EUSAGE for formats without names.
+int reader_find_columns(const struct reader *r, const struct reader_layout *layout,
+                        const char *names, size_t max, size_t *ret, size_t *ret_n,
+                        struct err *e);
+
+// The texts of those columns of a line that was read, each with a NUL behind it.
+int reader_columns(const struct reader *r, const char *line, size_t len,
+                   const size_t *columns, size_t n, struct buf *to);
 
 // The names of a csv header's columns, as words.
 int reader_header_names(const char *line, size_t len, char separator, struct schema *ret,

@@ -33,7 +33,7 @@
 #include "data/paths.h"
 #include "data/reader.h"
 
-enum { QUEUE_CHUNKS = 16 };
+enum { QUEUE_CHUNKS = 16, EAGER_BYTES = 64 << 10 };
 
 // A chunk and its buffer; the chunk is the first member, so that a consumer's pointer is
 // ours.
@@ -47,6 +47,7 @@ struct box {
 struct source {
     struct data_files files;
     size_t chunk_bytes, max_line_bytes, queue_chunks;
+    bool eager;
     const atomic_bool *interrupted;
     int wake_fd; // ends the wait for a pipe
 
@@ -184,9 +185,29 @@ static int line_too_long(const struct feed *f, size_t before, struct err *e)
                    feed_file(f)->name, (unsigned long long)line, f->s->max_line_bytes);
 }
 
+// All lines that are there, once one is.
+static int feed_cut_eagerly(struct feed *f, size_t *ret_cut, struct err *e)
+{
+    for (;;) {
+        const char *last = f->len > 0 ? memrchr(f->box->text, '\n', f->len) : NULL;
+        *ret_cut = last != NULL ? (size_t)(last - f->box->text) + 1 : f->len;
+        if (last != NULL || f->at_eof)
+            return 0;
+        if (f->len > f->s->max_line_bytes)
+            return line_too_long(f, 0, e);
+        size_t n = 0, want = f->len + EAGER_BYTES;
+        TRY(box_grow(f->box, want, e));
+        TRY(decoder_read(f->d, f->box->text + f->len, EAGER_BYTES, &n, e));
+        f->len += n;
+        f->at_eof = n == 0;
+    }
+}
+
 // Invariant 1. *ret_cut = 0: nothing is left.
 static int feed_cut(struct feed *f, size_t *ret_cut, struct err *e)
 {
+    if (f->s->eager)
+        return feed_cut_eagerly(f, ret_cut, e);
     size_t window = f->s->chunk_bytes;
     TRY(feed_read(f, window, e));
     *ret_cut = f->len;
@@ -361,6 +382,7 @@ int source_open(struct source **ret, const struct source_options *o, struct err 
         return err_nomem(e, "a data source");
     s->chunk_bytes = o->chunk_bytes != 0 ? o->chunk_bytes : CHUNK_BYTES;
     s->max_line_bytes = o->max_line_bytes != 0 ? o->max_line_bytes : MAX_LINE_BYTES;
+    s->eager = o->eager;
     s->queue_chunks = o->queue_chunks != 0 ? o->queue_chunks : QUEUE_CHUNKS;
     s->interrupted = o->interrupted;
     s->from = SOURCE_START;

@@ -28,6 +28,8 @@ struct source_options {
     size_t chunk_bytes;    // 0 means 1 MiB; a longer line makes a longer chunk
     size_t max_line_bytes; // 0 means 64 MiB
     size_t queue_chunks;   // read ahead; 0 means 16
+    bool eager;            // lines are handed out as soon as they come: chunks are what a
+                           // read brought, and differ from run to run
     // Set by a signal: chunks end with TUG_EINTERRUPTED, within a moment even where nothing
     // comes in. NULL: never.
     const atomic_bool *interrupted;

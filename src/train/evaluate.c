@@ -124,7 +124,10 @@ static int score_piece(struct evaluation *ev, int rank, uint64_t first, size_t n
                                   v->batch.start[i + 1] - v->batch.start[i]));
         struct scored s = score_of(ev, rank, i, sums);
         ev->window[order[i]] = s;
-        ev->predictions[order[i]] = (float)loss_prediction(o->loss, s.score);
+        bool skipped = o->hold_places && isnan(v->batch.label[i]);
+        ev->predictions[order[i]] = skipped  ? (float)NAN
+                                    : o->raw ? s.score
+                                             : (float)loss_prediction(o->loss, s.score);
     }
     return 0;
 }
@@ -182,9 +185,10 @@ static int evaluate_window(struct evaluation *ev, struct sums *total, struct err
         return err_nomem(e, "scoring examples");
     for (size_t s = 0; s * STRETCH < n; s++)
         add(total, &ev->stretches[s]);
-    ev->n += n;
+    ev->n += ev->o->predict ? 0 : n;
     ev->position += n;
-    return ev->o->each != NULL ? ev->o->each(ev->o->ctx, ev->predictions, n, e) : 0;
+    return ev->o->each != NULL ? ev->o->each(ev->o->ctx, ev->data, ev->predictions, n, e)
+                               : 0;
 }
 
 static int load_window(struct evaluation *ev, struct err *e)
@@ -201,9 +205,11 @@ static int load_window(struct evaluation *ev, struct err *e)
         .resolve = o->resolve != NULL ? o->resolve : parameters_resolve_seen,
         .resolve_ctx = o->resolve != NULL ? o->resolve_ctx
                                           : (void *)(uintptr_t)o->parameters, // only read
-        .max_chunks = WINDOW_CHUNKS,
+        .max_chunks = o->by_chunk ? 1 : WINDOW_CHUNKS,
         .max_bad_lines = o->max_bad_lines,
         .bad_lines = o->bad_lines,
+        .hold_places = o->hold_places,
+        .keep = o->keep,
     };
     dataset_close(ev->loaded);
     ev->loaded = NULL;
@@ -267,14 +273,17 @@ int evaluate(const struct evaluation_options *o, struct metrics *ret, struct err
         more = rc == 0 && o->data == NULL && !dataset_at_end(ev.data);
     }
     double auc = (double)NAN;
-    if (rc == 0 && ev.n == 0)
+    if (rc == 0 && ev.position == 0)
         rc = err_set(e, TUG_EDATA, "%s: there is no example in the data",
                      o->source != NULL ? source_file_name(o->source, 0) : "evaluation");
-    if (rc == 0 && o->loss == READER_LOGISTIC)
+    if (rc == 0 && o->loss == READER_LOGISTIC && !o->predict)
         rc = auc_of(&ev, &auc, e);
     evaluation_fini(&ev);
     if (rc != 0)
         return rc;
+    *ret = (struct metrics){.features = total.features, .known = total.known};
+    if (o->predict)
+        return 0;
     *ret = (struct metrics){
         .examples = total.examples,
         .auc = auc,

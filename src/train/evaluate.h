@@ -30,8 +30,17 @@ struct evaluation_options {
     uint64_t seed;
     const atomic_bool *interrupted; // gives up with TUG_EINTERRUPTED; NULL: never
     // When set, called for every window with its predictions, in the order of the text.
-    int (*each)(void *ctx, const float *predictions, size_t n, struct err *e);
+    // Those of lines that were skipped are NaN if places are held for them.
+    int (*each)(void *ctx, const struct dataset *d, const float *predictions, size_t n,
+                struct err *e);
     void *ctx;
+    // For who wants predictions and no metrics (but for the features that are known): nothing
+    // of an example is held once it was predicted.
+    bool predict;
+    bool raw;         // predictions are scores, before they become probabilities
+    bool by_chunk;    // windows are the source's chunks
+    bool hold_places; // of lines that are skipped: see data/dataset.h
+    const char *keep; // likewise
 };
 
 // Reads the whole source once. Metrics are exact and have the same bits for

@@ -56,9 +56,10 @@ static void open_model(struct parameters *p)
     *p->bias = 0.5f;
 }
 
-static int keep(void *ctx, const float *predictions, size_t n, struct err *e)
+static int keep(void *ctx, const struct dataset *d, const float *predictions, size_t n,
+                struct err *e)
 {
-    (void)ctx, (void)e;
+    (void)ctx, (void)d, (void)e;
     memcpy(seen + n_seen, predictions, n * sizeof(*seen));
     n_seen += n;
     return 0;
@@ -166,9 +167,10 @@ static void shares(void **state)
     assert_false(evaluate_held_out(0, 1, 1));
 }
 
-static int refuse(void *ctx, const float *predictions, size_t n, struct err *e)
+static int refuse(void *ctx, const struct dataset *d, const float *predictions, size_t n,
+                  struct err *e)
 {
-    (void)ctx, (void)predictions, (void)n;
+    (void)ctx, (void)d, (void)predictions, (void)n;
     return err_set(e, TUG_EIO, "no room");
 }
 

@@ -1,0 +1,32 @@
+// Columns of csv data that are kept as they were read, beside the examples: what tells
+// which line a prediction is of.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DATA_KEPT_H
+#define TUG_DATA_KEPT_H
+
+#include "base/buf.h"
+#include "data/reader.h"
+
+enum { KEPT_COLUMNS = 64, KEPT_BYTES = 1 << 30 };
+
+// Of the lines of one chunk: for each example the texts of the columns, each with a NUL
+// behind it. One thread's.
+struct kept {
+    const char *names; // "a,b,c"
+    size_t column[KEPT_COLUMNS], n;
+    const struct reader_layout *layout; // that `column` is of
+    struct buf text;
+    uint32_t *at; // where an example's texts begin
+    size_t cap;
+};
+
+void kept_clear(struct kept *k);
+void kept_free(struct kept *k);
+
+// The texts of the columns of example i's line. A line of NULL has empty ones. TUG_EDATA
+// when the file has no such column.
+int kept_line(struct kept *k, const struct reader *r, const struct reader_layout *layout,
+              size_t i, const char *line, size_t len, struct err *e);
+
+#endif

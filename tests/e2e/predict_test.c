@@ -1,0 +1,142 @@
+// tug predict for those who use its lines: beside which line of the data each is, and when
+// it comes.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "e2e.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+static size_t lines_of(const char *text)
+{
+    size_t n = 0;
+    for (; *text != '\0'; text++)
+        n += *text == '\n';
+    return n;
+}
+
+// Columns go through as they are, quotes where csv wants them.
+static void columns_are_kept(void **state)
+{
+    (void)state;
+    tug_ends(0, "predict --from model --data new.csv");
+    double plain[3];
+    assert_int_equal(sscanf(e2e_out, "%lf\n%lf\n%lf\n", plain, plain + 1, plain + 2), 3);
+    tug_ends(0, "predict --from model --data new.csv --keep id,site");
+    char want[512];
+    snprintf(want, sizeof(want), "17,a,%.7g\n\"x,\"\"y\",b,%.7g\n,a,%.7g\n", plain[0],
+             plain[1], plain[2]);
+    assert_string_equal(e2e_out, want);
+    tug_ends(0, "predict --from model --data new.csv --keep id --json");
+    assert_int_equal(lines_of(e2e_out), 3);
+    json_t *o = json_loadb(e2e_out, strcspn(e2e_out, "\n"), 0, NULL);
+    assert_string_equal(json_string_value(json_object_get(o, "id")), "17");
+    assert_true(fabs(json_number_value(json_object_get(o, "prediction")) - plain[0]) <
+                1e-6);
+    json_decref(o);
+    tug_ends(3, "predict --from model --data new.csv --keep nobody");
+    e2e_says("there is no column 'nobody' to keep");
+    tug_ends(0, "predict --from model --data new.csv --out -");
+    assert_int_equal(lines_of(e2e_out), 3);
+}
+
+static void scores(void **state)
+{
+    (void)state;
+    double p[3], s[3];
+    tug_ends(0, "predict --from model --data new.csv");
+    assert_int_equal(sscanf(e2e_out, "%lf\n%lf\n%lf\n", p, p + 1, p + 2), 3);
+    tug_ends(0, "predict --from model --data new.csv --raw");
+    assert_int_equal(sscanf(e2e_out, "%lf\n%lf\n%lf\n", s, s + 1, s + 2), 3);
+    for (int i = 0; i < 3; i++)
+        assert_true(fabs(1 / (1 + exp(-s[i])) - p[i]) < 1e-5);
+}
+
+static void bad_lines_have_a_place(void **state)
+{
+    (void)state;
+    e2e_write("bad.svm", "1 3:1 5:1\n0 broken\n1 4:1\n0 5:x\n0 3:1\n");
+    tug_ends(3, "predict --from svm --data bad.svm");
+    e2e_says("bad.svm:2: ");
+    tug_ends(3, "predict --from svm --data bad.svm --max-bad-lines 1");
+    e2e_says("bad.svm:4: ");
+    tug_ends(0, "predict --from svm --data bad.svm --max-bad-lines 2");
+    e2e_says("2 lines of the data could not be read and got 'nan'");
+    char one[32], two[32], three[32], four[32], five[32];
+    assert_int_equal(
+        sscanf(e2e_out, "%31s %31s %31s %31s %31s", one, two, three, four, five), 5);
+    assert_string_equal(two, "nan");
+    assert_string_equal(four, "nan");
+    e2e_write("good.svm", "1 3:1 5:1\n1 4:1\n0 3:1\n");
+    tug_ends(0, "predict --from svm --data good.svm");
+    char want[256];
+    snprintf(want, sizeof(want), "%s\n%s\n%s\n", one, three, five);
+    assert_string_equal(e2e_out, want);
+    tug_ends(0, "predict --from svm --data bad.svm --max-bad-lines 2 --json");
+    assert_non_null(strstr(e2e_out, "{\"prediction\":null}\n"));
+}
+
+// Each answer comes before the next line is asked for: through pipes, with a program that
+// waits for it.
+static void streams(void **state)
+{
+    (void)state;
+    int in[2], out[2], status;
+    assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        dup2(in[0], 0);
+        dup2(out[1], 1);
+        execl(getenv("TUG_BINARY"), "tug", "predict", "--from", "svm", "--data", "-",
+              "--stream", (char *)NULL);
+        _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    for (int i = 0; i < 5; i++) {
+        char line[64], answer[64];
+        int n = snprintf(line, sizeof(line), "1 %d:1\n", 3 + i);
+        assert_int_equal(write(in[1], line, (size_t)n), n);
+        struct pollfd p = {.fd = out[0], .events = POLLIN};
+        if (poll(&p, 1, 60000) != 1) {
+            kill(pid, SIGKILL);
+            fail_msg("no prediction of line %d came", i);
+        }
+        ssize_t got = read(out[0], answer, sizeof(answer));
+        assert_true(got > 2 && answer[got - 1] == '\n');
+    }
+    close(in[1]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    close(out[0]);
+}
+
+static int begin(void **state)
+{
+    if (e2e_begin(state) != 0)
+        return -1;
+    e2e_write("train.csv", "click,id,site,age\n1,1,a,3\n0,2,b,4\n1,3,a,5\n0,4,b,6\n"
+                           "1,5,a,2\n0,6,c,7\n");
+    e2e_write("new.csv", "id,age,site\n17,3,a\n\"x,\"\"y\",4,b\n,5,a\n");
+    e2e_write_data(&(struct e2e_data){.path = "data.svm", .rows = 300, .seed = 1});
+    tug_ends(0, "train --data train.csv --format csv --label click --drop id --model lr "
+                "--epochs 3 --deterministic --out model");
+    tug_ends(0, "train --data data.svm --format libsvm --model lr --epochs 1 --out svm");
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(columns_are_kept),
+        cmocka_unit_test(scores),
+        cmocka_unit_test(bad_lines_have_a_place),
+        cmocka_unit_test(streams),
+    };
+    return cmocka_run_group_tests(tests, begin, e2e_end);
+}
