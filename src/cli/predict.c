@@ -163,7 +163,7 @@ static int print_all(struct opened_model *m, struct printer *p, struct err *e)
     o.ctx = p;
     o.predict = true;
     o.raw = v->raw;
-    o.by_chunk = v->stream;
+    o.eager = v->stream;
     o.hold_places = true;
     o.keep = v->keep;
     struct metrics metrics;

@@ -29,7 +29,9 @@ struct dataset_options {
     struct team *team;
     dataset_resolve_fn resolve;
     void *resolve_ctx;
-    size_t max_chunks;      // 0: to the end of the source
+    size_t max_chunks; // 0: to the end of the source
+    bool eager;        // does not wait for what comes behind: dataset_at_end is known
+                       // of an empty data set only
     uint64_t max_bad_lines; // of the run
     uint64_t *bad_lines;    // counts skipped lines of the run; not NULL
     // For predictions, which are wanted of every line: one that is skipped becomes an

@@ -505,6 +505,7 @@ struct source_intake {
     struct intake base;
     const struct dataset_options *o;
     size_t taken;
+    bool ended;
 };
 
 // A run that goes on begins in the middle of a file, and has not seen its header.
@@ -546,7 +547,8 @@ static int source_intake_next(struct intake *in, struct chunk **ret, struct err 
     if (o->max_chunks != 0 && s->taken == o->max_chunks)
         return 0;
     TRY(source_next(o->source, ret, e));
-    if (*ret == NULL)
+    s->ended = *ret == NULL;
+    if (s->ended)
         return 0;
     s->taken++;
     int rc = read_header(o, *ret, e);
@@ -585,7 +587,8 @@ int dataset_load(struct dataset **ret, const struct dataset_options *o, struct e
                               .o = o};
     struct dataset *d = NULL;
     TRY(dataset_load_from(&d, o, &s.base, e));
-    d->at_end = source_place(o->source).file == source_files(o->source);
+    d->at_end = o->eager ? s.ended
+                         : source_place(o->source).file == source_files(o->source);
     *ret = d;
     return 0;
 }

@@ -142,10 +142,22 @@ int decoder_fill(struct decoder *d, struct err *e)
     return decoder_read_fd(d, d->in, IN_BYTES, &d->in_len, e);
 }
 
-// The first bytes tell the compression: a pipe may give them in pieces.
+// A whole line of few letters: nothing compressed looks like that.
+static bool is_short_line(const struct decoder *d)
+{
+    for (size_t i = 0; i < d->in_len; i++)
+        if (d->in[i] == '\n')
+            return true;
+        else if (d->in[i] < ' ' || d->in[i] > '~')
+            return false;
+    return false;
+}
+
+// The first bytes tell the compression: a pipe may give them in pieces. Who writes a line
+// and waits for what becomes of it would wait for ever if more were wanted.
 static int fill_magic(struct decoder *d, struct err *e)
 {
-    while (d->in_len < MAGIC_BYTES && !d->at_end) {
+    while (d->in_len < MAGIC_BYTES && !d->at_end && !is_short_line(d)) {
         size_t n = 0;
         TRY(decoder_read_fd(d, d->in + d->in_len, IN_BYTES - d->in_len, &n, e));
         d->in_len += n;

@@ -205,7 +205,8 @@ static int load_window(struct evaluation *ev, struct err *e)
         .resolve = o->resolve != NULL ? o->resolve : parameters_resolve_seen,
         .resolve_ctx = o->resolve != NULL ? o->resolve_ctx
                                           : (void *)(uintptr_t)o->parameters, // only read
-        .max_chunks = o->by_chunk ? 1 : WINDOW_CHUNKS,
+        .max_chunks = o->eager ? 1 : WINDOW_CHUNKS,
+        .eager = o->eager,
         .max_bad_lines = o->max_bad_lines,
         .bad_lines = o->bad_lines,
         .hold_places = o->hold_places,

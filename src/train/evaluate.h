@@ -38,7 +38,7 @@ struct evaluation_options {
     // of an example is held once it was predicted.
     bool predict;
     bool raw;         // predictions are scores, before they become probabilities
-    bool by_chunk;    // windows are the source's chunks
+    bool eager;       // windows are the source's chunks, each scored as soon as it comes
     bool hold_places; // of lines that are skipped: see data/dataset.h
     const char *keep; // likewise
 };
