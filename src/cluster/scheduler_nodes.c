@@ -126,8 +126,6 @@ static const char *check_process(const struct scheduler *s, uint32_t process,
 static const char *check_room(const struct scheduler *s, const struct msg_join *m,
                               char to[ERR_TEXT_MAX])
 {
-    if (s->used_nodes >= ROSTER_MAX_NODES - 1) // the scheduler's own line
-        return "the cluster has as many nodes as it can have";
     if (m->role == WIRE_SCHEDULER && scheduler_alive(s, WIRE_SCHEDULER) > 0)
         return "the cluster has its scheduler already"; // they would have one id
     if (m->role != WIRE_SERVER)
@@ -214,6 +212,9 @@ static struct node *new_node(struct scheduler *s, const struct msg_join *m,
                              const char **ret_why, char text[ERR_TEXT_MAX])
 {
     *ret_why = check_join(m);
+    // All loops count, those of who is here, too: nobody reads a longer roster.
+    if (*ret_why == NULL && s->used_nodes >= ROSTER_MAX_NODES - 1) // its own line
+        *ret_why = "the cluster has as many nodes as it can have";
     if (*ret_why != NULL)
         return NULL;
     uint32_t process = find_process(s, m->process, m->role);

@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "cluster/cluster_testing.h"
+#include "cluster/scheduler_internal.h"
 
 static struct world w;
 
@@ -809,6 +810,31 @@ static void join_as(enum wire_role role)
     say(MSG_JOIN, &join);
 }
 
+// Further loops of who is there count, too: nobody reads a roster of more nodes than there
+// may be.
+static void test_no_more_loops(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    open_peer();
+    say_hello(CLUSTER);
+    struct msg_join join = {
+        .role = WIRE_DRIVER, .ticket = 1, .process = 1, .loops = 1024};
+    say(MSG_JOIN, &join);
+    assert_int_equal(peer.type, MSG_JOINED);
+    uint32_t used = w.s->used_nodes;
+    w.s->used_nodes = ROSTER_MAX_NODES - 1; // as if
+    join.ticket = 2;
+    join.loop = 1;
+    say(MSG_JOIN, &join);
+    assert_int_equal(peer.type, MSG_ERROR);
+    assert_non_null(strstr(peer.text, "as many nodes as it can have"));
+    w.s->used_nodes = used;
+    say(MSG_JOIN, &join);
+    assert_int_equal(peer.type, MSG_JOINED);
+    close_peer();
+}
+
 // Generations are counted one by one: a node that is far ahead would make the scheduler
 // count for ever.
 static void test_barrier_far_ahead(void **state)
@@ -932,6 +958,7 @@ int main(void)
         cmocka_unit_test(test_heartbeats),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_no_more_loops),
         cmocka_unit_test(test_barrier_far_ahead),
         cmocka_unit_test(test_words_and_codes),
         cmocka_unit_test(test_names_that_cannot_be_printed),
