@@ -114,7 +114,8 @@ bool save_has_marked(const struct saves *x, uint64_t save, uint64_t session)
     return false;
 }
 
-// Names living workers that have not marked; returns whether there are any.
+// Names living workers that have not marked, unless `to` is NULL; returns whether there
+// are any.
 static bool marks_missing(const struct shard *s, const struct save_run *r, struct buf *to)
 {
     const struct roster *x = member_roster(s->member);
@@ -125,8 +126,9 @@ static bool marks_missing(const struct shard *s, const struct save_run *r, struc
         if (n->role != WIRE_WORKER || !n->alive || n->session > r->newest ||
             save_has_marked(&s->saves, r->id, n->session))
             continue;
-        if (to != NULL)
-            buf_printf(to, "%s%s", missing ? ", " : "", roster_name(n, name));
+        if (to == NULL)
+            return true; // each mark asks
+        buf_printf(to, "%s%s", missing ? ", " : "", roster_name(n, name));
         missing = true;
     }
     return missing;
