@@ -3,7 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/descriptors.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 enum { UNKNOWN = 1024, ENOUGH = 1 << 20 };
 
@@ -21,4 +23,15 @@ uint64_t descriptors_limit(void)
 {
     struct rlimit l;
     return getrlimit(RLIMIT_NOFILE, &l) == 0 ? (uint64_t)l.rlim_cur : UNKNOWN;
+}
+
+// The system gives the lowest number that is free: a high one says that hardly any is.
+uint64_t descriptors_left(void)
+{
+    uint64_t limit = descriptors_limit();
+    int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (next < 0)
+        return 0;
+    close(next);
+    return (uint64_t)next < limit ? limit - (uint64_t)next : 0;
 }

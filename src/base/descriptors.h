@@ -13,4 +13,7 @@ void descriptors_raise(void);
 // The soft limit as it is now.
 uint64_t descriptors_limit(void);
 
+// How many more can be opened, roughly.
+uint64_t descriptors_left(void);
+
 #endif

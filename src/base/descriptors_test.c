@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -25,8 +26,21 @@ static void raised_to_the_hard_limit(void **state)
     assert_int_equal(descriptors_limit(), most);
 }
 
+static void what_is_open_is_not_left(void **state)
+{
+    int ends[2];
+    (void)state;
+    uint64_t before = descriptors_left();
+    assert_in_range(before, 3, descriptors_limit());
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(descriptors_left(), before - 2);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(raised_to_the_hard_limit)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(raised_to_the_hard_limit),
+                                       cmocka_unit_test(what_is_open_is_not_left)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -171,6 +171,29 @@ static void test_join(void **state)
     world_close(&w);
 }
 
+// Numbers of processes are in the roster. A tool that sends the heartbeats of one that
+// hangs does not keep it alive.
+static void test_heartbeats_of_others(void **state)
+{
+    struct msg_heartbeat beat = {.process = 501};
+    (void)state;
+    open_world();
+    greet(WIRE_WORKER);
+    say(MSG_HEARTBEAT, 7, &beat);
+    assert_int_equal(peer.type, MSG_HEARTBEAT_OK);
+    leave();
+    sim_partition(w.sim, w.v, w.actors[1].v, true);
+    greet(WIRE_TOOL);
+    for (int i = 0; i < 10; i++) {
+        say(MSG_HEARTBEAT, 7, &beat);
+        assert_int_equal(peer.type, MSG_HEARTBEAT_OK);
+        world_run(&w, SECONDS);
+    }
+    assert_false(roster_find(scheduler_roster(w.s), 9)->alive);
+    leave();
+    world_close(&w);
+}
+
 static void test_orders_are_logged(void **state)
 {
     (void)state;
@@ -214,6 +237,7 @@ int main(void)
         cmocka_unit_test(test_before_hello),
         cmocka_unit_test(test_roles),
         cmocka_unit_test(test_join),
+        cmocka_unit_test(test_heartbeats_of_others),
         cmocka_unit_test(test_orders_are_logged),
         cmocka_unit_test(test_refusals_are_few),
     };

@@ -160,7 +160,8 @@ static uint32_t new_process(struct scheduler *s, const struct msg_join *m)
     p->late = s->phase != SCHEDULER_GATHERING && m->role != WIRE_SCHEDULER;
     p->sign_at = s->now;
     for (uint32_t i = 0; i < s->n_links; i++)
-        if (s->links[i].link != 0 && s->links[i].beats_of == m->process) {
+        if (s->links[i].link != 0 && s->links[i].beats_of == m->process &&
+            proof_role_fits(m->role, s->links[i].role)) {
             s->links[i].beats = at;
             p->beats = true;
         }
@@ -356,6 +357,8 @@ void scheduler_forget_link(struct scheduler *s, struct link *l)
     n->closed_at = s->now;
 }
 
+// Everybody is told the numbers of processes: who was let in as less than a process is
+// cannot pass for it, and keep it among the living when it hangs.
 void scheduler_heartbeat(struct scheduler *s, struct link *l, uint64_t request,
                          const struct msg_heartbeat *m)
 {
@@ -363,7 +366,7 @@ void scheduler_heartbeat(struct scheduler *s, struct link *l, uint64_t request,
     l->beats_of = m->process;
     for (uint32_t i = 0; i < s->n_processes; i++) {
         struct process *p = &s->processes[i];
-        if (p->process != m->process)
+        if (p->process != m->process || !proof_role_fits(p->role, l->role))
             continue;
         p->beats = true;
         p->silent_at = 0;

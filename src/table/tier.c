@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/descriptors.h"
 #include "table/rocks.h"
 #include "table/tier_home.h"
 
@@ -178,6 +179,20 @@ static int open_rocks(struct tier *t, const struct tier_options *o, struct err *
     return o->durable ? check_kept(t, e) : 0;
 }
 
+// Each takes some, and more as it grows; a quarter of all stay for links, or nobody could
+// come in any more.
+static int check_descriptors(const struct tier_options *o, struct err *e)
+{
+    uint64_t limit = descriptors_limit(), left = descriptors_left();
+    if (left > limit / 4)
+        return 0;
+    return err_set(e, TUG_EIO,
+                   "cannot open rows on disk in '%s': only %" PRIu64 " of %" PRIu64
+                   " file descriptors are free, which stay for links; raise the limit "
+                   "(ulimit -n), or keep fewer tables on disk",
+                   o->dir, left, limit);
+}
+
 int tier_open(struct tier **ret, const struct tier_options *o, struct err *e)
 {
     struct err own;
@@ -186,6 +201,7 @@ int tier_open(struct tier **ret, const struct tier_options *o, struct err *e)
     *ret = NULL;
     if (o->dir == NULL || *o->dir == '\0')
         return err_set(e, TUG_EUSAGE, "rows on disk need a directory");
+    TRY(check_descriptors(o, e));
     TRY(rocks_load(&rocks, e));
     struct tier *t = mem_zalloc(sizeof(*t));
     if (t == NULL)

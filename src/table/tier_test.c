@@ -21,6 +21,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/descriptors.h"
 #include "base/file.h"
 #include "base/random.h"
 
@@ -705,6 +706,36 @@ static int child_nobody(const char *path)
     return 0;
 }
 
+// Tables on disk never take the descriptors that links need.
+static void test_few_descriptors(void **state)
+{
+    enum { LIMIT = 96, MOST = 64 };
+    struct tier *tiers[MOST] = {0};
+    struct rlimit was, few;
+    struct err e = {0};
+    int n = 0, rc = 0;
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+    few = was;
+    few.rlim_cur = LIMIT;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    while (n < MOST && rc == 0) {
+        char name[32];
+        snprintf(name, sizeof(name), "few-%d", n);
+        struct tier_options o = options(in_dir(name), false);
+        rc = tier_open(&tiers[n], &o, &e);
+        n += rc == 0;
+    }
+    uint64_t left = descriptors_left();
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+    assert_in_range(n, 1, MOST - 1);
+    assert_int_equal(rc, TUG_EIO);
+    assert_non_null(strstr(e.text, "ulimit -n"));
+    assert_in_range(left, LIMIT / 8, LIMIT / 4);
+    for (int i = 0; i < n; i++)
+        tier_close(tiers[i]);
+}
+
 static void test_read_only(void **state)
 {
     (void)state;
@@ -931,13 +962,14 @@ int main(int argc, char **argv)
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_scratch), cmocka_unit_test(test_random_durable),
-        cmocka_unit_test(test_many_rows),      cmocka_unit_test(test_long_rows),
-        cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_foreign_directory),
-        cmocka_unit_test(test_about),          cmocka_unit_test(test_locked_here),
-        cmocka_unit_test(test_locked_there),   cmocka_unit_test(test_kill),
-        cmocka_unit_test(test_full_disk),      cmocka_unit_test(test_read_only),
-        cmocka_unit_test(test_damage),         cmocka_unit_test(test_damaged_marker),
+        cmocka_unit_test(test_random_scratch),  cmocka_unit_test(test_random_durable),
+        cmocka_unit_test(test_many_rows),       cmocka_unit_test(test_long_rows),
+        cmocka_unit_test(test_no_memory),       cmocka_unit_test(test_foreign_directory),
+        cmocka_unit_test(test_about),           cmocka_unit_test(test_locked_here),
+        cmocka_unit_test(test_locked_there),    cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_few_descriptors), cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_read_only),       cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_damaged_marker),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
