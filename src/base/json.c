@@ -124,7 +124,7 @@ uint64_t json_read_hex(struct json_fields *f, const json_t *o, const char *name)
     char *end;
     uint64_t x = strtoull(text, &end, 16);
     if (strspn(text, "0123456789abcdef") != strlen(text) || strlen(text) != 16)
-        json_complain(f, name, "is no number of 16 hexadecimal digits");
+        json_complain(f, name, "is not a number of 16 hexadecimal digits");
     return x;
 }
 

@@ -208,7 +208,7 @@ static int read_document(struct file *f, struct err *e)
     if (f->event.type == YAML_SCALAR_EVENT && is_null(&f->event))
         return 0;
     if (f->event.type != YAML_MAPPING_START_EVENT)
-        return shape(f, "this is no mapping", e);
+        return shape(f, "this is not a mapping", e);
     TRY(read_section(f, &top, e));
     TRY(next(f, e)); // document end
     TRY(next(f, e));

@@ -210,8 +210,9 @@ static void test_suggestions(void **state)
             "--banana");
     REFUSED("--set: there is no option 'epoch'; did you mean 'epochs'?", "--set",
             "epoch=3");
-    REFUSED("--model: 'fmm' is none of: lr fm ffm; did you mean 'fm'?", "--model", "fmm");
-    REFUSED("--model: 'banana' is none of: lr fm ffm", "--model", "banana");
+    REFUSED("--model: 'fmm' is not one of: lr fm ffm; did you mean 'fm'?", "--model",
+            "fmm");
+    REFUSED("--model: 'banana' is not one of: lr fm ffm", "--model", "banana");
     char word[OPTION_NAME_MAX];
     options_nearest("trian", "train eval predict", word);
     assert_string_equal(word, "train");
@@ -405,7 +406,7 @@ static void test_bad_file(void **state)
     file_refused("epochs: [1, 2]\n", TUG_EUSAGE, "1: epochs takes one value, not a list");
     file_refused("epochs:\n", TUG_EUSAGE, "1: epochs has no value");
     file_refused("[1, 2]\n", TUG_EUSAGE,
-                 "1: this is no mapping; a configuration is lines of 'name: value'");
+                 "1: this is not a mapping; a configuration is lines of 'name: value'");
     file_refused("a: {b: {c: 1}}\n", TUG_EUSAGE,
                  "1: nested too deep; a configuration is lines of 'name: value'");
     file_refused(

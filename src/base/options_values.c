@@ -173,7 +173,7 @@ static int refuse(const struct option *opt, const struct option_giver *by,
         return err_set(e, TUG_EUSAGE, "%s: '%.200s' is not %s%s", who, text,
                        wanted[opt->kind], bounds(opt, range));
     options_nearest(text, opt->choices, near);
-    return err_set(e, TUG_EUSAGE, "%s: '%.200s' is none of: %s%s%s%s", who, text,
+    return err_set(e, TUG_EUSAGE, "%s: '%.200s' is not one of: %s%s%s%s", who, text,
                    opt->choices, *near ? "; did you mean '" : "", near,
                    *near ? "'?" : "");
 }

@@ -112,7 +112,8 @@ int route_split(const char *address, char *ret_host, size_t cap, uint16_t *ret_p
     }
     bool digits = colon != NULL && colon[1] >= '0' && colon[1] <= '9' && *end == 0;
     if (n == 0 || n >= cap || !digits || port > UINT16_MAX)
-        return err_set(e, TUG_EUSAGE, "'%.200s' is no address: write HOST:PORT", address);
+        return err_set(e, TUG_EUSAGE, "'%.200s' is not an address: write HOST:PORT",
+                       address);
     memcpy(ret_host, host, n);
     ret_host[n] = 0;
     *ret_port = (uint16_t)port;

@@ -165,7 +165,7 @@ static int make_node(const struct cert_values *v, struct buf *key, struct buf *c
 {
     struct buf ca_key = {0}, ca_cert = {0};
     if (v->name[0] == 0 || strchr(v->name, '/') != NULL || strcmp(v->name, "ca") == 0)
-        return err_set(e, TUG_EUSAGE, "--name: '%.100s' is no name for a node's files",
+        return err_set(e, TUG_EUSAGE, "--name: '%.100s' is not a name for a node's files",
                        v->name);
     int rc = read_pem(v->dir, "ca.key", &ca_key, e);
     if (rc == 0)

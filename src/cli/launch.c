@@ -164,7 +164,8 @@ const struct option_table cli_launch_options = {
         "front, and ends all of them when the run is over or cannot go on. Behind -- "
         "stands the same `train` as on one machine, and its result is printed as there. "
         "Ctrl-C saves the model and stops.\n"
-        "A first word that is no command of tug is a program: it is run in every role, "
+        "A first word that is not a command of tug is a program: it is run in every "
+        "role, "
         "with the variables of ps-lite (DMLC_ROLE, ...) and Paddle (TRAINING_ROLE, ...). "
         "Its ports are chosen before it starts, so another program may take one in "
         "between; --port fixes the scheduler's.",
@@ -188,10 +189,11 @@ static int check(const struct launch_values *v, int argc, char *const *argv,
                        "say behind -- what to run: 'tug launch --servers 1 "
                        "--workers 2 -- train ...', or a program");
     if (cli_find(argv[0]) != NULL && strcmp(argv[0], "train") != 0)
-        return err_set(e, TUG_EUSAGE,
-                       "'tug %s' is no work for a cluster; what can be launched are "
-                       "'train' and programs",
-                       argv[0]);
+        return err_set(
+            e, TUG_EUSAGE,
+            "'tug %s' is not a command for a cluster; what can be launched are "
+            "'train' and programs",
+            argv[0]);
     if (v->replicas != 1)
         return err_set(e, TUG_EUSAGE, "--replicas: only 1 so far");
     if (v->sparse_loops > 0 && v->sparse_loops >= v->loops)
@@ -210,7 +212,7 @@ static int check(const struct launch_values *v, int argc, char *const *argv,
                           "0123456789_-")] != 0 ||
         strlen(name) > 60 || name[0] == 0)
         return err_set(e, TUG_EUSAGE,
-                       "--cluster: '%.100s' is no name: letters, digits, - and _, at "
+                       "--cluster: '%.100s' is not a name: letters, digits, - and _, at "
                        "most 60",
                        name);
     return 0;

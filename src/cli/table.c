@@ -121,7 +121,7 @@ static const struct option options[] = {
 
 const struct option_table cli_table_options = {
     .command = "table",
-    .summary = "look into tables, order them about, save, load, export and import them",
+    .summary = "look into tables, change, save, load, export and import them",
     .usage = "ACTION [--from DIR] [--table NAME] [options]",
     .about =
         "A table holds rows of weights under 64-bit keys; rows of click-through models "
@@ -334,10 +334,10 @@ static int check(const struct table_values *v, const struct action **ret, struct
         return err_set(e, TUG_EUSAGE, "'%s': there is one action at a time",
                        v->action.items[1]);
     if (strcmp(name, "get") == 0 && v->action.n < 2)
-        return err_set(e, TUG_EUSAGE, "get wants keys: tug table get 17 99 --from DIR");
+        return err_set(e, TUG_EUSAGE, "get needs keys: tug table get 17 99 --from DIR");
     if (import && (v->action.n < 2 || v->out == NULL || v->settings == NULL))
         return err_set(e, TUG_EUSAGE,
-                       "import wants files, --settings of the table and --out DIR");
+                       "import needs files, --settings of the table and --out DIR");
     if (!a->running && v->from == NULL && !import)
         return err_set(e, TUG_EUSAGE,
                        "%s reads saved tables: say --from DIR (a running cluster's are "

@@ -272,7 +272,7 @@ static int save(struct running *r, struct err *e)
                                  .zstd = (int)v->zstd,
                                  .keep = (uint32_t)v->keep};
     if (v->out == NULL)
-        return err_set(e, TUG_EUSAGE, "save wants a directory: --out DIR");
+        return err_set(e, TUG_EUSAGE, "save needs a directory: --out DIR");
     if (v->table != NULL) {
         TRY(table_check_place(v->out, v->table, e));
         TRY(find(r, e));
@@ -288,7 +288,7 @@ static int load(struct running *r, struct err *e)
     char path[FILE_PATH_MAX];
     const char *name;
     if (r->v->from == NULL)
-        return err_set(e, TUG_EUSAGE, "load wants a save: --from DIR");
+        return err_set(e, TUG_EUSAGE, "load needs a save: --from DIR");
     TRY(table_find_saves(r->v->from, path, &name, e));
     TRY(find(r, e));
     TRY(failed(tug_load(r->client, r->table, path, name, &rows), e));
@@ -299,7 +299,7 @@ static int load(struct running *r, struct err *e)
 static int dump(struct running *r, struct err *e)
 {
     if (r->v->out == NULL)
-        return err_set(e, TUG_EUSAGE, "dump wants a file: --out FILE");
+        return err_set(e, TUG_EUSAGE, "dump needs a file: --out FILE");
     TRY(find(r, e));
     return failed(tug_dump(r->client, r->table, r->v->out), e);
 }

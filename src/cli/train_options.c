@@ -431,9 +431,9 @@ static int parse_mode(const char *text, struct train_settings *ret, struct err *
             (!modes[i].number || take_number(&rest, &ret->mode_n)) && !*rest)
             return 0;
     }
-    return err_set(e, TUG_EUSAGE,
-                   "--mode: '%.200s' is none of: sync, ssp:S, async, half-async, geo:K",
-                   text);
+    return err_set(
+        e, TUG_EUSAGE,
+        "--mode: '%.200s' is not one of: sync, ssp:S, async, half-async, geo:K", text);
 }
 
 // A number is a fraction, all else a path ("./0.1" is one, too).
@@ -451,11 +451,11 @@ static int parse_valid(const char *text, struct train_settings *ret, struct err 
                      : err_set(e, TUG_EUSAGE, "--valid: a path or a fraction is missing");
     }
     if (!(x > 0 && x < 1))
-        return err_set(
-            e, TUG_EUSAGE,
-            "--valid: %.200s is no share of the data; give a fraction between 0 and 1, "
-            "or a path",
-            text);
+        return err_set(e, TUG_EUSAGE,
+                       "--valid: %.200s is not a share of the data; give a fraction "
+                       "between 0 and 1, "
+                       "or a path",
+                       text);
     ret->valid_fraction = x;
     return 0;
 }

@@ -246,7 +246,7 @@ static void test_rogue_server(void **state)
     close_ends();
 }
 
-// Who was let in as a tool is no worker, whatever its hello says.
+// Who was let in as a tool is not a worker, whatever its hello says.
 static void test_role_of_the_link(void **state)
 {
     (void)state;

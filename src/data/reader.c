@@ -103,7 +103,7 @@ int reader_bad_number(enum number_status status, const char *what, const char *t
                        show(text, len).text, where);
     if (len == 0)
         return err_set(e, TUG_EDATA, "%s%s is missing", what, where);
-    return err_set(e, TUG_EDATA, "%s '%s'%s is no number", what, show(text, len).text,
+    return err_set(e, TUG_EDATA, "%s '%s'%s is not a number", what, show(text, len).text,
                    where);
 }
 
@@ -123,7 +123,7 @@ int reader_label(const struct reader *r, const char *text, size_t len, float *re
     if (r->loss == READER_LOGISTIC && x != 0 && x != 1 && x != -1)
         return err_set(
             e, TUG_EDATA,
-            "the label '%s' is none of 0, 1, -1, +1 (use --loss squared for numbers)",
+            "the label '%s' is not one of 0, 1, -1, +1 (use --loss squared for numbers)",
             show(text, len).text);
     *ret = r->loss == READER_LOGISTIC ? (float)(x > 0) : x;
     return 0;

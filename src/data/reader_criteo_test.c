@@ -146,8 +146,8 @@ static void test_refused(void **state)
         "\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t";
     static const char *const bad[][2] = {
         {"\t", "the label is missing"},
-        {"2\t", "the label '2' is none of"},
-        {"x\t", "the label 'x' is no number"},
+        {"2\t", "the label '2' is not one of"},
+        {"x\t", "the label 'x' is not a number"},
         {"nan\t", "is not finite"},
         {"1\tabc", "integer column 1 holds 'abc'"},
         {"1\t1.5", "integer column 1 holds '1.5'"},

@@ -226,7 +226,8 @@ static void test_no_header(void **state)
 
 enum { MOST = 12 };
 
-// A row is a word or a number for each name; a file shows some of the names in some order.
+// A row is a word or a number for each name; a file shows some of the names in some
+// order.
 struct table_column {
     char name[8];
     enum schema_use use;
@@ -522,11 +523,11 @@ static void test_bad_lines(void **state)
     static const char *const bad[][2] = {
         {"1,2,3", "found 3 columns, the header has 5"},
         {"1,2,3,4,5,6", "found 6 columns, the header has 5"},
-        {"2,a,1,b,1", "the label '2' is none of"},
+        {"2,a,1,b,1", "the label '2' is not one of"},
         {",a,1,b,1", "the label is missing"},
         {"1,a,nan,b,1", "value 'nan' of column 'n' is not finite"},
         {"1,a,1e999,b,1", "value '1e999' of column 'n' is not finite"},
-        {"1,a,x,b,1", "value 'x' of column 'n' is no number"},
+        {"1,a,x,b,1", "value 'x' of column 'n' is not a number"},
         {"1,a,1,b,", "weight of column 'w' is missing"},
         {"1,a,1,b,-1", "weight '-1' is negative"},
         {"1,\"a,1,b,1", "is not closed"},

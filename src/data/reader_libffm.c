@@ -42,12 +42,13 @@ static int bad_field(const struct libffm *f, const char *p, const char *end,
     const char *stop = sparse_token_end(p, end);
     const char *colon = find_byte(p, stop, ':');
     if (colon == stop || find_byte(colon + 1, stop, ':') == stop)
-        return err_set(e, TUG_EDATA, "'%s' is no feature of the form field:index:value%s",
+        return err_set(e, TUG_EDATA,
+                       "'%s' is not a feature of the form field:index:value%s",
                        show(p, (size_t)(stop - p)).text,
                        colon == stop ? "" : "; index:value is read with --format libsvm");
     uint64_t field;
     if (!number_u64(p, (size_t)(colon - p), &field))
-        return err_set(e, TUG_EDATA, "field '%s' is no whole number from 0 on",
+        return err_set(e, TUG_EDATA, "field '%s' is not a whole number from 0 on",
                        show(p, (size_t)(colon - p)).text);
     if (field >= f->bound)
         return err_set(e, TUG_EDATA, "field %s is not below %u, the number of fields",

@@ -39,7 +39,7 @@ static int bad_feature(const char *p, const char *end, struct err *e)
             "'%s' is a query of ranking data, which is not supported; remove it",
             token.text);
     if (colon == stop)
-        return err_set(e, TUG_EDATA, "'%s' is no feature of the form index:value",
+        return err_set(e, TUG_EDATA, "'%s' is not a feature of the form index:value",
                        token.text);
     if (find_byte(colon + 1, stop, ':') != stop)
         return err_set(

@@ -53,8 +53,8 @@ int reader_agrees(const struct reader_options *o, struct err *e);
 int reader_label(const struct reader *r, const char *text, size_t len, float *ret,
                  struct err *e);
 
-// The error of a text that is no finite number, as number_parse said; `what` is "value",
-// ...
+// The error of a text that is not a finite number, as number_parse said;
+// `what` is "value", ...
 int reader_bad_number(enum number_status status, const char *what, const char *text,
                       size_t len, const char *where, struct err *e);
 

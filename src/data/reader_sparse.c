@@ -72,7 +72,7 @@ int sparse_bad_index(const char *text, size_t len, struct err *e)
                        s.text);
     for (size_t i = 0; i < len; i++)
         if (text[i] < '0' || text[i] > '9')
-            return err_set(e, TUG_EDATA, "index '%s' is no whole number", s.text);
+            return err_set(e, TUG_EDATA, "index '%s' is not a whole number", s.text);
     return len == 0 ? err_set(e, TUG_EDATA, "a feature has no index before its ':'")
                     : err_set(e, TUG_EDATA, "index '%s' is over 2^64-1", s.text);
 }

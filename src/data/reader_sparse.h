@@ -52,7 +52,8 @@ static inline const char *sparse_index(const char *p, const char *end, uint64_t 
     return p + digits + 1;
 }
 
-// A value: returns what follows, NULL when it is no finite number. The usual one is "1".
+// A value: returns what follows, NULL when it is not a finite number. The usual one is
+// "1".
 static inline const char *sparse_value(const char *p, const char *end, float *ret,
                                        bool *ret_has_values)
 {

@@ -35,7 +35,7 @@ static int count(const float *probabilities, const float *labels, size_t n,
     for (size_t i = 0; i < n; i++) {
         if (!(probabilities[i] >= 0 && probabilities[i] <= 1))
             return err_set(last_error(), TUG_EUSAGE,
-                           "prediction %zu is %g, which is no probability", i,
+                           "prediction %zu is %g, which is not a probability", i,
                            (double)probabilities[i]);
         counts[bucket_of(probabilities[i])][labels[i] > 0]++;
     }

@@ -90,8 +90,9 @@ static int read_environment(struct tug_client *c, struct err *e)
 static int open_local(struct tug_client *c, struct err *e)
 {
     if (c->o.guest || c->o.scheduler != NULL || c->o.ca != NULL)
-        return err_set(e, TUG_EUSAGE,
-                       "a client with loops of its own is no guest of another cluster");
+        return err_set(
+            e, TUG_EUSAGE,
+            "a client with loops of its own is not a guest of another cluster");
     TRY(embedded_open(&c->embedded, c->o.local_loops, e));
     c->o.scheduler = embedded_scheduler(c->embedded);
     c->o.cluster = embedded_cluster(c->embedded);
@@ -273,7 +274,7 @@ int tug_barrier(struct tug_client *c)
         return err_set(last_error(), TUG_EUSAGE, "a callback must not wait at a barrier");
     if (c->o.guest)
         return err_set(last_error(), TUG_EUSAGE,
-                       "a guest is no worker: nobody waits for it at barriers");
+                       "a guest is not a worker: nobody waits for it at barriers");
     pump_enter(c->pump);
     member_barrier(m, WIRE_GROUP_WORKERS);
     pump_leave(c->pump);

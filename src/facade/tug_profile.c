@@ -34,7 +34,7 @@ int tug_profile_stop(struct tug_client *c, const char *file)
     struct trace trace;
     TRY(may_wait(c));
     if (file == NULL)
-        return err_set(last_error(), TUG_EUSAGE, "a profile wants a file");
+        return err_set(last_error(), TUG_EUSAGE, "a profile needs a file");
     int rc = profiler_stop(&p, file, &trace, last_error());
     trace_free(&trace);
     return rc;

@@ -263,7 +263,7 @@ int tug_save(struct tug_client *c, const struct tug_save_options *o, char *ret_p
     struct err why;
     if (o->dir == NULL || o->mode > TUG_DAY || o->mark >> 63 != 0)
         return err_set(last_error(), TUG_EUSAGE,
-                       "a save wants a directory, a mode that there is, and a mark below "
+                       "a save needs a directory, a mode that there is, and a mark below "
                        "2^63");
     TRY(save_begin(o->dir, (enum save_mode)o->mode, &m, begun, last_error()));
     pump_enter(c->pump);

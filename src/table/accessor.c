@@ -86,7 +86,7 @@ static int check_rule(const struct accessor *a, uint32_t group, struct err *e)
                            rule_info(r->kind)->name, group);
     if (r->block == 0 || g->n % r->block != 0)
         return err_set(e, TUG_EDATA,
-                       "group %u has %u weights, which is no multiple of its rule's "
+                       "group %u has %u weights, which is not a multiple of its rule's "
                        "block of %u",
                        group, g->n, r->block);
     if (g->n_state != rule_state(r, g->n))

@@ -137,7 +137,7 @@ int accessor_register(const struct accessor_class *c, struct err *e)
     if (length == 0 || length == ACCESSOR_NAME_MAX ||
         strpbrk(c->name, ",;=# \t\n") != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "an accessor wants a name of 1 to %d characters, without ',', "
+                       "an accessor needs a name of 1 to %d characters, without ',', "
                        "';', '=', '#' and blanks",
                        ACCESSOR_NAME_MAX - 1);
     if (c->layout == NULL)

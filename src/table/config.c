@@ -271,7 +271,7 @@ int table_config_parse(struct table_config *c, const char *text, struct err *e)
 {
     struct parser p = {.config = *c};
     if (strnlen(text, TEXT_MAX) == TEXT_MAX)
-        return err_set(e, TUG_EUSAGE, "a text of over %d bytes is none of settings",
+        return err_set(e, TUG_EUSAGE, "a text of over %d bytes is not settings",
                        TEXT_MAX);
     TRY(parse_lines(&p, text, true, e));
     TRY(parse_lines(&p, text, false, e));
@@ -381,7 +381,7 @@ static int check_range(const char *name, float low, float high, struct err *e)
 {
     if (isfinite(low) && isfinite(high) && low <= high && isfinite(high - low))
         return 0;
-    return err_set(e, TUG_EUSAGE, "%s: %g..%g is no range", name, (double)low,
+    return err_set(e, TUG_EUSAGE, "%s: %g..%g is not a range", name, (double)low,
                    (double)high);
 }
 

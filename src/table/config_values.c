@@ -34,8 +34,9 @@ static int print_float(float x, struct buf *to)
 static int set_number(struct table_config *c, void *at, const char *value, struct err *e)
 {
     (void)c;
-    return read_float(value, at) ? 0
-                                 : err_set(e, TUG_EUSAGE, "'%.100s' is no number", value);
+    return read_float(value, at)
+               ? 0
+               : err_set(e, TUG_EUSAGE, "'%.100s' is not a number", value);
 }
 
 static int print_number(const void *at, struct buf *to)
@@ -57,7 +58,7 @@ static int read_whole(const char *value, uint64_t most, uint64_t *ret, struct er
         x = good ? (uint64_t)real : 0;
     }
     if (!good || *end != '\0')
-        return err_set(e, TUG_EUSAGE, "'%.100s' is no whole number", value);
+        return err_set(e, TUG_EUSAGE, "'%.100s' is not a whole number", value);
     if (x > most)
         return err_set(e, TUG_EUSAGE, "'%.100s' is too much; at most %llu is possible",
                        value, (unsigned long long)most);
@@ -127,7 +128,7 @@ static int read_word(const char *value, const char *words, unsigned *ret, struct
     }
     char near[OPTION_NAME_MAX];
     options_nearest(value, words, near);
-    return err_set(e, TUG_EUSAGE, "'%.100s' is none of: %s%s%s%s", value, words,
+    return err_set(e, TUG_EUSAGE, "'%.100s' is not one of: %s%s%s%s", value, words,
                    *near ? "; did you mean '" : "", near, *near ? "'?" : "");
 }
 

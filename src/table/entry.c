@@ -45,7 +45,7 @@ int entry_register(const struct entry_class *c, struct err *e)
     size_t length = c->name == NULL ? 0 : strnlen(c->name, ENTRY_NAME_MAX);
     if (length == 0 || length == ENTRY_NAME_MAX || strpbrk(c->name, ":, ") != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "an entry policy wants a name of 1 to %d characters, without ':', "
+                       "an entry policy needs a name of 1 to %d characters, without ':', "
                        "',' and blanks",
                        ENTRY_NAME_MAX - 1);
     if (c->admit == NULL)
@@ -221,7 +221,7 @@ static int parse_word(const struct entry_class *c, char *word, struct entry_opti
         if (strcmp(numbers[i].name, word) != 0 || !is_of(c, numbers[i].of))
             continue;
         if (!is_number(value, &x))
-            return err_set(e, TUG_EUSAGE, "entry policy '%s': %s is no number: '%s'",
+            return err_set(e, TUG_EUSAGE, "entry policy '%s': %s is not a number: '%s'",
                            c->name, word, value);
         return number_set(&numbers[i], o, x, e);
     }

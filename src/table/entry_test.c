@@ -480,7 +480,7 @@ static void bad_texts(void **state)
         {"bloom:16", "counts to 15 and not to 16; take sketch or count"},
         {"bloom:capacity=0", "capacity is 0; it must be a whole number, 1 to"},
         {"bloom:capacity=1.5", "must be a whole number"},
-        {"bloom:capacity=x", "capacity is no number: 'x'"},
+        {"bloom:capacity=x", "capacity is not a number: 'x'"},
         {"bloom:capacity=1e12", "capacity is 1e+12"},
         {"bloom:error=0.9", "error is 0.9"},
         {"sketch:5e9", "counts to 4294967295 and not to 5e+09; take count"},

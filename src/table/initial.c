@@ -77,10 +77,11 @@ static int check(const struct initial *x, const char *text, struct err *e)
     // Beyond, tries would not find one.
     if (x->kind == INITIAL_TRUNCATED_GAUSSIAN &&
         !(x->low < x->high && x->low < 3 && x->high > -3 && x->high - x->low >= 0.01))
-        return err_set(e, TUG_EUSAGE,
-                       "first values '%.200s': %g to %g standard deviations is no range "
-                       "to draw from",
-                       text, x->low, x->high);
+        return err_set(
+            e, TUG_EUSAGE,
+            "first values '%.200s': %g to %g standard deviations is not a range "
+            "to draw from",
+            text, x->low, x->high);
     return 0;
 }
 

@@ -44,9 +44,9 @@
 // delta_keep_days, has a delta_score of delta_threshold at least: deltas have named it as
 // gone, so it is published again as soon as it is worth it.
 //
-// Gradients of all rules are divided by the shows (Paddle: of its adagrad rules only), so
-// that a rate means the same whatever the rule. A show or click that is no finite number
-// is not added.
+// Gradients of all rules are divided by the shows (Paddle: of its adagrad rules only),
+// so that a rate means the same whatever the rule. A show or click that is not a
+// finite number is not added.
 //
 // Defaults (one set; features of the predecessors have three) are life_defaults'.
 //

@@ -8,8 +8,8 @@
 //     +--------+---------+-------+-------+-------+------+-----+-------+--------+
 //     block: rows, each key (8 bytes) and width floats; then the XXH3 of them
 //
-// All blocks but the last have as many rows as fit BLOCK_BYTES, one at least. Sizes follow
-// from width and rows alone, so a file has exactly one right length.
+// All blocks but the last have as many rows as fit BLOCK_BYTES, one at least. Sizes
+// follow from width and rows alone, so a file has exactly one right length.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "table/part.h"
@@ -195,7 +195,7 @@ static int check_header(const struct part *p, struct err *e)
 {
     const struct header *h = &p->h;
     if (memcmp(h->magic, magic, sizeof(magic)) != 0)
-        return err_set(e, TUG_EDATA, "'%s' is no part of a table", p->path);
+        return err_set(e, TUG_EDATA, "'%s' is not a part of a table", p->path);
     if (h->version != PART_VERSION)
         return err_set(e, TUG_EDATA,
                        "part '%s' has format version %u; this program reads version %d",
@@ -281,8 +281,8 @@ static const float *part_values(const struct part *p, size_t row)
                                          sizeof(uint64_t));
 }
 
-// Rows come by partition and key, each once, and belong to the part: else the checksums are
-// right but the writer was wrong.
+// Rows come by partition and key, each once, and belong to the part: else the checksums
+// are right but the writer was wrong.
 static int check_order(struct part *p, size_t rows, struct err *e)
 {
     for (size_t i = 0; i < rows; i++) {

@@ -183,8 +183,8 @@ static bool read_steps(const char *text, uint64_t *ret)
 static int no_number(const struct rate *r, const char *name, const char *value,
                      struct err *e)
 {
-    return err_set(e, TUG_EUSAGE, "%s of the %s schedule is '%s', which is no %s", name,
-                   kinds[r->kind].name, value,
+    return err_set(e, TUG_EUSAGE, "%s of the %s schedule is '%s', which is not a %s",
+                   name, kinds[r->kind].name, value,
                    strcmp(name, "factor") == 0 || strcmp(name, "end") == 0 ||
                            strcmp(name, "power") == 0
                        ? "number"
@@ -199,7 +199,8 @@ static int read_piece(struct rate *r, const char *name, const char *value, struc
                        RATE_PIECES);
     if (!read_steps(name, &r->from[i]) || !decimal_parse(value, &r->to[i]))
         return err_set(e, TUG_EUSAGE,
-                       "'%s=%s' of the piecewise schedule is no step=value", name, value);
+                       "'%s=%s' of the piecewise schedule is not of the form step=value",
+                       name, value);
     r->n_pieces++;
     return 0;
 }

@@ -103,7 +103,7 @@ static void noam(void **state)
     assert_true(r.dim == 512 && r.warmup == 4000);
 }
 
-// No step, however far, has a rate that is no number.
+// No step, however far, has a rate that is not a number.
 static void far_steps(void **state)
 {
     (void)state;
@@ -184,9 +184,9 @@ static void refused(void **state)
         {"", "choose from constant, exponential"},
         {"cosine", "needs steps=N"},
         {"cosine:steps=0", "needs steps=N"},
-        {"cosine:steps=-1", "no whole number"},
-        {"cosine:steps=1.5", "no whole number"},
-        {"cosine:steps=99999999999999999999", "no whole number"},
+        {"cosine:steps=-1", "not a whole number"},
+        {"cosine:steps=1.5", "not a whole number"},
+        {"cosine:steps=99999999999999999999", "not a whole number"},
         {"cosine:steps=10,power=2",
          "has no parameter 'power'; it has warmup, steps, end"},
         {"cosine:steps=10,end=2", "must be 0 to 1"},
@@ -194,19 +194,19 @@ static void refused(void **state)
         {"cosine:steps=10,", "no parameter ''"},
         {"exponential:steps=10,factor=0", "factor"},
         {"exponential:steps=10,factor=1.5", "to 1"},
-        {"exponential:steps=10,factor=x", "is 'x', which is no number"},
+        {"exponential:steps=10,factor=x", "is 'x', which is not a number"},
         {"inverse-time:steps=10,factor=-1", "from 0 on"},
         {"polynomial:steps=10,power=0", "power"},
         {"piecewise", "has 0 pieces"},
         {"piecewise:5=1,5=2", "do not rise"},
-        {"piecewise:x=1", "no step=value"},
+        {"piecewise:x=1", "not of the form step=value"},
         {"piecewise:1=-1", "a value"},
         {"piecewise:1=1,2=1,3=1,4=1,5=1,6=1,7=1,8=1,9=1,10=1,11=1,12=1,13=1,14=1,15=1,"
          "16=1,17=1",
          "at most 16"},
         {"noam:dim=0", "has dim 0"},
         {"noam:warmup=0", "has warmup 0"},
-        {"noam:dim=4294967296", "no whole number"},
+        {"noam:dim=4294967296", "not a whole number"},
         {"constant:steps=1", "no parameter 'steps'"},
     };
     struct rate r;

@@ -87,11 +87,12 @@ static int read_header(struct rows_reader *r, struct err *e)
 {
     struct rows_header *h = &r->header;
     if (r->size < sizeof(*h))
-        return r->size == 0 ? cut_short(r, e)
-                            : err_set(e, TUG_EDATA, "'%s' is no file of rows", r->path);
+        return r->size == 0
+                   ? cut_short(r, e)
+                   : err_set(e, TUG_EDATA, "'%s' is not a file of rows", r->path);
     TRY(read_at(r, h, sizeof(*h), 0, e));
     if (memcmp(h->magic, rows_begin, sizeof(rows_begin)) != 0)
-        return err_set(e, TUG_EDATA, "'%s' is no file of rows", r->path);
+        return err_set(e, TUG_EDATA, "'%s' is not a file of rows", r->path);
     if (h->version != ROWS_VERSION)
         return err_set(e, TUG_EDATA,
                        "'%s' has format version %u; this program reads version %d",

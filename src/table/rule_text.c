@@ -80,8 +80,8 @@ static int check_number(const struct rule_params *p, size_t i, struct err *e)
     char most[DECIMAL_MAX];
     float x = get(p, i);
     if (!isfinite(x))
-        return err_set(e, TUG_EUSAGE, "%s of update rule %s is no finite number", f->name,
-                       rule);
+        return err_set(e, TUG_EUSAGE, "%s of update rule %s is not a finite number",
+                       f->name, rule);
     if (x < f->min)
         return err_set(e, TUG_EUSAGE, "%s of update rule %s is %g, less than %g", f->name,
                        rule, (double)x, (double)f->min);
@@ -149,7 +149,8 @@ static int read_block(const char *text, struct rule_params *p, struct err *e)
     char *end;
     unsigned long x = strtoul(text, &end, 10);
     if (*text < '0' || *text > '9' || *end != 0 || x < 1 || x > INT32_MAX)
-        return err_set(e, TUG_EUSAGE, "block of update rule %s is '%s', no whole number",
+        return err_set(e, TUG_EUSAGE,
+                       "block of update rule %s is '%s', not a whole number",
                        rule_info(p->kind)->name, text);
     p->block = (uint32_t)x;
     return 0;
@@ -164,8 +165,8 @@ static int read_number(const char *name, const char *text, struct rule_params *p
             continue;
         float x;
         if (!decimal_parse(text, &x))
-            return err_set(e, TUG_EUSAGE, "%s of update rule %s is '%s', no number", name,
-                           rule_info(p->kind)->name, text);
+            return err_set(e, TUG_EUSAGE, "%s of update rule %s is '%s', not a number",
+                           name, rule_info(p->kind)->name, text);
         set(p, i, x);
         return check_number(p, i, e);
     }
@@ -182,7 +183,7 @@ static int read_word(char *word, struct rule_params *p, struct err *e)
     }
     if (value == NULL)
         return err_set(e, TUG_EUSAGE,
-                       "'%s' of update rule %s is no name=number, and not dense", word,
+                       "'%s' of update rule %s is neither name=number nor dense", word,
                        rule_info(p->kind)->name);
     *value++ = 0;
     if (strcmp(word, "block") == 0 && takes(p->kind, word))

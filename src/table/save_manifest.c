@@ -178,7 +178,7 @@ int save_write_manifest(struct save_manifest *m, const char *path, struct err *e
     json_begin();
     json_t *about = about_to_json(m);
     if (about == NULL && !json_memory_failed())
-        return err_set(e, TUG_EUSAGE, "what a save is to say about itself is no JSON");
+        return err_set(e, TUG_EUSAGE, "what a save is to say about itself is not JSON");
     json_t *root = json_pack("{s:s, s:i, s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "format",
                              FORMAT, "version", MANIFEST_VERSION, "mode",
                              save_mode_name(m->mode), "number", (json_int_t)m->number,
@@ -206,7 +206,7 @@ static void read_config(struct json_fields *f, const json_t *o, struct table_con
     json_array_foreach(lines, i, line)
     {
         if (!json_is_string(line))
-            json_complain(f, "config", "has a line that is no text");
+            json_complain(f, "config", "has a line that is not text");
         else if (rc == 0)
             rc = buf_printf(&text, "%s\n", json_string_value(line));
     }
@@ -240,7 +240,7 @@ static void read_files(struct json_fields *f, const json_t *o, struct save_table
         };
         const char *name = json_read_text(f, file, "name");
         if (!is_plain_name(name))
-            json_complain(f, "name", "is no name of a file of rows");
+            json_complain(f, "name", "is not a name of a file of rows");
         if (f->rc == 0)
             f->rc = save_add_file(t, name, &info, f->e);
     }

@@ -337,7 +337,7 @@ static int end_line(struct text_import *x, struct err *e)
         return err_nomem(e, "a line of text");
     x->line++;
     if (strlen(line) != x->text.len)
-        return wrong(x, e, "there is a zero byte in the line: it is no text");
+        return wrong(x, e, "there is a zero byte in the line: it is not text");
     const char *at = spaces(line);
     int rc = 0;
     if (*at == '#' && !x->paddle)

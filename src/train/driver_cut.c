@@ -111,7 +111,7 @@ static int read_position(const json_t *o, const char *path, struct driver_positi
     for (size_t i = 0; f.rc == 0 && i < json_array_size(files); i++) {
         const char *text = json_string_value(json_array_get(files, i));
         if (text == NULL || read_bits(text, &p->done) != 0)
-            json_complain(&f, "done", "is no list of pieces");
+            json_complain(&f, "done", "is not a list of pieces");
     }
     return f.rc;
 }

@@ -176,7 +176,7 @@ static uint64_t get_hex(struct json_fields *f, const json_t *o, const char *name
     char *end;
     uint64_t x = strtoull(text, &end, 16);
     if (*text == 0 || *end != 0)
-        json_complain(f, name, "is no hexadecimal number");
+        json_complain(f, name, "is not a hexadecimal number");
     return x;
 }
 
@@ -275,7 +275,7 @@ static void get_part(struct json_fields *f, const json_t *o, struct manifest_par
 {
     copy_text(f, o, "file", ret->file, sizeof(ret->file));
     if (strchr(ret->file, '/') != NULL || ret->file[0] == '.' || ret->file[0] == 0)
-        json_complain(f, "file", "is no plain name");
+        json_complain(f, "file", "is not a plain name");
     ret->dense = get_choice(f, o, "table", "sparse", "dense");
     ret->role = get_choice(f, o, "role", "model", "training") ? PART_TRAINING
                                                               : PART_MODEL;

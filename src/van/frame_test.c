@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 
-enum { STREAM_MAX = 4096, SPAN = 77 };
+enum { STREAM_MAX = 4096, NODES = 50, SPAN = 77 };
 
 // What the handler saw: requests in order, and the bytes of bodies and texts added up.
 struct seen {
@@ -36,7 +36,8 @@ static void *place(void *ctx, uint16_t type, uint64_t request, const union wire_
     assert_int_equal(type, MSG_ROSTER);
     assert_int_equal(request, s->messages + 1);
     assert_int_equal(head->roster.owners.n, SPAN);
-    assert_int_equal(body_bytes, SPAN + wire_padding(SPAN));
+    assert_int_equal(head->roster.nodes.n, NODES);
+    assert_int_equal(body_bytes, NODES + wire_padding(NODES) + SPAN + wire_padding(SPAN));
     return s->place;
 }
 
@@ -104,7 +105,7 @@ static size_t make_stream(char to[STREAM_MAX])
     for (uint64_t i = 1; i <= 6; i++) {
         memset(data, (int)i, sizeof(data));
         struct msg_hello hello = {.version = wire_text("1.2.3")};
-        struct msg_roster roster = {.nodes = {data, 50}, .owners = {data, SPAN}};
+        struct msg_roster roster = {.nodes = {data, NODES}, .owners = {data, SPAN}};
         n += i % 2 ? put(to + n, MSG_HELLO, i, &hello)
                    : put(to + n, MSG_ROSTER, i, &roster);
     }
@@ -115,7 +116,7 @@ static size_t make_stream(char to[STREAM_MAX])
 static void test_cuts(void **state)
 {
     (void)state;
-    char stream[STREAM_MAX], room[SPAN + 8];
+    char stream[STREAM_MAX], room[NODES + SPAN + 16];
     size_t n = make_stream(stream), before = mem_live();
     struct seen whole;
     seen_open(&whole);

@@ -87,7 +87,7 @@ int handshake_challenged(struct handshake *h, const struct msg_challenge *m,
 {
     uint8_t theirs[MAC_BYTES];
     if (m->nonce.n != MAC_BYTES || mac_same(m->nonce.data, m->nonce.n, h->dialler))
-        return err_set(e, TUG_EUSAGE, "its answer is none of tug's");
+        return err_set(e, TUG_EUSAGE, "its answer is not tug's");
     if (!m->token && !h->link.believed && !h->prover->insecure)
         return err_set(e, TUG_EUSAGE,
                        "who listens there does not show the cluster's token: it is "
@@ -124,7 +124,7 @@ static int check_knock(struct handshake *h, const struct msg_knock *m, struct er
     enum wire_from right = wire_right((enum wire_role)m->role);
     if (m->nonce.n != MAC_BYTES || !keep(h->address, m->address) ||
         !keep(h->name, m->name))
-        return err_set(e, TUG_EUSAGE, "the knock is none of tug's");
+        return err_set(e, TUG_EUSAGE, "the knock is not tug's");
     if (right == WIRE_FROM_KNOCK)
         return err_set(e, TUG_EUSAGE, "there is no role %u for a link", m->role);
     h->role = (enum wire_role)m->role;

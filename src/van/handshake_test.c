@@ -445,9 +445,9 @@ static void test_malformed(void **state)
     (void)state;
     begin(&w);
     w.on_knock = long_address;
-    expect(&w, KNOCKED, "none of tug's");
+    expect(&w, KNOCKED, "not tug's");
     w.on_knock = no_nonce;
-    expect(&w, KNOCKED, "none of tug's");
+    expect(&w, KNOCKED, "not tug's");
     w.on_knock = NULL;
     w.listener.prover.random = fail_random;
     expect(&w, KNOCKED, "random");

@@ -35,7 +35,7 @@ int tls_session_shake(struct tls_session *s, struct err *e);
 
 // After the handshake: the role that the peer's certificate names (WIRE_OPERATOR if it
 // names none), its fingerprint (SHA-256), and a number that both ends have in common and
-// no other session has. TUG_EDATA: its role is none of tug's.
+// no other session has. TUG_EDATA: its role is not tug's.
 int tls_session_peer(struct tls_session *s, enum wire_role *ret_role,
                      uint8_t ret_certificate[32], uint8_t ret_channel[32], struct err *e);
 

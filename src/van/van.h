@@ -143,7 +143,7 @@ struct van {
 
 // Listens. Addresses: "tcp://HOST:PORT" (port 0: any; [::1] for IPv6), "unix:///PATH",
 // "inproc://NAME", "sim://NAME". *ret is the address that peers connect to. TUG_EIO
-// saying which address, why, and what to do; TUG_EUSAGE: that is no address.
+// saying which address, why, and what to do; TUG_EUSAGE: that is not an address.
 static inline int van_listen(struct van *v, const char *address,
                              char ret[VAN_ADDRESS_MAX], struct err *e)
 {

@@ -16,7 +16,7 @@ static double number(const json_t *o, const char *name)
 {
     const json_t *v = json_object_get(o, name);
     if (!json_is_number(v))
-        cluster_fail("'%s' is no number in: %s", name, e2e_out);
+        cluster_fail("'%s' is not a number in: %s", name, e2e_out);
     return json_number_value(v);
 }
 

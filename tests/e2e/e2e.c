@@ -189,7 +189,7 @@ json_t *e2e_json(void)
         line--;
     json_t *o = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
     if (!json_is_object(o))
-        fail_msg("the last line is no JSON object: %s", line);
+        fail_msg("the last line is not a JSON object: %s", line);
     return o;
 }
 

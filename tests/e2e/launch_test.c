@@ -148,7 +148,7 @@ static void no_program_no_run(void **state)
     tug_ends(2, "launch --servers 1 --workers 1");
     e2e_says("say behind --");
     tug_ends(2, "launch -- predict --from x");
-    e2e_says("'tug predict' is no work for a cluster");
+    e2e_says("'tug predict' is not a command for a cluster");
     tug_ends(2, "launch --replicas 2 -- env");
     tug_ends(2, "launch --wrap worker:1=gdb -- env");
     e2e_says("--wrap takes ROLE:RANK=COMMAND");
