@@ -12,6 +12,7 @@ enum {
     FIRST_ID = 8, // ps-lite's: even ones are servers, odd ones workers
     FIRST_GUEST_ID = 1000000,
     MAX_LOOPS = 1024,
+    MAX_GUESTS = ROSTER_MAX_NODES / 8, // who only looks takes no worker's place
 };
 
 // After STOP was sent, a link that closes is most likely the answer to it.
@@ -208,13 +209,21 @@ static void fill_node(struct scheduler *s, struct node *n, uint32_t process,
              m->address.n > 0 ? m->address.data : "");
 }
 
+static bool is_full(const struct scheduler *s, enum wire_role role)
+{
+    uint32_t guests = 0;
+    for (uint32_t i = 0; i < s->n_nodes && role == WIRE_DRIVER; i++)
+        guests += s->nodes[i].used && s->nodes[i].n.role == WIRE_DRIVER;
+    return guests >= MAX_GUESTS || s->used_nodes >= ROSTER_MAX_NODES - 1; // its own line
+}
+
 // Refused with a sentence; NULL without one: out of memory, it will ask again.
 static struct node *new_node(struct scheduler *s, const struct msg_join *m,
                              const char **ret_why, char text[ERR_TEXT_MAX])
 {
     *ret_why = check_join(m);
     // All loops count, those of who is here, too: nobody reads a longer roster.
-    if (*ret_why == NULL && s->used_nodes >= ROSTER_MAX_NODES - 1) // its own line
+    if (*ret_why == NULL && is_full(s, m->role))
         *ret_why = "the cluster has as many nodes as it can have";
     if (*ret_why != NULL)
         return NULL;

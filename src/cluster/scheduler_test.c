@@ -835,6 +835,28 @@ static void test_no_more_loops(void **state)
     close_peer();
 }
 
+// Anybody who may look may join as a guest, but workers still find a place.
+static void test_many_guests(void **state)
+{
+    (void)state;
+    open_world(1, 1);
+    add_all(1, 1, false);
+    open_peer();
+    say_hello(CLUSTER);
+    struct msg_join join = {.role = WIRE_DRIVER, .loops = 1};
+    for (uint64_t i = 1; i <= ROSTER_MAX_NODES / 8 + 1; i++) {
+        join.ticket = join.process = (1 << 16) + i;
+        assert_int_equal(van_send(peer.v, peer.link, MSG_JOIN, 5, &join, NULL), 0);
+    }
+    world_run(&w, SECONDS / 10);
+    assert_int_equal(w.s->used_nodes, 2 + ROSTER_MAX_NODES / 8);
+    join = (struct msg_join){
+        .role = WIRE_WORKER, .ticket = 1 << 20, .process = 1 << 20, .loops = 1};
+    say(MSG_JOIN, &join);
+    assert_int_equal(w.s->used_nodes, 3 + ROSTER_MAX_NODES / 8);
+    close_peer();
+}
+
 // Generations are counted one by one: a node that is far ahead would make the scheduler
 // count for ever.
 static void test_barrier_far_ahead(void **state)
@@ -958,6 +980,7 @@ int main(void)
         cmocka_unit_test(test_heartbeats),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_many_guests),
         cmocka_unit_test(test_no_more_loops),
         cmocka_unit_test(test_barrier_far_ahead),
         cmocka_unit_test(test_words_and_codes),
