@@ -247,7 +247,7 @@ static void step(void)
     struct fuzz_peer *p = &w.peers[what % (1 + SERVERS)];
     switch (what / 3 % 10) {
     case 0:
-        world_run(&w, world_pause(d) / 4);
+        world_run(&w, world_pause(&w) / 4);
         break;
     case 1:
         if (p == &w.peers[SCHEDULER])

@@ -159,7 +159,7 @@ static void step(void)
     struct fuzz_peer *s = &w.peers[SCHEDULER], *p = world_peer(&w);
     switch (what % 12) {
     case 0:
-        world_run(&w, world_pause(d) / 2);
+        world_run(&w, world_pause(&w) / 2);
         break;
     case 1:
         let_in();

@@ -73,7 +73,7 @@ static void step(void)
             peer_hello(p, WIRE_TOOL);
         break;
     case 3:
-        world_run(&w, world_pause(d));
+        world_run(&w, world_pause(&w));
         break;
     case 4:
         van_close_link(p->van, p->link);

@@ -181,7 +181,7 @@ static void step(void)
     struct fuzz_peer *p = &w.peers[what % 5];
     switch (what / 5 % 12) {
     case 0:
-        world_run(&w, world_pause(d) / 4);
+        world_run(&w, world_pause(&w) / 4);
         break;
     case 1:
         by_scheduler();

@@ -14,7 +14,7 @@
 
 #define MILLIS (SECOND_NS / 1000)
 
-enum { WORLD_PEERS = 6, WORLD_EVENTS = 200000 };
+enum { WORLD_PEERS = 6, WORLD_EVENTS = 200000, WORLD_SECONDS = 3600 };
 
 // Of which secrets of sessions are made; also: no certificate.
 static const uint8_t world_key[MAC_BYTES];
@@ -121,20 +121,24 @@ static inline void world_close(struct fuzz_world *w)
     draw_free(&w->d);
 }
 
-// Time goes on. Who has more to do than that does it without an end.
+// Time goes on. Who does more in it than what is sent again twice a second works without
+// an end.
 static inline void world_run(struct fuzz_world *w, uint64_t ns)
 {
     uint64_t until = sim_now(w->sim) + ns;
     while (sim_step(w->sim, until))
-        require(++w->events < WORLD_EVENTS);
+        require(++w->events < WORLD_EVENTS + sim_now(w->sim) / (SECOND_NS / 50));
 }
 
-static inline uint64_t world_pause(struct draw *d)
+// An hour or so of long pauses, then short ones: each is work for the simulator.
+static inline uint64_t world_pause(struct fuzz_world *w)
 {
     static const uint64_t times[] = {100000,         MILLIS,         50 * MILLIS,
                                      600 * MILLIS,   SECOND_NS,      6 * SECOND_NS,
                                      61 * SECOND_NS, 700 * SECOND_NS};
-    return times[draw_below(d, sizeof(times) / sizeof(*times))];
+    size_t n = sizeof(times) / sizeof(*times);
+    n -= sim_now(w->sim) > WORLD_SECONDS * SECOND_NS ? 3 : 0;
+    return times[draw_below(&w->d, (uint32_t)n)];
 }
 
 static inline struct fuzz_peer *world_peer(struct fuzz_world *w)
