@@ -94,9 +94,11 @@ TUG_API int tug_table_stat(struct tug_client *c, uint32_t table,
 // workers: the global step that drives rates and ttl-steps. (Paddle: GlobalStepTable.)
 TUG_API int tug_step(struct tug_client *c, uint64_t steps, uint64_t *ret_global);
 
-// Saves. The servers write in parallel, each its own partitions, into DIR/save-000001 and
-// so on: all must see `dir` under this name. When tug_save returns 0, the save is
-// complete; until then nothing of it is visible, whatever dies.
+// Saves. The servers write in parallel, each its own partitions, into DIR/save-000001 and so
+// on: `dir` must lie below the --save-root of all of them, on a file system that they and this
+// process share under one name. (A cluster of one's own, local_loops, writes anywhere.) Of two
+// that save at once one waits for the other. When tug_save returns 0, the save is complete;
+// until then nothing of it is visible, whatever dies.
 enum tug_save_mode {
     TUG_CHECKPOINT, // every row, all state
     TUG_BASE,       // rows worth publishing
@@ -124,7 +126,8 @@ TUG_API int tug_save(struct tug_client *c, const struct tug_save_options *o,
 TUG_API int tug_save_mark(struct tug_client *c, uint64_t mark);
 
 // The rows of table `name` of a save (or of the newest in a directory, with all deltas it
-// builds on) into a table, which is cleared first. `name` NULL: the table's own.
+// builds on) into a table, which is cleared first. It must lie below the --save-root of all
+// servers, or below a --load-root. `name` NULL: the table's own.
 TUG_API int tug_load(struct tug_client *c, uint32_t table, const char *path,
                      const char *name, uint64_t *ret_rows);
 

@@ -182,7 +182,7 @@ int below_absolute(const char *path, char ret[FILE_PATH_MAX], struct err *e)
     // From its end on, to what is there.
     while (realpath(n > 0 ? there : (*path == '/' ? "/" : "."), real) == NULL) {
         if (errno != ENOENT || n == 0)
-            return err_sys(e, TUG_EDATA, "cannot find '%s'", path);
+            return err_sys(e, TUG_EIO, "cannot find '%s'", path);
         while (n > 0 && there[n - 1] == '/')
             n--;
         while (n > 0 && there[n - 1] != '/')

@@ -75,10 +75,11 @@ int json_write_file(json_t *root, const char *path, struct err *e)
     return rc;
 }
 
-int json_read_file(const char *path, size_t max_bytes, json_t **ret, struct err *e)
+int json_read_file(int below, const char *path, size_t max_bytes, json_t **ret,
+                   struct err *e)
 {
     struct buf text = BUF_INIT(max_bytes);
-    int rc = file_read(path, &text, e);
+    int rc = file_read_in(below, path, &text, e);
     if (rc != 0) {
         buf_free(&text);
         return rc;

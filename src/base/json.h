@@ -29,7 +29,9 @@ int json_checksum(const json_t *value, uint64_t seed, uint64_t *ret);
 // Writes a file beside and renames it. Takes `root` over, which may be NULL: TUG_ENOMEM.
 int json_write_file(json_t *root, const char *path, struct err *e);
 // An object of at most max_bytes of text; TUG_EDATA naming the file.
-int json_read_file(const char *path, size_t max_bytes, json_t **ret, struct err *e);
+// `below`: FILE_ANYWHERE, or a directory that `path` is below (base/file.h).
+int json_read_file(int below, const char *path, size_t max_bytes, json_t **ret,
+                   struct err *e);
 
 struct json_fields {
     const char *path; // of the file, for messages

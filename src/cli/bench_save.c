@@ -111,7 +111,7 @@ static int begin_file(struct save_bench *x, enum save_mode mode, struct save_wri
     int rc = cut_begin(x->s, &(struct cut_options){.mode = mode}, e);
     if (rc == 0) {
         struct rows_shape shape = save_cut_shape(x->s);
-        rc = save_writer_begin(w, x->cut, &shape, e);
+        rc = save_writer_begin(w, FILE_ANYWHERE, x->cut, &shape, e);
     }
     if (rc != 0) {
         if (cut_going(x->s))

@@ -5,10 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/node_options.h"
+#include "cli/roles.h"
+#include "cli/train_config.h"
 #include "launch/launch.h"
 
 struct launch_values {
@@ -16,6 +19,8 @@ struct launch_values {
     uint64_t servers, workers, replicas, loops, sparse_loops;
     double dead_timeout, gather_timeout;
     const char *hosts, *sync;
+    const char *save_root, *cold_root;
+    struct option_list load_roots;
     bool force;
     struct option_list wraps, env;
     const char *log_dir;
@@ -81,6 +86,23 @@ static const struct option options[] = {
      .metavar = "DIR",
      .help = "with --hosts: copy this directory to ~/.tug/CLUSTER/work of each host and "
              "run there; without it the same path is expected on all"},
+    {.name = "save-root",
+     .kind = OPTION_STRING,
+     AT(save_root),
+     .metavar = "DIR",
+     .help = "servers write saves below it, and read them; by default train's --out"},
+    {.name = "load-root",
+     .kind = OPTION_LIST,
+     AT(load_roots),
+     .metavar = "DIR",
+     .help = "servers read saves below it, too; by default train's --init-from"},
+    {.name = "cold-root",
+     .kind = OPTION_STRING,
+     AT(cold_root),
+     .metavar = "DIR",
+     .help =
+         "servers keep rows on disk below it; by default what 'cold' of train's --table "
+         "names"},
     {.name = "force",
      .kind = OPTION_FLAG,
      AT(force),
@@ -244,11 +266,48 @@ static int check_wraps(const struct launch_values *v, struct err *e)
     return 0;
 }
 
+// What servers may touch, as far as the command line leaves it open: what train names.
+struct launch_roots {
+    const char *save, *cold;
+    const char *load[1];
+    char cold_dir[CONFIG_PATH_MAX];
+};
+
+static void roots_of_training(struct launch_roots *r, int argc, char *const *argv)
+{
+    struct train_options t = {0};
+    struct options *parsed = NULL;
+    struct table_config config = table_config_defaults();
+    *r = (struct launch_roots){0};
+    if (training_words(argc, argv, &t, &parsed, NULL) != 0)
+        return; // the roles say what is wrong
+    // The words of options that are read from a file live no longer than `parsed`:
+    // copies.
+    r->save = t.out != NULL ? mem_strdup(t.out) : NULL;
+    r->load[0] = t.init_from != NULL ? mem_strdup(t.init_from) : NULL;
+    if (t.table != NULL && train_read_table(&config, t.table, NULL) == 0 &&
+        config.cold[0] != '\0') {
+        snprintf(r->cold_dir, sizeof(r->cold_dir), "%s",
+                 config.cold[0] == '/' ? config.cold : ".");
+        r->cold = r->cold_dir;
+    }
+    options_close(parsed);
+}
+
+static void roots_free(struct launch_roots *r)
+{
+    mem_free((char *)(uintptr_t)r->save);
+    mem_free((char *)(uintptr_t)r->load[0]);
+}
+
 static int run_launch(const struct launch_values *v, const char *tug, int argc,
                       char *const *argv, struct err *e)
 {
     static const char *const levels[] = {"error", "warn", "info", "debug"};
     bool program = cli_find(argv[0]) == NULL;
+    struct launch_roots roots = {0};
+    if (!program)
+        roots_of_training(&roots, argc, argv);
     struct launch_options o = {
         .tug = tug,
         .servers = (uint32_t)v->servers,
@@ -261,6 +320,9 @@ static int run_launch(const struct launch_values *v, const char *tug, int argc,
         .port = (uint16_t)v->node.port,
         .loops = (uint32_t)v->loops,
         .sparse_loops = (uint32_t)v->sparse_loops,
+        .save_root = v->save_root != NULL ? v->save_root : roots.save,
+        .cold_root = v->cold_root != NULL ? v->cold_root : roots.cold,
+        .load_roots = {roots.load, roots.load[0] != NULL},
         .ca = v->node.ca,
         .cert = v->node.cert,
         .key = v->node.key,
@@ -278,8 +340,12 @@ static int run_launch(const struct launch_values *v, const char *tug, int argc,
         .advertise = v->node.advertise,
         .sockets = v->node.transport == NODE_TRANSPORT_UNIX,
     };
+    if (v->load_roots.n > 0)
+        o.load_roots = (struct launch_list){v->load_roots.items, v->load_roots.n};
     log_set_level((enum log_level)v->node.log_level);
-    return launch_run(&o, e);
+    int rc = launch_run(&o, e);
+    roots_free(&roots);
+    return rc;
 }
 
 static int run(const void *values, const struct options *o, int argc, char *const *argv,

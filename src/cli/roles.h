@@ -18,6 +18,8 @@ struct scheduler_values {
 struct server_values {
     struct node_values node;
     uint64_t loops, sparse_loops, memory;
+    const char *save_root, *cold_root;
+    struct option_list load_roots;
 };
 
 struct worker_values {

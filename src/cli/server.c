@@ -46,6 +46,25 @@ static const struct option options[] = {
          "of rows and buffers together, as 8G: a quarter (64M to 4G) is for buffers, "
          "the rest for rows; what would go beyond waits or is refused; 0: no limit of "
          "rows, and buffers get a quarter of what is free at the start, 4G at most"},
+    {.name = "save-root",
+     .kind = OPTION_STRING,
+     AT(save_root),
+     .metavar = "DIR",
+     .group = "Files",
+     .help =
+         "saves are written below it, and read; made if it is missing. Without it this "
+         "server writes none"},
+    {.name = "load-root",
+     .kind = OPTION_LIST,
+     AT(load_roots),
+     .metavar = "DIR",
+     .help = "saves are read below it, too"},
+    {.name = "cold-root",
+     .kind = OPTION_STRING,
+     AT(cold_root),
+     .metavar = "DIR",
+     .help = "rows on disk lie below it: the setting 'cold' of a table names a directory "
+             "there"},
 };
 
 const struct option_table cli_server_options = {
@@ -72,6 +91,12 @@ static void say(void *ctx, const char *line)
 int role_server(const struct server_values *v, struct err *e)
 {
     struct opened_node n;
+    struct roots *roots = NULL;
+    struct roots_options ro = {.save = v->save_root,
+                               .cold = v->cold_root,
+                               .load = v->load_roots.items,
+                               .n_load = v->load_roots.n};
+    TRY(roots_open(&roots, &ro, e));
     struct node_values values = v->node;
     values.memory = v->memory;
     int rc = node_values_open(&n, &values, WIRE_SERVER, e);
@@ -79,6 +104,7 @@ int role_server(const struct server_values *v, struct err *e)
         .node = &n.node,
         .loops = (uint32_t)v->loops,
         .sparse_loops = (uint32_t)v->sparse_loops,
+        .roots = roots,
         .interrupted = &node_interrupted,
         .log = say,
     };
@@ -86,6 +112,7 @@ int role_server(const struct server_values *v, struct err *e)
     if (rc == 0)
         rc = server_run(&o, e);
     opened_node_close(&n);
+    roots_close(roots);
     return rc;
 }
 

@@ -80,9 +80,9 @@ static int set_mode_alone(struct train_config *c, const struct train_settings *s
     return 0;
 }
 
-// Examples of a batch: fewer make more messages, more make workers see less of each other.
-// FM on MovieLens-1M, 2 + 2, 5 passes: AUC .8090 at 512 and 1,024, .8086 at 2,048, .8081 at
-// 4,096; one process .8092.
+// Examples of a batch: fewer make more messages, more make workers see less of each
+// other. FM on MovieLens-1M, 2 + 2, 5 passes: AUC .8090 at 512 and 1,024, .8086 at 2,048,
+// .8081 at 4,096; one process .8092.
 enum { CLUSTER_BATCH = 1024 };
 
 // --deterministic means sync: the one mode in which workers cannot change the result.
@@ -132,8 +132,7 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
     return 0;
 }
 
-// A text, or a file of settings.
-static int read_table(struct table_config *c, const char *text, struct err *e)
+int train_read_table(struct table_config *c, const char *text, struct err *e)
 {
     if (strchr(text, '=') != NULL || !file_exists(text))
         return err_in(table_config_parse(c, text, e), "--table", e);
@@ -162,7 +161,7 @@ static int set_table(struct train_setup *setup, const struct train_options *t,
         return err_set(e, TUG_EUSAGE,
                        "--table and --values bf16: shows and clicks would be rounded");
     setup->table = lives_defaults(&c->model);
-    TRY(read_table(&setup->table, t->table, e));
+    TRY(train_read_table(&setup->table, t->table, e));
     c->table = &setup->table;
     return 0;
 }

@@ -23,6 +23,9 @@ struct train_setup {
 int train_configure(struct train_setup *s, const struct train_options *t,
                     const struct options *o, struct node *node, struct err *e);
 
+// --table: a text, or a file of settings.
+int train_read_table(struct table_config *c, const char *text, struct err *e);
+
 // Prints what came of it, as text or JSON.
 int train_print(const struct train_setup *s, const struct train_result *t,
                 uint32_t servers, uint32_t workers, struct err *e);

@@ -148,7 +148,7 @@ struct client_save {
     uint64_t id; // never given twice
     enum save_mode mode;
     int zstd;         // level; 0: not compressed
-    const char *path; // of the save's directory, as servers see it
+    const char *path; // of the save's directory, below the servers' save root
     const uint32_t *tables;
     size_t n;       // 0: all by configuration
     bool marked;    // the moment is behind the marks of all living workers
@@ -156,7 +156,9 @@ struct client_save {
     // Of which roster it is, see msg_save. 0: the client's, and all living workers.
     uint64_t roster, newest;
 };
-// *into gets the step, the tables and what is in their files.
+// The first loop is asked for a turn before the others hear of it: so two that
+// save at once come one after the other. *into gets the step, the tables and
+// what is in their files.
 client_ts client_save(struct client *c, const struct client_save *s,
                       struct save_manifest *into, struct err *e);
 // `checksum`: of its manifest, when it is committed.
@@ -168,9 +170,16 @@ client_ts client_save_end(struct client *c, uint64_t id, bool committed,
 // by one that has not marked yet.
 client_ts client_mark(struct client *c, uint64_t id, struct err *e);
 // A table's rows from a save, by its name there; whatever number of loops wrote it.
+// `path`: of the save whose manifest has that checksum, below a root that servers read.
 // `clear`: in place of what the table has, which else must be nothing.
 client_ts client_load(struct client *c, uint32_t table, const char *path,
-                      const char *name, bool clear, uint64_t *ret_rows, struct err *e);
+                      uint64_t checksum, const char *name, bool clear, uint64_t *ret_rows,
+                      struct err *e);
+// What an absolute path is called below the roots of all servers (server/roots.h), which
+// is what the calls above take. TUG_EUSAGE: a server has no such root. `path` and `ret`
+// are borrowed until the end.
+client_ts client_below(struct client *c, enum wire_root kind, const char *path,
+                       char ret[FILE_PATH_MAX], struct err *e);
 
 // Whole rows of a partition from key `from` on, ascending; *ret_n of them, at most max.
 // Of a table by configuration: as a pull returns them.

@@ -232,7 +232,15 @@ static int send_slice(struct slice *s)
     }
     case REQUEST_MARK:
         return van_send(v, link, MSG_MARK, s->id, &r->u.mark.message, NULL);
+    case REQUEST_BELOW: {
+        struct msg_roots m = {};
+        return van_send(v, link, MSG_ROOTS, s->id, &m, NULL);
+    }
     case REQUEST_SAVE:
+        if (!r->u.save->turn) {
+            struct msg_save_turn m = {.save = r->u.save->message.save};
+            return van_send(v, link, MSG_SAVE_TURN, s->id, &m, NULL);
+        }
         return van_send(v, link, MSG_SAVE, s->id, &r->u.save->message, NULL);
     case REQUEST_SAVE_END:
         return van_send(v, link, MSG_SAVE_END, s->id, &r->u.save_end, NULL);
@@ -499,6 +507,13 @@ void encode_answer(struct slice *s, struct van_message *m, uint64_t now)
         break;
     case MSG_SAVED:
         if (!saves_saved(r, &m->m->saved, &e)) {
+            fail(s, e.code, e.text);
+            return;
+        }
+        good = true;
+        break;
+    case MSG_ROOTS_ARE:
+        if (!saves_roots(s, &m->m->roots_are, &e)) {
             fail(s, e.code, e.text);
             return;
         }

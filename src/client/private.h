@@ -48,6 +48,7 @@ enum request_kind {
     REQUEST_SAVE,
     REQUEST_SAVE_END,
     REQUEST_LOAD,
+    REQUEST_BELOW,
 };
 
 enum request_state {
@@ -97,7 +98,15 @@ struct save_wanted {
     struct msg_save message;
     struct save_manifest *into;
     struct buf tables; // the message points into it
+    bool turn;         // it has come
     char path[FILE_PATH_MAX];
+};
+
+struct below_wanted {
+    enum wire_root kind;
+    const char *path;
+    char *ret;
+    bool found;
 };
 
 struct load_wanted {
@@ -124,6 +133,7 @@ struct request {
         struct save_wanted *save;
         struct msg_save_end save_end;
         struct load_wanted *load;
+        struct below_wanted below;
         struct msg_table_is *stat;
         struct rows_wanted rows;
         struct table_wanted *table;
@@ -324,6 +334,7 @@ void placement_arrange(struct client *c, const struct placement *p, enum wire_sp
 // Cuts a request into slices, to be sent. TUG_ENOMEM: it has none.
 int slice_cut(struct request *r);
 int slice_cut_all(struct request *r);        // one for each loop, without keys
+int slice_cut_first(struct request *r);      // for the loop of the least number
 int slice_cut_everywhere(struct request *r); // likewise, of all spaces
 int slice_add(struct request *r, struct peer *p, size_t begin, size_t n);
 void slice_drop(struct slice *s);
@@ -376,6 +387,7 @@ bool client_tables_info(struct request *r, const struct msg_table_info_is *m);
 
 void saves_free_own(struct request *r);
 bool saves_saved(struct request *r, const struct msg_saved *m, struct err *e);
+bool saves_roots(const struct slice *s, const struct msg_roots_are *m, struct err *e);
 
 // encode.c
 

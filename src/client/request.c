@@ -206,12 +206,39 @@ void request_unpin(struct request *r)
         ended(r);
 }
 
+static void send_slices(struct request *r, uint64_t now)
+{
+    for (struct slice *s = r->slices, *next; s != NULL; s = next) {
+        next = s->next;
+        encode_send(s, now);
+        if (r->state != REQUEST_OPEN)
+            break;
+    }
+}
+
+// The turn of a save has come: all loops hear of it.
+static void save_everywhere(struct request *r)
+{
+    struct err e;
+    r->u.save->turn = true;
+    if (slice_cut_everywhere(r) == 0) {
+        send_slices(r, van_now(r->client->van));
+        return;
+    }
+    err_nomem(&e, "a request's slices");
+    request_end(r, e.code, &e);
+}
+
 void slice_answered(struct slice *s)
 {
     struct request *r = s->request;
     slice_drop(s);
     if (r->open > 0)
         return;
+    if (r->kind == REQUEST_SAVE && !r->u.save->turn) {
+        save_everywhere(r);
+        return;
+    }
     if (r->kind == REQUEST_INFO && !r->u.info.found)
         request_end(r, r->why.code, &r->why);
     else
@@ -261,9 +288,12 @@ static int start(struct request *r)
     case REQUEST_STEP:
     case REQUEST_INFO:
     case REQUEST_MARK:
-    case REQUEST_SAVE:
     case REQUEST_SAVE_END:
+    case REQUEST_BELOW:
         TRY(slice_cut_everywhere(r));
+        break;
+    case REQUEST_SAVE:
+        TRY(slice_cut_first(r));
         break;
     default:
         TRY(slice_cut_all(r));
@@ -307,12 +337,7 @@ void request_advance(struct client *c, uint64_t now)
         c->queued = r->behind;
         if (r->slices == NULL)
             request_end(r, 0, NULL);
-        for (struct slice *s = r->slices, *next; s != NULL; s = next) {
-            next = s->next;
-            encode_send(s, now);
-            if (r->state != REQUEST_OPEN)
-                break;
-        }
+        send_slices(r, now);
     }
 }
 
@@ -325,7 +350,7 @@ static const char *const kind_names[] = {
     [REQUEST_ROWS] = "rows of",      [REQUEST_STEP] = "steps",
     [REQUEST_INFO] = "a question",   [REQUEST_MARK] = "a mark",
     [REQUEST_SAVE] = "a save",       [REQUEST_SAVE_END] = "the end of a save",
-    [REQUEST_LOAD] = "a load of",
+    [REQUEST_LOAD] = "a load of",    [REQUEST_BELOW] = "a question",
 };
 
 const char *request_about(const struct request *r, char to[REQUEST_ABOUT_MAX])

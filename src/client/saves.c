@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/below.h"
 #include "client/private.h"
 
 void saves_free_own(struct request *r)
@@ -101,7 +102,8 @@ client_ts client_mark(struct client *c, uint64_t id, struct err *e)
 }
 
 client_ts client_load(struct client *c, uint32_t table, const char *path,
-                      const char *name, bool clear, uint64_t *ret_rows, struct err *e)
+                      uint64_t checksum, const char *name, bool clear, uint64_t *ret_rows,
+                      struct err *e)
 {
     const struct table_spec *spec = request_known(c, table, e);
     struct load_wanted *w = spec != NULL ? mem_zalloc(sizeof(*w)) : NULL;
@@ -121,12 +123,24 @@ client_ts client_load(struct client *c, uint32_t table, const char *path,
     w->message = (struct msg_load){.table = table,
                                    .clear = clear,
                                    .path = wire_text(w->path),
+                                   .checksum = checksum,
                                    .name = wire_text(w->name)};
     w->rows = ret_rows;
     if (ret_rows != NULL)
         *ret_rows = 0;
     r->spec = spec;
     r->u.load = w;
+    return request_begin(r, NULL, NULL);
+}
+
+client_ts client_below(struct client *c, enum wire_root kind, const char *path,
+                       char ret[FILE_PATH_MAX], struct err *e)
+{
+    struct request *r = request_new(c, REQUEST_BELOW, e);
+    if (r == NULL)
+        return 0;
+    r->spec = &request_no_table;
+    r->u.below = (struct below_wanted){.kind = kind, .path = path, .ret = ret};
     return request_begin(r, NULL, NULL);
 }
 
@@ -185,4 +199,76 @@ bool saves_saved(struct request *r, const struct msg_saved *m, struct err *e)
         into->step = m->step;
     into->published = first || into->published == m->published ? m->published : 0;
     return more == 0;
+}
+
+// Roots: what the path is called below them.
+
+static bool serves(enum wire_root wanted, uint8_t kind)
+{
+    return kind == wanted || (wanted == WIRE_ROOT_LOAD && kind == WIRE_ROOT_SAVE);
+}
+
+// NULL: below none of them, which are then named in *others.
+static const char *rest_below(const struct below_wanted *w, struct wire_text list,
+                              char root[FILE_PATH_MAX], struct buf *others)
+{
+    struct wire_root_dir d;
+    while (wire_next_root_dir(&list, &d) > 0) {
+        if (!serves(w->kind, d.kind) || d.path.n >= FILE_PATH_MAX || d.path.n == 0 ||
+            memchr(d.path.data, '\0', d.path.n) != NULL)
+            continue;
+        memcpy(root, d.path.data, d.path.n);
+        root[d.path.n] = '\0';
+        const char *rest = below_rest(root, w->path);
+        if (rest != NULL)
+            return rest;
+        buf_printf(others, "%s'%s'", others->len > 0 ? ", " : "", root);
+    }
+    return NULL;
+}
+
+static void say_no_root(const struct slice *s, const char *others, struct err *e)
+{
+    static const char *const options[] = {[WIRE_ROOT_SAVE] = "--save-root",
+                                          [WIRE_ROOT_LOAD] = "--load-root",
+                                          [WIRE_ROOT_COLD] = "--cold-root"};
+    const struct below_wanted *w = &s->request->u.below;
+    char name[ROSTER_NAME_MAX];
+    peer_name(s->peer, name);
+    if (others == NULL || *others == '\0')
+        err_set(e, TUG_EUSAGE,
+                "%s has no %s: start it with %s DIR, where '%s' is below DIR", name,
+                options[w->kind], options[w->kind], w->path);
+    else
+        err_set(
+            e, TUG_EUSAGE,
+            "'%s' is not below %s, which is all that %s may use: name a directory there, "
+            "or start servers with another %s",
+            w->path, others, name, options[w->kind]);
+}
+
+bool saves_roots(const struct slice *s, const struct msg_roots_are *m, struct err *e)
+{
+    struct request *r = s->request;
+    struct below_wanted *w = &r->u.below;
+    if (r->kind != REQUEST_BELOW) {
+        err_set(e, TUG_EDATA, "its answer does not fit the request");
+        return false;
+    }
+    char root[FILE_PATH_MAX];
+    struct buf others = BUF_INIT(ERR_TEXT_MAX);
+    const char *rest = rest_below(w, m->roots, root, &others);
+    bool differs = rest != NULL && w->found && strcmp(rest, w->ret) != 0;
+    if (rest == NULL)
+        say_no_root(s, buf_str(&others), e);
+    else if (differs)
+        err_set(e, TUG_EUSAGE,
+                "servers have different roots: '%s' is '%s' to one and '%s' to another",
+                w->path, w->ret, rest);
+    buf_free(&others);
+    if (rest == NULL || differs)
+        return false;
+    memcpy(w->ret, rest, strlen(rest) + 1);
+    w->found = true;
+    return true;
 }

@@ -265,6 +265,18 @@ int slice_cut_all(struct request *r)
     return rc;
 }
 
+int slice_cut_first(struct request *r)
+{
+    struct peer *first = NULL;
+    for (int space = 0; space < WIRE_SPACES; space++) {
+        const struct placement *p = &r->client->placements[space];
+        for (uint32_t i = 0; i < p->n_loops; i++)
+            if (first == NULL || p->loops[i]->node < first->node)
+                first = p->loops[i];
+    }
+    return first != NULL ? slice_add(r, first, 0, 0) : 0;
+}
+
 int slice_cut_everywhere(struct request *r)
 {
     int rc = 0;

@@ -239,8 +239,10 @@ bool client_tables_ok(struct request *r, uint64_t value)
     case REQUEST_STAT:
     case REQUEST_ROWS:
     case REQUEST_INFO:
-    case REQUEST_SAVE:
+    case REQUEST_BELOW:
         return false;
+    case REQUEST_SAVE:
+        return !r->u.save->turn;
     case REQUEST_ORDER:
         add(r->u.order.sum, value);
         return true;

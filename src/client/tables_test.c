@@ -203,7 +203,7 @@ static void test_saves(void **state)
     struct err e = {0};
     uint64_t rows = 0;
     answer_with_all(c, save);
-    struct client_save s = {.id = 5, .mode = SAVE_BASE, .path = "/somewhere"};
+    struct client_save s = {.id = 5, .mode = SAVE_BASE, .path = "some/where"};
     for (int bad = 0; bad < 2; bad++) {
         struct save_manifest m = {0};
         bad_save = bad;
@@ -220,7 +220,8 @@ static void test_saves(void **state)
     }
     assert_int_equal(wait_for(c, client_save_end(c->client, 5, true, 7, &e), &e), 0);
     assert_int_equal(
-        wait_for(c, client_load(c->client, TABLE, "/somewhere", "users", true, &rows, &e),
+        wait_for(c,
+                 client_load(c->client, TABLE, "some/where", 7, "users", true, &rows, &e),
                  &e),
         0);
     assert_int_equal(rows, 3 * MAX_SERVERS); // what each said
@@ -230,8 +231,8 @@ static void test_saves(void **state)
     far[FILE_PATH_MAX] = '\0';
     s.path = far;
     assert_int_equal(client_save(c->client, &s, NULL, &e), 0);
-    assert_int_equal(client_load(c->client, TABLE, far, "users", true, NULL, &e), 0);
-    assert_int_equal(client_load(c->client, 99, "/x", "users", true, NULL, &e), 0);
+    assert_int_equal(client_load(c->client, TABLE, far, 7, "users", true, NULL, &e), 0);
+    assert_int_equal(client_load(c->client, 99, "x", 7, "users", true, NULL, &e), 0);
     assert_int_equal(client_info(c->client, far, 0, NULL, &e), 0);
     cluster_close(c);
 }
@@ -244,13 +245,13 @@ static void test_no_memory(void **state)
         struct cluster *c = cluster_open(2, 13, &o);
         struct save_manifest m = {0};
         struct err e = {0};
-        struct client_save s = {.id = 5, .mode = SAVE_BASE, .path = "/somewhere"};
+        struct client_save s = {.id = 5, .mode = SAVE_BASE, .path = "some/where"};
         uint32_t number;
         bad_save = false;
         answer_with_all(c, save);
         mem_fault_after(n);
         client_ts ts[3] = {client_save(c->client, &s, &m, &e),
-                           client_load(c->client, TABLE, "/x", "y", false, NULL, &e),
+                           client_load(c->client, TABLE, "x", 7, "y", false, NULL, &e),
                            client_info(c->client, "users", 0, &number, &e)};
         struck = mem_faulted();
         mem_fault_after(-1);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
+
 enum { WAIT_SECONDS = 600, DEAD_SECONDS = 5 };
 
 static const char *get(void *ctx, const char *name)
@@ -113,4 +115,28 @@ int environment_fill(struct tug_node_options *o, struct role *r, struct err *e)
     fill_text("TUG_CERT", &o->cert);
     fill_text("TUG_KEY", &o->key);
     return fill_numbers(o, e);
+}
+
+int environment_roots(struct roots **ret, struct err *e)
+{
+    const char *all = getenv("TUG_LOAD_ROOT"), *load[ROOTS_MAX_LOAD];
+    struct roots_options o = {
+        .save = getenv("TUG_SAVE_ROOT"), .cold = getenv("TUG_COLD_ROOT"), .load = load};
+    char *text = all != NULL ? mem_strdup(all) : NULL;
+    if (all != NULL && text == NULL)
+        return err_nomem(e, "TUG_LOAD_ROOT");
+    for (char *at = text, *next; at != NULL && *at != '\0'; at = next) {
+        next = at + strcspn(at, ",");
+        if (*next != '\0')
+            *next++ = '\0';
+        if (o.n_load == ROOTS_MAX_LOAD) {
+            mem_free(text);
+            return err_set(e, TUG_EUSAGE, "TUG_LOAD_ROOT: more than %d directories",
+                           ROOTS_MAX_LOAD);
+        }
+        load[o.n_load++] = at;
+    }
+    int rc = roots_open(ret, &o, e);
+    mem_free(text);
+    return rc;
 }

@@ -7,11 +7,16 @@
 
 #include "base/err.h"
 #include "facade/role.h"
+#include "server/roots.h"
 #include "tug/kvapp.h"
 
 // Fills what is 0 or NULL in *o; *r, the memory of its texts, also says whether this
-// process hosts the scheduler without being one. TUG_EUSAGE naming all that is missing and
-// what cannot be.
+// process hosts the scheduler without being one. TUG_EUSAGE naming all that is
+// missing and what cannot be.
 int environment_fill(struct tug_node_options *o, struct role *r, struct err *e);
+
+// The directories of a server in a program: TUG_SAVE_ROOT, TUG_LOAD_ROOT (with commas
+// between them), TUG_COLD_ROOT.
+int environment_roots(struct roots **ret, struct err *e);
 
 #endif

@@ -133,6 +133,7 @@ struct tug_node {
     struct van *van;
     struct pump *pump;
     struct shard *shard;        // servers
+    struct roots *roots;        // likewise
     struct van_handler beneath; // of the shard
     struct member *own_member;  // others
     struct member *member;

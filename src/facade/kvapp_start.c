@@ -72,7 +72,9 @@ static int open_member(struct tug_node *n, struct err *e)
         n->member = n->own_member;
         return 0;
     }
-    struct shard_options so = {.member = o, .app = app_message, .app_ctx = n};
+    TRY(environment_roots(&n->roots, e));
+    struct shard_options so = {
+        .member = o, .roots = n->roots, .app = app_message, .app_ctx = n};
     TRY(shard_open(&n->shard, &so, e));
     n->beneath = shard_handler(n->shard);
     n->member = shard_member(n->shard);
@@ -147,6 +149,7 @@ static void free_node(struct tug_node *n, bool wait, struct err *e)
     van_free(n->van);
     kv_requests_free(n); // the van has sent from them
     kv_peers_free(n);
+    roots_close(n->roots);
     member_close(n->own_member);
     node_close(&n->process);
     mem_free(n->servers);

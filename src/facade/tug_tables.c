@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/below.h"
 #include "base/file.h"
 #include "facade/tug_client.h"
 #include "table/save.h"
@@ -24,7 +25,29 @@ static int wait_for(struct tug_client *c, client_ts ts)
     return ts != 0 ? calls_wait_for(c, ts, c->o.wait_seconds) : last_error()->code;
 }
 
+// What servers call a path of ours.
+static int below(struct tug_client *c, enum wire_root kind, const char *path,
+                 char ret[FILE_PATH_MAX])
+{
+    char absolute[FILE_PATH_MAX];
+    TRY(below_absolute(path, absolute, last_error()));
+    pump_enter(c->pump);
+    client_ts ts = client_below(c->client, kind, absolute, ret, last_error());
+    pump_leave(c->pump);
+    return wait_for(c, ts);
+}
+
 // Tables.
+
+// Relative paths are below the servers' root, but a cluster in this process has none.
+static int set_cold(struct tug_client *c, struct table_config *config)
+{
+    char rest[FILE_PATH_MAX];
+    if (config->cold[0] == '\0' || (config->cold[0] != '/' && c->embedded == NULL))
+        return 0;
+    TRY(below(c, WIRE_ROOT_COLD, config->cold, rest));
+    return table_config_set(config, "cold", *rest != '\0' ? rest : ".", last_error());
+}
 
 int tug_table_make(struct tug_client *c, uint32_t number, const char *settings)
 {
@@ -34,6 +57,7 @@ int tug_table_make(struct tug_client *c, uint32_t number, const char *settings)
     if (config.name[0] == 0)
         snprintf(config.name, sizeof(config.name), "table-%u", number);
     TRY(table_config_check(&config, e));
+    TRY(set_cold(c, &config));
     pump_enter(c->pump);
     client_ts ts = client_table_config(c->client, number, &config, e);
     pump_leave(c->pump);
@@ -203,14 +227,6 @@ int tug_step(struct tug_client *c, uint64_t steps, uint64_t *ret_global)
 
 // Saves.
 
-// Servers stand in other directories.
-static int absolute(const char *path, char ret[FILE_PATH_MAX])
-{
-    if (realpath(path, ret) != NULL)
-        return 0;
-    return err_sys(last_error(), TUG_EDATA, "cannot find '%s'", path);
-}
-
 // Unmarked saves get ids of their own, which no program chooses.
 static uint64_t save_id(struct tug_client *c, const struct tug_save_options *o)
 {
@@ -258,22 +274,23 @@ static int set_about(struct save_manifest *m, const char *about)
 
 int tug_save(struct tug_client *c, const struct tug_save_options *o, char *ret_path)
 {
-    char begun[FILE_PATH_MAX], path[FILE_PATH_MAX];
+    char path[FILE_PATH_MAX], dir[FILE_PATH_MAX], there[FILE_PATH_MAX];
     struct save_manifest m = {0};
     struct err why;
     if (o->dir == NULL || o->mode > TUG_DAY || o->mark >> 63 != 0)
         return err_set(last_error(), TUG_EUSAGE,
                        "a save needs a directory, a mode that there is, and a mark below "
                        "2^63");
-    TRY(save_begin(o->dir, (enum save_mode)o->mode, &m, begun, last_error()));
+    TRY(below(c, WIRE_ROOT_SAVE, o->dir, dir));
+    TRY(save_begin(o->dir, (enum save_mode)o->mode, &m, path, last_error()));
     pump_enter(c->pump);
     uint64_t id = save_id(c, o);
     pump_leave(c->pump);
     int rc = set_about(&m, o->about);
     if (rc == 0)
-        rc = absolute(begun, path);
+        rc = save_path(there, dir, m.number, last_error());
     if (rc == 0)
-        rc = write_rows(c, o, id, path, &m);
+        rc = write_rows(c, o, id, there, &m);
     if (rc == 0)
         rc = save_commit(o->dir, &m, o->keep, last_error());
     why = *last_error();
@@ -282,7 +299,7 @@ int tug_save(struct tug_client *c, const struct tug_save_options *o, char *ret_p
     if (rc != 0)
         save_abort(o->dir, &m);
     else if (ret_path != NULL)
-        memcpy(ret_path, path, strlen(path) + 1);
+        (void)below_absolute(path, ret_path, NULL);
     save_manifest_free(&m);
     return rc != 0 ? last_error_is(&why) : 0;
 }
@@ -299,12 +316,18 @@ int tug_load(struct tug_client *c, uint32_t table, const char *path, const char 
              uint64_t *ret_rows)
 {
     struct table_spec s;
-    char there[FILE_PATH_MAX];
+    struct save_manifest m;
+    char save[FILE_PATH_MAX], there[FILE_PATH_MAX];
     TRY(spec_of(c, table, &s));
-    TRY(absolute(path, there));
+    TRY(save_find(path, save, last_error()));
+    TRY(save_read(save, &m, last_error()));
+    uint64_t checksum = m.checksum;
+    save_manifest_free(&m);
+    TRY(below(c, WIRE_ROOT_LOAD, save, there));
     pump_enter(c->pump);
-    client_ts ts = client_load(c->client, table, there, name != NULL ? name : s.name,
-                               true, ret_rows, last_error());
+    client_ts ts = client_load(c->client, table, there, checksum,
+                               name != NULL ? name : s.name, true, ret_rows,
+                               last_error());
     pump_leave(c->pump);
     return wait_for(c, ts);
 }

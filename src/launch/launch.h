@@ -28,6 +28,8 @@ struct launch_options {
     bool sockets;                 // Unix sockets, where all run on this machine
     uint16_t port;
     uint32_t loops, sparse_loops;
+    const char *save_root, *cold_root; // of servers (server/roots.h); NULL: none
+    struct launch_list load_roots;
     const char *ca, *cert, *key;
     bool insecure;
     double connect_seconds, dead_seconds, gather_seconds;

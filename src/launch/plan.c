@@ -198,6 +198,12 @@ static int add_member(struct words *w, const struct plan *p, enum launch_role ro
     TRY(words_add(w, "--spin-us=%d", p->spin ? SPIN_US : 0));
     if (role == LAUNCH_WORKER)
         return words_add(w, "--threads=1");
+    if (o->save_root != NULL)
+        TRY(words_add(w, "--save-root=%s", o->save_root));
+    for (size_t i = 0; i < o->load_roots.n; i++)
+        TRY(words_add(w, "--load-root=%s", o->load_roots.items[i]));
+    if (o->cold_root != NULL)
+        TRY(words_add(w, "--cold-root=%s", o->cold_root));
     TRY(words_add(w, "--loops=%u", o->loops));
     return words_add(w, "--sparse-loops=%u", o->sparse_loops);
 }

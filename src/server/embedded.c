@@ -29,6 +29,7 @@ struct embedded {
     struct van *van; // the scheduler's
     pthread_t host_thread, server_thread;
     bool host_runs, server_runs;
+    struct roots *roots;
 };
 
 static void *run_host(void *arg)
@@ -43,8 +44,10 @@ static void *run_host(void *arg)
 static void *run_server(void *arg)
 {
     struct embedded *l = arg;
-    struct server_options o = {
-        .node = &l->server, .loops = l->loops, .interrupted = &l->stop};
+    struct server_options o = {.node = &l->server,
+                               .loops = l->loops,
+                               .roots = l->roots,
+                               .interrupted = &l->stop};
     (void)server_run(&o, NULL); // clients hear of it from the scheduler
     return NULL;
 }
@@ -90,6 +93,10 @@ static int open_server(struct embedded *l, struct err *e)
 {
     struct node_options no = {
         .cluster = l->cluster, .scheduler = l->address, .token = l->token};
+    // Nobody but this process has the cluster's secrets: its files are where it says.
+    static const char *const top = "/";
+    struct roots_options ro = {.save = top, .cold = top, .load = &top, .n_load = 1};
+    TRY(roots_open(&l->roots, &ro, e));
     TRY(node_open(&l->server, &no, e));
     return start(&l->server_thread, &l->server_runs, run_server, l, e);
 }
@@ -140,6 +147,7 @@ void embedded_close(struct embedded *l)
     van_free(l->van);
     scheduler_close(l->scheduler);
     node_close(&l->host);
+    roots_close(l->roots);
     explicit_bzero(l->token, sizeof(l->token));
     mem_free(l);
 }

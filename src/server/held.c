@@ -14,13 +14,13 @@ enum { HELD_MAX = 1 << 16 };
 #define HOLD_TIMEOUT_NS (600 * SECOND_NS)
 #define DRAIN_TIMEOUT_NS (60 * SECOND_NS)
 
-static uint64_t timeout_of(const struct shard *s, enum outcome wants)
+static uint64_t timeout_of(const struct shard *s, uint16_t type, enum outcome wants)
 {
     if (wants == WANTS_LATER)
         return LATER_NS;
     if (wants == WANTS_ROSTER)
         return ROSTER_TIMEOUT_NS;
-    if (wants == WANTS_SAVED)
+    if (wants == WANTS_SAVED && type != MSG_SAVE_TURN)
         return SAVE_TIMEOUT_NS; // a save has deadlines of its own
     if (wants == WANTS_DRAIN)
         return DRAIN_TIMEOUT_NS;
@@ -128,7 +128,7 @@ int held_add(struct shard *s, struct request *q, enum outcome wants, struct err 
                        .bytes = bytes,
                        .room = q->room,
                        .since = s->now,
-                       .deadline = s->now + timeout_of(s, wants)};
+                       .deadline = s->now + timeout_of(s, q->type, wants)};
     copy_texts(h);
     *s->held_end = h;
     s->held_end = &h->next;
@@ -192,7 +192,7 @@ static void retry(struct shard *s, uint32_t wants)
             count_draining(s, h, -1u);
             h->wants = outcome;
             count_draining(s, h, 1);
-            h->deadline = s->now + timeout_of(s, outcome);
+            h->deadline = s->now + timeout_of(s, h->type, outcome);
             s->held_due = clock_earlier(s->held_due, h->deadline);
         }
         at = &h->next;
@@ -304,6 +304,7 @@ static uint32_t table_of(const struct held *h, uint64_t *ret_clock)
         return h->m.table_do.table;
     case MSG_LOAD:
         return h->m.load.table;
+    case MSG_SAVE_TURN:
     case MSG_SAVE:
         return SPEC_MAX_TABLES;
     default:

@@ -44,10 +44,12 @@ static int load_rows(struct shard *s, struct shard_table *t,
 
 // What can be seen to be wrong beforehand costs no row.
 static int load_chain(struct shard *s, struct shard_table *t, const char *path,
-                      const char *name, struct err *e)
+                      uint64_t checksum, const char *name, struct err *e)
 {
     struct save_chain chain;
-    TRY(save_chain_open(&chain, path, e));
+    int root;
+    TRY(roots_find_save(s->o.roots, path, checksum, &root, e));
+    TRY(save_chain_open_below(&chain, root, path, e));
     int rc = save_check(&chain, name, t->store, e);
     if (rc == 0)
         rc = load_rows(s, t, &chain, name, e);
@@ -75,11 +77,44 @@ static int load(struct shard *s, struct shard_table *t, const struct msg_load *m
     if (!m->clear && x.rows + x.cold_rows > 0)
         return err_set(e, TUG_EUSAGE, "table '%s' has %llu rows: clear it first",
                        t->spec.name, (unsigned long long)(x.rows + x.cold_rows));
-    int rc = load_chain(s, t, path, name[0] != '\0' ? name : t->spec.name, e);
+    int rc = load_chain(s, t, path, m->checksum, name[0] != '\0' ? name : t->spec.name,
+                        e);
     t->generation = ++s->generation;
     tables_touch_all(s, t);
     tables_measure(s, t);
     return rc;
+}
+
+static int put_root(struct buf *to, enum wire_root kind, const struct root *r)
+{
+    struct wire_root_dir x = {.kind = (uint8_t)kind, .path = wire_text(r->path)};
+    return r->fd >= 0 ? wire_put_root_dir(to, &x) : 0;
+}
+
+enum outcome roots_serve(struct shard *s, struct request *q)
+{
+    const struct roots *r = s->o.roots;
+    struct buf to = BUF_INIT(WIRE_BYTES_MAX);
+    struct err e = {0};
+    int rc = 0;
+    if (q->peer->session == 0)
+        rc = err_set(&e, TUG_EUSAGE, "who has no session can't ask for directories");
+    if (rc == 0 && r != NULL) {
+        rc = put_root(&to, WIRE_ROOT_SAVE, &r->save);
+        for (size_t i = 0; i < r->n_load && rc == 0; i++)
+            rc = put_root(&to, WIRE_ROOT_LOAD, &r->load[i]);
+        if (rc == 0)
+            rc = put_root(&to, WIRE_ROOT_COLD, &r->cold);
+        if (rc != 0)
+            err_nomem(&e, "a server's directories");
+    }
+    struct msg_roots_are m = {.roots = {to.data, (uint32_t)to.len}};
+    if (rc != 0)
+        shard_refuse(s, q, &e);
+    else
+        van_send(s->van, q->peer->link, MSG_ROOTS_ARE, q->id, &m, NULL);
+    buf_free(&to);
+    return ANSWERED;
 }
 
 static enum outcome obey(struct shard *s, const struct msg_load *m, uint64_t *ret_rows,

@@ -15,6 +15,7 @@
 enum { BLOCK_BYTES = 256 << 10 }; // read out at a time: well below a slice
 #define SAVE_TIMEOUT_NS (60 * SECOND_NS)
 #define HOLD_TIMEOUT_NS (600 * SECOND_NS)
+#define STUCK_NS (10 * SECOND_NS)
 
 static uint64_t save_timeout(const struct shard *s)
 {
@@ -60,15 +61,24 @@ int save_end_cuts(struct shard *s, struct save_run *r, bool committed, struct er
     return 0;
 }
 
+// A disk that does not answer must not hold up the loop.
+void save_stop_writer(const struct shard *s, struct save_run *r)
+{
+    if (r->state == SAVE_CUTS && s->now - r->moved > STUCK_NS)
+        save_writer_abandon(r->writer);
+    else
+        save_writer_close(r->writer);
+    r->writer = NULL;
+}
+
 // False: for lack of memory a cut still goes on. Who says the save's end, or begins
 // another one, tries again.
 static bool give_up(struct shard *s, const struct err *why)
 {
     struct save_run *r = s->saves.run;
     r->why = *why;
+    save_stop_writer(s, r);
     r->state = SAVE_FAILED;
-    save_writer_close(r->writer);
-    r->writer = NULL;
     bool ended = save_end_cuts(s, r, false, NULL) == 0;
     save_drop_marks(s, r->id);
     save_wake_all(s);
@@ -82,7 +92,7 @@ void save_run_free(struct shard *s)
     struct save_run *r = s->saves.run;
     if (r == NULL)
         return;
-    save_writer_close(r->writer);
+    save_stop_writer(s, r);
     mem_free(r);
     s->saves.run = NULL;
 }
@@ -237,6 +247,7 @@ static int begin(struct shard *s, struct save_run *r, struct err *e)
     }
     r->step = step_clock_sum(&s->steps);
     r->state = SAVE_CUTS;
+    r->moved = s->now;
     return 0;
 }
 
@@ -269,7 +280,8 @@ bool saves_hold(const struct shard *s, const struct shard_table *t, uint64_t ses
     const struct saves *x = &s->saves;
     for (size_t i = 0; i < x->n_marks && !s->o.without_marks; i++)
         if (x->marks[i].session == session &&
-            (x->run == NULL || x->run->id != x->marks[i].save || takes_part(x->run, t)))
+            (x->run == NULL || x->run->id != x->marks[i].save ||
+             x->run->state == SAVE_TURN || takes_part(x->run, t)))
             return true;
     return false;
 }
@@ -307,7 +319,7 @@ static int read_block(struct shard *s, struct save_run *r, struct err *e)
     if (!r->open) {
         struct rows_shape shape = save_cut_shape(store);
         TRY(file_join(path, r->path, r->tables[r->at].file, e));
-        TRY(save_writer_begin(r->writer, path, &shape, e));
+        TRY(save_writer_begin(r->writer, r->root, path, &shape, e));
         r->open = true;
     }
     TRY(cut_next(store, BLOCK_BYTES, &b, e));
@@ -331,6 +343,7 @@ static void look_at_files(struct shard *s, struct save_run *r)
         save_writer_close(r->writer);
         r->writer = NULL;
         r->state = SAVE_WRITTEN;
+        r->moved = s->now;
         held_wake(s, WANTS_SAVED);
     }
 }
@@ -341,6 +354,7 @@ void saves_slice(struct shard *s, uint64_t ns)
     struct err e = {0};
     uint64_t begun = clock_ns();
     int rc = 0;
+    r->moved = s->now;
     do {
         rc = read_block(s, r, &e);
     } while (rc == 0 && saves_work(s) && clock_ns() - begun < ns);
@@ -428,6 +442,38 @@ static void look_for_asker(struct shard *s, struct save_run *r)
     save_run_free(s);
 }
 
+// When it is too late for a save to come further.
+static uint64_t late_at(const struct shard *s, const struct save_run *r)
+{
+    switch (r->state) {
+    case SAVE_TURN:
+        return r->since + save_timeout(s);
+    case SAVE_WAITS:
+        return r->since + (r->marked ? save_timeout(s) : HOLD_TIMEOUT_NS);
+    case SAVE_CUTS:
+    case SAVE_WRITTEN:
+        return r->moved + HOLD_TIMEOUT_NS;
+    default:
+        return VAN_NEVER;
+    }
+}
+
+static void say_too_late(const struct shard *s, const struct save_run *r, struct err *e)
+{
+    unsigned long long id = r->id, seconds = (s->now - r->moved) / SECOND_NS;
+    if (r->state == SAVE_TURN)
+        err_set(e, TUG_EIO, "save %llu has had its turn for %llu s and has not begun", id,
+                (unsigned long long)((s->now - r->since) / SECOND_NS));
+    else if (r->state == SAVE_WAITS)
+        say_what_is_missing(s, r, e);
+    else if (r->state == SAVE_CUTS)
+        err_set(e, TUG_EIO, "save %llu: its files have not grown for %llu s", id,
+                seconds);
+    else
+        err_set(e, TUG_EIO, "save %llu is written, and its end was not said for %llu s",
+                id, seconds);
+}
+
 uint64_t saves_expire(struct shard *s)
 {
     uint64_t next = expire_marks(s);
@@ -437,15 +483,13 @@ uint64_t saves_expire(struct shard *s)
         look_for_asker(s, r);
     if ((r = s->saves.run) == NULL)
         return next;
-    uint64_t late = r->since + (r->marked ? save_timeout(s) : HOLD_TIMEOUT_NS);
-    if (r->state == SAVE_WAITS && late <= s->now) {
-        say_what_is_missing(s, r, &e);
+    if (late_at(s, r) <= s->now) {
+        say_too_late(s, r, &e);
         give_up(s, &e);
     } else if (r->state == SAVE_CUTS) {
         look_at_files(s, r);
         if (saves_work(s))
             turns_wake(s);
     }
-    return clock_earlier(clock_earlier(next, r->due),
-                         r->state == SAVE_WAITS ? late : r->due);
+    return clock_earlier(clock_earlier(next, r->due), late_at(s, r));
 }

@@ -1,6 +1,7 @@
 // Saves of a shard: the rows of its tables as they are at one moment, written beside by a
 // thread of their own while requests go on.
 //
+//   SAVE_TURN -> waits until no other save goes on
 //   SAVE      -> waits for its moment: for the roster that it is of; with marks until
 //                every living worker of that has marked, with a clock until the sync
 //                tables have come so far; no order goes on
@@ -14,8 +15,13 @@
 // (client_mark), so pushes that come behind a mark are held until the moment. A mark may
 // come before its save. Dead workers are not waited for.
 //
-// One save at a time: another one waits. A save is given up, with all its cuts, when its
-// asker is gone or has been away for `save_timeout_ns`, or marks do not come for so long.
+// One save at a time: another one waits. All who save ask the same node for their turn
+// before they ask the others, so no two ever wait for each other.
+//
+// No part of it goes on for ever. A save is given up, with all its cuts, when its asker
+// is gone or has been away for `save_timeout_ns`, when after its turn no SAVE comes for
+// so long, or no marks do; and when its files do not grow, or its end is not said, for
+// ten minutes. Who waits for another one's end waits for ten minutes at most.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_SAVE_H
@@ -38,6 +44,7 @@ struct save_mark {
 struct save_writer;
 
 enum save_state {
+    SAVE_TURN,    // its turn has come, but SAVE has not
     SAVE_WAITS,   // for its moment
     SAVE_CUTS,    // rows are read out and written
     SAVE_WRITTEN, // and synced
@@ -60,12 +67,14 @@ struct save_run {
     uint64_t roster, newest; // see msg_save
     // What a delta builds on (save_check_parent), and what published the tables before.
     uint64_t parent, parent_published, published;
+    int root; // what `path` is below: the server's, see server/roots.h
     char path[FILE_PATH_MAX];
     enum save_state state;
-    struct err why;            // SAVE_FAILED
-    uint64_t since, seen, due; // when it came; when its asker was here; look again
-    uint32_t n, at;            // tables; the one that is read out
-    bool open;                 // its file has begun
+    struct err why; // SAVE_FAILED
+    // When it came; when its asker was here; when it came further; look again.
+    uint64_t since, seen, moved, due;
+    uint32_t n, at; // tables; the one that is read out
+    bool open;      // its file has begun
     struct save_writer *writer;
     struct save_run_table tables[SAVE_MAX_TABLES];
     struct rows_info infos[SAVE_MAX_TABLES];

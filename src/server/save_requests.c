@@ -40,15 +40,10 @@ static int read_tables(const struct shard *s, struct save_run *r, struct wire_te
     return more == 0 ? 0 : err_set(e, TUG_EUSAGE, "the tables of a save are cut off");
 }
 
-static int run_make(struct shard *s, const struct request *q, struct save_run **ret,
+// What is asked for.
+static int run_fill(const struct shard *s, const struct msg_save *m, struct save_run *r,
                     struct err *e)
 {
-    const struct msg_save *m = &q->m->save;
-    struct save_run *r = *ret = mem_zalloc(sizeof(*r));
-    if (r == NULL)
-        return err_nomem(e, "a save");
-    r->id = m->save;
-    r->asker = q->peer->session;
     r->mode = (enum save_mode)m->mode;
     r->level = m->level;
     r->marked = m->marked != 0;
@@ -57,7 +52,7 @@ static int run_make(struct shard *s, const struct request *q, struct save_run **
     r->newest = m->newest != 0 ? m->newest : UINT64_MAX;
     r->parent = m->parent;
     r->parent_published = m->published;
-    r->since = r->seen = r->due = s->now;
+    r->since = s->now;
     if (m->mode > SAVE_DAY || m->level > 22)
         return err_set(e, TUG_EUSAGE, "a save of mode %u at level %u is not known",
                        m->mode, m->level);
@@ -65,30 +60,80 @@ static int run_make(struct shard *s, const struct request *q, struct save_run **
         memchr(m->path.data, '\0', m->path.n) != NULL)
         return err_set(e, TUG_EUSAGE, "a save's path is empty or too long");
     memcpy(r->path, m->path.data, m->path.n);
+    r->path[m->path.n] = '\0';
+    TRY(roots_check_save(s->o.roots, r->path, &r->root, e));
     return read_tables(s, r, m->tables, e);
 }
 
-// A save that has come: it becomes the run, unless it can't be.
-static int start(struct shard *s, const struct request *q, struct err *e)
+// A save whose turn has come becomes the run.
+static int take_turn(struct shard *s, const struct request *q, uint64_t save,
+                     struct err *e)
 {
-    struct save_run *r;
-    int rc = run_make(s, q, &r, e);
+    struct save_run *r = mem_zalloc(sizeof(*r));
+    if (r == NULL)
+        return err_nomem(e, "a save");
+    int rc = 0;
+    if (s->saves.run != NULL) // has failed, and nobody has said its end
+        rc = save_end_cuts(s, s->saves.run, false, e);
     if (rc != 0) {
         mem_free(r);
         return rc;
     }
-    if (s->saves.run != NULL) { // has failed, and nobody has said its end
-        rc = save_end_cuts(s, s->saves.run, false, e);
-        if (rc != 0) {
-            mem_free(r);
-            return rc;
-        }
+    if (s->saves.run != NULL)
         save_remember(&s->saves, s->saves.run->id, false);
-        save_run_free(s);
-    }
+    save_run_free(s);
+    r->id = save;
+    r->asker = q->peer->session;
+    r->state = SAVE_TURN;
+    r->since = r->seen = r->moved = r->due = s->now;
     s->saves.run = r;
-    saves_look(s);
     return 0;
+}
+
+// One that can't be gives its turn back.
+static void start(struct shard *s, const struct request *q, struct err *e)
+{
+    struct save_run *r = s->saves.run;
+    if (run_fill(s, &q->m->save, r, e) != 0) {
+        save_run_free(s);
+        save_wake_all(s);
+        return;
+    }
+    r->state = SAVE_WAITS;
+    saves_look(s);
+}
+
+// ANSWERED: the turn is the asker's, or *e says why it can't be.
+static enum outcome turn_of(struct shard *s, const struct request *q, uint64_t save,
+                            struct err *e)
+{
+    const struct save_run *r = s->saves.run;
+    bool committed;
+    if (q->peer->session == 0)
+        err_set(e, TUG_EUSAGE, "who has no session can't save");
+    else if (save_has_ended(&s->saves, save, &committed))
+        err_set(e, TUG_EUSAGE, "save %llu has ended", (unsigned long long)save);
+    else if (r != NULL && r->id == save && r->asker != q->peer->session)
+        err_set(e, TUG_EUSAGE, "save %llu is another's", (unsigned long long)save);
+    else if (r != NULL && r->id != save && r->state != SAVE_FAILED)
+        return WANTS_SAVED;
+    else if (r == NULL || r->id != save)
+        take_turn(s, q, save, e);
+    if (e->code == 0 && s->saves.run->state == SAVE_FAILED)
+        *e = s->saves.run->why;
+    return ANSWERED;
+}
+
+enum outcome save_turn_serve(struct shard *s, struct request *q)
+{
+    struct err e = {0};
+    if (turn_of(s, q, q->m->save_turn.save, &e) == WANTS_SAVED)
+        return WANTS_SAVED;
+    if (e.code != 0)
+        shard_refuse(s, q, &e);
+    else
+        shard_ok(s, q, 0);
+    return ANSWERED;
 }
 
 static void answer(struct shard *s, const struct request *q, const struct save_run *r)
@@ -125,19 +170,12 @@ static void answer(struct shard *s, const struct request *q, const struct save_r
 
 enum outcome save_serve(struct shard *s, struct request *q)
 {
-    const struct msg_save *m = &q->m->save;
-    struct save_run *r = s->saves.run;
     struct err e = {0};
-    bool committed;
-    if (q->peer->session == 0)
-        err_set(&e, TUG_EUSAGE, "who has no session can't save");
-    else if (save_has_ended(&s->saves, m->save, &committed))
-        err_set(&e, TUG_EUSAGE, "save %llu has ended", (unsigned long long)m->save);
-    else if (r != NULL && r->id != m->save && r->state != SAVE_FAILED)
+    if (turn_of(s, q, q->m->save.save, &e) == WANTS_SAVED)
         return WANTS_SAVED;
-    else if (r == NULL || r->id != m->save)
+    if (e.code == 0 && s->saves.run->state == SAVE_TURN)
         start(s, q, &e);
-    r = s->saves.run;
+    const struct save_run *r = s->saves.run;
     if (e.code == 0 && r->state == SAVE_FAILED)
         e = r->why;
     if (e.code != 0)
@@ -159,8 +197,7 @@ static int end_run(struct shard *s, const struct msg_save_end *m, struct err *e)
         return err_set(e, TUG_EUSAGE, "save %llu is not written yet",
                        (unsigned long long)r->id);
     if (!committed) {
-        save_writer_close(r->writer);
-        r->writer = NULL;
+        save_stop_writer(s, r);
     }
     TRY(save_end_cuts(s, r, committed, e));
     for (uint32_t i = 0; i < r->n && committed; i++)
@@ -212,7 +249,7 @@ static int add_mark(struct shard *s, uint64_t save, uint64_t session, struct err
     const struct save_run *r = x->run;
     bool committed;
     if (save_has_marked(x, save, session) || save_has_ended(x, save, &committed) ||
-        (r != NULL && r->id == save && r->state != SAVE_WAITS))
+        (r != NULL && r->id == save && r->state != SAVE_WAITS && r->state != SAVE_TURN))
         return 0;
     if (marks_of(x, session) == SAVES_MARKS_EACH)
         return err_set(e, TUG_EUSAGE,

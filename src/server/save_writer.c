@@ -15,6 +15,7 @@ struct item {
     enum what what;
     size_t bytes;
     struct rows_shape shape; // BEGIN
+    int root;                // likewise
     struct rows_block block; // BLOCK: its payload follows
     _Alignas(8) char data[]; // payload, or path
 };
@@ -30,7 +31,7 @@ struct save_writer {
     struct item *first, **last;
     size_t bytes; // in the queue
     bool full;    // somebody was told that there is no room
-    bool closing;
+    bool closing, abandoned;
     struct rows_info *infos;
     size_t n_infos, max_infos;
     struct err why;
@@ -47,7 +48,7 @@ static int obey(struct save_writer *w, const struct item *x, struct rows_info *i
                 struct err *e)
 {
     if (x->what == BEGIN)
-        return rows_create(&w->file, x->data, &x->shape, w->o.level, e);
+        return rows_create(&w->file, x->root, x->data, &x->shape, w->o.level, e);
     if (x->what == BLOCK)
         return rows_write(w->file, &x->block, e);
     struct rows_writer *file = w->file;
@@ -87,10 +88,10 @@ static void handle(struct save_writer *w, struct item *x)
     bool wake = rc != 0 || x->what == END ||
                 (w->full && w->bytes <= SAVE_WRITER_BYTES / 2);
     w->full = w->full && !wake;
+    if (wake && w->o.threaded && !w->abandoned)
+        w->o.wake(w->o.ctx); // under the lock: who abandons may go at once
     pthread_mutex_unlock(&w->lock);
     mem_free(x);
-    if (wake && w->o.threaded)
-        w->o.wake(w->o.ctx);
 }
 
 static struct item *take(struct save_writer *w)
@@ -108,11 +109,25 @@ static struct item *take(struct save_writer *w)
     return x;
 }
 
+static void writer_free(struct save_writer *w)
+{
+    rows_abort(w->file);
+    pthread_mutex_destroy(&w->lock);
+    pthread_cond_destroy(&w->more);
+    mem_free(w->infos);
+    mem_free(w);
+}
+
 static void *run(void *arg)
 {
     struct save_writer *w = arg;
     for (struct item *x; (x = take(w)) != NULL;)
         handle(w, x);
+    pthread_mutex_lock(&w->lock);
+    bool abandoned = w->abandoned;
+    pthread_mutex_unlock(&w->lock);
+    if (abandoned)
+        writer_free(w);
     return NULL;
 }
 
@@ -145,11 +160,20 @@ void save_writer_close(struct save_writer *w)
     pthread_mutex_unlock(&w->lock);
     if (w->started)
         pthread_join(w->thread, NULL);
-    rows_abort(w->file);
-    pthread_mutex_destroy(&w->lock);
-    pthread_cond_destroy(&w->more);
-    mem_free(w->infos);
-    mem_free(w);
+    writer_free(w);
+}
+
+void save_writer_abandon(struct save_writer *w)
+{
+    if (w == NULL || !w->started) {
+        save_writer_close(w);
+        return;
+    }
+    pthread_detach(w->thread);
+    pthread_mutex_lock(&w->lock);
+    w->closing = w->abandoned = true;
+    pthread_cond_signal(&w->more);
+    pthread_mutex_unlock(&w->lock);
 }
 
 bool save_writer_has_room(struct save_writer *w)
@@ -190,13 +214,14 @@ static struct item *make(enum what what, const void *data, size_t bytes, struct 
     return x;
 }
 
-int save_writer_begin(struct save_writer *w, const char *path,
+int save_writer_begin(struct save_writer *w, int root, const char *path,
                       const struct rows_shape *shape, struct err *e)
 {
     struct item *x = make(BEGIN, path, strlen(path) + 1, e);
     if (x == NULL)
         return TUG_ENOMEM;
     x->shape = *shape;
+    x->root = root;
     return add(w, x);
 }
 

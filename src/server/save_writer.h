@@ -24,12 +24,15 @@ int save_writer_open(struct save_writer **ret, const struct save_writer_options 
                      struct err *e);
 // Waits for what is being written; a file that was not ended is removed. NULL is fine.
 void save_writer_close(struct save_writer *w);
+// Does not wait: the thread ends by itself when its disk lets it. NULL is fine.
+void save_writer_abandon(struct save_writer *w);
 
 // Whether a block may be added.
 bool save_writer_has_room(struct save_writer *w);
 
-// A file, its blocks, its end. TUG_ENOMEM.
-int save_writer_begin(struct save_writer *w, const char *path,
+// A file, its blocks, its end. `root`: as in rows_create; the writer opens nothing of it
+// once it is abandoned. TUG_ENOMEM.
+int save_writer_begin(struct save_writer *w, int root, const char *path,
                       const struct rows_shape *shape, struct err *e);
 int save_writer_add(struct save_writer *w, const struct rows_block *b, struct err *e);
 int save_writer_end(struct save_writer *w, struct err *e);

@@ -29,6 +29,7 @@ static int open_loop(struct loop *l, struct err *e)
         .budget = &o->node->budget,
         .log = o->log,
         .log_ctx = o->log_ctx,
+        .roots = o->roots,
         .app = o->app,
         .app_ctx = o->app_ctx,
     };

@@ -19,6 +19,7 @@ struct server_options {
     uint64_t max_bytes; // of rows, in all loops; 0: no limit. Of buffers: the node's
     void (*log)(void *ctx, const char *line); // see shard_options; from any loop's thread
     void *log_ctx;
+    const struct roots *roots; // see server/roots.h; NULL: none
     void (*app)(void *ctx, van_link link, uint32_t node, struct van_message *m);
     void *app_ctx;                  // see shard_options
     const atomic_bool *interrupted; // ends the server; NULL: never

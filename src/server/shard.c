@@ -227,6 +227,8 @@ static enum outcome dispatch(struct shard *s, struct request *q)
         return tables_info(s, q);
     case MSG_STEP:
         return tables_step(s, q);
+    case MSG_SAVE_TURN:
+        return save_turn_serve(s, q);
     case MSG_SAVE:
         return save_serve(s, q);
     case MSG_SAVE_END:
@@ -235,6 +237,8 @@ static enum outcome dispatch(struct shard *s, struct request *q)
         return save_mark_serve(s, q);
     case MSG_LOAD:
         return loads_serve(s, q);
+    case MSG_ROOTS:
+        return roots_serve(s, q);
     default:
         return tables_figures(s, q);
     }
@@ -263,9 +267,11 @@ static bool is_request(uint16_t type)
     case MSG_TABLE_WANTED:
     case MSG_TABLE_INFO:
     case MSG_STEP:
+    case MSG_SAVE_TURN:
     case MSG_SAVE:
     case MSG_SAVE_END:
     case MSG_MARK:
+    case MSG_ROOTS:
     case MSG_LOAD:
     case MSG_STATUS:
     case MSG_PROFILE:

@@ -41,6 +41,7 @@
 #include "base/budget.h"
 #include "base/err.h"
 #include "cluster/member.h"
+#include "server/roots.h"
 #include "server/spec.h"
 
 enum {
@@ -65,6 +66,7 @@ struct shard_options {
     // Lines for people: who was not let in. May be NULL.
     void (*log)(void *ctx, const char *line);
     void *log_ctx;
+    const struct roots *roots; // files are below them (server/roots.h); NULL: none
     // APP messages (tug/kvapp.h): the answer, if any, is sent by who is called. May be
     // NULL.
     void (*app)(void *ctx, van_link link, uint32_t node, struct van_message *m);

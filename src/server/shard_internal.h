@@ -402,11 +402,13 @@ bool save_has_marked(const struct saves *x, uint64_t save, uint64_t session);
 void save_drop_marks(struct shard *s, uint64_t save);
 // Ends the cuts that go on. On failure some still do: it can be called again.
 int save_end_cuts(struct shard *s, struct save_run *r, bool committed, struct err *e);
+void save_stop_writer(const struct shard *s, struct save_run *r);
 void save_run_free(struct shard *s);
 void save_wake_all(struct shard *s); // who waits for a save, or for its end
 
 // save_requests.c
 
+enum outcome save_turn_serve(struct shard *s, struct request *q);
 enum outcome save_serve(struct shard *s, struct request *q);
 enum outcome save_end_serve(struct shard *s, struct request *q);
 enum outcome save_mark_serve(struct shard *s, struct request *q);
@@ -417,6 +419,7 @@ bool save_has_ended(const struct saves *x, uint64_t save, bool *ret_committed);
 // loads.c
 
 enum outcome loads_serve(struct shard *s, struct request *q);
+enum outcome roots_serve(struct shard *s, struct request *q);
 
 // rows.c
 

@@ -8,12 +8,27 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/below.h"
 #include "base/file.h"
 #include "server/stores_testing.h"
 #include "table/cut.h"
 #include "table/save.h"
 
 static char dir[64];
+static struct roots *roots; // below `dir`
+
+static const char *rest(const char *path)
+{
+    const char *at = below_rest(dir, path);
+    return at != NULL ? at : path;
+}
+
+static struct world *open_rooted(uint32_t i, uint32_t n, const char *config)
+{
+    struct world *w = open_loop(i, n, config);
+    w->shard->o.roots = roots;
+    return w;
+}
 
 static const char users[] = "name=users;accessor=ctr;dim=4;embedx-threshold=3;init=0.1;"
                             "base-threshold=0;delta-threshold=0";
@@ -45,7 +60,7 @@ static void send_save(struct world *w, const struct saving *x, bool marked,
                          .mode = (uint8_t)x->m.mode,
                          .marked = marked,
                          .clock = clock,
-                         .path = wire_text(x->path)};
+                         .path = wire_text(rest(x->path))};
     deliver(w, WORKER_LINK, MSG_SAVE, ++w->next_request, &m);
 }
 
@@ -104,12 +119,18 @@ static void commit(struct saving *x)
 
 static void load(struct world *w, const char *path, bool clear)
 {
+    char save[FILE_PATH_MAX];
+    struct save_manifest is = {0};
+    assert_int_equal(save_find(path, save, NULL), 0);
+    assert_int_equal(save_read(save, &is, NULL), 0);
     struct msg_load m = {.table = T,
+                         .checksum = is.checksum,
                          .clear = clear,
                          .number = ++w->next_request,
                          .low = w->next_request > 8 ? w->next_request - 8 : 1,
-                         .path = wire_text(path),
+                         .path = wire_text(rest(save)),
                          .name = wire_text("")};
+    save_manifest_free(&is);
     deliver(w, WORKER_LINK, MSG_LOAD, m.number, &m);
 }
 
@@ -158,10 +179,10 @@ static void push_all(struct world **w, uint32_t n, uint64_t draw)
 static void test_while_pushes_go_on(void **state)
 {
     (void)state;
-    struct world *w[1 + LOOPS], *then = open_loop(0, 1, users);
-    w[0] = open_loop(0, 1, users);
+    struct world *w[1 + LOOPS], *then = open_rooted(0, 1, users);
+    w[0] = open_rooted(0, 1, users);
     for (uint32_t i = 0; i < LOOPS; i++)
-        w[1 + i] = open_loop(i, LOOPS, users);
+        w[1 + i] = open_rooted(i, LOOPS, users);
     for (uint64_t draw = 0; draw < 20; draw++) {
         push_all(&then, 1, draw);
         push_all(w, 1 + LOOPS, draw);
@@ -196,7 +217,7 @@ static void test_while_pushes_go_on(void **state)
     const uint32_t loops[] = {1, 2, 5};
     for (size_t k = 0; k < 3; k++)
         for (uint32_t i = 0; i < loops[k]; i++) {
-            struct world *to = open_loop(i, loops[k], users);
+            struct world *to = open_rooted(i, loops[k], users);
             load(to, x.path, false);
             uint64_t rows = expect_ok(to);
             assert_int_equal(check_same(then, to), rows);
@@ -211,7 +232,7 @@ static void test_while_pushes_go_on(void **state)
 static void test_thread(void **state)
 {
     (void)state;
-    struct world *w = open_loop(0, 1, users), *to = open_loop(0, 1, users);
+    struct world *w = open_rooted(0, 1, users), *to = open_rooted(0, 1, users);
     w->shard->o.without_threads = false;
     push_all(&w, 1, 1);
     struct saving x = begin_save(SAVE_BASE);
@@ -252,7 +273,7 @@ static void push_one(struct world *w, uint32_t worker, uint64_t key, float value
 
 static float saved_value(const char *path, uint64_t key)
 {
-    struct world *to = open_loop(0, 1, "name=sums;accessor=merge;dim=1");
+    struct world *to = open_rooted(0, 1, "name=sums;accessor=merge;dim=1");
     load(to, path, false);
     expect_ok(to);
     const float *row = row_of(to, key);
@@ -264,7 +285,7 @@ static float saved_value(const char *path, uint64_t key)
 static void test_marks(void **state)
 {
     (void)state;
-    struct world *w = open_loop(0, 1, "name=sums;accessor=merge;dim=1");
+    struct world *w = open_rooted(0, 1, "name=sums;accessor=merge;dim=1");
     struct saving x = begin_save(SAVE_CHECKPOINT);
     push_one(w, 0, 7, 1);
     expect_ok(w);
@@ -306,12 +327,12 @@ static void test_marks(void **state)
 static void test_roster_of_a_save(void **state)
 {
     (void)state;
-    struct world *w = open_loop(0, 1, "name=sums;accessor=merge;dim=1");
+    struct world *w = open_rooted(0, 1, "name=sums;accessor=merge;dim=1");
     struct saving x = begin_save(SAVE_CHECKPOINT);
     struct msg_save m = {.save = x.id,
                          .mode = (uint8_t)x.m.mode,
                          .marked = true,
-                         .path = wire_text(x.path),
+                         .path = wire_text(rest(x.path)),
                          .roster = w->version + 1,
                          .newest = session_of_worker(1)};
     push_one(w, 2, 7, 1);
@@ -335,7 +356,7 @@ static void test_roster_of_a_save(void **state)
     x = begin_save(SAVE_CHECKPOINT);
     m.save = x.id;
     m.roster = w->version + 1;
-    m.path = wire_text(x.path);
+    m.path = wire_text(rest(x.path));
     deliver(w, WORKER_LINK, MSG_SAVE, ++w->next_request, &m);
     for (int i = 0; i < 70; i++)
         pass_time(w, SECOND_NS);
@@ -347,7 +368,7 @@ static void test_roster_of_a_save(void **state)
 static void test_deadlines(void **state)
 {
     (void)state;
-    struct world *w = open_loop(0, 1, "name=sums;accessor=merge;dim=1");
+    struct world *w = open_rooted(0, 1, "name=sums;accessor=merge;dim=1");
     // Marks that do not come.
     struct saving x = begin_save(SAVE_CHECKPOINT);
     send_save(w, &x, true, 0);
@@ -396,7 +417,7 @@ static void test_deadlines(void **state)
 static void test_orders_wait(void **state)
 {
     (void)state;
-    struct world *w = open_loop(0, 1, users);
+    struct world *w = open_rooted(0, 1, users);
     push_all(&w, 1, 1);
     struct saving x = begin_save(SAVE_CHECKPOINT), y = {.id = ++next_save};
     send_save(w, &x, false, 0);
@@ -442,7 +463,7 @@ static void test_orders_wait(void **state)
 static void test_clock(void **state)
 {
     (void)state;
-    struct world *w = open_loop(0, 1, "name=sums;accessor=merge;dim=1;mode=sync");
+    struct world *w = open_rooted(0, 1, "name=sums;accessor=merge;dim=1;mode=sync");
     struct saving x = begin_save(SAVE_CHECKPOINT);
     send_save(w, &x, false, 2);
     for (uint64_t clock = 0; clock < 4; clock++)
@@ -473,14 +494,12 @@ static void test_clock(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
-    struct world *w = open_loop(0, 1, users);
+    struct world *w = open_rooted(0, 1, users);
     push_all(&w, 1, 1);
-    struct msg_save m = {.save = 1, .path = wire_text("/nowhere/at/all")};
+    struct msg_save m = {.save = 1, .path = wire_text("nowhere/at/all")};
     deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
-    for (int i = 0; i < 1000 && w->sent == NULL; i++)
-        pass_time(w, 1000);
-    expect_refusal(w, TUG_EIO, "/nowhere/at/all");
-    m = (struct msg_save){.save = 2, .mode = 9, .path = wire_text("/tmp")};
+    expect_refusal(w, TUG_EDATA, "nowhere/at/all");
+    m = (struct msg_save){.save = 2, .mode = 9, .path = wire_text(".")};
     deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
     expect_refusal(w, TUG_EUSAGE, "mode 9");
     m = (struct msg_save){.save = 2};
@@ -489,9 +508,8 @@ static void test_refusals(void **state)
     // Numbers of tables that there are not, and can't be.
     const uint32_t numbers[] = {6, 4095, 4096, 5000, 1u << 20, 1u << 31, UINT32_MAX};
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
-        m = (struct msg_save){.save = 3,
-                              .path = wire_text("/tmp"),
-                              .tables = {(const char *)&numbers[i], 4}};
+        m = (struct msg_save){
+            .save = 3, .path = wire_text("."), .tables = {(const char *)&numbers[i], 4}};
         deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
         expect_refusal(w, TUG_EUSAGE, "there is no table");
     }
@@ -500,11 +518,10 @@ static void test_refusals(void **state)
     m.tables = (struct wire_text){"\7\0\0\0", 4};
     deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
     expect_refusal(w, TUG_EUSAGE, "table 't7' is not one by configuration");
-    m = (struct msg_save){.save = 3, .path = wire_text("/tmp"), .tables = {"abc", 3}};
+    m = (struct msg_save){.save = 3, .path = wire_text("."), .tables = {"abc", 3}};
     deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
     expect_refusal(w, TUG_EUSAGE, "cut off");
-    m = (struct msg_save){
-        .save = 3, .path = wire_text("/tmp"), .tables = {"\6\0\0\0", 4}};
+    m = (struct msg_save){.save = 3, .path = wire_text("."), .tables = {"\6\0\0\0", 4}};
     deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
     expect_refusal(w, TUG_EUSAGE, "there is no table 6");
     end_save(w, 77, true);
@@ -524,8 +541,10 @@ static void test_refusals(void **state)
     expect_refusal(w, TUG_EUSAGE, "clear it first");
     uint64_t rows = figures_of(w, T).rows;
     assert_true(rows > 0);
-    load(w, "/nowhere", true);
-    expect_refusal(w, TUG_EDATA, "/nowhere");
+    struct msg_load none = {
+        .table = T, .clear = 1, .number = 99, .low = 90, .path = wire_text("nowhere")};
+    deliver(w, WORKER_LINK, MSG_LOAD, none.number, &none);
+    expect_refusal(w, TUG_EDATA, "nowhere");
     world_close(w);
 }
 
@@ -536,7 +555,7 @@ static void test_allocations(void **state)
     (void)state;
     long struck = 0;
     for (long fault = 0; fault < 60; fault++) {
-        struct world *w = open_loop(0, 1, users), *to = open_loop(0, 1, users);
+        struct world *w = open_rooted(0, 1, users), *to = open_rooted(0, 1, users);
         push_all(&w, 1, 1);
         struct saving x = begin_save(SAVE_CHECKPOINT);
         w->fault_after = fault < 20 ? fault : -1;
@@ -589,6 +608,7 @@ static int clean(void **state)
         if (entry->d_name[0] != '.' && file_join(path, dir, entry->d_name, NULL) == 0)
             rc |= file_remove_tree(path, NULL);
     closedir(d);
+    roots_close(roots);
     return rc | file_remove_tree(dir, NULL) | (mem_live() != 0);
 }
 
@@ -597,17 +617,22 @@ static int prepare(void **state)
     (void)state;
     snprintf(dir, sizeof(dir), "%s/tug-saves-XXXXXX",
              access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    return mkdtemp(dir) == NULL;
+    if (mkdtemp(dir) == NULL)
+        return 1;
+    struct roots_options o = {.save = dir};
+    return roots_open(&roots, &o, NULL);
 }
 
 // A table that a save waits for is dropped, and made again without settings.
 static void test_table_changes(void **state)
 {
     (void)state;
-    struct world *w = open_loop(0, 1, users);
+    struct world *w = open_rooted(0, 1, users);
     struct saving x = begin_save(SAVE_CHECKPOINT);
-    struct msg_save m = {
-        .save = x.id, .marked = 1, .path = wire_text(x.path), .tables = {"\5\0\0\0", 4}};
+    struct msg_save m = {.save = x.id,
+                         .marked = 1,
+                         .path = wire_text(rest(x.path)),
+                         .tables = {"\5\0\0\0", 4}};
     assert_int_equal(T, 5);
     deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
     assert_null(w->sent);
@@ -631,7 +656,7 @@ static void test_table_changes(void **state)
 static void test_marks_of_one_session(void **state)
 {
     (void)state;
-    struct world *w = open_loop(0, 1, users);
+    struct world *w = open_rooted(0, 1, users);
     struct msg_mark m = {.session = session_of_worker(0)};
     for (m.save = 1; m.save <= SAVES_MARKS_EACH; m.save++) {
         deliver(w, WORKER_LINK, MSG_MARK, ++w->next_request, &m);
@@ -643,9 +668,207 @@ static void test_marks_of_one_session(void **state)
     world_close(w);
 }
 
+// Files and directories outside of the roots.
+struct outside {
+    char dir[64], path[FILE_PATH_MAX]; // and of a save in it
+    uint64_t checksum;
+};
+
+static uint32_t count_entries(const char *path)
+{
+    uint32_t n = 0;
+    DIR *d = opendir(path);
+    assert_non_null(d);
+    for (struct dirent *x = readdir(d); x != NULL; x = readdir(d))
+        n++;
+    closedir(d);
+    return n;
+}
+
+static struct outside make_outside(void)
+{
+    struct outside o;
+    struct save_manifest m;
+    struct err e;
+    snprintf(o.dir, sizeof(o.dir), "%.40s-outside", dir);
+    assert_int_equal(save_begin(o.dir, SAVE_CHECKPOINT, &m, o.path, &e), 0);
+    assert_int_equal(save_commit(o.dir, &m, 0, &e), 0);
+    o.checksum = m.checksum;
+    save_manifest_free(&m);
+    char link[FILE_PATH_MAX];
+    assert_int_equal(file_join(link, dir, "door", &e), 0);
+    assert_int_equal(symlink(o.dir, link), 0);
+    return o;
+}
+
+static void remove_outside(const struct outside *o)
+{
+    char link[FILE_PATH_MAX];
+    assert_int_equal(file_join(link, dir, "door", NULL), 0);
+    assert_int_equal(unlink(link), 0);
+    assert_int_equal(file_remove_tree(o->path, NULL), 0);
+    assert_int_equal(file_remove_tree(o->dir, NULL), 0);
+}
+
+// What a message names stays below the roots: absolute paths, "..", links; and without
+// roots there is nothing.
+static void test_paths_that_lead_out(void **state)
+{
+    (void)state;
+    struct world *w = open_rooted(0, 1, users);
+    struct outside o = make_outside();
+    char up[FILE_PATH_MAX], absolute[FILE_PATH_MAX];
+    push_all(&w, 1, 1);
+    snprintf(up, sizeof(up), "../%s", strrchr(o.dir, '/') + 1);
+    snprintf(absolute, sizeof(absolute), "%s", o.dir);
+    const char *const paths[] = {up, absolute, "door", "a/../../x", "/tmp", ".."};
+    uint32_t entries = count_entries(o.dir);
+    for (size_t i = 0; i < 2 * sizeof(paths) / sizeof(*paths); i++) {
+        const char *path = paths[i / 2];
+        below_without_openat2(i % 2);
+        struct msg_save m = {.save = 500 + i, .path = wire_text(path)};
+        deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
+        expect_refusal(w, TUG_EUSAGE, path);
+        char save[FILE_PATH_MAX + 16];
+        snprintf(save, sizeof(save), "%s/save-000001", path);
+        struct msg_load l = {.table = T,
+                             .clear = 1,
+                             .number = i + 1,
+                             .low = 1,
+                             .path = wire_text(save),
+                             .checksum = o.checksum};
+        deliver(w, WORKER_LINK, MSG_LOAD, 2, &l);
+        expect_refusal(w, TUG_EUSAGE, path);
+    }
+    below_without_openat2(false);
+    assert_int_equal(count_entries(o.dir), entries);
+    assert_true(figures_of(w, T).rows > 0); // nothing was cleared either
+    w->shard->o.roots = NULL;
+    struct saving x = begin_save(SAVE_CHECKPOINT);
+    send_save(w, &x, false, 0);
+    expect_refusal(w, TUG_EUSAGE, "start it with --save-root DIR");
+    struct msg_load l = {.table = T, .number = 50, .low = 40, .path = wire_text("x")};
+    l.clear = 1;
+    deliver(w, WORKER_LINK, MSG_LOAD, 2, &l);
+    expect_refusal(w, TUG_EUSAGE, "start it with --load-root DIR");
+    forget(&x);
+    remove_outside(&o);
+    world_close(w);
+}
+
+// A save is written once: what stands there is not written over.
+static void test_save_that_is_there(void **state)
+{
+    (void)state;
+    struct world *w = open_rooted(0, 1, users);
+    push_all(&w, 1, 1);
+    struct saving x = begin_save(SAVE_CHECKPOINT), y = x;
+    send_save(w, &x, false, 0);
+    finish_save(w, &x);
+    commit(&x);
+    end_save(w, x.id, true);
+    expect_ok(w);
+    y.id = ++next_save;
+    send_save(w, &y, false, 0);
+    expect_refusal(w, TUG_EUSAGE, "a save is there already");
+    // And read as the very one that was asked for.
+    struct save_manifest m;
+    assert_int_equal(save_read(x.path, &m, NULL), 0);
+    struct msg_load l = {.table = T,
+                         .clear = 1,
+                         .number = 1,
+                         .low = 1,
+                         .path = wire_text(rest(x.path)),
+                         .checksum = m.checksum + 1};
+    save_manifest_free(&m);
+    deliver(w, WORKER_LINK, MSG_LOAD, 2, &l);
+    for (int i = 0; i < 1000 && w->sent == NULL; i++) // the end of the save takes turns
+        pass_time(w, 1000);
+    expect_refusal(w, TUG_EDATA, "another save");
+    world_close(w);
+}
+
+static void send_turn(struct world *w, uint32_t worker, uint64_t save)
+{
+    struct msg_save_turn m = {.save = save};
+    deliver(w, WORKER_LINK + worker, MSG_SAVE_TURN, ++w->next_request, &m);
+}
+
+// Two that save: the second one's turn comes when the first has ended, or has had its
+// time.
+static void test_turns(void **state)
+{
+    (void)state;
+    struct world *w = open_rooted(0, 1, users);
+    push_all(&w, 1, 1);
+    struct saving x = begin_save(SAVE_CHECKPOINT);
+    send_turn(w, 0, x.id);
+    expect_ok(w);
+    send_turn(w, 0, x.id); // once more
+    expect_ok(w);
+    send_turn(w, 1, 7001);
+    assert_null(w->sent);
+    struct msg_save other = {.save = x.id, .path = wire_text(rest(x.path))};
+    deliver(w, WORKER_LINK + 1, MSG_SAVE, 1, &other);
+    expect_refusal(w, TUG_EUSAGE, "is another's");
+    send_save(w, &x, false, 0);
+    finish_save(w, &x);
+    commit(&x);
+    assert_null(w->sent);
+    end_save(w, x.id, true);
+    for (int i = 0; i < 2; i++) { // the end, and the second one's turn
+        struct parcel *p = expect_sent(w, MSG_OK);
+        parcel_unpin(p);
+    }
+    // A turn that is not used ends by itself.
+    send_turn(w, 0, 7002);
+    assert_null(w->sent);
+    pass_time(w, 59 * SECOND_NS);
+    assert_null(w->sent);
+    pass_time(w, 2 * SECOND_NS);
+    expect_ok(w);
+    struct msg_save late = {.save = 7001, .path = wire_text(".")};
+    deliver(w, WORKER_LINK + 1, MSG_SAVE, 1, &late);
+    expect_refusal(w, TUG_EUSAGE, "has ended");
+    // One that can't be gives its turn back at once.
+    late.save = 7002;
+    late.path = wire_text("none");
+    deliver(w, WORKER_LINK, MSG_SAVE, 1, &late);
+    expect_refusal(w, TUG_EDATA, "none");
+    send_turn(w, 1, 7003);
+    expect_ok(w);
+    end_save(w, 7003, false);
+    forget_sent(w);
+    world_close(w);
+}
+
+// A save that is written waits for its end for ten minutes.
+static void test_end_that_does_not_come(void **state)
+{
+    (void)state;
+    struct world *w = open_rooted(0, 1, users);
+    push_all(&w, 1, 1);
+    struct saving x = begin_save(SAVE_CHECKPOINT);
+    send_save(w, &x, false, 0);
+    finish_save(w, &x);
+    pass_time(w, 590 * SECOND_NS);
+    assert_true(cut_going(table_of(w)->store));
+    for (int i = 0; i < 20; i++)
+        pass_time(w, SECOND_NS);
+    assert_false(cut_going(table_of(w)->store));
+    end_save(w, x.id, true);
+    expect_refusal(w, TUG_EIO, "its end was not said for");
+    forget(&x);
+    world_close(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_paths_that_lead_out),
+        cmocka_unit_test(test_save_that_is_there),
+        cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_end_that_does_not_come),
         cmocka_unit_test(test_while_pushes_go_on),
         cmocka_unit_test(test_thread),
         cmocka_unit_test(test_marks),

@@ -21,11 +21,12 @@ static int cold_dir(const struct shard *s, const struct shard_table *t,
 {
     const struct roster_node *me = roster_find(member_roster(s->member),
                                                member_id(s->member));
-    int n = snprintf(ret, FILE_PATH_MAX, "%s/%u-server%u-loop%u", t->spec.config.cold,
+    char below[FILE_PATH_MAX];
+    int n = snprintf(below, sizeof(below), "%s/%u-server%u-loop%u", t->spec.config.cold,
                      t->spec.id, me != NULL ? me->rank : 0, me != NULL ? me->loop : 0);
     if (n < 0 || n >= FILE_PATH_MAX)
         return err_set(e, TUG_EUSAGE, "%s: too long a path", t->spec.config.cold);
-    return file_make_dir(t->spec.config.cold, e);
+    return roots_make_cold(s->o.roots, below, ret, e);
 }
 
 int stores_open(struct shard *s, struct shard_table *t, struct err *e)

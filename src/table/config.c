@@ -106,7 +106,9 @@ static const struct table_setting settings[] = {
     {"hot-rows", "N", "0",
      "rows in memory, the others on disk (cold); 0: by cold-after-days alone",
      .kind = &setting_whole, AT(hot_rows)},
-    {"cold", "DIR", "", "directory of the cold tier, for tables larger than memory; none",
+    {"cold", "DIR", "",
+     "directory of the cold tier, for tables larger than memory: below the servers' "
+     "--cold-root; none",
      .kind = &setting_path, AT(cold)},
     {"cold-durable", "yes|no", "no",
      "the cold tier is found again after a restart; no: it is a scratch copy",

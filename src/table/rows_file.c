@@ -91,8 +91,8 @@ static int set_compression(struct rows_writer *w, int level, struct err *e)
     return 0;
 }
 
-int rows_create(struct rows_writer **ret, const char *path, const struct rows_shape *s,
-                int zstd_level, struct err *e)
+int rows_create(struct rows_writer **ret, int root, const char *path,
+                const struct rows_shape *s, int zstd_level, struct err *e)
 {
     struct rows_writer *w = mem_zalloc(sizeof(*w));
     if (w == NULL)
@@ -110,7 +110,7 @@ int rows_create(struct rows_writer **ret, const char *path, const struct rows_sh
     w->header.checksum = rows_header_checksum(&w->header);
     int rc = set_compression(w, zstd_level, e);
     if (rc == 0)
-        rc = file_create(&w->file, path, e);
+        rc = file_create_in(&w->file, root, path, e);
     if (rc == 0) {
         file_without_checksum(w->file);
         rc = file_write(w->file, &w->header, sizeof(w->header), e);

@@ -64,8 +64,10 @@ struct rows_info { // what a manifest says of a file
 };
 
 struct rows_writer;
-int rows_create(struct rows_writer **ret, const char *path, const struct rows_shape *s,
-                int zstd_level, struct err *e); // 0: not compressed
+// `root`: FILE_ANYWHERE, or a directory that `path` is below (base/file.h).
+int rows_create(struct rows_writer **ret, int root, const char *path,
+                const struct rows_shape *s, int zstd_level,
+                struct err *e); // 0: not compressed
 // Blocks of about 1 MiB are best; those of more than ROWS_BLOCK_MAX bytes are split.
 enum { ROWS_BLOCK_MAX = 4 << 20 };
 int rows_write(struct rows_writer *w, const struct rows_block *b, struct err *e);
@@ -74,8 +76,8 @@ void rows_abort(struct rows_writer *w); // frees; NULL is fine
 
 struct rows_reader;
 // `expect` NULL: whatever is there. Else TUG_EDATA if it is not that very file.
-int rows_open(struct rows_reader **ret, const char *path, const struct rows_info *expect,
-              struct err *e);
+int rows_open(struct rows_reader **ret, int root, const char *path,
+              const struct rows_info *expect, struct err *e);
 void rows_close(struct rows_reader *r); // NULL is fine
 const struct rows_shape *rows_shape(const struct rows_reader *r);
 struct rows_info rows_info(const struct rows_reader *r);

@@ -163,7 +163,7 @@ static int write_content(const struct content *c, const char *to, int level,
                          struct rows_info *ret, struct err *e)
 {
     struct rows_writer *w;
-    TRY(rows_create(&w, to, &c->shape, level, e));
+    TRY(rows_create(&w, FILE_ANYWHERE, to, &c->shape, level, e));
     for (size_t i = 0; i < c->n; i++) {
         int rc = rows_write(w, &c->blocks[i], e);
         if (rc != 0) {
@@ -214,7 +214,7 @@ static void check_content(const struct content *c, const char *from,
 {
     struct rows_reader *r;
     struct err e = {0};
-    if (rows_open(&r, from, info, &e) != 0)
+    if (rows_open(&r, FILE_ANYWHERE, from, info, &e) != 0)
         fail_msg("%s", e.text);
     struct walk all = {.c = c};
     assert_memory_equal(rows_shape(r), &c->shape, sizeof(c->shape));
@@ -285,7 +285,7 @@ static void test_large(void **state)
     add_rows(&c, ROWS_ROW, 1, 50000, 1, 2); // over 4 MiB
     struct rows_info info = must_write(&c, path, 0);
     struct rows_reader *r;
-    assert_int_equal(rows_open(&r, path, &info, NULL), 0);
+    assert_int_equal(rows_open(&r, FILE_ANYWHERE, path, &info, NULL), 0);
     assert_int_equal(rows_verify(r, NULL), 0);
     struct walk w = {.c = &c};
     assert_int_equal(rows_each(r, 0, same_block, &w, NULL), 0);
@@ -317,7 +317,8 @@ static void test_golden(void **state)
 {
     (void)state;
     static const char golden[] =
-        // magic, version 1, widths 1 and 0, 1 bit, by hash, delta, level 0, day 0, checksum
+        // magic, version 1, widths 1 and 0, 1 bit, by hash, delta, level 0, day 0,
+        // checksum
         "545547524f575301" "01000000" "01000000" "00000000" "01000000" "00000000"
         "02000000" "00000000" "00000000" "45e9b8a7e3740d42"
         // gone of partition 0: n 1, width 0, 8 bytes, 8 stored, checksum; a key
@@ -365,7 +366,7 @@ static void test_stops(void **state)
     struct rows_info info = must_write(&c, path, 0);
     struct rows_reader *r;
     int count = 0;
-    assert_int_equal(rows_open(&r, path, &info, NULL), 0);
+    assert_int_equal(rows_open(&r, FILE_ANYWHERE, path, &info, NULL), 0);
     assert_int_equal(rows_each(r, ROWS_ALL, stop_at_second, &count, NULL),
                      TUG_EINTERRUPTED);
     assert_int_equal(count, 2);
@@ -377,7 +378,7 @@ static void test_stops(void **state)
 static int read_all(const char *from, const struct rows_info *expect, struct err *e)
 {
     struct rows_reader *r;
-    TRY(rows_open(&r, from, expect, e));
+    TRY(rows_open(&r, FILE_ANYWHERE, from, expect, e));
     int rc = rows_verify(r, e);
     rows_close(r);
     return rc;
@@ -434,13 +435,13 @@ static void test_another_file(void **state)
     assert_int_equal(now.bytes, info.bytes);
     struct rows_reader *r;
     struct err e = {0};
-    assert_int_equal(rows_open(&r, path, &info, &e), TUG_EDATA);
+    assert_int_equal(rows_open(&r, FILE_ANYWHERE, path, &info, &e), TUG_EDATA);
     assert_non_null(strstr(e.text, "not the file that was saved"));
     assert_non_null(strstr(e.text, path));
     uint64_t *fields[] = {&now.rows, &now.extras, &now.gone, &now.bytes, &now.checksum};
     for (size_t i = 0; i < 5; i++) {
         ++*fields[i];
-        assert_int_equal(rows_open(&r, path, &now, &e), TUG_EDATA);
+        assert_int_equal(rows_open(&r, FILE_ANYWHERE, path, &now, &e), TUG_EDATA);
         --*fields[i];
     }
     check_content(&c, path, &now);
@@ -452,12 +453,12 @@ static void test_no_file(void **state)
     (void)state;
     struct rows_reader *r;
     struct err e = {0};
-    assert_int_equal(rows_open(&r, "/tmp/tug/none", NULL, &e), TUG_EDATA);
+    assert_int_equal(rows_open(&r, FILE_ANYWHERE, "/tmp/tug/none", NULL, &e), TUG_EDATA);
     assert_non_null(strstr(e.text, "'/tmp/tug/none': No such file"));
-    assert_int_equal(rows_open(&r, dir, NULL, &e), TUG_EDATA);
+    assert_int_equal(rows_open(&r, FILE_ANYWHERE, dir, NULL, &e), TUG_EDATA);
     (void)unlink(other);
     assert_int_equal(mkfifo(other, 0600), 0);
-    assert_int_equal(rows_open(&r, other, NULL, &e), TUG_EDATA);
+    assert_int_equal(rows_open(&r, FILE_ANYWHERE, other, NULL, &e), TUG_EDATA);
     assert_int_equal(unlink(other), 0);
     static const char text[] =
         "this is another kind of file altogether, and it is long\n";
@@ -688,9 +689,11 @@ static void test_writer_refuses(void **state)
     (void)state;
     struct rows_writer *w;
     struct err e = {0};
-    assert_int_equal(rows_create(&w, path, &shapes[0], 1000, &e), TUG_EUSAGE);
+    assert_int_equal(rows_create(&w, FILE_ANYWHERE, path, &shapes[0], 1000, &e),
+                     TUG_EUSAGE);
     assert_non_null(strstr(e.text, "level 1000"));
-    assert_int_equal(rows_create(&w, path, &shapes[0], -1, &e), TUG_EUSAGE);
+    assert_int_equal(rows_create(&w, FILE_ANYWHERE, path, &shapes[0], -1, &e),
+                     TUG_EUSAGE);
     struct content c = {.shape = shapes[0]};
     add_rows(&c, ROWS_ROW, 1, 10, 2, 1);
     struct rows_block good[2] = {c.blocks[0], c.blocks[1]};

@@ -11,6 +11,7 @@
 #include <zstd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "table/rows_format.h"
 
 // What is read at once, and what the system is asked to read ahead meanwhile.
@@ -67,14 +68,10 @@ static int read_at(const struct rows_reader *r, void *to, size_t n, uint64_t at,
     return 0;
 }
 
-static int open_file(struct rows_reader *r, struct err *e)
+static int open_file(struct rows_reader *r, int root, struct err *e)
 {
     struct stat st;
-    // Without O_NONBLOCK opening a pipe that nobody writes would wait for ever.
-    r->fd = open(r->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (r->fd < 0)
-        return err_sys(e, errno == ENOENT || errno == ENOTDIR ? TUG_EDATA : TUG_EIO,
-                       "cannot open '%s'", r->path);
+    TRY(file_open(root, r->path, &r->fd, e));
     if (fstat(r->fd, &st) != 0)
         return err_sys(e, TUG_EIO, "cannot read '%s'", r->path);
     if (!S_ISREG(st.st_mode))
@@ -179,15 +176,15 @@ static int check_expected(const struct rows_reader *r, const struct rows_info *x
                    (unsigned long long)x->bytes, (unsigned long long)x->checksum);
 }
 
-int rows_open(struct rows_reader **ret, const char *path, const struct rows_info *expect,
-              struct err *e)
+int rows_open(struct rows_reader **ret, int root, const char *path,
+              const struct rows_info *expect, struct err *e)
 {
     struct rows_reader *r = mem_zalloc(sizeof(*r));
     if (r == NULL)
         return err_nomem(e, path);
     r->fd = -1;
     r->path = mem_strdup(path);
-    int rc = r->path == NULL ? err_nomem(e, path) : open_file(r, e);
+    int rc = r->path == NULL ? err_nomem(e, path) : open_file(r, root, e);
     if (rc == 0)
         rc = read_header(r, e);
     if (rc == 0)

@@ -367,11 +367,16 @@ int save_find(const char *from, char ret_path[FILE_PATH_MAX], struct err *e)
     return save_path(ret_path, from, number, e);
 }
 
-int save_read(const char *path, struct save_manifest *ret, struct err *e)
+int save_read_in(int root, const char *path, struct save_manifest *ret, struct err *e)
 {
     char manifest[FILE_PATH_MAX];
     TRY(file_join(manifest, path, SAVE_MANIFEST, e));
-    return save_read_manifest(manifest, ret, e);
+    return save_read_manifest(root, manifest, ret, e);
+}
+
+int save_read(const char *path, struct save_manifest *ret, struct err *e)
+{
+    return save_read_in(FILE_ANYWHERE, path, ret, e);
 }
 
 const struct save_table *save_find_table(const struct save_manifest *m, const char *name)
@@ -421,9 +426,20 @@ static int chain_add(struct save_chain *c, const char *path, struct err *e)
     if (paths == NULL || saves == NULL)
         return err_nomem(e, "a chain of saves");
     memcpy(c->paths[c->n], path, strlen(path) + 1);
-    TRY(save_read(path, &c->saves[c->n], e));
+    TRY(save_read_in(c->root, path, &c->saves[c->n], e));
     c->n++;
     return 0;
+}
+
+static bool is_there(int root, const char *path)
+{
+    char manifest[FILE_PATH_MAX];
+    int fd;
+    if (file_join(manifest, path, SAVE_MANIFEST, NULL) != 0 ||
+        file_open(root, manifest, &fd, NULL) != 0)
+        return false;
+    close(fd);
+    return true;
 }
 
 static int add_parent(struct save_chain *c, struct err *e)
@@ -435,11 +451,12 @@ static int add_parent(struct save_chain *c, struct err *e)
     memcpy(child, c->paths[c->n - 1], sizeof(child));
     TRY(parent_dir(dir, child, e));
     TRY(save_path(path, dir, number, e));
-    if (!has_manifest(path))
+    int rc = chain_add(c, path, e);
+    if (rc != 0 && !is_there(c->root, path))
         return err_set(e, TUG_EDATA,
                        "'%s' is a delta of '%s', which is not there or not complete",
                        child, path);
-    TRY(chain_add(c, path, e));
+    TRY(rc);
     m = &c->saves[c->n - 1];
     if (m->number == number && m->checksum == checksum)
         return 0;
@@ -481,8 +498,15 @@ static int check_tables(const struct save_chain *c, struct err *e)
 int save_chain_open(struct save_chain *ret, const char *from, struct err *e)
 {
     char path[FILE_PATH_MAX];
-    *ret = (struct save_chain){0};
+    *ret = (struct save_chain){.root = FILE_ANYWHERE};
     TRY(save_find(from, path, e));
+    return save_chain_open_below(ret, FILE_ANYWHERE, path, e);
+}
+
+int save_chain_open_below(struct save_chain *ret, int root, const char *path,
+                          struct err *e)
+{
+    *ret = (struct save_chain){.root = root};
     int rc = chain_add(ret, path, e);
     while (rc == 0 && ret->saves[ret->n - 1].mode == SAVE_DELTA)
         rc = add_parent(ret, e);

@@ -47,8 +47,8 @@ struct save_manifest {
     uint64_t step;   // global
     uint32_t parent; // deltas: number of the save before, and its manifest's checksum
     uint64_t parent_checksum;
-    // What its tables had been published by when it was made (store_published_by), and what
-    // its parent's had been.
+    // What its tables had been published by when it was made (store_published_by), and
+    // what its parent's had been.
     uint64_t published, parent_published;
     char *
         about; // what else the saver wants to find again (positions of readers), JSON; or NULL
@@ -73,9 +73,10 @@ int save_add_file(struct save_table *t, const char *name, const struct rows_info
 // step, what else there is to find again, tables and files.
 int save_begin(const char *dir, enum save_mode mode, struct save_manifest *ret,
                char ret_path[FILE_PATH_MAX], struct err *e);
-// Whether a delta on that parent lacks nothing: the store was published by it, or, if it
-// is a full save or its saver has died, by what the parent's tables had been published by.
-// TUG_EUSAGE when the parent is of another history: another directory's, or before a load.
+// Whether a delta on that parent lacks nothing: the store was published by it, or, if
+// it is a full save or its saver has died, by what the parent's tables had been
+// published by. TUG_EUSAGE when the parent is of another history: another
+// directory's, or before a load.
 int save_check_parent(const struct store *s, const struct save_manifest *m,
                       struct err *e);
 // The commit: the files must be there. Then removes unfinished saves and, if keep > 0,
@@ -93,14 +94,21 @@ int save_path(char ret[FILE_PATH_MAX], const char *dir, uint32_t number, struct 
 // The newest complete save under `from`, or `from` itself if it is one. TUG_EDATA: none.
 int save_find(const char *from, char ret_path[FILE_PATH_MAX], struct err *e);
 int save_read(const char *path, struct save_manifest *ret, struct err *e);
+// `root`: FILE_ANYWHERE, or a directory that `path` is below (base/file.h).
+int save_read_in(int root, const char *path, struct save_manifest *ret, struct err *e);
 
 // The saves to load for one, oldest first; checked that they fit together.
 struct save_chain {
+    int root; // borrowed; FILE_ANYWHERE, or what the paths are below
     struct save_manifest *saves;
     char (*paths)[FILE_PATH_MAX];
     size_t n;
 };
 int save_chain_open(struct save_chain *ret, const char *from, struct err *e);
+// The chain that ends with the save at `path`, below the directory that is open as
+// `root`.
+int save_chain_open_below(struct save_chain *ret, int root, const char *path,
+                          struct err *e);
 void save_chain_close(struct save_chain *c);
 
 // Rows of the table of that name into a store, of those partitions (the store's) that

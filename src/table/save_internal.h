@@ -13,7 +13,9 @@ enum { SAVE_MAX_NUMBER = 999999999 };
 
 // Fills in m->checksum.
 int save_write_manifest(struct save_manifest *m, const char *path, struct err *e);
-int save_read_manifest(const char *path, struct save_manifest *ret, struct err *e);
+// `root`: FILE_ANYWHERE, or a directory that `path` is below (base/file.h).
+int save_read_manifest(int root, const char *path, struct save_manifest *ret,
+                       struct err *e);
 
 // The table of that name; NULL: there is none.
 const struct save_table *save_find_table(const struct save_manifest *m, const char *name);

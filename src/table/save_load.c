@@ -97,7 +97,7 @@ static int open_file(const struct save_chain *c, size_t save, const struct save_
 {
     char path[FILE_PATH_MAX];
     TRY(file_join(path, c->paths[save], t->files[file].name, e));
-    TRY(rows_open(ret, path, &t->files[file].info, e));
+    TRY(rows_open(ret, c->root, path, &t->files[file].info, e));
     int rc = check_shape(*ret, path, &c->saves[save], t, e);
     if (rc != 0)
         rows_close(*ret);

@@ -317,11 +317,12 @@ static void check_checksum(struct json_fields *f, json_t *root, uint64_t *ret)
                         "%s: the checksum does not match; the file is damaged", f->path);
 }
 
-int save_read_manifest(const char *path, struct save_manifest *ret, struct err *e)
+int save_read_manifest(int below, const char *path, struct save_manifest *ret,
+                       struct err *e)
 {
     struct json_fields f = {.path = path, .e = e};
     json_t *root;
-    TRY(json_read_file(path, MANIFEST_MAX_BYTES, &root, e));
+    TRY(json_read_file(below, path, MANIFEST_MAX_BYTES, &root, e));
     *ret = (struct save_manifest){0};
     f.rc = check_head(root, path, e);
     if (f.rc == 0)

@@ -65,9 +65,14 @@ static void *run_server(void *arg)
     struct node n;
     struct node_options o = node_options(a->cluster);
     a->rc = node_open(&n, &o, &a->e);
-    struct server_options so = {.node = &n, .loops = 2};
+    struct roots *roots = NULL;
+    struct roots_options ro = {.save = test_dir};
+    if (a->rc == 0)
+        a->rc = roots_open(&roots, &ro, &a->e);
+    struct server_options so = {.node = &n, .loops = 2, .roots = roots};
     if (a->rc == 0)
         a->rc = server_run(&so, &a->e);
+    roots_close(roots);
     node_close(&n);
     return NULL;
 }

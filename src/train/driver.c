@@ -41,6 +41,16 @@ static int learn_data(struct run *r, struct err *e)
     return run_open_reader(r, e);
 }
 
+// Whether the servers may write where this run is to be saved: said now, not at the first
+// save.
+static int check_roots(struct run *r, struct err *e)
+{
+    char there[FILE_PATH_MAX];
+    if (r->config->table == NULL || r->config->out == NULL)
+        return 0;
+    return remote_below(&r->driver->remote, WIRE_ROOT_SAVE, r->config->out, there, e);
+}
+
 int driver_open(struct run *r, struct err *e)
 {
     struct driver *d = mem_zalloc(sizeof(*d));
@@ -61,6 +71,7 @@ int driver_open(struct run *r, struct err *e)
     client_set_interrupt(d->remote.client, NULL);
     TRY(tell_schema(r, e));
     TRY(remote_tables(&d->remote, r->config, &r->parameters.model, 0, e));
+    TRY(check_roots(r, e));
     return learn_data(r, e);
 }
 

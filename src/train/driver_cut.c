@@ -221,8 +221,7 @@ static int save_rows(struct driver *d, const char *path, struct save_manifest *m
 {
     static const uint32_t tables[] = {EXCHANGE_SPARSE, EXCHANGE_DENSE};
     char there[FILE_PATH_MAX];
-    if (realpath(path, there) == NULL)
-        return err_sys(e, TUG_EIO, "cannot find '%s'", path);
+    TRY(remote_below(&d->remote, WIRE_ROOT_SAVE, path, there, e));
     struct client_save s = {.id = clock_unix_ns(),
                             .mode = SAVE_CHECKPOINT,
                             .path = there,

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/relaxed.h"
+#include "table/save.h"
 #include "train/driver.h"
 #include "train/driver_internal.h"
 #include "train/lives.h"
@@ -306,10 +307,16 @@ static int send_part(struct run *r, const char *dir, const struct manifest_part 
 static int load_table(struct driver *d, uint32_t number, const char *path,
                       const char *name, struct err *e)
 {
-    char there[FILE_PATH_MAX];
-    if (realpath(path, there) == NULL)
-        return err_sys(e, TUG_EDATA, "cannot find '%s'", path);
-    return wait(d, client_load(d->remote.client, number, there, name, true, NULL, e), e);
+    char save[FILE_PATH_MAX], there[FILE_PATH_MAX];
+    struct save_manifest m;
+    TRY(save_find(path, save, e));
+    TRY(save_read(save, &m, e));
+    uint64_t checksum = m.checksum;
+    save_manifest_free(&m);
+    TRY(remote_below(&d->remote, WIRE_ROOT_LOAD, save, there, e));
+    client_ts ts = client_load(d->remote.client, number, there, checksum, name, true,
+                               NULL, e);
+    return wait(d, ts, e);
 }
 
 static int load_tables(struct run *r, const char *dir, bool sparse, bool dense,

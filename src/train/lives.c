@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/below.h"
 #include "base/relaxed.h"
 #include "cluster/node.h"
 #include "server/embedded.h"
@@ -177,6 +178,7 @@ int lives_load(const char *dir, struct parameters *p, struct err *e)
 
 struct within {
     struct train_config config;
+    struct table_config table;
     struct train_cluster cluster;
     struct node node;
     atomic_bool stop; // the worker's: there is no driver any more
@@ -192,6 +194,13 @@ static int open_node(struct within *w, const struct train_config *c,
                              .token = embedded_token(l)};
     TRY(node_open(&w->node, &o, e));
     w->config = *c;
+    w->table = *c->table;
+    w->config.table = &w->table;
+    if (w->table.cold[0] != '\0') { // of this process, wherever that is
+        char cold[FILE_PATH_MAX];
+        TRY(below_absolute(w->table.cold, cold, e));
+        TRY(table_config_set(&w->table, "cold", cold, e));
+    }
     w->cluster = *c->cluster;
     w->cluster.node = &w->node;
     w->config.cluster = &w->cluster;

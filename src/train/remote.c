@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "base/below.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "cluster/node.h"
@@ -67,12 +68,32 @@ static int make_by_config(struct remote *r, uint32_t number, const struct table_
     return ts != 0 ? client_wait(r->client, ts, e) : e->code;
 }
 
+int remote_below(struct remote *r, enum wire_root kind, const char *path,
+                 char ret[FILE_PATH_MAX], struct err *e)
+{
+    char absolute[FILE_PATH_MAX];
+    TRY(below_absolute(path, absolute, e));
+    client_ts ts = client_below(r->client, kind, absolute, ret, e);
+    return ts != 0 ? client_wait(r->client, ts, e) : e->code;
+}
+
+// A relative one is below the servers' root already.
+static int set_cold(struct remote *r, struct table_config *t, struct err *e)
+{
+    char rest[FILE_PATH_MAX];
+    if (t->cold[0] != '/')
+        return 0;
+    TRY(remote_below(r, WIRE_ROOT_COLD, t->cold, rest, e));
+    return table_config_set(t, "cold", *rest != '\0' ? rest : ".", e);
+}
+
 static int make_living(struct remote *r, const struct train_config *c,
                        const struct model *m, struct err *e)
 {
     struct table_config sparse, dense;
     TRY(lives_config(c, m, &sparse, e));
     lives_dense_config(&sparse, m, &dense);
+    TRY(set_cold(r, &sparse, e));
     TRY(make_by_config(r, EXCHANGE_SPARSE, &sparse, e));
     return make_by_config(r, EXCHANGE_DENSE, &dense, e);
 }

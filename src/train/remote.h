@@ -57,6 +57,11 @@ int remote_data_told(struct remote *r, struct remote_data *ret, struct err *e);
 int remote_data_known(struct remote *r, const atomic_bool *interrupted,
                       struct remote_data *ret, struct err *e);
 
+// What an absolute path, or one from here, is called below the servers' roots
+// (client_below).
+int remote_below(struct remote *r, enum wire_root kind, const char *path,
+                 char ret[FILE_PATH_MAX], struct err *e);
+
 // So many batches more were trained on: the global step of features that live.
 int remote_step(struct remote *r, uint64_t batches, struct err *e);
 

@@ -74,6 +74,7 @@ enum wire_order {
     WIRE_SHRINK, // tables by configuration: rows decay, and the faded go
     WIRE_DAY,    // likewise: a day has ended
 };
+enum wire_root { WIRE_ROOT_SAVE, WIRE_ROOT_LOAD, WIRE_ROOT_COLD };
 enum wire_profile {
     WIRE_PROFILE_START,
     WIRE_PROFILE_STOP,

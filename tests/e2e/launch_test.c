@@ -309,6 +309,28 @@ static void tools_look_in(void **state)
     e2e_says("the scheduler cannot be asked");
 }
 
+// ---------------------------------------------------------------- --out
+
+// Servers write below --out, which launch tells them; a link that the user names is
+// followed.
+static void out_through_a_link(void **state)
+{
+    (void)state;
+    struct stat st;
+    assert_int_equal(mkdir("far", 0755), 0);
+    assert_int_equal(symlink("far", "near"), 0);
+    const char *launch = "launch --servers 2 --workers 1 -- " TRAIN " --table entry=none";
+    tug_ends(0, "%s --epochs 1 --out near/model", launch);
+    assert_int_equal(lstat("near", &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_true(e2e_exists("far/model/save-000001/manifest.json"));
+    tug_ends(0, "%s --epochs 2 --out near/model --resume", launch);
+    tug_ends(0, "%s --epochs 1 --init-from near/model --out far/next", launch);
+    e2e_nothing_beside("far/model");
+    e2e_remove("far");
+    e2e_remove("near");
+}
+
 // ---------------------------------------------------------------- keys
 
 static void keys_of_a_cluster(void **state)
@@ -352,6 +374,7 @@ int main(void)
         cmocka_unit_test(the_launcher_is_killed),
         cmocka_unit_test(interrupted_runs_save),
         cmocka_unit_test(tools_look_in),
+        cmocka_unit_test(out_through_a_link),
         cmocka_unit_test(keys_of_a_cluster),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);

@@ -5,15 +5,17 @@
 
 #include "base/random.h"
 
-unsigned tables_port;
+unsigned tables_port, tables_loops;
 
 void tables_start(unsigned servers)
 {
     cluster_start("scheduler", "scheduler --servers %u --workers 0", servers);
     tables_port = cluster_port("scheduler");
     for (unsigned i = 0; i < servers; i++)
-        cluster_start(e2e_path("server%u", i), "server --scheduler 127.0.0.1:%u",
-                      tables_port);
+        cluster_start(e2e_path("server%u", i),
+                      "server --scheduler 127.0.0.1:%u --loops %u --save-root . "
+                      "--load-root /",
+                      tables_port, tables_loops > 0 ? tables_loops : 1);
     cluster_await("scheduler", "all are here");
 }
 

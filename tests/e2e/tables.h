@@ -15,7 +15,8 @@ enum { TABLES_DIM = 4, TABLES_PUSH = 1 + TABLES_DIM + 3, TABLES_KEYS = 1000 };
     "name=users;accessor=ctr;dim=4;entry=count:2;embedx-threshold=2;base-threshold=0;"   \
     "delta-threshold=0;rule=sgd:lr=0.5;embedx-rule=adagrad-shared:lr=0.1;seed=7"
 
-extern unsigned tables_port; // of the scheduler
+extern unsigned tables_port;  // of the scheduler
+extern unsigned tables_loops; // of each server; 0: one
 
 // Processes "scheduler", "server0" and so on, which are all there when it returns.
 void tables_start(unsigned servers);

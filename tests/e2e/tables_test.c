@@ -3,6 +3,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
+#include <sys/stat.h>
 
 #include "tables.h"
 
@@ -363,9 +364,10 @@ static void beside_training(void **state)
 {
     (void)state;
     tug_ends(0, "synth --rows 2000 --format libsvm --out data.svm");
-    cluster_start("run", "launch --servers 3 --workers 2 -- train --data data.svm "
-                         "--format libsvm --model fm --table entry=count:2 "
-                         "--epochs 1000000 --out model");
+    cluster_start("run",
+                  "launch --servers 3 --workers 2 --save-root . -- train --data data.svm "
+                  "--format libsvm --model fm --table entry=count:2 "
+                  "--epochs 1000000 --out model");
     tables_port = cluster_port("run");
     await_rows();
     tables_order(0, "stat");
@@ -389,13 +391,98 @@ static void beside_training(void **state)
     tug_ends(0, "table stat --from model");
 }
 
+// ---------------------------------------------------------------- where servers write
+
+// What is not below the roots of servers is refused before anything is made, and a server
+// without roots says what it lacks.
+static void roots_of_servers(void **state)
+{
+    (void)state;
+    e2e_remove("inside");
+    e2e_remove("outside");
+    assert_int_equal(mkdir("inside", 0755), 0);
+    assert_int_equal(mkdir("outside", 0755), 0);
+    assert_int_equal(symlink("../outside", "inside/door"), 0);
+    cluster_start("scheduler", "scheduler --servers 2 --workers 0");
+    tables_port = cluster_port("scheduler");
+    for (unsigned i = 0; i < 2; i++)
+        cluster_start(e2e_path("server%u", i),
+                      "server --scheduler 127.0.0.1:%u --save-root inside%s", tables_port,
+                      i == 0 ? " --load-root outside" : "");
+    cluster_await("scheduler", "all are here");
+    tables_order(0, "create --settings %s", TABLES_USERS);
+    push("users", 1, 500);
+    tables_order(0, "save --table users --out inside/a/b");
+    assert_true(e2e_exists("inside/a/b/save-000001/manifest.json"));
+    static const char *const wrong[] = {"outside", "inside/../outside", "inside/door",
+                                        "inside/door/deeper"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        char names[8][64];
+        tables_order(2, "save --table users --out %s", wrong[i]);
+        e2e_says("is not below");
+        e2e_says("--save-root");
+        assert_int_equal(e2e_list("outside", names, 8), 0);
+    }
+    assert_false(e2e_exists("outside/save-000001"));
+    tables_order(0, "load --table users --from inside/a/b");
+    // A directory that one server may read is not one that all may.
+    e2e_copy_dir("inside/a/b", "outside/b");
+    tables_order(2, "load --table users --from outside/b");
+    e2e_says("--load-root");
+    // Rows on disk.
+    tables_order(2, "create --settings %s --table cold", "accessor=ctr;dim=2;cold=tier");
+    e2e_says("start it with --cold-root DIR");
+    tables_stop();
+    cluster_start("scheduler", "scheduler --servers 1 --workers 0");
+    tables_port = cluster_port("scheduler");
+    cluster_start("server0", "server --scheduler 127.0.0.1:%u", tables_port);
+    cluster_await("scheduler", "all are here");
+    tables_order(0, "create --settings %s", TABLES_USERS);
+    tables_order(2, "save --table users --out inside");
+    e2e_says("has no --save-root: start it with --save-root DIR");
+    tables_order(2, "load --table users --from inside/a/b");
+    e2e_says("has no --load-root");
+    tables_stop();
+    tug_ends(3, "server --scheduler 127.0.0.1:9 --load-root nowhere");
+    e2e_says("--load-root: cannot open the directory 'nowhere'");
+}
+
+// Two servers of two loops, two that save at once, again and again: neither waits for the
+// other for ever, and both saves are whole.
+static void two_saves_at_once(void **state)
+{
+    (void)state;
+    enum { TIMES = 8 };
+    e2e_remove("one");
+    e2e_remove("two");
+    tables_loops = 2;
+    tables_start(2);
+    tables_loops = 0;
+    tables_order(0, "create --settings %s", TABLES_USERS);
+    push("users", 1, 2000);
+    for (int i = 0; i < TIMES; i++) {
+        static const char *const names[] = {"one", "two"};
+        for (int k = 0; k < 2; k++)
+            cluster_start(names[k],
+                          "table save --table users --out %s --scheduler 127.0.0.1:%u",
+                          names[k], tables_port);
+        for (int k = 0; k < 2; k++)
+            cluster_ends(names[k], 0, CLUSTER_PATIENCE);
+    }
+    tug_ends(0, "table export --from one --out one.txt");
+    tug_ends(0, "table export --from two --out two.txt");
+    tables_same_files("one.txt", "two.txt");
+    tables_stop();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(made_and_found),  cluster_test(bad_words),
-        cluster_test(orders),          cluster_test(other_numbers_of_servers),
-        cluster_test(text_and_back),   cluster_test(text_that_is_none),
-        cluster_test(text_of_paddle),  cluster_test(a_month),
+        cluster_test(roots_of_servers), cluster_test(two_saves_at_once),
+        cluster_test(made_and_found),   cluster_test(bad_words),
+        cluster_test(orders),           cluster_test(other_numbers_of_servers),
+        cluster_test(text_and_back),    cluster_test(text_that_is_none),
+        cluster_test(text_of_paddle),   cluster_test(a_month),
         cluster_test(beside_training),
     };
     return cmocka_run_group_tests(tests, cluster_begin, cluster_end);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "table/rows_format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -32,7 +33,7 @@ static int read_all(const char *path, const struct rows_info *expect,
                     struct rows_info *ret, uint64_t *hash, struct err *e)
 {
     struct rows_reader *r;
-    TRY(rows_open(&r, path, expect, e));
+    TRY(rows_open(&r, FILE_ANYWHERE, path, expect, e));
     *ret = rows_info(r);
     int rc = rows_each(r, ROWS_ALL, hash_block, hash, e);
     uint64_t parts = 0;

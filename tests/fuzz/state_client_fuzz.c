@@ -218,7 +218,7 @@ static void call(void)
         o->ts = client_mark(c, 5, NULL);
         break;
     case 9:
-        o->ts = client_load(c, table, "/x", "t", true, &o->sum, NULL);
+        o->ts = client_load(c, table, "x", 7, "t", true, &o->sum, NULL);
         break;
     default:
         push_or_pull(o, draw_byte(d) & 1);

@@ -72,6 +72,7 @@ struct world {
     struct scheduler *scheduler;
     struct van *scheduler_van;
     uint32_t n_servers, n_workers;
+    struct roots *roots;
     struct shard *shards[MAX_SERVERS];
     struct van *vans[MAX_SERVERS];
     struct worker *workers[MAX_WORKERS];
@@ -133,12 +134,16 @@ static int open_scheduler(struct world *w, struct err *e)
 static int open_server(struct world *w, uint32_t i, struct err *e)
 {
     char name[32], address[VAN_ADDRESS_MAX];
+    struct roots_options ro = {.save = w->o->dir};
+    if (w->roots == NULL)
+        TRY(roots_open(&w->roots, &ro, e));
     snprintf(name, sizeof(name), "server%u", i);
     snprintf(address, sizeof(address), "sim://server%u", i);
     struct shard_options o = {
         .member = sim_member(WIRE_SERVER, i, address),
         .slice_ns = 1, // the same slices whatever the machine does
         .save_timeout_ns = 200 * SECOND,
+        .roots = w->roots,
         .without_threads = true,
         .without_repeat_check = w->o->bug == TABLES_BUG_WITHOUT_REPEAT_CHECK,
         .without_order_check = w->o->bug == TABLES_BUG_WITHOUT_ORDER_CHECK,
@@ -243,6 +248,7 @@ static void world_close(struct world *w)
     }
     van_free(w->scheduler_van);
     scheduler_close(w->scheduler);
+    roots_close(w->roots);
     sim_close(w->sim);
     if (w->manifest.locked)
         save_abort(w->o->dir, &w->manifest);
@@ -385,7 +391,7 @@ static void begin_save(struct worker *k)
     static const uint32_t tables[1] = {SUMS};
     struct client_save s = {.id = w->save,
                             .mode = w->manifest.mode,
-                            .path = w->path,
+                            .path = strrchr(w->path, '/') + 1,
                             .tables = tables,
                             .n = one_in(w, 2) ? 1 : 0,
                             .marked = true};
