@@ -78,10 +78,12 @@ static bool is_for_servers(uint16_t type)
     case MSG_TABLE_WANTED:
     case MSG_TABLE_INFO:
     case MSG_STEP:
+    case MSG_SAVE_TURN:
     case MSG_SAVE:
     case MSG_SAVE_END:
     case MSG_MARK:
     case MSG_LOAD:
+    case MSG_ROOTS:
     case MSG_STATUS:
     case MSG_PROFILE:
     case MSG_APP:
