@@ -169,13 +169,20 @@ static void test_info_and_steps(void **state)
 // Saves.
 
 static bool bad_save;
+static uint64_t turn_of; // the save that the first loop has given its turn
 
 static bool save(struct server *s, van_link link, const struct van_message *m)
 {
     struct buf files = BUF_INIT(WIRE_BYTES_MAX);
     char name[32];
+    // All who save ask the same loop first, so no two hold what the other waits for.
+    if (m->type == MSG_SAVE_TURN) {
+        assert_int_equal(s->node, FIRST_NODE);
+        turn_of = m->m->save_turn.save;
+    }
     if (m->type != MSG_SAVE)
         return false;
+    assert_int_equal(turn_of, m->m->save.save);
     for (uint32_t t = 0; t < 2; t++) {
         snprintf(name, sizeof(name), "%s-%u.rows", t == 0 ? "users" : "b", s->node);
         struct wire_saved_file f = {.table = 12 + t,
@@ -207,6 +214,7 @@ static void test_saves(void **state)
     for (int bad = 0; bad < 2; bad++) {
         struct save_manifest m = {0};
         bad_save = bad;
+        turn_of = 0;
         int rc = wait_for(c, client_save(c->client, &s, &m, &e), &e);
         if (rc != (bad ? TUG_EDATA : 0))
             fail_msg("%d: %s", rc, e.text);
