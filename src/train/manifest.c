@@ -346,7 +346,7 @@ int manifest_read(struct manifest *ret, const char *dir, struct err *e)
     char path[FILE_PATH_MAX];
     TRY(file_join(path, dir, MANIFEST_NAME, e));
     json_t *root;
-    TRY(json_read_file(path, MANIFEST_MAX_BYTES, &root, e));
+    TRY(json_read_file(FILE_ANYWHERE, path, MANIFEST_MAX_BYTES, &root, e));
     int rc = from_json(ret, root, path, e);
     json_decref(root);
     return rc;

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/random.h"
 
@@ -333,7 +334,7 @@ static json_t *read_manifest(const char *path)
 {
     json_t *root = NULL;
     json_begin();
-    if (json_read_file(path, 16 << 20, &root, NULL) != 0)
+    if (json_read_file(FILE_ANYWHERE, path, 16 << 20, &root, NULL) != 0)
         return NULL;
     json_object_del(root, "data");
     json_object_del(root, "checksum");
