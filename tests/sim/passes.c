@@ -62,6 +62,7 @@ struct world {
     struct scheduler *scheduler;
     struct van *scheduler_van;
     uint32_t n_servers, n_workers, n_first, n_pieces;
+    struct roots *roots;
     struct shard *shards[MAX_SERVERS];
     struct van *vans[MAX_SERVERS];
     struct worker *workers[MAX_WORKERS], *driver;
@@ -130,12 +131,16 @@ static int open_scheduler(struct world *w, struct err *e)
 static int open_server(struct world *w, uint32_t i, struct err *e)
 {
     char name[32], address[VAN_ADDRESS_MAX];
+    struct roots_options ro = {.save = w->o->dir};
+    if (w->roots == NULL)
+        TRY(roots_open(&w->roots, &ro, e));
     snprintf(name, sizeof(name), "server%u", i);
     snprintf(address, sizeof(address), "sim://server%u", i);
     struct shard_options o = {
         .member = sim_member(WIRE_SERVER, i, address),
         .slice_ns = 1, // the same slices whatever the machine does
         .save_timeout_ns = 200 * SECOND,
+        .roots = w->roots,
         .without_threads = true,
         .without_roster_of_saves = w->o->bug == PASSES_BUG_WITHOUT_ROSTER_OF_SAVES,
     };
@@ -246,6 +251,7 @@ static void world_close(struct world *w)
     }
     van_free(w->scheduler_van);
     scheduler_close(w->scheduler);
+    roots_close(w->roots);
     sim_close(w->sim);
     if (w->manifest.locked)
         save_abort(w->o->dir, &w->manifest);
@@ -463,7 +469,7 @@ static void begin_save(struct world *w)
     static const uint32_t tables[1] = {SUMS};
     struct client_save s = {.id = w->save,
                             .mode = SAVE_CHECKPOINT,
-                            .path = w->path,
+                            .path = strrchr(w->path, '/') + 1,
                             .tables = tables,
                             .n = 1,
                             .marked = true,
