@@ -156,6 +156,9 @@ struct client_save {
     // Of which roster it is, see msg_save. 0: the client's, and all living workers.
     uint64_t roster, newest;
 };
+// Waits for the save's turn; client_save goes on with it. Who has workers mark waits for
+// it first: what they push behind their marks is held as long as another save goes on.
+client_ts client_save_turn(struct client *c, uint64_t id, struct err *e);
 // The first loop is asked for a turn before the others hear of it: so two that
 // save at once come one after the other. *into gets the step, the tables and
 // what is in their files.

@@ -99,6 +99,7 @@ struct save_wanted {
     struct save_manifest *into;
     struct buf tables; // the message points into it
     bool turn;         // it has come
+    bool only_turn;    // nothing else is wanted
     char path[FILE_PATH_MAX];
 };
 

@@ -235,7 +235,7 @@ void slice_answered(struct slice *s)
     slice_drop(s);
     if (r->open > 0)
         return;
-    if (r->kind == REQUEST_SAVE && !r->u.save->turn) {
+    if (r->kind == REQUEST_SAVE && !r->u.save->turn && !r->u.save->only_turn) {
         save_everywhere(r);
         return;
     }

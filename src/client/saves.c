@@ -33,7 +33,6 @@ static int save_fill(struct save_wanted *w, const struct client_save *s,
                      struct save_manifest *into, struct err *e)
 {
     w->into = into;
-    w->tables = BUF_INIT(WIRE_BYTES_MAX);
     TRY(copy_text(w->path, sizeof(w->path), s->path, "the path of a save", e));
     for (size_t i = 0; i < s->n; i++) {
         struct wire_save_table x = {.table = s->tables[i]};
@@ -56,26 +55,53 @@ static int save_fill(struct save_wanted *w, const struct client_save *s,
     return 0;
 }
 
+static struct save_wanted *save_wanted(struct err *e)
+{
+    struct save_wanted *w = mem_zalloc(sizeof(*w));
+    if (w == NULL)
+        err_nomem(e, "a save");
+    else
+        w->tables = BUF_INIT(WIRE_BYTES_MAX);
+    return w;
+}
+
+static client_ts save_begins(struct client *c, struct save_wanted *w, struct err *e)
+{
+    struct request *r = request_new(c, REQUEST_SAVE, e);
+    if (r == NULL) {
+        buf_free(&w->tables);
+        mem_free(w);
+        return 0;
+    }
+    r->spec = &request_no_table;
+    r->u.save = w;
+    return request_begin(r, NULL, NULL);
+}
+
+client_ts client_save_turn(struct client *c, uint64_t id, struct err *e)
+{
+    struct save_wanted *w = save_wanted(e);
+    if (w == NULL)
+        return 0;
+    w->only_turn = true;
+    w->message.save = id;
+    return save_begins(c, w, e);
+}
+
 client_ts client_save(struct client *c, const struct client_save *s,
                       struct save_manifest *into, struct err *e)
 {
-    struct save_wanted *w = mem_zalloc(sizeof(*w));
-    if (w == NULL) {
-        err_nomem(e, "a save");
+    struct save_wanted *w = save_wanted(e);
+    if (w == NULL)
         return 0;
-    }
-    struct request *r = save_fill(w, s, into, e) == 0 ? request_new(c, REQUEST_SAVE, e)
-                                                      : NULL;
-    if (r == NULL) {
+    if (save_fill(w, s, into, e) != 0) {
         buf_free(&w->tables);
         mem_free(w);
         return 0;
     }
     if (w->message.roster == 0)
         w->message.roster = member_roster(c->member)->version;
-    r->spec = &request_no_table;
-    r->u.save = w;
-    return request_begin(r, NULL, NULL);
+    return save_begins(c, w, e);
 }
 
 client_ts client_save_end(struct client *c, uint64_t id, bool committed,

@@ -215,6 +215,8 @@ static void test_saves(void **state)
         struct save_manifest m = {0};
         bad_save = bad;
         turn_of = 0;
+        assert_int_equal(wait_for(c, client_save_turn(c->client, 77, &e), &e), 0);
+        assert_int_equal(turn_of, 77); // and no more than that
         int rc = wait_for(c, client_save(c->client, &s, &m, &e), &e);
         if (rc != (bad ? TUG_EDATA : 0))
             fail_msg("%d: %s", rc, e.text);

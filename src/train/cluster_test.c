@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "cluster/node.h"
@@ -15,6 +16,7 @@
 #include "table/save.h"
 #include "train/config.h"
 #include "train/lives.h"
+#include "train/remote.h"
 #include "train/train_testing.h"
 
 enum { MAX_NODES = 8 };
@@ -38,8 +40,10 @@ struct cluster {
         pthread_t thread;
         int rc;
         struct err e;
-    } server[MAX_NODES], worker[MAX_NODES];
+    } server[MAX_NODES], worker[MAX_NODES], guest;
 };
+
+static void *(*guest)(void *actor); // who else is there; NULL: nobody
 
 static struct node_options node_options(struct cluster *c)
 {
@@ -147,8 +151,14 @@ static void train_there(const struct train_config *config, uint32_t servers,
     struct train_config driver = c->config;
     how.node = &n;
     driver.cluster = &how;
+    if (guest != NULL)
+        start(&c->guest, c, guest);
     if (train_run(&driver, ret, &e) != 0)
         fail_msg("%s", e.text);
+    if (guest != NULL)
+        pthread_join(c->guest.thread, NULL);
+    if (c->guest.rc != 0)
+        fail_msg("guest: %s", c->guest.e.text);
     node_close(&n);
     for (uint32_t i = 0; i < workers; i++) {
         pthread_join(c->worker[i].thread, NULL);
@@ -506,6 +516,81 @@ static void test_saved_within(void **state)
     }
 }
 
+// Another one saves, and takes two seconds.
+
+static unsigned looks, held; // at the table; and how many saw requests that were held
+
+static int wait_for(struct remote *r, client_ts ts, struct err *e)
+{
+    return ts != 0 ? client_wait(r->client, ts, e) : e->code;
+}
+
+static int look_at_table(struct remote *r, struct err *e)
+{
+    uint32_t table;
+    struct msg_table_is is;
+    if (wait_for(r, client_info(r->client, NULL, EXCHANGE_SPARSE, &table, e), e) != 0)
+        return 0; // it is not there yet
+    TRY(wait_for(r, client_stat(r->client, EXCHANGE_SPARSE, &is, e), e));
+    looks++;
+    held += is.held > 0;
+    return 0;
+}
+
+static int save_slowly(struct remote *r, struct err *e)
+{
+    const uint64_t id = 4711;
+    TRY(wait_for(r, client_save_turn(r->client, id, e), e));
+    for (double until = clock_seconds() + 2; clock_seconds() < until;) {
+        TRY(look_at_table(r, e));
+        TRY(remote_pause(r, 0.01, e));
+    }
+    return wait_for(r, client_save_end(r->client, id, false, 0, e), e);
+}
+
+static void *run_saver(void *arg)
+{
+    struct actor *a = arg;
+    struct node n;
+    struct remote r = {0};
+    struct node_options o = node_options(a->cluster);
+    a->rc = node_open(&n, &o, &a->e);
+    struct train_cluster how = a->cluster->how;
+    struct train_config config = a->cluster->config;
+    how.node = &n;
+    config.cluster = &how;
+    struct remote_options ro = {.role = WIRE_DRIVER, .loops = 1};
+    if (a->rc == 0)
+        a->rc = remote_open(&r, &config, &ro, &a->e);
+    if (a->rc == 0)
+        a->rc = save_slowly(&r, &a->e);
+    if (a->rc == 0)
+        a->rc = client_leave(r.client, 0, "", &a->e);
+    remote_close(&r);
+    node_close(&n);
+    return NULL;
+}
+
+// A save in the middle of a pass has workers mark when its turn has come: else what they
+// push behind their marks would be held until the other save is over.
+static void test_another_saves(void **state)
+{
+    (void)state;
+    struct table_config t;
+    struct train_result r;
+    data[0] = write_data("slow.ffm", 6000, 300, 1000);
+    struct train_config c = living_config(&t, "accessor=ctr; embedx-threshold=1");
+    c.epochs = 2;
+    c.save_batches = 10;
+    c.out = path_of("slow");
+    guest = run_saver;
+    train_there(&c, 2, 2, WIRE_ASYNC, NULL, &r);
+    guest = NULL;
+    assert_true(looks > 10);
+    assert_int_equal(held, 0);
+    remove_all(c.out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -515,6 +600,7 @@ int main(void)
         cmocka_unit_test(test_lives_sync),
         cmocka_unit_test(test_lives_count_once),
         cmocka_unit_test(test_saved_within),
+        cmocka_unit_test(test_another_saves),
     };
     log_set_level(LOG_ERROR);
     return cmocka_run_group_tests(tests, make_test_dir, remove_test_dir);

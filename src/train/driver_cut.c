@@ -199,7 +199,9 @@ static int follow_clock(struct driver *d, client_ts ts, struct err *e)
 static int write_rows(struct driver *d, struct client_save *s, struct save_manifest *m,
                       struct err *e)
 {
-    if (s->marked) { // from now on no worker gets a piece that has not marked
+    if (s->marked) {
+        TRY(wait(d, client_save_turn(d->remote.client, s->id, e), e));
+        // From now on no worker gets a piece that has not marked.
         TRY(ask_cut(d, s->id, e));
         s->roster = d->cut.roster;
         s->newest = d->cut.newest;
