@@ -194,6 +194,36 @@ static void test_heartbeats_of_others(void **state)
     world_close(&w);
 }
 
+// A tool may join as a guest; that it says it failed ends nobody's run.
+static void test_guest_leaves_failing(void **state)
+{
+    struct msg_join join = {.role = WIRE_DRIVER,
+                            .ticket = 1000,
+                            .process = 2000,
+                            .loops = 1,
+                            .host = wire_text("h")};
+    struct msg_leave failed = {.code = TUG_EIO, .why = wire_text("no more")};
+    struct err why = {0};
+    (void)state;
+    open_world();
+    greet(WIRE_TOOL);
+    say(MSG_JOIN, 7, &join);
+    say(MSG_LEAVE, 8, &failed);
+    assert_int_equal(peer.type, MSG_OK);
+    leave();
+    world_run(&w, 10 * SECONDS);
+    assert_false(scheduler_finished(w.s, NULL));
+    greet(WIRE_OPERATOR);
+    join.ticket = join.process = 3000;
+    say(MSG_JOIN, 7, &join);
+    say(MSG_LEAVE, 8, &failed);
+    leave();
+    world_run(&w, 30 * SECONDS);
+    assert_true(scheduler_finished(w.s, &why));
+    assert_non_null(strstr(why.text, "no more"));
+    world_close(&w);
+}
+
 static void test_orders_are_logged(void **state)
 {
     (void)state;
@@ -238,6 +268,7 @@ int main(void)
         cmocka_unit_test(test_roles),
         cmocka_unit_test(test_join),
         cmocka_unit_test(test_heartbeats_of_others),
+        cmocka_unit_test(test_guest_leaves_failing),
         cmocka_unit_test(test_orders_are_logged),
         cmocka_unit_test(test_refusals_are_few),
     };

@@ -136,14 +136,23 @@ static void left_failing(struct scheduler *s, const struct node *n,
     }
 }
 
+// A guest's end is nobody else's, unless he may stop the cluster anyway: with a tool's
+// token one only looks.
+static bool may_end_all(const struct scheduler *s, const struct node *n)
+{
+    return n->n.role != WIRE_DRIVER || n->drives ||
+           wire_may(MSG_STOP, van_trust(s->van, n->link).role);
+}
+
 void scheduler_leave(struct scheduler *s, struct node *n, uint64_t request,
                      const struct msg_leave *m)
 {
     scheduler_send(s, n->link, MSG_OK, request, &(struct msg_ok){0});
     if (!n->n.alive)
         return;
+    bool ends = may_end_all(s, n);
     scheduler_gone(s, n, true);
-    if (m->code != 0)
+    if (m->code != 0 && ends)
         left_failing(s, n, m);
     else if (n->n.role == WIRE_SERVER && s->phase == SCHEDULER_RUNNING)
         server_lost(s, n);
