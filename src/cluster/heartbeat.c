@@ -8,6 +8,8 @@
 
 #include "base/alloc.h"
 
+enum { DIAL_SECONDS = 10 };
+
 struct heartbeat {
     const struct node *node;
     struct van *van;
@@ -25,7 +27,8 @@ static void connect_again(struct heartbeat *h, uint64_t now)
 {
     h->open = h->greeted = false;
     h->heard_at = now;
-    h->link = van_connect(h->van, h->node->scheduler, 3600 * SECOND_NS);
+    // An attempt that hangs is given up, and another one made.
+    h->link = van_connect(h->van, h->node->scheduler, DIAL_SECONDS * SECOND_NS);
 }
 
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)

@@ -247,7 +247,7 @@ static void roster_wanted(struct scheduler *s, struct link *l, uint64_t request,
                           const struct msg_roster_wanted *m)
 {
     struct node *n = l->node != SCHEDULER_NOBODY ? &s->nodes[l->node] : NULL;
-    if (n != NULL && m->version > n->roster_version)
+    if (n != NULL && m->version > n->roster_version && m->version <= s->roster.version)
         n->roster_version = m->version;
     // Without a number it is an acknowledgement.
     if (request != 0 || m->version < s->roster.version)

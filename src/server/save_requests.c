@@ -221,6 +221,8 @@ enum outcome save_end_serve(struct shard *s, struct request *q)
     known = save_has_ended(&s->saves, m->save, &committed);
     if (q->peer->session == 0)
         err_set(&e, TUG_EUSAGE, "who has no session can't end a save");
+    else if (r != NULL && r->id == m->save && r->asker != q->peer->session)
+        err_set(&e, TUG_EUSAGE, "save %llu is another's", (unsigned long long)m->save);
     else if (r != NULL && r->id == m->save)
         end_run(s, m, &e);
     else if (m->committed && !committed)

@@ -815,6 +815,9 @@ static void test_turns(void **state)
     finish_save(w, &x);
     commit(&x);
     assert_null(w->sent);
+    struct msg_save_end end = {.save = x.id, .committed = 1};
+    deliver(w, WORKER_LINK + 1, MSG_SAVE_END, 2, &end);
+    expect_refusal(w, TUG_EUSAGE, "is another's");
     end_save(w, x.id, true);
     for (int i = 0; i < 2; i++) { // the end, and the second one's turn
         struct parcel *p = expect_sent(w, MSG_OK);
@@ -837,8 +840,9 @@ static void test_turns(void **state)
     expect_refusal(w, TUG_EDATA, "none");
     send_turn(w, 1, 7003);
     expect_ok(w);
-    end_save(w, 7003, false);
-    forget_sent(w);
+    end = (struct msg_save_end){.save = 7003};
+    deliver(w, WORKER_LINK + 1, MSG_SAVE_END, 3, &end);
+    expect_ok(w);
     world_close(w);
 }
 
