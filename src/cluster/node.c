@@ -275,10 +275,12 @@ static void listen_beside(const struct node *n, struct van *v,
         sweep(unix_address);
     if (rc == 0)
         rc = van_listen(v, unix_address, unix_address, &e);
-    int len = snprintf(both, sizeof(both), "%s,%s", unix_address, address);
-    if (rc != 0)
+    if (rc != 0) {
         log_warn("%s is reached by TCP only: %s", address, e.text);
-    else if (len < VAN_ADDRESS_MAX)
+        return;
+    }
+    int len = snprintf(both, sizeof(both), "%s,%s", unix_address, address);
+    if (len < VAN_ADDRESS_MAX)
         memcpy(address, both, (size_t)len + 1);
 }
 

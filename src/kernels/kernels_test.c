@@ -466,9 +466,12 @@ static void test_names(void **state)
 int main(void)
 {
     ref = kernels_named("ref");
+#ifdef NDEBUG // as released: gcc clears them from -O2 on
     can_tell = uppers_can_tell();
+#endif
     if (!can_tell)
-        printf("skipped: this CPU does not say which vector registers are in use\n");
+        printf("skipped: this is not as released, or this CPU does not say which vector "
+               "registers are in use\n");
     static const char *const names[] = {"avx2", "avx512"};
     for (int i = 0; i < 2; i++) {
         const struct kernels *k = kernels_named(names[i]);
