@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/below.h"
 #include "base/clock.h"
 #include "train/driver_internal.h"
 #include "train/progress.h"
@@ -41,14 +42,14 @@ static int learn_data(struct run *r, struct err *e)
     return run_open_reader(r, e);
 }
 
-// Whether the servers may write where this run is to be saved: said now, not at the first
-// save.
-static int check_roots(struct run *r, struct err *e)
+// What servers call --out: said now, not at the first save.
+static int ask_below(struct run *r, struct err *e)
 {
-    char there[FILE_PATH_MAX];
+    struct driver *d = r->driver;
     if (r->config->table == NULL || r->config->out == NULL)
         return 0;
-    return remote_below(&r->driver->remote, WIRE_ROOT_SAVE, r->config->out, there, e);
+    TRY(below_absolute(r->config->out, d->out, e));
+    return remote_below(&d->remote, WIRE_ROOT_SAVE, d->out, d->out_below, e);
 }
 
 int driver_open(struct run *r, struct err *e)
@@ -71,7 +72,7 @@ int driver_open(struct run *r, struct err *e)
     client_set_interrupt(d->remote.client, NULL);
     TRY(tell_schema(r, e));
     TRY(remote_tables(&d->remote, r->config, &r->parameters.model, 0, e));
-    TRY(check_roots(r, e));
+    TRY(ask_below(r, e));
     return learn_data(r, e);
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/below.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "table/save.h"
@@ -218,12 +219,25 @@ static int write_rows(struct driver *d, struct client_save *s, struct save_manif
     return d->cut.pass != 0 ? set_about(m, &d->cut, e) : 0;
 }
 
+// What servers call the directory of a save, which is below --out. They were asked when the
+// run began: the moment of a save in sync mode does not wait for more questions.
+static int save_below(const struct driver *d, const char *path, char ret[FILE_PATH_MAX],
+                      struct err *e)
+{
+    char absolute[FILE_PATH_MAX];
+    TRY(below_absolute(path, absolute, e));
+    const char *rest = below_rest(d->out, absolute);
+    return rest != NULL
+               ? file_join(ret, d->out_below, rest, e)
+               : err_set(e, TUG_EUSAGE, "'%s' is not below '%s'", absolute, d->out);
+}
+
 static int save_rows(struct driver *d, const char *path, struct save_manifest *m,
                      struct err *e)
 {
     static const uint32_t tables[] = {EXCHANGE_SPARSE, EXCHANGE_DENSE};
     char there[FILE_PATH_MAX];
-    TRY(remote_below(&d->remote, WIRE_ROOT_SAVE, path, there, e));
+    TRY(save_below(d, path, there, e));
     struct client_save s = {.id = clock_unix_ns(),
                             .mode = SAVE_CHECKPOINT,
                             .path = there,

@@ -40,7 +40,8 @@ struct driver {
     struct parameters *cache;
     bool best;         // an evaluation looks at the copies
     struct err lookup; // why it could not
-    // Features that live: driver_cut.c.
+    // Features that live: driver_cut.c. --out, absolute, and what servers call it.
+    char out[FILE_PATH_MAX], out_below[FILE_PATH_MAX];
     struct driver_position cut, resumed;
     uint64_t saved_batches; // of the pass, at the last save within it
     uint64_t ahead;         // shares: batches until the moment of a save
