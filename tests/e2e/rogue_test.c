@@ -83,6 +83,7 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     static const char json[] = "{\"nodes\":[{\"role\":5}";
     struct msg_status_is status = {.json = {json, sizeof(json) - 1}};
     struct msg_ok ok = {.value = 1};
+    struct msg_data_is data = {.told = 1}; // as the worker likes
     (void)ctx, (void)now;
     if (rogue.manner == STRANGE)
         status.json = (struct wire_span){strange, sizeof(strange) - 1};
@@ -98,6 +99,8 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
         van_send(rogue.van, link, MSG_STATUS_IS, m->request, &status, NULL);
     else if (rogue.manner == LEASES && m->type == MSG_LEASE)
         van_send(rogue.van, link, MSG_LEASED, m->request, &leased, NULL);
+    else if (rogue.manner == LEASES && m->type == MSG_DATA_WANTED)
+        van_send(rogue.van, link, MSG_DATA_IS, m->request, &data, NULL);
     else if (rogue.manner == LEASES && m->type == MSG_ROSTER_WANTED)
         send_roster(link, m->request);
     else if (rogue.manner == LEASES)
