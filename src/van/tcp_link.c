@@ -17,7 +17,8 @@ enum {
     // stopped for a while must not lose its links: its system confirms, but has no
     // more room at some time.
     UNANSWERED_MS = 30000,
-    ALERT = 0x15, // how an alert of TLS begins
+    UNIX_SEND_BYTES = 2 << 20, // of a Unix socket's send buffer
+    ALERT = 0x15,              // how an alert of TLS begins
     TLS_MAJOR = 3,
 };
 
@@ -307,6 +308,15 @@ static bool is_unix(const struct tcp_link *l)
     return l->stream->handle.type == UV_NAMED_PIPE;
 }
 
+// A TCP socket's buffer grows by itself, a Unix socket's does not: with the 208 KiB that it
+// begins with, a large message wakes both processes many times over. The system doubles
+// what is asked for, and allows no more than its net.core.wmem_max.
+static void set_unix_options(struct tcp_link *l)
+{
+    int bytes = UNIX_SEND_BYTES;
+    uv_send_buffer_size(&l->stream->handle, &bytes);
+}
+
 // Whose process is at the other end of a Unix socket: the system knows.
 static int look_at_user(struct tcp_link *l, struct err *e)
 {
@@ -374,7 +384,9 @@ void tcp_link_connected(struct tcp_link *l)
         tcp_dial_failed(l, &e, false);
         return;
     }
-    if (!is_unix(l))
+    if (is_unix(l))
+        set_unix_options(l);
+    else
         set_options(l);
     if (l->van->options.tls != NULL)
         l->kind = VAN_TLS;
