@@ -1,5 +1,5 @@
-// `tug bench table` as a program of its own: it needs the table and nothing above it, so it
-// builds and profiles alone.
+// `tug bench table` as a program of its own: it needs the table and nothing above it, so
+// it builds and profiles alone.
 //
 //   bench_table [--json] [--read-keys N] [--grow-keys N]
 //
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bench.h"
+#include "bench/bench.h"
 
 int main(int argc, char **argv)
 {

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/bench.h"
+#include "bench/bench.h"
 #include "cli/cli.h"
 #include "cli/model.h"
 

@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "accessor/life.h"
 #include "base/alloc.h"
 #include "base/file.h"
 #include "cli/cli.h"
-#include "table/config.h"
-#include "table/life.h"
-#include "table/save.h"
+#include "save/save.h"
+#include "store/config.h"
 #include "train/lives.h"
 #include "train/saved.h"
 

@@ -1,7 +1,7 @@
 // tug table, from the inside: one command, three places where tables are.
 //
 //   table_model.c     the saved model of a training run whose rows have no life
-//   table_saved.c     saves of tables made from settings (table/save.h)
+//   table_saved.c     saves of tables made from settings (save/save.h)
 //   table_running.c   a running cluster
 //   table_import.c    text files that become a save
 //   table_settings.c  what a table can be made of
@@ -18,7 +18,7 @@
 #include "base/file.h"
 #include "base/options.h"
 #include "cli/node_options.h"
-#include "table/config.h"
+#include "store/config.h"
 
 struct table_values {
     struct option_list action; // and what it is about

@@ -13,8 +13,8 @@
 #include "cli/table.h"
 #include "cluster/roster.h"
 #include "data/decode.h"
-#include "table/save.h"
-#include "table/text.h"
+#include "save/save.h"
+#include "save/text.h"
 
 enum { PIECE = 1 << 18, FIRST_NUMBER = 16 };
 

@@ -11,7 +11,7 @@
 #include "cli/model.h"
 #include "cli/table.h"
 #include "cli/table_output.h"
-#include "table/rule.h"
+#include "rule/rule.h"
 
 static void print_group(const char *name, const struct accessor_group *g)
 {

@@ -13,8 +13,8 @@
 #include "base/plural.h"
 #include "cli/table.h"
 #include "cli/table_output.h"
-#include "table/save.h"
-#include "table/text.h"
+#include "save/save.h"
+#include "save/text.h"
 #include "train/lives.h"
 
 // The tables of the newest save, as they are when all it builds on is put together.

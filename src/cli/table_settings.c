@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "cli/cli.h"
 #include "cli/table.h"
-#include "table/rule.h"
+#include "rule/rule.h"
 
 enum { WIDTH = 80, COLUMN = 30 }; // of the terminal; where explanations begin
 

@@ -14,7 +14,7 @@
 #include "cli/model.h"
 #include "cli/node_options.h"
 #include "cli/result.h"
-#include "table/rule.h"
+#include "rule/rule.h"
 #include "train/lives.h"
 
 static int err_in(int rc, const char *where, struct err *e)

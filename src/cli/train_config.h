@@ -6,7 +6,7 @@
 #define TUG_CLI_TRAIN_CONFIG_H
 
 #include "cli/train_options.h"
-#include "table/config.h"
+#include "store/config.h"
 #include "train/config.h"
 
 struct train_setup {

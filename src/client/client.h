@@ -31,8 +31,8 @@
 
 #include "base/err.h"
 #include "cluster/member.h"
+#include "save/save.h"
 #include "server/spec.h"
-#include "table/save.h"
 
 struct client;
 
@@ -60,7 +60,7 @@ struct van *client_van(struct client *c);
 // Makes a table on every loop, or finds the same one there. A request like others.
 typedef uint64_t client_ts; // 0: none
 client_ts client_table(struct client *c, const struct table_spec *s, struct err *e);
-// A table by configuration (table/config.h). A push to one carries, by op, WIRE_GRADIENT:
+// A table by configuration (store/config.h). A push to one carries, by op, WIRE_GRADIENT:
 // push width; WIRE_ASSIGN, WIRE_DELTA: the weights of both groups.
 client_ts client_table_config(struct client *c, uint32_t id, const struct table_config *t,
                               struct err *e);
@@ -142,7 +142,7 @@ client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
                       struct err *e);
 // Saves of tables by configuration: each loop writes its rows as they are at one moment,
 // while training goes on (server/save.h). Who saves makes the directory before and the
-// manifest behind it (table/save.h), and then says how it ended: until then loops hold
+// manifest behind it (save/save.h), and then says how it ended: until then loops hold
 // what they need to take it back.
 struct client_save {
     uint64_t id; // never given twice

@@ -18,8 +18,8 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "client/private.h"
+#include "rule/rule.h"
 #include "server/bf16.h"
-#include "table/rule.h"
 #include "van/sim.h"
 #include "wire/pack.h"
 

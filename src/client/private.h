@@ -17,10 +17,10 @@
 #define TUG_CLIENT_PRIVATE_H
 
 #include "client/client.h"
+#include "save/save.h"
 #include "server/keys.h"
 #include "server/orders.h"
 #include "server/shard.h"
-#include "table/save.h"
 
 // An id is (count << SLOT_BITS | slot): found without a search, and never given twice.
 enum { SLOT_BITS = 20, SLOT_MAX = 1 << SLOT_BITS };

@@ -18,8 +18,8 @@
 #include "base/random.h"
 #include "client/client.h"
 #include "cluster/scheduler.h"
+#include "rule/rule.h"
 #include "server/shard.h"
-#include "table/rule.h"
 #include "van/inproc.h"
 
 enum { SERVERS = 2, KEYS = 20000, WIDTH = 2, TABLE = 1 };

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "facade/environment.h"
-#include "table/rule.h"
+#include "rule/rule.h"
 #include "tug/table.h"
 
 enum { WAIT_SECONDS = 600, SPIN_US = 300, LEAVE_SECONDS = 5 };

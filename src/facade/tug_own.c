@@ -8,11 +8,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "accessor/accessor.h"
+#include "accessor/entry.h"
+#include "accessor/life.h"
 #include "facade/last_error.h"
-#include "table/accessor.h"
-#include "table/entry.h"
-#include "table/life.h"
-#include "table/rule.h"
+#include "rule/rule.h"
 #include "tug/table.h"
 
 enum { PLACES = 16 };

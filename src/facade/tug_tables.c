@@ -12,12 +12,12 @@
 #include "base/below.h"
 #include "base/file.h"
 #include "facade/tug_client.h"
-#include "table/save.h"
+#include "save/save.h"
 #include "tug/table.h"
 
 static_assert((int)TUG_CHECKPOINT == SAVE_CHECKPOINT && (int)TUG_BASE == SAVE_BASE &&
                   (int)TUG_DELTA == SAVE_DELTA && (int)TUG_DAY == SAVE_DAY,
-              "modes are those of table/life.h");
+              "modes are those of accessor/life.h");
 
 // A request that was made while the van was lent: 0, it could not be made.
 static int wait_for(struct tug_client *c, client_ts ts)

@@ -1,5 +1,5 @@
 // Update rules: which there are, and the numbers that each takes. The formulas are
-// in the table below, once; kernels implement them, table/rule.h gives names,
+// in the table below, once; kernels implement them, rule/rule.h gives names,
 // options and documentation.
 //
 // All rules: g is the gradient of one weight; coordinates with g == 0 are left alone,

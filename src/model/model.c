@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "table/rule.h"
+#include "rule/rule.h"
 
 enum { FFM_MAX_SUMS = 1 << 24 }; // floats of scratch: 64 MiB a thread
 

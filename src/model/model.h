@@ -26,9 +26,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "accessor/accessor.h"
 #include "base/err.h"
 #include "kernels/kernels.h"
-#include "table/accessor.h"
 #include "table/table.h"
 
 enum model_kind { MODEL_LR, MODEL_FM, MODEL_FFM, MODEL_KINDS };

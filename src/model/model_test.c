@@ -14,7 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
-#include "table/rule.h"
+#include "rule/rule.h"
 
 enum { MAX_FEATURES = 30, MAX_WIDTH = 512 };
 

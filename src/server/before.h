@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "table/accessor.h"
+#include "accessor/accessor.h"
 
 struct before {
     size_t n, cap;

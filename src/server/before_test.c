@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "rule/rule.h"
 #include "server/before.h"
-#include "table/rule.h"
 
 enum { ROWS = 3000, WIDTH = 3 };
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "save/save.h"
 #include "server/shard_internal.h"
-#include "table/save.h"
 
 struct mine {
     const struct shard *shard;

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/below.h"
-#include "table/save.h"
+#include "save/save.h"
 
 static int open_root(struct root *r, const char *path, const char *option, bool make,
                      struct err *e)

@@ -7,10 +7,10 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "save/save.h"
 #include "server/save_writer.h"
 #include "server/shard_internal.h"
-#include "table/cut.h"
-#include "table/save.h"
+#include "store/cut.h"
 
 enum { BLOCK_BYTES = 256 << 10 }; // read out at a time: well below a slice
 #define SAVE_TIMEOUT_NS (60 * SECOND_NS)

@@ -5,7 +5,7 @@
 //   SAVE      -> waits for its moment: for the roster that it is of; with marks until
 //                every living worker of that has marked, with a clock until the sync
 //                tables have come so far; no order goes on
-//             -> cuts of all tables begin at once (table/cut.h)
+//             -> cuts of all tables begin at once (store/cut.h)
 //             -> blocks are read out in slices between requests, and handed to the writer
 //             -> SAVED, with what is in each file
 //   SAVE_END  -> cuts end: what was published counts, or nothing has happened
@@ -32,7 +32,7 @@
 #include <stdint.h>
 
 #include "base/file.h"
-#include "table/save.h"
+#include "save/save.h"
 
 enum { SAVES_MAX_MARKS = 4096, SAVES_MARKS_EACH = 16, SAVES_ENDED = 16 };
 

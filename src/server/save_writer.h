@@ -6,7 +6,7 @@
 #ifndef TUG_SERVER_SAVE_WRITER_H
 #define TUG_SERVER_SAVE_WRITER_H
 
-#include "table/rows_file.h"
+#include "save/rows_file.h"
 
 #define SAVE_WRITER_BYTES ((size_t)8 << 20) // that wait, and a block more
 

@@ -26,7 +26,7 @@
 //          acknowledged when it is in.
 // Held pulls hold up nothing else.
 //
-// Tables by configuration (table/config.h) lie in stores (table/store.h): what is said
+// Tables by configuration (store/config.h) lie in stores (store/store.h): what is said
 // above holds for them, too. Orders for a whole table (shrink, day, clear, load) are
 // numbered and happen once, like pushes; those that walk over rows do it in slices
 // between requests, and are answered at the end. Saves are described in save.h.

@@ -41,7 +41,7 @@
 #include "server/ssp_clock.h"
 #include "server/step_clock.h"
 #include "server/sync_clock.h"
-#include "table/store.h"
+#include "store/store.h"
 
 enum {
     BATCH = 1024,        // keys that are looked up together

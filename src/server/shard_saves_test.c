@@ -10,9 +10,9 @@
 
 #include "base/below.h"
 #include "base/file.h"
+#include "save/save.h"
 #include "server/stores_testing.h"
-#include "table/cut.h"
-#include "table/save.h"
+#include "store/cut.h"
 
 static char dir[64];
 static struct roots *roots; // below `dir`

@@ -19,8 +19,8 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "cluster/proof.h"
+#include "rule/rule.h"
 #include "server/shard_internal.h"
-#include "table/rule.h"
 
 enum {
     ME = 8,

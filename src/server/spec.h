@@ -1,16 +1,16 @@
 // What a table is to be: said by a client to every server loop, and checked there.
 //
 // Of two kinds. A table by groups is rows of floats whose columns the client describes (a
-// trainer's). A table by configuration is said by a text (table/config.h); servers keep a
-// store of it (table/store.h), with all that rows live by.
+// trainer's). A table by configuration is said by a text (store/config.h); servers keep a
+// store of it (store/store.h), with all that rows live by.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_SPEC_H
 #define TUG_SERVER_SPEC_H
 
+#include "accessor/accessor.h"
 #include "base/buf.h"
-#include "table/accessor.h"
-#include "table/config.h"
+#include "store/config.h"
 #include "table/table.h"
 #include "wire/wire.h"
 

@@ -15,7 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
-#include "table/rule.h"
+#include "rule/rule.h"
 
 enum { BITS = 6 };
 

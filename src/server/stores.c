@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "server/bf16.h"
 #include "server/shard_internal.h"
-#include "table/cut.h"
+#include "store/cut.h"
 
 enum { STORE_BATCH = 1 << 14 }; // keys that are pushed together, unless a run is longer
 

@@ -17,7 +17,7 @@
 
 #include "base/alloc.h"
 #include "server/shard_internal.h"
-#include "table/cut.h"
+#include "store/cut.h"
 #include "table/tree_sum.h"
 
 enum { PUSH_KEYS = 4096 }; // that are pushed together, unless a partition has more

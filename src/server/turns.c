@@ -11,7 +11,7 @@
 #include <math.h>
 
 #include "server/shard_internal.h"
-#include "table/cut.h"
+#include "store/cut.h"
 
 enum { REQUESTS_SHARE = 8 }; // of the time, to one of slices: saves copy rows besides
 #define SLICE_NS (2 * SECOND_NS / 1000)

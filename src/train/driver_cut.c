@@ -16,7 +16,7 @@
 #include "base/below.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "table/save.h"
+#include "save/save.h"
 #include "train/driver.h"
 #include "train/driver_internal.h"
 #include "train/lives.h"
@@ -219,8 +219,8 @@ static int write_rows(struct driver *d, struct client_save *s, struct save_manif
     return d->cut.pass != 0 ? set_about(m, &d->cut, e) : 0;
 }
 
-// What servers call the directory of a save, which is below --out. They were asked when the
-// run began: the moment of a save in sync mode does not wait for more questions.
+// What servers call the directory of a save, which is below --out. They were asked when
+// the run began: the moment of a save in sync mode does not wait for more questions.
 static int save_below(const struct driver *d, const char *path, char ret[FILE_PATH_MAX],
                       struct err *e)
 {

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/relaxed.h"
-#include "table/save.h"
+#include "save/save.h"
 #include "train/driver.h"
 #include "train/driver_internal.h"
 #include "train/lives.h"

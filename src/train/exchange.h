@@ -41,7 +41,7 @@ int exchange_keys_resolve(void *keys, const uint64_t *k, size_t n, uint32_t *ret
 // before it is pushed, so what that one changes is added to what was pulled.
 struct exchange {
     bool steps;
-    bool lives;         // pushes carry show, click and slot (table/life.h)
+    bool lives;         // pushes carry show, click and slot (accessor/life.h)
     struct model model; // of rows as they are pulled
     uint32_t width;     // floats of a pulled row
     uint32_t push_width;

@@ -12,8 +12,8 @@
 #include "base/below.h"
 #include "base/relaxed.h"
 #include "cluster/node.h"
+#include "save/save.h"
 #include "server/embedded.h"
-#include "table/save.h"
 
 static_assert((int)CONFIG_ASYNC == WIRE_ASYNC && (int)CONFIG_SSP == WIRE_SSP &&
                   (int)CONFIG_SYNC == WIRE_SYNC,

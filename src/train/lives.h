@@ -1,17 +1,17 @@
-// Features that live: a model whose sparse table is made from settings (table/config.h),
+// Features that live: a model whose sparse table is made from settings (store/config.h),
 // with statistics, entry policies, embeddings that are earned, and an end.
 //
 // Such rows lie on servers' loops always: one process has a loop of its own beside it
-// (server/embedded.h). The worker pulls weights and pushes gradients with shows and clicks;
-// the rules are applied there. What the model sees is a row as a pull returns it, so
-// lr is embed alone, and embedx is the latent vectors of fm and ffm.
+// (server/embedded.h). The worker pulls weights and pushes gradients with shows and
+// clicks; the rules are applied there. What the model sees is a row as a pull returns it,
+// so lr is embed alone, and embedx is the latent vectors of fm and ffm.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_LIVES_H
 #define TUG_TRAIN_LIVES_H
 
 #include "model/model.h"
-#include "table/config.h"
+#include "store/config.h"
 #include "train/config.h"
 #include "train/parameters.h"
 

@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "table/rule.h"
+#include "rule/rule.h"
 
 enum { MANIFEST_MAX_BYTES = 16 << 20 };
 

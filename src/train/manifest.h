@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "data/identity.h"
 #include "data/schema.h"
-#include "table/part.h"
+#include "save/part.h"
 #include "train/run.h"
 
 // Version 1 had no schema: keys of csv went by the place of a column.

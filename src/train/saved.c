@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/relaxed.h"
-#include "table/save.h"
+#include "save/save.h"
 #include "train/lives.h"
 
 // Rows in a part, about: enough that files are few, few enough that threads share the

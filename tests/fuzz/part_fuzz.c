@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "table/part.h"
+#include "save/part.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "table/rows_format.h"
+#include "save/rows_format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
-#include "table/save_internal.h"
+#include "save/save_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,9 +6,9 @@
 // something. Saves go to a directory that there is not.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "rule/rule.h"
 #include "server/shard.h"
 #include "server/spec.h"
-#include "table/rule.h"
 #include "world.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

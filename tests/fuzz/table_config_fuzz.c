@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "table/config.h"
+#include "store/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

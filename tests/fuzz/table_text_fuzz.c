@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "table/text.h"
+#include "save/text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

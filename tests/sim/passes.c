@@ -12,10 +12,10 @@
 #include "base/random.h"
 #include "client/client.h"
 #include "cluster/scheduler_internal.h"
+#include "save/save.h"
 #include "server/shard.h"
 #include "sim/cast.h"
-#include "table/save.h"
-#include "table/store.h"
+#include "store/store.h"
 #include "van/sim.h"
 
 enum {

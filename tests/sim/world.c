@@ -10,9 +10,9 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "rule/rule.h"
 #include "sim/cast.h"
 #include "sim/world_internal.h"
-#include "table/rule.h"
 
 static const char *const bug_names[BUGS] = {
     "none",

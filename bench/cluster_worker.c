@@ -1,0 +1,469 @@
+// A worker of `tug bench cluster`: it fills the tables with the others and measures.
+//
+// Its process has a client for each option of the client that is compared, all on the
+// same tables, so that they can take turns.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "bench/cluster.h"
+#include "client/client.h"
+#include "rule/rule.h"
+
+enum {
+    NARROW = 1,
+    WIDE = 2,
+    SMALL = 3
+}; // tables: 1 float, 16 floats, 1 float of small keys
+enum { WIDE_FLOATS = 16, MAX_IN_FLIGHT = 8 };
+enum { FULL_BATCH = 100000, SMALL_BATCH = 10000, BATCHES = 20, MAX_TIMES = 1 << 20 };
+enum { ROUNDS = 3 }; // clients that are compared take turns
+
+enum { DEFAULT, BF16, PACKED, CACHED, CLIENTS };
+
+#define BARRIER_NS ((uint64_t)120000000000)
+#define READY_NS ((uint64_t)60000000000)
+
+// Batches of distinct keys in the order in which they travel.
+struct batches {
+    uint64_t *keys; // n of them, `size` keys each
+    size_t n, size;
+};
+
+struct worker {
+    const struct bench_worker *w;
+    struct client *clients[CLIENTS];
+    struct van *vans[CLIENTS];
+    uint32_t rank;
+    float *values;                // of pushes
+    float *pulled[MAX_IN_FLIGHT]; // of each pull in flight
+    float *times;
+    double bytes; // of a key in the last measurement
+};
+
+// What is done again and again.
+struct load {
+    struct client *client;
+    uint32_t table;
+    const struct batches *batches;
+    bool push;
+    uint32_t in_flight;
+    double seconds;
+};
+
+// Records.
+
+static int report(const struct worker *w, const char *name, double rate, double p50,
+                  double p99, struct err *e)
+{
+    struct bench_record r = {.rate = rate, .p50 = p50, .p99 = p99, .bytes = w->bytes};
+    snprintf(r.name, sizeof(r.name), "%s", name);
+    if (write(w->w->results, &r, sizeof(r)) != sizeof(r))
+        return err_sys(e, TUG_EIO, "cannot hand over a result");
+    return 0;
+}
+
+static int by_float(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+// Sorts the first n times.
+static int report_times(const struct worker *w, const char *name, double rate, size_t n,
+                        struct err *e)
+{
+    qsort(w->times, n, sizeof(*w->times), by_float);
+    return report(w, name, rate, w->times[n / 2], w->times[n * 99 / 100], e);
+}
+
+// Keys.
+
+static uint64_t key_of(uint32_t table, uint64_t number)
+{
+    return table == SMALL ? number : mix64(number + 1);
+}
+
+static uint64_t keys_of_table(const struct worker *w, uint32_t table)
+{
+    uint64_t all = w->w->o->keys;
+    return table == SMALL && all > 1000000 ? 1000000 : all;
+}
+
+static int arrange(struct worker *w, uint32_t table, uint64_t *keys, size_t n,
+                   struct err *e)
+{
+    uint32_t *order = mem_array(n, sizeof(*order));
+    uint64_t *copy = mem_array(n, sizeof(*copy));
+    int rc = order == NULL || copy == NULL ? err_nomem(e, "keys") : 0;
+    if (rc == 0) {
+        memcpy(copy, keys, n * sizeof(*copy));
+        rc = client_arrange(w->clients[DEFAULT], table, copy, n, order);
+        if (rc != 0)
+            err_set(e, rc, "arranging keys: %s", err_text(rc));
+    }
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        keys[i] = copy[order[i]];
+    mem_free(order);
+    mem_free(copy);
+    return rc;
+}
+
+// Uniform over the table's keys: one from each of `size` equal ranges, so that none comes
+// twice.
+static int make_batches(struct worker *w, struct batches *b, uint32_t table, size_t size,
+                        size_t n, struct err *e)
+{
+    uint64_t all = keys_of_table(w, table);
+    if (size > all)
+        size = (size_t)all;
+    *b = (struct batches){mem_array(n * size, sizeof(uint64_t)), n, size};
+    if (b->keys == NULL)
+        return err_nomem(e, "keys");
+    for (size_t i = 0; i < n; i++) {
+        uint64_t *keys = b->keys + i * size, stream = w->rank * 1000 + i;
+        for (size_t k = 0; k < size; k++)
+            keys[k] = key_of(table,
+                             k * (all / size) + random_below(1, stream, k, all / size));
+        TRY(arrange(w, table, keys, size, e));
+    }
+    return 0;
+}
+
+// Requests.
+
+static client_ts issue(const struct worker *w, const struct load *l, size_t turn,
+                       struct err *e)
+{
+    const struct batches *b = l->batches;
+    const uint64_t *keys = b->keys + turn % b->n * b->size;
+    struct client_push push = {
+        .table = l->table,
+        .keys = keys,
+        .n = b->size,
+        .values = w->values,
+        .rate = 1,
+        .pass = 1,
+        .arranged = true,
+    };
+    struct client_pull pull = {
+        .table = l->table,
+        .keys = keys,
+        .n = b->size,
+        .values = w->pulled[turn % MAX_IN_FLIGHT],
+        .arranged = true,
+    };
+    return l->push ? client_push(l->client, &push, e) : client_pull(l->client, &pull, e);
+}
+
+// Keeps `in_flight` requests under way for so long. *ret_n times are left in w->times.
+static int pump(struct worker *w, const struct load *l, double *ret_rate, size_t *ret_n,
+                struct err *e)
+{
+    client_ts ts[MAX_IN_FLIGHT];
+    double sent[MAX_IN_FLIGHT];
+    size_t issued = 0, n = 0;
+    double begin = clock_seconds(), now = begin;
+    for (; issued < l->in_flight; issued++) {
+        sent[issued] = clock_seconds();
+        if ((ts[issued] = issue(w, l, issued, e)) == 0)
+            return e->code;
+    }
+    while (n < issued) {
+        size_t at = n % l->in_flight;
+        TRY(client_wait(l->client, ts[at], e));
+        now = clock_seconds();
+        if (n < MAX_TIMES)
+            w->times[n] = (float)(now - sent[at]);
+        n++;
+        if (now - begin >= l->seconds)
+            continue;
+        sent[at] = now;
+        if ((ts[at] = issue(w, l, issued++, e)) == 0)
+            return e->code;
+    }
+    *ret_rate = (double)(n * l->batches->size) / (now - begin);
+    *ret_n = n < MAX_TIMES ? n : MAX_TIMES;
+    return 0;
+}
+
+static int barrier(const struct worker *w, struct err *e)
+{
+    return client_barrier(w->clients[DEFAULT], WIRE_GROUP_WORKERS, BARRIER_NS, e);
+}
+
+static double bytes_of(const struct load *l)
+{
+    struct client_stats s = client_stats(l->client);
+    return (double)(s.bytes_sent + s.bytes_received);
+}
+
+// A measurement of all workers at the same time. A first turn of it is not counted: links
+// open, memory is taken.
+static int measure(struct worker *w, const char *name, struct load *l, struct err *e)
+{
+    double rate;
+    size_t n, before;
+    struct load first = *l;
+    first.seconds = 0;
+    TRY(pump(w, &first, &rate, &n, e));
+    TRY(barrier(w, e));
+    double bytes = bytes_of(l);
+    before = client_stats(l->client).keys;
+    TRY(pump(w, l, &rate, &n, e));
+    w->bytes = (bytes_of(l) - bytes) / (double)(client_stats(l->client).keys - before);
+    TRY(barrier(w, e));
+    int rc = report_times(w, name, rate, n, e);
+    w->bytes = 0;
+    return rc;
+}
+
+// The measurements.
+
+static int measure_latency(struct worker *w, struct err *e)
+{
+    struct batches b;
+    int rc = make_batches(w, &b, NARROW, 1, 1000, e);
+    for (int push = 1; push >= 0 && rc == 0; push--) {
+        struct load l = {w->clients[DEFAULT], NARROW, &b, push, 1, w->w->o->seconds};
+        rc = measure(w, push ? "1 key, push" : "1 key, pull", &l, e);
+    }
+    mem_free(b.keys);
+    return rc;
+}
+
+static int measure_sparse(struct worker *w, uint32_t table, size_t size, struct err *e)
+{
+    char name[40];
+    struct batches b;
+    int rc = make_batches(w, &b, table, size, BATCHES, e);
+    for (int push = 1; push >= 0 && rc == 0; push--) {
+        struct load l = {w->clients[DEFAULT], table,           &b, push,
+                         MAX_IN_FLIGHT,       w->w->o->seconds};
+        snprintf(name, sizeof(name), "%zu keys x %d, %s", size,
+                 table == WIDE ? WIDE_FLOATS : 1, push ? "push" : "pull");
+        rc = measure(w, name, &l, e);
+    }
+    mem_free(b.keys);
+    return rc;
+}
+
+// Two clients on the same work, in turns.
+struct comparison {
+    const char *name;
+    int client; // beside the default one
+    uint32_t table;
+    size_t batches; // 1: the same list of keys again and again
+};
+
+static int compare_once(struct worker *w, const struct comparison *c,
+                        const struct batches *b, bool push, struct err *e)
+{
+    char name[40];
+    for (int round = 0; round < ROUNDS; round++)
+        for (int with = 0; with <= 1; with++) {
+            struct load l = {w->clients[with ? c->client : DEFAULT],
+                             c->table,
+                             b,
+                             push,
+                             MAX_IN_FLIGHT,
+                             w->w->o->seconds / ROUNDS};
+            snprintf(name, sizeof(name), "%s %s, %s", with ? "with" : "without", c->name,
+                     push ? "push" : "pull");
+            TRY(measure(w, name, &l, e));
+        }
+    return 0;
+}
+
+static int compare(struct worker *w, const struct comparison *c, struct err *e)
+{
+    struct batches b;
+    int rc = make_batches(w, &b, c->table, FULL_BATCH, c->batches, e);
+    for (int push = 1; push >= 0 && rc == 0; push--)
+        rc = compare_once(w, c, &b, push, e);
+    mem_free(b.keys);
+    return rc;
+}
+
+static int measure_barrier(struct worker *w, struct err *e)
+{
+    size_t n = 0;
+    double begin = clock_seconds(), now = begin;
+    // All must do the same number of them.
+    size_t all = (size_t)(w->w->o->seconds * 2000) + 1;
+    for (; n < all && n < MAX_TIMES; n++) {
+        double from = now;
+        TRY(barrier(w, e));
+        now = clock_seconds();
+        w->times[n] = (float)(now - from);
+    }
+    return report_times(w, "barrier of the workers", (double)n / (now - begin), n, e);
+}
+
+static int measure_all(struct worker *w, struct err *e)
+{
+    static const struct comparison comparisons[] = {
+        {"bf16", BF16, WIDE, BATCHES},
+        {"packed small keys", PACKED, SMALL, BATCHES},
+        {"cached key lists", CACHED, NARROW, 1},
+    };
+    TRY(measure_latency(w, e));
+    for (uint32_t table = NARROW; table <= WIDE; table++) {
+        TRY(measure_sparse(w, table, SMALL_BATCH, e));
+        TRY(measure_sparse(w, table, FULL_BATCH, e));
+    }
+    for (size_t i = 0; i < sizeof(comparisons) / sizeof(*comparisons); i++)
+        TRY(compare(w, &comparisons[i], e));
+    return measure_barrier(w, e);
+}
+
+// Tables.
+
+static int make_table(struct worker *w, uint32_t table, uint32_t floats, const char *name,
+                      struct err *e)
+{
+    struct table_spec s = {.id = table, .space = WIRE_SPACE_SPARSE, .mode = WIRE_ASYNC};
+    snprintf(s.name, sizeof(s.name), "%s", name);
+    accessor_plain(&s.accessor, rule_defaults(RULE_SUM), floats);
+    s.options = (struct table_options){.id = table, .width = s.accessor.width};
+    for (int i = 0; i < CLIENTS; i++) {
+        client_ts ts = client_table(w->clients[i], &s, e);
+        if (ts == 0)
+            return e->code;
+        TRY(client_wait(w->clients[i], ts, e));
+    }
+    return 0;
+}
+
+// This worker's share of all keys, a batch after the other.
+static int fill(struct worker *w, uint32_t table, struct err *e)
+{
+    uint64_t all = keys_of_table(w, table), workers = w->w->o->workers;
+    uint64_t from = all * w->rank / workers, to = all * (w->rank + 1) / workers;
+    uint64_t *keys = mem_array(FULL_BATCH, sizeof(*keys));
+    int rc = keys == NULL ? err_nomem(e, "keys") : 0;
+    while (rc == 0 && from < to) {
+        size_t n = to - from < FULL_BATCH ? (size_t)(to - from) : (size_t)FULL_BATCH;
+        struct batches b = {keys, 1, n};
+        struct load l = {w->clients[DEFAULT], table, &b, true, 1, 0};
+        for (size_t i = 0; i < n; i++)
+            keys[i] = key_of(table, from + i);
+        rc = arrange(w, table, keys, n, e);
+        double rate;
+        if (rc == 0)
+            rc = pump(w, &l, &rate, &n, e);
+        from += b.size;
+    }
+    mem_free(keys);
+    return rc == 0 ? barrier(w, e) : rc;
+}
+
+// The first push of the cluster has been acknowledged.
+static int report_start(struct worker *w, struct err *e)
+{
+    uint64_t key = key_of(NARROW, w->rank);
+    struct batches b = {&key, 1, 1};
+    struct load l = {w->clients[DEFAULT], NARROW, &b, true, 1, 0};
+    double rate;
+    size_t n;
+    TRY(pump(w, &l, &rate, &n, e));
+    double seconds = clock_seconds() - w->w->began;
+    return report(w, "start to first push", 1 / seconds, seconds, seconds, e);
+}
+
+static int run(struct worker *w, struct err *e)
+{
+    TRY(make_table(w, NARROW, 1, "one float", e));
+    TRY(report_start(w, e));
+    TRY(make_table(w, WIDE, WIDE_FLOATS, "16 floats", e));
+    TRY(make_table(w, SMALL, 1, "small keys", e));
+    for (uint32_t table = NARROW; table <= SMALL; table++)
+        TRY(fill(w, table, e));
+    TRY(measure_all(w, e));
+    for (int i = 0; i < CLIENTS; i++)
+        TRY(client_leave(w->clients[i], 0, "", e));
+    return 0;
+}
+
+// Opening.
+
+static int open_client(struct worker *w, int i, struct err *e)
+{
+    struct client_options o = {
+        .member = node_member(w->w->node, WIRE_WORKER, ""),
+        .bf16 = i == BF16,
+        .pack_keys = i == PACKED,
+        .cache_keys = i == CACHED,
+    };
+    o.member.loop = (uint16_t)i;
+    o.member.loops = CLIENTS;
+    TRY(client_open(&w->clients[i], &o, e));
+    struct van_handler h = client_handler(w->clients[i]);
+    TRY(node_van(w->w->node, &w->vans[i], &h, true, e));
+    client_serve(w->clients[i], w->vans[i], van_now(w->vans[i]));
+    return 0;
+}
+
+// All must be polled until all have joined: the cluster waits for the last of them.
+static int open_clients(struct worker *w, struct err *e)
+{
+    for (int i = 0; i < CLIENTS; i++)
+        TRY(open_client(w, i, e));
+    double until = clock_seconds() + (double)READY_NS * 1e-9;
+    for (int joined = 0; joined < CLIENTS;) {
+        if (clock_seconds() >= until)
+            break; // client_wait_ready says what is missing
+        joined = 0;
+        for (int i = 0; i < CLIENTS; i++) {
+            TRY(client_poll(w->clients[i], e));
+            joined += member_id(client_member(w->clients[i])) != 0;
+        }
+    }
+    for (int i = 0; i < CLIENTS; i++)
+        TRY(client_wait_ready(w->clients[i], READY_NS, e));
+    w->rank = member_rank(client_member(w->clients[DEFAULT]));
+    return 0;
+}
+
+static int take_memory(struct worker *w, struct err *e)
+{
+    size_t bytes = sizeof(float) * WIDE_FLOATS * FULL_BATCH;
+    bool good = (w->values = mem_map(bytes)) != NULL &&
+                (w->times = mem_array(MAX_TIMES, sizeof(float))) != NULL;
+    for (int i = 0; i < MAX_IN_FLIGHT && good; i++)
+        good = (w->pulled[i] = mem_map(bytes)) != NULL;
+    if (!good)
+        return err_nomem(e, "values");
+    for (size_t i = 0; i < bytes / sizeof(float); i++)
+        w->values[i] = 1;
+    return 0;
+}
+
+int bench_cluster_worker(const struct bench_worker *bw, struct err *e)
+{
+    struct worker w = {.w = bw};
+    size_t bytes = sizeof(float) * WIDE_FLOATS * FULL_BATCH;
+    int rc = take_memory(&w, e);
+    if (rc == 0)
+        rc = open_clients(&w, e);
+    if (rc == 0)
+        rc = run(&w, e);
+    for (int i = 0; i < CLIENTS; i++) {
+        van_free(w.vans[i]); // first: what it gives back goes to the client
+        client_close(w.clients[i]);
+    }
+    for (int i = 0; i < MAX_IN_FLIGHT; i++)
+        if (w.pulled[i] != NULL)
+            mem_unmap(w.pulled[i], bytes);
+    if (w.values != NULL)
+        mem_unmap(w.values, bytes);
+    mem_free(w.times);
+    return rc;
+}

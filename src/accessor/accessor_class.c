@@ -1,0 +1,224 @@
+// Accessors by name: those that come with tug, Paddle's names for them, a program's own.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+
+#include "accessor/accessor_internal.h"
+#include "base/options.h"
+#include "rule/rule.h"
+
+enum { MAX_CLASSES = 32 };
+
+static int layout_plain(const struct accessor_options *o, struct accessor *ret,
+                        struct err *e)
+{
+    (void)e;
+    accessor_plain(ret, o->rule, o->dim);
+    return 0;
+}
+
+static int layout_merge(const struct accessor_options *o, struct accessor *ret,
+                        struct err *e)
+{
+    (void)e;
+    accessor_plain(ret, rule_defaults(RULE_SUM), o->dim);
+    return 0;
+}
+
+static const struct accessor_class plain = {
+    .name = "plain",
+    .about = "an array of floats under one rule",
+    .layout = layout_plain,
+};
+
+static const struct accessor_class merge = {
+    .name = "merge",
+    .about = "sums of what is pushed: counters, geo",
+    .layout = layout_merge,
+};
+
+static const struct accessor_class *classes[MAX_CLASSES] = {
+    &plain,
+    &merge,
+    &accessor_sparse,
+    &accessor_ctr,
+    &accessor_ctr_double,
+    &accessor_counter,
+};
+static size_t n_classes = 6;
+static char names[MAX_CLASSES * (ACCESSOR_NAME_MAX + 2)] =
+    "plain, merge, sparse, ctr, ctr_double, counter";
+
+// Their Unit accessors are those whose gradients are not divided by shows.
+static const struct {
+    const char *theirs;
+    const struct accessor_class *ours;
+    bool unscaled;
+} paddle[] = {
+    {"CommMergeAccessor", &merge, false},
+    {"SparseAccessor", &accessor_sparse, false},
+    {"DownpourSparseValueAccessor", &accessor_sparse, false},
+    {"CtrCommonAccessor", &accessor_ctr, false},
+    {"DownpourCtrAccessor", &accessor_ctr, false},
+    {"DownpourUnitAccessor", &accessor_ctr, true},
+    {"CtrDoubleAccessor", &accessor_ctr_double, false},
+    {"DownpourCtrDoubleAccessor", &accessor_ctr_double, false},
+    {"DownpourDoubleUnitAccessor", &accessor_ctr_double, true},
+};
+enum { N_PADDLE = sizeof(paddle) / sizeof(*paddle) };
+
+const char *accessor_names(void)
+{
+    return names;
+}
+
+static bool same_name(const char *x, const char *y)
+{
+    for (; *x != '\0' || *y != '\0'; x++, y++)
+        if (*x != *y && !(*x == '-' && *y == '_'))
+            return false;
+    return true;
+}
+
+static const struct accessor_class *find(const char *name, bool *ret_unscaled)
+{
+    *ret_unscaled = false;
+    for (size_t i = 0; i < n_classes; i++)
+        if (same_name(name, classes[i]->name))
+            return classes[i];
+    for (size_t i = 0; i < N_PADDLE; i++) {
+        if (strcmp(name, paddle[i].theirs) == 0) {
+            *ret_unscaled = paddle[i].unscaled;
+            return paddle[i].ours;
+        }
+    }
+    return NULL;
+}
+
+static int unknown(const char *name, struct err *e)
+{
+    char words[sizeof(names) + N_PADDLE * 40], near[OPTION_NAME_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < n_classes; i++)
+        n += (size_t)snprintf(words + n, sizeof(words) - n, "%s ", classes[i]->name);
+    for (size_t i = 0; i < N_PADDLE; i++)
+        n += (size_t)snprintf(words + n, sizeof(words) - n, "%s ", paddle[i].theirs);
+    options_nearest(name, words, near);
+    return err_set(e, TUG_EUSAGE, "there is no accessor '%.100s'; choose from %s%s%s%s",
+                   name, names, *near ? "; did you mean '" : "", near, *near ? "'?" : "");
+}
+
+const struct accessor_class *accessor_find(const char *name, struct err *e)
+{
+    bool unscaled;
+    const struct accessor_class *c = find(name, &unscaled);
+    if (c == NULL)
+        unknown(name, e);
+    return c;
+}
+
+int accessor_choose(struct accessor_options *o, const char *name, struct err *e)
+{
+    bool unscaled;
+    const struct accessor_class *c = find(name, &unscaled);
+    if (c == NULL)
+        return unknown(name, e);
+    snprintf(o->name, sizeof(o->name), "%s", c->name);
+    if (unscaled)
+        o->life.show_scale = false;
+    return 0;
+}
+
+int accessor_register(const struct accessor_class *c, struct err *e)
+{
+    bool unscaled;
+    size_t length = c->name == NULL ? 0 : strnlen(c->name, ACCESSOR_NAME_MAX);
+    if (length == 0 || length == ACCESSOR_NAME_MAX ||
+        strpbrk(c->name, ",;=# \t\n") != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "an accessor needs a name of 1 to %d characters, without ',', "
+                       "';', '=', '#' and blanks",
+                       ACCESSOR_NAME_MAX - 1);
+    if (c->layout == NULL)
+        return err_set(e, TUG_EUSAGE, "accessor '%s' lacks 'layout'", c->name);
+    if (find(c->name, &unscaled) != NULL)
+        return err_set(e, TUG_EUSAGE, "there is an accessor '%s' already", c->name);
+    if (n_classes == MAX_CLASSES)
+        return err_set(e, TUG_EUSAGE, "there are %d accessors already", MAX_CLASSES);
+    size_t used = strlen(names);
+    snprintf(names + used, sizeof(names) - used, ", %s", c->name);
+    classes[n_classes++] = c;
+    return 0;
+}
+
+// Layouts for options.
+
+void accessor_add_extra(struct accessor *a, const struct rule_params *rule, uint32_t n)
+{
+    struct accessor_group *g = &a->groups[a->n_groups++];
+    *g = (struct accessor_group){
+        .n = n, .state = n, .n_state = rule_state(rule, n), .rule = *rule};
+    a->extra = a->width++;
+    a->extra_width = n + g->n_state;
+    a->pull_width += n;
+    a->push_width += n;
+}
+
+bool accessor_has_life(const struct accessor_class *c)
+{
+    const struct life_class *l = &c->life;
+    return l->begin || l->seen || l->earned || l->score || l->unseen || l->shrink ||
+           l->saved || l->published || l->stats;
+}
+
+// Rules that share state among a block of weights share it among a group's.
+static void set_block(struct rule_params *rule, uint32_t n)
+{
+    if (rule->kind == RULE_ADAGRAD_ROW && rule->block == 1 && n > 0)
+        rule->block = n;
+}
+
+// That layouts can ask for its state, whether they use it or not.
+static int check_rule(struct rule_params *rule, struct err *e)
+{
+    if (rule->block == 0)
+        rule->block = 1;
+    if (rule_info(rule->kind) != NULL)
+        return 0;
+    return err_set(e, TUG_EUSAGE, "there is no update rule number %u",
+                   (unsigned)rule->kind);
+}
+
+static int make(struct accessor *ret, struct accessor_options *o, struct err *e)
+{
+    TRY(life_check(&o->life, e));
+    TRY(check_rule(&o->rule, e));
+    TRY(check_rule(&o->extra, e));
+    if (o->dim > TABLE_MAX_WIDTH)
+        return err_set(e, TUG_EUSAGE, "at most %d floats fit a row", TABLE_MAX_WIDTH);
+    const struct accessor_class *c = accessor_find(o->name, e);
+    set_block(&o->extra, o->dim);
+    if (c == &plain)
+        set_block(&o->rule, o->dim);
+    TRY(c->layout(o, ret, e));
+    for (uint32_t g = 0; g < ret->n_groups && g < ACCESSOR_MAX_GROUPS; g++)
+        TRY(rule_check(&ret->groups[g].rule, e));
+    ret->class = accessor_has_life(c) ? c : NULL;
+    ret->life = o->life;
+    return accessor_check(ret, e);
+}
+
+int accessor_make(struct accessor *ret, const struct accessor_options *options,
+                  struct err *e)
+{
+    struct accessor_options o = *options;
+    struct err why;
+    if (strnlen(o.name, sizeof(o.name)) == sizeof(o.name))
+        return err_set(e, TUG_EUSAGE, "the name of an accessor does not end");
+    TRY(accessor_choose(&o, options->name, e));
+    if (make(ret, &o, &why) == 0)
+        return 0;
+    return err_set(e, TUG_EUSAGE, "accessor %s with dim %u: %.900s", o.name, o.dim,
+                   why.text);
+}

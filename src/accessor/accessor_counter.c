@@ -1,0 +1,67 @@
+// The accessor "counter": exact counts. A row is `dim` counters, doubles in two floats
+// each; a push carries an amount for each, and a pull returns two floats for each, whose
+// value is the first x 2^24 + the second (tug_count in tug/table.h): floats alone would
+// stop counting at 2^24. Rows are exact to 2^53; two floats hold whole numbers to 2^48.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <string.h>
+
+#include "accessor/accessor_internal.h"
+
+enum { FLOATS = 2 }; // of a counter
+
+static double get(const float *row, uint32_t counter)
+{
+    double x;
+    memcpy(&x, row + counter * FLOATS, sizeof(x));
+    return x;
+}
+
+// A count that would become infinite or no number stays what it was. Amounts are what is
+// pushed, no statistics of it: they are added whenever they come.
+static float seen(const struct accessor *a, float *row, const float *amounts, bool again,
+                  struct life_time t)
+{
+    (void)again, (void)t;
+    for (uint32_t i = 0; i < a->pushed_stats; i++) {
+        double sum = get(row + a->stats, i) + (double)amounts[i];
+        if (isfinite(sum))
+            memcpy(row + a->stats + i * FLOATS, &sum, sizeof(sum));
+    }
+    return 1;
+}
+
+static void stats(const struct accessor *a, const float *row, float *ret)
+{
+    for (uint32_t i = 0; i < a->pushed_stats; i++) {
+        double x = get(row + a->stats, i), high = floor(x * 0x1p-24);
+        ret[i * FLOATS] = (float)high;
+        ret[i * FLOATS + 1] = (float)(x - high * 0x1p24);
+    }
+}
+
+static bool saved(const struct accessor *a, const float *row, enum save_mode m,
+                  struct life_time t)
+{
+    (void)a, (void)row, (void)m, (void)t;
+    return true;
+}
+
+static int layout(const struct accessor_options *o, struct accessor *ret, struct err *e)
+{
+    if (o->dim < 1 || o->dim > ACCESSOR_MAX_STATS / FLOATS)
+        return err_set(e, TUG_EUSAGE, "a row has 1 to %d counters",
+                       ACCESSOR_MAX_STATS / FLOATS);
+    *ret = ACCESSOR_EMPTY;
+    ret->n_stats = ret->pulled_stats = ret->width = ret->pull_width = o->dim * FLOATS;
+    ret->pushed_stats = ret->push_width = o->dim;
+    return 0;
+}
+
+const struct accessor_class accessor_counter = {
+    .name = "counter",
+    .about = "exact counts, to 2^48: histograms, statistics of slots, steps",
+    .layout = layout,
+    .life = {.seen = seen, .saved = saved, .stats = stats},
+};

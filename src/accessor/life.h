@@ -1,0 +1,130 @@
+// The life of a row: statistics of how often its feature was shown and clicked, the score
+// that follows from them, and what the score decides: when the feature has earned its
+// embedding, whether it is published, and when it is forgotten.
+//
+//   accessor     rows hold                                  a pull returns         rule of life
+//   plain        weights, state                             weights                none
+//   merge        sums (rule sum): counters, geo             sums                   none
+//   sparse       embed, statistics, embedx once earned      embed, embedx          below
+//   ctr          the same                                   show, click, embed,    below
+//                                                           embedx
+//   ctr_double   the same, show and click as doubles (they  as ctr                 below
+//                do not stop counting at 2^24)
+//   counter      counts as doubles, no weights              two floats a count      none
+//
+// embed is one weight, embedx a vector of `dim`; each has a rule of its own. embedx lies
+// in a second row that is made when it is earned. A push carries
+//
+//   [gradient of embed][gradients of embedx][show][click][slot]
+//
+// and is applied in this order (Paddle: CtrCommonAccessor::Update):
+//
+//   show += s; click += c; delta_score += score(s, c)     unless the push comes again
+//   slot; seen today
+//   no embedx yet and score(show, click) >= embedx_threshold: embedx is made
+//   embed, embedx: their rules, by gradients divided by s (show_scale; s > 0, else by 1)
+//
+// A push comes again when its examples were pushed before in the run: in its second pass.
+// An example counts once a run, however often it is trained on.
+//
+// The gradient that earns embedx counts for it. Until then embedx is pulled as
+// zeros, and its gradients are dropped.
+//
+//   score(show, click) = nonclick * (show - click) + click_coefficient * click
+//
+// shrink       show, click *= decay; the row goes when score < delete_threshold (another
+//              one may be given), or unseen_days > delete_after_days, or ttl_steps have
+//              passed without a push
+// day          the table's day + 1: unseen_days = day - seen, so no row is touched
+// base         publishes rows of score >= base_threshold, unseen_days <= delta_keep_days
+// delta        of those, the ones changed since with delta_score >= delta_threshold
+// published    delta_score = 0
+//
+// A row that a shrink takes below base_threshold, or a push finds unseen for more than
+// delta_keep_days, has a delta_score of delta_threshold at least: deltas have named it as
+// gone, so it is published again as soon as it is worth it.
+//
+// Gradients of all rules are divided by the shows (Paddle: of its adagrad rules only),
+// so that a rate means the same whatever the rule. A show or click that is not a
+// finite number is not added.
+//
+// Defaults (one set; features of the predecessors have three) are life_defaults'.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_ACCESSOR_LIFE_H
+#define TUG_ACCESSOR_LIFE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum save_mode {
+    SAVE_CHECKPOINT, // every row: to go on from
+    SAVE_BASE,       // rows worth publishing
+    SAVE_DELTA,      // what has changed of them since the last base or delta
+    SAVE_DAY,        // a checkpoint at the end of a day: rows age by a day
+};
+const char *save_mode_name(enum save_mode m);
+// Or Paddle's 0 to 3.
+int save_mode_find(const char *name, enum save_mode *ret, struct err *e);
+
+struct life {
+    float nonclick;          // 0.1   worth of a show without a click
+    float click;             // 1     of a click
+    float embedx_threshold;  // 10    score at which embedx is made; 0: with the row
+    float base_threshold;    // 1.5   score from which a row is published
+    float delta_threshold;   // 0.25  change of score from which it is published again
+    float delta_keep_days;   // 16    rows unseen for longer are not published
+    float decay;             // 0.98  of show and click at each shrink
+    float delete_threshold;  // 0.8   score below which a row goes
+    float delete_after_days; // 30    rows unseen for longer go
+    float cold_after_days; // 1     rows unseen for longer go to disk, if there is a tier
+    bool show_scale;       // true  gradients are divided by the shows of the push
+    uint64_t ttl_steps;    // 0     rows without a push for so many steps go; 0: never
+};
+
+struct life life_defaults(void);
+int life_check(const struct life *l, struct err *e);
+
+// What a partition's rows need to know of time.
+struct life_time {
+    uint32_t day;  // of the partition
+    uint64_t step; // the table's global step
+};
+
+struct accessor;
+
+// The columns of sparse and ctr rows behind accessor.stats. In ctr_double rows show and
+// click are doubles, so that click lies one column further. With ttl_steps the last one
+// is the step of the last push: an uint32_t, as bits.
+enum { LIFE_SLOT, LIFE_DAY, LIFE_DELTA, LIFE_SHOW, LIFE_CLICK };
+
+// What an accessor does with one row's statistics. `row` is the whole row. A program may
+// register its own (accessor_register). Any may be NULL: nothing happens, false, score 0.
+struct life_class {
+    void (*begin)(const struct accessor *a, float *row, struct life_time t); // a new row
+    // The statistics of a push, `pushed_stats` floats; `again`: of examples that a push
+    // has brought before, so they do not count once more. Returns what gradients are
+    // divided by: never 0.
+    float (*seen)(const struct accessor *a, float *row, const float *stats, bool again,
+                  struct life_time t);
+    bool (*earned)(const struct accessor *a, const float *row); // its extra row
+    float (*score)(const struct accessor *a, const float *row);
+    uint32_t (*unseen)(const struct accessor *a, const float *row, struct life_time t);
+    // Decays; true: the row goes. `threshold` replaces delete_threshold unless NaN.
+    bool (*shrink)(const struct accessor *a, float *row, float threshold,
+                   struct life_time t);
+    bool (*saved)(const struct accessor *a, const float *row, enum save_mode m,
+                  struct life_time t);
+    void (*published)(const struct accessor *a, float *row);
+    // The statistics that a pull returns, `pulled_stats` floats.
+    void (*stats)(const struct accessor *a, const float *row, float *ret);
+};
+
+// The show and click columns as a model sees them (Paddle: continuous_value_model):
+// ret[0] = log(show + 1), ret[1] = log(click + 1) - ret[0]. Their "gradient" is what the
+// example itself adds: its show and click, which a push carries. Same bits everywhere.
+void life_cvm(float show, float click, float ret[2]);
+
+#endif

@@ -1,0 +1,76 @@
+// Schedules of learning rates: the factor on a table's rates at a step of the run.
+//
+// The server owns the global step, so all of a table's rows learn at the same rate,
+// whoever pushes; a schedule is a pure function of that step, with the same bits on every
+// machine. With t the steps since the warm-up and x = t / steps:
+//
+//   constant             1
+//   exponential          factor^x
+//   natural-exponential  e^(-factor x)
+//   inverse-time         1 / (1 + factor x)
+//   polynomial           end + (1 - end) (1 - min(x, 1))^power
+//   cosine               end + (1 - end) (1 + cos(pi min(x, 1))) / 2
+//   piecewise            1, and from each given step on its value
+//   noam                 dim^-1/2 min(s^-1/2, s warmup^-3/2) with s = step + 1
+//                        (Vaswani et al. 2017); the warm-up is part of it
+//
+// `stairs` rounds x down. In a warm-up of w steps the factor at step i is (i + 1) / (w
+// + 1) of that at t = 0.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_RULE_RATE_H
+#define TUG_RULE_RATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+// The numbers go into messages and files: new ones come last.
+enum rate_kind {
+    RATE_CONSTANT,
+    RATE_EXPONENTIAL,
+    RATE_NATURAL_EXPONENTIAL,
+    RATE_INVERSE_TIME,
+    RATE_POLYNOMIAL,
+    RATE_COSINE,
+    RATE_PIECEWISE,
+    RATE_NOAM,
+    RATE_KINDS,
+};
+
+enum { RATE_PIECES = 16 };
+
+// All zero is the constant 1. What a kind has no use for is 0.
+struct rate {
+    enum rate_kind kind;
+    uint32_t dim;    // noam
+    uint64_t warmup; // steps
+    uint64_t steps;
+    float factor;
+    float end;
+    float power;
+    bool stairs;
+    uint32_t n_pieces; // piecewise: from steps from[0] < from[1] < ... on
+    uint64_t from[RATE_PIECES];
+    float to[RATE_PIECES];
+};
+
+// Finite and not negative for any step, where rate_check finds nothing wrong.
+float rate_factor(const struct rate *r, uint64_t step);
+
+// TUG_EUSAGE says which number can't be.
+int rate_check(const struct rate *r, struct err *e);
+
+// "constant", "exponential:steps=1000,factor=0.9,stairs,warmup=100",
+// "piecewise:1000=0.5,2000=0.1". What is left out: factor 0.9 (exponential) or 1, end 0,
+// power 1, dim 512, noam's warmup 4000; steps must be given.
+int rate_parse(const char *text, struct rate *ret, struct err *e);
+
+// The other way: parsed again, it is the same schedule to the bit. TUG_ENOMEM.
+int rate_print(const struct rate *r, struct buf *to);
+
+const char *rate_names(void); // "constant, exponential, ..."
+
+#endif

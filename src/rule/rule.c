@@ -1,0 +1,265 @@
+// The registry of update rules: tug's own and those of the program.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "rule/rule.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/options.h"
+
+static const struct rule_info rules[RULE_KINDS] = {
+    [RULE_SGD] = {.name = "sgd",
+                  .aliases = "naive SparseNaiveSGDRule",
+                  .about = "plain gradient steps of a fixed rate",
+                  .takes = "lr l1 l2 prior",
+                  .defaults = {.lr = 0.05f}},
+    [RULE_MOMENTUM] = {.name = "momentum",
+                       .about = "heavy ball: steps along a decaying sum of gradients",
+                       .takes = "lr l1 l2 prior beta1",
+                       .per_weight = 1,
+                       .defaults = {.lr = 0.01f, .beta1 = 0.9f}},
+    [RULE_ADAGRAD] = {.name = "adagrad",
+                      .about = "a rate per weight that falls with its squared gradients",
+                      .takes = "lr l1 l2 prior n0 beta",
+                      .per_weight = 1,
+                      .defaults = {.lr = 0.1f, .n0 = 1}},
+    [RULE_ADAGRAD_ROW] = {.name = "adagrad-row",
+                          .about = "adagrad with one accumulator per latent vector",
+                          .takes = "lr l1 l2 prior n0 beta block",
+                          .per_block = 1,
+                          .defaults = {.lr = 0.1f, .n0 = 1}},
+    [RULE_RMSPROP] = {.name = "rmsprop",
+                      .about = "as adagrad, with a decaying mean instead of a sum",
+                      .takes = "lr l1 l2 prior n0 beta beta2",
+                      .per_weight = 1,
+                      .defaults = {.lr = 0.001f, .beta = 1e-8f, .beta2 = 0.99f}},
+    [RULE_ADAM] =
+        {.name = "adam",
+         .aliases = "SparseAdamSGDRule",
+         .about = "momentum and rmsprop, corrected for their start (lazy: per row)",
+         .takes = "lr l1 l2 prior beta beta1 beta2",
+         .per_weight = 2,
+         .per_row = 2,
+         .defaults = {.lr = 0.001f, .beta = 1e-8f, .beta1 = 0.9f, .beta2 = 0.999f}},
+    [RULE_FTRL] =
+        {.name = "ftrl",
+         .about = "follow the regularised leader: adagrad whose l1 gives exact zeros",
+         .takes = "lr l1 l2 prior beta",
+         .per_weight = 2,
+         .defaults = {.lr = 0.1f, .beta = 1}},
+    [RULE_SUM] = {.name = "sum",
+                  .about = "adds what is pushed: counters, deltas",
+                  .takes = ""},
+    [RULE_ADAGRAD_SHARED] =
+        {.name = "adagrad-shared",
+         .aliases = "SparseAdaGradSGDRule",
+         .about = "adagrad with one accumulator per vector, used before it grows",
+         .takes = "lr l1 l2 prior g0",
+         .per_row = 1,
+         .defaults = {.lr = 0.05f, .g0 = 3}},
+    [RULE_ADAGRAD_STD] =
+        {.name = "adagrad-std",
+         .aliases = "std-adagrad StdAdaGradSGDRule",
+         .about = "adagrad with one accumulator per weight, used before it grows",
+         .takes = "lr l1 l2 prior g0",
+         .per_weight = 1,
+         .defaults = {.lr = 0.05f, .g0 = 3}},
+    [RULE_ADAGRAD_V2] = {.name = "adagrad-v2",
+                         .aliases = "SparseAdaGradV2SGDRule",
+                         .about = "adagrad with one accumulator per vector",
+                         .takes = "lr l1 l2 prior n0 beta",
+                         .per_row = 1,
+                         .defaults = {.lr = 0.05f, .beta = 1e-8f}},
+    [RULE_ADAM_SHARED] =
+        {.name = "adam-shared",
+         .aliases = "shared-adam SparseSharedAdamSGDRule",
+         .about = "adam with one pair of moments per vector: four floats of state",
+         .takes = "lr l1 l2 prior beta beta1 beta2",
+         .per_row = 4,
+         .defaults = {.lr = 0.001f, .beta = 1e-8f, .beta1 = 0.9f, .beta2 = 0.999f}},
+    [RULE_ADAMW] = {.name = "adamw",
+                    .about = "adam, with a decay of weights that its rates don't touch",
+                    .takes = "lr l1 l2 prior beta beta1 beta2 decay",
+                    .per_weight = 2,
+                    .per_row = 2,
+                    .defaults = {.lr = 0.001f,
+                                 .beta = 1e-8f,
+                                 .beta1 = 0.9f,
+                                 .beta2 = 0.999f,
+                                 .decay = 0.01f}},
+    [RULE_ADAM_D2SUM] =
+        {.name = "adam-d2sum",
+         .about = "momentum over the mean of squares of a long past; for dense blocks",
+         .takes = "lr l1 l2 prior beta beta1 beta2",
+         .per_weight = 3,
+         .defaults = {.lr = 0.001f, .beta = 1e-8f, .beta1 = 0.99f, .beta2 = 0.9999f}},
+    [RULE_FTRL_GROUP] = {.name = "ftrl-group",
+                         .aliases = "group-ftrl",
+                         .about = "ftrl whose l21 makes a whole vector zero together",
+                         .takes = "lr l1 l2 l21 prior beta",
+                         .per_weight = 2,
+                         .defaults = {.lr = 0.1f, .beta = 1}},
+    [RULE_SUMMARY] = {.name = "summary",
+                      .about = "a sum that slowly forgets: statistics of inputs",
+                      .takes = "decay",
+                      .defaults = {.decay = 0.999999f}},
+    [RULE_ASSIGN] = {.name = "assign",
+                     .aliases = "set",
+                     .about = "becomes what is pushed",
+                     .takes = ""},
+    [RULE_AVERAGE] = {.name = "average",
+                      .aliases = "mean",
+                      .about = "becomes the mean of what all workers push in a clock",
+                      .takes = ""},
+    [RULE_LAMB] = {.name = "lamb",
+                   .about = "adamw whose steps are as long as the block's weights say",
+                   .takes = "lr l1 l2 prior beta beta1 beta2 decay",
+                   .per_weight = 2,
+                   .per_row = 2,
+                   .defaults = {.lr = 0.001f,
+                                .beta = 1e-6f,
+                                .beta1 = 0.9f,
+                                .beta2 = 0.999f,
+                                .decay = 0.01f}},
+};
+
+static struct own_rule {
+    struct rule_info info;
+    rule_apply_fn apply;
+} own[RULE_MAX - RULE_KINDS];
+static unsigned n_own;
+
+const struct rule_info *rule_info(enum rule_kind kind)
+{
+    unsigned i = (unsigned)kind;
+    if (i < RULE_KINDS)
+        return &rules[i];
+    return i - RULE_KINDS < n_own ? &own[i - RULE_KINDS].info : NULL;
+}
+
+struct rule_params rule_defaults(enum rule_kind kind)
+{
+    const struct rule_info *info = rule_info(kind);
+    assert(info != NULL);
+    struct rule_params p = info->defaults;
+    p.kind = kind;
+    p.block = 1;
+    return p;
+}
+
+const char *rule_names(void)
+{
+    return "sgd, momentum, adagrad, adagrad-row, rmsprop, adam, ftrl, sum, "
+           "adagrad-shared, adagrad-std, adagrad-v2, adam-shared, adamw, adam-d2sum, "
+           "ftrl-group, summary, assign, average, lamb";
+}
+
+// Names are equal if they differ in - and _ only.
+static bool same_name(const char *a, size_t n, const char *b)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((a[i] == '_' ? '-' : a[i]) != (b[i] == '_' ? '-' : b[i]))
+            return false;
+    return b[n] == 0;
+}
+
+static bool is_called(const struct rule_info *r, const char *name)
+{
+    if (same_name(r->name, strlen(r->name), name))
+        return true;
+    for (const char *a = r->aliases; a != NULL && *a != 0;) {
+        size_t n = strcspn(a, " ");
+        if (same_name(a, n, name))
+            return true;
+        a += n + strspn(a + n, " ");
+    }
+    return false;
+}
+
+static bool find(const char *name, enum rule_kind *ret_kind)
+{
+    for (unsigned i = 0; i < RULE_KINDS + n_own; i++) {
+        *ret_kind = (enum rule_kind)i;
+        if (is_called(rule_info(*ret_kind), name))
+            return true;
+    }
+    return false;
+}
+
+int rule_find(const char *name, enum rule_kind *ret_kind, struct err *e)
+{
+    if (find(name, ret_kind))
+        return 0;
+    char words[RULE_TEXT_MAX], near[OPTION_NAME_MAX];
+    size_t n = 0;
+    for (const char *c = rule_names(); *c != 0; c++)
+        if (*c != ',')
+            words[n++] = *c;
+    words[n] = 0;
+    options_nearest(name, words, near);
+    if (*near != 0)
+        return err_set(e, TUG_EUSAGE,
+                       "there is no optimizer '%s'; did you mean '%s'? There are %s",
+                       name, near, rule_names());
+    return err_set(e, TUG_EUSAGE, "there is no optimizer '%s'; choose from %s", name,
+                   rule_names());
+}
+
+uint32_t rule_state(const struct rule_params *p, uint32_t n)
+{
+    const struct rule_info *r = rule_info(p->kind);
+    return r->per_weight * n + (r->per_block != 0 ? r->per_block * (n / p->block) : 0) +
+           r->per_row;
+}
+
+int rule_register(const struct rule_info *info, rule_apply_fn apply, struct err *e)
+{
+    const char *name = info->name != NULL ? info->name : "";
+    enum rule_kind taken;
+    if (*name == 0 || strlen(name) >= RULE_NAME_MAX ||
+        strcspn(name, ":,= ") != strlen(name))
+        return err_set(
+            e, TUG_EUSAGE,
+            "an update rule can't be called '%.*s': a name has 1 to %d letters, "
+            "no colon, comma, equals sign or space",
+            RULE_NAME_MAX, name, RULE_NAME_MAX - 1);
+    if (find(name, &taken))
+        return err_set(e, TUG_EUSAGE, "there is an update rule '%s' already", name);
+    if (apply == NULL)
+        return err_set(e, TUG_EUSAGE, "update rule '%s' has no function", name);
+    if (info->defaults.dense)
+        return err_set(e, TUG_EUSAGE,
+                       "update rule '%s' is dense by default; who wants it says so",
+                       name);
+    if (n_own == RULE_MAX - RULE_KINDS)
+        return err_set(
+            e, TUG_EUSAGE,
+            "update rule '%s' is one too many: a program can have %d of its own", name,
+            RULE_MAX - RULE_KINDS);
+    own[n_own++] = (struct own_rule){*info, apply};
+    return 0;
+}
+
+rule_apply_fn rule_apply(const struct kernels *k, enum rule_kind kind)
+{
+    return kind < RULE_KINDS ? k->apply[kind] : own[kind - RULE_KINDS].apply;
+}
+
+const float *rule_clip(const struct kernels *k, const struct rule_params *p,
+                       const float *g, size_t n, float *room)
+{
+    if (p->clip != 0) {
+        k->clip(room, g, p->clip, n);
+        g = room;
+    }
+    if (p->clip_norm != 0) {
+        float length = sqrtf(k->norm2(g, n));
+        if (length > p->clip_norm) {
+            k->scale(room, p->clip_norm / length, g, n);
+            g = room;
+        }
+    }
+    return g;
+}

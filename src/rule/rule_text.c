@@ -1,0 +1,263 @@
+// Update rules as text: how a configuration names them, and what their numbers may be.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/decimal.h"
+#include "base/options.h"
+#include "rule/rule.h"
+
+#define BELOW_1 0x1.fffffep-1f
+
+// The numbers of struct rule_params; `any` rule takes those, whatever rule_info.takes.
+static const struct number {
+    const char *name;
+    size_t offset;
+    float min, max;
+    bool any;
+} numbers[] = {
+#define NUMBER(field, ...)                                                               \
+    {                                                                                    \
+#field, offsetof(struct rule_params, field), __VA_ARGS__                         \
+    }
+    NUMBER(lr, 0, FLT_MAX, false),
+    NUMBER(l1, 0, FLT_MAX, false),
+    NUMBER(l2, 0, FLT_MAX, false),
+    NUMBER(l21, 0, FLT_MAX, false),
+    NUMBER(prior, 0, FLT_MAX, false),
+    NUMBER(n0, 0, FLT_MAX, false),
+    NUMBER(g0, 0, FLT_MAX, false),
+    NUMBER(beta, 0, FLT_MAX, false),
+    NUMBER(beta1, 0, BELOW_1, false),
+    NUMBER(beta2, 0, BELOW_1, false),
+    NUMBER(decay, 0, 1, false),
+    NUMBER(low, -FLT_MAX, FLT_MAX, true),
+    NUMBER(high, -FLT_MAX, FLT_MAX, true),
+    NUMBER(clip, 0, FLT_MAX, true),
+    NUMBER(clip_norm, 0, FLT_MAX, true),
+};
+enum { NUMBERS = sizeof(numbers) / sizeof(*numbers) };
+
+static float get(const struct rule_params *p, size_t i)
+{
+    float x;
+    memcpy(&x, (const char *)p + numbers[i].offset, sizeof(x));
+    return x;
+}
+
+static void set(struct rule_params *p, size_t i, float x)
+{
+    memcpy((char *)p + numbers[i].offset, &x, sizeof(x));
+}
+
+static bool has_word(const char *words, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *w = words; *w != 0; w += strspn(w, " ")) {
+        size_t len = strcspn(w, " ");
+        if (len == n && memcmp(w, word, n) == 0)
+            return true;
+        w += len;
+    }
+    return false;
+}
+
+static bool takes(enum rule_kind kind, const char *name)
+{
+    const char *words = rule_info(kind)->takes;
+    return words == NULL || has_word(words, name);
+}
+
+static int check_number(const struct rule_params *p, size_t i, struct err *e)
+{
+    const struct number *f = &numbers[i];
+    const char *rule = rule_info(p->kind)->name;
+    char most[DECIMAL_MAX];
+    float x = get(p, i);
+    if (!isfinite(x))
+        return err_set(e, TUG_EUSAGE, "%s of update rule %s is not a finite number",
+                       f->name, rule);
+    if (x < f->min)
+        return err_set(e, TUG_EUSAGE, "%s of update rule %s is %g, less than %g", f->name,
+                       rule, (double)x, (double)f->min);
+    decimal_print(f->max, most);
+    if (x > f->max)
+        return err_set(e, TUG_EUSAGE, "%s of update rule %s is %g, more than %s", f->name,
+                       rule, (double)x, most);
+    return 0;
+}
+
+int rule_check(const struct rule_params *p, struct err *e)
+{
+    const struct rule_info *info = rule_info(p->kind);
+    if (info == NULL)
+        return err_set(e, TUG_EUSAGE, "there is no update rule number %u",
+                       (unsigned)p->kind);
+    for (size_t i = 0; i < NUMBERS; i++)
+        TRY(check_number(p, i, e));
+    if (info->takes != NULL && has_word(info->takes, "lr") && p->lr == 0)
+        return err_set(e, TUG_EUSAGE, "with lr 0 update rule %s learns nothing",
+                       info->name);
+    if (info->takes != NULL && has_word(info->takes, "g0") && p->g0 == 0)
+        return err_set(e, TUG_EUSAGE, "with g0 0 update rule %s has no rate", info->name);
+    if (p->bounded && !(p->low <= p->high))
+        return err_set(e, TUG_EUSAGE, "low %g of update rule %s is above its high %g",
+                       (double)p->low, info->name, (double)p->high);
+    if (p->block == 0)
+        return err_set(e, TUG_EUSAGE, "a block of update rule %s has no weights",
+                       info->name);
+    return 0;
+}
+
+bool rule_same(const struct rule_params *a, const struct rule_params *b)
+{
+    for (size_t i = 0; i < NUMBERS; i++)
+        if (get(a, i) != get(b, i))
+            return false;
+    return a->kind == b->kind && a->block == b->block && a->dense == b->dense &&
+           a->bounded == b->bounded;
+}
+
+// Reading.
+
+static int unknown(enum rule_kind kind, const char *name, struct err *e)
+{
+    const struct rule_info *info = rule_info(kind);
+    char words[RULE_TEXT_MAX], near[OPTION_NAME_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < NUMBERS; i++)
+        if (numbers[i].any || takes(kind, numbers[i].name))
+            n += (size_t)snprintf(words + n, sizeof(words) - n, "%s ", numbers[i].name);
+    snprintf(words + n, sizeof(words) - n, "%sdense",
+             takes(kind, "block") ? "block " : "");
+    options_nearest(name, words, near);
+    if (*near != 0)
+        return err_set(e, TUG_EUSAGE,
+                       "update rule %s has no parameter '%s'; did you mean '%s'?",
+                       info->name, name, near);
+    return err_set(e, TUG_EUSAGE, "update rule %s has no parameter '%s'; it has %s",
+                   info->name, name, words);
+}
+
+static int read_block(const char *text, struct rule_params *p, struct err *e)
+{
+    char *end;
+    unsigned long x = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != 0 || x < 1 || x > INT32_MAX)
+        return err_set(e, TUG_EUSAGE,
+                       "block of update rule %s is '%s', not a whole number",
+                       rule_info(p->kind)->name, text);
+    p->block = (uint32_t)x;
+    return 0;
+}
+
+static int read_number(const char *name, const char *text, struct rule_params *p,
+                       struct err *e)
+{
+    for (size_t i = 0; i < NUMBERS; i++) {
+        if (strcmp(numbers[i].name, name) != 0 ||
+            !(numbers[i].any || takes(p->kind, name)))
+            continue;
+        float x;
+        if (!decimal_parse(text, &x))
+            return err_set(e, TUG_EUSAGE, "%s of update rule %s is '%s', not a number",
+                           name, rule_info(p->kind)->name, text);
+        set(p, i, x);
+        return check_number(p, i, e);
+    }
+    return unknown(p->kind, name, e);
+}
+
+// One "name=number", or "dense". `word` is taken apart.
+static int read_word(char *word, struct rule_params *p, struct err *e)
+{
+    char *value = strchr(word, '=');
+    if (value == NULL && strcmp(word, "dense") == 0) {
+        p->dense = true;
+        return 0;
+    }
+    if (value == NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "'%s' of update rule %s is neither name=number nor dense", word,
+                       rule_info(p->kind)->name);
+    *value++ = 0;
+    if (strcmp(word, "block") == 0 && takes(p->kind, word))
+        return read_block(value, p, e);
+    bool low = strcmp(word, "low") == 0, high = strcmp(word, "high") == 0;
+    if ((low || high) && !p->bounded) {
+        p->bounded = true;
+        p->low = -FLT_MAX;
+        p->high = FLT_MAX;
+    }
+    return read_number(word, value, p, e);
+}
+
+int rule_parse(const char *text, struct rule_params *ret, struct err *e)
+{
+    char copy[RULE_TEXT_MAX];
+    enum rule_kind kind;
+    size_t n = strlen(text);
+    if (n >= sizeof(copy))
+        return err_set(e, TUG_EUSAGE, "an update rule of %zu letters is too long", n);
+    memcpy(copy, text, n + 1);
+    char *rest = strchr(copy, ':');
+    if (rest != NULL)
+        *rest++ = 0;
+    TRY(rule_find(copy, &kind, e));
+    struct rule_params p = rule_defaults(kind);
+    while (rest != NULL) {
+        char *word = rest;
+        rest = strchr(word, ',');
+        if (rest != NULL)
+            *rest++ = 0;
+        TRY(read_word(word, &p, e));
+    }
+    TRY(rule_check(&p, e));
+    *ret = p;
+    return 0;
+}
+
+// Writing.
+
+struct writer {
+    char *text;
+    size_t n;
+};
+
+static void write_word(struct writer *w, const char *name, const char *value)
+{
+    int n = snprintf(w->text + w->n, RULE_TEXT_MAX - w->n, "%c%s%s%s",
+                     strchr(w->text, ':') == NULL ? ':' : ',', name,
+                     value != NULL ? "=" : "", value != NULL ? value : "");
+    w->n += (size_t)n;
+    assert(w->n < RULE_TEXT_MAX);
+}
+
+void rule_print(const struct rule_params *p, char ret_text[RULE_TEXT_MAX])
+{
+    struct rule_params usual = rule_defaults(p->kind);
+    struct writer w = {.text = ret_text};
+    char value[DECIMAL_MAX];
+    w.n = (size_t)snprintf(ret_text, RULE_TEXT_MAX, "%s", rule_info(p->kind)->name);
+    if (p->block != usual.block) {
+        snprintf(value, sizeof(value), "%u", p->block);
+        write_word(&w, "block", value);
+    }
+    for (size_t i = 0; i < NUMBERS; i++) {
+        bool bound = strcmp(numbers[i].name, "low") == 0 ||
+                     strcmp(numbers[i].name, "high") == 0;
+        if (bound ? !p->bounded : get(p, i) == get(&usual, i))
+            continue;
+        if (!numbers[i].any && !takes(p->kind, numbers[i].name))
+            continue;
+        decimal_print(get(p, i), value);
+        write_word(&w, numbers[i].name, value);
+    }
+    if (p->dense && !usual.dense)
+        write_word(&w, "dense", NULL);
+}

@@ -1,0 +1,121 @@
+// The bytes of a rows file, for those who write and read it (rows_file.c, rows_read.c).
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SAVE_ROWS_FORMAT_H
+#define TUG_SAVE_ROWS_FORMAT_H
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "save/rows_file.h"
+#include "table/table.h"
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+              "files are written as memory is");
+
+// Everything begins at a multiple of it, so that what was read can be used where it lies.
+enum { ROWS_ALIGN = 8 };
+
+// What a partition's state may take: more is a damaged length.
+enum { ROWS_STATE_MAX = 1 << 30 };
+
+static const char rows_begin[8] = {'T', 'U', 'G', 'R', 'O', 'W', 'S', 1};
+static const char rows_end[8] = {'T', 'U', 'G', 'R', 'O', 'W', 'S', 2};
+
+struct rows_header {
+    char magic[8];
+    uint32_t version, width, extra_width, partition_bits;
+    uint32_t by_range, mode, level, day;
+    uint64_t checksum; // of what is before it
+};
+
+struct rows_block_header {
+    uint32_t kind, partition, n, width;
+    uint64_t bytes, stored; // equal: not compressed
+    uint64_t checksum;
+};
+
+struct rows_entry {
+    uint32_t partition, blocks;
+    uint64_t at; // of the first block
+    uint64_t rows, extras, gone;
+    uint64_t checksum;
+};
+
+struct rows_trailer {
+    uint64_t at, bytes; // of the directory
+    uint64_t rows;
+    uint64_t checksum;
+    char magic[8];
+};
+
+static_assert(sizeof(struct rows_header) == 48 &&
+                  sizeof(struct rows_block_header) == 40 &&
+                  sizeof(struct rows_entry) == 48 && sizeof(struct rows_trailer) == 40,
+              "there is no padding");
+
+static inline uint64_t rows_header_checksum(const struct rows_header *h)
+{
+    return hash_bytes(h, offsetof(struct rows_header, checksum), 0);
+}
+
+static inline uint64_t rows_block_checksum(const struct rows_block_header *h,
+                                           const void *stored)
+{
+    uint64_t seed = hash_bytes(h, offsetof(struct rows_block_header, checksum), 0);
+    return hash_bytes(stored, h->stored, seed);
+}
+
+// Of a partition: over the checksums of its blocks, one after the other.
+static inline uint64_t rows_add_checksum(uint64_t sum, uint64_t block)
+{
+    return hash_bytes(&block, sizeof(block), sum);
+}
+
+static inline uint64_t rows_file_checksum(const struct rows_header *h,
+                                          const struct rows_entry *directory,
+                                          const struct rows_trailer *t)
+{
+    uint64_t seed = hash_bytes(t, offsetof(struct rows_trailer, checksum), h->checksum);
+    return hash_bytes(directory, t->bytes, seed);
+}
+
+static inline uint64_t rows_padded(uint64_t bytes)
+{
+    return (bytes + ROWS_ALIGN - 1) & ~(uint64_t)(ROWS_ALIGN - 1);
+}
+
+static inline uint64_t rows_row_bytes(uint32_t width)
+{
+    return sizeof(uint64_t) + (uint64_t)width * sizeof(float);
+}
+
+// Rows of the widest block.
+static inline uint32_t rows_block_rows(uint32_t width)
+{
+    uint64_t n = ROWS_BLOCK_MAX / rows_row_bytes(width);
+    return n > 0 ? (uint32_t)n : 1;
+}
+
+static inline uint32_t rows_partition(const struct rows_shape *s, uint64_t key)
+{
+    uint64_t bits = s->by_range ? key : mix64(key);
+    return s->partition_bits == 0 ? 0 : (uint32_t)(bits >> (64 - s->partition_bits));
+}
+
+// Where a partition's last block ended.
+struct rows_order {
+    uint32_t kind;
+    uint64_t key; // of its last row
+};
+
+// What is wrong with a block's kind, width and place behind `o`; NULL: nothing.
+const char *rows_check_block(const struct rows_shape *s, const struct rows_order *o,
+                             const struct rows_block *b);
+// Whether all keys of a block are of its partition and ascend, those before it included;
+// *o moves on. If not, *ret_key is the first that is out of place.
+bool rows_check_keys(const struct rows_shape *s, struct rows_order *o,
+                     const struct rows_block *b, uint64_t *ret_key);
+
+#endif

@@ -1,0 +1,407 @@
+// Rows of saves into stores. Files know partitions of their own; where the store has the
+// same ones, only those asked for are read, else all rows are, and each finds its way by
+// its key.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "rule/rule.h"
+#include "save/save_internal.h"
+#include "store/store_internal.h"
+
+// Same rows?
+
+static int differ(const char *path, const char *table, const char *what, const char *then,
+                  const char *now, struct err *e)
+{
+    return err_set(e, TUG_EUSAGE,
+                   "table '%s' was saved to '%s' with %s %s and can't become one with %s "
+                   "%s",
+                   table, path, what, then, what, now);
+}
+
+static int same_rule(const struct rule_params *then, const struct rule_params *now,
+                     const char *what, const char *path, const char *table, struct err *e)
+{
+    if (then->kind != now->kind)
+        return differ(path, table, what, rule_info(then->kind)->name,
+                      rule_info(now->kind)->name, e);
+    if (then->block != now->block)
+        return err_set(e, TUG_EUSAGE,
+                       "table '%s' was saved to '%s' with blocks of %u weights in its "
+                       "%s, not %u",
+                       table, path, then->block, what, now->block);
+    return 0;
+}
+
+// What else makes rows wider: a time to live.
+static int same_widths(const struct table_config *then, const struct table_config *now,
+                       const char *path, struct err *e)
+{
+    struct accessor a, b;
+    TRY(accessor_make(&a, &then->accessor, e));
+    TRY(accessor_make(&b, &now->accessor, e));
+    if (a.width == b.width && a.extra_width == b.extra_width)
+        return 0;
+    return err_set(
+        e, TUG_EUSAGE,
+        "table '%s' was saved to '%s' with rows of %u and %u floats, not %u and "
+        "%u: ttl-steps must be 0 for both or for none",
+        then->name, path, a.width, a.extra_width, b.width, b.extra_width);
+}
+
+int save_same_rows(const struct table_config *then, const struct table_config *now,
+                   const char *path, struct err *e)
+{
+    const struct accessor_options *a = &then->accessor, *b = &now->accessor;
+    const struct accessor_class *x = accessor_find(a->name, e);
+    const struct accessor_class *y = accessor_find(b->name, e);
+    if (x == NULL || y == NULL)
+        return TUG_EUSAGE;
+    if (x != y)
+        return differ(path, then->name, "accessor", a->name, b->name, e);
+    if (a->dim != b->dim)
+        return err_set(e, TUG_EUSAGE,
+                       "table '%s' was saved to '%s' with dim %u and can't become one "
+                       "with dim %u",
+                       then->name, path, a->dim, b->dim);
+    TRY(same_rule(&a->rule, &b->rule, "rule", path, then->name, e));
+    if (a->dim > 0)
+        TRY(same_rule(&a->extra, &b->extra, "embedx-rule", path, then->name, e));
+    return same_widths(then, now, path, e);
+}
+
+// Files of a save.
+
+static int check_shape(const struct rows_reader *r, const char *path,
+                       const struct save_manifest *m, const struct save_table *t,
+                       struct err *e)
+{
+    const struct rows_shape *s = rows_shape(r);
+    struct accessor a;
+    TRY(accessor_make(&a, &t->config.accessor, e));
+    bool by_range = t->config.place == CONFIG_RANGE;
+    if (s->width == a.width && s->extra_width == a.extra_width &&
+        s->partition_bits == t->partition_bits && s->by_range == by_range &&
+        s->mode == m->mode)
+        return 0;
+    return err_set(e, TUG_EDATA,
+                   "'%s' is not a file of table '%s' in a %s: its rows are others", path,
+                   t->config.name, save_mode_name(m->mode));
+}
+
+static int open_file(const struct save_chain *c, size_t save, const struct save_table *t,
+                     size_t file, struct rows_reader **ret, struct err *e)
+{
+    char path[FILE_PATH_MAX];
+    TRY(file_join(path, c->paths[save], t->files[file].name, e));
+    TRY(rows_open(ret, c->root, path, &t->files[file].info, e));
+    int rc = check_shape(*ret, path, &c->saves[save], t, e);
+    if (rc != 0)
+        rows_close(*ret);
+    return rc;
+}
+
+// What is found out about a table's files in one save.
+struct glance {
+    uint32_t day;
+    uint8_t seen[1 << 13]; // a bit for each partition
+};
+
+static int see_partitions(struct glance *g, const struct rows_reader *r, const char *path,
+                          const struct save_table *t, struct err *e)
+{
+    for (uint32_t p = 0; p >> t->partition_bits == 0; p++) {
+        uint8_t bit = (uint8_t)(1u << p % 8);
+        if (!rows_has(r, p))
+            continue;
+        if ((g->seen[p / 8] & bit) != 0)
+            return err_set(
+                e, TUG_EDATA,
+                "'%s': partition %u of table '%s' is in two files; the save is "
+                "damaged",
+                path, p, t->config.name);
+        g->seen[p / 8] |= bit;
+    }
+    if (rows_shape(r)->day > g->day)
+        g->day = rows_shape(r)->day;
+    return 0;
+}
+
+// All files of a table are there, and are those that the manifest names. `verify`: all
+// their bytes are read.
+static int look_at(const struct save_chain *c, size_t save, const struct save_table *t,
+                   bool verify, uint32_t *ret_day, struct err *e)
+{
+    struct glance *g = mem_zalloc(sizeof(*g));
+    int rc = g == NULL ? err_nomem(e, "a list of partitions") : 0;
+    for (size_t i = 0; i < t->n_files && rc == 0; i++) {
+        struct rows_reader *r;
+        rc = open_file(c, save, t, i, &r, e);
+        if (rc != 0)
+            break;
+        rc = see_partitions(g, r, c->paths[save], t, e);
+        if (rc == 0 && verify)
+            rc = rows_verify(r, e);
+        rows_close(r);
+    }
+    if (rc == 0)
+        *ret_day = g->day;
+    mem_free(g);
+    return rc;
+}
+
+int save_verify(const struct save_chain *c, struct err *e)
+{
+    uint32_t day;
+    for (size_t i = 0; i < c->n; i++)
+        for (size_t t = 0; t < c->saves[i].n_tables; t++)
+            TRY(look_at(c, i, &c->saves[i].tables[t], true, &day, e));
+    return 0;
+}
+
+// Loading.
+
+// Rows that are put at once: few enough that the store finds them in the cache while it
+// makes and fills them.
+enum { PUT_ROWS = 512 };
+
+struct load {
+    struct store *store;
+    bool (*mine)(void *ctx, uint32_t partition);
+    void *ctx;
+    bool same_partitions; // of the file at hand and the store
+    bool same_entry;      // policy
+    // A block's rows as the store wants them: by its partitions, values apart from keys.
+    struct table_entry *order; // partition << 32 | row
+    uint64_t *keys;
+    float *values;
+    size_t cap_keys, cap_values;
+};
+
+static bool is_mine(const struct load *l, uint32_t partition)
+{
+    return l->mine == NULL || l->mine(l->ctx, partition);
+}
+
+static int reserve(struct load *l, size_t n, size_t values, struct err *e)
+{
+    if (n > l->cap_keys) {
+        mem_free(l->order);
+        mem_free(l->keys);
+        l->order = mem_array(n, sizeof(*l->order));
+        l->keys = mem_array(n, sizeof(*l->keys));
+        l->cap_keys = l->order != NULL && l->keys != NULL ? n : 0;
+        if (l->cap_keys == 0)
+            return err_nomem(e, "rows of a save");
+    }
+    if (values > l->cap_values) {
+        mem_free(l->values);
+        l->values = mem_array(values, sizeof(*l->values));
+        l->cap_values = l->values != NULL ? values : 0;
+        if (l->values == NULL)
+            return err_nomem(e, "rows of a save");
+    }
+    return 0;
+}
+
+// Which rows of the block, and in which order.
+static size_t choose(struct load *l, const struct rows_block *b)
+{
+    size_t stride = sizeof(uint64_t) + b->width * sizeof(float), n = 0;
+    uint32_t last = 0;
+    bool sorted = true;
+    for (uint32_t i = 0; i < b->n; i++) {
+        uint64_t key;
+        memcpy(&key, (const char *)b->payload + i * stride, sizeof(key));
+        uint32_t p = l->same_partitions ? b->partition : store_partition(l->store, key);
+        if (!l->same_partitions && !is_mine(l, p))
+            continue;
+        sorted = sorted && p >= last;
+        last = p;
+        l->order[n++] = (struct table_entry){.key = (uint64_t)p << 32 | i};
+    }
+    if (!sorted)
+        table_sort_by_key(l->order, n);
+    return n;
+}
+
+// Rows [from, from + n) of those chosen.
+static void unpack(struct load *l, const struct rows_block *b, size_t from, size_t n)
+{
+    size_t values = b->width * sizeof(float), stride = sizeof(uint64_t) + values;
+    for (size_t i = 0; i < n; i++) {
+        const char *row = (const char *)b->payload +
+                          (uint32_t)l->order[from + i].key * stride;
+        memcpy(&l->keys[i], row, sizeof(*l->keys));
+        if (values > 0)
+            memcpy(l->values + i * b->width, row + sizeof(uint64_t), values);
+    }
+}
+
+static int put_some(struct load *l, const struct rows_block *b, size_t n, struct err *e)
+{
+    if (b->kind == ROWS_GONE)
+        return store_remove(l->store, l->keys, n, e);
+    return b->kind == ROWS_ROW ? store_put_rows(l->store, l->keys, n, l->values, e)
+                               : store_put_extras(l->store, l->keys, n, l->values, e);
+}
+
+static int load_block(void *ctx, const struct rows_block *b, struct err *e)
+{
+    struct load *l = ctx;
+    if (b->kind == ROWS_PARTITION)
+        return l->same_partitions && l->same_entry && is_mine(l, b->partition)
+                   ? store_put_partition(l->store, b->partition, b->payload, b->n, e)
+                   : 0;
+    TRY(reserve(l, b->n, (size_t)(b->n < PUT_ROWS ? b->n : PUT_ROWS) * b->width, e));
+    size_t chosen = choose(l, b);
+    for (size_t at = 0; at < chosen; at += PUT_ROWS) {
+        size_t n = chosen - at < PUT_ROWS ? chosen - at : PUT_ROWS;
+        unpack(l, b, at, n);
+        TRY(put_some(l, b, n, e));
+    }
+    return 0;
+}
+
+static int load_file(struct load *l, struct rows_reader *r, struct err *e)
+{
+    const struct rows_shape *shape = rows_shape(r);
+    const struct store *s = l->store;
+    l->same_partitions = 1u << shape->partition_bits == s->n_parts &&
+                         shape->by_range == (s->config.place == CONFIG_RANGE);
+    if (!l->same_partitions || l->mine == NULL)
+        return rows_each(r, ROWS_ALL, load_block, l, e);
+    for (uint32_t p = 0; p < s->n_parts; p++)
+        if (is_mine(l, p))
+            TRY(rows_each(r, p, load_block, l, e));
+    return 0;
+}
+
+// Whether what the policy remembered means the same to the store's.
+static bool same_entry(const struct save_table *t, const struct store *s)
+{
+    const struct entry_options *a = &t->config.entry, *b = &s->config.entry;
+    return strcmp(a->policy, b->policy) == 0 && a->capacity == b->capacity &&
+           a->error == b->error && a->by_shows == b->by_shows &&
+           t->config.seed == s->config.seed && t->id == s->o.id;
+}
+
+// The first save brings most of the rows that there will be. Keys are spread evenly over
+// partitions by hash, but not over ranges: how many of them are ours isn't known then.
+// With a tier most rows leave memory again.
+static void reserve_index(const struct load *l, const struct save_table *t)
+{
+    struct store *s = l->store;
+    uint64_t rows = 0;
+    for (size_t i = 0; i < t->n_files; i++)
+        rows += t->files[i].info.rows;
+    if (s->cold != NULL)
+        return;
+    if (l->mine == NULL) {
+        table_reserve(s->rows, &rows, 0);
+        return;
+    }
+    if (s->config.place == CONFIG_RANGE)
+        return;
+    uint64_t *each = mem_array(s->n_parts, sizeof(*each));
+    if (each == NULL)
+        return;
+    for (uint32_t p = 0; p < s->n_parts; p++)
+        each[p] = is_mine(l, p) ? rows / s->n_parts + 1 : 0;
+    table_reserve(s->rows, each, s->o.partition_bits);
+    mem_free(each);
+}
+
+static int load_save(struct load *l, const struct save_chain *c, size_t save,
+                     const struct save_table *t, struct err *e)
+{
+    reserve_index(l, t);
+    l->same_entry = same_entry(t, l->store);
+    for (size_t i = 0; i < t->n_files; i++) {
+        struct rows_reader *r;
+        TRY(open_file(c, save, t, i, &r, e));
+        int rc = load_file(l, r, e);
+        rows_close(r);
+        TRY(rc);
+    }
+    return 0;
+}
+
+// Partitions whose own state is loaded after it know better.
+static void set_day(const struct load *l, uint32_t day)
+{
+    for (uint32_t p = 0; p < l->store->n_parts; p++) // others', too: what a loop shows
+        l->store->parts[p].day = day;
+}
+
+static int no_such_table(const struct save_chain *c, const char *table, struct err *e)
+{
+    const struct save_manifest *m = &c->saves[c->n - 1];
+    char names[512] = "none";
+    for (size_t i = 0, n = 0; i < m->n_tables && n < sizeof(names); i++) {
+        int more = snprintf(names + n, sizeof(names) - n, "%s%s", i > 0 ? ", " : "",
+                            m->tables[i].config.name);
+        n += (size_t)(more > 0 ? more : 0);
+    }
+    return err_set(e, TUG_EUSAGE, "'%s' holds no table '%s', but %s", c->paths[c->n - 1],
+                   table, names);
+}
+
+// Before the first row: everything that can be wrong without reading all.
+static int check_load(const struct save_chain *c, const char *table, struct store *s,
+                      uint32_t *ret_day, struct err *e)
+{
+    const struct save_table *newest = save_find_table(&c->saves[c->n - 1], table);
+    if (newest == NULL)
+        return no_such_table(c, table, e);
+    TRY(save_same_rows(&newest->config, &s->config, c->paths[c->n - 1], e));
+    for (size_t i = 0; i < c->n; i++) {
+        const struct save_table *t = save_find_table(&c->saves[i], table);
+        if (t != NULL)
+            TRY(look_at(c, i, t, false, ret_day, e));
+    }
+    return 0;
+}
+
+// A day that ended with the save has ended now, too.
+static void end_load(struct store *s, const struct save_manifest *newest)
+{
+    if (newest->mode == SAVE_DAY)
+        store_day(s);
+    if (newest->step > store_step_of(s))
+        store_set_step(s, newest->step);
+    store_loaded(s);
+    store_set_published_by(s, newest->checksum);
+}
+
+int save_check(const struct save_chain *c, const char *table, struct store *s,
+               struct err *e)
+{
+    uint32_t day = 0;
+    return check_load(c, table, s, &day, e);
+}
+
+int save_load(const struct save_chain *c, const char *table, struct store *s,
+              bool (*mine)(void *ctx, uint32_t partition), void *ctx, struct err *e)
+{
+    struct load l = {.store = s, .mine = mine, .ctx = ctx};
+    uint32_t day = 0;
+    TRY(check_load(c, table, s, &day, e));
+    int rc = 0;
+    for (size_t i = 0; i < c->n && rc == 0; i++) {
+        const struct save_table *t = save_find_table(&c->saves[i], table);
+        if (i == c->n - 1)
+            set_day(&l, day);
+        if (t != NULL)
+            rc = load_save(&l, c, i, t, e);
+    }
+    if (rc == 0)
+        end_load(s, &c->saves[c->n - 1]);
+    mem_free(l.order);
+    mem_free(l.keys);
+    mem_free(l.values);
+    return rc;
+}

@@ -1,0 +1,105 @@
+// Stores into saves.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "save/save_internal.h"
+#include "store/cut_internal.h"
+
+enum { BLOCK_BYTES = 1 << 20 };
+
+struct rows_shape save_cut_shape(const struct store *s)
+{
+    struct rows_shape shape = {
+        .width = s->accessor.width,
+        .extra_width = s->accessor.extra_width,
+        .partition_bits = s->o.partition_bits,
+        .by_range = s->config.place == CONFIG_RANGE,
+        .mode = s->cut->o.mode,
+    };
+    for (uint32_t p = 0; p < s->n_parts; p++)
+        if (cut_time(s->cut, p).day > shape.day)
+            shape.day = cut_time(s->cut, p).day;
+    return shape;
+}
+
+int save_write_cut(struct store *s, const char *path, int zstd_level,
+                   bool (*mine)(void *ctx, uint32_t partition), void *ctx,
+                   struct rows_info *ret, struct err *e)
+{
+    struct rows_writer *w;
+    if (!cut_going(s))
+        return err_set(e, TUG_EINTERNAL, "a cut is to be written that has not begun");
+    struct rows_shape shape = save_cut_shape(s);
+    TRY(rows_create(&w, FILE_ANYWHERE, path, &shape, zstd_level, e));
+    for (;;) {
+        struct rows_block b;
+        int rc = cut_next(s, BLOCK_BYTES, &b, e);
+        if (rc == 0 && b.kind == ROWS_END)
+            return rows_commit(w, ret, e);
+        if (rc == 0 && (mine == NULL || mine(ctx, b.partition)))
+            rc = rows_write(w, &b, e);
+        if (rc != 0) {
+            rows_abort(w);
+            return rc;
+        }
+    }
+}
+
+static int write_store(struct store *s, const char *path, int zstd_level,
+                       struct save_manifest *m, struct err *e)
+{
+    char name[SAVE_FILE_MAX], file[FILE_PATH_MAX];
+    struct rows_info info;
+    struct save_table *t = save_add_table(m, s->o.id, &s->config, s->o.partition_bits, e);
+    if (t == NULL)
+        return e->code;
+    save_file_name(name, s->config.name, 0);
+    TRY(file_join(file, path, name, e));
+    TRY(save_write_cut(s, file, zstd_level, NULL, NULL, &info, e));
+    return save_add_file(t, name, &info, e);
+}
+
+// All stores as they are at one moment.
+static int begin_cuts(struct store *const *stores, size_t n, enum save_mode mode,
+                      struct save_manifest *m, size_t *ret_begun, struct err *e)
+{
+    struct cut_options o = {.mode = mode};
+    for (*ret_begun = 0; *ret_begun < n; ++*ret_begun) {
+        TRY(store_finish(stores[*ret_begun], e)); // an order, or the end of a save before
+        TRY(save_check_parent(stores[*ret_begun], m, e));
+        TRY(cut_begin(stores[*ret_begun], &o, e));
+        uint64_t by = store_published_by(stores[*ret_begun]);
+        m->published = *ret_begun == 0 || m->published == by ? by : 0;
+        uint64_t step = store_step_of(stores[*ret_begun]);
+        m->step = step > m->step ? step : m->step;
+    }
+    return 0;
+}
+
+int save_stores(const char *dir, enum save_mode mode, struct store *const *stores,
+                size_t n, int zstd_level, uint32_t keep, char ret_path[FILE_PATH_MAX],
+                struct err *e)
+{
+    struct save_manifest m;
+    struct err why = {0}; // of the first failure, whatever ending it says
+    size_t begun;
+    TRY(save_begin(dir, mode, &m, ret_path, e));
+    int rc = begin_cuts(stores, n, mode, &m, &begun, &why);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = write_store(stores[i], ret_path, zstd_level, &m, &why);
+    if (rc == 0)
+        rc = save_commit(dir, &m, keep, &why);
+    else
+        save_abort(dir, &m);
+    for (size_t i = 0; i < begun; i++) {
+        struct err ending = {0};
+        int end = cut_end(stores[i], rc == 0, &ending);
+        if (rc == 0 && (mode == SAVE_BASE || mode == SAVE_DELTA))
+            store_set_published_by(stores[i], m.checksum);
+        if (end != 0 && why.code == 0)
+            why = ending;
+    }
+    save_manifest_free(&m);
+    if (why.code != 0 && e != NULL)
+        *e = why;
+    return rc != 0 ? rc : why.code;
+}

@@ -1,0 +1,362 @@
+// Which numbers of a row are text, and writing them. Rows lie in partitions, each by key;
+// text is sorted by key alone: so a range of keys is collected from all partitions at a
+// time, as many as fit into memory twice.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "save/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "save/text_internal.h"
+
+enum { TEXT_MAX = 64 << 20, TEXT_PUT = 64 << 10, RANGE_BYTES = 256 << 20 };
+
+enum text_life text_life(const struct accessor *a)
+{
+    const char *name = a->class != NULL ? a->class->name : "";
+    if (strcmp(name, "ctr_double") == 0)
+        return LIFE_WIDE;
+    return strcmp(name, "ctr") == 0 || strcmp(name, "sparse") == 0 ? LIFE_SINGLE
+                                                                   : LIFE_OTHER;
+}
+
+const char *text_accessor(const struct store *s)
+{
+    const struct accessor_class *c = accessor_find(s->config.accessor.name, NULL);
+    return c != NULL ? c->name : s->config.accessor.name;
+}
+
+// Columns.
+
+// Halves of doubles, as floats, are no numbers that anybody knows, or none at all.
+static bool is_counter(const struct accessor *a)
+{
+    return a->class != NULL && strcmp(a->class->name, "counter") == 0;
+}
+
+static enum text_kind kind_of(const struct accessor *a, uint32_t column)
+{
+    enum text_life life = text_life(a);
+    uint32_t stat = column - a->stats; // large for those before them
+    if (is_counter(a))
+        return TEXT_DOUBLE;
+    if (life == LIFE_OTHER || column < a->stats || stat >= a->n_stats)
+        return TEXT_FLOAT;
+    if (stat == LIFE_DAY)
+        return TEXT_DAY;
+    if (a->life.ttl_steps > 0 && stat == a->n_stats - 1)
+        return TEXT_BITS;
+    return life == LIFE_WIDE && stat >= LIFE_SHOW ? TEXT_DOUBLE : TEXT_FLOAT;
+}
+
+static uint32_t add_column(const struct accessor *a, struct text_column *list,
+                           uint32_t *n, uint32_t column)
+{
+    enum text_kind kind = kind_of(a, column);
+    list[(*n)++] = (struct text_column){kind, column};
+    return kind == TEXT_DOUBLE ? 2 : 1;
+}
+
+static void whole_columns(const struct accessor *a, struct text_columns *ret)
+{
+    for (uint32_t c = 0; c < a->width;)
+        c += a->extra_width > 0 && c == a->extra
+                 ? 1
+                 : add_column(a, ret->row, &ret->n_row, c);
+    for (uint32_t c = 0; c < a->extra_width; c++)
+        ret->extra[ret->n_extra++] = (struct text_column){TEXT_FLOAT, c};
+}
+
+static void weight_columns(const struct accessor *a, struct text_columns *ret)
+{
+    if (text_life(a) != LIFE_OTHER) {
+        uint32_t c = a->stats + LIFE_SHOW;
+        c += add_column(a, ret->row, &ret->n_row, c);
+        add_column(a, ret->row, &ret->n_row, c);
+    }
+    for (uint32_t g = 0; g < a->n_groups; g++) {
+        bool extra = g == 1 && a->extra_width > 0;
+        struct text_column *list = extra ? ret->extra : ret->row;
+        uint32_t *n = extra ? &ret->n_extra : &ret->n_row;
+        for (uint32_t i = 0; i < a->groups[g].n; i++)
+            list[(*n)++] = (struct text_column){TEXT_FLOAT, a->groups[g].weights + i};
+    }
+}
+
+int text_columns(const struct store *s, bool state, struct text_columns *ret,
+                 struct err *e)
+{
+    const struct accessor *a = &s->accessor;
+    *ret = (struct text_columns){0};
+    ret->row = mem_array(a->width + 1, sizeof(*ret->row));
+    ret->extra = mem_array(a->extra_width + 1, sizeof(*ret->extra));
+    if (ret->row == NULL || ret->extra == NULL) {
+        text_columns_free(ret);
+        return err_nomem(e, "columns of a row");
+    }
+    if (state || is_counter(a))
+        whole_columns(a, ret);
+    else
+        weight_columns(a, ret);
+    return 0;
+}
+
+void text_columns_free(struct text_columns *c)
+{
+    mem_free(c->row);
+    mem_free(c->extra);
+    *c = (struct text_columns){0};
+}
+
+static double get(const float *row, struct text_column c, uint32_t day)
+{
+    double wide;
+    uint32_t bits;
+    switch (c.kind) {
+    case TEXT_DOUBLE:
+        memcpy(&wide, row + c.at, sizeof(wide));
+        return wide;
+    case TEXT_BITS:
+        memcpy(&bits, row + c.at, sizeof(bits));
+        return bits;
+    case TEXT_DAY:
+        return (double)row[c.at] < (double)day ? (double)day - (double)row[c.at] : 0;
+    case TEXT_FLOAT:
+        break;
+    }
+    return (double)row[c.at];
+}
+
+void text_set(float *row, struct text_column c, double x, uint32_t day)
+{
+    uint32_t bits = x >= 0 && x <= UINT32_MAX ? (uint32_t)x : 0;
+    switch (c.kind) {
+    case TEXT_DOUBLE:
+        memcpy(row + c.at, &x, sizeof(x));
+        return;
+    case TEXT_BITS:
+        memcpy(row + c.at, &bits, sizeof(bits));
+        return;
+    case TEXT_DAY:
+        row[c.at] = x > 0 ? x < (double)day ? (float)((double)day - x) : 0 : (float)day;
+        return;
+    case TEXT_FLOAT:
+        break;
+    }
+    row[c.at] = (float)x;
+}
+
+// Export.
+
+struct export
+{
+    struct store *s;
+    bool state;
+    text_put_fn put;
+    void *ctx;
+    struct text_columns columns;
+    struct buf text;
+    uint32_t day;
+    // All keys, and the rows of a range of them.
+    struct table_entry *keys, *rows;
+    size_t n_keys, cap_keys, n_rows, max_rows;
+    uint64_t first, last;
+    float *values; // of row i: row, extra row
+    uint8_t *has_extra;
+};
+
+static void export_free(struct export *x)
+{
+    text_columns_free(&x->columns);
+    buf_free(&x->text);
+    mem_free(x->keys);
+    mem_free(x->rows);
+    mem_free(x->values);
+    mem_free(x->has_extra);
+}
+
+static int flush(struct export *x, size_t above, struct err *e)
+{
+    if (x->text.len <= above)
+        return 0;
+    TRY(x->put(x->ctx, x->text.data, x->text.len, e));
+    buf_clear(&x->text);
+    return 0;
+}
+
+static int put_number(struct buf *to, double x, enum text_kind kind)
+{
+    char text[40];
+    int n = snprintf(text, sizeof(text), kind == TEXT_DOUBLE ? " %.17g" : " %.9g", x);
+    if (kind == TEXT_BITS)
+        n = snprintf(text, sizeof(text), " %.0f", x);
+    return buf_add(to, text, (size_t)n);
+}
+
+static int put_numbers(struct export *x, const float *row, const struct text_column *c,
+                       uint32_t n)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < n && rc == 0; i++)
+        rc = put_number(&x->text, get(row, c[i], x->day), c[i].kind);
+    return rc;
+}
+
+static int put_row(struct export *x, uint64_t key, const float *row, const float *extra)
+{
+    TRY(buf_printf(&x->text, "%" PRIu64, key));
+    TRY(put_numbers(x, row, x->columns.row, x->columns.n_row));
+    if (extra != NULL)
+        TRY(put_numbers(x, extra, x->columns.extra, x->columns.n_extra));
+    return buf_add(&x->text, "\n", 1);
+}
+
+static int name_floats(struct buf *to, const char *name, uint32_t n)
+{
+    if (n == 0)
+        return 0;
+    return n == 1 ? buf_printf(to, " %s", name) : buf_printf(to, " %s:%u", name, n);
+}
+
+static int name_columns(struct export *x)
+{
+    const struct accessor *a = &x->s->accessor;
+    enum text_life life = text_life(a);
+    struct buf *to = &x->text;
+    bool has_life = life != LIFE_OTHER;
+    const struct accessor_group *g = a->groups;
+    if (is_counter(a))
+        return name_floats(to, "count", a->pushed_stats);
+    if (has_life && !x->state)
+        TRY(buf_printf(to, " show click"));
+    TRY(name_floats(to, has_life ? "embed" : "weight", g[0].n));
+    if (x->state) {
+        TRY(name_floats(to, has_life ? "embed.state" : "state", g[0].n_state));
+        if (has_life)
+            TRY(buf_printf(to, " slot unseen_days delta_score show click%s",
+                           a->life.ttl_steps > 0 ? " step" : ""));
+    }
+    if (a->n_groups < 2)
+        return 0;
+    TRY(name_floats(to, "embedx", g[1].n));
+    return x->state ? name_floats(to, "embedx.state", g[1].n_state) : 0;
+}
+
+static int put_head(struct export *x)
+{
+    const struct table_config *c = &x->s->config;
+    TRY(buf_printf(&x->text,
+                   "# tug table %s accessor=%s dim=%u state=%s day=%u step=%" PRIu64
+                   "\n# key",
+                   c->name, text_accessor(x->s), c->accessor.dim, x->state ? "yes" : "no",
+                   x->day, x->s->step));
+    TRY(name_columns(x));
+    return buf_add(&x->text, "\n", 1);
+}
+
+static int note_key(void *ctx, uint64_t key, const float *row, const float *extra,
+                    struct err *e)
+{
+    struct export *x = ctx;
+    (void)row, (void)extra;
+    if (x->n_keys == x->cap_keys) {
+        size_t cap = x->cap_keys + x->cap_keys / 2 + 1024;
+        void *more = mem_realloc_array(x->keys, cap, sizeof(*x->keys));
+        if (more == NULL)
+            return err_nomem(e, "the keys of a table, sorted");
+        x->keys = more;
+        x->cap_keys = cap;
+    }
+    x->keys[x->n_keys++] = (struct table_entry){.key = key};
+    return 0;
+}
+
+static size_t row_floats(const struct export *x)
+{
+    return (size_t)x->s->accessor.width + x->s->accessor.extra_width;
+}
+
+static int note_row(void *ctx, uint64_t key, const float *row, const float *extra,
+                    struct err *e)
+{
+    struct export *x = ctx;
+    const struct accessor *a = &x->s->accessor;
+    if (key < x->first || key > x->last)
+        return 0;
+    if (x->n_rows == x->max_rows)
+        return err_set(e, TUG_EINTERNAL, "a table changes while it is exported");
+    float *to = x->values + x->n_rows * row_floats(x);
+    memcpy(to, row, a->width * sizeof(float));
+    if (extra != NULL)
+        memcpy(to + a->width, extra, a->extra_width * sizeof(float));
+    x->has_extra[x->n_rows] = extra != NULL;
+    x->rows[x->n_rows] = (struct table_entry){key, (uint32_t)x->n_rows};
+    x->n_rows++;
+    return 0;
+}
+
+static int each_row(struct export *x, store_row_fn fn, struct err *e)
+{
+    for (uint32_t p = 0; p < x->s->n_parts; p++)
+        TRY(store_each(x->s, p, fn, x, e));
+    return 0;
+}
+
+static int export_range(struct export *x, size_t from, size_t n, struct err *e)
+{
+    x->n_rows = 0;
+    x->first = x->keys[from].key;
+    x->last = x->keys[from + n - 1].key;
+    TRY(each_row(x, note_row, e));
+    table_sort_by_key(x->rows, x->n_rows);
+    for (size_t i = 0; i < x->n_rows; i++) {
+        size_t at = x->rows[i].handle;
+        const float *row = x->values + at * row_floats(x);
+        const float *extra = x->has_extra[at] ? row + x->s->accessor.width : NULL;
+        if (put_row(x, x->rows[i].key, row, extra) != 0)
+            return err_nomem(e, "the text of a row");
+        TRY(flush(x, TEXT_PUT, e));
+    }
+    return 0;
+}
+
+static int export_rows(struct export *x, struct err *e)
+{
+    TRY(each_row(x, note_key, e));
+    table_sort_by_key(x->keys, x->n_keys);
+    x->max_rows = RANGE_BYTES / ((row_floats(x) + 1) * sizeof(float)) + 1;
+    if (x->max_rows > x->n_keys)
+        x->max_rows = x->n_keys;
+    x->rows = mem_array(x->max_rows + 1, sizeof(*x->rows));
+    x->values = mem_array((x->max_rows + 1) * row_floats(x) + 1, sizeof(float));
+    x->has_extra = mem_array(x->max_rows + 1, 1);
+    if (x->rows == NULL || x->values == NULL || x->has_extra == NULL)
+        return err_nomem(e, "rows of a table, sorted");
+    for (size_t at = 0; at < x->n_keys; at += x->max_rows) {
+        size_t left = x->n_keys - at;
+        TRY(export_range(x, at, left < x->max_rows ? left : x->max_rows, e));
+    }
+    return 0;
+}
+
+int text_export(struct store *s, bool state, text_put_fn put, void *ctx, struct err *e)
+{
+    struct export x = {
+        .s = s, .state = state, .put = put, .ctx = ctx, .text = BUF_INIT(TEXT_MAX)};
+    for (uint32_t p = 0; p < s->n_parts; p++)
+        x.day = s->parts[p].day > x.day ? s->parts[p].day : x.day;
+    int rc = text_columns(s, state, &x.columns, e);
+    if (rc == 0 && put_head(&x) != 0)
+        rc = err_nomem(e, "the text of a table");
+    if (rc == 0)
+        rc = export_rows(&x, e);
+    if (rc == 0)
+        rc = flush(&x, 0, e);
+    export_free(&x);
+    return rc;
+}

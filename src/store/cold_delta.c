@@ -1,0 +1,187 @@
+// What deltas have to know of rows on disk.
+//
+// A row that has changed since the last base or delta may go out before the next one. Its
+// key is then noted in `out`; so is that of a row that a shrink on disk has made too weak
+// to be published. A key in `out` is of a row that is cold, or in memory and noted there
+// (store_part.changed), or gone: rows that come in are noted, as far as they may be in
+// `out`. A delta looks at rows once too often then, and finds nothing new.
+//
+// A cut takes `out` when it begins. Of the rows that it finds cold it keeps the keys of
+// those that it published, for STORE_PUBLISHED, and of those that are left for the next
+// delta. When it ends, rows of keys that are noted again may have come into memory.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "store/cold.h"
+
+enum { OUT_MIN = 1024 };
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void sort_once(struct key_list *l)
+{
+    uint32_t n = 0;
+    if (l->n > 0)
+        qsort(l->at, l->n, sizeof(*l->at), compare);
+    for (uint32_t i = 0; i < l->n; i++)
+        if (n == 0 || l->at[n - 1] != l->at[i])
+            l->at[n++] = l->at[i];
+    l->n = n;
+}
+
+static void drop_list(struct key_list *l)
+{
+    mem_free(l->at);
+    *l = (struct key_list){0};
+}
+
+// Rows that go in and out note the same keys again and again. After sorting the list has
+// at least as much room as it holds, so that it is sorted rarely.
+int cold_reserve_out(struct store *s, uint32_t p, uint32_t n)
+{
+    struct key_list *out = &s->cold->parts[p].out;
+    if (n <= out->cap - out->n)
+        return 0;
+    if (out->n >= OUT_MIN)
+        sort_once(out);
+    return key_list_reserve(out, n > out->n ? n : out->n);
+}
+
+void cold_note_out(struct store *s, uint32_t p, uint64_t key)
+{
+    struct key_list *out = &s->cold->parts[p].out;
+    out->at[out->n++] = key;
+}
+
+void cold_loaded(struct store *s)
+{
+    for (uint32_t p = 0; p < s->n_parts; p++)
+        s->cold->parts[p].out.n = 0;
+}
+
+// Cuts.
+
+void cold_cut_begin(struct store *s)
+{
+    for (uint32_t p = 0; p < s->n_parts; p++) {
+        struct cold_part *part = &s->cold->parts[p];
+        part->cut_out = part->out;
+        part->out = (struct key_list){0};
+    }
+}
+
+void cold_cut_open(struct store *s, uint32_t p)
+{
+    sort_once(&s->cold->parts[p].cut_out);
+    s->cold->parts[p].cut_published.n = 0;
+    s->cold->parts[p].cut_kept.n = 0;
+}
+
+int cold_cut_published(struct store *s, uint32_t p, uint64_t key)
+{
+    return key_list_add(&s->cold->parts[p].cut_published, key);
+}
+
+int cold_cut_kept(struct store *s, uint32_t p, uint64_t key)
+{
+    return key_list_add(&s->cold->parts[p].cut_kept, key);
+}
+
+// Keys that are noted from now on: in memory those of rows that have come.
+static int note_again(struct store *s, uint32_t p, struct key_list *keys)
+{
+    enum { CHUNK = 256 };
+    uint32_t handles[CHUNK];
+    TRY(cold_reserve_out(s, p, keys->n));
+    while (keys->n > 0) { // what is done is taken off
+        uint32_t n = keys->n < CHUNK ? keys->n : CHUNK;
+        const uint64_t *at = keys->at + keys->n - n;
+        table_find(s->rows, at, n, handles);
+        for (uint32_t i = 0; i < n; i++)
+            if (handles[i] != TABLE_NONE)
+                TRY(store_note(s, p, &handles[i], 1, NULL));
+        for (uint32_t i = 0; i < n; i++)
+            if (handles[i] == TABLE_NONE)
+                cold_note_out(s, p, at[i]);
+        keys->n -= n;
+    }
+    return 0;
+}
+
+int cold_cut_end(struct store *s, bool committed)
+{
+    for (uint32_t p = 0; p < s->n_parts; p++) {
+        struct cold_part *part = &s->cold->parts[p];
+        TRY(note_again(s, p, committed ? &part->cut_kept : &part->cut_out));
+    }
+    for (uint32_t p = 0; p < s->n_parts; p++) {
+        struct cold_part *part = &s->cold->parts[p];
+        drop_list(&part->cut_out);
+        drop_list(&part->cut_kept);
+        if (committed) {
+            drop_list(&part->published);
+            part->published = part->cut_published;
+            part->cut_published = (struct key_list){0};
+        }
+        drop_list(&part->cut_published);
+    }
+    return 0;
+}
+
+// What a cut has published, in the order that follows it.
+
+// One that has changed and gone out since is passed over.
+static bool is_out(const struct store *s, uint32_t p, uint64_t key)
+{
+    const struct key_list *out = &s->cold->parts[p].out;
+    return out->n > 0 && bsearch(&key, out->at, out->n, sizeof(key), compare) != NULL;
+}
+
+static int publish_row(void *ctx, uint64_t key, float *row, uint32_t size, struct err *e)
+{
+    const struct cold_at *x = ctx;
+    if (is_out(x->s, x->p, key))
+        return 0;
+    x->s->life->published(&x->s->accessor, row);
+    return tier_put(x->s->cold->tier, x->p, key, row, size, e);
+}
+
+static void publish_hot(struct store *s, const struct key_list *keys)
+{
+    for (uint32_t i = 0; i < keys->n; i++) {
+        uint32_t h;
+        table_find(s->rows, &keys->at[i], 1, &h);
+        if (h != TABLE_NONE && !handle_bit(&s->changed, h))
+            s->life->published(&s->accessor, store_row_at(s, h));
+    }
+}
+
+int cold_publish(struct store *s, uint32_t p, struct err *e)
+{
+    struct key_list *keys = &s->cold->parts[p].published;
+    struct cold_at x = {s, p};
+    if (keys->n == 0 || s->life->published == NULL)
+        return 0;
+    sort_once(&s->cold->parts[p].out);
+    TRY(cold_visit(s, p, keys->at, keys->n, publish_row, &x, e));
+    TRY(tier_write(s->cold->tier, e));
+    publish_hot(s, keys);
+    drop_list(keys);
+    return 0;
+}
+
+void cold_free_lists(struct cold_part *part)
+{
+    drop_list(&part->out);
+    drop_list(&part->cut_out);
+    drop_list(&part->cut_published);
+    drop_list(&part->cut_kept);
+    drop_list(&part->published);
+}

@@ -1,0 +1,559 @@
+// A store with a cold tier beside one without: the same pushes, pulls, orders, days and
+// saves give the same bits.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "store/cold.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "store/cut_testing.h"
+
+enum { UNIVERSE = 1200, STEPS = 100 };
+
+#define DURABLE "accessor=plain; dim=1; rule=sum; cold-durable=yes"
+
+static char dir[] = "/tmp/tug-cold-XXXXXX", tier_dir[64];
+
+static int make_dir(void **state)
+{
+    (void)state;
+    if (mkdtemp(dir) == NULL)
+        return -1;
+    snprintf(tier_dir, sizeof(tier_dir), "%s/tier", dir);
+    return 0;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    return file_remove_tree(dir, NULL);
+}
+
+static void remove_tier(void)
+{
+    char rows[80];
+    snprintf(rows, sizeof(rows), "%s/rows", tier_dir);
+    assert_int_equal(file_remove_tree(rows, NULL), 0);
+    assert_int_equal(file_remove_tree(tier_dir, NULL), 0);
+}
+
+// Some bytes of every table file, in its first blocks.
+static void damage_blocks(void)
+{
+    char path[FILE_PATH_MAX];
+    snprintf(path, sizeof(path), "%s/rows", tier_dir);
+    DIR *files = opendir(path);
+    assert_non_null(files);
+    for (struct dirent *x = readdir(files); x != NULL; x = readdir(files)) {
+        if (strstr(x->d_name, ".sst") == NULL)
+            continue;
+        snprintf(path, sizeof(path), "%s/rows/%.64s", tier_dir, x->d_name);
+        int fd = open(path, O_WRONLY);
+        for (off_t at = 50; at < 10000; at += 500)
+            assert_int_equal(pwrite(fd, "?!", 2, at), 2);
+        close(fd);
+    }
+    closedir(files);
+}
+
+static int open_cold(struct store **ret, const char *settings, uint32_t bits,
+                     struct err *e)
+{
+    struct table_config c = table_config_defaults();
+    OK(table_config_parse(&c, "cold=here", &ok_e));
+    OK(table_config_parse(&c, settings, &ok_e));
+    OK(table_config_check(&c, &ok_e));
+    struct store_options o = {
+        .config = &c, .id = 3, .partition_bits = bits, .cold_dir = tier_dir};
+    return store_open(ret, &o, e);
+}
+
+struct config {
+    const char *settings, *cold; // cold: what the other store has beside
+    uint32_t bits;
+};
+
+#define CTR                                                                              \
+    "accessor=ctr; dim=3; rule=adagrad; embedx-rule=adagrad; embedx-init=0.1; "          \
+    "delete-threshold=0.2; "
+#define EARNED "embedx-threshold=2; "
+static const struct config configs[] = {
+    {CTR EARNED "deltas=no", "hot-rows=200", 3},
+    {CTR "deltas=no; entry=count:2; ttl-steps=40", "hot-rows=100", 0},
+    {CTR "deltas=no; embedx-threshold=0; entry=sketch:2", "cold-after-days=1", 2},
+    {CTR "deltas=no; decay=1", "hot-rows=400; cold-after-days=0", 2},
+    {"accessor=plain; dim=5; rule=adam; init=0.1", "hot-rows=64", 4},
+    {"accessor=ctr_double; dim=0; deltas=no; delete-after-days=3", "hot-rows=1", 2},
+    {"accessor=merge; dim=1; rule=sum", "hot-rows=300", 1},
+    {CTR EARNED "deltas=yes", "hot-rows=200", 3},
+    {CTR EARNED "deltas=yes; delta-threshold=2; base-threshold=2; delta-keep-days=2",
+     "hot-rows=50", 1},
+};
+enum { N_CONFIGS = sizeof(configs) / sizeof(configs[0]) };
+
+// Two stores, the second with a tier.
+struct pair {
+    struct store *s[2];
+    struct chain *chains[2]; // what bases and deltas come to
+    bool based;
+    struct batch *b;
+    const struct config *config;
+};
+
+static void open_pair(struct pair *x, const struct config *c)
+{
+    char settings[512];
+    struct err e = {0};
+    snprintf(settings, sizeof(settings), "%s; %s", c->settings, c->cold);
+    x->config = c;
+    x->s[0] = open_store(c->settings, c->bits);
+    if (open_cold(&x->s[1], settings, c->bits, &e) != 0)
+        fail_msg("%s", e.text);
+    x->b = batch_make(UNIVERSE);
+    x->based = false;
+    for (int i = 0; i < 2; i++)
+        x->chains[i] = chain_make(x->s[i], UNIVERSE);
+}
+
+static void close_pair(struct pair *x)
+{
+    store_close(x->s[0]);
+    store_close(x->s[1]);
+    chain_free(x->chains[0]);
+    chain_free(x->chains[1]);
+    batch_free(x->b);
+}
+
+static void check_same(struct pair *x)
+{
+    struct image *a = image_of(x->s[0], SAVE_CHECKPOINT);
+    struct image *b = image_of(x->s[1], SAVE_CHECKPOINT);
+    check_equal(a, b);
+    image_free(a);
+    image_free(b);
+    struct store_stats p = store_stats(x->s[0]), q = store_stats(x->s[1]);
+    assert_int_equal(p.rows, q.rows + q.cold_rows);
+    assert_int_equal(p.made, q.made);
+    assert_int_equal(p.refused, q.refused);
+    assert_int_equal(p.evicted_score, q.evicted_score);
+    assert_int_equal(p.evicted_age, q.evicted_age);
+    assert_int_equal(p.evicted_ttl, q.evicted_ttl);
+}
+
+static void pull_both(struct pair *x, struct dice *d)
+{
+    uint32_t width = store_accessor(x->s[0])->pull_width;
+    float *values = x->b->values, *others = values + BATCH_MAX * ROW_MAX;
+    uint8_t found[2][BATCH_MAX];
+    batch_draw(x->b, d, 1 + dice_below(d, 300));
+    size_t n = x->b->n;
+    OK(store_pull(x->s[0], x->b->keys, n, values, found[0], &ok_e));
+    OK(store_pull(x->s[1], x->b->keys, n, others, found[1], &ok_e));
+    assert_memory_equal(values, others, n * width * sizeof(float));
+    assert_memory_equal(found[0], found[1], n);
+}
+
+static void order_both(struct pair *x, enum store_order o, float threshold, bool finish)
+{
+    for (int i = 0; i < 2; i++) {
+        OK(store_finish(x->s[i], &ok_e)); // the one before
+        OK(store_order(x->s[i], o, threshold, &ok_e));
+        if (finish)
+            OK(store_finish(x->s[i], &ok_e));
+    }
+}
+
+// Loads some rows, and their extra rows, of the first store into both.
+static void assign_both(struct pair *x, struct dice *d, enum store_op op)
+{
+    uint32_t width = store_value_width(x->s[0], op);
+    batch_draw(x->b, d, 100);
+    for (size_t i = 0; i < x->b->n * width; i++)
+        x->b->values[i] = (float)dice_below(d, 3);
+    struct store_push p = {.op = op,
+                           .keys = x->b->keys,
+                           .n = x->b->n,
+                           .values = x->b->values,
+                           .rate = 1,
+                           .scale = 1};
+    for (int i = 0; i < 2; i++)
+        OK(store_push(x->s[i], &p, NULL, &ok_e));
+}
+
+static void put_both(struct pair *x, struct dice *d)
+{
+    const struct accessor *a = store_accessor(x->s[0]);
+    batch_draw(x->b, d, 100);
+    for (size_t i = 0; i < x->b->n * a->width; i++)
+        x->b->values[i] = (float)dice_below(d, 3);
+    for (int i = 0; i < 2; i++)
+        OK(store_put_rows(x->s[i], x->b->keys, x->b->n, x->b->values, &ok_e));
+    for (size_t i = 0; i < x->b->n * a->extra_width; i++)
+        x->b->values[i] = (float)dice_below(d, 3);
+    for (int i = 0; i < 2 && a->extra_width > 0; i++)
+        OK(store_put_extras(x->s[i], x->b->keys, x->b->n, x->b->values, &ok_e));
+}
+
+// What a base or delta does to those who load it.
+static void add_to_chain(struct pair *x, int i, enum save_mode mode,
+                         const struct image *image)
+{
+    static const enum rows_kind kinds[] = {ROWS_GONE, ROWS_ROW, ROWS_EXTRA};
+    const struct accessor *a = store_accessor(x->s[i]);
+    const uint32_t widths[] = {0, a->width, a->extra_width};
+    if (mode == SAVE_BASE)
+        chain_clear(x->chains[i]);
+    for (uint32_t k = 0; k < 3; k++)
+        for (uint32_t p = 0; p < x->s[i]->n_parts; p++) {
+            const struct buf *of = &image->of[p][kinds[k]];
+            uint32_t n = (uint32_t)(of->len / (8 + 4 * widths[k]));
+            struct rows_block b = {kinds[k], p, n, widths[k], of->data};
+            chain_add(x->chains[i], &b);
+        }
+}
+
+static void check_chains(struct pair *x)
+{
+    struct image *a = chain_image(x->chains[0], x->s[0]);
+    struct image *b = chain_image(x->chains[1], x->s[1]);
+    check_equal(a, b);
+    image_free(a);
+    image_free(b);
+}
+
+// Deltas of a table with a tier needn't name each time the rows that are still not worth
+// publishing.
+static void check_saved(struct pair *x, enum save_mode mode, bool commit,
+                        struct image *const *images)
+{
+    bool publishes = mode == SAVE_BASE || mode == SAVE_DELTA;
+    if (publishes && commit)
+        for (int i = 0; i < 2; i++)
+            add_to_chain(x, i, mode, images[i]);
+    check_chains(x);
+    for (uint32_t p = 0; p < x->s[0]->n_parts && mode == SAVE_DELTA; p++)
+        for (int i = 0; i < 2; i++)
+            images[i]->of[p][ROWS_GONE].len = 0;
+    check_equal(images[0], images[1]);
+    x->based = x->based || (mode == SAVE_BASE && commit);
+}
+
+// Whether more has gone than a delta can say.
+static bool needs_base(const struct store *s)
+{
+    for (uint32_t p = 0; p < s->n_parts; p++)
+        if (s->parts[p].gone_lost)
+            return true;
+    return !s->config.deltas;
+}
+
+static void push_both(struct pair *x, struct dice *d)
+{
+    struct dice again = *d;
+    for (int i = 0; i < 2; i++) {
+        *d = again;
+        batch_draw(x->b, d, 1 + dice_below(d, 400));
+        OK(push(x->s[i], x->b, d, &ok_e));
+    }
+}
+
+// A save, with pushes while it is read out, and pulls before it is committed.
+static void save_both(struct pair *x, struct dice *d)
+{
+    enum save_mode mode = (enum save_mode)dice_below(d, 4);
+    bool commit = dice_below(d, 3) > 0;
+    if (mode == SAVE_DELTA && (!x->based || needs_base(x->s[0]) || needs_base(x->s[1])))
+        mode = SAVE_BASE;
+    struct image *images[2];
+    for (int i = 0; i < 2; i++) {
+        OK(store_finish(x->s[i], &ok_e));
+        images[i] = image_make();
+        OK(cut_begin(x->s[i], &(struct cut_options){.mode = mode}, &ok_e));
+    }
+    for (uint64_t k = 0; k < 6; k++) {
+        struct dice again = *d;
+        for (int i = 0; i < 2; i++) {
+            *d = again;
+            batch_draw(x->b, d, 200);
+            OK(push(x->s[i], x->b, d, &ok_e));
+            struct rows_block b;
+            OK(cut_next(x->s[i], 1 << 12, &b, &ok_e));
+            if (b.kind != ROWS_END)
+                image_add(images[i], &b);
+        }
+    }
+    for (int i = 0; i < 2; i++)
+        read_rest(x->s[i], 1 << 12, images[i], NULL);
+    for (uint64_t k = 0; k < 4; k++) {
+        push_both(x, d);
+        pull_both(x, d);
+    }
+    for (int i = 0; i < 2; i++)
+        OK(cut_end(x->s[i], commit, &ok_e));
+    check_saved(x, mode, commit, images);
+    image_free(images[0]);
+    image_free(images[1]);
+}
+
+static void remove_both(struct pair *x, struct dice *d)
+{
+    batch_draw(x->b, d, 100);
+    for (int i = 0; i < 2; i++)
+        OK(store_remove(x->s[i], x->b->keys, x->b->n, &ok_e));
+}
+
+static void do_something(struct pair *x, struct dice *d)
+{
+    uint64_t what = dice_below(d, 40);
+    bool finish = dice_below(d, 2) == 0;
+    if (what < 12) {
+        pull_both(x, d);
+    } else if (what < 14) {
+        remove_both(x, d);
+    } else if (what < 16) {
+        for (int i = 0; i < 2; i++)
+            store_day(x->s[i]);
+    } else if (what < 18) {
+        order_both(x, STORE_SHRINK, dice_below(d, 3) == 0 ? 1 : NAN, finish);
+    } else if (what < 19) {
+        order_both(x, STORE_CLEAR, NAN, finish);
+    } else if (what < 20) {
+        put_both(x, d);
+    } else if (what < 21) {
+        assign_both(x, d, STORE_ASSIGN);
+    } else if (what < 22) {
+        assign_both(x, d, STORE_ADD);
+    } else if (what < 24) {
+        save_both(x, d);
+    } else if (what < 26) {
+        store_work(x->s[1], 1000);
+    } else {
+        push_both(x, d);
+        for (int i = 0; i < 2; i++)
+            store_set_step(x->s[i], store_step_of(x->s[i]) + 1);
+    }
+}
+
+// Returns how many rows came in from disk.
+static uint64_t random_sequence(const struct config *c, uint64_t seed)
+{
+    struct pair x;
+    struct dice d = {.seed = seed};
+    open_pair(&x, c);
+    for (uint64_t i = 0; i < STEPS; i++) {
+        do_something(&x, &d);
+        if (i % 4 == 3)
+            check_same(&x);
+    }
+    uint64_t promoted = store_stats(x.s[1]).promoted;
+    close_pair(&x);
+    assert_false(file_exists(tier_dir));
+    return promoted;
+}
+
+static void test_same_rows(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < N_CONFIGS; i++)
+        assert_true(random_sequence(&configs[i], 1 + i) > 50);
+}
+
+// Without a first store: what was there when it was closed is there again, with the day
+// and what the entry policy has learned.
+static void test_durable(void **state)
+{
+    (void)state;
+    static const struct config c = {CTR EARNED "deltas=no; entry=count:3",
+                                    "hot-rows=100; cold-durable=yes", 2};
+    struct pair x;
+    struct dice d = {.seed = 5};
+    struct err e = {0};
+    open_pair(&x, &c);
+    for (uint64_t round = 0; round < 4; round++) {
+        for (uint64_t i = 0; i < 30; i++)
+            do_something(&x, &d);
+        for (int i = 0; i < 2; i++)
+            OK(store_finish(x.s[i], &ok_e));
+        struct store_stats before = store_stats(x.s[0]);
+        store_close(x.s[1]);
+        if (open_cold(&x.s[1],
+                      CTR EARNED
+                      "deltas=no; entry=count:3; hot-rows=100; cold-durable=yes",
+                      2, &e) != 0)
+            fail_msg("%s", e.text);
+        assert_int_equal(store_stats(x.s[1]).rows, 0);
+        assert_int_equal(store_stats(x.s[1]).cold_rows, before.rows);
+        store_set_step(x.s[1], store_step_of(x.s[0]));
+        struct image *a = image_of(x.s[0], SAVE_CHECKPOINT);
+        struct image *b = image_of(x.s[1], SAVE_CHECKPOINT);
+        check_equal(a, b);
+        image_free(a);
+        image_free(b);
+    }
+    close_pair(&x);
+    // Another table's.
+    assert_int_equal(open_cold(&x.s[1], "accessor=plain; dim=3; cold-durable=yes", 2, &e),
+                     TUG_EUSAGE);
+    assert_non_null(strstr(e.text, tier_dir));
+    remove_tier();
+}
+
+// Opens a durable tier in a process of its own, and ends without closing it.
+static int crash(const char *at)
+{
+    struct store *s;
+    uint64_t key = 7;
+    float value = 1;
+    struct store_push p = {.keys = &key, .n = 1, .values = &value, .rate = 1, .scale = 1};
+    snprintf(tier_dir, sizeof(tier_dir), "%s", at);
+    if (open_cold(&s, DURABLE, 0, NULL) != 0 || store_push(s, &p, NULL, NULL) != 0)
+        return 1;
+    _exit(0);
+}
+
+static void test_crash(void **state)
+{
+    (void)state;
+    char command[128];
+    struct store *s;
+    struct err e = {0};
+    OK(open_cold(&s, DURABLE, 0, &ok_e));
+    store_close(s);
+    snprintf(command, sizeof(command), "/proc/%d/exe %s", (int)getpid(), tier_dir);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(open_cold(&s, DURABLE, 0, &e), TUG_EDATA);
+    assert_non_null(strstr(e.text, "without closing"));
+    assert_int_equal(open_cold(&s, DURABLE, 0, &e), TUG_EDATA); // it stays so
+    remove_tier();
+}
+
+// Damage is met when rows are asked for: what they are asked for does not happen.
+static void test_damaged(void **state)
+{
+    (void)state;
+    enum { KEYS = 400 };
+    static const char settings[] = "accessor=plain; dim=8; rule=sum; cold-durable=yes";
+    static float values[KEYS * 8], back[KEYS * 8];
+    uint64_t keys[KEYS];
+    struct store *s;
+    struct err e = {0};
+    OK(open_cold(&s, settings, 0, &ok_e));
+    for (uint64_t k = 0; k < KEYS; k++)
+        keys[k] = k;
+    for (uint32_t i = 0; i < KEYS * 8; i++)
+        values[i] = (float)random_u64(1, 2, i);
+    struct store_push p = {
+        .keys = keys, .n = KEYS, .values = values, .rate = 1, .scale = 1};
+    OK(store_push(s, &p, NULL, &ok_e));
+    store_close(s);
+    OK(open_cold(&s, settings, 0, &ok_e));
+    damage_blocks();
+    assert_int_equal(store_pull(s, keys, KEYS, back, NULL, &e), TUG_EDATA);
+    assert_non_null(strstr(e.text, tier_dir));
+    size_t done = 7;
+    assert_int_equal(store_push(s, &p, &done, &e), TUG_EDATA);
+    assert_int_equal(done, 0);
+    assert_int_equal(store_stats(s).rows, 0);
+    assert_int_equal(store_stats(s).cold_rows, KEYS);
+    store_close(s);
+    assert_int_equal(open_cold(&s, settings, 0, &e), TUG_EDATA);
+    assert_non_null(strstr(e.text, tier_dir));
+    remove_tier();
+}
+
+// Each allocation fails once: what was done is done, the rest follows, and the rows are
+// the same.
+static void push_in_pieces(struct pair *x, long fault)
+{
+    uint32_t width = store_accessor(x->s[1])->push_width;
+    struct store_push p = {
+        .keys = x->b->keys, .n = x->b->n, .values = x->b->values, .rate = 1, .scale = 1};
+    size_t done = 0, at = 0;
+    struct err e = {0};
+    mem_fault_after(fault);
+    int rc = store_push(x->s[1], &p, &done, &e);
+    mem_fault_after(-1);
+    if (rc == 0)
+        return;
+    assert_int_equal(rc, TUG_ENOMEM);
+    for (uint32_t last = 0;
+         done > 0 || (at > 0 && at < p.n && store_partition(x->s[1], p.keys[at]) == last);
+         at++) {
+        uint32_t partition = store_partition(x->s[1], p.keys[at]);
+        if (at == 0 || partition != last)
+            done--;
+        last = partition;
+    }
+    p.keys += at;
+    p.values += at * width;
+    p.n -= at;
+    OK(store_push(x->s[1], &p, NULL, &ok_e));
+}
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < N_CONFIGS; i++) {
+        struct pair x;
+        if (strstr(configs[i].settings, "entry") != NULL)
+            continue; // policies learn from what fails, too
+        struct dice d = {.seed = 77};
+        open_pair(&x, &configs[i]);
+        for (long fault = 0; fault < 40; fault++) {
+            batch_draw(x.b, &d, 300);
+            OK(push(x.s[0], x.b, &d, &ok_e)); // fills in the values
+            push_in_pieces(&x, fault % 20);
+        }
+        check_same(&x);
+        close_pair(&x);
+    }
+}
+
+// Nobody ever asks for a delta: what is noted for one stays within the number of keys.
+static void test_no_deltas(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 30 };
+    struct err e = {0};
+    struct store *s;
+    struct dice d = {.seed = 3};
+    struct batch *b = batch_make(UNIVERSE);
+    if (open_cold(&s, CTR EARNED "deltas=yes; hot-rows=10", 0, &e) != 0)
+        fail_msg("%s", e.text);
+    for (int i = 0; i < ROUNDS; i++) {
+        batch_draw(b, &d, BATCH_MAX);
+        OK(push(s, b, &d, &ok_e));
+    }
+    assert_true(store_stats(s).demoted > 20 * UNIVERSE / 2);
+    assert_true(s->cold->parts[0].out.cap <= 4 * UNIVERSE);
+    store_close(s);
+    batch_free(b);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return crash(argv[1]);
+    struct err e = {0};
+    struct store *s;
+    if (make_dir(NULL) != 0)
+        return 1;
+    if (open_cold(&s, "", 0, &e) != 0 && strstr(e.text, "librocksdb-dev") != NULL) {
+        puts("skipped: built without RocksDB");
+        return remove_dir(NULL);
+    }
+    store_close(s);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_rows), cmocka_unit_test(test_durable),
+        cmocka_unit_test(test_crash),     cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_no_deltas),
+    };
+    return cmocka_run_group_tests(tests, NULL, remove_dir);
+}

@@ -1,0 +1,313 @@
+// Walks over the rows on disk: orders, saves, and what a durable tier finds again.
+//
+// Rows that are in memory, too, are passed over. What lies on disk of them is old.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <string.h>
+
+#include "store/cold.h"
+
+struct walk {
+    struct store *s;
+    uint32_t n; // gathered
+    cold_row_fn fn;
+    void *ctx;
+};
+
+static int look_at(struct walk *w, struct err *e)
+{
+    struct cold_walk *x = &w->s->cold->walk;
+    uint32_t n = w->n;
+    w->n = 0;
+    table_find(w->s->rows, x->keys, n, x->handles);
+    for (uint32_t i = 0; i < n; i++) {
+        float *row = (float *)(void *)(x->bytes + (size_t)i * x->slot_bytes);
+        if (x->handles[i] == TABLE_NONE)
+            TRY(w->fn(w->ctx, x->keys[i], row, x->sizes[i], e));
+    }
+    return 0;
+}
+
+static int gather(void *ctx, uint64_t key, const void *row, uint32_t size, struct err *e)
+{
+    struct walk *w = ctx;
+    struct cold_walk *x = &w->s->cold->walk;
+    if (!cold_size_fits(w->s->cold, size))
+        return cold_damaged(w->s, key, size, e);
+    memcpy(x->bytes + (size_t)w->n * x->slot_bytes, row, size);
+    x->keys[w->n] = key;
+    x->sizes[w->n++] = size;
+    return w->n == x->max ? look_at(w, e) : 0;
+}
+
+static int walk(struct store *s, uint32_t p, cold_row_fn fn, void *ctx, struct err *e)
+{
+    struct walk w = {.s = s, .fn = fn, .ctx = ctx};
+    TRY(cold_write_waiting(s->cold, e));
+    TRY(tier_each(s->cold->tier, p, 0, gather, &w, e));
+    return look_at(&w, e);
+}
+
+struct each {
+    const struct store *s;
+    store_row_fn fn;
+    void *ctx;
+};
+
+static int give_row(void *ctx, uint64_t key, float *row, uint32_t size, struct err *e)
+{
+    const struct each *x = ctx;
+    bool extra = size > x->s->cold->row_bytes;
+    return x->fn(x->ctx, key, row, extra ? row + x->s->accessor.width : NULL, e);
+}
+
+int cold_each(struct store *s, uint32_t p, store_row_fn fn, void *ctx, struct err *e)
+{
+    struct each x = {s, fn, ctx};
+    return s->parts[p].cold > 0 ? walk(s, p, give_row, &x, e) : 0;
+}
+
+int cold_visit(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
+               cold_row_fn fn, void *ctx, struct err *e)
+{
+    struct cold *c = s->cold;
+    struct cold_fetch *x = &c->fetch;
+    TRY(cold_write_waiting(c, e));
+    for (uint32_t at = 0, len; at < n; at += len) {
+        uint32_t m = 0;
+        len = n - at < COLD_FETCH_ROWS ? n - at : COLD_FETCH_ROWS;
+        table_find(s->rows, keys + at, len, x->handles);
+        for (uint32_t i = 0; i < len; i++) {
+            x->keys[m] = keys[at + i];
+            x->partitions[m] = p;
+            m += x->handles[i] == TABLE_NONE;
+        }
+        TRY(tier_get(c->tier, x->partitions, x->keys, m, x->found, x->rows, x->sizes, e));
+        for (uint32_t i = 0; i < m; i++) {
+            if (!x->found[i])
+                continue;
+            if (!cold_size_fits(c, x->sizes[i]))
+                return cold_damaged(s, x->keys[i], x->sizes[i], e);
+            memcpy(c->image, x->rows[i], x->sizes[i]);
+            TRY(fn(ctx, x->keys[i], (float *)(void *)c->image, x->sizes[i], e));
+        }
+    }
+    return 0;
+}
+
+int cold_each_changed(struct store *s, uint32_t p, store_row_fn fn, void *ctx,
+                      struct err *e)
+{
+    struct each x = {s, fn, ctx};
+    const struct key_list *keys = &s->cold->parts[p].cut_out;
+    return cold_visit(s, p, keys->at, keys->n, give_row, &x, e);
+}
+
+// Orders.
+//
+// An order changes all of a partition's rows on disk, or none: its changes are written
+// together, and what it counts counts afterwards.
+
+struct order {
+    struct store *s;
+    uint32_t p;
+    struct life_time t;
+    bool fades; // deltas have to say which rows are no longer worth publishing
+    uint32_t removed;
+};
+
+// Room for the keys was reserved.
+static void note_gone(const struct order *o, uint64_t key)
+{
+    struct key_list *gone = &o->s->parts[o->p].gone;
+    if (o->s->config.deltas)
+        gone->at[gone->n++] = key;
+}
+
+// A row that was worth publishing at the last shrink, or is it since, and is no more.
+static int note_faded(const struct order *o, uint64_t key, const float *before,
+                      const float *row)
+{
+    const struct store *s = o->s;
+    struct life_time then = {.day = s->cold->parts[o->p].shrunk, .step = o->t.step};
+    if (s->life->saved(&s->accessor, row, SAVE_BASE, o->t) ||
+        !s->life->saved(&s->accessor, before, SAVE_BASE, then))
+        return 0;
+    TRY(cold_reserve_out(o->s, o->p, 1));
+    cold_note_out(o->s, o->p, key);
+    return 0;
+}
+
+static int shrink_row(void *ctx, uint64_t key, float *row, uint32_t size, struct err *e)
+{
+    struct order *o = ctx;
+    struct store *s = o->s;
+    struct cold *c = s->cold;
+    memcpy(c->image, row, size);
+    if (s->life->shrink(&s->accessor, row, s->order_threshold, o->t)) {
+        store_count_evicted(s, row, o->t);
+        note_gone(o, key);
+        o->removed++;
+        return tier_delete(c->tier, o->p, key, e);
+    }
+    if (o->fades && note_faded(o, key, (const float *)(void *)c->image, row) != 0)
+        return err_nomem(e, "what a table's next delta is to say");
+    bool same = memcmp(c->image, row, size) == 0;
+    return same ? 0 : tier_put(c->tier, o->p, key, row, size, e);
+}
+
+static int clear_row(void *ctx, uint64_t key, float *row, uint32_t size, struct err *e)
+{
+    struct order *o = ctx;
+    (void)row, (void)size, (void)e;
+    note_gone(o, key);
+    o->removed++;
+    return 0;
+}
+
+static int shrink(struct order *o, struct err *e)
+{
+    TRY(walk(o->s, o->p, shrink_row, o, e));
+    return tier_write(o->s->cold->tier, e);
+}
+
+static int clear(struct order *o, struct err *e)
+{
+    TRY(walk(o->s, o->p, clear_row, o, e));
+    return tier_clear(o->s->cold->tier, o->p, e);
+}
+
+int cold_order(struct store *s, uint32_t p, struct err *e)
+{
+    struct store_part *part = &s->parts[p];
+    struct store_stats stats = s->stats;
+    uint32_t gone = part->gone.n;
+    struct order o = {.s = s, .p = p, .t = store_order_time(s, p)};
+    TRY(cold_write_waiting(s->cold, e)); // so that all that waits is the order's
+    int rc = 0;
+    o.fades = s->config.deltas && s->life->saved != NULL && s->accessor.life.decay != 1;
+    if (s->order == STORE_SHRINK && s->life->shrink != NULL)
+        rc = shrink(&o, e);
+    else if (s->order == STORE_CLEAR)
+        rc = clear(&o, e);
+    else if (s->order == STORE_PUBLISHED)
+        rc = cold_publish(s, p, e);
+    if (rc != 0) {
+        tier_drop(s->cold->tier);
+        s->stats = stats;
+        part->gone.n = gone;
+        return rc;
+    }
+    part->cold -= o.removed;
+    if (s->order == STORE_SHRINK)
+        s->cold->parts[p].shrunk = o.t.day;
+    return 0;
+}
+
+// Rows come into memory and go from there: so the cut and the next delta hear of it.
+static int remove_some(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
+                       struct err *e)
+{
+    uint32_t handles[COLD_WALK_ROWS], came = 0, done;
+    uint64_t cold[COLD_WALK_ROWS];
+    table_find(s->rows, keys, n, handles);
+    for (uint32_t i = 0; i < n; i++)
+        if (handles[i] == TABLE_NONE)
+            cold[came++] = keys[i];
+    for (uint32_t i = 0; i < came; i++)
+        handles[i] = TABLE_NONE;
+    struct store_run run = {.partition = p, .end = came};
+    TRY(cold_fetch_runs(s, &run, 1, cold, handles, &done, e));
+    n = came;
+    came = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (handles[i] != TABLE_NONE)
+            handles[came++] = handles[i];
+    if (came == 0)
+        return 0;
+    TRY(store_touch(s, p, handles, came, e));
+    return store_remove_rows(s, p, handles, came, e);
+}
+
+int cold_remove(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
+                struct err *e)
+{
+    for (size_t at = 0; at < n; at += COLD_WALK_ROWS) {
+        size_t len = n - at < COLD_WALK_ROWS ? n - at : COLD_WALK_ROWS;
+        TRY(remove_some(s, p, keys + at, (uint32_t)len, e));
+    }
+    return 0;
+}
+
+// Durable tiers.
+//
+// What changes between opening and closing goes to disk when it suits, and rows in
+// memory not at all: after a crash rows of different moments lie there. So a
+// record says that the tier is in use; one that is found when it is opened again
+// says that it was not closed.
+#define IN_USE UINT64_MAX // beside the numbers of partitions
+
+static int mark_in_use(struct cold *c, struct err *e)
+{
+    TRY(tier_put(c->tier, COLD_RECORDS, IN_USE, "1", 1, e));
+    TRY(tier_write(c->tier, e));
+    return tier_flush(c->tier, e);
+}
+
+int cold_keep(struct store *s, struct err *e)
+{
+    struct cold *c = s->cold;
+    for (uint32_t p = 0; p < s->n_parts; p++) {
+        c->parts[p].recorded = false; // entry policies have learned since
+        if (store_live_rows(s, p, &c->sweep) != 0)
+            return err_nomem(e, "rows that go to disk");
+        uint32_t n = c->sweep.n, at = 0;
+        do {
+            uint32_t len = n - at < COLD_GO_ROWS ? n - at : COLD_GO_ROWS;
+            TRY(cold_put_rows(s, p, c->sweep.at + at, len, e));
+            at += len;
+        } while (at < n);
+    }
+    TRY(tier_delete(c->tier, COLD_RECORDS, IN_USE, e));
+    TRY(tier_write(c->tier, e));
+    c->unwritten = 0;
+    return tier_flush(c->tier, e);
+}
+
+static int count_row(void *ctx, uint64_t key, const void *row, uint32_t size,
+                     struct err *e)
+{
+    struct order *o = ctx;
+    (void)row;
+    if (!cold_size_fits(o->s->cold, size))
+        return cold_damaged(o->s, key, size, e);
+    o->s->parts[o->p].cold++;
+    return 0;
+}
+
+static int read_record(void *ctx, uint64_t key, const void *bytes, uint32_t size,
+                       struct err *e)
+{
+    struct store *s = ctx;
+    if (key == IN_USE)
+        return err_set(e, TUG_EDATA,
+                       "the rows in '%s' are of different moments: who used them ended "
+                       "without closing the table; remove the directory and load a save",
+                       s->cold->dir);
+    uint32_t p = key < s->n_parts ? (uint32_t)key : s->n_parts; // refused there
+    TRY(store_put_partition(s, p, bytes, size, e));
+    s->cold->parts[p].recorded = true;
+    s->cold->parts[p].day = s->cold->parts[p].swept = s->parts[p].day;
+    return 0;
+}
+
+int cold_find_again(struct store *s, struct err *e)
+{
+    TRY(tier_each(s->cold->tier, COLD_RECORDS, 0, read_record, s, e));
+    for (uint32_t p = 0; p < s->n_parts; p++) {
+        struct order o = {.s = s, .p = p};
+        TRY(tier_each(s->cold->tier, p, 0, count_row, &o, e));
+    }
+    return mark_in_use(s->cold, e);
+}

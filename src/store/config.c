@@ -1,0 +1,434 @@
+// Settings of tables: one table drives reading, printing, checking, and help.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "store/config.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "rule/rule.h"
+#include "store/config_internal.h"
+
+enum { VALUE_MAX = 2048, TEXT_MAX = 1 << 20 };
+
+#define AT(field) .offset = offsetof(struct table_config, field)
+#define LIFE(field) .life = true, AT(accessor.life.field)
+#define USUAL_RULE "adagrad-shared:low=-10,high=10"
+
+static const struct table_setting settings[] = {
+    {"name", "NAME", "table", "what the table and its files are called",
+     .kind = &setting_name, AT(name)},
+    {"accessor", "NAME", "plain",
+     "layout and life of rows: plain, merge, counter, sparse, ctr, ctr_double",
+     .kind = &setting_accessor, AT(accessor)},
+    {"dim", "N", "8",
+     "floats or counters of a row (plain, merge, counter), or of embedx; 0: no embedx",
+     .kind = &setting_whole32, AT(accessor.dim)},
+    {"rule", "RULE", USUAL_RULE,
+     "update rule of the row, or of embed; adagrad's steps suit features of any "
+     "frequency",
+     .kind = &setting_rule, AT(accessor.rule)},
+    {"embedx-rule", "RULE", USUAL_RULE, "update rule of embedx", .life = true,
+     .kind = &setting_rule, AT(accessor.extra)},
+    {"rate", "SCHEDULE", "constant",
+     "schedule of both rules' rates by the table's global step", .kind = &setting_rate,
+     AT(rate)},
+    {"entry", "POLICY", "none",
+     "which keys get a row: none (all), count:N, probability:P, bloom:N, sketch:N, "
+     "show-click:S",
+     .kind = &setting_entry, AT(entry)},
+    {"count-passes", "first|all", "first",
+     "passes over the data whose examples count for entry, shows, clicks, scores",
+     .kind = &setting_passes, AT(count_all)},
+    {"init", "X|LOW..HIGH", "0",
+     "first values of a row's or embed's weights: uniform, X for -X..X; 0 is right for a "
+     "linear weight",
+     .kind = &setting_init, AT(init_low)},
+    {"embedx-init", "X|LOW..HIGH", "0.0001",
+     "first values of embedx: small, but not 0, where gradients of products vanish",
+     .life = true, .kind = &setting_init, AT(extra_low)},
+    {"seed", "N", "0", "of first values and hashes: the same one gives the same rows",
+     .kind = &setting_seed, AT(seed)},
+    {"placement", "hash|range|dense", "hash",
+     "where keys lie: spread evenly, in order (ranges can be pulled), or blocks of "
+     "arrays",
+     .kind = &setting_place, AT(place)},
+    {"mode", "async|ssp:S|sync", "async",
+     "what a pull sees: whatever is there; at most S clocks behind; all of the clocks "
+     "before",
+     .kind = &setting_mode, AT(mode)},
+    {"reduce", "sum|mean", "sum",
+     "workers' gradients of a clock (sync) are added or averaged",
+     .kind = &setting_reduce, AT(mean)},
+    {"deltas", "yes|no", "no",
+     "note what changes, for delta saves; yes by default where rows have a life",
+     .kind = &setting_flag, AT(deltas)},
+    {"nonclick", "X", "0.1", "what a show without a click adds to the score",
+     .kind = &setting_number, LIFE(nonclick)},
+    {"click", "X", "1", "what a click adds to the score", .kind = &setting_number,
+     LIFE(click)},
+    {"embedx-threshold", "SCORE", "10",
+     "score at which embedx is made: rare features can't fill one; 0: with the row",
+     .kind = &setting_number, LIFE(embedx_threshold)},
+    {"base-threshold", "SCORE", "1.5", "score from which a row is published",
+     .kind = &setting_number, LIFE(base_threshold)},
+    {"delta-threshold", "SCORE", "0.25",
+     "change of score from which it is published again", .kind = &setting_number,
+     LIFE(delta_threshold)},
+    {"delta-keep-days", "DAYS", "16", "rows unseen for longer are not published",
+     .kind = &setting_number, LIFE(delta_keep_days)},
+    {"decay", "X", "0.98", "of shows and clicks at each shrink: a half in five weeks",
+     .kind = &setting_number, LIFE(decay)},
+    {"delete-threshold", "SCORE", "0.8", "score below which a shrink removes a row",
+     .kind = &setting_number, LIFE(delete_threshold)},
+    {"delete-after-days", "DAYS", "30", "a shrink removes rows unseen for longer",
+     .kind = &setting_number, LIFE(delete_after_days)},
+    {"cold-after-days", "DAYS", "1",
+     "rows unseen for longer go to disk, if there is a "
+     "cold tier",
+     .kind = &setting_number, LIFE(cold_after_days)},
+    {"show-scale", "yes|no", "yes",
+     "gradients are divided by the shows of the push: a step is of their mean",
+     .kind = &setting_flag, LIFE(show_scale)},
+    {"ttl-steps", "N", "0",
+     "a shrink removes rows without a push for N global steps; 0: never",
+     .kind = &setting_whole, LIFE(ttl_steps)},
+    {"budget-rows", "N", "0",
+     "rows of the whole table, beyond which those of least score go; 0: no limit",
+     .kind = &setting_whole, AT(budget_rows), .life = true},
+    {"budget-floor", "X", "0.9",
+     "share of the budget that is left then: less often, more at once",
+     .kind = &setting_number, AT(budget_floor), .life = true},
+    {"hot-rows", "N", "0",
+     "rows in memory, the others on disk (cold); 0: by cold-after-days alone",
+     .kind = &setting_whole, AT(hot_rows)},
+    {"cold", "DIR", "",
+     "directory of the cold tier, for tables larger than memory: below the servers' "
+     "--cold-root; none",
+     .kind = &setting_path, AT(cold)},
+    {"cold-durable", "yes|no", "no",
+     "the cold tier is found again after a restart; no: it is a scratch copy",
+     .kind = &setting_flag, AT(cold_durable)},
+};
+enum { N_SETTINGS = sizeof(settings) / sizeof(*settings) };
+
+const struct table_setting *table_settings(size_t *ret_n)
+{
+    *ret_n = N_SETTINGS;
+    return settings;
+}
+
+struct table_config table_config_defaults(void)
+{
+    struct table_config c = {.accessor.life = life_defaults()};
+    for (size_t i = 0; i < N_SETTINGS; i++) {
+        int rc = table_config_set(&c, settings[i].name, settings[i].fallback, NULL);
+        assert(rc == 0);
+        (void)rc;
+    }
+    return c;
+}
+
+// One setting.
+
+static int unknown(const char *name, struct err *e)
+{
+    char words[N_SETTINGS * 24], near[OPTION_NAME_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < N_SETTINGS; i++)
+        n += (size_t)snprintf(words + n, sizeof(words) - n, "%s ", settings[i].name);
+    words[n - 1] = '\0';
+    options_nearest(name, words, near);
+    if (*near)
+        return err_set(e, TUG_EUSAGE,
+                       "a table has no setting '%.64s'; did you mean '%s'?", name, near);
+    return err_set(e, TUG_EUSAGE, "a table has no setting '%.64s'; it has %s", name,
+                   words);
+}
+
+static const struct table_setting *find(const char *name, struct err *e)
+{
+    char hyphens[OPTION_NAME_MAX];
+    snprintf(hyphens, sizeof(hyphens), "%.63s", name); // no longer one is known
+    for (char *at = hyphens; *at != '\0'; at++)
+        if (*at == '_')
+            *at = '-';
+    for (size_t i = 0; i < N_SETTINGS; i++)
+        if (strcmp(settings[i].name, hyphens) == 0)
+            return &settings[i];
+    unknown(hyphens, e);
+    return NULL;
+}
+
+// Without the blanks around it; NULL: it is longer than anything can be.
+static const char *trim(const char *text, size_t n, char ret[VALUE_MAX])
+{
+    while (n > 0 && isspace((unsigned char)*text)) {
+        text++;
+        n--;
+    }
+    while (n > 0 && isspace((unsigned char)text[n - 1]))
+        n--;
+    if (n >= VALUE_MAX)
+        return NULL;
+    memcpy(ret, text, n);
+    ret[n] = '\0';
+    return ret;
+}
+
+static void *place_of(struct table_config *c, const struct table_setting *s)
+{
+    return (char *)c + s->offset;
+}
+
+int table_config_set(struct table_config *c, const char *name, const char *value,
+                     struct err *e)
+{
+    const struct table_setting *s = find(name, e);
+    struct table_config changed = *c;
+    char copy[VALUE_MAX];
+    struct err why = {0};
+    if (s == NULL)
+        return TUG_EUSAGE;
+    if (trim(value, strlen(value), copy) == NULL)
+        return err_set(e, TUG_EUSAGE, "%s: a value of %zu characters is too long",
+                       s->name, strlen(value));
+    int rc = s->kind->set(&changed, place_of(&changed, s), copy, &why);
+    if (rc == 0)
+        rc = life_check(&changed.accessor.life, &why);
+    if (rc != 0)
+        return err_set(e, rc, "%s: %.960s", s->name, why.text);
+    *c = changed;
+    return 0;
+}
+
+// Many settings.
+
+struct parser {
+    struct table_config config;
+    uint32_t line;
+    uint32_t set_in[N_SETTINGS]; // line; 0: not yet
+};
+
+// One "name = value", or nothing.
+static int parse_setting(struct parser *p, const char *text, size_t n, bool accessors,
+                         struct err *e)
+{
+    char copy[VALUE_MAX], name[VALUE_MAX];
+    if (trim(text, n, copy) == NULL)
+        return err_set(e, TUG_EUSAGE, "a setting of %zu characters is too long", n);
+    if (*copy == '\0')
+        return 0;
+    const char *equals = strchr(copy, '=');
+    if (equals == NULL)
+        return err_set(e, TUG_EUSAGE, "'%.100s' is not NAME = VALUE", copy);
+    (void)trim(copy, (size_t)(equals - copy), name);
+    const struct table_setting *s = find(name, e);
+    if (s == NULL)
+        return TUG_EUSAGE;
+    if ((s->kind == &setting_accessor) != accessors)
+        return 0;
+    uint32_t *set_in = &p->set_in[s - settings];
+    if (*set_in != 0)
+        return err_set(e, TUG_EUSAGE, "%s is set in line %u already", s->name, *set_in);
+    *set_in = p->line;
+    return table_config_set(&p->config, s->name, equals + 1, e);
+}
+
+static int parse_line(struct parser *p, const char *line, size_t n, bool accessors,
+                      struct err *e)
+{
+    const char *comment = memchr(line, '#', n);
+    const char *end = comment != NULL ? comment : line + n;
+    while (line <= end) {
+        const char *semicolon = memchr(line, ';', (size_t)(end - line));
+        const char *stop = semicolon != NULL ? semicolon : end;
+        TRY(parse_setting(p, line, (size_t)(stop - line), accessors, e));
+        line = stop + 1;
+    }
+    return 0;
+}
+
+static int parse_lines(struct parser *p, const char *text, bool accessors, struct err *e)
+{
+    struct err why = {0};
+    p->line = 1;
+    while (true) {
+        size_t n = strcspn(text, "\n");
+        int rc = parse_line(p, text, n, accessors, &why);
+        if (rc != 0)
+            return err_set(e, rc, "line %u: %.960s", p->line, why.text);
+        if (text[n] == '\0')
+            return 0;
+        text += n + 1;
+        p->line++;
+    }
+}
+
+int table_config_parse(struct table_config *c, const char *text, struct err *e)
+{
+    struct parser p = {.config = *c};
+    if (strnlen(text, TEXT_MAX) == TEXT_MAX)
+        return err_set(e, TUG_EUSAGE, "a text of over %d bytes is not settings",
+                       TEXT_MAX);
+    TRY(parse_lines(&p, text, true, e));
+    TRY(parse_lines(&p, text, false, e));
+    *c = p.config;
+    return 0;
+}
+
+static int print_value(const struct table_config *c, const struct table_setting *s,
+                       struct buf *to)
+{
+    buf_clear(to);
+    TRY(s->kind->print((const char *)c + s->offset, to));
+    return buf_str(to) != NULL ? 0 : TUG_ENOMEM;
+}
+
+// What differs is set in `d` as well, as who reads it will do: a setting may change what
+// is the default of others.
+static int print_difference(const struct table_config *c, struct table_config *d,
+                            const struct table_setting *s, struct buf value[2],
+                            struct buf *to)
+{
+    TRY(print_value(c, s, &value[0]));
+    TRY(print_value(d, s, &value[1]));
+    if (strcmp(value[0].data, value[1].data) == 0)
+        return 0;
+    TRY(table_config_set(d, s->name, value[0].data, NULL));
+    return buf_printf(to, "%s = %s\n", s->name, value[0].data);
+}
+
+int table_config_print(const struct table_config *c, struct buf *to)
+{
+    struct table_config d = table_config_defaults();
+    struct buf value[2] = {BUF_INIT(VALUE_MAX), BUF_INIT(VALUE_MAX)};
+    size_t before = to->len;
+    int rc = 0;
+    for (size_t i = 0; i < N_SETTINGS && rc == 0; i++)
+        rc = print_difference(c, &d, &settings[i], value, to);
+    if (rc != 0)
+        to->len = before;
+    buf_free(&value[0]);
+    buf_free(&value[1]);
+    return rc;
+}
+
+// As a whole.
+
+// Whether the setting is as the defaults are.
+static int is_default(const struct table_config *c, const struct table_setting *s,
+                      bool *ret)
+{
+    struct table_config d = table_config_defaults();
+    struct buf value[2] = {BUF_INIT(VALUE_MAX), BUF_INIT(VALUE_MAX)};
+    int rc = print_value(c, s, &value[0]);
+    if (rc == 0)
+        rc = print_value(&d, s, &value[1]);
+    if (rc == 0)
+        *ret = strcmp(value[0].data, value[1].data) == 0;
+    buf_free(&value[0]);
+    buf_free(&value[1]);
+    return rc;
+}
+
+// Settings that would do nothing.
+static int check_lifeless(const struct table_config *c, struct err *e)
+{
+    for (size_t i = 0; i < N_SETTINGS; i++) {
+        const struct table_setting *s = &settings[i];
+        bool same = true;
+        if (s->life && is_default(c, s, &same) != 0)
+            return err_nomem(e, "settings of a table");
+        if (!same)
+            return err_set(e, TUG_EUSAGE,
+                           "rows of accessor %s have no life, so %s does nothing; leave "
+                           "it out, or use sparse or ctr",
+                           c->accessor.name, s->name);
+    }
+    return 0;
+}
+
+// Accessors that add whatever is pushed have no use for a rule.
+static int check_sums(const struct table_config *c, struct err *e)
+{
+    struct rule_params usual = table_config_defaults().accessor.rule;
+    if (c->accessor.rule.kind == RULE_SUM || rule_same(&c->accessor.rule, &usual))
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "accessor %s adds what is pushed; leave out the rule, or use accessor "
+                   "plain",
+                   c->accessor.name);
+}
+
+static int check_dense(const struct table_config *c, bool fades, struct err *e)
+{
+    bool entry = strcmp(c->entry.policy, "none") != 0 && *c->entry.policy != '\0';
+    const char *what = fades         ? "an accessor whose rows fade"
+                       : entry       ? "an entry policy"
+                       : *c->cold    ? "a cold tier"
+                       : c->hot_rows ? "hot-rows"
+                                     : NULL;
+    if (what == NULL)
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "a dense table has all its rows, always: it can't have %s", what);
+}
+
+static int check_range(const char *name, float low, float high, struct err *e)
+{
+    if (isfinite(low) && isfinite(high) && low <= high && isfinite(high - low))
+        return 0;
+    return err_set(e, TUG_EUSAGE, "%s: %g..%g is not a range", name, (double)low,
+                   (double)high);
+}
+
+static int check_numbers(const struct table_config *c, struct err *e)
+{
+    TRY(check_range("init", c->init_low, c->init_high, e));
+    TRY(check_range("embedx-init", c->extra_low, c->extra_high, e));
+    if (!(c->budget_floor > 0 && c->budget_floor <= 1))
+        return err_set(e, TUG_EUSAGE,
+                       "budget-floor is %g; it must be above 0 and at most 1",
+                       (double)c->budget_floor);
+    if ((unsigned)c->place > CONFIG_DENSE || (unsigned)c->mode > CONFIG_SYNC)
+        return err_set(e, TUG_EUSAGE, "placement or mode is none that there is");
+    if (c->mean && c->mode != CONFIG_SYNC)
+        return err_set(e, TUG_EUSAGE,
+                       "reduce mean needs mode sync: only there gradients of a clock "
+                       "come together");
+    if (*c->cold == '\0' && (c->hot_rows != 0 || c->cold_durable))
+        return err_set(e, TUG_EUSAGE, "%s needs a directory: set cold",
+                       c->cold_durable ? "cold-durable" : "hot-rows");
+    if (*c->cold != '\0' && c->budget_rows != 0)
+        return err_set(
+            e, TUG_EUSAGE,
+            "budget-rows and cold are two answers to too many rows: with a cold "
+            "tier hot-rows says how many stay in memory, and none is removed");
+    return 0;
+}
+
+int table_config_check(const struct table_config *c, struct err *e)
+{
+    struct table_config copy = *c;
+    struct accessor a;
+    if (strnlen(c->name, CONFIG_NAME_MAX) == CONFIG_NAME_MAX ||
+        strnlen(c->cold, CONFIG_PATH_MAX) == CONFIG_PATH_MAX)
+        return err_set(e, TUG_EUSAGE, "the name or path of a table does not end");
+    TRY(table_config_set(&copy, "name", c->name, e));
+    TRY(table_config_set(&copy, "cold", c->cold, e));
+    TRY(accessor_make(&a, &c->accessor, e));
+    TRY(rate_check(&c->rate, e));
+    TRY(entry_check(&c->entry, e));
+    TRY(check_numbers(c, e));
+    if (a.class == NULL || a.class->life.score == NULL)
+        TRY(check_lifeless(c, e));
+    if (a.n_groups == 0 || strcmp(c->accessor.name, "merge") == 0)
+        TRY(check_sums(c, e));
+    bool fades = a.class != NULL && a.class->life.shrink != NULL;
+    return c->place == CONFIG_DENSE ? check_dense(c, fades, e) : 0;
+}

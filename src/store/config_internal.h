@@ -1,0 +1,21 @@
+// Kinds of settings, for config.c and config_values.c.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_STORE_CONFIG_INTERNAL_H
+#define TUG_STORE_CONFIG_INTERNAL_H
+
+#include "store/config.h"
+
+// How a setting is read and printed; `at` is where it lies. Errors of `set` say what is
+// wrong with the value; the name of the setting is put in front.
+struct setting_kind {
+    int (*set)(struct table_config *c, void *at, const char *value, struct err *e);
+    int (*print)(const void *at, struct buf *to);
+};
+
+extern const struct setting_kind setting_name, setting_path, setting_number,
+    setting_whole32, setting_whole, setting_flag, setting_accessor, setting_rule,
+    setting_rate, setting_entry, setting_seed, setting_init, setting_place, setting_mode,
+    setting_reduce, setting_passes;
+
+#endif

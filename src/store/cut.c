@@ -1,0 +1,450 @@
+// Cuts: beginning and ending one, and what changes meanwhile. See cut_internal.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "store/cut.h"
+
+#include <math.h>
+
+#include "base/alloc.h"
+#include "store/cut_internal.h"
+
+enum {
+    SIDE_BYTES_MIN = 64 << 20,
+    STATE_BYTES_MAX = 1 << 30,
+    STATE_BYTES_MORE = 64, // of a partition's state, beside its policy's
+    FIND_KEYS = 256,
+};
+
+bool cut_going(const struct store *s)
+{
+    return s->cut != NULL;
+}
+
+struct cut_stats cut_stats(const struct store *s)
+{
+    return s->cut != NULL ? s->cut->stats : (struct cut_stats){0};
+}
+
+static void free_part(struct cut_part *x)
+{
+    buf_free(&x->state);
+    mem_free(x->promoted.at);
+    mem_free(x->changed.at);
+    mem_free(x->kept.at);
+    mem_free(x->published.at);
+    mem_free(x->gone.at);
+}
+
+static void free_cut(struct cut *c, uint32_t n_parts)
+{
+    for (uint32_t p = 0; c->parts != NULL && p < n_parts; p++)
+        free_part(&c->parts[p]);
+    side_close(&c->side);
+    mem_free(c->parts);
+    mem_free(c->made.words);
+    mem_free(c->copied.words);
+    mem_free(c->changed.words);
+    mem_free(c->entries);
+    mem_free(c->gone.at);
+    mem_free(c->block);
+    mem_free(c);
+}
+
+void cut_close(struct store *s)
+{
+    if (s->cut != NULL)
+        free_cut(s->cut, s->n_parts);
+    s->cut = NULL;
+}
+
+// Beginning.
+
+static int check_begin(const struct store *s, enum save_mode mode, struct err *e)
+{
+    const char *name = s->config.name;
+    if (s->cut != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "table %s: a save (%s) goes on; the next one can begin when it "
+                       "has ended",
+                       name, save_mode_name(s->cut->o.mode));
+    if (s->order_at < s->n_parts)
+        return err_set(
+            e, TUG_EUSAGE,
+            "table %s: an order (shrink, clear, or the end of a save) goes on; "
+            "a save can begin when it has ended",
+            name);
+    if (mode == SAVE_DELTA && !s->config.deltas)
+        return err_set(e, TUG_EUSAGE,
+                       "table %s: which rows change is not noted, so there is nothing to "
+                       "make a delta of; set deltas = yes for it, or save a base",
+                       name);
+    for (uint32_t p = 0; p < s->n_parts && mode == SAVE_DELTA; p++)
+        if (s->parts[p].gone_lost)
+            return err_set(e, TUG_EUSAGE,
+                           "table %s: more rows have gone since the last base than a "
+                           "delta can say; save a base",
+                           name);
+    return 0;
+}
+
+static uint64_t default_side_bytes(const struct store *s)
+{
+    uint64_t tenth = store_stats(s).bytes / 10;
+    return tenth > SIDE_BYTES_MIN ? tenth : SIDE_BYTES_MIN;
+}
+
+static int open_cut(const struct store *s, const struct cut_options *o, struct cut **ret)
+{
+    struct cut *c = mem_zalloc(sizeof(*c));
+    if (c == NULL)
+        return TUG_ENOMEM;
+    c->o = *o;
+    if (o->side_bytes == 0)
+        c->o.side_bytes = default_side_bytes(s);
+    c->step = s->step;
+    int rc = side_open(&c->side, s->accessor.width, s->accessor.extra_width);
+    c->parts = mem_zalloc(s->n_parts * sizeof(*c->parts));
+    if (rc == 0 && cut_publishes(c)) // room for the store's own, from now on
+        rc = handle_bits_reserve(&c->changed, table_handles(s->rows));
+    if (rc != 0 || c->parts == NULL) {
+        free_cut(c, 0);
+        return TUG_ENOMEM;
+    }
+    *ret = c;
+    return 0;
+}
+
+static void swap_bits(struct handle_bits *a, struct handle_bits *b)
+{
+    struct handle_bits x = *a;
+    *a = *b;
+    *b = x;
+}
+
+// The partition as it is now, and what was noted of it until now.
+static void note_part(struct store *s, struct cut *c, uint32_t p)
+{
+    struct store_part *from = &s->parts[p];
+    c->parts[p] = (struct cut_part){
+        .n_rows = from->rows.n,
+        .day = from->day,
+        .copies = TABLE_NONE,
+        .state = BUF_INIT(STATE_BYTES_MAX),
+    };
+    if (!cut_publishes(c))
+        return;
+    c->parts[p].changed = from->changed;
+    c->parts[p].gone = from->gone;
+    c->parts[p].gone_lost = from->gone_lost;
+    from->gone_lost = false;
+    from->changed = (struct handle_list){0};
+    from->gone = (struct key_list){0};
+}
+
+int cut_begin(struct store *s, const struct cut_options *o, struct err *e)
+{
+    struct cut *c;
+    TRY(check_begin(s, o->mode, e));
+    if (open_cut(s, o, &c) != 0)
+        return err_nomem(e, "a save");
+    for (uint32_t p = 0; p < s->n_parts; p++)
+        note_part(s, c, p);
+    if (cut_publishes(c))
+        swap_bits(&c->changed, &s->changed);
+    if (cut_publishes(c) && s->cold != NULL)
+        cold_cut_begin(s);
+    if (o->mode == SAVE_DAY)
+        store_day(s);
+    s->cut = c;
+    return 0;
+}
+
+// Changes meanwhile.
+
+static void note_peak(struct cut *c)
+{
+    uint64_t bytes = side_bytes(&c->side) + c->state_bytes;
+    if (bytes > c->stats.side_peak)
+        c->stats.side_peak = bytes;
+}
+
+// Whether the row in it is still the cut's, and not yet safe from changes. (A delta only
+// wants rows that had changed.)
+static bool is_wanted(const struct cut *c, uint32_t handle)
+{
+    return !handle_bit(&c->copied, handle) && !handle_bit(&c->made, handle) &&
+           (c->o.mode != SAVE_DELTA || handle_bit(&c->changed, handle));
+}
+
+static struct table_entry *find_key(struct table_entry *x, size_t n, uint64_t key)
+{
+    size_t from = 0;
+    for (size_t end = n; from < end;) {
+        size_t middle = from + (end - from) / 2;
+        if (x[middle].key < key)
+            from = middle + 1;
+        else
+            end = middle;
+    }
+    return from < n && x[from].key == key ? &x[from] : NULL;
+}
+
+// The entry of a row of the partition at hand that is yet to be written. NULL: it will
+// not be.
+static struct table_entry *find_entry(const struct cut *c, uint64_t key)
+{
+    struct table_entry *x = find_key(c->entries + c->rows_at, c->n_entries - c->rows_at,
+                                     key);
+    return x != NULL ? x : find_key(c->entries, c->n_extras, key);
+}
+
+static int copy_row(struct store *s, struct cut *c, uint32_t p, uint32_t handle)
+{
+    bool at_hand = p == c->at && c->stage != CUT_BEGIN;
+    const float *row = store_row_at(s, handle);
+    uint64_t key = table_row_key(row);
+    struct table_entry *entry = at_hand ? find_entry(c, key) : NULL;
+    if (!at_hand || entry != NULL) {
+        TRY(side_add(&c->side, key, row, store_extra_of(s, row), &c->parts[p].copies));
+        c->stats.copied++;
+    }
+    if (entry != NULL)
+        entry->handle = c->parts[p].copies | CUT_COPY;
+    handle_bit_set(&c->copied, handle);
+    return 0;
+}
+
+static bool has_bytes(const struct cut *c, uint64_t more)
+{
+    return side_bytes(&c->side) + c->state_bytes + more <= c->o.side_bytes;
+}
+
+static int no_room(const struct store *s, struct err *e)
+{
+    return err_set(e, TUG_EUSAGE,
+                   "table %s: rows can't change now, since the save that goes on has no "
+                   "room left for copies of them; go on with the save first",
+                   s->config.name);
+}
+
+int cut_before_change(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
+                      struct err *e)
+{
+    struct cut *c = s->cut;
+    uint64_t copies = 0;
+    if (cut_read_out(c, p))
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        copies += is_wanted(c, handles[i]);
+    if (!has_bytes(c, copies * side_row_bytes(&c->side)))
+        return no_room(s, e);
+    int rc = handle_bits_reserve(&c->copied, table_handles(s->rows));
+    for (size_t i = 0; i < n && copies > 0 && rc == 0; i++)
+        if (is_wanted(c, handles[i]))
+            rc = copy_row(s, c, p, handles[i]);
+    note_peak(c);
+    return rc == 0 ? 0 : err_nomem(e, "copies of rows that change during a save");
+}
+
+int cut_row_made(struct store *s, uint32_t p, uint32_t handle)
+{
+    (void)p; // it may have been another's, one that is not read out yet
+    struct cut *c = s->cut;
+    TRY(handle_bits_reserve(&c->made, table_handles(s->rows)));
+    handle_bit_set(&c->made, handle);
+    return 0;
+}
+
+int cut_row_promoted(struct store *s, uint32_t p, uint32_t handle)
+{
+    struct cut *c = s->cut;
+    bool copied_already = p == c->at && c->stage != CUT_BEGIN;
+    if (cut_read_out(c, p) || copied_already)
+        return cut_row_made(s, p, handle);
+    if (c->o.mode == SAVE_DELTA) { // it may have changed: cold_delta.c
+        TRY(handle_bits_reserve(&c->changed, table_handles(s->rows)));
+        TRY(handle_list_add(&c->parts[p].changed, handle));
+        handle_bit_clear(&c->made, handle);
+        handle_bit_clear(&c->copied, handle);
+        handle_bit_set(&c->changed, handle);
+        return 0;
+    }
+    TRY(handle_list_add(&c->parts[p].promoted, handle));
+    handle_bit_clear(&c->made, handle);
+    handle_bit_clear(&c->copied, handle);
+    handle_bit_clear(&c->changed, handle);
+    return 0;
+}
+
+bool cut_publishing(const struct store *s)
+{
+    return cut_publishes(s->cut);
+}
+
+bool cut_keeps(const struct store *s, uint32_t p, uint32_t handle)
+{
+    const struct cut *c = s->cut;
+    // One that has changed since stays noted until the cut has ended: from disk it would
+    // come back as one that the cut has published.
+    return !cut_read_out(c, p) || handle_bit(&c->changed, handle) ||
+           (cut_publishes(c) && handle_bit(&s->changed, handle));
+}
+
+static bool wants_state(const struct cut *c, uint32_t p)
+{
+    bool written = p < c->at || (p == c->at && c->stage > CUT_PARTITION);
+    return !cut_publishes(c) && !written && !c->parts[p].admitted;
+}
+
+int cut_before_admit(struct store *s, uint32_t p, struct err *e)
+{
+    struct cut *c = s->cut;
+    struct cut_part *x = &c->parts[p];
+    if (!wants_state(c, p))
+        return 0;
+    buf_clear(&x->state);
+    if (store_get_partition(s, p, cut_time(c, p), &x->state) != 0)
+        return err_nomem(e, "the entry policy's memory as of a save's begin");
+    x->admitted = true;
+    c->state_bytes += x->state.cap;
+    note_peak(c);
+    return 0;
+}
+
+// Room for the cut.
+
+// Bytes of copies that a push to n keys of partition p needs beside theirs.
+static uint64_t part_need(const struct store *s, uint32_t p, size_t n)
+{
+    const struct cut *c = s->cut;
+    const struct store_part *part = &s->parts[p];
+    uint64_t bytes = 0;
+    if (part->entry != NULL && wants_state(c, p))
+        bytes += entry_bytes(part->entry) + STATE_BYTES_MORE;
+    if (s->config.budget_rows > 0 && !cut_read_out(c, p))
+        bytes += store_over_budget(s, part->live + (uint32_t)n) *
+                 side_row_bytes(&c->side);
+    return bytes;
+}
+
+// The same for all partitions of the keys, which come by ascending partition.
+static uint64_t parts_need(const struct store *s, const uint64_t *keys, size_t n)
+{
+    uint64_t bytes = 0;
+    if (!s->admits && s->config.budget_rows == 0)
+        return 0;
+    for (size_t i = 0, end; i < n; i = end) {
+        uint32_t p = store_partition(s, keys[i]);
+        for (end = i + 1; end < n && store_partition(s, keys[end]) == p;)
+            end++;
+        bytes += part_need(s, p, end - i);
+    }
+    return bytes;
+}
+
+// Rows that a push to these keys copies, at most.
+static uint64_t count_copies(const struct store *s, const uint64_t *keys, size_t n)
+{
+    const struct cut *c = s->cut;
+    uint32_t handles[FIND_KEYS];
+    uint64_t copies = 0;
+    for (size_t at = 0; at < n; at += FIND_KEYS) {
+        size_t len = n - at < FIND_KEYS ? n - at : FIND_KEYS;
+        table_find(s->rows, keys + at, len, handles);
+        for (size_t i = 0; i < len; i++) {
+            uint32_t p = store_partition(s, keys[at + i]);
+            bool wanted = handles[i] == TABLE_NONE ? s->parts[p].cold > 0
+                                                   : is_wanted(c, handles[i]);
+            copies += wanted && !cut_read_out(c, p);
+        }
+    }
+    return copies;
+}
+
+bool cut_has_room(const struct store *s, const uint64_t *keys, size_t n)
+{
+    const struct cut *c = s->cut;
+    if (c == NULL)
+        return true;
+    uint64_t need = parts_need(s, keys, n), row = side_row_bytes(&c->side);
+    // Finding the keys takes time: only when not all could be copied.
+    return has_bytes(c, need + n * row) ||
+           has_bytes(c, need + count_copies(s, keys, n) * row);
+}
+
+// Ending.
+
+// What was noted before the cut is noted again, beside what was since.
+static int give_back_changed(struct store *s, uint32_t p, struct handle_list *list)
+{
+    const struct cut *c = s->cut;
+    struct store_part *to = &s->parts[p];
+    for (uint32_t i = 0; i < list->n; i++) {
+        uint32_t h = list->at[i];
+        if (!handle_bit(&c->changed, h) || handle_bit(&s->changed, h) ||
+            !store_is_live(s, p, h))
+            continue;
+        TRY(handle_bits_reserve(&s->changed, h + 1));
+        TRY(handle_list_add(&to->changed, h));
+        handle_bit_set(&s->changed, h);
+    }
+    mem_free(list->at);
+    *list = (struct handle_list){0};
+    return 0;
+}
+
+static int give_back_gone(struct store *s, uint32_t p, struct key_list *list)
+{
+    for (uint32_t i = 0; i < list->n; i++)
+        TRY(key_list_add(&s->parts[p].gone, list->at[i]));
+    mem_free(list->at);
+    *list = (struct key_list){0};
+    return 0;
+}
+
+// For the order that follows: rows that were written and are still in their places.
+static void give_published(struct store *s, uint32_t p, struct handle_list *list)
+{
+    const struct cut *c = s->cut;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < list->n; i++)
+        if (!handle_bit(&c->made, list->at[i]))
+            list->at[n++] = list->at[i];
+    list->n = n;
+    mem_free(s->parts[p].published.at);
+    s->parts[p].published = *list;
+    *list = (struct handle_list){0};
+}
+
+static int give_back(struct store *s, bool committed)
+{
+    struct cut *c = s->cut;
+    for (uint32_t p = 0; p < s->n_parts; p++) {
+        struct cut_part *x = &c->parts[p];
+        TRY(give_back_changed(s, p, committed ? &x->kept : &x->changed));
+        if (!committed)
+            TRY(give_back_gone(s, p, &x->gone));
+        if (!committed && x->gone_lost)
+            s->parts[p].gone_lost = true;
+    }
+    return 0;
+}
+
+int cut_end(struct store *s, bool committed, struct err *e)
+{
+    struct cut *c = s->cut;
+    if (c == NULL)
+        return err_set(e, TUG_EUSAGE, "table %s: no save goes on", s->config.name);
+    if (committed && c->at < s->n_parts)
+        return err_set(e, TUG_EUSAGE,
+                       "table %s: a save was committed before all of it was read out",
+                       s->config.name);
+    bool cold = cut_publishes(c) && s->cold != NULL;
+    if (give_back(s, committed) != 0 || (cold && cold_cut_end(s, committed) != 0))
+        return err_nomem(e, "noting again what a save did not publish");
+    bool published = committed && cut_publishes(c) && s->config.deltas;
+    for (uint32_t p = 0; p < s->n_parts && published; p++)
+        give_published(s, p, &c->parts[p].published);
+    cut_close(s);
+    return published ? store_order(s, STORE_PUBLISHED, NAN, e) : 0;
+}

@@ -1,0 +1,451 @@
+// Reading a cut out: partition by partition, block by block.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "store/cut_internal.h"
+
+enum {
+    AHEAD = 16, // rows on their way while one is looked at
+    KEY_BYTES = sizeof(uint64_t),
+};
+
+static bool is_copy(const struct table_entry *x)
+{
+    return (x->handle & CUT_COPY) != 0;
+}
+
+static const float *entry_row(const struct store *s, const struct table_entry *x)
+{
+    return is_copy(x) ? side_row(&s->cut->side, x->handle & ~CUT_COPY)
+                      : store_row_at(s, x->handle);
+}
+
+static const float *entry_extra(const struct store *s, const struct table_entry *x)
+{
+    return is_copy(x) ? side_extra(&s->cut->side, x->handle & ~CUT_COPY)
+                      : store_extra_of(s, store_row_at(s, x->handle));
+}
+
+static bool is_saved(const struct store *s, uint32_t p, const float *row,
+                     enum save_mode mode)
+{
+    if (!cut_publishes(s->cut) || s->life->saved == NULL)
+        return true;
+    return s->life->saved(&s->accessor, row, mode, cut_time(s->cut, p));
+}
+
+// Collecting a partition.
+
+static int add_entry(struct cut *c, uint64_t key, uint32_t handle)
+{
+    if (c->n_entries == c->cap_entries) {
+        size_t cap = c->cap_entries < 1024 ? 1024 : 2 * c->cap_entries;
+        struct table_entry *x = mem_realloc_array(c->entries, cap, sizeof(*x));
+        if (x == NULL)
+            return TUG_ENOMEM;
+        c->entries = x;
+        c->cap_entries = cap;
+    }
+    c->entries[c->n_entries++] = (struct table_entry){key, handle};
+    return 0;
+}
+
+// Rows that lie in memory as they were. `noted`: only those that had changed before.
+static int collect_rows(struct store *s, uint32_t p, const struct handle_list *l,
+                        uint32_t n, bool noted)
+{
+    struct cut *c = s->cut;
+    const uint32_t *handles = l->at;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t h = handles[i];
+        if (i + AHEAD < n)
+            __builtin_prefetch((char *)store_row_at(s, handles[i + AHEAD]) - KEY_BYTES);
+        if (handle_bit(&c->made, h) || handle_bit(&c->copied, h) ||
+            (noted && !handle_bit(&c->changed, h)))
+            continue;
+        if (store_is_live(s, p, h))
+            TRY(add_entry(c, store_key_at(s, h), h));
+    }
+    return 0;
+}
+
+static int collect_copies(struct cut *c, uint32_t p)
+{
+    for (uint32_t at = c->parts[p].copies; at != TABLE_NONE; at = side_next(&c->side, at))
+        TRY(add_entry(c, table_row_key(side_row(&c->side, at)), at | CUT_COPY));
+    return 0;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+// Cold rows become copies of the partition at hand. All of them: one partition fits.
+struct cold_ctx {
+    struct store *s;
+    uint32_t p;
+};
+
+// Whether it is another row when it has been published.
+static bool is_published_anew(const struct store *s, const float *row)
+{
+    size_t bytes = s->accessor.width * sizeof(float);
+    if (!s->config.deltas || s->life->published == NULL)
+        return false;
+    memcpy(s->first, row, bytes);
+    s->life->published(&s->accessor, s->first);
+    return memcmp(s->first, row, bytes) != 0;
+}
+
+// Of all modes but the delta.
+static int copy_cold(void *ctx, uint64_t key, const float *row, const float *extra,
+                     struct err *e)
+{
+    const struct cold_ctx *x = ctx;
+    struct store *s = x->s;
+    struct cut *c = s->cut;
+    if (!is_saved(s, x->p, row, SAVE_BASE))
+        return 0;
+    int rc = 0;
+    if (cut_publishes(c) && is_published_anew(s, row))
+        rc = cold_cut_published(s, x->p, key);
+    if (rc == 0)
+        rc = side_add(&c->side, key, row, extra, &c->parts[x->p].copies);
+    return rc == 0 ? 0 : err_nomem(e, "the cold rows of a partition");
+}
+
+// One that had changed; the delta's selection will say the same.
+static int copy_changed(void *ctx, uint64_t key, const float *row, const float *extra,
+                        struct err *e)
+{
+    const struct cold_ctx *x = ctx;
+    struct store *s = x->s;
+    struct cut_part *part = &s->cut->parts[x->p];
+    const struct key_list *gone = &part->gone;
+    int rc;
+    if (!is_saved(s, x->p, row, SAVE_BASE))
+        rc = 0; // it will be named
+    else if (is_saved(s, x->p, row, SAVE_DELTA) ||
+             (gone->n > 0 &&
+              bsearch(&key, gone->at, gone->n, KEY_BYTES, compare_keys) != NULL))
+        rc = cold_cut_published(s, x->p, key);
+    else
+        rc = cold_cut_kept(s, x->p, key);
+    if (rc == 0)
+        rc = side_add(&s->cut->side, key, row, extra, &part->copies);
+    return rc == 0 ? 0 : err_nomem(e, "the cold rows of a partition");
+}
+
+static int collect_cold(struct store *s, uint32_t p, struct err *e)
+{
+    struct cut_part *x = &s->cut->parts[p];
+    struct cold_ctx cold = {s, p};
+    if (cut_publishes(s->cut))
+        cold_cut_open(s, p);
+    if (s->cut->o.mode != SAVE_DELTA)
+        return cold_each(s, p, copy_cold, &cold, e);
+    if (x->gone.n > 0)
+        qsort(x->gone.at, x->gone.n, KEY_BYTES, compare_keys);
+    return cold_each_changed(s, p, copy_changed, &cold, e);
+}
+
+static void drop_duplicates(struct cut *c)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < c->n_entries; i++)
+        if (n == 0 || c->entries[n - 1].key != c->entries[i].key)
+            c->entries[n++] = c->entries[i];
+    c->n_entries = n;
+}
+
+// The partition's rows as they were, by key; for a delta, those that had changed.
+static int collect(struct store *s, uint32_t p, struct err *e)
+{
+    struct cut *c = s->cut;
+    struct cut_part *x = &c->parts[p];
+    bool delta = c->o.mode == SAVE_DELTA;
+    c->n_entries = 0;
+    if (s->cold != NULL)
+        TRY(collect_cold(s, p, e));
+    int rc = delta ? collect_rows(s, p, &x->changed, x->changed.n, true)
+                   : collect_rows(s, p, &s->parts[p].rows, x->n_rows, false);
+    if (rc == 0)
+        rc = collect_rows(s, p, &x->promoted, x->promoted.n, false);
+    if (rc == 0)
+        rc = collect_copies(c, p);
+    if (rc != 0)
+        return err_nomem(e, "the rows of a partition, sorted");
+    cut_sort(c->entries, c->n_entries);
+    drop_duplicates(c);
+    return 0;
+}
+
+// What the mode writes of it.
+
+static void select_base(struct store *s, uint32_t p)
+{
+    struct cut *c = s->cut;
+    size_t n = 0;
+    for (size_t i = 0; i < c->n_entries; i++)
+        if (is_saved(s, p, entry_row(s, &c->entries[i]), SAVE_BASE))
+            c->entries[n++] = c->entries[i];
+    c->n_entries = n;
+}
+
+// A row of a delta. `gone`: it is another than the one that was published.
+static int select_changed(struct store *s, uint32_t p, struct table_entry x, bool gone)
+{
+    struct cut *c = s->cut;
+    const float *row = entry_row(s, &x);
+    if (!is_saved(s, p, row, SAVE_BASE))
+        return key_list_add(&c->gone, x.key);
+    if (gone || is_saved(s, p, row, SAVE_DELTA))
+        c->entries[c->n_entries++] = x;
+    else if (!is_copy(&x)) // copies have changed since, and are noted
+        return handle_list_add(&c->parts[p].kept, x.handle);
+    return 0;
+}
+
+static int select_delta(struct store *s, uint32_t p)
+{
+    struct cut *c = s->cut;
+    struct cut_part *x = &c->parts[p];
+    size_t n = c->n_entries, g = 0;
+    if (x->gone.n > 0)
+        qsort(x->gone.at, x->gone.n, sizeof(*x->gone.at), compare_keys);
+    x->kept.n = 0;
+    c->n_entries = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct table_entry entry = c->entries[i];
+        bool gone = false;
+        for (; g < x->gone.n && x->gone.at[g] <= entry.key; g++) {
+            gone = x->gone.at[g] == entry.key;
+            if (!gone)
+                TRY(key_list_add(&c->gone, x->gone.at[g]));
+        }
+        TRY(select_changed(s, p, entry, gone));
+    }
+    for (; g < x->gone.n; g++)
+        TRY(key_list_add(&c->gone, x->gone.at[g]));
+    return 0;
+}
+
+static void drop_duplicate_keys(struct key_list *l)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < l->n; i++)
+        if (n == 0 || l->at[n - 1] != l->at[i])
+            l->at[n++] = l->at[i];
+    l->n = n;
+}
+
+static int select_rows(struct store *s, uint32_t p, struct err *e)
+{
+    struct cut *c = s->cut;
+    c->gone.n = 0;
+    if (c->o.mode == SAVE_BASE)
+        select_base(s, p);
+    if (c->o.mode == SAVE_DELTA && select_delta(s, p) != 0)
+        return err_nomem(e, "the rows of a delta");
+    drop_duplicate_keys(&c->gone);
+    return 0;
+}
+
+// On failure it is as if it had not begun.
+static int open_part(struct store *s, struct err *e)
+{
+    struct cut *c = s->cut;
+    uint32_t p = c->at, before = c->parts[p].copies;
+    int rc = collect(s, p, e);
+    if (rc == 0)
+        rc = select_rows(s, p, e);
+    if (rc != 0) {
+        side_free(&c->side, c->parts[p].copies, before);
+        c->parts[p].copies = before;
+        return rc;
+    }
+    c->gone_at = c->rows_at = c->n_extras = c->extras_at = 0;
+    c->stage = CUT_PARTITION;
+    return 0;
+}
+
+static void close_part(struct cut *c)
+{
+    struct cut_part *x = &c->parts[c->at];
+    side_free(&c->side, x->copies, TABLE_NONE);
+    x->copies = TABLE_NONE;
+    if (x->admitted)
+        c->state_bytes -= x->state.cap;
+    buf_free(&x->state);
+    mem_free(x->promoted.at);
+    x->promoted = (struct handle_list){0};
+    c->n_entries = c->rows_at = c->n_extras = 0;
+    c->at++;
+    c->stage = CUT_BEGIN;
+}
+
+// Blocks.
+
+static int reserve_block(struct cut *c, size_t bytes)
+{
+    if (bytes <= c->cap_block)
+        return 0;
+    char *p = mem_realloc(c->block, bytes);
+    if (p == NULL)
+        return TUG_ENOMEM;
+    c->block = p;
+    c->cap_block = bytes;
+    return 0;
+}
+
+// How many of `left` elements a block of about `bytes` has.
+static uint32_t block_elements(size_t bytes, size_t element, size_t left)
+{
+    size_t n = bytes / element;
+    n = n == 0 ? 1 : n;
+    n = n < left ? n : left;
+    return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
+static int partition_block(struct store *s, struct rows_block *ret)
+{
+    struct cut *c = s->cut;
+    struct cut_part *x = &c->parts[c->at];
+    if (cut_publishes(c))
+        return 0;
+    if (!x->admitted) {
+        buf_clear(&x->state);
+        TRY(store_get_partition(s, c->at, cut_time(c, c->at), &x->state));
+    }
+    ret->kind = ROWS_PARTITION;
+    ret->n = (uint32_t)x->state.len;
+    ret->payload = x->state.data;
+    return 0;
+}
+
+static void gone_block(struct cut *c, size_t bytes, struct rows_block *ret)
+{
+    ret->kind = ROWS_GONE;
+    ret->n = block_elements(bytes, KEY_BYTES, c->gone.n - c->gone_at);
+    ret->payload = c->gone.at + c->gone_at;
+    c->gone_at += ret->n;
+    c->stats.gone += ret->n;
+}
+
+// A row as it is written: a handle means nothing elsewhere, only whether there is one.
+static void write_row(const struct store *s, const struct table_entry *x,
+                      const float *extra, char *to)
+{
+    const struct accessor *a = &s->accessor;
+    float *row = (float *)(void *)(to + KEY_BYTES);
+    memcpy(to, &x->key, KEY_BYTES);
+    memcpy(row, entry_row(s, x), a->width * sizeof(float));
+    if (a->extra_width > 0)
+        accessor_set_extra(a, row, extra != NULL ? 0 : TABLE_NONE);
+    if (cut_publishes(s->cut) && s->life->published != NULL)
+        s->life->published(a, row);
+}
+
+static void prefetch_entry(const struct store *s, size_t i)
+{
+    const struct cut *c = s->cut;
+    if (i < c->n_entries)
+        table_row_prefetch(entry_row(s, &c->entries[i]),
+                           s->accessor.width * sizeof(float));
+}
+
+static int rows_block(struct store *s, size_t bytes, struct rows_block *ret)
+{
+    struct cut *c = s->cut;
+    size_t element = KEY_BYTES + s->accessor.width * sizeof(float);
+    uint32_t n = block_elements(bytes, element, c->n_entries - c->rows_at);
+    struct handle_list *published = &c->parts[c->at].published;
+    TRY(reserve_block(c, n * element));
+    TRY(handle_list_reserve(published, cut_publishes(c) ? n : 0));
+    for (uint32_t i = 0; i < n; i++) {
+        struct table_entry *x = &c->entries[c->rows_at + i];
+        prefetch_entry(s, c->rows_at + i + AHEAD);
+        const float *extra = entry_extra(s, x);
+        write_row(s, x, extra, c->block + i * element);
+        if (extra != NULL) {
+            table_row_prefetch(extra, s->accessor.extra_width * sizeof(float));
+            c->entries[c->n_extras++] = *x;
+        }
+        if (cut_publishes(c) && !is_copy(x))
+            published->at[published->n++] = x->handle;
+    }
+    c->rows_at += n;
+    c->stats.rows += n;
+    *ret = (struct rows_block){ROWS_ROW, c->at, n, s->accessor.width, c->block};
+    return 0;
+}
+
+static int extras_block(struct store *s, size_t bytes, struct rows_block *ret)
+{
+    struct cut *c = s->cut;
+    size_t row_bytes = s->accessor.extra_width * sizeof(float);
+    size_t element = KEY_BYTES + row_bytes;
+    uint32_t n = block_elements(bytes, element, c->n_extras - c->extras_at);
+    TRY(reserve_block(c, n * element));
+    for (uint32_t i = 0; i < n; i++) {
+        const struct table_entry *x = &c->entries[c->extras_at + i];
+        memcpy(c->block + i * element, &x->key, KEY_BYTES);
+        memcpy(c->block + i * element + KEY_BYTES, entry_extra(s, x), row_bytes);
+    }
+    c->extras_at += n;
+    c->stats.extras += n;
+    *ret = (struct rows_block){ROWS_EXTRA, c->at, n, s->accessor.extra_width, c->block};
+    return 0;
+}
+
+// The next block of the partition's stage; n == 0: there is none, and the next stage
+// comes.
+static int stage_block(struct store *s, size_t bytes, struct rows_block *ret)
+{
+    struct cut *c = s->cut;
+    *ret = (struct rows_block){.kind = ROWS_ROW, .partition = c->at};
+    if (c->stage == CUT_PARTITION)
+        TRY(partition_block(s, ret));
+    else if (c->stage == CUT_GONE && c->gone_at < c->gone.n)
+        gone_block(c, bytes, ret);
+    else if (c->stage == CUT_ROWS && c->rows_at < c->n_entries)
+        TRY(rows_block(s, bytes, ret));
+    else if (c->stage == CUT_EXTRAS && c->extras_at < c->n_extras)
+        TRY(extras_block(s, bytes, ret));
+    // A partition has one state; of the others there may be more.
+    if (ret->n == 0 || c->stage == CUT_PARTITION)
+        c->stage++;
+    return 0;
+}
+
+int cut_next(struct store *s, size_t bytes, struct rows_block *ret, struct err *e)
+{
+    struct cut *c = s->cut;
+    size_t looked = 0;
+    if (c == NULL)
+        return err_set(e, TUG_EUSAGE, "table %s: no save goes on", s->config.name);
+    *ret = (struct rows_block){.kind = ROWS_ROW};
+    while (c->at < s->n_parts && (looked == 0 || looked < bytes)) {
+        if (c->stage == CUT_BEGIN) {
+            TRY(open_part(s, e));
+            looked += c->parts[c->at].n_rows * (size_t)s->view.stride;
+        }
+        if (c->stage == CUT_DONE) {
+            close_part(c);
+            continue;
+        }
+        if (stage_block(s, bytes, ret) != 0)
+            return err_nomem(e, "a block of a save");
+        if (ret->n > 0)
+            return 0;
+    }
+    if (c->at == s->n_parts)
+        ret->kind = ROWS_END;
+    return 0;
+}

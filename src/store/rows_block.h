@@ -1,0 +1,25 @@
+// What a cut gives and a file of rows holds: rows of one partition and one kind.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_STORE_ROWS_BLOCK_H
+#define TUG_STORE_ROWS_BLOCK_H
+
+#include <stdint.h>
+
+enum rows_kind {
+    ROWS_END,
+    ROWS_PARTITION, // day, step and sketch of the partition: n bytes, as the store says
+    ROWS_GONE,      // keys whose rows are gone; width 0
+    ROWS_ROW,
+    ROWS_EXTRA, // extra rows, by the keys of their rows
+};
+
+struct rows_block {
+    enum rows_kind kind;
+    uint32_t partition;
+    uint32_t n;
+    uint32_t width;      // floats of a row
+    const void *payload; // n x (8 + 4 * width) bytes; ROWS_PARTITION: n bytes; 8-aligned
+};
+
+#endif

@@ -1,0 +1,257 @@
+// Batches of keys: whole partitions, as many as make up a batch that fits the
+// caches. Keys of many partitions are searched for together, so it does not
+// matter how many there are.
+//
+// Everything that can fail happens here, before any row changes.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "base/alloc.h"
+#include "store/store_internal.h"
+
+static int reserve(struct store_scratch *b, size_t n)
+{
+    if (n <= b->max)
+        return 0;
+    size_t max = n < 2 * STORE_BATCH ? 2 * STORE_BATCH : n + n / 4;
+    size_t one = sizeof(*b->rows) + sizeof(*b->extras) + sizeof(*b->keys) +
+                 3 * sizeof(*b->handles) + sizeof(*b->divisors);
+    char *p = mem_array(max, one);
+    if (p == NULL)
+        return TUG_ENOMEM;
+    mem_free(b->memory);
+    b->max = max;
+    b->memory = p;
+    b->rows = (float **)(void *)p;
+    b->extras = b->rows + max;
+    b->keys = (uint64_t *)(void *)(b->extras + max);
+    b->handles = (uint32_t *)(void *)(b->keys + max);
+    b->some = b->handles + max;
+    b->which = b->some + max;
+    b->divisors = (float *)(void *)(b->which + max);
+    return 0;
+}
+
+int store_batch_take(struct store *s, const uint64_t *keys, size_t n,
+                     struct store_batch *b, struct err *e)
+{
+    struct store_run *run = NULL;
+    b->at += b->n;
+    b->keys = keys + b->at;
+    b->n = b->n_runs = 0;
+    if (n - b->at > TABLE_MAX_ROWS)
+        return err_set(e, TUG_EUSAGE, "%zu keys are more than a table can hold", n);
+    for (uint32_t i = 0; i < n - b->at; i++) {
+        uint32_t p = store_partition(s, b->keys[i]);
+        if (run == NULL || p != run->partition) {
+            if (p < b->last)
+                return err_set(e, TUG_EUSAGE,
+                               "keys of table %s don't come by ascending partition: %u "
+                               "after %u",
+                               s->config.name, p, b->last);
+            if (i >= STORE_BATCH)
+                break;
+            run = &s->batch.runs[b->n_runs++];
+            *run = (struct store_run){p, i, i};
+            b->last = p;
+        }
+        b->n = run->end = i + 1;
+    }
+    return reserve(&s->batch, b->n) == 0 ? 0 : err_nomem(e, "a batch of keys");
+}
+
+// The batch ends before its run r.
+static void cut_batch(struct store_batch *b, const struct store_scratch *x, uint32_t r)
+{
+    b->n_runs = r;
+    b->n = r > 0 ? x->runs[r - 1].end : 0;
+}
+
+// Turns come before the search: rows may go in them.
+static int give_turns(struct store *s, struct store_batch *b, struct err *e)
+{
+    for (uint32_t r = 0; r < b->n_runs; r++) {
+        uint32_t p = s->batch.runs[r].partition;
+        bool whole = s->order_at < s->n_parts && !store_turns_rows(s, p);
+        int rc = whole ? store_turn(s, p, e) : 0;
+        if (rc == 0 && s->cold != NULL)
+            rc = cold_demote(s, p, e);
+        if (rc != 0) {
+            cut_batch(b, &s->batch, r);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static uint32_t count_none(const uint32_t *handles, uint32_t n)
+{
+    uint32_t none = 0;
+    for (uint32_t i = 0; i < n; i++)
+        none += handles[i] == TABLE_NONE;
+    return none;
+}
+
+static int fetch(struct store *s, struct store_batch *b, struct err *e)
+{
+    struct store_scratch *x = &s->batch;
+    uint32_t none = count_none(x->handles, b->n), done;
+    s->stats.hot_hits += b->n - none;
+    if (none == 0)
+        return 0;
+    int rc = cold_fetch_runs(s, x->runs, b->n_runs, b->keys, x->handles, &done, e);
+    if (rc != 0)
+        cut_batch(b, x, done);
+    return rc;
+}
+
+// Turns of the rows alone that were found.
+static int turn_rows(struct store *s, struct store_batch *b, struct err *e)
+{
+    struct store_scratch *x = &s->batch;
+    for (uint32_t r = 0; r < b->n_runs; r++) {
+        struct store_run run = x->runs[r];
+        if (!store_turns_rows(s, run.partition))
+            continue;
+        int rc = store_turn_rows(s, run.partition, x->handles + run.begin,
+                                 run.end - run.begin, e);
+        if (rc != 0) {
+            cut_batch(b, x, r);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+int store_batch_find(struct store *s, struct store_batch *b, struct err *e)
+{
+    int turned = give_turns(s, b, e); // those before the one that failed go on
+    table_find(s->rows, b->keys, b->n, s->batch.handles);
+    if (turned == 0 && s->order_at < s->n_parts)
+        turned = turn_rows(s, b, e);
+    int fetched = s->cold != NULL ? fetch(s, b, turned == 0 ? e : NULL) : 0;
+    return turned != 0 ? turned : fetched;
+}
+
+// Keys of a run without rows that are to have one: s->batch.keys and .which.
+static uint32_t list_missing(struct store *s, const struct store_batch *b,
+                             struct store_run run)
+{
+    struct store_scratch *x = &s->batch;
+    uint32_t n = 0;
+    for (uint32_t i = run.begin; i < run.end; i++) {
+        if (x->handles[i] != TABLE_NONE)
+            continue;
+        x->keys[n] = b->keys[i];
+        x->which[n++] = i;
+    }
+    return n;
+}
+
+static int begin_entry(struct store *s, uint32_t p, struct err *e)
+{
+    struct store_part *part = &s->parts[p];
+    if (s->cut != NULL)
+        TRY(cut_before_admit(s, p, e));
+    if (part->entry != NULL)
+        return 0;
+    TRY(entry_open(&part->entry, &s->entry, e));
+    s->entry_bytes += entry_bytes(part->entry);
+    return 0;
+}
+
+// The first n of s->batch.keys: those that are admitted move to the front.
+static int admit(struct store *s, const struct store_push *push, struct store_run run,
+                 size_t at, uint32_t *n, struct err *e)
+{
+    const struct accessor *a = &s->accessor;
+    struct store_scratch *x = &s->batch;
+    TRY(begin_entry(s, run.partition, e));
+    struct entry *entry = s->parts[run.partition].entry;
+    size_t stats = a->push_width - a->pushed_stats;
+    uint32_t kept = 0;
+    bool again = store_comes_again(s, push);
+    s->entry_bytes -= entry_bytes(entry);
+    for (uint32_t k = 0; k < *n; k++) {
+        const float *seen = push->values + (at + x->which[k]) * a->push_width + stats;
+        float show = a->pushed_stats > 0 ? seen[0] : 1;
+        float click = a->pushed_stats > 1 ? seen[1] : 0;
+        if (!(again ? entry_again(entry, x->keys[k])
+                    : entry_admit(entry, x->keys[k], show, click)))
+            continue;
+        x->keys[kept] = x->keys[k];
+        x->which[kept++] = x->which[k];
+    }
+    s->entry_bytes += entry_bytes(entry);
+    s->stats.refused += *n - kept;
+    *n = kept;
+    return 0;
+}
+
+static int touch(struct store *s, struct store_run run, uint32_t missing, struct err *e)
+{
+    struct store_scratch *x = &s->batch;
+    uint32_t n = 0;
+    if (s->cut == NULL && s->cold == NULL && !s->config.deltas)
+        return 0;
+    if (missing == 0)
+        return store_touch(s, run.partition, x->handles + run.begin, run.end - run.begin,
+                           e);
+    for (uint32_t i = run.begin; i < run.end; i++)
+        if (x->handles[i] != TABLE_NONE)
+            x->some[n++] = x->handles[i];
+    return n > 0 ? store_touch(s, run.partition, x->some, n, e) : 0;
+}
+
+// Beyond max_bytes no row gets an extra row: whether one would is not known yet, so rows
+// without are refused.
+static int check_extras(const struct store *s, struct store_run run, struct err *e)
+{
+    if (s->o.max_bytes == 0 || s->accessor.extra_width == 0 ||
+        store_check_room(s, 0, NULL) == 0)
+        return 0;
+    for (uint32_t i = run.begin; i < run.end; i++) {
+        uint32_t h = s->batch.handles[i];
+        if (h != TABLE_NONE && store_extra_of(s, store_row_at(s, h)) == NULL)
+            return store_check_room(s, 0, e);
+    }
+    return 0;
+}
+
+static int make_run(struct store *s, const struct store_batch *b,
+                    const struct store_push *push, struct store_run run, struct err *e)
+{
+    struct store_scratch *x = &s->batch;
+    uint32_t n = count_none(x->handles + run.begin, run.end - run.begin);
+    TRY(check_extras(s, run, e));
+    TRY(touch(s, run, n, e));
+    if (n == 0)
+        return 0;
+    n = list_missing(s, b, run);
+    if (push != NULL && s->admits)
+        TRY(admit(s, push, run, b->at, &n, e));
+    if (n == 0)
+        return 0;
+    TRY((b->unset ? store_add_new_rows : store_make_rows)(s, run.partition, x->keys, n,
+                                                          x->some, e));
+    for (uint32_t k = 0; k < n; k++)
+        x->handles[x->which[k]] = x->some[k];
+    return 0;
+}
+
+int store_batch_make(struct store *s, struct store_batch *b,
+                     const struct store_push *push, struct err *e)
+{
+    // Each row may get one, when it is made or when it earns it.
+    if (s->accessor.extra_width > 0 && store_reserve_extras(s, b->n) != 0) {
+        cut_batch(b, &s->batch, 0);
+        return err_nomem(e, "rows of a table");
+    }
+    for (uint32_t r = 0; r < b->n_runs; r++) {
+        int rc = make_run(s, b, push, s->batch.runs[r], e);
+        if (rc != 0) {
+            cut_batch(b, &s->batch, r);
+            return rc;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,260 @@
+// Pushes and pulls: rows of a batch, and what is done to them. Nothing here fails once a
+// row has changed.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "store/store_internal.h"
+
+static uint32_t weights_width(const struct accessor *a)
+{
+    uint32_t n = 0;
+    for (uint32_t g = 0; g < a->n_groups; g++)
+        n += a->groups[g].n;
+    return n;
+}
+
+uint32_t store_value_width(const struct store *s, enum store_op op)
+{
+    const struct accessor *a = &s->accessor;
+    return op == STORE_GRADIENT ? a->push_width : weights_width(a);
+}
+
+// Rows of a batch by their handles, NULL where there is none.
+static void list_rows(struct store *s, const struct store_batch *b)
+{
+    const uint32_t *handles = s->batch.handles;
+    size_t bytes = s->accessor.width * sizeof(float);
+    for (uint32_t i = 0; i < b->n; i++) {
+        s->batch.rows[i] = NULL;
+        s->batch.extras[i] = NULL;
+        if (handles[i] == TABLE_NONE)
+            continue;
+        s->batch.rows[i] = store_row_at(s, handles[i]);
+        table_row_prefetch(s->batch.rows[i], bytes);
+    }
+}
+
+static void list_extras(struct store *s, const struct store_batch *b)
+{
+    size_t bytes = s->accessor.extra_width * sizeof(float);
+    for (uint32_t i = 0; i < b->n && bytes > 0; i++) {
+        if (s->batch.rows[i] == NULL)
+            continue;
+        s->batch.extras[i] = store_extra_of(s, s->batch.rows[i]);
+        if (s->batch.extras[i] != NULL)
+            table_row_prefetch(s->batch.extras[i], bytes);
+    }
+}
+
+// Gradients.
+
+// Rows take the statistics of a push, and some earn their extra row.
+static void see_run(struct store *s, const struct store_run *run, const float *values,
+                    bool again)
+{
+    const struct accessor *a = &s->accessor;
+    struct life_time t = store_time(s, run->partition);
+    const float *stats = values + a->push_width - a->pushed_stats;
+    for (uint32_t i = run->begin; i < run->end; i++) {
+        float *row = s->batch.rows[i];
+        s->batch.divisors[i] = 1;
+        if (row == NULL)
+            continue;
+        if (s->life->seen != NULL)
+            s->batch.divisors[i] = s->life->seen(a, row, stats + i * a->push_width, again,
+                                                 t);
+        if (s->batch.extras[i] == NULL && a->extra_width > 0 && s->life->earned != NULL &&
+            s->life->earned(a, row))
+            s->batch.extras[i] = store_make_extra(s, row); // reserved
+    }
+}
+
+// Rows [i, i + n) of the batch: none of them is missing.
+static void apply_some(struct store *s, const struct rule_params *rules, float scale,
+                       const float *values, size_t i, size_t n)
+{
+    const struct store_scratch *x = &s->batch;
+    values += i * s->accessor.push_width;
+    if (s->lives) {
+        struct accessor_life_push p = {.rules = rules,
+                                       .scale = scale,
+                                       .n = n,
+                                       .rows = x->rows + i,
+                                       .extras = x->extras + i,
+                                       .values = values,
+                                       .divisors = x->divisors + i};
+        accessor_apply_life(&s->scratch, &p);
+    } else {
+        struct accessor_push p = {.rules = rules,
+                                  .pass = 1,
+                                  .scale = scale,
+                                  .n = n,
+                                  .rows = x->rows + i,
+                                  .values = values};
+        accessor_apply_packed(&s->scratch, &p);
+    }
+}
+
+static void apply_gradients(struct store *s, const struct store_push *p,
+                            const struct store_batch *b, const struct rule_params *rules)
+{
+    const float *values = p->values + b->at * s->accessor.push_width;
+    list_rows(s, b);
+    list_extras(s, b);
+    for (uint32_t r = 0; r < b->n_runs && s->lives; r++)
+        see_run(s, &s->batch.runs[r], values, store_comes_again(s, p));
+    for (size_t i = 0, end; i < b->n; i = end) {
+        end = i;
+        while (end < b->n && s->batch.rows[end] != NULL)
+            end++;
+        if (end > i)
+            apply_some(s, rules, p->scale, values, i, end - i);
+        else
+            end++;
+    }
+}
+
+// Weights.
+
+static bool all_zero(const float *x, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (x[i] != 0)
+            return false;
+    return true;
+}
+
+static void put_weights(enum store_op op, float *to, const float *from, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        to[i] = op == STORE_ADD ? to[i] + from[i] : from[i];
+}
+
+// Where the weights of a group of row i are; NULL: nowhere, and these need no place.
+static float *group_weights(struct store *s, uint32_t i, uint32_t group,
+                            const float *values)
+{
+    const struct accessor *a = &s->accessor;
+    const struct accessor_group *g = &a->groups[group];
+    if (group == 0 || a->extra_width == 0)
+        return s->batch.rows[i] + g->weights;
+    float *extra = s->batch.extras[i];
+    if (extra == NULL && !all_zero(values, g->n))
+        extra = store_make_extra(s, s->batch.rows[i]); // reserved
+    return extra == NULL ? NULL : extra + g->weights;
+}
+
+static void apply_weights(struct store *s, const struct store_push *p,
+                          const struct store_batch *b)
+{
+    const struct accessor *a = &s->accessor;
+    const float *values = p->values + b->at * weights_width(a);
+    list_rows(s, b);
+    list_extras(s, b);
+    for (uint32_t i = 0; i < b->n; i++)
+        for (uint32_t g = 0; g < a->n_groups; g++) {
+            float *to = group_weights(s, i, g, values);
+            if (to != NULL)
+                put_weights(p->op, to, values, a->groups[g].n);
+            values += a->groups[g].n;
+        }
+}
+
+// What was applied stays applied: where rows beyond the budget can't go now, they go with
+// a later push.
+static void keep_budgets(struct store *s, const struct store_batch *b)
+{
+    for (uint32_t r = 0; r < b->n_runs && s->config.budget_rows > 0; r++)
+        (void)store_keep_budget(s, s->batch.runs[r].partition, NULL);
+}
+
+int store_push(struct store *s, const struct store_push *p, size_t *ret_partitions,
+               struct err *e)
+{
+    struct rule_params rules[ACCESSOR_MAX_GROUPS];
+    struct store_batch b = {0};
+    size_t done = 0;
+    int rc = 0;
+    accessor_rules(&s->accessor, p->rate * rate_factor(&s->config.rate, s->step), rules);
+    while (rc == 0 && b.at + b.n < p->n) {
+        rc = store_batch_take(s, p->keys, p->n, &b, e);
+        if (rc != 0)
+            break;
+        rc = store_batch_find(s, &b, e);
+        int made = store_batch_make(s, &b, p->op == STORE_GRADIENT ? p : NULL,
+                                    rc == 0 ? e : NULL);
+        rc = rc != 0 ? rc : made;
+        if (p->op == STORE_GRADIENT)
+            apply_gradients(s, p, &b, rules);
+        else
+            apply_weights(s, p, &b);
+        done += b.n_runs;
+        keep_budgets(s, &b);
+    }
+    if (ret_partitions != NULL)
+        *ret_partitions = done;
+    return rc;
+}
+
+// Pulls.
+
+// What a key without a row pulls: of the row that a push would make.
+static void pull_first(struct store *s, uint64_t key, struct life_time t, float *ret)
+{
+    const struct accessor *a = &s->accessor;
+    if (!s->lives) {
+        accessor_first(a, s->rows, key, ret);
+        return;
+    }
+    float *row = s->first, *extra = s->begins_whole ? row + a->width : NULL;
+    table_first_values(s->rows, key, row);
+    if (s->life->begin != NULL)
+        s->life->begin(a, row, t);
+    if (extra != NULL)
+        accessor_first_extra(a, s->rows, key, s->config.extra_low, s->config.extra_high,
+                             extra);
+    accessor_gather_life(a, &row, &extra, 1, ret);
+}
+
+static void gather(struct store *s, const struct store_batch *b, float *values)
+{
+    const struct accessor *a = &s->accessor;
+    list_rows(s, b);
+    if (s->lives) {
+        list_extras(s, b);
+        accessor_gather_life(a, s->batch.rows, s->batch.extras, b->n, values);
+    } else {
+        accessor_gather(a, s->batch.rows, b->n, values);
+    }
+    for (uint32_t r = 0; r < b->n_runs; r++) {
+        const struct store_run *run = &s->batch.runs[r];
+        struct life_time t = store_time(s, run->partition);
+        for (uint32_t i = run->begin; i < run->end; i++)
+            if (s->batch.rows[i] == NULL)
+                pull_first(s, b->keys[i], t, values + (size_t)i * a->pull_width);
+    }
+}
+
+static void use(struct store *s, const struct store_batch *b)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < b->n; i++)
+        if (s->batch.handles[i] != TABLE_NONE)
+            s->batch.some[n++] = s->batch.handles[i];
+    cold_used(s, s->batch.some, n);
+}
+
+int store_pull(struct store *s, const uint64_t *keys, size_t n, float *values,
+               uint8_t *found, struct err *e)
+{
+    struct store_batch b = {0};
+    while (b.at + b.n < n) {
+        TRY(store_batch_take(s, keys, n, &b, e));
+        TRY(store_batch_find(s, &b, e));
+        gather(s, &b, values + b.at * s->accessor.pull_width);
+        for (uint32_t i = 0; i < b.n && found != NULL; i++)
+            found[b.at + i] = s->batch.rows[i] != NULL;
+        if (s->cold != NULL)
+            use(s, &b);
+    }
+    return 0;
+}

@@ -1,0 +1,46 @@
+// What a store holds, in numbers; and single rows for tests and statistics.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "store/store_internal.h"
+
+static uint64_t count_bits(const struct handle_bits *b)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < b->n_words; i++)
+        n += (uint64_t)__builtin_popcountll(b->words[i]);
+    return n;
+}
+
+struct store_stats store_stats(const struct store *s)
+{
+    struct store_stats x = s->stats;
+    struct table_stats t = table_stats(s->rows);
+    x.extra_rows = s->n_extras;
+    x.changed = count_bits(&s->changed);
+    x.step = s->step;
+    x.bytes = t.row_bytes + t.index_bytes + s->entry_bytes;
+    if (s->accessor.extra_width > 0)
+        x.bytes += slabs_bytes(&s->extras);
+    x.bytes += (s->changed.n_words + s->marks.n_words) * sizeof(uint64_t);
+    for (uint32_t p = 0; p < s->n_parts; p++) {
+        const struct store_part *part = &s->parts[p];
+        uint64_t handles = (uint64_t)part->rows.cap + part->changed.cap +
+                           part->published.cap;
+        x.bytes += handles * sizeof(uint32_t) + part->gone.cap * sizeof(uint64_t);
+        x.cold_rows += part->cold;
+        x.day = part->day > x.day ? part->day : x.day;
+    }
+    if (s->cold != NULL)
+        cold_stats(s, &x);
+    return x;
+}
+
+const float *store_row(const struct store *s, uint64_t key, const float **ret_extra)
+{
+    uint32_t handle;
+    table_find(s->rows, &key, 1, &handle);
+    const float *row = handle == TABLE_NONE ? NULL : store_row_at(s, handle);
+    if (ret_extra != NULL)
+        *ret_extra = row == NULL ? NULL : store_extra_of(s, row);
+    return row;
+}

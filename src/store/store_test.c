@@ -1,0 +1,377 @@
+// Stores against a naive one (store_testing.h), over random sequences of all that can be
+// done to them; limits and bad input.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "store/store.h"
+
+#include "store/store_testing.h"
+
+// What a pull of keys without rows says, said by the naive store.
+static void check_first(const struct naive *m, uint32_t i, const float *got)
+{
+    struct naive *copy = mem_alloc(sizeof(*copy));
+    *copy = *m;
+    naive_make(copy, i);
+    const struct naive_row *x = &copy->rows[i];
+    got += m->a->pulled_stats;
+    for (uint32_t k = 0; k < embed_width(m); k++)
+        assert_near(m->keys[i], "first embed", (double)*got++, x->embed.w[k]);
+    for (uint32_t k = 0; m->life && k < m->dim; k++)
+        assert_near(m->keys[i], "first embedx", (double)*got++,
+                    x->extra ? x->embedx.w[k] : 0);
+    mem_free(copy);
+}
+
+static void check_pulled(const struct naive *m, uint32_t i, const float *got)
+{
+    const struct naive_row *x = &m->rows[i];
+    if (m->a->pulled_stats == 2) {
+        assert_true(got[0] == (m->wide ? (float)x->wide_show : x->show));
+        assert_true(got[1] == (m->wide ? (float)x->wide_click : x->click));
+    }
+    got += m->a->pulled_stats;
+    for (uint32_t k = 0; k < embed_width(m); k++)
+        assert_near(m->keys[i], "pulled embed", (double)*got++, x->embed.w[k]);
+    for (uint32_t k = 0; m->life && k < m->dim; k++)
+        assert_near(m->keys[i], "pulled embedx", (double)*got++,
+                    x->extra ? x->embedx.w[k] : 0);
+}
+
+static void pull(struct dice *d, struct store *s, const struct naive *m, struct batch *b)
+{
+    uint8_t found[KEYS];
+    draw_keys(d, s, b, 60);
+    OK(store_pull(s, b->keys, b->n, b->values, found, &ok_e));
+    for (size_t i = 0; i < b->n; i++) {
+        const float *got = b->values + i * m->a->pull_width;
+        assert_int_equal(found[i], m->rows[b->which[i]].there);
+        if (found[i])
+            check_pulled(m, b->which[i], got);
+        else
+            check_first(m, b->which[i], got);
+    }
+}
+
+// All of it, once nothing goes on.
+
+static bool is_gone(const struct store *s, uint64_t key)
+{
+    const struct store_part *part = &s->parts[store_partition(s, key)];
+    const struct key_list *l = &part->gone;
+    if (part->gone_lost)
+        return true;
+    for (uint32_t i = 0; i < l->n; i++)
+        if (l->at[i] == key)
+            return true;
+    return false;
+}
+
+static bool is_changed(const struct store *s, uint64_t key)
+{
+    const struct handle_list *l = &s->parts[store_partition(s, key)].changed;
+    for (uint32_t i = 0; i < l->n; i++)
+        if (store_is_live(s, store_partition(s, key), l->at[i]) &&
+            store_key_at(s, l->at[i]) == key)
+            return handle_bit(&s->changed, l->at[i]);
+    return false;
+}
+
+struct walk {
+    const struct naive *m;
+    uint64_t last;
+    uint32_t partition, n;
+};
+
+static int walk_row(void *ctx, uint64_t key, const float *row, const float *extra,
+                    struct err *e)
+{
+    struct walk *w = ctx;
+    const struct naive *m = w->m;
+    (void)row, (void)e;
+    assert_true(w->n == 0 || key > w->last);
+    assert_int_equal(naive_partition(m, key), w->partition);
+    w->last = key;
+    for (uint32_t i = 0; i < KEYS; i++)
+        if (m->keys[i] == key) {
+            assert_true(m->rows[i].there);
+            assert_int_equal(m->rows[i].extra, extra != NULL);
+            w->n++;
+        }
+    return 0;
+}
+
+static void check_all(struct store *s, const struct naive *m)
+{
+    uint64_t rows = 0, extras = 0, changed = 0, walked = 0;
+    OK(store_finish(s, &ok_e));
+    for (uint32_t i = 0; i < KEYS; i++) {
+        const struct naive_row *x = &m->rows[i];
+        check_row(m, s, i);
+        rows += x->there;
+        extras += x->there && x->extra;
+        changed += x->there && x->changed && m->config->deltas;
+        assert_int_equal(is_changed(s, m->keys[i]),
+                         x->there && x->changed && m->config->deltas);
+        if (m->config->deltas && m->gone[i])
+            assert_true(is_gone(s, m->keys[i]));
+    }
+    for (uint32_t p = 0; p < 1u << m->bits; p++) {
+        struct walk w = {.m = m, .partition = p};
+        OK(store_each(s, p, walk_row, &w, &ok_e));
+        walked += w.n;
+    }
+    struct store_stats x = store_stats(s);
+    assert_int_equal(x.rows, rows);
+    assert_int_equal(walked, rows);
+    assert_int_equal(x.extra_rows, extras);
+    assert_int_equal(x.changed, changed);
+    assert_int_equal(x.made, m->made);
+    assert_int_equal(x.refused, m->refused);
+    assert_int_equal(x.evicted_score, m->by_score);
+    assert_int_equal(x.evicted_age, m->by_age);
+    assert_int_equal(x.evicted_ttl, m->by_ttl);
+    assert_int_equal(x.evicted_budget, m->by_budget);
+    assert_int_equal(x.day, m->day);
+    assert_int_equal(x.step, m->step);
+}
+
+// An order, unless another goes on.
+static void order(struct dice *d, struct store *s, struct naive *m)
+{
+    struct err e;
+    bool clear = dice_below(d, 6) == 0;
+    float threshold = dice_below(d, 3) == 0 ? 0.8f : NAN;
+    bool busy = s->order_at < s->n_parts;
+    int rc = store_order(s, clear ? STORE_CLEAR : STORE_SHRINK, threshold, &e);
+    assert_int_equal(rc, busy ? TUG_EUSAGE : 0);
+    if (rc != 0)
+        assert_non_null(strstr(e.text, "another order"));
+    else if (clear)
+        naive_clear(m);
+    else
+        naive_shrink(m, threshold);
+}
+
+static void remove_some(struct dice *d, struct store *s, struct naive *m, struct batch *b)
+{
+    draw_keys(d, s, b, 10);
+    OK(store_remove(s, b->keys, b->n, &ok_e));
+    for (size_t i = 0; i < b->n; i++)
+        if (m->rows[b->which[i]].there)
+            naive_remove(m, b->which[i]);
+}
+
+// Nothing has changed since.
+static void forget_changes(struct store *s, struct naive *m)
+{
+    OK(store_finish(s, &ok_e));
+    store_loaded(s);
+    for (uint32_t i = 0; i < KEYS; i++)
+        m->rows[i].changed = m->gone[i] = false;
+}
+
+static void do_something(struct dice *d, struct store *s, struct naive *m,
+                         struct batch *b)
+{
+    struct store_push p;
+    size_t done;
+    switch (dice_below(d, 16)) {
+    case 0:
+        order(d, s, m);
+        break;
+    case 1:
+        remove_some(d, s, m, b);
+        break;
+    case 2:
+        store_day(s);
+        m->day++;
+        break;
+    case 3:
+    case 4:
+        pull(d, s, m, b);
+        break;
+    case 5:
+    case 6:
+        store_work(s, 0);
+        break;
+    default:
+        p = draw_push(d, s, b);
+        OK(store_push(s, &p, &done, &ok_e));
+        naive_push(m, &p, b->which);
+        store_set_step(s, ++m->step);
+        break;
+    }
+}
+
+static void test_against_naive(void **state)
+{
+    (void)state;
+    struct batch *b = mem_alloc(sizeof(*b));
+    struct naive *m = mem_alloc(sizeof(*m));
+    for (uint32_t i = 0; i < SETTINGS; i++) {
+        struct table_config c = parse(&settings[i]);
+        struct store *s = open_store(&c, settings[i].bits, 0);
+        struct dice d = {.seed = i};
+        naive_open(m, s, settings[i].bits);
+        for (uint32_t k = 0; k < (SLOW ? 300 : 1500); k++) {
+            do_something(&d, s, m, b);
+            if (dice_below(&d, 12) == 0)
+                check_all(s, m);
+            if (dice_below(&d, 60) == 0)
+                forget_changes(s, m);
+        }
+        check_all(s, m);
+        naive_close(m);
+        store_close(s);
+    }
+    mem_free(m);
+    mem_free(b);
+}
+
+static void test_opening(void **state)
+{
+    (void)state;
+    struct table_config c = parse(&settings[0]);
+    struct store_options o = {.config = &c, .partition_bits = 17};
+    struct store *s;
+    struct err e;
+    size_t before = mem_live();
+    assert_int_equal(store_open(&s, &o, &e), TUG_EUSAGE);
+    o.partition_bits = 4;
+    for (long n = 0;; n++) {
+        mem_fault_after(n);
+        int rc = store_open(&s, &o, &e);
+        bool faulted = mem_faulted();
+        mem_fault_after(-1);
+        if (!faulted)
+            break;
+        assert_true(rc == TUG_ENOMEM || rc == 0); // an index may do with less
+        store_close(s);
+        assert_int_equal(mem_live(), before);
+    }
+    store_close(s);
+    store_close(NULL);
+    assert_int_equal(mem_live(), before);
+    snprintf(c.accessor.name, sizeof(c.accessor.name), "nothing");
+    assert_int_equal(store_open(&s, &o, &e), TUG_EUSAGE);
+}
+
+// Rows without weights, whose counts do not stop at 2^24.
+static void test_counters(void **state)
+{
+    (void)state;
+    struct table_config c = table_config_defaults();
+    OK(table_config_parse(&c, "accessor=counter; dim=2", &ok_e));
+    struct store *s = open_store(&c, 4, 0);
+    const uint64_t key = 7;
+    const float amounts[] = {0x1p24f, 1};
+    float got[4];
+    struct store_push p = {.keys = &key, .n = 1, .values = amounts, .scale = 1};
+    for (uint32_t i = 0; i < 3; i++)
+        OK(store_push(s, &p, NULL, &ok_e));
+    p.values = (const float[]){1, -4};
+    OK(store_push(s, &p, NULL, &ok_e));
+    OK(store_pull(s, &key, 1, got, NULL, &ok_e));
+    assert_true(got[0] == 3 && got[1] == 1);
+    assert_true(got[2] * 0x1p24f + got[3] == -1);
+    OK(store_order(s, STORE_SHRINK, NAN, &ok_e)); // they know no life
+    OK(store_finish(s, &ok_e));
+    assert_int_equal(store_stats(s).rows, 1);
+    store_close(s);
+}
+
+// Limits and bad input.
+
+static void check_max_bytes(uint64_t most, bool extras)
+{
+    struct table_config c = parse(&settings[0]);
+    struct store *s = open_store(&c, 3, most);
+    struct batch *b = mem_alloc(sizeof(*b));
+    struct dice d = {.seed = 1};
+    struct err e;
+    int rc = 0;
+    size_t done;
+    draw_keys(&d, s, b, KEYS);
+    for (uint32_t i = 0; i < KEYS; i++)
+        b->which[i] = i;
+    qsort(b->which, KEYS, sizeof(*b->which), by_partition);
+    for (uint32_t i = 0; i < KEYS; i++)
+        b->keys[i] = key_of(b->which[i]);
+    b->n = KEYS;
+    draw_values(&d, s, b, STORE_GRADIENT);
+    struct store_push p = {.keys = b->keys, .n = KEYS, .values = b->values};
+    p.rate = p.scale = 1;
+    for (uint32_t i = 0; i < 20 && rc == 0; i++)
+        rc = store_push(s, &p, &done, &e);
+    assert_int_equal(rc, TUG_ENOMEM);
+    assert_non_null(strstr(e.text, "raise the limit"));
+    assert_true(done < 8);
+    struct store_stats x = store_stats(s);
+    assert_int_equal(x.rows == KEYS, extras);
+    assert_int_equal(x.extra_rows > 0, extras);
+    assert_true(x.rows > 100 && x.extra_rows < KEYS);
+    assert_true(x.rows * 40 + x.extra_rows * 40 < most);
+    OK(store_order(s, STORE_CLEAR, NAN, &ok_e));
+    p.n = 30; // there is room again
+    OK(store_push(s, &p, &done, &ok_e));
+    mem_free(b);
+    store_close(s);
+}
+
+static void test_max_bytes(void **state)
+{
+    (void)state;
+    check_max_bytes(8 << 10, false); // too little for the rows
+    check_max_bytes(16 << 10, true); // enough, until they earn their extra rows
+}
+
+static void test_bad_input(void **state)
+{
+    (void)state;
+    struct table_config c = parse(&settings[1]); // count
+    struct store *s = open_store(&c, 4, 0);
+    struct err e;
+    float values[2 * PUSH_MAX] = {0};
+    uint64_t keys[2] = {key_of(1), key_of(2)};
+    if (store_partition(s, keys[0]) < store_partition(s, keys[1])) {
+        keys[0] = key_of(2);
+        keys[1] = key_of(1);
+    }
+    assert_true(store_partition(s, keys[0]) > store_partition(s, keys[1]));
+    struct store_push p = {.keys = keys, .n = 2, .values = values, .op = STORE_ASSIGN};
+    assert_int_equal(store_push(s, &p, NULL, &e), TUG_EUSAGE);
+    assert_int_equal(store_pull(s, keys, 2, values, NULL, &e), TUG_EUSAGE);
+    assert_int_equal(store_remove(s, keys, 2, &e), TUG_EUSAGE);
+    keys[1] = keys[0];
+    assert_int_equal(store_push(s, &p, NULL, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "twice"));
+    assert_int_equal(store_stats(s).rows, 0);
+    p.n = 0;
+    OK(store_push(s, &p, NULL, &ok_e));
+    assert_int_equal(store_put_extras(s, keys, 1, values, &e), TUG_EDATA);
+    struct buf b = BUF_INIT(1 << 20);
+    p.op = STORE_GRADIENT;
+    p.n = 1;
+    OK(store_push(s, &p, NULL, &ok_e)); // counted
+    uint32_t part = store_partition(s, keys[0]);
+    OK(store_get_partition(s, part, store_time(s, part), &b));
+    assert_int_equal(store_put_partition(s, 16, b.data, b.len, &e), TUG_EDATA);
+    for (size_t n = 0; n < b.len; n++)
+        assert_int_equal(store_put_partition(s, part, b.data, n, &e), TUG_EDATA);
+    b.data[0] ^= 2;
+    assert_int_equal(store_put_partition(s, part, b.data, b.len, &e), TUG_EDATA);
+    b.data[0] ^= 2;
+    OK(store_put_partition(s, part, b.data, b.len, &ok_e));
+    buf_free(&b);
+    store_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_against_naive), cmocka_unit_test(test_counters),
+        cmocka_unit_test(test_opening),       cmocka_unit_test(test_max_bytes),
+        cmocka_unit_test(test_bad_input),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
