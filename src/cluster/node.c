@@ -341,6 +341,8 @@ int node_listen(struct node *n, struct van *v, uint16_t loop,
         return err_set(e, TUG_EUSAGE, "--host: the name is too long");
     TRY(van_listen(v, address, ret_address, e));
     TRY(advertise(n, loop, ret_address, e));
+    if (n->options.advertise != NULL)
+        tcp_van_known_as(v, ret_address);
     if (n->sockets && strncmp(ret_address, "tcp://", 6) == 0)
         listen_beside(n, v, ret_address);
     return 0;

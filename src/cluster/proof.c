@@ -56,6 +56,15 @@ bool proof_check(uint8_t ret_secret[MAC_BYTES], const uint8_t key[MAC_BYTES],
            is_of(ret_secret, key, whose, none, link, proof);
 }
 
+bool proof_process(uint64_t *ret, const uint8_t key[MAC_BYTES], uint64_t process)
+{
+    const struct mac_part part = {&process, sizeof(process)};
+    uint8_t number[MAC_BYTES];
+    bool ok = mac(number, key, "tug 2: process", &part, 1);
+    memcpy(ret, number, sizeof(*ret));
+    return ok;
+}
+
 bool proof_role_fits(enum wire_role role, enum wire_role link)
 {
     enum wire_role needed = role;

@@ -12,6 +12,7 @@ struct peer {
     van_link link;
     uint16_t type;
     char text[ERR_TEXT_MAX];
+    uint64_t process; // of the last worker in a roster
     bool closed;
     uint32_t lines; // of the scheduler's log
     char log[2048];
@@ -25,6 +26,14 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     peer.type = m->type;
     if (m->type == MSG_ERROR)
         wire_words(m->m->error.what, peer.text, sizeof(peer.text));
+    struct wire_text nodes = {NULL, 0};
+    struct wire_node n;
+    if (m->type == MSG_ROSTER)
+        nodes =
+            (struct wire_text){m->m->roster.nodes.data, (uint32_t)m->m->roster.nodes.n};
+    while (wire_next_node(&nodes, &n) == 1)
+        if (n.role == WIRE_WORKER)
+            peer.process = n.process;
 }
 
 static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
@@ -171,19 +180,36 @@ static void test_join(void **state)
     world_close(&w);
 }
 
-// Numbers of processes are in the roster. A tool that sends the heartbeats of one that
-// hangs does not keep it alive.
-static void test_heartbeats_of_others(void **state)
+// A process has one role: who joins under the number of a server is not that server.
+static void test_join_under_anothers_number(void **state)
 {
-    struct msg_heartbeat beat = {.process = 501};
+    struct msg_join join = {
+        .role = WIRE_WORKER, .ticket = 1000, .process = 500, .loops = 1};
     (void)state;
     open_world();
-    greet(WIRE_WORKER);
-    say(MSG_HEARTBEAT, 7, &beat);
-    assert_int_equal(peer.type, MSG_HEARTBEAT_OK);
+    greet(WIRE_SERVER);
+    say(MSG_JOIN, 7, &join);
+    assert_int_equal(peer.type, MSG_ERROR);
+    assert_non_null(strstr(peer.text, "its process has joined as a server"));
+    join.role = WIRE_DRIVER;
+    say(MSG_JOIN, 7, &join);
+    assert_int_equal(peer.type, MSG_ERROR);
+    join.process = 501;
+    say(MSG_JOIN, 7, &join);
+    assert_non_null(strstr(peer.text, "its process has joined as a worker"));
+    join.process = 502;
+    say(MSG_JOIN, 7, &join);
+    assert_int_not_equal(peer.type, MSG_ERROR);
     leave();
+    world_close(&w);
+}
+
+// The worker hangs. Whoever sends heartbeats with that number does not keep it alive.
+static void check_not_kept_alive(enum wire_role role, uint64_t process)
+{
+    struct msg_heartbeat beat = {.process = process};
     sim_partition(w.sim, w.v, w.actors[1].v, true);
-    greet(WIRE_TOOL);
+    greet(role);
     for (int i = 0; i < 10; i++) {
         say(MSG_HEARTBEAT, 7, &beat);
         assert_int_equal(peer.type, MSG_HEARTBEAT_OK);
@@ -192,6 +218,33 @@ static void test_heartbeats_of_others(void **state)
     assert_false(roster_find(scheduler_roster(w.s), 9)->alive);
     leave();
     world_close(&w);
+}
+
+// Even who knows the number must have been let in as what the process is.
+static void test_heartbeats_of_others(void **state)
+{
+    (void)state;
+    open_world();
+    greet(WIRE_WORKER);
+    say(MSG_HEARTBEAT, 7, &(struct msg_heartbeat){.process = 501});
+    assert_int_equal(peer.type, MSG_HEARTBEAT_OK);
+    leave();
+    check_not_kept_alive(WIRE_TOOL, 501);
+}
+
+// And the roster does not give away the number: another worker cannot know it.
+static void test_heartbeats_of_who_reads_the_roster(void **state)
+{
+    (void)state;
+    open_world();
+    greet(WIRE_WORKER);
+    say(MSG_HEARTBEAT, 7, &(struct msg_heartbeat){.process = 501}); // its own, once
+    say(MSG_ROSTER_WANTED, 8, &(struct msg_roster_wanted){0});
+    assert_int_equal(peer.type, MSG_ROSTER);
+    uint64_t told = peer.process;
+    assert_int_not_equal(told, 0);
+    leave();
+    check_not_kept_alive(WIRE_WORKER, told);
 }
 
 // A tool may join as a guest; that it says it failed ends nobody's run.
@@ -267,7 +320,9 @@ int main(void)
         cmocka_unit_test(test_before_hello),
         cmocka_unit_test(test_roles),
         cmocka_unit_test(test_join),
+        cmocka_unit_test(test_join_under_anothers_number),
         cmocka_unit_test(test_heartbeats_of_others),
+        cmocka_unit_test(test_heartbeats_of_who_reads_the_roster),
         cmocka_unit_test(test_guest_leaves_failing),
         cmocka_unit_test(test_orders_are_logged),
         cmocka_unit_test(test_refusals_are_few),

@@ -120,7 +120,7 @@ static void left_failing(struct scheduler *s, const struct node *n,
                          const struct msg_leave *m)
 {
     char name[ROSTER_NAME_MAX], why[ERR_TEXT_MAX], said[ERR_TEXT_MAX - ROSTER_NAME_MAX];
-    int code = wire_failure(m->code);
+    int code = m->code;
     snprintf(why, sizeof(why), "%.*s ended with code %d%s%s", ROSTER_NAME_MAX,
              scheduler_name(n, name), err_exit_code(code), m->why.n > 0 ? ": " : "",
              wire_words(m->why, said, sizeof(said)));
@@ -144,9 +144,26 @@ static bool may_end_all(const struct scheduler *s, const struct node *n)
            wire_may(MSG_STOP, van_trust(s->van, n->link).role);
 }
 
+// What a node may say of its end: that all was well, or a code of tug/tug.h. What any other
+// number would mean for the others nobody has decided.
+static bool refused_for_code(struct scheduler *s, const struct node *n, uint64_t request,
+                             int32_t code)
+{
+    char name[ROSTER_NAME_MAX], why[ERR_TEXT_MAX];
+    if (wire_code(code) == code)
+        return false;
+    snprintf(why, sizeof(why),
+             "%s leaves with code %d, which is none of tug/tug.h: 0 is that all was well",
+             scheduler_name(n, name), code);
+    scheduler_refuse(s, n->link, request, TUG_EUSAGE, why);
+    return true;
+}
+
 void scheduler_leave(struct scheduler *s, struct node *n, uint64_t request,
                      const struct msg_leave *m)
 {
+    if (refused_for_code(s, n, request, m->code))
+        return;
     scheduler_send(s, n->link, MSG_OK, request, &(struct msg_ok){0});
     if (!n->n.alive)
         return;

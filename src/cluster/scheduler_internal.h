@@ -58,7 +58,7 @@ struct node {
     uint64_t stop_at;                 // STOP sent when; 0: not yet
     uint64_t cut_request;             // the newest CUT that was answered
     uint64_t state_request;           // the newest that was answered by PASS_STATE
-    bool drives; // a driver that has opened a pass; others are guests, who come and go
+    bool drives; // the driver that has opened a pass; others are guests, who come and go
 };
 
 struct group {

@@ -109,6 +109,23 @@ static const char *check_join(const struct msg_join *m)
     return NULL;
 }
 
+// The loops of a process are all of one role: who gives another's number is not that one.
+static const char *check_number(const struct scheduler *s, const struct msg_join *m,
+                                char to[ERR_TEXT_MAX])
+{
+    for (uint32_t i = 0; i < s->n_processes; i++) {
+        const struct process *p = &s->processes[i];
+        if (!p->used || p->process != m->process || p->role == m->role)
+            continue;
+        snprintf(to, ERR_TEXT_MAX,
+                 "its process has joined as a %s, and a process has one role; start "
+                 "another one",
+                 wire_role_name(p->role));
+        return to;
+    }
+    return NULL;
+}
+
 // Who is in `process` already.
 static const char *check_process(const struct scheduler *s, uint32_t process,
                                  const struct msg_join *m)
@@ -188,9 +205,13 @@ static uint32_t new_id(struct scheduler *s, enum wire_role role)
     return FIRST_GUEST_ID + s->n_guests++;
 }
 
-static void fill_node(struct scheduler *s, struct node *n, uint32_t process,
+// False: out of memory.
+static bool fill_node(struct scheduler *s, struct node *n, uint32_t process,
                       const struct msg_join *m)
 {
+    uint64_t known_as;
+    if (!proof_process(&known_as, s->o.session_key, m->process))
+        return false;
     *n = (struct node){.used = true, .process = process, .ticket = m->ticket};
     n->n = (struct roster_node){
         .id = new_id(s, m->role),
@@ -199,7 +220,7 @@ static void fill_node(struct scheduler *s, struct node *n, uint32_t process,
         .alive = true,
         .rank = s->processes[process].rank,
         .session = ++s->session,
-        .process = m->process,
+        .process = known_as,
         .loop = m->loop,
         .pid = m->pid,
     };
@@ -207,6 +228,7 @@ static void fill_node(struct scheduler *s, struct node *n, uint32_t process,
              m->host.n > 0 ? m->host.data : "");
     snprintf(n->n.address, sizeof(n->n.address), "%.*s", (int)m->address.n,
              m->address.n > 0 ? m->address.data : "");
+    return true;
 }
 
 static bool is_full(const struct scheduler *s, enum wire_role role)
@@ -228,7 +250,8 @@ static struct node *new_node(struct scheduler *s, const struct msg_join *m,
     if (*ret_why != NULL)
         return NULL;
     uint32_t process = find_process(s, m->process, m->role);
-    *ret_why = process != SCHEDULER_NOBODY ? check_process(s, process, m) : NULL;
+    *ret_why = process != SCHEDULER_NOBODY ? check_process(s, process, m)
+                                           : check_number(s, m, text);
     if (*ret_why == NULL && process == SCHEDULER_NOBODY)
         *ret_why = check_room(s, m, text);
     if (*ret_why != NULL)
@@ -239,9 +262,7 @@ static struct node *new_node(struct scheduler *s, const struct msg_join *m,
     if (process == SCHEDULER_NOBODY)
         return NULL;
     struct node *n = new_place(s);
-    if (n != NULL)
-        fill_node(s, n, process, m);
-    if (n == NULL ||
+    if (n == NULL || !fill_node(s, n, process, m) ||
         (m->role == WIRE_WORKER && leases_worker_joined(s->leases, n->n.id) != 0)) {
         if (n != NULL)
             n->used = n->n.alive = false;
@@ -366,8 +387,8 @@ void scheduler_forget_link(struct scheduler *s, struct link *l)
     n->closed_at = s->now;
 }
 
-// Everybody is told the numbers of processes: who was let in as less than a process is
-// cannot pass for it, and keep it among the living when it hangs.
+// Who knows a process's own number is that process; others are told another one. So nobody
+// keeps it among the living when it hangs.
 void scheduler_heartbeat(struct scheduler *s, struct link *l, uint64_t request,
                          const struct msg_heartbeat *m)
 {

@@ -98,14 +98,19 @@ static uint64_t peer_tick(void *ctx, uint64_t now)
     return VAN_NEVER;
 }
 
-static void open_peer(void)
+static void open_peer_as(const char *name)
 {
     struct van_handler h = {
         .message = peer_message, .closed = peer_closed, .tick = peer_tick};
     memset(&peer, 0, sizeof(peer));
-    assert_int_equal(sim_van_open(&peer.v, w.sim, "peer", &h, NULL), 0);
+    assert_int_equal(sim_van_open(&peer.v, w.sim, name, &h, NULL), 0);
     peer.link = van_connect(peer.v, "sim://scheduler", SECONDS);
     world_run(&w, SECONDS);
+}
+
+static void open_peer(void)
+{
+    open_peer_as("peer");
 }
 
 static void say(uint16_t type, const void *msg)
@@ -798,16 +803,21 @@ static void test_no_memory(void **state)
 }
 
 // A node that speaks for itself, without a member that sees to it that this makes sense.
-static void join_as(enum wire_role role)
+static void join_with(enum wire_role role, uint64_t number)
 {
     struct msg_join join = {.role = (uint8_t)role,
-                            .ticket = 4711,
-                            .process = 4711,
+                            .ticket = number,
+                            .process = number,
                             .loops = 1,
                             .host = wire_text("host"),
                             .address = wire_text("")};
     say_hello(CLUSTER);
     say(MSG_JOIN, &join);
+}
+
+static void join_as(enum wire_role role)
+{
+    join_with(role, 4711);
 }
 
 // Further loops of who is there count, too: nobody reads a roster of more nodes than there
@@ -919,6 +929,70 @@ static void test_names_that_cannot_be_printed(void **state)
     close_peer();
 }
 
+// Another one with the rights of a driver neither opens passes nor begins the driver's
+// save anew.
+static void test_one_driver(void **state)
+{
+    const struct msg_pass pass = {.pass = 1};
+    const struct msg_cut mine = {.save = 5}, other = {.save = 6};
+    (void)state;
+    open_world(1, 1);
+    add_all(1, 1, false);
+    open_peer();
+    join_as(WIRE_DRIVER);
+    say(MSG_CUT, &mine);
+    assert_int_equal(peer.type, MSG_ERROR);
+    assert_non_null(strstr(peer.text, "which has opened no pass"));
+    say(MSG_PASS, &pass);
+    assert_int_equal(peer.type, MSG_PASS_STATE);
+    say(MSG_CUT, &mine);
+    assert_int_equal(peer.type, MSG_CUT_STATE);
+    struct peer driver = peer;
+    open_peer_as("guest");
+    join_with(WIRE_DRIVER, 4712);
+    assert_int_not_equal(peer.value, 0);
+    say(MSG_CUT, &other);
+    assert_int_equal(peer.type, MSG_ERROR);
+    assert_non_null(strstr(peer.text, "cut of driver 1"));
+    assert_non_null(strstr(peer.text, "that drives this run"));
+    assert_int_equal(w.s->cut.save, 5);
+    say(MSG_PASS, &pass);
+    assert_int_equal(peer.type, MSG_ERROR);
+    assert_non_null(strstr(peer.text, "pass of driver 1"));
+    van_free(peer.v);
+    peer = driver;
+    say(MSG_CUT, &mine);
+    assert_int_equal(peer.type, MSG_CUT_STATE);
+    close_peer();
+}
+
+// What a code means for the others is decided for those of tug/tug.h; nobody leaves with
+// another one.
+static void test_odd_codes_of_leaving(void **state)
+{
+    const int32_t odd[] = {1, 77, -7, -100, INT32_MAX, INT32_MIN};
+    (void)state;
+    open_world(1, 1);
+    add_all(1, 1, false);
+    open_peer();
+    join_as(WIRE_WORKER);
+    for (size_t i = 0; i < sizeof(odd) / sizeof(*odd); i++) {
+        struct msg_leave m = {.code = odd[i], .why = wire_text("because")};
+        say(MSG_LEAVE, &m);
+        assert_int_equal(peer.type, MSG_ERROR);
+        assert_non_null(strstr(peer.text, "none of tug/tug.h"));
+    }
+    world_run(&w, SECONDS);
+    assert_int_equal(scheduler_alive(w.s, WIRE_WORKER), 2);
+    assert_false(member_ended(w.actors[0].m, NULL));
+    say(MSG_LEAVE, &(struct msg_leave){.code = TUG_EIO, .why = wire_text("because")});
+    assert_int_equal(peer.type, MSG_OK);
+    world_run(&w, SECONDS);
+    assert_int_equal(scheduler_alive(w.s, WIRE_WORKER), 1);
+    assert_false(member_ended(w.actors[0].m, NULL));
+    close_peer();
+}
+
 // The end of all numbers, as reports and passes: counted, or refused.
 static void test_numbers_of_passes(void **state)
 {
@@ -985,6 +1059,8 @@ int main(void)
         cmocka_unit_test(test_barrier_far_ahead),
         cmocka_unit_test(test_words_and_codes),
         cmocka_unit_test(test_names_that_cannot_be_printed),
+        cmocka_unit_test(test_one_driver),
+        cmocka_unit_test(test_odd_codes_of_leaving),
         cmocka_unit_test(test_numbers_of_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,8 @@
 // Data, passes and leases: what leases.h decides, carried to and fro.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+
 #include "cluster/scheduler_internal.h"
 
 static void answer(struct scheduler *s, const struct node *n, uint64_t request, int rc,
@@ -76,11 +78,35 @@ static void pass_state(struct scheduler *s, struct node *n, uint64_t request,
     scheduler_send(s, n->link, MSG_PASS_STATE, request, &s->state);
 }
 
+// A run has one driver: others that share its role look on.
+static bool refused_for_driver(struct scheduler *s, const struct node *n,
+                               const struct van_message *m)
+{
+    const struct node *driver = NULL;
+    char name[ROSTER_NAME_MAX], other[ROSTER_NAME_MAX], why[ERR_TEXT_MAX];
+    for (uint32_t i = 0; i < s->n_nodes && driver == NULL; i++)
+        if (s->nodes[i].used && s->nodes[i].n.alive && s->nodes[i].drives)
+            driver = &s->nodes[i];
+    if (driver == n || (driver == NULL && m->type == MSG_PASS))
+        return false;
+    if (driver == NULL)
+        snprintf(why, sizeof(why), "%s of %s, which has opened no pass",
+                 wire_name(m->type), scheduler_name(n, name));
+    else
+        snprintf(why, sizeof(why), "%s of %s, but it is %s that drives this run",
+                 wire_name(m->type), scheduler_name(n, name),
+                 scheduler_name(driver, other));
+    scheduler_refuse(s, n->link, m->request, TUG_EUSAGE, why);
+    return true;
+}
+
 static void pass(struct scheduler *s, struct node *n, const struct van_message *m)
 {
     struct err e = {0};
     if (s->phase == SCHEDULER_GATHERING)
         return; // it is asked again
+    if (refused_for_driver(s, n, m))
+        return;
     if (s->phase == SCHEDULER_RUNNING)
         s->driven = n->drives = true;
     if (m->request > n->state_request) {
@@ -100,6 +126,8 @@ static void cut(struct scheduler *s, struct node *n, const struct van_message *m
     struct err e = {0};
     if (m->request < n->cut_request)
         return; // an old question that came late must not begin a save again that is over
+    if (refused_for_driver(s, n, m))
+        return; // the driver's save would begin anew
     n->cut_request = m->request;
     if (m->m->cut.save != s->cut.save)
         s->cut = (struct cut_of){m->m->cut.save, s->roster.version + s->changed,

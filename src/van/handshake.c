@@ -133,12 +133,14 @@ static int check_knock(struct handshake *h, const struct msg_knock *m, struct er
 }
 
 // A proof for another address was meant for another listener: a stranger between the two
-// would be believed by both.
+// would be believed by both. What the node tells others of itself is its own, whether it
+// was dialled so or by the numbers that this is.
 static bool is_address(const struct handshake *h)
 {
-    const char *name = h->prover->name;
+    const char *told = h->link.name;
     return strcmp(h->address, h->link.address) == 0 ||
-           (name != NULL && name[0] != 0 && strcmp(h->name, name) == 0);
+           (told[0] != 0 &&
+            (strcmp(h->name, told) == 0 || strcmp(h->address, told) == 0));
 }
 
 static int need_token(struct handshake *h, const struct msg_knock *m, struct err *e)
@@ -157,8 +159,8 @@ static int need_token(struct handshake *h, const struct msg_knock *m, struct err
         return p->insecure ? 0 : rc;
     if (!is_address(h))
         return err_set(e, TUG_EUSAGE,
-                       "the knock is for %s, but this node listens on %s: is a proxy in "
-                       "between? it needs certificates",
+                       "the knock is for %.100s, but this node listens on %.100s: is a "
+                       "proxy in between? the node needs certificates, or --advertise",
                        h->address, h->link.address);
     h->token = true;
     return 0;

@@ -24,8 +24,6 @@
 struct prover {
     enum wire_role role; // as what it knocks
     bool insecure;       // who knows no token is let in, too
-    const char *name;    // under which others know the listener, apart from where it
-                         // listens (a proxy, NAT); NULL or empty: none
     // The newest token of `*role`, or, where the node has only one of less, of that:
     // *role then says which. TUG_EIO: there is none, where it was looked for.
     int (*token)(void *ctx, enum wire_role *role, uint8_t ret[MAC_BYTES], struct err *e);
@@ -40,7 +38,9 @@ struct handshake_link {
     uint8_t certificate[MAC_BYTES]; // fingerprint of the other end's; zeros: it has none
     uint8_t channel[MAC_BYTES];     // of TLS: the same at both ends and on no other link
     char address[VAN_ADDRESS_MAX];  // of the listening socket, as numbers
-    char name[VAN_ADDRESS_MAX];     // that it was dialled by
+    // That it was dialled by. Of an accepted link: under which others know the listener,
+    // apart from where it listens (a proxy, NAT); empty: none.
+    char name[VAN_ADDRESS_MAX];
 };
 
 struct handshake {

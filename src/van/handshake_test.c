@@ -337,9 +337,14 @@ static void test_passed_on(void **state)
     snprintf(w.dialled.address, sizeof(w.dialled.address), "tcp://127.0.0.1:6666");
     expect(&w, KNOCKED, "tcp://127.0.0.1:6666");
     // Unless the node is known under that name, as behind a proxy of ours.
-    w.listener.prover.name = "tcp://localhost:9100";
+    snprintf(w.accepted.name, sizeof(w.accepted.name), "tcp://localhost:9100");
     expect(&w, DONE, NULL);
-    w.listener.prover.name = "tcp://localhost:9101";
+    snprintf(w.accepted.name, sizeof(w.accepted.name), "tcp://localhost:9101");
+    expect(&w, KNOCKED, "is a proxy in between");
+    // The numbers of that name are as good.
+    snprintf(w.accepted.name, sizeof(w.accepted.name), "tcp://127.0.0.1:6666");
+    expect(&w, DONE, NULL);
+    snprintf(w.accepted.name, sizeof(w.accepted.name), "tcp://127.0.0.1:666");
     expect(&w, KNOCKED, "is a proxy in between");
 }
 

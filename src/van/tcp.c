@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 
 #include "base/alloc.h"
 #include "van/tcp_internal.h"
@@ -274,6 +275,12 @@ int tcp_van_open(struct van **ret, const struct tcp_options *o,
     }
     *ret = &v->base;
     return 0;
+}
+
+void tcp_van_known_as(struct van *base, const char *address)
+{
+    struct tcp_van *v = (struct tcp_van *)base;
+    snprintf(v->known_as, sizeof(v->known_as), "%s", address);
 }
 
 static bool any_closing(const struct tcp_van *v)

@@ -70,4 +70,8 @@ struct tcp_options {
 int tcp_van_open(struct van **ret, const struct tcp_options *o,
                  const struct van_handler *h, struct err *e);
 
+// Others reach the van's listener by this address, a proxy's: a handshake for it is for
+// this van, too. To be said before the van is polled.
+void tcp_van_known_as(struct van *v, const char *address);
+
 #endif

@@ -157,6 +157,7 @@ struct tcp_van {
     uv_async_t wake;
     uv_timer_t timer;
     struct tcp_listener *listeners;
+    char known_as[VAN_ADDRESS_MAX]; // to those behind a proxy or NAT; empty: not so
     struct links links;
     uint32_t n_accepted, n_strangers;
     struct tcp_link *oldest, *newest; // strangers

@@ -32,8 +32,8 @@ static int look(const struct tcp_link *l, struct handshake_link *ret, struct err
     bool is_unix = l->stream->handle.type == UV_NAMED_PIPE;
     bool believed = l->kind == VAN_OWNER || l->kind == VAN_TLS;
     *ret = (struct handshake_link){.believed = believed, .role = WIRE_OPERATOR};
-    if (!l->accepted)
-        snprintf(ret->name, sizeof(ret->name), "%s", l->peer);
+    snprintf(ret->name, sizeof(ret->name), "%s",
+             l->accepted ? l->van->known_as : l->peer);
     if (!is_unix)
         numbers_of(l, ret->address);
     return l->tls != NULL

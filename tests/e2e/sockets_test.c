@@ -228,16 +228,26 @@ static void *run_proxy(void *arg)
     return NULL;
 }
 
-static void open_proxy(struct proxy *p, unsigned target)
+// False: somebody has the port.
+static bool open_proxy_at(struct proxy *p, unsigned port, unsigned target)
 {
-    *p = (struct proxy){.target = target, .port = cluster_free_port()};
+    *p = (struct proxy){.target = target, .port = port};
     struct sockaddr_in own = loopback(p->port);
     int on = 1;
     p->listens = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     setsockopt(p->listens, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    assert_int_equal(bind(p->listens, (struct sockaddr *)&own, sizeof(own)), 0);
-    assert_int_equal(listen(p->listens, 16), 0);
+    if (bind(p->listens, (struct sockaddr *)&own, sizeof(own)) != 0 ||
+        listen(p->listens, 16) != 0) {
+        close(p->listens);
+        return false;
+    }
     assert_int_equal(pthread_create(&p->thread, NULL, run_proxy, p), 0);
+    return true;
+}
+
+static void open_proxy(struct proxy *p, unsigned target)
+{
+    assert_true(open_proxy_at(p, cluster_free_port(), target));
 }
 
 static void close_proxy(struct proxy *p)
@@ -299,12 +309,66 @@ static void silent_connections(void **state)
     close_proxy(&server);
 }
 
+// Two ports beside each other that are free, for the loops of one server.
+static unsigned two_free_ports(void)
+{
+    static struct proxy both[2];
+    for (int tries = 0; tries < 100; tries++) {
+        unsigned port = cluster_free_port();
+        if (port == UINT16_MAX || !open_proxy_at(&both[0], port, 0))
+            continue;
+        bool two = open_proxy_at(&both[1], port + 1, 0);
+        close_proxy(&both[0]);
+        if (!two)
+            continue;
+        close_proxy(&both[1]);
+        return port;
+    }
+    cluster_fail("there are no two free ports beside each other");
+    return 0;
+}
+
+// All reach the scheduler, and the worker each loop of the server, by proxies whose
+// addresses these advertise; the token is good on both sides of them.
+static void advertised_with_a_token(void **state)
+{
+    (void)state;
+    static struct proxy scheduler, loops[2];
+    static const char train[] =
+        "train --data data.svm --format libsvm --epochs 2 --out advertised";
+    unsigned port = cluster_free_port(), server_port = two_free_ports();
+    open_proxy(&scheduler, port);
+    unsigned told = two_free_ports();
+    for (unsigned i = 0; i < 2; i++)
+        assert_true(open_proxy_at(&loops[i], told + i, server_port + i));
+    cluster_start("scheduler",
+                  "scheduler --servers 1 --workers 1 --port %u --advertise 127.0.0.1:%u "
+                  "-- %s",
+                  port, scheduler.port, train);
+    cluster_start("server",
+                  "server --scheduler 127.0.0.1:%u --loops 2 --port %u "
+                  "--advertise localhost:%u",
+                  scheduler.port, server_port, told);
+    cluster_start("worker", "worker --scheduler 127.0.0.1:%u -- %s", scheduler.port,
+                  train);
+    cluster_ends("worker", 0, CLUSTER_PATIENCE);
+    cluster_ends("server", 0, CLUSTER_PATIENCE);
+    cluster_ends("scheduler", 0, CLUSTER_PATIENCE);
+    if (strstr(e2e_err, "refused") != NULL)
+        cluster_fail("somebody was refused");
+    assert_true(scheduler.n > 0 && loops[0].n > 0 && loops[1].n > 0);
+    close_proxy(&scheduler);
+    close_proxy(&loops[0]);
+    close_proxy(&loops[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cluster_test(sockets_and_tcp),       cluster_test(tcp_alone),
         cluster_test(two_of_one_name),       cluster_test(too_long_a_path),
         cluster_test(what_the_killed_leave), cluster_test(silent_connections),
+        cluster_test(advertised_with_a_token),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }
