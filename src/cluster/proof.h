@@ -37,8 +37,8 @@ bool proof_check(uint8_t ret_secret[MAC_BYTES], const uint8_t key[MAC_BYTES],
                  const struct proof_of *whose, const struct van_trust *link,
                  struct wire_text proof);
 
-// The number by which others know a process. The one with which it joined stays between it
-// and the scheduler: heartbeats show it, so nobody else can send those of the process.
+// The number by which others know a process. The one with which it joined stays between
+// it and the scheduler: heartbeats show it, so nobody else can send those of the process.
 bool proof_process(uint64_t *ret, const uint8_t key[MAC_BYTES], uint64_t process);
 
 // Whether a link of one that was let in as `link` may be that of a node of this role.

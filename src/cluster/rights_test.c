@@ -29,8 +29,8 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     struct wire_text nodes = {NULL, 0};
     struct wire_node n;
     if (m->type == MSG_ROSTER)
-        nodes =
-            (struct wire_text){m->m->roster.nodes.data, (uint32_t)m->m->roster.nodes.n};
+        nodes = (struct wire_text){m->m->roster.nodes.data,
+                                   (uint32_t)m->m->roster.nodes.n};
     while (wire_next_node(&nodes, &n) == 1)
         if (n.role == WIRE_WORKER)
             peer.process = n.process;

@@ -144,8 +144,8 @@ static bool may_end_all(const struct scheduler *s, const struct node *n)
            wire_may(MSG_STOP, van_trust(s->van, n->link).role);
 }
 
-// What a node may say of its end: that all was well, or a code of tug/tug.h. What any other
-// number would mean for the others nobody has decided.
+// What a node may say of its end: that all was well, or a code of tug/tug.h. What any
+// other number would mean for the others nobody has decided.
 static bool refused_for_code(struct scheduler *s, const struct node *n, uint64_t request,
                              int32_t code)
 {

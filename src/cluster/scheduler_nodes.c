@@ -387,8 +387,8 @@ void scheduler_forget_link(struct scheduler *s, struct link *l)
     n->closed_at = s->now;
 }
 
-// Who knows a process's own number is that process; others are told another one. So nobody
-// keeps it among the living when it hangs.
+// Who knows a process's own number is that process; others are told another one. So
+// nobody keeps it among the living when it hangs.
 void scheduler_heartbeat(struct scheduler *s, struct link *l, uint64_t request,
                          const struct msg_heartbeat *m)
 {

@@ -54,8 +54,8 @@ struct handshake {
     uint8_t answer[MAC_BYTES]; // CHALLENGE's or PROOF's: what the message points at
 };
 
-// Who lacks a token knocks all the same, and is told what for. TUG_EIO: there are no random
-// numbers. Messages point into *h.
+// Who lacks a token knocks all the same, and is told what for. TUG_EIO: there are no
+// random numbers. Messages point into *h.
 int handshake_knock(struct handshake *h, const struct prover *p,
                     const struct handshake_link *l, struct msg_knock *ret, struct err *e);
 // TUG_EUSAGE: the other end is not let in, for this reason.

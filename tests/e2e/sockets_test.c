@@ -365,9 +365,9 @@ static void advertised_with_a_token(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(sockets_and_tcp),       cluster_test(tcp_alone),
-        cluster_test(two_of_one_name),       cluster_test(too_long_a_path),
-        cluster_test(what_the_killed_leave), cluster_test(silent_connections),
+        cluster_test(sockets_and_tcp),         cluster_test(tcp_alone),
+        cluster_test(two_of_one_name),         cluster_test(too_long_a_path),
+        cluster_test(what_the_killed_leave),   cluster_test(silent_connections),
         cluster_test(advertised_with_a_token),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
