@@ -164,16 +164,21 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     request_advance(c, now);
 }
 
+int client_ended(const struct client *c, struct err *e)
+{
+    struct err why;
+    if (!member_ended(c->member, &why))
+        return 0;
+    if (why.code == 0)
+        return err_set(e, TUG_EIO, "the cluster has ended");
+    return err_set(e, why.code, "the cluster has ended: %s", why.text);
+}
+
 static void check_end(struct client *c)
 {
-    struct err why, e;
-    if (c->over || !member_ended(c->member, &why))
-        return;
-    if (why.code == 0)
-        err_set(&e, TUG_EIO, "the cluster has ended");
-    else
-        err_set(&e, why.code, "the cluster has ended: %s", why.text);
-    client_abandon(c, &e);
+    struct err e;
+    if (!c->over && client_ended(c, &e) != 0)
+        client_abandon(c, &e);
 }
 
 void client_abandon(struct client *c, const struct err *why)

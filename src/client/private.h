@@ -305,6 +305,9 @@ extern const struct table_spec request_no_table;
 
 // request.c
 
+// How the cluster has ended, as a status and a sentence; 0: it has not. In client.c.
+int client_ended(const struct client *c, struct err *e);
+
 // A new request in the client's list, its deadline running. NULL with e set: the cluster
 // is over or not there yet, or no memory.
 struct request *request_new(struct client *c, enum request_kind kind, struct err *e);

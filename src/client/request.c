@@ -24,12 +24,8 @@ bool request_takes_long(enum request_kind kind)
 
 struct request *request_new(struct client *c, enum request_kind kind, struct err *e)
 {
-    struct err why = {0};
-    if (member_ended(c->member, &why)) {
-        err_set(e, TUG_EIO, "the cluster is over%s%s", why.code != 0 ? ": " : "",
-                why.code != 0 ? why.text : "");
+    if (client_ended(c, e) != 0)
         return NULL;
-    }
     if (c->over) {
         *e = c->end;
         return NULL;

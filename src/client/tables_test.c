@@ -411,6 +411,31 @@ static void test_over_and_idle(void **state)
     cluster_close(c);
 }
 
+// A request of a cluster that has ended says how it ended, as those do that were under way
+// then: whether a worker was told to stop or its cluster broke is what its exit code says.
+static void test_asked_after_the_end(void **state)
+{
+    (void)state;
+    struct client_options o = usual();
+    static const int codes[] = {TUG_EINTERRUPTED, TUG_EDATA, TUG_EIO};
+    for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
+        struct cluster *c = cluster_open(1, 9, &o);
+        struct msg_stop stop = {.code = codes[i], .why = wire_text("enough")};
+        struct msg_table_is is;
+        struct err e = {0};
+        c->servers[0].mute = true;
+        client_ts ts = client_stat(c->client, TABLE, &is, &e);
+        van_send(c->scheduler, c->member, MSG_STOP, 0, &stop, NULL);
+        assert_int_equal(wait_for(c, ts, &e), codes[i]);
+        assert_string_equal(e.text, "the cluster has ended: enough");
+        e = (struct err){0};
+        assert_int_equal(client_stat(c->client, TABLE, &is, &e), 0);
+        assert_int_equal(e.code, codes[i]);
+        assert_string_equal(e.text, "the cluster has ended: enough");
+        cluster_close(c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -423,6 +448,7 @@ int main(void)
         cmocka_unit_test(test_errors_of_loops),
         cmocka_unit_test(test_order_to_a_loop_that_is_silent),
         cmocka_unit_test(test_over_and_idle),
+        cmocka_unit_test(test_asked_after_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
