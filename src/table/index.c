@@ -25,12 +25,16 @@ enum {
 #endif
 #define RESERVE_MIN ((uint64_t)4 << 20)
 
+enum {
+    INDEXES = 4 * 16, // tables of a run and their stripes
+    SHARE = 4,        // of limited addresses, that all indexes together may take
+};
+
 // Addresses cost nothing, so each stripe gets a quarter of the memory. Where they are
 // limited (ulimit -v), less must do: an equal share, so that all indexes of a process
 // together leave most of the addresses to rows and data.
 static uint64_t most_addresses(void)
 {
-    enum { INDEXES = 4 * 16, SHARE = 4 }; // tables of a run and their stripes
     uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t bytes = memory / 4 < RESERVE_MAX ? memory / 4 : RESERVE_MAX;
     struct rlimit space;
@@ -40,14 +44,27 @@ static uint64_t most_addresses(void)
     return bytes > RESERVE_MIN ? bytes : RESERVE_MIN;
 }
 
+static bool are_free(uint64_t bytes)
+{
+    void *p = mem_reserve(bytes);
+    mem_unmap(p, bytes);
+    return p != NULL;
+}
+
+// Addresses may also end where no limit says so (emulators, valgrind). An index that took
+// what is left would leave none to rows and answers, so it takes as much as it wants only
+// where SHARE times that is free, and an equal share of what is free otherwise.
 static uint64_t reserve(void **ret)
 {
-    uint64_t bytes = most_addresses();
-    for (; bytes >= RESERVE_MIN; bytes /= 2)
-        if ((*ret = mem_reserve(bytes)) != NULL)
-            return bytes;
-    *ret = NULL;
-    return 0;
+    uint64_t bytes = most_addresses(), room = SHARE * bytes;
+    while (room > RESERVE_MIN && !are_free(room))
+        room /= 2;
+    if (room < SHARE * bytes)
+        bytes = room / (INDEXES * SHARE);
+    if (bytes < RESERVE_MIN)
+        bytes = RESERVE_MIN;
+    *ret = mem_reserve(bytes);
+    return *ret != NULL ? bytes : 0;
 }
 
 // Makes lines [0, end) usable.
