@@ -15,9 +15,22 @@ ASAN := -DCMAKE_BUILD_TYPE=Debug \
 	-DCMAKE_C_FLAGS_DEBUG="-O1 -g1 -ftrivial-auto-var-init=pattern" \
 	-DTUG_SANITIZE=address,undefined
 TSAN := -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" -DTUG_SANITIZE=thread
+# What was never set must look so: no pattern.
+PLAIN := -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g"
+MEMCHECK := valgrind;-q;--error-exitcode=99;--leak-check=full;--show-leak-kinds=definite;$\
+	--errors-for-leak-kinds=definite;--num-callers=25;--fair-sched=yes
+MSAN := -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DTUG_SANITIZE=memory \
+	-DCMAKE_C_FLAGS_DEBUG="-O1 -g1 -fsanitize-memory-track-origins" -DTUG_WERROR=OFF
+# What other libraries write counts as unset: only parts that hardly use any, and not
+# the tests that read YAML, leave no memory to the sanitizer, or have rows in RocksDB.
+MSAN_PARTS := base kernels rule table accessor store wire model
+MSAN_NOT := ^(base/(options|team)|store/cold)$$
+MSAN_TARGETS = $(foreach p,$(MSAN_PARTS),\
+	$(patsubst src/$(p)/%_test.c,test_$(p)_%,$(wildcard src/$(p)/*_test.c)))
+space := $(subst ,, )
 CTEST := ctest --output-on-failure --no-tests=error -j $(JOBS)
 
-.PHONY: build help deps demo test check tidy asan tsan bench fuzz sim format install clean
+.PHONY: build help deps demo test check tidy asan tsan msan valgrind bench fuzz sim format install clean
 .DEFAULT_GOAL := build
 
 build: ## build/tug, build/libtug.so and build/libtug.a (the default)
@@ -55,6 +68,16 @@ tsan: ## the unit tests under ThreadSanitizer
 	@cmake --build build-tsan
 	@$(CTEST) --test-dir build-tsan --label-regex unit
 
+msan: ## unit tests under MemorySanitizer (clang; tools/deps --dev)
+	@cmake -G Ninja -S . -B build-msan --log-level=WARNING $(MSAN)
+	@cmake --build build-msan --target $(MSAN_TARGETS)
+	@$(CTEST) --test-dir build-msan -R '^($(subst $(space),|,$(MSAN_PARTS)))/' -E '$(MSAN_NOT)'
+
+valgrind: ## the unit tests under valgrind's memcheck (tools/deps --dev); takes an hour
+	@cmake -G Ninja -S . -B build-valgrind --log-level=WARNING $(PLAIN) -DTUG_UNDER="$(MEMCHECK)"
+	@cmake --build build-valgrind
+	@$(CTEST) --test-dir build-valgrind --label-regex unit
+
 bench: build ## the measurements that the docs quote
 	@tools/bench
 
@@ -71,4 +94,4 @@ install: build ## PREFIX=/usr/local: command, libraries, headers, pkg-config and
 	@cmake --install build --prefix '$(PREFIX)'
 
 clean: ## remove everything that was built, and the data of the demo
-	@rm -rf build build-asan build-tsan build-fuzz demo
+	@rm -rf build build-asan build-tsan build-valgrind build-msan build-fuzz demo

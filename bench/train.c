@@ -18,20 +18,20 @@ struct rates {
     double train; // examples a second
 };
 
-static int train_once(const char *path, uint64_t bytes, enum model_kind kind, int threads,
-                      const struct bench_train_options *o, struct rates *ret,
+static int train_once(const char *path, uint64_t bytes, const struct model_ops *ops,
+                      int threads, const struct bench_train_options *o, struct rates *ret,
                       struct err *e)
 {
     struct train_config c = {
         .data = {&path, 1},
         .reader = {.format = "libffm", .labels = true, .fields = SYNTH_SLOTS},
-        .model = {.seed = 1, .fields = kind == MODEL_FFM ? SYNTH_SLOTS : 0},
+        .model = {.seed = 1, .fields = ops->needs_fields ? SYNTH_SLOTS : 0},
         .epochs = (uint32_t)o->epochs,
         .batch = 256,
         .threads = threads,
         .data_in = DATA_IN_MEMORY,
     };
-    model_defaults(&c.model, kind, RULE_ADAGRAD_ROW);
+    model_defaults(&c.model, ops, RULE_ADAGRAD_ROW);
     struct train_result *result = mem_zalloc(sizeof(*result));
     if (result == NULL)
         return err_nomem(e, "the result");
@@ -45,10 +45,10 @@ static int train_once(const char *path, uint64_t bytes, enum model_kind kind, in
     return rc;
 }
 
-static void print_text(enum model_kind kind, const struct rates *one,
+static void print_text(const struct model_ops *ops, const struct rates *one,
                        const struct rates *all, int threads)
 {
-    printf("%-4s 1 thread: %.0f k examples/s, reads %.0f MB/s", model_name(kind),
+    printf("%-4s 1 thread: %.0f k examples/s, reads %.0f MB/s", ops->name,
            one->train * 1e-3, one->read * 1e-6);
     if (threads > 1)
         printf("; %d threads: %.0f k examples/s, %.2f of one; reads %.0f MB/s", threads,
@@ -67,18 +67,19 @@ static json_t *to_json(const struct rates *r, int threads)
 static int measure(const char *path, uint64_t bytes, const struct bench_train_options *o,
                    json_t *models, struct err *e)
 {
-    for (enum model_kind kind = 0; kind < MODEL_KINDS; kind++) {
+    const struct model_ops *ops;
+    for (size_t i = 0; (ops = model_at(i)) != NULL; i++) {
         struct rates one, all = {0};
-        TRY(train_once(path, bytes, kind, 1, o, &one, e));
+        TRY(train_once(path, bytes, ops, 1, o, &one, e));
         if (o->threads > 1)
-            TRY(train_once(path, bytes, kind, o->threads, o, &all, e));
+            TRY(train_once(path, bytes, ops, o->threads, o, &all, e));
         if (!o->json)
-            print_text(kind, &one, &all, o->threads);
+            print_text(ops, &one, &all, o->threads);
         json_t *runs = json_array();
         json_array_append_new(runs, to_json(&one, 1));
         if (o->threads > 1)
             json_array_append_new(runs, to_json(&all, o->threads));
-        if (json_object_set_new(models, model_name(kind), runs) != 0)
+        if (json_object_set_new(models, ops->name, runs) != 0)
             return err_nomem(e, "the result");
     }
     return 0;

@@ -178,8 +178,10 @@ struct tug_kv_request {
     void *ctx; // of room and done
 };
 
-// Sends to each server what is in its range. Keys that do not ascend strictly, and
-// lengths or counts that do not fit, are TUG_EUSAGE and nothing is sent.
+// Sends to each server what is in its range. Keys that do not ascend strictly, lengths or
+// counts that do not fit, and pushed values that are not finite (NaN, infinities) are
+// TUG_EUSAGE and nothing is sent. Each server handles its part by itself: of a push that one
+// of them refuses, the others may have taken theirs.
 TUG_API int tug_kv_send(struct tug_app *a, const struct tug_kv_request *q,
                         uint32_t *ret_timestamp);
 
@@ -199,7 +201,8 @@ TUG_API void tug_kv_release(void *kept);
 
 // The default store (ps::KVServerDefaultHandle): pushed values are added to a table of
 // this process, keys that were never pushed have zeros. The number of values of each key
-// is what it was pushed with first. Values that are not finite are refused.
+// is what it was pushed with first. Values that are not finite are refused, as they are
+// before they are sent; sums may become infinite.
 struct tug_kv_store;
 TUG_API int tug_kv_store_open(struct tug_kv_store **ret);
 TUG_API void tug_kv_store_close(struct tug_kv_store *s); // NULL is fine

@@ -90,8 +90,9 @@ struct tug_table_stats {
 TUG_API int tug_table_stat(struct tug_client *c, uint32_t table,
                            struct tug_table_stats *ret);
 
-// This worker has done so many more steps. *ret_global (may be NULL): those of all
-// workers: the global step that drives rates and ttl-steps. (Paddle: GlobalStepTable.)
+// This worker has done so many more steps, 2^48 in all at most. *ret_global (may be NULL):
+// those of all workers: the global step that drives rates and ttl-steps. (Paddle:
+// GlobalStepTable.)
 TUG_API int tug_step(struct tug_client *c, uint64_t steps, uint64_t *ret_global);
 
 // Saves. The servers write in parallel, each its own partitions, into DIR/save-000001 and so

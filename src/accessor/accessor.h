@@ -192,6 +192,14 @@ void accessor_apply_life(struct accessor_scratch *s, const struct accessor_life_
 void accessor_gather_life(const struct accessor *a, float *const *rows,
                           float *const *extras, size_t n, float *ret);
 
+// Whether rows have statistics, an extra row, or an end. Rows without may be set, changed
+// and read as a whole: who does so knows their columns.
+static inline bool accessor_lives(const struct accessor *a)
+{
+    return (a->class != NULL && a->class->life.seen != NULL) || a->extra_width > 0 ||
+           a->pushed_stats > 0 || a->pulled_stats > 0;
+}
+
 static inline uint32_t accessor_extra(const struct accessor *a, const float *row)
 {
     uint32_t bits;

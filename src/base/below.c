@@ -177,7 +177,8 @@ int below_absolute(const char *path, char ret[FILE_PATH_MAX], struct err *e)
     char there[FILE_PATH_MAX], real[PATH_MAX];
     size_t n = strlen(path);
     if (n == 0 || n >= sizeof(there))
-        return err_set(e, TUG_EUSAGE, "no usable path: '%.64s'", path);
+        return err_set(e, TUG_EUSAGE, "'%.64s' is not a path that can be used here",
+                       path);
     memcpy(there, path, n + 1);
     // From its end on, to what is there.
     while (realpath(n > 0 ? there : (*path == '/' ? "/" : "."), real) == NULL) {
@@ -191,7 +192,8 @@ int below_absolute(const char *path, char ret[FILE_PATH_MAX], struct err *e)
     }
     const char *rest = path + n;
     if (has_dots(rest))
-        return err_set(e, TUG_EUSAGE, "'%s': a part of it is not there", path);
+        return err_set(e, TUG_EUSAGE, "'%s': a directory of this path does not exist",
+                       path);
     rest += strspn(rest, "/");
     if (*rest != '\0')
         return file_join(ret, real, rest, e);

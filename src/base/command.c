@@ -148,7 +148,7 @@ int command_write(struct command *c, const void *bytes, size_t n, struct err *e)
         bytes = (const char *)bytes + done;
         n -= (size_t)done;
     }
-    return c->broken ? err_set(e, TUG_EIO, "'%s' did not read what it was given", c->text)
+    return c->broken ? err_set(e, TUG_EIO, "'%s' did not read all of its input", c->text)
                      : 0;
 }
 
@@ -190,7 +190,7 @@ static int check_end(const struct command *c, int status, struct err *e)
         return err_set(e, TUG_EIO, "'%s' ended with status %d%s%s", c->text,
                        WEXITSTATUS(status), colon, said);
     if (c->broken)
-        return err_set(e, TUG_EIO, "'%s' did not read what it was given", c->text);
+        return err_set(e, TUG_EIO, "'%s' did not read all of its input", c->text);
     return 0;
 }
 

@@ -73,7 +73,7 @@ static void test_fails(void **state)
         {"kill -TERM $$", "ended by signal 15 (Terminated)"},
         {"no-such-command-at-all", "status 127"},
         {"exec 0<&-; exit 1", "ended with status 1"},
-        {"head -n 1; true", "did not read what it was given"},
+        {"head -n 1; true", "did not read all of its input"},
     };
     for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
         struct err e = {0};

@@ -96,7 +96,7 @@ int file_read_secret(const char *path, struct buf *b, struct err *e)
     struct stat st;
     TRY(file_read(path, b, e));
     if (stat(path, &st) == 0 && (st.st_mode & (S_IRGRP | S_IROTH)) != 0)
-        log_warn("'%s' is a key that other accounts can read: chmod 600 it", path);
+        log_warn("'%s' is a key that other accounts can read: run chmod 600 on it", path);
     return 0;
 }
 
@@ -312,7 +312,8 @@ int file_make_dir(const char *path, struct err *e)
     char part[FILE_PATH_MAX];
     size_t len = strlen(path);
     if (len == 0 || len >= sizeof(part))
-        return err_set(e, TUG_EUSAGE, "no usable directory name: '%.64s'", path);
+        return err_set(e, TUG_EUSAGE, "'%.64s' is not a name that a directory can have",
+                       path);
     memcpy(part, path, len + 1);
     for (size_t i = 1; i < len; i++) {
         if (part[i] != '/' || part[i - 1] == '/')

@@ -91,7 +91,8 @@ int json_read_file(int below, const char *path, size_t max_bytes, json_t **ret,
     if (memory_failed)
         rc = err_nomem(e, path);
     else if (!json_is_object(root))
-        rc = err_set(e, TUG_EDATA, "%s: no JSON object (%s); the file is damaged", path,
+        rc = err_set(e, TUG_EDATA,
+                     "%s: it is not a JSON object (%s); the file is damaged", path,
                      root == NULL ? why.text : "another kind");
     if (rc != 0) {
         json_decref(root);

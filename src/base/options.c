@@ -13,37 +13,9 @@
 #include "base/alloc.h"
 #include "base/options_internal.h"
 
-enum { PROBLEMS_BYTES = 1 << 14 };
-
 int option_note(struct options *o, int rc, const struct err *e)
 {
-    if (rc != TUG_EUSAGE)
-        return rc;
-    o->n_problems++;
-    // What there is no room for is counted all the same.
-    if (e != NULL)
-        (void)buf_printf(&o->problems, "%s\n", e->text);
-    return 0;
-}
-
-// One problem as it is, several in one sentence with a number before each.
-static int tell_problems(struct options *o, struct err *e)
-{
-    if (o->n_problems == 0)
-        return 0;
-    const char *at = buf_str(&o->problems);
-    if (at == NULL)
-        return err_set(e, TUG_EUSAGE, "%u options are wrong", o->n_problems);
-    if (o->n_problems == 1)
-        return err_set(e, TUG_EUSAGE, "%.*s", (int)strcspn(at, "\n"), at);
-    char all[ERR_TEXT_MAX];
-    int n = snprintf(all, sizeof(all), "%u problems:", o->n_problems);
-    for (unsigned i = 1; *at != '\0' && n < (int)sizeof(all) - 1; i++) {
-        int len = (int)strcspn(at, "\n");
-        n += snprintf(all + n, sizeof(all) - (size_t)n, " (%u) %.*s", i, len, at);
-        at += len + 1;
-    }
-    return err_set(e, TUG_EUSAGE, "%s", all);
+    return rc == TUG_EUSAGE ? problems_note(&o->problems, rc, e) : rc;
 }
 
 static int load_defaults(struct options *o, struct err *e)
@@ -253,7 +225,8 @@ static int take_operand(struct options *o, const char *word,
                        word);
     if (!o->table->operands)
         return err_set(e, TUG_EUSAGE,
-                       "'%.200s' belongs to no option; 'tug %s --help' shows the usage",
+                       "'%.200s' is one argument too many: no option takes it; 'tug %s "
+                       "--help' shows the usage",
                        word, o->table->command);
     size_t i = option_find(o->table, o->table->operands, strlen(o->table->operands));
     return option_assign(o, i, word, by, e);
@@ -326,9 +299,9 @@ static int load_all(struct options *o, struct words *w, unsigned flags, struct e
     TRY(load_words(o, w, e));
     TRY(check_environment(o, e));
     // A required option that was given wrongly is not missing.
-    if (!(flags & OPTIONS_INCOMPLETE) && o->n_problems == 0)
+    if (!(flags & OPTIONS_INCOMPLETE) && o->problems.n == 0)
         TRY(check_required(o, e));
-    return tell_problems(o, e);
+    return problems_tell(&o->problems, e);
 }
 
 // The command's struct begins as zeros; its size is where the last option ends, so only
@@ -358,7 +331,7 @@ int options_parse(struct options **ret, const struct option_table *t, int argc,
         return err_nomem(e, "options");
     o->table = t;
     o->values = values;
-    o->problems = BUF_INIT(PROBLEMS_BYTES);
+    o->problems = PROBLEMS_INIT;
     zero_values(o);
     o->origin = mem_zalloc((t->n_options + 1) * sizeof(*o->origin));
     if (!o->origin) {
@@ -390,7 +363,7 @@ void options_close(struct options *o)
         mem_free(o->kept[i]);
     mem_free(o->kept);
     mem_free(o->origin);
-    buf_free(&o->problems);
+    problems_free(&o->problems);
     mem_free(o);
 }
 

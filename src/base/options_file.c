@@ -56,8 +56,9 @@ static size_t line_of(const struct file *f)
 
 static int shape(const struct file *f, const char *what, struct err *e)
 {
-    return err_set(e, TUG_EUSAGE, "%s:%zu: %s; a configuration is lines of 'name: value'",
-                   f->path, line_of(f), what);
+    return err_set(e, TUG_EUSAGE,
+                   "%s:%zu: %s; a configuration consists of lines 'name: value'", f->path,
+                   line_of(f), what);
 }
 
 static bool is_null(const yaml_event_t *v)
@@ -175,7 +176,7 @@ static int read_pair(struct file *f, const struct section *s, struct err *e)
     if (f->event.type != YAML_SCALAR_EVENT)
         return shape(f, "a name was expected", e);
     if (f->event.data.scalar.length >= sizeof(key))
-        return shape(f, "this name is longer than any option's", e);
+        return shape(f, "this name is longer than that of any option", e);
     snprintf(key, sizeof(key), "%s", (const char *)f->event.data.scalar.value);
     TRY(next(f, e));
     size_t i = OPTION_NONE;

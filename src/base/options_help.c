@@ -132,11 +132,9 @@ static const struct option common[] = {
      .metavar = "FILE",
      .kind = OPTION_STRING,
      .group = "Configuration",
-     .help = "read options from a YAML file of 'name: value' lines, or of 'train:' with "
-             "such lines "
-             "below it; what is given here wins over the environment (TUG_EPOCHS for "
-             "--epochs), "
-             "and that over the file"},
+     .help = "read options from a YAML file of lines 'name: value', or of sections such "
+             "as 'train:' with such lines below; the command line wins over the "
+             "environment (TUG_EPOCHS for --epochs), and that wins over the file"},
     {.name = "set",
      .metavar = "NAME=VALUE",
      .kind = OPTION_STRING,

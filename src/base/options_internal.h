@@ -5,6 +5,7 @@
 #define TUG_BASE_OPTIONS_INTERNAL_H
 
 #include "base/options.h"
+#include "base/problems.h"
 
 #define OPTION_NONE SIZE_MAX // "no such option" among indices into the table
 
@@ -28,8 +29,7 @@ struct options {
     size_t n_kept;
     unsigned loads;
     bool help;
-    struct buf problems; // sentences, each with a line end behind it
-    unsigned n_problems;
+    struct problems problems;
 };
 
 // Keeps a wrong usage for the end, so that who typed the command is told of all at once;

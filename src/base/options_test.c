@@ -248,7 +248,9 @@ static void test_bad_values(void **state)
     REFUSED("--out needs a value", "--out", "--json");
     REFUSED("--data needs a value", "--data");
     REFUSED("--set takes NAME=VALUE, not 'epochs'", "--set", "epochs");
-    REFUSED("'stray' belongs to no option; 'tug train --help' shows the usage", "stray");
+    REFUSED("'stray' is one argument too many: no option takes it; 'tug train --help' "
+            "shows the usage",
+            "stray");
     REFUSED("there is no option '-x'; options begin with two dashes", "-x");
 }
 
@@ -257,7 +259,8 @@ static void test_all_problems(void **state)
     (void)state;
     // What follows an option that is wrong was meant for it.
     REFUSED("4 problems: (1) there is no option '--epocs'; did you mean '--epochs'? (2) "
-            "--lr: 'x' is not a number, 0 to 100 (3) 'stray' belongs to no option; 'tug "
+            "--lr: 'x' is not a number, 0 to 100 (3) 'stray' is one argument too many: "
+            "no option takes it; 'tug "
             "train --help' shows the usage (4) --out needs a value",
             "--epocs", "3", "--lr", "x", "--json=on", "stray", "--out");
     REFUSED("--config needs a value", "--config");
@@ -405,21 +408,22 @@ static void test_bad_file(void **state)
     file_refused("epochs: 3\nepochs: 4\n", TUG_EUSAGE, "2: epochs is given twice");
     file_refused("epochs: [1, 2]\n", TUG_EUSAGE, "1: epochs takes one value, not a list");
     file_refused("epochs:\n", TUG_EUSAGE, "1: epochs has no value");
-    file_refused("[1, 2]\n", TUG_EUSAGE,
-                 "1: this is not a mapping; a configuration is lines of 'name: value'");
+    file_refused(
+        "[1, 2]\n", TUG_EUSAGE,
+        "1: this is not a mapping; a configuration consists of lines 'name: value'");
     file_refused("a: {b: {c: 1}}\n", TUG_EUSAGE,
-                 "1: nested too deep; a configuration is lines of 'name: value'");
+                 "1: nested too deep; a configuration consists of lines 'name: value'");
     file_refused(
         "epochs: &x 3\nlr: *x\n", TUG_EUSAGE,
-        "2: aliases are not supported; a configuration is lines of 'name: value'");
+        "2: aliases are not supported; a configuration consists of lines 'name: value'");
     file_refused("epochs: 3\n---\nepochs: 4\n", TUG_EUSAGE,
-                 "2: a second document; a configuration is lines of 'name: value'");
+                 "2: a second document; a configuration consists of lines 'name: value'");
+    file_refused("data: [[1]]\n", TUG_EUSAGE,
+                 "1: the items of a list must be plain values; a configuration consists "
+                 "of lines 'name: value'");
     file_refused(
-        "data: [[1]]\n", TUG_EUSAGE,
-        "1: the items of a list must be plain values; a configuration is lines of "
-        "'name: value'");
-    file_refused("out: \"a\\0b\"\n", TUG_EUSAGE,
-                 "1: a zero byte in a value; a configuration is lines of 'name: value'");
+        "out: \"a\\0b\"\n", TUG_EUSAGE,
+        "1: a zero byte in a value; a configuration consists of lines 'name: value'");
     assert_int_equal(parse_file("epocs: 3\nlr: [1]\nepochs: 5\n"), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "1: there is no option 'epocs'"));
     assert_non_null(strstr(e.text, "2: lr takes one value, not a list"));

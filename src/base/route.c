@@ -51,7 +51,9 @@ int route_address(const char *to, char ret[ROUTE_ADDRESS_MAX], struct err *e)
         rc = own_address(a, ret);
     freeaddrinfo(all);
     if (rc != 0)
-        return err_sys(e, TUG_EIO, "there is no way from here to the host '%.200s'", to);
+        return err_sys(
+            e, TUG_EIO,
+            "the host '%.200s' cannot be reached from here: there is no route to it", to);
     return 0;
 }
 
@@ -152,6 +154,6 @@ int route_free_port(const char *host, uint16_t *ret, struct err *e)
     int rc = bind_any(all, ret);
     freeaddrinfo(all);
     if (rc != 0)
-        return err_sys(e, TUG_EIO, "no port of '%.200s' can be had", host);
+        return err_sys(e, TUG_EIO, "no port of '%.200s' is free", host);
     return 0;
 }

@@ -6,17 +6,20 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { MAKING_SECONDS = 10 };
+enum { MAKING_SECONDS = 10, LOCK_TRIES = 100, LOCK_PAUSE_MS = 10 };
 enum { ONLY_MINE = 0700, RIGHTS = 07777, OF_OTHERS = 022 };
 
 // Nobody else may rename or remove what lies in it, and put something of theirs there.
@@ -64,8 +67,8 @@ int runtime_dir_check(const char *path, struct err *e)
                        path, (unsigned)s.st_uid, (unsigned)geteuid());
     if ((s.st_mode & RIGHTS & ~(mode_t)S_ISGID) != ONLY_MINE)
         return err_set(e, TUG_EIO,
-                       "cannot use %s: its mode is %04o, and what lies there is only "
-                       "believed when nobody else can reach it; chmod 0700 %s",
+                       "cannot use %s: its mode is %04o, but tug trusts what lies there "
+                       "only if nobody else can reach it; run chmod 0700 %s",
                        path, (unsigned)(s.st_mode & RIGHTS), path);
     return check_parent(path, e);
 }
@@ -128,8 +131,8 @@ static bool has_ends(const char *name, const char *begins, const char *ends)
     return n >= b + t && strncmp(name, begins, b) == 0 && strcmp(name + n - t, ends) == 0;
 }
 
-static void list_in(const char *dir, const char *begins, const char *ends,
-                    void (*each)(void *ctx, const char *path), void *ctx)
+void runtime_dir_list_in(const char *dir, const char *begins, const char *ends,
+                         void (*each)(void *ctx, const char *path), void *ctx)
 {
     char path[FILE_PATH_MAX];
     DIR *d = opendir(dir);
@@ -148,7 +151,20 @@ void runtime_dir_list(const char *begins, const char *ends,
     char dir[FILE_PATH_MAX];
     for (int i = 0; i < RUNTIME_DIR_PLACES; i++)
         if (runtime_dir_look(i, dir))
-            list_in(dir, begins, ends, each, ctx);
+            runtime_dir_list_in(dir, begins, ends, each, ctx);
+}
+
+int runtime_dir_lock(const char *dir)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    for (int tries = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0; tries++) {
+        if (errno != EWOULDBLOCK || tries == LOCK_TRIES) {
+            close(fd);
+            return -1;
+        }
+        poll(NULL, 0, LOCK_PAUSE_MS); // locks cannot be waited for with a deadline
+    }
+    return fd;
 }
 
 // Between bind and listen nobody listens either.
@@ -163,5 +179,5 @@ static void sweep_one(void *ctx, const char *path)
 
 void runtime_dir_sweep(const char *dir)
 {
-    list_in(dir, "", ".sock", sweep_one, NULL);
+    runtime_dir_list_in(dir, "", ".sock", sweep_one, NULL);
 }

@@ -25,7 +25,8 @@ enum { RUNTIME_DIR_PLACES = 2 };
 int runtime_dir_make(char ret[FILE_PATH_MAX], struct err *e);
 
 // Place i, to look for what another process has left: false when it is missing or not
-// safe. Nothing is made.
+// safe (`ret` names it all the same, or stays as it is where there is no such place).
+// Nothing is made.
 bool runtime_dir_look(int i, char ret[FILE_PATH_MAX]);
 
 // Whether `path` is such a directory (see above); else TUG_EIO in a sentence.
@@ -42,5 +43,13 @@ void runtime_dir_sweep(const char *dir);
 // places that are safe, in no order.
 void runtime_dir_list(const char *begins, const char *ends,
                       void (*each)(void *ctx, const char *path), void *ctx);
+// The same in one directory.
+void runtime_dir_list_in(const char *dir, const char *begins, const char *ends,
+                         void (*each)(void *ctx, const char *path), void *ctx);
+
+// Who puts a file here in the place of another, or removes one that somebody has left,
+// holds this lock meanwhile, so that nobody removes what was put there just now. -1: it
+// could not be had for a second, or this file system has none. Closed to give it back.
+int runtime_dir_lock(const char *dir);
 
 #endif

@@ -48,7 +48,7 @@ static const struct option options[] = {
      AT(name),
      .fallback = "node",
      .metavar = "NAME",
-     .help = "of the node, for people: NAME.pem and NAME.key"},
+     .help = "name of the node, which also names its files: NAME.pem and NAME.key"},
     {.name = "role",
      .kind = OPTION_CHOICE,
      AT(role),
@@ -78,7 +78,7 @@ static const struct option options[] = {
      .fallback = "0",
      .max = 65535,
      .metavar = "P",
-     .help = "of its scheduler on this machine"},
+     .help = "port at which the cluster's scheduler listens on this machine"},
 };
 
 const struct option_table cli_cert_options = {
@@ -87,14 +87,14 @@ const struct option_table cli_cert_options = {
     .usage = "ca|node|token [--dir DIR] [--name NAME] [--role ROLE] [--days N]",
     .about =
         "`tug cert ca` makes DIR/ca.pem and DIR/ca.key; `tug cert node` makes "
-        "DIR/NAME.pem and DIR/NAME.key, signed by them. Each process of the cluster "
-        "is given --ca ca.pem --cert NAME.pem --key NAME.key; ca.key is needed only "
-        "here and belongs on no other machine. Whoever has a certificate of the CA is "
-        "let in, as what --role says: names are for people.\n"
-        "`tug cert token` prints the token of a running cluster on this machine, made "
-        "less by --role: whoever has it in TUG_TOKEN is let in over loopback. Your own "
-        "processes need none, they find it by themselves.\n"
-        "Keys can be read by their owner only. Nothing is overwritten.",
+        "DIR/NAME.pem and DIR/NAME.key, signed by them. Each process of the cluster is "
+        "given --ca ca.pem --cert NAME.pem --key NAME.key; ca.key is needed only here "
+        "and belongs on no other machine. Whoever holds a certificate of the CA may "
+        "connect, with the rights of its --role; the name grants nothing.\n`tug cert "
+        "token` prints a token of a running cluster on this machine, limited to what "
+        "--role allows: a process that has it in TUG_TOKEN may connect over loopback. "
+        "Your own processes need no token, because they find it by themselves.\nKeys can "
+        "be read by their owner only. Nothing is overwritten.",
     .examples = "tug cert ca --dir keys\n"
                 "tug cert node --dir keys --name worker-7 --role worker --days 30\n"
                 "tug cert token --port 9100 --role tool",
@@ -156,7 +156,7 @@ static int read_pem(const char *dir, const char *name, struct buf *b, struct err
     int rc = strcmp(name, "ca.key") == 0 ? file_read_secret(path, b, e)
                                          : file_read(path, b, e);
     if (rc != 0)
-        return err_wrap(e, "'tug cert ca --dir %s' comes first", dir);
+        return err_wrap(e, "there is no CA yet: run 'tug cert ca --dir %s' first", dir);
     return buf_str(b) != NULL ? 0 : err_nomem(e, path);
 }
 
@@ -187,7 +187,9 @@ static int print_token(const struct cert_values *v, struct err *e)
     char text[TOKEN_TEXT_MAX];
     enum wire_role role = v->role == 0 ? WIRE_OPERATOR : roles[v->role];
     if (v->port == 0)
-        return err_set(e, TUG_EUSAGE, "--port: say at which port the scheduler listens");
+        return err_set(
+            e, TUG_EUSAGE,
+            "--port is missing: the port at which the cluster's scheduler listens");
     TRY(token_find(&t, v->cluster, (uint16_t)v->port, e));
     if (!token_lower(&t, role))
         return err_set(e, TUG_EUSAGE, "--role: there is no token of the role %s",

@@ -22,10 +22,11 @@ static const struct option options[] = {
 
 const struct option_table cli_completion_options = {
     .command = "completion",
-    .summary = "write the completion of words for a shell",
+    .summary = "write the command-line completion for a shell",
     .usage = "bash|zsh|fish",
-    .about = "make install puts them where the shells look. For a shell that does not "
-             "look there, add the line of the examples to its start-up file.",
+    .about =
+        "'make install' puts the completions where shells look for them. For a shell "
+        "that does not look there, add the line from the examples to its start-up file.",
     .examples = "source <(tug completion bash)    # in ~/.bashrc\n"
                 "source <(tug completion zsh)     # in ~/.zshrc, behind compinit\n"
                 "tug completion fish | source     # in ~/.config/fish/config.fish",

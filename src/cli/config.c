@@ -14,16 +14,16 @@ static const struct option options[] = {
     {.name = "print",
      .kind = OPTION_FLAG,
      .group = "Output",
-     .help = "print the configuration; what happens without it, too"},
+     .help = "print the configuration; this also happens without the option"},
 };
 
 const struct option_table cli_config_options = {
     .command = "config",
     .summary = "show every option with its value and where it came from",
     .usage = "[--print] [COMMAND] [options of the command]",
-    .about = "Reads options as COMMAND would (train without one): defaults, the file of "
-             "--config, "
-             "the environment, the command line. The output is YAML that --config takes.",
+    .about = "Reads options as COMMAND would ('train', if no command is given) from the "
+             "defaults, the file of --config, the environment and the command line. The "
+             "output is YAML that --config accepts.",
     .examples = "tug config --print\n"
                 "tug config train --epochs 3 > run.yaml\n"
                 "tug train --config run.yaml --data day.tsv",

@@ -41,10 +41,10 @@ const struct option_table cli_doctor_options = {
     .summary = "find out what is wrong with a cluster",
     .usage = "[--scheduler HOST:PORT] [--json]",
     .about =
-        "Connects from here to the scheduler and to every node that listens; compares "
-        "versions and clocks, looks at the certificate, and asks the scheduler whom "
-        "it hears. One line for each problem, with what to do about it. Run it on the "
-        "machine that has the problem. Exit code 4 when there is one.",
+        "Connects to the scheduler and to every node that listens, compares versions and "
+        "clocks, checks the certificate, and asks the scheduler which nodes it hears "
+        "from. Prints one line for each problem, with what to do about it. Run it on the "
+        "machine that has the problem. The exit code is 4 when there is a problem.",
     .examples = "tug doctor\n"
                 "tug doctor --scheduler 10.0.0.1:9100 --ca ca.pem --cert me.pem --key "
                 "me.key",
@@ -98,8 +98,8 @@ static void look_at_clock(struct examination *x, const char *name, double skew)
 {
     if (fabs(skew) > 1)
         problem(x,
-                "the clock of %s is %.1f s %s: let NTP set it, else logs do not fit "
-                "together and certificates may count as expired",
+                "the clock of %s is %.1f s %s: let NTP set it, because otherwise the "
+                "times in logs do not match, and certificates may count as expired",
                 name, fabs(skew), skew > 0 ? "ahead" : "behind");
 }
 
@@ -126,14 +126,26 @@ static bool is_there(pid_t pid)
     return state != 'Z' && state != 'X';
 }
 
+static bool is_local(const json_t *n)
+{
+    char here[HOST_NAME_MAX + 1] = "";
+    return gethostname(here, sizeof(here) - 1) == 0 &&
+           strcmp(here, tool_text(n, "host")) == 0;
+}
+
+static bool has_gone(const json_t *n)
+{
+    pid_t pid = (pid_t)tool_number(n, "pid");
+    return is_local(n) && pid > 0 && !is_there(pid);
+}
+
 // A process that fails says why before it goes; one that is killed has no time to.
 static void look_at_the_dead(struct examination *x, const json_t *n, const char *name)
 {
-    char here[HOST_NAME_MAX + 1] = "";
     const char *host = tool_text(n, "host");
     pid_t pid = (pid_t)tool_number(n, "pid");
-    bool local = gethostname(here, sizeof(here) - 1) == 0 && strcmp(here, host) == 0;
-    if (local && pid > 0 && !is_there(pid))
+    bool local = is_local(n);
+    if (has_gone(n))
         problem(
             x,
             "%s was killed: its process %d ended without a word; if nobody killed it, "
@@ -157,7 +169,8 @@ static void look_at_link(struct examination *x, const json_t *n, const char *nam
 {
     if (tool_true(n, "left"))
         return;
-    if (!tool_true(n, "alive"))
+    // What is seen here is known before the scheduler has waited for long enough.
+    if (!tool_true(n, "alive") || has_gone(n))
         look_at_the_dead(x, n, name);
     else if (!tool_true(n, "linked"))
         problem(x,
@@ -166,8 +179,8 @@ static void look_at_link(struct examination *x, const json_t *n, const char *nam
                 name, tool_text(n, "host"));
     else if (tool_number(n, "seconds_since_sign") > 3)
         problem(x,
-                "%s (%s) has not been heard for %.0f s: its process %.0f is stopped, or "
-                "its machine is out of memory or of network",
+                "%s (%s) has not been heard from for %.0f s: its process %.0f is "
+                "stopped, or its machine has no memory left or has lost its network",
                 name, tool_text(n, "host"), tool_number(n, "seconds_since_sign"),
                 tool_number(n, "pid"));
 }
@@ -180,7 +193,8 @@ static void examine_node(struct examination *x, const json_t *n)
     name_of(n, name);
     double skew = tool_number(n, "clock_skew_seconds"), trip = (double)NAN;
     const char *address = tool_text(n, "address");
-    bool alive = tool_true(n, "alive"), listens = address[0] != 0, reached = false;
+    bool alive = tool_true(n, "alive") && !has_gone(n), listens = address[0] != 0,
+         reached = false;
     look_at_link(x, n, name);
     if (alive)
         look_at_clock(x, name, skew);
@@ -192,7 +206,8 @@ static void examine_node(struct examination *x, const json_t *n)
     } else if (alive && listens) {
         problem(x,
                 "%s cannot be reached from here: %s; open its port for this machine, or "
-                "start it with --host or --interface of a network that both are on",
+                "start it with the --host or --interface of a network that both machines "
+                "are on",
                 name, e.text);
     }
     json_t *row = json_pack(
@@ -264,7 +279,7 @@ static int examine(struct examination *x, const struct doctor_values *v, json_t 
         rc = tool_status(&t, NODE_SECONDS, &status, e);
     if (rc != 0) {
         tool_close(&t);
-        return err_wrap(e, "the scheduler cannot be asked");
+        return err_wrap(e, "the scheduler does not answer");
     }
     look_at_version(x, "the scheduler", t.version);
     look_at_clock(x, "the scheduler's machine", skew);
@@ -279,7 +294,9 @@ static int examine(struct examination *x, const struct doctor_values *v, json_t 
     json_array_foreach(json_object_get(status, "nodes"), i, n)
     {
         if (clock_ns() >= until) {
-            problem(x, "nodes from number %zu on were not asked: those before took %d s",
+            problem(x,
+                    "the nodes from number %zu on were not asked, because asking the "
+                    "ones before took %d s",
                     i, NODES_SECONDS);
             break;
         }

@@ -19,14 +19,16 @@ struct eval_values {
 #define AT(field) .offset = offsetof(struct eval_values, field)
 
 static const struct option options[] = {
-    MODEL_OPTIONS("What to evaluate", "files, directories, globs, or - for standard "
-                                      "input; .gz, .zst and .lz4 as they are"),
+    MODEL_OPTIONS("What to evaluate",
+                  "files, directories, globs in quotes, or - for standard input; .gz, "
+                  ".zst and .lz4 files are decompressed"),
     {.name = "max-bad-lines",
      .kind = OPTION_U64,
      AT(model.max_bad_lines),
      .fallback = "0",
      .metavar = "N",
-     .help = "skip up to so many lines that cannot be read, and count them"},
+     .help = "how many lines that cannot be read are skipped and counted before the "
+             "command gives up"},
     {.name = "json",
      .kind = OPTION_FLAG,
      AT(json),
@@ -36,10 +38,11 @@ static const struct option options[] = {
 
 const struct option_table cli_eval_options = {
     .command = "eval",
-    .summary = "evaluate a saved model: AUC, logloss, calibration",
+    .summary = "evaluate a saved model: AUC, logloss, copc",
     .usage = "--from DIR --data PATH... [options]",
-    .about = "AUC is exact, ties count half. Features that the model was not trained on "
-             "say nothing.",
+    .about = "Prints the AUC (exact; ties count half), the logloss, and copc: clicks "
+             "that the model predicts over clicks that there were, so that 1 is right. "
+             "Features that the model was not trained on count as absent.",
     .examples = "tug eval --from model --data test.tsv",
     .options = options,
     .n_options = sizeof(options) / sizeof(*options),
@@ -55,11 +58,12 @@ static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
     struct metrics metrics;
     double opened = clock_seconds();
     TRY(evaluate(&o, &metrics, e));
+    guard_columns(m->reader);
     guard_scores(&metrics, "this data", true);
     struct table_stats s = table_stats(m->parameters.sparse);
     struct result r = {
         .command = "eval",
-        .model = model_name(m->manifest.options.model.kind),
+        .model = m->manifest.options.model.ops->name,
         .format = m->format,
         .examples = metrics.examples,
         .epochs = m->manifest.at.epoch,

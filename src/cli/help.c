@@ -15,11 +15,11 @@ static const struct option options[] = {
      .offset = offsetof(struct help_values, commands),
      .metavar = "COMMAND",
      .group = "What to explain",
-     .help = "a command; none: all of them in a line each"},
+     .help = "the command to explain; without it all commands are listed"},
     {.name = "scdoc",
      .kind = OPTION_FLAG,
      .offset = offsetof(struct help_values, scdoc),
-     .help = "as source of a man page, for scdoc"},
+     .help = "print the source of a man page, for scdoc"},
 };
 
 const struct option_table cli_help_options = {

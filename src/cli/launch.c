@@ -63,8 +63,8 @@ static const struct option options[] = {
      .fallback = "0",
      .max = 255,
      .metavar = "M",
-     .help =
-         "of these loops hold sparse tables, the others dense ones; 0: all hold both"},
+     .help = "how many of these loops hold sparse tables, while the others hold dense "
+             "ones; 0: all loops hold both"},
     {.name = "replicas",
      .kind = OPTION_U64,
      AT(replicas),
@@ -72,7 +72,7 @@ static const struct option options[] = {
      .min = 1,
      .max = 16,
      .metavar = "R",
-     .help = "copies of each partition; only 1 so far"},
+     .help = "copies of each partition; only 1 is possible so far"},
     {.name = "hosts",
      .kind = OPTION_STRING,
      AT(hosts),
@@ -106,15 +106,17 @@ static const struct option options[] = {
     {.name = "force",
      .kind = OPTION_FLAG,
      AT(force),
-     .help = "with --hosts: end what an earlier run of this cluster has left there"},
+     .help = "with --hosts: end processes that an earlier run of this cluster has left "
+             "there"},
     NODE_LISTEN_OPTIONS(
-        "of the scheduler, and on one machine of all; by default loopback, "
-        "or with --hosts the address from which the first host is reached"),
-    NODE_PORT_OPTION(NULL, "of the scheduler; 0: any"),
+        "address of the scheduler, and on one machine of all processes; by default "
+        "loopback, or with --hosts the address from which the first host is reached"),
+    NODE_PORT_OPTION(NULL, "port of the scheduler; 0: any free one"),
     NODE_ADVERTISE_OPTION,
     NODE_TRANSPORT_OPTION(
-        "unix", "on one machine: unix sockets in the user's runtime directory, and TCP "
-                "for programs that know no others; or tcp alone, for proxies and tests"),
+        "unix",
+        "on one machine: Unix sockets in the user's runtime directory, and TCP for "
+        "programs that know nothing else; or TCP alone, for proxies and tests"),
     NODE_REACH_OPTIONS("60"),
     {.name = "dead-timeout",
      .kind = OPTION_F64,
@@ -123,8 +125,8 @@ static const struct option options[] = {
      .min = 2,
      .max = 86400,
      .metavar = "SECONDS",
-     .help =
-         "without a sign of life a process counts as dead; they give one each second"},
+     .help = "a process that is silent for so long counts as dead; each sends a sign of "
+             "life every second"},
     {.name = "gather-timeout",
      .kind = OPTION_F64,
      AT(gather_timeout),
@@ -132,7 +134,7 @@ static const struct option options[] = {
      .min = 0.1,
      .max = 86400,
      .metavar = "SECONDS",
-     .help = "for all servers and workers to come"},
+     .help = "how long to wait for all servers and workers"},
     {.name = "wrap",
      .kind = OPTION_LIST,
      AT(wraps),
@@ -144,31 +146,32 @@ static const struct option options[] = {
      .kind = OPTION_LIST,
      AT(env),
      .metavar = "NAME=VALUE",
-     .help = "a variable of all processes"},
+     .help = "an environment variable for all processes"},
     {.name = "log-dir",
      .kind = OPTION_STRING,
      AT(log_dir),
      .metavar = "DIR",
-     .help = "also write what each process says to DIR/scheduler.log, server-0.log, ..."},
+     .help = "also write the messages of each process to DIR/scheduler.log, "
+             "DIR/server-0.log, ..."},
     {.name = "log-level",
      .kind = OPTION_CHOICE,
      AT(node.log_level),
      .choices = NODE_LOG_LEVELS,
      .fallback = "info",
-     .help = "least urgent messages that are printed"},
+     .help = "which messages are printed: this level and more urgent ones"},
     {.name = "child-of",
      .kind = OPTION_U64,
      AT(child_of),
      .fallback = "0",
      .max = 1e9,
      .metavar = "PID",
-     .group = "What launch itself starts",
+     .group = "For processes that launch starts itself",
      .help = "become the program behind --, killed when process PID ends"},
     {.name = "supervise",
      .kind = OPTION_FLAG,
      AT(supervise),
-     .help = "run the program behind -- and end all it has started when standard input "
-             "closes"},
+     .help = "run the program behind --, and end it with all that it has started when "
+             "standard input closes"},
     {.name = "lock",
      .kind = OPTION_STRING,
      AT(lock),
@@ -182,15 +185,14 @@ const struct option_table cli_launch_options = {
     .usage =
         "--servers S --workers W [--hosts FILE] [options] -- train ... | PROGRAM ...",
     .about =
-        "Starts a scheduler, servers and workers, shows what they say with the role in "
-        "front, and ends all of them when the run is over or cannot go on. Behind -- "
-        "stands the same `train` as on one machine, and its result is printed as there. "
-        "Ctrl-C saves the model and stops.\n"
-        "A first word that is not a command of tug is a program: it is run in every "
-        "role, "
-        "with the variables of ps-lite (DMLC_ROLE, ...) and Paddle (TRAINING_ROLE, ...). "
-        "Its ports are chosen before it starts, so another program may take one in "
-        "between; --port fixes the scheduler's.",
+        "Starts a scheduler, servers and workers, shows their messages with the role in "
+        "front, and ends all of them when the run is over or cannot go on. The words "
+        "behind -- are the same `train` command as on one machine, and its result is "
+        "printed in the same way. Ctrl-C saves the model and stops.\nA first word that "
+        "is not a command of tug is a program: it is run in every role, with the "
+        "variables of ps-lite (DMLC_ROLE, ...) and Paddle (TRAINING_ROLE, ...). Its "
+        "ports are chosen before it starts, so another program may take one of them in "
+        "the meantime; --port fixes the scheduler's.",
     .examples =
         "tug launch --servers 2 --workers 2 -- train --data day.tsv --format criteo\n"
         "tug launch --hosts hosts --servers 4 --workers 8 -- train --data /data/day.tsv "
@@ -207,23 +209,23 @@ static int check(const struct launch_values *v, int argc, char *const *argv,
                  struct err *e)
 {
     if (argc == 0)
-        return err_set(e, TUG_EUSAGE,
-                       "say behind -- what to run: 'tug launch --servers 1 "
-                       "--workers 2 -- train ...', or a program");
+        return err_set(
+            e, TUG_EUSAGE,
+            "there is nothing to run: add -- and a train command or a program, as in "
+            "'tug launch --servers 1 --workers 2 -- train ...'");
     if (cli_find(argv[0]) != NULL && strcmp(argv[0], "train") != 0)
         return err_set(
             e, TUG_EUSAGE,
-            "'tug %s' is not a command for a cluster; what can be launched are "
-            "'train' and programs",
+            "'tug %s' cannot be launched on a cluster; only 'train' and programs can",
             argv[0]);
     if (v->replicas != 1)
-        return err_set(e, TUG_EUSAGE, "--replicas: only 1 so far");
+        return err_set(e, TUG_EUSAGE, "--replicas: only 1 is possible so far");
     if (v->sparse_loops > 0 && v->sparse_loops >= v->loops)
         return err_set(e, TUG_EUSAGE,
                        "--sparse-loops %llu of --loops %llu leave none for dense tables",
                        (unsigned long long)v->sparse_loops, (unsigned long long)v->loops);
     if (v->hosts == NULL && (v->sync != NULL || v->force))
-        return err_set(e, TUG_EUSAGE, "--%s goes with --hosts only",
+        return err_set(e, TUG_EUSAGE, "--%s works only together with --hosts",
                        v->sync != NULL ? "sync" : "force");
     for (size_t i = 0; i < v->env.n; i++)
         if (strchr(v->env.items[i], '=') == NULL || v->env.items[i][0] == '=')
@@ -261,8 +263,7 @@ static int check_wraps(const struct launch_values *v, struct err *e)
     }
     if (v->wraps.n > 0 && v->hosts != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "--wrap needs the terminal: it does not go with "
-                       "--hosts");
+                       "--wrap needs this terminal, so it cannot be used with --hosts");
     return 0;
 }
 
@@ -366,7 +367,7 @@ static int run(const void *values, const struct options *o, int argc, char *cons
     char self[FILE_PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     if (n <= 0)
-        return err_sys(e, TUG_EIO, "cannot find the command's own file");
+        return err_sys(e, TUG_EIO, "cannot find the program file of tug itself");
     self[n] = 0;
     return run_launch(v, self, argc, argv, e);
 }

@@ -43,7 +43,7 @@ int cli_unknown_command(const char *name, struct err *e)
         return err_set(e, TUG_EUSAGE, "there is no command '%.200s'; did you mean '%s'?",
                        name, near);
     return err_set(e, TUG_EUSAGE,
-                   "there is no command '%.200s'; 'tug help' lists them all", name);
+                   "there is no command '%.200s'; 'tug help' lists all commands", name);
 }
 
 int cli_print(struct buf *b, int rc, struct err *e)
@@ -143,7 +143,9 @@ int main(int argc, char **argv)
     bool option = name[0] == '-';
     if (option)
         err_set(&e, TUG_EUSAGE,
-                "a command comes first, not '%.200s'; 'tug help' lists them", name);
+                "the first word must be a command, but it is '%.200s'; 'tug help' lists "
+                "the commands",
+                name);
     else
         argv[1] = (char *)(uintptr_t)name;
     int rc = option ? e.code : run(argc - 1, argv + 1, &e);

@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 
 #include <sched.h>
+#include <string.h>
 
 int model_threads(uint64_t wanted)
 {
@@ -27,6 +28,13 @@ static int open_data(struct opened_model *m, const struct model_values *v, bool 
         .drop = v->drop,
         .allow_missing = v->allow_missing,
     };
+    const struct model_ops *ops = m->manifest.options.model.ops;
+    // Others read libffm's keys without its fields.
+    if (ops->needs_fields && r.format != NULL && strcmp(r.format, "libsvm") == 0)
+        return err_set(e, TUG_EUSAGE,
+                       "--format libsvm, but an %s model needs the fields of the "
+                       "features, and libsvm data has none: give it data in %s format",
+                       ops->name, m->manifest.schema.format);
     TRY(manifest_knows_data(&m->manifest, m->dir, e));
     TRY(reader_open(&m->reader, &r, e));
     m->format = reader_schema(m->reader)->format;

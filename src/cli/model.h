@@ -30,8 +30,8 @@ struct model_values {
      AT(model.from),                                                                     \
      .metavar = "DIR",                                                                   \
      .group = heading,                                                                   \
-     .help =                                                                             \
-         "the --out of a training run (its newest save is taken), or one save in it",    \
+     .help = "the --out directory of a training run, whose newest save is taken, or "    \
+             "one save in it",                                                           \
      .required = true},                                                                  \
         {.name = "data",                                                                 \
          .kind = OPTION_LIST,                                                            \
@@ -44,20 +44,21 @@ struct model_values {
          AT(model.format),                                                               \
          .choices = MODEL_FORMATS,                                                       \
          .fallback = "trained",                                                          \
-         .help = "of the data; by default the one that the model was trained on"},       \
+         .help =                                                                         \
+             "format of the data; by default the one that the model was trained on"},    \
         {.name = "drop",                                                                 \
          .kind = OPTION_STRING,                                                          \
          AT(model.drop),                                                                 \
          .metavar = "COLUMN,...",                                                        \
-         .help = "csv: columns to pass over that the model was not trained with"},       \
+         .help = "csv: columns to ignore, with which the model was not trained"},        \
         {.name = "allow-missing",                                                        \
          .kind = OPTION_FLAG,                                                            \
          AT(model.allow_missing),                                                        \
-         .help = "csv: feature columns of the model may be missing; they then say "      \
-                 "nothing"},                                                             \
+         .help = "csv: feature columns of the model may be missing; they count "         \
+                 "as empty"},                                                            \
     {                                                                                    \
         .name = "threads", .kind = OPTION_U64, AT(model.threads), .fallback = "0",       \
-        .min = 0, .max = 1024, .metavar = "N", .help = "0: one for each processor"       \
+        .min = 0, .max = 1024, .metavar = "N", .help = "0: one per core"                 \
     }
 
 struct opened_model {

@@ -107,13 +107,13 @@ static int find_scheduler(const struct node_values *v, char to[VAN_ADDRESS_MAX],
     runtime_dir_list(begins, ".addr", look_at, &f);
     if (f.n == 0)
         return err_set(e, TUG_EUSAGE,
-                       "no run of cluster '%s' was launched here; say with --scheduler "
-                       "HOST:PORT where its scheduler is",
+                       "no run of cluster '%s' was launched on this machine; give its "
+                       "scheduler's address with --scheduler HOST:PORT",
                        v->cluster);
     if (f.n > 1)
         return err_set(e, TUG_EUSAGE,
-                       "%u runs of cluster '%s' were launched here; say which is meant: "
-                       "--scheduler %s",
+                       "%u runs of cluster '%s' were launched on this machine; choose "
+                       "one with --scheduler %s",
                        f.n, v->cluster, f.all);
     memcpy(to, f.first, VAN_ADDRESS_MAX);
     return 0;
@@ -178,8 +178,8 @@ int node_values_open(struct opened_node *ret, const struct node_values *v,
     }
     if (role != WIRE_SCHEDULER && o.scheduler == NULL)
         return err_set(e, TUG_EUSAGE,
-                       "where is the scheduler? say --scheduler HOST:PORT, or set "
-                       "DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT");
+                       "the scheduler's address is missing: give --scheduler HOST:PORT, "
+                       "or set DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT");
     if (role != WIRE_SCHEDULER && !asks)
         TRY(choose_host(ret, &o, e));
     int rc = node_open(&ret->node, &o, e);

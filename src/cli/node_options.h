@@ -143,7 +143,7 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
     {                                                                                    \
         .name = "log-level", .kind = OPTION_CHOICE, AT(node.log_level),                  \
         .choices = NODE_LOG_LEVELS, .fallback = "info",                                  \
-        .help = "least urgent messages that are printed"                                 \
+        .help = "which messages are printed: this level and more urgent ones"            \
     }
 
 // The role in the environment of ps-lite or Paddle, for the command of that role

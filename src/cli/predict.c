@@ -22,22 +22,23 @@ struct predict_values {
 #define AT(field) .offset = offsetof(struct predict_values, field)
 
 static const struct option options[] = {
-    MODEL_OPTIONS(
-        "What to predict",
-        "files, directories, globs, or - for standard input; labels may be absent"),
+    MODEL_OPTIONS("What to predict", "files, directories, globs in quotes, or - for "
+                                     "standard input; the labels may be absent"),
     {.name = "max-bad-lines",
      .kind = OPTION_U64,
      AT(model.max_bad_lines),
      .fallback = "0",
      .metavar = "N",
-     .help = "skip up to so many lines that cannot be read; each gives 'nan', so that "
-             "predictions stay beside their lines"},
+     .help = "how many lines that cannot be read are skipped before the command gives "
+             "up; each is printed as 'nan', so that predictions stay beside their lines "
+             "(empty lines are passed over and give none)"},
     {.name = "out",
      .kind = OPTION_STRING,
      AT(out),
      .metavar = "FILE",
      .group = "Output",
-     .help = "there when complete; by default, and as -, standard output"},
+     .help = "file for the predictions, which appears when it is complete; by default, "
+             "and with -, standard output"},
     {.name = "keep",
      .kind = OPTION_STRING,
      AT(keep),
@@ -51,8 +52,8 @@ static const struct option options[] = {
     {.name = "stream",
      .kind = OPTION_FLAG,
      AT(stream),
-     .help = "write each prediction as soon as its line has come, for a program that "
-             "waits for it"},
+     .help = "write each prediction as soon as its line has been read, for a program "
+             "that waits for it"},
     {.name = "json",
      .kind = OPTION_FLAG,
      AT(json),
@@ -63,9 +64,8 @@ const struct option_table cli_predict_options = {
     .command = "predict",
     .summary = "print a saved model's predictions for data",
     .usage = "--from DIR --data PATH... [--out FILE] [options]",
-    .about =
-        "One probability a line, in the order of the input (with --loss squared, the "
-        "predicted number).",
+    .about = "Prints one probability per line, in the order of the input (for a model "
+             "trained with --loss squared, the predicted number).",
     .examples = "tug predict --from model --data new.tsv --out p.txt\n"
                 "tug predict --from model --data new.csv --keep id > scored.csv\n"
                 "zcat new.tsv.gz | tug predict --from model --data - | head",
@@ -168,6 +168,7 @@ static int print_all(struct opened_model *m, struct printer *p, struct err *e)
     o.keep = v->keep;
     struct metrics metrics;
     TRY(evaluate(&o, &metrics, e));
+    guard_columns(m->reader);
     guard_scores(&metrics, "this data", false);
     if (m->bad_lines > 0)
         log_warn("%llu line%s of the data could not be read and got 'nan'",

@@ -24,7 +24,8 @@ static const struct option options[] = {
      AT(action),
      .metavar = "ACTION",
      .group = "What to do",
-     .help = "start: note each request from now on; stop: no more, and write the file"},
+     .help = "start: record each request from now on; stop: end the recording and write "
+             "the file"},
     {.name = "out",
      .kind = OPTION_STRING,
      AT(out),
@@ -39,7 +40,8 @@ static const struct option options[] = {
      .min = 4096,
      .max = 1 << 30,
      .metavar = "BYTES",
-     .help = "start: of each loop at most; a request takes 56, and the oldest go first"},
+     .help = "start: memory for the recording of each loop; a request takes 56 bytes, "
+             "and the oldest are dropped first"},
     TOOL_SCHEDULER_OPTION,
     NODE_REACH_OPTIONS("5"),
 };
@@ -48,13 +50,12 @@ const struct option_table cli_profile_options = {
     .command = "profile",
     .summary = "see what the servers of a running cluster spend their time on",
     .usage = "start|stop [--scheduler HOST:PORT] [options]",
-    .about =
-        "start turns it on at every loop of every server. stop turns it off, prints "
-        "how many requests of each kind there were and how long serving them took, "
-        "and writes them all into one file, on one clock: a server is a process "
-        "there, a loop a thread. Requests that waited (for other workers, in ssp and "
-        "sync) are shown as such, apart from the time that serving them took. While "
-        "it is off it costs nothing.",
+    .about = "start turns recording on in every loop of every server. stop turns it off, "
+             "prints how many requests of each kind there were and how long serving them "
+             "took, and writes them all into one file, on one clock: a server is a "
+             "process there, a loop a thread. Requests that waited (for other workers, "
+             "in ssp and sync) are shown as such, apart from the time that serving them "
+             "took. While recording is off it costs nothing.",
     .examples = "tug profile start\n"
                 "tug profile stop --out profile.json",
     .options = options,
@@ -114,8 +115,9 @@ static int run(const void *values, const struct options *o, struct err *e)
     struct opened_node n;
     bool starts = strcmp(action, "start") == 0;
     if (!starts && strcmp(action, "stop") != 0)
-        return err_set(e, TUG_EUSAGE,
-                       "say what to do: 'tug profile start' or 'tug profile stop'");
+        return err_set(
+            e, TUG_EUSAGE,
+            "the action is missing: 'tug profile start' or 'tug profile stop'");
     node_catch_signals();
     struct profiler p = {&n.node, v->node.connect_timeout, &node_interrupted};
     int rc = node_values_open(&n, &v->node, WIRE_OPERATOR, e);

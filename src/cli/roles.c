@@ -16,7 +16,7 @@ int training_words(int argc, char *const *argv, struct train_options *values,
         return 0;
     if (strcmp(argv[0], "train") != 0)
         return err_set(e, TUG_EUSAGE,
-                       "behind -- stands 'train' with its options, not '%.200s'",
+                       "only 'train' with its options can follow --, not '%.200s'",
                        argv[0]);
     return options_parse(ret_options, &cli_train_options, argc - 1, argv + 1, values, 0,
                          e);

@@ -26,9 +26,8 @@ enum { LEAVE_SECONDS = 10 };
 #define AT(field) .offset = offsetof(struct scheduler_values, field)
 
 static const struct option options[] = {
-    NODE_SCHEDULER_OPTION(
-        "where it listens, as the others are told; instead of --host and "
-        "--port (DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT)"),
+    NODE_SCHEDULER_OPTION("address at which it listens and that others are told; instead "
+                          "of --host and --port (DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT)"),
     {.name = "servers",
      .kind = OPTION_U64,
      AT(servers),
@@ -53,7 +52,7 @@ static const struct option options[] = {
      .min = 1,
      .max = 16,
      .metavar = "R",
-     .help = "copies of each partition; only 1 so far"},
+     .help = "copies of each partition; only 1 is possible so far"},
     NODE_REACH_OPTIONS("60"),
     NODE_PEM_OPTION,
     {.name = "dead-timeout",
@@ -63,8 +62,8 @@ static const struct option options[] = {
      .min = 2,
      .max = 86400,
      .metavar = "SECONDS",
-     .help =
-         "without a sign of life a process counts as dead; they give one each second"},
+     .help = "a process that is silent for so long counts as dead; each sends a sign of "
+             "life every second"},
     {.name = "gather-timeout",
      .kind = OPTION_F64,
      AT(gather_timeout),
@@ -72,7 +71,8 @@ static const struct option options[] = {
      .min = 0.1,
      .max = 86400,
      .metavar = "SECONDS",
-     .help = "for all servers and workers to come; then the run ends naming who did not"},
+     .help = "how long to wait for all servers and workers; then the run ends and names "
+             "those that did not come"},
     NODE_LISTEN_OPTIONS("address of this machine, by default loopback"),
     NODE_PORT_OPTION(NULL, "0: any"),
     NODE_ADVERTISE_OPTION,
@@ -294,7 +294,7 @@ int role_scheduler(const struct scheduler_values *values, const struct training 
     struct scheduler_values v = *values;
     char host[VAN_ADDRESS_MAX];
     if (v.replicas > 1)
-        return err_set(e, TUG_EUSAGE, "--replicas: only 1 so far");
+        return err_set(e, TUG_EUSAGE, "--replicas: only 1 is possible so far");
     TRY(set_place(&v, host, e));
     struct process *p = mem_zalloc(sizeof(*p));
     if (p == NULL)

@@ -9,14 +9,14 @@
 #define AT(field) .offset = offsetof(struct server_values, field)
 
 static const struct option options[] = {
-    NODE_SCHEDULER_OPTION("of the cluster (DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, or the "
-                          "first of PADDLE_PSERVERS_IP_PORT_LIST)"),
+    NODE_SCHEDULER_OPTION(
+        "address of the cluster's scheduler (DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, or the "
+        "first of PADDLE_PSERVERS_IP_PORT_LIST)"),
     NODE_REACH_OPTIONS("60"),
     NODE_PEM_OPTION,
     NODE_LISTEN_OPTIONS(NODE_MEMBER_HOST),
-    NODE_PORT_OPTION("PORT PADDLE_PORT",
-                     "of the first loop, the next loops take the next "
-                     "ports; 0: any"),
+    NODE_PORT_OPTION("PORT PADDLE_PORT", "port of the first loop; the other loops take "
+                                         "the ports that follow; 0: any free ones"),
     NODE_ADVERTISE_OPTION,
     NODE_RANK_OPTION(NULL),
     NODE_RUN_OPTIONS,
@@ -35,36 +35,35 @@ static const struct option options[] = {
      .fallback = "0",
      .max = 255,
      .metavar = "M",
-     .help =
-         "of these loops hold sparse tables, the others dense ones; 0: all hold both"},
+     .help = "how many of these loops hold sparse tables, while the others hold dense "
+             "ones; 0: all loops hold both"},
     {.name = "memory",
      .kind = OPTION_SIZE,
      AT(memory),
      .fallback = "0",
      .metavar = "SIZE",
-     .help =
-         "of rows and buffers together, as 8G: a quarter (64M to 4G) is for buffers, "
-         "the rest for rows; what would go beyond waits or is refused; 0: no limit of "
-         "rows, and buffers get a quarter of what is free at the start, 4G at most"},
+     .help = "memory for rows and buffers together, as 8G: a quarter (64M to 4G) is for "
+             "buffers, the rest for rows; what would exceed it waits or is refused; 0: "
+             "no limit for rows, and buffers get a quarter of the memory that is free at "
+             "the start, 4G at most"},
     {.name = "save-root",
      .kind = OPTION_STRING,
      AT(save_root),
      .metavar = "DIR",
      .group = "Files",
-     .help =
-         "saves are written below it, and read; made if it is missing. Without it this "
-         "server writes none"},
+     .help = "directory below which saves are written and read; it is made if it is "
+             "missing. Without it this server writes no saves"},
     {.name = "load-root",
      .kind = OPTION_LIST,
      AT(load_roots),
      .metavar = "DIR",
-     .help = "saves are read below it, too"},
+     .help = "directory below which saves are read, too"},
     {.name = "cold-root",
      .kind = OPTION_STRING,
      AT(cold_root),
      .metavar = "DIR",
-     .help = "rows on disk lie below it: the setting 'cold' of a table names a directory "
-             "there"},
+     .help = "directory below which rows are kept on disk: the setting 'cold' of a table "
+             "names a directory there"},
 };
 
 const struct option_table cli_server_options = {

@@ -12,6 +12,7 @@
 #include "base/plural.h"
 #include "cli/cli.h"
 #include "facade/tool.h"
+#include "server/spec.h"
 
 struct status_values {
     struct node_values node;
@@ -27,7 +28,7 @@ static const struct option options[] = {
      .kind = OPTION_FLAG,
      AT(rates),
      .group = "Output",
-     .help = "ask twice, a second apart, and say how much went on in between"},
+     .help = "ask twice, a second apart, and show the rates in between"},
     {.name = "json",
      .kind = OPTION_FLAG,
      AT(json),
@@ -38,8 +39,8 @@ const struct option_table cli_status_options = {
     .command = "status",
     .summary = "show the nodes, tables and progress of a running cluster",
     .usage = "[--scheduler HOST:PORT] [--rates] [--json]",
-    .about = "Asks the scheduler who is there and each server loop what it holds. "
-             "docs/cluster.md says what the figures mean.",
+    .about = "Asks the scheduler which nodes there are, and each server loop what it "
+             "holds. docs/cluster.md explains the figures.",
     .examples = "tug status\n"
                 "tug status --scheduler 10.0.0.1:9100 --rates",
     .options = options,
@@ -57,11 +58,12 @@ static json_t *ask_loop(struct node *n, const json_t *node, uint64_t until)
     struct tool t = {.interrupted = &node_interrupted};
     struct err e = {0};
     json_t *answer = NULL;
-    int rc = clock_ns() < until ? 0
-                                : err_set(&e, TUG_EIO,
-                                          "it was not asked: others have not answered "
-                                          "for %d s",
-                                          LOOPS_SECONDS);
+    int rc = clock_ns() < until
+                 ? 0
+                 : err_set(
+                       &e, TUG_EIO,
+                       "it was not asked, because other loops had not answered for %d s",
+                       LOOPS_SECONDS);
     if (rc == 0)
         rc = tool_open(&t, n, tool_text(node, "address"), LOOP_SECONDS, &e);
     if (rc == 0)
@@ -84,21 +86,21 @@ static void add_to(json_t *sum, const json_t *table, const char *name)
 }
 
 // A table is one thing to people, however many loops hold it.
-static void add_table(json_t *tables, const json_t *table)
+static void add_table(json_t *tables, json_t *by_id[SPEC_MAX_TABLES], const json_t *table)
 {
     static const char *const added[] = {"rows",        "bytes",    "pushes",
                                         "repeats",     "pulls",    "pushed_keys",
                                         "pulled_keys", "examples", "held"};
-    json_t *sum = NULL, *one;
-    size_t i;
-    json_array_foreach(tables, i, one) if (tool_number(one, "id") ==
-                                           tool_number(table, "id")) sum = one;
+    int64_t id = tool_count(table, "id");
+    if (id < 0 || id >= SPEC_MAX_TABLES)
+        return; // no server has it
+    json_t *sum = by_id[id];
     if (sum == NULL) {
-        sum = json_copy((json_t *)(uintptr_t)table);
-        json_array_append_new(tables, sum);
+        by_id[id] = json_copy((json_t *)(uintptr_t)table);
+        json_array_append_new(tables, by_id[id]);
         return;
     }
-    for (i = 0; i < sizeof(added) / sizeof(*added); i++)
+    for (size_t i = 0; i < sizeof(added) / sizeof(*added); i++)
         add_to(sum, table, added[i]);
     int64_t clock = tool_count(table, "clock"), least = tool_count(sum, "clock"),
             most = tool_count(sum, "clock_max");
@@ -108,11 +110,11 @@ static void add_table(json_t *tables, const json_t *table)
 
 static json_t *add_tables(const json_t *servers)
 {
-    json_t *tables = json_array(), *server, *table;
+    json_t *tables = json_array(), *by_id[SPEC_MAX_TABLES] = {NULL}, *server, *table;
     size_t i, k;
     json_array_foreach(servers, i, server)
         json_array_foreach(json_object_get(server, "tables"), k, table)
-            add_table(tables, table);
+            add_table(tables, by_id, table);
     return tables;
 }
 
@@ -238,7 +240,7 @@ static void print_work(const json_t *s)
         printf("a barrier waits for %s\n", tool_text(barrier, "missing"));
     json_array_foreach(json_object_get(s, "servers"), i,
                        server) if (json_object_get(server, "error") != NULL)
-        printf("server %.0f loop %.0f cannot be asked: %s\n", tool_number(server, "rank"),
+        printf("server %.0f loop %.0f does not answer: %s\n", tool_number(server, "rank"),
                tool_number(server, "loop"), tool_text(server, "error"));
 }
 

@@ -24,16 +24,16 @@ static const struct option options[] = {
      .min = 0.1,
      .max = 86400,
      .metavar = "SECONDS",
-     .help = "for everybody to leave"},
+     .help = "how long to wait until all nodes have left"},
 };
 
 const struct option_table cli_stop_options = {
     .command = "stop",
-    .summary = "end a running cluster in order",
+    .summary = "end a running cluster",
     .usage = "[--scheduler HOST:PORT] [options]",
     .about = "Asks the scheduler to end the cluster: all nodes are told, leave, and the "
              "scheduler ends last. Returns when it is gone. What was trained since the "
-             "last save is lost; Ctrl-C to `tug launch` saves first.",
+             "last save is lost; Ctrl-C in the terminal of `tug launch` saves first.",
     .examples = "tug stop\n"
                 "tug stop --scheduler 10.0.0.1:9100 --timeout 10",
     .options = options,
@@ -53,8 +53,8 @@ static int wait_until_gone(struct tool *t, double seconds, struct err *e)
     if (t->closed)
         return 0;
     return err_set(e, TUG_EIO,
-                   "%s has been told to stop, but has not ended for %.0f s; 'tug status' "
-                   "shows who has not left",
+                   "%s was told to stop, but has not ended within %.0f s; 'tug status' "
+                   "shows which nodes have not left",
                    t->address, seconds);
 }
 

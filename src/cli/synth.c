@@ -45,9 +45,8 @@ static const struct option options[] = {
      AT(seed),
      .fallback = "1",
      .metavar = "N",
-     .help = "of the planted model and the examples; the same seed gives the same bytes, "
-             "and the "
-             "first N rows are the same for any --rows"},
+     .help = "seed of the planted model and the examples; the same seed gives the same "
+             "bytes, and the first N rows are the same for any --rows"},
     {.name = "test-rows",
      .kind = OPTION_U64,
      AT(test_rows),
@@ -91,10 +90,10 @@ const struct option_table cli_synth_options = {
 static int check(const struct synth_values *v, struct err *e)
 {
     if ((v->test_rows > 0) != (v->test_out != NULL))
-        return err_set(e, TUG_EUSAGE, "--test-rows and --test-out belong together");
-    if (!*v->out || (v->test_out && !*v->test_out))
         return err_set(e, TUG_EUSAGE,
-                       "a file needs a name: --out and --test-out are paths");
+                       "--test-rows and --test-out must be given together");
+    if (!*v->out || (v->test_out && !*v->test_out))
+        return err_set(e, TUG_EUSAGE, "--out and --test-out need the path of a file");
     return 0;
 }
 

@@ -25,28 +25,29 @@ static const struct option options[] = {
      AT(action),
      .metavar = "ACTION",
      .group = "What to do",
-     .help = "as above; behind import stand the files, behind get the keys"},
+     .help = "what to do, as described above; import takes files and get takes keys "
+             "after it"},
     {.name = "from",
      .kind = OPTION_STRING,
      AT(from),
      .metavar = "DIR",
      .help =
-         "saved tables: the --out of a training run, a directory of saves (the newest "
-         "is taken, with all it builds on), or one save. Without it the running "
-         "cluster is meant; load reads from here into that"},
+         "saved tables: the --out of a training run, a directory of saves (the newest is "
+         "taken, with all it builds on), or one save. Without it the command is about "
+         "the running cluster; load reads a save from here into the cluster"},
     {.name = "table",
      .kind = OPTION_STRING,
      AT(table),
      .metavar = "NAME",
-     .help = "which; in a saved model sparse (a row a feature) or dense (the bias). By "
-             "default the only one, or sparse; with stat and save all of them"},
+     .help = "name of the table; in a saved model 'sparse' (one row per feature) or "
+             "'dense' (the bias). By default the only table, or 'sparse'; stat and save "
+             "then take all tables"},
     {.name = "settings",
      .kind = OPTION_STRING,
      AT(settings),
      .metavar = "TEXT|FILE",
-     .help =
-         "create, import: what the table is, as 'accessor=ctr; dim=8; entry=count:3', "
-         "or a file of such lines"},
+     .help = "create, import: the settings of the table, as 'accessor=ctr; dim=8; "
+             "entry=count:3', or a file of such lines"},
     {.name = "number",
      .kind = OPTION_F64,
      AT(number),
@@ -54,8 +55,8 @@ static const struct option options[] = {
      .min = -1,
      .max = 4095,
      .metavar = "N",
-     .help = "create, import: of the table in the cluster, for programs; -1: one that is "
-             "free"},
+     .help = "create, import: number of the table in the cluster, for programs; -1: any "
+             "free one"},
     {.name = "threshold",
      .kind = OPTION_F64,
      AT(threshold),
@@ -63,7 +64,8 @@ static const struct option options[] = {
      .min = -1,
      .max = 1e30,
      .metavar = "SCORE",
-     .help = "shrink: rows of a lower score go; -1: the table's delete-threshold"},
+     .help =
+         "shrink: rows with a lower score are removed; -1: the table's delete-threshold"},
     {.name = "mode",
      .kind = OPTION_CHOICE,
      AT(mode),
@@ -125,27 +127,24 @@ const struct option_table cli_table_options = {
     .usage = "ACTION [--from DIR] [--table NAME] [options]",
     .about =
         "A table holds rows of weights under 64-bit keys; rows of click-through models "
-        "also count shows and clicks, earn embeddings and are forgotten. "
-        "docs/tables.md follows one through its life. Actions are about tables of a "
-        "running cluster, or with --from about saved ones; what changes saved tables "
-        "writes a new save beside the old one.\n"
-        "list: the names of the tables. "
-        "stat: rows, bytes, days, how many rows were made and removed, and why. "
-        "get: the rows of the keys behind it, as export writes them (of a running table, "
-        "as a pull sees them). "
-        "settings: what a table can be made of.\n"
-        "create: makes a table in the cluster; one that is there already with the same "
-        "settings is found. load: rows of a save replace those of the table, whatever "
-        "the number of servers then and now. clear: removes all rows. drop: removes the "
-        "table itself.\n"
-        "shrink: shows and clicks decay, rows that have faded go; once a day. day: a day "
-        "has ended, rows are unseen for one more. save: a new save in the directory "
-        "--out, written by all servers while training goes on; it is there complete or "
-        "not at all. All must see the directory under this name.\n"
-        "export: a saved table as text, one row a line, sorted by key: the key, then "
-        "weights, as many digits as it takes to read the same floats again; to --out - "
-        "it is standard output. dump: the "
-        "same of a running table, as pulls see it. import: text into a save. Keys of "
+        "also count shows and clicks, earn embeddings and are forgotten. docs/tables.md "
+        "follows one through its life. Actions are about tables of a running cluster, or "
+        "with --from about saved ones; what changes saved tables writes a new save "
+        "beside the old one.\nlist: the names of the tables. stat: rows, bytes, days, "
+        "how many rows were made and removed, and why. get: the rows of the given keys, "
+        "as export writes them (of a running table, as a pull sees them: a key without a "
+        "row reads as zeros). settings: lists the settings of a table.\ncreate: makes a "
+        "table in the cluster; one that is there already with the same settings is "
+        "found. load: rows of a save replace those of the table, whatever the number of "
+        "servers then and now. clear: removes all rows. drop: removes the table "
+        "itself.\nshrink: shows and clicks decay, and rows whose score has fallen too "
+        "low are removed; run it once a day. day: tells the table that a day has ended: "
+        "rows were unseen for one day more. save: a new save in the directory --out, "
+        "written by all servers while training goes on; it is there complete or not at "
+        "all. All must see the directory under this name.\nexport: a saved table as "
+        "text, one row a line, sorted by key: the key, then weights, as many digits as "
+        "it takes to read the same floats again; to --out - it is standard output. dump: "
+        "the same of a running table, as pulls see it. import: text into a save. Keys of "
         "libsvm and libffm data are the indices of the file; those of other formats are "
         "hashes of (slot, value).",
     .examples = "tug table stat --from model\n"
@@ -172,8 +171,8 @@ int table_unknown(const char *where, const char *name, const char *names, struct
         return err_set(e, TUG_EUSAGE, "%s holds no table '%s'; did you mean '%s'?", where,
                        name, near);
     if (names == NULL || names[0] == 0)
-        return err_set(e, TUG_EUSAGE, "%s holds no table '%s', and no other", where,
-                       name);
+        return err_set(e, TUG_EUSAGE, "%s holds no table '%s', nor any other table",
+                       where, name);
     return err_set(e, TUG_EUSAGE, "%s holds no table '%s'; there are: %s", where, name,
                    names);
 }
@@ -300,8 +299,8 @@ static int saved(const struct table_values *v, struct err *e)
         return table_model(v, path, e);
     if (!lives)
         return err_set(e, TUG_EUSAGE,
-                       "%s: the rows of %s have no life: there is nothing to %s; train "
-                       "with --table for that",
+                       "%s works on tables made from settings, but %s was trained "
+                       "without --table: there is nothing to %s",
                        action, v->from, action);
     TRY(file_join(tables, path, LIVES_TABLE, e));
     return table_saved(v, tables, e);
@@ -331,21 +330,22 @@ static int check(const struct table_values *v, const struct action **ret, struct
     if (a == NULL)
         return unknown_action(name, e);
     if (v->action.n > 1 && !a->words)
-        return err_set(e, TUG_EUSAGE, "'%s': there is one action at a time",
+        return err_set(e, TUG_EUSAGE, "'%s': only one action can be given",
                        v->action.items[1]);
     if (strcmp(name, "get") == 0 && v->action.n < 2)
-        return err_set(e, TUG_EUSAGE, "get needs keys: tug table get 17 99 --from DIR");
+        return err_set(e, TUG_EUSAGE,
+                       "get needs keys, as in 'tug table get 17 99 --from DIR'");
     if (import && (v->action.n < 2 || v->out == NULL || v->settings == NULL))
         return err_set(e, TUG_EUSAGE,
-                       "import needs files, --settings of the table and --out DIR");
+                       "import needs files, the table's --settings and --out DIR");
     if (!a->running && v->from == NULL && !import)
         return err_set(e, TUG_EUSAGE,
-                       "%s reads saved tables: say --from DIR (a running cluster's are "
-                       "written with dump)",
+                       "%s reads saved tables and needs --from DIR (dump writes those of "
+                       "a running cluster)",
                        name);
     if (!a->saved && v->from != NULL && strcmp(name, "load") != 0)
         return err_set(e, TUG_EUSAGE,
-                       "%s is for running clusters: there is no --from to it", name);
+                       "%s works on running clusters only: leave --from out", name);
     return 0;
 }
 

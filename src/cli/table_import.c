@@ -122,7 +122,7 @@ int table_import(const struct table_values *v, struct err *e)
     struct table_config c;
     struct buf text;
     if (v->mode == SAVE_DELTA)
-        return err_set(e, TUG_EUSAGE, "what is imported is a checkpoint, or a base");
+        return err_set(e, TUG_EUSAGE, "--mode: an import makes a checkpoint or a base");
     TRY(table_read_settings(v, &text, &c, e));
     buf_free(&text);
     int rc = import(&x, &c, e);

@@ -56,6 +56,6 @@ int table_keys_check(const struct table_keys *k, const char *where, struct err *
         return err_set(e, TUG_EDATA, "%s has no row of key %" PRIu64, where,
                        k->key[first]);
     return err_set(e, TUG_EDATA,
-                   "%s has no rows of %zu of the keys, the first is %" PRIu64, where,
-                   missing, k->key[first]);
+                   "%s has no row of %zu of the keys; the first of them is %" PRIu64,
+                   where, missing, k->key[first]);
 }

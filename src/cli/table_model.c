@@ -61,6 +61,11 @@ static json_t *table_json(const struct manifest *m, int table, uint32_t width)
                      "columns", (int)width);
 }
 
+static bool has_vectors(const struct model *m)
+{
+    return m->accessor.n_groups > 1;
+}
+
 static int stat_json(const struct table_values *v, const char *dir,
                      const struct manifest *m, const struct model *model, struct err *e)
 {
@@ -73,11 +78,11 @@ static int stat_json(const struct table_values *v, const char *dir,
                 tables,
                 table_json(m, t, (t == 0 ? &model->accessor : &model->bias)->width));
     json_t *all = json_pack(
-        "{s:s,s:s,s:i,s:i,s:s,s:I,s:i,s:I,s:b,s:o}", "save", dir, "model",
-        model_name(o->kind), "dim", (int)(o->kind != MODEL_LR ? o->dim : 0), "fields",
-        (int)(o->kind == MODEL_FFM ? o->fields : 0), "format", m->schema.format, "seed",
-        (json_int_t)o->seed, "epochs", (int)m->at.epoch, "examples",
-        (json_int_t)m->examples, "finished", (int)m->finished, "tables", tables);
+        "{s:s,s:s,s:i,s:i,s:s,s:I,s:i,s:I,s:b,s:o}", "save", dir, "model", o->ops->name,
+        "dim", (int)(has_vectors(model) ? o->dim : 0), "fields", (int)o->fields, "format",
+        m->schema.format, "seed", (json_int_t)o->seed, "epochs", (int)m->at.epoch,
+        "examples", (json_int_t)m->examples, "finished", (int)m->finished, "tables",
+        tables);
     return table_print_json(all, e);
 }
 
@@ -96,9 +101,8 @@ static void print_tables(const struct table_values *v, const struct manifest *m,
 {
     if (is_meant(v, 0)) {
         print_table(m, false);
-        print_group("w", &model->accessor.groups[0]);
-        if (model->accessor.n_groups > 1)
-            print_group("v", &model->accessor.groups[1]);
+        for (uint32_t g = 0; g < model->accessor.n_groups; g++)
+            print_group(model->options.ops->groups[g], &model->accessor.groups[g]);
     }
     if (is_meant(v, 1)) {
         print_table(m, true);
@@ -110,10 +114,10 @@ static int stat(const struct table_values *v, const char *dir, const struct mani
                 const struct model *model)
 {
     const struct model_options *o = &m->options.model;
-    printf("%s: model %s", dir, model_name(o->kind));
-    if (o->kind != MODEL_LR)
+    printf("%s: model %s", dir, o->ops->name);
+    if (has_vectors(model))
         printf(", dim %u", o->dim);
-    if (o->kind == MODEL_FFM)
+    if (o->ops->needs_fields)
         printf(", %u field%s", o->fields, PLURAL_S(o->fields));
     printf(", format %s, seed %" PRIu64 ", %u pass%s over %" PRIu64 " example%s%s\n",
            m->schema.format, o->seed, m->at.epoch, PLURAL_ES(m->at.epoch), m->examples,

@@ -53,7 +53,7 @@ static int find(struct running *r, struct err *e)
 {
     if (r->v->table == NULL)
         return err_set(e, TUG_EUSAGE,
-                       "which table? say --table NAME; 'tug table stat' lists them");
+                       "--table NAME is missing: 'tug table list' shows the tables");
     int rc = tug_table_find(r->client, r->v->table, &r->table);
     if (rc == TUG_EUSAGE && strstr(tug_last_error(), "there is no table") != NULL)
         return name_others(r, r->v->table, e);
@@ -132,9 +132,9 @@ static void show_plain(const struct running *r, const json_t *table, json_t *tab
     if (r->v->json)
         json_array_append(tables, (json_t *)(uintptr_t)table);
     else
-        printf("table %s: %.0f rows; %.0f bytes in memory (made without settings)\n",
+        printf("table %s: %.0f row%s; %.0f bytes in memory (made without settings)\n",
                tool_text(table, "name"), tool_number(table, "rows"),
-               tool_number(table, "bytes"));
+               PLURAL_S(tool_number(table, "rows")), tool_number(table, "bytes"));
 }
 
 static int show_all(struct running *r, json_t *tables, struct err *e)
@@ -145,16 +145,17 @@ static int show_all(struct running *r, json_t *tables, struct err *e)
     const json_t *all = json_object_get(status, "tables");
     int rc = 0;
     if (json_array_size(all) == 0 && !r->v->json)
-        printf("no tables so far; 'tug table create' makes one\n");
+        printf("there are no tables yet; 'tug table create' makes one\n");
     json_array_foreach(all, i, table)
     {
         const char *name = tool_text(table, "name");
         if (rc != 0)
             break;
-        if (tug_table_find(r->client, name, &r->table) == 0)
-            rc = show_one(r, name, tables, e);
-        else
+        int found = tug_table_find(r->client, name, &r->table);
+        if (found == TUG_EUSAGE) // it has no settings
             show_plain(r, table, tables);
+        else
+            rc = found == 0 ? show_one(r, name, tables, e) : failed(found, e);
     }
     json_decref(status);
     return rc;
@@ -272,7 +273,7 @@ static int save(struct running *r, struct err *e)
                                  .zstd = (int)v->zstd,
                                  .keep = (uint32_t)v->keep};
     if (v->out == NULL)
-        return err_set(e, TUG_EUSAGE, "save needs a directory: --out DIR");
+        return err_set(e, TUG_EUSAGE, "save needs a directory, given as --out DIR");
     if (v->table != NULL) {
         TRY(table_check_place(v->out, v->table, e));
         TRY(find(r, e));
@@ -288,7 +289,7 @@ static int load(struct running *r, struct err *e)
     char path[FILE_PATH_MAX];
     const char *name;
     if (r->v->from == NULL)
-        return err_set(e, TUG_EUSAGE, "load needs a save: --from DIR");
+        return err_set(e, TUG_EUSAGE, "load needs a save, given as --from DIR");
     TRY(table_find_saves(r->v->from, path, &name, e));
     TRY(find(r, e));
     TRY(failed(tug_load(r->client, r->table, path, name, &rows), e));
@@ -299,7 +300,7 @@ static int load(struct running *r, struct err *e)
 static int dump(struct running *r, struct err *e)
 {
     if (r->v->out == NULL)
-        return err_set(e, TUG_EUSAGE, "dump needs a file: --out FILE");
+        return err_set(e, TUG_EUSAGE, "dump needs a file, given as --out FILE");
     TRY(find(r, e));
     return failed(tug_dump(r->client, r->table, r->v->out), e);
 }

@@ -93,9 +93,10 @@ static int find_one(const struct saves *s, size_t *ret, struct err *e)
         return 0;
     if (s->v->table != NULL)
         return unknown(s, e);
-    return err_set(e, TUG_EUSAGE,
-                   "%s holds %zu tables: say --table NAME; 'tug table stat' lists them",
-                   s->from, s->newest->n_tables);
+    return err_set(
+        e, TUG_EUSAGE,
+        "%s holds %zu tables: choose one with --table NAME; 'tug table list' shows them",
+        s->from, s->newest->n_tables);
 }
 
 static int meant(const struct saves *s, struct err *e)
@@ -242,9 +243,9 @@ static int load_to_change(struct saves *s, struct err *e)
 {
     if (s->v->out == NULL && s->newest->about != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "%.1000s was saved in the middle of a pass, and says where its "
-                       "data goes on: let --resume finish that first, or give --out DIR "
-                       "for rows alone",
+                       "%.1000s was saved in the middle of a pass, and holds the place "
+                       "in the data at which training goes on: finish the pass with "
+                       "--resume first, or give --out DIR to save the rows alone",
                        s->chain.paths[s->chain.n - 1]);
     return load_all(s, e);
 }
@@ -275,7 +276,8 @@ static int save(struct saves *s, enum save_mode mode, struct err *e)
 static int drop(struct saves *s, struct err *e)
 {
     if (s->v->table == NULL)
-        return err_set(e, TUG_EUSAGE, "which table? say --table NAME");
+        return err_set(e, TUG_EUSAGE,
+                       "--table NAME is missing: 'tug table list' shows the tables");
     if (s->newest->n_tables == 1)
         return err_set(e, TUG_EUSAGE,
                        "'%s' is the only table of %s: remove the directory instead",
@@ -330,10 +332,9 @@ static int end_day(struct saves *s, struct err *e)
 static int save_again(struct saves *s, struct err *e)
 {
     if (s->v->mode == SAVE_DELTA)
-        return err_set(
-            e, TUG_EUSAGE,
-            "a delta is of what has changed in a running cluster; saved tables "
-            "can be saved again as checkpoint, base or day");
+        return err_set(e, TUG_EUSAGE,
+                       "a delta holds what has changed in a running cluster; saved "
+                       "tables can be saved again as checkpoint, base or day");
     TRY(load_to_change(s, e));
     return save(s, (enum save_mode)s->v->mode, e);
 }

@@ -71,27 +71,24 @@ static int add_all(struct buf *b)
 {
     TRY(buf_printf(
         b, "A table is made from settings: 'name = value', one a line in a file, where "
-           "'#'\nbegins a comment, or separated by ';'. What is not said has its "
-           "default.\n\n"
-           "    name = users\n"
-           "    accessor = ctr               # rows count shows and clicks\n"
-           "    dim = 8\n"
-           "    entry = count:3              # rarer keys cost no row\n"
-           "    embedx-rule = adagrad:lr=0.05,clip=10\n\n"
-           "    tug table create --settings users.table\n"
-           "    tug table create --settings 'name=users; accessor=ctr; dim=8'\n\n"
-           "Any table\n"));
+           "'#'\nbegins a comment, or separated by ';'. A setting that is not given has "
+           "its default.\n\n    name = users\n    accessor = ctr               # rows "
+           "count shows and clicks\n    dim = 8\n    entry = count:3              # "
+           "rarer keys get no row\n    embedx-rule = adagrad:lr=0.05,clip=10\n\n    tug "
+           "table create --settings users.table\n    tug table create --settings "
+           "'name=users; accessor=ctr; dim=8'\n\nAny table\n"));
     TRY(add_settings(b, false));
-    TRY(buf_printf(b, "\nTables whose rows live: accessors sparse, ctr, ctr_double\n"));
+    TRY(buf_printf(
+        b, "\nTables whose rows come and go: accessors sparse, ctr, ctr_double\n"));
     TRY(add_settings(b, true));
-    TRY(buf_printf(b, "\nRULE: a name, and after ':' the numbers that are not to be the "
-                      "defaults. Any rule\nalso takes clip, clip_norm (of gradients), "
-                      "low and high (of weights).\n"));
+    TRY(buf_printf(
+        b,
+        "\nRULE: a name, and after ':' the numbers that differ from the defaults. Any "
+        "rule\nalso takes clip, clip_norm (of gradients), low and high (of weights).\n"));
     TRY(add_rules(b));
-    return buf_printf(b,
-                      "\nPOLICY: %s\nSCHEDULE: %s\n\n"
-                      "docs/tables.md tells what they are for.\n",
-                      entry_names(), rate_names());
+    return buf_printf(
+        b, "\nPOLICY: %s\nSCHEDULE: %s\n\ndocs/tables.md explains what they are for.\n",
+        entry_names(), rate_names());
 }
 
 int table_print_settings(struct err *e)
@@ -130,7 +127,8 @@ static int set_name(const char *name, struct buf *text, struct table_config *c,
     if (name == NULL || strcmp(c->name, name) == 0)
         return 0;
     if (strcmp(c->name, unnamed.name) != 0)
-        return err_set(e, TUG_EUSAGE, "these are settings of table '%s', not of '%s'",
+        return err_set(e, TUG_EUSAGE,
+                       "--settings are those of table '%s', but --table says '%s'",
                        c->name, name);
     if (buf_printf(text, "\nname = %s\n", name) != 0 || buf_str(text) == NULL)
         return err_nomem(e, "settings");
@@ -143,8 +141,8 @@ int table_read_settings(const struct table_values *v, struct buf *ret_text,
     *ret_text = BUF_INIT(1 << 16);
     if (v->settings == NULL)
         return err_set(e, TUG_EUSAGE,
-                       "what is the table to be? say --settings TEXT|FILE; 'tug table "
-                       "settings' lists what there is");
+                       "--settings TEXT|FILE is missing: what the table is made of; 'tug "
+                       "table settings' lists the settings");
     int rc = read_text(v, ret_text, e);
     if (rc == 0)
         rc = parse(buf_str(ret_text), ret, e);

@@ -14,6 +14,7 @@
 #include "cli/model.h"
 #include "cli/node_options.h"
 #include "cli/result.h"
+#include "data/paths.h"
 #include "rule/rule.h"
 #include "train/lives.h"
 
@@ -47,11 +48,13 @@ static int set_model(struct model_options *m, const struct train_options *t,
 {
     char name[32];
     enum rule_kind rule;
+    const struct model_ops *ops;
     TRY(rule_find(word_of(TRAIN_OPTIMIZERS, t->optimizer, name), &rule, e));
-    model_defaults(m, (enum model_kind)t->model, rule);
+    TRY(model_find(word_of(TRAIN_MODELS, t->model, name), &ops, e));
+    model_defaults(m, ops, rule);
     m->seed = t->seed;
-    m->fields = m->kind == MODEL_FFM ? (uint32_t)t->fields : 0;
-    m->normalize = m->kind != MODEL_LR && t->normalize;
+    m->fields = ops->needs_fields ? (uint32_t)t->fields : 0;
+    m->normalize &= t->normalize;
     if (options_given(o, "dim"))
         m->dim = (uint32_t)t->dim;
     if (options_given(o, "init"))
@@ -75,8 +78,8 @@ static int set_mode_alone(struct train_config *c, const struct train_settings *s
         c->deterministic = true;
     else if (s->mode != TRAIN_ASYNC)
         return err_set(e, TUG_EUSAGE,
-                       "--mode: on one machine there is async (the default) and "
-                       "sync; the others are about several workers");
+                       "--mode: on one machine there are async (the default) and sync; "
+                       "the other modes need several workers");
     return 0;
 }
 
@@ -93,14 +96,14 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
     struct train_config *c = &setup->config;
     struct train_cluster *k = &setup->cluster;
     if (s->mode == TRAIN_HALF_ASYNC || s->mode == TRAIN_GEO)
-        return err_set(e, TUG_EUSAGE,
-                       "--mode %s is not there yet; on a cluster there are sync, ssp:S "
-                       "and async",
-                       t->mode);
+        return err_set(
+            e, TUG_EUSAGE,
+            "--mode %s does not exist yet; on a cluster there are sync, ssp:S and async",
+            t->mode);
     if (t->deterministic && options_given(o, "mode") && s->mode != TRAIN_SYNC)
         return err_set(e, TUG_EUSAGE,
-                       "--deterministic on a cluster is --mode sync; '%s' depends on who "
-                       "is faster",
+                       "--deterministic on a cluster means --mode sync; the result of "
+                       "'%s' depends on which worker is faster",
                        t->mode);
     c->deterministic = t->deterministic || s->mode == TRAIN_SYNC;
     k->mode = c->deterministic ? WIRE_SYNC : s->mode == TRAIN_SSP ? WIRE_SSP : WIRE_ASYNC;
@@ -110,25 +113,26 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
     k->pack_keys = t->pack_keys;
     k->cache_keys = t->cache_keys;
     if (k->mode == WIRE_SYNC && k->bf16)
-        return err_set(e, TUG_EUSAGE,
-                       "--values bf16: in sync mode each worker's sums would be rounded, "
-                       "and the result depend on how many there are");
+        return err_set(
+            e, TUG_EUSAGE,
+            "--values bf16 cannot be used in sync mode: each worker's sums would be "
+            "rounded, so that the result would depend on the number of workers");
     if (k->mode != WIRE_SYNC && !options_given(o, "batch"))
         c->batch = CLUSTER_BATCH;
     if (s->save_batches != 0 && t->table == NULL)
         return err_set(e, TUG_EUSAGE,
                        "--save-every: on a cluster saves are made between passes, unless "
-                       "features live (--table): give a number of passes");
+                       "there is a --table: give a number of passes");
     if (s->valid_fraction > 0 && k->mode != WIRE_SYNC)
         return err_set(e, TUG_EUSAGE,
-                       "--valid %g: a share of the data goes with --mode sync only; give "
-                       "a file",
+                       "--valid %g: a share of the data needs --mode sync on a cluster; "
+                       "give a file instead",
                        s->valid_fraction);
     for (size_t i = 0; i < t->data.n; i++)
         if (strcmp(t->data.items[i], "-") == 0)
             return err_set(e, TUG_EUSAGE,
-                           "--data -: standard input reaches one process only; give a "
-                           "cluster files that all its workers can read");
+                           "--data -: standard input reaches one process only; on a "
+                           "cluster give files that all workers can read");
     return 0;
 }
 
@@ -149,17 +153,17 @@ static int set_table(struct train_setup *setup, const struct train_options *t,
 {
     struct train_config *c = &setup->config;
     if (t->valid != NULL)
-        return err_set(
-            e, TUG_EUSAGE,
-            "--table and --valid: the best pass of features that live can't be "
-            "kept; leave one of them out");
+        return err_set(e, TUG_EUSAGE,
+                       "--table and --valid cannot be used together: of tables made from "
+                       "settings the best pass cannot be kept");
     if (t->prior != 0 && options_given(o, "prior"))
         return err_set(e, TUG_EUSAGE,
-                       "--table and --prior: rows that live do not count their updates; "
-                       "use --l2");
+                       "--table and --prior cannot be used together: rows of such tables "
+                       "do not count their updates; use --l2");
     if (setup->cluster.bf16)
         return err_set(e, TUG_EUSAGE,
-                       "--table and --values bf16: shows and clicks would be rounded");
+                       "--table and --values bf16 cannot be used together: shows and "
+                       "clicks would be rounded");
     setup->table = lives_defaults(&c->model);
     TRY(train_read_table(&setup->table, t->table, e));
     c->table = &setup->table;
@@ -181,6 +185,23 @@ static int open_log(const struct train_options *t, const struct options *o,
     TRY(file_make_dir(t->log_dir, e));
     TRY(file_join(path, t->log_dir, "train.log", e));
     return log_set_file(path, e);
+}
+
+// The worker and the driver of a cluster each see their own data, and open it themselves.
+static int check_data(const struct train_config *c, struct err *e)
+{
+    const struct path_list *lists[] = {&c->data, &c->test, &c->valid};
+    struct problems problems = PROBLEMS_INIT;
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < sizeof(lists) / sizeof(*lists); i++) {
+        struct data_files files = {0};
+        rc = data_files_add_all(&files, lists[i]->items, lists[i]->n, &problems, e);
+        data_files_free(&files);
+    }
+    if (rc == 0)
+        rc = problems_tell(&problems, e);
+    problems_free(&problems);
+    return rc;
 }
 
 int train_configure(struct train_setup *setup, const struct train_options *t,
@@ -237,6 +258,8 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
     TRY(set_model(&c->model, t, o, e));
     if (t->table != NULL)
         TRY(set_table(setup, t, o, e));
+    if (node == NULL)
+        TRY(check_data(c, e));
     return open_log(t, o, node, e);
 }
 
@@ -244,7 +267,7 @@ static struct result result_of(const struct train_config *c, const struct train_
 {
     return (struct result){
         .command = "train",
-        .model = model_name(c->model.kind),
+        .model = c->model.ops->name,
         .format = t->format,
         .examples = t->examples,
         .epochs = t->epochs,
@@ -294,11 +317,11 @@ static void print_text(const struct result *r)
 // A run that was over before: what there is, and what was perhaps meant.
 static void print_nothing(const struct result *r)
 {
-    printf(
-        "nothing to do: the run is over, %u pass%s over %llu examples, saved in %s\n"
-        "(more --epochs train longer on this data; --init-from with another --out trains "
-        "on new data)\n",
-        r->epochs, r->epochs == 1 ? "" : "es", (unsigned long long)r->examples, r->out);
+    printf("there is nothing to do: the run is over, %u pass%s over %llu examples, saved "
+           "in %s\n(give more --epochs to train longer on this data, or --init-from and "
+           "another --out to train on new data)\n",
+           r->epochs, r->epochs == 1 ? "" : "es", (unsigned long long)r->examples,
+           r->out);
 }
 
 int train_print(const struct train_setup *s, const struct train_result *t,

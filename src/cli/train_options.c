@@ -13,6 +13,8 @@
 
 #define AT(field) .offset = offsetof(struct train_options, field)
 
+#define MODEL_HELP(name, about) "; " #name ": " about
+
 static const struct option options[] = {
     {.name = "data",
      .kind = OPTION_LIST,
@@ -20,16 +22,16 @@ static const struct option options[] = {
      .metavar = "PATH...",
      .group = "Data",
      .required = true,
-     .help = "what to train on: files, directories, globs in quotes, - for "
-             "standard input; .gz, .zst and .lz4 are read as they are"},
+     .help = "what to train on: files, directories, globs in quotes, or - for standard "
+             "input; .gz, .zst and .lz4 files are decompressed"},
     {.name = "format",
      .kind = OPTION_CHOICE,
      AT(format),
      .choices = TRAIN_FORMATS,
-     .help = "of all files: criteo (label, 13 integers, 26 words, tabs), libsvm "
+     .help = "format of all files: criteo (label, 13 integers, 26 words, tabs), libsvm "
              "(label index:value), libffm (label field:index:value), csv (with a "
-             "header); with --resume and --init-from it is the saved model's, as are the "
-             "other options that say how data is read"},
+             "header); with --resume and --init-from it is taken from the saved model, "
+             "like all options that say how data is read"},
     {.name = "test",
      .kind = OPTION_LIST,
      AT(test),
@@ -47,7 +49,8 @@ static const struct option options[] = {
      AT(max_bad_lines),
      .fallback = "0",
      .metavar = "N",
-     .help = "lines that are no examples to skip and count before giving up"},
+     .help = "how many lines that cannot be read are skipped and counted before training "
+             "gives up"},
     {.name = "data-in",
      .kind = OPTION_CHOICE,
      AT(data_in),
@@ -68,7 +71,8 @@ static const struct option options[] = {
      .kind = OPTION_FLAG,
      AT(normalize),
      .fallback = "true",
-     .help = "fm, ffm: pairs see every example scaled to unit length, as in libffm"},
+     .help = "fm, ffm: for the terms of pairs every example is scaled to unit length, as "
+             "in libffm"},
     {.name = "fields",
      .kind = OPTION_U64,
      AT(fields),
@@ -76,19 +80,19 @@ static const struct option options[] = {
      .min = 0,
      .max = 65535,
      .metavar = "N",
-     .help = "libffm: number of fields; 0: taken from the data"},
+     .help = "libffm: number of fields; 0: counted in the data"},
     {.name = "label",
      .kind = OPTION_STRING,
      AT(label),
      .metavar = "COLUMN",
      .group = "CSV only",
-     .help = "column of the label; without it the first"},
+     .help = "column of the label; by default the first column"},
     {.name = "drop",
      .kind = OPTION_STRING,
      AT(drop),
      .metavar = "COLUMN,...",
-     .help = "columns to leave out, as ids that no new example shares; an empty name is "
-             "the column without one"},
+     .help = "columns to leave out, such as ids that no new example shares; '' is the "
+             "column whose name is empty"},
     {.name = "numeric",
      .kind = OPTION_STRING,
      AT(numeric),
@@ -102,22 +106,21 @@ static const struct option options[] = {
     {.name = "allow-missing",
      .kind = OPTION_FLAG,
      AT(allow_missing),
-     .help = "files may lack columns that the first one, or the saved model, has"},
+     .help =
+         "accept files that lack columns which the first file, or the saved model, has"},
     {.name = "separator",
      .kind = OPTION_STRING,
      AT(separator),
      .fallback = ",",
      .metavar = "C",
-     .help = "between columns: one character, or tab"},
+     .help = "what separates columns: one character, or tab"},
     {.name = "model",
      .kind = OPTION_CHOICE,
      AT(model),
      .choices = TRAIN_MODELS,
      .fallback = "fm",
      .group = "Model",
-     .help = "lr: logistic regression; fm: factorization machine, which also "
-             "learns how values go together; ffm: a latent vector per field, "
-             "slower, often a little better"},
+     .help = MODELS(MODEL_HELP) + 2},
     {.name = "dim",
      .kind = OPTION_U64,
      AT(dim),
@@ -137,8 +140,8 @@ static const struct option options[] = {
      .min = 0,
      .max = 10,
      .metavar = "X",
-     .help =
-         "latent weights begin uniform in (-X, X) (default: 0.05 for fm, 0.3 for ffm)"},
+     .help = "latent weights begin uniformly distributed in (-X, X) (default: 0.05 for "
+             "fm, 0.3 for ffm)"},
     {.name = "epochs",
      .kind = OPTION_U64,
      AT(epochs),
@@ -234,9 +237,9 @@ static const struct option options[] = {
      .min = 1,
      .max = 1 << 20,
      .metavar = "N",
-     .help = "examples per batch: with --deterministic their gradients are added "
-             "per key and applied once; otherwise a thread takes so many at a "
-             "time; on a cluster 1024 unless it is given, but in sync mode"},
+     .help = "examples per batch: with --deterministic their gradients are added per key "
+             "and applied once; otherwise a thread takes this many at a time; the "
+             "default on a cluster is 1024, except in sync mode"},
     {.name = "threads",
      .kind = OPTION_U64,
      AT(threads),
@@ -251,20 +254,20 @@ static const struct option options[] = {
      .fallback = "1",
      .max = 1e18, // JSON's integers are signed
      .metavar = "N",
-     .help = "of first weights and shuffles"},
+     .help = "seed of the initial weights and the shuffles"},
     {.name = "deterministic",
      .kind = OPTION_FLAG,
      AT(deterministic),
      .help = "the same model, bit for bit, for the same seed, whatever the number of "
-             "threads and the CPU; say --data-in memory or stream, for auto looks at the "
-             "machine's memory"},
+             "threads and the CPU; also give --data-in memory or stream, because auto "
+             "depends on the machine's memory"},
     {.name = "mode",
      .kind = OPTION_STRING,
      AT(mode),
      .fallback = "async",
      .metavar = "sync|ssp:S|async|half-async|geo:K",
-     .help = "how far workers may drift apart; on one machine: async, or sync, "
-             "which is --deterministic"},
+     .help = "how far workers may run ahead of each other; on one machine: async, or "
+             "sync, which is the same as --deterministic"},
     {.name = "reduce",
      .kind = OPTION_CHOICE,
      AT(reduce),
@@ -276,17 +279,17 @@ static const struct option options[] = {
      .kind = OPTION_STRING,
      AT(table),
      .metavar = "SETTINGS|FILE",
-     .help = "features that live: \"accessor=ctr; entry=count:3\" and so on; 'tug help "
-             "table' lists the settings. Without it rows are the model's and stay for "
-             "good"},
+     .help = "settings of a table whose features come and go, as \"accessor=ctr; "
+             "entry=count:3\"; 'tug table settings' lists them. Without it every feature "
+             "gets a row, which stays"},
     {.name = "rules",
      .kind = OPTION_CHOICE,
      AT(rules),
      .choices = TRAIN_RULES,
      .group = "On a cluster",
-     .help = "who applies the update rule: the worker after each example, or the server "
-             "to the gradients of a batch; auto: the server in sync mode and for "
-             "momentum, rmsprop, adam and ftrl, else the worker"},
+     .help = "which process applies the update rule: the worker after each example, or "
+             "the server to the gradients of a batch; auto: the server in sync mode and "
+             "for momentum, rmsprop, adam and ftrl, otherwise the worker"},
     {.name = "values",
      .kind = OPTION_CHOICE,
      AT(values),
@@ -296,12 +299,12 @@ static const struct option options[] = {
     {.name = "pack-keys",
      .kind = OPTION_FLAG,
      AT(pack_keys),
-     .help = "pack the keys of requests where that pays: small ids, not hashed ones"},
+     .help = "compress the keys of requests: pays for small ids, not for hashed ones"},
     {.name = "cache-keys",
      .kind = OPTION_FLAG,
      AT(cache_keys),
-     .help = "send a list of keys once, then its signature: a batch's push has the keys "
-             "of its pull"},
+     .help = "send a list of keys once, and then its signature: the push of a batch has "
+             "the same keys as its pull"},
     {.name = "out",
      .kind = OPTION_STRING,
      AT(out),
@@ -313,8 +316,8 @@ static const struct option options[] = {
      .kind = OPTION_STRING,
      AT(save_every),
      .metavar = "N|Nbatches",
-     .help = "also save every N passes, or every N batches; without it at the "
-             "end only"},
+     .help = "also save every N passes, or every N batches; without it the model is "
+             "saved at the end only"},
     {.name = "keep",
      .kind = OPTION_U64,
      AT(keep),
@@ -322,15 +325,15 @@ static const struct option options[] = {
      .min = 1,
      .max = 1000000,
      .metavar = "N",
-     .help = "saves that are kept, newest first"},
+     .help = "number of saves that are kept; older ones are removed"},
     {.name = "resume",
      .kind = OPTION_CHOICE,
      AT(resume),
      .choices = TRAIN_RESUMES,
      .fallback = "no",
      .bare = "yes",
-     .help = "continue the run in --out where its last save stands, on the same data; "
-             "auto: if there is one, else begin it"},
+     .help = "continue the run in --out from its last save, on the same data; auto: "
+             "continue it if there is a save, otherwise begin it"},
     {.name = "init-from",
      .kind = OPTION_STRING,
      AT(init_from),
@@ -351,7 +354,7 @@ static const struct option options[] = {
      AT(log_every),
      .fallback = "0",
      .metavar = "N",
-     .help = "a progress line every N batches; 0: now and then"},
+     .help = "print a progress line every N batches; 0: at growing intervals of time"},
     {.name = "log-dir",
      .kind = OPTION_STRING,
      AT(log_dir),
@@ -362,11 +365,11 @@ static const struct option options[] = {
      AT(log_level),
      .choices = TRAIN_LOG_LEVELS,
      .fallback = "info",
-     .help = "least urgent messages that are printed"},
+     .help = "which messages are printed: this level and more urgent ones"},
     {.name = "quiet",
      .kind = OPTION_FLAG,
      AT(quiet),
-     .help = "print results and warnings only: no progress"},
+     .help = "print results and warnings only, no progress"},
 };
 
 const struct option_table cli_train_options = {
@@ -374,14 +377,11 @@ const struct option_table cli_train_options = {
     .summary = "train a model on a log of examples",
     .usage = "--data PATH... --format F [--test PATH...] [--model M] [options]",
     .about = "Reads examples, trains, and prints how good the model is on the test data: "
-             "AUC (0.5 is "
-             "guessing, 1 is perfect order), logloss (lower is better) and calibration "
-             "(predicted "
-             "clicks over real ones, 1 is right).\n"
-             "Features need no vocabulary: words are hashed with their column, indices "
-             "of libsvm and "
-             "libffm are taken as they are. Ctrl-C saves the model and stops; --resume "
-             "goes on.",
+             "AUC (0.5 is guessing, 1 is perfect order), logloss (lower is better) and "
+             "copc (clicks that the model predicts over clicks that there were; 1 is "
+             "right).\nFeatures need no vocabulary: words are hashed with their column, "
+             "and indices of libsvm and libffm data are used as keys. Ctrl-C saves the "
+             "model and stops; --resume continues.",
     .examples =
         "tug train --data day.tsv --test next.tsv --format criteo\n"
         "tug train --data 'logs/*.gz' --format libsvm --model lr --valid 0.1 --out "
@@ -495,7 +495,7 @@ static int check_csv(const struct options *o, struct err *e)
                                         "weight-column", "separator", "allow-missing"};
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         if (options_given(o, names[i]))
-            return err_set(e, TUG_EUSAGE, "--%s goes with --format csv only", names[i]);
+            return err_set(e, TUG_EUSAGE, "--%s works only with --format csv", names[i]);
     return 0;
 }
 
@@ -510,10 +510,16 @@ int train_options_check(const struct train_options *t, const struct options *o,
     TRY(parse_save_every(t->save_every, &s, e));
     TRY(parse_separator(t->separator, &s.separator, e));
     if (!options_given(o, "format") && t->resume != RESUME && t->init_from == NULL)
-        return err_set(e, TUG_EUSAGE,
-                       "--format is missing: of the data, one of " TRAIN_FORMATS);
+        return err_set(
+            e, TUG_EUSAGE,
+            "--format is missing: the format of the data, one of " TRAIN_FORMATS);
     if (options_given(o, "format") && t->format != FORMAT_CSV)
         TRY(check_csv(o, e));
+    if (t->out != NULL && strcmp(t->out, "-") == 0)
+        return err_set(
+            e, TUG_EUSAGE,
+            "--out -: a model is a directory and cannot be written to standard "
+            "output; './-' is a directory of that name");
     if (t->schedule_b <= 0 &&
         (t->schedule == SCHEDULE_EXP || t->schedule == SCHEDULE_DISCEXP))
         return err_set(
@@ -528,7 +534,7 @@ int train_options_check(const struct train_options *t, const struct options *o,
     if (t->resume == RESUME && t->init_from)
         return err_set(
             e, TUG_EUSAGE,
-            "--resume goes on with a run, --init-from begins one; give one of them (or "
+            "--resume continues a run, --init-from begins one; give only one of them (or "
             "--resume=auto, which begins where there is none to go on with)");
     *ret = s;
     return 0;

@@ -9,10 +9,12 @@
 
 #include "base/err.h"
 #include "base/options.h"
+#include "model/model.h"
 
 // Words of the choices, in the order of the numbers that they become.
 #define TRAIN_FORMATS "criteo libsvm libffm csv"
-#define TRAIN_MODELS "lr fm ffm"
+#define TRAIN_MODEL_WORD(name, about) " " #name
+#define TRAIN_MODELS (MODELS(TRAIN_MODEL_WORD) + 1)
 #define TRAIN_LOSSES "logistic squared"
 #define TRAIN_OPTIMIZERS "sgd momentum adagrad adagrad-row rmsprop adam ftrl"
 #define TRAIN_SCHEDULES "constant poly exp discexp linear"

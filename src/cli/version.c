@@ -23,8 +23,8 @@ const struct option_table cli_version_options = {
     .command = "version",
     .summary = "print the version",
     .usage = "[--json]",
-    .about = "Also as 'tug --version' and 'tug -V'. With --json the vector instructions "
-             "that this CPU is used with, too.",
+    .about = "'tug --version' and 'tug -V' do the same. --json also shows which vector "
+             "instructions are used on this CPU.",
     .options = options,
     .n_options = sizeof(options) / sizeof(*options),
     .family = cli_tables,

@@ -9,12 +9,14 @@
 #define AT(field) .offset = offsetof(struct worker_values, field)
 
 static const struct option options[] = {
-    NODE_SCHEDULER_OPTION("of the cluster (DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, or the "
-                          "first of PADDLE_PSERVERS_IP_PORT_LIST)"),
+    NODE_SCHEDULER_OPTION(
+        "address of the cluster's scheduler (DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, or the "
+        "first of PADDLE_PSERVERS_IP_PORT_LIST)"),
     NODE_REACH_OPTIONS("60"),
     NODE_PEM_OPTION,
     NODE_LISTEN_OPTIONS(NODE_MEMBER_HOST),
-    NODE_PORT_OPTION("PORT PADDLE_PORT", "for messages of other workers; 0: any"),
+    NODE_PORT_OPTION("PORT PADDLE_PORT",
+                     "port for messages of other workers; 0: any free one"),
     NODE_ADVERTISE_OPTION,
     NODE_RANK_OPTION("PADDLE_TRAINER_ID"),
     NODE_RUN_OPTIONS,
@@ -24,7 +26,7 @@ static const struct option options[] = {
      .fallback = "0",
      .max = 1024,
      .metavar = "N",
-     .help = "unless `train` says --threads; 0: one for each core"},
+     .help = "threads, unless `train` is given --threads; 0: one for each core"},
 };
 
 const struct option_table cli_worker_options = {
@@ -32,8 +34,8 @@ const struct option_table cli_worker_options = {
     .summary = "run a worker of a cluster: it reads data and computes",
     .usage = "--scheduler HOST:PORT [options] -- train ...",
     .about =
-        "Joins the scheduler and trains on what that gives it, until the run is over. "
-        "The words behind -- are those that the scheduler was given.",
+        "Joins the scheduler and trains on the data that the scheduler assigns to it, "
+        "until the run is over. The words behind -- must be the same as the scheduler's.",
     .examples = "tug worker --scheduler 10.0.0.1:9100 -- train --data day.tsv --format "
                 "criteo",
     .options = options,
@@ -47,7 +49,8 @@ int role_worker(const struct worker_values *v, const struct training *t, struct 
     struct opened_node n;
     if (t == NULL)
         return err_set(e, TUG_EUSAGE,
-                       "say behind -- what to train: 'tug worker ... -- train ...'");
+                       "there is nothing to train: add -- and a train command, as in "
+                       "'tug worker ... -- train ...'");
     int rc = node_values_open(&n, &v->node, WIRE_WORKER, e);
     if (rc == 0)
         rc = train_configure(&s, t->values, t->options, &n.node, e);

@@ -48,6 +48,8 @@ struct client_options {
     bool bf16;                   // values travel as bf16
     bool pack_keys;              // keys travel packed where that pays
     bool cache_keys;             // a key list is sent once, then its signature
+    bool without_turns;          // tests: saves go to all loops at once
+    bool without_silence_watch;  // tests: links to servers are kept while they are silent
 };
 
 int client_open(struct client **ret, const struct client_options *o, struct err *e);
@@ -60,8 +62,7 @@ struct van *client_van(struct client *c);
 // Makes a table on every loop, or finds the same one there. A request like others.
 typedef uint64_t client_ts; // 0: none
 client_ts client_table(struct client *c, const struct table_spec *s, struct err *e);
-// A table by configuration (store/config.h). A push to one carries, by op, WIRE_GRADIENT:
-// push width; WIRE_ASSIGN, WIRE_DELTA: the weights of both groups.
+// A table made from settings (store/config.h).
 client_ts client_table_config(struct client *c, uint32_t id, const struct table_config *t,
                               struct err *e);
 // A table by configuration that others made, by its name (NULL: by its number), which is
@@ -84,7 +85,7 @@ struct client_push {
     uint32_t table;
     const uint64_t *keys;
     size_t n;
-    const float *values; // n x push width; WIRE_ASSIGN: pull width; WIRE_ROW: width
+    const float *values; // n x spec_value_width of op
     enum wire_op op;
     float rate, pass; // see msg_push
     bool again;       // of examples that were pushed before in the run: see WIRE_AGAIN
@@ -184,11 +185,22 @@ client_ts client_load(struct client *c, uint32_t table, const char *path,
 client_ts client_below(struct client *c, enum wire_root kind, const char *path,
                        char ret[FILE_PATH_MAX], struct err *e);
 
-// Whole rows of a partition from key `from` on, ascending; *ret_n of them, at most max.
-// Of a table by configuration: as a pull returns them.
-client_ts client_rows(struct client *c, uint32_t table, uint32_t partition, uint64_t from,
-                      uint32_t max, uint64_t *ret_keys, float *ret_values,
-                      uint32_t *ret_n, bool *ret_more, struct err *e);
+// A walk over the rows of a table, one partition after the other, page by page. It ends
+// whatever servers answer: keys ascend, a page that others follow is full, and all rows
+// together take no more memory than was free when the walk began.
+struct client_walk {
+    uint32_t table, partition;
+    uint64_t from;       // the least key that may still come
+    bool over;           // the partition has no more rows
+    uint32_t n;          // rows of the last page
+    uint64_t rows, room; // that have come, and bytes for those to come
+};
+struct client_walk client_walk_begin(uint32_t table);
+void client_walk_partition(struct client_walk *w, uint32_t partition);
+// The next page, until it is over: w->n rows, at most max, by ascending key. Of
+// spec_page_width floats each.
+client_ts client_walk_next(struct client *c, struct client_walk *w, uint32_t max,
+                           uint64_t *ret_keys, float *ret_values, struct err *e);
 
 // True when it is over; *ret_rc is how, with a sentence in *e when it failed. A timestamp
 // is forgotten when it was asked for once after its end, or its callback has run.

@@ -555,6 +555,27 @@ static void test_requests_to_all_loops(void **state)
     cluster_close(c);
 }
 
+// An answer that says more than this client knows is not taken for what it would be without.
+static void test_unknown_flags(void **state)
+{
+    (void)state;
+    struct client_options o = usual();
+    struct cluster *c = cluster_open(2, 21, &o);
+    struct err e = {0};
+    struct work w = {.n = KEYS};
+    memcpy(w.keys, c->keys, sizeof(w.keys));
+    for (uint32_t bit = 1; bit < 256; bit *= 2) {
+        if (bit == WIRE_BF16 || bit == WIRE_ROWS_WHOLE || bit == WIRE_FOUND)
+            continue;
+        c->servers[1].flags = (uint8_t)bit;
+        assert_int_equal(wait_for(c, pull(c, &w, false), &e), TUG_EDATA);
+        assert_non_null(strstr(e.text, "pulled: its flags"));
+    }
+    c->servers[1].flags = 0;
+    assert_int_equal(wait_for(c, pull(c, &w, false), &e), 0);
+    cluster_close(c);
+}
+
 static void test_end_of_the_cluster(void **state)
 {
     (void)state;
@@ -697,6 +718,7 @@ int main(void)
         cmocka_unit_test(test_packed_keys),
         cmocka_unit_test(test_callbacks_and_cancel),
         cmocka_unit_test(test_requests_to_all_loops),
+        cmocka_unit_test(test_unknown_flags),
         cmocka_unit_test(test_end_of_the_cluster),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_no_memory_at_first),

@@ -47,6 +47,7 @@ struct server {
     bool mute;         // answers nothing
     uint32_t full;     // so many pushes and pulls are refused for want of room
     bool forgetful;    // knows no list
+    uint8_t flags;     // of its answers with rows, by mistake
     const char *error; // answers pushes and pulls with it
     // What a test answers itself: true, it has.
     bool (*answers)(struct server *s, van_link link, const struct van_message *m);
@@ -219,8 +220,10 @@ static inline void answer_rows_of(struct server *s, van_link link, uint64_t requ
     for (uint32_t i = 0; i < n; i++)
         memcpy(values + i * WIDTH, s->cluster->rows[key_number(s->cluster, keys[i])],
                WIDTH * sizeof(float));
-    struct msg_pulled p = {
-        .n = n, .width = WIDTH, .values = {values, n * WIDTH * sizeof(float)}};
+    struct msg_pulled p = {.n = n,
+                           .width = WIDTH,
+                           .flags = s->flags,
+                           .values = {values, n * WIDTH * sizeof(float)}};
     van_send(s->van, link, MSG_PULLED, request, &p, NULL);
     mem_free(values);
 }

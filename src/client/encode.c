@@ -382,37 +382,50 @@ static bool answer_pulled(struct slice *s, const struct van_message *m)
     return true;
 }
 
-// A walk goes on behind the last key of a page: it ends because keys ascend.
-static bool rows_ascend(const struct slice *s, const struct msg_rows_are *m)
+// A walk goes on behind the last key of a page: it ends because keys ascend, and soon
+// because a page is full that others follow.
+static bool is_page(const struct slice *s, const struct msg_rows_are *m)
 {
     const struct msg_rows *asked = &s->request->u.rows.message;
+    const struct table_spec *spec = s->request->spec;
     const uint64_t *keys = m->keys.data;
     uint32_t bits = s->request->client->partition_bits;
-    enum wire_space space = s->request->spec->space;
+    uint32_t full = spec_page_rows(spec, asked->max);
+    if (m->n > full || (m->more && m->n < full) || m->width != spec_page_width(spec) ||
+        m->keys.n != m->n * sizeof(uint64_t) ||
+        m->values.n != (uint64_t)m->n * m->width * sizeof(float))
+        return false;
     for (uint32_t i = 0; i < m->n; i++)
         if (keys[i] < asked->from || (i > 0 && keys[i] <= keys[i - 1]) ||
-            roster_partition(bits, space, keys[i]) != asked->partition)
+            roster_partition(bits, spec->space, keys[i]) != asked->partition)
             return false;
     return m->n > 0 || !m->more;
 }
 
-static bool answer_rows(struct slice *s, const struct msg_rows_are *m)
+static bool answer_rows(struct slice *s, const struct msg_rows_are *m, struct err *e)
 {
     const struct request *r = s->request;
-    const struct rows_wanted *w = &r->u.rows;
-    const struct accessor *a = &r->spec->accessor;
-    uint32_t width = r->spec->by_config ? a->pull_width : a->width;
-    if (r->kind != REQUEST_ROWS || m->n > w->message.max || m->width != width ||
-        m->keys.n != m->n * sizeof(uint64_t) ||
-        m->values.n != (uint64_t)m->n * m->width * sizeof(float) || !rows_ascend(s, m))
+    const struct rows_wanted *asked = &r->u.rows;
+    struct client_walk *w = asked->walk;
+    uint64_t bytes = m->keys.n + m->values.n;
+    if (r->kind != REQUEST_ROWS || !is_page(s, m))
         return false;
-    if (m->n != 0) {
-        memcpy(w->keys, m->keys.data, m->keys.n);
-        if (m->values.n != 0)
-            memcpy(w->values, m->values.data, m->values.n);
+    if (bytes > w->room) {
+        err_set(e, TUG_ENOMEM,
+                "after %llu rows of table '%s' there is no memory here for more of them",
+                (unsigned long long)w->rows, r->spec->name);
+        return false;
     }
-    *w->n = m->n;
-    *w->more = m->more != 0;
+    if (m->n != 0) {
+        memcpy(asked->keys, m->keys.data, m->keys.n);
+        if (m->values.n != 0)
+            memcpy(asked->values, m->values.data, m->values.n);
+        w->from = asked->keys[m->n - 1] + 1; // 0: there is no greater one
+    }
+    w->n = m->n;
+    w->over = !m->more || w->from == 0;
+    w->rows += m->n;
+    w->room -= bytes;
     return true;
 }
 
@@ -489,6 +502,10 @@ void encode_answer(struct slice *s, struct van_message *m, uint64_t now)
         r->pins--;
     }
     r->client->stats.bytes_received += m->body_bytes;
+    if (wire_check_flags(m->type, m->m, &e) != 0) {
+        fail(s, e.code, e.text);
+        return;
+    }
     switch (m->type) {
     case MSG_ERROR:
         answer_error(s, &m->m->error, now);
@@ -506,30 +523,24 @@ void encode_answer(struct slice *s, struct van_message *m, uint64_t now)
         good = client_tables_figures(r, &m->m->table_is);
         break;
     case MSG_SAVED:
-        if (!saves_saved(r, &m->m->saved, &e)) {
-            fail(s, e.code, e.text);
-            return;
-        }
-        good = true;
+        good = saves_saved(r, &m->m->saved, &e);
         break;
     case MSG_ROOTS_ARE:
-        if (!saves_roots(s, &m->m->roots_are, &e)) {
-            fail(s, e.code, e.text);
-            return;
-        }
-        good = true;
+        good = saves_roots(s, &m->m->roots_are, &e);
         break;
     case MSG_TABLE_INFO_IS:
         good = client_tables_info(r, &m->m->table_info_is);
         break;
     case MSG_ROWS_ARE:
-        good = answer_rows(s, &m->m->rows_are);
+        good = answer_rows(s, &m->m->rows_are, &e);
         break;
     default:
         break;
     }
+    if (!good && e.code == 0)
+        err_set(&e, TUG_EDATA, "its answer does not fit the request");
     if (!good) {
-        fail(s, TUG_EDATA, "its answer does not fit the request");
+        fail(s, e.code, e.text);
         return;
     }
     slice_answered(s);

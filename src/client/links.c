@@ -150,7 +150,7 @@ static uint64_t tick_greeting(struct peer *p, uint64_t now)
 {
     if (p->give_up <= now) {
         struct err why;
-        err_set(&why, TUG_EIO, "it does not say who it is");
+        err_set(&why, TUG_EIO, "it does not identify itself");
         peer_break(p, &why, now);
         return p->due;
     }
@@ -207,7 +207,7 @@ static void give_up_long_ones(struct peer *p, uint64_t now)
             s = s->behind;
             continue;
         }
-        err_set(&e, TUG_EIO, "%s cannot be reached for %llu s%s%s", peer_name(p, name),
+        err_set(&e, TUG_EIO, "%s could not be reached for %llu s%s%s", peer_name(p, name),
                 (unsigned long long)(timeout / SECOND_NS),
                 p->why.text[0] != 0 ? ": " : "", p->why.text);
         request_end(s->request, e.code, &e);

@@ -1,4 +1,5 @@
-// What the client believes of the lists of keys that a loop remembers is what loops do.
+// Links of the client to loops: what it believes of the lists of keys that a loop
+// remembers is what loops do, and a request that is given up leaves nothing on any link.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "client/client_testing.h"
@@ -73,11 +74,89 @@ static void test_lists_that_are_forgotten(void **state)
     cluster_close(c);
 }
 
+// A van that keeps all bodies until their link is closed, and then gives them back at
+// once, inside van_close_link. It passes on to the simulated one, which copies.
+enum { MOST_HELD = 16 };
+static const struct van_ops *under;
+static struct {
+    van_link link;
+    struct van_release release;
+} held[MOST_HELD];
+static size_t n_held;
+
+static int send_and_keep(struct van *v, van_link link, uint16_t type, uint64_t request,
+                         const void *msg, const struct van_release *release)
+{
+    if (release != NULL) {
+        assert_true(n_held < MOST_HELD);
+        held[n_held].link = link;
+        held[n_held++].release = *release;
+    }
+    return under->send(v, link, type, request, msg, NULL);
+}
+
+static void close_and_give(struct van *v, van_link link)
+{
+    for (size_t i = 0; i < n_held;) {
+        if (held[i].link != link) {
+            i++;
+            continue;
+        }
+        struct van_release r = held[i].release;
+        held[i] = held[--n_held];
+        r.release(r.ctx);
+    }
+    under->close_link(v, link);
+}
+
+// Sendings leave the list that is walked while the first link breaks: the others must
+// break all the same, or the caller's memory would still be sent when client_cancel has
+// returned.
+static void test_nothing_is_held_by_what_was_given_up(void **state)
+{
+    (void)state;
+    enum { MANY = 6000 }; // bodies that are not copied, to each loop
+    struct client_options o = usual();
+    o.resend_ns = 0;
+    struct cluster *c = cluster_open(MAX_SERVERS, 3, &o);
+    under = c->van->ops;
+    struct van_ops ops = *under;
+    ops.send = send_and_keep;
+    ops.close_link = close_and_give;
+    c->van->ops = &ops;
+    for (uint32_t i = 0; i < c->n_servers; i++)
+        c->servers[i].mute = true;
+    static uint64_t keys[MANY];
+    static float values[MANY * WIDTH];
+    for (uint64_t i = 0; i < MANY; i++)
+        keys[i] = random_u64(5, 6, i);
+    struct client_push p = {.table = TABLE,
+                            .keys = keys,
+                            .n = MANY,
+                            .values = values,
+                            .op = WIRE_GRADIENT,
+                            .rate = 1,
+                            .pass = 1,
+                            .examples = MANY};
+    struct err e = {0};
+    client_ts ts = client_push(c->client, &p, &e);
+    assert_int_not_equal(ts, 0);
+    while (n_held < c->n_servers)
+        assert_true(step(c, 1000 * MS));
+    client_cancel(c->client, ts);
+    assert_int_equal(n_held, 0);
+    assert_null(c->client->sendings);
+    assert_int_equal(client_in_flight(c->client), 0);
+    c->van->ops = under;
+    cluster_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lists_as_a_loop_keeps_them),
         cmocka_unit_test(test_lists_that_are_forgotten),
+        cmocka_unit_test(test_nothing_is_held_by_what_was_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

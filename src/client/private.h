@@ -62,10 +62,9 @@ enum request_state {
 
 struct rows_wanted {
     struct msg_rows message;
+    struct client_walk *walk;
     uint64_t *keys;
     float *values;
-    uint32_t *n;
-    bool *more;
 };
 
 struct table_wanted {

@@ -120,7 +120,7 @@ static struct peer *holder_of(const struct request *r)
 static void let_go(struct request *r, uint64_t now)
 {
     struct err why;
-    err_set(&why, TUG_EIO, "a request was given up");
+    err_set(&why, TUG_EIO, "a request was cancelled");
     for (struct peer *p = holder_of(r); p != NULL; p = holder_of(r))
         peer_break(p, &why, now);
 }
@@ -289,7 +289,8 @@ static int start(struct request *r)
         TRY(slice_cut_everywhere(r));
         break;
     case REQUEST_SAVE:
-        TRY(slice_cut_first(r));
+        r->u.save->turn = c->o.without_turns && !r->u.save->only_turn;
+        TRY(r->u.save->turn ? slice_cut_everywhere(r) : slice_cut_first(r));
         break;
     default:
         TRY(slice_cut_all(r));
@@ -405,7 +406,8 @@ const struct table_spec *request_known(struct client *c, uint32_t table, struct 
 {
     const struct table_spec *s = client_spec(c, table);
     if (s == NULL)
-        err_set(e, TUG_EUSAGE, "table %u is not known: make it first", table);
+        err_set(e, TUG_EUSAGE,
+                "table %u is not known to this client: make or find it first", table);
     return s;
 }
 
@@ -447,7 +449,8 @@ client_ts client_push(struct client *c, const struct client_push *p, struct err 
     if (spec == NULL)
         return 0;
     if (p->n > UINT32_MAX) {
-        err_set(e, TUG_EUSAGE, "a push of %zu keys: more than a message holds", p->n);
+        err_set(e, TUG_EUSAGE, "a push of %zu keys is more than a message can hold",
+                p->n);
         return 0;
     }
     if (check_values(c, p, spec, e) != 0)
@@ -472,7 +475,8 @@ client_ts client_pull(struct client *c, const struct client_pull *p, struct err 
     if (spec == NULL)
         return 0;
     if (p->n > UINT32_MAX) {
-        err_set(e, TUG_EUSAGE, "a pull of %zu keys: more than a message holds", p->n);
+        err_set(e, TUG_EUSAGE, "a pull of %zu keys is more than a message can hold",
+                p->n);
         return 0;
     }
     struct request *r = request_new(c, REQUEST_PULL, e);
@@ -492,7 +496,8 @@ bool client_done(struct client *c, client_ts ts, int *ret_rc, struct err *e)
 {
     struct request *r = request_find(c, ts);
     if (r == NULL) {
-        *ret_rc = err_set(e, TUG_EUSAGE, "there is no such request, or it is forgotten");
+        *ret_rc = err_set(e, TUG_EUSAGE,
+                          "there is no such request, or it ended long ago");
         return true;
     }
     if (r->state != REQUEST_DONE)

@@ -181,7 +181,7 @@ static struct save_table *table_in(struct save_manifest *m, uint32_t partition_b
     struct msg_table table = {.table = f->table, .config = f->config};
     struct table_spec spec;
     if (f->config.n == 0 || spec_decode(&spec, &table, partition_bits, e) != 0) {
-        err_set(e, TUG_EDATA, "what it says of table %u is none", f->table);
+        err_set(e, TUG_EDATA, "its mode of table %u is not one that exists", f->table);
         return NULL;
     }
     return save_add_table(m, f->table, &spec.config, partition_bits, e);
@@ -220,7 +220,7 @@ bool saves_saved(struct request *r, const struct msg_saved *m, struct err *e)
         if (add_file(into, r->client->partition_bits, &f, e) != 0)
             return false;
     if (more < 0)
-        err_set(e, TUG_EDATA, "what it has written is cut off");
+        err_set(e, TUG_EDATA, "its list of files is cut short");
     if (m->step > into->step)
         into->step = m->step;
     into->published = first || into->published == m->published ? m->published : 0;
@@ -266,11 +266,10 @@ static void say_no_root(const struct slice *s, const char *others, struct err *e
                 "%s has no %s: start it with %s DIR, where '%s' is below DIR", name,
                 options[w->kind], options[w->kind], w->path);
     else
-        err_set(
-            e, TUG_EUSAGE,
-            "'%s' is not below %s, which is all that %s may use: name a directory there, "
-            "or start servers with another %s",
-            w->path, others, name, options[w->kind]);
+        err_set(e, TUG_EUSAGE,
+                "'%s' is not below %s, and %s may use nothing else: give a directory "
+                "below it, or start the servers with another %s",
+                w->path, others, name, options[w->kind]);
 }
 
 bool saves_roots(const struct slice *s, const struct msg_roots_are *m, struct err *e)
@@ -288,9 +287,10 @@ bool saves_roots(const struct slice *s, const struct msg_roots_are *m, struct er
     if (rest == NULL)
         say_no_root(s, buf_str(&others), e);
     else if (differs)
-        err_set(e, TUG_EUSAGE,
-                "servers have different roots: '%s' is '%s' to one and '%s' to another",
-                w->path, w->ret, rest);
+        err_set(
+            e, TUG_EUSAGE,
+            "the servers have different roots: '%s' is '%s' for one and '%s' for another",
+            w->path, w->ret, rest);
     buf_free(&others);
     if (rest == NULL || differs)
         return false;

@@ -56,6 +56,8 @@ static void try_another(struct peer *p, uint64_t now)
 
 uint64_t silence_watch(struct peer *p, uint64_t now)
 {
+    if (p->client->o.without_silence_watch)
+        return VAN_NEVER;
     look_for_signs(p, now);
     uint64_t ping_at = p->alive_at + SILENCE, try_at = ping_at + SILENCE;
     if (now < ping_at) {

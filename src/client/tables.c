@@ -80,7 +80,7 @@ client_ts client_info(struct client *c, const char *name, uint32_t table,
 {
     size_t n = name != NULL ? strlen(name) : 0;
     if (n >= SPEC_NAME_MAX) {
-        err_set(e, TUG_EUSAGE, "no table has a name of %zu bytes", n);
+        err_set(e, TUG_EUSAGE, "a table's name cannot have %zu bytes", n);
         return 0;
     }
     struct request *r = request_table_room(c, e) == 0 ? request_new(c, REQUEST_INFO, e)
@@ -176,6 +176,13 @@ client_ts client_day(struct client *c, uint32_t table, struct err *e)
 client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
                       struct err *e)
 {
+    if (steps > WIRE_STEPS_MAX - c->steps) {
+        err_set(e, TUG_EUSAGE,
+                "%llu more steps after %llu: a session may do at most %llu",
+                (unsigned long long)steps, (unsigned long long)c->steps,
+                (unsigned long long)WIRE_STEPS_MAX);
+        return 0;
+    }
     struct request *r = request_new(c, REQUEST_STEP, e);
     if (r == NULL)
         return 0;
@@ -202,13 +209,24 @@ client_ts client_stat(struct client *c, uint32_t table, struct msg_table_is *ret
     return request_begin(r, NULL, NULL);
 }
 
-client_ts client_rows(struct client *c, uint32_t table, uint32_t partition, uint64_t from,
-                      uint32_t max, uint64_t *ret_keys, float *ret_values,
-                      uint32_t *ret_n, bool *ret_more, struct err *e)
+struct client_walk client_walk_begin(uint32_t table)
 {
-    const struct table_spec *spec = request_known(c, table, e);
-    if (spec != NULL && partition >> c->partition_bits != 0) {
-        err_set(e, TUG_EUSAGE, "there is no partition %u", partition);
+    return (struct client_walk){.table = table, .over = true, .room = mem_available()};
+}
+
+void client_walk_partition(struct client_walk *w, uint32_t partition)
+{
+    w->partition = partition;
+    w->from = 0;
+    w->over = false;
+}
+
+client_ts client_walk_next(struct client *c, struct client_walk *w, uint32_t max,
+                           uint64_t *ret_keys, float *ret_values, struct err *e)
+{
+    const struct table_spec *spec = request_known(c, w->table, e);
+    if (spec != NULL && w->partition >> c->partition_bits != 0) {
+        err_set(e, TUG_EUSAGE, "there is no partition %u", w->partition);
         return 0;
     }
     struct request *r = spec != NULL ? request_new(c, REQUEST_ROWS, e) : NULL;
@@ -216,11 +234,13 @@ client_ts client_rows(struct client *c, uint32_t table, uint32_t partition, uint
         return 0;
     r->spec = spec;
     r->u.rows = (struct rows_wanted){
-        .message = {.table = table, .partition = partition, .from = from, .max = max},
+        .message = {.table = w->table,
+                    .partition = w->partition,
+                    .from = w->from,
+                    .max = max},
+        .walk = w,
         .keys = ret_keys,
         .values = ret_values,
-        .n = ret_n,
-        .more = ret_more,
     };
     return request_begin(r, NULL, NULL);
 }

@@ -159,6 +159,18 @@ static void test_info_and_steps(void **state)
     assert_int_equal(global, 5 + most);
     assert_int_equal(wait_for(c, client_step(c->client, 2, &global, &e), &e), 0);
     assert_int_equal(global, 7 + most);
+    // No more than servers believe, in how many calls it may be; what was refused is not
+    // done.
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(client_step(c->client, UINT64_MAX - (uint64_t)i, &global, &e),
+                         0);
+        assert_int_equal(e.code, TUG_EUSAGE);
+        assert_non_null(strstr(e.text, "more steps after 7"));
+    }
+    assert_int_equal(client_step(c->client, WIRE_STEPS_MAX - 6, &global, &e), 0);
+    assert_int_equal(
+        wait_for(c, client_step(c->client, WIRE_STEPS_MAX - 7, &global, &e), &e), 0);
+    assert_int_equal(client_step(c->client, 1, &global, &e), 0);
     // Another table than the one of that number.
     struct table_config other = table_config_defaults();
     assert_int_equal(table_config_parse(&other, "name=x;accessor=nothing", NULL),
@@ -279,13 +291,14 @@ static void test_no_memory(void **state)
 
 static uint64_t page[3];
 static uint32_t page_n;
+static uint8_t page_more;
 
 static bool say_page(struct server *s, van_link link, const struct van_message *m)
 {
     float values[3 * WIDTH] = {0};
     struct msg_rows_are is = {.n = page_n,
                               .width = WIDTH,
-                              .more = 1,
+                              .more = page_more,
                               .keys = {page, page_n * sizeof(*page)},
                               .values = {values, page_n * WIDTH * sizeof(float)}};
     if (m->type != MSG_ROWS)
@@ -294,16 +307,23 @@ static bool say_page(struct server *s, van_link link, const struct van_message *
     return true;
 }
 
-static int walk(struct cluster *c, uint64_t from, uint32_t partition)
+static int walk(struct cluster *c, struct client_walk *w)
 {
     uint64_t keys[3];
     float values[3 * WIDTH];
-    uint32_t n;
-    bool more;
     struct err e = {0};
-    return wait_for(
-        c, client_rows(c->client, TABLE, partition, from, 3, keys, values, &n, &more, &e),
-        &e);
+    int rc = wait_for(c, client_walk_next(c->client, w, 3, keys, values, &e), &e);
+    if (rc == TUG_ENOMEM)
+        assert_non_null(strstr(e.text, "after 3 rows of table"));
+    return rc;
+}
+
+static int walk_from(struct cluster *c, uint32_t partition, uint64_t from)
+{
+    struct client_walk w = client_walk_begin(TABLE);
+    client_walk_partition(&w, partition);
+    w.from = from;
+    return walk(c, &w);
 }
 
 static void test_pages_that_do_not_ascend(void **state)
@@ -317,13 +337,48 @@ static void test_pages_that_do_not_ascend(void **state)
         if (partition_of(key) == partition)
             page[n++] = key;
     page_n = 3;
-    assert_int_equal(walk(c, 0, partition), 0);
-    assert_int_equal(walk(c, page[0] + 1, partition), TUG_EDATA); // before `from`
-    assert_int_equal(walk(c, 0, partition ^ 1), TUG_EDATA);       // of another partition
+    page_more = 1;
+    assert_int_equal(walk_from(c, partition, 0), 0);
+    assert_int_equal(walk_from(c, partition, page[0] + 1), TUG_EDATA); // before `from`
+    assert_int_equal(walk_from(c, partition ^ 1, 0), TUG_EDATA); // of another partition
     page[2] = page[1];
-    assert_int_equal(walk(c, 0, partition), TUG_EDATA);
+    assert_int_equal(walk_from(c, partition, 0), TUG_EDATA);
     page_n = 0; // nothing, and more of it
-    assert_int_equal(walk(c, 0, partition), TUG_EDATA);
+    assert_int_equal(walk_from(c, partition, 0), TUG_EDATA);
+    cluster_close(c);
+}
+
+// Who answers by a row at a time, or by more rows than there is memory, is not believed
+// for ever.
+static void test_pages_without_end(void **state)
+{
+    (void)state;
+    struct client_options o = usual();
+    struct cluster *c = cluster_open(MAX_SERVERS, 9, &o);
+    uint32_t partition = partition_of(c->keys[0]);
+    struct client_walk w = client_walk_begin(TABLE);
+    uint64_t key = 0;
+    assert_true(w.over && w.room > 0);
+    answer_with_all(c, say_page);
+    client_walk_partition(&w, partition);
+    w.room = 4 * (sizeof(uint64_t) + WIDTH * sizeof(float));
+    page_more = 1;
+    for (int i = 0; i < 2; i++) {
+        for (page_n = 0; page_n < 3; key++)
+            if (partition_of(key) == partition)
+                page[page_n++] = key;
+        assert_int_equal(walk(c, &w), i == 0 ? 0 : TUG_ENOMEM);
+        assert_int_equal(w.rows, 3);
+        assert_false(w.over);
+    }
+    for (page_n = 1; page_n < 3; page_n++)
+        assert_int_equal(walk_from(c, partition, 0), TUG_EDATA);
+    page_more = 0; // the last one may be short
+    page_n = 2;
+    client_walk_partition(&w, partition);
+    w.room *= 10;
+    assert_int_equal(walk(c, &w), 0);
+    assert_true(w.over && w.n == 2 && w.rows == 5);
     cluster_close(c);
 }
 
@@ -377,7 +432,7 @@ static void test_order_to_a_loop_that_is_silent(void **state)
     uint64_t begun = sim_now(c->sim);
     assert_int_equal(wait_for(c, ts, &e), TUG_EIO);
     assert_non_null(strstr(e.text, "server"));
-    assert_non_null(strstr(e.text, "cannot be reached"));
+    assert_non_null(strstr(e.text, "could not be reached"));
     assert_true(sim_now(c->sim) - begun < 60 * 1000 * MS);
     cluster_close(c);
 }
@@ -411,8 +466,9 @@ static void test_over_and_idle(void **state)
     cluster_close(c);
 }
 
-// A request of a cluster that has ended says how it ended, as those do that were under way
-// then: whether a worker was told to stop or its cluster broke is what its exit code says.
+// A request of a cluster that has ended says how it ended, as those do that
+// were under way then: whether a worker was told to stop or its cluster broke
+// is what its exit code says.
 static void test_asked_after_the_end(void **state)
 {
     (void)state;
@@ -445,6 +501,7 @@ int main(void)
         cmocka_unit_test(test_saves),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_pages_that_do_not_ascend),
+        cmocka_unit_test(test_pages_without_end),
         cmocka_unit_test(test_errors_of_loops),
         cmocka_unit_test(test_order_to_a_loop_that_is_silent),
         cmocka_unit_test(test_over_and_idle),

@@ -52,7 +52,7 @@ int client_wait_ready(struct client *c, uint64_t timeout_ns, struct err *e)
                            "%s",
                            (double)timeout_ns * 1e-9, c->o.member.scheduler,
                            member_id(c->member) == 0
-                               ? "has not let this node in"
+                               ? "has not admitted this node"
                                : "still waits for servers or workers");
         TRY(poll_until(c, until, e));
     }

@@ -94,7 +94,7 @@ static void open_scheduler(uint32_t workers)
         .workers = workers,
         .partition_bits = 6,
         .gather_timeout_ns = 30 * SECOND,
-        .dead_timeout_ns = 10 * SECOND,
+        .dead_timeout_ns = 100 * SECOND, // threads under valgrind share one CPU
         .leave_timeout_ns = 10 * SECOND,
         .session_base = 1,
         .host = "here",

@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include "base/alloc.h"
+#include "cluster/proof.h"
 
 enum { DIAL_SECONDS = 10 };
 
@@ -53,7 +54,10 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
         return;
     h->heard_at = now;
     if (m->type == MSG_WELCOME) {
-        h->greeted = true;
+        // The process's number is for the scheduler alone: to another who took its port
+        // nothing is said, and the link is given up as silent.
+        h->greeted = m->m->welcome.role == WIRE_SCHEDULER &&
+                     proof_role_fits(WIRE_SCHEDULER, van_trust(h->van, link).role);
         h->next = now;
     } else if (m->type == MSG_HEARTBEAT_OK && !m->m->heartbeat_ok.known &&
                h->lost != NULL) {

@@ -145,6 +145,46 @@ static void test_a_dead_attempt_is_given_up(void **state)
     assert_all_live();
 }
 
+// The link breaks, and the next one is dead and open: the scheduler knows of no link for
+// longer than of the dead, but heartbeats come.
+static void test_the_link_after_a_broken_one_is_dead(void **state)
+{
+    (void)state;
+    struct msg_lease lease = {0};
+    answers = 0;
+    sim_set_faults(w.sim, 0, 0, 0, 1);
+    assert_int_equal(member_ask(w.actors[1].m, MSG_LEASE, &lease, on_answer, NULL), 0);
+    sim_set_faults(w.sim, 0, 0, 0, 0);
+    for (int i = 0; i < 9000; i++) {
+        world_run(&w, SECONDS / 1000);
+        sim_silence(w.sim, w.actors[1].v, FIRST_LINK + 1);
+    }
+    assert_int_equal(answers, 0);
+    assert_all_live();
+    world_run(&w, 11 * SECONDS);
+    assert_int_equal(answers, 1);
+    assert_all_live();
+}
+
+// Heartbeats that come between two closed links count: it is not that all were closed.
+static void test_links_that_close_one_after_the_other(void **state)
+{
+    (void)state;
+    struct msg_lease lease = {0};
+    sim_set_faults(w.sim, 0, 0, 0, 1);
+    assert_int_equal(member_ask(w.actors[1].m, MSG_LEASE, &lease, on_answer, NULL), 0);
+    sim_set_faults(w.sim, 0, 0, 0, 0);
+    sim_partition(w.sim, w.actors[1].v, w.v, true);
+    world_run(&w, 4 * SECONDS);
+    sim_set_faults(w.sim, 0, 0, 0, 1);
+    world_run(&w, SECONDS); // the next heartbeat
+    sim_set_faults(w.sim, 0, 0, 0, 0);
+    world_run(&w, 4 * SECONDS);
+    sim_partition(w.sim, w.actors[1].v, w.v, false);
+    world_run(&w, 2 * SECONDS);
+    assert_all_live();
+}
+
 // Also a link that dies while the member joins.
 static void test_dead_while_joining(void **state)
 {
@@ -170,6 +210,10 @@ int main(void)
                                         open_world, close_world),
         cmocka_unit_test_setup_teardown(test_a_dead_attempt_is_given_up, open_world,
                                         close_world),
+        cmocka_unit_test_setup_teardown(test_the_link_after_a_broken_one_is_dead,
+                                        open_world, close_world),
+        cmocka_unit_test_setup_teardown(test_links_that_close_one_after_the_other,
+                                        open_world, close_world),
         cmocka_unit_test_setup_teardown(test_dead_while_joining, open_world, close_world),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -124,7 +124,9 @@ int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struc
         rc = put_file(&l->files[i], &scratch, to, &ret->examples);
     buf_free(&scratch);
     ret->done = (struct wire_text){to->data, (uint32_t)to->len};
-    return rc == 0 ? 0 : err_set(e, TUG_ENOMEM, "too many pieces for one save to name");
+    return rc == 0 ? 0
+                   : err_set(e, TUG_ENOMEM,
+                             "a save cannot name that many pieces; make them larger");
 }
 
 // Passes that go on.
@@ -140,7 +142,7 @@ static int check_done(const struct leases *l, struct wire_text list, struct err 
         pieces += 8 * (uint64_t)f.bits.n;
     if (more != 0 || pieces > LEASES_MAX_PIECES + 8 * (uint64_t)n ||
         (l->have_data && n > l->n_files))
-        return err_set(e, TUG_EDATA, "the list of pieces that are done makes no sense");
+        return err_set(e, TUG_EDATA, "the list of finished pieces is inconsistent");
     return 0;
 }
 

@@ -81,8 +81,8 @@ static int believe_schema(struct leases *l, const char *who, struct wire_text sc
 {
     if (l->schema.len > 0 && !same_schema(l, schema))
         return err_set(e, TUG_EUSAGE,
-                       "%s does not read the data as the saved model does that the run "
-                       "begins with",
+                       "%s does not read the data in the way of the saved model with "
+                       "which the run begins",
                        who);
     if (l->schema.len > 0 || schema.n == 0)
         return 0;
@@ -150,9 +150,9 @@ static int compare_file(const struct leases *l, const char *who, const struct fi
 {
     const char *how = NULL;
     if (a->hash != b->hash)
-        how = "their sizes are equal, what is in them is not";
+        how = "their sizes are equal, but their contents differ";
     else if (a->compressed != (b->compressed != 0) || a->pieces != b->pieces)
-        how = "they are cut differently";
+        how = "they are cut into different pieces";
     if (a->bytes != b->bytes)
         return err_set(e, TUG_EDATA,
                        "'%.*s' of %s is not '%s' of %s: %" PRIu64 " bytes, not %" PRIu64
@@ -177,10 +177,10 @@ static int compare(const struct leases *l, const char *who, const struct msg_dat
         if (wire_next_data_file(&list, &f) == 1)
             TRY(compare_file(l, who, &l->files[i], &f, e));
     if (n != l->n_files)
-        return err_set(e, TUG_EDATA,
-                       "%s sees %u files, %s sees %u; all workers must read the same "
-                       "data",
-                       who, n, l->told_by, l->n_files);
+        return err_set(
+            e, TUG_EDATA,
+            "%s sees %u file%s, but %s sees %u; all workers must read the same data", who,
+            n, n == 1 ? "" : "s", l->told_by, l->n_files);
     if (!same_schema(l, m->schema))
         return err_set(e, TUG_EUSAGE,
                        "%s and %s read the data in different ways: their columns differ, "
@@ -188,8 +188,8 @@ static int compare(const struct leases *l, const char *who, const struct msg_dat
                        who, l->told_by);
     if (m->options != l->options || m->piece_bytes != l->piece_bytes)
         return err_set(e, TUG_EUSAGE,
-                       "%s and %s were started with different options; a run needs the "
-                       "same ones everywhere",
+                       "%s and %s were started with different options; all workers of a "
+                       "run need the same ones",
                        who, l->told_by);
     return 0;
 }

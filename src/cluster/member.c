@@ -100,8 +100,9 @@ static void part(struct member *m)
 static void give_up(struct member *m, const char *why)
 {
     char text[ERR_TEXT_MAX];
-    snprintf(text, sizeof(text), "the scheduler at %s cannot be reached for %llu s%s%s",
-             m->scheduler, (unsigned long long)(m->o.scheduler_timeout_ns / SECOND_NS),
+    snprintf(text, sizeof(text),
+             "the scheduler at %s could not be reached for %llu s%s%s", m->scheduler,
+             (unsigned long long)(m->o.scheduler_timeout_ns / SECOND_NS),
              why[0] != 0 ? ": " : "", why);
     part(m);
     member_end(m, TUG_EIO, text);
@@ -208,8 +209,8 @@ static void joined(struct member *m, const struct msg_joined *msg, uint64_t now)
     if (is_somebody_else(m, msg)) {
         char why[ERR_TEXT_MAX];
         snprintf(why, sizeof(why),
-                 "the scheduler at %s takes node %u for node %u: it is not the one that "
-                 "the node joined; start all of the cluster again",
+                 "the scheduler at %s takes node %u for node %u, so it is not the "
+                 "scheduler that the node joined; start the whole cluster again",
                  m->scheduler, m->id, msg->node);
         part(m);
         member_end(m, TUG_EIO, why);
@@ -354,9 +355,9 @@ bool member_message(struct member *m, van_link link, const struct van_message *m
 // A link may be dead and open: nothing tells. One that has been silent is tried, and
 // then replaced; whether the scheduler itself is gone is another question, and takes
 // longer.
-static bool is_dead(const struct member *m, uint64_t now)
+static uint64_t dead_at(const struct member *m)
 {
-    return now >= m->heard_at + 2 * MEMBER_SILENCE_NS;
+    return m->o.without_redial ? VAN_NEVER : m->heard_at + 2 * MEMBER_SILENCE_NS;
 }
 
 static uint64_t ping(struct member *m, uint64_t now)
@@ -399,11 +400,11 @@ static uint64_t tick_here(struct member *m, uint64_t now)
         give_up(m, "it does not answer");
         return VAN_NEVER;
     }
-    if (is_dead(m, now)) {
+    if (now >= dead_at(m)) {
         dial_again(m, now);
         return now;
     }
-    over = clock_earlier(over, m->heard_at + 2 * MEMBER_SILENCE_NS);
+    over = clock_earlier(over, dead_at(m));
     return clock_earlier(
         clock_earlier(clock_earlier(over, ping(m, now)), want_roster(m, now)),
         member_resend(m, now, false));
@@ -425,11 +426,11 @@ static uint64_t tick_away(struct member *m, uint64_t now)
     }
     if (m->state == MEMBER_CONNECTING)
         return over;
-    if (is_dead(m, now)) {
+    if (now >= dead_at(m)) {
         dial_again(m, now);
         return now;
     }
-    over = clock_earlier(over, m->heard_at + 2 * MEMBER_SILENCE_NS);
+    over = clock_earlier(over, dead_at(m));
     if (now >= m->sent_at + m->o.resend_ns) {
         if (m->state == MEMBER_GREETING)
             say_hello(m, now);

@@ -32,6 +32,7 @@ struct member_options {
     const char *address;           // where the node listens; "" if it does not
     uint64_t scheduler_timeout_ns; // to reach it at first, and when the link broke
     bool without_identity; // tests: any id and session will do when it joins again
+    bool without_redial;   // tests: its link to the scheduler is kept while it is silent
     uint64_t resend_ns;    // requests to the scheduler are sent again after this; 0: 2 s
     // A new roster has come (its epoch may be the same). May be NULL.
     void (*changed)(void *ctx, const struct roster *r, uint64_t now);

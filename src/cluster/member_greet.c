@@ -31,9 +31,10 @@ bool member_welcomed(const struct member *m, van_link link, const struct msg_wel
         good = proof_welcome(proof, m->secret, &trust) &&
                mac_same(w->proof.data, w->proof.n, proof);
     if (!good)
-        err_set(e, TUG_EIO,
-                "who listens at %s cannot show that it is a %s of the cluster",
-                van_peer(m->van, link), wire_role_name(role));
+        err_set(
+            e, TUG_EIO,
+            "the process that listens at %s cannot prove that it is a %s of the cluster",
+            van_peer(m->van, link), wire_role_name(role));
     return good;
 }
 
@@ -81,9 +82,9 @@ static int check_hello(const struct member *m, const struct van_message *msg,
         return err_set(e, TUG_EDATA, "the first message on a link must be hello");
     const struct msg_hello *hello = &msg->m->hello;
     if (hello->cluster != m->o.cluster)
-        return err_set(e, TUG_EUSAGE, "this is a node of cluster %016llx, not of %016llx",
-                       (unsigned long long)m->o.cluster,
-                       (unsigned long long)hello->cluster);
+        return err_set(
+            e, TUG_EUSAGE, "this node belongs to cluster %016llx, not to %016llx",
+            (unsigned long long)m->o.cluster, (unsigned long long)hello->cluster);
     const struct roster_node *n = roster_find(&m->roster, hello->node);
     if (n != NULL && (!n->alive || n->session != hello->session)) {
         char name[ROSTER_NAME_MAX];
@@ -92,7 +93,8 @@ static int check_hello(const struct member *m, const struct van_message *msg,
     if (n == NULL && roster_session_over(&m->roster, hello->session))
         return err_set(e, TUG_EIO, "the session of node %u is over", hello->node);
     if (n == NULL && takes_anothers_session(&m->roster, hello))
-        return err_set(e, TUG_EUSAGE, "node %u has the session of another", hello->node);
+        return err_set(e, TUG_EUSAGE, "node %u uses the session of another node",
+                       hello->node);
     if (!proof_role_fits(hello->role, trust->role))
         return err_set(e, TUG_EUSAGE,
                        "its certificate or token is not that of a node of this role");

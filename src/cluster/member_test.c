@@ -265,7 +265,8 @@ static void test_never_somebody_else(void **state)
         assert_int_equal(member_ended(m, &why), what != 0);
         if (what != 0) {
             assert_int_equal(why.code, TUG_EIO);
-            assert_non_null(strstr(why.text, "it is not the one that the node joined"));
+            assert_non_null(
+                strstr(why.text, "it is not the scheduler that the node joined"));
         }
         van_free(x.v);
         world_close(&w);

@@ -149,7 +149,7 @@ int node_random(uint8_t ret[32], struct err *e)
 {
     if (mac_random(ret))
         return 0;
-    return err_set(e, TUG_EIO, "the system gives no random numbers");
+    return err_set(e, TUG_EIO, "the system provides no random numbers");
 }
 
 static int load_token(struct node *n, struct err *e)
@@ -177,8 +177,8 @@ int node_make_token(struct node *n, struct err *e)
         return token_make(&n->token, e);
     if (n->token.role != WIRE_OPERATOR)
         return err_set(e, TUG_EUSAGE,
-                       "the scheduler needs the token of operators; that of the role %s "
-                       "was given",
+                       "the scheduler needs the token of an operator, but that of the "
+                       "role %s was given",
                        wire_role_name(n->token.role));
     return 0;
 }
@@ -188,12 +188,13 @@ int node_leave_token(struct node *n, const char *address, struct err *e)
     uint16_t port = port_of(address);
     if (n->token.role == WIRE_NOBODY || port == 0)
         return 0;
-    return token_leave(n->token_file, &n->token, cluster_name(n), port, e);
+    return token_leave(n->token_file, &n->token_lock, &n->token, cluster_name(n), port,
+                       e);
 }
 
 void node_take_token(struct node *n)
 {
-    token_remove(n->token_file, &n->token);
+    token_remove(n->token_file, n->token_lock, &n->token);
     n->token_file[0] = 0;
 }
 
@@ -203,7 +204,7 @@ int node_open(struct node *n, const struct node_options *o, struct err *e)
     budget_open(&n->budget, budget_of(o->memory, NULL));
     n->cluster = node_cluster(o->cluster != NULL ? o->cluster : "tug");
     if (getrandom(&n->process, sizeof(n->process), 0) != sizeof(n->process))
-        return err_sys(e, TUG_EIO, "the system gives no random numbers");
+        return err_sys(e, TUG_EIO, "the system provides no random numbers");
     if (gethostname(n->host, sizeof(n->host) - 1) != 0)
         snprintf(n->host, sizeof(n->host), "?");
     if (o->scheduler != NULL)
@@ -321,7 +322,8 @@ static int advertise(const struct node *n, uint16_t loop, char address[VAN_ADDRE
     if (route_split(told, host, sizeof(host), &port, NULL) != 0)
         return tell(address, told, port_of(address), e);
     if ((uint32_t)port + loop > UINT16_MAX)
-        return err_set(e, TUG_EUSAGE, "--advertise %s: there are not that many ports",
+        return err_set(e, TUG_EUSAGE,
+                       "--advertise %s: the ports of all loops would go beyond 65535",
                        told);
     return tell(address, host, (uint32_t)port + loop, e);
 }
@@ -332,7 +334,8 @@ int node_listen(struct node *n, struct van *v, uint16_t loop,
     char address[VAN_ADDRESS_MAX];
     uint32_t port = n->options.port == 0 ? 0 : (uint32_t)n->options.port + loop;
     if (port > UINT16_MAX)
-        return err_set(e, TUG_EUSAGE, "--port %u: there are not that many ports",
+        return err_set(e, TUG_EUSAGE,
+                       "--port %u: the ports of all loops would go beyond 65535",
                        n->options.port);
     int len = strstr(n->bind, "://") != NULL
                   ? snprintf(address, sizeof(address), "%s", n->bind)

@@ -57,6 +57,7 @@ struct node {
     uint64_t cluster, process;
     struct token token;             // given or made; WIRE_NOBODY: looked for at each link
     char token_file[FILE_PATH_MAX]; // that this process has left; empty: none
+    int token_lock;                 // of that file
     struct prover prover;
     struct tls *tls;
     struct budget budget;        // of buffers, for all vans of the process

@@ -234,7 +234,7 @@ static void test_rogue_server(void **state)
     guest.m = w.actors[1].m;
     member_serve(guest.m, guest.v, sim_now(w.sim));
     assert_false(member_welcomed(guest.m, guest.link, &w0, WIRE_SERVER, &e));
-    assert_non_null(strstr(e.text, "cannot show that it is a server"));
+    assert_non_null(strstr(e.text, "cannot prove that it is a server"));
     uint8_t proof[MAC_BYTES];
     struct van_trust link = van_trust(guest.v, guest.link);
     assert_true(proof_welcome(proof, w.actors[2].m->secret, &link)); // its own secret

@@ -16,6 +16,7 @@ struct peer {
     bool closed;
     uint32_t lines; // of the scheduler's log
     char log[2048];
+    uint32_t orders; // to stop, in the log
 };
 
 static struct peer peer;
@@ -52,6 +53,7 @@ static void on_log(void *ctx, const char *line)
 {
     (void)ctx;
     peer.lines++;
+    peer.orders += strncmp(line, "order: stop", 11) == 0;
     snprintf(peer.log, sizeof(peer.log), "%s", line);
 }
 
@@ -190,13 +192,13 @@ static void test_join_under_anothers_number(void **state)
     greet(WIRE_SERVER);
     say(MSG_JOIN, 7, &join);
     assert_int_equal(peer.type, MSG_ERROR);
-    assert_non_null(strstr(peer.text, "its process has joined as a server"));
+    assert_non_null(strstr(peer.text, "its process has already joined as a server"));
     join.role = WIRE_DRIVER;
     say(MSG_JOIN, 7, &join);
     assert_int_equal(peer.type, MSG_ERROR);
     join.process = 501;
     say(MSG_JOIN, 7, &join);
-    assert_non_null(strstr(peer.text, "its process has joined as a worker"));
+    assert_non_null(strstr(peer.text, "its process has already joined as a worker"));
     join.process = 502;
     say(MSG_JOIN, 7, &join);
     assert_int_not_equal(peer.type, MSG_ERROR);
@@ -289,10 +291,17 @@ static void test_orders_are_logged(void **state)
     say(MSG_ORDERED, 0, &told); // it has not joined: nobody hears of it
     assert_null(strstr(peer.log, "save to 'x'"));
     leave();
-    greet(WIRE_OPERATOR);
-    uint32_t lines = peer.lines;
+    world_run(&w, 2 * SECONDS);
+    greet(WIRE_TOOL);
     say(MSG_STOP, 5, &(struct msg_stop){.why = wire_text("enough")});
-    assert_true(peer.lines > lines);
+    assert_int_equal(peer.orders, 0);
+    assert_non_null(strstr(peer.log, "stop: a link of the role tool may not ask"));
+    leave();
+    greet(WIRE_OPERATOR);
+    say(MSG_STOP, 5, &(struct msg_stop){.why = wire_text("enough")});
+    assert_int_equal(peer.orders, 1);
+    say(MSG_STOP, 5, &(struct msg_stop){.why = wire_text("again")});
+    assert_int_equal(peer.orders, 1); // it ended already
     leave();
     world_close(&w);
 }

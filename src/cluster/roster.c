@@ -136,7 +136,7 @@ static int read_nodes(struct roster *r, struct wire_text list, struct err *e)
     for (uint32_t i = 0; i < r->n_nodes; i++) {
         struct wire_node line;
         if (wire_next_node(&list, &line) != 1 || !node_read(&r->nodes[i], &line))
-            return err_set(e, TUG_EDATA, "line %u of the roster makes no sense", i);
+            return err_set(e, TUG_EDATA, "line %u of the roster is inconsistent", i);
         if (i > 0 && r->nodes[i].id <= r->nodes[i - 1].id)
             return err_set(e, TUG_EDATA, "the roster's nodes are not in order");
     }
@@ -160,7 +160,7 @@ static int read_owners(struct roster *r, struct wire_span owners, struct err *e)
                 n = roster_find(r, r->owners[space][p]);
             if (n == NULL || n->role != WIRE_SERVER || !n->alive)
                 return err_set(e, TUG_EDATA,
-                               "the roster gives partition %u to node %u, which is no "
+                               "the roster gives partition %u to node %u, which is not a "
                                "live server",
                                p, r->owners[space][p]);
         }
@@ -186,7 +186,8 @@ int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e)
                        m->servers, m->workers);
     const struct wire_text lines = {m->nodes.data, (uint32_t)m->nodes.n};
     if (m->nodes.n > UINT32_MAX || count_nodes(lines, &r.n_nodes) != 0)
-        return err_set(e, TUG_EDATA, "the roster's nodes are cut or too many");
+        return err_set(e, TUG_EDATA,
+                       "the roster's list of nodes is cut short or too long");
     if (make_room(&r) != 0)
         return err_nomem(e, "the roster");
     int rc = read_nodes(&r, lines, e);

@@ -20,11 +20,14 @@ static int check_options(const struct scheduler_options *o, struct err *e)
     if (o->servers == 0)
         return err_set(e, TUG_EUSAGE, "a cluster needs at least one server");
     if (o->servers > ROSTER_MAX_NODES || o->workers > ROSTER_MAX_NODES)
-        return err_set(e, TUG_EUSAGE, "%u servers and %u workers: at most %d nodes",
+        return err_set(e, TUG_EUSAGE,
+                       "%u servers and %u workers are more than the %d nodes that a "
+                       "cluster can have",
                        o->servers, o->workers, ROSTER_MAX_NODES);
     if (o->partition_bits > ROSTER_MAX_PARTITION_BITS)
-        return err_set(e, TUG_EUSAGE, "2^%u partitions: at most 2^%d", o->partition_bits,
-                       ROSTER_MAX_PARTITION_BITS);
+        return err_set(e, TUG_EUSAGE,
+                       "2^%u partitions are more than the 2^%d that a table can have",
+                       o->partition_bits, ROSTER_MAX_PARTITION_BITS);
     return 0;
 }
 
@@ -61,6 +64,7 @@ void scheduler_close(struct scheduler *s)
         return;
     leases_close(s->leases);
     roster_free(&s->roster);
+    scheduler_drop_roster(s->encoded);
     buf_free(&s->reports);
     mem_free(s->links);
     mem_free(s->nodes);
@@ -84,12 +88,17 @@ void *scheduler_grow(void *p_array, uint32_t *n, uint32_t *cap, size_t bytes)
     return memset((char *)array + bytes * (*n)++, 0, bytes);
 }
 
+// Who asks and does not read must not fill the memory.
+bool scheduler_has_room(const struct scheduler *s, van_link link)
+{
+    return link != 0 && van_queued(s->van, link) < QUEUED_MAX;
+}
+
 void scheduler_send(struct scheduler *s, van_link link, uint16_t type, uint64_t request,
                     const void *msg)
 {
-    // What does not arrive is asked for again, or sent again by the next ticks. Who asks
-    // and does not read must not fill the memory.
-    if (link != 0 && van_queued(s->van, link) < QUEUED_MAX)
+    // What does not arrive is asked for again, or sent again by the next ticks.
+    if (scheduler_has_room(s, link))
         (void)van_send(s->van, link, type, request, msg, NULL);
 }
 
@@ -238,7 +247,8 @@ static void stop_wanted(struct scheduler *s, struct link *l, uint64_t request,
 {
     char why[ERR_TEXT_MAX];
     wire_words(m->why, why, sizeof(why));
-    note_order(s, "a tool", l->role, van_peer(s->van, l->link), "stop");
+    if (s->phase != SCHEDULER_ENDING) // else it was another that has ended it
+        note_order(s, "a tool", l->role, van_peer(s->van, l->link), "stop");
     scheduler_send(s, l->link, MSG_OK, request, &(struct msg_ok){0});
     scheduler_end(s, wire_code(m->code), why);
 }
@@ -313,11 +323,14 @@ static bool refused_for_role(struct scheduler *s, const struct link *l,
                              const struct van_message *m)
 {
     char what[ERR_TEXT_MAX];
+    struct err e;
     // MSG_OK and MSG_ERROR answer what the scheduler has asked over this link.
     if (m->type == MSG_OK || m->type == MSG_ERROR || wire_may(m->type, l->role))
         return false;
     snprintf(what, sizeof(what), "%s: a link of the role %s may not ask for that",
              wire_name(m->type), wire_role_name(l->role));
+    err_set(&e, TUG_EUSAGE, "%s: %s", van_peer(s->van, l->link), what);
+    on_refused(s, &e, s->now);
     scheduler_refuse(s, l->link, m->request, TUG_EUSAGE, what);
     return true;
 }

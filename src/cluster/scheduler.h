@@ -38,7 +38,8 @@ struct scheduler_options {
     uint8_t session_key[32];    // random: see cluster/proof.h
     uint32_t pid;
     const char *host;
-    bool without_late_marks;                  // tests: see leases_forget_late_marks
+    bool without_late_marks; // tests: see leases_forget_late_marks
+    bool without_signs; // tests: who sends no heartbeats is not asked before it is dead
     void (*log)(void *ctx, const char *line); // joins, deaths, the end; may be NULL
     void *log_ctx;
 };

@@ -76,7 +76,7 @@ void scheduler_barrier(struct scheduler *s, struct node *n, uint64_t request,
     uint8_t group = m->group;
     if (group >= SCHEDULER_GROUPS || !in_group(n->n.role, group) || m->generation == 0) {
         scheduler_refuse(s, n->link, request, TUG_EUSAGE,
-                         "a barrier of a group that the node is not in");
+                         "the node is not in the group of this barrier");
         return;
     }
     struct process *p = &s->processes[n->process];
@@ -88,7 +88,7 @@ void scheduler_barrier(struct scheduler *s, struct node *n, uint64_t request,
     uint64_t completed = s->groups[group].completed;
     if (m->generation > completed - p->base[group] + 1) {
         scheduler_refuse(s, n->link, request, TUG_EUSAGE,
-                         "a barrier that lies behind one which is not complete yet");
+                         "the barrier before this one is not complete yet");
         return;
     }
     uint64_t reached = p->base[group] + m->generation;

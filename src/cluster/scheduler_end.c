@@ -25,7 +25,7 @@ void scheduler_end(struct scheduler *s, int code, const char *why)
     s->end.code = code;
     snprintf(s->end.text, sizeof(s->end.text), "%s", why);
     leases_over(s->leases);
-    scheduler_say(s, "the end%s%s", why[0] != 0 ? ": " : "", why);
+    scheduler_say(s, "the cluster ends%s%s", why[0] != 0 ? ": " : "", why);
     for (uint32_t i = 0; i < s->n_nodes; i++)
         if (s->nodes[i].n.alive)
             scheduler_stop_node(s, &s->nodes[i]);
@@ -99,7 +99,8 @@ void scheduler_lost(struct scheduler *s, struct node *n)
         return; // another may come in its place
     if (s->phase == SCHEDULER_RUNNING && n->n.role == WIRE_SERVER)
         server_lost(s, n);
-    snprintf(why, sizeof(why), "%s is gone without a word", scheduler_name(n, name));
+    snprintf(why, sizeof(why), "%s has disconnected without giving a reason",
+             scheduler_name(n, name));
     if (n->drives && s->phase < SCHEDULER_OVER)
         scheduler_end(s, TUG_EIO, why);
     if (n->n.role != WIRE_WORKER)
@@ -152,9 +153,10 @@ static bool refused_for_code(struct scheduler *s, const struct node *n, uint64_t
     char name[ROSTER_NAME_MAX], why[ERR_TEXT_MAX];
     if (wire_code(code) == code)
         return false;
-    snprintf(why, sizeof(why),
-             "%s leaves with code %d, which is none of tug/tug.h: 0 is that all was well",
-             scheduler_name(n, name), code);
+    snprintf(
+        why, sizeof(why),
+        "%s leaves with code %d, which is not one of tug/tug.h, where 0 means success",
+        scheduler_name(n, name), code);
     scheduler_refuse(s, n->link, request, TUG_EUSAGE, why);
     return true;
 }
@@ -185,7 +187,7 @@ void scheduler_run_over(struct scheduler *s, struct node *n, uint64_t request,
     char why[ERR_TEXT_MAX];
     if (n->n.role != WIRE_DRIVER) {
         scheduler_refuse(s, n->link, request, TUG_EUSAGE,
-                         "only the driver says that the run is over");
+                         "only the driver may end the run");
         return;
     }
     scheduler_send(s, n->link, MSG_OK, request, &(struct msg_ok){0});

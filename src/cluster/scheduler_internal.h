@@ -76,6 +76,14 @@ struct cut_of {
     uint64_t save, roster, newest;
 };
 
+// A roster as it travels, until nobody needs it: the scheduler, and links that have not
+// sent all of it.
+struct encoded_roster {
+    uint32_t users;
+    struct buf nodes, owners;
+    struct msg_roster msg;
+};
+
 enum scheduler_phase {
     SCHEDULER_GATHERING,
     SCHEDULER_RUNNING,
@@ -103,9 +111,11 @@ struct scheduler {
     struct refusals refusals;
 
     struct roster roster;
-    bool changed; // the node table: a new version is due
+    struct encoded_roster *encoded; // NULL: not made yet
+    bool changed;                   // the node table: a new version is due
     uint64_t listed_at;
-    bool broken; // a server is gone: the placement names nobody there
+    uint64_t room_at; // no roster is sent before
+    bool broken;      // a server is gone: the placement names nobody there
 
     struct group groups[SCHEDULER_GROUPS];
 
@@ -130,6 +140,7 @@ struct scheduler {
 // One more element of an array that `p` points to, zeroed; NULL: out of memory.
 void *scheduler_grow(void *p_array, uint32_t *n, uint32_t *cap, size_t bytes);
 
+bool scheduler_has_room(const struct scheduler *s, van_link link);
 void scheduler_send(struct scheduler *s, van_link link, uint16_t type, uint64_t request,
                     const void *msg);
 void scheduler_refuse(struct scheduler *s, van_link link, uint64_t request, int code,
@@ -157,6 +168,7 @@ int scheduler_list(struct scheduler *s); // makes the node table again; 0 or TUG
 int scheduler_place(struct scheduler *s);
 void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
                            uint64_t request);
+void scheduler_drop_roster(void *encoded); // one user less; NULL is fine
 uint64_t scheduler_spread_roster(struct scheduler *s);
 
 // Barriers: scheduler_barrier.c.

@@ -18,6 +18,9 @@ enum {
 // After STOP was sent, a link that closes is most likely the answer to it.
 static const uint64_t stopped_grace_ns = 1000000000;
 static const uint64_t silent_grace_ns = 3000000000; // heartbeats come every second
+// A process lives whose heartbeats come: a node of it that has lost its link may need
+// several attempts for the next one, each of which may meet a link that is dead and open.
+static const uint64_t beating_grace_ns = 30000000000;
 
 // For so long a guest that has left, and did not hear the answer, may ask again.
 static const uint64_t guest_memory_ns = 10000000000;
@@ -56,23 +59,36 @@ uint32_t scheduler_alive(const struct scheduler *s, enum wire_role role)
     return n;
 }
 
-// Whether a process of the role holds the rank: the living, and who has left in order.
+// Whether it holds its rank among processes of the role: the living, and who has left in
+// order.
+static bool holds_rank(const struct node *n, enum wire_role role)
+{
+    return n->n.role == role && (n->n.alive || n->left);
+}
+
 static bool rank_taken(const struct scheduler *s, enum wire_role role, uint32_t rank)
 {
-    for (uint32_t i = 0; i < s->n_nodes; i++) {
-        const struct node *n = &s->nodes[i];
-        if (n->n.role == role && n->n.rank == rank && (n->n.alive || n->left))
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (holds_rank(&s->nodes[i], role) && s->nodes[i].n.rank == rank)
             return true;
-    }
     return false;
 }
 
+// All nodes are looked at once for many ranks: thousands may join at one time.
 static uint32_t free_rank(const struct scheduler *s, enum wire_role role)
 {
-    uint32_t rank = 0;
-    while (rank_taken(s, role, rank))
-        rank++;
-    return rank;
+    enum { RANKS = 4096 };
+    for (uint32_t first = 0;; first += RANKS) {
+        uint8_t taken[RANKS] = {0};
+        for (uint32_t i = 0; i < s->n_nodes; i++) {
+            const struct node *n = &s->nodes[i];
+            if (holds_rank(n, role) && n->n.rank >= first && n->n.rank - first < RANKS)
+                taken[n->n.rank - first] = 1;
+        }
+        const uint8_t *is_free = memchr(taken, 0, RANKS);
+        if (is_free != NULL)
+            return first + (uint32_t)(is_free - taken);
+    }
 }
 
 // What it would like to have, if that is free and one of those that the
@@ -94,12 +110,12 @@ static bool is_printable(struct wire_text t)
 static const char *check_join(const struct msg_join *m)
 {
     if (m->role < WIRE_SCHEDULER || m->role > WIRE_DRIVER)
-        return "a node of this role does not join";
+        return "nodes of this role do not join a cluster";
     if (m->loops == 0 || m->loops > MAX_LOOPS || m->loop >= m->loops ||
         (m->role == WIRE_SCHEDULER && m->loops > 1))
-        return "the loops of the process make no sense";
+        return "the numbers of the process's loops are inconsistent";
     if (m->tables > WIRE_TABLES_DENSE)
-        return "it takes unknown tables";
+        return "it asks for a kind of tables that is not known";
     if (m->address.n >= VAN_ADDRESS_MAX || m->host.n >= WIRE_TEXT_MAX)
         return "its address or host name is too long";
     if (!is_printable(m->address) || !is_printable(m->host))
@@ -118,8 +134,8 @@ static const char *check_number(const struct scheduler *s, const struct msg_join
         if (!p->used || p->process != m->process || p->role == m->role)
             continue;
         snprintf(to, ERR_TEXT_MAX,
-                 "its process has joined as a %s, and a process has one role; start "
-                 "another one",
+                 "its process has already joined as a %s, and a process has one role; "
+                 "start another process",
                  wire_role_name(p->role));
         return to;
     }
@@ -133,7 +149,7 @@ static const char *check_process(const struct scheduler *s, uint32_t process,
     if (s->processes[process].loops != m->loops)
         return "its process has joined with another number of loops";
     if (!scheduler_process_alive(s, process))
-        return "its process was given up; start it anew";
+        return "its process counts as dead; start it again";
     for (uint32_t i = 0; i < s->n_nodes; i++)
         if (s->nodes[i].used && s->nodes[i].process == process &&
             s->nodes[i].n.loop == m->loop)
@@ -150,11 +166,11 @@ static const char *check_room(const struct scheduler *s, const struct msg_join *
         return NULL;
     if (s->phase == SCHEDULER_GATHERING && free_rank(s, WIRE_SERVER) < s->o.servers)
         return NULL;
-    snprintf(to, ERR_TEXT_MAX,
-             "this cluster was started for %u server%s, and %s; servers cannot be added "
-             "later yet",
-             s->o.servers, s->o.servers == 1 ? "" : "s",
-             s->o.servers == 1 ? "it is there" : "they are there");
+    snprintf(
+        to, ERR_TEXT_MAX,
+        "this cluster was started for %u server%s, and %s; servers cannot be added later",
+        s->o.servers, s->o.servers == 1 ? "" : "s",
+        s->o.servers == 1 ? "it is there" : "they are there");
     return to;
 }
 
@@ -296,6 +312,7 @@ static void attach(struct scheduler *s, struct node *n, struct link *l)
     if (l->node != SCHEDULER_NOBODY) // a link speaks for one node, the newest
         s->nodes[l->node].link = 0;
     n->link = l->link;
+    van_joined(s->van, l->link);
     n->sent_version = 0;
     n->stop_at = 0;
     l->node = (uint32_t)(n - s->nodes);
@@ -313,7 +330,7 @@ static const char *check_identity(const struct scheduler *s, const struct node *
     snprintf(to, ERR_TEXT_MAX,
              ours ? "the scheduler does not know node %u any more"
                   : "the scheduler was started again after node %u had joined, and knows "
-                    "nothing of the cluster that was there; start all of it again, and "
+                    "nothing of the cluster before; start the whole cluster again, and "
                     "resume from the last save",
              m->node);
     return to;
@@ -355,7 +372,7 @@ void scheduler_join(struct scheduler *s, struct link *l, uint64_t request,
         n = new_node(s, m, &why, text);
     } else if (why == NULL && !n->n.alive && !n->left) {
         snprintf(text, sizeof(text),
-                 "%s was given up: there was no sign of life from it for %" PRIu64 " s",
+                 "%s counts as dead: it gave no sign of life for %" PRIu64 " s",
                  scheduler_name(n, name), s->o.dead_timeout_ns / SECOND_NS);
         why = text;
     }
@@ -404,6 +421,7 @@ void scheduler_heartbeat(struct scheduler *s, struct link *l, uint64_t request,
             if (s->links[k].beats == i) // one that it has given up
                 s->links[k].beats = SCHEDULER_NOBODY;
         l->beats = i;
+        van_joined(s->van, l->link);
         p->sign_at = s->now;
         p->skew_ns = (int64_t)(m->unix_ns - scheduler_unix_ns(s));
         for (uint32_t k = 0; k < s->n_nodes; k++)
@@ -429,13 +447,13 @@ void scheduler_gone(struct scheduler *s, struct node *n, bool left)
     if (n->n.role == WIRE_WORKER)
         leases_worker_dead(s->leases, n->n.id);
     if (!left) {
-        scheduler_say(s, "%s is gone: no sign of life for %" PRIu64 " s",
+        scheduler_say(s, "%s is gone: it gave no sign of life for %" PRIu64 " s",
                       scheduler_name(n, name),
                       (s->now - s->processes[n->process].sign_at) / SECOND_NS);
         if (n->link != 0) {
             scheduler_refuse(s, n->link, 0, TUG_EIO,
-                             "the scheduler has given this node up: there was no sign "
-                             "of life from its process");
+                             "this node counts as dead: the scheduler had no sign of "
+                             "life from its process");
             close_link(s, n);
         }
     }
@@ -443,21 +461,27 @@ void scheduler_gone(struct scheduler *s, struct node *n, bool left)
 }
 
 // A process whose every link is closed, that of its heartbeats too, was most likely
-// killed: it has less time to come back.
+// killed: it has less time to come back, from the moment at which the last one closed.
+static uint64_t closed_too_long(const struct scheduler *s, const struct node *n)
+{
+    const struct process *p = &s->processes[n->process];
+    uint64_t grace = s->o.dead_timeout_ns, since = n->closed_at;
+    if (p->silent_at != 0) {
+        grace = clock_earlier(grace, silent_grace_ns);
+        since = p->silent_at > since ? p->silent_at : since;
+    } else if (p->beats) {
+        grace += beating_grace_ns;
+    }
+    if (n->stop_at != 0)
+        return n->closed_at + clock_earlier(grace, stopped_grace_ns);
+    return since + grace;
+}
+
 static uint64_t death_of(const struct scheduler *s, const struct node *n)
 {
-    uint64_t grace = s->o.dead_timeout_ns;
     const struct process *p = &s->processes[n->process];
-    uint64_t due = p->beats ? p->sign_at + grace : VAN_NEVER;
-    if (n->link == 0) {
-        if (p->silent_at != 0 && grace > silent_grace_ns)
-            grace = silent_grace_ns;
-        if (n->stop_at != 0 && grace > stopped_grace_ns)
-            grace = stopped_grace_ns;
-        if (n->closed_at + grace < due)
-            due = n->closed_at + grace;
-    }
-    return due;
+    uint64_t due = p->beats ? p->sign_at + s->o.dead_timeout_ns : VAN_NEVER;
+    return n->link == 0 ? clock_earlier(due, closed_too_long(s, n)) : due;
 }
 
 // Heartbeats have a link of their own, which may be dead while everything lives: before a
@@ -465,7 +489,7 @@ static uint64_t death_of(const struct scheduler *s, const struct node *n)
 static uint64_t ask_for_sign(struct scheduler *s, struct node *n)
 {
     const struct process *p = &s->processes[n->process];
-    if (n->link == 0 || !p->beats)
+    if (n->link == 0 || !p->beats || s->o.without_signs)
         return VAN_NEVER;
     uint64_t due = p->sign_at + s->o.dead_timeout_ns / 2;
     if (due < n->pinged_at + SECOND_NS)

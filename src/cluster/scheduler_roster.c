@@ -169,6 +169,39 @@ static bool can_be_sent(const struct scheduler *s)
     return s->phase != SCHEDULER_ENDING && !s->broken;
 }
 
+void scheduler_drop_roster(void *encoded)
+{
+    struct encoded_roster *x = encoded;
+    if (x == NULL || --x->users > 0)
+        return;
+    buf_free(&x->nodes);
+    buf_free(&x->owners);
+    mem_free(x);
+}
+
+// The roster as it travels: made once, and shared by all who are sent that version. NULL:
+// out of memory.
+static struct encoded_roster *encoded(struct scheduler *s)
+{
+    struct encoded_roster *x = s->encoded;
+    if (x != NULL && x->msg.version == s->roster.version &&
+        x->msg.epoch == s->roster.epoch)
+        return x;
+    x = mem_zalloc(sizeof(*x));
+    if (x == NULL)
+        return NULL;
+    x->users = 1;
+    x->nodes = BUF_INIT(WIRE_SPAN_MAX);
+    x->owners = BUF_INIT(WIRE_SPAN_MAX);
+    if (roster_encode(&s->roster, &x->nodes, &x->owners, &x->msg) != 0) {
+        scheduler_drop_roster(x);
+        return NULL;
+    }
+    scheduler_drop_roster(s->encoded);
+    s->encoded = x;
+    return x;
+}
+
 void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
                            uint64_t request)
 {
@@ -176,15 +209,14 @@ void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
         scheduler_send(s, link, MSG_OK, request, &(struct msg_ok){0});
         return;
     }
-    struct buf nodes = BUF_INIT(WIRE_SPAN_MAX);
-    struct buf owners = BUF_INIT(WIRE_SPAN_MAX);
-    struct msg_roster msg;
     if (n != NULL)
         n->roster_at = s->now;
-    if (roster_encode(&s->roster, &nodes, &owners, &msg) == 0)
-        scheduler_send(s, link, MSG_ROSTER, request, &msg);
-    buf_free(&nodes);
-    buf_free(&owners);
+    struct encoded_roster *x = scheduler_has_room(s, link) ? encoded(s) : NULL;
+    if (x == NULL)
+        return;
+    const struct van_release release = {scheduler_drop_roster, x};
+    x->users++;
+    (void)van_send(s->van, link, MSG_ROSTER, request, &x->msg, &release);
 }
 
 // Rosters of large clusters are large, and go to everybody: several changes make one
@@ -225,8 +257,12 @@ uint64_t scheduler_spread_roster(struct scheduler *s)
             continue;
         bool sent = n->sent_version == s->roster.version;
         if (!sent || s->now >= n->roster_at + SCHEDULER_RESEND_NS) {
-            if (sent_now++ % 16 == 0 && !is_room_for_more(s))
-                return clock_earlier(next, s->now + LATER_NS);
+            if (s->now < s->room_at)
+                return clock_earlier(next, s->room_at);
+            if (sent_now++ % 16 == 0 && !is_room_for_more(s)) {
+                s->room_at = s->now + LATER_NS;
+                return clock_earlier(next, s->room_at);
+            }
             n->sent_version = s->roster.version;
             scheduler_send_roster(s, n, n->link, 0);
         }

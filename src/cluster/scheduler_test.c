@@ -186,7 +186,7 @@ static void test_last_worker_dies(void **state)
     w.passes = 3;
     add_all(1, 1, true);
     world_crash(&w.actors[1]);
-    check_end(TUG_EIO, "worker 0 (host:11) is gone without a word");
+    check_end(TUG_EIO, "worker 0 (host:11) has disconnected without giving a reason");
 }
 
 // Programs without a driver: over when all workers have left.
@@ -236,7 +236,7 @@ static void test_driver_dies(void **state)
     w.pieces = 3;
     add_all(1, 1, true);
     world_crash(&w.actors[2]);
-    check_end(TUG_EIO, "driver 0 (host:12) is gone without a word");
+    check_end(TUG_EIO, "driver 0 (host:12) has disconnected without giving a reason");
 }
 
 // Guests have a driver's role and open no pass: nobody misses them.
@@ -293,7 +293,7 @@ static void test_late_ones(void **state)
     assert_true(member_ended(surplus->m, &why));
     assert_int_equal(why.code, TUG_EIO);
     assert_string_equal(why.text, "this cluster was started for 1 server, and it is "
-                                  "there; servers cannot be added later yet");
+                                  "there; servers cannot be added later");
     assert_int_equal(member_rank(add(WIRE_WORKER)->m), 2);
     world_crash(&w.actors[1]);
     world_run(&w, 6 * SECONDS);
@@ -342,8 +342,9 @@ static void test_given_up(void **state)
     world_run(&w, 10 * SECONDS);
     struct err why;
     assert_true(member_ended(w.actors[1].m, &why));
-    assert_string_equal(why.text, "worker 0 (host:11) was given up: there was no sign of "
-                                  "life from it for 5 s");
+    assert_string_equal(why.text,
+                        "worker 0 (host:11) counts as dead: it gave no sign of life "
+                        "for 5 s");
     world_close(&w);
 }
 
@@ -359,7 +360,7 @@ static void test_scheduler_gone(void **state)
         assert_true(member_ended(w.actors[i].m, &why));
         assert_int_equal(why.code, TUG_EIO);
         assert_non_null(strstr(
-            why.text, "the scheduler at sim://scheduler cannot be reached for 60 s"));
+            why.text, "the scheduler at sim://scheduler could not be reached for 60 s"));
         assert_true(member_left(w.actors[i].m));
     }
     world_close(&w);
@@ -375,7 +376,7 @@ static void test_scheduler_silent(void **state)
     world_run(&w, 130 * SECONDS);
     struct err why;
     assert_true(member_ended(w.actors[1].m, &why));
-    assert_non_null(strstr(why.text, "cannot be reached for 60 s"));
+    assert_non_null(strstr(why.text, "could not be reached for 60 s"));
     world_close(&w);
 }
 
@@ -652,7 +653,7 @@ static void test_heartbeats(void **state)
     sim_partition(w.sim, w.v, w.actors[1].v, false);
     world_run(&w, SECONDS);
     assert_true(member_ended(w.actors[1].m, &why));
-    assert_non_null(strstr(why.text, "given"));
+    assert_non_null(strstr(why.text, "counts as dead"));
     close_peer();
 }
 

@@ -93,9 +93,8 @@ static bool refused_for_driver(struct scheduler *s, const struct node *n,
         snprintf(why, sizeof(why), "%s of %s, which has opened no pass",
                  wire_name(m->type), scheduler_name(n, name));
     else
-        snprintf(why, sizeof(why), "%s of %s, but it is %s that drives this run",
-                 wire_name(m->type), scheduler_name(n, name),
-                 scheduler_name(driver, other));
+        snprintf(why, sizeof(why), "%s of %s, but %s drives this run", wire_name(m->type),
+                 scheduler_name(n, name), scheduler_name(driver, other));
     scheduler_refuse(s, n->link, m->request, TUG_EUSAGE, why);
     return true;
 }

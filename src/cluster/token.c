@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@
 
 static const enum wire_role steps[] = {WIRE_OPERATOR, WIRE_SERVER, WIRE_WORKER,
                                        WIRE_TOOL};
-enum { STEPS = sizeof(steps) / sizeof(*steps) };
+enum { STEPS = sizeof(steps) / sizeof(*steps), MAX_TRIES = 100, RANDOM_BYTES = 6 };
 
 static int step_of(enum wire_role role)
 {
@@ -30,7 +31,7 @@ int token_make(struct token *ret, struct err *e)
 {
     ret->role = WIRE_OPERATOR;
     if (!mac_random(ret->key))
-        return err_set(e, TUG_EIO, "the system gives no random numbers");
+        return err_set(e, TUG_EIO, "the system provides no random numbers");
     return 0;
 }
 
@@ -124,49 +125,154 @@ static int write_all(int fd, const struct token *t)
     return good ? 0 : -1;
 }
 
-// Beside, and renamed: who reads it meanwhile reads the old one or this.
-int token_leave(char ret_path[FILE_PATH_MAX], const struct token *t, const char *cluster,
-                uint16_t port, struct err *e)
+// Locked as long as the process lives, and there. False: a sweeper has come before us.
+static bool lock_it(int fd)
 {
-    char dir[FILE_PATH_MAX], beside[FILE_PATH_MAX], end[32];
+    struct stat st;
+    return (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) &&
+           fstat(fd, &st) == 0 && st.st_nlink > 0;
+}
+
+static int make_beside(char ret[FILE_PATH_MAX], int *ret_fd, const char *dir,
+                       const char *cluster, uint16_t port, struct err *e)
+{
     uint8_t random[MAC_BYTES];
-    TRY(runtime_dir_make(dir, e));
-    if (!mac_random(random))
-        return err_set(e, TUG_EIO, "the system gives no random numbers");
-    snprintf(end, sizeof(end), ".%02x%02x%02x%02x%02x%02x", random[0], random[1],
-             random[2], random[3], random[4], random[5]);
+    char end[32];
+    for (int i = 0; i < MAX_TRIES; i++) {
+        if (!mac_random(random))
+            return err_set(e, TUG_EIO, "the system provides no random numbers");
+        int n = snprintf(end, sizeof(end), ".");
+        for (int k = 0; k < RANDOM_BYTES; k++)
+            n += snprintf(end + n, sizeof(end) - (size_t)n, "%02x", random[k]);
+        TRY(path_of(ret, dir, cluster, port, end, e));
+        *ret_fd = open(ret, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (*ret_fd < 0)
+            return err_sys(e, TUG_EIO, "cannot make '%s'", ret);
+        if (lock_it(*ret_fd))
+            return 0;
+        close(*ret_fd);
+    }
+    return err_set(e, TUG_EIO,
+                   "cannot make '%s', because another process keeps removing it", ret);
+}
+
+// Beside, and renamed: who reads it meanwhile reads the old one or this.
+static int leave_in(const char *dir, char ret_path[FILE_PATH_MAX], int *ret_lock,
+                    const struct token *t, const char *cluster, uint16_t port,
+                    struct err *e)
+{
+    char beside[FILE_PATH_MAX];
     TRY(path_of(ret_path, dir, cluster, port, "", e));
-    TRY(path_of(beside, dir, cluster, port, end, e));
-    int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return err_sys(e, TUG_EIO, "cannot make '%s'", beside);
-    int rc = write_all(fd, t);
-    close(fd);
-    if (rc == 0 && rename(beside, ret_path) == 0)
+    TRY(make_beside(beside, ret_lock, dir, cluster, port, e));
+    if (write_all(*ret_lock, t) == 0 && rename(beside, ret_path) == 0)
         return 0;
     err_sys(e, TUG_EIO, "cannot write '%s'", ret_path);
+    close(*ret_lock);
     unlink(beside);
     return TUG_EIO;
 }
 
-// What another could have put there, or could read, is no token.
-static bool read_file(struct token *ret, const char *path, struct timespec *ret_time)
+// NAME@PORT.token, or one beside it.
+static bool is_of_token(const char *path)
+{
+    const char *at = strchr(strrchr(path, '/'), '@'), *digits = "0123456789abcdef";
+    size_t port = at != NULL ? strspn(at + 1, "0123456789") : 0, end = strlen(".token");
+    if (port == 0 || strncmp(at + 1 + port, ".token", end) != 0)
+        return false;
+    const char *more = at + 1 + port + end;
+    return *more == 0 || (*more == '.' && strspn(more + 1, digits) == 2 * RANDOM_BYTES &&
+                          more[1 + 2 * RANDOM_BYTES] == 0);
+}
+
+// Whose file nobody locks is dead.
+static void sweep_one(void *ctx, const char *path)
+{
+    struct stat st;
+    (void)ctx;
+    int fd = is_of_token(path)
+                 ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+                 : -1;
+    if (fd < 0)
+        return;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+        flock(fd, LOCK_EX | LOCK_NB) == 0)
+        unlink(path);
+    close(fd);
+}
+
+static void sweep(void)
+{
+    char dir[FILE_PATH_MAX];
+    for (int i = 0; i < RUNTIME_DIR_PLACES; i++) {
+        int lock = runtime_dir_look(i, dir) ? runtime_dir_lock(dir) : -1;
+        if (lock < 0)
+            continue;
+        runtime_dir_list_in(dir, "", "", sweep_one, NULL);
+        close(lock);
+    }
+}
+
+int token_leave(char ret_path[FILE_PATH_MAX], int *ret_lock, const struct token *t,
+                const char *cluster, uint16_t port, struct err *e)
+{
+    char dir[FILE_PATH_MAX];
+    ret_path[0] = 0;
+    TRY(runtime_dir_make(dir, e));
+    sweep();
+    int lock = runtime_dir_lock(dir);
+    int rc = leave_in(dir, ret_path, ret_lock, t, cluster, port, e);
+    if (rc != 0)
+        ret_path[0] = 0;
+    if (lock >= 0)
+        close(lock);
+    return rc;
+}
+
+// What another could have put there, or could read, is no token: says why.
+static int check_own(const char *path, const struct stat *st, struct err *e)
+{
+    if (!S_ISREG(st->st_mode))
+        return err_set(e, TUG_EIO, "'%s' is not trusted: it is not a file; remove it",
+                       path);
+    if (st->st_uid != geteuid())
+        return err_set(
+            e, TUG_EIO,
+            "'%s' is not trusted: it belongs to another user (uid %u, you are %u)", path,
+            (unsigned)st->st_uid, (unsigned)geteuid());
+    if ((st->st_mode & 077) == 0)
+        return 0;
+    return err_set(e, TUG_EIO,
+                   "'%s' is not trusted: others may read or write it (mode %04o); start "
+                   "the scheduler again, because the token may be known",
+                   path, (unsigned)(st->st_mode & 07777));
+}
+
+// False without an error: there is no such file.
+static bool read_file(struct token *ret, const char *path, struct timespec *ret_time,
+                      struct err *e)
 {
     char text[TOKEN_TEXT_MAX + 2];
     struct stat st;
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 && errno == ELOOP)
+        err_set(e, TUG_EIO, "'%s' is not trusted: it is a link; remove it", path);
+    else if (fd < 0 && errno != ENOENT)
+        err_sys(e, TUG_EIO, "cannot read '%s'", path);
     if (fd < 0)
         return false;
-    bool own = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
-               (st.st_mode & 077) == 0;
-    ssize_t n = own ? read(fd, text, sizeof(text) - 1) : -1;
+    int rc = fstat(fd, &st) == 0 ? check_own(path, &st, e)
+                                 : err_sys(e, TUG_EIO, "cannot read '%s'", path);
+    ssize_t n = rc == 0 ? read(fd, text, sizeof(text) - 1) : -1;
     close(fd);
-    if (n <= 0)
+    if (rc != 0)
         return false;
-    text[n] = 0;
+    text[n > 0 ? n : 0] = 0;
     *ret_time = st.st_mtim;
     bool good = token_read(ret, text, NULL) == 0;
     explicit_bzero(text, sizeof(text));
+    if (!good)
+        err_set(e, TUG_EIO, "'%s' does not hold a token; start the scheduler again",
+                path);
     return good;
 }
 
@@ -175,37 +281,63 @@ static bool is_later(const struct timespec *a, const struct timespec *b)
     return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
 }
 
+// False: none is in place i. *e says why if what is there is not believed; `tried` gets
+// the place's name.
+static bool find_in(int i, const char *cluster, uint16_t port, struct token *ret,
+                    struct timespec *ret_time, char tried[FILE_PATH_MAX], struct err *e)
+{
+    char path[FILE_PATH_MAX];
+    tried[0] = 0;
+    if (runtime_dir_look(i, tried))
+        return path_of(path, tried, cluster, port, "", e) == 0 &&
+               read_file(ret, path, ret_time, e);
+    if (tried[0] != 0 && access(tried, F_OK) == 0)
+        (void)runtime_dir_check(tried, e);
+    return false;
+}
+
 int token_find(struct token *ret, const char *cluster, uint16_t port, struct err *e)
 {
     struct timespec newest = {0};
-    char dir[FILE_PATH_MAX], path[FILE_PATH_MAX] = "no directory of yours";
+    struct err why = {0};
+    char tried[RUNTIME_DIR_PLACES][FILE_PATH_MAX];
     *ret = (struct token){.role = WIRE_NOBODY};
     for (int i = 0; i < RUNTIME_DIR_PLACES; i++) {
         struct token t;
         struct timespec time;
-        if (!runtime_dir_look(i, dir) || path_of(path, dir, cluster, port, "", e) != 0 ||
-            !read_file(&t, path, &time))
-            continue;
-        if (ret->role == WIRE_NOBODY || is_later(&time, &newest)) {
+        struct err e_here = {0};
+        if (find_in(i, cluster, port, &t, &time, tried[i], &e_here) &&
+            (ret->role == WIRE_NOBODY || is_later(&time, &newest))) {
             *ret = t;
             newest = time;
         }
+        if (why.code == 0)
+            why = e_here; // of the best place
     }
     if (ret->role != WIRE_NOBODY)
         return 0;
-    return err_set(
-        e, TUG_EIO,
-        "there is none for cluster '%.64s' at port %u in %s: is --cluster right, "
-        "and does the scheduler run as this user? else set TUG_TOKEN, or give "
-        "certificates",
-        cluster, port, path);
+    if (why.code != 0)
+        return err_set(e, TUG_EIO, "%s; or set TUG_TOKEN, or give certificates",
+                       why.text);
+    return err_set(e, TUG_EIO,
+                   "there is no token for cluster '%.64s' at port %u in %.100s%s%.100s: "
+                   "check --cluster, and that the scheduler runs as the same user; "
+                   "otherwise set TUG_TOKEN, or give certificates",
+                   cluster, port, tried[0], tried[0][0] != 0 ? " or " : "", tried[1]);
 }
 
-void token_remove(const char *path, const struct token *t)
+void token_remove(const char *path, int lock, const struct token *t)
 {
     struct token there;
     struct timespec time;
-    if (path[0] != 0 && read_file(&there, path, &time) &&
-        mac_same(there.key, MAC_BYTES, t->key))
+    char dir[FILE_PATH_MAX];
+    if (path[0] == 0)
+        return;
+    snprintf(dir, sizeof(dir), "%.*s", (int)(strrchr(path, '/') - path), path);
+    int quiet = runtime_dir_lock(dir);
+    if (read_file(&there, path, &time, NULL) && mac_same(there.key, MAC_BYTES, t->key))
         unlink(path);
+    if (quiet >= 0)
+        close(quiet);
+    close(lock);
 }

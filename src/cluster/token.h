@@ -35,13 +35,16 @@ void token_write(char ret[TOKEN_TEXT_MAX], const struct token *t);
 bool token_lower(struct token *t, enum wire_role role);
 
 // The file of the cluster whose scheduler listens on this port of this machine.
-// token_leave writes it, in place of one that a dead scheduler has left; token_find reads
-// the newest of those that are safe to believe: TUG_EIO saying where it was looked for.
-int token_leave(char ret_path[FILE_PATH_MAX], const struct token *t, const char *cluster,
-                uint16_t port, struct err *e);
+// token_leave writes it, in place of one that a dead scheduler has left, and removes those
+// that dead schedulers have left elsewhere: the file of a living one is locked, for *ret_lock
+// stays open. token_find reads the newest of those that are safe to believe: TUG_EIO saying
+// where it was looked for.
+int token_leave(char ret_path[FILE_PATH_MAX], int *ret_lock, const struct token *t,
+                const char *cluster, uint16_t port, struct err *e);
 int token_find(struct token *ret, const char *cluster, uint16_t port, struct err *e);
 
-// Removes what token_leave has written, unless another scheduler has put its own there.
-void token_remove(const char *path, const struct token *t);
+// Removes what token_leave has written, unless another scheduler has put its own there, and
+// closes the lock. An empty path: nothing was written.
+void token_remove(const char *path, int lock, const struct token *t);
 
 #endif

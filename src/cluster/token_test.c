@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/token.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -74,41 +75,101 @@ static void test_roles_derive_downwards(void **state)
     assert_false(token_lower(&t, WIRE_NOBODY));
 }
 
+// What is there and is not trusted is named, with the reason.
+static void is_not_trusted(const char *why)
+{
+    struct token found;
+    struct err e;
+    assert_int_equal(token_find(&found, "../evil/x", 7, &e), TUG_EIO);
+    assert_non_null(strstr(e.text, dir));
+    assert_non_null(strstr(e.text, why));
+    assert_non_null(strstr(e.text, "TUG_TOKEN"));
+}
+
 static void test_file(void **state)
 {
     struct token t, found, other;
     char path[FILE_PATH_MAX];
+    int lock, other_lock;
     struct stat st;
     struct err e;
     (void)state;
     assert_int_equal(token_make(&t, &e), 0);
     assert_int_equal(token_make(&other, &e), 0);
     assert_int_equal(token_find(&found, "../evil/x", 7, &e), TUG_EIO);
-    assert_int_equal(token_leave(path, &t, "../evil/x", 7, &e), 0);
+    assert_int_equal(token_leave(path, &lock, &t, "../evil/x", 7, &e), 0);
     assert_null(strstr(path, "/../")); // a name is no path
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
     assert_int_equal(token_find(&found, "../evil/x", 7, &e), 0);
     assert_memory_equal(found.key, t.key, MAC_BYTES);
     assert_int_equal(token_find(&found, "../evil/x", 8, &e), TUG_EIO); // another port
-    assert_int_equal(token_leave(path, &other, "../evil/x", 7, &e), 0);
+    assert_int_equal(token_leave(path, &other_lock, &other, "../evil/x", 7, &e), 0);
     assert_int_equal(token_find(&found, "../evil/x", 7, &e), 0);
     assert_memory_equal(found.key, other.key, MAC_BYTES);
-    token_remove(path, &t); // it is not its own any more
+    token_remove(path, lock, &t); // it is not its own any more
     assert_int_equal(stat(path, &st), 0);
     // Who else can read it, or made it a link, has spoiled it.
     assert_int_equal(chmod(path, 0640), 0);
-    assert_int_equal(token_find(&found, "../evil/x", 7, &e), TUG_EIO);
+    is_not_trusted("(mode 0640)");
     assert_int_equal(chmod(path, 0600), 0);
     char elsewhere[FILE_PATH_MAX];
     snprintf(elsewhere, sizeof(elsewhere), "%.4000s.else", path);
     assert_int_equal(rename(path, elsewhere), 0);
     assert_int_equal(symlink(elsewhere, path), 0);
-    assert_int_equal(token_find(&found, "../evil/x", 7, &e), TUG_EIO);
+    is_not_trusted("it is a link");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    is_not_trusted("it is not a file");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)), 0);
+    is_not_trusted("does not hold a token");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(rename(elsewhere, path), 0);
-    token_remove(path, &other);
+    assert_int_equal(chmod(dir, 0777), 0); // others could put another directory there
+    is_not_trusted("could replace it");
+    assert_int_equal(chmod(dir, 0700), 0);
+    token_remove(path, other_lock, &other);
     assert_int_not_equal(stat(path, &st), 0);
+}
+
+// What a killed scheduler has left goes when the next one starts, whatever its cluster and
+// port; what a living one has left stays, and so does what is no token of ours.
+static void test_leftovers(void **state)
+{
+    static const char *const others[] = {"a@8.sock", "a.token", "x@9.tokens"};
+    struct token t, found;
+    char dead[FILE_PATH_MAX], living[FILE_PATH_MAX], next[FILE_PATH_MAX],
+        beside[FILE_PATH_MAX], mine[FILE_PATH_MAX], other[FILE_PATH_MAX];
+    int dead_lock, living_lock, next_lock;
+    struct err e;
+    (void)state;
+    assert_int_equal(token_make(&t, &e), 0);
+    assert_int_equal(token_leave(living, &living_lock, &t, "one", 7, &e), 0);
+    assert_int_equal(token_leave(dead, &dead_lock, &t, "two", 8, &e), 0);
+    close(dead_lock); // as the system does when a process is killed
+    snprintf(beside, sizeof(beside), "%.4000s.0123456789ab", living);
+    close(open(beside, O_WRONLY | O_CREAT | O_EXCL, 0600)); // before it was renamed
+    assert_int_equal(file_join(mine, dir, "tug", NULL), 0);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(file_join(other, mine, others[i], NULL), 0);
+        close(open(other, O_WRONLY | O_CREAT | O_EXCL, 0600));
+    }
+    assert_int_equal(file_join(other, mine, "link@7.token", NULL), 0);
+    assert_int_equal(symlink(living, other), 0);
+    assert_int_equal(token_leave(next, &next_lock, &t, "three", 9, &e), 0);
+    assert_int_equal(token_find(&found, "one", 7, &e), 0);
+    assert_int_equal(token_find(&found, "two", 8, &e), TUG_EIO);
+    assert_int_not_equal(access(dead, F_OK), 0);
+    assert_int_not_equal(access(beside, F_OK), 0);
+    assert_int_equal(unlink(other), 0); // the link
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(file_join(other, mine, others[i], NULL), 0);
+        assert_int_equal(unlink(other), 0);
+    }
+    token_remove(living, living_lock, &t);
+    token_remove(next, next_lock, &t);
+    assert_int_not_equal(access(living, F_OK), 0);
 }
 
 int main(void)
@@ -117,6 +178,7 @@ int main(void)
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_roles_derive_downwards),
         cmocka_unit_test(test_file),
+        cmocka_unit_test(test_leftovers),
     };
     return cmocka_run_group_tests(tests, begin, finish);
 }

@@ -20,7 +20,8 @@ static int find(void *library, const char *name, void *ret_function)
 {
     void *found = dlsym(library, name);
     if (found == NULL)
-        return err_set(&loaded.e, TUG_EUSAGE, "%s has no %s: is it another version?",
+        return err_set(&loaded.e, TUG_EUSAGE,
+                       "%s does not have the function %s: is it another version?",
                        ROCKSDB_SONAME, name);
     memcpy(ret_function, &found, sizeof(found));
     return 0;

@@ -31,6 +31,7 @@ enum {
     DEFAULT_CACHE = 64 << 20,
     MIN_CACHE = 1 << 20,
     MAX_WRITE_BUFFER = 64 << 20,
+    WRITE_BUFFERS = 3,
 };
 
 // A key that is asked for, comparable as RocksDB compares it.
@@ -56,6 +57,7 @@ struct tier {
     const struct rocks *rocks;
     struct tier_home home;
     uint32_t row_bytes;
+    uint64_t memory; // beside what it takes by row
     rocksdb_options_t *options;
     rocksdb_readoptions_t *reading;
     rocksdb_writeoptions_t *writing;
@@ -96,29 +98,30 @@ static void put_limit(char ret[LIMIT_BYTES], uint32_t partition)
     ret[LIMIT_BYTES - 1] = 0;
 }
 
-// Memory: a block cache of `cache` bytes, up to as much in three write buffers, and
-// beside them what finds rows without reading for those that are not there: 1.5 bytes a
-// row. More than RocksDB's usual number of files may lie in the first level: a scan of
-// them costs less than waiting for them to be merged.
+// Memory: see tier_memory. Filters and indexes lie beside the block cache, so that they stay.
+// More than RocksDB's usual number of files may lie in the first level: a scan of them costs
+// less than waiting for them to be merged.
 static int make_options(struct tier *t, const struct tier_options *o, struct err *e)
 {
     const struct rocks *r = t->rocks;
     uint64_t cache = o->cache_bytes > 0 ? o->cache_bytes : DEFAULT_CACHE;
     cache = cache > MIN_CACHE ? cache : MIN_CACHE;
-    uint64_t buffer = cache / 3 < MAX_WRITE_BUFFER ? cache / 3 : MAX_WRITE_BUFFER;
+    uint64_t buffer = cache / WRITE_BUFFERS;
+    buffer = buffer < MAX_WRITE_BUFFER ? buffer : MAX_WRITE_BUFFER;
     char text[1024];
     snprintf(text, sizeof(text),
              "create_if_missing=%s;paranoid_checks=true;avoid_flush_during_shutdown=%s;"
              "info_log_level=FATAL_LEVEL;keep_log_file_num=1;stats_dump_period_sec=0;"
              "max_background_jobs=4;max_open_files=-1;compression=kNoCompression;"
              "memtable_prefix_bloom_size_ratio=0.1;memtable_whole_key_filtering=true;"
-             "write_buffer_size=%" PRIu64 ";max_write_buffer_number=3;"
+             "write_buffer_size=%" PRIu64 ";max_write_buffer_number=%d;"
              "level_compaction_dynamic_level_bytes=true;max_bytes_for_level_base=%" PRIu64
              ";block_based_table_factory={block_cache=%" PRIu64
              ";block_size=4096;format_version=5;filter_policy=bloomfilter:10:false;"
              "data_block_index_type=kDataBlockBinaryAndHash;};",
              t->home.scratch ? "true" : "false", o->durable ? "false" : "true", buffer,
-             buffer * 4, cache);
+             WRITE_BUFFERS, buffer * 4, cache);
+    t->memory = cache + WRITE_BUFFERS * buffer;
     rocksdb_options_t *base = r->options_create();
     char *error = NULL;
     t->options = r->options_create();
@@ -188,7 +191,7 @@ static int check_descriptors(const struct tier_options *o, struct err *e)
         return 0;
     return err_set(e, TUG_EIO,
                    "cannot open rows on disk in '%s': only %" PRIu64 " of %" PRIu64
-                   " file descriptors are free, which stay for links; raise the limit "
+                   " file descriptors are free, and links need those; raise the limit "
                    "(ulimit -n), or keep fewer tables on disk",
                    o->dir, left, limit);
 }
@@ -475,4 +478,9 @@ struct tier_stats tier_stats(const struct tier *t)
     if (t->rocks->property_int(t->db, "rocksdb.total-sst-files-size", &s.disk_bytes) != 0)
         s.disk_bytes = 0;
     return s;
+}
+
+uint64_t tier_memory(const struct tier *t, uint64_t rows)
+{
+    return t->memory + rows + rows / 2;
 }

@@ -30,8 +30,8 @@ struct tier_options {
     const char *dir; // made if missing
     bool durable;
     const char *about;    // durable: one line
-    uint64_t cache_bytes; // of RocksDB's own cache; 0: 64 MiB. Its buffers take as much
-                          // again, its filters 1.5 bytes a row
+    uint64_t cache_bytes; // of RocksDB's own cache: 0: 64 MiB; 1 MiB at least. See
+                          // tier_memory
     uint32_t row_bytes;   // most that a row takes
 };
 
@@ -67,5 +67,8 @@ struct tier_stats {
     uint64_t disk_bytes; // about
 };
 struct tier_stats tier_stats(const struct tier *t);
+// What RocksDB may take of memory with so many rows in it: its cache, write buffers that
+// together are as large again, and filters and indexes of 1.5 bytes a row.
+uint64_t tier_memory(const struct tier *t, uint64_t rows);
 
 #endif

@@ -102,8 +102,8 @@ static int check_marker(struct tier_home *h, bool durable, struct err *e)
         rc = damaged(h, e);
     else if (rc == 0 && !m.scratch && !durable)
         rc = err_set(e, TUG_EUSAGE,
-                     "'%s' holds rows to be kept, of \"%s\": give a scratch tier another "
-                     "directory",
+                     "'%s' holds rows that are to be kept, of \"%s\": give the scratch "
+                     "tier another directory",
                      h->dir, m.about);
     else if (rc == 0 && !m.scratch)
         rc = check_durable(h, &m, e);
@@ -120,7 +120,8 @@ static int check_dir(struct tier_home *h, bool durable, struct err *e)
     if (!file_dir_is_empty(h->dir))
         return err_set(
             e, TUG_EUSAGE,
-            "'%s' is not empty and holds no rows of tug: name another directory", h->dir);
+            "'%s' is not empty and does not hold rows of tug: give another directory",
+            h->dir);
     return 0;
 }
 
@@ -132,9 +133,10 @@ static int set_names(struct tier_home *h, const char *dir, const char *about,
     if (about == NULL)
         about = "";
     if (strlen(about) >= TIER_ABOUT_MAX || strchr(about, '\n') != NULL)
-        return err_set(e, TUG_EUSAGE,
-                       "what '%s' holds takes one line of less than %d bytes", dir,
-                       TIER_ABOUT_MAX);
+        return err_set(
+            e, TUG_EUSAGE,
+            "the description of what '%s' holds must be one line of less than %d bytes",
+            dir, TIER_ABOUT_MAX);
     snprintf(h->about, sizeof(h->about), "%s", about);
     snprintf(h->dir, sizeof(h->dir), "%s", dir);
     return 0;

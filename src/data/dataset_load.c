@@ -393,8 +393,8 @@ static int explain_bad_line(struct loader *l, struct err *e)
     if (rc != TUG_EDATA || e == NULL || l->o->max_bad_lines == 0)
         return rc;
     struct err reason = *e;
-    return err_set(e, rc, "%s (%llu bad lines were skipped before)", reason.text,
-                   (unsigned long long)l->o->max_bad_lines);
+    return err_set(e, rc, "%s; that is one line more than --max-bad-lines %llu allows",
+                   reason.text, (unsigned long long)l->o->max_bad_lines);
 }
 
 static void add_block(struct dataset *d, const struct block *b)

@@ -401,8 +401,8 @@ static void test_bad_files(void **state)
          "bad:4: value '1e999' of feature 1 is not finite"},
         {"libsvm", "QK\x03\x04\n\x80\x81", "bad:1: the label 'QK?\?' is not a number"},
         {"criteo", "1\t2\n", "bad:1: found 2 columns"},
-        {"csv", "y\n1\n", "bad:1: the header leaves no column"},
-        {"csv", "y,a\n1,2\n1\n", "bad:3: found 1 columns, the header has 2"},
+        {"csv", "y\n1\n", "bad:1: the header has no column that could be a feature"},
+        {"csv", "y,a\n1,2\n1\n", "bad:3: found 1 column, the header has 2"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct err e = {0};

@@ -73,6 +73,10 @@ static const struct {
      "\xfd"
      "7zXZ\0",
      false},
+    {"text in UTF-16", "iconv -f UTF-16 -t UTF-8 FILE | tug ... --data -", 2, "\xff\xfe",
+     false},
+    {"text in UTF-16", "iconv -f UTF-16 -t UTF-8 FILE | tug ... --data -", 2, "\xfe\xff",
+     false},
     {"a zip archive", "unzip -p FILE | tug ... --data -", 4, "PK\x03\x04", false},
 };
 
@@ -98,8 +102,8 @@ int decoder_refuse(const char *bytes, size_t n, const char *name, struct err *e)
     for (size_t i = 0; i < sizeof FOREIGN / sizeof FOREIGN[0]; i++)
         if (begins_as(bytes, n, i))
             return err_set(e, TUG_EDATA,
-                           "%s is %s; text is read, plain or compressed with gzip, zstd "
-                           "or lz4: %s",
+                           "%s is %s; tug reads text in UTF-8, plain or compressed with "
+                           "gzip, zstd or lz4: %s",
                            name, FOREIGN[i].what, FOREIGN[i].advice);
     return 0;
 }

@@ -75,7 +75,7 @@ static int differ(const struct part *then, const struct part *now, uint32_t numb
     if (then->bytes != now->bytes)
         return err_set(e, TUG_EDATA, "'%s' has %" PRIu64 " bytes, it had %" PRIu64,
                        now->name, now->bytes, then->bytes);
-    return err_set(e, TUG_EDATA, "'%s' has as many bytes as it had, but other ones",
+    return err_set(e, TUG_EDATA, "'%s' is as long as it was, but its contents differ",
                    now->name);
 }
 
@@ -92,7 +92,7 @@ int identity_same(const struct identity *then, const struct identity *now, struc
     if (then->files != now->files)
         return err_set(e, TUG_EDATA, "there are %u files, there were %u", now->files,
                        then->files);
-    return err_set(e, TUG_EDATA, "one of its files is not what it was");
+    return err_set(e, TUG_EDATA, "one of its files is not the one that it was");
 }
 
 // ---------------------------------------------------------------- JSON

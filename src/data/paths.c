@@ -43,7 +43,7 @@ static int add_stdin(struct data_files *f, struct err *e)
 {
     for (size_t i = 0; i < f->n; i++)
         if (f->file[i].is_stdin)
-            return err_set(e, TUG_EUSAGE, "standard input ('-') is named twice as data");
+            return err_set(e, TUG_EUSAGE, "standard input ('-') is given twice as data");
     return add_name(f, "(standard input)",
                     (struct data_file){.is_stdin = true, .is_pipe = true}, e);
 }
@@ -186,9 +186,10 @@ static int add_path(struct data_files *f, const char *path, struct err *e)
         return add_dir(f, path, e);
     return S_ISREG(st.st_mode)
                ? add_file(f, path, e)
-               : err_set(e, TUG_EDATA,
-                         "'%s' is neither a file nor a pipe: data cannot be read from it",
-                         path);
+               : err_set(
+                     e, TUG_EDATA,
+                     "'%s' is neither a file nor a pipe, so data cannot be read from it",
+                     path);
 }
 
 static int add_glob(struct data_files *f, const char *pattern, struct err *e)
@@ -223,10 +224,22 @@ int data_files_add(struct data_files *f, const char *path, struct err *e)
     return add_glob(f, path, e);
 }
 
+int data_files_add_all(struct data_files *f, const char *const *paths, size_t n,
+                       struct problems *p, struct err *e)
+{
+    struct err why;
+    for (size_t i = 0; i < n; i++) {
+        int rc = problems_note(p, data_files_add(f, paths[i], &why), &why);
+        if (rc != 0)
+            return err_set(e, rc, "%s", why.text);
+    }
+    return 0;
+}
+
 static int changed(const struct data_file *f, struct err *e)
 {
     return err_set(e, TUG_EDATA,
-                   "%s has not its %llu bytes: it changed since the run began", f->name,
+                   "%s no longer has %llu bytes: it changed since the run began", f->name,
                    (unsigned long long)f->bytes);
 }
 

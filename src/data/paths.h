@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/problems.h"
 
 struct reader_layout;
 
@@ -31,6 +32,9 @@ struct data_files {
 // neither file nor pipe, or of a kind that cannot be read is said at the start. Pipes are
 // not opened: closing one again would end its writer.
 int data_files_add(struct data_files *f, const char *path, struct err *e);
+// All of them; what is wrong with any is noted, and the others are added.
+int data_files_add_all(struct data_files *f, const char *const *paths, size_t n,
+                       struct problems *p, struct err *e);
 void data_files_free(struct data_files *f);
 
 // XXH3 of the file's size, its first 64 KiB and its last 64 KiB: reads these. TUG_EDATA

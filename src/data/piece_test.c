@@ -323,7 +323,7 @@ static void test_damaged_files(void **state)
     struct pieces *p = open_pieces(path, 5000, 0);
     assert_int_equal(read_all(p, NULL), 0);
     assert_int_equal(truncate(path, (off_t)text.len / 2), 0);
-    assert_fails(p, path, " has not its");
+    assert_fails(p, path, " no longer has");
     buf_free(&packed);
     buf_free(&text);
 }

@@ -4,6 +4,7 @@
 #include "data/reader.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
@@ -95,6 +96,18 @@ struct shown show(const char *text, size_t len)
     return s;
 }
 
+void reader_add_clause(char text[ERR_TEXT_MAX], const char *fmt, ...)
+{
+    size_t at = strlen(text);
+    va_list args;
+    if (at > 0)
+        snprintf(text + at, ERR_TEXT_MAX - at, "; ");
+    at = strlen(text);
+    va_start(args, fmt);
+    vsnprintf(text + at, ERR_TEXT_MAX - at, fmt, args);
+    va_end(args);
+}
+
 int reader_bad_number(enum number_status status, const char *what, const char *text,
                       size_t len, const char *where, struct err *e)
 {
@@ -172,10 +185,10 @@ static int no_format(const char *name, struct err *e)
 {
     if (name == NULL)
         return err_set(e, TUG_EUSAGE,
-                       "the format of the data is not given; formats are %s",
+                       "the format of the data is not given; the formats are %s",
                        reader_formats());
-    return err_set(e, TUG_EUSAGE, "there is no data format '%s'; formats are %s", name,
-                   reader_formats());
+    return err_set(e, TUG_EUSAGE, "there is no data format '%s'; the formats are %s",
+                   name, reader_formats());
 }
 
 static int only_csv(const char *value, const char *option, const char *format,
@@ -183,7 +196,8 @@ static int only_csv(const char *value, const char *option, const char *format,
 {
     if (value == NULL)
         return 0;
-    return err_set(e, TUG_EUSAGE, "%s is for csv data, not for %s", option, format);
+    return err_set(e, TUG_EUSAGE, "%s works only with csv data, not with %s", option,
+                   format);
 }
 
 static int check_csv_only(const struct reader_options *o, const char *format,

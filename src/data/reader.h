@@ -82,6 +82,11 @@ int reader_find_columns(const struct reader *r, const struct reader_layout *layo
                         const char *names, size_t max, size_t *ret, size_t *ret_n,
                         struct err *e);
 
+// After reading with allow_missing: the feature columns that some file lacked, "'a', 'b'
+// and 3 more", for a message; "" when there is none.
+enum { READER_NAMES_MAX = 320 };
+void reader_absent_columns(const struct reader *r, char text[READER_NAMES_MAX]);
+
 // The texts of those columns of a line that was read, each with a NUL behind it.
 int reader_columns(const struct reader *r, const char *line, size_t len,
                    const size_t *columns, size_t n, struct buf *to);

@@ -5,10 +5,6 @@
 
 #include "data/reader_ops.h"
 
-#define GOES_ON                                                                          \
-    ": a saved model reads data as it was trained; another one is trained without "      \
-    "--resume and --init-from"
-
 bool reader_next_name(const char **list, const char **ret, size_t *ret_len)
 {
     if (*list == NULL)
@@ -41,67 +37,85 @@ static bool find_use(const struct schema *s, const char *name, size_t len,
     return false;
 }
 
-static int column_agrees(const struct schema *s, const char *option, const char *given,
-                         enum schema_use use, struct err *e)
+static void column_agrees(const struct schema *s, const char *option, const char *given,
+                          enum schema_use use, const char *what, char text[ERR_TEXT_MAX])
 {
     const char *trained = column_of(s, use);
     if (given == NULL || (trained != NULL && strcmp(trained, given) == 0))
-        return 0;
-    return err_set(e, TUG_EUSAGE, "%s '%s', but the model has %s%s%s" GOES_ON, option,
-                   show(given, strlen(given)).text, trained != NULL ? "'" : "none",
-                   trained != NULL ? show(trained, strlen(trained)).text : "",
-                   trained != NULL ? "'" : "");
+        return;
+    struct shown g = show(given, strlen(given));
+    if (trained == NULL)
+        reader_add_clause(text, "%s '%s', but the model was trained without %s", option,
+                          g.text, what);
+    else
+        reader_add_clause(text, "%s '%s', but in the model's data it is column '%s'",
+                          option, g.text, show(trained, strlen(trained)).text);
 }
 
-static int numeric_agrees(const struct schema *s, const char *list, struct err *e)
+static void numeric_agrees(const struct schema *s, const char *list,
+                           char text[ERR_TEXT_MAX])
 {
     const char *name;
     size_t len;
     enum schema_use use;
     while (reader_next_name(&list, &name, &len))
         if (!find_use(s, name, len, &use) || use != SCHEMA_NUMBERS)
-            return err_set(
-                e, TUG_EUSAGE,
-                "--numeric '%s', but the model was not trained with numbers of "
-                "that column" GOES_ON,
-                show(name, len).text);
-    return 0;
+            reader_add_clause(text,
+                              "--numeric '%s', but the model was not trained on numbers "
+                              "of that column",
+                              show(name, len).text);
 }
 
-static int drop_agrees(const struct schema *s, const char *list, struct err *e)
+static void drop_agrees(const struct schema *s, const char *list, char text[ERR_TEXT_MAX])
 {
     const char *name;
     size_t len;
     enum schema_use use;
     while (reader_next_name(&list, &name, &len))
         if (find_use(s, name, len, &use) && use != SCHEMA_DROPPED)
-            return err_set(e, TUG_EUSAGE,
-                           "--drop '%s', but the model was trained with that "
-                           "column; --allow-missing reads a file without it" GOES_ON,
-                           show(name, len).text);
-    return 0;
+            reader_add_clause(text,
+                              "--drop '%s', but the model was trained with that column "
+                              "(--allow-missing reads files that lack it)",
+                              show(name, len).text);
+}
+
+static const char *separator_name(const char *c, struct shown *ret)
+{
+    *ret = *c == '\t' ? show("tab", 3) : show(c, 1);
+    return ret->text;
+}
+
+static void columns_agree(const struct reader_options *o, char text[ERR_TEXT_MAX])
+{
+    const struct schema *s = o->schema;
+    struct shown given, trained;
+    if (o->separator != 0 && o->separator != s->separator)
+        reader_add_clause(text, "--separator %s, but the model's data has %s",
+                          separator_name(&o->separator, &given),
+                          separator_name(&s->separator, &trained));
+    column_agrees(s, "--label", o->label_column, SCHEMA_LABEL, "a label", text);
+    column_agrees(s, "--weight-column", o->weight_column, SCHEMA_WEIGHT, "weights", text);
+    numeric_agrees(s, o->numeric, text);
+    drop_agrees(s, o->drop, text);
 }
 
 int reader_agrees(const struct reader_options *o, struct err *e)
 {
     const struct schema *s = o->schema;
+    char text[ERR_TEXT_MAX] = "";
     if (o->format != NULL && !schema_same_keys(o->format, s->format))
-        return err_set(e, TUG_EUSAGE,
-                       "--format %s, but the model was trained on %s" GOES_ON, o->format,
-                       s->format);
+        reader_add_clause(text, "--format %s, but the model was trained on %s data",
+                          o->format, s->format);
     if (o->loss_given && o->loss != s->loss)
-        return err_set(e, TUG_EUSAGE,
-                       "--loss %s, but the model was trained with %s" GOES_ON,
-                       o->loss == READER_SQUARED ? "squared" : "logistic",
-                       s->loss == READER_SQUARED ? "squared" : "logistic");
-    if (strcmp(s->format, "csv") != 0)
+        reader_add_clause(text, "--loss %s, but the model was trained with %s loss",
+                          o->loss == READER_SQUARED ? "squared" : "logistic",
+                          s->loss == READER_SQUARED ? "squared" : "logistic");
+    if (strcmp(s->format, "csv") == 0)
+        columns_agree(o, text);
+    if (text[0] == '\0')
         return 0;
-    if (o->separator != 0 && o->separator != s->separator)
-        return err_set(e, TUG_EUSAGE, "--separator %s, but the model has %s" GOES_ON,
-                       o->separator == '\t' ? "tab" : show(&o->separator, 1).text,
-                       s->separator == '\t' ? "tab" : show(&s->separator, 1).text);
-    TRY(column_agrees(s, "--label", o->label_column, SCHEMA_LABEL, e));
-    TRY(column_agrees(s, "--weight-column", o->weight_column, SCHEMA_WEIGHT, e));
-    TRY(numeric_agrees(s, o->numeric, e));
-    return drop_agrees(s, o->drop, e);
+    return err_set(e, TUG_EUSAGE,
+                   "%s: a saved model reads data as its training did; leave such options "
+                   "out, or train a new model",
+                   text);
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/plural.h"
 #include "data/reader_ops.h"
 
 enum {
@@ -115,8 +116,9 @@ static int bad_columns(const char *line, const char *end, bool labels, struct er
         columns += *p == '\t';
     return err_set(
         e, TUG_EDATA,
-        "found %zu columns between tabs, expected %d: %s13 integers and 26 categories",
-        columns, labels ? SLOTS + 1 : SLOTS, labels ? "the label, " : "");
+        "found %zu column%s between tabs, expected %d: %s13 integers and 26 categories",
+        columns, PLURAL_S(columns), labels ? SLOTS + 1 : SLOTS,
+        labels ? "the label, " : "");
 }
 
 static int bad_integer(uint32_t slot, const char *p, size_t len, struct err *e)

@@ -137,7 +137,7 @@ static void test_refused(void **state)
     (void)state;
     struct buf b = BUF_INIT(1 << 16);
     struct reader *r = open_reader(true);
-    assert_refused(r, "1", "found 1 columns between tabs, expected 40");
+    assert_refused(r, "1", "found 1 column between tabs, expected 40");
     assert_refused(r, "1\t2\t3", "found 3 columns between tabs, expected 40");
     any_line(&b, true);
     buf_printf(&b, "\t");

@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/plural.h"
 
 // ---------------------------------------------------------------- fields
 
@@ -121,8 +122,8 @@ static int bad_columns(const struct csv *c, const struct reader_layout *l,
         if (p == NULL)
             return TUG_EDATA;
     }
-    return err_set(e, TUG_EDATA, "found %zu columns, the header has %zu", found,
-                   l->columns);
+    return err_set(e, TUG_EDATA, "found %zu column%s, the header has %zu", found,
+                   PLURAL_S(found), l->columns);
 }
 
 static int text_key(const struct field *f, uint64_t seed, uint64_t *ret, struct err *e)

@@ -14,6 +14,7 @@ struct column {
     uint32_t slot;
     uint64_t seed;    // of words; of numbers their key
     const char *name; // of the schema
+    bool absent;      // some header lacks this feature, which was allowed
 };
 
 struct reader_layout {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/plural.h"
 #include "data/reader_csv.h"
 
 // ---------------------------------------------------------------- the schema
@@ -168,37 +169,62 @@ static bool has_name(const struct schema *names, const char *name, size_t len)
     return false;
 }
 
-static int check_name(const struct schema *names, const char *option, const char *name,
-                      size_t len, struct err *e)
+// Columns that a message names: the first few of them, and how many there are.
+enum { NAMED_MAX = 4 };
+
+struct named {
+    size_t n;
+    char text[NAMED_MAX * (sizeof(struct shown) + 4)];
+};
+
+static void name_column(struct named *l, const char *name)
 {
-    if (has_name(names, name, len))
-        return 0;
-    size_t at = 0;
-    struct schema_column first = {.name = ""};
-    (void)schema_next(names, &at, &first);
-    return err_set(
-        e, TUG_EDATA,
-        "the header has no column '%s', which %s names; it has %u columns, the "
-        "first is '%s'%s",
-        show(name, len).text, option, names->columns,
-        show(first.name, strlen(first.name)).text,
-        looks_like_data(names) ? NEEDS_HEADER : "");
+    size_t at = strlen(l->text);
+    if (l->n++ < NAMED_MAX)
+        snprintf(l->text + at, sizeof l->text - at, "%s'%s'", at > 0 ? ", " : "",
+                 show(name, strlen(name)).text);
 }
 
-// What the options name is there.
+static const char *named_rest(const struct named *l, char ret[32])
+{
+    ret[0] = '\0';
+    if (l->n > NAMED_MAX)
+        snprintf(ret, 32, " and %zu more", l->n - NAMED_MAX);
+    return ret;
+}
+
+static void check_name(const struct schema *names, const char *option, const char *name,
+                       size_t len, char text[ERR_TEXT_MAX])
+{
+    if (!has_name(names, name, len))
+        reader_add_clause(text, "the header has no column '%s', which %s names",
+                          show(name, len).text, option);
+}
+
+// What the options name is there; all that is not is told in one message.
 static int check_names(const struct csv *c, const struct schema *names, struct err *e)
 {
+    char text[ERR_TEXT_MAX] = "";
     const char *list, *name;
-    size_t len;
+    size_t len, at = 0;
     if (c->label != NULL && c->base.labels)
-        TRY(check_name(names, "--label", c->label, strlen(c->label), e));
+        check_name(names, "--label", c->label, strlen(c->label), text);
     if (c->weight != NULL)
-        TRY(check_name(names, "--weight-column", c->weight, strlen(c->weight), e));
+        check_name(names, "--weight-column", c->weight, strlen(c->weight), text);
     for (list = c->drop; !c->drop_elsewhere && reader_next_name(&list, &name, &len);)
-        TRY(check_name(names, "--drop", name, len, e));
+        check_name(names, "--drop", name, len, text);
     for (list = c->numeric; reader_next_name(&list, &name, &len);)
-        TRY(check_name(names, "--numeric", name, len, e));
-    return 0;
+        check_name(names, "--numeric", name, len, text);
+    if (text[0] == '\0')
+        return 0;
+    struct named there = {0};
+    struct schema_column n;
+    char more[32];
+    while (schema_next(names, &at, &n))
+        name_column(&there, n.name);
+    reader_add_clause(text, "it has %s%s%s", there.text, named_rest(&there, more),
+                      looks_like_data(names) ? NEEDS_HEADER : "");
+    return err_set(e, TUG_EDATA, "%s", text);
 }
 
 // The use of a column by the options, which may name it once.
@@ -258,7 +284,8 @@ static int decide_schema(struct csv *c, const struct schema *names, struct err *
         TRY(schema_add(c->base.schema, SCHEMA_LABEL, c->label, strlen(c->label), e));
     if (features == 0)
         return err_set(e, TUG_EDATA,
-                       "the header leaves no column as a feature: is '%c' its separator?",
+                       "the header has no column that could be a feature: is '%c' its "
+                       "separator? (--separator gives another)",
                        c->separator == '\t' ? ' ' : c->separator);
     if (c->label == NULL && looks_like_data(names))
         return err_set(e, TUG_EDATA,
@@ -267,19 +294,16 @@ static int decide_schema(struct csv *c, const struct schema *names, struct err *
     return csv_take_schema(c, e);
 }
 
-static int unknown_column(const struct csv *c, const char *name, struct err *e)
-{
-    struct shown s = show(name, strlen(name));
-    return err_set(e, TUG_EDATA,
-                   "%s column '%s'; if it is to be passed over: --drop '%s'",
-                   c->given ? "the model was not trained with a"
-                            : "the first file does not have the",
-                   s.text, s.text);
-}
+// What of a header does not fit the schema.
+struct misfit {
+    struct named unknown, missing;    // columns that are new, features that are not there
+    const char *no_label, *no_weight; // names of these columns
+};
 
 // The columns of a file in a layout; *seen: those of the schema that it has.
 static int place_columns(const struct csv *c, const struct schema *names,
-                         struct reader_layout *l, bool *seen, struct err *e)
+                         struct reader_layout *l, bool *seen, struct misfit *bad,
+                         struct err *e)
 {
     struct schema_column n;
     uint32_t next_slot = 0;
@@ -289,7 +313,7 @@ static int place_columns(const struct csv *c, const struct schema *names,
         struct column *to = &l->column[l->columns++];
         *to = known != NULL ? *known : (struct column){.use = SCHEMA_DROPPED};
         if (known == NULL && !reader_is_listed(c->drop, n.name))
-            return unknown_column(c, n.name, e);
+            name_column(&bad->unknown, n.name);
         if (to->use == SCHEMA_DROPPED)
             continue;
         if (seen[known - c->column])
@@ -307,57 +331,93 @@ static int place_columns(const struct csv *c, const struct schema *names,
     return 0;
 }
 
-static int missing_columns(const struct csv *c, const struct schema *names,
-                           const struct column *first, size_t missing, struct err *e)
+static void find_missing(struct csv *c, const bool *seen, struct misfit *bad)
 {
-    char more[32] = "";
-    if (missing > 1)
-        snprintf(more, sizeof more, " and %zu more", missing - 1);
-    if (missing == atomic_load(&c->slots) && looks_like_data(names))
-        return err_set(e, TUG_EDATA,
-                       "the header has none of the feature columns" NEEDS_HEADER);
-    return err_set(e, TUG_EDATA,
-                   "the header lacks the feature column '%s'%s, which %s; "
-                   "--allow-missing reads the file without %s",
-                   show(first->name, strlen(first->name)).text, more,
-                   c->given ? "the model was trained with" : "the first file has",
-                   missing > 1 ? "them" : "it");
-}
-
-static int check_missing(const struct csv *c, const struct schema *names,
-                         const bool *seen, struct err *e)
-{
-    size_t missing = 0;
-    const struct column *first = NULL;
     for (size_t i = 0; i < c->columns; i++) {
-        const struct column *column = &c->column[i];
+        struct column *column = &c->column[i];
         if (seen[i])
             continue;
-        if (c->base.labels &&
-            (column->use == SCHEMA_LABEL || column->use == SCHEMA_WEIGHT))
-            return err_set(e, TUG_EDATA, "the header lacks the column '%s' of the %s%s",
-                           show(column->name, strlen(column->name)).text,
-                           column->use == SCHEMA_LABEL ? "label" : "weights",
-                           looks_like_data(names) ? NEEDS_HEADER : "");
-        if (!schema_is_feature(column->use))
-            continue;
-        first = missing++ == 0 ? column : first;
+        column->absent |= schema_is_feature(column->use);
+        if (schema_is_feature(column->use) && !c->allow_missing)
+            name_column(&bad->missing, column->name);
+        else if (column->use == SCHEMA_LABEL && c->base.labels)
+            bad->no_label = column->name;
+        else if (column->use == SCHEMA_WEIGHT && c->base.labels)
+            bad->no_weight = column->name;
     }
-    return missing == 0 || c->allow_missing
-               ? 0
-               : missing_columns(c, names, first, missing, e);
+}
+
+static const char *separator_name(char c, char ret[8])
+{
+    snprintf(ret, 8, c == '\t' ? "tab" : "'%c'", c);
+    return ret;
+}
+
+// A header that has nothing of the schema has a reason of its own.
+static int nothing_fits(const struct csv *c, const struct schema *names, struct err *e)
+{
+    char separator[8];
+    const char *only = names->text + 1;
+    if (names->columns == 1 && c->columns > 1)
+        return err_set(
+            e, TUG_EDATA,
+            "the header is one column, '%s': the separator of this data is %s%s",
+            show(only, strlen(only)).text, separator_name(c->separator, separator),
+            c->given ? ", as in the data that the model was trained on"
+                     : " (--separator gives another)");
+    if (looks_like_data(names))
+        return err_set(e, TUG_EDATA,
+                       "the header has none of the feature columns" NEEDS_HEADER);
+    return 0;
+}
+
+// All that is wrong in one message.
+static int tell_misfit(const struct csv *c, const struct misfit *bad, struct err *e)
+{
+    char text[ERR_TEXT_MAX] = "", more[32];
+    const struct named *l = &bad->unknown;
+    if (l->n == 1)
+        reader_add_clause(text, "%s the column %s; --drop %s passes it over",
+                          c->given ? "the model was not trained with"
+                                   : "the first file does not have",
+                          l->text, l->text);
+    else if (l->n > 1)
+        reader_add_clause(text, "%s the columns %s%s; --drop passes them over",
+                          c->given ? "the model was not trained with"
+                                   : "the first file does not have",
+                          l->text, named_rest(l, more));
+    if (bad->no_label != NULL)
+        reader_add_clause(text, "the header lacks the column '%s' of the label",
+                          show(bad->no_label, strlen(bad->no_label)).text);
+    if (bad->no_weight != NULL)
+        reader_add_clause(text, "the header lacks the column '%s' of the weights",
+                          show(bad->no_weight, strlen(bad->no_weight)).text);
+    l = &bad->missing;
+    if (l->n > 0)
+        reader_add_clause(text,
+                          "the header lacks the feature column%s %s%s, which %s; "
+                          "--allow-missing reads the file without %s",
+                          PLURAL_S(l->n), l->text, named_rest(l, more),
+                          c->given ? "the model was trained with" : "the first file has",
+                          l->n > 1 ? "them" : "it");
+    return text[0] == '\0' ? 0 : err_set(e, TUG_EDATA, "%s", text);
 }
 
 static int fill_layout(struct csv *c, const struct schema *names, struct reader_layout *l,
                        struct err *e)
 {
+    struct misfit bad = {0};
     bool *seen = mem_zalloc(c->columns * sizeof *seen);
     l->column = mem_array(names->columns, sizeof *l->column);
     int rc = seen != NULL && l->column != NULL
-                 ? place_columns(c, names, l, seen, e)
+                 ? place_columns(c, names, l, seen, &bad, e)
                  : err_nomem(e, "the columns of a csv file");
-    if (rc == 0)
-        rc = check_missing(c, names, seen, e);
+    if (rc == 0 && bad.unknown.n == names->columns)
+        rc = nothing_fits(c, names, e);
+    if (rc == 0) {
+        find_missing(c, seen, &bad);
+        rc = tell_misfit(c, &bad, e);
+    }
     mem_free(seen);
     return rc;
 }
@@ -374,6 +434,17 @@ static int make_layout(struct csv *c, struct reader_layout *l, struct schema *na
         }
     }
     return fill_layout(c, names, l, e);
+}
+
+void reader_absent_columns(const struct reader *r, char text[READER_NAMES_MAX])
+{
+    const struct csv *c = (const void *)r;
+    struct named absent = {0};
+    char more[32];
+    for (size_t i = 0; r->ops == &reader_csv && i < c->columns; i++)
+        if (c->column[i].absent)
+            name_column(&absent, c->column[i].name);
+    snprintf(text, READER_NAMES_MAX, "%s%s", absent.text, named_rest(&absent, more));
 }
 
 void csv_layout_free(struct reader_layout *l)

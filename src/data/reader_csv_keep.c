@@ -38,15 +38,17 @@ int reader_find_columns(const struct reader *r, const struct reader_layout *l,
     size_t len;
     *ret_n = 0;
     if (r->ops != &reader_csv)
-        return err_set(e, TUG_EUSAGE,
-                       "columns are kept of csv data, where they have names: not of %s",
-                       r->ops->name);
+        return err_set(
+            e, TUG_EUSAGE,
+            "--keep works only with csv data, whose columns have names, not with %s",
+            r->ops->name);
     while (reader_next_name(&names, &name, &len)) {
         if (*ret_n == max)
-            return err_set(e, TUG_EUSAGE, "at most %zu columns can be kept", max);
+            return err_set(e, TUG_EUSAGE, "--keep takes at most %zu columns", max);
         TRY(find(c, l, name, len, &ret[*ret_n], e));
         if (ret[*ret_n] == l->columns)
-            return err_set(e, TUG_EDATA, "there is no column '%s' to keep",
+            return err_set(e, TUG_EDATA,
+                           "the data has no column '%s', which --keep names",
                            show(name, len).text);
         ++*ret_n;
     }

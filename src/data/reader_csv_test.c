@@ -152,11 +152,17 @@ static void test_headers(void **state)
     assert_header_refused(o, "id,x,n", "no column 'y', which --label names");
     assert_header_refused(o, "y,x,n", "no column 'id', which --drop names");
     assert_header_refused(o, "y,x,id", "no column 'n', which --numeric names");
+    assert_header_refused(
+        o, "x,m",
+        "has no column 'y', which --label names; the header has no "
+        "column 'id', which --drop names; the header has no column 'n', "
+        "which --numeric names; it has 'x', 'm'");
+    assert_header_refused(o, "y;id;n;x", "it has 'y;id;n;x'");
     assert_header_refused(o, "y,\"x", "is not closed");
     o.drop = "y";
     assert_header_refused(o, "y,x,n", "has another use already");
     assert_header_refused((struct reader_options){.labels = true}, "y;a;b",
-                          "as a feature");
+                          "could be a feature: is ',' its separator?");
 
     o.drop = "id";
     struct reader *r = open_reader(o);
@@ -174,8 +180,16 @@ static void test_headers(void **state)
     assert_int_equal(reader_slots(r), 2);
     assert_refuses_header(r, "id,y,n,x,z", "the first file does not have the column 'z'");
     assert_refuses_header(r, "id,y,n", "lacks the feature column 'x', which the first");
-    assert_refuses_header(r, "id,y", "lacks the feature column 'n' and 1 more");
+    assert_refuses_header(r, "id,y", "lacks the feature columns 'n', 'x', which");
     assert_refuses_header(r, "id,n,x", "lacks the column 'y' of the label");
+    assert_refuses_header(
+        r, "N,y,a,b,c,d,X",
+        "does not have the columns 'N', 'a', 'b', 'c' and 2 more; --drop "
+        "passes them over; the header lacks the feature columns");
+    assert_refuses_header(
+        r, "id;y;n;x",
+        "the header is one column, 'id;y;n;x': the separator of this data "
+        "is ',' (--separator gives another)");
     assert_refuses_header(r, "y,n,x,n", "has the column 'n' twice");
     examples_free(&x);
     reader_close(r);
@@ -448,11 +462,18 @@ static void test_schema(void **state)
     assert_int_equal(parse(r, "2;30;Ulm;5.5", &x, NULL), 0);
     assert_true(x.label[0] == 5.5F && x.weight[0] == 2 && x.nnz == 2);
     assert_true(x.key[0] == word_key("city", "Ulm") && x.key[1] == number_key("age"));
-    assert_refuses_header(r, "w;age;city;y;z",
-                          "the model was not trained with a column 'z'");
+    assert_refuses_header(
+        r, "w;age;city;y;z",
+        "the model was not trained with the column 'z'; --drop 'z' passes");
     assert_refuses_header(r, "w;city;y", "'age', which the model was trained with");
     assert_refuses_header(r, "age;city;y", "lacks the column 'w' of the weights");
-    assert_refuses_header(r, "1;2;3", "the model was not trained with a column '1'");
+    assert_refuses_header(r, "z;id",
+                          "lacks the column 'y' of the label; the header lacks "
+                          "the column 'w' of the weights; the header lacks the "
+                          "feature columns");
+    assert_refuses_header(r, "7;2;3", "this line looks like data: csv needs a header");
+    assert_refuses_header(r, "w,age,city,y",
+                          "the separator of this data is ';', as in the");
     reader_close(r);
     o = (struct reader_options){.schema = s,
                                 .format = "csv",
@@ -477,7 +498,7 @@ static void test_schema(void **state)
     o = (struct reader_options){.schema = s, .loss_given = true};
     assert_contradicts(o, "--loss logistic");
     o = (struct reader_options){.schema = s, .label_column = "city"};
-    assert_contradicts(o, "--label 'city', but the model has 'y'");
+    assert_contradicts(o, "--label 'city', but in the model's data it is column 'y'");
     o = (struct reader_options){.schema = s, .weight_column = "v"};
     assert_contradicts(o, "--weight-column 'v'");
     o = (struct reader_options){.schema = s, .numeric = "age,city"};
@@ -485,7 +506,12 @@ static void test_schema(void **state)
     o = (struct reader_options){.schema = s, .drop = "id,city"};
     assert_contradicts(o, "--drop 'city'");
     o = (struct reader_options){.schema = s, .separator = '\t'};
-    assert_contradicts(o, "--separator tab, but the model has ;");
+    assert_contradicts(o, "--separator tab, but the model's data has ;");
+    o.label_column = "city";
+    o.numeric = "city";
+    assert_contradicts(o,
+                       "has ;; --label 'city', but in the model's data it is column 'y'; "
+                       "--numeric 'city', but the model was not trained on numbers");
     examples_free(&x);
     mem_free(s);
 }

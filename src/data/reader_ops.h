@@ -64,6 +64,9 @@ struct shown {
 };
 struct shown show(const char *text, size_t len);
 
+// Adds "; " and what follows to a message of several things that are wrong.
+void reader_add_clause(char text[ERR_TEXT_MAX], const char *fmt, ...) PRINTF_LIKE(2, 3);
+
 static inline bool is_blank(char c)
 {
     return c == ' ' || c == '\t';

@@ -328,7 +328,7 @@ static void test_formats(void **state)
     assert_int_equal(reader_open(&r, &o, &e), TUG_EUSAGE);
     o = (struct reader_options){.format = "libsvm", .drop = "id"};
     assert_int_equal(reader_open(&r, &o, &e), TUG_EUSAGE);
-    assert_non_null(strstr(e.text, "--drop is for csv"));
+    assert_non_null(strstr(e.text, "--drop works only with csv"));
 }
 
 int main(void)

@@ -26,8 +26,10 @@ int schema_add(struct schema *s, enum schema_use use, const char *name, size_t l
                struct err *e)
 {
     if (memchr(name, 0, len) != NULL)
-        return err_set(e, TUG_EDATA, "the name of column %u holds a NUL byte",
-                       s->columns + 1);
+        return err_set(
+            e, TUG_EDATA,
+            "the name of column %u holds a NUL byte: this file is not text in UTF-8",
+            s->columns + 1);
     if (len + 2 > SCHEMA_TEXT_MAX - s->text_len)
         return err_set(e, TUG_EDATA,
                        "the names of the columns are longer than %d bytes together",
@@ -110,7 +112,7 @@ static void column_from_json(struct schema *ret, const json_t *o, struct json_fi
     const char *use = json_string_value(json_array_get(o, 1));
     int i = use != NULL ? find_word(words, SCHEMA_USES, use) : -1;
     if (name == NULL || i < 0)
-        json_complain(f, "columns", "holds what is no column");
+        json_complain(f, "columns", "holds an entry that is not a column");
     else if (schema_add(ret, (enum schema_use)i, name, strlen(name), NULL) != 0)
         json_complain(f, "columns", "is too long");
 }

@@ -377,6 +377,7 @@ static void source_stop(struct source *s)
 int source_open(struct source **ret, const struct source_options *o, struct err *e)
 {
     int rc = 0;
+    struct problems problems = PROBLEMS_INIT;
     struct source *s = mem_zalloc(sizeof *s);
     if (s == NULL)
         return err_nomem(e, "a data source");
@@ -397,13 +398,16 @@ int source_open(struct source **ret, const struct source_options *o, struct err 
     }
     if (o->n_paths == 0)
         rc = err_set(e, TUG_EUSAGE, "no data is named");
-    for (size_t i = 0; rc == 0 && i < o->n_paths; i++)
-        rc = data_files_add(&s->files, o->paths[i], e);
+    if (rc == 0)
+        rc = data_files_add_all(&s->files, o->paths, o->n_paths, &problems, e);
+    if (rc == 0)
+        rc = problems_tell(&problems, e);
     if (rc != 0)
         goto fail;
     *ret = s;
     return 0;
 fail:
+    problems_free(&problems);
     source_close(s);
     return rc;
 }
@@ -495,13 +499,14 @@ int source_rewind(struct source *s, struct source_place at, struct err *e)
 {
     assert(s->out == 0);
     if (!source_can_rewind(s))
-        return err_set(e, TUG_EUSAGE,
-                       "a pipe can be read once only: for more, write what comes out of "
-                       "it to a file");
+        return err_set(
+            e, TUG_EUSAGE,
+            "a pipe can be read only once: to read its data again, write it to a file");
     if (at.file > s->files.n)
-        return err_set(e, TUG_EDATA,
-                       "the run stopped in data file %u, but there are %zu now",
-                       at.file + 1, s->files.n);
+        return err_set(
+            e, TUG_EDATA,
+            "the run stopped in data file %u, but now there are only %zu files",
+            at.file + 1, s->files.n);
     source_stop(s);
     s->from = at;
     s->taken = false;
@@ -531,12 +536,14 @@ static int first_line_of_queue(struct source *s, struct buf *b, struct err *e)
     if (s->taken || (s->head != NULL && s->head->chunk.offset != 0))
         return err_set(e, TUG_EUSAGE, "the first line of the pipe is read already");
     if (s->head == NULL)
-        return s->failure.code != 0 ? err_set(e, s->failure.code, "%s", s->failure.text)
-                                    : err_set(e, TUG_EDATA, "there is no data");
+        return s->failure.code != 0
+                   ? err_set(e, s->failure.code, "%s", s->failure.text)
+                   : err_set(e, TUG_EDATA, "%s: there is no data", s->files.file[0].name);
     const struct chunk *c = &s->head->chunk;
     const char *end = memchr(c->text, '\n', c->len);
     int rc = buf_add(b, c->text, end != NULL ? (size_t)(end - c->text) : c->len);
-    return rc == 0 ? 0 : err_set(e, rc, "the first line of data is too long");
+    return rc == 0 ? 0
+                   : err_set(e, rc, "%s:1: the line is too long", s->files.file[0].name);
 }
 
 int source_first_line(struct source *s, uint32_t file, struct buf *b, struct err *e)

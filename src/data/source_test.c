@@ -436,6 +436,14 @@ static void test_bad_paths(void **state)
     static const char *const twice[] = {"-", "-"};
     struct source_options o = {.paths = twice, .n_paths = 2};
     assert_int_equal(source_open(&s, &o, NULL), TUG_EUSAGE);
+    static const char *const missing[] = {"nix", "nix2"};
+    struct err e = {0};
+    o.paths = missing;
+    assert_int_equal(source_open(&s, &o, &e), TUG_EDATA);
+    assert_string_equal(e.text,
+                        "2 problems: (1) no data at 'nix': there is no such file "
+                        "or directory (2) no data at 'nix2': there is no such file "
+                        "or directory");
     o.n_paths = 0;
     assert_int_equal(source_open(&s, &o, NULL), TUG_EUSAGE);
 }

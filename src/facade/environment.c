@@ -25,7 +25,7 @@ static int fill_number(const char *name, double max, double *field, struct err *
         return 0;
     double v = strtod(text, &end);
     if (end == text || *end != 0 || !(v >= 0 && v <= max))
-        return err_set(e, TUG_EUSAGE, "%s=%.40s: a number from 0 to %.0f is wanted", name,
+        return err_set(e, TUG_EUSAGE, "%s=%.40s is not a number from 0 to %.0f", name,
                        text, max);
     *field = v;
     return 0;
@@ -103,10 +103,11 @@ int environment_fill(struct tug_node_options *o, struct role *r, struct err *e)
         // A worker needs to know no more.
         bool enough = o->role == TUG_GROUP_WORKERS && o->scheduler != NULL;
         if (r->scheme == ROLE_NONE && !enough)
-            return err_set(e, TUG_EUSAGE,
-                           "the environment tells no role: DMLC_ROLE, DMLC_NUM_SERVER, "
-                           "DMLC_NUM_WORKER, DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT are "
-                           "wanted, or the same as options");
+            return err_set(
+                e, TUG_EUSAGE,
+                "the environment does not give this process a role: set DMLC_ROLE, "
+                "DMLC_NUM_SERVER, DMLC_NUM_WORKER, DMLC_PS_ROOT_URI and "
+                "DMLC_PS_ROOT_PORT, or give the same as options");
         if (r->scheme != ROLE_NONE)
             fill_role(o, r);
     }
@@ -131,7 +132,7 @@ int environment_roots(struct roots **ret, struct err *e)
             *next++ = '\0';
         if (o.n_load == ROOTS_MAX_LOAD) {
             mem_free(text);
-            return err_set(e, TUG_EUSAGE, "TUG_LOAD_ROOT: more than %d directories",
+            return err_set(e, TUG_EUSAGE, "TUG_LOAD_ROOT names more than %d directories",
                            ROOTS_MAX_LOAD);
         }
         load[o.n_load++] = at;

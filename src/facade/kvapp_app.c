@@ -13,7 +13,8 @@ static int open_app(struct tug_app *a, struct err *e)
     struct tug_node *n = a->node;
     for (struct tug_app *other = n->apps; other != NULL; other = other->next)
         if (other->app == a->app && other->customer == a->customer)
-            return err_set(e, TUG_EUSAGE, "this process has a customer %u of app %u",
+            return err_set(e, TUG_EUSAGE,
+                           "this process already has a customer %u of app %u",
                            a->customer, a->app);
     a->next = n->apps;
     n->apps = a;

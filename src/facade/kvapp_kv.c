@@ -1,8 +1,10 @@
 // Pushes and pulls: checked, cut by the servers' ranges, and their answers put together.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <math.h>
 #include <string.h>
 
+#include "base/finite.h"
 #include "facade/kvapp_internal.h"
 
 // Checks.
@@ -27,14 +29,15 @@ static int check_lengths(const struct tug_kv_data *d, struct err *e)
     uint64_t sum = 0;
     for (size_t i = 0; i < d->n_keys; i++) {
         if (d->lengths[i] < 0)
-            return err_set(e, TUG_EUSAGE, "the length of key %zu's values is %d", i,
-                           d->lengths[i]);
+            return err_set(
+                e, TUG_EUSAGE,
+                "key %zu has %d values, but a number of values cannot be negative", i,
+                d->lengths[i]);
         sum += (uint64_t)d->lengths[i];
     }
     if (sum != d->n_values)
         return err_set(e, TUG_EUSAGE,
-                       "the lengths of %zu keys' values add up to %llu, but there are "
-                       "%zu values",
+                       "the lengths of %zu keys add up to %llu values, but there are %zu",
                        d->n_keys, (unsigned long long)sum, d->n_values);
     return 0;
 }
@@ -44,9 +47,23 @@ static int check_values(const struct tug_kv_data *d, struct err *e)
     if (d->lengths != NULL)
         return check_lengths(d, e);
     if (d->n_keys == 0 ? d->n_values != 0 : d->n_values % d->n_keys != 0)
-        return err_set(e, TUG_EUSAGE, "%zu values cannot be shared out among %zu keys",
-                       d->n_values, d->n_keys);
+        return err_set(e, TUG_EUSAGE,
+                       "%zu values cannot be divided evenly among %zu keys", d->n_values,
+                       d->n_keys);
     return 0;
+}
+
+// Each server gets its part by itself: one that refused its own would not undo those of
+// others.
+static int check_finite(const struct tug_kv_data *d, struct err *e)
+{
+    size_t i = 0;
+    if (finite_floats(d->values, d->n_values))
+        return 0;
+    while (isfinite(d->values[i]))
+        i++;
+    return err_set(e, TUG_EUSAGE,
+                   "value %zu of a push is not finite, so nothing of it was sent", i);
 }
 
 static int check_request(const struct tug_node *n, const struct tug_kv_request *q,
@@ -59,17 +76,21 @@ static int check_request(const struct tug_node *n, const struct tug_kv_request *
                        "not all servers and workers have joined: wait for a barrier "
                        "before the first push");
     if (!q->push && !q->pull)
-        return err_set(e, TUG_EUSAGE, "a request that neither pushes nor pulls");
+        return err_set(e, TUG_EUSAGE, "a request must push, pull, or do both");
     if (q->pull && q->pulled == NULL && q->room == NULL)
-        return err_set(e, TUG_EUSAGE, "a pull without a place for what is pulled");
+        return err_set(e, TUG_EUSAGE,
+                       "a pull needs an array for the values that it returns");
     if (q->pulled != NULL && q->pulled_lengths == NULL && q->data.n_keys > 0 &&
         q->n_pulled % q->data.n_keys != 0)
         return err_set(
             e, TUG_EUSAGE,
-            "a place for %zu pulled values cannot be shared out among %zu keys",
+            "an array for %zu pulled values cannot be divided evenly among %zu keys",
             q->n_pulled, q->data.n_keys);
     TRY(check_keys(&q->data, e));
-    return q->push ? check_values(&q->data, e) : 0;
+    if (!q->push)
+        return 0;
+    TRY(check_values(&q->data, e));
+    return check_finite(&q->data, e);
 }
 
 // Cutting.
@@ -180,7 +201,8 @@ static int check_answer(const struct kv_part *p, const struct msg_app *m, struct
         .lengths = m->lengths.n > 0 ? lengths : NULL,
     };
     if (m->lengths.n > 0 && m->lengths.n != p->n_keys * sizeof(*lengths))
-        return err_set(e, TUG_EDATA, "it has lengths of %zu keys, %zu were asked for",
+        return err_set(e, TUG_EDATA,
+                       "it has the lengths of %zu keys, but %zu were asked for",
                        (size_t)m->lengths.n / sizeof(*lengths), p->n_keys);
     return check_values(&d, e);
 }
@@ -192,7 +214,7 @@ static int take_in_place(struct kv_part *p, const struct van_message *m, struct 
     size_t each = pulled_per_key(r);
     if (v->n != p->n_keys * each * sizeof(float))
         return err_set(e, TUG_EUSAGE,
-                       "it has %zu values of %zu keys, there is room for %zu",
+                       "it has %zu values of %zu keys, but there is room for %zu",
                        (size_t)v->n / sizeof(float), p->n_keys, p->n_keys * each);
     if (!m->placed && v->n > 0)
         memcpy(r->kv.pulled + p->first_key * each, v->data, v->n);
@@ -252,7 +274,7 @@ int kv_assemble(struct kv_request *r)
         to = r->kv.room(r->kv.ctx, total);
     else if (total != r->kv.n_pulled)
         return err_set(&r->why, TUG_EUSAGE,
-                       "the keys have %zu values, there is room for %zu", total,
+                       "the keys have %zu values, but there is room for %zu", total,
                        r->kv.n_pulled);
     if (to == NULL && total > 0)
         return err_set(&r->why, TUG_ENOMEM, "there is no room for %zu pulled values",

@@ -166,9 +166,12 @@ static void answered(struct tug_node *n, struct peer *p, struct van_message *m)
 {
     struct kv_request *r = kv_request_by_id(n, m->request);
     struct kv_part *part = r != NULL ? kv_request_part(r, p->node) : NULL;
+    struct err why;
     if (part == NULL)
         return; // given up
-    if (m->type == MSG_ERROR) {
+    if (wire_check_flags(m->type, m->m, &why) != 0) {
+        kv_part_answered(part, &why);
+    } else if (m->type == MSG_ERROR) {
         request_refused(n, part, &m->m->error);
     } else if (!r->simple) {
         kv_answered(n, part, m);
@@ -380,8 +383,9 @@ int tug_node_range(struct tug_node *n, uint32_t server, uint64_t *ret_first,
             last_error(), TUG_EUSAGE,
             "the servers have no ranges until all servers and workers have joined");
     else if (server >= n->n_servers)
-        rc = err_set(last_error(), TUG_EUSAGE, "there is no server %u, only %u of them",
-                     server, n->n_servers);
+        rc = err_set(last_error(), TUG_EUSAGE,
+                     "there is no server %u; the number of servers is %u", server,
+                     n->n_servers);
     if (rc == 0) {
         *ret_first = server > 0 ? n->last_keys[server - 1] + 1 : 0;
         *ret_last = n->last_keys[server];
@@ -410,7 +414,7 @@ int kv_node_wait_ready(struct tug_node *n)
         rc = err_set(e, TUG_EIO,
                      "the cluster is not complete after %.0f s: the scheduler at %s %s",
                      n->o.wait_seconds, n->scheduler,
-                     member_id(n->member) == 0 ? "has not let this node in"
+                     member_id(n->member) == 0 ? "has not admitted this node"
                                                : "still waits for servers or workers");
     pump_leave(n->pump);
     return rc;
@@ -434,7 +438,9 @@ int tug_node_barrier(struct tug_node *n, uint32_t group)
     if (pump_working(n->pump))
         return err_set(e, TUG_EUSAGE, "a callback or handler must not wait at a barrier");
     if (group > TUG_GROUP_ALL || !(group & (uint32_t)n->o.role))
-        return err_set(e, TUG_EUSAGE, "a barrier of group %u, in which this node is not",
+        return err_set(e, TUG_EUSAGE,
+                       "this node cannot wait at a barrier of group %u, because it is "
+                       "not in the group",
                        group);
     pump_enter(n->pump);
     int rc = n->over ? last_error_is(&n->why) : 0;
@@ -450,8 +456,9 @@ int tug_node_barrier(struct tug_node *n, uint32_t group)
     if (n->over && !done)
         rc = last_error_is(&n->why);
     else if (!in_time && !done)
-        rc = err_set(e, TUG_EIO, "a barrier of group %u: not there after %.0f s: %s",
-                     group, n->o.wait_seconds, missing[0] != 0 ? missing : "unknown");
+        rc = err_set(e, TUG_EIO,
+                     "the barrier of group %u is not complete after %.0f s: %s", group,
+                     n->o.wait_seconds, missing[0] != 0 ? missing : "unknown");
     pump_leave(n->pump);
     return rc;
 }

@@ -143,8 +143,9 @@ static void close_request(struct received *q)
 static int check_ticket(const struct received *q, struct err *e)
 {
     if (q == NULL || q->answered || q->is_response)
-        return err_set(e, TUG_EUSAGE,
-                       "there is no such request to be answered: each is answered once");
+        return err_set(
+            e, TUG_EUSAGE,
+            "no such request waits for an answer: each request is answered once");
     return 0;
 }
 
@@ -155,13 +156,12 @@ static int check_data(const struct received *q, const struct tug_kv_data *d,
     if (!(q->m.flags & WIRE_APP_PULL))
         return 0;
     if (d == NULL || (d->n_keys != asked))
-        return err_set(e, TUG_EUSAGE,
-                       "the answer to a pull of %zu keys has those of %zu keys", asked,
-                       d == NULL ? 0 : d->n_keys);
+        return err_set(e, TUG_EUSAGE, "the answer to a pull of %zu keys holds %zu keys",
+                       asked, d == NULL ? 0 : d->n_keys);
     if (d->lengths == NULL && (asked == 0 ? d->n_values != 0 : d->n_values % asked != 0))
         return err_set(e, TUG_EUSAGE,
-                       "the answer to a pull has %zu values, which cannot be shared out "
-                       "among %zu keys",
+                       "the answer to a pull has %zu values, which cannot be divided "
+                       "evenly among %zu keys",
                        d->n_values, asked);
     return 0;
 }
@@ -357,7 +357,7 @@ static const char *wrong_with(const struct msg_app *m)
 {
     size_t n_keys = m->keys.n / sizeof(uint64_t);
     if (m->keys.n % sizeof(uint64_t) != 0 || m->values.n % sizeof(float) != 0)
-        return "keys have 8 bytes and values 4";
+        return "keys must have 8 bytes and values 4";
     if (m->lengths.n > 0) {
         const int32_t *lengths = m->lengths.data;
         uint64_t sum = 0;
@@ -368,11 +368,12 @@ static const char *wrong_with(const struct msg_app *m)
                 return "a length is negative";
             sum += (uint64_t)lengths[i];
         }
-        return sum * sizeof(float) != m->values.n ? "lengths and values do not fit"
-                                                  : NULL;
+        return sum * sizeof(float) != m->values.n
+                   ? "the lengths do not add up to the number of values"
+                   : NULL;
     }
     if (n_keys == 0 ? m->values.n > 0 : m->values.n / sizeof(float) % n_keys != 0)
-        return "the values cannot be shared out among the keys";
+        return "the values cannot be divided evenly among the keys";
     return NULL;
 }
 
@@ -380,7 +381,9 @@ void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
                      struct van_message *m)
 {
     const struct msg_app *app = &m->m->app;
-    const char *wrong = wrong_with(app);
+    struct err e;
+    bool known = wire_check_flags(MSG_APP, m->m, &e) == 0;
+    const char *wrong = known ? wrong_with(app) : e.text;
     if (wrong != NULL || !(app->flags & WIRE_APP_REQUEST)) {
         send_error(n, link, m->request, TUG_EDATA,
                    wrong != NULL ? wrong : "this is not a request");
@@ -389,7 +392,7 @@ void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
     struct received *q = received_new(n, link, m);
     if (q == NULL) {
         send_error(n, link, m->request, TUG_ENOMEM,
-                   "there is no room for one more request: too many wait");
+                   "too many requests wait here already");
         return;
     }
     if (from != 0)
@@ -429,7 +432,7 @@ uint64_t kv_received_expire(struct tug_node *n, uint64_t now)
         struct received *q = n->held;
         struct err why;
         unhold(n, q);
-        err_set(&why, TUG_EUSAGE, "there is no customer of app %u (customer %u) here",
+        err_set(&why, TUG_EUSAGE, "this process has no customer of app %u (customer %u)",
                 q->m.app, q->m.customer);
         send_error(n, q->link, q->request, why.code, why.text);
         q->answered = true;

@@ -11,7 +11,10 @@
 #include "facade/tool.h"
 #include "server/profile.h"
 
-enum { LOOP_SECONDS = 10 };
+enum {
+    LOOP_SECONDS = 10,
+    LOST_LOOPS = 3, // the time for so many that can't be reached is spent on all of them
+};
 
 // What loops are told to do.
 enum step { START, STOP, FORGET };
@@ -19,6 +22,7 @@ struct question {
     const struct profiler *who;
     enum step step;
     uint64_t bytes; // START
+    uint64_t room;  // STOP: bytes that events of all loops may still take here
 };
 
 // ---------------------------------------------------------------- one loop
@@ -42,22 +46,30 @@ static int compare_clocks(struct tool *t, struct trace_loop *l, struct err *e)
     return 0;
 }
 
-static int read_events(struct tool *t, struct trace_loop *l, struct err *e)
+// A page ends where the profile does, or is full: so it takes no more questions than it has
+// pages, whatever the loop answers.
+static int read_events(struct tool *t, struct trace_loop *l, uint64_t *room,
+                       struct err *e)
 {
     struct msg_profile m = {.what = WIRE_PROFILE_READ};
     do {
         TRY(tool_ask(t, MSG_PROFILE, &m, LOOP_SECONDS, e));
-        if (t->type != MSG_TRACE || t->trace.from < m.from)
-            return err_set(e, TUG_EDATA, "%s: its profile cannot be read", t->address);
         size_t before = l->n;
-        if (trace_add(l, t->trace.events, e) != 0)
+        if (t->type == MSG_TRACE && trace_add(l, t->trace.events, e) != 0)
             return err_wrap(e, "%s", t->address);
-        if (l->n > PROFILE_MAX_BYTES / sizeof(struct wire_event))
-            return err_set(e, TUG_EDATA, "%s: its profile has no end", t->address);
+        size_t n = l->n - before;
+        uint64_t next = t->trace.from + n;
+        if (t->type != MSG_TRACE || t->trace.from < m.from || n > PROFILE_PAGE ||
+            (n < PROFILE_PAGE && next < t->trace.end))
+            return err_set(e, TUG_EDATA, "%s: its profile cannot be read", t->address);
+        if (n * sizeof(struct wire_event) > *room)
+            return err_set(e, TUG_ENOMEM,
+                           "%s: its profile has more events than fit into the memory "
+                           "that is free here",
+                           t->address);
+        *room -= n * sizeof(struct wire_event);
         l->dropped = t->trace.dropped;
-        m.from = t->trace.from + (l->n - before);
-        if (l->n == before)
-            return 0;
+        m.from = next;
     } while (m.from < t->trace.end);
     return 0;
 }
@@ -74,12 +86,12 @@ static int name_tables(struct tool *t, struct trace_loop *l, struct err *e)
     return rc == 0 ? 0 : err_nomem(e, "names of tables");
 }
 
-static int stop(struct tool *t, struct trace_loop *l, struct err *e)
+static int stop(struct tool *t, struct trace_loop *l, uint64_t *room, struct err *e)
 {
     struct msg_profile m = {.what = WIRE_PROFILE_STOP};
     TRY(tool_ask(t, MSG_PROFILE, &m, LOOP_SECONDS, e));
     TRY(compare_clocks(t, l, e));
-    TRY(read_events(t, l, e));
+    TRY(read_events(t, l, room, e));
     return name_tables(t, l, e);
 }
 
@@ -89,7 +101,7 @@ static int forget(struct tool *t, struct err *e)
     return tool_ask(t, MSG_PROFILE, &m, LOOP_SECONDS, e);
 }
 
-static int ask_loop(const struct question *q, const json_t *node, struct trace_loop *l,
+static int ask_loop(struct question *q, const json_t *node, struct trace_loop *l,
                     struct err *e)
 {
     struct tool t = {.interrupted = q->who->interrupted};
@@ -97,10 +109,10 @@ static int ask_loop(const struct question *q, const json_t *node, struct trace_l
     l->loop = (uint32_t)tool_count(node, "loop");
     snprintf(l->process, sizeof(l->process), "server %u (%.64s:%.0f)", l->rank,
              tool_text(node, "host"), tool_number(node, "pid"));
-    int rc = tool_open(&t, q->who->node, tool_text(node, "address"), LOOP_SECONDS, e);
+    int rc = tool_open(&t, q->who->node, tool_text(node, "address"), q->who->seconds, e);
     if (rc == 0)
         rc = q->step == START  ? start(&t, q->bytes, e)
-             : q->step == STOP ? stop(&t, l, e)
+             : q->step == STOP ? stop(&t, l, &q->room, e)
                                : forget(&t, e);
     tool_close(&t);
     return rc;
@@ -118,10 +130,12 @@ static int ask_scheduler(const struct profiler *p, json_t **ret_status, struct e
     return rc;
 }
 
-// Whoever can't be asked is the error that is returned, after all others were asked.
-static int ask_all(const struct question *q, struct trace *trace, struct err *e)
+// Whoever can't be asked is the error that is returned, after all others were asked; but
+// not for ever: when several are silent, those behind them are not asked any more.
+static int ask_all(struct question *q, struct trace *trace, struct err *e)
 {
     json_t *status = NULL, *node;
+    uint64_t lost = 0, most = (uint64_t)(LOST_LOOPS * q->who->seconds * 1e9);
     size_t i;
     TRY(ask_scheduler(q->who, &status, e));
     json_t *nodes = json_object_get(status, "nodes");
@@ -132,9 +146,14 @@ static int ask_all(const struct question *q, struct trace *trace, struct err *e)
     json_array_foreach(trace->loops != NULL ? nodes : NULL, i, node)
     {
         struct err one = {0};
+        uint64_t begun = clock_ns();
         if (strcmp(tool_text(node, "role"), "server") != 0 || !tool_true(node, "alive"))
             continue;
+        if (lost > most)
+            break;
         ask_loop(q, node, &trace->loops[trace->n++], &one);
+        if (one.code != 0)
+            lost += clock_ns() - begun;
         if (one.code != 0 && rc == 0) {
             *e = one;
             rc = one.code;
@@ -151,7 +170,8 @@ int profiler_start(const struct profiler *p, uint64_t bytes, size_t *ret_loops,
                    struct err *e)
 {
     struct trace trace = {0};
-    int rc = ask_all(&(struct question){p, START, bytes}, &trace, e);
+    int rc = ask_all(&(struct question){.who = p, .step = START, .bytes = bytes}, &trace,
+                     e);
     if (rc == 0 && ret_loops != NULL)
         *ret_loops = trace.n;
     trace_free(&trace);
@@ -162,7 +182,7 @@ static void forget_all(const struct profiler *p)
 {
     struct trace trace = {0};
     struct err ignored; // who can't be told forgets at its next start
-    (void)ask_all(&(struct question){p, FORGET, 0}, &trace, &ignored);
+    (void)ask_all(&(struct question){.who = p, .step = FORGET}, &trace, &ignored);
     trace_free(&trace);
 }
 
@@ -178,7 +198,8 @@ int profiler_stop(const struct profiler *p, const char *file, struct trace *ret,
                   struct err *e)
 {
     *ret = (struct trace){0};
-    int rc = ask_all(&(struct question){p, STOP, 0}, ret, e);
+    int rc = ask_all(&(struct question){.who = p, .step = STOP, .room = mem_available()},
+                     ret, e);
     if (rc != 0 && events_of(ret) == 0) {
         trace_free(ret);
         return rc;

@@ -205,8 +205,9 @@ int role_read(struct role *ret, enum wire_role known, role_getenv get, void *ctx
     }
     if (r.missing[0] == 0 && r.wrong[0] == 0)
         return 0;
-    return err_set(e, TUG_EUSAGE, "the environment: %s%s%s%s%s",
-                   r.missing[0] != 0 ? "missing are " : "", r.missing,
-                   r.missing[0] != 0 && r.wrong[0] != 0 ? "; " : "",
-                   r.wrong[0] != 0 ? "wrong are " : "", r.wrong);
+    return err_set(e, TUG_EUSAGE, "%s%s%s%s%s",
+                   r.missing[0] != 0 ? "these environment variables are missing: " : "",
+                   r.missing, r.missing[0] != 0 && r.wrong[0] != 0 ? "; " : "",
+                   r.wrong[0] != 0 ? "these environment variables are wrong: " : "",
+                   r.wrong);
 }

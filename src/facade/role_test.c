@@ -78,13 +78,14 @@ static void all_that_is_missing(void **state)
 {
     (void)state;
     assert_int_equal(READ("DMLC_ROLE=server", "DMLC_NUM_SERVER=x"), TUG_EUSAGE);
-    says("missing are DMLC_NUM_WORKER, DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT");
-    says("wrong are DMLC_NUM_SERVER='x'");
+    says("these environment variables are missing: DMLC_NUM_WORKER, DMLC_PS_ROOT_URI, "
+         "DMLC_PS_ROOT_PORT");
+    says("these environment variables are wrong: DMLC_NUM_SERVER='x'");
     assert_int_equal(READ(DMLC("boss")), TUG_EUSAGE);
     says("DMLC_ROLE='boss'");
     assert_int_equal(READ("TRAINING_ROLE=PSERVER"), TUG_EUSAGE);
-    says("missing are PADDLE_PSERVERS_IP_PORT_LIST, PADDLE_TRAINERS_NUM, POD_IP, "
-         "PADDLE_PORT");
+    says("these environment variables are missing: PADDLE_PSERVERS_IP_PORT_LIST, "
+         "PADDLE_TRAINERS_NUM, POD_IP, PADDLE_PORT");
     assert_int_equal(READ("TRAINING_ROLE=TRAINER"), TUG_EUSAGE);
     says("PADDLE_TRAINER_ID");
     assert_null(strstr(e.text, "POD_IP"));

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/printable.h"
+#include "cluster/proof.h"
 
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
@@ -24,14 +25,28 @@ static void take_text(struct tool *t, struct wire_text text)
         buf_clear(&t->text); // said by tool_ask: the answer is empty
 }
 
+// Who took the port of another shows a certificate of its own role.
+static void welcomed(struct tool *t, const struct msg_welcome *w)
+{
+    const struct van_trust trust = van_trust(t->van, t->link);
+    enum wire_role role = t->asks_scheduler ? WIRE_SCHEDULER : (enum wire_role)w->role;
+    t->greeted = w->role == role && proof_role_fits(role, trust.role);
+    t->unix_ns = w->unix_ns;
+    wire_words(w->version, t->version, sizeof(t->version));
+    if (t->greeted)
+        return;
+    t->closed = true;
+    err_set(&t->why, TUG_EIO,
+            "the process that listens at %s cannot prove that it is a %s of the cluster",
+            t->address, wire_role_name(role) != NULL ? wire_role_name(role) : "node");
+}
+
 static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {
     struct tool *t = ctx;
     (void)link, (void)now;
     if (m->type == MSG_WELCOME) {
-        t->greeted = true;
-        t->unix_ns = m->m->welcome.unix_ns;
-        wire_words(m->m->welcome.version, t->version, sizeof(t->version));
+        welcomed(t, &m->m->welcome);
         return;
     }
     t->type = m->type;
@@ -89,7 +104,7 @@ static int wait_for(struct tool *t, const bool *what, double seconds, struct err
         return t->why.text[0] != 0
                    ? err_set(e, TUG_EIO, "%s", t->why.text)
                    : err_set(e, TUG_EIO, "%s has closed the link", t->address);
-    return err_set(e, TUG_EIO, "%s does not answer for %.0f s", t->address, seconds);
+    return err_set(e, TUG_EIO, "%s has not answered for %.0f s", t->address, seconds);
 }
 
 int tool_open(struct tool *t, struct node *n, const char *address, double seconds,
@@ -104,6 +119,7 @@ int tool_open(struct tool *t, struct node *n, const char *address, double second
     };
     *t = (struct tool){.interrupted = t->interrupted, .text = BUF_INIT(WIRE_BYTES_MAX)};
     TRY(node_address(address, t->address, e));
+    t->asks_scheduler = strcmp(t->address, n->scheduler) == 0;
     TRY(node_van(n, &t->van, &h, false, e));
     t->link = van_connect(t->van, t->address, (uint64_t)(seconds * 1e9));
     if (t->link == 0)

@@ -21,6 +21,7 @@ struct tool {
     struct van *van;
     van_link link;
     char address[VAN_ADDRESS_MAX];
+    bool asks_scheduler; // by its address: nobody else is believed there
     bool opened, greeted, closed, answered;
     struct err why; // of closed
     // Of who answers:
@@ -33,7 +34,7 @@ struct tool {
     struct buf text;        // JSON of STATUS_IS, the sentence of ERROR
 };
 
-// A link to a node that has said who it is. Errors name the address. Of *t only
+// A link to a node that has shown who it is. Errors name the address. Of *t only
 // `interrupted` is looked at.
 int tool_open(struct tool *t, struct node *n, const char *address, double seconds,
               struct err *e);

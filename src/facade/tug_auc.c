@@ -18,8 +18,8 @@ static int check_table(struct tug_client *c, uint32_t table)
     if (w.push == CLASSES && w.pull == PULLED)
         return 0;
     return err_set(last_error(), TUG_EUSAGE,
-                   "an AUC is counted in a table of accessor counter and dim 2; table %u "
-                   "is another",
+                   "an AUC is counted in a table of accessor counter and dim 2, which "
+                   "table %u is not",
                    table);
 }
 

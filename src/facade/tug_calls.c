@@ -143,8 +143,8 @@ static int make_distinct(struct call *k, struct wanted *w, struct err *e)
         return 0;
     if (w->op == WIRE_ASSIGN && w->values != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "a key is assigned two values at once: %zu keys of table %u are "
-                       "%zu different ones",
+                       "a key cannot be assigned two values at once: of %zu keys of "
+                       "table %u only %zu are different",
                        w->n, w->table, n);
     TRY(reserve_rows(k,
                      n * (w->values != NULL ? k->push_width : 0) +
@@ -200,7 +200,7 @@ static int call(struct tug_client *c, struct wanted w, tug_done_fn done, void *c
     if (spec == NULL)
         return err_set(e, TUG_EUSAGE, "this client has not created table %u", w.table);
     if (w.values == NULL && w.pulled == NULL)
-        return err_set(e, TUG_EUSAGE, "no memory was given for values of table %u",
+        return err_set(e, TUG_EUSAGE, "no array was given for the values of table %u",
                        w.table);
     struct call *k = call_new(c);
     if (k == NULL)
@@ -293,8 +293,8 @@ static int result(struct tug_client *c, uint64_t ts, double seconds, struct err 
     struct call *k = *find(c, ts);
     if (k == NULL || k->done != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "there is no request %llu to wait for: it never was, was waited "
-                       "for, or has a callback",
+                       "there is no request %llu to wait for: it never existed, was "
+                       "waited for already, or has a callback",
                        (unsigned long long)ts);
     if (!k->ended && pump_broken(c->pump, e))
         return e->code;

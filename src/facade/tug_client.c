@@ -163,7 +163,7 @@ static int wait_ready(struct tug_client *c, struct err *e)
                      "the cluster is not complete after %.0f s: the scheduler at %s %s",
                      c->o.wait_seconds, c->node.scheduler,
                      member_id(client_member(c->client)) == 0
-                         ? "has not let this node in"
+                         ? "has not admitted this node"
                          : "still waits for servers or workers");
     c->workers = member_roster(client_member(c->client))->workers;
     pump_leave(c->pump);
@@ -231,7 +231,7 @@ int tug_client_close(struct tug_client *c)
         return err_set(last_error(), TUG_EUSAGE, "a callback must not close its client");
     if (!pump_wait(c->pump, all_done, c, deadline(c, c->o.wait_seconds))) {
         err_set(&why, TUG_EIO,
-                "the client was closed: requests were still in flight after %.3g s",
+                "the client was closed while requests were still in flight, after %.3g s",
                 c->o.wait_seconds);
         abandon(c, &why);
     }
@@ -284,7 +284,8 @@ int tug_barrier(struct tug_client *c)
     if (!member_barrier_done(m, WIRE_GROUP_WORKERS, &missing)) {
         rc = ended(c, last_error());
         if (rc == 0)
-            rc = err_set(last_error(), TUG_EIO, "a barrier: not there after %.0f s: %s",
+            rc = err_set(last_error(), TUG_EIO,
+                         "the barrier is not complete after %.0f s: %s",
                          c->o.wait_seconds, missing[0] != 0 ? missing : "unknown");
     }
     pump_leave(c->pump);
@@ -327,7 +328,8 @@ int tug_stop(struct tug_client *c, const char *why)
     int rc = member_ask(client_member(c->client), MSG_STOP, &m, on_stopped, &s);
     pump_leave(c->pump);
     if (rc != 0)
-        return err_set(last_error(), rc, "the cluster can't be stopped: it has ended");
+        return err_set(last_error(), rc,
+                       "the cluster cannot be stopped, because it has ended");
     bool in_time = pump_wait(c->pump, stop_over, &s, deadline(c, c->o.wait_seconds));
     pump_enter(c->pump);
     member_unask(client_member(c->client), &s); // nobody writes to `s` any more
@@ -368,10 +370,11 @@ static int make_spec(const struct tug_table_options *o, struct table_spec *ret,
 {
     struct rule_params rule;
     if (o->width == 0 || o->width > TABLE_MAX_WIDTH)
-        return err_set(e, TUG_EUSAGE, "a row of %u floats: there can be 1 to %d",
+        return err_set(e, TUG_EUSAGE, "a row cannot have %u floats; it can have 1 to %d",
                        o->width, TABLE_MAX_WIDTH);
     if (o->number >= SPEC_MAX_TABLES)
-        return err_set(e, TUG_EUSAGE, "table %u: numbers go to %d", o->number,
+        return err_set(e, TUG_EUSAGE,
+                       "a table cannot have the number %u; numbers go to %d", o->number,
                        SPEC_MAX_TABLES - 1);
     TRY(make_rule(o, &rule, e));
     *ret = (struct table_spec){

@@ -127,10 +127,10 @@ static int make(struct tug_dense *d, const struct tug_variable *variables, size_
     struct tug_table_widths w;
     TRY(tug_table_widths(d->client, d->table, &w));
     if (w.pull != w.push || w.pull != w.assign)
-        return err_set(e, TUG_EUSAGE,
-                       "dense variables need a table of accessor plain; table %u is "
-                       "another",
-                       d->table);
+        return err_set(
+            e, TUG_EUSAGE,
+            "dense variables need a table of accessor plain, which table %u is not",
+            d->table);
     d->dim = w.pull;
     d->variables = mem_array(n, sizeof(*d->variables));
     if (d->variables == NULL)
@@ -145,8 +145,8 @@ int tug_dense_open(struct tug_dense **ret, struct tug_client *c, uint32_t table,
                    const struct tug_variable *variables, size_t n)
 {
     if (n == 0)
-        return err_set(last_error(), TUG_EUSAGE, "table %u is to have no variables",
-                       table);
+        return err_set(last_error(), TUG_EUSAGE,
+                       "no variables were given for table %u; give at least one", table);
     struct tug_dense *d = mem_zalloc(sizeof(*d));
     if (d == NULL)
         return err_nomem(last_error(), "dense variables");
@@ -205,11 +205,11 @@ int tug_dense_pull_range(struct tug_dense *d, size_t variable, uint64_t begin, u
 {
     const struct variable *v = &d->variables[variable];
     if (variable >= d->n || begin > v->n || n > v->n - begin)
-        return err_set(last_error(), TUG_EUSAGE,
-                       "floats %llu to %llu of variable %zu of table %u: it has %llu",
-                       (unsigned long long)begin, (unsigned long long)(begin + n),
-                       variable, d->table,
-                       (unsigned long long)(variable < d->n ? v->n : 0));
+        return err_set(
+            last_error(), TUG_EUSAGE,
+            "floats %llu to %llu are not all in variable %zu of table %u, which has %llu",
+            (unsigned long long)begin, (unsigned long long)(begin + n), variable,
+            d->table, (unsigned long long)(variable < d->n ? v->n : 0));
     if (n == 0)
         return 0;
     uint64_t first = begin / d->dim, blocks = (begin + n - 1) / d->dim + 1 - first, ts;

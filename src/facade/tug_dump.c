@@ -16,7 +16,8 @@ enum { PAGE_ROWS = 1 << 14 };
 
 struct dump {
     struct tug_client *client;
-    uint32_t table, width;
+    struct accessor accessor;
+    uint32_t width; // floats of a row as they come
     uint64_t *keys; // all of them
     float *values;
     size_t n, cap;
@@ -37,24 +38,19 @@ static int reserve(struct dump *d)
     return 0;
 }
 
-static int pull_partition(struct dump *d, uint32_t partition)
+static int pull_partition(struct dump *d, struct client_walk *w)
 {
     struct tug_client *c = d->client;
-    uint64_t from = 0;
-    uint32_t n;
-    for (bool more = true; more;) {
+    while (!w->over) {
         TRY(reserve(d));
-        uint64_t *keys = d->keys + d->n;
         pump_enter(c->pump);
-        client_ts ts = client_rows(c->client, d->table, partition, from, PAGE_ROWS, keys,
-                                   d->values + d->n * d->width, &n, &more, last_error());
+        client_ts ts = client_walk_next(c->client, w, PAGE_ROWS, d->keys + d->n,
+                                        d->values + d->n * d->width, last_error());
         pump_leave(c->pump);
         if (ts == 0)
             return last_error()->code;
         TRY(calls_wait_for(c, ts, c->o.wait_seconds));
-        more = more && n > 0 && keys[n - 1] != UINT64_MAX;
-        from = n > 0 ? keys[n - 1] + 1 : 0;
-        d->n += n;
+        d->n += w->n;
     }
     return 0;
 }
@@ -68,6 +64,15 @@ static int compare(const void *a, const void *b)
 {
     const struct place *x = a, *y = b;
     return x->key < y->key ? -1 : x->key > y->key;
+}
+
+// The weights of a row that came whole; others are what a pull returns already.
+static void pulled(const struct dump *d, float *row, float *ret)
+{
+    if (accessor_lives(&d->accessor))
+        memcpy(ret, row, d->width * sizeof(*ret));
+    else
+        accessor_gather(&d->accessor, &row, 1, ret);
 }
 
 static int write_row(struct file_writer *w, uint64_t key, const float *values, uint32_t n)
@@ -85,10 +90,15 @@ static int write_row(struct file_writer *w, uint64_t key, const float *values, u
 static int write_rows(const struct dump *d, const struct place *places, const char *file)
 {
     struct file_writer *w;
-    int rc = 0;
+    uint32_t n = d->accessor.pull_width;
     TRY(file_create(&w, file, last_error()));
-    for (size_t i = 0; i < d->n && rc == 0; i++)
-        rc = write_row(w, places[i].key, d->values + places[i].row * d->width, d->width);
+    float *values = mem_array(n + 1, sizeof(*values));
+    int rc = values != NULL ? 0 : err_nomem(last_error(), "a row");
+    for (size_t i = 0; i < d->n && rc == 0; i++) {
+        pulled(d, d->values + places[i].row * d->width, values);
+        rc = write_row(w, places[i].key, values, n);
+    }
+    mem_free(values);
     if (rc == 0)
         return file_commit(w, last_error());
     file_abort(w);
@@ -110,16 +120,21 @@ static int write_sorted(const struct dump *d, const char *file)
 
 int tug_dump(struct tug_client *c, uint32_t table, const char *file)
 {
-    struct tug_table_widths w;
-    TRY(tug_table_widths(c, table, &w));
-    struct dump d = {.client = c, .table = table, .width = w.pull};
+    struct dump d = {.client = c};
+    struct client_walk walk = client_walk_begin(table);
+    struct table_spec spec;
+    TRY(calls_spec(c, table, &spec));
+    d.accessor = spec.accessor;
+    d.width = spec_page_width(&spec);
     pump_enter(c->pump);
     uint32_t partitions = (uint32_t)1
                           << member_roster(client_member(c->client))->partition_bits;
     pump_leave(c->pump);
     int rc = 0;
-    for (uint32_t p = 0; p < partitions && rc == 0; p++)
-        rc = pull_partition(&d, p);
+    for (uint32_t p = 0; p < partitions && rc == 0; p++) {
+        client_walk_partition(&walk, p);
+        rc = pull_partition(&d, &walk);
+    }
     if (rc == 0)
         rc = write_sorted(&d, file);
     mem_free(d.keys);

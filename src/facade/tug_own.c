@@ -21,7 +21,9 @@ enum { PLACES = 16 };
 
 static int full(const char *what)
 {
-    return err_set(last_error(), TUG_EUSAGE, "there are %d own %s already", PLACES, what);
+    return err_set(last_error(), TUG_EUSAGE,
+                   "this process has already registered %d %s, as many as it can", PLACES,
+                   what);
 }
 
 // Rules.
@@ -188,11 +190,11 @@ int tug_register_accessor(const struct tug_accessor *a)
 {
     if (a->pulled > a->stats || a->stats > ACCESSOR_MAX_STATS ||
         a->pushed > ACCESSOR_MAX_STATS)
-        return err_set(
-            last_error(), TUG_EUSAGE,
-            "an accessor of %u statistics, of which %u are pulled and %u "
-            "pushed: there can be %d, and no more can be pulled than there are",
-            a->stats, a->pulled, a->pushed, ACCESSOR_MAX_STATS);
+        return err_set(last_error(), TUG_EUSAGE,
+                       "an accessor cannot have %u statistics, of which %u are pulled "
+                       "and %u pushed: each number can be at most %d, and no more can be "
+                       "pulled than there are",
+                       a->stats, a->pulled, a->pushed, ACCESSOR_MAX_STATS);
     if (n_accessors == PLACES)
         return full("accessors");
     struct own *o = &accessors[n_accessors];

@@ -72,7 +72,7 @@ int tug_table_find(struct tug_client *c, const char *name, uint32_t *ret_number)
     return wait_for(c, ts);
 }
 
-static int spec_of(struct tug_client *c, uint32_t table, struct table_spec *ret)
+int calls_spec(struct tug_client *c, uint32_t table, struct table_spec *ret)
 {
     pump_enter(c->pump);
     const struct table_spec *s = client_spec(c->client, table);
@@ -88,7 +88,7 @@ static int spec_of(struct tug_client *c, uint32_t table, struct table_spec *ret)
 int tug_table_widths(struct tug_client *c, uint32_t table, struct tug_table_widths *ret)
 {
     struct table_spec s;
-    TRY(spec_of(c, table, &s));
+    TRY(calls_spec(c, table, &s));
     *ret = (struct tug_table_widths){s.accessor.pull_width, s.accessor.push_width, 0};
     for (uint32_t g = 0; g < s.accessor.n_groups; g++)
         ret->assign += s.accessor.groups[g].n;
@@ -278,9 +278,9 @@ int tug_save(struct tug_client *c, const struct tug_save_options *o, char *ret_p
     struct save_manifest m = {0};
     struct err why;
     if (o->dir == NULL || o->mode > TUG_DAY || o->mark >> 63 != 0)
-        return err_set(last_error(), TUG_EUSAGE,
-                       "a save needs a directory, a mode that there is, and a mark below "
-                       "2^63");
+        return err_set(
+            last_error(), TUG_EUSAGE,
+            "a save needs a directory, a mode that exists, and a mark below 2^63");
     TRY(below(c, WIRE_ROOT_SAVE, o->dir, dir));
     TRY(save_begin(o->dir, (enum save_mode)o->mode, &m, path, last_error()));
     pump_enter(c->pump);
@@ -318,7 +318,7 @@ int tug_load(struct tug_client *c, uint32_t table, const char *path, const char 
     struct table_spec s;
     struct save_manifest m;
     char save[FILE_PATH_MAX], there[FILE_PATH_MAX];
-    TRY(spec_of(c, table, &s));
+    TRY(calls_spec(c, table, &s));
     TRY(save_find(path, save, last_error()));
     TRY(save_read(save, &m, last_error()));
     uint64_t checksum = m.checksum;

@@ -330,6 +330,38 @@ static void test_dump(void **state)
     check(tug_client_close(c));
 }
 
+// Rows that travel whole, here two of one partition, are longer than their weights; a dump
+// shows these alone.
+static void test_dump_of_whole_rows(void **state)
+{
+    (void)state;
+    struct tug_client *c = open_client();
+    struct tug_table_options o = {.number = 9,
+                                  .name = "whole",
+                                  .width = 2,
+                                  .rule = "adam",
+                                  .lr = 0.5f,
+                                  .ranges = 1};
+    uint64_t keys[2] = {7, 70}, ts;
+    float gradients[4] = {1, 0, 0, 0}, rows[4];
+    struct buf text = BUF_INIT(1 << 12);
+    char expected[256];
+    struct err e;
+    check(tug_table_create(c, &o));
+    check(tug_push(c, 9, keys, 2, gradients, NULL, NULL, &ts));
+    check(tug_wait(c, ts, 0));
+    check(tug_pull(c, 9, keys, 2, rows, NULL, NULL, &ts));
+    check(tug_wait(c, ts, 0));
+    assert_true(rows[0] != 0);
+    check(tug_dump(c, 9, under("whole.txt")));
+    assert_int_equal(file_read(under("whole.txt"), &text, &e), 0);
+    snprintf(expected, sizeof(expected), "7 %.9g %.9g\n70 %.9g %.9g\n", (double)rows[0],
+             (double)rows[1], (double)rows[2], (double)rows[3]);
+    assert_string_equal(buf_str(&text), expected);
+    buf_free(&text);
+    check(tug_client_close(c));
+}
+
 static void test_dense(void **state)
 {
     (void)state;
@@ -520,6 +552,7 @@ int main(void)
         cmocka_unit_test(test_again),
         cmocka_unit_test(test_saves),
         cmocka_unit_test(test_dump),
+        cmocka_unit_test(test_dump_of_whole_rows),
         cmocka_unit_test(test_wrong_directory),
         cmocka_unit_test(test_dense),
         cmocka_unit_test(test_auc),

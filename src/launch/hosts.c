@@ -102,7 +102,7 @@ int hosts_parse(struct hosts *ret, const char *name, const char *text, struct er
         text += n + (text[n] == '\n');
     }
     if (rc == 0 && hosts.n == 0)
-        rc = err_set(e, TUG_EUSAGE, "%s: there is no host in it", name);
+        rc = err_set(e, TUG_EUSAGE, "%s: it names no host", name);
     if (rc != 0) {
         hosts_free(&hosts);
         return rc;

@@ -236,7 +236,7 @@ static void publish(struct run *r)
         write_address(r, r->address_file, &e) == 0)
         return;
     r->address_file[0] = 0;
-    log_warn("tug status will not find this run by itself: %s", e.text);
+    log_warn("tug status will need --scheduler to find this run: %s", e.text);
 }
 
 static void unpublish(const struct run *r)

@@ -28,7 +28,7 @@ static void put_line(struct lines *l, const char *line, size_t n)
     if (l->to != NULL)
         (void)write_line(l->to, l->prefix, line, n); // main tells of standard output
     if (l->log != NULL && !write_line(l->log, "", line, n)) {
-        log_warn("%sits log cannot be written any more: %s", l->prefix, strerror(errno));
+        log_warn("%sthe log can no longer be written: %s", l->prefix, strerror(errno));
         l->log = NULL;
     }
     if (n > 0)

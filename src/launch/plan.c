@@ -34,7 +34,9 @@ static int find_host(struct plan *p, struct err *e)
         return 0;
     }
     int rc = route_address(hosts_address(&p->hosts.list[0]), p->host, e);
-    return rc == 0 ? 0 : err_wrap(e, "say with --host where the scheduler listens");
+    return rc == 0 ? 0
+                   : err_wrap(e, "the address at which the scheduler is to listen is "
+                                 "missing: give --host");
 }
 
 static int choose_ports(struct plan *p, struct err *e)

@@ -1,92 +1,116 @@
-// Row layouts and the three models' scores and gradients, made of kernels.
+// What all models have in common: the registry, tables, a thread's memory, batches in parts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/model.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "model/model_internal.h"
 #include "rule/rule.h"
 
-enum { FFM_MAX_SUMS = 1 << 24 }; // floats of scratch: 64 MiB a thread
+// The registry.
 
-static const char *const names[MODEL_KINDS] = {"lr", "fm", "ffm"};
+enum { MODELS_MAX = 32 };
 
-const char *model_name(enum model_kind kind)
+#define ENTRY(name, about) &model_##name,
+static const struct model_ops *models[MODELS_MAX] = {MODELS(ENTRY)};
+
+const struct model_ops *model_at(size_t i)
 {
-    return names[kind];
+    return i < MODELS_MAX ? models[i] : NULL;
 }
 
-int model_find(const char *name, enum model_kind *ret_kind, struct err *e)
+static const struct model_ops *find(const char *name)
 {
-    for (int i = 0; i < MODEL_KINDS; i++) {
-        if (strcmp(names[i], name) == 0) {
-            *ret_kind = (enum model_kind)i;
-            return 0;
-        }
-    }
-    return err_set(e, TUG_EUSAGE, "there is no model '%s'; choose from lr, fm, ffm",
-                   name);
+    for (size_t i = 0; model_at(i) != NULL; i++)
+        if (strcmp(models[i]->name, name) == 0)
+            return models[i];
+    return NULL;
 }
+
+int model_find(const char *name, const struct model_ops **ret, struct err *e)
+{
+    char names[MODELS_MAX * (MODEL_NAME_MAX + 2)] = "";
+    size_t used = 0;
+    *ret = find(name);
+    if (*ret != NULL)
+        return 0;
+    for (size_t i = 0; model_at(i) != NULL; i++)
+        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s",
+                                 i > 0 ? ", " : "", models[i]->name);
+    return err_set(e, TUG_EUSAGE, "there is no model '%.100s'; choose from %s", name,
+                   names);
+}
+
+int model_register(const struct model_ops *ops, struct err *e)
+{
+    size_t n = 0;
+    while (model_at(n) != NULL)
+        n++;
+    size_t length = strnlen(ops->name, MODEL_NAME_MAX);
+    if (length == 0 || length == MODEL_NAME_MAX || find(ops->name) != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "'%.100s' cannot be the name of another model: it is taken, or "
+                       "has not 1 to %d characters",
+                       ops->name, MODEL_NAME_MAX - 1);
+    if (n == MODELS_MAX)
+        return err_set(e, TUG_EUSAGE, "there are %d models already", MODELS_MAX);
+    models[n] = ops;
+    return 0;
+}
+
+// Options and layouts.
 
 // Found by search on MovieLens-1M and on data from a planted model (docs/models.md).
-void model_defaults(struct model_options *o, enum model_kind kind, enum rule_kind rule)
+void model_defaults(struct model_options *o, const struct model_ops *ops,
+                    enum rule_kind rule)
 {
-    o->kind = kind;
+    o->ops = ops;
+    o->dim = 8;
+    o->normalize = true;
+    o->init = 0.05f;
     o->linear = rule_defaults(rule == RULE_ADAGRAD_ROW ? RULE_ADAGRAD : rule);
-    o->latent = rule_defaults(rule);
     o->linear.prior = 2;
-    o->normalize = kind != MODEL_LR;
-    o->dim = kind == MODEL_FFM ? 4 : 8;
-    if (kind == MODEL_FFM) {
-        o->init = 0.3f;
-        o->latent.n0 = 1e-3f;
-        o->latent.l2 = 1e-3f;
-        o->latent.prior = 2;
-    } else {
-        o->init = 0.05f;
-        o->latent.lr *= 3;
-        o->latent.l2 = 2e-4f;
-        o->latent.prior = 1;
-    }
+    o->latent = rule_defaults(rule);
+    o->latent.lr *= 3;
+    o->latent.l2 = 2e-4f;
+    o->latent.prior = 1;
+    if (ops->defaults != NULL)
+        ops->defaults(o);
 }
 
-static int check_sizes(const struct model_options *o, struct err *e)
+int model_check_dim(const struct model_options *o, struct err *e)
 {
-    if (o->kind == MODEL_LR)
-        return 0;
-    if (o->dim < 1 || o->dim > MODEL_MAX_DIM)
-        return err_set(e, TUG_EUSAGE, "--dim is %u; it must be between 1 and %d", o->dim,
-                       MODEL_MAX_DIM);
-    if (o->kind == MODEL_FM)
-        return 0;
-    if (o->fields < 1)
-        return err_set(e, TUG_EUSAGE,
-                       "model ffm needs data with fields: formats criteo, csv or "
-                       "libffm");
-    if ((uint64_t)o->fields * o->fields * o->dim > FFM_MAX_SUMS)
-        return err_set(
-            e, TUG_EUSAGE,
-            "model ffm with %u fields and --dim %u is too large (fields x fields x dim "
-            "may be %d at most): use fewer fields, a smaller --dim, or model fm",
-            o->fields, o->dim, FFM_MAX_SUMS);
-    return 0;
+    return o->dim >= 1 && o->dim <= MODEL_MAX_DIM
+               ? 0
+               : err_set(e, TUG_EUSAGE, "--dim is %u; it must be between 1 and %d",
+                         o->dim, MODEL_MAX_DIM);
+}
+
+void model_add_linear(struct model *m)
+{
+    accessor_add_group(&m->accessor, &m->options.linear, 1);
+    accessor_add_count(&m->accessor);
+}
+
+struct accessor_group *model_add_latent(struct model *m, uint32_t n)
+{
+    return accessor_add_group(&m->accessor, &m->options.latent, n);
 }
 
 int model_init(struct model *m, const struct model_options *o, struct err *e)
 {
     *m = (struct model){.options = *o, .kernels = kernels_get()};
-    TRY(check_sizes(o, e));
+    if (o->ops->check != NULL)
+        TRY(o->ops->check(o, e));
     m->options.linear.block = 1;
     m->options.latent.block = o->dim;
     m->accessor = ACCESSOR_EMPTY;
-    accessor_add_group(&m->accessor, &m->options.linear, 1);
-    accessor_add_count(&m->accessor);
-    if (o->kind != MODEL_LR)
-        accessor_add_group(&m->accessor, &m->options.latent,
-                           o->dim * (o->kind == MODEL_FFM ? o->fields : 1))
-            ->decays_by_squares = o->kind == MODEL_FFM;
+    o->ops->layout(m);
+    assert(m->accessor.n_groups > 0 && m->accessor.count != ACCESSOR_NO_COUNT);
     struct rule_params bias = m->options.linear;
     bias.l2 = bias.prior = 0;
     accessor_plain(&m->bias, bias, 1);
@@ -102,6 +126,19 @@ void model_packed(struct model *ret, const struct model *m)
 {
     *ret = *m;
     accessor_packed(&ret->accessor, &m->accessor);
+}
+
+bool model_same_rows(const struct model *a, const struct model *b)
+{
+    bool same = a->options.ops == b->options.ops &&
+                a->accessor.n_groups == b->accessor.n_groups;
+    for (uint32_t g = 0; g < a->accessor.n_groups && same; g++) {
+        const struct accessor_group *x = &a->accessor.groups[g],
+                                    *y = &b->accessor.groups[g];
+        same = x->n == y->n && x->rule.kind == y->rule.kind &&
+               x->rule.block == y->rule.block;
+    }
+    return same;
 }
 
 // Sums of squares begin at the rule's n0.
@@ -122,10 +159,10 @@ struct table_options model_table(const struct model *m)
                               .partition_bits = 8};
     for (uint32_t g = 0; g < m->accessor.n_groups; g++)
         add_n0(&t, &m->accessor.groups[g]);
-    if (m->options.kind != MODEL_LR && m->options.init > 0)
+    for (uint32_t g = 1; g < m->accessor.n_groups && m->options.init > 0; g++)
         t.inits[t.n_inits++] = (struct table_init){
-            .begin = m->accessor.groups[MODEL_LATENT].weights,
-            .count = m->accessor.groups[MODEL_LATENT].n,
+            .begin = m->accessor.groups[g].weights,
+            .count = m->accessor.groups[g].n,
             .low = -m->options.init,
             .high = m->options.init,
         };
@@ -140,162 +177,155 @@ struct table_options model_bias_table(const struct model *m)
     return t;
 }
 
-static size_t sums_n(const struct model *m)
+// A thread's memory.
+
+int model_work_open(struct model_work *w, const struct model *m, struct err *e)
 {
-    return m->options.kind == MODEL_FFM ? 2 * model_latent(m) * m->options.fields
-                                        : model_latent(m);
+    const struct model_ops *ops = m->options.ops;
+    *w = (struct model_work){.model = m};
+    assert(ops->at_once > 0 && ops->at_once <= MODEL_AT_ONCE_MAX);
+    size_t floats = ops->kept != NULL ? ops->kept(m) : 0;
+    w->stride = (floats + KERNEL_LANES - 1) / KERNEL_LANES * KERNEL_LANES;
+    size_t bytes = (w->stride * ops->at_once + KERNEL_PADDING) * sizeof(float);
+    w->kept = mem_aligned(64, bytes);
+    if (w->kept == NULL || model_reserve(w, 64) != 0 ||
+        accessor_scratch_init(&w->apply, &m->accessor, m->kernels, NULL) != 0) {
+        model_work_close(w);
+        return err_nomem(e, "a thread's scratch");
+    }
+    memset(w->kept, 0, bytes);
+    return 0;
 }
 
-int model_scratch_init(struct model_scratch *s, const struct model *m, struct err *e)
+void model_work_close(struct model_work *w)
 {
-    *s = (struct model_scratch){.model = m};
-    s->sums = mem_aligned(64, (sums_n(m) + 2 * KERNEL_PADDING) * sizeof(float));
-    s->field_seen = mem_zalloc((size_t)m->options.fields + 1);
-    s->fields = mem_array((size_t)m->options.fields + 1, sizeof(*s->fields));
-    if (s->sums == NULL || s->field_seen == NULL || s->fields == NULL ||
-        model_scratch_reserve(s, 64) != 0) {
-        model_scratch_fini(s);
-        return err_nomem(e, "a thread's scratch");
+    for (uint32_t g = 0; g < ACCESSOR_MAX_GROUPS; g++)
+        mem_free(w->gradients[g]);
+    mem_free(w->share);
+    mem_free(w->kept);
+    accessor_scratch_fini(&w->apply);
+    *w = (struct model_work){0};
+}
+
+int model_reserve(struct model_work *w, size_t n)
+{
+    if (n <= w->features)
+        return 0;
+    const struct accessor *a = &w->model->accessor;
+    size_t cap = n + n / 2, padded = cap + KERNEL_PADDING;
+    bool ok = true;
+    for (uint32_t g = 0; g < a->n_groups; g++) {
+        mem_free(w->gradients[g]);
+        w->gradients[g] = mem_aligned(64, (cap * a->groups[g].n + KERNEL_PADDING) *
+                                              sizeof(float));
+        ok &= w->gradients[g] != NULL;
+    }
+    mem_free(w->share);
+    w->share = mem_aligned(64, 2 * padded * sizeof(float));
+    w->l2 = w->share + padded;
+    w->features = ok && w->share != NULL ? cap : 0;
+    return w->features != 0 ? 0 : TUG_ENOMEM;
+}
+
+// Batches of any size.
+
+void model_scores(struct model_work *w, const struct model_batch *b, float *ret_scores)
+{
+    const struct model_ops *ops = w->model->options.ops;
+    for (size_t i = 0; i < b->n; i += ops->at_once) {
+        struct model_batch part = model_part(b, i, ops->at_once);
+        ops->forward(w, &part, ret_scores + i);
+    }
+}
+
+// Of as many examples as the model takes.
+static int part_gradients(struct model_work *w, const struct model_batch *b,
+                          struct model_training *t, float *ret_err,
+                          float *const *ret_gradients)
+{
+    const struct model_ops *ops = w->model->options.ops;
+    float scores[MODEL_AT_ONCE_MAX];
+    ops->forward(w, b, scores);
+    for (size_t i = 0; i < b->n; i++) {
+        t->bad = i;
+        if (!model_err(t, b, i, scores[i], &ret_err[i]))
+            return TUG_EDATA;
+    }
+    ops->backward(w, b, ret_err, ret_gradients);
+    return 0;
+}
+
+int model_gradients(struct model_work *w, const struct model_batch *b,
+                    struct model_training *t, float *ret_err, float *const *ret_gradients)
+{
+    const struct accessor *a = &w->model->accessor;
+    uint32_t at_once = w->model->options.ops->at_once;
+    for (size_t i = 0; i < b->n; i += at_once) {
+        struct model_batch part = model_part(b, i, at_once);
+        float *to[ACCESSOR_MAX_GROUPS];
+        for (uint32_t g = 0; g < a->n_groups; g++)
+            to[g] = ret_gradients[g] +
+                    (size_t)(part.start[0] - b->start[0]) * a->groups[g].n;
+        int rc = part_gradients(w, &part, t, ret_err + i, to);
+        if (rc != 0) {
+            t->bad += i;
+            return rc;
+        }
     }
     return 0;
 }
 
-int model_scratch_reserve(struct model_scratch *s, size_t n)
+// Updates the rows of features [from, to) of the batch, all of one example, by
+// w->gradients, which begin with feature `first`.
+static void step_rows(struct model_work *w, const struct model_batch *b,
+                      const struct model_training *t, uint32_t first, uint32_t from,
+                      uint32_t to)
 {
-    if (n <= s->cap)
-        return 0;
-    size_t latent = model_latent(s->model);
-    if (n > SIZE_MAX / sizeof(float) / 6 / (latent + 1))
-        return TUG_ENOMEM;
-    size_t cap = n + n / 2, padded = cap + KERNEL_PADDING;
-    mem_free(s->linear);
-    mem_free(s->latent);
-    s->linear = mem_aligned(64, 3 * padded * sizeof(float));
-    s->share = s->linear + padded;
-    s->l2 = s->share + padded;
-    s->latent = mem_aligned(64, (cap * latent + KERNEL_PADDING) * sizeof(float));
-    s->cap = s->linear != NULL && s->latent != NULL ? cap : 0;
-    return s->cap != 0 ? 0 : TUG_ENOMEM;
-}
-
-void model_scratch_fini(struct model_scratch *s)
-{
-    mem_free(s->sums);
-    mem_free(s->field_seen);
-    mem_free(s->fields);
-    mem_free(s->linear);
-    mem_free(s->latent);
-    *s = (struct model_scratch){0};
-}
-
-// Which fields an example has, when they are few; NULL when they are most: then asking
-// costs more than doing all.
-static const uint16_t *ffm_list(struct model_scratch *s, const struct model_example *x,
-                                size_t *ret_present)
-{
-    *ret_present = s->model->options.fields;
-    if (x->n * 2 >= s->model->options.fields)
-        return NULL;
-    *ret_present = 0;
-    for (size_t i = 0; i < x->n; i++) {
-        if (!s->field_seen[x->slot[i]])
-            s->fields[(*ret_present)++] = x->slot[i];
-        s->field_seen[x->slot[i]] = 1;
+    enum { STRIP = 64 };
+    const struct accessor *a = &w->model->accessor;
+    const float *gradients[ACCESSOR_MAX_GROUPS][STRIP];
+    float ones[STRIP], squares[STRIP];
+    for (; from < to; from += STRIP) {
+        size_t n = to - from < STRIP ? to - from : STRIP;
+        struct accessor_update u = {.rules = t->rules,
+                                    .pass = t->pass,
+                                    .scale = 1,
+                                    .n = n,
+                                    .rows = b->rows + from,
+                                    .occurrences = ones,
+                                    .squares = squares};
+        for (uint32_t g = 0; g < a->n_groups; g++) {
+            u.gradients[g] = gradients[g];
+            for (size_t i = 0; i < n; i++)
+                gradients[g][i] = w->gradients[g] + (from - first + i) * a->groups[g].n;
+        }
+        for (size_t i = 0; i < n; i++) {
+            ones[i] = 1;
+            squares[i] = b->u[from + i] * b->u[from + i];
+        }
+        accessor_apply(&w->apply, &u);
     }
-    for (size_t i = 0; i < *ret_present; i++)
-        s->field_seen[s->fields[i]] = 0;
-    return s->fields;
 }
 
-// What fields hear from each other, behind what they say.
-static float *ffm_in(const struct model_scratch *s)
+int model_step(struct model_work *w, const struct model_batch *b,
+               struct model_training *t)
 {
-    return s->sums +
-           (size_t)s->model->accessor.groups[MODEL_LATENT].n * s->model->options.fields +
-           KERNEL_PADDING;
-}
-
-static float ffm_score(struct model_scratch *s, const struct model_example *x)
-{
-    const struct model *m = s->model;
-    size_t k = m->options.dim, fields = m->options.fields,
-           col = m->accessor.groups[MODEL_LATENT].weights, present;
-    const uint16_t *list = ffm_list(s, x, &present);
-    m->kernels->ffm_sums(x->rows, col, x->slot, x->u, x->n, fields, k, list, present,
-                         s->sums, ffm_in(s));
-    return m->kernels->ffm_score(x->rows, col, x->slot, x->u, x->n, fields, k, list,
-                                 present, s->sums, ffm_in(s));
-}
-
-float model_score(struct model_scratch *s, const struct model_example *x)
-{
-    const struct model *m = s->model;
-    assert(x->n <= s->cap);
-    float f = m->kernels->gather_dot(x->rows, m->accessor.groups[MODEL_LINEAR].weights,
-                                     x->x, x->n);
-    if (m->options.kind == MODEL_FM)
-        f += m->kernels->fm_score(x->rows, m->accessor.groups[MODEL_LATENT].weights, x->u,
-                                  x->n, m->options.dim, s->sums);
-    else if (m->options.kind == MODEL_FFM)
-        f += ffm_score(s, x);
-    return f;
-}
-
-void model_grad(struct model_scratch *s, const struct model_example *x, float err,
-                float *linear, float *latent)
-{
-    const struct model *m = s->model;
-    m->kernels->scale(linear, err, x->x, x->n);
-    if (m->options.kind == MODEL_FM)
-        m->kernels->fm_grad(x->rows, m->accessor.groups[MODEL_LATENT].weights, x->u, x->n,
-                            m->options.dim, s->sums, err, latent);
-    else if (m->options.kind == MODEL_FFM)
-        m->kernels->ffm_grad(x->rows, m->accessor.groups[MODEL_LATENT].weights, x->slot,
-                             x->u, x->n, m->options.fields, m->options.dim, ffm_in(s),
-                             err, latent);
-}
-
-// Decay of w and v of the rows. See rule_params.prior.
-static void set_l2(struct model_scratch *s, const struct rule_params *rule, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        s->l2[i] = rule->l2 + rule->prior * s->share[i];
-}
-
-static void step_linear(struct model_scratch *s, const struct model_example *x, float err,
-                        const struct rule_params *rule)
-{
-    const struct model *m = s->model;
-    const struct accessor_group *g = &m->accessor.groups[MODEL_LINEAR];
-    m->kernels->scale(s->linear, err, x->x, x->n);
-    set_l2(s, rule, x->n);
-    m->kernels->apply_column[rule->kind](rule, s->l2, x->rows, g->weights, g->state,
-                                         s->linear, x->n);
-}
-
-static void step_latent(struct model_scratch *s, const struct model_example *x, float err,
-                        const struct rule_params *rule)
-{
-    const struct model *m = s->model;
-    const struct accessor_group *g = &m->accessor.groups[MODEL_LATENT];
-    set_l2(s, rule, x->n);
-    for (size_t i = 0; i < x->n && g->decays_by_squares; i++)
-        s->l2[i] *= x->u[i] * x->u[i];
-    if (m->options.kind == MODEL_FM)
-        m->kernels->fm_step[rule->kind](rule, s->l2, x->rows, g->weights, g->state, x->u,
-                                        x->n, m->options.dim, s->sums, err, s->latent);
-    else
-        m->kernels->ffm_step[rule->kind](rule, s->l2, x->rows, g->weights, g->state,
-                                         x->slot, x->u, x->n, m->options.fields,
-                                         m->options.dim, ffm_in(s), err, s->latent);
-}
-
-void model_step(struct model_scratch *s, const struct model_example *x, float err,
-                const struct rule_params *rules, float pass)
-{
-    const struct model *m = s->model;
-    m->kernels->count(x->rows, m->accessor.count, NULL, pass, s->share, x->n);
-    step_linear(s, x, err, &rules[MODEL_LINEAR]);
-    if (m->accessor.n_groups > MODEL_LATENT)
-        step_latent(s, x, err, &rules[MODEL_LATENT]);
+    const struct model_ops *ops = w->model->options.ops;
+    float err[MODEL_AT_ONCE_MAX];
+    if (ops->step != NULL)
+        return ops->step(w, b, t);
+    for (size_t i = 0; i < b->n; i += ops->at_once) {
+        struct model_batch part = model_part(b, i, ops->at_once);
+        TRY(model_reserve(w, model_features(&part)));
+        int rc = model_gradients(w, &part, t, err, w->gradients);
+        if (rc != 0) {
+            t->bad += i;
+            return rc;
+        }
+        for (size_t k = 0; k < part.n; k++) {
+            t->bias_gradient += err[k];
+            step_rows(w, &part, t, part.start[0], part.start[k], part.start[k + 1]);
+        }
+    }
+    return 0;
 }

@@ -1,10 +1,11 @@
-// Models: what a row holds, how an example is scored, what the gradient of its features
-// is.
+// Models: what a row holds, how examples are scored, what the gradients of their features
+// are.
 //
-// A model sees an array of row pointers, one per feature of an example, and arrays of
-// gradients; who stands behind the rows (this process, servers) is the trainer's
-// business. A row (its accessor knows the columns) is one or two groups of weights, each
-// followed by its rule's state, and the count of the row's updates:
+// A model is a `struct model_ops` in a file of its own and a line of MODELS below. It sees
+// batches of examples as arrays: a pointer to a row and a value for each feature. Who
+// stands behind the rows (this process, servers) and who adds up gradients is the
+// trainer's business. A row is one or more groups of weights, each followed by its rule's
+// state, and the count of the row's updates (accessor/accessor.h):
 //
 //   lr   [w | state][count]                            f(x) = b + sum w_i x_i
 //   fm   [w | state][count][v: dim | state]            + sum over pairs <v_i, v_j> u_i u_j
@@ -16,7 +17,8 @@
 // u is x, or with `normalize` x scaled to unit length (as libffm does): then the pairs of
 // a long example weigh no more than those of a short one. It applies to the pairs only.
 //
-// The bias b is a row of its own, without a count, in the table of dense parameters.
+// The bias b is every model's, and the trainer's to add and to train: a row of its own,
+// without a count, in the table of dense parameters.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MODEL_MODEL_H
@@ -29,22 +31,31 @@
 #include "accessor/accessor.h"
 #include "base/err.h"
 #include "kernels/kernels.h"
+#include "model/metrics.h"
 #include "table/table.h"
 
-enum model_kind { MODEL_LR, MODEL_FM, MODEL_FFM, MODEL_KINDS };
+// The models, a line each: `model_NAME` is its struct model_ops, and the text says in
+// --help what it is.
+#define MODELS(MODEL)                                                                    \
+    MODEL(lr, "logistic regression")                                                     \
+    MODEL(fm, "factorization machine, which also learns how values go together")         \
+    MODEL(ffm, "a latent vector per field, slower, often a little better")
 
-enum { MODEL_MAX_DIM = 1024 };
-enum { MODEL_LINEAR, MODEL_LATENT }; // groups of the accessor
+enum {
+    MODEL_MAX_DIM = 1024,
+    MODEL_AT_ONCE_MAX = 64, // see model_ops.at_once
+    MODEL_NAME_MAX = 32,    // with the zero
+};
 
 struct model_options {
-    enum model_kind kind;
-    uint32_t dim;    // of latent vectors: fm, ffm
-    uint32_t fields; // ffm: slots are below
+    const struct model_ops *ops;
+    uint32_t dim;    // floats of latent vectors
+    uint32_t fields; // where the model needs fields: slots are below
     uint64_t seed;
     bool normalize;
-    float init;                // latent weights begin uniform in (-init, init)
-    struct rule_params linear; // of w and b
-    struct rule_params latent; // of v; its block is set to dim here
+    float init; // weights of all groups but the first begin in (-init, init)
+    struct rule_params linear; // of the first group and the bias
+    struct rule_params latent; // of the others; its block is set to dim here
 };
 
 struct model {
@@ -54,65 +65,148 @@ struct model {
     struct accessor bias;     // of the bias'; neither decays nor has a prior
 };
 
-const char *model_name(enum model_kind kind); // "lr"
-int model_find(const char *name, enum model_kind *ret_kind, struct err *e);
+// Examples as a model sees them. Features of example i are start[i] .. start[i + 1] - 1
+// in the arrays over features, which are padded as kernels.h asks. start[0] need not be 0:
+// a part of a batch has the same arrays.
+struct model_batch {
+    size_t n; // examples
+    const uint32_t *start;
+    float *const *rows;
+    const float *x, *u;
+    const uint16_t *slot;
+    const float *label;
+    const float *weight; // NULL: all 1
+};
+
+// Training on examples: what it needs to know beside them, and what it leaves.
+struct model_training {
+    enum reader_loss loss;
+    float bias;
+    const struct rule_params *rules; // of the groups, at the rate now
+    float pass;                      // as in rule_params.prior
+    struct metrics_stream *stream;   // counts the examples as they were before
+    float bias_gradient;             // steps add the sum of d loss / d score
+    size_t bad;                      // with TUG_EDATA: whose score is not finite
+};
+
+// What one thread needs to score and to train.
+struct model_work {
+    const struct model *model;
+    size_t features;                       // there is room for so many
+    float *gradients[ACCESSOR_MAX_GROUPS]; // of each group: its n floats for each feature
+    float *share, *l2;                     // of steps: a float for each feature
+    float *kept;                           // see model_ops.kept
+    size_t stride;                         // floats of it for an example
+    struct accessor_scratch apply;         // for models without `step`
+};
+
+struct model_ops {
+    const char *name;
+    const char *groups[ACCESSOR_MAX_GROUPS]; // what `tug table stat` calls them
+    bool needs_fields; // how many the data has is found out before the first row is made
+
+    // Changes the defaults, which model_defaults has set for a model like fm; may be NULL.
+    void (*defaults)(struct model_options *o);
+
+    // TUG_EUSAGE: options that the model cannot work with; may be NULL.
+    int (*check)(const struct model_options *o, struct err *e);
+
+    // Adds groups and count to m->accessor, which is empty.
+    void (*layout)(struct model *m);
+
+    // Floats that `forward` leaves for `backward`, of each example: model_kept says where.
+    // They are zeros at first. NULL: none.
+    size_t (*kept)(const struct model *m);
+
+    // Batches have at most so many examples: many where a model computes them together,
+    // few where each is computed by itself and its rows should stay in cache.
+    uint32_t at_once;
+
+    // Scores, without the bias.
+    void (*forward)(struct model_work *w, const struct model_batch *b, float *ret_scores);
+
+    // After `forward` of the same examples, with d loss / d score of each in err: the
+    // gradients by the weights of each feature. Group g of the batch's first feature is at
+    // ret_gradients[g], its n floats, then those of the next feature.
+    void (*backward)(struct model_work *w, const struct model_batch *b, const float *err,
+                     float *const *ret_gradients);
+
+    // Score, loss and update of the rows, example after example, for models that do all in
+    // one faster than model_step does it of the above; NULL: there is none. It takes as
+    // many examples as there are. TUG_EDATA, TUG_ENOMEM.
+    int (*step)(struct model_work *w, const struct model_batch *b,
+                struct model_training *t);
+};
+
+// The registry. model_at: NULL behind the last. A program's own model is registered before
+// others are looked for, by one thread; *ops is not copied.
+const struct model_ops *model_at(size_t i);
+int model_find(const char *name, const struct model_ops **ret, struct err *e);
+int model_register(const struct model_ops *ops, struct err *e);
+
+// The defaults of a model's options with `rule` on all weights (adagrad-row on those of
+// the first group is adagrad).
+void model_defaults(struct model_options *o, const struct model_ops *ops,
+                    enum rule_kind rule);
 
 int model_init(struct model *m, const struct model_options *o, struct err *e);
+
+// One update of the bias' row by `rule`, at the rate now.
+static inline void model_step_bias(const struct model *m, const struct rule_params *rule,
+                                   float *row, float gradient)
+{
+    m->kernels->apply[rule->kind](rule, 0, row, row + m->bias.groups[0].state, &gradient,
+                                  1);
+}
 
 // The same model on rows as a pull returns them, weights and nothing else: for scores and
 // gradients, not for steps.
 void model_packed(struct model *ret, const struct model *m);
+
+// Whether rows of one can be rows of the other.
+bool model_same_rows(const struct model *a, const struct model *b);
 
 // The tables that the model's rows lie in: sparse features (id 0) and dense parameters
 // (id 1).
 struct table_options model_table(const struct model *m);
 struct table_options model_bias_table(const struct model *m);
 
-// Weights of a feature's row beside w; 0 in lr.
-static inline size_t model_latent(const struct model *m)
+int model_work_open(struct model_work *w, const struct model *m, struct err *e);
+void model_work_close(struct model_work *w); // a zeroed one is fine
+
+// Room for the gradients of n features in w->gradients. TUG_ENOMEM.
+int model_reserve(struct model_work *w, size_t n);
+
+// Examples [first, first + n) of the batch, or fewer at its end.
+static inline struct model_batch model_part(const struct model_batch *b, size_t first,
+                                            size_t n)
 {
-    return m->accessor.n_groups > MODEL_LATENT ? m->accessor.groups[MODEL_LATENT].n : 0;
+    struct model_batch part = *b;
+    part.n = b->n - first < n ? b->n - first : n;
+    part.start += first;
+    part.label += first;
+    part.weight = b->weight != NULL ? b->weight + first : NULL;
+    return part;
 }
 
-// One example as a model sees it. Arrays are padded as kernels.h asks.
-struct model_example {
-    size_t n;
-    float *const *rows;
-    const float *x;
-    const float *u;       // fm, ffm: of the pairs
-    const uint16_t *slot; // ffm only
-};
+static inline size_t model_features(const struct model_batch *b)
+{
+    return b->start[b->n] - b->start[0];
+}
 
-// The defaults of a model's options with `rule` on w and v (adagrad-row on w is adagrad).
-void model_defaults(struct model_options *o, enum model_kind kind, enum rule_kind rule);
+// Scores without the bias, of a batch of any size, as are the next two.
+void model_scores(struct model_work *w, const struct model_batch *b, float *ret_scores);
 
-// What one thread needs between a score and its gradient. Grows to the longest example.
-struct model_scratch {
-    const struct model *model;
-    size_t cap;          // features
-    float *sums;         // fm: dim; ffm: twice fields x fields x dim
-    float *linear;       // cap gradients of w
-    float *latent;       // cap x latent gradients of v
-    float *share, *l2;   // cap
-    uint8_t *field_seen; // ffm: which fields the example has, and their list
-    uint16_t *fields;
-};
-int model_scratch_init(struct model_scratch *s, const struct model *m, struct err *e);
-int model_scratch_reserve(struct model_scratch *s, size_t n);
-void model_scratch_fini(struct model_scratch *s);
+// The gradients of all features, each in its place of ret_gradients (usually w->gradients,
+// with room for them), and d loss / d score of the examples. Rows stay as they are.
+// TUG_EDATA.
+int model_gradients(struct model_work *w, const struct model_batch *b,
+                    struct model_training *t, float *ret_err,
+                    float *const *ret_gradients);
 
-// f(x) without the bias. Room for x->n features must be reserved.
-float model_score(struct model_scratch *s, const struct model_example *x);
-
-// After model_score of the same example: the gradients of the loss by each feature's
-// weights, for d loss / d f = err, into linear[i] and latent[i * model_latent(m) ...]
-// (usually the scratch's own).
-void model_grad(struct model_scratch *s, const struct model_example *x, float err,
-                float *linear, float *latent);
-
-// The same, and the update of every row at once (Hogwild): `rules` at the current rate,
-// `pass` as in rule_params.prior.
-void model_step(struct model_scratch *s, const struct model_example *x, float err,
-                const struct rule_params *rules, float pass);
+// Hogwild: rows are updated after each example, or as many as the model computes at once.
+// TUG_EDATA, TUG_ENOMEM.
+int model_step(struct model_work *w, const struct model_batch *b,
+               struct model_training *t);
 
 #endif

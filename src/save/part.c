@@ -261,7 +261,7 @@ static int part_next(struct part *p, size_t *ret_rows, struct err *e)
     memcpy(&sum, p->block + bytes, sizeof(sum));
     if (sum != hash_bytes(p->block, bytes, 0))
         return err_set(e, TUG_EDATA,
-                       "part '%s' is damaged behind row %llu; use another save", p->path,
+                       "part '%s' is damaged after row %llu; use another save", p->path,
                        (unsigned long long)p->read);
     p->read += rows;
     return 0;
@@ -371,11 +371,10 @@ static int check_shape(const struct part *p, const struct table *t, struct err *
     const struct table_options *o = &t->options;
     if (p->h.width == o->width && p->h.partition_bits == o->partition_bits)
         return 0;
-    return err_set(
-        e, TUG_EDATA,
-        "part '%s' has rows of %u floats in %u bits of partitions; the table has "
-        "%u and %u",
-        p->path, p->h.width, p->h.partition_bits, o->width, o->partition_bits);
+    return err_set(e, TUG_EDATA,
+                   "part '%s' has rows of %u floats in 2^%u partitions, but the table "
+                   "has rows of %u in 2^%u",
+                   p->path, p->h.width, p->h.partition_bits, o->width, o->partition_bits);
 }
 
 int part_load(struct table *t, const char *path, const struct part_info *expect,

@@ -35,15 +35,15 @@ const char *rows_check_block(const struct rows_shape *s, const struct rows_order
 {
     uint32_t width;
     if (!kind_width(s, b->kind, &width))
-        return "is of no known kind";
+        return "is of an unknown kind";
     if (b->kind == ROWS_EXTRA && width == 0)
-        return "has extra rows, and there can't be any";
+        return "has extra rows, which this table cannot have";
     if (b->width != width)
         return "has rows of another width";
     if (b->n == 0)
         return "is empty";
     if (b->partition >> s->partition_bits != 0)
-        return "is of a partition that there is not";
+        return "is of a partition that does not exist";
     if (b->kind < o->kind || (b->kind == ROWS_PARTITION && o->kind != ROWS_END))
         return "is out of order";
     return NULL;
@@ -80,8 +80,9 @@ static void writer_free(struct rows_writer *w)
 static int set_compression(struct rows_writer *w, int level, struct err *e)
 {
     if (level < 0 || level > ZSTD_maxCLevel())
-        return err_set(e, TUG_EUSAGE, "zstd has no level %d; give one of 0 (none) to %d",
-                       level, ZSTD_maxCLevel());
+        return err_set(e, TUG_EUSAGE,
+                       "zstd has no level %d; give 0 (no compression) to %d", level,
+                       ZSTD_maxCLevel());
     if (level == 0)
         return 0;
     w->zstd = ZSTD_createCCtx();

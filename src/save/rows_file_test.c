@@ -563,11 +563,11 @@ static void test_forged_heads(void **state)
     h->by_range = 1;
     refuse_forged(&f, "out of place");
     h->partition_bits = 0;
-    refuse_forged(&f, "its size is not what it says");
+    refuse_forged(&f, "its size is not the one that it states");
     trailer_of(&f)->bytes += 48;
-    refuse_forged(&f, "its size is not what it says");
+    refuse_forged(&f, "its size is not the one that it states");
     trailer_of(&f)->bytes = UINT64_MAX - 47;
-    refuse_forged(&f, "its size is not what it says");
+    refuse_forged(&f, "its size is not the one that it states");
     trailer_of(&f)->rows++;
     refuse_forged(&f, "its directory is wrong");
     entry_of(&f, 0)->at += 8;
@@ -583,13 +583,13 @@ static void test_forged_heads(void **state)
     entry_of(&f, 0)->blocks = UINT32_MAX;
     refuse_forged(&f, "its directory is wrong");
     entry_of(&f, 0)->blocks--;
-    refuse_forged(&f, "not as the directory has it");
+    refuse_forged(&f, "does not match the file's directory");
     entry_of(&f, 0)->blocks++;
     refuse_forged(&f, "a block is missing");
     entry_of(&f, 0)->gone++;
-    refuse_forged(&f, "not as the directory has it");
+    refuse_forged(&f, "does not match the file's directory");
     entry_of(&f, 0)->checksum++;
-    refuse_forged(&f, "not as the directory has it");
+    refuse_forged(&f, "does not match the file's directory");
 }
 
 static void refuse_block(struct forged *f, const char *what)
@@ -606,9 +606,9 @@ static void test_forged_blocks(void **state)
         uint32_t block, kind;
         const char *what;
     } kinds[] = {
-        {0, 0, "no known kind"},          {0, 5, "no known kind"},
-        {0, UINT32_MAX, "no known kind"}, {1, ROWS_GONE, "width"},
-        {2, ROWS_EXTRA, "width"},         {0, ROWS_ROW, "width"},
+        {0, 0, "an unknown kind"},          {0, 5, "an unknown kind"},
+        {0, UINT32_MAX, "an unknown kind"}, {1, ROWS_GONE, "width"},
+        {2, ROWS_EXTRA, "width"},           {0, ROWS_ROW, "width"},
     };
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
         block_of(&f, kinds[i].block)->kind = kinds[i].kind;
@@ -621,7 +621,7 @@ static void test_forged_blocks(void **state)
     refuse_block(&f, "does not decompress"); // fewer bytes are stored
     block_of(&f, 0)->kind = ROWS_PARTITION;
     block_of(&f, 0)->n = 32;
-    refuse_block(&f, "not as the directory has it");
+    refuse_block(&f, "does not match the file's directory");
     block_of(&f, 1)->kind = ROWS_PARTITION;
     block_of(&f, 1)->n = (uint32_t)block_of(&f, 1)->bytes;
     block_of(&f, 1)->width = 0;
@@ -629,7 +629,7 @@ static void test_forged_blocks(void **state)
     block_of(&f, 0)->partition = 1;
     refuse_block(&f, "another partition");
     block_of(&f, 0)->partition = 2;
-    refuse_block(&f, "of a partition that there is not");
+    refuse_block(&f, "of a partition that does not exist");
     block_of(&f, 0)->n = 0;
     refuse_block(&f, "is empty");
     block_of(&f, 0)->n++;
@@ -705,7 +705,7 @@ static void test_writer_refuses(void **state)
     c.blocks[1].partition = 2;
     refuse_write(&c, "out of place");
     c.blocks[1].partition = 4;
-    refuse_write(&c, "a partition that there is not");
+    refuse_write(&c, "a partition that does not exist");
     c.blocks[1].partition = 1;
     c.blocks[1].width = 2;
     refuse_write(&c, "another width");

@@ -120,7 +120,7 @@ static int read_trailer(struct rows_reader *r, struct err *e)
     if (t->bytes > r->size - least || t->bytes > most ||
         t->bytes % sizeof(struct rows_entry) != 0 ||
         t->at != r->size - sizeof(*t) - t->bytes)
-        return damaged(r, "its size is not what it says", e);
+        return damaged(r, "its size is not the one that it states", e);
     return 0;
 }
 
@@ -384,7 +384,7 @@ static int next_block(struct rows_reader *r, struct progress *p, struct rows_blo
                        r->path, p->entry->partition);
     for (size_t i = sizeof(h) + h.stored; i < all; i++)
         if (bytes[i] != 0)
-            return damaged(r, "there is something between blocks", e);
+            return damaged(r, "there are bytes between its blocks", e);
     TRY(unpack(r, &h, bytes + sizeof(h), b, e));
     uint64_t key;
     if (!rows_check_keys(&r->shape, &p->order, b, &key))
@@ -412,8 +412,8 @@ static int each_block(struct rows_reader *r, size_t entry, uint64_t wanted,
         p.extras == x->extras && p.gone == x->gone)
         return 0;
     return err_set(e, TUG_EDATA,
-                   "'%s' is damaged: partition %u is not as the directory has it; use "
-                   "another save",
+                   "'%s' is damaged: partition %u does not match the file's directory; "
+                   "use another save",
                    r->path, x->partition);
 }
 

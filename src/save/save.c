@@ -258,7 +258,9 @@ static int begin_locked(const char *dir, struct save_manifest *m,
     mem_free(l.at);
     TRY(rc);
     if (newest == SAVE_MAX_NUMBER)
-        return err_set(e, TUG_EUSAGE, "'%s' has save number %u, the last one there is",
+        return err_set(e, TUG_EUSAGE,
+                       "'%s' has save number %u, which is the greatest possible; use "
+                       "another directory",
                        dir, newest);
     m->number = newest + 1;
     TRY(save_path(ret_path, dir, m->number, e));
@@ -297,8 +299,8 @@ static int check_files(const struct save_manifest *m, const char *path, struct e
             if (stat(file, &st) == 0 && (uint64_t)st.st_size == f->info.bytes)
                 continue;
             return err_set(e, TUG_EIO,
-                           "'%s' was written, but is not here: all servers need to save "
-                           "to one directory that they and the scheduler share",
+                           "'%s' was written, but cannot be found here: all servers must "
+                           "save to one directory that they share with the scheduler",
                            file);
         }
     }
@@ -454,15 +456,15 @@ static int add_parent(struct save_chain *c, struct err *e)
     int rc = chain_add(c, path, e);
     if (rc != 0 && !is_there(c->root, path))
         return err_set(e, TUG_EDATA,
-                       "'%s' is a delta of '%s', which is not there or not complete",
-                       child, path);
+                       "'%s' is a delta of '%s', which is missing or incomplete", child,
+                       path);
     TRY(rc);
     m = &c->saves[c->n - 1];
     if (m->number == number && m->checksum == checksum)
         return 0;
     return err_set(e, TUG_EDATA,
-                   "'%s' is a delta of another save than the '%s' that is there", child,
-                   path);
+                   "'%s' is a delta of another save, not of the '%s' that is there",
+                   child, path);
 }
 
 static void reverse(struct save_chain *c)

@@ -29,6 +29,8 @@ enum {
     SAVE_MAX_CHAIN = 4096,
 };
 #define SAVE_MANIFEST "manifest.json"
+// How a server's refusal begins whose table has gone beyond the batch of the save.
+#define SAVE_PASSED "the save's batch has passed"
 
 struct save_file {
     char name[SAVE_FILE_MAX]; // in the save's directory

@@ -16,10 +16,10 @@
 static int differ(const char *path, const char *table, const char *what, const char *then,
                   const char *now, struct err *e)
 {
-    return err_set(e, TUG_EUSAGE,
-                   "table '%s' was saved to '%s' with %s %s and can't become one with %s "
-                   "%s",
-                   table, path, what, then, what, now);
+    return err_set(
+        e, TUG_EUSAGE,
+        "table '%s' was saved to '%s' with %s %s and cannot become one with %s %s", table,
+        path, what, then, what, now);
 }
 
 static int same_rule(const struct rule_params *then, const struct rule_params *now,
@@ -63,10 +63,10 @@ int save_same_rows(const struct table_config *then, const struct table_config *n
     if (x != y)
         return differ(path, then->name, "accessor", a->name, b->name, e);
     if (a->dim != b->dim)
-        return err_set(e, TUG_EUSAGE,
-                       "table '%s' was saved to '%s' with dim %u and can't become one "
-                       "with dim %u",
-                       then->name, path, a->dim, b->dim);
+        return err_set(
+            e, TUG_EUSAGE,
+            "table '%s' was saved to '%s' with dim %u and cannot become one with dim %u",
+            then->name, path, a->dim, b->dim);
     TRY(same_rule(&a->rule, &b->rule, "rule", path, then->name, e));
     if (a->dim > 0)
         TRY(same_rule(&a->extra, &b->extra, "embedx-rule", path, then->name, e));
@@ -88,8 +88,8 @@ static int check_shape(const struct rows_reader *r, const char *path,
         s->mode == m->mode)
         return 0;
     return err_set(e, TUG_EDATA,
-                   "'%s' is not a file of table '%s' in a %s: its rows are others", path,
-                   t->config.name, save_mode_name(m->mode));
+                   "'%s' is not a file of table '%s' in a %s: its rows are different",
+                   path, t->config.name, save_mode_name(m->mode));
 }
 
 static int open_file(const struct save_chain *c, size_t save, const struct save_table *t,

@@ -74,11 +74,10 @@ int save_add_file(struct save_table *t, const char *name, const struct rows_info
                   struct err *e)
 {
     if (!is_plain_name(name))
-        return err_set(
-            e, TUG_EUSAGE,
-            "'%.64s' can't be the name of a save's file: letters, digits, '_', "
-            "'-', '.', and " SAVE_ROWS_SUFFIX " at the end",
-            name);
+        return err_set(e, TUG_EUSAGE,
+                       "'%.64s' cannot be the name of a save's file: use letters, "
+                       "digits, '_', '-', '.', and end with " SAVE_ROWS_SUFFIX,
+                       name);
     if (t->n_files == SAVE_MAX_FILES)
         return err_set(e, TUG_EUSAGE, "a table has more than %d files", SAVE_MAX_FILES);
     if (t->n_files == t->cap_files) {
@@ -178,7 +177,7 @@ int save_write_manifest(struct save_manifest *m, const char *path, struct err *e
     json_begin();
     json_t *about = about_to_json(m);
     if (about == NULL && !json_memory_failed())
-        return err_set(e, TUG_EUSAGE, "what a save is to say about itself is not JSON");
+        return err_set(e, TUG_EUSAGE, "the text that describes a save is not JSON");
     json_t *root = json_pack("{s:s, s:i, s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "format",
                              FORMAT, "version", MANIFEST_VERSION, "mode",
                              save_mode_name(m->mode), "number", (json_int_t)m->number,
@@ -186,7 +185,7 @@ int save_write_manifest(struct save_manifest *m, const char *path, struct err *e
                              json_hex(m->published), "parent", parent_to_json(m), "about",
                              about, "tables", tables_to_json(m));
     if (root == NULL && !json_memory_failed())
-        return err_set(e, TUG_EUSAGE, "a table's settings are no text in UTF-8");
+        return err_set(e, TUG_EUSAGE, "a table's settings are not text in UTF-8");
     if (root != NULL && seal(m, root) != 0) {
         json_decref(root);
         root = NULL;
@@ -240,7 +239,7 @@ static void read_files(struct json_fields *f, const json_t *o, struct save_table
         };
         const char *name = json_read_text(f, file, "name");
         if (!is_plain_name(name))
-            json_complain(f, "name", "is not a name of a file of rows");
+            json_complain(f, "name", "is not the name of a file of rows");
         if (f->rc == 0)
             f->rc = save_add_file(t, name, &info, f->e);
     }
@@ -278,7 +277,7 @@ static void read_parent(struct json_fields *f, const json_t *root,
     ret->parent = (uint32_t)json_read_int(f, o, "number", SAVE_MAX_NUMBER);
     ret->parent_checksum = json_read_hex(f, o, "checksum");
     if (ret->parent == 0 || ret->parent >= ret->number)
-        json_complain(f, "parent", "is missing, or no save before this one");
+        json_complain(f, "parent", "is missing, or does not name an earlier save");
 }
 
 static void read_about(struct json_fields *f, const json_t *root,
@@ -328,7 +327,7 @@ int save_read_manifest(int below, const char *path, struct save_manifest *ret,
     if (f.rc == 0)
         check_checksum(&f, root, &ret->checksum);
     if (f.rc == 0 && save_mode_find(json_read_text(&f, root, "mode"), &ret->mode, NULL))
-        json_complain(&f, "mode", "is none that this version knows");
+        json_complain(&f, "mode", "is not one that this version knows");
     if (f.rc == 0) {
         ret->number = (uint32_t)json_read_int(&f, root, "number", SAVE_MAX_NUMBER);
         ret->step = json_read_int(&f, root, "step", INT64_MAX);

@@ -337,7 +337,8 @@ static void test_what_a_manifest_refuses(void **state)
     t = save_add_table(&m, 1, &c, 4, &e);
     OK(save_add_file(t, "other-0.rows", &info, &ok_e));
     assert_int_equal(save_commit(dir, &m, 0, &e), TUG_EIO);
-    assert_non_null(strstr(e.text, "other-0.rows' was written, but is not here"));
+    assert_non_null(
+        strstr(e.text, "other-0.rows' was written, but cannot be found here"));
     save_manifest_free(&m);
     assert_true(file_dir_is_empty(dir));
 }
@@ -499,11 +500,11 @@ static void test_other_rows(void **state)
         const char *accessor, *rules, *what;
     } others[] = {
         {"accessor=sparse; dim=3", RULES, "accessor ctr"},
-        {"accessor=ctr; dim=4", RULES, "dim 3 and can't become one with dim 4"},
+        {"accessor=ctr; dim=4", RULES, "dim 3 and cannot become one with dim 4"},
         {"accessor=ctr; dim=3", "rule=momentum; embedx-rule=adagrad",
-         "rule adagrad and can't become"},
+         "rule adagrad and cannot become"},
         {"accessor=ctr; dim=3", "rule=adagrad; embedx-rule=adam",
-         "embedx-rule adagrad and can't become"},
+         "embedx-rule adagrad and cannot become"},
     };
     char settings[256];
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
@@ -591,13 +592,13 @@ static void test_wrong_parents(void **state)
     }
     const char *second = path_of(dir, "save-000002"), *away = path_of(dir, "away");
     assert_int_equal(rename(second, away), 0);
-    refuse(dir, settings, TUG_EDATA, "save-000002', which is not there");
+    refuse(dir, settings, TUG_EDATA, "save-000002', which is missing");
     // Another save of that number, complete by itself.
     OK(save_one(s, elsewhere, SAVE_BASE, 0, &ok_e));
     push_many(s, (struct owner){0, 1}, 9, 1, 200);
     OK(save_one(s, elsewhere, SAVE_DELTA, 0, &ok_e));
     assert_int_equal(rename(path_of(elsewhere, "save-000002"), second), 0);
-    refuse(dir, settings, TUG_EDATA, "a delta of another save than");
+    refuse(dir, settings, TUG_EDATA, "is a delta of another save, not of the");
     remove_all(second);
     assert_int_equal(rename(away, second), 0);
     change_byte(path_of(dir, "save-000001/manifest.json"), 100, 1);

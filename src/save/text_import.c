@@ -244,11 +244,12 @@ static int tug_row(struct text_import *x, struct text_row *r, uint32_t n, struct
 {
     const struct text_columns *c = x->state ? &x->columns : &x->weights;
     if (n != c->n_row && n != c->n_row + c->n_extra)
-        return err_set(e, TUG_EDATA,
-                       "%s:%" PRIu64 ": %u numbers follow the key; a row of this table "
-                       "has %u%s",
-                       x->name, x->line, n, c->n_row,
-                       c->n_extra > 0 ? ", and more with embedx" : "");
+        return err_set(
+            e, TUG_EDATA,
+            "%s:%" PRIu64
+            ": the key is followed by %u number%s; a row of this table has %u%s",
+            x->name, x->line, n, n == 1 ? "" : "s", c->n_row,
+            c->n_extra > 0 ? ", and more with embedx" : "");
     for (uint32_t i = 0; i < c->n_row; i++)
         text_set(r->row, c->row[i], x->numbers[i], x->day);
     r->has_extra = n > c->n_row;
@@ -279,9 +280,9 @@ static int block_row(struct text_import *x, const char *at, struct text_row *r,
     }
     return n >= g->n ? 0
                      : err_set(e, TUG_EDATA,
-                               "%s:%" PRIu64 ": there are %u values; the table has dim "
-                               "%u",
-                               x->name, x->line, n, g->n);
+                               "%s:%" PRIu64
+                               ": the line has %u value%s, but the table has dim %u",
+                               x->name, x->line, n, n == 1 ? "" : "s", g->n);
 }
 
 static int row_line(struct text_import *x, const char *at, struct err *e)
@@ -316,11 +317,11 @@ static int head_line(struct text_import *x, const char *at, struct err *e)
                name, accessor, &dim, state, &day, &step) != 6)
         return 0; // a comment
     if (strcmp(accessor, text_accessor(s)) != 0 || dim != s->config.accessor.dim)
-        return err_set(e, TUG_EDATA,
-                       "%s:%" PRIu64 ": rows of accessor %s with dim %u can't become "
-                       "ones of %s with dim %u",
-                       x->name, x->line, accessor, dim, text_accessor(s),
-                       s->config.accessor.dim);
+        return err_set(
+            e, TUG_EDATA,
+            "%s:%" PRIu64
+            ": rows of accessor %s with dim %u cannot become rows of %s with dim %u",
+            x->name, x->line, accessor, dim, text_accessor(s), s->config.accessor.dim);
     x->state = strcmp(state, "yes") == 0;
     if (day > DAYS_MAX)
         return wrong(x, e, "there are not as many days");

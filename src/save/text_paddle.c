@@ -101,12 +101,13 @@ static int wrong_count(const char *where, const struct accessor *a, uint32_t n,
 {
     if (a->n_groups > 1)
         return err_set(e, TUG_EDATA,
-                       "%s: %u numbers follow the key; Paddle's rows of this table have "
-                       "%u, or %u with embedx",
-                       where, n, row, with_extra);
-    return err_set(e, TUG_EDATA,
-                   "%s: %u numbers follow the key; Paddle's rows of this table have %u",
-                   where, n, row);
+                       "%s: the key is followed by %u number%s; Paddle's rows of this "
+                       "table have %u, or %u with embedx",
+                       where, n, n == 1 ? "" : "s", row, with_extra);
+    return err_set(
+        e, TUG_EDATA,
+        "%s: the key is followed by %u number%s; Paddle's rows of this table have %u",
+        where, n, n == 1 ? "" : "s", row);
 }
 
 // slot unseen_days delta_score show click embed state... [embedx... state...]

@@ -273,9 +273,10 @@ static void test_refused(void **state)
     static const struct {
         const char *text, *what;
     } lines[] = {
-        {"1 2 3\n2 3\n", "part-0:2: 1 numbers follow the key; a row of this table has 2"},
-        {"1 2 3 4", "part-0:1: 3 numbers follow the key"},
-        {"1 2 3 4 5 6 7 8 9 10 11 12 13 14 15", "numbers follow the key"},
+        {"1 2 3\n2 3\n",
+         "part-0:2: the key is followed by 1 number; a row of this table has 2"},
+        {"1 2 3 4", "part-0:1: the key is followed by 3 numbers"},
+        {"1 2 3 4 5 6 7 8 9 10 11 12 13 14 15", "the key is followed by 10 numbers"},
         {"x 2 3", "does not begin with a key"},
         {"-1 2 3", "does not begin with a key"},
         {"1.5 2 3", "does not begin with a key"},
@@ -287,16 +288,17 @@ static void test_refused(void **state)
         {"1 2 3,4", "not a finite number"},
         {"1 2 ,", "not a finite number"},
         {"# tug table a accessor=ctr dim=2 state=yes day=1 step=2\n",
-         "part-0:1: rows of accessor ctr with dim 2 can't become ones of plain"},
+         "part-0:1: rows of accessor ctr with dim 2 cannot become rows of plain"},
         {"# tug table a accessor=plain dim=2 state=yes day=99999999 step=2\n", "days"},
     };
     for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
         refuse(plain, false, lines[i].text, TUG_EDATA, lines[i].what);
-    refuse(plain, true, "1\t2\t3\t1\t5,\n", TUG_EDATA, "there are 1 values");
+    refuse(plain, true, "1\t2\t3\t1\t5,\n", TUG_EDATA, "the line has 1 value,");
     refuse(plain, true, "1\t2\t3\t1\t5,,6\n", TUG_EDATA, "not a finite number");
     refuse(plain, true, "1\t2\n", TUG_EDATA, "not a finite number");
     refuse("accessor=ctr; dim=2", true, "5 1 2 3 4\n", TUG_EDATA,
-           "part-0:1: 4 numbers follow the key; Paddle's rows of this table have 7, or "
+           "part-0:1: the key is followed by 4 numbers; Paddle's rows of this table have "
+           "7, or "
            "10 with embedx");
     refuse("accessor=ctr_double; dim=0", true, "5 1 2 3 4\n", TUG_EDATA, "have 7");
     refuse("accessor=ctr; dim=2; rule=ftrl", true, "", TUG_EUSAGE,

@@ -9,7 +9,7 @@
 
 void before_free(struct before *b)
 {
-    mem_free(b->ids);
+    mem_free(b->keys);
     mem_free(b->values);
     mem_free(b->places);
     *b = (struct before){0};
@@ -26,11 +26,11 @@ static bool reserve(struct before *b, size_t width, size_t n)
     if (n <= b->cap)
         return true;
     size_t cap = n + n / 2 + 1024;
-    uint64_t *ids = mem_realloc_array(b->ids, cap, sizeof(*ids));
-    b->ids = ids != NULL ? ids : b->ids;
+    uint64_t *keys = mem_realloc_array(b->keys, cap, sizeof(*keys));
+    b->keys = keys != NULL ? keys : b->keys;
     float *values = mem_realloc_array(b->values, cap * width, sizeof(*values));
     b->values = values != NULL ? values : b->values;
-    if (ids == NULL || values == NULL)
+    if (keys == NULL || values == NULL)
         return false;
     b->cap = cap;
     return true;
@@ -47,28 +47,17 @@ static float *more(struct before *b, uint32_t width, size_t n)
     return values;
 }
 
-void before_add(struct before *b, const struct accessor *a, const uint32_t *handles,
-                float *const *rows, size_t n)
-{
-    float *values = n > 0 ? more(b, a->pull_width, n) : NULL;
-    if (values == NULL)
-        return;
-    for (size_t i = 0; i < n; i++)
-        b->ids[b->n - n + i] = handles[i];
-    accessor_gather(a, rows, n, values);
-}
-
 float *before_take(struct before *b, uint32_t width, const uint64_t *keys, size_t n)
 {
     float *values = n > 0 ? more(b, width, n) : NULL;
     if (values != NULL)
-        memcpy(b->ids + b->n - n, keys, n * sizeof(*keys));
+        memcpy(b->keys + b->n - n, keys, n * sizeof(*keys));
     return values;
 }
 
-static size_t place_of(uint64_t id, size_t n_places)
+static size_t place_of(uint64_t key, size_t n_places)
 {
-    return (id ^ id >> 32) * 0x9e3779b1u & (n_places - 1);
+    return (key ^ key >> 32) * 0x9e3779b1u & (n_places - 1);
 }
 
 static bool make_room(struct before *b)
@@ -97,7 +86,7 @@ bool before_index(struct before *b)
         return false;
     }
     for (size_t i = 0; i < b->n; i++) {
-        size_t at = place_of(b->ids[i], b->n_places);
+        size_t at = place_of(b->keys[i], b->n_places);
         while (b->places[at] != 0)
             at = (at + 1) & (b->n_places - 1);
         b->places[at] = (uint32_t)i + 1;
@@ -106,11 +95,11 @@ bool before_index(struct before *b)
     return true;
 }
 
-const float *before_find(const struct before *b, uint32_t width, uint64_t id)
+const float *before_find(const struct before *b, uint32_t width, uint64_t key)
 {
-    size_t at = place_of(id, b->n_places);
+    size_t at = place_of(key, b->n_places);
     for (; b->places[at] != 0; at = (at + 1) & (b->n_places - 1))
-        if (b->ids[b->places[at] - 1] == id)
+        if (b->keys[b->places[at] - 1] == key)
             return b->values + (b->places[at] - 1) * (size_t)width;
     return NULL;
 }

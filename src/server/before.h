@@ -12,27 +12,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "accessor/accessor.h"
-
 struct before {
     size_t n, cap;
-    uint64_t *ids;    // handles of the rows that the last batch changed; or keys
+    uint64_t *keys;   // of the rows that the last batch changed
     float *values;    // what a pull returned of them
     bool lost;        // there was no memory
-    uint32_t *places; // hash table over ids: number + 1; made when first asked for
+    uint32_t *places; // hash table over keys: number + 1; made when first asked for
     size_t n_places;
     bool indexed;
 };
 
 void before_free(struct before *b); // a zeroed one is fine
 
-// A batch is about to be applied; then, before they are changed, its rows. Cannot fail:
-// what finds no memory is lost.
+// A batch is about to be applied; then, before they are changed, its rows: where their n
+// x width values are to be put. NULL: there was no memory, and they are lost.
 void before_begin(struct before *b);
-void before_add(struct before *b, const struct accessor *a, const uint32_t *handles,
-                float *const *rows, size_t n);
-// The same of rows that are known by their keys: where their n x width values are to be
-// put. NULL: they are lost.
 float *before_take(struct before *b, uint32_t width, const uint64_t *keys, size_t n);
 
 // Whether rows can be looked up.
@@ -40,6 +34,6 @@ bool before_index(struct before *b);
 
 // The `width` pulled columns of a row before the last batch; NULL: it did not change in
 // it.
-const float *before_find(const struct before *b, uint32_t width, uint64_t id);
+const float *before_find(const struct before *b, uint32_t width, uint64_t key);
 
 #endif

@@ -5,37 +5,36 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "rule/rule.h"
 #include "server/before.h"
 
 enum { ROWS = 3000, WIDTH = 3 };
 
 static float rows[ROWS][WIDTH];
 
-static void add_all(struct before *b, const struct accessor *a, uint32_t step)
+static void add_all(struct before *b, uint32_t step)
 {
-    for (uint32_t i = 0; i < ROWS; i += step) {
-        float *row = rows[i];
-        before_add(b, a, &i, &row, 1);
+    for (uint64_t i = 0; i < ROWS; i += step) {
+        float *values = before_take(b, WIDTH, &i, 1);
+        if (values != NULL)
+            memcpy(values, rows[i], sizeof(rows[i]));
     }
 }
 
 static void found_again(void **state)
 {
     (void)state;
-    struct accessor a;
     struct before b = {0};
-    accessor_plain(&a, rule_defaults(RULE_SUM), WIDTH);
     for (uint32_t step = 1; step < 5; step++) { // each batch forgets the one before
         for (uint32_t i = 0; i < ROWS; i++)
             for (uint32_t j = 0; j < WIDTH; j++)
                 rows[i][j] = (float)(i * step + j);
         before_begin(&b);
-        add_all(&b, &a, step);
+        add_all(&b, step);
         for (uint32_t i = 0; i < ROWS; i++)
             rows[i][0] = -1; // changed meanwhile
         assert_true(before_index(&b));
@@ -52,18 +51,16 @@ static void found_again(void **state)
 static void no_memory(void **state)
 {
     (void)state;
-    struct accessor a;
-    accessor_plain(&a, rule_defaults(RULE_SUM), WIDTH);
     for (long n = 0;; n++) {
         struct before b = {0};
         before_begin(&b);
         mem_fault_after(n);
-        add_all(&b, &a, 1);
+        add_all(&b, 1);
         bool well = before_index(&b), faulted = mem_faulted();
         mem_fault_after(-1);
         assert_true(well != faulted);
         before_begin(&b); // the next batch has another chance
-        add_all(&b, &a, 1);
+        add_all(&b, 1);
         assert_true(before_index(&b));
         before_free(&b);
         if (!faulted)

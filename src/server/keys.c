@@ -124,8 +124,8 @@ static int unpack(struct keys_scratch *s, const struct keys_wire *w, const uint6
 {
     // No packing needs less than a byte for 256 keys: a greater number is not believed.
     if (w->n / 256 > w->span.n)
-        return err_set(e, TUG_EUSAGE, "it says that it has %u keys, packed in %llu bytes",
-                       w->n, (unsigned long long)w->span.n);
+        return err_set(e, TUG_EUSAGE, "it announces %u keys, packed in %llu bytes", w->n,
+                       (unsigned long long)w->span.n);
     if (unpacked_reserve(s, w->n) != 0)
         return err_nomem(e, "keys to unpack");
     if (unpack_keys(w->span.data, w->span.n, w->n, s->unpacked, e) != 0) {
@@ -149,8 +149,8 @@ static int decode(struct keys_scratch *s, struct key_lists *lists,
         TRY(unpack(s, w, ret, e));
     } else {
         if (w->span.n != (uint64_t)w->n * sizeof(uint64_t))
-            return err_set(e, TUG_EUSAGE, "it says that it has %u keys, in %llu bytes",
-                           w->n, (unsigned long long)w->span.n);
+            return err_set(e, TUG_EUSAGE, "it announces %u keys, in %llu bytes", w->n,
+                           (unsigned long long)w->span.n);
         *ret = w->span.data;
     }
     if (w->list != 0 && w->n > 0)
@@ -169,8 +169,8 @@ static int cut(struct keys_scratch *s, enum wire_space space, struct keys *k,
             continue;
         if (p < last)
             return err_set(e, TUG_EUSAGE,
-                           "key %llu of partition %u comes behind one of partition %u: "
-                           "keys are sent by ascending partition",
+                           "key %llu of partition %u follows one of partition %u, but "
+                           "keys must be sent by ascending partition",
                            (unsigned long long)k->key[i], p, last);
         if (i > 0 && i - run->begin > longest)
             longest = i - run->begin;

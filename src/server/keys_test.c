@@ -90,7 +90,7 @@ static void test_refusals(void **state)
     struct keys_wire w = wire_of(keys, n);
     w.span.n -= 8;
     assert_int_equal(keys_read(&s, &lists, &w, WIRE_SPACE_SPARSE, &k, &e), TUG_EUSAGE);
-    assert_string_equal(e.text, "it says that it has 100 keys, in 792 bytes");
+    assert_string_equal(e.text, "it announces 100 keys, in 792 bytes");
     w = wire_of(keys, KEYS_MAX + 1);
     assert_int_equal(keys_read(&s, &lists, &w, WIRE_SPACE_SPARSE, &k, &e), TUG_EUSAGE);
     w = wire_of(keys, n);
@@ -122,7 +122,7 @@ static void test_refusals(void **state)
     memmove(keys + 1, keys, (n - 1) * sizeof(*keys));
     keys[0] = last;
     assert_int_equal(keys_read(&s, &lists, &w, WIRE_SPACE_SPARSE, &k, &e), TUG_EUSAGE);
-    assert_non_null(strstr(e.text, "keys are sent by ascending partition"));
+    assert_non_null(strstr(e.text, "keys must be sent by ascending partition"));
     keys_scratch_fini(&s);
 }
 

@@ -79,7 +79,6 @@ static int load(struct shard *s, struct shard_table *t, const struct msg_load *m
                        t->spec.name, (unsigned long long)(x.rows + x.cold_rows));
     int rc = load_chain(s, t, path, m->checksum, name[0] != '\0' ? name : t->spec.name,
                         e);
-    t->generation = ++s->generation;
     tables_touch_all(s, t);
     tables_measure(s, t);
     return rc;
@@ -98,7 +97,8 @@ enum outcome roots_serve(struct shard *s, struct request *q)
     struct err e = {0};
     int rc = 0;
     if (q->peer->session == 0)
-        rc = err_set(&e, TUG_EUSAGE, "who has no session can't ask for directories");
+        rc = err_set(&e, TUG_EUSAGE,
+                     "only a node that has joined the cluster can ask for directories");
     if (rc == 0 && r != NULL) {
         rc = put_root(&to, WIRE_ROOT_SAVE, &r->save);
         for (size_t i = 0; i < r->n_load && rc == 0; i++)
@@ -123,8 +123,10 @@ static enum outcome obey(struct shard *s, const struct msg_load *m, uint64_t *re
     struct shard_table *t = tables_find(s, m->table, e);
     if (t == NULL)
         return ANSWERED;
-    if (t->store == NULL)
-        err_set(e, TUG_EUSAGE, "table '%s' is not one by configuration", t->spec.name);
+    if (!t->spec.by_config)
+        err_set(e, TUG_EUSAGE,
+                "table '%s' was not made from settings, so this cannot be done with it",
+                t->spec.name);
     else if (!turns_free(t))
         return WANTS_TURN;
     else if (load(s, t, m, e) == 0) {
@@ -141,14 +143,16 @@ enum outcome loads_serve(struct shard *s, struct request *q)
     enum orders_state state;
     struct err e = {0};
     if (session == 0)
-        err_set(&e, TUG_EUSAGE, "who has no session can't load");
+        err_set(&e, TUG_EUSAGE, "only a node that has joined the cluster can load");
     else if (orders_begin(&s->orders, session, m->number, m->low, &state, &rows, &e) ==
                  0 &&
              state == ORDERS_NEW) {
         if (obey(s, m, &rows, &e) == WANTS_TURN)
             return WANTS_TURN;
-        if (e.code == 0)
+        if (e.code == 0) {
             orders_done(&s->orders, session, m->number, rows);
+            told_done(s, q);
+        }
     }
     if (e.code != 0)
         shard_refuse(s, q, &e);

@@ -89,7 +89,7 @@ static void obey(struct shard *s, const struct msg_profile *m, struct err *e)
             s->profiling = true;
     } else if (s->profile.ring == NULL) {
         err_set(e, TUG_EUSAGE,
-                "no profile has been started here: 'tug profile start' comes first");
+                "no profile has been started here: run 'tug profile start' first");
     } else if (m->what != WIRE_PROFILE_READ) {
         s->profiling = false;
     }
@@ -103,6 +103,8 @@ enum outcome profiling_serve(struct shard *s, struct request *q)
     uint64_t end = s->profile.end;
     if (e.code == 0 && m->what == WIRE_PROFILE_FORGET)
         profile_free(&s->profile);
+    if (e.code == 0)
+        told_done(s, q);
     if (e.code != 0)
         shard_refuse(s, q, &e);
     else if (m->what == WIRE_PROFILE_READ)

@@ -4,11 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
-#include "base/relaxed.h"
 #include "server/bf16.h"
 #include "server/shard_internal.h"
-
-enum { ROWS_AHEAD = 16 }; // rows that are on their way into cache
 
 // An answer that is being written.
 struct answer {
@@ -22,78 +19,17 @@ struct answer {
     size_t max_strip;
 };
 
-static void gather_whole(const struct answer *a, const uint64_t *keys, float *const *rows,
-                         size_t n, float *to)
-{
-    for (size_t i = 0; i < n; i++, to += a->width) {
-        if (i + ROWS_AHEAD < n && rows[i + ROWS_AHEAD] != NULL)
-            table_row_prefetch(rows[i + ROWS_AHEAD], a->width * sizeof(float));
-        if (rows[i] != NULL)
-            relaxed_load_n(to, rows[i], a->width);
-        else
-            table_first_values(a->t->rows, keys[i], to);
-    }
-}
-
-static void gather(const struct answer *a, const uint64_t *keys, float *const *rows,
-                   size_t n, bool missing, float *to)
-{
-    const struct accessor *x = &a->t->spec.accessor;
-    if (a->whole) {
-        gather_whole(a, keys, rows, n, to);
-        return;
-    }
-    accessor_gather(x, rows, n, to);
-    for (size_t i = 0; i < n && missing; i++)
-        if (rows[i] == NULL)
-            accessor_first(x, a->t->rows, keys[i], to + i * a->width);
-}
-
-// Values of rows, which lie where the answer's next ones go.
-static void write_values(struct answer *a, const uint64_t *keys, float *const *rows,
-                         size_t n, bool missing)
-{
-    if (!a->bf16) {
-        gather(a, keys, rows, n, missing, (float *)(void *)a->values);
-        a->values += n * a->width * sizeof(float);
-        return;
-    }
-    size_t strip = a->width > 0 ? a->max_strip / a->width : n;
-    for (size_t at = 0, len; at < n; at += len) {
-        len = n - at < strip ? n - at : strip;
-        gather(a, keys + at, rows + at, len, missing, a->strip);
-        bf16_from_n((uint16_t *)(void *)a->values, a->strip, len * a->width);
-        a->values += len * a->width * sizeof(uint16_t);
-    }
-}
-
-// Puts what rows were before the last batch in place of what they are.
-static void write_before(const struct answer *a, const uint32_t *handles, size_t n,
-                         char *values)
-{
-    for (size_t i = 0; i < n; i++) {
-        const float *was = handles[i] != TABLE_NONE
-                               ? before_find(&a->t->before, a->width, handles[i])
-                               : NULL;
-        if (was == NULL)
-            continue;
-        if (a->bf16)
-            bf16_from_n((uint16_t *)(void *)values + i * a->width, was, a->width);
-        else
-            memcpy(values + i * a->width * sizeof(float), was, a->width * sizeof(float));
-    }
-}
-
-// The same from a store, for BATCH keys at most.
-static int write_stored(struct answer *a, const uint64_t *keys, size_t n, uint8_t *found,
-                        struct err *e)
+// Values of BATCH keys at most.
+static int write_batch(struct answer *a, const uint64_t *keys, size_t n, uint8_t *found,
+                       struct err *e)
 {
     size_t strip = a->bf16 && a->width > 0 ? a->max_strip / a->width : n;
     uint8_t *is = a->found != NULL ? found : NULL;
     for (size_t at = 0, len; at < n; at += len) {
         len = n - at < strip ? n - at : strip;
         float *to = a->bf16 ? a->strip : (float *)(void *)a->values;
-        TRY(store_pull(a->t->store, keys + at, len, to, is != NULL ? is + at : NULL, e));
+        TRY((a->whole ? store_pull_rows : store_pull)(a->t->store, keys + at, len, to,
+                                                      is != NULL ? is + at : NULL, e));
         for (size_t i = 0; i < len && a->before; i++) {
             const float *was = before_find(&a->t->before, a->width, keys[at + i]);
             if (was != NULL)
@@ -106,52 +42,18 @@ static int write_stored(struct answer *a, const uint64_t *keys, size_t n, uint8_
     return 0;
 }
 
-static int write_from_store(struct answer *a, const struct keys *k, size_t begin,
-                            size_t end, struct err *e)
+// Keys [begin, end) of all.
+static int write_keys(struct answer *a, const struct keys *k, size_t begin, size_t end,
+                      struct err *e)
 {
     uint8_t found[BATCH];
     for (size_t at = begin, n; at < end; at += n) {
         n = end - at < BATCH ? end - at : BATCH;
-        TRY(write_stored(a, k->key + at, n, found, e));
+        TRY(write_batch(a, k->key + at, n, found, e));
         for (size_t i = 0; i < n && a->found != NULL; i++)
             if (found[i])
                 a->found[(at + i) / 64] |= (uint64_t)1 << ((at + i) % 64);
     }
-    return 0;
-}
-
-// Keys [begin, end) of all, from a table by groups.
-static void write_from_rows(struct answer *a, const struct keys *k, size_t begin,
-                            size_t end)
-{
-    struct table_slabs slabs = table_slabs(a->t->rows);
-    uint32_t handles[BATCH];
-    float *rows[BATCH];
-    for (size_t at = begin, n; at < end; at += n) {
-        n = end - at < BATCH ? end - at : BATCH;
-        table_find(a->t->rows, k->key + at, n, handles);
-        bool missing = false;
-        for (size_t i = 0; i < n; i++) {
-            bool none = handles[i] == TABLE_NONE;
-            rows[i] = none ? NULL : table_row(slabs, handles[i]);
-            missing |= none;
-        }
-        char *values = a->values;
-        write_values(a, k->key + at, rows, n, missing);
-        if (a->before)
-            write_before(a, handles, n, values);
-        for (size_t i = 0; i < n && a->found != NULL; i++)
-            if (rows[i] != NULL)
-                a->found[(at + i) / 64] |= (uint64_t)1 << ((at + i) % 64);
-    }
-}
-
-static int write_keys(struct answer *a, const struct keys *k, size_t begin, size_t end,
-                      struct err *e)
-{
-    if (a->t->store != NULL)
-        return write_from_store(a, k, begin, end, e);
-    write_from_rows(a, k, begin, end);
     return 0;
 }
 
@@ -207,8 +109,8 @@ void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
     struct err e = {0};
     struct van_release release;
     char *memory = NULL;
-    if (whole && t->store != NULL)
-        err_set(&e, TUG_EUSAGE, "whole rows of a table by configuration can't be pulled");
+    if (whole && !store_has_whole_rows(t->store))
+        err_set(&e, TUG_EUSAGE, "its rows have a life: they cannot be pulled whole");
     else if (values > WIRE_SPAN_MAX)
         err_set(&e, TUG_EUSAGE, "%u keys of %u floats are more than one answer holds",
                 k->n, width);
@@ -277,7 +179,7 @@ enum outcome pull_serve(struct shard *s, struct request *q)
     enum outcome outcome = place_check(s, q, m->epoch, t, &k, &mine, &e);
     if (!mine)
         return outcome;
-    if (t->store != NULL && (outcome = held_before(s, q, m->table)) != ANSWERED)
+    if ((outcome = held_before(s, q, m->table)) != ANSWERED)
         return outcome;
     outcome = must_wait(t, m->clock);
     if (outcome == ANSWERED)

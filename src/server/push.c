@@ -1,5 +1,6 @@
-// Pushes: checked as a whole, then applied batch by batch, straight from the receive
-// buffer. A batch is made of whole runs, so that each partition gets all or nothing.
+// Pushes: checked as a whole, then given to the table's store batch by batch, straight
+// from the receive buffer. A batch is made of whole runs, so that each partition gets all
+// or nothing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -7,14 +8,11 @@
 
 #include "base/alloc.h"
 #include "base/finite.h"
-#include "base/relaxed.h"
 #include "server/bf16.h"
 #include "server/shard_internal.h"
+#include "store/cut.h"
 
-enum {
-    ROWS_STRIP = BATCH, // rows that are updated together
-    ROWS_AHEAD = 16,    // that are on their way into cache
-};
+enum { PUSH_KEYS = 1 << 14 }; // that go to the store together, unless a run is longer
 
 // Values.
 
@@ -44,9 +42,10 @@ static int check_occurrences(const struct push_values *v, const struct keys *k,
         float occurrences = v->bf16 ? bf16_to(halves[at]) : values[at];
         float squares = v->bf16 ? bf16_to(halves[at + 1]) : values[at + 1];
         if (!(occurrences > 0) || !(squares >= 0))
-            return err_set(
-                e, TUG_EUSAGE, "key %llu is said to occur %g times, with squares of %g",
-                (unsigned long long)k->key[i], (double)occurrences, (double)squares);
+            return err_set(e, TUG_EUSAGE,
+                           "key %llu is announced to occur %g times, with squares of %g",
+                           (unsigned long long)k->key[i], (double)occurrences,
+                           (double)squares);
     }
     return 0;
 }
@@ -59,14 +58,13 @@ static int read_values(struct push_values *ret, const struct shard_table *t,
                                 .again = (m->flags & WIRE_AGAIN) != 0,
                                 .data = m->values.data,
                                 .rate = m->rate,
-                                .pass = m->pass,
-                                .scale = 1};
+                                .pass = m->pass};
     if (m->op > WIRE_DELTA)
         return err_set(e, TUG_EUSAGE, "its operation %u is not known", m->op);
     if (!isfinite(m->rate) || !isfinite(m->pass))
         return err_set(e, TUG_EUSAGE, "its rate or pass is not finite");
-    if (m->op == WIRE_ROW && t->store != NULL)
-        return err_set(e, TUG_EUSAGE, "rows of a table by configuration can't be set");
+    if ((m->op == WIRE_ROW || m->op == WIRE_DELTA) && !store_has_whole_rows(t->store))
+        return err_set(e, TUG_EUSAGE, "its rows have a life: they cannot be set whole");
     ret->width = spec_value_width(&t->spec, ret->op);
     uint64_t bytes = (uint64_t)m->n * ret->width * (ret->bf16 ? 2 : 4);
     if (m->values.n != bytes)
@@ -78,126 +76,10 @@ static int read_values(struct push_values *ret, const struct shard_table *t,
     return 0;
 }
 
-// Values of n rows into the rows' columns.
-static void assign(const struct accessor *a, const float *values, float *const *rows,
-                   size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        for (uint32_t g = 0; g < a->n_groups; g++) {
-            relaxed_store_n(rows[i] + a->groups[g].weights, values, a->groups[g].n);
-            values += a->groups[g].n;
-        }
-}
-
-// Adds n rows to rows.
-static void add(const struct shard_table *t, const float *values, float *const *rows,
-                size_t n)
-{
-    const struct kernels *k = t->scratch.kernels;
-    uint32_t width = t->spec.accessor.width;
-    for (size_t i = 0; i < n && i < ROWS_AHEAD; i++)
-        table_row_prefetch(rows[i], width * sizeof(float));
-    for (size_t i = 0; i < n; i++) {
-        if (i + ROWS_AHEAD < n)
-            table_row_prefetch(rows[i + ROWS_AHEAD], width * sizeof(float));
-        k->axpy(rows[i], 1, values + i * width, width);
-    }
-}
-
-static void put(struct shard_table *t, const struct push_values *v,
-                const struct rule_params *rules, const float *values, float *const *rows,
-                size_t n)
-{
-    if (v->op == WIRE_GRADIENT) {
-        accessor_apply_packed(&t->scratch, &(struct accessor_push){.rules = rules,
-                                                                   .pass = v->pass,
-                                                                   .scale = v->scale,
-                                                                   .n = n,
-                                                                   .rows = rows,
-                                                                   .values = values});
-    } else if (v->op == WIRE_ASSIGN) {
-        assign(&t->spec.accessor, values, rows, n);
-    } else if (v->op == WIRE_DELTA) {
-        add(t, values, rows, n);
-    } else {
-        for (size_t i = 0; i < n; i++)
-            relaxed_store_n(rows[i], values + i * v->width, v->width);
-    }
-}
-
-void push_apply(struct shard *s, struct shard_table *t, const struct push_values *v,
-                size_t first, float *const *rows, size_t n)
-{
-    struct rule_params rules[ACCESSOR_MAX_GROUPS];
-    accessor_rules(&t->spec.accessor, v->rate, rules);
-    if (!v->bf16) {
-        put(t, v, rules, (const float *)v->data + first * v->width, rows, n);
-        return;
-    }
-    size_t strip = v->width > 0 ? s->max_strip / v->width : n;
-    for (size_t at = 0, len; at < n; at += len) {
-        len = n - at < strip ? n - at : strip;
-        bf16_to_n(s->strip, (const uint16_t *)v->data + (first + at) * v->width,
-                  len * v->width);
-        put(t, v, rules, s->strip, rows + at, len);
-    }
-}
-
-// Rows.
-
-int push_reserve(struct shard *s, size_t n)
-{
-    if (n <= s->max_handles)
-        return 0;
-    size_t max = n < BATCH ? BATCH : n;
-    uint32_t *handles = mem_array(max, sizeof(*handles));
-    if (handles == NULL)
-        return TUG_ENOMEM;
-    mem_free(s->handles);
-    s->handles = handles;
-    s->max_handles = max;
-    return 0;
-}
-
-int push_rows(struct shard *s, struct shard_table *t, const uint64_t *keys, size_t n,
-              uint32_t *ret_handles, struct err *e)
-{
-    bool full = s->o.max_bytes != 0 && s->bytes >= s->o.max_bytes;
-    if (!full) {
-        if (table_rows(t->rows, keys, n, ret_handles) != 0)
-            return err_nomem(e, "rows");
-        return 0;
-    }
-    table_find(t->rows, keys, n, ret_handles);
-    for (size_t i = 0; i < n; i++)
-        if (ret_handles[i] == TABLE_NONE)
-            return err_set(e, TUG_ENOMEM,
-                           "no room for the row of key %llu: rows take %llu of the %llu "
-                           "bytes allowed",
-                           (unsigned long long)keys[i], (unsigned long long)s->bytes,
-                           (unsigned long long)s->o.max_bytes);
-    return 0;
-}
-
-// Keys [begin, end) at once.
-static int apply_batch(struct shard *s, struct shard_table *t,
-                       const struct push_values *v, const struct keys *k, size_t begin,
-                       size_t end, struct err *e)
-{
-    struct table_slabs slabs = table_slabs(t->rows);
-    float *rows[ROWS_STRIP];
-    TRY(push_rows(s, t, k->key + begin, end - begin, s->handles, e));
-    for (size_t at = begin, n; at < end; at += n) {
-        n = end - at < ROWS_STRIP ? end - at : ROWS_STRIP;
-        for (size_t i = 0; i < n; i++)
-            rows[i] = table_row(slabs, s->handles[at - begin + i]);
-        push_apply(s, t, v, at, rows, n);
-    }
-    return 0;
-}
-
-uint32_t push_runs(const struct keys *k, uint32_t first, const struct repeats_push *known,
-                   uint32_t max)
+// Runs from `first` on that are applied together: until one is a repeat, or they have
+// more than `max` keys.
+static uint32_t runs_together(const struct keys *k, uint32_t first,
+                              const struct repeats_push *known, uint32_t max)
 {
     uint32_t last = first + 1;
     while (last < k->n_runs && !repeats_applied(known, k->runs[last].partition) &&
@@ -206,13 +88,48 @@ uint32_t push_runs(const struct keys *k, uint32_t first, const struct repeats_pu
     return last;
 }
 
-void push_note(struct shard_table *t, const struct keys *k, uint32_t first, uint32_t last,
-               const struct repeats_push *known)
+// Runs [first, last) are applied.
+static void note_runs(struct shard_table *t, const struct keys *k, uint32_t first,
+                      uint32_t last, const struct repeats_push *known)
 {
     for (uint32_t r = first; r < last; r++) {
         repeats_note(known, k->runs[r].partition);
         t->changed_at[k->runs[r].partition] = t->version;
     }
+}
+
+static enum store_op op_of(enum wire_op op)
+{
+    static const enum store_op ops[] = {[WIRE_GRADIENT] = STORE_GRADIENT,
+                                        [WIRE_ASSIGN] = STORE_ASSIGN,
+                                        [WIRE_ROW] = STORE_ROW,
+                                        [WIRE_DELTA] = STORE_DELTA};
+    return ops[op];
+}
+
+// Keys [begin, end); *ret_keys: how many of them were applied.
+static int push_some(struct shard *s, struct shard_table *t, const struct push_values *v,
+                     const struct keys *k, uint32_t begin, uint32_t end, size_t *ret_keys,
+                     struct err *e)
+{
+    size_t n = end - begin, at = (size_t)begin * v->width;
+    struct store_push p = {.op = op_of(v->op),
+                           .keys = k->key + begin,
+                           .n = n,
+                           .values = (const float *)v->data + at,
+                           .rate = v->rate,
+                           .pass = v->pass,
+                           .scale = 1,
+                           .again = v->again};
+    *ret_keys = 0;
+    if (v->bf16) {
+        float *floats = shard_floats(s, n * v->width);
+        if (floats == NULL)
+            return err_nomem(e, "values to convert");
+        bf16_to_n(floats, (const uint16_t *)v->data + at, n * v->width);
+        p.values = floats;
+    }
+    return store_push(t->store, &p, ret_keys, e);
 }
 
 // *ret_keys: how many were applied, also when it failed in between.
@@ -221,6 +138,7 @@ static int apply(struct shard *s, struct shard_table *t, const struct push_value
                  struct err *e)
 {
     *ret_keys = 0;
+    tables_limit(s, t);
     t->version++;
     for (uint32_t r = 0, last; r < k->n_runs; r = last) {
         last = r + 1;
@@ -228,14 +146,21 @@ static int apply(struct shard *s, struct shard_table *t, const struct push_value
             repeats_note(known, k->runs[r].partition);
             continue;
         }
-        last = push_runs(k, r, known, BATCH);
-        uint32_t begin = k->runs[r].begin, end = k->runs[last].begin;
-        int rc = apply_batch(s, t, v, k, begin, end, e);
+        size_t done;
+        last = runs_together(k, r, known, PUSH_KEYS);
+        uint32_t begin = k->runs[r].begin;
+        int rc = push_some(s, t, v, k, begin, k->runs[last].begin, &done, e);
+        while (k->runs[last].begin - begin > done) // it failed before
+            last--;
+        note_runs(t, k, r, last, known);
+        *ret_keys += done;
         if (rc != 0 && *ret_keys > 0)
             err_wrap(e, "%zu of %u keys were applied, then", *ret_keys, k->n);
         TRY(rc);
-        push_note(t, k, r, last, known);
-        *ret_keys += end - begin;
+    }
+    if (t->spec.config.cold[0] != '\0') {
+        t->work = true; // rows may be to be demoted
+        turns_wake(s);
     }
     return 0;
 }
@@ -247,8 +172,6 @@ int push_check(struct shard *s, const struct shard_table *t, const struct keys *
     TRY(check_finite(v, k, e));
     if (v->op == WIRE_GRADIENT && t->spec.accessor.count != ACCESSOR_NO_COUNT)
         TRY(check_occurrences(v, k, e));
-    if (push_reserve(s, k->longest > BATCH ? k->longest : BATCH) != 0)
-        return err_nomem(e, "the rows of a push");
     return 0;
 }
 
@@ -279,7 +202,7 @@ static enum outcome apply_now(struct shard *s, struct request *q, struct shard_t
         return WANTS_LATER;
     }
     if (rc == 0)
-        rc = (t->store != NULL ? stores_push : apply)(s, t, v, k, &known, &applied, &e);
+        rc = apply(s, t, v, k, &known, &applied, &e);
     if (rc != 0)
         return shard_refuse_keys(s, q, "push", t, &e);
     t->figures.pushed_keys += applied;
@@ -298,6 +221,24 @@ static enum outcome apply_now(struct shard *s, struct request *q, struct shard_t
     return ANSWERED;
 }
 
+// Whether a request can be served now, or what it waits for: an earlier push of its link,
+// a save whose moment is to come first, or whose copies are too many.
+static enum outcome must_wait(struct shard *s, const struct request *q,
+                              struct shard_table *t, const struct keys *k)
+{
+    // A contribution to a batch is applied later: see sync_apply.
+    bool now = t->spec.mode != WIRE_SYNC || q->m->push.op != WIRE_GRADIENT;
+    enum outcome wants = held_before(s, q, t->spec.id);
+    if (wants == ANSWERED && saves_hold(s, t, q->peer->session))
+        wants = WANTS_CUT;
+    else if (wants == ANSWERED && now && cut_going(t->store) &&
+             !cut_has_room(t->store, k->key, k->n))
+        wants = WANTS_ROOM;
+    if (wants != ANSWERED && q->fresh != NULL)
+        t->figures.waited++;
+    return wants;
+}
+
 enum outcome push_serve(struct shard *s, struct request *q)
 {
     const struct msg_push *m = &q->m->push;
@@ -312,7 +253,7 @@ enum outcome push_serve(struct shard *s, struct request *q)
         return ANSWERED;
     }
     if (q->peer->session == 0)
-        err_set(&e, TUG_EUSAGE, "who has no session can't push");
+        err_set(&e, TUG_EUSAGE, "only a node that has joined the cluster can push");
     else if (read_values(&v, t, m, &e) == 0)
         keys_read(&s->keys, &q->peer->lists, &wire, t->spec.space, &k, &e);
     if (e.code != 0)
@@ -320,7 +261,7 @@ enum outcome push_serve(struct shard *s, struct request *q)
     enum outcome outcome = place_check(s, q, m->epoch, t, &k, &mine, &e);
     if (!mine)
         return outcome;
-    if (t->store != NULL && (outcome = stores_wait(s, q, t, &k)) != ANSWERED)
+    if ((outcome = must_wait(s, q, t, &k)) != ANSWERED)
         return outcome;
     bool pulls = (m->flags & WIRE_ALSO_PULL) != 0;
     if (pulls || q->peer->n_draining_pushes > 0) // pushes keep their order

@@ -192,23 +192,61 @@ static void test_refusals_are_logged(void **state)
     world_close(w);
 }
 
-// The scheduler hears of orders, from one loop.
+// What the scheduler is told next; the answer behind it is the caller's.
+static void expect_told(struct world *w, const char *says)
+{
+    struct parcel *p = expect_sent(w, MSG_ORDERED);
+    char text[ERR_TEXT_MAX];
+    assert_int_equal(p->m.ordered.node, WORKER);
+    assert_int_equal(p->m.ordered.role, WIRE_OPERATOR);
+    assert_non_null(strstr(wire_words(p->m.ordered.from, text, sizeof(text)), ":4711"));
+    wire_words(p->m.ordered.what, text, sizeof(text));
+    if (strncmp(text, says, strlen(says)) != 0)
+        fail_msg("'%s' does not begin with '%s'", text, says);
+    parcel_unpin(p);
+}
+
+// The scheduler hears of orders, from one loop: of those that were obeyed, once however
+// often they come, and of some of those that were refused.
 static void test_orders_are_told(void **state)
 {
     static const struct shard_options plain;
     struct world *w = begin(&plain);
+    struct table_spec spec = plain_spec(3, WIRE_ASYNC, 1);
+    struct msg_table_do clear = {.table = 3, .number = 1, .low = 1};
     struct msg_save save = {.save = 1, .path = wire_text("out\x1b[31m")};
     (void)state;
     open_worker(w, 0);
     forget_sent(w);
+    make_table(w, &spec);
     w->hears_orders = true;
-    deliver(w, WORKER_LINK, MSG_SAVE, 5, &save);
+    deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &clear);
+    expect_told(w, "clear table 't3'");
+    while (w->shard->tables[3]->turn.on)
+        pass_time(w, 1000);
+    expect_ok(w);
+    deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &clear);
+    expect_ok(w);
+    for (int i = 0; i < 20; i++) {
+        deliver(w, WORKER_LINK, MSG_SAVE, 5, &save);
+        if (i == 0)
+            expect_told(w, "refused: save to 'out?[31m': ");
+        expect_refusal(w, TUG_EUSAGE, "--save-root");
+    }
+    clear.table = 4;
+    clear.number = 2;
+    pass_time(w, 2 * SECOND_NS);
+    deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &clear);
+    expect_told(w, "refused: clear table '?': there is no table 4");
+    expect_refusal(w, TUG_EUSAGE, "there is no table 4");
+    pass_time(w, 2 * SECOND_NS);
+    greet(w, STRANGER, WIRE_TOOL);
+    deliver(w, STRANGER, MSG_TABLE_DO, 1, &clear);
     struct parcel *p = expect_sent(w, MSG_ORDERED);
-    char text[256];
-    assert_int_equal(p->m.ordered.node, WORKER);
-    assert_int_equal(p->m.ordered.role, WIRE_OPERATOR);
-    assert_non_null(strstr(wire_words(p->m.ordered.what, text, sizeof(text)), "save to"));
-    assert_non_null(strstr(wire_words(p->m.ordered.from, text, sizeof(text)), ":4711"));
+    char text[ERR_TEXT_MAX];
+    assert_non_null(strstr(wire_words(p->m.ordered.what, text, sizeof(text)),
+                           "a link of the role tool may not ask for that"));
+    assert_int_equal(p->m.ordered.role, WIRE_TOOL);
     parcel_unpin(p);
     forget_sent(w);
     world_close(w);

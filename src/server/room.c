@@ -20,10 +20,11 @@ enum outcome room_for(struct shard *s, struct request *q, uint64_t bytes, struct
         return ANSWERED;
     uint64_t most = budget_most(b, BUDGET_QUEUED), small = most / SMALL_SHARE;
     if (bytes > most - small) {
-        err_set(e, TUG_EUSAGE,
-                "the answer has %llu bytes, more than the %llu that this server sends at "
-                "once: ask for less together, or give it more (--memory)",
-                (unsigned long long)bytes, (unsigned long long)(most - small));
+        err_set(
+            e, TUG_EUSAGE,
+            "the answer has %llu bytes, more than the %llu that this server sends at "
+            "once: ask for fewer rows at a time, or start the server with more --memory",
+            (unsigned long long)bytes, (unsigned long long)(most - small));
         return ANSWERED;
     }
     q->room = bytes;

@@ -35,7 +35,7 @@ int roots_open(struct roots **ret, const struct roots_options *o, struct err *e)
     r->save.fd = r->cold.fd = -1;
     int rc = o->n_load <= ROOTS_MAX_LOAD
                  ? 0
-                 : err_set(e, TUG_EUSAGE, "--load-root: at most %d of them",
+                 : err_set(e, TUG_EUSAGE, "--load-root can be given at most %d times",
                            ROOTS_MAX_LOAD);
     if (rc == 0)
         rc = open_root(&r->save, o->save, "save-root", true, e);
@@ -101,7 +101,7 @@ static bool has_save(const struct root *r, const char *path, uint64_t checksum,
         return false;
     int rc = save_read_in(r->fd, path, &m, &why);
     if (rc == 0 && m.checksum != checksum)
-        err_set(&why, TUG_EDATA, "'%s' is another save than the asker's", path);
+        err_set(&why, TUG_EDATA, "'%s' is not the save that was asked for", path);
     bool found = rc == 0 && m.checksum == checksum;
     if (rc == 0)
         save_manifest_free(&m);

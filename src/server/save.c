@@ -17,7 +17,7 @@ enum { BLOCK_BYTES = 256 << 10 }; // read out at a time: well below a slice
 #define HOLD_TIMEOUT_NS (600 * SECOND_NS)
 #define STUCK_NS (10 * SECOND_NS)
 
-static uint64_t save_timeout(const struct shard *s)
+uint64_t save_timeout(const struct shard *s)
 {
     return s->o.save_timeout_ns != 0 ? s->o.save_timeout_ns : SAVE_TIMEOUT_NS;
 }
@@ -28,14 +28,14 @@ struct shard_table *save_table_at(const struct shard *s, const struct save_run *
     return s->tables[r->tables[i].id];
 }
 
+static bool is_of(void *ctx, const struct save_mark *mark)
+{
+    return mark->save == *(const uint64_t *)ctx;
+}
+
 void save_drop_marks(struct shard *s, uint64_t save)
 {
-    struct saves *x = &s->saves;
-    size_t n = 0;
-    for (size_t i = 0; i < x->n_marks; i++)
-        if (x->marks[i].save != save)
-            x->marks[n++] = x->marks[i];
-    x->n_marks = n;
+    marks_remove(&s->saves.marks, is_of, &save);
 }
 
 void save_wake_all(struct shard *s)
@@ -100,7 +100,7 @@ void save_run_free(struct shard *s)
 void saves_close(struct shard *s)
 {
     save_run_free(s);
-    mem_free(s->saves.marks);
+    marks_fini(&s->saves.marks);
     s->saves = (struct saves){0};
 }
 
@@ -108,40 +108,44 @@ void saves_close(struct shard *s)
 
 static bool takes_part(const struct save_run *r, const struct shard_table *t)
 {
-    if (r->all || t->store == NULL) // made anew, perhaps, since the save was asked for
-        return t->store != NULL;
+    if (r->all || !t->spec.by_config) // made anew, perhaps, since the save was asked for
+        return t->spec.by_config;
     for (uint32_t i = 0; i < r->n; i++)
         if (r->tables[i].id == t->spec.id)
             return true;
     return false;
 }
 
-bool save_has_marked(const struct saves *x, uint64_t save, uint64_t session)
+static bool must_mark(const struct shard *s, const struct save_run *r,
+                      const struct roster_node *n)
 {
-    for (size_t i = 0; i < x->n_marks; i++)
-        if (x->marks[i].save == save && x->marks[i].session == session)
-            return true;
-    return false;
+    return n->role == WIRE_WORKER && n->alive && n->session <= r->newest &&
+           !marks_has(&s->saves.marks, r->id, n->session);
 }
 
-// Names living workers that have not marked, unless `to` is NULL; returns whether there
-// are any.
-static bool marks_missing(const struct shard *s, const struct save_run *r, struct buf *to)
+// Whether living workers have not marked. Each mark asks: nodes that were found to have, or
+// need not, are not looked at again, so all marks together cost what the roster is long.
+static bool marks_missing(const struct shard *s, struct save_run *r)
 {
     const struct roster *x = member_roster(s->member);
-    bool missing = false;
-    for (uint32_t i = 0; i < x->n_nodes && r->marked; i++) {
-        const struct roster_node *n = &x->nodes[i];
-        char name[ROSTER_NAME_MAX];
-        if (n->role != WIRE_WORKER || !n->alive || n->session > r->newest ||
-            save_has_marked(&s->saves, r->id, n->session))
-            continue;
-        if (to == NULL)
-            return true; // each mark asks
-        buf_printf(to, "%s%s", missing ? ", " : "", roster_name(n, name));
-        missing = true;
-    }
-    return missing;
+    if (!r->marked)
+        return false;
+    if (r->looked_roster != x->version)
+        r->looked = 0;
+    r->looked_roster = x->version;
+    while (r->looked < x->n_nodes && !must_mark(s, r, &x->nodes[r->looked]))
+        r->looked++;
+    return r->looked < x->n_nodes;
+}
+
+static void name_missing(const struct shard *s, const struct save_run *r, struct buf *to)
+{
+    const struct roster *x = member_roster(s->member);
+    char name[ROSTER_NAME_MAX];
+    for (uint32_t i = 0; i < x->n_nodes; i++)
+        if (must_mark(s, r, &x->nodes[i]))
+            buf_printf(to, "%s%s", to->len > 0 ? ", " : "",
+                       roster_name(&x->nodes[i], name));
 }
 
 // Without it a worker may be missing in the list of those who must mark.
@@ -172,7 +176,8 @@ static int check_clock(const struct shard *s, const struct save_run *r, struct e
         if (t != NULL && t->spec.mode == WIRE_SYNC && t->sync.next > r->clock &&
             takes_part(r, t))
             return err_set(e, TUG_EUSAGE,
-                           "batch %llu of table '%s' is applied: it is at %llu",
+                           SAVE_PASSED ": batch %llu of table '%s' is applied: it is at "
+                                       "%llu",
                            (unsigned long long)r->clock, t->spec.name,
                            (unsigned long long)t->sync.next);
     }
@@ -185,9 +190,11 @@ int save_add_run_table(const struct shard *s, struct save_run *r, uint32_t id,
     const struct shard_table *t = tables_find(s, id, e);
     if (t == NULL)
         return TUG_EUSAGE;
-    if (t->store == NULL)
-        return err_set(e, TUG_EUSAGE, "table '%s' is not one by configuration",
-                       t->spec.name);
+    if (!t->spec.by_config)
+        return err_set(
+            e, TUG_EUSAGE,
+            "table '%s' was not made from settings, so this cannot be done with it",
+            t->spec.name);
     if (r->n == SAVE_MAX_TABLES)
         return err_set(e, TUG_EUSAGE, "more than %d tables in a save", SAVE_MAX_TABLES);
     r->tables[r->n++] = (struct save_run_table){.id = id};
@@ -197,22 +204,25 @@ int save_add_run_table(const struct shard *s, struct save_run *r, uint32_t id,
 static int check_tables(struct shard *s, struct save_run *r, struct err *e)
 {
     for (uint32_t i = 0; i < s->n_tables && r->all; i++)
-        if (s->tables[i] != NULL && s->tables[i]->store != NULL)
+        if (s->tables[i] != NULL && s->tables[i]->spec.by_config)
             TRY(save_add_run_table(s, r, i, e));
     r->all = false;
     for (uint32_t i = 0; i < r->n; i++) {
         struct shard_table *t = tables_find(s, r->tables[i].id, e);
         if (t == NULL)
             return e->code;
-        if (t->store == NULL)
-            return err_set(e, TUG_EUSAGE, "table '%s' is not one by configuration",
-                           t->spec.name);
+        if (!t->spec.by_config)
+            return err_set(
+                e, TUG_EUSAGE,
+                "table '%s' was not made from settings, so this cannot be done with it",
+                t->spec.name);
         save_file_name(r->tables[i].file, t->spec.name, member_id(s->member));
         for (uint32_t k = 0; k < i; k++)
             if (strcmp(r->tables[i].file, r->tables[k].file) == 0)
-                return err_set(e, TUG_EUSAGE,
-                               "tables %u and %u are both named '%s': their files, too",
-                               r->tables[k].id, t->spec.id, t->spec.name);
+                return err_set(
+                    e, TUG_EUSAGE,
+                    "tables %u and %u are both named '%s', and their files would be, too",
+                    r->tables[k].id, t->spec.id, t->spec.name);
     }
     return 0;
 }
@@ -259,7 +269,7 @@ void saves_look(struct shard *s)
         return;
     int rc = check_clock(s, r, &e);
     if (rc == 0 &&
-        (roster_missing(s, r) || (!s->o.without_marks && marks_missing(s, r, NULL)) ||
+        (roster_missing(s, r) || (!s->o.without_marks && marks_missing(s, r)) ||
          table_not_ready(s, r) != NULL))
         return;
     if (rc == 0)
@@ -278,10 +288,12 @@ void saves_look(struct shard *s)
 bool saves_hold(const struct shard *s, const struct shard_table *t, uint64_t session)
 {
     const struct saves *x = &s->saves;
-    for (size_t i = 0; i < x->n_marks && !s->o.without_marks; i++)
-        if (x->marks[i].session == session &&
-            (x->run == NULL || x->run->id != x->marks[i].save ||
-             x->run->state == SAVE_TURN || takes_part(x->run, t)))
+    const struct save_mark *mark;
+    size_t cursor = 0;
+    while (!s->o.without_marks &&
+           (mark = marks_next(&x->marks, session, &cursor)) != NULL)
+        if (x->run == NULL || x->run->id != mark->save || x->run->state == SAVE_TURN ||
+            takes_part(x->run, t))
             return true;
     return false;
 }
@@ -388,11 +400,13 @@ static void say_what_is_missing(const struct shard *s, const struct save_run *r,
     struct buf names = BUF_INIT(ERR_TEXT_MAX);
     unsigned long long seconds = (s->now - r->since) / SECOND_NS;
     const struct shard_table *t = table_not_ready(s, r);
+    if (r->marked)
+        name_missing(s, r, &names);
     if (roster_missing(s, r))
         err_set(e, TUG_EIO,
                 "save %llu has waited %llu s for the scheduler's newer roster",
                 (unsigned long long)r->id, seconds);
-    else if (marks_missing(s, r, &names))
+    else if (names.len > 0)
         err_set(e, TUG_EIO, "save %llu has waited %llu s for the marks of %s",
                 (unsigned long long)r->id, seconds, buf_str(&names));
     else
@@ -403,24 +417,28 @@ static void say_what_is_missing(const struct shard *s, const struct save_run *r,
 }
 
 // Marks whose save does not come.
+static bool expires(void *ctx, const struct save_mark *mark)
+{
+    struct shard *s = ctx;
+    struct saves *x = &s->saves;
+    bool waits = x->run != NULL && x->run->id == mark->save;
+    uint64_t due = (waits ? s->now : mark->since) + save_timeout(s);
+    if (due > s->now)
+        x->marks_due = clock_earlier(x->marks_due, due);
+    return due <= s->now;
+}
+
 static uint64_t expire_marks(struct shard *s)
 {
     struct saves *x = &s->saves;
-    uint64_t next = VAN_NEVER;
-    size_t n = 0;
-    for (size_t i = 0; i < x->n_marks; i++) {
-        const struct save_mark *m = &x->marks[i];
-        uint64_t due = m->since + save_timeout(s);
-        bool waits = x->run != NULL && x->run->id == m->save;
-        if (!waits && due <= s->now) {
-            held_wake(s, WANTS_CUT);
-            continue;
-        }
-        next = waits ? next : clock_earlier(next, due);
-        x->marks[n++] = *m;
-    }
-    x->n_marks = n;
-    return next;
+    size_t before = x->marks.n;
+    if (x->marks_due > s->now)
+        return x->marks_due;
+    x->marks_due = VAN_NEVER;
+    marks_remove(&x->marks, expires, s);
+    if (x->marks.n < before)
+        held_wake(s, WANTS_CUT);
+    return x->marks_due;
 }
 
 // The asker is looked for now and then.
@@ -433,7 +451,7 @@ static void look_for_asker(struct shard *s, struct save_run *r)
         r->seen = s->now;
     if (!gone && s->now - r->seen < save_timeout(s))
         return;
-    err_set(&e, TUG_EIO, "save %llu: who asked for it %s %llu s",
+    err_set(&e, TUG_EIO, "save %llu: the node that asked for it %s %llu s",
             (unsigned long long)r->id, gone ? "is gone, after" : "has been away for",
             (unsigned long long)((s->now - (gone ? r->since : r->seen)) / SECOND_NS));
     if (!give_up(s, &e))
@@ -470,7 +488,7 @@ static void say_too_late(const struct shard *s, const struct save_run *r, struct
         err_set(e, TUG_EIO, "save %llu: its files have not grown for %llu s", id,
                 seconds);
     else
-        err_set(e, TUG_EIO, "save %llu is written, and its end was not said for %llu s",
+        err_set(e, TUG_EIO, "save %llu is written, but nobody has ended it for %llu s",
                 id, seconds);
 }
 

@@ -33,13 +33,9 @@
 
 #include "base/file.h"
 #include "save/save.h"
+#include "server/marks.h"
 
-enum { SAVES_MAX_MARKS = 4096, SAVES_MARKS_EACH = 16, SAVES_ENDED = 16 };
-
-struct save_mark {
-    uint64_t save, session;
-    uint64_t since;
-};
+enum { SAVES_MARKS_EACH = 16, SAVES_ENDED = 16 };
 
 struct save_writer;
 
@@ -63,6 +59,9 @@ struct save_run {
     enum save_mode mode;
     int level;
     bool marked, all; // tables
+    // Of that roster, so many nodes need not be waited for: see marks_missing.
+    uint64_t looked_roster;
+    uint32_t looked;
     uint64_t clock, step;
     uint64_t roster, newest; // see msg_save
     // What a delta builds on (save_check_parent), and what published the tables before.
@@ -75,6 +74,7 @@ struct save_run {
     uint64_t since, seen, moved, due;
     uint32_t n, at; // tables; the one that is read out
     bool open;      // its file has begun
+    bool told;      // the scheduler's log knows that it is written
     struct save_writer *writer;
     struct save_run_table tables[SAVE_MAX_TABLES];
     struct rows_info infos[SAVE_MAX_TABLES];
@@ -82,8 +82,8 @@ struct save_run {
 
 struct saves {
     struct save_run *run; // NULL: none goes on
-    struct save_mark *marks;
-    size_t n_marks, max_marks;
+    struct marks marks;
+    uint64_t marks_due; // none is older before
     struct {
         uint64_t save;
         bool committed;

@@ -37,7 +37,9 @@ static int read_tables(const struct shard *s, struct save_run *r, struct wire_te
     r->all = list.n == 0;
     while ((more = wire_next_save_table(&list, &x)) > 0)
         TRY(save_add_run_table(s, r, x.table, e));
-    return more == 0 ? 0 : err_set(e, TUG_EUSAGE, "the tables of a save are cut off");
+    return more == 0
+               ? 0
+               : err_set(e, TUG_EUSAGE, "the list of the save's tables is cut short");
 }
 
 // What is asked for.
@@ -110,11 +112,12 @@ static enum outcome turn_of(struct shard *s, const struct request *q, uint64_t s
     const struct save_run *r = s->saves.run;
     bool committed;
     if (q->peer->session == 0)
-        err_set(e, TUG_EUSAGE, "who has no session can't save");
+        err_set(e, TUG_EUSAGE, "only a node that has joined the cluster can save");
     else if (save_has_ended(&s->saves, save, &committed))
         err_set(e, TUG_EUSAGE, "save %llu has ended", (unsigned long long)save);
     else if (r != NULL && r->id == save && r->asker != q->peer->session)
-        err_set(e, TUG_EUSAGE, "save %llu is another's", (unsigned long long)save);
+        err_set(e, TUG_EUSAGE, "save %llu belongs to another node",
+                (unsigned long long)save);
     else if (r != NULL && r->id != save && r->state != SAVE_FAILED)
         return WANTS_SAVED;
     else if (r == NULL || r->id != save)
@@ -175,15 +178,19 @@ enum outcome save_serve(struct shard *s, struct request *q)
         return WANTS_SAVED;
     if (e.code == 0 && s->saves.run->state == SAVE_TURN)
         start(s, q, &e);
-    const struct save_run *r = s->saves.run;
+    struct save_run *r = s->saves.run;
     if (e.code == 0 && r->state == SAVE_FAILED)
         e = r->why;
-    if (e.code != 0)
-        shard_refuse(s, q, &e);
-    else if (r->state == SAVE_WRITTEN)
-        answer(s, q, r);
-    else
+    if (e.code == 0 && r->state != SAVE_WRITTEN)
         return WANTS_SAVED;
+    if (e.code != 0) {
+        shard_refuse(s, q, &e);
+        return ANSWERED;
+    }
+    if (!r->told)
+        told_done(s, q);
+    r->told = true;
+    answer(s, q, r);
     return ANSWERED;
 }
 
@@ -220,9 +227,10 @@ enum outcome save_end_serve(struct shard *s, struct request *q)
     bool known, committed = false;
     known = save_has_ended(&s->saves, m->save, &committed);
     if (q->peer->session == 0)
-        err_set(&e, TUG_EUSAGE, "who has no session can't end a save");
+        err_set(&e, TUG_EUSAGE, "only a node that has joined the cluster can end a save");
     else if (r != NULL && r->id == m->save && r->asker != q->peer->session)
-        err_set(&e, TUG_EUSAGE, "save %llu is another's", (unsigned long long)m->save);
+        err_set(&e, TUG_EUSAGE, "save %llu belongs to another node",
+                (unsigned long long)m->save);
     else if (r != NULL && r->id == m->save)
         end_run(s, m, &e);
     else if (m->committed && !committed)
@@ -239,9 +247,9 @@ enum outcome save_end_serve(struct shard *s, struct request *q)
 
 static size_t marks_of(const struct saves *x, uint64_t session)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < x->n_marks; i++)
-        n += x->marks[i].session == session;
+    size_t n = 0, cursor = 0;
+    while (marks_next(&x->marks, session, &cursor) != NULL)
+        n++;
     return n;
 }
 
@@ -250,24 +258,19 @@ static int add_mark(struct shard *s, uint64_t save, uint64_t session, struct err
     struct saves *x = &s->saves;
     const struct save_run *r = x->run;
     bool committed;
-    if (save_has_marked(x, save, session) || save_has_ended(x, save, &committed) ||
+    if (marks_has(&x->marks, save, session) || save_has_ended(x, save, &committed) ||
         (r != NULL && r->id == save && r->state != SAVE_WAITS && r->state != SAVE_TURN))
         return 0;
     if (marks_of(x, session) == SAVES_MARKS_EACH)
         return err_set(e, TUG_EUSAGE,
                        "the session has marked %d saves that have not come",
                        SAVES_MARKS_EACH);
-    if (x->n_marks == SAVES_MAX_MARKS)
-        return err_set(e, TUG_ENOMEM, "more than %d marks of saves", SAVES_MAX_MARKS);
-    if (x->n_marks == x->max_marks) {
-        size_t max = x->max_marks > 0 ? 2 * x->max_marks : 16;
-        void *more = mem_realloc_array(x->marks, max, sizeof(*x->marks));
-        if (more == NULL)
-            return err_nomem(e, "the marks of a save");
-        x->marks = more;
-        x->max_marks = max;
-    }
-    x->marks[x->n_marks++] = (struct save_mark){save, session, s->now};
+    int rc = marks_add(&x->marks, &(struct save_mark){save, session, s->now});
+    if (rc == TUG_EIO)
+        return err_set(e, rc, VAN_NO_ROOM " for one more mark of a save (--memory)");
+    if (rc != 0)
+        return err_nomem(e, "the marks of a save");
+    x->marks_due = clock_earlier(x->marks_due, s->now + save_timeout(s));
     saves_look(s);
     return 0;
 }
@@ -277,7 +280,8 @@ enum outcome save_mark_serve(struct shard *s, struct request *q)
     const struct msg_mark *m = &q->m->mark;
     struct err e = {0};
     if (q->peer->session == 0)
-        err_set(&e, TUG_EUSAGE, "who has no session can't mark");
+        err_set(&e, TUG_EUSAGE,
+                "only a node that has joined the cluster can mark a save");
     else
         add_mark(s, m->save, m->session, &e);
     if (e.code != 0)

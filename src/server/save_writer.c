@@ -81,7 +81,7 @@ static void handle(struct save_writer *w, struct item *x)
     int rc = idle ? 0 : obey(w, x, &info, &e);
     pthread_mutex_lock(&w->lock);
     if (rc == 0 && !idle && x->what == END && note_info(w, &info) != 0)
-        rc = err_nomem(&e, "what is in the files of a save");
+        rc = err_nomem(&e, "the contents of a save's files");
     if (rc != 0)
         w->why = e;
     w->bytes -= x->bytes;

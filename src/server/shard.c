@@ -39,7 +39,6 @@ static void peer_free(struct shard *s, struct peer *p)
     held_drop_peer(s, p);
     s->n_strangers -= !p->greeted;
     key_lists_free(&p->lists);
-    walk_end(s, &p->walk);
     mem_free(p);
 }
 
@@ -77,6 +76,7 @@ void shard_ok(struct shard *s, const struct request *q, uint64_t value)
 void shard_refuse(struct shard *s, const struct request *q, const struct err *e)
 {
     struct msg_error m = {.code = e->code, .what = wire_text(e->text)};
+    told_refused(s, q, e);
     if (!q->silent)
         van_send(s->van, q->peer->link, MSG_ERROR, q->id, &m, NULL);
 }
@@ -171,20 +171,31 @@ static bool refused_for_session(struct shard *s, const struct request *q)
 {
     struct err e = {0};
     char name[ROSTER_NAME_MAX];
+    if (s->o.without_session_check)
+        return false;
     if (q->peer->session == 0)
         err_set(&e, TUG_EUSAGE, "%s: join the cluster first", wire_name(q->type));
     else if (q->peer->ended)
-        err_set(&e, TUG_EUSAGE, "%s of %s, whose session has ended: it is thought dead",
+        err_set(&e, TUG_EUSAGE,
+                "%s of %s, whose session has ended because it counted as dead",
                 wire_name(q->type), shard_peer_name(s, q->peer, name));
     else if (session_of(q) != q->peer->session)
-        err_set(
-            &e, TUG_EUSAGE,
-            "%s of %s says that it is of session %llu, but the link is of session %llu",
-            wire_name(q->type), shard_peer_name(s, q->peer, name),
-            (unsigned long long)session_of(q), (unsigned long long)q->peer->session);
+        err_set(&e, TUG_EUSAGE,
+                "%s of %s names session %llu, but the link belongs to session %llu",
+                wire_name(q->type), shard_peer_name(s, q->peer, name),
+                (unsigned long long)session_of(q), (unsigned long long)q->peer->session);
     if (e.code != 0)
         shard_refuse(s, q, &e);
     return e.code != 0;
+}
+
+static bool refused_for_flags(struct shard *s, const struct request *q)
+{
+    struct err e;
+    if (wire_check_flags(q->type, q->m, &e) == 0)
+        return false;
+    shard_refuse(s, q, &e);
+    return true;
 }
 
 // Questions with answers of a page at most; those that have rows look by themselves.
@@ -206,7 +217,7 @@ static enum outcome dispatch(struct shard *s, struct request *q)
         return status_serve(s, q);
     if (q->type == MSG_PROFILE)
         return profiling_serve(s, q);
-    if (refused_for_session(s, q))
+    if (refused_for_session(s, q) || refused_for_flags(s, q))
         return ANSWERED;
     if (!s->ready)
         return WANTS_ROSTER;
@@ -285,7 +296,7 @@ static bool is_request(uint16_t type)
 static bool refused_for_role(struct shard *s, struct peer *p, const struct van_message *m)
 {
     struct err e = {0};
-    struct request q = {.peer = p, .type = m->type, .id = m->request};
+    struct request q = {.peer = p, .type = m->type, .id = m->request, .m = m->m};
     if (wire_may(m->type, p->role))
         return false;
     err_set(&e, TUG_EUSAGE, "%s: a link of the role %s may not ask for that",
@@ -301,7 +312,6 @@ static void serve_fresh(struct shard *s, struct peer *p, struct van_message *m)
         .peer = p, .type = m->type, .id = m->request, .m = m->m, .fresh = m};
     if (refused_for_role(s, p, m))
         return;
-    told_order(s, p, m);
     s->served_at = s->now;
     enum outcome outcome = shard_serve_request(s, &q);
     if (outcome != ANSWERED && held_add(s, &q, outcome, &e) != 0)
@@ -341,14 +351,16 @@ static void greet(struct shard *s, struct peer *p, const struct van_message *m)
     p->role = van_trust(s->van, p->link).role;
     p->node = node;
     p->session = session;
-    if (session == 0)
+    if (session != 0)
+        van_joined(s->van, p->link);
+    else
         s->idle_look = clock_earlier(s->idle_look, s->now + IDLE_LOOK_NS);
 }
 
 static void serve_message(struct shard *s, struct peer *p, struct van_message *m)
 {
     struct err e = {0};
-    struct request q = {.peer = p, .type = m->type, .id = m->request};
+    struct request q = {.peer = p, .type = m->type, .id = m->request, .m = m->m};
     p->heard = s->now;
     if (!p->greeted || m->type == MSG_HELLO)
         greet(s, p, m);
@@ -356,7 +368,8 @@ static void serve_message(struct shard *s, struct peer *p, struct van_message *m
         shard_ok(s, &q, 0);
     else if (is_request(m->type))
         serve_fresh(s, p, m);
-    else if (m->type == MSG_APP && refused_for_role(s, p, m))
+    else if (m->type == MSG_APP &&
+             (refused_for_role(s, p, m) || refused_for_flags(s, &q)))
         return;
     else if (m->type == MSG_APP && s->o.app != NULL)
         s->o.app(s->o.app_ctx, p->link, p->node, m);
@@ -492,6 +505,7 @@ int shard_open(struct shard **ret, const struct shard_options *o, struct err *e)
     s->held_end = &s->held;
     s->held_due = s->idle_look = VAN_NEVER;
     s->work_due = VAN_NEVER;
+    s->saves.marks.budget = o->budget;
     s->o.member.changed = roster_changed;
     s->o.member.forget = piece_forgotten;
     s->o.member.view = NULL;
@@ -517,7 +531,6 @@ void shard_close(struct shard *s)
     saves_close(s);
     tables_close(s);
     sync_scratch_free(s->sync);
-    sync_store_free(s->sync_store);
     orders_fini(&s->orders);
     step_clock_fini(&s->steps);
     profile_free(&s->profile);
@@ -525,7 +538,6 @@ void shard_close(struct shard *s)
     keys_scratch_fini(&s->keys);
     pool_close(s->pool);
     member_close(s->member);
-    mem_free(s->handles);
     mem_free(s->strip);
     mem_free(s->floats);
     mem_free(s);
@@ -567,10 +579,5 @@ struct store *shard_store(struct shard *s, uint32_t table)
 const float *shard_row(struct shard *s, uint32_t table, uint64_t key)
 {
     struct shard_table *t = tables_find(s, table, NULL);
-    uint32_t handle = TABLE_NONE;
-    if (t != NULL && t->store != NULL)
-        return store_row(t->store, key, NULL);
-    if (t != NULL)
-        table_find(t->rows, &key, 1, &handle);
-    return handle != TABLE_NONE ? table_row(table_slabs(t->rows), handle) : NULL;
+    return t != NULL ? store_row(t->store, key, NULL) : NULL;
 }

@@ -26,10 +26,10 @@
 //          acknowledged when it is in.
 // Held pulls hold up nothing else.
 //
-// Tables by configuration (store/config.h) lie in stores (store/store.h): what is said
-// above holds for them, too. Orders for a whole table (shrink, day, clear, load) are
-// numbered and happen once, like pushes; those that walk over rows do it in slices
-// between requests, and are answered at the end. Saves are described in save.h.
+// The rows of a table lie in a store (store/store.h). Orders for a whole table
+// (shrink, day, clear, load) are numbered and happen once, like pushes; those that
+// walk over rows do it in slices between requests, and are answered at the end. Saves
+// are described in save.h.
 //
 // Bytes from outside: keys must come by ascending partition; values must be finite;
 // widths and counts must fit. What doesn't is refused as a whole with one sentence.
@@ -74,6 +74,7 @@ struct shard_options {
     // Only tests: files are written by the loop itself; what the simulator must find.
     bool without_threads;
     bool without_repeat_check, without_epoch_check, acknowledge_before_apply;
+    bool without_session_check; // who has no session, or one that has ended
     bool without_order_check, without_marks, without_late_workers;
     bool without_roster_of_saves;
 };
@@ -97,7 +98,7 @@ int shard_move(struct shard *from, struct shard *to, uint32_t partition,
 
 // The row of a key, or NULL; for tests.
 const float *shard_row(struct shard *s, uint32_t table, uint64_t key);
-// The store of a table by configuration, or NULL; likewise.
+// The store of a table, or NULL; likewise.
 struct store *shard_store(struct shard *s, uint32_t table);
 
 // "tables": [...], as STATUS answers it (docs/cluster.md).

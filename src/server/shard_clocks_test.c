@@ -449,9 +449,15 @@ static void test_numbers_at_the_end(void **state)
     expect_refusal(w, TUG_EUSAGE, "there is no batch");
     // Steps of two sessions, and a clock of nobody.
     for (uint32_t i = 0; i < 2; i++) {
-        struct msg_step step = {.session = session_of_worker(i), .steps = UINT64_MAX};
+        struct msg_step step = {.session = session_of_worker(i), .steps = INT64_MAX};
         deliver(w, WORKER_LINK + i, MSG_STEP, 3, &step);
-        assert_true(expect_ok(w) == STEP_CLOCK_MAX);
+        expect_refusal(w, TUG_EUSAGE, "9223372036854775807 steps, but more than");
+        step.steps = WIRE_STEPS_MAX + 1;
+        deliver(w, WORKER_LINK + i, MSG_STEP, 3, &step);
+        expect_refusal(w, TUG_EUSAGE, "more than 281474976710656 are not possible");
+        step.steps = WIRE_STEPS_MAX;
+        deliver(w, WORKER_LINK + i, MSG_STEP, 3, &step);
+        assert_true(expect_ok(w) == (i + 1) * WIRE_STEPS_MAX);
     }
     struct msg_hello tool = {.cluster = 77, .role = WIRE_TOOL};
     struct msg_tick tick = {.table = T, .clock = 1};

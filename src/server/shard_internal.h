@@ -7,19 +7,19 @@
 //   tables.c   TABLE, TABLE_DO, TABLE_WANTED
 //   push.c     gradients and values into rows
 //   pull.c     rows into answers
-//   stores.c   the same for tables by configuration, whose rows lie in a store
 //   sync.c     batches of sync tables
-//   sync_store.c  likewise, applied to a store
+//   sync_sum.c  what their contributions add up to, pushed to a store
 //   turns.c    orders that take time: a slice at a time between requests
 //   save.c     saves: rows as they are at one moment, written while training goes on
 //   save_requests.c  what is asked of them
 //   loads.c    rows from saves
 //   rows.c     walks over the rows of a partition
 //   move.c     a partition goes to another shard
+//   told.c     orders, for the scheduler's log
 //   status.c   for people
 //   profiling.c  what is noted of each request, when wanted
 //
-// Pure, and tested apart: keys, orders, pool, profile, repeats, spec, ssp_clock,
+// Pure, and tested apart: keys, marks, orders, pool, profile, repeats, spec, ssp_clock,
 // step_clock, sync_clock.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -59,9 +59,7 @@ struct turn {
 
 struct shard_table {
     struct table_spec spec;
-    struct table *rows;  // by groups
-    struct store *store; // by configuration
-    struct accessor_scratch scratch;
+    struct store *store;
     struct turn turn;       // an order that takes time
     bool work;              // store_work has something to do
     struct err stuck;       // why the next batch could not be applied; code 0: nothing
@@ -70,20 +68,10 @@ struct shard_table {
     uint64_t version;       // counts applied pushes and orders
     uint64_t *changed_at;   // the version at which each partition changed last
     uint64_t bytes;         // of rows and index, when last looked at
-    uint64_t generation;    // never given twice: rows of another are gone
     struct ssp_clock ssp;   // WIRE_SSP
     struct sync_clock sync; // WIRE_SYNC
     struct before before;   // likewise
     struct msg_table_is figures; // those that are counted
-};
-
-// A walk over rows by ascending key, from page to page.
-struct walk {
-    uint64_t generation; // of the table; 0: there is none
-    uint32_t first, n;   // partitions
-    struct table_entry *entries;
-    size_t n_entries;
-    uint64_t counted; // of them, in the account
 };
 
 // Who is at the other end of a link.
@@ -98,7 +86,6 @@ struct peer {
     uint64_t greet_by;
     uint64_t heard; // when the last message came
     struct key_lists lists;
-    struct walk walk;
     uint32_t n_held;            // its requests that wait,
     uint32_t n_draining;        // those of them that wait for room,
     uint32_t n_draining_pushes; // and the pushes among them
@@ -143,15 +130,12 @@ struct held {
     char texts[];
 };
 
-// The scheduler's log hears of it, if it is an order: told.c.
-void told_order(struct shard *s, const struct peer *p, const struct van_message *m);
-
 struct shard {
     struct shard_options o;
     struct member *member;
     struct van *van;
     uint64_t now;
-    struct refusals refusals;
+    struct refusals refusals, refused_orders;
     bool ready; // the roster's number of partitions is known
     uint32_t bits;
     struct peer *peers[PEER_BUCKETS];
@@ -168,7 +152,6 @@ struct shard {
     struct shard_table *tables[SPEC_MAX_TABLES];
     uint32_t n_tables; // numbers below it may be taken
     uint64_t bytes;    // of all tables
-    uint64_t generation;
 
     struct repeats *repeats;
     struct orders orders;
@@ -179,14 +162,11 @@ struct shard {
     uint64_t served_at;  // when the last request came
     struct keys_scratch keys;
     struct pool *pool;
-    uint32_t *handles; // of a batch
-    size_t max_handles;
     float *strip;
     size_t max_strip;
     float *floats; // as large as it has to be: see shard_floats
     size_t max_floats;
     struct sync_scratch *sync;
-    struct sync_store *sync_store;
 
     bool profiling; // requests are noted
     struct profile profile;
@@ -257,6 +237,8 @@ struct shard_table *tables_find(const struct shard *s, uint32_t id, struct err *
 void tables_close(struct shard *s);
 void tables_living(struct shard *s);                         // workers have come or gone
 void tables_measure(struct shard *s, struct shard_table *t); // the memory it takes
+// The table's rows may have what other tables leave of max_bytes.
+void tables_limit(struct shard *s, struct shard_table *t);
 struct msg_table_is tables_count(const struct shard *s, const struct shard_table *t);
 // Everything in it has changed.
 void tables_touch_all(struct shard *s, struct shard_table *t);
@@ -282,27 +264,12 @@ struct push_values {
     bool bf16;
     const void *data;
     uint32_t width; // floats of a key
-    float rate, pass, scale;
+    float rate, pass;
     bool again; // WIRE_AGAIN
 };
-// Puts values [first, first + n) into rows.
-void push_apply(struct shard *s, struct shard_table *t, const struct push_values *v,
-                size_t first, float *const *rows, size_t n);
-// Rows of keys, made where there are none. TUG_ENOMEM: no memory, or not allowed more.
-int push_rows(struct shard *s, struct shard_table *t, const uint64_t *keys, size_t n,
-              uint32_t *ret_handles, struct err *e);
-// Whether keys and values of a push can be applied. Room for its handles is there then.
+// Whether keys and values of a push can be applied.
 int push_check(struct shard *s, const struct shard_table *t, const struct keys *k,
                const struct push_values *v, struct err *e);
-// Room for n handles.
-int push_reserve(struct shard *s, size_t n);
-// Runs from `first` on that are applied together: until one is a repeat, or they have
-// more than `max` keys.
-uint32_t push_runs(const struct keys *k, uint32_t first, const struct repeats_push *known,
-                   uint32_t max);
-// Runs [first, last) are applied.
-void push_note(struct shard_table *t, const struct keys *k, uint32_t first, uint32_t last,
-               const struct repeats_push *known);
 
 // pull.c
 
@@ -315,24 +282,12 @@ uint64_t pull_bytes(const struct shard *s, const struct shard_table *t, uint32_t
 void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
                  const struct keys *k, uint8_t flags, uint64_t version, bool before);
 
-// stores.c
-
-int stores_open(struct shard *s, struct shard_table *t, struct err *e);
-// Whether a request can be served now, or what it waits for.
-enum outcome stores_wait(struct shard *s, const struct request *q, struct shard_table *t,
-                         const struct keys *k);
-// *ret_keys: how many were applied, also when it failed in between.
-int stores_push(struct shard *s, struct shard_table *t, const struct push_values *v,
-                const struct keys *k, const struct repeats_push *known, size_t *ret_keys,
-                struct err *e);
-
 // sync.c
 
 // One push, as it waits for its batch to be complete.
 struct contribution {
     uint32_t n, n_runs, longest;
-    uint32_t *handles;    // of its keys' rows: of a table by groups
-    uint64_t *keys;       // of one by configuration, whose rows may go meanwhile
+    uint64_t *keys;
     struct key_run *runs; // and one more
     const float *values;  // in the body, or converted
     float *converted;
@@ -356,16 +311,17 @@ static inline size_t sync_places(size_t keys)
 enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t,
                        const struct keys *k, const struct push_values *v);
 void sync_drop(struct shard *s, struct shard_table *t); // what is open
-void sync_scratch_free(struct sync_scratch *x);
 
-// sync_store.c
+// sync_sum.c
 
-// Applies the next batch, which is complete, to a store. On failure t->stuck says why,
+// Applies the next batch, which is complete, to the store. On failure t->stuck says why,
 // and calling again goes on.
-int sync_store_apply(struct shard *s, struct shard_table *t);
-int sync_store_reserve(struct shard *s, struct shard_table *t, uint64_t clock,
-                       const struct keys *k);
-void sync_store_free(struct sync_store *x);
+int sync_apply_batch(struct shard *s, struct shard_table *t);
+// Memory to add up the batch of that clock when keys k are in, too.
+int sync_reserve(struct shard *s, const struct shard_table *t, uint64_t clock,
+                 const struct keys *k);
+uint64_t sync_examples(const struct sync_batch *b);
+void sync_scratch_free(struct sync_scratch *x); // NULL is fine
 
 // turns.c
 
@@ -398,7 +354,7 @@ struct shard_table *save_table_at(const struct shard *s, const struct save_run *
 // A save's tables are looked up before anything indexes with their numbers.
 int save_add_run_table(const struct shard *s, struct save_run *r, uint32_t id,
                        struct err *e);
-bool save_has_marked(const struct saves *x, uint64_t save, uint64_t session);
+uint64_t save_timeout(const struct shard *s);
 void save_drop_marks(struct shard *s, uint64_t save);
 // Ends the cuts that go on. On failure some still do: it can be called again.
 int save_end_cuts(struct shard *s, struct save_run *r, bool committed, struct err *e);
@@ -424,7 +380,11 @@ enum outcome roots_serve(struct shard *s, struct request *q);
 // rows.c
 
 enum outcome rows_serve(struct shard *s, struct request *q);
-void walk_end(struct shard *s, struct walk *w);
+
+// told.c: the scheduler's log hears of a request, if it is an order
+
+void told_done(struct shard *s, const struct request *q); // or begun, if it takes time
+void told_refused(struct shard *s, const struct request *q, const struct err *why);
 
 // status.c
 

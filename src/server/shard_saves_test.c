@@ -486,7 +486,8 @@ static void test_clock(void **state)
     assert_true(saved_value(x.path, 7) == 202);
     x = begin_save(SAVE_CHECKPOINT);
     send_save(w, &x, false, 3);
-    expect_refusal(w, TUG_EUSAGE, "batch 3 of table 'sums' is applied: it is at 4");
+    expect_refusal(w, TUG_EUSAGE,
+                   SAVE_PASSED ": batch 3 of table 'sums' is applied: it is at 4");
     forget(&x);
     world_close(w);
 }
@@ -517,10 +518,10 @@ static void test_refusals(void **state)
     make_table(w, &plain);
     m.tables = (struct wire_text){"\7\0\0\0", 4};
     deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
-    expect_refusal(w, TUG_EUSAGE, "table 't7' is not one by configuration");
+    expect_refusal(w, TUG_EUSAGE, "table 't7' was not made from settings");
     m = (struct msg_save){.save = 3, .path = wire_text("."), .tables = {"abc", 3}};
     deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
-    expect_refusal(w, TUG_EUSAGE, "cut off");
+    expect_refusal(w, TUG_EUSAGE, "cut short");
     m = (struct msg_save){.save = 3, .path = wire_text("."), .tables = {"\6\0\0\0", 4}};
     deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
     expect_refusal(w, TUG_EUSAGE, "there is no table 6");
@@ -647,7 +648,7 @@ static void test_table_changes(void **state)
     }
     forget_sent(w);
     deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
-    expect_refusal(w, TUG_EUSAGE, "is not one by configuration");
+    expect_refusal(w, TUG_EUSAGE, "was not made from settings");
     forget(&x);
     world_close(w);
 }
@@ -665,6 +666,32 @@ static void test_marks_of_one_session(void **state)
     deliver(w, WORKER_LINK, MSG_MARK, ++w->next_request, &m);
     expect_refusal(w, TUG_EUSAGE, "has marked");
     send_mark(w, 1, m.save);
+    world_close(w);
+}
+
+// A save waits for the mark of each worker, however many there are.
+static void test_marks_of_many(void **state)
+{
+    enum { MANY = 5000 };
+    (void)state;
+    struct world *w = open_rooted(0, 1, users);
+    struct saving x = begin_save(SAVE_CHECKPOINT);
+    w->crowd = MANY;
+    send_roster(w);
+    for (uint32_t i = 0; i < MANY; i++)
+        open_member(w, CROWD + i, CROWD + i, CROWD_SESSION + i);
+    forget_sent(w);
+    send_save(w, &x, true, 0);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        send_mark(w, i, x.id);
+    for (uint32_t i = MANY; i-- > 0;) { // the last in the roster first
+        struct msg_mark m = {.save = x.id, .session = CROWD_SESSION + i};
+        assert_int_equal(w->shard->saves.run->state, SAVE_WAITS);
+        deliver(w, CROWD + i, MSG_MARK, ++w->next_request, &m);
+        expect_ok(w);
+    }
+    assert_int_equal(w->shard->saves.run->state, SAVE_CUTS);
+    forget(&x);
     world_close(w);
 }
 
@@ -784,7 +811,7 @@ static void test_save_that_is_there(void **state)
     deliver(w, WORKER_LINK, MSG_LOAD, 2, &l);
     for (int i = 0; i < 1000 && w->sent == NULL; i++) // the end of the save takes turns
         pass_time(w, 1000);
-    expect_refusal(w, TUG_EDATA, "another save");
+    expect_refusal(w, TUG_EDATA, "is not the save that was asked for");
     world_close(w);
 }
 
@@ -810,14 +837,14 @@ static void test_turns(void **state)
     assert_null(w->sent);
     struct msg_save other = {.save = x.id, .path = wire_text(rest(x.path))};
     deliver(w, WORKER_LINK + 1, MSG_SAVE, 1, &other);
-    expect_refusal(w, TUG_EUSAGE, "is another's");
+    expect_refusal(w, TUG_EUSAGE, "belongs to another node");
     send_save(w, &x, false, 0);
     finish_save(w, &x);
     commit(&x);
     assert_null(w->sent);
     struct msg_save_end end = {.save = x.id, .committed = 1};
     deliver(w, WORKER_LINK + 1, MSG_SAVE_END, 2, &end);
-    expect_refusal(w, TUG_EUSAGE, "is another's");
+    expect_refusal(w, TUG_EUSAGE, "belongs to another node");
     end_save(w, x.id, true);
     for (int i = 0; i < 2; i++) { // the end, and the second one's turn
         struct parcel *p = expect_sent(w, MSG_OK);
@@ -861,7 +888,7 @@ static void test_end_that_does_not_come(void **state)
         pass_time(w, SECOND_NS);
     assert_false(cut_going(table_of(w)->store));
     end_save(w, x.id, true);
-    expect_refusal(w, TUG_EIO, "its end was not said for");
+    expect_refusal(w, TUG_EIO, "but nobody has ended it for");
     forget(&x);
     world_close(w);
 }
@@ -884,6 +911,7 @@ int main(void)
         cmocka_unit_test(test_allocations),
         cmocka_unit_test(test_table_changes),
         cmocka_unit_test(test_marks_of_one_session),
+        cmocka_unit_test(test_marks_of_many),
     };
     return cmocka_run_group_tests(tests, prepare, clean);
 }

@@ -217,20 +217,35 @@ static void test_bad_pushes(void **state)
     BAD("bytes of values, but", m.values.n -= 4);
     BAD("bytes of values, but", m.op = WIRE_ROW; m.values.n += 4);
     BAD("bytes of values, but", m.flags = WIRE_BF16);
-    BAD("it says that it has", m.n = n - 1; m.values.n -= WIDTH * 4);
+    BAD("it announces", m.n = n - 1; m.values.n -= WIDTH * 4);
     BAD("4294967295 keys", m.n = UINT32_MAX);
     BAD("by ascending partition", m.n = 2; m.keys.data = swap; m.keys.n = 16;
         m.values.n = 2 * WIDTH * 4);
     BAD("key list unknown", m.list = 4; m.keys.n = 0);
     BAD("more than 63 above", m.number = 1000);
     BAD("which it says are acknowledged", m.low = m.number + 1);
-    BAD("says that it is of session 1000, but the link is of session 1001",
-        m.session = 1000);
+    BAD("names session 1000, but the link belongs to session 1001", m.session = 1000);
 #undef BAD
     assert_int_equal(count, sizeof(bad) / sizeof(*bad));
     for (size_t i = 0; i < count; i++) {
         send_push(w, 1, &bad[i].m);
         expect_refusal(w, TUG_EUSAGE, bad[i].says);
+    }
+    // Flags that have no meaning there.
+    const uint8_t odd[] = {WIRE_ROWS_WHOLE, WIRE_FOUND, 64, 128, 255};
+    for (size_t i = 0; i < sizeof(odd); i++) {
+        struct msg_push m = push_of(w, 1, T, keys, n, values, WIDTH);
+        struct msg_app app = {.flags = odd[i]};
+        m.flags = odd[i];
+        send_push(w, 1, &m);
+        expect_refusal(w, TUG_EDATA, "push: its flags");
+        struct msg_pull pull = pull_of(w, 1, T, keys, n);
+        pull.flags = odd[i] | WIRE_AGAIN;
+        send_pull(w, 1, &pull);
+        expect_refusal(w, TUG_EDATA, "pull: its flags");
+        app.flags |= 16;
+        deliver(w, WORKER_LINK, MSG_APP, 7, &app);
+        expect_refusal(w, TUG_EDATA, "app: its flags");
     }
     // Values that are no numbers: refused whole, by name.
     float nothing[] = {INFINITY, -INFINITY, NAN};
@@ -287,7 +302,7 @@ static void test_occurrences(void **state)
     for (int i = 0; i < 3; i++) {
         struct msg_push m = push_of(w, 0, T, keys, 1, bad[i], 3);
         send_push(w, 0, &m);
-        expect_refusal(w, TUG_EUSAGE, "is said to occur");
+        expect_refusal(w, TUG_EUSAGE, "is announced to occur");
     }
     struct msg_push m = push_of(w, 0, T, keys, 1, good, 3);
     send_push(w, 0, &m);
@@ -516,6 +531,10 @@ static void order(struct world *w, uint64_t id, uint32_t table, enum wire_order 
                              .number = id,
                              .low = id & ~(uint64_t)(ORDERS_WINDOW - 1)};
     deliver(w, WORKER_LINK, MSG_TABLE_DO, id, &m);
+    const struct shard_table *t = table < SPEC_MAX_TABLES ? w->shard->tables[table]
+                                                          : NULL;
+    while (t != NULL && what != WIRE_DROP && t->turn.on)
+        pass_time(w, 1000);
 }
 
 static void test_orders(void **state)
@@ -561,7 +580,8 @@ static void test_orders(void **state)
     other = plain_spec(8, WIRE_ASYNC, WIDTH + 1);
     make_table(w, &other);
     order(w, 1011, T, WIRE_COPY, 8);
-    expect_refusal(w, TUG_EUSAGE, "can't become a copy of 't5': it differs in its width");
+    expect_refusal(w, TUG_EUSAGE,
+                   "cannot become a copy of 't5': it differs in its width");
     order(w, 1012, 6, WIRE_CLEAR, 0);
     expect_refusal(w, TUG_EUSAGE, "there is no table 6");
     order(w, 1013, T, WIRE_COPY, SPEC_MAX_TABLES);
@@ -639,7 +659,7 @@ static void test_walks(void **state)
         rows = (struct msg_rows){.table = T, .epoch = 1, .partition = 3, .max = 1};
         deliver(w, WORKER_LINK, MSG_ROWS, 1, &rows);
         expect_refusal(w, TUG_EUSAGE, "partition 3 is not node 8's");
-        // The rows are gone, and the walk knows.
+        // The rows are gone.
         order(w, 1, T, WIRE_CLEAR, 0);
         expect_ok(w);
         rows = (struct msg_rows){
@@ -667,7 +687,7 @@ static void test_full(void **state)
     uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
     struct msg_push m = push_of(w, 0, T, keys, n, values, WIDTH);
     send_push(w, 0, &m);
-    expect_refusal(w, TUG_ENOMEM, "no room for the row of key");
+    expect_refusal(w, TUG_ENOMEM, "no room for another row of table t5: it holds 0 rows");
     w->shard->o.max_bytes = UINT64_MAX;
     send_push(w, 0, &m);
     expect_ok(w);

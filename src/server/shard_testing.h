@@ -29,7 +29,10 @@ enum {
     WORKER = 10, // the first one
     SCHEDULER_LINK = 1,
     WORKER_LINK = 10, // of the first one, and so on
+    CROWD = 1000, // numbers of links and nodes of workers besides, and of their sessions
 };
+
+#define CROWD_SESSION ((uint64_t)1 << 20)
 
 static inline uint64_t session_of_worker(uint32_t i)
 {
@@ -59,6 +62,7 @@ struct world {
     uint32_t bits;
     bool mine[1 << 8]; // whose each partition is
     bool dead[WORKERS];
+    uint32_t crowd; // workers besides, nodes CROWD and so on
     int kept;
     size_t live;              // allocations before it was opened; SIZE_MAX: not looked at
     long fault_after;         // the allocation of the next messages that fails; -1: none
@@ -293,7 +297,7 @@ static inline void add_node(struct buf *nodes, uint32_t id, enum wire_role role,
 // The scheduler tells what is in the world now.
 static inline void send_roster(struct world *w)
 {
-    struct buf nodes = BUF_INIT(WIRE_BYTES_MAX);
+    struct buf nodes = BUF_INIT(16 << 20);
     uint32_t partitions = 1u << w->bits;
     uint32_t *owners = mem_array(WIRE_SPACES * partitions, sizeof(*owners));
     add_node(&nodes, 1, WIRE_SCHEDULER, 0, 1, true);
@@ -301,6 +305,8 @@ static inline void send_roster(struct world *w)
     add_node(&nodes, OTHER, WIRE_SERVER, 1, 9, true);
     for (uint32_t i = 0; i < WORKERS; i++)
         add_node(&nodes, WORKER + i, WIRE_WORKER, i, session_of_worker(i), !w->dead[i]);
+    for (uint32_t i = 0; i < w->crowd; i++)
+        add_node(&nodes, CROWD + i, WIRE_WORKER, WORKERS + i, CROWD_SESSION + i, true);
     for (uint32_t i = 0; i < WIRE_SPACES * partitions; i++)
         owners[i] = w->mine[i % partitions] ? ME : OTHER;
     struct msg_roster m = {
@@ -329,17 +335,23 @@ static inline void prove_hello(struct msg_hello *hello, uint8_t proof[MAC_BYTES]
     hello->proof = (struct wire_text){(const char *)proof, MAC_BYTES};
 }
 
-static inline void open_worker(struct world *w, uint32_t i)
+static inline void open_member(struct world *w, van_link link, uint32_t node,
+                               uint64_t session)
 {
     struct msg_hello hello = {.cluster = 77,
                               .role = WIRE_WORKER,
-                              .node = WORKER + i,
-                              .session = session_of_worker(i),
+                              .node = node,
+                              .session = session,
                               .version = wire_text("0")};
     uint8_t proof[MAC_BYTES];
     prove_hello(&hello, proof);
-    w->h.opened(w->h.ctx, WORKER_LINK + i, true, w->now);
-    deliver(w, WORKER_LINK + i, MSG_HELLO, 0, &hello);
+    w->h.opened(w->h.ctx, link, true, w->now);
+    deliver(w, link, MSG_HELLO, 0, &hello);
+}
+
+static inline void open_worker(struct world *w, uint32_t i)
+{
+    open_member(w, WORKER_LINK + i, WORKER + i, session_of_worker(i));
 }
 
 // A shard that has joined and owns what `w->mine` says; links of all workers are open.

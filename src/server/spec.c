@@ -63,7 +63,19 @@ uint32_t spec_value_width(const struct table_spec *s, enum wire_op op)
     const struct accessor *a = &s->accessor;
     if (op == WIRE_GRADIENT)
         return a->push_width;
-    return op == WIRE_ASSIGN || s->by_config ? n_weights(a) : a->width;
+    return op == WIRE_ASSIGN ? n_weights(a) : a->width;
+}
+
+uint32_t spec_page_width(const struct table_spec *s)
+{
+    return accessor_lives(&s->accessor) ? s->accessor.pull_width : s->accessor.width;
+}
+
+uint32_t spec_page_rows(const struct table_spec *s, uint32_t max)
+{
+    uint64_t bytes = sizeof(uint64_t) + spec_page_width(s) * sizeof(float);
+    uint64_t fit = SPEC_PAGE_BYTES / bytes > 0 ? SPEC_PAGE_BYTES / bytes : 1;
+    return max < fit ? max : (uint32_t)fit;
 }
 
 int spec_of_config(struct table_spec *ret, uint32_t id, const struct table_config *c,
@@ -154,7 +166,7 @@ static int decode_groups(struct table_spec *s, const struct msg_table *m, struct
         a->pull_width += c.n;
     }
     if (more < 0)
-        return err_set(e, TUG_EUSAGE, "the groups of table '%s' are cut off", s->name);
+        return err_set(e, TUG_EUSAGE, "the groups of table '%s' are cut short", s->name);
     a->push_width = a->pull_width + (a->count != ACCESSOR_NO_COUNT ? 2 : 0);
     if (accessor_check(a, e) != 0) {
         e->code = TUG_EUSAGE;
@@ -172,20 +184,19 @@ static int decode_inits(struct table_spec *s, const struct msg_table *m, struct 
     while ((more = wire_next_init(&list, &x)) > 0) {
         if (o->n_inits == TABLE_MAX_INITS)
             return err_set(e, TUG_EUSAGE,
-                           "table '%s' has more than %d kinds of first "
-                           "values",
-                           s->name, TABLE_MAX_INITS);
+                           "table '%s' has more than %d kinds of initial values", s->name,
+                           TABLE_MAX_INITS);
         if (x.begin > m->width || x.count > m->width - x.begin || !isfinite(x.low) ||
             !isfinite(x.high) || x.low > x.high)
             return err_set(e, TUG_EUSAGE,
-                           "table '%s' wants first values of %g to %g in %u columns from "
-                           "%u on, which its rows of %u floats can't have",
+                           "table '%s' asks for initial values of %g to %g in %u columns "
+                           "from %u on, but its rows have %u floats",
                            s->name, (double)x.low, (double)x.high, x.count, x.begin,
                            m->width);
         o->inits[o->n_inits++] = (struct table_init){x.begin, x.count, x.low, x.high};
     }
     if (more < 0)
-        return err_set(e, TUG_EUSAGE, "the first values of table '%s' are cut off",
+        return err_set(e, TUG_EUSAGE, "the initial values of table '%s' are cut short",
                        s->name);
     return 0;
 }
@@ -207,10 +218,11 @@ static int decode_modes(struct table_spec *s, const struct msg_table *m, struct 
                        "tug does not know",
                        s->name, m->space, m->mode);
     if (m->mode == WIRE_SYNC && m->mean && sums_and_others(&s->accessor))
-        return err_set(e, TUG_EUSAGE,
-                       "table '%s' asks for the mean of a batch's gradients, and one of "
-                       "its groups of weights adds: make that a table of its own",
-                       s->name);
+        return err_set(
+            e, TUG_EUSAGE,
+            "table '%s' takes the mean of a batch's gradients, but one of its groups of "
+            "weights adds them: put that group into a table of its own",
+            s->name);
     s->space = (enum wire_space)m->space;
     s->mode = (enum wire_mode)m->mode;
     s->staleness = m->staleness;
@@ -238,6 +250,19 @@ static int decode_config(struct table_spec *ret, const struct msg_table *m, stru
     return err_wrap(e, "table %u (%.*s)", m->table, CONFIG_NAME_MAX, c.name);
 }
 
+// What a store is told of a table by groups.
+static void set_config(struct table_spec *s)
+{
+    static const enum config_place places[] = {[WIRE_SPACE_SPARSE] = CONFIG_HASH,
+                                               [WIRE_SPACE_RANGE] = CONFIG_RANGE,
+                                               [WIRE_SPACE_DENSE] = CONFIG_DENSE};
+    s->config = table_config_defaults();
+    memcpy(s->config.name, s->name, sizeof(s->config.name));
+    s->config.seed = s->options.seed;
+    s->config.place = places[s->space];
+    s->config.deltas = false;
+}
+
 int spec_decode(struct table_spec *ret, const struct msg_table *m,
                 uint32_t partition_bits, struct err *e)
 {
@@ -262,6 +287,7 @@ int spec_decode(struct table_spec *ret, const struct msg_table *m,
                                           .width = m->width,
                                           .align = m->align,
                                           .partition_bits = partition_bits};
+    set_config(ret);
     return decode_inits(ret, m, at);
 }
 

@@ -1,8 +1,8 @@
 // What a table is to be: said by a client to every server loop, and checked there.
 //
-// Of two kinds. A table by groups is rows of floats whose columns the client describes (a
-// trainer's). A table by configuration is said by a text (store/config.h); servers keep a
-// store of it (store/store.h), with all that rows live by.
+// Said in one of two ways: a table by groups by the columns of its rows (a trainer's), a
+// table by configuration by a text (store/config.h), with all that rows live by. Servers
+// keep a store of either (store/store.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_SPEC_H
@@ -15,6 +15,7 @@
 #include "wire/wire.h"
 
 enum { SPEC_NAME_MAX = 64, SPEC_MAX_TABLES = 4096 };
+#define SPEC_PAGE_BYTES ((uint64_t)4 << 20) // of rows, unless one has more
 
 struct table_spec {
     uint32_t id; // number of the table in the cluster
@@ -35,6 +36,12 @@ int spec_of_config(struct table_spec *ret, uint32_t id, const struct table_confi
 
 // Floats of a key in a push of such values.
 uint32_t spec_value_width(const struct table_spec *s, enum wire_op op);
+
+// Floats of a row in a page of ROWS_ARE: whole rows, or with a life what a pull returns.
+uint32_t spec_page_width(const struct table_spec *s);
+// Rows in a page that others follow, where at most `max` are wanted: never fewer, so that
+// who walks knows how many questions a table takes.
+uint32_t spec_page_rows(const struct table_spec *s, uint32_t max);
 
 // To the wire: *ret points into *groups and *inits, and into *groups only if it is by
 // configuration.

@@ -113,12 +113,12 @@ static void test_refusals(void **state)
     BAD("aligned to 12 bytes", m.align = 12);
     BAD("aligned to 8192 bytes", m.align = 8192);
     BAD("0 groups", m.groups.n = 0);
-    BAD("groups of table 'table 6' are cut off", m.groups.n -= 1);
+    BAD("groups of table 'table 6' are cut short", m.groups.n -= 1);
     BAD("too wide", m.width = TABLE_MAX_WIDTH + 1);
     BAD("do not fit", m.width--);
     BAD("do not fit", m.count = m.width);
     BAD("overlap", m.count = 0);
-    BAD("cut off", m.inits.n -= 1);
+    BAD("cut short", m.inits.n -= 1);
 #undef BAD
     encoded_free(&x);
     // Two groups, of which one adds, have no mean; three are too many.
@@ -132,7 +132,7 @@ static void test_refusals(void **state)
     s.options = (struct table_options){.width = s.accessor.width};
     encode(&s, &x);
     assert_int_equal(spec_decode(&back, &x.m, BITS, &e), TUG_EUSAGE);
-    assert_non_null(strstr(e.text, "make that a table of its own"));
+    assert_non_null(strstr(e.text, "put that group into a table of its own"));
     struct buf more = BUF_INIT(1 << 16);
     for (int i = 0; i < 2; i++)
         assert_int_equal(buf_add(&more, x.groups.data, x.groups.len), 0);
@@ -155,7 +155,7 @@ static void test_bad_inits(void **state)
         s.options.inits[0] = bad[i];
         encode(&s, &x);
         assert_int_equal(spec_decode(&back, &x.m, BITS, &e), TUG_EUSAGE);
-        assert_non_null(strstr(e.text, "can't have"));
+        assert_non_null(strstr(e.text, "but its rows have"));
         encoded_free(&x);
     }
 }

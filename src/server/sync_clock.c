@@ -26,8 +26,8 @@ int sync_clock_check(const struct sync_clock *c, uint64_t clock, uint8_t micro,
     if (micros == 0 || micros > SHARD_MICROS || (micros & (micros - 1)) != 0 ||
         micro % micros != 0 || micro + micros > SHARD_MICROS)
         return err_set(e, TUG_EUSAGE,
-                       "it stands for %u micro-batches from %u on: an aligned power of "
-                       "two of the %d of a batch is wanted",
+                       "it stands for %u micro-batches from %u on, but it must be an "
+                       "aligned power of two of the batch's %d",
                        micros, micro, SHARD_MICROS);
     TRY(sync_clock_check_number(clock, e));
     if (clock >= c->next && clock - c->next >= SHARD_MAX_CLOCKS)

@@ -1,17 +1,19 @@
 // Tables: made, ordered about, counted, found by others.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "server/shard_internal.h"
 
 struct shard_table *tables_find(const struct shard *s, uint32_t id, struct err *e)
 {
     struct shard_table *t = id < SPEC_MAX_TABLES ? s->tables[id] : NULL;
     if (t == NULL)
-        err_set(e, TUG_EUSAGE, "there is no table %u on node %u: it is made first", id,
-                member_id(s->member));
+        err_set(e, TUG_EUSAGE, "there is no table %u on node %u: make the table first",
+                id, member_id(s->member));
     return t;
 }
 
@@ -22,9 +24,7 @@ static void table_free(struct shard *s, struct shard_table *t)
     sync_drop(s, t);
     before_free(&t->before);
     s->bytes -= t->bytes;
-    table_close(t->rows);
     store_close(t->store);
-    accessor_scratch_fini(&t->scratch);
     ssp_clock_fini(&t->ssp);
     mem_free(t->changed_at);
     mem_free(t);
@@ -39,13 +39,15 @@ void tables_close(struct shard *s)
 void tables_measure(struct shard *s, struct shard_table *t)
 {
     s->bytes -= t->bytes;
-    if (t->store != NULL) {
-        t->bytes = store_stats(t->store).bytes;
-    } else {
-        struct table_stats x = table_stats(t->rows);
-        t->bytes = x.row_bytes + x.index_bytes;
-    }
+    t->bytes = store_stats(t->store).bytes;
     s->bytes += t->bytes;
+}
+
+void tables_limit(struct shard *s, struct shard_table *t)
+{
+    uint64_t others = s->bytes - t->bytes;
+    if (s->o.max_bytes != 0)
+        store_set_limit(t->store, s->o.max_bytes > others ? s->o.max_bytes - others : 1);
 }
 
 void tables_touch_all(struct shard *s, struct shard_table *t)
@@ -100,6 +102,42 @@ static int reserve_strip(struct shard *s, const struct table_spec *spec, struct 
     return 0;
 }
 
+// The directory of this loop's cold rows of the table. The same after a restart: by the
+// numbers of process and loop, not by its node.
+static int cold_dir(const struct shard *s, const struct shard_table *t,
+                    char ret[FILE_PATH_MAX], struct err *e)
+{
+    const struct roster_node *me = roster_find(member_roster(s->member),
+                                               member_id(s->member));
+    char below[FILE_PATH_MAX];
+    int n = snprintf(below, sizeof(below), "%s/%u-server%u-loop%u", t->spec.config.cold,
+                     t->spec.id, me != NULL ? me->rank : 0, me != NULL ? me->loop : 0);
+    if (n < 0 || n >= FILE_PATH_MAX)
+        return err_set(e, TUG_EUSAGE, "%s: too long a path", t->spec.config.cold);
+    return roots_make_cold(s->o.roots, below, ret, e);
+}
+
+static int open_store(const struct shard *s, const struct shard_table *t,
+                      struct store **ret, struct err *e)
+{
+    char cold[FILE_PATH_MAX];
+    struct store_options o = {.config = &t->spec.config,
+                              .id = t->spec.id,
+                              .partition_bits = s->bits,
+                              .max_bytes = s->o.max_bytes};
+    if (!t->spec.by_config) {
+        o.accessor = &t->spec.accessor;
+        o.rows = &t->spec.options;
+    }
+    if (t->spec.config.cold[0] != '\0') {
+        TRY(cold_dir(s, t, cold, e));
+        o.cold_dir = cold;
+    }
+    TRY(store_open(ret, &o, e));
+    store_set_step(*ret, step_clock_sum(&s->steps));
+    return 0;
+}
+
 static int table_make(struct shard *s, const struct table_spec *spec,
                       struct shard_table **ret, struct err *e)
 {
@@ -110,18 +148,11 @@ static int table_make(struct shard *s, const struct table_spec *spec,
     t->spec = *spec;
     t->ssp = SSP_CLOCK_INIT;
     t->ssp.all_count = s->o.without_late_workers;
-    t->generation = ++s->generation;
     t->version = 1; // a pull at version 0 has no copy
     t->changed_at = mem_zalloc(((size_t)1 << s->bits) * sizeof(*t->changed_at));
     if (t->changed_at == NULL)
         return err_nomem(e, "a table's partitions");
-    if (spec->by_config) {
-        TRY(stores_open(s, t, e));
-    } else {
-        TRY(table_open(&t->rows, &spec->options, e));
-        // The accessor's home is the table: scratch points at it.
-        TRY(accessor_scratch_init(&t->scratch, &t->spec.accessor, kernels_get(), e));
-    }
+    TRY(open_store(s, t, &t->store, e));
     TRY(reserve_strip(s, spec, e));
     if (spec->mode == WIRE_SSP && set_living(s, t) != 0)
         return err_nomem(e, "the workers of a table");
@@ -170,25 +201,6 @@ enum outcome tables_make(struct shard *s, struct request *q)
 
 // Orders.
 
-// All its rows are others from now on. What is open was of the rows before.
-static void replace_rows(struct shard *s, struct shard_table *t, struct table *rows)
-{
-    sync_drop(s, t);
-    table_close(t->rows);
-    t->rows = rows;
-    t->generation = ++s->generation;
-    tables_touch_all(s, t);
-    tables_measure(s, t);
-}
-
-static int clear(struct shard *s, struct shard_table *t, struct err *e)
-{
-    struct table *empty;
-    TRY(table_open(&empty, &t->spec.options, e));
-    replace_rows(s, t, empty);
-    return 0;
-}
-
 // Rows of the one can be the other's, whatever their names and modes.
 static int check_copy(const struct table_spec *from, const struct table_spec *to,
                       struct err *e)
@@ -202,7 +214,7 @@ static int check_copy(const struct table_spec *from, const struct table_spec *to
     if (difference == NULL)
         return 0;
     return err_set(e, TUG_EUSAGE,
-                   "table '%s' can't become a copy of '%s': it differs in its %s",
+                   "table '%s' cannot become a copy of '%s': it differs in its %s",
                    to->name, from->name, difference);
 }
 
@@ -233,15 +245,30 @@ static int copy_into(struct shard *s, const struct table_spec *from, uint32_t ot
 static int copy(struct shard *s, struct shard_table *t, uint32_t other, struct err *e)
 {
     struct shard_table *to;
-    struct table *rows;
+    struct store *rows;
     if (s->o.max_bytes != 0 && s->bytes + t->bytes > s->o.max_bytes)
         return err_set(e, TUG_ENOMEM,
                        "no room for a copy of table '%s': rows take %llu of %llu bytes",
                        t->spec.name, (unsigned long long)s->bytes,
                        (unsigned long long)s->o.max_bytes);
+    if (t->spec.config.cold[0] != '\0')
+        return err_set(e, TUG_EUSAGE, "table '%s' has rows on disk: it has no copies",
+                       t->spec.name);
     TRY(copy_into(s, &t->spec, other, &to, e));
-    TRY(table_clone(&rows, t->rows, e));
-    replace_rows(s, to, rows);
+    if (!turns_free(to))
+        return err_set(e, TUG_EUSAGE, "table '%s' is being saved or cleared",
+                       to->spec.name);
+    TRY(open_store(s, to, &rows, e));
+    int rc = store_copy(rows, t->store, e);
+    if (rc != 0) {
+        store_close(rows);
+        return rc;
+    }
+    sync_drop(s, to); // what is open was of the rows before
+    store_close(to->store);
+    to->store = rows;
+    tables_touch_all(s, to);
+    tables_measure(s, to);
     return 0;
 }
 
@@ -252,12 +279,7 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
     struct shard_table *t = tables_find(s, m->table, e);
     if (t == NULL)
         return e->code;
-    if (t->store != NULL && m->what == WIRE_COPY)
-        return err_set(e, TUG_EUSAGE, "table '%s' is by configuration: it has no copies",
-                       t->spec.name);
     switch (m->what) {
-    case WIRE_CLEAR:
-        return clear(s, t, e);
     case WIRE_COPY:
         return copy(s, t, m->other, e);
     case WIRE_CLOCK: // the next batch's
@@ -302,13 +324,7 @@ static void count_store(const struct store *store, struct msg_table_is *m)
 struct msg_table_is tables_count(const struct shard *s, const struct shard_table *t)
 {
     struct msg_table_is m = t->figures;
-    if (t->store != NULL) {
-        count_store(t->store, &m);
-    } else {
-        struct table_stats x = table_stats(t->rows);
-        m.rows = x.rows;
-        m.bytes = x.row_bytes + x.index_bytes;
-    }
+    count_store(t->store, &m);
     m.held = held_count(s, t->spec.id);
     if (t->spec.mode == WIRE_SYNC)
         m.clock = t->sync.next;
@@ -336,7 +352,7 @@ enum outcome tables_tick(struct shard *s, struct request *q)
     const struct msg_tick *m = &q->m->tick;
     struct shard_table *t = tables_find(s, m->table, &e);
     if (q->peer->session == 0)
-        err_set(&e, TUG_EUSAGE, "who has no session has no clock");
+        err_set(&e, TUG_EUSAGE, "only a node that has joined the cluster has a clock");
     else if (t != NULL && t->spec.mode != WIRE_SSP)
         err_set(&e, TUG_EUSAGE, "tick of table '%s', which is not one of mode ssp",
                 t->spec.name);
@@ -372,9 +388,11 @@ static int describe(struct shard *s, const struct msg_table_info *m, struct buf 
                        m->name.data, member_id(s->member));
     if (t == NULL && (t = tables_find(s, m->table, e)) == NULL)
         return TUG_EUSAGE;
-    if (t->store == NULL)
-        return err_set(e, TUG_EUSAGE, "table %u ('%s') is not one by configuration",
-                       t->spec.id, t->spec.name);
+    if (!t->spec.by_config)
+        return err_set(
+            e, TUG_EUSAGE,
+            "table %u ('%s') was not made from settings, so this cannot be done with it",
+            t->spec.id, t->spec.name);
     *ret_table = t->spec.id;
     if (table_config_print(&t->spec.config, config) != 0)
         return err_nomem(e, "a table's configuration");
@@ -402,16 +420,24 @@ void tables_set_step(struct shard *s)
 {
     uint64_t step = step_clock_sum(&s->steps);
     for (uint32_t i = 0; i < s->n_tables; i++)
-        if (s->tables[i] != NULL && s->tables[i]->store != NULL)
+        if (s->tables[i] != NULL)
             store_set_step(s->tables[i]->store, step);
 }
 
 enum outcome tables_step(struct shard *s, struct request *q)
 {
+    const struct msg_step *m = &q->m->step;
+    char name[ROSTER_NAME_MAX];
     struct err e = {0};
     if (q->peer->session == 0)
-        err_set(&e, TUG_EUSAGE, "who has no session does no steps");
-    else if (step_clock_set(&s->steps, q->m->step.session, q->m->step.steps) != 0)
+        err_set(&e, TUG_EUSAGE,
+                "only a node that has joined the cluster can report steps");
+    else if (m->steps > WIRE_STEPS_MAX)
+        err_set(&e, TUG_EUSAGE,
+                "%s reports %llu steps, but more than %llu are not possible",
+                shard_peer_name(s, q->peer, name), (unsigned long long)m->steps,
+                (unsigned long long)WIRE_STEPS_MAX);
+    else if (step_clock_set(&s->steps, m->session, m->steps) != 0)
         err_nomem(&e, "the steps of a session");
     if (e.code != 0) {
         shard_refuse(s, q, &e);

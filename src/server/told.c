@@ -1,5 +1,6 @@
-// The log of orders: who gave which, from where. Orders go to the servers, the log is the
-// scheduler's: one loop of all, the same for everybody, tells it.
+// The log of orders: who gave which, from where, once it was obeyed or refused. Orders go
+// to the servers, the log is the scheduler's: one loop of all, the same for everybody,
+// tells it. Of refused ones it tells one a second.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -73,11 +74,8 @@ static bool in_words(struct shard *s, uint16_t type, const union wire_any *m,
     }
 }
 
-void told_order(struct shard *s, const struct peer *p, const struct van_message *m)
+static void tell(struct shard *s, const struct peer *p, const char *what)
 {
-    char what[ERR_TEXT_MAX];
-    if (!is_teller(s) || !in_words(s, m->type, m->m, what))
-        return;
     struct msg_ordered told = {
         .node = p->node,
         .role = (uint8_t)p->role,
@@ -85,4 +83,22 @@ void told_order(struct shard *s, const struct peer *p, const struct van_message 
         .what = wire_text(what),
     };
     member_tell(s->member, MSG_ORDERED, &told);
+}
+
+void told_done(struct shard *s, const struct request *q)
+{
+    char what[ERR_TEXT_MAX];
+    if (in_words(s, q->type, q->m, what) && is_teller(s))
+        tell(s, q->peer, what);
+}
+
+void told_refused(struct shard *s, const struct request *q, const struct err *why)
+{
+    char what[ERR_TEXT_MAX], line[ERR_TEXT_MAX];
+    struct err e;
+    if (!in_words(s, q->type, q->m, what) || !is_teller(s))
+        return;
+    err_set(&e, why->code, "%.*s: %s", ERR_TEXT_MAX / 2, what, why->text);
+    if (refusals_note(&s->refused_orders, &e, s->now, line))
+        tell(s, q->peer, line);
 }

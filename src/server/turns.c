@@ -27,7 +27,7 @@ void turns_wake(struct shard *s)
 void turns_again(struct shard *s, uint32_t table)
 {
     struct shard_table *t = table < SPEC_MAX_TABLES ? s->tables[table] : NULL;
-    if (t == NULL || t->store == NULL)
+    if (t == NULL)
         return;
     t->again = true;
     turns_wake(s);
@@ -78,7 +78,7 @@ static int begin_walk(struct shard *s, struct shard_table *t,
 
 static enum outcome order_store(struct shard *s, struct shard_table *t,
                                 const struct msg_table_do *m, uint64_t session,
-                                struct err *e)
+                                bool *ret_begun, struct err *e)
 {
     bool sync = t->spec.mode == WIRE_SYNC;
     if (m->what == WIRE_SHRINK && isinf(m->threshold)) {
@@ -107,7 +107,10 @@ static enum outcome order_store(struct shard *s, struct shard_table *t,
         tables_touch_all(s, t);
         return ANSWERED;
     }
-    return begin_walk(s, t, m, session, e) == 0 ? WANTS_TURN : ANSWERED;
+    if (begin_walk(s, t, m, session, e) != 0)
+        return ANSWERED;
+    *ret_begun = true;
+    return WANTS_TURN;
 }
 
 static bool is_of_stores(uint8_t what)
@@ -115,16 +118,18 @@ static bool is_of_stores(uint8_t what)
     return what == WIRE_CLEAR || what == WIRE_SHRINK || what == WIRE_DAY;
 }
 
-static enum outcome order(struct shard *s, const struct request *q, struct err *e)
+// *ret_begun: it waits for its own end.
+static enum outcome order(struct shard *s, const struct request *q, bool *ret_begun,
+                          struct err *e)
 {
     const struct msg_table_do *m = &q->m->table_do;
     struct shard_table *t = m->table < SPEC_MAX_TABLES ? s->tables[m->table] : NULL;
-    if (t == NULL || t->store == NULL) {
+    if (t == NULL) {
         tables_obey(s, m, e);
         return ANSWERED;
     }
     if (is_of_stores(m->what))
-        return order_store(s, t, m, q->peer->session, e);
+        return order_store(s, t, m, q->peer->session, ret_begun, e);
     if (!turns_free(t)) // it is not taken away from a save
         return WANTS_TURN;
     tables_obey(s, m, e);
@@ -137,18 +142,22 @@ enum outcome turns_order(struct shard *s, struct request *q)
     uint64_t session = q->peer->session, value = 0;
     enum orders_state state = ORDERS_NEW;
     enum outcome outcome = ANSWERED;
+    bool begun = false;
     struct err e = {0};
     if (session == 0)
-        err_set(&e, TUG_EUSAGE, "who has no session can't order");
+        err_set(&e, TUG_EUSAGE,
+                "only a node that has joined the cluster can give orders");
     else if (orders_begin(&s->orders, session, m->number, m->low, &state, &value, &e) ==
              0) {
         if (s->o.without_order_check && q->fresh != NULL && state == ORDERS_DONE)
             state = ORDERS_NEW;
         if (state == ORDERS_NEW)
-            outcome = order(s, q, &e);
+            outcome = order(s, q, &begun, &e);
         else if (state == ORDERS_GOING)
             outcome = WANTS_TURN;
     }
+    if (begun || (outcome == ANSWERED && state == ORDERS_NEW && e.code == 0))
+        told_done(s, q);
     if (outcome != ANSWERED)
         return outcome;
     turns_again(s, m->table); // batches may have waited for it

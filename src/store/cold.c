@@ -39,6 +39,14 @@ int cold_write_waiting(struct cold *c, struct err *e)
 
 // Opening and closing.
 
+// Of a limit on memory a sixteenth is for RocksDB's cache, and as much for its buffers;
+// 0: as it likes.
+static uint64_t cache_of(uint64_t max_bytes)
+{
+    const uint64_t most = 64 << 20, share = max_bytes / 16;
+    return max_bytes == 0 ? 0 : share < 1 ? 1 : share < most ? share : most;
+}
+
 static int open_tier(struct store *s, struct err *e)
 {
     struct cold *c = s->cold;
@@ -53,6 +61,7 @@ static int open_tier(struct store *s, struct err *e)
         .dir = s->o.cold_dir,
         .durable = s->config.cold_durable,
         .about = about,
+        .cache_bytes = cache_of(s->o.max_bytes),
         .row_bytes = s->config.cold_durable ? INT32_MAX // records may be large
                                             : c->row_bytes + c->extra_bytes,
     };
@@ -130,6 +139,7 @@ void cold_stats(const struct store *s, struct store_stats *x)
     x->promoted = c->promoted;
     x->demoted = c->demoted;
     x->bytes += sizeof(*c) + lists + c->n_uses + c->copied.n_words * sizeof(uint64_t);
+    x->bytes += tier_memory(c->tier, x->cold_rows);
 }
 
 // Coming in.

@@ -291,10 +291,11 @@ static int read_record(void *ctx, uint64_t key, const void *bytes, uint32_t size
 {
     struct store *s = ctx;
     if (key == IN_USE)
-        return err_set(e, TUG_EDATA,
-                       "the rows in '%s' are of different moments: who used them ended "
-                       "without closing the table; remove the directory and load a save",
-                       s->cold->dir);
+        return err_set(
+            e, TUG_EDATA,
+            "the rows in '%s' are of different moments, because the process that used "
+            "them ended without closing the table; remove the directory and load a save",
+            s->cold->dir);
     uint32_t p = key < s->n_parts ? (uint32_t)key : s->n_parts; // refused there
     TRY(store_put_partition(s, p, bytes, size, e));
     s->cold->parts[p].recorded = true;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "base/problems.h"
 #include "rule/rule.h"
 #include "store/config_internal.h"
 
@@ -20,8 +21,8 @@ enum { VALUE_MAX = 2048, TEXT_MAX = 1 << 20 };
 #define USUAL_RULE "adagrad-shared:low=-10,high=10"
 
 static const struct table_setting settings[] = {
-    {"name", "NAME", "table", "what the table and its files are called",
-     .kind = &setting_name, AT(name)},
+    {"name", "NAME", "table", "name of the table and of its files", .kind = &setting_name,
+     AT(name)},
     {"accessor", "NAME", "plain",
      "layout and life of rows: plain, merge, counter, sparse, ctr, ctr_double",
      .kind = &setting_accessor, AT(accessor)},
@@ -38,80 +39,85 @@ static const struct table_setting settings[] = {
      "schedule of both rules' rates by the table's global step", .kind = &setting_rate,
      AT(rate)},
     {"entry", "POLICY", "none",
-     "which keys get a row: none (all), count:N, probability:P, bloom:N, sketch:N, "
-     "show-click:S",
+     "which keys get a row: none (no condition), count:N, probability:P, bloom:N, "
+     "sketch:N, show-click:S",
      .kind = &setting_entry, AT(entry)},
     {"count-passes", "first|all", "first",
      "passes over the data whose examples count for entry, shows, clicks, scores",
      .kind = &setting_passes, AT(count_all)},
     {"init", "X|LOW..HIGH", "0",
-     "first values of a row's or embed's weights: uniform, X for -X..X; 0 is right for a "
+     "initial weights of the row, or of embed: uniform, X means -X..X; 0 is right for a "
      "linear weight",
      .kind = &setting_init, AT(init_low)},
     {"embedx-init", "X|LOW..HIGH", "0.0001",
-     "first values of embedx: small, but not 0, where gradients of products vanish",
+     "initial weights of embedx: small, but not 0, because gradients of products vanish "
+     "there",
      .life = true, .kind = &setting_init, AT(extra_low)},
-    {"seed", "N", "0", "of first values and hashes: the same one gives the same rows",
+    {"seed", "N", "0",
+     "seed of initial weights and hashes: the same seed gives the same rows",
      .kind = &setting_seed, AT(seed)},
     {"placement", "hash|range|dense", "hash",
-     "where keys lie: spread evenly, in order (ranges can be pulled), or blocks of "
+     "how keys are placed: spread evenly, in order (ranges can be pulled), or blocks of "
      "arrays",
      .kind = &setting_place, AT(place)},
     {"mode", "async|ssp:S|sync", "async",
-     "what a pull sees: whatever is there; at most S clocks behind; all of the clocks "
-     "before",
+     "what a pull sees: whatever is there; at most S clocks behind; all earlier clocks",
      .kind = &setting_mode, AT(mode)},
     {"reduce", "sum|mean", "sum",
-     "workers' gradients of a clock (sync) are added or averaged",
+     "whether workers' gradients of a clock (sync) are added or averaged",
      .kind = &setting_reduce, AT(mean)},
     {"deltas", "yes|no", "no",
-     "note what changes, for delta saves; yes by default where rows have a life",
+     "note which rows change, for delta saves; yes by default for sparse, ctr and "
+     "ctr_double",
      .kind = &setting_flag, AT(deltas)},
     {"nonclick", "X", "0.1", "what a show without a click adds to the score",
      .kind = &setting_number, LIFE(nonclick)},
     {"click", "X", "1", "what a click adds to the score", .kind = &setting_number,
      LIFE(click)},
     {"embedx-threshold", "SCORE", "10",
-     "score at which embedx is made: rare features can't fill one; 0: with the row",
+     "score at which embedx is made, since rare features cannot train one; 0: with the "
+     "row",
      .kind = &setting_number, LIFE(embedx_threshold)},
-    {"base-threshold", "SCORE", "1.5", "score from which a row is published",
+    {"base-threshold", "SCORE", "1.5", "score from which a base or delta holds the row",
      .kind = &setting_number, LIFE(base_threshold)},
     {"delta-threshold", "SCORE", "0.25",
-     "change of score from which it is published again", .kind = &setting_number,
+     "change of score from which a delta holds the row again", .kind = &setting_number,
      LIFE(delta_threshold)},
-    {"delta-keep-days", "DAYS", "16", "rows unseen for longer are not published",
-     .kind = &setting_number, LIFE(delta_keep_days)},
-    {"decay", "X", "0.98", "of shows and clicks at each shrink: a half in five weeks",
+    {"delta-keep-days", "DAYS", "16",
+     "a base or delta leaves out rows without a push for longer", .kind = &setting_number,
+     LIFE(delta_keep_days)},
+    {"decay", "X", "0.98",
+     "factor of shows and clicks at each shrink; daily shrinks leave a half after five "
+     "weeks",
      .kind = &setting_number, LIFE(decay)},
     {"delete-threshold", "SCORE", "0.8", "score below which a shrink removes a row",
      .kind = &setting_number, LIFE(delete_threshold)},
-    {"delete-after-days", "DAYS", "30", "a shrink removes rows unseen for longer",
+    {"delete-after-days", "DAYS", "30", "a shrink removes rows without a push for longer",
      .kind = &setting_number, LIFE(delete_after_days)},
     {"cold-after-days", "DAYS", "1",
-     "rows unseen for longer go to disk, if there is a "
-     "cold tier",
+     "rows without a push for longer go to disk, if there is a cold tier",
      .kind = &setting_number, LIFE(cold_after_days)},
     {"show-scale", "yes|no", "yes",
-     "gradients are divided by the shows of the push: a step is of their mean",
+     "divide gradients by the shows of the push, so that a step follows their mean",
      .kind = &setting_flag, LIFE(show_scale)},
     {"ttl-steps", "N", "0",
      "a shrink removes rows without a push for N global steps; 0: never",
      .kind = &setting_whole, LIFE(ttl_steps)},
     {"budget-rows", "N", "0",
-     "rows of the whole table, beyond which those of least score go; 0: no limit",
+     "rows that the whole table may have; those of least score are removed; 0: no limit",
      .kind = &setting_whole, AT(budget_rows), .life = true},
     {"budget-floor", "X", "0.9",
-     "share of the budget that is left then: less often, more at once",
+     "share of the budget that stays: less means to remove less often and more at a time",
      .kind = &setting_number, AT(budget_floor), .life = true},
     {"hot-rows", "N", "0",
-     "rows in memory, the others on disk (cold); 0: by cold-after-days alone",
+     "rows that stay in memory, the others go to disk (cold); 0: cold-after-days decides",
      .kind = &setting_whole, AT(hot_rows)},
     {"cold", "DIR", "",
-     "directory of the cold tier, for tables larger than memory: below the servers' "
+     "directory of the cold tier, for tables larger than memory, below the servers' "
      "--cold-root; none",
      .kind = &setting_path, AT(cold)},
     {"cold-durable", "yes|no", "no",
-     "the cold tier is found again after a restart; no: it is a scratch copy",
+     "use the cold tier again after a restart; no: it is a scratch copy",
      .kind = &setting_flag, AT(cold_durable)},
 };
 enum { N_SETTINGS = sizeof(settings) / sizeof(*settings) };
@@ -146,8 +152,8 @@ static int unknown(const char *name, struct err *e)
     if (*near)
         return err_set(e, TUG_EUSAGE,
                        "a table has no setting '%.64s'; did you mean '%s'?", name, near);
-    return err_set(e, TUG_EUSAGE, "a table has no setting '%.64s'; it has %s", name,
-                   words);
+    return err_set(e, TUG_EUSAGE, "a table has no setting '%.64s'; its settings are %s",
+                   name, words);
 }
 
 static const struct table_setting *find(const char *name, struct err *e)
@@ -212,29 +218,35 @@ struct parser {
     struct table_config config;
     uint32_t line;
     uint32_t set_in[N_SETTINGS]; // line; 0: not yet
+    struct problems problems;
 };
 
-// One "name = value", or nothing.
+// One "name = value", or nothing. What is wrong with any but the accessor is told by the
+// second walk.
 static int parse_setting(struct parser *p, const char *text, size_t n, bool accessors,
                          struct err *e)
 {
     char copy[VALUE_MAX], name[VALUE_MAX];
     if (trim(text, n, copy) == NULL)
-        return err_set(e, TUG_EUSAGE, "a setting of %zu characters is too long", n);
+        return accessors
+                   ? 0
+                   : err_set(e, TUG_EUSAGE, "a setting of %zu characters is too long", n);
     if (*copy == '\0')
         return 0;
     const char *equals = strchr(copy, '=');
+    if (equals == NULL && accessors)
+        return 0;
     if (equals == NULL)
         return err_set(e, TUG_EUSAGE, "'%.100s' is not NAME = VALUE", copy);
     (void)trim(copy, (size_t)(equals - copy), name);
     const struct table_setting *s = find(name, e);
     if (s == NULL)
-        return TUG_EUSAGE;
+        return accessors ? 0 : TUG_EUSAGE;
     if ((s->kind == &setting_accessor) != accessors)
         return 0;
     uint32_t *set_in = &p->set_in[s - settings];
     if (*set_in != 0)
-        return err_set(e, TUG_EUSAGE, "%s is set in line %u already", s->name, *set_in);
+        return err_set(e, TUG_EUSAGE, "%s is already set in line %u", s->name, *set_in);
     *set_in = p->line;
     return table_config_set(&p->config, s->name, equals + 1, e);
 }
@@ -245,9 +257,16 @@ static int parse_line(struct parser *p, const char *line, size_t n, bool accesso
     const char *comment = memchr(line, '#', n);
     const char *end = comment != NULL ? comment : line + n;
     while (line <= end) {
+        struct err why = {0}, said;
         const char *semicolon = memchr(line, ';', (size_t)(end - line));
         const char *stop = semicolon != NULL ? semicolon : end;
-        TRY(parse_setting(p, line, (size_t)(stop - line), accessors, e));
+        int rc = parse_setting(p, line, (size_t)(stop - line), accessors, &why);
+        if (rc != 0) {
+            err_set(&said, rc, "line %u: %.960s", p->line, why.text);
+            rc = problems_note(&p->problems, rc, &said);
+        }
+        if (rc != 0)
+            return err_set(e, rc, "%s", said.text);
         line = stop + 1;
     }
     return 0;
@@ -255,13 +274,10 @@ static int parse_line(struct parser *p, const char *line, size_t n, bool accesso
 
 static int parse_lines(struct parser *p, const char *text, bool accessors, struct err *e)
 {
-    struct err why = {0};
     p->line = 1;
     while (true) {
         size_t n = strcspn(text, "\n");
-        int rc = parse_line(p, text, n, accessors, &why);
-        if (rc != 0)
-            return err_set(e, rc, "line %u: %.960s", p->line, why.text);
+        TRY(parse_line(p, text, n, accessors, e));
         if (text[n] == '\0')
             return 0;
         text += n + 1;
@@ -271,14 +287,18 @@ static int parse_lines(struct parser *p, const char *text, bool accessors, struc
 
 int table_config_parse(struct table_config *c, const char *text, struct err *e)
 {
-    struct parser p = {.config = *c};
+    struct parser p = {.config = *c, .problems = PROBLEMS_INIT};
     if (strnlen(text, TEXT_MAX) == TEXT_MAX)
-        return err_set(e, TUG_EUSAGE, "a text of over %d bytes is not settings",
-                       TEXT_MAX);
-    TRY(parse_lines(&p, text, true, e));
-    TRY(parse_lines(&p, text, false, e));
-    *c = p.config;
-    return 0;
+        return err_set(e, TUG_EUSAGE, "settings can have at most %d bytes", TEXT_MAX);
+    int rc = parse_lines(&p, text, true, e);
+    if (rc == 0)
+        rc = parse_lines(&p, text, false, e);
+    if (rc == 0)
+        rc = problems_tell(&p.problems, e);
+    problems_free(&p.problems);
+    if (rc == 0)
+        *c = p.config;
+    return rc;
 }
 
 static int print_value(const struct table_config *c, const struct table_setting *s,
@@ -346,8 +366,8 @@ static int check_lifeless(const struct table_config *c, struct err *e)
             return err_nomem(e, "settings of a table");
         if (!same)
             return err_set(e, TUG_EUSAGE,
-                           "rows of accessor %s have no life, so %s does nothing; leave "
-                           "it out, or use sparse or ctr",
+                           "rows of accessor %s do not come and go, so %s has no effect; "
+                           "leave it out, or use sparse or ctr",
                            c->accessor.name, s->name);
     }
     return 0;
@@ -360,15 +380,15 @@ static int check_sums(const struct table_config *c, struct err *e)
     if (c->accessor.rule.kind == RULE_SUM || rule_same(&c->accessor.rule, &usual))
         return 0;
     return err_set(e, TUG_EUSAGE,
-                   "accessor %s adds what is pushed; leave out the rule, or use accessor "
-                   "plain",
+                   "accessor %s adds what is pushed and has no rule; leave out the rule, "
+                   "or use accessor plain",
                    c->accessor.name);
 }
 
 static int check_dense(const struct table_config *c, bool fades, struct err *e)
 {
     bool entry = strcmp(c->entry.policy, "none") != 0 && *c->entry.policy != '\0';
-    const char *what = fades         ? "an accessor whose rows fade"
+    const char *what = fades         ? "an accessor whose rows come and go"
                        : entry       ? "an entry policy"
                        : *c->cold    ? "a cold tier"
                        : c->hot_rows ? "hot-rows"
@@ -376,7 +396,8 @@ static int check_dense(const struct table_config *c, bool fades, struct err *e)
     if (what == NULL)
         return 0;
     return err_set(e, TUG_EUSAGE,
-                   "a dense table has all its rows, always: it can't have %s", what);
+                   "a dense table always has all of its rows, so it cannot have %s",
+                   what);
 }
 
 static int check_range(const char *name, float low, float high, struct err *e)
@@ -396,19 +417,18 @@ static int check_numbers(const struct table_config *c, struct err *e)
                        "budget-floor is %g; it must be above 0 and at most 1",
                        (double)c->budget_floor);
     if ((unsigned)c->place > CONFIG_DENSE || (unsigned)c->mode > CONFIG_SYNC)
-        return err_set(e, TUG_EUSAGE, "placement or mode is none that there is");
+        return err_set(e, TUG_EUSAGE, "placement or mode is not one that exists");
     if (c->mean && c->mode != CONFIG_SYNC)
         return err_set(e, TUG_EUSAGE,
-                       "reduce mean needs mode sync: only there gradients of a clock "
-                       "come together");
+                       "reduce mean needs mode sync, because only there the gradients of "
+                       "a clock are brought together");
     if (*c->cold == '\0' && (c->hot_rows != 0 || c->cold_durable))
         return err_set(e, TUG_EUSAGE, "%s needs a directory: set cold",
                        c->cold_durable ? "cold-durable" : "hot-rows");
     if (*c->cold != '\0' && c->budget_rows != 0)
-        return err_set(
-            e, TUG_EUSAGE,
-            "budget-rows and cold are two answers to too many rows: with a cold "
-            "tier hot-rows says how many stay in memory, and none is removed");
+        return err_set(e, TUG_EUSAGE,
+                       "budget-rows and cold exclude each other: with a cold tier no row "
+                       "is removed, and hot-rows says how many rows stay in memory");
     return 0;
 }
 
@@ -418,7 +438,8 @@ int table_config_check(const struct table_config *c, struct err *e)
     struct accessor a;
     if (strnlen(c->name, CONFIG_NAME_MAX) == CONFIG_NAME_MAX ||
         strnlen(c->cold, CONFIG_PATH_MAX) == CONFIG_PATH_MAX)
-        return err_set(e, TUG_EUSAGE, "the name or path of a table does not end");
+        return err_set(e, TUG_EUSAGE,
+                       "the name or path of a table has no terminating zero");
     TRY(table_config_set(&copy, "name", c->name, e));
     TRY(table_config_set(&copy, "cold", c->cold, e));
     TRY(accessor_make(&a, &c->accessor, e));

@@ -291,9 +291,14 @@ static void refusals(void **state)
     refused("dim = 8\n\ndmi = 7",
             "line 3: a table has no setting 'dmi'; did you mean 'dim'");
     refused("delete_after_day = 1", "did you mean 'delete-after-days'");
-    refused("what = 1", "it has name accessor dim");
+    refused("foo = 1; dim = x\nbar = 2; accessor = none",
+            "4 problems: (1) line 2: accessor");
+    refused("foo = 1; dim = x\nbar = 2", "(2) line 1: dim: 'x'");
+    refused("foo = 1; dim = x\nbar = 2",
+            "3 problems: (1) line 1: a table has no setting");
+    refused("what = 1", "its settings are name accessor dim");
     refused("dim", "line 1: 'dim' is not NAME = VALUE");
-    refused("dim = 8\ndim = 8", "line 2: dim is set in line 1 already");
+    refused("dim = 8\ndim = 8", "line 2: dim is already set in line 1");
     refused("dim = -1", "dim: '-1' is not a whole number");
     refused("dim = 5000000000", "at most 4294967295");
     refused("dim = 1.5", "not a whole number");
@@ -322,9 +327,9 @@ static void refusals(void **state)
     refused("reduce = average", "not one of: sum mean");
     refused("count-passes = last", "not one of: first all");
     refused("deltas = maybe", "not yes or no");
-    refused("name = a/b", "can't be the name of a table");
-    refused("name =", "can't be the name of a table");
-    refused("name = .hidden", "can't be the name of a table");
+    refused("name = a/b", "cannot be the name of a table");
+    refused("name =", "cannot be the name of a table");
+    refused("name = .hidden", "cannot be the name of a table");
     refused("cold = a\tb", "control characters");
     char text[3000];
     memset(text, 'x', sizeof(text));
@@ -366,19 +371,19 @@ static void checks(void **state)
             fail_msg("%s", e.text);
     }
     not_together("accessor = plain; dim = 0", "0 weights");
-    not_together("accessor = plain; decay = 0.5", "decay does nothing");
-    not_together("accessor = plain; embedx-rule = sgd", "embedx-rule does nothing");
-    not_together("budget-rows = 5", "budget-rows does nothing");
-    not_together("accessor = ctr; cold = here; budget-rows = 5", "two answers");
+    not_together("accessor = plain; decay = 0.5", "decay has no effect");
+    not_together("accessor = plain; embedx-rule = sgd", "embedx-rule has no effect");
+    not_together("budget-rows = 5", "budget-rows has no effect");
+    not_together("accessor = ctr; cold = here; budget-rows = 5", "exclude each other");
     not_together("accessor = merge; rule = sgd", "accessor merge adds");
     not_together("accessor = counter; rule = sgd", "accessor counter adds");
-    not_together("accessor = counter; budget-rows = 5", "budget-rows does nothing");
+    not_together("accessor = counter; budget-rows = 5", "budget-rows has no effect");
     not_together("accessor = ctr; budget-floor = 0", "budget-floor");
     not_together("accessor = ctr; budget-floor = 1.1", "budget-floor");
     not_together("reduce = mean", "mode sync");
     not_together("hot-rows = 5", "hot-rows needs a directory");
     not_together("cold-durable = yes", "cold-durable needs a directory");
-    not_together("placement = dense; accessor = ctr", "fade");
+    not_together("placement = dense; accessor = ctr", "come and go");
     not_together("placement = dense; entry = count:2", "an entry policy");
     not_together("placement = dense; cold = /tmp", "a cold tier");
     struct table_config c = table_config_defaults();

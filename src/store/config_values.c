@@ -60,7 +60,7 @@ static int read_whole(const char *value, uint64_t most, uint64_t *ret, struct er
     if (!good || *end != '\0')
         return err_set(e, TUG_EUSAGE, "'%.100s' is not a whole number", value);
     if (x > most)
-        return err_set(e, TUG_EUSAGE, "'%.100s' is too much; at most %llu is possible",
+        return err_set(e, TUG_EUSAGE, "'%.100s' is too large; at most %llu is possible",
                        value, (unsigned long long)most);
     *ret = x;
     return 0;
@@ -141,8 +141,8 @@ static int set_name(struct table_config *c, void *at, const char *value, struct 
         good++;
     if (n == 0 || n >= CONFIG_NAME_MAX || good != n || *value == '.')
         return err_set(e, TUG_EUSAGE,
-                       "'%.100s' can't be the name of a table: 1 to %d letters, digits "
-                       "and '_', '-', '.' can, not beginning with a point",
+                       "'%.100s' cannot be the name of a table: use 1 to %d letters, "
+                       "digits and '_', '-', '.', and do not begin with a point",
                        value, CONFIG_NAME_MAX - 1);
     memcpy(c->name, value, n + 1);
     return 0;
@@ -154,8 +154,9 @@ static int set_path(struct table_config *c, void *at, const char *value, struct 
     size_t n = strlen(value);
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)value[i] < ' ' || strchr(";#", value[i]) != NULL)
-            return err_set(e, TUG_EUSAGE,
-                           "a path with ';', '#' or control characters can't be set");
+            return err_set(
+                e, TUG_EUSAGE,
+                "a path in settings cannot contain ';', '#' or control characters");
     if (n >= CONFIG_PATH_MAX)
         return err_set(e, TUG_EUSAGE, "a path of %zu characters is too long", n);
     memcpy(c->cold, value, n + 1);
@@ -298,8 +299,8 @@ static int set_mode(struct table_config *c, void *at, const char *value, struct 
         TRY(read_word(value, "async ssp sync", &i, e));
         if (i == CONFIG_SSP)
             return err_set(e, TUG_EUSAGE,
-                           "'ssp' wants to know how many clocks a worker may be ahead of "
-                           "the slowest one, as in ssp:2");
+                           "'ssp' must say how many clocks a worker may be ahead of the "
+                           "slowest one, as in ssp:2");
         c->mode = (enum config_mode)i;
     }
     c->staleness = (uint32_t)staleness;

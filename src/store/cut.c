@@ -64,25 +64,24 @@ static int check_begin(const struct store *s, enum save_mode mode, struct err *e
     const char *name = s->config.name;
     if (s->cut != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "table %s: a save (%s) goes on; the next one can begin when it "
-                       "has ended",
+                       "table %s: a save (%s) is in progress; the next one can begin "
+                       "when it has ended",
                        name, save_mode_name(s->cut->o.mode));
     if (s->order_at < s->n_parts)
-        return err_set(
-            e, TUG_EUSAGE,
-            "table %s: an order (shrink, clear, or the end of a save) goes on; "
-            "a save can begin when it has ended",
-            name);
+        return err_set(e, TUG_EUSAGE,
+                       "table %s: an order (shrink, clear, or the end of a save) is in "
+                       "progress; a save can begin when it has ended",
+                       name);
     if (mode == SAVE_DELTA && !s->config.deltas)
         return err_set(e, TUG_EUSAGE,
-                       "table %s: which rows change is not noted, so there is nothing to "
-                       "make a delta of; set deltas = yes for it, or save a base",
+                       "table %s: a delta cannot be saved, because the table does not "
+                       "note which rows change; set deltas = yes for it, or save a base",
                        name);
     for (uint32_t p = 0; p < s->n_parts && mode == SAVE_DELTA; p++)
         if (s->parts[p].gone_lost)
             return err_set(e, TUG_EUSAGE,
-                           "table %s: more rows have gone since the last base than a "
-                           "delta can say; save a base",
+                           "table %s: more rows were removed since the last base than a "
+                           "delta can list; save a base",
                            name);
     return 0;
 }
@@ -222,8 +221,8 @@ static bool has_bytes(const struct cut *c, uint64_t more)
 static int no_room(const struct store *s, struct err *e)
 {
     return err_set(e, TUG_EUSAGE,
-                   "table %s: rows can't change now, since the save that goes on has no "
-                   "room left for copies of them; go on with the save first",
+                   "table %s: rows cannot change now, because the save in progress has "
+                   "no room left for copies of them; go on with the save first",
                    s->config.name);
 }
 
@@ -434,7 +433,7 @@ int cut_end(struct store *s, bool committed, struct err *e)
 {
     struct cut *c = s->cut;
     if (c == NULL)
-        return err_set(e, TUG_EUSAGE, "table %s: no save goes on", s->config.name);
+        return err_set(e, TUG_EUSAGE, "table %s: no save is in progress", s->config.name);
     if (committed && c->at < s->n_parts)
         return err_set(e, TUG_EUSAGE,
                        "table %s: a save was committed before all of it was read out",

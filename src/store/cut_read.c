@@ -429,7 +429,7 @@ int cut_next(struct store *s, size_t bytes, struct rows_block *ret, struct err *
     struct cut *c = s->cut;
     size_t looked = 0;
     if (c == NULL)
-        return err_set(e, TUG_EUSAGE, "table %s: no save goes on", s->config.name);
+        return err_set(e, TUG_EUSAGE, "table %s: no save is in progress", s->config.name);
     *ret = (struct rows_block){.kind = ROWS_ROW};
     while (c->at < s->n_parts && (looked == 0 || looked < bytes)) {
         if (c->stage == CUT_BEGIN) {

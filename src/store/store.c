@@ -90,16 +90,22 @@ int handle_bits_reserve(struct handle_bits *b, uint32_t handles)
 
 // Opening and closing.
 
+static struct table_options rows_of(const struct store *s)
+{
+    struct table_options t = {.seed = s->config.seed, .id = s->o.id};
+    if (s->o.rows != NULL)
+        t = *s->o.rows;
+    else
+        accessor_inits(&s->accessor, s->config.init_low, s->config.init_high, &t);
+    t.width = s->accessor.width;
+    t.partition_bits = s->o.partition_bits;
+    return t;
+}
+
 static int open_rows(struct store *s, struct err *e)
 {
     const struct accessor *a = &s->accessor;
-    struct table_options t = {
-        .seed = s->config.seed,
-        .id = s->o.id,
-        .width = a->width,
-        .partition_bits = s->o.partition_bits,
-    };
-    accessor_inits(a, s->config.init_low, s->config.init_high, &t);
+    struct table_options t = rows_of(s);
     TRY(table_open(&s->rows, &t, e));
     s->view = table_slabs(s->rows);
     s->first = mem_array(a->width + a->extra_width + 1, sizeof(float));
@@ -117,8 +123,7 @@ static void set_life(struct store *s)
     static const struct life_class none;
     const struct accessor *a = &s->accessor;
     s->life = a->class != NULL ? &a->class->life : &none;
-    s->lives = s->life->seen != NULL || a->extra_width > 0 || a->pushed_stats > 0 ||
-               a->pulled_stats > 0;
+    s->lives = accessor_lives(a);
     if (a->extra_width == 0 || s->life->earned == NULL)
         return;
     memset(s->first, 0, a->width * sizeof(float));
@@ -142,7 +147,10 @@ static int open_parts(struct store *s, struct err *e)
 
 static int open_store(struct store *s, struct err *e)
 {
-    TRY(accessor_make(&s->accessor, &s->config.accessor, e));
+    if (s->o.accessor != NULL)
+        s->accessor = *s->o.accessor;
+    else
+        TRY(accessor_make(&s->accessor, &s->config.accessor, e));
     TRY(entry_check(&s->config.entry, e));
     TRY(accessor_scratch_init(&s->scratch, &s->accessor, kernels_get(), e));
     TRY(open_rows(s, e));
@@ -165,6 +173,8 @@ int store_open(struct store **ret, const struct store_options *o, struct err *e)
     s->o.config = &s->config;
     int rc = open_store(s, e);
     s->o.cold_dir = NULL; // the caller's
+    s->o.accessor = NULL;
+    s->o.rows = NULL;
     if (rc != 0) {
         store_close(s);
         return rc;
@@ -215,8 +225,7 @@ const struct table_config *store_config(const struct store *s)
 
 uint32_t store_partition(const struct store *s, uint64_t key)
 {
-    uint64_t spread = s->config.place == CONFIG_RANGE ? key : mix64(key);
-    return table_partition(spread, s->o.partition_bits);
+    return store_partition_of(s, key);
 }
 
 // Extra rows.
@@ -278,6 +287,11 @@ static void unmake(struct store *s, const uint64_t *keys, const uint32_t *handle
     table_erase(s->rows, keys, n);
 }
 
+void store_set_limit(struct store *s, uint64_t max_bytes)
+{
+    s->o.max_bytes = max_bytes;
+}
+
 static uint64_t bytes_in_use(const struct store *s)
 {
     uint64_t rows = s->stats.rows * (s->view.stride + INDEX_ROW_BYTES);
@@ -292,9 +306,11 @@ int store_check_room(const struct store *s, size_t n, struct err *e)
     if (s->o.max_bytes == 0 || bytes_in_use(s) + n * bytes <= s->o.max_bytes)
         return 0;
     return err_set(e, TUG_ENOMEM,
-                   "table %s holds %llu rows and no more fit its limit of %llu bytes; "
-                   "raise the limit, or have rows removed earlier (budget-rows, shrink)",
+                   "no room for another row of table %s: it holds %llu rows in %llu "
+                   "of the %llu bytes that it may have; raise the limit (--memory), or "
+                   "have rows removed earlier (budget-rows, shrink)",
                    s->config.name, (unsigned long long)s->stats.rows,
+                   (unsigned long long)bytes_in_use(s),
                    (unsigned long long)s->o.max_bytes);
 }
 

@@ -28,7 +28,11 @@
 
 struct store_options {
     const struct table_config *config; // copied
-    uint32_t id;                       // of the table: part of its random numbers
+    // The layout of rows and what they begin with, where the config does not say it: a
+    // model's (copied). NULL: those of the config's accessor.
+    const struct accessor *accessor;
+    const struct table_options *rows;
+    uint32_t id; // of the table: part of its random numbers
     uint32_t partition_bits;
     uint64_t max_bytes;   // of rows, sketches and index; a push beyond it fails; 0: none
     const char *cold_dir; // this owner's; NULL: no tier, whatever the config says
@@ -46,11 +50,13 @@ enum store_op {
     STORE_GRADIENT, // n x push_width: rules apply them
     STORE_ASSIGN, // n x (weights of both groups): set; makes rows whatever the entry policy
                   // says, and extra rows unless all their values are 0
-    STORE_ADD,    // the same, added to the weights
+    STORE_ROW,    // n x width: whole rows are set. Only of rows without a life
+    STORE_DELTA, // n x width: added to whole rows, whose weights' rules were applied by
+                 // who pushes. Likewise
 };
 
 // Keys are distinct and come by ascending partition. Each partition gets all of its keys
-// or none: on failure the first *ret_partitions (may be NULL) are done and the others as
+// or none: on failure the first *ret_keys (may be NULL) are done and the others are as
 // they were, but for what an entry policy has counted. Values are finite.
 struct store_push {
     enum store_op op;
@@ -58,19 +64,28 @@ struct store_push {
     size_t n;
     const float *values;
     float rate;  // factor of the rules' rates, beside the table's schedule
+    float pass;  // 1, 2, ...: see rule_params.prior
     float scale; // of gradients
     bool again;  // of examples that were pushed before in the run: shows, clicks, changes
                  // of score and the entry policy count them once
                  // (config.count_all: again)
 };
-int store_push(struct store *s, const struct store_push *p, size_t *ret_partitions,
+int store_push(struct store *s, const struct store_push *p, size_t *ret_keys,
                struct err *e);
+// Of a key. Whether whole rows can be set, pulled and walked: those without a life.
 uint32_t store_value_width(const struct store *s, enum store_op op);
+bool store_has_whole_rows(const struct store *s);
 
 // n x pull_width: rows as they are, or what they would begin with. Makes none. Same order
 // of keys. `found` (may be NULL): 1 where there is a row.
 int store_pull(struct store *s, const uint64_t *keys, size_t n, float *values,
                uint8_t *found, struct err *e);
+// The same of whole rows: n x width.
+int store_pull_rows(struct store *s, const uint64_t *keys, size_t n, float *rows,
+                    uint8_t *found, struct err *e);
+
+// Another limit than max_bytes: what other tables leave.
+void store_set_limit(struct store *s, uint64_t max_bytes);
 
 // The table's global step (of all workers together): schedules and time to live.
 void store_set_step(struct store *s, uint64_t step);
@@ -99,7 +114,8 @@ int store_finish(struct store *s, struct err *e); // all of it
 
 struct store_stats {
     uint64_t rows, extra_rows, cold_rows;
-    uint64_t bytes;         // rows, extra rows, index, sketches, lists
+    uint64_t bytes; // rows, extra rows, index, sketches, lists; what the cold tier
+                    // may take of memory
     uint64_t made, refused; // rows; pushes of keys that the policy kept out
     uint64_t evicted_score, evicted_age, evicted_ttl, evicted_budget; // removed, by why
     uint64_t hot_hits, promoted, demoted;                             // with a tier
@@ -117,6 +133,9 @@ typedef int (*store_row_fn)(void *ctx, uint64_t key, const float *row, const flo
                             struct err *e);
 int store_each(struct store *s, uint32_t partition, store_row_fn fn, void *ctx,
                struct err *e);
+// The same of keys from `from` on.
+int store_each_from(struct store *s, uint32_t partition, uint64_t from, store_row_fn fn,
+                    void *ctx, struct err *e);
 
 // Rows as they were saved: replaced or made, whatever the entry policy says. For loads.
 int store_put_rows(
@@ -124,6 +143,12 @@ int store_put_rows(
     struct err *e); // n x width; handles of extra rows in them are not looked at
 int store_put_extras(struct store *s, const uint64_t *keys, size_t n, const float *extras,
                      struct err *e); // of keys that have a row
+// All rows of a store of the same settings into an empty one. Or what there is of
+// a partition, which the other has nothing of: rows, counters, sketches. No order
+// and no cut goes on in either. On failure what was copied stays; what was to be
+// moved is where it was.
+int store_copy(struct store *to, struct store *from, struct err *e);
+int store_move(struct store *to, struct store *from, uint32_t partition, struct err *e);
 int store_remove(struct store *s, const uint64_t *keys, size_t n, struct err *e);
 // Counters and sketches of a partition, as cut.h writes them.
 int store_put_partition(struct store *s, uint32_t partition, const void *bytes, size_t n,

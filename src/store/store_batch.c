@@ -31,32 +31,60 @@ static int reserve(struct store_scratch *b, size_t n)
     return 0;
 }
 
+// Of n keys those of the next batch: whole partitions.
+static uint32_t batch_end(const struct store *s, const uint64_t *keys, size_t n)
+{
+    uint32_t end = STORE_BATCH;
+    if (n <= STORE_BATCH)
+        return (uint32_t)n;
+    uint32_t last = store_partition_of(s, keys[end - 1]);
+    while (end < n && store_partition_of(s, keys[end]) == last)
+        end++;
+    return end;
+}
+
+static int list_runs(struct store *s, struct store_batch *b, struct err *e)
+{
+    struct store_run *run = NULL;
+    for (uint32_t i = 0; i < b->n; i++) {
+        uint32_t p = store_partition_of(s, b->keys[i]);
+        if (run == NULL || p != run->partition) {
+            if (p < b->last)
+                return err_set(e, TUG_EUSAGE,
+                               "the keys of table %s are not in the order of ascending "
+                               "partitions: %u follows %u",
+                               s->config.name, p, b->last);
+            run = &s->batch.runs[b->n_runs++];
+            *run = (struct store_run){p, i, i};
+            b->last = p;
+        }
+        run->end = i + 1;
+    }
+    return 0;
+}
+
+bool store_is_quiet(const struct store *s)
+{
+    return !s->lives && s->cut == NULL && s->cold == NULL && !s->config.deltas &&
+           s->order_at == s->n_parts && s->config.budget_rows == 0;
+}
+
 int store_batch_take(struct store *s, const uint64_t *keys, size_t n,
                      struct store_batch *b, struct err *e)
 {
-    struct store_run *run = NULL;
     b->at += b->n;
     b->keys = keys + b->at;
     b->n = b->n_runs = 0;
     if (n - b->at > TABLE_MAX_ROWS)
         return err_set(e, TUG_EUSAGE, "%zu keys are more than a table can hold", n);
-    for (uint32_t i = 0; i < n - b->at; i++) {
-        uint32_t p = store_partition(s, b->keys[i]);
-        if (run == NULL || p != run->partition) {
-            if (p < b->last)
-                return err_set(e, TUG_EUSAGE,
-                               "keys of table %s don't come by ascending partition: %u "
-                               "after %u",
-                               s->config.name, p, b->last);
-            if (i >= STORE_BATCH)
-                break;
-            run = &s->batch.runs[b->n_runs++];
-            *run = (struct store_run){p, i, i};
-            b->last = p;
-        }
-        b->n = run->end = i + 1;
-    }
-    return reserve(&s->batch, b->n) == 0 ? 0 : err_nomem(e, "a batch of keys");
+    uint32_t end = batch_end(s, b->keys, n - b->at);
+    if (reserve(&s->batch, end) != 0)
+        return err_nomem(e, "a batch of keys");
+    b->n = end;
+    int rc = b->quiet ? 0 : list_runs(s, b, e);
+    if (rc != 0)
+        b->n = b->n_runs = 0;
+    return rc;
 }
 
 // The batch ends before its run r.
@@ -124,7 +152,7 @@ static int turn_rows(struct store *s, struct store_batch *b, struct err *e)
 
 int store_batch_find(struct store *s, struct store_batch *b, struct err *e)
 {
-    int turned = give_turns(s, b, e); // those before the one that failed go on
+    int turned = b->quiet ? 0 : give_turns(s, b, e); // those before one that failed go on
     table_find(s->rows, b->keys, b->n, s->batch.handles);
     if (turned == 0 && s->order_at < s->n_parts)
         turned = turn_rows(s, b, e);
@@ -241,6 +269,16 @@ static int make_run(struct store *s, const struct store_batch *b,
 int store_batch_make(struct store *s, struct store_batch *b,
                      const struct store_push *push, struct err *e)
 {
+    if (b->quiet) {
+        if (count_none(s->batch.handles, b->n) == 0)
+            return 0;
+        b->quiet = false; // rows are made partition by partition
+        int rc = list_runs(s, b, e);
+        if (rc != 0) {
+            cut_batch(b, &s->batch, 0);
+            return rc;
+        }
+    }
     // Each row may get one, when it is made or when it earns it.
     if (s->accessor.extra_width > 0 && store_reserve_extras(s, b->n) != 0) {
         cut_batch(b, &s->batch, 0);

@@ -14,8 +14,10 @@
 #define TUG_STORE_STORE_INTERNAL_H
 
 #include "base/buf.h"
+#include "base/hash.h"
 #include "store/store.h"
 #include "table/slabs.h"
+#include "table/table_internal.h"
 
 // Growing lists.
 struct handle_list {
@@ -129,6 +131,12 @@ struct store {
     struct store_stats stats; // those that are counted
 };
 
+// store_partition, for loops over keys.
+static inline uint32_t store_partition_of(const struct store *s, uint64_t key)
+{
+    uint64_t spread = s->config.place == CONFIG_RANGE ? key : mix64(key);
+    return table_partition(spread, s->o.partition_bits);
+}
 static inline float *store_row_at(const struct store *s, uint32_t handle)
 {
     return table_row(s->view, handle);
@@ -229,7 +237,11 @@ struct store_batch {
     uint32_t n, n_runs;
     uint32_t last; // partition
     bool unset;    // rows are made with anything in them: all of it is written at once
+    bool quiet;    // begins as store_is_quiet: runs are only listed when rows are made
 };
+// Whether nothing depends on the partitions of rows that are there: no life, no budget,
+// no order, no cut, no tier, no deltas.
+bool store_is_quiet(const struct store *s);
 // The next one of n keys in all. TUG_EUSAGE: partitions do not ascend.
 int store_batch_take(struct store *s, const uint64_t *keys, size_t n,
                      struct store_batch *b, struct err *e);

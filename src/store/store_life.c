@@ -228,7 +228,7 @@ int store_turn(struct store *s, uint32_t p, struct err *e)
 int store_order(struct store *s, enum store_order o, float threshold, struct err *e)
 {
     if (s->cut != NULL || s->order_at < s->n_parts)
-        return err_set(e, TUG_EUSAGE, "table %s is busy with %s; come again",
+        return err_set(e, TUG_EUSAGE, "table %s is busy with %s; try again",
                        s->config.name, s->cut != NULL ? "a save" : "another order");
     s->order = o;
     s->order_threshold = threshold;

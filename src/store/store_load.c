@@ -174,6 +174,7 @@ struct merge {
     struct store *s;
     struct table_entry *rows;
     uint32_t n, at;
+    uint64_t from;
     store_row_fn fn;
     void *ctx;
 };
@@ -197,30 +198,143 @@ static int give_cold(void *ctx, uint64_t key, const float *row, const float *ext
                      struct err *e)
 {
     struct merge *m = ctx;
+    if (key < m->from)
+        return 0;
     TRY(give(m, &key, e));
     return m->fn(m->ctx, key, row, extra, e);
 }
 
-int store_each(struct store *s, uint32_t partition, store_row_fn fn, void *ctx,
-               struct err *e)
+static int list_rows(struct merge *m, uint32_t partition)
 {
-    struct merge m = {.s = s, .fn = fn, .ctx = ctx};
     struct handle_list live = {0};
-    TRY(store_turn(s, partition, e));
-    if (store_live_rows(s, partition, &live) == 0)
-        m.rows = mem_array(live.n + 1, sizeof(*m.rows));
-    if (m.rows == NULL) {
-        mem_free(live.at);
-        return err_nomem(e, "the rows of a partition");
+    int rc = store_live_rows(m->s, partition, &live);
+    m->rows = rc == 0 ? mem_array(live.n + 1, sizeof(*m->rows)) : NULL;
+    for (uint32_t i = 0; i < live.n && m->rows != NULL; i++) {
+        uint64_t key = store_key_at(m->s, live.at[i]);
+        if (key >= m->from)
+            m->rows[m->n++] = (struct table_entry){key, live.at[i]};
     }
-    m.n = live.n;
-    for (uint32_t i = 0; i < live.n; i++)
-        m.rows[i] = (struct table_entry){store_key_at(s, live.at[i]), live.at[i]};
     mem_free(live.at);
+    return m->rows != NULL ? 0 : TUG_ENOMEM;
+}
+
+int store_each_from(struct store *s, uint32_t partition, uint64_t from, store_row_fn fn,
+                    void *ctx, struct err *e)
+{
+    struct merge m = {.s = s, .from = from, .fn = fn, .ctx = ctx};
+    TRY(store_turn(s, partition, e));
+    if (list_rows(&m, partition) != 0)
+        return err_nomem(e, "the rows of a partition");
     table_sort_by_key(m.rows, m.n);
     int rc = s->parts[partition].cold > 0 ? cold_each(s, partition, give_cold, &m, e) : 0;
     if (rc == 0)
         rc = give(&m, NULL, e);
     mem_free(m.rows);
     return rc;
+}
+
+int store_each(struct store *s, uint32_t partition, store_row_fn fn, void *ctx,
+               struct err *e)
+{
+    return store_each_from(s, partition, 0, fn, ctx, e);
+}
+
+// Copies.
+
+enum { COPY_ROWS = 1024 };
+
+struct copy {
+    struct store *to;
+    uint64_t keys[COPY_ROWS], extra_keys[COPY_ROWS];
+    size_t n, n_extras;
+    float *rows, *extras;
+};
+
+static int copy_flush(struct copy *c, struct err *e)
+{
+    size_t n = c->n, n_extras = c->n_extras;
+    c->n = c->n_extras = 0;
+    TRY(store_put_rows(c->to, c->keys, n, c->rows, e));
+    return n_extras > 0 ? store_put_extras(c->to, c->extra_keys, n_extras, c->extras, e)
+                        : 0;
+}
+
+static int copy_row(void *ctx, uint64_t key, const float *row, const float *extra,
+                    struct err *e)
+{
+    struct copy *c = ctx;
+    const struct accessor *a = &c->to->accessor;
+    memcpy(c->rows + c->n * a->width, row, a->width * sizeof(*row));
+    c->keys[c->n++] = key;
+    if (extra != NULL) {
+        memcpy(c->extras + c->n_extras * a->extra_width, extra,
+               a->extra_width * sizeof(*extra));
+        c->extra_keys[c->n_extras++] = key;
+    }
+    return c->n == COPY_ROWS ? copy_flush(c, e) : 0;
+}
+
+static int copy_partition(struct copy *c, struct store *from, uint32_t p, struct err *e)
+{
+    struct buf head = BUF_INIT(SIZE_MAX);
+    TRY(store_each(from, p, copy_row, c, e));
+    TRY(copy_flush(c, e));
+    int rc = store_get_partition(from, p, store_time(from, p), &head) == 0
+                 ? store_put_partition(c->to, p, head.data, head.len, e)
+                 : err_nomem(e, "a partition");
+    buf_free(&head);
+    return rc;
+}
+
+static int copy_partitions(struct store *to, struct store *from, uint32_t first,
+                           uint32_t n, struct err *e)
+{
+    const struct accessor *a = &to->accessor;
+    struct copy *c = mem_zalloc(sizeof(*c));
+    if (c == NULL)
+        return err_nomem(e, "a copy of rows");
+    c->to = to;
+    c->rows = mem_array(COPY_ROWS, a->width * sizeof(float) + 1);
+    c->extras = mem_array(COPY_ROWS, a->extra_width * sizeof(float) + 1);
+    int rc = c->rows != NULL && c->extras != NULL ? 0 : err_nomem(e, "a copy of rows");
+    for (uint32_t p = first; p < first + n && rc == 0; p++)
+        rc = copy_partition(c, from, p, e);
+    mem_free(c->rows);
+    mem_free(c->extras);
+    mem_free(c);
+    return rc;
+}
+
+int store_copy(struct store *to, struct store *from, struct err *e)
+{
+    return copy_partitions(to, from, 0, from->n_parts, e);
+}
+
+// Nothing of the partition stays, and deltas have nothing to say of it.
+static int forget_partition(struct store *s, uint32_t p, struct err *e)
+{
+    struct store_part *part = &s->parts[p];
+    struct merge m = {.s = s};
+    int rc = 0;
+    if (list_rows(&m, p) != 0)
+        return err_nomem(e, "the rows of a partition");
+    for (uint32_t i = 0; i < m.n && rc == 0; i++)
+        rc = store_remove_rows(s, p, &m.rows[i].handle, 1, e);
+    mem_free(m.rows);
+    if (part->entry != NULL)
+        s->entry_bytes -= entry_bytes(part->entry);
+    entry_close(part->entry);
+    part->entry = NULL;
+    part->changed.n = part->gone.n = 0;
+    return rc;
+}
+
+int store_move(struct store *to, struct store *from, uint32_t partition, struct err *e)
+{
+    if (from->cold != NULL || to->cold != NULL)
+        return err_set(e, TUG_EUSAGE, "table %s has rows on disk: it can't be moved",
+                       from->config.name);
+    int rc = copy_partitions(to, from, partition, 1, e);
+    int forgotten = forget_partition(rc == 0 ? from : to, partition, rc == 0 ? e : NULL);
+    return rc != 0 ? rc : forgotten;
 }

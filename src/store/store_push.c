@@ -2,6 +2,8 @@
 // row has changed.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
 #include "store/store_internal.h"
 
 static uint32_t weights_width(const struct accessor *a)
@@ -15,21 +17,28 @@ static uint32_t weights_width(const struct accessor *a)
 uint32_t store_value_width(const struct store *s, enum store_op op)
 {
     const struct accessor *a = &s->accessor;
-    return op == STORE_GRADIENT ? a->push_width : weights_width(a);
+    if (op == STORE_GRADIENT)
+        return a->push_width;
+    return op == STORE_ASSIGN ? weights_width(a) : a->width;
 }
 
-// Rows of a batch by their handles, NULL where there is none.
+bool store_has_whole_rows(const struct store *s)
+{
+    return !s->lives;
+}
+
+// Rows of a batch by their handles, NULL where there is none. Those with a life are asked
+// for at once: whether they have an extra row is read first.
 static void list_rows(struct store *s, const struct store_batch *b)
 {
     const uint32_t *handles = s->batch.handles;
-    size_t bytes = s->accessor.width * sizeof(float);
-    for (uint32_t i = 0; i < b->n; i++) {
-        s->batch.rows[i] = NULL;
+    float **rows = s->batch.rows;
+    for (uint32_t i = 0; i < b->n; i++)
+        rows[i] = handles[i] == TABLE_NONE ? NULL : store_row_at(s, handles[i]);
+    for (uint32_t i = 0; i < b->n && s->lives; i++) {
         s->batch.extras[i] = NULL;
-        if (handles[i] == TABLE_NONE)
-            continue;
-        s->batch.rows[i] = store_row_at(s, handles[i]);
-        table_row_prefetch(s->batch.rows[i], bytes);
+        if (rows[i] != NULL)
+            table_row_prefetch(rows[i], s->accessor.width * sizeof(float));
     }
 }
 
@@ -69,14 +78,15 @@ static void see_run(struct store *s, const struct store_run *run, const float *v
 }
 
 // Rows [i, i + n) of the batch: none of them is missing.
-static void apply_some(struct store *s, const struct rule_params *rules, float scale,
-                       const float *values, size_t i, size_t n)
+static void apply_some(struct store *s, const struct store_push *push,
+                       const struct rule_params *rules, const float *values, size_t i,
+                       size_t n)
 {
     const struct store_scratch *x = &s->batch;
     values += i * s->accessor.push_width;
     if (s->lives) {
         struct accessor_life_push p = {.rules = rules,
-                                       .scale = scale,
+                                       .scale = push->scale,
                                        .n = n,
                                        .rows = x->rows + i,
                                        .extras = x->extras + i,
@@ -85,8 +95,8 @@ static void apply_some(struct store *s, const struct rule_params *rules, float s
         accessor_apply_life(&s->scratch, &p);
     } else {
         struct accessor_push p = {.rules = rules,
-                                  .pass = 1,
-                                  .scale = scale,
+                                  .pass = push->pass,
+                                  .scale = push->scale,
                                   .n = n,
                                   .rows = x->rows + i,
                                   .values = values};
@@ -107,7 +117,7 @@ static void apply_gradients(struct store *s, const struct store_push *p,
         while (end < b->n && s->batch.rows[end] != NULL)
             end++;
         if (end > i)
-            apply_some(s, rules, p->scale, values, i, end - i);
+            apply_some(s, p, rules, values, i, end - i);
         else
             end++;
     }
@@ -121,12 +131,6 @@ static bool all_zero(const float *x, uint32_t n)
         if (x[i] != 0)
             return false;
     return true;
-}
-
-static void put_weights(enum store_op op, float *to, const float *from, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        to[i] = op == STORE_ADD ? to[i] + from[i] : from[i];
 }
 
 // Where the weights of a group of row i are; NULL: nowhere, and these need no place.
@@ -154,9 +158,36 @@ static void apply_weights(struct store *s, const struct store_push *p,
         for (uint32_t g = 0; g < a->n_groups; g++) {
             float *to = group_weights(s, i, g, values);
             if (to != NULL)
-                put_weights(p->op, to, values, a->groups[g].n);
+                memcpy(to, values, a->groups[g].n * sizeof(*to));
             values += a->groups[g].n;
         }
+}
+
+// Whole rows.
+
+static void apply_rows(struct store *s, const struct store_push *p,
+                       const struct store_batch *b)
+{
+    uint32_t width = s->accessor.width;
+    const float *values = p->values + b->at * width;
+    list_rows(s, b);
+    for (uint32_t i = 0; i < b->n; i++, values += width) {
+        if (p->op == STORE_DELTA)
+            s->scratch.kernels->axpy(s->batch.rows[i], 1, values, width);
+        else
+            memcpy(s->batch.rows[i], values, width * sizeof(*values));
+    }
+}
+
+static void apply(struct store *s, const struct store_push *p,
+                  const struct store_batch *b, const struct rule_params *rules)
+{
+    if (p->op == STORE_GRADIENT)
+        apply_gradients(s, p, b, rules);
+    else if (p->op == STORE_ASSIGN)
+        apply_weights(s, p, b);
+    else
+        apply_rows(s, p, b);
 }
 
 // What was applied stays applied: where rows beyond the budget can't go now, they go with
@@ -167,13 +198,17 @@ static void keep_budgets(struct store *s, const struct store_batch *b)
         (void)store_keep_budget(s, s->batch.runs[r].partition, NULL);
 }
 
-int store_push(struct store *s, const struct store_push *p, size_t *ret_partitions,
+int store_push(struct store *s, const struct store_push *p, size_t *ret_keys,
                struct err *e)
 {
     struct rule_params rules[ACCESSOR_MAX_GROUPS];
-    struct store_batch b = {0};
+    struct store_batch b = {.unset = p->op == STORE_ROW, .quiet = store_is_quiet(s)};
     size_t done = 0;
     int rc = 0;
+    if (p->op >= STORE_ROW && s->lives)
+        rc = err_set(e, TUG_EUSAGE,
+                     "rows of table %s have a life: they are not set whole",
+                     s->config.name);
     accessor_rules(&s->accessor, p->rate * rate_factor(&s->config.rate, s->step), rules);
     while (rc == 0 && b.at + b.n < p->n) {
         rc = store_batch_take(s, p->keys, p->n, &b, e);
@@ -183,28 +218,21 @@ int store_push(struct store *s, const struct store_push *p, size_t *ret_partitio
         int made = store_batch_make(s, &b, p->op == STORE_GRADIENT ? p : NULL,
                                     rc == 0 ? e : NULL);
         rc = rc != 0 ? rc : made;
-        if (p->op == STORE_GRADIENT)
-            apply_gradients(s, p, &b, rules);
-        else
-            apply_weights(s, p, &b);
-        done += b.n_runs;
+        apply(s, p, &b, rules);
+        done += b.n;
         keep_budgets(s, &b);
     }
-    if (ret_partitions != NULL)
-        *ret_partitions = done;
+    if (ret_keys != NULL)
+        *ret_keys = done;
     return rc;
 }
 
 // Pulls.
 
-// What a key without a row pulls: of the row that a push would make.
+// What a key without a row pulls, with a life: of the row that a push would make.
 static void pull_first(struct store *s, uint64_t key, struct life_time t, float *ret)
 {
     const struct accessor *a = &s->accessor;
-    if (!s->lives) {
-        accessor_first(a, s->rows, key, ret);
-        return;
-    }
     float *row = s->first, *extra = s->begins_whole ? row + a->width : NULL;
     table_first_values(s->rows, key, row);
     if (s->life->begin != NULL)
@@ -225,7 +253,10 @@ static void gather(struct store *s, const struct store_batch *b, float *values)
     } else {
         accessor_gather(a, s->batch.rows, b->n, values);
     }
-    for (uint32_t r = 0; r < b->n_runs; r++) {
+    for (uint32_t i = 0; i < b->n && !s->lives; i++)
+        if (s->batch.rows[i] == NULL)
+            accessor_first(a, s->rows, b->keys[i], values + (size_t)i * a->pull_width);
+    for (uint32_t r = 0; r < b->n_runs && s->lives; r++) {
         const struct store_run *run = &s->batch.runs[r];
         struct life_time t = store_time(s, run->partition);
         for (uint32_t i = run->begin; i < run->end; i++)
@@ -243,18 +274,54 @@ static void use(struct store *s, const struct store_batch *b)
     cold_used(s, s->batch.some, n);
 }
 
-int store_pull(struct store *s, const uint64_t *keys, size_t n, float *values,
-               uint8_t *found, struct err *e)
+static void found_in(const struct store *s, const struct store_batch *b, uint8_t *found)
 {
-    struct store_batch b = {0};
+    for (uint32_t i = 0; i < b->n && found != NULL; i++)
+        found[b->at + i] = s->batch.rows[i] != NULL;
+}
+
+static void gather_rows(struct store *s, const struct store_batch *b, float *ret)
+{
+    uint32_t width = s->accessor.width;
+    list_rows(s, b);
+    for (uint32_t i = 0; i < b->n; i++, ret += width) {
+        if (s->batch.rows[i] != NULL)
+            memcpy(ret, s->batch.rows[i], width * sizeof(*ret));
+        else
+            table_first_values(s->rows, b->keys[i], ret);
+    }
+}
+
+typedef void (*gather_fn)(struct store *s, const struct store_batch *b, float *ret);
+
+// n x width values, a batch of them by each call of `fill`.
+static int pull(struct store *s, const uint64_t *keys, size_t n, gather_fn fill,
+                uint32_t width, float *ret, uint8_t *found, struct err *e)
+{
+    struct store_batch b = {.quiet = store_is_quiet(s)};
     while (b.at + b.n < n) {
         TRY(store_batch_take(s, keys, n, &b, e));
         TRY(store_batch_find(s, &b, e));
-        gather(s, &b, values + b.at * s->accessor.pull_width);
-        for (uint32_t i = 0; i < b.n && found != NULL; i++)
-            found[b.at + i] = s->batch.rows[i] != NULL;
+        fill(s, &b, ret + b.at * width);
+        found_in(s, &b, found);
         if (s->cold != NULL)
             use(s, &b);
     }
     return 0;
+}
+
+int store_pull(struct store *s, const uint64_t *keys, size_t n, float *values,
+               uint8_t *found, struct err *e)
+{
+    return pull(s, keys, n, gather, s->accessor.pull_width, values, found, e);
+}
+
+int store_pull_rows(struct store *s, const uint64_t *keys, size_t n, float *rows,
+                    uint8_t *found, struct err *e)
+{
+    if (s->lives)
+        return err_set(e, TUG_EUSAGE,
+                       "rows of table %s have a life: they are not pulled whole",
+                       s->config.name);
+    return pull(s, keys, n, gather_rows, s->accessor.width, rows, found, e);
 }

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/store.h"
 
+#include "rule/rule.h"
 #include "store/store_testing.h"
 
 // What a pull of keys without rows says, said by the naive store.
@@ -280,6 +281,64 @@ static void test_counters(void **state)
     store_close(s);
 }
 
+// Rows without a life are set, changed and read as a whole, state and count included; of
+// a layout and first values that no accessor's name stands for, too.
+static void test_whole_rows(void **state)
+{
+    (void)state;
+    enum { WIDTH = 7, N = 3 }; // [w | state][count][v: 2 | state]
+    struct table_config c = table_config_defaults();
+    struct rule_params rule = rule_defaults(RULE_ADAGRAD);
+    struct accessor a = ACCESSOR_EMPTY;
+    accessor_add_group(&a, &rule, 1);
+    accessor_add_count(&a);
+    accessor_add_group(&a, &rule, 2);
+    assert_int_equal(a.width, WIDTH);
+    struct table_options rows = {
+        .seed = 5, .id = 3, .n_inits = 1, .inits = {{3, 2, -0.5f, 0.5f}}};
+    struct store_options o = {
+        .config = &c, .accessor = &a, .rows = &rows, .partition_bits = 0};
+    struct store *s;
+    OK(store_open(&s, &o, &ok_e));
+    assert_true(store_has_whole_rows(s));
+    const uint64_t keys[N] = {4, 9, 2};
+    float whole[N * WIDTH], got[N * WIDTH], first[N * WIDTH];
+    uint8_t found[N];
+    OK(store_pull_rows(s, keys, N, first, found, &ok_e));
+    for (uint32_t i = 0; i < N; i++) {
+        assert_int_equal(found[i], 0);
+        assert_true(first[i * WIDTH] == 0 && first[i * WIDTH + 3] != 0);
+    }
+    for (uint32_t i = 0; i < N * WIDTH; i++)
+        whole[i] = (float)i;
+    struct store_push p = {.op = STORE_ROW, .keys = keys, .n = 2, .values = whole};
+    assert_int_equal(store_value_width(s, STORE_ROW), WIDTH);
+    OK(store_push(s, &p, NULL, &ok_e));
+    p.op = STORE_DELTA; // of the third, whose row begins with it
+    p.n = N;
+    OK(store_push(s, &p, NULL, &ok_e));
+    OK(store_pull_rows(s, keys, N, got, found, &ok_e));
+    for (uint32_t i = 0; i < N * WIDTH; i++)
+        assert_true(got[i] == (i < 2 * WIDTH ? 2 * whole[i] : first[i] + whole[i]));
+    assert_true(found[0] && found[1] && found[2]);
+    // The pass tells rows of the count how much of the prior is due.
+    const float gradients[N * 5] = {
+        [3] = 1, [4] = 1, [8] = 1, [9] = 1, [13] = 1, [14] = 1};
+    p = (struct store_push){.keys = keys, .n = N, .values = gradients, .pass = 1};
+    OK(store_push(s, &p, NULL, &ok_e));
+    assert_true(store_row(s, keys[1], NULL)[2] == 2 * whole[WIDTH + 2] + 1);
+    store_close(s);
+
+    struct table_config lives = parse(&settings[0]);
+    s = open_store(&lives, 0, 0);
+    struct err e;
+    p = (struct store_push){.op = STORE_ROW, .keys = keys, .n = 1, .values = whole};
+    assert_int_equal(store_push(s, &p, NULL, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "have a life"));
+    assert_int_equal(store_pull_rows(s, keys, 1, got, NULL, &e), TUG_EUSAGE);
+    store_close(s);
+}
+
 // Limits and bad input.
 
 static void check_max_bytes(uint64_t most, bool extras)
@@ -305,7 +364,7 @@ static void check_max_bytes(uint64_t most, bool extras)
         rc = store_push(s, &p, &done, &e);
     assert_int_equal(rc, TUG_ENOMEM);
     assert_non_null(strstr(e.text, "raise the limit"));
-    assert_true(done < 8);
+    assert_true(done < KEYS);
     struct store_stats x = store_stats(s);
     assert_int_equal(x.rows == KEYS, extras);
     assert_int_equal(x.extra_rows > 0, extras);
@@ -370,6 +429,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_naive), cmocka_unit_test(test_counters),
+        cmocka_unit_test(test_whole_rows),    cmocka_unit_test(test_whole_rows),
         cmocka_unit_test(test_opening),       cmocka_unit_test(test_max_bytes),
         cmocka_unit_test(test_bad_input),
     };

@@ -311,21 +311,20 @@ static inline void naive_gradient(struct naive *m, uint32_t i, const float *valu
         naive_rule(&m->config->accessor.extra, rate, &x->embedx, g, m->dim);
 }
 
-static inline void naive_weights(struct naive *m, uint32_t i, const float *values,
-                                 bool add)
+static inline void naive_weights(struct naive *m, uint32_t i, const float *values)
 {
     struct naive_row *x = &m->rows[i];
     uint32_t n = embed_width(m);
     bool zero = true;
     x->changed = true;
     for (uint32_t k = 0; k < n; k++)
-        x->embed.w[k] = (double)values[k] + (add ? x->embed.w[k] : 0);
+        x->embed.w[k] = (double)values[k];
     for (uint32_t k = 0; m->life && k < m->dim; k++)
         zero = zero && values[n + k] == 0;
     if (!zero && !x->extra)
         naive_make_extra(m, i);
     for (uint32_t k = 0; x->extra && k < m->dim; k++)
-        x->embedx.w[k] = (double)values[n + k] + (add ? x->embedx.w[k] : 0);
+        x->embedx.w[k] = (double)values[n + k];
 }
 
 // Whether a goes before b when rows are too many.
@@ -384,7 +383,7 @@ static inline void naive_push(struct naive *m, const struct store_push *p,
         if (wanted && p->op == STORE_GRADIENT)
             naive_gradient(m, i, values, (double)p->scale, rate, again);
         else if (wanted)
-            naive_weights(m, i, values, p->op == STORE_ADD);
+            naive_weights(m, i, values);
         uint32_t here = naive_partition(m, m->keys[i]);
         if (k + 1 == p->n || naive_partition(m, m->keys[which[k + 1]]) != here)
             naive_budget(m, here);
@@ -592,7 +591,7 @@ static inline struct store_push draw_push(struct dice *d, const struct store *s,
 {
     struct store_push p = {.keys = b->keys, .values = b->values, .rate = 1, .scale = 1};
     uint32_t kind = dice_below(d, 16);
-    p.op = kind == 0 ? STORE_ASSIGN : kind == 1 ? STORE_ADD : STORE_GRADIENT;
+    p.op = kind <= 1 ? STORE_ASSIGN : STORE_GRADIENT;
     if (kind == 2)
         p.scale = 0.5f;
     if (kind == 3)

@@ -87,11 +87,10 @@ static void sort_bytes(struct table_entry *x, size_t n, uint32_t shift)
     }
     for (uint32_t b = 0; b < 256; b++)
         while (at[b] < begin[b + 1]) {
-            uint32_t to = x[at[b]].key >> shift & 255;
-            struct table_entry v = x[at[to]];
-            x[at[to]++] = x[at[b]];
-            if (to != b)
-                x[at[b]] = v;
+            struct table_entry v = x[at[b]];
+            size_t from = at[b], place = at[v.key >> shift & 255]++;
+            x[from] = x[place];
+            x[place] = v;
         }
     for (uint32_t b = 0; b < 256 && shift > 0; b++)
         sort_keys(x + begin[b], begin[b + 1] - begin[b], shift - 8);

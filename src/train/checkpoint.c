@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "base/plural.h"
 #include "train/driver.h"
 #include "train/lives.h"
@@ -128,9 +129,9 @@ static int resume(struct run *r, struct err *e)
     TRY(r->driver != NULL ? driver_resume(r, s->dir, m, e)
                           : load_tables(r, s->dir, m, e));
     stand_at(r, m);
-    progress_note(r->progress, "resuming from %s: %u pass%s and %llu batch%s done",
-                  s->dir, m->at.epoch, PLURAL_ES(m->at.epoch),
-                  (unsigned long long)m->at.batches, PLURAL_ES(m->at.batches));
+    log_info("resuming from %s: %u pass%s and %llu batch%s done", s->dir, m->at.epoch,
+             PLURAL_ES(m->at.epoch), (unsigned long long)m->at.batches,
+             PLURAL_ES(m->at.batches));
     return 0;
 }
 
@@ -144,10 +145,10 @@ static int choose_tables(const char *list, bool *ret_sparse, bool *ret_dense,
         bool sparse = n == 6 && strncmp(word, "sparse", n) == 0;
         bool dense = n == 5 && strncmp(word, "dense", n) == 0;
         if (!sparse && !dense)
-            return err_set(
-                e, TUG_EUSAGE,
-                "--init-tables: there is no table '%.*s'; there are sparse and dense",
-                (int)n, word);
+            return err_set(e, TUG_EUSAGE,
+                           "--init-tables: there is no table '%.*s'; the tables are "
+                           "sparse and dense",
+                           (int)n, word);
         *ret_sparse |= sparse;
         *ret_dense |= dense;
         word = word[n] == ',' ? word + n + 1 : NULL;
@@ -155,25 +156,16 @@ static int choose_tables(const char *list, bool *ret_sparse, bool *ret_dense,
     return 0;
 }
 
-// Rows of the same length can still mean different things.
-static bool same_shape(const struct model_options *a, const struct model_options *b)
-{
-    if (a->kind != b->kind || a->linear.kind != b->linear.kind)
-        return false;
-    return a->kind == MODEL_LR || (a->dim == b->dim && a->fields == b->fields &&
-                                   a->latent.kind == b->latent.kind);
-}
-
 static int check_shape(const struct model *then, const struct model *now, const char *dir,
                        struct err *e)
 {
-    if (!same_shape(&then->options, &now->options))
+    if (!model_same_rows(then, now)) // which may have the same length
         return err_set(
             e, TUG_EUSAGE,
             "%s holds a model %s with rows of %u floats, this run has %s with %u: give "
             "the same --model, --dim, --optimizer and fields",
-            dir, model_name(then->options.kind), then->accessor.width,
-            model_name(now->options.kind), now->accessor.width);
+            dir, then->options.ops->name, then->accessor.width, now->options.ops->name,
+            now->accessor.width);
     return 0;
 }
 
@@ -184,10 +176,10 @@ static int init_from(struct run *r, struct err *e)
     bool sparse, dense;
     TRY(choose_tables(r->config->init_tables, &sparse, &dense, e));
     if (manifest_lives(m) != (r->config->table != NULL))
-        return err_set(
-            e, TUG_EUSAGE, "%s holds features that %s: give %s --table as there", dir,
-            manifest_lives(m) ? "live by settings" : "have no life of their own",
-            manifest_lives(m) ? "the same" : "no");
+        return err_set(e, TUG_EUSAGE,
+                       "the model in %s was trained %s: use %s --table here, too", dir,
+                       manifest_lives(m) ? "with --table" : "without --table",
+                       manifest_lives(m) ? "the same" : "no");
     struct model then;
     TRY(model_init(&then, &m->options.model, e));
     TRY(check_shape(&then, &r->parameters.model, dir, e));
@@ -258,8 +250,8 @@ int checkpoint_check_data(const struct run *r, struct err *e)
     if (r->config->out != NULL && !schema_has_text(reader_schema(r->reader)))
         return err_set(
             e, TUG_EUSAGE,
-            "the names of the columns are no UTF-8 text, which a model that is "
-            "saved under --out needs: convert the headers, as with iconv");
+            "the names of the columns are not UTF-8, and a model saved under --out needs "
+            "names that are: convert the headers, for example with iconv");
     struct err how;
     if (!r->resumes || r->start->manifest.data.files == 0 ||
         identity_same(&r->start->manifest.data, r->data_identity, &how) == 0)

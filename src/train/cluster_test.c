@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "cluster/node.h"
 #include "cluster/scheduler.h"
+#include "model/toy_testing.h"
 #include "save/save.h"
 #include "server/server.h"
 #include "train/config.h"
@@ -179,13 +180,13 @@ static void train_there(const struct train_config *config, uint32_t servers,
     mem_free(c);
 }
 
-static struct train_config config_of(enum model_kind kind)
+static struct train_config config_of(const char *model)
 {
     return (struct train_config){
         .data = {data, 1},
         .test = {data, 1},
         .reader = {.format = "libffm", .loss = READER_LOGISTIC, .labels = true},
-        .model = model_of(kind),
+        .model = model_of(model),
         .epochs = 3,
         .batch = 64,
         .threads = 1,
@@ -215,9 +216,9 @@ static void test_sync(void **state)
 {
     (void)state;
     static const uint32_t shapes[][2] = {{1, 1}, {2, 2}, {3, 4}};
-    for (int kind = MODEL_LR; kind <= MODEL_FFM; kind++) {
+    for (size_t kind = 0; model_at(kind) != NULL; kind++) {
         data[0] = write_data("sync.ffm", 1000, 30, 0);
-        struct train_config c = config_of((enum model_kind)kind);
+        struct train_config c = config_of(model_at(kind)->name);
         struct train_result one = {0}, many;
         char here[256], there[256];
         snprintf(here, sizeof(here), "%s", path_of("one"));
@@ -259,7 +260,7 @@ static void test_sync_without_one(void **state)
     skip();
 #endif
     data[0] = write_data("leave.ffm", 3000, 30, 0);
-    struct train_config c = config_of(MODEL_FM);
+    struct train_config c = config_of("fm");
     struct train_result one = {0}, many;
     c.epochs = 12;
     c.out = path_of("one");
@@ -286,7 +287,7 @@ static void test_async(void **state)
     data[0] = write_data("async.ffm", 3000, 3, 0);
     for (int mode = WIRE_ASYNC; mode <= WIRE_SSP; mode++)
         for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
-            struct train_config c = config_of(MODEL_FM);
+            struct train_config c = config_of("fm");
             struct train_result r;
             c.deterministic = false;
             c.threads = 1 + (int)i; // lanes of each worker
@@ -355,7 +356,7 @@ static struct rows rows_of(const char *saved)
 
 static struct train_config living_config(struct table_config *t, const char *settings)
 {
-    struct train_config c = config_of(MODEL_FM);
+    struct train_config c = config_of("fm");
     *t = lives_defaults(&c.model);
     if (table_config_parse(t, settings, &test_err) != 0)
         fail_msg("%s", test_err.text);
@@ -591,6 +592,12 @@ static void test_another_saves(void **state)
     remove_all(c.out);
 }
 
+static int add_toy(void **state)
+{
+    assert_int_equal(model_register(&toy, NULL), 0); // trained in all tests of all models
+    return make_test_dir(state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -603,5 +610,5 @@ int main(void)
         cmocka_unit_test(test_another_saves),
     };
     log_set_level(LOG_ERROR);
-    return cmocka_run_group_tests(tests, make_test_dir, remove_test_dir);
+    return cmocka_run_group_tests(tests, add_toy, remove_test_dir);
 }

@@ -55,17 +55,16 @@ static int look_at_file(struct search *s, struct source *source, uint32_t file,
 }
 
 // Files that cannot be read here are looked at later, or by others.
-static int look_at(struct search *s, const struct path_list *paths)
+static void look_at(struct search *s, const struct path_list *paths)
 {
     struct source *source = NULL;
     struct source_options o = {.paths = paths->items, .n_paths = paths->n};
     if (paths->n == 0 || source_open(&source, &o, NULL) != 0)
-        return 0;
+        return;
     for (uint32_t i = 0; i < source_files(source) && s->open->text_len > 0; i++)
         if (!source_is_pipe(source, i))
             (void)look_at_file(s, source, i, NULL);
     source_close(source);
-    return 0;
 }
 
 static int fill(struct search *s, struct err *e)
@@ -83,14 +82,8 @@ static int search(struct search *s, struct err *e)
     const struct path_list *const lists[] = {&c->data, &c->test, &c->valid};
     TRY(fill(s, e));
     for (size_t l = 0; l < 3 && s->open->text_len > 0; l++)
-        TRY(look_at(s, lists[l]));
-    struct schema_column missing;
-    size_t at = 0;
-    return !schema_next(s->open, &at, &missing)
-               ? 0
-               : err_set(e, TUG_EDATA,
-                         "no file has the column '%s' in its header, which --drop names",
-                         missing.name);
+        look_at(s, lists[l]);
+    return 0;
 }
 
 // The header of a pipe is seen once, when its data is read.
@@ -117,9 +110,10 @@ int columns_check_drop(const struct train_config *c, bool *ret, struct err *e)
     int rc = s.names != NULL && s.open != NULL
                  ? search(&s, e)
                  : err_nomem(e, "the columns of a csv file");
+    // The reader names what is not there, together with what else the header lacks.
+    *ret = rc == 0 && s.open->text_len == 0;
     mem_free(s.names);
     mem_free(s.open);
-    *ret = rc == 0;
     return rc;
 }
 

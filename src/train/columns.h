@@ -8,8 +8,8 @@
 #include "train/config.h"
 
 // Each column that --drop names has to be in the header of some file: of --data, --test or
-// --valid, where these can be read here. *ret: they were looked at, so that the first
-// header need not have them all.
+// --valid, where these can be read here. *ret: all of them are, so that the first header
+// need not have them.
 int columns_check_drop(const struct train_config *c, bool *ret, struct err *e);
 
 // What the reader knows and the options did not say.

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/below.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "train/driver_internal.h"
 #include "train/progress.h"
 #include "train/report.h"
@@ -152,7 +153,8 @@ static int look(struct driver *d, uint64_t pass, struct state *s, struct err *e)
     struct msg_pass_wanted m = {.pass = pass};
     *s = (struct state){.driver = d};
     TRY(client_ask(d->remote.client, MSG_PASS_WANTED, &m, take_state, s, e));
-    return s->rc == 0 ? 0 : err_set(e, TUG_EINTERNAL, "a worker's report cannot be read");
+    return s->rc == 0 ? 0
+                      : err_set(e, TUG_EINTERNAL, "the report of a worker is damaged");
 }
 
 int driver_is_over(struct driver *d, uint64_t pass, bool *ret, uint64_t *ret_clock,
@@ -255,10 +257,9 @@ static int follow_pass(struct run *r, uint64_t pass, struct state *s,
         if (run_interrupted(r) && r->config->out == NULL)
             return TUG_EINTERRUPTED;
         if (run_interrupted(r) && !told)
-            progress_note(r->progress,
-                          "interrupted: pass %u is finished first, so that the save "
-                          "counts every example once",
-                          r->at.epoch + 1);
+            log_info("interrupted: pass %u is finished first, so that the save "
+                     "counts every example once",
+                     r->at.epoch + 1);
         told |= run_interrupted(r);
         if (progress_is_due(r->progress)) {
             struct metrics m = metrics_stream_result(&d->stream, r->config->reader.loss);
@@ -313,10 +314,11 @@ int driver_pass(struct run *r, struct train_result *result, struct err *e)
     r->bad_lines = d->bad_lines;
     TRY(rc);
     if (d->bad_lines > r->config->max_bad_lines)
-        return err_set(e, TUG_EDATA,
-                       "%llu lines of --data are bad, --max-bad-lines allows %llu",
-                       (unsigned long long)d->bad_lines,
-                       (unsigned long long)r->config->max_bad_lines);
+        return err_set(
+            e, TUG_EDATA,
+            "%llu lines of --data cannot be read, and --max-bad-lines allows %llu",
+            (unsigned long long)d->bad_lines,
+            (unsigned long long)r->config->max_bad_lines);
     result->examples = d->examples = s.pass.examples;
     // Workers count the batches of their pieces; of shared ones nobody has all.
     if (r->config->table != NULL && r->config->cluster->mode == WIRE_SYNC)

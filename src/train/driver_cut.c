@@ -16,15 +16,14 @@
 #include "base/below.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "save/save.h"
 #include "train/driver.h"
 #include "train/driver_internal.h"
 #include "train/lives.h"
 #include "train/progress.h"
 
-// The moment of a save of shares lies d->ahead batches ahead: twice as many each time
-// that it has passed before all servers heard of it, up to BATCHES_AHEAD_MAX.
-enum { MARKS_SECONDS = 60, BATCHES_AHEAD_MAX = 4096 };
+enum { MARKS_SECONDS = 60 };
 
 static const double look_seconds = 0.005;
 
@@ -128,11 +127,11 @@ int driver_find_position(struct driver *d, const char *path, struct err *e)
     if (m.about != NULL) {
         json_begin();
         json_t *o = json_loads(m.about, 0, NULL);
-        rc = json_is_object(o) ? read_position(o, newest, &d->resumed, e)
-                               : err_set(e, TUG_EDATA,
-                                         "%s: where the run stood is not "
-                                         "there; the save is damaged",
-                                         newest);
+        rc = json_is_object(o)
+                 ? read_position(o, newest, &d->resumed, e)
+                 : err_set(e, TUG_EDATA,
+                           "%s: the position of the run is missing; the save is damaged",
+                           newest);
         json_decref(o);
     }
     save_manifest_free(&m);
@@ -172,7 +171,7 @@ static int follow_marks(struct driver *d, uint64_t save, struct err *e)
                        : 0;
         TRY(remote_pause(&d->remote, look_seconds, e));
     } while (clock_ns() < until);
-    return err_set(e, TUG_EIO, "workers have not come to the end of a piece for %d s",
+    return err_set(e, TUG_EIO, "workers have not reached the end of a piece within %d s",
                    MARKS_SECONDS);
 }
 
@@ -186,7 +185,7 @@ static int follow_clock(struct driver *d, client_ts ts, struct err *e)
         uint64_t clock;
         rc = driver_is_over(d, d->cut.pass, &over, &clock, e);
         if (rc == 0 && over && clock < d->cut.clock)
-            rc = err_set(e, TUG_EINTERRUPTED, "the pass was over before");
+            rc = err_set(e, TUG_EINTERRUPTED, "the pass ended first");
         if (rc == 0)
             rc = remote_pause(&d->remote, look_seconds, e);
         if (rc != 0) {
@@ -304,10 +303,13 @@ int driver_save_within(struct run *r, uint64_t pass, uint64_t examples,
             d->cut.pass = 0; // the pass ends sooner
     }
     int rc = d->cut.pass != 0 ? checkpoint_save(r, false, result, &why) : 0;
-    bool passed = rc == TUG_EUSAGE && d->cut.clock != 0 && d->ahead < BATCHES_AHEAD_MAX;
+    bool passed = rc == TUG_EUSAGE && d->cut.clock != 0 &&
+                  strstr(why.text, SAVE_PASSED) != NULL;
+    bool again = passed && d->ahead < DRIVER_AHEAD_MAX;
+    if (passed || (rc == 0 && d->cut.pass != 0 && d->cut.clock != 0))
+        d->ahead = driver_ahead(d->ahead, passed);
     d->cut.pass = d->cut.clock = 0;
-    if (passed) { // the moment: once more, at once
-        d->ahead *= 2;
+    if (again) { // at once
         d->saved_batches -= r->config->save_batches;
         return 0;
     }
@@ -317,6 +319,6 @@ int driver_save_within(struct run *r, uint64_t pass, uint64_t examples,
         *e = why;
         return rc;
     }
-    progress_note(r->progress, "no save this time: %s", why.text);
+    log_warn("a save was not made, training goes on: %s", why.text);
     return 0;
 }

@@ -11,7 +11,17 @@
 // Copies of the tables as they were after the best pass.
 #define DRIVER_BEST 2u // added to the numbers of the tables
 
-enum { DRIVER_AHEAD = 8 }; // batches, at first
+// The moment of a save of shares lies so many batches ahead: twice as many each time that
+// it has passed before all servers heard of it, and step by step fewer with each save that
+// was made: until that moment the save waits, and behind it the pass may end.
+enum { DRIVER_AHEAD = 8, DRIVER_AHEAD_MAX = 4096 };
+
+static inline uint64_t driver_ahead(uint64_t ahead, bool passed)
+{
+    if (passed)
+        return ahead < DRIVER_AHEAD_MAX / 2 ? 2 * ahead : DRIVER_AHEAD_MAX;
+    return ahead - (ahead - DRIVER_AHEAD + 7) / 8;
+}
 
 // Where the readers of the data stand in the middle of a pass.
 struct driver_position {

@@ -176,21 +176,15 @@ struct fetch {
     uint8_t *found; // all set
 };
 
-static int fetch_partition(struct fetch *f, uint32_t number, uint32_t partition,
-                           struct table *t, struct err *e)
+static int fetch_partition(struct fetch *f, struct client_walk *w, struct table *t,
+                           struct err *e)
 {
     struct client *c = f->driver->remote.client;
-    uint64_t from = 0;
-    uint32_t n;
-    for (bool more = true; more;) {
-        TRY(wait(f->driver,
-                 client_rows(c, number, partition, from, FETCH_ROWS, f->keys, f->values,
-                             &n, &more, e),
+    while (!w->over) {
+        TRY(wait(f->driver, client_walk_next(c, w, FETCH_ROWS, f->keys, f->values, e),
                  e));
-        if (put_rows(t, f->keys, n, f->values, f->found, NULL, NULL) != 0)
+        if (put_rows(t, f->keys, w->n, f->values, f->found, NULL, NULL) != 0)
             return err_nomem(e, "a part of the model");
-        more = more && n > 0 && f->keys[n - 1] != UINT64_MAX;
-        from = n > 0 ? f->keys[n - 1] + 1 : 0;
     }
     return 0;
 }
@@ -202,6 +196,7 @@ static int fetch_part(void *ctx, bool dense, bool best, uint32_t first, uint32_t
     const struct model *m = &r->parameters.model;
     struct table_options o = dense ? model_bias_table(m) : model_table(m);
     struct fetch f = {.driver = r->driver};
+    struct client_walk walk = client_walk_begin(number_of(dense, best));
     TRY(table_open(ret, &o, e));
     f.keys = mem_array(FETCH_ROWS, sizeof(*f.keys));
     f.values = mem_array((size_t)FETCH_ROWS * o.width, sizeof(*f.values));
@@ -212,8 +207,10 @@ static int fetch_part(void *ctx, bool dense, bool best, uint32_t first, uint32_t
     if (rc == 0)
         memset(f.found, 1, FETCH_ROWS);
     pthread_mutex_lock(&r->driver->lock);
-    for (uint32_t p = first; p < first + n && rc == 0; p++)
-        rc = fetch_partition(&f, number_of(dense, best), p, *ret, e);
+    for (uint32_t p = first; p < first + n && rc == 0; p++) {
+        client_walk_partition(&walk, p);
+        rc = fetch_partition(&f, &walk, *ret, e);
+    }
     pthread_mutex_unlock(&r->driver->lock);
     mem_free(f.keys);
     mem_free(f.values);

@@ -27,9 +27,9 @@ struct sums {
 
 struct evaluation {
     const struct evaluation_options *o;
-    struct view *views;            // one a thread
-    struct model_scratch *scratch; // one a thread
-    struct scored *scored;         // of all windows
+    struct view *views;       // one a thread
+    struct model_work *works; // one a thread
+    struct scored *scored;    // of all windows
     size_t n, cap;
     uint64_t position; // of the window's first example in the text
     // The window being scored.
@@ -59,14 +59,11 @@ static void add(struct sums *to, const struct sums *from)
     to->known += from->known;
 }
 
-static struct scored score_of(struct evaluation *ev, int rank, size_t i,
-                              struct sums *sums)
+// Adds up what example i with this score says.
+static struct scored score_of(const struct evaluation *ev, const struct batch *b,
+                              size_t i, float score, struct sums *sums)
 {
-    const struct view *v = &ev->views[rank];
-    struct model_example x = view_example(v, i);
-    float label = v->batch.label[i],
-          weight = v->batch.weight != NULL ? v->batch.weight[i] : 1;
-    float score = *ev->o->parameters->bias + model_score(&ev->scratch[rank], &x);
+    float label = b->label[i], weight = b->weight != NULL ? b->weight[i] : 1;
     double prediction = loss_prediction(ev->o->loss, score);
     sums->weight += weight;
     sums->loss += weight * loss_value(ev->o->loss, prediction, label);
@@ -114,15 +111,17 @@ static int score_piece(struct evaluation *ev, int rank, uint64_t first, size_t n
     const struct evaluation_options *o = ev->o;
     struct view *v = &ev->views[rank];
     uint64_t order[PIECE];
+    float scores[PIECE];
     n = pick(ev, first, n, order);
     TRY(view_take(v, ev->data, order, n, o->parameters, NULL));
     if (o->data != NULL)
         hide_unseen(v, o->parameters);
     count_known(v, o->parameters, sums);
+    struct model_batch b = view_batch(v);
+    model_scores(&ev->works[rank], &b, scores);
     for (size_t i = 0; i < n; i++) {
-        TRY(model_scratch_reserve(&ev->scratch[rank],
-                                  v->batch.start[i + 1] - v->batch.start[i]));
-        struct scored s = score_of(ev, rank, i, sums);
+        struct scored s = score_of(ev, &v->batch, i, *o->parameters->bias + scores[i],
+                                   sums);
         ev->window[order[i]] = s;
         bool skipped = o->hold_places && isnan(v->batch.label[i]);
         ev->predictions[order[i]] = skipped  ? (float)NAN
@@ -239,11 +238,11 @@ static void evaluation_fini(struct evaluation *ev)
     for (int i = 0; i < team_size(ev->o->team); i++) {
         if (ev->views != NULL)
             view_free(&ev->views[i]);
-        if (ev->scratch != NULL)
-            model_scratch_fini(&ev->scratch[i]);
+        if (ev->works != NULL)
+            model_work_close(&ev->works[i]);
     }
     mem_free(ev->views);
-    mem_free(ev->scratch);
+    mem_free(ev->works);
     mem_free(ev->scored);
     mem_free(ev->predictions);
     mem_free(ev->stretches);
@@ -254,11 +253,11 @@ static int evaluation_init(struct evaluation *ev, struct err *e)
 {
     size_t threads = (size_t)team_size(ev->o->team);
     ev->views = mem_zalloc(threads * sizeof(*ev->views));
-    ev->scratch = mem_zalloc(threads * sizeof(*ev->scratch));
-    if (ev->views == NULL || ev->scratch == NULL)
+    ev->works = mem_zalloc(threads * sizeof(*ev->works));
+    if (ev->views == NULL || ev->works == NULL)
         return err_nomem(e, "an evaluation");
     for (size_t i = 0; i < threads; i++)
-        TRY(model_scratch_init(&ev->scratch[i], &ev->o->parameters->model, e));
+        TRY(model_work_open(&ev->works[i], &ev->o->parameters->model, e));
     return 0;
 }
 

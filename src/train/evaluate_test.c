@@ -44,7 +44,7 @@ static void write_rows(void)
 
 static void open_model(struct parameters *p)
 {
-    struct model_options o = model_of(MODEL_LR);
+    struct model_options o = model_of("lr");
     assert_int_equal(parameters_open(p, &o, NULL), 0);
     for (uint64_t key = 0; key < FEATURES; key++) {
         uint32_t id;

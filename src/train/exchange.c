@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "train/run.h"
 
 #define NO_SUM UINT32_MAX
 
@@ -83,10 +82,9 @@ void exchange_close(struct exchange *x)
         client_cancel(x->client, x->pulls[i]);
         client_cancel(x->client, x->pushes[i]);
     }
-    batch_free(&x->batch);
-    mem_free(x->rows);
-    mem_free(x->x);
+    view_free(&x->view);
     mem_free(x->place);
+    mem_free(x->to);
     mem_free(x->key);
     mem_free(x->order);
     mem_free(x->last);
@@ -98,23 +96,16 @@ void exchange_close(struct exchange *x)
     *x = (struct exchange){0};
 }
 
-static int reserve_features(struct exchange *x, size_t n)
+static int reserve_places(struct exchange *x, size_t n)
 {
-    n += KERNEL_PADDING;
-    if (n <= x->cap_features)
+    if (n <= x->cap_places)
         return 0;
-    size_t cap = n + n / 4;
-    mem_free(x->rows);
-    mem_free(x->x);
     mem_free(x->place);
-    x->rows = mem_array(cap, sizeof(*x->rows));
-    x->x = mem_array(2 * cap, sizeof(*x->x));
-    x->place = mem_array(cap, sizeof(*x->place));
-    x->u = x->x + cap;
-    x->n_ones = 0;
-    bool ok = x->rows != NULL && x->x != NULL && x->place != NULL;
-    x->cap_features = ok ? cap : 0;
-    return ok ? 0 : TUG_ENOMEM;
+    mem_free(x->to);
+    x->place = mem_array(n + n / 4, sizeof(*x->place));
+    x->to = mem_array(n + n / 4, sizeof(*x->to));
+    x->cap_places = x->place != NULL && x->to != NULL ? n + n / 4 : 0;
+    return x->cap_places != 0 ? 0 : TUG_ENOMEM;
 }
 
 static int reserve_keys(struct exchange *x, size_t n)
@@ -146,9 +137,9 @@ static void find_distinct(struct exchange *x)
 {
     struct exchange_keys *k = x->keys;
     struct table_slabs slabs = table_slabs(k->table);
-    const uint32_t *id = x->batch.id;
+    const uint32_t *id = x->view.batch.id;
     uint64_t *found = x->key + x->cap;
-    size_t n = 0, nnz = x->batch.nnz;
+    size_t n = 0, nnz = x->view.batch.nnz;
     for (size_t j = 0; j < nnz; j++) {
         if (j + AHEAD < nnz)
             __builtin_prefetch(&k->marks[id[j + AHEAD]], 1);
@@ -180,12 +171,12 @@ static int arrange(struct exchange *x)
         x->key[i] = found[order[i]];
         rank[order[i]] = (uint32_t)i;
     }
-    for (size_t j = 0; j < x->batch.nnz; j++) {
+    for (size_t j = 0; j < x->view.batch.nnz; j++) {
         x->place[j] = rank[x->place[j]];
-        x->rows[j] = x->values + (size_t)x->place[j] * x->width;
+        x->view.rows[j] = x->values + (size_t)x->place[j] * x->width;
     }
-    for (size_t j = x->batch.nnz; j < x->batch.nnz + KERNEL_PADDING; j++)
-        x->rows[j] = x->values; // read and never used
+    for (size_t j = x->view.batch.nnz; j < x->view.batch.nnz + KERNEL_PADDING; j++)
+        x->view.rows[j] = x->values; // read and never used
     for (size_t i = 0; i < x->n_overlaps; i++) {
         struct overlap *o = &x->overlaps[i];
         *o = (struct overlap){rank[o->place],
@@ -194,40 +185,21 @@ static int arrange(struct exchange *x)
     return 0;
 }
 
-// Ones that stand there from batches before are not written again.
-static void set_values(struct exchange *x)
-{
-    const struct batch *b = &x->batch;
-    if (b->value == NULL && !x->model.options.normalize) {
-        for (; x->n_ones < b->nnz; x->n_ones++)
-            x->x[x->n_ones] = x->u[x->n_ones] = 1;
-        return;
-    }
-    x->n_ones = 0;
-    for (size_t j = 0; j < b->nnz; j++)
-        x->x[j] = b->value != NULL ? b->value[j] : 1;
-    if (x->model.options.normalize)
-        view_scale(b, x->x, x->u);
-    else
-        memcpy(x->u, x->x, b->nnz * sizeof(float));
-}
-
 static int take(struct exchange *x, const struct dataset *d, const uint64_t *order,
                 size_t n, struct exchange *before)
 {
     x->n = x->n_overlaps = 0;
-    TRY(dataset_gather(d, order, n, &x->batch));
-    size_t nnz = x->batch.nnz, ids = table_handles(x->keys->table);
-    TRY(reserve_features(x, nnz));
+    TRY(dataset_gather(d, order, n, &x->view.batch));
+    TRY(view_values(&x->view, &x->model));
+    size_t nnz = x->view.batch.nnz, ids = table_handles(x->keys->table);
+    TRY(reserve_places(x, nnz));
     TRY(reserve_keys(x, nnz < ids ? nnz : ids));
     TRY(reserve_marks(x->keys, ids));
     begin_batch(x->keys);
     x->number = x->keys->batch;
     x->before = x->steps ? before : NULL;
     find_distinct(x);
-    TRY(arrange(x));
-    set_values(x);
-    return 0;
+    return arrange(x);
 }
 
 int exchange_take(struct exchange *x, const struct dataset *d, const uint64_t *order,
@@ -289,35 +261,41 @@ int exchange_pushed(struct exchange *x, struct err *e)
     return wait_both(x->client, x->pushes, e);
 }
 
-struct model_example exchange_example(const struct exchange *x, size_t i)
+// Adds the gradients of n examples to packed push values, which are at x->to[j] for feature
+// j of the batch: group by group, the columns of one, then of the next.
+static void add_part(const struct exchange *x, size_t first, size_t n,
+                     float *const *gradients)
 {
-    uint32_t from = x->batch.start[i];
-    return (struct model_example){
-        .n = x->batch.start[i + 1] - from,
-        .rows = x->rows + from,
-        .x = x->x + from,
-        .u = x->u + from,
-        .slot = x->batch.slot + from,
-    };
-}
-
-// Adds the gradients of the batch's feature j to packed push values.
-static inline void add_feature(const struct exchange *x, float *to, size_t j, float label,
-                               float linear, const float *latent, size_t n_latent)
-{
-    to[0] += linear;
-    if (n_latent > 0)
-        x->model.kernels->axpy(to + 1, 1, latent, n_latent);
-    to[1 + n_latent] += 1; // occurrences, or shows
-    to[2 + n_latent] += !x->lives ? x->u[j] * x->u[j] : label > 0 ? 1.0f : 0.0f;
+    const struct accessor *a = &x->model.accessor;
+    const uint32_t *start = x->view.batch.start;
+    const float *u = x->view.u;
+    float *const *to = x->to;
+    size_t from = start[first], end = start[first + n], column = 0;
+    for (uint32_t g = 0; g < a->n_groups; g++) {
+        size_t width = a->groups[g].n;
+        const float *gradient = gradients[g];
+        for (size_t j = from; j < end && width == 1; j++)
+            to[j][column] += gradient[j - from];
+        for (size_t j = from; j < end && width > 1; j++)
+            x->model.kernels->axpy(to[j] + column, 1, gradient + (j - from) * width,
+                                   width);
+        column += width;
+    }
+    for (size_t k = first; k < first + n; k++) {
+        float click = x->view.batch.label[k] > 0 ? 1.0f : 0.0f;
+        for (size_t j = start[k]; j < start[k + 1]; j++) {
+            to[j][column] += 1; // occurrences, or shows
+            to[j][column + 1] += x->lives ? click : u[j] * u[j];
+        }
+    }
 }
 
 // Slots are not added up.
 static void set_slots(struct exchange *x)
 {
     size_t width = x->push_width;
-    for (size_t j = 0; j < x->batch.nnz && x->lives; j++)
-        x->gradients[x->place[j] * width + width - 1] = x->batch.slot[j];
+    for (size_t j = 0; j < x->view.batch.nnz && x->lives; j++)
+        x->gradients[x->place[j] * width + width - 1] = x->view.batch.slot[j];
 }
 
 void exchange_catch_up(struct exchange *x)
@@ -349,15 +327,15 @@ void exchange_clear(struct exchange *x)
     x->bias_gradient[0] = 0;
 }
 
-void exchange_add(struct exchange *x, size_t example, float err, const float *linear,
-                  const float *latent)
+void exchange_add(struct exchange *x, size_t first, size_t n, const float *err,
+                  float *const *gradients)
 {
-    size_t from = x->batch.start[example], to = x->batch.start[example + 1];
-    size_t width = x->push_width, n_latent = model_latent(&x->model);
-    x->bias_gradient[0] += err;
-    for (size_t j = from; j < to; j++)
-        add_feature(x, x->gradients + x->place[j] * width, j, x->batch.label[example],
-                    linear[j - from], latent + (j - from) * n_latent, n_latent);
+    const uint32_t *start = x->view.batch.start;
+    for (size_t j = start[first]; j < start[first + n]; j++)
+        x->to[j] = x->gradients + x->place[j] * (size_t)x->push_width;
+    for (size_t i = 0; i < n; i++)
+        x->bias_gradient[0] += err[i];
+    add_part(x, first, n, gradients);
 }
 
 void exchange_begin(struct exchange *x)
@@ -397,20 +375,20 @@ static float *sum_of(struct exchange *x, uint32_t place, uint8_t micro)
     return x->sum_values + last * width;
 }
 
-int exchange_add_micro(struct exchange *x, uint8_t micro, size_t example, float err,
-                       const float *linear, const float *latent)
+int exchange_add_micro(struct exchange *x, uint8_t micro, size_t first, size_t n,
+                       const float *err, float *const *gradients)
 {
-    size_t from = x->batch.start[example], to = x->batch.start[example + 1];
-    size_t n_latent = model_latent(&x->model);
-    TRY(reserve_sums(x, to - from));
+    const uint32_t *start = x->view.batch.start;
+    TRY(reserve_sums(x, start[first + n] - start[first]));
     if (x->n_bias_sums == 0 || x->bias_micros[x->n_bias_sums - 1] != micro) {
         x->bias_micros[x->n_bias_sums] = micro;
         x->bias_sums[x->n_bias_sums++] = 0;
     }
-    x->bias_sums[x->n_bias_sums - 1] += err;
-    for (size_t j = from; j < to; j++)
-        add_feature(x, sum_of(x, x->place[j], micro), j, x->batch.label[example],
-                    linear[j - from], latent + (j - from) * n_latent, n_latent);
+    for (size_t j = start[first]; j < start[first + n]; j++)
+        x->to[j] = sum_of(x, x->place[j], micro);
+    for (size_t i = 0; i < n; i++)
+        x->bias_sums[x->n_bias_sums - 1] += err[i];
+    add_part(x, first, n, gradients);
     return 0;
 }
 

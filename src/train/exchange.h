@@ -13,6 +13,7 @@
 #include "data/dataset.h"
 #include "model/model.h"
 #include "table/tree_sum.h"
+#include "train/run.h"
 
 // Numbers of a model's tables in the cluster.
 enum { EXCHANGE_SPARSE = 0, EXCHANGE_DENSE = 1 };
@@ -48,13 +49,10 @@ struct exchange {
     struct client *client;
     struct exchange_keys *keys;
 
-    // The examples, and what the model sees of them.
-    struct batch batch;
-    float **rows;
-    float *x, *u;
-    size_t n_ones;   // of both, that are 1 because no batch has had values
-    uint32_t *place; // of each feature's key
-    size_t cap_features;
+    struct view view; // the examples, and what the model sees of them
+    uint32_t *place;  // of each feature's key
+    float **to;       // where each feature's gradients are added
+    size_t cap_places;
 
     // Its distinct keys in travelling order.
     size_t n, cap;
@@ -101,23 +99,21 @@ int exchange_take(struct exchange *x, const struct dataset *d, const uint64_t *o
 int exchange_pull(struct exchange *x, uint64_t clock, struct err *e);
 int exchange_pulled(struct exchange *x, struct err *e);
 
-// Example i as x->model sees it.
-struct model_example exchange_example(const struct exchange *x, size_t i);
-
 // By steps, after exchange_pulled: adds what the batch before has changed since.
 // exchange_finish, after the last step: makes changes of the changed rows.
 void exchange_catch_up(struct exchange *x);
 void exchange_finish(struct exchange *x);
 
-// Gradients. In one go: exchange_clear, then exchange_add for each example, with its
-// features' gradients. Or by micro-batch, ascending: exchange_begin, exchange_add_micro
-// for each, then exchange_sum, which adds the micro-batches up as the tree says.
+// Gradients, of `n` examples from `first` on, as model_gradients gives them. In one go:
+// exchange_clear, then exchange_add for all. Or by micro-batch, ascending: exchange_begin,
+// exchange_add_micro for all, then exchange_sum, which adds the micro-batches up as the
+// tree says.
 void exchange_clear(struct exchange *x);
-void exchange_add(struct exchange *x, size_t example, float err, const float *linear,
-                  const float *latent);
+void exchange_add(struct exchange *x, size_t first, size_t n, const float *err,
+                  float *const *gradients);
 void exchange_begin(struct exchange *x);
-int exchange_add_micro(struct exchange *x, uint8_t micro, size_t example, float err,
-                       const float *linear, const float *latent);
+int exchange_add_micro(struct exchange *x, uint8_t micro, size_t first, size_t n,
+                       const float *err, float *const *gradients);
 void exchange_sum(struct exchange *x);
 
 // What a push says besides keys and gradients.

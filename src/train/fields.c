@@ -31,7 +31,7 @@ static int count_window(struct dataset_options *o, uint32_t *fields, bool *ret_m
 
 static int count_by_reading(struct team *team, const struct path_list *paths,
                             struct reader *reader, const atomic_bool *interrupted,
-                            uint32_t *fields, struct err *e)
+                            struct model_options *m, struct err *e)
 {
     bool headed = reader_has_header(reader);
     uint64_t bad = 0;
@@ -49,32 +49,33 @@ static int count_by_reading(struct team *team, const struct path_list *paths,
     int rc = 0;
     if (!source_can_rewind(o.source))
         rc = err_set(e, TUG_EUSAGE,
-                     "model ffm on standard input needs --fields N: the number of "
-                     "fields cannot be looked up in advance");
+                     "the model %s needs --fields N when it reads standard input, "
+                     "because the fields cannot be counted in advance",
+                     m->ops->name);
     for (bool more = true; rc == 0 && more;) {
-        rc = count_window(&o, fields, &more, e);
+        rc = count_window(&o, &m->fields, &more, e);
         if (headed)
             break;
     }
     source_close(o.source);
     if (headed)
-        *fields = reader_slots(reader);
+        m->fields = reader_slots(reader);
     return rc;
 }
 
 int fields_count(struct team *team, const struct path_list *paths,
                  const struct reader_options *options, struct reader *reader,
-                 const atomic_bool *interrupted, uint32_t *fields, struct err *e)
+                 const atomic_bool *interrupted, struct model_options *m, struct err *e)
 {
-    if (*fields != 0)
+    if (!m->ops->needs_fields || m->fields != 0)
         return 0;
     if (strcmp(options->format, "libsvm") == 0)
         return err_set(e, TUG_EUSAGE,
-                       "model ffm needs fields, and libsvm has none: use format "
-                       "libffm (label field:index:value ...), criteo or csv");
-    *fields = reader_slots(reader);
-    return *fields != 0 ? 0
-                        : count_by_reading(team, paths, reader, interrupted, fields, e);
+                       "the model %s needs fields, and libsvm has none: use format "
+                       "libffm (label field:index:value ...), criteo or csv",
+                       m->ops->name);
+    m->fields = reader_slots(reader);
+    return m->fields != 0 ? 0 : count_by_reading(team, paths, reader, interrupted, m, e);
 }
 
 static uint32_t highest_slot(const struct batch *b)
@@ -100,18 +101,17 @@ static int explain_field(const struct dataset *d, const struct source *s,
     if (rc != 0)
         return err_nomem(e, "a batch");
     dataset_where(d, i, &file, &line);
-    return err_set(
-        e, TUG_EDATA,
-        "%s:%llu: field %u is not below %u, the number of fields that the model "
-        "has: give --fields N when training, or data of the same fields",
-        s != NULL ? source_file_name(s, file) : pieces_file_name(p, file),
-        (unsigned long long)line, slot, fields);
+    return err_set(e, TUG_EDATA,
+                   "%s:%llu: field %u is not below %u, the number of the model's fields: "
+                   "give --fields N when training, or data with the same fields",
+                   s != NULL ? source_file_name(s, file) : pieces_file_name(p, file),
+                   (unsigned long long)line, slot, fields);
 }
 
 int fields_check(const struct dataset *d, const struct source *s, const struct pieces *p,
                  const struct model_options *m, struct err *e)
 {
-    if (m->kind != MODEL_FFM || dataset_slots(d) <= m->fields)
+    if (!m->ops->needs_fields || dataset_slots(d) <= m->fields)
         return 0;
     return explain_field(d, s, p, m->fields, e);
 }

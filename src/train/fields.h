@@ -1,5 +1,5 @@
-// How many fields a data set has: the width of an FFM's rows, needed before
-// the first row is made.
+// How many fields a data set has, for models whose rows are as wide: needed before the
+// first row is made.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_FIELDS_H
@@ -12,12 +12,12 @@
 #include "model/model.h"
 #include "train/config.h"
 
-// *fields != 0 stays. Else the format says it (criteo, the header of a csv), or
-// the text is read once for the highest field (libffm); standard input cannot be,
-// and asks for --fields.
+// Fills in m->fields for a model that needs it, where it is 0: as the format says (criteo,
+// the header of a csv), or by reading the text once for the highest field (libffm).
+// Standard input cannot be read twice, and asks for --fields.
 int fields_count(struct team *team, const struct path_list *paths,
                  const struct reader_options *options, struct reader *reader,
-                 const atomic_bool *interrupted, uint32_t *fields, struct err *e);
+                 const atomic_bool *interrupted, struct model_options *m, struct err *e);
 
 // TUG_EDATA naming the first example with a field that the model has no vectors for: a
 // test file can have fields that the training data had not. `s` or `p`, whichever it was

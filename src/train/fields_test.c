@@ -11,12 +11,15 @@ static int count(const char *format, const char *path, uint32_t *fields)
     struct reader_options o = {.format = format, .labels = true, .fields = *fields};
     struct team *team;
     struct reader *reader = NULL;
+    struct model_options m = model_of("ffm");
+    m.fields = *fields;
     int rc = team_open(&team, 1, &test_err);
     if (rc != 0)
         return rc;
     rc = reader_open(&reader, &o, &test_err);
     if (rc == 0)
-        rc = fields_count(team, &paths, &o, reader, NULL, fields, &test_err);
+        rc = fields_count(team, &paths, &o, reader, NULL, &m, &test_err);
+    *fields = m.fields;
     reader_close(reader);
     team_close(team);
     return rc;

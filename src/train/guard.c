@@ -11,7 +11,8 @@ static const double few_known = 0.05;
 
 bool guard_is_worse(const struct metrics *m)
 {
-    return isfinite(m->base) && !(m->logloss <= m->base * 1.01);
+    // With labels of one kind (0) the mean is always right.
+    return isfinite(m->base) && m->base > 0 && !(m->logloss <= m->base * 1.01);
 }
 
 double guard_known(const struct metrics *m)
@@ -23,15 +24,14 @@ bool guard_training(const struct metrics *last, uint32_t passes, double lr)
 {
     // In a first pass the loss is also that of learning from nothing.
     double allowed = passes > 1 ? 1.01 : 1.2;
-    if (last->examples == 0 || !isfinite(last->base) ||
+    if (last->examples == 0 || !isfinite(last->base) || last->base == 0 ||
         last->logloss <= last->base * allowed)
         return false;
-    log_warn(
-        "the model is worse than a guess: its loss on the training data is %.5f, "
-        "predicting the share of positives for every example has %.5f. Training has "
-        "probably diverged: try a smaller --lr (it is %g), a larger --l2, or numbers "
-        "scaled to about 1",
-        last->logloss, last->base, lr);
+    log_warn("the model is worse than a guess: its loss on the training data is %.5f, "
+             "while predicting the share of positives for every example has a loss of "
+             "%.5f. Training has probably diverged: try a smaller --lr (it is %g), a "
+             "larger --l2, or numbers scaled to about 1",
+             last->logloss, last->base, lr);
     return true;
 }
 
@@ -43,11 +43,10 @@ static void say_known(const struct metrics *m, const char *what)
     if (known >= few_known)
         log_info("the model knows %.1f %% of the features in %s", 100 * known, what);
     else
-        log_warn(
-            "the model knows %.1f %% of the features in %s: it says next to nothing of "
-            "such data. Is it of the kind that the model was trained on, in the same "
-            "format and with the same columns?",
-            100 * known, what);
+        log_warn("the model knows %.1f %% of the features in %s: its predictions for "
+                 "such data mean little. Is this data of the kind that the model was "
+                 "trained on, in the same format and with the same columns?",
+                 100 * known, what);
 }
 
 void guard_scores(const struct metrics *m, const char *what, bool labels)
@@ -56,12 +55,21 @@ void guard_scores(const struct metrics *m, const char *what, bool labels)
     if (!labels || !guard_is_worse(m))
         return;
     bool unknown = guard_known(m) < few_known;
-    log_warn(
-        "on %s the model is worse than a guess: its loss is %.5f, predicting the mean of "
-        "the labels for every example has %.5f. %s",
-        what, m->logloss, m->base,
-        unknown ? "It does not know the features"
-                : "It may have learned its examples by heart, or this data differs from "
-                  "them: try fewer --epochs, --valid to stop in time, a larger --l2 or "
-                  "--prior, or newer training data");
+    log_warn("on %s the model is worse than a guess: its loss is %.5f, while predicting "
+             "the mean of the labels for every example has a loss of %.5f. %s",
+             what, m->logloss, m->base,
+             unknown ? "It does not know the features"
+                     : "It may have overfitted its training data, or this data differs "
+                       "from that: try fewer --epochs, --valid to stop in time, a larger "
+                       "--l2 or --prior, or newer training data");
+}
+
+void guard_columns(const struct reader *r)
+{
+    char names[READER_NAMES_MAX];
+    reader_absent_columns(r, names);
+    if (names[0] != '\0')
+        log_warn("some file lacks feature columns of the model, which count as empty "
+                 "there: %s",
+                 names);
 }

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "data/reader.h"
 #include "model/metrics.h"
 
 // Whether predicting the mean of the labels for every example has a clearly smaller loss.
@@ -22,5 +23,8 @@ bool guard_training(const struct metrics *last, uint32_t passes, double lr);
 // Scores on other data, which `what` names: says the share of known features, and warns when
 // it is below 5 % or the scores are worse than a guess.
 void guard_scores(const struct metrics *m, const char *what, bool labels);
+
+// Warns of feature columns that files lacked (--allow-missing).
+void guard_columns(const struct reader *r);
 
 #endif

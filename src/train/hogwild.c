@@ -4,10 +4,7 @@
 // updated once per micro-batch.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <math.h>
-
 #include "base/relaxed.h"
-#include "model/loss.h"
 #include "train/progress.h"
 #include "train/run.h"
 
@@ -24,52 +21,27 @@ static size_t micro_batch(const struct run *r)
     return n < 2 ? 2 : n > MICRO_MAX ? MICRO_MAX : (size_t)n;
 }
 
-static bool is_finite(float x)
-{
-    return x - x == 0;
-}
-
-// One step on one example; gives d loss / d score, or NaN when the score is not finite.
-static float step(struct worker *w, const struct model_example *x, float bias,
-                  float label, float weight)
-{
-    struct run *r = w->run;
-    enum reader_loss loss = r->config->reader.loss;
-    if (model_scratch_reserve(&w->scratch, x->n) != 0) {
-        w->rc = TUG_ENOMEM;
-        return NAN;
-    }
-    float score = bias + model_score(&w->scratch, x);
-    if (!is_finite(score)) {
-        w->rc = TUG_EDATA;
-        return NAN;
-    }
-    double prediction = loss_prediction(loss, score);
-    float err = weight * loss_gradient(loss, prediction, label);
-    metrics_stream_add(&w->stream, loss, score, prediction, label, weight);
-    model_step(&w->scratch, x, err, w->rules, (float)(r->at.epoch + 1));
-    return err;
-}
-
 static void micro(struct worker *w, const uint64_t *order, size_t n)
 {
     struct run *r = w->run;
-    const struct model *m = &r->parameters.model;
     w->rc = view_take(&w->view, r->data, order, n, &r->parameters,
                       w->hot.begun ? &w->hot : NULL);
-    float bias = relaxed_load(r->parameters.bias), bias_grad = 0;
-    for (size_t i = 0; i < n && w->rc == 0; i++) {
-        struct model_example x = view_example(&w->view, i);
-        float weight = w->view.batch.weight != NULL ? w->view.batch.weight[i] : 1;
-        float err = step(w, &x, bias, w->view.batch.label[i], weight);
-        if (w->rc != 0)
-            w->bad = order[i];
-        bias_grad += err;
-    }
-    if (w->rc == 0)
-        m->kernels->apply[w->bias_rule->kind](
-            w->bias_rule, 0, r->parameters.bias,
-            r->parameters.bias + m->bias.groups[0].state, &bias_grad, 1);
+    if (w->rc != 0)
+        return;
+    struct model_batch b = view_batch(&w->view);
+    struct model_training t = {
+        .loss = r->config->reader.loss,
+        .bias = relaxed_load(r->parameters.bias),
+        .rules = w->rules,
+        .pass = (float)(r->at.epoch + 1),
+        .stream = &w->stream,
+    };
+    w->rc = model_step(&w->work, &b, &t);
+    if (w->rc != 0)
+        w->bad = order[t.bad];
+    else
+        model_step_bias(&r->parameters.model, w->bias_rule, r->parameters.bias,
+                        t.bias_gradient);
 }
 
 // A hand's runs, on their way into cache before the first example is dealt.

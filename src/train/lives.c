@@ -38,21 +38,22 @@ int lives_config(const struct train_config *c, const struct model *m,
 {
     *ret = *c->table;
     snprintf(ret->name, sizeof(ret->name), LIVES_TABLE);
-    ret->accessor.dim = (uint32_t)model_latent(m);
+    ret->accessor.dim = m->accessor.groups[1].n; // 0: there is none
     ret->seed = m->options.seed;
     ret->mode = (enum config_mode)c->cluster->mode;
     ret->staleness = c->cluster->mode == WIRE_SSP ? c->cluster->staleness : 0;
     ret->mean = c->reduce_mean;
     ret->place = CONFIG_HASH;
     if (ret->rate.kind != RATE_CONSTANT || ret->rate.warmup != 0)
-        return err_set(e, TUG_EUSAGE,
-                       "--table: rate: the rates of a training run are --schedule's");
+        return err_set(
+            e, TUG_EUSAGE,
+            "--table: the setting 'rate' cannot be used in training; use --schedule");
     struct accessor a;
     TRY(accessor_make(&a, &ret->accessor, e));
     if (a.n_groups != m->accessor.n_groups || a.groups[0].n != 1 || a.pushed_stats != 3)
         return err_set(e, TUG_EUSAGE,
-                       "--table: rows of accessor %s are no features of a model; there "
-                       "are sparse, ctr and ctr_double",
+                       "--table: models cannot be trained on accessor %s; use sparse, "
+                       "ctr or ctr_double",
                        ret->accessor.name);
     return table_config_check(ret, e);
 }

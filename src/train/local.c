@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "train/evaluate.h"
 #include "train/fields.h"
 #include "train/local.h"
@@ -43,7 +44,7 @@ int local_open(struct run *r, struct err *e)
     for (size_t i = 0; i < n; i++) {
         r->workers[i].run = r;
         metrics_stream_clear(&r->workers[i].stream);
-        TRY(model_scratch_init(&r->workers[i].scratch, &r->parameters.model, e));
+        TRY(model_work_open(&r->workers[i].work, &r->parameters.model, e));
     }
     return r->config->deterministic ? synchronous_open(r, e) : 0;
 }
@@ -53,7 +54,7 @@ void local_close(struct run *r)
     synchronous_close(r);
     for (int i = 0; r->workers != NULL && i < team_size(r->team); i++) {
         view_free(&r->workers[i].view);
-        model_scratch_fini(&r->workers[i].scratch);
+        model_work_close(&r->workers[i].work);
     }
     mem_free(r->workers);
 }
@@ -129,10 +130,8 @@ static void warn_about_labels(struct run *r)
     uint64_t positives = dataset_positives(r->data), n = dataset_size(r->data);
     if (r->config->reader.loss == READER_LOGISTIC && n > 0 &&
         (positives == 0 || positives == n))
-        progress_note(r->progress,
-                      "warning: all %llu labels are %d: there is nothing to tell apart "
-                      "and no AUC",
-                      (unsigned long long)n, positives == 0 ? 0 : 1);
+        log_warn("all %llu labels are %d: there is nothing to learn, and no AUC",
+                 (unsigned long long)n, positives == 0 ? 0 : 1);
 }
 
 // Batches.

@@ -39,9 +39,9 @@ static json_t *options_to_json(const struct manifest_options *o)
     return json_pack(
         "{s:s, s:i, s:i, s:f, s:o, s:b, s:o, s:o,"
         " s:i, s:f, s:f, s:i, s:b, s:s, s:s, s:I, s:f, s:s}",
-        "model", model_name(m->kind), "dim", (int)m->dim, "fields", (int)m->fields,
-        "init", (double)m->init, "seed", json_hex(m->seed), "normalize", m->normalize,
-        "linear", rule_to_json(&m->linear), "latent", rule_to_json(&m->latent), //
+        "model", m->ops->name, "dim", (int)m->dim, "fields", (int)m->fields, "init",
+        (double)m->init, "seed", json_hex(m->seed), "normalize", m->normalize, "linear",
+        rule_to_json(&m->linear), "latent", rule_to_json(&m->latent), //
         "schedule", (int)o->schedule.kind, "schedule-a", o->schedule.a, "schedule-b",
         o->schedule.b, "batch", (int)o->batch, "deterministic", o->deterministic,
         "reduce", o->reduce_mean ? "mean" : "sum", "data-in",
@@ -133,7 +133,7 @@ static double get_real(struct json_fields *f, const json_t *o, const char *name)
 {
     const json_t *v = json_object_get(o, name);
     if (!json_is_number(v))
-        json_complain(f, name, "is missing or no number");
+        json_complain(f, name, "is missing or not a number");
     return json_number_value(v);
 }
 
@@ -209,7 +209,7 @@ static void get_options(struct json_fields *f, const json_t *o,
                         struct manifest_options *ret)
 {
     struct model_options *m = &ret->model;
-    if (model_find(json_read_text(f, o, "model"), &m->kind, NULL) != 0)
+    if (model_find(json_read_text(f, o, "model"), &m->ops, NULL) != 0)
         json_complain(f, "model", "names no model that this version knows");
     m->dim = (uint32_t)get_int(f, o, "dim", MODEL_MAX_DIM);
     m->fields = (uint32_t)get_int(f, o, "fields", UINT16_MAX + 1);
@@ -358,9 +358,9 @@ int manifest_knows_data(const struct manifest *m, const char *dir, struct err *e
         return 0;
     return err_set(
         e, TUG_EDATA,
-        "%s was saved by an earlier tug, which knew the columns of csv data by "
-        "their places; features go by the columns' names now, so the model "
-        "knows none: use the tug that saved it, or train again",
+        "%s was saved by an earlier tug, which knew the columns of csv data by their "
+        "position; features now go by the names of columns, so this model would know "
+        "none of them: use the tug that saved it, or train again",
         dir);
 }
 
@@ -387,44 +387,61 @@ static void show_value(const char *name, const json_t *value, char ret[64])
         snprintf(ret, 64, "%" PRId64, number);
 }
 
-// As the option is typed: the rate of the latent vectors has one of its own.
-static int differs(const char *group, const char *name, const json_t *then,
-                   const json_t *now, struct err *e)
+// Options that differ, as they are typed: the rate of the latent vectors has one of its
+// own.
+struct differences {
+    char text[ERR_TEXT_MAX];
+    bool many; // of one option that decides defaults of others, which are not listed
+};
+
+static void add_difference(struct differences *d, const char *group, const char *name,
+                           const json_t *then, const json_t *now)
 {
     char was[64], is[64];
     show_value(name, then, was);
     show_value(name, now, is);
     bool latent = strcmp(group, "latent") == 0 && strcmp(name, "lr") == 0;
-    return err_set(
-        e, TUG_EUSAGE,
-        "the run being resumed had --%s%s %s, this one has %s: give the same options, "
-        "or use --init-from to start a new run from the saved model",
-        latent ? "latent-" : "", name, was, is);
+    size_t at = strlen(d->text);
+    snprintf(d->text + at, sizeof(d->text) - at, "%s --%s%s %s, this one has %s",
+             at > 0 ? "; it had" : "", latent ? "latent-" : "", name, was, is);
+    d->many = strcmp(name, "model") == 0 || strcmp(name, "optimizer") == 0;
 }
 
-static int same_values(const char *group, json_t *then, const json_t *now, struct err *e)
+static void compare_values(struct differences *d, const char *group, json_t *then,
+                           const json_t *now)
 {
     json_t *value;
     const char *name;
     json_object_foreach(then, name, value)
     {
         const json_t *other = json_object_get(now, name);
+        if (d->many)
+            return;
         if (json_is_object(value))
-            TRY(same_values(name, value, other, e));
+            compare_values(d, name, value, other);
         else if (!json_equal(value, other))
-            return differs(group, name, value, other, e);
+            add_difference(d, group, name, value, other);
     }
-    return 0;
 }
 
 int manifest_same_options(const struct manifest_options *then,
                           const struct manifest_options *now, struct err *e)
 {
+    struct differences d = {0};
     json_begin();
     json_t *a = options_to_json(then), *b = options_to_json(now);
-    int rc = a == NULL || b == NULL || json_memory_failed() ? err_nomem(e, "the manifest")
-                                                            : same_values("", a, b, e);
+    bool failed = a == NULL || b == NULL || json_memory_failed();
+    if (!failed)
+        compare_values(&d, "", a, b);
     json_decref(a);
     json_decref(b);
-    return rc;
+    if (failed)
+        return err_nomem(e, "the manifest");
+    if (d.text[0] == '\0')
+        return 0;
+    return err_set(
+        e, TUG_EUSAGE,
+        "the run being resumed had%s: give the same options, or use --init-from "
+        "to start a new run from the saved model",
+        d.text);
 }

@@ -75,8 +75,8 @@ int manifest_read(struct manifest *ret, const char *dir, struct err *e);
 // without a schema.
 int manifest_knows_data(const struct manifest *m, const char *dir, struct err *e);
 
-// 0 when `now` would go on exactly as `then`; TUG_EUSAGE naming the first option that
-// differs.
+// 0 when `now` would go on exactly as `then`; TUG_EUSAGE naming the options that
+// differ.
 int manifest_same_options(const struct manifest_options *then,
                           const struct manifest_options *now, struct err *e);
 

@@ -18,7 +18,7 @@ static void fill(struct manifest *m, uint32_t parts)
 {
     *m = (struct manifest){
         .schema = {.format = "csv", .loss = READER_SQUARED, .separator = '\t'},
-        .options = {.model = model_of(MODEL_FFM),
+        .options = {.model = model_of("ffm"),
                     .schedule = {SCHEDULE_LINEAR, 0.1, 1e-300},
                     .batch = 77,
                     .deterministic = true,
@@ -150,7 +150,7 @@ static void damaged(void **state)
     write_text(MANIFEST_NAME, "");
     refused("");
     write_text(MANIFEST_NAME, "[]");
-    refused("no JSON object");
+    refused("not a JSON object");
     write_text(MANIFEST_NAME, "{\"format\": 3}");
     refused("not the manifest of a tug model");
     write_text(MANIFEST_NAME, "{\"format\": \"tug-model\", \"version\": 3}");
@@ -214,7 +214,7 @@ static void forged(void **state)
     forge("data", "list", NULL);
     refused("'list'");
     forge("schema", "columns", json_pack("[[s, s]]", "x", "feature"));
-    refused("'columns' holds what is no column");
+    refused("'columns' holds an entry that is not a column");
     // Numbers out of bounds, of other types, missing.
     static const struct {
         const char *object, *name;
@@ -280,6 +280,16 @@ static void same_options(void **state)
     now.window_bytes = 77 << 20;
     assert_int_equal(manifest_same_options(&written.options, &now, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "this one has 77:"));
+    // All of them, but for those that follow from another one.
+    now.batch++;
+    now.model.seed = 31;
+    assert_int_equal(manifest_same_options(&written.options, &now, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, ", this one has 31; it had --batch "));
+    assert_non_null(strstr(e.text, "; it had --window "));
+    now.model.ops = model_of("lr").ops;
+    now.model.dim = 1;
+    assert_int_equal(manifest_same_options(&written.options, &now, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "had --model 'ffm', this one has 'lr': give"));
     // Floats as they were written and read.
     assert_int_equal(manifest_write(&written, test_dir, NULL), 0);
     assert_int_equal(manifest_read(&again, test_dir, NULL), 0);

@@ -4,7 +4,6 @@
 #include "train/progress.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -169,15 +168,4 @@ void progress_pass(struct progress *p, uint32_t epoch, const struct metrics *m,
     log_info("pass %u/%u done%s%s", epoch + 1, p->epochs, training, validation);
     p->last_ns = clock_ns();
     p->last_examples = 0;
-}
-
-void progress_note(struct progress *p, const char *fmt, ...)
-{
-    (void)p; // log_info takes the place of the line that is being drawn
-    char line[ERR_TEXT_MAX];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(line, sizeof(line), fmt, args);
-    va_end(args);
-    log_info("%s", line);
 }

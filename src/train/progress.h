@@ -31,9 +31,9 @@ bool progress_is_due(const struct progress *p);
 void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t batches,
                    const struct metrics *m);
 
-// A line about a finished pass; `valid` may be NULL. And any other message between lines.
+// A line about a finished pass; `valid` may be NULL. Other messages between lines go to
+// the log, which takes the place of a line that is being drawn (base/terminal.h).
 void progress_pass(struct progress *p, uint32_t epoch, const struct metrics *m,
                    const struct metrics *valid);
-void progress_note(struct progress *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 #endif

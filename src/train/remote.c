@@ -151,9 +151,9 @@ static int ask_data(struct remote *r, bool files, struct remote_data *ret, struc
 {
     struct msg_data_wanted m = {.files = files};
     TRY(client_ask(r->client, MSG_DATA_WANTED, &m, take_data, ret, e));
-    return ret->rc == 0
-               ? 0
-               : err_set(e, TUG_EDATA, "what the scheduler says of the data is damaged");
+    return ret->rc == 0 ? 0
+                        : err_set(e, TUG_EDATA,
+                                  "the scheduler's message about the data is damaged");
 }
 
 int remote_data_told(struct remote *r, struct remote_data *ret, struct err *e)
@@ -164,9 +164,10 @@ int remote_data_told(struct remote *r, struct remote_data *ret, struct err *e)
         if (ret->told)
             return 0;
         if (clock_ns() > until)
-            return err_set(e, TUG_EIO,
-                           "the driver has not said for %d s how the data is to be read",
-                           DATA_SECONDS);
+            return err_set(
+                e, TUG_EIO,
+                "the driver has not told within %d s how the data is to be read",
+                DATA_SECONDS);
         TRY(remote_pause(r, ask_seconds, e));
     }
 }
@@ -180,11 +181,12 @@ int remote_data_known(struct remote *r, const atomic_bool *interrupted,
         if (ret->known && ret->has_schema)
             return 0;
         if (ret->known)
-            return err_set(e, TUG_EDATA, "no worker has said how it reads the data");
+            return err_set(e, TUG_EDATA, "no worker has told how it reads the data");
         if (interrupted != NULL && atomic_load(interrupted))
             return err_set(e, TUG_EINTERRUPTED, "interrupted before the first pass");
         if (clock_ns() > until)
-            return err_set(e, TUG_EIO, "no worker has said for %d s what data it sees",
+            return err_set(e, TUG_EIO,
+                           "no worker has told within %d s which data it sees",
                            DATA_SECONDS);
         TRY(remote_pause(r, ask_seconds, e));
     }
@@ -243,8 +245,8 @@ uint64_t remote_options_hash(const struct train_config *c)
     const struct rule_params *rules[] = {&m->linear, &m->latent};
     const struct train_cluster *k = c->cluster;
     struct buf b = BUF_INIT(1 << 16);
-    int rc = buf_printf(&b, "%s %d %u %u %llu %d %a %u %u %d %d %u %d %d %a %a %a",
-                        c->reader.format, m->kind, m->dim, m->fields,
+    int rc = buf_printf(&b, "%s %s %u %u %llu %d %a %u %u %d %d %u %d %d %a %a %a",
+                        c->reader.format, m->ops->name, m->dim, m->fields,
                         (unsigned long long)m->seed, m->normalize, (double)m->init,
                         c->epochs, c->batch, c->deterministic, k->mode, k->staleness,
                         c->reduce_mean, c->schedule.kind, c->schedule.a, c->schedule.b,

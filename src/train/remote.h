@@ -112,16 +112,15 @@ struct remote_worker {
     struct model model;
     struct exchange_keys keys;
     struct exchange slots[REMOTE_SLOTS];
-    struct model_scratch scratch; // of the packed model
+    struct model_work work; // of the packed model
     struct metrics_stream stream;
     struct reader *reader;
     struct team *team;
     struct pieces *pieces;
     struct rule_params rules[ACCESSOR_MAX_GROUPS],
         bias_rule[ACCESSOR_MAX_GROUPS]; // by steps: at the rate now
-    float pass_number;
-    uint64_t *order; // examples of a batch
-    uint64_t pass;   // that it works on
+    uint64_t *order;                    // examples of a batch
+    uint64_t pass;                      // that it works on
 
     // async, ssp
     struct held_piece *held; // pieces kept in memory
@@ -153,9 +152,17 @@ int remote_pieces_pause(struct remote_worker *w, struct err *e);
 int remote_train_share(struct remote_worker *w, const struct msg_leased *l,
                        struct err *e);
 
-// Scores example i of a batch that was pulled; then its gradients are in the scratch, or
-// the rows have made a step. TUG_EDATA when the score is not finite.
-int remote_example(struct remote_worker *w, struct exchange *x, size_t i, float *ret_err);
+// The gradients of a part of the batch that was pulled, of at most remote_at_once examples,
+// in w->work, and d loss / d score of each. TUG_EDATA, TUG_ENOMEM: see remote_failed.
+int remote_gradients(struct remote_worker *w, const struct exchange *x,
+                     const struct model_batch *part, float *ret_err);
+static inline size_t remote_at_once(const struct remote_worker *w)
+{
+    return w->model.options.ops->at_once;
+}
+
+// TUG_ENOMEM, or TUG_EDATA: a score of the pass was not finite.
+int remote_failed(int rc, uint64_t pass, struct err *e);
 
 // Tells the scheduler, and through it the driver, what was done since the last time.
 // *m says what; its report is filled in here.

@@ -137,25 +137,25 @@ static int begin_batch(struct remote_worker *w, struct batches *s, uint64_t b,
     return exchange_pull(x, s->first_clock + b, e);
 }
 
-static int diverged(const struct batches *s, struct err *e)
+// Between two parts of a batch. `before` examples were done, now `done` are.
+static int poll_sometimes(struct remote_worker *w, size_t before, size_t done,
+                          struct err *e)
 {
-    return err_set(e, TUG_EDATA,
-                   "pass %llu: a score is not finite: the model has diverged; try a "
-                   "smaller --lr",
-                   (unsigned long long)s->lease->pass);
+    return before / POLL_EVERY != done / POLL_EVERY ? client_poll(w->remote.client, e)
+                                                    : 0;
 }
 
 static int take_gradients(struct remote_worker *w, struct batches *s, struct exchange *x,
                           struct err *e)
 {
+    struct model_batch b = view_batch(&x->view), part;
     exchange_clear(x);
-    for (size_t i = 0; i < x->batch.n; i++) {
-        float err;
-        if (remote_example(w, x, i, &err) != 0)
-            return diverged(s, e);
-        exchange_add(x, i, err, w->scratch.linear, w->scratch.latent);
-        if (i % POLL_EVERY == POLL_EVERY - 1)
-            TRY(client_poll(w->remote.client, e));
+    for (size_t i = 0; i < b.n; i += part.n) {
+        float err[MODEL_AT_ONCE_MAX];
+        part = model_part(&b, i, remote_at_once(w));
+        TRY(remote_failed(remote_gradients(w, x, &part, err), s->lease->pass, e));
+        exchange_add(x, i, part.n, err, w->work.gradients);
+        TRY(poll_sometimes(w, i, i + part.n, e));
     }
     return 0;
 }
@@ -164,22 +164,20 @@ static int take_gradients(struct remote_worker *w, struct batches *s, struct exc
 static int take_steps(struct remote_worker *w, struct batches *s, struct exchange *x,
                       struct err *e)
 {
-    const struct model *m = &x->model;
-    float bias_grad = 0;
+    struct model_batch b = view_batch(&x->view), part;
     exchange_catch_up(x);
-    for (size_t i = 0; i < x->batch.n; i++) {
-        float err;
-        if (remote_example(w, x, i, &err) != 0)
-            return diverged(s, e);
-        bias_grad += err;
-        if (i % BIAS_EVERY == BIAS_EVERY - 1 || i + 1 == x->batch.n) {
-            m->kernels->apply[w->bias_rule->kind](w->bias_rule, 0, x->bias,
-                                                  x->bias + m->bias.groups[0].state,
-                                                  &bias_grad, 1);
-            bias_grad = 0;
-        }
-        if (i % POLL_EVERY == POLL_EVERY - 1)
-            TRY(client_poll(w->remote.client, e));
+    for (size_t i = 0; i < b.n; i += part.n) {
+        struct model_training t = {
+            .loss = w->config->reader.loss,
+            .bias = x->bias[0],
+            .rules = w->rules,
+            .pass = (float)s->lease->pass,
+            .stream = &w->stream,
+        };
+        part = model_part(&b, i, BIAS_EVERY);
+        TRY(remote_failed(model_step(&w->work, &part, &t), s->lease->pass, e));
+        model_step_bias(&x->model, w->bias_rule, x->bias, t.bias_gradient);
+        TRY(poll_sometimes(w, i, i + part.n, e));
     }
     exchange_finish(x);
     return 0;
@@ -201,7 +199,7 @@ static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
         .id_pass = s->lease->pass,
         .id_piece = piece_id(s->lease),
         .id_group = (uint32_t)b,
-        .examples = x->batch.n,
+        .examples = x->view.batch.n,
     };
     return exchange_push(x, &p, e);
 }
@@ -280,7 +278,6 @@ int remote_train_piece(struct remote_worker *w, const struct msg_leased *l, stru
         };
         accessor_rules(&w->model.accessor, s.rate, w->rules);
         accessor_rules(&w->model.bias, s.rate, w->bias_rule);
-        w->pass_number = (float)l->pass;
         s.n = (order_positions(&s.order) + w->config->batch - 1) / w->config->batch;
         rc = train_batches(w, &s, e);
         w->clock += s.n;

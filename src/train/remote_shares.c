@@ -53,8 +53,8 @@ int remote_check_view(const struct msg_view *v, struct err *e)
     if (v->slots != 0 && v->slot < v->slots && v->slots <= SYNC_MICROS)
         return 0;
     return err_set(e, TUG_EUSAGE,
-                   "a synchronous batch has %d parts: more than %d workers cannot share "
-                   "it; use --mode ssp:S or async",
+                   "a synchronous batch has %d parts, so more than %d workers cannot "
+                   "share it; use --mode ssp:S or async",
                    SYNC_MICROS, SYNC_MICROS);
 }
 
@@ -127,19 +127,19 @@ static int gradients(struct share *s, struct exchange *x, uint32_t first, uint32
                      const size_t *ends, struct err *e)
 {
     struct remote_worker *w = s->worker;
+    struct model_batch b = view_batch(&x->view), part;
     size_t i = 0;
     exchange_begin(x);
     for (uint32_t m = 0; m < n; m++)
-        for (; i < ends[m]; i++) {
-            float err;
-            if (remote_example(w, x, i, &err) != 0)
-                return err_set(e, TUG_EDATA,
-                               "pass %llu: a score is not finite: the model has "
-                               "diverged; try a smaller --lr",
-                               (unsigned long long)s->pass);
-            if (exchange_add_micro(x, (uint8_t)(first + m), i, err, w->scratch.linear,
-                                   w->scratch.latent) != 0)
-                return err_nomem(e, "a batch");
+        for (; i < ends[m]; i += part.n) {
+            float err[MODEL_AT_ONCE_MAX];
+            size_t left = ends[m] - i, most = remote_at_once(w);
+            part = model_part(&b, i, left < most ? left : most);
+            int rc = remote_gradients(w, x, &part, err);
+            if (rc == 0)
+                rc = exchange_add_micro(x, (uint8_t)(first + m), i, part.n, err,
+                                        w->work.gradients);
+            TRY(remote_failed(rc, s->pass, e));
         }
     exchange_sum(x);
     return 0;

@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "cluster/node.h"
-#include "model/loss.h"
 #include "train/columns.h"
 #include "train/fields.h"
 #include "train/lives.h"
@@ -17,24 +16,25 @@
 
 static const double lease_pause_seconds = 0.01;
 
-int remote_example(struct remote_worker *w, struct exchange *x, size_t i, float *ret_err)
+int remote_failed(int rc, uint64_t pass, struct err *e)
 {
-    enum reader_loss loss = w->config->reader.loss;
-    struct model_example m = exchange_example(x, i);
-    TRY(model_scratch_reserve(&w->scratch, m.n));
-    float label = x->batch.label[i];
-    float weight = x->batch.weight != NULL ? x->batch.weight[i] : 1;
-    float score = x->bias[0] + model_score(&w->scratch, &m);
-    if (!(score - score == 0))
-        return TUG_EDATA;
-    double prediction = loss_prediction(loss, score);
-    metrics_stream_add(&w->stream, loss, score, prediction, label, weight);
-    *ret_err = weight * loss_gradient(loss, prediction, label);
-    if (x->steps)
-        model_step(&w->scratch, &m, *ret_err, w->rules, w->pass_number);
-    else
-        model_grad(&w->scratch, &m, *ret_err, w->scratch.linear, w->scratch.latent);
-    return 0;
+    if (rc == TUG_ENOMEM)
+        return err_nomem(e, "a batch");
+    return rc == 0
+               ? 0
+               : err_set(e, rc,
+                         "pass %llu: a score is not finite: the model has diverged; try "
+                         "a smaller --lr",
+                         (unsigned long long)pass);
+}
+
+int remote_gradients(struct remote_worker *w, const struct exchange *x,
+                     const struct model_batch *part, float *ret_err)
+{
+    struct model_training t = {
+        .loss = w->config->reader.loss, .bias = x->bias[0], .stream = &w->stream};
+    TRY(model_reserve(&w->work, model_features(part)));
+    return model_gradients(&w->work, part, &t, ret_err, w->work.gradients);
 }
 
 int remote_report(struct remote_worker *w, struct msg_piece_done *m, struct err *e)
@@ -76,7 +76,7 @@ static int put_files(const struct remote_worker *w, struct piece_file *files,
         if (wire_put_data_file(list, &f) != 0)
             return err_set(e, TUG_EUSAGE,
                            "--data: %zu files are too many for one run on a cluster: "
-                           "put them together",
+                           "concatenate some of them",
                            pieces_files(w->pieces));
     }
     return 0;
@@ -170,9 +170,7 @@ static int open_model(struct remote_worker *w, struct err *e)
     const struct train_config *c = w->config;
     struct model_options m = c->model;
     TRY(open_reader(w, e));
-    if (m.kind == MODEL_FFM)
-        TRY(fields_count(w->team, &c->data, &c->reader, w->reader, c->interrupted,
-                         &m.fields, e));
+    TRY(fields_count(w->team, &c->data, &c->reader, w->reader, c->interrupted, &m, e));
     TRY(model_init(&w->model, &m, e));
     TRY(remote_tables(&w->remote, c, &w->model, 0, e));
     struct model rows = w->model; // on rows as they lie on the servers
@@ -182,7 +180,7 @@ static int open_model(struct remote_worker *w, struct err *e)
     for (size_t i = 0; i < REMOTE_SLOTS; i++)
         TRY(exchange_open(&w->slots[i], &rows, remote_steps(c), w->remote.client,
                           &w->keys, e));
-    return model_scratch_init(&w->scratch, &w->slots[0].model, e);
+    return model_work_open(&w->work, &w->slots[0].model, e);
 }
 
 // Batches are divided anew: looked at between batches and while waiting.
@@ -221,7 +219,7 @@ static void close_worker(struct remote_worker *w)
     mem_free(w->held);
     dataset_close(w->all);
     pieces_close(w->pieces);
-    model_scratch_fini(&w->scratch);
+    model_work_close(&w->work);
     exchange_keys_close(&w->keys);
     reader_close(w->reader);
     mem_free(w->schema);

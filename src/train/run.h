@@ -37,22 +37,23 @@ struct view {
     struct batch batch;
     size_t cap; // features that rows and x have room for
     float **rows;
-    float *x; // values, 1 where the data has none
-    float *u; // the same, scaled when the model normalizes
+    float *x;      // values, 1 where the data has none
+    float *u;      // the same, scaled when the model normalizes
+    size_t n_ones; // of both, that are 1 because no batch has had values
 };
+// Room for the batch's features, and their values x and u.
+int view_values(struct view *v, const struct model *m);
 // Takes examples order[0..n) of the data set. Rows that `hot` (or NULL) has copies of are
 // those.
 int view_take(struct view *v, const struct dataset *d, const uint64_t *order, size_t n,
               const struct parameters *p, const struct hot_copies *hot);
-// The values x of a batch with each example scaled to length 1.
-void view_scale(const struct batch *b, const float *x, float *ret_u);
-struct model_example view_example(const struct view *v, size_t i);
+struct model_batch view_batch(const struct view *v);
 void view_free(struct view *v);
 
 struct worker {
     struct run *run;
     struct view view;
-    struct model_scratch scratch;
+    struct model_work work;
     struct rule_params rules[ACCESSOR_MAX_GROUPS];
     struct rule_params bias_rule[ACCESSOR_MAX_GROUPS];
     struct hot_copies hot;        // hogwild with several threads

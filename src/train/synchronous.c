@@ -18,16 +18,18 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "model/loss.h"
 #include "train/micro.h"
 #include "train/progress.h"
 #include "train/run.h"
 
 // What a row was given by one micro-batch, or by several that the tree has joined.
 struct sum {
-    float *latent;
-    float linear, occurrences, squares; // squares: of u
-    uint32_t micro;                     // the first
+    union {        // of each group of weights
+        float one; // a group of one float, so that threads write to no common lines
+        float *at; // others: in the memory of the first gradient
+    } of[ACCESSOR_MAX_GROUPS];
+    float occurrences, squares; // squares: of u
+    uint32_t micro;             // the first
     uint32_t earlier; // number in synchronous.sums of what is not joined yet; or NO_SUM
 };
 
@@ -45,11 +47,12 @@ struct synchronous {
     uint64_t *order; // the slice's examples
     float *err;      // their d loss / d score
     size_t n;
-    size_t micro_end[SYNC_MICROS]; // where each one's share of the examples ends
-    size_t cap;                    // features
-    float *linear, *latent;        // gradients of the slice's features
-    struct entry *entries;         // hash table of the rows it owns
-    size_t n_entries;              // a power of two
+    size_t micro_end[SYNC_MICROS];         // where each one's share of the examples ends
+    size_t cap;                            // features
+    float *gradients[ACCESSOR_MAX_GROUPS]; // of the slice's features
+    size_t width[ACCESSOR_MAX_GROUPS];     // floats of a gradient; 0: no such group
+    struct entry *entries;                 // hash table of the rows it owns
+    size_t n_entries;                      // a power of two
     uint32_t stamp;
     struct entry **filled;
     struct sum *sums; // of rows' earlier micro-batches
@@ -57,11 +60,6 @@ struct synchronous {
     struct accessor_scratch scratch;
     bool go_on; // rank 0's, written before the last barrier of a batch, read after it
 };
-
-static size_t latent_n(const struct run *r)
-{
-    return model_latent(&r->parameters.model);
-}
 
 int synchronous_open(struct run *r, struct err *e)
 {
@@ -77,6 +75,8 @@ int synchronous_open(struct run *r, struct err *e)
         if (s->order == NULL || s->err == NULL)
             return err_nomem(e, "synchronous batches");
         const struct model *m = &r->parameters.model;
+        for (uint32_t g = 0; g < m->accessor.n_groups; g++)
+            s->width[g] = m->accessor.groups[g].n;
         TRY(accessor_scratch_init(&s->scratch, &m->accessor, m->kernels, e));
     }
     return 0;
@@ -90,8 +90,8 @@ void synchronous_close(struct run *r)
             continue;
         mem_free(s->order);
         mem_free(s->err);
-        mem_free(s->linear);
-        mem_free(s->latent);
+        for (uint32_t g = 0; g < ACCESSOR_MAX_GROUPS; g++)
+            mem_free(s->gradients[g]);
         mem_free(s->entries);
         mem_free(s->filled);
         mem_free(s->sums);
@@ -101,17 +101,19 @@ void synchronous_close(struct run *r)
     }
 }
 
-static int reserve_gradients(struct synchronous *s, size_t nnz, size_t latent)
+static int reserve_gradients(struct synchronous *s, size_t nnz)
 {
     if (nnz <= s->cap)
         return 0;
     size_t cap = nnz + nnz / 2;
-    mem_free(s->linear);
-    mem_free(s->latent);
-    s->linear = mem_array(cap, sizeof(float));
-    s->latent = mem_array(cap * latent + KERNEL_PADDING, sizeof(float));
-    s->cap = s->linear != NULL && s->latent != NULL ? cap : 0;
-    return s->cap != 0 ? 0 : TUG_ENOMEM;
+    bool ok = true;
+    for (uint32_t g = 0; g < ACCESSOR_MAX_GROUPS; g++) {
+        mem_free(s->gradients[g]);
+        s->gradients[g] = mem_array(cap * s->width[g] + KERNEL_PADDING, sizeof(float));
+        ok &= s->gradients[g] != NULL;
+    }
+    s->cap = ok ? cap : 0;
+    return ok ? 0 : TUG_ENOMEM;
 }
 
 // The examples of the batch's positions [from, to), held-out ones left out.
@@ -134,27 +136,18 @@ static int gradients_of_slice(struct worker *w)
 {
     struct run *r = w->run;
     struct synchronous *s = w->synchronous;
-    enum reader_loss loss = r->config->reader.loss;
     TRY(view_take(&w->view, r->data, s->order, s->n, &r->parameters, NULL));
-    TRY(reserve_gradients(s, w->view.batch.nnz, latent_n(r)));
-    for (size_t i = 0; i < s->n; i++) {
-        struct model_example x = view_example(&w->view, i);
-        TRY(model_scratch_reserve(&w->scratch, x.n));
-        float label = w->view.batch.label[i];
-        float weight = w->view.batch.weight != NULL ? w->view.batch.weight[i] : 1;
-        float score = *r->parameters.bias + model_score(&w->scratch, &x);
-        if (!(score - score == 0)) {
-            w->bad = s->order[i];
-            return TUG_EDATA;
-        }
-        double prediction = loss_prediction(loss, score);
-        metrics_stream_add(&w->stream, loss, score, prediction, label, weight);
-        s->err[i] = weight * loss_gradient(loss, prediction, label);
-        size_t from = w->view.batch.start[i];
-        model_grad(&w->scratch, &x, s->err[i], s->linear + from,
-                   s->latent + from * latent_n(r));
-    }
-    return 0;
+    TRY(reserve_gradients(s, w->view.batch.nnz));
+    struct model_batch b = view_batch(&w->view);
+    struct model_training t = {
+        .loss = r->config->reader.loss,
+        .bias = *r->parameters.bias,
+        .stream = &w->stream,
+    };
+    int rc = model_gradients(&w->work, &b, &t, s->err, s->gradients);
+    if (rc != 0)
+        w->bad = s->order[t.bad];
+    return rc;
 }
 
 static int reserve_entries(struct synchronous *s, size_t nnz)
@@ -197,14 +190,18 @@ static void prefetch_entry(const struct synchronous *s, uint32_t id)
     __builtin_prefetch(&s->entries[mix64(id) & (s->n_entries - 1)], 1);
 }
 
-static void add_latent(const struct model *m, float *to, const float *from)
+// Adds what group g was given, if there is such a group.
+static inline void add(const struct synchronous *s, const struct kernels *k, uint32_t g,
+                       struct sum *to, const float *from)
 {
-    if (model_latent(m) > 0)
-        m->kernels->axpy(to, 1, from, model_latent(m));
+    if (s->width[g] == 1)
+        to->of[g].one += *from;
+    else if (s->width[g] > 0)
+        k->axpy(to->of[g].at, 1, from, s->width[g]);
 }
 
 // Joins what the tree wants joined before micro-batch `next` (SYNC_MICROS: all).
-static inline void join(struct synchronous *s, const struct model *m, struct sum *last,
+static inline void join(struct synchronous *s, const struct kernels *k, struct sum *last,
                         uint32_t next)
 {
     while (last->earlier != NO_SUM) {
@@ -212,9 +209,14 @@ static inline void join(struct synchronous *s, const struct model *m, struct sum
         struct sum *earlier = &s->sums[number];
         if (!tree_joins(earlier->micro, last->micro, next))
             return;
-        add_latent(m, earlier->latent, last->latent);
-        last->latent = earlier->latent;
-        last->linear += earlier->linear;
+        for (uint32_t g = 0; g < ACCESSOR_MAX_GROUPS; g++) {
+            if (s->width[g] == 1) {
+                last->of[g].one += earlier->of[g].one;
+                continue;
+            }
+            add(s, k, g, earlier, last->of[g].at);
+            last->of[g].at = earlier->of[g].at;
+        }
         last->occurrences += earlier->occurrences;
         last->squares += earlier->squares;
         last->micro = earlier->micro;
@@ -244,9 +246,8 @@ static size_t add_features(struct worker *w, const struct worker *of, size_t fro
     struct run *r = w->run;
     struct synchronous *s = w->synchronous;
     const struct synchronous *f = of->synchronous;
-    const struct model *m = &r->parameters.model;
-    size_t latent = latent_n(r), threads = (size_t)team_size(r->team);
-    size_t rank = (size_t)(w - r->workers);
+    const struct kernels *k = r->parameters.model.kernels;
+    size_t threads = (size_t)team_size(r->team), rank = (size_t)(w - r->workers);
     for (size_t j = from; j < to; j++) {
         uint32_t id = of->view.batch.id[j];
         uint64_t hash = mix64(id);
@@ -256,17 +257,16 @@ static size_t add_features(struct worker *w, const struct worker *of, size_t fro
             continue;
         struct entry *e = find_entry(s, id, (uint32_t)hash);
         float u = of->view.u[j];
-        float linear = f->linear[j], *gradient = f->latent + j * latent;
         if (e->stamp == s->stamp && e->sum.micro == micro) {
             e->sum.occurrences++;
             e->sum.squares += u * u;
-            e->sum.linear += linear;
-            add_latent(m, e->sum.latent, gradient);
+            for (uint32_t g = 0; g < ACCESSOR_MAX_GROUPS; g++)
+                add(s, k, g, &e->sum, f->gradients[g] + j * s->width[g]);
             continue;
         }
         uint32_t earlier = NO_SUM;
         if (e->stamp == s->stamp) {
-            join(s, m, &e->sum, micro);
+            join(s, k, &e->sum, micro);
             earlier = put_aside(s, &e->sum);
         } else {
             e->id = id;
@@ -274,12 +274,16 @@ static size_t add_features(struct worker *w, const struct worker *of, size_t fro
             e->row = of->view.rows[j];
             s->filled[filled++] = e;
         }
-        e->sum = (struct sum){.latent = gradient,
-                              .linear = linear,
-                              .occurrences = 1,
-                              .squares = u * u,
-                              .micro = micro,
-                              .earlier = earlier};
+        e->sum.occurrences = 1;
+        e->sum.squares = u * u;
+        e->sum.micro = micro;
+        e->sum.earlier = earlier;
+        for (uint32_t g = 0; g < ACCESSOR_MAX_GROUPS; g++) {
+            if (s->width[g] == 1)
+                e->sum.of[g].one = f->gradients[g][j];
+            else
+                e->sum.of[g].at = f->gradients[g] + j * s->width[g];
+        }
     }
     return filled;
 }
@@ -326,30 +330,21 @@ static float bias_gradient(const struct run *r)
     return sum[0];
 }
 
-static void apply_bias(struct run *r, float scale)
-{
-    const struct model *m = &r->parameters.model;
-    struct worker *w = &r->workers[0];
-    float sum = bias_gradient(r) * scale;
-    m->kernels->apply[w->bias_rule->kind](w->bias_rule, 0, r->parameters.bias,
-                                          r->parameters.bias + m->bias.groups[0].state,
-                                          &sum, 1);
-}
-
 // Rows are applied in strips.
 enum { STRIP = 64 };
 
 static void apply_strip(struct worker *w, struct entry *const *entries, size_t n,
                         float scale)
 {
+    struct synchronous *s = w->synchronous;
     float *rows[STRIP], occurrences[STRIP], squares[STRIP];
-    const float *linear[STRIP], *latent[STRIP];
+    const float *gradients[ACCESSOR_MAX_GROUPS][STRIP];
     for (size_t i = 0; i < n; i++) {
         struct sum *sum = &entries[i]->sum;
-        join(w->synchronous, &w->run->parameters.model, sum, SYNC_MICROS);
+        join(s, w->run->parameters.model.kernels, sum, SYNC_MICROS);
         rows[i] = entries[i]->row;
-        linear[i] = &sum->linear;
-        latent[i] = sum->latent;
+        for (uint32_t g = 0; g < ACCESSOR_MAX_GROUPS; g++)
+            gradients[g][i] = s->width[g] == 1 ? &sum->of[g].one : sum->of[g].at;
         occurrences[i] = sum->occurrences;
         squares[i] = sum->squares;
     }
@@ -359,11 +354,12 @@ static void apply_strip(struct worker *w, struct entry *const *entries, size_t n
         .scale = scale,
         .n = n,
         .rows = rows,
-        .gradients = {linear, latent},
         .occurrences = occurrences,
         .squares = squares,
     };
-    accessor_apply(&w->synchronous->scratch, &update);
+    for (uint32_t g = 0; g < ACCESSOR_MAX_GROUPS; g++)
+        update.gradients[g] = gradients[g];
+    accessor_apply(&s->scratch, &update);
 }
 
 // Phase 2.
@@ -419,7 +415,8 @@ static void batch(struct worker *w, int rank)
         float scale = r->config->reduce_mean && examples > 0 ? 1 / (float)examples : 1;
         int rc = apply_owned_rows(w, scale);
         if (rank == 0 && examples > 0) // else all are held out, and it would still decay
-            apply_bias(r, scale);
+            model_step_bias(&r->parameters.model, w->bias_rule, r->parameters.bias,
+                            bias_gradient(r) * scale);
         team_barrier(r->team);
         w->rc = rc;
     } else {

@@ -98,12 +98,19 @@ static UNUSED const char *write_data(const char *name, uint64_t rows, uint64_t f
     return path;
 }
 
-static UNUSED struct model_options model_of(enum model_kind kind)
+static UNUSED struct model_options model_by(const char *name, enum rule_kind rule)
 {
-    struct model_options o = {.seed = 1, .fields = kind == MODEL_FFM ? 4 : 0};
-    model_defaults(&o, kind, RULE_ADAGRAD);
+    const struct model_ops *ops;
+    assert_int_equal(model_find(name, &ops, NULL), 0);
+    struct model_options o = {.seed = 1, .fields = ops->needs_fields ? 4 : 0};
+    model_defaults(&o, ops, rule);
     o.dim = 2;
     return o;
+}
+
+static UNUSED struct model_options model_of(const char *name)
+{
+    return model_by(name, RULE_ADAGRAD);
 }
 
 static UNUSED struct team *open_team(int threads)

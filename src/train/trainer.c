@@ -93,10 +93,11 @@ static int decide_schema(struct run *r, struct err *e)
     if (!reader_has_header(r->reader) || reader_slots(r->reader) > 0)
         return 0;
     int rc = source_first_line(r->source, 0, &line, e);
-    if (rc == 0)
+    if (rc == 0) {
         rc = reader_header(r->reader, buf_str(&line), line.len, &ignored, e);
-    if (rc == TUG_EDATA)
-        err_wrap(e, "%s:1", source_file_name(r->source, 0));
+        if (rc == TUG_EDATA)
+            err_wrap(e, "%s:1", source_file_name(r->source, 0));
+    }
     buf_free(&line);
     return rc;
 }
@@ -156,12 +157,11 @@ static int validate(struct run *r, uint64_t examples, struct metrics *ret, struc
     TRY(evaluate_source(r, &o, false, ret, e));
     if (o.held_out == 0 || (ret->examples > 0 && ret->examples < examples))
         return 0;
-    return err_set(
-        e, TUG_EDATA,
-        "--valid %g leaves none of the %llu examples to %s: give another fraction, "
-        "or a file",
-        o.held_out, (unsigned long long)examples,
-        ret->examples == 0 ? "validate on" : "train on");
+    return err_set(e, TUG_EDATA,
+                   "--valid %g leaves none of the %llu examples to %s: give another "
+                   "fraction or a file",
+                   o.held_out, (unsigned long long)examples,
+                   ret->examples == 0 ? "validate on" : "train on");
 }
 
 static int keep_best(struct run *r, struct err *e)
@@ -236,9 +236,8 @@ static int passes(struct run *r, struct train_result *result, struct err *e)
             return TUG_EINTERRUPTED;
     }
     if (should_stop_early(r))
-        progress_note(r->progress,
-                      "stopped after pass %u: validation was best at pass %u",
-                      r->at.epoch, r->best_epoch);
+        log_info("stopped after pass %u: validation was best at pass %u", r->at.epoch,
+                 r->best_epoch);
     return 0;
 }
 
@@ -270,7 +269,7 @@ static int test(struct run *r, struct train_result *result, struct err *e)
     bool saved = result->saved[0] != 0;
     return err_set(e, rc, "interrupted while testing; training was over, %s%s",
                    saved ? "the model is in "
-                         : "nothing was saved: there is no --out DIR",
+                         : "nothing was saved, because there is no --out DIR",
                    result->saved);
 }
 
@@ -278,10 +277,10 @@ static int on_interrupt(struct run *r, struct train_result *result, struct err *
 {
     uint32_t pass = r->at.epoch < r->config->epochs ? r->at.epoch + 1 : r->at.epoch;
     if (r->config->out == NULL)
-        return err_set(e, TUG_EINTERRUPTED,
-                       "interrupted in pass %u; nothing was saved, for there is "
-                       "no --out DIR",
-                       pass);
+        return err_set(
+            e, TUG_EINTERRUPTED,
+            "interrupted in pass %u; nothing was saved, because there is no --out DIR",
+            pass);
     TRY(checkpoint_save(r, false, result, e));
     return err_set(
         e, TUG_EINTERRUPTED,
@@ -337,9 +336,8 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     TRY(progress_open(&r->progress, c->epochs, c->log_batches, e));
     TRY(open_data(r, e));
     struct model_options model = c->model;
-    if (model.kind == MODEL_FFM)
-        TRY(fields_count(r->team, &c->data, &c->reader, r->reader, c->interrupted,
-                         &model.fields, e));
+    TRY(fields_count(r->team, &c->data, &c->reader, r->reader, c->interrupted, &model,
+                     e));
     TRY(parameters_open(&r->parameters, &model, e));
     if (c->cluster != NULL)
         TRY(driver_open(r, e));
@@ -377,8 +375,11 @@ static int finish(struct run *r, struct train_result *result, struct err *e)
     else if (r->config->out != NULL)
         TRY(checkpoint_save(r, true, result, e));
     if (r->config->test.n > 0)
-        return test(r, result, e);
-    (void)guard_training(&r->last_pass, r->at.epoch, (double)r->config->model.linear.lr);
+        TRY(test(r, result, e));
+    else
+        (void)guard_training(&r->last_pass, r->at.epoch,
+                             (double)r->config->model.linear.lr);
+    guard_columns(r->reader);
     return 0;
 }
 

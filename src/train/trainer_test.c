@@ -5,19 +5,20 @@
 #include <math.h>
 
 #include "base/log.h"
+#include "model/toy_testing.h"
 #include "train/config.h"
 #include "train/train_testing.h"
 
 static struct train_result result;
 static const char *data[1];
 
-static struct train_config config_of(enum model_kind kind, int threads)
+static struct train_config config_of(const char *model, int threads)
 {
     return (struct train_config){
         .data = {data, 1},
         .test = {data, 1},
         .reader = {.format = "libffm", .loss = READER_LOGISTIC, .labels = true},
-        .model = model_of(kind),
+        .model = model_of(model),
         .epochs = 3,
         .batch = 16,
         .threads = threads,
@@ -40,18 +41,25 @@ static void train(const struct train_config *c)
 static void shared_rows(void **state)
 {
     (void)state;
-    static const enum rule_kind rules[] = {RULE_ADAGRAD, RULE_FTRL, RULE_ADAM};
-    for (int kind = MODEL_LR; kind <= MODEL_FFM; kind++) {
-        data[0] = write_data("few.ffm", 1500, 3, 0);
-        struct train_config c = config_of((enum model_kind)kind, 4);
-        model_defaults(&c.model, (enum model_kind)kind, rules[kind]);
+    static const struct {
+        const char *model;
+        enum rule_kind rule;
+        bool sees_pairs; // of two fields, which decide
+    } runs[] = {{"lr", RULE_ADAGRAD, false},
+                {"fm", RULE_FTRL, true},
+                {"ffm", RULE_ADAM, false},
+                {"toy", RULE_ADAGRAD, false}};
+    data[0] = write_data("few.ffm", 1500, 3, 0);
+    for (size_t i = 0; i < sizeof(runs) / sizeof(*runs); i++) {
+        struct train_config c = config_of(runs[i].model, 4);
+        c.model = model_by(runs[i].model, runs[i].rule);
+        c.model.dim = 8;
         train(&c);
         assert_int_equal(result.examples, 1500);
         assert_int_equal(result.trained_examples, 4500);
         assert_int_equal(result.keys, 12);
         assert_true(result.tested && isfinite(result.test.logloss));
-        // Pairs of two fields decide: LR cannot see them.
-        if (kind == MODEL_FM)
+        if (runs[i].sees_pairs)
             assert_true(result.test.auc > 0.9);
     }
 }
@@ -60,9 +68,9 @@ static void growing_tables(void **state)
 {
     (void)state;
     data[0] = write_data("long.ffm", 700, 500, 5000);
-    for (int kind = MODEL_LR; kind <= MODEL_FFM; kind++)
+    for (size_t kind = 0; model_at(kind) != NULL; kind++)
         for (int deterministic = 0; deterministic < 2; deterministic++) {
-            struct train_config c = config_of((enum model_kind)kind, 4);
+            struct train_config c = config_of(model_at(kind)->name, 4);
             c.data_in = DATA_IN_STREAM;
             c.deterministic = deterministic;
             c.valid_fraction = 0.1;
@@ -79,7 +87,7 @@ static void counts(void **state)
 {
     (void)state;
     data[0] = write_data("counts.ffm", 100, 3, 0);
-    struct train_config c = config_of(MODEL_LR, 2);
+    struct train_config c = config_of("lr", 2);
     c.valid_fraction = 0.3;
     c.epochs = 5;
     c.patience = 1;
@@ -102,7 +110,7 @@ static void interrupted(void **state)
     data[0] = write_data("stop.ffm", 100, 3, 0);
     atomic_store(&stop_now, true);
     for (int deterministic = 0; deterministic < 2; deterministic++) {
-        struct train_config c = config_of(MODEL_LR, 3);
+        struct train_config c = config_of("lr", 3);
         struct err e = {0};
         c.interrupted = &stop_now;
         c.deterministic = deterministic;
@@ -117,7 +125,7 @@ static void nothing_left(void **state)
 {
     (void)state;
     data[0] = write_data("ten.ffm", 10, 3, 0);
-    struct train_config c = config_of(MODEL_LR, 2);
+    struct train_config c = config_of("lr", 2);
     for (int in = DATA_IN_MEMORY; in <= DATA_IN_STREAM; in++) {
         struct err e = {0};
         c.data_in = (enum data_in)in;
@@ -137,7 +145,7 @@ static void too_many_fields(void **state)
     (void)state;
     const char *more[] = {write_text("more.ffm", "1 0:1:1\n0 0:1:1 3:2:1 4000:7:1\n")};
     data[0] = write_data("four.ffm", 50, 3, 0);
-    struct train_config c = config_of(MODEL_FFM, 2);
+    struct train_config c = config_of("ffm", 2);
     struct err e = {0};
     c.model.fields = 0;
     c.test.items = more;
@@ -158,7 +166,7 @@ static void saves_that_would_fail(void **state)
     (void)state;
     static char drop[3000];
     data[0] = write_text("two.csv", "y,a,b\n1,2,3\n0,3,4\n");
-    struct train_config c = config_of(MODEL_LR, 2);
+    struct train_config c = config_of("lr", 2);
     struct err e = {0};
     int lock;
     c.reader.format = "csv";
@@ -170,7 +178,7 @@ static void saves_that_would_fail(void **state)
     file_unlock_dir(lock);
     data[0] = write_text("latin.csv", "y,caf\xe9\n1,2\n0,3\n");
     assert_int_equal(train_run(&c, &result, &e), TUG_EUSAGE);
-    assert_non_null(strstr(e.text, "no UTF-8 text"));
+    assert_non_null(strstr(e.text, "are not UTF-8"));
     data[0] = path_of("two.csv");
     for (size_t i = 0; i + 2 < sizeof(drop); i += 2)
         memcpy(drop + i, "a,", 3);
@@ -198,11 +206,11 @@ static void hot_rows_that_decay(void **state)
         n += (size_t)snprintf(text + n, sizeof(text) - n, "%d 1:%g\n", i % 2,
                               i < 2000 ? 5 : 0.01);
     data[0] = write_text("falling.svm", text);
-    struct train_config c = config_of(MODEL_LR, 8);
+    struct train_config c = config_of("lr", 8);
     c.reader.format = "libsvm";
     c.batch = 256;
     c.epochs = 8;
-    model_defaults(&c.model, MODEL_LR, RULE_RMSPROP);
+    c.model = model_by("lr", RULE_RMSPROP);
     train(&c);
 }
 
@@ -212,12 +220,12 @@ static void failing_allocations(void **state)
 {
     (void)state;
     data[0] = write_data("tiny.ffm", 40, 3, 0);
-    struct train_config c = config_of(MODEL_FM, 1);
+    struct train_config c = config_of("fm", 1);
     c.epochs = 1;
     c.deterministic = true;
     c.valid_fraction = 0.2;
     FAIL_EACH_ALLOCATION(train_run(&c, &result, &test_err), );
-    c = config_of(MODEL_FFM, 1);
+    c = config_of("ffm", 1);
     c.epochs = 1;
     c.test.n = 0;
     FAIL_EACH_ALLOCATION(train_run(&c, &result, &test_err), );
@@ -226,6 +234,7 @@ static void failing_allocations(void **state)
 static int quiet(void **state)
 {
     log_set_level(LOG_ERROR);
+    assert_int_equal(model_register(&toy, NULL), 0);
     return make_test_dir(state);
 }
 

@@ -19,6 +19,7 @@ static int reserve(struct view *v, size_t n)
     v->rows = mem_array(cap, sizeof(*v->rows));
     v->x = mem_array(2 * cap, sizeof(*v->x));
     v->u = v->x + cap;
+    v->n_ones = 0;
     v->cap = v->rows != NULL && v->x != NULL ? cap : 0;
     return v->cap != 0 ? 0 : TUG_ENOMEM;
 }
@@ -31,17 +32,39 @@ void view_free(struct view *v)
     *v = (struct view){0};
 }
 
-void view_scale(const struct batch *b, const float *x, float *ret_u)
+// u: x with each example scaled to length 1.
+static void scale(struct view *v)
 {
+    const struct batch *b = &v->batch;
     for (size_t i = 0; i < b->n; i++) {
         uint32_t from = b->start[i], to = b->start[i + 1];
         float squares = 0;
         for (uint32_t j = from; j < to; j++)
-            squares += x[j] * x[j];
-        float scale = squares > 0 ? 1 / sqrtf(squares) : 0;
+            squares += v->x[j] * v->x[j];
+        float factor = squares > 0 ? 1 / sqrtf(squares) : 0;
         for (uint32_t j = from; j < to; j++)
-            ret_u[j] = x[j] * scale;
+            v->u[j] = v->x[j] * factor;
     }
+}
+
+// Ones that stand there from batches before are not written again.
+int view_values(struct view *v, const struct model *m)
+{
+    const struct batch *b = &v->batch;
+    TRY(reserve(v, b->nnz));
+    if (b->value == NULL && !m->options.normalize) {
+        for (; v->n_ones < b->nnz; v->n_ones++)
+            v->x[v->n_ones] = v->u[v->n_ones] = 1;
+        return 0;
+    }
+    v->n_ones = 0;
+    for (size_t j = 0; j < b->nnz; j++)
+        v->x[j] = b->value != NULL ? b->value[j] : 1;
+    if (m->options.normalize)
+        scale(v);
+    else
+        memcpy(v->u, v->x, b->nnz * sizeof(float));
+    return 0;
 }
 
 int view_take(struct view *v, const struct dataset *d, const uint64_t *order, size_t n,
@@ -49,7 +72,7 @@ int view_take(struct view *v, const struct dataset *d, const uint64_t *order, si
 {
     TRY(dataset_gather(d, order, n, &v->batch));
     const struct batch *b = &v->batch;
-    TRY(reserve(v, b->nnz));
+    TRY(view_values(v, &p->model));
     struct table_slabs slabs = table_slabs(p->sparse);
     for (size_t j = 0; j < b->nnz; j++) {
         float *row = hot != NULL ? hot_row(hot, b->id[j]) : NULL;
@@ -61,26 +84,19 @@ int view_take(struct view *v, const struct dataset *d, const uint64_t *order, si
     }
     for (size_t j = b->nnz; j < b->nnz + KERNEL_PADDING; j++)
         v->rows[j] = p->zeros;
-    if (b->value != NULL)
-        memcpy(v->x, b->value, b->nnz * sizeof(float));
-    else
-        for (size_t j = 0; j < b->nnz; j++)
-            v->x[j] = 1;
-    if (p->model.options.normalize)
-        view_scale(b, v->x, v->u);
-    else
-        memcpy(v->u, v->x, b->nnz * sizeof(float));
     return 0;
 }
 
-struct model_example view_example(const struct view *v, size_t i)
+struct model_batch view_batch(const struct view *v)
 {
-    uint32_t from = v->batch.start[i];
-    return (struct model_example){
-        .n = v->batch.start[i + 1] - from,
-        .rows = v->rows + from,
-        .x = v->x + from,
-        .u = v->u + from,
-        .slot = v->batch.slot + from,
+    return (struct model_batch){
+        .n = v->batch.n,
+        .start = v->batch.start,
+        .rows = v->rows,
+        .x = v->x,
+        .u = v->u,
+        .slot = v->batch.slot,
+        .label = v->batch.label,
+        .weight = v->batch.weight,
     };
 }

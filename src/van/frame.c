@@ -45,12 +45,11 @@ static int read_header(struct frame_reader *r, const void *header, struct err *e
     TRY(wire_frame_read(header, &r->frame, e));
     uint64_t all = WIRE_FRAME_BYTES + r->frame.head_bytes + r->frame.body_bytes;
     if (all > r->max_bytes)
-        return err_set(
-            e, TUG_EDATA,
-            "the first message (%s) says that it has %llu bytes, a stranger may "
-            "send %llu",
-            wire_name(r->frame.type), (unsigned long long)all,
-            (unsigned long long)r->max_bytes);
+        return err_set(e, TUG_EDATA,
+                       "the first message (%s) announces %llu bytes, but at most %llu "
+                       "are allowed before the handshake is over",
+                       wire_name(r->frame.type), (unsigned long long)all,
+                       (unsigned long long)r->max_bytes);
     return 0;
 }
 
@@ -74,13 +73,13 @@ static void refuse(struct frame_reader *r, uint64_t left)
     if (budget_most(r->budget, BUDGET_BODIES) < f->body_bytes)
         err_set(&why, TUG_EUSAGE,
                 "a message (%s) of %llu bytes is more than the %llu that this process "
-                "takes at once: send less together, or give it more (--memory)",
+                "accepts at once: send less at a time, or start it with more --memory",
                 wire_name(f->type), bytes,
                 (unsigned long long)budget_most(r->budget, BUDGET_BODIES));
     else
         err_set(&why, TUG_EIO,
-                VAN_NO_ROOM " for a message (%s) of %llu bytes: others take what buffers "
-                            "may take (--memory)",
+                VAN_NO_ROOM " for a message (%s) of %llu bytes: other messages fill the "
+                            "buffers (--memory)",
                 wire_name(f->type), bytes);
     give_body(r);
     buf_free(&r->head);

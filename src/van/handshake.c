@@ -40,7 +40,7 @@ static bool prove_dialler(const struct handshake *h, uint8_t ret[MAC_BYTES])
 
 static int no_random(struct err *e)
 {
-    return err_set(e, TUG_EIO, "the system gives no random numbers");
+    return err_set(e, TUG_EIO, "the system provides no random numbers");
 }
 
 static int no_memory(struct err *e)
@@ -87,13 +87,14 @@ int handshake_challenged(struct handshake *h, const struct msg_challenge *m,
 {
     uint8_t theirs[MAC_BYTES];
     if (m->nonce.n != MAC_BYTES || mac_same(m->nonce.data, m->nonce.n, h->dialler))
-        return err_set(e, TUG_EUSAGE, "its answer is not tug's");
+        return err_set(e, TUG_EUSAGE, "its answer is not that of tug");
     if (!m->token && !h->link.believed && !h->prover->insecure)
         return err_set(e, TUG_EUSAGE,
-                       "who listens there does not show the cluster's token: it is "
-                       "another program, or runs with --insecure");
+                       "the process that listens there does not prove the cluster's "
+                       "token: it is another program, or runs with --insecure");
     if (m->token && !h->token)
-        return err_set(e, TUG_EUSAGE, "it asks for a token that this node has not shown");
+        return err_set(e, TUG_EUSAGE,
+                       "it asks for a token that this node has not proven");
     memcpy(h->listener, m->nonce.data, MAC_BYTES);
     h->token = m->token != 0;
     *ret = (struct msg_proof){.proof = {NULL, 0}};
@@ -103,8 +104,8 @@ int handshake_challenged(struct handshake *h, const struct msg_challenge *m,
         return no_memory(e);
     if (!mac_same(m->proof.data, m->proof.n, theirs))
         return err_set(e, TUG_EUSAGE,
-                       "who listens there does not know the cluster's token: it is "
-                       "another program, or of another cluster");
+                       "the process that listens there does not know the cluster's "
+                       "token: it is another program, or belongs to another cluster");
     ret->proof = bytes_of(h->answer);
     return 0;
 }
@@ -124,9 +125,10 @@ static int check_knock(struct handshake *h, const struct msg_knock *m, struct er
     enum wire_from right = wire_right((enum wire_role)m->role);
     if (m->nonce.n != MAC_BYTES || !keep(h->address, m->address) ||
         !keep(h->name, m->name))
-        return err_set(e, TUG_EUSAGE, "the knock is not tug's");
+        return err_set(e, TUG_EUSAGE, "its first message is not that of tug");
     if (right == WIRE_FROM_KNOCK)
-        return err_set(e, TUG_EUSAGE, "there is no role %u for a link", m->role);
+        return err_set(e, TUG_EUSAGE,
+                       "a link cannot have the role %u, which does not exist", m->role);
     h->role = (enum wire_role)m->role;
     memcpy(h->dialler, m->nonce.data, MAC_BYTES);
     return 0;
@@ -159,8 +161,8 @@ static int need_token(struct handshake *h, const struct msg_knock *m, struct err
         return p->insecure ? 0 : rc;
     if (!is_address(h))
         return err_set(e, TUG_EUSAGE,
-                       "the knock is for %.100s, but this node listens on %.100s: is a "
-                       "proxy in between? the node needs certificates, or --advertise",
+                       "it dialled %.100s, but this node listens on %.100s: if a proxy "
+                       "is in between, the node needs certificates or --advertise",
                        h->address, h->link.address);
     h->token = true;
     return 0;

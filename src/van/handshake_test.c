@@ -161,7 +161,7 @@ static void test_no_token(void **state)
     w.listener.prover.insecure = true;
     expect(&w, DONE, NULL);
     w.dialler.prover.insecure = false; // who asks for nothing is not believed
-    expect(&w, CHALLENGED, "does not show");
+    expect(&w, CHALLENGED, "does not prove");
     begin(&w);
     w.listener.role = WIRE_NOBODY;
     expect(&w, KNOCKED, "no token");
@@ -340,12 +340,12 @@ static void test_passed_on(void **state)
     snprintf(w.accepted.name, sizeof(w.accepted.name), "tcp://localhost:9100");
     expect(&w, DONE, NULL);
     snprintf(w.accepted.name, sizeof(w.accepted.name), "tcp://localhost:9101");
-    expect(&w, KNOCKED, "is a proxy in between");
+    expect(&w, KNOCKED, "if a proxy is in between");
     // The numbers of that name are as good.
     snprintf(w.accepted.name, sizeof(w.accepted.name), "tcp://127.0.0.1:6666");
     expect(&w, DONE, NULL);
     snprintf(w.accepted.name, sizeof(w.accepted.name), "tcp://127.0.0.1:666");
-    expect(&w, KNOCKED, "is a proxy in between");
+    expect(&w, KNOCKED, "if a proxy is in between");
 }
 
 static void stranger_address(struct world *w)
@@ -401,9 +401,9 @@ static void test_no_role(void **state)
     (void)state;
     begin(&w);
     w.on_knock = ask_nonsense;
-    expect(&w, KNOCKED, "no role");
+    expect(&w, KNOCKED, "which does not exist");
     w.on_knock = ask_driver;
-    expect(&w, KNOCKED, "no role");
+    expect(&w, KNOCKED, "which does not exist");
 }
 
 // ---------------------------------------------------------------- believed without
@@ -450,9 +450,9 @@ static void test_malformed(void **state)
     (void)state;
     begin(&w);
     w.on_knock = long_address;
-    expect(&w, KNOCKED, "not tug's");
+    expect(&w, KNOCKED, "not that of tug");
     w.on_knock = no_nonce;
-    expect(&w, KNOCKED, "not tug's");
+    expect(&w, KNOCKED, "not that of tug");
     w.on_knock = NULL;
     w.listener.prover.random = fail_random;
     expect(&w, KNOCKED, "random");

@@ -205,7 +205,7 @@ int inbox_publish(struct inbox *b, const char *address, struct err *e)
     if (!taken)
         return 0;
     mem_free(l);
-    return err_set(e, TUG_EIO, "cannot listen on '%s': it is taken; choose another name",
+    return err_set(e, TUG_EIO, "cannot listen on '%s': it is in use; choose another name",
                    address);
 }
 

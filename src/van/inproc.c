@@ -56,8 +56,8 @@ static int inproc_listen(struct van *van, const char *address, char ret[VAN_ADDR
     if (strncmp(address, scheme, sizeof(scheme) - 1) != 0 || n < sizeof(scheme) ||
         n >= VAN_ADDRESS_MAX)
         return err_set(e, TUG_EUSAGE,
-                       "cannot listen on '%.*s': between threads an address is "
-                       "inproc://NAME",
+                       "cannot listen on '%.*s': an address between threads must begin "
+                       "with inproc://NAME",
                        VAN_ADDRESS_MAX, address);
     TRY(inbox_publish(v->inbox, address, e));
     if (!v->listens)

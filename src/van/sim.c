@@ -18,8 +18,8 @@ int sim_open(struct sim **ret, const struct sim_options *o, struct err *e)
 {
     if (o->delay_min > o->delay_max || o->delay_max >= UINT64_MAX / 8)
         return err_set(e, TUG_EUSAGE,
-                       "delays of a simulation go from %llu to %llu ns: give the lesser "
-                       "one first",
+                       "delays of a simulation cannot go from %llu to %llu ns: give the "
+                       "lesser one first",
                        (unsigned long long)o->delay_min,
                        (unsigned long long)o->delay_max);
     struct sim *s = mem_zalloc(sizeof(*s));
@@ -61,6 +61,8 @@ void sim_set_faults(struct sim *s, double loss, double duplicate, double reorder
     s->o.reorder = reorder;
     s->o.breaks = breaks;
     s->o.silences = 0;
+    for (struct sim_van *v = s->vans; v != NULL; v = v->next)
+        v->silences = 0;
 }
 
 void sim_trace(struct sim *s, void (*line)(void *ctx, const char *text), void *ctx)
@@ -131,7 +133,7 @@ struct sim_conn *sim_dial(struct sim *s, struct sim_van *v, const char *address,
     snprintf(c->address, sizeof(c->address), "%s", address);
     snprintf(c->from, sizeof(c->from), "sim://%.200s", v->name);
     c->ends[0] = (struct sim_end){.conn = c, .van = v};
-    c->ends[1] = (struct sim_end){.conn = c};
+    c->ends[1] = (struct sim_end){.conn = c, .role = WIRE_OPERATOR};
     c->ends[0].number = links_add(&v->links, &c->ends[0]);
     if (c->ends[0].number == 0)
         goto fail;
@@ -151,6 +153,7 @@ static void close_end(struct sim *s, struct sim_end *end)
 {
     struct sim_conn *c = end->conn;
     links_remove(&end->van->links, end->number);
+    end->role = end->van->role; // what it has sent is on its way still
     end->van = NULL;
     end->open = false;
     if (other_end(end)->van != NULL)
@@ -222,7 +225,8 @@ int sim_transmit(struct sim *s, struct sim_end *end, struct parcel *p)
         parcel_free(p);
         return 0;
     }
-    if (s->o.silences > 0 && happens(s, s->o.silences))
+    double silences = s->o.silences + end->van->silences + to->van->silences;
+    if (!end->conn->silent && silences > 0 && happens(s, silences))
         fall_silent(s, end);
     if (end->conn->silent) {
         end->in_flight += parcel_bytes(p); // it is never taken off the sender's hands
@@ -268,7 +272,7 @@ int sim_listen(struct sim *s, struct sim_van *v, const char *address, struct err
 {
     if (find_listener(s, address) != NULL)
         return err_set(e, TUG_EIO,
-                       "cannot listen on '%s': it is taken; choose another name",
+                       "cannot listen on '%s': it is in use; choose another name",
                        address);
     struct sim_listener *l = mem_zalloc(sizeof(*l));
     if (l == NULL)
@@ -324,7 +328,7 @@ static struct sim_van *do_attempt(struct sim *s, struct sim_end *end)
     struct sim_conn *c = end->conn;
     struct sim_end *peer = &c->ends[1];
     struct sim_van *v = find_listener(s, c->address);
-    if (v != NULL && !v->apart[end->van->slot] && !c->silent)
+    if (v != NULL && !sim_are_apart(v, end->van) && !c->silent)
         peer->number = links_add(&v->links, peer);
     if (peer->number != 0) {
         peer->van = v;
@@ -399,7 +403,8 @@ static struct sim_van *happen(struct sim *s, const struct sim_event *e)
 static void tick(struct sim *s, struct sim_van *v)
 {
     uint64_t next = v->h.tick(v->h.ctx, s->now);
-    v->tick_at = later(next, s->now + 1); // time goes on, whatever the handler says
+    s->tick_at[v->slot] = later(next,
+                                s->now + 1); // time goes on, whatever the handler says
 }
 
 // The next event has come. Whether a handler was called.
@@ -409,7 +414,7 @@ static bool do_event(struct sim *s)
     s->now = e.time;
     if (e.to == NULL)
         return false;
-    if (e.from != NULL && e.from->apart[e.to->slot]) {
+    if (e.from != NULL && sim_are_apart(e.from, e.to)) {
         sim_queue_hold(&s->queue, &e);
         return false;
     }
@@ -420,12 +425,16 @@ static bool do_event(struct sim *s)
     return called != NULL;
 }
 
-static struct sim_van *next_tick(const struct sim *s)
+// UINT32_MAX: nobody asked for one.
+static uint32_t next_tick(const struct sim *s)
 {
-    struct sim_van *first = NULL;
-    for (struct sim_van *v = s->vans; v != NULL; v = v->next)
-        if (v->tick_at != VAN_NEVER && (first == NULL || v->tick_at < first->tick_at))
-            first = v;
+    uint32_t first = UINT32_MAX;
+    uint64_t at = VAN_NEVER;
+    for (uint32_t i = 0; i < s->n_slots; i++)
+        if (s->tick_at[i] < at) {
+            at = s->tick_at[i];
+            first = i;
+        }
     return first;
 }
 
@@ -433,8 +442,8 @@ bool sim_step(struct sim *s, uint64_t until)
 {
     for (;;) {
         free_done(s);
-        struct sim_van *v = next_tick(s);
-        uint64_t due = v != NULL ? v->tick_at : VAN_NEVER;
+        uint32_t slot = next_tick(s);
+        uint64_t due = slot != UINT32_MAX ? s->tick_at[slot] : VAN_NEVER;
         bool event = s->queue.n_heap > 0 && s->queue.heap[0].time <= due;
         if (event)
             due = s->queue.heap[0].time;
@@ -445,7 +454,7 @@ bool sim_step(struct sim *s, uint64_t until)
         }
         if (!event) {
             s->now = later(s->now, due);
-            tick(s, v);
+            tick(s, s->slots[slot]);
             return true;
         }
         if (do_event(s))
@@ -460,7 +469,7 @@ void sim_crash(struct sim *s, struct van *van)
     struct sim_van *v = (struct sim_van *)van;
     trace(s, "%s crashes", v->name);
     v->crashed = true;
-    v->tick_at = VAN_NEVER;
+    s->tick_at[v->slot] = VAN_NEVER;
     sim_unlisten(s, v);
     while (v->links.n > 0)
         sim_hang_up(s, v->links.list[v->links.n - 1].link, SIM_CRASHED);
@@ -495,12 +504,24 @@ static void let_through(struct sim *s, const struct sim_van *a, const struct sim
     q->n_held = kept;
 }
 
+bool sim_are_apart(const struct sim_van *a, const struct sim_van *b)
+{
+    return a->apart[b->slot / 8] >> (b->slot % 8) & 1;
+}
+
+void sim_put_apart(struct sim_van *a, const struct sim_van *b, bool apart)
+{
+    uint8_t bit = (uint8_t)(1 << (b->slot % 8));
+    a->apart[b->slot / 8] = (uint8_t)(apart ? a->apart[b->slot / 8] | bit
+                                            : a->apart[b->slot / 8] & ~bit);
+}
+
 void sim_partition(struct sim *s, struct van *van_a, struct van *van_b, bool apart)
 {
     struct sim_van *a = (struct sim_van *)van_a, *b = (struct sim_van *)van_b;
     trace(s, "%s and %s are %s", a->name, b->name, apart ? "apart" : "together again");
-    a->apart[b->slot] = apart;
-    b->apart[a->slot] = apart;
+    sim_put_apart(a, b, apart);
+    sim_put_apart(b, a, apart);
     if (!apart)
         let_through(s, a, b);
 }

@@ -54,6 +54,10 @@ void sim_van_is(struct van *v, enum van_kind kind);
 // From now on others let the van in as this role (first: WIRE_OPERATOR).
 void sim_van_role(struct van *v, enum wire_role role);
 
+// From now on the van's links fall silent at this rate, be it the van that sends or the
+// other end; beside the rate of the options.
+void sim_van_silences(struct van *v, double rate);
+
 // Nothing passes between the two until it is healed; links are not closed. What was on
 // its way waits, and what is sent meanwhile too.
 void sim_partition(struct sim *s, struct van *a, struct van *b, bool apart);

@@ -8,7 +8,7 @@
 #include "van/parcel.h"
 #include "van/sim.h"
 
-enum { SIM_VANS_MAX = 256 }; // at the same time
+enum { SIM_VANS_MAX = 8192 }; // at the same time
 
 enum sim_kind { SIM_ATTEMPT, SIM_OPENED, SIM_MESSAGE, SIM_CLOSED };
 enum sim_why { SIM_BY_PEER, SIM_BROKEN, SIM_CRASHED };
@@ -43,6 +43,7 @@ struct sim_end {
     struct sim_conn *conn;
     struct sim_van *van; // NULL: not there yet, or closed
     van_link number;
+    enum wire_role role; // of the van; of one that has closed, too
     bool open;
     uint64_t opened;    // nothing arrives at this end before
     uint64_t heard;     // the last message to this end came
@@ -66,12 +67,12 @@ struct sim_van {
     struct van_handler h;
     struct links links; // of struct sim_end
     struct wire_out out;
-    uint64_t tick_at;
     bool crashed;
     enum van_kind kind;  // of its links, to others
     enum wire_role role; // as what others let it in
+    double silences;     // of its links, beside those of the options
     uint32_t slot;
-    bool apart[SIM_VANS_MAX]; // by slot
+    uint8_t apart[SIM_VANS_MAX / 8]; // bits, by slot
     char name[VAN_ADDRESS_MAX];
 };
 
@@ -87,12 +88,19 @@ struct sim {
     uint64_t draws; // random numbers used so far
     struct sim_queue queue;
     struct sim_van *vans; // in the order of their opening
+    // By slot: the van, and when it ticks, side by side, for it is looked for all the time.
+    struct sim_van *slots[SIM_VANS_MAX];
+    uint64_t tick_at[SIM_VANS_MAX];
+    uint32_t n_slots; // that have ever been taken
     struct sim_listener *listeners;
     struct sim_conn *done; // freed when no handler runs
     uint32_t n_conns;
     void (*line)(void *ctx, const char *text);
     void *line_ctx;
 };
+
+bool sim_are_apart(const struct sim_van *a, const struct sim_van *b);
+void sim_put_apart(struct sim_van *a, const struct sim_van *b, bool apart);
 
 // A message on its way, with the faults that the seed has for it. Takes the parcel.
 int sim_transmit(struct sim *s, struct sim_end *end, struct parcel *p);

@@ -340,6 +340,28 @@ static void test_links_fall_silent(void **state)
     close_pair(&p);
 }
 
+// Those of one van, whichever end sends, and nobody else's.
+static void test_links_of_a_van_fall_silent(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct node c;
+    open_pair(&p, &quiet);
+    open_node(&c, p.s, "c");
+    sim_van_silences(c.v, 0.1);
+    assert_int_not_equal(van_connect(c.v, "sim://b", 100 * MS), 0);
+    run(p.s);
+    send_n(&c, MESSAGES);
+    run(p.s);
+    assert_in_range(p.b.messages, 1, MESSAGES / 4);
+    uint64_t before = p.b.messages;
+    send_n(&p.a, MESSAGES);
+    run(p.s);
+    assert_int_equal(p.b.messages, before + MESSAGES);
+    van_free(c.v);
+    close_pair(&p);
+}
+
 // A stranger's links are a stranger's at both ends; those of others are not.
 static void test_strangers(void **state)
 {
@@ -438,6 +460,7 @@ int main(void)
         cmocka_unit_test(test_partition),
         cmocka_unit_test(test_silence),
         cmocka_unit_test(test_links_fall_silent),
+        cmocka_unit_test(test_links_of_a_van_fall_silent),
         cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_partition_forgets_freed_vans),
         cmocka_unit_test(test_time_stops_at_until),

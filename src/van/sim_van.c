@@ -104,13 +104,18 @@ void sim_van_role(struct van *v, enum wire_role role)
     of(v)->role = role;
 }
 
+void sim_van_silences(struct van *v, double rate)
+{
+    of(v)->silences = rate;
+}
+
 static void sim_van_trust(const struct van *v, van_link link, struct van_trust *ret)
 {
     const struct sim_end *end = end_of(v, link);
     if (end == NULL)
         return;
     const struct sim_end *other = &end->conn->ends[end == &end->conn->ends[0]];
-    ret->role = other->van != NULL ? other->van->role : WIRE_OPERATOR;
+    ret->role = other->van != NULL ? other->van->role : other->role;
     // No secret, and the same in each run of the seed.
     memcpy(ret->binding, &end->conn->began, sizeof(end->conn->began));
 }
@@ -130,7 +135,7 @@ static int sim_van_poll(struct van *v, uint64_t until, struct err *e)
 static void sim_van_wake(struct van *v)
 {
     if (!of(v)->crashed)
-        of(v)->tick_at = of(v)->s->now;
+        of(v)->s->tick_at[of(v)->slot] = of(v)->s->now;
 }
 
 static void sim_van_free(struct van *van)
@@ -142,12 +147,14 @@ static void sim_van_free(struct van *van)
     sim_unlisten(s, v);
     sim_queue_forget(&s->queue, v);
     for (struct sim_van **at = &s->vans; *at != NULL;) {
-        (*at)->apart[v->slot] = false; // another van may take the slot
+        sim_put_apart(*at, v, false); // another van may take the slot
         if (*at == v)
             *at = v->next;
         else
             at = &(*at)->next;
     }
+    s->slots[v->slot] = NULL;
+    s->tick_at[v->slot] = VAN_NEVER;
     links_free(&v->links);
     buf_free(&v->out.head);
     mem_free(v);
@@ -173,11 +180,8 @@ static const struct van_ops ops = {
 
 static uint32_t free_slot(const struct sim *s)
 {
-    bool taken[SIM_VANS_MAX] = {false};
-    for (const struct sim_van *v = s->vans; v != NULL; v = v->next)
-        taken[v->slot] = true;
     uint32_t slot = 0;
-    while (slot < SIM_VANS_MAX && taken[slot])
+    while (slot < SIM_VANS_MAX && s->slots[slot] != NULL)
         slot++;
     return slot;
 }
@@ -199,7 +203,9 @@ int sim_van_open(struct van **ret, struct sim *s, const char *name,
     v->slot = slot;
     v->kind = VAN_OWNER;
     v->role = WIRE_OPERATOR;
-    v->tick_at = s->now;
+    s->slots[slot] = v;
+    s->tick_at[slot] = s->now;
+    s->n_slots = slot < s->n_slots ? s->n_slots : slot + 1;
     snprintf(v->name, sizeof(v->name), "%s", name);
     struct sim_van **at = &s->vans;
     while (*at != NULL)

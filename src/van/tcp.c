@@ -174,6 +174,13 @@ static void trust(const struct van *base, van_link link, struct van_trust *ret)
         *ret = l->trust;
 }
 
+static void joined(struct van *base, van_link link)
+{
+    struct tcp_link *l = links_find(&((struct tcp_van *)base)->links, link);
+    if (l != NULL)
+        l->joined = true;
+}
+
 static uint64_t heard(const struct van *base, van_link link)
 {
     const struct tcp_link *l = links_find(&((const struct tcp_van *)base)->links, link);
@@ -333,6 +340,7 @@ static const struct van_ops ops = {
     .peer = peer,
     .kind = kind,
     .trust = trust,
+    .joined = joined,
     .heard = heard,
     .keep = keep,
     .unkeep = unkeep,

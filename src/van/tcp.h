@@ -11,11 +11,13 @@
 //
 // A peer that came is a stranger until its first message is there: that has at most 16
 // KiB (a hello fits), and a time by which it must have come. A link whose TLS handshake
-// fails is never `opened`, and at the end that accepted it not `closed` either; the other
-// end is told why. When there are max_links, or hardly a descriptor is left, and another
-// one comes, the stranger that has been there for longest is closed; if there is none,
-// who comes is sent MSG_ERROR (plain) and closed. There are never more than
-// max_strangers: however many come and say nothing, who belongs here finds room.
+// fails is never `opened`, and at the end that accepted it not `closed` either; the
+// other end is told why. When there are max_links, or hardly a descriptor is left, and
+// another one comes, the stranger that has been there for longest is closed; if there is
+// none, a link of a lesser role that has not joined (van_joined), once the handshake has
+// shown whose role is greater; else who comes is sent MSG_ERROR (plain) and closed.
+// There are never more than max_strangers: however many come and say nothing, who
+// belongs here finds room.
 //
 // What accepted links cost is counted in the account `budget`: the links, messages that
 // have come in part, and what their peers have not taken yet. A message for which there

@@ -20,7 +20,7 @@ static int read_unix(struct tcp_address *ret, const char *text, const char *path
                      struct err *e)
 {
     if (path[0] != '/' || path[1] == '\0')
-        return bad(e, text, "the path of a socket begins with /");
+        return bad(e, text, "the path of a socket must begin with /");
     if (strlen(path) >= sizeof((struct sockaddr_un){0}.sun_path))
         return err_set(
             e, TUG_EUSAGE,
@@ -36,7 +36,7 @@ static int read_port(uint16_t *ret, const char *text, const char *port, struct e
     size_t digits = strspn(port, "0123456789");
     unsigned long n = strtoul(port, NULL, 10);
     if (digits == 0 || digits > 5 || port[digits] != '\0' || n > UINT16_MAX)
-        return bad(e, text, "the port is a number from 0 to 65535");
+        return bad(e, text, "the port must be a number from 0 to 65535");
     *ret = (uint16_t)n;
     return 0;
 }
@@ -48,12 +48,12 @@ static int read_tcp(struct tcp_address *ret, const char *text, const char *host,
     if (host[0] == '[') {
         end = strchr(++host, ']');
         if (end == NULL)
-            return bad(e, text, "there is a [ without ]");
+            return bad(e, text, "it has a [ without a ]");
         colon = end + 1;
     } else {
         end = colon = strrchr(host, ':');
         if (end != NULL && memchr(host, ':', (size_t)(end - host)) != NULL)
-            return bad(e, text, "an IPv6 address stands in [ ]");
+            return bad(e, text, "an IPv6 address must stand in [ ]");
     }
     if (colon == NULL || *colon != ':')
         return bad(e, text, "the port is missing");
@@ -74,7 +74,7 @@ int tcp_address_read(struct tcp_address *ret, const char *text, struct err *e)
         return read_tcp(ret, text, text + sizeof(tcp) - 1, e);
     if (strncmp(text, local, sizeof(local) - 1) == 0)
         return read_unix(ret, text, text + sizeof(local) - 1, e);
-    return bad(e, text, "this is none");
+    return bad(e, text, "it is not an address");
 }
 
 bool tcp_address_number(const struct tcp_address *a, struct sockaddr_storage *ret)

@@ -261,11 +261,12 @@ static void cut(struct tcp_link *l)
                 d->address.host);
     } else if (l->state == LINK_PROVING) {
         err_set(&e, TUG_EIO,
-                "connected, but it does not answer: does a tug node listen there?");
+                "it accepts the connection but does not answer: does a tug node listen "
+                "there?");
     } else if (l->state == LINK_SHAKING) {
         err_set(&e, TUG_EIO,
-                "connected, but the TLS handshake did not end: does a tug node with "
-                "certificates listen there?");
+                "it accepts the connection, but the TLS handshake did not end: does a "
+                "tug node with certificates listen there?");
     } else {
         err_set(&e, TUG_EIO, "no answer (a firewall, or a wrong address?)");
     }

@@ -96,6 +96,7 @@ struct tcp_pace {
 
 enum tcp_room {
     TCP_ROOM,
+    TCP_TRIAL,   // until its role is known: tcp_limits_admit
     TCP_FULL,    // for who comes now; it is told so
     TCP_NO_WORD, // it is closed at once: there are no descriptors left
 };
@@ -123,6 +124,8 @@ struct tcp_link {
     uint64_t last_byte; // when it came
     uint64_t hello_by;  // a stranger's first message
     bool stranger;      // in the van's list of those
+    bool trial;         // it is in the reserve, if still a stranger
+    bool joined;        // by van_joined
     struct tcp_link *older, *newer;
     uint64_t counted; // of the link itself, in the account
     struct tcp_pace in, out;
@@ -159,7 +162,7 @@ struct tcp_van {
     struct tcp_listener *listeners;
     char known_as[VAN_ADDRESS_MAX]; // to those behind a proxy or NAT; empty: not so
     struct links links;
-    uint32_t n_accepted, n_strangers;
+    uint32_t n_accepted, n_strangers, n_trials;
     struct tcp_link *oldest, *newest; // strangers
     bool over;                        // more is queued than there is room for
     struct frame_pool pool;
@@ -222,8 +225,12 @@ void tcp_prove_free(struct tcp_link *l);
 void tcp_limits_open(struct tcp_van *v);
 // Whether one more may come; the oldest stranger may have been closed for it.
 enum tcp_room tcp_limits_room(struct tcp_van *v, const struct tcp_stream *s);
-void tcp_limits_stranger(struct tcp_link *l); // who has come
-void tcp_limits_known(struct tcp_link *l);    // who has said something
+void tcp_limits_stranger(struct tcp_link *l, bool trial); // who has come
+void tcp_limits_known(struct tcp_link *l);                // who has said something
+// There is room for who says that it is of this role, or, when it has proven it, room is
+// made. TUG_EIO: there is none.
+int tcp_limits_admit(struct tcp_link *l, enum wire_role role, bool proven, struct err *e);
+void tcp_limits_say_full(const struct tcp_van *v, struct err *ret);
 void tcp_limits_gone(struct tcp_link *l);
 void tcp_limits_came(struct tcp_link *l, size_t n); // n bytes were read
 void tcp_limits_due(struct tcp_link *l);            // of an open link

@@ -1,6 +1,10 @@
 // What peers may cost: how many strangers there may be, who makes room for whom, and who
 // is too slow to be waited for.
 //
+// When a node is full, strangers go first. Without any, a few who come are let into the
+// reserve, on trial, until the handshake has shown their role; then a link of a lesser
+// role goes for theirs, or they do.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <unistd.h>
@@ -13,6 +17,7 @@ enum {
     STRANGERS_MAX = 1024,
     RESERVE_MIN = 16, // descriptors that are not for links: files, saves, the next dial
     RESERVE_MAX = 256,
+    TRIALS = RESERVE_MIN / 2,
     TLS_BYTES = 64 << 10,   // of a session, in OpenSSL
     RELIEF_FROM = 64 << 10, // a link with less unread is not to blame
     SLOWEST = 64 << 10,     // bytes a second, when there is no room for others,
@@ -45,9 +50,11 @@ void tcp_limits_open(struct tcp_van *v)
         v->options.max_links = UINT32_MAX; // descriptors are the limit
 }
 
-void tcp_limits_stranger(struct tcp_link *l)
+void tcp_limits_stranger(struct tcp_link *l, bool trial)
 {
     struct tcp_van *v = l->van;
+    l->trial = trial;
+    v->n_trials += trial;
     l->older = v->newest;
     l->newer = NULL;
     if (v->newest != NULL)
@@ -67,6 +74,7 @@ void tcp_limits_known(struct tcp_link *l)
     if (!l->stranger)
         return;
     l->stranger = false;
+    v->n_trials -= l->trial;
     if (l->older != NULL)
         l->older->newer = l->newer;
     else
@@ -91,13 +99,26 @@ static bool drop_stranger(struct tcp_van *v)
     struct err e;
     if (l == NULL)
         return false;
-    err_set(&e, TUG_EIO, "%s: has said nothing while others wait: closed", l->peer);
+    err_set(&e, TUG_EIO, "%s was closed: it has sent nothing while others wait", l->peer);
     tcp_link_fail(l, &e);
     return true;
 }
 
-// The system gives the lowest number that is free: a high one says that hardly any is.
-static bool descriptors_scarce(const struct tcp_stream *s, uint64_t *ret_left)
+// The system gives the lowest number that is free; links may have higher ones, too, when
+// another has gone for them. A few links of many are not looked for.
+static uint64_t descriptors_used(const struct tcp_van *v, int next, uint64_t limit)
+{
+    uint64_t used = (uint64_t)next;
+    uv_os_fd_t fd;
+    for (uint32_t i = 0; i < v->links.n && v->n_accepted >= limit / 4; i++) {
+        const struct tcp_link *l = v->links.list[i].link;
+        used += l->stream != NULL && uv_fileno(&l->stream->handle, &fd) == 0 && fd > next;
+    }
+    return used;
+}
+
+static bool descriptors_scarce(const struct tcp_van *v, const struct tcp_stream *s,
+                               uint64_t *ret_left)
 {
     uint64_t limit = descriptors_limit(), reserve = limit / 8;
     uv_os_fd_t fd;
@@ -106,26 +127,133 @@ static bool descriptors_scarce(const struct tcp_stream *s, uint64_t *ret_left)
     if (uv_fileno(&s->handle, &fd) != 0)
         return false;
     int next = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    *ret_left = next >= 0 && (uint64_t)next < limit ? limit - (uint64_t)next : 0;
+    uint64_t used = next >= 0 ? descriptors_used(v, next, limit) : limit;
+    *ret_left = used < limit ? limit - used : 0;
     if (next >= 0)
         close(next);
     return *ret_left <= reserve;
 }
 
+static bool is_full(const struct tcp_van *v, const struct tcp_stream *s,
+                    uint64_t *ret_left)
+{
+    *ret_left = UINT64_MAX;
+    return v->n_accepted >= v->options.max_links || descriptors_scarce(v, s, ret_left) ||
+           !budget_fits(v->options.budget, BUDGET_LINKS, link_bytes(v));
+}
+
+// A link that costs too much is closed, and whoever keeps a log hears of it.
+static void close_for(struct tcp_link *l, const struct err *why)
+{
+    const struct tcp_van *v = l->van;
+    budget_closed(v->options.budget);
+    if (v->handler.refused != NULL)
+        v->handler.refused(v->handler.ctx, why, v->now);
+    tcp_link_fail(l, why);
+}
+
+// Who goes for whom, when there is no room.
+
+// The higher, the later it goes; from WIRE_FROM_SERVE on it never does.
+static enum wire_from rank(const struct tcp_link *l)
+{
+    if (l->stranger)
+        return WIRE_FROM_KNOCK;
+    return l->joined ? WIRE_FROM_ORDER : wire_right(l->trust.role);
+}
+
+// Who has not joined and is silent for a while goes for anybody: for less long than who
+// comes tries again. A worker that comes is about to join, and others could have.
+// Strangers that came just now may be about to prove what they are.
+static bool goes_for(const struct tcp_link *l, enum wire_from right)
+{
+    bool idle = l->van->now - l->last_byte >= l->van->options.slow_timeout_ns / 2;
+    if (!l->accepted || l->state > LINK_OPEN || rank(l) >= WIRE_FROM_SERVE)
+        return false;
+    if (l->stranger)
+        return idle && !l->trial; // whose place is in the reserve, too
+    return idle || rank(l) < right || (rank(l) == right && right > WIRE_FROM_LOOK);
+}
+
+static struct tcp_link *first_to_go(const struct tcp_van *v,
+                                    const struct tcp_link *for_it, enum wire_from right)
+{
+    struct tcp_link *first = NULL;
+    for (uint32_t i = 0; i < v->links.n; i++) {
+        struct tcp_link *l = v->links.list[i].link;
+        if (l != for_it && goes_for(l, right) &&
+            (first == NULL || rank(l) < rank(first) ||
+             (rank(l) == rank(first) && l->last_byte < first->last_byte)))
+            first = l;
+    }
+    return first;
+}
+
+// Who was told to go and does not hang up has its descriptor for a moment more; that
+// moment ends when others need it.
+static bool end_closing(struct tcp_van *v)
+{
+    struct tcp_link *first = NULL;
+    for (uint32_t i = 0; i < v->links.n; i++) {
+        struct tcp_link *l = v->links.list[i].link;
+        if (l->accepted && l->state == LINK_CLOSING &&
+            (first == NULL || l->due < first->due))
+            first = l;
+    }
+    if (first != NULL)
+        tcp_link_end(first, LINK_DEAD);
+    return first != NULL;
+}
+
 enum tcp_room tcp_limits_room(struct tcp_van *v, const struct tcp_stream *s)
 {
-    uint64_t left = UINT64_MAX;
-    bool full = v->n_accepted >= v->options.max_links || descriptors_scarce(s, &left) ||
-                !budget_fits(v->options.budget, BUDGET_LINKS, link_bytes(v));
-    if (v->n_strangers < max_strangers(v) && !full)
+    uint64_t left;
+    bool full = is_full(v, s, &left);
+    bool crowded = v->n_strangers >= max_strangers(v);
+    if (!full && !crowded)
         return TCP_ROOM;
+    bool low = left <= RESERVE_MIN / 2 && !end_closing(v);
+    if (crowded || v->n_strangers > v->n_trials || v->n_trials >= TRIALS) {
+        bool trial = full && v->oldest->trial; // whose place it takes
+        drop_stranger(v);
+        return trial ? TCP_TRIAL : TCP_ROOM;
+    }
+    if (!low && first_to_go(v, NULL, WIRE_FROM_ORDER) != NULL)
+        return TCP_TRIAL;
     if (drop_stranger(v))
-        return TCP_ROOM;
-    if (!full)
-        return TCP_ROOM;
+        return TCP_TRIAL;
     budget_refused(v->options.budget);
     // Who is told why has a descriptor for a moment more.
-    return left <= RESERVE_MIN / 2 ? TCP_NO_WORD : TCP_FULL;
+    return low ? TCP_NO_WORD : TCP_FULL;
+}
+
+void tcp_limits_say_full(const struct tcp_van *v, struct err *ret)
+{
+    err_set(ret, TUG_EIO, "this node already has %u links, as many as its limits allow",
+            v->n_accepted - 1);
+}
+
+int tcp_limits_admit(struct tcp_link *l, enum wire_role role, bool proven, struct err *e)
+{
+    struct tcp_van *v = l->van;
+    if (!l->trial)
+        return 0;
+    struct tcp_link *first = first_to_go(v, l, wire_right(role));
+    if (first == NULL) {
+        budget_refused(v->options.budget);
+        tcp_limits_say_full(v, e);
+        return e->code;
+    }
+    if (!proven)
+        return 0;
+    struct err why;
+    err_set(&why, TUG_EIO,
+            "%s: said nothing for %.1f s, and there is no room for another link of the "
+            "role %s, which goes before: closed",
+            first->peer, (double)(v->now - first->last_byte) / (double)SECOND_NS,
+            wire_role_name(role));
+    close_for(first, &why);
+    return 0;
 }
 
 // When to look at an open link again.
@@ -165,16 +293,6 @@ static struct tcp_link *most_queued(const struct tcp_van *v)
     return most;
 }
 
-// A link that costs too much is closed, and whoever keeps a log hears of it.
-static void close_for(struct tcp_link *l, const struct err *why)
-{
-    const struct tcp_van *v = l->van;
-    budget_closed(v->options.budget);
-    if (v->handler.refused != NULL)
-        v->handler.refused(v->handler.ctx, why, v->now);
-    tcp_link_fail(l, why);
-}
-
 void tcp_limits_relieve(struct tcp_van *v)
 {
     struct budget *b = v->options.budget;
@@ -185,8 +303,8 @@ void tcp_limits_relieve(struct tcp_van *v)
         if (l == NULL)
             return;
         err_set(&e, TUG_EIO,
-                "%s: has not read %llu bytes of answers while there is no room for "
-                "others': closed",
+                "%s was closed: it has not read %llu bytes of answers while there is no "
+                "room for those of others",
                 l->peer, (unsigned long long)l->queued);
         budget_refused(b);
         close_for(l, &e);
@@ -206,7 +324,7 @@ static bool crawls(const struct tcp_van *v, const struct tcp_pace *p, uint64_t h
 static void say_how_long(const struct tcp_link *l, const char *what, uint64_t ns,
                          struct err *ret)
 {
-    err_set(ret, TUG_EIO, "%s: %s for %.1f s: closed", l->peer, what,
+    err_set(ret, TUG_EIO, "%s was closed: it %s for %.1f s", l->peer, what,
             (double)ns / (double)SECOND_NS);
 }
 
@@ -226,11 +344,12 @@ static bool look_at_in(struct tcp_link *l)
         return false;
     }
     if (still >= v->options.stall_timeout_ns)
-        closed_for(l, "stood still in the middle of a message", still);
+        closed_for(l, "has made no progress in the middle of a message", still);
     else if (crawls(v, &l->in, l->reader.counted))
-        closed_for(l,
-                   "has sent a message too slowly, while there is no room for others',",
-                   v->now - l->in.since);
+        closed_for(
+            l,
+            "has sent a message too slowly, while there was no room for those of others,",
+            v->now - l->in.since);
     else if (v->now - l->in.since >= v->options.slow_timeout_ns)
         l->in = (struct tcp_pace){v->now, 0};
     return true;
@@ -247,8 +366,10 @@ static bool look_at_out(struct tcp_link *l)
     if (l->out.bytes == 0 && ns >= v->options.stall_timeout_ns)
         closed_for(l, "has read none of its answers", ns);
     else if (crawls(v, &l->out, l->queued))
-        closed_for(l, "has hardly read its answers, while there is no room for others',",
-                   ns);
+        closed_for(
+            l,
+            "has hardly read its answers, while there was no room for those of others,",
+            ns);
     else if (l->out.bytes > 0 && ns >= v->options.slow_timeout_ns)
         l->out = (struct tcp_pace){v->now, 0};
     return true;
@@ -268,7 +389,8 @@ void tcp_limits_due(struct tcp_link *l)
     const struct tcp_van *v = l->van;
     if (!l->known && v->now >= l->hello_by) {
         struct err e;
-        say_how_long(l, "sent no whole first message", v->options.hello_timeout_ns, &e);
+        say_how_long(l, "has sent no complete first message", v->options.hello_timeout_ns,
+                     &e);
         tcp_link_fail(l, &e);
         return;
     }

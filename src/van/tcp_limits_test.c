@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "base/budget.h"
+#include "van/handshake.h"
 #include "van/tcp_address.h"
 #include "van/van_testing.h"
 
@@ -173,7 +174,8 @@ static void crawling(struct world *w)
     assert_int_equal(server->closed, 0);
     budget_refused(b);
     PUMP(w, server->closed == 2);
-    assert_non_null(strstr(server->why.text, "while there is no room for others"));
+    assert_non_null(
+        strstr(server->why.text, "while there was no room for those of others"));
     assert_int_equal(atomic_load(&b->closed), 2);
     assert_int_equal(budget_used(b, BUDGET_BODIES), 0);
     w->nodes[0].v = a;
@@ -194,7 +196,7 @@ static void strangers(struct world *w)
         assert_true(b->opened - b->closed <= MOST);
     }
     PUMP(w, b->closed == COUNT - MOST);
-    assert_non_null(strstr(b->why.text, "has said nothing"));
+    assert_non_null(strstr(b->why.text, "it has sent nothing"));
     greet(a, a->link, b); // the last one
     assert_true(budget_used(w->tcp.budget, BUDGET_LINKS) > 0);
     for (unsigned i = 1; i <= COUNT; i++) {
@@ -202,6 +204,127 @@ static void strangers(struct world *w)
         PUMP(w, b->opened == COUNT + i && a->opened == COUNT + i);
     }
     PUMP(w, b->closed == 2 * COUNT - MOST - 1); // it is no stranger
+}
+
+static int connect_raw(const char *address)
+{
+    struct tcp_address a;
+    struct sockaddr_storage s;
+    if (tcp_address_read(&a, address, NULL) != 0 || !tcp_address_number(&a, &s))
+        return -1;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&s, sizeof(struct sockaddr_in)) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+// Roles: who has shown one and sits there goes for others.
+
+static int token(void *ctx, enum wire_role *role, uint8_t ret[MAC_BYTES], struct err *e)
+{
+    (void)ctx, (void)e;
+    memset(ret, *role, MAC_BYTES);
+    return 0;
+}
+
+static bool numbers(void *ctx, uint8_t ret[MAC_BYTES])
+{
+    (void)ctx;
+    return mac_random(ret);
+}
+
+enum { FULL = 6, SILENT = 30 };
+static struct prover provers[NODES]; // of each node
+
+static void open_prover(struct world *w, int i, enum wire_role role)
+{
+    provers[i] = (struct prover){.role = role, .token = token, .random = numbers};
+    w->tcp.prover = &provers[i];
+    open_node(w, i);
+}
+
+// A listener that is full of tools' links, which have all said hello.
+static void fill(struct world *w)
+{
+    w->tcp.max_links = FULL;
+    open_prover(w, 0, WIRE_TOOL);
+    open_prover(w, 1, WIRE_OPERATOR);
+    open_prover(w, 2, WIRE_OPERATOR);
+    struct node *a = &w->nodes[0], *b = &w->nodes[1];
+    listen_anywhere(b);
+    for (unsigned i = 1; i <= FULL; i++) {
+        assert_int_not_equal(van_connect(a->v, b->address, PATIENCE), 0);
+        PUMP(w, a->opened == i && b->opened == i);
+        greet(a, a->link, b);
+    }
+    assert_int_equal(b->closed, 0);
+}
+
+// Whether one more is let in, of this role.
+static bool comes(struct world *w, enum wire_role role)
+{
+    struct node *b = &w->nodes[1], *c = &w->nodes[2];
+    unsigned opened = b->opened, refused = c->closed;
+    provers[2].role = role;
+    assert_int_not_equal(van_connect(c->v, b->address, 300 * MS), 0);
+    PUMP(w, c->closed > refused || (b->opened > opened && c->opened == b->opened - FULL));
+    if (b->opened > opened) {
+        greet(c, c->link, b);
+        return true;
+    }
+    if (!w->kind->tls) // or it can't be told
+        assert_non_null(strstr(c->why.text, "as many as its limits allow"));
+    return false;
+}
+
+static void comes_for(struct world *w, enum wire_role role, van_link other)
+{
+    struct node *b = &w->nodes[1];
+    assert_true(comes(w, role));
+    PUMP(w, b->closed_link == other);
+    assert_non_null(strstr(b->why.text, "goes before: closed"));
+}
+
+static void roles(struct world *w)
+{
+    w->tcp.slow_timeout_ns = 600 * SECOND;
+    fill(w);
+    struct node *b = &w->nodes[1];
+    assert_false(comes(w, WIRE_TOOL)); // nobody has been silent for long
+    assert_int_equal(b->closed, 0);
+    comes_for(w, WIRE_OPERATOR, b->links[0]); // who was silent for longest
+    comes_for(w, WIRE_SERVER, b->links[1]);
+    comes_for(w, WIRE_WORKER, b->links[2]);
+    van_link worker = b->link;
+    for (int i = 3; i < FULL; i++)
+        comes_for(w, WIRE_OPERATOR, b->links[i]);
+    assert_false(comes(w, WIRE_TOOL));
+    comes_for(w, WIRE_WORKER, worker); // it could have joined, and has not
+    van_joined(b->v, b->link);
+    assert_false(comes(w, WIRE_WORKER));
+    assert_false(comes(w, WIRE_OPERATOR));
+    assert_int_equal(b->closed, FULL + 1);
+}
+
+// A tool goes for another one once it has been silent; and silent strangers without
+// number keep nobody from showing what he is.
+static void silent(struct world *w)
+{
+    int fds[SILENT];
+    w->tcp.slow_timeout_ns = MS;
+    fill(w);
+    struct node *b = &w->nodes[1];
+    settle(w);
+    comes_for(w, WIRE_TOOL, b->links[0]);
+    for (int i = 0; i < SILENT; i++)
+        fds[i] = connect_raw(b->address);
+    settle(w);
+    assert_true(comes(w, WIRE_OPERATOR));
+    for (int i = 0; i < SILENT; i++)
+        if (fds[i] >= 0) // not at a Unix socket
+            close(fds[i]);
 }
 
 typedef void (*check)(struct world *w);
@@ -266,23 +389,21 @@ static void test_strangers(void **state)
     with_sockets(strangers);
 }
 
+static void test_roles(void **state)
+{
+    (void)state;
+    with_sockets(roles);
+}
+
+static void test_silent(void **state)
+{
+    (void)state;
+    with_sockets(silent);
+}
+
 // Descriptors.
 
 enum { LIMIT = 100, IDLE = 3 * LIMIT };
-
-static int connect_raw(const char *address)
-{
-    struct tcp_address a;
-    struct sockaddr_storage s;
-    if (tcp_address_read(&a, address, NULL) != 0 || !tcp_address_number(&a, &s))
-        return -1;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&s, sizeof(struct sockaddr_in)) != 0) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
 
 // Another process: many links that say nothing, and then one that asks and is answered.
 static int flood(const char *address)
@@ -339,6 +460,7 @@ int main(void)
         cmocka_unit_test(test_bodies),      cmocka_unit_test(test_unread),
         cmocka_unit_test(test_deaf),        cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_descriptors), cmocka_unit_test(test_crawling),
+        cmocka_unit_test(test_roles),       cmocka_unit_test(test_silent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -330,10 +330,11 @@ static int look_at_user(struct tcp_link *l, struct err *e)
     if (peer.uid == geteuid())
         l->kind = VAN_OWNER;
     else if (!l->van->options.insecure && l->van->options.tls == NULL)
-        return err_set(e, TUG_EUSAGE,
-                       "the process at the other end belongs to another user (uid %d, "
-                       "this one to %d): a Unix socket is for one user's processes",
-                       (int)peer.uid, (int)geteuid());
+        return err_set(
+            e, TUG_EUSAGE,
+            "the process at the other end belongs to another user (uid %d, while this "
+            "one belongs to %d): a Unix socket is for the processes of one user",
+            (int)peer.uid, (int)geteuid());
     return 0;
 }
 

@@ -19,12 +19,10 @@ enum { BACKLOG = 4096, ACCEPT_PAUSE_NS = 10000000 };
 static void refuse(struct tcp_listener *listener, struct tcp_link *l)
 {
     struct tcp_van *v = listener->van;
-    char what[128];
+    struct err e;
     if (v->options.tls == NULL) {
-        snprintf(what, sizeof(what),
-                 "this node has %u links already, as many as its limits allow",
-                 v->n_accepted - 1);
-        struct msg_error m = {.code = TUG_EIO, .what = wire_text(what)};
+        tcp_limits_say_full(v, &e);
+        struct msg_error m = {.code = e.code, .what = wire_text(e.text)};
         l->state = LINK_OPEN;
         tcp_send(&v->base, l->number, MSG_ERROR, 0, &m, NULL);
     }
@@ -70,7 +68,7 @@ static void accept_one(uv_stream_t *server, int status)
         return;
     }
     l->hello_by = v->now + v->options.hello_timeout_ns;
-    tcp_limits_stranger(l);
+    tcp_limits_stranger(l, room == TCP_TRIAL);
     tcp_link_due_at(l, l->hello_by);
     tcp_link_connected(l);
 }
@@ -117,7 +115,8 @@ static int refused(const char *address, int status, struct err *e)
     else if (status == UV_EACCES)
         hint = ": choose a port above 1023, or a place where you may write";
     else if (status == UV_EADDRNOTAVAIL)
-        hint = ": this machine does not have it; 0.0.0.0 stands for all it has";
+        hint = ": this machine does not have that address; 0.0.0.0 stands for all of its "
+               "addresses";
     return err_set(e, TUG_EIO, "cannot listen on %s: %s%s", address, uv_strerror(status),
                    hint);
 }
@@ -191,13 +190,13 @@ static int listen_unix(struct tcp_listener *l, const struct tcp_address *a,
         rc = uv_listen(&l->stream, BACKLOG, accept_one);
     if (rc == UV_EADDRINUSE)
         return err_set(e, TUG_EIO,
-                       "cannot listen on %s: another process does, or another file is "
-                       "there; choose another path",
+                       "cannot listen on %s: another process listens there, or the path "
+                       "is another file; choose another path",
                        address);
     if (rc == UV_EACCES || rc == UV_ENOTDIR) // libuv makes EACCES of ENOENT
         return err_set(e, TUG_EIO,
-                       "cannot listen on %s: its directory is not there, or you may not "
-                       "write there",
+                       "cannot listen on %s: its directory does not exist, or you may "
+                       "not write there",
                        address);
     if (rc != 0)
         return refused(address, rc, e);

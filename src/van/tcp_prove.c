@@ -81,8 +81,13 @@ static void failed(struct tcp_link *l, struct err *why)
 
 static void succeeded(struct tcp_link *l)
 {
+    struct err e;
     handshake_end(l->handshake, l->accepted, &l->trust);
     forget(l);
+    if (tcp_limits_admit(l, l->trust.role, true, &e) != 0) {
+        turn_away(l, &e);
+        return;
+    }
     tcp_link_open(l);
 }
 
@@ -128,6 +133,8 @@ static void knocked(struct tcp_link *l, const struct msg_knock *m)
     if (rc == 0)
         rc = handshake_knocked(l->handshake, l->van->options.prover, &link, m, &answer,
                                &e);
+    if (rc == 0) // else it is told now, while it still tries again
+        rc = tcp_limits_admit(l, l->handshake->role, false, &e);
     l->knocked = rc == 0;
     if (rc == 0)
         tcp_link_say(l, MSG_CHALLENGE, &answer);

@@ -343,10 +343,10 @@ static void test_bad_peers(void **state)
     expect_closed(hello, n - 1, true, TUG_EIO, "in the middle of a message");
     expect_closed(hello, n, true, 0, "closed the link");
     // A first message that never ends, and a second one.
-    expect_closed(hello, n - 1, false, TUG_EIO, "no whole first message");
+    expect_closed(hello, n - 1, false, TUG_EIO, "no complete first message");
     memcpy(two, hello, n);
     memcpy(two + n, hello, n - 1);
-    expect_closed(two, 2 * n - 1, false, TUG_EIO, "stood still");
+    expect_closed(two, 2 * n - 1, false, TUG_EIO, "has made no progress");
     two[n + 4]++;
     expect_closed(two, 2 * n, false, TUG_EDATA, "version");
     two[n + 4]--;
@@ -374,7 +374,7 @@ static void test_trickle(void **state)
     }
     until(&server, NULL, &server.closed, 1);
     assert_true(clock_ns() - began >= 50 * MS);
-    assert_non_null(strstr(server.why.text, "no whole first message"));
+    assert_non_null(strstr(server.why.text, "no complete first message"));
     close(fd);
     van_free(server.van);
 }
@@ -432,7 +432,7 @@ static void test_strangers_make_room(void **state)
         until(&p.client, &p.server, &p.client.opened, 1 + i);
     }
     until(&p.client, &p.server, &p.server.closed, STRANGERS - 2);
-    assert_non_null(strstr(p.server.why.text, "has said nothing while others wait"));
+    assert_non_null(strstr(p.server.why.text, "it has sent nothing while others wait"));
     until(&p.client, &p.server, &p.client.closed, STRANGERS - 2);
     send_hello(&p.client, 2); // the last one
     until(&p.client, &p.server, &p.server.messages, 2);
@@ -546,8 +546,8 @@ static void test_no_listening(void **state)
     expect_no_listening(n.van, "tcp://::1:5", TUG_EUSAGE, "[ ]");
     expect_no_listening(n.van, "tcp://:5", TUG_EUSAGE, "host is missing");
     expect_no_listening(n.van, "tcp://name.invalid:5", TUG_EIO, "is not known");
-    expect_no_listening(n.van, "unix://x", TUG_EUSAGE, "begins with /");
-    expect_no_listening(n.van, "unix:///nowhere/x", TUG_EIO, "directory is not there");
+    expect_no_listening(n.van, "unix://x", TUG_EUSAGE, "must begin with /");
+    expect_no_listening(n.van, "unix:///nowhere/x", TUG_EIO, "directory does not exist");
     expect_no_listening(n.van, "nonsense", TUG_EUSAGE, "tcp://HOST:PORT");
     van_free(n.van);
     const struct tcp_options open = {.insecure = true};

@@ -65,7 +65,8 @@ static int read_file_cert(X509 **ret, const char *path, struct err *e)
         *ret = in != NULL ? read_cert(in) : NULL;
         BIO_free(in);
         if (*ret == NULL)
-            rc = tls_error(e, TUG_EDATA, "%s: holds no certificate in PEM form", path);
+            rc = tls_error(e, TUG_EDATA, "%s does not hold a certificate in PEM form",
+                           path);
     }
     buf_free(&text);
     return rc;
@@ -80,9 +81,9 @@ static int read_file_key(EVP_PKEY **ret, const char *path, struct err *e)
         *ret = in != NULL ? PEM_read_bio_PrivateKey(in, NULL, no_password, NULL) : NULL;
         BIO_free(in);
         if (*ret == NULL)
-            rc = tls_error(e, TUG_EDATA,
-                           "%s: holds no private key in PEM form without a password",
-                           path);
+            rc = tls_error(
+                e, TUG_EDATA,
+                "%s does not hold a private key in PEM form without a password", path);
     }
     if (text.data != NULL)
         OPENSSL_cleanse(text.data, text.cap);
@@ -135,15 +136,15 @@ static int check(const struct material *m, struct err *e)
     TRY(check_time(m->ca, m->ca_from, e));
     TRY(check_time(m->cert, m->cert_from, e));
     if (X509_check_ca(m->ca) == 0)
-        return err_set(e, TUG_EDATA, "%s: is not the certificate of a CA", m->ca_from);
+        return err_set(e, TUG_EDATA, "%s is not the certificate of a CA", m->ca_from);
     if (X509_check_private_key(m->cert, m->key) != 1) {
         ERR_clear_error();
-        return err_set(e, TUG_EDATA, "%s: is not the key of the certificate %s",
+        return err_set(e, TUG_EDATA, "%s is not the key of the certificate %s",
                        m->key_from, m->cert_from);
     }
     if (X509_verify(m->cert, X509_get0_pubkey(m->ca)) != 1) {
         ERR_clear_error();
-        return err_set(e, TUG_EDATA, "%s: is not signed by the CA %s", m->cert_from,
+        return err_set(e, TUG_EDATA, "%s is not signed by the CA %s", m->cert_from,
                        m->ca_from);
     }
     return 0;
@@ -182,7 +183,7 @@ static int open_context(struct tls **ret, const struct material *m, struct err *
     t->context = SSL_CTX_new(TLS_method());
     if (t->context == NULL || !set_up(t->context, m)) {
         tls_close(t);
-        return tls_error(e, TUG_EDATA, "%s: cannot be used", m->cert_from);
+        return tls_error(e, TUG_EDATA, "%s cannot be used", m->cert_from);
     }
     *ret = t;
     return 0;
@@ -206,9 +207,9 @@ int tls_open(struct tls **ret, const char *ca_file, const char *cert_file,
 
 int tls_open_text(struct tls **ret, const char *pem, size_t n, struct err *e)
 {
-    struct material m = {.ca_from = "the CA that was handed over",
-                         .cert_from = "the certificate that was handed over",
-                         .key_from = "the key that was handed over"};
+    struct material m = {.ca_from = "the given CA",
+                         .cert_from = "the given certificate",
+                         .key_from = "the given key"};
     int rc = read_text(&m, pem, n, e);
     if (rc == 0)
         rc = open_context(ret, &m, e);

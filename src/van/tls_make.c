@@ -116,8 +116,8 @@ static int make(EVP_PKEY *signer, X509 *issuer, const struct naming *who, uint32
                 struct buf *ret_key, struct buf *ret_cert, struct err *e)
 {
     if (days == 0 || days > 36500)
-        return err_set(e, TUG_EUSAGE, "a certificate is good for 1 to 36500 days, not %u",
-                       days);
+        return err_set(e, TUG_EUSAGE,
+                       "a certificate can be valid for 1 to 36500 days, not %u", days);
     EVP_PKEY *key = EVP_EC_gen("P-256");
     X509 *x = X509_new();
     bool ca = signer == NULL;
@@ -142,7 +142,8 @@ int tls_make_node(const char *ca_key, const char *ca_cert, const char *name,
 {
     const struct naming who = {name, role};
     if (name[0] == '\0' || strlen(name) > NAME_MAX_BYTES)
-        return err_set(e, TUG_EUSAGE, "a node's name has 1 to %d bytes", NAME_MAX_BYTES);
+        return err_set(e, TUG_EUSAGE, "a node's name must have 1 to %d bytes",
+                       NAME_MAX_BYTES);
     BIO *k = BIO_new_mem_buf(ca_key, -1), *c = BIO_new_mem_buf(ca_cert, -1);
     EVP_PKEY *signer = k != NULL ? PEM_read_bio_PrivateKey(k, NULL, NULL, (void *)"")
                                  : NULL;
@@ -152,7 +153,8 @@ int tls_make_node(const char *ca_key, const char *ca_cert, const char *name,
         rc = tls_error(e, TUG_EDATA, "the CA's %s cannot be read as PEM",
                        signer == NULL ? "key" : "certificate");
     else if (X509_check_private_key(issuer, signer) != 1)
-        rc = tls_error(e, TUG_EDATA, "the CA's key and certificate do not fit");
+        rc = tls_error(e, TUG_EDATA,
+                       "the CA's key and certificate do not belong together");
     else
         rc = make(signer, issuer, &who, days, ret_key, ret_cert, e);
     X509_free(issuer);

@@ -193,8 +193,8 @@ static int broken(struct tls_session *s, struct err *e)
     }
     if (is_alert_about_certificate(reason))
         return tls_error(e, TUG_EDATA,
-                         "TLS: the peer refuses our certificate: are both signed by the "
-                         "CA of one cluster?");
+                         "TLS: the peer refuses this node's certificate: are both signed "
+                         "by the CA of one cluster?");
     if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
         ERR_clear_error();
         return err_set(e, TUG_EDATA, "TLS: the peer has no certificate");
@@ -204,7 +204,7 @@ static int broken(struct tls_session *s, struct err *e)
         ERR_clear_error();
         say_tls(s);
         return err_set(e, TUG_EDATA,
-                       "TLS: the peer does not speak it: is it a tug node, and was it "
+                       "TLS: the peer does not speak TLS: is it a tug node, and was it "
                        "given certificates?");
     }
     return tls_error(e, TUG_EDATA, "TLS failed");
@@ -259,7 +259,8 @@ static int role_of(X509 *cert, enum wire_role *ret, struct err *e)
     *ret = wire_role_read(text + prefix);
     if (*ret != WIRE_NOBODY)
         return 0;
-    return err_set(e, TUG_EDATA, "TLS: the role in the peer's certificate is none");
+    return err_set(e, TUG_EDATA,
+                   "TLS: the peer's certificate names a role that does not exist");
 }
 
 int tls_session_peer(struct tls_session *s, enum wire_role *ret_role,

@@ -112,9 +112,10 @@ static void test_files(void **state)
     assert_int_equal(tls_open(&t, ca, cert, key, NULL), 0);
     tls_close(t);
     expect_refused("/nowhere/ca.pem", cert, key, TUG_EDATA, "/nowhere/ca.pem", "");
-    expect_refused(ca, empty, key, TUG_EDATA, "empty.pem", "no certificate");
-    expect_refused(ca, cert, empty, TUG_EDATA, "empty.pem", "no private key");
-    expect_refused(ca, cert, cert, TUG_EDATA, "cert.pem", "no private key");
+    expect_refused(ca, empty, key, TUG_EDATA, "empty.pem", "does not hold a certificate");
+    expect_refused(ca, cert, empty, TUG_EDATA, "empty.pem",
+                   "does not hold a private key");
+    expect_refused(ca, cert, cert, TUG_EDATA, "cert.pem", "does not hold a private key");
     expect_refused(ca, cert, other_key, TUG_EDATA, "other-key.pem", "is not the key");
     expect_refused(other_ca, cert, key, TUG_EDATA, "cert.pem", "is not signed");
     expect_refused(cert, cert, key, TUG_EDATA, "cert.pem", "is not the certificate of a");
@@ -295,7 +296,7 @@ static void test_strangers(void **state)
     // A client that trusts the server, but whose certificate is of another CA.
     struct tls *odd = keys_of(&theirs);
     give_certificate(odd, &ours);
-    expect_no_link(b, odd, "the peer refuses our certificate");
+    expect_no_link(b, odd, "the peer refuses this node's certificate");
     tls_close(odd);
     tls_close(a);
     tls_close(b);

@@ -126,6 +126,8 @@ struct van_ops {
     enum van_kind (*kind)(const struct van *v, van_link link);
     // May be NULL: between threads everybody is believed.
     void (*trust)(const struct van *v, van_link link, struct van_trust *ret);
+    // May be NULL: links are never short.
+    void (*joined)(struct van *v, van_link link);
     uint64_t (*heard)(const struct van *v, van_link link);
     void *(*keep)(struct van *v, struct van_message *m);
     void (*unkeep)(struct van *v, void *kept);
@@ -200,6 +202,14 @@ static inline struct van_trust van_trust(const struct van *v, van_link link)
     if (v->ops->trust != NULL)
         v->ops->trust(v, link, &t);
     return t;
+}
+
+// Who is at the other end has joined the cluster: its link is not closed to make room for
+// another's. There may be no such link any more.
+static inline void van_joined(struct van *v, van_link link)
+{
+    if (v->ops->joined != NULL)
+        v->ops->joined(v, link);
 }
 
 // When something came on the link last (by van_now), be it a part of a message, or when

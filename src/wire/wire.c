@@ -274,6 +274,35 @@ int wire_failure(int32_t code)
     return code != 0 ? wire_code(code) : TUG_EDATA;
 }
 
+int wire_check_flags(uint16_t type, const union wire_any *m, struct err *e)
+{
+    const unsigned rows = WIRE_BF16 | WIRE_ROWS_WHOLE | WIRE_FOUND;
+    unsigned flags = 0, known = 0;
+    switch (type) {
+    case MSG_PUSH:
+        flags = m->push.flags;
+        known = WIRE_BF16 | WIRE_KEYS_PACKED | WIRE_ALSO_PULL | WIRE_AGAIN;
+        break;
+    case MSG_PULL:
+        flags = m->pull.flags;
+        known = rows | WIRE_KEYS_PACKED;
+        break;
+    case MSG_PULLED:
+        flags = m->pulled.flags;
+        known = rows;
+        break;
+    case MSG_APP:
+        flags = m->app.flags;
+        known = WIRE_APP_REQUEST | WIRE_APP_PUSH | WIRE_APP_PULL | WIRE_APP_SIMPLE;
+        break;
+    }
+    if ((flags & ~known) == 0)
+        return 0;
+    return err_set(e, TUG_EDATA,
+                   "%s: its flags 0x%02x contain 0x%02x, which is not known",
+                   wire_name(type), flags, flags & ~known);
+}
+
 static enum wire_from from_of(uint16_t type)
 {
     switch (type) {
@@ -425,12 +454,12 @@ int wire_frame_read(const unsigned char header[WIRE_FRAME_BYTES], struct wire_fr
     uint16_t type;
     if (memcmp(header, magic, sizeof(magic)) != 0)
         return err_set(e, TUG_EDATA,
-                       "what came is not tug's protocol: is the address that of a tug "
+                       "what arrived is not tug's protocol: is the address that of a tug "
                        "node, and do both sides use TLS or neither?");
     if (header[AT_VERSION] != WIRE_VERSION)
         return err_set(e, TUG_EDATA,
-                       "the peer speaks version %u of the protocol, this tug speaks %d: "
-                       "install the same tug on all machines",
+                       "the peer speaks version %u of the protocol, but this tug speaks "
+                       "version %d: install the same tug on all machines",
                        header[AT_VERSION], WIRE_VERSION);
     GET(type, header + AT_TYPE);
     GET(ret->head_bytes, header + AT_HEAD_BYTES);
@@ -446,10 +475,10 @@ int wire_frame_read(const unsigned char header[WIRE_FRAME_BYTES], struct wire_fr
         return err_set(e, TUG_EDATA, "a message (%s) with a damaged header",
                        wire_name(type));
     if (ret->head_bytes > WIRE_HEAD_MAX || ret->body_bytes > WIRE_BODY_MAX)
-        return err_set(e, TUG_EDATA,
-                       "a message (%s) says that it has %llu bytes: more than the limit",
-                       wire_name(type),
-                       (unsigned long long)(ret->head_bytes + ret->body_bytes));
+        return err_set(
+            e, TUG_EDATA,
+            "a message (%s) announces %llu bytes, which is more than the limit",
+            wire_name(type), (unsigned long long)(ret->head_bytes + ret->body_bytes));
     return 0;
 }
 
@@ -463,7 +492,8 @@ int wire_decode(const unsigned char header[WIRE_FRAME_BYTES], const struct wire_
                        wire_name(f->type));
     struct in in = {.at = head, .left = f->head_bytes};
     if (take_message(&in, f->type, ret) != 0 || in.left != 0 || in.body != f->body_bytes)
-        return err_set(e, TUG_EDATA, "a message (%s) that does not hold what it says",
+        return err_set(e, TUG_EDATA,
+                       "a message (%s) whose contents are not what it announces",
                        wire_name(f->type));
     return 0;
 }

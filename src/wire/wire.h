@@ -26,6 +26,9 @@ enum {
 };
 #define WIRE_SPAN_MAX ((uint64_t)1 << 30)
 #define WIRE_BODY_MAX (WIRE_SPANS_MAX * WIRE_SPAN_MAX)
+// Steps of one session: no training does as many, and so one session alone can't take
+// the global step, which rates follow, to its end.
+#define WIRE_STEPS_MAX ((uint64_t)1 << 48)
 
 enum wire_role {
     WIRE_NOBODY,
@@ -53,9 +56,9 @@ enum wire_mode { WIRE_ASYNC, WIRE_SSP, WIRE_SYNC };
 enum wire_op {
     WIRE_GRADIENT, // the accessor's rules apply them
     WIRE_ASSIGN,   // weights are set (n x pull width); state stays
-    WIRE_ROW,      // whole rows are set (n x width)
-    WIRE_DELTA, // changes of whole rows are added (n x width): who pushes applied the rules.
-                // Tables by configuration: of weights (n x weights)
+    // Of rows without a life:
+    WIRE_ROW,   // whole rows are set (n x width)
+    WIRE_DELTA, // changes of whole rows are added (n x width): who pushes applied the rules
 };
 enum wire_flags {
     WIRE_BF16 = 1,        // values
@@ -71,7 +74,7 @@ enum wire_order {
     WIRE_COPY,
     WIRE_DROP,
     WIRE_CLOCK,
-    WIRE_SHRINK, // tables by configuration: rows decay, and the faded go
+    WIRE_SHRINK, // tables made from settings: rows decay, and the faded go
     WIRE_DAY,    // likewise: a day has ended
 };
 enum wire_root { WIRE_ROOT_SAVE, WIRE_ROOT_LOAD, WIRE_ROOT_COLD };
@@ -163,6 +166,11 @@ union wire_any {
 #undef RECORD
 #undef MESSAGE
 };
+
+// Whether tug knows all flags of a message that has some. TUG_EDATA: one is set that has
+// no meaning in a message of that type, so what the peer wants is not known. Who receives
+// a message asks before anything looks at its flags.
+int wire_check_flags(uint16_t type, const union wire_any *m, struct err *e);
 
 // Who may ask for a message, the least first; each may what those before it may.
 enum wire_from {

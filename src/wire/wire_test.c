@@ -527,6 +527,45 @@ static void test_words_and_codes(void **state)
     assert_int_equal(wire_failure(TUG_EINTERRUPTED), TUG_EINTERRUPTED);
 }
 
+// A message that gets flags gets its line in wire_check_flags, too: all bits at once are
+// refused by name, none is fine.
+static void test_flags(void **state)
+{
+    (void)state;
+    static const struct {
+        uint16_t type;
+        const char *fields;
+    } messages[] = {
+#define RECORD(NAME, name, about) {0, " " // no message
+#define MESSAGE(NAME, name, id, since, from, about) {id, " "
+#define FIELD(type, name, about) #name " "
+#define END(name)                                                                        \
+    }                                                                                    \
+    ,
+#include "wire/messages.def"
+#undef RECORD
+#undef MESSAGE
+#undef FIELD
+#undef END
+    };
+    size_t with = 0;
+    for (size_t i = 0; i < sizeof(messages) / sizeof(*messages); i++) {
+        union wire_any m;
+        struct err e;
+        memset(&m, 0, sizeof(m));
+        assert_int_equal(wire_check_flags(messages[i].type, &m, &e), 0);
+        memset(&m, 255, sizeof(m));
+        int rc = wire_check_flags(messages[i].type, &m, &e);
+        bool has = strstr(messages[i].fields, " flags ") != NULL;
+        assert_int_equal(rc, has ? TUG_EDATA : 0);
+        if (has)
+            assert_memory_equal(e.text, wire_name(messages[i].type),
+                                strlen(wire_name(messages[i].type)));
+        with += has;
+    }
+    assert_int_equal(with, 4);
+}
+
 // What answers is a message, and answers nothing itself.
 static void test_answers(void **state)
 {
@@ -557,6 +596,7 @@ int main(void)
         cmocka_unit_test(test_full_lists),
         cmocka_unit_test(test_allocations),
         cmocka_unit_test(test_words_and_codes),
+        cmocka_unit_test(test_flags),
         cmocka_unit_test(test_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,7 +53,7 @@ says out '# SYNOPSIS'
 run 2 snyth
 says err "tug: there is no command 'snyth'; did you mean 'synth'?"
 run 2 --rows 3
-says err "tug: a command comes first, not '--rows'"
+says err "tug: the first word must be a command, but it is '--rows'"
 run 2 help snyth
 says err "did you mean 'synth'?"
 
@@ -66,9 +66,9 @@ says err "tug synth: --rows: 'many' is not a whole number, at least 1"
 run 2 synth --rows 3 --out x --format criteos
 says err "did you mean 'criteo'?"
 run 2 synth --rows 3 --out x --test-rows 3
-says err 'belong together'
+says err 'must be given together'
 run 2 synth --rows 3 --out x stray
-says err "'stray' belongs to no option"
+says err "'stray' is one argument too many"
 run 4 synth --rows 3 --out missing/dir/x
 says err 'missing/dir/x'
 check [ ! -e x ]

@@ -19,7 +19,7 @@ enum {
     MAX_PROCESSES = 24,
     MAX_WORDS = 96,
     LINE = 8192,
-    LEAVE_SECONDS = 5,
+    LEAVE_SECONDS = 30, // a sanitizer looks for leaks when a process ends
     MOMENT_MS = 5
 };
 

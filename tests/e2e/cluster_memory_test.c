@@ -184,7 +184,7 @@ enum { BODIES = 4 };
 
 struct sender {
     struct van *van;
-    unsigned opened, answered;
+    unsigned opened, answered, closed;
     int code;
 };
 
@@ -311,12 +311,83 @@ static void idle_links(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
 }
 
+// Holders of a lesser token who say hello and then nothing, as many as there is room for.
+
+enum { FEW = 64, SITTERS = 200 };
+
+static void sitter_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+{
+    (void)link, (void)why, (void)now;
+    ((struct sender *)ctx)->closed++;
+}
+
+static void sit(struct node *n, struct sender *s, enum wire_role role, const char *server)
+{
+    struct err e = {0};
+    struct van_handler h = {
+        .ctx = s, .opened = opened, .message = answered, .closed = sitter_closed};
+    struct node_options o = {.scheduler = scheduler, .role = role};
+    assert_int_equal(node_open(n, &o, &e), 0);
+    assert_int_equal(node_van(n, &s->van, &h, false, &e), 0);
+    for (int i = 0; i < SITTERS; i++) {
+        van_connect(s->van, e2e_path("tcp://%s", scheduler), SECOND_NS);
+        van_connect(s->van, server, SECOND_NS);
+    }
+    uint64_t until = clock_ns() + CLUSTER_PATIENCE * SECOND_NS;
+    while (s->opened + s->closed < 2 * SITTERS && clock_ns() < until)
+        assert_int_equal(van_poll(s->van, clock_ns() + SECOND_NS / 10, NULL), 0);
+    assert_in_range(s->opened, FEW / 2, 2 * SITTERS);
+}
+
+static void kept_out_by(enum wire_role role)
+{
+    const struct rlimit few = {FEW, FEW};
+    char server[VAN_ADDRESS_MAX];
+    struct node n;
+    struct sender s = {0};
+    uint64_t key = 1, ts;
+    float row[WIDTH];
+    start();
+    server_address(server);
+    assert_int_equal(prlimit(scheduler_pid, RLIMIT_NOFILE, &few, NULL), 0);
+    assert_int_equal(prlimit(server_pid, RLIMIT_NOFILE, &few, NULL), 0);
+    sit(&n, &s, role, server);
+    tug_ends(0, "status --scheduler %s", scheduler);
+    tug_ends(0,
+             "table create --table small --settings name=small;accessor=ctr;dim=8 "
+             "--scheduler %s",
+             scheduler);
+    struct tug_client *c = join();
+    assert_non_null(c);
+    assert_int_equal(tug_pull(c, TABLE, &key, 1, row, NULL, NULL, &ts), 0);
+    assert_int_equal(tug_wait(c, ts, 0), 0);
+    tug_ends(0, "status --scheduler %s", scheduler);
+    assert_int_equal(tug_client_close(c), 0);
+    cluster_await("scheduler", "goes before: closed");
+    cluster_await("server", "goes before: closed");
+    stop();
+    van_free(s.van);
+    node_close(&n);
+}
+
+static void sitting_tools(void **state)
+{
+    (void)state;
+    kept_out_by(WIRE_TOOL);
+}
+
+static void sitting_workers(void **state)
+{
+    (void)state;
+    kept_out_by(WIRE_WORKER);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(unread_answers),
-        cluster_test(endless_bodies),
-        cluster_test(idle_links),
+        cluster_test(unread_answers),  cluster_test(endless_bodies),
+        cluster_test(idle_links),      cluster_test(sitting_tools),
+        cluster_test(sitting_workers),
     };
     return cmocka_run_group_tests(tests, cluster_begin, cluster_end);
 }

@@ -196,8 +196,8 @@ static void bad_words(void **state)
     }
     fails(2, "launch --workers 2 --nosuch 1 -- train", "--nosuch", NULL);
     fails(2, "launch --servers 0 -- train", "--servers", NULL);
-    fails(2, "launch --workers 2 -- eval --from x", "is not a command for a cluster",
-          NULL);
+    fails(2, "launch --workers 2 -- eval --from x",
+          "'tug eval' cannot be launched on a cluster", NULL);
     fails(2, "launch --workers 2", "tug launch", "--");
     fails(2, "launch --workers 2 -- train --data - --format libsvm", "standard input",
           NULL);

@@ -124,7 +124,7 @@ static void inserted_and_missing(void **state)
     double auc = auc_of("test.csv");
     write_csv("more.csv", "zycsai", 10000, ROWS);
     tug_ends(3, "eval --from model --data more.csv");
-    e2e_says("more.csv:1: the model was not trained with a column 'new'");
+    e2e_says("more.csv:1: the model was not trained with the column 'new'");
     e2e_says("--drop 'new'");
     tug_ends(3, "predict --from model --data more.csv");
     assert_true(auc_of("more.csv --drop new") == auc);
@@ -135,6 +135,21 @@ static void inserted_and_missing(void **state)
     tug_ends(3, "predict --from model --data less.csv");
     double less = auc_of("less.csv --allow-missing");
     assert_true(less > 0.5 && less < auc);
+    e2e_says("warning: some file lacks feature columns of the model, which count as "
+             "empty there: 'shop'");
+    tug_ends(0, "predict --from model --data less.csv --allow-missing");
+    e2e_says("which count as empty there: 'shop'");
+    (void)auc_of("test.csv --allow-missing");
+    assert_null(strstr(e2e_err, "warning"));
+    write_csv("other.csv", "zyai", 10000, 5);
+    tug_ends(3, "eval --from model --data other.csv");
+    e2e_says(
+        "the model was not trained with the column 'new'; --drop 'new' passes it over; "
+        "the header lacks the feature columns 'city', 'shop', which the model was "
+        "trained with; --allow-missing reads the file without them");
+    e2e_write("bare.csv", "1,17,c5,s1,3\n0,18,c6,s2,4\n");
+    tug_ends(3, "predict --from model --data bare.csv");
+    e2e_says("this line looks like data: csv needs a header");
     tug_ends(2, "eval --from model --data test.csv --drop city");
     e2e_says("--drop 'city', but the model was trained with that column");
     tug_ends(2, "eval --from model --data test.csv --format criteo");
@@ -170,7 +185,11 @@ static void files_of_one_run(void **state)
     mem_free(mixed);
     e2e_remove("typo");
     tug_ends(3, "train --data one.csv turned.csv " HOW " --drop idd --out typo");
-    e2e_says("no file has the column 'idd' in its header, which --drop names");
+    e2e_says("one.csv:1: the header has no column 'idd', which --drop names");
+    tug_ends(3, "train --data one.csv --format csv --label clik --drop idd,odd");
+    e2e_says(
+        "no column 'clik', which --label names; the header has no column 'idd', which "
+        "--drop names; the header has no column 'odd'");
 }
 
 // The numbers that some tools put before each line have a column without a name.
@@ -199,10 +218,10 @@ static void begun_from(void **state)
     tug_ends(0, "eval --from newer --json --data test.csv");
     assert_true(e2e_number("auc") == auc);
     static const char *const otherwise[][2] = {
-        {"--numeric city", "--numeric 'city', but the model was not trained with"},
-        {"--label shop", "--label 'shop', but the model has 'click'"},
+        {"--numeric city", "--numeric 'city', but the model was not trained on"},
+        {"--label shop", "--label 'shop', but in the model's data it is column 'click'"},
         {"--drop shop", "--drop 'shop', but the model was trained with"},
-        {"--separator ;", "--separator ;, but the model has ,"},
+        {"--separator ;", "--separator ;, but the model's data has ,"},
         {"--loss squared", "--loss squared, but the model was trained with logistic"},
         {"--format libsvm", "--format libsvm, but the model was trained on csv"},
     };
@@ -241,7 +260,7 @@ static void resumed(void **state)
     // The same columns, elsewhere in the file; more lines; another name; more files.
     write_csv("other/train.csv", "aiscy", 0, ROWS);
     tug_ends(3, "train --data other/train.csv " HOW " --epochs 5 --out model --resume");
-    e2e_says("--data is not what the run in model trains on: 'train.csv' has");
+    e2e_says("--data is not what the run in model trains on: 'train.csv' is as long");
     e2e_says("--init-from model");
     write_csv("other/train.csv", "ycsai", 0, ROWS);
     tug_ends(0, "train --data other/train.csv " HOW " --epochs 5 --out model --resume");
@@ -257,7 +276,7 @@ static void resumed(void **state)
     e2e_write_bytes("other/train.csv", text, n);
     mem_free(text);
     tug_ends(3, "train --data other/train.csv " HOW " --epochs 6 --out model --resume");
-    e2e_says("'train.csv' has as many bytes as it had, but other ones");
+    e2e_says("'train.csv' is as long as it was, but its contents differ");
 }
 
 // One command for the first start and for all others, as batch systems want it.
@@ -317,7 +336,7 @@ static void on_a_cluster(void **state)
     e2e_remove("newer");
     write_csv("day2.csv", "aiscyz", 2000, ROWS);
     launch(3, "--data day2.csv --model fm --dim 2 --init-from cluster --out newer");
-    cluster_said("run", "the model was not trained with a column 'new'");
+    cluster_said("run", "the model was not trained with the column 'new'");
     e2e_remove("newer");
     launch(0,
            "--data day2.csv --model fm --dim 2 --epochs 1 --init-from cluster --drop new "

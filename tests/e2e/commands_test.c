@@ -226,7 +226,7 @@ static void table_stat(void **state)
     tug_ends(2, "table banana --from out");
     e2e_says("list stat get settings");
     tug_ends(2, "table drop --table sparse --from out");
-    e2e_says("have no life");
+    e2e_says("was trained without --table");
     tug_ends(2, "table export --from out --table nothing");
     e2e_says("there are: sparse dense");
 }

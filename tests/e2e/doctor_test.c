@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster.h"
 
+#include <sys/wait.h>
+
 static void asks_the_doctor(const char *says)
 {
     tug_ends(4, "doctor --scheduler 127.0.0.1:%u", cluster_port("scheduler"));
@@ -26,6 +28,12 @@ static void killed_and_stopped(void **state)
           stopped = cluster_node("scheduler", "worker 2");
     cluster_await("scheduler", "pass 1/");
     kill(killed, SIGKILL);
+    siginfo_t ended;
+    assert_int_equal(waitid(P_PID, (id_t)killed, &ended, WEXITED | WNOWAIT), 0);
+    // Seen at once, also while the scheduler waits for it to come back.
+    asks_the_doctor(
+        e2e_path("was killed: its process %d ended without a word", (int)killed));
+    assert_null(strstr(e2e_out, "firewall"));
     cluster_await("scheduler", e2e_path(":%d) is gone", (int)killed));
     asks_the_doctor(
         e2e_path("was killed: its process %d ended without a word", (int)killed));

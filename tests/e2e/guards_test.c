@@ -48,6 +48,18 @@ static void worse_than_a_guess(void **state)
     silent("worse than a guess");
 }
 
+// Also when no progress is asked for: it is a warning.
+static void one_class(void **state)
+{
+    (void)state;
+    e2e_write("one.svm", "1 1:1\n1 2:1\n1 1:1\n");
+    tug_ends(0, "train --data one.svm --format libsvm --model lr --epochs 3 --quiet");
+    e2e_says("warning: all 3 labels are 1: there is nothing to learn, and no AUC");
+    silent("worse than a guess");
+    tug_ends(0, TRAIN "--epochs 2 --test one.svm");
+    silent("worse than a guess");
+}
+
 static void unknown_features(void **state)
 {
     (void)state;
@@ -95,15 +107,54 @@ static void other_kinds(void **state)
                     "\xfd"
                     "7zXZ\0\0\4",
                     8);
+    e2e_write_bytes("data.utf16",
+                    "\xff\xfe"
+                    "y\0,\0a\0\n\0",
+                    10);
     static const char *const files[][2] = {{"data.parquet", "is a Parquet file"},
                                            {"data.bz2", "is compressed with bzip2"},
-                                           {"data.xz", "is compressed with xz"}};
-    for (size_t i = 0; i < 3; i++) {
+                                           {"data.xz", "is compressed with xz"},
+                                           {"data.utf16", "is text in UTF-16"}};
+    for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
         tug_ends(3, "train --data %s --format csv", files[i][0]);
         e2e_says(files[i][1]);
         tug_ends(3, TRAIN "--test %s", files[i][0]);
         e2e_says(files[i][1]);
     }
+    e2e_stdin = "data.xz";
+    tug_ends(3, "train --data - --format csv");
+    e2e_stdin = NULL;
+    e2e_says("tug train: (standard input) is compressed with xz");
+    // A tar archive has no mark at its beginning: the name of its first file stands
+    // there.
+    e2e_write_bytes("data.tar", "train.csv\0\0\0\n", 13);
+    tug_ends(3, "train --data data.tar --format csv");
+    e2e_says("the name of column 1 holds a NUL byte: this file is not text in UTF-8");
+}
+
+// lr and fm take the same keys from both formats; what ffm learned goes by fields.
+static void without_fields(void **state)
+{
+    (void)state;
+    e2e_write("data.ffm", "1 0:1:1 1:2:1\n0 0:3:1 1:2:1\n1 0:1:1 1:4:1\n0 0:3:1 1:4:1\n");
+    e2e_write("fields.svm", "1 1:1 2:1\n0 3:1 2:1\n");
+    tug_ends(0, "train --data data.ffm --format libffm --model ffm --out fields");
+    tug_ends(0, "eval --from fields --data data.ffm");
+    tug_ends(2, "eval --from fields --data fields.svm --format libsvm");
+    e2e_says(
+        "--format libsvm, but an ffm model needs the fields of the features, and libsvm "
+        "data has none");
+    tug_ends(2, "predict --from fields --data fields.svm --format libsvm");
+    tug_ends(0, "train --data data.ffm --format libffm --model fm --out keys");
+    tug_ends(0, "eval --from keys --data fields.svm --format libsvm");
+}
+
+static void no_model_on_standard_output(void **state)
+{
+    (void)state;
+    tug_ends(2, TRAIN "--out -");
+    e2e_says("--out -: a model is a directory");
+    assert_false(e2e_exists("-"));
 }
 
 // Said before the first pass, not after the last.
@@ -141,10 +192,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(worse_than_a_guess),
+        cmocka_unit_test(one_class),
         cmocka_unit_test(unknown_features),
         cmocka_unit_test(headers),
         cmocka_unit_test(other_kinds),
+        cmocka_unit_test(without_fields),
         cmocka_unit_test(late_files),
+        cmocka_unit_test(no_model_on_standard_output),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
 }

@@ -295,6 +295,13 @@ static void check_refusals(struct tug_app *a, struct tug_app *strict)
     expect(push(a, two, 2, values, 3, NULL) == TUG_EUSAGE);
     expect(push(a, two, 2, values, 3, lengths) == TUG_EUSAGE);
     expect(push(a, two, 1, nan, 2, NULL) == TUG_EUSAGE);
+    // No server takes its part of a push whose other part is not finite.
+    const uint64_t both[] = {302, HALF + 302};
+    const float part[] = {1, 1, 1, __builtin_inff()};
+    float got[4] = {7, 7, 7, 7};
+    expect(push(a, both, 2, part, 4, NULL) == TUG_EUSAGE);
+    expect(strstr(tug_last_error(), "value 3 of a push is not finite") != NULL);
+    expect(pull(a, both, 2, got, 4, NULL) == 0 && got[0] == 0 && got[2] == 0);
     expect(push(strict, two, 1, values, 1, NULL) == TUG_EDATA);
     expect(strstr(tug_last_error(), "not in this house") != NULL);
     expect(push(a, NULL, 0, NULL, 0, NULL) == 0); // nothing is no error

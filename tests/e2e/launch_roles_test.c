@@ -163,9 +163,9 @@ static void all_that_is_missing_is_named(void **state)
     tug_ends(2, "server");
     e2e_says("--scheduler HOST:PORT");
     tug_ends(2, "worker --scheduler 127.0.0.1:1");
-    e2e_says("say behind -- what to train");
+    e2e_says("there is nothing to train: add --");
     tug_ends(2, "worker --scheduler 127.0.0.1:1 -- predict");
-    e2e_says("'train' with its options, not 'predict'");
+    e2e_says("only 'train' with its options can follow --, not 'predict'");
     tug_ends(2, "server --scheduler here -- " TRAIN);
     e2e_says("HOST:PORT");
     tug_ends(2, "scheduler --replicas 2");

@@ -146,9 +146,9 @@ static void no_program_no_run(void **state)
     tug_ends(2, "launch --servers 1 --workers 1 -- ./nosuch");
     e2e_says("nosuch");
     tug_ends(2, "launch --servers 1 --workers 1");
-    e2e_says("say behind --");
+    e2e_says("there is nothing to run: add --");
     tug_ends(2, "launch -- predict --from x");
-    e2e_says("'tug predict' is not a command for a cluster");
+    e2e_says("'tug predict' cannot be launched on a cluster");
     tug_ends(2, "launch --replicas 2 -- env");
     tug_ends(2, "launch --wrap worker:1=gdb -- env");
     e2e_says("--wrap takes ROLE:RANK=COMMAND");
@@ -219,7 +219,7 @@ static void bad_input(void **state)
     tug_ends(2, "launch -- train --data - --format libsvm");
     e2e_says("standard input reaches one process only");
     tug_ends(2, "launch -- " TRAIN " --mode geo:3");
-    e2e_says("not there yet");
+    e2e_says("does not exist yet");
     tug_ends(2, "launch -- " TRAIN " --deterministic --mode async");
     e2e_says("--mode sync");
 }
@@ -287,7 +287,7 @@ static void tools_look_in(void **state)
     (void)state;
     pid_t pids[ROLES + 1];
     tug_ends(2, "status --cluster st");
-    e2e_says("no run of cluster 'st' was launched here");
+    e2e_says("no run of cluster 'st' was launched on this machine");
     pid_t run = start_run("st", pids, "--epochs 100000");
     tug_ends(0, "status --cluster st --json");
     json_t *s = e2e_json();
@@ -306,7 +306,7 @@ static void tools_look_in(void **state)
     assert_int_equal(waitpid(run, &status, 0), run);
     assert_int_equal(WEXITSTATUS(status), 130);
     tug_ends(4, "doctor --scheduler 127.0.0.1:9 --connect-timeout 0.2");
-    e2e_says("the scheduler cannot be asked");
+    e2e_says("the scheduler does not answer");
 }
 
 // ---------------------------------------------------------------- --out
@@ -338,7 +338,7 @@ static void keys_of_a_cluster(void **state)
     (void)state;
     struct stat st;
     tug_ends(3, "cert node --dir keys");
-    e2e_says("'tug cert ca --dir keys' comes first");
+    e2e_says("there is no CA yet: run 'tug cert ca --dir keys' first");
     tug_ends(0, "cert ca --dir keys");
     tug_ends(0, "cert node --dir keys --name all");
     assert_int_equal(stat("keys/ca.key", &st), 0);
@@ -349,7 +349,7 @@ static void keys_of_a_cluster(void **state)
     e2e_says("is not overwritten");
     assert_int_equal(chmod("keys/ca.key", 0640), 0);
     tug_ends(0, "cert node --dir keys --name more");
-    e2e_says("'keys/ca.key' is a key that other accounts can read: chmod 600 it");
+    e2e_says("'keys/ca.key' is a key that other accounts can read: run chmod 600 on it");
     tug_ends(2, "cert node --dir keys --name all");
     tug_ends(2, "cert node --dir keys --name ca");
     tug_ends(2, "cert");

@@ -38,7 +38,7 @@ static void columns_are_kept(void **state)
                 1e-6);
     json_decref(o);
     tug_ends(3, "predict --from model --data new.csv --keep nobody");
-    e2e_says("there is no column 'nobody' to keep");
+    e2e_says("the data has no column 'nobody', which --keep names");
     tug_ends(0, "predict --from model --data new.csv --out -");
     assert_int_equal(lines_of(e2e_out), 3);
 }

@@ -1,7 +1,8 @@
 // Commands against a scheduler that means no good: one that takes a link and falls
 // silent, that says who it is and then no more, that sends its answer byte by byte, that
-// answers what nobody asked, or leases what there is not. Each command ends soon, with a
-// sentence that names whom it has waited for, and none of them crashes.
+// answers what nobody asked, leases what there is not, or, as a server, has always more to
+// say. Each command ends soon, with a sentence that names whom it has waited for, and none
+// of them crashes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster.h"
@@ -24,6 +25,8 @@ enum manner {
     NONSENSE, // answers by something else
     STRANGE,  // answers by what steers terminals, and by numbers that no integer holds
     LEASES,   // lets a worker in, and leases it a file that it does not have
+    WALKS,    // lists, tables and profiles that never end
+    CROWD,    // says where many loops are, which are silent
 };
 
 // A scheduler on a thread.
@@ -33,6 +36,8 @@ struct rogue {
     struct van *van;
     char address[VAN_ADDRESS_MAX];
     uint32_t file;
+    int32_t fails; // WALKS: a code for questions about tables
+    uint32_t greeted;
     atomic_bool stop;
     pthread_t thread;
 };
@@ -74,6 +79,60 @@ static const char strange[] =
     "\"placement\":{\"sparse\":{\"partitions\":1e308}},\"barriers\":[{\"missing\":"
     "\"\\u001b\"}]}";
 
+static void say_status(van_link link, uint64_t request, uint32_t loops)
+{
+    struct buf json = BUF_INIT(1 << 20);
+    assert_int_equal(buf_printf(&json, "{\"tables\": [{\"id\": 3, \"name\": \"t\"}, "
+                                       "{\"id\": 5000, \"name\": \"u\"}], \"nodes\": ["),
+                     0);
+    for (uint32_t i = 0; i < loops; i++)
+        assert_int_equal(buf_printf(&json,
+                                    "%s{\"role\": \"server\", \"alive\": true, "
+                                    "\"address\": \"%s\"}",
+                                    i > 0 ? ", " : "", rogue.address),
+                         0);
+    assert_int_equal(buf_printf(&json, "]}"), 0);
+    struct msg_status_is m = {.json = {json.data, json.len}};
+    van_send(rogue.van, link, MSG_STATUS_IS, request, &m, NULL);
+    buf_free(&json);
+}
+
+// One row, one event, and there are others.
+static void say_more(van_link link, const struct van_message *m)
+{
+    struct msg_table_info_is info = {.table = 3,
+                                     .config = wire_text("name=t;accessor=plain;dim=1")};
+    struct msg_error error = {.code = rogue.fails, .what = wire_text("no disk")};
+    const float value = 1;
+    struct msg_rows_are rows = {.n = 1,
+                                .width = 1,
+                                .more = 1,
+                                .keys = {&m->m->rows.from, sizeof(uint64_t)},
+                                .values = {&value, sizeof(value)}};
+    struct buf events = BUF_INIT(1 << 16);
+    struct wire_event event = {.type = MSG_PUSH};
+    assert_int_equal(wire_put_event(&events, &event), 0);
+    struct msg_trace trace = {.from = m->m->profile.from,
+                              .end = UINT64_MAX,
+                              .events = {events.data, (uint32_t)events.len}};
+    bool reads = m->type == MSG_PROFILE && m->m->profile.what == WIRE_PROFILE_READ;
+    if (m->type == MSG_TABLE_INFO && rogue.fails != 0)
+        van_send(rogue.van, link, MSG_ERROR, m->request, &error, NULL);
+    else if (m->type == MSG_TABLE_INFO)
+        van_send(rogue.van, link, MSG_TABLE_INFO_IS, m->request, &info, NULL);
+    else if (m->type == MSG_ROWS)
+        van_send(rogue.van, link, MSG_ROWS_ARE, m->request, &rows, NULL);
+    else if (m->type == MSG_STATUS)
+        say_status(link, m->request, 1);
+    else if (reads)
+        van_send(rogue.van, link, MSG_TRACE, m->request, &trace, NULL);
+    else if (m->type == MSG_ROSTER_WANTED)
+        send_roster(link, m->request);
+    else
+        van_send(rogue.van, link, MSG_OK, m->request, &(struct msg_ok){0}, NULL);
+    buf_free(&events);
+}
+
 static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {
     struct msg_welcome welcome = {
@@ -87,7 +146,8 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     (void)ctx, (void)now;
     if (rogue.manner == STRANGE)
         status.json = (struct wire_span){strange, sizeof(strange) - 1};
-    if (rogue.manner == SILENT)
+    if (rogue.manner == SILENT ||
+        (rogue.manner == CROWD && m->type == MSG_HELLO && rogue.greeted++ > 0))
         return;
     if (m->type == MSG_HELLO && m->m->hello.session != 0)
         welcome.role = WIRE_SERVER; // it plays that, too
@@ -95,6 +155,10 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
         van_send(rogue.van, link, MSG_WELCOME, 0, &welcome, NULL);
     else if (m->type == MSG_JOIN && rogue.manner >= JOINS)
         let_in(link, m);
+    else if (rogue.manner == WALKS)
+        say_more(link, m);
+    else if (rogue.manner == CROWD)
+        say_status(link, m->request, 100);
     else if (rogue.manner == NONSENSE || rogue.manner == STRANGE)
         van_send(rogue.van, link, MSG_STATUS_IS, m->request, &status, NULL);
     else if (rogue.manner == LEASES && m->type == MSG_LEASE)
@@ -235,6 +299,33 @@ static void leases_what_is_not_there(void **state)
     close_rogue();
 }
 
+static void has_always_more(void **state)
+{
+    (void)state;
+    open_rogue(WALKS);
+    const char *reach = " --connect-timeout 1 --insecure --scheduler ";
+    tug_ends(3, "table dump --table t --out rows %s%s", reach, rogue.address);
+    e2e_says("does not fit the request");
+    tug_ends(3, "profile stop --out p %s%s", reach, rogue.address);
+    e2e_says("its profile cannot be read");
+    tug_ends(0, "status --json %s%s", reach, rogue.address);
+    json_t *status = e2e_json();
+    assert_int_equal(json_array_size(json_object_get(status, "tables")), 1);
+    json_decref(status);
+    rogue.fails = TUG_EIO; // a table that can't be asked for is not one without settings
+    tug_ends(4, "table stat %s%s", reach, rogue.address);
+    e2e_says("no disk");
+    close_rogue();
+}
+
+static void names_many_who_are_silent(void **state)
+{
+    (void)state;
+    open_rogue(CROWD);
+    ends_soon("profile start", rogue.address);
+    close_rogue();
+}
+
 // A socket that takes connections and says a byte now and then, and never a whole frame.
 
 static int door;
@@ -289,6 +380,8 @@ int main(void)
         cluster_test(talks_nonsense),
         cluster_test(says_strange_things),
         cluster_test(leases_what_is_not_there),
+        cluster_test(has_always_more),
+        cluster_test(names_many_who_are_silent),
         cluster_test(drips),
     };
     return cmocka_run_group_tests(tests, cluster_begin, cluster_end);

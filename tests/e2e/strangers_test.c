@@ -127,6 +127,33 @@ static void stale_token(void **state)
     end_cluster();
 }
 
+// A worker that took the scheduler's port has a certificate of the cluster, but not of a
+// scheduler: no command believes it.
+static void another_role_at_the_port(void **state)
+{
+    static const char *const words[] = {"status", "stop", "doctor", "profile start",
+                                        "table stat"};
+    static const char tls[] = "--ca keys/ca.pem --cert keys/%s.pem --key keys/%s.key";
+    char thief[256], mine[256];
+    (void)state;
+    unsetenv("TUG_TOKEN");
+    setenv("XDG_RUNTIME_DIR", e2e_dir, 1);
+    tug_ends(0, "cert ca --dir keys");
+    tug_ends(0, "cert node --dir keys --name worker --role worker");
+    tug_ends(0, "cert node --dir keys --name operator --role operator");
+    snprintf(thief, sizeof(thief), tls, "worker", "worker");
+    snprintf(mine, sizeof(mine), tls, "operator", "operator");
+    cluster_start("scheduler", "scheduler --workers 0 %s", thief);
+    port = cluster_port("scheduler");
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+        tug_ends(4, "%s --scheduler 127.0.0.1:%u --connect-timeout 10 %s", words[i], port,
+                 mine);
+        e2e_says("cannot prove that it is a scheduler of the cluster");
+    }
+    cluster_signal("scheduler", SIGTERM);
+    cluster_wait("scheduler", CLUSTER_PATIENCE);
+}
+
 // The command where the other account can run it; false: it cannot, or we can't be another.
 static bool other_account(const char **ret_words)
 {
@@ -183,9 +210,13 @@ static void another_account_at_a_socket(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(without_token),   cluster_test(lesser_tokens),
-        cluster_test(any_order),       cluster_test(stale_token),
-        cluster_test(another_account), cluster_test(another_account_at_a_socket),
+        cluster_test(without_token),
+        cluster_test(lesser_tokens),
+        cluster_test(any_order),
+        cluster_test(stale_token),
+        cluster_test(another_account),
+        cluster_test(another_account_at_a_socket),
+        cluster_test(another_role_at_the_port),
     };
     return cmocka_run_group_tests(tests, cluster_begin, cluster_end);
 }

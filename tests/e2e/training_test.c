@@ -202,7 +202,7 @@ static void wrong_combinations(void **state)
         {"--save-every 3batch --out x", "--save-every"},
         {"--label click", "csv"},
         {"--model ffm", "libffm"},
-        {"--test - --valid -", "named twice"},
+        {"--test - --valid -", "given twice"},
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
         tug_ends(2, "train %s %s", svm, wrong[i].options);

@@ -31,7 +31,7 @@ static struct open {
     uint8_t found[KEYS];
     struct msg_table_is figures;
     uint32_t number;
-    bool more;
+    struct client_walk walk;
 } all[OPEN];
 
 static const char *const texts[] = {"name=t3;accessor=ctr;dim=2",
@@ -198,8 +198,9 @@ static void call(void)
         o->ts = client_stat(c, table, &o->figures, NULL);
         break;
     case 3:
-        o->ts = client_rows(c, table, draw_below(d, 4), 0, KEYS, o->keys, o->values,
-                            &o->number, &o->more, NULL);
+        o->walk = client_walk_begin(table);
+        client_walk_partition(&o->walk, draw_below(d, 4));
+        o->ts = client_walk_next(c, &o->walk, KEYS, o->keys, o->values, NULL);
         break;
     case 4:
         o->ts = client_step(c, 1, &o->sum, NULL);

@@ -1,4 +1,9 @@
-// Who takes part in the simulated clusters: the same options in all of them.
+// What the simulated worlds have in common: the options of who takes part, the faults of
+// the network, heartbeats, and who is to be found alive.
+//
+// Links that fall silent. "One of several" is dead, never all: a process whose links are
+// all dead is dead to the others, and rightly given up. So a process has at most one kind
+// of link that falls silent, time and again: that of its heartbeats, or all others.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TESTS_SIM_CAST_H
@@ -6,41 +11,41 @@
 
 #include "cluster/member.h"
 #include "cluster/scheduler.h"
+#include "van/sim.h"
 
 #define SIM_SECOND ((uint64_t)1000000000)
 
-static inline struct member_options sim_member(enum wire_role role, uint64_t number,
-                                               const char *address)
-{
-    return (struct member_options){
-        .cluster = 1,
-        .scheduler = "sim://scheduler",
-        .role = role,
-        .ticket = 1000 * (uint64_t)role + number,
-        .process = 2000 * (uint64_t)role + number,
-        .loops = 1,
-        .pid = (uint32_t)number,
-        .host = "sim",
-        .address = address,
-        .scheduler_timeout_ns = 120 * SIM_SECOND,
-        .resend_ns = SIM_SECOND / 10,
-    };
-}
+struct member_options sim_member(enum wire_role role, uint64_t number,
+                                 const char *address);
+struct scheduler_options sim_scheduler(uint32_t servers, uint32_t workers,
+                                       uint32_t partition_bits);
 
-static inline struct scheduler_options sim_scheduler(uint32_t servers, uint32_t workers,
-                                                     uint32_t partition_bits)
-{
-    return (struct scheduler_options){
-        .cluster = 1,
-        .servers = servers,
-        .workers = workers,
-        .partition_bits = partition_bits,
-        .gather_timeout_ns = 120 * SIM_SECOND,
-        .dead_timeout_ns = 5 * SIM_SECOND,
-        .leave_timeout_ns = 60 * SIM_SECOND,
-        .session_base = 1000000,
-        .host = "sim",
-    };
-}
+// Delays and faults of the seed; and whether it has links that fall silent.
+struct sim_options sim_network(uint64_t seed);
+bool sim_has_silences(uint64_t seed);
+void sim_print(struct sim *s); // every event, to standard output
+
+// A process besides its one loop or client: heartbeats.
+struct sim_process;
+
+// `main`: the van of its loop or client, which is freed by who opened it. Which of its
+// links fall silent comes from the seed and the process's number.
+int sim_process_open(struct sim_process **ret, struct sim *s,
+                     const struct member_options *o, struct van *main, uint64_t seed,
+                     struct err *e);
+void sim_process_crash(struct sim_process *p, struct sim *s); // with its main van
+void sim_process_close(
+    struct sim_process *p); // NULL is fine; before its main van is freed
+
+// Whether it was taken for dead: to be asked of one that lives.
+bool sim_process_is_given_up(const struct sim_process *p, const struct member *m,
+                             const struct scheduler *s);
+
+// Whether the scheduler has had a heartbeat of it: before, it can't tell the dead whose
+// links are silent from the living.
+bool sim_is_heard(const struct scheduler *s, enum wire_role role, uint64_t number);
+
+// What saves have left in the directory.
+void sim_remove_saves(const char *dir);
 
 #endif

@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/passes.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +14,8 @@
 #include "save/save.h"
 #include "server/shard.h"
 #include "sim/cast.h"
+#include "sim/saver.h"
+#include "sim/strangers.h"
 #include "store/store.h"
 #include "van/sim.h"
 
@@ -42,6 +43,7 @@ struct worker {
     uint32_t number;
     struct client *client;
     struct van *van;
+    struct sim_process *process;
     bool dead;
     uint64_t dies_at, not_before;
     enum doing doing;
@@ -53,7 +55,7 @@ struct worker {
     float values[KEYS];
 };
 
-enum saver { IDLE, CUTS, SAVES, ENDS, LETS_GO };
+enum saver { IDLE, TURNS, CUTS, SAVES, ENDS, LETS_GO };
 
 struct world {
     const struct passes_options *o;
@@ -65,11 +67,16 @@ struct world {
     struct roots *roots;
     struct shard *shards[MAX_SERVERS];
     struct van *vans[MAX_SERVERS];
+    struct sim_process *processes[MAX_SERVERS];
     struct worker *workers[MAX_WORKERS], *driver;
     uint64_t keys[KEYS], joins_at[MAX_WORKERS];
     bool apart; // server `away` and the scheduler
     uint32_t away;
     uint64_t together_at;
+
+    struct sim_strangers *strangers;
+    struct sim_saver *other;
+    int64_t saved[KEYS]; // by the other: the last time
 
     bool opened, done; // the pass
     enum saver saver;
@@ -84,8 +91,8 @@ struct world {
     struct err failure;
 };
 
-static const char *const bug_names[PASSES_BUGS] = {"none", "without-late-marks",
-                                                   "without-roster-of-saves"};
+static const char *const bug_names[PASSES_BUGS] = {
+    "none", "without-late-marks", "without-roster-of-saves", "without-turns"};
 
 const char *passes_bug_name(enum passes_bug bug)
 {
@@ -149,7 +156,8 @@ static int open_server(struct world *w, uint32_t i, struct err *e)
     TRY(sim_van_open(&w->vans[i], w->sim, name, &h, e));
     TRY(van_listen(w->vans[i], address, address, e));
     shard_serve(w->shards[i], w->vans[i], sim_now(w->sim));
-    return 0;
+    return sim_process_open(&w->processes[i], w->sim, &o.member, w->vans[i], w->o->seed,
+                            e);
 }
 
 static int open_client(struct world *w, struct worker **ret, enum wire_role role,
@@ -170,18 +178,36 @@ static int open_client(struct world *w, struct worker **ret, enum wire_role role
         .connect_timeout_ns = 2 * SECOND,
         .request_timeout_ns = 300 * SECOND,
         .resend_ns = 20 * MS + draw(w, 80 * MS),
+        .without_turns = w->o->bug == PASSES_BUG_WITHOUT_TURNS,
     };
     TRY(client_open(&k->client, &o, e));
     struct van_handler h = client_handler(k->client);
     TRY(sim_van_open(&k->van, w->sim, name, &h, e));
     client_serve(k->client, k->van, sim_now(w->sim));
-    return 0;
+    return sim_process_open(&k->process, w->sim, &o.member, k->van, w->o->seed, e);
 }
 
-static void print_line(void *ctx, const char *text)
+static int64_t sum_of(const struct world *w, uint32_t key, bool all)
 {
-    (void)ctx;
-    printf("%s\n", text);
+    int64_t sum = 0;
+    for (uint32_t p = 0; p < w->n_pieces; p++)
+        for (uint32_t g = 0; g < GROUPS && (all || (w->cut[p / 8] >> (p % 8) & 1)); g++)
+            sum += content(w, p, g, key);
+    return sum;
+}
+
+// What is between two saves was only added, and no more than there is.
+static void check_other_save(void *ctx, struct store *s)
+{
+    struct world *w = ctx;
+    for (uint32_t i = 0; i < KEYS; i++) {
+        const float *row = store_row(s, w->keys[i], NULL);
+        int64_t is = row != NULL ? (int64_t)*row : 0, most = sum_of(w, i, true);
+        if (is < w->saved[i] || is > most)
+            failed(w, "the other's save has %lld of key %u, not %lld to %lld",
+                   (long long)is, i, (long long)w->saved[i], (long long)most);
+        w->saved[i] = is;
+    }
 }
 
 static int world_open(struct world **ret, const struct passes_options *o, struct err *e)
@@ -192,18 +218,10 @@ static int world_open(struct world **ret, const struct passes_options *o, struct
     w->o = o;
     for (uint64_t i = 0; i < KEYS; i++)
         w->keys[i] = random_u64(5, 6, i);
-    struct sim_options so = {
-        .seed = o->seed,
-        .delay_min = MS / 20,
-        .delay_max = MS / 10 + draw(w, 10 * MS),
-        .loss = one_in(w, 3) ? 0 : 0.1 * random_f64(o->seed, FAULTS, 0),
-        .duplicate = one_in(w, 3) ? 0 : 0.1 * random_f64(o->seed, FAULTS, 1),
-        .reorder = one_in(w, 3) ? 0 : 0.2 * random_f64(o->seed, FAULTS, 2),
-        .breaks = one_in(w, 2) ? 0 : 0.02 * random_f64(o->seed, FAULTS, 3),
-    };
+    struct sim_options so = sim_network(o->seed);
     TRY(sim_open(&w->sim, &so, e));
     if (o->trace)
-        sim_trace(w->sim, print_line, NULL);
+        sim_print(w->sim);
     w->n_servers = 1 + (uint32_t)draw(w, MAX_SERVERS);
     w->n_first = 1 + (uint32_t)draw(w, 3);
     w->n_workers = w->n_first + (uint32_t)draw(w, MAX_WORKERS - w->n_first + 1);
@@ -216,25 +234,27 @@ static int world_open(struct world **ret, const struct passes_options *o, struct
         TRY(open_client(w, &w->workers[i], WIRE_WORKER, i, e));
     for (uint32_t i = w->n_first; i < w->n_workers; i++)
         w->joins_at[i] = draw(w, 500 * MS);
+    struct sim_seen seen = {SUMS, 1, w->keys[0]};
+    TRY(sim_strangers_open(&w->strangers, w->sim, o->seed, &seen, e));
+    struct sim_saver_options saver = {
+        .seed = o->seed,
+        .dir = o->dir,
+        .config = CONFIG,
+        .table = SUMS,
+        .partition_bits = BITS,
+        .without_turns = o->bug == PASSES_BUG_WITHOUT_TURNS,
+        .check = check_other_save,
+        .ctx = w,
+    };
+    TRY(sim_saver_open(&w->other, w->sim, &saver, e));
     return open_client(w, &w->driver, WIRE_DRIVER, 0, e);
-}
-
-static void remove_saves(const char *dir)
-{
-    char path[FILE_PATH_MAX];
-    struct dirent *entry;
-    DIR *d = opendir(dir);
-    while (d != NULL && (entry = readdir(d)) != NULL)
-        if (entry->d_name[0] != '.' && file_join(path, dir, entry->d_name, NULL) == 0)
-            (void)file_remove_tree(path, NULL);
-    if (d != NULL)
-        closedir(d);
 }
 
 static void close_client(struct worker *k)
 {
     if (k == NULL)
         return;
+    sim_process_close(k->process);
     van_free(k->van);
     client_close(k->client);
     mem_free(k);
@@ -242,10 +262,13 @@ static void close_client(struct worker *k)
 
 static void world_close(struct world *w)
 {
+    sim_strangers_close(w->strangers);
+    sim_saver_close(w->other);
     for (uint32_t i = 0; i < MAX_WORKERS; i++)
         close_client(w->workers[i]);
     close_client(w->driver);
     for (uint32_t i = 0; i < MAX_SERVERS; i++) {
+        sim_process_close(w->processes[i]);
         shard_close(w->shards[i]); // it gives back what it keeps of the van's
         van_free(w->vans[i]);
     }
@@ -256,7 +279,7 @@ static void world_close(struct world *w)
     if (w->manifest.locked)
         save_abort(w->o->dir, &w->manifest);
     save_manifest_free(&w->manifest);
-    remove_saves(w->o->dir);
+    sim_remove_saves(w->o->dir);
     mem_free(w);
 }
 
@@ -480,33 +503,11 @@ static void begin_save(struct world *w)
     w->saver = SAVES;
 }
 
-static int load(struct world *w, struct store **ret, struct err *e)
-{
-    struct table_config c = table_config_defaults();
-    struct save_chain chain;
-    struct store_options o = {.config = &c, .id = SUMS, .partition_bits = BITS + 1};
-    TRY(table_config_parse(&c, CONFIG, e));
-    TRY(store_open(ret, &o, e));
-    TRY(save_chain_open(&chain, w->path, e));
-    int rc = save_load(&chain, "sums", *ret, NULL, NULL, e);
-    save_chain_close(&chain);
-    return rc;
-}
-
-static int64_t sum_of(const struct world *w, uint32_t key, bool all)
-{
-    int64_t sum = 0;
-    for (uint32_t p = 0; p < w->n_pieces; p++)
-        for (uint32_t g = 0; g < GROUPS && (all || (w->cut[p / 8] >> (p % 8) & 1)); g++)
-            sum += content(w, p, g, key);
-    return sum;
-}
-
 static void check_save(struct world *w)
 {
     struct store *s = NULL;
     struct err e = {0};
-    if (load(w, &s, &e) != 0)
+    if (sim_load(&s, w->path, CONFIG, BITS, &e) != 0)
         failed(w, "loading save %llu: %s", (unsigned long long)w->save, e.text);
     for (uint32_t i = 0; i < KEYS && w->failure.code == 0; i++) {
         const float *row = store_row(s, w->keys[i], NULL);
@@ -544,7 +545,7 @@ static void forget_save(struct world *w)
     w->saves_left--;
 }
 
-// One after the other: which pieces, the rows, the end, and that nobody is to mark it.
+// One after the other: its turn, which pieces, the rows, the end, and that nobody is to mark it.
 static void let_save(struct world *w)
 {
     struct err e = {0};
@@ -553,6 +554,13 @@ static void let_save(struct world *w)
         w->save = 10 + w->saves_left;
         if (save_begin(w->o->dir, SAVE_CHECKPOINT, &w->manifest, w->path, &e) != 0)
             failed(w, "a save: %s", e.text);
+        w->saver = TURNS;
+        if (w->o->bug == PASSES_BUG_WITHOUT_TURNS)
+            break;
+        w->driver->ts = client_save_turn(w->driver->client, w->save, &e);
+        check_begun(w->driver, "the turn of a save", &e);
+        break;
+    case TURNS:
         ask_cut(w, w->save);
         w->saver = CUTS;
         break;
@@ -616,6 +624,21 @@ static void let_join(struct world *w, uint32_t i, uint64_t now)
     sim_partition(w->sim, w->scheduler_van, w->vans[w->away], true);
 }
 
+// Whoever lives is not taken for dead.
+static void check_living(struct world *w)
+{
+    for (uint32_t i = 0; i < w->n_workers; i++) {
+        const struct worker *k = w->workers[i];
+        if (k != NULL && !k->dead &&
+            sim_process_is_given_up(k->process, client_member(k->client), w->scheduler))
+            failed(w, "worker %u is taken for dead", i);
+    }
+    for (uint32_t i = 0; i < w->n_servers; i++)
+        if (sim_process_is_given_up(w->processes[i], shard_member(w->shards[i]),
+                                    w->scheduler))
+            failed(w, "server %u is taken for dead", i);
+}
+
 static bool step(struct world *w, uint64_t until)
 {
     w->counts->events++;
@@ -628,10 +651,11 @@ static bool step(struct world *w, uint64_t until)
         if (k == NULL) {
             let_join(w, i, now);
         } else if (k != NULL && !k->dead) {
-            if (now >= k->dies_at && k->doing != MAKES_TABLE) {
+            if (now >= k->dies_at && k->doing != MAKES_TABLE &&
+                sim_is_heard(w->scheduler, WIRE_WORKER, k->number)) {
                 k->dead = true;
                 w->counts->deaths++;
-                sim_crash(w->sim, k->van);
+                sim_process_crash(k->process, w->sim);
             } else {
                 let_work(k);
             }
@@ -642,6 +666,12 @@ static bool step(struct world *w, uint64_t until)
         w->apart = false;
     }
     let_drive(w);
+    struct err e;
+    bool made = w->workers[0]->doing != MAKES_TABLE;
+    if (sim_saver_step(w->other, w->scheduler, made, &e) != 0)
+        failed(w, "%s", e.text);
+    sim_strangers_step(w->strangers, w->scheduler, w->shards, w->n_servers);
+    check_living(w);
     return true;
 }
 
@@ -662,7 +692,7 @@ static void check_sums(struct world *w)
 static void work(struct world *w)
 {
     uint64_t until = 900 * SECOND;
-    while (!w->done || w->saver != IDLE)
+    while (!w->done || w->saver != IDLE || !sim_saver_is_done(w->other))
         if (!step(w, until)) {
             failed(w, "the pass hangs; the save is at %d, %s", (int)w->saver,
                    w->known ? "known" : "not known");
@@ -683,6 +713,7 @@ int passes_run(const struct passes_options *o, struct passes_counts *counts,
         for (uint32_t i = 0; i < w->n_workers; i++)
             if (w->workers[i] != NULL)
                 counts->resent += client_stats(w->workers[i]->client).resent;
+        counts->others += w->other != NULL ? sim_saver_saves(w->other) : 0;
         rc = w->failure.code;
         if (rc != 0 && e != NULL)
             *e = w->failure;

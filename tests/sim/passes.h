@@ -1,6 +1,6 @@
 // A pass by pieces in a simulated network, from one number: workers lease pieces,
 // push what is in them, join late and die; the driver saves in the middle of the
-// pass. What must hold:
+// pass, and somebody else saves, too. What must hold:
 //
 //   - a save holds the pieces that the scheduler says it holds, each wholly and once, and
 //     nothing else; or it is torn, and the driver is told
@@ -21,6 +21,7 @@ enum passes_bug {
     PASSES_BUG_NONE,
     PASSES_BUG_WITHOUT_LATE_MARKS,      // who joins during a save need not mark it
     PASSES_BUG_WITHOUT_ROSTER_OF_SAVES, // a save begins by whatever roster a shard has
+    PASSES_BUG_WITHOUT_TURNS, // of two saves each begins where the other has not yet
     PASSES_BUGS
 };
 const char *passes_bug_name(enum passes_bug bug);
@@ -34,6 +35,7 @@ struct passes_options {
 
 struct passes_counts {
     uint64_t pieces, saves, torn, joins, deaths, resent, events;
+    uint64_t others; // saves of the other saver
 };
 
 // 0, or TUG_EINTERNAL saying what did not hold. *counts is added to.

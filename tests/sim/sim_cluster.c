@@ -47,13 +47,15 @@ static void report(const struct world_counts *c, uint64_t seeds, double seconds)
     printf(
         "%llu seeds in %.1f s, %.0f an hour: %llu pushes, %llu pulls, %llu moves, "
         "%llu deaths, %llu pushes repeated for the dead, %llu messages sent again, "
-        "%llu refused, %llu late workers, %llu schedulers started again, %llu events\n",
+        "%llu refused, %llu late workers, %llu schedulers started again, %llu frames of "
+        "strangers, %llu events\n",
         (unsigned long long)seeds, seconds, (double)seeds / seconds * 3600,
         (unsigned long long)c->pushes, (unsigned long long)c->pulls,
         (unsigned long long)c->moves, (unsigned long long)c->deaths,
         (unsigned long long)c->repeated, (unsigned long long)c->resent,
         (unsigned long long)c->refused, (unsigned long long)c->late,
-        (unsigned long long)c->restarts, (unsigned long long)c->events);
+        (unsigned long long)c->restarts, (unsigned long long)c->strange,
+        (unsigned long long)c->events);
 }
 
 int main(int argc, char **argv)

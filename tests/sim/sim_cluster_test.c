@@ -32,6 +32,7 @@ static void test_all_holds(void **state)
     assert_true(counts.deaths > SEEDS / 10 && counts.repeated > SEEDS / 10);
     assert_true(counts.moves > SEEDS && counts.refused > SEEDS / 10);
     assert_true(counts.resent > SEEDS);
+    assert_true(counts.strange > 10 * SEEDS);
     assert_true(counts.late > SEEDS / 20 && counts.restarts > SEEDS / 20);
 }
 

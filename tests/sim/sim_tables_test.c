@@ -38,6 +38,7 @@ static void test_all_holds(void **state)
     assert_true(counts.pushes > 10 * SEEDS && counts.saves > SEEDS / 3);
     assert_true(counts.taken_back > SEEDS / 10 && counts.orders > SEEDS);
     assert_true(counts.deaths > SEEDS / 10 && counts.resent > SEEDS);
+    assert_true(counts.others > SEEDS / 2);
 }
 
 static void test_bugs_are_found(void **state)
@@ -84,13 +85,14 @@ static int run_many(struct tables_options *o, uint64_t from, uint64_t seeds)
         o->seed = seed;
         rc = tables_run(o, &c, &e);
     }
-    printf("%llu seeds in %.1f s: %llu pushes, %llu saves, %llu taken back, %llu orders, "
+    printf("%llu seeds in %.1f s: %llu pushes, %llu saves, %llu taken back, %llu by "
+           "another, %llu orders, "
            "%llu deaths, %llu messages sent again, %llu events\n",
            (unsigned long long)(seed - from), clock_seconds() - began,
            (unsigned long long)c.pushes, (unsigned long long)c.saves,
-           (unsigned long long)c.taken_back, (unsigned long long)c.orders,
-           (unsigned long long)c.deaths, (unsigned long long)c.resent,
-           (unsigned long long)c.events);
+           (unsigned long long)c.taken_back, (unsigned long long)c.others,
+           (unsigned long long)c.orders, (unsigned long long)c.deaths,
+           (unsigned long long)c.resent, (unsigned long long)c.events);
     if (rc != 0)
         printf("%s\nagain, with every event: --trace --seed %llu\n", e.text,
                (unsigned long long)o->seed);

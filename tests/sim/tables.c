@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/tables.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +15,8 @@
 #include "save/save.h"
 #include "server/shard.h"
 #include "sim/cast.h"
+#include "sim/saver.h"
+#include "sim/strangers.h"
 #include "store/store.h"
 #include "van/sim.h"
 
@@ -29,11 +30,13 @@ enum {
     MAX_PUSHES = 24,
     IN_FLIGHT = 6,
     MAX_SAVES = 2,
+    FIRST_SAVE = 10,
     SHOWS = 1 << 20, // of a user before it is shrunk
 };
 
 #define MS ((uint64_t)1000000)
 #define SECOND (1000 * MS)
+#define CONFIG "name=sums;accessor=merge;dim=1;deltas=off"
 
 enum { FAULTS = 1, CHOICE };
 
@@ -50,6 +53,7 @@ struct worker {
     uint32_t number;
     struct client *client;
     struct van *van;
+    struct sim_process *process;
     bool dead, ready;
     client_ts making[2];
     uint32_t n_pushes, next, open;
@@ -63,7 +67,7 @@ struct worker {
     int64_t before[KEYS];
 };
 
-enum saver { IDLE, SAVING, ENDING };
+enum saver { IDLE, TURNING, SAVING, ENDING };
 
 struct world {
     const struct tables_options *o;
@@ -75,8 +79,13 @@ struct world {
     struct roots *roots;
     struct shard *shards[MAX_SERVERS];
     struct van *vans[MAX_SERVERS];
+    struct sim_process *processes[MAX_SERVERS];
     struct worker *workers[MAX_WORKERS];
     uint64_t keys[KEYS];
+
+    struct sim_strangers *strangers;
+    struct sim_saver *other;
+    int64_t saved[KEYS]; // by the other: the last time
 
     // What worker 0 does beside.
     enum saver saver;
@@ -96,8 +105,9 @@ struct world {
     struct err failure;
 };
 
-static const char *const bug_names[TABLES_BUGS] = {
-    "none", "without-repeat-check", "without-order-check", "without-marks"};
+static const char *const bug_names[TABLES_BUGS] = {"none", "without-repeat-check",
+                                                   "without-order-check", "without-marks",
+                                                   "without-turns"};
 
 const char *tables_bug_name(enum tables_bug bug)
 {
@@ -154,7 +164,8 @@ static int open_server(struct world *w, uint32_t i, struct err *e)
     TRY(sim_van_open(&w->vans[i], w->sim, name, &h, e));
     TRY(van_listen(w->vans[i], address, address, e));
     shard_serve(w->shards[i], w->vans[i], sim_now(w->sim));
-    return 0;
+    return sim_process_open(&w->processes[i], w->sim, &o.member, w->vans[i], w->o->seed,
+                            e);
 }
 
 static int open_worker(struct world *w, uint32_t i, struct err *e)
@@ -176,18 +187,29 @@ static int open_worker(struct world *w, uint32_t i, struct err *e)
         .request_timeout_ns = 300 * SECOND,
         .resend_ns = 20 * MS + draw(w, 80 * MS),
         .cache_keys = one_in(w, 2),
+        .without_turns = w->o->bug == TABLES_BUG_WITHOUT_TURNS,
     };
     TRY(client_open(&k->client, &o, e));
     struct van_handler h = client_handler(k->client);
     TRY(sim_van_open(&k->van, w->sim, name, &h, e));
     client_serve(k->client, k->van, sim_now(w->sim));
-    return 0;
+    return sim_process_open(&k->process, w->sim, &o.member, k->van, w->o->seed, e);
 }
 
-static void print_line(void *ctx, const char *text)
+// What is between two saves was only added, and no more than was pushed.
+static void check_other_save(void *ctx, struct store *s)
 {
-    (void)ctx;
-    printf("%s\n", text);
+    struct world *w = ctx;
+    for (uint32_t i = 0; i < KEYS; i++) {
+        const float *row = store_row(s, w->keys[i], NULL);
+        int64_t is = row != NULL ? (int64_t)*row : 0, most = 0;
+        for (uint32_t k = 0; k < w->n_workers; k++)
+            most += w->workers[k]->made[i];
+        if (is < w->saved[i] || is > most)
+            failed(w, "the other's save has %lld of key %u, not %lld to %lld",
+                   (long long)is, i, (long long)w->saved[i], (long long)most);
+        w->saved[i] = is;
+    }
 }
 
 static int world_open(struct world **ret, const struct tables_options *o, struct err *e)
@@ -198,18 +220,10 @@ static int world_open(struct world **ret, const struct tables_options *o, struct
     w->o = o;
     for (uint64_t i = 0; i < KEYS; i++)
         w->keys[i] = random_u64(5, 6, i);
-    struct sim_options so = {
-        .seed = o->seed,
-        .delay_min = MS / 20,
-        .delay_max = MS / 10 + draw(w, 10 * MS),
-        .loss = one_in(w, 3) ? 0 : 0.1 * random_f64(o->seed, FAULTS, 0),
-        .duplicate = one_in(w, 3) ? 0 : 0.1 * random_f64(o->seed, FAULTS, 1),
-        .reorder = one_in(w, 3) ? 0 : 0.2 * random_f64(o->seed, FAULTS, 2),
-        .breaks = one_in(w, 2) ? 0 : 0.02 * random_f64(o->seed, FAULTS, 3),
-    };
+    struct sim_options so = sim_network(o->seed);
     TRY(sim_open(&w->sim, &so, e));
     if (o->trace)
-        sim_trace(w->sim, print_line, NULL);
+        sim_print(w->sim);
     w->n_servers = 1 + (uint32_t)draw(w, MAX_SERVERS);
     w->n_workers = 1 + (uint32_t)draw(w, MAX_WORKERS);
     w->n_saves = (uint32_t)draw(w, MAX_SAVES + 1);
@@ -219,30 +233,34 @@ static int world_open(struct world **ret, const struct tables_options *o, struct
         TRY(open_server(w, i, e));
     for (uint32_t i = 0; i < w->n_workers; i++)
         TRY(open_worker(w, i, e));
-    return 0;
-}
-
-static void remove_saves(const char *dir)
-{
-    char path[FILE_PATH_MAX];
-    struct dirent *entry;
-    DIR *d = opendir(dir);
-    while (d != NULL && (entry = readdir(d)) != NULL)
-        if (entry->d_name[0] != '.' && file_join(path, dir, entry->d_name, NULL) == 0)
-            (void)file_remove_tree(path, NULL);
-    if (d != NULL)
-        closedir(d);
+    struct sim_seen seen = {SUMS, 1, w->keys[0]};
+    TRY(sim_strangers_open(&w->strangers, w->sim, o->seed, &seen, e));
+    struct sim_saver_options saver = {
+        .seed = o->seed,
+        .dir = o->dir,
+        .config = CONFIG,
+        .table = SUMS,
+        .partition_bits = BITS,
+        .without_turns = o->bug == TABLES_BUG_WITHOUT_TURNS,
+        .check = check_other_save,
+        .ctx = w,
+    };
+    return sim_saver_open(&w->other, w->sim, &saver, e);
 }
 
 static void world_close(struct world *w)
 {
+    sim_strangers_close(w->strangers);
+    sim_saver_close(w->other);
     for (uint32_t i = 0; i < MAX_WORKERS; i++)
         if (w->workers[i] != NULL) {
+            sim_process_close(w->workers[i]->process);
             van_free(w->workers[i]->van);
             client_close(w->workers[i]->client);
             mem_free(w->workers[i]);
         }
     for (uint32_t i = 0; i < MAX_SERVERS; i++) {
+        sim_process_close(w->processes[i]);
         shard_close(w->shards[i]); // it gives back what it keeps of the van's
         van_free(w->vans[i]);
     }
@@ -253,7 +271,7 @@ static void world_close(struct world *w)
     if (w->manifest.locked)
         save_abort(w->o->dir, &w->manifest);
     save_manifest_free(&w->manifest);
-    remove_saves(w->o->dir);
+    sim_remove_saves(w->o->dir);
     mem_free(w);
 }
 
@@ -275,7 +293,7 @@ static bool is_over(struct worker *k, client_ts *ts, const char *what)
 static void make_tables(struct worker *k)
 {
     static const char *const texts[2] = {
-        "name=sums;accessor=merge;dim=1;deltas=off",
+        CONFIG,
         "name=users;accessor=ctr;dim=2;decay=0.5;delete-threshold=0;embedx-threshold=0"};
     for (uint32_t i = 0; i < 2; i++) {
         struct table_config c = table_config_defaults();
@@ -376,7 +394,7 @@ static void let_step(struct worker *k)
 
 // What worker 0 does beside.
 
-static void begin_save(struct worker *k)
+static void begin_turn(struct worker *k)
 {
     struct world *w = k->world;
     const enum save_mode modes[] = {SAVE_CHECKPOINT, SAVE_BASE};
@@ -386,7 +404,20 @@ static void begin_save(struct worker *k)
         failed(w, "a save: %s", e.text);
         return;
     }
-    w->save = 10 + w->saves_done;
+    w->saver = TURNING;
+    if (w->o->bug == TABLES_BUG_WITHOUT_TURNS)
+        return;
+    w->saving = client_save_turn(k->client, FIRST_SAVE + w->saves_done, &e);
+    if (w->saving == 0)
+        failed(w, "the turn of a save: %s", e.text);
+}
+
+// From now on workers mark.
+static void begin_save(struct worker *k)
+{
+    struct world *w = k->world;
+    struct err e = {0};
+    w->save = FIRST_SAVE + w->saves_done;
     w->commits = !one_in(w, 4);
     static const uint32_t tables[1] = {SUMS};
     struct client_save s = {.id = w->save,
@@ -401,29 +432,11 @@ static void begin_save(struct worker *k)
     w->saver = SAVING;
 }
 
-struct loaded {
-    struct store *store;
-    uint64_t step;
-};
-
-static int load(struct world *w, struct store **ret, struct err *e)
-{
-    struct table_config c = table_config_defaults();
-    struct save_chain chain;
-    struct store_options o = {.config = &c, .id = SUMS, .partition_bits = BITS + 1};
-    TRY(table_config_parse(&c, "name=sums;accessor=merge;dim=1;deltas=off", e));
-    TRY(store_open(ret, &o, e));
-    TRY(save_chain_open(&chain, w->path, e));
-    int rc = save_load(&chain, "sums", *ret, NULL, NULL, e);
-    save_chain_close(&chain);
-    return rc;
-}
-
 static void check_save(struct world *w)
 {
     struct store *s = NULL;
     struct err e = {0};
-    if (load(w, &s, &e) != 0)
+    if (sim_load(&s, w->path, CONFIG, BITS, &e) != 0)
         failed(w, "loading save %llu: %s", (unsigned long long)w->save, e.text);
     for (uint32_t i = 0; i < KEYS && w->failure.code == 0; i++) {
         const float *row = store_row(s, w->keys[i], NULL);
@@ -465,11 +478,15 @@ static void let_save(struct worker *k)
     struct world *w = k->world;
     if (w->saver == IDLE) {
         if (w->saves_done < w->n_saves && one_in(w, 20))
-            begin_save(k);
+            begin_turn(k);
         return;
     }
-    if (!is_over(k, &w->saving, "a save") || w->failure.code != 0)
+    if ((w->saving != 0 && !is_over(k, &w->saving, "a save")) || w->failure.code != 0)
         return;
+    if (w->saver == TURNING) {
+        begin_save(k);
+        return;
+    }
     if (w->saver == SAVING) {
         end_save(k);
         return;
@@ -559,7 +576,22 @@ static bool is_everybody_done(const struct world *w)
         if (!w->workers[i]->dead &&
             !(w->workers[i]->ready && has_finished(w->workers[i])))
             return false;
-    return true;
+    return sim_saver_is_done(w->other);
+}
+
+// Whoever lives is not taken for dead.
+static void check_living(struct world *w)
+{
+    for (uint32_t i = 0; i < w->n_workers; i++) {
+        const struct worker *k = w->workers[i];
+        if (k != NULL && !k->dead &&
+            sim_process_is_given_up(k->process, client_member(k->client), w->scheduler))
+            failed(w, "worker %u is taken for dead", i);
+    }
+    for (uint32_t i = 0; i < w->n_servers; i++)
+        if (sim_process_is_given_up(w->processes[i], shard_member(w->shards[i]),
+                                    w->scheduler))
+            failed(w, "server %u is taken for dead", i);
 }
 
 static bool step(struct world *w, uint64_t until)
@@ -571,13 +603,19 @@ static bool step(struct world *w, uint64_t until)
         return false;
     for (uint32_t i = 0; i < w->n_workers; i++) {
         struct worker *k = w->workers[i];
-        if (!k->dead && k->ready && now >= k->dies_at) {
+        if (!k->dead && k->ready && now >= k->dies_at &&
+            sim_is_heard(w->scheduler, WIRE_WORKER, k->number)) {
             k->dead = true;
             w->counts->deaths++;
-            sim_crash(w->sim, k->van);
+            sim_process_crash(k->process, w->sim);
         }
         let_work(k);
     }
+    struct err e;
+    if (sim_saver_step(w->other, w->scheduler, w->workers[0]->ready, &e) != 0)
+        failed(w, "%s", e.text);
+    sim_strangers_step(w->strangers, w->scheduler, w->shards, w->n_servers);
+    check_living(w);
     return true;
 }
 
@@ -670,6 +708,7 @@ int tables_run(const struct tables_options *o, struct tables_counts *counts,
         work(w);
         for (uint32_t i = 0; i < w->n_workers; i++)
             counts->resent += client_stats(w->workers[i]->client).resent;
+        counts->others += w->other != NULL ? sim_saver_saves(w->other) : 0;
         rc = w->failure.code;
         if (rc != 0 && e != NULL)
             *e = w->failure;

@@ -1,6 +1,6 @@
 // A cluster with tables by configuration in a simulated network, from one number: workers
 // push integers into a table of sums, mark saves, do steps and die; the first of them
-// saves, shrinks another table and ends days. What must hold:
+// saves, shrinks another table and ends days, and somebody else saves, too. What must hold:
 //
 //   - a marked save has, of each living worker, the pushes before its mark and none that
 //     are behind it; of one that died without a mark, all that were acknowledged
@@ -25,6 +25,7 @@ enum tables_bug {
     TABLES_BUG_WITHOUT_REPEAT_CHECK,
     TABLES_BUG_WITHOUT_ORDER_CHECK,
     TABLES_BUG_WITHOUT_MARKS,
+    TABLES_BUG_WITHOUT_TURNS, // of two saves each begins where the other has not yet
     TABLES_BUGS
 };
 const char *tables_bug_name(enum tables_bug bug);
@@ -38,6 +39,7 @@ struct tables_options {
 
 struct tables_counts {
     uint64_t pushes, saves, taken_back, orders, deaths, resent, events;
+    uint64_t others; // saves of the other saver
 };
 
 // 0, or TUG_EINTERNAL saying what did not hold. *counts is added to.

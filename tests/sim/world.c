@@ -11,7 +11,6 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "rule/rule.h"
-#include "sim/cast.h"
 #include "sim/world_internal.h"
 
 static const char *const bug_names[BUGS] = {
@@ -21,6 +20,10 @@ static const char *const bug_names[BUGS] = {
     "acknowledge-before-apply",
     "without-late-workers",
     "without-identity",
+    "without-signs",
+    "without-redial",
+    "without-silence-watch",
+    "without-session-check",
 };
 
 const char *world_bug_name(enum world_bug bug)
@@ -136,6 +139,7 @@ static uint64_t server_on_tick(void *ctx, uint64_t now)
 static int open_scheduler(struct world *w, struct err *e)
 {
     struct scheduler_options o = sim_scheduler(w->n_servers, w->n_workers, BITS);
+    o.without_signs = w->o->bug == BUG_WITHOUT_SIGNS;
     if (w->restarted && one_in(w, 2)) // else its clock was set back
         o.session_base += SECOND;
     char address[VAN_ADDRESS_MAX];
@@ -155,12 +159,14 @@ static int open_server(struct world *w, uint32_t i, struct err *e)
     snprintf(address, sizeof(address), "sim://server%u", i);
     struct shard_options o = {
         .member = sim_member(WIRE_SERVER, i, address),
+        .without_session_check = w->o->bug == BUG_WITHOUT_SESSION_CHECK,
         .without_repeat_check = w->o->bug == BUG_WITHOUT_REPEAT_CHECK,
         .without_epoch_check = w->o->bug == BUG_WITHOUT_EPOCH_CHECK,
         .acknowledge_before_apply = w->o->bug == BUG_ACKNOWLEDGE_BEFORE_APPLY,
         .without_late_workers = w->o->bug == BUG_WITHOUT_LATE_WORKERS,
     };
     o.member.without_identity = w->o->bug == BUG_WITHOUT_IDENTITY;
+    o.member.without_redial = w->o->bug == BUG_WITHOUT_REDIAL;
     s->world = w;
     s->number = i;
     TRY(shard_open(&s->shard, &o, e));
@@ -175,7 +181,7 @@ static int open_server(struct world *w, uint32_t i, struct err *e)
     TRY(sim_van_open(&s->van, w->sim, name, &h, e));
     TRY(van_listen(s->van, address, address, e));
     shard_serve(s->shard, s->van, sim_now(w->sim));
-    return 0;
+    return sim_process_open(&s->process, w->sim, &o.member, s->van, w->seed, e);
 }
 
 static int open_worker(struct world *w, uint32_t i, struct err *e)
@@ -198,19 +204,22 @@ static int open_worker(struct world *w, uint32_t i, struct err *e)
         .request_timeout_ns = 300 * SECOND,
         .resend_ns = 20 * MS + draw(w, 80 * MS),
         .cache_keys = one_in(w, 2),
+        .without_silence_watch = w->o->bug == BUG_WITHOUT_SILENCE_WATCH,
     };
     o.member.without_identity = w->o->bug == BUG_WITHOUT_IDENTITY;
+    o.member.without_redial = w->o->bug == BUG_WITHOUT_REDIAL;
     TRY(client_open(&k->client, &o, e));
     struct van_handler h = client_handler(k->client);
     TRY(sim_van_open(&k->van, w->sim, name, &h, e));
     client_serve(k->client, k->van, sim_now(w->sim));
-    return 0;
+    return sim_process_open(&k->process, w->sim, &o.member, k->van, w->seed, e);
 }
 
 static void close_worker(struct worker *k)
 {
     if (k == NULL)
         return;
+    sim_process_close(k->process);
     van_free(k->van);
     client_close(k->client);
     mem_free(k);
@@ -218,9 +227,11 @@ static void close_worker(struct worker *k)
 
 static void world_close(struct world *w)
 {
+    sim_strangers_close(w->strangers);
     for (uint32_t i = 0; i < MAX_WORKERS; i++)
         close_worker(w->workers[i]);
     for (uint32_t i = 0; i < MAX_SERVERS; i++) {
+        sim_process_close(w->servers[i].process);
         shard_close(w->servers[i].shard); // it gives back what it keeps of the van's
         van_free(w->servers[i].van);
     }
@@ -228,12 +239,6 @@ static void world_close(struct world *w)
     scheduler_close(w->scheduler);
     sim_close(w->sim);
     mem_free(w);
-}
-
-static void print_line(void *ctx, const char *text)
-{
-    (void)ctx;
-    printf("%s\n", text);
 }
 
 static int world_open(struct world **ret, const struct world_options *o, struct err *e)
@@ -245,18 +250,10 @@ static int world_open(struct world **ret, const struct world_options *o, struct 
     w->seed = o->seed;
     for (uint64_t i = 0; i < KEYS; i++)
         w->keys[i] = random_u64(0, KEY, i); // the same for all seeds
-    struct sim_options so = {
-        .seed = o->seed,
-        .delay_min = MS / 20,
-        .delay_max = MS / 10 + draw(w, 10 * MS),
-        .loss = one_in(w, 3) ? 0 : 0.1 * random_f64(o->seed, FAULTS, 0),
-        .duplicate = one_in(w, 3) ? 0 : 0.1 * random_f64(o->seed, FAULTS, 1),
-        .reorder = one_in(w, 3) ? 0 : 0.2 * random_f64(o->seed, FAULTS, 2),
-        .breaks = one_in(w, 2) ? 0 : 0.02 * random_f64(o->seed, FAULTS, 3),
-    };
+    struct sim_options so = sim_network(o->seed);
     TRY(sim_open(&w->sim, &so, e));
     if (o->trace)
-        sim_trace(w->sim, print_line, NULL);
+        sim_print(w->sim);
     w->n_servers = 1 + (uint32_t)draw(w, MAX_SERVERS);
     w->n_workers = 1 + (uint32_t)draw(w, MAX_WORKERS);
     w->identities = one_in(w, 2);
@@ -279,6 +276,8 @@ static int world_open(struct world **ret, const struct world_options *o, struct 
         w->workers[draw(w, w->n_workers)]->late = true;
         w->late_share = 1 + (uint32_t)draw(w, 2);
     }
+    struct sim_seen seen = {TABLE, WIDTH, w->keys[0]};
+    TRY(sim_strangers_open(&w->strangers, w->sim, w->seed, &seen, e));
     w->restart_at = one_in(w, 8) ? draw(w, 500 * MS) : VAN_NEVER;
     return 0;
 }
@@ -573,7 +572,7 @@ static void die(struct worker *k)
     struct world *w = k->world;
     k->dead = true;
     w->counts->deaths++;
-    sim_crash(w->sim, k->van);
+    sim_process_crash(k->process, w->sim);
 }
 
 // Somebody alive repeats what the dead had in flight, under the same identities. The
@@ -653,6 +652,33 @@ static void restart_scheduler(struct world *w)
         failed(w, "the scheduler does not start again: %s", e.text);
 }
 
+// Whoever lives is not taken for dead. With the last worker the cluster ends.
+static void check_living(struct world *w)
+{
+    bool anybody = false;
+    for (uint32_t i = 0; i < w->n_workers && !w->restarted; i++) {
+        const struct worker *k = w->workers[i];
+        anybody |= !k->dead;
+        if (!k->dead &&
+            sim_process_is_given_up(k->process, client_member(k->client), w->scheduler))
+            failed(w, "worker %u is taken for dead", i);
+    }
+    for (uint32_t i = 0; i < w->n_servers && anybody; i++) {
+        const struct server *s = &w->servers[i];
+        if (sim_process_is_given_up(s->process, shard_member(s->shard), w->scheduler))
+            failed(w, "server %u is taken for dead", i);
+    }
+}
+
+static void let_strangers(struct world *w)
+{
+    struct shard *shards[MAX_SERVERS];
+    for (uint32_t i = 0; i < w->n_servers; i++)
+        shards[i] = w->servers[i].shard;
+    if (!w->restarted)
+        sim_strangers_step(w->strangers, w->scheduler, shards, w->n_servers);
+}
+
 static bool step(struct world *w, uint64_t until)
 {
     w->counts->events++;
@@ -663,7 +689,8 @@ static bool step(struct world *w, uint64_t until)
         return false;
     for (uint32_t i = 0; i < w->n_workers; i++) {
         struct worker *k = w->workers[i];
-        if (!k->dead && !k->finished && k->made && now >= k->dies_at)
+        if (!k->dead && !k->finished && k->made && now >= k->dies_at &&
+            sim_is_heard(w->scheduler, WIRE_WORKER, k->number))
             die(k);
         let_work(k);
     }
@@ -673,6 +700,8 @@ static bool step(struct world *w, uint64_t until)
         begin_move(w);
         w->next_move = now + draw(w, 100 * MS);
     }
+    let_strangers(w);
+    check_living(w);
     return true;
 }
 
@@ -716,6 +745,13 @@ static void check_that_all_end(struct world *w)
         }
 }
 
+// There is nothing to do, and all are there still.
+static void rest(struct world *w)
+{
+    for (uint64_t end = sim_now(w->sim) + 20 * SECOND; sim_step(w->sim, end);)
+        check_living(w);
+}
+
 // All alive do all they have to, and what the dead left is cleared up.
 static void work(struct world *w)
 {
@@ -732,10 +768,12 @@ static void work(struct world *w)
             check_that_all_end(w);
         if (w->restarted || w->repeated || (quiet && !w->identities))
             return;
-        if (!quiet)
+        if (!quiet) {
+            rest(w);
             sim_set_faults(w->sim, 0, 0, 0, 0);
+        }
         quiet = true;
-        for (uint64_t end = sim_now(w->sim) + 20 * SECOND;
+        for (uint64_t end = sim_now(w->sim) + 40 * SECOND;
              !deaths_are_known(w) && step(w, end);)
             ;
         repeat_for_the_dead(w);
@@ -759,11 +797,12 @@ static void leave(struct world *w)
             failed(w, "the scheduler does not finish");
             return;
         }
-    while (sim_step(w->sim, sim_now(w->sim) + SECOND))
-        ;
     for (uint32_t i = 0; i < w->n_servers; i++)
-        if (!shard_finished(w->servers[i].shard, &why))
-            failed(w, "server %u does not finish", i);
+        while (!shard_finished(w->servers[i].shard, &why))
+            if (!sim_step(w->sim, until)) {
+                failed(w, "server %u does not finish", i);
+                return;
+            }
 }
 
 static void count(struct world *w)
@@ -773,6 +812,7 @@ static void count(struct world *w)
         w->counts->resent += s.resent;
         w->counts->refused += s.refused;
     }
+    w->counts->strange += sim_strangers_frames(w->strangers);
 }
 
 static void finish(struct world *w)
@@ -785,6 +825,8 @@ static void finish(struct world *w)
         ;
     while (w->failure.code == 0 && w->move.on && sim_step(w->sim, until + 20 * SECOND))
         ;
+    if (w->move.on && w->scheduler->phase != SCHEDULER_ENDING)
+        failed(w, "the move of partition %u hangs", w->move.partition);
     if (w->failure.code == 0)
         world_check_rows(w);
     if (w->failure.code == 0)

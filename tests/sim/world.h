@@ -17,6 +17,9 @@
 //   - rows lie where the placement says and nowhere else
 //   - when the scheduler is killed and started again, all who were there end with an
 //     error, and until then what is said above holds
+//   - who lives is not taken for dead, though links of its heartbeats, or
+//     its others, fall silent
+//   - frames of strangers and of a session that has ended change nothing
 //   - nobody alive hangs or fails, and everybody leaves at the end
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -36,6 +39,10 @@ enum world_bug {
     BUG_ACKNOWLEDGE_BEFORE_APPLY,
     BUG_WITHOUT_LATE_WORKERS,
     BUG_WITHOUT_IDENTITY,
+    BUG_WITHOUT_SIGNS,  // who sends no heartbeats is not asked before it is dead
+    BUG_WITHOUT_REDIAL, // members keep their link to the scheduler while it is silent
+    BUG_WITHOUT_SILENCE_WATCH, // clients keep theirs to servers
+    BUG_WITHOUT_SESSION_CHECK, // servers listen to whom has no session, or had one
     BUGS
 };
 const char *world_bug_name(enum world_bug bug);
@@ -50,6 +57,7 @@ struct world_options {
 struct world_counts {
     uint64_t pushes, pulls, deaths, moves, repeated, resent, refused, events;
     uint64_t late, restarts;
+    uint64_t strange; // frames of strangers
 };
 
 // 0, or TUG_EINTERNAL saying what did not hold. *counts is added to.

@@ -59,9 +59,17 @@ static bool is_a_sum(struct rest *r, uint32_t from)
     return false;
 }
 
+// Where rows lie: when the cluster ended before a move began, nobody hears of it any more.
+static uint32_t owner_of(const struct world *w, uint32_t partition)
+{
+    if (w->move.on && !w->move.done && w->move.partition == partition)
+        return member_id(shard_member(w->servers[w->move.from].shard));
+    return w->scheduler->roster.owners[WIRE_SPACE_SPARSE][partition];
+}
+
 static void read_rows(struct world *w, struct rest *r)
 {
-    uint32_t owner = w->scheduler->roster.owners[WIRE_SPACE_SPARSE][r->partition];
+    uint32_t owner = owner_of(w, r->partition);
     for (uint32_t k = 0; k < KEYS; k++) {
         if (roster_partition(BITS, WIRE_SPACE_SPARSE, w->keys[k]) != r->partition)
             continue;

@@ -7,6 +7,8 @@
 #include "client/client.h"
 #include "cluster/scheduler_internal.h"
 #include "server/shard.h"
+#include "sim/cast.h"
+#include "sim/strangers.h"
 #include "sim/world.h"
 #include "van/sim.h"
 
@@ -49,6 +51,7 @@ struct worker {
     uint32_t number;
     struct client *client;
     struct van *van;
+    struct sim_process *process;
     bool dead, finished, leaving;
     client_ts making; // the table
     bool made;
@@ -69,6 +72,7 @@ struct server {
     uint32_t number;
     struct shard *shard;
     struct van *van;
+    struct sim_process *process;
     struct van_handler inner;
 };
 
@@ -98,6 +102,7 @@ struct world {
         uint32_t partition, from, to;
     } move;
     uint64_t next_move;
+    struct sim_strangers *strangers;
     struct world_counts *counts;
     struct err failure;
 };

@@ -1,6 +1,6 @@
-// Batches of sync tables by configuration: the contributions of a clock are added up key
-// by key, as the tree of sums says, and pushed to the store partition by partition, keys
-// ascending; so the rows do not depend on who contributed what.
+// Batches of sync tables: the contributions of a clock are added up key by key, as the
+// tree of sums says, and pushed to the store partition by partition, keys ascending; so
+// the rows do not depend on who contributed what.
 //
 // Gradients are divided by the examples of the batch with reduce = mean. Of rule
 // `average` the store gets the mean of the contributions that have the key, of `assign`
@@ -20,9 +20,11 @@
 #include "store/cut.h"
 #include "table/tree_sum.h"
 
+static_assert((int)TREE_LEAVES == (int)SHARD_MICROS, "parts of a batch");
+
 enum { PUSH_KEYS = 4096 }; // that are pushed together, unless a partition has more
 
-struct sync_store {
+struct sync_scratch {
     size_t keys;  // of a partition, in all contributions
     size_t width; // floats of a key
     // Of a partition: its distinct keys, and which contributions have each, as bits, and
@@ -39,7 +41,7 @@ struct sync_store {
     size_t n, n_partitions;
 };
 
-void sync_store_free(struct sync_store *x)
+void sync_scratch_free(struct sync_scratch *x)
 {
     if (x == NULL)
         return;
@@ -54,14 +56,14 @@ void sync_store_free(struct sync_store *x)
     mem_free(x);
 }
 
-static size_t most(const struct sync_store *x)
+static size_t most(const struct sync_scratch *x)
 {
     return x->keys + PUSH_KEYS;
 }
 
-static struct sync_store *make(size_t keys, size_t width)
+static struct sync_scratch *make(size_t keys, size_t width)
 {
-    struct sync_store *x = mem_zalloc(sizeof(*x));
+    struct sync_scratch *x = mem_zalloc(sizeof(*x));
     if (x == NULL)
         return NULL;
     x->keys = sync_places(keys);
@@ -76,17 +78,17 @@ static struct sync_store *make(size_t keys, size_t width)
     x->partitions = mem_array(most(x), sizeof(*x->partitions));
     if (x->seen == NULL || x->entries == NULL || x->has == NULL || x->at == NULL ||
         x->sums == NULL || x->key == NULL || x->values == NULL || x->partitions == NULL) {
-        sync_store_free(x);
+        sync_scratch_free(x);
         return NULL;
     }
     return x;
 }
 
-int sync_store_reserve(struct shard *s, struct shard_table *t, uint64_t clock,
-                       const struct keys *k)
+int sync_reserve(struct shard *s, const struct shard_table *t, uint64_t clock,
+                 const struct keys *k)
 {
     const struct sync_batch *b = &t->sync.open[clock % SHARD_MAX_CLOCKS];
-    struct sync_store *old = s->sync_store;
+    struct sync_scratch *old = s->sync;
     size_t keys = k->longest, width = t->spec.accessor.push_width;
     for (uint32_t i = 0; i < b->n; i++)
         keys += ((const struct contribution *)b->parts[i].what)->longest;
@@ -94,11 +96,11 @@ int sync_store_reserve(struct shard *s, struct shard_table *t, uint64_t clock,
         return 0;
     keys = old != NULL && old->keys > keys ? old->keys : keys;
     width = old != NULL && old->width > width ? old->width : width;
-    struct sync_store *x = make(keys, width);
+    struct sync_scratch *x = make(keys, width);
     if (x == NULL)
         return TUG_ENOMEM;
-    sync_store_free(old);
-    s->sync_store = x;
+    sync_scratch_free(old);
+    s->sync = x;
     return 0;
 }
 
@@ -142,11 +144,17 @@ static size_t keys_of(const struct merge *m, uint32_t partition)
     return keys;
 }
 
-static float scale_of(const struct shard_table *t, const struct sync_batch *b)
+uint64_t sync_examples(const struct sync_batch *b)
 {
     uint64_t examples = 0;
     for (uint32_t i = 0; i < b->n; i++)
         examples += ((const struct contribution *)b->parts[i].what)->examples;
+    return examples;
+}
+
+static float scale_of(const struct shard_table *t, const struct sync_batch *b)
+{
+    uint64_t examples = sync_examples(b);
     return t->spec.mean && examples > 0 ? 1 / (float)examples : 1;
 }
 
@@ -195,7 +203,7 @@ static void add_up(const struct merge *m, const uint32_t *at, uint32_t has, floa
         uint32_t i = (uint32_t)__builtin_ctz(has);
         from[n] = part(m, i)->values + at[i] * width;
         first[n] = m->batch->parts[i].micro;
-        values[n] = n == 0 ? ret : m->s->sync_store->sums + n * width;
+        values[n] = n == 0 ? ret : m->s->sync->sums + n * width;
         memcpy(values[n], from[n], width * sizeof(float));
     }
     tree_sum(kernels_get(), first, values, n, width);
@@ -209,7 +217,7 @@ static void add_up(const struct merge *m, const uint32_t *at, uint32_t has, floa
 
 // Keys of a partition.
 
-static uint32_t number_of(struct sync_store *x, size_t mask, uint64_t key, uint32_t n)
+static uint32_t number_of(struct sync_scratch *x, size_t mask, uint64_t key, uint32_t n)
 {
     size_t at = (key ^ key >> 32) * 0x9e3779b1u & mask;
     for (; x->seen[at] != 0; at = (at + 1) & mask)
@@ -222,7 +230,7 @@ static uint32_t number_of(struct sync_store *x, size_t mask, uint64_t key, uint3
 // The distinct keys of the partition's runs, with what has them; returns how many.
 static uint32_t collect(struct merge *m, uint32_t partition)
 {
-    struct sync_store *x = m->s->sync_store;
+    struct sync_scratch *x = m->s->sync;
     size_t mask = sync_places(keys_of(m, partition)) - 1;
     uint32_t n = 0;
     memset(x->seen, 0, (mask + 1) * sizeof(*x->seen));
@@ -246,7 +254,7 @@ static uint32_t collect(struct merge *m, uint32_t partition)
 
 static void add_partition(struct merge *m, uint32_t partition)
 {
-    struct sync_store *x = m->s->sync_store;
+    struct sync_scratch *x = m->s->sync;
     size_t width = m->t->spec.accessor.push_width;
     uint32_t n = collect(m, partition);
     table_sort_by_key(x->entries, n);
@@ -260,7 +268,7 @@ static void add_partition(struct merge *m, uint32_t partition)
 
 // The batch.
 
-static void remember(struct shard_table *t, const struct sync_store *x)
+static void remember(struct shard_table *t, const struct sync_scratch *x)
 {
     uint32_t width = t->spec.accessor.pull_width;
     float *values = before_take(&t->before, width, x->key, x->n);
@@ -270,7 +278,7 @@ static void remember(struct shard_table *t, const struct sync_store *x)
 
 static int flush(struct merge *m)
 {
-    struct sync_store *x = m->s->sync_store;
+    struct sync_scratch *x = m->s->sync;
     struct shard_table *t = m->t;
     size_t done = 0;
     if (x->n == 0)
@@ -278,25 +286,27 @@ static int flush(struct merge *m)
     if (cut_going(t->store) && !cut_has_room(t->store, x->key, x->n))
         return err_set(&t->stuck, TUG_ENOMEM, "a save has no room for copies of rows");
     remember(t, x);
+    tables_limit(m->s, t);
     struct store_push p = {.op = STORE_GRADIENT,
                            .keys = x->key,
                            .n = x->n,
                            .values = x->values,
                            .rate = part(m, 0)->rate,
+                           .pass = part(m, 0)->pass,
                            .scale = 1,
                            .again = comes_again(m)};
     int rc = store_push(t->store, &p, &done, &t->stuck);
-    for (size_t i = 0; i < done; i++)
-        t->changed_at[x->partitions[i]] = t->version;
     if (done > 0)
-        t->n_applied = x->partitions[done - 1] + 1;
+        t->n_applied = store_partition(t->store, x->key[done - 1]) + 1;
+    for (size_t i = 0; i < x->n_partitions && x->partitions[i] < t->n_applied; i++)
+        t->changed_at[x->partitions[i]] = t->version;
     x->n = x->n_partitions = 0;
     return rc;
 }
 
-int sync_store_apply(struct shard *s, struct shard_table *t)
+int sync_apply_batch(struct shard *s, struct shard_table *t)
 {
-    struct sync_store *x = s->sync_store;
+    struct sync_scratch *x = s->sync;
     struct merge m = {.s = s, .t = t, .batch = sync_clock_next(&t->sync)};
     m.scale = scale_of(t, m.batch);
     t->version++;

@@ -1,0 +1,137 @@
+// Field-aware factorization machine: a feature has a latent vector for each field, and a
+// pair of features multiplies the vectors that they have for each other's.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "model/model_internal.h"
+#include "rule/rule.h"
+
+enum { MAX_SUMS = 1 << 24 }; // floats of sums: 64 MiB a thread
+
+// Found by search on MovieLens-1M and on data from a planted model (docs/models.md).
+static void defaults(struct model_options *o)
+{
+    o->dim = 4;
+    o->init = 0.3f;
+    o->latent = rule_defaults(o->latent.kind);
+    o->latent.n0 = 1e-3f;
+    o->latent.l2 = 1e-3f;
+    o->latent.prior = 2;
+}
+
+static int check(const struct model_options *o, struct err *e)
+{
+    TRY(model_check_dim(o, e));
+    if (o->fields < 1)
+        return err_set(e, TUG_EUSAGE,
+                       "model ffm needs data with fields: formats criteo, csv or "
+                       "libffm");
+    if ((uint64_t)o->fields * o->fields * o->dim > MAX_SUMS)
+        return err_set(
+            e, TUG_EUSAGE,
+            "model ffm with %u fields and --dim %u is too large (fields x fields x dim "
+            "may be %d at most): use fewer fields, a smaller --dim, or model fm",
+            o->fields, o->dim, MAX_SUMS);
+    return 0;
+}
+
+static void layout(struct model *m)
+{
+    model_add_linear(m);
+    model_add_latent(m, m->options.dim * m->options.fields)->decays_by_squares = true;
+}
+
+// What is kept of an example: what fields say to each other, what they hear, the list of
+// the fields that it has, and marks of those (a byte each, zeros between examples).
+
+static size_t sums(const struct model *m)
+{
+    return (size_t)m->options.dim * m->options.fields * m->options.fields +
+           KERNEL_PADDING;
+}
+
+static size_t kept_floats(const struct model *m)
+{
+    return 2 * sums(m) + m->options.fields; // three bytes a field
+}
+
+static const float *heard(const struct model_work *w, const float *kept)
+{
+    return kept + sums(w->model);
+}
+
+// The fields that an example has, when they are few; NULL when they are most: then asking
+// costs more than doing all.
+static const uint16_t *list_fields(const struct model_work *w,
+                                   const struct model_example *x, float *kept,
+                                   size_t *ret_present)
+{
+    size_t fields = w->model->options.fields;
+    uint16_t *list = (uint16_t *)(kept + 2 * sums(w->model));
+    uint8_t *marks = (uint8_t *)(list + fields);
+    *ret_present = fields;
+    if (x->n * 2 >= fields)
+        return NULL;
+    *ret_present = 0;
+    for (size_t i = 0; i < x->n; i++) {
+        if (!marks[x->slot[i]])
+            list[(*ret_present)++] = x->slot[i];
+        marks[x->slot[i]] = 1;
+    }
+    for (size_t i = 0; i < *ret_present; i++)
+        marks[list[i]] = 0;
+    return list;
+}
+
+static float score(struct model_work *w, const struct model_example *x, float *kept)
+{
+    const struct model *m = w->model;
+    size_t dim = m->options.dim, fields = m->options.fields,
+           col = model_group(w, MODEL_LATENT)->weights, present;
+    const uint16_t *list = list_fields(w, x, kept, &present);
+    float *in = kept + sums(m), linear = model_linear(w, x);
+    m->kernels->ffm_sums(x->rows, col, x->slot, x->u, x->n, fields, dim, list, present,
+                         kept, in);
+    return linear + m->kernels->ffm_score(x->rows, col, x->slot, x->u, x->n, fields, dim,
+                                          list, present, kept, in);
+}
+
+static void gradient(struct model_work *w, const struct model_example *x,
+                     const float *kept, float err, float *const *ret)
+{
+    const struct model *m = w->model;
+    model_linear_gradients(w, x, err, ret[MODEL_LINEAR]);
+    m->kernels->ffm_grad(x->rows, model_group(w, MODEL_LATENT)->weights, x->slot, x->u,
+                         x->n, m->options.fields, m->options.dim, heard(w, kept), err,
+                         ret[MODEL_LATENT]);
+}
+
+static void step(struct model_work *w, const struct model_example *x, const float *kept,
+                 float err, const struct model_training *t)
+{
+    const struct model *m = w->model;
+    const struct rule_params *rule = &t->rules[MODEL_LATENT];
+    const struct accessor_group *g = model_group(w, MODEL_LATENT);
+    model_linear_step(w, x, err, t);
+    model_set_l2(w, rule, x->n);
+    for (size_t i = 0; i < x->n; i++)
+        w->l2[i] *= x->u[i] * x->u[i]; // decays_by_squares
+    m->kernels->ffm_step[rule->kind](rule, w->l2, x->rows, g->weights, g->state, x->slot,
+                                     x->u, x->n, m->options.fields, m->options.dim,
+                                     heard(w, kept), err, w->gradients[MODEL_LATENT]);
+}
+
+MODEL_BY_EXAMPLE(score, gradient, step)
+
+const struct model_ops model_ffm = {
+    .name = "ffm",
+    .groups = {"w", "v"},
+    .needs_fields = true,
+    .defaults = defaults,
+    .check = check,
+    .layout = layout,
+    .kept = kept_floats,
+    .at_once = 1, // what is kept of one fills a cache
+    .forward = forward,
+    .backward = backward,
+    .step = fused_step,
+};

@@ -1,0 +1,61 @@
+// Factorization machine: beside its weight a feature has a latent vector, and each pair of
+// an example's features adds the product of theirs.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "model/model_internal.h"
+
+static void layout(struct model *m)
+{
+    model_add_linear(m);
+    model_add_latent(m, m->options.dim);
+}
+
+// The sum of an example's vectors.
+static size_t kept_floats(const struct model *m)
+{
+    return m->options.dim + KERNEL_PADDING;
+}
+
+static float score(struct model_work *w, const struct model_example *x, float *sums)
+{
+    const struct model *m = w->model;
+    return model_linear(w, x) +
+           m->kernels->fm_score(x->rows, model_group(w, MODEL_LATENT)->weights, x->u,
+                                x->n, m->options.dim, sums);
+}
+
+static void gradient(struct model_work *w, const struct model_example *x,
+                     const float *sums, float err, float *const *ret)
+{
+    const struct model *m = w->model;
+    model_linear_gradients(w, x, err, ret[MODEL_LINEAR]);
+    m->kernels->fm_grad(x->rows, model_group(w, MODEL_LATENT)->weights, x->u, x->n,
+                        m->options.dim, sums, err, ret[MODEL_LATENT]);
+}
+
+static void step(struct model_work *w, const struct model_example *x, const float *sums,
+                 float err, const struct model_training *t)
+{
+    const struct model *m = w->model;
+    const struct rule_params *rule = &t->rules[MODEL_LATENT];
+    const struct accessor_group *g = model_group(w, MODEL_LATENT);
+    model_linear_step(w, x, err, t);
+    model_set_l2(w, rule, x->n);
+    m->kernels->fm_step[rule->kind](rule, w->l2, x->rows, g->weights, g->state, x->u,
+                                    x->n, m->options.dim, sums, err,
+                                    w->gradients[MODEL_LATENT]);
+}
+
+MODEL_BY_EXAMPLE(score, gradient, step)
+
+const struct model_ops model_fm = {
+    .name = "fm",
+    .groups = {"w", "v"},
+    .check = model_check_dim,
+    .layout = layout,
+    .kept = kept_floats,
+    .at_once = 8,
+    .forward = forward,
+    .backward = backward,
+    .step = fused_step,
+};

@@ -1,0 +1,42 @@
+// Logistic regression: a weight for each feature.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "model/model_internal.h"
+
+static void defaults(struct model_options *o)
+{
+    o->normalize = false; // there are no pairs
+}
+
+static float score(struct model_work *w, const struct model_example *x, float *kept)
+{
+    (void)kept;
+    return model_linear(w, x);
+}
+
+static void gradient(struct model_work *w, const struct model_example *x,
+                     const float *kept, float err, float *const *ret)
+{
+    (void)kept;
+    model_linear_gradients(w, x, err, ret[MODEL_LINEAR]);
+}
+
+static void step(struct model_work *w, const struct model_example *x, const float *kept,
+                 float err, const struct model_training *t)
+{
+    (void)kept;
+    model_linear_step(w, x, err, t);
+}
+
+MODEL_BY_EXAMPLE(score, gradient, step)
+
+const struct model_ops model_lr = {
+    .name = "lr",
+    .groups = {"w"},
+    .defaults = defaults,
+    .layout = model_add_linear,
+    .at_once = 8,
+    .forward = forward,
+    .backward = backward,
+    .step = fused_step,
+};

@@ -1,0 +1,161 @@
+// What the files of the models share: the linear part, and the loops of models whose
+// examples have nothing to do with each other.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_MODEL_MODEL_INTERNAL_H
+#define TUG_MODEL_MODEL_INTERNAL_H
+
+#include "model/loss.h"
+#include "model/model.h"
+
+#define MODEL_DECLARE(name, about) extern const struct model_ops model_##name;
+MODELS(MODEL_DECLARE)
+#undef MODEL_DECLARE
+
+enum { MODEL_LINEAR, MODEL_LATENT }; // groups of these models
+
+// Of --dim. TUG_EUSAGE.
+int model_check_dim(const struct model_options *o, struct err *e);
+
+// Group MODEL_LINEAR, a weight w, and the count.
+void model_add_linear(struct model *m);
+// Group MODEL_LATENT of n floats.
+struct accessor_group *model_add_latent(struct model *m, uint32_t n);
+
+static inline const struct accessor_group *model_group(const struct model_work *w,
+                                                       uint32_t group)
+{
+    return &w->model->accessor.groups[group];
+}
+
+// What `forward` has left of example i of the batch.
+static inline float *model_kept(const struct model_work *w, size_t i)
+{
+    return w->kept + i * w->stride;
+}
+
+// d loss / d score of example i, which is counted. False: the score is not finite.
+static inline bool model_err(struct model_training *t, const struct model_batch *b,
+                             size_t i, float score, float *ret_err)
+{
+    float label = b->label[i], weight = b->weight != NULL ? b->weight[i] : 1;
+    score += t->bias;
+    if (!(score - score == 0))
+        return false;
+    double prediction = loss_prediction(t->loss, score);
+    metrics_stream_add(t->stream, t->loss, score, prediction, label, weight);
+    *ret_err = weight * loss_gradient(t->loss, prediction, label);
+    return true;
+}
+
+// One example.
+struct model_example {
+    size_t n;
+    float *const *rows;
+    const float *x;
+    const float *u;
+    const uint16_t *slot;
+};
+
+static inline struct model_example model_example(const struct model_batch *b, size_t i)
+{
+    uint32_t from = b->start[i];
+    return (struct model_example){
+        .n = b->start[i + 1] - from,
+        .rows = b->rows + from,
+        .x = b->x + from,
+        .u = b->u + from,
+        .slot = b->slot + from,
+    };
+}
+
+// The linear part: sum w_i x_i, its gradients, its step, which also counts the rows'
+// updates.
+
+static inline float model_linear(const struct model_work *w,
+                                 const struct model_example *x)
+{
+    return w->model->kernels->gather_dot(x->rows, model_group(w, MODEL_LINEAR)->weights,
+                                         x->x, x->n);
+}
+
+static inline void model_linear_gradients(const struct model_work *w,
+                                          const struct model_example *x, float err,
+                                          float *ret)
+{
+    w->model->kernels->scale(ret, err, x->x, x->n);
+}
+
+// The decay of each row's weights in a step. See rule_params.prior.
+static inline void model_set_l2(struct model_work *w, const struct rule_params *rule,
+                                size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        w->l2[i] = rule->l2 + rule->prior * w->share[i];
+}
+
+static inline void model_linear_step(struct model_work *w, const struct model_example *x,
+                                     float err, const struct model_training *t)
+{
+    const struct kernels *k = w->model->kernels;
+    const struct rule_params *rule = &t->rules[MODEL_LINEAR];
+    const struct accessor_group *g = model_group(w, MODEL_LINEAR);
+    float *gradients = w->gradients[MODEL_LINEAR];
+    k->count(x->rows, w->model->accessor.count, NULL, t->pass, w->share, x->n);
+    k->scale(gradients, err, x->x, x->n);
+    model_set_l2(w, rule, x->n);
+    k->apply_column[rule->kind](rule, w->l2, x->rows, g->weights, g->state, gradients,
+                                x->n);
+}
+
+// A model whose examples have nothing to do with each other is three functions of one
+// example:
+//
+//   float score(struct model_work *w, const struct model_example *x, float *kept);
+//   void gradient(struct model_work *w, const struct model_example *x, const float *kept,
+//                 float err, float *const *ret_gradients);
+//   void step(struct model_work *w, const struct model_example *x, const float *kept,
+//             float err, const struct model_training *t);
+//
+// This makes forward, backward and fused_step of them. The loops are written into the
+// model's file, where the compiler sees the three.
+#define MODEL_BY_EXAMPLE(score, gradient, step)                                          \
+    static void forward(struct model_work *w, const struct model_batch *b, float *ret)   \
+    {                                                                                    \
+        for (size_t i = 0; i < b->n; i++) {                                              \
+            struct model_example x = model_example(b, i);                                \
+            ret[i] = score(w, &x, model_kept(w, i));                                     \
+        }                                                                                \
+    }                                                                                    \
+                                                                                         \
+    static void backward(struct model_work *w, const struct model_batch *b,              \
+                         const float *err, float *const *ret)                            \
+    {                                                                                    \
+        const struct accessor *a = &w->model->accessor;                                  \
+        for (size_t i = 0; i < b->n; i++) {                                              \
+            struct model_example x = model_example(b, i);                                \
+            float *to[ACCESSOR_MAX_GROUPS];                                              \
+            for (uint32_t g = 0; g < a->n_groups; g++)                                   \
+                to[g] = ret[g] + (size_t)(b->start[i] - b->start[0]) * a->groups[g].n;   \
+            gradient(w, &x, model_kept(w, i), err[i], to);                               \
+        }                                                                                \
+    }                                                                                    \
+                                                                                         \
+    static int fused_step(struct model_work *w, const struct model_batch *b,             \
+                          struct model_training *t)                                      \
+    {                                                                                    \
+        for (size_t i = 0; i < b->n; i++) {                                              \
+            struct model_example x = model_example(b, i);                                \
+            float err;                                                                   \
+            TRY(model_reserve(w, x.n));                                                  \
+            if (!model_err(t, b, i, score(w, &x, w->kept), &err)) {                      \
+                t->bad = i;                                                              \
+                return TUG_EDATA;                                                        \
+            }                                                                            \
+            step(w, &x, w->kept, err, t);                                                \
+            t->bias_gradient += err;                                                     \
+        }                                                                                \
+        return 0;                                                                        \
+    }
+
+#endif

@@ -1,0 +1,56 @@
+// A model that is none of ours, for tests: all that it takes is this file, and a line
+// that registers it. Its features have two weights, p and q:
+//
+//   f(x) = b + sum (p_i + 2 q_i + p_i q_i) x_i
+//
+// It has no step of its own and computes several examples at once.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_MODEL_TOY_TESTING_H
+#define TUG_MODEL_TOY_TESTING_H
+
+#include "base/relaxed.h"
+#include "model/model.h"
+
+static void toy_layout(struct model *m)
+{
+    accessor_add_group(&m->accessor, &m->options.linear, 2);
+    accessor_add_count(&m->accessor);
+}
+
+static void toy_forward(struct model_work *w, const struct model_batch *b, float *ret)
+{
+    uint32_t at = w->model->accessor.groups[0].weights;
+    for (size_t i = 0; i < b->n; i++) {
+        ret[i] = 0;
+        for (uint32_t j = b->start[i]; j < b->start[i + 1]; j++) {
+            float p = relaxed_load(b->rows[j] + at),
+                  q = relaxed_load(b->rows[j] + at + 1);
+            ret[i] += (p + 2 * q + p * q) * b->x[j];
+        }
+    }
+}
+
+static void toy_backward(struct model_work *w, const struct model_batch *b,
+                         const float *err, float *const *ret)
+{
+    uint32_t at = w->model->accessor.groups[0].weights;
+    for (size_t i = 0; i < b->n; i++) {
+        for (uint32_t j = b->start[i]; j < b->start[i + 1]; j++) {
+            float *to = ret[0] + 2 * (size_t)(j - b->start[0]);
+            to[0] = err[i] * b->x[j] * (1 + relaxed_load(b->rows[j] + at + 1));
+            to[1] = err[i] * b->x[j] * (2 + relaxed_load(b->rows[j] + at));
+        }
+    }
+}
+
+static const struct model_ops toy = {
+    .name = "toy",
+    .groups = {"p and q"},
+    .layout = toy_layout,
+    .at_once = 16,
+    .forward = toy_forward,
+    .backward = toy_backward,
+};
+
+#endif

@@ -1,0 +1,118 @@
+// Marks beside a plain list of them, with as many sessions as a cluster has nodes.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/marks.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/random.h"
+#include "cluster/roster.h"
+
+enum { SESSIONS = 40, SAVES = 5, STEPS = 20000 };
+
+static bool is_of(void *ctx, const struct save_mark *mark)
+{
+    return mark->save == *(const uint64_t *)ctx;
+}
+
+static void check(const struct marks *m, bool list[SESSIONS][SAVES])
+{
+    size_t n = 0;
+    for (uint64_t session = 1; session < SESSIONS; session++) {
+        size_t cursor = 0, of = 0, expected = 0;
+        const struct save_mark *mark;
+        while ((mark = marks_next(m, session, &cursor)) != NULL) {
+            assert_int_equal(mark->session, session);
+            assert_int_equal(mark->since, 100 * session + mark->save);
+            of++;
+        }
+        for (uint64_t save = 0; save < SAVES; save++) {
+            assert_int_equal(marks_has(m, save, session), list[session][save]);
+            expected += list[session][save];
+        }
+        assert_int_equal(of, expected);
+        n += of;
+    }
+    assert_int_equal(m->n, n);
+}
+
+static void test_like_a_list(void **state)
+{
+    static bool list[SESSIONS][SAVES];
+    struct marks m = {0};
+    (void)state;
+    for (uint64_t i = 0; i < STEPS; i++) {
+        uint64_t session = 1 + random_below(1, 0, i, SESSIONS - 1);
+        uint64_t save = random_below(1, 1, i, SAVES);
+        if (random_below(1, 2, i, 30) == 0) {
+            marks_remove(&m, is_of, &save);
+            for (size_t k = 0; k < SESSIONS; k++)
+                list[k][save] = false;
+        } else if (!list[session][save]) {
+            struct save_mark mark = {save, session, 100 * session + save};
+            assert_int_equal(marks_add(&m, &mark), 0);
+            list[session][save] = true;
+        }
+        if (i % 16 == 0)
+            check(&m, list);
+    }
+    marks_fini(&m);
+}
+
+// Every node of the largest cluster can mark, and another save behind it; memory is counted.
+static void test_all_nodes(void **state)
+{
+    struct budget budget;
+    struct marks m = {.budget = &budget};
+    size_t live = mem_live();
+    (void)state;
+    budget_open(&budget, (uint64_t)256 << 20);
+    for (uint64_t save = 1; save <= 2; save++)
+        for (uint64_t session = 1; session <= ROSTER_MAX_NODES; session++)
+            assert_int_equal(
+                marks_add(&m, &(struct save_mark){save, session << 20, session}), 0);
+    assert_int_equal(m.n, 2 * ROSTER_MAX_NODES);
+    assert_true(budget_used(&budget, BUDGET_CLOCKS) >= m.n * sizeof(struct save_mark));
+    for (uint64_t session = 1; session <= ROSTER_MAX_NODES; session++)
+        assert_true(marks_has(&m, 2, session << 20) && !marks_has(&m, 3, session << 20));
+    marks_remove(&m, is_of, &(uint64_t){1});
+    assert_int_equal(m.n, ROSTER_MAX_NODES);
+    marks_fini(&m);
+    assert_int_equal(budget_used(&budget, BUDGET_CLOCKS), 0);
+    assert_int_equal(mem_live(), live);
+}
+
+static void test_no_room(void **state)
+{
+    struct budget budget;
+    struct marks m = {.budget = &budget};
+    struct save_mark mark = {1, 1, 1};
+    (void)state;
+    budget_open(&budget, 0);
+    assert_int_equal(marks_add(&m, &mark), TUG_EIO);
+    m.budget = NULL;
+    mem_fault_after(0);
+    assert_int_equal(marks_add(&m, &mark), TUG_ENOMEM);
+    mem_fault_after(-1);
+    assert_false(marks_has(&m, 1, 1));
+    marks_remove(&m, is_of, &(uint64_t){1});
+    assert_int_equal(marks_add(&m, &mark), 0);
+    assert_true(marks_has(&m, 1, 1));
+    marks_fini(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_like_a_list),
+        cmocka_unit_test(test_all_nodes),
+        cmocka_unit_test(test_no_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,80 @@
+// A process of the cast: its heartbeats, and which of its links fall silent. See cast.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+#include "cluster/heartbeat.h"
+#include "sim/cast.h"
+
+struct sim_process {
+    struct node node;
+    struct heartbeat *heartbeat;
+    struct van *beats, *main;
+    atomic_bool lost; // the scheduler has told it that it was given up
+};
+
+// A stream of random numbers apart from those of the worlds.
+enum { SILENT_LINKS = 0x200 };
+
+// Of few heartbeats many get lost with their link; of the others' many messages few.
+static void choose_silent_links(const struct sim_process *p, uint64_t seed)
+{
+    uint64_t number = p->node.process;
+    if (!sim_has_silences(seed))
+        return;
+    switch (random_below(seed, SILENT_LINKS, 2 * number, 3)) {
+    case 0:
+        sim_van_silences(p->beats, 0.3);
+        break;
+    case 1:
+        sim_van_silences(p->main, 0.01 * random_f64(seed, SILENT_LINKS, 2 * number + 1));
+        break;
+    default:
+        break;
+    }
+}
+
+int sim_process_open(struct sim_process **ret, struct sim *s,
+                     const struct member_options *o, struct van *main, uint64_t seed,
+                     struct err *e)
+{
+    char name[64];
+    struct sim_process *p = *ret = mem_zalloc(sizeof(*p));
+    if (p == NULL)
+        return err_nomem(e, "a process");
+    p->main = main;
+    p->node.cluster = o->cluster;
+    p->node.process = o->process;
+    snprintf(p->node.scheduler, sizeof(p->node.scheduler), "%s", o->scheduler);
+    snprintf(name, sizeof(name), "heartbeats%llu", (unsigned long long)o->process);
+    TRY(heartbeat_open(&p->heartbeat, &p->node, &p->lost, e));
+    struct van_handler h = heartbeat_handler(p->heartbeat);
+    TRY(sim_van_open(&p->beats, s, name, &h, e));
+    heartbeat_serve(p->heartbeat, p->beats);
+    choose_silent_links(p, seed);
+    return 0;
+}
+
+void sim_process_crash(struct sim_process *p, struct sim *s)
+{
+    sim_crash(s, p->main);
+    sim_crash(s, p->beats);
+}
+
+void sim_process_close(struct sim_process *p)
+{
+    if (p == NULL)
+        return;
+    van_free(p->beats);
+    heartbeat_stop(p->heartbeat);
+    mem_free(p);
+}
+
+bool sim_process_is_given_up(const struct sim_process *p, const struct member *m,
+                             const struct scheduler *s)
+{
+    const struct roster_node *n = roster_find(scheduler_roster(s), member_id(m));
+    return atomic_load(&p->lost) || (n != NULL && !n->alive);
+}

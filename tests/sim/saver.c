@@ -1,0 +1,196 @@
+// See saver.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/saver.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "client/client.h"
+#include "save/save.h"
+
+enum { STREAM = 0x300, NUMBER = 7, FIRST_ID = 1000, MAX_SAVES = 4, ROOM_BITS = 1 };
+#define MS (SIM_SECOND / 1000)
+#define BELOW "other" // where its saves are
+
+enum doing { IDLE, SAVES, ENDS };
+
+struct sim_saver {
+    struct sim_saver_options o;
+    struct sim *sim;
+    struct client *client;
+    struct van *van;
+    struct sim_process *process;
+    uint64_t draws, dies_at;
+    bool dead;
+    uint32_t left, committed;
+    enum doing doing;
+    bool commits;
+    uint64_t id;
+    client_ts ts;
+    struct save_manifest manifest;
+    char dir[FILE_PATH_MAX], path[FILE_PATH_MAX];
+};
+
+static uint64_t draw(struct sim_saver *k, uint64_t n)
+{
+    return random_below(k->o.seed, STREAM, k->draws++, n);
+}
+
+int sim_saver_open(struct sim_saver **ret, struct sim *s,
+                   const struct sim_saver_options *o, struct err *e)
+{
+    struct sim_saver *k = *ret = mem_zalloc(sizeof(*k));
+    if (k == NULL)
+        return err_nomem(e, "a saver");
+    k->o = *o;
+    k->sim = s;
+    k->left = (uint32_t)draw(k, MAX_SAVES);
+    k->dies_at = draw(k, 4) == 0 ? draw(k, 500 * MS) : VAN_NEVER;
+    struct client_options c = {
+        .member = sim_member(WIRE_DRIVER, NUMBER, ""),
+        .connect_timeout_ns = 2 * SIM_SECOND,
+        .request_timeout_ns = 300 * SIM_SECOND,
+        .resend_ns = 50 * MS,
+        .without_turns = o->without_turns,
+    };
+    TRY(file_join(k->dir, o->dir, BELOW, e));
+    if (mkdir(k->dir, 0700) != 0)
+        return err_sys(e, TUG_EIO, "making %s", k->dir);
+    TRY(client_open(&k->client, &c, e));
+    struct van_handler h = client_handler(k->client);
+    TRY(sim_van_open(&k->van, s, "saver", &h, e));
+    client_serve(k->client, k->van, sim_now(s));
+    return sim_process_open(&k->process, s, &c.member, k->van, o->seed, e);
+}
+
+static void forget(struct sim_saver *k)
+{
+    if (k->manifest.locked)
+        save_abort(k->dir, &k->manifest);
+    save_manifest_free(&k->manifest);
+    k->manifest = (struct save_manifest){0};
+}
+
+void sim_saver_close(struct sim_saver *k)
+{
+    if (k == NULL)
+        return;
+    sim_process_close(k->process);
+    van_free(k->van);
+    client_close(k->client);
+    forget(k);
+    mem_free(k);
+}
+
+int sim_load(struct store **ret, const char *path, const char *config,
+             uint32_t partition_bits, struct err *e)
+{
+    struct table_config c = table_config_defaults();
+    struct save_chain chain;
+    // Any number of partitions does.
+    struct store_options o = {
+        .config = &c, .id = 1, .partition_bits = partition_bits + ROOM_BITS};
+    TRY(table_config_parse(&c, config, e));
+    TRY(store_open(ret, &o, e));
+    TRY(save_chain_open(&chain, path, e));
+    int rc = save_load(&chain, c.name, *ret, NULL, NULL, e);
+    save_chain_close(&chain);
+    return rc;
+}
+
+static int begin(struct sim_saver *k, struct err *e)
+{
+    char below[FILE_PATH_MAX];
+    TRY(save_begin(k->dir, SAVE_CHECKPOINT, &k->manifest, k->path, e));
+    TRY(file_join(below, BELOW, strrchr(k->path, '/') + 1, e));
+    k->id = FIRST_ID + k->left;
+    struct client_save s = {.id = k->id,
+                            .mode = SAVE_CHECKPOINT,
+                            .path = below,
+                            .tables = &k->o.table,
+                            .n = 1};
+    k->ts = client_save(k->client, &s, &k->manifest, e);
+    k->doing = SAVES;
+    return k->ts != 0 ? 0 : e->code;
+}
+
+static int end(struct sim_saver *k, struct err *e)
+{
+    k->commits = draw(k, 4) != 0;
+    if (k->commits)
+        TRY(save_commit(k->dir, &k->manifest, 0, e));
+    k->ts = client_save_end(k->client, k->id, k->commits, 0, e);
+    k->doing = ENDS;
+    return k->ts != 0 ? 0 : e->code;
+}
+
+static int check(struct sim_saver *k, struct err *e)
+{
+    struct store *s = NULL;
+    int rc = sim_load(&s, k->path, k->o.config, k->o.partition_bits, e);
+    if (rc == 0)
+        k->o.check(k->o.ctx, s);
+    store_close(s);
+    k->committed++;
+    return rc;
+}
+
+static int go_on(struct sim_saver *k, bool ready, struct err *e)
+{
+    int rc = 0;
+    if (k->ts != 0 && !client_done(k->client, k->ts, &rc, e))
+        return 0;
+    k->ts = 0;
+    TRY(rc);
+    switch (k->doing) {
+    case IDLE:
+        if (k->left > 0 && ready && member_ready(client_member(k->client)) &&
+            draw(k, 12) == 0)
+            return begin(k, e);
+        return 0;
+    case SAVES:
+        return end(k, e);
+    case ENDS:
+        rc = k->commits ? check(k, e) : 0;
+        forget(k);
+        k->left--;
+        k->doing = IDLE;
+        return rc;
+    }
+    return 0;
+}
+
+int sim_saver_step(struct sim_saver *k, const struct scheduler *s, bool ready,
+                   struct err *e)
+{
+    struct err why = {0};
+    if (k->dead)
+        return 0;
+    if (sim_now(k->sim) >= k->dies_at && k->doing != IDLE &&
+        sim_is_heard(s, WIRE_DRIVER, NUMBER)) {
+        k->dead = true;
+        sim_process_crash(k->process, k->sim);
+        return 0;
+    }
+    if (sim_process_is_given_up(k->process, client_member(k->client), s))
+        return err_set(e, TUG_EINTERNAL, "the other saver is taken for dead");
+    if (go_on(k, ready, &why) == 0)
+        return 0;
+    return err_set(e, TUG_EINTERNAL, "the other saver, save %llu: %s",
+                   (unsigned long long)k->id, why.text);
+}
+
+bool sim_saver_is_done(const struct sim_saver *k)
+{
+    return k->dead || (k->left == 0 && k->doing == IDLE);
+}
+
+uint64_t sim_saver_saves(const struct sim_saver *k)
+{
+    return k->committed;
+}

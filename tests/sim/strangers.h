@@ -1,0 +1,29 @@
+// Strangers in a simulated world: a link that has not joined, with whatever hello, and one
+// whose session has ended, with a proof of it. At random times both send valid frames of
+// every type to the scheduler and to servers. Nothing may come of it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TESTS_SIM_STRANGERS_H
+#define TUG_TESTS_SIM_STRANGERS_H
+
+#include "server/shard.h"
+#include "sim/cast.h"
+
+struct sim_strangers;
+
+// One of the keys by which the world would see a push of theirs.
+struct sim_seen {
+    uint32_t table, width; // of a push
+    uint64_t key;
+};
+
+int sim_strangers_open(struct sim_strangers **ret, struct sim *s, uint64_t seed,
+                       const struct sim_seen *seen, struct err *e);
+void sim_strangers_close(struct sim_strangers *x); // NULL is fine
+
+// They do something, perhaps.
+void sim_strangers_step(struct sim_strangers *x, const struct scheduler *s,
+                        struct shard *const *shards, uint32_t n);
+uint64_t sim_strangers_frames(const struct sim_strangers *x); // that they have sent
+
+#endif
