@@ -27,19 +27,24 @@ bool store_has_whole_rows(const struct store *s)
     return !s->lives;
 }
 
-// Rows of a batch by their handles, NULL where there is none. Those with a life are asked
-// for at once: whether they have an extra row is read first.
-static void list_rows(struct store *s, const struct store_batch *b)
+// Rows of a batch by their handles, NULL where there is none; returns whether there are
+// all. Those with a life are asked for at once: whether they have an extra row is read
+// first.
+static bool list_rows(struct store *s, const struct store_batch *b)
 {
     const uint32_t *handles = s->batch.handles;
     float **rows = s->batch.rows;
-    for (uint32_t i = 0; i < b->n; i++)
+    bool all = true;
+    for (uint32_t i = 0; i < b->n; i++) {
         rows[i] = handles[i] == TABLE_NONE ? NULL : store_row_at(s, handles[i]);
+        all &= handles[i] != TABLE_NONE;
+    }
     for (uint32_t i = 0; i < b->n && s->lives; i++) {
         s->batch.extras[i] = NULL;
         if (rows[i] != NULL)
             table_row_prefetch(rows[i], s->accessor.width * sizeof(float));
     }
+    return all;
 }
 
 static void list_extras(struct store *s, const struct store_batch *b)
@@ -246,14 +251,14 @@ static void pull_first(struct store *s, uint64_t key, struct life_time t, float 
 static void gather(struct store *s, const struct store_batch *b, float *values)
 {
     const struct accessor *a = &s->accessor;
-    list_rows(s, b);
+    bool all = list_rows(s, b);
     if (s->lives) {
         list_extras(s, b);
         accessor_gather_life(a, s->batch.rows, s->batch.extras, b->n, values);
     } else {
         accessor_gather(a, s->batch.rows, b->n, values);
     }
-    for (uint32_t i = 0; i < b->n && !s->lives; i++)
+    for (uint32_t i = 0; i < b->n && !s->lives && !all; i++)
         if (s->batch.rows[i] == NULL)
             accessor_first(a, s->rows, b->keys[i], values + (size_t)i * a->pull_width);
     for (uint32_t r = 0; r < b->n_runs && s->lives; r++) {
