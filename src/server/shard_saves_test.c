@@ -459,6 +459,33 @@ static void test_orders_wait(void **state)
     forget(&x);
 }
 
+// A save behind another one begins when what that one has published is noted, and is read
+// out when the loop says that it wants to be called: not when somebody happens to look.
+static void test_save_behind_a_save(void **state)
+{
+    (void)state;
+    struct world *w = open_rooted(0, 1, users);
+    push_all(&w, 1, 1);
+    struct saving x = begin_save(SAVE_BASE);
+    send_save(w, &x, false, 0);
+    finish_save(w, &x);
+    commit(&x);
+    end_save(w, x.id, true);
+    expect_ok(w);
+    struct saving y = begin_save(SAVE_CHECKPOINT);
+    send_save(w, &y, false, 0);
+    for (uint64_t begun = w->now, due = begun; w->sent == NULL;) {
+        w->now = due > w->now ? due : w->now;
+        assert_true(w->now - begun < SECOND_NS / 2);
+        due = w->h.tick(w->h.ctx, w->now);
+    }
+    parcel_unpin(expect_sent(w, MSG_SAVED));
+    end_save(w, y.id, false);
+    expect_ok(w);
+    forget(&y);
+    world_close(w);
+}
+
 // A sync table is saved when the batch that was asked for is the next one.
 static void test_clock(void **state)
 {
@@ -906,6 +933,7 @@ int main(void)
         cmocka_unit_test(test_roster_of_a_save),
         cmocka_unit_test(test_deadlines),
         cmocka_unit_test(test_orders_wait),
+        cmocka_unit_test(test_save_behind_a_save),
         cmocka_unit_test(test_clock),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_allocations),

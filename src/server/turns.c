@@ -230,9 +230,11 @@ uint64_t turns_tick(struct shard *s)
         return s->work_due;
     uint64_t ns = s->o.slice_ns != 0 ? s->o.slice_ns : SLICE_NS;
     uint64_t begun = clock_ns();
+    s->work_due = VAN_NEVER;
     bool more = slice(s, ns);
     bool busy = s->now - s->served_at < BUSY_NS && !held_wants(s, WANTS_ROOM);
     bool stuck = retry_batches(s);
+    more |= s->work_due != VAN_NEVER; // a save has begun, or a walk: turns_wake
     uint64_t spent = s->o.slice_ns != 0 ? ns : clock_ns() - begun;
     s->rest_until = busy ? s->now + (1 + REQUESTS_SHARE) * spent : s->now;
     s->work_due = more ? s->rest_until : stuck ? s->now + RETRY_NS : VAN_NEVER;
