@@ -249,6 +249,64 @@ static void test_heartbeats_of_who_reads_the_roster(void **state)
     check_not_kept_alive(WIRE_WORKER, told);
 }
 
+static uint32_t n_kept; // links that make no room for others
+
+static void count_kept(struct van *v, van_link link)
+{
+    (void)v, (void)link;
+    n_kept++;
+}
+
+static void another_link(uint64_t process)
+{
+    peer.link = van_connect(peer.v, "sim://scheduler", SECONDS);
+    world_run(&w, SECONDS / 10);
+    say(MSG_HELLO, 1, &(struct msg_hello){.cluster = CLUSTER, .role = WIRE_TOOL});
+    say(MSG_HEARTBEAT, 7, &(struct msg_heartbeat){.process = process});
+    assert_int_equal(peer.type, MSG_HEARTBEAT_OK);
+}
+
+// Links of members make no room for those of others, and there are as many as members need:
+// one of a node, and one of a process for its heartbeats. A guest's are like any tool's.
+static void test_links_that_are_kept(void **state)
+{
+    struct msg_join join = {.role = WIRE_DRIVER,
+                            .ticket = 1000,
+                            .process = 2000,
+                            .loops = 1,
+                            .host = wire_text("h")};
+    (void)state;
+    open_world();
+    const struct van_ops *was = w.v->ops;
+    struct van_ops ops = *was;
+    ops.joined = count_kept;
+    w.v->ops = &ops;
+    n_kept = 0;
+    greet(WIRE_TOOL);
+    say(MSG_JOIN, 7, &join);
+    another_link(join.process);
+    say(MSG_LEAVE, 8, &(struct msg_leave){0});
+    leave();
+    world_run(&w, 20 * SECONDS); // then it is forgotten
+    greet(WIRE_TOOL);
+    another_link(0);
+    assert_int_equal(n_kept, 0);
+    leave();
+    greet(WIRE_WORKER);
+    join.role = WIRE_WORKER;
+    join.ticket = join.process = 3000;
+    say(MSG_JOIN, 7, &join);
+    assert_int_equal(n_kept, 1);
+    another_link(join.process);
+    assert_int_equal(n_kept, 2);
+    assert_false(peer.closed);
+    another_link(join.process);
+    assert_true(peer.closed); // the one before
+    leave();
+    w.v->ops = was;
+    world_close(&w);
+}
+
 // A tool may join as a guest; that it says it failed ends nobody's run.
 static void test_guest_leaves_failing(void **state)
 {
@@ -332,6 +390,7 @@ int main(void)
         cmocka_unit_test(test_join_under_anothers_number),
         cmocka_unit_test(test_heartbeats_of_others),
         cmocka_unit_test(test_heartbeats_of_who_reads_the_roster),
+        cmocka_unit_test(test_links_that_are_kept),
         cmocka_unit_test(test_guest_leaves_failing),
         cmocka_unit_test(test_orders_are_logged),
         cmocka_unit_test(test_refusals_are_few),

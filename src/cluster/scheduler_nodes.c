@@ -294,6 +294,13 @@ static struct node *new_node(struct scheduler *s, const struct msg_join *m,
     return n;
 }
 
+// Tools come as guests, as many as they like: their links still go for others'.
+static void keep_link(struct scheduler *s, van_link link, enum wire_role role)
+{
+    if (role != WIRE_DRIVER)
+        van_joined(s->van, link);
+}
+
 static void close_link(struct scheduler *s, struct node *n)
 {
     van_link link = n->link;
@@ -312,7 +319,7 @@ static void attach(struct scheduler *s, struct node *n, struct link *l)
     if (l->node != SCHEDULER_NOBODY) // a link speaks for one node, the newest
         s->nodes[l->node].link = 0;
     n->link = l->link;
-    van_joined(s->van, l->link);
+    keep_link(s, l->link, n->n.role);
     n->sent_version = 0;
     n->stop_at = 0;
     l->node = (uint32_t)(n - s->nodes);
@@ -404,6 +411,22 @@ void scheduler_forget_link(struct scheduler *s, struct link *l)
     n->closed_at = s->now;
 }
 
+// Another link than `l` was that of the process's heartbeats, which it has given up. It may
+// be dead and open, and one process does not fill the scheduler with such links.
+static void close_older_beats(struct scheduler *s, const struct link *l, uint32_t process)
+{
+    for (uint32_t i = 0; i < s->n_links; i++) {
+        struct link *older = &s->links[i];
+        if (older == l || older->link == 0 || older->beats != process)
+            continue;
+        older->beats = SCHEDULER_NOBODY;
+        if (older->node != SCHEDULER_NOBODY)
+            continue;
+        van_close_link(s->van, older->link);
+        scheduler_forget_link(s, older);
+    }
+}
+
 // Who knows a process's own number is that process; others are told another one. So
 // nobody keeps it among the living when it hangs.
 void scheduler_heartbeat(struct scheduler *s, struct link *l, uint64_t request,
@@ -413,15 +436,14 @@ void scheduler_heartbeat(struct scheduler *s, struct link *l, uint64_t request,
     l->beats_of = m->process;
     for (uint32_t i = 0; i < s->n_processes; i++) {
         struct process *p = &s->processes[i];
-        if (p->process != m->process || !proof_role_fits(p->role, l->role))
+        if (!p->used || p->process != m->process || !proof_role_fits(p->role, l->role))
             continue;
         p->beats = true;
         p->silent_at = 0;
-        for (uint32_t k = 0; k < s->n_links && l->beats != i; k++)
-            if (s->links[k].beats == i) // one that it has given up
-                s->links[k].beats = SCHEDULER_NOBODY;
+        if (l->beats != i)
+            close_older_beats(s, l, i);
         l->beats = i;
-        van_joined(s->van, l->link);
+        keep_link(s, l->link, (enum wire_role)p->role);
         p->sign_at = s->now;
         p->skew_ns = (int64_t)(m->unix_ns - scheduler_unix_ns(s));
         for (uint32_t k = 0; k < s->n_nodes; k++)
