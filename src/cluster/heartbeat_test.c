@@ -195,6 +195,89 @@ static void test_dead_while_joining(void **state)
     assert_true(member_ready(a->m));
 }
 
+// Somebody at the scheduler's address, as after another process took its port.
+struct other {
+    struct van *v;
+    enum wire_role says; // of itself
+    unsigned links, told;
+    uint64_t process; // the last number that it was told
+};
+
+static void on_link(void *ctx, van_link link, bool accepted, uint64_t now)
+{
+    (void)link, (void)accepted, (void)now;
+    ((struct other *)ctx)->links++;
+}
+
+static void on_words(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    struct other *x = ctx;
+    struct msg_welcome welcome = {.role = (uint8_t)x->says, .version = wire_text("test")};
+    struct msg_heartbeat_ok ok = {.known = true};
+    (void)now;
+    if (m->type == MSG_HELLO) {
+        assert_int_equal(van_send(x->v, link, MSG_WELCOME, m->request, &welcome, NULL),
+                         0);
+        return;
+    }
+    assert_int_equal(m->type, MSG_HEARTBEAT);
+    x->told++;
+    x->process = m->m->heartbeat.process;
+    assert_int_equal(van_send(x->v, link, MSG_HEARTBEAT_OK, m->request, &ok, NULL), 0);
+}
+
+static uint64_t no_tick(void *ctx, uint64_t now)
+{
+    (void)ctx, (void)now;
+    return VAN_NEVER;
+}
+
+// Who knows a process's number can keep it among the living when it hangs. So it is told
+// to who says that it is the scheduler and has been let in as one, and to nobody else.
+static void test_the_number_is_for_the_scheduler(void **state)
+{
+    static const struct {
+        enum wire_role says, link;
+        bool told;
+    } cases[] = {
+        {WIRE_SCHEDULER, WIRE_SCHEDULER, true}, {WIRE_SCHEDULER, WIRE_OPERATOR, true},
+        {WIRE_SCHEDULER, WIRE_SERVER, false},   {WIRE_SCHEDULER, WIRE_WORKER, false},
+        {WIRE_SCHEDULER, WIRE_TOOL, false},     {WIRE_SERVER, WIRE_SCHEDULER, false},
+        {WIRE_WORKER, WIRE_SCHEDULER, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct sim_options net = {
+            .seed = i, .delay_min = MILLIS, .delay_max = 9 * MILLIS};
+        struct other x = {.says = cases[i].says};
+        struct van_handler h = {
+            .ctx = &x, .opened = on_link, .message = on_words, .tick = no_tick};
+        struct node n = {.scheduler = "sim://other", .cluster = CLUSTER, .process = 77};
+        struct heartbeat *beat;
+        struct van *v;
+        struct sim *sim;
+        assert_int_equal(sim_open(&sim, &net, NULL), 0);
+        assert_int_equal(sim_van_open(&x.v, sim, "other", &h, NULL), 0);
+        char address[VAN_ADDRESS_MAX];
+        assert_int_equal(van_listen(x.v, "sim://other", address, NULL), 0);
+        sim_van_role(x.v, cases[i].link);
+        assert_int_equal(heartbeat_open(&beat, &n, NULL, NULL), 0);
+        struct van_handler of_beat = heartbeat_handler(beat);
+        assert_int_equal(sim_van_open(&v, sim, "beats", &of_beat, NULL), 0);
+        heartbeat_serve(beat, v);
+        while (sim_now(sim) < 20 * SECONDS && sim_step(sim, 20 * SECONDS))
+            ;
+        // In vain it dials again and again: the scheduler may come back.
+        if (cases[i].told ? x.told < 15 || x.links != 1 || x.process != 77
+                          : x.told != 0 || x.links < 4)
+            fail_msg("case %zu: told %u times over %u links", i, x.told, x.links);
+        van_free(v);
+        heartbeat_stop(beat);
+        van_free(x.v);
+        sim_close(sim);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +298,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_links_that_close_one_after_the_other,
                                         open_world, close_world),
         cmocka_unit_test_setup_teardown(test_dead_while_joining, open_world, close_world),
+        cmocka_unit_test(test_the_number_is_for_the_scheduler),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
