@@ -103,15 +103,22 @@ static void sleep_until(struct tcp_van *v, uint64_t now, uint64_t due)
     uv_timer_stop(&v->timer);
 }
 
-static void wait_for_events(struct tcp_van *v, uint64_t until)
+static uint64_t due_before(const struct tcp_van *v, uint64_t until)
 {
     uint64_t due = clock_earlier(clock_earlier(until, v->tick_due), v->next_due);
-    due = clock_earlier(due, v->accept_due);
-    uint64_t now = clock_ns(), awake_until = now + v->options.spin_ns;
+    return clock_earlier(due, v->accept_due);
+}
+
+// What libuv calls may change what is due, and be no event: an attempt to connect has
+// failed, and the next one is to be made in a moment.
+static void wait_for_events(struct tcp_van *v, uint64_t until)
+{
+    uint64_t now = clock_ns(), awake_until = now + v->options.spin_ns, due;
     v->events = v->ended != NULL || v->dirty != NULL;
     for (;;) {
         uv_run(&v->loop, UV_RUN_NOWAIT);
         now = clock_ns();
+        due = due_before(v, until);
         if (v->events > 0 || now >= due || now >= awake_until)
             break;
         sched_yield(); // who is waited for may be waiting for this core

@@ -534,6 +534,33 @@ static void expect_no_listening(struct van *v, const char *address, int code,
         fail_msg("%d %s", rc, rc != 0 ? e.text : got);
 }
 
+// The next attempt comes when it is due, however long the van may sleep: that one failed
+// is no event that ends its sleep.
+static void test_attempts_while_asleep(void **state)
+{
+    (void)state;
+    struct node listener = {0}, n = {0};
+    char unix_address[VAN_ADDRESS_MAX];
+    open_node(&listener, &plain, "tcp://127.0.0.1:0"); // its port is free then
+    van_free(listener.van);
+    snprintf(unix_address, sizeof(unix_address), "unix:///tmp/tug-nobody-%d",
+             (int)getpid());
+    open_node(&n, &plain, NULL);
+    const char *addresses[] = {listener.address, unix_address};
+    for (int i = 0; i < 2; i++) {
+        unsigned tries = 0;
+        assert_int_not_equal(van_connect(n.van, addresses[i], 400 * MS), 0);
+        while (n.closed == i)
+            assert_int_equal(van_poll(n.van, van_now(n.van) + 60 * SECOND, NULL), 0);
+        const char *tried = strstr(n.why.text, "tried ");
+        assert_non_null(tried);
+        assert_int_equal(sscanf(tried, "tried %u", &tries), 1);
+        if (tries < 5)
+            fail_msg("%s", n.why.text);
+    }
+    van_free(n.van);
+}
+
 static void test_no_listening(void **state)
 {
     (void)state;
@@ -652,6 +679,7 @@ int main(void)
         cmocka_unit_test(test_no_connection),
         cmocka_unit_test(test_hanging_connect),
         cmocka_unit_test(test_connects_at_last),
+        cmocka_unit_test(test_attempts_while_asleep),
         cmocka_unit_test(test_no_listening),
         cmocka_unit_test(test_left_over_socket),
         cmocka_unit_test(test_free_releases),
