@@ -8,9 +8,13 @@
 #include "base/alloc.h"
 #include "van/tcp_internal.h"
 
-#define BACK_OFF_FIRST (SECOND_NS / 100)
-#define BACK_OFF_MAX SECOND_NS
+#define PAUSE_MIN (SECOND_NS / 500)
+#define PAUSE_MAX SECOND_NS
 #define ATTEMPT_MIN SECOND_NS // what an address gets while others wait
+
+// A node that cannot show the token tries again for so long: the scheduler may be
+// about to leave a new one.
+#define TOKEN_PATIENCE_NS (3 * SECOND_NS)
 
 // A name being looked up; it may outlive the link.
 struct tcp_lookup {
@@ -66,6 +70,16 @@ static int take_address(struct tcp_link *l, struct err *e)
     return tcp_address_read(&d->address, l->peer, e);
 }
 
+// A fifth of all the time that has gone by: who is there at last, or has left its token, is
+// soon found.
+static uint64_t pause_of(const struct tcp_dial *d, uint64_t now)
+{
+    uint64_t since = d->unproven_since != 0 ? d->unproven_since : d->began;
+    uint64_t pause = (now - since) / 4;
+    pause = pause < PAUSE_MIN ? PAUSE_MIN : pause;
+    return pause < PAUSE_MAX ? pause : PAUSE_MAX;
+}
+
 void tcp_dial_failed(struct tcp_link *l, const struct err *why, bool final)
 {
     struct tcp_dial *d = l->dial;
@@ -87,15 +101,30 @@ void tcp_dial_failed(struct tcp_link *l, const struct err *why, bool final)
         tcp_link_due_at(l, now);
         return;
     }
-    uint64_t pause = d->back_off;
-    d->back_off = d->back_off * 2 < BACK_OFF_MAX ? d->back_off * 2 : BACK_OFF_MAX;
+    uint64_t pause = pause_of(d, now);
     tcp_link_due_at(l, pause < d->deadline - now ? now + pause : d->deadline);
+}
+
+void tcp_dial_unproven(struct tcp_link *l, struct err *why)
+{
+    struct tcp_dial *d = l->dial;
+    uint64_t now = clock_ns();
+    if (d->unproven_since == 0) {
+        d->unproven_since = now;
+        d->unproven_rest = d->rest;
+    }
+    bool final = now - d->unproven_since >= TOKEN_PATIENCE_NS;
+    why->code = final ? TUG_EUSAGE : TUG_EIO;
+    tcp_dial_failed(l, why, final);
 }
 
 static void failed(struct tcp_link *l, int status)
 {
     struct err e;
     const char *hint = "";
+    // Who refused the token there is gone: the next one is given time to leave its own.
+    if (l->dial->unproven_rest == l->dial->rest)
+        l->dial->unproven_since = 0;
     if (status == UV_ECONNREFUSED)
         hint = " (is the node running, and is this its port?)";
     else if (status == UV_ETIMEDOUT)
@@ -308,7 +337,6 @@ van_link tcp_connect(struct van *base, const char *address, uint64_t timeout_ns)
     l->dial = d;
     d->began = clock_ns();
     d->deadline = timeout_ns < VAN_NEVER - d->began ? d->began + timeout_ns : VAN_NEVER;
-    d->back_off = BACK_OFF_FIRST;
     snprintf(d->list, sizeof(d->list), "%s", address);
     if (take_all(l, &e) != 0) {
         e.code = TUG_EIO; // as van.h says of `closed`

@@ -80,8 +80,9 @@ struct tcp_dial {
     char list[VAN_ADDRESS_MAX]; // as it was asked for: addresses with commas between
     const char *rest;           // of it: what has not been tried in this round
     struct tcp_address address; // that is tried
-    uint64_t began, deadline, back_off;
-    uint64_t unproven_since; // when the handshake first failed; 0: it has not
+    uint64_t began, deadline;
+    uint64_t unproven_since;   // when the handshake first failed; 0: it has not
+    const char *unproven_rest; // `rest` then
     uint32_t tries;
     uint32_t n_found, next; // addresses of the host
     struct sockaddr_storage found[8];
@@ -193,6 +194,8 @@ van_link tcp_connect(struct van *base, const char *address, uint64_t timeout_ns)
 void tcp_dial_due(struct tcp_link *l);
 // An attempt has failed: the next one, or, with `final`, none.
 void tcp_dial_failed(struct tcp_link *l, const struct err *why, bool final);
+// Likewise, for want of the right token: attempts are made for a while.
+void tcp_dial_unproven(struct tcp_link *l, struct err *why);
 void tcp_dial_free(struct tcp_link *l);
 // Whether plain TCP to or from there is allowed; else TUG_EUSAGE in a sentence.
 int tcp_plain_allowed(const struct tcp_van *v, const struct sockaddr_storage *s,

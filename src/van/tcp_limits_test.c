@@ -245,8 +245,9 @@ static void open_prover(struct world *w, int i, enum wire_role role)
     open_node(w, i);
 }
 
-// A listener that is full of tools' links, which have all said hello.
-static void fill(struct world *w)
+// A listener that is full of the links of `tools`, and then of operators, which have all
+// said hello.
+static void fill_with(struct world *w, unsigned tools)
 {
     w->tcp.max_links = FULL;
     open_prover(w, 0, WIRE_TOOL);
@@ -255,11 +256,17 @@ static void fill(struct world *w)
     struct node *a = &w->nodes[0], *b = &w->nodes[1];
     listen_anywhere(b);
     for (unsigned i = 1; i <= FULL; i++) {
+        provers[0].role = i <= tools ? WIRE_TOOL : WIRE_OPERATOR;
         assert_int_not_equal(van_connect(a->v, b->address, PATIENCE), 0);
         PUMP(w, a->opened == i && b->opened == i);
         greet(a, a->link, b);
     }
     assert_int_equal(b->closed, 0);
+}
+
+static void fill(struct world *w)
+{
+    fill_with(w, FULL);
 }
 
 // Whether one more is let in, of this role.
@@ -325,6 +332,45 @@ static void silent(struct world *w)
     for (int i = 0; i < SILENT; i++)
         if (fds[i] >= 0) // not at a Unix socket
             close(fds[i]);
+}
+
+static void count_errors(struct node *n, van_link link, struct van_message *m)
+{
+    (void)link;
+    *(int *)n->data += m->type == MSG_ERROR;
+}
+
+// Two come for the place of one. To who has shown its role the link is open: should there
+// be no room then, it closes as links do, and is dialled again; an error that comes on it
+// would be the end of a member.
+static void two_at_once(struct world *w)
+{
+    int errors = 0;
+    fill_with(w, 1);
+    struct node *b = &w->nodes[1], *c = &w->nodes[2];
+    c->data = &errors;
+    c->on_message = count_errors;
+    for (int i = 0; i < 2; i++)
+        assert_int_not_equal(van_connect(c->v, b->address, 300 * MS), 0);
+    PUMP(w, b->opened == FULL + 1 && c->closed == 1);
+    settle(w);
+    assert_int_equal(errors, 0);
+    assert_int_equal(b->opened, FULL + 1);
+}
+
+// A node that is full is dialled as long as one at which nobody listens: who has joined and
+// comes back is not at the end of its patience after a moment.
+static void full_for_long(struct world *w)
+{
+    fill_with(w, 0);
+    struct node *a = &w->nodes[0], *b = &w->nodes[1], *c = &w->nodes[2];
+    assert_int_not_equal(van_connect(c->v, b->address, PATIENCE), 0);
+    for (uint64_t until = clock_ns() + 3200 * MS; clock_ns() < until;)
+        step(w);
+    assert_int_equal(c->closed, 0);
+    assert_int_equal(c->opened, 0);
+    van_close_link(a->v, a->links[0]);
+    PUMP(w, c->opened == 1 && b->opened == FULL + 1);
 }
 
 typedef void (*check)(struct world *w);
@@ -401,6 +447,19 @@ static void test_silent(void **state)
     with_sockets(silent);
 }
 
+static void test_two_at_once(void **state)
+{
+    (void)state;
+    with_sockets(two_at_once);
+}
+
+static void test_full_for_long(void **state)
+{
+    (void)state;
+    assert_string_equal(kinds[2].name, "tcp");
+    with_account(&kinds[2], full_for_long);
+}
+
 // Descriptors.
 
 enum { LIMIT = 100, IDLE = 3 * LIMIT };
@@ -461,6 +520,7 @@ int main(void)
         cmocka_unit_test(test_deaf),        cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_descriptors), cmocka_unit_test(test_crawling),
         cmocka_unit_test(test_roles),       cmocka_unit_test(test_silent),
+        cmocka_unit_test(test_two_at_once), cmocka_unit_test(test_full_for_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,10 +11,6 @@
 // What a peer that has proven nothing may send: a knock, or a sentence.
 enum { UNPROVEN_BYTES = 8 << 10 };
 
-// A node that cannot show the token tries again for so long: the scheduler may be
-// about to leave a new one.
-#define TOKEN_PATIENCE_NS (3 * SECOND_NS)
-
 static void numbers_of(const struct tcp_link *l, char ret[VAN_ADDRESS_MAX])
 {
     struct sockaddr_storage s;
@@ -54,29 +50,22 @@ void tcp_prove_free(struct tcp_link *l)
     forget(l);
 }
 
-// Who came is told why it is not let in, and the handler hears of it.
-static void turn_away(struct tcp_link *l, const struct err *why)
+static void note_refusal(const struct tcp_link *l, const struct err *why)
 {
-    struct tcp_van *v = l->van;
-    struct msg_error m = {.code = why->code, .what = wire_text(why->text)};
+    const struct tcp_van *v = l->van;
     struct err e;
     err_set(&e, TUG_EIO, "%s: %s", l->peer, why->text);
     if (v->handler.refused != NULL && !v->freeing)
         v->handler.refused(v->handler.ctx, &e, v->now);
-    tcp_link_say(l, MSG_ERROR, &m);
-    tcp_close_link(&v->base, l->number);
 }
 
-// The attempt has failed. For want of the right token it is made again for a while.
-static void failed(struct tcp_link *l, struct err *why)
+// Who came is told why it is not let in, and the handler hears of it.
+static void turn_away(struct tcp_link *l, const struct err *why)
 {
-    struct tcp_dial *d = l->dial;
-    uint64_t now = clock_ns();
-    if (d->unproven_since == 0)
-        d->unproven_since = now;
-    bool final = now - d->unproven_since >= TOKEN_PATIENCE_NS;
-    why->code = final ? TUG_EUSAGE : TUG_EIO;
-    tcp_dial_failed(l, why, final);
+    struct msg_error m = {.code = why->code, .what = wire_text(why->text)};
+    note_refusal(l, why);
+    tcp_link_say(l, MSG_ERROR, &m);
+    tcp_close_link(&l->van->base, l->number);
 }
 
 static void succeeded(struct tcp_link *l)
@@ -84,11 +73,14 @@ static void succeeded(struct tcp_link *l)
     struct err e;
     handshake_end(l->handshake, l->accepted, &l->trust);
     forget(l);
-    if (tcp_limits_admit(l, l->trust.role, true, &e) != 0) {
-        turn_away(l, &e);
+    if (tcp_limits_admit(l, l->trust.role, true, &e) == 0) {
+        tcp_link_open(l);
         return;
     }
-    tcp_link_open(l);
+    // To the other end the link is open: an error there would be its node's end, not an
+    // attempt that failed.
+    note_refusal(l, &e);
+    tcp_close_link(&l->van->base, l->number);
 }
 
 static void knock(struct tcp_link *l, const struct handshake_link *look)
@@ -96,7 +88,7 @@ static void knock(struct tcp_link *l, const struct handshake_link *look)
     struct err e;
     struct msg_knock m;
     if (handshake_knock(l->handshake, l->van->options.prover, look, &m, &e) != 0)
-        failed(l, &e);
+        tcp_dial_unproven(l, &e);
     else
         tcp_link_say(l, MSG_KNOCK, &m);
 }
@@ -156,7 +148,7 @@ static void challenged(struct tcp_link *l, const struct msg_challenge *m)
     struct err e;
     struct msg_proof answer;
     if (handshake_challenged(l->handshake, m, &answer, &e) != 0) {
-        failed(l, &e);
+        tcp_dial_unproven(l, &e);
         return;
     }
     tcp_link_say(l, MSG_PROOF, &answer);
@@ -168,7 +160,12 @@ static void refused(struct tcp_link *l, const struct msg_error *m)
 {
     struct err e;
     handshake_refused(l->handshake, m, &e);
-    failed(l, &e);
+    if (wire_code(m->code) != TUG_EIO) {
+        tcp_dial_unproven(l, &e);
+        return;
+    }
+    e.code = TUG_EIO; // it can't now, for want of room: as if nobody listened there
+    tcp_dial_failed(l, &e, false);
 }
 
 static void unexpected(struct tcp_link *l, uint16_t type)
@@ -177,7 +174,7 @@ static void unexpected(struct tcp_link *l, uint16_t type)
     err_set(&e, TUG_EUSAGE, "%s came before the handshake was over",
             wire_name(type) != NULL ? wire_name(type) : "a message");
     if (l->dial != NULL)
-        failed(l, &e);
+        tcp_dial_unproven(l, &e);
     else
         turn_away(l, &e);
 }

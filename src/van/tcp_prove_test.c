@@ -168,6 +168,39 @@ static void test_token_comes_later(void **state)
     close_ends();
 }
 
+static void poll_both(uint64_t until)
+{
+    while (clock_ns() < until) {
+        assert_int_equal(van_poll(dialler.v, van_now(dialler.v) + 1000000, NULL), 0);
+        if (listener.v != NULL)
+            assert_int_equal(van_poll(listener.v, van_now(listener.v) + 1000000, NULL),
+                             0);
+    }
+}
+
+// Who refused it is gone, and for a while nobody listens there: the next one has as long to
+// leave its token as the first one had.
+static void test_token_of_the_next_one(void **state)
+{
+    char address[VAN_ADDRESS_MAX];
+    (void)state;
+    open_ends(WIRE_WORKER, "tcp://127.0.0.1:0");
+    snprintf(address, sizeof(address), "%s", listener.address);
+    dialler.knows = false;
+    dial();
+    until(&dialler, &listener, &listener.refused);
+    van_free(listener.v);
+    listener.v = NULL;
+    poll_both(clock_ns() + 3200 * (SECOND_NS / 1000));
+    end_open(&listener, WIRE_OPERATOR, NULL, address);
+    until(&dialler, &listener, &listener.refused);
+    poll_both(clock_ns() + SECOND_NS / 50);
+    assert_int_equal(dialler.closed, 0);
+    dialler.knows = true;
+    check_trust(WIRE_WORKER);
+    close_ends();
+}
+
 static void test_wrong_token(void **state)
 {
     (void)state;
@@ -250,6 +283,7 @@ int main(void)
         cmocka_unit_test(test_token),
         cmocka_unit_test(test_name_of_loopback),
         cmocka_unit_test(test_token_comes_later),
+        cmocka_unit_test(test_token_of_the_next_one),
         cmocka_unit_test(test_wrong_token),
         cmocka_unit_test(test_unix_socket),
         cmocka_unit_test(test_certificates),
