@@ -11,30 +11,33 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/random.h"
 #include "cluster/roster.h"
 
-enum { SESSIONS = 40, SAVES = 5, STEPS = 20000 };
+enum { SESSIONS = 40, SAVES = 5, STEPS = 20000, FEW = 6 };
+
+static uint64_t sessions[SESSIONS];
 
 static bool is_of(void *ctx, const struct save_mark *mark)
 {
     return mark->save == *(const uint64_t *)ctx;
 }
 
-static void check(const struct marks *m, bool list[SESSIONS][SAVES])
+static void check(const struct marks *m, size_t n_sessions, bool list[SESSIONS][SAVES])
 {
     size_t n = 0;
-    for (uint64_t session = 1; session < SESSIONS; session++) {
+    for (size_t i = 0; i < n_sessions; i++) {
         size_t cursor = 0, of = 0, expected = 0;
         const struct save_mark *mark;
-        while ((mark = marks_next(m, session, &cursor)) != NULL) {
-            assert_int_equal(mark->session, session);
-            assert_int_equal(mark->since, 100 * session + mark->save);
+        while ((mark = marks_next(m, sessions[i], &cursor)) != NULL) {
+            assert_int_equal(mark->session, sessions[i]);
+            assert_int_equal(mark->since, 100 * i + mark->save);
             of++;
         }
         for (uint64_t save = 0; save < SAVES; save++) {
-            assert_int_equal(marks_has(m, save, session), list[session][save]);
-            expected += list[session][save];
+            assert_int_equal(marks_has(m, save, sessions[i]), list[i][save]);
+            expected += list[i][save];
         }
         assert_int_equal(of, expected);
         n += of;
@@ -42,27 +45,49 @@ static void check(const struct marks *m, bool list[SESSIONS][SAVES])
     assert_int_equal(m->n, n);
 }
 
-static void test_like_a_list(void **state)
+static void check_like_a_list(size_t n_sessions)
 {
-    static bool list[SESSIONS][SAVES];
+    bool list[SESSIONS][SAVES] = {0};
     struct marks m = {0};
-    (void)state;
-    for (uint64_t i = 0; i < STEPS; i++) {
-        uint64_t session = 1 + random_below(1, 0, i, SESSIONS - 1);
-        uint64_t save = random_below(1, 1, i, SAVES);
-        if (random_below(1, 2, i, 30) == 0) {
+    for (uint64_t step = 0; step < STEPS; step++) {
+        size_t i = (size_t)random_below(1, 0, step, n_sessions);
+        uint64_t save = random_below(1, 1, step, SAVES);
+        if (random_below(1, 2, step, 30) == 0) {
             marks_remove(&m, is_of, &save);
-            for (size_t k = 0; k < SESSIONS; k++)
+            for (size_t k = 0; k < n_sessions; k++)
                 list[k][save] = false;
-        } else if (!list[session][save]) {
-            struct save_mark mark = {save, session, 100 * session + save};
+        } else if (!list[i][save]) {
+            struct save_mark mark = {save, sessions[i], 100 * i + save};
             assert_int_equal(marks_add(&m, &mark), 0);
-            list[session][save] = true;
+            list[i][save] = true;
         }
-        if (i % 16 == 0)
-            check(&m, list);
+        if (step % 16 == 0 || n_sessions == FEW)
+            check(&m, n_sessions, list);
     }
     marks_fini(&m);
+}
+
+static void test_like_a_list(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SESSIONS; i++)
+        sessions[i] = 1 + i;
+    check_like_a_list(SESSIONS);
+}
+
+// Sessions whose marks lie on both sides of the end of the smallest table.
+static void test_around_the_end(void **state)
+{
+    enum { PLACES = 64 };
+    (void)state;
+    uint64_t session = 0;
+    for (size_t i = 0; i < FEW; i++) {
+        do
+            session++;
+        while ((mix64(session) + 4) % PLACES >= 8);
+        sessions[i] = session;
+    }
+    check_like_a_list(FEW);
 }
 
 // Every node of the largest cluster can mark, and another save behind it; memory is counted.
@@ -79,8 +104,15 @@ static void test_all_nodes(void **state)
                 marks_add(&m, &(struct save_mark){save, session << 20, session}), 0);
     assert_int_equal(m.n, 2 * ROSTER_MAX_NODES);
     assert_true(budget_used(&budget, BUDGET_CLOCKS) >= m.n * sizeof(struct save_mark));
-    for (uint64_t session = 1; session <= ROSTER_MAX_NODES; session++)
+    size_t looks = 0; // to the next free place, over all sessions
+    for (uint64_t session = 1; session <= ROSTER_MAX_NODES; session++) {
         assert_true(marks_has(&m, 2, session << 20) && !marks_has(&m, 3, session << 20));
+        size_t at = 0;
+        while (marks_next(&m, session << 20, &at) != NULL)
+            ;
+        looks += at;
+    }
+    assert_true(looks < 16 * m.n);
     marks_remove(&m, is_of, &(uint64_t){1});
     assert_int_equal(m.n, ROSTER_MAX_NODES);
     marks_fini(&m);
@@ -96,10 +128,11 @@ static void test_no_room(void **state)
     (void)state;
     budget_open(&budget, 0);
     assert_int_equal(marks_add(&m, &mark), TUG_EIO);
-    m.budget = NULL;
+    budget_open(&budget, (uint64_t)1 << 20);
     mem_fault_after(0);
     assert_int_equal(marks_add(&m, &mark), TUG_ENOMEM);
     mem_fault_after(-1);
+    assert_int_equal(budget_used(&budget, BUDGET_CLOCKS), 0);
     assert_false(marks_has(&m, 1, 1));
     marks_remove(&m, is_of, &(uint64_t){1});
     assert_int_equal(marks_add(&m, &mark), 0);
@@ -111,6 +144,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_like_a_list),
+        cmocka_unit_test(test_around_the_end),
         cmocka_unit_test(test_all_nodes),
         cmocka_unit_test(test_no_room),
     };

@@ -3,143 +3,9 @@
 // be.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <dirent.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <unistd.h>
 
-#include "base/below.h"
-#include "base/file.h"
-#include "save/save.h"
-#include "server/stores_testing.h"
-#include "store/cut.h"
-
-static char dir[64];
-static struct roots *roots; // below `dir`
-
-static const char *rest(const char *path)
-{
-    const char *at = below_rest(dir, path);
-    return at != NULL ? at : path;
-}
-
-static struct world *open_rooted(uint32_t i, uint32_t n, const char *config)
-{
-    struct world *w = open_loop(i, n, config);
-    w->shard->o.roots = roots;
-    return w;
-}
-
-static const char users[] = "name=users;accessor=ctr;dim=4;embedx-threshold=3;init=0.1;"
-                            "base-threshold=0;delta-threshold=0";
-
-// Saves.
-
-// A save that is under way: its manifest, and where its files go.
-struct saving {
-    struct save_manifest m;
-    char path[FILE_PATH_MAX];
-    uint64_t id;
-};
-
-static uint64_t next_save = 100;
-
-static struct saving begin_save(enum save_mode mode)
-{
-    struct saving x = {.id = ++next_save};
-    struct err e;
-    if (save_begin(dir, mode, &x.m, x.path, &e) != 0)
-        fail_msg("%s", e.text);
-    return x;
-}
-
-static void send_save(struct world *w, const struct saving *x, bool marked,
-                      uint64_t clock)
-{
-    struct msg_save m = {.save = x->id,
-                         .mode = (uint8_t)x->m.mode,
-                         .marked = marked,
-                         .clock = clock,
-                         .path = wire_text(rest(x->path))};
-    deliver(w, WORKER_LINK, MSG_SAVE, ++w->next_request, &m);
-}
-
-static void send_mark(struct world *w, uint32_t worker, uint64_t save)
-{
-    struct msg_mark m = {.save = save, .session = session_of_worker(worker)};
-    deliver(w, WORKER_LINK + worker, MSG_MARK, ++w->next_request, &m);
-    expect_ok(w);
-}
-
-static void end_save(struct world *w, uint64_t save, bool committed)
-{
-    struct msg_save_end m = {.save = save, .committed = committed};
-    deliver(w, WORKER_LINK, MSG_SAVE_END, ++w->next_request, &m);
-}
-
-static void add_files(struct saving *x, const struct msg_saved *m)
-{
-    struct wire_text list = m->files;
-    struct wire_saved_file f;
-    struct err e;
-    assert_int_equal(m->save, x->id);
-    x->m.step = m->step;
-    while (wire_next_saved_file(&list, &f) == 1) {
-        char name[SAVE_FILE_MAX], text[WIRE_TEXT_MAX];
-        struct table_config c = table_config_defaults();
-        struct rows_info info = {f.rows, f.extras, f.gone, f.bytes, f.checksum};
-        snprintf(name, sizeof(name), "%.*s", (int)f.name.n, f.name.data);
-        snprintf(text, sizeof(text), "%.*s", (int)f.config.n, f.config.data);
-        assert_int_equal(table_config_parse(&c, text, NULL), 0);
-        struct save_table *t = x->m.n_tables > 0
-                                   ? &x->m.tables[0]
-                                   : save_add_table(&x->m, f.table, &c, BITS, NULL);
-        if (save_add_file(t, name, &info, &e) != 0)
-            fail_msg("%s", e.text);
-    }
-}
-
-// Lets the loop work until it has answered that all is written.
-static void finish_save(struct world *w, struct saving *x)
-{
-    for (int i = 0; i < 10000 && w->sent == NULL; i++)
-        pass_time(w, 1000);
-    struct parcel *p = expect_sent(w, MSG_SAVED);
-    add_files(x, &p->m.saved);
-    parcel_unpin(p);
-}
-
-static void commit(struct saving *x)
-{
-    struct err e;
-    if (save_commit(dir, &x->m, 0, &e) != 0)
-        fail_msg("%s", e.text);
-    save_manifest_free(&x->m);
-}
-
-static void load(struct world *w, const char *path, bool clear)
-{
-    char save[FILE_PATH_MAX];
-    struct save_manifest is = {0};
-    assert_int_equal(save_find(path, save, NULL), 0);
-    assert_int_equal(save_read(save, &is, NULL), 0);
-    struct msg_load m = {.table = T,
-                         .checksum = is.checksum,
-                         .clear = clear,
-                         .number = ++w->next_request,
-                         .low = w->next_request > 8 ? w->next_request - 8 : 1,
-                         .path = wire_text(rest(save)),
-                         .name = wire_text("")};
-    save_manifest_free(&is);
-    deliver(w, WORKER_LINK, MSG_LOAD, m.number, &m);
-}
-
-// What a save that is given up leaves.
-static void forget(struct saving *x)
-{
-    save_abort(dir, &x->m);
-    save_manifest_free(&x->m);
-}
+#include "server/saves_testing.h"
 
 // Nodes of several loops that write into one directory have numbers of their own; here
 // all are ME. So they write into directories of their own, and files are moved and named
@@ -388,7 +254,10 @@ static void test_deadlines(void **state)
     send_save(w, &x, true, 0);
     expect_refusal(w, TUG_EUSAGE, "has ended");
     forget(&x);
-    // A mark whose save does not come.
+    // A mark whose save does not come, when there has been none for long.
+    for (int i = 0; i < 3; i++)
+        pass_time(w, 61 * SECOND_NS);
+    assert_int_equal(w->shard->saves.marks_due, VAN_NEVER);
     send_mark(w, 0, 4711);
     push_one(w, 0, 7, 1);
     pass_time(w, 59 * SECOND_NS);
@@ -624,33 +493,6 @@ static void test_allocations(void **state)
     assert_true(struck > 25);
 }
 
-// Directories of files in it, and those of loops.
-static int clean(void **state)
-{
-    char path[FILE_PATH_MAX];
-    struct dirent *entry;
-    DIR *d = opendir(dir);
-    int rc = 0;
-    (void)state;
-    while (d != NULL && (entry = readdir(d)) != NULL)
-        if (entry->d_name[0] != '.' && file_join(path, dir, entry->d_name, NULL) == 0)
-            rc |= file_remove_tree(path, NULL);
-    closedir(d);
-    roots_close(roots);
-    return rc | file_remove_tree(dir, NULL) | (mem_live() != 0);
-}
-
-static int prepare(void **state)
-{
-    (void)state;
-    snprintf(dir, sizeof(dir), "%s/tug-saves-XXXXXX",
-             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    if (mkdtemp(dir) == NULL)
-        return 1;
-    struct roots_options o = {.save = dir};
-    return roots_open(&roots, &o, NULL);
-}
-
 // A table that a save waits for is dropped, and made again without settings.
 static void test_table_changes(void **state)
 {
@@ -676,48 +518,6 @@ static void test_table_changes(void **state)
     forget_sent(w);
     deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
     expect_refusal(w, TUG_EUSAGE, "was not made from settings");
-    forget(&x);
-    world_close(w);
-}
-
-// Marks of saves that never come are bounded, and those of others are none of it.
-static void test_marks_of_one_session(void **state)
-{
-    (void)state;
-    struct world *w = open_rooted(0, 1, users);
-    struct msg_mark m = {.session = session_of_worker(0)};
-    for (m.save = 1; m.save <= SAVES_MARKS_EACH; m.save++) {
-        deliver(w, WORKER_LINK, MSG_MARK, ++w->next_request, &m);
-        expect_ok(w);
-    }
-    deliver(w, WORKER_LINK, MSG_MARK, ++w->next_request, &m);
-    expect_refusal(w, TUG_EUSAGE, "has marked");
-    send_mark(w, 1, m.save);
-    world_close(w);
-}
-
-// A save waits for the mark of each worker, however many there are.
-static void test_marks_of_many(void **state)
-{
-    enum { MANY = 5000 };
-    (void)state;
-    struct world *w = open_rooted(0, 1, users);
-    struct saving x = begin_save(SAVE_CHECKPOINT);
-    w->crowd = MANY;
-    send_roster(w);
-    for (uint32_t i = 0; i < MANY; i++)
-        open_member(w, CROWD + i, CROWD + i, CROWD_SESSION + i);
-    forget_sent(w);
-    send_save(w, &x, true, 0);
-    for (uint32_t i = 0; i < WORKERS; i++)
-        send_mark(w, i, x.id);
-    for (uint32_t i = MANY; i-- > 0;) { // the last in the roster first
-        struct msg_mark m = {.save = x.id, .session = CROWD_SESSION + i};
-        assert_int_equal(w->shard->saves.run->state, SAVE_WAITS);
-        deliver(w, CROWD + i, MSG_MARK, ++w->next_request, &m);
-        expect_ok(w);
-    }
-    assert_int_equal(w->shard->saves.run->state, SAVE_CUTS);
     forget(&x);
     world_close(w);
 }
@@ -938,8 +738,6 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_allocations),
         cmocka_unit_test(test_table_changes),
-        cmocka_unit_test(test_marks_of_one_session),
-        cmocka_unit_test(test_marks_of_many),
     };
     return cmocka_run_group_tests(tests, prepare, clean);
 }

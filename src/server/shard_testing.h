@@ -62,7 +62,8 @@ struct world {
     uint32_t bits;
     bool mine[1 << 8]; // whose each partition is
     bool dead[WORKERS];
-    uint32_t crowd; // workers besides, nodes CROWD and so on
+    uint32_t crowd;      // workers besides, nodes CROWD and so on
+    uint32_t crowd_gone; // of them the first, which are in no roster any more
     int kept;
     size_t live;              // allocations before it was opened; SIZE_MAX: not looked at
     long fault_after;         // the allocation of the next messages that fails; -1: none
@@ -305,7 +306,7 @@ static inline void send_roster(struct world *w)
     add_node(&nodes, OTHER, WIRE_SERVER, 1, 9, true);
     for (uint32_t i = 0; i < WORKERS; i++)
         add_node(&nodes, WORKER + i, WIRE_WORKER, i, session_of_worker(i), !w->dead[i]);
-    for (uint32_t i = 0; i < w->crowd; i++)
+    for (uint32_t i = w->crowd_gone; i < w->crowd; i++)
         add_node(&nodes, CROWD + i, WIRE_WORKER, WORKERS + i, CROWD_SESSION + i, true);
     for (uint32_t i = 0; i < WIRE_SPACES * partitions; i++)
         owners[i] = w->mine[i % partitions] ? ME : OTHER;

@@ -1,0 +1,153 @@
+// Marks of saves at a shard: bounded for each session, looked at in time however many
+// workers there are, and of use through rosters and want of room.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "server/saves_testing.h"
+
+// Marks of saves that never come are bounded, and those of others are none of it.
+static void test_marks_of_one_session(void **state)
+{
+    (void)state;
+    struct world *w = open_rooted(0, 1, users);
+    struct msg_mark m = {.session = session_of_worker(0)};
+    for (m.save = 1; m.save <= SAVES_MARKS_EACH; m.save++) {
+        deliver(w, WORKER_LINK, MSG_MARK, ++w->next_request, &m);
+        expect_ok(w);
+    }
+    deliver(w, WORKER_LINK, MSG_MARK, ++w->next_request, &m);
+    expect_refusal(w, TUG_EUSAGE, "has marked");
+    send_mark(w, 1, m.save);
+    world_close(w);
+}
+
+static bool is_of_save(void *ctx, const struct save_mark *mark)
+{
+    return mark->save == *(const uint64_t *)ctx;
+}
+
+// The largest cluster: all nodes but the scheduler, the servers and WORKERS.
+enum { MANY = ROSTER_MAX_NODES - 3 - WORKERS };
+
+static struct world *open_crowd(struct saving *ret)
+{
+    struct world *w = open_rooted(0, 1, users);
+    *ret = begin_save(SAVE_CHECKPOINT);
+    w->crowd = MANY;
+    send_roster(w);
+    for (uint32_t i = 0; i < MANY; i++)
+        open_member(w, CROWD + i, CROWD + i, CROWD_SESSION + i);
+    forget_sent(w);
+    send_save(w, ret, true, 0);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        send_mark(w, i, ret->id);
+    return w;
+}
+
+static void mark_as(struct world *w, uint32_t i, uint64_t save)
+{
+    struct msg_mark m = {.save = save, .session = CROWD_SESSION + i};
+    assert_int_equal(w->shard->saves.run->state, SAVE_WAITS);
+    deliver(w, CROWD + i, MSG_MARK, ++w->next_request, &m);
+    expect_ok(w);
+}
+
+// A save waits for the mark of each worker, however many there are.
+static void test_marks_of_many(void **state)
+{
+    (void)state;
+    struct saving x;
+    struct world *w = open_crowd(&x);
+    for (uint32_t i = MANY; i-- > 0;) // the last in the roster first
+        mark_as(w, i, x.id);
+    assert_int_equal(w->shard->saves.run->state, SAVE_CUTS);
+    forget(&x);
+    world_close(w);
+}
+
+// Whoever was found to have marked is not looked at again at each of the others' marks:
+// that shows when its mark is taken away.
+static void test_marks_of_many_in_order(void **state)
+{
+    (void)state;
+    struct saving x;
+    struct world *w = open_crowd(&x);
+    struct save_run *r = w->shard->saves.run;
+    uint32_t before = r->looked;
+    for (uint32_t i = 0; i + 1 < MANY; i++) {
+        mark_as(w, i, x.id);
+        assert_int_equal(r->looked, before + i + 1);
+        if (i == MANY / 2)
+            marks_remove(&w->shard->saves.marks, is_of_save, &x.id);
+    }
+    mark_as(w, MANY - 1, x.id);
+    assert_int_equal(w->shard->saves.run->state, SAVE_CUTS);
+    forget(&x);
+    world_close(w);
+}
+
+// In the next roster the nodes have other places, for some that have ended are not in it
+// any more. The last has not marked all the same.
+static void test_marks_and_the_next_roster(void **state)
+{
+    (void)state;
+    struct world *w = open_rooted(0, 1, users);
+    struct saving x = begin_save(SAVE_CHECKPOINT);
+    struct msg_mark m = {.save = x.id, .session = CROWD_SESSION + 3};
+    w->crowd = 4;
+    send_roster(w);
+    for (uint32_t i = 0; i < w->crowd; i++)
+        open_member(w, CROWD + i, CROWD + i, CROWD_SESSION + i);
+    forget_sent(w);
+    send_save(w, &x, true, 0);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        send_mark(w, i, x.id);
+    for (uint32_t i = 0; i < 3; i++)
+        mark_as(w, i, x.id);
+    w->crowd_gone = 2;
+    send_roster(w);
+    pass_time(w, SECOND_NS);
+    assert_int_equal(w->shard->saves.run->state, SAVE_WAITS);
+    deliver(w, CROWD + 3, MSG_MARK, ++w->next_request, &m);
+    expect_ok(w);
+    assert_int_equal(w->shard->saves.run->state, SAVE_CUTS);
+    forget(&x);
+    world_close(w);
+}
+
+// Without room for one more mark its worker hears why, and the save waits for it.
+static void test_no_room_for_a_mark(void **state)
+{
+    (void)state;
+    struct budget budget;
+    struct world *w = open_rooted(0, 1, users);
+    struct saving x = begin_save(SAVE_CHECKPOINT);
+    struct msg_mark m = {.save = x.id, .session = session_of_worker(0)};
+    budget_open(&budget, 1 << 20);
+    w->shard->saves.marks.budget = &budget;
+    uint64_t most = budget_most(&budget, BUDGET_CLOCKS);
+    assert_true(budget_take(&budget, BUDGET_CLOCKS, most));
+    send_save(w, &x, true, 0);
+    deliver(w, WORKER_LINK, MSG_MARK, ++w->next_request, &m);
+    expect_refusal(w, TUG_EIO, VAN_NO_ROOM " for one more mark of a save");
+    budget_give(&budget, BUDGET_CLOCKS, most);
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        assert_int_equal(w->shard->saves.run->state, SAVE_WAITS);
+        send_mark(w, i, x.id);
+    }
+    assert_int_equal(w->shard->saves.run->state, SAVE_CUTS);
+    forget(&x);
+    world_close(w);
+    assert_int_equal(budget_used(&budget, BUDGET_CLOCKS), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_marks_of_one_session),
+        cmocka_unit_test(test_marks_of_many),
+        cmocka_unit_test(test_marks_of_many_in_order),
+        cmocka_unit_test(test_marks_and_the_next_roster),
+        cmocka_unit_test(test_no_room_for_a_mark),
+    };
+    return cmocka_run_group_tests(tests, prepare, clean);
+}
