@@ -152,7 +152,7 @@ static bool is_name(const char *text, size_t len)
             return false;
         letter |= (text[i] | ' ') >= 'a' && (text[i] | ' ') <= 'z';
     }
-    return letter && number_parse(text, len, &ignored) != NUMBER_OK;
+    return letter && number_parse(text, len, &ignored) == NUMBER_BAD;
 }
 
 void reader_explain_first(const struct reader *r, const char *line, size_t len,

@@ -59,6 +59,15 @@ static void refused(const char *format, const char *where, const char *why)
 
 // ---------------------------------------------------------------- files
 
+static void compress(const char *path, const char *text)
+{
+    struct encoder *x;
+    struct err e;
+    assert_int_equal(encoder_open(&x, path, &e), 0);
+    assert_int_equal(encoder_write(x, text, strlen(text), &e), 0);
+    assert_int_equal(encoder_commit(x, NULL, &e), 0);
+}
+
 static void no_data(void **state)
 {
     (void)state;
@@ -68,14 +77,24 @@ static void no_data(void **state)
     e2e_says("(4) no data at 'data4': there is no such file");
     e2e_write("data", "");
     refused("libsvm", "data", "empty");
+    tug_ends(3, "train --data data data2 --format libsvm"); // seen without reading it
+    e2e_says("2 problems: (1) 'data' is empty (2) no data at 'data2': ");
+    e2e_stdin = "data";
+    tug_ends(3, "train --data - --format libsvm --epochs 1");
+    e2e_says("(standard input) is empty");
+    e2e_stdin = NULL;
+    compress("data.gz", "");
+    tug_ends(3, "train --data data.gz --format libsvm --epochs 1");
+    e2e_says("data.gz is empty");
     e2e_remove("data");
     assert_int_equal(mkdir("data", 0700), 0);
-    refused("libsvm", "data", "");
+    refused("libsvm", "data", "there are no plain files in it or below it");
     e2e_write("data/.hidden", "1 1:1\n");
-    refused("libsvm", "data", "");
+    e2e_write("data/_SUCCESS", "1 1:1\n");
+    refused("libsvm", "data", "there are no plain files in it or below it");
     e2e_remove("data");
     tug_ends(3, "train --data no*thing --format libsvm --model lr");
-    e2e_says("no*thing");
+    e2e_says("no data at 'no*thing': the pattern matches nothing");
     // Lines, but none with an example.
     e2e_write("data", "\n\n# nothing\n\n");
     refused("libsvm", "data", "no example");
@@ -88,15 +107,15 @@ static void no_test_data(void **state)
     (void)state;
     write_after_good("1:1", "");
     tug_ends(3, "train --data data --format libsvm --test missing");
-    e2e_says("missing");
+    e2e_says("no data at 'missing': there is no such file or directory");
     // Said before hours of training.
     assert_null(strstr(e2e_err, "pass 1"));
     tug_ends(3, "train --data data --format libsvm --valid missing");
-    e2e_says("missing");
+    e2e_says("no data at 'missing': there is no such file or directory");
     assert_null(strstr(e2e_err, "pass 1"));
     e2e_write("empty", "\n");
     tug_ends(3, "train --data data --format libsvm --test empty");
-    e2e_says("empty");
+    e2e_says("empty: there is no example in the data");
 }
 
 static void binary_files(void **state)
@@ -105,25 +124,19 @@ static void binary_files(void **state)
     unsigned char bytes[4096];
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (unsigned char)(i * 131 >> 3 ^ i);
-    static const char *const formats[] = {"libsvm", "libffm", "criteo", "csv"};
+    static const char *const formats[][2] = {{"libsvm", "' is not a number"},
+                                             {"libffm", "' is not a number"},
+                                             {"criteo", "found 1 column between tabs"},
+                                             {"csv", "holds a NUL byte"}};
     for (size_t i = 0; i < 4; i++) {
         e2e_write_bytes("data", bytes, sizeof(bytes));
-        refused(formats[i], "data", "");
+        refused(formats[i][0], "data:1: ", formats[i][1]);
         e2e_write_bytes("data", (char[100]){0}, 100);
-        refused(formats[i], "data", "");
+        refused(formats[i][0], "data:1: ", formats[i][1]);
     }
 }
 
 // ---------------------------------------------------------------- compressed files
-
-static void compress(const char *path, const char *text)
-{
-    struct encoder *x;
-    struct err e;
-    assert_int_equal(encoder_open(&x, path, &e), 0);
-    assert_int_equal(encoder_write(x, text, strlen(text), &e), 0);
-    assert_int_equal(encoder_commit(x, NULL, &e), 0);
-}
 
 static void truncated_files(void **state)
 {
@@ -208,25 +221,25 @@ static const struct bad_line {
 } bad_lines[] = {
     {"libsvm", "1:1", "1:1 2:1\n", "label is missing"},
     {"libsvm", "1:1", "2 1:1\n", "label '2'"},
-    {"libsvm", "1:1", "nan 1:1\n", "label"},
-    {"libsvm", "1:1", "0.5 1:1\n", "label"},
-    {"libsvm", "1:1", "1 3:nan\n", "nan"},
-    {"libsvm", "1:1", "1 3:inf\n", "inf"},
-    {"libsvm", "1:1", "1 3:1e999\n", "1e999"},
-    {"libsvm", "1:1", "1 3:-1e999\n", "1e999"},
+    {"libsvm", "1:1", "nan 1:1\n", "the label 'nan' is not finite"},
+    {"libsvm", "1:1", "0.5 1:1\n", "the label '0.5' is not one of"},
+    {"libsvm", "1:1", "1 3:nan\n", "value 'nan' of feature 3 is not finite"},
+    {"libsvm", "1:1", "1 3:inf\n", "value 'inf' of feature 3 is not finite"},
+    {"libsvm", "1:1", "1 3:1e999\n", "value '1e999' of feature 3 is not finite"},
+    {"libsvm", "1:1", "1 3:-1e999\n", "value '-1e999' of feature 3 is not finite"},
     {"libsvm", "1:1", "1 -3:1\n", "negative"},
     {"libsvm", "1:1", "1 18446744073709551616:1\n", "over 2^64"},
     {"libsvm", "1:1", "1 99999999999999999999999:1\n", "over 2^64"},
     {"libsvm", "1:1", "1 1:1:1\n", "--format libffm"},
     {"libsvm", "1:1", "1 a:1\n", "index 'a'"},
     {"libsvm", "1:1", "1 3\n", "index:value"},
-    {"libsvm", "1:1", "1 3:\n", "feature 3"},
+    {"libsvm", "1:1", "1 3:\n", "value of feature 3 is missing"},
     {"libsvm", "1:1", "one 3:1", "label 'one'"},
     {"libffm", "0:1:1", "1 0:1\n", "field:index:value"},
     {"libffm", "0:1:1", "0:1:1\n", "label is missing"},
-    {"libffm", "0:1:1", "1 -1:1:1\n", "field"},
-    {"libffm", "0:1:1", "1 70000:1:1\n", "70000"},
-    {"libffm", "0:1:1", "1 0:1:nan\n", "nan"},
+    {"libffm", "0:1:1", "1 -1:1:1\n", "field '-1' is not a whole number"},
+    {"libffm", "0:1:1", "1 70000:1:1\n", "field 70000 is not below 65536"},
+    {"libffm", "0:1:1", "1 0:1:nan\n", "value 'nan' of feature 1 is not finite"},
     {"libffm", "0:1:1", "1 0:18446744073709551616:1\n", "over 2^64"},
 };
 
@@ -238,29 +251,38 @@ static void lines_of_sparse_formats(void **state)
         write_after_good(b->good, b->line);
         refused(b->format, "data:21: ", b->why);
     }
+    // No number, but no name of a column either.
+    e2e_write("data", "nan 1:1\n");
+    tug_ends(3, "train --data data --format libsvm");
+    e2e_says("data:1: the label 'nan' is not finite");
+    assert_null(strstr(e2e_err, "header"));
 }
 
 static void lines_of_columns(void **state)
 {
     (void)state;
     e2e_write("data", "click,site,age\n1,a,3\n0,b\n");
-    refused("csv", "data:3: ", "columns");
+    refused("csv", "data:3: ", "found 2 columns, the header has 3");
     e2e_write("data", "click,site,age\n1,a,3\n0,b,4,5\n");
-    refused("csv", "data:3: ", "columns");
+    refused("csv", "data:3: ", "found 4 columns, the header has 3");
     e2e_write("data", "click,site,age\n1,a,3\n,b,4\n");
-    refused("csv", "data:3: ", "label");
+    refused("csv", "data:3: ", "the label is missing");
+    e2e_write("data", "click,site,age\n1,a,3\n0,\"b\"c,4\n");
+    refused("csv", "data:3: ", "the closing quote of 'b' is not followed by ','");
+    e2e_write("data", "click,site,age\n1,a,3\n0,\"b,4\n");
+    refused("csv", "data:3: ", "the quote before 'b,4' is not closed in its line");
     e2e_write("data", "click,site,age\n1,a,3\n2,b,4\n");
     refused("csv", "data:3: ", "'2'");
     e2e_write("data", "1\t2\t3\n");
-    refused("criteo", "data:1: ", "columns");
+    refused("criteo", "data:1: ", "found 3 columns between tabs, expected 40");
     tug_ends(3, "train --data data --format csv --model lr --label clicked");
-    e2e_says("clicked");
+    e2e_says("the header has no column 'clicked', which --label names");
     e2e_write("data", "click,site,age\n1,a,3\n0,b,old\n");
     tug_ends(3, "train --data data --format csv --model lr --numeric age");
     e2e_says("data:3: ");
-    e2e_says("old");
+    e2e_says("value 'old' of column 'age' is not a number");
     tug_ends(3, "train --data data --format csv --model lr --drop sites");
-    e2e_says("sites");
+    e2e_says("the header has no column 'sites', which --drop names");
 }
 
 static void one_class(void **state)

@@ -37,6 +37,11 @@ static void worse_than_a_guess(void **state)
     e2e_says(
         "warning: the model is worse than a guess: its loss on the training data is ");
     e2e_says("try a smaller --lr (it is 3)");
+    // Of both reasons the first is told: what diverged fits no other data either.
+    tug_ends(0, "train --data wide.svm --format libsvm --model lr --optimizer sgd --lr 3 "
+                "--epochs 4 --deterministic --test wide.svm");
+    e2e_says("worse than a guess: its loss on the training data is ");
+    silent("on --test the model is worse than a guess");
     // Learned by heart: labels of the test are the other way round.
     e2e_write("turned.svm", "0 100:1\n1 101:1\n1 102:1\n1 103:1\n");
     tug_ends(0, TRAIN "--epochs 20 --test turned.svm --out model");
@@ -96,6 +101,15 @@ static void headers(void **state)
     e2e_write("late.svm", "1 1:1\nlabel\n");
     tug_ends(3, "train --data late.svm --format libsvm --epochs 1");
     silent("looks like a header");
+    e2e_write("later.svm", "\nlabel\n");
+    tug_ends(3, TRAIN "--epochs 1 --test later.svm");
+    e2e_says("later.svm:2: the label 'label' is not a number");
+    silent("looks like a header");
+    // A bad line is not the header, though a header that was passed over stands above it.
+    e2e_write("passed.svm", "label,a,b\n1 1:1\n0 2:x\n");
+    tug_ends(3, "train --data passed.svm --format libsvm --epochs 1 --max-bad-lines 1");
+    e2e_says("passed.svm:3: ");
+    silent("looks like a header");
 }
 
 static void other_kinds(void **state)
@@ -121,6 +135,10 @@ static void other_kinds(void **state)
         tug_ends(3, TRAIN "--test %s", files[i][0]);
         e2e_says(files[i][1]);
     }
+    // Before any of them is read, together with what else is wrong.
+    tug_ends(3, TRAIN "--test missing.svm --valid data.xz");
+    e2e_says("2 problems: (1) no data at 'missing.svm': ");
+    e2e_says("(2) data.xz is compressed with xz");
     e2e_stdin = "data.xz";
     tug_ends(3, "train --data - --format csv");
     e2e_stdin = NULL;

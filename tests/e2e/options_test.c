@@ -30,6 +30,7 @@ static void config_round_trip(void **state)
         "--data data.svm --format libsvm --optimizer ftrl --epochs 2 --deterministic",
         "--data data.svm --format libsvm --model lr --no-normalize --seed 7 --batch 50",
         "--data a\"b' c:d #e --label yes --drop null --separator \t",
+        "--data a\001b\177c a\\b --label \xc3\xa4 --drop -x --out .",
     };
     for (size_t i = 0; i < sizeof(given) / sizeof(*given); i++) {
         tug_ends(0, "config train %s", given[i]);
