@@ -13,7 +13,8 @@ static void defaults(struct model_options *o)
     o->dim = 4;
     o->init = 0.3f;
     o->latent = rule_defaults(o->latent.kind);
-    o->latent.n0 = 1e-3f;
+    if (rule_takes(o->latent.kind, "n0"))
+        o->latent.n0 = 1e-3f;
     o->latent.l2 = 1e-3f;
     o->latent.prior = 2;
 }

@@ -65,6 +65,9 @@ rule_apply_fn rule_apply(const struct kernels *k, enum rule_kind kind);
 const float *rule_clip(const struct kernels *k, const struct rule_params *p,
                        const float *g, size_t n, float *room);
 
+// Whether the rule takes the parameter of that name: "lr", "n0", ... (rule_info.takes).
+bool rule_takes(enum rule_kind kind, const char *name);
+
 // Whether the numbers make sense for the rule; TUG_EUSAGE says which does not.
 int rule_check(const struct rule_params *p, struct err *e);
 

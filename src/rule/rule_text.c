@@ -67,7 +67,7 @@ static bool has_word(const char *words, const char *word)
     return false;
 }
 
-static bool takes(enum rule_kind kind, const char *name)
+bool rule_takes(enum rule_kind kind, const char *name)
 {
     const char *words = rule_info(kind)->takes;
     return words == NULL || has_word(words, name);
@@ -131,10 +131,10 @@ static int unknown(enum rule_kind kind, const char *name, struct err *e)
     char words[RULE_TEXT_MAX], near[OPTION_NAME_MAX];
     size_t n = 0;
     for (size_t i = 0; i < NUMBERS; i++)
-        if (numbers[i].any || takes(kind, numbers[i].name))
+        if (numbers[i].any || rule_takes(kind, numbers[i].name))
             n += (size_t)snprintf(words + n, sizeof(words) - n, "%s ", numbers[i].name);
     snprintf(words + n, sizeof(words) - n, "%sdense",
-             takes(kind, "block") ? "block " : "");
+             rule_takes(kind, "block") ? "block " : "");
     options_nearest(name, words, near);
     if (*near != 0)
         return err_set(e, TUG_EUSAGE,
@@ -161,7 +161,7 @@ static int read_number(const char *name, const char *text, struct rule_params *p
 {
     for (size_t i = 0; i < NUMBERS; i++) {
         if (strcmp(numbers[i].name, name) != 0 ||
-            !(numbers[i].any || takes(p->kind, name)))
+            !(numbers[i].any || rule_takes(p->kind, name)))
             continue;
         float x;
         if (!decimal_parse(text, &x))
@@ -186,7 +186,7 @@ static int read_word(char *word, struct rule_params *p, struct err *e)
                        "'%s' of update rule %s is neither name=number nor dense", word,
                        rule_info(p->kind)->name);
     *value++ = 0;
-    if (strcmp(word, "block") == 0 && takes(p->kind, word))
+    if (strcmp(word, "block") == 0 && rule_takes(p->kind, word))
         return read_block(value, p, e);
     bool low = strcmp(word, "low") == 0, high = strcmp(word, "high") == 0;
     if ((low || high) && !p->bounded) {
@@ -253,7 +253,7 @@ void rule_print(const struct rule_params *p, char ret_text[RULE_TEXT_MAX])
                      strcmp(numbers[i].name, "high") == 0;
         if (bound ? !p->bounded : get(p, i) == get(&usual, i))
             continue;
-        if (!numbers[i].any && !takes(p->kind, numbers[i].name))
+        if (!numbers[i].any && !rule_takes(p->kind, numbers[i].name))
             continue;
         decimal_print(get(p, i), value);
         write_word(&w, numbers[i].name, value);
