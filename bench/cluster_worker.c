@@ -329,12 +329,12 @@ static int measure_all(struct worker *w, struct err *e)
 static int make_table(struct worker *w, uint32_t table, uint32_t floats, const char *name,
                       struct err *e)
 {
-    struct table_spec s = {.id = table, .space = WIRE_SPACE_SPARSE, .mode = WIRE_ASYNC};
-    snprintf(s.name, sizeof(s.name), "%s", name);
-    accessor_plain(&s.accessor, rule_defaults(RULE_SUM), floats);
-    s.options = (struct table_options){.id = table, .width = s.accessor.width};
+    struct table_config t = table_config_defaults();
+    TRY(table_config_set(&t, "name", name, e));
+    t.accessor.rule = rule_defaults(RULE_SUM);
+    t.accessor.dim = floats;
     for (int i = 0; i < CLIENTS; i++) {
-        client_ts ts = client_table(w->clients[i], &s, e);
+        client_ts ts = client_table(w->clients[i], table, &t, e);
         if (ts == 0)
             return e->code;
         TRY(client_wait(w->clients[i], ts, e));
@@ -380,10 +380,10 @@ static int report_start(struct worker *w, struct err *e)
 
 static int run(struct worker *w, struct err *e)
 {
-    TRY(make_table(w, NARROW, 1, "one float", e));
+    TRY(make_table(w, NARROW, 1, "one-float", e));
     TRY(report_start(w, e));
-    TRY(make_table(w, WIDE, WIDE_FLOATS, "16 floats", e));
-    TRY(make_table(w, SMALL, 1, "small keys", e));
+    TRY(make_table(w, WIDE, WIDE_FLOATS, "16-floats", e));
+    TRY(make_table(w, SMALL, 1, "small-keys", e));
     for (uint32_t table = NARROW; table <= SMALL; table++)
         TRY(fill(w, table, e));
     TRY(measure_all(w, e));

@@ -110,7 +110,7 @@ struct tug_save_options {
     const char *dir;
     enum tug_save_mode mode;
     const uint32_t *tables; // their numbers
-    size_t n_tables;        // 0: all that are made from settings
+    size_t n_tables;        // 0: all
     int zstd;               // level; 0: not compressed
     uint32_t keep;          // bases and checkpoints kept in `dir`; 0: all
     const char *about;      // JSON that is found again by who loads; NULL: none

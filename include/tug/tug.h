@@ -92,10 +92,12 @@ enum tug_mode {
 };
 
 // A table: rows of `width` floats, all under one update rule. Rows that were never pushed
-// to are uniform in [init_low, init_high), by seed, table and key.
+// to are uniform in [init_low, init_high), by seed, table and key; their states are as the
+// rule begins. The same as tug_table_make (tug/table.h) with accessor plain: what can be
+// done with one table can be done with any.
 struct tug_table_options {
     uint32_t number;  // of the table in the cluster: below 4,096
-    const char *name; // for people; the same for all
+    const char *name; // letters, digits, '_', '-', '.'; NULL: "table-NUMBER"
     uint32_t width;
     const char *rule; // "sgd", "adagrad", "ftrl", ..., "sum" (adds); NULL: "sum"
     float lr;         // 0: the rule's default; likewise beta, beta1, beta2

@@ -302,16 +302,16 @@ static void add_init(struct table_options *t, uint32_t begin, uint32_t n, float 
     t->inits[t->n_inits++] = (struct table_init){begin, n, low, high};
 }
 
-void accessor_inits(const struct accessor *a, float low, float high,
-                    struct table_options *t)
+void accessor_inits(const struct accessor *a, float low, float high, float low1,
+                    float high1, struct table_options *t)
 {
     t->n_inits = 0;
-    if (a->n_groups > 0)
-        add_init(t, a->groups[0].weights, a->groups[0].n, low, high);
     for (uint32_t g = 0; g < a->n_groups; g++) {
         const struct accessor_group *x = &a->groups[g];
-        if (!in_extra(a, g))
-            add_init(t, x->state, x->n_state, x->rule.n0, x->rule.n0);
+        if (in_extra(a, g))
+            continue;
+        add_init(t, x->weights, x->n, g == 0 ? low : low1, g == 0 ? high : high1);
+        add_init(t, x->state, x->n_state, x->rule.n0, x->rule.n0);
     }
 }
 

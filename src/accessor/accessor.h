@@ -72,7 +72,8 @@ struct accessor {
     uint32_t extra_width;                // floats of the extra row; 0: there is none
 };
 
-// Layouts by name: "plain", "merge", "sparse", "ctr", "ctr_double", Paddle's names
+// Layouts by name: "plain", "merge", "sparse", "ctr", "ctr_double", "counter", "features"
+// (the rows of models: accessor_features.c), Paddle's names
 // (CtrCommonAccessor, DownpourCtrAccessor, SparseAccessor, CtrDoubleAccessor,
 // CommMergeAccessor, ...), and a program's own.
 enum { ACCESSOR_NAME_MAX = 32 };
@@ -81,6 +82,8 @@ struct accessor_options {
     uint32_t dim; // plain, merge: floats of a row; others: of embedx, 0 allowed
     struct rule_params rule;  // of group 0
     struct rule_params extra; // of embedx
+    uint32_t embed;           // features: floats of group 0
+    bool by_squares;          // features: embedx decays_by_squares
     struct life life;
 };
 struct accessor_class {
@@ -129,10 +132,11 @@ void accessor_gather(const struct accessor *a, float *const *rows, size_t n, flo
 void accessor_first(const struct accessor *a, const struct table *t, uint64_t key,
                     float *ret);
 
-// What a table's rows begin with: weights of group 0 uniform in [low, high), states where
-// their rules begin. Replaces the inits of *t.
-void accessor_inits(const struct accessor *a, float low, float high,
-                    struct table_options *t);
+// What a table's rows begin with: weights of group 0 uniform in [low, high), those of a
+// group 1 in the same row likewise in [low1, high1), states where their rules begin.
+// Replaces the inits of *t.
+void accessor_inits(const struct accessor *a, float low, float high, float low1,
+                    float high1, struct table_options *t);
 
 // What the extra row of `key` begins with (extra_width floats), likewise.
 void accessor_first_extra(const struct accessor *a, const struct table *t, uint64_t key,

@@ -45,10 +45,11 @@ static const struct accessor_class *classes[MAX_CLASSES] = {
     &accessor_ctr,
     &accessor_ctr_double,
     &accessor_counter,
+    &accessor_features,
 };
-static size_t n_classes = 6;
+static size_t n_classes = 7;
 static char names[MAX_CLASSES * (ACCESSOR_NAME_MAX + 2)] =
-    "plain, merge, sparse, ctr, ctr_double, counter";
+    "plain, merge, sparse, ctr, ctr_double, counter, features";
 
 // Their Unit accessors are those whose gradients are not divided by shows.
 static const struct {
@@ -172,7 +173,8 @@ bool accessor_has_life(const struct accessor_class *c)
            l->saved || l->published || l->stats;
 }
 
-// Rules that share state among a block of weights share it among a group's.
+// Rules that share state among a block of weights share it among a group's. Not in the
+// accessor features, whose rules say their block: a group may be several vectors.
 static void set_block(struct rule_params *rule, uint32_t n)
 {
     if (rule->kind == RULE_ADAGRAD_ROW && rule->block == 1 && n > 0)
@@ -198,7 +200,8 @@ static int make(struct accessor *ret, struct accessor_options *o, struct err *e)
     if (o->dim > TABLE_MAX_WIDTH)
         return err_set(e, TUG_EUSAGE, "at most %d floats fit a row", TABLE_MAX_WIDTH);
     const struct accessor_class *c = accessor_find(o->name, e);
-    set_block(&o->extra, o->dim);
+    if (c != &accessor_features)
+        set_block(&o->extra, o->dim);
     if (c == &plain)
         set_block(&o->rule, o->dim);
     TRY(c->layout(o, ret, e));

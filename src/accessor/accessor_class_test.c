@@ -60,7 +60,7 @@ static void first_rows(void **state)
     struct accessor a = made(&o);
     struct table_options t = {.seed = 3, .id = 9, .width = a.width, .n_inits = 5};
     struct table *table;
-    accessor_inits(&a, -0.25f, 0.25f, &t);
+    accessor_inits(&a, -0.25f, 0.25f, -2, 1, &t);
     assert_int_equal(t.n_inits, 2);
     assert_int_equal(table_open(&table, &t, NULL), 0);
     struct table_options long_row = t;
@@ -169,6 +169,40 @@ static void paddle_names(void **state)
         assert_string_equal(accessor_find(names[i], NULL)->name, names[i]);
 }
 
+// The rows of models: a group, the count, and perhaps a group of several vectors.
+static void test_features(void **state)
+{
+    (void)state;
+    struct accessor_options o = {.name = "features",
+                                 .embed = 2,
+                                 .dim = 6,
+                                 .by_squares = true,
+                                 .rule = rule_defaults(RULE_ADAGRAD),
+                                 .extra = rule_defaults(RULE_ADAGRAD_ROW),
+                                 .life = life_defaults()};
+    struct accessor a;
+    struct err e;
+    o.rule.prior = 2; // the count is what it needs
+    o.extra.block = 3;
+    assert_int_equal(accessor_make(&a, &o, &e), 0);
+    assert_false(accessor_lives(&a));
+    assert_int_equal(a.n_groups, 2);
+    assert_true(a.groups[0].weights == 0 && a.groups[0].n == 2 && a.groups[0].state == 2);
+    assert_int_equal(a.count, 4);
+    assert_true(a.groups[1].weights == 5 && a.groups[1].n == 6 &&
+                a.groups[1].state == 11);
+    assert_true(a.groups[1].decays_by_squares && a.groups[1].n_state == 2);
+    assert_true(a.width == 13 && a.pull_width == 8 && a.push_width == 10);
+    o.extra.block = 1; // a sum for each weight, however many there are
+    assert_int_equal(accessor_make(&a, &o, &e), 0);
+    assert_int_equal(a.groups[1].n_state, 6);
+    o.dim = 0;
+    assert_int_equal(accessor_make(&a, &o, &e), 0);
+    assert_true(a.n_groups == 1 && a.width == 5 && a.push_width == 4);
+    o.embed = 0;
+    assert_int_equal(accessor_make(&a, &o, &e), TUG_EUSAGE);
+}
+
 // A program's own accessor: one counter, in a row of its own layout.
 static int layout_hits(const struct accessor_options *o, struct accessor *ret,
                        struct err *e)
@@ -259,10 +293,10 @@ static void refused_lives(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layouts),       cmocka_unit_test(first_rows),
-        cmocka_unit_test(handles),       cmocka_unit_test(not_made),
-        cmocka_unit_test(paddle_names),  cmocka_unit_test(own_accessors),
-        cmocka_unit_test(refused_lives),
+        cmocka_unit_test(test_features), cmocka_unit_test(layouts),
+        cmocka_unit_test(first_rows),    cmocka_unit_test(handles),
+        cmocka_unit_test(not_made),      cmocka_unit_test(paddle_names),
+        cmocka_unit_test(own_accessors), cmocka_unit_test(refused_lives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,8 @@
 
 // accessor_ctr.c
 extern const struct accessor_class accessor_sparse, accessor_ctr, accessor_ctr_double;
-extern const struct accessor_class accessor_counter; // accessor_counter.c
+extern const struct accessor_class accessor_counter;  // accessor_counter.c
+extern const struct accessor_class accessor_features; // accessor_features.c
 
 // A group of `n` weights under `rule` that lies in the extra row.
 void accessor_add_extra(struct accessor *a, const struct rule_params *rule, uint32_t n);

@@ -245,9 +245,9 @@ int table_find_saves(const char *from, char ret[FILE_PATH_MAX], const char **ret
     int found = find_model(from, path, &lives, e);
     if (found < 0)
         return found;
-    *ret_name = lives ? LIVES_TABLE : NULL;
+    *ret_name = lives ? RUN_SPARSE : NULL;
     if (lives)
-        return file_join(ret, path, LIVES_TABLE, e);
+        return file_join(ret, path, RUN_SPARSE, e);
     snprintf(ret, FILE_PATH_MAX, "%s", from);
     return 0;
 }
@@ -302,7 +302,7 @@ static int saved(const struct table_values *v, struct err *e)
                        "%s works on tables made from settings, but %s was trained "
                        "without --table: there is nothing to %s",
                        action, v->from, action);
-    TRY(file_join(tables, path, LIVES_TABLE, e));
+    TRY(file_join(tables, path, RUN_SPARSE, e));
     return table_saved(v, tables, e);
 }
 

@@ -126,17 +126,6 @@ static int show_one(struct running *r, const char *name, json_t *tables, struct 
     return 0;
 }
 
-// A table without settings has no life to speak of: what its servers count.
-static void show_plain(const struct running *r, const json_t *table, json_t *tables)
-{
-    if (r->v->json)
-        json_array_append(tables, (json_t *)(uintptr_t)table);
-    else
-        printf("table %s: %.0f row%s; %.0f bytes in memory (made without settings)\n",
-               tool_text(table, "name"), tool_number(table, "rows"),
-               PLURAL_S(tool_number(table, "rows")), tool_number(table, "bytes"));
-}
-
 static int show_all(struct running *r, json_t *tables, struct err *e)
 {
     json_t *status, *table;
@@ -149,13 +138,10 @@ static int show_all(struct running *r, json_t *tables, struct err *e)
     json_array_foreach(all, i, table)
     {
         const char *name = tool_text(table, "name");
-        if (rc != 0)
-            break;
-        int found = tug_table_find(r->client, name, &r->table);
-        if (found == TUG_EUSAGE) // it has no settings
-            show_plain(r, table, tables);
-        else
-            rc = found == 0 ? show_one(r, name, tables, e) : failed(found, e);
+        if (rc == 0)
+            rc = failed(tug_table_find(r->client, name, &r->table), e);
+        if (rc == 0)
+            rc = show_one(r, name, tables, e);
     }
     json_decref(status);
     return rc;

@@ -80,7 +80,7 @@ static int find_one(const struct saves *s, size_t *ret, struct err *e)
 {
     size_t found = 0;
     for (size_t i = 0; i < s->newest->n_tables && s->v->table == NULL; i++)
-        if (strcmp(s->newest->tables[i].config.name, LIVES_TABLE) == 0) {
+        if (strcmp(s->newest->tables[i].config.name, RUN_SPARSE) == 0) {
             *ret = i;
             return 0;
         }

@@ -43,7 +43,7 @@ static int add_settings(struct buf *b, bool life)
     const struct table_setting *s = table_settings(&n);
     for (size_t i = 0; i < n; i++) {
         char what[96], explanation[512];
-        if (s[i].life != life)
+        if ((s[i].of != SETTING_OF_ALL) != life)
             continue;
         bool none = s[i].fallback[0] == 0;
         snprintf(what, sizeof(what), "%s = %s", s[i].name, s[i].metavar);
@@ -79,7 +79,8 @@ static int add_all(struct buf *b)
            "'name=users; accessor=ctr; dim=8'\n\nAny table\n"));
     TRY(add_settings(b, false));
     TRY(buf_printf(
-        b, "\nTables whose rows come and go: accessors sparse, ctr, ctr_double\n"));
+        b, "\nTables whose rows come and go: accessors sparse, ctr, ctr_double (those of "
+           "embedx\nare features', too; embed and by-squares are features' alone)\n"));
     TRY(add_settings(b, true));
     TRY(buf_printf(
         b,

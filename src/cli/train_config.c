@@ -164,7 +164,7 @@ static int set_table(struct train_setup *setup, const struct train_options *t,
         return err_set(e, TUG_EUSAGE,
                        "--table and --values bf16 cannot be used together: shows and "
                        "clicks would be rounded");
-    setup->table = lives_defaults(&c->model);
+    setup->table = run_living_defaults(&c->model);
     TRY(train_read_table(&setup->table, t->table, e));
     c->table = &setup->table;
     return 0;

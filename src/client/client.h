@@ -59,13 +59,12 @@ void client_serve(struct client *c, struct van *v, uint64_t now);
 struct member *client_member(struct client *c);
 struct van *client_van(struct client *c);
 
-// Makes a table on every loop, or finds the same one there. A request like others.
+// Makes a table of that number on every loop, or finds the same one there. A request like
+// others.
 typedef uint64_t client_ts; // 0: none
-client_ts client_table(struct client *c, const struct table_spec *s, struct err *e);
-// A table made from settings (store/config.h).
-client_ts client_table_config(struct client *c, uint32_t id, const struct table_config *t,
-                              struct err *e);
-// A table by configuration that others made, by its name (NULL: by its number), which is
+client_ts client_table(struct client *c, uint32_t id, const struct table_config *t,
+                       struct err *e);
+// A table that others made, by its name (NULL: by its number), which is
 // known to this client from then on.
 client_ts client_info(struct client *c, const char *name, uint32_t table,
                       uint32_t *ret_number, struct err *e);
@@ -132,7 +131,7 @@ client_ts client_order(struct client *c, uint32_t table, enum wire_order what,
 client_ts client_clock(struct client *c, uint32_t table, uint64_t clock, struct err *e);
 client_ts client_stat(struct client *c, uint32_t table, struct msg_table_is *ret,
                       struct err *e);
-// Tables by configuration: rows decay, and the faded go (threshold: in place of the
+// Rows decay, and the faded go (threshold: in place of the
 // table's; NAN: that one). A day has ended. Both happen once, however long it takes.
 // *ret_removed (may be NULL): rows, of all loops.
 client_ts client_shrink(struct client *c, uint32_t table, float threshold,
@@ -141,7 +140,7 @@ client_ts client_day(struct client *c, uint32_t table, struct err *e);
 // This client has done so many more steps; *ret_global (may be NULL): those of all.
 client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
                       struct err *e);
-// Saves of tables by configuration: each loop writes its rows as they are at one moment,
+// Saves: each loop writes its rows as they are at one moment,
 // while training goes on (server/save.h). Who saves makes the directory before and the
 // manifest behind it (save/save.h), and then says how it ended: until then loops hold
 // what they need to take it back.
@@ -151,7 +150,7 @@ struct client_save {
     int zstd;         // level; 0: not compressed
     const char *path; // of the save's directory, below the servers' save root
     const uint32_t *tables;
-    size_t n;       // 0: all by configuration
+    size_t n;       // 0: all tables
     bool marked;    // the moment is behind the marks of all living workers
     uint64_t clock; // sync tables: the moment is when this batch is the next; 0: now
     // Of which roster it is, see msg_save. 0: the client's, and all living workers.

@@ -649,14 +649,13 @@ static void test_no_memory_at_first(void **state)
     }
     for (long n = 0; n < 400; n++) {
         struct cluster *c = cluster_open(2, 25, &o);
-        struct table_spec s = sum_table();
+        struct table_config t = sum_table();
         struct work w = {.n = KEYS};
         memcpy(w.keys, c->keys, sizeof(w.keys));
         struct client_pull p = {
             .table = TABLE, .keys = w.keys, .n = w.n, .values = w.values};
-        s.id = TABLE + 1;
         mem_fault_after(n);
-        client_ts table = client_table(c->client, &s, &e);
+        client_ts table = client_table(c->client, TABLE + 1, &t, &e);
         client_ts ts = client_pull(c->client, &p, &e);
         int rc = placement_update(c->client);
         bool struck = mem_faulted();

@@ -361,12 +361,13 @@ static inline int wait_for(struct cluster *c, client_ts ts, struct err *e)
     return rc;
 }
 
-static inline struct table_spec sum_table(void)
+static inline struct table_config sum_table(void)
 {
-    struct table_spec s = {.id = TABLE, .name = "sums", .space = WIRE_SPACE_SPARSE};
-    accessor_plain(&s.accessor, rule_defaults(RULE_SUM), WIDTH);
-    s.options.width = s.accessor.width;
-    return s;
+    struct table_config t = table_config_defaults();
+    snprintf(t.name, sizeof(t.name), "sums");
+    t.accessor.rule = rule_defaults(RULE_SUM);
+    t.accessor.dim = WIDTH;
+    return t;
 }
 
 static inline void cluster_serve(struct cluster *c, uint32_t servers)
@@ -425,8 +426,8 @@ static inline struct cluster *cluster_open(uint32_t servers, uint64_t seed,
     assert_int_equal(sim_van_open(&c->van, c->sim, "client", &h, &e), 0);
     client_serve(c->client, c->van, sim_now(c->sim));
     assert_true(run_until(c, is_ready, 10000 * MS));
-    struct table_spec s = sum_table();
-    client_ts ts = client_table(c->client, &s, &e);
+    struct table_config t = sum_table();
+    client_ts ts = client_table(c->client, TABLE, &t, &e);
     assert_int_not_equal(ts, 0);
     assert_int_equal(wait_for(c, ts, &e), 0);
     return c;

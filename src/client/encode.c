@@ -413,7 +413,7 @@ static bool answer_rows(struct slice *s, const struct msg_rows_are *m, struct er
     if (bytes > w->room) {
         err_set(e, TUG_ENOMEM,
                 "after %llu rows of table '%s' there is no memory here for more of them",
-                (unsigned long long)w->rows, r->spec->name);
+                (unsigned long long)w->rows, r->spec->config.name);
         return false;
     }
     if (m->n != 0) {

@@ -70,7 +70,7 @@ struct rows_wanted {
 struct table_wanted {
     struct table_spec *spec; // becomes the client's when it is made
     struct msg_table message;
-    struct buf groups, inits; // the message points into them
+    struct buf config; // the message points into it
 };
 
 struct order_wanted {
@@ -84,7 +84,7 @@ struct step_wanted {
 };
 
 struct info_wanted {
-    char name[SPEC_NAME_MAX];
+    char name[CONFIG_NAME_MAX];
     uint32_t table, *number;
     bool found;
 };
@@ -112,7 +112,7 @@ struct below_wanted {
 struct load_wanted {
     struct msg_load message;
     uint64_t *rows;
-    char path[FILE_PATH_MAX], name[SPEC_NAME_MAX];
+    char path[FILE_PATH_MAX], name[CONFIG_NAME_MAX];
 };
 
 struct request {
@@ -316,7 +316,7 @@ int request_table_room(struct client *c, struct err *e);
 bool request_learn(struct client *c, struct table_spec *spec);
 bool request_takes_long(enum request_kind kind);
 // " table 3 (x)", or nothing, for messages.
-enum { REQUEST_ABOUT_MAX = SPEC_NAME_MAX + 32 };
+enum { REQUEST_ABOUT_MAX = CONFIG_NAME_MAX + 32 };
 const char *request_about(const struct request *r, char to[REQUEST_ABOUT_MAX]);
 
 // Ends it: no slice is sent any more. Its callback runs in the next tick.

@@ -353,7 +353,8 @@ static const char *const kind_names[] = {
 const char *request_about(const struct request *r, char to[REQUEST_ABOUT_MAX])
 {
     if (r->spec->id < SPEC_MAX_TABLES)
-        snprintf(to, REQUEST_ABOUT_MAX, " table %u (%s)", r->spec->id, r->spec->name);
+        snprintf(to, REQUEST_ABOUT_MAX, " table %u (%s)", r->spec->id,
+                 r->spec->config.name);
     else
         to[0] = '\0';
     return to;
@@ -438,7 +439,7 @@ static int check_values(const struct client *c, const struct client_push *p,
     return err_set(e, TUG_EUSAGE,
                    "a push to table %u (%s): value %zu of key %llu is %s: nothing was "
                    "pushed",
-                   spec->id, spec->name, i % width,
+                   spec->id, spec->config.name, i % width,
                    (unsigned long long)p->keys[i / width],
                    isfinite(p->values[i]) ? "too large to travel as bf16" : "not finite");
 }

@@ -180,7 +180,7 @@ static struct save_table *table_in(struct save_manifest *m, uint32_t partition_b
             return &m->tables[i];
     struct msg_table table = {.table = f->table, .config = f->config};
     struct table_spec spec;
-    if (f->config.n == 0 || spec_decode(&spec, &table, partition_bits, e) != 0) {
+    if (f->config.n == 0 || spec_decode(&spec, &table, e) != 0) {
         err_set(e, TUG_EDATA, "its mode of table %u is not one that exists", f->table);
         return NULL;
     }

@@ -11,8 +11,7 @@ static void wanted_free(struct table_wanted *w)
 {
     if (w == NULL)
         return;
-    buf_free(&w->groups);
-    buf_free(&w->inits);
+    buf_free(&w->config);
     mem_free(w->spec);
     mem_free(w);
 }
@@ -27,34 +26,32 @@ void client_tables_free(struct request *r)
 
 // Making and finding.
 
-static int wanted_open(struct client *c, struct table_wanted **ret,
-                       const struct table_spec *s, struct err *e)
+static int wanted_open(struct client *c, struct table_wanted **ret, uint32_t id,
+                       const struct table_config *t, struct err *e)
 {
     TRY(request_table_room(c, e));
     struct table_wanted *w = mem_zalloc(sizeof(*w));
     if (w == NULL)
         return err_nomem(e, "a table's description");
-    w->groups = BUF_INIT(WIRE_BYTES_MAX);
-    w->inits = BUF_INIT(WIRE_BYTES_MAX);
+    w->config = BUF_INIT(WIRE_TEXT_MAX);
     w->spec = mem_alloc(sizeof(*w->spec));
-    int rc = w->spec == NULL ? TUG_ENOMEM : 0;
-    if (rc == 0) {
-        *w->spec = *s;
-        w->spec->options.partition_bits = c->partition_bits;
-        rc = spec_encode(w->spec, &w->groups, &w->inits, &w->message);
-    }
+    int rc = w->spec != NULL ? spec_make(w->spec, id, t, e)
+                             : err_nomem(e, "a table's description");
+    if (rc == 0 && (rc = spec_encode(w->spec, &w->config, &w->message)) != 0)
+        err_set(e, rc, "the settings of table %u (%s) are too long", id, t->name);
     if (rc != 0) {
         wanted_free(w);
-        return err_set(e, rc, "table %u (%s): %s", s->id, s->name, err_text(rc));
+        return rc;
     }
     *ret = w;
     return 0;
 }
 
-client_ts client_table(struct client *c, const struct table_spec *s, struct err *e)
+client_ts client_table(struct client *c, uint32_t id, const struct table_config *t,
+                       struct err *e)
 {
     struct table_wanted *w = NULL;
-    if (wanted_open(c, &w, s, e) != 0)
+    if (wanted_open(c, &w, id, t, e) != 0)
         return 0;
     struct request *r = request_new(c, REQUEST_TABLE, e);
     if (r == NULL) {
@@ -66,20 +63,11 @@ client_ts client_table(struct client *c, const struct table_spec *s, struct err 
     return request_begin(r, NULL, NULL);
 }
 
-client_ts client_table_config(struct client *c, uint32_t id, const struct table_config *t,
-                              struct err *e)
-{
-    struct table_spec s;
-    if (spec_of_config(&s, id, t, e) != 0)
-        return 0;
-    return client_table(c, &s, e);
-}
-
 client_ts client_info(struct client *c, const char *name, uint32_t table,
                       uint32_t *ret_number, struct err *e)
 {
     size_t n = name != NULL ? strlen(name) : 0;
-    if (n >= SPEC_NAME_MAX) {
+    if (n >= CONFIG_NAME_MAX) {
         err_set(e, TUG_EUSAGE, "a table's name cannot have %zu bytes", n);
         return 0;
     }
@@ -100,7 +88,7 @@ static int learn(struct request *r, const struct msg_table_info_is *m, struct er
     struct table_spec *spec = mem_alloc(sizeof(*spec));
     if (spec == NULL)
         return err_nomem(e, "a table's description");
-    int rc = spec_decode(spec, &table, r->client->partition_bits, e);
+    int rc = spec_decode(spec, &table, e);
     if (rc != 0 || !request_learn(r->client, spec))
         mem_free(spec);
     return rc;

@@ -1,4 +1,4 @@
-// Requests about tables by configuration: marks stand between pushes, orders have
+// Requests about tables: marks stand between pushes, orders have
 // numbers, tables of others are found, steps and what saves say are added up.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -145,8 +145,8 @@ static void test_info_and_steps(void **state)
     assert_int_equal(wait_for(c, client_info(c->client, "users", 0, &number, &e), &e), 0);
     assert_int_equal(number, 12);
     const struct table_spec *s = client_spec(c->client, 12);
-    assert_true(s->by_config && s->accessor.push_width == 3);
-    assert_string_equal(s->name, "users");
+    assert_true(s->accessor.push_width == 3);
+    assert_string_equal(s->config.name, "users");
     assert_int_equal(wait_for(c, client_info(c->client, NULL, 12, NULL, &e), &e), 0);
     c->servers[0].node += 100; // now nobody has it
     assert_int_equal(wait_for(c, client_info(c->client, "users", 0, NULL, &e), &e),

@@ -174,11 +174,12 @@ static void close_all(void)
 
 static void make_table(void)
 {
-    struct table_spec s = {.id = TABLE, .name = "sums", .space = WIRE_SPACE_SPARSE};
+    struct table_config t = table_config_defaults();
     struct err err = {0};
-    accessor_plain(&s.accessor, rule_defaults(RULE_SUM), WIDTH);
-    s.options.width = s.accessor.width;
-    client_ts ts = client_table(c.client, &s, &err);
+    snprintf(t.name, sizeof(t.name), "sums");
+    t.accessor.rule = rule_defaults(RULE_SUM);
+    t.accessor.dim = WIDTH;
+    client_ts ts = client_table(c.client, TABLE, &t, &err);
     if (ts == 0)
         fail_msg("%s", err.text);
     good(client_wait(c.client, ts, e));

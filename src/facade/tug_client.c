@@ -365,47 +365,35 @@ static int make_rule(const struct tug_table_options *o, struct rule_params *ret,
     return 0;
 }
 
-static int make_spec(const struct tug_table_options *o, struct table_spec *ret,
-                     struct err *e)
+static int make_config(const struct tug_table_options *o, struct table_config *ret,
+                       struct err *e)
 {
-    struct rule_params rule;
-    if (o->width == 0 || o->width > TABLE_MAX_WIDTH)
-        return err_set(e, TUG_EUSAGE, "a row cannot have %u floats; it can have 1 to %d",
-                       o->width, TABLE_MAX_WIDTH);
-    if (o->number >= SPEC_MAX_TABLES)
-        return err_set(e, TUG_EUSAGE,
-                       "a table cannot have the number %u; numbers go to %d", o->number,
-                       SPEC_MAX_TABLES - 1);
-    TRY(make_rule(o, &rule, e));
-    *ret = (struct table_spec){
-        .id = o->number,
-        .space = o->ranges ? WIRE_SPACE_RANGE : WIRE_SPACE_SPARSE,
-        .mode = o->mode == TUG_SSP ? WIRE_SSP : WIRE_ASYNC,
-        .staleness = o->mode == TUG_SSP ? o->staleness : 0,
-    };
-    snprintf(ret->name, sizeof(ret->name), "%s", o->name != NULL ? o->name : "");
-    accessor_plain(&ret->accessor, rule, o->width);
-    ret->options = (struct table_options){
-        .seed = o->seed,
-        .id = o->number,
-        .width = ret->accessor.width,
-        .align = 8,
-        .partition_bits = ROSTER_PARTITION_BITS,
-    };
-    if (o->init_low != 0 || o->init_high != 0) {
-        ret->options.n_inits = 1;
-        ret->options.inits[0] = (struct table_init){
-            .count = o->width, .low = o->init_low, .high = o->init_high};
-    }
+    *ret = table_config_defaults();
+    TRY(make_rule(o, &ret->accessor.rule, e));
+    if (o->name != NULL && o->name[0] != '\0')
+        TRY(table_config_set(ret, "name", o->name, e));
+    else
+        snprintf(ret->name, sizeof(ret->name), "table-%u", o->number);
+    ret->accessor.dim = o->width;
+    ret->init_low = o->init_low;
+    ret->init_high = o->init_high;
+    ret->seed = o->seed;
+    ret->place = o->ranges ? CONFIG_RANGE : CONFIG_HASH;
+    ret->mode = o->mode == TUG_SSP ? CONFIG_SSP : CONFIG_ASYNC;
+    ret->staleness = o->mode == TUG_SSP ? o->staleness : 0;
     return 0;
 }
 
 int tug_table_create(struct tug_client *c, const struct tug_table_options *o)
 {
-    struct table_spec spec;
-    TRY(make_spec(o, &spec, last_error()));
+    struct table_config config;
+    if (o->width == 0 || o->width > TABLE_MAX_WIDTH)
+        return err_set(last_error(), TUG_EUSAGE,
+                       "a row cannot have %u floats; it can have 1 to %d", o->width,
+                       TABLE_MAX_WIDTH);
+    TRY(make_config(o, &config, last_error()));
     pump_enter(c->pump);
-    client_ts ts = client_table(c->client, &spec, last_error());
+    client_ts ts = client_table(c->client, o->number, &config, last_error());
     pump_leave(c->pump);
     return ts != 0 ? calls_wait_for(c, ts, c->o.wait_seconds) : last_error()->code;
 }

@@ -59,7 +59,7 @@ int tug_table_make(struct tug_client *c, uint32_t number, const char *settings)
     TRY(table_config_check(&config, e));
     TRY(set_cold(c, &config));
     pump_enter(c->pump);
-    client_ts ts = client_table_config(c->client, number, &config, e);
+    client_ts ts = client_table(c->client, number, &config, e);
     pump_leave(c->pump);
     return wait_for(c, ts);
 }
@@ -326,7 +326,7 @@ int tug_load(struct tug_client *c, uint32_t table, const char *path, const char 
     TRY(below(c, WIRE_ROOT_LOAD, save, there));
     pump_enter(c->pump);
     client_ts ts = client_load(c->client, table, there, checksum,
-                               name != NULL ? name : s.name, true, ret_rows,
+                               name != NULL ? name : s.config.name, true, ret_rows,
                                last_error());
     pump_leave(c->pump);
     return wait_for(c, ts);

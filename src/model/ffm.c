@@ -35,10 +35,10 @@ static int check(const struct model_options *o, struct err *e)
     return 0;
 }
 
-static void layout(struct model *m)
+static void layout(const struct model_options *o, struct accessor_options *ret)
 {
-    model_add_linear(m);
-    model_add_latent(m, m->options.dim * m->options.fields)->decays_by_squares = true;
+    ret->dim = o->dim * o->fields;
+    ret->by_squares = true;
 }
 
 // What is kept of an example: what fields say to each other, what they hear, the list of

@@ -4,10 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/model_internal.h"
 
-static void layout(struct model *m)
+static void layout(const struct model_options *o, struct accessor_options *ret)
 {
-    model_add_linear(m);
-    model_add_latent(m, m->options.dim);
+    ret->dim = o->dim;
 }
 
 // The sum of an example's vectors.

@@ -34,7 +34,6 @@ const struct model_ops model_lr = {
     .name = "lr",
     .groups = {"w"},
     .defaults = defaults,
-    .layout = model_add_linear,
     .at_once = 8,
     .forward = forward,
     .backward = backward,

@@ -90,35 +90,28 @@ int model_check_dim(const struct model_options *o, struct err *e)
                          o->dim, MODEL_MAX_DIM);
 }
 
-void model_add_linear(struct model *m)
-{
-    accessor_add_group(&m->accessor, &m->options.linear, 1);
-    accessor_add_count(&m->accessor);
-}
-
-struct accessor_group *model_add_latent(struct model *m, uint32_t n)
-{
-    return accessor_add_group(&m->accessor, &m->options.latent, n);
-}
-
 int model_init(struct model *m, const struct model_options *o, struct err *e)
 {
     *m = (struct model){.options = *o, .kernels = kernels_get()};
     if (o->ops->check != NULL)
         TRY(o->ops->check(o, e));
     m->options.linear.block = 1;
-    m->options.latent.block = o->dim;
-    m->accessor = ACCESSOR_EMPTY;
-    o->ops->layout(m);
-    assert(m->accessor.n_groups > 0 && m->accessor.count != ACCESSOR_NO_COUNT);
+    m->options.latent.block = rule_info(o->latent.kind)->per_block != 0 ? o->dim : 1;
+    m->layout = (struct accessor_options){.name = "features",
+                                          .embed = 1,
+                                          .rule = m->options.linear,
+                                          .extra = m->options.latent,
+                                          .life = life_defaults()};
+    if (o->ops->layout != NULL)
+        o->ops->layout(&m->options, &m->layout);
     struct rule_params bias = m->options.linear;
     bias.l2 = bias.prior = 0;
     accessor_plain(&m->bias, bias, 1);
-    if (m->accessor.width > TABLE_MAX_WIDTH)
+    if (accessor_make(&m->accessor, &m->layout, e) != 0)
         return err_set(e, TUG_EUSAGE,
-                       "a row of this model would have %u floats; at most %d: use "
-                       "fewer fields or a smaller --dim",
-                       m->accessor.width, TABLE_MAX_WIDTH);
+                       "a row of this model would not fit %d floats, with the state of "
+                       "its rules: use fewer fields or a smaller --dim",
+                       TABLE_MAX_WIDTH);
     return 0;
 }
 
@@ -141,31 +134,13 @@ bool model_same_rows(const struct model *a, const struct model *b)
     return same;
 }
 
-// Sums of squares begin at the rule's n0.
-static void add_n0(struct table_options *t, const struct accessor_group *g)
-{
-    if (g->rule.n0 != 0 && g->n_state != 0)
-        t->inits[t->n_inits++] = (struct table_init){.begin = g->state,
-                                                     .count = g->n_state,
-                                                     .low = g->rule.n0,
-                                                     .high = g->rule.n0};
-}
-
 struct table_options model_table(const struct model *m)
 {
     struct table_options t = {.seed = m->options.seed,
                               .id = 0,
                               .width = m->accessor.width,
                               .partition_bits = 8};
-    for (uint32_t g = 0; g < m->accessor.n_groups; g++)
-        add_n0(&t, &m->accessor.groups[g]);
-    for (uint32_t g = 1; g < m->accessor.n_groups && m->options.init > 0; g++)
-        t.inits[t.n_inits++] = (struct table_init){
-            .begin = m->accessor.groups[g].weights,
-            .count = m->accessor.groups[g].n,
-            .low = -m->options.init,
-            .high = m->options.init,
-        };
+    accessor_inits(&m->accessor, 0, 0, -m->options.init, m->options.init, &t);
     return t;
 }
 
@@ -173,7 +148,7 @@ struct table_options model_bias_table(const struct model *m)
 {
     struct table_options t = {
         .seed = m->options.seed, .id = 1, .width = m->bias.width, .partition_bits = 8};
-    add_n0(&t, &m->bias.groups[0]);
+    accessor_inits(&m->bias, 0, 0, 0, 0, &t);
     return t;
 }
 

@@ -4,8 +4,8 @@
 // A model is a `struct model_ops` in a file of its own and a line of MODELS below. It sees
 // batches of examples as arrays: a pointer to a row and a value for each feature. Who
 // stands behind the rows (this process, servers) and who adds up gradients is the
-// trainer's business. A row is one or more groups of weights, each followed by its rule's
-// state, and the count of the row's updates (accessor/accessor.h):
+// trainer's business. A row is one of the accessor features: one or two groups of weights,
+// each followed by its rule's state, and the count of the row's updates:
 //
 //   lr   [w | state][count]                            f(x) = b + sum w_i x_i
 //   fm   [w | state][count][v: dim | state]            + sum over pairs <v_i, v_j> u_i u_j
@@ -61,8 +61,9 @@ struct model_options {
 struct model {
     struct model_options options;
     const struct kernels *kernels;
-    struct accessor accessor; // of a feature's row
-    struct accessor bias;     // of the bias'; neither decays nor has a prior
+    struct accessor_options layout; // of a feature's row, whoever keeps it,
+    struct accessor accessor;       // and what follows from it
+    struct accessor bias;           // of the bias'; neither decays nor has a prior
 };
 
 // Examples as a model sees them. Features of example i are start[i] .. start[i + 1] - 1
@@ -111,8 +112,9 @@ struct model_ops {
     // TUG_EUSAGE: options that the model cannot work with; may be NULL.
     int (*check)(const struct model_options *o, struct err *e);
 
-    // Adds groups and count to m->accessor, which is empty.
-    void (*layout)(struct model *m);
+    // What a feature's row holds, as settings of the accessor features: `embed` weights (1,
+    // before this is called) and `dim` more (0). NULL: so it stays.
+    void (*layout)(const struct model_options *o, struct accessor_options *ret);
 
     // Floats that `forward` leaves for `backward`, of each example: model_kept says where.
     // They are zeros at first. NULL: none.

@@ -17,11 +17,6 @@ enum { MODEL_LINEAR, MODEL_LATENT }; // groups of these models
 // Of --dim. TUG_EUSAGE.
 int model_check_dim(const struct model_options *o, struct err *e);
 
-// Group MODEL_LINEAR, a weight w, and the count.
-void model_add_linear(struct model *m);
-// Group MODEL_LATENT of n floats.
-struct accessor_group *model_add_latent(struct model *m, uint32_t n);
-
 static inline const struct accessor_group *model_group(const struct model_work *w,
                                                        uint32_t group)
 {

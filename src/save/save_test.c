@@ -86,6 +86,9 @@ static const struct {
 } tables[] = {
     {CTR "entry=count:3", 4},
     {"name=users; accessor=plain; dim=5; rule=adam", 3},
+    {"name=users; accessor=features; embed=2; dim=4; rule=adagrad; "
+     "embedx-rule=adagrad-row:block=2; embedx-init=0.1",
+     2},
     {"name=users; accessor=ctr_double; dim=2; entry=sketch:2; placement=range", 4},
 };
 enum { N_TABLES = sizeof(tables) / sizeof(*tables) };

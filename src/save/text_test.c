@@ -45,6 +45,8 @@ static const char *const tables[] = {
     CTR "ttl-steps=100",
     "name=users; accessor=ctr_double; dim=2; rule=adam; embedx-threshold=3",
     "name=users; accessor=plain; dim=5; rule=adam",
+    "name=users; accessor=features; embed=2; dim=4; rule=adagrad; "
+    "embedx-rule=adagrad-row:block=2; embedx-init=0.1",
     "name=users; accessor=sparse; dim=0; rule=ftrl; placement=range",
     "name=users; accessor=merge; dim=1; rule=sum",
     "name=users; accessor=counter; dim=2",

@@ -34,9 +34,6 @@ static size_t texts_of(uint16_t type, union wire_any *m, struct wire_text *ret[T
 {
     size_t n = 0;
     if (type == MSG_TABLE) {
-        ret[n++] = &m->table.groups;
-        ret[n++] = &m->table.inits;
-        ret[n++] = &m->table.name;
         ret[n++] = &m->table.config;
     } else if (type == MSG_SAVE) {
         ret[n++] = &m->save.path;
@@ -273,8 +270,8 @@ static void name_slow(const struct shard *s, const struct shard_table *t, uint64
     char name[ROSTER_NAME_MAX];
     for (size_t i = 0; i < t->ssp.n; i++) {
         const struct ssp_worker *w = &t->ssp.workers[i];
-        if (ssp_clock_counts(&t->ssp, w) && clock > t->spec.staleness &&
-            w->clock < clock - t->spec.staleness)
+        if (ssp_clock_counts(&t->ssp, w) && clock > t->spec.config.staleness &&
+            w->clock < clock - t->spec.config.staleness)
             buf_printf(to, "%s%s at clock %llu", to->len > 0 ? ", " : "",
                        shard_session_name(s, w->session, name),
                        (unsigned long long)w->clock);
@@ -357,8 +354,9 @@ static void refuse_late(struct shard *s, const struct held *h)
         name_missing(s, t, h, clock, &whom);
         const char *names = buf_str(&whom);
         err_set(&e, TUG_EIO, "%s of table '%s' at clock %llu has waited %llu s for %s",
-                h->type == MSG_TABLE_DO ? "order" : wire_name(h->type), t->spec.name,
-                (unsigned long long)clock, seconds, names != NULL ? names : "others");
+                h->type == MSG_TABLE_DO ? "order" : wire_name(h->type),
+                t->spec.config.name, (unsigned long long)clock, seconds,
+                names != NULL ? names : "others");
     }
     buf_free(&whom);
     shard_refuse(s, &q, &e);

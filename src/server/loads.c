@@ -34,7 +34,7 @@ static int load_rows(struct shard *s, struct shard_table *t,
     TRY(clear(s, t, e));
     if (save_load(chain, name, t->store, is_mine, &mine, e) != 0) {
         (void)clear(s, t, NULL); // nothing is better than a part
-        return err_wrap(e, "table '%s' is empty now", t->spec.name);
+        return err_wrap(e, "table '%s' is empty now", t->spec.config.name);
     }
     store_loaded(t->store);
     step_clock_begin(&s->steps, chain->saves[chain->n - 1].step);
@@ -70,15 +70,15 @@ static int text_of(struct wire_text t, char *to, size_t max, struct err *e)
 static int load(struct shard *s, struct shard_table *t, const struct msg_load *m,
                 struct err *e)
 {
-    char path[FILE_PATH_MAX], name[SPEC_NAME_MAX];
+    char path[FILE_PATH_MAX], name[CONFIG_NAME_MAX];
     struct store_stats x = store_stats(t->store);
     TRY(text_of(m->path, path, sizeof(path), e));
     TRY(text_of(m->name, name, sizeof(name), e));
     if (!m->clear && x.rows + x.cold_rows > 0)
         return err_set(e, TUG_EUSAGE, "table '%s' has %llu rows: clear it first",
-                       t->spec.name, (unsigned long long)(x.rows + x.cold_rows));
-    int rc = load_chain(s, t, path, m->checksum, name[0] != '\0' ? name : t->spec.name,
-                        e);
+                       t->spec.config.name, (unsigned long long)(x.rows + x.cold_rows));
+    int rc = load_chain(s, t, path, m->checksum,
+                        name[0] != '\0' ? name : t->spec.config.name, e);
     tables_touch_all(s, t);
     tables_measure(s, t);
     return rc;
@@ -123,11 +123,7 @@ static enum outcome obey(struct shard *s, const struct msg_load *m, uint64_t *re
     struct shard_table *t = tables_find(s, m->table, e);
     if (t == NULL)
         return ANSWERED;
-    if (!t->spec.by_config)
-        err_set(e, TUG_EUSAGE,
-                "table '%s' was not made from settings, so this cannot be done with it",
-                t->spec.name);
-    else if (!turns_free(t))
+    if (!turns_free(t))
         return WANTS_TURN;
     else if (load(s, t, m, e) == 0) {
         struct store_stats x = store_stats(t->store);

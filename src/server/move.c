@@ -14,12 +14,12 @@ static int check_table(const struct shard *to, const struct shard_table *t, stru
     if (!turns_free(t) || !turns_free(x))
         return err_set(e, TUG_EUSAGE,
                        "table '%s' can't be moved while it is being saved or cleared",
-                       t->spec.name);
+                       t->spec.config.name);
     for (uint32_t i = 0; i < SHARD_MAX_CLOCKS; i++)
         if (t->sync.open[i].n > 0)
             return err_set(e, TUG_EUSAGE,
                            "table '%s' can't be moved while a batch is open",
-                           t->spec.name);
+                           t->spec.config.name);
     return 0;
 }
 

@@ -157,7 +157,8 @@ static enum outcome must_wait(const struct shard_table *t, uint64_t clock)
 {
     if (t->spec.mode == WIRE_SYNC && clock > t->sync.next)
         return WANTS_BATCH;
-    if (t->spec.mode == WIRE_SSP && !ssp_clock_open(&t->ssp, clock, t->spec.staleness))
+    if (t->spec.mode == WIRE_SSP &&
+        !ssp_clock_open(&t->ssp, clock, t->spec.config.staleness))
         return WANTS_TICK;
     return ANSWERED;
 }

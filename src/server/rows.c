@@ -77,7 +77,7 @@ enum outcome rows_serve(struct shard *s, struct request *q)
         err_set(&e, TUG_EUSAGE, "there is no partition %u", m->partition);
     else if (t != NULL && m->max == 0)
         err_set(&e, TUG_EUSAGE, "rows of table '%s': the request asks for 0 rows",
-                t->spec.name);
+                t->spec.config.name);
     if (e.code != 0) {
         shard_refuse(s, q, &e);
         return ANSWERED;

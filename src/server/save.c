@@ -108,8 +108,8 @@ void saves_close(struct shard *s)
 
 static bool takes_part(const struct save_run *r, const struct shard_table *t)
 {
-    if (r->all || !t->spec.by_config) // made anew, perhaps, since the save was asked for
-        return t->spec.by_config;
+    if (r->all)
+        return true;
     for (uint32_t i = 0; i < r->n; i++)
         if (r->tables[i].id == t->spec.id)
             return true;
@@ -178,7 +178,7 @@ static int check_clock(const struct shard *s, const struct save_run *r, struct e
             return err_set(e, TUG_EUSAGE,
                            SAVE_PASSED ": batch %llu of table '%s' is applied: it is at "
                                        "%llu",
-                           (unsigned long long)r->clock, t->spec.name,
+                           (unsigned long long)r->clock, t->spec.config.name,
                            (unsigned long long)t->sync.next);
     }
     return 0;
@@ -187,14 +187,8 @@ static int check_clock(const struct shard *s, const struct save_run *r, struct e
 int save_add_run_table(const struct shard *s, struct save_run *r, uint32_t id,
                        struct err *e)
 {
-    const struct shard_table *t = tables_find(s, id, e);
-    if (t == NULL)
+    if (tables_find(s, id, e) == NULL)
         return TUG_EUSAGE;
-    if (!t->spec.by_config)
-        return err_set(
-            e, TUG_EUSAGE,
-            "table '%s' was not made from settings, so this cannot be done with it",
-            t->spec.name);
     if (r->n == SAVE_MAX_TABLES)
         return err_set(e, TUG_EUSAGE, "more than %d tables in a save", SAVE_MAX_TABLES);
     r->tables[r->n++] = (struct save_run_table){.id = id};
@@ -204,25 +198,20 @@ int save_add_run_table(const struct shard *s, struct save_run *r, uint32_t id,
 static int check_tables(struct shard *s, struct save_run *r, struct err *e)
 {
     for (uint32_t i = 0; i < s->n_tables && r->all; i++)
-        if (s->tables[i] != NULL && s->tables[i]->spec.by_config)
+        if (s->tables[i] != NULL)
             TRY(save_add_run_table(s, r, i, e));
     r->all = false;
     for (uint32_t i = 0; i < r->n; i++) {
         struct shard_table *t = tables_find(s, r->tables[i].id, e);
         if (t == NULL)
             return e->code;
-        if (!t->spec.by_config)
-            return err_set(
-                e, TUG_EUSAGE,
-                "table '%s' was not made from settings, so this cannot be done with it",
-                t->spec.name);
-        save_file_name(r->tables[i].file, t->spec.name, member_id(s->member));
+        save_file_name(r->tables[i].file, t->spec.config.name, member_id(s->member));
         for (uint32_t k = 0; k < i; k++)
             if (strcmp(r->tables[i].file, r->tables[k].file) == 0)
                 return err_set(
                     e, TUG_EUSAGE,
                     "tables %u and %u are both named '%s', and their files would be, too",
-                    r->tables[k].id, t->spec.id, t->spec.name);
+                    r->tables[k].id, t->spec.id, t->spec.config.name);
     }
     return 0;
 }
@@ -250,7 +239,7 @@ static int begin(struct shard *s, struct save_run *r, struct err *e)
         r->published = i == 0 || r->published == by ? by : 0;
         TRY(save_check_parent(t->store, &on, e));
         if (cut_begin(t->store, &cut, e) != 0)
-            return err_wrap(e, "table '%s'", t->spec.name);
+            return err_wrap(e, "table '%s'", t->spec.config.name);
         r->tables[i].cut = true;
         if (r->mode == SAVE_DAY)
             tables_touch_all(s, t);
@@ -411,7 +400,7 @@ static void say_what_is_missing(const struct shard *s, const struct save_run *r,
                 (unsigned long long)r->id, seconds, buf_str(&names));
     else
         err_set(e, TUG_EIO, "save %llu has waited %llu s for table '%s' (batch %llu)",
-                (unsigned long long)r->id, seconds, t != NULL ? t->spec.name : "",
+                (unsigned long long)r->id, seconds, t != NULL ? t->spec.config.name : "",
                 (unsigned long long)(t != NULL ? t->sync.next : 0));
     buf_free(&names);
 }

@@ -88,7 +88,7 @@ enum outcome shard_refuse_keys(struct shard *s, const struct request *q, const c
     // What a client looks for at the beginning stays there.
     if (strncmp(e->text, SHARD_LIST_UNKNOWN, sizeof(SHARD_LIST_UNKNOWN) - 1) != 0 &&
         strncmp(e->text, VAN_NO_ROOM, sizeof(VAN_NO_ROOM) - 1) != 0)
-        err_wrap(e, "%s of table '%s' by %s", what, t->spec.name,
+        err_wrap(e, "%s of table '%s' by %s", what, t->spec.config.name,
                  shard_peer_name(s, q->peer, name));
     shard_refuse(s, q, e);
     return ANSWERED;

@@ -15,13 +15,11 @@ static struct world *open_sync(bool mean)
 {
     struct world *w = world_open(BITS, &plain);
     struct table_spec s = plain_spec(T, WIRE_SYNC, WIDTH);
-    s.accessor = ACCESSOR_EMPTY;
-    struct rule_params rule = rule_defaults(RULE_SGD);
-    rule.lr = lr;
-    rule.l1 = rule.l2 = rule.prior = 0;
-    accessor_add_group(&s.accessor, &rule, WIDTH);
-    s.options.width = s.accessor.width;
-    s.mean = mean;
+    struct rule_params *rule = &s.config.accessor.rule;
+    *rule = rule_defaults(RULE_SGD);
+    rule->lr = lr;
+    rule->l1 = rule->l2 = rule->prior = 0;
+    s.config.mean = mean;
     make_table(w, &s);
     return w;
 }
@@ -276,7 +274,7 @@ static void test_ssp(void **state)
     (void)state;
     struct world *w = world_open(BITS, &plain);
     struct table_spec s = plain_spec(T, WIRE_SSP, 1);
-    s.staleness = 2;
+    s.config.staleness = 2;
     make_table(w, &s);
     uint64_t keys[KEYS];
     assert_true(draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys) > 0);
@@ -337,7 +335,7 @@ static void test_ssp_late_worker(void **state)
     (void)state;
     struct world *w = world_open(BITS, &plain);
     struct table_spec s = plain_spec(T, WIRE_SSP, 1);
-    s.staleness = 2;
+    s.config.staleness = 2;
     make_table(w, &s);
     struct msg_pull m = pull_of(w, 0, T, NULL, 0);
     m.clock = 9;

@@ -363,7 +363,7 @@ static void test_tables(void **state)
     struct table_spec s = plain_spec(1, WIRE_ASYNC, WIDTH);
     uint32_t made = 0;
     for (s.id = 0; s.id < 1000; s.id++) {
-        snprintf(s.name, sizeof(s.name), "t%u", s.id);
+        snprintf(s.config.name, sizeof(s.config.name), "t%u", s.id);
         send_table(w, &s);
         struct parcel *p = next_sent(w);
         bool ok = p->frame.type == MSG_OK;

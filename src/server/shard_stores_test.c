@@ -1,4 +1,4 @@
-// Tables by configuration on shards: one loop with all partitions and three with a third
+// Tables on shards: one loop with all partitions and three with a third
 // of them each hold the same bits, whatever the accessor and whoever contributed to sync
 // batches; orders happen once; steps add up; what can't be is refused.
 //

@@ -170,8 +170,7 @@ static void test_before_placement(void **state)
     open_worker(w, 0);
     forget_sent(w);
     struct table_spec s = plain_spec(T, WIRE_ASYNC, WIDTH);
-    s.options.n_inits = 1;
-    s.options.inits[0] = (struct table_init){.count = 1, .low = 2, .high = 2};
+    s.config.init_low = s.config.init_high = 2;
     send_table(w, &s);
     assert_null(w->sent);
     w->epoch = 1;
@@ -293,8 +292,8 @@ static void test_occurrences(void **state)
     (void)state;
     struct world *w = world_open(BITS, &plain);
     struct table_spec s = plain_spec(T, WIRE_ASYNC, 1);
-    accessor_add_count(&s.accessor);
-    s.options.width = s.accessor.width;
+    snprintf(s.config.accessor.name, sizeof(s.config.accessor.name), "features");
+    s.config.accessor.dim = 0;
     make_table(w, &s);
     uint64_t keys[KEYS];
     draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
@@ -385,11 +384,8 @@ static void test_set(void **state)
 {
     (void)state;
     struct world *w = world_open(BITS, &plain);
-    struct table_spec s = plain_spec(T, WIRE_SYNC, 1);
-    s.accessor = ACCESSOR_EMPTY;
-    struct rule_params rule = rule_defaults(RULE_ADAGRAD);
-    accessor_add_group(&s.accessor, &rule, 2);
-    s.options.width = s.accessor.width; // 2 weights, 2 floats of state
+    struct table_spec s = plain_spec(T, WIRE_SYNC, 2);
+    s.config.accessor.rule = rule_defaults(RULE_ADAGRAD); // 2 floats of state
     make_table(w, &s);
     uint64_t keys[KEYS];
     uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
@@ -426,13 +422,12 @@ static void test_whole_rows(void **state)
 {
     (void)state;
     struct world *w = world_open(BITS, &plain);
-    struct table_spec s = plain_spec(T, WIRE_ASYNC, 1);
-    s.accessor = ACCESSOR_EMPTY;
-    struct rule_params rule = rule_defaults(RULE_ADAGRAD);
-    accessor_add_group(&s.accessor, &rule, 2);
-    s.options = (struct table_options){
-        .width = s.accessor.width, .n_inits = 1, .seed = 3};
-    s.options.inits[0] = (struct table_init){.count = 4, .low = -1, .high = 1};
+    struct table_spec s = plain_spec(T, WIRE_ASYNC, 2);
+    s.config.accessor.rule = rule_defaults(RULE_ADAGRAD);
+    s.config.init_low = -1;
+    s.config.init_high = 1;
+    s.config.seed = 3;
+    assert_int_equal(spec_make(&s, T, &s.config, NULL), 0);
     make_table(w, &s);
     uint64_t keys[KEYS];
     uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
@@ -444,7 +439,9 @@ static void test_whole_rows(void **state)
         expect_ok(w);
     }
     struct table *first;
-    assert_int_equal(table_open(&first, &s.options, NULL), 0);
+    struct table_options rows = {.seed = 3, .id = T, .width = s.accessor.width};
+    accessor_inits(&s.accessor, -1, 1, 0, 0, &rows);
+    assert_int_equal(table_open(&first, &rows, NULL), 0);
     for (int bf16 = 0; bf16 < 2; bf16++)
         for (int whole = 0; whole < 2; whole++) {
             struct msg_pull m = pull_of(w, 0, T, keys, n);
@@ -580,12 +577,11 @@ static void test_orders(void **state)
     other = plain_spec(8, WIRE_ASYNC, WIDTH + 1);
     make_table(w, &other);
     order(w, 1011, T, WIRE_COPY, 8);
-    expect_refusal(w, TUG_EUSAGE,
-                   "cannot become a copy of 't5': it differs in its width");
+    expect_refusal(w, TUG_EUSAGE, "cannot become a copy of 't5': it differs in its dim");
     order(w, 1012, 6, WIRE_CLEAR, 0);
     expect_refusal(w, TUG_EUSAGE, "there is no table 6");
     order(w, 1013, T, WIRE_COPY, SPEC_MAX_TABLES);
-    expect_refusal(w, TUG_EUSAGE, "can't become table 4096");
+    expect_refusal(w, TUG_EUSAGE, "numbers of tables are below 4096");
     order(w, 1014, T, 99, 0);
     expect_refusal(w, TUG_EUSAGE, "order 99");
     struct msg_table_do far = {.table = T, .number = 1040, .low = 1015};
@@ -637,7 +633,7 @@ static void test_walks(void **state)
     for (enum wire_space space = 0; space < WIRE_SPACES; space++) {
         struct world *w = world_open(BITS, &plain);
         struct table_spec s = plain_spec(T, WIRE_ASYNC, WIDTH);
-        s.space = space;
+        s.config.place = place_of(space);
         make_table(w, &s);
         uint64_t keys[KEYS], step = UINT64_MAX / KEYS;
         float values[KEYS * WIDTH];
@@ -808,7 +804,7 @@ static void test_tables(void **state)
     struct table_spec s = plain_spec(T, WIRE_ASYNC, WIDTH + 1);
     send_table(w, &s);
     expect_refusal(w, TUG_EUSAGE,
-                   "table 5 is 't5' already and differs from 't5' in its width");
+                   "table 5 is 't5' already and differs from 't5' in its dim");
     deliver(w, WORKER_LINK, MSG_STATUS, 3, &(struct msg_status){});
     struct parcel *p = expect_sent(w, MSG_STATUS_IS);
     char text[1024];

@@ -426,21 +426,33 @@ static inline void pass_time(struct world *w, uint64_t ns)
 
 static inline struct table_spec plain_spec(uint32_t id, enum wire_mode mode, uint32_t n)
 {
-    struct table_spec s = {.id = id, .mode = mode};
-    snprintf(s.name, sizeof(s.name), "t%u", id);
-    accessor_plain(&s.accessor, rule_defaults(RULE_SUM), n);
-    s.options = (struct table_options){.width = s.accessor.width};
+    struct table_config c = table_config_defaults();
+    struct table_spec s;
+    struct err e;
+    snprintf(c.name, sizeof(c.name), "t%u", id);
+    c.accessor.dim = n;
+    c.accessor.rule = rule_defaults(RULE_SUM);
+    c.mode = (enum config_mode)mode;
+    if (spec_make(&s, id, &c, &e) != 0)
+        fail_msg("%s", e.text);
     return s;
+}
+
+static inline enum config_place place_of(enum wire_space space)
+{
+    static const enum config_place places[] = {[WIRE_SPACE_SPARSE] = CONFIG_HASH,
+                                               [WIRE_SPACE_RANGE] = CONFIG_RANGE,
+                                               [WIRE_SPACE_DENSE] = CONFIG_DENSE};
+    return places[space];
 }
 
 static inline void send_table(struct world *w, const struct table_spec *s)
 {
-    struct buf groups = BUF_INIT(1 << 16), inits = BUF_INIT(1 << 16);
+    struct buf config = BUF_INIT(1 << 16);
     struct msg_table m;
-    assert_int_equal(spec_encode(s, &groups, &inits, &m), 0);
+    assert_int_equal(spec_encode(s, &config, &m), 0);
     deliver(w, WORKER_LINK, MSG_TABLE, ++w->next_request, &m);
-    buf_free(&groups);
-    buf_free(&inits);
+    buf_free(&config);
 }
 
 static inline void make_table(struct world *w, const struct table_spec *s)

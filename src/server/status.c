@@ -15,7 +15,7 @@ static int add_table(const struct shard *s, const struct shard_table *t, struct 
 {
     struct msg_table_is m = tables_count(s, t);
     TRY(buf_printf(json, "{\"id\": %u, \"name\": ", t->spec.id));
-    TRY(buf_json(json, t->spec.name));
+    TRY(buf_json(json, t->spec.config.name));
     return buf_printf(
         json,
         ", \"mode\": \"%s\", \"width\": %u, \"rows\": %llu, \"bytes\": %llu, "

@@ -1,4 +1,4 @@
-// For tests of shards with tables by configuration: loops that share the partitions of a
+// For tests of the tables of shards: loops that share the partitions of a
 // table, batches of pushes, and rows as bytes to be compared.
 //
 // SPDX-License-Identifier: Apache-2.0

@@ -155,7 +155,7 @@ uint64_t sync_examples(const struct sync_batch *b)
 static float scale_of(const struct shard_table *t, const struct sync_batch *b)
 {
     uint64_t examples = sync_examples(b);
-    return t->spec.mean && examples > 0 ? 1 / (float)examples : 1;
+    return t->spec.config.mean && examples > 0 ? 1 / (float)examples : 1;
 }
 
 // A batch is of one pass. Should contributions say otherwise, what one of them counts

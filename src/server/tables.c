@@ -125,10 +125,6 @@ static int open_store(const struct shard *s, const struct shard_table *t,
                               .id = t->spec.id,
                               .partition_bits = s->bits,
                               .max_bytes = s->o.max_bytes};
-    if (!t->spec.by_config) {
-        o.accessor = &t->spec.accessor;
-        o.rows = &t->spec.options;
-    }
     if (t->spec.config.cold[0] != '\0') {
         TRY(cold_dir(s, t, cold, e));
         o.cold_dir = cold;
@@ -162,7 +158,7 @@ static int table_make(struct shard *s, const struct table_spec *spec,
 static int make(struct shard *s, const struct msg_table *m, struct err *e)
 {
     struct table_spec spec;
-    TRY(spec_decode(&spec, m, s->bits, e));
+    TRY(spec_decode(&spec, m, e));
     struct shard_table *t = s->tables[spec.id];
     if (t != NULL) {
         const char *difference = spec_difference(&t->spec, &spec);
@@ -170,12 +166,12 @@ static int make(struct shard *s, const struct msg_table *m, struct err *e)
             return 0;
         return err_set(e, TUG_EUSAGE,
                        "table %u is '%s' already and differs from '%s' in its %s",
-                       spec.id, t->spec.name, spec.name, difference);
+                       spec.id, t->spec.config.name, spec.config.name, difference);
     }
     if (s->o.max_bytes != 0 && s->bytes >= s->o.max_bytes)
         return err_set(e, TUG_ENOMEM,
                        "no room for table '%s': rows take %llu of the %llu bytes allowed",
-                       spec.name, (unsigned long long)s->bytes,
+                       spec.config.name, (unsigned long long)s->bytes,
                        (unsigned long long)s->o.max_bytes);
     int rc = table_make(s, &spec, &t, e);
     if (rc != 0) {
@@ -206,28 +202,32 @@ static int check_copy(const struct table_spec *from, const struct table_spec *to
                       struct err *e)
 {
     struct table_spec same = *to;
-    memcpy(same.name, from->name, sizeof(same.name));
-    same.mode = from->mode;
-    same.staleness = from->staleness;
-    same.mean = from->mean;
+    memcpy(same.config.name, from->config.name, sizeof(same.config.name));
+    same.config.mode = from->config.mode;
+    same.config.staleness = from->config.staleness;
+    same.config.mean = from->config.mean;
     const char *difference = spec_difference(from, &same);
     if (difference == NULL)
         return 0;
     return err_set(e, TUG_EUSAGE,
                    "table '%s' cannot become a copy of '%s': it differs in its %s",
-                   to->name, from->name, difference);
+                   to->config.name, from->config.name, difference);
 }
 
 // A table that is not there yet is made: an asynchronous one, for nobody trains it.
 static int copy_into(struct shard *s, const struct table_spec *from, uint32_t other,
                      struct shard_table **ret, struct err *e)
 {
-    struct table_spec spec = *from;
-    spec.id = other;
-    spec.mode = WIRE_ASYNC;
-    if (other >= SPEC_MAX_TABLES || other == from->id)
-        return err_set(e, TUG_EUSAGE, "table '%s' can't become table %u", from->name,
+    struct table_config config = from->config;
+    struct table_spec spec;
+    snprintf(config.name, sizeof(config.name), "%.58s-copy", from->config.name);
+    config.mode = CONFIG_ASYNC;
+    config.staleness = 0;
+    config.mean = false;
+    if (other == from->id)
+        return err_set(e, TUG_EUSAGE, "table '%s' can't become table %u", config.name,
                        other);
+    TRY(spec_make(&spec, other, &config, e));
     *ret = s->tables[other];
     if (*ret != NULL)
         return check_copy(from, &(*ret)->spec, e);
@@ -249,15 +249,15 @@ static int copy(struct shard *s, struct shard_table *t, uint32_t other, struct e
     if (s->o.max_bytes != 0 && s->bytes + t->bytes > s->o.max_bytes)
         return err_set(e, TUG_ENOMEM,
                        "no room for a copy of table '%s': rows take %llu of %llu bytes",
-                       t->spec.name, (unsigned long long)s->bytes,
+                       t->spec.config.name, (unsigned long long)s->bytes,
                        (unsigned long long)s->o.max_bytes);
     if (t->spec.config.cold[0] != '\0')
         return err_set(e, TUG_EUSAGE, "table '%s' has rows on disk: it has no copies",
-                       t->spec.name);
+                       t->spec.config.name);
     TRY(copy_into(s, &t->spec, other, &to, e));
     if (!turns_free(to))
         return err_set(e, TUG_EUSAGE, "table '%s' is being saved or cleared",
-                       to->spec.name);
+                       to->spec.config.name);
     TRY(open_store(s, to, &rows, e));
     int rc = store_copy(rows, t->store, e);
     if (rc != 0) {
@@ -294,7 +294,7 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
         return 0;
     default:
         return err_set(e, TUG_EUSAGE, "order %u for table '%s' is not known", m->what,
-                       t->spec.name);
+                       t->spec.config.name);
     }
 }
 
@@ -355,7 +355,7 @@ enum outcome tables_tick(struct shard *s, struct request *q)
         err_set(&e, TUG_EUSAGE, "only a node that has joined the cluster has a clock");
     else if (t != NULL && t->spec.mode != WIRE_SSP)
         err_set(&e, TUG_EUSAGE, "tick of table '%s', which is not one of mode ssp",
-                t->spec.name);
+                t->spec.config.name);
     else if (t != NULL && ssp_clock_tick(&t->ssp, m->session, q->id, m->clock) != 0)
         err_nomem(&e, "the workers of a table");
     if (e.code != 0) {
@@ -371,8 +371,8 @@ static struct shard_table *find_named(const struct shard *s, struct wire_text na
 {
     for (uint32_t i = 0; i < s->n_tables; i++) {
         struct shard_table *t = s->tables[i];
-        if (t != NULL && strlen(t->spec.name) == name.n &&
-            memcmp(t->spec.name, name.data, name.n) == 0)
+        if (t != NULL && strlen(t->spec.config.name) == name.n &&
+            memcmp(t->spec.config.name, name.data, name.n) == 0)
             return t;
     }
     return NULL;
@@ -384,18 +384,13 @@ static int describe(struct shard *s, const struct msg_table_info *m, struct buf 
     struct shard_table *t = m->name.n > 0 ? find_named(s, m->name) : NULL;
     if (t == NULL && m->name.n > 0)
         return err_set(e, TUG_EUSAGE, "there is no table '%.*s' on node %u",
-                       (int)(m->name.n < SPEC_NAME_MAX ? m->name.n : SPEC_NAME_MAX),
+                       (int)(m->name.n < CONFIG_NAME_MAX ? m->name.n : CONFIG_NAME_MAX),
                        m->name.data, member_id(s->member));
     if (t == NULL && (t = tables_find(s, m->table, e)) == NULL)
         return TUG_EUSAGE;
-    if (!t->spec.by_config)
-        return err_set(
-            e, TUG_EUSAGE,
-            "table %u ('%s') was not made from settings, so this cannot be done with it",
-            t->spec.id, t->spec.name);
     *ret_table = t->spec.id;
     if (table_config_print(&t->spec.config, config) != 0)
-        return err_nomem(e, "a table's configuration");
+        return err_nomem(e, "a table's settings");
     return 0;
 }
 

@@ -22,7 +22,7 @@ static bool is_teller(const struct shard *s)
 static const char *table_name(struct shard *s, uint32_t table)
 {
     const struct shard_table *t = tables_find(s, table, NULL);
-    return t != NULL ? t->spec.name : "?";
+    return t != NULL ? t->spec.config.name : "?";
 }
 
 // Those that copy and count batches are part of training, not orders of anybody.

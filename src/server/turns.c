@@ -83,17 +83,17 @@ static enum outcome order_store(struct shard *s, struct shard_table *t,
     bool sync = t->spec.mode == WIRE_SYNC;
     if (m->what == WIRE_SHRINK && isinf(m->threshold)) {
         err_set(e, TUG_EUSAGE, "shrink of table '%s': its threshold is not finite",
-                t->spec.name);
+                t->spec.config.name);
         return ANSWERED;
     }
     if (m->clock != 0 && !sync) {
         err_set(e, TUG_EUSAGE, "table '%s' is not one of mode sync: it has no clock",
-                t->spec.name);
+                t->spec.config.name);
         return ANSWERED;
     }
     if (m->clock != 0 && m->clock < t->sync.next) {
         err_set(e, TUG_EUSAGE, "batch %llu of table '%s' has been applied: it is at %llu",
-                (unsigned long long)m->clock, t->spec.name,
+                (unsigned long long)m->clock, t->spec.config.name,
                 (unsigned long long)t->sync.next);
         return ANSWERED;
     }

@@ -99,6 +99,9 @@ static const struct config configs[] = {
     {CTR "deltas=no; embedx-threshold=0; entry=sketch:2", "cold-after-days=1", 2},
     {CTR "deltas=no; decay=1", "hot-rows=400; cold-after-days=0", 2},
     {"accessor=plain; dim=5; rule=adam; init=0.1", "hot-rows=64", 4},
+    {"accessor=features; embed=2; dim=4; rule=adagrad; embedx-rule=adagrad-row:block=2; "
+     "embedx-init=0.1",
+     "hot-rows=80", 2},
     {"accessor=ctr_double; dim=0; deltas=no; delete-after-days=3", "hot-rows=1", 2},
     {"accessor=merge; dim=1; rule=sum", "hot-rows=300", 1},
     {CTR EARNED "deltas=yes", "hot-rows=200", 3},

@@ -17,14 +17,14 @@
 enum { VALUE_MAX = 2048, TEXT_MAX = 1 << 20 };
 
 #define AT(field) .offset = offsetof(struct table_config, field)
-#define LIFE(field) .life = true, AT(accessor.life.field)
+#define LIFE(field) .of = SETTING_OF_LIFE, AT(accessor.life.field)
 #define USUAL_RULE "adagrad-shared:low=-10,high=10"
 
 static const struct table_setting settings[] = {
     {"name", "NAME", "table", "name of the table and of its files", .kind = &setting_name,
      AT(name)},
     {"accessor", "NAME", "plain",
-     "layout and life of rows: plain, merge, counter, sparse, ctr, ctr_double",
+     "layout and life of rows: plain, merge, counter, features, sparse, ctr, ctr_double",
      .kind = &setting_accessor, AT(accessor)},
     {"dim", "N", "8",
      "floats or counters of a row (plain, merge, counter), or of embedx; 0: no embedx",
@@ -33,8 +33,13 @@ static const struct table_setting settings[] = {
      "update rule of the row, or of embed; adagrad's steps suit features of any "
      "frequency",
      .kind = &setting_rule, AT(accessor.rule)},
-    {"embedx-rule", "RULE", USUAL_RULE, "update rule of embedx", .life = true,
+    {"embedx-rule", "RULE", USUAL_RULE, "update rule of embedx", .of = SETTING_OF_EMBEDX,
      .kind = &setting_rule, AT(accessor.extra)},
+    {"embed", "N", "1", "features: weights of a row beside embedx",
+     .of = SETTING_OF_FEATURES, .kind = &setting_whole32, AT(accessor.embed)},
+    {"by-squares", "yes|no", "no",
+     "features: an update of embedx decays by the mean square of the row's values",
+     .of = SETTING_OF_FEATURES, .kind = &setting_flag, AT(accessor.by_squares)},
     {"rate", "SCHEDULE", "constant",
      "schedule of both rules' rates by the table's global step", .kind = &setting_rate,
      AT(rate)},
@@ -52,7 +57,7 @@ static const struct table_setting settings[] = {
     {"embedx-init", "X|LOW..HIGH", "0.0001",
      "initial weights of embedx: small, but not 0, because gradients of products vanish "
      "there",
-     .life = true, .kind = &setting_init, AT(extra_low)},
+     .of = SETTING_OF_EMBEDX, .kind = &setting_init, AT(extra_low)},
     {"seed", "N", "0",
      "seed of initial weights and hashes: the same seed gives the same rows",
      .kind = &setting_seed, AT(seed)},
@@ -105,10 +110,10 @@ static const struct table_setting settings[] = {
      .kind = &setting_whole, LIFE(ttl_steps)},
     {"budget-rows", "N", "0",
      "rows that the whole table may have; those of least score are removed; 0: no limit",
-     .kind = &setting_whole, AT(budget_rows), .life = true},
+     .kind = &setting_whole, AT(budget_rows), .of = SETTING_OF_LIFE},
     {"budget-floor", "X", "0.9",
      "share of the budget that stays: less means to remove less often and more at a time",
-     .kind = &setting_number, AT(budget_floor), .life = true},
+     .kind = &setting_number, AT(budget_floor), .of = SETTING_OF_LIFE},
     {"hot-rows", "N", "0",
      "rows that stay in memory, the others go to disk (cold); 0: cold-after-days decides",
      .kind = &setting_whole, AT(hot_rows)},
@@ -356,19 +361,45 @@ static int is_default(const struct table_config *c, const struct table_setting *
     return rc;
 }
 
-// Settings that would do nothing.
-static int check_lifeless(const struct table_config *c, struct err *e)
+static bool is_of_features(const struct table_config *c)
+{
+    return strcmp(c->accessor.name, "features") == 0;
+}
+
+// Whether the accessor makes something of the setting.
+static bool has_effect(const struct table_config *c, const struct table_setting *s,
+                       bool lives)
+{
+    switch (s->of) {
+    case SETTING_OF_LIFE:
+        return lives;
+    case SETTING_OF_EMBEDX:
+        return lives || is_of_features(c);
+    case SETTING_OF_FEATURES:
+        return is_of_features(c);
+    default:
+        return true;
+    }
+}
+
+static int check_effects(const struct table_config *c, bool lives, struct err *e)
 {
     for (size_t i = 0; i < N_SETTINGS; i++) {
         const struct table_setting *s = &settings[i];
         bool same = true;
-        if (s->life && is_default(c, s, &same) != 0)
+        if (!has_effect(c, s, lives) && is_default(c, s, &same) != 0)
             return err_nomem(e, "settings of a table");
-        if (!same)
-            return err_set(e, TUG_EUSAGE,
-                           "rows of accessor %s do not come and go, so %s has no effect; "
-                           "leave it out, or use sparse or ctr",
-                           c->accessor.name, s->name);
+        if (same)
+            continue;
+        if (s->of == SETTING_OF_FEATURES)
+            return err_set(
+                e, TUG_EUSAGE,
+                "%s has no effect on accessor %s; leave it out, or use features", s->name,
+                c->accessor.name);
+        return err_set(e, TUG_EUSAGE,
+                       "rows of accessor %s do not come and go, so %s has no effect; "
+                       "leave it out, or use sparse or ctr",
+                       c->accessor.name, s->name);
     }
     return 0;
 }
@@ -432,6 +463,20 @@ static int check_numbers(const struct table_config *c, struct err *e)
     return 0;
 }
 
+// The mean of a clock's gradients is one factor of a whole row.
+static int check_mean(const struct table_config *c, const struct accessor *a,
+                      struct err *e)
+{
+    for (uint32_t g = 1; g < a->n_groups; g++)
+        if ((a->groups[g].rule.kind == RULE_SUM) != (a->groups[0].rule.kind == RULE_SUM))
+            return err_set(
+                e, TUG_EUSAGE,
+                "table '%s' takes the mean of a batch's gradients, but one of its groups "
+                "of weights adds them: put that group into a table of its own",
+                c->name);
+    return 0;
+}
+
 int table_config_check(const struct table_config *c, struct err *e)
 {
     struct table_config copy = *c;
@@ -446,8 +491,9 @@ int table_config_check(const struct table_config *c, struct err *e)
     TRY(rate_check(&c->rate, e));
     TRY(entry_check(&c->entry, e));
     TRY(check_numbers(c, e));
-    if (a.class == NULL || a.class->life.score == NULL)
-        TRY(check_lifeless(c, e));
+    TRY(check_effects(c, a.class != NULL && a.class->life.score != NULL, e));
+    if (c->mean)
+        TRY(check_mean(c, &a, e));
     if (a.n_groups == 0 || strcmp(c->accessor.name, "merge") == 0)
         TRY(check_sums(c, e));
     bool fades = a.class != NULL && a.class->life.shrink != NULL;

@@ -26,7 +26,8 @@ enum config_mode { CONFIG_ASYNC, CONFIG_SSP, CONFIG_SYNC };
 
 struct table_config {
     char name[CONFIG_NAME_MAX];
-    struct accessor_options accessor; // accessor, dim, rule, embedx-rule, life's settings
+    // accessor, dim, rule, embedx-rule, embed, by-squares, life's settings
+    struct accessor_options accessor;
     struct rate rate;            // rate: schedule of both rules' rates by the global step
     struct entry_options entry;  // entry
     bool count_all;              // count-passes: all passes of a run, not the first alone
@@ -65,12 +66,18 @@ int table_config_print(const struct table_config *c, struct buf *to);
 
 // The settings, for help and docs, in the order in which they are printed.
 struct setting_kind;
+enum setting_of {
+    SETTING_OF_ALL,
+    SETTING_OF_LIFE,     // accessors with a life
+    SETTING_OF_EMBEDX,   // these, and features
+    SETTING_OF_FEATURES, // features alone
+};
 struct table_setting {
     const char *name, *metavar, *fallback; // fallback: the default, as text
     const char *help;                      // one line: what, and why this default
-    bool life;                       // it means something to accessors with a life only
-    const struct setting_kind *kind; // how it is read and printed,
-    size_t offset;                   // and where it lies in a table_config
+    enum setting_of of;                    // what it means something to
+    const struct setting_kind *kind;       // how it is read and printed,
+    size_t offset;                         // and where it lies in a table_config
 };
 const struct table_setting *table_settings(size_t *ret_n);
 

@@ -152,8 +152,8 @@ static float any_float(uint64_t seed, uint64_t i, float low, float high)
 
 static void randomise(struct table_config *c, uint64_t seed)
 {
-    static const char *const accessors[] = {"plain", "merge", "sparse", "ctr",
-                                            "ctr_double"};
+    static const char *const accessors[] = {"plain", "merge",      "sparse",
+                                            "ctr",   "ctr_double", "features"};
     static const char *const entries[] = {"none",
                                           "count:7",
                                           "probability:0.3333333",
@@ -180,7 +180,7 @@ static void randomise(struct table_config *c, uint64_t seed)
     };
 #define DICE(n) random_below(seed, 1, at++, n)
     uint64_t at = 0;
-    assert_int_equal(table_config_set(c, "accessor", accessors[DICE(5)], NULL), 0);
+    assert_int_equal(table_config_set(c, "accessor", accessors[DICE(6)], NULL), 0);
     assert_int_equal(table_config_set(c, "entry", entries[DICE(6)], NULL), 0);
     assert_int_equal(table_config_set(c, "rate", rates[DICE(4)], NULL), 0);
     assert_int_equal(table_config_set(c, "mode", modes[DICE(3)], NULL), 0);
@@ -189,6 +189,8 @@ static void randomise(struct table_config *c, uint64_t seed)
         if (DICE(2))
             *numbers[i] = any_float(seed, i, 0, i % 2 ? 1 : 1e-7f);
     c->accessor.dim = (uint32_t)DICE(99);
+    c->accessor.embed = (uint32_t)DICE(9);
+    c->accessor.by_squares = DICE(2);
     c->accessor.rule = rule_defaults((enum rule_kind)DICE(RULE_KINDS));
     if (*rule_info(c->accessor.rule.kind)->takes == 'l')
         c->accessor.rule.lr = random_f32(seed, 2, 0) + 1e-6f;
@@ -221,6 +223,8 @@ static void check_same(const struct table_config *x, const struct table_config *
     assert_string_equal(x->name, y->name);
     assert_string_equal(x->accessor.name, y->accessor.name);
     assert_int_equal(x->accessor.dim, y->accessor.dim);
+    assert_int_equal(x->accessor.embed, y->accessor.embed);
+    assert_int_equal(x->accessor.by_squares, y->accessor.by_squares);
     assert_true(rule_same(&x->accessor.rule, &y->accessor.rule));
     assert_true(rule_same(&x->accessor.extra, &y->accessor.extra));
     assert_true(same_bits(a->nonclick, b->nonclick) && same_bits(a->click, b->click) &&
@@ -275,7 +279,7 @@ static void all_settings(void **state)
     size_t n;
     const struct table_setting *s = table_settings(&n);
     struct table_config c = table_config_defaults();
-    assert_int_equal(n, 32);
+    assert_int_equal(n, 34);
     for (size_t i = 0; i < n; i++) {
         assert_int_equal(table_config_set(&c, s[i].name, s[i].fallback, NULL), 0);
         assert_true(strlen(s[i].help) > 10 && strlen(s[i].metavar) > 0);

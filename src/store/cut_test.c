@@ -26,6 +26,9 @@ static const struct config configs[] = {
     {CTR "entry=count:2; base-threshold=1; delta-threshold=0.5", 0},
     {CTR "entry=sketch:2; budget-rows=900; budget-floor=0.5", 3},
     {"accessor=plain; dim=5; rule=adam; deltas=yes", 4},
+    {"accessor=features; embed=2; dim=4; rule=adagrad; embedx-rule=adagrad-row:block=2; "
+     "embedx-init=0.1; deltas=yes",
+     4},
     {"accessor=ctr_double; dim=0; deltas=yes; entry=bloom:2", 2},
     {"accessor=merge; dim=1; rule=sum", 2},
 };

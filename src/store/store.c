@@ -93,10 +93,9 @@ int handle_bits_reserve(struct handle_bits *b, uint32_t handles)
 static struct table_options rows_of(const struct store *s)
 {
     struct table_options t = {.seed = s->config.seed, .id = s->o.id};
-    if (s->o.rows != NULL)
-        t = *s->o.rows;
-    else
-        accessor_inits(&s->accessor, s->config.init_low, s->config.init_high, &t);
+    const struct table_config *c = &s->config;
+    accessor_inits(&s->accessor, c->init_low, c->init_high, c->extra_low, c->extra_high,
+                   &t);
     t.width = s->accessor.width;
     t.partition_bits = s->o.partition_bits;
     return t;
@@ -147,10 +146,7 @@ static int open_parts(struct store *s, struct err *e)
 
 static int open_store(struct store *s, struct err *e)
 {
-    if (s->o.accessor != NULL)
-        s->accessor = *s->o.accessor;
-    else
-        TRY(accessor_make(&s->accessor, &s->config.accessor, e));
+    TRY(accessor_make(&s->accessor, &s->config.accessor, e));
     TRY(entry_check(&s->config.entry, e));
     TRY(accessor_scratch_init(&s->scratch, &s->accessor, kernels_get(), e));
     TRY(open_rows(s, e));
@@ -173,8 +169,6 @@ int store_open(struct store **ret, const struct store_options *o, struct err *e)
     s->o.config = &s->config;
     int rc = open_store(s, e);
     s->o.cold_dir = NULL; // the caller's
-    s->o.accessor = NULL;
-    s->o.rows = NULL;
     if (rc != 0) {
         store_close(s);
         return rc;

@@ -28,11 +28,7 @@
 
 struct store_options {
     const struct table_config *config; // copied
-    // The layout of rows and what they begin with, where the config does not say it: a
-    // model's (copied). NULL: those of the config's accessor.
-    const struct accessor *accessor;
-    const struct table_options *rows;
-    uint32_t id; // of the table: part of its random numbers
+    uint32_t id;                       // of the table: part of its random numbers
     uint32_t partition_bits;
     uint64_t max_bytes;   // of rows, sketches and index; a push beyond it fails; 0: none
     const char *cold_dir; // this owner's; NULL: no tier, whatever the config says

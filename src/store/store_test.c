@@ -281,25 +281,20 @@ static void test_counters(void **state)
     store_close(s);
 }
 
-// Rows without a life are set, changed and read as a whole, state and count included; of
-// a layout and first values that no accessor's name stands for, too.
+// Rows without a life are set, changed and read as a whole, state and count included.
 static void test_whole_rows(void **state)
 {
     (void)state;
     enum { WIDTH = 7, N = 3 }; // [w | state][count][v: 2 | state]
     struct table_config c = table_config_defaults();
-    struct rule_params rule = rule_defaults(RULE_ADAGRAD);
-    struct accessor a = ACCESSOR_EMPTY;
-    accessor_add_group(&a, &rule, 1);
-    accessor_add_count(&a);
-    accessor_add_group(&a, &rule, 2);
-    assert_int_equal(a.width, WIDTH);
-    struct table_options rows = {
-        .seed = 5, .id = 3, .n_inits = 1, .inits = {{3, 2, -0.5f, 0.5f}}};
-    struct store_options o = {
-        .config = &c, .accessor = &a, .rows = &rows, .partition_bits = 0};
+    OK(table_config_parse(&c,
+                          "accessor=features; dim=2; rule=adagrad; embedx-rule=adagrad; "
+                          "embedx-init=0.5; seed=5",
+                          &ok_e));
+    struct store_options o = {.config = &c, .id = 3, .partition_bits = 0};
     struct store *s;
     OK(store_open(&s, &o, &ok_e));
+    assert_int_equal(store_accessor(s)->width, WIDTH);
     assert_true(store_has_whole_rows(s));
     const uint64_t keys[N] = {4, 9, 2};
     float whole[N * WIDTH], got[N * WIDTH], first[N * WIDTH];

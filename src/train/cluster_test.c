@@ -333,17 +333,17 @@ static struct rows rows_of(const char *saved)
     struct save_chain chain;
     struct store *s;
     struct rows r = {0};
-    assert_int_equal(file_join(dir, saved, LIVES_TABLE, NULL), 0);
+    assert_int_equal(file_join(dir, saved, RUN_SPARSE, NULL), 0);
     if (save_chain_open(&chain, dir, &test_err) != 0)
         fail_msg("%s", test_err.text);
     for (size_t i = 0; i < chain.saves[0].n_tables; i++) {
         const struct save_table *t = &chain.saves[0].tables[i];
         struct store_options o = {.config = &t->config,
                                   .partition_bits = t->partition_bits};
-        if (strcmp(t->config.name, LIVES_TABLE) != 0)
+        if (strcmp(t->config.name, RUN_SPARSE) != 0)
             continue;
         assert_int_equal(store_open(&s, &o, &test_err), 0);
-        if (save_load(&chain, LIVES_TABLE, s, NULL, NULL, &test_err) != 0)
+        if (save_load(&chain, RUN_SPARSE, s, NULL, NULL, &test_err) != 0)
             fail_msg("%s", test_err.text);
         r.a = store_accessor(s);
         for (uint32_t p = 0; p < (uint32_t)1 << t->partition_bits; p++)
@@ -357,7 +357,7 @@ static struct rows rows_of(const char *saved)
 static struct train_config living_config(struct table_config *t, const char *settings)
 {
     struct train_config c = config_of("fm");
-    *t = lives_defaults(&c.model);
+    *t = run_living_defaults(&c.model);
     if (table_config_parse(t, settings, &test_err) != 0)
         fail_msg("%s", test_err.text);
     c.table = t;

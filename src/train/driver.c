@@ -72,7 +72,7 @@ int driver_open(struct run *r, struct err *e)
     // From here on a signal is looked at where the run can be left in order.
     client_set_interrupt(d->remote.client, NULL);
     TRY(tell_schema(r, e));
-    TRY(remote_tables(&d->remote, r->config, &r->parameters.model, 0, e));
+    TRY(remote_tables(&d->remote, r->config, &r->parameters.model, e));
     TRY(ask_below(r, e));
     return learn_data(r, e);
 }

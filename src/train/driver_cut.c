@@ -259,7 +259,7 @@ int driver_save_tables(void *ctx, const char *dir, struct err *e)
     struct run *r = ctx;
     char tables[FILE_PATH_MAX], path[FILE_PATH_MAX];
     struct save_manifest m = {0};
-    TRY(file_join(tables, dir, LIVES_TABLE, e));
+    TRY(file_join(tables, dir, RUN_SPARSE, e));
     TRY(save_begin(tables, SAVE_CHECKPOINT, &m, path, e));
     pthread_mutex_lock(&r->driver->lock);
     int rc = save_rows(r->driver, path, &m, e);

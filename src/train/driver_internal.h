@@ -39,7 +39,7 @@ struct driver_position {
 struct driver {
     struct remote remote;
     struct remote_data *data;
-    bool opened, best_made;
+    bool opened;
     uint32_t workers, servers;
     struct metrics_stream stream; // of the pass
     double read_seconds;          // of all workers, in the pass

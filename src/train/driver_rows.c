@@ -48,11 +48,13 @@ static int put_rows(struct table *t, const uint64_t *keys, size_t n, const float
     return rc;
 }
 
-// Of a table of features that live.
+// Of a table of features that live, and of the bias beside them.
 static const struct accessor *living_of(const struct driver *d, bool dense)
 {
-    const struct table_spec *s = client_spec(d->remote.client, number_of(dense, false));
-    return s->by_config ? &s->accessor : NULL;
+    const struct table_spec *s = client_spec(d->remote.client, number_of(false, false));
+    if (!accessor_lives(&s->accessor))
+        return NULL;
+    return &client_spec(d->remote.client, number_of(dense, false))->accessor;
 }
 
 // Pulls rows into the cache. A key without a row gets one that was never updated.
@@ -156,14 +158,13 @@ int driver_reason(struct run *r, int rc, struct err *e)
 int driver_keep_best(struct run *r, struct err *e)
 {
     struct driver *d = r->driver;
-    if (!d->best_made)
-        TRY(remote_tables(&d->remote, r->config, &r->parameters.model, DRIVER_BEST, e));
-    d->best_made = true;
-    for (int dense = 0; dense < 2; dense++)
-        TRY(wait(d,
-                 client_order(d->remote.client, number_of(dense, false), WIRE_COPY,
-                              number_of(dense, true), e),
-                 e));
+    struct client *c = d->remote.client;
+    for (int dense = 0; dense < 2; dense++) {
+        uint32_t copy = number_of(dense, true);
+        TRY(wait(d, client_order(c, number_of(dense, false), WIRE_COPY, copy, e), e));
+        if (client_spec(c, copy) == NULL)
+            TRY(wait(d, client_info(c, NULL, copy, NULL, e), e));
+    }
     return 0;
 }
 
@@ -321,11 +322,11 @@ static int load_tables(struct run *r, const char *dir, bool sparse, bool dense,
 {
     struct driver *d = r->driver;
     char path[FILE_PATH_MAX];
-    TRY(file_join(path, dir, LIVES_TABLE, e));
+    TRY(file_join(path, dir, RUN_SPARSE, e));
     if (sparse)
-        TRY(load_table(d, EXCHANGE_SPARSE, path, LIVES_TABLE, e));
+        TRY(load_table(d, EXCHANGE_SPARSE, path, RUN_SPARSE, e));
     if (dense)
-        TRY(load_table(d, EXCHANGE_DENSE, path, LIVES_DENSE, e));
+        TRY(load_table(d, EXCHANGE_DENSE, path, RUN_DENSE, e));
     return 0;
 }
 
@@ -347,7 +348,7 @@ int driver_resume(struct run *r, const char *dir, const struct manifest *m, stru
     TRY(driver_load(r, dir, m, PART_MODEL, true, true, e));
     if (manifest_lives(m)) {
         char path[FILE_PATH_MAX];
-        TRY(file_join(path, dir, LIVES_TABLE, e));
+        TRY(file_join(path, dir, RUN_SPARSE, e));
         TRY(driver_find_position(r->driver, path, e));
     }
     if (!m->has_best)

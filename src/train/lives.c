@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/lives.h"
 
-#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,63 +13,6 @@
 #include "cluster/node.h"
 #include "save/save.h"
 #include "server/embedded.h"
-
-static_assert((int)CONFIG_ASYNC == WIRE_ASYNC && (int)CONFIG_SSP == WIRE_SSP &&
-                  (int)CONFIG_SYNC == WIRE_SYNC,
-              "modes have one order");
-
-struct table_config lives_defaults(const struct model_options *o)
-{
-    struct table_config t = table_config_defaults();
-    (void)table_config_set(&t, "accessor", "sparse", NULL); // and what follows from it
-    t.accessor.rule = o->linear;
-    t.accessor.extra = o->latent;
-    // They count updates, which rows with a life do not.
-    t.accessor.rule.prior = t.accessor.extra.prior = 0;
-    t.accessor.life.show_scale = false;
-    t.extra_low = -o->init;
-    t.extra_high = o->init;
-    return t;
-}
-
-int lives_config(const struct train_config *c, const struct model *m,
-                 struct table_config *ret, struct err *e)
-{
-    *ret = *c->table;
-    snprintf(ret->name, sizeof(ret->name), LIVES_TABLE);
-    ret->accessor.dim = m->accessor.groups[1].n; // 0: there is none
-    ret->seed = m->options.seed;
-    ret->mode = (enum config_mode)c->cluster->mode;
-    ret->staleness = c->cluster->mode == WIRE_SSP ? c->cluster->staleness : 0;
-    ret->mean = c->reduce_mean;
-    ret->place = CONFIG_HASH;
-    if (ret->rate.kind != RATE_CONSTANT || ret->rate.warmup != 0)
-        return err_set(
-            e, TUG_EUSAGE,
-            "--table: the setting 'rate' cannot be used in training; use --schedule");
-    struct accessor a;
-    TRY(accessor_make(&a, &ret->accessor, e));
-    if (a.n_groups != m->accessor.n_groups || a.groups[0].n != 1 || a.pushed_stats != 3)
-        return err_set(e, TUG_EUSAGE,
-                       "--table: models cannot be trained on accessor %s; use sparse, "
-                       "ctr or ctr_double",
-                       ret->accessor.name);
-    return table_config_check(ret, e);
-}
-
-void lives_dense_config(const struct table_config *sparse, const struct model *m,
-                        struct table_config *ret)
-{
-    *ret = table_config_defaults();
-    snprintf(ret->name, sizeof(ret->name), LIVES_DENSE);
-    ret->accessor.dim = m->bias.groups[0].n;
-    ret->accessor.rule = m->bias.groups[0].rule;
-    ret->seed = sparse->seed;
-    ret->mode = sparse->mode;
-    ret->staleness = sparse->staleness;
-    ret->mean = sparse->mean;
-    ret->place = CONFIG_DENSE;
-}
 
 int lives_model(const struct table_config *t, const struct model *m, struct model *ret,
                 struct err *e)
@@ -151,8 +93,8 @@ static int load_chain(const struct save_chain *chain, struct parameters *p, stru
     bool sparse = false, dense = false;
     for (size_t i = 0; i < newest->n_tables; i++) {
         const struct save_table *t = &newest->tables[i];
-        bool is_sparse = strcmp(t->config.name, LIVES_TABLE) == 0;
-        if (!is_sparse && strcmp(t->config.name, LIVES_DENSE) != 0)
+        bool is_sparse = strcmp(t->config.name, RUN_SPARSE) == 0;
+        if (!is_sparse && strcmp(t->config.name, RUN_DENSE) != 0)
             continue;
         TRY(copy_table(chain, t, is_sparse ? &p->model.accessor : &p->model.bias,
                        is_sparse ? p->sparse : p->dense, e));
@@ -168,7 +110,7 @@ int lives_load(const char *dir, struct parameters *p, struct err *e)
 {
     char path[FILE_PATH_MAX];
     struct save_chain chain;
-    TRY(file_join(path, dir, LIVES_TABLE, e));
+    TRY(file_join(path, dir, RUN_SPARSE, e));
     TRY(save_chain_open(&chain, path, e));
     int rc = load_chain(&chain, p, e);
     save_chain_close(&chain);

@@ -11,25 +11,9 @@
 #define TUG_TRAIN_LIVES_H
 
 #include "model/model.h"
-#include "store/config.h"
 #include "train/config.h"
 #include "train/parameters.h"
-
-#define LIVES_TABLE "sparse" // its name, and its directory in a save
-#define LIVES_DENSE "dense"  // the bias' table, beside it
-
-// What the settings are before a user's: accessor sparse, the model's rules and first
-// values. Gradients are of sums over a batch, so they are not divided by shows.
-struct table_config lives_defaults(const struct model_options *o);
-
-// The settings of a run's table: those that follow from the model and the mode filled in.
-// TUG_EUSAGE: what cannot be with a model.
-int lives_config(const struct train_config *c, const struct model *m,
-                 struct table_config *ret, struct err *e);
-
-// The settings of the bias' table.
-void lives_dense_config(const struct table_config *sparse, const struct model *m,
-                        struct table_config *ret);
+#include "train/run_tables.h"
 
 // The model on rows of that table; to be packed for use (model_packed).
 int lives_model(const struct table_config *t, const struct model *m, struct model *ret,

@@ -55,16 +55,10 @@ void remote_close(struct remote *r)
     *r = (struct remote){0};
 }
 
-static int make_table(struct remote *r, const struct table_spec *s, struct err *e)
+static int make_table(struct remote *r, uint32_t number, const struct table_config *t,
+                      struct err *e)
 {
-    client_ts ts = client_table(r->client, s, e);
-    return ts != 0 ? client_wait(r->client, ts, e) : e->code;
-}
-
-static int make_by_config(struct remote *r, uint32_t number, const struct table_config *t,
-                          struct err *e)
-{
-    client_ts ts = client_table_config(r->client, number, t, e);
+    client_ts ts = client_table(r->client, number, t, e);
     return ts != 0 ? client_wait(r->client, ts, e) : e->code;
 }
 
@@ -87,41 +81,14 @@ static int set_cold(struct remote *r, struct table_config *t, struct err *e)
     return table_config_set(t, "cold", *rest != '\0' ? rest : ".", e);
 }
 
-static int make_living(struct remote *r, const struct train_config *c,
-                       const struct model *m, struct err *e)
+int remote_tables(struct remote *r, const struct train_config *c, const struct model *m,
+                  struct err *e)
 {
     struct table_config sparse, dense;
-    TRY(lives_config(c, m, &sparse, e));
-    lives_dense_config(&sparse, m, &dense);
+    TRY(run_tables(c, m, &sparse, &dense, e));
     TRY(set_cold(r, &sparse, e));
-    TRY(make_by_config(r, EXCHANGE_SPARSE, &sparse, e));
-    return make_by_config(r, EXCHANGE_DENSE, &dense, e);
-}
-
-int remote_tables(struct remote *r, const struct train_config *c, const struct model *m,
-                  uint32_t add, struct err *e)
-{
-    const struct train_cluster *k = c->cluster;
-    if (c->table != NULL)
-        return make_living(r, c, m, e);
-    struct table_spec sparse = {
-        .id = EXCHANGE_SPARSE + add,
-        .name = "sparse",
-        .space = WIRE_SPACE_SPARSE,
-        .mode = k->mode,
-        .staleness = k->staleness,
-        .mean = c->reduce_mean,
-        .options = model_table(m),
-        .accessor = m->accessor,
-    };
-    struct table_spec dense = sparse;
-    dense.id = EXCHANGE_DENSE + add;
-    snprintf(dense.name, sizeof(dense.name), "dense");
-    dense.space = WIRE_SPACE_DENSE;
-    dense.options = model_bias_table(m);
-    dense.accessor = m->bias;
-    TRY(make_table(r, &sparse, e));
-    return make_table(r, &dense, e);
+    TRY(make_table(r, EXCHANGE_SPARSE, &sparse, e));
+    return make_table(r, EXCHANGE_DENSE, &dense, e);
 }
 
 // What a scheduler passes on is a worker's or the driver's word.

@@ -37,10 +37,9 @@ int remote_open(struct remote *r, const struct train_config *c,
                 const struct remote_options *o, struct err *e);
 void remote_close(struct remote *r);
 
-// The model's tables on the servers: made, or found there. `add` to their numbers:
-// copies.
+// The run's tables on the servers: made, or found there.
 int remote_tables(struct remote *r, const struct train_config *c, const struct model *m,
-                  uint32_t add, struct err *e);
+                  struct err *e);
 
 // What the cluster knows of the data. Large: not for the stack.
 struct remote_data {

@@ -172,7 +172,7 @@ static int open_model(struct remote_worker *w, struct err *e)
     TRY(open_reader(w, e));
     TRY(fields_count(w->team, &c->data, &c->reader, w->reader, c->interrupted, &m, e));
     TRY(model_init(&w->model, &m, e));
-    TRY(remote_tables(&w->remote, c, &w->model, 0, e));
+    TRY(remote_tables(&w->remote, c, &w->model, e));
     struct model rows = w->model; // on rows as they lie on the servers
     if (c->table != NULL)
         TRY(lives_model(&client_spec(w->remote.client, EXCHANGE_SPARSE)->config,

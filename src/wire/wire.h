@@ -74,7 +74,7 @@ enum wire_order {
     WIRE_COPY,
     WIRE_DROP,
     WIRE_CLOCK,
-    WIRE_SHRINK, // tables made from settings: rows decay, and the faded go
+    WIRE_SHRINK, // rows decay, and the faded go
     WIRE_DAY,    // likewise: a day has ended
 };
 enum wire_root { WIRE_ROOT_SAVE, WIRE_ROOT_LOAD, WIRE_ROOT_COLD };

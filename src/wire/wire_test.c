@@ -482,9 +482,9 @@ static void test_full_lists(void **state)
 {
     (void)state;
     struct buf list = BUF_INIT(60);
-    const struct wire_init init = {.begin = 1};
+    const struct wire_file_done done = {.bits = {"twelve bytes", 12}};
     int n = 0;
-    while (wire_put_init(&list, &init) == 0)
+    while (wire_put_file_done(&list, &done) == 0)
         n++;
     assert_int_equal(n, 3);
     assert_int_equal(list.len, 3 * 16);

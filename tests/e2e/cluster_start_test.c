@@ -178,7 +178,7 @@ static void workers_that_differ(void **state)
     different_worker("train --data short.svm --format libsvm --epochs 2 --batch 64 "
                      "--data-in memory",
                      "short.svm");
-    different_worker(words("--lr 0.5"), "update rule");
+    different_worker(words("--lr 0.5"), "differs from 'sparse' in its rule");
     different_worker(words("--batch 32"), "option");
 }
 

@@ -312,7 +312,7 @@ static void has_always_more(void **state)
     json_t *status = e2e_json();
     assert_int_equal(json_array_size(json_object_get(status, "tables")), 1);
     json_decref(status);
-    rogue.fails = TUG_EIO; // a table that can't be asked for is not one without settings
+    rogue.fails = TUG_EIO; // a table that can't be asked for is not left out
     tug_ends(4, "table stat %s%s", reach, rogue.address);
     e2e_says("no disk");
     close_rogue();

@@ -96,7 +96,7 @@ static inline uint64_t draw_sense(struct draw *d, const char *name)
         {"steps", 8},   {"id_pass", 3},   {"kind", 3},      {"slot", 4},
         {"slots", 4},   {"view", 4},      {"tables", 4},    {"alive", 2},
         {"done", 2},    {"known", 2},     {"committed", 2}, {"partition_bits", 18},
-        {"width", 12},  {"n", 20},        {"rule", 24},     {"staleness", 4},
+        {"width", 12},  {"n", 20},
     };
     if (strcmp(name, "session") == 0)
         return d->n_sessions > 0 ? d->sessions[draw_below(d, d->n_sessions)] : 0;
@@ -307,10 +307,6 @@ static inline struct wire_text draw_list(struct draw *d, const char *name)
         return draw_raw(d, 200);
     if (strcmp(name, "nodes") == 0)
         return draw_list_node(d);
-    if (strcmp(name, "groups") == 0)
-        return draw_list_columns(d);
-    if (strcmp(name, "inits") == 0)
-        return draw_list_init(d);
     if (strcmp(name, "files") == 0)
         return how & 1 ? draw_list_data_file(d) : draw_list_saved_file(d);
     if (strcmp(name, "done") == 0)

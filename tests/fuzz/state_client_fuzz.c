@@ -149,12 +149,13 @@ static struct open *free_one(void)
 
 static void make_table(struct open *o)
 {
-    struct table_spec s = {.id = draw_below(&w.d, 2),
-                           .mode = (enum wire_mode)draw_below(&w.d, 3)};
-    snprintf(s.name, sizeof(s.name), "t%u", s.id);
-    accessor_plain(&s.accessor, rule_defaults(RULE_SUM), WIDTH);
-    s.options = (struct table_options){.width = s.accessor.width};
-    o->ts = client_table(c, &s, NULL);
+    struct table_config t = table_config_defaults();
+    uint32_t number = draw_below(&w.d, 2);
+    t.mode = (enum config_mode)draw_below(&w.d, 3);
+    snprintf(t.name, sizeof(t.name), "t%u", number);
+    t.accessor.rule = rule_defaults(RULE_SUM);
+    t.accessor.dim = WIDTH;
+    o->ts = client_table(c, number, &t, NULL);
 }
 
 static void push_or_pull(struct open *o, bool push)

@@ -320,7 +320,7 @@ static void make_table(struct worker *k)
     struct table_config c = table_config_defaults();
     struct err e = {0};
     if (table_config_parse(&c, CONFIG, &e) == 0)
-        k->ts = client_table_config(k->client, SUMS, &c, &e);
+        k->ts = client_table(k->client, SUMS, &c, &e);
     check_begun(k, "making the table", &e);
 }
 

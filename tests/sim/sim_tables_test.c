@@ -1,4 +1,4 @@
-// Simulated clusters with tables by configuration, and proof that they would notice
+// Simulated clusters with tables that live, and proof that they would notice
 // shards that do pushes or orders twice, or save without regard to marks. Many more:
 //
 //     test_sim_tables --seeds 100000 [--from 1] [--bug NAME]

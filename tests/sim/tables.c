@@ -299,7 +299,7 @@ static void make_tables(struct worker *k)
         struct table_config c = table_config_defaults();
         struct err e = {0};
         if (table_config_parse(&c, texts[i], &e) == 0)
-            k->making[i] = client_table_config(k->client, SUMS + i, &c, &e);
+            k->making[i] = client_table(k->client, SUMS + i, &c, &e);
         if (k->making[i] == 0)
             failed(k->world, "worker %u, making table %u: %s", k->number, SUMS + i,
                    e.text);

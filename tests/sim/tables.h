@@ -1,4 +1,4 @@
-// A cluster with tables by configuration in a simulated network, from one number: workers
+// A cluster with tables that live in a simulated network, from one number: workers
 // push integers into a table of sums, mark saves, do steps and die; the first of them
 // saves, shrinks another table and ends days, and somebody else saves, too. What must hold:
 //

@@ -286,13 +286,15 @@ static int world_open(struct world **ret, const struct world_options *o, struct 
 
 static void make_table(struct worker *k)
 {
-    struct table_spec s = {.id = TABLE, .name = "sums", .space = WIRE_SPACE_SPARSE};
+    const struct world *w = k->world;
+    struct table_config t = table_config_defaults();
     struct err e = {0};
-    accessor_plain(&s.accessor, rule_defaults(RULE_SUM), WIDTH);
-    s.options.width = s.accessor.width;
-    s.mode = k->world->mode;
-    s.staleness = s.mode == WIRE_SSP ? k->world->staleness : 0;
-    k->making = client_table(k->client, &s, &e);
+    snprintf(t.name, sizeof(t.name), "sums");
+    t.accessor.rule = rule_defaults(RULE_SUM);
+    t.accessor.dim = WIDTH;
+    t.mode = (enum config_mode)w->mode;
+    t.staleness = w->mode == WIRE_SSP ? w->staleness : 0;
+    k->making = client_table(k->client, TABLE, &t, &e);
     if (k->making == 0)
         failed(k->world, "worker %u, making the table: %s", k->number, e.text);
 }

@@ -1,0 +1,40 @@
+// The accessor "features": rows as models train them (model/model.h). A group of `embed`
+// weights, usually one, under `rule`; the count of the row's updates, by which a prior
+// decays; and a group of `dim` weights under `embedx-rule`, in the same row:
+//
+//   [embed weights | state][count][dim weights | state]
+//
+// Rows have no life: each stays once it was made.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "accessor/accessor_internal.h"
+#include "rule/rule.h"
+
+// As wide as the groups say, before it is made; state is no more than what fits a row.
+static uint64_t width_of(const struct accessor_options *o)
+{
+    return (uint64_t)o->embed + rule_state(&o->rule, o->embed) + 1 + o->dim +
+           (o->dim > 0 ? rule_state(&o->extra, o->dim) : 0);
+}
+
+static int layout(const struct accessor_options *o, struct accessor *ret, struct err *e)
+{
+    if (o->embed < 1 || o->embed > TABLE_MAX_WIDTH || width_of(o) > TABLE_MAX_WIDTH)
+        return err_set(e, TUG_EUSAGE,
+                       "a row of %u and %u weights would have %llu floats; it can have "
+                       "at most %d, and at least one weight",
+                       o->embed, o->dim, (unsigned long long)width_of(o),
+                       TABLE_MAX_WIDTH);
+    *ret = ACCESSOR_EMPTY;
+    accessor_add_group(ret, &o->rule, o->embed);
+    accessor_add_count(ret);
+    if (o->dim > 0)
+        accessor_add_group(ret, &o->extra, o->dim)->decays_by_squares = o->by_squares;
+    return 0;
+}
+
+const struct accessor_class accessor_features = {
+    .name = "features",
+    .about = "weights of a model's features, and the count of their updates",
+    .layout = layout,
+};

@@ -1,0 +1,86 @@
+// The tables of a run; see run_tables.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/run_tables.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "wire/wire.h"
+
+static_assert((int)CONFIG_ASYNC == WIRE_ASYNC && (int)CONFIG_SSP == WIRE_SSP &&
+                  (int)CONFIG_SYNC == WIRE_SYNC,
+              "modes have one order");
+
+struct table_config run_living_defaults(const struct model_options *o)
+{
+    struct table_config t = table_config_defaults();
+    (void)table_config_set(&t, "accessor", "sparse", NULL); // and what follows from it
+    t.accessor.rule = o->linear;
+    t.accessor.extra = o->latent;
+    // They count updates, which rows with a life do not.
+    t.accessor.rule.prior = t.accessor.extra.prior = 0;
+    t.accessor.life.show_scale = false;
+    t.extra_low = -o->init;
+    t.extra_high = o->init;
+    return t;
+}
+
+// What both tables have of the run.
+static void set_run(const struct train_config *c, const struct model *m,
+                    struct table_config *t)
+{
+    t->seed = m->options.seed;
+    t->mode = (enum config_mode)c->cluster->mode;
+    t->staleness = c->cluster->mode == WIRE_SSP ? c->cluster->staleness : 0;
+    t->mean = c->reduce_mean && c->cluster->mode == WIRE_SYNC;
+}
+
+static int check_living(const struct table_config *t, const struct model *m,
+                        struct err *e)
+{
+    struct accessor a;
+    if (t->rate.kind != RATE_CONSTANT || t->rate.warmup != 0)
+        return err_set(
+            e, TUG_EUSAGE,
+            "--table: the setting 'rate' cannot be used in training; use --schedule");
+    TRY(accessor_make(&a, &t->accessor, e));
+    if (a.n_groups != m->accessor.n_groups || a.groups[0].n != 1 || a.pushed_stats != 3)
+        return err_set(e, TUG_EUSAGE,
+                       "--table: models cannot be trained on accessor %s; use sparse, "
+                       "ctr or ctr_double",
+                       t->accessor.name);
+    return 0;
+}
+
+// Rows of the model's layout, which stay once they were made.
+static struct table_config features(const struct model *m)
+{
+    struct table_config t = table_config_defaults();
+    t.accessor = m->layout;
+    t.extra_low = -m->options.init;
+    t.extra_high = m->options.init;
+    return t;
+}
+
+int run_tables(const struct train_config *c, const struct model *m,
+               struct table_config *ret_sparse, struct table_config *ret_dense,
+               struct err *e)
+{
+    *ret_sparse = c->table != NULL ? *c->table : features(m);
+    snprintf(ret_sparse->name, sizeof(ret_sparse->name), RUN_SPARSE);
+    ret_sparse->accessor.dim = m->layout.dim; // 0: there is no second group
+    ret_sparse->place = CONFIG_HASH;
+    set_run(c, m, ret_sparse);
+    if (c->table != NULL)
+        TRY(check_living(ret_sparse, m, e));
+
+    *ret_dense = table_config_defaults();
+    snprintf(ret_dense->name, sizeof(ret_dense->name), RUN_DENSE);
+    ret_dense->accessor.dim = m->bias.groups[0].n;
+    ret_dense->accessor.rule = m->bias.groups[0].rule;
+    ret_dense->place = CONFIG_DENSE;
+    set_run(c, m, ret_dense);
+    TRY(table_config_check(ret_sparse, e));
+    return table_config_check(ret_dense, e);
+}

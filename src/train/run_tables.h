@@ -1,0 +1,25 @@
+// The tables of a run, as settings (store/config.h): its sparse features' and the dense
+// parameters'. Whether features live is a matter of --table; all else follows from the
+// model and the mode.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_RUN_TABLES_H
+#define TUG_TRAIN_RUN_TABLES_H
+
+#include "model/model.h"
+#include "store/config.h"
+#include "train/config.h"
+
+#define RUN_SPARSE "sparse" // their names, and their files' in a save
+#define RUN_DENSE "dense"
+
+// What --table sets is added to this: accessor sparse, the model's rules and first values.
+// Gradients are of sums over a batch, so they are not divided by shows.
+struct table_config run_living_defaults(const struct model_options *o);
+
+// TUG_EUSAGE: what cannot be with a model.
+int run_tables(const struct train_config *c, const struct model *m,
+               struct table_config *ret_sparse, struct table_config *ret_dense,
+               struct err *e);
+
+#endif
