@@ -287,6 +287,9 @@ static int dump(struct running *r, struct err *e)
 {
     if (r->v->out == NULL)
         return err_set(e, TUG_EUSAGE, "dump needs a file, given as --out FILE");
+    if (strcmp(r->v->out, "-") == 0)
+        return err_set(e, TUG_EUSAGE,
+                       "dump writes a file, never to standard output: give --out FILE");
     TRY(find(r, e));
     return failed(tug_dump(r->client, r->table, r->v->out), e);
 }

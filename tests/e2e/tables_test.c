@@ -110,6 +110,8 @@ static void bad_words(void **state)
     e2e_says("nowhere");
     tables_order(2, "save");
     e2e_says("--out DIR");
+    tables_order(2, "dump --table users --out -"); // nor is a file of that name made
+    e2e_says("never to standard output");
     tables_stop();
 }
 
