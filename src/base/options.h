@@ -41,7 +41,7 @@ struct option {
     const char *
         fallback; // the default as text; NULL: unset (NULL, no items, 0, false, choice 0)
     const char *metavar; // "PATH"; NULL: the choices, or nothing for a flag
-    const char *choices; // OPTION_CHOICE: "lr fm ffm"
+    const char *choices; // OPTION_CHOICE: "lr fm ffm"; of the operands: what shells offer
     const char
         *bare;       // OPTION_CHOICE: what --name alone means, and words only behind '=';
                      // NULL: it needs a word

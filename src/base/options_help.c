@@ -99,7 +99,7 @@ static void remarks(const struct option *opt, struct page *p)
             p->rc = buf_printf(p->b, "%s%.15g to %.15g", between, opt->min, opt->max);
         between = ", ";
     }
-    if (opt->choices && opt->metavar) {
+    if (opt->choices && opt->metavar && opt->kind == OPTION_CHOICE) {
         put(p, between);
         put_choices(p, opt->choices);
         between = ", ";

@@ -31,6 +31,7 @@ static const struct option options[] = {
      .kind = OPTION_LIST,
      AT(names),
      .metavar = "NAME",
+     .choices = "table train van cluster rules save shrink tier",
      .group = "What to measure",
      .help =
          "table: finding and reading random rows, growth, memory; train: reading and "

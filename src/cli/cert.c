@@ -32,7 +32,7 @@ static const struct option options[] = {
     {.name = "what",
      .kind = OPTION_LIST,
      AT(what),
-     .metavar = "ca|node|token",
+     .choices = "ca node token",
      .group = "What to make",
      .help =
          "ca: the cluster's own authority, once; node: a key and a certificate signed "

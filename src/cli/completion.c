@@ -14,7 +14,7 @@ static const struct option options[] = {
     {.name = "shell",
      .kind = OPTION_LIST,
      .offset = offsetof(struct completion_values, shell),
-     .metavar = "bash|zsh|fish",
+     .choices = "bash zsh fish",
      .group = "What to write",
      .help = "the shell",
      .required = true},
@@ -54,6 +54,26 @@ static int each_option(struct buf *b, const struct option_table *t, option_fn pu
     return 0;
 }
 
+// The words that may follow the command's name: commands, actions; none: files.
+static int put_first_words(struct buf *b, const struct option_table *t)
+{
+    if (strcmp(t->command, "help") == 0 || strcmp(t->command, "config") == 0)
+        for (const struct option_table *const *x = cli_tables; *x != NULL; x++)
+            TRY(buf_printf(b, "%s%s", x != cli_tables ? " " : "", (*x)->command));
+    for (size_t i = 0; t->operands != NULL && i < t->n_options; i++)
+        if (strcmp(t->options[i].name, t->operands) == 0 && t->options[i].choices != NULL)
+            TRY(buf_printf(b, "%s", t->options[i].choices));
+    return 0;
+}
+
+static bool has_first_words(const struct option_table *t)
+{
+    struct buf b = BUF_INIT(1 << 16);
+    bool has = put_first_words(&b, t) == 0 && b.len > 0;
+    buf_free(&b);
+    return has;
+}
+
 // A text within single quotes of the shell: `quote` stands for a quote in it, and a
 // backslash before each of `special`.
 static int put_escaped(struct buf *b, const char *text, const char *quote,
@@ -81,13 +101,25 @@ static int bash_name(struct buf *b, const char *command, const struct option *o)
 
 static int bash_choices(struct buf *b, const char *command, const struct option *o)
 {
-    if (o->choices == NULL)
+    if (o->choices == NULL || o->kind != OPTION_CHOICE)
         return 0;
-    return buf_printf(b, "    '%s --%s') words='%s' ;;\n", command, o->name, o->choices);
+    if (o->bare == NULL)
+        TRY(buf_printf(b, "    '%s --%s' | ", command, o->name));
+    return buf_printf(b, "%s'%s --%s=') words='%s' ;;\n", o->bare != NULL ? "    " : "",
+                      command, o->name, o->choices);
+}
+
+static int bash_first(struct buf *b, const struct option_table *t)
+{
+    if (!has_first_words(t))
+        return 0;
+    TRY(buf_printf(b, "    '%s %s') words='", t->command, t->command));
+    TRY(put_first_words(b, t));
+    return buf_printf(b, "' ;;\n");
 }
 
 // The command that the words belong to is the one behind the last "--", as in
-// tug launch --workers 2 -- train.
+// tug launch --workers 2 -- train. To bash "--model=fm" is three words.
 static const char bash_begin[] =
     "# Completion of tug for bash: written by 'tug completion bash'.\n"
     "_tug() {\n"
@@ -97,8 +129,13 @@ static const char bash_begin[] =
     "        [ \"${COMP_WORDS[i]}\" = -- ] && at=$((i + 1))\n"
     "    done\n"
     "    local cmd=${COMP_WORDS[at]}\n"
+    "    if [ \"$cur\" = = ]; then\n"
+    "        cur= prev=$prev=\n"
+    "    elif [ \"$prev\" = = ]; then\n"
+    "        prev=${COMP_WORDS[COMP_CWORD - 2]}=\n"
+    "    fi\n"
     "    COMPREPLY=()\n"
-    "    if ((COMP_CWORD == at)) || [ \"$cmd $prev\" = 'help help' ]; then\n"
+    "    if ((COMP_CWORD == at)); then\n"
     "        COMPREPLY=($(compgen -W '";
 
 static int put_bash(struct buf *b)
@@ -108,9 +145,11 @@ static int put_bash(struct buf *b)
         TRY(buf_printf(b, "%s ", (*t)->command));
     TRY(buf_printf(b, "' -- \"$cur\"))\n        return\n    fi\n"
                       "    case \"$cmd $prev\" in\n"));
-    for (const struct option_table *const *t = cli_tables; *t != NULL; t++)
+    for (const struct option_table *const *t = cli_tables; *t != NULL; t++) {
         TRY(each_option(b, *t, bash_choices));
-    TRY(buf_printf(b, "    esac\n    if [ -z \"$words\" ] && [[ $cur == -* ]]; then\n"
+        TRY(bash_first(b, *t));
+    }
+    TRY(buf_printf(b, "    esac\n    if [[ $cur == -* ]]; then\n"
                       "        case \"$cmd\" in\n"));
     for (const struct option_table *const *t = cli_tables; *t != NULL; t++) {
         TRY(buf_printf(b, "        %s) words='", (*t)->command));
@@ -125,19 +164,32 @@ static int put_bash(struct buf *b)
 
 // ---------------------------------------------------------------- zsh
 
-// '--model[what to train]:VALUE:(lr fm ffm)'
+// '--model=[what to train]:VALUE:(lr fm ffm)': behind '=' or as the next word; with "=-"
+// behind '=' only.
 static int zsh_option(struct buf *b, const char *command, const struct option *o)
 {
     (void)command;
-    TRY(buf_printf(b, "        '%s--%s[", o->kind == OPTION_LIST ? "*" : "", o->name));
+    TRY(buf_printf(b, "        '%s--%s%s[", o->kind == OPTION_LIST ? "*" : "", o->name,
+                   o->kind == OPTION_FLAG ? ""
+                   : o->bare != NULL      ? "=-"
+                                          : "="));
     TRY(put_escaped(b, o->help != NULL ? o->help : "", "'\\''", "[]:\\"));
     if (o->kind == OPTION_FLAG)
         return buf_printf(b, "]' \\\n");
-    TRY(buf_printf(b, "]:"));
+    TRY(buf_printf(b, o->bare != NULL ? "]::" : "]:"));
     TRY(put_escaped(b, o->metavar != NULL ? o->metavar : "value", "'\\''", ":\\"));
-    if (o->choices != NULL)
+    if (o->choices != NULL && o->kind == OPTION_CHOICE)
         return buf_printf(b, ":(%s)' \\\n", o->choices);
     return buf_printf(b, ":_files' \\\n");
+}
+
+static int zsh_first(struct buf *b, const struct option_table *t)
+{
+    if (!has_first_words(t))
+        return 0;
+    TRY(buf_printf(b, "        '1:word:("));
+    TRY(put_first_words(b, t));
+    return buf_printf(b, ")' \\\n");
 }
 
 static int put_zsh(struct buf *b)
@@ -161,6 +213,7 @@ static int put_zsh(struct buf *b)
     for (const struct option_table *const *t = cli_tables; *t != NULL; t++) {
         TRY(buf_printf(b, "    %s) _arguments \\\n", (*t)->command));
         TRY(each_option(b, *t, zsh_option));
+        TRY(zsh_first(b, *t));
         TRY(buf_printf(b, "        '*:word:_files' ;;\n"));
     }
     return buf_printf(b, "    esac\n}\n"
@@ -170,12 +223,35 @@ static int put_zsh(struct buf *b)
 
 // ---------------------------------------------------------------- fish
 
+// The command is the one behind the last "--"; between them fish itself offers no options.
+static const char fish_begin[] =
+    "# Completion of tug for fish: written by 'tug completion fish'.\n"
+    "function __tug_words\n"
+    "    set -l words (commandline -opc)\n"
+    "    set -e words[1]\n"
+    "    while set -l at (contains -i -- -- $words)\n"
+    "        set -e words[1..$at]\n"
+    "    end\n"
+    "    string join -- \\n $words\n"
+    "end\n"
+    "function __tug_begins\n"
+    "    test (count (__tug_words)) -eq 0\n"
+    "end\n"
+    "function __tug_is\n"
+    "    set -l words (__tug_words)\n"
+    "    test (count $words) -gt 0; and test $words[1] = $argv[1]\n"
+    "end\n"
+    "function __tug_is_alone\n"
+    "    set -l words (__tug_words)\n"
+    "    test (count $words) -eq 1; and test $words[1] = $argv[1]\n"
+    "end\n";
+
+// A value that may be left out is offered behind '=' only.
 static int fish_option(struct buf *b, const char *command, const struct option *o)
 {
-    TRY(buf_printf(b, "complete -c tug -n '__fish_seen_subcommand_from %s' -l %s",
-                   command, o->name));
-    if (o->choices != NULL)
-        TRY(buf_printf(b, " -x -a '%s'", o->choices));
+    TRY(buf_printf(b, "complete -c tug -n '__tug_is %s' -l %s", command, o->name));
+    if (o->choices != NULL && o->kind == OPTION_CHOICE)
+        TRY(buf_printf(b, " %s -a '%s'", o->bare != NULL ? "-f" : "-x", o->choices));
     else if (o->kind != OPTION_FLAG)
         TRY(buf_printf(b, " -r"));
     TRY(buf_printf(b, " -d '"));
@@ -183,18 +259,28 @@ static int fish_option(struct buf *b, const char *command, const struct option *
     return buf_printf(b, "'\n");
 }
 
+static int fish_first(struct buf *b, const struct option_table *t)
+{
+    if (!has_first_words(t))
+        return 0;
+    TRY(buf_printf(b, "complete -c tug -n '__tug_is_alone %s' -f -a '", t->command));
+    TRY(put_first_words(b, t));
+    return buf_printf(b, "'\n");
+}
+
 static int put_fish(struct buf *b)
 {
-    TRY(buf_printf(b, "# Completion of tug for fish: written by 'tug completion "
-                      "fish'.\n"));
+    TRY(buf_printf(b, "%s", fish_begin));
     for (const struct option_table *const *t = cli_tables; *t != NULL; t++) {
-        TRY(buf_printf(b, "complete -c tug -n '__fish_use_subcommand' -f -a %s -d '",
+        TRY(buf_printf(b, "complete -c tug -n __tug_begins -f -a %s -d '",
                        (*t)->command));
         TRY(put_escaped(b, (*t)->summary, "\\'", "\\"));
         TRY(buf_printf(b, "'\n"));
     }
-    for (const struct option_table *const *t = cli_tables; *t != NULL; t++)
+    for (const struct option_table *const *t = cli_tables; *t != NULL; t++) {
         TRY(each_option(b, *t, fish_option));
+        TRY(fish_first(b, *t));
+    }
     return 0;
 }
 

@@ -23,6 +23,7 @@ static const struct option options[] = {
      .kind = OPTION_LIST,
      AT(action),
      .metavar = "ACTION",
+     .choices = "start stop",
      .group = "What to do",
      .help = "start: record each request from now on; stop: end the recording and write "
              "the file"},

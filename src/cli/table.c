@@ -24,6 +24,8 @@ static const struct option options[] = {
      .kind = OPTION_LIST,
      AT(action),
      .metavar = "ACTION",
+     .choices = "list stat get settings create load clear drop shrink day save export "
+                "dump import",
      .group = "What to do",
      .help = "what to do, as described above; import takes files and get takes keys "
              "after it"},

@@ -78,52 +78,148 @@ static void versions(void **state)
     mem_free(first);
 }
 
-// What bash offers for words, the last of which is being typed.
-static void completes(const char *words, const char *want)
+// What the shells offer at the end of a line: sorted, a word a line, of "--model=fm" what
+// is behind '='.
+#define SORTED "| cut -f 1 | sed 's/^--[a-z-]*=//' | LC_ALL=C sort -u"
+
+static const char bash_script[] =
+    "source ./tug.bash\n"
+    "read -ra COMP_WORDS <<<\"${1//=/ = }\"\n" // as bash takes lines apart
+    "[[ $1 != *' ' ]] || COMP_WORDS+=('')\n"
+    "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n"
+    "_tug\n"
+    "printf '%s\\n' \"${COMPREPLY[@]}\" " SORTED "\n";
+
+// A shell with a terminal, whose line is typed and completed.
+static const char zsh_outer[] = "zmodload zsh/zpty zsh/zselect\n"
+                                "rm -f offered ended ready\n"
+                                ": >offered\n"
+                                "zpty shell zsh -f -i\n"
+                                "zpty -w shell 'source ./inner.zsh'\n"
+                                "repeat 1200 { [[ -e ready ]] && break; zselect -t 5 }\n"
+                                "zpty -w -n shell \"$1\"$'\\t'\n"
+                                "repeat 1200 { [[ -e ended ]] && break; zselect -t 5 }\n"
+                                "zpty -d shell\n"
+                                "cat offered " SORTED "\n";
+static const char zsh_inner[] = "PROMPT=\n"
+                                "autoload -Uz compinit\n"
+                                "compinit -D -u\n"
+                                "source ./_tug\n"
+                                "compadd() {\n"
+                                "    local -a hits\n"
+                                "    if [[ ${@[1,(i)(-|--)]} != *-(O|A|D)\\ * ]]; then\n"
+                                "        builtin compadd -O hits \"$@\"\n"
+                                "        ((#hits)) && print -rl -- $hits >>offered\n"
+                                "    fi\n"
+                                "    builtin compadd \"$@\"\n"
+                                "}\n"
+                                "finish() { : >ended }\n"
+                                "comppostfuncs=(finish)\n"
+                                "bindkey '^I' complete-word\n"
+                                ": >ready\n";
+
+static const char fish_script[] = "source ./tug.fish\n"
+                                  "complete -C $argv[1] " SORTED "\n";
+
+static const struct shell {
+    const char *name, *words, *ask;
+} shells[] = {
+    {"bash", "tug.bash", "bash --norc ask.bash"},
+    {"zsh", "_tug", "zsh -f outer.zsh"},
+    {"fish", "tug.fish", "fish --no-config ask.fish"},
+};
+enum { BASH, ZSH, FISH, SHELLS };
+
+static const struct offer {
+    const char *line, *want; // with a space behind each
+    const char *bash;        // if not `want`: files are bash's own business
+} offers[] = {
+    {"tug tra", "train ", NULL},
+    {"tug train --mod", "--mode --model ", NULL},
+    {"tug train --model ", "ffm fm lr ", NULL},
+    {"tug train --model f", "ffm fm ", NULL},
+    {"tug train --model=f", "ffm fm ", NULL},
+    {"tug train --model=", "ffm fm lr ", NULL},
+    {"tug train --data x --sched", "--schedule --schedule-a --schedule-b ", NULL},
+    {"tug train --resume=", "auto no yes ", NULL}, // a word behind it would be no value
+    {"tug train --resume au", "autumn.svm ", " "},
+    {"tug train --data aut", "autumn.svm ", " "},
+    {"tug train --data=aut", "autumn.svm ", " "},
+    {"tug launch --workers 2 -- tra", "train ", NULL},
+    {"tug help predi", "predict ", NULL},
+    {"tug completion ", "bash fish zsh ", NULL},
+    {"tug cert ", "ca node token ", NULL},
+    {"tug table s", "save settings shrink stat ", NULL},
+    {"tug table get aut", "autumn.svm ", " "},
+    {"tug bench table --rea", "--read-keys ", NULL},
+};
+
+static bool is_there(const struct shell *s)
 {
-    const char *script = e2e_path(
-        "bash --norc -c 'source ./tug.bash; set -- %s; COMP_WORDS=(\"$@\"); "
-        "COMP_CWORD=$(($# - 1)); _tug; echo \"${COMPREPLY[@]}\"' >offered",
-        words);
-    assert_int_equal(system(script), 0); // NOLINT: the shell is what is tested
-    char *got = e2e_read("offered", NULL);
-    assert_non_null(got);
-    got[strcspn(got, "\n")] = '\0';
-    assert_string_equal(got, want);
+    return system(e2e_path("command -v %s >.probe", s->name)) == 0; // NOLINT: a shell
+}
+
+static void check_offer(const struct shell *s, const struct offer *o)
+{
+    const char *want = s == &shells[BASH] && o->bash != NULL ? o->bash : o->want;
+    const char *ask = e2e_path("%s '%s' 2>asked | tr '\\n' ' ' >answer", s->ask, o->line);
+    assert_int_equal(system(ask), 0); // NOLINT: the shell is what is tested
+    char *got = e2e_read("answer", NULL), *said = e2e_read("asked", NULL);
+    if (got == NULL || strcmp(got, want) != 0)
+        fail_msg("%s offers '%s' at '%s', not '%s': %s", s->name, got, o->line, want,
+                 said);
     mem_free(got);
+    mem_free(said);
 }
 
 static void completion(void **state)
 {
     (void)state;
-    tug_ends(0, "completion bash");
-    e2e_write("tug.bash", e2e_out);
-    completes("tug tra", "train");
-    completes("tug train --mod", "--model --mode");
-    completes("tug train --model f", "fm ffm");
-    completes("tug train --data x --sched", "--schedule --schedule-a --schedule-b");
-    completes("tug launch --workers 2 -- tra", "train");
-    completes("tug launch -- train --epo", "--epochs");
-    completes("tug help predi", "predict");
-    tug_ends(0, "completion zsh");
-    assert_ptr_equal(strstr(e2e_out, "#compdef tug"), e2e_out);
-    e2e_write("_tug", e2e_out);
-    tug_ends(0, "completion fish");
-    e2e_write("tug.fish", e2e_out);
-    static const struct {
-        const char *shell, *file;
-    } others[] = {{"zsh", "_tug"}, {"fish", "tug.fish"}};
-    for (size_t i = 0; i < 2; i++) {
-        const char *probe = e2e_path("command -v %s >.probe", others[i].shell);
-        if (system(probe) != 0) // NOLINT
-            print_message("skipped: %s is not installed\n", others[i].shell);
-        else // parsed, not run
-            assert_int_equal(
-                system(e2e_path("%s -n %s", others[i].shell, others[i].file)),
-                0); // NOLINT
+    e2e_write("ask.bash", bash_script);
+    e2e_write("outer.zsh", zsh_outer);
+    e2e_write("inner.zsh", zsh_inner);
+    e2e_write("ask.fish", fish_script);
+    e2e_write("autumn.svm", "1 1:1\n");
+    for (const struct shell *s = shells; s < shells + SHELLS; s++) {
+        tug_ends(0, "completion %s", s->name);
+        e2e_write(s->words, e2e_out);
+        if (!is_there(s))
+            print_message("skipped: %s is not installed\n", s->name);
+        for (size_t i = 0; is_there(s) && i < sizeof(offers) / sizeof(*offers); i++)
+            check_offer(s, &offers[i]);
     }
+    check_offer(&shells[BASH],
+                &(struct offer){"tug launch -- train --epo", "--epochs ", NULL});
     tug_ends(2, "completion tcsh");
     e2e_says("'tcsh' is not one of bash, zsh, fish");
+}
+
+// What is offered behind a command, as fish's completion has it.
+static const char *offered_behind(const char *command)
+{
+    tug_ends(0, "completion fish");
+    const char *key = e2e_path("__tug_is_alone %s' -f -a '", command);
+    const char *at = strstr(e2e_out, key);
+    assert_non_null(at);
+    at += strlen(key);
+    return e2e_path("%.*s", (int)strcspn(at, "'"), at);
+}
+
+// They are the actions that there are.
+static void actions(void **state)
+{
+    (void)state;
+    const char *offered = offered_behind("table");
+    tug_ends(2, "table nosuch --from none");
+    e2e_says(e2e_path("there is no action 'nosuch'; there are: %s\n", offered));
+    offered = offered_behind("cert");
+    for (size_t n; (n = strcspn(offered, " ")) > 0; offered += n + (offered[n] == ' ')) {
+        tug("cert %.*s --dir none", (int)n, offered);
+        if (strstr(e2e_err, "say what to make") != NULL)
+            fail_msg("%s", e2e_err);
+    }
+    tug_ends(2, "cert nosuch --dir none");
+    e2e_says("say what to make");
 }
 
 static int begin(void **state)
@@ -137,10 +233,9 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(config_round_trip),
-        cmocka_unit_test(all_mistakes),
-        cmocka_unit_test(versions),
-        cmocka_unit_test(completion),
+        cmocka_unit_test(config_round_trip), cmocka_unit_test(all_mistakes),
+        cmocka_unit_test(versions),          cmocka_unit_test(completion),
+        cmocka_unit_test(actions),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
 }
