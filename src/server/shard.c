@@ -175,8 +175,8 @@ static bool refused_for_session(struct shard *s, const struct request *q)
         return false;
     if (q->peer->session == 0)
         err_set(&e, TUG_EUSAGE, "%s: join the cluster first", wire_name(q->type));
-    else if (q->peer->ended)
-        err_set(&e, TUG_EUSAGE,
+    else if (q->peer->ended) // as if it were gone: no mistake that others would make, too
+        err_set(&e, TUG_EIO,
                 "%s of %s, whose session has ended because it counted as dead",
                 wire_name(q->type), shard_peer_name(s, q->peer, name));
     else if (session_of(q) != q->peer->session)

@@ -331,7 +331,7 @@ static void test_sessions(void **state)
     w->dead[0] = true;
     send_roster(w);
     send_push(w, 0, &m);
-    expect_refusal(w, TUG_EUSAGE, "push of worker 0 (host:110), whose session has ended");
+    expect_refusal(w, TUG_EIO, "push of worker 0 (host:110), whose session has ended");
     w->h.closed(w->h.ctx, WORKER_LINK, &(struct err){0}, w->now);
     w->h.opened(w->h.ctx, WORKER_LINK + 5, true, w->now);
     struct msg_hello hello = {.cluster = 77, .node = WORKER, .session = 1000};
