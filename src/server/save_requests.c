@@ -203,8 +203,12 @@ static int end_run(struct shard *s, const struct msg_save_end *m, struct err *e)
     if (committed && r->state != SAVE_WRITTEN)
         return err_set(e, TUG_EUSAGE, "save %llu is not written yet",
                        (unsigned long long)r->id);
-    if (!committed) {
+    if (!committed) { // though its cuts may go on, for lack of memory, nobody writes them
         save_stop_writer(s, r);
+        if (r->state != SAVE_FAILED)
+            err_set(&r->why, TUG_EIO, "save %llu was given up",
+                    (unsigned long long)r->id);
+        r->state = SAVE_FAILED;
     }
     TRY(save_end_cuts(s, r, committed, e));
     for (uint32_t i = 0; i < r->n && committed; i++)

@@ -488,6 +488,40 @@ static void test_allocations(void **state)
     assert_true(struck > 25);
 }
 
+// A save is given up while it is read out, and there is no memory to note again what it does
+// not publish: the loop lives, and the end is said again.
+static void test_end_without_memory(void **state)
+{
+    (void)state;
+    bool struck = true;
+    for (long fault = 0; struck; fault++) {
+        struct world *w = open_rooted(0, 1, users);
+        push_all(&w, 1, 1);
+        struct saving x = begin_save(SAVE_BASE);
+        send_save(w, &x, false, 0);
+        push_all(&w, 1, 2);
+        w->fault_after = fault;
+        end_save(w, x.id, false);
+        w->fault_after = -1;
+        struck = w->faulted;
+        forget_sent(w);
+        for (int i = 0; i < 60; i++)
+            pass_time(w, 1000);
+        end_save(w, x.id, false);
+        expect_ok(w);
+        forget_sent(w); // SAVE's own refusal
+        forget(&x);
+        x = begin_save(SAVE_CHECKPOINT);
+        send_save(w, &x, false, 0);
+        finish_save(w, &x);
+        commit(&x);
+        end_save(w, x.id, true);
+        expect_ok(w);
+        world_close(w);
+        assert_true(fault > 0 || struck);
+    }
+}
+
 // A table that a save waits for is dropped, and another is made in its place.
 static void test_table_changes(void **state)
 {
@@ -742,6 +776,7 @@ int main(void)
         cmocka_unit_test(test_clock),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_end_without_memory),
         cmocka_unit_test(test_table_changes),
     };
     return cmocka_run_group_tests(tests, prepare, clean);
