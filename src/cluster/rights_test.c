@@ -257,11 +257,16 @@ static void count_kept(struct van *v, van_link link)
     n_kept++;
 }
 
-static void another_link(uint64_t process)
+static void another_greeted(void)
 {
     peer.link = van_connect(peer.v, "sim://scheduler", SECONDS);
     world_run(&w, SECONDS / 10);
     say(MSG_HELLO, 1, &(struct msg_hello){.cluster = CLUSTER, .role = WIRE_TOOL});
+}
+
+static void another_link(uint64_t process)
+{
+    another_greeted();
     say(MSG_HEARTBEAT, 7, &(struct msg_heartbeat){.process = process});
     assert_int_equal(peer.type, MSG_HEARTBEAT_OK);
 }
@@ -300,8 +305,20 @@ static void test_links_that_are_kept(void **state)
     another_link(join.process);
     assert_int_equal(n_kept, 2);
     assert_false(peer.closed);
+    another_greeted();
+    van_link late = peer.link;
     another_link(join.process);
-    assert_true(peer.closed); // the one before
+    assert_true(peer.closed); // the first one
+    van_link newest = peer.link;
+    peer.closed = false;
+    peer.link = late;
+    say(MSG_HEARTBEAT, 7, &(struct msg_heartbeat){.process = join.process});
+    assert_true(peer.closed);
+    peer.closed = false;
+    peer.link = newest;
+    say(MSG_HEARTBEAT, 7, &(struct msg_heartbeat){.process = join.process});
+    assert_int_equal(peer.type, MSG_HEARTBEAT_OK);
+    assert_false(peer.closed);
     leave();
     w.v->ops = was;
     world_close(&w);

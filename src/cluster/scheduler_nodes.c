@@ -411,20 +411,29 @@ void scheduler_forget_link(struct scheduler *s, struct link *l)
     n->closed_at = s->now;
 }
 
-// Another link than `l` was that of the process's heartbeats, which it has given up. It may
-// be dead and open, and one process does not fill the scheduler with such links.
-static void close_older_beats(struct scheduler *s, const struct link *l, uint32_t process)
+static void close_beats(struct scheduler *s, struct link *l)
 {
-    for (uint32_t i = 0; i < s->n_links; i++) {
-        struct link *older = &s->links[i];
-        if (older == l || older->link == 0 || older->beats != process)
+    l->beats = SCHEDULER_NOBODY;
+    if (l->node != SCHEDULER_NOBODY)
+        return;
+    van_close_link(s->van, l->link);
+    scheduler_forget_link(s, l);
+}
+
+// A process has one link for its heartbeats, the newest, and does not fill the scheduler with
+// others. Those before it may be dead and open; what comes on one of them comes late. False:
+// it was `l`.
+static bool keep_newest(struct scheduler *s, struct link *l, uint32_t process)
+{
+    for (uint32_t i = 0; i < s->n_links; i++) { // in the order in which they came
+        struct link *other = &s->links[i];
+        if (other == l || other->link == 0 || other->beats != process)
             continue;
-        older->beats = SCHEDULER_NOBODY;
-        if (older->node != SCHEDULER_NOBODY)
-            continue;
-        van_close_link(s->van, older->link);
-        scheduler_forget_link(s, older);
+        close_beats(s, other < l ? other : l);
+        if (other > l)
+            return false;
     }
+    return true;
 }
 
 // Who knows a process's own number is that process; others are told another one. So
@@ -438,10 +447,10 @@ void scheduler_heartbeat(struct scheduler *s, struct link *l, uint64_t request,
         struct process *p = &s->processes[i];
         if (!p->used || p->process != m->process || !proof_role_fits(p->role, l->role))
             continue;
+        if (l->beats != i && !keep_newest(s, l, i))
+            return;
         p->beats = true;
         p->silent_at = 0;
-        if (l->beats != i)
-            close_older_beats(s, l, i);
         l->beats = i;
         keep_link(s, l->link, (enum wire_role)p->role);
         p->sign_at = s->now;
