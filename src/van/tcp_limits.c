@@ -233,10 +233,19 @@ void tcp_limits_say_full(const struct tcp_van *v, struct err *ret)
             v->n_accepted - 1);
 }
 
+// Whether there are more links than places: this one is counted, too.
+static bool is_over(const struct tcp_van *v, const struct tcp_link *l)
+{
+    uint64_t left;
+    return v->n_accepted > v->options.max_links ||
+           descriptors_scarce(v, l->stream, &left) ||
+           !budget_fits(v->options.budget, BUDGET_LINKS, 0);
+}
+
 int tcp_limits_admit(struct tcp_link *l, enum wire_role role, bool proven, struct err *e)
 {
     struct tcp_van *v = l->van;
-    if (!l->trial)
+    if (!l->trial || !is_over(v, l)) // others may have left meanwhile
         return 0;
     struct tcp_link *first = first_to_go(v, l, wire_right(role));
     if (first == NULL) {

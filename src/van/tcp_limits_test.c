@@ -358,6 +358,22 @@ static void two_at_once(struct world *w)
     assert_int_equal(b->opened, FULL + 1);
 }
 
+// Somebody leaves while another shows its role: then nobody has to go for it.
+static void room_meanwhile(struct world *w)
+{
+    fill(w);
+    struct node *a = &w->nodes[0], *b = &w->nodes[1], *c = &w->nodes[2];
+    provers[2].role = WIRE_OPERATOR;
+    uint64_t used = budget_used(w->tcp.budget, BUDGET_LINKS);
+    assert_int_not_equal(van_connect(c->v, b->address, PATIENCE), 0);
+    PUMP(w, budget_used(w->tcp.budget, BUDGET_LINKS) > used);
+    van_close_link(a->v, a->links[0]);
+    PUMP(w, c->opened == 1 && b->opened == FULL + 1);
+    settle(w);
+    assert_int_equal(b->closed, 1); // by itself
+    assert_int_equal(b->closed_link, b->links[0]);
+}
+
 // A node that is full is dialled as long as one at which nobody listens: who has joined and
 // comes back is not at the end of its patience after a moment.
 static void full_for_long(struct world *w)
@@ -453,6 +469,12 @@ static void test_two_at_once(void **state)
     with_sockets(two_at_once);
 }
 
+static void test_room_meanwhile(void **state)
+{
+    (void)state;
+    with_sockets(room_meanwhile);
+}
+
 static void test_full_for_long(void **state)
 {
     (void)state;
@@ -516,11 +538,12 @@ static void test_descriptors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bodies),      cmocka_unit_test(test_unread),
-        cmocka_unit_test(test_deaf),        cmocka_unit_test(test_strangers),
-        cmocka_unit_test(test_descriptors), cmocka_unit_test(test_crawling),
-        cmocka_unit_test(test_roles),       cmocka_unit_test(test_silent),
-        cmocka_unit_test(test_two_at_once), cmocka_unit_test(test_full_for_long),
+        cmocka_unit_test(test_bodies),         cmocka_unit_test(test_unread),
+        cmocka_unit_test(test_deaf),           cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_descriptors),    cmocka_unit_test(test_crawling),
+        cmocka_unit_test(test_roles),          cmocka_unit_test(test_silent),
+        cmocka_unit_test(test_two_at_once),    cmocka_unit_test(test_full_for_long),
+        cmocka_unit_test(test_room_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
