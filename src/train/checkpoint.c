@@ -8,10 +8,9 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/plural.h"
-#include "train/driver.h"
+#include "train/course.h"
 #include "train/lives.h"
 #include "train/progress.h"
-#include "train/saved.h"
 
 // The save that a run begins with.
 struct run_start {
@@ -47,19 +46,11 @@ static void fill_options(const struct run *r, struct manifest_options *o)
     copy_table(o->table, c->table);
 }
 
-static struct saved_rows rows_of(struct run *r, bool best)
-{
-    if (r->driver != NULL)
-        return driver_rows(r, best);
-    return (struct saved_rows){.model = &r->parameters.model,
-                               .local = best ? &r->best : &r->parameters};
-}
-
 int checkpoint_save(struct run *r, bool finished, struct train_result *result,
                     struct err *e)
 {
-    if (r->driver == NULL)         // else rows are looked at as they come
-        TRY(diverged_check(r, e)); // the save before is worth more
+    if (r->course->check != NULL)
+        TRY(r->course->check(r, e)); // the save before is worth more
     struct manifest *m = mem_zalloc(sizeof(*m));
     if (m == NULL)
         return err_nomem(e, "a save");
@@ -76,7 +67,8 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
     m->passes_since_best = r->passes_since_best;
     m->best_valid = r->best_valid;
     char dir[FILE_PATH_MAX];
-    struct saved_rows model = rows_of(r, r->has_best), training = rows_of(r, false);
+    struct saved_rows model = r->course->rows(r, r->has_best),
+                      training = r->course->rows(r, false);
     int rc = saved_write(r->config->out, r->team, &model, r->has_best ? &training : NULL,
                          m, r->config->keep, dir, e);
     if (rc == 0)
@@ -98,15 +90,6 @@ static void stand_at(struct run *r, const struct manifest *m)
     r->best_valid = m->best_valid;
 }
 
-static int load_tables(struct run *r, const char *dir, const struct manifest *m,
-                       struct err *e)
-{
-    parameters_close(&r->parameters);
-    TRY(saved_load(dir, m, m->has_best ? PART_TRAINING : PART_MODEL, r->team,
-                   &r->parameters, e));
-    return m->has_best ? saved_load(dir, m, PART_MODEL, r->team, &r->best, e) : 0;
-}
-
 static int same_options(const struct run *r, const struct manifest *m, struct err *e)
 {
     struct manifest_options *now = mem_zalloc(sizeof(*now));
@@ -126,8 +109,7 @@ static int resume(struct run *r, struct err *e)
     if (r->config->data_in == DATA_IN_AUTO)
         r->streaming = m->options.streaming;
     TRY(same_options(r, m, e));
-    TRY(r->driver != NULL ? driver_resume(r, s->dir, m, e)
-                          : load_tables(r, s->dir, m, e));
+    TRY(r->course->resume(r, s->dir, m, e));
     stand_at(r, m);
     log_info("resuming from %s: %u pass%s and %llu batch%s done", s->dir, m->at.epoch,
              PLURAL_ES(m->at.epoch), (unsigned long long)m->at.batches,
@@ -183,9 +165,7 @@ static int init_from(struct run *r, struct err *e)
     struct model then;
     TRY(model_init(&then, &m->options.model, e));
     TRY(check_shape(&then, &r->parameters.model, dir, e));
-    return r->driver != NULL ? driver_load(r, dir, m, PART_MODEL, sparse, dense, e)
-                             : saved_load_into(dir, m, PART_MODEL, sparse, dense, r->team,
-                                               &r->parameters, e);
+    return r->course->load(r, dir, m, sparse, dense, e);
 }
 
 int checkpoint_start(struct run *r, struct err *e)

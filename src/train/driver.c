@@ -2,7 +2,7 @@
 // driver_rows.c.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "train/driver.h"
+#include "train/driver_internal.h"
 
 #include <string.h>
 
@@ -10,7 +10,6 @@
 #include "base/below.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "train/driver_internal.h"
 #include "train/progress.h"
 #include "train/report.h"
 
@@ -53,7 +52,7 @@ static int ask_below(struct run *r, struct err *e)
     return remote_below(&d->remote, WIRE_ROOT_SAVE, d->out, d->out_below, e);
 }
 
-int driver_open(struct run *r, struct err *e)
+static int open_driver(struct run *r, struct err *e)
 {
     struct driver *d = mem_zalloc(sizeof(*d));
     if (d == NULL)
@@ -77,7 +76,7 @@ int driver_open(struct run *r, struct err *e)
     return learn_data(r, e);
 }
 
-void driver_over(struct run *r, int code, const char *why)
+static void over(struct run *r, int code, const char *why)
 {
     struct driver *d = r->driver;
     if (d == NULL || !d->opened)
@@ -87,7 +86,7 @@ void driver_over(struct run *r, int code, const char *why)
     (void)client_leave(d->remote.client, code, why, NULL);
 }
 
-void driver_close(struct run *r)
+static void close_driver(struct run *r)
 {
     struct driver *d = r->driver;
     if (d == NULL)
@@ -101,12 +100,17 @@ void driver_close(struct run *r)
     r->driver = NULL;
 }
 
-struct metrics_stream *driver_streams(struct run *r)
+static struct metrics_stream *streams(struct run *r)
 {
     return &r->driver->stream;
 }
 
-void driver_fill_result(struct run *r, struct train_result *result)
+static void clear_streams(struct run *r)
+{
+    metrics_stream_clear(&r->driver->stream);
+}
+
+static void fill_result(struct run *r, struct train_result *result)
 {
     struct driver *d = r->driver;
     struct msg_table_is s = {0};
@@ -300,7 +304,7 @@ static void count_time(struct driver *d, double seconds, struct train_result *re
     d->read_seconds = 0;
 }
 
-int driver_pass(struct run *r, struct train_result *result, struct err *e)
+static int train_pass(struct run *r, struct train_result *result, struct err *e)
 {
     struct driver *d = r->driver;
     uint64_t pass = (uint64_t)r->at.epoch + 1;
@@ -325,3 +329,20 @@ int driver_pass(struct run *r, struct train_result *result, struct err *e)
         TRY(remote_step(&d->remote, batches_of(r, s.pass.examples), e));
     return run_check_examples(r, s.pass.examples, e);
 }
+
+const struct course course_cluster = {
+    .whole_passes = true,
+    .open = open_driver,
+    .over = over,
+    .close = close_driver,
+    .pass = train_pass,
+    .streams = streams,
+    .clear_streams = clear_streams,
+    .evaluates = driver_evaluates,
+    .reason = driver_reason,
+    .keep_best = driver_keep_best,
+    .rows = driver_rows,
+    .load = driver_load,
+    .resume = driver_resume,
+    .fill_result = fill_result,
+};

@@ -18,7 +18,6 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "save/save.h"
-#include "train/driver.h"
 #include "train/driver_internal.h"
 #include "train/lives.h"
 #include "train/progress.h"

@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/relaxed.h"
 #include "save/save.h"
-#include "train/driver.h"
 #include "train/driver_internal.h"
 #include "train/lives.h"
 
@@ -330,8 +329,8 @@ static int load_tables(struct run *r, const char *dir, bool sparse, bool dense,
     return 0;
 }
 
-int driver_load(struct run *r, const char *dir, const struct manifest *m,
-                enum part_role role, bool sparse, bool dense, struct err *e)
+static int load_role(struct run *r, const char *dir, const struct manifest *m,
+                     enum part_role role, bool sparse, bool dense, struct err *e)
 {
     TRY(saved_check_parts(dir, m, role, e));
     if (manifest_lives(m))
@@ -342,10 +341,16 @@ int driver_load(struct run *r, const char *dir, const struct manifest *m,
     return 0;
 }
 
+int driver_load(struct run *r, const char *dir, const struct manifest *m, bool sparse,
+                bool dense, struct err *e)
+{
+    return load_role(r, dir, m, PART_MODEL, sparse, dense, e);
+}
+
 // The copies of the best pass are made as they were at first: out of the tables.
 int driver_resume(struct run *r, const char *dir, const struct manifest *m, struct err *e)
 {
-    TRY(driver_load(r, dir, m, PART_MODEL, true, true, e));
+    TRY(load_role(r, dir, m, PART_MODEL, true, true, e));
     if (manifest_lives(m)) {
         char path[FILE_PATH_MAX];
         TRY(file_join(path, dir, RUN_SPARSE, e));
@@ -359,5 +364,5 @@ int driver_resume(struct run *r, const char *dir, const struct manifest *m, stru
                  client_order(r->driver->remote.client, number_of(dense, false),
                               WIRE_CLEAR, 0, e),
                  e));
-    return driver_load(r, dir, m, PART_TRAINING, true, true, e);
+    return load_role(r, dir, m, PART_TRAINING, true, true, e);
 }

@@ -93,7 +93,7 @@ static void care_for_hot_rows(struct worker *w, uint64_t b)
     }
 }
 
-void hogwild_batches(void *run, int rank)
+static void hogwild_batches(void *run, int rank)
 {
     struct run *r = run;
     struct worker *w = &r->workers[rank];
@@ -113,3 +113,18 @@ void hogwild_batches(void *run, int rank)
         hot_finish(&w->hot);
     hot_close(&w->hot);
 }
+
+static int find_hot_rows(struct run *r, struct err *e)
+{
+    r->hot.n = 0;
+    if (team_size(r->team) == 1 || !hot_adds_up(&r->parameters.model))
+        return 0;
+    return hot_find(&r->hot, r->data, r->config->model.seed) == 0
+               ? 0
+               : err_nomem(e, "hot rows");
+}
+
+const struct updater updater_hogwild = {
+    .begin_data = find_hot_rows,
+    .batches = hogwild_batches,
+};

@@ -1,4 +1,5 @@
-// Passes in one process: windows of data, and stretches of batches by the team.
+// The loop of a run whose rows are in this process: windows of data, and stretches of
+// batches by the team, which an updater trains on.
 //
 // In memory there is one window, loaded once; streaming reads the text again each pass.
 // Between stretches there are progress lines, saves and signals.
@@ -9,9 +10,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "train/evaluate.h"
+#include "train/course.h"
 #include "train/fields.h"
-#include "train/local.h"
 #include "train/progress.h"
 
 bool run_held_out(const struct run *r, uint64_t example)
@@ -34,7 +34,7 @@ size_t run_pick(struct worker *w, uint64_t first, size_t n, uint64_t *ret_order)
 
 // Workers.
 
-int local_open(struct run *r, struct err *e)
+static int begin(struct run *r, struct err *e)
 {
     size_t n = (size_t)team_size(r->team);
     r->workers = mem_aligned(64, n * sizeof(*r->workers));
@@ -46,12 +46,14 @@ int local_open(struct run *r, struct err *e)
         metrics_stream_clear(&r->workers[i].stream);
         TRY(model_work_open(&r->workers[i].work, &r->parameters.model, e));
     }
-    return r->config->deterministic ? synchronous_open(r, e) : 0;
+    r->updater = r->config->deterministic ? &updater_synchronous : &updater_hogwild;
+    return r->updater->open != NULL ? r->updater->open(r, e) : 0;
 }
 
-void local_close(struct run *r)
+static void close_workers(struct run *r)
 {
-    synchronous_close(r);
+    if (r->updater != NULL && r->updater->close != NULL)
+        r->updater->close(r);
     for (int i = 0; r->workers != NULL && i < team_size(r->team); i++) {
         view_free(&r->workers[i].view);
         model_work_close(&r->workers[i].work);
@@ -69,7 +71,7 @@ static void set_rates(struct run *r, double factor)
     }
 }
 
-struct metrics_stream *local_streams(struct run *r)
+static struct metrics_stream *streams(struct run *r)
 {
     static struct metrics_stream all; // large; one run a process prints
     metrics_stream_clear(&all);
@@ -79,17 +81,6 @@ struct metrics_stream *local_streams(struct run *r)
 }
 
 // Data windows.
-
-static int find_hot_rows(struct run *r, struct err *e)
-{
-    r->hot.n = 0;
-    if (team_size(r->team) == 1 || r->config->deterministic ||
-        !hot_adds_up(&r->parameters.model))
-        return 0;
-    return hot_find(&r->hot, r->data, r->config->model.seed) == 0
-               ? 0
-               : err_nomem(e, "hot rows");
-}
 
 // Loads the window of `next`, which becomes the run's position. Until then that is the
 // end of the window before: a run that is interrupted here goes on from there.
@@ -120,7 +111,8 @@ static int load_window(struct run *r, struct position next, struct train_result 
     r->at = next;
     if (dataset_bytes(r->data) > result->data_bytes)
         result->data_bytes = dataset_bytes(r->data);
-    TRY(find_hot_rows(r, e));
+    if (r->updater->begin_data != NULL)
+        TRY(r->updater->begin_data(r, e));
     return fields_check(r->data, r->source, NULL, &r->parameters.model.options, e);
 }
 
@@ -183,8 +175,7 @@ static int stretch(struct run *r, uint64_t end, struct train_result *result,
     atomic_store(&r->next_batch, first);
     r->last_batch = next_stop(r, end);
     atomic_store(&r->stop, false);
-    team_run(r->team, r->config->deterministic ? synchronous_batches : hogwild_batches,
-             r);
+    team_run(r->team, r->updater->batches, r);
     uint64_t next = atomic_load(&r->next_batch);
     next = next < r->last_batch ? next : r->last_batch;
     r->at.batch = next;
@@ -204,7 +195,7 @@ static double share_of_pass(const struct run *r, uint64_t end)
 
 static void print_line(struct run *r, uint64_t end)
 {
-    struct metrics m = metrics_stream_result(local_streams(r), r->config->reader.loss);
+    struct metrics m = metrics_stream_result(streams(r), r->config->reader.loss);
     progress_line(r->progress, r->at.epoch, share_of_pass(r, end), r->at.batches, &m);
 }
 
@@ -264,14 +255,83 @@ static int train_pass_streaming(struct run *r, struct train_result *result, stru
     return run_check_examples(r, result->examples, e);
 }
 
-void local_clear_streams(struct run *r)
+static void clear_streams(struct run *r)
 {
     for (int i = 0; i < team_size(r->team); i++)
         metrics_stream_clear(&r->workers[i].stream);
 }
 
-int local_pass(struct run *r, struct train_result *result, struct err *e)
+static int train_pass(struct run *r, struct train_result *result, struct err *e)
 {
     return r->streaming ? train_pass_streaming(r, result, e)
                         : train_pass_in_memory(r, result, e);
 }
+
+// The rows.
+
+static int evaluates(struct run *r, bool best, struct evaluation_options *o,
+                     struct err *e)
+{
+    (void)e;
+    o->parameters = best ? &r->best : &r->parameters;
+    return 0;
+}
+
+static int reason(struct run *r, int rc, struct err *e)
+{
+    (void)r, (void)e;
+    return rc;
+}
+
+static int keep_best(struct run *r, struct err *e)
+{
+    parameters_close(&r->best);
+    return parameters_clone(&r->best, &r->parameters, e);
+}
+
+static struct saved_rows rows(struct run *r, bool best)
+{
+    return (struct saved_rows){.model = &r->parameters.model,
+                               .local = best ? &r->best : &r->parameters};
+}
+
+static int load(struct run *r, const char *dir, const struct manifest *m, bool sparse,
+                bool dense, struct err *e)
+{
+    return saved_load_into(dir, m, PART_MODEL, sparse, dense, r->team, &r->parameters, e);
+}
+
+static int resume(struct run *r, const char *dir, const struct manifest *m, struct err *e)
+{
+    parameters_close(&r->parameters);
+    TRY(saved_load(dir, m, m->has_best ? PART_TRAINING : PART_MODEL, r->team,
+                   &r->parameters, e));
+    return m->has_best ? saved_load(dir, m, PART_MODEL, r->team, &r->best, e) : 0;
+}
+
+static void fill_result(struct run *r, struct train_result *result)
+{
+    struct table_stats s = table_stats(r->parameters.sparse);
+    result->trained_examples += streams(r)->examples; // of a pass that was cut short
+    result->keys = s.rows;
+    result->bytes_per_key = s.rows > 0
+                                ? (double)(s.row_bytes + s.index_bytes) / (double)s.rows
+                                : 0;
+}
+
+const struct course course_local = {
+    .reads_data = true,
+    .begin = begin,
+    .close = close_workers,
+    .pass = train_pass,
+    .streams = streams,
+    .clear_streams = clear_streams,
+    .evaluates = evaluates,
+    .reason = reason,
+    .keep_best = keep_best,
+    .check = diverged_check,
+    .rows = rows,
+    .load = load,
+    .resume = resume,
+    .fill_result = fill_result,
+};

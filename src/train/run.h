@@ -1,5 +1,4 @@
-// A training run from the inside: what trainer.c, hogwild.c, synchronous.c and the rest
-// share.
+// A training run from the inside: what trainer.c, loop.c, the updaters and the rest share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_RUN_H
@@ -16,6 +15,7 @@
 #include "train/parameters.h"
 
 struct run;
+struct course;
 struct driver;
 struct run_start; // the save that a run begins with
 
@@ -72,9 +72,11 @@ struct run {
     bool resumes;                      // --resume, or a run to go on with was there
     struct run_start *start;           // of --resume and --init-from; NULL: nothing
     struct identity *data_identity;    // of --data
-    struct driver *driver;             // on a cluster; NULL: one process
+    const struct course *course;       // who has the rows and does the passes
+    struct driver *driver;             // course_cluster's
     int out_lock;                      // --out belongs to this run; -1: there is none
     struct team *team;
+    const struct updater *updater; // of course_local
     struct parameters parameters;
     struct reader *reader;
     struct source *source;
@@ -105,14 +107,20 @@ struct run {
     struct progress *progress;
 };
 
-// Does the batches [next_batch, last_batch) of the data set, or fewer when `stop` is set;
-// leaves next_batch at the first that was not begun. Batch b holds the shuffled examples
-// b * config.batch and on. Each of the two is a team function; rank 0 looks at the clock.
-void hogwild_batches(void *run, int rank);
-void synchronous_batches(void *run, int rank);
-
-int synchronous_open(struct run *r, struct err *e);
-void synchronous_close(struct run *r);
+// How the team trains on the data set at hand, a stretch of batches at a time: loop.c knows
+// no more of it. The first three may be NULL.
+struct updater {
+    int (*open)(struct run *r, struct err *e); // once the workers are there
+    void (*close)(struct run *r);
+    int (*begin_data)(struct run *r, struct err *e); // another data set is at hand
+    // A team function. Does the batches [next_batch, last_batch), or fewer when `stop` is
+    // set, and leaves next_batch at the first that was not begun. Batch b holds the
+    // shuffled examples b * config.batch and on. Rank 0 looks at the clock.
+    void (*batches)(void *run, int rank);
+};
+// Threads step rows as they come to them (hogwild.c), or add up the gradients of a batch,
+// so that any number of threads gives the same bits (synchronous.c).
+extern const struct updater updater_hogwild, updater_synchronous;
 
 // By what is known of the data: again when more of it is.
 int run_open_reader(struct run *r, struct err *e);

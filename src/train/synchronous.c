@@ -61,7 +61,7 @@ struct synchronous {
     bool go_on; // rank 0's, written before the last barrier of a batch, read after it
 };
 
-int synchronous_open(struct run *r, struct err *e)
+static int synchronous_open(struct run *r, struct err *e)
 {
     size_t threads = (size_t)team_size(r->team);
     size_t slice = r->config->batch / threads + 1;
@@ -82,7 +82,7 @@ int synchronous_open(struct run *r, struct err *e)
     return 0;
 }
 
-void synchronous_close(struct run *r)
+static void synchronous_close(struct run *r)
 {
     for (int i = 0; r->workers != NULL && i < team_size(r->team); i++) {
         struct synchronous *s = r->workers[i].synchronous;
@@ -424,7 +424,7 @@ static void batch(struct worker *w, int rank)
     }
 }
 
-void synchronous_batches(void *run, int rank)
+static void synchronous_batches(void *run, int rank)
 {
     struct run *r = run;
     struct worker *w = &r->workers[rank];
@@ -443,3 +443,9 @@ void synchronous_batches(void *run, int rank)
             break;
     }
 }
+
+const struct updater updater_synchronous = {
+    .open = synchronous_open,
+    .close = synchronous_close,
+    .batches = synchronous_batches,
+};

@@ -20,14 +20,11 @@
 #include "data/lines.h"
 #include "data/paths.h"
 #include "train/columns.h"
-#include "train/driver.h"
-#include "train/evaluate.h"
+#include "train/course.h"
 #include "train/fields.h"
 #include "train/guard.h"
 #include "train/heads.h"
-#include "train/local.h"
 #include "train/progress.h"
-#include "train/saved.h"
 
 bool run_interrupted(const struct run *r)
 {
@@ -108,7 +105,7 @@ static int open_data(struct run *r, struct err *e)
     r->data_identity = mem_zalloc(sizeof(*r->data_identity));
     if (r->data_identity == NULL)
         return err_nomem(e, "the data");
-    if (c->cluster != NULL)
+    if (!r->course->reads_data)
         return run_open_reader(r, e);
     TRY(columns_check_drop(c, &r->own.reader.drop_elsewhere, e));
     TRY(run_open_reader(r, e));
@@ -127,11 +124,11 @@ static int open_data(struct run *r, struct err *e)
 static int evaluate_source(struct run *r, struct evaluation_options *o, bool best,
                            struct metrics *ret, struct err *e)
 {
-    int rc = r->driver != NULL ? driver_evaluates(r, best, o, e) : 0;
+    int rc = r->course->evaluates(r, best, o, e);
     if (rc == 0)
         rc = evaluate(o, ret, e);
     source_close(o->source);
-    return rc != 0 && r->driver != NULL ? driver_reason(r, rc, e) : rc;
+    return rc != 0 ? r->course->reason(r, rc, e) : 0;
 }
 
 // `examples`: of the pass, held-out ones included.
@@ -140,17 +137,15 @@ static int validate(struct run *r, uint64_t examples, struct metrics *ret, struc
     const struct train_config *c = r->config;
     struct evaluation_options o = {
         .team = r->team,
-        .parameters = &r->parameters,
         .reader = r->reader,
         .loss = c->reader.loss,
         .max_bad_lines = c->max_bad_lines,
         .bad_lines = &(uint64_t){0},
         .held_out = c->valid.n > 0 ? 0 : c->valid_fraction,
         .seed = c->model.seed,
-        // A cluster's pass is finished whatever comes.
-        .interrupted = r->driver == NULL ? c->interrupted : NULL,
+        .interrupted = r->course->whole_passes ? NULL : c->interrupted,
     };
-    if (c->valid.n == 0 && !r->streaming && r->driver == NULL)
+    if (c->valid.n == 0 && !r->streaming && r->data != NULL)
         o.data = r->data; // and not the text again
     else
         TRY(open_source(&o.source, r, c->valid.n > 0 ? &c->valid : &c->data, e));
@@ -164,17 +159,6 @@ static int validate(struct run *r, uint64_t examples, struct metrics *ret, struc
                    ret->examples == 0 ? "validate on" : "train on");
 }
 
-static int keep_best(struct run *r, struct err *e)
-{
-    if (r->has_best && r->driver == NULL)
-        parameters_close(&r->best);
-    r->has_best = false;
-    TRY(r->driver != NULL ? driver_keep_best(r, e)
-                          : parameters_clone(&r->best, &r->parameters, e));
-    r->has_best = true;
-    return 0;
-}
-
 // Keeps the pass if it is the best so far.
 static int judge_pass(struct run *r, const struct metrics *valid, struct err *e)
 {
@@ -183,7 +167,9 @@ static int judge_pass(struct run *r, const struct metrics *valid, struct err *e)
         r->passes_since_best++;
         return 0;
     }
-    TRY(keep_best(r, e));
+    r->has_best = false;
+    TRY(r->course->keep_best(r, e));
+    r->has_best = true;
     r->best_loss = valid->logloss;
     r->best_valid = *valid;
     r->best_epoch = r->at.epoch;
@@ -198,15 +184,13 @@ static bool validates(const struct run *r)
 
 static int finish_pass(struct run *r, struct train_result *result, struct err *e)
 {
-    struct metrics_stream *stream = r->driver != NULL ? driver_streams(r)
-                                                      : local_streams(r);
-    struct metrics seen = metrics_stream_result(stream, r->config->reader.loss), valid;
+    const struct course *course = r->course;
+    struct metrics seen = metrics_stream_result(course->streams(r),
+                                                r->config->reader.loss),
+                   valid;
     if (validates(r)) // interrupted in it, the pass is not done: --resume validates again
         TRY(validate(r, result->examples, &valid, e));
-    if (r->driver != NULL)
-        metrics_stream_clear(stream);
-    else
-        local_clear_streams(r);
+    course->clear_streams(r);
     result->trained_examples += seen.examples;
     r->last_pass = seen;
     uint32_t pass = r->at.epoch++;
@@ -230,7 +214,7 @@ static bool should_stop_early(const struct run *r)
 static int passes(struct run *r, struct train_result *result, struct err *e)
 {
     while (r->at.epoch < r->config->epochs && !should_stop_early(r)) {
-        TRY(r->driver != NULL ? driver_pass(r, result, e) : local_pass(r, result, e));
+        TRY(r->course->pass(r, result, e));
         TRY(finish_pass(r, result, e));
         if (run_interrupted(r))
             return TUG_EINTERRUPTED;
@@ -248,7 +232,6 @@ static int test(struct run *r, struct train_result *result, struct err *e)
     const struct train_config *c = r->config;
     struct evaluation_options o = {
         .team = r->team,
-        .parameters = r->has_best ? &r->best : &r->parameters,
         .reader = r->reader,
         .loss = c->reader.loss,
         .max_bad_lines = c->max_bad_lines,
@@ -276,6 +259,7 @@ static int test(struct run *r, struct train_result *result, struct err *e)
 static int on_interrupt(struct run *r, struct train_result *result, struct err *e)
 {
     uint32_t pass = r->at.epoch < r->config->epochs ? r->at.epoch + 1 : r->at.epoch;
+    bool whole = r->course->whole_passes;
     if (r->config->out == NULL)
         return err_set(
             e, TUG_EINTERRUPTED,
@@ -285,8 +269,8 @@ static int on_interrupt(struct run *r, struct train_result *result, struct err *
     return err_set(
         e, TUG_EINTERRUPTED,
         "interrupted %s pass %u; saved to %s: the same command with --resume%s goes on",
-        r->driver != NULL ? "after" : "in", r->driver != NULL ? r->at.epoch : pass,
-        result->saved, r->config->init_from != NULL ? " instead of --init-from" : "");
+        whole ? "after" : "in", whole ? r->at.epoch : pass, result->saved,
+        r->config->init_from != NULL ? " instead of --init-from" : "");
 }
 
 static void fill_result(struct run *r, struct train_result *result)
@@ -296,26 +280,16 @@ static void fill_result(struct run *r, struct train_result *result)
     result->validated = r->has_best;
     result->valid = r->best_valid;
     result->best_epoch = r->best_epoch;
-    if (r->driver != NULL) {
-        driver_fill_result(r, result);
-        return;
-    }
-    struct table_stats s = table_stats(r->parameters.sparse);
-    result->trained_examples +=
-        local_streams(r)->examples; // of a pass that was cut short
-    result->keys = s.rows;
-    result->bytes_per_key = s.rows > 0
-                                ? (double)(s.row_bytes + s.index_bytes) / (double)s.rows
-                                : 0;
+    r->course->fill_result(r, result);
 }
 
 // What is missing is said before the training, not after it.
 // Together, for standard input can be one of them only.
-static int check_paths(const struct train_config *c, struct err *e)
+static int check_paths(const struct run *r, struct err *e)
 {
-    // On a cluster the training data is the workers' business.
     static const struct path_list none;
-    const struct path_list *const lists[] = {c->cluster == NULL ? &c->data : &none,
+    const struct train_config *c = r->config;
+    const struct path_list *const lists[] = {r->course->reads_data ? &c->data : &none,
                                              &c->test, &c->valid};
     struct data_files files = {0};
     int rc = 0;
@@ -329,7 +303,7 @@ static int check_paths(const struct train_config *c, struct err *e)
 static int open_run(struct run *r, struct train_result *result, struct err *e)
 {
     const struct train_config *c = r->config;
-    TRY(check_paths(c, e));
+    TRY(check_paths(r, e));
     TRY(checkpoint_check_out(c, &r->out_lock, &r->resumes, e));
     TRY(checkpoint_find(r, e));
     TRY(team_open(&r->team, c->threads, e));
@@ -339,20 +313,19 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     TRY(fields_count(r->team, &c->data, &c->reader, r->reader, c->interrupted, &model,
                      e));
     TRY(parameters_open(&r->parameters, &model, e));
-    if (c->cluster != NULL)
-        TRY(driver_open(r, e));
+    if (r->course->open != NULL)
+        TRY(r->course->open(r, e));
     TRY(checkpoint_check_data(r, e));
     TRY(heads_check(c, r->reader, &c->test, "--test", e));
     TRY(heads_check(c, r->reader, &c->valid, "--valid", e));
     TRY(checkpoint_start(r, e));
     result->examples = r->resumed_examples;
-    return r->driver != NULL ? 0 : local_open(r, e);
+    return r->course->begin != NULL ? r->course->begin(r, e) : 0;
 }
 
 static void close_run(struct run *r)
 {
-    local_close(r);
-    driver_close(r);
+    r->course->close(r);
     dataset_close(r->data);
     source_close(r->source);
     reader_close(r->reader);
@@ -367,8 +340,8 @@ static void close_run(struct run *r)
 
 static int finish(struct run *r, struct train_result *result, struct err *e)
 {
-    if (r->driver == NULL)
-        TRY(diverged_check(r, e));
+    if (r->course->check != NULL)
+        TRY(r->course->check(r, e));
     result->nothing_to_do = checkpoint_was_over(r);
     if (result->nothing_to_do)
         TRY(saved_find(r->config->out, result->saved, e));
@@ -388,6 +361,7 @@ int train_run(const struct train_config *c, struct train_result *ret, struct err
     double start = clock_seconds();
     struct run r = {.own = *c, .at = {.place = SOURCE_START}, .out_lock = -1};
     r.config = &r.own;
+    r.course = course_of(c);
     *ret = (struct train_result){0};
     int rc = open_run(&r, ret, e);
     if (rc == 0)
@@ -400,7 +374,8 @@ int train_run(const struct train_config *c, struct train_result *ret, struct err
             rc = finish(&r, ret, e);
         fill_result(&r, ret);
     }
-    driver_over(&r, rc, rc != 0 && e != NULL ? e->text : "");
+    if (r.course->over != NULL)
+        r.course->over(&r, rc, rc != 0 && e != NULL ? e->text : "");
     close_run(&r);
     ret->total_seconds = clock_seconds() - start;
     return rc;
