@@ -27,52 +27,6 @@ static uint64_t timeout_of(const struct shard *s, uint16_t type, enum outcome wa
     return s->o.hold_timeout_ns != 0 ? s->o.hold_timeout_ns : HOLD_TIMEOUT_NS;
 }
 
-enum { TEXTS_MAX = 4 };
-
-// Its texts, which lie in no body.
-static size_t texts_of(uint16_t type, union wire_any *m, struct wire_text *ret[TEXTS_MAX])
-{
-    size_t n = 0;
-    if (type == MSG_TABLE) {
-        ret[n++] = &m->table.config;
-    } else if (type == MSG_SAVE) {
-        ret[n++] = &m->save.path;
-        ret[n++] = &m->save.tables;
-    } else if (type == MSG_LOAD) {
-        ret[n++] = &m->load.path;
-        ret[n++] = &m->load.name;
-    } else if (type == MSG_TABLE_INFO) {
-        ret[n++] = &m->table_info.name;
-    }
-    return n;
-}
-
-static size_t texts_bytes(const struct request *q)
-{
-    struct wire_text *texts[TEXTS_MAX];
-    union wire_any m = *q->m;
-    size_t bytes = 0;
-    for (size_t n = texts_of(q->type, &m, texts); n-- > 0;)
-        bytes += texts[n]->n;
-    return bytes;
-}
-
-static char *copy_text(struct wire_text *t, char *to)
-{
-    if (t->n > 0)
-        memcpy(to, t->data, t->n);
-    t->data = to;
-    return to + t->n;
-}
-
-static void copy_texts(struct held *h)
-{
-    struct wire_text *texts[TEXTS_MAX];
-    char *to = h->texts;
-    for (size_t n = texts_of(h->type, &h->m, texts); n-- > 0;)
-        to = copy_text(texts[n], to);
-}
-
 // Whether the same request waits already: it was sent again.
 static bool is_held(const struct shard *s, const struct request *q)
 {
@@ -99,7 +53,9 @@ static void count_draining(struct shard *s, const struct held *h, uint32_t n)
 
 int held_add(struct shard *s, struct request *q, enum outcome wants, struct err *e)
 {
-    uint64_t bytes = sizeof(struct held) + q->fresh->body_bytes + texts_bytes(q);
+    union wire_any m = *q->m;
+    size_t texts = wire_texts(q->type, &m, NULL);
+    uint64_t bytes = sizeof(struct held) + texts + q->fresh->body_bytes;
     if (is_of_stores(wants) && is_held(s, q))
         return 0;
     if (s->n_held >= HELD_MAX || !budget_take(s->o.budget, BUDGET_HELD, bytes))
@@ -107,7 +63,7 @@ int held_add(struct shard *s, struct request *q, enum outcome wants, struct err 
                        VAN_NO_ROOM " for one more request that waits: %u do, with %llu "
                                    "bytes (--memory)",
                        s->n_held, (unsigned long long)s->held_bytes);
-    struct held *h = mem_alloc(sizeof(*h) + texts_bytes(q));
+    struct held *h = mem_alloc(sizeof(*h) + texts);
     void *kept = NULL;
     if (h != NULL && q->fresh->body != NULL)
         kept = van_keep(s->van, q->fresh);
@@ -120,13 +76,13 @@ int held_add(struct shard *s, struct request *q, enum outcome wants, struct err 
                        .id = q->id,
                        .type = q->type,
                        .wants = wants,
-                       .m = *q->m,
+                       .m = m,
                        .kept = kept,
                        .bytes = bytes,
                        .room = q->room,
                        .since = s->now,
                        .deadline = s->now + timeout_of(s, q->type, wants)};
-    copy_texts(h);
+    wire_texts(h->type, &h->m, h->texts);
     *s->held_end = h;
     s->held_end = &h->next;
     s->held_bytes += bytes;

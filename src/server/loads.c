@@ -132,7 +132,7 @@ static enum outcome obey(struct shard *s, const struct msg_load *m, uint64_t *re
     return ANSWERED;
 }
 
-enum outcome loads_serve(struct shard *s, struct request *q)
+enum outcome load_serve(struct shard *s, struct request *q)
 {
     const struct msg_load *m = &q->m->load;
     uint64_t session = q->peer->session, rows = 0;

@@ -95,7 +95,7 @@ static void obey(struct shard *s, const struct msg_profile *m, struct err *e)
     }
 }
 
-enum outcome profiling_serve(struct shard *s, struct request *q)
+enum outcome profile_serve(struct shard *s, struct request *q)
 {
     const struct msg_profile *m = &q->m->profile;
     struct err e = {0};

@@ -69,23 +69,8 @@ static void test_before_hello(void **state)
 static bool is_for_servers(uint16_t type)
 {
     switch (type) {
-    case MSG_PUSH:
-    case MSG_PULL:
-    case MSG_TICK:
-    case MSG_ROWS:
-    case MSG_TABLE:
-    case MSG_TABLE_DO:
-    case MSG_TABLE_WANTED:
-    case MSG_TABLE_INFO:
-    case MSG_STEP:
-    case MSG_SAVE_TURN:
-    case MSG_SAVE:
-    case MSG_SAVE_END:
-    case MSG_MARK:
-    case MSG_LOAD:
-    case MSG_ROOTS:
-    case MSG_STATUS:
-    case MSG_PROFILE:
+#define TO_SERVER(NAME, name) case MSG_##NAME:
+#include "wire/messages.def"
     case MSG_APP:
         return true;
     default:

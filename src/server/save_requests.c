@@ -279,7 +279,7 @@ static int add_mark(struct shard *s, uint64_t save, uint64_t session, struct err
     return 0;
 }
 
-enum outcome save_mark_serve(struct shard *s, struct request *q)
+enum outcome mark_serve(struct shard *s, struct request *q)
 {
     const struct msg_mark *m = &q->m->mark;
     struct err e = {0};

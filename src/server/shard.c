@@ -205,6 +205,18 @@ static bool is_question(uint16_t type)
            type == MSG_TABLE_WANTED;
 }
 
+static enum outcome serve(struct shard *s, struct request *q)
+{
+    switch (q->type) {
+#define TO_SERVER(NAME, name)                                                            \
+    case MSG_##NAME:                                                                     \
+        return name##_serve(s, q);
+#include "wire/messages.def"
+    default:
+        return ANSWERED; // see is_request
+    }
+}
+
 static enum outcome dispatch(struct shard *s, struct request *q)
 {
     struct err none = {0};
@@ -213,46 +225,13 @@ static enum outcome dispatch(struct shard *s, struct request *q)
         room = room_for(s, q, QUESTION_BYTES, &none);
     if (room != ANSWERED)
         return room;
-    if (q->type == MSG_STATUS)
-        return status_serve(s, q);
-    if (q->type == MSG_PROFILE)
-        return profiling_serve(s, q);
+    if (q->type == MSG_STATUS || q->type == MSG_PROFILE) // of the process, not of tables
+        return serve(s, q);
     if (refused_for_session(s, q) || refused_for_flags(s, q))
         return ANSWERED;
     if (!s->ready)
         return WANTS_ROSTER;
-    switch (q->type) {
-    case MSG_PUSH:
-        return push_serve(s, q);
-    case MSG_PULL:
-        return pull_serve(s, q);
-    case MSG_TICK:
-        return tables_tick(s, q);
-    case MSG_ROWS:
-        return rows_serve(s, q);
-    case MSG_TABLE:
-        return tables_make(s, q);
-    case MSG_TABLE_DO:
-        return turns_order(s, q);
-    case MSG_TABLE_INFO:
-        return tables_info(s, q);
-    case MSG_STEP:
-        return tables_step(s, q);
-    case MSG_SAVE_TURN:
-        return save_turn_serve(s, q);
-    case MSG_SAVE:
-        return save_serve(s, q);
-    case MSG_SAVE_END:
-        return save_end_serve(s, q);
-    case MSG_MARK:
-        return save_mark_serve(s, q);
-    case MSG_LOAD:
-        return loads_serve(s, q);
-    case MSG_ROOTS:
-        return roots_serve(s, q);
-    default:
-        return tables_figures(s, q);
-    }
+    return serve(s, q);
 }
 
 enum outcome shard_serve_request(struct shard *s, struct request *q)
@@ -269,23 +248,8 @@ enum outcome shard_serve_request(struct shard *s, struct request *q)
 static bool is_request(uint16_t type)
 {
     switch (type) {
-    case MSG_PUSH:
-    case MSG_PULL:
-    case MSG_TICK:
-    case MSG_ROWS:
-    case MSG_TABLE:
-    case MSG_TABLE_DO:
-    case MSG_TABLE_WANTED:
-    case MSG_TABLE_INFO:
-    case MSG_STEP:
-    case MSG_SAVE_TURN:
-    case MSG_SAVE:
-    case MSG_SAVE_END:
-    case MSG_MARK:
-    case MSG_ROOTS:
-    case MSG_LOAD:
-    case MSG_STATUS:
-    case MSG_PROFILE:
+#define TO_SERVER(NAME, name) case MSG_##NAME:
+#include "wire/messages.def"
         return true;
     default:
         return false;

@@ -189,6 +189,12 @@ enum outcome shard_refuse_keys(struct shard *s, const struct request *q, const c
 // Scratch memory of n floats, until the next call. NULL: out of memory.
 float *shard_floats(struct shard *s, size_t n);
 
+// What serves each message to a server's loop. Of one that has to wait nothing may have
+// happened yet: the same is called again.
+#define TO_SERVER(NAME, name)                                                            \
+    enum outcome name##_serve(struct shard *s, struct request *q);
+#include "wire/messages.def"
+
 // place.c
 
 // ANSWERED: it is not for this shard, and the asker was told so; *ret_mine: go on.
@@ -228,10 +234,7 @@ uint64_t room_look(struct shard *s); // returns when to look again
 
 // tables.c
 
-enum outcome tables_make(struct shard *s, struct request *q);
 int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e);
-enum outcome tables_figures(struct shard *s, struct request *q);
-enum outcome tables_tick(struct shard *s, struct request *q);
 // The table of that number, or NULL with a sentence.
 struct shard_table *tables_find(const struct shard *s, uint32_t id, struct err *e);
 void tables_close(struct shard *s);
@@ -243,9 +246,6 @@ struct msg_table_is tables_count(const struct shard *s, const struct shard_table
 // Everything in it has changed.
 void tables_touch_all(struct shard *s, struct shard_table *t);
 
-// Its answer: the global step.
-enum outcome tables_step(struct shard *s, struct request *q);
-enum outcome tables_info(struct shard *s, struct request *q);
 void tables_set_step(struct shard *s); // stores hear of it
 
 static inline uint32_t tables_partition(const struct shard *s,
@@ -255,8 +255,6 @@ static inline uint32_t tables_partition(const struct shard *s,
 }
 
 // push.c
-
-enum outcome push_serve(struct shard *s, struct request *q);
 
 // Gradients or values of some keys, as they lie in a message.
 struct push_values {
@@ -273,7 +271,6 @@ int push_check(struct shard *s, const struct shard_table *t, const struct keys *
 
 // pull.c
 
-enum outcome pull_serve(struct shard *s, struct request *q);
 // Of the answer with n keys, at most.
 uint64_t pull_bytes(const struct shard *s, const struct shard_table *t, uint32_t n,
                     uint8_t flags);
@@ -325,7 +322,6 @@ void sync_scratch_free(struct sync_scratch *x); // NULL is fine
 
 // turns.c
 
-enum outcome turns_order(struct shard *s, struct request *q); // TABLE_DO
 // Whether an order can begin.
 bool turns_free(const struct shard_table *t);
 // A cut has ended: what was published is noted as that, partition by partition.
@@ -364,31 +360,13 @@ void save_wake_all(struct shard *s); // who waits for a save, or for its end
 
 // save_requests.c
 
-enum outcome save_turn_serve(struct shard *s, struct request *q);
-enum outcome save_serve(struct shard *s, struct request *q);
-enum outcome save_end_serve(struct shard *s, struct request *q);
-enum outcome save_mark_serve(struct shard *s, struct request *q);
-
 void save_remember(struct saves *x, uint64_t save, bool committed); // it has ended
 bool save_has_ended(const struct saves *x, uint64_t save, bool *ret_committed);
-
-// loads.c
-
-enum outcome loads_serve(struct shard *s, struct request *q);
-enum outcome roots_serve(struct shard *s, struct request *q);
-
-// rows.c
-
-enum outcome rows_serve(struct shard *s, struct request *q);
 
 // told.c: the scheduler's log hears of a request, if it is an order
 
 void told_done(struct shard *s, const struct request *q); // or begun, if it takes time
 void told_refused(struct shard *s, const struct request *q, const struct err *why);
-
-// status.c
-
-enum outcome status_serve(struct shard *s, struct request *q);
 
 // profiling.c: only while s->profiling
 
@@ -396,6 +374,5 @@ void profiling_begin(const struct shard *s, const struct request *q,
                      struct wire_event *ret);
 void profiling_end(struct shard *s, struct wire_event *event);
 void profiling_waited(struct shard *s, const struct held *h);
-enum outcome profiling_serve(struct shard *s, struct request *q);
 
 #endif

@@ -185,7 +185,7 @@ static int make(struct shard *s, const struct msg_table *m, struct err *e)
     return 0;
 }
 
-enum outcome tables_make(struct shard *s, struct request *q)
+enum outcome table_serve(struct shard *s, struct request *q)
 {
     struct err e = {0};
     if (make(s, &q->m->table, &e) == 0)
@@ -333,7 +333,7 @@ struct msg_table_is tables_count(const struct shard *s, const struct shard_table
     return m;
 }
 
-enum outcome tables_figures(struct shard *s, struct request *q)
+enum outcome table_wanted_serve(struct shard *s, struct request *q)
 {
     struct err e = {0};
     struct shard_table *t = tables_find(s, q->m->table_wanted.table, &e);
@@ -346,7 +346,7 @@ enum outcome tables_figures(struct shard *s, struct request *q)
     return ANSWERED;
 }
 
-enum outcome tables_tick(struct shard *s, struct request *q)
+enum outcome tick_serve(struct shard *s, struct request *q)
 {
     struct err e = {0};
     const struct msg_tick *m = &q->m->tick;
@@ -394,7 +394,7 @@ static int describe(struct shard *s, const struct msg_table_info *m, struct buf 
     return 0;
 }
 
-enum outcome tables_info(struct shard *s, struct request *q)
+enum outcome table_info_serve(struct shard *s, struct request *q)
 {
     struct err e = {0};
     struct buf config = BUF_INIT(WIRE_TEXT_MAX);
@@ -419,7 +419,7 @@ void tables_set_step(struct shard *s)
             store_set_step(s->tables[i]->store, step);
 }
 
-enum outcome tables_step(struct shard *s, struct request *q)
+enum outcome step_serve(struct shard *s, struct request *q)
 {
     const struct msg_step *m = &q->m->step;
     char name[ROSTER_NAME_MAX];

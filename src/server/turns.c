@@ -136,7 +136,7 @@ static enum outcome order(struct shard *s, const struct request *q, bool *ret_be
     return ANSWERED;
 }
 
-enum outcome turns_order(struct shard *s, struct request *q)
+enum outcome table_do_serve(struct shard *s, struct request *q)
 {
     const struct msg_table_do *m = &q->m->table_do;
     uint64_t session = q->peer->session, value = 0;

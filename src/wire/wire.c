@@ -31,6 +31,13 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 #define PUT(at, value) memcpy(at, &(value), sizeof(value))
 #define GET(value, at) memcpy(&(value), at, sizeof(value))
 
+// What of a message is not in its struct: see wire_texts, wire_body.
+struct parts {
+    uint32_t n_texts, n_spans;
+    struct wire_text *texts[WIRE_SPANS_MAX];
+    struct wire_span *spans[WIRE_SPANS_MAX];
+};
+
 // Reading: a cursor that never passes the end.
 
 struct in {
@@ -64,6 +71,10 @@ static int take_run(struct in *in, struct wire_text *ret, uint32_t max)
     static inline int take_##type(struct in *in, WIRE_TYPE_##type *ret)                  \
     {                                                                                    \
         return take(in, ret, sizeof(*ret));                                              \
+    }                                                                                    \
+    static inline void part_##type(struct parts *p, WIRE_TYPE_##type *v)                 \
+    {                                                                                    \
+        (void)p, (void)v;                                                                \
     }
 TAKE_NUMBER(u8)
 TAKE_NUMBER(u16)
@@ -91,6 +102,21 @@ static inline int take_span(struct in *in, struct wire_span *ret)
         return TUG_EDATA;
     in->body += ret->n + wire_padding(ret->n);
     return 0;
+}
+
+static inline void part_text(struct parts *p, struct wire_text *v)
+{
+    p->texts[p->n_texts++] = v;
+}
+
+static inline void part_bytes(struct parts *p, struct wire_text *v)
+{
+    part_text(p, v);
+}
+
+static inline void part_span(struct parts *p, struct wire_span *v)
+{
+    p->spans[p->n_spans++] = v;
 }
 
 // Writing.
@@ -142,7 +168,7 @@ static inline int put_span(struct out *o, const struct wire_span *v)
 
 // Records and messages: their fields, one behind the other.
 
-#define MESSAGE(NAME, name, id, since, from, about)                                      \
+#define MESSAGE(NAME, name, id, ...)                                                     \
     __attribute__((unused)) static int put_msg_##name(struct out *o,                     \
                                                       const struct msg_##name *m)        \
     {                                                                                    \
@@ -155,11 +181,8 @@ static inline int put_span(struct out *o, const struct wire_span *v)
     return 0;                                                                            \
     }
 #include "wire/messages.def"
-#undef MESSAGE
-#undef RECORD
-#undef FIELD
 
-#define MESSAGE(NAME, name, id, since, from, about)                                      \
+#define MESSAGE(NAME, name, id, ...)                                                     \
     static int take_msg_##name(struct in *in, struct msg_##name *m)                      \
     {                                                                                    \
         (void)in, (void)m;
@@ -167,15 +190,11 @@ static inline int put_span(struct out *o, const struct wire_span *v)
     static int take_record_##name(struct in *in, struct wire_##name *m)                  \
     {
 #define FIELD(type, name, about) TRY(take_##type(in, &m->name));
+#define END(name)                                                                        \
+    return 0;                                                                            \
+    }
 #include "wire/messages.def"
-#undef MESSAGE
-#undef RECORD
-#undef FIELD
-#undef END
 
-#define MESSAGE(NAME, name, id, since, from, about)
-#define FIELD(type, name, about)
-#define END(name)
 #define RECORD(NAME, name, about)                                                        \
     int wire_put_##name(struct buf *list, const struct wire_##name *r)                   \
     {                                                                                    \
@@ -195,21 +214,16 @@ static inline int put_span(struct out *o, const struct wire_span *v)
         return 1;                                                                        \
     }
 #include "wire/messages.def"
-#undef RECORD
-#undef MESSAGE
 
 // Dispatch by type.
-
-#define RECORD(NAME, name, about)
 
 const char *wire_name(uint16_t type)
 {
     switch (type) {
-#define MESSAGE(NAME, name, id, since, from, about)                                      \
+#define MESSAGE(NAME, name, id, ...)                                                     \
     case id:                                                                             \
         return #name;
 #include "wire/messages.def"
-#undef MESSAGE
     default:
         return NULL;
     }
@@ -306,11 +320,10 @@ int wire_check_flags(uint16_t type, const union wire_any *m, struct err *e)
 static enum wire_from from_of(uint16_t type)
 {
     switch (type) {
-#define MESSAGE(NAME, name, id, since, from, about)                                      \
+#define MESSAGE(NAME, name, id, since, from, ...)                                        \
     case id:                                                                             \
         return WIRE_FROM_##from;
 #include "wire/messages.def"
-#undef MESSAGE
     default:
         return WIRE_FROM_ANSWER;
     }
@@ -362,11 +375,10 @@ enum wire_role wire_role_read(const char *name)
 static int take_message(struct in *in, uint16_t type, union wire_any *ret)
 {
     switch (type) {
-#define MESSAGE(NAME, name, id, since, from, about)                                      \
+#define MESSAGE(NAME, name, id, ...)                                                     \
     case id:                                                                             \
         return take_msg_##name(in, &ret->name);
 #include "wire/messages.def"
-#undef MESSAGE
     default:
         return TUG_EDATA;
     }
@@ -375,69 +387,64 @@ static int take_message(struct in *in, uint16_t type, union wire_any *ret)
 static int put_message(struct out *o, uint16_t type, const void *msg)
 {
     switch (type) {
-#define MESSAGE(NAME, name, id, since, from, about)                                      \
+#define MESSAGE(NAME, name, id, ...)                                                     \
     case id:                                                                             \
         return put_msg_##name(o, msg);
 #include "wire/messages.def"
-#undef MESSAGE
     default:
         return TUG_EUSAGE;
     }
 }
 
-#undef FIELD
-#undef END
+// What of a message lies elsewhere: texts in the head, spans in the body.
 
-// The spans of a message in their order.
-
-#define SPAN_u8(x)
-#define SPAN_u16(x)
-#define SPAN_u32(x)
-#define SPAN_u64(x)
-#define SPAN_i32(x)
-#define SPAN_f32(x)
-#define SPAN_f64(x)
-#define SPAN_text(x)
-#define SPAN_bytes(x)
-#define SPAN_span(x) ret[n++] = x;
-
-#define MESSAGE(NAME, name, id, since, from, about)                                      \
-    static uint32_t spans_of_##name(struct msg_##name *m, struct wire_span **ret)        \
+#define MESSAGE(NAME, name, id, ...)                                                     \
+    static inline void parts_of_##name(struct parts *p, struct msg_##name *m)            \
     {                                                                                    \
-        uint32_t n = 0;                                                                  \
-        (void)m, (void)ret;
-#undef RECORD
+        (void)p, (void)m;
 #define RECORD(NAME, name, about)                                                        \
-    __attribute__((unused)) static uint32_t spans_of_record_##name(                      \
-        struct wire_##name *m)                                                           \
-    {                                                                                    \
-        uint32_t n = 0;                                                                  \
-        (void)m;
-#define FIELD(type, name, about) SPAN_##type(&m->name)
-#define END(name)                                                                        \
-    return n;                                                                            \
-    }
+    __attribute__((unused)) static void parts_of_record_##name(struct parts *p,          \
+                                                               struct wire_##name *m)    \
+    {
+#define FIELD(type, name, about) part_##type(p, &m->name);
+#define END(name) }
 #include "wire/messages.def"
-#undef MESSAGE
-#undef RECORD
-#undef FIELD
-#undef END
 
-#define RECORD(NAME, name, about)
-#define FIELD(type, name, about)
-#define END(name)
+// None has more than there are places.
+#define MESSAGE(NAME, name, id, ...) _Static_assert(0
+#define RECORD(NAME, name, about) _Static_assert(0
+#define FIELD(type, name, about) +(sizeof(WIRE_TYPE_##type) > sizeof(uint64_t))
+#define END(name) <= WIRE_SPANS_MAX, #name);
+#include "wire/messages.def"
 
-static uint32_t spans_of(uint16_t type, union wire_any *m, struct wire_span **ret)
+static void parts_of(uint16_t type, union wire_any *m, struct parts *ret)
 {
+    ret->n_texts = ret->n_spans = 0;
     switch (type) {
-#define MESSAGE(NAME, name, id, since, from, about)                                      \
+#define MESSAGE(NAME, name, id, ...)                                                     \
     case id:                                                                             \
-        return spans_of_##name(&m->name, ret);
+        parts_of_##name(ret, &m->name);                                                  \
+        break;
 #include "wire/messages.def"
-#undef MESSAGE
     default:
-        return 0;
+        break;
     }
+}
+
+size_t wire_texts(uint16_t type, union wire_any *m, char *to)
+{
+    struct parts p;
+    size_t bytes = 0;
+    parts_of(type, m, &p);
+    for (uint32_t i = 0; i < p.n_texts; i++) {
+        struct wire_text *t = p.texts[i];
+        if (to != NULL && t->n > 0)
+            memcpy(to + bytes, t->data, t->n);
+        if (to != NULL)
+            t->data = to + bytes;
+        bytes += t->n;
+    }
+    return bytes;
 }
 
 // Frames.
@@ -504,13 +511,13 @@ int wire_body(const struct wire_frame *f, const void *body, union wire_any *m,
     if (f->body_checked && hash_bytes(body, f->body_bytes, 0) != f->body_checksum)
         return err_set(e, TUG_EDATA, "a message (%s) whose body has a wrong checksum",
                        wire_name(f->type));
-    struct wire_span *spans[WIRE_SPANS_MAX];
-    uint32_t n = spans_of(f->type, m, spans);
+    struct parts p;
+    parts_of(f->type, m, &p);
     const char *at = body;
-    for (uint32_t i = 0; i < n; i++) {
-        spans[i]->data = at;
-        if (spans[i]->n > 0) // else there may be no body
-            at += spans[i]->n + wire_padding(spans[i]->n);
+    for (uint32_t i = 0; i < p.n_spans; i++) {
+        p.spans[i]->data = at;
+        if (p.spans[i]->n > 0) // else there may be no body
+            at += p.spans[i]->n + wire_padding(p.spans[i]->n);
     }
     return 0;
 }

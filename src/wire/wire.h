@@ -22,7 +22,7 @@ enum {
     WIRE_TEXT_MAX = 4096,
     WIRE_BYTES_MAX = 1 << 20,
     WIRE_HEAD_MAX = 4 << 20,
-    WIRE_SPANS_MAX = 4,
+    WIRE_SPANS_MAX = 4, // and texts, of a message
 };
 #define WIRE_SPAN_MAX ((uint64_t)1 << 30)
 #define WIRE_BODY_MAX (WIRE_SPANS_MAX * WIRE_SPAN_MAX)
@@ -136,35 +136,23 @@ int wire_failure(int32_t code);
 #define WIRE_TYPE_span struct wire_span
 
 #define RECORD(NAME, name, about) struct wire_##name {
-#define MESSAGE(NAME, name, id, since, from, about) struct msg_##name {
+#define MESSAGE(NAME, name, id, ...) struct msg_##name {
 #define FIELD(type, name, about) WIRE_TYPE_##type name;
 #define END(name)                                                                        \
     }                                                                                    \
     ;
 #include "wire/messages.def"
-#undef RECORD
-#undef MESSAGE
-#undef FIELD
-#undef END
 
 // MSG_HELLO, ...
 enum wire_type {
-#define RECORD(NAME, name, about)
-#define MESSAGE(NAME, name, id, since, from, about) MSG_##NAME = id,
-#define FIELD(type, name, about)
-#define END(name)
+#define MESSAGE(NAME, name, id, ...) MSG_##NAME = id,
 #include "wire/messages.def"
-#undef RECORD
-#undef MESSAGE
 };
 
 // Any message, decoded.
 union wire_any {
-#define RECORD(NAME, name, about)
-#define MESSAGE(NAME, name, id, since, from, about) struct msg_##name name;
+#define MESSAGE(NAME, name, id, ...) struct msg_##name name;
 #include "wire/messages.def"
-#undef RECORD
-#undef MESSAGE
 };
 
 // Whether tug knows all flags of a message that has some. TUG_EDATA: one is set that has
@@ -222,6 +210,11 @@ int wire_decode(const unsigned char header[WIRE_FRAME_BYTES], const struct wire_
 int wire_body(const struct wire_frame *f, const void *body, union wire_any *m,
               struct err *e);
 
+// The bytes of a message's texts (`text` and `bytes`), which end with the frame's head.
+// Who keeps the message longer gives room for them: they are copied to `to`, unless that
+// is NULL, and the message points there.
+size_t wire_texts(uint16_t type, union wire_any *m, char *to);
+
 // An encoded message: header and head in `head`, the body as the sender's memory.
 // `head` is reused from message to message; spans are padded to 8 bytes with zeros.
 struct wire_out {
@@ -252,11 +245,6 @@ static inline uint64_t wire_padding(uint64_t n)
 #define RECORD(NAME, name, about)                                                        \
     int wire_put_##name(struct buf *list, const struct wire_##name *r);                  \
     int wire_next_##name(struct wire_text *list, struct wire_##name *ret);
-#define MESSAGE(NAME, name, id, since, from, about)
 #include "wire/messages.def"
-#undef RECORD
-#undef MESSAGE
-#undef FIELD
-#undef END
 
 #endif

@@ -91,9 +91,8 @@ static inline bool same_span(const struct wire_span *a, const struct wire_span *
 }
 
 #define UNUSED __attribute__((unused))
-#define END(name) }
 
-#define MESSAGE(NAME, name, id, since, from, about)                                      \
+#define MESSAGE(NAME, name, id, ...)                                                     \
     static inline void fill_msg_##name(struct fill *f, struct msg_##name *m)             \
     {                                                                                    \
         (void)f, (void)m;
@@ -101,13 +100,10 @@ static inline bool same_span(const struct wire_span *a, const struct wire_span *
     UNUSED static void fill_record_##name(struct fill *f, struct wire_##name *m)         \
     {
 #define FIELD(type, name, about) fill_##type(f, &m->name);
+#define END(name) }
 #include "wire/messages.def"
-#undef MESSAGE
-#undef RECORD
-#undef FIELD
-#undef END
 
-#define MESSAGE(NAME, name, id, since, from, about)                                      \
+#define MESSAGE(NAME, name, id, ...)                                                     \
     static inline bool same_msg_##name(const struct msg_##name *a,                       \
                                        const struct msg_##name *b)                       \
     {                                                                                    \
@@ -122,31 +118,21 @@ static inline bool same_span(const struct wire_span *a, const struct wire_span *
     return same;                                                                         \
     }
 #include "wire/messages.def"
-#undef MESSAGE
-#undef RECORD
-#undef FIELD
-#undef END
-
-#define RECORD(NAME, name, about)
-#define FIELD(type, name, about)
-#define END(name)
 
 static const uint16_t wire_types[] = {
-#define MESSAGE(NAME, name, id, since, from, about) id,
+#define MESSAGE(NAME, name, id, ...) id,
 #include "wire/messages.def"
-#undef MESSAGE
 };
 enum { N_WIRE_TYPES = sizeof(wire_types) / sizeof(*wire_types) };
 
 static inline void fill_any(struct fill *f, uint16_t type, union wire_any *m)
 {
     switch (type) {
-#define MESSAGE(NAME, name, id, since, from, about)                                      \
+#define MESSAGE(NAME, name, id, ...)                                                     \
     case id:                                                                             \
         fill_msg_##name(f, &m->name);                                                    \
         break;
 #include "wire/messages.def"
-#undef MESSAGE
     default:
         break;
     }
@@ -156,18 +142,13 @@ static inline bool same_any(uint16_t type, const union wire_any *a,
                             const union wire_any *b)
 {
     switch (type) {
-#define MESSAGE(NAME, name, id, since, from, about)                                      \
+#define MESSAGE(NAME, name, id, ...)                                                     \
     case id:                                                                             \
         return same_msg_##name(&a->name, &b->name);
 #include "wire/messages.def"
-#undef MESSAGE
     default:
         return false;
     }
 }
-
-#undef RECORD
-#undef FIELD
-#undef END
 
 #endif

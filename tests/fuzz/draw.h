@@ -270,14 +270,7 @@ static inline struct wire_span draw_span_of(struct draw *d, const char *name)
     static inline void draw_record_##name(struct draw *d, struct wire_##name *m)         \
     {
 #include "wire/messages.def"
-#undef MESSAGE
-#undef RECORD
-#undef FIELD
-#undef END
 
-#define MESSAGE(NAME, name, id, ...)
-#define FIELD(type, name, about)
-#define END(name)
 #define RECORD(NAME, name, about)                                                        \
     static inline struct wire_text draw_list_##name(struct draw *d)                      \
     {                                                                                    \
@@ -295,10 +288,6 @@ static inline struct wire_span draw_span_of(struct draw *d, const char *name)
         return text;                                                                     \
     }
 #include "wire/messages.def"
-#undef MESSAGE
-#undef RECORD
-#undef FIELD
-#undef END
 
 static inline struct wire_text draw_list(struct draw *d, const char *name)
 {
@@ -322,18 +311,11 @@ static inline struct wire_text draw_list(struct draw *d, const char *name)
 static inline bool draw_message(struct draw *d, uint16_t type, union wire_any *ret)
 {
     switch (type) {
-#define RECORD(NAME, name, about)
-#define FIELD(type, name, about)
-#define END(name)
 #define MESSAGE(NAME, name, id, ...)                                                     \
     case id:                                                                             \
         draw_msg_##name(d, &ret->name);                                                  \
         return true;
 #include "wire/messages.def"
-#undef MESSAGE
-#undef RECORD
-#undef FIELD
-#undef END
     default:
         return false;
     }
@@ -343,15 +325,8 @@ static inline bool draw_message(struct draw *d, uint16_t type, union wire_any *r
 static inline uint16_t draw_type(struct draw *d)
 {
     static const uint16_t types[] = {
-#define RECORD(NAME, name, about)
-#define FIELD(type, name, about)
-#define END(name)
 #define MESSAGE(NAME, name, id, ...) id,
 #include "wire/messages.def"
-#undef MESSAGE
-#undef RECORD
-#undef FIELD
-#undef END
     };
     return types[draw_byte(d) % (sizeof(types) / sizeof(*types))];
 }

@@ -29,9 +29,6 @@ static void *copy_of(const void *bytes, size_t n)
 }
 
 // Each list of records, whatever the bytes are meant to be.
-#define MESSAGE(NAME, name, id, since, from, about)
-#define FIELD(type, name, about)
-#define END(name)
 #define RECORD(NAME, name, about)                                                        \
     static void walk_##name(const void *bytes, uint32_t n)                               \
     {                                                                                    \
@@ -43,13 +40,11 @@ static void *copy_of(const void *bytes, size_t n)
         require(rc == 0 || rc == TUG_EDATA);                                             \
     }
 #include "wire/messages.def"
-#undef RECORD
 
 static void walk(const void *bytes, uint32_t n)
 {
 #define RECORD(NAME, name, about) walk_##name(bytes, n);
 #include "wire/messages.def"
-#undef RECORD
 }
 
 static void encode_again(const struct wire_frame *f, const union wire_any *m,
