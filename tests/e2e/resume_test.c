@@ -150,6 +150,76 @@ static void without_out(void **state)
     e2e_says("nothing was saved, because there is no --out");
 }
 
+// Where nothing has been saved before.
+static void saved_at_the_signal(void **state)
+{
+    (void)state;
+    e2e_remove("out");
+    pid_t pid = tug_start("train --data data.svm --format libsvm --epochs 1000000 "
+                          "--log-every 1 --out out");
+    size_t n = 0;
+    while (n == 0 && is_running(pid)) {
+        char *text = e2e_read(".err", &n);
+        mem_free(text);
+    }
+    assert_int_equal(complete_saves("out"), 0);
+    kill(pid, SIGTERM);
+    assert_int_equal(tug_finish(pid), 130);
+    e2e_says("saved to out/save-000001: the same command with --resume goes on");
+    assert_int_equal(complete_saves("out"), 1);
+    tug_ends(0, "train --data data.svm --format libsvm --epochs 1 --out out --resume");
+    e2e_says("resuming from out/save-000001");
+}
+
+// A save that was not finished is no save.
+static void after_half_a_save(void **state)
+{
+    (void)state;
+    const struct way *w = &ways[0];
+    straight(w);
+    e2e_remove("out");
+    tug_ends(0, "%s --epochs 1", command(w, "out"));
+    size_t n = complete_saves("out");
+    e2e_copy_dir(e2e_newest("out"), "out/save-000099");
+    e2e_remove("out/save-000099/manifest.json");
+    assert_int_equal(complete_saves("out"), n);
+    resume_and_compare(w, "2");
+}
+
+// A saved run goes on by windows, or in memory, as it began; --data-in need not say so
+// again. What it has skipped it knows, also when there is nothing left to do.
+static void as_it_was_read(void **state)
+{
+    (void)state;
+    const char *run = "train --data long.svm --format libsvm --model lr --batch 20 "
+                      "--deterministic --max-bad-lines 3 --window 1 --out out --json";
+    e2e_remove("out");
+    tug_ends(0, "%s --epochs 1 --data-in stream", run);
+    tug_ends(0, "%s --epochs 2 --resume", run);
+    e2e_says("resuming from out/save-000001");
+    tug_ends(0, "%s --epochs 2 --resume", run);
+    assert_true(e2e_number("skipped_lines") == 1);
+    tug_ends(2, "%s --epochs 3 --resume --data-in memory", run);
+    e2e_says("--data-in 'stream', this one has 'memory'");
+}
+
+// A pipe has no length and no contents to compare, but as many examples as it had.
+static void other_pipe(void **state)
+{
+    (void)state;
+    const char *run =
+        "train --data - --format libsvm --model lr --deterministic --out out";
+    e2e_write_data(&(struct e2e_data){.path = "shorter.svm", .rows = 499, .seed = 1});
+    e2e_remove("out");
+    e2e_stdin = "data.svm";
+    tug_ends(0, "%s --epochs 1", run);
+    tug_ends(0, "%s --epochs 2 --resume", run);
+    e2e_stdin = "shorter.svm";
+    tug_ends(3, "%s --epochs 3 --resume", run);
+    e2e_stdin = NULL;
+    e2e_says("--data has 499 examples, but the run being resumed had 500 examples");
+}
+
 static void other_options(void **state)
 {
     (void)state;
@@ -256,10 +326,12 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(after_kill),        cmocka_unit_test(after_two_kills),
-        cmocka_unit_test(after_signals),     cmocka_unit_test(without_out),
-        cmocka_unit_test(other_options),     cmocka_unit_test(more_epochs),
-        cmocka_unit_test(nothing_to_resume), cmocka_unit_test(other_data),
+        cmocka_unit_test(after_kill),          cmocka_unit_test(after_two_kills),
+        cmocka_unit_test(after_signals),       cmocka_unit_test(without_out),
+        cmocka_unit_test(other_options),       cmocka_unit_test(more_epochs),
+        cmocka_unit_test(nothing_to_resume),   cmocka_unit_test(other_data),
+        cmocka_unit_test(saved_at_the_signal), cmocka_unit_test(after_half_a_save),
+        cmocka_unit_test(as_it_was_read),      cmocka_unit_test(other_pipe),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
 }
