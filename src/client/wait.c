@@ -51,9 +51,7 @@ int client_wait_ready(struct client *c, uint64_t timeout_ns, struct err *e)
                            "the cluster was not ready after %.1f s: the scheduler at %s "
                            "%s",
                            (double)timeout_ns * 1e-9, c->o.member.scheduler,
-                           member_id(c->member) == 0
-                               ? "has not admitted this node"
-                               : "still waits for servers or workers");
+                           member_waits_for(c->member));
         TRY(poll_until(c, until, e));
     }
     return 0;

@@ -474,6 +474,14 @@ bool member_ready(const struct member *m)
     return m->id != 0 && m->roster.epoch != 0;
 }
 
+const char *member_waits_for(const struct member *m)
+{
+    if (m->state <= MEMBER_CONNECTING)
+        return "cannot be reached (is it running, and is this its address?)";
+    return m->id == 0 ? "has not admitted this node"
+                      : "still waits for servers or workers";
+}
+
 bool member_ended(const struct member *m, struct err *ret_why)
 {
     if (m->ended && ret_why != NULL)

@@ -77,6 +77,8 @@ uint32_t member_rank(const struct member *m);
 const struct roster *member_roster(const struct member *m); // epoch 0 before it has come
 bool member_ready(const struct member *m); // joined, and the epoch is not 0
 bool member_ended(const struct member *m, struct err *ret_why); // code 0: all was well
+// Of one that is not ready: what keeps it, as the end of "the scheduler at X ...".
+const char *member_waits_for(const struct member *m);
 
 // Asks the scheduler for its newest roster (somebody has a newer epoch).
 void member_want_roster(struct member *m, uint64_t epoch);

@@ -22,6 +22,7 @@
 #include "base/runtime_dir.h"
 #include "cluster/heartbeat.h"
 #include "van/tcp.h"
+#include "van/tcp_address.h"
 #include "van/tls.h"
 
 enum { SCHEDULER_TIMEOUT_SECONDS = 60 };
@@ -207,8 +208,10 @@ int node_open(struct node *n, const struct node_options *o, struct err *e)
         return err_sys(e, TUG_EIO, "the system provides no random numbers");
     if (gethostname(n->host, sizeof(n->host) - 1) != 0)
         snprintf(n->host, sizeof(n->host), "?");
-    if (o->scheduler != NULL)
+    if (o->scheduler != NULL) {
         TRY(node_address(o->scheduler, n->scheduler, e));
+        TRY(tcp_address_check(n->scheduler, e)); // else it would be dialled in vain
+    }
     n->sockets = o->sockets || strstr(n->scheduler, "unix://") != NULL;
     TRY(find_bind(n, e));
     TRY(load_token(n, e));

@@ -91,6 +91,22 @@ static int fill_numbers(struct tug_node_options *o, struct err *e)
     return 0;
 }
 
+#define DMLC_ALL                                                                         \
+    "DMLC_ROLE, DMLC_NUM_SERVER, DMLC_NUM_WORKER, DMLC_PS_ROOT_URI and "                 \
+    "DMLC_PS_ROOT_PORT"
+
+static int nothing_said(const struct tug_node_options *o, struct err *e)
+{
+    if (o->role == TUG_GROUP_WORKERS)
+        return err_set(e, TUG_EUSAGE,
+                       "the address of the scheduler is missing: set TUG_SCHEDULER "
+                       "(HOST:PORT, or as the scheduler prints it), or give it as an "
+                       "option; " DMLC_ALL " do, too");
+    return err_set(e, TUG_EUSAGE,
+                   "the environment does not give this process a role: set " DMLC_ALL
+                   ", or give the same as options");
+}
+
 int environment_fill(struct tug_node_options *o, struct role *r, struct err *e)
 {
     *r = (struct role){0};
@@ -103,11 +119,7 @@ int environment_fill(struct tug_node_options *o, struct role *r, struct err *e)
         // A worker needs to know no more.
         bool enough = o->role == TUG_GROUP_WORKERS && o->scheduler != NULL;
         if (r->scheme == ROLE_NONE && !enough)
-            return err_set(
-                e, TUG_EUSAGE,
-                "the environment does not give this process a role: set DMLC_ROLE, "
-                "DMLC_NUM_SERVER, DMLC_NUM_WORKER, DMLC_PS_ROOT_URI and "
-                "DMLC_PS_ROOT_PORT, or give the same as options");
+            return nothing_said(o, e);
         if (r->scheme != ROLE_NONE)
             fill_role(o, r);
     }

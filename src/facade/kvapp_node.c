@@ -412,10 +412,8 @@ int kv_node_wait_ready(struct tug_node *n)
         rc = last_error_is(&n->why);
     else if (!in_time && !pump_broken(n->pump, e))
         rc = err_set(e, TUG_EIO,
-                     "the cluster is not complete after %.0f s: the scheduler at %s %s",
-                     n->o.wait_seconds, n->scheduler,
-                     member_id(n->member) == 0 ? "has not admitted this node"
-                                               : "still waits for servers or workers");
+                     "the cluster is not complete after %.3g s: the scheduler at %s %s",
+                     n->o.wait_seconds, n->scheduler, member_waits_for(n->member));
     pump_leave(n->pump);
     return rc;
 }
@@ -457,7 +455,7 @@ int tug_node_barrier(struct tug_node *n, uint32_t group)
         rc = last_error_is(&n->why);
     else if (!in_time && !done)
         rc = err_set(e, TUG_EIO,
-                     "the barrier of group %u is not complete after %.0f s: %s", group,
+                     "the barrier of group %u is not complete after %.3g s: %s", group,
                      n->o.wait_seconds, missing[0] != 0 ? missing : "unknown");
     pump_leave(n->pump);
     return rc;

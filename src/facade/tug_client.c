@@ -160,11 +160,9 @@ static int wait_ready(struct tug_client *c, struct err *e)
     int rc = ended(c, e);
     if (rc == 0 && !in_time)
         rc = err_set(e, TUG_EIO,
-                     "the cluster is not complete after %.0f s: the scheduler at %s %s",
+                     "the cluster is not complete after %.3g s: the scheduler at %s %s",
                      c->o.wait_seconds, c->node.scheduler,
-                     member_id(client_member(c->client)) == 0
-                         ? "has not admitted this node"
-                         : "still waits for servers or workers");
+                     member_waits_for(client_member(c->client)));
     c->workers = member_roster(client_member(c->client))->workers;
     pump_leave(c->pump);
     return rc;
@@ -285,7 +283,7 @@ int tug_barrier(struct tug_client *c)
         rc = ended(c, last_error());
         if (rc == 0)
             rc = err_set(last_error(), TUG_EIO,
-                         "the barrier is not complete after %.0f s: %s",
+                         "the barrier is not complete after %.3g s: %s",
                          c->o.wait_seconds, missing[0] != 0 ? missing : "unknown");
     }
     pump_leave(c->pump);

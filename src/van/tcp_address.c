@@ -77,6 +77,20 @@ int tcp_address_read(struct tcp_address *ret, const char *text, struct err *e)
     return bad(e, text, "it is not an address");
 }
 
+int tcp_address_check(const char *list, struct err *e)
+{
+    struct tcp_address ignored;
+    char one[VAN_ADDRESS_MAX];
+    for (const char *at = list;;) {
+        size_t n = strcspn(at, ",");
+        snprintf(one, sizeof(one), "%.*s", (int)n, at);
+        TRY(tcp_address_read(&ignored, one, e));
+        if (at[n] == '\0' || at[n + 1] == '\0')
+            return 0;
+        at += n + 1;
+    }
+}
+
 bool tcp_address_number(const struct tcp_address *a, struct sockaddr_storage *ret)
 {
     memset(ret, 0, sizeof(*ret));

@@ -21,6 +21,8 @@ struct tcp_address {
 // "tcp://HOST:PORT", "tcp://[::1]:PORT" or "unix:///PATH". TUG_EUSAGE saying what is
 // wrong with it.
 int tcp_address_read(struct tcp_address *ret, const char *text, struct err *e);
+// The same of each address of a list, with commas between them.
+int tcp_address_check(const char *list, struct err *e);
 
 // Whether the host is a number: then it is put into *ret with the port.
 bool tcp_address_number(const struct tcp_address *a, struct sockaddr_storage *ret);

@@ -1,0 +1,142 @@
+// Programs that use libtug beside `tug scheduler` and `tug server`: they find their
+// cluster by TUG_SCHEDULER, whatever form it has, and hear what is wrong with it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "tug/tug.h"
+
+enum { TABLE = 3, WIDTH = 4 };
+
+static double pushes; // since the cluster began
+
+static int open_client(struct tug_client **ret, bool guest, double seconds)
+{
+    struct tug_client_options o = {.guest = guest, .wait_seconds = seconds};
+    return tug_client_open(ret, &o);
+}
+
+static void check(int rc)
+{
+    if (rc != 0)
+        cluster_fail("TUG_SCHEDULER=%s: %s", getenv("TUG_SCHEDULER"), tug_last_error());
+}
+
+static void check_uses(bool guest)
+{
+    struct tug_client *c;
+    struct tug_table_options t = {.number = TABLE, .name = "w", .width = WIDTH};
+    uint64_t key = 1, ts;
+    float ones[WIDTH] = {1, 1, 1, 1}, row[WIDTH] = {0};
+    check(open_client(&c, guest, CLUSTER_PATIENCE));
+    check(tug_table_create(c, &t));
+    check(tug_push(c, TABLE, &key, 1, ones, NULL, NULL, &ts));
+    check(tug_wait(c, ts, 0));
+    check(tug_pull(c, TABLE, &key, 1, row, NULL, NULL, &ts));
+    check(tug_wait(c, ts, 0));
+    check(tug_client_close(c));
+    assert_true(row[0] == ++pushes && row[WIDTH - 1] == pushes);
+}
+
+static void check_at(const char *address)
+{
+    setenv("TUG_SCHEDULER", address, 1);
+    check_uses(true);
+}
+
+static void forms_of_an_address(void **state)
+{
+    (void)state;
+    pushes = 0;
+    cluster_start("scheduler",
+                  "scheduler --servers 1 --workers 0 --cluster lib --transport unix");
+    unsigned port = cluster_port("scheduler");
+    cluster_start("server", "server --cluster lib --scheduler 127.0.0.1:%u", port);
+    cluster_await("scheduler", "all are here");
+    char local[E2E_PATH + 64], tcp[64];
+    snprintf(local, sizeof(local), "unix://%s/tug/lib@%u.sock", e2e_dir, port);
+    snprintf(tcp, sizeof(tcp), "tcp://127.0.0.1:%u", port);
+    setenv("TUG_CLUSTER", "lib", 1);
+    check_at(tcp);
+    check_at(tcp + strlen("tcp://"));
+    check_at(local);
+    check_at(e2e_path("%s,%s", local, tcp));
+    check_at(e2e_path("unix://%s/nosuch.sock,%s", e2e_dir, tcp));
+    check_uses(false);                          // a worker more
+    setenv("DMLC_PS_ROOT_URI", "192.0.2.1", 1); // TUG_SCHEDULER goes before
+    setenv("DMLC_PS_ROOT_PORT", "1", 1);
+    setenv("DMLC_ROLE", "worker", 1);
+    setenv("DMLC_NUM_SERVER", "1", 1);
+    setenv("DMLC_NUM_WORKER", "1", 1);
+    check_at(local);
+    unsetenv("DMLC_PS_ROOT_URI");
+    unsetenv("DMLC_PS_ROOT_PORT");
+    unsetenv("DMLC_ROLE");
+    unsetenv("DMLC_NUM_SERVER");
+    unsetenv("DMLC_NUM_WORKER");
+    setenv("TUG_CLUSTER", "other", 1);
+    struct tug_client *c;
+    assert_int_not_equal(open_client(&c, true, CLUSTER_PATIENCE), 0);
+    if (strstr(tug_last_error(), "not yours") == NULL)
+        cluster_fail("%s", tug_last_error());
+    unsetenv("TUG_CLUSTER");
+    tug_ends(0, "stop --cluster lib --scheduler 127.0.0.1:%u", port);
+    cluster_ends("server", 130, CLUSTER_PATIENCE);
+    cluster_none_left();
+}
+
+// A port at which nobody listens.
+static unsigned free_port(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof(a);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, n), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &n), 0);
+    close(fd);
+    return ntohs(a.sin_port);
+}
+
+// What can't be is not tried until the end of the time: that would say no more of it.
+static void check_told(double seconds, const char *says)
+{
+    struct tug_client *c;
+    assert_int_not_equal(open_client(&c, true, seconds), 0);
+    if (strstr(tug_last_error(), says) == NULL)
+        cluster_fail("'%s' is not in: %s", says, tug_last_error());
+}
+
+static void mistakes(void **state)
+{
+    static const char *const bad[][2] = {
+        {"foo://", "foo://: it is not an address; an address is tcp://HOST:PORT"},
+        {"127.0.0.1", "tcp://127.0.0.1: the port is missing"},
+        {"127.0.0.1:99999", "the port must be a number from 0 to 65535"},
+        {"tcp://127.0.0.1:1,unix://x", "the path of a socket must begin with /"},
+    };
+    (void)state;
+    unsetenv("TUG_SCHEDULER");
+    check_told(CLUSTER_PATIENCE,
+               "the address of the scheduler is missing: set TUG_SCHEDULER");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        setenv("TUG_SCHEDULER", bad[i][0], 1);
+        check_told(CLUSTER_PATIENCE, bad[i][1]);
+    }
+    setenv("TUG_SCHEDULER", e2e_path("127.0.0.1:%u", free_port()), 1);
+    check_told(0.3, "cannot be reached (is it running, and is this its address?)");
+    setenv("TUG_SCHEDULER", e2e_path("unix://%s/nosuch.sock", e2e_dir), 1);
+    check_told(0.3, "cannot be reached (is it running, and is this its address?)");
+    unsetenv("TUG_SCHEDULER");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cluster_test(forms_of_an_address),
+                                       cluster_test(mistakes)};
+    return cmocka_run_group_tests(tests, cluster_begin, cluster_end);
+}
