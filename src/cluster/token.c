@@ -218,13 +218,13 @@ int token_leave(char ret_path[FILE_PATH_MAX], int *ret_lock, const struct token 
     char dir[FILE_PATH_MAX];
     ret_path[0] = 0;
     TRY(runtime_dir_make(dir, e));
-    sweep();
     int lock = runtime_dir_lock(dir);
     int rc = leave_in(dir, ret_path, ret_lock, t, cluster, port, e);
     if (rc != 0)
         ret_path[0] = 0;
     if (lock >= 0)
         close(lock);
+    sweep(); // behind it: who dials meanwhile finds the token
     return rc;
 }
 

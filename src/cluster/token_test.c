@@ -2,6 +2,8 @@
 #include "cluster/token.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,6 +13,9 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/runtime_dir.h"
 
 static char dir[] = "/tmp/tug-token-XXXXXX";
 
@@ -172,6 +177,47 @@ static void test_leftovers(void **state)
     assert_int_not_equal(access(living, F_OK), 0);
 }
 
+struct leaving {
+    struct token t;
+    char path[FILE_PATH_MAX];
+    int lock, rc;
+};
+
+static void *leave(void *arg)
+{
+    struct leaving *l = arg;
+    l->rc = token_leave(l->path, &l->lock, &l->t, "four", 10, NULL);
+    return NULL;
+}
+
+// The scheduler listens already, and who dials it needs the token at once: it does not wait
+// until leftovers elsewhere have been looked for.
+static void test_before_leftovers(void **state)
+{
+    struct leaving l;
+    struct token found;
+    pthread_t thread;
+    char other[FILE_PATH_MAX];
+    (void)state;
+    unsetenv("XDG_RUNTIME_DIR");
+    int rc = runtime_dir_make(other, NULL), lock = rc == 0 ? runtime_dir_lock(other) : -1;
+    setenv("XDG_RUNTIME_DIR", dir, 1);
+    if (lock < 0)
+        skip(); // this machine has no other place, or a process holds it for long
+    assert_int_equal(token_make(&l.t, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, leave, &l), 0);
+    uint64_t until = clock_ns() + SECOND_NS / 2;
+    do {
+        sched_yield();
+        rc = token_find(&found, "four", 10, NULL);
+    } while (rc != 0 && clock_ns() < until);
+    close(lock);
+    pthread_join(thread, NULL);
+    assert_int_equal(rc, 0);
+    assert_int_equal(l.rc, 0);
+    token_remove(l.path, l.lock, &l.t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +225,7 @@ int main(void)
         cmocka_unit_test(test_roles_derive_downwards),
         cmocka_unit_test(test_file),
         cmocka_unit_test(test_leftovers),
+        cmocka_unit_test(test_before_leftovers),
     };
     return cmocka_run_group_tests(tests, begin, finish);
 }
