@@ -146,7 +146,7 @@ static void link_message(struct client *c, van_link link, const struct van_messa
             peer_break(p, &e, now);
     } else if (m->type == MSG_ERROR && m->request == 0) {
         struct err why = {.code = TUG_EIO};
-        wire_words(m->m->error.what, why.text, sizeof(why.text));
+        wire_reason(m->m->error.what, why.text, sizeof(why.text));
         peer_break(p, &why, now);
     }
 }

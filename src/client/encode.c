@@ -470,7 +470,7 @@ static bool no_room(struct slice *s, int code, const char *what, uint64_t now)
 static void answer_error(struct slice *s, const struct msg_error *m, uint64_t now)
 {
     char what[ERR_TEXT_MAX];
-    wire_words(m->what, what, sizeof(what));
+    wire_reason(m->what, what, sizeof(what));
     int code = wire_failure(m->code);
     size_t n = strlen(SHARD_LIST_UNKNOWN);
     if (s->request->kind == REQUEST_INFO) { // it may be known on another loop

@@ -66,7 +66,7 @@ static void on_answer(void *ctx, const struct van_message *m)
         a->rc = TUG_EIO; // the member's end says why
     else if (m->type == MSG_ERROR)
         a->rc = err_set(&a->why, wire_failure(m->m->error.code), "the scheduler: %s",
-                        wire_words(m->m->error.what, what, sizeof(what)));
+                        wire_reason(m->m->error.what, what, sizeof(what)));
     else if (a->answer != NULL)
         a->answer(a->ctx, m->m);
 }

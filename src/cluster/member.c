@@ -272,7 +272,7 @@ static void barrier_state(struct member *m, const struct msg_barrier_state *msg)
 static void end_with(struct member *m, int code, struct wire_text why)
 {
     char text[ERR_TEXT_MAX];
-    member_end(m, code, wire_words(why, text, sizeof(text)));
+    member_end(m, code, (code != 0 ? wire_reason : wire_words)(why, text, sizeof(text)));
 }
 
 // Who has not joined yet has nothing to leave.

@@ -147,7 +147,7 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 static void refused(struct tug_node *n, struct peer *p, const struct msg_error *m)
 {
     struct err why = {.code = wire_failure(m->code)};
-    wire_words(m->what, why.text, sizeof(why.text));
+    wire_reason(m->what, why.text, sizeof(why.text));
     van_close_link(n->van, p->link);
     kv_peer_closed(n, p, &why);
 }
@@ -158,7 +158,7 @@ static void request_refused(struct tug_node *n, struct kv_part *part,
     struct err why;
     char name[ROSTER_NAME_MAX], what[ERR_TEXT_MAX];
     err_set(&why, wire_failure(m->code), "%s: %s", kv_node_name(n, part->node, name),
-            wire_words(m->what, what, sizeof(what)));
+            wire_reason(m->what, what, sizeof(what)));
     kv_part_answered(part, &why);
 }
 

@@ -11,6 +11,10 @@
 #include "base/printable.h"
 #include "cluster/proof.h"
 
+// Of an answer. The status of a cluster of 65,535 nodes has some 20 MiB, and that of a
+// loop with 4,096 tables more than one.
+enum { TEXT_MAX = 256 << 20 };
+
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
     struct tool *t = ctx;
@@ -21,8 +25,9 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 static void take_text(struct tool *t, struct wire_text text)
 {
     buf_clear(&t->text);
-    if (buf_add(&t->text, text.data, text.n) != 0)
-        buf_clear(&t->text); // said by tool_ask: the answer is empty
+    t->too_long = buf_add(&t->text, text.data, text.n) != 0;
+    if (t->too_long)
+        buf_clear(&t->text);
 }
 
 // Who took the port of another shows a certificate of its own role.
@@ -85,7 +90,7 @@ static int refused(const struct tool *t, struct err *e)
     char what[ERR_TEXT_MAX];
     struct wire_text text = {t->text.data, (uint32_t)t->text.len};
     return err_set(e, wire_failure(t->code), "%s: %s", t->address,
-                   t->text.len > 0 ? wire_words(text, what, sizeof(what)) : "refused");
+                   wire_reason(text, what, sizeof(what)));
 }
 
 static int wait_for(struct tool *t, const bool *what, double seconds, struct err *e)
@@ -117,7 +122,7 @@ int tool_open(struct tool *t, struct node *n, const char *address, double second
         .closed = on_closed,
         .tick = on_tick,
     };
-    *t = (struct tool){.interrupted = t->interrupted, .text = BUF_INIT(WIRE_BYTES_MAX)};
+    *t = (struct tool){.interrupted = t->interrupted, .text = BUF_INIT(TEXT_MAX)};
     TRY(node_address(address, t->address, e));
     t->asks_scheduler = strcmp(t->address, n->scheduler) == 0;
     TRY(node_van(n, &t->van, &h, false, e));
@@ -190,6 +195,12 @@ int tool_status(struct tool *t, double seconds, json_t **ret, struct err *e)
         return 0;
     json_decref(*ret);
     *ret = NULL;
+    if (t->too_long)
+        return err_set(
+            e, TUG_EDATA,
+            "%s: its answer to status has more than %d MiB, or more than there "
+            "is memory for",
+            t->address, TEXT_MAX >> 20);
     return err_set(e, TUG_EDATA, "%s: its answer to status cannot be read", t->address);
 }
 

@@ -32,6 +32,7 @@ struct tool {
     int code;
     struct msg_trace trace; // its events are in `text`
     struct buf text;        // JSON of STATUS_IS, the sentence of ERROR
+    bool too_long;          // there was more than that may hold
 };
 
 // A link to a node that has shown who it is. Errors name the address. Of *t only

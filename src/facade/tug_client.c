@@ -306,7 +306,7 @@ static void on_stopped(void *ctx, const struct van_message *m)
     s->answered = true;
     if (m != NULL && m->type == MSG_ERROR)
         s->rc = err_set(&s->why, wire_failure(m->m->error.code), "the scheduler: %s",
-                        wire_words(m->m->error.what, what, sizeof(what)));
+                        wire_reason(m->m->error.what, what, sizeof(what)));
 }
 
 static bool stop_over(void *ctx)

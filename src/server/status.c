@@ -78,7 +78,7 @@ static int write_status(const struct shard *s, struct buf *json)
 
 enum outcome status_serve(struct shard *s, struct request *q)
 {
-    struct buf json = BUF_INIT(WIRE_BYTES_MAX);
+    struct buf json = BUF_INIT(WIRE_SPAN_MAX);
     struct err e = {0};
     if (write_status(s, &json) == 0) {
         struct msg_status_is m = {.json = {json.data, json.len}};

@@ -114,7 +114,7 @@ void handshake_refused(const struct handshake *h, const struct msg_error *m,
                        struct err *e)
 {
     char said[ERR_TEXT_MAX / 2];
-    err_set(e, TUG_EUSAGE, "%s%s%s", wire_words(m->what, said, sizeof(said)),
+    err_set(e, TUG_EUSAGE, "%s%s%s", wire_reason(m->what, said, sizeof(said)),
             h->lacks.code != 0 ? "; " : "", h->lacks.code != 0 ? h->lacks.text : "");
 }
 

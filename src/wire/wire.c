@@ -271,6 +271,15 @@ const char *wire_words(struct wire_text t, char *to, size_t cap)
     return to;
 }
 
+const char *wire_reason(struct wire_text t, char *to, size_t cap)
+{
+    static const char none[] = "it gives no reason";
+    if (*wire_words(t, to, cap) == '\0')
+        memcpy(to, none, cap < sizeof(none) ? cap : sizeof(none));
+    to[cap - 1] = '\0';
+    return to;
+}
+
 int wire_code(int32_t code)
 {
     switch (code) {

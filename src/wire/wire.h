@@ -118,6 +118,8 @@ static inline struct wire_text wire_text(const char *s)
 // A peer's words as people are shown them: cut to fit `cap` bytes, and printable
 // (base/printable.h). Returns `to`.
 const char *wire_words(struct wire_text t, char *to, size_t cap);
+// The same of why something failed, which a peer may have left out.
+const char *wire_reason(struct wire_text t, char *to, size_t cap);
 
 // A code that a peer gives: how a node or a run ended (0: well), or why a request failed
 // (never 0). One that is none of tug/tug.h is TUG_EDATA.

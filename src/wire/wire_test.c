@@ -534,6 +534,8 @@ static void test_words_and_codes(void **state)
     assert_string_equal(wire_words(wire_text("123456789"), to, sizeof(to)), "1234567");
     assert_string_equal(wire_words((struct wire_text){"a\0b", 3}, to, sizeof(to)), "a");
     assert_string_equal(wire_words((struct wire_text){0}, to, sizeof(to)), "");
+    assert_string_equal(wire_reason(wire_text("why"), to, sizeof(to)), "why");
+    assert_string_equal(wire_reason((struct wire_text){0}, to, sizeof(to)), "it give");
     assert_int_equal(wire_code(0), 0);
     assert_int_equal(wire_failure(0), TUG_EDATA);
     for (int32_t code = -200; code < 200; code++) {
