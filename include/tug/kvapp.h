@@ -41,8 +41,9 @@ struct tug_node;
 
 // What is 0 or NULL comes from the environment: DMLC_ROLE, DMLC_NUM_SERVER,
 // DMLC_NUM_WORKER, DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT; DMLC_NODE_HOST, DMLC_INTERFACE
-// and PORT if they are set; TUG_CA, TUG_CERT, TUG_KEY, TUG_INSECURE, TUG_SPIN_US,
-// TUG_WAIT_SECONDS, TUG_DEAD_SECONDS likewise.
+// and PORT if they are set; TUG_SCHEDULER, which goes before DMLC_PS_ROOT_*, TUG_CLUSTER,
+// TUG_CA, TUG_CERT, TUG_KEY, TUG_INSECURE, TUG_SPIN_US, TUG_WAIT_SECONDS,
+// TUG_DEAD_SECONDS likewise.
 struct tug_node_options {
     int role; // one of enum tug_group
     uint32_t servers, workers;

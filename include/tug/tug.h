@@ -49,11 +49,12 @@ TUG_API const char *tug_last_error(void);
 // for all of them; without one, a thread of the library does.
 struct tug_client;
 
-// What is 0 or NULL has a default, or comes from the environment: DMLC_* or Paddle's
-// names (see tug_kvapp(3)), TUG_CA, TUG_CERT, TUG_KEY, TUG_INSECURE, TUG_SPIN_US,
-// TUG_WAIT_SECONDS. Texts are read by tug_client_open only.
+// What is 0 or NULL has a default, or comes from the environment: TUG_SCHEDULER,
+// TUG_CLUSTER, else DMLC_* or Paddle's names (see tug_kvapp(3)); TUG_CA, TUG_CERT,
+// TUG_KEY, TUG_INSECURE, TUG_SPIN_US, TUG_WAIT_SECONDS. Texts are read by tug_client_open
+// only.
 struct tug_client_options {
-    const char *scheduler;       // "HOST:PORT"
+    const char *scheduler;       // "HOST:PORT", or as the scheduler prints it
     const char *cluster;         // its name; NULL: "tug"
     const char *ca, *cert, *key; // PEM files; none: no TLS
     bool insecure;               // off loopback without TLS

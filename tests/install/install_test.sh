@@ -33,6 +33,9 @@ if [ -x "$build/tug" ]; then
     share=$tmp/prefix/share
     if command -v scdoc >/dev/null; then
         grep -q tug_push "$share/man/man3/tug.3"
+        awk '/^\.nf/ { as_it_is = 1 } /^\.fi/ { as_it_is = 0 }
+            as_it_is && /counter  *dim amounts/ { found = 1 } END { exit !found }' "$share/man/man3/tug_table.3" ||
+            { echo "tug_table(3) fills the lines of its table"; exit 1; }
         grep -q 'man3/tug_table.3' "$share/man/man3/tug_shrink.3"
         test -s "$share/man/man1/tug-train.1"
     fi
