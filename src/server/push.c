@@ -158,10 +158,7 @@ static int apply(struct shard *s, struct shard_table *t, const struct push_value
             err_wrap(e, "%zu of %u keys were applied, then", *ret_keys, k->n);
         TRY(rc);
     }
-    if (t->spec.config.cold[0] != '\0') {
-        t->work = true; // rows may be to be demoted
-        turns_wake(s);
-    }
+    turns_demote(s, t);
     return 0;
 }
 

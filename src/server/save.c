@@ -241,8 +241,10 @@ static int begin(struct shard *s, struct save_run *r, struct err *e)
         if (cut_begin(t->store, &cut, e) != 0)
             return err_wrap(e, "table '%s'", t->spec.config.name);
         r->tables[i].cut = true;
-        if (r->mode == SAVE_DAY)
-            tables_touch_all(s, t);
+        if (r->mode != SAVE_DAY)
+            continue;
+        tables_touch_all(s, t);
+        turns_demote(s, t);
     }
     r->step = step_clock_sum(&s->steps);
     r->state = SAVE_CUTS;

@@ -327,6 +327,8 @@ bool turns_free(const struct shard_table *t);
 // A cut has ended: what was published is noted as that, partition by partition.
 void turns_publish(struct shard *s, struct shard_table *t);
 void turns_wake(struct shard *s); // there is something to do
+// Rows may be to be demoted: a push has come, or a day has ended.
+void turns_demote(struct shard *s, struct shard_table *t);
 // Batches of the table that have waited are tried again, soon.
 void turns_again(struct shard *s, uint32_t table);
 uint64_t turns_tick(struct shard *s); // returns when to look again

@@ -3,6 +3,9 @@
 // batches; orders happen once; steps add up; what can't be is refused.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+
+#include "base/file.h"
 #include "server/stores_testing.h"
 
 // One loop, and three that have the same together.
@@ -196,12 +199,58 @@ static void test_again(void **state)
         }
 }
 
+// A day makes rows old enough for the disk. They go there though nobody pushes any more: a
+// table that is only asked gives its memory back, too.
+static void test_days_without_pushes(void **state)
+{
+    static const char config[] =
+        "name=c;accessor=ctr;dim=2;cold=c;cold-after-days=1;base-threshold=0";
+    char dir[] = "/tmp/tug-days-XXXXXX";
+    static struct batch b;
+    struct roots *roots;
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    assert_int_equal(roots_open(&roots, &(struct roots_options){.cold = dir}, NULL), 0);
+    struct world *w = open_loop(0, 1, "name=t;accessor=ctr;dim=2");
+    w->shard->o.roots = roots;
+    struct msg_table_do drop = {.table = T, .what = WIRE_DROP, .number = 1, .low = 1};
+    w->next_request++;
+    deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &drop);
+    expect_ok(w);
+    struct msg_table m = {.table = T, .config = wire_text(config)};
+    deliver(w, WORKER_LINK, MSG_TABLE, ++w->next_request, &m);
+    struct parcel *p = next_sent(w);
+    if (p->frame.type == MSG_OK) { // else there is no RocksDB
+        draw_batch(w, 1, &b);
+        push_to(w, &b, 0, 0, 0, 0);
+        for (int i = 0; i < 100; i++)
+            pass_time(w, 1000);
+        uint64_t rows = figures_of(w, T).rows;
+        assert_true(rows > 0);
+        for (int day = 0; day < 3; day++)
+            order(w, WIRE_DAY, 0, 0);
+        for (int i = 0; i < 1000; i++)
+            pass_time(w, 1000);
+        assert_int_equal(figures_of(w, T).cold_rows, rows);
+    }
+    parcel_unpin(p);
+    world_close(w);
+    roots_close(roots);
+    char inner[64];
+    snprintf(inner, sizeof(inner), "%s/c/%u-server0-loop0", dir, T);
+    assert_int_equal(file_remove_tree(inner, NULL), 0);
+    snprintf(inner, sizeof(inner), "%s/c", dir);
+    assert_int_equal(file_remove_tree(inner, NULL), 0);
+    assert_int_equal(file_remove_tree(dir, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_and_three),
         cmocka_unit_test(test_sync),
         cmocka_unit_test(test_again),
+        cmocka_unit_test(test_days_without_pushes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

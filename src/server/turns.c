@@ -51,6 +51,14 @@ void turns_publish(struct shard *s, struct shard_table *t)
     turns_wake(s);
 }
 
+void turns_demote(struct shard *s, struct shard_table *t)
+{
+    if (t->spec.config.cold[0] == '\0')
+        return;
+    t->work = true;
+    turns_wake(s);
+}
+
 // Orders of stores.
 
 static int begin_walk(struct shard *s, struct shard_table *t,
@@ -105,6 +113,7 @@ static enum outcome order_store(struct shard *s, struct shard_table *t,
     if (m->what == WIRE_DAY) {
         store_day(t->store);
         tables_touch_all(s, t);
+        turns_demote(s, t);
         return ANSWERED;
     }
     if (begin_walk(s, t, m, session, e) != 0)
