@@ -30,8 +30,8 @@ struct figure {
     double bytes; // sent and received for a key; 0: not counted
 };
 
-struct bench {
-    const struct bench_net_options *o;
+struct net_bench {
+    const struct bench_options *o;
     double began;
     int addresses[2]; // a pipe: one record of VAN_ADDRESS_MAX for each process
     int results[2];
@@ -48,7 +48,7 @@ struct bench {
 
 // A server or worker.
 
-static int be(struct bench *b, enum wire_role role, struct err *e)
+static int be(struct net_bench *b, enum wire_role role, struct err *e)
 {
     char address[VAN_ADDRESS_MAX];
     if (read(b->addresses[0], address, sizeof(address)) != sizeof(address))
@@ -67,7 +67,7 @@ static int be(struct bench *b, enum wire_role role, struct err *e)
     return rc;
 }
 
-static _Noreturn void be_process(struct bench *b, enum wire_role role)
+static _Noreturn void be_process(struct net_bench *b, enum wire_role role)
 {
     struct bench_record failure = {.name = "error"};
     struct err e = {0};
@@ -84,7 +84,7 @@ static _Noreturn void be_process(struct bench *b, enum wire_role role)
     _exit(err_exit_code(rc));
 }
 
-static int start(struct bench *b, enum wire_role role, uint32_t n, struct err *e)
+static int start(struct net_bench *b, enum wire_role role, uint32_t n, struct err *e)
 {
     for (uint32_t i = 0; i < n; i++) {
         pid_t pid = fork();
@@ -99,13 +99,14 @@ static int start(struct bench *b, enum wire_role role, uint32_t n, struct err *e
 
 // The parent: the scheduler.
 
-static int open_scheduler(struct bench *b, char address[VAN_ADDRESS_MAX], struct err *e)
+static int open_scheduler(struct net_bench *b, char address[VAN_ADDRESS_MAX],
+                          struct err *e)
 {
     struct node_options no = {
         .spin_us = b->o->spin_us, .token = b->token, .sockets = b->o->sockets};
     struct scheduler_options so = {
-        .servers = b->o->servers,
-        .workers = b->o->workers,
+        .servers = (uint32_t)b->o->servers,
+        .workers = (uint32_t)b->o->workers,
         .partition_bits = ROSTER_PARTITION_BITS,
         .gather_timeout_ns = 60 * SECOND_NS,
         .dead_timeout_ns = 30 * SECOND_NS,
@@ -125,7 +126,7 @@ static int open_scheduler(struct bench *b, char address[VAN_ADDRESS_MAX], struct
     return 0;
 }
 
-static struct figure *figure_of(struct bench *b, const char *name)
+static struct figure *figure_of(struct net_bench *b, const char *name)
 {
     size_t i = 0;
     while (i < b->n_figures && strcmp(b->figures[i].name, name) != 0)
@@ -137,7 +138,7 @@ static struct figure *figure_of(struct bench *b, const char *name)
     return &b->figures[i];
 }
 
-static void take_record(struct bench *b, const struct bench_record *r)
+static void take_record(struct net_bench *b, const struct bench_record *r)
 {
     if (strcmp(r->name, "error") == 0) {
         if (b->error.code == 0)
@@ -153,14 +154,14 @@ static void take_record(struct bench *b, const struct bench_record *r)
     f->p99[f->n++] = r->p99;
 }
 
-static void take_records(struct bench *b)
+static void take_records(struct net_bench *b)
 {
     struct bench_record r;
     while (read(b->results[0], &r, sizeof(r)) == sizeof(r))
         take_record(b, &r);
 }
 
-static void schedule(struct bench *b, struct err *ret_why)
+static void schedule(struct net_bench *b, struct err *ret_why)
 {
     while (!scheduler_finished(b->scheduler, ret_why)) {
         if (van_poll(b->van, van_now(b->van) + SECOND_NS / 20, ret_why) != 0)
@@ -171,15 +172,15 @@ static void schedule(struct bench *b, struct err *ret_why)
     }
 }
 
-static int run_all(struct bench *b, struct err *e)
+static int run_all(struct net_bench *b, struct err *e)
 {
     char address[VAN_ADDRESS_MAX] = "";
     b->began = clock_seconds();
     struct token token;
     TRY(token_make(&token, e));
     token_write(b->token, &token);
-    TRY(start(b, WIRE_SERVER, b->o->servers, e));
-    TRY(start(b, WIRE_WORKER, b->o->workers, e));
+    TRY(start(b, WIRE_SERVER, (uint32_t)b->o->servers, e));
+    TRY(start(b, WIRE_WORKER, (uint32_t)b->o->workers, e));
     TRY(open_scheduler(b, address, e));
     for (uint32_t i = 0; i < b->n_pids; i++)
         if (write(b->addresses[1], address, sizeof(address)) != sizeof(address))
@@ -192,7 +193,7 @@ static int run_all(struct bench *b, struct err *e)
 }
 
 // Processes that have not ended by then are ended.
-static void wait_for_processes(struct bench *b, bool kill_now)
+static void wait_for_processes(struct net_bench *b, bool kill_now)
 {
     double until = clock_seconds() + (kill_now ? 0 : END_SECONDS);
     for (uint32_t i = 0; i < b->n_pids; i++) {
@@ -221,12 +222,12 @@ static double median(double *x, uint32_t n)
 }
 
 // Workers measure at the same time: their median rate times their number.
-static double rate_of(const struct bench *b, struct figure *f)
+static double rate_of(const struct net_bench *b, struct figure *f)
 {
-    return median(f->rates, f->n) * b->o->workers;
+    return median(f->rates, f->n) * (double)b->o->workers;
 }
 
-static void print_text(struct bench *b)
+static void print_text(struct net_bench *b)
 {
     for (size_t i = 0; i < b->n_figures; i++) {
         struct figure *f = &b->figures[i];
@@ -242,7 +243,7 @@ static void print_text(struct bench *b)
     }
 }
 
-static int print_json(struct bench *b, struct err *e)
+static int print_json(struct net_bench *b, struct err *e)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < b->n_figures; i++) {
@@ -264,7 +265,7 @@ static int print_json(struct bench *b, struct err *e)
     return 0;
 }
 
-static int open_pipes(struct bench *b, struct err *e)
+static int open_pipes(struct net_bench *b, struct err *e)
 {
     if (pipe2(b->addresses, O_CLOEXEC) != 0 || pipe2(b->results, O_CLOEXEC) != 0 ||
         fcntl(b->results[0], F_SETFL, O_NONBLOCK) != 0)
@@ -273,7 +274,7 @@ static int open_pipes(struct bench *b, struct err *e)
     return b->figures != NULL ? 0 : err_nomem(e, "the result");
 }
 
-static void close_all(struct bench *b)
+static void close_all(struct net_bench *b)
 {
     int fds[] = {b->addresses[0], b->addresses[1], b->results[0], b->results[1]};
     for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++)
@@ -285,9 +286,10 @@ static void close_all(struct bench *b)
     mem_free(b->figures);
 }
 
-int bench_cluster(const struct bench_net_options *o, struct err *e)
+int bench_cluster(struct bench *bench, struct err *e)
 {
-    struct bench b = {.o = o, .addresses = {-1, -1}, .results = {-1, -1}};
+    const struct bench_options *o = &bench->o;
+    struct net_bench b = {.o = o, .addresses = {-1, -1}, .results = {-1, -1}};
     json_set_alloc_funcs(mem_alloc, mem_free);
     log_set_level(LOG_WARN);
     int rc = open_pipes(&b, e);

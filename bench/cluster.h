@@ -23,7 +23,7 @@ struct bench_record {
 _Static_assert(sizeof(struct bench_record) <= PIPE_BUF, "records do not mix");
 
 struct bench_worker {
-    const struct bench_net_options *o;
+    const struct bench_options *o;
     struct node *node;
     double began; // clock_seconds() when the first process was started
     int results;  // the pipe

@@ -201,23 +201,24 @@ static void print_json(const struct figure *f, uint64_t n)
     printf("]}\n");
 }
 
-int bench_rules(const struct bench_store_options *o, struct err *e)
+int bench_rules(struct bench *bench, struct err *e)
 {
+    const struct bench_options *o = &bench->o;
     struct figure f[RULES * DIMS];
     printf(
         "%llu rows; lines of updated rows, against random lines that are read and "
         "written (floor 0.5);\nand whole pushes, with the index' lines\n"
         "rule      dim  M updates/s  lines each  M lines/s  ratio   M pushed/s  ratio\n",
-        (unsigned long long)o->rows);
+        (unsigned long long)o->table_rows);
     for (uint32_t i = 0; i < RULES * DIMS; i++) {
         f[i] = (struct figure){.rule = rules[i / DIMS], .dim = dims[i % DIMS]};
-        TRY(measure(o->rows, &f[i], e));
+        TRY(measure(o->table_rows, &f[i], e));
         printf("%-8s %4u %12.2f %11.1f %10.1f %6.2f %12.2f %6.2f\n", f[i].rule, f[i].dim,
                f[i].updates * 1e-6, f[i].lines_each, f[i].lines * 1e-6, ratio(&f[i]),
                f[i].pushed * 1e-6, push_ratio(&f[i]));
         fflush(stdout);
     }
     if (o->json)
-        print_json(f, o->rows);
+        print_json(f, o->table_rows);
     return 0;
 }

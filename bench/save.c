@@ -48,7 +48,7 @@ struct gate {
 };
 
 struct save_bench {
-    const struct bench_store_options *o;
+    const struct bench_options *o;
     struct result r;
     char dir[FILE_PATH_MAX];
     char path[FILE_PATH_MAX];  // of the last save
@@ -420,24 +420,25 @@ static void print_json(const struct result *r)
 
 static int measure(struct save_bench *x, struct err *e)
 {
-    TRY(bench_draw_open(&x->draw, x->o->rows, BENCH_ZIPF, e));
+    TRY(bench_draw_open(&x->draw, x->o->table_rows, BENCH_ZIPF, e));
     TRY(bench_store_open(&x->s, settings, NULL, e));
-    TRY(bench_store_fill(x->s, x->o->rows, e));
+    TRY(bench_store_fill(x->s, x->o->table_rows, e));
     x->r.rows = store_stats(x->s).rows;
     TRY(measure_disk(x, e));
     TRY(measure_delta(x, e));
     return measure_training(x, e);
 }
 
-int bench_save(const struct bench_store_options *o, struct err *e)
+int bench_save(struct bench *bench, struct err *e)
 {
+    const struct bench_options *o = &bench->o;
     struct save_bench *x = mem_zalloc(sizeof(*x));
     if (x == NULL)
         return err_nomem(e, "a benchmark");
     x->o = o;
     pthread_mutex_init(&x->gate.lock, NULL);
     pthread_cond_init(&x->gate.opened, NULL);
-    int rc = bench_make_dir(o->dir, x->dir, e);
+    int rc = bench_make_dir(bench, x->dir, e);
     if (rc == 0)
         rc = file_join(x->plain, x->dir, "plain", e);
     if (rc == 0)

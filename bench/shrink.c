@@ -94,13 +94,14 @@ static void print_json(const struct result *r)
            r->longest_ms, r->late);
 }
 
-int bench_shrink(const struct bench_store_options *o, struct err *e)
+int bench_shrink(struct bench *bench, struct err *e)
 {
-    struct result r = {.rows = o->rows};
+    const struct bench_options *o = &bench->o;
+    struct result r = {.rows = o->table_rows};
     struct bench_pushes p = {0};
     struct bench_draw d;
     struct store *s = NULL;
-    int rc = bench_draw_open(&d, o->rows, BENCH_ZIPF, e);
+    int rc = bench_draw_open(&d, o->table_rows, BENCH_ZIPF, e);
     if (rc == 0)
         rc = bench_store_open(&s,
                               "accessor=ctr; dim=8; embedx-threshold=1; deltas=yes; "

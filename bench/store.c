@@ -3,20 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/store.h"
 
-#include <dirent.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
 
 enum { PARTITIONS = 1 << BENCH_PARTITION_BITS, FILL_KEYS = 1 << 16 };
-
-uint64_t bench_key(uint64_t i)
-{
-    return mix64(i + 1);
-}
 
 uint32_t bench_partition(uint64_t key)
 {
@@ -188,44 +181,4 @@ int bench_store_fill(struct store *s, uint64_t n, struct err *e)
     mem_free(keys);
     mem_free(values);
     return rc;
-}
-
-int bench_make_dir(const char *in, char ret_path[FILE_PATH_MAX], struct err *e)
-{
-    const char *folder = getenv("TMPDIR");
-    if (in == NULL)
-        in = folder != NULL && *folder ? folder : "/tmp";
-    TRY(file_make_dir(in, e));
-    TRY(file_join(ret_path, in, "tug-bench-XXXXXX", e));
-    if (mkdtemp(ret_path) != NULL)
-        return 0;
-    int rc = err_sys(e, TUG_EIO, "can't make directory '%s'", ret_path);
-    ret_path[0] = '\0';
-    return rc;
-}
-
-void bench_remove_dir(const char *path)
-{
-    char inside[FILE_PATH_MAX];
-    DIR *dir = *path != '\0' ? opendir(path) : NULL;
-    if (dir == NULL)
-        return;
-    for (const struct dirent *x; (x = readdir(dir)) != NULL;)
-        if (strcmp(x->d_name, ".") != 0 && strcmp(x->d_name, "..") != 0 &&
-            file_join(inside, path, x->d_name, NULL) == 0)
-            (void)file_remove_tree(inside, NULL);
-    closedir(dir);
-    (void)file_remove_tree(path, NULL);
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double bench_median(double *x, size_t n)
-{
-    qsort(x, n, sizeof(*x), compare);
-    return x[n / 2];
 }

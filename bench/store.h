@@ -5,7 +5,7 @@
 #ifndef TUG_BENCH_STORE_H
 #define TUG_BENCH_STORE_H
 
-#include "base/file.h"
+#include "bench/bench.h"
 #include "store/store.h"
 
 enum { BENCH_PARTITION_BITS = 10, BENCH_PUSH_KEYS = 4096 };
@@ -22,8 +22,6 @@ struct bench_draw {
 int bench_draw_open(struct bench_draw *d, uint64_t n_keys, double exponent,
                     struct err *e);
 void bench_draw_close(struct bench_draw *d);
-// The key of rank i: any 64 bits.
-uint64_t bench_key(uint64_t i);
 uint32_t bench_partition(uint64_t key);
 // Draws n times; returns how many distinct keys that gave, by partition.
 size_t bench_draw_keys(struct bench_draw *d, size_t n, uint64_t *ret);
@@ -51,11 +49,5 @@ int bench_store_open(struct store **ret, const char *settings, const char *cold_
 // Rows of the first n keys: each was shown once, every second one was clicked, every
 // sixteenth was shown less than once.
 int bench_store_fill(struct store *s, uint64_t n, struct err *e);
-
-// A directory of its own in `in` (NULL: $TMPDIR), for stores and saves; and its end.
-int bench_make_dir(const char *in, char ret_path[FILE_PATH_MAX], struct err *e);
-void bench_remove_dir(const char *path); // "" is fine
-
-double bench_median(double *x, size_t n);
 
 #endif

@@ -314,8 +314,9 @@ static uint64_t free_memory(void)
     return (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-int bench_table(const struct bench_table_options *o, struct err *e)
+int bench_table(struct bench *bench, struct err *e)
 {
+    const struct bench_options *o = &bench->o;
     struct result r = {0};
     TRY(bench_reads(o->read_keys, &r, e));
     if (o->grow_keys > 0 && free_memory() > o->grow_keys * 60)

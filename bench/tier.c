@@ -31,7 +31,7 @@ struct result {
 };
 
 struct tier_bench {
-    const struct bench_store_options *o;
+    const struct bench_options *o;
     struct result r;
     char dir[FILE_PATH_MAX], cold[FILE_PATH_MAX], disk[FILE_PATH_MAX];
     struct bench_draw draw;
@@ -215,14 +215,15 @@ static void print_json(const struct result *r)
            r->tiered / r->computed, r->straight, r->tiered / r->straight);
 }
 
-int bench_tier(const struct bench_store_options *o, struct err *e)
+int bench_tier(struct bench *bench, struct err *e)
 {
+    const struct bench_options *o = &bench->o;
     struct tier_bench *x = mem_zalloc(sizeof(*x));
     if (x == NULL)
         return err_nomem(e, "a benchmark");
-    x->r.rows = o->rows;
-    x->r.hot_rows = o->hot_rows > 0 ? o->hot_rows : o->rows / 10;
-    int rc = bench_make_dir(o->dir, x->dir, e);
+    x->r.rows = o->table_rows;
+    x->r.hot_rows = o->hot_rows > 0 ? o->hot_rows : o->table_rows / 10;
+    int rc = bench_make_dir(bench, x->dir, e);
     if (rc == 0)
         rc = file_join(x->cold, x->dir, "cold", e);
     if (rc == 0)

@@ -19,7 +19,7 @@ struct rates {
 };
 
 static int train_once(const char *path, uint64_t bytes, const struct model_ops *ops,
-                      int threads, const struct bench_train_options *o, struct rates *ret,
+                      int threads, const struct bench_options *o, struct rates *ret,
                       struct err *e)
 {
     struct train_config c = {
@@ -64,7 +64,7 @@ static json_t *to_json(const struct rates *r, int threads)
 }
 
 // Lines are printed as they come, JSON when all is known.
-static int measure(const char *path, uint64_t bytes, const struct bench_train_options *o,
+static int measure(const char *path, uint64_t bytes, const struct bench_options *o,
                    json_t *models, struct err *e)
 {
     const struct model_ops *ops;
@@ -85,7 +85,7 @@ static int measure(const char *path, uint64_t bytes, const struct bench_train_op
     return 0;
 }
 
-static int print_json(const struct bench_train_options *o, json_t *models, struct err *e)
+static int print_json(const struct bench_options *o, json_t *models, struct err *e)
 {
     json_t *j = json_pack("{s:s, s:I, s:I, s:O}", "bench", "train", "rows",
                           (json_int_t)o->rows, "epochs", (json_int_t)o->epochs, "models",
@@ -99,8 +99,7 @@ static int print_json(const struct bench_train_options *o, json_t *models, struc
     return 0;
 }
 
-static int measure_on(const char *path, const struct bench_train_options *o,
-                      struct err *e)
+static int measure_on(const char *path, const struct bench_options *o, struct err *e)
 {
     const struct synth_options wanted = {
         .rows = o->rows, .seed = 1, .format = SYNTH_LIBFFM, .out = path};
@@ -120,8 +119,9 @@ static int measure_on(const char *path, const struct bench_train_options *o,
     return rc;
 }
 
-int bench_train(const struct bench_train_options *o, struct err *e)
+int bench_train(struct bench *bench, struct err *e)
 {
+    const struct bench_options *o = &bench->o;
     char path[FILE_PATH_MAX], name[64];
     const char *folder = getenv("TMPDIR");
     json_set_alloc_funcs(mem_alloc, mem_free);

@@ -36,8 +36,8 @@ struct latency {
     double p50, p99; // seconds
 };
 
-struct bench {
-    const struct bench_net_options *o;
+struct net_bench {
+    const struct bench_options *o;
     struct tls *tls;
     struct bench_pair *pairs[KINDS];
     float *pings;
@@ -67,7 +67,7 @@ static double median(double x[ROUNDS])
     return x[ROUNDS / 2];
 }
 
-static int ping(struct bench *b, struct bench_pair *p, double seconds,
+static int ping(struct net_bench *b, struct bench_pair *p, double seconds,
                 struct latency *ret, struct err *e)
 {
     size_t n = 0;
@@ -102,7 +102,7 @@ static int stream(struct bench_pair *p, uint64_t bytes, int in_flight, double se
     return 0;
 }
 
-static int measure_latency(struct bench *b, struct err *e)
+static int measure_latency(struct net_bench *b, struct err *e)
 {
     double p50[KINDS][ROUNDS], p99[KINDS][ROUNDS];
     for (int round = 0; round < ROUNDS; round++)
@@ -117,7 +117,7 @@ static int measure_latency(struct bench *b, struct err *e)
     return 0;
 }
 
-static int measure_rate(struct bench *b, int size, int depth, struct err *e)
+static int measure_rate(struct net_bench *b, int size, int depth, struct err *e)
 {
     double rate[KINDS][ROUNDS];
     for (int round = 0; round < ROUNDS; round++)
@@ -129,7 +129,7 @@ static int measure_rate(struct bench *b, int size, int depth, struct err *e)
     return 0;
 }
 
-static int measure(struct bench *b, struct err *e)
+static int measure(struct net_bench *b, struct err *e)
 {
     TRY(measure_latency(b, e));
     for (int size = 0; size < b->n_sizes; size++)
@@ -163,13 +163,13 @@ static int make_keys(struct tls **ret, struct err *e)
 
 // What TLS would reach if the slower of its two ends did nothing but what it does without
 // TLS, and its cipher.
-static double tls_limit(const struct bench *b, int size, int depth)
+static double tls_limit(const struct net_bench *b, int size, int depth)
 {
     double cipher = b->encrypt < b->decrypt ? b->encrypt : b->decrypt;
     return 1 / (1 / b->rate[size][depth][PLAIN] + 1 / cipher);
 }
 
-static void print_text(const struct bench *b)
+static void print_text(const struct net_bench *b)
 {
     for (int kind = 0; kind < KINDS; kind++)
         printf("64 bytes there and back, %s: p50 %.1f us, p99 %.1f us\n", kinds[kind],
@@ -187,7 +187,7 @@ static void print_text(const struct bench *b)
            b->encrypt * 1e-9, b->decrypt * 1e-9);
 }
 
-static json_t *to_json(const struct bench *b)
+static json_t *to_json(const struct net_bench *b)
 {
     json_t *latency = json_object(), *rates = json_array();
     for (int kind = 0; kind < KINDS; kind++)
@@ -209,7 +209,7 @@ static json_t *to_json(const struct bench *b)
                      "decrypt", b->decrypt);
 }
 
-static int print_json(const struct bench *b, struct err *e)
+static int print_json(const struct net_bench *b, struct err *e)
 {
     json_t *j = to_json(b);
     char *text = j != NULL ? json_dumps(j, JSON_COMPACT) : NULL;
@@ -221,7 +221,7 @@ static int print_json(const struct bench *b, struct err *e)
     return 0;
 }
 
-static int run(struct bench *b, struct err *e)
+static int run(struct net_bench *b, struct err *e)
 {
     struct bench_pair_options po = {
         .max_bytes = sizes[b->n_sizes - 1],
@@ -243,9 +243,10 @@ static int run(struct bench *b, struct err *e)
     return 0;
 }
 
-int bench_van(const struct bench_net_options *o, struct err *e)
+int bench_van(struct bench *bench, struct err *e)
 {
-    struct bench b = {.o = o, .n_sizes = 1};
+    const struct bench_options *o = &bench->o;
+    struct net_bench b = {.o = o, .n_sizes = 1};
     while (b.n_sizes < SIZES && sizes[b.n_sizes] <= o->max_bytes)
         b.n_sizes++;
     json_set_alloc_funcs(mem_alloc, mem_free);

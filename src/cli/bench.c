@@ -10,21 +10,14 @@
 
 struct bench_values {
     struct option_list names;
-    uint64_t read_keys, grow_keys;
-    uint64_t rows, epochs, threads;
-    double seconds, spin_us;
+    struct bench_options o;
+    uint64_t threads;
     int transport;
-    uint64_t max_bytes, servers, workers, keys;
-    uint64_t table_rows, hot_rows;
-    const char *dir;
-    bool json;
 };
 
 enum { SPIN_US = 50 };
 
 #define AT(field) .offset = offsetof(struct bench_values, field)
-#define TEXT(number) TEXT_OF(number)
-#define TEXT_OF(number) #number
 
 static const struct option options[] = {
     {.name = "name",
@@ -40,8 +33,8 @@ static const struct option options[] = {
          "forgetting; tier: rows on disk"},
     {.name = "read-keys",
      .kind = OPTION_U64,
-     AT(read_keys),
-     .fallback = TEXT(BENCH_READ_KEYS),
+     AT(o.read_keys),
+     .fallback = "10000000",
      .min = 1000,
      .max = 1e9,
      .metavar = "N",
@@ -49,15 +42,15 @@ static const struct option options[] = {
      .help = "keys of the table whose rows are read"},
     {.name = "grow-keys",
      .kind = OPTION_U64,
-     AT(grow_keys),
-     .fallback = TEXT(BENCH_GROW_KEYS),
+     AT(o.grow_keys),
+     .fallback = "100000000",
      .max = 1e9,
      .metavar = "N",
      .help = "keys of the table that grows; this part is left out with 0, or when there "
              "is less free memory than 60 bytes for each"},
     {.name = "rows",
      .kind = OPTION_U64,
-     AT(rows),
+     AT(o.rows),
      .fallback = "500000",
      .min = 1,
      .max = INFINITY,
@@ -66,7 +59,7 @@ static const struct option options[] = {
      .help = "synthetic examples, written to a file in $TMPDIR that is then removed"},
     {.name = "epochs",
      .kind = OPTION_U64,
-     AT(epochs),
+     AT(o.epochs),
      .fallback = "2",
      .min = 1,
      .max = 1000,
@@ -81,7 +74,7 @@ static const struct option options[] = {
      .help = "threads to compare with one thread; 0: one per core"},
     {.name = "seconds",
      .kind = OPTION_F64,
-     AT(seconds),
+     AT(o.seconds),
      .fallback = "0.5",
      .min = 0.001,
      .max = 3600,
@@ -90,7 +83,7 @@ static const struct option options[] = {
      .help = "for each figure"},
     {.name = "spin-us",
      .kind = OPTION_F64,
-     AT(spin_us),
+     AT(o.spin_us),
      .fallback = "-1",
      .min = -1,
      .max = 1e6,
@@ -105,7 +98,7 @@ static const struct option options[] = {
      .help = "how the cluster's processes talk, as in tug launch"},
     {.name = "max-bytes",
      .kind = OPTION_SIZE,
-     AT(max_bytes),
+     AT(o.max_bytes),
      .fallback = "64M",
      .min = 256 << 10,
      .max = 1 << 30,
@@ -114,7 +107,7 @@ static const struct option options[] = {
      .help = "messages longer than this are left out"},
     {.name = "servers",
      .kind = OPTION_U64,
-     AT(servers),
+     AT(o.servers),
      .fallback = "1",
      .min = 1,
      .max = 64,
@@ -123,7 +116,7 @@ static const struct option options[] = {
      .help = "processes"},
     {.name = "workers",
      .kind = OPTION_U64,
-     AT(workers),
+     AT(o.workers),
      .fallback = "1",
      .min = 1,
      .max = 64,
@@ -131,7 +124,7 @@ static const struct option options[] = {
      .help = "processes"},
     {.name = "keys",
      .kind = OPTION_U64,
-     AT(keys),
+     AT(o.keys),
      .fallback = "1e7",
      .min = 1000,
      .max = 1e9,
@@ -139,7 +132,7 @@ static const struct option options[] = {
      .help = "in its tables, 100 bytes each"},
     {.name = "table-rows",
      .kind = OPTION_U64,
-     AT(table_rows),
+     AT(o.table_rows),
      .fallback = "1e7",
      .min = 1000,
      .max = 1e9,
@@ -148,19 +141,19 @@ static const struct option options[] = {
      .help = "in the table"},
     {.name = "hot-rows",
      .kind = OPTION_U64,
-     AT(hot_rows),
+     AT(o.hot_rows),
      .fallback = "0",
      .max = 1e9,
      .metavar = "N",
      .help = "tier: rows that stay in memory; 0: a tenth of the rows"},
     {.name = "dir",
      .kind = OPTION_STRING,
-     AT(dir),
+     AT(o.dir),
      .metavar = "DIR",
      .help = "where temporary files are written: the disk to measure (default: $TMPDIR)"},
     {.name = "json",
      .kind = OPTION_FLAG,
-     AT(json),
+     AT(o.json),
      .group = "Output",
      .help = "the last line of standard output is one JSON object"},
 };
@@ -195,64 +188,19 @@ const struct option_table cli_bench_options = {
     .family = cli_tables,
 };
 
-// Busy waiting is worth it only while everybody has a core.
-static double spin_us(const struct bench_values *v, uint64_t busy)
+static int run(const void *values, const struct options *options_given, struct err *e)
 {
-    if (v->spin_us >= 0)
-        return v->spin_us;
-    return busy <= (uint64_t)model_threads(0) ? SPIN_US : 0;
-}
-
-static const struct {
-    const char *name;
-    int (*run)(const struct bench_store_options *o, struct err *e);
-} stores[] = {
-    {"rules", bench_rules},
-    {"save", bench_save},
-    {"shrink", bench_shrink},
-    {"tier", bench_tier},
-};
-
-static int run(const void *values, const struct options *o, struct err *e)
-{
-    (void)o;
+    (void)options_given;
     const struct bench_values *v = values;
+    struct bench_options o = v->o;
     const char *name = v->names.n == 1 ? v->names.items[0] : "";
-    if (strcmp(name, "table") == 0) {
-        struct bench_table_options table = {v->read_keys, v->grow_keys, v->json};
-        return bench_table(&table, e);
-    }
-    if (strcmp(name, "train") == 0) {
-        struct bench_train_options train = {v->rows, v->epochs, model_threads(v->threads),
-                                            v->json};
-        return bench_train(&train, e);
-    }
-    for (size_t i = 0; i < sizeof(stores) / sizeof(*stores); i++) {
-        struct bench_store_options store = {v->table_rows, v->hot_rows, v->dir, v->json};
-        if (strcmp(name, stores[i].name) == 0)
-            return stores[i].run(&store, e);
-    }
-    struct bench_net_options net = {
-        .seconds = v->seconds,
-        .max_bytes = v->max_bytes,
-        .servers = (uint32_t)v->servers,
-        .workers = (uint32_t)v->workers,
-        .keys = v->keys,
-        .json = v->json,
-    };
-    if (strcmp(name, "van") == 0) {
-        net.spin_us = spin_us(v, 2);
-        return bench_van(&net, e);
-    }
-    if (strcmp(name, "cluster") == 0) {
-        net.sockets = v->transport == 1; // of "tcp unix"
-        net.spin_us = spin_us(v, v->servers + v->workers);
-        return bench_cluster(&net, e);
-    }
-    return err_set(
-        e, TUG_EUSAGE,
-        "say what to measure: 'tug bench' and one of table, train, van, cluster, rules, "
-        "save, shrink and tier");
+    o.threads = model_threads(v->threads);
+    o.sockets = v->transport == 1; // of "tcp unix"
+    // Busy waiting is worth it only while everybody has a core.
+    uint64_t busy = strcmp(name, "van") == 0 ? 2 : o.servers + o.workers;
+    if (o.spin_us < 0)
+        o.spin_us = busy <= (uint64_t)model_threads(0) ? SPIN_US : 0;
+    return bench_run(name, &o, e);
 }
 
 const struct cli_command cli_bench = {

@@ -1,0 +1,187 @@
+// The harness; see bench.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/bench.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/log.h"
+
+enum { NAME_MAX_BYTES = 40, DIGITS = 9 };
+
+static const struct {
+    const char *name;
+    int (*run)(struct bench *b, struct err *e);
+} benches[] = {
+    {"table", bench_table},     {"train", bench_train}, {"van", bench_van},
+    {"cluster", bench_cluster}, {"rules", bench_rules}, {"save", bench_save},
+    {"shrink", bench_shrink},   {"tier", bench_tier},
+};
+
+static int print_json(const json_t *figures, struct err *e)
+{
+    char *text = json_dumps(figures, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS));
+    int rc = text == NULL || json_memory_failed() ? err_nomem(e, "the result") : 0;
+    if (rc == 0)
+        printf("%s\n", text);
+    mem_free(text);
+    return rc;
+}
+
+int bench_run(const char *name, const struct bench_options *o, struct err *e)
+{
+    size_t i = 0, n = sizeof(benches) / sizeof(*benches);
+    while (i < n && strcmp(name, benches[i].name) != 0)
+        i++;
+    if (i == n)
+        return err_set(e, TUG_EUSAGE,
+                       "say what to measure: 'tug bench' and one of table, train, van, "
+                       "cluster, rules, save, shrink and tier");
+    json_begin();
+    log_set_level(LOG_WARN); // no progress lines between the results
+    struct bench b = {*o, json_pack("{s:s}", "bench", name)};
+    int rc = benches[i].run(&b, e);
+    if (rc == 0 && o->json && json_object_size(b.figures) > 1)
+        rc = print_json(b.figures, e);
+    json_decref(b.figures);
+    return rc;
+}
+
+// Figures.
+
+void bench_count(json_t *figures, const char *name, uint64_t n)
+{
+    (void)json_object_set_new(figures, name, json_integer((json_int_t)n));
+}
+
+void bench_set(json_t *figures, const char *name, double x)
+{
+    (void)json_object_set_new(figures, name, json_real(isfinite(x) ? x : 0));
+}
+
+double bench_get(const json_t *figures, const char *name)
+{
+    return json_number_value(json_object_get(figures, name));
+}
+
+void bench_ratio(json_t *figures, const char *name, const char *over, const char *under)
+{
+    bench_set(figures, name, bench_get(figures, over) / bench_get(figures, under));
+}
+
+json_t *bench_row(json_t *figures, const char *list)
+{
+    json_t *row = json_object();
+    if (json_object_get(figures, list) == NULL)
+        (void)json_object_set_new(figures, list, json_array());
+    (void)json_array_append_new(json_object_get(figures, list), row);
+    return row;
+}
+
+static double unit_of(char letter)
+{
+    static const char letters[] = "kMGmu%";
+    static const double units[] = {1e-3, 1e-6, 1e-9, 1e3, 1e6, 100};
+    const char *at = letter != '\0' ? strchr(letters, letter) : NULL;
+    return at != NULL ? units[at - letters] : 1;
+}
+
+// What stands between braces.
+static void print_figure(const json_t *figures, const char *field)
+{
+    char name[NAME_MAX_BYTES] = "", under[NAME_MAX_BYTES] = "";
+    size_t len = strcspn(field, "/:}");
+    snprintf(name, sizeof(name), "%.*s", (int)len, field);
+    field += len;
+    if (*field == '/') {
+        len = strcspn(++field, ":}");
+        snprintf(under, sizeof(under), "%.*s", (int)len, field);
+        field += len;
+    }
+    char *rest = (char *)(uintptr_t)field;
+    int width = *rest == ':' ? (int)strtol(rest + 1, &rest, 10) : 0;
+    int digits = *rest == '.' ? (int)strtol(rest + 1, &rest, 10) : 0;
+    const char *word = json_string_value(json_object_get(figures, name));
+    double x = bench_get(figures, name) * unit_of(*rest);
+    if (word != NULL)
+        printf("%*s", width, word);
+    else
+        printf("%*.*f", width, digits,
+               *under != '\0' ? x / bench_get(figures, under) : x);
+}
+
+void bench_print(const struct bench *b, const json_t *figures, const char *text)
+{
+    if (b->o.json)
+        return;
+    while (*text != '\0') {
+        size_t len = strcspn(text, "{");
+        printf("%.*s", (int)len, text);
+        text += len;
+        if (*text == '{') {
+            print_figure(figures, text + 1);
+            text += strcspn(text, "}") + 1;
+        }
+    }
+    fflush(stdout);
+}
+
+// Time.
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double bench_quantile(double *x, size_t n, double q)
+{
+    qsort(x, n, sizeof(*x), compare);
+    return x[(size_t)((double)n * q)];
+}
+
+double bench_median(double *x, size_t n)
+{
+    return bench_quantile(x, n, 0.5);
+}
+
+uint64_t bench_key(uint64_t i)
+{
+    return mix64(i + 1);
+}
+
+// A directory.
+
+int bench_make_dir(const struct bench *b, char ret_path[FILE_PATH_MAX], struct err *e)
+{
+    const char *folder = getenv("TMPDIR"), *in = b->o.dir;
+    if (in == NULL)
+        in = folder != NULL && *folder ? folder : "/tmp";
+    TRY(file_make_dir(in, e));
+    TRY(file_join(ret_path, in, "tug-bench-XXXXXX", e));
+    if (mkdtemp(ret_path) != NULL)
+        return 0;
+    int rc = err_sys(e, TUG_EIO, "can't make directory '%s'", ret_path);
+    ret_path[0] = '\0';
+    return rc;
+}
+
+void bench_remove_dir(const char *path)
+{
+    char inside[FILE_PATH_MAX];
+    DIR *dir = *path != '\0' ? opendir(path) : NULL;
+    if (dir == NULL)
+        return;
+    for (const struct dirent *x; (x = readdir(dir)) != NULL;)
+        if (strcmp(x->d_name, ".") != 0 && strcmp(x->d_name, "..") != 0 &&
+            file_join(inside, path, x->d_name, NULL) == 0)
+            (void)file_remove_tree(inside, NULL);
+    closedir(dir);
+    (void)file_remove_tree(path, NULL);
+}
