@@ -6,17 +6,12 @@
 //   grow    insert keys in batches: the mean and the worst batch
 //   memory  bytes per key over a doubling
 //
-// Also built as a program of its own, bench/table_bench.c.
-//
 // SPDX-License-Identifier: Apache-2.0
-#include <stdio.h>
-#include <stdlib.h>
+#include <math.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/random.h"
 #include "bench/bench.h"
 #include "table/table.h"
@@ -32,32 +27,7 @@ enum {
     LINE_BYTES = 64,
 };
 
-struct result {
-    double lines_per_second, l2_lines_per_second, reads_per_second;
-    uint64_t grow_keys;
-    double grow_mean_ms, grow_p99_ms, grow_worst_ms, grow_worst_cpu_ms, touch_ms;
-    uint64_t grow_late; // batches over CEILING_MS
-    double bytes_mean, bytes_worst;
-};
-
 static volatile float sink; // so that reads are not optimised away
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double quantile(double *x, size_t n, double q)
-{
-    qsort(x, n, sizeof(*x), compare_doubles);
-    return x[(size_t)((double)n * q)];
-}
-
-static double median(double *x, size_t n)
-{
-    return quantile(x, n, 0.5);
-}
 
 // How far ahead the other side asks for lines, and into which cache: 3 is all, 2
 // leaves out the first.
@@ -76,7 +46,7 @@ static double time_lines(const char *lines, const uint32_t *order, bool l2)
         sum += *(const uint64_t *)(const void *)(lines + (size_t)order[i] * LINE_BYTES);
     }
     sink = (float)sum;
-    return (double)(clock_ns() - begin) * 1e-9;
+    return bench_since(begin);
 }
 
 static float sum_row(const float *row)
@@ -102,86 +72,80 @@ static double time_reads(struct table *t, const uint64_t *keys)
             sum += sum_row(table_row(slabs, handles[i]));
     }
     sink = sum;
-    return (double)(clock_ns() - begin) * 1e-9;
+    return bench_since(begin);
 }
 
-// The i-th key of a benchmark: any 64 bits.
-static uint64_t nth_key(uint64_t i)
+// The keys of the ranks from `at` on, in batches of at most GROW_BATCH.
+static const uint64_t *keys_from(uint64_t at, uint32_t n)
 {
-    return mix64(i + 1);
+    static uint64_t keys[GROW_BATCH];
+    for (uint32_t i = 0; i < n; i++)
+        keys[i] = bench_key(at + i);
+    return keys;
 }
 
 static int fill(struct table *t, uint64_t n)
 {
-    uint64_t keys[READ_BATCH];
     uint32_t handles[READ_BATCH];
     int rc = 0;
     for (uint64_t at = 0; at < n && rc == 0; at += READ_BATCH) {
         uint32_t len = n - at < READ_BATCH ? (uint32_t)(n - at) : READ_BATCH;
-        for (uint32_t i = 0; i < len; i++)
-            keys[i] = nth_key(at + i);
-        rc = table_rows(t, keys, len, handles);
+        rc = table_rows(t, keys_from(at, len), len, handles);
     }
     return rc;
 }
+
+enum { LINES, L2_LINES, KEYS, SIDES };
 
 struct reads {
     const char *lines;
     struct table *t;
     uint64_t n;
-    double line_seconds[RUNS], l2_line_seconds[RUNS], key_seconds[RUNS];
 };
 
-static double run_lines(const struct reads *x, uint64_t seed, bool l2)
+static double run_side(const struct reads *x, uint64_t seed, uint32_t side)
 {
     static uint32_t order[READS + AHEAD];
-    for (uint32_t i = 0; i < READS + AHEAD; i++)
-        order[i] = (uint32_t)random_below(seed, l2, i, x->n);
-    return time_lines(x->lines, order, l2);
-}
-
-static double run_keys(const struct reads *x, uint64_t seed)
-{
     static uint64_t keys[READS];
+    for (uint32_t i = 0; i < READS + AHEAD; i++)
+        order[i] = (uint32_t)random_below(seed, side, i, x->n);
     for (uint32_t i = 0; i < READS; i++)
-        keys[i] = nth_key(random_below(seed, 2, i, x->n));
-    return time_reads(x->t, keys);
+        keys[i] = bench_key(order[i]);
+    return side == KEYS ? time_reads(x->t, keys)
+                        : time_lines(x->lines, order, side == L2_LINES);
 }
 
 // All sides in turn, so that what else the machine does hits all; each for
 // several runs, so that the page tables of its memory are as near as in a program
 // that does nothing else.
-static void run_reads(struct reads *x)
+static void run_reads(const struct reads *x, json_t *f)
 {
-    for (uint32_t turn = 0; turn < RUNS; turn += TURN) {
-        for (uint32_t run = turn; run < turn + TURN; run++)
-            x->line_seconds[run] = run_lines(x, run, false);
-        for (uint32_t run = turn; run < turn + TURN; run++)
-            x->l2_line_seconds[run] = run_lines(x, run, true);
-        for (uint32_t run = turn; run < turn + TURN; run++)
-            x->key_seconds[run] = run_keys(x, run);
-    }
+    static const char *const names[SIDES] = {"lines_per_second", "l2_lines_per_second",
+                                             "reads_per_second"};
+    static double seconds[SIDES][RUNS];
+    for (uint32_t turn = 0; turn < RUNS; turn += TURN)
+        for (uint32_t side = 0; side < SIDES; side++)
+            for (uint32_t run = turn; run < turn + TURN; run++)
+                seconds[side][run] = run_side(x, run, side);
+    for (uint32_t side = 0; side < SIDES; side++)
+        bench_set(f, names[side], READS / bench_median(seconds[side], RUNS));
+    bench_ratio(f, "ratio", names[KEYS], names[LINES]);
+    bench_ratio(f, "l2_ratio", names[KEYS], names[L2_LINES]);
 }
 
-static int bench_reads(uint64_t n, struct result *r, struct err *e)
+static int measure_reads(struct bench *b, struct err *e)
 {
-    static struct reads x;
+    struct reads x = {.n = b->o.read_keys};
     struct table_options o = {.width = ROW_FLOATS, .align = LINE_BYTES};
     TRY(table_open(&x.t, &o, e));
-    char *lines = mem_map(n * LINE_BYTES);
-    int rc = lines == NULL ? TUG_ENOMEM : fill(x.t, n);
-    if (rc != 0) {
-        rc = err_nomem(e, "the table to read");
-    } else {
-        memset(lines, 1, n * LINE_BYTES);
+    char *lines = mem_map(x.n * LINE_BYTES);
+    int rc = lines == NULL || fill(x.t, x.n) != 0 ? err_nomem(e, "the table to read") : 0;
+    if (rc == 0) {
+        memset(lines, 1, x.n * LINE_BYTES);
         x.lines = lines;
-        x.n = n;
-        run_reads(&x);
-        r->lines_per_second = READS / median(x.line_seconds, RUNS);
-        r->l2_lines_per_second = READS / median(x.l2_line_seconds, RUNS);
-        r->reads_per_second = READS / median(x.key_seconds, RUNS);
+        run_reads(&x, b->figures);
     }
-    mem_unmap(lines, n * LINE_BYTES);
+    mem_unmap(lines, x.n * LINE_BYTES);
     table_close(x.t);
     return rc;
 }
@@ -195,14 +159,21 @@ static double warm_memory(uint64_t bytes)
     char *p = mem_map(bytes);
     double worst = 0;
     for (uint64_t at = 0; p != NULL && at + step <= bytes; at += step) {
-        double begin = clock_seconds();
+        uint64_t begin = clock_ns();
         memset(p + at, 1, step);
-        double ms = (clock_seconds() - begin) * 1e3;
-        worst = ms > worst ? ms : worst;
+        worst = fmax(worst, bench_since(begin));
     }
     mem_unmap(p, bytes);
     return worst;
 }
+
+struct growth {
+    double *ms; // of each batch
+    double sum_ms, worst_ms, worst_cpu_ms;
+    uint64_t late; // batches over CEILING_MS
+    double bytes_sum, bytes_worst;
+    uint64_t samples; // of bytes
+};
 
 static double cpu_ms(void)
 {
@@ -213,117 +184,93 @@ static double cpu_ms(void)
 
 // Both the clock's time and the thread's own: on a shared machine the worst batch of
 // thousands by the clock is one in which another process ran.
-static int grow_batch(struct table *t, uint64_t at, struct result *r, double *ret_ms)
+static int grow_batch(struct table *t, uint64_t at, struct growth *g)
 {
-    static uint64_t keys[GROW_BATCH];
     static uint32_t handles[GROW_BATCH];
-    for (uint32_t i = 0; i < GROW_BATCH; i++)
-        keys[i] = nth_key(at + i);
-    double begin = clock_seconds(), cpu = cpu_ms();
+    const uint64_t *keys = keys_from(at, GROW_BATCH);
+    double cpu = cpu_ms();
+    uint64_t begin = clock_ns();
     int rc = table_rows(t, keys, GROW_BATCH, handles);
-    cpu = cpu_ms() - cpu;
-    double ms = (clock_seconds() - begin) * 1e3;
-    *ret_ms = ms;
-    r->grow_mean_ms += ms;
-    r->grow_late += ms > CEILING_MS;
-    r->grow_worst_ms = ms > r->grow_worst_ms ? ms : r->grow_worst_ms;
-    r->grow_worst_cpu_ms = cpu > r->grow_worst_cpu_ms ? cpu : r->grow_worst_cpu_ms;
+    double ms = bench_since(begin) * 1e3;
+    g->worst_cpu_ms = fmax(g->worst_cpu_ms, cpu_ms() - cpu);
+    g->worst_ms = fmax(g->worst_ms, ms);
+    g->ms[at / GROW_BATCH] = ms;
+    g->sum_ms += ms;
+    g->late += ms > CEILING_MS;
     return rc;
 }
 
-static int grow(struct table *t, uint64_t n, double *times, struct result *r)
+static int grow(struct table *t, uint64_t n, struct growth *g)
 {
-    uint64_t samples = 0;
     for (uint64_t at = 0; at < n; at += GROW_BATCH) {
-        TRY(grow_batch(t, at, r, &times[at / GROW_BATCH]));
+        TRY(grow_batch(t, at, g));
         struct table_stats s = table_stats(t);
         if (s.rows <= n / 2)
             continue;
         double bytes = (double)(s.row_bytes + s.index_bytes) / (double)s.rows;
-        r->bytes_mean += bytes;
-        samples++;
-        r->bytes_worst = bytes > r->bytes_worst ? bytes : r->bytes_worst;
+        g->bytes_sum += bytes;
+        g->bytes_worst = fmax(g->bytes_worst, bytes);
+        g->samples++;
     }
-    r->grow_keys = n;
-    r->grow_mean_ms /= (double)n / GROW_BATCH;
-    r->grow_p99_ms = quantile(times, n / GROW_BATCH, 0.99);
-    r->bytes_mean /= (double)samples;
     return 0;
 }
 
-static int bench_growth(uint64_t n, struct result *r, struct err *e)
+static void set_growth(json_t *f, uint64_t n, const struct growth *g)
 {
+    uint64_t batches = n / GROW_BATCH;
+    bench_count(f, "grow_keys", n);
+    bench_count(f, "grow_batches", batches);
+    bench_count(f, "grow_late", g->late);
+    bench_set(f, "grow_mean_ms", g->sum_ms / (double)batches);
+    bench_set(f, "grow_worst_ms", g->worst_ms);
+    bench_set(f, "grow_p99_ms", batches > 0 ? bench_quantile(g->ms, batches, 0.99) : 0);
+    bench_set(f, "grow_worst_cpu_ms", g->worst_cpu_ms);
+    bench_set(f, "bytes_per_key_mean", g->bytes_sum / (double)g->samples);
+    bench_set(f, "bytes_per_key_worst", g->bytes_worst);
+}
+
+static int measure_growth(uint64_t n, json_t *f, struct err *e)
+{
+    struct growth g = {.ms = mem_array(n / GROW_BATCH + 1, sizeof(*g.ms))};
     struct table_options o = {.width = 2};
     struct table *t = NULL;
-    double *times = mem_array(n / GROW_BATCH + 1, sizeof(*times));
-    r->touch_ms = warm_memory(n * 25);
-    int rc = times == NULL ? TUG_ENOMEM : table_open(&t, &o, e);
+    bench_set(f, "touch_ms", warm_memory(n * 25) * 1e3);
+    int rc = g.ms == NULL ? TUG_ENOMEM : table_open(&t, &o, e);
     if (rc == 0)
-        rc = grow(t, n, times, r);
+        rc = grow(t, n, &g);
+    if (rc == 0)
+        set_growth(f, n, &g);
     table_close(t);
-    mem_free(times);
+    mem_free(g.ms);
     return rc == 0 ? 0 : err_nomem(e, "the table that grows");
 }
 
-static void print_text(const struct result *r)
-{
-    double reads = r->reads_per_second;
-    printf("read    %6.1f M random lines/s with prefetch, %.1f M into the second cache "
-           "only\n"
-           "        %6.1f M random keys found and read/s: %.2f and %.2f of it (floor "
-           "0.35)\n",
-           r->lines_per_second * 1e-6, r->l2_lines_per_second * 1e-6, reads * 1e-6,
-           reads / r->lines_per_second, reads / r->l2_lines_per_second);
-    if (r->grow_keys == 0) {
-        printf("grow    left out (see tug bench --help)\n");
-        return;
-    }
-    printf(
-        "grow    to %.0f M keys, batches of %d: mean %.2f ms, 99 %% below %.2f ms, worst "
-        "%.2f ms\n"
-        "        (ceiling 5; %llu of %llu above; worst of the thread's own time %.2f ms; "
-        "the first\n"
-        "        touch of 2 MiB alone takes this machine up to %.2f ms)\n",
-        (double)r->grow_keys * 1e-6, GROW_BATCH, r->grow_mean_ms, r->grow_p99_ms,
-        r->grow_worst_ms, (unsigned long long)r->grow_late,
-        (unsigned long long)(r->grow_keys / GROW_BATCH), r->grow_worst_cpu_ms,
-        r->touch_ms);
-    printf(
-        "memory  with 8 bytes of floats: mean %.2f bytes per key over the last doubling "
-        "(ceiling 24), worst %.2f (ceiling 32)\n",
-        r->bytes_mean, r->bytes_worst);
-}
+static const char read_text[] =
+    "read    {lines_per_second:6.1M} M random lines/s with prefetch, "
+    "{l2_lines_per_second:.1M} M into the second cache only\n"
+    "        {reads_per_second:6.1M} M random keys found and read/s: {ratio:.2} and "
+    "{l2_ratio:.2} of it (floor 0.35)\n";
 
-static void print_json(const struct result *r)
-{
-    printf("{\"bench\":\"table\",\"lines_per_second\":%.0f,\"l2_lines_per_second\":%.0f,"
-           "\"reads_per_second\":%.0f,\"ratio\":%.3f,\"l2_ratio\":%.3f,"
-           "\"grow_keys\":%llu,\"grow_mean_ms\":%.3f,\"grow_worst_ms\":%.3f,"
-           "\"grow_p99_ms\":%.3f,\"grow_worst_cpu_ms\":%.3f,\"touch_ms\":%.3f,"
-           "\"bytes_per_key_mean\":%.2f,"
-           "\"bytes_per_key_worst\":%.2f}\n",
-           r->lines_per_second, r->l2_lines_per_second, r->reads_per_second,
-           r->reads_per_second / r->lines_per_second,
-           r->reads_per_second / r->l2_lines_per_second, (unsigned long long)r->grow_keys,
-           r->grow_mean_ms, r->grow_worst_ms, r->grow_p99_ms, r->grow_worst_cpu_ms,
-           r->touch_ms, r->bytes_mean, r->bytes_worst);
-}
+static const char grow_text[] =
+    "grow    to {grow_keys:.0M} M keys, batches of 10000: mean {grow_mean_ms:.2} ms, "
+    "99 % below {grow_p99_ms:.2} ms, worst {grow_worst_ms:.2} ms\n"
+    "        (ceiling 5; {grow_late} of {grow_batches} above; worst of the thread's own "
+    "time {grow_worst_cpu_ms:.2} ms; the first\n"
+    "        touch of 2 MiB alone takes this machine up to {touch_ms:.2} ms)\n"
+    "memory  with 8 bytes of floats: mean {bytes_per_key_mean:.2} bytes per key over the "
+    "last doubling (ceiling 24), worst {bytes_per_key_worst:.2} (ceiling 32)\n";
 
-static uint64_t free_memory(void)
+int bench_table(struct bench *b, struct err *e)
 {
-    return (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-int bench_table(struct bench *bench, struct err *e)
-{
-    const struct bench_options *o = &bench->o;
-    struct result r = {0};
-    TRY(bench_reads(o->read_keys, &r, e));
-    if (o->grow_keys > 0 && free_memory() > o->grow_keys * 60)
-        TRY(bench_growth(o->grow_keys, &r, e));
-    if (o->json)
-        print_json(&r);
+    uint64_t n = b->o.grow_keys;
+    bool grows = n > 0 && mem_available() > n * 60;
+    TRY(measure_reads(b, e));
+    bench_print(b, b->figures, read_text);
+    if (grows)
+        TRY(measure_growth(n, b->figures, e));
     else
-        print_text(&r);
+        set_growth(b->figures, 0, &(struct growth){0});
+    bench_print(b, b->figures,
+                grows ? grow_text : "grow    left out (see tug bench --help)\n");
     return 0;
 }
