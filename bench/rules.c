@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/random.h"
 #include "bench/bench.h"
 #include "bench/store.h"
@@ -23,29 +22,9 @@ enum {
 
 static const char *const rules[] = {"adagrad", "adam", "ftrl"};
 static const uint32_t dims[] = {1, 8, 16, 64};
-enum { RULES = sizeof(rules) / sizeof(*rules), DIMS = sizeof(dims) / sizeof(*dims) };
-
-struct figure {
-    const char *rule;
-    uint32_t dim;
-    double updates, pushed, lines; // a second
-    double lines_each;             // lines that an update touches
-};
-
-static double ratio(const struct figure *f)
-{
-    return f->updates * f->lines_each / f->lines;
-}
-
-static double push_ratio(const struct figure *f)
-{
-    return f->pushed * (f->lines_each + 1) / f->lines;
-}
 
 struct side {
-    struct store *s;
-    struct bench_draw draw;
-    uint64_t n;
+    struct bench_rows t;
     uint32_t row_bytes; // with its key
     uint32_t zero;      // that the compiler does not know
     const char **line;  // LINES + AHEAD
@@ -53,12 +32,6 @@ struct side {
     float **all; // rows
     float *rows[BENCH_PUSH_KEYS];
 };
-
-static const char *row_of(const struct side *x, uint64_t i)
-{
-    const char *row = (const char *)store_row(x->s, bench_key(i), NULL);
-    return row - sizeof(uint64_t);
-}
 
 static double lines_of(const struct side *x, const char *row)
 {
@@ -72,7 +45,8 @@ static void choose_lines(struct side *x, uint64_t seed, double *ret_lines)
 {
     double sum = 0;
     for (uint32_t i = 0; i < LINES + AHEAD; i++) {
-        const char *row = row_of(x, random_below(seed, 0, i, x->n));
+        uint64_t key = bench_key(random_below(seed, 0, i, x->t.n));
+        const char *row = (const char *)store_row(x->t.s, key, NULL) - sizeof(key);
         uint64_t at = random_below(seed, 1, i, x->row_bytes);
         x->line[i] = (const char *)((uintptr_t)(row + at) / sizeof(uint32_t) *
                                     sizeof(uint32_t));
@@ -89,136 +63,117 @@ static double time_lines(const struct side *x)
         __builtin_prefetch(x->line[i + AHEAD], 1, 2);
         *(volatile uint32_t *)(uintptr_t)x->line[i] ^= x->zero;
     }
-    return (double)(clock_ns() - begin) * 1e-9;
+    return bench_since(begin);
 }
 
 // Where all rows are, so that choosing some does not touch them.
 static int find_rows(struct side *x, struct err *e)
 {
-    x->all = mem_array(x->n, sizeof(*x->all));
-    if (x->all == NULL)
+    x->all = mem_array(x->t.n, sizeof(*x->all));
+    x->line = mem_array(LINES + AHEAD, sizeof(*x->line));
+    if (x->all == NULL || x->line == NULL)
         return err_nomem(e, "rows to measure");
-    for (uint64_t i = 0; i < x->n; i++)
-        x->all[i] = (float *)(uintptr_t)store_row(x->s, bench_key(i), NULL);
-    return accessor_scratch_init(&x->scratch, store_accessor(x->s), kernels_get(), e);
+    for (uint64_t i = 0; i < x->t.n; i++)
+        x->all[i] = (float *)(uintptr_t)store_row(x->t.s, bench_key(i), NULL);
+    return accessor_scratch_init(&x->scratch, store_accessor(x->t.s), kernels_get(), e);
 }
 
 // The gradients of a push, into random rows.
-static double time_apply(struct side *x, const float *values, uint64_t seed)
+static double time_apply(struct side *x, uint64_t seed)
 {
     struct rule_params now[ACCESSOR_MAX_GROUPS];
-    accessor_rules(store_accessor(x->s), 1, now);
+    accessor_rules(store_accessor(x->t.s), 1, now);
     for (size_t k = 0; k < BENCH_PUSH_KEYS; k++)
-        x->rows[k] = x->all[random_below(seed, 2, k, x->n)];
+        x->rows[k] = x->all[random_below(seed, 2, k, x->t.n)];
     struct accessor_push push = {.rules = now,
                                  .pass = 1,
                                  .scale = 1,
                                  .n = BENCH_PUSH_KEYS,
                                  .rows = x->rows,
-                                 .values = values};
+                                 .values = x->t.values};
     uint64_t begin = clock_ns();
     accessor_apply_packed(&x->scratch, &push);
-    return (double)(clock_ns() - begin) * 1e-9;
+    return bench_since(begin);
 }
 
 static int time_updates(struct side *x, uint32_t run, double *ret_updates,
                         double *ret_pushed, struct err *e)
 {
-    struct bench_pushes p;
-    uint32_t width = store_accessor(x->s)->push_width;
+    // Of other rows than the lines are: their seed is another one.
+    struct bench_traffic even = {0, RUNS + run, PUSHES, BENCH_PUSH_KEYS};
     double apply = 0;
-    int rc = 0;
-    TRY(bench_pushes_make(&p, &x->draw, PUSHES, BENCH_PUSH_KEYS, width, e));
-    uint64_t begin = clock_ns();
-    for (size_t i = 0; i < p.n && rc == 0; i++)
-        rc = bench_push(x->s, &p, i, e);
-    *ret_pushed = (double)p.begin[p.n] / ((double)(clock_ns() - begin) * 1e-9);
-    for (uint32_t i = 0; i < PUSHES && rc == 0; i++)
-        apply += time_apply(x, p.values, (uint64_t)run << 32 | i);
+    TRY(bench_rows_draw(&x->t, &even, e));
+    TRY(bench_push_all(&x->t, ret_pushed, e));
+    for (uint32_t i = 0; i < PUSHES; i++)
+        apply += time_apply(x, (uint64_t)run << 32 | i);
     *ret_updates = (double)PUSHES * BENCH_PUSH_KEYS / apply;
-    bench_pushes_free(&p);
-    return rc;
-}
-
-// Both in turn, so that what else the machine does hits both.
-static int run_turns(struct side *x, struct figure *f, struct err *e)
-{
-    double updates[RUNS], pushed[RUNS], lines[RUNS];
-    for (uint32_t run = 0; run < RUNS; run++) {
-        choose_lines(x, run, &f->lines_each);
-        lines[run] = LINES / time_lines(x);
-        TRY(time_updates(x, run, &updates[run], &pushed[run], e));
-    }
-    f->pushed = bench_median(pushed, RUNS);
-    f->updates = bench_median(updates, RUNS);
-    f->lines = bench_median(lines, RUNS);
     return 0;
 }
 
-static int prepare(struct side *x, const struct figure *f, struct err *e)
+// Both in turn, so that what else the machine does hits both.
+static int run_turns(struct side *x, json_t *f, struct err *e)
 {
-    char settings[128];
-    snprintf(settings, sizeof(settings), "accessor=plain; dim=%u; rule=%s", f->dim,
-             f->rule);
-    TRY(bench_store_open(&x->s, settings, NULL, e));
-    x->row_bytes = (uint32_t)(sizeof(uint64_t) +
-                              store_accessor(x->s)->width * sizeof(float));
-    TRY(bench_draw_open(&x->draw, x->n, 0, e));
-    x->line = mem_array(LINES + AHEAD, sizeof(*x->line));
-    if (x->line == NULL)
-        return err_nomem(e, "lines to measure");
-    TRY(bench_store_fill(x->s, x->n, e));
-    return find_rows(x, e);
+    double updates[RUNS], pushed[RUNS], lines[RUNS], each = 0;
+    for (uint32_t run = 0; run < RUNS; run++) {
+        choose_lines(x, run, &each);
+        lines[run] = LINES / time_lines(x);
+        TRY(time_updates(x, run, &updates[run], &pushed[run], e));
+    }
+    double limit = bench_median(lines, RUNS);
+    bench_set(f, "updates_per_second", bench_median(updates, RUNS));
+    bench_set(f, "pushed_per_second", bench_median(pushed, RUNS));
+    bench_set(f, "lines_each", each);
+    bench_set(f, "lines_per_second", limit);
+    bench_set(f, "ratio", bench_median(updates, RUNS) * each / limit);
+    bench_set(f, "push_ratio", bench_median(pushed, RUNS) * (each + 1) / limit);
+    return 0;
 }
 
-static int measure(uint64_t n, struct figure *f, struct err *e)
+static int measure(const struct bench *b, const char *settings, json_t *f, struct err *e)
 {
-    struct side *x = mem_zalloc(sizeof(*x));
-    if (x == NULL)
-        return err_nomem(e, "a benchmark");
-    x->n = n;
-    int rc = prepare(x, f, e);
+    struct side x = {0};
+    int rc = bench_rows_open(&x.t, settings, NULL, b->o.table_rows, e);
     if (rc == 0)
-        rc = run_turns(x, f, e);
-    accessor_scratch_fini(&x->scratch);
-    mem_free(x->all);
-    mem_free(x->line);
-    bench_draw_close(&x->draw);
-    store_close(x->s);
-    mem_free(x);
+        rc = bench_rows_fill(&x.t, e);
+    if (rc == 0)
+        rc = find_rows(&x, e);
+    if (rc == 0) {
+        uint32_t width = store_accessor(x.t.s)->width;
+        x.row_bytes = (uint32_t)(sizeof(uint64_t) + width * sizeof(float));
+        rc = run_turns(&x, f, e);
+    }
+    accessor_scratch_fini(&x.scratch);
+    mem_free(x.all);
+    mem_free(x.line);
+    bench_rows_close(&x.t);
     return rc;
 }
 
-static void print_json(const struct figure *f, uint64_t n)
+static int measure_rule(struct bench *b, const char *rule, uint32_t dim, struct err *e)
 {
-    printf("{\"bench\":\"rules\",\"rows\":%llu,\"figures\":[", (unsigned long long)n);
-    for (uint32_t i = 0; i < RULES * DIMS; i++)
-        printf("%s{\"rule\":\"%s\",\"dim\":%u,\"updates_per_second\":%.0f,"
-               "\"pushed_per_second\":%.0f,\"lines_each\":%.2f,"
-               "\"lines_per_second\":%.0f,\"ratio\":%.3f,\"push_ratio\":%.3f}",
-               i > 0 ? "," : "", f[i].rule, f[i].dim, f[i].updates, f[i].pushed,
-               f[i].lines_each, f[i].lines, ratio(&f[i]), push_ratio(&f[i]));
-    printf("]}\n");
+    char settings[128];
+    json_t *f = bench_row(b->figures, "figures");
+    snprintf(settings, sizeof(settings), "accessor=plain; dim=%u; rule=%s", dim, rule);
+    (void)json_object_set_new(f, "rule", json_string(rule));
+    bench_count(f, "dim", dim);
+    TRY(measure(b, settings, f, e));
+    bench_print(b, f,
+                "{rule:-8} {dim:4} {updates_per_second:12.2M} {lines_each:11.1} "
+                "{lines_per_second:10.1M} {ratio:6.2} {pushed_per_second:12.2M} "
+                "{push_ratio:6.2}\n");
+    return 0;
 }
 
-int bench_rules(struct bench *bench, struct err *e)
+int bench_rules(struct bench *b, struct err *e)
 {
-    const struct bench_options *o = &bench->o;
-    struct figure f[RULES * DIMS];
-    printf(
-        "%llu rows; lines of updated rows, against random lines that are read and "
+    bench_count(b->figures, "rows", b->o.table_rows);
+    bench_print(
+        b, b->figures,
+        "{rows} rows; lines of updated rows, against random lines that are read and "
         "written (floor 0.5);\nand whole pushes, with the index' lines\n"
-        "rule      dim  M updates/s  lines each  M lines/s  ratio   M pushed/s  ratio\n",
-        (unsigned long long)o->table_rows);
-    for (uint32_t i = 0; i < RULES * DIMS; i++) {
-        f[i] = (struct figure){.rule = rules[i / DIMS], .dim = dims[i % DIMS]};
-        TRY(measure(o->table_rows, &f[i], e));
-        printf("%-8s %4u %12.2f %11.1f %10.1f %6.2f %12.2f %6.2f\n", f[i].rule, f[i].dim,
-               f[i].updates * 1e-6, f[i].lines_each, f[i].lines * 1e-6, ratio(&f[i]),
-               f[i].pushed * 1e-6, push_ratio(&f[i]));
-        fflush(stdout);
-    }
-    if (o->json)
-        print_json(f, o->table_rows);
+        "rule      dim  M updates/s  lines each  M lines/s  ratio   M pushed/s  ratio\n");
+    for (uint32_t r = 0; r < sizeof(rules) / sizeof(*rules); r++)
+        for (uint32_t d = 0; d < sizeof(dims) / sizeof(*dims); d++)
+            TRY(measure_rule(b, rules[r], dims[d], e));
     return 0;
 }

@@ -6,13 +6,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/file.h"
 #include "bench/bench.h"
 #include "bench/store.h"
 #include "save/save.h"
@@ -30,16 +25,6 @@ enum {
 static const char settings[] = "name=bench; accessor=ctr; dim=8; embedx-threshold=1; "
                                "base-threshold=0; delta-threshold=0; deltas=yes";
 
-struct result {
-    uint64_t rows, bytes;
-    double save, serial, write, load, read; // seconds
-    uint64_t delta_bytes;
-    double delta_rows, delta;
-    double alone, meanwhile; // keys a second
-    double during;           // seconds that the save took then
-    uint64_t copied, side_peak, waits;
-};
-
 // Where who reads a cut out waits for the thread that writes it.
 struct gate {
     pthread_mutex_t lock;
@@ -48,32 +33,25 @@ struct gate {
 };
 
 struct save_bench {
-    const struct bench_options *o;
-    struct result r;
+    json_t *f;
     char dir[FILE_PATH_MAX];
     char path[FILE_PATH_MAX];  // of the last save
     char file[FILE_PATH_MAX];  // its rows
     char cut[FILE_PATH_MAX];   // what the server's thread writes
     char plain[FILE_PATH_MAX]; // what is only written
-    struct store *s;
-    struct bench_draw draw;
+    struct bench_rows t;
     struct gate gate;
 };
-
-static double since(uint64_t begin)
-{
-    return (double)(clock_ns() - begin) * 1e-9;
-}
 
 static int save_once(struct save_bench *x, enum save_mode mode, double *ret_seconds,
                      struct err *e)
 {
     char name[SAVE_FILE_MAX];
     uint64_t begin = clock_ns();
-    TRY(save_stores(x->dir, mode, &x->s, 1, 0, 1, x->path, e));
-    TRY(store_finish(x->s, e));
-    *ret_seconds = since(begin);
-    save_file_name(name, store_config(x->s)->name, 0);
+    TRY(save_stores(x->dir, mode, &x->t.s, 1, 0, 1, x->path, e));
+    TRY(store_finish(x->t.s, e));
+    *ret_seconds = bench_since(begin);
+    save_file_name(name, store_config(x->t.s)->name, 0);
     return file_join(x->file, x->path, name, e);
 }
 
@@ -108,14 +86,14 @@ static int begin_file(struct save_bench *x, enum save_mode mode, struct save_wri
     struct save_writer_options o = {.threaded = true, .wake = open_gate, .ctx = &x->gate};
     struct save_writer *w;
     TRY(save_writer_open(&w, &o, e));
-    int rc = cut_begin(x->s, &(struct cut_options){.mode = mode}, e);
+    int rc = cut_begin(x->t.s, &(struct cut_options){.mode = mode}, e);
     if (rc == 0) {
-        struct rows_shape shape = save_cut_shape(x->s);
+        struct rows_shape shape = save_cut_shape(x->t.s);
         rc = save_writer_begin(w, FILE_ANYWHERE, x->cut, &shape, e);
     }
     if (rc != 0) {
-        if (cut_going(x->s))
-            (void)cut_end(x->s, false, NULL);
+        if (cut_going(x->t.s))
+            (void)cut_end(x->t.s, false, NULL);
         save_writer_close(w);
         return rc;
     }
@@ -125,7 +103,7 @@ static int begin_file(struct save_bench *x, enum save_mode mode, struct save_wri
 
 static int end_file(struct save_bench *x, struct save_writer *w, int rc, struct err *e)
 {
-    int ended = cut_end(x->s, rc == 0, rc == 0 ? e : NULL);
+    int ended = cut_end(x->t.s, rc == 0, rc == 0 ? e : NULL);
     save_writer_close(w);
     return rc != 0 ? rc : ended;
 }
@@ -140,7 +118,7 @@ static int write_cut(struct save_bench *x, struct save_writer *w, struct err *e)
             TRY(wait_for_writer(&x->gate, e));
             continue;
         }
-        TRY(cut_next(x->s, BLOCK_BYTES, &b, e));
+        TRY(cut_next(x->t.s, BLOCK_BYTES, &b, e));
         if (b.n > 0)
             TRY(save_writer_add(w, &b, e));
     }
@@ -159,7 +137,7 @@ static int save_threaded(struct save_bench *x, double *ret_seconds, struct err *
     uint64_t begin = clock_ns();
     TRY(begin_file(x, SAVE_CHECKPOINT, &w, e));
     int rc = write_cut(x, w, e);
-    *ret_seconds = since(begin);
+    *ret_seconds = bench_since(begin);
     return end_file(x, w, rc, e);
 }
 
@@ -179,7 +157,7 @@ static int write_plain(const struct save_bench *x, const struct buf *b,
         at += (size_t)written;
     }
     int rc = fd < 0 || at < b->len || fdatasync(fd) != 0 ? -1 : 0;
-    *ret_seconds = since(begin);
+    *ret_seconds = bench_since(begin);
     if (rc != 0)
         rc = err_sys(e, TUG_EIO, "can't write '%s'", x->plain);
     if (fd >= 0)
@@ -207,100 +185,91 @@ static int read_cold(const char *path, double *ret_seconds, struct err *e)
     ssize_t n = 1;
     while (n > 0)
         n = read(fd, bytes, sizeof(bytes));
-    *ret_seconds = since(begin);
+    *ret_seconds = bench_since(begin);
     close(fd);
     return n == 0 ? 0 : err_sys(e, TUG_EIO, "can't read '%s'", path);
 }
 
-static int load_once(const struct save_bench *x, double *ret_seconds, struct err *e)
+static int load_once(struct save_bench *x, double *ret_seconds, struct err *e)
 {
     struct save_chain c;
-    struct store *s = NULL;
+    struct bench_rows t;
     drop_from_cache(x->file);
     uint64_t begin = clock_ns();
     TRY(save_chain_open(&c, x->path, e));
-    int rc = bench_store_open(&s, settings, NULL, e);
+    int rc = bench_rows_open(&t, settings, NULL, x->t.n, e);
     if (rc == 0)
-        rc = save_load(&c, store_config(s)->name, s, NULL, NULL, e);
-    *ret_seconds = since(begin);
-    if (rc == 0 && store_stats(s).rows != x->r.rows)
+        rc = save_load(&c, store_config(t.s)->name, t.s, NULL, NULL, e);
+    *ret_seconds = bench_since(begin);
+    if (rc == 0 && store_stats(t.s).rows != store_stats(x->t.s).rows)
         rc = err_set(e, TUG_EINTERNAL, "a load gave another number of rows");
-    store_close(s);
+    bench_rows_close(&t);
     save_chain_close(&c);
     return rc;
 }
 
+// What is saved, and beside it the bytes that this writes; what is loaded, and beside it
+// what reading takes: all four in turn.
+static int disk_turn(struct save_bench *x, struct buf *content, double ret[4],
+                     struct err *e)
+{
+    TRY(save_threaded(x, &ret[0], e));
+    if (content->len == 0)
+        TRY(file_read(x->cut, content, e));
+    TRY(write_plain(x, content, &ret[1], e));
+    TRY(load_once(x, &ret[2], e));
+    return read_cold(x->plain, &ret[3], e);
+}
+
 static int measure_disk(struct save_bench *x, struct err *e)
 {
-    double save[RUNS], write[RUNS], load[RUNS], read[RUNS];
+    static const char *const names[4] = {"save_seconds", "write_seconds", "load_seconds",
+                                         "read_seconds"};
+    double seconds[4], runs[4][RUNS];
     struct buf content = BUF_INIT(SIZE_MAX / 2);
-    TRY(save_once(x, SAVE_CHECKPOINT, &x->r.serial, e)); // what loads load
+    TRY(save_once(x, SAVE_CHECKPOINT, &seconds[0], e)); // what loads load
+    bench_set(x->f, "serial_seconds", seconds[0]);
     int rc = 0;
     for (uint32_t i = 0; i < RUNS && rc == 0; i++) {
-        rc = save_threaded(x, &save[i], e);
-        if (rc == 0 && i == 0)
-            rc = file_read(x->cut, &content, e);
-        if (rc == 0)
-            rc = write_plain(x, &content, &write[i], e);
-        if (rc == 0)
-            rc = load_once(x, &load[i], e);
-        if (rc == 0)
-            rc = read_cold(x->plain, &read[i], e);
+        rc = disk_turn(x, &content, seconds, e);
+        for (int k = 0; k < 4 && rc == 0; k++)
+            runs[k][i] = seconds[k];
     }
-    x->r.bytes = content.len;
+    bench_count(x->f, "bytes", content.len);
     buf_free(&content);
     (void)unlink(x->plain);
-    if (rc != 0)
-        return rc;
-    x->r.save = bench_median(save, RUNS);
-    x->r.write = bench_median(write, RUNS);
-    x->r.load = bench_median(load, RUNS);
-    x->r.read = bench_median(read, RUNS);
-    return 0;
+    for (int k = 0; k < 4 && rc == 0; k++)
+        bench_set(x->f, names[k], bench_median(runs[k], RUNS));
+    bench_ratio(x->f, "save_ratio", "write_seconds", "save_seconds");
+    bench_ratio(x->f, "load_ratio", "read_seconds", "load_seconds");
+    return rc;
 }
 
 // One row in a hundred is pushed to between two deltas.
 static int measure_delta(struct save_bench *x, struct err *e)
 {
-    double seconds[RUNS], ignored;
-    uint64_t changed = x->r.rows / 100, one;
-    struct bench_draw even;
-    struct bench_pushes p;
-    TRY(save_once(x, SAVE_BASE, &ignored, e));
-    TRY(bench_draw_open(&even, x->r.rows, 0, e));
-    size_t n = changed / BENCH_PUSH_KEYS + 1;
-    int rc = bench_pushes_make(&p, &even, n * RUNS, changed / n,
-                               store_accessor(x->s)->push_width, e);
-    for (uint32_t i = 0; i < RUNS && rc == 0; i++) {
-        for (size_t k = 0; k < n && rc == 0; k++)
-            rc = bench_push(x->s, &p, i * n + k, e);
-        one = store_stats(x->s).changed;
-        if (rc == 0)
-            rc = save_once(x, SAVE_DELTA, &seconds[i], e);
-        x->r.delta_rows = (double)one / (double)x->r.rows;
+    double seconds[RUNS];
+    uint64_t rows = store_stats(x->t.s).rows;
+    size_t n = rows / 100 / BENCH_PUSH_KEYS + 1;
+    struct bench_traffic even = {0, 1, n * RUNS, rows / 100 / n};
+    struct buf file = BUF_INIT(SIZE_MAX / 2);
+    TRY(save_once(x, SAVE_BASE, &seconds[0], e));
+    TRY(bench_rows_draw(&x->t, &even, e));
+    for (uint32_t i = 0; i < RUNS; i++) {
+        TRY(bench_push_range(&x->t, i * n, (i + 1) * n, e));
+        bench_set(x->f, "delta_rows", (double)store_stats(x->t.s).changed / (double)rows);
+        TRY(save_once(x, SAVE_DELTA, &seconds[i], e));
     }
-    bench_pushes_free(&p);
-    bench_draw_close(&even);
-    if (rc != 0)
-        return rc;
-    struct buf b = BUF_INIT(SIZE_MAX / 2);
-    rc = file_read(x->file, &b, e);
-    x->r.delta_bytes = b.len;
-    x->r.delta = bench_median(seconds, RUNS);
-    buf_free(&b);
-    return rc;
+    TRY(file_read(x->file, &file, e));
+    bench_count(x->f, "delta_bytes", file.len);
+    buf_free(&file);
+    bench_set(x->f, "delta_seconds", bench_median(seconds, RUNS));
+    bench_ratio(x->f, "delta_bytes_share", "delta_bytes", "bytes");
+    bench_ratio(x->f, "delta_time_share", "delta_seconds", "serial_seconds");
+    return 0;
 }
 
 // Training.
-
-static int train_alone(struct save_bench *x, const struct bench_pushes *p, struct err *e)
-{
-    uint64_t begin = clock_ns();
-    for (size_t i = 0; i < p->n; i++)
-        TRY(bench_push(x->s, p, i, e));
-    x->r.alone = (double)p->begin[p->n] / since(begin);
-    return 0;
-}
 
 // Reads out until that time is used up, unless the writer has enough. A call may take
 // longer than was left: the next ones have less then.
@@ -310,7 +279,7 @@ static int read_out(struct save_bench *x, struct save_writer *w, int64_t *ns,
     while (!*ret_end && *ns > 0 && save_writer_has_room(w)) {
         struct rows_block b;
         uint64_t begin = clock_ns();
-        TRY(cut_next(x->s, BLOCK_BYTES, &b, e));
+        TRY(cut_next(x->t.s, BLOCK_BYTES, &b, e));
         *ret_end = b.kind == ROWS_END;
         if (*ret_end)
             TRY(save_writer_end(w, e));
@@ -322,136 +291,84 @@ static int read_out(struct save_bench *x, struct save_writer *w, int64_t *ns,
 }
 
 // Pushes, with a tenth of their time for the save, until its file is written.
-static int train_meanwhile(struct save_bench *x, const struct bench_pushes *p,
-                           struct save_writer *w, struct err *e)
+static int train_meanwhile(struct save_bench *x, struct save_writer *w, struct err *e)
 {
     struct rows_info info;
-    uint64_t begin = clock_ns(), keys = 0;
+    uint64_t begin = clock_ns(), keys = 0, waits = 0;
     int64_t ns = 0;
     size_t files = 0;
     bool end = false;
-    for (size_t i = 0; files == 0; i = (i + 1) % p->n) {
+    for (size_t i = 0; files == 0; i = (i + 1) % PUSHES) {
         uint64_t pushed = clock_ns();
-        while (!cut_has_room(x->s, p->keys + p->begin[i], bench_pushes_keys(p, i))) {
-            x->r.waits++;
+        size_t n = bench_push_keys(&x->t, i);
+        for (; !cut_has_room(x->t.s, x->t.keys + x->t.begin[i], n); waits++) {
             ns = SECOND_NS / 1000;
             TRY(read_out(x, w, &ns, &end, e));
         }
-        TRY(bench_push(x->s, p, i, e));
-        keys += bench_pushes_keys(p, i);
+        TRY(bench_push(&x->t, i, e));
+        keys += n;
         ns += (int64_t)(clock_ns() - pushed) / SAVE_SHARE;
         TRY(read_out(x, w, &ns, &end, e));
         TRY(save_writer_done(w, &info, 1, &files, e));
     }
-    x->r.during = since(begin);
-    x->r.meanwhile = (double)keys / x->r.during;
-    x->r.copied = cut_stats(x->s).copied;
-    x->r.side_peak = cut_stats(x->s).side_peak;
+    double seconds = bench_since(begin);
+    bench_set(x->f, "meanwhile_per_second", (double)keys / seconds);
+    bench_ratio(x->f, "train_ratio", "meanwhile_per_second", "alone_per_second");
+    bench_set(x->f, "during_seconds", seconds);
+    bench_count(x->f, "copied", cut_stats(x->t.s).copied);
+    bench_count(x->f, "side_peak", cut_stats(x->t.s).side_peak);
+    bench_count(x->f, "waits", waits);
     return 0;
-}
-
-static int save_meanwhile(struct save_bench *x, const struct bench_pushes *p,
-                          struct err *e)
-{
-    struct save_writer *w;
-    TRY(begin_file(x, SAVE_CHECKPOINT, &w, e));
-    return end_file(x, w, train_meanwhile(x, p, w, e), e);
 }
 
 static int measure_training(struct save_bench *x, struct err *e)
 {
-    struct bench_pushes p;
-    TRY(bench_pushes_make(&p, &x->draw, PUSHES, BENCH_PUSH_KEYS,
-                          store_accessor(x->s)->push_width, e));
-    int rc = train_alone(x, &p, e); // warms up
-    if (rc == 0)
-        rc = train_alone(x, &p, e);
-    if (rc == 0)
-        rc = save_meanwhile(x, &p, e);
-    bench_pushes_free(&p);
-    return rc;
+    static const struct bench_traffic zipf = {BENCH_ZIPF, 1, PUSHES, BENCH_PUSH_KEYS};
+    struct save_writer *w;
+    double rate;
+    TRY(bench_rows_draw(&x->t, &zipf, e));
+    TRY(bench_push_all(&x->t, &rate, e)); // warms up
+    TRY(bench_push_all(&x->t, &rate, e));
+    bench_set(x->f, "alone_per_second", rate);
+    TRY(begin_file(x, SAVE_CHECKPOINT, &w, e));
+    return end_file(x, w, train_meanwhile(x, w, e), e);
 }
 
-// Results.
-
-static void print_text(const struct result *r)
+static int measure(struct save_bench *x, uint64_t rows, struct err *e)
 {
-    double mb = (double)r->bytes * 1e-6;
-    printf(
-        "save    %.1f M rows, %.0f MB: %.0f MB/s; plain write and fdatasync %.0f MB/s: "
-        "%.2f of it (floor 0.7, or 1000 MB/s)\n",
-        (double)r->rows * 1e-6, mb, mb / r->save, mb / r->write, r->write / r->save);
-    printf(
-        "load    %.0f MB/s; reading the file, in no cache, %.0f MB/s: %.2f of it (floor "
-        "0.7, or 1000 MB/s)\n",
-        mb / r->load, mb / r->read, r->read / r->load);
-    printf(
-        "delta   %.2f %% of the rows: %.2f %% of the bytes and %.2f %% of the time of a "
-        "full save (ceiling 3 for 1 %%)\n",
-        r->delta_rows * 100, (double)r->delta_bytes / (double)r->bytes * 100,
-        r->delta / r->serial * 100);
-    printf(
-        "train   %.2f M keys/s alone, %.2f M while a save goes on for %.1f s: %.2f of it "
-        "(floor 0.8)\n"
-        "        %llu rows copied, %.0f MB at most, %llu waits for room\n",
-        r->alone * 1e-6, r->meanwhile * 1e-6, r->during, r->meanwhile / r->alone,
-        (unsigned long long)r->copied, (double)r->side_peak * 1e-6,
-        (unsigned long long)r->waits);
-}
-
-static void print_json(const struct result *r)
-{
-    printf("{\"bench\":\"save\",\"rows\":%llu,\"bytes\":%llu,\"save_seconds\":%.3f,"
-           "\"serial_seconds\":%.3f,\"write_seconds\":%.3f,\"save_ratio\":%.3f,\"load_"
-           "seconds\":%.3f,"
-           "\"read_seconds\":%.3f,\"load_ratio\":%.3f,\"delta_rows\":%.4f,"
-           "\"delta_bytes\":%llu,\"delta_seconds\":%.3f,\"delta_bytes_share\":%.4f,"
-           "\"delta_time_share\":%.4f,\"alone_per_second\":%.0f,"
-           "\"meanwhile_per_second\":%.0f,\"train_ratio\":%.3f,\"during_seconds\":%.3f,"
-           "\"copied\":%llu,\"side_peak\":%llu,\"waits\":%llu}\n",
-           (unsigned long long)r->rows, (unsigned long long)r->bytes, r->save, r->serial,
-           r->write, r->write / r->save, r->load, r->read, r->read / r->load,
-           r->delta_rows, (unsigned long long)r->delta_bytes, r->delta,
-           (double)r->delta_bytes / (double)r->bytes, r->delta / r->serial, r->alone,
-           r->meanwhile, r->meanwhile / r->alone, r->during,
-           (unsigned long long)r->copied, (unsigned long long)r->side_peak,
-           (unsigned long long)r->waits);
-}
-
-static int measure(struct save_bench *x, struct err *e)
-{
-    TRY(bench_draw_open(&x->draw, x->o->table_rows, BENCH_ZIPF, e));
-    TRY(bench_store_open(&x->s, settings, NULL, e));
-    TRY(bench_store_fill(x->s, x->o->table_rows, e));
-    x->r.rows = store_stats(x->s).rows;
+    TRY(file_join(x->plain, x->dir, "plain", e));
+    TRY(file_join(x->cut, x->dir, "cut", e));
+    TRY(bench_rows_open(&x->t, settings, NULL, rows, e));
+    TRY(bench_rows_fill(&x->t, e));
+    bench_count(x->f, "rows", store_stats(x->t.s).rows);
     TRY(measure_disk(x, e));
     TRY(measure_delta(x, e));
     return measure_training(x, e);
 }
 
-int bench_save(struct bench *bench, struct err *e)
+static const char text[] =
+    "save    {rows:.1M} M rows, {bytes:.0M} MB: {bytes/save_seconds:.0M} MB/s; plain "
+    "write and fdatasync {bytes/write_seconds:.0M} MB/s: {save_ratio:.2} of it (floor "
+    "0.7, or 1000 MB/s)\n"
+    "load    {bytes/load_seconds:.0M} MB/s; reading the file, in no cache, "
+    "{bytes/read_seconds:.0M} MB/s: {load_ratio:.2} of it (floor 0.7, or 1000 MB/s)\n"
+    "delta   {delta_rows:.2%} % of the rows: {delta_bytes_share:.2%} % of the bytes and "
+    "{delta_time_share:.2%} % of the time of a full save (ceiling 3 for 1 %)\n"
+    "train   {alone_per_second:.2M} M keys/s alone, {meanwhile_per_second:.2M} M while a "
+    "save goes on for {during_seconds:.1} s: {train_ratio:.2} of it (floor 0.8)\n"
+    "        {copied} rows copied, {side_peak:.0M} MB at most, {waits} waits for room\n";
+
+int bench_save(struct bench *b, struct err *e)
 {
-    const struct bench_options *o = &bench->o;
-    struct save_bench *x = mem_zalloc(sizeof(*x));
-    if (x == NULL)
-        return err_nomem(e, "a benchmark");
-    x->o = o;
-    pthread_mutex_init(&x->gate.lock, NULL);
-    pthread_cond_init(&x->gate.opened, NULL);
-    int rc = bench_make_dir(bench, x->dir, e);
+    static struct save_bench x = {
+        .gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .opened = PTHREAD_COND_INITIALIZER}};
+    x.f = b->figures;
+    int rc = bench_make_dir(b, x.dir, e);
     if (rc == 0)
-        rc = file_join(x->plain, x->dir, "plain", e);
+        rc = measure(&x, b->o.table_rows, e);
     if (rc == 0)
-        rc = file_join(x->cut, x->dir, "cut", e);
-    if (rc == 0)
-        rc = measure(x, e);
-    if (rc == 0)
-        (o->json ? print_json : print_text)(&x->r);
-    bench_remove_dir(x->dir);
-    store_close(x->s);
-    bench_draw_close(&x->draw);
-    pthread_cond_destroy(&x->gate.opened);
-    pthread_mutex_destroy(&x->gate.lock);
-    mem_free(x);
+        bench_print(b, b->figures, text);
+    bench_remove_dir(x.dir);
+    bench_rows_close(&x.t);
     return rc;
 }

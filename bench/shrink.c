@@ -4,9 +4,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
-#include <stdio.h>
 
-#include "base/clock.h"
 #include "bench/bench.h"
 #include "bench/store.h"
 
@@ -14,108 +12,79 @@ enum {
     PUSH_KEYS = 64,
     PUSHES = 4096, // drawn beforehand; used again and again
     SLICE_NS = 1000000,
+    LATE_MS = 10,
 };
 
-struct result {
-    uint64_t rows, removed, pushes;
-    double whole, sliced; // seconds
-    double usual_ms, longest_ms, late;
-};
-
-static int shrink_whole(struct store *s, struct result *r, struct err *e)
+static int shrink_whole(const struct bench_rows *x, json_t *f, struct err *e)
 {
     uint64_t begin = clock_ns();
-    TRY(store_order(s, STORE_SHRINK, NAN, e));
-    TRY(store_finish(s, e));
-    r->whole = (double)(clock_ns() - begin) * 1e-9;
+    TRY(store_order(x->s, STORE_SHRINK, NAN, e));
+    TRY(store_finish(x->s, e));
+    bench_set(f, "seconds", bench_since(begin));
+    bench_count(f, "removed", x->n - store_stats(x->s).rows);
     return 0;
 }
 
 // A push arrives at some moment of each slice, and is applied behind it.
-static int shrink_sliced(struct store *s, const struct bench_pushes *p, struct result *r,
-                         struct err *e)
+static int shrink_sliced(const struct bench_rows *x, json_t *f, struct err *e)
 {
-    uint64_t begin = clock_ns();
-    bool more = true;
-    TRY(store_order(s, STORE_SHRINK, NAN, e));
-    for (size_t i = 0; more; i++) {
+    uint64_t begin = clock_ns(), pushes = 0, late = 0;
+    double longest_ms = 0;
+    TRY(store_order(x->s, STORE_SHRINK, NAN, e));
+    for (bool more = true; more; pushes++) {
         uint64_t came = clock_ns();
-        more = store_work(s, SLICE_NS);
-        TRY(bench_push(s, p, i % p->n, e));
-        double ms = (double)(clock_ns() - came) * 1e-6;
-        r->longest_ms = ms > r->longest_ms ? ms : r->longest_ms;
-        r->late += ms > 10;
-        r->pushes++;
+        more = store_work(x->s, SLICE_NS);
+        TRY(bench_push(x, pushes % PUSHES, e));
+        double ms = bench_since(came) * 1e3;
+        longest_ms = fmax(longest_ms, ms);
+        late += ms > LATE_MS;
     }
-    r->sliced = (double)(clock_ns() - begin) * 1e-9;
+    bench_set(f, "sliced_seconds", bench_since(begin));
+    bench_count(f, "pushes", pushes);
+    bench_count(f, "push_keys", PUSH_KEYS);
+    bench_set(f, "longest_push_ms", longest_ms);
+    bench_count(f, "late", late);
     return 0;
 }
 
-static int usual_push(struct store *s, const struct bench_pushes *p, struct result *r,
-                      struct err *e)
+static int usual_push(const struct bench_rows *x, json_t *f, struct err *e)
 {
     uint64_t begin = clock_ns();
-    for (size_t i = 0; i < p->n; i++)
-        TRY(bench_push(s, p, i, e));
-    r->usual_ms = (double)(clock_ns() - begin) * 1e-6 / (double)p->n;
+    TRY(bench_push_range(x, 0, PUSHES, e));
+    bench_set(f, "usual_push_ms", bench_since(begin) * 1e3 / PUSHES);
     return 0;
 }
 
-static int measure(struct store *s, const struct bench_pushes *p, struct result *r,
-                   struct err *e)
+static int measure(struct bench_rows *x, json_t *f, struct err *e)
 {
-    TRY(bench_store_fill(s, r->rows, e));
-    TRY(usual_push(s, p, r, e));
-    TRY(shrink_whole(s, r, e));
-    r->removed = r->rows - store_stats(s).rows;
-    return shrink_sliced(s, p, r, e);
+    static const struct bench_traffic traffic = {BENCH_ZIPF, 1, PUSHES, PUSH_KEYS};
+    TRY(bench_rows_draw(x, &traffic, e));
+    TRY(bench_rows_fill(x, e));
+    bench_count(f, "rows", x->n);
+    TRY(usual_push(x, f, e));
+    TRY(shrink_whole(x, f, e));
+    return shrink_sliced(x, f, e);
 }
 
-static void print_text(const struct result *r)
-{
-    printf(
-        "shrink  %.1f M rows in %.2f s on one core (ceiling 1 s for 10 M), %.1f M "
-        "removed\n"
-        "pushes  of %d keys take %.2f ms; while one goes on in slices of %d ms (%.2f s "
-        "in all),\n"
-        "        the longest of %llu took %.2f ms (ceiling 10), %.0f more than 10 ms\n",
-        (double)r->rows * 1e-6, r->whole, (double)r->removed * 1e-6, PUSH_KEYS,
-        r->usual_ms, SLICE_NS / 1000000, r->sliced, (unsigned long long)r->pushes,
-        r->longest_ms, r->late);
-}
+static const char text[] =
+    "shrink  {rows:.1M} M rows in {seconds:.2} s on one core (ceiling 1 s for 10 M), "
+    "{removed:.1M} M removed\n"
+    "pushes  of {push_keys} keys take {usual_push_ms:.2} ms; while one goes on in slices "
+    "of 1 ms ({sliced_seconds:.2} s in all),\n"
+    "        the longest of {pushes} took {longest_push_ms:.2} ms (ceiling 10), {late} "
+    "more than 10 ms\n";
 
-static void print_json(const struct result *r)
+int bench_shrink(struct bench *b, struct err *e)
 {
-    printf("{\"bench\":\"shrink\",\"rows\":%llu,\"removed\":%llu,\"seconds\":%.3f,"
-           "\"sliced_seconds\":%.3f,\"pushes\":%llu,\"push_keys\":%d,"
-           "\"usual_push_ms\":%.4f,\"longest_push_ms\":%.3f,\"late\":%.0f}\n",
-           (unsigned long long)r->rows, (unsigned long long)r->removed, r->whole,
-           r->sliced, (unsigned long long)r->pushes, PUSH_KEYS, r->usual_ms,
-           r->longest_ms, r->late);
-}
-
-int bench_shrink(struct bench *bench, struct err *e)
-{
-    const struct bench_options *o = &bench->o;
-    struct result r = {.rows = o->table_rows};
-    struct bench_pushes p = {0};
-    struct bench_draw d;
-    struct store *s = NULL;
-    int rc = bench_draw_open(&d, o->table_rows, BENCH_ZIPF, e);
+    struct bench_rows x;
+    int rc = bench_rows_open(&x,
+                             "accessor=ctr; dim=8; embedx-threshold=1; deltas=yes; "
+                             "delete-threshold=0.05",
+                             NULL, b->o.table_rows, e);
     if (rc == 0)
-        rc = bench_store_open(&s,
-                              "accessor=ctr; dim=8; embedx-threshold=1; deltas=yes; "
-                              "delete-threshold=0.05",
-                              NULL, e);
+        rc = measure(&x, b->figures, e);
     if (rc == 0)
-        rc = bench_pushes_make(&p, &d, PUSHES, PUSH_KEYS, store_accessor(s)->push_width,
-                               e);
-    if (rc == 0)
-        rc = measure(s, &p, &r, e);
-    if (rc == 0)
-        (o->json ? print_json : print_text)(&r);
-    bench_pushes_free(&p);
-    store_close(s);
-    bench_draw_close(&d);
+        bench_print(b, b->figures, text);
+    bench_rows_close(&x);
     return rc;
 }

@@ -1,4 +1,4 @@
-// See bench_store.h.
+// See store.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/store.h"
@@ -55,9 +55,10 @@ static uint64_t draw_rank(struct bench_draw *d)
     }
 }
 
-int bench_draw_open(struct bench_draw *d, uint64_t n_keys, double exponent, struct err *e)
+int bench_draw_open(struct bench_draw *d, uint64_t n_keys, double exponent, uint64_t seed,
+                    struct err *e)
 {
-    *d = (struct bench_draw){.n_keys = n_keys, .seed = 1, .exponent = exponent};
+    *d = (struct bench_draw){.n_keys = n_keys, .seed = seed, .exponent = exponent};
     d->seen = mem_zalloc(n_keys * sizeof(*d->seen));
     if (d->seen == NULL)
         return err_nomem(e, "draws of keys");
@@ -99,55 +100,32 @@ size_t bench_next_keys(uint64_t *at, uint64_t n_keys, size_t n, uint64_t *ret)
     return kept;
 }
 
-int bench_pushes_make(struct bench_pushes *p, struct bench_draw *d, size_t n,
-                      size_t draws, uint32_t width, struct err *e)
-{
-    *p = (struct bench_pushes){.n = n};
-    p->keys = mem_array(n * draws, sizeof(*p->keys));
-    p->begin = mem_array(n + 1, sizeof(*p->begin));
-    p->values = mem_array(draws * width, sizeof(*p->values));
-    if (p->keys == NULL || p->begin == NULL || p->values == NULL) {
-        bench_pushes_free(p);
-        return err_nomem(e, "pushes to measure");
-    }
-    p->begin[0] = 0;
-    for (size_t i = 0; i < n; i++)
-        p->begin[i + 1] = p->begin[i] + bench_draw_keys(d, draws, p->keys + p->begin[i]);
-    for (size_t i = 0; i < draws * width; i++) // small gradients; shows and clicks alike
-        p->values[i] = (float)(1 + i % 7) * 0.1F;
-    return 0;
-}
+// Tables.
 
-void bench_pushes_free(struct bench_pushes *p)
-{
-    mem_free(p->keys);
-    mem_free(p->begin);
-    mem_free(p->values);
-    *p = (struct bench_pushes){0};
-}
-
-int bench_push(struct store *s, const struct bench_pushes *p, size_t i, struct err *e)
-{
-    struct store_push push = {.op = STORE_GRADIENT,
-                              .keys = p->keys + p->begin[i],
-                              .n = bench_pushes_keys(p, i),
-                              .values = p->values,
-                              .rate = 1,
-                              .scale = 1};
-    return store_push(s, &push, NULL, e);
-}
-
-int bench_store_open(struct store **ret, const char *settings, const char *cold_dir,
-                     struct err *e)
+int bench_rows_open(struct bench_rows *x, const char *settings, const char *cold_dir,
+                    uint64_t n, struct err *e)
 {
     struct table_config c = table_config_defaults();
+    *x = (struct bench_rows){.n = n};
     TRY(table_config_parse(&c, settings, e));
     TRY(table_config_check(&c, e));
     struct store_options o = {.config = &c,
                               .id = 1,
                               .partition_bits = BENCH_PARTITION_BITS,
                               .cold_dir = cold_dir};
-    return store_open(ret, &o, e);
+    return store_open(&x->s, &o, e);
+}
+
+static int push(struct store *s, const uint64_t *keys, size_t n, const float *values,
+                struct err *e)
+{
+    struct store_push p = {.op = STORE_GRADIENT,
+                           .keys = keys,
+                           .n = n,
+                           .values = values,
+                           .rate = 1,
+                           .scale = 1};
+    return store_push(s, &p, NULL, e);
 }
 
 static void fill_values(const struct accessor *a, size_t n, float *values)
@@ -164,21 +142,77 @@ static void fill_values(const struct accessor *a, size_t n, float *values)
     }
 }
 
-int bench_store_fill(struct store *s, uint64_t n, struct err *e)
+int bench_rows_fill(struct bench_rows *x, struct err *e)
 {
-    const struct accessor *a = store_accessor(s);
-    uint64_t *keys = mem_array(FILL_KEYS, sizeof(*keys));
+    static uint64_t keys[FILL_KEYS];
+    const struct accessor *a = store_accessor(x->s);
     float *values = mem_array((size_t)FILL_KEYS * a->push_width, sizeof(*values));
-    int rc = keys == NULL || values == NULL ? err_nomem(e, "a table to measure") : 0;
-    if (rc == 0)
-        fill_values(a, FILL_KEYS, values);
-    for (uint64_t at = 0; at < n && rc == 0;) {
-        struct store_push p = {
-            .op = STORE_GRADIENT, .keys = keys, .values = values, .rate = 1, .scale = 1};
-        p.n = bench_next_keys(&at, n, FILL_KEYS, keys);
-        rc = store_push(s, &p, NULL, e);
+    if (values == NULL)
+        return err_nomem(e, "a table to measure");
+    fill_values(a, FILL_KEYS, values);
+    int rc = 0;
+    for (uint64_t at = 0; at < x->n && rc == 0;) {
+        size_t n = bench_next_keys(&at, x->n, FILL_KEYS, keys);
+        rc = push(x->s, keys, n, values, e);
     }
-    mem_free(keys);
     mem_free(values);
     return rc;
+}
+
+static void free_pushes(struct bench_rows *x)
+{
+    mem_free(x->keys);
+    mem_free(x->begin);
+    mem_free(x->values);
+}
+
+void bench_rows_close(struct bench_rows *x)
+{
+    free_pushes(x);
+    store_close(x->s);
+    *x = (struct bench_rows){0};
+}
+
+// Traffic.
+
+int bench_rows_draw(struct bench_rows *x, const struct bench_traffic *t, struct err *e)
+{
+    struct bench_draw d;
+    size_t floats = t->draws * store_accessor(x->s)->push_width;
+    free_pushes(x);
+    x->n_pushes = t->pushes;
+    x->keys = mem_array(t->pushes * t->draws, sizeof(*x->keys));
+    x->begin = mem_array(t->pushes + 1, sizeof(*x->begin));
+    x->values = mem_array(floats, sizeof(*x->values));
+    if (x->keys == NULL || x->begin == NULL || x->values == NULL)
+        return err_nomem(e, "pushes to measure");
+    TRY(bench_draw_open(&d, x->n, t->exponent, t->seed, e));
+    x->begin[0] = 0;
+    for (size_t i = 0; i < t->pushes; i++)
+        x->begin[i + 1] = x->begin[i] +
+                          bench_draw_keys(&d, t->draws, x->keys + x->begin[i]);
+    for (size_t i = 0; i < floats; i++) // small gradients; shows and clicks alike
+        x->values[i] = (float)(1 + i % 7) * 0.1F;
+    bench_draw_close(&d);
+    return 0;
+}
+
+int bench_push(const struct bench_rows *x, size_t i, struct err *e)
+{
+    return push(x->s, x->keys + x->begin[i], bench_push_keys(x, i), x->values, e);
+}
+
+int bench_push_range(const struct bench_rows *x, size_t from, size_t to, struct err *e)
+{
+    for (size_t i = from; i < to; i++)
+        TRY(bench_push(x, i, e));
+    return 0;
+}
+
+int bench_push_all(const struct bench_rows *x, double *ret_rate, struct err *e)
+{
+    uint64_t begin = clock_ns();
+    TRY(bench_push_range(x, 0, x->n_pushes, e));
+    *ret_rate = (double)x->begin[x->n_pushes] / bench_since(begin);
+    return 0;
 }

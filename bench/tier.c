@@ -9,7 +9,6 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "bench/bench.h"
 #include "bench/store.h"
 #include "cold/tier.h"
@@ -22,19 +21,10 @@ enum {
     DISK_BATCHES = 60,
 };
 
-struct result {
-    uint64_t rows, hot_rows;
-    double hit_rate;
-    double get_ns, put_ns;              // of a key
-    double tiered, in_memory, straight; // keys a second
-    double computed;
-};
-
 struct tier_bench {
-    const struct bench_options *o;
-    struct result r;
+    json_t *f;
+    uint64_t n, hot;
     char dir[FILE_PATH_MAX], cold[FILE_PATH_MAX], disk[FILE_PATH_MAX];
-    struct bench_draw draw;
     struct tier *tier;
     char *row;
     uint32_t row_bytes;
@@ -45,78 +35,83 @@ struct tier_bench {
     const void *rows[BENCH_PUSH_KEYS];
 };
 
-static double since(uint64_t begin)
-{
-    return (double)(clock_ns() - begin) * 1e-9;
-}
-
 // Pulls and pushes, as training does.
-static int traffic(struct store *s, const struct bench_pushes *p, size_t from, size_t to,
-                   double *ret_rate, struct err *e)
+static int traffic(const struct bench_rows *x, float *values, size_t from, size_t to,
+                   struct err *e)
 {
-    size_t width = store_accessor(s)->pull_width;
-    float *values = mem_array(BENCH_PUSH_KEYS * width, sizeof(*values));
-    int rc = values == NULL ? err_nomem(e, "pulls to measure") : 0;
-    uint64_t begin = clock_ns();
-    for (size_t i = from; i < to && rc == 0; i++) {
-        rc = store_pull(s, p->keys + p->begin[i], bench_pushes_keys(p, i), values, NULL,
-                        e);
-        if (rc == 0)
-            rc = bench_push(s, p, i, e);
-        while (rc == 0 && store_work(s, 0)) // what goes out, too
+    for (size_t i = from; i < to; i++) {
+        const uint64_t *keys = x->keys + x->begin[i];
+        TRY(store_pull(x->s, keys, bench_push_keys(x, i), values, NULL, e));
+        TRY(bench_push(x, i, e));
+        while (store_work(x->s, 0)) // what goes out, too
             ;
     }
-    *ret_rate = (double)(p->begin[to] - p->begin[from]) / since(begin);
+    return 0;
+}
+
+static int measure_traffic(struct tier_bench *x, const struct bench_rows *t,
+                           const char *name, struct err *e)
+{
+    size_t width = store_accessor(t->s)->pull_width, all = WARM_PUSHES + PUSHES;
+    double keys = (double)(t->begin[all] - t->begin[WARM_PUSHES]);
+    float *values = mem_array(BENCH_PUSH_KEYS * width, sizeof(*values));
+    int rc = values == NULL ? err_nomem(e, "pulls to measure")
+                            : traffic(t, values, 0, WARM_PUSHES, e);
+    uint64_t promoted = store_stats(t->s).promoted, begin = clock_ns();
+    if (rc == 0)
+        rc = traffic(t, values, WARM_PUSHES, all, e);
+    bench_set(x->f, name, keys / bench_since(begin));
+    promoted = store_stats(t->s).promoted - promoted;
+    if (store_config(t->s)->hot_rows > 0)
+        bench_set(x->f, "hit_rate", 1 - (double)promoted / keys);
     mem_free(values);
     return rc;
 }
 
-static int measure_store(struct tier_bench *x, const char *cold, double *ret_rate,
+static int measure_store(struct tier_bench *x, const char *cold, const char *name,
                          struct err *e)
 {
+    static const struct bench_traffic zipf = {BENCH_ZIPF, 1, WARM_PUSHES + PUSHES,
+                                              BENCH_PUSH_KEYS};
     char settings[128 + FILE_PATH_MAX];
-    struct store *s;
-    struct bench_pushes p = {0};
-    double ignored;
+    struct bench_rows t;
     int len = snprintf(settings, sizeof(settings),
                        "accessor=ctr; dim=8; embedx-threshold=1; ");
     if (cold != NULL)
         snprintf(settings + len, sizeof(settings) - (size_t)len, "hot-rows=%llu; cold=%s",
-                 (unsigned long long)x->r.hot_rows, cold);
-    TRY(bench_store_open(&s, settings, cold, e));
-    int rc = bench_store_fill(s, x->r.rows, e);
+                 (unsigned long long)x->hot, cold);
+    int rc = bench_rows_open(&t, settings, cold, x->n, e);
     if (rc == 0)
-        rc = bench_pushes_make(&p, &x->draw, WARM_PUSHES + PUSHES, BENCH_PUSH_KEYS,
-                               store_accessor(s)->push_width, e);
+        rc = bench_rows_fill(&t, e);
     if (rc == 0)
-        rc = traffic(s, &p, 0, WARM_PUSHES, &ignored, e);
-    struct store_stats before = store_stats(s);
-    if (rc == 0)
-        rc = traffic(s, &p, WARM_PUSHES, WARM_PUSHES + PUSHES, ret_rate, e);
-    struct store_stats after = store_stats(s);
-    double keys = (double)(p.n > 0 ? p.begin[p.n] - p.begin[WARM_PUSHES] : 1);
-    if (cold != NULL)
-        x->r.hit_rate = 1 - (double)(after.promoted - before.promoted) / keys;
-    x->row_bytes = (store_accessor(s)->width + store_accessor(s)->extra_width) *
-                   (uint32_t)sizeof(float);
-    bench_pushes_free(&p);
-    store_close(s);
+        rc = bench_rows_draw(&t, &zipf, e);
+    if (rc == 0) {
+        const struct accessor *a = store_accessor(t.s);
+        x->row_bytes = (a->width + a->extra_width) * (uint32_t)sizeof(float);
+        rc = measure_traffic(x, &t, name, e);
+    }
+    bench_rows_close(&t);
     return rc;
 }
 
 // RocksDB alone.
+
+static void find_partitions(struct tier_bench *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x->partitions[i] = bench_partition(x->keys[i]);
+}
+
+static int get_all(struct tier_bench *x, size_t n, struct err *e)
+{
+    return tier_get(x->tier, x->partitions, x->keys, n, x->found, x->rows, x->sizes, e);
+}
 
 static int put_all(struct tier_bench *x, size_t n, struct err *e)
 {
     for (size_t i = 0; i < n; i++)
         TRY(tier_put(x->tier, x->partitions[i], x->keys[i], x->row, x->row_bytes, e));
     return tier_write(x->tier, e);
-}
-
-static void find_partitions(struct tier_bench *x, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        x->partitions[i] = bench_partition(x->keys[i]);
 }
 
 static int fill_disk(struct tier_bench *x, struct err *e)
@@ -126,116 +121,100 @@ static int fill_disk(struct tier_bench *x, struct err *e)
     x->row = mem_zalloc(x->row_bytes);
     if (x->row == NULL)
         return err_nomem(e, "a row to measure");
-    for (uint64_t at = 0; at < x->r.rows;) {
-        size_t n = bench_next_keys(&at, x->r.rows, BENCH_PUSH_KEYS, x->keys);
+    for (uint64_t at = 0; at < x->n;) {
+        size_t n = bench_next_keys(&at, x->n, BENCH_PUSH_KEYS, x->keys);
         find_partitions(x, n);
         TRY(put_all(x, n, e));
     }
     return tier_flush(x->tier, e);
 }
 
-// Some keys, evenly: those that are not in memory are hardly more frequent than others.
-static int measure_disk(struct tier_bench *x, struct err *e)
+// Gets and puts so many batches; what a key takes of each.
+static int get_and_put(struct tier_bench *x, struct bench_draw *d, uint32_t batches,
+                       size_t draws, double ret_ns[2], struct err *e)
 {
     double get = 0, put = 0, keys = 0;
-    struct bench_draw even;
-    TRY(bench_draw_open(&even, x->r.rows, 0, e));
-    int rc = 0;
-    for (uint32_t i = 0; i < DISK_BATCHES && rc == 0; i++) {
-        size_t n = bench_draw_keys(&even, DISK_KEYS, x->keys);
+    for (uint32_t i = 0; i < batches; i++) {
+        size_t n = bench_draw_keys(d, draws, x->keys);
         find_partitions(x, n);
         uint64_t begin = clock_ns();
-        rc = tier_get(x->tier, x->partitions, x->keys, n, x->found, x->rows, x->sizes, e);
-        get += since(begin);
+        TRY(get_all(x, n, e));
+        get += bench_since(begin);
         begin = clock_ns();
-        if (rc == 0)
-            rc = put_all(x, n, e);
-        put += since(begin);
+        TRY(put_all(x, n, e));
+        put += bench_since(begin);
         keys += (double)n;
     }
-    bench_draw_close(&even);
-    x->r.get_ns = get / keys * 1e9;
-    x->r.put_ns = put / keys * 1e9;
+    ret_ns[0] = get / keys * 1e9;
+    ret_ns[1] = put / keys * 1e9;
+    return 0;
+}
+
+static int measure_disk(struct tier_bench *x, double exponent, uint32_t batches,
+                        size_t draws, double ret_ns[2], struct err *e)
+{
+    struct bench_draw d;
+    TRY(bench_draw_open(&d, x->n, exponent, 2, e));
+    int rc = get_and_put(x, &d, batches, draws, ret_ns, e);
+    bench_draw_close(&d);
     return rc;
 }
 
-// Changes a float of each row: next to nothing beside getting and putting.
-static int measure_straight(struct tier_bench *x, struct err *e)
+// Some keys, evenly: those that are not in memory are hardly more frequent than others.
+// Then by Zipf's law and as many as a push has, as a table straight on RocksDB would.
+static int measure_rocksdb(struct tier_bench *x, struct err *e)
 {
-    uint64_t begin = clock_ns(), keys = 0;
-    for (uint32_t i = 0; i < STRAIGHT_PUSHES; i++) {
-        size_t n = bench_draw_keys(&x->draw, BENCH_PUSH_KEYS, x->keys);
-        find_partitions(x, n);
-        TRY(tier_get(x->tier, x->partitions, x->keys, n, x->found, x->rows, x->sizes, e));
-        TRY(put_all(x, n, e));
-        keys += n;
-    }
-    x->r.straight = (double)keys / since(begin);
+    double ns[2];
+    TRY(fill_disk(x, e));
+    TRY(measure_disk(x, 0, DISK_BATCHES, DISK_KEYS, ns, e));
+    bench_set(x->f, "get_ns", ns[0]);
+    bench_set(x->f, "put_ns", ns[1]);
+    double seconds = 1 / bench_get(x->f, "memory_per_second") +
+                     (1 - bench_get(x->f, "hit_rate")) * (ns[0] + ns[1]) * 1e-9;
+    bench_set(x->f, "computed_per_second", 1 / seconds);
+    TRY(measure_disk(x, BENCH_ZIPF, STRAIGHT_PUSHES, BENCH_PUSH_KEYS, ns, e));
+    bench_set(x->f, "straight_per_second", 1e9 / (ns[0] + ns[1]));
     return 0;
 }
 
 static int measure(struct tier_bench *x, struct err *e)
 {
-    struct result *r = &x->r;
-    TRY(bench_draw_open(&x->draw, r->rows, BENCH_ZIPF, e));
-    TRY(measure_store(x, x->cold, &r->tiered, e));
-    TRY(measure_store(x, NULL, &r->in_memory, e));
-    TRY(fill_disk(x, e));
-    TRY(measure_disk(x, e));
-    TRY(measure_straight(x, e));
-    double seconds = 1 / r->in_memory +
-                     (1 - r->hit_rate) * (r->get_ns + r->put_ns) * 1e-9;
-    r->computed = 1 / seconds;
+    bench_count(x->f, "rows", x->n);
+    bench_count(x->f, "hot_rows", x->hot);
+    TRY(file_join(x->cold, x->dir, "cold", e));
+    TRY(file_join(x->disk, x->dir, "straight", e));
+    TRY(measure_store(x, x->cold, "tiered_per_second", e));
+    TRY(measure_store(x, NULL, "memory_per_second", e));
+    TRY(measure_rocksdb(x, e));
+    bench_ratio(x->f, "ratio", "tiered_per_second", "computed_per_second");
+    bench_ratio(x->f, "times_straight", "tiered_per_second", "straight_per_second");
     return 0;
 }
 
-static void print_text(const struct result *r)
-{
-    printf(
-        "tier    %.1f M rows, %.1f M of them in memory, zipf %.2f: %.2f M keys/s pulled "
-        "and pushed, hit rate %.3f\n"
-        "        in memory alone %.2f M keys/s; RocksDB %.2f us to get a key and %.2f to "
-        "put it, in batches of %d\n"
-        "        computed from these %.2f M keys/s: %.2f of it (floor 0.8)\n"
-        "        straight on RocksDB %.2f M keys/s: %.1f times as fast (floor 5)\n",
-        (double)r->rows * 1e-6, (double)r->hot_rows * 1e-6, BENCH_ZIPF, r->tiered * 1e-6,
-        r->hit_rate, r->in_memory * 1e-6, r->get_ns * 1e-3, r->put_ns * 1e-3, DISK_KEYS,
-        r->computed * 1e-6, r->tiered / r->computed, r->straight * 1e-6,
-        r->tiered / r->straight);
-}
+static const char text[] =
+    "tier    {rows:.1M} M rows, {hot_rows:.1M} M of them in memory, zipf 1.05: "
+    "{tiered_per_second:.2M} M keys/s pulled and pushed, hit rate {hit_rate:.3}\n"
+    "        in memory alone {memory_per_second:.2M} M keys/s; RocksDB {get_ns:.2k} us "
+    "to "
+    "get a key and {put_ns:.2k} to put it, in batches of 1024\n"
+    "        computed from these {computed_per_second:.2M} M keys/s: {ratio:.2} of it "
+    "(floor 0.8)\n"
+    "        straight on RocksDB {straight_per_second:.2M} M keys/s: {times_straight:.1} "
+    "times as fast (floor 5)\n";
 
-static void print_json(const struct result *r)
+int bench_tier(struct bench *b, struct err *e)
 {
-    printf("{\"bench\":\"tier\",\"rows\":%llu,\"hot_rows\":%llu,\"hit_rate\":%.4f,"
-           "\"tiered_per_second\":%.0f,\"memory_per_second\":%.0f,\"get_ns\":%.0f,"
-           "\"put_ns\":%.0f,\"computed_per_second\":%.0f,\"ratio\":%.3f,"
-           "\"straight_per_second\":%.0f,\"times_straight\":%.2f}\n",
-           (unsigned long long)r->rows, (unsigned long long)r->hot_rows, r->hit_rate,
-           r->tiered, r->in_memory, r->get_ns, r->put_ns, r->computed,
-           r->tiered / r->computed, r->straight, r->tiered / r->straight);
-}
-
-int bench_tier(struct bench *bench, struct err *e)
-{
-    const struct bench_options *o = &bench->o;
-    struct tier_bench *x = mem_zalloc(sizeof(*x));
-    if (x == NULL)
-        return err_nomem(e, "a benchmark");
-    x->r.rows = o->table_rows;
-    x->r.hot_rows = o->hot_rows > 0 ? o->hot_rows : o->table_rows / 10;
-    int rc = bench_make_dir(bench, x->dir, e);
+    static struct tier_bench x;
+    x.f = b->figures;
+    x.n = b->o.table_rows;
+    x.hot = b->o.hot_rows > 0 ? b->o.hot_rows : x.n / 10;
+    int rc = bench_make_dir(b, x.dir, e);
     if (rc == 0)
-        rc = file_join(x->cold, x->dir, "cold", e);
+        rc = measure(&x, e);
     if (rc == 0)
-        rc = file_join(x->disk, x->dir, "straight", e);
-    if (rc == 0)
-        rc = measure(x, e);
-    if (rc == 0)
-        (o->json ? print_json : print_text)(&x->r);
-    tier_close(x->tier);
-    bench_remove_dir(x->dir);
-    bench_draw_close(&x->draw);
-    mem_free(x->row);
-    mem_free(x);
+        bench_print(b, b->figures, text);
+    tier_close(x.tier);
+    bench_remove_dir(x.dir);
+    mem_free(x.row);
     return rc;
 }
