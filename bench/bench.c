@@ -75,6 +75,13 @@ void bench_ratio(json_t *figures, const char *name, const char *over, const char
     bench_set(figures, name, bench_get(figures, over) / bench_get(figures, under));
 }
 
+json_t *bench_group(json_t *figures, const char *name)
+{
+    json_t *group = json_object();
+    (void)json_object_set_new(figures, name, group);
+    return group;
+}
+
 json_t *bench_row(json_t *figures, const char *list)
 {
     json_t *row = json_object();
@@ -86,8 +93,8 @@ json_t *bench_row(json_t *figures, const char *list)
 
 static double unit_of(char letter)
 {
-    static const char letters[] = "kMGmu%";
-    static const double units[] = {1e-3, 1e-6, 1e-9, 1e3, 1e6, 100};
+    static const char letters[] = "kMGKmu%";
+    static const double units[] = {1e-3, 1e-6, 1e-9, 1.0 / 1024, 1e3, 1e6, 100};
     const char *at = letter != '\0' ? strchr(letters, letter) : NULL;
     return at != NULL ? units[at - letters] : 1;
 }

@@ -57,14 +57,15 @@ void bench_set(json_t *figures, const char *name, double x); // 0 if it is not f
 double bench_get(const json_t *figures, const char *name);
 // Of two others: a figure beside its peer or limit.
 void bench_ratio(json_t *figures, const char *name, const char *over, const char *under);
-// A further set of figures, of the list of that name.
+// A set of figures of that name, and a further one of the list of that name.
+json_t *bench_group(json_t *figures, const char *name);
 json_t *bench_row(json_t *figures, const char *list);
 // Prints a text unless --json is given, with figures put in for
 //
 //   {NAME}  {NAME/NAME}  {NAME:WIDTH.DIGITS}  {NAME:WIDTH.DIGITSunit}
 //
-// The unit is one of k, M, G (divided by 1000 and so on), m, u and % (of seconds and of
-// ones). A negative width fills on the right.
+// The unit is one of k, M, G (divided by 1000 and so on), K (by 1024), m, u (of seconds)
+// and %. A negative width fills on the right.
 void bench_print(const struct bench *b, const json_t *figures, const char *text);
 
 // Time.

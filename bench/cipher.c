@@ -2,13 +2,11 @@
 // and not the van, decides how fast a link with TLS is.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/cipher.h"
-
 #include <openssl/evp.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
+#include "bench/bench.h"
+#include "bench/pair.h"
 
 enum { RECORD = 16 << 10, TAG = 16, TURNS = 64 };
 
@@ -36,33 +34,29 @@ static bool do_record(struct records *r, bool encrypt)
            EVP_CIPHER_CTX_ctrl(r->context, EVP_CTRL_AEAD_GET_TAG, TAG, r->tag) == 1;
 }
 
-static bool measure(struct records *r, bool encrypt, double seconds, double *ret)
+static bool measure(struct records *r, bool encrypt, double seconds, json_t *figures)
 {
-    double begin = clock_seconds(), now;
-    uint64_t done = 0;
+    uint64_t begin = clock_ns(), done = 0;
     do {
         for (int i = 0; i < TURNS; i++, done++)
             if (!do_record(r, encrypt))
                 return false;
-        now = clock_seconds();
-    } while (now - begin < seconds);
-    *ret = (double)done * RECORD / (now - begin);
+    } while (bench_since(begin) < seconds);
+    bench_set(figures, encrypt ? "encrypt" : "decrypt",
+              (double)done * RECORD / bench_since(begin));
     return true;
 }
 
-int bench_cipher(double seconds, double *ret_encrypt, double *ret_decrypt, struct err *e)
+int bench_cipher(double seconds, json_t *figures, struct err *e)
 {
     static const unsigned char key[16] = "not a secret key";
-    struct records *r = mem_zalloc(sizeof(*r));
-    if (r == NULL)
-        return err_nomem(e, "a record");
-    r->context = EVP_CIPHER_CTX_new();
-    bool good = r->context != NULL &&
-                EVP_CipherInit_ex(r->context, EVP_aes_128_gcm(), NULL, key, NULL, 1) ==
+    static struct records r;
+    r.context = EVP_CIPHER_CTX_new();
+    bool good = r.context != NULL &&
+                EVP_CipherInit_ex(r.context, EVP_aes_128_gcm(), NULL, key, NULL, 1) ==
                     1 &&
-                measure(r, true, seconds / 2, ret_encrypt) &&
-                measure(r, false, seconds / 2, ret_decrypt);
-    EVP_CIPHER_CTX_free(r->context);
-    mem_free(r);
+                measure(&r, true, seconds / 2, figures) &&
+                measure(&r, false, seconds / 2, figures);
+    EVP_CIPHER_CTX_free(r.context);
     return good ? 0 : err_set(e, TUG_EIO, "OpenSSL has no AES-128-GCM");
 }

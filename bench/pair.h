@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/json.h"
 
 struct tls;
 
@@ -33,6 +33,10 @@ int bench_pair_socket(struct bench_pair **ret, const struct bench_pair_options *
                       struct err *e);
 int bench_pair_van(struct bench_pair **ret, const struct bench_pair_options *o,
                    struct err *e);
+
+// What TLS can reach at best on this CPU: AES-128-GCM of records by one core, each
+// direction's bytes a second.
+int bench_cipher(double seconds, json_t *figures, struct err *e);
 
 static inline void bench_pair_close(struct bench_pair *p)
 {

@@ -121,10 +121,8 @@ static void close_pair(struct bench_pair *base)
         pthread_join(p->thread, NULL);
     if (p->there >= 0)
         close(p->there);
-    if (p->source != NULL)
-        mem_unmap(p->source, p->o.max_bytes);
-    if (p->sink != NULL)
-        mem_unmap(p->sink, p->o.max_bytes);
+    mem_unmap(p->source, p->o.max_bytes);
+    mem_unmap(p->sink, p->o.max_bytes);
     mem_free(p);
 }
 

@@ -124,10 +124,8 @@ static void close_pair(struct bench_pair *base)
         pthread_join(p->thread, NULL);
     }
     van_free(p->there);
-    if (p->source != NULL)
-        mem_unmap(p->source, p->o.max_bytes);
-    if (p->sink != NULL)
-        mem_unmap(p->sink, p->o.max_bytes);
+    mem_unmap(p->source, p->o.max_bytes);
+    mem_unmap(p->sink, p->o.max_bytes);
     mem_free(p);
 }
 

@@ -68,7 +68,7 @@ static int measure(const struct bench *b, const char *dir, struct err *e)
     bench_count(b->figures, "rows", b->o.rows);
     bench_count(b->figures, "epochs", b->o.epochs);
     bench_count(b->figures, "bytes", made.bytes);
-    (void)json_object_set_new(b->figures, "models", json_object());
+    (void)bench_group(b->figures, "models");
     bench_print(b, b->figures,
                 "{epochs} passes over {rows} synthetic rows of 39 features, {bytes:.0M} "
                 "MB of text\n");

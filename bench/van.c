@@ -1,15 +1,10 @@
 // tug bench van: the van beside a plain TCP socket, with and without TLS, in turns.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <jansson.h>
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "bench/bench.h"
-#include "bench/cipher.h"
 #include "bench/pair.h"
 #include "van/tls.h"
 
@@ -21,55 +16,28 @@ enum {
     ROUNDS = 3, // the kinds take turns
     MAX_PINGS = 1 << 20,
     PEM_MAX = 64 << 10,
-    IN_FLIGHT = 8,
     SIZES = 3,
-    DEPTHS = 2,
 };
 
 #define TIMEOUT_NS ((uint64_t)60000000000)
 
 static const char *const kinds[KINDS] = {"socket", "van", "tls"};
 static const uint64_t sizes[SIZES] = {256 << 10, 4 << 20, 64 << 20};
-static const int depths[DEPTHS] = {1, IN_FLIGHT};
 
-struct latency {
-    double p50, p99; // seconds
-};
-
-struct net_bench {
-    const struct bench_options *o;
+struct van_bench {
+    const struct bench *b;
     struct tls *tls;
     struct bench_pair *pairs[KINDS];
-    float *pings;
-    struct latency latency[KINDS];
-    int n_sizes;
-    double rate[SIZES][DEPTHS][KINDS]; // bytes a second
-    double encrypt, decrypt;
+    uint64_t max_bytes; // of a message
+    double cipher;      // bytes a second of its slower direction
 };
 
 // Measuring.
 
-static int by_float(const void *a, const void *b)
+static int ping(struct bench_pair *p, double seconds, double *ret_p50, double *ret_p99,
+                struct err *e)
 {
-    float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
-static int by_double(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double x[ROUNDS])
-{
-    qsort(x, ROUNDS, sizeof(*x), by_double);
-    return x[ROUNDS / 2];
-}
-
-static int ping(struct net_bench *b, struct bench_pair *p, double seconds,
-                struct latency *ret, struct err *e)
-{
+    static double pings[MAX_PINGS];
     size_t n = 0;
     double begin = clock_seconds(), now = begin;
     while (n == 0 || (now - begin < seconds && n < MAX_PINGS)) {
@@ -77,20 +45,20 @@ static int ping(struct net_bench *b, struct bench_pair *p, double seconds,
         TRY(p->send(p, 64, e));
         TRY(p->await(p, e));
         now = clock_seconds();
-        b->pings[n++] = (float)(now - sent);
+        pings[n++] = now - sent;
     }
-    qsort(b->pings, n, sizeof(*b->pings), by_float);
-    *ret = (struct latency){b->pings[n / 2], b->pings[n * 99 / 100]};
+    *ret_p50 = bench_median(pings, n);
+    *ret_p99 = bench_quantile(pings, n, 0.99);
     return 0;
 }
 
-static int stream(struct bench_pair *p, uint64_t bytes, int in_flight, double seconds,
-                  double *ret, struct err *e)
+static int stream(struct bench_pair *p, uint64_t bytes, uint64_t in_flight,
+                  double seconds, double *ret, struct err *e)
 {
     uint64_t sent = 0, answered = 0;
     double begin = clock_seconds(), now = begin;
     while (answered == 0 || now - begin < seconds) {
-        for (; sent - answered < (uint64_t)in_flight; sent++)
+        for (; sent - answered < in_flight; sent++)
             TRY(p->send(p, bytes, e));
         TRY(p->await(p, e));
         answered++;
@@ -102,40 +70,67 @@ static int stream(struct bench_pair *p, uint64_t bytes, int in_flight, double se
     return 0;
 }
 
-static int measure_latency(struct net_bench *b, struct err *e)
+static int measure_latency(struct van_bench *x, struct err *e)
 {
     double p50[KINDS][ROUNDS], p99[KINDS][ROUNDS];
+    json_t *all = bench_group(x->b->figures, "ping");
     for (int round = 0; round < ROUNDS; round++)
-        for (int kind = 0; kind < KINDS; kind++) {
-            struct latency l;
-            TRY(ping(b, b->pairs[kind], b->o->seconds / ROUNDS, &l, e));
-            p50[kind][round] = l.p50;
-            p99[kind][round] = l.p99;
-        }
-    for (int kind = 0; kind < KINDS; kind++)
-        b->latency[kind] = (struct latency){median(p50[kind]), median(p99[kind])};
+        for (int kind = 0; kind < KINDS; kind++)
+            TRY(ping(x->pairs[kind], x->b->o.seconds / ROUNDS, &p50[kind][round],
+                     &p99[kind][round], e));
+    for (int kind = 0; kind < KINDS; kind++) {
+        json_t *f = bench_group(all, kinds[kind]);
+        bench_set(f, "p50_us", bench_median(p50[kind], ROUNDS) * 1e6);
+        bench_set(f, "p99_us", bench_median(p99[kind], ROUNDS) * 1e6);
+        if (!x->b->o.json)
+            printf("64 bytes there and back, %s:", kinds[kind]);
+        bench_print(x->b, f, " p50 {p50_us:.1} us, p99 {p99_us:.1} us\n");
+    }
     return 0;
 }
 
-static int measure_rate(struct net_bench *b, int size, int depth, struct err *e)
+// What TLS would reach if the slower of its two ends did nothing but what it does without
+// TLS, and its cipher.
+static double tls_limit(const struct van_bench *x, double plain)
+{
+    return 1 / (1 / plain + 1 / x->cipher);
+}
+
+static int measure_rate(struct van_bench *x, uint64_t bytes, uint64_t in_flight,
+                        struct err *e)
 {
     double rate[KINDS][ROUNDS];
     for (int round = 0; round < ROUNDS; round++)
         for (int kind = 0; kind < KINDS; kind++)
-            TRY(stream(b->pairs[kind], sizes[size], depths[depth], b->o->seconds / ROUNDS,
+            TRY(stream(x->pairs[kind], bytes, in_flight, x->b->o.seconds / ROUNDS,
                        &rate[kind][round], e));
+    json_t *f = bench_row(x->b->figures, "bytes_per_second");
+    bench_count(f, "bytes", bytes);
+    bench_count(f, "in_flight", in_flight);
     for (int kind = 0; kind < KINDS; kind++)
-        b->rate[size][depth][kind] = median(rate[kind]);
+        bench_set(f, kinds[kind], bench_median(rate[kind], ROUNDS));
+    bench_set(f, "tls_limit", tls_limit(x, bench_get(f, kinds[PLAIN])));
+    bench_print(x->b, f,
+                "{bytes:.0K} KB, {in_flight} in flight: socket {socket:.2G} GB/s, van "
+                "{van:.2G} ({van/socket:.2} of it), tls {tls:.2G} ({tls/van:.2} of the "
+                "van's; the cipher allows {tls_limit/van:.2})\n");
     return 0;
 }
 
-static int measure(struct net_bench *b, struct err *e)
+static int measure(struct van_bench *x, struct err *e)
 {
-    TRY(measure_latency(b, e));
-    for (int size = 0; size < b->n_sizes; size++)
-        for (int depth = 0; depth < DEPTHS; depth++)
-            TRY(measure_rate(b, size, depth, e));
-    return bench_cipher(b->o->seconds, &b->encrypt, &b->decrypt, e);
+    json_t *cipher = bench_group(x->b->figures, "aes_128_gcm");
+    TRY(bench_cipher(x->b->o.seconds, cipher, e));
+    x->cipher = fmin(bench_get(cipher, "encrypt"), bench_get(cipher, "decrypt"));
+    TRY(measure_latency(x, e));
+    for (int i = 0; i < SIZES && sizes[i] <= x->max_bytes; i++) {
+        TRY(measure_rate(x, sizes[i], 1, e));
+        TRY(measure_rate(x, sizes[i], 8, e));
+    }
+    bench_print(x->b, cipher,
+                "AES-128-GCM on one core: encrypts {encrypt:.2G} GB/s, decrypts "
+                "{decrypt:.2G}\n");
+    return 0;
 }
 
 // A cluster's keys, for this run.
@@ -161,100 +156,30 @@ static int make_keys(struct tls **ret, struct err *e)
     return rc;
 }
 
-// What TLS would reach if the slower of its two ends did nothing but what it does without
-// TLS, and its cipher.
-static double tls_limit(const struct net_bench *b, int size, int depth)
-{
-    double cipher = b->encrypt < b->decrypt ? b->encrypt : b->decrypt;
-    return 1 / (1 / b->rate[size][depth][PLAIN] + 1 / cipher);
-}
-
-static void print_text(const struct net_bench *b)
-{
-    for (int kind = 0; kind < KINDS; kind++)
-        printf("64 bytes there and back, %s: p50 %.1f us, p99 %.1f us\n", kinds[kind],
-               b->latency[kind].p50 * 1e6, b->latency[kind].p99 * 1e6);
-    for (int size = 0; size < b->n_sizes; size++)
-        for (int depth = 0; depth < DEPTHS; depth++) {
-            const double *r = b->rate[size][depth];
-            printf("%llu KB, %d in flight: socket %.2f GB/s, van %.2f (%.2f of it), tls "
-                   "%.2f (%.2f of the van's; the cipher allows %.2f)\n",
-                   (unsigned long long)sizes[size] >> 10, depths[depth], r[SOCKET] * 1e-9,
-                   r[PLAIN] * 1e-9, r[PLAIN] / r[SOCKET], r[SECURE] * 1e-9,
-                   r[SECURE] / r[PLAIN], tls_limit(b, size, depth) / r[PLAIN]);
-        }
-    printf("AES-128-GCM on one core: encrypts %.2f GB/s, decrypts %.2f\n",
-           b->encrypt * 1e-9, b->decrypt * 1e-9);
-}
-
-static json_t *to_json(const struct net_bench *b)
-{
-    json_t *latency = json_object(), *rates = json_array();
-    for (int kind = 0; kind < KINDS; kind++)
-        json_object_set_new(latency, kinds[kind],
-                            json_pack("{s:f, s:f}", "p50_us", b->latency[kind].p50 * 1e6,
-                                      "p99_us", b->latency[kind].p99 * 1e6));
-    for (int size = 0; size < b->n_sizes; size++)
-        for (int depth = 0; depth < DEPTHS; depth++) {
-            const double *r = b->rate[size][depth];
-            json_array_append_new(
-                rates,
-                json_pack("{s:I, s:i, s:f, s:f, s:f, s:f}", "bytes",
-                          (json_int_t)sizes[size], "in_flight", depths[depth],
-                          kinds[SOCKET], r[SOCKET], kinds[PLAIN], r[PLAIN], kinds[SECURE],
-                          r[SECURE], "tls_limit", tls_limit(b, size, depth)));
-        }
-    return json_pack("{s:s, s:o, s:o, s:{s:f, s:f}}", "bench", "van", "ping", latency,
-                     "bytes_per_second", rates, "aes_128_gcm", "encrypt", b->encrypt,
-                     "decrypt", b->decrypt);
-}
-
-static int print_json(const struct net_bench *b, struct err *e)
-{
-    json_t *j = to_json(b);
-    char *text = j != NULL ? json_dumps(j, JSON_COMPACT) : NULL;
-    json_decref(j);
-    if (text == NULL)
-        return err_nomem(e, "the result");
-    printf("%s\n", text);
-    mem_free(text);
-    return 0;
-}
-
-static int run(struct net_bench *b, struct err *e)
+static int run(struct van_bench *x, struct err *e)
 {
     struct bench_pair_options po = {
-        .max_bytes = sizes[b->n_sizes - 1],
-        .spin_ns = (uint64_t)(b->o->spin_us * 1000),
+        .max_bytes = x->max_bytes,
+        .spin_ns = (uint64_t)(x->b->o.spin_us * 1000),
         .timeout_ns = TIMEOUT_NS,
     };
-    b->pings = mem_array(MAX_PINGS, sizeof(*b->pings));
-    if (b->pings == NULL)
-        return err_nomem(e, "times of pings");
-    TRY(make_keys(&b->tls, e));
-    TRY(bench_pair_socket(&b->pairs[SOCKET], &po, e));
-    TRY(bench_pair_van(&b->pairs[PLAIN], &po, e));
-    po.tls = b->tls;
-    TRY(bench_pair_van(&b->pairs[SECURE], &po, e));
-    TRY(measure(b, e));
-    if (b->o->json)
-        return print_json(b, e);
-    print_text(b);
-    return 0;
+    TRY(make_keys(&x->tls, e));
+    TRY(bench_pair_socket(&x->pairs[SOCKET], &po, e));
+    TRY(bench_pair_van(&x->pairs[PLAIN], &po, e));
+    po.tls = x->tls;
+    TRY(bench_pair_van(&x->pairs[SECURE], &po, e));
+    return measure(x, e);
 }
 
-int bench_van(struct bench *bench, struct err *e)
+int bench_van(struct bench *b, struct err *e)
 {
-    const struct bench_options *o = &bench->o;
-    struct net_bench b = {.o = o, .n_sizes = 1};
-    while (b.n_sizes < SIZES && sizes[b.n_sizes] <= o->max_bytes)
-        b.n_sizes++;
-    json_set_alloc_funcs(mem_alloc, mem_free);
-    log_set_level(LOG_WARN);
-    int rc = run(&b, e);
+    struct van_bench x = {.b = b, .max_bytes = sizes[0]};
+    for (int i = 0; i < SIZES; i++)
+        if (sizes[i] <= b->o.max_bytes)
+            x.max_bytes = sizes[i];
+    int rc = run(&x, e);
     for (int kind = 0; kind < KINDS; kind++)
-        bench_pair_close(b.pairs[kind]);
-    tls_close(b.tls);
-    mem_free(b.pings);
+        bench_pair_close(x.pairs[kind]);
+    tls_close(x.tls);
     return rc;
 }
