@@ -47,7 +47,7 @@ int bench_run(const char *name, const struct bench_options *o, struct err *e)
     log_set_level(LOG_WARN); // no progress lines between the results
     struct bench b = {*o, json_pack("{s:s}", "bench", name)};
     int rc = benches[i].run(&b, e);
-    if (rc == 0 && o->json && json_object_size(b.figures) > 1)
+    if (rc == 0 && o->json)
         rc = print_json(b.figures, e);
     json_decref(b.figures);
     return rc;

@@ -2,35 +2,21 @@
 // command. The workers measure; their records come through a pipe.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "bench/cluster.h"
 #include "cluster/scheduler.h"
 #include "server/server.h"
 
-enum { MAX_PROCESSES = 128, MAX_FIGURES = 64, MAX_TURNS = 256, END_SECONDS = 10 };
-
-// A measurement: over several turns the median, each added over all workers.
-struct figure {
-    char name[40];
-    uint32_t n; // records
-    double rates[MAX_TURNS], p50[MAX_TURNS], p99[MAX_TURNS];
-    double bytes; // sent and received for a key; 0: not counted
-};
+enum { MAX_PROCESSES = 128, MAX_FIGURES = 8192, END_SECONDS = 10 };
 
 struct net_bench {
+    const struct bench *bench;
     const struct bench_options *o;
     double began;
     int addresses[2]; // a pipe: one record of VAN_ADDRESS_MAX for each process
@@ -41,7 +27,7 @@ struct net_bench {
     char token[TOKEN_TEXT_MAX];
     struct van *van;
     struct scheduler *scheduler;
-    struct figure *figures;
+    struct bench_figure figures[MAX_FIGURES]; // of all workers
     size_t n_figures;
     struct err error; // the first that a process reported
 };
@@ -69,7 +55,7 @@ static int be(struct net_bench *b, enum wire_role role, struct err *e)
 
 static _Noreturn void be_process(struct net_bench *b, enum wire_role role)
 {
-    struct bench_record failure = {.name = "error"};
+    struct bench_record failure = {.error = ""};
     struct err e = {0};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     close(b->addresses[1]);
@@ -126,39 +112,15 @@ static int open_scheduler(struct net_bench *b, char address[VAN_ADDRESS_MAX],
     return 0;
 }
 
-static struct figure *figure_of(struct net_bench *b, const char *name)
-{
-    size_t i = 0;
-    while (i < b->n_figures && strcmp(b->figures[i].name, name) != 0)
-        i++;
-    if (i == MAX_FIGURES)
-        return NULL;
-    if (i == b->n_figures)
-        snprintf(b->figures[b->n_figures++].name, sizeof(b->figures->name), "%s", name);
-    return &b->figures[i];
-}
-
-static void take_record(struct net_bench *b, const struct bench_record *r)
-{
-    if (strcmp(r->name, "error") == 0) {
-        if (b->error.code == 0)
-            err_set(&b->error, TUG_EIO, "%s", r->error);
-        return;
-    }
-    struct figure *f = figure_of(b, r->name);
-    if (f == NULL || f->n == MAX_TURNS)
-        return;
-    f->rates[f->n] = r->rate;
-    f->bytes = r->bytes;
-    f->p50[f->n] = r->p50;
-    f->p99[f->n++] = r->p99;
-}
-
 static void take_records(struct net_bench *b)
 {
     struct bench_record r;
-    while (read(b->results[0], &r, sizeof(r)) == sizeof(r))
-        take_record(b, &r);
+    while (read(b->results[0], &r, sizeof(r)) == sizeof(r)) {
+        if (r.error[0] != '\0' && b->error.code == 0)
+            err_set(&b->error, TUG_EIO, "%s", r.error);
+        if (r.error[0] == '\0' && b->n_figures < MAX_FIGURES)
+            b->figures[b->n_figures++] = r.figure;
+    }
 }
 
 static void schedule(struct net_bench *b, struct err *ret_why)
@@ -209,60 +171,51 @@ static void wait_for_processes(struct net_bench *b, bool kill_now)
 
 // Results.
 
-static int by_double(const void *a, const void *b)
+static const char *text_of(const char *name)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    if (strstr(name, "start") != NULL)
+        return "{name:-28} {p50_us:.1k} ms\n";
+    if (strstr(name, "1 key,") == name || strstr(name, "barrier") != NULL)
+        return "{name:-28} p50 {p50_us:.1} us, p99 {p99_us:.1} us\n";
+    return "{name:-28} {per_second:.2M} M keys/s, p50 {p50_us:.2k} ms, "
+           "{bytes_per_key:.1} bytes for a key\n";
 }
 
-static double median(double *x, uint32_t n)
+// A measurement, which is the i-th and some later ones: the median of its turns. Workers
+// measure at the same time: their median rate counts for each of them.
+static void print_figure(const struct net_bench *b, size_t i)
 {
-    qsort(x, n, sizeof(*x), by_double);
-    return x[n / 2];
+    static double rates[MAX_FIGURES], p50[MAX_FIGURES], p99[MAX_FIGURES];
+    const struct bench_figure *first = &b->figures[i];
+    size_t n = 0;
+    for (; i < b->n_figures; i++)
+        if (strcmp(b->figures[i].name, first->name) == 0) {
+            rates[n] = b->figures[i].rate;
+            p50[n] = b->figures[i].p50;
+            p99[n++] = b->figures[i].p99;
+        }
+    json_t *f = bench_row(b->bench->figures, "figures");
+    (void)json_object_set_new(f, "name", json_string(first->name));
+    bench_set(f, "per_second", bench_median(rates, n) * (double)b->o->workers);
+    bench_set(f, "p50_us", bench_median(p50, n) * 1e6);
+    bench_set(f, "p99_us", bench_median(p99, n) * 1e6);
+    bench_set(f, "bytes_per_key", first->bytes);
+    bench_print(b->bench, f, text_of(first->name));
 }
 
-// Workers measure at the same time: their median rate times their number.
-static double rate_of(const struct net_bench *b, struct figure *f)
+static void print_figures(const struct net_bench *b)
 {
-    return median(f->rates, f->n) * (double)b->o->workers;
-}
-
-static void print_text(struct net_bench *b)
-{
+    json_t *all = b->bench->figures;
+    bench_count(all, "servers", b->o->servers);
+    bench_count(all, "workers", b->o->workers);
+    bench_count(all, "keys", b->o->keys);
     for (size_t i = 0; i < b->n_figures; i++) {
-        struct figure *f = &b->figures[i];
-        double rate = rate_of(b, f), p50 = median(f->p50, f->n);
-        printf("%-28s", f->name);
-        if (strstr(f->name, "start") != NULL)
-            printf(" %.1f ms\n", p50 * 1e3);
-        else if (strstr(f->name, "1 key,") == f->name || strstr(f->name, "barrier"))
-            printf(" p50 %.1f us, p99 %.1f us\n", p50 * 1e6, median(f->p99, f->n) * 1e6);
-        else
-            printf(" %.2f M keys/s, p50 %.2f ms, %.1f bytes for a key\n", rate * 1e-6,
-                   p50 * 1e3, f->bytes);
+        size_t first = 0;
+        while (strcmp(b->figures[first].name, b->figures[i].name) != 0)
+            first++;
+        if (first == i)
+            print_figure(b, i);
     }
-}
-
-static int print_json(struct net_bench *b, struct err *e)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < b->n_figures; i++) {
-        struct figure *f = &b->figures[i];
-        json_array_append_new(list, json_pack("{s:s, s:f, s:f, s:f}", "name", f->name,
-                                              "per_second", rate_of(b, f), "p50_us",
-                                              median(f->p50, f->n) * 1e6, "p99_us",
-                                              median(f->p99, f->n) * 1e6));
-    }
-    json_t *j = json_pack("{s:s, s:i, s:i, s:I, s:o}", "bench", "cluster", "servers",
-                          (int)b->o->servers, "workers", (int)b->o->workers, "keys",
-                          (json_int_t)b->o->keys, "figures", list);
-    char *text = j != NULL ? json_dumps(j, JSON_COMPACT) : NULL;
-    json_decref(j);
-    if (text == NULL)
-        return err_nomem(e, "the result");
-    printf("%s\n", text);
-    mem_free(text);
-    return 0;
 }
 
 static int open_pipes(struct net_bench *b, struct err *e)
@@ -270,8 +223,7 @@ static int open_pipes(struct net_bench *b, struct err *e)
     if (pipe2(b->addresses, O_CLOEXEC) != 0 || pipe2(b->results, O_CLOEXEC) != 0 ||
         fcntl(b->results[0], F_SETFL, O_NONBLOCK) != 0)
         return err_sys(e, TUG_EIO, "cannot make a pipe");
-    b->figures = mem_zalloc(MAX_FIGURES * sizeof(*b->figures));
-    return b->figures != NULL ? 0 : err_nomem(e, "the result");
+    return 0;
 }
 
 static void close_all(struct net_bench *b)
@@ -283,27 +235,24 @@ static void close_all(struct net_bench *b)
     van_free(b->van);
     scheduler_close(b->scheduler);
     node_close(&b->node);
-    mem_free(b->figures);
 }
 
 int bench_cluster(struct bench *bench, struct err *e)
 {
-    const struct bench_options *o = &bench->o;
-    struct net_bench b = {.o = o, .addresses = {-1, -1}, .results = {-1, -1}};
-    json_set_alloc_funcs(mem_alloc, mem_free);
-    log_set_level(LOG_WARN);
+    static struct net_bench b = {.addresses = {-1, -1}, .results = {-1, -1}};
+    b.bench = bench;
+    b.o = &bench->o;
     int rc = open_pipes(&b, e);
     if (rc == 0)
         rc = run_all(&b, e);
     wait_for_processes(&b, rc != 0);
-    if (b.error.code != 0 && e != NULL)
-        *e = b.error; // it knows more than the scheduler
-    if (b.error.code != 0)
+    if (b.error.code != 0) { // it knows more than the scheduler
         rc = b.error.code;
-    if (rc == 0 && o->json)
-        rc = print_json(&b, e);
-    else if (rc == 0)
-        print_text(&b);
+        if (e != NULL)
+            *e = b.error;
+    }
+    if (rc == 0)
+        print_figures(&b);
     close_all(&b);
     return rc;
 }

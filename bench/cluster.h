@@ -6,18 +6,22 @@
 #define TUG_BENCH_CLUSTER_H
 
 #include <limits.h>
-#include <stdint.h>
 
 #include "bench/bench.h"
 #include "cluster/node.h"
 
-// A figure of one worker, written to the parent's pipe at one go.
-struct bench_record {
-    char name[40];   // the measurement, or "error"
+// A figure of one worker.
+struct bench_figure {
+    char name[40];
     double rate;     // keys, or requests, a second
     double p50, p99; // seconds, from the call to the end of the wait
     double bytes;    // sent and received for a key; 0: not counted
-    char error[ERR_TEXT_MAX];
+};
+
+// What is written to the parent's pipe at one go.
+struct bench_record {
+    struct bench_figure figure;
+    char error[ERR_TEXT_MAX]; // not empty: there is no figure, but this
 };
 
 _Static_assert(sizeof(struct bench_record) <= PIPE_BUF, "records do not mix");

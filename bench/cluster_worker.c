@@ -5,23 +5,17 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/hash.h"
 #include "base/random.h"
 #include "bench/cluster.h"
 #include "client/client.h"
 #include "rule/rule.h"
 
-enum {
-    NARROW = 1,
-    WIDE = 2,
-    SMALL = 3
-}; // tables: 1 float, 16 floats, 1 float of small keys
+// Tables: 1 float, 16 floats, 1 float of small keys.
+enum { NARROW = 1, WIDE, SMALL };
 enum { WIDE_FLOATS = 16, MAX_IN_FLIGHT = 8 };
 enum { FULL_BATCH = 100000, SMALL_BATCH = 10000, BATCHES = 20, MAX_TIMES = 1 << 20 };
 enum { ROUNDS = 3 }; // clients that are compared take turns
@@ -33,7 +27,7 @@ enum { DEFAULT, BF16, PACKED, CACHED, CLIENTS };
 
 // Batches of distinct keys in the order in which they travel.
 struct batches {
-    uint64_t *keys; // n of them, `size` keys each
+    const uint64_t *keys; // n of them, `size` keys each
     size_t n, size;
 };
 
@@ -44,7 +38,7 @@ struct worker {
     uint32_t rank;
     float *values;                // of pushes
     float *pulled[MAX_IN_FLIGHT]; // of each pull in flight
-    float *times;
+    double times[MAX_TIMES];
     double bytes; // of a key in the last measurement
 };
 
@@ -58,37 +52,25 @@ struct load {
     double seconds;
 };
 
-// Records.
-
-static int report(const struct worker *w, const char *name, double rate, double p50,
-                  double p99, struct err *e)
+// Sorts the first n times.
+static int report(struct worker *w, const char *name, double rate, size_t n,
+                  struct err *e)
 {
-    struct bench_record r = {.rate = rate, .p50 = p50, .p99 = p99, .bytes = w->bytes};
-    snprintf(r.name, sizeof(r.name), "%s", name);
+    struct bench_record r = {.figure = {.rate = rate,
+                                        .p50 = bench_median(w->times, n),
+                                        .p99 = bench_quantile(w->times, n, 0.99),
+                                        .bytes = w->bytes}};
+    snprintf(r.figure.name, sizeof(r.figure.name), "%s", name);
     if (write(w->w->results, &r, sizeof(r)) != sizeof(r))
         return err_sys(e, TUG_EIO, "cannot hand over a result");
     return 0;
-}
-
-static int by_float(const void *a, const void *b)
-{
-    float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
-// Sorts the first n times.
-static int report_times(const struct worker *w, const char *name, double rate, size_t n,
-                        struct err *e)
-{
-    qsort(w->times, n, sizeof(*w->times), by_float);
-    return report(w, name, rate, w->times[n / 2], w->times[n * 99 / 100], e);
 }
 
 // Keys.
 
 static uint64_t key_of(uint32_t table, uint64_t number)
 {
-    return table == SMALL ? number : mix64(number + 1);
+    return table == SMALL ? number : bench_key(number);
 }
 
 static uint64_t keys_of_table(const struct worker *w, uint32_t table)
@@ -100,35 +82,29 @@ static uint64_t keys_of_table(const struct worker *w, uint32_t table)
 static int arrange(struct worker *w, uint32_t table, uint64_t *keys, size_t n,
                    struct err *e)
 {
-    uint32_t *order = mem_array(n, sizeof(*order));
-    uint64_t *copy = mem_array(n, sizeof(*copy));
-    int rc = order == NULL || copy == NULL ? err_nomem(e, "keys") : 0;
-    if (rc == 0) {
-        memcpy(copy, keys, n * sizeof(*copy));
-        rc = client_arrange(w->clients[DEFAULT], table, copy, n, order);
-        if (rc != 0)
-            err_set(e, rc, "arranging keys: %s", err_text(rc));
-    }
-    for (size_t i = 0; rc == 0 && i < n; i++)
+    static uint32_t order[FULL_BATCH];
+    static uint64_t copy[FULL_BATCH];
+    memcpy(copy, keys, n * sizeof(*copy));
+    int rc = client_arrange(w->clients[DEFAULT], table, copy, n, order);
+    if (rc != 0)
+        return err_set(e, rc, "arranging keys: %s", err_text(rc));
+    for (size_t i = 0; i < n; i++)
         keys[i] = copy[order[i]];
-    mem_free(order);
-    mem_free(copy);
-    return rc;
+    return 0;
 }
 
 // Uniform over the table's keys: one from each of `size` equal ranges, so that none comes
-// twice.
+// twice. They replace the batches before.
 static int make_batches(struct worker *w, struct batches *b, uint32_t table, size_t size,
                         size_t n, struct err *e)
 {
+    static uint64_t all_keys[BATCHES * FULL_BATCH];
     uint64_t all = keys_of_table(w, table);
     if (size > all)
         size = (size_t)all;
-    *b = (struct batches){mem_array(n * size, sizeof(uint64_t)), n, size};
-    if (b->keys == NULL)
-        return err_nomem(e, "keys");
+    *b = (struct batches){all_keys, n, size};
     for (size_t i = 0; i < n; i++) {
-        uint64_t *keys = b->keys + i * size, stream = w->rank * 1000 + i;
+        uint64_t *keys = all_keys + i * size, stream = w->rank * 1000 + i;
         for (size_t k = 0; k < size; k++)
             keys[k] = key_of(table,
                              k * (all / size) + random_below(1, stream, k, all / size));
@@ -181,7 +157,7 @@ static int pump(struct worker *w, const struct load *l, double *ret_rate, size_t
         TRY(client_wait(l->client, ts[at], e));
         now = clock_seconds();
         if (n < MAX_TIMES)
-            w->times[n] = (float)(now - sent[at]);
+            w->times[n] = now - sent[at];
         n++;
         if (now - begin >= l->seconds)
             continue;
@@ -220,7 +196,7 @@ static int measure(struct worker *w, const char *name, struct load *l, struct er
     TRY(pump(w, l, &rate, &n, e));
     w->bytes = (bytes_of(l) - bytes) / (double)(client_stats(l->client).keys - before);
     TRY(barrier(w, e));
-    int rc = report_times(w, name, rate, n, e);
+    int rc = report(w, name, rate, n, e);
     w->bytes = 0;
     return rc;
 }
@@ -230,29 +206,27 @@ static int measure(struct worker *w, const char *name, struct load *l, struct er
 static int measure_latency(struct worker *w, struct err *e)
 {
     struct batches b;
-    int rc = make_batches(w, &b, NARROW, 1, 1000, e);
-    for (int push = 1; push >= 0 && rc == 0; push--) {
+    TRY(make_batches(w, &b, NARROW, 1, 1000, e));
+    for (int push = 1; push >= 0; push--) {
         struct load l = {w->clients[DEFAULT], NARROW, &b, push, 1, w->w->o->seconds};
-        rc = measure(w, push ? "1 key, push" : "1 key, pull", &l, e);
+        TRY(measure(w, push ? "1 key, push" : "1 key, pull", &l, e));
     }
-    mem_free(b.keys);
-    return rc;
+    return 0;
 }
 
 static int measure_sparse(struct worker *w, uint32_t table, size_t size, struct err *e)
 {
     char name[40];
     struct batches b;
-    int rc = make_batches(w, &b, table, size, BATCHES, e);
-    for (int push = 1; push >= 0 && rc == 0; push--) {
+    TRY(make_batches(w, &b, table, size, BATCHES, e));
+    for (int push = 1; push >= 0; push--) {
         struct load l = {w->clients[DEFAULT], table,           &b, push,
                          MAX_IN_FLIGHT,       w->w->o->seconds};
         snprintf(name, sizeof(name), "%zu keys x %d, %s", size,
                  table == WIDE ? WIDE_FLOATS : 1, push ? "push" : "pull");
-        rc = measure(w, name, &l, e);
+        TRY(measure(w, name, &l, e));
     }
-    mem_free(b.keys);
-    return rc;
+    return 0;
 }
 
 // Two clients on the same work, in turns.
@@ -285,11 +259,10 @@ static int compare_once(struct worker *w, const struct comparison *c,
 static int compare(struct worker *w, const struct comparison *c, struct err *e)
 {
     struct batches b;
-    int rc = make_batches(w, &b, c->table, FULL_BATCH, c->batches, e);
-    for (int push = 1; push >= 0 && rc == 0; push--)
-        rc = compare_once(w, c, &b, push, e);
-    mem_free(b.keys);
-    return rc;
+    TRY(make_batches(w, &b, c->table, FULL_BATCH, c->batches, e));
+    for (int push = 1; push >= 0; push--)
+        TRY(compare_once(w, c, &b, push, e));
+    return 0;
 }
 
 static int measure_barrier(struct worker *w, struct err *e)
@@ -302,9 +275,9 @@ static int measure_barrier(struct worker *w, struct err *e)
         double from = now;
         TRY(barrier(w, e));
         now = clock_seconds();
-        w->times[n] = (float)(now - from);
+        w->times[n] = now - from;
     }
-    return report_times(w, "barrier of the workers", (double)n / (now - begin), n, e);
+    return report(w, "barrier of the workers", (double)n / (now - begin), n, e);
 }
 
 static int measure_all(struct worker *w, struct err *e)
@@ -345,24 +318,21 @@ static int make_table(struct worker *w, uint32_t table, uint32_t floats, const c
 // This worker's share of all keys, a batch after the other.
 static int fill(struct worker *w, uint32_t table, struct err *e)
 {
+    static uint64_t keys[FULL_BATCH];
     uint64_t all = keys_of_table(w, table), workers = w->w->o->workers;
     uint64_t from = all * w->rank / workers, to = all * (w->rank + 1) / workers;
-    uint64_t *keys = mem_array(FULL_BATCH, sizeof(*keys));
-    int rc = keys == NULL ? err_nomem(e, "keys") : 0;
-    while (rc == 0 && from < to) {
+    double rate;
+    while (from < to) {
         size_t n = to - from < FULL_BATCH ? (size_t)(to - from) : (size_t)FULL_BATCH;
         struct batches b = {keys, 1, n};
         struct load l = {w->clients[DEFAULT], table, &b, true, 1, 0};
         for (size_t i = 0; i < n; i++)
             keys[i] = key_of(table, from + i);
-        rc = arrange(w, table, keys, n, e);
-        double rate;
-        if (rc == 0)
-            rc = pump(w, &l, &rate, &n, e);
+        TRY(arrange(w, table, keys, n, e));
+        TRY(pump(w, &l, &rate, &n, e));
         from += b.size;
     }
-    mem_free(keys);
-    return rc == 0 ? barrier(w, e) : rc;
+    return barrier(w, e);
 }
 
 // The first push of the cluster has been acknowledged.
@@ -374,8 +344,8 @@ static int report_start(struct worker *w, struct err *e)
     double rate;
     size_t n;
     TRY(pump(w, &l, &rate, &n, e));
-    double seconds = clock_seconds() - w->w->began;
-    return report(w, "start to first push", 1 / seconds, seconds, seconds, e);
+    w->times[0] = clock_seconds() - w->w->began;
+    return report(w, "start to first push", 1 / w->times[0], 1, e);
 }
 
 static int run(struct worker *w, struct err *e)
@@ -435,8 +405,7 @@ static int open_clients(struct worker *w, struct err *e)
 static int take_memory(struct worker *w, struct err *e)
 {
     size_t bytes = sizeof(float) * WIDE_FLOATS * FULL_BATCH;
-    bool good = (w->values = mem_map(bytes)) != NULL &&
-                (w->times = mem_array(MAX_TIMES, sizeof(float))) != NULL;
+    bool good = (w->values = mem_map(bytes)) != NULL;
     for (int i = 0; i < MAX_IN_FLIGHT && good; i++)
         good = (w->pulled[i] = mem_map(bytes)) != NULL;
     if (!good)
@@ -448,7 +417,8 @@ static int take_memory(struct worker *w, struct err *e)
 
 int bench_cluster_worker(const struct bench_worker *bw, struct err *e)
 {
-    struct worker w = {.w = bw};
+    static struct worker w;
+    w.w = bw;
     size_t bytes = sizeof(float) * WIDE_FLOATS * FULL_BATCH;
     int rc = take_memory(&w, e);
     if (rc == 0)
@@ -460,10 +430,7 @@ int bench_cluster_worker(const struct bench_worker *bw, struct err *e)
         client_close(w.clients[i]);
     }
     for (int i = 0; i < MAX_IN_FLIGHT; i++)
-        if (w.pulled[i] != NULL)
-            mem_unmap(w.pulled[i], bytes);
-    if (w.values != NULL)
-        mem_unmap(w.values, bytes);
-    mem_free(w.times);
+        mem_unmap(w.pulled[i], bytes);
+    mem_unmap(w.values, bytes);
     return rc;
 }
