@@ -142,6 +142,16 @@ static void held_out(void **state)
 
 // A share of what can be read only once; features that only held-out
 // examples have are unseen.
+static void assert_same_bytes(const char *one, const char *other)
+{
+    size_t n, m;
+    char *a = e2e_read(one, &n), *b = e2e_read(other, &m);
+    assert_true(a != NULL && b != NULL && n == m);
+    assert_memory_equal(a, b, n);
+    mem_free(a);
+    mem_free(b);
+}
+
 static void held_out_of_standard_input(void **state)
 {
     (void)state;
@@ -168,8 +178,12 @@ static void held_out_of_standard_input(void **state)
     }
     fclose(f);
     mem_free(text);
-    tug_ends(0, "train --data unseen.svm %s", options);
+    tug_ends(0, "train --data unseen.svm %s --out unseen", options);
     assert_true(valid_number("logloss") == loss);
+    // What no example of the training has had is not saved either.
+    tug_ends(0, "train --data data.svm %s --out seen", options);
+    assert_same_bytes("seen/save-000001/model-000.part",
+                      "unseen/save-000001/model-000.part");
     tug_ends(0, "train --data unseen.svm %s --data-in stream", options);
     assert_true(fabs(valid_number("logloss") - loss) < 1e-9);
 }
