@@ -212,10 +212,12 @@ static void greet(struct scheduler *s, struct link *l, const struct msg_hello *m
     scheduler_send(s, l->link, MSG_WELCOME, 0, &welcome);
 }
 
-static void tell_status(struct scheduler *s, struct link *l, uint64_t request)
+void scheduler_status_serve(struct scheduler *s, struct link *l, uint64_t request,
+                            const struct msg_status *m)
 {
+    (void)m;
     struct buf json = BUF_INIT(WIRE_SPAN_MAX);
-    int rc = scheduler_status(s, &json);
+    int rc = scheduler_json(s, &json);
     if (rc == 0) {
         struct msg_status_is msg = {.json = {json.data, json.len}};
         scheduler_send(s, l->link, MSG_STATUS_IS, request, &msg);
@@ -233,17 +235,19 @@ static void note_order(struct scheduler *s, const char *who, enum wire_role role
                   wire_role_name(role) != NULL ? wire_role_name(role) : "?", from);
 }
 
-static void ordered(struct scheduler *s, const struct msg_ordered *m)
+void scheduler_ordered_serve(struct scheduler *s, struct node *n, uint64_t request,
+                             const struct msg_ordered *m)
 {
     char name[ROSTER_NAME_MAX], from[VAN_ADDRESS_MAX], what[ERR_TEXT_MAX / 2];
-    const struct roster_node *n = roster_find(&s->roster, m->node);
-    note_order(s, n != NULL ? roster_name(n, name) : "a tool", m->role,
+    const struct roster_node *who = roster_find(&s->roster, m->node);
+    (void)n, (void)request;
+    note_order(s, who != NULL ? roster_name(who, name) : "a tool", m->role,
                wire_words(m->from, from, sizeof(from)),
                wire_words(m->what, what, sizeof(what)));
 }
 
-static void stop_wanted(struct scheduler *s, struct link *l, uint64_t request,
-                        const struct msg_stop *m)
+void scheduler_stop_serve(struct scheduler *s, struct link *l, uint64_t request,
+                          const struct msg_stop *m)
 {
     char why[ERR_TEXT_MAX];
     wire_words(m->why, why, sizeof(why));
@@ -253,8 +257,8 @@ static void stop_wanted(struct scheduler *s, struct link *l, uint64_t request,
     scheduler_end(s, wire_code(m->code), why);
 }
 
-static void roster_wanted(struct scheduler *s, struct link *l, uint64_t request,
-                          const struct msg_roster_wanted *m)
+void scheduler_roster_wanted_serve(struct scheduler *s, struct link *l, uint64_t request,
+                                   const struct msg_roster_wanted *m)
 {
     struct node *n = l->node != SCHEDULER_NOBODY ? &s->nodes[l->node] : NULL;
     if (n != NULL && m->version > n->roster_version && m->version <= s->roster.version)
@@ -276,21 +280,11 @@ static bool from_anyone(struct scheduler *s, struct link *l, const struct van_me
         return true;
     case MSG_OK: // to a PING: that it came is all
         return true;
-    case MSG_JOIN:
-        scheduler_join(s, l, m->request, &m->m->join);
+#define TO_DOOR(NAME, name)                                                              \
+    case MSG_##NAME:                                                                     \
+        scheduler_##name##_serve(s, l, m->request, &m->m->name);                         \
         return true;
-    case MSG_HEARTBEAT:
-        scheduler_heartbeat(s, l, m->request, &m->m->heartbeat);
-        return true;
-    case MSG_STATUS:
-        tell_status(s, l, m->request);
-        return true;
-    case MSG_STOP:
-        stop_wanted(s, l, m->request, &m->m->stop);
-        return true;
-    case MSG_ROSTER_WANTED:
-        roster_wanted(s, l, m->request, &m->m->roster_wanted);
-        return true;
+#include "wire/messages.def"
     default:
         return false;
     }
@@ -299,23 +293,14 @@ static bool from_anyone(struct scheduler *s, struct link *l, const struct van_me
 static void from_node(struct scheduler *s, struct node *n, const struct van_message *m)
 {
     switch (m->type) {
-    case MSG_BARRIER:
-        scheduler_barrier(s, n, m->request, &m->m->barrier);
+#define TO_SCHEDULER(NAME, name)                                                         \
+    case MSG_##NAME:                                                                     \
+        scheduler_##name##_serve(s, n, m->request, &m->m->name);                         \
         return;
-    case MSG_LEAVE:
-        scheduler_leave(s, n, m->request, &m->m->leave);
-        return;
-    case MSG_RUN_OVER:
-        scheduler_run_over(s, n, m->request, &m->m->run_over);
-        return;
-    case MSG_ORDERED:
-        ordered(s, &m->m->ordered);
-        return;
+#include "wire/messages.def"
     default:
-        if (!scheduler_work(s, n, m))
-            scheduler_refuse(s, n->link, m->request, TUG_EUSAGE,
-                             "the scheduler does not answer messages of this kind");
-        return;
+        scheduler_refuse(s, n->link, m->request, TUG_EUSAGE,
+                         "the scheduler does not answer messages of this kind");
     }
 }
 

@@ -70,8 +70,8 @@ static bool complete(struct scheduler *s, uint8_t group)
     return true;
 }
 
-void scheduler_barrier(struct scheduler *s, struct node *n, uint64_t request,
-                       const struct msg_barrier *m)
+void scheduler_barrier_serve(struct scheduler *s, struct node *n, uint64_t request,
+                             const struct msg_barrier *m)
 {
     uint8_t group = m->group;
     if (group >= SCHEDULER_GROUPS || !in_group(n->n.role, group) || m->generation == 0) {

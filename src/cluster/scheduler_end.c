@@ -161,8 +161,8 @@ static bool refused_for_code(struct scheduler *s, const struct node *n, uint64_t
     return true;
 }
 
-void scheduler_leave(struct scheduler *s, struct node *n, uint64_t request,
-                     const struct msg_leave *m)
+void scheduler_leave_serve(struct scheduler *s, struct node *n, uint64_t request,
+                           const struct msg_leave *m)
 {
     if (refused_for_code(s, n, request, m->code))
         return;
@@ -181,8 +181,8 @@ void scheduler_leave(struct scheduler *s, struct node *n, uint64_t request,
         after_worker(s);
 }
 
-void scheduler_run_over(struct scheduler *s, struct node *n, uint64_t request,
-                        const struct msg_run_over *m)
+void scheduler_run_over_serve(struct scheduler *s, struct node *n, uint64_t request,
+                              const struct msg_run_over *m)
 {
     char why[ERR_TEXT_MAX];
     if (n->n.role != WIRE_DRIVER) {

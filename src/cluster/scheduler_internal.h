@@ -149,12 +149,17 @@ void scheduler_say(struct scheduler *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
 const char *scheduler_name(const struct node *n, char to[ROSTER_NAME_MAX]);
 uint64_t scheduler_unix_ns(const struct scheduler *s);
 
+// What serves each message to the scheduler, of anybody or of a node that has joined.
+#define TO_DOOR(NAME, name)                                                              \
+    void scheduler_##name##_serve(struct scheduler *s, struct link *l, uint64_t request, \
+                                  const struct msg_##name *m);
+#define TO_SCHEDULER(NAME, name)                                                         \
+    void scheduler_##name##_serve(struct scheduler *s, struct node *n, uint64_t request, \
+                                  const struct msg_##name *m);
+#include "wire/messages.def"
+
 // Who is there: scheduler_nodes.c.
-void scheduler_join(struct scheduler *s, struct link *l, uint64_t request,
-                    const struct msg_join *m);
-void scheduler_forget_link(struct scheduler *s, struct link *l); // it is closed
-void scheduler_heartbeat(struct scheduler *s, struct link *l, uint64_t request,
-                         const struct msg_heartbeat *m);
+void scheduler_forget_link(struct scheduler *s, struct link *l);     // it is closed
 void scheduler_gone(struct scheduler *s, struct node *n, bool left); // not alive any more
 uint64_t scheduler_find_dead(struct scheduler *s); // returns when to look again
 // Guests that have gone are forgotten after a while. Returns when to look again.
@@ -172,28 +177,21 @@ void scheduler_drop_roster(void *encoded); // one user less; NULL is fine
 uint64_t scheduler_spread_roster(struct scheduler *s);
 
 // Barriers: scheduler_barrier.c.
-void scheduler_barrier(struct scheduler *s, struct node *n, uint64_t request,
-                       const struct msg_barrier *m);
 void scheduler_barriers_again(struct scheduler *s); // somebody is gone
 // Who is waited for, in words; empty: nobody.
 const char *scheduler_missing(const struct scheduler *s, uint8_t group, char *to,
                               size_t cap);
 
 // Data and passes: scheduler_work.c.
-bool scheduler_work(struct scheduler *s, struct node *n, const struct van_message *m);
 uint64_t scheduler_work_tick(struct scheduler *s);
 
 // The end: scheduler_end.c.
-void scheduler_leave(struct scheduler *s, struct node *n, uint64_t request,
-                     const struct msg_leave *m);
-void scheduler_run_over(struct scheduler *s, struct node *n, uint64_t request,
-                        const struct msg_run_over *m);
 void scheduler_lost(struct scheduler *s, struct node *n); // it has just died
 void scheduler_end(struct scheduler *s, int code, const char *why);
 void scheduler_stop_node(struct scheduler *s, struct node *n);
 uint64_t scheduler_end_tick(struct scheduler *s);
 
 // One JSON object; 0, TUG_ENOMEM or TUG_EDATA (too long).
-int scheduler_status(const struct scheduler *s, struct buf *ret);
+int scheduler_json(const struct scheduler *s, struct buf *ret);
 
 #endif

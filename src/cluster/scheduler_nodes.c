@@ -362,8 +362,8 @@ static void tell_joined(struct scheduler *s, const struct node *n, uint64_t requ
     scheduler_send(s, n->link, MSG_JOINED, request, &joined);
 }
 
-void scheduler_join(struct scheduler *s, struct link *l, uint64_t request,
-                    const struct msg_join *m)
+void scheduler_join_serve(struct scheduler *s, struct link *l, uint64_t request,
+                          const struct msg_join *m)
 {
     char text[ERR_TEXT_MAX], name[ROSTER_NAME_MAX];
     struct node *n = by_ticket(s, m->ticket);
@@ -438,8 +438,8 @@ static bool keep_newest(struct scheduler *s, struct link *l, uint32_t process)
 
 // Who knows a process's own number is that process; others are told another one. So
 // nobody keeps it among the living when it hangs.
-void scheduler_heartbeat(struct scheduler *s, struct link *l, uint64_t request,
-                         const struct msg_heartbeat *m)
+void scheduler_heartbeat_serve(struct scheduler *s, struct link *l, uint64_t request,
+                               const struct msg_heartbeat *m)
 {
     bool given_up = false;
     l->beats_of = m->process;

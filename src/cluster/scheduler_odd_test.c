@@ -150,6 +150,44 @@ static void test_one_driver(void **state)
     close_peer();
 }
 
+// Data and leases are the workers' business, passes and saves the driver's.
+static void test_parts(void **state)
+{
+    static const struct {
+        uint16_t type;
+        bool worker, driver;
+    } asked[] = {{MSG_DATA, true, false},        {MSG_LEASE, true, false},
+                 {MSG_PIECE_DONE, true, false},  {MSG_SCHEMA, false, true},
+                 {MSG_PASS, false, true},        {MSG_CUT, false, true},
+                 {MSG_PASS_WANTED, false, true}, {MSG_DATA_WANTED, true, true}};
+    static const enum wire_role roles[] = {WIRE_SERVER, WIRE_WORKER, WIRE_DRIVER};
+    (void)state;
+    for (int r = 0; r < 3; r++) {
+        struct msg_join join = {.role = (uint8_t)roles[r],
+                                .ticket = 1,
+                                .process = 1,
+                                .loops = 1,
+                                .address = wire_text("sim://peer")};
+        open_world(1, 1);
+        open_peer();
+        say_hello(CLUSTER);
+        say(MSG_JOIN, &join);
+        assert_int_not_equal(peer.value, 0);
+        say(MSG_ROSTER_WANTED, &(struct msg_roster_wanted){.version = 1000});
+        for (size_t i = 0; i < sizeof(asked) / sizeof(*asked); i++) {
+            say(asked[i].type, &(union wire_any){0});
+            bool may = roles[r] == WIRE_WORKER   ? asked[i].worker
+                       : roles[r] == WIRE_DRIVER ? asked[i].driver
+                                                 : false;
+            bool refused = peer.type == MSG_ERROR &&
+                           strstr(peer.text, "may ask for that") != NULL &&
+                           strstr(peer.text, wire_name(asked[i].type)) == peer.text;
+            assert_int_equal(refused, !may);
+        }
+        close_peer();
+    }
+}
+
 // What a code means for the others is decided for those of tug/tug.h; nobody leaves with
 // another one.
 static void test_odd_codes_of_leaving(void **state)
@@ -210,6 +248,7 @@ int main(void)
         cmocka_unit_test(test_words_and_codes),
         cmocka_unit_test(test_names_that_cannot_be_printed),
         cmocka_unit_test(test_one_driver),
+        cmocka_unit_test(test_parts),
         cmocka_unit_test(test_odd_codes_of_leaving),
         cmocka_unit_test(test_numbers_of_passes),
     };

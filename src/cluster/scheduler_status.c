@@ -126,7 +126,7 @@ static int put_pass(const struct scheduler *s, struct buf *to)
                       state.pieces, state.examples);
 }
 
-int scheduler_status(const struct scheduler *s, struct buf *ret)
+int scheduler_json(const struct scheduler *s, struct buf *ret)
 {
     TRY(buf_printf(ret,
                    "{\"role\":\"scheduler\",\"cluster\":\"%016" PRIx64

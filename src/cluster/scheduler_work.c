@@ -14,53 +14,80 @@ static void answer(struct scheduler *s, const struct node *n, uint64_t request, 
         scheduler_refuse(s, n->link, request, rc, e->text);
 }
 
-static void data(struct scheduler *s, struct node *n, const struct van_message *m)
+// Passes are the driver's business, leases the workers'.
+static bool refused_for_part(struct scheduler *s, const struct node *n, uint64_t request,
+                             uint16_t type, enum wire_role role)
+{
+    char name[ROSTER_NAME_MAX], why[ERR_TEXT_MAX];
+    if (n->n.role == role)
+        return false;
+    snprintf(why, sizeof(why), "%s of %s, but only a %s may ask for that",
+             wire_name(type), scheduler_name(n, name), wire_role_name(role));
+    scheduler_refuse(s, n->link, request, TUG_EUSAGE, why);
+    return true;
+}
+
+void scheduler_data_serve(struct scheduler *s, struct node *n, uint64_t request,
+                          const struct msg_data *m)
 {
     char name[ROSTER_NAME_MAX];
     struct err e = {0};
-    int rc = leases_data(s->leases, scheduler_name(n, name), &m->m->data, &e);
-    answer(s, n, m->request, rc, &e);
+    if (refused_for_part(s, n, request, MSG_DATA, WIRE_WORKER))
+        return;
+    int rc = leases_data(s->leases, scheduler_name(n, name), m, &e);
+    answer(s, n, request, rc, &e);
 }
 
-static void schema(struct scheduler *s, struct node *n, const struct van_message *m)
+void scheduler_schema_serve(struct scheduler *s, struct node *n, uint64_t request,
+                            const struct msg_schema *m)
 {
     struct err e = {0};
-    answer(s, n, m->request, leases_schema(s->leases, &m->m->schema, &e), &e);
+    if (!refused_for_part(s, n, request, MSG_SCHEMA, WIRE_DRIVER))
+        answer(s, n, request, leases_schema(s->leases, m, &e), &e);
 }
 
-static void data_wanted(struct scheduler *s, struct node *n, const struct van_message *m)
+void scheduler_data_wanted_serve(struct scheduler *s, struct node *n, uint64_t request,
+                                 const struct msg_data_wanted *m)
 {
     struct buf files = BUF_INIT(WIRE_BYTES_MAX);
     struct msg_data_is is;
-    if (leases_data_is(s->leases, &m->m->data_wanted, &is, &files) == 0)
-        scheduler_send(s, n->link, MSG_DATA_IS, m->request, &is);
+    if (n->n.role != WIRE_DRIVER &&
+        refused_for_part(s, n, request, MSG_DATA_WANTED, WIRE_WORKER))
+        return;
+    if (leases_data_is(s->leases, m, &is, &files) == 0)
+        scheduler_send(s, n->link, MSG_DATA_IS, request, &is);
     buf_free(&files); // without memory: it is asked again
 }
 
-static void lease(struct scheduler *s, struct node *n, const struct van_message *m)
+void scheduler_lease_serve(struct scheduler *s, struct node *n, uint64_t request,
+                           const struct msg_lease *m)
 {
     struct msg_leased leased = {.what = WIRE_LEASE_WAIT};
+    if (refused_for_part(s, n, request, MSG_LEASE, WIRE_WORKER))
+        return;
     if (s->phase != SCHEDULER_GATHERING)
-        leases_ask(s->leases, n->n.id, &m->m->lease, &leased);
-    scheduler_send(s, n->link, MSG_LEASED, m->request, &leased);
+        leases_ask(s->leases, n->n.id, m, &leased);
+    scheduler_send(s, n->link, MSG_LEASED, request, &leased);
 }
 
 // Servers keep who pushed what of a piece until it is done. They may forget it only when
 // they know of all deaths before: else a late push of a worker that was given up, and
 // whose piece another has done, would be applied once more.
-static void piece_done(struct scheduler *s, struct node *n, const struct van_message *m)
+void scheduler_piece_done_serve(struct scheduler *s, struct node *n, uint64_t request,
+                                const struct msg_piece_done *m)
 {
-    const struct msg_piece_done *done = &m->m->piece_done;
+    if (refused_for_part(s, n, request, MSG_PIECE_DONE, WIRE_WORKER))
+        return;
     struct forget *f = scheduler_grow(&s->forgets, &s->n_forgets, &s->cap_forgets,
                                       sizeof(*f));
     if (f == NULL)
         return; // it is reported again
-    f->msg.pass = done->pass;
-    f->msg.piece = (uint64_t)done->file << 40 | done->index;
+    f->msg.pass = m->pass;
+    f->msg.piece = (uint64_t)m->file << 40 | m->index;
     f->version = s->roster.version + s->changed;
-    if (!leases_done(s->leases, n->n.id, done))
+    if (!leases_done(s->leases, n->n.id, m))
         s->n_forgets--;
-    answer(s, n, m->request, 0, NULL);
+    answer(s, n, request, 0, NULL);
 }
 
 static void pass_state(struct scheduler *s, struct node *n, uint64_t request,
@@ -80,89 +107,77 @@ static void pass_state(struct scheduler *s, struct node *n, uint64_t request,
 
 // A run has one driver: others that share its role look on.
 static bool refused_for_driver(struct scheduler *s, const struct node *n,
-                               const struct van_message *m)
+                               uint64_t request, uint16_t type)
 {
     const struct node *driver = NULL;
     char name[ROSTER_NAME_MAX], other[ROSTER_NAME_MAX], why[ERR_TEXT_MAX];
     for (uint32_t i = 0; i < s->n_nodes && driver == NULL; i++)
         if (s->nodes[i].used && s->nodes[i].n.alive && s->nodes[i].drives)
             driver = &s->nodes[i];
-    if (driver == n || (driver == NULL && m->type == MSG_PASS))
+    if (driver == n || (driver == NULL && type == MSG_PASS))
         return false;
     if (driver == NULL)
-        snprintf(why, sizeof(why), "%s of %s, which has opened no pass",
-                 wire_name(m->type), scheduler_name(n, name));
+        snprintf(why, sizeof(why), "%s of %s, which has opened no pass", wire_name(type),
+                 scheduler_name(n, name));
     else
-        snprintf(why, sizeof(why), "%s of %s, but %s drives this run", wire_name(m->type),
+        snprintf(why, sizeof(why), "%s of %s, but %s drives this run", wire_name(type),
                  scheduler_name(n, name), scheduler_name(driver, other));
-    scheduler_refuse(s, n->link, m->request, TUG_EUSAGE, why);
+    scheduler_refuse(s, n->link, request, TUG_EUSAGE, why);
     return true;
 }
 
-static void pass(struct scheduler *s, struct node *n, const struct van_message *m)
+void scheduler_pass_serve(struct scheduler *s, struct node *n, uint64_t request,
+                          const struct msg_pass *m)
 {
     struct err e = {0};
+    if (refused_for_part(s, n, request, MSG_PASS, WIRE_DRIVER))
+        return;
     if (s->phase == SCHEDULER_GATHERING)
         return; // it is asked again
-    if (refused_for_driver(s, n, m))
+    if (refused_for_driver(s, n, request, MSG_PASS))
         return;
     if (s->phase == SCHEDULER_RUNNING)
         s->driven = n->drives = true;
-    if (m->request > n->state_request) {
-        int rc = leases_pass(s->leases, &m->m->pass, &e);
+    if (request > n->state_request) {
+        int rc = leases_pass(s->leases, m, &e);
         if (rc != 0) {
-            answer(s, n, m->request, rc, &e);
+            answer(s, n, request, rc, &e);
             return;
         }
     }
-    pass_state(s, n, m->request, m->m->pass.pass);
+    pass_state(s, n, request, m->pass);
 }
 
-static void cut(struct scheduler *s, struct node *n, const struct van_message *m)
+void scheduler_cut_serve(struct scheduler *s, struct node *n, uint64_t request,
+                         const struct msg_cut *m)
 {
     struct buf done = BUF_INIT(WIRE_BYTES_MAX);
     struct msg_cut_state state;
     struct err e = {0};
-    if (m->request < n->cut_request)
+    if (refused_for_part(s, n, request, MSG_CUT, WIRE_DRIVER))
+        return;
+    if (request < n->cut_request)
         return; // an old question that came late must not begin a save again that is over
-    if (refused_for_driver(s, n, m))
+    if (refused_for_driver(s, n, request, MSG_CUT))
         return; // the driver's save would begin anew
-    n->cut_request = m->request;
-    if (m->m->cut.save != s->cut.save)
-        s->cut = (struct cut_of){m->m->cut.save, s->roster.version + s->changed,
-                                 s->session};
-    int rc = leases_cut(s->leases, m->m->cut.save, &state, &done, &e);
+    n->cut_request = request;
+    if (m->save != s->cut.save)
+        s->cut = (struct cut_of){m->save, s->roster.version + s->changed, s->session};
+    int rc = leases_cut(s->leases, m->save, &state, &done, &e);
     state.roster = s->cut.roster;
     state.newest = s->cut.newest;
     if (rc == 0)
-        scheduler_send(s, n->link, MSG_CUT_STATE, m->request, &state);
+        scheduler_send(s, n->link, MSG_CUT_STATE, request, &state);
     else
-        answer(s, n, m->request, rc, &e);
+        answer(s, n, request, rc, &e);
     buf_free(&done);
 }
 
-bool scheduler_work(struct scheduler *s, struct node *n, const struct van_message *m)
+void scheduler_pass_wanted_serve(struct scheduler *s, struct node *n, uint64_t request,
+                                 const struct msg_pass_wanted *m)
 {
-    bool worker = n->n.role == WIRE_WORKER, driver = n->n.role == WIRE_DRIVER;
-    if (m->type == MSG_DATA && worker)
-        data(s, n, m);
-    else if (m->type == MSG_SCHEMA && driver)
-        schema(s, n, m);
-    else if (m->type == MSG_DATA_WANTED && (worker || driver))
-        data_wanted(s, n, m);
-    else if (m->type == MSG_LEASE && worker)
-        lease(s, n, m);
-    else if (m->type == MSG_PIECE_DONE && worker)
-        piece_done(s, n, m);
-    else if (m->type == MSG_PASS && driver)
-        pass(s, n, m);
-    else if (m->type == MSG_CUT && driver)
-        cut(s, n, m);
-    else if (m->type == MSG_PASS_WANTED && driver)
-        pass_state(s, n, m->request, m->m->pass_wanted.pass);
-    else
-        return false;
-    return true;
+    if (!refused_for_part(s, n, request, MSG_PASS_WANTED, WIRE_DRIVER))
+        pass_state(s, n, request, m->pass);
 }
 
 // The version of the roster that all servers have.
