@@ -36,10 +36,10 @@ static const char *const texts[] = {
     "t4",
     NULL};
 
-static const uint16_t asked[] = {MSG_PUSH,    MSG_PULL,       MSG_TICK,         MSG_ROWS,
-                                 MSG_TABLE,   MSG_TABLE_DO,   MSG_TABLE_WANTED, MSG_SAVE,
-                                 MSG_MARK,    MSG_SAVE_END,   MSG_LOAD,         MSG_STEP,
-                                 MSG_PROFILE, MSG_TABLE_INFO, MSG_STATUS};
+static const uint16_t asked[] = {
+#define TO_SERVER(NAME, name) MSG_##NAME,
+#include "wire/messages.def"
+};
 
 static void put_node(struct buf *nodes, uint32_t id, enum wire_role role, uint32_t rank,
                      uint64_t session, bool alive)
