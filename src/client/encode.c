@@ -226,7 +226,7 @@ static int send_slice(struct slice *s)
     case REQUEST_STEP:
         return van_send(v, link, MSG_STEP, s->id, &r->u.step.message, NULL);
     case REQUEST_INFO: {
-        struct msg_table_info m = {.table = r->u.info.table,
+        struct msg_table_info m = {.number = r->u.info.table,
                                    .name = wire_text(r->u.info.name)};
         return van_send(v, link, MSG_TABLE_INFO, s->id, &m, NULL);
     }

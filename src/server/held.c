@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "server/request_fields.h"
 #include "server/shard_internal.h"
 
 enum { HELD_MAX = 1 << 16 };
@@ -244,28 +245,6 @@ static void name_micros(const struct shard_table *t, struct buf *to)
     buf_printf(to, " of batch %llu", (unsigned long long)t->sync.next);
 }
 
-// The table that a request of those that may wait is for, and the clock that it waits
-// for.
-static uint32_t table_of(const struct held *h, uint64_t *ret_clock)
-{
-    *ret_clock = 0;
-    switch (h->type) {
-    case MSG_PUSH:
-        return h->m.push.table;
-    case MSG_TABLE_DO:
-        *ret_clock = h->m.table_do.clock;
-        return h->m.table_do.table;
-    case MSG_LOAD:
-        return h->m.load.table;
-    case MSG_SAVE_TURN:
-    case MSG_SAVE:
-        return SPEC_MAX_TABLES;
-    default:
-        *ret_clock = h->m.pull.clock;
-        return h->m.pull.table;
-    }
-}
-
 static void name_missing(const struct shard *s, const struct shard_table *t,
                          const struct held *h, uint64_t clock, struct buf *to)
 {
@@ -289,7 +268,7 @@ static void refuse_late(struct shard *s, const struct held *h)
     struct buf whom = BUF_INIT(ERR_TEXT_MAX);
     const struct shard_table *t = NULL;
     unsigned long long seconds = (s->now - h->since) / SECOND_NS;
-    uint64_t clock;
+    struct request_fields f = {.table = SPEC_MAX_TABLES};
     if (h->wants == WANTS_DRAIN) {
         err_set(&e, TUG_EIO,
                 VAN_NO_ROOM
@@ -299,19 +278,20 @@ static void refuse_late(struct shard *s, const struct held *h)
         shard_refuse(s, &q, &e);
         return;
     }
+    request_fields(h->type, &h->m, &f);
     if (h->wants != WANTS_ROSTER)
-        t = tables_find(s, table_of(h, &clock), &e);
+        t = tables_find(s, f.table, &e);
     if (t == NULL) {
         err_set(&e, TUG_EIO, "%s has not come for %llu s",
                 h->wants == WANTS_ROSTER ? "the scheduler's newer placement"
                                          : "the end of the save before",
                 seconds);
     } else {
-        name_missing(s, t, h, clock, &whom);
+        name_missing(s, t, h, f.clock, &whom);
         const char *names = buf_str(&whom);
         err_set(&e, TUG_EIO, "%s of table '%s' at clock %llu has waited %llu s for %s",
                 h->type == MSG_TABLE_DO ? "order" : wire_name(h->type),
-                t->spec.config.name, (unsigned long long)clock, seconds,
+                t->spec.config.name, (unsigned long long)f.clock, seconds,
                 names != NULL ? names : "others");
     }
     buf_free(&whom);

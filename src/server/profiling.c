@@ -1,36 +1,19 @@
 // What a shard notes of its requests while its profile is on, and PROFILE itself.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "server/request_fields.h"
 #include "server/shard_internal.h"
 
 // Table, keys and bytes of a request, as far as it has any.
 static void describe(const struct shard *s, uint16_t type, const union wire_any *m,
                      struct wire_event *ev)
 {
+    struct request_fields f = {.table = UINT32_MAX};
+    request_fields(type, m, &f);
     ev->type = type;
-    ev->table = UINT32_MAX;
-    if (type == MSG_PUSH) {
-        ev->table = m->push.table;
-        ev->keys = m->push.n;
-        ev->bytes = m->push.keys.n + m->push.values.n;
-    } else if (type == MSG_PULL) {
-        ev->table = m->pull.table;
-        ev->keys = m->pull.n;
-        ev->bytes = m->pull.keys.n;
-    } else if (type == MSG_ROWS) {
-        ev->table = m->rows.table;
-        ev->keys = m->rows.max;
-    } else if (type == MSG_TICK) {
-        ev->table = m->tick.table;
-    } else if (type == MSG_TABLE) {
-        ev->table = m->table.table;
-    } else if (type == MSG_TABLE_DO) {
-        ev->table = m->table_do.table;
-    } else if (type == MSG_TABLE_WANTED) {
-        ev->table = m->table_wanted.table;
-    } else if (type == MSG_LOAD) {
-        ev->table = m->load.table;
-    }
+    ev->table = f.table;
+    ev->keys = f.keys;
+    ev->bytes = f.bytes;
     const struct shard_table *t = tables_find(s, ev->table, NULL);
     ev->space = t != NULL ? (uint8_t)t->spec.space : 0;
 }

@@ -97,6 +97,36 @@ static void test_roles(void **state)
     world_close(w);
 }
 
+// Nobody speaks for another's session, in whatever message there is one.
+static void test_sessions_of_others(void **state)
+{
+    static const struct {
+        uint16_t type;
+        const char *fields;
+    } messages[] = {
+#define RECORD(NAME, name, about) {0, " " // no message
+#define MESSAGE(NAME, name, id, ...) {id, " "
+#define FIELD(type, name, about) #name " "
+#define END(name)                                                                        \
+    }                                                                                    \
+    ,
+#include "wire/messages.def"
+    };
+    static const struct shard_options plain;
+    struct world *w = world_open(4, &plain);
+    int n = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof(messages) / sizeof(*messages); i++) {
+        uint16_t type = messages[i].type;
+        if (!is_for_servers(type) || strstr(messages[i].fields, " session ") == NULL)
+            continue;
+        refused(w, WORKER_LINK, type, "but the link belongs to session");
+        n++;
+    }
+    assert_int_equal(n, 5);
+    world_close(w);
+}
+
 // An operator's link that speaks for no session: it may look at the process, no more.
 static void test_without_session(void **state)
 {
@@ -242,6 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_before_hello),
         cmocka_unit_test(test_roles),
+        cmocka_unit_test(test_sessions_of_others),
         cmocka_unit_test(test_without_session),
         cmocka_unit_test(test_claimed_session),
         cmocka_unit_test(test_refusals_are_logged),

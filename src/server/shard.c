@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "server/request_fields.h"
 #include "server/shard_internal.h"
 
 enum { QUESTION_BYTES = 64 << 10 }; // of an answer, mostly
@@ -151,42 +152,32 @@ static void piece_forgotten(void *ctx, const struct msg_forget *m)
 
 static uint64_t session_of(const struct request *q)
 {
-    switch (q->type) {
-    case MSG_PUSH:
-        return q->m->push.session;
-    case MSG_PULL:
-        return q->m->pull.session;
-    case MSG_TICK:
-        return q->m->tick.session;
-    case MSG_STEP:
-        return q->m->step.session;
-    case MSG_MARK:
-        return q->m->mark.session;
-    default:
-        return q->peer->session;
-    }
+    struct request_fields f = {.session = q->peer->session};
+    request_fields(q->type, q->m, &f);
+    return f.session;
 }
 
 static bool refused_for_session(struct shard *s, const struct request *q)
 {
-    struct err e = {0};
+    const struct peer *p = q->peer;
+    struct err e;
     char name[ROSTER_NAME_MAX];
-    if (s->o.without_session_check)
+    if (s->o.without_session_check ||
+        (p->session != 0 && !p->ended && session_of(q) == p->session))
         return false;
-    if (q->peer->session == 0)
+    if (p->session == 0)
         err_set(&e, TUG_EUSAGE, "%s: join the cluster first", wire_name(q->type));
-    else if (q->peer->ended) // as if it were gone: no mistake that others would make, too
+    else if (p->ended) // as if it were gone: no mistake that others would make, too
         err_set(&e, TUG_EIO,
                 "%s of %s, whose session has ended because it counted as dead",
-                wire_name(q->type), shard_peer_name(s, q->peer, name));
-    else if (session_of(q) != q->peer->session)
+                wire_name(q->type), shard_peer_name(s, p, name));
+    else
         err_set(&e, TUG_EUSAGE,
                 "%s of %s names session %llu, but the link belongs to session %llu",
-                wire_name(q->type), shard_peer_name(s, q->peer, name),
-                (unsigned long long)session_of(q), (unsigned long long)q->peer->session);
-    if (e.code != 0)
-        shard_refuse(s, q, &e);
-    return e.code != 0;
+                wire_name(q->type), shard_peer_name(s, p, name),
+                (unsigned long long)session_of(q), (unsigned long long)p->session);
+    shard_refuse(s, q, &e);
+    return true;
 }
 
 static bool refused_for_flags(struct shard *s, const struct request *q)
@@ -219,10 +210,9 @@ static enum outcome serve(struct shard *s, struct request *q)
 
 static enum outcome dispatch(struct shard *s, struct request *q)
 {
-    struct err none = {0};
-    enum outcome room = ANSWERED;
-    if (is_question(q->type))
-        room = room_for(s, q, QUESTION_BYTES, &none);
+    struct err none;
+    enum outcome room = is_question(q->type) ? room_for(s, q, QUESTION_BYTES, &none)
+                                             : ANSWERED;
     if (room != ANSWERED)
         return room;
     if (q->type == MSG_STATUS || q->type == MSG_PROFILE) // of the process, not of tables

@@ -18,6 +18,7 @@
 //   told.c     orders, for the scheduler's log
 //   status.c   for people
 //   profiling.c  what is noted of each request, when wanted
+//   request_fields.h  what requests say of themselves
 //
 // Pure, and tested apart: keys, marks, orders, pool, profile, repeats, spec, ssp_clock,
 // step_clock, sync_clock.

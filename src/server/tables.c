@@ -386,7 +386,7 @@ static int describe(struct shard *s, const struct msg_table_info *m, struct buf 
         return err_set(e, TUG_EUSAGE, "there is no table '%.*s' on node %u",
                        (int)(m->name.n < CONFIG_NAME_MAX ? m->name.n : CONFIG_NAME_MAX),
                        m->name.data, member_id(s->member));
-    if (t == NULL && (t = tables_find(s, m->table, e)) == NULL)
+    if (t == NULL && (t = tables_find(s, m->number, e)) == NULL)
         return TUG_EUSAGE;
     *ret_table = t->spec.id;
     if (table_config_print(&t->spec.config, config) != 0)

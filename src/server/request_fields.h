@@ -1,0 +1,63 @@
+// What requests say of themselves, whatever they ask for: fields that mean the same in every
+// message to a server's loop are known by their types and names in messages.def.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVER_REQUEST_FIELDS_H
+#define TUG_SERVER_REQUEST_FIELDS_H
+
+#include <string.h>
+
+#include "wire/wire.h"
+
+// What a message does not have stays as it is.
+struct request_fields {
+    uint64_t session, clock;
+    uint32_t table, keys;
+    uint64_t bytes; // of its spans, added
+};
+
+// Inlined always: which field it is, is known when it is compiled.
+static inline __attribute__((always_inline)) void request_field(struct request_fields *f,
+                                                                const char *what,
+                                                                const void *value)
+{
+    if (strcmp(what, "u64 session") == 0)
+        memcpy(&f->session, value, sizeof(f->session));
+    else if (strcmp(what, "u64 clock") == 0)
+        memcpy(&f->clock, value, sizeof(f->clock));
+    else if (strcmp(what, "u32 table") == 0)
+        memcpy(&f->table, value, sizeof(f->table));
+    else if (strcmp(what, "u32 n") == 0 || strcmp(what, "u32 max") == 0)
+        memcpy(&f->keys, value, sizeof(f->keys));
+    else if (strncmp(what, "span ", 5) == 0)
+        f->bytes += ((const struct wire_span *)value)->n;
+}
+
+#define MESSAGE(NAME, name, id, ...)                                                     \
+    static inline void request_fields_of_##name(struct request_fields *f,                \
+                                                const struct msg_##name *m)              \
+    {                                                                                    \
+        (void)f, (void)m;
+#define RECORD(NAME, name, about)                                                        \
+    static inline void request_fields_of_record_##name(struct request_fields *f,         \
+                                                       const struct wire_##name *m)      \
+    {
+#define FIELD(type, name, about) request_field(f, #type " " #name, &m->name);
+#define END(name) }
+#include "wire/messages.def"
+
+static inline void request_fields(uint16_t type, const union wire_any *m,
+                                  struct request_fields *f)
+{
+    switch (type) {
+#define TO_SERVER(NAME, name)                                                            \
+    case MSG_##NAME:                                                                     \
+        request_fields_of_##name(f, &m->name);                                           \
+        break;
+#include "wire/messages.def"
+    default:
+        break;
+    }
+}
+
+#endif
