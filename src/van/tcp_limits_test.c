@@ -328,7 +328,7 @@ static void silent(struct world *w)
     for (int i = 0; i < SILENT; i++)
         fds[i] = connect_raw(b->address);
     settle(w);
-    assert_true(comes(w, WIRE_OPERATOR));
+    comes_for(w, WIRE_OPERATOR, b->links[1]); // strangers in the reserve make no room
     for (int i = 0; i < SILENT; i++)
         if (fds[i] >= 0) // not at a Unix socket
             close(fds[i]);
@@ -535,6 +535,70 @@ static void test_descriptors(void **state)
     close_node(server);
 }
 
+// Another process: links of members, as many as fit, and then some that are refused, hear
+// why, and do not hang up.
+
+enum { REFUSED = 40 };
+
+static bool hears(int fd, void *answer, size_t n)
+{
+    struct timeval patience = {20, 0};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    return recv(fd, answer, n, MSG_WAITALL) == (ssize_t)n;
+}
+
+static int stay(const char *address)
+{
+    struct wire_out o = WIRE_OUT_INIT;
+    unsigned char head[WIRE_FRAME_BYTES];
+    int refused = 0;
+    if (wire_encode(&o, MSG_STATUS, 1, &(struct msg_status){}, false) != 0)
+        return 1;
+    for (int i = 0; i < LIMIT + REFUSED && refused < REFUSED; i++) {
+        struct wire_frame f;
+        int fd = connect_raw(address);
+        if (fd < 0)
+            return 2;
+        // Who is refused may be told before it has said anything.
+        (void)send(fd, o.head.data, o.head.len, MSG_NOSIGNAL);
+        if (!hears(fd, head, sizeof(head)) || wire_frame_read(head, &f, NULL) != 0)
+            return 3;
+        refused += f.type == MSG_ERROR;
+    }
+    return refused == REFUSED ? 0 : 4;
+}
+
+static void join_and_answer(struct node *n, van_link link, struct van_message *m)
+{
+    van_joined(n->v, link);
+    answer_ok(n, link, m);
+}
+
+// Who was refused and stays has a descriptor until others need it: they are told why, too.
+static void test_refused_and_there(void **state)
+{
+    (void)state;
+    struct rlimit was, few;
+    struct world w = {.kind = &kinds[2]};
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+    struct node *server = open_node(&w, 1);
+    server->on_message = join_and_answer;
+    listen_anywhere(server);
+    pid_t child = fork();
+    assert_int_not_equal(child, -1);
+    if (child == 0)
+        _exit(stay(server->address));
+    few = was;
+    few.rlim_cur = LIMIT;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    int status = -1;
+    PUMP(&w, waitpid(child, &status, WNOHANG) == child);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    close_node(server);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -543,7 +607,7 @@ int main(void)
         cmocka_unit_test(test_descriptors),    cmocka_unit_test(test_crawling),
         cmocka_unit_test(test_roles),          cmocka_unit_test(test_silent),
         cmocka_unit_test(test_two_at_once),    cmocka_unit_test(test_full_for_long),
-        cmocka_unit_test(test_room_meanwhile),
+        cmocka_unit_test(test_room_meanwhile), cmocka_unit_test(test_refused_and_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
