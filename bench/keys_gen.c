@@ -1,6 +1,6 @@
 // Examples whose features are drawn uniformly from a given number of keys, as libsvm text
-// on standard output: what bench/growth trains on. Labels are drawn, too: there is nothing
-// to learn here but how fast rows are found.
+// on standard output: what bench/growth trains on and bench_reader reads. Labels are
+// drawn, too: there is nothing to learn here but how fast rows are found.
 //
 //   keys_gen KEYS ROWS FEATURES
 //
@@ -12,30 +12,12 @@
 
 enum { SEED = 1, LABELS = 0, FEATURES = 1 };
 
-static char *put_number(char *to, uint64_t n)
-{
-    char digits[20];
-    int count = 0;
-    do
-        digits[count++] = (char)('0' + n % 10);
-    while ((n /= 10) > 0);
-    while (count > 0)
-        *to++ = digits[--count];
-    return to;
-}
-
 static void put_example(uint64_t row, uint64_t keys, uint64_t features)
 {
-    char text[32];
     putchar_unlocked((int)('0' + random_below(SEED, LABELS, row, 2)));
-    for (uint64_t i = 0; i < features; i++) {
-        char *end = text;
-        *end++ = ' ';
-        end = put_number(end, 1 + random_below(SEED, FEATURES, row * features + i, keys));
-        *end++ = ':';
-        *end++ = '1';
-        fwrite_unlocked(text, 1, (size_t)(end - text), stdout);
-    }
+    for (uint64_t i = row * features; i < (row + 1) * features; i++)
+        printf(" %llu:1",
+               (unsigned long long)(1 + random_below(SEED, FEATURES, i, keys)));
     putchar_unlocked('\n');
 }
 
