@@ -4,8 +4,9 @@
 // against training alone.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
+#include <semaphore.h>
 #include <unistd.h>
 
 #include "bench/bench.h"
@@ -25,13 +26,6 @@ enum {
 static const char settings[] = "name=bench; accessor=ctr; dim=8; embedx-threshold=1; "
                                "base-threshold=0; delta-threshold=0; deltas=yes";
 
-// Where who reads a cut out waits for the thread that writes it.
-struct gate {
-    pthread_mutex_t lock;
-    pthread_cond_t opened;
-    bool open;
-};
-
 struct save_bench {
     json_t *f;
     char dir[FILE_PATH_MAX];
@@ -40,7 +34,7 @@ struct save_bench {
     char cut[FILE_PATH_MAX];   // what the server's thread writes
     char plain[FILE_PATH_MAX]; // what is only written
     struct bench_rows t;
-    struct gate gate;
+    sem_t gate; // where who reads a cut out waits for the thread that writes it
 };
 
 static int save_once(struct save_bench *x, enum save_mode mode, double *ret_seconds,
@@ -59,34 +53,25 @@ static int save_once(struct save_bench *x, enum save_mode mode, double *ret_seco
 
 static void open_gate(void *ctx)
 {
-    struct gate *g = ctx;
-    pthread_mutex_lock(&g->lock);
-    g->open = true;
-    pthread_cond_signal(&g->opened);
-    pthread_mutex_unlock(&g->lock);
+    (void)sem_post(ctx);
 }
 
-static int wait_for_writer(struct gate *g, struct err *e)
+// It may have been opened for something earlier: who waits looks again.
+static int wait_for_writer(struct save_bench *x, struct err *e)
 {
     struct timespec deadline = clock_deadline(WRITE_SECONDS);
-    int rc = 0;
-    pthread_mutex_lock(&g->lock);
-    while (!g->open && rc == 0)
-        rc = pthread_cond_timedwait(&g->opened, &g->lock, &deadline);
-    g->open = false;
-    pthread_mutex_unlock(&g->lock);
-    return rc == 0 ? 0
-                   : err_set(e, TUG_EIO, "the disk has written nothing for %d seconds",
-                             WRITE_SECONDS);
+    if (sem_timedwait(&x->gate, &deadline) == 0 || errno == EINTR)
+        return 0;
+    return err_set(e, TUG_EIO, "the disk has written nothing for %d seconds",
+                   WRITE_SECONDS);
 }
 
-static int begin_file(struct save_bench *x, enum save_mode mode, struct save_writer **ret,
-                      struct err *e)
+static int begin_file(struct save_bench *x, struct save_writer **ret, struct err *e)
 {
     struct save_writer_options o = {.threaded = true, .wake = open_gate, .ctx = &x->gate};
     struct save_writer *w;
     TRY(save_writer_open(&w, &o, e));
-    int rc = cut_begin(x->t.s, &(struct cut_options){.mode = mode}, e);
+    int rc = cut_begin(x->t.s, &(struct cut_options){.mode = SAVE_CHECKPOINT}, e);
     if (rc == 0) {
         struct rows_shape shape = save_cut_shape(x->t.s);
         rc = save_writer_begin(w, FILE_ANYWHERE, x->cut, &shape, e);
@@ -108,25 +93,36 @@ static int end_file(struct save_bench *x, struct save_writer *w, int rc, struct 
     return rc != 0 ? rc : ended;
 }
 
+// Reads out until that time is used up, unless the writer has enough. A call may take
+// longer than was left: the next ones have less then.
+static int read_out(struct save_bench *x, struct save_writer *w, int64_t *ns,
+                    bool *ret_end, struct err *e)
+{
+    while (!*ret_end && *ns > 0 && save_writer_has_room(w)) {
+        struct rows_block b;
+        uint64_t begin = clock_ns();
+        TRY(cut_next(x->t.s, BLOCK_BYTES, &b, e));
+        *ret_end = b.kind == ROWS_END;
+        if (*ret_end)
+            TRY(save_writer_end(w, e));
+        else if (b.n > 0)
+            TRY(save_writer_add(w, &b, e));
+        *ns -= (int64_t)(clock_ns() - begin);
+    }
+    return 0;
+}
+
 static int write_cut(struct save_bench *x, struct save_writer *w, struct err *e)
 {
     struct rows_info info;
-    struct rows_block b = {.kind = ROWS_ROW};
+    int64_t ns = INT64_MAX;
     size_t files = 0;
-    while (b.kind != ROWS_END) {
-        if (!save_writer_has_room(w)) {
-            TRY(wait_for_writer(&x->gate, e));
-            continue;
-        }
-        TRY(cut_next(x->t.s, BLOCK_BYTES, &b, e));
-        if (b.n > 0)
-            TRY(save_writer_add(w, &b, e));
-    }
-    TRY(save_writer_end(w, e));
+    bool end = false;
     while (files == 0) {
+        TRY(read_out(x, w, &ns, &end, e));
         TRY(save_writer_done(w, &info, 1, &files, e));
         if (files == 0)
-            TRY(wait_for_writer(&x->gate, e));
+            TRY(wait_for_writer(x, e));
     }
     return 0;
 }
@@ -135,10 +131,22 @@ static int save_threaded(struct save_bench *x, double *ret_seconds, struct err *
 {
     struct save_writer *w;
     uint64_t begin = clock_ns();
-    TRY(begin_file(x, SAVE_CHECKPOINT, &w, e));
+    TRY(begin_file(x, &w, e));
     int rc = write_cut(x, w, e);
     *ret_seconds = bench_since(begin);
     return end_file(x, w, rc, e);
+}
+
+static int write_all(int fd, const struct buf *b)
+{
+    for (size_t at = 0; at < b->len;) {
+        size_t n = b->len - at < WRITE_BYTES ? b->len - at : WRITE_BYTES;
+        ssize_t written = write(fd, b->data + at, n);
+        if (written <= 0)
+            return -1;
+        at += (size_t)written;
+    }
+    return fdatasync(fd);
 }
 
 // Writes as a program does that has nothing else to do.
@@ -147,19 +155,10 @@ static int write_plain(const struct save_bench *x, const struct buf *b,
 {
     (void)unlink(x->plain);
     uint64_t begin = clock_ns();
-    int fd = open(x->plain, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    size_t at = 0;
-    while (fd >= 0 && at < b->len) {
-        size_t n = b->len - at < WRITE_BYTES ? b->len - at : WRITE_BYTES;
-        ssize_t written = write(fd, b->data + at, n);
-        if (written <= 0)
-            break;
-        at += (size_t)written;
-    }
-    int rc = fd < 0 || at < b->len || fdatasync(fd) != 0 ? -1 : 0;
-    *ret_seconds = bench_since(begin);
-    if (rc != 0)
+    int fd = open(x->plain, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc = 0;
+    if (fd < 0 || write_all(fd, b) != 0)
         rc = err_sys(e, TUG_EIO, "can't write '%s'", x->plain);
+    *ret_seconds = bench_since(begin);
     if (fd >= 0)
         close(fd);
     return rc;
@@ -271,25 +270,6 @@ static int measure_delta(struct save_bench *x, struct err *e)
 
 // Training.
 
-// Reads out until that time is used up, unless the writer has enough. A call may take
-// longer than was left: the next ones have less then.
-static int read_out(struct save_bench *x, struct save_writer *w, int64_t *ns,
-                    bool *ret_end, struct err *e)
-{
-    while (!*ret_end && *ns > 0 && save_writer_has_room(w)) {
-        struct rows_block b;
-        uint64_t begin = clock_ns();
-        TRY(cut_next(x->t.s, BLOCK_BYTES, &b, e));
-        *ret_end = b.kind == ROWS_END;
-        if (*ret_end)
-            TRY(save_writer_end(w, e));
-        else if (b.n > 0)
-            TRY(save_writer_add(w, &b, e));
-        *ns -= (int64_t)(clock_ns() - begin);
-    }
-    return 0;
-}
-
 // Pushes, with a tenth of their time for the save, until its file is written.
 static int train_meanwhile(struct save_bench *x, struct save_writer *w, struct err *e)
 {
@@ -330,7 +310,7 @@ static int measure_training(struct save_bench *x, struct err *e)
     TRY(bench_push_all(&x->t, &rate, e)); // warms up
     TRY(bench_push_all(&x->t, &rate, e));
     bench_set(x->f, "alone_per_second", rate);
-    TRY(begin_file(x, SAVE_CHECKPOINT, &w, e));
+    TRY(begin_file(x, &w, e));
     return end_file(x, w, train_meanwhile(x, w, e), e);
 }
 
@@ -360,9 +340,9 @@ static const char text[] =
 
 int bench_save(struct bench *b, struct err *e)
 {
-    static struct save_bench x = {
-        .gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .opened = PTHREAD_COND_INITIALIZER}};
+    static struct save_bench x;
     x.f = b->figures;
+    (void)sem_init(&x.gate, 0, 0);
     int rc = bench_make_dir(b, x.dir, e);
     if (rc == 0)
         rc = measure(&x, b->o.table_rows, e);
