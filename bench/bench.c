@@ -24,16 +24,6 @@ static const struct {
     {"shrink", bench_shrink},   {"tier", bench_tier},
 };
 
-static int print_json(const json_t *figures, struct err *e)
-{
-    char *text = json_dumps(figures, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS));
-    int rc = text == NULL || json_memory_failed() ? err_nomem(e, "the result") : 0;
-    if (rc == 0)
-        printf("%s\n", text);
-    mem_free(text);
-    return rc;
-}
-
 int bench_run(const char *name, const struct bench_options *o, struct err *e)
 {
     size_t i = 0, n = sizeof(benches) / sizeof(*benches);
@@ -48,7 +38,7 @@ int bench_run(const char *name, const struct bench_options *o, struct err *e)
     struct bench b = {*o, json_pack("{s:s}", "bench", name)};
     int rc = benches[i].run(&b, e);
     if (rc == 0 && o->json)
-        rc = print_json(b.figures, e);
+        return json_print(b.figures, JSON_REAL_PRECISION(DIGITS), e);
     json_decref(b.figures);
     return rc;
 }

@@ -52,6 +52,17 @@ int json_checksum(const json_t *value, uint64_t seed, uint64_t *ret)
     return 0;
 }
 
+int json_print(json_t *root, size_t flags, struct err *e)
+{
+    char *text = root != NULL ? json_dumps(root, JSON_COMPACT | flags) : NULL;
+    json_decref(root);
+    int rc = text == NULL || memory_failed ? err_nomem(e, "the answer") : 0;
+    if (rc == 0)
+        printf("%s\n", text);
+    mem_free(text);
+    return rc;
+}
+
 static int write_text(const char *path, const char *text, struct err *e)
 {
     struct file_writer *w;

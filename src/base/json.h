@@ -26,6 +26,10 @@ json_t *json_hex(uint64_t x);
 // Of the compact text of a value, keys sorted. TUG_ENOMEM.
 int json_checksum(const json_t *value, uint64_t seed, uint64_t *ret);
 
+// Prints one line of compact text, by further flags of jansson's. Takes `root` over, which
+// may be NULL: TUG_ENOMEM.
+int json_print(json_t *root, size_t flags, struct err *e);
+
 // Writes a file beside and renames it. Takes `root` over, which may be NULL: TUG_ENOMEM.
 int json_write_file(json_t *root, const char *path, struct err *e);
 // An object of at most max_bytes of text; TUG_EDATA naming the file.

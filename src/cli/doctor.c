@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/node_options.h"
 #include "facade/tool.h"
@@ -346,12 +346,7 @@ static int print(json_t *all, bool json, struct err *e)
         print_all(all);
         return 0;
     }
-    char *text = json_dumps(all, JSON_COMPACT);
-    if (text == NULL)
-        return err_nomem(e, "the answer");
-    printf("%s\n", text);
-    mem_free(text);
-    return 0;
+    return json_print(json_incref(all), 0, e);
 }
 
 static int run(const void *values, const struct options *o, struct err *e)
@@ -359,7 +354,7 @@ static int run(const void *values, const struct options *o, struct err *e)
     (void)o;
     const struct doctor_values *v = values;
     struct opened_node n;
-    json_set_alloc_funcs(mem_alloc, mem_free);
+    json_begin();
     json_t *all = json_pack("{s:[], s:[]}", "nodes", "problems");
     if (all == NULL)
         return err_nomem(e, "the answer");

@@ -3,12 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/result.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <sys/resource.h>
 
-#include "base/alloc.h"
+#include "base/json.h"
 #include "base/plural.h"
 #include "train/guard.h"
 
@@ -55,15 +54,8 @@ static json_t *to_json(const struct result *r)
 
 int result_print_json(const struct result *r, struct err *e)
 {
-    json_set_alloc_funcs(mem_alloc, mem_free);
-    json_t *o = to_json(r);
-    char *text = o != NULL ? json_dumps(o, JSON_COMPACT) : NULL;
-    json_decref(o);
-    if (text == NULL)
-        return err_nomem(e, "the result");
-    printf("%s\n", text);
-    mem_free(text);
-    return 0;
+    json_begin();
+    return json_print(to_json(r), 0, e);
 }
 
 static void print_metric(const char *name, double x)

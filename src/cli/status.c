@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/plural.h"
 #include "cli/cli.h"
 #include "facade/tool.h"
@@ -272,12 +272,7 @@ static void print_all(const json_t *s)
 static int print_json(json_t *s, struct err *e)
 {
     json_object_del(s, "sampled_ns");
-    char *text = json_dumps(s, JSON_COMPACT);
-    if (text == NULL)
-        return err_nomem(e, "the status");
-    printf("%s\n", text);
-    mem_free(text);
-    return 0;
+    return json_print(json_incref(s), 0, e);
 }
 
 static int run(const void *values, const struct options *o, struct err *e)

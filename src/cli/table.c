@@ -198,17 +198,6 @@ int table_check_place(const char *out, const char *name, struct err *e)
     return rc;
 }
 
-int table_print_json(json_t *o, struct err *e)
-{
-    char *text = o != NULL ? json_dumps(o, JSON_COMPACT) : NULL;
-    json_decref(o);
-    if (text == NULL)
-        return err_nomem(e, "the figures of tables");
-    printf("%s\n", text);
-    mem_free(text);
-    return 0;
-}
-
 // Whether a save is one of tables, however damaged it is.
 static bool holds_tables(const char *dir)
 {

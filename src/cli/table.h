@@ -12,8 +12,6 @@
 #ifndef TUG_CLI_TABLE_H
 #define TUG_CLI_TABLE_H
 
-#include <jansson.h>
-
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/options.h"
@@ -67,7 +65,5 @@ int table_keys_open(struct table_keys *k, const struct table_values *v, struct e
 void table_keys_close(struct table_keys *k);
 // TUG_EDATA naming the first that was not found.
 int table_keys_check(const struct table_keys *k, const char *where, struct err *e);
-// One line. Takes `o` over, which may be NULL: TUG_ENOMEM.
-int table_print_json(json_t *o, struct err *e);
 
 #endif

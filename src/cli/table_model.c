@@ -83,15 +83,15 @@ static int stat_json(const struct table_values *v, const char *dir,
         m->schema.format, "seed", (json_int_t)o->seed, "epochs", (int)m->at.epoch,
         "examples", (json_int_t)m->examples, "finished", (int)m->finished, "tables",
         tables);
-    return table_print_json(all, e);
+    return json_print(all, 0, e);
 }
 
 static int list(const struct table_values *v, struct err *e)
 {
     if (v->json)
-        return table_print_json(json_pack("{s:[{s:s},{s:s}]}", "tables", "table",
-                                          names[0], "table", names[1]),
-                                e);
+        return json_print(json_pack("{s:[{s:s},{s:s}]}", "tables", "table", names[0],
+                                    "table", names[1]),
+                          0, e);
     printf("%s\n%s\n", names[0], names[1]);
     return 0;
 }

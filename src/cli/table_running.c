@@ -160,7 +160,7 @@ static int stat(struct running *r, struct err *e)
         rc = show_all(r, tables, e);
     }
     if (rc == 0 && r->v->json)
-        rc = table_print_json(json_pack("{s:O}", "tables", tables), e);
+        rc = json_print(json_pack("{s:O}", "tables", tables), 0, e);
     json_decref(tables);
     return rc;
 }
@@ -181,7 +181,7 @@ static int list(struct running *r, struct err *e)
     }
     json_decref(status);
     if (r->v->json)
-        return table_print_json(json_pack("{s:o}", "tables", names), e);
+        return json_print(json_pack("{s:o}", "tables", names), 0, e);
     json_decref(names);
     return 0;
 }

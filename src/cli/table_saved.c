@@ -172,12 +172,12 @@ static int stat_json(const struct saves *s, struct err *e)
     json_t *tables = json_array();
     int rc = show_tables(s, tables, e);
     if (rc == 0)
-        rc = table_print_json(json_pack("{s:s,s:s,s:I,s:I,s:O}", "save",
-                                        s->chain.paths[s->chain.n - 1], "mode",
-                                        save_mode_name(s->newest->mode), "saves",
-                                        (json_int_t)s->chain.n, "step",
-                                        (json_int_t)s->newest->step, "tables", tables),
-                              e);
+        rc = json_print(json_pack("{s:s,s:s,s:I,s:I,s:O}", "save",
+                                  s->chain.paths[s->chain.n - 1], "mode",
+                                  save_mode_name(s->newest->mode), "saves",
+                                  (json_int_t)s->chain.n, "step",
+                                  (json_int_t)s->newest->step, "tables", tables),
+                        0, e);
     json_decref(tables);
     return rc;
 }
@@ -207,7 +207,7 @@ static int list(const struct saves *s, struct err *e)
             printf("%s\n", name);
     }
     if (s->v->json)
-        return table_print_json(json_pack("{s:o}", "tables", tables), e);
+        return json_print(json_pack("{s:o}", "tables", tables), 0, e);
     json_decref(tables);
     return 0;
 }
