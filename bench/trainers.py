@@ -1,4 +1,4 @@
-"""How tug and its peers are run and measured: what bench/peers and bench/growth share.
+"""How tug and its peers are run and measured: what bench/peers, growth and cluster share.
 
 A trainer is a function (job) -> (training command, test command or None). Commands are run by
 sh in an empty folder with links to the data, so that what the peers leave there (binary copies
@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -77,9 +78,16 @@ def vw(binary):
     return Trainer("VW", ("lr",), run)
 
 
-def add_options(parser):
+def add_output(parser):
+    """--tug, and where the figures go; show() prints them."""
+    parser.add_argument("--json", metavar="FILE", help="where all figures are kept")
+    parser.add_argument("--markdown", metavar="FILE",
+                        help="put the tables between the markers in that page")
     parser.add_argument("--tug", default=os.path.join(HERE, "../build/tug"), metavar="FILE",
                         help="the command (default: build/tug)")
+
+
+def add_peers(parser):
     for name, kind, what in (("xlearn", "DIR", "xlearn_train and xlearn_predict"),
                              ("libffm", "DIR", "ffm-train and ffm-predict"),
                              ("alphafm", "DIR", "fm_train and fm_predict"),
@@ -224,8 +232,29 @@ def markdown_table(head, rows):
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
+def ratio(a, b):
+    return a / b if a and b else None
+
+
+def number(x, digits=2):
+    return f"{x:.{digits}f}" if x is not None else "–"
+
+
+def save(options, **figures):
+    if options.json:
+        with open(options.json, "w") as f:
+            json.dump({"machine": machine(), **figures}, f, indent=1)
+
+
+def show(options, name, text):
+    """Prints the text, or puts it between the markers of that name in --markdown."""
+    if options.markdown:
+        replace_part(options.markdown, name, text)
+    else:
+        print(text)
+
+
 def replace_part(path, name, text):
-    """Puts the text between the markers of that name in a file, or makes a file of it."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     page = f"{begin}\n{end}\n"
     if os.path.exists(path):
@@ -242,3 +271,14 @@ def machine():
     with open("/proc/cpuinfo") as f:
         found = re.search(r"model name\s*:\s*(.*)", f.read())
     return f"{found.group(1) if found else os.uname().machine}, {os.cpu_count()} cores"
+
+
+def noise(others, limit, warning):
+    """others: cores that other processes took, of each run."""
+    text = f"Machine: {machine()}."
+    if others:
+        text += (f" Other processes took {statistics.median(others):.2f} cores in the median run,"
+                 f" {max(others):.2f} at most.")
+        if statistics.median(others) > limit:
+            text += f" **The machine was not quiet**: {warning}"
+    return text
