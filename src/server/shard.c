@@ -366,6 +366,7 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
             serve_message(s, p, m);
     }
     held_settle(s);
+    shard_check(s);
 }
 
 static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
@@ -378,6 +379,7 @@ static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t 
             peer_free(s, p);
     }
     held_settle(s);
+    shard_check(s);
 }
 
 // Closes links on which nobody says hello; returns when to look again.
@@ -429,6 +431,7 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     uint64_t saves = saves_expire(s);
     uint64_t work = clock_earlier(turns_tick(s), room_look(s));
     held_settle(s);
+    shard_check(s);
     next = clock_earlier(clock_earlier(strangers, next), clock_earlier(held, saves));
     // What was served just now may have made work.
     return clock_earlier(next, clock_earlier(work, s->work_due));

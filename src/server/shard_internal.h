@@ -19,6 +19,7 @@
 //   status.c   for people
 //   profiling.c  what is noted of each request, when wanted
 //   request_fields.h  what requests say of themselves
+//   shard_check.c  what must hold between two events, for builds with assertions
 //
 // Pure, and tested apart: keys, marks, orders, pool, profile, repeats, spec, ssp_clock,
 // step_clock, sync_clock.
@@ -195,6 +196,17 @@ float *shard_floats(struct shard *s, size_t n);
 #define TO_SERVER(NAME, name)                                                            \
     enum outcome name##_serve(struct shard *s, struct request *q);
 #include "wire/messages.def"
+
+// shard_check.c: nothing without assertions
+
+#ifndef NDEBUG
+void shard_check(const struct shard *s);
+#else
+static inline void shard_check(const struct shard *s)
+{
+    (void)s;
+}
+#endif
 
 // place.c
 

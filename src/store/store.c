@@ -20,6 +20,7 @@ enum {
     GONE_MOST = 4, // times the rows that there are
     AHEAD = 16,
     INDEX_ROW_BYTES = 6,
+    CHECKED_ROWS = 1 << 16, // at most, that are looked at when a store closes
 };
 
 // Lists.
@@ -181,6 +182,8 @@ void store_close(struct store *s)
 {
     if (s == NULL)
         return;
+    if (s->parts != NULL && s->stats.rows <= CHECKED_ROWS)
+        store_check_rows(s);
     if (s->cut != NULL)
         cut_close(s);
     if (s->cold != NULL)

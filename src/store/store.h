@@ -121,6 +121,22 @@ struct store_stats {
 };
 struct store_stats store_stats(const struct store *s);
 
+// That what must hold does, by assertions: in a moment, or row by row, which takes long.
+// Nobody may be at the store. Without assertions they are nothing.
+#ifndef NDEBUG
+void store_check(const struct store *s);
+void store_check_rows(struct store *s);
+#else
+static inline void store_check(const struct store *s)
+{
+    (void)s;
+}
+static inline void store_check_rows(struct store *s)
+{
+    (void)s;
+}
+#endif
+
 // The row of a key for tests and statistics; NULL: it is not in memory.
 const float *store_row(const struct store *s, uint64_t key, const float **ret_extra);
 

@@ -6,6 +6,7 @@
 //   store_load.c   rows and partitions as they are saved
 //   store_life.c   orders, budgets, days
 //   store_stats.c  what there is, in numbers
+//   store_check.c  what must hold, for builds with assertions
 //   cut.c          rows as they were at one moment
 //   cold.c         rows on disk: what comes in and goes out; cold_walk.c, cold_delta.c
 //

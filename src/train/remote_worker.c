@@ -260,8 +260,9 @@ static int check_lease(const struct remote_worker *w, const struct msg_leased *l
         (l->file >= pieces_files(w->pieces) || l->index >> REMOTE_INDEX_BITS != 0))
         return err_set(e, TUG_EDATA,
                        "the scheduler leases piece %llu of file %u; this worker sees %zu "
-                       "files",
-                       (unsigned long long)l->index, l->file, pieces_files(w->pieces));
+                       "file%s",
+                       (unsigned long long)l->index, l->file, pieces_files(w->pieces),
+                       PLURAL_S(pieces_files(w->pieces)));
     return l->what == WIRE_LEASE_SHARE ? remote_check_view(&view, e) : 0;
 }
 

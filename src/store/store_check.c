@@ -1,0 +1,92 @@
+// What must hold of a store whenever nobody is at it. In builds with assertions alone.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef NDEBUG
+
+#include <assert.h>
+
+#include "base/alloc.h"
+#include "store/store_internal.h"
+
+// Partitions count their rows, and the store counts them again: statistics, budgets and
+// what shrinks and saves walk go by one or the other.
+static void rows_are_counted(const struct store *s)
+{
+    uint64_t live = 0, cold = 0, entries = 0;
+    for (uint32_t p = 0; p < s->n_parts; p++) {
+        const struct store_part *part = &s->parts[p];
+        live += part->live;
+        cold += part->cold;
+        entries += part->entry != NULL ? entry_bytes(part->entry) : 0;
+        assert(part->rows.n >= part->live); // a live row is in the list of its partition
+        assert(part->rows.n <= part->rows.cap);
+        assert(part->changed.n <= part->changed.cap);
+        assert(s->config.deltas || (part->changed.n == 0 && part->gone.n == 0));
+    }
+    assert(s->stats.rows == live);
+    assert(s->entry_bytes == entries);
+    assert(s->cold != NULL || cold == 0); // rows on disk need a disk
+}
+
+// An order is done to partitions in their order, unless somebody comes to one before: so
+// those behind it have been through it, and none is ahead of the last that was given.
+static void orders_are_in_order(const struct store *s)
+{
+    assert(s->order_at <= s->n_parts);
+    for (uint32_t p = 0; p < s->n_parts; p++) {
+        assert(s->parts[p].order <= s->order_number);
+        assert(p >= s->order_at || s->parts[p].order == s->order_number);
+    }
+    // A cut copies rows before their first change, an order changes all: one at a time.
+    assert(s->cut == NULL || s->order_at == s->n_parts);
+}
+
+// Extra rows belong to rows, or are free to be given.
+static void extras_are_counted(const struct store *s)
+{
+    assert(s->accessor.extra_width > 0 || (s->n_extras == 0 && s->extra_free.n == 0));
+    assert(s->n_extras <= s->stats.rows);
+}
+
+void store_check(const struct store *s)
+{
+    rows_are_counted(s);
+    orders_are_in_order(s);
+    extras_are_counted(s);
+}
+
+// Row by row: each lies in the partition of its key and is found by it, and its extra row
+// is its own.
+static uint64_t check_partition(struct store *s, uint32_t p)
+{
+    struct handle_list rows = {0};
+    uint64_t extras = 0;
+    if (store_live_rows(s, p, &rows) != 0)
+        return 0; // without memory it is looked at another time
+    assert(rows.n == s->parts[p].live);
+    for (uint32_t i = 0; i < rows.n; i++) {
+        uint64_t key = store_key_at(s, rows.at[i]);
+        uint32_t found;
+        assert(store_partition_of(s, key) == p);
+        table_find(s->rows, &key, 1, &found);
+        assert(found == rows.at[i]);
+        const float *extra = store_extra_of(s, store_row_at(s, rows.at[i]));
+        assert(extra == NULL || table_row_key(extra) == key);
+        extras += extra != NULL;
+    }
+    mem_free(rows.at);
+    return extras;
+}
+
+void store_check_rows(struct store *s)
+{
+    uint64_t extras = 0;
+    store_check(s);
+    for (uint32_t p = 0; p < s->n_parts; p++)
+        extras += check_partition(s, p);
+    assert(extras == s->n_extras);
+}
+
+#else
+typedef int store_check_is_empty; // a file has to hold something
+#endif
