@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "cluster/node.h"
 #include "train/columns.h"
 #include "train/fields.h"
