@@ -123,7 +123,7 @@ static void test_sessions_of_others(void **state)
         refused(w, WORKER_LINK, type, "but the link belongs to session");
         n++;
     }
-    assert_int_equal(n, 5);
+    assert_true(n >= 5);
     world_close(w);
 }
 
