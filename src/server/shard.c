@@ -189,11 +189,16 @@ static bool refused_for_flags(struct shard *s, const struct request *q)
     return true;
 }
 
-// Questions with answers of a page at most; those that have rows look by themselves.
+// Whether its answer is a page. Those that have rows look for room by themselves.
 static bool is_question(uint16_t type)
 {
-    return type == MSG_STATUS || type == MSG_PROFILE || type == MSG_TABLE_INFO ||
-           type == MSG_TABLE_WANTED;
+    switch (type) {
+#define TO_QUESTION(NAME, name) case MSG_##NAME:
+#include "wire/messages.def"
+        return true;
+    default:
+        return false;
+    }
 }
 
 static enum outcome serve(struct shard *s, struct request *q)

@@ -153,6 +153,31 @@ static void test_process_is_full(void **state)
     room_close(&r);
 }
 
+// Whose answer is a page waits for room, too, whatever it asks.
+static void test_questions(void **state)
+{
+    static const uint16_t types[] = {
+#define TO_QUESTION(NAME, name) MSG_##NAME,
+#include "wire/messages.def"
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
+        struct room r;
+        room_open(&r, WIRE_ASYNC);
+        r.w->unread[0] = 8 * MIB;
+        deliver(r.w, WORKER_LINK, types[i], 7, &(union wire_any){0});
+        pass_time(r.w, SECOND_NS);
+        expect_silence(r.w);
+        r.w->unread[0] = 0;
+        pass_time(r.w, SECOND_NS);
+        struct parcel *p = next_sent(r.w);
+        assert_non_null(p);
+        assert_int_equal(p->frame.request, 7);
+        parcel_unpin(p);
+        room_close(&r);
+    }
+}
+
 static void test_never_fits(void **state)
 {
     (void)state;
@@ -384,6 +409,7 @@ int main(void)
         cmocka_unit_test(test_unread_link_waits),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_process_is_full),
+        cmocka_unit_test(test_questions),
         cmocka_unit_test(test_never_fits),
         cmocka_unit_test(test_many_wait),
         cmocka_unit_test(test_lists),
