@@ -177,7 +177,7 @@ bool accessor_has_life(const struct accessor_class *c)
 // accessor features, whose rules say their block: a group may be several vectors.
 static void set_block(struct rule_params *rule, uint32_t n)
 {
-    if (rule->kind == RULE_ADAGRAD_ROW && rule->block == 1 && n > 0)
+    if (rule_info(rule->kind)->per_block != 0 && rule->block == 1 && n > 0)
         rule->block = n;
 }
 

@@ -24,6 +24,15 @@
 
 enum { RULE_NAME_MAX = 32, RULE_TEXT_MAX = 640 }; // with the zero
 
+// What one update makes of several values of a weight, where those of a clock are brought
+// together.
+enum rule_reduce {
+    RULE_STEP, // the sum is a gradient: it may be scaled to the mean
+    RULE_ADD,  // their sum, as it is
+    RULE_LAST, // the last of them
+    RULE_MEAN, // their mean
+};
+
 struct rule_info {
     const char *name;    // "adagrad-row"
     const char *aliases; // other names, separated by spaces; NULL: none
@@ -33,6 +42,12 @@ struct rule_info {
     uint32_t per_block;  // for each block of weights
     uint32_t per_row;    // for the whole group of weights
     struct rule_params defaults;
+    enum rule_reduce reduce;
+    // Whether what several have changed in copies of a state can be added: it is a sum. A
+    // mean that decays would be taken away from by each, and end below zero.
+    bool state_adds_up;
+    // Whether weights are computed from the state: then changes of weights cannot be added.
+    bool weights_follow;
 };
 
 // NULL: there is no rule of that number.

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "rule/rule.h"
 #include "server/shard_internal.h"
 #include "store/cut.h"
 #include "table/tree_sum.h"
@@ -174,18 +175,17 @@ static bool comes_again(const struct merge *m)
 static void reduce(const struct merge *m, enum rule_kind kind, const float *last,
                    uint32_t n_parts, float *sum, uint32_t n)
 {
-    switch (kind) {
-    case RULE_SUM:
-    case RULE_SUMMARY:
+    switch (rule_info(kind)->reduce) {
+    case RULE_ADD:
         return;
-    case RULE_ASSIGN:
+    case RULE_LAST:
         memcpy(sum, last, n * sizeof(*sum));
         return;
-    case RULE_AVERAGE:
+    case RULE_MEAN:
         for (uint32_t i = 0; i < n; i++)
             sum[i] /= (float)n_parts;
         return;
-    default:
+    case RULE_STEP:
         for (uint32_t i = 0; i < n && m->scale != 1; i++)
             sum[i] *= m->scale;
     }

@@ -468,7 +468,8 @@ static int check_mean(const struct table_config *c, const struct accessor *a,
                       struct err *e)
 {
     for (uint32_t g = 1; g < a->n_groups; g++)
-        if ((a->groups[g].rule.kind == RULE_SUM) != (a->groups[0].rule.kind == RULE_SUM))
+        if ((rule_info(a->groups[g].rule.kind)->reduce == RULE_STEP) !=
+            (rule_info(a->groups[0].rule.kind)->reduce == RULE_STEP))
             return err_set(
                 e, TUG_EUSAGE,
                 "table '%s' takes the mean of a batch's gradients, but one of its groups "

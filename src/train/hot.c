@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "base/relaxed.h"
+#include "rule/rule.h"
 
 enum {
     SAMPLE = 16384,
@@ -91,9 +92,7 @@ bool hot_adds_up(const struct model *m)
 {
     bool sums = true;
     for (uint32_t g = 0; g < m->accessor.n_groups; g++) {
-        enum rule_kind kind = m->accessor.groups[g].rule.kind;
-        sums &= kind == RULE_SGD || kind == RULE_ADAGRAD || kind == RULE_ADAGRAD_ROW ||
-                kind == RULE_FTRL || kind == RULE_SUM;
+        sums &= rule_info(m->accessor.groups[g].rule.kind)->state_adds_up;
     }
     return sums;
 }

@@ -45,8 +45,8 @@ struct hot_copies {
     float *local, *base; // of each row: as the worker has it; as it was when merged
 };
 
-// Whether changes that workers made apart can be added: the state of a rule must be a sum.
-// A mean that decays would be taken away from by each worker, and end below zero.
+// Whether changes that workers made apart can be added (rule_info.state_adds_up). Weights
+// that follow from a state are right again at their next update, which is soon.
 bool hot_adds_up(const struct model *m);
 
 // Finds the ids that occur in more than one of 2,048 examples, by a sample. TUG_ENOMEM.

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "cluster/node.h"
+#include "rule/rule.h"
 #include "train/lives.h"
 
 enum { READY_SECONDS = 120 };
@@ -179,11 +180,11 @@ int remote_pause(struct remote *r, double seconds, struct err *e)
     return 0;
 }
 
-// What several workers change in a row at the same time can be added when its state is a
-// sum itself.
+// Whether what several workers change in a row at the same time can be added.
 static bool adds_up(enum rule_kind rule)
 {
-    return rule == RULE_SGD || rule == RULE_ADAGRAD || rule == RULE_ADAGRAD_ROW;
+    const struct rule_info *info = rule_info(rule);
+    return info->state_adds_up && !info->weights_follow;
 }
 
 bool remote_steps(const struct train_config *c)
