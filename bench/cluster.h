@@ -1,14 +1,16 @@
-// What `tug bench cluster` measures: its workers' script, and the records that come of
-// it.
+// What `tug bench cluster` measures: its workers' script, and what comes of it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BENCH_CLUSTER_H
 #define TUG_BENCH_CLUSTER_H
 
-#include <limits.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 
 #include "bench/bench.h"
 #include "cluster/node.h"
+
+enum { BENCH_FIGURES = 8192 }; // those beyond are lost
 
 // A figure of one worker.
 struct bench_figure {
@@ -18,19 +20,22 @@ struct bench_figure {
     double bytes;    // sent and received for a key; 0: not counted
 };
 
-// What is written to the parent's pipe at one go.
-struct bench_record {
-    struct bench_figure figure;
-    char error[ERR_TEXT_MAX]; // not empty: there is no figure, but this
+// Memory that all processes share.
+struct bench_shared {
+    sem_t listening; // the scheduler does, at `address`; for each process once
+    char address[VAN_ADDRESS_MAX];
+    atomic_uint n; // figures
+    struct bench_figure figures[BENCH_FIGURES];
+    atomic_flag failing; // who sets it first says why
+    atomic_bool failed;
+    char error[ERR_TEXT_MAX];
 };
-
-_Static_assert(sizeof(struct bench_record) <= PIPE_BUF, "records do not mix");
 
 struct bench_worker {
     const struct bench_options *o;
     struct node *node;
     double began; // clock_seconds() when the first process was started
-    int results;  // the pipe
+    struct bench_shared *shared;
 };
 
 // Runs all measurements; all workers do the same at the same time.
