@@ -182,8 +182,10 @@ static double bytes_of(const struct load *l)
 
 // A measurement of all workers at the same time. A first turn of it is not counted: links
 // open, memory is taken.
-static int measure(struct worker *w, const char *name, struct load *l, struct err *e)
+static int measure(struct worker *w, const char *what, const struct load *l,
+                   struct err *e)
 {
+    char name[40];
     double rate;
     size_t n, before;
     struct load first = *l;
@@ -195,6 +197,7 @@ static int measure(struct worker *w, const char *name, struct load *l, struct er
     TRY(pump(w, l, &rate, &n, e));
     w->bytes = (bytes_of(l) - bytes) / (double)(client_stats(l->client).keys - before);
     TRY(barrier(w, e));
+    snprintf(name, sizeof(name), "%s, %s", what, l->push ? "push" : "pull");
     report(w, name, rate, n);
     w->bytes = 0;
     return 0;
@@ -202,30 +205,31 @@ static int measure(struct worker *w, const char *name, struct load *l, struct er
 
 // The measurements.
 
+static int push_and_pull(struct worker *w, const char *what, struct load l, struct err *e)
+{
+    l.push = true;
+    TRY(measure(w, what, &l, e));
+    l.push = false;
+    return measure(w, what, &l, e);
+}
+
 static int measure_latency(struct worker *w, struct err *e)
 {
     struct batches b;
     TRY(make_batches(w, &b, NARROW, 1, 1000, e));
-    for (int push = 1; push >= 0; push--) {
-        struct load l = {w->clients[DEFAULT], NARROW, &b, push, 1, w->w->o->seconds};
-        TRY(measure(w, push ? "1 key, push" : "1 key, pull", &l, e));
-    }
-    return 0;
+    struct load l = {w->clients[DEFAULT], NARROW, &b, true, 1, w->w->o->seconds};
+    return push_and_pull(w, "1 key", l, e);
 }
 
 static int measure_sparse(struct worker *w, uint32_t table, size_t size, struct err *e)
 {
-    char name[40];
+    char what[32];
     struct batches b;
     TRY(make_batches(w, &b, table, size, BATCHES, e));
-    for (int push = 1; push >= 0; push--) {
-        struct load l = {w->clients[DEFAULT], table,           &b, push,
-                         MAX_IN_FLIGHT,       w->w->o->seconds};
-        snprintf(name, sizeof(name), "%zu keys x %d, %s", size,
-                 table == WIDE ? WIDE_FLOATS : 1, push ? "push" : "pull");
-        TRY(measure(w, name, &l, e));
-    }
-    return 0;
+    struct load l = {w->clients[DEFAULT], table,           &b, true,
+                     MAX_IN_FLIGHT,       w->w->o->seconds};
+    snprintf(what, sizeof(what), "%zu keys x %d", size, table == WIDE ? WIDE_FLOATS : 1);
+    return push_and_pull(w, what, l, e);
 }
 
 // Two clients on the same work, in turns.
@@ -236,32 +240,27 @@ struct comparison {
     size_t batches; // 1: the same list of keys again and again
 };
 
-static int compare_once(struct worker *w, const struct comparison *c,
-                        const struct batches *b, bool push, struct err *e)
+static int compare_once(struct worker *w, const struct comparison *c, struct load l,
+                        struct err *e)
 {
-    char name[40];
-    for (int round = 0; round < ROUNDS; round++)
-        for (int with = 0; with <= 1; with++) {
-            struct load l = {w->clients[with ? c->client : DEFAULT],
-                             c->table,
-                             b,
-                             push,
-                             MAX_IN_FLIGHT,
-                             w->w->o->seconds / ROUNDS};
-            snprintf(name, sizeof(name), "%s %s, %s", with ? "with" : "without", c->name,
-                     push ? "push" : "pull");
-            TRY(measure(w, name, &l, e));
-        }
+    char what[32];
+    for (int turn = 0; turn < 2 * ROUNDS; turn++) {
+        bool with = turn % 2 != 0;
+        l.client = w->clients[with ? c->client : DEFAULT];
+        snprintf(what, sizeof(what), "%s %s", with ? "with" : "without", c->name);
+        TRY(measure(w, what, &l, e));
+    }
     return 0;
 }
 
 static int compare(struct worker *w, const struct comparison *c, struct err *e)
 {
     struct batches b;
+    struct load l = {NULL, c->table, &b, true, MAX_IN_FLIGHT, w->w->o->seconds / ROUNDS};
     TRY(make_batches(w, &b, c->table, FULL_BATCH, c->batches, e));
-    for (int push = 1; push >= 0; push--)
-        TRY(compare_once(w, c, &b, push, e));
-    return 0;
+    TRY(compare_once(w, c, l, e));
+    l.push = false;
+    return compare_once(w, c, l, e);
 }
 
 static int measure_barrier(struct worker *w, struct err *e)
@@ -403,16 +402,18 @@ static int open_clients(struct worker *w, struct err *e)
     return 0;
 }
 
+// What is pushed, and the places of pulls in flight.
+enum { VALUES = WIDE_FLOATS * FULL_BATCH, MEMORY = (1 + MAX_IN_FLIGHT) * VALUES };
+
 static int take_memory(struct worker *w, struct err *e)
 {
-    size_t bytes = sizeof(float) * WIDE_FLOATS * FULL_BATCH;
-    bool good = (w->values = mem_map(bytes)) != NULL;
-    for (int i = 0; i < MAX_IN_FLIGHT && good; i++)
-        good = (w->pulled[i] = mem_map(bytes)) != NULL;
-    if (!good)
+    w->values = mem_map(MEMORY * sizeof(float));
+    if (w->values == NULL)
         return err_nomem(e, "values");
-    for (size_t i = 0; i < bytes / sizeof(float); i++)
+    for (size_t i = 0; i < VALUES; i++)
         w->values[i] = 1;
+    for (size_t i = 0; i < MAX_IN_FLIGHT; i++)
+        w->pulled[i] = w->values + (i + 1) * VALUES;
     return 0;
 }
 
@@ -420,7 +421,6 @@ int bench_cluster_worker(const struct bench_worker *bw, struct err *e)
 {
     static struct worker w;
     w.w = bw;
-    size_t bytes = sizeof(float) * WIDE_FLOATS * FULL_BATCH;
     int rc = take_memory(&w, e);
     if (rc == 0)
         rc = open_clients(&w, e);
@@ -430,8 +430,6 @@ int bench_cluster_worker(const struct bench_worker *bw, struct err *e)
         van_free(w.vans[i]); // first: what it gives back goes to the client
         client_close(w.clients[i]);
     }
-    for (int i = 0; i < MAX_IN_FLIGHT; i++)
-        mem_unmap(w.pulled[i], bytes);
-    mem_unmap(w.values, bytes);
+    mem_unmap(w.values, MEMORY * sizeof(float));
     return rc;
 }
