@@ -378,11 +378,10 @@ static int inproc_poll(struct van *van, uint64_t until, struct err *e)
         if (l->again < until)
             until = l->again;
     struct item *list = inbox_take(v->inbox, until);
-    uint64_t now = clock_ns();
     while (list != NULL) {
         struct item *i = list;
         list = i->next;
-        handle(v, i, now);
+        handle(v, i, clock_ns()); // links that open among them are told the time, too
     }
     dial_all(v, clock_ns());
     v->tick_at = v->h.tick(v->h.ctx, clock_ns());

@@ -7,7 +7,7 @@
 //
 // A van belongs to one node and serves one handler. What is above it (members,
 // clients, shards, the scheduler) does no I/O and reads no clock: it is called with
-// messages and the time, and sends.
+// messages and the time, and sends. The time never goes back.
 //
 // Links. A link is one connection to another node's van. van_connect gives a link at
 // once; `opened` tells when it can be used, or `closed` why not: connecting is tried

@@ -86,6 +86,19 @@ static void open_and_accept(struct world *w)
     assert_int_equal(a->closed + b->closed, 0);
 }
 
+// A link that opens and a message that comes at one time: take_time looks at what is told.
+static void time_goes_on(struct world *w)
+{
+    open_pair(w);
+    struct node *a = &w->nodes[0], *b = &w->nodes[1], *c = open_node(w, 2);
+    struct err e;
+    assert_int_not_equal(van_connect(c->v, b->address, PATIENCE), 0);
+    for (int i = 0; i < 3 && !w->kind->simulated; i++)
+        assert_int_equal(van_poll(c->v, van_now(c->v), &e), 0);
+    send_status(a, a->link, 1);
+    PUMP(w, b->messages == 1 && b->opened == 2);
+}
+
 static void order_and_echo(struct world *w)
 {
     enum { COUNT = 1000 };
@@ -738,6 +751,7 @@ struct check {
 
 static const struct check checks[] = {
     {"open and accept", open_and_accept, ANYWHERE},
+    {"time goes on", time_goes_on, ANYWHERE},
     {"order and echo", order_and_echo, ANYWHERE},
     {"texts", texts, ANYWHERE},
     {"small bodies", small_bodies, ANYWHERE},

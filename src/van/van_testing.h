@@ -46,6 +46,7 @@ struct node {
     van_link closed_link;  // the last that closed
     struct err why;
     uint64_t last, ticked_at, tick_at; // request; times
+    uint64_t now;                      // the time as it was last told
     bool in_order;
 
     // What it does when a link opens or a message comes, if anything.
@@ -74,10 +75,17 @@ struct world {
     uint64_t patient_until;
 };
 
+// Who is told the time computes with it: it never goes back.
+static inline void take_time(struct node *n, uint64_t now)
+{
+    assert_true(now >= n->now);
+    n->now = now;
+}
+
 static inline void node_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
     struct node *n = ctx;
-    (void)now;
+    take_time(n, now);
     if (n->opened < LINKS)
         n->links[n->opened] = link;
     n->opened++;
@@ -91,7 +99,7 @@ static inline void node_message(void *ctx, van_link link, struct van_message *m,
                                 uint64_t now)
 {
     struct node *n = ctx;
-    (void)now;
+    take_time(n, now);
     n->messages++;
     n->in_order = n->in_order && m->request == n->last + 1;
     n->last = m->request;
@@ -114,7 +122,7 @@ static inline void node_closed(void *ctx, van_link link, const struct err *why,
                                uint64_t now)
 {
     struct node *n = ctx;
-    (void)now;
+    take_time(n, now);
     n->closed++;
     n->closed_link = link;
     n->why = *why;
@@ -123,6 +131,7 @@ static inline void node_closed(void *ctx, van_link link, const struct err *why,
 static inline uint64_t node_tick(void *ctx, uint64_t now)
 {
     struct node *n = ctx;
+    take_time(n, now);
     n->ticks++;
     n->ticked_at = now;
     return n->tick_at > now ? n->tick_at : VAN_NEVER;
