@@ -81,4 +81,15 @@ void leases_forget_late_marks(struct leases *l);
 
 void leases_over(struct leases *l); // the run is over: everybody who asks is told so
 
+// Asserts what must hold between two calls: leases_check.c.
+#ifndef NDEBUG
+void leases_check(struct leases *l);
+bool leases_has_worker(const struct leases *l, uint32_t worker); // alive
+#else
+static inline void leases_check(struct leases *l)
+{
+    (void)l;
+}
+#endif
+
 #endif

@@ -98,6 +98,8 @@ struct leases {
     uint32_t save_workers; // that were there when it was
     bool without_late_marks;
     bool save_known, save_torn;
+
+    uint64_t events; // as leases_check counts them
 };
 
 struct leases_worker *leases_worker(struct leases *l, uint32_t id); // or NULL

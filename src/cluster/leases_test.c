@@ -246,6 +246,7 @@ static void run_pass(bool quiet)
             die(worker);
         else
             report_anything();
+        leases_check(m.l);
     }
 }
 

@@ -153,6 +153,7 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
     *l = (struct link){
         .link = link, .heard = now, .node = SCHEDULER_NOBODY, .beats = SCHEDULER_NOBODY};
     s->idle_look = clock_earlier(s->idle_look, now + IDLE_LOOK_NS);
+    scheduler_check(s);
 }
 
 static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
@@ -163,6 +164,7 @@ static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t 
     struct link *l = find_link(s, link);
     if (l != NULL)
         scheduler_forget_link(s, l);
+    scheduler_check(s);
 }
 
 static void on_refused(void *ctx, const struct err *why, uint64_t now)
@@ -320,14 +322,9 @@ static bool refused_for_role(struct scheduler *s, const struct link *l,
     return true;
 }
 
-static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+static void from_link(struct scheduler *s, struct link *l, const struct van_message *m)
 {
-    struct scheduler *s = ctx;
-    s->now = now;
-    struct link *l = find_link(s, link);
-    if (l == NULL)
-        return;
-    l->heard = now;
+    l->heard = s->now;
     if (!l->greeted && m->type != MSG_HELLO) {
         turn_away(s, l, TUG_EDATA, "the first message on a link must be hello");
         return;
@@ -335,16 +332,26 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     if (l->greeted && refused_for_role(s, l, m))
         return;
     if (l->node != SCHEDULER_NOBODY)
-        s->processes[s->nodes[l->node].process].sign_at = now;
+        s->processes[s->nodes[l->node].process].sign_at = s->now;
     if (from_anyone(s, l, m))
         return;
     if (l->node == SCHEDULER_NOBODY) {
-        scheduler_refuse(s, link, m->request, TUG_EUSAGE, "join the cluster first");
+        scheduler_refuse(s, l->link, m->request, TUG_EUSAGE, "join the cluster first");
         return;
     }
     struct node *n = &s->nodes[l->node];
     if (n->n.alive || (n->left && m->type == MSG_LEAVE))
         from_node(s, n, m);
+}
+
+static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    struct scheduler *s = ctx;
+    s->now = now;
+    struct link *l = find_link(s, link);
+    if (l != NULL)
+        from_link(s, l, m);
+    scheduler_check(s);
 }
 
 static void take_out_links(struct scheduler *s)
@@ -400,6 +407,7 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     next = clock_earlier(next, scheduler_end_tick(s)); // may change who is told what
     next = clock_earlier(next, scheduler_spread_roster(s));
     s->due = clock_earlier(next, scheduler_work_tick(s));
+    scheduler_check(s);
     return s->due;
 }
 
@@ -429,6 +437,7 @@ void scheduler_stop(struct scheduler *s, int code, const char *why)
     if (s->van != NULL)
         s->now = van_now(s->van);
     scheduler_end(s, code, why);
+    scheduler_check(s);
 }
 
 bool scheduler_finished(const struct scheduler *s, struct err *ret_why)

@@ -135,6 +135,9 @@ struct scheduler {
     struct err end;  // why it ends
     struct err fail; // the first failure, should it come to that
     bool finished;
+
+    uint64_t events; // as scheduler_check counts them
+    bool made_up;    // tests: the state is one that cannot be, and not looked at
 };
 
 // One more element of an array that `p` points to, zeroed; NULL: out of memory.
@@ -190,6 +193,16 @@ void scheduler_lost(struct scheduler *s, struct node *n); // it has just died
 void scheduler_end(struct scheduler *s, int code, const char *why);
 void scheduler_stop_node(struct scheduler *s, struct node *n);
 uint64_t scheduler_end_tick(struct scheduler *s);
+
+// Asserts what must hold between two events: scheduler_check.c.
+#ifndef NDEBUG
+void scheduler_check(struct scheduler *s);
+#else
+static inline void scheduler_check(struct scheduler *s)
+{
+    (void)s;
+}
+#endif
 
 // One JSON object; 0, TUG_ENOMEM or TUG_EDATA (too long).
 int scheduler_json(const struct scheduler *s, struct buf *ret);

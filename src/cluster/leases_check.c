@@ -1,0 +1,171 @@
+// What must hold of the leases between two calls, asserted where asserts are compiled in:
+// every piece is free, done, or with one living worker, and is counted as what it is.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/leases_internal.h"
+
+#ifndef NDEBUG
+
+#include <assert.h>
+
+#include "base/sampled.h"
+
+bool leases_has_worker(const struct leases *l, uint32_t id)
+{
+    for (uint32_t i = 0; i < l->n_workers; i++)
+        if (l->workers[i].id == id)
+            return l->workers[i].alive;
+    return false;
+}
+
+// A worker holds one piece at a time, and only while it lives: a dead one's go to others
+// at once, and nobody else would ever give them back.
+static void held_piece_is_leased(const struct leases *l, const struct leases_worker *w)
+{
+    if (!w->holds)
+        return;
+    assert(w->alive && w->knows_file);
+    assert(w->file < l->n_files && w->index < l->files[w->file].made);
+    assert(l->files[w->file].p[w->index].state == PIECE_LEASED);
+}
+
+// Whose session is over asks for nothing: what was kept for it is free for all.
+static void dead_have_nothing(const struct leases_worker *w)
+{
+    assert(w->alive || (!w->holds && w->reserved == 0));
+}
+
+// Who has the worker's number has its pieces, so a number is there once.
+static void worker_is_the_only_one(const struct leases *l, uint32_t one)
+{
+    for (uint32_t i = 0; i < l->n_workers; i++)
+        assert(i == one || l->workers[i].id != l->workers[one].id);
+}
+
+static void workers_hold(const struct leases *l)
+{
+    assert(l->n_workers <= l->cap_workers);
+    for (uint32_t i = 0; i < l->n_workers; i++) {
+        held_piece_is_leased(l, &l->workers[i]);
+        dead_have_nothing(&l->workers[i]);
+    }
+}
+
+// Workers go to the file with the fewest readers, by this count.
+static void holders_are_counted(const struct leases *l, uint32_t file)
+{
+    uint32_t holders = 0;
+    for (uint32_t i = 0; i < l->n_workers; i++)
+        holders += l->workers[i].holds && l->workers[i].file == file;
+    assert(holders == l->files[file].holders);
+}
+
+// A piece with two holders would be trained on twice, and one without would never be.
+static void leased_piece_has_one_holder(const struct leases *l, uint32_t file,
+                                        uint64_t index)
+{
+    uint32_t holders = 0;
+    for (uint32_t i = 0; i < l->n_workers; i++)
+        holders += l->workers[i].holds && l->workers[i].file == file &&
+                   l->workers[i].index == index;
+    assert(holders == (l->files[file].p[index].state == PIECE_LEASED ? 1 : 0));
+}
+
+// A pass is done when as many pieces of each file are done as it has, so what was handed
+// out behind the end of a file is not counted; what came back is handed out by its count.
+static void pieces_are_counted(const struct file *f)
+{
+    uint64_t done = 0, free = 0;
+    for (uint64_t i = 0; i < f->made && i < f->count; i++) {
+        done += f->p[i].state == PIECE_DONE;
+        free += f->p[i].state == PIECE_FREE;
+    }
+    assert(f->done == done);
+    assert(f->returned == (f->in_order ? free : 0));
+}
+
+static void file_holds(const struct leases *l, uint32_t file, uint64_t turn)
+{
+    const struct file *f = &l->files[file];
+    assert(f->made <= f->cap);
+    assert(f->in_order || f->count <= f->made);
+    holders_are_counted(l, file);
+    if (f->made > 0)
+        leased_piece_has_one_holder(l, file, turn % f->made);
+    if (sampled_now(turn, f->made))
+        pieces_are_counted(f);
+}
+
+static uint32_t keeper_of(const struct leases *l, const struct piece *p)
+{
+    bool kept = p->had != LEASES_NOBODY && l->workers[p->had].alive;
+    return kept ? p->had : LEASES_NOBODY;
+}
+
+// Free pieces are looked for only as long as their count says that there are some, and
+// only behind the cursor: one that is not counted, or lies before it, is never trained on.
+static void free_pieces_are_found(const struct leases *l, uint32_t whose)
+{
+    bool nobody = whose == LEASES_NOBODY;
+    size_t cursor = nobody ? l->cursor : l->workers[whose].cursor;
+    uint64_t reserved = 0;
+    for (size_t i = 0; i < l->n_order; i++) {
+        const struct piece *p = &l->files[l->order[i].file].p[l->order[i].index];
+        if (p->state != PIECE_FREE || keeper_of(l, p) != whose)
+            continue;
+        assert(i >= cursor);
+        reserved++;
+    }
+    assert(reserved == (nobody ? l->unreserved : l->workers[whose].reserved));
+}
+
+// A save waits for the marks of all who were there; nobody is given another piece until
+// the pieces are known, so whoever lives of them has marked by then.
+static void save_is_marked(const struct leases *l)
+{
+    for (uint32_t i = 0; i < l->save_workers && l->save != 0 && l->save_known; i++)
+        assert(!l->workers[i].alive || l->workers[i].marked == l->save);
+}
+
+// Every batch of a pass of shares is divided by the number of slots: two workers with one
+// slot would train on the same examples.
+static void shares_hold(const struct leases *l, uint32_t one)
+{
+    const struct leases_worker *w = &l->workers[one];
+    if (l->slots == 0 || !w->alive || !w->taking_part)
+        return;
+    assert(w->slot < l->slots);
+    for (uint32_t i = 0; i < l->n_workers; i++) {
+        const struct leases_worker *other = &l->workers[i];
+        assert(i == one || !other->alive || !other->taking_part ||
+               other->slot != w->slot);
+    }
+}
+
+static void check_work(struct leases *l, uint64_t turn)
+{
+    uint32_t one = (uint32_t)(turn % (l->n_workers + 1));
+    if (one < l->n_workers) {
+        worker_is_the_only_one(l, one);
+        shares_hold(l, one);
+    }
+    if (l->prepared && sampled_now(turn, l->n_order))
+        free_pieces_are_found(l, one < l->n_workers ? one : LEASES_NOBODY);
+    if (l->prepared && l->n_files > 0)
+        file_holds(l, (uint32_t)(turn % l->n_files), turn / l->n_files);
+}
+
+void leases_check(struct leases *l)
+{
+    l->events++;
+    assert((l->n_reports == 0) == (l->reports.len == 0));
+    assert(l->save_workers <= l->n_workers);
+    assert(!l->prepared || (l->have_data && l->pass.kind == WIRE_PASS_PIECES));
+    if (!sampled_now(l->events, l->n_workers))
+        return;
+    workers_hold(l);
+    save_is_marked(l);
+    check_work(l, l->events);
+}
+
+#endif
