@@ -85,7 +85,7 @@ static int begin_file(struct leases *l, uint32_t file)
         f->p[i].before = f->p[i].in_cut = before;
         f->p[i].left = false;
         f->p[i].examples = 0;
-        f->done += before;
+        f->done += before && i < f->count;
         f->returned += f->in_order && !before;
     }
     for (uint64_t i = 0; i < f->count && !f->in_order; i++) {

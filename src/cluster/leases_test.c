@@ -666,6 +666,41 @@ static void test_cut(void **state)
     buf_free(&files);
 }
 
+// A worker looked behind the end of a file, so there is a piece that the file does not
+// have. A pass that goes on from a save which names that piece still has all others to do.
+static void test_done_behind_the_end(void **state)
+{
+    (void)state;
+    struct leases *l;
+    struct buf files = BUF_INIT(1 << 10), list = BUF_INIT(1 << 10);
+    struct msg_pass_state st;
+    struct wire_file_done bits = {.bits = {"\2", 1}};
+    assert_int_equal(leases_open(&l, NULL), 0);
+    add_file(&files, 1, true, "file");
+    struct msg_data d = {.files = {files.data, (uint32_t)files.len}};
+    assert_int_equal(leases_data(l, "worker 0", &d, NULL), 0);
+    struct msg_pass pass = {.pass = 1};
+    assert_int_equal(leases_pass(l, &pass, NULL), 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(leases_worker_joined(l, id_of(i)), 0);
+        assert_int_equal(ask_marked(l, i, 0).index, i);
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        assert_true(leases_done(
+            l, id_of(i), &(struct msg_piece_done){.pass = 1, .index = i, .at_end = 1}));
+    assert_int_equal(wire_put_file_done(&list, &bits), 0);
+    pass = (struct msg_pass){.pass = 2, .done = {list.data, (uint32_t)list.len}};
+    assert_int_equal(leases_pass(l, &pass, NULL), 0);
+    leases_check(l);
+    leases_state(l, 2, &st, NULL);
+    assert_int_equal(st.pieces, 1);
+    assert_false(st.done);
+    assert_int_equal(ask_marked(l, 0, 0).what, WIRE_LEASE_PIECE);
+    leases_close(l);
+    buf_free(&files);
+    buf_free(&list);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -675,6 +710,7 @@ int main(void)
         cmocka_unit_test(test_passes_in_turn),
         cmocka_unit_test(test_data_of_before),
         cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_done_behind_the_end),
         cmocka_unit_test(test_shares),
         cmocka_unit_test(test_shares_finished_and_dead),
         cmocka_unit_test(test_shares_all_dead),

@@ -255,6 +255,15 @@ static bool is_full(const struct scheduler *s, enum wire_role role)
     return guests >= MAX_GUESTS || s->used_nodes >= ROSTER_MAX_NODES - 1; // its own line
 }
 
+// The place is free again, and no link's heartbeats are of who takes it next.
+static void free_process(struct scheduler *s, uint32_t process)
+{
+    for (uint32_t i = 0; i < s->n_links; i++)
+        if (s->links[i].beats == process)
+            s->links[i].beats = SCHEDULER_NOBODY;
+    s->processes[process] = (struct process){0};
+}
+
 // Refused with a sentence; NULL without one: out of memory, it will ask again.
 static struct node *new_node(struct scheduler *s, const struct msg_join *m,
                              const char **ret_why, char text[ERR_TEXT_MAX])
@@ -283,7 +292,7 @@ static struct node *new_node(struct scheduler *s, const struct msg_join *m,
         if (n != NULL)
             n->used = n->n.alive = false;
         if (fresh)
-            s->processes[process] = (struct process){0};
+            free_process(s, process);
         return NULL;
     }
     s->used_nodes++;
@@ -562,11 +571,8 @@ static void forget_guest(struct scheduler *s, struct node *n)
     s->changed = true;
     for (uint32_t i = 0; i < s->n_nodes; i++)
         last &= !s->nodes[i].used || s->nodes[i].process != process;
-    for (uint32_t i = 0; i < s->n_links && last; i++)
-        if (s->links[i].beats == process)
-            s->links[i].beats = SCHEDULER_NOBODY;
     if (last)
-        s->processes[process] = (struct process){0};
+        free_process(s, process);
 }
 
 uint64_t scheduler_forget_guests(struct scheduler *s)

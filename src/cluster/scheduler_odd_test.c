@@ -241,6 +241,35 @@ static void test_numbers_of_passes(void **state)
     close_peer();
 }
 
+// Heartbeats may come before their process joins. When there is no memory for it then, the
+// link is nobody's again: else the next process in that place would seem to fall silent
+// when it closes.
+static void test_heartbeats_of_nobody(void **state)
+{
+    (void)state;
+    bool struck = true;
+    for (long k = 0; struck; k++) {
+        open_world(1, 1);
+        open_peer();
+        say_hello(CLUSTER);
+        say(MSG_HEARTBEAT, &(struct msg_heartbeat){.process = 4711});
+        struct msg_join join = {
+            .role = WIRE_WORKER, .ticket = 4711, .process = 4711, .loops = 1};
+        peer.type = 0;
+        assert_int_equal(van_send(peer.v, peer.link, MSG_JOIN, 5, &join, NULL), 0);
+        mem_fault_after(k);
+        world_run(&w, SECONDS / 10);
+        struck = mem_faulted();
+        mem_fault_after(-1);
+        for (uint32_t i = 0; i < w.s->n_links; i++)
+            assert_true(w.s->links[i].beats == SCHEDULER_NOBODY ||
+                        w.s->processes[w.s->links[i].beats].used);
+        say(MSG_JOIN, &join);
+        assert_int_equal(peer.type, MSG_JOINED);
+        close_peer();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +282,7 @@ int main(void)
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_odd_codes_of_leaving),
         cmocka_unit_test(test_numbers_of_passes),
+        cmocka_unit_test(test_heartbeats_of_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
