@@ -124,6 +124,7 @@ void member_serve(struct member *m, struct van *v, uint64_t now)
     m->van = v;
     m->lost_at = now;
     connect_again(m, now);
+    member_check(m, now);
 }
 
 static void say_hello(struct member *m, uint64_t now)
@@ -160,6 +161,7 @@ bool member_opened(struct member *m, van_link link, bool accepted, uint64_t now)
         return false;
     m->heard_at = now;
     say_hello(m, now);
+    member_check(m, now);
     return true;
 }
 
@@ -184,6 +186,7 @@ bool member_closed(struct member *m, van_link link, const struct err *why, uint6
     } else if (now >= m->lost_at + m->o.scheduler_timeout_ns) {
         give_up(m, why->text);
     }
+    member_check(m, now);
     return true;
 }
 
@@ -349,6 +352,7 @@ bool member_message(struct member *m, van_link link, const struct van_message *m
         member_answered(m, msg);
         break;
     }
+    member_check(m, now);
     return true;
 }
 
@@ -446,7 +450,9 @@ uint64_t member_tick(struct member *m, uint64_t now)
         member_asks_end(m);
     if (m->van == NULL || m->left)
         return VAN_NEVER;
-    return m->state == MEMBER_HERE ? tick_here(m, now) : tick_away(m, now);
+    uint64_t next = m->state == MEMBER_HERE ? tick_here(m, now) : tick_away(m, now);
+    member_check(m, now);
+    return next;
 }
 
 uint32_t member_id(const struct member *m)

@@ -97,4 +97,14 @@ bool member_answered(struct member *m, const struct van_message *msg);
 void member_asks_end(struct member *m);
 void member_asks_free(struct member *m);
 
+// Asserts what must hold between two events: member_check.c.
+#ifndef NDEBUG
+void member_check(const struct member *m, uint64_t now);
+#else
+static inline void member_check(const struct member *m, uint64_t now)
+{
+    (void)m, (void)now;
+}
+#endif
+
 #endif

@@ -1,0 +1,112 @@
+// What must hold of a member between two events, asserted after each of them where
+// asserts are compiled in. What the scheduler says of others is its business, and no
+// assert's.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/member_internal.h"
+
+#ifndef NDEBUG
+
+#include <assert.h>
+
+// A member without a link knows it: what it sends would go nowhere, and nothing would ever
+// tell it so.
+static void link_fits_the_state(const struct member *m)
+{
+    assert(m->state <= MEMBER_HERE);
+    assert((m->link == 0) == (m->state == MEMBER_APART));
+    assert(m->van != NULL || m->link == 0);
+}
+
+// Who is apart tries again, unless it has ended or left: nobody else would wake it.
+static void somebody_dials(const struct member *m)
+{
+    assert(m->van == NULL || m->state != MEMBER_APART || m->retry_at != VAN_NEVER ||
+           m->ended || m->left);
+}
+
+// Id and session come together with JOINED, and stay: rows lie by the one, and pushes are
+// told apart by the other.
+static void joined_as_somebody(const struct member *m)
+{
+    assert((m->id == 0) == (m->session == 0));
+    assert(m->state != MEMBER_HERE || m->id != 0);
+    assert(m->id != 0 || (!m->has_secret && !m->has_key));
+}
+
+// A roster of before JOINED is of no use to who does not know its own id, so it has none.
+// With a placement every partition has an owner.
+static void roster_is_whole(const struct member *m)
+{
+    assert(m->id != 0 || m->roster.version == 0);
+    assert(m->roster.epoch == 0 || m->roster.version != 0);
+    for (int space = 0; space < WIRE_SPACES; space++)
+        assert(m->roster.epoch == 0 || m->roster.owners[space] != NULL);
+}
+
+// The time does not go back: what is due is counted from moments that were.
+static void times_have_been(const struct member *m, uint64_t now)
+{
+    assert(m->heard_at <= now && m->pinged_at <= now);
+    assert(m->sent_at <= now && m->lost_at <= now);
+}
+
+// An answer finds what was asked by its number, and what is asked is one of a kind: else
+// one would be told what another has asked.
+static void ask_is_the_only_one(const struct member *m, int one)
+{
+    const struct ask *a = &m->asks[one];
+    assert(a->request > REQUEST_FIRST && a->request <= m->last_request);
+    for (int i = 0; i < one; i++)
+        assert(m->asks[i].request == 0 ||
+               (m->asks[i].request != a->request && m->asks[i].type != a->type));
+}
+
+// It is sent again from its own memory, and what is asked has an answer of some type.
+static void ask_can_be_sent(const struct ask *a)
+{
+    assert(a->frame.head.len >= WIRE_FRAME_BYTES);
+    assert(wire_answer(a->type) != 0);
+}
+
+// Whoever asks is told the end at once, so nothing is asked any more of who has ended.
+static void asks_hold(const struct member *m)
+{
+    for (int i = 0; i < MEMBER_ASKS; i++) {
+        if (m->asks[i].request == 0)
+            continue;
+        assert(!m->ended);
+        ask_is_the_only_one(m, i);
+        ask_can_be_sent(&m->asks[i]);
+    }
+}
+
+// The next generation of a barrier is asked for when the one before is complete.
+static void barriers_hold(const struct member *m)
+{
+    for (int group = 0; group < MEMBER_GROUPS; group++) {
+        const struct member_barrier *b = &m->barriers[group];
+        assert(b->done <= b->asked && b->asked <= b->done + 1);
+    }
+}
+
+// Nobody has left who did not want to; the first reason of an end is the one that counts.
+static void end_holds(const struct member *m)
+{
+    assert(m->leaving || !m->left);
+    assert(m->ended || (m->why.code == 0 && m->why.text[0] == '\0'));
+}
+
+void member_check(const struct member *m, uint64_t now)
+{
+    link_fits_the_state(m);
+    somebody_dials(m);
+    joined_as_somebody(m);
+    roster_is_whole(m);
+    times_have_been(m, now);
+    asks_hold(m);
+    barriers_hold(m);
+    end_holds(m);
+}
+
+#endif
