@@ -91,11 +91,8 @@ struct client_stats client_stats(const struct client *c)
 
 // What the van calls.
 
-static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+static void link_opened(struct client *c, van_link link, uint64_t now)
 {
-    struct client *c = ctx;
-    if (member_opened(c->member, link, accepted, now) || silence_opened(c, link))
-        return;
     struct peer *p = peer_by_link(c, link);
     if (p != NULL)
         peer_opened(p, now);
@@ -103,14 +100,28 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
         van_close_link(c->van, link);
 }
 
-static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
     struct client *c = ctx;
-    if (member_closed(c->member, link, why, now) || silence_closed(c, link))
-        return;
+    if (!member_opened(c->member, link, accepted, now) && !silence_opened(c, link))
+        link_opened(c, link, now);
+    client_check(c);
+}
+
+static void link_closed(struct client *c, van_link link, const struct err *why,
+                        uint64_t now)
+{
     struct peer *p = peer_by_link(c, link);
     if (p != NULL)
         peer_closed(p, why, now);
+}
+
+static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+{
+    struct client *c = ctx;
+    if (!member_closed(c->member, link, why, now) && !silence_closed(c, link))
+        link_closed(c, link, why, now);
+    client_check(c);
 }
 
 // The slice that an answer is for. Who has not shown that it is a server answers nothing.
@@ -151,17 +162,23 @@ static void link_message(struct client *c, van_link link, const struct van_messa
     }
 }
 
-static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+static void from_server(struct client *c, van_link link, struct van_message *m,
+                        uint64_t now)
 {
-    struct client *c = ctx;
-    if (member_message(c->member, link, m, now))
-        return;
     struct slice *s = slice_asked(c, link, m->request);
     if (s != NULL)
         encode_answer(s, m, now);
     else if (!silence_message(c, link, m, now))
         link_message(c, link, m, now);
     request_advance(c, now);
+}
+
+static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    struct client *c = ctx;
+    if (!member_message(c->member, link, m, now))
+        from_server(c, link, m, now);
+    client_check(c);
 }
 
 int client_ended(const struct client *c, struct err *e)
@@ -209,6 +226,7 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     if (c->next_due <= now && !c->over)
         look_at_peers(c, now);
     request_flush(c);
+    client_check(c);
     if (c->stale)
         next = min_u64(next, now + 100 * MS);
     if (c->over) // nothing is due any more

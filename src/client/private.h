@@ -11,6 +11,7 @@
 //   encode.c   from slices to messages, and from answers to the caller's arrays
 //   memory.c   pools: in steady state nothing is allocated
 //   wait.c     the functions that wait
+//   client_check.c  what must hold between two events
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLIENT_PRIVATE_H
@@ -284,6 +285,8 @@ struct client {
     uint64_t count;    // of ids
     bool over;
     struct err end; // then: why
+
+    uint64_t events; // as client_check counts them
 };
 
 // memory.c
@@ -399,6 +402,17 @@ void encode_send(struct slice *s, uint64_t now);
 void *encode_place(struct slice *s, uint16_t type, const union wire_any *head,
                    uint64_t body_bytes);
 void encode_answer(struct slice *s, struct van_message *m, uint64_t now);
+
+// client_check.c
+
+#ifndef NDEBUG
+void client_check(struct client *c);
+#else
+static inline void client_check(struct client *c)
+{
+    (void)c;
+}
+#endif
 
 static inline uint64_t min_u64(uint64_t a, uint64_t b)
 {

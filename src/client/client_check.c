@@ -1,0 +1,329 @@
+// What must hold of a client between two events, asserted after each of them where
+// asserts are compiled in: each request is in the list of its state, each slice is its
+// request's and waits at one peer, numbers and pins are counted.
+//
+// No assert speaks of what servers or the scheduler say.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "client/private.h"
+
+#ifndef NDEBUG
+
+#include <assert.h>
+
+#include "base/sampled.h"
+
+enum { NUMBERS_MAX = 64 }; // bits of struct numbers
+
+// What the lists of requests and peers hold, counted once for all that is compared.
+struct counted {
+    size_t requests, slices, waiting, placing, pins, sendings;
+    size_t pushes, orders, specs;
+};
+
+// A timestamp finds its request without a search, and only as long as that is not given
+// to another one.
+static void request_is_found(const struct client *c, const struct request *r)
+{
+    size_t slot = r->ts & (SLOT_MAX - 1);
+    assert(slot < c->n_requests && c->requests[slot] == r);
+    assert(r->ts >> SLOT_BITS <= c->count);
+    assert(r->client == c && r->spec != NULL);
+}
+
+// Requests start in their order: those that are open stand before the first that is
+// queued, and that is where the next one is looked for.
+static void request_is_in_order(const struct request *r, bool queued)
+{
+    assert(r->state == (queued ? REQUEST_QUEUED : REQUEST_OPEN));
+    assert(r->before == NULL || r->before->ts < r->ts);
+    assert(r->behind == NULL || r->behind->before == r);
+}
+
+// The first deadline that is not due ends the search for others, so they ascend; requests
+// that may take long are passed over.
+static void deadline_is_in_order(const struct request *r)
+{
+    const struct request *b = r->before;
+    assert(b == NULL || request_takes_long(b->kind) || request_takes_long(r->kind) ||
+           b->deadline <= r->deadline);
+}
+
+// An answer finds its slice by the number, and tells its request: both must be those who
+// asked.
+static void slice_is_found(const struct client *c, const struct request *r,
+                           const struct slice *s)
+{
+    assert(s->id != 0 && s->id >> SLOT_BITS <= c->count);
+    assert(s->slot < c->n_slices && c->slices[s->slot] == s);
+    assert(s->request == r && s->peer != NULL && s->peer->client == c);
+    assert(s->begin + s->n <= r->n);
+}
+
+// What was sent, or is being received, went over the link that stands: when one breaks
+// all that has no answer is sent again.
+static void slice_was_sent_over_its_link(const struct slice *s)
+{
+    assert((!s->sent && !s->placing) || s->peer->state == PEER_READY);
+    assert(!s->sent || s->epoch != 0);
+}
+
+// A request is over with its last slice, so one that is open has some, and one that has
+// not begun has neither slices nor a number that servers would wait for.
+static void slices_are_counted(const struct client *c, const struct request *r,
+                               struct counted *all)
+{
+    uint32_t n = 0;
+    for (const struct slice *s = r->slices; s != NULL; s = s->next, n++) {
+        slice_is_found(c, r, s);
+        slice_was_sent_over_its_link(s);
+        all->placing += s->placing;
+    }
+    assert(r->open == n);
+    assert((n > 0) == (r->state == REQUEST_OPEN));
+    assert(r->state == REQUEST_OPEN || (r->number == 0 && r->pins == 0));
+    all->slices += n;
+}
+
+// Servers forget what lies below the low mark of a session, so the number of a push that
+// is under way never does, and no bit beyond the window is asked for.
+static void number_is_open(const struct numbers *x, const struct request *r)
+{
+    if (r->state == REQUEST_QUEUED)
+        return;
+    assert(r->number >= x->low && r->number < x->next);
+    assert((x->done >> (r->number - x->low) & 1) == 0);
+}
+
+static void count_kind(const struct client *c, const struct request *r,
+                       struct counted *all)
+{
+    bool order = r->kind == REQUEST_ORDER || r->kind == REQUEST_LOAD;
+    if (r->kind == REQUEST_PUSH)
+        number_is_open(&c->pushes, r);
+    else if (order)
+        number_is_open(&c->orders, r);
+    else
+        assert(r->number == 0);
+    all->pushes += r->kind == REQUEST_PUSH && r->state == REQUEST_OPEN;
+    all->orders += order && r->state == REQUEST_OPEN;
+    all->specs += r->kind == REQUEST_TABLE ||
+                  (r->kind == REQUEST_INFO && !r->u.info.found);
+}
+
+static void requests_hold(const struct client *c, struct counted *all)
+{
+    bool queued = false;
+    assert((c->first == NULL) == (c->last == NULL));
+    assert(c->first == NULL || c->first->before == NULL);
+    for (const struct request *r = c->first; r != NULL; r = r->behind) {
+        queued |= r == c->queued;
+        request_is_found(c, r);
+        request_is_in_order(r, queued);
+        deadline_is_in_order(r);
+        slices_are_counted(c, r, all);
+        count_kind(c, r, all);
+        all->requests++;
+        assert(r->behind != NULL || c->last == r);
+    }
+    assert(queued == (c->queued != NULL));
+    assert(all->requests == c->in_flight);
+}
+
+// A number that is closed leaves the window when all before it have: each one inside is
+// open, or its bit is set.
+static void numbers_hold(const struct numbers *x, size_t open, uint64_t window)
+{
+    assert(x->low >= 1 && x->low <= x->next);
+    assert(x->next - x->low <= window && window <= NUMBERS_MAX);
+    assert((x->done & 1) == 0);
+    assert(x->next - x->low == open + (size_t)__builtin_popcountll(x->done));
+}
+
+// While a mark is under way no push is: those before it are acknowledged, those behind it
+// wait.
+static void mark_stands_alone(const struct client *c)
+{
+    if (c->marking == NULL)
+        return;
+    assert(c->marking->kind == REQUEST_MARK && c->marking->state == REQUEST_OPEN);
+    assert(c->pushes.next == c->pushes.low);
+}
+
+// Slices to a loop go out in the order of their requests: a pull sees the pushes before it.
+static void peer_list_is_in_order(const struct peer *p, struct counted *all)
+{
+    assert((p->first == NULL) == (p->last == NULL));
+    assert(p->first == NULL || p->first->before == NULL);
+    for (const struct slice *s = p->first; s != NULL; s = s->behind) {
+        assert(s->id != 0 && s->peer == p);
+        assert(s->behind == NULL || s->behind->before == s);
+        assert(s->before == NULL || s->before->request->ts <= s->request->ts);
+        assert(s->behind != NULL || p->last == s);
+        all->waiting++;
+    }
+}
+
+// A peer without a link knows it, and another link is tried beside one that stands only.
+static void peer_link_fits_the_state(const struct peer *p)
+{
+    assert(p->state <= PEER_READY);
+    assert((p->link == 0) == (p->state == PEER_CLOSED));
+    assert(p->another == 0 || (p->state == PEER_READY && p->another != p->link));
+}
+
+// What the van says of a link is told to one peer, and a loop is one peer.
+static void peer_is_the_only_one(const struct client *c, size_t one)
+{
+    const struct peer *p = c->peers[one];
+    for (size_t i = 0; i < c->n_peers; i++) {
+        const struct peer *other = c->peers[i];
+        if (i == one)
+            continue;
+        assert(other->node != p->node);
+        assert(p->link == 0 || (other->link != p->link && other->another != p->link));
+    }
+}
+
+// The loop keeps the lists of keys that came last, each once, so the places that have
+// none stand at the end.
+static void lists_of_keys_hold(const struct peer *p)
+{
+    assert(p->list_room <= KEYS_LISTS_BYTES);
+    for (size_t i = 0; i < KEYS_LISTS; i++) {
+        const struct peer_list *l = &p->lists[i];
+        assert(l->signature != 0 || l->bytes == 0);
+        assert(i == 0 || l->signature == 0 || p->lists[i - 1].signature != 0);
+        for (size_t k = 0; k < i && l->signature != 0; k++)
+            assert(p->lists[k].signature != l->signature);
+    }
+}
+
+static void peers_hold(const struct client *c, struct counted *all)
+{
+    assert(c->n_peers <= c->max_peers);
+    for (size_t i = 0; i < c->n_peers; i++) {
+        assert(c->peers[i]->client == c);
+        peer_list_is_in_order(c->peers[i], all);
+        peer_link_fits_the_state(c->peers[i]);
+    }
+    assert(all->waiting == all->slices); // so each slice waits at its peer, and once
+}
+
+// A van that still uses the memory of a request is pinned to it: with a pin too few its
+// arrays were the caller's while they are sent, with one too many it would never end.
+static void pins_hold(const struct client *c, struct counted *all)
+{
+    for (size_t i = 0; i < c->n_requests; i++) {
+        const struct request *r = c->requests[i];
+        if (r->state == REQUEST_FREE)
+            continue;
+        all->pins += r->pins;
+        assert(r->pins == 0 || r->state == REQUEST_OPEN || r->state == REQUEST_ENDING);
+        assert(r->state != REQUEST_ENDING || r->pins > 0);
+    }
+    for (const struct sending *s = c->sendings; s != NULL; s = s->behind) {
+        assert(s->request->pins > 0 && s->request->state != REQUEST_FREE);
+        all->sendings++;
+    }
+    assert(all->pins == all->sendings + all->placing);
+}
+
+// What was used once is kept for the next request: nothing is lost, or in use and free.
+static void pools_hold(const struct client *c, const struct counted *all)
+{
+    size_t requests = 0, slices = 0, used = 0;
+    for (const struct request *r = c->free_requests; r != NULL; r = r->behind) {
+        assert(r->state == REQUEST_FREE);
+        requests++;
+    }
+    for (size_t i = 0; i < c->n_requests; i++)
+        used += c->requests[i]->state != REQUEST_FREE;
+    for (const struct slice *s = c->free_slices; s != NULL; s = s->next) {
+        assert(s->id == 0);
+        slices++;
+    }
+    assert(used + requests == c->n_requests);
+    assert(all->slices + slices == c->n_slices);
+}
+
+// Callbacks are due in the order in which requests ended.
+static void ended_are_in_their_list(const struct client *c)
+{
+    const struct request *last = NULL;
+    for (const struct request *r = c->ended; r != NULL; r = r->behind) {
+        assert(r->state == REQUEST_ENDED && r->slices == NULL && r->open == 0);
+        last = r;
+    }
+    assert(last == c->ended_last);
+}
+
+// Tables are found by halving, and an answer that makes one known finds room for it.
+static void tables_hold(const struct client *c, const struct counted *all)
+{
+    assert(c->n_tables + all->specs <= c->max_tables);
+    for (size_t i = 1; i < c->n_tables; i++)
+        assert(c->tables[i - 1]->id < c->tables[i]->id);
+}
+
+// Places and partitions are the same set in two orders, the places of a loop side by side.
+// Whether a loop is the owner is not asked: a scheduler may say otherwise of one epoch.
+static void partition_has_its_place(const struct client *c, int space, uint32_t k)
+{
+    const struct placement *p = &c->placements[space];
+    uint32_t place = p->place[k], loop = p->loop[k];
+    assert(p->starts[0] == 0);
+    assert(p->starts[p->n_loops] == (uint32_t)1 << c->partition_bits);
+    assert(loop < p->n_loops);
+    assert(place >= p->starts[loop] && place < p->starts[loop + 1]);
+    assert(p->partition[place] == k);
+    assert(p->loops[loop] != NULL && p->loops[loop]->client == c);
+}
+
+// Placements are those of the member's roster, unless there was no memory for the newest.
+static void placements_hold(const struct client *c, uint64_t turn)
+{
+    const struct roster *r = member_roster(c->member);
+    assert(c->stale || c->epoch == r->epoch);
+    if (c->epoch == 0)
+        return;
+    assert(c->partition_bits == r->partition_bits);
+    uint32_t k = (uint32_t)turn & (((uint32_t)1 << c->partition_bits) - 1);
+    for (int space = 0; space < WIRE_SPACES; space++)
+        partition_has_its_place(c, space, k);
+}
+
+// A client whose cluster has ended has told so all who waited.
+static void end_holds(const struct client *c)
+{
+    assert(!c->over || (c->first == NULL && c->in_flight == 0));
+}
+
+static void check_all(const struct client *c)
+{
+    struct counted all = {0};
+    requests_hold(c, &all);
+    numbers_hold(&c->pushes, all.pushes, SHARD_WINDOW);
+    numbers_hold(&c->orders, all.orders, ORDERS_WINDOW);
+    peers_hold(c, &all);
+    pins_hold(c, &all);
+    pools_hold(c, &all);
+    tables_hold(c, &all);
+    ended_are_in_their_list(c);
+}
+
+void client_check(struct client *c)
+{
+    c->events++;
+    mark_stands_alone(c);
+    end_holds(c);
+    placements_hold(c, c->events);
+    if (c->n_peers > 0) {
+        peer_is_the_only_one(c, c->events % c->n_peers);
+        lists_of_keys_hold(c->peers[c->events % c->n_peers]);
+    }
+    if (sampled_now(c->events, c->n_requests + c->n_slices + c->n_peers))
+        check_all(c);
+}
+
+#endif
