@@ -8,7 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/maths.h"
 #include "base/options.h"
 
 // By number, and by Paddle's.
@@ -93,17 +92,4 @@ int life_check(const struct life *l, struct err *e)
         return err_set(e, TUG_EUSAGE, "ttl-steps is %llu; it must be at most %d",
                        (unsigned long long)l->ttl_steps, INT32_MAX);
     return 0;
-}
-
-// log(x + 1); of a count that can't be (below 0, no number) as of 0.
-static double log_count(float x)
-{
-    return maths_log((x > 0 ? (double)x : 0) + 1);
-}
-
-void life_cvm(float show, float click, float ret[2])
-{
-    double shows = log_count(show);
-    ret[0] = (float)shows;
-    ret[1] = (float)(log_count(click) - shows);
 }

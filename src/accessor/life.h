@@ -122,9 +122,4 @@ struct life_class {
     void (*stats)(const struct accessor *a, const float *row, float *ret);
 };
 
-// The show and click columns as a model sees them (Paddle: continuous_value_model):
-// ret[0] = log(show + 1), ret[1] = log(click + 1) - ret[0]. Their "gradient" is what the
-// example itself adds: its show and click, which a push carries. Same bits everywhere.
-void life_cvm(float show, float click, float ret[2]);
-
 #endif

@@ -340,27 +340,6 @@ static void modes(void **state)
     assert_int_equal(save_mode_find("4", &m, &e), TUG_EUSAGE);
 }
 
-static void cvm(void **state)
-{
-    (void)state;
-    float ret[2];
-    for (int show = 0; show < 2000; show++)
-        for (int click = 0; click <= show; click += 1 + show / 7) {
-            life_cvm((float)show, (float)click, ret);
-            assert_true(fabs((double)ret[0] - log(show + 1.0)) < 1e-6);
-            assert_true(fabs((double)ret[1] - (log(click + 1.0) - log(show + 1.0))) <
-                        1e-6);
-        }
-    const float odd[] = {-0.5f, -1, -7, NAN, INFINITY, -INFINITY, 0x1p127f};
-    for (size_t i = 0; i < sizeof(odd) / sizeof(*odd); i++)
-        for (size_t j = 0; j < sizeof(odd) / sizeof(*odd); j++) {
-            life_cvm(odd[i], odd[j], ret);
-            assert_true(isfinite(ret[0]) && isfinite(ret[1]));
-        }
-    life_cvm(-1, -3, ret);
-    assert_true(ret[0] == 0 && ret[1] == 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,7 +347,6 @@ int main(void)
         cmocka_unit_test(bad_pushes), cmocka_unit_test(no_shows),
         cmocka_unit_test(thresholds), cmocka_unit_test(times),
         cmocka_unit_test(settings),   cmocka_unit_test(modes),
-        cmocka_unit_test(cvm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,8 +137,7 @@ static int write_error(struct file_writer *w, int error, struct err *e)
                    full ? "; free some space or write elsewhere" : "");
 }
 
-static int create(struct file_writer **ret, int root, const char *path, mode_t mode,
-                  struct err *e)
+int file_create_in(struct file_writer **ret, int root, const char *path, struct err *e)
 {
     struct file_writer *w = mem_aligned(_Alignof(struct file_writer), sizeof(*w));
     if (w == NULL)
@@ -149,7 +148,7 @@ static int create(struct file_writer **ret, int root, const char *path, mode_t m
     w->pending = mem_alloc(WRITE_BYTES);
     int rc = w->path == NULL || w->pending == NULL
                  ? err_nomem(e, path)
-                 : new_file_open(&w->file, root, path, mode, e);
+                 : new_file_open(&w->file, root, path, NEW_FILE_SHARED, e);
     if (rc != 0) {
         writer_free(w);
         return rc;
@@ -161,17 +160,7 @@ static int create(struct file_writer **ret, int root, const char *path, mode_t m
 
 int file_create(struct file_writer **ret, const char *path, struct err *e)
 {
-    return create(ret, FILE_ANYWHERE, path, NEW_FILE_SHARED, e);
-}
-
-int file_create_private(struct file_writer **ret, const char *path, struct err *e)
-{
-    return create(ret, FILE_ANYWHERE, path, NEW_FILE_PRIVATE, e);
-}
-
-int file_create_in(struct file_writer **ret, int root, const char *path, struct err *e)
-{
-    return create(ret, root, path, NEW_FILE_SHARED, e);
+    return file_create_in(ret, FILE_ANYWHERE, path, e);
 }
 
 void file_without_checksum(struct file_writer *w)

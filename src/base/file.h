@@ -32,8 +32,6 @@ struct file_writer;
 
 int file_create(struct file_writer **ret, const char *path, struct err *e);
 int file_create_in(struct file_writer **ret, int root, const char *path, struct err *e);
-int file_create_private(struct file_writer **ret, const char *path,
-                        struct err *e); // 0600
 int file_write(struct file_writer *w, const void *bytes, size_t n, struct err *e);
 uint64_t file_written(const struct file_writer *w);  // bytes so far
 uint64_t file_checksum(const struct file_writer *w); // XXH3-64 of them, seed 0

@@ -36,17 +36,6 @@ bool log_shows(enum log_level level)
     return (int)level <= atomic_load_explicit(&max_level, memory_order_relaxed);
 }
 
-int log_level_parse(const char *name, enum log_level *ret_level)
-{
-    for (int i = LOG_ERROR; i <= LOG_DEBUG; i++) {
-        if (strcmp(name, level_names[i]) == 0) {
-            *ret_level = (enum log_level)i;
-            return 0;
-        }
-    }
-    return TUG_EUSAGE;
-}
-
 int log_set_file(const char *path, struct err *e)
 {
     int fd = -1;

@@ -14,9 +14,6 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 void log_set_level(enum log_level level);
 bool log_shows(enum log_level level); // whether messages of that level are written
 
-// "error", "warn", "info" or "debug"; else TUG_EUSAGE.
-int log_level_parse(const char *name, enum log_level *ret_level);
-
 // Lines also go to the end of this file, with their times. NULL: no more.
 int log_set_file(const char *path, struct err *e);
 

@@ -78,18 +78,6 @@ static void test_levels(void **state)
     buf_free(&b);
 }
 
-static void test_parse(void **state)
-{
-    (void)state;
-    enum log_level level;
-    assert_int_equal(log_level_parse("warn", &level), 0);
-    assert_int_equal(level, LOG_WARN);
-    assert_int_equal(log_level_parse("debug", &level), 0);
-    assert_int_equal(level, LOG_DEBUG);
-    assert_int_equal(log_level_parse("Debug", &level), TUG_EUSAGE);
-    assert_int_equal(log_level_parse("", &level), TUG_EUSAGE);
-}
-
 // A name from outside must not begin a line of its own nor steer the terminal.
 static void test_one_line_an_event(void **state)
 {
@@ -190,7 +178,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_parse),
         cmocka_unit_test(test_one_line_an_event),
         cmocka_unit_test(test_file),
         cmocka_unit_test(test_file_that_cannot_be_opened),

@@ -26,7 +26,7 @@
 
 // Less what the umask takes away. Who replaces a file gives nobody a right that the old
 // one did not give.
-enum { NEW_FILE_SHARED = 0644, NEW_FILE_PRIVATE = 0600 };
+enum { NEW_FILE_SHARED = 0644 };
 
 struct new_file {
     int dir, fd; // -1: not open. The file is written to fd

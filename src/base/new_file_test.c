@@ -257,8 +257,6 @@ static void test_file_without_a_name(void **state)
 static void test_modes(void **state)
 {
     (void)state;
-    struct file_writer *w;
-    struct err e;
     put_well(in_dir("usual"), "x");
     assert_int_equal(mode_of(in_dir("usual")), 0644);
     umask(0);
@@ -273,9 +271,6 @@ static void test_modes(void **state)
     assert_int_equal(chmod(in_dir("usual"), 04777), 0);
     put_well(in_dir("usual"), "y");
     assert_int_equal(mode_of(in_dir("usual")), 0644);
-    assert_int_equal(file_create_private(&w, in_dir("secret"), &e), 0);
-    assert_int_equal(file_commit(w, &e), 0);
-    assert_int_equal(mode_of(in_dir("secret")), 0600);
 }
 
 // A process that is killed leaves a file beside; the next one removes it, but not what

@@ -41,18 +41,6 @@ static int make_room(struct roster *ret)
     return TUG_ENOMEM;
 }
 
-int roster_copy(struct roster *ret, const struct roster *r, struct err *e)
-{
-    *ret = *r;
-    if (make_room(ret) != 0)
-        return err_nomem(e, "a copy of the roster");
-    if (r->n_nodes > 0)
-        memcpy(ret->nodes, r->nodes, r->n_nodes * sizeof(*r->nodes));
-    for (int space = 0; space < WIRE_SPACES && r->epoch != 0; space++)
-        memcpy(ret->owners[space], r->owners[space], partitions_of(r) * sizeof(uint32_t));
-    return 0;
-}
-
 int roster_encode(const struct roster *r, struct buf *nodes, struct buf *owners,
                   struct msg_roster *ret)
 {

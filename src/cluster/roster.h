@@ -45,7 +45,6 @@ struct roster {
 };
 
 void roster_free(struct roster *r);
-int roster_copy(struct roster *ret, const struct roster *r, struct err *e);
 
 // To and from the wire. Decoding trusts nothing: ids in order, owners that are live
 // servers.

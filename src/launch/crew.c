@@ -328,11 +328,6 @@ void crew_kill_all(struct crew *c)
         }
 }
 
-uint32_t crew_alive(const struct crew *c)
-{
-    return c->alive;
-}
-
 void crew_timer(struct crew *c, double seconds)
 {
     uv_timer_start(&c->timer, on_timer, (uint64_t)(seconds * 1000), 0);

@@ -60,7 +60,6 @@ void crew_signal(struct crew *c, uint32_t member, int number); // if it still li
 void crew_signal_all(struct crew *c, int number);
 // Kills all; what still holds their outputs open is not waited for.
 void crew_kill_all(struct crew *c);
-uint32_t crew_alive(const struct crew *c);
 
 void crew_timer(struct crew *c, double seconds); // one timer: the last call counts
 
