@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/bench.h"
 
-#include <dirent.h>
+#include <ftw.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,8 +83,8 @@ json_t *bench_row(json_t *figures, const char *list)
 
 static double unit_of(char letter)
 {
-    static const char letters[] = "kMGKmu%";
-    static const double units[] = {1e-3, 1e-6, 1e-9, 1.0 / 1024, 1e3, 1e6, 100};
+    static const char letters[] = "kMGK%";
+    static const double units[] = {1e-3, 1e-6, 1e-9, 1.0 / 1024, 100};
     const char *at = letter != '\0' ? strchr(letters, letter) : NULL;
     return at != NULL ? units[at - letters] : 1;
 }
@@ -169,16 +169,13 @@ int bench_make_dir(const struct bench *b, char ret_path[FILE_PATH_MAX], struct e
     return rc;
 }
 
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    (void)st, (void)kind, (void)at;
+    return remove(path);
+}
+
 void bench_remove_dir(const char *path)
 {
-    char inside[FILE_PATH_MAX];
-    DIR *dir = *path != '\0' ? opendir(path) : NULL;
-    if (dir == NULL)
-        return;
-    for (const struct dirent *x; (x = readdir(dir)) != NULL;)
-        if (strcmp(x->d_name, ".") != 0 && strcmp(x->d_name, "..") != 0 &&
-            file_join(inside, path, x->d_name, NULL) == 0)
-            (void)file_remove_tree(inside, NULL);
-    closedir(dir);
-    (void)file_remove_tree(path, NULL);
+    (void)nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }

@@ -64,8 +64,8 @@ json_t *bench_row(json_t *figures, const char *list);
 //
 //   {NAME}  {NAME/NAME}  {NAME:WIDTH.DIGITS}  {NAME:WIDTH.DIGITSunit}
 //
-// The unit is one of k, M, G (divided by 1000 and so on), K (by 1024), m, u (of seconds)
-// and %. A negative width fills on the right.
+// The unit is one of k, M, G (divided by 1000 and so on), K (by 1024) and %. A negative
+// width fills on the right.
 void bench_print(const struct bench *b, const json_t *figures, const char *text);
 
 // Time.
