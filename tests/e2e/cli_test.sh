@@ -131,6 +131,13 @@ run 0 bench cluster --seconds 0.003 --keys 5000
 says out 'start to first push '
 run 0 bench cluster --seconds 0.003 --keys 5000 --servers 2 --workers 2 --json
 says out '"name":"with cached key lists, pull","per_second":'
+run 0 bench shrink --table-rows 20000
+says out 'shrink  0.0 M rows in '
+run 0 bench shrink --table-rows 20000 --json
+says out '"rows":20000,"usual_push_ms":'
+TMPDIR=. run 0 bench save --table-rows 2000 --json
+says out '"save_ratio":'
+check [ "$(ls | grep -c tug-bench)" -eq 0 ]
 
 # A full disk: nothing is left behind, and the reason is given.
 (
