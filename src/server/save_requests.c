@@ -114,7 +114,7 @@ static enum outcome turn_of(struct shard *s, const struct request *q, uint64_t s
     if (q->peer->session == 0)
         err_set(e, TUG_EUSAGE, "only a node that has joined the cluster can save");
     else if (save_has_ended(&s->saves, save, &committed))
-        err_set(e, TUG_EUSAGE, "save %llu has ended", (unsigned long long)save);
+        err_set(e, TUG_EIO, "save %llu has ended", (unsigned long long)save);
     else if (r != NULL && r->id == save && r->asker != q->peer->session)
         err_set(e, TUG_EUSAGE, "save %llu belongs to another node",
                 (unsigned long long)save);

@@ -252,7 +252,7 @@ static void test_deadlines(void **state)
     end_save(w, x.id, false);
     expect_ok(w);
     send_save(w, &x, true, 0);
-    expect_refusal(w, TUG_EUSAGE, "has ended");
+    expect_refusal(w, TUG_EIO, "has ended");
     forget(&x);
     // A mark whose save does not come, when there has been none for long.
     for (int i = 0; i < 3; i++)
@@ -725,7 +725,7 @@ static void test_turns(void **state)
     expect_ok(w);
     struct msg_save late = {.save = 7001, .path = wire_text(".")};
     deliver(w, WORKER_LINK + 1, MSG_SAVE, 1, &late);
-    expect_refusal(w, TUG_EUSAGE, "has ended");
+    expect_refusal(w, TUG_EIO, "has ended");
     // One that can't be gives its turn back at once.
     late.save = 7002;
     late.path = wire_text("none");
