@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/client.h"
 
+#include <assert.h>
+
 #include "base/alloc.h"
 #include "client/private.h"
 
@@ -70,6 +72,7 @@ void client_close(struct client *c)
 
 void client_serve(struct client *c, struct van *v, uint64_t now)
 {
+    assert(c->van == NULL && v != NULL);
     c->van = v;
     member_serve(c->member, v, now);
 }

@@ -3,6 +3,7 @@
 // answers received into them, wherever one run of an array is one body.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -263,6 +264,7 @@ void encode_send(struct slice *s, uint64_t now)
 {
     struct peer *p = s->peer;
     struct client *c = p->client;
+    assert(s->id != 0 && s->request->state == REQUEST_OPEN);
     if (p->state != PEER_READY) {
         c->next_due = min_u64(c->next_due, peer_tick(p, now));
         return;

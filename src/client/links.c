@@ -4,6 +4,7 @@
 // link broke is sent again on the next one.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -98,6 +99,7 @@ void peer_break(struct peer *p, const struct err *why, uint64_t now)
 // Goes on over another link, which has been greeted.
 void peer_adopt(struct peer *p, van_link link, const struct err *why, uint64_t now)
 {
+    assert(link != 0 && link != p->link);
     p->another = 0; // it is not one that is tried any more
     peer_break(p, why, now);
     p->link = link;
@@ -130,6 +132,7 @@ static void greet(struct peer *p, uint64_t now)
 
 void peer_opened(struct peer *p, uint64_t now)
 {
+    assert(p->state == PEER_CONNECTING);
     p->state = PEER_GREETING;
     p->give_up = now + p->client->o.connect_timeout_ns;
     greet(p, now);

@@ -2,6 +2,7 @@
 // request: a client in steady state allocates nothing.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -54,6 +55,7 @@ struct request *request_take(struct client *c)
 void request_give(struct request *r)
 {
     struct client *c = r->client;
+    assert(r->state != REQUEST_FREE);
     while (r->stagings != NULL) {
         struct staging *s = r->stagings;
         r->stagings = s->next;
@@ -97,6 +99,7 @@ struct slice *slice_take(struct client *c)
 void slice_give(struct slice *s)
 {
     struct client *c = s->peer->client;
+    assert(s->id != 0); // not given yet
     s->id = 0;
     s->next = c->free_slices;
     c->free_slices = s;

@@ -6,6 +6,7 @@
 // it, and what is still under way of it is acknowledged by servers, but not applied.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,6 +77,7 @@ static void close_number(struct numbers *x, uint64_t number)
 {
     if (number == 0)
         return;
+    assert(number >= x->low && number < x->next);
     x->done |= (uint64_t)1 << (number - x->low);
     while (x->done & 1) {
         x->done >>= 1;
@@ -94,6 +96,7 @@ static struct numbers *numbers_of(const struct request *r)
 static void ended(struct request *r)
 {
     struct client *c = r->client;
+    assert(r->pins == 0 && r->slices == NULL); // its arrays are the caller's again
     r->state = REQUEST_ENDED;
     r->behind = NULL;
     if (c->ended_last != NULL)
@@ -198,6 +201,7 @@ void request_end(struct request *r, int rc, const struct err *why)
 
 void request_unpin(struct request *r)
 {
+    assert(r->pins > 0);
     if (--r->pins == 0 && r->state == REQUEST_ENDING)
         ended(r);
 }
@@ -416,6 +420,7 @@ client_ts request_begin(struct request *r, client_done_fn done, void *ctx)
 {
     struct client *c = r->client;
     client_ts ts = r->ts;
+    assert(r->state == REQUEST_QUEUED && r->spec != NULL);
     r->done = done;
     r->ctx = ctx;
     request_advance(c, van_now(c->van));

@@ -4,6 +4,7 @@
 // a counting sort by place.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,6 +114,7 @@ int placement_update(struct client *c)
 void placement_arrange(struct client *c, const struct placement *p, enum wire_space space,
                        const uint64_t *keys, size_t n, uint32_t *ret_order)
 {
+    assert(c->counts != NULL); // there is a placement
     uint32_t *counts = c->counts, bits = c->partition_bits;
     size_t partitions = (size_t)1 << bits;
     memset(counts, 0, (partitions + 1) * sizeof(*counts));
@@ -171,6 +173,7 @@ static void unqueue(struct slice *s)
 
 int slice_add(struct request *r, struct peer *p, size_t begin, size_t n)
 {
+    assert(p->client == r->client && begin + n <= r->n);
     struct slice *s = slice_take(r->client);
     if (s == NULL)
         return TUG_ENOMEM;
@@ -189,6 +192,7 @@ void slice_drop(struct slice *s)
 {
     struct request *r = s->request;
     struct slice **at = &r->slices;
+    assert(s->id != 0 && r->open > 0);
     while (*at != s)
         at = &(*at)->next;
     *at = s->next;

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/leases.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -45,6 +46,7 @@ struct leases_worker *leases_worker(struct leases *l, uint32_t id)
 
 int leases_worker_joined(struct leases *l, uint32_t id)
 {
+    assert(id != 0);
     if (leases_worker(l, id) != NULL)
         return 0;
     if (l->n_workers == l->cap_workers) {

@@ -10,6 +10,7 @@
 // has done that piece again before his mark, the save is torn.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <string.h>
 
 #include "cluster/leases_internal.h"
@@ -157,6 +158,7 @@ int leases_keep_done(struct leases *l, const struct msg_pass *m, struct err *e)
 
 struct wire_text leases_done_of(const struct leases *l, uint32_t file)
 {
+    assert(file < l->n_files);
     struct wire_text list = {l->done.data, (uint32_t)l->done.len};
     struct wire_file_done f = {0};
     for (uint32_t i = 0; i <= file; i++)

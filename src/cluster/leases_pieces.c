@@ -6,6 +6,7 @@
 // holds it in memory.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,6 +130,8 @@ int leases_prepare(struct leases *l)
 
 static void take(struct leases *l, struct leases_worker *w, uint32_t file, uint64_t index)
 {
+    assert(w->alive && !w->holds);
+    assert(l->files[file].p[index].state == PIECE_FREE);
     l->files[file].p[index].state = PIECE_LEASED;
     l->files[file].holders++;
     w->holds = w->knows_file = true;
@@ -267,6 +270,7 @@ bool leases_piece_done(struct leases *l, struct leases_worker *w,
 
 static void give_back(struct leases *l, struct leases_worker *w)
 {
+    assert(w->holds && l->files[w->file].p[w->index].state == PIECE_LEASED);
     struct file *f = &l->files[w->file];
     struct piece *p = &f->p[w->index];
     w->holds = false;

@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/member.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,6 +29,7 @@ static int keep_text(char *to, size_t cap, const char *what, const char *text,
 
 int member_open(struct member **ret, const struct member_options *o, struct err *e)
 {
+    assert(o->role >= WIRE_SCHEDULER && o->role <= WIRE_DRIVER);
     struct member *m = mem_zalloc(sizeof(*m));
     if (m == NULL)
         return err_nomem(e, "a member");
@@ -52,6 +54,7 @@ int member_open(struct member **ret, const struct member_options *o, struct err 
 
 int member_set_address(struct member *m, const char *address, struct err *e)
 {
+    assert(m->van == NULL); // JOIN carries it
     return keep_text(m->address, sizeof(m->address), "the address", address, e);
 }
 
@@ -66,6 +69,7 @@ void member_close(struct member *m)
 
 void member_send(struct member *m, uint16_t type, uint64_t request, const void *msg)
 {
+    assert(m->van != NULL && m->link != 0);
     // What does not go out is sent again later, or the link closes.
     (void)van_send(m->van, m->link, type, request, msg, NULL);
 }
@@ -121,6 +125,7 @@ static void connect_again(struct member *m, uint64_t now)
 
 void member_serve(struct member *m, struct van *v, uint64_t now)
 {
+    assert(v != NULL);
     m->van = v;
     m->lost_at = now;
     connect_again(m, now);

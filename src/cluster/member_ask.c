@@ -2,6 +2,7 @@
 // again until answered, and at once when a new link has come up.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <stdio.h>
 
 #include "cluster/member_internal.h"
@@ -38,6 +39,7 @@ static int keep(struct ask *a, uint16_t type, uint64_t request, const void *msg)
 int member_ask(struct member *m, uint16_t type, const void *msg, member_answer_fn done,
                void *ctx)
 {
+    assert(wire_answer(type) != 0); // else it would be asked for ever
     struct ask *a = m->ended || m->left ? NULL : ask_of(m, type);
     if (a == NULL)
         return TUG_EUSAGE;

@@ -1,10 +1,13 @@
 // Greetings between members: HELLO and WELCOME, and what they have to prove.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+
 #include "cluster/member_internal.h"
 
 void member_greet(struct member *m, van_link link)
 {
+    assert(link != 0);
     struct msg_hello hello = {
         .cluster = m->o.cluster,
         .role = (uint8_t)m->o.role,
@@ -104,6 +107,7 @@ static int check_hello(const struct member *m, const struct van_message *msg,
 int member_greeted(struct member *m, van_link link, const struct van_message *msg,
                    uint32_t *ret_node, uint64_t *ret_session, struct err *e)
 {
+    assert(link != 0);
     struct err why = {0};
     const struct van_trust trust = van_trust(m->van, link);
     uint8_t secret[MAC_BYTES], proof[MAC_BYTES];

@@ -8,6 +8,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/ring.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -52,6 +53,7 @@ static uint32_t most_of(uint32_t partitions, size_t n)
 
 int ring_place(const uint32_t *nodes, size_t n, uint32_t partitions, uint32_t *ret_owners)
 {
+    assert(n > 0 && partitions > 0);
     size_t n_points = n * POINTS;
     struct point *points = mem_array(n_points, sizeof(*points));
     uint32_t *load = mem_zalloc(n * sizeof(*load));
@@ -83,6 +85,7 @@ int ring_place(const uint32_t *nodes, size_t n, uint32_t partitions, uint32_t *r
 void ring_place_ranges(const uint32_t *nodes, size_t n, uint32_t partitions,
                        uint32_t *ret_owners)
 {
+    assert(n > 0 && partitions > 0);
     for (size_t i = 0; i < n; i++) {
         uint32_t first = (uint32_t)(i * partitions / n);
         uint32_t end = (uint32_t)((i + 1) * partitions / n);

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/roster.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,6 +45,7 @@ static int make_room(struct roster *ret)
 int roster_encode(const struct roster *r, struct buf *nodes, struct buf *owners,
                   struct msg_roster *ret)
 {
+    assert(nodes != owners);
     buf_clear(nodes);
     buf_clear(owners);
     for (uint32_t i = 0; i < r->n_nodes; i++) {

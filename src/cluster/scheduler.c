@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/scheduler.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -75,6 +76,7 @@ void scheduler_close(struct scheduler *s)
 
 void *scheduler_grow(void *p_array, uint32_t *n, uint32_t *cap, size_t bytes)
 {
+    assert(*n <= *cap);
     void *array;
     memcpy(&array, p_array, sizeof(array));
     if (*n == *cap) {
@@ -97,6 +99,7 @@ bool scheduler_has_room(const struct scheduler *s, van_link link)
 void scheduler_send(struct scheduler *s, van_link link, uint16_t type, uint64_t request,
                     const void *msg)
 {
+    assert(msg != NULL);
     // What does not arrive is asked for again, or sent again by the next ticks.
     if (scheduler_has_room(s, link))
         (void)van_send(s->van, link, type, request, msg, NULL);
@@ -425,6 +428,7 @@ struct van_handler scheduler_handler(struct scheduler *s)
 
 void scheduler_serve(struct scheduler *s, struct van *v, const char *address)
 {
+    assert(s->van == NULL && v != NULL);
     s->van = v;
     s->now = s->served_at = s->phase_at = van_now(v);
     s->due = s->idle_look = VAN_NEVER;

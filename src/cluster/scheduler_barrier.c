@@ -7,6 +7,7 @@
 // The loops of a process reach a barrier together: any of them speaks for it.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -73,6 +74,7 @@ static bool complete(struct scheduler *s, uint8_t group)
 void scheduler_barrier_serve(struct scheduler *s, struct node *n, uint64_t request,
                              const struct msg_barrier *m)
 {
+    assert(n->used && n->link != 0);
     uint8_t group = m->group;
     if (group >= SCHEDULER_GROUPS || !in_group(n->n.role, group) || m->generation == 0) {
         scheduler_refuse(s, n->link, request, TUG_EUSAGE,

@@ -1,6 +1,7 @@
 // How it ends: who leaves with what, what cannot go on, and STOP until nobody is left.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,7 @@ enum { PARTITIONS_NAMED = 80 }; // characters of a list of lost partitions
 
 void scheduler_stop_node(struct scheduler *s, struct node *n)
 {
+    assert(s->phase == SCHEDULER_ENDING && n->n.alive);
     struct msg_stop msg = {.code = s->end.code, .why = wire_text(s->end.text)};
     n->stop_at = s->now > 0 ? s->now : 1;
     scheduler_send(s, n->link, MSG_STOP, 0, &msg);
@@ -94,6 +96,7 @@ static void note_failure(struct scheduler *s, int code, const char *why)
 
 void scheduler_lost(struct scheduler *s, struct node *n)
 {
+    assert(!n->n.alive);
     char name[ROSTER_NAME_MAX], why[ERR_TEXT_MAX];
     if (s->phase == SCHEDULER_GATHERING && n->n.role != WIRE_DRIVER)
         return; // another may come in its place

@@ -1,6 +1,7 @@
 // Who is there: joining, signs of life, death.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -321,6 +322,7 @@ static void close_link(struct scheduler *s, struct node *n)
 
 static void attach(struct scheduler *s, struct node *n, struct link *l)
 {
+    assert(n->used && l->link != 0 && l->greeted);
     if (n->link == l->link)
         return;
     if (n->link != 0)
@@ -407,6 +409,7 @@ void scheduler_join_serve(struct scheduler *s, struct link *l, uint64_t request,
 
 void scheduler_forget_link(struct scheduler *s, struct link *l)
 {
+    assert(l->link != 0);
     l->link = 0;
     if (l->beats != SCHEDULER_NOBODY)
         s->processes[l->beats].silent_at = s->now;
@@ -474,6 +477,7 @@ void scheduler_heartbeat_serve(struct scheduler *s, struct link *l, uint64_t req
 
 void scheduler_gone(struct scheduler *s, struct node *n, bool left)
 {
+    assert(n->used);
     if (!n->n.alive)
         return;
     char name[ROSTER_NAME_MAX];

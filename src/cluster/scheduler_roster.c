@@ -2,6 +2,7 @@
 // is acknowledged.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,6 +129,7 @@ static int place_space(struct scheduler *s, int space)
 // By the node table as it is now.
 int scheduler_place(struct scheduler *s)
 {
+    assert(s->phase == SCHEDULER_GATHERING); // rows do not move
     for (int space = 0; space < WIRE_SPACES; space++)
         TRY(place_space(s, space));
     s->roster.epoch++;
@@ -172,6 +174,7 @@ static bool can_be_sent(const struct scheduler *s)
 void scheduler_drop_roster(void *encoded)
 {
     struct encoded_roster *x = encoded;
+    assert(x == NULL || x->users > 0);
     if (x == NULL || --x->users > 0)
         return;
     buf_free(&x->nodes);
