@@ -285,14 +285,13 @@ static void encoded_roster_holds(const struct scheduler *s)
            (x->msg.epoch != 0 ? WIRE_SPACES * partitions * sizeof(uint32_t) : 0));
 }
 
-// The cluster is ready with its first placement and not before, and has an end only when
-// everybody is told of it.
+// The run begins with its first placement and not before, and has an end only when
+// everybody is told of it. A driver may say that it is over before it has begun.
 static void run_is_in_its_phase(const struct scheduler *s)
 {
     assert(s->phase <= SCHEDULER_ENDING && s->phase_at <= s->now);
     assert(s->phase != SCHEDULER_GATHERING || s->roster.epoch == 0);
-    assert(s->phase == SCHEDULER_GATHERING || s->phase == SCHEDULER_ENDING ||
-           s->roster.epoch != 0);
+    assert(s->phase != SCHEDULER_RUNNING || s->roster.epoch != 0);
     assert(s->phase == SCHEDULER_ENDING || (s->end.code == 0 && !s->finished));
     assert(!s->broken || s->phase != SCHEDULER_GATHERING);
 }

@@ -151,7 +151,7 @@ static void break_encoded(void)
 
 static void break_phase(void)
 {
-    w.s->phase = SCHEDULER_GATHERING;
+    w.s->phase = SCHEDULER_GATHERING; // though there is a placement
 }
 
 static void break_end(void)

@@ -12,7 +12,7 @@ enum { PARTITIONS_NAMED = 80 }; // characters of a list of lost partitions
 
 void scheduler_stop_node(struct scheduler *s, struct node *n)
 {
-    assert(s->phase == SCHEDULER_ENDING && n->n.alive);
+    assert(s->phase == SCHEDULER_ENDING); // also of who has left and asks again
     struct msg_stop msg = {.code = s->end.code, .why = wire_text(s->end.text)};
     n->stop_at = s->now > 0 ? s->now : 1;
     scheduler_send(s, n->link, MSG_STOP, 0, &msg);
