@@ -113,10 +113,14 @@ static void apply_gradients(struct store *s, const struct store_push *p,
                             const struct store_batch *b, const struct rule_params *rules)
 {
     const float *values = p->values + b->at * s->accessor.push_width;
-    list_rows(s, b);
+    bool all = list_rows(s, b);
     list_extras(s, b);
     for (uint32_t r = 0; r < b->n_runs && s->lives; r++)
         see_run(s, &s->batch.runs[r], values, store_comes_again(s, p));
+    if (all) {
+        apply_some(s, p, rules, values, 0, b->n);
+        return;
+    }
     for (size_t i = 0, end; i < b->n; i = end) {
         end = i;
         while (end < b->n && s->batch.rows[end] != NULL)
