@@ -228,6 +228,7 @@ static void own_accessors(void **state)
     (void)state;
     static const struct accessor_class hits = {
         .name = "hits", .layout = layout_hits, .life.stats = hits_stats};
+    static const struct accessor_class mute = {.name = "mute", .layout = layout_hits};
     struct accessor_class bad = hits;
     assert_int_equal(accessor_register(&hits, NULL), 0);
     assert_ptr_equal(accessor_find("hits", NULL), &hits);
@@ -236,6 +237,8 @@ static void own_accessors(void **state)
     struct accessor a = made(&mine);
     float row[] = {5, 1, 2, 0, 0}, ret[3], *rows[] = {row};
     assert_ptr_equal(a.class, &hits);
+    assert_int_equal(accessor_register(&mute, NULL), 0);
+    NOT_MADE("mute", (void)o, "no function that gives them");
     accessor_gather_life(&a, rows, NULL, 1, ret);
     assert_true(ret[0] == 10 && ret[1] == 1 && ret[2] == 2);
     NOT_MADE("hits", o.dim = 3, "three is too much");

@@ -118,7 +118,7 @@ struct life_class {
     bool (*saved)(const struct accessor *a, const float *row, enum save_mode m,
                   struct life_time t);
     void (*published)(const struct accessor *a, float *row);
-    // The statistics that a pull returns, `pulled_stats` floats.
+    // The statistics that a pull returns, `pulled_stats` floats: not NULL if there are any.
     void (*stats)(const struct accessor *a, const float *row, float *ret);
 };
 

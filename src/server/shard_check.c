@@ -9,7 +9,7 @@
 enum { MOST = 1024 };
 
 struct counts {
-    uint32_t peers, strangers, held, draining, draining_pushes;
+    uint32_t strangers, held, draining, draining_pushes;
 };
 
 // A link is looked for in its own bucket, and is there once.
@@ -29,7 +29,6 @@ static void check_peers(const struct shard *s, struct counts *c)
     for (size_t i = 0; i < PEER_BUCKETS; i++)
         for (const struct peer *p = s->peers[i]; p != NULL; p = p->next) {
             check_peer(s, p, i);
-            c->peers++;
             c->strangers += !p->greeted;
             c->held += p->n_held;
             c->draining += p->n_draining;
