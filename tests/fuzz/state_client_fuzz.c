@@ -2,9 +2,12 @@
 // it lives, answers go to those who asked, and every request is over by its deadline.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/alloc.h"
 #include "client/client.h"
+#include "kit/peers.h"
 #include "rule/rule.h"
-#include "world.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -18,7 +21,7 @@ enum {
     OPEN = 16
 };
 
-static struct fuzz_world w;
+static struct peers w;
 static struct client *c;
 static struct van *van;
 static struct save_manifest manifest;
@@ -75,30 +78,30 @@ static void send_roster(uint8_t odd)
     d->epoch = r.epoch;
     peer_send(&w.peers[SCHEDULER], MSG_ROSTER, 0, &r);
     buf_free(&nodes);
-    world_run(&w, MILLIS);
+    peers_run(&w, MILLIS);
 }
 
 static void let_in(void)
 {
-    struct fuzz_peer *s = &w.peers[SCHEDULER];
+    struct peer *s = &w.peers[SCHEDULER];
     struct msg_joined joined = {.node = 9, .session = 555};
     peer_send(s, MSG_WELCOME, 0,
               &(struct msg_welcome){.role = WIRE_SCHEDULER, .version = wire_text("0")});
-    world_run(&w, MILLIS);
+    peers_run(&w, MILLIS);
     peer_send(s, MSG_JOINED, s->asked, &joined);
-    world_run(&w, MILLIS);
+    peers_run(&w, MILLIS);
     send_roster(0);
 }
 
-static void welcome(struct fuzz_peer *p)
+static void welcome(struct peer *p)
 {
     peer_send(p, MSG_WELCOME, 0,
               &(struct msg_welcome){.role = WIRE_SERVER, .version = wire_text("0")});
-    world_run(&w, MILLIS);
+    peers_run(&w, MILLIS);
 }
 
 // Answers to the last question, as they should be, but for what a byte changes.
-static void answer(struct fuzz_peer *p)
+static void answer(struct peer *p)
 {
     struct draw *d = &w.d;
     union wire_any m;
@@ -246,10 +249,10 @@ static void step(void)
         MSG_ROWS_ARE, MSG_TABLE_INFO_IS, MSG_TABLE_IS, MSG_WELCOME, MSG_STOP};
     struct draw *d = &w.d;
     uint8_t what = draw_byte(d);
-    struct fuzz_peer *p = &w.peers[what % (1 + SERVERS)];
+    struct peer *p = &w.peers[what % (1 + SERVERS)];
     switch (what / 3 % 10) {
     case 0:
-        world_run(&w, world_pause(&w) / 4);
+        peers_run(&w, peers_pause(&w) / 4);
         break;
     case 1:
         if (p == &w.peers[SCHEDULER])
@@ -277,7 +280,7 @@ static void step(void)
     default:
         answer(p);
     }
-    world_run(&w, 100000);
+    peers_run(&w, 100000);
     look();
 }
 
@@ -307,13 +310,13 @@ static void open_client(void)
     struct van_handler h = client_handler(c);
     require(sim_van_open(&van, w.sim, "client", &h, NULL) == 0);
     client_serve(c, van, sim_now(w.sim));
-    world_run(&w, MILLIS);
+    peers_run(&w, MILLIS);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     size_t live = mem_live();
-    world_open(&w, data, size);
+    peers_open(&w, data, size);
     w.d.bits = BITS;
     w.d.texts = texts;
     w.d.epoch = 1;
@@ -322,19 +325,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     open_client();
     let_in();
     make_table(&all[0]);
-    world_run(&w, MILLIS);
+    peers_run(&w, MILLIS);
     for (uint32_t i = 0; i < SERVERS; i++)
         welcome(&w.peers[1 + i]);
     for (int i = 0; i < 100 && w.d.left > 0; i++)
         step();
     // Nobody answers any more.
-    world_run(&w, 700 * SECOND_NS);
+    peers_run(&w, 700 * SECOND_NS);
     look();
     require(client_in_flight(c) == 0);
     van_free(van);
     client_close(c);
     save_manifest_free(&manifest);
-    world_close(&w);
+    peers_close(&w);
     require(mem_live() == live);
     return 0;
 }

@@ -3,14 +3,17 @@
 // most once, and is over or ready in the end, not in between.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/alloc.h"
 #include "cluster/member.h"
-#include "world.h"
+#include "kit/peers.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { BITS = 3, SCHEDULER = 0, ASKED = 4 };
 
-static struct fuzz_world w;
+static struct peers w;
 static struct member *m;
 static struct van *van;
 static bool asking[ASKED];
@@ -131,22 +134,22 @@ static void send_roster(void)
 
 static void let_in(void)
 {
-    struct fuzz_peer *s = &w.peers[SCHEDULER];
+    struct peer *s = &w.peers[SCHEDULER];
     struct draw *d = &w.d;
     union wire_any joined;
     peer_send(s, MSG_WELCOME, 0,
               &(struct msg_welcome){.role = WIRE_SCHEDULER, .version = wire_text("0")});
-    world_run(&w, MILLIS);
+    peers_run(&w, MILLIS);
     draw_message(d, MSG_JOINED, &joined);
     if (draw_below(d, 8) != 0)
         joined.joined = (struct msg_joined){
             .node = 8,
             .session = 98,
-            .secret = {(const char *)world_key, MAC_BYTES},
-            .key = {(const char *)world_key, MAC_BYTES},
+            .secret = {(const char *)peers_key, MAC_BYTES},
+            .key = {(const char *)peers_key, MAC_BYTES},
         };
     peer_send(s, MSG_JOINED, s->asked, &joined);
-    world_run(&w, MILLIS);
+    peers_run(&w, MILLIS);
 }
 
 static void step(void)
@@ -156,10 +159,10 @@ static void step(void)
                                     MSG_FORGET, MSG_VIEW,       MSG_BARRIER_STATE};
     struct draw *d = &w.d;
     uint8_t what = draw_byte(d);
-    struct fuzz_peer *s = &w.peers[SCHEDULER], *p = world_peer(&w);
+    struct peer *s = &w.peers[SCHEDULER], *p = peers_any(&w);
     switch (what % 12) {
     case 0:
-        world_run(&w, world_pause(&w) / 2);
+        peers_run(&w, peers_pause(&w) / 2);
         break;
     case 1:
         let_in();
@@ -205,14 +208,14 @@ static void step(void)
     default:
         peer_send_drawn(s, says, sizeof(says) / sizeof(*says));
     }
-    world_run(&w, 100000);
+    peers_run(&w, 100000);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     size_t live = mem_live();
     char address[VAN_ADDRESS_MAX];
-    world_open(&w, data, size);
+    peers_open(&w, data, size);
     w.d.bits = BITS;
     w.d.texts = texts;
     bits = 0;
@@ -237,19 +240,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(sim_van_open(&van, w.sim, "node", &h, NULL) == 0);
     require(van_listen(van, "sim://node", address, NULL) == 0);
     member_serve(m, van, sim_now(w.sim));
-    world_run(&w, MILLIS);
+    peers_run(&w, MILLIS);
     if (size % 8 != 0)
         let_in();
     for (int i = 0; i < 120 && w.d.left > 0; i++)
         step();
     // Nobody says anything any more: then it is over, and so are all questions.
-    world_run(&w, 200 * SECOND_NS);
+    peers_run(&w, 200 * SECOND_NS);
     require(member_ended(m, NULL) || member_left(m));
     for (int i = 0; i < ASKED; i++)
         require(!asking[i]);
     van_free(van);
     member_close(m);
-    world_close(&w);
+    peers_close(&w);
     require(mem_live() == live);
     return 0;
 }

@@ -3,12 +3,15 @@
 // work without an end, and answers an honest tool until its cluster is over.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/alloc.h"
 #include "cluster/scheduler.h"
-#include "world.h"
+#include "kit/peers.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static struct fuzz_world w;
+static struct peers w;
 
 // HELLO in place of STOP, by which the cluster would be over soon.
 static const uint16_t asked[] = {
@@ -17,7 +20,7 @@ static const uint16_t asked[] = {
 #include "wire/messages.def"
 };
 
-static void join(struct fuzz_peer *p, enum wire_role role)
+static void join(struct peer *p, enum wire_role role)
 {
     struct draw *d = &w.d;
     uint64_t who = (uint64_t)(p - w.peers) + 1;
@@ -34,11 +37,11 @@ static void join(struct fuzz_peer *p, enum wire_role role)
         peer_hello(p, role);
     }
     peer_send(p, MSG_JOIN, 1, &m);
-    world_run(&w, MILLIS);
+    peers_run(&w, MILLIS);
 }
 
 // An honest worker's life in short, so that there is something to disturb.
-static void work(struct fuzz_peer *p)
+static void work(struct peer *p)
 {
     struct draw *d = &w.d;
     struct buf files = BUF_INIT(1 << 16);
@@ -55,14 +58,14 @@ static void work(struct fuzz_peer *p)
     peer_send(p, MSG_PASS, 3 + draw_below(d, 4), &pass);
     peer_send(p, MSG_LEASE, 4, &lease);
     buf_free(&files);
-    world_run(&w, MILLIS);
+    peers_run(&w, MILLIS);
 }
 
 static void step(void)
 {
     struct draw *d = &w.d;
     uint8_t what = draw_byte(d);
-    struct fuzz_peer *p = world_peer(&w);
+    struct peer *p = peers_any(&w);
     switch (what % 12) {
     case 0:
     case 1:
@@ -74,7 +77,7 @@ static void step(void)
             peer_hello(p, WIRE_TOOL);
         break;
     case 3:
-        world_run(&w, world_pause(&w));
+        peers_run(&w, peers_pause(&w));
         break;
     case 4:
         van_close_link(p->van, p->link);
@@ -88,21 +91,21 @@ static void step(void)
         break;
     default:
         peer_send_drawn(p, asked, sizeof(asked) / sizeof(*asked));
-        world_run(&w, 100000);
+        peers_run(&w, 100000);
     }
 }
 
 // A tool that means well.
 static void ask_status(const struct scheduler *s)
 {
-    struct fuzz_peer *p = &w.peers[0];
+    struct peer *p = &w.peers[0];
     peer_connect(p, "sim://scheduler");
     p->node = 0;
     p->session = 0;
     peer_hello(p, WIRE_TOOL);
     uint64_t before = w.heard[MSG_STATUS_IS];
     peer_send(p, MSG_STATUS, 1, &(struct msg_status){});
-    world_run(&w, 10 * MILLIS);
+    peers_run(&w, 10 * MILLIS);
     require(w.heard[MSG_STATUS_IS] == before + 1 || scheduler_finished(s, NULL));
 }
 
@@ -112,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct scheduler *s;
     struct van *v;
     char address[VAN_ADDRESS_MAX];
-    world_open(&w, data, size);
+    peers_open(&w, data, size);
     w.d.bits = 3;
     struct scheduler_options o = {.cluster = 77,
                                   .servers = 1 + draw_below(&w.d, 2),
@@ -136,10 +139,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int i = 0; i < 120 && w.d.left > 0; i++)
         step();
     ask_status(s);
-    world_run(&w, 200 * SECOND_NS);
+    peers_run(&w, 200 * SECOND_NS);
     van_free(v);
     scheduler_close(s);
-    world_close(&w);
+    peers_close(&w);
     require(mem_live() == live);
     return 0;
 }

@@ -6,10 +6,13 @@
 // something. Saves go to a directory that there is not.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/alloc.h"
+#include "kit/peers.h"
 #include "rule/rule.h"
 #include "server/shard.h"
 #include "server/spec.h"
-#include "world.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -18,7 +21,7 @@ enum { BITS = 3, ME = 8, OTHER = 10, WORKER = 9, WIDTH = 2, NUMBERS = 6 };
 // scheduler.
 enum { FIRST, SECOND, DEAD, TOOL, STRANGER, SCHEDULER };
 
-static struct fuzz_world w;
+static struct peers w;
 static struct shard *shard;
 static uint64_t push_number, order_number;
 
@@ -77,7 +80,7 @@ static void send_roster(uint64_t epoch, uint8_t odd)
                            .owners = {owners, sizeof(owners)}};
     peer_send(&w.peers[SCHEDULER], MSG_ROSTER, 0, &m);
     buf_free(&nodes);
-    world_run(&w, MILLIS);
+    peers_run(&w, MILLIS);
 }
 
 // The first three always; the others, if they are wanted.
@@ -96,12 +99,12 @@ static void make_tables(void)
         if (i < ALWAYS || (wanted >> (i - ALWAYS) & 1))
             peer_send(&w.peers[FIRST], MSG_TABLE, i + 1, &m);
     }
-    world_run(&w, MILLIS);
+    peers_run(&w, MILLIS);
 }
 
 static void greet(int peer, uint32_t node, uint64_t session)
 {
-    struct fuzz_peer *p = &w.peers[peer];
+    struct peer *p = &w.peers[peer];
     p->node = node;
     p->session = session;
     peer_connect(p, "sim://shard");
@@ -109,7 +112,7 @@ static void greet(int peer, uint32_t node, uint64_t session)
 }
 
 // Pushes and pulls that fit, as far as the bytes let them.
-static void push_or_pull(struct fuzz_peer *p)
+static void push_or_pull(struct peer *p)
 {
     struct draw *d = &w.d;
     uint8_t odd = draw_byte(d);
@@ -139,7 +142,7 @@ static void push_or_pull(struct fuzz_peer *p)
 }
 
 // Orders and saves with numbers that are new.
-static void order(struct fuzz_peer *p)
+static void order(struct peer *p)
 {
     struct draw *d = &w.d;
     union wire_any m;
@@ -168,10 +171,10 @@ static void step(void)
 {
     struct draw *d = &w.d;
     uint8_t what = draw_byte(d);
-    struct fuzz_peer *p = &w.peers[what % 5];
+    struct peer *p = &w.peers[what % 5];
     switch (what / 5 % 12) {
     case 0:
-        world_run(&w, world_pause(&w) / 4);
+        peers_run(&w, peers_pause(&w) / 4);
         break;
     case 1:
         by_scheduler();
@@ -196,22 +199,22 @@ static void step(void)
     default:
         push_or_pull(p);
     }
-    world_run(&w, 100000);
+    peers_run(&w, 100000);
 }
 
 static void join_shard(void)
 {
-    struct fuzz_peer *s = &w.peers[SCHEDULER];
-    world_run(&w, MILLIS); // it has connected and said hello
+    struct peer *s = &w.peers[SCHEDULER];
+    peers_run(&w, MILLIS); // it has connected and said hello
     peer_send(s, MSG_WELCOME, 0,
               &(struct msg_welcome){.role = WIRE_SCHEDULER, .version = wire_text("0")});
-    world_run(&w, MILLIS);
+    peers_run(&w, MILLIS);
     struct msg_joined joined = {.node = ME,
                                 .session = 100,
-                                .secret = {(const char *)world_key, MAC_BYTES},
-                                .key = {(const char *)world_key, MAC_BYTES}};
+                                .secret = {(const char *)peers_key, MAC_BYTES},
+                                .key = {(const char *)peers_key, MAC_BYTES}};
     peer_send(s, MSG_JOINED, s->asked, &joined);
-    world_run(&w, MILLIS);
+    peers_run(&w, MILLIS);
     send_roster(1, 0);
     w.d.epoch = 1;
     greet(FIRST, WORKER, 101);
@@ -230,7 +233,7 @@ static void ask_status(void)
     uint64_t before = w.heard[MSG_STATUS_IS];
     greet(TOOL, 0, 0);
     peer_send(&w.peers[TOOL], MSG_STATUS, 1, &(struct msg_status){});
-    world_run(&w, 10 * MILLIS);
+    peers_run(&w, 10 * MILLIS);
     require(w.heard[MSG_STATUS_IS] > before || shard_finished(shard, NULL));
 }
 
@@ -240,7 +243,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct van *v;
     char address[VAN_ADDRESS_MAX];
     push_number = order_number = 0;
-    world_open(&w, data, size);
+    peers_open(&w, data, size);
     w.d.bits = BITS;
     w.d.texts = texts;
     require(van_listen(w.peers[SCHEDULER].van, "sim://scheduler", address, NULL) == 0);
@@ -268,7 +271,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ask_status();
     shard_close(shard);
     van_free(v);
-    world_close(&w);
+    peers_close(&w);
     require(mem_live() == live);
     return 0;
 }

@@ -14,7 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "sim/cast.h"
+#include "kit/cast.h"
 
 enum { SERVERS = 64, SESSIONS = 4096, WORKERS = SESSIONS - SERVERS, BITS = 8 };
 

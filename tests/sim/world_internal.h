@@ -6,9 +6,9 @@
 
 #include "client/client.h"
 #include "cluster/scheduler_internal.h"
+#include "kit/cast.h"
+#include "kit/strangers.h"
 #include "server/shard.h"
-#include "sim/cast.h"
-#include "sim/strangers.h"
 #include "sim/world.h"
 #include "van/sim.h"
 

@@ -3,11 +3,11 @@
 // every type to the scheduler and to servers. Nothing may come of it.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_TESTS_SIM_STRANGERS_H
-#define TUG_TESTS_SIM_STRANGERS_H
+#ifndef TUG_KIT_STRANGERS_H
+#define TUG_KIT_STRANGERS_H
 
+#include "kit/cast.h"
 #include "server/shard.h"
-#include "sim/cast.h"
 
 struct sim_strangers;
 

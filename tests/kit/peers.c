@@ -1,58 +1,26 @@
-// A simulated network in which a fuzzer plays everybody but the one that it fuzzes. The
-// fuzzer's nodes have a link each; what comes on it is noted, for what is sent next.
+// See peers.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_FUZZ_WORLD_H
-#define TUG_FUZZ_WORLD_H
+#include "kit/peers.h"
 
 #include <stdio.h>
 
-#include "base/clock.h"
-#include "cluster/proof.h"
-#include "draw.h"
-#include "van/sim.h"
+enum { EVENTS = 200000, SECONDS = 3600 };
 
-#define MILLIS (SECOND_NS / 1000)
+const uint8_t peers_key[MAC_BYTES] = {0};
 
-enum { WORLD_PEERS = 6, WORLD_EVENTS = 200000, WORLD_SECONDS = 3600 };
-
-// Of which secrets of sessions are made; also: no certificate.
-static const uint8_t world_key[MAC_BYTES];
-
-struct fuzz_world;
-
-struct fuzz_peer {
-    struct fuzz_world *world;
-    struct van *van;
-    van_link link;
-    bool opened;
-    uint32_t node;
-    uint64_t session;
-    uint64_t asked; // the last question that came
-    uint16_t asked_type;
-};
-
-struct fuzz_world {
-    struct sim *sim;
-    struct draw d;
-    struct fuzz_peer peers[WORLD_PEERS];
-    uint64_t events;
-    uint64_t heard[256]; // messages of each type
-};
-
-static inline void peer_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+static void peer_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
-    struct fuzz_peer *p = ctx;
+    struct peer *p = ctx;
     (void)now;
     if (accepted)
         p->link = link;
     p->opened = p->opened || link == p->link;
 }
 
-static inline void peer_message(void *ctx, van_link link, struct van_message *m,
-                                uint64_t now)
+static void peer_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {
-    struct fuzz_peer *p = ctx;
+    struct peer *p = ctx;
     struct draw *d = &p->world->d;
     (void)link, (void)now;
     p->world->heard[m->type & 255]++;
@@ -68,10 +36,9 @@ static inline void peer_message(void *ctx, van_link link, struct van_message *m,
     }
 }
 
-static inline void peer_closed(void *ctx, van_link link, const struct err *why,
-                               uint64_t now)
+static void peer_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
 {
-    struct fuzz_peer *p = ctx;
+    struct peer *p = ctx;
     (void)why, (void)now;
     if (link != p->link)
         return;
@@ -79,27 +46,27 @@ static inline void peer_closed(void *ctx, van_link link, const struct err *why,
     p->opened = false;
 }
 
-static inline uint64_t peer_tick(void *ctx, uint64_t now)
+static uint64_t peer_tick(void *ctx, uint64_t now)
 {
     (void)ctx, (void)now;
     return VAN_NEVER;
 }
 
-static inline void world_trace(void *ctx, const char *line)
+static void print_line(void *ctx, const char *line)
 {
     (void)ctx;
     fprintf(stderr, "%s\n", line);
 }
 
-static inline void world_open(struct fuzz_world *w, const uint8_t *data, size_t size)
+void peers_open(struct peers *w, const uint8_t *data, size_t size)
 {
     struct sim_options net = {.seed = 1, .delay_min = 1000, .delay_max = 2000};
-    *w = (struct fuzz_world){.d = {.at = data, .left = size}};
+    *w = (struct peers){.d = {.at = data, .left = size}};
     require(sim_open(&w->sim, &net, NULL) == 0);
     if (getenv("TUG_FUZZ_TRACE") != NULL) // of an input that fails: every event
-        sim_trace(w->sim, world_trace, NULL);
-    for (int i = 0; i < WORLD_PEERS; i++) {
-        struct fuzz_peer *p = &w->peers[i];
+        sim_trace(w->sim, print_line, NULL);
+    for (int i = 0; i < PEERS; i++) {
+        struct peer *p = &w->peers[i];
         struct van_handler h = {.ctx = p,
                                 .opened = peer_opened,
                                 .message = peer_message,
@@ -112,10 +79,9 @@ static inline void world_open(struct fuzz_world *w, const uint8_t *data, size_t 
     }
 }
 
-// What is fuzzed has been closed before, its van too.
-static inline void world_close(struct fuzz_world *w)
+void peers_close(struct peers *w)
 {
-    for (int i = 0; i < WORLD_PEERS; i++)
+    for (int i = 0; i < PEERS; i++)
         van_free(w->peers[i].van);
     sim_close(w->sim);
     draw_free(&w->d);
@@ -123,46 +89,44 @@ static inline void world_close(struct fuzz_world *w)
 
 // Time goes on. Who does more in it than what is sent again twice a second works without
 // an end.
-static inline void world_run(struct fuzz_world *w, uint64_t ns)
+void peers_run(struct peers *w, uint64_t ns)
 {
     uint64_t until = sim_now(w->sim) + ns;
     while (sim_step(w->sim, until))
-        require(++w->events < WORLD_EVENTS + sim_now(w->sim) / (SECOND_NS / 50));
+        require(++w->events < EVENTS + sim_now(w->sim) / (SECOND_NS / 50));
 }
 
 // An hour or so of long pauses, then short ones: each is work for the simulator.
-static inline uint64_t world_pause(struct fuzz_world *w)
+uint64_t peers_pause(struct peers *w)
 {
     static const uint64_t times[] = {100000,         MILLIS,         50 * MILLIS,
                                      600 * MILLIS,   SECOND_NS,      6 * SECOND_NS,
                                      61 * SECOND_NS, 700 * SECOND_NS};
     size_t n = sizeof(times) / sizeof(*times);
-    n -= sim_now(w->sim) > WORLD_SECONDS * SECOND_NS ? 3 : 0;
+    n -= sim_now(w->sim) > SECONDS * SECOND_NS ? 3 : 0;
     return times[draw_below(&w->d, (uint32_t)n)];
 }
 
-static inline struct fuzz_peer *world_peer(struct fuzz_world *w)
+struct peer *peers_any(struct peers *w)
 {
-    return &w->peers[draw_below(&w->d, WORLD_PEERS)];
+    return &w->peers[draw_below(&w->d, PEERS)];
 }
 
-static inline void peer_connect(struct fuzz_peer *p, const char *address)
+void peer_connect(struct peer *p, const char *address)
 {
     van_close_link(p->van, p->link);
     p->opened = false;
     p->link = van_connect(p->van, address, SECOND_NS);
-    world_run(p->world, MILLIS);
+    peers_run(p->world, MILLIS);
 }
 
-static inline void peer_send(struct fuzz_peer *p, uint16_t type, uint64_t request,
-                             const void *msg)
+void peer_send(struct peer *p, uint16_t type, uint64_t request, const void *msg)
 {
     if (p->link != 0 && p->opened) // what can't be encoded is not sent
         (void)van_send(p->van, p->link, type, request, msg, NULL);
 }
 
-// Any message, or one of those.
-static inline void peer_send_drawn(struct fuzz_peer *p, const uint16_t *types, size_t n)
+void peer_send_drawn(struct peer *p, const uint16_t *types, size_t n)
 {
     struct draw *d = &p->world->d;
     union wire_any m;
@@ -173,7 +137,7 @@ static inline void peer_send_drawn(struct fuzz_peer *p, const uint16_t *types, s
         peer_send(p, type, request, &m);
 }
 
-static inline void peer_hello(struct fuzz_peer *p, enum wire_role role)
+void peer_hello(struct peer *p, enum wire_role role)
 {
     struct msg_hello m = {.cluster = 77,
                           .role = (uint8_t)role,
@@ -185,12 +149,10 @@ static inline void peer_hello(struct fuzz_peer *p, enum wire_role role)
     const struct proof_of whose = {p->session, p->node, (uint8_t)role};
     uint8_t secret[MAC_BYTES], proof[MAC_BYTES];
     if (p->session != 0) {
-        require(proof_secret(secret, world_key, &whose, world_key));
+        require(proof_secret(secret, peers_key, &whose, peers_key));
         require(proof_hello(proof, secret, &trust));
         m.proof = (struct wire_text){(const char *)proof, MAC_BYTES};
     }
     peer_send(p, MSG_HELLO, 0, &m);
-    world_run(p->world, MILLIS);
+    peers_run(p->world, MILLIS);
 }
-
-#endif

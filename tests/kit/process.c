@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "cluster/heartbeat.h"
-#include "sim/cast.h"
+#include "kit/cast.h"
 
 struct sim_process {
     struct node node;

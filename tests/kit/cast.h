@@ -6,8 +6,8 @@
 // of link that falls silent, time and again: that of its heartbeats, or all others.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_TESTS_SIM_CAST_H
-#define TUG_TESTS_SIM_CAST_H
+#ifndef TUG_KIT_CAST_H
+#define TUG_KIT_CAST_H
 
 #include "cluster/member.h"
 #include "cluster/scheduler.h"

@@ -3,10 +3,10 @@
 // of its saves back, and may die in the middle of one.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_TESTS_SIM_SAVER_H
-#define TUG_TESTS_SIM_SAVER_H
+#ifndef TUG_KIT_SAVER_H
+#define TUG_KIT_SAVER_H
 
-#include "sim/cast.h"
+#include "kit/cast.h"
 #include "store/store.h"
 
 struct sim_saver_options {

@@ -1,13 +1,13 @@
 // See strangers.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/strangers.h"
+#include "kit/strangers.h"
 
 #include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
-#include "fuzz/draw.h"
+#include "kit/draw.h"
 
 enum { STREAM = 0x400, BYTES = 2048, NUMBER = 9, MAX_TARGETS = 8 };
 

@@ -1,43 +1,16 @@
-// Valid frames out of a fuzzer's bytes: every message of messages.def, field by field.
-// Most fields get something that makes sense where the fuzzer has come to (a session that
-// was given, a table that is there), others the numbers at which programs break, some any
-// number at all. So state machines are reached behind their decoder.
+// See draw.h. Each field is drawn by its type, and by its name where that says more.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_FUZZ_DRAW_H
-#define TUG_FUZZ_DRAW_H
+#include "kit/draw.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "cluster/roster.h"
-#include "wire/wire.h"
 
-enum { DRAW_KNOWN = 8 };
-
-struct draw {
-    const uint8_t *at;
-    size_t left;
-    // What makes sense.
-    uint64_t sessions[DRAW_KNOWN], epoch, version;
-    uint32_t nodes[DRAW_KNOWN], n_sessions, bits;
-    uint64_t request;         // of the last question that nobody has answered
-    const char *const *texts; // beside those below, for every text; NULL at the end
-    // Memory of what was drawn, until draw_free.
-    struct draw_memory {
-        struct draw_memory *next;
-        _Alignas(16) char bytes[];
-    } * memory;
-};
-
-#define require(ok)                                                                      \
-    ((ok) ? (void)0 : (fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #ok), abort()))
-
-static inline void draw_free(struct draw *d)
+void draw_free(struct draw *d)
 {
     while (d->memory != NULL) {
         struct draw_memory *m = d->memory;
@@ -46,8 +19,7 @@ static inline void draw_free(struct draw *d)
     }
 }
 
-// As large as was asked for, so that reading beyond it is seen.
-static inline void *draw_room(struct draw *d, size_t n)
+void *draw_room(struct draw *d, size_t n)
 {
     struct draw_memory *m = mem_alloc(sizeof(*m) + n);
     require(m != NULL);
@@ -56,9 +28,7 @@ static inline void *draw_room(struct draw *d, size_t n)
     return m->bytes;
 }
 
-// Bytes; zeros when there are no more.
-
-static inline uint8_t draw_byte(struct draw *d)
+uint8_t draw_byte(struct draw *d)
 {
     if (d->left == 0)
         return 0;
@@ -66,12 +36,12 @@ static inline uint8_t draw_byte(struct draw *d)
     return *d->at++;
 }
 
-static inline uint32_t draw_below(struct draw *d, uint32_t n)
+uint32_t draw_below(struct draw *d, uint32_t n)
 {
     return draw_byte(d) % n;
 }
 
-static inline uint64_t draw_any(struct draw *d, unsigned bits)
+uint64_t draw_any(struct draw *d, unsigned bits)
 {
     uint64_t x = 0;
     for (unsigned i = 0; i < bits; i += 8)
@@ -81,7 +51,7 @@ static inline uint64_t draw_any(struct draw *d, unsigned bits)
 
 // Numbers.
 
-static inline uint64_t draw_sense(struct draw *d, const char *name)
+uint64_t draw_sense(struct draw *d, const char *name)
 {
     static const struct {
         const char *name;
@@ -117,7 +87,7 @@ static inline uint64_t draw_sense(struct draw *d, const char *name)
     return draw_byte(d);
 }
 
-static inline uint64_t draw_number(struct draw *d, const char *name, unsigned bits)
+static uint64_t draw_number(struct draw *d, const char *name, unsigned bits)
 {
     static const uint64_t edges[] = {0,
                                      1,
@@ -153,7 +123,7 @@ static inline uint64_t draw_number(struct draw *d, const char *name, unsigned bi
     return draw_any(d, bits);
 }
 
-static inline double draw_real(struct draw *d)
+static double draw_real(struct draw *d)
 {
     static const double reals[] = {0,   1,        0.1,       -1,   0.5,   2,
                                    NAN, INFINITY, -INFINITY, 1e38, -1e38, 1e-40};
@@ -169,7 +139,7 @@ static inline double draw_real(struct draw *d)
 
 // Texts, lists, spans.
 
-static inline struct wire_text draw_raw(struct draw *d, uint32_t most)
+static struct wire_text draw_raw(struct draw *d, uint32_t most)
 {
     uint32_t n = draw_byte(d) % (most + 1);
     char *to = draw_room(d, n);
@@ -178,7 +148,7 @@ static inline struct wire_text draw_raw(struct draw *d, uint32_t most)
     return (struct wire_text){to, n};
 }
 
-static inline struct wire_text draw_words(struct draw *d)
+static struct wire_text draw_words(struct draw *d)
 {
     static const char *const texts[] = {"",      "a",          "users",
                                         "table", "sim://s8",   "../../x",
@@ -196,11 +166,9 @@ static inline struct wire_text draw_words(struct draw *d)
     return wire_text(n > 0 && how < 180 ? d->texts[how % n] : texts[how % own]);
 }
 
-static inline struct wire_text draw_list(struct draw *d, const char *name);
+static struct wire_text draw_list(struct draw *d, const char *name);
 
-// Keys by ascending partition, without one that comes twice: mostly.
-static inline struct wire_span draw_keys(struct draw *d, uint32_t n,
-                                         enum wire_space space)
+struct wire_span draw_keys(struct draw *d, uint32_t n, enum wire_space space)
 {
     uint64_t *keys = draw_room(d, n * sizeof(*keys));
     uint32_t found = 0, wild = draw_below(d, 16);
@@ -215,7 +183,7 @@ static inline struct wire_span draw_keys(struct draw *d, uint32_t n,
     return (struct wire_span){keys, n * sizeof(*keys)};
 }
 
-static inline struct wire_span draw_floats(struct draw *d, uint64_t n)
+struct wire_span draw_floats(struct draw *d, uint64_t n)
 {
     float *x = draw_room(d, n * sizeof(*x));
     float all = (float)draw_real(d);
@@ -224,7 +192,7 @@ static inline struct wire_span draw_floats(struct draw *d, uint64_t n)
     return (struct wire_span){x, n * sizeof(*x)};
 }
 
-static inline struct wire_span draw_span_of(struct draw *d, const char *name)
+static struct wire_span draw_span_of(struct draw *d, const char *name)
 {
     static const size_t sizes[] = {0, 1, 4, 8, 16, 24, 64, 256, 1024, 8192};
     size_t n = sizes[draw_below(d, sizeof(sizes) / sizeof(*sizes))];
@@ -256,23 +224,24 @@ static inline struct wire_span draw_span_of(struct draw *d, const char *name)
 #define draw_bytes(d, name) draw_list(d, name)
 #define draw_span(d, name) draw_span_of(d, name)
 
+#define UNUSED __attribute__((unused)) // kinds of records that no list has by its name
+
 // A list of each kind of record, and each message.
 
 #define FIELD(type, name, about) m->name = draw_##type(d, #name);
 #define END(name) }
 
 #define MESSAGE(NAME, name, id, ...)                                                     \
-    __attribute__((unused)) static inline void draw_msg_##name(struct draw *d,           \
-                                                               struct msg_##name *m)     \
+    UNUSED static void draw_msg_##name(struct draw *d, struct msg_##name *m)             \
     {                                                                                    \
         (void)d, (void)m;
 #define RECORD(NAME, name, about)                                                        \
-    static inline void draw_record_##name(struct draw *d, struct wire_##name *m)         \
+    void draw_record_##name(struct draw *d, struct wire_##name *m)                       \
     {
 #include "wire/messages.def"
 
 #define RECORD(NAME, name, about)                                                        \
-    static inline struct wire_text draw_list_##name(struct draw *d)                      \
+    UNUSED static struct wire_text draw_list_##name(struct draw *d)                      \
     {                                                                                    \
         struct buf list = BUF_INIT(WIRE_BYTES_MAX);                                      \
         struct wire_##name r;                                                            \
@@ -289,7 +258,7 @@ static inline struct wire_span draw_span_of(struct draw *d, const char *name)
     }
 #include "wire/messages.def"
 
-static inline struct wire_text draw_list(struct draw *d, const char *name)
+static struct wire_text draw_list(struct draw *d, const char *name)
 {
     uint8_t how = draw_byte(d);
     if (how >= 248)
@@ -307,8 +276,7 @@ static inline struct wire_text draw_list(struct draw *d, const char *name)
     return draw_raw(d, 64);
 }
 
-// The message of the type; false: there is none of it.
-static inline bool draw_message(struct draw *d, uint16_t type, union wire_any *ret)
+bool draw_message(struct draw *d, uint16_t type, union wire_any *ret)
 {
     switch (type) {
 #define MESSAGE(NAME, name, id, ...)                                                     \
@@ -321,8 +289,7 @@ static inline bool draw_message(struct draw *d, uint16_t type, union wire_any *r
     }
 }
 
-// Any type that there is.
-static inline uint16_t draw_type(struct draw *d)
+uint16_t draw_type(struct draw *d)
 {
     static const uint16_t types[] = {
 #define MESSAGE(NAME, name, id, ...) id,
@@ -331,8 +298,7 @@ static inline uint16_t draw_type(struct draw *d)
     return types[draw_byte(d) % (sizeof(types) / sizeof(*types))];
 }
 
-// Who is known from now on: the last ones.
-static inline void draw_know(struct draw *d, uint32_t node, uint64_t session)
+void draw_know(struct draw *d, uint32_t node, uint64_t session)
 {
     for (uint32_t i = 0; i < d->n_sessions; i++)
         if (d->sessions[i] == session)
@@ -342,5 +308,3 @@ static inline void draw_know(struct draw *d, uint32_t node, uint64_t session)
     d->sessions[at] = session;
     d->nodes[at] = node;
 }
-
-#endif

@@ -1,7 +1,7 @@
 // See saver.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/saver.h"
+#include "kit/saver.h"
 
 #include <stdio.h>
 #include <string.h>

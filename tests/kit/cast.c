@@ -1,7 +1,7 @@
 // See cast.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/cast.h"
+#include "kit/cast.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -1,0 +1,56 @@
+// A simulated network in which a fuzzer plays everybody but the one that it fuzzes. The
+// fuzzer's nodes have a link each; what comes on it is noted, for what is sent next.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KIT_PEERS_H
+#define TUG_KIT_PEERS_H
+
+#include "base/clock.h"
+#include "cluster/proof.h"
+#include "kit/draw.h"
+#include "van/sim.h"
+
+#define MILLIS (SECOND_NS / 1000)
+
+enum { PEERS = 6 };
+
+// Of which secrets of sessions are made; also: no certificate.
+extern const uint8_t peers_key[MAC_BYTES];
+
+struct peers;
+
+struct peer {
+    struct peers *world;
+    struct van *van;
+    van_link link;
+    bool opened;
+    uint32_t node;
+    uint64_t session;
+    uint64_t asked; // the last question that came
+    uint16_t asked_type;
+};
+
+struct peers {
+    struct sim *sim;
+    struct draw d;
+    struct peer peers[PEERS];
+    uint64_t events;
+    uint64_t heard[256]; // messages of each type
+};
+
+void peers_open(struct peers *w, const uint8_t *data, size_t size);
+// What is fuzzed has been closed before, its van too.
+void peers_close(struct peers *w);
+
+// Time goes on. Who does more in it than what is sent again works without an end: an error.
+void peers_run(struct peers *w, uint64_t ns);
+uint64_t peers_pause(struct peers *w); // how long
+struct peer *peers_any(struct peers *w);
+
+void peer_connect(struct peer *p, const char *address);
+void peer_send(struct peer *p, uint16_t type, uint64_t request, const void *msg);
+// Any message, or one of those.
+void peer_send_drawn(struct peer *p, const uint16_t *types, size_t n);
+void peer_hello(struct peer *p, enum wire_role role);
+
+#endif
