@@ -85,7 +85,7 @@ fuzz: ## T=60 seconds of libFuzzer on each target (clang; tools/deps --dev)
 	@tools/fuzz $(T)
 
 sim: build ## SEEDS=100000 simulated clusters, FROM=1 on; a failing seed is printed
-	@build/tests/sim/sim_cluster --seeds $(SEEDS) --from $(FROM)
+	@build/tests/sim/test_sim_cluster --seeds $(SEEDS) --from $(FROM)
 
 format: ## put all C files into the format of .clang-format, comments wrapped at 90 columns
 	@find bench include src tests -name '*.[ch]' -exec tools/wrap {} + -exec clang-format -i {} +

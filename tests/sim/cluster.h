@@ -1,16 +1,12 @@
 // What the files of the simulated cluster share: who is in it, and what each has done.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_SIM_WORLD_INTERNAL_H
-#define TUG_SIM_WORLD_INTERNAL_H
+#ifndef TUG_SIM_CLUSTER_H
+#define TUG_SIM_CLUSTER_H
 
-#include "client/client.h"
 #include "cluster/scheduler_internal.h"
-#include "kit/cast.h"
-#include "kit/strangers.h"
-#include "server/shard.h"
-#include "sim/world.h"
-#include "van/sim.h"
+#include "kit/seeds.h"
+#include "kit/stage.h"
 
 enum {
     BITS = 4,
@@ -18,18 +14,11 @@ enum {
     KEYS = 48,
     WIDTH = 2,
     TABLE = 3,
-    MAX_SERVERS = 3,
     MAX_WORKERS = 4,
     MAX_OPS = 24,
     IN_FLIGHT = 4,  // requests of a worker
     MAX_LOOSE = 20, // pushes of dead workers that touch one partition
 };
-
-#define MS ((uint64_t)1000000)
-#define SECOND (1000 * MS)
-
-// Streams of random numbers.
-enum { SIZE = 1, FAULTS, SCRIPT, CHOICE, CONTENT, KEY };
 
 struct op {
     bool push, also_pull, arranged;
@@ -48,11 +37,8 @@ struct op {
 
 struct worker {
     struct world *world;
-    uint32_t number;
-    struct client *client;
-    struct van *van;
-    struct sim_process *process;
-    bool dead, finished, leaving;
+    struct stage_client c;
+    bool finished, leaving;
     client_ts making; // the table
     bool made;
     uint32_t n_ops, next, open;
@@ -64,27 +50,20 @@ struct worker {
     bool late;         // begins when others have done what it waits for
     struct op ops[MAX_OPS * MAX_WORKERS];
     uint64_t dies_after; // it has made the table; VAN_NEVER: it does not
-    uint64_t dies_at;
 };
 
 struct server {
     struct world *world;
     uint32_t number;
-    struct shard *shard;
-    struct van *van;
-    struct sim_process *process;
     struct van_handler inner;
 };
 
 struct world {
-    const struct world_options *o;
-    uint64_t seed, draws;
-    struct sim *sim;
-    struct scheduler *scheduler;
-    struct van *scheduler_van;
+    const struct seeds_run *o;
+    struct stage stage;
     uint32_t n_servers, n_workers;
-    struct server servers[MAX_SERVERS];
-    struct worker *workers[MAX_WORKERS];
+    struct server servers[STAGE_SERVERS]; // what sees their messages first
+    struct worker workers[MAX_WORKERS];
     uint64_t keys[KEYS];
     enum wire_mode mode;
     uint32_t staleness;  // ssp
@@ -93,7 +72,6 @@ struct world {
     bool repeated;       // that has been done
     uint32_t late_share; // ssp: the late one waits for 1/late_share of what others do
     uint64_t restart_at; // the scheduler is killed
-    bool restarted;
 
     int64_t acknowledged[KEYS][WIDTH], made[KEYS][WIDTH];
     struct {
@@ -102,13 +80,14 @@ struct world {
         uint32_t partition, from, to;
     } move;
     uint64_t next_move;
-    struct sim_strangers *strangers;
-    struct world_counts *counts;
-    struct err failure;
 };
 
-#define failed(w, ...)                                                                   \
-    ((void)((w)->failure.code == 0 && err_set(&(w)->failure, TUG_EINTERNAL, __VA_ARGS__)))
+#define failed(w, ...) stage_failed(&(w)->stage, __VA_ARGS__)
+
+static inline struct shard *shard_of(const struct world *w, uint32_t i)
+{
+    return w->stage.servers[i].shard;
+}
 
 // What the rows on the servers must be, when all is quiet.
 void world_check_rows(struct world *w);

@@ -2,11 +2,11 @@
 // of some that the dead had in flight.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/world_internal.h"
+#include "sim/cluster.h"
 
 static bool is_loose(const struct worker *k, const struct op *op)
 {
-    return k->dead && op->push && op->begun && !op->acknowledged;
+    return k->c.dead && op->push && op->begun && !op->acknowledged;
 }
 
 // What is left when the pushes of `from` on that `set` names are taken away.
@@ -63,8 +63,8 @@ static bool is_a_sum(struct rest *r, uint32_t from)
 static uint32_t owner_of(const struct world *w, uint32_t partition)
 {
     if (w->move.on && !w->move.done && w->move.partition == partition)
-        return member_id(shard_member(w->servers[w->move.from].shard));
-    return w->scheduler->roster.owners[WIRE_SPACE_SPARSE][partition];
+        return member_id(shard_member(shard_of(w, w->move.from)));
+    return w->stage.scheduler->roster.owners[WIRE_SPACE_SPARSE][partition];
 }
 
 static void read_rows(struct world *w, struct rest *r)
@@ -73,8 +73,8 @@ static void read_rows(struct world *w, struct rest *r)
     for (uint32_t k = 0; k < KEYS; k++) {
         if (roster_partition(BITS, WIRE_SPACE_SPARSE, w->keys[k]) != r->partition)
             continue;
-        for (uint32_t i = 0; i < w->n_servers; i++) {
-            struct shard *s = w->servers[i].shard;
+        for (uint32_t i = 0; i < w->stage.n_servers; i++) {
+            struct shard *s = shard_of(w, i);
             const float *row = shard_row(s, TABLE, w->keys[k]);
             bool mine = member_id(shard_member(s)) == owner;
             for (int j = 0; mine && j < WIDTH; j++)
@@ -91,10 +91,10 @@ static void check_partition(struct world *w, uint32_t partition)
 {
     struct rest r = {.w = w, .partition = partition};
     for (uint32_t i = 0; i < w->n_workers; i++)
-        for (uint32_t j = 0; j < w->workers[i]->next && r.n < MAX_LOOSE; j++)
-            if (is_loose(w->workers[i], &w->workers[i]->ops[j]) &&
-                touches(w, &w->workers[i]->ops[j], partition))
-                r.loose[r.n++] = &w->workers[i]->ops[j];
+        for (uint32_t j = 0; j < w->workers[i].next && r.n < MAX_LOOSE; j++)
+            if (is_loose(&w->workers[i], &w->workers[i].ops[j]) &&
+                touches(w, &w->workers[i].ops[j], partition))
+                r.loose[r.n++] = &w->workers[i].ops[j];
     read_rows(w, &r);
     int64_t more = 0, less = 0;
     for (int k = 0; k < KEYS; k++)
@@ -109,7 +109,7 @@ static void check_partition(struct world *w, uint32_t partition)
 
 void world_check_rows(struct world *w)
 {
-    if (w->scheduler->roster.epoch == 0)
+    if (w->stage.scheduler->roster.epoch == 0)
         return;
     for (uint32_t k = 0; k < PARTITIONS; k++)
         check_partition(w, k);

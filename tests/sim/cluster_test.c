@@ -1,60 +1,102 @@
-// See world.h. The harness wraps the handlers of shards, for one thing only: when the
-// placement moves a partition, the shard that loses it hands over its rows in the moment
-// in which it learns of that, and the one that gets it learns of it afterwards.
+// A whole cluster in a simulated network, from one number: its size, what its workers do,
+// what the network does to their messages, who dies and which partitions move.
+//
+// The scheduler, the shards and the clients are those of the processes. Workers push
+// integers into a table that adds them up, and pull. What must hold:
+//
+//   - at the end every row is the sum of the pushes that were acknowledged, and of some
+//     that dead workers had in flight: each of those, in each partition, wholly or not
+//   - a push that another worker repeats for a dead one, under the same identity, counts
+//     once
+//   - what a pull returns holds all pushes that were acknowledged before it was made, and
+//     none that had not been made when it ended
+//   - in tables of mode ssp it was made by nobody who is further ahead of the slowest
+//     living worker than the staleness; one that comes late counts from its first tick
+//     on, and nobody waits for it before
+//   - in tables of mode sync it returns the sum of all batches before, to the bit
+//   - rows lie where the placement says and nowhere else
+//   - when the scheduler is killed and started again, all who were there end with an
+//     error, and until then what is said above holds
+//   - who lives is not taken for dead, though links of its heartbeats, or
+//     its others, fall silent
+//   - frames of strangers and of a session that has ended change nothing
+//   - nobody alive hangs or fails, and everybody leaves at the end
+//
+// The world sees what is sent to shards, for one thing only: when the placement moves a
+// partition, the shard that loses it hands over its rows in the moment in which it learns
+// of that, and the one that gets it learns of it afterwards.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/world.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 
+#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
 #include "rule/rule.h"
-#include "sim/world_internal.h"
+#include "sim/cluster.h"
 
-static const char *const bug_names[BUGS] = {
-    "none",
-    "without-repeat-check",
-    "without-epoch-check",
-    "acknowledge-before-apply",
-    "without-late-workers",
-    "without-identity",
-    "without-signs",
-    "without-redial",
-    "without-silence-watch",
-    "without-session-check",
+// What parts can be told to do wrongly.
+enum {
+    WITHOUT_REPEAT_CHECK = 1,
+    WITHOUT_EPOCH_CHECK,
+    ACKNOWLEDGE_BEFORE_APPLY,
+    WITHOUT_LATE_WORKERS,
+    WITHOUT_IDENTITY,
+    WITHOUT_SIGNS,         // who sends no heartbeats is not asked before it is dead
+    WITHOUT_REDIAL,        // members keep their link to the scheduler while it is silent
+    WITHOUT_SILENCE_WATCH, // clients keep theirs to servers
+    WITHOUT_SESSION_CHECK, // servers listen to whom has no session, or had one
 };
-
-const char *world_bug_name(enum world_bug bug)
-{
-    return bug_names[bug];
-}
+enum {
+    PUSHES,
+    PULLS,
+    MOVES,
+    DEATHS,
+    REPEATED,
+    RESENT,
+    REFUSED,
+    LATE,
+    RESTARTS,
+    STRANGE, // frames of strangers
+    EVENTS
+};
+enum { CHOICE = 4, KEY = 6 }; // streams of random numbers
 
 static uint64_t draw(struct world *w, uint64_t n)
 {
-    return random_below(w->seed, CHOICE, w->draws++, n);
+    return stage_draw(&w->stage, n);
 }
 
 static bool one_in(struct world *w, uint64_t n)
 {
-    return draw(w, n) == 0;
+    return stage_one_in(&w->stage, n);
+}
+
+static uint64_t now_in(const struct world *w)
+{
+    return sim_now(w->stage.sim);
 }
 
 // Moves.
 
 static struct server *server_of(struct world *w, uint32_t node)
 {
-    for (uint32_t i = 0; i < w->n_servers; i++)
-        if (member_id(shard_member(w->servers[i].shard)) == node)
+    for (uint32_t i = 0; i < w->stage.n_servers; i++)
+        if (member_id(shard_member(shard_of(w, i))) == node)
             return &w->servers[i];
     return NULL;
 }
 
 static bool all_know(const struct world *w, uint64_t epoch)
 {
-    for (uint32_t i = 0; i < w->n_servers; i++)
-        if (member_roster(shard_member(w->servers[i].shard))->epoch != epoch)
+    for (uint32_t i = 0; i < w->stage.n_servers; i++)
+        if (member_roster(shard_member(shard_of(w, i)))->epoch != epoch)
             return false;
     return true;
 }
@@ -63,35 +105,36 @@ static bool is_table_made(const struct world *w)
 {
     bool made = false;
     for (uint32_t i = 0; i < w->n_workers; i++)
-        made |= w->workers[i]->made;
+        made |= w->workers[i].made;
     return made;
 }
 
 // Another placement by the scheduler; one move at a time.
 static void begin_move(struct world *w)
 {
-    struct roster *r = &w->scheduler->roster;
-    if (w->n_servers < 2 || w->move.on || !is_table_made(w) || r->epoch == 0 ||
-        !all_know(w, r->epoch) || w->scheduler->phase != SCHEDULER_RUNNING)
+    struct roster *r = &w->stage.scheduler->roster;
+    if (w->stage.n_servers < 2 || w->move.on || !is_table_made(w) || r->epoch == 0 ||
+        !all_know(w, r->epoch) || w->stage.scheduler->phase != SCHEDULER_RUNNING)
         return;
     w->move.partition = (uint32_t)draw(w, PARTITIONS);
     w->move.from = server_of(w, r->owners[WIRE_SPACE_SPARSE][w->move.partition])->number;
-    w->move.to = (w->move.from + 1 + (uint32_t)draw(w, w->n_servers - 1)) % w->n_servers;
-    struct server *to = &w->servers[w->move.to];
-    r->owners[WIRE_SPACE_SPARSE][w->move.partition] = member_id(shard_member(to->shard));
+    w->move.to = (w->move.from + 1 + (uint32_t)draw(w, w->stage.n_servers - 1)) %
+                 w->stage.n_servers;
+    r->owners[WIRE_SPACE_SPARSE][w->move.partition] = member_id(
+        shard_member(shard_of(w, w->move.to)));
     w->move.epoch = ++r->epoch;
     w->move.on = true;
     w->move.done = false;
-    w->scheduler->changed = true;
-    w->counts->moves++;
-    van_wake(w->scheduler_van);
+    w->stage.scheduler->changed = true;
+    w->o->counts[MOVES]++;
+    van_wake(w->stage.scheduler_van);
 }
 
 static void hand_over(struct world *w)
 {
-    struct server *from = &w->servers[w->move.from], *to = &w->servers[w->move.to];
     struct err e = {0};
-    if (shard_move(from->shard, to->shard, w->move.partition, WIRE_SPACE_SPARSE, &e) != 0)
+    if (shard_move(shard_of(w, w->move.from), shard_of(w, w->move.to), w->move.partition,
+                   WIRE_SPACE_SPARSE, &e) != 0)
         failed(w, "moving partition %u: %s", w->move.partition, e.text);
     w->move.done = true;
 }
@@ -106,7 +149,7 @@ static void server_on_message(void *ctx, van_link link, struct van_message *m,
     if (moves && s->number == w->move.to)
         return; // as if it were lost
     s->inner.message(s->inner.ctx, link, m, now);
-    const struct roster *r = member_roster(shard_member(s->shard));
+    const struct roster *r = member_roster(shard_member(shard_of(w, s->number)));
     if (moves && s->number == w->move.from && r->epoch >= w->move.epoch)
         hand_over(w);
     if (w->move.on && w->move.done && all_know(w, w->move.epoch))
@@ -139,122 +182,76 @@ static uint64_t server_on_tick(void *ctx, uint64_t now)
 static int open_scheduler(struct world *w, struct err *e)
 {
     struct scheduler_options o = sim_scheduler(w->n_servers, w->n_workers, BITS);
-    o.without_signs = w->o->bug == BUG_WITHOUT_SIGNS;
-    if (w->restarted && one_in(w, 2)) // else its clock was set back
+    o.without_signs = w->o->bug == WITHOUT_SIGNS;
+    if (w->stage.restarted && one_in(w, 2)) // else its clock was set back
         o.session_base += SECOND;
-    char address[VAN_ADDRESS_MAX];
-    TRY(scheduler_open(&w->scheduler, &o, e));
-    struct van_handler h = scheduler_handler(w->scheduler);
-    TRY(sim_van_open(&w->scheduler_van, w->sim, "scheduler", &h, e));
-    TRY(van_listen(w->scheduler_van, "sim://scheduler", address, e));
-    scheduler_serve(w->scheduler, w->scheduler_van, address);
-    return 0;
+    return stage_open_scheduler(&w->stage, &o, e);
 }
 
-static int open_server(struct world *w, uint32_t i, struct err *e)
+static struct van_handler see_first(void *ctx, uint32_t i, struct van_handler inner)
 {
+    struct world *w = ctx;
     struct server *s = &w->servers[i];
-    char name[32], address[VAN_ADDRESS_MAX];
-    snprintf(name, sizeof(name), "server%u", i);
-    snprintf(address, sizeof(address), "sim://server%u", i);
-    struct shard_options o = {
-        .member = sim_member(WIRE_SERVER, i, address),
-        .without_session_check = w->o->bug == BUG_WITHOUT_SESSION_CHECK,
-        .without_repeat_check = w->o->bug == BUG_WITHOUT_REPEAT_CHECK,
-        .without_epoch_check = w->o->bug == BUG_WITHOUT_EPOCH_CHECK,
-        .acknowledge_before_apply = w->o->bug == BUG_ACKNOWLEDGE_BEFORE_APPLY,
-        .without_late_workers = w->o->bug == BUG_WITHOUT_LATE_WORKERS,
-    };
-    o.member.without_identity = w->o->bug == BUG_WITHOUT_IDENTITY;
-    o.member.without_redial = w->o->bug == BUG_WITHOUT_REDIAL;
-    s->world = w;
-    s->number = i;
-    TRY(shard_open(&s->shard, &o, e));
-    s->inner = shard_handler(s->shard);
-    struct van_handler h = {
+    *s = (struct server){.world = w, .number = i, .inner = inner};
+    return (struct van_handler){
         .ctx = s,
         .opened = server_on_opened,
         .message = server_on_message,
         .closed = server_on_closed,
         .tick = server_on_tick,
     };
-    TRY(sim_van_open(&s->van, w->sim, name, &h, e));
-    TRY(van_listen(s->van, address, address, e));
-    shard_serve(s->shard, s->van, sim_now(w->sim));
-    return sim_process_open(&s->process, w->sim, &o.member, s->van, w->seed, e);
+}
+
+static struct member_options wrong_member(const struct world *w)
+{
+    return (struct member_options){
+        .without_identity = w->o->bug == WITHOUT_IDENTITY,
+        .without_redial = w->o->bug == WITHOUT_REDIAL,
+    };
+}
+
+static int open_server(struct world *w, struct err *e)
+{
+    struct shard_options o = {
+        .member = wrong_member(w),
+        .without_session_check = w->o->bug == WITHOUT_SESSION_CHECK,
+        .without_repeat_check = w->o->bug == WITHOUT_REPEAT_CHECK,
+        .without_epoch_check = w->o->bug == WITHOUT_EPOCH_CHECK,
+        .acknowledge_before_apply = w->o->bug == ACKNOWLEDGE_BEFORE_APPLY,
+        .without_late_workers = w->o->bug == WITHOUT_LATE_WORKERS,
+    };
+    return stage_open_server(&w->stage, &o, see_first, w, e);
 }
 
 static int open_worker(struct world *w, uint32_t i, struct err *e)
 {
-    struct worker *k = mem_zalloc(sizeof(*k));
-    if (k == NULL)
-        return err_nomem(e, "a worker");
-    w->workers[i] = k;
+    struct worker *k = &w->workers[i];
     k->world = w;
-    k->number = i;
     k->pace = 2 + draw(w, 20);
     k->n_ops = w->mode == WIRE_SYNC ? 2 * w->batches : 4 + (uint32_t)draw(w, MAX_OPS - 4);
-    k->dies_at = VAN_NEVER;
+    k->c.dies_at = VAN_NEVER;
     k->dies_after = w->mode != WIRE_SYNC && one_in(w, 2) ? draw(w, 300 * MS) : VAN_NEVER;
-    char name[32];
-    snprintf(name, sizeof(name), "worker%u", i);
     struct client_options o = {
-        .member = sim_member(WIRE_WORKER, i, ""),
-        .connect_timeout_ns = 2 * SECOND,
-        .request_timeout_ns = 300 * SECOND,
+        .member = wrong_member(w),
         .resend_ns = 20 * MS + draw(w, 80 * MS),
         .cache_keys = one_in(w, 2),
-        .without_silence_watch = w->o->bug == BUG_WITHOUT_SILENCE_WATCH,
+        .without_silence_watch = w->o->bug == WITHOUT_SILENCE_WATCH,
     };
-    o.member.without_identity = w->o->bug == BUG_WITHOUT_IDENTITY;
-    o.member.without_redial = w->o->bug == BUG_WITHOUT_REDIAL;
-    TRY(client_open(&k->client, &o, e));
-    struct van_handler h = client_handler(k->client);
-    TRY(sim_van_open(&k->van, w->sim, name, &h, e));
-    client_serve(k->client, k->van, sim_now(w->sim));
-    return sim_process_open(&k->process, w->sim, &o.member, k->van, w->seed, e);
-}
-
-static void close_worker(struct worker *k)
-{
-    if (k == NULL)
-        return;
-    sim_process_close(k->process);
-    van_free(k->van);
-    client_close(k->client);
-    mem_free(k);
+    return stage_open_client(&w->stage, &k->c, WIRE_WORKER, i, &o, e);
 }
 
 static void world_close(struct world *w)
 {
-    sim_strangers_close(w->strangers);
-    for (uint32_t i = 0; i < MAX_WORKERS; i++)
-        close_worker(w->workers[i]);
-    for (uint32_t i = 0; i < MAX_SERVERS; i++) {
-        sim_process_close(w->servers[i].process);
-        shard_close(w->servers[i].shard); // it gives back what it keeps of the van's
-        van_free(w->servers[i].van);
-    }
-    van_free(w->scheduler_van);
-    scheduler_close(w->scheduler);
-    sim_close(w->sim);
+    stage_close(&w->stage);
     mem_free(w);
 }
 
-static int world_open(struct world **ret, const struct world_options *o, struct err *e)
+static int world_open(struct world *w, struct err *e)
 {
-    struct world *w = *ret = mem_zalloc(sizeof(*w));
-    if (w == NULL)
-        return err_nomem(e, "a world");
-    w->o = o;
-    w->seed = o->seed;
     for (uint64_t i = 0; i < KEYS; i++)
         w->keys[i] = random_u64(0, KEY, i); // the same for all seeds
-    struct sim_options so = sim_network(o->seed);
-    TRY(sim_open(&w->sim, &so, e));
-    if (o->trace)
-        sim_print(w->sim);
-    w->n_servers = 1 + (uint32_t)draw(w, MAX_SERVERS);
+    TRY(stage_open(&w->stage, w->o->seed, CHOICE, w->o->trace, e));
+    w->n_servers = 1 + (uint32_t)draw(w, STAGE_SERVERS);
     w->n_workers = 1 + (uint32_t)draw(w, MAX_WORKERS);
     w->identities = one_in(w, 2);
     w->mode = (enum wire_mode)draw(w, 3);
@@ -269,15 +266,15 @@ static int world_open(struct world **ret, const struct world_options *o, struct 
     }
     TRY(open_scheduler(w, e));
     for (uint32_t i = 0; i < w->n_servers; i++)
-        TRY(open_server(w, i, e));
+        TRY(open_server(w, e));
     for (uint32_t i = 0; i < w->n_workers; i++)
         TRY(open_worker(w, i, e));
     if (w->mode == WIRE_SSP && w->n_workers > 1 && one_in(w, 2)) {
-        w->workers[draw(w, w->n_workers)]->late = true;
+        w->workers[draw(w, w->n_workers)].late = true;
         w->late_share = 1 + (uint32_t)draw(w, 2);
     }
     struct sim_seen seen = {TABLE, WIDTH, w->keys[0]};
-    TRY(sim_strangers_open(&w->strangers, w->sim, w->seed, &seen, e));
+    TRY(stage_open_strangers(&w->stage, &seen, e));
     w->restart_at = one_in(w, 8) ? draw(w, 500 * MS) : VAN_NEVER;
     return 0;
 }
@@ -294,9 +291,9 @@ static void make_table(struct worker *k)
     t.accessor.dim = WIDTH;
     t.mode = (enum config_mode)w->mode;
     t.staleness = w->mode == WIRE_SSP ? w->staleness : 0;
-    k->making = client_table(k->client, TABLE, &t, &e);
+    k->making = client_table(k->c.client, TABLE, &t, &e);
     if (k->making == 0)
-        failed(k->world, "worker %u, making the table: %s", k->number, e.text);
+        failed(k->world, "worker %u, making the table: %s", k->c.number, e.text);
 }
 
 static void choose(struct world *w, struct worker *k, struct op *op)
@@ -305,7 +302,7 @@ static void choose(struct world *w, struct worker *k, struct op *op)
     op->push = draw(w, 3) != 0;
     // Who acknowledges early has no rows to answer with: it is to be found by what others
     // pull.
-    op->also_pull = op->push && one_in(w, 4) && w->o->bug != BUG_ACKNOWLEDGE_BEFORE_APPLY;
+    op->also_pull = op->push && one_in(w, 4) && w->o->bug != ACKNOWLEDGE_BEFORE_APPLY;
     op->group = k->next;
     for (uint32_t i = 0; i < KEYS; i++) {
         if (draw(w, 8) >= rate)
@@ -334,8 +331,8 @@ static void arrange(struct world *w, struct worker *k, struct op *op)
     memcpy(keys, op->keys, sizeof(keys));
     memcpy(which, op->which, sizeof(which));
     memcpy(values, op->values, sizeof(values));
-    if (client_arrange(k->client, TABLE, keys, op->n, order) != 0) {
-        failed(w, "worker %u cannot arrange keys", k->number);
+    if (client_arrange(k->c.client, TABLE, keys, op->n, order) != 0) {
+        failed(w, "worker %u cannot arrange keys", k->c.number);
         return;
     }
     for (size_t i = 0; i < op->n; i++) {
@@ -363,7 +360,7 @@ static void begin_op(struct worker *k, struct op *op, uint32_t owner, bool again
     op->begun = true;
     op->clock = k->clock;
     for (uint32_t i = 0; i < w->n_workers; i++)
-        op->counted |= (uint32_t)w->workers[i]->counts << i;
+        op->counted |= (uint32_t)w->workers[i].counts << i;
     if (op->push) {
         struct client_push p = {
             .table = TABLE,
@@ -374,7 +371,7 @@ static void begin_op(struct worker *k, struct op *op, uint32_t owner, bool again
             .rate = 1,
             .pass = 1,
             .clock = w->mode == WIRE_SYNC ? k->clock : 0,
-            .micro = (uint8_t)(k->number * (SHARD_MICROS / w->n_workers)),
+            .micro = (uint8_t)(k->c.number * (SHARD_MICROS / w->n_workers)),
             .micros = (uint8_t)(SHARD_MICROS / w->n_workers),
             .id_pass = w->identities,
             .id_piece = owner,
@@ -385,8 +382,8 @@ static void begin_op(struct worker *k, struct op *op, uint32_t owner, bool again
         };
         if (!again)
             add(w->made, op);
-        op->ts = client_push(k->client, &p, &e);
-        w->counts->pushes++;
+        op->ts = client_push(k->c.client, &p, &e);
+        w->o->counts[PUSHES]++;
     } else {
         struct client_pull p = {
             .table = TABLE,
@@ -396,11 +393,11 @@ static void begin_op(struct worker *k, struct op *op, uint32_t owner, bool again
             .clock = k->clock,
             .arranged = op->arranged,
         };
-        op->ts = client_pull(k->client, &p, &e);
-        w->counts->pulls++;
+        op->ts = client_pull(k->c.client, &p, &e);
+        w->o->counts[PULLS]++;
     }
     if (op->ts == 0)
-        failed(w, "worker %u: %s", k->number, e.text);
+        failed(w, "worker %u: %s", k->c.number, e.text);
     k->open++;
 }
 
@@ -409,11 +406,11 @@ static void check_staleness(struct worker *k, const struct op *op)
 {
     const struct world *w = k->world;
     for (uint32_t i = 0; i < w->n_workers; i++) {
-        const struct worker *x = w->workers[i];
-        if (w->mode == WIRE_SSP && !op->push && op->n > 0 && !x->dead && !x->told_end &&
+        const struct worker *x = &w->workers[i];
+        if (w->mode == WIRE_SSP && !op->push && op->n > 0 && !x->c.dead && !x->told_end &&
             (op->counted >> i & 1) && x->clock + w->staleness < op->clock)
             failed(k->world, "worker %u pulled at clock %llu while worker %u is at %llu",
-                   k->number, (unsigned long long)op->clock, i,
+                   k->c.number, (unsigned long long)op->clock, i,
                    (unsigned long long)x->clock);
     }
 }
@@ -424,16 +421,16 @@ static void check_batches(struct worker *k, const struct op *op)
     struct world *w = k->world;
     int64_t sums[KEYS][WIDTH] = {{0}};
     for (uint32_t i = 0; i < w->n_workers; i++)
-        for (uint32_t j = 0; j < w->workers[i]->next; j++)
-            if (w->workers[i]->ops[j].push && w->workers[i]->ops[j].clock < op->clock)
-                add(sums, &w->workers[i]->ops[j]);
+        for (uint32_t j = 0; j < w->workers[i].next; j++)
+            if (w->workers[i].ops[j].push && w->workers[i].ops[j].clock < op->clock)
+                add(sums, &w->workers[i].ops[j]);
     for (size_t i = 0; i < op->n; i++)
         for (int j = 0; j < WIDTH; j++)
             if ((int64_t)op->pulled[i * WIDTH + j] != sums[op->which[i]][j])
                 failed(w,
                        "worker %u pulled %lld at clock %llu in column %d of key %u: not "
                        "%lld",
-                       k->number, (long long)op->pulled[i * WIDTH + j],
+                       k->c.number, (long long)op->pulled[i * WIDTH + j],
                        (unsigned long long)op->clock, j, op->which[i],
                        (long long)sums[op->which[i]][j]);
 }
@@ -450,7 +447,7 @@ static void check_pulled(struct worker *k, const struct op *op)
             if (got < least || got > most)
                 failed(w,
                        "worker %u pulled %lld in column %d of key %u: not in %lld..%lld",
-                       k->number, (long long)got, j, op->which[i], (long long)least,
+                       k->c.number, (long long)got, j, op->which[i], (long long)least,
                        (long long)most);
         }
 }
@@ -458,8 +455,8 @@ static void check_pulled(struct worker *k, const struct op *op)
 // Requests may fail when there is no scheduler any more that knows who is there.
 static bool went_wrong(struct worker *k, int rc, const char *what, const struct err *e)
 {
-    if (rc != 0 && !k->world->restarted)
-        failed(k->world, "worker %u, %s: %s", k->number, what, e->text);
+    if (rc != 0 && !k->world->stage.restarted)
+        failed(k->world, "worker %u, %s: %s", k->c.number, what, e->text);
     return rc != 0;
 }
 
@@ -485,14 +482,14 @@ static void let_table_be_made(struct worker *k)
 {
     struct err e = {0};
     int rc = 0;
-    if (!member_ready(client_member(k->client)) || k->made)
+    if (!member_ready(client_member(k->c.client)) || k->made)
         return;
     if (k->making == 0) {
         make_table(k);
-    } else if (client_done(k->client, k->making, &rc, &e)) {
+    } else if (client_done(k->c.client, k->making, &rc, &e)) {
         k->made = rc == 0;
         if (k->dies_after != VAN_NEVER)
-            k->dies_at = sim_now(k->world->sim) + k->dies_after;
+            k->c.dies_at = now_in(k->world) + k->dies_after;
         went_wrong(k, rc, "making the table", &e);
     }
 }
@@ -503,11 +500,11 @@ static bool waits_for_others(struct worker *k)
     const struct world *w = k->world;
     bool waits = false;
     for (uint32_t i = 0; i < w->n_workers && k->late; i++) {
-        const struct worker *x = w->workers[i];
-        waits |= x != k && !x->dead && x->next < x->n_ops / w->late_share;
-        waits |= x != k && !x->dead && w->late_share == 1 && !x->finished;
+        const struct worker *x = &w->workers[i];
+        waits |= x != k && !x->c.dead && x->next < x->n_ops / w->late_share;
+        waits |= x != k && !x->c.dead && w->late_share == 1 && !x->finished;
     }
-    w->counts->late += k->late && !waits;
+    w->o->counts[LATE] += k->late && !waits;
     k->late = waits;
     return waits;
 }
@@ -519,7 +516,7 @@ static bool let_tick(struct worker *k)
     struct world *w = k->world;
     struct err e = {0};
     int rc = 0;
-    if (k->ticking != 0 && client_done(k->client, k->ticking, &rc, &e)) {
+    if (k->ticking != 0 && client_done(k->c.client, k->ticking, &rc, &e)) {
         k->ticking = 0;
         k->counts = true;
         went_wrong(k, rc, "at a tick", &e);
@@ -530,9 +527,9 @@ static bool let_tick(struct worker *k)
         return k->ticking != 0;
     k->told_end = end;
     k->clock++;
-    k->ticking = client_tick(k->client, TABLE, end ? UINT64_MAX : k->clock, &e);
+    k->ticking = client_tick(k->c.client, TABLE, end ? UINT64_MAX : k->clock, &e);
     if (k->ticking == 0)
-        failed(w, "worker %u, at a tick: %s", k->number, e.text);
+        failed(w, "worker %u, at a tick: %s", k->c.number, e.text);
     return true;
 }
 
@@ -541,18 +538,18 @@ static void let_work(struct worker *k)
     struct world *w = k->world;
     struct err e = {0};
     int rc = 0;
-    if (k->dead || k->finished)
+    if (k->c.dead || k->finished)
         return;
-    if (!k->made && w->restarted && member_ended(client_member(k->client), NULL))
+    if (!k->made && w->stage.restarted && member_ended(client_member(k->c.client), NULL))
         k->finished = true;
     else
         let_table_be_made(k);
-    if (!k->made || w->failure.code != 0)
+    if (!k->made || w->stage.failure.code != 0)
         return;
     for (uint32_t i = 0; i < k->next; i++)
-        if (k->ops[i].ts != 0 && client_done(k->client, k->ops[i].ts, &rc, &e))
+        if (k->ops[i].ts != 0 && client_done(k->c.client, k->ops[i].ts, &rc, &e))
             end_op(k, &k->ops[i], rc, &e);
-    if (w->restarted && member_ended(client_member(k->client), NULL)) {
+    if (w->stage.restarted && member_ended(client_member(k->c.client), NULL)) {
         k->finished = true; // it has been told why
         return;
     }
@@ -562,19 +559,11 @@ static void let_work(struct worker *k)
     if (k->next < k->n_ops && k->open < most && one_in(w, k->pace)) {
         struct op *op = &k->ops[k->next];
         choose(w, k, op);
-        begin_op(k, op, k->number, false);
+        begin_op(k, op, k->c.number, false);
         k->next++;
     }
     k->finished = k->next == k->n_ops && k->open == 0 &&
                   (k->told_end || w->mode != WIRE_SSP);
-}
-
-static void die(struct worker *k)
-{
-    struct world *w = k->world;
-    k->dead = true;
-    w->counts->deaths++;
-    sim_process_crash(k->process, w->sim);
 }
 
 // Somebody alive repeats what the dead had in flight, under the same identities. The
@@ -583,24 +572,24 @@ static void repeat_for_the_dead(struct world *w)
 {
     struct worker *heir = NULL;
     for (uint32_t i = 0; i < w->n_workers; i++)
-        if (!w->workers[i]->dead)
-            heir = w->workers[i];
+        if (!w->workers[i].c.dead)
+            heir = &w->workers[i];
     if (heir == NULL || !w->identities || w->repeated)
         return;
     w->repeated = true;
     for (uint32_t i = 0; i < w->n_workers; i++) {
-        struct worker *k = w->workers[i];
-        for (uint32_t j = 0; k->dead && j < k->next; j++) {
+        struct worker *k = &w->workers[i];
+        for (uint32_t j = 0; k->c.dead && j < k->next; j++) {
             struct op *from = &k->ops[j], *to = &heir->ops[heir->next];
             if (!from->push || from->acknowledged)
                 continue;
             *to = *from;
             to->also_pull = false;
             from->acknowledged = true; // it is not loose any more
-            begin_op(heir, to, k->number, true);
+            begin_op(heir, to, k->c.number, true);
             heir->n_ops = ++heir->next;
             heir->finished = false;
-            w->counts->repeated++;
+            w->o->counts[REPEATED]++;
         }
     }
 }
@@ -608,7 +597,7 @@ static void repeat_for_the_dead(struct world *w)
 static bool is_everybody(const struct world *w, bool (*what)(const struct worker *))
 {
     for (uint32_t i = 0; i < w->n_workers; i++)
-        if (!w->workers[i]->dead && !what(w->workers[i]))
+        if (!w->workers[i].c.dead && !what(&w->workers[i]))
             return false;
     return true;
 }
@@ -621,20 +610,20 @@ static bool has_finished(const struct worker *k)
 // The scheduler has given up all who died.
 static bool deaths_are_known(const struct world *w)
 {
-    const struct roster *r = &w->scheduler->roster;
+    const struct roster *r = &w->stage.scheduler->roster;
     uint32_t alive = 0, live = 0;
     for (uint32_t i = 0; i < r->n_nodes; i++)
         alive += r->nodes[i].role == WIRE_WORKER && r->nodes[i].alive;
     for (uint32_t i = 0; i < w->n_workers; i++)
-        live += !w->workers[i]->dead;
+        live += !w->workers[i].c.dead;
     return alive <= live;
 }
 
 static bool has_somebody_joined(const struct world *w)
 {
     bool joined = false;
-    for (uint32_t i = 0; i < w->n_servers; i++)
-        joined |= member_id(shard_member(w->servers[i].shard)) != 0;
+    for (uint32_t i = 0; i < w->stage.n_servers; i++)
+        joined |= member_id(shard_member(shard_of(w, i))) != 0;
     return joined;
 }
 
@@ -642,68 +631,37 @@ static bool has_somebody_joined(const struct world *w)
 static void restart_scheduler(struct world *w)
 {
     struct err e = {0};
-    w->restarted = true;
-    w->counts->restarts++;
+    w->stage.restarted = true;
+    w->o->counts[RESTARTS]++;
     w->next_move = VAN_NEVER;
-    sim_crash(w->sim, w->scheduler_van);
-    van_free(w->scheduler_van);
-    scheduler_close(w->scheduler);
-    w->scheduler_van = NULL;
-    w->scheduler = NULL;
+    sim_crash(w->stage.sim, w->stage.scheduler_van);
+    van_free(w->stage.scheduler_van);
+    scheduler_close(w->stage.scheduler);
+    w->stage.scheduler_van = NULL;
+    w->stage.scheduler = NULL;
     if (open_scheduler(w, &e) != 0)
         failed(w, "the scheduler does not start again: %s", e.text);
 }
 
-// Whoever lives is not taken for dead. With the last worker the cluster ends.
-static void check_living(struct world *w)
-{
-    bool anybody = false;
-    for (uint32_t i = 0; i < w->n_workers && !w->restarted; i++) {
-        const struct worker *k = w->workers[i];
-        anybody |= !k->dead;
-        if (!k->dead &&
-            sim_process_is_given_up(k->process, client_member(k->client), w->scheduler))
-            failed(w, "worker %u is taken for dead", i);
-    }
-    for (uint32_t i = 0; i < w->n_servers && anybody; i++) {
-        const struct server *s = &w->servers[i];
-        if (sim_process_is_given_up(s->process, shard_member(s->shard), w->scheduler))
-            failed(w, "server %u is taken for dead", i);
-    }
-}
-
-static void let_strangers(struct world *w)
-{
-    struct shard *shards[MAX_SERVERS];
-    for (uint32_t i = 0; i < w->n_servers; i++)
-        shards[i] = w->servers[i].shard;
-    if (!w->restarted)
-        sim_strangers_step(w->strangers, w->scheduler, shards, w->n_servers);
-}
-
 static bool step(struct world *w, uint64_t until)
 {
-    w->counts->events++;
-    uint64_t now = sim_now(w->sim);
-    sim_step(w->sim, now + 5 * MS); // workers have something to do when nothing happens
-    now = sim_now(w->sim);
-    if (now >= until || w->failure.code != 0)
+    if (!stage_step(&w->stage, until))
         return false;
+    uint64_t now = now_in(w);
     for (uint32_t i = 0; i < w->n_workers; i++) {
-        struct worker *k = w->workers[i];
-        if (!k->dead && !k->finished && k->made && now >= k->dies_at &&
-            sim_is_heard(w->scheduler, WIRE_WORKER, k->number))
-            die(k);
+        struct worker *k = &w->workers[i];
+        if (!k->finished && k->made)
+            stage_dies(&k->c);
         let_work(k);
     }
-    if (now >= w->restart_at && !w->restarted && has_somebody_joined(w))
+    if (now >= w->restart_at && !w->stage.restarted && has_somebody_joined(w))
         restart_scheduler(w);
     if (now >= w->next_move) {
         begin_move(w);
         w->next_move = now + draw(w, 100 * MS);
     }
-    let_strangers(w);
-    check_living(w);
+    stage_step_strangers(&w->stage);
+    stage_check_living(&w->stage);
     return true;
 }
 
@@ -712,8 +670,8 @@ static const char *who_has_not_finished(const struct world *w, char *to, size_t 
     size_t at = 0;
     to[0] = '\0';
     for (uint32_t i = 0; i < w->n_workers && at < cap; i++) {
-        const struct worker *k = w->workers[i];
-        if (!k->dead && !k->finished)
+        const struct worker *k = &w->workers[i];
+        if (!k->c.dead && !k->finished)
             at += (size_t)snprintf(to + at, cap - at, " worker %u (%u of %u, %u open)", i,
                                    k->next, k->n_ops, k->open);
     }
@@ -723,12 +681,11 @@ static const char *who_has_not_finished(const struct world *w, char *to, size_t 
 static const struct member *member_that_goes_on(const struct world *w)
 {
     struct err why = {0};
-    for (uint32_t i = 0; i < w->n_workers + w->n_servers; i++) {
-        const struct worker *k = i < w->n_workers ? w->workers[i] : NULL;
-        const struct member *m = k != NULL
-                                     ? client_member(k->client)
-                                     : shard_member(w->servers[i - w->n_workers].shard);
-        if ((k == NULL || !k->dead) && !(member_ended(m, &why) && why.code != 0))
+    for (uint32_t i = 0; i < w->n_workers + w->stage.n_servers; i++) {
+        const struct worker *k = i < w->n_workers ? &w->workers[i] : NULL;
+        const struct member *m = k != NULL ? client_member(k->c.client)
+                                           : shard_member(shard_of(w, i - w->n_workers));
+        if ((k == NULL || !k->c.dead) && !(member_ended(m, &why) && why.code != 0))
             return m;
     }
     return NULL;
@@ -738,7 +695,7 @@ static const struct member *member_that_goes_on(const struct world *w)
 static void check_that_all_end(struct world *w)
 {
     const struct member *m;
-    uint64_t until = sim_now(w->sim) + 300 * SECOND;
+    uint64_t until = now_in(w) + 300 * SECOND;
     while ((m = member_that_goes_on(w)) != NULL)
         if (!step(w, until)) {
             failed(w, "node %u goes on with a scheduler that was started again",
@@ -750,8 +707,8 @@ static void check_that_all_end(struct world *w)
 // There is nothing to do, and all are there still.
 static void rest(struct world *w)
 {
-    for (uint64_t end = sim_now(w->sim) + 20 * SECOND; sim_step(w->sim, end);)
-        check_living(w);
+    for (uint64_t end = now_in(w) + 20 * SECOND; sim_step(w->stage.sim, end);)
+        stage_check_living(&w->stage);
 }
 
 // All alive do all they have to, and what the dead left is cleared up.
@@ -766,16 +723,16 @@ static void work(struct world *w)
                 failed(w, "the run hangs:%s", who_has_not_finished(w, who, sizeof(who)));
                 return;
             }
-        if (w->restarted)
+        if (w->stage.restarted)
             check_that_all_end(w);
-        if (w->restarted || w->repeated || (quiet && !w->identities))
+        if (w->stage.restarted || w->repeated || (quiet && !w->identities))
             return;
         if (!quiet) {
             rest(w);
-            sim_set_faults(w->sim, 0, 0, 0, 0);
+            sim_set_faults(w->stage.sim, 0, 0, 0, 0);
         }
         quiet = true;
-        for (uint64_t end = sim_now(w->sim) + 40 * SECOND;
+        for (uint64_t end = now_in(w) + 40 * SECOND;
              !deaths_are_known(w) && step(w, end);)
             ;
         repeat_for_the_dead(w);
@@ -788,20 +745,20 @@ static void work(struct world *w)
 static void leave(struct world *w)
 {
     struct err why = {0};
-    uint64_t until = sim_now(w->sim) + 120 * SECOND;
+    uint64_t until = now_in(w) + 120 * SECOND;
     for (uint32_t i = 0; i < w->n_workers; i++)
-        if (!w->workers[i]->dead) {
-            member_leave(client_member(w->workers[i]->client), 0, "");
-            van_wake(w->workers[i]->van);
+        if (!w->workers[i].c.dead) {
+            member_leave(client_member(w->workers[i].c.client), 0, "");
+            van_wake(w->workers[i].c.van);
         }
-    while (!scheduler_finished(w->scheduler, &why))
-        if (!sim_step(w->sim, until)) {
+    while (!scheduler_finished(w->stage.scheduler, &why))
+        if (!sim_step(w->stage.sim, until)) {
             failed(w, "the scheduler does not finish");
             return;
         }
-    for (uint32_t i = 0; i < w->n_servers; i++)
-        while (!shard_finished(w->servers[i].shard, &why))
-            if (!sim_step(w->sim, until)) {
+    for (uint32_t i = 0; i < w->stage.n_servers; i++)
+        while (!shard_finished(shard_of(w, i), &why))
+            if (!sim_step(w->stage.sim, until)) {
                 failed(w, "server %u does not finish", i);
                 return;
             }
@@ -809,47 +766,74 @@ static void leave(struct world *w)
 
 static void count(struct world *w)
 {
-    for (uint32_t i = 0; i < w->n_workers; i++) {
-        struct client_stats s = client_stats(w->workers[i]->client);
-        w->counts->resent += s.resent;
-        w->counts->refused += s.refused;
-    }
-    w->counts->strange += sim_strangers_frames(w->strangers);
+    uint64_t *counts = w->o->counts;
+    for (uint32_t i = 0; i < w->n_workers; i++)
+        counts[REFUSED] += client_stats(w->workers[i].c.client).refused;
+    counts[RESENT] += stage_resent(&w->stage);
+    counts[DEATHS] += w->stage.deaths;
+    counts[EVENTS] += w->stage.events;
+    counts[STRANGE] += sim_strangers_frames(w->stage.strangers);
 }
 
 static void finish(struct world *w)
 {
-    // What is on its way arrives.
-    uint64_t until = sim_now(w->sim) + 2 * SECOND;
-    sim_set_faults(w->sim, 0, 0, 0, 0);
+    uint64_t until = now_in(w) + 22 * SECOND;
     w->next_move = VAN_NEVER;
-    while (w->failure.code == 0 && sim_step(w->sim, until))
+    stage_settle(&w->stage, 2 * SECOND);
+    while (w->stage.failure.code == 0 && w->move.on && sim_step(w->stage.sim, until))
         ;
-    while (w->failure.code == 0 && w->move.on && sim_step(w->sim, until + 20 * SECOND))
-        ;
-    if (w->move.on && w->scheduler->phase != SCHEDULER_ENDING)
+    if (w->move.on && w->stage.scheduler->phase != SCHEDULER_ENDING)
         failed(w, "the move of partition %u hangs", w->move.partition);
-    if (w->failure.code == 0)
+    if (w->stage.failure.code == 0)
         world_check_rows(w);
-    if (w->failure.code == 0)
+    if (w->stage.failure.code == 0)
         leave(w);
 }
 
-int world_run(const struct world_options *o, struct world_counts *counts, struct err *e)
+static int run(const struct seeds_run *r, struct err *e)
 {
-    struct world *w = NULL;
-    int rc = world_open(&w, o, e);
+    struct world *w = mem_zalloc(sizeof(*w));
+    if (w == NULL)
+        return err_nomem(e, "a world");
+    w->o = r;
+    int rc = world_open(w, e);
     if (rc == 0) {
-        w->counts = counts;
         work(w);
-        if (!w->restarted)
+        if (!w->stage.restarted)
             finish(w);
         count(w);
-        rc = w->failure.code;
-        if (rc != 0 && e != NULL)
-            *e = w->failure;
+        if ((rc = w->stage.failure.code) != 0)
+            *e = w->stage.failure;
     }
-    if (w != NULL)
-        world_close(w);
+    world_close(w);
     return rc;
+}
+
+static void check_counts(const uint64_t *counts, uint64_t seeds)
+{
+    assert_true(counts[PUSHES] > 10 * seeds && counts[PULLS] > 5 * seeds);
+    assert_true(counts[DEATHS] > seeds / 10 && counts[REPEATED] > seeds / 10);
+    assert_true(counts[MOVES] > seeds && counts[REFUSED] > seeds / 10);
+    assert_true(counts[RESENT] > seeds);
+    assert_true(counts[STRANGE] > 10 * seeds);
+    assert_true(counts[LATE] > seeds / 20 && counts[RESTARTS] > seeds / 20);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct seeds cluster = {
+        .program = "test_sim_cluster",
+        .bugs = {"none", "without-repeat-check", "without-epoch-check",
+                 "acknowledge-before-apply", "without-late-workers", "without-identity",
+                 "without-signs", "without-redial", "without-silence-watch",
+                 "without-session-check"},
+        .counted = {"pushes", "pulls", "moves", "deaths", "pushes repeated for the dead",
+                    "messages sent again", "refused", "late workers",
+                    "schedulers started again", "frames of strangers", "events"},
+        .run = run,
+        .seeds = 1000,
+        .bug_seeds = 1000,
+        .check = check_counts,
+    };
+    return seeds_main(&cluster, argc, argv);
 }

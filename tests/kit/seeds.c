@@ -1,0 +1,155 @@
+// See seeds.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "kit/seeds.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+static const struct seeds *world;
+static char dir[64];
+
+// The first seed of them that fails, and why; 0: none.
+static uint64_t run(struct seeds_run *r, uint64_t from, uint64_t seeds, struct err *e)
+{
+    r->dir = dir;
+    for (r->seed = from; r->seed < from + seeds; r->seed++)
+        if (world->run(r, e) != 0)
+            return r->seed;
+    return 0;
+}
+
+static void test_all_holds(void **state)
+{
+    uint64_t counts[SEEDS_COUNTS] = {0}, failed;
+    struct seeds_run r = {.counts = counts};
+    struct err e = {0};
+    (void)state;
+    if ((failed = run(&r, 1, world->seeds, &e)) != 0)
+        fail_msg("%s --trace --seed %llu: %s", world->program, (unsigned long long)failed,
+                 e.text);
+    world->check(counts, world->seeds);
+}
+
+static void test_bugs_are_found(void **state)
+{
+    (void)state;
+    for (int bug = 1; world->bugs[bug] != NULL; bug++) {
+        uint64_t counts[SEEDS_COUNTS] = {0};
+        struct seeds_run r = {.bug = bug, .counts = counts};
+        struct err e = {0};
+        uint64_t found = run(&r, 1, world->bug_seeds, &e);
+        if (found == 0)
+            fail_msg("%s was not found", world->bugs[bug]);
+        print_message("%s: seed %llu: %s\n", world->bugs[bug], (unsigned long long)found,
+                      e.text);
+    }
+}
+
+static int prepare(void **state)
+{
+    (void)state;
+    snprintf(dir, sizeof(dir), "%s/tug-sim-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    return mkdtemp(dir) == NULL;
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    return rmdir(dir);
+}
+
+// By hand.
+
+static bool number(const char *text, uint64_t *ret)
+{
+    char *end;
+    errno = 0;
+    *ret = strtoull(text, &end, 10);
+    return errno == 0 && end != text && *end == '\0';
+}
+
+static bool bug_named(const char *text, int *ret)
+{
+    for (*ret = 0; world->bugs[*ret] != NULL; ++*ret)
+        if (strcmp(text, world->bugs[*ret]) == 0)
+            return true;
+    return false;
+}
+
+static int usage(const char *argv0)
+{
+    fprintf(stderr,
+            "usage: %s [--seeds N] [--from M] [--seed S] [--trace] [--bug NAME]\n",
+            argv0);
+    return 2;
+}
+
+static int run_by_hand(struct seeds_run *r, uint64_t from, uint64_t seeds)
+{
+    struct err e = {0};
+    double began = clock_seconds();
+    uint64_t failed = run(r, from, seeds, &e);
+    uint64_t n = failed != 0 ? failed - from + 1 : seeds;
+    double took = clock_seconds() - began;
+    printf("%llu seeds in %.1f s, %.0f an hour", (unsigned long long)n, took,
+           (double)n / took * 3600);
+    for (int i = 0; i < SEEDS_COUNTS && world->counted[i] != NULL; i++)
+        printf("%s %llu %s", i == 0 ? ":" : ",", (unsigned long long)r->counts[i],
+               world->counted[i]);
+    printf("\n");
+    if (failed != 0)
+        printf("%s\nagain, with every event: %s --trace%s%s --seed %llu\n", e.text,
+               world->program, r->bug != 0 ? " --bug " : "",
+               r->bug != 0 ? world->bugs[r->bug] : "", (unsigned long long)failed);
+    return failed != 0;
+}
+
+static int by_hand(int argc, char **argv)
+{
+    uint64_t counts[SEEDS_COUNTS] = {0}, seeds = 1000, from = 1;
+    struct seeds_run r = {.counts = counts};
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        bool good = true;
+        if (strcmp(argv[i], "--trace") == 0)
+            r.trace = true;
+        else if (strcmp(argv[i], "--seeds") == 0)
+            good = number(value, &seeds) && ++i > 0;
+        else if (strcmp(argv[i], "--from") == 0)
+            good = number(value, &from) && ++i > 0;
+        else if (strcmp(argv[i], "--seed") == 0)
+            good = number(value, &from) && (seeds = 1) && ++i > 0;
+        else if (strcmp(argv[i], "--bug") == 0)
+            good = bug_named(value, &r.bug) && ++i > 0;
+        else
+            good = false;
+        if (!good)
+            return usage(argv[0]);
+    }
+    if (prepare(NULL) != 0)
+        return 2;
+    int rc = run_by_hand(&r, from, seeds);
+    clean(NULL);
+    return rc;
+}
+
+int seeds_main(const struct seeds *s, int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_holds),
+        cmocka_unit_test(test_bugs_are_found),
+    };
+    world = s;
+    return argc > 1 ? by_hand(argc, argv) : cmocka_run_group_tests(tests, prepare, clean);
+}

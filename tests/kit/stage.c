@@ -1,0 +1,236 @@
+// See stage.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "kit/stage.h"
+
+#include <stdio.h>
+
+#include "base/random.h"
+
+int stage_open(struct stage *s, uint64_t seed, uint64_t stream, bool trace, struct err *e)
+{
+    struct sim_options so = sim_network(seed);
+    *s = (struct stage){.seed = seed, .stream = stream};
+    TRY(sim_open(&s->sim, &so, e));
+    if (trace)
+        sim_print(s->sim);
+    return 0;
+}
+
+static void close_client(struct stage_client *c)
+{
+    sim_process_close(c->process);
+    van_free(c->van);
+    client_close(c->client);
+}
+
+static void close_server(struct stage_server *x)
+{
+    sim_process_close(x->process);
+    shard_close(x->shard); // it gives back what it keeps of the van's
+    van_free(x->van);
+}
+
+void stage_close(struct stage *s)
+{
+    sim_strangers_close(s->strangers);
+    for (uint32_t i = 0; i < s->n_clients; i++)
+        close_client(s->clients[i]);
+    for (uint32_t i = 0; i < s->n_servers; i++)
+        close_server(&s->servers[i]);
+    van_free(s->scheduler_van);
+    scheduler_close(s->scheduler);
+    sim_close(s->sim);
+}
+
+uint64_t stage_draw(struct stage *s, uint64_t n)
+{
+    return random_below(s->seed, s->stream, s->draws++, n);
+}
+
+bool stage_one_in(struct stage *s, uint64_t n)
+{
+    return stage_draw(s, n) == 0;
+}
+
+static const char *role_of(const struct stage_client *c)
+{
+    return c->role == WIRE_DRIVER ? "driver" : "worker";
+}
+
+// The cast.
+
+int stage_open_scheduler(struct stage *s, const struct scheduler_options *o,
+                         struct err *e)
+{
+    char address[VAN_ADDRESS_MAX];
+    TRY(scheduler_open(&s->scheduler, o, e));
+    struct van_handler h = scheduler_handler(s->scheduler);
+    TRY(sim_van_open(&s->scheduler_van, s->sim, "scheduler", &h, e));
+    TRY(van_listen(s->scheduler_van, "sim://scheduler", address, e));
+    scheduler_serve(s->scheduler, s->scheduler_van, address);
+    return 0;
+}
+
+// What a world wants its members to do wrongly stays.
+static void take_place(struct member_options *o, enum wire_role role, uint32_t i,
+                       const char *address)
+{
+    bool without_identity = o->without_identity, without_redial = o->without_redial;
+    *o = sim_member(role, i, address);
+    o->without_identity = without_identity;
+    o->without_redial = without_redial;
+}
+
+int stage_open_server(struct stage *s, struct shard_options *o, stage_wrap wrap,
+                      void *ctx, struct err *e)
+{
+    uint32_t i = s->n_servers++;
+    struct stage_server *x = &s->servers[i];
+    char name[32], address[VAN_ADDRESS_MAX];
+    snprintf(name, sizeof(name), "server%u", i);
+    snprintf(address, sizeof(address), "sim://server%u", i);
+    take_place(&o->member, WIRE_SERVER, i, address);
+    TRY(shard_open(&x->shard, o, e));
+    struct van_handler h = shard_handler(x->shard);
+    if (wrap != NULL)
+        h = wrap(ctx, i, h);
+    TRY(sim_van_open(&x->van, s->sim, name, &h, e));
+    TRY(van_listen(x->van, address, address, e));
+    shard_serve(x->shard, x->van, sim_now(s->sim));
+    return sim_process_open(&x->process, s->sim, &o->member, x->van, s->seed, e);
+}
+
+int stage_open_client(struct stage *s, struct stage_client *c, enum wire_role role,
+                      uint32_t i, struct client_options *o, struct err *e)
+{
+    char name[32];
+    c->stage = s;
+    c->role = role;
+    c->number = i;
+    snprintf(name, sizeof(name), "%s%u", role_of(c), i);
+    take_place(&o->member, role, i, "");
+    o->connect_timeout_ns = 2 * SECOND;
+    o->request_timeout_ns = 300 * SECOND;
+    s->clients[s->n_clients++] = c;
+    TRY(client_open(&c->client, o, e));
+    struct van_handler h = client_handler(c->client);
+    TRY(sim_van_open(&c->van, s->sim, name, &h, e));
+    client_serve(c->client, c->van, sim_now(s->sim));
+    return sim_process_open(&c->process, s->sim, &o->member, c->van, s->seed, e);
+}
+
+int stage_open_strangers(struct stage *s, const struct sim_seen *seen, struct err *e)
+{
+    return sim_strangers_open(&s->strangers, s->sim, s->seed, seen, e);
+}
+
+// Time.
+
+bool stage_step(struct stage *s, uint64_t until)
+{
+    s->events++;
+    sim_step(s->sim, sim_now(s->sim) + 5 * MS); // clients have something to do anyway
+    return sim_now(s->sim) < until && s->failure.code == 0;
+}
+
+void stage_step_strangers(struct stage *s)
+{
+    struct shard *shards[STAGE_SERVERS];
+    for (uint32_t i = 0; i < s->n_servers; i++)
+        shards[i] = s->servers[i].shard;
+    if (!s->restarted)
+        sim_strangers_step(s->strangers, s->scheduler, shards, s->n_servers);
+}
+
+void stage_settle(struct stage *s, uint64_t ns)
+{
+    sim_set_faults(s->sim, 0, 0, 0, 0);
+    for (uint64_t end = sim_now(s->sim) + ns;
+         s->failure.code == 0 && sim_step(s->sim, end);)
+        ;
+}
+
+bool stage_dies(struct stage_client *c)
+{
+    struct stage *s = c->stage;
+    if (c->dead || sim_now(s->sim) < c->dies_at ||
+        !sim_is_heard(s->scheduler, c->role, c->number))
+        return false;
+    c->dead = true;
+    s->deaths++;
+    sim_process_crash(c->process, s->sim);
+    return true;
+}
+
+// A scheduler that was started again knows nobody, and with the last client the cluster
+// ends.
+void stage_check_living(struct stage *s)
+{
+    bool anybody = false;
+    for (uint32_t i = 0; i < s->n_clients && !s->restarted; i++) {
+        const struct stage_client *c = s->clients[i];
+        anybody |= !c->dead;
+        if (!c->dead &&
+            sim_process_is_given_up(c->process, client_member(c->client), s->scheduler))
+            stage_failed(s, "%s %u is taken for dead", role_of(c), c->number);
+    }
+    for (uint32_t i = 0; i < s->n_servers && anybody; i++) {
+        const struct stage_server *x = &s->servers[i];
+        if (sim_process_is_given_up(x->process, shard_member(x->shard), s->scheduler))
+            stage_failed(s, "server %u is taken for dead", i);
+    }
+}
+
+// What must hold.
+
+void stage_failed(struct stage *s, const char *format, ...)
+{
+    va_list args;
+    char text[ERR_TEXT_MAX];
+    if (s->failure.code != 0)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    (void)err_set(&s->failure, TUG_EINTERNAL, "%s", text);
+}
+
+client_ts stage_begun(struct stage_client *c, client_ts ts, const char *what)
+{
+    if (ts == 0)
+        stage_failed(c->stage, "%s %u, %s: %s", role_of(c), c->number, what,
+                     c->stage->said.text);
+    return ts;
+}
+
+bool stage_is_over(struct stage_client *c, client_ts *ts, const char *what)
+{
+    struct err *e = &c->stage->said;
+    int rc = 0;
+    if (*ts == 0 || !client_done(c->client, *ts, &rc, e))
+        return false;
+    *ts = 0;
+    if (rc != 0)
+        stage_failed(c->stage, "%s %u, %s: %s", role_of(c), c->number, what, e->text);
+    return true;
+}
+
+uint64_t stage_resent(const struct stage *s)
+{
+    uint64_t resent = 0;
+    for (uint32_t i = 0; i < s->n_clients; i++)
+        if (s->clients[i]->role == WIRE_WORKER)
+            resent += client_stats(s->clients[i]->client).resent;
+    return resent;
+}
+
+int64_t stage_sum(const struct stage *s, uint32_t table, uint64_t key)
+{
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < s->n_servers; i++) {
+        const float *row = shard_row(s->servers[i].shard, table, key);
+        sum += row != NULL ? (int64_t)*row : 0;
+    }
+    return sum;
+}

@@ -1,0 +1,93 @@
+// What simulated worlds stand on: a scheduler, servers and clients in one network, all as
+// they are in processes, made of one number; and strangers. A world says what is different
+// about each, and what clients do. Whoever lives must not be taken for dead.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KIT_STAGE_H
+#define TUG_KIT_STAGE_H
+
+#include "client/client.h"
+#include "kit/cast.h"
+#include "kit/strangers.h"
+#include "server/shard.h"
+
+#define MS ((uint64_t)1000000)
+#define SECOND (1000 * MS)
+
+enum { STAGE_SERVERS = 3, STAGE_CLIENTS = 9 };
+
+struct stage_server {
+    struct shard *shard;
+    struct van *van;
+    struct sim_process *process;
+};
+
+struct stage_client {
+    struct stage *stage;
+    enum wire_role role;
+    uint32_t number;
+    struct client *client; // NULL: it is not there yet
+    struct van *van;
+    struct sim_process *process;
+    bool dead;
+    uint64_t dies_at; // VAN_NEVER: it does not
+};
+
+struct stage {
+    uint64_t seed, stream, draws; // of what the world chooses
+    struct sim *sim;
+    struct scheduler *scheduler;
+    struct van *scheduler_van;
+    bool restarted; // the scheduler: it knows nobody, and nobody it
+    uint32_t n_servers, n_clients;
+    struct stage_server servers[STAGE_SERVERS];
+    struct stage_client *clients[STAGE_CLIENTS]; // in the order in which they came
+    struct sim_strangers *strangers;
+    uint64_t events, deaths;
+    struct err said;    // by the call that failed last
+    struct err failure; // what did not hold, first
+};
+
+// Then the parts, one after the other; stage_close accepts a half-built one.
+int stage_open(struct stage *s, uint64_t seed, uint64_t stream, bool trace,
+               struct err *e);
+void stage_close(struct stage *s);
+
+uint64_t stage_draw(struct stage *s, uint64_t n); // below n
+bool stage_one_in(struct stage *s, uint64_t n);
+
+int stage_open_scheduler(struct stage *s, const struct scheduler_options *o,
+                         struct err *e);
+// The next one. Its place in the cluster is set here; `wrap`, which may be NULL, sees what
+// its van would call first.
+typedef struct van_handler (*stage_wrap)(void *ctx, uint32_t i, struct van_handler inner);
+int stage_open_server(struct stage *s, struct shard_options *o, stage_wrap wrap,
+                      void *ctx, struct err *e);
+// Its place and its deadlines are set here. It must not move.
+int stage_open_client(struct stage *s, struct stage_client *c, enum wire_role role,
+                      uint32_t i, struct client_options *o, struct err *e);
+int stage_open_strangers(struct stage *s, const struct sim_seen *seen, struct err *e);
+
+// Some time goes on; false: no more until then, or something did not hold.
+bool stage_step(struct stage *s, uint64_t until);
+void stage_step_strangers(struct stage *s);
+// Until what is on its way has arrived.
+void stage_settle(struct stage *s, uint64_t ns);
+// Dies if its time has come; not before the scheduler could tell the dead from the living.
+bool stage_dies(struct stage_client *c);
+void stage_check_living(struct stage *s);
+
+// What does not hold: only the first is kept.
+void stage_failed(struct stage *s, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+// Requests, which must go well, with s->said as their errors. Gives ts: it has begun.
+client_ts stage_begun(struct stage_client *c, client_ts ts, const char *what);
+// True once: when it is over. *ts is 0 then.
+bool stage_is_over(struct stage_client *c, client_ts *ts, const char *what);
+
+uint64_t stage_resent(const struct stage *s); // messages of workers that were sent again
+// The first float of the key's rows on all servers, together.
+int64_t stage_sum(const struct stage *s, uint32_t table, uint64_t key);
+
+#endif

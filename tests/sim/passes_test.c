@@ -1,0 +1,562 @@
+// A pass by pieces in a simulated network, from one number: workers lease pieces,
+// push what is in them, join late and die; the driver saves in the middle of the
+// pass, and somebody else saves, too. What must hold:
+//
+//   - a save holds the pieces that the scheduler says it holds, each wholly and once, and
+//     nothing else; or it is torn, and the driver is told
+//   - at the end every row is the sum of all pieces, each once
+//   - nobody alive hangs or fails
+//
+// Worker 0 does not die.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+#include "kit/seeds.h"
+#include "kit/sums.h"
+
+enum {
+    KEYS = 12,
+    MAX_WORKERS = STAGE_CLIENTS - 1, // those that join later, too
+    MAX_PIECES = 24,
+    GROUPS = 3, // pushes of a piece
+};
+enum { CHOICE = 2, CONTENT }; // streams of random numbers
+
+// What the scheduler, servers and clients can be told to do wrongly.
+enum {
+    WITHOUT_LATE_MARKS = 1,  // who joins during a save need not mark it
+    WITHOUT_ROSTER_OF_SAVES, // a save begins by whatever roster a server has
+    WITHOUT_TURNS,           // of two saves each begins where the other has not yet
+};
+enum { PIECES, SAVES, TORN, OTHERS, JOINS, DEATHS, RESENT, EVENTS };
+
+enum doing { MAKES_TABLE, TELLS_DATA, ASKS, WORKS, REPORTS, MARKS, FINISHED };
+
+// Workers, and the driver, who has a client as well.
+struct worker {
+    struct world *world;
+    struct stage_client c;
+    uint64_t not_before;
+    enum doing doing;
+    client_ts ts;   // what it waits for; 0: none
+    bool asking;    // the scheduler
+    uint32_t group; // the next push of the piece
+    struct msg_leased lease;
+    uint64_t marked;
+    float values[KEYS];
+};
+
+enum saver { IDLE, TURNS, CUTS, SAVING, ENDS, LETS_GO };
+
+struct world {
+    const struct seeds_run *o;
+    struct stage stage;
+    struct sums sums;
+    uint32_t n_workers, n_first, n_pieces;
+    struct worker workers[MAX_WORKERS], driver;
+    uint64_t joins_at[MAX_WORKERS];
+    bool apart; // server `away` and the scheduler
+    uint32_t away;
+    uint64_t together_at;
+
+    bool opened, done; // the pass
+    enum saver saver;
+    uint32_t saves_left;
+    uint64_t save, roster, newest;
+    bool known, torn;
+    uint8_t cut[MAX_PIECES / 8 + 1];
+};
+
+#define failed(w, ...) stage_failed(&(w)->stage, __VA_ARGS__)
+#define begun(k, ts, what) stage_begun(&(k)->c, ts, what)
+
+static uint64_t draw(struct world *w, uint64_t n)
+{
+    return stage_draw(&w->stage, n);
+}
+
+static bool one_in(struct world *w, uint64_t n)
+{
+    return stage_one_in(&w->stage, n);
+}
+
+static uint64_t now_in(const struct world *w)
+{
+    return sim_now(w->stage.sim);
+}
+
+// What a push of a piece adds to a key, whoever makes it.
+static int64_t content(const struct world *w, uint64_t piece, uint32_t group,
+                       uint32_t key)
+{
+    return (int64_t)random_below(w->o->seed, CONTENT,
+                                 (piece * GROUPS + group) * KEYS + key, 500);
+}
+
+static int64_t sum_of(const struct world *w, uint32_t key, bool all)
+{
+    int64_t sum = 0;
+    for (uint32_t p = 0; p < w->n_pieces; p++)
+        for (uint32_t g = 0; g < GROUPS && (all || (w->cut[p / 8] >> (p % 8) & 1)); g++)
+            sum += content(w, p, g, key);
+    return sum;
+}
+
+// The cast.
+
+static int open_client(struct world *w, struct worker *k, enum wire_role role, uint32_t i,
+                       struct err *e)
+{
+    k->world = w;
+    k->c.dies_at = role == WIRE_WORKER && i > 0 && one_in(w, 4)
+                       ? now_in(w) + 50 * MS + draw(w, 500 * MS)
+                       : VAN_NEVER;
+    struct client_options o = {.resend_ns = 20 * MS + draw(w, 80 * MS),
+                               .without_turns = w->o->bug == WITHOUT_TURNS};
+    return stage_open_client(&w->stage, &k->c, role, i, &o, e);
+}
+
+static int64_t most_of(void *ctx, uint32_t key)
+{
+    return sum_of(ctx, key, true);
+}
+
+static int open_cluster(struct world *w, uint32_t n_servers, struct err *e)
+{
+    struct scheduler_options o = sim_scheduler(n_servers, w->n_first, SUMS_BITS);
+    o.without_late_marks = w->o->bug == WITHOUT_LATE_MARKS;
+    TRY(stage_open_scheduler(&w->stage, &o, e));
+    for (uint32_t i = 0; i < n_servers; i++) {
+        struct shard_options so = sums_server(&w->sums);
+        so.without_roster_of_saves = w->o->bug == WITHOUT_ROSTER_OF_SAVES;
+        TRY(stage_open_server(&w->stage, &so, NULL, NULL, e));
+    }
+    for (uint32_t i = 0; i < w->n_first; i++)
+        TRY(open_client(w, &w->workers[i], WIRE_WORKER, i, e));
+    return 0;
+}
+
+static int world_open(struct world *w, struct err *e)
+{
+    TRY(stage_open(&w->stage, w->o->seed, CHOICE, w->o->trace, e));
+    w->sums = (struct sums){.stage = &w->stage,
+                            .dir = w->o->dir,
+                            .without_turns = w->o->bug == WITHOUT_TURNS,
+                            .n_keys = KEYS,
+                            .most = most_of,
+                            .ctx = w};
+    TRY(sums_open(&w->sums, e));
+    uint32_t n_servers = 1 + (uint32_t)draw(w, STAGE_SERVERS);
+    w->n_first = 1 + (uint32_t)draw(w, 3);
+    w->n_workers = w->n_first + (uint32_t)draw(w, MAX_WORKERS - w->n_first + 1);
+    w->n_pieces = 4 + (uint32_t)draw(w, MAX_PIECES - 3);
+    w->saves_left = 1 + (uint32_t)draw(w, 3);
+    TRY(open_cluster(w, n_servers, e));
+    for (uint32_t i = w->n_first; i < w->n_workers; i++)
+        w->joins_at[i] = draw(w, 500 * MS);
+    struct sim_seen seen = {SUMS_TABLE, 1, w->sums.keys[0]};
+    TRY(stage_open_strangers(&w->stage, &seen, e));
+    TRY(sums_open_other(&w->sums, e));
+    return open_client(w, &w->driver, WIRE_DRIVER, 0, e);
+}
+
+static void world_close(struct world *w)
+{
+    sums_leave(&w->sums);
+    stage_close(&w->stage);
+    sums_close(&w->sums);
+    mem_free(w);
+}
+
+// Requests.
+
+// Whether what the client asked for is over.
+static bool is_over(struct worker *k)
+{
+    return k->ts == 0 || stage_is_over(&k->c, &k->ts, "a request");
+}
+
+static void ask(struct worker *k, uint16_t type, const void *msg, member_answer_fn answer)
+{
+    k->asking = true;
+    if (member_ask(client_member(k->c.client), type, msg, answer, k) != 0)
+        failed(k->world, "worker %u cannot ask for %s", k->c.number, wire_name(type));
+}
+
+// Workers.
+
+static void make_table(struct worker *k)
+{
+    struct table_config c = table_config_defaults();
+    struct err *e = &k->c.stage->said;
+    if (table_config_parse(&c, SUMS_CONFIG, e) == 0)
+        k->ts = client_table(k->c.client, SUMS_TABLE, &c, e);
+    begun(k, k->ts, "making the table");
+}
+
+static void on_data(void *ctx, const struct van_message *m)
+{
+    struct worker *k = ctx;
+    k->asking = false;
+    if (m != NULL)
+        k->doing = ASKS;
+}
+
+static void tell_data(struct worker *k)
+{
+    struct buf files = BUF_INIT(4096);
+    struct wire_data_file f = {.bytes = 1000,
+                               .hash = 5,
+                               .pieces = k->world->n_pieces,
+                               .name = wire_text("data")};
+    struct msg_data m = {.options = 1, .piece_bytes = 2};
+    if (wire_put_data_file(&files, &f) != 0)
+        failed(k->world, "out of memory");
+    m.files = (struct wire_text){files.data, (uint32_t)files.len};
+    ask(k, MSG_DATA, &m, on_data);
+    buf_free(&files);
+}
+
+static void on_leased(void *ctx, const struct van_message *m)
+{
+    struct worker *k = ctx;
+    k->asking = false;
+    if (m == NULL || m->type != MSG_LEASED)
+        return;
+    k->lease = m->m->leased;
+    k->group = 0;
+    switch (k->lease.what) {
+    case WIRE_LEASE_PIECE:
+        k->doing = WORKS;
+        break;
+    case WIRE_LEASE_MARK:
+        k->doing = MARKS;
+        k->ts = begun(k, client_mark(k->c.client, k->lease.save, &k->c.stage->said),
+                      "a mark");
+        break;
+    case WIRE_LEASE_OVER:
+        k->doing = FINISHED;
+        break;
+    default:
+        k->not_before = now_in(k->world) + 10 * MS;
+    }
+}
+
+static void push_group(struct worker *k)
+{
+    struct world *w = k->world;
+    for (uint32_t i = 0; i < KEYS; i++)
+        k->values[i] = (float)content(w, k->lease.index, k->group, i);
+    struct client_push p = {.table = SUMS_TABLE,
+                            .keys = w->sums.keys,
+                            .n = KEYS,
+                            .values = k->values,
+                            .rate = 1,
+                            .pass = 1,
+                            .id_pass = 1,
+                            .id_piece = k->lease.index,
+                            .id_group = k->group++};
+    k->ts = begun(k, client_push(k->c.client, &p, &w->stage.said), "a push");
+    k->not_before = now_in(w) + draw(w, 20 * MS);
+}
+
+static void on_reported(void *ctx, const struct van_message *m)
+{
+    struct worker *k = ctx;
+    k->asking = false;
+    k->doing = ASKS;
+    if (m != NULL)
+        k->world->o->counts[PIECES]++;
+}
+
+static void report(struct worker *k)
+{
+    struct msg_piece_done m = {.pass = 1,
+                               .file = k->lease.file,
+                               .index = k->lease.index,
+                               .at_end = k->lease.index + 1 == k->world->n_pieces,
+                               .examples = 1};
+    k->doing = REPORTS;
+    ask(k, MSG_PIECE_DONE, &m, on_reported);
+}
+
+static void let_work(struct worker *k)
+{
+    if (k->asking || now_in(k->world) < k->not_before || !is_over(k) ||
+        !member_ready(client_member(k->c.client)))
+        return;
+    switch (k->doing) {
+    case MAKES_TABLE:
+        if (client_spec(k->c.client, SUMS_TABLE) != NULL)
+            k->doing = TELLS_DATA;
+        else
+            make_table(k);
+        break;
+    case TELLS_DATA:
+        tell_data(k);
+        break;
+    case MARKS:
+        k->marked = k->lease.save;
+        k->doing = ASKS;
+        break;
+    case ASKS:
+        ask(k, MSG_LEASE, &(struct msg_lease){.pass = 1, .marked = k->marked}, on_leased);
+        break;
+    case WORKS:
+        if (k->group < GROUPS)
+            push_group(k);
+        else
+            report(k);
+        break;
+    default:
+        break;
+    }
+}
+
+// The driver.
+
+static void on_pass(void *ctx, const struct van_message *m)
+{
+    struct worker *k = ctx;
+    k->asking = false;
+    k->world->opened = true;
+    if (m == NULL || m->type != MSG_PASS_STATE)
+        failed(k->world, "the driver cannot open the pass");
+    else
+        k->world->done = m->m->pass_state.done;
+}
+
+static void on_cut(void *ctx, const struct van_message *m)
+{
+    struct worker *k = ctx;
+    struct world *w = k->world;
+    k->asking = false;
+    if (m == NULL || m->type != MSG_CUT_STATE) {
+        failed(w, "the driver cannot ask for a cut");
+        return;
+    }
+    const struct msg_cut_state *s = &m->m->cut_state;
+    struct wire_text list = s->done;
+    struct wire_file_done f = {0};
+    w->known = s->known;
+    w->torn = s->torn;
+    w->roster = s->roster;
+    w->newest = s->newest;
+    memset(w->cut, 0, sizeof(w->cut));
+    if (w->known && wire_next_file_done(&list, &f) == 1 && f.bits.n <= sizeof(w->cut))
+        memcpy(w->cut, f.bits.data, f.bits.n);
+}
+
+static void ask_cut(struct world *w, uint64_t save)
+{
+    ask(&w->driver, MSG_CUT, &(struct msg_cut){.save = save}, on_cut);
+    w->driver.not_before = now_in(w) + 5 * MS;
+}
+
+static void begin_save(struct world *w)
+{
+    static const uint32_t tables[1] = {SUMS_TABLE};
+    struct client_save s = {.id = w->save,
+                            .tables = tables,
+                            .n = 1,
+                            .marked = true,
+                            .roster = w->roster,
+                            .newest = w->newest};
+    w->driver.ts = sums_save(&w->sums, &w->driver.c, &s);
+    w->saver = SAVING;
+}
+
+static void end_save(struct world *w)
+{
+    w->sums.commits = !w->torn;
+    w->driver.ts = sums_end_save(&w->sums, &w->driver.c, w->save);
+    w->saver = ENDS;
+}
+
+static void save_holds(void *ctx, uint32_t key, int64_t *least, int64_t *most)
+{
+    *least = *most = sum_of(ctx, key, false);
+}
+
+// One after the other: its turn, which pieces, the rows, the end, and that nobody is to mark it.
+static void let_save(struct world *w)
+{
+    switch (w->saver) {
+    case IDLE:
+        w->save = 10 + w->saves_left;
+        w->saver = TURNS;
+        w->driver.ts = sums_begin_save(&w->sums, &w->driver.c, w->save, SAVE_CHECKPOINT);
+        break;
+    case TURNS:
+        ask_cut(w, w->save);
+        w->saver = CUTS;
+        break;
+    case CUTS:
+        begin_save(w);
+        break;
+    case SAVING:
+        if (!w->known)
+            ask_cut(w, w->save);
+        else
+            end_save(w);
+        break;
+    case ENDS:
+        sums_forget_save(&w->sums, w->save, save_holds);
+        w->o->counts[w->sums.commits ? SAVES : TORN]++;
+        w->saves_left--;
+        ask_cut(w, 0);
+        w->saver = LETS_GO;
+        break;
+    case LETS_GO:
+        w->saver = IDLE;
+        break;
+    }
+}
+
+static void let_drive(struct world *w)
+{
+    struct worker *k = &w->driver;
+    bool pays = w->saver == SAVING && !w->known; // both go on at once
+    if (k->asking || now_in(w) < k->not_before || (!pays && !is_over(k)) ||
+        !member_ready(client_member(k->c.client)))
+        return;
+    if (!w->opened) {
+        struct msg_pass m = {.pass = 1, .kind = WIRE_PASS_PIECES, .seed = w->o->seed};
+        ask(k, MSG_PASS, &m, on_pass);
+    } else if (w->saver != IDLE || (!w->done && w->saves_left > 0 && one_in(w, 15) &&
+                                    w->workers[0].doing != MAKES_TABLE)) { // it is there
+        let_save(w);
+    } else if (!w->done) {
+        ask(k, MSG_PASS_WANTED, &(struct msg_pass_wanted){.pass = 1}, on_pass);
+        k->not_before = now_in(w) + 5 * MS;
+    }
+}
+
+// The whole.
+
+static void part(struct world *w, bool apart)
+{
+    struct stage *s = &w->stage;
+    sim_partition(s->sim, s->scheduler_van, s->servers[w->away].van, apart);
+}
+
+// Late workers come at any time, rather when it matters: when a save's pieces have just
+// become known; and rather when one of the servers does not hear of it for a while.
+static void let_join(struct world *w, uint32_t i, uint64_t now)
+{
+    struct err e = {0};
+    bool save = w->saver == SAVING && w->known && one_in(w, 3);
+    if (!w->opened || (now < w->joins_at[i] && !save))
+        return;
+    if (open_client(w, &w->workers[i], WIRE_WORKER, i, &e) != 0)
+        failed(w, "worker %u: %s", i, e.text);
+    w->o->counts[JOINS]++;
+    if (w->apart || !one_in(w, 2))
+        return;
+    w->apart = true;
+    w->away = (uint32_t)draw(w, w->stage.n_servers);
+    w->together_at = now + 100 * MS + draw(w, 400 * MS);
+    part(w, true);
+}
+
+static void let_live(struct world *w, uint32_t i)
+{
+    struct worker *k = &w->workers[i];
+    if (k->c.client == NULL)
+        let_join(w, i, now_in(w));
+    else if (!k->c.dead && !(k->doing != MAKES_TABLE && stage_dies(&k->c)))
+        let_work(k);
+}
+
+static bool step(struct world *w, uint64_t until)
+{
+    if (!stage_step(&w->stage, until))
+        return false;
+    for (uint32_t i = 0; i < w->n_workers; i++)
+        let_live(w, i);
+    if (w->apart && now_in(w) >= w->together_at) {
+        part(w, false);
+        w->apart = false;
+    }
+    let_drive(w);
+    sums_step(&w->sums, w->workers[0].doing != MAKES_TABLE);
+    stage_step_strangers(&w->stage);
+    stage_check_living(&w->stage);
+    return true;
+}
+
+static void check_sums(struct world *w)
+{
+    for (uint32_t i = 0; i < KEYS; i++) {
+        int64_t is = stage_sum(&w->stage, SUMS_TABLE, w->sums.keys[i]);
+        int64_t should = sum_of(w, i, true);
+        if (is != should)
+            failed(w, "key %u has %lld at the end, not %lld", i, (long long)is,
+                   (long long)should);
+    }
+}
+
+static void work(struct world *w)
+{
+    uint64_t until = 900 * SECOND;
+    while (!w->done || w->saver != IDLE || !sim_saver_is_done(w->sums.other))
+        if (!step(w, until)) {
+            failed(w, "the pass hangs; the save is at %d, %s", (int)w->saver,
+                   w->known ? "known" : "not known");
+            return;
+        }
+    if (w->stage.failure.code == 0)
+        check_sums(w);
+}
+
+static int run(const struct seeds_run *r, struct err *e)
+{
+    struct world *w = mem_zalloc(sizeof(*w));
+    if (w == NULL)
+        return err_nomem(e, "a world");
+    w->o = r;
+    int rc = world_open(w, e);
+    if (rc == 0) {
+        work(w);
+        r->counts[DEATHS] += w->stage.deaths;
+        r->counts[EVENTS] += w->stage.events;
+        r->counts[RESENT] += stage_resent(&w->stage);
+        r->counts[OTHERS] += sim_saver_saves(w->sums.other);
+        if ((rc = w->stage.failure.code) != 0)
+            *e = w->stage.failure;
+    }
+    world_close(w);
+    return rc;
+}
+
+static void check_counts(const uint64_t *counts, uint64_t seeds)
+{
+    assert_true(counts[PIECES] > 5 * seeds && counts[SAVES] > seeds / 2);
+    assert_true(counts[JOINS] > seeds && counts[DEATHS] > seeds / 10);
+    assert_true(counts[OTHERS] > seeds / 2 && counts[TORN] > 0 && counts[RESENT] > seeds);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct seeds passes = {
+        .program = "test_sim_passes",
+        .bugs = {"none", "without-late-marks", "without-roster-of-saves",
+                 "without-turns"},
+        .counted = {"pieces", "saves", "torn", "saves by another", "joins", "deaths",
+                    "messages sent again", "events"},
+        .run = run,
+        .seeds = 200,
+        .bug_seeds = 1000,
+        .check = check_counts,
+    };
+    return seeds_main(&passes, argc, argv);
+}

@@ -1,0 +1,535 @@
+// A cluster with tables that live in a simulated network, from one number: workers
+// push integers into a table of sums, mark saves, do steps and die; the first of them
+// saves, shrinks another table and ends days, and somebody else saves, too. What must hold:
+//
+//   - a marked save has, of each living worker, the pushes before its mark and none that
+//     are behind it; of one that died without a mark, all that were acknowledged
+//   - at the end every row is the sum of what was acknowledged, and of some that the dead
+//     had in flight
+//   - shrinks and days happen as often as they were ordered, on every loop
+//   - the global step is that of all sessions together, of the dead, too
+//   - nobody alive hangs or fails
+//
+// One worker, number 0, is the one that saves and orders; it does not die.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "kit/seeds.h"
+#include "kit/sums.h"
+#include "store/store.h"
+
+enum {
+    KEYS = SUMS_KEYS_MAX,
+    USERS = 4, // the table that is shrunk
+    MAX_WORKERS = 4,
+    MAX_PUSHES = 24,
+    IN_FLIGHT = 6,
+    MAX_SAVES = 2,
+    FIRST_SAVE = 10,
+    SHOWS = 1 << 20, // of a user before it is shrunk
+    CHOICE = 2,      // the stream of random numbers
+};
+
+// What shards and clients can be told to do wrongly.
+enum {
+    WITHOUT_REPEAT_CHECK = 1,
+    WITHOUT_ORDER_CHECK,
+    WITHOUT_MARKS,
+    WITHOUT_TURNS, // of two saves each begins where the other has not yet
+};
+enum { PUSHES, SAVES, TAKEN_BACK, OTHERS, ORDERS, DEATHS, RESENT, EVENTS };
+
+struct push {
+    client_ts ts;
+    size_t n;
+    uint32_t which[KEYS];
+    uint64_t keys[KEYS];
+    float values[KEYS];
+};
+
+struct worker {
+    struct world *world;
+    struct stage_client c;
+    bool ready;
+    client_ts making[2];
+    uint32_t n_pushes, next, open;
+    uint64_t pace;
+    struct push pushes[MAX_PUSHES];
+    int64_t made[KEYS], acknowledged[KEYS];
+    client_ts stepping;
+    uint64_t steps, steps_known; // made, acknowledged
+    client_ts marking;
+    uint64_t marked; // the last save that it marked
+    int64_t before[KEYS];
+};
+
+enum saver { IDLE, TURNING, SAVING, ENDING };
+
+struct world {
+    const struct seeds_run *o;
+    struct stage stage;
+    struct sums sums;
+    uint32_t n_workers;
+    struct worker workers[MAX_WORKERS];
+
+    // What worker 0 does beside.
+    enum saver saver;
+    uint32_t n_saves, saves_done;
+    uint64_t save; // that is to be marked; 0: none
+    client_ts saving, ordering;
+    bool filled; // the users
+    uint32_t n_orders, orders_done;
+    uint32_t shrinks, days;
+    float users[KEYS * 16], pulled[KEYS * 16];
+};
+
+#define failed(w, ...) stage_failed(&(w)->stage, __VA_ARGS__)
+#define begun(k, ts, what) stage_begun(&(k)->c, ts, what)
+#define is_over(k, ts, what) stage_is_over(&(k)->c, ts, what)
+
+#define SAID(w) (&(w)->stage.said)
+
+static bool has_failed(const struct world *w)
+{
+    return w->stage.failure.code != 0;
+}
+
+static uint64_t draw(struct world *w, uint64_t n)
+{
+    return stage_draw(&w->stage, n);
+}
+
+static bool one_in(struct world *w, uint64_t n)
+{
+    return stage_one_in(&w->stage, n);
+}
+
+// The cast.
+
+static int open_server(struct world *w, struct err *e)
+{
+    struct shard_options o = sums_server(&w->sums);
+    o.without_repeat_check = w->o->bug == WITHOUT_REPEAT_CHECK;
+    o.without_order_check = w->o->bug == WITHOUT_ORDER_CHECK;
+    o.without_marks = w->o->bug == WITHOUT_MARKS;
+    return stage_open_server(&w->stage, &o, NULL, NULL, e);
+}
+
+static int open_worker(struct world *w, uint32_t i, struct err *e)
+{
+    struct worker *k = &w->workers[i];
+    k->world = w;
+    k->pace = 2 + draw(w, 20);
+    k->n_pushes = 4 + (uint32_t)draw(w, MAX_PUSHES - 4);
+    k->c.dies_at = i > 0 && one_in(w, 4) ? 100 * MS + draw(w, 500 * MS) : VAN_NEVER;
+    struct client_options o = {.resend_ns = 20 * MS + draw(w, 80 * MS),
+                               .cache_keys = one_in(w, 2),
+                               .without_turns = w->o->bug == WITHOUT_TURNS};
+    return stage_open_client(&w->stage, &k->c, WIRE_WORKER, i, &o, e);
+}
+
+static int64_t most_of(void *ctx, uint32_t key)
+{
+    const struct world *w = ctx;
+    int64_t most = 0;
+    for (uint32_t k = 0; k < w->n_workers; k++)
+        most += w->workers[k].made[key];
+    return most;
+}
+
+static int world_open(struct world *w, struct err *e)
+{
+    TRY(stage_open(&w->stage, w->o->seed, CHOICE, w->o->trace, e));
+    w->sums = (struct sums){.stage = &w->stage,
+                            .dir = w->o->dir,
+                            .without_turns = w->o->bug == WITHOUT_TURNS,
+                            .n_keys = KEYS,
+                            .most = most_of,
+                            .ctx = w};
+    TRY(sums_open(&w->sums, e));
+    uint32_t n_servers = 1 + (uint32_t)draw(w, STAGE_SERVERS);
+    w->n_workers = 1 + (uint32_t)draw(w, MAX_WORKERS);
+    w->n_saves = (uint32_t)draw(w, MAX_SAVES + 1);
+    w->n_orders = (uint32_t)draw(w, 5);
+    struct scheduler_options o = sim_scheduler(n_servers, w->n_workers, SUMS_BITS);
+    TRY(stage_open_scheduler(&w->stage, &o, e));
+    for (uint32_t i = 0; i < n_servers; i++)
+        TRY(open_server(w, e));
+    for (uint32_t i = 0; i < w->n_workers; i++)
+        TRY(open_worker(w, i, e));
+    struct sim_seen seen = {SUMS_TABLE, 1, w->sums.keys[0]};
+    TRY(stage_open_strangers(&w->stage, &seen, e));
+    return sums_open_other(&w->sums, e);
+}
+
+static void world_close(struct world *w)
+{
+    sums_leave(&w->sums);
+    stage_close(&w->stage);
+    sums_close(&w->sums);
+    mem_free(w);
+}
+
+// What all workers do.
+
+static void make_tables(struct worker *k)
+{
+    static const char *const texts[2] = {
+        SUMS_CONFIG,
+        "name=users;accessor=ctr;dim=2;decay=0.5;delete-threshold=0;embedx-threshold=0"};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct table_config c = table_config_defaults();
+        struct err *e = SAID(k->world);
+        if (table_config_parse(&c, texts[i], e) == 0)
+            k->making[i] = client_table(k->c.client, SUMS_TABLE + i, &c, e);
+        begun(k, k->making[i], "making a table");
+    }
+}
+
+// One after the other: the first is asked for again until both are there.
+static void get_ready(struct worker *k)
+{
+    if (k->making[0] == 0 && member_ready(client_member(k->c.client)))
+        make_tables(k);
+    else if (k->making[0] != 0 && client_spec(k->c.client, SUMS_TABLE) != NULL &&
+             client_spec(k->c.client, USERS) != NULL) {
+        for (uint32_t i = 0; i < 2; i++)
+            is_over(k, &k->making[i], "making a table");
+        k->ready = true;
+    }
+}
+
+static void begin_push(struct worker *k)
+{
+    struct world *w = k->world;
+    struct push *p = &k->pushes[k->next++];
+    uint64_t rate = 1 + draw(w, 6);
+    for (uint32_t i = 0; i < KEYS; i++) {
+        if (draw(w, 8) >= rate)
+            continue;
+        p->which[p->n] = i;
+        p->keys[p->n] = w->sums.keys[i];
+        p->values[p->n] = (float)(1 + draw(w, 500));
+        k->made[i] += (int64_t)p->values[p->n++];
+    }
+    struct client_push push = {.table = SUMS_TABLE,
+                               .keys = p->keys,
+                               .n = p->n,
+                               .values = p->values,
+                               .rate = 1,
+                               .pass = 1};
+    p->ts = begun(k, client_push(k->c.client, &push, SAID(w)), "a push");
+    k->open++;
+    w->o->counts[PUSHES]++;
+}
+
+static void end_pushes(struct worker *k)
+{
+    for (uint32_t j = 0; j < k->next; j++) {
+        struct push *p = &k->pushes[j];
+        if (p->ts == 0 || !is_over(k, &p->ts, "a push"))
+            continue;
+        k->open--;
+        for (size_t i = 0; i < p->n; i++)
+            k->acknowledged[p->which[i]] += (int64_t)p->values[i];
+    }
+}
+
+static void let_mark(struct worker *k)
+{
+    struct world *w = k->world;
+    is_over(k, &k->marking, "a mark");
+    if (w->save == 0 || k->marked == w->save || k->marking != 0 || !one_in(w, 8))
+        return;
+    k->marked = w->save;
+    memcpy(k->before, k->made, sizeof(k->before));
+    k->marking = begun(k, client_mark(k->c.client, w->save, SAID(w)), "a mark");
+}
+
+static void let_step(struct worker *k)
+{
+    struct world *w = k->world;
+    if (is_over(k, &k->stepping, "a step"))
+        k->steps_known = k->steps;
+    if (k->stepping != 0 || k->steps >= k->next || !one_in(w, 3))
+        return;
+    uint64_t more = k->next - k->steps;
+    k->steps += more;
+    k->stepping = begun(k, client_step(k->c.client, more, NULL, SAID(w)), "a step");
+}
+
+// What worker 0 does beside.
+
+static void begin_turn(struct worker *k)
+{
+    struct world *w = k->world;
+    const enum save_mode modes[] = {SAVE_CHECKPOINT, SAVE_BASE};
+    w->saver = TURNING;
+    w->saving = sums_begin_save(&w->sums, &k->c, FIRST_SAVE + w->saves_done,
+                                modes[draw(w, 2)]);
+}
+
+// From now on workers mark.
+static void begin_save(struct worker *k)
+{
+    struct world *w = k->world;
+    static const uint32_t tables[1] = {SUMS_TABLE};
+    w->save = FIRST_SAVE + w->saves_done;
+    w->sums.commits = !one_in(w, 4);
+    struct client_save s = {
+        .id = w->save, .tables = tables, .n = one_in(w, 2) ? 1 : 0, .marked = true};
+    w->saving = sums_save(&w->sums, &k->c, &s);
+    w->saver = SAVING;
+}
+
+static void save_holds(void *ctx, uint32_t key, int64_t *least, int64_t *most)
+{
+    const struct world *w = ctx;
+    for (uint32_t i = 0; i < w->n_workers; i++) {
+        const struct worker *k = &w->workers[i];
+        int64_t before = k->before[key], acknowledged = k->acknowledged[key];
+        bool marked = k->marked == w->save;
+        if (k->c.dead)
+            *least += marked && before < acknowledged ? before : acknowledged;
+        else
+            *least += marked ? before : 0;
+        *most += marked ? before : k->c.dead ? k->made[key] : 0;
+    }
+}
+
+static void let_save(struct worker *k)
+{
+    struct world *w = k->world;
+    if (w->saver == IDLE) {
+        if (w->saves_done < w->n_saves && one_in(w, 20))
+            begin_turn(k);
+        return;
+    }
+    if ((w->saving != 0 && !is_over(k, &w->saving, "a save")) || has_failed(w))
+        return;
+    if (w->saver == TURNING) {
+        begin_save(k);
+    } else if (w->saver == SAVING) {
+        w->saving = sums_end_save(&w->sums, &k->c, w->save);
+        w->saver = ENDING;
+    } else {
+        sums_forget_save(&w->sums, w->save, save_holds);
+        w->o->counts[w->sums.commits ? SAVES : TAKEN_BACK]++;
+        w->saver = IDLE;
+        w->save = 0;
+        w->saves_done++;
+    }
+}
+
+// Users of many shows, each; then shrinks and days, one after the other.
+static void let_order(struct worker *k)
+{
+    struct world *w = k->world;
+    uint32_t width = client_spec(k->c.client, USERS)->accessor.push_width;
+    if (w->ordering != 0 && is_over(k, &w->ordering, "an order")) {
+        w->orders_done += w->filled;
+        w->filled = true;
+    }
+    if (w->ordering != 0)
+        return;
+    if (!w->filled) {
+        for (uint32_t i = 0; i < KEYS; i++)
+            w->users[(i + 1) * width - 3] = SHOWS;
+        struct client_push p = {.table = USERS,
+                                .keys = w->sums.keys,
+                                .n = KEYS,
+                                .values = w->users,
+                                .rate = 1,
+                                .pass = 1};
+        w->ordering = client_push(k->c.client, &p, SAID(w));
+    } else if (w->orders_done < w->n_orders && one_in(w, 10)) {
+        bool day = one_in(w, 2);
+        w->ordering = day ? client_day(k->c.client, USERS, SAID(w))
+                          : client_shrink(k->c.client, USERS, NAN, NULL, SAID(w));
+        w->days += day;
+        w->shrinks += !day;
+        w->o->counts[ORDERS]++;
+    } else {
+        return;
+    }
+    begun(k, w->ordering, "an order");
+}
+
+static bool has_finished(const struct worker *k)
+{
+    const struct world *w = k->world;
+    return k->next == k->n_pushes && k->open == 0 && k->marking == 0 &&
+           k->stepping == 0 && k->steps == k->next && w->saves_done == w->n_saves &&
+           w->filled && w->orders_done == w->n_orders;
+}
+
+static void let_work(struct worker *k)
+{
+    struct world *w = k->world;
+    if (k->c.dead)
+        return;
+    if (!k->ready)
+        get_ready(k);
+    if (!k->ready || has_failed(w))
+        return;
+    end_pushes(k);
+    let_step(k);
+    let_mark(k);
+    if (k->c.number == 0 && !has_failed(w)) {
+        let_save(k);
+        let_order(k);
+    }
+    if (k->next < k->n_pushes && k->open < IN_FLIGHT && one_in(w, k->pace))
+        begin_push(k);
+}
+
+// The whole.
+
+static bool is_everybody_done(const struct world *w)
+{
+    for (uint32_t i = 0; i < w->n_workers; i++)
+        if (!w->workers[i].c.dead &&
+            !(w->workers[i].ready && has_finished(&w->workers[i])))
+            return false;
+    return sim_saver_is_done(w->sums.other);
+}
+
+static bool step(struct world *w, uint64_t until)
+{
+    if (!stage_step(&w->stage, until))
+        return false;
+    for (uint32_t i = 0; i < w->n_workers; i++) {
+        if (w->workers[i].ready)
+            stage_dies(&w->workers[i].c);
+        let_work(&w->workers[i]);
+    }
+    sums_step(&w->sums, w->workers[0].ready);
+    stage_step_strangers(&w->stage);
+    stage_check_living(&w->stage);
+    return true;
+}
+
+static void check_sums(struct world *w)
+{
+    for (uint32_t i = 0; i < KEYS; i++) {
+        int64_t is = stage_sum(&w->stage, SUMS_TABLE, w->sums.keys[i]), least = 0,
+                most = 0;
+        for (uint32_t k = 0; k < w->n_workers; k++) {
+            const struct worker *x = &w->workers[k];
+            least += x->acknowledged[i];
+            most += x->c.dead ? x->made[i] : x->acknowledged[i];
+        }
+        if (is < least || is > most)
+            failed(w, "key %u has %lld, not %lld to %lld", i, (long long)is,
+                   (long long)least, (long long)most);
+    }
+}
+
+static void check_orders(struct world *w)
+{
+    uint64_t least = 0, most = 0;
+    for (uint32_t k = 0; k < w->n_workers; k++) {
+        least += w->workers[k].steps_known;
+        most += w->workers[k].steps;
+    }
+    for (uint32_t k = 0; k < w->stage.n_servers; k++) {
+        struct store_stats s = store_stats(shard_store(w->stage.servers[k].shard, USERS));
+        if (s.day != w->days)
+            failed(w, "server %u is at day %u, not %u", k, s.day, w->days);
+        if (s.step < least || s.step > most)
+            failed(w, "server %u is at step %llu, not %llu to %llu", k,
+                   (unsigned long long)s.step, (unsigned long long)least,
+                   (unsigned long long)most);
+    }
+    uint32_t width = client_spec(w->workers[0].c.client, USERS)->accessor.pull_width;
+    float shows = (float)SHOWS;
+    for (uint32_t i = 0; i < w->shrinks; i++)
+        shows *= 0.5f;
+    for (uint32_t i = 0; i < KEYS; i++)
+        if (w->pulled[i * width] != shows)
+            failed(w, "user %u has %g shows, not %g: %u shrinks", i,
+                   (double)w->pulled[i * width], (double)shows, w->shrinks);
+}
+
+static void pull_users(struct world *w, uint64_t until)
+{
+    struct worker *k = &w->workers[0];
+    struct client_pull p = {
+        .table = USERS, .keys = w->sums.keys, .n = KEYS, .values = w->pulled};
+    client_ts ts = client_pull(k->c.client, &p, SAID(w));
+    while (ts != 0 && !is_over(k, &ts, "a pull"))
+        if (!step(w, until)) {
+            failed(w, "a pull hangs");
+            return;
+        }
+}
+
+static void work(struct world *w)
+{
+    uint64_t until = 900 * SECOND;
+    while (!is_everybody_done(w))
+        if (!step(w, until)) {
+            failed(w, "the run hangs: %u of %u saves, %u of %u orders", w->saves_done,
+                   w->n_saves, w->orders_done, w->n_orders);
+            return;
+        }
+    stage_settle(&w->stage, 2 * SECOND);
+    pull_users(w, sim_now(w->stage.sim) + 20 * SECOND);
+    if (!has_failed(w))
+        check_sums(w);
+    if (!has_failed(w))
+        check_orders(w);
+}
+
+static int run(const struct seeds_run *r, struct err *e)
+{
+    struct world *w = mem_zalloc(sizeof(*w));
+    if (w == NULL)
+        return err_nomem(e, "a world");
+    w->o = r;
+    int rc = world_open(w, e);
+    if (rc == 0) {
+        work(w);
+        r->counts[DEATHS] += w->stage.deaths;
+        r->counts[EVENTS] += w->stage.events;
+        r->counts[RESENT] += stage_resent(&w->stage);
+        r->counts[OTHERS] += sim_saver_saves(w->sums.other);
+        if ((rc = w->stage.failure.code) != 0)
+            *e = w->stage.failure;
+    }
+    world_close(w);
+    return rc;
+}
+
+static void check_counts(const uint64_t *counts, uint64_t seeds)
+{
+    assert_true(counts[PUSHES] > 10 * seeds && counts[SAVES] > seeds / 3);
+    assert_true(counts[TAKEN_BACK] > seeds / 10 && counts[ORDERS] > seeds);
+    assert_true(counts[DEATHS] > seeds / 10 && counts[RESENT] > seeds);
+    assert_true(counts[OTHERS] > seeds / 2);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct seeds tables = {
+        .program = "test_sim_tables",
+        .bugs = {"none", "without-repeat-check", "without-order-check", "without-marks",
+                 "without-turns"},
+        .counted = {"pushes", "saves", "taken back", "saves by another", "orders",
+                    "deaths", "messages sent again", "events"},
+        .run = run,
+        .seeds = 300,
+        .bug_seeds = 300,
+        .check = check_counts,
+    };
+    return seeds_main(&tables, argc, argv);
+}
