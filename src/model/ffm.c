@@ -70,13 +70,13 @@ static const uint16_t *list_fields(const struct model_work *w,
     uint16_t *list = (uint16_t *)(kept + 2 * sums(w->model));
     uint8_t *marks = (uint8_t *)(list + fields);
     *ret_present = fields;
-    if (x->n * 2 >= fields)
+    if (x->latent.n * 2 >= fields)
         return NULL;
     *ret_present = 0;
-    for (size_t i = 0; i < x->n; i++) {
-        if (!marks[x->slot[i]])
-            list[(*ret_present)++] = x->slot[i];
-        marks[x->slot[i]] = 1;
+    for (size_t i = 0; i < x->latent.n; i++) {
+        if (!marks[x->latent.slot[i]])
+            list[(*ret_present)++] = x->latent.slot[i];
+        marks[x->latent.slot[i]] = 1;
     }
     for (size_t i = 0; i < *ret_present; i++)
         marks[list[i]] = 0;
@@ -90,10 +90,11 @@ static float score(struct model_work *w, const struct model_example *x, float *k
            col = model_group(w, MODEL_LATENT)->weights, present;
     const uint16_t *list = list_fields(w, x, kept, &present);
     float *in = kept + sums(m), linear = model_linear(w, x);
-    m->kernels->ffm_sums(x->rows, col, x->slot, x->u, x->n, fields, dim, list, present,
-                         kept, in);
-    return linear + m->kernels->ffm_score(x->rows, col, x->slot, x->u, x->n, fields, dim,
-                                          list, present, kept, in);
+    m->kernels->ffm_sums(x->latent.rows, col, x->latent.slot, x->latent.u, x->latent.n,
+                         fields, dim, list, present, kept, in);
+    return linear + m->kernels->ffm_score(x->latent.rows, col, x->latent.slot,
+                                          x->latent.u, x->latent.n, fields, dim, list,
+                                          present, kept, in);
 }
 
 static void gradient(struct model_work *w, const struct model_example *x,
@@ -101,9 +102,9 @@ static void gradient(struct model_work *w, const struct model_example *x,
 {
     const struct model *m = w->model;
     model_linear_gradients(w, x, err, ret[MODEL_LINEAR]);
-    m->kernels->ffm_grad(x->rows, model_group(w, MODEL_LATENT)->weights, x->slot, x->u,
-                         x->n, m->options.fields, m->options.dim, heard(w, kept), err,
-                         ret[MODEL_LATENT]);
+    m->kernels->ffm_grad(x->latent.rows, model_group(w, MODEL_LATENT)->weights,
+                         x->latent.slot, x->latent.u, x->latent.n, m->options.fields,
+                         m->options.dim, heard(w, kept), err, ret[MODEL_LATENT]);
 }
 
 static void step(struct model_work *w, const struct model_example *x, const float *kept,
@@ -113,12 +114,13 @@ static void step(struct model_work *w, const struct model_example *x, const floa
     const struct rule_params *rule = &t->rules[MODEL_LATENT];
     const struct accessor_group *g = model_group(w, MODEL_LATENT);
     model_linear_step(w, x, err, t);
-    model_set_l2(w, rule, x->n);
-    for (size_t i = 0; i < x->n; i++)
-        w->l2[i] *= x->u[i] * x->u[i]; // decays_by_squares
-    m->kernels->ffm_step[rule->kind](rule, w->l2, x->rows, g->weights, g->state, x->slot,
-                                     x->u, x->n, m->options.fields, m->options.dim,
-                                     heard(w, kept), err, w->gradients[MODEL_LATENT]);
+    model_set_l2(w, rule, x->latent.n);
+    for (size_t i = 0; i < x->latent.n; i++)
+        w->l2[i] *= x->latent.u[i] * x->latent.u[i]; // decays_by_squares
+    m->kernels->ffm_step[rule->kind](rule, w->l2, x->latent.rows, g->weights, g->state,
+                                     x->latent.slot, x->latent.u, x->latent.n,
+                                     m->options.fields, m->options.dim, heard(w, kept),
+                                     err, w->gradients[MODEL_LATENT]);
 }
 
 MODEL_BY_EXAMPLE(score, gradient, step)

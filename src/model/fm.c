@@ -19,8 +19,8 @@ static float score(struct model_work *w, const struct model_example *x, float *s
 {
     const struct model *m = w->model;
     return model_linear(w, x) +
-           m->kernels->fm_score(x->rows, model_group(w, MODEL_LATENT)->weights, x->u,
-                                x->n, m->options.dim, sums);
+           m->kernels->fm_score(x->latent.rows, model_group(w, MODEL_LATENT)->weights,
+                                x->latent.u, x->latent.n, m->options.dim, sums);
 }
 
 static void gradient(struct model_work *w, const struct model_example *x,
@@ -28,8 +28,9 @@ static void gradient(struct model_work *w, const struct model_example *x,
 {
     const struct model *m = w->model;
     model_linear_gradients(w, x, err, ret[MODEL_LINEAR]);
-    m->kernels->fm_grad(x->rows, model_group(w, MODEL_LATENT)->weights, x->u, x->n,
-                        m->options.dim, sums, err, ret[MODEL_LATENT]);
+    m->kernels->fm_grad(x->latent.rows, model_group(w, MODEL_LATENT)->weights,
+                        x->latent.u, x->latent.n, m->options.dim, sums, err,
+                        ret[MODEL_LATENT]);
 }
 
 static void step(struct model_work *w, const struct model_example *x, const float *sums,
@@ -39,9 +40,9 @@ static void step(struct model_work *w, const struct model_example *x, const floa
     const struct rule_params *rule = &t->rules[MODEL_LATENT];
     const struct accessor_group *g = model_group(w, MODEL_LATENT);
     model_linear_step(w, x, err, t);
-    model_set_l2(w, rule, x->n);
-    m->kernels->fm_step[rule->kind](rule, w->l2, x->rows, g->weights, g->state, x->u,
-                                    x->n, m->options.dim, sums, err,
+    model_set_l2(w, rule, x->latent.n);
+    m->kernels->fm_step[rule->kind](rule, w->l2, x->latent.rows, g->weights, g->state,
+                                    x->latent.u, x->latent.n, m->options.dim, sums, err,
                                     w->gradients[MODEL_LATENT]);
 }
 

@@ -199,6 +199,8 @@ int model_reserve(struct model_work *w, size_t n)
     w->share = mem_aligned(64, 2 * padded * sizeof(float));
     w->l2 = w->share + padded;
     w->features = ok && w->share != NULL ? cap : 0;
+    for (size_t i = 0; i < w->features; i++)
+        w->share[i] = 1; // and stays so where rows do not count their updates
     return w->features != 0 ? 0 : TUG_ENOMEM;
 }
 

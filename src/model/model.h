@@ -69,6 +69,16 @@ struct model {
 // Examples as a model sees them. Features of example i are start[i] .. start[i + 1] - 1
 // in the arrays over features, which are padded as kernels.h asks. start[0] need not be 0:
 // a part of a batch has the same arrays.
+//
+// Where rows live (accessor/life.h), the second group's weights lie in rows of their own,
+// which not every feature has: `latent` lists those that have one. Else latent.start is
+// NULL, and both groups are in `rows`.
+struct model_latent {
+    const uint32_t *start; // as model_batch.start, in these arrays
+    float *const *rows;
+    const float *u;
+    const uint16_t *slot;
+};
 struct model_batch {
     size_t n; // examples
     const uint32_t *start;
@@ -77,6 +87,7 @@ struct model_batch {
     const uint16_t *slot;
     const float *label;
     const float *weight; // NULL: all 1
+    struct model_latent latent;
 };
 
 // Training on examples: what it needs to know beside them, and what it leaves.
@@ -186,6 +197,8 @@ static inline struct model_batch model_part(const struct model_batch *b, size_t 
     struct model_batch part = *b;
     part.n = b->n - first < n ? b->n - first : n;
     part.start += first;
+    if (part.latent.start != NULL)
+        part.latent.start += first;
     part.label += first;
     part.weight = b->weight != NULL ? b->weight + first : NULL;
     return part;

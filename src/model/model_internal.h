@@ -5,6 +5,8 @@
 #ifndef TUG_MODEL_MODEL_INTERNAL_H
 #define TUG_MODEL_MODEL_INTERNAL_H
 
+#include <assert.h>
+
 #include "model/loss.h"
 #include "model/model.h"
 
@@ -43,29 +45,40 @@ static inline bool model_err(struct model_training *t, const struct model_batch 
     return true;
 }
 
-// One example.
+// One example: its features, and those of them that have weights of the second group.
 struct model_example {
     size_t n;
     float *const *rows;
     const float *x;
-    const float *u;
-    const uint16_t *slot;
+    struct {
+        size_t n;
+        float *const *rows;
+        const float *u;
+        const uint16_t *slot;
+    } latent;
 };
 
 static inline struct model_example model_example(const struct model_batch *b, size_t i)
 {
-    uint32_t from = b->start[i];
-    return (struct model_example){
-        .n = b->start[i + 1] - from,
+    uint32_t from = b->start[i], n = b->start[i + 1] - from;
+    struct model_example x = {
+        .n = n,
         .rows = b->rows + from,
         .x = b->x + from,
-        .u = b->u + from,
-        .slot = b->slot + from,
+        .latent = {n, b->rows + from, b->u + from, b->slot + from},
     };
+    if (b->latent.start == NULL)
+        return x;
+    from = b->latent.start[i];
+    x.latent.n = b->latent.start[i + 1] - from;
+    x.latent.rows = b->latent.rows + from;
+    x.latent.u = b->latent.u + from;
+    x.latent.slot = b->latent.slot + from;
+    return x;
 }
 
 // The linear part: sum w_i x_i, its gradients, its step, which also counts the rows'
-// updates.
+// updates where rows have a count. Without one there is no prior to be shared.
 
 static inline float model_linear(const struct model_work *w,
                                  const struct model_example *x)
@@ -96,7 +109,8 @@ static inline void model_linear_step(struct model_work *w, const struct model_ex
     const struct rule_params *rule = &t->rules[MODEL_LINEAR];
     const struct accessor_group *g = model_group(w, MODEL_LINEAR);
     float *gradients = w->gradients[MODEL_LINEAR];
-    k->count(x->rows, w->model->accessor.count, NULL, t->pass, w->share, x->n);
+    if (w->model->accessor.count != ACCESSOR_NO_COUNT)
+        k->count(x->rows, w->model->accessor.count, NULL, t->pass, w->share, x->n);
     k->scale(gradients, err, x->x, x->n);
     model_set_l2(w, rule, x->n);
     k->apply_column[rule->kind](rule, w->l2, x->rows, g->weights, g->state, gradients,
@@ -127,6 +141,7 @@ static inline void model_linear_step(struct model_work *w, const struct model_ex
                          const float *err, float *const *ret)                            \
     {                                                                                    \
         const struct accessor *a = &w->model->accessor;                                  \
+        assert(b->latent.start == NULL);                                                 \
         for (size_t i = 0; i < b->n; i++) {                                              \
             struct model_example x = model_example(b, i);                                \
             float *to[ACCESSOR_MAX_GROUPS];                                              \

@@ -97,29 +97,71 @@ bool hot_adds_up(const struct model *m)
     return sums;
 }
 
-int hot_open(struct hot_copies *c, struct hot_rows *h, const struct table *t)
+static bool find_in_table(const void *ctx, uint32_t id, float *ret[HOT_PIECES])
 {
-    *c = (struct hot_copies){
-        .rows = h, .slabs = table_slabs(t), .width = table_options(t)->width};
+    const struct hot_copies *c = ctx;
+    ret[0] = table_row(c->slabs, id);
+    return true;
+}
+
+int hot_open_pieces(struct hot_copies *c, struct hot_rows *h,
+                    const uint32_t widths[HOT_PIECES], hot_find_fn find, const void *ctx)
+{
+    *c = (struct hot_copies){.rows = h,
+                             .find = find,
+                             .find_ctx = ctx,
+                             .widths = {widths[0], widths[1]},
+                             .width = widths[0] + widths[1]};
     size_t floats = h->n * (size_t)c->width;
     c->local = mem_aligned(64, (2 * floats + 1) * sizeof(float));
+    c->copies = mem_array(h->n + 1, sizeof(*c->copies));
     c->base = c->local + floats;
-    return c->local != NULL ? 0 : TUG_ENOMEM;
+    if (c->local != NULL && c->copies != NULL)
+        return 0;
+    hot_close(c);
+    return TUG_ENOMEM;
+}
+
+int hot_open(struct hot_copies *c, struct hot_rows *h, const struct table *t)
+{
+    const uint32_t widths[HOT_PIECES] = {table_options(t)->width, 0};
+    TRY(hot_open_pieces(c, h, widths, find_in_table, c));
+    c->slabs = table_slabs(t);
+    return 0;
 }
 
 void hot_close(struct hot_copies *c)
 {
     mem_free(c->local);
+    mem_free(c->copies);
     *c = (struct hot_copies){0};
+}
+
+static void begin_row(struct hot_copies *c, uint32_t i)
+{
+    struct hot_copy *x = &c->copies[i];
+    float *local = c->local + (size_t)i * c->width;
+    float *base = c->base + (size_t)i * c->width;
+    *x = (struct hot_copy){0};
+    if (!c->find(c->find_ctx, c->rows->id[i], x->shared)) {
+        *x = (struct hot_copy){0};
+        return;
+    }
+    for (uint32_t p = 0; p < HOT_PIECES; p++) {
+        if (x->shared[p] != NULL)
+            relaxed_load_n(local, x->shared[p], c->widths[p]);
+        else
+            memset(local, 0, c->widths[p] * sizeof(float));
+        memcpy(base, local, c->widths[p] * sizeof(float));
+        local += c->widths[p];
+        base += c->widths[p];
+    }
 }
 
 void hot_begin(struct hot_copies *c)
 {
-    for (uint32_t i = 0; i < c->rows->n; i++) {
-        float *local = c->local + (size_t)i * c->width;
-        relaxed_load_n(local, table_row(c->slabs, c->rows->id[i]), c->width);
-        memcpy(c->base + (size_t)i * c->width, local, c->width * sizeof(float));
-    }
+    for (uint32_t i = 0; i < c->rows->n; i++)
+        begin_row(c, i);
     c->begun = true;
 }
 
@@ -132,17 +174,26 @@ static bool lock(struct hot_rows *h, uint32_t i, bool wait)
     return true;
 }
 
+static void merge_piece(float *shared, float *local, float *base, uint32_t width)
+{
+    for (uint32_t k = 0; k < width; k++) {
+        float x = relaxed_load(shared + k) + (local[k] - base[k]);
+        relaxed_store(shared + k, x);
+        local[k] = base[k] = x;
+    }
+}
+
 static void merge_row(struct hot_copies *c, uint32_t i, bool wait)
 {
     float *local = c->local + (size_t)i * c->width;
     float *base = c->base + (size_t)i * c->width;
-    float *shared = table_row(c->slabs, c->rows->id[i]);
     if (!lock(c->rows, i, wait))
         return;
-    for (uint32_t k = 0; k < c->width; k++) {
-        float x = relaxed_load(shared + k) + (local[k] - base[k]);
-        relaxed_store(shared + k, x);
-        local[k] = base[k] = x;
+    for (uint32_t p = 0; p < HOT_PIECES; p++) {
+        if (c->copies[i].shared[p] != NULL)
+            merge_piece(c->copies[i].shared[p], local, base, c->widths[p]);
+        local += c->widths[p];
+        base += c->widths[p];
     }
     atomic_flag_clear_explicit(&c->rows->merging[i], memory_order_release);
 }

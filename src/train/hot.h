@@ -36,13 +36,29 @@ struct hot_rows {
     atomic_flag merging[HOT_MAX];
 };
 
+// What is copied of a row lies in one place, or in two: rows that live have their
+// embedding elsewhere (accessor/life.h).
+enum { HOT_PIECES = 2 };
+
+// Where the pieces of a row are now; NULL: there is none. False: there is no row.
+typedef bool (*hot_find_fn)(const void *ctx, uint32_t id, float *ret[HOT_PIECES]);
+
+struct hot_copy {
+    float *shared[HOT_PIECES]; // when copies began; NULL: this piece is not copied
+};
+
 // A worker's copies.
 struct hot_copies {
     struct hot_rows *rows;
-    struct table_slabs slabs;
-    uint32_t width;      // of a row
-    bool begun;          // there are copies
-    float *local, *base; // of each row: as the worker has it; as it was when merged
+    hot_find_fn find;
+    const void *find_ctx;
+    struct table_slabs slabs; // of hot_open's table
+    uint32_t widths[HOT_PIECES], width;
+    bool begun; // there are copies
+    struct hot_copy *copies;
+    // Of each row, the pieces behind each other: as the worker has it; as it was when
+    // merged.
+    float *local, *base;
 };
 
 // Whether changes that workers made apart can be added (rule_info.state_adds_up). Weights
@@ -54,6 +70,9 @@ int hot_find(struct hot_rows *h, const struct dataset *d, uint64_t seed);
 
 // Memory for copies, none made yet. TUG_ENOMEM.
 int hot_open(struct hot_copies *c, struct hot_rows *h, const struct table *t);
+// The same of rows that `find` knows the pieces of.
+int hot_open_pieces(struct hot_copies *c, struct hot_rows *h,
+                    const uint32_t widths[HOT_PIECES], hot_find_fn find, const void *ctx);
 void hot_close(struct hot_copies *c); // a zeroed one is fine
 
 // Makes the copies.
@@ -71,11 +90,31 @@ static inline uint32_t hot_hash(uint32_t id)
     return id * 2654435761u >> (32 - HOT_MAP_BITS);
 }
 
-// The worker's copy of row `id`, or NULL when it has none. Only after hot_begin.
-static inline float *hot_row(const struct hot_copies *c, uint32_t id)
+// The number of the row `id` among those that the worker has copies of, or HOT_NONE. Only
+// after hot_begin.
+static inline uint32_t hot_number(const struct hot_copies *c, uint32_t id)
 {
     uint32_t i = c->rows->map[hot_hash(id)];
-    return i != HOT_NONE && c->rows->id[i] == id ? c->local + (size_t)i * c->width : NULL;
+    bool copied = i != HOT_NONE && c->rows->id[i] == id && c->copies[i].shared[0] != NULL;
+    return copied ? i : HOT_NONE;
+}
+
+// The worker's copies of its pieces; the second is NULL when there was none.
+static inline float *hot_first(const struct hot_copies *c, uint32_t number)
+{
+    return c->local + (size_t)number * c->width;
+}
+static inline float *hot_second(const struct hot_copies *c, uint32_t number)
+{
+    return c->copies[number].shared[1] != NULL ? hot_first(c, number) + c->widths[0]
+                                               : NULL;
+}
+
+// The worker's copy of row `id`, or NULL when it has none.
+static inline float *hot_row(const struct hot_copies *c, uint32_t id)
+{
+    uint32_t i = hot_number(c, id);
+    return i != HOT_NONE ? hot_first(c, i) : NULL;
 }
 
 #endif
