@@ -200,6 +200,7 @@ void store_close(struct store *s)
     mem_free(s->batch.memory);
     mem_free(s->walk.at);
     mem_free(s->extra_free.at);
+    limbo_close(&s->extra_limbo);
     mem_free(s->changed.words);
     mem_free(s->marks.words);
     mem_free(s->turned.words);
@@ -227,8 +228,20 @@ uint32_t store_partition(const struct store *s, uint64_t key)
 
 // Extra rows.
 
+// Extra rows that nobody can be stepping on any more.
+static void take_from_limbo(struct store *s)
+{
+    uint32_t handle;
+    limbo_refresh(&s->extra_limbo, &s->rows->reclaim);
+    while (handle_list_reserve(&s->extra_free, 1) == 0 &&
+           (handle = limbo_pop(&s->extra_limbo)) != TABLE_NONE)
+        s->extra_free.at[s->extra_free.n++] = handle;
+}
+
 int store_reserve_extras(struct store *s, size_t n)
 {
+    if (s->extra_free.n < n && s->extra_limbo.first != NULL)
+        take_from_limbo(s);
     while (s->extra_free.n < n) {
         uint32_t first, more = s->extras.chunk_rows;
         TRY(handle_list_reserve(&s->extra_free, more));
@@ -269,7 +282,10 @@ void store_free_extra(struct store *s, float *row)
         return;
     accessor_set_extra(&s->accessor, row, TABLE_NONE);
     // Without memory the extra row is not used again; it is found by nobody.
-    (void)handle_list_add(&s->extra_free, handle);
+    if (s->steps)
+        limbo_push(&s->extra_limbo, handle, reclaim_stamp(&s->rows->reclaim));
+    else
+        (void)handle_list_add(&s->extra_free, handle);
     s->n_extras--;
 }
 
@@ -494,10 +510,12 @@ void store_drop_rows(struct store *s, uint32_t p, const uint32_t *handles, size_
     uint64_t keys[CHUNK];
     for (size_t at = 0, len; at < n; at += len) {
         len = n - at < CHUNK ? n - at : CHUNK;
+        for (size_t i = 0; i < len; i++)
+            keys[i] = store_key_at(s, handles[at + i]);
+        if (s->removed != NULL) // before the row can be anybody else's
+            s->removed(s->removed_ctx, keys, len);
         for (size_t i = 0; i < len; i++) {
-            float *row = store_row_at(s, handles[at + i]);
-            keys[i] = table_row_key(row);
-            store_free_extra(s, row);
+            store_free_extra(s, store_row_at(s, handles[at + i]));
             handle_bit_clear(&s->changed, handles[at + i]);
         }
         table_erase(s->rows, keys, len);

@@ -3,6 +3,7 @@
 //   store.c        making and ending one, rows and extra rows, lists of partitions
 //   store_batch.c  keys to rows, a batch at a time
 //   store_push.c   pushes and pulls
+//   store_steps.c  threads that step on rows in place
 //   store_load.c   rows and partitions as they are saved
 //   store_life.c   orders, budgets, days
 //   store_stats.c  what there is, in numbers
@@ -110,6 +111,7 @@ struct store {
     struct slabs extras;
     struct table_slabs extra_view;
     struct handle_list extra_free;
+    struct limbo extra_limbo; // freed while threads step on rows (store_steps.h)
     uint64_t n_extras;
 
     uint64_t step;
@@ -128,6 +130,10 @@ struct store {
 
     struct cut *cut;   // NULL: none goes on
     struct cold *cold; // NULL: no tier
+
+    bool steps;                                                 // threads step on rows
+    void (*removed)(void *ctx, const uint64_t *keys, size_t n); // store_steps.h; or NULL
+    void *removed_ctx;
 
     struct store_stats stats; // those that are counted
 };
