@@ -1,6 +1,7 @@
 // The course of a run: what trainer.c and checkpoint.c ask of whoever has the rows and
-// does the passes. There are two: course_local, for which threads of this process do both,
-// and course_cluster, for which rows lie on servers and passes are the workers'.
+// does the passes. Threads of this process do both for course_local, whose rows are those
+// of its model, and for course_living, whose rows live (train/local_rows.h); for
+// course_cluster rows lie on servers and passes are the workers'.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_COURSE_H
@@ -53,11 +54,13 @@ struct course {
     void (*fill_result)(struct run *r, struct train_result *result);
 };
 
-extern const struct course course_local, course_cluster;
+extern const struct course course_local, course_living, course_cluster;
 
 static inline const struct course *course_of(const struct train_config *c)
 {
-    return c->cluster != NULL ? &course_cluster : &course_local;
+    if (c->cluster != NULL)
+        return &course_cluster;
+    return c->table != NULL ? &course_living : &course_local;
 }
 
 #endif

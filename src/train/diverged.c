@@ -4,49 +4,82 @@
 #include <math.h>
 #include <string.h>
 
+#include "train/local_steps.h"
 #include "train/run.h"
 
 #define ADVICE                                                                           \
     "training has diverged; use a smaller --lr, a larger --l2, or scale the data's "     \
     "values"
 
-// The largest |weight * x| of a row; infinite when one is not finite.
-static double largest_weight(const struct model *m, const float *row, float x)
+// The largest |weight * x| of an example, and the key that has it.
+struct worst {
+    double weight; // infinite when one is not finite
+    uint64_t key;
+};
+
+static void look_at(struct worst *worst, const struct accessor_group *g, const float *row,
+                    float x)
 {
-    double worst = 0;
-    for (uint32_t g = 0; g < m->accessor.n_groups; g++) {
-        const float *w = row + m->accessor.groups[g].weights;
-        for (uint32_t c = 0; c < m->accessor.groups[g].n; c++) {
-            double a = fabs((double)w[c] * (double)x);
-            worst = !isfinite(a) ? (double)INFINITY : a > worst ? a : worst;
-        }
+    for (uint32_t c = 0; c < g->n; c++) {
+        double a = fabs((double)row[g->weights + c] * (double)x);
+        a = isfinite(a) ? a : (double)INFINITY;
+        if (a > worst->weight)
+            *worst = (struct worst){a, table_row_key(row)};
     }
+}
+
+static struct worst find_worst(const struct model *m, const struct model_batch *b)
+{
+    struct worst worst = {.weight = -1};
+    bool apart = b->latent.start != NULL;
+    for (uint32_t i = b->start[0]; i < b->start[b->n]; i++)
+        for (uint32_t g = 0; g < (apart ? 1 : m->accessor.n_groups); g++)
+            look_at(&worst, &m->accessor.groups[g], b->rows[i], b->x[i]);
+    for (uint32_t i = 0; apart && i < b->latent.start[b->n]; i++)
+        look_at(&worst, &m->accessor.groups[1], b->latent.rows[i], b->latent.u[i]);
     return worst;
+}
+
+static int explain(const struct run *r, struct view *v, uint64_t example,
+                   struct worst *ret)
+{
+    TRY(view_take(v, r->data, &example, 1, &r->parameters, NULL));
+    struct model_batch b = view_batch(v);
+    *ret = find_worst(run_model(r), &b);
+    return 0;
+}
+
+static int explain_living(const struct run *r, struct view *v, uint64_t example,
+                          struct worst *ret)
+{
+    struct local_steps s;
+    TRY(local_steps_open(&s, r->rows));
+    int rc = local_steps_take(&s, v, r->data, &example, 1, NULL);
+    if (rc == 0) {
+        struct model_batch b = local_steps_batch(&s, v);
+        *ret = find_worst(run_model(r), &b);
+    }
+    local_steps_close(&s);
+    return rc;
 }
 
 int diverged_score(struct run *r, uint64_t example, struct err *e)
 {
     uint32_t file;
-    uint64_t line, key = 0;
+    uint64_t line;
     dataset_where(r->data, example, &file, &line);
     struct view v = {0};
-    if (view_take(&v, r->data, &example, 1, &r->parameters, NULL) != 0)
-        return err_nomem(e, "explaining a score");
-    double worst = -1;
-    for (size_t i = 0; i < v.batch.nnz; i++) {
-        double a = largest_weight(&r->parameters.model, v.rows[i], v.x[i]);
-        if (a > worst) {
-            worst = a;
-            key = table_row_key(v.rows[i]);
-        }
-    }
+    struct worst worst;
+    int rc = (r->rows != NULL ? explain_living : explain)(r, &v, example, &worst);
     view_free(&v);
+    if (rc != 0)
+        return err_nomem(e, "explaining a score");
     return err_set(
         e, TUG_EDATA,
         "%s:%llu: the score of this example is not finite (largest weight %g, of "
         "key %llu) in pass %u, batch %llu: " ADVICE,
-        source_file_name(r->source, file), (unsigned long long)line, worst,
-        (unsigned long long)key, r->at.epoch + 1, (unsigned long long)r->at.batch);
+        source_file_name(r->source, file), (unsigned long long)line, worst.weight,
+        (unsigned long long)worst.key, r->at.epoch + 1, (unsigned long long)r->at.batch);
 }
 
 // By the exponent's bits, so that the loop needs no branches.

@@ -4,7 +4,10 @@
 // updated once per micro-batch.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "base/alloc.h"
 #include "base/relaxed.h"
+#include "train/course.h"
+#include "train/local_steps.h"
 #include "train/progress.h"
 #include "train/run.h"
 
@@ -12,23 +15,32 @@
 // they stay in the second-level cache.
 enum { MICRO_MAX = 32, MICRO_BYTES = 256 * 1024 };
 
+static uint32_t row_bytes(const struct run *r)
+{
+    if (r->rows == NULL)
+        return table_slabs(r->parameters.sparse).stride;
+    return r->rows->views.rows.stride +
+           (r->rows->views.extras.slab != NULL ? r->rows->views.extras.stride : 0);
+}
+
 static size_t micro_batch(const struct run *r)
 {
     uint64_t examples = dataset_size(r->data);
     uint64_t per_example = dataset_features(r->data) / (examples > 0 ? examples : 1) + 1;
-    uint64_t n = MICRO_BYTES /
-                 (per_example * table_slabs(r->parameters.sparse).stride + 1);
+    uint64_t n = MICRO_BYTES / (per_example * row_bytes(r) + 1);
     return n < 2 ? 2 : n > MICRO_MAX ? MICRO_MAX : (size_t)n;
 }
 
 static void micro(struct worker *w, const uint64_t *order, size_t n)
 {
     struct run *r = w->run;
-    w->rc = view_take(&w->view, r->data, order, n, &r->parameters,
-                      w->hot.begun ? &w->hot : NULL);
+    const struct hot_copies *hot = w->hot.begun ? &w->hot : NULL;
+    w->rc = r->rows != NULL ? local_steps_take(w->steps, &w->view, r->data, order, n, hot)
+                            : view_take(&w->view, r->data, order, n, &r->parameters, hot);
     if (w->rc != 0)
         return;
-    struct model_batch b = view_batch(&w->view);
+    struct model_batch b = r->rows != NULL ? local_steps_batch(w->steps, &w->view)
+                                           : view_batch(&w->view);
     struct model_training t = {
         .loss = r->config->reader.loss,
         .bias = relaxed_load(r->parameters.bias),
@@ -55,7 +67,9 @@ static void prefetch_hand(struct worker *w, uint64_t first)
                 dataset_prefetch(r->data, w->hand.first[i] + j);
 }
 
-static void batch(struct worker *w, size_t size, uint64_t number)
+// Hands each few examples of batch `number` to `each`, `size` of them at most.
+static void deal(struct worker *w, size_t size, uint64_t number,
+                 void (*each)(struct worker *w, const uint64_t *order, size_t n))
 {
     const struct run *r = w->run;
     uint64_t order[MICRO_MAX], batch = r->config->batch;
@@ -70,9 +84,33 @@ static void batch(struct worker *w, size_t size, uint64_t number)
         size_t n = left < size ? (size_t)left : size;
         size_t picked = run_pick(w, first, n, order);
         if (picked > 0) // else all are held out, and a bias would still decay
-            micro(w, order, picked);
+            each(w, order, picked);
         first += n;
     }
+}
+
+static void count(struct worker *w, const uint64_t *order, size_t n)
+{
+    w->rc = local_steps_add(w->steps, w->run->data, order, n);
+}
+
+static void batch(struct worker *w, size_t size, uint64_t number)
+{
+    const struct run *r = w->run;
+    if (r->rows == NULL) {
+        deal(w, size, number, micro);
+        return;
+    }
+    uint64_t step = store_step_of(r->rows->sparse) + number - r->at.batch;
+    local_steps_begin(w->steps, r->at.epoch > 0, step);
+    if (local_steps_count(w->steps)) {
+        deal(w, MICRO_MAX, number, count);
+        if (w->rc == 0)
+            w->rc = local_steps_arrive(w->steps);
+    }
+    deal(w, size, number, micro);
+    int rc = local_steps_end(w->steps);
+    w->rc = w->rc != 0 ? w->rc : rc;
 }
 
 // Copies of hot rows, after batch b: begun when it is time, merged now and then.
@@ -93,31 +131,58 @@ static void care_for_hot_rows(struct worker *w, uint64_t b)
     }
 }
 
+static int open_worker(struct worker *w)
+{
+    struct run *r = w->run;
+    uint32_t widths[HOT_PIECES];
+    if (r->rows == NULL)
+        return hot_open(&w->hot, &r->hot, r->parameters.sparse);
+    w->steps = mem_zalloc(sizeof(*w->steps));
+    if (w->steps == NULL)
+        return TUG_ENOMEM;
+    local_steps_widths(r->rows, widths);
+    TRY(local_steps_open(w->steps, r->rows));
+    return hot_open_pieces(&w->hot, &r->hot, widths, local_steps_find_hot, r->rows);
+}
+
+static void close_worker(struct worker *w)
+{
+    if (w->hot.begun)
+        hot_finish(&w->hot);
+    hot_close(&w->hot);
+    if (w->steps != NULL)
+        local_steps_close(w->steps);
+    mem_free(w->steps);
+    w->steps = NULL;
+}
+
 static void hogwild_batches(void *run, int rank)
 {
     struct run *r = run;
     struct worker *w = &r->workers[rank];
+    const atomic_bool *interrupted = r->course->whole_passes && r->config->out != NULL
+                                         ? NULL
+                                         : r->config->interrupted;
     size_t size = micro_batch(r);
-    w->rc = hot_open(&w->hot, &r->hot, r->parameters.sparse);
+    w->rc = open_worker(w);
     while (w->rc == 0 && !atomic_load_explicit(&r->stop, memory_order_relaxed)) {
         uint64_t b = atomic_fetch_add_explicit(&r->next_batch, 1, memory_order_relaxed);
         if (b >= r->last_batch)
             break;
         care_for_hot_rows(w, b);
         batch(w, size, b);
-        if (w->rc != 0 ||
-            (rank == 0 && progress_wants_a_stop(r->progress, r->config->interrupted)))
+        if (w->rc != 0 || (rank == 0 && progress_wants_a_stop(r->progress, interrupted)))
             atomic_store_explicit(&r->stop, true, memory_order_relaxed);
     }
-    if (w->hot.begun)
-        hot_finish(&w->hot);
-    hot_close(&w->hot);
+    close_worker(w);
 }
 
 static int find_hot_rows(struct run *r, struct err *e)
 {
     r->hot.n = 0;
-    if (team_size(r->team) == 1 || !hot_adds_up(&r->parameters.model))
+    if (team_size(r->team) == 1 || !hot_adds_up(run_model(r)))
+        return 0;
+    if (r->rows != NULL && !local_steps_may_copy(r->rows))
         return 0;
     return hot_find(&r->hot, r->data, r->config->model.seed) == 0
                ? 0

@@ -40,6 +40,22 @@ struct copying {
     struct table *to;
 };
 
+void lives_copy_row(const struct accessor *from, const struct accessor *own,
+                    const float *row, const float *extra, float *ret_row)
+{
+    for (uint32_t g = 0; g < own->n_groups; g++) {
+        const struct accessor_group *group = &own->groups[g];
+        const float *weights = g == 0 ? row : extra;
+        for (uint32_t i = 0; i < group->n; i++)
+            relaxed_store(ret_row + group->weights + i,
+                          weights != NULL
+                              ? relaxed_load(weights + from->groups[g].weights + i)
+                              : 0);
+    }
+    if (own->count != ACCESSOR_NO_COUNT)
+        relaxed_store(ret_row + own->count, 1);
+}
+
 static int copy_row(void *ctx, uint64_t key, const float *row, const float *extra,
                     struct err *e)
 {
@@ -47,16 +63,7 @@ static int copy_row(void *ctx, uint64_t key, const float *row, const float *extr
     uint32_t handle;
     if (table_rows(x->to, &key, 1, &handle) != 0)
         return err_nomem(e, "the rows of a model");
-    float *to = table_row(table_slabs(x->to), handle);
-    for (uint32_t g = 0; g < x->own->n_groups; g++) {
-        const struct accessor_group *own = &x->own->groups[g];
-        const float *from = g == 0 ? row : extra;
-        for (uint32_t i = 0; i < own->n; i++)
-            relaxed_store(to + own->weights + i,
-                          from != NULL ? from[x->from->groups[g].weights + i] : 0);
-    }
-    if (x->own->count != ACCESSOR_NO_COUNT)
-        relaxed_store(to + x->own->count, 1);
+    lives_copy_row(x->from, x->own, row, extra, table_row(table_slabs(x->to), handle));
     return 0;
 }
 
@@ -179,6 +186,10 @@ static int run(const struct train_config *c, const struct embedded *l,
 
 int lives_run(const struct train_config *c, struct train_result *ret, struct err *e)
 {
+    struct train_config here = *c;
+    here.cluster = NULL;
+    if (run_steps_in_place(c))
+        return train_run(&here, ret, e);
     struct embedded *l;
     struct within *both = mem_zalloc(2 * sizeof(*both));
     if (both == NULL)

@@ -1,10 +1,12 @@
 // Features that live: a model whose sparse table is made from settings (store/config.h),
 // with statistics, entry policies, embeddings that are earned, and an end.
 //
-// Such rows lie on servers' loops always: one process has a loop of its own beside it
-// (server/embedded.h). The worker pulls weights and pushes gradients with shows and
-// clicks; the rules are applied there. What the model sees is a row as a pull returns it,
-// so lr is embed alone, and embedx is the latent vectors of fm and ffm.
+// In one process threads step on such rows in place, unless the run's settings want a
+// server (run_steps_in_place in train/run_tables.h). A server's loop is within the process
+// then (server/embedded.h), as it is elsewhere on a cluster: the worker pulls weights and
+// pushes gradients with shows and clicks; the rules are applied there. What the model sees
+// is a row as a pull returns it, so lr is embed alone, and embedx is the latent vectors of
+// fm and ffm.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_LIVES_H
@@ -23,10 +25,14 @@ int lives_model(const struct table_config *t, const struct model *m, struct mode
 void lives_put(const struct accessor *pulled, const struct accessor *own,
                const float *values, float *ret_row);
 
+// A row and its extra row (NULL: there is none) into a row of the model's own, likewise.
+void lives_copy_row(const struct accessor *from, const struct accessor *own,
+                    const float *row, const float *extra, float *ret_row);
+
 // The rows of the save in `dir` into `p`, for scores.
 int lives_load(const char *dir, struct parameters *p, struct err *e);
 
-// Trains in this process, with a cluster within it. c->cluster says how, without a node.
+// Trains in this process. c->cluster says how, without a node.
 int lives_run(const struct train_config *c, struct train_result *ret, struct err *e);
 
 #endif

@@ -12,7 +12,13 @@
 #include "base/log.h"
 #include "train/course.h"
 #include "train/fields.h"
+#include "train/local_rows.h"
 #include "train/progress.h"
+
+const struct model *run_model(const struct run *r)
+{
+    return r->rows != NULL ? &r->rows->model : &r->parameters.model;
+}
 
 bool run_held_out(const struct run *r, uint64_t example)
 {
@@ -44,7 +50,7 @@ static int begin(struct run *r, struct err *e)
     for (size_t i = 0; i < n; i++) {
         r->workers[i].run = r;
         metrics_stream_clear(&r->workers[i].stream);
-        TRY(model_work_open(&r->workers[i].work, &r->parameters.model, e));
+        TRY(model_work_open(&r->workers[i].work, run_model(r), e));
     }
     r->updater = r->config->deterministic ? &updater_synchronous : &updater_hogwild;
     return r->updater->open != NULL ? r->updater->open(r, e) : 0;
@@ -63,7 +69,7 @@ static void close_workers(struct run *r)
 
 static void set_rates(struct run *r, double factor)
 {
-    const struct model *m = &r->parameters.model;
+    const struct model *m = run_model(r);
     for (int i = 0; i < team_size(r->team); i++) {
         struct worker *w = &r->workers[i];
         accessor_rules(&m->accessor, (float)factor, w->rules);
@@ -92,8 +98,8 @@ static int load_window(struct run *r, struct position next, struct train_result 
         .source = r->source,
         .reader = r->reader,
         .team = r->team,
-        .resolve = parameters_resolve_new,
-        .resolve_ctx = &r->parameters,
+        .resolve = r->rows != NULL ? local_rows_resolve : parameters_resolve_new,
+        .resolve_ctx = r->rows != NULL ? (void *)r->rows : &r->parameters,
         .max_chunks = !r->streaming ? 0
                       : chunks > 0  ? chunks
                                     : 1,
@@ -103,9 +109,13 @@ static int load_window(struct run *r, struct position next, struct train_result 
     double start = clock_seconds();
     dataset_close(r->data);
     r->data = NULL;
+    if (r->rows != NULL)
+        TRY(local_rows_new_data(r->rows, e));
     next.place = source_place(r->source);
     next.bad_lines = r->bad_lines;
     int rc = dataset_load(&r->data, &o, e);
+    if (rc == 0 && r->rows != NULL)
+        rc = local_rows_link(r->rows, e);
     result->read_seconds += clock_seconds() - start;
     TRY(rc);
     r->at = next;
@@ -180,6 +190,8 @@ static int stretch(struct run *r, uint64_t end, struct train_result *result,
     next = next < r->last_batch ? next : r->last_batch;
     r->at.batch = next;
     r->at.batches += next - first;
+    if (r->rows != NULL)
+        store_set_step(r->rows->sparse, store_step_of(r->rows->sparse) + next - first);
     result->train_seconds += clock_seconds() - start;
     return stretch_result(r, e);
 }
@@ -208,7 +220,7 @@ static int train_window(struct run *r, struct train_result *result, struct err *
     uint64_t end = (order_positions(&r->order) + r->config->batch - 1) / r->config->batch;
     while (r->at.batch < end) {
         TRY(stretch(r, end, result, e));
-        if (run_interrupted(r))
+        if (run_leaves_pass(r))
             return TUG_EINTERRUPTED;
         if (r->config->log_batches == 0
                 ? r->at.batch < end && progress_is_due(r->progress)
@@ -334,4 +346,114 @@ const struct course course_local = {
     .load = load,
     .resume = resume,
     .fill_result = fill_result,
+};
+
+// Rows that live.
+
+static int open_living(struct run *r, struct err *e)
+{
+    TRY(local_rows_open(&r->rows, r->config, &r->parameters.model, e));
+    r->parameters.bias = r->rows->bias;
+    return 0;
+}
+
+static int begin_living(struct run *r, struct err *e)
+{
+    TRY(local_rows_begin(r->rows, e));
+    return begin(r, e);
+}
+
+static void close_living(struct run *r)
+{
+    close_workers(r);
+    local_rows_close(r->rows);
+}
+
+static int evaluates_living(struct run *r, bool best, struct evaluation_options *o,
+                            struct err *e)
+{
+    (void)best; // of such tables no pass is kept
+    TRY(local_rows_evaluate(r->rows, e));
+    o->parameters = &r->rows->cache;
+    o->resolve = local_rows_resolve_seen;
+    o->resolve_ctx = r->rows;
+    return 0;
+}
+
+static int keep_best_living(struct run *r, struct err *e)
+{
+    (void)r;
+    return err_set(e, TUG_EUSAGE, "of tables made from settings no best pass is kept");
+}
+
+static int check_living(const struct run *r, struct err *e)
+{
+    return local_rows_check(r->rows, e);
+}
+
+static int count_living(void *ctx, bool best, uint64_t *ret_rows, struct err *e)
+{
+    (void)best, (void)e;
+    const struct run *r = ctx;
+    *ret_rows = store_stats(r->rows->sparse).rows;
+    return 0;
+}
+
+static int save_living(void *ctx, const char *dir, struct err *e)
+{
+    const struct run *r = ctx;
+    return local_rows_save(r->rows, dir, e);
+}
+
+static struct saved_rows rows_living(struct run *r, bool best)
+{
+    return (struct saved_rows){.model = &r->parameters.model,
+                               .ctx = r,
+                               .best = best,
+                               .count = count_living,
+                               .save = save_living};
+}
+
+static int load_living(struct run *r, const char *dir, const struct manifest *m,
+                       bool sparse, bool dense, struct err *e)
+{
+    (void)m;
+    return local_rows_load(r->rows, dir, sparse, dense, e);
+}
+
+static int resume_living(struct run *r, const char *dir, const struct manifest *m,
+                         struct err *e)
+{
+    return load_living(r, dir, m, true, true, e);
+}
+
+static void fill_living(struct run *r, struct train_result *result)
+{
+    if (r->rows == NULL)
+        return;
+    struct store_stats s = store_stats(r->rows->sparse);
+    result->trained_examples += streams(r)->examples;
+    result->keys = s.rows;
+    result->bytes_per_key = s.rows > 0 ? (double)s.bytes / (double)s.rows : 0;
+}
+
+// A pass is finished before its rows are saved: so a cluster can go on with them, whose
+// places in the data are others.
+const struct course course_living = {
+    .reads_data = true,
+    .whole_passes = true,
+    .open = open_living,
+    .begin = begin_living,
+    .close = close_living,
+    .pass = train_pass,
+    .streams = streams,
+    .clear_streams = clear_streams,
+    .evaluates = evaluates_living,
+    .reason = reason,
+    .keep_best = keep_best_living,
+    .check = check_living,
+    .rows = rows_living,
+    .load = load_living,
+    .resume = resume_living,
+    .fill_result = fill_living,
 };

@@ -18,6 +18,8 @@ struct run;
 struct course;
 struct driver;
 struct run_start; // the save that a run begins with
+struct local_rows;
+struct local_steps;
 
 enum { RUN_CHUNK_BYTES = 1 << 20 };
 
@@ -61,6 +63,7 @@ struct worker {
     struct hand hand;             // of the order, that this worker deals from
     struct metrics_stream stream; // of examples before they were trained on
     struct synchronous *synchronous;
+    struct local_steps *steps; // hogwild where features live
     int rc; // TUG_ENOMEM, or TUG_EDATA: `bad` had a score that is not finite
     uint64_t bad;
     _Alignas(64) char apart; // workers do not share lines
@@ -78,6 +81,7 @@ struct run {
     struct team *team;
     const struct updater *updater; // of course_local
     struct parameters parameters;
+    struct local_rows *rows; // of course_living, in place of parameters' tables
     struct reader *reader;
     struct source *source;
     struct dataset *data; // all of it, or the window
@@ -126,6 +130,11 @@ extern const struct updater updater_hogwild, updater_synchronous;
 int run_open_reader(struct run *r, struct err *e);
 
 bool run_interrupted(const struct run *r);
+// And whether the pass is left for it now (course.whole_passes).
+bool run_leaves_pass(const struct run *r);
+
+// The model on the rows that this process trains.
+const struct model *run_model(const struct run *r);
 
 // Whether something that is done every so many batches is due after so many.
 bool run_due(uint64_t batches, uint64_t every);

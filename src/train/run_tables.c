@@ -31,9 +31,35 @@ static void set_run(const struct train_config *c, const struct model *m,
                     struct table_config *t)
 {
     t->seed = m->options.seed;
-    t->mode = (enum config_mode)c->cluster->mode;
-    t->staleness = c->cluster->mode == WIRE_SSP ? c->cluster->staleness : 0;
-    t->mean = c->reduce_mean && c->cluster->mode == WIRE_SYNC;
+    enum wire_mode mode = c->cluster != NULL ? c->cluster->mode : WIRE_ASYNC;
+    t->mode = (enum config_mode)mode;
+    t->staleness = mode == WIRE_SSP ? c->cluster->staleness : 0;
+    t->mean = c->reduce_mean && mode == WIRE_SYNC;
+}
+
+// Whether the models' steps can apply it: they clip nothing, and know tug's own rules.
+static bool steps_apply(const struct rule_params *r)
+{
+    return r->kind < RULE_KINDS && r->clip == 0 && r->clip_norm == 0 && !r->bounded;
+}
+
+bool run_steps_in_place(const struct train_config *c)
+{
+    const struct train_cluster *k = c->cluster;
+    const struct table_config *t = c->table;
+    // Clocks, and results that depend on nothing else, are a server's; so is who applies
+    // the rules when that was asked for.
+    if (k->mode != WIRE_ASYNC || c->deterministic || k->rules != TRAIN_RULES_AUTO)
+        return false;
+    // Saves in the middle of a pass are of pieces of the data that workers have done.
+    if (c->save_batches != 0)
+        return false;
+    // Rows on disk come into memory when a server is asked for them.
+    if (t->cold[0] != '\0')
+        return false;
+    // Models without a step of their own see a row as one piece.
+    return c->model.ops->step != NULL && steps_apply(&t->accessor.rule) &&
+           steps_apply(&t->accessor.extra);
 }
 
 static int check_living(const struct table_config *t, const struct model *m,

@@ -17,7 +17,12 @@
 // Gradients are of sums over a batch, so they are not divided by shows.
 struct table_config run_living_defaults(const struct model_options *o);
 
-// TUG_EUSAGE: what cannot be with a model.
+// Whether a run in one process with --table steps on its rows in place (local_rows.h). By
+// its settings alone: what these want of a server, a server within the process does
+// (lives.h).
+bool run_steps_in_place(const struct train_config *c);
+
+// c->cluster NULL: as in mode async. TUG_EUSAGE: what cannot be with a model.
 int run_tables(const struct train_config *c, const struct model *m,
                struct table_config *ret_sparse, struct table_config *ret_dense,
                struct err *e);

@@ -31,6 +31,12 @@ bool run_interrupted(const struct run *r)
     return r->config->interrupted != NULL && atomic_load(r->config->interrupted);
 }
 
+// Without a place to save to, what is done of the pass is nobody's.
+bool run_leaves_pass(const struct run *r)
+{
+    return run_interrupted(r) && (!r->course->whole_passes || r->config->out == NULL);
+}
+
 bool run_due(uint64_t batches, uint64_t every)
 {
     return every != 0 && batches % every == 0;

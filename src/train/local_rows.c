@@ -1,0 +1,270 @@
+// Rows of a run in one process whose features live; see local_rows.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/local_rows.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/relaxed.h"
+#include "save/save.h"
+#include "train/lives.h"
+#include "train/run_tables.h"
+
+enum { BATCH = 1024 }; // ids linked at a time
+
+// Opening and closing.
+
+static int open_store(struct store **ret, const struct table_config *t, uint32_t id,
+                      const struct model *m, struct err *e)
+{
+    struct store_options o = {
+        .config = t, .id = id, .partition_bits = model_table(m).partition_bits};
+    return store_open(ret, &o, e);
+}
+
+// The row never moves, whatever is loaded into it.
+static int make_bias(struct local_rows *l, struct err *e)
+{
+    static const uint64_t key = 0;
+    static const float zero[1];
+    struct store_push p = {
+        .op = STORE_ASSIGN, .keys = &key, .n = 1, .values = zero, .rate = 1, .scale = 1};
+    TRY(store_push(l->dense, &p, NULL, e));
+    l->bias = store_steps_row(l->dense, key);
+    return 0;
+}
+
+static int open_rows(struct local_rows *l, const struct train_config *c,
+                     const struct model *m, struct err *e)
+{
+    struct table_config sparse, dense;
+    TRY(run_tables(c, m, &sparse, &dense, e));
+    TRY(lives_model(&sparse, m, &l->model, e));
+    TRY(open_store(&l->sparse, &sparse, 0, m, e));
+    TRY(open_store(&l->dense, &dense, 1, m, e));
+    const struct accessor *a = &l->model.accessor;
+    l->zeros = mem_zalloc((a->width + a->extra_width) * sizeof(*l->zeros));
+    return l->zeros != NULL ? make_bias(l, e) : err_nomem(e, "a row");
+}
+
+int local_rows_open(struct local_rows **ret, const struct train_config *c,
+                    const struct model *m, struct err *e)
+{
+    struct local_rows *l = mem_zalloc(sizeof(*l));
+    *ret = l;
+    if (l == NULL)
+        return err_nomem(e, "the rows of a model");
+    pthread_mutex_init(&l->lock, NULL);
+    int rc = open_rows(l, c, m, e);
+    if (rc != 0) {
+        local_rows_close(l);
+        *ret = NULL;
+    }
+    return rc;
+}
+
+void local_rows_close(struct local_rows *l)
+{
+    if (l == NULL)
+        return;
+    store_steps_close(l->steps);
+    store_close(l->sparse);
+    store_close(l->dense);
+    table_close(l->ids);
+    mem_free(l->links);
+    mem_free(l->zeros);
+    parameters_close(&l->cache);
+    pthread_mutex_destroy(&l->lock);
+    mem_free(l);
+}
+
+// Ids and links.
+
+// Rows went: nobody is to find them any more.
+static void unlink(void *ctx, const uint64_t *keys, size_t n)
+{
+    struct local_rows *l = ctx;
+    uint32_t ids[BATCH];
+    for (size_t at = 0, len; at < n; at += len) {
+        len = n - at < BATCH ? n - at : BATCH;
+        table_find(l->ids, keys + at, len, ids);
+        for (size_t i = 0; i < len; i++) {
+            if (ids[i] == TABLE_NONE)
+                continue;
+            atomic_store_explicit(&l->links[ids[i]].handle, LOCAL_NONE,
+                                  memory_order_relaxed);
+            atomic_store_explicit(&l->links[ids[i]].extra, TABLE_NONE,
+                                  memory_order_relaxed);
+        }
+    }
+}
+
+int local_rows_begin(struct local_rows *l, struct err *e)
+{
+    TRY(store_finish(l->sparse, e));
+    TRY(store_steps_open(&l->steps, l->sparse, unlink, l, e));
+    l->views = store_steps_views(l->steps);
+    return 0;
+}
+
+int local_rows_new_data(struct local_rows *l, struct err *e)
+{
+    struct table_options o = {.width = 0};
+    table_close(l->ids);
+    l->ids = NULL;
+    return table_open(&l->ids, &o, e);
+}
+
+int local_rows_resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
+{
+    struct local_rows *l = ctx;
+    return table_rows(l->ids, keys, n, ret_ids);
+}
+
+static int link_some(struct local_rows *l, const uint32_t *ids, size_t n, struct err *e)
+{
+    struct table_slabs slabs = table_slabs(l->ids);
+    uint64_t keys[BATCH];
+    uint32_t handles[BATCH], extras[BATCH];
+    for (size_t i = 0; i < n; i++)
+        keys[i] = table_row_key(table_row(slabs, ids[i]));
+    TRY(store_steps_find(l->steps, keys, n, handles, extras, e));
+    for (size_t i = 0; i < n; i++) {
+        struct local_link *x = &l->links[ids[i]];
+        atomic_init(&x->handle, handles[i]);
+        atomic_init(&x->extra, extras[i]);
+        x->partition = store_partition(l->sparse, keys[i]);
+    }
+    return 0;
+}
+
+int local_rows_link(struct local_rows *l, struct err *e)
+{
+    uint32_t ids[BATCH];
+    uint64_t cursor = 0;
+    mem_free(l->links);
+    l->n_links = table_handles(l->ids);
+    l->links = mem_array(l->n_links + 1, sizeof(*l->links));
+    if (l->links == NULL)
+        return err_nomem(e, "the rows of a model");
+    for (size_t n; (n = table_scan(l->ids, &cursor, ids, BATCH)) > 0;)
+        TRY(link_some(l, ids, n, e));
+    return 0;
+}
+
+// Evaluation: the cache gets rows as the text asks for them.
+
+int local_rows_evaluate(struct local_rows *l, struct err *e)
+{
+    static const uint64_t bias_key = 0;
+    const struct accessor *bias = &l->model.bias;
+    struct model_options o = l->model.options;
+    const float *row, *extra;
+    parameters_close(&l->cache);
+    TRY(parameters_open(&l->cache, &o, e));
+    row = store_row(l->dense, bias_key, &extra);
+    relaxed_store(l->cache.bias + bias->groups[0].weights,
+                  relaxed_load(row + store_accessor(l->dense)->groups[0].weights));
+    return 0;
+}
+
+static int take_row(struct local_rows *l, uint64_t key)
+{
+    const float *extra, *row = store_row(l->sparse, key, &extra);
+    uint32_t handle;
+    if (row == NULL)
+        return 0;
+    TRY(table_rows(l->cache.sparse, &key, 1, &handle));
+    lives_copy_row(&l->model.accessor, &l->cache.model.accessor, row, extra,
+                   table_row(table_slabs(l->cache.sparse), handle));
+    return 0;
+}
+
+int local_rows_resolve_seen(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
+{
+    struct local_rows *l = ctx;
+    int rc = 0;
+    pthread_mutex_lock(&l->lock);
+    table_find(l->cache.sparse, keys, n, ret_ids);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        if (ret_ids[i] == TABLE_NONE)
+            rc = take_row(l, keys[i]);
+    pthread_mutex_unlock(&l->lock);
+    return rc != 0 ? rc : parameters_resolve_seen(&l->cache, keys, n, ret_ids);
+}
+
+// Saves.
+
+static bool is_finite(const struct accessor_group *g, const float *row)
+{
+    for (uint32_t i = 0; i < g->n + g->n_state && row != NULL; i++)
+        if (!isfinite(row[i < g->n ? g->weights + i : g->state + (i - g->n)]))
+            return false;
+    return true;
+}
+
+static int check_row(void *ctx, uint64_t key, const float *row, const float *extra,
+                     struct err *e)
+{
+    const struct accessor *a = ctx;
+    for (uint32_t g = 0; g < a->n_groups; g++)
+        if (!is_finite(&a->groups[g], g > 0 && a->extra_width > 0 ? extra : row))
+            return err_set(e, TUG_EDATA,
+                           "the weights of key %llu are not finite: training has "
+                           "diverged; use a smaller --lr, a larger --l2, or scale the "
+                           "data's values",
+                           (unsigned long long)key);
+    return 0;
+}
+
+int local_rows_check(struct local_rows *l, struct err *e)
+{
+    struct accessor a = l->model.accessor;
+    for (uint32_t p = 0; p < 1u << model_table(&l->model).partition_bits; p++)
+        TRY(store_each(l->sparse, p, check_row, &a, e));
+    return isfinite(relaxed_load(l->bias))
+               ? 0
+               : err_set(e, TUG_EDATA,
+                         "the bias is not finite: training has diverged; use a smaller "
+                         "--lr, a larger --l2, or scale the data's values");
+}
+
+int local_rows_save(struct local_rows *l, const char *dir, struct err *e)
+{
+    struct store *const both[] = {l->sparse, l->dense};
+    char path[FILE_PATH_MAX], saved[FILE_PATH_MAX];
+    TRY(file_join(path, dir, RUN_SPARSE, e));
+    TRY(save_stores(path, SAVE_CHECKPOINT, both, 2, 0, 0, saved, e));
+    return store_finish(l->sparse, e); // what a save leaves to do
+}
+
+// Of a pass that was trained on in pieces, one process has no place to go on from.
+static int check_place(const struct save_chain *chain, struct err *e)
+{
+    const struct save_manifest *newest = &chain->saves[chain->n - 1];
+    return newest->about == NULL
+               ? 0
+               : err_set(e, TUG_EUSAGE,
+                         "%s was saved in the middle of a pass by workers: go on with "
+                         "--save-every BATCHES, as then, or on a cluster",
+                         chain->paths[chain->n - 1]);
+}
+
+int local_rows_load(struct local_rows *l, const char *dir, bool sparse, bool dense,
+                    struct err *e)
+{
+    char path[FILE_PATH_MAX];
+    struct save_chain chain;
+    TRY(file_join(path, dir, RUN_SPARSE, e));
+    TRY(save_chain_open(&chain, path, e));
+    int rc = check_place(&chain, e);
+    if (rc == 0 && sparse)
+        rc = save_load(&chain, RUN_SPARSE, l->sparse, NULL, NULL, e);
+    if (rc == 0 && dense)
+        rc = save_load(&chain, RUN_DENSE, l->dense, NULL, NULL, e);
+    save_chain_close(&chain);
+    return rc;
+}
