@@ -2,7 +2,7 @@
 // that says where and why.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "e2e.h"
+#include "kit/command.h"
 
 #include <sys/stat.h>
 
@@ -75,7 +75,7 @@ static void no_data(void **state)
     tug_ends(3, "train --data data data2 --test data3 --valid data4 --format libsvm");
     e2e_says("4 problems: (1) no data at 'data': ");
     e2e_says("(4) no data at 'data4': there is no such file");
-    e2e_write("data", "");
+    files_write("data", "");
     refused("libsvm", "data", "empty");
     tug_ends(3, "train --data data data2 --format libsvm"); // seen without reading it
     e2e_says("2 problems: (1) 'data' is empty (2) no data at 'data2': ");
@@ -86,19 +86,19 @@ static void no_data(void **state)
     compress("data.gz", "");
     tug_ends(3, "train --data data.gz --format libsvm --epochs 1");
     e2e_says("data.gz is empty");
-    e2e_remove("data");
+    files_remove("data");
     assert_int_equal(mkdir("data", 0700), 0);
     refused("libsvm", "data", "there are no plain files in it or below it");
-    e2e_write("data/.hidden", "1 1:1\n");
-    e2e_write("data/_SUCCESS", "1 1:1\n");
+    files_write("data/.hidden", "1 1:1\n");
+    files_write("data/_SUCCESS", "1 1:1\n");
     refused("libsvm", "data", "there are no plain files in it or below it");
-    e2e_remove("data");
+    files_remove("data");
     tug_ends(3, "train --data no*thing --format libsvm --model lr");
     e2e_says("no data at 'no*thing': the pattern matches nothing");
     // Lines, but none with an example.
-    e2e_write("data", "\n\n# nothing\n\n");
+    files_write("data", "\n\n# nothing\n\n");
     refused("libsvm", "data", "no example");
-    e2e_write("data", "click,site\n");
+    files_write("data", "click,site\n");
     refused("csv", "data", "no example");
 }
 
@@ -113,7 +113,7 @@ static void no_test_data(void **state)
     tug_ends(3, "train --data data --format libsvm --valid missing");
     e2e_says("no data at 'missing': there is no such file or directory");
     assert_null(strstr(e2e_err, "pass 1"));
-    e2e_write("empty", "\n");
+    files_write("empty", "\n");
     tug_ends(3, "train --data data --format libsvm --test empty");
     e2e_says("empty: there is no example in the data");
 }
@@ -129,9 +129,9 @@ static void binary_files(void **state)
                                              {"criteo", "found 1 column between tabs"},
                                              {"csv", "holds a NUL byte"}};
     for (size_t i = 0; i < 4; i++) {
-        e2e_write_bytes("data", bytes, sizeof(bytes));
+        files_write_bytes("data", bytes, sizeof(bytes));
         refused(formats[i][0], "data:1: ", formats[i][1]);
-        e2e_write_bytes("data", (char[100]){0}, 100);
+        files_write_bytes("data", (char[100]){0}, 100);
         refused(formats[i][0], "data:1: ", formats[i][1]);
     }
 }
@@ -147,16 +147,16 @@ static void truncated_files(void **state)
         size_t n;
         compress(names[i], text);
         tug_ends(0, "train --data %s --format libsvm --model lr --epochs 1", names[i]);
-        char *bytes = e2e_read(names[i], &n);
+        char *bytes = files_read(names[i], &n);
         for (size_t cut = 1; cut <= n / 2; cut += n / 9) {
-            e2e_write_bytes(names[i], bytes, n - cut);
+            files_write_bytes(names[i], bytes, n - cut);
             tug_ends(3, "train --data %s --format libsvm --model lr --epochs 1",
                      names[i]);
             e2e_says(names[i]);
             is_one_line();
         }
         bytes[n / 2] = (char)(bytes[n / 2] ^ 16);
-        e2e_write_bytes(names[i], bytes, n);
+        files_write_bytes(names[i], bytes, n);
         tug_ends(3, "train --data %s --format libsvm --model lr --epochs 1", names[i]);
         e2e_says(names[i]);
         mem_free(bytes);
@@ -168,7 +168,7 @@ static void truncated_files(void **state)
 
 static void fine(const char *format, const char *text, double examples)
 {
-    e2e_write("data", text);
+    files_write("data", text);
     int code = train(format);
     if (code != 0)
         fail_msg("exit status %d: %s", code, e2e_err);
@@ -186,10 +186,10 @@ static void unusual_but_right(void **state)
     fine("csv", "click,site\r\n1,a\r\n0,b", 2);
     fine("libffm", "1 0:0:1\r\n0 0:1:1", 2);
     // The model of CRLF lines is that of the others: nothing sticks to the last value.
-    e2e_write("a", "1 1:1 2:0.5\n0 2:1 1:2\n");
-    e2e_write("b", "1 1:1 2:0.5\r\n0 2:1 1:2\r\n");
+    files_write("a", "1 1:1 2:0.5\n0 2:1 1:2\n");
+    files_write("b", "1 1:1 2:0.5\r\n0 2:1 1:2\r\n");
     for (const char *f = "a"; *f == 'a' || *f == 'b'; f = *f == 'a' ? "b" : "") {
-        e2e_remove(e2e_path("out-%s", f));
+        files_remove(files_path("out-%s", f));
         tug_ends(0, "train --data %s --format libsvm --deterministic --out out-%s", f, f);
     }
     e2e_same_model("out-a", "out-b");
@@ -208,7 +208,7 @@ static void long_lines(void **state)
     snprintf(text + n, 32, "\n1 2:1\n");
     fine("libsvm", text, 3);
     memset(text + 8, 'x', BYTES - 8);
-    e2e_write("data", text);
+    files_write("data", text);
     refused("libsvm", "data:2: ", "xxx");
     assert_in_range(strlen(e2e_err), 1, 400); // it is not all shown
     mem_free(text);
@@ -252,7 +252,7 @@ static void lines_of_sparse_formats(void **state)
         refused(b->format, "data:21: ", b->why);
     }
     // No number, but no name of a column either.
-    e2e_write("data", "nan 1:1\n");
+    files_write("data", "nan 1:1\n");
     tug_ends(3, "train --data data --format libsvm");
     e2e_says("data:1: the label 'nan' is not finite");
     assert_null(strstr(e2e_err, "header"));
@@ -261,23 +261,23 @@ static void lines_of_sparse_formats(void **state)
 static void lines_of_columns(void **state)
 {
     (void)state;
-    e2e_write("data", "click,site,age\n1,a,3\n0,b\n");
+    files_write("data", "click,site,age\n1,a,3\n0,b\n");
     refused("csv", "data:3: ", "found 2 columns, the header has 3");
-    e2e_write("data", "click,site,age\n1,a,3\n0,b,4,5\n");
+    files_write("data", "click,site,age\n1,a,3\n0,b,4,5\n");
     refused("csv", "data:3: ", "found 4 columns, the header has 3");
-    e2e_write("data", "click,site,age\n1,a,3\n,b,4\n");
+    files_write("data", "click,site,age\n1,a,3\n,b,4\n");
     refused("csv", "data:3: ", "the label is missing");
-    e2e_write("data", "click,site,age\n1,a,3\n0,\"b\"c,4\n");
+    files_write("data", "click,site,age\n1,a,3\n0,\"b\"c,4\n");
     refused("csv", "data:3: ", "the closing quote of 'b' is not followed by ','");
-    e2e_write("data", "click,site,age\n1,a,3\n0,\"b,4\n");
+    files_write("data", "click,site,age\n1,a,3\n0,\"b,4\n");
     refused("csv", "data:3: ", "the quote before 'b,4' is not closed in its line");
-    e2e_write("data", "click,site,age\n1,a,3\n2,b,4\n");
+    files_write("data", "click,site,age\n1,a,3\n2,b,4\n");
     refused("csv", "data:3: ", "'2'");
-    e2e_write("data", "1\t2\t3\n");
+    files_write("data", "1\t2\t3\n");
     refused("criteo", "data:1: ", "found 3 columns between tabs, expected 40");
     tug_ends(3, "train --data data --format csv --model lr --label clicked");
     e2e_says("the header has no column 'clicked', which --label names");
-    e2e_write("data", "click,site,age\n1,a,3\n0,b,old\n");
+    files_write("data", "click,site,age\n1,a,3\n0,b,old\n");
     tug_ends(3, "train --data data --format csv --model lr --numeric age");
     e2e_says("data:3: ");
     e2e_says("value 'old' of column 'age' is not a number");
@@ -288,13 +288,13 @@ static void lines_of_columns(void **state)
 static void one_class(void **state)
 {
     (void)state;
-    e2e_write("data", "0 1:1\n0 2:1\n0 1:1\n");
+    files_write("data", "0 1:1\n0 2:1\n0 1:1\n");
     tug_ends(0, "train --data data --format libsvm --model lr --test data --json");
     e2e_says("all 3 labels are 0");
     assert_true(e2e_number("auc") != e2e_number("auc")); // null
     assert_true(e2e_number("copc") != e2e_number("copc"));
     assert_true(e2e_number("logloss") > 0);
-    e2e_write("data", "1 1:1\n");
+    files_write("data", "1 1:1\n");
     tug_ends(0, "train --data data --format libsvm --model lr --json");
     e2e_says("all 1 labels are 1");
 }
@@ -320,8 +320,8 @@ static void skipped_lines(void **state)
         assert_true(e2e_number("skipped_lines") == 2);
     }
     // Those of the test data are counted, too, and eval counts its own.
-    e2e_write("test", "1 1:1\n?\n0 2:1\n");
-    e2e_remove("out");
+    files_write("test", "1 1:1\n?\n0 2:1\n");
+    files_remove("out");
     tug_ends(0, "%s --max-bad-lines 3 --test test --out out", command);
     assert_true(e2e_number("skipped_lines") == 3);
     tug_ends(3, "eval --from out --data test");
@@ -333,7 +333,7 @@ static void skipped_lines(void **state)
     tug_ends(3, "predict --from out --data test");
     e2e_says("test:2: ");
     // Every line is bad.
-    e2e_write("data", "x\ny\n");
+    files_write("data", "x\ny\n");
     tug_ends(3, "%s --max-bad-lines 5", command);
     e2e_says("no example");
 }
@@ -343,19 +343,19 @@ static void saved_models_and_bad_data(void **state)
 {
     (void)state;
     write_after_good("1:1", "");
-    e2e_remove("out");
+    files_remove("out");
     tug_ends(0, "train --data data --format libsvm --model lr --out out");
     static const char *const commands[] = {"eval", "predict"};
     for (size_t i = 0; i < 2; i++) {
         tug_ends(3, "%s --from out --data missing", commands[i]);
         e2e_says("missing");
-        e2e_write("data", "");
+        files_write("data", "");
         tug_ends(3, "%s --from out --data data", commands[i]);
         e2e_says("data");
-        e2e_write("data", "\n");
+        files_write("data", "\n");
         tug_ends(3, "%s --from out --data data", commands[i]);
         e2e_says("no example");
-        e2e_write("data", "1 1:1\n1 1:nan\n");
+        files_write("data", "1 1:1\n1 1:nan\n");
         tug_ends(3, "%s --from out --data data", commands[i]);
         e2e_says("data:2: ");
         assert_string_equal(e2e_out, "");

@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "cluster.h"
 #include "cluster/node.h"
+#include "kit/processes.h"
 #include "wire/wire.h"
 
 enum { ENDS_WITHIN = 20, SCHEDULER_PORT = 9100, SERVER_PORT = 9200 };
@@ -33,19 +33,20 @@ static bool ip(const char *words)
 static void remove_hosts(void)
 {
     for (int i = 0; i < HOSTS; i++)
-        ip(e2e_path("netns del %s", spaces[i]));
-    ip(e2e_path("netns del %s", bridge));
+        ip(files_path("netns del %s", spaces[i]));
+    ip(files_path("netns del %s", bridge));
 }
 
 static bool make_host(int i)
 {
     const char *s = spaces[i];
-    return ip(e2e_path("netns add %s", s)) && ip(e2e_path("-n %s link set lo up", s)) &&
-           ip(e2e_path("-n %s link add port%d type veth peer name eth0 netns %s", bridge,
-                       i, s)) &&
-           ip(e2e_path("-n %s link set port%d master bridge up", bridge, i)) &&
-           ip(e2e_path("-n %s addr add 10.77.0.%d/24 dev eth0", s, i + 1)) &&
-           ip(e2e_path("-n %s link set eth0 up", s));
+    return ip(files_path("netns add %s", s)) &&
+           ip(files_path("-n %s link set lo up", s)) &&
+           ip(files_path("-n %s link add port%d type veth peer name eth0 netns %s",
+                         bridge, i, s)) &&
+           ip(files_path("-n %s link set port%d master bridge up", bridge, i)) &&
+           ip(files_path("-n %s addr add 10.77.0.%d/24 dev eth0", s, i + 1)) &&
+           ip(files_path("-n %s link set eth0 up", s));
 }
 
 static bool make_hosts(void)
@@ -57,9 +58,9 @@ static bool make_hosts(void)
         found |= access(places[i], X_OK) == 0;
     if (geteuid() != 0 || !found)
         return false;
-    bool made = ip(e2e_path("netns add %s", bridge)) &&
-                ip(e2e_path("-n %s link add bridge type bridge", bridge)) &&
-                ip(e2e_path("-n %s link set bridge up", bridge));
+    bool made = ip(files_path("netns add %s", bridge)) &&
+                ip(files_path("-n %s link add bridge type bridge", bridge)) &&
+                ip(files_path("-n %s link set bridge up", bridge));
     for (int i = 0; i < HOSTS && made; i++)
         made = make_host(i);
     return made;
@@ -69,8 +70,8 @@ static bool make_hosts(void)
 
 static const char *train(const char *out)
 {
-    static char words[E2E_PATH];
-    e2e_remove(out);
+    static char words[FILES_PATH];
+    files_remove(out);
     snprintf(words, sizeof(words),
              "train --data data.svm --format libsvm --epochs 20 --batch 64 "
              "--data-in memory --mode sync --out %s",
@@ -123,7 +124,7 @@ static void firewall(void **state)
     (void)state;
     if (!have_hosts)
         skip();
-    assert_true(ip(e2e_path(
+    assert_true(ip(files_path(
         "-n %s neigh add 10.77.0.99 lladdr 02:00:00:00:00:99 dev eth0", spaces[SERVER])));
     fails(SERVER, 4, "tcp://10.77.0.99:9100",
           "server --scheduler 10.77.0.99:9100 --connect-timeout 1 --insecure");
@@ -137,7 +138,7 @@ static void say_hello_plainly(const char *address, int port)
     struct wire_out o = WIRE_OUT_INIT;
     struct msg_hello h = {.cluster = node_cluster("tug"), .role = WIRE_TOOL};
     assert_int_equal(wire_encode(&o, MSG_HELLO, 1, &h, false), 0);
-    const char *space = e2e_path("/var/run/netns/%s", spaces[INTRUDER]);
+    const char *space = files_path("/var/run/netns/%s", spaces[INTRUDER]);
     pid_t pid = fork();
     if (pid == 0) {
         struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
@@ -181,11 +182,11 @@ static void intrude(void)
     for (int i = 0; i < 2; i++) {
         const char *who = identities[i];
         is_shut_out(
-            e2e_path("server --scheduler 10.77.0.1:9100 --connect-timeout 1 %s", who));
+            files_path("server --scheduler 10.77.0.1:9100 --connect-timeout 1 %s", who));
         is_shut_out(
-            e2e_path("status --scheduler 10.77.0.1:9100 --connect-timeout 1 %s", who));
+            files_path("status --scheduler 10.77.0.1:9100 --connect-timeout 1 %s", who));
         is_shut_out(
-            e2e_path("status --scheduler 10.77.0.2:9200 --connect-timeout 1 %s", who));
+            files_path("status --scheduler 10.77.0.2:9200 --connect-timeout 1 %s", who));
     }
     say_hello_plainly("10.77.0.1", SCHEDULER_PORT);
     say_hello_plainly("10.77.0.2", SERVER_PORT);
@@ -231,10 +232,10 @@ static void trains_insecurely(void **state)
         skip();
     const char *words = train("many");
     starts(SCHEDULER, "scheduler",
-           e2e_path("scheduler --host 10.77.0.1 --port 9100 --insecure -- %s", words));
+           files_path("scheduler --host 10.77.0.1 --port 9100 --insecure -- %s", words));
     starts(SERVER, "server", "server --scheduler 10.77.0.1:9100 --insecure");
     starts(WORKER, "worker",
-           e2e_path("worker --scheduler 10.77.0.1:9100 --insecure -- %s", words));
+           files_path("worker --scheduler 10.77.0.1:9100 --insecure -- %s", words));
     cluster_ends("scheduler", 0, CLUSTER_PATIENCE);
     cluster_ends("server", 0, CLUSTER_PATIENCE);
     cluster_ends("worker", 0, CLUSTER_PATIENCE);

@@ -1,15 +1,15 @@
 // Processes of a cluster that are killed: the others say who was lost and end, or go on.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster.h"
+#include "kit/processes.h"
 
 enum { ENDS_WITHIN = 20 }; // seconds; the deadlines given below are 2
 
 // Long enough to be killed in the middle of: it would go on for minutes.
 static const char *long_words(const char *out)
 {
-    static char words[E2E_PATH]; // it lives longer than a path
-    e2e_remove(out);
+    static char words[FILES_PATH]; // it lives longer than a path
+    files_remove(out);
     snprintf(words, sizeof(words),
              "train --data data.svm --format libsvm --epochs 100000 --batch 64 "
              "--data-in memory --save-every 1 --out %s",
@@ -31,7 +31,7 @@ static const char *kill_node(const char *node)
 {
     pid_t pid = cluster_node("run", node);
     assert_int_equal(kill(pid, SIGKILL), 0);
-    return e2e_path("(process %d) was killed by signal 9", (int)pid);
+    return files_path("(process %d) was killed by signal 9", (int)pid);
 }
 
 // The run stops, names what is lost, and a later one goes on from the last save.
@@ -75,9 +75,9 @@ static void scheduler_killed_alone(void **state)
     cluster_await("scheduler", "pass 1/100000 done");
     cluster_signal("scheduler", SIGKILL);
     cluster_ends("server", 4, ENDS_WITHIN);
-    cluster_said("server", e2e_path("scheduler at tcp://127.0.0.1:%u", port));
+    cluster_said("server", files_path("scheduler at tcp://127.0.0.1:%u", port));
     cluster_ends("worker", 4, ENDS_WITHIN);
-    cluster_said("worker", e2e_path("scheduler at tcp://127.0.0.1:%u", port));
+    cluster_said("worker", files_path("scheduler at tcp://127.0.0.1:%u", port));
     cluster_ends("scheduler", 128 + SIGKILL, ENDS_WITHIN);
 }
 

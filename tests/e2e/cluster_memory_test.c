@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
-#include "cluster.h"
 #include "cluster/node.h"
+#include "kit/processes.h"
 #include "tug/tug.h"
 #include "van/tcp_address.h"
 
@@ -32,7 +32,7 @@ static uint64_t resident(pid_t pid)
 {
     char line[256];
     unsigned long long kib = 0;
-    FILE *f = fopen(e2e_path("/proc/%d/status", (int)pid), "re");
+    FILE *f = fopen(files_path("/proc/%d/status", (int)pid), "re");
     assert_non_null(f);
     while (fgets(line, sizeof(line), f) != NULL && kib == 0)
         if (strncmp(line, "VmRSS:", 6) == 0)
@@ -330,7 +330,7 @@ static void sit(struct node *n, struct sender *s, enum wire_role role, const cha
     assert_int_equal(node_open(n, &o, &e), 0);
     assert_int_equal(node_van(n, &s->van, &h, false, &e), 0);
     for (int i = 0; i < SITTERS; i++) {
-        van_connect(s->van, e2e_path("tcp://%s", scheduler), SECOND_NS);
+        van_connect(s->van, files_path("tcp://%s", scheduler), SECOND_NS);
         van_connect(s->van, server, SECOND_NS);
     }
     uint64_t until = clock_ns() + CLUSTER_PATIENCE * SECOND_NS;

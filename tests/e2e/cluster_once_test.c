@@ -4,14 +4,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>
 
-#include "cluster.h"
+#include "kit/processes.h"
 
 enum { ROWS = 9000, EPOCHS = 3 }; // several pieces of a megabyte
 
 static const char *words_of(const char *out, const char *more)
 {
-    static char words[E2E_PATH]; // it lives longer than a path
-    e2e_remove(out);
+    static char words[FILES_PATH]; // it lives longer than a path
+    files_remove(out);
     snprintf(words, sizeof(words),
              "train --data data.svm --format libsvm --epochs %d --json --out %s "
              "--batch 64 --dim 2 --data-in memory %s",
@@ -30,7 +30,7 @@ static void all_were_trained_once(void)
 static void kill_worker(const char *worker, int pass, int delay_ms)
 {
     pid_t pid = cluster_node("run", worker);
-    cluster_await("run", e2e_path("pass %d/%d done", pass, EPOCHS));
+    cluster_await("run", files_path("pass %d/%d done", pass, EPOCHS));
     poll(NULL, 0, delay_ms);
     assert_int_equal(kill(pid, SIGKILL), 0);
 }
@@ -39,7 +39,7 @@ static void kill_worker(const char *worker, int pass, int delay_ms)
 static void lose_workers(const char *mode, int delay_ms)
 {
     cluster_start("run", "launch --servers 2 --workers 3 --dead-timeout 2 -- %s",
-                  words_of("many", e2e_path("--mode %s", mode)));
+                  words_of("many", files_path("--mode %s", mode)));
     kill_worker("worker 1", 1, delay_ms);
     kill_worker("worker 0", 2, delay_ms / 2);
     cluster_ends("run", 0, CLUSTER_PATIENCE);
@@ -76,16 +76,16 @@ static void start_roles(const char *train, int workers)
     unsigned port = cluster_port("scheduler");
     cluster_start("server", "server --scheduler 127.0.0.1:%u", port);
     for (int i = 0; i < workers; i++)
-        cluster_start(e2e_path("worker%d", i), "worker --scheduler 127.0.0.1:%u -- %s",
+        cluster_start(files_path("worker%d", i), "worker --scheduler 127.0.0.1:%u -- %s",
                       port, train);
 }
 
 // The one that comes late works, for the other one is killed then.
 static void worker_joins(const char *mode)
 {
-    const char *train = words_of("many", e2e_path("--mode %s", mode));
+    const char *train = words_of("many", files_path("--mode %s", mode));
     start_roles(train, 1);
-    cluster_await("scheduler", e2e_path("pass 1/%d done", EPOCHS));
+    cluster_await("scheduler", files_path("pass 1/%d done", EPOCHS));
     cluster_start("late", "worker --scheduler 127.0.0.1:%u -- %s",
                   cluster_port("scheduler"), train);
     cluster_node("scheduler", "worker 1");
@@ -123,10 +123,10 @@ static void worker_that_slept(void **state)
     (void)state;
     const char *train = words_of("many", "--mode async");
     start_roles(train, 2);
-    cluster_await("scheduler", e2e_path("pass 1/%d done", EPOCHS));
+    cluster_await("scheduler", files_path("pass 1/%d done", EPOCHS));
     pid_t pid = cluster_node("scheduler", "worker 1");
     kill(pid, SIGSTOP);
-    cluster_await("scheduler", e2e_path("worker 1 (vm:%d) is gone", (int)pid));
+    cluster_await("scheduler", files_path("worker 1 (vm:%d) is gone", (int)pid));
     kill(pid, SIGCONT);
     cluster_ends("scheduler", 0, CLUSTER_PATIENCE);
     all_were_trained_once();

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
 
-#include "cluster.h"
+#include "kit/processes.h"
 
 static const char *const models[] = {"lr", "fm", "ffm"};
 
@@ -39,10 +39,10 @@ static double check_result(const unsigned shape[3], const char *model, double ex
 static const char *words_of(const char *model, const char *out, const char *more)
 {
     const char *format = strcmp(model, "ffm") == 0 ? "libffm" : "libsvm";
-    e2e_remove(out);
-    return e2e_path("train --data %s --test test.%s --format %s --model %s --json "
-                    "--out %s %s",
-                    format, format, format, model, out, more);
+    files_remove(out);
+    return files_path("train --data %s --test test.%s --format %s --model %s --json "
+                      "--out %s %s",
+                      format, format, format, model, out, more);
 }
 
 static void launch(const unsigned shape[3], const char *words)
@@ -58,7 +58,7 @@ static void same_for_all_shapes(const char *model, const char *more, double exam
     tug_ends(0, "%s --deterministic", words_of(model, "one", more));
     double auc = e2e_number("auc");
     for (size_t i = 0; i < SHAPES; i++) {
-        launch(shapes[i], e2e_path("%s --mode sync", words_of(model, "many", more)));
+        launch(shapes[i], files_path("%s --mode sync", words_of(model, "many", more)));
         assert_true(check_result(shapes[i], model, examples) == auc);
         cluster_same_parts("one", "many");
     }
@@ -77,7 +77,7 @@ static void comparison_can_fail(void **state)
     (void)state;
     const char *few = "--epochs 1 --batch 500 --data-in memory";
     tug_ends(0, "%s --deterministic", words_of("lr", "one", few));
-    launch(shapes[1], e2e_path("%s --mode sync --seed 2", words_of("lr", "many", few)));
+    launch(shapes[1], files_path("%s --mode sync --seed 2", words_of("lr", "many", few)));
     assert_true(cluster_parts_differ("one", "many"));
 }
 
@@ -130,9 +130,9 @@ static void sync_with_other_options(void **state)
         "--batch 128 --epochs 2 --threads 1",
     };
     for (size_t i = 0; i < sizeof(more) / sizeof(*more); i++) {
-        const char *all = e2e_path("%s --data-in memory", more[i]);
+        const char *all = files_path("%s --data-in memory", more[i]);
         tug_ends(0, "%s --deterministic", words_of("fm", "one", all));
-        launch(shapes[2], e2e_path("%s --mode sync", words_of("fm", "many", all)));
+        launch(shapes[2], files_path("%s --mode sync", words_of("fm", "many", all)));
         same_trained_rows();
         if (strstr(all, "--valid") == NULL)
             cluster_same_parts("one", "many");
@@ -153,10 +153,10 @@ static void one_worker_deterministic(void **state)
 // Examples that are easy enough for AUCs of small data to be comparable.
 static const char *easy_words(const char *model, const char *out, const char *more)
 {
-    e2e_remove(out);
-    return e2e_path("train --data easy --test easy.test --format %s --model %s --json "
-                    "--out %s %s",
-                    strcmp(model, "ffm") == 0 ? "libffm" : "libsvm", model, out, more);
+    files_remove(out);
+    return files_path("train --data easy --test easy.test --format %s --model %s --json "
+                      "--out %s %s",
+                      strcmp(model, "ffm") == 0 ? "libffm" : "libsvm", model, out, more);
 }
 
 static void write_easy(bool fields)
@@ -178,7 +178,7 @@ static void others_are_as_good(void **state)
         double auc = e2e_number("auc");
         for (size_t m = 0; m < 2; m++) {
             const char *words = easy_words(models[i], "many", all);
-            launch(shapes[1], e2e_path("%s --mode %s", words, modes[m]));
+            launch(shapes[1], files_path("%s --mode %s", words, modes[m]));
             double got = check_result(shapes[1], models[i], 20000);
             if (got < auc - 0.002)
                 cluster_fail("%s in %s: AUC %.5f, of one process %.5f", models[i],

@@ -11,8 +11,8 @@
 
 #include "base/hash.h"
 #include "base/random.h"
-#include "cluster.h"
 #include "cluster/node.h"
+#include "kit/processes.h"
 #include "wire/wire.h"
 
 enum { AT_VERSION = 4, AT_TYPE = 6, AT_HEAD_BYTES = 8, AT_BODY_BYTES = 16, AT_SUM = 40 };
@@ -205,8 +205,8 @@ static void greet_and_lie(unsigned port)
 
 static const char *words_of(const char *out, const char *more)
 {
-    static char words[E2E_PATH]; // it lives longer than a path
-    e2e_remove(out);
+    static char words[FILES_PATH]; // it lives longer than a path
+    files_remove(out);
     snprintf(words, sizeof(words),
              "train --data data.svm --format libsvm --epochs 60 --batch 64 "
              "--data-in memory --out %s %s",
@@ -268,7 +268,7 @@ static void strangers_change_nothing(void **state)
         one_byte(&l[i]);
         greet_and_lie(ports[i]);
     }
-    char *said = e2e_read("scheduler.err", NULL);
+    char *said = files_read("scheduler.err", NULL);
     if (strstr(said, "the cluster ends") != NULL)
         cluster_fail("the training was over before it was disturbed");
     mem_free(said);

@@ -2,7 +2,7 @@
 // process does, to the bit in sync, and to as good a model otherwise.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster.h"
+#include "kit/processes.h"
 
 #define OPTIONS "--format libsvm --epochs 1 --batch 2000 --data-in memory --json"
 
@@ -12,8 +12,8 @@ struct data {
 
 static struct data movielens(void)
 {
-    struct data d = {e2e_shared("ml1m/train.libsvm.zst"),
-                     e2e_shared("ml1m/test.libsvm.zst")};
+    struct data d = {files_shared("ml1m/train.libsvm.zst"),
+                     files_shared("ml1m/test.libsvm.zst")};
     if (d.train == NULL || d.test == NULL)
         skip();
     return d;
@@ -22,7 +22,7 @@ static struct data movielens(void)
 // The AUC of one process, whose model is in "one".
 static double of_one(const struct data *d)
 {
-    e2e_remove("one");
+    files_remove("one");
     tug_ends(0, "train --data %s --test %s " OPTIONS " --out one --deterministic",
              d->train, d->test);
     return e2e_number("auc");
@@ -31,7 +31,7 @@ static double of_one(const struct data *d)
 // That of two servers and two workers, whose model is in "many".
 static double of_many(const struct data *d, const char *mode)
 {
-    e2e_remove("many");
+    files_remove("many");
     cluster_start("run",
                   "launch --servers 2 --workers 2 -- train --data %s --test %s " OPTIONS
                   " --out many --mode %s",

@@ -2,7 +2,7 @@
 // saved models in the hands of other commands.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster.h"
+#include "kit/processes.h"
 
 static const char *words_of(const char *out, const char *more)
 {
@@ -29,7 +29,7 @@ static void launch(unsigned servers, unsigned workers, const char *words)
 
 static void interrupt_in_pass(int pass)
 {
-    cluster_await("run", e2e_path("pass %d/", pass));
+    cluster_await("run", files_path("pass %d/", pass));
     cluster_signal("run", SIGINT);
     cluster_ends("run", 130, CLUSTER_PATIENCE);
     cluster_none_left();
@@ -123,13 +123,13 @@ static double best_pass(void)
 
 static void early_stop(const char *valid)
 {
-    const char *more = e2e_path("--epochs 40 --valid %s --patience 1 --lr 1", valid);
-    e2e_remove("one");
-    e2e_remove("many");
+    const char *more = files_path("--epochs 40 --valid %s --patience 1 --lr 1", valid);
+    files_remove("one");
+    files_remove("many");
     tug_ends(0, "%s --deterministic", words_of("one", more));
     double epochs = best_pass(), auc = e2e_number("auc");
     e2e_says("validation was best");
-    launch(2, 2, e2e_path("%s --mode sync", words_of("many", more)));
+    launch(2, 2, files_path("%s --mode sync", words_of("many", more)));
     assert_true(best_pass() == epochs);
     assert_true(e2e_number("auc") == auc);
     cluster_said("run", "validation was best");
@@ -141,7 +141,7 @@ static void validation_stops(void **state)
     early_stop("valid.svm");
     cluster_same_parts("one", "many");
     early_stop("0.3");
-    e2e_remove("many");
+    files_remove("many");
     launch(2, 2, words_of("many", "--epochs 40 --valid valid.svm --patience 1 --lr 1"));
     assert_true(best_pass() < 40);
 }
@@ -150,7 +150,7 @@ static void validation_stops(void **state)
 static void out_is_kept(void **state)
 {
     (void)state;
-    e2e_remove("kept");
+    files_remove("kept");
     launch(1, 1, words_of("kept", "--epochs 1"));
     start_run(1, 2, words_of("kept", "--epochs 1"));
     cluster_ends("run", 2, CLUSTER_PATIENCE);

@@ -5,15 +5,15 @@
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
-#include "cluster.h"
+#include "kit/processes.h"
 
 enum { ENDS_WITHIN = 20 }; // seconds; the deadlines given below are 1 or 2
 
 static const char *words(const char *more)
 {
-    return e2e_path("train --data data.svm --format libsvm --epochs 2 --batch 64 "
-                    "--data-in memory %s",
-                    more);
+    return files_path("train --data data.svm --format libsvm --epochs 2 --batch 64 "
+                      "--data-in memory %s",
+                      more);
 }
 
 // A listening socket on a port of loopback; with no room for connections, one that is
@@ -61,12 +61,12 @@ static void scheduler_never(void **state)
 {
     (void)state;
     unsigned port = cluster_free_port();
-    const char *address = e2e_path("tcp://127.0.0.1:%u", port);
-    fails(4, e2e_path("server --connect-timeout 1 --scheduler 127.0.0.1:%u", port),
+    const char *address = files_path("tcp://127.0.0.1:%u", port);
+    fails(4, files_path("server --connect-timeout 1 --scheduler 127.0.0.1:%u", port),
           address, "for 1 s");
     fails(4,
-          e2e_path("worker --connect-timeout 1 --scheduler 127.0.0.1:%u -- %s", port,
-                   words("")),
+          files_path("worker --connect-timeout 1 --scheduler 127.0.0.1:%u -- %s", port,
+                     words("")),
           address, "connection refused");
 }
 
@@ -86,8 +86,8 @@ static void scheduler_silent(void **state)
     (void)state;
     unsigned port;
     int fd = occupy(&port, 8);
-    fails(4, e2e_path("server --connect-timeout 1 --scheduler 127.0.0.1:%u", port),
-          e2e_path("tcp://127.0.0.1:%u", port), "does not answer");
+    fails(4, files_path("server --connect-timeout 1 --scheduler 127.0.0.1:%u", port),
+          files_path("tcp://127.0.0.1:%u", port), "does not answer");
     close(fd);
 
     fd = occupy(&port, 0);
@@ -96,8 +96,8 @@ static void scheduler_silent(void **state)
                             .sin_addr.s_addr = htonl(0x7f000001)};
     int fill = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(fill, (struct sockaddr *)&a, sizeof(a)), 0);
-    fails(4, e2e_path("server --connect-timeout 1 --scheduler 127.0.0.1:%u", port),
-          e2e_path("tcp://127.0.0.1:%u", port), NULL);
+    fails(4, files_path("server --connect-timeout 1 --scheduler 127.0.0.1:%u", port),
+          files_path("tcp://127.0.0.1:%u", port), NULL);
     close(fill);
     close(fd);
 }
@@ -107,9 +107,9 @@ static void port_taken(void **state)
     (void)state;
     unsigned port;
     int fd = occupy(&port, 8);
-    const char *address = e2e_path("tcp://127.0.0.1:%u", port);
-    fails(4, e2e_path("scheduler --port %u", port), address, "choose another port");
-    fails(4, e2e_path("launch --port %u -- %s", port, words("")), address,
+    const char *address = files_path("tcp://127.0.0.1:%u", port);
+    fails(4, files_path("scheduler --port %u", port), address, "choose another port");
+    fails(4, files_path("launch --port %u -- %s", port, words("")), address,
           "choose another port");
     cluster_none_left();
     close(fd);
@@ -201,9 +201,9 @@ static void bad_words(void **state)
     fails(2, "launch --workers 2", "tug launch", "--");
     fails(2, "launch --workers 2 -- train --data - --format libsvm", "standard input",
           NULL);
-    fails(2, e2e_path("launch --workers 17 -- %s", words("--mode sync")),
+    fails(2, files_path("launch --workers 17 -- %s", words("--mode sync")),
           "16 workers cannot share", NULL);
-    fails(2, e2e_path("worker --scheduler 127.0.0.1:1 -- %s", words("--nosuch 1")),
+    fails(2, files_path("worker --scheduler 127.0.0.1:1 -- %s", words("--nosuch 1")),
           "--nosuch", NULL);
     cluster_none_left();
 }
@@ -231,14 +231,14 @@ static void write_files(void)
     tug_ends(0, "synth --rows 2000 --format libsvm --out data.svm");
     tug_ends(0, "synth --rows 1000 --format libsvm --out short.svm");
     size_t n;
-    char *text = e2e_read("data.svm", &n);
+    char *text = files_read("data.svm", &n);
     char *bad = mem_alloc(n + 16);
     assert_non_null(text);
     assert_non_null(bad);
     memcpy(bad, text, n);
     memcpy(bad + n, "1 xx:1\n", 7);
-    e2e_write_bytes("bad.svm", bad, n + 7);
-    e2e_write("empty.svm", "");
+    files_write_bytes("bad.svm", bad, n + 7);
+    files_write("empty.svm", "");
     mem_free(bad);
     mem_free(text);
 }

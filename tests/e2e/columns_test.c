@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 #include "base/hash.h"
-#include "cluster.h"
+#include "kit/processes.h"
 
 enum { ROWS = 400 };
 
@@ -60,7 +60,7 @@ static void write_csv(const char *path, const char *columns, uint64_t first, siz
             put_value(&b, columns[i], row);
         }
     buf_printf(&b, "\n");
-    e2e_write(path, buf_str(&b));
+    files_write(path, buf_str(&b));
     buf_free(&b);
 }
 
@@ -70,7 +70,7 @@ static void write_csv(const char *path, const char *columns, uint64_t first, siz
 
 static void train_model(void)
 {
-    e2e_remove("model");
+    files_remove("model");
     tug_ends(0, "train --data train.csv " HOW " --out model");
 }
 
@@ -85,9 +85,9 @@ static double auc_of(const char *words)
 static char *predictions_of(const char *words)
 {
     size_t n;
-    e2e_remove("p.txt");
+    files_remove("p.txt");
     tug_ends(0, "predict --from model --out p.txt --data %s", words);
-    return e2e_read("p.txt", &n);
+    return files_read("p.txt", &n);
 }
 
 static void assert_predicts(const char *want, const char *words)
@@ -147,7 +147,7 @@ static void inserted_and_missing(void **state)
         "the model was not trained with the column 'new'; --drop 'new' passes it over; "
         "the header lacks the feature columns 'city', 'shop', which the model was "
         "trained with; --allow-missing reads the file without them");
-    e2e_write("bare.csv", "1,17,c5,s1,3\n0,18,c6,s2,4\n");
+    files_write("bare.csv", "1,17,c5,s1,3\n0,18,c6,s2,4\n");
     tug_ends(3, "predict --from model --data bare.csv");
     e2e_says("this line looks like data: csv needs a header");
     tug_ends(2, "eval --from model --data test.csv --drop city");
@@ -169,21 +169,21 @@ static void files_of_one_run(void **state)
     write_csv("turned.csv", "saycz", 200, 200);
     write_csv("turned-all.csv", "saycz", 200, 200);
     for (int i = 0; i < 2; i++)
-        e2e_remove(i == 0 ? "same" : "mixed");
+        files_remove(i == 0 ? "same" : "mixed");
     tug_ends(0, "train --data one.csv two.csv " HOW " --test test.csv --out same");
     tug_ends(3, "train --data one.csv turned.csv " HOW " --out mixed");
     e2e_says("turned.csv:1: the first file does not have the column 'new'");
-    e2e_remove("mixed");
+    files_remove("mixed");
     write_csv("turned.csv", "zsayc", 200, 200);
     tug_ends(0, "train --data one.csv turned.csv " HOW
                 " --drop id,new --test test.csv --out mixed");
     size_t n;
-    char *same = e2e_read("same/save-000001/model-000.part", &n), *mixed = NULL;
-    mixed = e2e_read("mixed/save-000001/model-000.part", &n);
+    char *same = files_read("same/save-000001/model-000.part", &n), *mixed = NULL;
+    mixed = files_read("mixed/save-000001/model-000.part", &n);
     assert_memory_equal(same, mixed, n);
     mem_free(same);
     mem_free(mixed);
-    e2e_remove("typo");
+    files_remove("typo");
     tug_ends(3, "train --data one.csv turned.csv " HOW " --drop idd --out typo");
     e2e_says("one.csv:1: the header has no column 'idd', which --drop names");
     tug_ends(3, "train --data one.csv --format csv --label clik --drop idd,odd");
@@ -196,7 +196,7 @@ static void files_of_one_run(void **state)
 static void empty_name(void **state)
 {
     (void)state;
-    e2e_write("index.csv", ",y,a\n0,1,p\n1,0,q\n2,1,p\n3,0,q\n");
+    files_write("index.csv", ",y,a\n0,1,p\n1,0,q\n2,1,p\n3,0,q\n");
     tug_ends(0, "train --data index.csv --format csv --label y --drop= --epochs 1 --json "
                 "--model lr");
     json_t *o = e2e_json();
@@ -210,7 +210,7 @@ static void begun_from(void **state)
     (void)state;
     train_model();
     write_csv("day2.csv", "aiscy", 2000, ROWS);
-    e2e_remove("newer");
+    files_remove("newer");
     tug_ends(0, "train --data day2.csv --model fm --dim 2 --epochs 1 --test test.csv "
                 "--init-from model --out newer --json");
     assert_true(e2e_number("auc") > 0.8);
@@ -226,14 +226,14 @@ static void begun_from(void **state)
         {"--format libsvm", "--format libsvm, but the model was trained on csv"},
     };
     for (size_t i = 0; i < sizeof(otherwise) / sizeof(*otherwise); i++) {
-        e2e_remove("newest");
+        files_remove("newest");
         tug_ends(2,
                  "train --data day2.csv --model fm --dim 2 --init-from model %s --out "
                  "newest",
                  otherwise[i][0]);
         e2e_says(otherwise[i][1]);
     }
-    e2e_remove("newest");
+    files_remove("newest");
     write_csv("less.csv", "ycai", 2000, ROWS);
     tug_ends(3,
              "train --data less.csv --model fm --dim 2 --init-from model --out newest");
@@ -248,7 +248,7 @@ static void resumed(void **state)
 {
     (void)state;
     train_model();
-    e2e_remove("straight");
+    files_remove("straight");
     tug_ends(0, "train --data train.csv " HOW " --epochs 5 --out straight");
     // Nothing of the data's description needs repeating.
     tug_ends(0, "train --data train.csv --model fm --dim 2 --epochs 5 --deterministic "
@@ -271,9 +271,9 @@ static void resumed(void **state)
              "train --data train.csv day2.csv " HOW " --epochs 6 --out model --resume");
     e2e_says("there are 2 files, there were 1");
     size_t n;
-    char *text = e2e_read("train.csv", &n);
+    char *text = files_read("train.csv", &n);
     text[n / 2] = text[n / 2] == '1' ? '2' : '1';
-    e2e_write_bytes("other/train.csv", text, n);
+    files_write_bytes("other/train.csv", text, n);
     mem_free(text);
     tug_ends(3, "train --data other/train.csv " HOW " --epochs 6 --out model --resume");
     e2e_says("'train.csv' is as long as it was, but its contents differ");
@@ -283,8 +283,8 @@ static void resumed(void **state)
 static void resumed_if_there(void **state)
 {
     (void)state;
-    e2e_remove("auto");
-    e2e_remove("straight");
+    files_remove("auto");
+    files_remove("straight");
     tug_ends(0, "train --data train.csv " HOW " --out straight");
     tug_ends(0, "train --data train.csv " HOW " --epochs 1 --out auto --resume=auto");
     tug_ends(0, "train --data train.csv " HOW " --out auto --resume=auto");
@@ -293,7 +293,7 @@ static void resumed_if_there(void **state)
     tug_ends(0, "train --data train.csv " HOW " --out auto --resume=auto");
     assert_non_null(strstr(e2e_out, "nothing to do"));
     // Also of a run that begins with another's model.
-    e2e_remove("next");
+    files_remove("next");
     for (int i = 1; i <= 2; i++)
         tug_ends(0,
                  "train --data train.csv " HOW " --epochs %d --init-from straight --out "
@@ -318,8 +318,8 @@ static void on_a_cluster(void **state)
     (void)state;
     write_csv("one.csv", "ycsai", 0, 200);
     write_csv("turned.csv", "saiyc", 200, 200);
-    e2e_remove("alone");
-    e2e_remove("cluster");
+    files_remove("alone");
+    files_remove("cluster");
     tug_ends(0, "train --data one.csv turned.csv " HOW " --out alone");
     launch(0, "--data one.csv turned.csv " HOW " --test test.csv --out cluster");
     e2e_same_model("alone", "cluster");
@@ -333,11 +333,11 @@ static void on_a_cluster(void **state)
     cluster_said("run", "file 1 is 'turned.csv', it was 'one.csv'");
     launch(0, "--data one.csv turned.csv " HOW " --epochs 4 --out cluster --resume");
     assert_non_null(strstr(e2e_out, "nothing to do"));
-    e2e_remove("newer");
+    files_remove("newer");
     write_csv("day2.csv", "aiscyz", 2000, ROWS);
     launch(3, "--data day2.csv --model fm --dim 2 --init-from cluster --out newer");
     cluster_said("run", "the model was not trained with the column 'new'");
-    e2e_remove("newer");
+    files_remove("newer");
     launch(0,
            "--data day2.csv --model fm --dim 2 --epochs 1 --init-from cluster --drop new "
            "--test test.csv --out newer");

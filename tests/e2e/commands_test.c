@@ -2,7 +2,7 @@
 // --init-from, standard input, directories and globs.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "e2e.h"
+#include "kit/command.h"
 
 #include <math.h>
 #include <sys/stat.h>
@@ -62,7 +62,7 @@ static void check_text(const char *name, const char *want)
 static void json_of_train_and_eval(void **state)
 {
     (void)state;
-    e2e_remove("out");
+    files_remove("out");
     tug_ends(0,
              "train --data data.svm --format libsvm --model fm --epochs 3 --threads 2 "
              "--seed 1000000000000000000 --test test.svm --valid 0.1 --out out --json");
@@ -123,12 +123,12 @@ static void words(void **state)
     assert_non_null(strstr(e2e_out, "test  auc 0."));
     assert_null(strstr(e2e_out, "pass 1"));
     e2e_says("pass 2/2 done");
-    e2e_remove("logs");
+    files_remove("logs");
     tug_ends(0,
              "train --data data.svm --format libsvm --model lr --epochs 2 --log-dir logs "
              "--log-level error");
     assert_string_equal(e2e_err, "");
-    assert_true(e2e_exists("logs/train.log"));
+    assert_true(files_exists("logs/train.log"));
 }
 
 // ---------------------------------------------------------------- predict
@@ -144,7 +144,7 @@ static void predictions(void **state)
         {"--data data.ffm --format libffm --model ffm", "test.ffm"},
     };
     for (size_t i = 0; i < 3; i++) {
-        e2e_remove("out");
+        files_remove("out");
         tug_ends(0, "train %s --epochs 4 --out out", runs[i].train);
         tug_ends(0, "eval --from out --data %s --json", runs[i].data);
         double auc = e2e_number("auc");
@@ -154,7 +154,7 @@ static void predictions(void **state)
         // Any number of threads, and a file: the same.
         tug_ends(0, "predict --from out --data %s --threads 1 --out p.txt", runs[i].data);
         assert_string_equal(e2e_out, "");
-        char *text = e2e_read("p.txt", NULL);
+        char *text = files_read("p.txt", NULL);
         assert_string_equal(text, said);
         mem_free(text);
         mem_free(said);
@@ -164,10 +164,10 @@ static void predictions(void **state)
 static void predictions_without_labels(void **state)
 {
     (void)state;
-    e2e_remove("out");
+    files_remove("out");
     tug_ends(0, "train --data data.svm --format libsvm --model fm --epochs 2 --out out");
-    e2e_write("labels.svm", "1 3:1 14:1\n0 9:1\n0 5:1 77:0.5\n");
-    e2e_write("none.svm", "3:1 14:1\n9:1\n5:1 77:0.5\n");
+    files_write("labels.svm", "1 3:1 14:1\n0 9:1\n0 5:1 77:0.5\n");
+    files_write("none.svm", "3:1 14:1\n9:1\n5:1 77:0.5\n");
     tug_ends(0, "predict --from out --data labels.svm");
     char *with = mem_strdup(e2e_out);
     tug_ends(0, "predict --from out --data none.svm");
@@ -181,9 +181,9 @@ static void predictions_without_labels(void **state)
     assert_string_equal(e2e_out, with);
     mem_free(with);
     // csv without its label's column.
-    e2e_write("l.csv", "click,site,age\n1,a,30\n0,b,20\n1,a,20\n0,b,30\n");
-    e2e_write("n.csv", "site,age\na,30\nb,20\na,20\nb,30\n");
-    e2e_remove("out");
+    files_write("l.csv", "click,site,age\n1,a,30\n0,b,20\n1,a,20\n0,b,30\n");
+    files_write("n.csv", "site,age\na,30\nb,20\na,20\nb,30\n");
+    files_remove("out");
     tug_ends(0, "train --data l.csv --format csv --model lr --label click --out out");
     tug_ends(0, "predict --from out --data l.csv");
     with = mem_strdup(e2e_out);
@@ -196,11 +196,11 @@ static void predictions_without_labels(void **state)
 static void unseen_features(void **state)
 {
     (void)state;
-    e2e_remove("out");
+    files_remove("out");
     tug_ends(0,
              "train --data data.svm --format libsvm --model fm --no-normalize --out out");
-    e2e_write("a", "1 3:1 14:1\n");
-    e2e_write("b", "1 3:1 14:1 123456789:1\n");
+    files_write("a", "1 3:1 14:1\n");
+    files_write("b", "1 3:1 14:1 123456789:1\n");
     tug_ends(0, "predict --from out --data a");
     char *a = mem_strdup(e2e_out);
     tug_ends(0, "predict --from out --data b");
@@ -213,13 +213,13 @@ static void unseen_features(void **state)
 static void table_stat(void **state)
 {
     (void)state;
-    e2e_remove("out");
+    files_remove("out");
     tug_ends(0,
              "train --data data.svm --format libsvm --model fm --dim 5 --out out --json");
     int rows = (int)e2e_number("keys");
     tug_ends(0, "table stat --from out");
     assert_non_null(strstr(e2e_out, "model fm, dim 5"));
-    assert_non_null(strstr(e2e_out, e2e_path("table sparse: %d rows", rows)));
+    assert_non_null(strstr(e2e_out, files_path("table sparse: %d rows", rows)));
     assert_non_null(strstr(e2e_out, "table dense: 1 row,"));
     assert_non_null(strstr(e2e_out, "adagrad"));
     tug_ends(2, "table --from out");
@@ -269,7 +269,7 @@ static size_t lines(void)
 static void table_export(void **state)
 {
     (void)state;
-    e2e_remove("out");
+    files_remove("out");
     tug_ends(0,
              "train --data data.svm --format libsvm --model fm --dim 5 --out out --json");
     size_t rows = (size_t)e2e_number("keys");
@@ -278,7 +278,7 @@ static void table_export(void **state)
     check_export(7); // w, its count, v
     char *text = mem_strdup(e2e_out);
     tug_ends(0, "table export --from out --out t.txt");
-    char *written = e2e_read("t.txt", NULL);
+    char *written = files_read("t.txt", NULL);
     assert_string_equal(written, text);
     mem_free(written);
     mem_free(text);
@@ -295,7 +295,7 @@ static void table_export(void **state)
 static void export_is_the_model(void **state)
 {
     (void)state;
-    e2e_remove("out");
+    files_remove("out");
     tug_ends(0, "train --data data.svm --format libsvm --model lr --out out");
     tug_ends(0, "table export --from out --table dense");
     double bias = strtod(strchr(e2e_out, ' '), NULL), w[2] = {0};
@@ -305,7 +305,7 @@ static void export_is_the_model(void **state)
             if (strtoul(line, NULL, 10) == (i == 0 ? 3 : 14))
                 w[i] = strtod(strchr(line, ' '), NULL);
     assert_true(w[0] != 0 && w[1] != 0);
-    e2e_write("a", "1 3:0.5 14:2\n");
+    files_write("a", "1 3:0.5 14:2\n");
     tug_ends(0, "predict --from out --data a");
     double want = 1 / (1 + exp(-(bias + 0.5 * w[0] + 2 * w[1])));
     assert_true(fabs(strtod(e2e_out, NULL) - want) < 1e-6);
@@ -315,7 +315,7 @@ static void export_is_the_model(void **state)
 
 static double loss_after(const char *more)
 {
-    e2e_remove("next");
+    files_remove("next");
     tug_ends(
         0,
         "train --data data.svm --format libsvm --model fm --dim 3 --epochs 1 --lr 1e-9 "
@@ -327,7 +327,7 @@ static double loss_after(const char *more)
 static void init_from(void **state)
 {
     (void)state;
-    e2e_remove("first");
+    files_remove("first");
     tug_ends(0, "train --data data.svm --format libsvm --model fm --dim 3 --epochs 9 "
                 "--optimizer sgd --lr 0.1 --out first --test test.svm --json");
     double first = e2e_number("logloss");
@@ -366,7 +366,7 @@ static void init_from(void **state)
 
 static void train_to(const char *out, const char *data)
 {
-    e2e_remove(out);
+    files_remove(out);
     tug_ends(
         0, "train --data %s --format libsvm --model fm --dim 2 --deterministic --out %s",
         data, out);
@@ -377,7 +377,7 @@ static void standard_input(void **state)
     (void)state;
     train_to("file", "data.svm");
     e2e_stdin = "data.svm";
-    e2e_remove("piped");
+    files_remove("piped");
     int code[] = {
         tug("train --data - --format libsvm --model fm --dim 2 --deterministic --out "
             "piped"),
@@ -401,15 +401,15 @@ static void standard_input(void **state)
 static void copy(const char *from, const char *to)
 {
     size_t n;
-    char *text = e2e_read(from, &n);
-    e2e_write_bytes(to, text, n);
+    char *text = files_read(from, &n);
+    files_write_bytes(to, text, n);
     mem_free(text);
 }
 
 static void directories_and_globs(void **state)
 {
     (void)state;
-    e2e_remove("dir");
+    files_remove("dir");
     assert_int_equal(mkdir("dir", 0700), 0);
     copy("data.svm", "dir/part-0");
     copy("test.svm", "dir/part-1");
@@ -432,7 +432,7 @@ static void directories_and_globs(void **state)
 static void table_get(void **state)
 {
     (void)state;
-    e2e_remove("one");
+    files_remove("one");
     tug_ends(0, "train --data data.svm --format libsvm --model fm --epochs 1 --out one");
     tug_ends(0, "table list --from one");
     assert_string_equal(e2e_out, "sparse\ndense\n");

@@ -2,14 +2,14 @@
 // the number of threads and the kernels of the CPU.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "e2e.h"
+#include "kit/command.h"
 
 static const char *const models[] = {"lr", "fm", "ffm"};
 static const char *const kernels[] = {"ref", "avx2", "avx512"};
 
 static void train(const char *out, const char *model, const char *more, int threads)
 {
-    e2e_remove(out);
+    files_remove(out);
     bool ffm = strcmp(model, "ffm") == 0;
     tug_ends(0,
              "train --data %s --format %s --model %s --dim 3 --batch 50 --epochs 2 "
@@ -84,8 +84,8 @@ static void other_options_do_not_matter(void **state)
     const char *steps = "--schedule exp --schedule-a 0.2 --batch 2";
     train("one", "fm", steps, 2);
     train("many", "fm",
-          e2e_path("%s --log-every 3 --save-every 7batches --keep 2 --test data.svm",
-                   steps),
+          files_path("%s --log-every 3 --save-every 7batches --keep 2 --test data.svm",
+                     steps),
           3);
     e2e_same_model("one", "many");
     train("one", "fm", "--seed 7", 1);

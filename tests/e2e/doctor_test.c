@@ -1,7 +1,7 @@
 // tug doctor beside real processes: one that was killed, one that only stands still.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster.h"
+#include "kit/processes.h"
 
 #include <sys/wait.h>
 
@@ -22,7 +22,7 @@ static void killed_and_stopped(void **state)
     unsigned port = cluster_port("scheduler");
     cluster_start("server", "server --scheduler 127.0.0.1:%u", port);
     for (int i = 0; i < 3; i++)
-        cluster_start(e2e_path("worker%d", i), "worker --scheduler 127.0.0.1:%u -- %s",
+        cluster_start(files_path("worker%d", i), "worker --scheduler 127.0.0.1:%u -- %s",
                       port, train);
     pid_t killed = cluster_node("scheduler", "worker 1"),
           stopped = cluster_node("scheduler", "worker 2");
@@ -32,18 +32,18 @@ static void killed_and_stopped(void **state)
     assert_int_equal(waitid(P_PID, (id_t)killed, &ended, WEXITED | WNOWAIT), 0);
     // Seen at once, also while the scheduler waits for it to come back.
     asks_the_doctor(
-        e2e_path("was killed: its process %d ended without a word", (int)killed));
+        files_path("was killed: its process %d ended without a word", (int)killed));
     assert_null(strstr(e2e_out, "firewall"));
-    cluster_await("scheduler", e2e_path(":%d) is gone", (int)killed));
+    cluster_await("scheduler", files_path(":%d) is gone", (int)killed));
     asks_the_doctor(
-        e2e_path("was killed: its process %d ended without a word", (int)killed));
+        files_path("was killed: its process %d ended without a word", (int)killed));
     kill(stopped, SIGSTOP);
-    cluster_await("scheduler", e2e_path(":%d) is gone", (int)stopped));
-    asks_the_doctor(e2e_path("its process %d is still there", (int)stopped));
+    cluster_await("scheduler", files_path(":%d) is gone", (int)stopped));
+    asks_the_doctor(files_path("its process %d is still there", (int)stopped));
     kill(stopped, SIGCONT);
     tug_ends(0, "stop --scheduler 127.0.0.1:%u", port);
     for (int i = 0; i < 3; i++)
-        cluster_wait(e2e_path("worker%d", i), CLUSTER_PATIENCE);
+        cluster_wait(files_path("worker%d", i), CLUSTER_PATIENCE);
     cluster_wait("server", CLUSTER_PATIENCE);
     cluster_wait("scheduler", CLUSTER_PATIENCE);
 }

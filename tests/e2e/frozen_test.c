@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "cluster.h"
+#include "kit/processes.h"
 
 static const char path[] = TUG_TESTS_FOLDER "/e2e/frozen.txt";
 enum { LONGEST = 1 << 16 };
@@ -47,11 +47,11 @@ static const struct mode {
 static void train(const char *model, const char *rule, const struct mode *mode)
 {
     const char *format = strcmp(model, "ffm") == 0 ? "libffm" : "libsvm";
-    const char *words = e2e_path("train --data data.%s --format %s --data-in memory "
-                                 "--epochs 2 --batch 50 --model %s --optimizer %s "
-                                 "--out out %s",
-                                 format, format, model, rule, mode->options);
-    e2e_remove("out");
+    const char *words = files_path("train --data data.%s --format %s --data-in memory "
+                                   "--epochs 2 --batch 50 --model %s --optimizer %s "
+                                   "--out out %s",
+                                   format, format, model, rule, mode->options);
+    files_remove("out");
     if (mode->servers == 0) {
         tug_ends(0, "%s", words);
         return;
@@ -124,7 +124,7 @@ static void tables_are_as_frozen(void **state)
     struct err e = {0};
     train_all(&now);
     if (write_anew)
-        e2e_write(path, buf_str(&now));
+        files_write(path, buf_str(&now));
     if (file_read(path, &frozen, &e) != 0)
         fail_msg("%s", e.text);
     size_t differ = show_missing(buf_str(&frozen), buf_str(&now), "frozen") +

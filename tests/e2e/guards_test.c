@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
 
-#include "e2e.h"
+#include "kit/command.h"
 
 #define TRAIN "train --data data.svm --format libsvm --model lr "
 
@@ -21,7 +21,7 @@ static void write_numbered(const char *path, int base, int rows, bool learnable)
     for (int i = 0; i < rows; i++)
         n += (size_t)snprintf(text + n, sizeof(text) - n, "%d %d:1\n",
                               learnable ? i % 4 == 0 : i * 7 % 11 < 3, base + i % 4);
-    e2e_write(path, text);
+    files_write(path, text);
 }
 
 static void worse_than_a_guess(void **state)
@@ -30,8 +30,8 @@ static void worse_than_a_guess(void **state)
     tug_ends(0, TRAIN "--epochs 2 --test data.svm");
     silent("worse than a guess");
     e2e_says("the model knows 100.0 % of the features in --test");
-    e2e_write("wide.svm",
-              "0 1:900 2:1\n1 1:-700 2:1\n0 1:-800 2:1\n1 1:900\n1 1:-2 2:1\n");
+    files_write("wide.svm",
+                "0 1:900 2:1\n1 1:-700 2:1\n0 1:-800 2:1\n1 1:900\n1 1:-2 2:1\n");
     tug_ends(0, "train --data wide.svm --format libsvm --model lr --optimizer sgd --lr 3 "
                 "--epochs 4 --deterministic");
     e2e_says(
@@ -43,7 +43,7 @@ static void worse_than_a_guess(void **state)
     e2e_says("worse than a guess: its loss on the training data is ");
     silent("on --test the model is worse than a guess");
     // Learned by heart: labels of the test are the other way round.
-    e2e_write("turned.svm", "0 100:1\n1 101:1\n1 102:1\n1 103:1\n");
+    files_write("turned.svm", "0 100:1\n1 101:1\n1 102:1\n1 103:1\n");
     tug_ends(0, TRAIN "--epochs 20 --test turned.svm --out model");
     e2e_says("warning: on --test the model is worse than a guess");
     silent("its loss on the training data");
@@ -57,7 +57,7 @@ static void worse_than_a_guess(void **state)
 static void one_class(void **state)
 {
     (void)state;
-    e2e_write("one.svm", "1 1:1\n1 2:1\n1 1:1\n");
+    files_write("one.svm", "1 1:1\n1 2:1\n1 1:1\n");
     tug_ends(0, "train --data one.svm --format libsvm --model lr --epochs 3 --quiet");
     e2e_says("warning: all 3 labels are 1: there is nothing to learn, and no AUC");
     silent("worse than a guess");
@@ -68,7 +68,7 @@ static void one_class(void **state)
 static void unknown_features(void **state)
 {
     (void)state;
-    e2e_remove("model");
+    files_remove("model");
     tug_ends(0, TRAIN "--epochs 2 --out model");
     tug_ends(0, "eval --from model --data data.svm --json");
     assert_true(e2e_number("known_features") == 1);
@@ -86,27 +86,27 @@ static void unknown_features(void **state)
 static void headers(void **state)
 {
     (void)state;
-    e2e_write("head.svm", "label,a,b\n1 1:1\n0 2:1\n");
+    files_write("head.svm", "label,a,b\n1 1:1\n0 2:1\n");
     tug_ends(3, "train --data head.svm --format libsvm --epochs 1");
     e2e_says("head.svm:1: the label 'label,a,b' is");
     e2e_says("this line looks like a header, which libsvm data does not have");
-    e2e_write("head.tsv", "label\tI1\tI2\n");
+    files_write("head.tsv", "label\tI1\tI2\n");
     tug_ends(3, "train --data head.tsv --format criteo --epochs 1");
     e2e_says("this line looks like a header, which criteo data does not have");
-    e2e_write("bare.csv", "1,17,c5\n0,18,c6\n");
+    files_write("bare.csv", "1,17,c5\n0,18,c6\n");
     tug_ends(3, "train --data bare.csv --format csv --epochs 1");
     e2e_says(
         "bare.csv:1: the column of the label is called '1'; this line looks like data: "
         "csv needs a header");
-    e2e_write("late.svm", "1 1:1\nlabel\n");
+    files_write("late.svm", "1 1:1\nlabel\n");
     tug_ends(3, "train --data late.svm --format libsvm --epochs 1");
     silent("looks like a header");
-    e2e_write("later.svm", "\nlabel\n");
+    files_write("later.svm", "\nlabel\n");
     tug_ends(3, TRAIN "--epochs 1 --test later.svm");
     e2e_says("later.svm:2: the label 'label' is not a number");
     silent("looks like a header");
     // A bad line is not the header, though a header that was passed over stands above it.
-    e2e_write("passed.svm", "label,a,b\n1 1:1\n0 2:x\n");
+    files_write("passed.svm", "label,a,b\n1 1:1\n0 2:x\n");
     tug_ends(3, "train --data passed.svm --format libsvm --epochs 1 --max-bad-lines 1");
     e2e_says("passed.svm:3: ");
     silent("looks like a header");
@@ -115,16 +115,16 @@ static void headers(void **state)
 static void other_kinds(void **state)
 {
     (void)state;
-    e2e_write_bytes("data.parquet", "PAR1\x15\x04\x15\x10", 8);
-    e2e_write_bytes("data.bz2", "BZh91AY&SY\x01\x02", 12);
-    e2e_write_bytes("data.xz",
-                    "\xfd"
-                    "7zXZ\0\0\4",
-                    8);
-    e2e_write_bytes("data.utf16",
-                    "\xff\xfe"
-                    "y\0,\0a\0\n\0",
-                    10);
+    files_write_bytes("data.parquet", "PAR1\x15\x04\x15\x10", 8);
+    files_write_bytes("data.bz2", "BZh91AY&SY\x01\x02", 12);
+    files_write_bytes("data.xz",
+                      "\xfd"
+                      "7zXZ\0\0\4",
+                      8);
+    files_write_bytes("data.utf16",
+                      "\xff\xfe"
+                      "y\0,\0a\0\n\0",
+                      10);
     static const char *const files[][2] = {{"data.parquet", "is a Parquet file"},
                                            {"data.bz2", "is compressed with bzip2"},
                                            {"data.xz", "is compressed with xz"},
@@ -145,7 +145,7 @@ static void other_kinds(void **state)
     e2e_says("tug train: (standard input) is compressed with xz");
     // A tar archive has no mark at its beginning: the name of its first file stands
     // there.
-    e2e_write_bytes("data.tar", "train.csv\0\0\0\n", 13);
+    files_write_bytes("data.tar", "train.csv\0\0\0\n", 13);
     tug_ends(3, "train --data data.tar --format csv");
     e2e_says("the name of column 1 holds a NUL byte: this file is not text in UTF-8");
 }
@@ -154,8 +154,9 @@ static void other_kinds(void **state)
 static void without_fields(void **state)
 {
     (void)state;
-    e2e_write("data.ffm", "1 0:1:1 1:2:1\n0 0:3:1 1:2:1\n1 0:1:1 1:4:1\n0 0:3:1 1:4:1\n");
-    e2e_write("fields.svm", "1 1:1 2:1\n0 3:1 2:1\n");
+    files_write("data.ffm",
+                "1 0:1:1 1:2:1\n0 0:3:1 1:2:1\n1 0:1:1 1:4:1\n0 0:3:1 1:4:1\n");
+    files_write("fields.svm", "1 1:1 2:1\n0 3:1 2:1\n");
     tug_ends(0, "train --data data.ffm --format libffm --model ffm --out fields");
     tug_ends(0, "eval --from fields --data data.ffm");
     tug_ends(2, "eval --from fields --data fields.svm --format libsvm");
@@ -172,16 +173,16 @@ static void no_model_on_standard_output(void **state)
     (void)state;
     tug_ends(2, TRAIN "--out -");
     e2e_says("--out -: a model is a directory");
-    assert_false(e2e_exists("-"));
+    assert_false(files_exists("-"));
 }
 
 // Said before the first pass, not after the last.
 static void late_files(void **state)
 {
     (void)state;
-    e2e_write("bad.svm", "1 x:1\n");
-    e2e_write("good.csv", "y,a\n1,p\n0,q\n");
-    e2e_write("other.csv", "y,b\n1,p\n0,q\n");
+    files_write("bad.svm", "1 x:1\n");
+    files_write("good.csv", "y,a\n1,p\n0,q\n");
+    files_write("other.csv", "y,b\n1,p\n0,q\n");
     static const char *const options[] = {"--test", "--valid"};
     for (size_t i = 0; i < 2; i++) {
         tug_ends(3, TRAIN "--epochs 3 %s bad.svm", options[i]);

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
-#include "e2e.h"
+#include "kit/command.h"
 #include "tug/kvapp.h"
 
 enum { SERVERS = 2, WORKERS = 2, PROCESSES = 1 + SERVERS + WORKERS };

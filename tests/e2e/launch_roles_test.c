@@ -2,7 +2,7 @@
 // Paddle, in any order.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "e2e.h"
+#include "kit/command.h"
 
 #include <arpa/inet.h>
 #include <sys/socket.h>
@@ -102,7 +102,7 @@ static void by_ps_lites_variables(void **state)
     set("DMLC_NUM_WORKER", "2");
     set("DMLC_NUM_SERVER", "1");
     set("DMLC_PS_ROOT_URI", "127.0.0.1");
-    set("DMLC_PS_ROOT_PORT", e2e_path("%u", port));
+    set("DMLC_PS_ROOT_PORT", files_path("%u", port));
     set("DMLC_ROLE", "worker");
     others[0] = tug_start(TRAIN "--json");
     others[1] = tug_start(TRAIN "--json");
@@ -131,7 +131,7 @@ static void by_paddles_variables(void **state)
     pid_t others[3];
     free_ports(ports, 2);
     set("PADDLE_PSERVERS_IP_PORT_LIST",
-        e2e_path("127.0.0.1:%u,127.0.0.1:%u", ports[0], ports[1]));
+        files_path("127.0.0.1:%u,127.0.0.1:%u", ports[0], ports[1]));
     set("PADDLE_TRAINERS_NUM", "2");
     set("POD_IP", "127.0.0.1");
     set("TRAINING_ROLE", "TRAINER");
@@ -141,9 +141,9 @@ static void by_paddles_variables(void **state)
     others[1] = tug_start(TRAIN);
     unsetenv("PADDLE_TRAINER_ID");
     set("TRAINING_ROLE", "PSERVER");
-    set("PADDLE_PORT", e2e_path("%u", ports[1]));
+    set("PADDLE_PORT", files_path("%u", ports[1]));
     others[2] = tug_start(TRAIN);
-    set("PADDLE_PORT", e2e_path("%u", ports[0])); // hosts the scheduler
+    set("PADDLE_PORT", files_path("%u", ports[0])); // hosts the scheduler
     tug_ends(0, TRAIN "--json");
     check_result(2, 2);
     for (int i = 0; i < 3; i++)

@@ -2,7 +2,7 @@
 // and that nothing stays behind.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "e2e.h"
+#include "kit/command.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -20,12 +20,12 @@ static int begin(void **state)
 {
     if (e2e_begin(state) != 0)
         return -1;
-    setenv("XDG_RUNTIME_DIR", e2e_dir, 1); // where launch writes the address
+    setenv("XDG_RUNTIME_DIR", files_dir, 1); // where launch writes the address
     struct e2e_data d = {.path = "day.svm", .rows = 20000, .seed = 1};
     e2e_write_data(&d);
     d = (struct e2e_data){.path = "next.svm", .rows = 4000, .seed = 2};
     e2e_write_data(&d);
-    e2e_write("bad.svm", "1 3:1\n0 x:y\n");
+    files_write("bad.svm", "1 3:1\n0 x:y\n");
     return 0;
 }
 
@@ -33,7 +33,7 @@ static int begin(void **state)
 
 static bool said(const char *path, const char *text)
 {
-    char *all = e2e_read(path, NULL);
+    char *all = files_read(path, NULL);
     bool found = all != NULL && strstr(all, text) != NULL;
     mem_free(all);
     return found;
@@ -55,7 +55,7 @@ static pid_t pid_of(const char *log, const char *who)
     char wanted[64];
     snprintf(wanted, sizeof(wanted), "%s (", who);
     wait_until_said(log, wanted);
-    char *all = e2e_read(log, NULL);
+    char *all = files_read(log, NULL);
     const char *at = strchr(strstr(all, wanted), ':');
     assert_non_null(at);
     pid_t pid = (pid_t)strtol(at + 1, NULL, 10);
@@ -80,7 +80,7 @@ static const char *const roles[ROLES] = {"server 0", "server 1", "worker 0", "wo
 // A run of 2 + 2 that goes on for long, being trained.
 static pid_t start_run(const char *log_dir, pid_t pids[ROLES + 1], const char *options)
 {
-    char log[E2E_PATH];
+    char log[FILES_PATH];
     pid_t pid = tug_start("launch --servers 2 --workers 2 --cluster %s --log-dir %s "
                           "--dead-timeout 2.5 -- " TRAIN " %s",
                           log_dir, log_dir, options);
@@ -121,18 +121,18 @@ static void programs_get_their_roles(void **state)
 static void a_program_that_fails_ends_all(void **state)
 {
     (void)state;
-    e2e_write("fails.sh",
-              "sleep 1000 &\n"
-              "echo $! >>pids\n"
-              "echo $$ >>pids\n"
-              "test $DMLC_ROLE$PADDLE_TRAINER_ID = worker1 || exec sleep 1000\n"
-              "while test $(wc -l <pids) -lt 8; do :; done\n"
-              "echo what went wrong >&2\n"
-              "exit 3\n");
+    files_write("fails.sh",
+                "sleep 1000 &\n"
+                "echo $! >>pids\n"
+                "echo $$ >>pids\n"
+                "test $DMLC_ROLE$PADDLE_TRAINER_ID = worker1 || exec sleep 1000\n"
+                "while test $(wc -l <pids) -lt 8; do :; done\n"
+                "echo what went wrong >&2\n"
+                "exit 3\n");
     tug_ends(3, "launch --servers 1 --workers 2 -- sh fails.sh");
     e2e_says("[worker 1] what went wrong\n");
     e2e_says("tug launch: worker 1 ended with exit code 3: what went wrong\n");
-    char *pids = e2e_read("pids", NULL);
+    char *pids = files_read("pids", NULL);
     int n = 0;
     for (char *at = pids, *end; strtol(at, &end, 10) > 0 && end != at; at = end, n++)
         wait_until_gone((pid_t)strtol(at, NULL, 10)); // what they have started, too
@@ -161,14 +161,14 @@ static void no_program_no_run(void **state)
 static void nothing_outlives_the_launcher(void **state)
 {
     (void)state;
-    e2e_write("stays.sh", "sleep 1000 &\necho $! >>stay\necho $$ >>stay\nwait\n");
+    files_write("stays.sh", "sleep 1000 &\necho $! >>stay\necho $$ >>stay\nwait\n");
     pid_t pid = tug_start("launch --servers 1 --workers 1 -- sh stays.sh");
     uint64_t until = clock_ns() + (uint64_t)WAIT_SECONDS * 1000000000;
     char *text = NULL;
     long pids[6] = {0};
     while (pids[5] == 0 && clock_ns() < until) {
         mem_free(text);
-        text = e2e_read("stay", NULL);
+        text = files_read("stay", NULL);
         int n = 0;
         for (char *at = text, *end; at != NULL && n < 6; at = end, n++) {
             pids[n] = strtol(at, &end, 10);
@@ -277,7 +277,7 @@ static void interrupted_runs_save(void **state)
     kill(run, SIGINT);
     assert_int_equal(tug_finish(run), 130);
     all_are_gone(pids);
-    assert_true(e2e_exists(e2e_newest("saved")));
+    assert_true(files_exists(e2e_newest("saved")));
 }
 
 // ---------------------------------------------------------------- looking in
@@ -323,12 +323,12 @@ static void out_through_a_link(void **state)
     tug_ends(0, "%s --epochs 1 --out near/model", launch);
     assert_int_equal(lstat("near", &st), 0);
     assert_true(S_ISLNK(st.st_mode));
-    assert_true(e2e_exists("far/model/save-000001/manifest.json"));
+    assert_true(files_exists("far/model/save-000001/manifest.json"));
     tug_ends(0, "%s --epochs 2 --out near/model --resume", launch);
     tug_ends(0, "%s --epochs 1 --init-from near/model --out far/next", launch);
-    e2e_nothing_beside("far/model");
-    e2e_remove("far");
-    e2e_remove("near");
+    files_nothing_beside("far/model");
+    files_remove("far");
+    files_remove("near");
 }
 
 // ---------------------------------------------------------------- keys

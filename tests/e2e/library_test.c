@@ -2,7 +2,7 @@
 // cluster by TUG_SCHEDULER, whatever form it has, and hear what is wrong with it.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster.h"
+#include "kit/processes.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -57,15 +57,15 @@ static void forms_of_an_address(void **state)
     unsigned port = cluster_port("scheduler");
     cluster_start("server", "server --cluster lib --scheduler 127.0.0.1:%u", port);
     cluster_await("scheduler", "all are here");
-    char local[E2E_PATH + 64], tcp[64];
-    snprintf(local, sizeof(local), "unix://%s/tug/lib@%u.sock", e2e_dir, port);
+    char local[FILES_PATH + 64], tcp[64];
+    snprintf(local, sizeof(local), "unix://%s/tug/lib@%u.sock", files_dir, port);
     snprintf(tcp, sizeof(tcp), "tcp://127.0.0.1:%u", port);
     setenv("TUG_CLUSTER", "lib", 1);
     check_at(tcp);
     check_at(tcp + strlen("tcp://"));
     check_at(local);
-    check_at(e2e_path("%s,%s", local, tcp));
-    check_at(e2e_path("unix://%s/nosuch.sock,%s", e2e_dir, tcp));
+    check_at(files_path("%s,%s", local, tcp));
+    check_at(files_path("unix://%s/nosuch.sock,%s", files_dir, tcp));
     check_uses(false);                          // a worker more
     setenv("DMLC_PS_ROOT_URI", "192.0.2.1", 1); // TUG_SCHEDULER goes before
     setenv("DMLC_PS_ROOT_PORT", "1", 1);
@@ -127,9 +127,9 @@ static void mistakes(void **state)
         setenv("TUG_SCHEDULER", bad[i][0], 1);
         check_told(CLUSTER_PATIENCE, bad[i][1]);
     }
-    setenv("TUG_SCHEDULER", e2e_path("127.0.0.1:%u", free_port()), 1);
+    setenv("TUG_SCHEDULER", files_path("127.0.0.1:%u", free_port()), 1);
     check_told(0.3, "cannot be reached (is it running, and is this its address?)");
-    setenv("TUG_SCHEDULER", e2e_path("unix://%s/nosuch.sock", e2e_dir), 1);
+    setenv("TUG_SCHEDULER", files_path("unix://%s/nosuch.sock", files_dir), 1);
     check_told(0.3, "cannot be reached (is it running, and is this its address?)");
     unsetenv("TUG_SCHEDULER");
 }

@@ -2,7 +2,7 @@
 // same, all mistakes are told at once, the shells complete what the tables know.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "e2e.h"
+#include "kit/command.h"
 
 // Comments behind values tell where they came from; what remains are the values.
 static char *values_of(const char *yaml)
@@ -34,7 +34,7 @@ static void config_round_trip(void **state)
     };
     for (size_t i = 0; i < sizeof(given) / sizeof(*given); i++) {
         tug_ends(0, "config train %s", given[i]);
-        e2e_write("run.yaml", e2e_out);
+        files_write("run.yaml", e2e_out);
         char *before = values_of(e2e_out);
         tug_ends(0, "config train --config run.yaml");
         char *after = values_of(e2e_out);
@@ -47,7 +47,7 @@ static void config_round_trip(void **state)
                       "--deterministic --model fm";
     tug_ends(0, "train %s --out direct", run);
     tug_ends(0, "config train %s", run);
-    e2e_write("run.yaml", e2e_out);
+    files_write("run.yaml", e2e_out);
     tug_ends(0, "train --config run.yaml --out by-file");
     e2e_same_model("direct", "by-file");
 }
@@ -156,15 +156,16 @@ static const struct offer {
 
 static bool is_there(const struct shell *s)
 {
-    return system(e2e_path("command -v %s >.probe", s->name)) == 0; // NOLINT: a shell
+    return system(files_path("command -v %s >.probe", s->name)) == 0; // NOLINT: a shell
 }
 
 static void check_offer(const struct shell *s, const struct offer *o)
 {
     const char *want = s == &shells[BASH] && o->bash != NULL ? o->bash : o->want;
-    const char *ask = e2e_path("%s '%s' 2>asked | tr '\\n' ' ' >answer", s->ask, o->line);
+    const char *ask = files_path("%s '%s' 2>asked | tr '\\n' ' ' >answer", s->ask,
+                                 o->line);
     assert_int_equal(system(ask), 0); // NOLINT: the shell is what is tested
-    char *got = e2e_read("answer", NULL), *said = e2e_read("asked", NULL);
+    char *got = files_read("answer", NULL), *said = files_read("asked", NULL);
     if (got == NULL || strcmp(got, want) != 0)
         fail_msg("%s offers '%s' at '%s', not '%s': %s", s->name, got, o->line, want,
                  said);
@@ -175,14 +176,14 @@ static void check_offer(const struct shell *s, const struct offer *o)
 static void completion(void **state)
 {
     (void)state;
-    e2e_write("ask.bash", bash_script);
-    e2e_write("outer.zsh", zsh_outer);
-    e2e_write("inner.zsh", zsh_inner);
-    e2e_write("ask.fish", fish_script);
-    e2e_write("autumn.svm", "1 1:1\n");
+    files_write("ask.bash", bash_script);
+    files_write("outer.zsh", zsh_outer);
+    files_write("inner.zsh", zsh_inner);
+    files_write("ask.fish", fish_script);
+    files_write("autumn.svm", "1 1:1\n");
     for (const struct shell *s = shells; s < shells + SHELLS; s++) {
         tug_ends(0, "completion %s", s->name);
-        e2e_write(s->words, e2e_out);
+        files_write(s->words, e2e_out);
         if (!is_there(s))
             print_message("skipped: %s is not installed\n", s->name);
         for (size_t i = 0; is_there(s) && i < sizeof(offers) / sizeof(*offers); i++)
@@ -198,11 +199,11 @@ static void completion(void **state)
 static const char *offered_behind(const char *command)
 {
     tug_ends(0, "completion fish");
-    const char *key = e2e_path("__tug_is_alone %s' -f -a '", command);
+    const char *key = files_path("__tug_is_alone %s' -f -a '", command);
     const char *at = strstr(e2e_out, key);
     assert_non_null(at);
     at += strlen(key);
-    return e2e_path("%.*s", (int)strcspn(at, "'"), at);
+    return files_path("%.*s", (int)strcspn(at, "'"), at);
 }
 
 // They are the actions that there are.
@@ -211,7 +212,7 @@ static void actions(void **state)
     (void)state;
     const char *offered = offered_behind("table");
     tug_ends(2, "table nosuch --from none");
-    e2e_says(e2e_path("there is no action 'nosuch'; there are: %s\n", offered));
+    e2e_says(files_path("there is no action 'nosuch'; there are: %s\n", offered));
     offered = offered_behind("cert");
     for (size_t n; (n = strcspn(offered, " ")) > 0; offered += n + (offered[n] == ' ')) {
         tug("cert %.*s --dir none", (int)n, offered);

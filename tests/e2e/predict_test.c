@@ -2,7 +2,7 @@
 // it comes.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "e2e.h"
+#include "kit/command.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -58,7 +58,7 @@ static void scores(void **state)
 static void bad_lines_have_a_place(void **state)
 {
     (void)state;
-    e2e_write("bad.svm", "1 3:1 5:1\n0 broken\n1 4:1\n0 5:x\n0 3:1\n");
+    files_write("bad.svm", "1 3:1 5:1\n0 broken\n1 4:1\n0 5:x\n0 3:1\n");
     tug_ends(3, "predict --from svm --data bad.svm");
     e2e_says("bad.svm:2: ");
     tug_ends(3, "predict --from svm --data bad.svm --max-bad-lines 1");
@@ -70,7 +70,7 @@ static void bad_lines_have_a_place(void **state)
         sscanf(e2e_out, "%31s %31s %31s %31s %31s", one, two, three, four, five), 5);
     assert_string_equal(two, "nan");
     assert_string_equal(four, "nan");
-    e2e_write("good.svm", "1 3:1 5:1\n1 4:1\n0 3:1\n");
+    files_write("good.svm", "1 3:1 5:1\n1 4:1\n0 3:1\n");
     tug_ends(0, "predict --from svm --data good.svm");
     char want[256];
     snprintf(want, sizeof(want), "%s\n%s\n%s\n", one, three, five);
@@ -122,9 +122,9 @@ static int begin(void **state)
 {
     if (e2e_begin(state) != 0)
         return -1;
-    e2e_write("train.csv", "click,id,site,age\n1,1,a,3\n0,2,b,4\n1,3,a,5\n0,4,b,6\n"
-                           "1,5,a,2\n0,6,c,7\n");
-    e2e_write("new.csv", "id,age,site\n17,3,a\n\"x,\"\"y\",4,b\n,5,a\n");
+    files_write("train.csv", "click,id,site,age\n1,1,a,3\n0,2,b,4\n1,3,a,5\n0,4,b,6\n"
+                             "1,5,a,2\n0,6,c,7\n");
+    files_write("new.csv", "id,age,site\n17,3,a\n\"x,\"\"y\",4,b\n,5,a\n");
     e2e_write_data(&(struct e2e_data){.path = "data.svm", .rows = 300, .seed = 1});
     tug_ends(0, "train --data train.csv --format csv --label click --drop id --model lr "
                 "--epochs 3 --deterministic --out model");

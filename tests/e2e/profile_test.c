@@ -5,7 +5,7 @@
 #include <poll.h>
 
 #include "base/clock.h"
-#include "cluster.h"
+#include "kit/processes.h"
 
 enum { PUSHES = 300, LOOPS = 2, MAX_WAITS = 1 << 20 };
 
@@ -107,7 +107,7 @@ static void see_event(struct seen *s, const json_t *event)
 static void read_trace(const char *path, uint64_t not_before, struct seen *ret)
 {
     size_t n, i;
-    char *bytes = e2e_read(path, &n);
+    char *bytes = files_read(path, &n);
     json_error_t why;
     json_t *all, *event;
     assert_non_null(bytes);
@@ -145,7 +145,7 @@ static void on_a_running_cluster(void **state)
     await_pushes(1);
     tug_ends(2, "profile stop --scheduler 127.0.0.1:%u --out none.json", port);
     e2e_says("no profile has been started");
-    assert_false(e2e_exists("none.json"));
+    assert_false(files_exists("none.json"));
 
     tug_ends(0, "profile start --scheduler 127.0.0.1:%u", port);
     assert_non_null(strstr(e2e_out, "2 loops"));

@@ -2,13 +2,13 @@
 // reachable.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "e2e.h"
+#include "kit/command.h"
 
 static const char *const models[] = {"lr", "fm", "ffm"};
 
 static const char *data(const char *name)
 {
-    const char *path = e2e_shared(name);
+    const char *path = files_shared(name);
     if (path == NULL)
         skip();
     return path;
@@ -53,7 +53,7 @@ static void agaricus(void **state)
 static void slice(const char *options, const char *train, const char *test, double floor)
 {
     for (size_t i = 0; i < 3; i++) {
-        e2e_remove("out");
+        files_remove("out");
         tug_ends(0, "train --data %s --test %s %s --model %s --epochs 2 --out out --json",
                  train, test, options, models[i]);
         reaches(floor);

@@ -2,7 +2,7 @@
 // that was not, byte for byte, in deterministic mode.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "e2e.h"
+#include "kit/command.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -29,14 +29,14 @@ enum { WAYS = sizeof(ways) / sizeof(*ways) };
 
 static const char *command(const struct way *w, const char *out)
 {
-    return e2e_path("train %s --dim 3 --batch 20 --threads 2 --deterministic "
-                    "--save-every 7batches --out %s",
-                    w->options, out);
+    return files_path("train %s --dim 3 --batch 20 --threads 2 --deterministic "
+                      "--save-every 7batches --out %s",
+                      w->options, out);
 }
 
 static const char *straight(const struct way *w)
 {
-    e2e_remove("straight");
+    files_remove("straight");
     tug_ends(0, "%s", command(w, "straight"));
     return "straight";
 }
@@ -44,9 +44,9 @@ static const char *straight(const struct way *w)
 static size_t complete_saves(const char *out)
 {
     char names[64][64];
-    size_t n = e2e_list(out, names, 64), complete = 0;
+    size_t n = files_list(out, names, 64), complete = 0;
     for (size_t i = 0; i < n; i++)
-        complete += e2e_exists(e2e_path("%s/%s/manifest.json", out, names[i]));
+        complete += files_exists(files_path("%s/%s/manifest.json", out, names[i]));
     return complete;
 }
 
@@ -82,7 +82,7 @@ static void after_kill(void **state)
         straight(&ways[i]);
         size_t killed = 0;
         for (size_t k = 1; k < 12; k += 3) {
-            e2e_remove("out");
+            files_remove("out");
             pid_t pid = tug_start("%s --keep 100", command(&ways[i], "out"));
             bool running = wait_for_saves(pid, "out", k);
             kill(pid, SIGKILL);
@@ -100,7 +100,7 @@ static void after_two_kills(void **state)
 {
     (void)state;
     straight(&ways[0]);
-    e2e_remove("out");
+    files_remove("out");
     for (int times = 0; times < 2; times++) {
         pid_t pid = tug_start("%s --keep 100 %s", command(&ways[0], "out"),
                               times > 0 ? "--resume" : "");
@@ -117,7 +117,7 @@ static void after_signals(void **state)
     (void)state;
     for (size_t i = 0; i < WAYS; i++) {
         straight(&ways[i]);
-        e2e_remove("out");
+        files_remove("out");
         pid_t pid = tug_start("%s --keep 100", command(&ways[i], "out"));
         assert_true(wait_for_saves(pid, "out", 1 + i % 3));
         kill(pid, i % 2 ? SIGINT : SIGTERM);
@@ -127,7 +127,7 @@ static void after_signals(void **state)
             e2e_says("interrupted in pass");
             e2e_says("saved to out/save-");
             e2e_says("--resume");
-            char said[E2E_PATH];
+            char said[FILES_PATH];
             snprintf(said, sizeof(said), "saved to %s:", e2e_newest("out"));
             e2e_says(said);
         }
@@ -141,8 +141,8 @@ static void without_out(void **state)
     pid_t pid = tug_start("train --data data.svm --format libsvm --epochs 1000000 "
                           "--log-every 1");
     size_t n = 0;
-    while (n == 0 && is_running(pid)) {    // its first line says that signals are caught
-        char *text = e2e_read(".err", &n); // may not be there yet
+    while (n == 0 && is_running(pid)) { // its first line says that signals are caught
+        char *text = files_read(".err", &n); // may not be there yet
         mem_free(text);
     }
     kill(pid, SIGTERM);
@@ -154,12 +154,12 @@ static void without_out(void **state)
 static void saved_at_the_signal(void **state)
 {
     (void)state;
-    e2e_remove("out");
+    files_remove("out");
     pid_t pid = tug_start("train --data data.svm --format libsvm --epochs 1000000 "
                           "--log-every 1 --out out");
     size_t n = 0;
     while (n == 0 && is_running(pid)) {
-        char *text = e2e_read(".err", &n);
+        char *text = files_read(".err", &n);
         mem_free(text);
     }
     assert_int_equal(complete_saves("out"), 0);
@@ -177,11 +177,11 @@ static void after_half_a_save(void **state)
     (void)state;
     const struct way *w = &ways[0];
     straight(w);
-    e2e_remove("out");
+    files_remove("out");
     tug_ends(0, "%s --epochs 1", command(w, "out"));
     size_t n = complete_saves("out");
-    e2e_copy_dir(e2e_newest("out"), "out/save-000099");
-    e2e_remove("out/save-000099/manifest.json");
+    files_copy_dir(e2e_newest("out"), "out/save-000099");
+    files_remove("out/save-000099/manifest.json");
     assert_int_equal(complete_saves("out"), n);
     resume_and_compare(w, "2");
 }
@@ -193,7 +193,7 @@ static void as_it_was_read(void **state)
     (void)state;
     const char *run = "train --data long.svm --format libsvm --model lr --batch 20 "
                       "--deterministic --max-bad-lines 3 --window 1 --out out --json";
-    e2e_remove("out");
+    files_remove("out");
     tug_ends(0, "%s --epochs 1 --data-in stream", run);
     tug_ends(0, "%s --epochs 2 --resume", run);
     e2e_says("resuming from out/save-000001");
@@ -210,7 +210,7 @@ static void other_pipe(void **state)
     const char *run =
         "train --data - --format libsvm --model lr --deterministic --out out";
     e2e_write_data(&(struct e2e_data){.path = "shorter.svm", .rows = 499, .seed = 1});
-    e2e_remove("out");
+    files_remove("out");
     e2e_stdin = "data.svm";
     tug_ends(0, "%s --epochs 1", run);
     tug_ends(0, "%s --epochs 2 --resume", run);
@@ -225,7 +225,7 @@ static void other_options(void **state)
     (void)state;
     const struct way *w = &ways[0];
     straight(w);
-    e2e_remove("out");
+    files_remove("out");
     tug_ends(0, "%s", command(w, "out"));
     static const struct {
         const char *option, *name;
@@ -249,7 +249,7 @@ static void other_options(void **state)
     };
     for (size_t i = 0; i < sizeof(other) / sizeof(*other); i++) {
         tug_ends(2, "%s --resume %s", command(w, "out"), other[i].option);
-        e2e_says(e2e_path("--%s", other[i].name));
+        e2e_says(files_path("--%s", other[i].name));
         // Of the saved model's schema nothing can be changed, there either.
         e2e_says(strcmp(other[i].name, "loss") == 0 ? "train a new model"
                                                     : "--init-from");
@@ -266,7 +266,7 @@ static void more_epochs(void **state)
     static const size_t some[] = {0, 1, 4};
     for (size_t i = 0; i < 3; i++) {
         const struct way *w = &ways[some[i]];
-        e2e_remove("out");
+        files_remove("out");
         tug_ends(0, "%s --epochs 1", command(w, "out"));
         straight(w);
         resume_and_compare(w, "1");
@@ -278,7 +278,7 @@ static void more_epochs(void **state)
 static void nothing_to_resume(void **state)
 {
     (void)state;
-    e2e_remove("out");
+    files_remove("out");
     tug_ends(2, "train --data data.svm --format libsvm --resume");
     e2e_says("--resume needs --out");
     tug_ends(3, "%s --resume", command(&ways[0], "out"));
@@ -292,7 +292,7 @@ static void other_data(void **state)
     const struct way w = {"", "--data other.svm --format libsvm --model lr --epochs 3"};
     struct e2e_data d = {.path = "other.svm", .rows = 300, .seed = 1};
     e2e_write_data(&d);
-    e2e_remove("out");
+    files_remove("out");
     tug_ends(0, "%s", command(&w, "out"));
     d.rows = 100;
     e2e_write_data(&d);
@@ -316,9 +316,9 @@ static int begin(void **state)
         e2e_write_data(&data[i]);
     // A line to be skipped, in the first window.
     size_t n;
-    char *text = e2e_read("long.svm", &n);
+    char *text = files_read("long.svm", &n);
     memcpy(text, "?", 1);
-    e2e_write_bytes("long.svm", text, n);
+    files_write_bytes("long.svm", text, n);
     mem_free(text);
     return 0;
 }

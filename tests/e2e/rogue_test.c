@@ -5,7 +5,7 @@
 // of them crashes.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster.h"
+#include "kit/processes.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

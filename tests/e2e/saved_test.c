@@ -2,7 +2,7 @@
 // disk leaves what was there, and no run writes over another.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "e2e.h"
+#include "kit/command.h"
 
 #include <sys/stat.h>
 
@@ -13,7 +13,7 @@ static const char *const train =
 // A model with parts of both roles: `model-*` for eval and `training-*` for going on.
 static void make_model(const char *out)
 {
-    e2e_remove(out);
+    files_remove(out);
     tug_ends(0, "%s --valid 0.3 --lr 2 --epochs 6 --patience 0 --out %s", train, out);
 }
 
@@ -37,25 +37,25 @@ static void refuses(const char *file)
 
 static void damage_part(const char *good, const char *name)
 {
-    const char *path = e2e_path("bad/save-000001/%s", name);
+    const char *path = files_path("bad/save-000001/%s", name);
     size_t n;
-    char *text = e2e_read(e2e_path("%s/%s", good, name), &n);
+    char *text = files_read(files_path("%s/%s", good, name), &n);
     // A flipped bit: in the header, in the middle, in the last byte.
     const size_t at[] = {0, 9, 20, n / 2, n - 1};
     for (size_t i = 0; i < sizeof(at) / sizeof(*at); i++) {
         text[at[i]] = (char)(text[at[i]] ^ 4);
-        e2e_write_bytes(path, text, n);
+        files_write_bytes(path, text, n);
         text[at[i]] = (char)(text[at[i]] ^ 4);
         refuses(name);
     }
     const size_t sizes[] = {0, 1, 24, n / 2, n - 1};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-        e2e_write_bytes(path, text, sizes[i]);
+        files_write_bytes(path, text, sizes[i]);
         refuses(name);
     }
-    e2e_remove(path);
+    files_remove(path);
     refuses(name);
-    e2e_write_bytes(path, text, n);
+    files_write_bytes(path, text, n);
     assert_int_equal(eval("bad"), 0);
     mem_free(text);
 }
@@ -64,12 +64,12 @@ static void damage_part(const char *good, const char *name)
 static void damage_training_part(const char *name)
 {
     size_t size;
-    char *text = e2e_read(e2e_path("bad/save-000001/%s", name), &size);
-    e2e_write(e2e_path("bad/save-000001/%s", name), "damaged");
+    char *text = files_read(files_path("bad/save-000001/%s", name), &size);
+    files_write(files_path("bad/save-000001/%s", name), "damaged");
     assert_int_equal(eval("bad"), 0);
     tug_ends(3, "%s --valid 0.3 --lr 2 --epochs 7 --out bad --resume", train);
     e2e_says(name);
-    e2e_write_bytes(e2e_path("bad/save-000001/%s", name), text, size);
+    files_write_bytes(files_path("bad/save-000001/%s", name), text, size);
     mem_free(text);
 }
 
@@ -79,9 +79,9 @@ static void damaged_parts(void **state)
     make_model("good");
     char names[32][64];
     const char *good = "good/save-000001";
-    e2e_remove("bad");
-    e2e_copy_dir("good", "bad");
-    size_t n = e2e_list(good, names, 32), model = 0, training = 0;
+    files_remove("bad");
+    files_copy_dir("good", "bad");
+    size_t n = files_list(good, names, 32), model = 0, training = 0;
     for (size_t i = 0; i < n; i++) {
         if (strncmp(names[i], "model-", 6) == 0) {
             model++;
@@ -99,13 +99,13 @@ static void exchanged_parts(void **state)
 {
     (void)state;
     make_model("good");
-    e2e_remove("other");
+    files_remove("other");
     tug_ends(0, "%s --seed 9 --out other", train);
-    e2e_remove("bad");
-    e2e_copy_dir("good", "bad");
+    files_remove("bad");
+    files_copy_dir("good", "bad");
     size_t n;
-    char *text = e2e_read("other/save-000001/model-000.part", &n);
-    e2e_write_bytes("bad/save-000001/model-000.part", text, n);
+    char *text = files_read("other/save-000001/model-000.part", &n);
+    files_write_bytes("bad/save-000001/model-000.part", text, n);
     mem_free(text);
     refuses("model-000.part");
 }
@@ -113,12 +113,12 @@ static void exchanged_parts(void **state)
 static void replace(const char *path, const char *from, const char *to)
 {
     size_t n;
-    char *text = e2e_read(path, &n), *at = strstr(text, from),
+    char *text = files_read(path, &n), *at = strstr(text, from),
          *changed = mem_alloc(n + 100);
     assert_non_null(at);
     assert_non_null(changed);
     snprintf(changed, n + 100, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
-    e2e_write(path, changed);
+    files_write(path, changed);
     mem_free(changed);
     mem_free(text);
 }
@@ -127,35 +127,35 @@ static void damaged_manifest(void **state)
 {
     (void)state;
     make_model("good");
-    e2e_remove("bad");
-    e2e_copy_dir("good", "bad");
+    files_remove("bad");
+    files_copy_dir("good", "bad");
     const char *path = "bad/save-000001/manifest.json";
     size_t n;
-    char *text = e2e_read(path, &n);
+    char *text = files_read(path, &n);
     for (size_t at = 0; at < n; at += n / 23) {
         text[at] = (char)(text[at] ^ 1);
-        e2e_write_bytes(path, text, n);
+        files_write_bytes(path, text, n);
         text[at] = (char)(text[at] ^ 1);
         int code = eval("bad"); // another space between words changes nothing
         if (code != 0) {
             assert_int_equal(code, 3);
             e2e_says("manifest.json");
         }
-        e2e_write_bytes(path, text, at);
+        files_write_bytes(path, text, at);
         assert_int_equal(eval("bad"), 3);
         e2e_says("manifest.json");
     }
-    e2e_write(path, text);
+    files_write(path, text);
     replace(path, "\"dim\": 3", "\"dim\": 4");
     refuses("checksum");
-    e2e_write(path, text);
+    files_write(path, text);
     replace(path, "\"version\": 2", "\"version\": 3");
     refuses("format version 3");
-    e2e_write(path, "{\"format\": \"something\"}");
+    files_write(path, "{\"format\": \"something\"}");
     refuses("not the manifest of a tug model");
-    e2e_write(path, "[1]");
+    files_write(path, "[1]");
     refuses("manifest.json");
-    e2e_remove(path);
+    files_remove(path);
     refuses("holds no save");
     tug_ends(3, "eval --from nothing --data data.svm");
     e2e_says("nothing holds no saved model");
@@ -167,7 +167,7 @@ static void damaged_manifest(void **state)
 static void from_one_save(void **state)
 {
     (void)state;
-    e2e_remove("out");
+    files_remove("out");
     tug_ends(0, "%s --epochs 3 --save-every 1 --out out", train);
     assert_string_equal(e2e_newest("out"), "out/save-000003");
     assert_int_equal(eval("out"), 0);
@@ -183,31 +183,31 @@ static void older_saves_go(void **state)
 {
     (void)state;
     char names[16][64];
-    e2e_remove("out");
+    files_remove("out");
     tug_ends(0, "%s --epochs 5 --save-every 1 --keep 2 --out out", train);
-    assert_int_equal(e2e_list("out", names, 16), 2);
+    assert_int_equal(files_list("out", names, 16), 2);
     assert_string_equal(names[0], "save-000004");
     assert_string_equal(names[1], "save-000005");
     tug_ends(0, "%s --epochs 6 --keep 1 --out out --resume", train);
-    assert_int_equal(e2e_list("out", names, 16), 1);
+    assert_int_equal(files_list("out", names, 16), 1);
     assert_string_equal(names[0], "save-000006");
 }
 
 static void unfinished_saves_are_ignored(void **state)
 {
     (void)state;
-    e2e_remove("out");
+    files_remove("out");
     tug_ends(0, "%s --epochs 1 --out out", train);
     // As a crash in the middle of a save would leave it.
-    e2e_copy_dir("out/save-000001", "out/save-000002");
+    files_copy_dir("out/save-000001", "out/save-000002");
     assert_int_equal(
         rename("out/save-000002/manifest.json", "out/save-000002/manifest.json.tmp"), 0);
-    e2e_write("out/save-000002/model-000.part", "half");
+    files_write("out/save-000002/model-000.part", "half");
     assert_int_equal(eval("out"), 0);
     tug_ends(0, "%s --out out --resume", train);
     e2e_says("resuming from out/save-000001");
     assert_string_equal(e2e_newest("out"), "out/save-000003");
-    assert_false(e2e_exists("out/save-000002"));
+    assert_false(files_exists("out/save-000002"));
 }
 
 // Other things in the directory stay, whatever their names are.
@@ -216,15 +216,15 @@ static void strangers_are_left_alone(void **state)
     (void)state;
     static const char *const strangers[] = {"save-abcdef", "save--00001", "save-+00009",
                                             "save-000000", "notes.txt"};
-    e2e_remove("out");
+    files_remove("out");
     tug_ends(0, "%s --epochs 1 --out out", train);
     for (size_t i = 0; i < 5; i++)
-        e2e_write(e2e_path("out/%s", strangers[i]), "mine");
+        files_write(files_path("out/%s", strangers[i]), "mine");
     tug_ends(0, "%s --keep 1 --out out --resume", train);
-    assert_true(e2e_exists("out/save-000002/manifest.json"));
-    assert_false(e2e_exists("out/save-000001"));
+    assert_true(files_exists("out/save-000002/manifest.json"));
+    assert_false(files_exists("out/save-000001"));
     for (size_t i = 0; i < 5; i++)
-        assert_true(e2e_exists(e2e_path("out/%s", strangers[i])));
+        assert_true(files_exists(files_path("out/%s", strangers[i])));
 }
 
 // ---------------------------------------------------------------- full disk
@@ -233,11 +233,11 @@ static void full_disk(void **state)
 {
     (void)state;
     char before[16][64], after[16][64];
-    e2e_remove("out");
+    files_remove("out");
     tug_ends(0, "%s --epochs 1 --out out", train);
     assert_int_equal(eval("out"), 0);
     double loss = e2e_number("logloss");
-    size_t n = e2e_list("out/save-000001", before, 16);
+    size_t n = files_list("out/save-000001", before, 16);
     // Limits below the size of a part, and of the manifest alone.
     static const uint64_t limits[] = {512, 1500};
     for (size_t i = 0; i < 2; i++) {
@@ -246,13 +246,13 @@ static void full_disk(void **state)
         e2e_file_limit = 0;
         assert_int_equal(code, 4);
         e2e_says("out/save-000002/");
-        assert_int_equal(e2e_list("out", after, 16), 1);
-        assert_int_equal(e2e_list("out/save-000001", after, 16), n);
+        assert_int_equal(files_list("out", after, 16), 1);
+        assert_int_equal(files_list("out/save-000001", after, 16), n);
         assert_int_equal(eval("out"), 0);
         assert_true(e2e_number("logloss") == loss);
     }
     // A first save that fails leaves nothing that a second try would stumble over.
-    e2e_remove("new");
+    files_remove("new");
     e2e_file_limit = 512;
     int code = tug("%s --out new", train);
     e2e_file_limit = 0;
@@ -264,22 +264,22 @@ static void predictions_on_a_full_disk(void **state)
 {
     (void)state;
     make_model("good");
-    e2e_write("p.txt", "from before\n");
+    files_write("p.txt", "from before\n");
     e2e_file_limit = 1024;
     int code = tug("predict --from good --data data.svm --out p.txt");
     e2e_file_limit = 0;
     assert_int_equal(code, 4);
     e2e_says("p.txt");
-    char *text = e2e_read("p.txt", NULL);
+    char *text = files_read("p.txt", NULL);
     assert_string_equal(text, "from before\n");
     mem_free(text);
-    e2e_nothing_beside(".");
+    files_nothing_beside(".");
 }
 
 static void places_that_cannot_be(void **state)
 {
     (void)state;
-    e2e_write("file", "");
+    files_write("file", "");
     // Said before training, not after it.
     tug_ends(4, "%s --epochs 1 --out file/model", train);
     e2e_says("file/model");
@@ -298,34 +298,34 @@ static void links_and_devices(void **state)
 {
     (void)state;
     struct stat st;
-    e2e_remove("real");
+    files_remove("real");
     assert_int_equal(mkdir("real", 0755), 0);
     assert_int_equal(symlink("real", "door"), 0);
     tug_ends(0, "%s --epochs 1 --out door", train);
-    assert_true(e2e_exists("real/save-000001/manifest.json"));
+    assert_true(files_exists("real/save-000001/manifest.json"));
     tug_ends(0, "%s --epochs 2 --out door --resume", train);
     assert_int_equal(lstat("door", &st), 0);
     assert_true(S_ISLNK(st.st_mode));
-    e2e_nothing_beside("real");
+    files_nothing_beside("real");
 
-    e2e_write("real/p.txt", "from before\n");
+    files_write("real/p.txt", "from before\n");
     assert_int_equal(chmod("real/p.txt", 0600), 0);
     assert_int_equal(symlink("real/p.txt", "p-link"), 0);
-    e2e_write("victim", "mine");
+    files_write("victim", "mine");
     assert_int_equal(symlink("victim", "real/p.txt.tmp"), 0); // as strangers used to
     tug_ends(0, "predict --from door --data data.svm --out p-link");
     assert_int_equal(lstat("p-link", &st), 0);
     assert_true(S_ISLNK(st.st_mode));
-    char *text = e2e_read("real/p.txt", NULL);
+    char *text = files_read("real/p.txt", NULL);
     assert_non_null(strstr(text, "0."));
     mem_free(text);
     assert_int_equal(stat("real/p.txt", &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
-    text = e2e_read("victim", NULL);
+    text = files_read("victim", NULL);
     assert_string_equal(text, "mine");
     mem_free(text);
-    e2e_remove("real/p.txt.tmp");
-    e2e_remove("p-link");
+    files_remove("real/p.txt.tmp");
+    files_remove("p-link");
 
     tug_ends(0, "predict --from door --data data.svm --out /dev/null");
     tug_ends(0, "table export --from door --out /dev/null");
@@ -334,7 +334,7 @@ static void links_and_devices(void **state)
     assert_true(S_ISCHR(st.st_mode));
     tug_ends(0, "predict --from door --data data.svm --out /dev/stdout");
     assert_non_null(strstr(e2e_out, "0."));
-    e2e_remove("door");
+    files_remove("door");
 }
 
 // ---------------------------------------------------------------- --out
@@ -342,23 +342,23 @@ static void links_and_devices(void **state)
 static void out_in_use(void **state)
 {
     (void)state;
-    e2e_remove("out");
+    files_remove("out");
     assert_int_equal(mkdir("out", 0700), 0);
     assert_int_equal(mkdir("out/save-000001", 0700), 0);
-    e2e_write("out/save-000001/sparse-0", "killed in the middle of the first save");
+    files_write("out/save-000001/sparse-0", "killed in the middle of the first save");
     tug_ends(0, "%s --epochs 1 --out out", train); // none that is finished is fine
-    e2e_remove("out");
+    files_remove("out");
     assert_int_equal(mkdir("out", 0700), 0);
     tug_ends(0, "%s --epochs 1 --out out", train); // empty is fine
     tug_ends(2, "%s --epochs 1 --out out", train);
     e2e_says("out already holds a saved model");
     e2e_says("--resume");
-    e2e_remove("out");
+    files_remove("out");
     assert_int_equal(mkdir("out", 0700), 0);
-    e2e_write("out/thesis.txt", "do not touch");
+    files_write("out/thesis.txt", "do not touch");
     tug_ends(2, "%s --epochs 1 --out out", train);
     e2e_says("not an empty directory");
-    assert_true(e2e_exists("out/thesis.txt"));
+    assert_true(files_exists("out/thesis.txt"));
 }
 
 static int begin(void **state)

@@ -2,7 +2,7 @@
 // processes leave, and connections that fall silent while everything lives.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster.h"
+#include "kit/processes.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -107,7 +107,7 @@ static void two_of_one_name(void **state)
 static void too_long_a_path(void **state)
 {
     (void)state;
-    char old[E2E_PATH], deep[E2E_PATH];
+    char old[FILES_PATH], deep[FILES_PATH];
     snprintf(old, sizeof(old), "%s", getenv("XDG_RUNTIME_DIR"));
     int n = snprintf(deep, sizeof(deep), "%s/", old);
     memset(deep + n, 'd', 90);
@@ -290,7 +290,7 @@ static void silent_connections(void **state)
     bool was_quiet = false, goes_on = false;
     while (!goes_on && cluster_now() < until) {
         size_t now = 0;
-        mem_free(e2e_read("scheduler.err", &now));
+        mem_free(files_read("scheduler.err", &now));
         if (now != length) {
             goes_on = was_quiet;
             length = now;

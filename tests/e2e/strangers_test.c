@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
 
-#include "cluster.h"
+#include "kit/processes.h"
 
 static unsigned port;
 
@@ -12,7 +12,7 @@ static unsigned port;
 static void begin_cluster(void)
 {
     unsetenv("TUG_TOKEN"); // of a test that has failed
-    setenv("XDG_RUNTIME_DIR", e2e_dir, 1);
+    setenv("XDG_RUNTIME_DIR", files_dir, 1);
     cluster_start("scheduler", "scheduler --workers 0");
     port = cluster_port("scheduler");
     cluster_start("server", "server --scheduler 127.0.0.1:%u", port);
@@ -41,7 +41,7 @@ static void without_token(void **state)
     begin_cluster();
     tug_ends(0, "status --scheduler 127.0.0.1:%u", port);
     assert_int_equal(mkdir("elsewhere", 0700), 0);
-    setenv("XDG_RUNTIME_DIR", e2e_path("%s/elsewhere", e2e_dir), 1);
+    setenv("XDG_RUNTIME_DIR", files_path("%s/elsewhere", files_dir), 1);
     is_refused("status", "asks for its cluster's token");
     e2e_says("TUG_TOKEN");
     is_refused("stop", "asks for its cluster's token");
@@ -53,7 +53,7 @@ static void without_token(void **state)
     setenv("TUG_TOKEN", "operator:0011", 1);
     is_refused("status", "ROLE:HEX");
     unsetenv("TUG_TOKEN");
-    setenv("XDG_RUNTIME_DIR", e2e_dir, 1);
+    setenv("XDG_RUNTIME_DIR", files_dir, 1);
     cluster_await("scheduler", "refused: tcp://127.0.0.1");
     cluster_await("scheduler", "asks for its cluster's token");
     end_cluster();
@@ -76,7 +76,7 @@ static void lesser_tokens(void **state)
     token_of("worker", worker);
     token_of("operator", operator);
     assert_int_equal(strncmp(tool, "tool:", 5), 0);
-    setenv("XDG_RUNTIME_DIR", e2e_path("%s/none", e2e_dir), 1);
+    setenv("XDG_RUNTIME_DIR", files_path("%s/none", files_dir), 1);
     setenv("TUG_TOKEN", tool, 1);
     tug_ends(0, "status --scheduler 127.0.0.1:%u", port);
     is_refused("stop", "stop: a link of the role tool may not ask for that");
@@ -86,7 +86,7 @@ static void lesser_tokens(void **state)
     is_refused("profile start",
                "profile: a link of the role worker may not ask for that");
     setenv("TUG_TOKEN", operator, 1);
-    setenv("XDG_RUNTIME_DIR", e2e_dir, 1);
+    setenv("XDG_RUNTIME_DIR", files_dir, 1);
     tug_ends(0, "profile start --scheduler 127.0.0.1:%u", port);
     cluster_await("scheduler", "order: start profiling, by a tool (operator) at tcp://");
     unsetenv("TUG_TOKEN");
@@ -99,13 +99,13 @@ static void any_order(void **state)
 {
     (void)state;
     unsetenv("TUG_TOKEN");
-    setenv("XDG_RUNTIME_DIR", e2e_dir, 1);
+    setenv("XDG_RUNTIME_DIR", files_dir, 1);
     port = cluster_free_port();
     cluster_start("server", "server --scheduler 127.0.0.1:%u", port);
     cluster_start("scheduler", "scheduler --workers 0 --port %u", port);
     cluster_await("scheduler", "all are here");
     struct stat st;
-    const char *path = e2e_path("%s/tug/tug@%u.token", e2e_dir, port);
+    const char *path = files_path("%s/tug/tug@%u.token", files_dir, port);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
     end_cluster();
@@ -137,7 +137,7 @@ static void another_role_at_the_port(void **state)
     char thief[256], mine[256];
     (void)state;
     unsetenv("TUG_TOKEN");
-    setenv("XDG_RUNTIME_DIR", e2e_dir, 1);
+    setenv("XDG_RUNTIME_DIR", files_dir, 1);
     tug_ends(0, "cert ca --dir keys");
     tug_ends(0, "cert node --dir keys --name worker --role worker");
     tug_ends(0, "cert node --dir keys --name operator --role operator");
@@ -157,14 +157,14 @@ static void another_role_at_the_port(void **state)
 // The command where the other account can run it; false: it cannot, or we can't be another.
 static bool other_account(const char **ret_words)
 {
-    static char words[2 * E2E_PATH];
+    static char words[2 * FILES_PATH];
     const char *as = "/usr/bin/setpriv --reuid=65534 --regid=65534 --clear-groups";
     if (geteuid() != 0 || access("/usr/bin/setpriv", X_OK) != 0 ||
         cluster_system("cp %s tug-of-all", getenv("TUG_BINARY")) != 0)
         return false;
     chmod("tug-of-all", 0755);
-    chmod(e2e_dir, 0711);
-    snprintf(words, sizeof(words), "%s %s/tug-of-all", as, e2e_dir);
+    chmod(files_dir, 0711);
+    snprintf(words, sizeof(words), "%s %s/tug-of-all", as, files_dir);
     *ret_words = words;
     return cluster_system("%s version", words) == 0;
 }
@@ -182,7 +182,7 @@ static void another_account(void **state)
                               other, port);
     assert_true(code == 2 || code == 4);
     cluster_said("system", "asks for its cluster's token");
-    chmod(e2e_dir, 0700);
+    chmod(files_dir, 0700);
     end_cluster();
 }
 
@@ -193,7 +193,7 @@ static void another_account_at_a_socket(void **state)
     (void)state;
     if (!other_account(&other))
         skip();
-    const char *address = e2e_path("unix://%s/s.sock", e2e_dir);
+    const char *address = files_path("unix://%s/s.sock", files_dir);
     cluster_start("scheduler", "scheduler --workers 0 --host %s", address);
     cluster_await("scheduler", "waiting for");
     tug_ends(0, "status --scheduler %s", address);
@@ -201,7 +201,7 @@ static void another_account_at_a_socket(void **state)
     assert_int_not_equal(
         cluster_system("%s status --scheduler %s --connect-timeout 10", other, address),
         0);
-    chmod(e2e_dir, 0700);
+    chmod(files_dir, 0700);
     cluster_signal("scheduler", SIGTERM);
     cluster_wait("scheduler", CLUSTER_PATIENCE);
     cluster_said("scheduler", "belongs to another user");

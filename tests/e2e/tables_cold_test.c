@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
 
-#include "tables.h"
+#include "kit/servers.h"
 
 enum { SERVERS = 2, ROWS = 1000, USERS = 16, SUMS = 17 };
 
@@ -17,7 +17,7 @@ static void start(void)
     cluster_start("scheduler", "scheduler --servers %u --workers 0", SERVERS);
     tables_port = cluster_port("scheduler");
     for (unsigned i = 0; i < SERVERS; i++)
-        cluster_start(e2e_path("server%u", i),
+        cluster_start(files_path("server%u", i),
                       "server --scheduler 127.0.0.1:%u --save-root . --cold-root tiers",
                       tables_port);
     cluster_await("scheduler", "all are here");
@@ -40,8 +40,8 @@ static void skip_without_rocksdb(void)
 static void begin(void)
 {
     skip_without_rocksdb();
-    e2e_remove("tiers");
-    e2e_remove("saves");
+    files_remove("tiers");
+    files_remove("saves");
     assert_int_equal(mkdir("tiers", 0755), 0);
     start();
 }
@@ -83,7 +83,7 @@ static void same_save(const char *dir, uint64_t passes)
 {
     struct tug_client *one = in_memory(passes);
     struct tug_save_options o = {.dir = "memory", .mode = TUG_CHECKPOINT};
-    e2e_remove("memory");
+    files_remove("memory");
     tables_check(tug_save(one, &o, NULL));
     tables_check(tug_client_close(one));
     tug_ends(0, "table export --state --from memory --out memory.txt");
@@ -183,7 +183,7 @@ static void found_again_or_refused(void **state)
     e2e_says("load a save");
     tables_stop();
 
-    e2e_remove("tiers/sums");
+    files_remove("tiers/sums");
     start();
     c = tables_client();
     tables_check(tug_table_make(c, SUMS, DURABLE));

@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "tables.h"
+#include "kit/servers.h"
 
 enum { FILES = 32 };
 
@@ -15,7 +15,7 @@ static struct tug_client *client;
 // A base and a delta of a cluster of two, in "good"; it goes on.
 static void make_saves(void)
 {
-    e2e_remove("good");
+    files_remove("good");
     tables_start(2);
     tables_order(0, "create --settings %s", TABLES_USERS);
     client = tables_client();
@@ -55,7 +55,7 @@ static void refused(const char *file)
     if (code != 3 || strstr(e2e_err, name) == NULL)
         cluster_fail("%s damaged: stat ended with %d: %s", file, code, e2e_err);
     code = tug("table export --from bad --out none.txt");
-    if (code != 3 || strstr(e2e_err, name) == NULL || e2e_exists("none.txt"))
+    if (code != 3 || strstr(e2e_err, name) == NULL || files_exists("none.txt"))
         cluster_fail("%s damaged: export ended with %d: %s", file, code, e2e_err);
     code = tug("table load --table users --from bad --scheduler 127.0.0.1:%u",
                tables_port);
@@ -66,19 +66,19 @@ static void refused(const char *file)
 static void damage(const char *file, int how)
 {
     size_t n;
-    char *bytes = e2e_read(file, &n);
+    char *bytes = files_read(file, &n);
     assert_true(bytes != NULL && n > 16);
     if (how == 0)
-        e2e_remove(file);
+        files_remove(file);
     else if (how == 1)
-        e2e_write_bytes(file, bytes, n - 2); // the last may be a newline
+        files_write_bytes(file, bytes, n - 2); // the last may be a newline
     else if (how == 2)
-        e2e_write_bytes(file, bytes, n / 2);
+        files_write_bytes(file, bytes, n / 2);
     else if (how == 3)
-        e2e_write_bytes(file, bytes, 0);
+        files_write_bytes(file, bytes, 0);
     if (how == 4) {
         bytes[n / 3] ^= 0x10;
-        e2e_write_bytes(file, bytes, n);
+        files_write_bytes(file, bytes, n);
     }
     mem_free(bytes);
 }
@@ -90,18 +90,18 @@ static void damaged_files(void **state)
     make_saves();
     for (int save = 1; save <= 2; save++) {
         char names[FILES][64];
-        size_t n = e2e_list(e2e_path("good/save-%06d", save), names, FILES);
+        size_t n = files_list(files_path("good/save-%06d", save), names, FILES);
         assert_int_equal(n, 4); // a manifest, a file of each server, facts of the run
         for (size_t i = 0; i < n; i++)
             for (int how = 0; how < 5; how++) {
-                char file[E2E_PATH];
+                char file[FILES_PATH];
                 snprintf(file, sizeof(file), "bad/save-%06d/%s", save, names[i]);
                 bool manifest = strcmp(names[i], "manifest.json") == 0;
                 // Without a manifest it is not there; run.json is for people.
                 if (strcmp(names[i], "run.json") == 0 || (manifest && how == 0))
                     continue;
-                e2e_remove("bad");
-                e2e_copy_dir("good", "bad");
+                files_remove("bad");
+                files_copy_dir("good", "bad");
                 damage(file, how);
                 refused(file);
                 if (how < 4) // noticed before a row is touched
@@ -122,23 +122,24 @@ static void exchanged_files(void **state)
     make_saves();
     tables_order(0, "save --table users --mode base --out other");
     char names[FILES][64];
-    assert_true(e2e_list("good/save-000001", names, FILES) > 2);
+    assert_true(files_list("good/save-000001", names, FILES) > 2);
     const char *rows = strcmp(names[0], "manifest.json") == 0 ? names[2] : names[0];
     size_t n;
-    char *bytes = e2e_read(e2e_path("other/save-000001/%s", rows), &n);
-    e2e_remove("bad");
-    e2e_copy_dir("good", "bad");
-    e2e_write_bytes(e2e_path("bad/save-000001/%s", rows), bytes, n);
+    char *bytes = files_read(files_path("other/save-000001/%s", rows), &n);
+    files_remove("bad");
+    files_copy_dir("good", "bad");
+    files_write_bytes(files_path("bad/save-000001/%s", rows), bytes, n);
     mem_free(bytes);
-    refused(e2e_path("bad/save-000001/%s", rows));
+    refused(files_path("bad/save-000001/%s", rows));
 
-    e2e_remove("bad/save-000001");
+    files_remove("bad/save-000001");
     tug_ends(3, "table stat --from bad");
     e2e_says("save-000001");
     tables_order(3, "load --table users --from bad");
     e2e_says("save-000001");
 
-    e2e_copy_dir("other/save-000001", "bad/save-000001"); // not what the delta builds on
+    files_copy_dir("other/save-000001",
+                   "bad/save-000001"); // not what the delta builds on
     tug_ends(3, "table stat --from bad");
     e2e_says("save-000001");
     tables_order(3, "load --table users --from bad");
@@ -155,14 +156,14 @@ static void unfinished_saves(void **state)
     make_saves();
     tug_ends(0, "table export --from good --state --out one.txt");
     assert_int_equal(mkdir("good/save-000003", 0700), 0);
-    e2e_write("good/save-000003/users-8.rows", "half a ro");
-    e2e_write("good/save-000003/manifest.json.0123456789abcdef.tmp", "{");
+    files_write("good/save-000003/users-8.rows", "half a ro");
+    files_write("good/save-000003/manifest.json.0123456789abcdef.tmp", "{");
     tug_ends(0, "table export --from good --state --out two.txt");
     tables_same_files("one.txt", "two.txt");
     tables_order(0, "load --table users --from good");
     rows_are_as_they_were();
     tables_order(0, "save --table users --mode delta --out good");
-    assert_int_equal(e2e_list("good", names, FILES), 3);
+    assert_int_equal(files_list("good", names, FILES), 3);
     tug_ends(0, "table stat --from good");
     end_cluster();
 }
@@ -198,7 +199,7 @@ static void places_that_cannot_be(void **state)
 {
     (void)state;
     make_saves();
-    e2e_write("file", "");
+    files_write("file", "");
     fails_here("file", "file");
     fails_here("file/saves", "file/saves");
     if (geteuid() != 0) { // who may write anywhere
@@ -226,7 +227,7 @@ static void limit_server(const char *node, rlim_t bytes)
 static void no_save_more_than(size_t n)
 {
     char names[FILES][64];
-    assert_int_equal(e2e_list("good", names, FILES), n);
+    assert_int_equal(files_list("good", names, FILES), n);
     tug_ends(0, "table stat --from good");
 }
 
@@ -237,11 +238,11 @@ static void full_disks(void **state)
     make_saves();
     static const rlim_t limits[] = {8192, 1024};
     for (unsigned i = 0; i < 2; i++) {
-        limit_server(e2e_path("server %u", i), limits[i]);
+        limit_server(files_path("server %u", i), limits[i]);
         fails_here("good", "good/save-000003/users-");
         no_save_more_than(2);
         still_trains(10 + i);
-        limit_server(e2e_path("server %u", i), 0);
+        limit_server(files_path("server %u", i), 0);
     }
     e2e_file_limit = 512;
     int code = tug("table save --table users --out good --scheduler 127.0.0.1:%u",

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 
 #include "base/random.h"
-#include "tables.h"
+#include "kit/servers.h"
 
 enum { KILLS = 50, SERVERS = 2, ROWS = 600, DIM = 8 };
 enum { LOADS = 4, PATIENT = 1 }; // loads with each fourth; the last waits for the end
@@ -53,7 +53,7 @@ static void save_on(int to, uint64_t version, bool loaded)
 {
     uint32_t table;
     struct tug_client *c;
-    struct tug_client_options o = {.scheduler = e2e_path("127.0.0.1:%u", tables_port),
+    struct tug_client_options o = {.scheduler = files_path("127.0.0.1:%u", tables_port),
                                    .guest = true};
     int rc = tug_client_open(&c, &o);
     if (rc == 0)
@@ -91,7 +91,7 @@ static uint64_t version_of(const char *path)
 {
     uint64_t newest[3] = {0}, version = 0;
     size_t rows = 0;
-    char *text = e2e_read(path, NULL);
+    char *text = files_read(path, NULL);
     assert_non_null(text);
     for (char *line = text; *line != 0; line += strcspn(line, "\n") + 1) {
         char *at;
@@ -156,7 +156,7 @@ static bool start_cluster(uint64_t version, bool loads)
 
 static void kill_server(unsigned server, pid_t saver, bool waits)
 {
-    cluster_signal(e2e_path("server%u", server), SIGKILL);
+    cluster_signal(files_path("server%u", server), SIGKILL);
     if (waits)
         return; // until the scheduler is sure of it
     wait_us(MOST_US / 16);
@@ -186,9 +186,9 @@ static uint64_t kill_one(uint64_t version, bool loaded, unsigned kill_number)
 static bool is_cut(void)
 {
     static char names[MOST_SAVES][64];
-    size_t n = e2e_list("saves", names, MOST_SAVES);
+    size_t n = files_list("saves", names, MOST_SAVES);
     assert_in_range(n, 1, MOST_SAVES - 1);
-    return !e2e_exists(e2e_path("saves/%s/manifest.json", names[n - 1]));
+    return !files_exists(files_path("saves/%s/manifest.json", names[n - 1]));
 }
 
 static void first_saves(void)

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <sys/stat.h>
 
-#include "tables.h"
+#include "kit/servers.h"
 
 static struct tug_client *find(const char *name, uint32_t *ret_table)
 {
@@ -66,7 +66,8 @@ static void made_and_found(void **state)
     e2e_says("table 16");
     tables_order(2, "create --settings name=users;accessor=ctr;dim=5");
     e2e_says("dim");
-    e2e_write("ads.table", "# of an afternoon\nname = ads\naccessor = merge\ndim = 2\n");
+    files_write("ads.table",
+                "# of an afternoon\nname = ads\naccessor = merge\ndim = 2\n");
     tables_order(0, "create --settings ads.table");
     prints("table 17");
     tables_order(0, "create --settings accessor=plain;dim=3 --table three --number 40");
@@ -97,7 +98,7 @@ static void bad_words(void **state)
     e2e_says("did you mean 'ctr'?");
     tables_order(2, "create --settings name=x;accessor=ctr;dim=-1");
     e2e_says("dim");
-    e2e_write("bad.table", "name = x\naccessor = ctr\nentry = often\n");
+    files_write("bad.table", "name = x\naccessor = ctr\nentry = often\n");
     tables_order(2, "create --settings bad.table");
     e2e_says("'bad.table': line 3: entry");
     tables_order(3, "create --settings missing.table");
@@ -164,7 +165,7 @@ static void passes(uint64_t first, uint64_t n, const char *out)
 // pushes as the one before had.
 static void same_in(unsigned servers)
 {
-    e2e_remove("copy");
+    files_remove("copy");
     tables_start(servers);
     tables_order(0, "create --settings %s", TABLES_USERS);
     tables_order(0, "load --table users --from saves");
@@ -173,14 +174,14 @@ static void same_in(unsigned servers)
     tables_same_files("saves.txt", "copy.txt");
     push("users", 77, 3000);
     tables_order(0, "dump --table users --out later-%u.txt", servers);
-    tables_same_files("later-3.txt", e2e_path("later-%u.txt", servers));
+    tables_same_files("later-3.txt", files_path("later-%u.txt", servers));
     tables_stop();
 }
 
 static void other_numbers_of_servers(void **state)
 {
     (void)state;
-    e2e_remove("saves");
+    files_remove("saves");
     tables_start(3);
     tables_order(0, "create --settings %s", TABLES_USERS);
     push("users", 1, 3000);
@@ -204,7 +205,7 @@ static void other_numbers_of_servers(void **state)
 
 static void imports(const char *files, const char *out)
 {
-    e2e_remove(out);
+    files_remove(out);
     tug_ends(0, "table import %s " IMPORTED " --out %s", files, out);
     tug_ends(0, "table export --from %s --state --out %s.txt", out, out);
 }
@@ -213,9 +214,9 @@ static void imports(const char *files, const char *out)
 static void text_and_back(void **state)
 {
     (void)state;
-    e2e_write("a.txt", "5 1 0 0.5 1 2 3 4\n18446744073709551615 3 1 -0.25\n");
-    e2e_write("b.txt", "6 0 0 0.1 1e-9 2 3 -4\n");
-    e2e_write("empty.txt", "");
+    files_write("a.txt", "5 1 0 0.5 1 2 3 4\n18446744073709551615 3 1 -0.25\n");
+    files_write("b.txt", "6 0 0 0.1 1e-9 2 3 -4\n");
+    files_write("empty.txt", "");
     imports("a.txt empty.txt b.txt", "first");
     imports("first.txt", "second");
     tables_same_files("first.txt", "second.txt");
@@ -225,7 +226,7 @@ static void text_and_back(void **state)
     imports("first.gz --converter zcat", "second");
     tables_same_files("first.txt", "second.txt");
     tug_ends(0, "table export --from first --state --converter cat");
-    e2e_write("printed.txt", e2e_out);
+    files_write("printed.txt", e2e_out);
     tables_same_files("first.txt", "printed.txt");
     // And into a cluster.
     tables_start(2);
@@ -247,9 +248,9 @@ static void text_and_back(void **state)
 static void text_that_is_none(void **state)
 {
     (void)state;
-    e2e_write("good.txt", "5 1 0 0.5 1 2 3 4\n");
-    e2e_write("bad.txt", "5 1 0 0.5\n6 1 0 0.5\n7 1 0 half\n");
-    e2e_write_bytes("cut.gz", "\x1f\x8b\x08\0\0\0\0\0\0\3\x33", 11);
+    files_write("good.txt", "5 1 0 0.5 1 2 3 4\n");
+    files_write("bad.txt", "5 1 0 0.5\n6 1 0 0.5\n7 1 0 half\n");
+    files_write_bytes("cut.gz", "\x1f\x8b\x08\0\0\0\0\0\0\3\x33", 11);
     tug_ends(3, "table import good.txt bad.txt " IMPORTED " --out none");
     e2e_says("bad.txt:3: ");
     tug_ends(3, "table import cut.gz " IMPORTED " --out none");
@@ -260,13 +261,13 @@ static void text_that_is_none(void **state)
     e2e_says("good.txt");
     tug_ends(2, "table import good.txt --out none");
     e2e_says("--settings");
-    assert_false(e2e_exists("none"));
+    assert_false(files_exists("none"));
     imports("good.txt", "first");
     tug_ends(2, "table import good.txt --settings name=ads;accessor=ctr;dim=4 "
                 "--out first");
     e2e_says("another directory");
     tug_ends(4, "table export --from first --out first.gz --converter false");
-    e2e_nothing_beside(".");
+    files_nothing_beside(".");
     tug_ends(4, "table export --from first --out missing/first.txt");
     e2e_says("missing/first.txt");
 }
@@ -276,8 +277,8 @@ static void text_that_is_none(void **state)
 static void text_of_paddle(void **state)
 {
     (void)state;
-    e2e_write("part-000", "7 3 0 0.5 12 2 0.25 0.125 1 2 3 4 0.5\n"
-                          "9 3 2 0 1 0 -1 3\n");
+    files_write("part-000", "7 3 0 0.5 12 2 0.25 0.125 1 2 3 4 0.5\n"
+                            "9 3 2 0 1 0 -1 3\n");
     imports("part-000 --paddle", "first");
     tug_ends(0, "table export --from first");
     prints("\n7 12 2 0.25 1 2 3 4\n9 1 0 -1\n");
@@ -328,7 +329,7 @@ static void a_month(void **state)
     struct tug_client *one;
     struct tug_client_options alone = {.local_loops = 1,
                                        .wait_seconds = CLUSTER_PATIENCE};
-    e2e_remove("saves");
+    files_remove("saves");
     tables_start(3);
     struct tug_client *c = tables_client();
     tables_check(tug_table_make(c, 16, MONTH));
@@ -401,22 +402,22 @@ static void beside_training(void **state)
 static void roots_of_servers(void **state)
 {
     (void)state;
-    e2e_remove("inside");
-    e2e_remove("outside");
+    files_remove("inside");
+    files_remove("outside");
     assert_int_equal(mkdir("inside", 0755), 0);
     assert_int_equal(mkdir("outside", 0755), 0);
     assert_int_equal(symlink("../outside", "inside/door"), 0);
     cluster_start("scheduler", "scheduler --servers 2 --workers 0");
     tables_port = cluster_port("scheduler");
     for (unsigned i = 0; i < 2; i++)
-        cluster_start(e2e_path("server%u", i),
+        cluster_start(files_path("server%u", i),
                       "server --scheduler 127.0.0.1:%u --save-root inside%s", tables_port,
                       i == 0 ? " --load-root outside" : "");
     cluster_await("scheduler", "all are here");
     tables_order(0, "create --settings %s", TABLES_USERS);
     push("users", 1, 500);
     tables_order(0, "save --table users --out inside/a/b");
-    assert_true(e2e_exists("inside/a/b/save-000001/manifest.json"));
+    assert_true(files_exists("inside/a/b/save-000001/manifest.json"));
     static const char *const wrong[] = {"outside", "inside/../outside", "inside/door",
                                         "inside/door/deeper"};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
@@ -424,12 +425,12 @@ static void roots_of_servers(void **state)
         tables_order(2, "save --table users --out %s", wrong[i]);
         e2e_says("is not below");
         e2e_says("--save-root");
-        assert_int_equal(e2e_list("outside", names, 8), 0);
+        assert_int_equal(files_list("outside", names, 8), 0);
     }
-    assert_false(e2e_exists("outside/save-000001"));
+    assert_false(files_exists("outside/save-000001"));
     tables_order(0, "load --table users --from inside/a/b");
     // A directory that one server may read is not one that all may.
-    e2e_copy_dir("inside/a/b", "outside/b");
+    files_copy_dir("inside/a/b", "outside/b");
     tables_order(2, "load --table users --from outside/b");
     e2e_says("--load-root");
     // Rows on disk.
@@ -475,8 +476,8 @@ static void two_saves_at_once(void **state)
     enum { TIMES = 50 };
     static const char *const names[] = {"one", "two"};
     struct saver savers[2] = {0};
-    e2e_remove("one");
-    e2e_remove("two");
+    files_remove("one");
+    files_remove("two");
     tables_loops = 2;
     tables_start(2);
     tables_loops = 0;

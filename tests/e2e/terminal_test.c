@@ -2,7 +2,7 @@
 // while a run goes on, then interrupted.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "e2e.h"
+#include "kit/command.h"
 
 #include <errno.h>
 #include <fcntl.h>

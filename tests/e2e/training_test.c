@@ -2,7 +2,7 @@
 // lines, threads that share rows.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "e2e.h"
+#include "kit/command.h"
 
 #include <math.h>
 
@@ -30,7 +30,7 @@ static double valid_number(const char *name)
 // A rate that is too high: validation gets worse after a few passes.
 static const char *stop_early(const char *valid, const char *more)
 {
-    return e2e_path(
+    return files_path(
         "train %s --model fm --lr 1 --l2 0 --prior 0 --no-normalize --deterministic "
         "--valid %s --json --out out %s",
         svm, valid, more);
@@ -41,7 +41,7 @@ static void early_stop(void **state)
     (void)state;
     static const char *const valid[] = {"valid.svm", "0.3"};
     for (size_t i = 0; i < 2; i++) {
-        e2e_remove("out");
+        files_remove("out");
         tug_ends(0, "%s", stop_early(valid[i], "--epochs 30 --patience 3"));
         double epochs = e2e_number("epochs"), best = valid_number("epoch");
         assert_true(epochs < 30 && best == epochs - 3);
@@ -51,15 +51,15 @@ static void early_stop(void **state)
         // The best pass is what was saved: a run of that length ends with the same model.
         tug_ends(0, "eval --from out --data test.svm --json");
         double kept = e2e_number("logloss");
-        e2e_remove("out");
+        files_remove("out");
         tug_ends(0, "%s",
-                 stop_early(valid[i], e2e_path("--epochs %.0f --patience 0", best)));
+                 stop_early(valid[i], files_path("--epochs %.0f --patience 0", best)));
         assert_true(valid_number("logloss") == loss);
         tug_ends(0, "eval --from out --data test.svm --json");
         assert_true(e2e_number("logloss") == kept);
 
         // Patience 0 waits to the end, and still keeps the best.
-        e2e_remove("out");
+        files_remove("out");
         tug_ends(0, "%s", stop_early(valid[i], "--epochs 12 --patience 0"));
         assert_true(e2e_number("epochs") == 12);
         assert_true(valid_number("epoch") == best);
@@ -72,7 +72,7 @@ static void early_stop(void **state)
 static void valid_is_eval(void **state)
 {
     (void)state;
-    e2e_remove("out");
+    files_remove("out");
     tug_ends(0, "train %s --model lr --valid valid.svm --epochs 4 --out out --json", svm);
     double loss = valid_number("logloss"), auc = valid_number("auc");
     tug_ends(0, "eval --from out --data valid.svm --json");
@@ -92,7 +92,7 @@ static bool is_trained_on_once(size_t row)
 
 static double held_out_loss(const char *out, const char *data, const char *way)
 {
-    e2e_remove(out);
+    files_remove(out);
     tug_ends(
         0,
         "train --data %s --format libsvm --model fm --valid 0.25 --seed 5 --epochs 2 "
@@ -105,8 +105,9 @@ static double held_out_loss(const char *out, const char *data, const char *way)
 static bool same_training(const char *a, const char *b)
 {
     size_t n[2];
-    char *text[2] = {e2e_read(e2e_path("%s/save-000001/training-000.part", a), &n[0]),
-                     e2e_read(e2e_path("%s/save-000001/training-000.part", b), &n[1])};
+    char *text[2] = {
+        files_read(files_path("%s/save-000001/training-000.part", a), &n[0]),
+        files_read(files_path("%s/save-000001/training-000.part", b), &n[1])};
     assert_true(text[0] != NULL && text[1] != NULL);
     bool same = n[0] == n[1] && memcmp(text[0], text[1], n[0]) == 0;
     mem_free(text[0]);
@@ -145,7 +146,7 @@ static void held_out(void **state)
 static void assert_same_bytes(const char *one, const char *other)
 {
     size_t n, m;
-    char *a = e2e_read(one, &n), *b = e2e_read(other, &m);
+    char *a = files_read(one, &n), *b = files_read(other, &m);
     assert_true(a != NULL && b != NULL && n == m);
     assert_memory_equal(a, b, n);
     mem_free(a);
@@ -165,7 +166,7 @@ static void held_out_of_standard_input(void **state)
     e2e_stdin = NULL;
     assert_int_equal(code, 0);
     assert_true(valid_number("logloss") == loss);
-    char *text = e2e_read("data.svm", NULL);
+    char *text = files_read("data.svm", NULL);
     FILE *f = fopen("unseen.svm", "w");
     size_t row = 0;
     for (const char *line = text; *line != 0; row++) {
@@ -196,7 +197,7 @@ static void shares_that_are_none(void **state)
         tug_ends(2, "train %s --valid %s", svm, wrong[i]);
         e2e_says("--valid");
     }
-    e2e_write("few.svm", "1 1:1\n0 2:1\n");
+    files_write("few.svm", "1 1:1\n0 2:1\n");
     tug_ends(3, "train --data few.svm --format libsvm --valid 0.000001");
     e2e_says("leaves none of the 2 examples to validate on");
 }
@@ -240,7 +241,7 @@ static void divergence(void **state)
     static const char *const ways[] = {"", "--deterministic",
                                        "--data-in stream --epochs 1", "--threads 1"};
     for (size_t i = 0; i < 8; i++) {
-        e2e_remove("out");
+        files_remove("out");
         tug_ends(3,
                  "train --data wild.svm --format libsvm --model %s --loss squared "
                  "--optimizer sgd "
@@ -253,7 +254,7 @@ static void divergence(void **state)
                     strstr(e2e_err, "of key 77)") != NULL);
         // What has diverged is not saved.
         char names[4][64];
-        assert_int_equal(e2e_list("out", names, 4), 0);
+        assert_int_equal(files_list("out", names, 4), 0);
     }
 }
 
@@ -262,14 +263,14 @@ static void divergence(void **state)
 static void divergence_at_the_end(void **state)
 {
     (void)state;
-    e2e_write("end.svm", "1e30 1:1e30\n");
+    files_write("end.svm", "1e30 1:1e30\n");
     int code = tug(
         "train --data end.svm --format libsvm --model lr --loss squared --optimizer "
         "sgd --lr 100 --epochs 1 --out wild");
     assert_int_equal(code, 3);
     e2e_says("end.svm:1: ");
     e2e_says("key 1, in this example first, are not finite");
-    assert_false(e2e_exists("wild/save-000001"));
+    assert_false(files_exists("wild/save-000001"));
 }
 
 // ---------------------------------------------------------------- progress
@@ -293,7 +294,7 @@ static void lines_every_n_batches(void **state)
                  ways[i]);
         assert_int_equal(count(e2e_err, "  batch "), 6);
         for (int b = 10; b <= 60; b += 10)
-            e2e_says(e2e_path("batch %d  loss ", b));
+            e2e_says(files_path("batch %d  loss ", b));
         assert_int_equal(count(e2e_err, "done  loss"), 2);
         assert_int_equal(count(e2e_err, "\033"), 0);
         assert_int_equal(count(e2e_err, "\r"), 0);

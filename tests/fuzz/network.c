@@ -8,7 +8,7 @@
 // driver's PASS; and files outside of the test's folder.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "../e2e/tables.h"
+#include "kit/servers.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -5,12 +5,12 @@
 // that fails shows what all of its processes have said.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_TESTS_E2E_CLUSTER_H
-#define TUG_TESTS_E2E_CLUSTER_H
+#ifndef TUG_KIT_PROCESSES_H
+#define TUG_KIT_PROCESSES_H
 
 #include <signal.h>
 
-#include "e2e.h"
+#include "kit/command.h"
 
 // Longer than anything takes on a busy machine: reached only by what hangs.
 enum { CLUSTER_PATIENCE = 60 };

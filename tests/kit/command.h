@@ -1,30 +1,23 @@
 // Tests of the command as people run it: real processes in a folder of the test's own.
 //
-// Each tests/e2e/x_test.c includes this and is linked with e2e.c. Paths are relative to
-// the folder, which is removed when the program ends.
+// Paths are relative to the folder, which is removed when the program ends.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_TESTS_E2E_E2E_H
-#define TUG_TESTS_E2E_E2E_H
+#ifndef TUG_KIT_COMMAND_H
+#define TUG_KIT_COMMAND_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <jansson.h>
 
-#include "base/alloc.h"
+#include "kit/files.h"
+#include "kit/test.h"
 
 #define E2E_PRINTF(n) __attribute__((format(printf, n, n + 1)))
-enum { E2E_PATH = 256 };
 
 // Group fixtures: the folder, and an environment without options of tug.
 int e2e_begin(void **state);
@@ -46,27 +39,19 @@ void e2e_says(const char *text);
 json_t *e2e_json(void);
 double e2e_number(const char *name); // of that object; NaN for null
 
+// Of any process: the words that it left in a file; whether those in e2e_err are a
+// sanitizer's; the exit status, or 128 + the signal, by what waitpid gave.
+void e2e_collect(char **text, const char *path);
+bool e2e_sanitizer_complains(void);
+int e2e_status(int status);
+
 // For the commands that follow; NULL and 0: as usual.
 extern const char *e2e_stdin;   // a file for standard input
 extern uint64_t e2e_file_limit; // bytes that a file can have: a full disk
-extern char e2e_dir[E2E_PATH];
 
 // A command in the background.
 pid_t tug_start(const char *words, ...) E2E_PRINTF(1);
 int tug_finish(pid_t pid); // as tug()
-
-// A path put together; valid until sixteen more were asked for.
-const char *e2e_path(const char *format, ...) E2E_PRINTF(1);
-
-// Files.
-void e2e_write(const char *path, const char *text);
-void e2e_write_bytes(const char *path, const void *bytes, size_t n);
-char *e2e_read(const char *path, size_t *ret_n); // mem_free it; NULL: not there
-bool e2e_exists(const char *path);
-void e2e_remove(const char *path); // a file or a whole directory; fine if there is none
-void e2e_copy_dir(const char *from, const char *to); // whole
-void e2e_nothing_beside(const char *dir); // no file that was to get another name
-size_t e2e_list(const char *dir, char names[][64], size_t max); // sorted, no hidden ones
 
 // The newest complete save of a model directory, as "OUT/save-000007".
 const char *e2e_newest(const char *out);
@@ -86,9 +71,6 @@ struct e2e_data {
     bool (*flip)(size_t i);
 };
 void e2e_write_data(const struct e2e_data *d);
-
-// A file of the shared data sets; NULL where they are not at hand (the test is skipped).
-const char *e2e_shared(const char *name);
 
 // Exact AUC of predictions (a number a line in e2e_out) by the labels of a
 // libsvm or libffm file.

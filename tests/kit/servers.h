@@ -2,10 +2,10 @@
 // tug/table.h and `tug table` beside it.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_TESTS_E2E_TABLES_H
-#define TUG_TESTS_E2E_TABLES_H
+#ifndef TUG_KIT_SERVERS_H
+#define TUG_KIT_SERVERS_H
 
-#include "cluster.h"
+#include "kit/processes.h"
 #include "tug/table.h"
 
 enum { TABLES_DIM = 4, TABLES_PUSH = 1 + TABLES_DIM + 3, TABLES_KEYS = 1000 };

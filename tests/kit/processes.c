@@ -1,7 +1,7 @@
 // Processes of a cluster: see cluster.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster.h"
+#include "kit/processes.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -59,7 +59,7 @@ void cluster_fail(const char *format, ...)
     vsnprintf(why, sizeof(why), format, args);
     va_end(args);
     for (size_t i = 0; i < n_processes; i++) {
-        char *text = e2e_read(e2e_path("%s.err", processes[i].name), NULL);
+        char *text = files_read(files_path("%s.err", processes[i].name), NULL);
         fprintf(stderr, "---- %s:\n%s", processes[i].name, text != NULL ? text : "");
         mem_free(text);
     }
@@ -73,7 +73,7 @@ int cluster_begin(void **state)
 {
     if (e2e_begin(state) != 0)
         return -1;
-    setenv("XDG_RUNTIME_DIR", e2e_dir, 1); // where a launcher writes the address
+    setenv("XDG_RUNTIME_DIR", files_dir, 1); // where a launcher writes the address
     // What a launcher leaves behind becomes a child of this process, which looks for it.
     return prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
@@ -177,8 +177,8 @@ static void start(const char *space, const char *name, const char *words, va_lis
     snprintf(copy, sizeof(copy), "%s", space != NULL ? space : "");
     split(line, argv, 5);
     struct process *p = make(name);
-    p->pid = spawn(space != NULL ? argv : argv + 4, e2e_path("%s.out", name),
-                   e2e_path("%s.err", name));
+    p->pid = spawn(space != NULL ? argv : argv + 4, files_path("%s.out", name),
+                   files_path("%s.err", name));
 }
 
 void cluster_start(const char *name, const char *words, ...)
@@ -214,13 +214,6 @@ int cluster_system(const char *words, ...)
 
 // ---------------------------------------------------------------- waiting
 
-static void collect(char **text, const char *path)
-{
-    mem_free(*text);
-    *text = e2e_read(path, NULL);
-    assert_non_null(*text);
-}
-
 static int wait_until(struct process *p, double seconds)
 {
     int status;
@@ -242,11 +235,11 @@ int cluster_wait(const char *name, double seconds)
     assert_non_null(p);
     int status = wait_until(p, seconds);
     p->pid = 0;
-    collect(&e2e_out, e2e_path("%s.out", name));
-    collect(&e2e_err, e2e_path("%s.err", name));
-    if (strstr(e2e_err, "Sanitizer") != NULL || strstr(e2e_err, "runtime error:") != NULL)
+    e2e_collect(&e2e_out, files_path("%s.out", name));
+    e2e_collect(&e2e_err, files_path("%s.err", name));
+    if (e2e_sanitizer_complains())
         cluster_fail("a sanitizer complained");
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return e2e_status(status);
 }
 
 void cluster_ends(const char *name, int code, double seconds)
@@ -258,7 +251,7 @@ void cluster_ends(const char *name, int code, double seconds)
 
 void cluster_said(const char *name, const char *text)
 {
-    collect(&e2e_err, e2e_path("%s.err", name));
+    e2e_collect(&e2e_err, files_path("%s.err", name));
     if (strstr(e2e_err, text) == NULL)
         cluster_fail("%s has not said '%s'", name, text);
 }
@@ -269,14 +262,14 @@ static const char *await(const char *name, const char *wanted)
     char text[256], path[64];
     struct process *p = find(name);
     assert_non_null(p);
-    snprintf(text, sizeof(text), "%s", wanted); // it may be of e2e_path's
+    snprintf(text, sizeof(text), "%s", wanted); // it may be of files_path's
     snprintf(path, sizeof(path), "%s.err", name);
     double until = cluster_now() + CLUSTER_PATIENCE;
     for (;;) {
         siginfo_t i = {0};
         bool ended = waitid(P_PID, (id_t)p->pid, &i, WEXITED | WNOHANG | WNOWAIT) == 0 &&
                      i.si_pid != 0;
-        collect(&e2e_err, path);
+        e2e_collect(&e2e_err, path);
         const char *at = strstr(e2e_err, text);
         if (at != NULL && strchr(at, '\n') != NULL)
             return at + strlen(text);
@@ -302,7 +295,7 @@ void cluster_signal(const char *name, int number)
 // "worker 1 (HOST:PID) joined as node 11"
 pid_t cluster_node(const char *name, const char *node)
 {
-    const char *at = await(name, e2e_path("%s (", node));
+    const char *at = await(name, files_path("%s (", node));
     long pid = strtol(at + strcspn(at, ":") + 1, NULL, 10);
     assert_true(pid > 1);
     return (pid_t)pid;
@@ -389,31 +382,21 @@ static bool same_text(const char *a, const char *b, const char *words)
     return same;
 }
 
-static bool same_file(const char *a, const char *b)
-{
-    size_t size[2];
-    char *text[2] = {e2e_read(a, &size[0]), e2e_read(b, &size[1])};
-    bool same = text[0] != NULL && text[1] != NULL && size[0] == size[1] &&
-                memcmp(text[0], text[1], size[0]) == 0;
-    mem_free(text[0]);
-    mem_free(text[1]);
-    return same;
-}
-
 // What differs; NULL: nothing.
 static const char *difference(const char *a, const char *b)
 {
     char names[2][16][64];
     const char *dir[2] = {e2e_newest(a), e2e_newest(b)};
-    size_t n = e2e_list(dir[0], names[0], 16);
-    if (e2e_list(dir[1], names[1], 16) != n)
+    size_t n = files_list(dir[0], names[0], 16);
+    if (files_list(dir[1], names[1], 16) != n)
         return "the list of files";
     for (size_t i = 0; i < n; i++) {
         const char *name = names[0][i];
         size_t len = strlen(name);
         if (len > 5 && strcmp(name + len - 5, ".part") == 0 &&
-            !same_file(e2e_path("%s/%s", dir[0], name), e2e_path("%s/%s", dir[1], name)))
-            return e2e_path("%s", name);
+            !files_same(files_path("%s/%s", dir[0], name),
+                        files_path("%s/%s", dir[1], name)))
+            return files_path("%s", name);
     }
     if (!same_text(a, b, "--state"))
         return "the exported table of features";

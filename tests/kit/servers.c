@@ -1,7 +1,7 @@
 // See tables.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "tables.h"
+#include "kit/servers.h"
 
 #include "base/random.h"
 
@@ -12,7 +12,7 @@ void tables_start(unsigned servers)
     cluster_start("scheduler", "scheduler --servers %u --workers 0", servers);
     tables_port = cluster_port("scheduler");
     for (unsigned i = 0; i < servers; i++)
-        cluster_start(e2e_path("server%u", i),
+        cluster_start(files_path("server%u", i),
                       "server --scheduler 127.0.0.1:%u --loops %u --save-root . "
                       "--load-root /",
                       tables_port, tables_loops > 0 ? tables_loops : 1);
@@ -29,7 +29,7 @@ void tables_kill(unsigned servers)
 {
     cluster_signal("scheduler", SIGKILL);
     for (unsigned i = 0; i < servers; i++)
-        cluster_signal(e2e_path("server%u", i), SIGKILL);
+        cluster_signal(files_path("server%u", i), SIGKILL);
     cluster_none_left();
 }
 
@@ -89,12 +89,10 @@ void tables_push(struct tug_client *c, uint32_t table, uint64_t seed, size_t n)
 
 void tables_same_files(const char *a, const char *b)
 {
-    size_t size[2];
-    char *text[2] = {e2e_read(a, &size[0]), e2e_read(b, &size[1])};
-    if (text[0] == NULL || text[1] == NULL || size[0] == 0)
-        cluster_fail("%s or %s is missing or empty", a, b);
-    if (size[0] != size[1] || memcmp(text[0], text[1], size[0]) != 0)
+    size_t size = 0;
+    mem_free(files_read(a, &size));
+    if (size == 0)
+        cluster_fail("%s is missing or empty", a);
+    if (!files_same(a, b))
         cluster_fail("%s and %s differ", a, b);
-    mem_free(text[0]);
-    mem_free(text[1]);
 }

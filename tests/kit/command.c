@@ -1,7 +1,7 @@
 // Running the command and looking at what it left.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "e2e.h"
+#include "kit/command.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -25,22 +25,9 @@ extern char **environ;
 char *e2e_out, *e2e_err;
 const char *e2e_stdin;
 uint64_t e2e_file_limit;
-char e2e_dir[E2E_PATH];
 static const char *binary;
 
 // ---------------------------------------------------------------- the folder
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)
-{
-    (void)st, (void)kind, (void)ftw;
-    return remove(path);
-}
-
-void e2e_remove(const char *path)
-{
-    if (e2e_exists(path))
-        assert_int_equal(nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
-}
 
 // Options that the user has set must not reach the tests.
 static void clean_environment(void)
@@ -61,26 +48,20 @@ static void clean_environment(void)
 
 int e2e_begin(void **state)
 {
-    (void)state;
     binary = getenv("TUG_BINARY");
     if (binary == NULL || access(binary, X_OK) != 0) {
         fprintf(stderr, "TUG_BINARY does not name the command\n");
         return -1;
     }
     clean_environment();
-    const char *base = getenv("TMPDIR");
-    snprintf(e2e_dir, sizeof(e2e_dir), "%s/tug-e2e-XXXXXX", base != NULL ? base : "/tmp");
-    return mkdtemp(e2e_dir) != NULL && chdir(e2e_dir) == 0 ? 0 : -1;
+    return files_begin(state) == 0 && chdir(files_dir) == 0 ? 0 : -1;
 }
 
 int e2e_end(void **state)
 {
-    (void)state;
     mem_free(e2e_out);
     mem_free(e2e_err);
-    return chdir("/") == 0 && nftw(e2e_dir, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0
-               ? 0
-               : -1;
+    return chdir("/") == 0 && files_end(state) == 0 ? 0 : -1;
 }
 
 // ---------------------------------------------------------------- processes
@@ -135,11 +116,22 @@ pid_t tug_start(const char *words, ...)
     return pid;
 }
 
-static void collect(char **text, const char *path)
+void e2e_collect(char **text, const char *path)
 {
     mem_free(*text);
-    *text = e2e_read(path, NULL);
+    *text = files_read(path, NULL);
     assert_non_null(*text);
+}
+
+bool e2e_sanitizer_complains(void)
+{
+    return strstr(e2e_err, "Sanitizer") != NULL ||
+           strstr(e2e_err, "runtime error:") != NULL;
+}
+
+int e2e_status(int status)
+{
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 int tug_finish(pid_t pid)
@@ -147,11 +139,11 @@ int tug_finish(pid_t pid)
     int status;
     while (waitpid(pid, &status, 0) < 0)
         assert_int_equal(errno, EINTR);
-    collect(&e2e_out, ".out");
-    collect(&e2e_err, ".err");
-    if (strstr(e2e_err, "Sanitizer") != NULL || strstr(e2e_err, "runtime error:") != NULL)
+    e2e_collect(&e2e_out, ".out");
+    e2e_collect(&e2e_err, ".err");
+    if (e2e_sanitizer_complains())
         fail_msg("%s", e2e_err);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return e2e_status(status);
 }
 
 int tug(const char *words, ...)
@@ -204,128 +196,16 @@ double e2e_number(const char *name)
     return x;
 }
 
-// ---------------------------------------------------------------- files
-
-const char *e2e_path(const char *format, ...)
-{
-    static char paths[16][E2E_PATH];
-    static unsigned turn;
-    char *p = paths[turn++ % 16];
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(p, E2E_PATH, format, args);
-    va_end(args);
-    assert_in_range(n, 1, E2E_PATH - 1);
-    return p;
-}
-
-bool e2e_exists(const char *path)
-{
-    return access(path, F_OK) == 0;
-}
-
-void e2e_write_bytes(const char *path, const void *bytes, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
-}
-
-void e2e_write(const char *path, const char *text)
-{
-    e2e_write_bytes(path, text, strlen(text));
-}
-
-char *e2e_read(const char *path, size_t *ret_n)
-{
-    FILE *f = fopen(path, "rb");
-    if (f == NULL)
-        return NULL;
-    struct stat st;
-    assert_int_equal(fstat(fileno(f), &st), 0);
-    char *text = mem_alloc((size_t)st.st_size + 1);
-    assert_non_null(text);
-    size_t n = fread(text, 1, (size_t)st.st_size, f);
-    fclose(f);
-    text[n] = 0;
-    if (ret_n != NULL)
-        *ret_n = n;
-    return text;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(a, b);
-}
-
-void e2e_nothing_beside(const char *dir)
-{
-    DIR *d = opendir(dir);
-    assert_non_null(d);
-    for (struct dirent *x = readdir(d); x != NULL; x = readdir(d)) {
-        size_t n = strlen(x->d_name);
-        assert_false(n > 4 && strcmp(x->d_name + n - 4, ".tmp") == 0);
-    }
-    closedir(d);
-}
-
-size_t e2e_list(const char *dir, char names[][64], size_t max)
-{
-    DIR *d = opendir(dir);
-    if (d == NULL)
-        return 0;
-    size_t n = 0;
-    for (struct dirent *entry = readdir(d); entry != NULL && n < max; entry = readdir(d))
-        if (entry->d_name[0] != '.')
-            snprintf(names[n++], 64, "%.63s", entry->d_name);
-    closedir(d);
-    qsort(names, n, 64, by_name);
-    return n;
-}
-
-void e2e_copy_dir(const char *from, const char *to)
-{
-    char names[MAX_FILES][64];
-    assert_int_equal(mkdir(to, 0700), 0);
-    size_t n = e2e_list(from, names, MAX_FILES);
-    for (size_t i = 0; i < n; i++) {
-        const char *source = e2e_path("%s/%s", from, names[i]);
-        const char *target = e2e_path("%s/%s", to, names[i]);
-        struct stat st;
-        assert_int_equal(stat(source, &st), 0);
-        if (S_ISDIR(st.st_mode)) {
-            e2e_copy_dir(source, target); // one level deep: the two paths live on
-            continue;
-        }
-        size_t bytes;
-        char *text = e2e_read(source, &bytes);
-        e2e_write_bytes(target, text, bytes);
-        mem_free(text);
-    }
-}
-
 // ---------------------------------------------------------------- models
 
 const char *e2e_newest(const char *out)
 {
     char names[MAX_FILES][64];
-    for (size_t n = e2e_list(out, names, MAX_FILES); n > 0; n--)
-        if (e2e_exists(e2e_path("%s/%s/manifest.json", out, names[n - 1])))
-            return e2e_path("%s/%s", out, names[n - 1]);
+    for (size_t n = files_list(out, names, MAX_FILES); n > 0; n--)
+        if (files_exists(files_path("%s/%s/manifest.json", out, names[n - 1])))
+            return files_path("%s/%s", out, names[n - 1]);
     fail_msg("%s holds no save", out);
     return NULL;
-}
-
-static bool same_bytes(const char *a, const char *b)
-{
-    size_t size[2];
-    char *text[2] = {e2e_read(a, &size[0]), e2e_read(b, &size[1])};
-    bool same = text[0] != NULL && text[1] != NULL && size[0] == size[1] &&
-                memcmp(text[0], text[1], size[0]) == 0;
-    mem_free(text[0]);
-    mem_free(text[1]);
-    return same;
 }
 
 // A manifest, but for which files the data lay in: another way to the same data may be
@@ -352,7 +232,7 @@ static bool same_manifests(const char *a, const char *b)
 
 static bool same_files(const char *name, const char *a, const char *b)
 {
-    return strcmp(name, "manifest.json") == 0 ? same_manifests(a, b) : same_bytes(a, b);
+    return strcmp(name, "manifest.json") == 0 ? same_manifests(a, b) : files_same(a, b);
 }
 
 // The name of the first file that differs; NULL: none.
@@ -360,13 +240,13 @@ static const char *first_difference(const char *a, const char *b)
 {
     static char names[2][MAX_FILES][64];
     a = e2e_newest(a), b = e2e_newest(b);
-    size_t n = e2e_list(a, names[0], MAX_FILES);
-    if (e2e_list(b, names[1], MAX_FILES) != n)
+    size_t n = files_list(a, names[0], MAX_FILES);
+    if (files_list(b, names[1], MAX_FILES) != n)
         return "the list of files";
     for (size_t i = 0; i < n; i++)
         if (strcmp(names[0][i], names[1][i]) != 0 ||
-            !same_files(names[0][i], e2e_path("%s/%s", a, names[0][i]),
-                        e2e_path("%s/%s", b, names[1][i])))
+            !same_files(names[0][i], files_path("%s/%s", a, names[0][i]),
+                        files_path("%s/%s", b, names[1][i])))
             return names[0][i];
     return NULL;
 }
@@ -429,19 +309,6 @@ void e2e_write_data(const struct e2e_data *d)
     assert_int_equal(fclose(f), 0);
 }
 
-const char *e2e_shared(const char *name)
-{
-    static char path[4][512];
-    static unsigned turn;
-    const char *dir = getenv("TUG_SHARED");
-    char *p = path[turn++ % 4];
-    snprintf(p, sizeof(path[0]), "%s/data/%s", dir != NULL ? dir : "/nonexistent", name);
-    if (access(p, R_OK) == 0)
-        return p;
-    print_message("skipped: %s is not at hand (TUG_SHARED)\n", p);
-    return NULL;
-}
-
 // ---------------------------------------------------------------- AUC
 
 struct scored_label {
@@ -473,7 +340,7 @@ static double auc_of(struct scored_label *s, size_t n)
 
 double e2e_auc(const char *data)
 {
-    char *text = e2e_read(data, NULL);
+    char *text = files_read(data, NULL);
     assert_non_null(text);
     size_t cap = strlen(text) / 2 + 1, n = 0;
     struct scored_label *s = mem_array(cap, sizeof(*s));

@@ -1,0 +1,74 @@
+// What tests begin with: cmocka with what its header needs, and assertions of ours.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KIT_TEST_H
+#define TUG_KIT_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+
+// Under sanitizers all takes longer, and memory is not what it is elsewhere.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SANITIZED = 1 };
+#else
+enum { SANITIZED = 0 };
+#endif
+
+// A call that must go well; its errors go to &ok_e.
+#define OK(call)                                                                         \
+    do {                                                                                 \
+        struct err ok_e = {0};                                                           \
+        int ok_rc = (call);                                                              \
+        if (ok_rc != 0)                                                                  \
+            fail_msg("%s: %d %s", #call, ok_rc, ok_e.text);                              \
+    } while (0)
+
+// Compares structs, to which a and b point, by their values. The bytes between members hold
+// whatever was on the stack: they differ from machine to machine, so assert_memory_equal of
+// a struct that has any is a test of the compiler. clang 14, which reads the tests but does
+// not build them, lacks the builtin.
+#if defined(__has_builtin) && __has_builtin(__builtin_clear_padding)
+#define assert_same_struct(a, b)                                                         \
+    do {                                                                                 \
+        __builtin_clear_padding(a);                                                      \
+        __builtin_clear_padding(b);                                                      \
+        assert_memory_equal(a, b, sizeof(*(a)));                                         \
+    } while (0)
+#else
+#define assert_same_struct(a, b) assert_memory_equal(a, b, sizeof(*(a)))
+#endif
+
+// Runs `call` (which gives an error code, and says why in test_err) with its first, second,
+// ... allocation failing until it passes without; `undo` takes back what a success left.
+// Nothing may be left behind by a failure.
+#define FAIL_EACH_ALLOCATION(call, undo)                                                 \
+    do {                                                                                 \
+        bool passed_ = false;                                                            \
+        for (long n_ = 0; !passed_; n_++) {                                              \
+            assert_true(n_ < 100000);                                                    \
+            size_t live_ = mem_live();                                                   \
+            mem_fault_after(n_);                                                         \
+            int rc_ = (call);                                                            \
+            bool faulted_ = mem_faulted();                                               \
+            mem_fault_after(-1);                                                         \
+            passed_ = !faulted_;                                                         \
+            if (rc_ != 0) {                                                              \
+                if (!faulted_ || rc_ != TUG_ENOMEM)                                      \
+                    fail_msg("allocation %ld: %s", n_, test_err.text);                   \
+            } else {                                                                     \
+                undo;                                                                    \
+            }                                                                            \
+            assert_int_equal(mem_live(), live_);                                         \
+        }                                                                                \
+    } while (0)
+extern struct err test_err; // what the last failing call said
+
+#endif
