@@ -5,14 +5,10 @@
 #include "accessor/accessor.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "accessor/accessor_testing.h"
+#include "kit/accessors.h"
+#include "kit/test.h"
 
 static void layouts(void **state)
 {
@@ -29,9 +25,9 @@ static void layouts(void **state)
         {"ctr_double", 0, 0, 9, 0, 3, 4, 7, 0}, {"ctr_double", 4, 9, 11, 14, 7, 8, 8, 10},
     };
     for (size_t i = 0; i < sizeof(want) / sizeof(*want); i++) {
-        struct accessor_options o = options(want[i].name, want[i].dim);
+        struct accessor_options o = accessor_usual(want[i].name, want[i].dim);
         o.life.ttl_steps = want[i].ttl;
-        struct accessor a = made(&o), packed;
+        struct accessor a = accessor_made(&o), packed;
         assert_int_equal(a.width, want[i].width);
         assert_int_equal(a.extra_width, want[i].extra_width);
         assert_int_equal(a.pull_width, want[i].pull);
@@ -45,19 +41,19 @@ static void layouts(void **state)
         assert_int_equal(packed.width, a.pull_width);
         assert_int_equal(packed.groups[0].weights, a.pulled_stats);
     }
-    struct accessor_options o = options("ctr", 6);
+    struct accessor_options o = accessor_usual("ctr", 6);
     o.extra = rule_defaults(RULE_ADAGRAD_ROW); // one sum for the vector
-    assert_int_equal(made(&o).extra_width, 7);
+    assert_int_equal(accessor_made(&o).extra_width, 7);
 }
 
 // What rows and extra rows begin with, by the same random numbers as one long row.
 static void first_rows(void **state)
 {
     (void)state;
-    struct accessor_options o = options("ctr", 6);
+    struct accessor_options o = accessor_usual("ctr", 6);
     o.extra = rule_defaults(RULE_ADAGRAD);
     o.rule.n0 = 0.5f;
-    struct accessor a = made(&o);
+    struct accessor a = accessor_made(&o);
     struct table_options t = {.seed = 3, .id = 9, .width = a.width, .n_inits = 5};
     struct table *table;
     accessor_inits(&a, -0.25f, 0.25f, -2, 1, &t);
@@ -91,8 +87,8 @@ static void first_rows(void **state)
 static void handles(void **state)
 {
     (void)state;
-    struct accessor_options o = options("sparse", 2);
-    struct accessor a = made(&o);
+    struct accessor_options o = accessor_usual("sparse", 2);
+    struct accessor a = accessor_made(&o);
     float row[MAX_WIDTH] = {0};
     assert_true(accessor_extra(&a, row) == TABLE_NONE);
     for (uint32_t handle = 0; handle < TABLE_MAX_ROWS - 1000; handle += 0x00fffff1) {
@@ -115,7 +111,7 @@ static void refused_by_name(const struct accessor_options *o, const char *about)
 
 #define NOT_MADE(accessor_name, change, about)                                           \
     do {                                                                                 \
-        struct accessor_options o = options(accessor_name, 4);                           \
+        struct accessor_options o = accessor_usual(accessor_name, 4);                    \
         change;                                                                          \
         refused_by_name(&o, about);                                                      \
     } while (0)
@@ -158,15 +154,16 @@ static void paddle_names(void **state)
         const struct accessor_class *c = accessor_find(pairs[i][0], NULL);
         assert_non_null(c);
         assert_string_equal(c->name, pairs[i][1]);
-        struct accessor_options o = options(pairs[i][0], 2);
+        struct accessor_options o = accessor_usual(pairs[i][0], 2);
         if (strcmp(c->name, "merge") != 0)
-            assert_int_equal(made(&o).life.show_scale,
+            assert_int_equal(accessor_made(&o).life.show_scale,
                              strstr(pairs[i][0], "Unit") == NULL);
         assert_int_equal(accessor_choose(&o, pairs[i][0], NULL), 0);
         assert_string_equal(o.name, pairs[i][1]);
     }
-    for (size_t i = 0; i < NAMES; i++)
-        assert_string_equal(accessor_find(names[i], NULL)->name, names[i]);
+    for (size_t i = 0; i < ACCESSORS; i++)
+        assert_string_equal(accessor_find(accessors_all[i], NULL)->name,
+                            accessors_all[i]);
 }
 
 // The rows of models: a group, the count, and perhaps a group of several vectors.
@@ -233,8 +230,8 @@ static void own_accessors(void **state)
     assert_int_equal(accessor_register(&hits, NULL), 0);
     assert_ptr_equal(accessor_find("hits", NULL), &hits);
     assert_non_null(strstr(accessor_names(), ", hits"));
-    struct accessor_options mine = options("hits", 2);
-    struct accessor a = made(&mine);
+    struct accessor_options mine = accessor_usual("hits", 2);
+    struct accessor a = accessor_made(&mine);
     float row[] = {5, 1, 2, 0, 0}, ret[3], *rows[] = {row};
     assert_ptr_equal(a.class, &hits);
     assert_int_equal(accessor_register(&mute, NULL), 0);
@@ -263,8 +260,8 @@ static void own_accessors(void **state)
 #define LIFE_REFUSED(change, about)                                                      \
     do {                                                                                 \
         struct err e = {0};                                                              \
-        struct accessor_options o = options("ctr", 4);                                   \
-        struct accessor a = made(&o);                                                    \
+        struct accessor_options o = accessor_usual("ctr", 4);                            \
+        struct accessor a = accessor_made(&o);                                           \
         change;                                                                          \
         assert_int_equal(accessor_check(&a, &e), TUG_EDATA);                             \
         if (strstr(e.text, about) == NULL)                                               \

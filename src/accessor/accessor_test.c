@@ -5,17 +5,12 @@
 #include "accessor/accessor.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "accessor/accessor_testing.h"
 #include "base/alloc.h"
 #include "base/random.h"
-#include "base/same_testing.h"
+#include "kit/accessors.h"
+#include "kit/test.h"
 #include "rule/rule.h"
 
 enum { ROWS = 200 };
@@ -234,13 +229,13 @@ static void first_pulls(void **state)
     struct table *t;
     assert_int_equal(table_open(&t, &o, NULL), 0);
     for (uint64_t key = 0; key < 100; key++) {
-        float first[MAX_WIDTH], made[MAX_WIDTH], *row;
+        float first[MAX_WIDTH], accessor_made[MAX_WIDTH], *row;
         uint32_t handle;
         accessor_first(&a, t, key, first);
         assert_int_equal(table_rows(t, &key, 1, &handle), 0);
         row = table_row(table_slabs(t), handle);
-        accessor_gather(&a, &row, 1, made);
-        assert_memory_equal(first, made, a.pull_width * sizeof(float));
+        accessor_gather(&a, &row, 1, accessor_made);
+        assert_memory_equal(first, accessor_made, a.pull_width * sizeof(float));
         assert_true(first[0] == 0 && first[1] == 0 && first[3] != 0 && first[9] >= 2);
     }
     table_close(t);
@@ -358,11 +353,11 @@ static void life_updates(void **state)
     static const size_t lengths[] = {0, 1, 63, 64, 65, ROWS};
     for (int kind = 0; kind < RULE_KINDS; kind++)
         for (int way = 0; way < 16; way++) {
-            struct accessor_options o = options("ctr", way % 2 ? 9 : 0);
+            struct accessor_options o = accessor_usual("ctr", way % 2 ? 9 : 0);
             o.rule = rule_defaults((enum rule_kind)kind);
             o.extra = rule_defaults((enum rule_kind)(RULE_KINDS - 1 - kind));
             o.rule.l2 = 0.02f;
-            struct accessor a = made(&o);
+            struct accessor a = accessor_made(&o);
             limit(&a, way / 2 % 2);
             for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++)
                 check_life_update(&a, lengths[i], way / 4 % 2 ? 0.5f : 1, way / 8);
@@ -373,8 +368,8 @@ static void life_updates(void **state)
 static void plain_life_updates(void **state)
 {
     (void)state;
-    struct accessor_options o = options("plain", 5);
-    struct accessor a = made(&o);
+    struct accessor_options o = accessor_usual("plain", 5);
+    struct accessor a = accessor_made(&o);
     check_life_update(&a, ROWS, 1, true);
 }
 
@@ -383,10 +378,10 @@ static void life_pulls(void **state)
     (void)state;
     static struct life_rows x;
     static float got[ROWS * MAX_WIDTH];
-    for (size_t name = 0; name < NAMES; name++)
+    for (size_t name = 0; name < ACCESSORS; name++)
         for (int bare = 0; bare < 2; bare++) {
-            struct accessor_options o = options(names[name], 5);
-            struct accessor a = made(&o);
+            struct accessor_options o = accessor_usual(accessors_all[name], 5);
+            struct accessor a = accessor_made(&o);
             fill_life(&x, &a);
             x.rows.at[7] = NULL;
             for (size_t i = 0; i < ROWS * MAX_WIDTH; i++)

@@ -5,16 +5,11 @@
 #include "accessor/entry.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
-#include "base/same_testing.h"
+#include "kit/test.h"
 
 enum { KEYS = 20000, PUSHES = 200000 };
 

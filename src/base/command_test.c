@@ -3,35 +3,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/disk.h"
 #include "base/file.h"
-#include "base/new_file_testing.h"
+#include "kit/files.h"
+#include "kit/test.h"
 
-static char dir[] = "/tmp/tug-command-XXXXXX";
 static char path[FILE_PATH_MAX];
 
 static int make_dir(void **state)
 {
-    (void)state;
-    return mkdtemp(dir) == NULL || file_join(path, dir, "out", NULL) != 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    return file_remove_tree(dir, NULL);
+    return files_begin(state) != 0 || file_join(path, files_dir, "out", NULL) != 0;
 }
 
 static int write_lines(const char *text, size_t lines, struct err *e)
@@ -57,7 +45,7 @@ static void test_writes(void **state)
     assert_int_equal(file_read(path, &b, NULL), 0);
     assert_non_null(strstr(buf_str(&b), "3000 A LINE\n"));
     buf_free(&b);
-    assert_int_equal(files_beside(dir, NULL), 0);
+    assert_int_equal(files_beside(files_dir, NULL), 0);
     assert_int_equal(unlink(path), 0);
 }
 
@@ -82,7 +70,7 @@ static void test_fails(void **state)
             fail_msg("'%s' instead of '%s'", e.text, commands[i].what);
         assert_non_null(strstr(e.text, commands[i].text));
         assert_false(file_exists(path));
-        assert_int_equal(files_beside(dir, NULL), 0);
+        assert_int_equal(files_beside(files_dir, NULL), 0);
     }
 }
 
@@ -100,7 +88,7 @@ static void test_abort(void **state)
     command_file_abort(NULL);
     command_abort(NULL);
     assert_false(file_exists(path));
-    assert_int_equal(files_beside(dir, NULL), 0);
+    assert_int_equal(files_beside(files_dir, NULL), 0);
 }
 
 static void test_reads(void **state)
@@ -143,7 +131,7 @@ static void test_faults(void **state)
             break;
         assert_int_equal(rc, TUG_ENOMEM);
         assert_int_equal(mem_live(), live);
-        assert_int_equal(files_beside(dir, NULL), 0);
+        assert_int_equal(files_beside(files_dir, NULL), 0);
     }
     mem_fault_after(-1);
     for (long n = 0;; n++) {
@@ -154,7 +142,7 @@ static void test_faults(void **state)
             break;
         assert_int_equal(rc, TUG_EIO);
         assert_int_equal(file_exists(path), n == 3); // the directory's fsync
-        assert_int_equal(files_beside(dir, NULL), 0);
+        assert_int_equal(files_beside(files_dir, NULL), 0);
     }
     disk_fault_after(-1, 0);
 }
@@ -166,5 +154,5 @@ int main(void)
         cmocka_unit_test(test_abort),  cmocka_unit_test(test_reads),
         cmocka_unit_test(test_faults),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, make_dir, files_end);
 }

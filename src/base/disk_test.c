@@ -2,42 +2,16 @@
 #include "base/disk.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/buf.h"
 #include "base/file.h"
-#include "base/new_file_testing.h"
-
-static char dir[] = "/tmp/tug-disk-XXXXXX";
-
-static int make_dir(void **state)
-{
-    (void)state;
-    return mkdtemp(dir) == NULL;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    return file_remove_tree(dir, NULL);
-}
-
-static const char *in_dir(const char *name)
-{
-    static char path[FILE_PATH_MAX];
-    assert_int_equal(file_join(path, dir, name, NULL), 0);
-    return path;
-}
+#include "kit/files.h"
+#include "kit/test.h"
 
 static int write_file(const char *path, const char *text, struct err *e)
 {
@@ -63,7 +37,7 @@ static void assert_text(const char *path, const char *text)
 static void test_each_call_fails(void **state)
 {
     (void)state;
-    const char *path = in_dir("fails");
+    const char *path = files_in("fails");
     assert_int_equal(write_file(path, "old", NULL), 0);
     for (long n = 0; n < 5; n++) {
         struct err e = {0};
@@ -71,7 +45,7 @@ static void test_each_call_fails(void **state)
         assert_int_equal(write_file(path, "new", &e), TUG_EIO);
         assert_true(disk_faulted());
         assert_non_null(strstr(e.text, "No space left on device"));
-        assert_int_equal(files_beside(dir, NULL), 0);
+        assert_int_equal(files_beside(files_dir, NULL), 0);
         assert_text(path, n < 4 ? "old" : "new");
     }
     disk_fault_after(5, ENOSPC);
@@ -85,7 +59,7 @@ static void test_each_call_ends_the_process(void **state)
 {
     (void)state;
     char path[FILE_PATH_MAX], beside[FILE_PATH_MAX];
-    assert_int_equal(file_join(path, dir, "ends", NULL), 0);
+    assert_int_equal(file_join(path, files_dir, "ends", NULL), 0);
     for (long n = 0;; n++) {
         assert_int_equal(write_file(path, "old", NULL), 0);
         pid_t child = fork();
@@ -104,7 +78,7 @@ static void test_each_call_ends_the_process(void **state)
         }
         assert_int_equal(WEXITSTATUS(status), DISK_FAULT_EXIT);
         // What is left of it goes when the file is made the next time.
-        assert_int_equal(files_beside(dir, beside), n >= 1 && n < 4);
+        assert_int_equal(files_beside(files_dir, beside), n >= 1 && n < 4);
         if (n == 1) // in the write, which is half done
             assert_text(beside, "n");
     }
@@ -114,7 +88,7 @@ static void test_directories(void **state)
 {
     (void)state;
     struct err e;
-    const char *path = in_dir("made");
+    const char *path = files_in("made");
     disk_fault_after(0, EROFS);
     assert_int_equal(file_make_dir(path, &e), TUG_EIO);
     assert_non_null(strstr(e.text, "Read-only file system"));
@@ -134,5 +108,5 @@ int main(void)
         cmocka_unit_test(test_each_call_ends_the_process),
         cmocka_unit_test(test_directories),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, files_begin, files_end);
 }

@@ -3,49 +3,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "base/new_file_testing.h"
 #include "base/random.h"
+#include "kit/files.h"
+#include "kit/test.h"
 
 enum { MIB = 1 << 20 };
-
-static char dir[] = "/tmp/tug-file-XXXXXX";
-
-static int make_dir(void **state)
-{
-    (void)state;
-    return mkdtemp(dir) == NULL;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    struct err e;
-    return file_remove_tree(dir, &e);
-}
-
-// Paths in the test's directory; four at a time.
-static const char *in_dir(const char *name)
-{
-    static char path[4][FILE_PATH_MAX];
-    static int next;
-    struct err e;
-    next = (next + 1) % 4;
-    assert_int_equal(file_join(path[next], dir, name, &e), 0);
-    return path[next];
-}
 
 static void write_file(const char *path, const void *bytes, size_t n)
 {
@@ -71,7 +42,7 @@ static void test_round_trip(void **state)
     fill(bytes, ALL, 1);
     struct err e;
     struct file_writer *w;
-    const char *path = in_dir("round");
+    const char *path = files_in("round");
     assert_int_equal(file_create(&w, path, &e), 0);
     size_t done = 0;
     for (uint64_t i = 0; done < ALL; i++) {
@@ -84,7 +55,7 @@ static void test_round_trip(void **state)
     assert_int_equal(file_checksum(w), hash_bytes(bytes, ALL, 0));
     assert_false(file_exists(path));
     assert_int_equal(file_commit(w, &e), 0);
-    assert_int_equal(files_beside(dir, NULL), 0);
+    assert_int_equal(files_beside(files_dir, NULL), 0);
 
     struct buf b = BUF_INIT(ALL);
     assert_int_equal(file_read(path, &b, &e), 0);
@@ -97,10 +68,10 @@ static void test_round_trip(void **state)
 static void test_empty_file(void **state)
 {
     (void)state;
-    write_file(in_dir("empty"), NULL, 0);
+    write_file(files_in("empty"), NULL, 0);
     struct err e;
     struct buf b = BUF_INIT(0);
-    assert_int_equal(file_read(in_dir("empty"), &b, &e), 0);
+    assert_int_equal(file_read(files_in("empty"), &b, &e), 0);
     assert_int_equal(b.len, 0);
     buf_free(&b);
 }
@@ -108,7 +79,7 @@ static void test_empty_file(void **state)
 static void test_commit_replaces_abort_does_not(void **state)
 {
     (void)state;
-    const char *path = in_dir("replaced");
+    const char *path = files_in("replaced");
     struct err e;
     struct file_writer *w;
     write_file(path, "old", 3);
@@ -116,7 +87,7 @@ static void test_commit_replaces_abort_does_not(void **state)
     assert_int_equal(file_write(w, "bad", 3, &e), 0);
     file_abort(w);
     file_abort(NULL);
-    assert_int_equal(files_beside(dir, NULL), 0);
+    assert_int_equal(files_beside(files_dir, NULL), 0);
     struct buf b = BUF_INIT(100);
     assert_int_equal(file_read(path, &b, &e), 0);
     assert_string_equal(buf_str(&b), "old");
@@ -131,13 +102,13 @@ static void test_create_fails(void **state)
     (void)state;
     struct err e;
     struct file_writer *w;
-    assert_int_equal(file_create(&w, in_dir("none/x"), &e), TUG_EIO);
+    assert_int_equal(file_create(&w, files_in("none/x"), &e), TUG_EIO);
     assert_non_null(strstr(e.text, "none/x': No such file or directory"));
-    assert_int_equal(mkdir(in_dir("taken"), 0700), 0);
-    assert_int_equal(file_create(&w, in_dir("taken"), &e), TUG_EIO);
+    assert_int_equal(mkdir(files_in("taken"), 0700), 0);
+    assert_int_equal(file_create(&w, files_in("taken"), &e), TUG_EIO);
     assert_non_null(strstr(e.text, "taken': Is a directory"));
-    assert_int_equal(files_beside(dir, NULL), 0);
-    assert_int_equal(rmdir(in_dir("taken")), 0);
+    assert_int_equal(files_beside(files_dir, NULL), 0);
+    assert_int_equal(rmdir(files_in("taken")), 0);
 }
 
 // Writes until it fails or `n` MiB are written, then commits; gives the first failure.
@@ -159,13 +130,13 @@ static int write_mib(const char *path, int n, struct err *e)
 static void test_full_disk(void **state)
 {
     (void)state;
-    const char *path = in_dir("full");
+    const char *path = files_in("full");
     struct err e;
     size_t before = mem_live();
     assert_int_equal(symlink("/dev/full", path), 0);
     assert_int_equal(write_mib(path, 2, &e), TUG_EIO);
     assert_non_null(strstr(e.text, "full': No space left on device; free some space"));
-    assert_int_equal(files_beside(dir, NULL), 0);
+    assert_int_equal(files_beside(files_dir, NULL), 0);
     // Little enough to wait in the buffer: then the commit says it.
     struct file_writer *w;
     assert_int_equal(file_create(&w, path, &e), 0);
@@ -179,7 +150,7 @@ static void test_full_disk(void **state)
 static void test_file_size_limit(void **state)
 {
     (void)state;
-    const char *path = in_dir("limited");
+    const char *path = files_in("limited");
     struct rlimit old, tight;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     tight = old;
@@ -193,7 +164,7 @@ static void test_file_size_limit(void **state)
     signal(SIGXFSZ, SIG_DFL);
     assert_int_equal(rc, TUG_EIO);
     assert_non_null(strstr(e.text, "File too large"));
-    assert_int_equal(files_beside(dir, NULL), 0);
+    assert_int_equal(files_beside(files_dir, NULL), 0);
     struct buf b = BUF_INIT(100);
     assert_int_equal(file_read(path, &b, &e), 0);
     assert_string_equal(buf_str(&b), "before");
@@ -213,13 +184,13 @@ static void expect_unreadable(const char *path, size_t max, int code, const char
 static void test_read_fails(void **state)
 {
     (void)state;
-    expect_unreadable(in_dir("missing"), 100, TUG_EDATA, "No such file");
-    expect_unreadable(dir, 100, TUG_EDATA, "is a directory");
+    expect_unreadable(files_in("missing"), 100, TUG_EDATA, "No such file");
+    expect_unreadable(files_dir, 100, TUG_EDATA, "is a directory");
     expect_unreadable("/dev/zero", 100, TUG_EDATA, "is a device");
-    assert_int_equal(mkfifo(in_dir("fifo"), 0600), 0);
-    expect_unreadable(in_dir("fifo"), 100, TUG_EDATA, "pipe");
-    write_file(in_dir("large"), "123456", 6);
-    expect_unreadable(in_dir("large"), 5, TUG_EDATA, "too large: more than 5 bytes");
+    assert_int_equal(mkfifo(files_in("fifo"), 0600), 0);
+    expect_unreadable(files_in("fifo"), 100, TUG_EDATA, "pipe");
+    write_file(files_in("large"), "123456", 6);
+    expect_unreadable(files_in("large"), 5, TUG_EDATA, "too large: more than 5 bytes");
 }
 
 // Files of /proc say that they are empty and are not: the size is a hint, not a promise.
@@ -239,39 +210,40 @@ static void test_make_dir(void **state)
 {
     (void)state;
     struct err e;
-    assert_int_equal(file_make_dir(in_dir("a//b/c/"), &e), 0);
-    assert_int_equal(file_make_dir(in_dir("a/b/c"), &e), 0);
-    assert_int_equal(file_sync_dir(in_dir("a/b/c"), &e), 0);
-    write_file(in_dir("a/b/c/file"), "x", 1);
-    assert_int_equal(file_make_dir(in_dir("a/b/c/file"), &e), TUG_EIO);
+    assert_int_equal(file_make_dir(files_in("a//b/c/"), &e), 0);
+    assert_int_equal(file_make_dir(files_in("a/b/c"), &e), 0);
+    assert_int_equal(file_sync_dir(files_in("a/b/c"), &e), 0);
+    write_file(files_in("a/b/c/file"), "x", 1);
+    assert_int_equal(file_make_dir(files_in("a/b/c/file"), &e), TUG_EIO);
     assert_non_null(strstr(e.text, "Not a directory"));
-    assert_int_equal(file_make_dir(in_dir("a/b/c/file/d"), &e), TUG_EIO);
+    assert_int_equal(file_make_dir(files_in("a/b/c/file/d"), &e), TUG_EIO);
     assert_int_equal(file_make_dir("/", &e), 0);
     assert_int_equal(file_make_dir("", &e), TUG_EUSAGE);
-    assert_int_equal(file_sync_dir(in_dir("nowhere"), &e), TUG_EIO);
-    assert_int_equal(file_remove_tree(in_dir("a/b/c"), &e), 0);
-    assert_int_equal(file_remove_tree(in_dir("a/b"), &e), 0);
-    assert_int_equal(file_remove_tree(in_dir("a"), &e), 0);
+    assert_int_equal(file_sync_dir(files_in("nowhere"), &e), TUG_EIO);
+    assert_int_equal(file_remove_tree(files_in("a/b/c"), &e), 0);
+    assert_int_equal(file_remove_tree(files_in("a/b"), &e), 0);
+    assert_int_equal(file_remove_tree(files_in("a"), &e), 0);
 }
 
 static void test_remove_tree(void **state)
 {
     (void)state;
     struct err e;
-    assert_int_equal(file_make_dir(in_dir("tree/sub"), &e), 0);
-    write_file(in_dir("tree/x"), "x", 1);
-    assert_int_equal(file_remove_tree(in_dir("tree"), &e), TUG_EIO); // not of plain files
+    assert_int_equal(file_make_dir(files_in("tree/sub"), &e), 0);
+    write_file(files_in("tree/x"), "x", 1);
+    assert_int_equal(file_remove_tree(files_in("tree"), &e),
+                     TUG_EIO); // not of plain files
     assert_non_null(strstr(e.text, "tree/sub"));
-    assert_int_equal(file_remove_tree(in_dir("tree/sub"), &e), 0);
-    assert_int_equal(file_remove_tree(in_dir("tree"), &e), 0);
-    assert_false(file_exists(in_dir("tree")));
-    assert_int_equal(file_remove_tree(in_dir("tree"), &e), 0);
+    assert_int_equal(file_remove_tree(files_in("tree/sub"), &e), 0);
+    assert_int_equal(file_remove_tree(files_in("tree"), &e), 0);
+    assert_false(file_exists(files_in("tree")));
+    assert_int_equal(file_remove_tree(files_in("tree"), &e), 0);
     // A link is removed, what it points to is not.
-    write_file(in_dir("target"), "x", 1);
-    assert_int_equal(symlink(in_dir("target"), in_dir("link")), 0);
-    assert_int_equal(file_remove_tree(in_dir("link"), &e), 0);
-    assert_false(file_exists(in_dir("link")));
-    assert_true(file_exists(in_dir("target")));
+    write_file(files_in("target"), "x", 1);
+    assert_int_equal(symlink(files_in("target"), files_in("link")), 0);
+    assert_int_equal(file_remove_tree(files_in("link"), &e), 0);
+    assert_false(file_exists(files_in("link")));
+    assert_true(file_exists(files_in("target")));
 }
 
 static void test_join(void **state)
@@ -316,14 +288,14 @@ static void test_out_of_memory(void **state)
     for (;; n++) {
         struct err e;
         mem_fault_after(n);
-        int rc = write_and_read(in_dir("fault"), &e);
+        int rc = write_and_read(files_in("fault"), &e);
         bool struck = mem_faulted();
         mem_fault_after(-1);
         assert_int_equal(mem_live(), before);
         assert_int_equal(rc, struck ? TUG_ENOMEM : 0);
         if (!struck)
             break;
-        assert_int_equal(files_beside(dir, NULL), 0);
+        assert_int_equal(files_beside(files_dir, NULL), 0);
     }
     assert_true(n >= 4);
 }
@@ -333,14 +305,14 @@ static void test_lock_dir(void **state)
     (void)state;
     int first, second;
     struct err e;
-    assert_int_equal(file_lock_dir(dir, &first, &e), 0);
-    assert_int_equal(file_lock_dir(dir, &second, &e), TUG_EUSAGE);
+    assert_int_equal(file_lock_dir(files_dir, &first, &e), 0);
+    assert_int_equal(file_lock_dir(files_dir, &second, &e), TUG_EUSAGE);
     assert_int_equal(second, -1);
     assert_non_null(strstr(e.text, "in use"));
     file_unlock_dir(first);
-    assert_int_equal(file_lock_dir(dir, &first, &e), 0);
+    assert_int_equal(file_lock_dir(files_dir, &first, &e), 0);
     file_unlock_dir(first);
-    assert_int_equal(file_lock_dir(in_dir("none"), &first, &e), TUG_EIO);
+    assert_int_equal(file_lock_dir(files_in("none"), &first, &e), TUG_EIO);
 }
 
 static void test_logs(void **state)
@@ -349,23 +321,23 @@ static void test_logs(void **state)
     struct err e;
     int fd;
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(file_open_log(in_dir("a.log"), i == 2, &fd, &e), 0);
+        assert_int_equal(file_open_log(files_in("a.log"), i == 2, &fd, &e), 0);
         assert_int_equal(write(fd, "line\n", 5), 5);
         close(fd);
         struct buf b = BUF_INIT(100);
-        assert_int_equal(file_read(in_dir("a.log"), &b, &e), 0);
+        assert_int_equal(file_read(files_in("a.log"), &b, &e), 0);
         assert_int_equal(b.len, i == 1 ? 10 : 5);
         buf_free(&b);
     }
-    assert_int_equal(symlink(in_dir("a.log"), in_dir("link.log")), 0);
-    assert_int_equal(file_open_log(in_dir("link.log"), true, &fd, &e), TUG_EIO);
+    assert_int_equal(symlink(files_in("a.log"), files_in("link.log")), 0);
+    assert_int_equal(file_open_log(files_in("link.log"), true, &fd, &e), TUG_EIO);
     assert_int_equal(fd, -1);
     assert_non_null(strstr(e.text, "it is a link"));
-    assert_int_equal(mkfifo(in_dir("pipe.log"), 0600), 0);
-    assert_int_equal(file_open_log(in_dir("pipe.log"), true, &fd, &e), TUG_EIO);
+    assert_int_equal(mkfifo(files_in("pipe.log"), 0600), 0);
+    assert_int_equal(file_open_log(files_in("pipe.log"), true, &fd, &e), TUG_EIO);
     assert_non_null(strstr(e.text, "it is a pipe"));
     assert_int_equal(file_open_log("/dev/null", true, &fd, &e), TUG_EIO);
-    assert_int_equal(file_open_log(in_dir("none/a.log"), true, &fd, &e), TUG_EIO);
+    assert_int_equal(file_open_log(files_in("none/a.log"), true, &fd, &e), TUG_EIO);
 }
 
 int main(void)
@@ -386,5 +358,5 @@ int main(void)
         cmocka_unit_test(test_join),
         cmocka_unit_test(test_out_of_memory),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, files_begin, files_end);
 }

@@ -2,37 +2,25 @@
 #include "base/log.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/team.h"
+#include "kit/files.h"
+#include "kit/test.h"
 
-static char dir[] = "/tmp/tug-log-XXXXXX";
 static char stderr_path[FILE_PATH_MAX];
 static char log_path[FILE_PATH_MAX];
 
 static int make_dir(void **state)
 {
-    (void)state;
-    struct err e;
-    return mkdtemp(dir) == NULL || file_join(stderr_path, dir, "stderr", &e) != 0 ||
-           file_join(log_path, dir, "log", &e) != 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    struct err e;
-    return file_remove_tree(dir, &e);
+    return files_begin(state) != 0 ||
+           file_join(stderr_path, files_dir, "stderr", NULL) != 0 ||
+           file_join(log_path, files_dir, "log", NULL) != 0;
 }
 
 // Standard error goes to a file meanwhile; cmocka's own messages are not to be lost.
@@ -184,5 +172,5 @@ int main(void)
         cmocka_unit_test(test_lines_of_threads_do_not_mix),
         cmocka_unit_test(test_clocks),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, make_dir, files_end);
 }

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/below.h"
 #include "base/file.h"
-#include "base/new_file_testing.h"
+#include "kit/files.h"
+#include "kit/test.h"
 
 static char base[] = "/tmp/tug-new-file-XXXXXX";
 static char dir[FILE_PATH_MAX];

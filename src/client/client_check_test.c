@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/broken_testing.h"
 #include "client/client_testing.h"
+#include "kit/broken.h"
 
 enum { OPEN = 4 };
 

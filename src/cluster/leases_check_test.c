@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
-#include "base/broken_testing.h"
 #include "cluster/leases_internal.h"
+#include "kit/broken.h"
+#include "kit/test.h"
 
 // Workers 0 and 1 hold a piece each, of eight; worker 2 has died, worker 3 is idle.
 enum { PIECES = 8, WORKERS = 4 };

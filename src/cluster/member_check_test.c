@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/broken_testing.h"
 #include "cluster/cluster_testing.h"
 #include "cluster/member_internal.h"
+#include "kit/broken.h"
 
 static struct world w;
 static struct member *m; // a worker's, with a question under way

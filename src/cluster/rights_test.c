@@ -3,7 +3,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/cluster_testing.h"
-#include "wire/wire_testing.h"
+#include "kit/frames.h"
 
 static struct world w;
 

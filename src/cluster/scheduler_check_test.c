@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/broken_testing.h"
 #include "cluster/leases_internal.h"
 #include "cluster/scheduler_testing.h"
+#include "kit/broken.h"
 
 static void check(void)
 {

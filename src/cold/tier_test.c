@@ -6,10 +6,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,32 +15,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/descriptors.h"
 #include "base/file.h"
 #include "base/random.h"
+#include "kit/files.h"
+#include "kit/test.h"
 
 enum { ROW_BYTES = 256, MIB = 1 << 20 };
 
 static const char *program; // this one: children are made of it
-static char dir[] = "/tmp/tug-tier-XXXXXX";
-
-static int make_dir(void **state)
-{
-    (void)state;
-    return mkdtemp(dir) == NULL;
-}
-
-static const char *in_dir(const char *name)
-{
-    static char path[4][FILE_PATH_MAX];
-    static int next;
-    next = (next + 1) % 4;
-    assert_int_equal(file_join(path[next], dir, name, NULL), 0);
-    return path[next];
-}
 
 static void remove_tier(const char *path)
 {
@@ -51,12 +32,6 @@ static void remove_tier(const char *path)
     assert_int_equal(file_join(rows, path, "rows", NULL), 0);
     assert_int_equal(file_remove_tree(rows, NULL), 0);
     assert_int_equal(file_remove_tree(path, NULL), 0);
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    return file_remove_tree(dir, NULL);
 }
 
 static struct tier_options options(const char *path, bool durable)
@@ -247,7 +222,7 @@ static struct tier *random_step(struct tier *t, struct map *m, const char *path,
 
 static void random_sequence(bool durable, uint64_t seed)
 {
-    const char *path = in_dir("random");
+    const char *path = files_in("random");
     struct map *m = mem_zalloc(sizeof(*m));
     struct tier *t = open_tier(path, durable);
     for (uint64_t i = 0; i < 60; i++) {
@@ -303,7 +278,7 @@ static void test_many_rows(void **state)
     (void)state;
     enum { ROWS = 20000 };
     unsigned char row[ROW_BYTES] = {0};
-    struct tier *t = open_tier(in_dir("many"), false);
+    struct tier *t = open_tier(files_in("many"), false);
     for (uint64_t k = 0; k < ROWS; k++) {
         uint64_t key = (k * 7919) % ROWS;
         memcpy(row, &key, sizeof(key));
@@ -338,7 +313,7 @@ static void test_long_rows(void **state)
 {
     (void)state;
     static const unsigned char row[ROW_BYTES + 1];
-    const char *path = in_dir("long");
+    const char *path = files_in("long");
     struct tier *t = open_tier(path, true);
     assert_int_equal(tier_put(t, 1, 1, row, ROW_BYTES + 1, NULL), TUG_EINTERNAL);
     assert_int_equal(tier_put(t, 1, 1, row, ROW_BYTES, NULL), 0);
@@ -366,7 +341,7 @@ static void test_long_rows(void **state)
 static void test_no_memory(void **state)
 {
     (void)state;
-    const char *path = in_dir("memory");
+    const char *path = files_in("memory");
     struct tier_options o = options(path, true);
     size_t live = mem_live();
     for (long n = 0;; n++) {
@@ -394,35 +369,27 @@ static void test_no_memory(void **state)
 
 // --- directories that are somebody's ---
 
-static void write_file(const char *path, const char *text)
-{
-    struct file_writer *w;
-    assert_int_equal(file_create(&w, path, NULL), 0);
-    assert_int_equal(file_write(w, text, strlen(text), NULL), 0);
-    assert_int_equal(file_commit(w, NULL), 0);
-}
-
 // What is not ours stays as it is.
 static void test_foreign_directory(void **state)
 {
     (void)state;
-    const char *path = in_dir("foreign"), *file = in_dir("foreign/thesis.txt");
+    const char *path = files_in("foreign"), *file = files_in("foreign/thesis.txt");
     assert_int_equal(file_make_dir(path, NULL), 0);
-    write_file(file, "all of it");
+    files_write(file, "all of it");
     for (int durable = 0; durable < 2; durable++) {
         struct tier_options o = options(path, durable);
         check_refused(&o, TUG_EUSAGE, "is not empty");
     }
     assert_true(file_exists(file));
-    assert_false(file_exists(in_dir("foreign/rows")));
-    assert_false(file_exists(in_dir("foreign/tug-tier")));
+    assert_false(file_exists(files_in("foreign/rows")));
+    assert_false(file_exists(files_in("foreign/tug-tier")));
     // It was there before, so it stays when it is used.
     assert_int_equal(unlink(file), 0);
     tier_close(open_tier(path, false));
     assert_true(file_exists(path) && file_dir_is_empty(path));
     // What is not a directory.
     assert_int_equal(rmdir(path), 0);
-    write_file(path, "a file");
+    files_write(path, "a file");
     struct tier_options o = options(path, false);
     check_refused(&o, TUG_EIO, "Not a directory");
     assert_int_equal(unlink(path), 0);
@@ -433,7 +400,7 @@ static void test_foreign_directory(void **state)
 static void test_about(void **state)
 {
     (void)state;
-    const char *path = in_dir("about");
+    const char *path = files_in("about");
     tier_close(open_tier(path, true));
     struct tier_options o = options(path, true);
     o.about = "table u";
@@ -452,7 +419,7 @@ static void test_about(void **state)
 static void test_locked_here(void **state)
 {
     (void)state;
-    const char *path = in_dir("locked");
+    const char *path = files_in("locked");
     struct tier *t = open_tier(path, false);
     struct tier_options o = options(path, false);
     check_refused(&o, TUG_EUSAGE, "in use");
@@ -568,7 +535,7 @@ static uint64_t kill_rows(const char *path)
 static void test_kill(void **state)
 {
     (void)state;
-    const char *path = in_dir("kill");
+    const char *path = files_in("kill");
     uint64_t all = 0;
     for (uint64_t round = 0; round < 6; round++) {
         uint64_t flushed = 0, after = random_below(1, 0, round, 6);
@@ -608,14 +575,14 @@ static int child_hold(const char *path)
 static void test_locked_there(void **state)
 {
     (void)state;
-    const char *path = in_dir("held");
+    const char *path = files_in("held");
     struct tier_options o = options(path, false);
     uint64_t number;
     struct child c = start_child("hold", path);
     assert_true(next_number(&c, &number));
     check_refused(&o, TUG_EUSAGE, "in use by another process");
     end_child(&c, SIGKILL);
-    assert_true(file_exists(in_dir("held/rows")));
+    assert_true(file_exists(files_in("held/rows")));
     for (int durable = 0; durable < 2; durable++) {
         struct tier *t = open_tier(path, durable);
         const uint32_t partition = 1;
@@ -673,7 +640,7 @@ static int child_full(const char *path)
 static void test_full_disk(void **state)
 {
     (void)state;
-    const char *path = in_dir("full");
+    const char *path = files_in("full");
     const uint32_t partition = 9;
     const uint64_t key = 9;
     uint64_t number;
@@ -722,7 +689,7 @@ static void test_few_descriptors(void **state)
     while (n < MOST && rc == 0) {
         char name[32];
         snprintf(name, sizeof(name), "few-%d", n);
-        struct tier_options o = options(in_dir(name), false);
+        struct tier_options o = options(files_in("%s", name), false);
         rc = tier_open(&tiers[n], &o, &e);
         n += rc == 0;
     }
@@ -739,16 +706,16 @@ static void test_few_descriptors(void **state)
 static void test_read_only(void **state)
 {
     (void)state;
-    const char *path = in_dir("readonly");
+    const char *path = files_in("readonly");
     uint64_t number;
-    assert_int_equal(chmod(dir, 0755), 0);
+    assert_int_equal(chmod(files_dir, 0755), 0);
     assert_int_equal(file_make_dir(path, NULL), 0);
     assert_int_equal(chmod(path, 0555), 0);
     struct child c = start_child("nobody", path);
     assert_true(next_number(&c, &number));
     assert_int_equal(end_child(&c, 0), 0);
     assert_true(file_dir_is_empty(path));
-    c = start_child("nobody", in_dir("readonly/new"));
+    c = start_child("nobody", files_in("readonly/new"));
     assert_true(next_number(&c, &number));
     assert_int_equal(end_child(&c, 0), 0);
     assert_int_equal(rmdir(path), 0);
@@ -781,14 +748,6 @@ static struct buf read_file(const char *path)
     return b;
 }
 
-static void write_bytes(const char *path, const char *bytes, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
-}
-
 // Copies the files of a directory; their names into ret_names.
 enum { MAX_NAMES = 32 };
 
@@ -807,7 +766,7 @@ static size_t copy_dir(const char *from, const char *to, char ret_names[][64])
         assert_int_equal(file_join(a, from, x->d_name, NULL), 0);
         assert_int_equal(file_join(b, to, x->d_name, NULL), 0);
         struct buf bytes = read_file(a);
-        write_bytes(b, bytes.data, bytes.len);
+        files_write_bytes(b, bytes.data, bytes.len);
         buf_free(&bytes);
     }
     closedir(d);
@@ -838,7 +797,7 @@ static void damage_file(const char *path, uint64_t seed)
         if (b.len == 0)
             break;
         b.data[at] = (char)(b.data[at] ^ (1 << random_below(seed, 22, 0, 8)));
-        write_bytes(path, b.data, b.len);
+        files_write_bytes(path, b.data, b.len);
     }
     buf_free(&b);
 }
@@ -866,7 +825,7 @@ static int read_all(struct tier *t, struct err *e)
 static void test_damage(void **state)
 {
     (void)state;
-    const char *from = in_dir("good"), *path = in_dir("bad");
+    const char *from = files_in("good"), *path = files_in("bad");
     struct tier_options o = options(path, true);
     char names[MAX_NAMES][64];
     int refused = 0;
@@ -899,23 +858,23 @@ static void test_damage(void **state)
 static void test_damaged_marker(void **state)
 {
     (void)state;
-    const char *path = in_dir("marker"), *marker = in_dir("marker/tug-tier");
+    const char *path = files_in("marker"), *marker = files_in("marker/tug-tier");
     struct tier_options o = options(path, true);
     tier_close(open_tier(path, true));
     struct buf good = read_file(marker);
     struct tier *t;
     for (size_t at = 0; at < good.len; at++) {
         good.data[at] = (char)(good.data[at] ^ 1);
-        write_bytes(marker, good.data, good.len);
+        files_write_bytes(marker, good.data, good.len);
         good.data[at] = (char)(good.data[at] ^ 1);
         // The line end behind the checksum says nothing.
         if (at + 1 < good.len)
             check_refused(&o, TUG_EDATA, "tug-tier");
-        write_bytes(marker, good.data, at);
+        files_write_bytes(marker, good.data, at);
         if (at + 1 < good.len)
             check_refused(&o, TUG_EDATA, "tug-tier");
     }
-    write_bytes(marker, good.data, good.len);
+    files_write_bytes(marker, good.data, good.len);
     assert_int_equal(tier_open(&t, &o, NULL), 0);
     tier_close(t);
     buf_free(&good);
@@ -971,5 +930,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_read_only),       cmocka_unit_test(test_damage),
         cmocka_unit_test(test_damaged_marker),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, files_begin, files_end);
 }

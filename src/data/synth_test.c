@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <math.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,13 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/new_file_testing.h"
 #include "data/decode.h"
+#include "kit/files.h"
+#include "kit/test.h"
 
 static struct synth *synth; // seed 1
 

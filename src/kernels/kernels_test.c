@@ -3,19 +3,14 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "base/relaxed.h"
 #include "kernels/kernels.h"
-#include "kernels/uppers_testing.h"
+#include "kit/test.h"
+#include "kit/uppers.h"
 
 enum { MAX_N = 67, ROOM = 4 * MAX_N + 32 };
 static const uint64_t SEED = 20240607;

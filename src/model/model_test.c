@@ -5,16 +5,12 @@
 #include "model/model.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
-#include "model/toy_testing.h"
+#include "kit/test.h"
+#include "kit/toy_model.h"
 #include "rule/rule.h"
 
 enum { MAX_FEATURES = 30, MAX_WIDTH = 512, EXAMPLES = 20 };

@@ -3,39 +3,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "save/part.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "kit/files.h"
+#include "kit/test.h"
 
-static char dir[] = "/tmp/tug_part_XXXXXX";
-static char path[64], other[64];
+static char path[FILES_PATH], other[FILES_PATH];
 
 static int make_dir(void **state)
 {
-    (void)state;
-    if (mkdtemp(dir) == NULL)
+    if (files_begin(state) != 0)
         return -1;
-    snprintf(path, sizeof(path), "%s/a.part", dir);
-    snprintf(other, sizeof(other), "%s/b.part", dir);
+    snprintf(path, sizeof(path), "%s", files_in("a.part"));
+    snprintf(other, sizeof(other), "%s", files_in("b.part"));
     return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    return file_remove_tree(dir, NULL);
 }
 
 static struct table *open_table(uint32_t width, uint32_t bits)
@@ -69,21 +57,6 @@ static struct part_info save(const struct table *t, uint32_t first, uint32_t n,
     return info;
 }
 
-static struct buf read_back(const char *from)
-{
-    struct buf b = BUF_INIT(64 << 20);
-    assert_int_equal(file_read(from, &b, NULL), 0);
-    return b;
-}
-
-static void write_file(const char *to, const char *bytes, size_t n)
-{
-    FILE *f = fopen(to, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
-}
-
 // Three rows of two floats in 4 partitions. If this test fails, saved models can't be
 // read any more: a new format needs a new version. clang-format off
 static void test_golden(void **state)
@@ -115,7 +88,7 @@ static void test_golden(void **state)
     struct table *t = open_table(2, 2);
     add_rows(t, 3);
     struct part_info info = save(t, 0, 4, path);
-    struct buf b = read_back(path);
+    struct buf b = files_buf(path);
     char text[512] = "";
     for (size_t i = 0; i < b.len; i++)
         snprintf(text + 2 * i, 3, "%02x", (unsigned char)b.data[i]);
@@ -131,7 +104,7 @@ static void test_golden(void **state)
 
 static void check_equal_files(void)
 {
-    struct buf a = read_back(path), b = read_back(other);
+    struct buf a = files_buf(path), b = files_buf(other);
     assert_int_equal(a.len, b.len);
     assert_memory_equal(a.data, b.data, a.len);
     buf_free(&a);
@@ -217,21 +190,21 @@ static void test_damage(void **state)
     struct table *t = open_table(2, 2);
     add_rows(t, 20);
     save(t, 0, 4, path);
-    struct buf b = read_back(path);
+    struct buf b = files_buf(path);
     for (size_t len = 0; len < b.len; len++) {
         snprintf(what, sizeof(what), "a part of %zu bytes", len);
-        write_file(other, b.data, len);
+        files_write_bytes(other, b.data, len);
         refuse(what);
     }
     for (size_t bit = 0; bit < 8 * b.len; bit++) {
         b.data[bit / 8] ^= (char)(1 << bit % 8);
         snprintf(what, sizeof(what), "a part with bit %zu flipped", bit);
-        write_file(other, b.data, b.len);
+        files_write_bytes(other, b.data, b.len);
         refuse(what);
         b.data[bit / 8] ^= (char)(1 << bit % 8);
     }
     assert_int_equal(buf_add(&b, "x", 1), 0);
-    write_file(other, b.data, b.len);
+    files_write_bytes(other, b.data, b.len);
     refuse("a part with a byte too many");
     buf_free(&b);
     table_close(t);
@@ -244,7 +217,7 @@ static void test_forged(void **state)
     struct table *t = open_table(2, 0);
     add_rows(t, 3);
     save(t, 0, 1, path);
-    struct buf b = read_back(path);
+    struct buf b = files_buf(path);
     char *rows = b.data + 48;
     char row[16];
     memcpy(row, rows, 16);
@@ -255,7 +228,7 @@ static void test_forged(void **state)
             memcpy(rows, rows + 16, 16);
         uint64_t sum = hash_bytes(rows, 48, 0);
         memcpy(rows + 48, &sum, sizeof(sum));
-        write_file(other, b.data, b.len);
+        files_write_bytes(other, b.data, b.len);
         refuse("a part out of order");
     }
     buf_free(&b);
@@ -279,7 +252,7 @@ static void test_mismatch(void **state)
     for (int i = 0; i < 3; i++)
         assert_int_equal(part_load(t, path, &wrong[i], &e), TUG_EDATA);
     assert_int_equal(part_load(t, "/nowhere/a.part", &info, &e), TUG_EDATA);
-    assert_int_equal(part_load(t, dir, &info, &e), TUG_EDATA);
+    assert_int_equal(part_load(t, files_dir, &info, &e), TUG_EDATA);
     assert_int_equal(part_save(t, 0, 4, PART_ALL, "/nowhere/a.part", &info, &e), TUG_EIO);
     assert_int_equal(part_save(t, 1, 4, PART_ALL, path, &info, &e), TUG_EUSAGE);
     table_close(t);
@@ -348,5 +321,5 @@ int main(void)
         cmocka_unit_test(test_forged),     cmocka_unit_test(test_mismatch),
         cmocka_unit_test(test_no_memory),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, make_dir, files_end);
 }

@@ -5,59 +5,30 @@
 #include "save/rows_file.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/disk.h"
 #include "base/file.h"
 #include "base/random.h"
+#include "kit/files.h"
+#include "kit/test.h"
 #include "save/rows_format.h"
 
-static char dir[32], path[64], other[64];
+static char path[FILES_PATH], other[FILES_PATH];
 
 static int make_dir(void **state)
 {
-    (void)state;
-    // In memory where that is possible: syncing takes its time.
-    snprintf(dir, sizeof(dir), "%s/tug_rows_XXXXXX",
-             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    if (mkdtemp(dir) == NULL)
+    if (files_begin_in_memory(state) != 0)
         return -1;
-    snprintf(path, sizeof(path), "%s/a.rows", dir);
-    snprintf(other, sizeof(other), "%s/b.rows", dir);
+    snprintf(path, sizeof(path), "%s", files_in("a.rows"));
+    snprintf(other, sizeof(other), "%s", files_in("b.rows"));
     return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    return file_remove_tree(dir, NULL);
-}
-
-static struct buf read_back(const char *from)
-{
-    struct buf b = BUF_INIT(64 << 20);
-    assert_int_equal(file_read(from, &b, NULL), 0);
-    return b;
-}
-
-static void write_bytes(const char *to, const char *bytes, size_t n)
-{
-    FILE *f = fopen(to, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
 }
 
 // What a file is to hold: blocks in order, payloads in one buffer.
@@ -341,7 +312,7 @@ static void test_golden(void **state)
     add_rows(&c, ROWS_GONE, 0, 1, 1, 5);
     add_rows(&c, ROWS_ROW, 1, 1, 1, 6);
     struct rows_info info = must_write(&c, path, 0);
-    struct buf b = read_back(path);
+    struct buf b = files_buf(path);
     char text[1024] = "";
     for (size_t i = 0; i < b.len; i++)
         snprintf(text + 2 * i, 3, "%02x", (unsigned char)b.data[i]);
@@ -387,7 +358,7 @@ static int read_all(const char *from, const struct rows_info *expect, struct err
 static void refuse(const char *bytes, size_t n, const char *what)
 {
     struct err e = {0};
-    write_bytes(other, bytes, n);
+    files_write_bytes(other, bytes, n);
     if (read_all(other, NULL, &e) != TUG_EDATA)
         fail_msg("not refused: %s", what);
     assert_non_null(strstr(e.text, other));
@@ -398,7 +369,7 @@ static void test_cut_short(void **state)
     (void)state;
     struct content c = some_content(small_shapes[0], 4);
     must_write(&c, path, 0);
-    struct buf b = read_back(path);
+    struct buf b = files_buf(path);
     for (size_t n = 0; n < b.len; n++)
         refuse(b.data, n, "cut short");
     buf_free(&b);
@@ -411,7 +382,7 @@ static void test_flipped_bytes(void **state)
     for (int level = 0; level < 2; level++) {
         struct content c = some_content(small_shapes[level], 4);
         must_write(&c, path, level);
-        struct buf b = read_back(path);
+        struct buf b = files_buf(path);
         for (size_t i = 0; i < b.len; i++) {
             char was = b.data[i];
             b.data[i] ^= (char)(1u << (i % 8));
@@ -455,7 +426,7 @@ static void test_no_file(void **state)
     struct err e = {0};
     assert_int_equal(rows_open(&r, FILE_ANYWHERE, "/tmp/tug/none", NULL, &e), TUG_EDATA);
     assert_non_null(strstr(e.text, "'/tmp/tug/none': No such file"));
-    assert_int_equal(rows_open(&r, FILE_ANYWHERE, dir, NULL, &e), TUG_EDATA);
+    assert_int_equal(rows_open(&r, FILE_ANYWHERE, files_dir, NULL, &e), TUG_EDATA);
     (void)unlink(other);
     assert_int_equal(mkfifo(other, 0600), 0);
     assert_int_equal(rows_open(&r, FILE_ANYWHERE, other, NULL, &e), TUG_EDATA);
@@ -523,7 +494,7 @@ static struct forged good_file(void)
     add_rows(&c, ROWS_ROW, 1, 1, 1, 3);
     must_write(&c, path, 0);
     content_free(&c);
-    struct buf b = read_back(path);
+    struct buf b = files_buf(path);
     struct forged f = {.n = b.len};
     assert_true(b.len <= sizeof(f.bytes));
     memcpy(f.bytes, b.data, b.len);
@@ -535,7 +506,7 @@ static void refuse_forged(struct forged *f, const char *what)
 {
     struct err e = {0};
     seal(f);
-    write_bytes(other, f->bytes, f->n);
+    files_write_bytes(other, f->bytes, f->n);
     if (read_all(other, NULL, &e) != TUG_EDATA)
         fail_msg("not refused: %s", what);
     if (strstr(e.text, what) == NULL || strstr(e.text, other) == NULL)
@@ -793,5 +764,5 @@ int main(void)
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_disk_fails),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, make_dir, files_end);
 }

@@ -2,8 +2,8 @@
 // that has not joined, and from one that has not said hello.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "kit/frames.h"
 #include "server/shard_testing.h"
-#include "wire/wire_testing.h"
 
 enum { STRANGER = 900 };
 

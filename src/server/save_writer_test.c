@@ -6,17 +6,15 @@
 
 #include <dirent.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/file.h"
+#include "kit/files.h"
+#include "kit/test.h"
 
 enum {
     PARTITION_BITS = 4,
@@ -25,28 +23,21 @@ enum {
     ROW_BYTES = 8 + WIDTH * sizeof(float)
 };
 
-static char dir[] = "/tmp/tug-writer-XXXXXX", path[64];
+static char path[FILES_PATH];
 static atomic_int woken;
 
 static int make_dir(void **state)
 {
-    (void)state;
-    if (mkdtemp(dir) == NULL)
+    if (files_begin(state) != 0)
         return -1;
-    snprintf(path, sizeof(path), "%s/a.rows", dir);
+    snprintf(path, sizeof(path), "%s", files_in("a.rows"));
     return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    return file_remove_tree(dir, NULL);
 }
 
 static size_t files_there(void)
 {
     size_t n = 0;
-    DIR *d = opendir(dir);
+    DIR *d = opendir(files_dir);
     assert_non_null(d);
     for (const struct dirent *x = readdir(d); x != NULL; x = readdir(d))
         n += x->d_type != DT_DIR;
@@ -101,5 +92,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_leaves_no_file),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, make_dir, files_end);
 }

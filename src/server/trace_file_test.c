@@ -5,38 +5,27 @@
 #include "server/trace_file.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/random.h"
+#include "kit/files.h"
+#include "kit/test.h"
 
 enum { LOOPS = 3, SAMPLES = 1000 };
 
-static char path[64];
+static char path[FILES_PATH];
 
 static int begin(void **state)
 {
-    (void)state;
-    static char dir[] = "/tmp/tug-trace-XXXXXX";
-    if (mkdtemp(dir) == NULL)
+    if (files_begin(state) != 0)
         return -1;
-    snprintf(path, sizeof(path), "%s/trace.json", dir);
+    snprintf(path, sizeof(path), "%s", files_in("trace.json"));
     return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    *strrchr(path, '/') = '\0';
-    return file_remove_tree(path, NULL);
 }
 
 // Two loops of server 0 and one of server 1.
@@ -247,5 +236,5 @@ int main(void)
         cmocka_unit_test(file),       cmocka_unit_test(clocks), cmocka_unit_test(table),
         cmocka_unit_test(not_events), cmocka_unit_test(memory),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, begin, files_end);
 }

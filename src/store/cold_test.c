@@ -13,27 +13,21 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "kit/files.h"
 #include "store/cut_testing.h"
 
 enum { UNIVERSE = 1200, STEPS = 100 };
 
 #define DURABLE "accessor=plain; dim=1; rule=sum; cold-durable=yes"
 
-static char dir[] = "/tmp/tug-cold-XXXXXX", tier_dir[64];
+static char tier_dir[64];
 
 static int make_dir(void **state)
 {
-    (void)state;
-    if (mkdtemp(dir) == NULL)
+    if (files_begin(state) != 0)
         return -1;
-    snprintf(tier_dir, sizeof(tier_dir), "%s/tier", dir);
+    snprintf(tier_dir, sizeof(tier_dir), "%s", files_in("tier"));
     return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    return file_remove_tree(dir, NULL);
 }
 
 static void remove_tier(void)
@@ -586,7 +580,7 @@ int main(int argc, char **argv)
         return 1;
     if (open_cold(&s, "", 0, &e) != 0 && strstr(e.text, "librocksdb-dev") != NULL) {
         puts("skipped: built without RocksDB");
-        return remove_dir(NULL);
+        return files_end(NULL);
     }
     store_close(s);
     const struct CMUnitTest tests[] = {
@@ -595,5 +589,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_no_memory), cmocka_unit_test(test_no_deltas),
         cmocka_unit_test(test_memory),
     };
-    return cmocka_run_group_tests(tests, NULL, remove_dir);
+    return cmocka_run_group_tests(tests, NULL, files_end);
 }

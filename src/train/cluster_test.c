@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "cluster/node.h"
 #include "cluster/scheduler.h"
-#include "model/toy_testing.h"
+#include "kit/toy_model.h"
 #include "save/save.h"
 #include "server/server.h"
 #include "train/config.h"

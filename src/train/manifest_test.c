@@ -8,7 +8,7 @@
 #include <jansson.h>
 
 #include "base/hash.h"
-#include "base/same_testing.h"
+#include "kit/test.h"
 #include "train/train_testing.h"
 
 static struct manifest written, again; // large

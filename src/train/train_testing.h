@@ -6,25 +6,18 @@
 #define TUG_TRAIN_TRAIN_TESTING_H
 
 #include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/random.h"
 #include "base/team.h"
+#include "kit/test.h"
 #include "train/saved.h"
 
 #define UNUSED __attribute__((unused))
-
-static UNUSED struct err test_err; // what the last failing call said
 
 static char test_dir[64];
 
@@ -119,29 +112,5 @@ static UNUSED struct team *open_team(int threads)
     assert_int_equal(team_open(&t, threads, NULL), 0);
     return t;
 }
-
-// Runs `call` (which gives an error code) with its first, second, ... allocation
-// failing until it passes without; `undo` takes back what a success left. Nothing may
-// be left behind by a failure.
-#define FAIL_EACH_ALLOCATION(call, undo)                                                 \
-    do {                                                                                 \
-        bool passed_ = false;                                                            \
-        for (long n_ = 0; !passed_; n_++) {                                              \
-            assert_true(n_ < 100000);                                                    \
-            size_t live_ = mem_live();                                                   \
-            mem_fault_after(n_);                                                         \
-            int rc_ = (call);                                                            \
-            bool faulted_ = mem_faulted();                                               \
-            mem_fault_after(-1);                                                         \
-            passed_ = !faulted_;                                                         \
-            if (rc_ != 0) {                                                              \
-                if (!faulted_ || rc_ != TUG_ENOMEM)                                      \
-                    fail_msg("allocation %ld: %s", n_, test_err.text);                   \
-            } else {                                                                     \
-                undo;                                                                    \
-            }                                                                            \
-            assert_int_equal(mem_live(), live_);                                         \
-        }                                                                                \
-    } while (0)
 
 #endif

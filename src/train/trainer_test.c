@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/log.h"
-#include "model/toy_testing.h"
+#include "kit/toy_model.h"
 #include "train/config.h"
 #include "train/train_testing.h"
 

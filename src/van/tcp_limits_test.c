@@ -2,14 +2,15 @@
 // answers that nobody reads, strangers without number.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "base/budget.h"
+#include "kit/vans.h"
 #include "van/handshake.h"
 #include "van/tcp_address.h"
-#include "van/van_testing.h"
 
 #define MIB ((uint64_t)1 << 20)
 
@@ -41,9 +42,9 @@ static void answer_ok(struct node *n, van_link link, struct van_message *m)
 }
 
 // Node a's link to b, whose account is the world's.
-static void open_counted(struct world *w, struct told *t)
+static void open_counted(struct vans *w, struct told *t)
 {
-    open_pair(w);
+    vans_open_pair(w);
     w->nodes[0].data = t;
     w->nodes[0].on_message = listen_to_answers;
     w->nodes[1].on_message = answer_ok;
@@ -58,7 +59,7 @@ static void send_roster(struct node *n, uint64_t request, const void *data,
 
 // A body that never fits, and one that does not fit now: both are refused with their
 // request's number, and what comes behind them is read.
-static void bodies(struct world *w)
+static void bodies(struct vans *w)
 {
     struct told t = {0};
     struct budget *b = w->tcp.budget;
@@ -92,19 +93,19 @@ static void bodies(struct world *w)
 
 // Answers to a that a never takes, until there is no room: a is closed, and c, which
 // reads its own, is not.
-static void unread(struct world *w)
+static void unread(struct vans *w)
 {
     struct told t = {0}, u = {0};
     struct budget *b = w->tcp.budget;
     static char data[256 << 10];
     open_counted(w, &t);
-    struct node *server = &w->nodes[1], *c = open_node(w, 2);
+    struct node *server = &w->nodes[1], *c = vans_open(w, 2);
     c->data = &u;
     c->on_message = listen_to_answers;
     van_link deaf = server->link;
     assert_int_not_equal(van_connect(c->v, server->address, PATIENCE), 0);
     PUMP(w, c->opened == 1);
-    greet(c, c->link, server);
+    vans_greet(c, c->link, server);
     struct van *a = w->nodes[0].v;
     w->nodes[0].v = NULL; // it is not polled any more
     struct msg_roster m = {.owners = {data, sizeof(data)}};
@@ -114,7 +115,7 @@ static void unread(struct world *w)
         uint64_t used = budget_used(b, BUDGET_QUEUED);
         most = used > most ? used : most;
         if (i % 16 == 0)
-            step(w);
+            vans_step(w);
     }
     assert_int_equal(server->closed, 1);
     assert_int_equal(server->closed_link, deaf);
@@ -129,7 +130,7 @@ static void unread(struct world *w)
 }
 
 // A peer that takes nothing of what waits for it is not waited for without an end.
-static void deaf(struct world *w)
+static void deaf(struct vans *w)
 {
     struct told t = {0};
     static char data[256 << 10];
@@ -141,7 +142,7 @@ static void deaf(struct world *w)
     struct msg_roster m = {.owners = {data, sizeof(data)}};
     while (van_queued(server->v, server->link) == 0) {
         assert_int_equal(van_send(server->v, server->link, MSG_ROSTER, 1, &m, NULL), 0);
-        step(w);
+        vans_step(w);
     }
     PUMP(w, server->closed == 1);
     assert_non_null(strstr(server->why.text, "has read none of its answers"));
@@ -151,17 +152,17 @@ static void deaf(struct world *w)
 
 // A message of which hardly anything comes, and answers of which hardly any are read: no
 // harm, as long as there is room for others.
-static void crawling(struct world *w)
+static void crawling(struct vans *w)
 {
     struct budget *b = w->tcp.budget;
     static char data[16 << 20];
     w->tcp.slow_timeout_ns = 100 * MS;
     struct told t = {0};
     open_counted(w, &t);
-    struct node *server = &w->nodes[1], *c = open_node(w, 2);
+    struct node *server = &w->nodes[1], *c = vans_open(w, 2);
     assert_int_not_equal(van_connect(c->v, server->address, PATIENCE), 0);
     PUMP(w, c->opened == 1);
-    greet(c, c->link, server);
+    vans_greet(c, c->link, server);
     struct van *a = w->nodes[0].v, *deaf = c->v;
     struct msg_roster m = {.owners = {data, sizeof(data)}};
     send_roster(&w->nodes[0], 1, data, sizeof(data)); // half of it at most
@@ -169,7 +170,7 @@ static void crawling(struct world *w)
     w->nodes[0].v = c->v = NULL;
     assert_int_equal(van_send(server->v, server->link, MSG_ROSTER, 1, &m, NULL), 0);
     for (uint64_t until = clock_ns() + 300 * MS; clock_ns() < until;)
-        step(w);
+        vans_step(w);
     assert_true(van_queued(server->v, server->link) > 0);
     assert_int_equal(server->closed, 0);
     budget_refused(b);
@@ -184,12 +185,12 @@ static void crawling(struct world *w)
 
 // However many come and say nothing: there are never more than a few, and who says hello
 // has a link.
-static void strangers(struct world *w)
+static void strangers(struct vans *w)
 {
     enum { COUNT = 60, MOST = 5 };
     w->tcp.max_strangers = MOST;
-    struct node *a = open_node(w, 0), *b = open_node(w, 1);
-    listen_anywhere(b);
+    struct node *a = vans_open(w, 0), *b = vans_open(w, 1);
+    vans_listen_anywhere(b);
     for (unsigned i = 1; i <= COUNT; i++) {
         assert_int_not_equal(van_connect(a->v, b->address, PATIENCE), 0);
         PUMP(w, b->opened == i && a->opened == i);
@@ -197,7 +198,7 @@ static void strangers(struct world *w)
     }
     PUMP(w, b->closed == COUNT - MOST);
     assert_non_null(strstr(b->why.text, "it has sent nothing"));
-    greet(a, a->link, b); // the last one
+    vans_greet(a, a->link, b); // the last one
     assert_true(budget_used(w->tcp.budget, BUDGET_LINKS) > 0);
     for (unsigned i = 1; i <= COUNT; i++) {
         assert_int_not_equal(van_connect(a->v, b->address, PATIENCE), 0);
@@ -238,39 +239,39 @@ static bool numbers(void *ctx, uint8_t ret[MAC_BYTES])
 enum { FULL = 6, SILENT = 30 };
 static struct prover provers[NODES]; // of each node
 
-static void open_prover(struct world *w, int i, enum wire_role role)
+static void open_prover(struct vans *w, int i, enum wire_role role)
 {
     provers[i] = (struct prover){.role = role, .token = token, .random = numbers};
     w->tcp.prover = &provers[i];
-    open_node(w, i);
+    vans_open(w, i);
 }
 
 // A listener that is full of the links of `tools`, and then of operators, which have all
 // said hello.
-static void fill_with(struct world *w, unsigned tools)
+static void fill_with(struct vans *w, unsigned tools)
 {
     w->tcp.max_links = FULL;
     open_prover(w, 0, WIRE_TOOL);
     open_prover(w, 1, WIRE_OPERATOR);
     open_prover(w, 2, WIRE_OPERATOR);
     struct node *a = &w->nodes[0], *b = &w->nodes[1];
-    listen_anywhere(b);
+    vans_listen_anywhere(b);
     for (unsigned i = 1; i <= FULL; i++) {
         provers[0].role = i <= tools ? WIRE_TOOL : WIRE_OPERATOR;
         assert_int_not_equal(van_connect(a->v, b->address, PATIENCE), 0);
         PUMP(w, a->opened == i && b->opened == i);
-        greet(a, a->link, b);
+        vans_greet(a, a->link, b);
     }
     assert_int_equal(b->closed, 0);
 }
 
-static void fill(struct world *w)
+static void fill(struct vans *w)
 {
     fill_with(w, FULL);
 }
 
 // Whether one more is let in, of this role.
-static bool comes(struct world *w, enum wire_role role)
+static bool comes(struct vans *w, enum wire_role role)
 {
     struct node *b = &w->nodes[1], *c = &w->nodes[2];
     unsigned opened = b->opened, refused = c->closed;
@@ -278,7 +279,7 @@ static bool comes(struct world *w, enum wire_role role)
     assert_int_not_equal(van_connect(c->v, b->address, 300 * MS), 0);
     PUMP(w, c->closed > refused || (b->opened > opened && c->opened == b->opened - FULL));
     if (b->opened > opened) {
-        greet(c, c->link, b);
+        vans_greet(c, c->link, b);
         return true;
     }
     if (!w->kind->tls) // or it can't be told
@@ -286,7 +287,7 @@ static bool comes(struct world *w, enum wire_role role)
     return false;
 }
 
-static void comes_for(struct world *w, enum wire_role role, van_link other)
+static void comes_for(struct vans *w, enum wire_role role, van_link other)
 {
     struct node *b = &w->nodes[1];
     assert_true(comes(w, role));
@@ -294,7 +295,7 @@ static void comes_for(struct world *w, enum wire_role role, van_link other)
     assert_non_null(strstr(b->why.text, "goes before: closed"));
 }
 
-static void roles(struct world *w)
+static void roles(struct vans *w)
 {
     w->tcp.slow_timeout_ns = 600 * SECOND;
     fill(w);
@@ -317,17 +318,17 @@ static void roles(struct world *w)
 
 // A tool goes for another one once it has been silent; and silent strangers without
 // number keep nobody from showing what he is.
-static void silent(struct world *w)
+static void silent(struct vans *w)
 {
     int fds[SILENT];
     w->tcp.slow_timeout_ns = MS;
     fill(w);
     struct node *b = &w->nodes[1];
-    settle(w);
+    vans_settle(w);
     comes_for(w, WIRE_TOOL, b->links[0]);
     for (int i = 0; i < SILENT; i++)
         fds[i] = connect_raw(b->address);
-    settle(w);
+    vans_settle(w);
     comes_for(w, WIRE_OPERATOR, b->links[1]); // strangers in the reserve make no room
     for (int i = 0; i < SILENT; i++)
         if (fds[i] >= 0) // not at a Unix socket
@@ -343,7 +344,7 @@ static void count_errors(struct node *n, van_link link, struct van_message *m)
 // Two come for the place of one. To who has shown its role the link is open: should there
 // be no room then, it closes as links do, and is dialled again; an error that comes on it
 // would be the end of a member.
-static void two_at_once(struct world *w)
+static void two_at_once(struct vans *w)
 {
     int errors = 0;
     fill_with(w, 1);
@@ -353,13 +354,13 @@ static void two_at_once(struct world *w)
     for (int i = 0; i < 2; i++)
         assert_int_not_equal(van_connect(c->v, b->address, 300 * MS), 0);
     PUMP(w, b->opened == FULL + 1 && c->closed == 1);
-    settle(w);
+    vans_settle(w);
     assert_int_equal(errors, 0);
     assert_int_equal(b->opened, FULL + 1);
 }
 
 // Somebody leaves while another shows its role: then nobody has to go for it.
-static void room_meanwhile(struct world *w)
+static void room_meanwhile(struct vans *w)
 {
     fill(w);
     struct node *a = &w->nodes[0], *b = &w->nodes[1], *c = &w->nodes[2];
@@ -369,56 +370,56 @@ static void room_meanwhile(struct world *w)
     PUMP(w, budget_used(w->tcp.budget, BUDGET_LINKS) > used);
     van_close_link(a->v, a->links[0]);
     PUMP(w, c->opened == 1 && b->opened == FULL + 1);
-    settle(w);
+    vans_settle(w);
     assert_int_equal(b->closed, 1); // by itself
     assert_int_equal(b->closed_link, b->links[0]);
 }
 
 // A node that is full is dialled as long as one at which nobody listens: who has joined and
 // comes back is not at the end of its patience after a moment.
-static void full_for_long(struct world *w)
+static void full_for_long(struct vans *w)
 {
     fill_with(w, 0);
     struct node *a = &w->nodes[0], *b = &w->nodes[1], *c = &w->nodes[2];
     assert_int_not_equal(van_connect(c->v, b->address, PATIENCE), 0);
     for (uint64_t until = clock_ns() + 3200 * MS; clock_ns() < until;)
-        step(w);
+        vans_step(w);
     assert_int_equal(c->closed, 0);
     assert_int_equal(c->opened, 0);
     van_close_link(a->v, a->links[0]);
     PUMP(w, c->opened == 1 && b->opened == FULL + 1);
 }
 
-typedef void (*check)(struct world *w);
+typedef void (*check)(struct vans *w);
 
-static void with_account(const struct kind *k, check c)
+static void with_account(const struct vans_kind *k, check c)
 {
     struct budget b;
     size_t live = mem_live();
-    struct world *w = mem_zalloc(sizeof(*w));
+    struct vans *w = mem_zalloc(sizeof(*w));
     budget_open(&b, 64 * MIB);
     w->kind = k;
     w->tcp.budget = &b;
     if (k->tls)
-        open_keys(w);
+        vans_open_keys(w);
     c(w);
     for (int i = 0; i < NODES; i++)
-        close_node(&w->nodes[i]);
+        vans_close(&w->nodes[i]);
     for (int i = 0; i < BUDGET_KINDS; i++)
         if (budget_used(&b, (enum budget_kind)i) != 0)
             fail_msg("%s: %s are still counted", k->name,
                      budget_name((enum budget_kind)i));
     assert_int_equal(atomic_load(&b.used), 0);
-    close_keys(w);
+    vans_close_keys(w);
     mem_free(w);
     assert_int_equal(mem_live(), live);
 }
 
 static void with_sockets(check c)
 {
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
-        if (!kinds[i].simulated && kinds[i].open_van == open_tcp)
-            with_account(&kinds[i], c);
+    for (size_t i = 0; i < sizeof(vans_kinds) / sizeof(*vans_kinds); i++)
+        if (!vans_kinds[i].simulated && vans_kinds[i].open_van == vans_open_tcp)
+            with_account(&vans_kinds[i], c);
 }
 
 static void test_bodies(void **state)
@@ -478,8 +479,8 @@ static void test_room_meanwhile(void **state)
 static void test_full_for_long(void **state)
 {
     (void)state;
-    assert_string_equal(kinds[2].name, "tcp");
-    with_account(&kinds[2], full_for_long);
+    assert_string_equal(vans_kinds[2].name, "tcp");
+    with_account(&vans_kinds[2], full_for_long);
 }
 
 // Descriptors.
@@ -508,12 +509,12 @@ static void test_descriptors(void **state)
 {
     (void)state;
     struct rlimit was, few;
-    struct world w = {.kind = &kinds[2]};
+    struct vans w = {.kind = &vans_kinds[2]};
     assert_string_equal(w.kind->name, "tcp");
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
-    struct node *server = open_node(&w, 1);
+    struct node *server = vans_open(&w, 1);
     server->on_message = answer_ok;
-    listen_anywhere(server);
+    vans_listen_anywhere(server);
     pid_t child = fork();
     assert_int_not_equal(child, -1);
     if (child == 0)
@@ -532,7 +533,7 @@ static void test_descriptors(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
     assert_int_equal(server->opened, IDLE + 1); // libuv has closed nobody by itself
     assert_true(most < LIMIT);
-    close_node(server);
+    vans_close(server);
 }
 
 // Another process: links of members, as many as fit, and then some that are refused, hear
@@ -579,11 +580,11 @@ static void test_refused_and_there(void **state)
 {
     (void)state;
     struct rlimit was, few;
-    struct world w = {.kind = &kinds[2]};
+    struct vans w = {.kind = &vans_kinds[2]};
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
-    struct node *server = open_node(&w, 1);
+    struct node *server = vans_open(&w, 1);
     server->on_message = join_and_answer;
-    listen_anywhere(server);
+    vans_listen_anywhere(server);
     pid_t child = fork();
     assert_int_not_equal(child, -1);
     if (child == 0)
@@ -596,7 +597,7 @@ static void test_refused_and_there(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-    close_node(server);
+    vans_close(server);
 }
 
 int main(void)

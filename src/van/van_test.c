@@ -4,8 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 
-#include "van/van_testing.h"
+#include "kit/vans.h"
 
 static void send_status(struct node *n, van_link link, uint64_t request)
 {
@@ -69,9 +71,9 @@ static void count_release(void *ctx)
     ++*(unsigned *)ctx;
 }
 
-static void open_and_accept(struct world *w)
+static void open_and_accept(struct vans *w)
 {
-    open_pair(w);
+    vans_open_pair(w);
     struct node *a = &w->nodes[0], *b = &w->nodes[1];
     assert_int_equal(a->accepted, 0);
     assert_int_equal(b->accepted, 1);
@@ -81,16 +83,16 @@ static void open_and_accept(struct world *w)
     assert_int_equal(van_kind(a->v, a->link), w->kind->links);
     assert_int_equal(van_kind(b->v, b->link), w->kind->links);
     assert_int_equal(van_kind(a->v, a->link + 77), VAN_OPEN);
-    settle(w);
+    vans_settle(w);
     assert_int_equal(a->opened + b->opened, 2);
     assert_int_equal(a->closed + b->closed, 0);
 }
 
 // A link that opens and a message that comes at one time: take_time looks at what is told.
-static void time_goes_on(struct world *w)
+static void time_goes_on(struct vans *w)
 {
-    open_pair(w);
-    struct node *a = &w->nodes[0], *b = &w->nodes[1], *c = open_node(w, 2);
+    vans_open_pair(w);
+    struct node *a = &w->nodes[0], *b = &w->nodes[1], *c = vans_open(w, 2);
     struct err e;
     assert_int_not_equal(van_connect(c->v, b->address, PATIENCE), 0);
     for (int i = 0; i < 3 && !w->kind->simulated; i++)
@@ -99,10 +101,10 @@ static void time_goes_on(struct world *w)
     PUMP(w, b->messages == 1 && b->opened == 2);
 }
 
-static void order_and_echo(struct world *w)
+static void order_and_echo(struct vans *w)
 {
     enum { COUNT = 1000 };
-    open_pair(w);
+    vans_open_pair(w);
     struct node *a = &w->nodes[0], *b = &w->nodes[1];
     b->on_message = echo;
     for (uint64_t i = 1; i <= COUNT; i++)
@@ -126,9 +128,9 @@ static void check_text(struct node *n, van_link link, struct van_message *m)
     assert_null(van_keep(n->v, m)); // it has no body
 }
 
-static void texts(struct world *w)
+static void texts(struct vans *w)
 {
-    open_pair(w);
+    vans_open_pair(w);
     struct node *a = &w->nodes[0], *b = &w->nodes[1];
     char text[] = "hello";
     struct msg_error e = {.code = -7, .what = wire_text(text)};
@@ -148,10 +150,10 @@ static void check_bulk(struct node *n, van_link link, struct van_message *m)
 }
 
 // Without a release the van has its own copy; with one it says when it needs it no more.
-static void small_bodies(struct world *w)
+static void small_bodies(struct vans *w)
 {
     enum { COUNT = 100 };
-    open_pair(w);
+    vans_open_pair(w);
     struct node *a = &w->nodes[0], *b = &w->nodes[1];
     struct bulk bulk = {.n_keys = 13, .n_values = 4099};
     b->on_message = check_bulk;
@@ -168,10 +170,10 @@ static void small_bodies(struct world *w)
     assert_int_equal(b->places, COUNT);
 }
 
-static void big_bodies(struct world *w)
+static void big_bodies(struct vans *w)
 {
     enum { COUNT = 4, VALUES = (SANITIZED ? 2 << 20 : 16 << 20) + 3 };
-    open_pair(w);
+    vans_open_pair(w);
     struct node *a = &w->nodes[0], *b = &w->nodes[1];
     struct bulk bulk[COUNT];
     unsigned released = 0;
@@ -186,7 +188,7 @@ static void big_bodies(struct world *w)
     assert_true(SANITIZED || van_queued(a->v, a->link) > 0);
     PUMP(w, b->messages == COUNT && released == COUNT);
     assert_int_equal(van_queued(a->v, a->link), 0);
-    settle(w);
+    vans_settle(w);
     assert_int_equal(released, COUNT);
     assert_true(b->in_order);
     for (int i = 0; i < COUNT; i++)
@@ -208,11 +210,11 @@ static void check_placed(struct node *n, van_link link, struct van_message *m)
     bulk_check(&m->m->push, b->n_keys, b->n_values, m->request);
 }
 
-static void placed_bodies(struct world *w)
+static void placed_bodies(struct vans *w)
 {
     enum { COUNT = 20, VALUES = 100001 };
     static uint64_t room[(24 + VALUES + 8) / 8];
-    open_pair(w);
+    vans_open_pair(w);
     struct node *a = &w->nodes[0], *b = &w->nodes[1];
     struct bulk bulk = {.n_keys = 24, .n_values = VALUES};
     b->place = room;
@@ -245,10 +247,10 @@ static void keep_body(struct node *n, van_link link, struct van_message *m)
     assert_non_null(k->handle[k->n++]);
 }
 
-static void kept_bodies(struct world *w)
+static void kept_bodies(struct vans *w)
 {
     enum { COUNT = 64 };
-    open_pair(w);
+    vans_open_pair(w);
     struct node *a = &w->nodes[0], *b = &w->nodes[1];
     struct kept kept = {.n = 0};
     b->on_message = keep_body;
@@ -269,9 +271,9 @@ static void kept_bodies(struct world *w)
     }
 }
 
-static void released_once(struct world *w)
+static void released_once(struct vans *w)
 {
-    open_pair(w);
+    vans_open_pair(w);
     struct node *a = &w->nodes[0], *b = &w->nodes[1];
     unsigned released = 0, sent = 0;
     const struct van_release release = {count_release, &released};
@@ -287,13 +289,13 @@ static void released_once(struct world *w)
     assert_int_equal(van_send(a->v, early, MSG_PUSH, 1, &m, &release), TUG_EIO);
     assert_int_equal(released, 3);
     PUMP(w, a->opened == 2 && b->opened == 2);
-    greet(a, early, b);
+    vans_greet(a, early, b);
     for (sent = 3; sent < 6; sent++) // goes out, and arrives
         assert_int_equal(van_send(a->v, early, MSG_PUSH, 1, &m, &release), 0);
     PUMP(w, b->messages == 3 && released == sent);
     for (; sent < 16; sent++) // nobody reads it before the link is gone
         assert_int_equal(van_send(a->v, early, MSG_PUSH, 1, &m, &release), 0);
-    close_node(b);
+    vans_close(b);
     PUMP(w, a->closed == 2);
     PUMP(w, released == sent);
     assert_int_equal(van_send(a->v, early, MSG_PUSH, 1, &m, &release), TUG_EIO);
@@ -302,9 +304,9 @@ static void released_once(struct world *w)
 }
 
 // Freeing a van with messages that still wait gives their memory back, too.
-static void released_by_free(struct world *w)
+static void released_by_free(struct vans *w)
 {
-    open_pair(w);
+    vans_open_pair(w);
     struct node *a = &w->nodes[0];
     unsigned released = 0;
     const struct van_release release = {count_release, &released};
@@ -313,16 +315,16 @@ static void released_by_free(struct world *w)
     struct msg_push m = bulk_push(&bulk);
     for (int i = 0; i < 4; i++)
         assert_int_equal(van_send(a->v, a->link, MSG_PUSH, 1, &m, &release), 0);
-    close_node(a);
+    vans_close(a);
     assert_int_equal(released, 4);
     mem_free(bulk.bytes);
 }
 
-static void many_links(struct world *w)
+static void many_links(struct vans *w)
 {
     enum { COUNT = LINKS };
-    struct node *a = open_node(w, 0), *b = open_node(w, 1);
-    listen_anywhere(b);
+    struct node *a = vans_open(w, 0), *b = vans_open(w, 1);
+    vans_listen_anywhere(b);
     b->on_message = echo;
     for (int i = 0; i < COUNT; i++)
         assert_int_not_equal(van_connect(a->v, b->address, PATIENCE), 0);
@@ -345,11 +347,11 @@ static void many_links(struct world *w)
         assert_int_not_equal(next, a->links[i]);
 }
 
-static void three_vans(struct world *w)
+static void three_vans(struct vans *w)
 {
-    open_pair(w);
-    struct node *a = &w->nodes[0], *b = &w->nodes[1], *c = open_node(w, 2);
-    listen_anywhere(c);
+    vans_open_pair(w);
+    struct node *a = &w->nodes[0], *b = &w->nodes[1], *c = vans_open(w, 2);
+    vans_listen_anywhere(c);
     van_connect(a->v, c->address, PATIENCE);
     van_connect(b->v, c->address, PATIENCE);
     PUMP(w, c->opened == 2 && a->opened == 2 && b->opened == 2);
@@ -358,7 +360,7 @@ static void three_vans(struct world *w)
     send_status(b, b->links[1], 1);
     PUMP(w, a->messages == 1 && b->messages == 1);
     assert_int_equal(c->messages, 2);
-    close_node(c);
+    vans_close(c);
     PUMP(w, a->closed == 1 && b->closed == 1);
     assert_int_equal(a->closed_link, a->links[1]);
     b->on_message = echo;
@@ -367,10 +369,10 @@ static void three_vans(struct world *w)
 }
 
 // A van may have links to itself.
-static void own_address(struct world *w)
+static void own_address(struct vans *w)
 {
-    struct node *a = open_node(w, 0);
-    listen_anywhere(a);
+    struct node *a = vans_open(w, 0);
+    vans_listen_anywhere(a);
     van_link link = van_connect(a->v, a->address, PATIENCE);
     PUMP(w, a->opened == 2);
     assert_int_equal(a->accepted, 1);
@@ -382,9 +384,9 @@ static void own_address(struct world *w)
     assert_int_not_equal(a->closed_link, link);
 }
 
-static void closed_links(struct world *w)
+static void closed_links(struct vans *w)
 {
-    open_pair(w);
+    vans_open_pair(w);
     struct node *a = &w->nodes[0], *b = &w->nodes[1];
     van_link link = a->link;
     van_close_link(a->v, 0); // there is none
@@ -400,15 +402,15 @@ static void closed_links(struct world *w)
     assert_int_equal(b->why.code, 0);
     assert_int_equal(van_send(b->v, b->link, MSG_STATUS, 1, &(struct msg_status){}, NULL),
                      TUG_EIO);
-    settle(w);
+    vans_settle(w);
     assert_int_equal(a->closed, 0); // it knows
     assert_int_equal(a->messages + b->messages, 0);
 }
 
-static void closing_flushes(struct world *w)
+static void closing_flushes(struct vans *w)
 {
     enum { COUNT = 100 };
-    open_pair(w);
+    vans_open_pair(w);
     struct node *a = &w->nodes[0], *b = &w->nodes[1];
     struct bulk bulk;
     unsigned released = 0;
@@ -426,11 +428,11 @@ static void closing_flushes(struct world *w)
     mem_free(bulk.bytes);
 }
 
-static void freeing_closes(struct world *w)
+static void freeing_closes(struct vans *w)
 {
-    open_pair(w);
+    vans_open_pair(w);
     struct node *a = &w->nodes[0], *b = &w->nodes[1];
-    close_node(b);
+    vans_close(b);
     PUMP(w, a->closed == 1);
     assert_int_equal(a->closed_link, a->link);
     assert_int_equal(a->why.code, 0);
@@ -438,18 +440,18 @@ static void freeing_closes(struct world *w)
 }
 
 // An address of the kind where nobody listens.
-static void nobodys_address(struct world *w, char ret[VAN_ADDRESS_MAX])
+static void nobodys_address(struct vans *w, char ret[VAN_ADDRESS_MAX])
 {
-    struct node *n = open_node(w, 2);
-    listen_anywhere(n);
+    struct node *n = vans_open(w, 2);
+    vans_listen_anywhere(n);
     memcpy(ret, n->address, VAN_ADDRESS_MAX);
-    close_node(n);
+    vans_close(n);
 }
 
-static void connect_to_nobody(struct world *w)
+static void connect_to_nobody(struct vans *w)
 {
     char address[VAN_ADDRESS_MAX];
-    struct node *a = open_node(w, 0);
+    struct node *a = vans_open(w, 0);
     nobodys_address(w, address);
     uint64_t begin = van_now(a->v);
     van_link link = van_connect(a->v, address, 50 * MS);
@@ -459,45 +461,45 @@ static void connect_to_nobody(struct world *w)
     assert_int_equal(a->closed_link, link);
     assert_int_equal(a->why.code, TUG_EIO);
     assert_non_null(strstr(a->why.text, address));
-    settle(w);
+    vans_settle(w);
     assert_int_equal(a->closed, 1);
     assert_int_equal(a->opened, 0);
 }
 
-static void given_up_connects(struct world *w)
+static void given_up_connects(struct vans *w)
 {
     char address[VAN_ADDRESS_MAX];
-    struct node *a = open_node(w, 0), *b = open_node(w, 1);
+    struct node *a = vans_open(w, 0), *b = vans_open(w, 1);
     nobodys_address(w, address);
-    listen_anywhere(b);
+    vans_listen_anywhere(b);
     van_link first = van_connect(a->v, address, 50 * MS);
     van_link second = van_connect(a->v, b->address, PATIENCE);
     van_close_link(a->v, first); // before anything has happened
     van_close_link(a->v, second);
     van_connect(a->v, b->address, PATIENCE);
     PUMP(w, a->opened == 1 && b->opened > 0);
-    settle(w);
+    vans_settle(w);
     assert_int_equal(a->opened, 1);
     assert_int_equal(a->closed, 0);
     assert_int_equal(b->opened - b->closed, 1);
 }
 
-static void connect_before_listen(struct world *w)
+static void connect_before_listen(struct vans *w)
 {
     char address[VAN_ADDRESS_MAX];
-    struct node *a = open_node(w, 0), *b;
+    struct node *a = vans_open(w, 0), *b;
     nobodys_address(w, address);
     van_connect(a->v, address, PATIENCE);
-    settle(w);
-    b = open_node(w, 1);
-    listen_at(b, address);
+    vans_settle(w);
+    b = vans_open(w, 1);
+    vans_listen(b, address);
     PUMP(w, a->opened == 1 && b->accepted == 1);
     assert_int_equal(a->closed, 0);
 }
 
-static void bad_addresses(struct world *w)
+static void bad_addresses(struct vans *w)
 {
-    struct node *a = open_node(w, 0), *b = open_node(w, 1);
+    struct node *a = vans_open(w, 0), *b = vans_open(w, 1);
     char ret[VAN_ADDRESS_MAX], longest[2 * VAN_ADDRESS_MAX];
     struct err e = {0};
     assert_int_equal(van_listen(a->v, "carrier-pigeon://nest", ret, &e), TUG_EUSAGE);
@@ -505,7 +507,7 @@ static void bad_addresses(struct world *w)
     memset(longest, 'x', sizeof(longest));
     longest[sizeof(longest) - 1] = '\0';
     assert_int_equal(van_listen(a->v, longest, ret, &e), TUG_EUSAGE);
-    listen_anywhere(a);
+    vans_listen_anywhere(a);
     e.text[0] = '\0';
     assert_int_equal(van_listen(b->v, a->address, ret, &e), TUG_EIO);
     assert_non_null(strstr(e.text, a->address));
@@ -516,10 +518,10 @@ static void bad_addresses(struct world *w)
     assert_true(b->why.text[0] != '\0');
 }
 
-static void ticks(struct world *w)
+static void ticks(struct vans *w)
 {
     struct err e;
-    struct node *a = open_node(w, 0);
+    struct node *a = vans_open(w, 0);
     PUMP(w, a->ticks >= 1);
     uint64_t due = van_now(a->v) + 20 * MS;
     a->tick_at = due;
@@ -546,10 +548,10 @@ static void *wake(void *arg)
 }
 
 // Were the wake lost, the poll would not return.
-static void woken_from_a_thread(struct world *w)
+static void woken_from_a_thread(struct vans *w)
 {
     struct err e;
-    struct node *a = open_node(w, 0);
+    struct node *a = vans_open(w, 0);
     PUMP(w, a->ticks >= 1);
     for (int i = 0; i < 20; i++) {
         pthread_t thread;
@@ -559,10 +561,10 @@ static void woken_from_a_thread(struct world *w)
     }
 }
 
-static void many_small_messages(struct world *w)
+static void many_small_messages(struct vans *w)
 {
     enum { COUNT = SANITIZED ? 20000 : 100000 };
-    open_pair(w);
+    vans_open_pair(w);
     struct node *a = &w->nodes[0], *b = &w->nodes[1];
     for (uint64_t i = 1; i <= COUNT; i++)
         send_status(a, a->link, i);
@@ -583,10 +585,10 @@ static void begin_count(struct node *n, van_link link, bool accepted)
         send_status(n, link, 1);
 }
 
-static void messages_from_handlers(struct world *w)
+static void messages_from_handlers(struct vans *w)
 {
-    struct node *a = open_node(w, 0), *b = open_node(w, 1);
-    listen_anywhere(b);
+    struct node *a = vans_open(w, 0), *b = vans_open(w, 1);
+    vans_listen_anywhere(b);
     a->on_opened = b->on_opened = begin_count;
     a->on_message = b->on_message = count_down;
     van_connect(a->v, b->address, PATIENCE);
@@ -605,16 +607,16 @@ static void close_third(struct node *n, van_link link, struct van_message *m)
     assert_true(peer[0] != '\0');
 }
 
-static void closing_in_a_handler(struct world *w)
+static void closing_in_a_handler(struct vans *w)
 {
-    open_pair(w);
+    vans_open_pair(w);
     struct node *a = &w->nodes[0], *b = &w->nodes[1];
     const struct msg_error bye = {.what = wire_text("bye")};
     b->on_message = close_third;
     for (uint64_t i = 1; i <= 100; i++)
         assert_int_equal(van_send(a->v, a->link, MSG_ERROR, i, &bye, NULL), 0);
     PUMP(w, a->closed == 1);
-    settle(w);
+    vans_settle(w);
     assert_int_equal(b->messages, 3);
     assert_int_equal(b->closed, 0);
     assert_int_equal(a->closed, 1);
@@ -653,10 +655,10 @@ static void *talk(void *arg)
     return NULL;
 }
 
-static void both_ways_at_once(struct world *w)
+static void both_ways_at_once(struct vans *w)
 {
     enum { COUNT = SANITIZED ? 500 : 2000 };
-    open_pair(w);
+    vans_open_pair(w);
     struct node *a = &w->nodes[0], *b = &w->nodes[1];
     atomic_bool failed = false;
     struct talker ta = {a, COUNT, 0, 20000, &failed}, tb = {b, COUNT, 0, 3001, &failed};
@@ -670,16 +672,16 @@ static void both_ways_at_once(struct world *w)
     assert_true(a->in_order && b->in_order);
 }
 
-static int no_callbacks_open(struct world *w, struct node *n, struct van **ret)
+static int no_callbacks_open(struct vans *w, struct node *n, struct van **ret)
 {
     const struct van_handler h = {n, NULL, node_message, NULL, NULL, node_tick, NULL};
     *n = (struct node){.w = w, .in_order = true};
     return w->kind->open_van(w, "c", &h, ret, NULL);
 }
 
-static void handlers_may_be_missing(struct world *w)
+static void handlers_may_be_missing(struct vans *w)
 {
-    open_pair(w);
+    vans_open_pair(w);
     struct node *b = &w->nodes[1], *c = &w->nodes[2];
     struct bulk bulk;
     assert_int_equal(no_callbacks_open(w, c, &c->v), 0);
@@ -691,25 +693,25 @@ static void handlers_may_be_missing(struct world *w)
     assert_int_equal(van_send(b->v, b->link, MSG_PUSH, 1, &m, NULL), 0);
     PUMP(w, c->messages == 1 && b->messages == 1);
     van_close_link(b->v, b->link);
-    settle(w);
+    vans_settle(w);
     assert_int_equal(van_send(c->v, link, MSG_PUSH, 1, &m, NULL), TUG_EIO);
     mem_free(bulk.bytes);
 }
 
 // A small conversation in which any allocation may fail: it ends, one way or another.
-static void converse(struct world *w)
+static void converse(struct vans *w)
 {
     struct err e;
     struct node *a = &w->nodes[0], *b = &w->nodes[1];
     char address[VAN_ADDRESS_MAX];
-    new_address(w, address);
-    if (try_open_node(w, 0, &e) != 0 || try_open_node(w, 1, &e) != 0 ||
+    vans_new_address(w, address);
+    if (vans_try_open(w, 0, &e) != 0 || vans_try_open(w, 1, &e) != 0 ||
         van_listen(b->v, address, b->address, &e) != 0 ||
         van_connect(a->v, b->address, SECOND) == 0)
         return;
     uint64_t give_up = clock_ns() + PATIENCE;
     while ((a->opened == 0 || b->opened == 0) && a->closed == 0 && clock_ns() < give_up)
-        step(w);
+        vans_step(w);
     if (a->closed > 0 || b->closed > 0)
         return;
     unsigned released = 0, sent = 0;
@@ -720,13 +722,13 @@ static void converse(struct world *w)
         sent += van_send(a->v, a->link, MSG_PULLED, i, &m, &release) == 0;
     van_close_link(a->v, a->link);
     while (b->closed == 0 && clock_ns() < give_up)
-        step(w);
+        vans_step(w);
     assert_int_equal(b->closed, 1);
     assert_true(b->messages == sent || mem_faulted());
     assert_int_equal(released, 3);
 }
 
-static void failed_allocations(struct world *w)
+static void failed_allocations(struct vans *w)
 {
     size_t live = mem_live();
     bool faulted = true;
@@ -736,8 +738,8 @@ static void failed_allocations(struct world *w)
         converse(w);
         faulted = mem_faulted();
         mem_fault_after(-1);
-        close_node(&w->nodes[0]);
-        close_node(&w->nodes[1]);
+        vans_close(&w->nodes[0]);
+        vans_close(&w->nodes[1]);
         if (!w->kind->simulated) // the world's queue stays
             assert_int_equal(mem_live(), live);
     }
@@ -745,7 +747,7 @@ static void failed_allocations(struct world *w)
 
 struct check {
     const char *name;
-    void (*run)(struct world *w);
+    void (*run)(struct vans *w);
     enum { ANYWHERE, THREADS } where; // a simulation has no threads
 };
 
@@ -782,7 +784,7 @@ static const struct check checks[] = {
 
 // A check of a kind of van, as cmocka wants it.
 struct subject {
-    const struct kind *kind;
+    const struct vans_kind *kind;
     const struct check *check;
     char name[64];
 };
@@ -790,19 +792,19 @@ struct subject {
 static void run_check(void **state)
 {
     const struct subject *s = *state;
-    static struct world w;
+    static struct vans w;
     const struct sim_options quiet = {.seed = 1, .delay_min = MS / 10, .delay_max = MS};
     size_t live = mem_live();
-    w = (struct world){.kind = s->kind};
+    w = (struct vans){.kind = s->kind};
     if (s->kind->simulated)
         assert_int_equal(sim_open(&w.sim, &quiet, NULL), 0);
     if (s->kind->tls)
-        open_keys(&w);
+        vans_open_keys(&w);
     s->check->run(&w);
     for (int i = 0; i < NODES; i++)
-        close_node(&w.nodes[i]);
+        vans_close(&w.nodes[i]);
     sim_close(w.sim);
-    close_keys(&w);
+    vans_close_keys(&w);
     assert_int_equal(mem_live(), live);
 }
 
@@ -810,7 +812,7 @@ static void run_check(void **state)
 int main(int argc, char **argv)
 {
     enum {
-        N_KINDS = sizeof(kinds) / sizeof(*kinds),
+        N_KINDS = sizeof(vans_kinds) / sizeof(*vans_kinds),
         N_CHECKS = sizeof(checks) / sizeof(*checks)
     };
     static struct subject subjects[N_KINDS * N_CHECKS];
@@ -818,7 +820,7 @@ int main(int argc, char **argv)
     size_t n = 0;
     for (size_t i = 0; i < N_KINDS * N_CHECKS; i++) {
         struct subject *s = &subjects[i];
-        s->kind = &kinds[i / N_CHECKS];
+        s->kind = &vans_kinds[i / N_CHECKS];
         s->check = &checks[i % N_CHECKS];
         if (s->kind->simulated && s->check->where == THREADS)
             continue;

@@ -7,16 +7,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/wire.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "wire/wire_testing.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "kit/frames.h"
+#include "kit/test.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { MUTATIONS = 100000 };

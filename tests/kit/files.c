@@ -120,6 +120,13 @@ char *files_read(const char *path, size_t *ret_n)
     return text;
 }
 
+struct buf files_buf(const char *path)
+{
+    struct buf b = BUF_INIT(64 << 20);
+    OK(file_read(path, &b, &ok_e));
+    return b;
+}
+
 bool files_same(const char *a, const char *b)
 {
     size_t size[2];

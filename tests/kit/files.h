@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buf.h"
 #include "base/file.h"
 
 #define FILES_PRINTF(n) __attribute__((format(printf, n, n + 1)))
@@ -28,6 +29,7 @@ const char *files_write(const char *path, const char *text);
 const char *files_write_bytes(const char *path, const void *bytes, size_t n);
 
 char *files_read(const char *path, size_t *ret_n); // mem_free it; NULL: not there
+struct buf files_buf(const char *path);            // the same; it must be there
 bool files_exists(const char *path);
 void files_remove(const char *path); // a file or a whole directory; fine if there is none
 void files_copy_dir(const char *from, const char *to); // whole

@@ -1,41 +1,31 @@
-// Tests of what must hold: every invariant of a `*_check` is broken once, by hand, in a
-// process of its own, and its assert, and no other, must say so.
+// See broken.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_BASE_BROKEN_TESTING_H
-#define TUG_BASE_BROKEN_TESTING_H
+#include "kit/broken.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "kit/test.h"
 
-struct broken {
-    const char *invariant; // the function that asserts it
-    void (*break_it)(void);
-};
+enum { EVENTS = 500 }; // within which every node, piece, slice has its turn
 
-enum { BROKEN_EVENTS = 500 }; // within which every node, piece, slice has its turn
-
-static inline void broken_child(const struct broken *b, void (*check)(void), int out)
+#ifndef NDEBUG
+static void broken_child(const struct broken *b, void (*check)(void), int out)
 {
     const struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
     dup2(out, STDERR_FILENO);
     b->break_it();
-    for (int i = 0; i < BROKEN_EVENTS; i++)
+    for (int i = 0; i < EVENTS; i++)
         check();
     _exit(0);
 }
 
-static inline void expect_broken(const struct broken *b, void (*check)(void))
+static void expect_broken(const struct broken *b, void (*check)(void))
 {
     char said[4096];
     size_t n = 0;
@@ -56,19 +46,17 @@ static inline void expect_broken(const struct broken *b, void (*check)(void))
         fail_msg("%s is broken, and this is all that was said: %s", b->invariant, said);
 }
 
-// The state as it is holds; broken it does not. Without asserts there is nothing to see.
-static inline void expect_all_broken(const struct broken *b, size_t n,
-                                     void (*check)(void))
+#endif
+
+void expect_all_broken(const struct broken *b, size_t n, void (*check)(void))
 {
 #ifdef NDEBUG
     (void)b, (void)n, (void)check;
     skip();
 #else
-    for (int i = 0; i < BROKEN_EVENTS; i++)
+    for (int i = 0; i < EVENTS; i++)
         check();
     for (size_t i = 0; i < n; i++)
         expect_broken(&b[i], check);
 #endif
 }
-
-#endif

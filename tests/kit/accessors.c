@@ -1,20 +1,14 @@
-// Accessors by name, for tests.
+// See accessors.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_ACCESSOR_ACCESSOR_TESTING_H
-#define TUG_ACCESSOR_ACCESSOR_TESTING_H
+#include "kit/accessors.h"
 
 #include <stdio.h>
 
-#include "accessor/accessor.h"
-#include "rule/rule.h"
+const char *const accessors_all[ACCESSORS] = {"plain", "merge", "sparse", "ctr",
+                                              "ctr_double"};
 
-enum { MAX_WIDTH = 80 }; // of rows in tests
-
-static const char *const names[] = {"plain", "merge", "sparse", "ctr", "ctr_double"};
-enum { NAMES = sizeof(names) / sizeof(*names) };
-
-static inline struct accessor_options options(const char *name, uint32_t dim)
+struct accessor_options accessor_usual(const char *name, uint32_t dim)
 {
     struct accessor_options o = {.dim = dim,
                                  .rule = rule_defaults(RULE_ADAGRAD),
@@ -24,7 +18,7 @@ static inline struct accessor_options options(const char *name, uint32_t dim)
     return o;
 }
 
-static inline struct accessor made(const struct accessor_options *o)
+struct accessor accessor_made(const struct accessor_options *o)
 {
     struct accessor a;
     struct err e;
@@ -34,5 +28,3 @@ static inline struct accessor made(const struct accessor_options *o)
     assert_true(a.width <= MAX_WIDTH && a.extra_width <= MAX_WIDTH);
     return a;
 }
-
-#endif

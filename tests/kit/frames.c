@@ -1,27 +1,25 @@
-// For tests of the wire: messages of every type with known or random contents, made and
-// compared by messages.def itself.
+// See frames.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_WIRE_WIRE_TESTING_H
-#define TUG_WIRE_WIRE_TESTING_H
+#include "kit/frames.h"
 
 #include <string.h>
 
 #include "base/random.h"
-#include "wire/wire.h"
 
-// Contents as a function of the seed. `longest` bounds texts, byte strings and spans.
-struct fill {
-    uint64_t seed, count, longest;
-    const char *bytes; // where they point at; `longest` bytes more than the longest
+#define UNUSED __attribute__((unused)) // types of fields that no message has now
+
+const uint16_t wire_types[N_WIRE_TYPES] = {
+#define MESSAGE(NAME, name, id, ...) id,
+#include "wire/messages.def"
 };
 
-static inline uint64_t fill_next(struct fill *f)
+static uint64_t fill_next(struct fill *f)
 {
     return random_u64(f->seed, 0, f->count++);
 }
 
-static inline void fill_run(struct fill *f, const char **ret_data, uint64_t *ret_n)
+static void fill_run(struct fill *f, const char **ret_data, uint64_t *ret_n)
 {
     uint64_t r = fill_next(f);
     *ret_n = r % (f->longest + 1);
@@ -29,7 +27,7 @@ static inline void fill_run(struct fill *f, const char **ret_data, uint64_t *ret
 }
 
 #define FILL_NUMBER(type)                                                                \
-    static inline void fill_##type(struct fill *f, WIRE_TYPE_##type *v)                  \
+    UNUSED static void fill_##type(struct fill *f, WIRE_TYPE_##type *v)                  \
     {                                                                                    \
         uint64_t r = fill_next(f);                                                       \
         memcpy(v, &r, sizeof(*v));                                                       \
@@ -42,19 +40,19 @@ FILL_NUMBER(i32)
 FILL_NUMBER(f32)
 FILL_NUMBER(f64)
 
-static inline void fill_text(struct fill *f, struct wire_text *v)
+static void fill_text(struct fill *f, struct wire_text *v)
 {
     uint64_t n;
     fill_run(f, &v->data, &n);
     v->n = (uint32_t)n;
 }
 
-static inline void fill_bytes(struct fill *f, struct wire_text *v)
+static void fill_bytes(struct fill *f, struct wire_text *v)
 {
     fill_text(f, v);
 }
 
-static inline void fill_span(struct fill *f, struct wire_span *v)
+static void fill_span(struct fill *f, struct wire_span *v)
 {
     const char *data;
     fill_run(f, &data, &v->n);
@@ -63,7 +61,7 @@ static inline void fill_span(struct fill *f, struct wire_span *v)
 
 // Numbers are equal when their bits are: NaN too.
 #define SAME_NUMBER(type)                                                                \
-    static inline bool same_##type(const WIRE_TYPE_##type *a, const WIRE_TYPE_##type *b) \
+    UNUSED static bool same_##type(const WIRE_TYPE_##type *a, const WIRE_TYPE_##type *b) \
     {                                                                                    \
         return memcmp(a, b, sizeof(*a)) == 0;                                            \
     }
@@ -75,42 +73,38 @@ SAME_NUMBER(i32)
 SAME_NUMBER(f32)
 SAME_NUMBER(f64)
 
-static inline bool same_text(const struct wire_text *a, const struct wire_text *b)
+static bool same_text(const struct wire_text *a, const struct wire_text *b)
 {
     return a->n == b->n && (a->n == 0 || memcmp(a->data, b->data, a->n) == 0);
 }
 
-static inline bool same_bytes(const struct wire_text *a, const struct wire_text *b)
+static bool same_bytes(const struct wire_text *a, const struct wire_text *b)
 {
     return same_text(a, b);
 }
 
-static inline bool same_span(const struct wire_span *a, const struct wire_span *b)
+static bool same_span(const struct wire_span *a, const struct wire_span *b)
 {
     return a->n == b->n && (a->n == 0 || memcmp(a->data, b->data, a->n) == 0);
 }
 
-#define UNUSED __attribute__((unused))
-
 #define MESSAGE(NAME, name, id, ...)                                                     \
-    static inline void fill_msg_##name(struct fill *f, struct msg_##name *m)             \
+    static void fill_msg_##name(struct fill *f, struct msg_##name *m)                    \
     {                                                                                    \
         (void)f, (void)m;
 #define RECORD(NAME, name, about)                                                        \
-    UNUSED static void fill_record_##name(struct fill *f, struct wire_##name *m)         \
+    void fill_record_##name(struct fill *f, struct wire_##name *m)                       \
     {
 #define FIELD(type, name, about) fill_##type(f, &m->name);
 #define END(name) }
 #include "wire/messages.def"
 
 #define MESSAGE(NAME, name, id, ...)                                                     \
-    static inline bool same_msg_##name(const struct msg_##name *a,                       \
-                                       const struct msg_##name *b)                       \
+    static bool same_msg_##name(const struct msg_##name *a, const struct msg_##name *b)  \
     {                                                                                    \
         bool same = a != NULL && b != NULL;
 #define RECORD(NAME, name, about)                                                        \
-    UNUSED static bool same_record_##name(const struct wire_##name *a,                   \
-                                          const struct wire_##name *b)                   \
+    bool same_record_##name(const struct wire_##name *a, const struct wire_##name *b)    \
     {                                                                                    \
         bool same = true;
 #define FIELD(type, name, about) same = same && same_##type(&a->name, &b->name);
@@ -119,13 +113,7 @@ static inline bool same_span(const struct wire_span *a, const struct wire_span *
     }
 #include "wire/messages.def"
 
-static const uint16_t wire_types[] = {
-#define MESSAGE(NAME, name, id, ...) id,
-#include "wire/messages.def"
-};
-enum { N_WIRE_TYPES = sizeof(wire_types) / sizeof(*wire_types) };
-
-static inline void fill_any(struct fill *f, uint16_t type, union wire_any *m)
+void fill_any(struct fill *f, uint16_t type, union wire_any *m)
 {
     switch (type) {
 #define MESSAGE(NAME, name, id, ...)                                                     \
@@ -138,8 +126,7 @@ static inline void fill_any(struct fill *f, uint16_t type, union wire_any *m)
     }
 }
 
-static inline bool same_any(uint16_t type, const union wire_any *a,
-                            const union wire_any *b)
+bool same_any(uint16_t type, const union wire_any *a, const union wire_any *b)
 {
     switch (type) {
 #define MESSAGE(NAME, name, id, ...)                                                     \
@@ -150,5 +137,3 @@ static inline bool same_any(uint16_t type, const union wire_any *a,
         return false;
     }
 }
-
-#endif

@@ -1,16 +1,9 @@
-// A model that is none of ours, for tests: all that it takes is this file, and a line
-// that registers it. Its features have two weights, p and q:
-//
-//   f(x) = b + sum (p_i + 2 q_i + p_i q_i) x_i
-//
-// It has no step of its own and computes several examples at once.
+// See toy_model.h: all that a model takes is this file, and a line that registers it.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_MODEL_TOY_TESTING_H
-#define TUG_MODEL_TOY_TESTING_H
+#include "kit/toy_model.h"
 
 #include "base/relaxed.h"
-#include "model/model.h"
 
 static void toy_layout(const struct model_options *o, struct accessor_options *ret)
 {
@@ -44,7 +37,7 @@ static void toy_backward(struct model_work *w, const struct model_batch *b,
     }
 }
 
-static const struct model_ops toy = {
+const struct model_ops toy = {
     .name = "toy",
     .groups = {"p and q"},
     .layout = toy_layout,
@@ -52,5 +45,3 @@ static const struct model_ops toy = {
     .forward = toy_forward,
     .backward = toy_backward,
 };
-
-#endif

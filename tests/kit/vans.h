@@ -1,0 +1,101 @@
+// For the conformance suite: every van behind one face. A world has some nodes with a van
+// each; `PUMP` lets time pass in all of them, on one thread, until something is true.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KIT_VANS_H
+#define TUG_KIT_VANS_H
+
+#include "base/clock.h"
+#include "kit/test.h"
+#include "van/sim.h"
+#include "van/tcp.h"
+#include "van/tls.h"
+
+enum { NODES = 3, LINKS = 128 };
+
+#define MS ((uint64_t)1000000)
+#define SECOND (1000 * MS)
+#define PATIENCE                                                                         \
+    (20 * SECOND) // real time that anything may take before a test has failed
+
+struct vans;
+
+// A van and what it has heard.
+struct node {
+    struct vans *w;
+    struct van *v;
+    char address[VAN_ADDRESS_MAX]; // where it listens
+    unsigned opened, accepted, closed, messages, ticks;
+    van_link link;         // the last that opened
+    van_link links[LINKS]; // the first that opened
+    van_link closed_link;  // the last that closed
+    struct err why;
+    uint64_t last, ticked_at, tick_at; // request; times
+    uint64_t now;                      // the time as it was last told
+    bool in_order;
+
+    // What it does when a link opens or a message comes, if anything.
+    void (*on_opened)(struct node *n, van_link link, bool accepted);
+    void (*on_message)(struct node *n, van_link link, struct van_message *m);
+    void *place; // for bodies
+    unsigned places;
+    void *data; // of the check
+};
+
+struct vans_kind {
+    const char *name;
+    int (*open_van)(struct vans *w, const char *name, const struct van_handler *h,
+                    struct van **ret, struct err *e);
+    const char *listen; // an address; %d %d: the process, a number
+    bool simulated, tls;
+    enum van_kind links; // what its links are
+};
+
+struct vans {
+    const struct vans_kind *kind;
+    struct sim *sim;
+    struct tls *tls;
+    struct tcp_options tcp; // of vans with sockets, but for their keys
+    struct node nodes[NODES];
+    uint64_t patient_until;
+};
+
+// Of every node: what its van calls.
+void node_message(void *ctx, van_link link, struct van_message *m, uint64_t now);
+uint64_t node_tick(void *ctx, uint64_t now);
+int vans_try_open(struct vans *w, int i, struct err *e);
+struct node *vans_open(struct vans *w, int i);
+void vans_close(struct node *n);
+// An address of the kind, for a node to listen on.
+void vans_new_address(const struct vans *w, char ret[VAN_ADDRESS_MAX]);
+void vans_listen(struct node *n, const char *address);
+void vans_listen_anywhere(struct node *n);
+void vans_step(struct vans *w);
+
+// Lets time pass until the condition holds.
+#define PUMP(w, condition)                                                               \
+    do {                                                                                 \
+        (w)->patient_until = clock_ns() + PATIENCE;                                      \
+        while (!(condition)) {                                                           \
+            if (clock_ns() > (w)->patient_until)                                         \
+                fail_msg("in vain was waited for: %s", #condition);                      \
+            vans_step(w);                                                                \
+        }                                                                                \
+    } while (0)
+
+// Lets pass what is under way: for what must not happen.
+void vans_settle(struct vans *w);
+// The first message of a link is a small one, as hello is: vans may insist on it.
+void vans_greet(struct node *from, van_link link, struct node *to);
+// Nodes a and b, b listening, with a link from a.
+void vans_open_pair(struct vans *w);
+// One node's certificate serves all: vans of one process may share their keys.
+void vans_open_keys(struct vans *w);
+void vans_close_keys(struct vans *w);
+
+int vans_open_tcp(struct vans *w, const char *name, const struct van_handler *h,
+                  struct van **ret, struct err *e);
+enum { VANS_KINDS = 5 };
+extern const struct vans_kind vans_kinds[VANS_KINDS];
+
+#endif
