@@ -2,10 +2,16 @@
 // teams and compressions; bad lines are named by their place in the file.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+#include <unistd.h>
+
 #include "data/dataset.h"
 #include "data/piece.h"
 
-#include "data/data_testing.h"
+#include "kit/compression.h"
+#include "kit/files.h"
+#include "kit/lines.h"
+#include "kit/test.h"
 
 static const char *const FORMATS[] = {"criteo", "libsvm", "libffm", "csv"};
 enum { N_FORMATS = 4 };
@@ -60,7 +66,7 @@ static void criteo_line(struct buf *b)
 {
     buf_printf(b, "%d", (int)any(2));
     for (int i = 0; i < 39; i++)
-        if (chance(20))
+        if (any_in_100(20))
             buf_printf(b, "\t");
         else
             buf_printf(b, "\t%x", (unsigned)any(9));
@@ -86,11 +92,11 @@ static void any_text(struct buf *b, const char *format, int lines, unsigned bad)
     if (strcmp(format, "csv") == 0)
         buf_printf(b, "y,a,b\n");
     for (int i = 0; i < lines; i++) {
-        if (chance(bad))
+        if (any_in_100(bad))
             buf_printf(b, "broken");
-        else if (!chance(10))
+        else if (!any_in_100(10))
             any_line(b, format);
-        buf_printf(b, chance(10) ? "\r\n" : "\n");
+        buf_printf(b, any_in_100(10) ? "\r\n" : "\n");
     }
     any_line(b, format);
     buf_str(b);
@@ -100,10 +106,10 @@ static const char *write_somehow(const char *name, const struct buf *text)
 {
     int form = (int)any(COMPRESSIONS + 1);
     if (form == COMPRESSIONS)
-        return write_file(name, text->data, text->len);
+        return files_write_bytes(files_in("%s", name), text->data, text->len);
     struct buf packed = BUF_INIT(32 << 20);
     compress_to(&packed, (enum compression)form, text->data, text->len);
-    const char *path = write_file(name, packed.data, packed.len);
+    const char *path = files_write_bytes(files_in("%s", name), packed.data, packed.len);
     buf_free(&packed);
     return path;
 }
@@ -167,7 +173,7 @@ static void test_pieces_are_the_source(void **state)
         }
         struct setup s;
         struct dataset *all = NULL;
-        uint64_t bytes = chance(30) ? 1 + any(100) : 100 + any(8000);
+        uint64_t bytes = any_in_100(30) ? 1 + any(100) : 100 + any(8000);
         int threads = 1 + (int)any(4);
         assert_int_equal(setup_open(&s, format, paths, 2, bytes, threads, NULL), 0);
         assert_int_equal(dataset_load(&all, &s.o, NULL), 0);
@@ -218,10 +224,10 @@ static void test_large_pieces(void **state)
 static void test_headers(void **state)
 {
     (void)state;
-    const char *paths[] = {write_text("a.csv", "y,a,b\n1,2,3\n"),
-                           write_text("b.csv", "y,a,b\n1,2,3\n0,5,6\n1,4,4\n"),
-                           write_text("c.csv", "b,y,a\n1,0,3\n0,1,6\n"),
-                           write_text("d.csv", "y,b,z\n1,2,3\n0,5,6\n")};
+    const char *paths[] = {files_write(files_in("a.csv"), "y,a,b\n1,2,3\n"),
+                           files_write(files_in("b.csv"), "y,a,b\n1,2,3\n0,5,6\n1,4,4\n"),
+                           files_write(files_in("c.csv"), "b,y,a\n1,0,3\n0,1,6\n"),
+                           files_write(files_in("d.csv"), "y,b,z\n1,2,3\n0,5,6\n")};
     struct setup s;
     struct dataset *d = NULL;
     struct err e = {0};
@@ -301,7 +307,7 @@ static void test_bad_lines(void **state)
 static void test_where_without_the_file(void **state)
 {
     (void)state;
-    const char *path = write_text("gone", "1 1:1\n0 2:1\n");
+    const char *path = files_write(files_in("gone"), "1 1:1\n0 2:1\n");
     struct setup s;
     struct dataset *d = NULL;
     uint32_t file;
@@ -323,7 +329,7 @@ static void test_allocation_failures(void **state)
     struct buf text = BUF_INIT(1 << 20);
     any_text(&text, "csv", 100, 0);
     buf_printf(&text, "\nbroken\n");
-    const char *path = write_file("text", text.data, text.len);
+    const char *path = files_write_bytes(files_in("text"), text.data, text.len);
     size_t live = mem_live();
     bool done = false;
     for (long n = 0; !done; n++) {
@@ -359,5 +365,5 @@ int main(void)
         cmocka_unit_test(test_where_without_the_file),
         cmocka_unit_test(test_allocation_failures),
     };
-    return cmocka_run_group_tests(tests, make_test_dir, remove_test_dir);
+    return cmocka_run_group_tests(tests, files_begin, files_end);
 }

@@ -4,7 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/dataset.h"
 
-#include "data/data_testing.h"
+#include <string.h>
+
+#include "kit/compression.h"
+#include "kit/files.h"
+#include "kit/lines.h"
+#include "kit/test.h"
 
 // ---------------------------------------------------------------- text and its plain
 // parse
@@ -49,7 +54,7 @@ static void csv_line(struct buf *b, const struct kind *k, bool full)
     if (k->values)
         buf_printf(b, ",%d", (int)any(100));
     for (unsigned i = 0; i < k->fields; i++)
-        if (full || chance(70))
+        if (full || any_in_100(70))
             buf_printf(b, ",%d", (int)any(1000));
         else
             buf_printf(b, ",");
@@ -60,7 +65,7 @@ static void sparse_line(struct buf *b, const struct kind *k)
 {
     buf_printf(b, k->loss == READER_SQUARED ? "%d.25" : "%d", (int)any(2));
     unsigned field = 0;
-    for (uint64_t n = any(chance(95) ? 12 : 70); n > 0; n--) {
+    for (uint64_t n = any(any_in_100(95) ? 12 : 70); n > 0; n--) {
         field = k->repeat_slots ? (unsigned)any(k->fields)
                                 : field + 1 + (unsigned)any(k->fields / 20 + 1);
         if (k->fields > 0 && field >= k->fields)
@@ -74,14 +79,14 @@ static void sparse_line(struct buf *b, const struct kind *k)
 // Lines with empty ones between; `bad` percent of them are broken.
 static void make_text(struct buf *b, const struct kind *k, int lines, unsigned bad)
 {
-    bool csv = strcmp(k->format, "csv") == 0, full = chance(50);
+    bool csv = strcmp(k->format, "csv") == 0, full = any_in_100(50);
     buf_clear(b);
     if (csv)
         csv_header(b, k);
     for (int i = 0; i < lines; i++) {
-        if (chance(bad))
+        if (any_in_100(bad))
             buf_printf(b, "broken%d:\n", i);
-        else if (chance(5))
+        else if (any_in_100(5))
             buf_printf(b, "\n");
         else if (csv)
             csv_line(b, k, full);
@@ -115,8 +120,8 @@ static void plain_parse(const struct kind *k, const struct buf *text, struct exa
         stop = stop != NULL ? stop : end;
         struct line l = line_make(p, (size_t)(stop - p));
         if (line == 1 && reader_has_header(r))
-            assert_int_equal(reader_header(r, l.text, l.len, &test_layout, NULL), 0);
-        else if (reader_line(r, test_layout, l.text, l.len, x, NULL) == 0 && x->n > 0 &&
+            assert_int_equal(reader_header(r, l.text, l.len, &line_layout, NULL), 0);
+        else if (reader_line(r, line_layout, l.text, l.len, x, NULL) == 0 && x->n > 0 &&
                  x->line[x->n - 1] == 0)
             x->line[x->n - 1] = line;
         mem_free(l.text);
@@ -240,7 +245,7 @@ static void test_same_for_all_teams(void **state)
         struct load l;
         struct dataset *d = NULL;
         struct err e;
-        const char *path = write_file("text", text.data, text.len);
+        const char *path = files_write_bytes(files_in("text"), text.data, text.len);
         if (load_open(&l, k, path, teams[i % 3], chunks[i / 3 % 4], &e) != 0 ||
             dataset_load(&d, &l.o, &e) != 0)
             fail_msg("%s", e.text);
@@ -267,7 +272,7 @@ static void test_windows(void **state)
         struct load l;
         make_text(&text, k, 300, 0);
         plain_parse(k, &text, &want);
-        const char *path = write_file("text", text.data, text.len);
+        const char *path = files_write_bytes(files_in("text"), text.data, text.len);
         assert_int_equal(load_open(&l, k, path, 1 + (int)any(3), 500, NULL), 0);
         l.o.max_chunks = 1 + any(4);
         uint64_t first = 0;
@@ -304,7 +309,7 @@ static void test_header_of_a_resumed_run(void **state)
     struct chunk *c;
     struct dataset *d;
     make_text(&text, k, 100, 0);
-    const char *path = write_file("text", text.data, text.len);
+    const char *path = files_write_bytes(files_in("text"), text.data, text.len);
     assert_int_equal(load_open(&l, k, path, 2, 300, NULL), 0);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(source_next(l.source, &c, NULL), 0);
@@ -350,7 +355,7 @@ static void test_bad_lines(void **state)
         make_text(&text, k, 200, 1 + (unsigned)any(5));
         buf_str(&text);
         plain_parse(k, &text, &want);
-        const char *path = write_file("text", text.data, text.len);
+        const char *path = files_write_bytes(files_in("text"), text.data, text.len);
         assert_int_equal(load_open(&l, k, path, 1 + (int)any(5), 20 + any(3000), NULL),
                          0);
         l.o.max_bad_lines = any(8);
@@ -407,7 +412,8 @@ static void test_bad_files(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct err e = {0};
         struct kind k = {.format = bad[i].format, .id_mask = 0xff};
-        assert_int_equal(load_file(&k, write_text("bad", bad[i].text), &e), TUG_EDATA);
+        assert_int_equal(load_file(&k, files_write(files_in("bad"), bad[i].text), &e),
+                         TUG_EDATA);
         if (strstr(e.text, bad[i].reason) == NULL)
             fail_msg("'%s' does not say '%s'", e.text, bad[i].reason);
     }
@@ -420,7 +426,7 @@ static void test_truncated_in_windows(void **state)
     struct buf text = BUF_INIT(1 << 20), packed = BUF_INIT(1 << 20);
     make_text(&text, &KINDS[0], 300, 0);
     compress_to(&packed, GZIP, text.data, text.len);
-    const char *path = write_file("cut", packed.data, packed.len - 9);
+    const char *path = files_write_bytes(files_in("cut"), packed.data, packed.len - 9);
     struct load l;
     struct err e = {0};
     assert_int_equal(load_open(&l, &KINDS[0], path, 2, 200, NULL), 0);
@@ -450,7 +456,7 @@ static void test_resolver_fails(void **state)
     (void)state;
     struct load l;
     struct dataset *d = NULL;
-    const char *path = write_text("text", "1 1:1\n0 2:1\n1 3:1\n");
+    const char *path = files_write(files_in("text"), "1 1:1\n0 2:1\n1 3:1\n");
     assert_int_equal(load_open(&l, &KINDS[0], path, 3, 5, NULL), 0);
     l.o.resolve = refuse;
     assert_int_equal(dataset_load(&d, &l.o, NULL), TUG_ENOMEM);
@@ -463,7 +469,7 @@ static void test_allocation_failures(void **state)
     struct buf text = BUF_INIT(1 << 20);
     make_text(&text, &KINDS[9], 30, 0);
     buf_printf(&text, "bad\n");
-    const char *path = write_file("text", text.data, text.len);
+    const char *path = files_write_bytes(files_in("text"), text.data, text.len);
     buf_free(&text);
     size_t live = mem_live();
     bool done = false;
@@ -498,7 +504,7 @@ static void assert_memory(const char *name, const char *format, uint64_t example
 {
     struct kind k = {.format = format,
                      .id_mask = strcmp(format, "criteo") == 0 ? 0xfffff : 0xffff};
-    const char *path = shared_file(name);
+    const char *path = files_shared(name);
     if (path == NULL) {
         print_message("no shared data sets here: skipped\n");
         skip();
@@ -548,5 +554,5 @@ int main(void)
         cmocka_unit_test(test_memory_ml1m),
         cmocka_unit_test(test_memory_criteo),
     };
-    return cmocka_run_group_tests(tests, make_test_dir, remove_test_dir);
+    return cmocka_run_group_tests(tests, files_begin, files_end);
 }

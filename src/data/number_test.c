@@ -5,7 +5,9 @@
 
 #include <math.h>
 
-#include "data/data_testing.h"
+#include "base/random.h"
+#include "kit/lines.h"
+#include "kit/test.h"
 
 static uint32_t bits_of(float x)
 {
@@ -42,7 +44,7 @@ static void test_printed_floats(void **state)
         uint32_t u = (uint32_t)any((uint64_t)1 << 32);
         float x;
         memcpy(&x, &u, sizeof x);
-        if (chance(50))
+        if (any_in_100(50))
             x = (float)any(1000000) / (float)(1 + any(1000));
         if (!isfinite(x))
             continue;
@@ -67,12 +69,12 @@ static void test_random_decimals(void **state)
     (void)state;
     for (int i = 0; i < 100000; i++) {
         char text[100];
-        size_t n = 0, most = chance(70) ? 7 : 25;
-        if (chance(20))
+        size_t n = 0, most = any_in_100(70) ? 7 : 25;
+        if (any_in_100(20))
             text[n++] = '-';
         size_t digits = add_digits(text + n, most);
         n += digits;
-        if (chance(60)) {
+        if (any_in_100(60)) {
             text[n++] = '.';
             size_t part = add_digits(text + n, most);
             digits += part;
@@ -80,7 +82,7 @@ static void test_random_decimals(void **state)
         }
         if (digits == 0)
             text[n++] = '5';
-        if (chance(15))
+        if (any_in_100(15))
             n += (size_t)snprintf(text + n, 10, "e%d", (int)any(90) - 45);
         text[n] = '\0';
         check(text);
@@ -173,7 +175,7 @@ static void test_words(void **state)
         char text[64];
         size_t len = any(40);
         for (size_t k = 0; k < sizeof text; k++)
-            text[k] = (char)any(chance(50) ? 3 : 256);
+            text[k] = (char)any(any_in_100(50) ? 3 : 256);
         const char *found = memchr(text, 1, len);
         assert_ptr_equal(find_byte(text, text + len, 1),
                          found != NULL ? found : text + len);

@@ -5,9 +5,13 @@
 #include "data/piece.h"
 
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "data/data_testing.h"
+#include "kit/compression.h"
+#include "kit/files.h"
+#include "kit/lines.h"
+#include "kit/test.h"
 
 enum { PLAIN = COMPRESSIONS, FORMS }; // forms of a file: compressed somehow, or plain
 
@@ -33,14 +37,14 @@ static void any_text(struct buf *b, size_t lines, size_t longest)
 {
     buf_clear(b);
     for (size_t i = 0; i < lines; i++) {
-        size_t n = chance(20) ? 0 : chance(90) ? any(30) : any(longest);
+        size_t n = any_in_100(20) ? 0 : any_in_100(90) ? any(30) : any(longest);
         assert_int_equal(buf_reserve(b, n), 0);
         for (size_t j = 0; j < n; j++)
             b->data[b->len++] = (char)('a' + any(26));
         buf_printf(b, "%s",
-                   i + 1 == lines && chance(50) ? "e"
-                   : chance(10)                 ? "\r\n"
-                                                : "\n");
+                   i + 1 == lines && any_in_100(50) ? "e"
+                   : any_in_100(10)                 ? "\r\n"
+                                                    : "\n");
     }
 }
 
@@ -48,7 +52,7 @@ static void any_text(struct buf *b, size_t lines, size_t longest)
 static const char *write_form(int form, const struct buf *text)
 {
     if (form == PLAIN)
-        return write_file("plain", text->data, text->len);
+        return files_write_bytes(files_in("plain"), text->data, text->len);
     struct buf packed = BUF_INIT(256 << 20);
     size_t parts = 1 + any(3), at = 0;
     for (size_t i = 1; i <= parts; i++) {
@@ -56,7 +60,7 @@ static const char *write_form(int form, const struct buf *text)
         compress_to(&packed, (enum compression)form, text->data + at, end - at);
         at = end;
     }
-    const char *path = write_file("packed", packed.data, packed.len);
+    const char *path = files_write_bytes(files_in("packed"), packed.data, packed.len);
     buf_free(&packed);
     return path;
 }
@@ -94,7 +98,7 @@ static void assert_piece(struct pieces *p, const struct buf *text, int form,
         return;
     assert_int_equal(c->offset, begin);
     assert_int_equal(c->line, form == PLAIN ? 0 : line);
-    if (chance(90))
+    if (any_in_100(90))
         return; // each time opens the file
     assert_int_equal(pieces_line(p, 0, begin, &counted, &e), 0);
     assert_int_equal(counted, line);
@@ -228,13 +232,15 @@ static void test_description(void **state)
     memset(bytes, 'a', sizeof bytes);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         size_t n = sizes[i];
-        uint64_t hash = described(write_file("same", bytes, n));
-        assert_int_equal(described(write_file("same", bytes, n)), hash);
-        assert_int_not_equal(described(write_file("same", bytes, n + 1)), hash);
+        uint64_t hash = described(files_write_bytes(files_in("same"), bytes, n));
+        assert_int_equal(described(files_write_bytes(files_in("same"), bytes, n)), hash);
+        assert_int_not_equal(described(files_write_bytes(files_in("same"), bytes, n + 1)),
+                             hash);
         size_t changed[] = {0, n - 1, n > 65536 ? n - 65536 : 0, n > 65535 ? 65535 : 0};
         for (size_t j = 0; j < 4; j++) {
             bytes[changed[j]] = 'b';
-            assert_int_not_equal(described(write_file("same", bytes, n)), hash);
+            assert_int_not_equal(described(files_write_bytes(files_in("same"), bytes, n)),
+                                 hash);
             bytes[changed[j]] = 'a';
         }
     }
@@ -266,12 +272,12 @@ static void assert_unopened(const char *path, uint64_t bytes, int code,
 static void test_what_is_refused(void **state)
 {
     (void)state;
-    const char *path = write_text("some", "a\n");
+    const char *path = files_write(files_in("some"), "a\n");
     assert_unopened("-", 10, TUG_EUSAGE, "(standard input) is a pipe, which the workers");
     assert_unopened(path, 0, TUG_EUSAGE, "pieces of 0 bytes");
     assert_unopened(path, PIECE_BYTES_MAX + 1ull, TUG_EUSAGE, "pieces of 1073741825");
-    assert_unopened(path_of("none"), 10, TUG_EDATA, "no such file");
-    assert_unopened(write_text("nothing", ""), 10, TUG_EDATA, "is empty");
+    assert_unopened(files_in("none"), 10, TUG_EDATA, "no such file");
+    assert_unopened(files_write(files_in("nothing"), ""), 10, TUG_EDATA, "is empty");
     struct pieces_options o = {.piece_bytes = 1};
     struct pieces *p = NULL;
     assert_int_equal(pieces_open(&p, &o, NULL), TUG_EUSAGE);
@@ -309,17 +315,18 @@ static void test_damaged_files(void **state)
     for (int form = 0; form < COMPRESSIONS; form++) {
         buf_clear(&packed);
         compress_to(&packed, (enum compression)form, text.data, text.len);
-        const char *path = write_file("cut", packed.data, packed.len - 3);
+        const char *path = files_write_bytes(files_in("cut"), packed.data,
+                                             packed.len - 3);
         assert_fails(open_pieces(path, 5000, 0), path, " is truncated");
         packed.data[packed.len / 2] ^= 0x55;
-        path = write_file("corrupt", packed.data, packed.len);
+        path = files_write_bytes(files_in("corrupt"), packed.data, packed.len);
         assert_fails(open_pieces(path, 5000, 0), path, "");
         buf_clear(&packed);
         compress_to(&packed, (enum compression)form, "", 0);
-        path = write_file("hollow", packed.data, packed.len);
+        path = files_write_bytes(files_in("hollow"), packed.data, packed.len);
         assert_fails(open_pieces(path, 5000, 0), path, " is empty");
     }
-    const char *path = write_file("shrinks", text.data, text.len);
+    const char *path = files_write_bytes(files_in("shrinks"), text.data, text.len);
     struct pieces *p = open_pieces(path, 5000, 0);
     assert_int_equal(read_all(p, NULL), 0);
     assert_int_equal(truncate(path, (off_t)text.len / 2), 0);
@@ -448,5 +455,5 @@ int main(void)
         cmocka_unit_test(test_interrupted),
         cmocka_unit_test(test_allocation_failures),
     };
-    return cmocka_run_group_tests(tests, make_test_dir, remove_test_dir);
+    return cmocka_run_group_tests(tests, files_begin, files_end);
 }

@@ -2,8 +2,12 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
+#include <string.h>
 
-#include "data/data_testing.h"
+#include "base/random.h"
+#include "kit/files.h"
+#include "kit/lines.h"
+#include "kit/test.h"
 
 enum { INTEGERS = 13, SLOTS = 39 };
 
@@ -55,21 +59,21 @@ static void assert_same(const struct examples *x, size_t i, const char *line, bo
 
 static void any_column(struct buf *b, uint32_t slot)
 {
-    if (chance(20))
+    if (any_in_100(20))
         return;
     if (slot >= INTEGERS) {
         static const char alphabet[] = "0123456789abcdef .:\"\x80";
-        for (uint64_t n = chance(70) ? 8 : 1 + any(30); n > 0; n--)
+        for (uint64_t n = any_in_100(70) ? 8 : 1 + any(30); n > 0; n--)
             buf_add(b, &alphabet[any(sizeof alphabet - 1)], 1);
-    } else if (chance(60)) {
+    } else if (any_in_100(60)) {
         buf_printf(b, "%d", (int)any(30) - 10);
     } else {
         buf_printf(
             b, "%s%llu",
-            chance(10)   ? "-"
-            : chance(10) ? "00"
-                         : "",
-            (unsigned long long)(random_u64(8, 8, test_counter++) >> (1 + any(63))));
+            any_in_100(10)   ? "-"
+            : any_in_100(10) ? "00"
+                             : "",
+            (unsigned long long)(random_u64(8, 8, any_counter++) >> (1 + any(63))));
     }
 }
 
@@ -94,10 +98,10 @@ static void test_round_trips(void **state)
         struct reader *r = open_reader(labels);
         for (int i = 0; i < 10000; i++) {
             struct err e;
-            bool label = labels || chance(50);
+            bool label = labels || any_in_100(50);
             any_line(&b, label);
             examples_clear(&x);
-            if (parse(r, buf_str(&b), &x, &e) != 0)
+            if (line_parse(r, buf_str(&b), &x, &e) != 0)
                 fail_msg("'%s': %s", buf_str(&b), e.text);
             assert_same(&x, 0, buf_str(&b), label);
         }
@@ -122,7 +126,7 @@ static void test_buckets(void **state)
             memset(line + n, '\t', SLOTS - 1);
             line[n + SLOTS - 1] = '\0';
             examples_clear(&x);
-            assert_int_equal(parse(r, line, &x, NULL), 0);
+            assert_int_equal(line_parse(r, line, &x, NULL), 0);
             assert_same(&x, 0, line, false);
         }
         last = border;
@@ -137,11 +141,11 @@ static void test_refused(void **state)
     (void)state;
     struct buf b = BUF_INIT(1 << 16);
     struct reader *r = open_reader(true);
-    assert_refused(r, "1", "found 1 column between tabs, expected 40");
-    assert_refused(r, "1\t2\t3", "found 3 columns between tabs, expected 40");
+    line_refused(r, "1", "found 1 column between tabs, expected 40");
+    line_refused(r, "1\t2\t3", "found 3 columns between tabs, expected 40");
     any_line(&b, true);
     buf_printf(&b, "\t");
-    assert_refused(r, buf_str(&b), "found 41 columns");
+    line_refused(r, buf_str(&b), "found 41 columns");
     static const char tabs[] =
         "\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t";
     static const char *const bad[][2] = {
@@ -158,11 +162,11 @@ static void test_refused(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         buf_clear(&b);
         buf_printf(&b, "%s%s", bad[i][0], tabs);
-        assert_refused(r, buf_str(&b), bad[i][1]);
+        line_refused(r, buf_str(&b), bad[i][1]);
     }
     reader_close(r);
     r = open_reader(false);
-    assert_refused(r, "1\t2\t3", "found 3 columns between tabs, expected 39");
+    line_refused(r, "1\t2\t3", "found 3 columns between tabs, expected 39");
     reader_close(r);
     buf_free(&b);
 }
@@ -170,7 +174,7 @@ static void test_refused(void **state)
 static void test_real_data(void **state)
 {
     (void)state;
-    const char *path = shared_file("criteo/train.tsv");
+    const char *path = files_shared("criteo/train.tsv");
     if (path == NULL) {
         print_message("no shared data sets here: skipped\n");
         skip();
@@ -183,7 +187,7 @@ static void test_real_data(void **state)
     size_t n = 0;
     for (; fgets(line, sizeof line, f) != NULL; n++) {
         line[strcspn(line, "\n")] = '\0';
-        assert_int_equal(parse(r, line, &x, NULL), 0);
+        assert_int_equal(line_parse(r, line, &x, NULL), 0);
         assert_same(&x, n, line, true);
     }
     assert_int_equal(n, 7200);

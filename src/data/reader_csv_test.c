@@ -2,14 +2,16 @@
 // inserted and left out, against a naive model by name; headers, schemas and bad lines.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "data/data_testing.h"
 #include "data/number.h"
+#include "kit/files.h"
+#include "kit/lines.h"
+#include "kit/test.h"
 
 static struct reader *open_reader(struct reader_options o)
 {
     struct reader *r = NULL;
     o.format = "csv";
-    test_layout = NULL;
+    line_layout = NULL;
     assert_int_equal(reader_open(&r, &o, NULL), 0);
     assert_true(reader_has_header(r));
     return r;
@@ -18,7 +20,7 @@ static struct reader *open_reader(struct reader_options o)
 static void header(struct reader *r, const char *line)
 {
     struct err e;
-    if (reader_header(r, line, strlen(line), &test_layout, &e) != 0)
+    if (reader_header(r, line, strlen(line), &line_layout, &e) != 0)
         fail_msg("'%s': %s", line, e.text);
 }
 
@@ -64,7 +66,7 @@ static void any_text(char *ret, size_t most, char separator)
 static void print_field(struct buf *b, const char *text, char separator)
 {
     bool must = strchr(text, separator) != NULL || text[0] == '"';
-    if (!must && chance(70)) {
+    if (!must && any_in_100(70)) {
         buf_printf(b, "%s", text);
         return;
     }
@@ -80,21 +82,21 @@ static void round_trip(struct reader *r, char separator, struct buf *b,
     char text[4][64], number[32];
     float label = (float)any(2), value = (float)any(1000) / 8;
     snprintf(number, sizeof number, "%g", (double)value);
-    bool missing = chance(20);
+    bool missing = any_in_100(20);
     buf_clear(b);
     for (int i = 0; i < 4; i++) {
-        any_text(text[i], chance(90) ? 8 : 60, separator);
+        any_text(text[i], any_in_100(90) ? 8 : 60, separator);
         print_field(b, text[i], separator);
         buf_add(b, &separator, 1);
     }
     print_field(b, label > 0 ? "1" : "0", separator);
     buf_add(b, &separator, 1);
     print_field(b, missing ? "" : number, separator);
-    if (chance(10))
+    if (any_in_100(10))
         buf_add(b, "\r", 1);
     struct err e;
     examples_clear(x);
-    if (parse(r, buf_str(b), x, &e) != 0)
+    if (line_parse(r, buf_str(b), x, &e) != 0)
         fail_msg("'%s': %s", buf_str(b), e.text);
     assert_true(x->label[0] == label);
     size_t k = 0;
@@ -168,14 +170,14 @@ static void test_headers(void **state)
     struct reader *r = open_reader(o);
     struct err e;
     struct examples x = {0};
-    assert_int_equal(parse(r, "1,2,3,4", &x, &e), TUG_EDATA);
+    assert_int_equal(line_parse(r, "1,2,3,4", &x, &e), TUG_EDATA);
     assert_non_null(strstr(e.text, "the header"));
     header(r, "\xef\xbb\xbfid,y,n,x"); // with a byte order mark
-    const struct reader_layout *first = test_layout;
+    const struct reader_layout *first = line_layout;
     header(r, "id,y,n,x\r");
-    assert_ptr_equal(test_layout, first);
+    assert_ptr_equal(line_layout, first);
     header(r, "id,y,x,n");
-    assert_ptr_not_equal(test_layout, first);
+    assert_ptr_not_equal(line_layout, first);
     header(r, "x,n,y"); // what is dropped need not be there
     assert_int_equal(reader_slots(r), 2);
     assert_refuses_header(r, "id,y,n,x,z", "the first file does not have the column 'z'");
@@ -204,7 +206,7 @@ static void test_empty_names(void **state)
     struct examples x = {0};
     header(r, ",y,a");
     assert_int_equal(reader_slots(r), 1);
-    assert_int_equal(parse(r, "17,1,p", &x, NULL), 0);
+    assert_int_equal(line_parse(r, "17,1,p", &x, NULL), 0);
     assert_int_equal(x.nnz, 1);
     assert_true(x.key[0] == word_key("a", "p"));
     reader_close(r);
@@ -272,7 +274,7 @@ static void any_row(const struct table_column *t, size_t n, struct row *row)
         snprintf(row->text[i], sizeof row->text[i],
                  t[i].use == SCHEMA_WORDS ? "w%d" : "%d",
                  t[i].use == SCHEMA_LABEL ? number % 2 : number);
-        if (i > 0 && chance(20))
+        if (i > 0 && any_in_100(20))
             row->text[i][0] = 0;
     }
 }
@@ -356,7 +358,7 @@ static void one_file(struct reader *r, const struct table_column *t, size_t n,
         print_line(t, n, order, shown, &row, line);
         examples_clear(&x);
         struct err e;
-        if (parse(r, line, &x, &e) != 0)
+        if (line_parse(r, line, &x, &e) != 0)
             fail_msg("'%s': %s", line, e.text);
         assert_row(t, n, first, order, shown, &row, &x);
     }
@@ -379,7 +381,7 @@ static void test_any_order(void **state)
         const char *dropped = list_of(t, n, SCHEMA_DROPPED, drop);
         snprintf(drops, sizeof drops, "%s%sstranger", dropped != NULL ? dropped : "",
                  dropped != NULL ? "," : "");
-        bool strangers = chance(50), missing = chance(50);
+        bool strangers = any_in_100(50), missing = any_in_100(50);
         struct reader *r = open_reader(
             (struct reader_options){.labels = true,
                                     .label_column = t[0].name,
@@ -391,7 +393,7 @@ static void test_any_order(void **state)
         for (int file = 0; file < 3; file++) {
             size_t shown = 0;
             for (size_t i = 0; i < n; i++)
-                if (i == 0 || !missing || chance(70))
+                if (i == 0 || !missing || any_in_100(70))
                     order[shown++] = i;
             if (strangers)
                 order[shown++] = n;
@@ -459,7 +461,7 @@ static void test_schema(void **state)
     assert_int_equal(reader_slots(r), 2);
     struct examples x = {0};
     header(r, "w;age;city;y");
-    assert_int_equal(parse(r, "2;30;Ulm;5.5", &x, NULL), 0);
+    assert_int_equal(line_parse(r, "2;30;Ulm;5.5", &x, NULL), 0);
     assert_true(x.label[0] == 5.5F && x.weight[0] == 2 && x.nnz == 2);
     assert_true(x.key[0] == word_key("city", "Ulm") && x.key[1] == number_key("age"));
     assert_refuses_header(
@@ -487,7 +489,7 @@ static void test_schema(void **state)
     assert_int_equal(reader_open(&r, &o, NULL), 0);
     header(r, "z;city;age"); // to predict
     examples_clear(&x);
-    assert_int_equal(parse(r, "?;Ulm;30", &x, NULL), 0);
+    assert_int_equal(line_parse(r, "?;Ulm;30", &x, NULL), 0);
     assert_int_equal(x.nnz, 2);
     assert_true(schema_same(reader_schema(r), s));
     reader_close(r);
@@ -564,11 +566,11 @@ static void test_bad_lines(void **state)
         (struct reader_options){.labels = true, .numeric = "n", .weight_column = "w"});
     header(r, "y,a,n,b,w");
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        assert_refused(r, bad[i][0], bad[i][1]);
+        line_refused(r, bad[i][0], bad[i][1]);
     struct examples x = {0};
-    assert_int_equal(parse(r, "1,a,1,b,1", &x, NULL), 0);
+    assert_int_equal(line_parse(r, "1,a,1,b,1", &x, NULL), 0);
     assert_false(x.has_weights || x.has_values);
-    assert_int_equal(parse(r, "-1,a,2,b,2.5", &x, NULL), 0);
+    assert_int_equal(line_parse(r, "-1,a,2,b,2.5", &x, NULL), 0);
     assert_true(x.has_weights && x.has_values);
     assert_true(x.weight[0] == 1 && x.weight[1] == 2.5F && x.label[1] == 0);
     examples_free(&x);
@@ -583,19 +585,19 @@ static void test_without_label(void **state)
     struct reader_options o = {.labels = true, .label_column = "y"};
     struct reader *r = open_reader(o);
     header(r, "a,y,b");
-    assert_int_equal(parse(r, "p,1,q", &with, NULL), 0);
+    assert_int_equal(line_parse(r, "p,1,q", &with, NULL), 0);
     reader_close(r);
     o.labels = false;
     r = open_reader(o);
     header(r, "a,b");
-    assert_int_equal(parse(r, "p,q", &without, NULL), 0);
+    assert_int_equal(line_parse(r, "p,q", &without, NULL), 0);
     reader_close(r);
     assert_int_equal(without.nnz, 2);
     assert_memory_equal(with.key, without.key, 2 * sizeof(uint64_t));
     assert_memory_equal(with.slot, without.slot, 2 * sizeof(uint16_t));
     r = open_reader(o);
     header(r, "a,y,b");
-    assert_int_equal(parse(r, "p,,q", &without, NULL), 0); // there, but not known
+    assert_int_equal(line_parse(r, "p,,q", &without, NULL), 0); // there, but not known
     reader_close(r);
     examples_free(&with);
     examples_free(&without);
@@ -630,11 +632,11 @@ static void test_allocation_failures(void **state)
         mem_fault_after(n);
         int rc = reader_open(&r, &o, NULL);
         if (rc == 0)
-            rc = reader_header(r, "y,a,b,w,c", 9, &test_layout, NULL);
+            rc = reader_header(r, "y,a,b,w,c", 9, &line_layout, NULL);
         if (rc == 0)
-            rc = reader_line(r, test_layout, line, strcspn(line, "\n"), &x, NULL);
+            rc = reader_line(r, line_layout, line, strcspn(line, "\n"), &x, NULL);
         if (rc == 0)
-            rc = reader_header(r, "c,a,b,w,y", 9, &test_layout, NULL);
+            rc = reader_header(r, "c,a,b,w,y", 9, &line_layout, NULL);
         done = !mem_faulted();
         mem_fault_after(-1);
         assert_int_equal(rc, done ? 0 : TUG_ENOMEM);
@@ -647,7 +649,7 @@ static void test_allocation_failures(void **state)
 static void test_real_data(void **state)
 {
     (void)state;
-    const char *path = shared_file("avazu/avazu_10k.csv");
+    const char *path = files_shared("avazu/avazu_10k.csv");
     if (path == NULL) {
         print_message("no shared data sets here: skipped\n");
         skip();
@@ -663,7 +665,7 @@ static void test_real_data(void **state)
     header(r, line);
     while (fgets(line, sizeof line, f) != NULL) {
         line[strcspn(line, "\n")] = '\0';
-        assert_int_equal(parse(r, line, &x, NULL), 0);
+        assert_int_equal(line_parse(r, line, &x, NULL), 0);
     }
     assert_int_equal(reader_slots(r), 22);
     assert_int_equal(x.n, 10000);

@@ -4,8 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
-#include "data/data_testing.h"
+#include "base/random.h"
+#include "kit/lines.h"
+#include "kit/test.h"
 
 enum { MOST = 60 };
 
@@ -31,8 +34,8 @@ struct naive {
 
 static void add_blanks(struct buf *b, unsigned least)
 {
-    for (uint64_t n = least + (chance(10) ? any(3) : 0); n > 0; n--)
-        assert_int_equal(buf_add(b, chance(20) ? "\t" : " ", 1), 0);
+    for (uint64_t n = least + (any_in_100(10) ? any(3) : 0); n > 0; n--)
+        assert_int_equal(buf_add(b, any_in_100(20) ? "\t" : " ", 1), 0);
 }
 
 static float any_value(char *ret_text, size_t cap)
@@ -58,13 +61,13 @@ static void add_feature(struct buf *b, struct naive *x, bool fields)
 {
     char text[40];
     size_t k = x->n++;
-    x->key[k] = random_u64(3, 3, test_counter++) >> any(64);
-    x->slot[k] = fields ? (uint16_t)any(chance(90) ? 40 : 65536) : 0;
+    x->key[k] = random_u64(3, 3, any_counter++) >> any(64);
+    x->slot[k] = fields ? (uint16_t)any(any_in_100(90) ? 40 : 65536) : 0;
     x->value[k] = any_value(text, sizeof text);
     if (fields)
-        buf_printf(b, "%s%u:", chance(5) ? "00" : "", x->slot[k]);
-    buf_printf(b, "%s%" PRIu64 ":%s", chance(5) ? "000000000000000000000" : "", x->key[k],
-               text);
+        buf_printf(b, "%s%u:", any_in_100(5) ? "00" : "", x->slot[k]);
+    buf_printf(b, "%s%" PRIu64 ":%s", any_in_100(5) ? "000000000000000000000" : "",
+               x->key[k], text);
 }
 
 static void make_line(struct buf *b, struct naive *x, bool fields)
@@ -77,14 +80,14 @@ static void make_line(struct buf *b, struct naive *x, bool fields)
     buf_clear(b);
     add_blanks(b, 0);
     buf_printf(b, "%s", labels[label]);
-    for (uint64_t n = any(chance(90) ? 15 : MOST); n > 0; n--) {
+    for (uint64_t n = any(any_in_100(90) ? 15 : MOST); n > 0; n--) {
         add_blanks(b, 1);
         add_feature(b, x, fields);
     }
     add_blanks(b, 0);
-    if (chance(10))
+    if (any_in_100(10))
         buf_printf(b, "# 4:5 a comment");
-    if (chance(20))
+    if (any_in_100(20))
         buf_printf(b, "\r");
 }
 
@@ -114,7 +117,7 @@ static void round_trips(const char *format, bool fields)
             make_line(&b, &want[i], fields);
             for (size_t k = 0; k < want[i].n; k++)
                 has_values |= want[i].value[k] != 1;
-            if (parse(r, buf_str(&b), &x, &e) != 0)
+            if (line_parse(r, buf_str(&b), &x, &e) != 0)
                 fail_msg("'%s': %s", buf_str(&b), e.text);
             assert_int_equal(x.n, i + 1);
         }
@@ -177,7 +180,7 @@ static void test_libsvm_refused(void **state)
     };
     struct reader *r = open_reader("libsvm", READER_LOGISTIC, true, 0);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        assert_refused(r, bad[i][0], bad[i][1]);
+        line_refused(r, bad[i][0], bad[i][1]);
     struct examples x = {0};
     struct line l = line_make("1 1:1\0 2:1", 10); // a zero byte within a line
     assert_int_equal(reader_line(r, NULL, l.text, l.len, &x, NULL), TUG_EDATA);
@@ -207,11 +210,11 @@ static void test_libffm_refused(void **state)
     struct reader *r = open_reader("libffm", READER_LOGISTIC, true, 10);
     assert_int_equal(reader_slots(r), 10);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        assert_refused(r, bad[i][0], bad[i][1]);
+        line_refused(r, bad[i][0], bad[i][1]);
     reader_close(r);
     r = open_reader("libffm", READER_LOGISTIC, true, 0);
     assert_int_equal(reader_slots(r), 0);
-    assert_refused(r, "1 65536:1:1", "field 65536 is not below 65536");
+    line_refused(r, "1 65536:1:1", "field 65536 is not below 65536");
     reader_close(r);
     struct reader_options o = {.format = "libffm", .fields = 65537};
     assert_int_equal(reader_open(&r, &o, NULL), TUG_EUSAGE);
@@ -224,19 +227,19 @@ static void test_labels(void **state)
     (void)state;
     struct examples x = {0};
     struct reader *r = open_reader("libsvm", READER_SQUARED, true, 0);
-    assert_int_equal(parse(r, "-2.75 1:1", &x, NULL), 0);
-    assert_int_equal(parse(r, "1e3", &x, NULL), 0);
-    assert_int_equal(parse(r, "-1 0:1 18446744073709551615:1", &x, NULL), 0);
+    assert_int_equal(line_parse(r, "-2.75 1:1", &x, NULL), 0);
+    assert_int_equal(line_parse(r, "1e3", &x, NULL), 0);
+    assert_int_equal(line_parse(r, "-1 0:1 18446744073709551615:1", &x, NULL), 0);
     assert_true(x.label[0] == -2.75F && x.label[1] == 1000 && x.label[2] == -1);
     assert_int_equal(x.start[2] - x.start[1], 0);
     assert_true(x.key[1] == 0 && x.key[2] == UINT64_MAX);
-    assert_refused(r, "nan 1:1", "not finite");
+    line_refused(r, "nan 1:1", "not finite");
     reader_close(r);
 
     r = open_reader("libsvm", READER_LOGISTIC, false, 0);
     examples_clear(&x);
-    assert_int_equal(parse(r, "3:1 4:1", &x, NULL), 0);
-    assert_int_equal(parse(r, " 1 3:1", &x, NULL), 0);
+    assert_int_equal(line_parse(r, "3:1 4:1", &x, NULL), 0);
+    assert_int_equal(line_parse(r, " 1 3:1", &x, NULL), 0);
     assert_int_equal(x.n, 2);
     assert_true(x.label[0] == 0 && x.label[1] == 1);
     assert_true(x.nnz == 3 && x.key[0] == 3 && x.key[2] == 3);
@@ -251,7 +254,7 @@ static void test_nothing_in_line(void **state)
     struct reader *r = open_reader("libsvm", READER_LOGISTIC, true, 0);
     struct examples x = {0};
     for (size_t i = 0; i < sizeof empty / sizeof empty[0]; i++)
-        assert_int_equal(parse(r, empty[i], &x, NULL), 0);
+        assert_int_equal(line_parse(r, empty[i], &x, NULL), 0);
     assert_int_equal(x.n, 0);
     examples_free(&x);
     reader_close(r);
@@ -267,7 +270,7 @@ static void test_long_line(void **state)
     uint32_t n = 0;
     for (; b.len < 10 << 20; n++)
         assert_int_equal(buf_printf(&b, " %u:1", n), 0);
-    assert_int_equal(parse(r, buf_str(&b), &x, NULL), 0);
+    assert_int_equal(line_parse(r, buf_str(&b), &x, NULL), 0);
     assert_int_equal(x.nnz, n);
     for (uint32_t i = 0; i < n; i++)
         assert_true(x.key[i] == i);
@@ -282,8 +285,8 @@ static void test_failure_keeps_examples(void **state)
     (void)state;
     struct reader *r = open_reader("libsvm", READER_LOGISTIC, true, 0);
     struct examples x = {0};
-    assert_int_equal(parse(r, "1 5:1 6:1", &x, NULL), 0);
-    assert_int_equal(parse(r, "0 7:2.5 8:1 9:nan", &x, NULL), TUG_EDATA);
+    assert_int_equal(line_parse(r, "1 5:1 6:1", &x, NULL), 0);
+    assert_int_equal(line_parse(r, "0 7:2.5 8:1 9:nan", &x, NULL), TUG_EDATA);
     assert_int_equal(x.n, 1);
     assert_int_equal(x.nnz, 2);
     assert_false(x.has_values);

@@ -2,9 +2,11 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
+#include <string.h>
 
-#include "data/data_testing.h"
 #include "data/dataset.h"
+#include "kit/lines.h"
+#include "kit/test.h"
 
 static void check_permutation(uint64_t n, uint64_t seed, uint64_t pass)
 {

@@ -6,11 +6,15 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "data/data_testing.h"
 #include "data/decode.h"
+#include "kit/compression.h"
+#include "kit/files.h"
+#include "kit/lines.h"
+#include "kit/test.h"
 
 static struct source *open_source(const char *path, size_t chunk_bytes, size_t max_line)
 {
@@ -32,12 +36,12 @@ static void any_lines(struct buf *b, size_t bytes, bool newline_at_end)
     char line[1000];
     buf_clear(b);
     while (b->len < bytes) {
-        size_t n = chance(80) ? any(60) : any(5) * any(200);
+        size_t n = any_in_100(80) ? any(60) : any(5) * any(200);
         memset(line, (int)('a' + any(26)), n);
         for (size_t i = any(10); i < n; i += 1 + any(10))
             line[i] = (char)('a' + any(26));
         buf_add(b, line, n);
-        buf_printf(b, chance(10) ? "\r\n" : "\n");
+        buf_printf(b, any_in_100(10) ? "\r\n" : "\n");
     }
     if (!newline_at_end)
         buf_printf(b, "end");
@@ -102,7 +106,7 @@ static void test_every_chunk_size(void **state)
     struct buf b = BUF_INIT(1 << 20);
     for (int end = 0; end < 2; end++) {
         any_lines(&b, 300, end);
-        const char *path = write_file("text", b.data, b.len);
+        const char *path = files_write_bytes(files_in("text"), b.data, b.len);
         for (size_t bytes = 1; bytes <= b.len + 2; bytes++)
             assert_text(path, bytes, &b);
     }
@@ -117,8 +121,8 @@ static void test_every_compression(void **state)
     for (int how = 0; how < COMPRESSIONS; how++) {
         buf_clear(&packed);
         compress_to(&packed, (enum compression)how, b.data, b.len);
-        assert_text(write_file("one", packed.data, packed.len), 0, &b);
-        assert_text(path_of("one"), 5000, &b);
+        assert_text(files_write_bytes(files_in("one"), packed.data, packed.len), 0, &b);
+        assert_text(files_in("one"), 5000, &b);
         buf_clear(&packed);
         size_t third = b.len / 3;
         compress_to(&packed, (enum compression)how, b.data, third);
@@ -126,7 +130,8 @@ static void test_every_compression(void **state)
         compress_to(&packed, (enum compression)how, b.data + third, third);
         compress_to(&packed, (enum compression)how, b.data + 2 * third,
                     b.len - 2 * third);
-        assert_text(write_file("many", packed.data, packed.len), 70000, &b);
+        assert_text(files_write_bytes(files_in("many"), packed.data, packed.len), 70000,
+                    &b);
     }
     buf_free(&packed);
     buf_free(&b);
@@ -144,7 +149,8 @@ static void test_skippable_frames(void **state)
         buf_add(&packed, skippable, sizeof skippable - 1);
         compress_to(&packed, (enum compression)how, b.data, b.len);
         buf_add(&packed, skippable, sizeof skippable - 1);
-        assert_text(write_file("skippable", packed.data, packed.len), 0, &b);
+        assert_text(files_write_bytes(files_in("skippable"), packed.data, packed.len), 0,
+                    &b);
     }
     buf_free(&packed);
     buf_free(&b);
@@ -163,7 +169,7 @@ static void test_long_line(void **state)
     size_t lines = begin + (10 << 20) + 1;
     for (int i = 0; i < 1000; i++)
         buf_printf(&b, "line %d\n", i);
-    const char *path = write_file("long", b.data, b.len);
+    const char *path = files_write_bytes(files_in("long"), b.data, b.len);
     assert_text(path, 10000, &b);
     assert_text(path, 0, &b);
 
@@ -192,7 +198,7 @@ static void test_line_limit(void **state)
     static const char *const texts[] = {"aaaa\nbbbbb\ncc\n", "aa\nbbbbb", "bbbbb\n",
                                         "bbbbb"};
     for (size_t i = 0; i < 4; i++) {
-        const char *path = write_text("limit", texts[i]);
+        const char *path = files_write(files_in("limit"), texts[i]);
         for (size_t chunk = 1; chunk < 16; chunk += 2)
             for (size_t max = 4; max <= 6; max++) {
                 struct source *s = open_source(path, chunk, max);
@@ -245,11 +251,12 @@ static void test_rewind(void **state)
     (void)state;
     struct buf b = BUF_INIT(1 << 20), packed = BUF_INIT(1 << 20);
     any_lines(&b, 20000, false);
-    rewind_everywhere(write_file("plain", b.data, b.len), &b);
+    rewind_everywhere(files_write_bytes(files_in("plain"), b.data, b.len), &b);
     for (int how = 0; how < COMPRESSIONS; how++) {
         buf_clear(&packed);
         compress_to(&packed, (enum compression)how, b.data, b.len);
-        rewind_everywhere(write_file("packed", packed.data, packed.len), &b);
+        rewind_everywhere(files_write_bytes(files_in("packed"), packed.data, packed.len),
+                          &b);
     }
     buf_free(&packed);
     buf_free(&b);
@@ -258,7 +265,7 @@ static void test_rewind(void **state)
 static void test_rewind_refused(void **state)
 {
     (void)state;
-    struct source *s = open_source(write_text("short", "abc\ndef\n"), 0, 0);
+    struct source *s = open_source(files_write(files_in("short"), "abc\ndef\n"), 0, 0);
     static const struct {
         struct source_place at;
         const char *reason;
@@ -270,7 +277,7 @@ static void test_rewind_refused(void **state)
         assert_int_equal(source_rewind(s, bad[i].at, &e), 0);
         assert_int_equal(source_next(s, &c, &e), TUG_EDATA);
         assert_non_null(strstr(e.text, bad[i].reason));
-        assert_non_null(strstr(e.text, path_of("short")));
+        assert_non_null(strstr(e.text, files_in("short")));
     }
     assert_int_equal(source_rewind(s, (struct source_place){.file = 2}, NULL), TUG_EDATA);
     source_close(s);
@@ -282,7 +289,7 @@ static void test_stop_in_the_middle(void **state)
     (void)state;
     struct buf b = BUF_INIT(1 << 20);
     any_lines(&b, 50000, true);
-    const char *path = write_file("middle", b.data, b.len);
+    const char *path = files_write_bytes(files_in("middle"), b.data, b.len);
     size_t live = mem_live();
     for (int round = 0; round < 50; round++) {
         struct source *s = open_source(path, 100, 0);
@@ -291,7 +298,7 @@ static void test_stop_in_the_middle(void **state)
             assert_int_equal(source_next(s, &c, NULL), 0);
             source_release(s, c);
         }
-        if (chance(50)) {
+        if (any_in_100(50)) {
             struct chunk *c;
             assert_int_equal(source_rewind(s, SOURCE_START, NULL), 0);
             assert_int_equal(source_next(s, &c, NULL), 0);
@@ -312,7 +319,8 @@ static void test_back_pressure(void **state)
     struct buf b = BUF_INIT(1 << 20);
     any_lines(&b, 200000, true);
     size_t live = mem_live();
-    struct source *s = open_source(write_file("pressure", b.data, b.len), 100, 0);
+    struct source *s = open_source(files_write_bytes(files_in("pressure"), b.data, b.len),
+                                   100, 0);
     struct chunk *c;
     while (assert_int_equal(source_next(s, &c, NULL), 0), c != NULL) {
         assert_true(mem_live() - live < 30);
@@ -330,7 +338,7 @@ static void assert_damaged(const char *name, const struct buf *b, const char *re
 {
     struct buf text = BUF_INIT(8 << 20);
     struct err e = {0};
-    const char *path = write_file(name, b->data, b->len);
+    const char *path = files_write_bytes(files_in("%s", name), b->data, b->len);
     int rc = read_text(path, 1000, &text, &e);
     if (rc != TUG_EDATA || strstr(e.text, path) == NULL || strstr(e.text, reason) == NULL)
         fail_msg("%s: %d '%s' does not say '%s'", path, rc, e.text, reason);
@@ -390,8 +398,9 @@ static void test_flipped_bits(void **state)
             char flip = (char)(1 << any(8));
             packed.data[at] = (char)(packed.data[at] ^ flip);
             struct err e = {0};
-            int rc = read_text(write_file("flipped", packed.data, packed.len), 0, &text,
-                               &e);
+            int rc = read_text(
+                files_write_bytes(files_in("flipped"), packed.data, packed.len), 0, &text,
+                &e);
             bool same = rc == 0 && text.len == b.len &&
                         memcmp(text.data, b.data, b.len) == 0;
             if (!same && (rc != TUG_EDATA || strstr(e.text, "flipped") == NULL))
@@ -420,16 +429,16 @@ static void assert_not_opened(const char *path, int code, const char *reason)
 static void test_bad_paths(void **state)
 {
     (void)state;
-    write_text("nothing", "");
-    assert_int_equal(mkdir(path_of("bare"), 0755), 0);
-    assert_int_equal(mkdir(path_of("bare/.hidden-dir"), 0755), 0);
-    write_text("bare/.hidden", "1\n");
-    write_text("bare/_SUCCESS", "");
-    assert_not_opened(path_of("missing"), TUG_EDATA, "there is no such file");
-    assert_not_opened(path_of("nothing/below"), TUG_EDATA, "there is no such file");
-    assert_not_opened(path_of("nothing"), TUG_EDATA, "is empty");
-    assert_not_opened(path_of("bare"), TUG_EDATA, "no plain files");
-    assert_not_opened(path_of("none*"), TUG_EDATA, "matches nothing");
+    files_write(files_in("nothing"), "");
+    assert_int_equal(mkdir(files_in("bare"), 0755), 0);
+    assert_int_equal(mkdir(files_in("bare/.hidden-dir"), 0755), 0);
+    files_write(files_in("bare/.hidden"), "1\n");
+    files_write(files_in("bare/_SUCCESS"), "");
+    assert_not_opened(files_in("missing"), TUG_EDATA, "there is no such file");
+    assert_not_opened(files_in("nothing/below"), TUG_EDATA, "there is no such file");
+    assert_not_opened(files_in("nothing"), TUG_EDATA, "is empty");
+    assert_not_opened(files_in("bare"), TUG_EDATA, "no plain files");
+    assert_not_opened(files_in("none*"), TUG_EDATA, "matches nothing");
     assert_not_opened("/dev/null", TUG_EDATA, "is neither a file nor a pipe");
     assert_not_opened("", TUG_EUSAGE, "empty");
     struct source *s = NULL;
@@ -455,7 +464,7 @@ static void test_unreadable(void **state)
         print_message("the super-user reads everything: skipped\n");
         skip();
     }
-    const char *path = write_text("locked", "1\n");
+    const char *path = files_write(files_in("locked"), "1\n");
     assert_int_equal(chmod(path, 0), 0);
     assert_not_opened(path, TUG_EIO, "Permission denied");
 }
@@ -481,7 +490,7 @@ static void assert_files(const char *const *paths, size_t n_paths, const char *w
         fail_msg("%s", e.text);
     struct buf names = BUF_INIT(1 << 16);
     for (uint32_t i = 0; i < source_files(s); i++)
-        buf_printf(&names, "%s ", source_file_name(s, i) + strlen(test_dir) + 1);
+        buf_printf(&names, "%s ", source_file_name(s, i) + strlen(files_dir) + 1);
     assert_string_equal(buf_str(&names), want);
     assert_int_equal(source_text_bytes(s), 2 * source_files(s));
     buf_free(&names);
@@ -496,20 +505,20 @@ static void test_many_files(void **state)
         "d/sub/deep/m", "q[1]"};
     static const char *const dirs[] = {"d", "d/sub", "d/sub/deep", "d/sub/deep/.er"};
     for (size_t i = 0; i < sizeof dirs / sizeof dirs[0]; i++)
-        assert_int_equal(mkdir(path_of(dirs[i]), 0755), 0);
+        assert_int_equal(mkdir(files_in("%s", dirs[i]), 0755), 0);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        write_text(names[i], "x\n");
-    const char *paths[4] = {path_of("d/")};
+        files_write(files_in("%s", names[i]), "x\n");
+    const char *paths[4] = {files_in("d/")};
     assert_files(paths, 1, "d/a d/b d/c.txt d/sub/deep/m d/sub/z ");
-    paths[0] = path_of("d/[ab]");
+    paths[0] = files_in("d/[ab]");
     assert_files(paths, 1, "d/a d/b ");
-    paths[0] = path_of("d/*");
-    paths[1] = path_of("d/a");
-    paths[2] = path_of("q[1]");
+    paths[0] = files_in("d/*");
+    paths[1] = files_in("d/a");
+    paths[2] = files_in("q[1]");
     // What a pattern matches is named, and so not hidden.
     assert_files(paths, 3, "d/_y d/a d/b d/c.txt d/sub/deep/m d/sub/z d/a q[1] ");
-    assert_int_equal(symlink("../../d", path_of("d/sub/back")), 0);
-    assert_not_opened(path_of("d"), TUG_EDATA, "is a link back to a directory");
+    assert_int_equal(symlink("../../d", files_in("d/sub/back")), 0);
+    assert_not_opened(files_in("d"), TUG_EDATA, "is a link back to a directory");
 }
 
 // Kinds of files that people have and that are no text are named, before anything is read.
@@ -531,7 +540,8 @@ static void test_foreign_files(void **state)
         {"Obj\x01\x04", 5, "an Avro file"},
     };
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        const char *path = write_file("foreign", files[i].bytes, files[i].n);
+        const char *path = files_write_bytes(files_in("foreign"), files[i].bytes,
+                                             files[i].n);
         assert_not_opened(path, TUG_EDATA, files[i].what);
         struct decoder *d = NULL;
         int fd = open(path, O_RDONLY);
@@ -542,7 +552,7 @@ static void test_foreign_files(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         struct buf b = BUF_INIT(100);
         buf_printf(&b, "%s", texts[i]);
-        assert_text(write_text("letters", texts[i]), 0, &b);
+        assert_text(files_write(files_in("letters"), texts[i]), 0, &b);
         buf_free(&b);
     }
 }
@@ -550,7 +560,8 @@ static void test_foreign_files(void **state)
 static void test_first_line(void **state)
 {
     (void)state;
-    struct source *s = open_source(write_text("header", "a,b,c\n1,2,3\n"), 0, 0);
+    struct source *s = open_source(files_write(files_in("header"), "a,b,c\n1,2,3\n"), 0,
+                                   0);
     struct buf b = BUF_INIT(1000);
     assert_int_equal(source_first_line(s, 0, &b, NULL), 0);
     assert_string_equal(buf_str(&b), "a,b,c");
@@ -624,7 +635,7 @@ static void test_pipes(void **state)
 {
     (void)state;
     char name[128], fd_name[32];
-    snprintf(name, sizeof name, "%s", path_of("fifo"));
+    snprintf(name, sizeof name, "%s", files_in("fifo"));
     assert_int_equal(mkfifo(name, 0644), 0);
     struct source *s = open_source(name, 0, 0);
     assert_false(source_can_rewind(s));
@@ -661,7 +672,7 @@ static void test_pipes(void **state)
 static void test_pipe_stop(void **state)
 {
     (void)state;
-    const char *name = path_of("silent");
+    const char *name = files_in("silent");
     assert_int_equal(mkfifo(name, 0644), 0);
     atomic_bool stop = true;
     struct source_options o = {.paths = &name, .n_paths = 1, .interrupted = &stop};
@@ -724,8 +735,8 @@ static void test_allocation_failures(void **state)
     struct buf b = BUF_INIT(1 << 20), packed = BUF_INIT(1 << 20);
     any_lines(&b, 400, true);
     compress_to(&packed, GZIP, b.data, b.len);
-    const char *paths[] = {write_file("m.gz", packed.data, packed.len),
-                           write_file("m", b.data, b.len)};
+    const char *paths[] = {files_write_bytes(files_in("m.gz"), packed.data, packed.len),
+                           files_write_bytes(files_in("m"), b.data, b.len)};
     buf_free(&b);
     buf_free(&packed);
     size_t live = mem_live();
@@ -770,5 +781,5 @@ int main(void)
         cmocka_unit_test(test_stdin_empty),
         cmocka_unit_test(test_allocation_failures),
     };
-    return cmocka_run_group_tests(tests, make_test_dir, remove_test_dir);
+    return cmocka_run_group_tests(tests, files_begin, files_end);
 }

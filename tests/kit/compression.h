@@ -1,0 +1,14 @@
+// Files as compressors write them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KIT_COMPRESSION_H
+#define TUG_KIT_COMPRESSION_H
+
+#include "base/buf.h"
+
+enum compression { GZIP, ZSTD, LZ4, COMPRESSIONS };
+
+// Appends one member or frame to *b. All have checksums.
+void compress_to(struct buf *b, enum compression how, const void *in, size_t n);
+
+#endif
