@@ -11,10 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/random.h"
+#include "kit/cuts.h"
 #include "kit/files.h"
-#include "store/cut_testing.h"
+#include "kit/test.h"
 
 enum { UNIVERSE = 1200, STEPS = 100 };
 
@@ -65,7 +68,7 @@ static int open_with(struct store **ret, const char *settings, uint32_t bits,
     OK(table_config_parse(&c, settings, &ok_e));
     OK(table_config_check(&c, &ok_e));
     struct store_options o = {.config = &c,
-                              .id = 3,
+                              .id = STORES_ID,
                               .partition_bits = bits,
                               .max_bytes = max_bytes,
                               .cold_dir = tier_dir};
@@ -119,7 +122,7 @@ static void open_pair(struct pair *x, const struct config *c)
     struct err e = {0};
     snprintf(settings, sizeof(settings), "%s; %s", c->settings, c->cold);
     x->config = c;
-    x->s[0] = open_store(c->settings, c->bits);
+    x->s[0] = stores_open(c->settings, c->bits);
     if (open_cold(&x->s[1], settings, c->bits, &e) != 0)
         fail_msg("%s", e.text);
     x->b = batch_make(UNIVERSE);
@@ -141,7 +144,7 @@ static void check_same(struct pair *x)
 {
     struct image *a = image_of(x->s[0], SAVE_CHECKPOINT);
     struct image *b = image_of(x->s[1], SAVE_CHECKPOINT);
-    check_equal(a, b);
+    image_check_equal(a, b);
     image_free(a);
     image_free(b);
     struct store_stats p = store_stats(x->s[0]), q = store_stats(x->s[1]);
@@ -229,7 +232,7 @@ static void check_chains(struct pair *x)
 {
     struct image *a = chain_image(x->chains[0], x->s[0]);
     struct image *b = chain_image(x->chains[1], x->s[1]);
-    check_equal(a, b);
+    image_check_equal(a, b);
     image_free(a);
     image_free(b);
 }
@@ -247,7 +250,7 @@ static void check_saved(struct pair *x, enum save_mode mode, bool commit,
     for (uint32_t p = 0; p < x->s[0]->n_parts && mode == SAVE_DELTA; p++)
         for (int i = 0; i < 2; i++)
             images[i]->of[p][ROWS_GONE].len = 0;
-    check_equal(images[0], images[1]);
+    image_check_equal(images[0], images[1]);
     x->based = x->based || (mode == SAVE_BASE && commit);
 }
 
@@ -266,7 +269,7 @@ static void push_both(struct pair *x, struct dice *d)
     for (int i = 0; i < 2; i++) {
         *d = again;
         batch_draw(x->b, d, 1 + dice_below(d, 400));
-        OK(push(x->s[i], x->b, d, &ok_e));
+        OK(batch_push(x->s[i], x->b, d, &ok_e));
     }
 }
 
@@ -288,7 +291,7 @@ static void save_both(struct pair *x, struct dice *d)
         for (int i = 0; i < 2; i++) {
             *d = again;
             batch_draw(x->b, d, 200);
-            OK(push(x->s[i], x->b, d, &ok_e));
+            OK(batch_push(x->s[i], x->b, d, &ok_e));
             struct rows_block b;
             OK(cut_next(x->s[i], 1 << 12, &b, &ok_e));
             if (b.kind != ROWS_END)
@@ -296,7 +299,7 @@ static void save_both(struct pair *x, struct dice *d)
         }
     }
     for (int i = 0; i < 2; i++)
-        read_rest(x->s[i], 1 << 12, images[i], NULL);
+        cuts_read_rest(x->s[i], 1 << 12, images[i], NULL);
     for (uint64_t k = 0; k < 4; k++) {
         push_both(x, d);
         pull_both(x, d);
@@ -399,7 +402,7 @@ static void test_durable(void **state)
         store_set_step(x.s[1], store_step_of(x.s[0]));
         struct image *a = image_of(x.s[0], SAVE_CHECKPOINT);
         struct image *b = image_of(x.s[1], SAVE_CHECKPOINT);
-        check_equal(a, b);
+        image_check_equal(a, b);
         image_free(a);
         image_free(b);
     }
@@ -506,7 +509,7 @@ static void test_no_memory(void **state)
         open_pair(&x, &configs[i]);
         for (long fault = 0; fault < 40; fault++) {
             batch_draw(x.b, &d, 300);
-            OK(push(x.s[0], x.b, &d, &ok_e)); // fills in the values
+            OK(batch_push(x.s[0], x.b, &d, &ok_e)); // fills in the values
             push_in_pieces(&x, fault % 20);
         }
         check_same(&x);
@@ -527,7 +530,7 @@ static void test_no_deltas(void **state)
         fail_msg("%s", e.text);
     for (int i = 0; i < ROUNDS; i++) {
         batch_draw(b, &d, BATCH_MAX);
-        OK(push(s, b, &d, &ok_e));
+        OK(batch_push(s, b, &d, &ok_e));
     }
     assert_true(store_stats(s).demoted > 20 * UNIVERSE / 2);
     assert_true(s->cold->parts[0].out.cap <= 4 * UNIVERSE);

@@ -2,7 +2,10 @@
 // that are all near each other or the same; with and without memory.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "store/cut_testing.h"
+#include "base/alloc.h"
+#include "base/random.h"
+#include "kit/cuts.h"
+#include "kit/test.h"
 
 enum { MAX = 5000 };
 

@@ -6,7 +6,9 @@
 
 #include <math.h>
 
-#include "store/cut_testing.h"
+#include "base/alloc.h"
+#include "kit/cuts.h"
+#include "kit/test.h"
 
 enum { UNIVERSE = 3000 };
 
@@ -66,7 +68,7 @@ static void do_something(struct store *s, struct batch *b, struct dice *d)
     default:
         batch_draw(b, d, 1 + dice_below(d, 200));
         if (cut_has_room(s, b->keys, b->n))
-            OK(push(s, b, d, &ok_e));
+            OK(batch_push(s, b, d, &ok_e));
         break;
     }
 }
@@ -109,8 +111,8 @@ static void test_as_at_begin(void **state)
     static const enum save_mode modes[] = {SAVE_CHECKPOINT, SAVE_BASE, SAVE_DAY};
     (void)state;
     for (uint32_t i = 0; i < N_CONFIGS * 2; i++) {
-        struct store *s = open_store(configs[i % N_CONFIGS].settings,
-                                     configs[i % N_CONFIGS].bits);
+        struct store *s = stores_open(configs[i % N_CONFIGS].settings,
+                                      configs[i % N_CONFIGS].bits);
         struct batch *b = batch_make(UNIVERSE);
         struct dice d = {.seed = i};
         do_many(s, b, &d, 60);
@@ -120,7 +122,7 @@ static void test_as_at_begin(void **state)
             uint32_t day = s->parts[0].day;
             cut_with_traffic(s, &o, k % 2 == 0, b, &d, cut, NULL);
             assert_true(o.mode != SAVE_DAY || s->parts[0].day > day);
-            check_equal(cut, expect);
+            image_check_equal(cut, expect);
             image_free(cut);
             image_free(expect);
             do_many(s, b, &d, 10);
@@ -133,12 +135,12 @@ static void test_as_at_begin(void **state)
 // With thresholds that publish everything, the chain is what a checkpoint is.
 static void check_chain_is_all(struct store *s, struct chain *chain)
 {
-    struct image *all = cut_all(s, SAVE_CHECKPOINT, true, NULL);
+    struct image *all = cuts_all(s, SAVE_CHECKPOINT, true, NULL);
     struct image *published = chain_image(chain, s);
     for (uint32_t p = 0; p < s->n_parts; p++)
         buf_clear(&all->of[p][ROWS_PARTITION]);
     // The chain lists keys in the order of numbers, as cuts do.
-    check_equal(published, all);
+    image_check_equal(published, all);
     image_free(all);
     image_free(published);
 }
@@ -152,7 +154,7 @@ static void test_deltas_publish_all(void **state)
     };
     (void)state;
     for (uint32_t i = 0; i < 6; i++) {
-        struct store *s = open_store(settings[i % 3], i);
+        struct store *s = stores_open(settings[i % 3], i);
         struct batch *b = batch_make(UNIVERSE);
         struct chain *chain = chain_make(s, UNIVERSE);
         struct dice d = {.seed = 100 + i};
@@ -164,7 +166,7 @@ static void test_deltas_publish_all(void **state)
             struct cut_options o = {.mode = SAVE_DELTA};
             cut_with_traffic(s, &o, commit, b, &d, NULL, commit ? chain : NULL);
             if (k % 4 == 3) { // nothing has happened since
-                image_free(cut_all(s, SAVE_DELTA, true, chain));
+                image_free(cuts_all(s, SAVE_DELTA, true, chain));
                 check_chain_is_all(s, chain);
             }
         }
@@ -187,7 +189,7 @@ static void check_chain_is_base(struct store *s, struct chain *chain)
 {
     struct chain *base = chain_make(s, chain->universe);
     uint64_t kept = 0;
-    image_free(cut_all(s, SAVE_BASE, false, base));
+    image_free(cuts_all(s, SAVE_BASE, false, base));
     assert_memory_equal(chain->has, base->has, chain->universe);
     for (uint64_t key = 0; key < chain->universe; key++) {
         size_t at = key * chain->width;
@@ -207,14 +209,14 @@ static void check_chain_is_base(struct store *s, struct chain *chain)
 static void test_deltas_by_threshold(void **state)
 {
     (void)state;
-    struct store *s = open_store(
+    struct store *s = stores_open(
         CTR "delta-keep-days=100000; base-threshold=1.5; delta-threshold=0.75", 3);
     struct batch *b = batch_make(UNIVERSE);
     struct chain *chain = chain_make(s, UNIVERSE);
     struct dice d = {.seed = 7};
     uint64_t bytes = 0;
     do_many(s, b, &d, 100);
-    image_free(cut_all(s, SAVE_BASE, true, chain));
+    image_free(cuts_all(s, SAVE_BASE, true, chain));
     for (uint32_t k = 0; k < 20; k++) {
         struct image *delta = image_make();
         do_many(s, b, &d, 5);
@@ -222,7 +224,7 @@ static void test_deltas_by_threshold(void **state)
                          chain);
         bytes += image_bytes(delta);
         image_free(delta);
-        image_free(cut_all(s, SAVE_DELTA, true, chain));
+        image_free(cuts_all(s, SAVE_DELTA, true, chain));
         check_chain_is_base(s, chain);
     }
     assert_true(bytes > 0);
@@ -235,27 +237,27 @@ static void test_deltas_by_threshold(void **state)
 static void test_abort(void **state)
 {
     (void)state;
-    struct store *s = open_store(CTR "entry=count:2", 3),
-                 *same = open_store(CTR "entry=count:2", 3);
+    struct store *s = stores_open(CTR "entry=count:2", 3),
+                 *same = stores_open(CTR "entry=count:2", 3);
     struct batch *b = batch_make(UNIVERSE);
     struct store *stores[] = {s, same};
     struct image *deltas[2];
     for (uint32_t i = 0; i < 2; i++) {
         struct dice d = {.seed = 5};
         do_many(stores[i], b, &d, 60);
-        image_free(cut_all(stores[i], SAVE_BASE, true, NULL));
+        image_free(cuts_all(stores[i], SAVE_BASE, true, NULL));
         do_many(stores[i], b, &d, 10);
         for (uint32_t mode = SAVE_CHECKPOINT; i == 0 && mode <= SAVE_DELTA; mode++)
-            image_free(cut_all(s, mode, false, NULL));
+            image_free(cuts_all(s, mode, false, NULL));
         do_many(stores[i], b, &d, 10);
         if (i == 0) { // not even begun to be read out
             OK(cut_begin(s, &(struct cut_options){.mode = SAVE_DELTA}, &ok_e));
             OK(cut_end(s, false, &ok_e));
         }
-        deltas[i] = cut_all(stores[i], SAVE_DELTA, true, NULL);
+        deltas[i] = cuts_all(stores[i], SAVE_DELTA, true, NULL);
     }
     assert_true(image_bytes(deltas[0]) > 0);
-    check_equal(deltas[0], deltas[1]);
+    image_check_equal(deltas[0], deltas[1]);
     for (uint32_t i = 0; i < 2; i++) {
         image_free(deltas[i]);
         store_close(stores[i]);
@@ -268,7 +270,7 @@ static void test_abort(void **state)
 // evictions).
 static void check_cap(const char *settings, uint64_t cap)
 {
-    struct store *s = open_store(settings, 4);
+    struct store *s = stores_open(settings, 4);
     struct batch *b = batch_make(UNIVERSE);
     struct dice d = {.seed = 11};
     struct rows_block block = {.kind = ROWS_ROW};
@@ -280,7 +282,7 @@ static void check_cap(const char *settings, uint64_t cap)
     while (block.kind != ROWS_END) {
         batch_draw(b, &d, 30);
         bool room = cut_has_room(s, b->keys, b->n);
-        int rc = push(s, b, &d, &e); // without room, some partitions may be done
+        int rc = batch_push(s, b, &d, &e); // without room, some partitions may be done
         assert_true(rc == 0 || (!room && rc == TUG_EUSAGE));
         pushes += room;
         waits += !room;
@@ -293,7 +295,7 @@ static void check_cap(const char *settings, uint64_t cap)
     }
     assert_true(cut_stats(s).side_peak <= cap && cut_stats(s).side_peak > cap / 2);
     assert_true(waits > 10 && pushes > 50 && refused > 5);
-    check_equal(cut, expect);
+    image_check_equal(cut, expect);
     OK(cut_end(s, true, &ok_e));
     image_free(cut);
     image_free(expect);
@@ -313,17 +315,17 @@ static void test_delta_is_small(void **state)
 {
     (void)state;
     enum { ROWS = 20000 };
-    struct store *s = open_store(CTR ALL_PUBLISHED, 5);
+    struct store *s = stores_open(CTR ALL_PUBLISHED, 5);
     struct batch *b = batch_make(ROWS);
     struct dice d = {.seed = 3};
     while (store_stats(s).rows < ROWS * 9 / 10) {
         batch_draw(b, &d, BATCH_MAX);
-        OK(push(s, b, &d, &ok_e));
+        OK(batch_push(s, b, &d, &ok_e));
     }
-    struct image *full = cut_all(s, SAVE_BASE, true, NULL);
+    struct image *full = cuts_all(s, SAVE_BASE, true, NULL);
     batch_draw(b, &d, ROWS / 100);
-    OK(push(s, b, &d, &ok_e));
-    struct image *delta = cut_all(s, SAVE_DELTA, true, NULL);
+    OK(batch_push(s, b, &d, &ok_e));
+    struct image *delta = cuts_all(s, SAVE_DELTA, true, NULL);
     assert_true(image_bytes(delta) > 0);
     assert_true(image_bytes(delta) * 100 < image_bytes(full) * 3);
     image_free(full);
@@ -335,7 +337,7 @@ static void test_delta_is_small(void **state)
 static void test_usage(void **state)
 {
     (void)state;
-    struct store *s = open_store("accessor=plain; dim=1", 1);
+    struct store *s = stores_open("accessor=plain; dim=1", 1);
     struct rows_block block;
     struct err e;
     assert_int_equal(cut_begin(s, &(struct cut_options){.mode = SAVE_DELTA}, &e),
@@ -367,7 +369,7 @@ static int try_cut(struct store *s, enum save_mode mode, struct batch *b, struct
         if (dice_below(d, 4) == 0)
             TRY(store_remove(s, b->keys, b->n, NULL));
         else if (cut_has_room(s, b->keys, b->n))
-            TRY(push(s, b, d, NULL));
+            TRY(batch_push(s, b, d, NULL));
         TRY(cut_next(s, 2000, &block, NULL));
     }
     TRY(cut_end(s, true, NULL));
@@ -382,7 +384,7 @@ static void check_usable(struct store *s, struct batch *b, struct dice *d)
         struct image *cut = image_make(), *expect = image_of(s, modes[i]);
         cut_with_traffic(s, &(struct cut_options){.mode = modes[i]}, false, b, d, cut,
                          NULL);
-        check_equal(cut, expect);
+        image_check_equal(cut, expect);
         image_free(cut);
         image_free(expect);
     }
@@ -395,7 +397,7 @@ static void test_no_memory(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         uint32_t failures = 0;
         for (long n = 0, faulted = 1; faulted; n++) {
-            struct store *s = open_store(CTR "entry=count:2", 2);
+            struct store *s = stores_open(CTR "entry=count:2", 2);
             struct batch *b = batch_make(500);
             struct dice d = {.seed = 21};
             do_many(s, b, &d, 20);
@@ -407,7 +409,7 @@ static void test_no_memory(void **state)
             assert_true(rc == 0 || rc == TUG_ENOMEM);
             failures += rc != 0;
             if (cut_going(s)) {
-                read_rest(s, 1000, NULL, NULL);
+                cuts_read_rest(s, 1000, NULL, NULL);
                 OK(cut_end(s, n % 2 == 0, &ok_e));
             }
             OK(store_finish(s, &ok_e));
@@ -424,12 +426,12 @@ static void test_no_memory_loses_nothing(void **state)
 {
     (void)state;
     for (long n = 0, faulted = 1; faulted; n++) {
-        struct store *s = open_store(CTR ALL_PUBLISHED, 2);
+        struct store *s = stores_open(CTR ALL_PUBLISHED, 2);
         struct batch *b = batch_make(500);
         struct chain *chain = chain_make(s, 500);
         struct dice d = {.seed = 22};
         do_many(s, b, &d, 20);
-        image_free(cut_all(s, SAVE_BASE, true, chain));
+        image_free(cuts_all(s, SAVE_BASE, true, chain));
         do_many(s, b, &d, 3);
         bool committed;
         mem_fault_after(n);
@@ -441,7 +443,7 @@ static void test_no_memory_loses_nothing(void **state)
         if (!committed) {
             assert_int_equal(rc, TUG_ENOMEM);
             OK(store_finish(s, &ok_e));
-            image_free(cut_all(s, SAVE_DELTA, true, chain));
+            image_free(cuts_all(s, SAVE_DELTA, true, chain));
             check_chain_is_all(s, chain);
         }
         chain_free(chain);
@@ -457,26 +459,26 @@ static void test_comes_back(void **state)
     (void)state;
     enum { KEY = 7, SHOWS = 15 }; // of score 1.5
     for (uint32_t unseen = 0; unseen < 20; unseen += 19) {
-        struct store *s = open_store("accessor=ctr; dim=2; base-threshold=1.5; "
-                                     "delta-threshold=0.25; decay=0.99",
-                                     0);
+        struct store *s = stores_open("accessor=ctr; dim=2; base-threshold=1.5; "
+                                      "delta-threshold=0.25; decay=0.99",
+                                      0);
         struct chain *chain = chain_make(s, KEY + 1);
         const uint64_t key = KEY;
         float values[6] = {0, 0, 0, SHOWS};
         struct store_push p = {
             .keys = &key, .n = 1, .values = values, .rate = 1, .scale = 1};
         OK(store_push(s, &p, NULL, &ok_e));
-        image_free(cut_all(s, SAVE_BASE, true, chain));
+        image_free(cuts_all(s, SAVE_BASE, true, chain));
         assert_true(chain->has[KEY]);
         for (uint32_t day = 0; day < unseen; day++)
             store_day(s);
         OK(store_order(s, STORE_SHRINK, NAN, &ok_e));
         OK(store_finish(s, &ok_e));
-        image_free(cut_all(s, SAVE_DELTA, true, chain));
+        image_free(cuts_all(s, SAVE_DELTA, true, chain));
         assert_false(chain->has[KEY]);
         values[3] = 2;
         OK(store_push(s, &p, NULL, &ok_e));
-        image_free(cut_all(s, SAVE_DELTA, true, chain));
+        image_free(cuts_all(s, SAVE_DELTA, true, chain));
         assert_true(chain->has[KEY]);
         chain_free(chain);
         store_close(s);

@@ -5,7 +5,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
 
-#include "store/cut_testing.h"
+#include "base/alloc.h"
+#include "kit/cuts.h"
+#include "kit/test.h"
 
 enum {
     DAYS = 30,
@@ -29,7 +31,7 @@ static void draw(struct batch *b, struct dice *d, uint32_t day)
     batch_draw(b, d, BATCH);
     for (size_t i = 0; i < b->n; i++)
         b->keys[i] += day * DRIFT;
-    qsort(b->keys, b->n, sizeof(b->keys[0]), compare_mixed);
+    batch_sort(b);
 }
 
 static uint64_t pass(struct store *s, struct batch *b, struct dice *d, uint32_t day,
@@ -38,7 +40,7 @@ static uint64_t pass(struct store *s, struct batch *b, struct dice *d, uint32_t 
     uint64_t first = 0;
     for (uint32_t i = 0; i < BATCHES; i++) {
         draw(b, d, day);
-        OK(push(s, b, d, &ok_e));
+        OK(batch_push(s, b, d, &ok_e));
         store_set_step(s, store_step_of(s) + 1);
         for (size_t k = 0; k < b->n; k++) {
             first += seen[b->keys[k]] == 0;
@@ -59,11 +61,11 @@ static uint64_t held(const struct store *s)
 
 static void check_chain(struct store *s, struct chain *chain)
 {
-    struct image *all = cut_all(s, SAVE_CHECKPOINT, false, NULL);
+    struct image *all = cuts_all(s, SAVE_CHECKPOINT, false, NULL);
     struct image *published = chain_image(chain, s);
     for (uint32_t p = 0; p < s->n_parts; p++)
         buf_clear(&all->of[p][ROWS_PARTITION]);
-    check_equal(published, all);
+    image_check_equal(published, all);
     image_free(all);
     image_free(published);
 }
@@ -71,7 +73,7 @@ static void check_chain(struct store *s, struct chain *chain)
 static void test_month(void **state)
 {
     (void)state;
-    struct store *s = open_store(settings, BITS);
+    struct store *s = stores_open(settings, BITS);
     struct batch *b = batch_make(SPAN);
     struct chain *chain = chain_make(s, UNIVERSE);
     struct dice d = {.seed = 30};
@@ -79,14 +81,14 @@ static void test_month(void **state)
     uint64_t keys = 0, rows[DAYS], most[DAYS];
     assert_non_null(seen);
     for (uint32_t day = 0; day < DAYS; day++) {
-        image_free(cut_all(s, SAVE_BASE, true, chain));
+        image_free(cuts_all(s, SAVE_BASE, true, chain));
         for (uint32_t k = 0; k < PASSES; k++) {
             keys += pass(s, b, &d, day, seen);
-            image_free(cut_all(s, SAVE_DELTA, true, chain));
+            image_free(cuts_all(s, SAVE_DELTA, true, chain));
         }
         OK(store_order(s, STORE_SHRINK, NAN, &ok_e));
         OK(store_finish(s, &ok_e));
-        image_free(cut_all(s, SAVE_DELTA, true, chain));
+        image_free(cuts_all(s, SAVE_DELTA, true, chain));
         check_chain(s, chain);
         store_day(s);
         rows[day] = store_stats(s).rows;
@@ -111,7 +113,7 @@ static void test_month(void **state)
 static void test_nobody_saves(void **state)
 {
     (void)state;
-    struct store *s = open_store(settings, 0);
+    struct store *s = stores_open(settings, 0);
     struct batch *b = batch_make(SPAN);
     struct dice d = {.seed = 31};
     struct err e;
@@ -132,10 +134,10 @@ static void test_nobody_saves(void **state)
     assert_true(store_stats(s).made > 10 * s->parts[0].rows.n);
     assert_int_equal(cut_begin(s, &delta, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "save a base"));
-    image_free(cut_all(s, SAVE_BASE, false, NULL)); // came to nothing
+    image_free(cuts_all(s, SAVE_BASE, false, NULL)); // came to nothing
     assert_int_equal(cut_begin(s, &delta, &e), TUG_EUSAGE);
-    image_free(cut_all(s, SAVE_BASE, true, NULL));
-    image_free(cut_all(s, SAVE_DELTA, true, NULL));
+    image_free(cuts_all(s, SAVE_BASE, true, NULL));
+    image_free(cuts_all(s, SAVE_DELTA, true, NULL));
     mem_free(seen);
     batch_free(b);
     store_close(s);

@@ -5,7 +5,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/store.h"
 
-#include "store/store_testing.h"
+#include <math.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "kit/naive_store.h"
+#include "kit/test.h"
 
 // Images: all that a store says of a partition.
 
@@ -78,7 +83,7 @@ static void push_to_owners(struct stores *x, const struct store_push *p)
     mem_free(values);
 }
 
-static void remove_from_all(struct stores *x, const struct batch *b)
+static void remove_from_all(struct stores *x, const struct naive_batch *b)
 {
     for (uint32_t i = 0; i < x->n; i++)
         OK(store_remove(x->of[i], b->keys, b->n, &ok_e));
@@ -86,7 +91,7 @@ static void remove_from_all(struct stores *x, const struct batch *b)
 
 static void order_all(struct stores *x, struct dice *d)
 {
-    bool clear = dice_below(d, 8) == 0;
+    bool clear = dice_below_u32(d, 8) == 0;
     for (uint32_t i = 0; i < x->n; i++) {
         OK(store_finish(x->of[i], &ok_e));
         OK(store_order(x->of[i], clear ? STORE_CLEAR : STORE_SHRINK, NAN, &ok_e));
@@ -94,23 +99,23 @@ static void order_all(struct stores *x, struct dice *d)
 }
 
 // The same is done to all, but each does its orders when it likes to.
-static void do_to_all(struct stores *x, struct dice *d, struct batch *b)
+static void do_to_all(struct stores *x, struct dice *d, struct naive_batch *b)
 {
-    uint32_t kind = dice_below(d, 16);
+    uint32_t kind = dice_below_u32(d, 16);
     if (kind == 0)
         order_all(x, d);
     for (uint32_t i = 0; i < x->n && kind == 1; i++)
         store_day(x->of[i]);
     if (kind == 2) {
-        draw_keys(d, x->of[0], b, 10);
+        naive_draw_keys(d, x->of[0], b, 10);
         remove_from_all(x, b);
     }
     for (uint32_t i = 0; i < x->n && kind < 6; i++)
-        for (uint32_t k = dice_below(d, 4); k > 0; k--)
+        for (uint32_t k = dice_below_u32(d, 4); k > 0; k--)
             store_work(x->of[i], 0);
     if (kind < 6)
         return;
-    struct store_push p = draw_push(d, x->of[0], b);
+    struct store_push p = naive_draw_push(d, x->of[0], b);
     push_to_owners(x, &p);
     for (uint32_t i = 0; i < x->n; i++)
         store_set_step(x->of[i], store_step_of(x->of[i]) + 1);
@@ -146,14 +151,14 @@ static void check_stores(struct stores *x)
 static void test_one_and_three(void **state)
 {
     (void)state;
-    struct batch *b = mem_alloc(sizeof(*b));
-    for (uint32_t i = 0; i < SETTINGS; i++) {
-        struct table_config c = parse(&settings[i]);
+    struct naive_batch *b = mem_alloc(sizeof(*b));
+    for (uint32_t i = 0; i < NAIVE_SETTINGS; i++) {
+        struct table_config c = naive_config(&naive_settings[i]);
         struct stores x = {.n = 4};
         struct dice d = {.seed = 100 + i};
         for (uint32_t k = 0; k < x.n; k++)
-            x.of[k] = open_store(&c, settings[i].bits, 0);
-        for (uint32_t k = 0; k < (SLOW ? 200 : 1000); k++) {
+            x.of[k] = stores_open_with(&c, naive_settings[i].bits, 0);
+        for (uint32_t k = 0; k < (SANITIZED ? 200 : 1000); k++) {
             do_to_all(&x, &d, b);
             if (k % 50 == 0)
                 check_stores(&x);
@@ -197,20 +202,20 @@ static void copy_store(struct store *from, struct store *to)
 static void test_loads(void **state)
 {
     (void)state;
-    struct batch *b = mem_alloc(sizeof(*b));
-    for (uint32_t i = 0; i < SETTINGS; i++) {
-        struct table_config c = parse(&settings[i]);
+    struct naive_batch *b = mem_alloc(sizeof(*b));
+    for (uint32_t i = 0; i < NAIVE_SETTINGS; i++) {
+        struct table_config c = naive_config(&naive_settings[i]);
         struct stores x = {.n = 1}, two = {.n = 2};
         struct dice d = {.seed = 200 + i};
-        if (settings[i].budget > 0)
+        if (naive_settings[i].budget > 0)
             continue; // rows without scores go by age, and a save does not tell theirs
-        x.of[0] = open_store(&c, settings[i].bits, 0);
+        x.of[0] = stores_open_with(&c, naive_settings[i].bits, 0);
         for (uint32_t k = 0; k < 200; k++)
             do_to_all(&x, &d, b);
         OK(store_finish(x.of[0], &ok_e));
-        struct store *copy = open_store(&c, settings[i].bits, 0);
-        draw_keys(&d, copy, b, 60); // what lies there is replaced
-        draw_values(&d, copy, b, STORE_ASSIGN);
+        struct store *copy = stores_open_with(&c, naive_settings[i].bits, 0);
+        naive_draw_keys(&d, copy, b, 60); // what lies there is replaced
+        naive_draw_values(&d, copy, b, STORE_ASSIGN);
         struct store_push p = {.op = STORE_ASSIGN, .keys = b->keys, .n = b->n};
         p.values = b->values;
         OK(store_push(copy, &p, NULL, &ok_e));
@@ -255,12 +260,12 @@ static struct many draw_many(const struct store *s, struct dice *d, size_t n)
     uint32_t width = store_value_width(s, STORE_GRADIENT);
     struct many x = {.n = n, .keys = mem_array(n, 8), .values = mem_array(n * width, 4)};
     assert_true(x.keys != NULL && x.values != NULL);
-    uint64_t first = dice_below(d, 1000);
+    uint64_t first = dice_below_u32(d, 1000);
     for (size_t i = 0; i < n; i++)
         x.keys[i] = first + i;
     qsort(x.keys, n, sizeof(*x.keys), compare_mixed);
     for (size_t i = 0; i < n * width; i++) // shows and clicks, too
-        x.values[i] = (float)dice_below(d, 4);
+        x.values[i] = (float)dice_below_u32(d, 4);
     return x;
 }
 
@@ -301,8 +306,9 @@ static void test_many_keys(void **state)
     static const uint32_t bits[] = {0, 3, 9, 12}, of[] = {0, 3, 1, 0};
     (void)state;
     for (uint32_t i = 0; i < 4; i++) {
-        struct table_config c = parse(&settings[of[i]]);
-        struct store *a = open_store(&c, bits[i], 0), *b = open_store(&c, bits[i], 0);
+        struct table_config c = naive_config(&naive_settings[of[i]]);
+        struct store *a = stores_open_with(&c, bits[i], 0),
+                     *b = stores_open_with(&c, bits[i], 0);
         struct dice d = {.seed = 400 + i};
         for (uint32_t k = 0; k < 4; k++) {
             struct many x = draw_many(a, &d, 5000);
@@ -351,30 +357,31 @@ static void again(int rc)
     assert_true(rc == 0 || rc == TUG_ENOMEM);
 }
 
-static void fail_everywhere(struct store *s, struct dice *d, struct batch *b, bool clear)
+static void fail_everywhere(struct store *s, struct dice *d, struct naive_batch *b,
+                            bool clear)
 {
-    uint64_t key = key_of(1);
+    uint64_t key = naive_key(1);
     float row[64] = {1};
     for (uint32_t k = 0; k < 12; k++) {
-        struct store_push p = draw_push(d, s, b);
+        struct store_push p = naive_draw_push(d, s, b);
         push_until_done(s, &p);
         store_set_step(s, k);
     }
     OK(store_order(s, STORE_SHRINK, NAN, &ok_e));
-    struct store_push p = draw_push(d, s, b);
+    struct store_push p = naive_draw_push(d, s, b);
     push_until_done(s, &p); // gives turns
     again(store_finish(s, NULL));
     OK(store_finish(s, &ok_e));
     again(store_put_rows(s, &key, 1, row, NULL));
     OK(store_put_rows(s, &key, 1, row, &ok_e));
-    draw_keys(d, s, b, 30);
+    naive_draw_keys(d, s, b, 30);
     again(store_remove(s, b->keys, b->n, NULL));
     OK(store_remove(s, b->keys, b->n, &ok_e));
     if (clear)
         OK(store_order(s, STORE_CLEAR, 0, &ok_e));
     store_work(s, 0);
     for (uint32_t k = 0; k < 3; k++) {
-        p = draw_push(d, s, b);
+        p = naive_draw_push(d, s, b);
         push_until_done(s, &p);
     }
     again(store_finish(s, NULL));
@@ -386,20 +393,20 @@ static void test_without_memory(void **state)
     // Without budgets: what can't be removed for lack of memory is removed later.
     static const uint32_t of[] = {0, 0, 6, 8, 9, 13};
     (void)state;
-    struct batch *b = mem_alloc(sizeof(*b));
+    struct naive_batch *b = mem_alloc(sizeof(*b));
     for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
-        struct table_config c = parse(&settings[of[i]]);
+        struct table_config c = naive_config(&naive_settings[of[i]]);
         // Policies learn of what fails.
         snprintf(c.entry.policy, sizeof(c.entry.policy), "none");
         if (c.accessor.life.embedx_threshold > 0)
             c.accessor.life.embedx_threshold = 0.5f; // many earn it, and few go
         c.accessor.life.delete_threshold = 0.05f;
-        struct store *good = open_store(&c, settings[of[i]].bits, 0);
+        struct store *good = stores_open_with(&c, naive_settings[of[i]].bits, 0);
         struct dice dice = {.seed = 300 + i};
         fail_everywhere(good, &dice, b, i % 2 == 1);
         bool faulted = true;
-        for (long n = 0; faulted; n += SLOW ? 7 : 1) {
-            struct store *s = open_store(&c, settings[of[i]].bits, 0);
+        for (long n = 0; faulted; n += SANITIZED ? 7 : 1) {
+            struct store *s = stores_open_with(&c, naive_settings[of[i]].bits, 0);
             dice = (struct dice){.seed = 300 + i};
             mem_fault_after(n);
             fail_everywhere(s, &dice, b, i % 2 == 1);

@@ -9,7 +9,8 @@
 
 #include "base/relaxed.h"
 #include "base/team.h"
-#include "store/store_testing.h"
+#include "kit/naive_store.h"
+#include "kit/test.h"
 
 enum { BITS = 3, THREADS = 4, BATCHES = 200, BATCH = 40 };
 
@@ -30,7 +31,7 @@ static void forget(void *ctx, const uint64_t *keys, size_t n)
     struct keeper *k = ctx;
     for (size_t i = 0; i < n; i++)
         for (uint32_t j = 0; j < KEYS; j++)
-            if (key_of(j) == keys[i])
+            if (naive_key(j) == keys[i])
                 k->handle[j] = k->extra[j] = TABLE_NONE;
 }
 
@@ -38,7 +39,7 @@ static struct store *store_of(const char *text)
 {
     struct table_config c = table_config_defaults();
     OK(table_config_parse(&c, text, &ok_e));
-    return open_store(&c, BITS, 0);
+    return stores_open_with(&c, BITS, 0);
 }
 
 static void open_keeper(struct keeper *k, const char *text)
@@ -59,8 +60,8 @@ static void close_keeper(struct keeper *k)
 
 static int ascending(const void *a, const void *b, void *store)
 {
-    uint32_t x = store_partition(store, key_of(((const struct store_arrival *)a)->id)),
-             y = store_partition(store, key_of(((const struct store_arrival *)b)->id));
+    uint32_t x = store_partition(store, naive_key(((const struct store_arrival *)a)->id)),
+             y = store_partition(store, naive_key(((const struct store_arrival *)b)->id));
     return x < y ? -1 : x > y;
 }
 
@@ -70,12 +71,15 @@ static size_t take_batch(struct dice *d, struct store *s, struct store_arrival *
     bool taken[KEYS] = {0};
     size_t n = 0;
     for (uint32_t i = 0; i < BATCH; i++) {
-        uint32_t id = dice_below(d, 1 + dice_below(d, KEYS));
+        uint32_t id = dice_below_u32(d, 1 + dice_below_u32(d, KEYS));
         if (taken[id])
             continue;
         taken[id] = true;
-        a[n++] = (struct store_arrival){
-            .id = id, .key = key_of(id), .show = 1, .click = 1, .slot = (float)(id % 7)};
+        a[n++] = (struct store_arrival){.id = id,
+                                        .key = naive_key(id),
+                                        .show = 1,
+                                        .click = 1,
+                                        .slot = (float)(id % 7)};
     }
     qsort_r(a, n, sizeof(*a), ascending, s);
     return n;
@@ -145,8 +149,8 @@ static void same_rows(const struct store *x, const struct store *y)
 {
     const struct accessor *a = store_accessor(x);
     for (uint32_t i = 0; i < KEYS; i++) {
-        const float *ex, *ey, *rx = store_row(x, key_of(i), &ex),
-                              *ry = store_row(y, key_of(i), &ey);
+        const float *ex, *ey, *rx = store_row(x, naive_key(i), &ex),
+                              *ry = store_row(y, naive_key(i), &ey);
         assert_true((rx == NULL) == (ry == NULL));
         if (rx == NULL)
             continue;
@@ -193,7 +197,7 @@ static void as_pushes_do(const char *text)
         size_t n = take_batch(&d, k.store, a);
         k.again = b > BATCHES * 3 / 4;
         for (size_t i = 0; i < n; i++)
-            a[i].click = (float)dice_below(&d, 2);
+            a[i].click = (float)dice_below_u32(&d, 2);
         push(pushed, a, n, k.again, b);
         store_stepper_pin(t);
         store_set_step(k.store, b); // for rows that are made
@@ -243,9 +247,9 @@ static void still_there(const struct keeper *k, const struct store_arrival *a)
     struct store_views v = store_steps_views(k->steps);
     if (a->handle == TABLE_NONE)
         return;
-    assert_int_equal(table_row_key(table_row(v.rows, a->handle)), key_of(a->id));
+    assert_int_equal(table_row_key(table_row(v.rows, a->handle)), naive_key(a->id));
     if (a->extra != TABLE_NONE)
-        assert_int_equal(table_row_key(table_row(v.extras, a->extra)), key_of(a->id));
+        assert_int_equal(table_row_key(table_row(v.extras, a->extra)), naive_key(a->id));
 }
 
 static void work(void *arg, int rank)
@@ -286,7 +290,7 @@ static void counted(const char *text, uint32_t threshold, float earns)
     run(&k, text);
     uint32_t rows = 0, extras = 0, refused = 0;
     for (uint32_t i = 0; i < KEYS; i++) {
-        const float *extra, *row = store_row(k.store, key_of(i), &extra);
+        const float *extra, *row = store_row(k.store, naive_key(i), &extra);
         uint32_t pushes = k.pushes[i],
                  before = pushes < threshold ? pushes : threshold - 1;
         refused += before;
@@ -332,7 +336,7 @@ static void test_rows_are_kept_from_reuse(void **state)
     assert_true(s.rows <= 64);
     uint32_t rows = 0;
     for (uint32_t i = 0; i < KEYS; i++) {
-        const float *extra, *row = store_row(k.store, key_of(i), &extra);
+        const float *extra, *row = store_row(k.store, naive_key(i), &extra);
         assert_true((row != NULL) == (k.handle[i] != TABLE_NONE));
         assert_true((extra != NULL) == (k.extra[i] != TABLE_NONE));
         rows += row != NULL;

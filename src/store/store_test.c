@@ -4,8 +4,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/store.h"
 
+#include <math.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "kit/naive_store.h"
+#include "kit/test.h"
 #include "rule/rule.h"
-#include "store/store_testing.h"
 
 // What a pull of keys without rows says, said by the naive store.
 static void check_first(const struct naive *m, uint32_t i, const float *got)
@@ -15,11 +20,11 @@ static void check_first(const struct naive *m, uint32_t i, const float *got)
     naive_make(copy, i);
     const struct naive_row *x = &copy->rows[i];
     got += m->a->pulled_stats;
-    for (uint32_t k = 0; k < embed_width(m); k++)
-        assert_near(m->keys[i], "first embed", (double)*got++, x->embed.w[k]);
+    for (uint32_t k = 0; k < naive_embed_width(m); k++)
+        naive_assert_near(m->keys[i], "first embed", (double)*got++, x->embed.w[k]);
     for (uint32_t k = 0; m->life && k < m->dim; k++)
-        assert_near(m->keys[i], "first embedx", (double)*got++,
-                    x->extra ? x->embedx.w[k] : 0);
+        naive_assert_near(m->keys[i], "first embedx", (double)*got++,
+                          x->extra ? x->embedx.w[k] : 0);
     mem_free(copy);
 }
 
@@ -31,17 +36,18 @@ static void check_pulled(const struct naive *m, uint32_t i, const float *got)
         assert_true(got[1] == (m->wide ? (float)x->wide_click : x->click));
     }
     got += m->a->pulled_stats;
-    for (uint32_t k = 0; k < embed_width(m); k++)
-        assert_near(m->keys[i], "pulled embed", (double)*got++, x->embed.w[k]);
+    for (uint32_t k = 0; k < naive_embed_width(m); k++)
+        naive_assert_near(m->keys[i], "pulled embed", (double)*got++, x->embed.w[k]);
     for (uint32_t k = 0; m->life && k < m->dim; k++)
-        assert_near(m->keys[i], "pulled embedx", (double)*got++,
-                    x->extra ? x->embedx.w[k] : 0);
+        naive_assert_near(m->keys[i], "pulled embedx", (double)*got++,
+                          x->extra ? x->embedx.w[k] : 0);
 }
 
-static void pull(struct dice *d, struct store *s, const struct naive *m, struct batch *b)
+static void pull(struct dice *d, struct store *s, const struct naive *m,
+                 struct naive_batch *b)
 {
     uint8_t found[KEYS];
-    draw_keys(d, s, b, 60);
+    naive_draw_keys(d, s, b, 60);
     OK(store_pull(s, b->keys, b->n, b->values, found, &ok_e));
     for (size_t i = 0; i < b->n; i++) {
         const float *got = b->values + i * m->a->pull_width;
@@ -107,7 +113,7 @@ static void check_all(struct store *s, const struct naive *m)
     OK(store_finish(s, &ok_e));
     for (uint32_t i = 0; i < KEYS; i++) {
         const struct naive_row *x = &m->rows[i];
-        check_row(m, s, i);
+        naive_check_row(m, s, i);
         rows += x->there;
         extras += x->there && x->extra;
         changed += x->there && x->changed && m->config->deltas;
@@ -140,8 +146,8 @@ static void check_all(struct store *s, const struct naive *m)
 static void order(struct dice *d, struct store *s, struct naive *m)
 {
     struct err e;
-    bool clear = dice_below(d, 6) == 0;
-    float threshold = dice_below(d, 3) == 0 ? 0.8f : NAN;
+    bool clear = dice_below_u32(d, 6) == 0;
+    float threshold = dice_below_u32(d, 3) == 0 ? 0.8f : NAN;
     bool busy = s->order_at < s->n_parts;
     int rc = store_order(s, clear ? STORE_CLEAR : STORE_SHRINK, threshold, &e);
     assert_int_equal(rc, busy ? TUG_EUSAGE : 0);
@@ -153,9 +159,10 @@ static void order(struct dice *d, struct store *s, struct naive *m)
         naive_shrink(m, threshold);
 }
 
-static void remove_some(struct dice *d, struct store *s, struct naive *m, struct batch *b)
+static void remove_some(struct dice *d, struct store *s, struct naive *m,
+                        struct naive_batch *b)
 {
-    draw_keys(d, s, b, 10);
+    naive_draw_keys(d, s, b, 10);
     OK(store_remove(s, b->keys, b->n, &ok_e));
     for (size_t i = 0; i < b->n; i++)
         if (m->rows[b->which[i]].there)
@@ -172,11 +179,11 @@ static void forget_changes(struct store *s, struct naive *m)
 }
 
 static void do_something(struct dice *d, struct store *s, struct naive *m,
-                         struct batch *b)
+                         struct naive_batch *b)
 {
     struct store_push p;
     size_t done;
-    switch (dice_below(d, 16)) {
+    switch (dice_below_u32(d, 16)) {
     case 0:
         order(d, s, m);
         break;
@@ -196,7 +203,7 @@ static void do_something(struct dice *d, struct store *s, struct naive *m,
         store_work(s, 0);
         break;
     default:
-        p = draw_push(d, s, b);
+        p = naive_draw_push(d, s, b);
         OK(store_push(s, &p, &done, &ok_e));
         naive_push(m, &p, b->which);
         store_set_step(s, ++m->step);
@@ -207,18 +214,18 @@ static void do_something(struct dice *d, struct store *s, struct naive *m,
 static void test_against_naive(void **state)
 {
     (void)state;
-    struct batch *b = mem_alloc(sizeof(*b));
+    struct naive_batch *b = mem_alloc(sizeof(*b));
     struct naive *m = mem_alloc(sizeof(*m));
-    for (uint32_t i = 0; i < SETTINGS; i++) {
-        struct table_config c = parse(&settings[i]);
-        struct store *s = open_store(&c, settings[i].bits, 0);
+    for (uint32_t i = 0; i < NAIVE_SETTINGS; i++) {
+        struct table_config c = naive_config(&naive_settings[i]);
+        struct store *s = stores_open_with(&c, naive_settings[i].bits, 0);
         struct dice d = {.seed = i};
-        naive_open(m, s, settings[i].bits);
-        for (uint32_t k = 0; k < (SLOW ? 300 : 1500); k++) {
+        naive_open(m, s, naive_settings[i].bits);
+        for (uint32_t k = 0; k < (SANITIZED ? 300 : 1500); k++) {
             do_something(&d, s, m, b);
-            if (dice_below(&d, 12) == 0)
+            if (dice_below_u32(&d, 12) == 0)
                 check_all(s, m);
-            if (dice_below(&d, 60) == 0)
+            if (dice_below_u32(&d, 60) == 0)
                 forget_changes(s, m);
         }
         check_all(s, m);
@@ -232,7 +239,7 @@ static void test_against_naive(void **state)
 static void test_opening(void **state)
 {
     (void)state;
-    struct table_config c = parse(&settings[0]);
+    struct table_config c = naive_config(&naive_settings[0]);
     struct store_options o = {.config = &c, .partition_bits = 17};
     struct store *s;
     struct err e;
@@ -263,7 +270,7 @@ static void test_counters(void **state)
     (void)state;
     struct table_config c = table_config_defaults();
     OK(table_config_parse(&c, "accessor=counter; dim=2", &ok_e));
-    struct store *s = open_store(&c, 4, 0);
+    struct store *s = stores_open_with(&c, 4, 0);
     const uint64_t key = 7;
     const float amounts[] = {0x1p24f, 1};
     float got[4];
@@ -324,8 +331,8 @@ static void test_whole_rows(void **state)
     assert_true(store_row(s, keys[1], NULL)[2] == 2 * whole[WIDTH + 2] + 1);
     store_close(s);
 
-    struct table_config lives = parse(&settings[0]);
-    s = open_store(&lives, 0, 0);
+    struct table_config lives = naive_config(&naive_settings[0]);
+    s = stores_open_with(&lives, 0, 0);
     struct err e;
     p = (struct store_push){.op = STORE_ROW, .keys = keys, .n = 1, .values = whole};
     assert_int_equal(store_push(s, &p, NULL, &e), TUG_EUSAGE);
@@ -338,21 +345,19 @@ static void test_whole_rows(void **state)
 
 static void check_max_bytes(uint64_t most, bool extras)
 {
-    struct table_config c = parse(&settings[0]);
-    struct store *s = open_store(&c, 3, most);
-    struct batch *b = mem_alloc(sizeof(*b));
+    struct table_config c = naive_config(&naive_settings[0]);
+    struct store *s = stores_open_with(&c, 3, most);
+    struct naive_batch *b = mem_alloc(sizeof(*b));
     struct dice d = {.seed = 1};
     struct err e;
     int rc = 0;
     size_t done;
-    draw_keys(&d, s, b, KEYS);
+    naive_draw_keys(&d, s, b, KEYS);
     for (uint32_t i = 0; i < KEYS; i++)
         b->which[i] = i;
-    qsort(b->which, KEYS, sizeof(*b->which), by_partition);
-    for (uint32_t i = 0; i < KEYS; i++)
-        b->keys[i] = key_of(b->which[i]);
     b->n = KEYS;
-    draw_values(&d, s, b, STORE_GRADIENT);
+    naive_sort(s, b);
+    naive_draw_values(&d, s, b, STORE_GRADIENT);
     struct store_push p = {.keys = b->keys, .n = KEYS, .values = b->values};
     p.rate = p.scale = 1;
     for (uint32_t i = 0; i < 20 && rc == 0; i++)
@@ -382,14 +387,14 @@ static void test_max_bytes(void **state)
 static void test_bad_input(void **state)
 {
     (void)state;
-    struct table_config c = parse(&settings[1]); // count
-    struct store *s = open_store(&c, 4, 0);
+    struct table_config c = naive_config(&naive_settings[1]); // count
+    struct store *s = stores_open_with(&c, 4, 0);
     struct err e;
     float values[2 * PUSH_MAX] = {0};
-    uint64_t keys[2] = {key_of(1), key_of(2)};
+    uint64_t keys[2] = {naive_key(1), naive_key(2)};
     if (store_partition(s, keys[0]) < store_partition(s, keys[1])) {
-        keys[0] = key_of(2);
-        keys[1] = key_of(1);
+        keys[0] = naive_key(2);
+        keys[1] = naive_key(1);
     }
     assert_true(store_partition(s, keys[0]) > store_partition(s, keys[1]));
     struct store_push p = {.keys = keys, .n = 2, .values = values, .op = STORE_ASSIGN};

@@ -4,7 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
 
-#include "store/cut_testing.h"
+#include "base/alloc.h"
+#include "kit/cuts.h"
+#include "kit/test.h"
 
 enum { UNIVERSE = 2000, ROUNDS = 8, BITS = 3 };
 
@@ -38,7 +40,7 @@ static void traffic(struct store *s, struct batch *b, struct dice *d)
             store_day(s);
         break;
     default:
-        OK(push(s, b, d, &ok_e));
+        OK(batch_push(s, b, d, &ok_e));
         break;
     }
 }
@@ -68,7 +70,7 @@ static void check_same(struct store *const s[2])
     struct image *a = image_of(s[0], SAVE_CHECKPOINT);
     struct image *b = image_of(s[1], SAVE_CHECKPOINT);
     struct store_stats x = store_stats(s[0]), y = store_stats(s[1]);
-    check_equal(a, b);
+    image_check_equal(a, b);
     assert_int_equal(x.evicted_score, y.evicted_score);
     assert_int_equal(x.evicted_age, y.evicted_age);
     assert_int_equal(x.evicted_ttl, y.evicted_ttl);
@@ -83,8 +85,8 @@ static void test_meanwhile(void **state)
     (void)state;
     uint64_t evicted = 0;
     for (uint32_t i = 0; i < N_SETTINGS; i++) {
-        struct store *s[2] = {open_store(settings[i], BITS),
-                              open_store(settings[i], BITS)};
+        struct store *s[2] = {stores_open(settings[i], BITS),
+                              stores_open(settings[i], BITS)};
         struct batch *b = batch_make(UNIVERSE);
         struct dice d[2] = {{.seed = i}, {.seed = i}};
         for (uint32_t r = 0; r < ROUNDS; r++) {
@@ -95,9 +97,9 @@ static void test_meanwhile(void **state)
             shrink_meanwhile(s[1], b, &d[1], 20);
             check_same(s);
             if (s[0]->config.deltas) {
-                struct image *x = cut_all(s[0], SAVE_DELTA, true, NULL);
-                struct image *y = cut_all(s[1], SAVE_DELTA, true, NULL);
-                check_equal(x, y);
+                struct image *x = cuts_all(s[0], SAVE_DELTA, true, NULL);
+                struct image *y = cuts_all(s[1], SAVE_DELTA, true, NULL);
+                image_check_equal(x, y);
                 image_free(x);
                 image_free(y);
             }
@@ -116,8 +118,8 @@ static void test_no_memory(void **state)
     (void)state;
     uint32_t failures = 0;
     for (long n = 0, faulted = 1; faulted; n++) {
-        struct store *s[2] = {open_store(settings[0], BITS),
-                              open_store(settings[0], BITS)};
+        struct store *s[2] = {stores_open(settings[0], BITS),
+                              stores_open(settings[0], BITS)};
         struct batch *b = batch_make(UNIVERSE);
         struct dice d = {.seed = 9};
         for (uint32_t i = 0; i < 40; i++) {

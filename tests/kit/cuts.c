@@ -1,69 +1,18 @@
-// A store under random traffic, and what a cut of it must be, for tests of cuts: an image
-// is what store_each says at one moment; a chain is a base with deltas put onto it, as
-// whoever loads them does.
+// See cuts.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_STORE_CUT_TESTING_H
-#define TUG_STORE_CUT_TESTING_H
+#include "kit/cuts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
-#include "base/buf.h"
 #include "base/random.h"
-#include "store/cut_internal.h"
-
-enum { KINDS = ROWS_EXTRA + 1, BATCH_MAX = 4096, ROW_MAX = 64, PARTS_MAX = 64 };
-
-#define OK(call)                                                                         \
-    do {                                                                                 \
-        struct err ok_e = {0};                                                           \
-        int ok_rc = (call);                                                              \
-        if (ok_rc != 0)                                                                  \
-            fail_msg("%s: %d %s", #call, ok_rc, ok_e.text);                              \
-    } while (0)
-
-// Random numbers of a test.
-struct dice {
-    uint64_t seed, at;
-};
-
-static inline uint64_t dice_below(struct dice *d, uint64_t n)
-{
-    return random_below(d->seed, 0, d->at++, n);
-}
-
-static inline struct store *open_store(const char *settings, uint32_t bits)
-{
-    struct table_config c = table_config_defaults();
-    struct store *s;
-    OK(table_config_parse(&c, settings, &ok_e));
-    OK(table_config_check(&c, &ok_e));
-    struct store_options o = {.config = &c, .id = 3, .partition_bits = bits};
-    OK(store_open(&s, &o, &ok_e));
-    assert_true(store_accessor(s)->width <= ROW_MAX);
-    assert_true(store_accessor(s)->extra_width <= ROW_MAX);
-    return s;
-}
+#include "kit/test.h"
 
 // Pushes.
 
-struct batch {
-    uint64_t keys[BATCH_MAX];
-    size_t n;
-    float *values;
-    uint64_t universe;
-    uint8_t *in; // by key
-};
-
-static inline struct batch *batch_make(uint64_t universe)
+struct batch *batch_make(uint64_t universe)
 {
     struct batch *b = mem_zalloc(sizeof(*b));
     assert_non_null(b);
@@ -74,21 +23,25 @@ static inline struct batch *batch_make(uint64_t universe)
     return b;
 }
 
-static inline void batch_free(struct batch *b)
+void batch_free(struct batch *b)
 {
     mem_free(b->in);
     mem_free(b->values);
     mem_free(b);
 }
 
-static inline int compare_mixed(const void *a, const void *b)
+static int compare_mixed(const void *a, const void *b)
 {
     uint64_t x = mix64(*(const uint64_t *)a), y = mix64(*(const uint64_t *)b);
     return (x > y) - (x < y);
 }
 
-// About n distinct keys below the universe, low ones more often, by partition.
-static inline void batch_draw(struct batch *b, struct dice *d, size_t n)
+void batch_sort(struct batch *b)
+{
+    qsort(b->keys, b->n, sizeof(b->keys[0]), compare_mixed);
+}
+
+void batch_draw(struct batch *b, struct dice *d, size_t n)
 {
     b->n = 0;
     for (size_t i = 0; i < n && i < BATCH_MAX; i++) {
@@ -100,10 +53,10 @@ static inline void batch_draw(struct batch *b, struct dice *d, size_t n)
     }
     for (size_t i = 0; i < b->n; i++)
         b->in[b->keys[i]] = 0;
-    qsort(b->keys, b->n, sizeof(b->keys[0]), compare_mixed);
+    batch_sort(b);
 }
 
-static inline int push(struct store *s, struct batch *b, struct dice *d, struct err *e)
+int batch_push(struct store *s, struct batch *b, struct dice *d, struct err *e)
 {
     const struct accessor *a = store_accessor(s);
     float *to = b->values;
@@ -124,11 +77,7 @@ static inline int push(struct store *s, struct batch *b, struct dice *d, struct 
 
 // Images.
 
-struct image {
-    struct buf of[PARTS_MAX][KINDS];
-};
-
-static inline struct image *image_make(void)
+struct image *image_make(void)
 {
     struct image *x = mem_zalloc(sizeof(*x));
     assert_non_null(x);
@@ -137,14 +86,14 @@ static inline struct image *image_make(void)
     return x;
 }
 
-static inline void image_free(struct image *x)
+void image_free(struct image *x)
 {
     for (uint32_t i = 0; i < PARTS_MAX * KINDS; i++)
         buf_free(&x->of[i / KINDS][i % KINDS]);
     mem_free(x);
 }
 
-static inline void image_add(struct image *x, const struct rows_block *b)
+void image_add(struct image *x, const struct rows_block *b)
 {
     size_t bytes = b->kind == ROWS_PARTITION ? b->n : b->n * (8 + 4 * (size_t)b->width);
     assert_true(b->partition < PARTS_MAX && (uint32_t)b->kind < KINDS);
@@ -158,13 +107,13 @@ struct image_ctx {
     enum save_mode mode;
 };
 
-static inline bool is_published(const struct image_ctx *x)
+static bool is_published(const struct image_ctx *x)
 {
     return x->mode == SAVE_BASE || x->mode == SAVE_DELTA;
 }
 
-static inline int image_row(void *ctx, uint64_t key, const float *row, const float *extra,
-                            struct err *e)
+static int image_row(void *ctx, uint64_t key, const float *row, const float *extra,
+                     struct err *e)
 {
     struct image_ctx *x = ctx;
     const struct accessor *a = store_accessor(x->s);
@@ -189,10 +138,10 @@ static inline int image_row(void *ctx, uint64_t key, const float *row, const flo
     return 0;
 }
 
-// What a cut in this mode (not a delta) must be, begun now.
-static inline struct image *image_of(struct store *s, enum save_mode mode)
+struct image *image_of(struct store *s, enum save_mode mode)
 {
     struct image *x = image_make();
+    assert_true(store_accessor(s)->width <= ROW_MAX);
     struct image_ctx ctx = {.image = x, .s = s, .mode = mode};
     for (uint32_t p = 0; p < s->n_parts; p++) {
         ctx.partition = p;
@@ -203,7 +152,7 @@ static inline struct image *image_of(struct store *s, enum save_mode mode)
     return x;
 }
 
-static inline uint64_t image_bytes(const struct image *x)
+uint64_t image_bytes(const struct image *x)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < PARTS_MAX * KINDS; i++)
@@ -211,7 +160,7 @@ static inline uint64_t image_bytes(const struct image *x)
     return bytes;
 }
 
-static inline void check_equal(const struct image *a, const struct image *b)
+void image_check_equal(const struct image *a, const struct image *b)
 {
     for (uint32_t p = 0; p < PARTS_MAX; p++)
         for (uint32_t k = 0; k < KINDS; k++) {
@@ -226,14 +175,7 @@ static inline void check_equal(const struct image *a, const struct image *b)
 
 // Chains: what base and deltas say of each key.
 
-struct chain {
-    uint64_t universe;
-    uint32_t width, extra_width;
-    uint8_t *has, *has_extra;
-    float *rows, *extras;
-};
-
-static inline struct chain *chain_make(const struct store *s, uint64_t universe)
+struct chain *chain_make(const struct store *s, uint64_t universe)
 {
     struct chain *x = mem_zalloc(sizeof(*x));
     assert_non_null(x);
@@ -248,19 +190,19 @@ static inline struct chain *chain_make(const struct store *s, uint64_t universe)
     return x;
 }
 
-static inline void chain_free(struct chain *x)
+void chain_free(struct chain *x)
 {
     mem_free(x->has);
     mem_free(x->rows);
     mem_free(x);
 }
 
-static inline void chain_clear(struct chain *x)
+void chain_clear(struct chain *x)
 {
     memset(x->has, 0, 2 * x->universe);
 }
 
-static inline void chain_add(struct chain *x, const struct rows_block *b)
+void chain_add(struct chain *x, const struct rows_block *b)
 {
     size_t row = b->width * sizeof(float);
     const char *at = b->payload;
@@ -282,8 +224,8 @@ static inline void chain_add(struct chain *x, const struct rows_block *b)
     }
 }
 
-static inline int chain_image_key(const struct chain *x, struct image *image, uint32_t p,
-                                  uint64_t key)
+static int chain_image_key(const struct chain *x, struct image *image, uint32_t p,
+                           uint64_t key)
 {
     struct buf *of = image->of[p];
     TRY(buf_add(&of[ROWS_ROW], &key, sizeof(key)));
@@ -295,7 +237,7 @@ static inline int chain_image_key(const struct chain *x, struct image *image, ui
                    x->extra_width * sizeof(float));
 }
 
-static inline struct image *chain_image(const struct chain *x, const struct store *s)
+struct image *chain_image(const struct chain *x, const struct store *s)
 {
     struct image *image = image_make();
     for (uint64_t key = 0; key < x->universe; key++)
@@ -306,9 +248,8 @@ static inline struct image *chain_image(const struct chain *x, const struct stor
 
 // Cuts.
 
-// Reads on to the end.
-static inline void read_rest(struct store *s, size_t bytes, struct image *image,
-                             struct chain *chain)
+void cuts_read_rest(struct store *s, size_t bytes, struct image *image,
+                    struct chain *chain)
 {
     struct rows_block b;
     for (;;) {
@@ -322,18 +263,15 @@ static inline void read_rest(struct store *s, size_t bytes, struct image *image,
     }
 }
 
-// A whole cut with nothing in between.
-static inline struct image *cut_all(struct store *s, enum save_mode mode, bool commit,
-                                    struct chain *chain)
+struct image *cuts_all(struct store *s, enum save_mode mode, bool commit,
+                       struct chain *chain)
 {
     struct image *image = image_make();
     OK(cut_begin(s, &(struct cut_options){.mode = mode}, &ok_e));
     if (chain != NULL && mode != SAVE_DELTA)
         chain_clear(chain);
-    read_rest(s, 1 << 20, image, chain);
+    cuts_read_rest(s, 1 << 20, image, chain);
     OK(cut_end(s, commit, &ok_e));
     OK(store_finish(s, &ok_e));
     return image;
 }
-
-#endif

@@ -1,101 +1,28 @@
-// A naive store, for tests: one array of all keys there are, doubles, and the formulas of
-// life.h and rule_kind.h one after the other. It does orders at once, knows no batches,
-// no handles and no partitions but for budgets and days.
-//
-// And what tests do with it: settings, random batches.
+// See naive_store.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_STORE_STORE_TESTING_H
-#define TUG_STORE_STORE_TESTING_H
+#include "kit/naive_store.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "base/alloc.h"
 #include "base/hash.h"
 #include "base/random.h"
-#include "store/store_internal.h"
+#include "kit/test.h"
 
-enum { KEYS = 300, DIM_MAX = 8, PUSH_MAX = DIM_MAX + 4, PARTS_MAX = 64, TABLE_ID = 5 };
-
-#define OK(call)                                                                         \
-    do {                                                                                 \
-        struct err ok_e = {0};                                                           \
-        int ok_rc = (call);                                                              \
-        if (ok_rc != 0)                                                                  \
-            fail_msg("%s: %d %s", #call, ok_rc, ok_e.text);                              \
-    } while (0)
-
-struct dice {
-    uint64_t seed, at;
-};
-
-static inline uint32_t dice_below(struct dice *d, uint32_t n)
-{
-    return (uint32_t)random_below(d->seed, 0, d->at++, n);
-}
-
-static inline struct store *open_store(const struct table_config *c, uint32_t bits,
-                                       uint64_t max_bytes)
-{
-    struct store *s;
-    struct store_options o = {
-        .config = c, .id = TABLE_ID, .partition_bits = bits, .max_bytes = max_bytes};
-    OK(store_open(&s, &o, &ok_e));
-    return s;
-}
-
-// Keys that a batch may hold, spread over all there are.
-static inline uint64_t key_of(uint32_t i)
+uint64_t naive_key(uint32_t i)
 {
     return mix64(i * 77 + 1);
 }
 
-// Weights under a rule, in double.
-struct vector {
-    double w[DIM_MAX], m[DIM_MAX], v[DIM_MAX];
-    double n, c1, c2; // of the whole vector
-};
-
-struct naive_row {
-    bool there, extra, changed;
-    uint64_t made; // how many were before it
-    float slot, delta, show, click;
-    double wide_show, wide_click;
-    uint32_t day;
-    uint64_t step;
-    struct vector embed, embedx;
-    double candidate; // what the entry policy has counted
-};
-
-struct naive {
-    const struct table_config *config;
-    const struct accessor *a; // of widths
-    bool life, wide;
-    uint32_t bits, dim; // dim: of embedx, or of a plain row
-    struct naive_row rows[KEYS];
-    struct entry *oracle[PARTS_MAX]; // of policies that are no formulas
-    uint64_t keys[KEYS];
-    uint32_t day;
-    uint64_t step, made, refused, by_score, by_age, by_ttl, by_budget;
-    bool gone[KEYS];
-};
-
-static inline uint32_t naive_partition(const struct naive *m, uint64_t key)
+uint32_t naive_partition(const struct naive *m, uint64_t key)
 {
     uint64_t x = m->config->place == CONFIG_RANGE ? key : mix64(key);
     return m->bits == 0 ? 0 : (uint32_t)(x >> (64 - m->bits));
 }
 
-static inline void naive_open(struct naive *m, const struct store *s, uint32_t bits)
+void naive_open(struct naive *m, const struct store *s, uint32_t bits)
 {
     memset(m, 0, sizeof(*m));
     m->config = store_config(s);
@@ -106,10 +33,10 @@ static inline void naive_open(struct naive *m, const struct store *s, uint32_t b
     m->dim = m->config->accessor.dim;
     assert_true(m->dim <= DIM_MAX);
     for (uint32_t i = 0; i < KEYS; i++)
-        m->keys[i] = key_of(i);
+        m->keys[i] = naive_key(i);
 }
 
-static inline void naive_close(struct naive *m)
+void naive_close(struct naive *m)
 {
     for (uint32_t p = 0; p < PARTS_MAX; p++)
         entry_close(m->oracle[p]);
@@ -117,7 +44,7 @@ static inline void naive_close(struct naive *m)
 
 // Rules.
 
-static inline double square_mean(const double *g, uint32_t n)
+static double square_mean(const double *g, uint32_t n)
 {
     double sum = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -125,8 +52,8 @@ static inline double square_mean(const double *g, uint32_t n)
     return sum / n;
 }
 
-static inline void naive_rule(const struct rule_params *r, double factor,
-                              struct vector *x, const double *g, uint32_t n)
+static void naive_rule(const struct rule_params *r, double factor, struct vector *x,
+                       const double *g, uint32_t n)
 {
     double lr = (double)r->lr * factor, beta = (double)r->beta, g0 = (double)r->g0;
     double mean = square_mean(g, n), before = x->n;
@@ -169,13 +96,13 @@ static inline void naive_rule(const struct rule_params *r, double factor,
     }
 }
 
-static inline void naive_first(const struct naive *m, uint64_t key, uint32_t column,
-                               uint32_t n, float low, float high,
-                               const struct rule_params *r, struct vector *ret)
+static void naive_first(const struct naive *m, uint64_t key, uint32_t column, uint32_t n,
+                        float low, float high, const struct rule_params *r,
+                        struct vector *ret)
 {
     *ret = (struct vector){0};
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t seed = m->config->seed ^ mix64(TABLE_ID);
+        uint64_t seed = m->config->seed ^ mix64(STORES_ID);
         float x = low + (high - low) * random_f32(seed, key, column + i);
         ret->w[i] = (double)(x < high ? x : low);
         ret->v[i] = (double)r->n0;
@@ -184,26 +111,26 @@ static inline void naive_first(const struct naive *m, uint64_t key, uint32_t col
 
 // Life.
 
-static inline double score_of(const struct naive *m, double show, double click)
+static double score_of(const struct naive *m, double show, double click)
 {
     const struct life *l = &m->config->accessor.life;
     return (double)(float)((double)l->nonclick * (show - click) +
                            (double)l->click * click);
 }
 
-static inline double naive_score(const struct naive *m, const struct naive_row *x)
+static double naive_score(const struct naive *m, const struct naive_row *x)
 {
     return m->wide ? score_of(m, x->wide_show, x->wide_click)
                    : score_of(m, (double)x->show, (double)x->click);
 }
 
-static inline bool naive_earned(const struct naive *m, const struct naive_row *x)
+static bool naive_earned(const struct naive *m, const struct naive_row *x)
 {
     float least = m->config->accessor.life.embedx_threshold;
     return m->a->extra_width > 0 && (least <= 0 || naive_score(m, x) >= (double)least);
 }
 
-static inline void naive_make_extra(struct naive *m, uint32_t i)
+static void naive_make_extra(struct naive *m, uint32_t i)
 {
     const struct table_config *c = m->config;
     struct naive_row *x = &m->rows[i];
@@ -212,12 +139,12 @@ static inline void naive_make_extra(struct naive *m, uint32_t i)
                 &c->accessor.extra, &x->embedx);
 }
 
-static inline uint32_t embed_width(const struct naive *m)
+uint32_t naive_embed_width(const struct naive *m)
 {
     return m->life ? 1 : m->dim;
 }
 
-static inline void naive_begin(struct naive *m, uint32_t i, struct naive_row *x)
+static void naive_begin(struct naive *m, uint32_t i, struct naive_row *x)
 {
     const struct table_config *c = m->config;
     *x = (struct naive_row){.there = true,
@@ -227,11 +154,11 @@ static inline void naive_begin(struct naive *m, uint32_t i, struct naive_row *x)
                             .day = m->day,
                             .step = m->step,
                             .candidate = x->candidate};
-    naive_first(m, m->keys[i], 0, embed_width(m), c->init_low, c->init_high,
+    naive_first(m, m->keys[i], 0, naive_embed_width(m), c->init_low, c->init_high,
                 &m->a->groups[0].rule, &x->embed);
 }
 
-static inline void naive_make(struct naive *m, uint32_t i)
+void naive_make(struct naive *m, uint32_t i)
 {
     naive_begin(m, i, &m->rows[i]);
     m->made++;
@@ -240,15 +167,14 @@ static inline void naive_make(struct naive *m, uint32_t i)
         naive_make_extra(m, i);
 }
 
-static inline void naive_remove(struct naive *m, uint32_t i)
+void naive_remove(struct naive *m, uint32_t i)
 {
     m->rows[i].there = m->rows[i].changed = m->rows[i].extra = false;
     m->gone[i] = true;
 }
 
 // again: of examples that were counted before.
-static inline bool naive_admit(struct naive *m, uint32_t i, float show, float click,
-                               bool again)
+static bool naive_admit(struct naive *m, uint32_t i, float show, float click, bool again)
 {
     const struct entry_options *o = &m->config->entry;
     struct naive_row *x = &m->rows[i];
@@ -263,7 +189,7 @@ static inline bool naive_admit(struct naive *m, uint32_t i, float show, float cl
     else {
         struct entry_options seeded = *o;
         uint32_t p = naive_partition(m, m->keys[i]);
-        seeded.seed = m->config->seed ^ mix64(TABLE_ID);
+        seeded.seed = m->config->seed ^ mix64(STORES_ID);
         if (m->oracle[p] == NULL)
             OK(entry_open(&m->oracle[p], &seeded, &ok_e));
         return again ? entry_again(m->oracle[p], m->keys[i])
@@ -275,13 +201,13 @@ static inline bool naive_admit(struct naive *m, uint32_t i, float show, float cl
     return true;
 }
 
-static inline void naive_gradient(struct naive *m, uint32_t i, const float *values,
-                                  double scale, double rate, bool again)
+static void naive_gradient(struct naive *m, uint32_t i, const float *values, double scale,
+                           double rate, bool again)
 {
     struct naive_row *x = &m->rows[i];
     const struct life *l = &m->config->accessor.life;
     double g[DIM_MAX];
-    uint32_t n = embed_width(m);
+    uint32_t n = naive_embed_width(m);
     x->changed = true;
     if (m->life) {
         float show = values[1 + m->dim], click = values[2 + m->dim];
@@ -311,10 +237,10 @@ static inline void naive_gradient(struct naive *m, uint32_t i, const float *valu
         naive_rule(&m->config->accessor.extra, rate, &x->embedx, g, m->dim);
 }
 
-static inline void naive_weights(struct naive *m, uint32_t i, const float *values)
+static void naive_weights(struct naive *m, uint32_t i, const float *values)
 {
     struct naive_row *x = &m->rows[i];
-    uint32_t n = embed_width(m);
+    uint32_t n = naive_embed_width(m);
     bool zero = true;
     x->changed = true;
     for (uint32_t k = 0; k < n; k++)
@@ -328,7 +254,7 @@ static inline void naive_weights(struct naive *m, uint32_t i, const float *value
 }
 
 // Whether a goes before b when rows are too many.
-static inline bool naive_before(const struct naive *m, uint32_t a, uint32_t b)
+static bool naive_before(const struct naive *m, uint32_t a, uint32_t b)
 {
     const struct naive_row *x = &m->rows[a], *y = &m->rows[b];
     if (!m->life)
@@ -338,7 +264,7 @@ static inline bool naive_before(const struct naive *m, uint32_t a, uint32_t b)
     return x->day != y->day ? x->day < y->day : m->keys[a] < m->keys[b];
 }
 
-static inline void naive_budget(struct naive *m, uint32_t p)
+static void naive_budget(struct naive *m, uint32_t p)
 {
     uint64_t share = m->config->budget_rows >> m->bits, live = 0;
     share = share > 0 ? share : 1;
@@ -358,9 +284,7 @@ static inline void naive_budget(struct naive *m, uint32_t p)
     }
 }
 
-// A push of which[]: by ascending partition.
-static inline void naive_push(struct naive *m, const struct store_push *p,
-                              const uint32_t *which)
+void naive_push(struct naive *m, const struct store_push *p, const uint32_t *which)
 {
     uint32_t width = m->life ? 1 + m->dim : m->dim;
     const struct rate *r = &m->config->rate;
@@ -391,12 +315,12 @@ static inline void naive_push(struct naive *m, const struct store_push *p,
 }
 
 // What has been worth publishing, and is not, changes by enough to be published again.
-static inline void naive_unpublish(const struct naive *m, struct naive_row *x)
+static void naive_unpublish(const struct naive *m, struct naive_row *x)
 {
     x->delta = fmaxf(x->delta, m->config->accessor.life.delta_threshold);
 }
 
-static inline void naive_shrink(struct naive *m, float threshold)
+void naive_shrink(struct naive *m, float threshold)
 {
     const struct life *l = &m->config->accessor.life;
     double least = (double)(isnan(threshold) ? l->delete_threshold : threshold);
@@ -424,7 +348,7 @@ static inline void naive_shrink(struct naive *m, float threshold)
     }
 }
 
-static inline void naive_clear(struct naive *m)
+void naive_clear(struct naive *m)
 {
     for (uint32_t i = 0; i < KEYS; i++) {
         if (m->rows[i].there)
@@ -439,14 +363,14 @@ static inline void naive_clear(struct naive *m)
 
 // Comparing.
 
-static inline void assert_near(uint64_t key, const char *what, double x, double y)
+void naive_assert_near(uint64_t key, const char *what, double x, double y)
 {
     if (!(fabs(x - y) <= 2e-5 * (1 + fabs(y))))
         fail_msg("key %llx: %s is %.9g, not %.9g", (unsigned long long)key, what, x, y);
 }
 
-static inline void check_stats(const struct naive *m, uint64_t key, const float *row,
-                               const struct naive_row *x)
+static void check_stats(const struct naive *m, uint64_t key, const float *row,
+                        const struct naive_row *x)
 {
     const float *at = row + m->a->stats;
     double show = (double)at[LIFE_SHOW], click = (double)at[LIFE_CLICK];
@@ -463,7 +387,7 @@ static inline void check_stats(const struct naive *m, uint64_t key, const float 
     assert_true(at[LIFE_DELTA] == x->delta);
 }
 
-static inline void check_row(const struct naive *m, const struct store *s, uint32_t i)
+void naive_check_row(const struct naive *m, const struct store *s, uint32_t i)
 {
     const struct naive_row *x = &m->rows[i];
     const float *extra, *row = store_row(s, m->keys[i], &extra);
@@ -473,31 +397,19 @@ static inline void check_row(const struct naive *m, const struct store *s, uint3
         return;
     if (m->life)
         check_stats(m, m->keys[i], row, x);
-    for (uint32_t k = 0; k < embed_width(m); k++)
-        assert_near(m->keys[i], "embed", (double)row[k], x->embed.w[k]);
+    for (uint32_t k = 0; k < naive_embed_width(m); k++)
+        naive_assert_near(m->keys[i], "embed", (double)row[k], x->embed.w[k]);
     assert_int_equal(x->extra, extra != NULL);
     for (uint32_t k = 0; k < m->dim && extra != NULL; k++)
-        assert_near(m->keys[i], "embedx", (double)extra[k], x->embedx.w[k]);
+        naive_assert_near(m->keys[i], "embedx", (double)extra[k], x->embedx.w[k]);
 }
 
 // Settings and batches.
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-enum { SLOW = 1 };
-#else
-enum { SLOW = 0 };
-#endif
-
-struct setting {
-    const char *text, *more;
-    uint32_t bits;
-    uint64_t budget; // not for texts: of rows without a life
-};
-
 #define LIFE                                                                             \
     "delete-threshold=0.3; embedx-threshold=3; delete-after-days=4; embedx-init=0.1; "
 #define CTR "accessor=ctr; dim=4; rule=adagrad; embedx-rule=adagrad; " LIFE
-static const struct setting settings[] = {
+const struct naive_setting naive_settings[NAIVE_SETTINGS] = {
     {CTR, "", 3, 0},
     {CTR, "entry=count:3; rate=inverse-time:steps=5,factor=0.1", 0, 0},
     {CTR, "entry=count:4:shows; placement=range; deltas=no; count-passes=all", 2, 0},
@@ -516,9 +428,8 @@ static const struct setting settings[] = {
     {"accessor=plain; dim=8; rule=assign; entry=count:2; deltas=yes", "", 3, 0},
     {"accessor=merge; dim=2; placement=range", "", 4, 0},
 };
-enum { SETTINGS = sizeof(settings) / sizeof(*settings) };
 
-static inline struct table_config parse(const struct setting *x)
+struct table_config naive_config(const struct naive_setting *x)
 {
     struct table_config c = table_config_defaults();
     OK(table_config_parse(&c, x->text, &ok_e));
@@ -531,76 +442,73 @@ static inline struct table_config parse(const struct setting *x)
 
 // Batches: some keys, popular ones more often, by ascending partition.
 
-struct batch {
-    uint32_t which[KEYS];
-    uint64_t keys[KEYS];
-    size_t n;
-    float values[KEYS * PUSH_MAX];
-};
-
 static const struct store *sorting_by; // qsort has no context
 
-static inline int by_partition(const void *a, const void *b)
+static int by_partition(const void *a, const void *b)
 {
     const uint32_t *x = a, *y = b;
-    uint32_t p = store_partition(sorting_by, key_of(*x));
-    uint32_t q = store_partition(sorting_by, key_of(*y));
+    uint32_t p = store_partition(sorting_by, naive_key(*x));
+    uint32_t q = store_partition(sorting_by, naive_key(*y));
     return p != q ? (p > q) - (p < q) : (int)(*x * 7 % 11) - (int)(*y * 7 % 11);
 }
 
-static inline void draw_keys(struct dice *d, const struct store *s, struct batch *b,
-                             size_t most)
+void naive_sort(const struct store *s, struct naive_batch *b)
+{
+    sorting_by = s;
+    qsort(b->which, b->n, sizeof(*b->which), by_partition);
+    for (size_t i = 0; i < b->n; i++)
+        b->keys[i] = naive_key(b->which[i]);
+}
+
+void naive_draw_keys(struct dice *d, const struct store *s, struct naive_batch *b,
+                     size_t most)
 {
     bool taken[KEYS] = {false};
-    size_t want = 1 + dice_below(d, (uint32_t)most);
+    size_t want = 1 + dice_below_u32(d, (uint32_t)most);
     b->n = 0;
     for (size_t i = 0; i < want; i++) {
-        uint32_t x = dice_below(d, KEYS), y = dice_below(d, KEYS), k = x * y / KEYS;
+        uint32_t x = dice_below_u32(d, KEYS), y = dice_below_u32(d, KEYS),
+                 k = x * y / KEYS;
         if (!taken[k])
             b->which[b->n++] = k;
         taken[k] = true;
     }
-    sorting_by = s;
-    qsort(b->which, b->n, sizeof(*b->which), by_partition);
-    for (size_t i = 0; i < b->n; i++)
-        b->keys[i] = key_of(b->which[i]);
+    naive_sort(s, b);
 }
 
-static inline void draw_values(struct dice *d, const struct store *s, struct batch *b,
-                               enum store_op op)
+void naive_draw_values(struct dice *d, const struct store *s, struct naive_batch *b,
+                       enum store_op op)
 {
     const struct accessor *a = store_accessor(s);
     uint32_t width = store_value_width(s, op);
     float *at = b->values;
     assert_true(width <= PUSH_MAX);
     for (size_t i = 0; i < b->n; i++, at += width) {
-        bool zeros = dice_below(d, 4) == 0;
+        bool zeros = dice_below_u32(d, 4) == 0;
         for (uint32_t k = 0; k < width; k++)
-            at[k] = zeros && k > 0 ? 0 : (float)((int)dice_below(d, 9) - 4) / 4;
+            at[k] = zeros && k > 0 ? 0 : (float)((int)dice_below_u32(d, 9) - 4) / 4;
         if (op != STORE_GRADIENT || a->pushed_stats == 0)
             continue;
-        uint32_t show = dice_below(d, 4);
+        uint32_t show = dice_below_u32(d, 4);
         at[width - 3] = (float)show;
-        at[width - 2] = (float)(show > 0 ? dice_below(d, show) : 0);
-        at[width - 1] = (float)dice_below(d, 30);
+        at[width - 2] = (float)(show > 0 ? dice_below_u32(d, show) : 0);
+        at[width - 1] = (float)dice_below_u32(d, 30);
     }
 }
 
-static inline struct store_push draw_push(struct dice *d, const struct store *s,
-                                          struct batch *b)
+struct store_push naive_draw_push(struct dice *d, const struct store *s,
+                                  struct naive_batch *b)
 {
     struct store_push p = {.keys = b->keys, .values = b->values, .rate = 1, .scale = 1};
-    uint32_t kind = dice_below(d, 16);
+    uint32_t kind = dice_below_u32(d, 16);
     p.op = kind <= 1 ? STORE_ASSIGN : STORE_GRADIENT;
     if (kind == 2)
         p.scale = 0.5f;
     if (kind == 3)
         p.rate = 0.25f;
-    p.again = dice_below(d, 3) == 0;
-    draw_keys(d, s, b, 60);
-    draw_values(d, s, b, p.op);
+    p.again = dice_below_u32(d, 3) == 0;
+    naive_draw_keys(d, s, b, 60);
+    naive_draw_values(d, s, b, p.op);
     p.n = b->n;
     return p;
 }
-
-#endif

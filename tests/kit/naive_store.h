@@ -1,0 +1,90 @@
+// A naive store, for tests: one array of all keys there are, doubles, and the formulas of
+// life.h and rule_kind.h one after the other. It does orders at once, knows no batches,
+// no handles and no partitions but for budgets and days.
+//
+// And what tests do with it: settings, random batches.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KIT_NAIVE_STORE_H
+#define TUG_KIT_NAIVE_STORE_H
+
+#include "kit/dice.h"
+#include "kit/stores.h"
+#include "store/store_internal.h"
+
+enum { KEYS = 300, DIM_MAX = 8, PUSH_MAX = DIM_MAX + 4, PARTS_MAX = 64 };
+
+// Keys that a batch may hold, spread over all there are.
+uint64_t naive_key(uint32_t i);
+
+// Weights under a rule, in double.
+struct vector {
+    double w[DIM_MAX], m[DIM_MAX], v[DIM_MAX];
+    double n, c1, c2; // of the whole vector
+};
+
+struct naive_row {
+    bool there, extra, changed;
+    uint64_t made; // how many were before it
+    float slot, delta, show, click;
+    double wide_show, wide_click;
+    uint32_t day;
+    uint64_t step;
+    struct vector embed, embedx;
+    double candidate; // what the entry policy has counted
+};
+
+struct naive {
+    const struct table_config *config;
+    const struct accessor *a; // of widths
+    bool life, wide;
+    uint32_t bits, dim; // dim: of embedx, or of a plain row
+    struct naive_row rows[KEYS];
+    struct entry *oracle[PARTS_MAX]; // of policies that are no formulas
+    uint64_t keys[KEYS];
+    uint32_t day;
+    uint64_t step, made, refused, by_score, by_age, by_ttl, by_budget;
+    bool gone[KEYS];
+};
+
+uint32_t naive_partition(const struct naive *m, uint64_t key);
+void naive_open(struct naive *m, const struct store *s, uint32_t bits);
+void naive_close(struct naive *m);
+uint32_t naive_embed_width(const struct naive *m);
+void naive_make(struct naive *m, uint32_t i);
+void naive_remove(struct naive *m, uint32_t i);
+// A push of which[]: by ascending partition.
+void naive_push(struct naive *m, const struct store_push *p, const uint32_t *which);
+void naive_shrink(struct naive *m, float threshold);
+void naive_clear(struct naive *m);
+void naive_assert_near(uint64_t key, const char *what, double x, double y);
+void naive_check_row(const struct naive *m, const struct store *s, uint32_t i);
+
+struct naive_setting {
+    const char *text, *more;
+    uint32_t bits;
+    uint64_t budget; // not for texts: of rows without a life
+};
+
+enum { NAIVE_SETTINGS = 15 };
+extern const struct naive_setting naive_settings[NAIVE_SETTINGS];
+
+struct table_config naive_config(const struct naive_setting *x);
+
+struct naive_batch {
+    uint32_t which[KEYS];
+    uint64_t keys[KEYS];
+    size_t n;
+    float values[KEYS * PUSH_MAX];
+};
+
+// By which[]: keys by ascending partition.
+void naive_sort(const struct store *s, struct naive_batch *b);
+void naive_draw_keys(struct dice *d, const struct store *s, struct naive_batch *b,
+                     size_t most);
+void naive_draw_values(struct dice *d, const struct store *s, struct naive_batch *b,
+                       enum store_op op);
+struct store_push naive_draw_push(struct dice *d, const struct store *s,
+                                  struct naive_batch *b);
+
+#endif

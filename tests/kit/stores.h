@@ -1,0 +1,15 @@
+// Stores by their settings.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KIT_STORES_H
+#define TUG_KIT_STORES_H
+
+#include "store/store.h"
+
+enum { STORES_ID = 5 }; // of their tables
+
+struct store *stores_open(const char *settings, uint32_t bits);
+struct store *stores_open_with(const struct table_config *c, uint32_t bits,
+                               uint64_t max_bytes);
+
+#endif
