@@ -3,8 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
-#include "client/client_testing.h"
+#include "base/alloc.h"
+#include "base/random.h"
+#include "kit/fake_servers.h"
+#include "kit/test.h"
 
 // A push or pull with arrays of its own.
 struct work {
@@ -34,7 +39,7 @@ static void add(const struct cluster *c, const struct work *w, float sums[KEYS][
 {
     for (size_t i = 0; i < w->n; i++)
         for (int j = 0; j < WIDTH; j++)
-            sums[key_number(c, w->keys[i])][j] += w->values[i * WIDTH + j];
+            sums[fake_key(c, w->keys[i])][j] += w->values[i * WIDTH + j];
 }
 
 static client_ts push(struct cluster *c, struct work *w, bool arranged)
@@ -73,7 +78,7 @@ static void check_values(const struct cluster *c, const struct work *w,
                          float sums[KEYS][WIDTH])
 {
     for (size_t i = 0; i < w->n; i++)
-        assert_memory_equal(w->values + i * WIDTH, sums[key_number(c, w->keys[i])],
+        assert_memory_equal(w->values + i * WIDTH, sums[fake_key(c, w->keys[i])],
                             WIDTH * sizeof(float));
 }
 
@@ -82,7 +87,7 @@ static void pull_all_and_check(struct cluster *c, float sums[KEYS][WIDTH])
     struct work w = {.n = KEYS};
     struct err e = {0};
     memcpy(w.keys, c->keys, sizeof(w.keys));
-    assert_int_equal(wait_for(c, pull(c, &w, false), &e), 0);
+    assert_int_equal(fake_wait(c, pull(c, &w, false), &e), 0);
     check_values(c, &w, sums);
 }
 
@@ -94,17 +99,17 @@ static void run_seed(uint64_t seed)
     static float sums[KEYS][WIDTH];
     static struct work work[MANY];
     uint32_t servers = 1 + (uint32_t)(seed % 3);
-    struct client_options o = usual();
+    struct client_options o = fake_usual();
     struct err e = {0};
     o.cache_keys = seed % 2 == 0;
     o.bf16 = seed % 5 == 4;
     o.pack_keys = seed % 7 < 3;
-    struct cluster *c = cluster_open(servers, seed, &o);
+    struct cluster *c = fake_open(servers, seed, &o);
     memset(sums, 0, sizeof(sums));
     sim_set_faults(c->sim, 0.05, 0.05, 0.1, 0.01);
     for (uint64_t i = 0; i < MANY; i++) {
         struct work *w = &work[i];
-        w->n = some_keys(c, seed, i % 4, w->keys);
+        w->n = fake_draw_keys(c, seed, i % 4, w->keys);
         bool arranged = random_below(seed, 1, i, 2);
         if (arranged)
             arrange(c, w);
@@ -116,13 +121,13 @@ static void run_seed(uint64_t seed)
             add(c, w, sums);
         }
         for (uint64_t k = random_below(seed, 3, i, 30); k > 0; k--)
-            step(c, 5 * MS);
+            fake_step(c, 5 * MS);
         if (random_below(seed, 4, i, 6) == 0)
-            move(c, (uint32_t)random_below(seed, 5, i, PARTITIONS),
-                 (uint32_t)random_below(seed, 6, i, servers),
-                 random_below(seed, 7, i, 2));
+            fake_move(c, (uint32_t)random_below(seed, 5, i, PARTITIONS),
+                      (uint32_t)random_below(seed, 6, i, servers),
+                      random_below(seed, 7, i, 2));
     }
-    assert_true(run_until(c, is_idle, 60000 * MS));
+    assert_true(fake_run_until(c, fake_is_idle, 60000 * MS));
     int rc = 0;
     for (int i = 0; i < MANY; i++) {
         assert_true(client_done(c->client, work[i].ts, &rc, &e));
@@ -132,7 +137,7 @@ static void run_seed(uint64_t seed)
     pull_all_and_check(c, sums);
     assert_int_equal(c->out_of_window, 0);
     assert_int_equal(c->client->pushes.low, c->client->pushes.next);
-    cluster_close(c);
+    fake_close(c);
 }
 
 static void test_sums_are_exact(void **state)
@@ -149,38 +154,38 @@ static void test_order(void **state)
 {
     (void)state;
     static float sums[KEYS][WIDTH];
-    struct client_options o = usual();
+    struct client_options o = fake_usual();
     o.resend_ns = 0;
-    struct cluster *c = cluster_open(3, 11, &o);
+    struct cluster *c = fake_open(3, 11, &o);
     struct err e = {0};
     memset(sums, 0, sizeof(sums));
     for (uint64_t i = 0; i < 100; i++) {
         struct work w, r = {.n = KEYS};
-        w.n = some_keys(c, 11, i, w.keys);
+        w.n = fake_draw_keys(c, 11, i, w.keys);
         fill(&w, 11, i);
         add(c, &w, sums);
         push(c, &w, false);
         memcpy(r.keys, c->keys, sizeof(r.keys));
         pull(c, &r, false);
-        assert_int_equal(wait_for(c, r.ts, &e), 0);
+        assert_int_equal(fake_wait(c, r.ts, &e), 0);
         check_values(c, &r, sums);
-        assert_int_equal(wait_for(c, w.ts, &e), 0);
+        assert_int_equal(fake_wait(c, w.ts, &e), 0);
     }
-    cluster_close(c);
+    fake_close(c);
 }
 
 static void test_push_pull(void **state)
 {
     (void)state;
     static float sums[KEYS][WIDTH];
-    struct client_options o = usual();
-    struct cluster *c = cluster_open(2, 12, &o);
+    struct client_options o = fake_usual();
+    struct cluster *c = fake_open(2, 12, &o);
     struct err e = {0};
     memset(sums, 0, sizeof(sums));
     for (uint64_t i = 0; i < 20; i++) {
         struct work w;
         float pulled[KEYS * WIDTH];
-        w.n = some_keys(c, 12, i, w.keys);
+        w.n = fake_draw_keys(c, 12, i, w.keys);
         if (i % 2)
             arrange(c, &w);
         fill(&w, 12, i);
@@ -192,11 +197,11 @@ static void test_push_pull(void **state)
                                 .pulled = pulled,
                                 .arranged = i % 2};
         client_ts ts = client_push(c->client, &p, &e);
-        assert_int_equal(wait_for(c, ts, &e), 0);
+        assert_int_equal(fake_wait(c, ts, &e), 0);
         memcpy(w.values, pulled, sizeof(pulled));
         check_values(c, &w, sums);
     }
-    cluster_close(c);
+    fake_close(c);
 }
 
 // What client_arrange promises: a permutation; loops side by side, beginning with the
@@ -204,24 +209,24 @@ static void test_push_pull(void **state)
 static void test_arrange(void **state)
 {
     (void)state;
-    struct client_options o = usual();
-    struct cluster *c = cluster_open(3, 13, &o);
+    struct client_options o = fake_usual();
+    struct cluster *c = fake_open(3, 13, &o);
     for (uint64_t i = 0; i < 30; i++) {
         uint64_t keys[KEYS];
         uint32_t order[KEYS];
         bool seen[KEYS] = {false}, left[MAX_SERVERS] = {false};
-        size_t n = some_keys(c, 13, i, keys);
+        size_t n = fake_draw_keys(c, 13, i, keys);
         assert_int_equal(client_arrange(c->client, TABLE, keys, n, order), 0);
         for (size_t k = 0; k < n; k++) {
             assert_in_range(order[k], 0, n - 1);
             assert_false(seen[order[k]]);
             seen[order[k]] = true;
-            uint32_t p = partition_of(keys[order[k]]);
+            uint32_t p = fake_partition(keys[order[k]]);
             uint32_t s = (c->owners[p] - FIRST_NODE) / 2;
             assert_false(left[s]);
             if (k == 0)
                 continue;
-            uint32_t before = partition_of(keys[order[k - 1]]);
+            uint32_t before = fake_partition(keys[order[k - 1]]);
             uint32_t server = (c->owners[before] - FIRST_NODE) / 2;
             if (server != s)
                 left[server] = true;
@@ -231,7 +236,7 @@ static void test_arrange(void **state)
     }
     assert_int_equal(client_arrange(c->client, TABLE + 1, c->keys, 1, &(uint32_t){0}),
                      TUG_EUSAGE);
-    cluster_close(c);
+    fake_close(c);
 }
 
 // More pushes than the window, to a server that is silent for a while.
@@ -240,27 +245,27 @@ static void test_window(void **state)
     (void)state;
     static float sums[KEYS][WIDTH];
     static struct work work[3 * SHARD_WINDOW];
-    struct client_options o = usual();
-    struct cluster *c = cluster_open(2, 14, &o);
+    struct client_options o = fake_usual();
+    struct cluster *c = fake_open(2, 14, &o);
     struct err e = {0};
     memset(sums, 0, sizeof(sums));
     c->servers[1].mute = true;
     for (uint64_t i = 0; i < 3 * SHARD_WINDOW; i++) {
-        work[i].n = some_keys(c, 14, i, work[i].keys);
+        work[i].n = fake_draw_keys(c, 14, i, work[i].keys);
         fill(&work[i], 14, i);
         add(c, &work[i], sums);
         push(c, &work[i], false);
     }
     for (int i = 0; i < 500; i++)
-        step(c, 5 * MS);
+        fake_step(c, 5 * MS);
     assert_int_equal(c->client->pushes.next, 1 + SHARD_WINDOW);
     assert_int_equal(client_in_flight(c->client), 3 * SHARD_WINDOW);
     c->servers[1].mute = false;
     for (int i = 0; i < 3 * SHARD_WINDOW; i++)
-        assert_int_equal(wait_for(c, work[i].ts, &e), 0);
+        assert_int_equal(fake_wait(c, work[i].ts, &e), 0);
     pull_all_and_check(c, sums);
     assert_int_equal(c->out_of_window, 0);
-    cluster_close(c);
+    fake_close(c);
 }
 
 // A loop that has no room at the moment is asked again, and each push still happens once;
@@ -269,11 +274,11 @@ static void test_no_room(void **state)
 {
     (void)state;
     static float sums[KEYS][WIDTH];
-    struct client_options o = usual();
+    struct client_options o = fake_usual();
     struct err e = {0};
     o.resend_ns = 0;
     o.cache_keys = true;
-    struct cluster *c = cluster_open(2, 19, &o);
+    struct cluster *c = fake_open(2, 19, &o);
     memset(sums, 0, sizeof(sums));
     for (uint64_t i = 0; i < 20; i++) {
         struct work w;
@@ -282,68 +287,68 @@ static void test_no_room(void **state)
         fill(&w, 19, i);
         add(c, &w, sums);
         c->servers[i % 2].full = 3;
-        assert_int_equal(wait_for(c, push(c, &w, false), &e), 0);
+        assert_int_equal(fake_wait(c, push(c, &w, false), &e), 0);
     }
     pull_all_and_check(c, sums);
     assert_int_equal(client_stats(c->client).no_room, 20 * 3);
-    cluster_close(c);
+    fake_close(c);
     o.request_timeout_ns = 500 * MS;
-    c = cluster_open(2, 20, &o);
+    c = fake_open(2, 20, &o);
     struct work w = {.n = KEYS};
     memcpy(w.keys, c->keys, sizeof(w.keys));
     fill(&w, 20, 0);
     c->servers[1].full = UINT32_MAX;
-    assert_int_equal(wait_for(c, push(c, &w, false), &e), TUG_EIO);
+    assert_int_equal(fake_wait(c, push(c, &w, false), &e), TUG_EIO);
     assert_non_null(strstr(e.text, "no room"));
     assert_non_null(strstr(e.text, "--memory"));
-    cluster_close(c);
+    fake_close(c);
 }
 
 static void test_examples_are_counted_once(void **state)
 {
     (void)state;
-    struct client_options o = usual();
+    struct client_options o = fake_usual();
     o.resend_ns = 0;
-    struct cluster *c = cluster_open(3, 15, &o);
+    struct cluster *c = fake_open(3, 15, &o);
     struct err e = {0};
     uint64_t examples = 0;
     for (uint64_t i = 0; i < 20; i++) {
         struct work w;
-        w.n = some_keys(c, 15, i, w.keys);
+        w.n = fake_draw_keys(c, 15, i, w.keys);
         fill(&w, 15, i);
         examples += w.n;
-        assert_int_equal(wait_for(c, push(c, &w, false), &e), 0);
+        assert_int_equal(fake_wait(c, push(c, &w, false), &e), 0);
     }
     uint64_t counted = 0;
     for (int i = 0; i < 3; i++)
         counted += c->servers[i].examples;
     assert_int_equal(counted, examples);
-    cluster_close(c);
+    fake_close(c);
 }
 
 static void test_deadline_names_who_is_silent(void **state)
 {
     (void)state;
-    struct client_options o = usual();
+    struct client_options o = fake_usual();
     o.request_timeout_ns = 500 * MS;
-    struct cluster *c = cluster_open(2, 16, &o);
+    struct cluster *c = fake_open(2, 16, &o);
     struct err e = {0};
     struct work w = {.n = KEYS}, last;
     memcpy(w.keys, c->keys, sizeof(w.keys));
     fill(&w, 16, 0);
     c->servers[1].mute = true;
-    assert_int_equal(wait_for(c, push(c, &w, false), &e), TUG_EIO);
+    assert_int_equal(fake_wait(c, push(c, &w, false), &e), TUG_EIO);
     assert_non_null(strstr(e.text, "server 1"));
     assert_null(strstr(e.text, "server 0"));
     assert_non_null(strstr(e.text, "push"));
     assert_non_null(strstr(e.text, "sums"));
-    assert_int_equal(wait_for(c, pull(c, &w, false), &e), TUG_EIO);
+    assert_int_equal(fake_wait(c, pull(c, &w, false), &e), TUG_EIO);
     assert_non_null(strstr(e.text, "server 1"));
     c->servers[1].mute = false; // and it goes on
     last = w;
-    assert_int_equal(wait_for(c, pull(c, &last, false), &e), 0);
+    assert_int_equal(fake_wait(c, pull(c, &last, false), &e), 0);
     assert_int_equal(c->client->pushes.low, c->client->pushes.next);
-    cluster_close(c);
+    fake_close(c);
 }
 
 // One value for one server is not finite: no server gets its part of the push, and the
@@ -353,9 +358,9 @@ static void test_values_that_are_not_finite(void **state)
     (void)state;
     static float none[KEYS][WIDTH];
     for (int bf16 = 0; bf16 < 2; bf16++) {
-        struct client_options o = usual();
+        struct client_options o = fake_usual();
         o.bf16 = bf16;
-        struct cluster *c = cluster_open(3, 31, &o);
+        struct cluster *c = fake_open(3, 31, &o);
         struct work w = {.n = KEYS};
         memcpy(w.keys, c->keys, sizeof(w.keys));
         const float bad[] = {NAN, -INFINITY, FLT_MAX};
@@ -382,62 +387,62 @@ static void test_values_that_are_not_finite(void **state)
         pull_all_and_check(c, none);
         fill(&w, 31, 9);
         struct err e = {0};
-        assert_int_equal(wait_for(c, push(c, &w, false), &e), 0);
-        cluster_close(c);
+        assert_int_equal(fake_wait(c, push(c, &w, false), &e), 0);
+        fake_close(c);
     }
 }
 
 static void test_errors_of_servers(void **state)
 {
     (void)state;
-    struct client_options o = usual();
-    struct cluster *c = cluster_open(2, 17, &o);
+    struct client_options o = fake_usual();
+    struct cluster *c = fake_open(2, 17, &o);
     struct err e = {0};
     struct work w = {.n = KEYS};
     memcpy(w.keys, c->keys, sizeof(w.keys));
     fill(&w, 17, 0);
     c->servers[0].error = "a value is not a number";
-    assert_int_equal(wait_for(c, push(c, &w, false), &e), TUG_EDATA);
+    assert_int_equal(fake_wait(c, push(c, &w, false), &e), TUG_EDATA);
     assert_non_null(strstr(e.text, "server 0"));
     assert_non_null(strstr(e.text, "a value is not a number"));
     c->servers[0].error = NULL;
-    assert_int_equal(wait_for(c, push(c, &w, false), &e), 0);
-    assert_int_equal(wait_for(c, 12345, &e), TUG_EUSAGE);
+    assert_int_equal(fake_wait(c, push(c, &w, false), &e), 0);
+    assert_int_equal(fake_wait(c, 12345, &e), TUG_EUSAGE);
     struct client_pull p = {.table = 1234};
     assert_int_equal(client_pull(c->client, &p, &e), 0);
     assert_int_equal(e.code, TUG_EUSAGE);
-    cluster_close(c);
+    fake_close(c);
 }
 
 static void test_lists_of_keys(void **state)
 {
     (void)state;
-    struct client_options o = usual();
+    struct client_options o = fake_usual();
     o.cache_keys = true;
     o.resend_ns = 0;
-    struct cluster *c = cluster_open(1, 18, &o);
+    struct cluster *c = fake_open(1, 18, &o);
     struct err e = {0};
     struct work w = {.n = KEYS};
     memcpy(w.keys, c->keys, sizeof(w.keys));
     for (int i = 0; i < 5; i++)
-        assert_int_equal(wait_for(c, pull(c, &w, false), &e), 0);
+        assert_int_equal(fake_wait(c, pull(c, &w, false), &e), 0);
     assert_int_equal(c->servers[0].list_hits, 4);
     c->servers[0].forgetful = true;
-    assert_int_equal(wait_for(c, pull(c, &w, false), &e), 0);
+    assert_int_equal(fake_wait(c, pull(c, &w, false), &e), 0);
     c->servers[0].forgetful = false;
-    assert_int_equal(wait_for(c, pull(c, &w, false), &e), 0);
+    assert_int_equal(fake_wait(c, pull(c, &w, false), &e), 0);
     assert_int_equal(c->servers[0].list_hits, 5);
-    cluster_close(c);
+    fake_close(c);
 }
 
 // Small numbers as keys travel in fewer bytes.
 static void test_packed_keys(void **state)
 {
     (void)state;
-    struct client_options o = usual();
+    struct client_options o = fake_usual();
     o.pack_keys = true;
     o.resend_ns = 0;
-    struct cluster *c = cluster_open(1, 24, &o);
+    struct cluster *c = fake_open(1, 24, &o);
     struct err e = {0};
     struct work w = {.n = KEYS};
     static float sums[KEYS][WIDTH];
@@ -449,15 +454,15 @@ static void test_packed_keys(void **state)
         fill(&w, 24, (uint64_t)round);
         memset(sums, 0, sizeof(sums));
         add(c, &w, sums);
-        assert_int_equal(wait_for(c, push(c, &w, false), &e), 0);
+        assert_int_equal(fake_wait(c, push(c, &w, false), &e), 0);
         uint64_t sent = client_stats(c->client).bytes_sent;
-        assert_int_equal(wait_for(c, pull(c, &w, false), &e), 0);
+        assert_int_equal(fake_wait(c, pull(c, &w, false), &e), 0);
         sent = client_stats(c->client).bytes_sent - sent;
         check_values(c, &w, sums);
         assert_int_equal(c->servers[0].packed, round == 0 ? 0 : 2);
         assert_true(round == 0 ? sent == KEYS * 8 : sent < KEYS * 8 * 2 / 3);
     }
-    cluster_close(c);
+    fake_close(c);
 }
 
 struct heard {
@@ -479,8 +484,8 @@ static void on_done(void *ctx, client_ts ts, int rc)
 static void test_callbacks_and_cancel(void **state)
 {
     (void)state;
-    struct client_options o = usual();
-    struct cluster *c = cluster_open(2, 19, &o);
+    struct client_options o = fake_usual();
+    struct cluster *c = fake_open(2, 19, &o);
     struct err e = {0};
     struct work w = {.n = KEYS};
     struct heard h = {.client = c->client};
@@ -493,74 +498,74 @@ static void test_callbacks_and_cancel(void **state)
                             .ctx = &h};
     c->servers[0].error = "no";
     assert_int_not_equal(client_pull(c->client, &p, &e), 0);
-    assert_true(run_until(c, is_idle, 1000 * MS));
+    assert_true(fake_run_until(c, fake_is_idle, 1000 * MS));
     assert_int_equal(h.calls, 1);
     assert_int_equal(h.rc, TUG_EDATA);
     assert_int_equal(h.e.code, TUG_EDATA);
     c->servers[0].error = NULL;
     assert_int_not_equal(client_pull(c->client, &p, &e), 0);
-    assert_true(run_until(c, is_idle, 1000 * MS));
+    assert_true(fake_run_until(c, fake_is_idle, 1000 * MS));
     assert_int_equal(h.calls, 2);
     assert_int_equal(h.rc, 0);
     // What is cancelled is never written again.
     client_ts ts = client_pull(c->client, &p, &e);
     for (int i = 0; i < 3; i++)
-        step(c, MS);
+        fake_step(c, MS);
     client_cancel(c->client, ts);
     memset(w.values, 0, sizeof(w.values));
     for (int i = 0; i < 100; i++)
-        step(c, MS);
+        fake_step(c, MS);
     for (size_t i = 0; i < KEYS * WIDTH; i++)
         assert_true(w.values[i] == 0);
     assert_int_equal(h.calls, 2);
     assert_int_equal(client_in_flight(c->client), 0);
     client_cancel(c->client, ts); // nothing to do
-    cluster_close(c);
+    fake_close(c);
 }
 
 static void test_requests_to_all_loops(void **state)
 {
     (void)state;
-    struct client_options o = usual();
-    struct cluster *c = cluster_open(3, 20, &o);
+    struct client_options o = fake_usual();
+    struct cluster *c = fake_open(3, 20, &o);
     struct err e = {0};
     struct msg_table_is figures;
     struct work w = {.n = KEYS};
     memcpy(w.keys, c->keys, sizeof(w.keys));
     fill(&w, 20, 0);
     sim_set_faults(c->sim, 0, 0, 0, 0);
-    assert_int_equal(wait_for(c, push(c, &w, false), &e), 0);
+    assert_int_equal(fake_wait(c, push(c, &w, false), &e), 0);
     client_ts ts = client_stat(c->client, TABLE, &figures, &e);
-    assert_int_equal(wait_for(c, ts, &e), 0);
+    assert_int_equal(fake_wait(c, ts, &e), 0);
     assert_int_equal(figures.rows, 30);
     assert_int_equal(figures.pushes, 3);
     assert_int_equal(figures.clock, FIRST_NODE);
     ts = client_tick(c->client, TABLE, 4, &e);
-    assert_int_equal(wait_for(c, ts, &e), 0);
+    assert_int_equal(fake_wait(c, ts, &e), 0);
     ts = client_order(c->client, TABLE, WIRE_CLEAR, 0, &e);
-    assert_int_equal(wait_for(c, ts, &e), 0);
+    assert_int_equal(fake_wait(c, ts, &e), 0);
     // No keys: nothing is sent, and it is done.
     w.n = 0;
-    assert_int_equal(wait_for(c, pull(c, &w, true), &e), 0);
+    assert_int_equal(fake_wait(c, pull(c, &w, true), &e), 0);
     // But if all loops are to answer, each of them is waited for.
     struct client_pull p = {.table = TABLE, .all_loops = true};
-    assert_int_equal(wait_for(c, client_pull(c->client, &p, &e), &e), 0);
+    assert_int_equal(fake_wait(c, client_pull(c->client, &p, &e), &e), 0);
     int rc;
     c->servers[2].mute = true;
     ts = client_pull(c->client, &p, &e);
-    step(c, 500 * MS);
+    fake_step(c, 500 * MS);
     assert_false(client_done(c->client, ts, &rc, &e));
     c->servers[2].mute = false; // it is asked again
-    assert_int_equal(wait_for(c, ts, &e), 0);
-    cluster_close(c);
+    assert_int_equal(fake_wait(c, ts, &e), 0);
+    fake_close(c);
 }
 
 // An answer that says more than this client knows is not taken for what it would be without.
 static void test_unknown_flags(void **state)
 {
     (void)state;
-    struct client_options o = usual();
-    struct cluster *c = cluster_open(2, 21, &o);
+    struct client_options o = fake_usual();
+    struct cluster *c = fake_open(2, 21, &o);
     struct err e = {0};
     struct work w = {.n = KEYS};
     memcpy(w.keys, c->keys, sizeof(w.keys));
@@ -568,33 +573,33 @@ static void test_unknown_flags(void **state)
         if (bit == WIRE_BF16 || bit == WIRE_ROWS_WHOLE || bit == WIRE_FOUND)
             continue;
         c->servers[1].flags = (uint8_t)bit;
-        assert_int_equal(wait_for(c, pull(c, &w, false), &e), TUG_EDATA);
+        assert_int_equal(fake_wait(c, pull(c, &w, false), &e), TUG_EDATA);
         assert_non_null(strstr(e.text, "pulled: its flags"));
     }
     c->servers[1].flags = 0;
-    assert_int_equal(wait_for(c, pull(c, &w, false), &e), 0);
-    cluster_close(c);
+    assert_int_equal(fake_wait(c, pull(c, &w, false), &e), 0);
+    fake_close(c);
 }
 
 static void test_end_of_the_cluster(void **state)
 {
     (void)state;
-    struct client_options o = usual();
-    struct cluster *c = cluster_open(2, 21, &o);
+    struct client_options o = fake_usual();
+    struct cluster *c = fake_open(2, 21, &o);
     struct err e = {0};
     struct work w = {.n = KEYS};
     memcpy(w.keys, c->keys, sizeof(w.keys));
     c->servers[0].mute = true;
     pull(c, &w, false);
-    step(c, MS);
+    fake_step(c, MS);
     struct msg_stop stop = {.code = TUG_EIO, .why = wire_text("server 0 is lost")};
     van_send(c->scheduler, c->member, MSG_STOP, 0, &stop, NULL);
-    assert_int_equal(wait_for(c, w.ts, &e), TUG_EIO);
+    assert_int_equal(fake_wait(c, w.ts, &e), TUG_EIO);
     assert_non_null(strstr(e.text, "server 0 is lost"));
     struct client_pull p = {.table = TABLE};
     assert_int_equal(client_pull(c->client, &p, &e), 0);
     assert_non_null(strstr(e.text, "server 0 is lost"));
-    cluster_close(c);
+    fake_close(c);
 }
 
 // Each allocation of a round fails once: a request fails with a sentence or succeeds, and
@@ -603,8 +608,8 @@ static void test_no_memory(void **state)
 {
     (void)state;
     for (long n = 0; n < 200; n++) {
-        struct client_options o = usual();
-        struct cluster *c = cluster_open(2, 22, &o);
+        struct client_options o = fake_usual();
+        struct cluster *c = fake_open(2, 22, &o);
         struct err e = {0};
         struct work w = {.n = KEYS};
         memcpy(w.keys, c->keys, sizeof(w.keys));
@@ -617,10 +622,10 @@ static void test_no_memory(void **state)
         mem_fault_after(-1);
         if (ts == 0)
             assert_int_equal(e.code, TUG_ENOMEM);
-        int rc = ts != 0 ? wait_for(c, ts, &e) : TUG_ENOMEM;
+        int rc = ts != 0 ? fake_wait(c, ts, &e) : TUG_ENOMEM;
         assert_true(rc == 0 || rc == TUG_ENOMEM);
-        assert_int_equal(wait_for(c, push(c, &w, false), &e), 0);
-        cluster_close(c);
+        assert_int_equal(fake_wait(c, push(c, &w, false), &e), 0);
+        fake_close(c);
         if (!struck)
             return;
     }
@@ -632,7 +637,7 @@ static void test_no_memory_at_first(void **state)
 {
     (void)state;
     size_t live = mem_live();
-    struct client_options o = usual();
+    struct client_options o = fake_usual();
     struct err e = {0};
     for (long n = 0; n < 200; n++) {
         struct client *client = NULL;
@@ -648,8 +653,8 @@ static void test_no_memory_at_first(void **state)
             break;
     }
     for (long n = 0; n < 400; n++) {
-        struct cluster *c = cluster_open(2, 25, &o);
-        struct table_config t = sum_table();
+        struct cluster *c = fake_open(2, 25, &o);
+        struct table_config t = fake_sums();
         struct work w = {.n = KEYS};
         memcpy(w.keys, c->keys, sizeof(w.keys));
         struct client_pull p = {
@@ -662,15 +667,15 @@ static void test_no_memory_at_first(void **state)
         mem_fault_after(-1);
         assert_true(rc == 0 || rc == TUG_ENOMEM);
         if (table != 0) {
-            rc = wait_for(c, table, &e);
+            rc = fake_wait(c, table, &e);
             assert_true(rc == 0 || rc == TUG_ENOMEM);
         }
         if (ts != 0) {
-            rc = wait_for(c, ts, &e);
+            rc = fake_wait(c, ts, &e);
             assert_true(rc == 0 || rc == TUG_ENOMEM);
         }
-        assert_int_equal(wait_for(c, pull(c, &w, false), &e), 0);
-        cluster_close(c);
+        assert_int_equal(fake_wait(c, pull(c, &w, false), &e), 0);
+        fake_close(c);
         assert_int_equal(mem_live(), live);
         if (!struck)
             return;
@@ -683,21 +688,21 @@ static void test_no_memory_at_first(void **state)
 static void test_steady_state(void **state)
 {
     (void)state;
-    struct client_options o = usual();
-    struct cluster *c = cluster_open(2, 23, &o);
+    struct client_options o = fake_usual();
+    struct cluster *c = fake_open(2, 23, &o);
     struct err e = {0};
     size_t live = 0;
     for (int i = 0; i < 50; i++) {
         struct work w = {.n = KEYS};
         memcpy(w.keys, c->keys, sizeof(w.keys));
         fill(&w, 23, 0);
-        assert_int_equal(wait_for(c, push(c, &w, false), &e), 0);
-        assert_int_equal(wait_for(c, pull(c, &w, false), &e), 0);
+        assert_int_equal(fake_wait(c, push(c, &w, false), &e), 0);
+        assert_int_equal(fake_wait(c, pull(c, &w, false), &e), 0);
         if (i == 20)
             live = c->client->n_requests + c->client->n_slices;
     }
     assert_int_equal(c->client->n_requests + c->client->n_slices, live);
-    cluster_close(c);
+    fake_close(c);
 }
 
 int main(void)

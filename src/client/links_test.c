@@ -2,7 +2,10 @@
 // remembers is what loops do, and a request that is given up leaves nothing on any link.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "client/client_testing.h"
+#include "base/alloc.h"
+#include "base/random.h"
+#include "kit/fake_servers.h"
+#include "kit/test.h"
 
 enum { MOST = 10 << 20, DRAWS = 60, SIGNATURES = 12 };
 
@@ -10,8 +13,8 @@ enum { MOST = 10 << 20, DRAWS = 60, SIGNATURES = 12 };
 static void test_lists_as_a_loop_keeps_them(void **state)
 {
     (void)state;
-    struct client_options o = usual();
-    struct cluster *c = cluster_open(1, 1, &o);
+    struct client_options o = fake_usual();
+    struct cluster *c = fake_open(1, 1, &o);
     struct peer *p = peer_of(c->client, FIRST_NODE);
     uint64_t *keys = mem_zalloc(MOST * sizeof(*keys));
     struct keys_scratch scratch;
@@ -44,7 +47,7 @@ static void test_lists_as_a_loop_keeps_them(void **state)
     key_lists_free(&lists);
     keys_scratch_fini(&scratch);
     mem_free(keys);
-    cluster_close(c);
+    fake_close(c);
 }
 
 // A loop that has less room than was thought is not asked again and again for what it has
@@ -52,8 +55,8 @@ static void test_lists_as_a_loop_keeps_them(void **state)
 static void test_lists_that_are_forgotten(void **state)
 {
     (void)state;
-    struct client_options o = usual();
-    struct cluster *c = cluster_open(1, 2, &o);
+    struct client_options o = fake_usual();
+    struct cluster *c = fake_open(1, 2, &o);
     struct peer *p = peer_of(c->client, FIRST_NODE);
     for (uint64_t i = 1; i <= 4; i++)
         assert_false(peer_knows(p, i, 1000));
@@ -71,7 +74,7 @@ static void test_lists_that_are_forgotten(void **state)
     struct err why = {0};
     peer_break(p, &why, van_now(c->van)); // a new link begins anew
     assert_true(peer_has_room(p, KEYS_LISTS_BYTES));
-    cluster_close(c);
+    fake_close(c);
 }
 
 // A van that keeps all bodies until their link is closed, and then gives them back at
@@ -116,9 +119,9 @@ static void test_nothing_is_held_by_what_was_given_up(void **state)
 {
     (void)state;
     enum { MANY = 6000 }; // bodies that are not copied, to each loop
-    struct client_options o = usual();
+    struct client_options o = fake_usual();
     o.resend_ns = 0;
-    struct cluster *c = cluster_open(MAX_SERVERS, 3, &o);
+    struct cluster *c = fake_open(MAX_SERVERS, 3, &o);
     under = c->van->ops;
     struct van_ops ops = *under;
     ops.send = send_and_keep;
@@ -142,13 +145,13 @@ static void test_nothing_is_held_by_what_was_given_up(void **state)
     client_ts ts = client_push(c->client, &p, &e);
     assert_int_not_equal(ts, 0);
     while (n_held < c->n_servers)
-        assert_true(step(c, 1000 * MS));
+        assert_true(fake_step(c, 1000 * MS));
     client_cancel(c->client, ts);
     assert_int_equal(n_held, 0);
     assert_null(c->client->sendings);
     assert_int_equal(client_in_flight(c->client), 0);
     c->van->ops = under;
-    cluster_close(c);
+    fake_close(c);
 }
 
 int main(void)

@@ -2,7 +2,8 @@
 // with nothing to wait for.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "client/client_testing.h"
+#include "kit/fake_servers.h"
+#include "kit/test.h"
 
 static float values[KEYS * WIDTH];
 static unsigned pings;
@@ -34,9 +35,9 @@ static bool hold_pulls(struct server *s, van_link link, const struct van_message
 // As in a process: a message is sent once on a link.
 static struct cluster *open_cluster(uint32_t servers)
 {
-    struct client_options o = usual();
+    struct client_options o = fake_usual();
     o.resend_ns = 0;
-    struct cluster *c = cluster_open(servers, 21, &o);
+    struct cluster *c = fake_open(servers, 21, &o);
     for (uint32_t i = 0; i < servers; i++)
         c->servers[i].answers = count_pings;
     pings = 0;
@@ -79,7 +80,7 @@ static void run(struct cluster *c, uint64_t ns)
 
 static void step_soon(struct cluster *c)
 {
-    step(c, MS);
+    fake_step(c, MS);
     assert_true(sim_now(c->sim) < 60000 * MS);
 }
 
@@ -103,22 +104,22 @@ static void test_replaced(void **state)
     for (int when = 0; when < 2; when++) {
         struct cluster *c = open_cluster(3);
         struct err e = {0};
-        assert_int_equal(wait_for(c, push_ones(c), &e), 0); // all links stand
+        assert_int_equal(fake_wait(c, push_ones(c), &e), 0); // all links stand
         if (when == 0)
             silence(c, 1);
         else
             c->servers[1].answers = die_once;
         client_ts ts = push_ones(c);
         uint64_t began = sim_now(c->sim);
-        int rc = wait_for(c, ts, &e);
+        int rc = fake_wait(c, ts, &e);
         if (rc != 0)
             fail_msg("%s", e.text);
         assert_in_range(sim_now(c->sim) - began, 9000 * MS, 12000 * MS);
         assert_int_equal(client_stats(c->client).silent, 1);
         assert_rows(c, 2);
-        assert_int_equal(wait_for(c, pull_all(c), &e), 0);
+        assert_int_equal(fake_wait(c, pull_all(c), &e), 0);
         assert_true(values[0] == 2);
-        cluster_close(c);
+        fake_close(c);
     }
 }
 
@@ -128,17 +129,17 @@ static void test_replaced_again(void **state)
     (void)state;
     struct cluster *c = open_cluster(1);
     struct err e = {0};
-    assert_int_equal(wait_for(c, push_ones(c), &e), 0);
+    assert_int_equal(fake_wait(c, push_ones(c), &e), 0);
     struct peer *p = c->client->peers[0];
     silence(c, 0);
     client_ts ts = push_ones(c);
     while (p->another == 0)
         step_soon(c);
     sim_silence(c->sim, c->van, p->another);
-    assert_int_equal(wait_for(c, ts, &e), 0);
+    assert_int_equal(fake_wait(c, ts, &e), 0);
     assert_int_equal(client_stats(c->client).silent, 1);
     assert_rows(c, 2);
-    cluster_close(c);
+    fake_close(c);
 }
 
 // Somebody else listens on the server's port: it answers what was never sent to it, and
@@ -168,7 +169,7 @@ static void test_another(void **state)
         struct err e = {0};
         int rc;
         frauds = 0;
-        assert_int_equal(wait_for(c, push_ones(c), &e), 0);
+        assert_int_equal(fake_wait(c, push_ones(c), &e), 0);
         if (when == 0)
             peer_break(c->client->peers[0], &e, sim_now(c->sim));
         else
@@ -180,9 +181,9 @@ static void test_another(void **state)
         assert_false(client_done(c->client, ts, &rc, &e));
         assert_int_equal(client_stats(c->client).silent, 0);
         c->servers[0].answers = NULL;
-        assert_int_equal(wait_for(c, ts, &e), 0);
+        assert_int_equal(fake_wait(c, ts, &e), 0);
         assert_rows(c, 2);
-        cluster_close(c);
+        fake_close(c);
     }
 }
 
@@ -193,7 +194,7 @@ static void test_busy(void **state)
     (void)state;
     struct cluster *c = open_cluster(1);
     struct err e = {0};
-    assert_int_equal(wait_for(c, push_ones(c), &e), 0);
+    assert_int_equal(fake_wait(c, push_ones(c), &e), 0);
     struct client_stats before = client_stats(c->client);
     sim_partition(c->sim, c->van, c->servers[0].van, true);
     client_ts ts = push_ones(c);
@@ -201,10 +202,10 @@ static void test_busy(void **state)
     assert_int_equal(client_stats(c->client).silent, 0);
     assert_int_equal(client_stats(c->client).resent, before.resent);
     sim_partition(c->sim, c->van, c->servers[0].van, false);
-    assert_int_equal(wait_for(c, ts, &e), 0);
+    assert_int_equal(fake_wait(c, ts, &e), 0);
     assert_rows(c, 2);
-    assert_int_equal(wait_for(c, pull_all(c), &e), 0);
-    cluster_close(c);
+    assert_int_equal(fake_wait(c, pull_all(c), &e), 0);
+    fake_close(c);
 }
 
 // A pull that waits for a clock may wait for long: the link answers PING meanwhile.
@@ -213,7 +214,7 @@ static void test_held(void **state)
     (void)state;
     struct cluster *c = open_cluster(1);
     struct err e = {0};
-    assert_int_equal(wait_for(c, push_ones(c), &e), 0);
+    assert_int_equal(fake_wait(c, push_ones(c), &e), 0);
     c->servers[0].answers = hold_pulls;
     client_ts ts = pull_all(c);
     int rc;
@@ -222,7 +223,7 @@ static void test_held(void **state)
     assert_int_equal(client_stats(c->client).silent, 0);
     assert_int_equal(c->client->peers[0]->another, 0);
     client_cancel(c->client, ts);
-    cluster_close(c);
+    fake_close(c);
 }
 
 // Without a request nothing is said, and long idleness is no silence.
@@ -231,14 +232,14 @@ static void test_idle(void **state)
     (void)state;
     struct cluster *c = open_cluster(1);
     struct err e = {0};
-    assert_int_equal(wait_for(c, push_ones(c), &e), 0);
+    assert_int_equal(fake_wait(c, push_ones(c), &e), 0);
     run(c, 100000 * MS);
-    assert_int_equal(wait_for(c, push_ones(c), &e), 0);
+    assert_int_equal(fake_wait(c, push_ones(c), &e), 0);
     run(c, 100000 * MS);
-    assert_int_equal(wait_for(c, pull_all(c), &e), 0);
+    assert_int_equal(fake_wait(c, pull_all(c), &e), 0);
     assert_int_equal(pings, 0);
     assert_int_equal(client_stats(c->client).silent, 0);
-    cluster_close(c);
+    fake_close(c);
 }
 
 int main(void)

@@ -3,15 +3,19 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
-#include "client/client_testing.h"
+#include "base/alloc.h"
+#include "kit/fake_servers.h"
+#include "kit/test.h"
 
 static const char config[] = "name = users\naccessor = merge\ndim = 3\n";
 
 static struct cluster *open_lossy(uint64_t seed)
 {
-    struct client_options o = usual();
-    struct cluster *c = cluster_open(MAX_SERVERS, seed, &o);
+    struct client_options o = fake_usual();
+    struct cluster *c = fake_open(MAX_SERVERS, seed, &o);
     sim_set_faults(c->sim, 0.1, 0.1, 0.3, 0.01);
     return c;
 }
@@ -66,11 +70,11 @@ static void test_marks(void **state)
             all[n++] = client_mark(c->client, round, &e);
         }
         for (size_t i = 0; i < n; i++)
-            assert_int_equal(wait_for(c, all[i], &e), 0);
+            assert_int_equal(fake_wait(c, all[i], &e), 0);
         for (uint32_t i = 0; i < c->n_servers; i++)
             for (uint64_t round = 1; round <= ROUNDS; round++)
                 assert_int_equal(at_mark[i][round], round * EACH + 1);
-        cluster_close(c);
+        fake_close(c);
     }
 }
 
@@ -105,14 +109,14 @@ static void test_orders(void **state)
         ts[i] = i % 2 ? client_day(c->client, TABLE, &e)
                       : client_shrink(c->client, TABLE, NAN, &removed[i], &e);
     for (int i = 0; i < 50; i++) {
-        assert_int_equal(wait_for(c, ts[i], &e), 0);
+        assert_int_equal(fake_wait(c, ts[i], &e), 0);
         assert_true(i % 2 || removed[i] == 2 * MAX_SERVERS); // of each loop once
     }
     for (uint32_t i = 0; i < MAX_SERVERS; i++)
         for (int k = 1; k <= 50; k++)
             assert_true(order_seen[i][k] > 0);
     assert_int_equal(orders_out_of_window, 0);
-    cluster_close(c);
+    fake_close(c);
 }
 
 // Tables of others, steps.
@@ -126,7 +130,7 @@ static bool tell(struct server *s, van_link link, const struct van_message *m)
     else if (m->type == MSG_TABLE_INFO && s->node == FIRST_NODE)
         van_send(s->van, link, MSG_TABLE_INFO_IS, m->request, &is, NULL);
     else if (m->type == MSG_TABLE_INFO)
-        refuse(s, link, m->request, TUG_EUSAGE, "there is no such table");
+        fake_refuse(s, link, m->request, TUG_EUSAGE, "there is no such table");
     else
         return false;
     return true;
@@ -135,29 +139,30 @@ static bool tell(struct server *s, van_link link, const struct van_message *m)
 static void test_info_and_steps(void **state)
 {
     (void)state;
-    struct client_options o = usual();
-    struct cluster *c = cluster_open(MAX_SERVERS, 9, &o);
+    struct client_options o = fake_usual();
+    struct cluster *c = fake_open(MAX_SERVERS, 9, &o);
     struct err e = {0};
     uint32_t number = 0;
     uint64_t global;
     answer_with_all(c, tell); // it is on one loop only
     assert_null(client_spec(c->client, 12));
-    assert_int_equal(wait_for(c, client_info(c->client, "users", 0, &number, &e), &e), 0);
+    assert_int_equal(fake_wait(c, client_info(c->client, "users", 0, &number, &e), &e),
+                     0);
     assert_int_equal(number, 12);
     const struct table_spec *s = client_spec(c->client, 12);
     assert_true(s->accessor.push_width == 3);
     assert_string_equal(s->config.name, "users");
-    assert_int_equal(wait_for(c, client_info(c->client, NULL, 12, NULL, &e), &e), 0);
+    assert_int_equal(fake_wait(c, client_info(c->client, NULL, 12, NULL, &e), &e), 0);
     c->servers[0].node += 100; // now nobody has it
-    assert_int_equal(wait_for(c, client_info(c->client, "users", 0, NULL, &e), &e),
+    assert_int_equal(fake_wait(c, client_info(c->client, "users", 0, NULL, &e), &e),
                      TUG_EUSAGE);
     assert_non_null(strstr(e.text, "there is no such table"));
     c->servers[0].node -= 100;
     // Steps are told in all; of what loops know the most counts.
     uint64_t most = FIRST_NODE + 2 * (MAX_SERVERS - 1);
-    assert_int_equal(wait_for(c, client_step(c->client, 5, &global, &e), &e), 0);
+    assert_int_equal(fake_wait(c, client_step(c->client, 5, &global, &e), &e), 0);
     assert_int_equal(global, 5 + most);
-    assert_int_equal(wait_for(c, client_step(c->client, 2, &global, &e), &e), 0);
+    assert_int_equal(fake_wait(c, client_step(c->client, 2, &global, &e), &e), 0);
     assert_int_equal(global, 7 + most);
     // No more than servers believe, in how many calls it may be; what was refused is not
     // done.
@@ -169,13 +174,13 @@ static void test_info_and_steps(void **state)
     }
     assert_int_equal(client_step(c->client, WIRE_STEPS_MAX - 6, &global, &e), 0);
     assert_int_equal(
-        wait_for(c, client_step(c->client, WIRE_STEPS_MAX - 7, &global, &e), &e), 0);
+        fake_wait(c, client_step(c->client, WIRE_STEPS_MAX - 7, &global, &e), &e), 0);
     assert_int_equal(client_step(c->client, 1, &global, &e), 0);
     // Another table than the one of that number.
     struct table_config other = table_config_defaults();
     assert_int_equal(table_config_parse(&other, "name=x;accessor=nothing", NULL),
                      TUG_EUSAGE);
-    cluster_close(c);
+    fake_close(c);
 }
 
 // Saves.
@@ -217,8 +222,8 @@ static bool save(struct server *s, van_link link, const struct van_message *m)
 static void test_saves(void **state)
 {
     (void)state;
-    struct client_options o = usual();
-    struct cluster *c = cluster_open(MAX_SERVERS, 11, &o);
+    struct client_options o = fake_usual();
+    struct cluster *c = fake_open(MAX_SERVERS, 11, &o);
     struct err e = {0};
     uint64_t rows = 0;
     answer_with_all(c, save);
@@ -227,9 +232,9 @@ static void test_saves(void **state)
         struct save_manifest m = {0};
         bad_save = bad;
         turn_of = 0;
-        assert_int_equal(wait_for(c, client_save_turn(c->client, 77, &e), &e), 0);
+        assert_int_equal(fake_wait(c, client_save_turn(c->client, 77, &e), &e), 0);
         assert_int_equal(turn_of, 77); // and no more than that
-        int rc = wait_for(c, client_save(c->client, &s, &m, &e), &e);
+        int rc = fake_wait(c, client_save(c->client, &s, &m, &e), &e);
         if (rc != (bad ? TUG_EDATA : 0))
             fail_msg("%d: %s", rc, e.text);
         if (!bad) {
@@ -240,12 +245,12 @@ static void test_saves(void **state)
         }
         save_manifest_free(&m);
     }
-    assert_int_equal(wait_for(c, client_save_end(c->client, 5, true, 7, &e), &e), 0);
-    assert_int_equal(
-        wait_for(c,
-                 client_load(c->client, TABLE, "some/where", 7, "users", true, &rows, &e),
-                 &e),
-        0);
+    assert_int_equal(fake_wait(c, client_save_end(c->client, 5, true, 7, &e), &e), 0);
+    assert_int_equal(fake_wait(c,
+                               client_load(c->client, TABLE, "some/where", 7, "users",
+                                           true, &rows, &e),
+                               &e),
+                     0);
     assert_int_equal(rows, 3 * MAX_SERVERS); // what each said
     // What can't be is refused at once.
     char far[FILE_PATH_MAX + 1];
@@ -256,15 +261,15 @@ static void test_saves(void **state)
     assert_int_equal(client_load(c->client, TABLE, far, 7, "users", true, NULL, &e), 0);
     assert_int_equal(client_load(c->client, 99, "x", 7, "users", true, NULL, &e), 0);
     assert_int_equal(client_info(c->client, far, 0, NULL, &e), 0);
-    cluster_close(c);
+    fake_close(c);
 }
 
 static void test_no_memory(void **state)
 {
     (void)state;
     for (long n = 0, struck = 1; struck; n++) {
-        struct client_options o = usual();
-        struct cluster *c = cluster_open(2, 13, &o);
+        struct client_options o = fake_usual();
+        struct cluster *c = fake_open(2, 13, &o);
         struct save_manifest m = {0};
         struct err e = {0};
         struct client_save s = {.id = 5, .mode = SAVE_BASE, .path = "some/where"};
@@ -278,10 +283,10 @@ static void test_no_memory(void **state)
         struck = mem_faulted();
         mem_fault_after(-1);
         for (int i = 0; i < 2; i++) {
-            int rc = ts[i] != 0 ? wait_for(c, ts[i], &e) : TUG_ENOMEM;
+            int rc = ts[i] != 0 ? fake_wait(c, ts[i], &e) : TUG_ENOMEM;
             assert_true(rc == 0 || (rc == TUG_ENOMEM && struck));
         }
-        cluster_close(c);
+        fake_close(c);
         save_manifest_free(&m);
         assert_int_equal(mem_live(), 0);
     }
@@ -312,7 +317,7 @@ static int walk(struct cluster *c, struct client_walk *w)
     uint64_t keys[3];
     float values[3 * WIDTH];
     struct err e = {0};
-    int rc = wait_for(c, client_walk_next(c->client, w, 3, keys, values, &e), &e);
+    int rc = fake_wait(c, client_walk_next(c->client, w, 3, keys, values, &e), &e);
     if (rc == TUG_ENOMEM)
         assert_non_null(strstr(e.text, "after 3 rows of table"));
     return rc;
@@ -329,12 +334,12 @@ static int walk_from(struct cluster *c, uint32_t partition, uint64_t from)
 static void test_pages_that_do_not_ascend(void **state)
 {
     (void)state;
-    struct client_options o = usual();
-    struct cluster *c = cluster_open(MAX_SERVERS, 9, &o);
-    uint32_t partition = partition_of(c->keys[0]), n = 0;
+    struct client_options o = fake_usual();
+    struct cluster *c = fake_open(MAX_SERVERS, 9, &o);
+    uint32_t partition = fake_partition(c->keys[0]), n = 0;
     answer_with_all(c, say_page);
     for (uint64_t key = 0; n < 3; key++)
-        if (partition_of(key) == partition)
+        if (fake_partition(key) == partition)
             page[n++] = key;
     page_n = 3;
     page_more = 1;
@@ -345,7 +350,7 @@ static void test_pages_that_do_not_ascend(void **state)
     assert_int_equal(walk_from(c, partition, 0), TUG_EDATA);
     page_n = 0; // nothing, and more of it
     assert_int_equal(walk_from(c, partition, 0), TUG_EDATA);
-    cluster_close(c);
+    fake_close(c);
 }
 
 // Who answers by a row at a time, or by more rows than there is memory, is not believed
@@ -353,9 +358,9 @@ static void test_pages_that_do_not_ascend(void **state)
 static void test_pages_without_end(void **state)
 {
     (void)state;
-    struct client_options o = usual();
-    struct cluster *c = cluster_open(MAX_SERVERS, 9, &o);
-    uint32_t partition = partition_of(c->keys[0]);
+    struct client_options o = fake_usual();
+    struct cluster *c = fake_open(MAX_SERVERS, 9, &o);
+    uint32_t partition = fake_partition(c->keys[0]);
     struct client_walk w = client_walk_begin(TABLE);
     uint64_t key = 0;
     assert_true(w.over && w.room > 0);
@@ -365,7 +370,7 @@ static void test_pages_without_end(void **state)
     page_more = 1;
     for (int i = 0; i < 2; i++) {
         for (page_n = 0; page_n < 3; key++)
-            if (partition_of(key) == partition)
+            if (fake_partition(key) == partition)
                 page[page_n++] = key;
         assert_int_equal(walk(c, &w), i == 0 ? 0 : TUG_ENOMEM);
         assert_int_equal(w.rows, 3);
@@ -379,7 +384,7 @@ static void test_pages_without_end(void **state)
     w.room *= 10;
     assert_int_equal(walk(c, &w), 0);
     assert_true(w.over && w.n == 2 && w.rows == 5);
-    cluster_close(c);
+    fake_close(c);
 }
 
 // Codes that are none, and none at all, are failures.
@@ -398,43 +403,43 @@ static void test_errors_of_loops(void **state)
 {
     (void)state;
     const int32_t codes[] = {0, 1, 130, -77, INT32_MIN, INT32_MAX};
-    struct client_options o = usual();
-    struct cluster *c = cluster_open(MAX_SERVERS, 9, &o);
+    struct client_options o = fake_usual();
+    struct cluster *c = fake_open(MAX_SERVERS, 9, &o);
     answer_with_all(c, say_error);
     for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
         struct err e = {0};
         struct msg_table_is is;
         uint32_t number = 77;
         code = codes[i];
-        assert_int_equal(wait_for(c, client_stat(c->client, TABLE, &is, &e), &e),
+        assert_int_equal(fake_wait(c, client_stat(c->client, TABLE, &is, &e), &e),
                          TUG_EDATA);
         assert_null(strchr(e.text, '\x1b'));
-        assert_int_equal(wait_for(c, client_info(c->client, "x", 0, &number, &e), &e),
+        assert_int_equal(fake_wait(c, client_info(c->client, "x", 0, &number, &e), &e),
                          TUG_EDATA);
         assert_int_equal(number, 77);
     }
-    cluster_close(c);
+    fake_close(c);
 }
 
 // An order may take an hour, but not because nobody is there.
 static void test_order_to_a_loop_that_is_silent(void **state)
 {
     (void)state;
-    struct client_options o = usual();
+    struct client_options o = fake_usual();
     o.request_timeout_ns = 20 * 1000 * MS;
-    struct cluster *c = cluster_open(1, 9, &o);
+    struct cluster *c = fake_open(1, 9, &o);
     struct err e = {0};
     c->servers[0].mute = true;
     sim_set_faults(c->sim, 0, 0, 0, 1);
     client_ts ts = client_shrink(c->client, TABLE, NAN, NULL, &e);
-    step(c, 100 * MS); // the link has broken
+    fake_step(c, 100 * MS); // the link has broken
     sim_set_faults(c->sim, 0, 0, 0, 0);
     uint64_t begun = sim_now(c->sim);
-    assert_int_equal(wait_for(c, ts, &e), TUG_EIO);
+    assert_int_equal(fake_wait(c, ts, &e), TUG_EIO);
     assert_non_null(strstr(e.text, "server"));
     assert_non_null(strstr(e.text, "could not be reached"));
     assert_true(sim_now(c->sim) - begun < 60 * 1000 * MS);
-    cluster_close(c);
+    fake_close(c);
 }
 
 static bool hang_up(struct server *s, van_link link, const struct van_message *m)
@@ -449,21 +454,21 @@ static bool hang_up(struct server *s, van_link link, const struct van_message *m
 static void test_over_and_idle(void **state)
 {
     (void)state;
-    struct client_options o = usual();
-    struct cluster *c = cluster_open(1, 9, &o);
+    struct client_options o = fake_usual();
+    struct cluster *c = fake_open(1, 9, &o);
     struct msg_stop stop = {.code = TUG_EIO, .why = wire_text("enough")};
     struct msg_table_is is;
     struct err e = {0};
     answer_with_all(c, hang_up);
     client_ts ts = client_stat(c->client, TABLE, &is, &e);
-    step(c, 20 * MS);
+    fake_step(c, 20 * MS);
     van_send(c->scheduler, c->member, MSG_STOP, 0, &stop, NULL);
     uint64_t until = sim_now(c->sim) + 60 * 1000 * MS;
     for (int events = 0; sim_step(c->sim, until); events++)
         assert_in_range(events, 0, 10000);
     assert_true(member_ended(client_member(c->client), NULL));
-    assert_int_equal(wait_for(c, ts, &e), TUG_EIO);
-    cluster_close(c);
+    assert_int_equal(fake_wait(c, ts, &e), TUG_EIO);
+    fake_close(c);
 }
 
 // A request of a cluster that has ended says how it ended, as those do that
@@ -472,23 +477,23 @@ static void test_over_and_idle(void **state)
 static void test_asked_after_the_end(void **state)
 {
     (void)state;
-    struct client_options o = usual();
+    struct client_options o = fake_usual();
     static const int codes[] = {TUG_EINTERRUPTED, TUG_EDATA, TUG_EIO};
     for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
-        struct cluster *c = cluster_open(1, 9, &o);
+        struct cluster *c = fake_open(1, 9, &o);
         struct msg_stop stop = {.code = codes[i], .why = wire_text("enough")};
         struct msg_table_is is;
         struct err e = {0};
         c->servers[0].mute = true;
         client_ts ts = client_stat(c->client, TABLE, &is, &e);
         van_send(c->scheduler, c->member, MSG_STOP, 0, &stop, NULL);
-        assert_int_equal(wait_for(c, ts, &e), codes[i]);
+        assert_int_equal(fake_wait(c, ts, &e), codes[i]);
         assert_string_equal(e.text, "the cluster has ended: enough");
         e = (struct err){0};
         assert_int_equal(client_stat(c->client, TABLE, &is, &e), 0);
         assert_int_equal(e.code, codes[i]);
         assert_string_equal(e.text, "the cluster has ended: enough");
-        cluster_close(c);
+        fake_close(c);
     }
 }
 

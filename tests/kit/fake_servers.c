@@ -1,84 +1,24 @@
-// A small cluster in a simulated network for tests of the client: a scheduler that says
-// what the test wants, and servers that hold all rows in one place, so that partitions
-// move at once. A server applies each push once in each partition, as shards do.
+// See fake_servers.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_CLIENT_CLIENT_TESTING_H
-#define TUG_CLIENT_CLIENT_TESTING_H
+#include "kit/fake_servers.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/random.h"
-#include "client/private.h"
+#include "kit/test.h"
 #include "rule/rule.h"
 #include "server/bf16.h"
-#include "van/sim.h"
 #include "wire/pack.h"
 
-enum {
-    BITS = 4,
-    PARTITIONS = 1 << BITS,
-    WIDTH = 3,
-    KEYS = 300,
-    MAX_SERVERS = 3,
-    MAX_NUMBER = 4096,
-    FIRST_NODE = 8,
-    TABLE = 7,
-    LISTS = 512,
-};
-
-struct cluster;
-
-struct server {
-    struct cluster *cluster;
-    struct van *van;
-    uint32_t node;
-    uint64_t lists[LISTS]; // known signatures
-    uint64_t *list_keys[LISTS];
-    uint32_t list_n[LISTS], n_lists;
-    bool mute;         // answers nothing
-    uint32_t full;     // so many pushes and pulls are refused for want of room
-    bool forgetful;    // knows no list
-    uint8_t flags;     // of its answers with rows, by mistake
-    const char *error; // answers pushes and pulls with it
-    // What a test answers itself: true, it has.
-    bool (*answers)(struct server *s, van_link link, const struct van_message *m);
-    uint64_t pushes, examples, list_hits, packed;
-};
-
-struct cluster {
-    struct sim *sim;
-    struct van *scheduler;
-    van_link member; // the client's link to the scheduler
-    uint32_t n_servers;
-    struct server servers[MAX_SERVERS];
-    uint32_t owners[PARTITIONS];
-    uint64_t epoch;
-    struct client *client;
-    struct van *van;
-
-    uint64_t keys[KEYS];
-    float rows[KEYS][WIDTH];
-    uint8_t applied[MAX_NUMBER][PARTITIONS];
-    uint64_t low;
-    uint64_t out_of_window; // pushes above low + SHARD_WINDOW
-    uint64_t highest;       // number of a push that was applied
-};
-
-static inline uint32_t partition_of(uint64_t key)
+uint32_t fake_partition(uint64_t key)
 {
     return roster_partition(BITS, WIRE_SPACE_SPARSE, key);
 }
 
-static inline size_t key_number(const struct cluster *c, uint64_t key)
+size_t fake_key(const struct cluster *c, uint64_t key)
 {
     for (size_t i = 0; i < KEYS; i++)
         if (c->keys[i] == key)
@@ -89,8 +29,8 @@ static inline size_t key_number(const struct cluster *c, uint64_t key)
 
 // The scheduler.
 
-static inline void make_roster(struct cluster *c, struct buf *nodes, struct buf *owners,
-                               struct msg_roster *ret)
+static void make_roster(struct cluster *c, struct buf *nodes, struct buf *owners,
+                        struct msg_roster *ret)
 {
     for (uint32_t i = 0; i < c->n_servers; i++) {
         char address[32];
@@ -120,8 +60,7 @@ static inline void make_roster(struct cluster *c, struct buf *nodes, struct buf 
     };
 }
 
-static inline void send_roster(struct cluster *c, struct van *v, van_link link,
-                               uint64_t request)
+static void send_roster(struct cluster *c, struct van *v, van_link link, uint64_t request)
 {
     struct buf nodes = BUF_INIT(1 << 16), owners = BUF_INIT(1 << 16);
     struct msg_roster m;
@@ -131,8 +70,8 @@ static inline void send_roster(struct cluster *c, struct van *v, van_link link,
     buf_free(&owners);
 }
 
-static inline void scheduler_on_message(void *ctx, van_link link, struct van_message *m,
-                                        uint64_t now)
+static void scheduler_on_message(void *ctx, van_link link, struct van_message *m,
+                                 uint64_t now)
 {
     struct cluster *c = ctx;
     (void)now;
@@ -151,14 +90,13 @@ static inline void scheduler_on_message(void *ctx, van_link link, struct van_mes
     }
 }
 
-static inline uint64_t never(void *ctx, uint64_t now)
+uint64_t fake_never(void *ctx, uint64_t now)
 {
     (void)ctx, (void)now;
     return VAN_NEVER;
 }
 
-// A partition goes to another server; with `tell` the client hears of it.
-static inline void move(struct cluster *c, uint32_t partition, uint32_t server, bool tell)
+void fake_move(struct cluster *c, uint32_t partition, uint32_t server, bool tell)
 {
     c->owners[partition] = FIRST_NODE + 2 * server;
     c->epoch++;
@@ -168,16 +106,16 @@ static inline void move(struct cluster *c, uint32_t partition, uint32_t server, 
 
 // Servers.
 
-static inline void refuse(struct server *s, van_link link, uint64_t request, int code,
-                          const char *what)
+void fake_refuse(struct server *s, van_link link, uint64_t request, int code,
+                 const char *what)
 {
     struct msg_error m = {.code = code, .what = wire_text(what)};
     van_send(s->van, link, MSG_ERROR, request, &m, NULL);
 }
 
 // The keys of a message, or NULL: it was refused.
-static inline const uint64_t *keys_here(struct server *s, van_link link, uint64_t request,
-                                        uint64_t list, uint32_t n, struct wire_span keys)
+static const uint64_t *keys_here(struct server *s, van_link link, uint64_t request,
+                                 uint64_t list, uint32_t n, struct wire_span keys)
 {
     uint32_t i = 0;
     while (i < s->n_lists && s->lists[i] != list)
@@ -194,7 +132,7 @@ static inline const uint64_t *keys_here(struct server *s, van_link link, uint64_
         return keys.data;
     }
     if (i == s->n_lists || s->forgetful) {
-        refuse(s, link, request, TUG_EUSAGE, SHARD_LIST_UNKNOWN ": so it is");
+        fake_refuse(s, link, request, TUG_EUSAGE, SHARD_LIST_UNKNOWN ": so it is");
         return NULL;
     }
     assert_int_equal(s->list_n[i], n);
@@ -202,23 +140,23 @@ static inline const uint64_t *keys_here(struct server *s, van_link link, uint64_
     return s->list_keys[i];
 }
 
-static inline bool mine(const struct server *s, const uint64_t *keys, uint32_t n)
+static bool mine(const struct server *s, const uint64_t *keys, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        assert_true(i == 0 || partition_of(keys[i - 1]) <= partition_of(keys[i]));
-        if (s->cluster->owners[partition_of(keys[i])] != s->node)
+        assert_true(i == 0 || fake_partition(keys[i - 1]) <= fake_partition(keys[i]));
+        if (s->cluster->owners[fake_partition(keys[i])] != s->node)
             return false;
     }
     return true;
 }
 
-static inline void answer_rows_of(struct server *s, van_link link, uint64_t request,
-                                  const uint64_t *keys, uint32_t n)
+static void answer_rows_of(struct server *s, van_link link, uint64_t request,
+                           const uint64_t *keys, uint32_t n)
 {
     float *values = mem_array(n * WIDTH + 1, sizeof(*values));
     assert_non_null(values);
     for (uint32_t i = 0; i < n; i++)
-        memcpy(values + i * WIDTH, s->cluster->rows[key_number(s->cluster, keys[i])],
+        memcpy(values + i * WIDTH, s->cluster->rows[fake_key(s->cluster, keys[i])],
                WIDTH * sizeof(float));
     struct msg_pulled p = {.n = n,
                            .width = WIDTH,
@@ -228,7 +166,7 @@ static inline void answer_rows_of(struct server *s, van_link link, uint64_t requ
     mem_free(values);
 }
 
-static inline void apply(struct server *s, const struct msg_push *p, const uint64_t *keys)
+static void apply(struct server *s, const struct msg_push *p, const uint64_t *keys)
 {
     struct cluster *c = s->cluster;
     static float floats[KEYS * WIDTH];
@@ -247,24 +185,24 @@ static inline void apply(struct server *s, const struct msg_push *p, const uint6
     s->pushes++;
     s->examples += p->examples;
     for (uint32_t i = 0; i < p->n; i++) {
-        uint32_t k = partition_of(keys[i]);
+        uint32_t k = fake_partition(keys[i]);
         if (!c->applied[p->number][k] && p->number >= c->low)
             fresh[k] = 1;
     }
     for (uint32_t i = 0; i < p->n; i++)
-        for (int j = 0; j < WIDTH && fresh[partition_of(keys[i])]; j++)
-            c->rows[key_number(c, keys[i])][j] += values[i * WIDTH + j];
+        for (int j = 0; j < WIDTH && fresh[fake_partition(keys[i])]; j++)
+            c->rows[fake_key(c, keys[i])][j] += values[i * WIDTH + j];
     for (int k = 0; k < PARTITIONS; k++)
         c->applied[p->number][k] |= fresh[k];
 }
 
-static inline void serve(struct server *s, van_link link, const struct van_message *m)
+static void serve(struct server *s, van_link link, const struct van_message *m)
 {
     const struct msg_push *p = &m->m->push;
     const struct msg_pull *q = &m->m->pull;
     bool push = m->type == MSG_PUSH;
     if (s->error != NULL) {
-        refuse(s, link, m->request, TUG_EDATA, s->error);
+        fake_refuse(s, link, m->request, TUG_EDATA, s->error);
         return;
     }
     static uint64_t unpacked[KEYS];
@@ -294,8 +232,8 @@ static inline void serve(struct server *s, van_link link, const struct van_messa
         answer_rows_of(s, link, m->request, keys, n);
 }
 
-static inline void server_on_message(void *ctx, van_link link, struct van_message *m,
-                                     uint64_t now)
+static void server_on_message(void *ctx, van_link link, struct van_message *m,
+                              uint64_t now)
 {
     struct server *s = ctx;
     (void)now;
@@ -306,7 +244,7 @@ static inline void server_on_message(void *ctx, van_link link, struct van_messag
         return;
     if ((m->type == MSG_PUSH || m->type == MSG_PULL) && s->full > 0) {
         s->full--;
-        refuse(s, link, m->request, TUG_EIO, VAN_NO_ROOM " for it");
+        fake_refuse(s, link, m->request, TUG_EIO, VAN_NO_ROOM " for it");
         return;
     }
     switch (m->type) {
@@ -327,8 +265,7 @@ static inline void server_on_message(void *ctx, van_link link, struct van_messag
 
 // The whole.
 
-static inline bool run_until(struct cluster *c, bool (*over)(struct cluster *c),
-                             uint64_t ns)
+bool fake_run_until(struct cluster *c, bool (*over)(struct cluster *c), uint64_t ns)
 {
     uint64_t until = sim_now(c->sim) + ns;
     while (!over(c))
@@ -337,22 +274,22 @@ static inline bool run_until(struct cluster *c, bool (*over)(struct cluster *c),
     return true;
 }
 
-static inline bool is_ready(struct cluster *c)
+static bool is_ready(struct cluster *c)
 {
     return member_ready(c->client->member);
 }
 
-static inline bool is_idle(struct cluster *c)
+bool fake_is_idle(struct cluster *c)
 {
     return client_in_flight(c->client) == 0 && c->client->ended == NULL;
 }
 
-static inline bool step(struct cluster *c, uint64_t ns)
+bool fake_step(struct cluster *c, uint64_t ns)
 {
     return sim_step(c->sim, sim_now(c->sim) + ns);
 }
 
-static inline int wait_for(struct cluster *c, client_ts ts, struct err *e)
+int fake_wait(struct cluster *c, client_ts ts, struct err *e)
 {
     int rc = 0;
     uint64_t until = sim_now(c->sim) + 200000 * MS;
@@ -361,7 +298,7 @@ static inline int wait_for(struct cluster *c, client_ts ts, struct err *e)
     return rc;
 }
 
-static inline struct table_config sum_table(void)
+struct table_config fake_sums(void)
 {
     struct table_config t = table_config_defaults();
     snprintf(t.name, sizeof(t.name), "sums");
@@ -370,10 +307,11 @@ static inline struct table_config sum_table(void)
     return t;
 }
 
-static inline void cluster_serve(struct cluster *c, uint32_t servers)
+static void cluster_serve(struct cluster *c, uint32_t servers)
 {
     char name[32], address[VAN_ADDRESS_MAX];
-    struct van_handler h = {.ctx = c, .message = scheduler_on_message, .tick = never};
+    struct van_handler h = {
+        .ctx = c, .message = scheduler_on_message, .tick = fake_never};
     assert_int_equal(sim_van_open(&c->scheduler, c->sim, "scheduler", &h, NULL), 0);
     assert_int_equal(van_listen(c->scheduler, "sim://scheduler", address, NULL), 0);
     c->n_servers = servers;
@@ -381,7 +319,8 @@ static inline void cluster_serve(struct cluster *c, uint32_t servers)
         struct server *s = &c->servers[i];
         s->cluster = c;
         s->node = FIRST_NODE + 2 * i;
-        h = (struct van_handler){.ctx = s, .message = server_on_message, .tick = never};
+        h = (struct van_handler){
+            .ctx = s, .message = server_on_message, .tick = fake_never};
         snprintf(name, sizeof(name), "server%u", i);
         assert_int_equal(sim_van_open(&s->van, c->sim, name, &h, NULL), 0);
         snprintf(name, sizeof(name), "sim://server%u", i);
@@ -394,7 +333,7 @@ static inline void cluster_serve(struct cluster *c, uint32_t servers)
     c->epoch = 1;
 }
 
-static inline struct client_options usual(void)
+struct client_options fake_usual(void)
 {
     return (struct client_options){
         .member = {.cluster = 77,
@@ -411,9 +350,7 @@ static inline struct client_options usual(void)
     };
 }
 
-// A client that has joined, and made the table.
-static inline struct cluster *cluster_open(uint32_t servers, uint64_t seed,
-                                           const struct client_options *o)
+struct cluster *fake_open(uint32_t servers, uint64_t seed, const struct client_options *o)
 {
     struct cluster *c = mem_zalloc(sizeof(*c));
     struct err e = {0};
@@ -425,15 +362,15 @@ static inline struct cluster *cluster_open(uint32_t servers, uint64_t seed,
     struct van_handler h = client_handler(c->client);
     assert_int_equal(sim_van_open(&c->van, c->sim, "client", &h, &e), 0);
     client_serve(c->client, c->van, sim_now(c->sim));
-    assert_true(run_until(c, is_ready, 10000 * MS));
-    struct table_config t = sum_table();
+    assert_true(fake_run_until(c, is_ready, 10000 * MS));
+    struct table_config t = fake_sums();
     client_ts ts = client_table(c->client, TABLE, &t, &e);
     assert_int_not_equal(ts, 0);
-    assert_int_equal(wait_for(c, ts, &e), 0);
+    assert_int_equal(fake_wait(c, ts, &e), 0);
     return c;
 }
 
-static inline void cluster_close(struct cluster *c)
+void fake_close(struct cluster *c)
 {
     van_free(c->van);
     client_close(c->client);
@@ -447,9 +384,8 @@ static inline void cluster_close(struct cluster *c)
     mem_free(c);
 }
 
-// A random set of distinct keys, in no order; returns how many.
-static inline size_t some_keys(const struct cluster *c, uint64_t seed, uint64_t draw,
-                               uint64_t *ret)
+size_t fake_draw_keys(const struct cluster *c, uint64_t seed, uint64_t draw,
+                      uint64_t *ret)
 {
     uint64_t rate = 1 + random_below(seed, 20, draw, 8);
     size_t n = 0;
@@ -458,5 +394,3 @@ static inline size_t some_keys(const struct cluster *c, uint64_t seed, uint64_t 
             ret[n++] = c->keys[(i * 7 + draw) % KEYS];
     return n;
 }
-
-#endif

@@ -1,0 +1,83 @@
+// A small cluster in a simulated network for tests of the client: a scheduler that says
+// what the test wants, and servers that hold all rows in one place, so that partitions
+// move at once. A server applies each push once in each partition, as shards do.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KIT_FAKE_SERVERS_H
+#define TUG_KIT_FAKE_SERVERS_H
+
+#include "client/private.h"
+#include "van/sim.h"
+
+enum {
+    BITS = 4,
+    PARTITIONS = 1 << BITS,
+    WIDTH = 3,
+    KEYS = 300,
+    MAX_SERVERS = 3,
+    MAX_NUMBER = 4096,
+    FIRST_NODE = 8,
+    TABLE = 7,
+    LISTS = 512,
+};
+
+struct cluster;
+
+struct server {
+    struct cluster *cluster;
+    struct van *van;
+    uint32_t node;
+    uint64_t lists[LISTS]; // known signatures
+    uint64_t *list_keys[LISTS];
+    uint32_t list_n[LISTS], n_lists;
+    bool mute;         // answers nothing
+    uint32_t full;     // so many pushes and pulls are refused for want of room
+    bool forgetful;    // knows no list
+    uint8_t flags;     // of its answers with rows, by mistake
+    const char *error; // answers pushes and pulls with it
+    // What a test answers itself: true, it has.
+    bool (*answers)(struct server *s, van_link link, const struct van_message *m);
+    uint64_t pushes, examples, list_hits, packed;
+};
+
+struct cluster {
+    struct sim *sim;
+    struct van *scheduler;
+    van_link member; // the client's link to the scheduler
+    uint32_t n_servers;
+    struct server servers[MAX_SERVERS];
+    uint32_t owners[PARTITIONS];
+    uint64_t epoch;
+    struct client *client;
+    struct van *van;
+
+    uint64_t keys[KEYS];
+    float rows[KEYS][WIDTH];
+    uint8_t applied[MAX_NUMBER][PARTITIONS];
+    uint64_t low;
+    uint64_t out_of_window; // pushes above low + SHARD_WINDOW
+    uint64_t highest;       // number of a push that was applied
+};
+
+uint32_t fake_partition(uint64_t key);
+size_t fake_key(const struct cluster *c, uint64_t key);
+uint64_t fake_never(void *ctx, uint64_t now);
+// A partition goes to another server; with `tell` the client hears of it.
+void fake_move(struct cluster *c, uint32_t partition, uint32_t server, bool tell);
+void fake_refuse(struct server *s, van_link link, uint64_t request, int code,
+                 const char *what);
+bool fake_run_until(struct cluster *c, bool (*over)(struct cluster *c), uint64_t ns);
+bool fake_is_idle(struct cluster *c);
+bool fake_step(struct cluster *c, uint64_t ns);
+int fake_wait(struct cluster *c, client_ts ts, struct err *e);
+struct table_config fake_sums(void);
+struct client_options fake_usual(void);
+// A client that has joined, and made the table.
+struct cluster *fake_open(uint32_t servers, uint64_t seed,
+                          const struct client_options *o);
+void fake_close(struct cluster *c);
+// A random set of distinct keys, in no order; returns how many.
+size_t fake_draw_keys(const struct cluster *c, uint64_t seed, uint64_t draw,
+                      uint64_t *ret);
+
+#endif
