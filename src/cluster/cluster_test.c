@@ -3,7 +3,9 @@
 // roster, barriers hold, each piece counts once in each pass.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/cluster_testing.h"
+#include "base/random.h"
+#include "kit/actors.h"
+#include "kit/test.h"
 
 static struct world w;
 

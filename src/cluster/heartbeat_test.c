@@ -4,7 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/heartbeat.h"
 
-#include "cluster/cluster_testing.h"
+#include <stdio.h>
+
+#include "kit/actors.h"
+#include "kit/test.h"
 
 enum { FIRST_LINK = 1 }; // numbers of a van's links begin there
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/cluster_testing.h"
 #include "cluster/member_internal.h"
+#include "kit/actors.h"
 #include "kit/broken.h"
+#include "kit/test.h"
 
 static struct world w;
 static struct member *m; // a worker's, with a question under way

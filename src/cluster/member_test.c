@@ -4,7 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/member.h"
 
-#include "cluster/cluster_testing.h"
+#include <string.h>
+
+#include "kit/actors.h"
+#include "kit/test.h"
 
 static struct world w;
 

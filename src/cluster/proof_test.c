@@ -4,8 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/proof.h"
 
-#include "cluster/cluster_testing.h"
+#include <string.h>
+
 #include "cluster/member_internal.h"
+#include "kit/actors.h"
+#include "kit/test.h"
 
 struct claim {
     uint8_t key[MAC_BYTES], secret[MAC_BYTES], proof[MAC_BYTES];

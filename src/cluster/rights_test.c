@@ -2,8 +2,12 @@
 // one that has not said hello.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/cluster_testing.h"
+#include <stdio.h>
+#include <string.h>
+
+#include "kit/actors.h"
 #include "kit/frames.h"
+#include "kit/test.h"
 
 static struct world w;
 

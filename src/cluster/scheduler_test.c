@@ -3,8 +3,11 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <jansson.h>
+#include <string.h>
 
-#include "cluster/scheduler_testing.h"
+#include "base/alloc.h"
+#include "kit/guest.h"
+#include "kit/test.h"
 
 // How the cluster ended, and that everybody who is there was told the same.
 static void check_end(int code, const char *text)
@@ -27,21 +30,21 @@ static void check_end(int code, const char *text)
 static void test_idle_tool(void **state)
 {
     (void)state;
-    open_world(1, 1);
-    add_all(1, 1, false);
-    open_peer();
-    say_hello(CLUSTER);
+    guest_open_world(1, 1);
+    guest_add_all(1, 1, false);
+    guest_open();
+    guest_say_hello(CLUSTER);
     for (int i = 0; i < 4; i++) { // it looks now and then
         world_run(&w, 200 * SECONDS);
-        assert_false(peer.closed);
-        say(MSG_STATUS, &(struct msg_status){});
-        assert_int_equal(peer.type, MSG_STATUS_IS);
+        assert_false(guest.closed);
+        guest_say(MSG_STATUS, &(struct msg_status){});
+        assert_int_equal(guest.type, MSG_STATUS_IS);
     }
     world_run(&w, 400 * SECONDS);
-    assert_true(peer.closed);
+    assert_true(guest.closed);
     for (uint32_t i = 0; i < w.n; i++)
         assert_true(member_ready(w.actors[i].m) && !member_ended(w.actors[i].m, NULL));
-    close_peer();
+    guest_close();
 }
 
 // Wishes for ranks: met where nobody has them and the cluster was made for them.
@@ -49,8 +52,8 @@ static void test_wishes(void **state)
 {
     (void)state;
     static const uint32_t wishes[] = {3, 1, 1, 9}, ranks[] = {2, 0, 1, 3};
-    open_world(1, 4);
-    add(WIRE_SERVER);
+    guest_open_world(1, 4);
+    guest_add(WIRE_SERVER);
     for (uint32_t i = 0; i < 4; i++) {
         struct member_options o = world_member(&w, WIRE_WORKER, w.n);
         o.wish = wishes[i];
@@ -66,8 +69,8 @@ static void test_wishes(void **state)
 static void test_ids_and_ranks(void **state)
 {
     (void)state;
-    open_world(2, 2);
-    add_all(2, 2, true);
+    guest_open_world(2, 2);
+    guest_add_all(2, 2, true);
     static const uint32_t ids[] = {8, 10, 9, 11, 1000000}, ranks[] = {0, 1, 0, 1, 0};
     for (uint32_t i = 0; i < 5; i++) {
         assert_int_equal(member_id(w.actors[i].m), ids[i]);
@@ -84,16 +87,16 @@ static void test_ids_and_ranks(void **state)
 static void test_missing_worker(void **state)
 {
     (void)state;
-    open_world(1, 2);
-    add(WIRE_SERVER);
-    add(WIRE_WORKER);
+    guest_open_world(1, 2);
+    guest_add(WIRE_SERVER);
+    guest_add(WIRE_WORKER);
     check_end(TUG_EIO, "waited 60 s for 1 of 2 workers: missing worker 1");
 }
 
 static void test_missing_loops(void **state)
 {
     (void)state;
-    open_world(2, 1);
+    guest_open_world(2, 1);
     struct member_options o = world_member(&w, WIRE_SERVER, 0);
     o.loops = 3;
     world_add_with(&w, &o);
@@ -105,7 +108,7 @@ static void test_missing_loops(void **state)
 static void test_loops(void **state)
 {
     (void)state;
-    open_world(2, 1);
+    guest_open_world(2, 1);
     for (uint32_t i = 0; i < 4; i++) {
         struct member_options o = world_member(&w, WIRE_SERVER, i);
         o.process = 600 + i % 2;
@@ -115,7 +118,7 @@ static void test_loops(void **state)
         world_add_with(&w, &o);
         world_run(&w, SECONDS / 2);
     }
-    add(WIRE_WORKER);
+    guest_add(WIRE_WORKER);
     world_run(&w, SECONDS);
     const struct roster *r = member_roster(w.actors[4].m);
     assert_int_equal(r->epoch, 1);
@@ -140,8 +143,8 @@ static void test_loops(void **state)
 static void test_server_dies(void **state)
 {
     (void)state;
-    open_world(1, 2);
-    add_all(1, 2, false);
+    guest_open_world(1, 2);
+    guest_add_all(1, 2, false);
     w.actors[1].late = true; // a worker that does nothing
     world_crash(&w.actors[0]);
     check_end(TUG_EIO, "server 0 (host:10) is gone, and with it partitions 0-63 of 64 "
@@ -152,27 +155,27 @@ static void test_server_dies(void **state)
 static void test_roster_without_server(void **state)
 {
     (void)state;
-    open_world(2, 1);
-    add_all(2, 1, false);
+    guest_open_world(2, 1);
+    guest_add_all(2, 1, false);
     w.actors[1].act_at = UINT64_MAX; // stays
     world_crash(&w.actors[0]);
     world_run(&w, 7 * SECONDS);
-    open_peer();
-    say_hello(CLUSTER);
-    say(MSG_ROSTER_WANTED, &(struct msg_roster_wanted){0});
-    assert_int_equal(peer.type, MSG_OK);
-    close_peer();
+    guest_open();
+    guest_say_hello(CLUSTER);
+    guest_say(MSG_ROSTER_WANTED, &(struct msg_roster_wanted){0});
+    assert_int_equal(guest.type, MSG_OK);
+    guest_close();
 }
 
 static void test_worker_dies(void **state)
 {
     (void)state;
-    open_world(1, 2);
+    guest_open_world(1, 2);
     w.with_work = true;
     w.pieces = 30;
     w.passes = 3;
     w.go_on = true;
-    add_all(1, 2, true);
+    guest_add_all(1, 2, true);
     world_crash(&w.actors[1]);
     check_end(0, "");
 }
@@ -180,11 +183,11 @@ static void test_worker_dies(void **state)
 static void test_last_worker_dies(void **state)
 {
     (void)state;
-    open_world(1, 1);
+    guest_open_world(1, 1);
     w.with_work = true;
     w.pieces = 60; // too many to be done by then
     w.passes = 3;
-    add_all(1, 1, true);
+    guest_add_all(1, 1, true);
     world_crash(&w.actors[1]);
     check_end(TUG_EIO, "worker 0 (host:11) has disconnected without giving a reason");
 }
@@ -193,8 +196,8 @@ static void test_last_worker_dies(void **state)
 static void test_without_driver(void **state)
 {
     (void)state;
-    open_world(2, 2);
-    add_all(2, 2, false);
+    guest_open_world(2, 2);
+    guest_add_all(2, 2, false);
     member_leave(w.actors[2].m, 0, "");
     w.actors[2].over = true;
     world_run(&w, 20 * SECONDS);
@@ -207,8 +210,8 @@ static void test_without_driver(void **state)
 static void test_fatal_leave(void **state)
 {
     (void)state;
-    open_world(1, 2);
-    add_all(1, 2, true);
+    guest_open_world(1, 2);
+    guest_add_all(1, 2, true);
     w.actors[2].leaves_with = TUG_EDATA;
     check_end(TUG_EDATA, "worker 1 (host:12) ended with code 3: its own reason");
 }
@@ -217,8 +220,8 @@ static void test_fatal_leave(void **state)
 static void test_failing_leave(void **state)
 {
     (void)state;
-    open_world(1, 2);
-    add_all(1, 2, false);
+    guest_open_world(1, 2);
+    guest_add_all(1, 2, false);
     w.actors[1].leaves_with = TUG_EIO;
     world_run(&w, 10 * SECONDS);
     assert_false(member_ended(w.actors[2].m, NULL));
@@ -230,11 +233,11 @@ static void test_failing_leave(void **state)
 static void test_driver_dies(void **state)
 {
     (void)state;
-    open_world(1, 1);
+    guest_open_world(1, 1);
     w.with_work = true;
     w.passes = 1;
     w.pieces = 3;
-    add_all(1, 1, true);
+    guest_add_all(1, 1, true);
     world_crash(&w.actors[2]);
     check_end(TUG_EIO, "driver 0 (host:12) has disconnected without giving a reason");
 }
@@ -243,11 +246,11 @@ static void test_driver_dies(void **state)
 static void test_guests_come_and_go(void **state)
 {
     (void)state;
-    open_world(1, 1);
+    guest_open_world(1, 1);
     w.actors[1].act_at = UINT64_MAX; // stays
-    add_all(1, 1, true);
+    guest_add_all(1, 1, true);
     world_crash(&w.actors[2]);
-    add(WIRE_DRIVER);
+    guest_add(WIRE_DRIVER);
     world_run(&w, 10 * SECONDS);
     assert_true(member_ready(w.actors[3].m));
     member_leave(w.actors[3].m, 0, "");
@@ -262,8 +265,8 @@ static void test_guests_come_and_go(void **state)
 static void test_stopped_from_inside(void **state)
 {
     (void)state;
-    open_world(1, 1);
-    add_all(1, 1, true);
+    guest_open_world(1, 1);
+    guest_add_all(1, 1, true);
     scheduler_stop(w.s, TUG_EINTERRUPTED, "interrupted");
     check_end(TUG_EINTERRUPTED, "interrupted");
 }
@@ -272,8 +275,8 @@ static void test_stopped_from_inside(void **state)
 static void test_who_does_not_leave(void **state)
 {
     (void)state;
-    open_world(1, 1);
-    add_all(1, 1, false);
+    guest_open_world(1, 1);
+    guest_add_all(1, 1, false);
     w.actors[0].act_at = UINT64_MAX; // looks at nothing any more
     scheduler_stop(w.s, 0, "");
     world_run(&w, 31 * SECONDS);
@@ -286,18 +289,18 @@ static void test_who_does_not_leave(void **state)
 static void test_late_ones(void **state)
 {
     (void)state;
-    open_world(1, 2);
-    add_all(1, 2, false);
-    struct actor *surplus = add(WIRE_SERVER);
+    guest_open_world(1, 2);
+    guest_add_all(1, 2, false);
+    struct actor *surplus = guest_add(WIRE_SERVER);
     struct err why;
     assert_true(member_ended(surplus->m, &why));
     assert_int_equal(why.code, TUG_EIO);
     assert_string_equal(why.text, "this cluster was started for 1 server, and it is "
                                   "there; servers cannot be added later");
-    assert_int_equal(member_rank(add(WIRE_WORKER)->m), 2);
+    assert_int_equal(member_rank(guest_add(WIRE_WORKER)->m), 2);
     world_crash(&w.actors[1]);
     world_run(&w, 6 * SECONDS);
-    struct actor *instead = add(WIRE_WORKER);
+    struct actor *instead = guest_add(WIRE_WORKER);
     assert_int_equal(member_rank(instead->m), 0);
     assert_true(member_ready(instead->m));
     assert_false(roster_find(member_roster(instead->m), 9)->alive);
@@ -308,8 +311,8 @@ static void test_late_ones(void **state)
 static void test_link_breaks(void **state)
 {
     (void)state;
-    open_world(1, 1);
-    add_all(1, 1, false);
+    guest_open_world(1, 1);
+    guest_add_all(1, 1, false);
     uint64_t version = scheduler_roster(w.s)->version;
     uint64_t session = member_session(w.actors[1].m);
     for (int i = 0; i < 5; i++) {
@@ -329,8 +332,8 @@ static void test_link_breaks(void **state)
 static void test_given_up(void **state)
 {
     (void)state;
-    open_world(1, 2);
-    add_all(1, 2, false);
+    guest_open_world(1, 2);
+    guest_add_all(1, 2, false);
     sim_set_faults(w.sim, 0, 0, 0, 1);
     member_want_roster(w.actors[1].m, 2);
     world_run(&w, 20 * MILLIS);
@@ -351,8 +354,8 @@ static void test_given_up(void **state)
 static void test_scheduler_gone(void **state)
 {
     (void)state;
-    open_world(1, 1);
-    add_all(1, 1, false);
+    guest_open_world(1, 1);
+    guest_add_all(1, 1, false);
     sim_crash(w.sim, w.v);
     world_run(&w, 130 * SECONDS);
     for (int i = 0; i < 2; i++) {
@@ -370,8 +373,8 @@ static void test_scheduler_gone(void **state)
 static void test_scheduler_silent(void **state)
 {
     (void)state;
-    open_world(1, 1);
-    add_all(1, 1, false);
+    guest_open_world(1, 1);
+    guest_add_all(1, 1, false);
     sim_partition(w.sim, w.v, w.actors[1].v, true);
     world_run(&w, 130 * SECONDS);
     struct err why;
@@ -397,8 +400,8 @@ static void test_barrier(void **state)
 {
     (void)state;
     const char *missing;
-    open_world(1, 3);
-    add_all(1, 3, false);
+    guest_open_world(1, 3);
+    guest_add_all(1, 3, false);
     reach(1);
     reach(2);
     world_run(&w, 20 * SECONDS); // asked again: then it is told who is missing
@@ -409,7 +412,7 @@ static void test_barrier(void **state)
         assert_true(done(i, NULL));
 
     // Who joins late is waited for from its first barrier on.
-    struct actor *late = add(WIRE_WORKER);
+    struct actor *late = guest_add(WIRE_WORKER);
     for (uint32_t i = 1; i <= 3; i++)
         reach(i);
     assert_true(done(1, NULL));
@@ -435,12 +438,12 @@ static void test_scheduler_as_member(void **state)
 {
     (void)state;
     const uint8_t all = WIRE_GROUP_SCHEDULER | WIRE_GROUP_SERVERS | WIRE_GROUP_WORKERS;
-    open_world(1, 1);
-    add_all(1, 1, false);
+    guest_open_world(1, 1);
+    guest_add_all(1, 1, false);
     for (uint32_t i = 0; i < 2; i++)
         member_barrier(w.actors[i].m, all);
     world_run(&w, SECONDS);
-    struct actor *a = add(WIRE_SCHEDULER);
+    struct actor *a = guest_add(WIRE_SCHEDULER);
     assert_int_equal(member_id(a->m), 1);
     assert_string_equal(roster_find(member_roster(w.actors[1].m), 1)->address,
                         "sim://somewhere");
@@ -461,26 +464,26 @@ static void test_scheduler_as_member(void **state)
 static void test_bad_joins(void **state)
 {
     (void)state;
-    open_world(1, 1);
-    add_all(1, 1, false);
-    add(WIRE_SCHEDULER);
+    guest_open_world(1, 1);
+    guest_add_all(1, 1, false);
+    guest_add(WIRE_SCHEDULER);
     struct msg_join m = {.role = WIRE_SCHEDULER, .ticket = 77, .process = 77, .loops = 1};
-    open_peer();
-    say_hello(CLUSTER);
-    say(MSG_JOIN, &m);
-    assert_int_equal(peer.type, MSG_ERROR);
-    assert_string_equal(peer.text, "the cluster has its scheduler already");
+    guest_open();
+    guest_say_hello(CLUSTER);
+    guest_say(MSG_JOIN, &m);
+    assert_int_equal(guest.type, MSG_ERROR);
+    assert_string_equal(guest.text, "the cluster has its scheduler already");
     m.loops = 2;
-    say(MSG_JOIN, &m);
-    assert_int_equal(peer.type, MSG_ERROR);
+    guest_say(MSG_JOIN, &m);
+    assert_int_equal(guest.type, MSG_ERROR);
     m = (struct msg_join){.role = WIRE_WORKER, .ticket = 78, .process = 78, .loops = 1};
     m.host = wire_text("\x1b[2Jhost");
-    say(MSG_JOIN, &m);
-    assert_int_equal(peer.type, MSG_ERROR);
-    assert_string_equal(peer.text, "its address or host name cannot be printed");
+    guest_say(MSG_JOIN, &m);
+    assert_int_equal(guest.type, MSG_ERROR);
+    assert_string_equal(guest.text, "its address or host name cannot be printed");
     for (uint32_t i = 0; i < w.n; i++)
         assert_false(member_ended(w.actors[i].m, NULL));
-    close_peer();
+    guest_close();
 }
 
 // It knows nobody who was there before: all of them end, with a reason, also when its
@@ -490,11 +493,11 @@ static void test_started_again(void **state)
     (void)state;
     for (int same_clock = 0; same_clock < 2; same_clock++) {
         struct scheduler_options o = world_options(2, 1);
-        open_world(2, 1);
-        add_all(2, 1, false);
+        guest_open_world(2, 1);
+        guest_add_all(2, 1, false);
         o.session_base += same_clock ? 0 : 1000000;
         world_restart_scheduler(&w, &o);
-        add(WIRE_WORKER); // a new one, which is welcome
+        guest_add(WIRE_WORKER); // a new one, which is welcome
         world_run(&w, 5 * SECONDS);
         for (uint32_t i = 0; i < 3; i++) {
             struct err why = {0};
@@ -514,79 +517,80 @@ static void test_guests_are_forgotten(void **state)
 {
     (void)state;
     enum { GUESTS = 5000, AT_ONCE = 500 };
-    open_world(1, 1);
-    add_all(1, 1, false);
-    open_peer();
-    say_hello(CLUSTER);
+    guest_open_world(1, 1);
+    guest_add_all(1, 1, false);
+    guest_open();
+    guest_say_hello(CLUSTER);
     uint64_t first = 0;
     for (uint64_t i = 0; i < GUESTS; i++) {
         struct msg_join m = {
             .role = WIRE_DRIVER, .ticket = 1000 + i, .process = 1000 + i, .loops = 1};
-        uint64_t before = peer.value;
-        say(MSG_JOIN, &m);
-        assert_true(peer.value > before);
-        first = i == 0 ? peer.value : first;
-        say(MSG_LEAVE, &(struct msg_leave){0});
-        assert_int_equal(peer.type, MSG_OK);
+        uint64_t before = guest.value;
+        guest_say(MSG_JOIN, &m);
+        assert_true(guest.value > before);
+        first = i == 0 ? guest.value : first;
+        guest_say(MSG_LEAVE, &(struct msg_leave){0});
+        assert_int_equal(guest.type, MSG_OK);
         assert_in_range(scheduler_roster(w.s)->n_nodes, 3, AT_ONCE);
     }
     const struct roster *r = member_roster(w.actors[0].m);
     assert_true(roster_session_over(r, first));
     assert_false(roster_session_over(r, member_session(w.actors[1].m)));
-    assert_false(roster_session_over(r, peer.value + 1000));
+    assert_false(roster_session_over(r, guest.value + 1000));
     world_run(&w, 15 * SECONDS);
     assert_int_equal(scheduler_roster(w.s)->n_nodes, 3); // the scheduler's own, and two
     assert_int_equal(member_roster(w.actors[0].m)->n_nodes, 3);
-    say(MSG_STATUS, &(struct msg_status){});
-    assert_null(strstr(peer.text, "driver"));
-    say(MSG_LEAVE, &(struct msg_leave){0}); // says it again, long after
-    assert_false(peer.closed);
+    guest_say(MSG_STATUS, &(struct msg_status){});
+    assert_null(strstr(guest.text, "driver"));
+    guest_say(MSG_LEAVE, &(struct msg_leave){0}); // says it again, long after
+    assert_false(guest.closed);
     for (uint32_t i = 0; i < w.n; i++)
         assert_false(member_ended(w.actors[i].m, NULL));
-    close_peer();
+    guest_close();
 }
 
 static void test_other_cluster(void **state)
 {
     (void)state;
-    open_world(1, 1);
-    open_peer();
-    say_hello(CLUSTER + 1);
-    assert_int_equal(peer.type, MSG_ERROR);
-    assert_non_null(strstr(peer.text, "this is cluster 000000000000004d's scheduler at "
-                                      "sim://scheduler, not yours"));
-    assert_true(peer.closed);
-    close_peer();
+    guest_open_world(1, 1);
+    guest_open();
+    guest_say_hello(CLUSTER + 1);
+    assert_int_equal(guest.type, MSG_ERROR);
+    assert_non_null(strstr(guest.text, "this is cluster 000000000000004d's scheduler at "
+                                       "sim://scheduler, not yours"));
+    assert_true(guest.closed);
+    guest_close();
 }
 
 static void test_no_hello(void **state)
 {
     (void)state;
-    open_world(1, 1);
-    open_peer();
-    say(MSG_STATUS, &(struct msg_status){});
-    assert_int_equal(peer.type, MSG_ERROR);
-    assert_true(peer.closed);
-    close_peer();
+    guest_open_world(1, 1);
+    guest_open();
+    guest_say(MSG_STATUS, &(struct msg_status){});
+    assert_int_equal(guest.type, MSG_ERROR);
+    assert_true(guest.closed);
+    guest_close();
 }
 
 static void test_tool(void **state)
 {
     (void)state;
-    open_world(1, 1);
-    add_all(1, 1, false);
-    open_peer();
-    say_hello(CLUSTER);
-    assert_int_equal(peer.type, MSG_WELCOME);
-    say(MSG_ROSTER_WANTED, &(struct msg_roster_wanted){0});
-    assert_int_equal(peer.type, MSG_ROSTER);
-    say(MSG_LEASE, &(struct msg_lease){0}); // not without joining
-    assert_int_equal(peer.type, MSG_ERROR);
-    say(MSG_PUSH, &(struct msg_push){0});
-    assert_int_equal(peer.type, MSG_ERROR);
-    say(MSG_STOP, &(struct msg_stop){.code = TUG_EINTERRUPTED, .why = wire_text("tool")});
-    assert_int_equal(peer.type, MSG_OK);
-    van_free(peer.v);
+    guest_open_world(1, 1);
+    guest_add_all(1, 1, false);
+    guest_open();
+    guest_say_hello(CLUSTER);
+    assert_int_equal(guest.type, MSG_WELCOME);
+    guest_say(MSG_ROSTER_WANTED, &(struct msg_roster_wanted){0});
+    assert_int_equal(guest.type, MSG_ROSTER);
+    guest_say(MSG_LEASE, &(struct msg_lease){0}); // not without joining
+    assert_int_equal(guest.type, MSG_ERROR);
+    guest_say(MSG_PUSH, &(struct msg_push){0});
+    assert_int_equal(guest.type, MSG_ERROR);
+    guest_say(MSG_STOP,
+              &(struct msg_stop){.code = TUG_EINTERRUPTED, .why = wire_text("tool")});
+    assert_int_equal(guest.type, MSG_OK);
+    van_free(guest.v);
     check_end(TUG_EINTERRUPTED, "tool");
 }
 
@@ -594,18 +598,18 @@ static void test_status(void **state)
 {
     (void)state;
     struct member_options o;
-    open_world(2, 1);
-    add(WIRE_SERVER);
-    add(WIRE_SERVER);
+    guest_open_world(2, 1);
+    guest_add(WIRE_SERVER);
+    guest_add(WIRE_SERVER);
     o = world_member(&w, WIRE_WORKER, 2);
     o.host = "a \"host\"\\\xff";
     world_add_with(&w, &o);
     world_run(&w, SECONDS);
-    open_peer();
-    say_hello(CLUSTER);
-    say(MSG_STATUS, &(struct msg_status){});
-    assert_int_equal(peer.type, MSG_STATUS_IS);
-    json_t *j = json_loads(peer.text, 0, NULL);
+    guest_open();
+    guest_say_hello(CLUSTER);
+    guest_say(MSG_STATUS, &(struct msg_status){});
+    assert_int_equal(guest.type, MSG_STATUS_IS);
+    json_t *j = json_loads(guest.text, 0, NULL);
     assert_non_null(j);
     assert_string_equal(json_string_value(json_object_get(j, "phase")), "running");
     assert_int_equal(json_array_size(json_object_get(j, "nodes")), 3);
@@ -618,13 +622,13 @@ static void test_status(void **state)
                          json_integer_value(json_object_get(loops, "10")),
                      64);
     json_decref(j);
-    close_peer();
+    guest_close();
 }
 
 static void beat(uint64_t process)
 {
-    say(MSG_HEARTBEAT, &(struct msg_heartbeat){.process = process});
-    assert_int_equal(peer.type, MSG_HEARTBEAT_OK);
+    guest_say(MSG_HEARTBEAT, &(struct msg_heartbeat){.process = process});
+    assert_int_equal(guest.type, MSG_HEARTBEAT_OK);
 }
 
 // A process that has sent heartbeats must go on, or answer; then it is told that it was
@@ -632,13 +636,13 @@ static void beat(uint64_t process)
 static void test_heartbeats(void **state)
 {
     (void)state;
-    open_world(1, 2);
-    add_all(1, 2, false);
-    open_peer();
-    say_hello(CLUSTER);
+    guest_open_world(1, 2);
+    guest_add_all(1, 2, false);
+    guest_open();
+    guest_say_hello(CLUSTER);
     for (int i = 0; i < 10; i++) {
         beat(501);
-        assert_int_equal(peer.value, 1);
+        assert_int_equal(guest.value, 1);
         world_run(&w, SECONDS);
     }
     world_run(&w, 20 * SECONDS); // its member answers
@@ -648,13 +652,13 @@ static void test_heartbeats(void **state)
     assert_false(roster_find(scheduler_roster(w.s), 9)->alive);
     assert_true(roster_find(scheduler_roster(w.s), 11)->alive); // has sent none
     beat(501);
-    assert_int_equal(peer.value, 0);
+    assert_int_equal(guest.value, 0);
     struct err why;
     sim_partition(w.sim, w.v, w.actors[1].v, false);
     world_run(&w, SECONDS);
     assert_true(member_ended(w.actors[1].m, &why));
     assert_non_null(strstr(why.text, "counts as dead"));
-    close_peer();
+    guest_close();
 }
 
 static void test_options(void **state)
@@ -678,7 +682,7 @@ static void test_no_memory(void **state)
     bool struck = true;
     for (long k = 0; struck; k += 1 + k / 8) {
         size_t live = mem_live();
-        open_world(1, 1);
+        guest_open_world(1, 1);
         world_add_all(&w, 1, 1, false);
         mem_fault_after(k);
         world_run(&w, 5 * SECONDS);

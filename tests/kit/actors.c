@@ -1,77 +1,21 @@
-// A cluster in the simulator, for tests: a scheduler and members that do what a script of
-// their role says: barriers, leases, passes, leaving.
+// See actors.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_CLUSTER_TESTING_H
-#define TUG_CLUSTER_TESTING_H
+#include "kit/actors.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/random.h"
-#include "cluster/member.h"
-#include "cluster/scheduler.h"
-#include "van/sim.h"
+#include "kit/test.h"
 
-enum { MAX_ACTORS = 16, BARRIERS = 4, MAX_PIECES = 64, MAX_PASSES = 4, ITEMS = 60 };
-#define SECONDS ((uint64_t)1000000000)
-#define MILLIS ((uint64_t)1000000)
-#define CLUSTER 77
-
-struct world;
-
-struct actor {
-    struct world *w;
-    struct van *v;
-    struct member *m;
-    enum wire_role role;
-    bool crashed, late, told_ready;
-    int leaves_with; // code
-    uint64_t act_at; // not before then does it go on with its script
-    uint64_t barriers, reached;
-    uint64_t version; // of the last roster it was shown
-    bool asking, told_data, over;
-    uint64_t pass;      // driver: that runs; worker: of the last lease
-    bool opened, waits; // driver: the pass; for the test to go on
-    struct msg_leased piece;
-    bool has_piece;
-    bool finished;  // its share
-    uint64_t steps; // for its random numbers
-};
-
-struct world {
-    uint64_t seed;
-    struct sim *sim;
-    struct scheduler *s;
-    struct van *v;
-    uint32_t n;
-    struct actor actors[MAX_ACTORS];
-    bool with_barriers, with_work;
-    uint32_t pieces; // of the one file
-    bool compressed; // and nobody knows how many
-    uint64_t passes; // that the driver wants
-    bool go_on;      // the driver may say that the run is over
-    bool shares;     // passes of shares instead
-    uint64_t reported[MAX_PIECES];
-    uint32_t held_by[MAX_PASSES][2 * MAX_PIECES]; // bits of actors that held a piece
-    bool items[MAX_PASSES][ITEMS];                // of shares, done
-    uint64_t reported_pass;
-    char log[4096];
-};
-
-static inline uint64_t chance(struct actor *a, uint64_t n)
+static uint64_t chance(struct actor *a, uint64_t n)
 {
     return random_below(a->w->seed, (uint64_t)(a - a->w->actors) + 1, a->steps++, n);
 }
 
-static inline void world_log(void *ctx, const char *line)
+static void world_log(void *ctx, const char *line)
 {
     struct world *w = ctx;
     size_t at = strlen(w->log);
@@ -80,7 +24,7 @@ static inline void world_log(void *ctx, const char *line)
 
 // Driver.
 
-static inline void take_reports(struct world *w, const struct msg_pass_state *m)
+static void take_reports(struct world *w, const struct msg_pass_state *m)
 {
     assert_int_equal(m->report.n, m->reports * sizeof(uint64_t));
     for (uint64_t i = 0; i < m->reports; i++) {
@@ -92,7 +36,7 @@ static inline void take_reports(struct world *w, const struct msg_pass_state *m)
 }
 
 // Every piece once, and nothing else.
-static inline void check_pieces(const struct world *w, const struct msg_pass_state *s)
+static void check_pieces(const struct world *w, const struct msg_pass_state *s)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < w->pieces; i++) {
@@ -103,7 +47,7 @@ static inline void check_pieces(const struct world *w, const struct msg_pass_sta
     assert_int_equal(s->pieces, w->pieces);
 }
 
-static inline void check_items(const struct world *w, uint64_t pass)
+static void check_items(const struct world *w, uint64_t pass)
 {
     for (int i = 0; i < ITEMS; i++)
         if (!w->items[pass][i])
@@ -111,7 +55,7 @@ static inline void check_items(const struct world *w, uint64_t pass)
                      (unsigned long long)w->seed, (unsigned long long)pass, i);
 }
 
-static inline void on_pass_state(void *ctx, const struct van_message *m)
+static void on_pass_state(void *ctx, const struct van_message *m)
 {
     struct actor *a = ctx;
     struct world *w = a->w;
@@ -133,7 +77,7 @@ static inline void on_pass_state(void *ctx, const struct van_message *m)
     a->opened = false;
 }
 
-static inline void on_run_over(void *ctx, const struct van_message *m)
+static void on_run_over(void *ctx, const struct van_message *m)
 {
     struct actor *a = ctx;
     if (m != NULL)
@@ -142,7 +86,7 @@ static inline void on_run_over(void *ctx, const struct van_message *m)
     member_leave(a->m, 0, "");
 }
 
-static inline void drive(struct actor *a)
+static void drive(struct actor *a)
 {
     struct world *w = a->w;
     if (a->asking || a->over)
@@ -171,7 +115,7 @@ static inline void drive(struct actor *a)
 
 // Worker.
 
-static inline void on_data_ok(void *ctx, const struct van_message *m)
+static void on_data_ok(void *ctx, const struct van_message *m)
 {
     struct actor *a = ctx;
     a->asking = false;
@@ -180,7 +124,7 @@ static inline void on_data_ok(void *ctx, const struct van_message *m)
     a->told_data = true;
 }
 
-static inline void tell_data(struct actor *a)
+static void tell_data(struct actor *a)
 {
     struct buf files = BUF_INIT(4096);
     struct wire_data_file f = {
@@ -198,7 +142,7 @@ static inline void tell_data(struct actor *a)
     buf_free(&files);
 }
 
-static inline void on_leased(void *ctx, const struct van_message *m)
+static void on_leased(void *ctx, const struct van_message *m)
 {
     struct actor *a = ctx;
     a->asking = false;
@@ -220,7 +164,7 @@ static inline void on_leased(void *ctx, const struct van_message *m)
     }
 }
 
-static inline void on_piece_done(void *ctx, const struct van_message *m)
+static void on_piece_done(void *ctx, const struct van_message *m)
 {
     struct actor *a = ctx;
     a->asking = a->has_piece = false;
@@ -228,7 +172,7 @@ static inline void on_piece_done(void *ctx, const struct van_message *m)
         assert_int_equal(m->type, MSG_OK);
 }
 
-static inline void report_piece(struct actor *a)
+static void report_piece(struct actor *a)
 {
     uint64_t index = a->piece.index;
     bool behind = index >= a->w->pieces;
@@ -244,7 +188,7 @@ static inline void report_piece(struct actor *a)
     assert_int_equal(member_ask(a->m, MSG_PIECE_DONE, &m, on_piece_done, a), 0);
 }
 
-static inline bool all_items(const struct world *w, uint64_t pass)
+static bool all_items(const struct world *w, uint64_t pass)
 {
     for (int i = 0; i < ITEMS; i++)
         if (!w->items[pass][i])
@@ -254,7 +198,7 @@ static inline bool all_items(const struct world *w, uint64_t pass)
 
 // Does the worker's part of the pass. As in training it cannot finish before the others
 // have done theirs: it is by VIEW that it learns of a part that nobody does.
-static inline void do_share(struct actor *a)
+static void do_share(struct actor *a)
 {
     bool *items = a->w->items[a->piece.pass];
     if (chance(a, 10) > 0)
@@ -269,7 +213,7 @@ static inline void do_share(struct actor *a)
     assert_int_equal(member_ask(a->m, MSG_LEASE, &m, on_leased, a), 0);
 }
 
-static inline void actor_view(void *ctx, const struct msg_view *m)
+static void actor_view(void *ctx, const struct msg_view *m)
 {
     struct actor *a = ctx;
     if (a->piece.what != WIRE_LEASE_SHARE || m->pass != a->piece.pass ||
@@ -281,7 +225,7 @@ static inline void actor_view(void *ctx, const struct msg_view *m)
 }
 
 // Pushes of a piece come no more: then all who held it before are known to be dead.
-static inline void actor_forget(void *ctx, const struct msg_forget *m)
+static void actor_forget(void *ctx, const struct msg_forget *m)
 {
     const struct actor *a = ctx;
     uint32_t alive = 0;
@@ -294,7 +238,7 @@ static inline void actor_forget(void *ctx, const struct msg_forget *m)
     assert_in_range(alive, 0, 1);
 }
 
-static inline void work(struct actor *a)
+static void work(struct actor *a)
 {
     if (a->asking || a->over)
         return;
@@ -313,7 +257,7 @@ static inline void work(struct actor *a)
 
 // Barriers of servers and workers together. Nobody gets out of one before all others have
 // got in.
-static inline void check_barrier(struct actor *a)
+static void check_barrier(struct actor *a)
 {
     for (uint32_t i = 0; i < a->w->n; i++) {
         struct actor *b = &a->w->actors[i];
@@ -327,7 +271,7 @@ static inline void check_barrier(struct actor *a)
     }
 }
 
-static inline bool meet(struct actor *a)
+static bool meet(struct actor *a)
 {
     const uint8_t group = WIRE_GROUP_SERVERS | WIRE_GROUP_WORKERS;
     if (!a->w->with_barriers || a->late || a->reached == BARRIERS)
@@ -343,7 +287,7 @@ static inline bool meet(struct actor *a)
     return false;
 }
 
-static inline void act(struct actor *a)
+static void act(struct actor *a)
 {
     if (member_ended(a->m, NULL)) {
         member_leave(a->m, 0, "");
@@ -364,24 +308,22 @@ static inline void act(struct actor *a)
 
 // The actor's van.
 
-static inline void actor_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+static void actor_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
     member_opened(((struct actor *)ctx)->m, link, accepted, now);
 }
 
-static inline void actor_message(void *ctx, van_link link, struct van_message *m,
-                                 uint64_t now)
+static void actor_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {
     assert_true(member_message(((struct actor *)ctx)->m, link, m, now));
 }
 
-static inline void actor_closed(void *ctx, van_link link, const struct err *why,
-                                uint64_t now)
+static void actor_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
 {
     member_closed(((struct actor *)ctx)->m, link, why, now);
 }
 
-static inline uint64_t actor_tick(void *ctx, uint64_t now)
+static uint64_t actor_tick(void *ctx, uint64_t now)
 {
     struct actor *a = ctx;
     if (now >= a->act_at) {
@@ -394,7 +336,7 @@ static inline uint64_t actor_tick(void *ctx, uint64_t now)
     return due < a->act_at ? due : a->act_at;
 }
 
-static inline void actor_changed(void *ctx, const struct roster *r, uint64_t now)
+static void actor_changed(void *ctx, const struct roster *r, uint64_t now)
 {
     struct actor *a = ctx;
     (void)now;
@@ -402,7 +344,7 @@ static inline void actor_changed(void *ctx, const struct roster *r, uint64_t now
     a->version = r->version;
 }
 
-static inline struct scheduler_options world_options(uint32_t servers, uint32_t workers)
+struct scheduler_options world_options(uint32_t servers, uint32_t workers)
 {
     return (struct scheduler_options){
         .cluster = CLUSTER,
@@ -419,8 +361,7 @@ static inline struct scheduler_options world_options(uint32_t servers, uint32_t 
     };
 }
 
-static inline void world_open_scheduler(struct world *w,
-                                        const struct scheduler_options *o)
+static void world_open_scheduler(struct world *w, const struct scheduler_options *o)
 {
     struct scheduler_options so = *o;
     struct err e = {0};
@@ -433,9 +374,7 @@ static inline void world_open_scheduler(struct world *w,
     scheduler_serve(w->s, w->v, address);
 }
 
-// The scheduler's process is killed, and another one started at its address.
-static inline void world_restart_scheduler(struct world *w,
-                                           const struct scheduler_options *o)
+void world_restart_scheduler(struct world *w, const struct scheduler_options *o)
 {
     sim_crash(w->sim, w->v);
     van_free(w->v);
@@ -443,8 +382,7 @@ static inline void world_restart_scheduler(struct world *w,
     world_open_scheduler(w, o);
 }
 
-static inline void world_open(struct world *w, uint64_t seed,
-                              const struct scheduler_options *o)
+void world_open(struct world *w, uint64_t seed, const struct scheduler_options *o)
 {
     struct sim_options net = {.seed = seed, .delay_min = MILLIS, .delay_max = 9 * MILLIS};
     struct err e = {0};
@@ -453,8 +391,7 @@ static inline void world_open(struct world *w, uint64_t seed,
     world_open_scheduler(w, o);
 }
 
-static inline struct member_options world_member(struct world *w, enum wire_role role,
-                                                 uint32_t i)
+struct member_options world_member(struct world *w, enum wire_role role, uint32_t i)
 {
     (void)w;
     return (struct member_options){
@@ -472,7 +409,7 @@ static inline struct member_options world_member(struct world *w, enum wire_role
     };
 }
 
-static inline struct actor *world_add_with(struct world *w, struct member_options *o)
+struct actor *world_add_with(struct world *w, struct member_options *o)
 {
     assert_true(w->n < MAX_ACTORS);
     struct actor *a = &w->actors[w->n];
@@ -495,14 +432,13 @@ static inline struct actor *world_add_with(struct world *w, struct member_option
     return a;
 }
 
-static inline struct actor *world_add(struct world *w, enum wire_role role)
+struct actor *world_add(struct world *w, enum wire_role role)
 {
     struct member_options o = world_member(w, role, w->n);
     return world_add_with(w, &o);
 }
 
-static inline void world_add_all(struct world *w, uint32_t servers, uint32_t workers,
-                                 bool driver)
+void world_add_all(struct world *w, uint32_t servers, uint32_t workers, bool driver)
 {
     for (uint32_t i = 0; i < servers; i++)
         world_add(w, WIRE_SERVER);
@@ -512,21 +448,20 @@ static inline void world_add_all(struct world *w, uint32_t servers, uint32_t wor
         world_add(w, WIRE_DRIVER);
 }
 
-static inline void world_crash(struct actor *a)
+void world_crash(struct actor *a)
 {
     a->crashed = true;
     sim_crash(a->w->sim, a->v);
 }
 
-// Runs until `until` of virtual time has passed.
-static inline void world_run(struct world *w, uint64_t until)
+void world_run(struct world *w, uint64_t until)
 {
     until += sim_now(w->sim);
     while (sim_step(w->sim, until))
         ;
 }
 
-static inline bool world_all_left(const struct world *w)
+static bool world_all_left(const struct world *w)
 {
     for (uint32_t i = 0; i < w->n; i++)
         if (!w->actors[i].crashed && !member_left(w->actors[i].m))
@@ -534,8 +469,7 @@ static inline bool world_all_left(const struct world *w)
     return true;
 }
 
-// Runs until the cluster has finished and all have left; at most `limit`.
-static inline struct err world_finish(struct world *w, uint64_t limit)
+struct err world_finish(struct world *w, uint64_t limit)
 {
     struct err e = {0};
     limit += sim_now(w->sim);
@@ -554,7 +488,7 @@ static inline struct err world_finish(struct world *w, uint64_t limit)
     return e;
 }
 
-static inline void world_close(struct world *w)
+void world_close(struct world *w)
 {
     for (uint32_t i = 0; i < w->n; i++) {
         van_free(w->actors[i].v);
@@ -564,5 +498,3 @@ static inline void world_close(struct world *w)
     scheduler_close(w->s);
     sim_close(w->sim);
 }
-
-#endif

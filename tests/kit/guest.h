@@ -1,0 +1,39 @@
+// What tests of the scheduler share: a cluster whose members join one after the other,
+// and a peer that says what the test wants.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KIT_GUEST_H
+#define TUG_KIT_GUEST_H
+
+#include "cluster/scheduler.h"
+#include "cluster/scheduler_internal.h"
+#include "kit/actors.h"
+
+extern struct world w;
+
+void guest_open_world(uint32_t servers, uint32_t workers);
+// One after the other, so that ids are known.
+struct actor *guest_add(enum wire_role role);
+void guest_add_all(uint32_t servers, uint32_t workers, bool driver);
+
+struct guest {
+    struct van *v;
+    van_link link;
+    uint16_t type;
+    uint64_t request, value;
+    char text[WIRE_BYTES_MAX];
+    bool closed;
+};
+
+extern struct guest guest;
+
+void guest_open_as(const char *name);
+void guest_open(void);
+void guest_say(uint16_t type, const void *msg);
+void guest_say_hello(uint64_t cluster);
+void guest_close(void);
+// A node that speaks for itself, without a member that sees to it that this makes sense.
+void guest_join_with(enum wire_role role, uint64_t number);
+void guest_join_as(enum wire_role role);
+
+#endif
