@@ -42,7 +42,7 @@ static int save_once(struct save_bench *x, enum save_mode mode, double *ret_seco
 {
     char name[SAVE_FILE_MAX];
     uint64_t begin = clock_ns();
-    TRY(save_stores(x->dir, mode, &x->t.s, 1, 0, 1, x->path, e));
+    TRY(save_stores(x->dir, mode, &x->t.s, 1, NULL, 0, 1, x->path, e));
     TRY(store_finish(x->t.s, e));
     *ret_seconds = bench_since(begin);
     save_file_name(name, store_config(x->t.s)->name, 0);

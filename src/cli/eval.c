@@ -63,10 +63,10 @@ static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
     struct table_stats s = table_stats(m->parameters.sparse);
     struct result r = {
         .command = "eval",
-        .model = m->manifest.options.model.ops->name,
+        .model = m->run.options.model.ops->name,
         .format = m->format,
         .examples = metrics.examples,
-        .epochs = m->manifest.at.epoch,
+        .epochs = m->run.at.epoch,
         .tested = true,
         .test = metrics,
         .read_seconds = opened - start,
@@ -78,7 +78,7 @@ static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
                              ? (double)(s.row_bytes + s.index_bytes) / (double)s.rows
                              : 0,
         .threads = team_size(m->team),
-        .seed = m->manifest.options.model.seed,
+        .seed = m->run.options.model.seed,
         .out = m->dir,
         .skipped_lines = m->bad_lines,
     };

@@ -21,21 +21,20 @@ static int open_data(struct opened_model *m, const struct model_values *v, bool 
 {
     static const char *const formats[] = {NULL, "criteo", "libsvm", "libffm", "csv"};
     const struct reader_options r = {
-        .schema = &m->manifest.schema,
+        .schema = &m->run.schema,
         .format = formats[v->format],
-        .fields = m->manifest.options.model.fields,
+        .fields = m->run.options.model.fields,
         .labels = labels,
         .drop = v->drop,
         .allow_missing = v->allow_missing,
     };
-    const struct model_ops *ops = m->manifest.options.model.ops;
+    const struct model_ops *ops = m->run.options.model.ops;
     // Others read libffm's keys without its fields.
     if (ops->needs_fields && r.format != NULL && strcmp(r.format, "libsvm") == 0)
         return err_set(e, TUG_EUSAGE,
                        "--format libsvm, but an %s model needs the fields of the "
                        "features, and libsvm data has none: give it data in %s format",
-                       ops->name, m->manifest.schema.format);
-    TRY(manifest_knows_data(&m->manifest, m->dir, e));
+                       ops->name, m->run.schema.format);
     TRY(reader_open(&m->reader, &r, e));
     m->format = reader_schema(m->reader)->format;
     struct source_options s = {
@@ -46,15 +45,16 @@ static int open_data(struct opened_model *m, const struct model_values *v, bool 
 int model_open(struct opened_model *m, const struct model_values *v, bool labels,
                struct err *e)
 {
-    TRY(saved_find(v->from, m->dir, e));
-    TRY(manifest_read(&m->manifest, m->dir, e));
+    TRY(save_find(v->from, m->dir, e));
+    TRY(saved_read(&m->run, m->dir, e));
     TRY(team_open(&m->team, model_threads(v->threads), e));
     TRY(open_data(m, v, labels, e));
-    return saved_load(m->dir, &m->manifest, PART_MODEL, m->team, &m->parameters, e);
+    return saved_load(m->dir, &m->run, SAVED_MODEL, m->team, &m->parameters, e);
 }
 
 void model_close(struct opened_model *m)
 {
+    saved_run_free(&m->run);
     source_close(m->source);
     reader_close(m->reader);
     parameters_close(&m->parameters);
@@ -69,7 +69,7 @@ struct evaluation_options model_evaluation(struct opened_model *m,
         .parameters = &m->parameters,
         .source = m->source,
         .reader = m->reader,
-        .loss = m->manifest.schema.loss,
+        .loss = m->run.schema.loss,
         .max_bad_lines = v->max_bad_lines,
         .bad_lines = &m->bad_lines,
     };

@@ -63,7 +63,7 @@ struct model_values {
 
 struct opened_model {
     char dir[FILE_PATH_MAX];
-    struct manifest manifest;
+    struct saved_run run;
     struct team *team;
     struct parameters parameters;
     const char *format; // of the data

@@ -14,8 +14,7 @@
 #include "cli/cli.h"
 #include "save/save.h"
 #include "store/config.h"
-#include "train/lives.h"
-#include "train/saved.h"
+#include "train/run_tables.h"
 
 #define AT(field) .offset = offsetof(struct table_values, field)
 
@@ -198,48 +197,14 @@ int table_check_place(const char *out, const char *name, struct err *e)
     return rc;
 }
 
-// Whether a save is one of tables, however damaged it is.
-static bool holds_tables(const char *dir)
-{
-    char path[FILE_PATH_MAX];
-    struct buf text = BUF_INIT(64 << 20);
-    bool tables = file_join(path, dir, SAVE_MANIFEST, NULL) == 0 &&
-                  file_read(path, &text, NULL) == 0 &&
-                  memmem(text.data, text.len, "\"tug-tables\"", 12) != NULL;
-    buf_free(&text);
-    return tables;
-}
-
-// The newest save of a training run, if `from` is one: 1, or 0.
-static int find_model(const char *from, char ret[FILE_PATH_MAX], bool *ret_lives,
-                      struct err *e)
-{
-    struct manifest *m = mem_zalloc(sizeof(*m));
-    if (m == NULL)
-        return err_nomem(e, "a manifest");
-    struct err ignored;
-    int rc = 0;
-    if (saved_find(from, ret, &ignored) == 0 && !holds_tables(ret)) {
-        rc = manifest_read(m, ret, e);
-        rc = rc == 0 ? 1 : rc;
-    }
-    *ret_lives = rc == 1 && manifest_lives(m);
-    mem_free(m);
-    return rc;
-}
-
 int table_find_saves(const char *from, char ret[FILE_PATH_MAX], const char **ret_name,
                      struct err *e)
 {
-    char path[FILE_PATH_MAX];
-    bool lives = false;
-    int found = find_model(from, path, &lives, e);
-    if (found < 0)
-        return found;
-    *ret_name = lives ? RUN_SPARSE : NULL;
-    if (lives)
-        return file_join(ret, path, RUN_SPARSE, e);
-    snprintf(ret, FILE_PATH_MAX, "%s", from);
+    struct save_manifest m;
+    TRY(save_find(from, ret, e));
+    TRY(save_read(ret, &m, e));
+    *ret_name = m.about != NULL ? RUN_SPARSE : NULL;
+    save_manifest_free(&m);
     return 0;
 }
 
@@ -273,28 +238,6 @@ static const struct action *find_action(const char *name)
         if (strcmp(actions[i].name, name) == 0)
             return &actions[i];
     return NULL;
-}
-
-static int saved(const struct table_values *v, struct err *e)
-{
-    char path[FILE_PATH_MAX], tables[FILE_PATH_MAX];
-    bool lives = false;
-    const char *action = v->action.items[0];
-    const struct action *a = find_action(action);
-    int found = find_model(v->from, path, &lives, e);
-    if (found < 0)
-        return found;
-    if (found == 0)
-        return table_saved(v, v->from, e);
-    if (a->looks && !lives)
-        return table_model(v, path, e);
-    if (!lives)
-        return err_set(e, TUG_EUSAGE,
-                       "%s works on tables made from settings, but %s was trained "
-                       "without --table: there is nothing to %s",
-                       action, v->from, action);
-    TRY(file_join(tables, path, RUN_SPARSE, e));
-    return table_saved(v, tables, e);
 }
 
 static int unknown_action(const char *name, struct err *e)
@@ -351,7 +294,7 @@ static int run(const void *values, const struct options *o, struct err *e)
     if (strcmp(a->name, "import") == 0)
         return table_import(v, e);
     if (a->saved && v->from != NULL)
-        return saved(v, e);
+        return table_saved(v, v->from, e);
     return table_running(v, e);
 }
 

@@ -1,7 +1,6 @@
-// tug table, from the inside: one command, three places where tables are.
+// tug table, from the inside: one command, two places where tables are.
 //
-//   table_model.c     the saved model of a training run whose rows have no life
-//   table_saved.c     saves of tables made from settings (save/save.h)
+//   table_saved.c     saves (save/save.h), those of training runs as well
 //   table_running.c   a running cluster
 //   table_import.c    text files that become a save
 //   table_settings.c  what a table can be made of
@@ -34,7 +33,6 @@ struct table_values {
 #define TABLE_MODES "checkpoint base delta day"
 
 // Each is given an action that it knows; `path` is a directory of saves, or one of them.
-int table_model(const struct table_values *v, const char *path, struct err *e);
 int table_saved(const struct table_values *v, const char *path, struct err *e);
 int table_running(const struct table_values *v, struct err *e);
 int table_import(const struct table_values *v, struct err *e);
@@ -51,8 +49,8 @@ int table_unknown(const char *where, const char *name, const char *names, struct
 // Whether a save of this table alone may go into the directory: not beside saves of
 // others, which it would take the place of.
 int table_check_place(const char *out, const char *name, struct err *e);
-// Where tables are saved under `from`: there, or in the newest save of a training run;
-// then *ret_name is what the features' table is called, else NULL.
+// The newest save under `from`, or that itself. Of a training run's, *ret_name is what the
+// features' table is called, else NULL.
 int table_find_saves(const char *from, char ret[FILE_PATH_MAX], const char **ret_name,
                      struct err *e);
 // The keys behind "get", and which of them have been found.

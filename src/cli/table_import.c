@@ -90,7 +90,7 @@ static int write_save(const struct import *x, uint64_t lines, struct err *e)
 {
     char path[FILE_PATH_MAX];
     const struct table_values *v = x->v;
-    TRY(save_stores(v->out, (enum save_mode)v->mode, &x->store, 1, (int)v->zstd,
+    TRY(save_stores(v->out, (enum save_mode)v->mode, &x->store, 1, NULL, (int)v->zstd,
                     (uint32_t)v->keep, path, e));
     uint64_t rows = store_stats(x->store).rows;
     size_t files = v->action.n - 1;

@@ -1,5 +1,5 @@
-// tug table on saves of tables made from settings: loaded whole, looked at or changed,
-// and, if changed, saved beside the old ones.
+// tug table on saves, of training runs as well: loaded whole, looked at or changed, and, if
+// changed, saved beside the old ones.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
@@ -15,7 +15,8 @@
 #include "cli/table_output.h"
 #include "save/save.h"
 #include "save/text.h"
-#include "train/lives.h"
+#include "train/run_tables.h"
+#include "train/saved_run.h"
 
 // The tables of the newest save, as they are when all it builds on is put together.
 struct saves {
@@ -24,6 +25,7 @@ struct saves {
     struct save_chain chain;
     const struct save_manifest *newest;
     struct store **stores; // NULL: not loaded
+    struct saved_run *run; // of a training run; NULL: of none
 };
 
 static void close_saves(struct saves *s)
@@ -31,7 +33,18 @@ static void close_saves(struct saves *s)
     for (size_t i = 0; s->stores != NULL && i < s->newest->n_tables; i++)
         store_close(s->stores[i]);
     mem_free(s->stores);
+    if (s->run != NULL)
+        saved_run_free(s->run);
+    mem_free(s->run);
     save_chain_close(&s->chain);
+}
+
+static int read_run(struct saves *s, struct err *e)
+{
+    s->run = mem_zalloc(sizeof(*s->run));
+    return s->run != NULL ? saved_run_parse(s->run, s->newest->about,
+                                            s->chain.paths[s->chain.n - 1], e)
+                          : err_nomem(e, "a saved model");
 }
 
 static int open_saves(struct saves *s, struct err *e)
@@ -39,7 +52,9 @@ static int open_saves(struct saves *s, struct err *e)
     TRY(save_chain_open(&s->chain, s->from, e));
     s->newest = &s->chain.saves[s->chain.n - 1];
     s->stores = mem_zalloc((s->newest->n_tables + 1) * sizeof(*s->stores));
-    return s->stores != NULL ? 0 : err_nomem(e, "tables");
+    if (s->stores == NULL)
+        return err_nomem(e, "tables");
+    return s->newest->about != NULL ? read_run(s, e) : 0;
 }
 
 static int load(struct saves *s, size_t i, struct err *e)
@@ -166,20 +181,53 @@ static int show_tables(const struct saves *s, json_t *tables, struct err *e)
     return 0;
 }
 
+// What is trained for one model alone.
+static bool has_vectors(const struct saved_run *r)
+{
+    struct model m;
+    return model_init(&m, &r->options.model, NULL) == 0 && m.accessor.n_groups > 1;
+}
+
+static json_t *run_json(const struct saved_run *r)
+{
+    const struct model_options *o = &r->options.model;
+    return json_pack("{s:s,s:i,s:i,s:s,s:I,s:i,s:I,s:b}", "model", o->ops->name, "dim",
+                     (int)(has_vectors(r) ? o->dim : 0), "fields", (int)o->fields,
+                     "format", r->schema.format, "seed", (json_int_t)o->seed, "epochs",
+                     (int)r->at.epoch, "examples", (json_int_t)r->examples, "finished",
+                     (int)r->finished);
+}
+
 static int stat_json(const struct saves *s, struct err *e)
 {
     json_begin();
     json_t *tables = json_array();
     int rc = show_tables(s, tables, e);
-    if (rc == 0)
-        rc = json_print(json_pack("{s:s,s:s,s:I,s:I,s:O}", "save",
-                                  s->chain.paths[s->chain.n - 1], "mode",
-                                  save_mode_name(s->newest->mode), "saves",
-                                  (json_int_t)s->chain.n, "step",
-                                  (json_int_t)s->newest->step, "tables", tables),
-                        0, e);
+    json_t *all = s->run != NULL ? run_json(s->run) : json_object();
+    json_t *save = json_pack(
+        "{s:s,s:s,s:I,s:I,s:O}", "save", s->chain.paths[s->chain.n - 1], "mode",
+        save_mode_name(s->newest->mode), "saves", (json_int_t)s->chain.n, "step",
+        (json_int_t)s->newest->step, "tables", tables);
+    (void)json_object_update(all, save);
+    json_decref(save);
     json_decref(tables);
+    if (rc == 0)
+        return json_print(all, 0, e);
+    json_decref(all);
     return rc;
+}
+
+static void print_run(const struct saved_run *r)
+{
+    const struct model_options *o = &r->options.model;
+    printf("model %s", o->ops->name);
+    if (has_vectors(r))
+        printf(", dim %u", o->dim);
+    if (o->ops->needs_fields)
+        printf(", %u field%s", o->fields, PLURAL_S(o->fields));
+    printf(", format %s, seed %" PRIu64 ", %u pass%s over %" PRIu64 " example%s%s\n",
+           r->schema.format, o->seed, r->at.epoch, PLURAL_ES(r->at.epoch), r->examples,
+           PLURAL_S(r->examples), r->finished ? "" : " (not finished: --resume goes on)");
 }
 
 static int stat(struct saves *s, struct err *e)
@@ -192,6 +240,8 @@ static int stat(struct saves *s, struct err *e)
         printf(" on %zu save%s before it, from %s", s->chain.n - 1,
                PLURAL_S(s->chain.n - 1), s->chain.paths[0]);
     printf(", step %" PRIu64 "\n", s->newest->step);
+    if (s->run != NULL)
+        print_run(s->run);
     return show_tables(s, NULL, e);
 }
 
@@ -241,7 +291,7 @@ static int get(struct saves *s, struct err *e)
 // A run would begin the pass again with rows that have seen a part of it.
 static int load_to_change(struct saves *s, struct err *e)
 {
-    if (s->v->out == NULL && s->newest->about != NULL)
+    if (s->v->out == NULL && s->run != NULL && s->run->readers != NULL)
         return err_set(e, TUG_EUSAGE,
                        "%.1000s was saved in the middle of a pass, and holds the place "
                        "in the data at which training goes on: finish the pass with "
@@ -262,7 +312,10 @@ static int save_some(struct saves *s, enum save_mode mode, struct store **stores
             *slash = 0;
         to = slash != NULL ? dir : ".";
     }
-    TRY(save_stores(to, mode, stores, n, (int)s->v->zstd, (uint32_t)s->v->keep, path, e));
+    // What belongs to a place in the middle of the data is no model without it.
+    bool within = s->run != NULL && s->run->readers != NULL;
+    TRY(save_stores(to, mode, stores, n, within ? NULL : s->newest->about,
+                    (int)s->v->zstd, (uint32_t)s->v->keep, path, e));
     printf("saved to %s\n", path);
     return 0;
 }
@@ -278,6 +331,11 @@ static int drop(struct saves *s, struct err *e)
     if (s->v->table == NULL)
         return err_set(e, TUG_EUSAGE,
                        "--table NAME is missing: 'tug table list' shows the tables");
+    if (s->run != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "%s is a saved model, which needs both tables: to have one of them "
+                       "as text use export",
+                       s->from);
     if (s->newest->n_tables == 1)
         return err_set(e, TUG_EUSAGE,
                        "'%s' is the only table of %s: remove the directory instead",

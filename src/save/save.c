@@ -248,7 +248,7 @@ int save_check_parent(const struct store *s, const struct save_manifest *m, stru
                    store_config(s)->name);
 }
 
-static int begin_locked(const char *dir, struct save_manifest *m,
+static int begin(const char *dir, struct save_manifest *m,
                         char ret_path[FILE_PATH_MAX], struct err *e)
 {
     struct numbers l;
@@ -267,16 +267,28 @@ static int begin_locked(const char *dir, struct save_manifest *m,
     return file_make_new_dir(ret_path, e);
 }
 
+int save_begin_locked(const char *dir, enum save_mode mode, struct save_manifest *ret,
+                      char ret_path[FILE_PATH_MAX], struct err *e)
+{
+    *ret = (struct save_manifest){.mode = mode, .locked = true, .lock = -1};
+    int rc = begin(dir, ret, ret_path, e);
+    if (rc != 0)
+        save_manifest_free(ret);
+    return rc;
+}
+
 int save_begin(const char *dir, enum save_mode mode, struct save_manifest *ret,
                char ret_path[FILE_PATH_MAX], struct err *e)
 {
-    *ret = (struct save_manifest){.mode = mode};
+    int lock;
+    *ret = (struct save_manifest){0};
     TRY(file_make_dir(dir, e));
-    TRY(file_lock_dir(dir, &ret->lock, e));
-    ret->locked = true;
-    int rc = begin_locked(dir, ret, ret_path, e);
-    if (rc != 0)
-        save_manifest_free(ret);
+    TRY(file_lock_dir(dir, &lock, e));
+    int rc = save_begin_locked(dir, mode, ret, ret_path, e);
+    if (rc == 0)
+        ret->lock = lock;
+    else
+        file_unlock_dir(lock);
     return rc;
 }
 
@@ -363,8 +375,8 @@ int save_find(const char *from, char ret_path[FILE_PATH_MAX], struct err *e)
     mem_free(l.at);
     if (number == 0)
         return err_set(e, TUG_EDATA,
-                       "'%s' holds no save of tables: give a directory that tables were "
-                       "saved to, or one of the save-... directories in it",
+                       "'%s' holds no save: give the --out directory of a training run or "
+                       "of tug table save, or one of the save-... directories in it",
                        from);
     return save_path(ret_path, from, number, e);
 }

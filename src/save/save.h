@@ -1,4 +1,6 @@
-// Saves of tables: a directory of rows files with one manifest, and chains of them.
+// Saves of tables: a directory of rows files with one manifest, and chains of them. There
+// is no other form of saved rows: a saved model is a save of its tables, whose manifest also
+// says what run it comes from.
 //
 //   DIR/save-000001/manifest.json   what is in it: mode, tables and their settings,
 //                                   files with counts and checksums, the save before it
@@ -52,8 +54,9 @@ struct save_manifest {
     // What its tables had been published by when it was made (store_published_by), and
     // what its parent's had been.
     uint64_t published, parent_published;
-    char *
-        about; // what else the saver wants to find again (positions of readers), JSON; or NULL
+    // What else the saver wants to find again, JSON: of training runs train/saved_run.h;
+    // or NULL.
+    char *about;
     struct save_table *tables;
     size_t n_tables;
     uint64_t checksum; // its own: by save_commit and save_read
@@ -75,6 +78,9 @@ int save_add_file(struct save_table *t, const char *name, const struct rows_info
 // step, what else there is to find again, tables and files.
 int save_begin(const char *dir, enum save_mode mode, struct save_manifest *ret,
                char ret_path[FILE_PATH_MAX], struct err *e);
+// The same for who has locked `dir` already (file_lock_dir), and keeps it locked.
+int save_begin_locked(const char *dir, enum save_mode mode, struct save_manifest *ret,
+                      char ret_path[FILE_PATH_MAX], struct err *e);
 // Whether a delta on that parent lacks nothing: the store was published by it, or, if
 // it is a full save or its saver has died, by what the parent's tables had been
 // published by. TUG_EUSAGE when the parent is of another history: another
@@ -128,15 +134,32 @@ int save_load(const struct save_chain *c, const char *table, struct store *s,
 // What save_load looks at before the first row, for who has to clear the store first.
 int save_check(const struct save_chain *c, const char *table, struct store *s,
                struct err *e);
+// Without a store: the table of that name in the newest save, once all its files are seen
+// to be there and to be those that the manifest names; and the blocks of one of them, each
+// checked before `fn` sees it. Rows of saves that it builds on are not among them.
+int save_open_table(const struct save_chain *c, const char *table,
+                    const struct save_table **ret, struct err *e);
+int save_each_block(const struct save_chain *c, const struct save_table *t, size_t file,
+                    rows_block_fn fn, void *ctx, struct err *e);
 // Reads every file through and checks it; errors name the file.
 int save_verify(const struct save_chain *c, struct err *e);
 // What the header of a file of the cut that goes on says.
 struct rows_shape save_cut_shape(const struct store *s);
 
-// A whole store into a new save of `dir`: one owner, no training meanwhile.
+// Whole stores into a new save of `dir`: one owner, no training meanwhile. `about`: as in
+// the manifest; NULL is fine.
 int save_stores(const char *dir, enum save_mode mode, struct store *const *stores,
-                size_t n, int zstd_level, uint32_t keep, char ret_path[FILE_PATH_MAX],
-                struct err *e);
+                size_t n, const char *about, int zstd_level, uint32_t keep,
+                char ret_path[FILE_PATH_MAX], struct err *e);
+// The same into the directory `path` of a checkpoint that has begun; the caller commits it.
+int save_add_stores(struct save_manifest *m, const char *path,
+                    struct store *const *stores, size_t n, int zstd_level, struct err *e);
+// Rows of a table that no store keeps, of partitions [first, first + n), into a file of a
+// save; those whose float in column `counted` is 0 are left out: they are what they began
+// with. SAVE_ALL_ROWS: all are written. The same rows give the same bytes.
+#define SAVE_ALL_ROWS UINT32_MAX
+int save_write_table(const struct table *t, uint32_t first, uint32_t n, uint32_t counted,
+                     const char *path, struct rows_info *ret, struct err *e);
 // One cut of a store into one file, of those partitions that `mine` says (NULL: all):
 // each must be in one file of a save. The caller began the cut and ends it.
 int save_write_cut(struct store *s, const char *path, int zstd_level,

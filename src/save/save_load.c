@@ -153,6 +153,39 @@ static int look_at(const struct save_chain *c, size_t save, const struct save_ta
     return rc;
 }
 
+static int no_such_table(const struct save_chain *c, const char *table, struct err *e)
+{
+    const struct save_manifest *m = &c->saves[c->n - 1];
+    char names[512] = "none";
+    for (size_t i = 0, n = 0; i < m->n_tables && n < sizeof(names); i++) {
+        int more = snprintf(names + n, sizeof(names) - n, "%s%s", i > 0 ? ", " : "",
+                            m->tables[i].config.name);
+        n += (size_t)(more > 0 ? more : 0);
+    }
+    return err_set(e, TUG_EUSAGE, "'%s' holds no table '%s', but %s", c->paths[c->n - 1],
+                   table, names);
+}
+
+int save_open_table(const struct save_chain *c, const char *table,
+                    const struct save_table **ret, struct err *e)
+{
+    uint32_t day;
+    *ret = save_find_table(&c->saves[c->n - 1], table);
+    if (*ret == NULL)
+        return no_such_table(c, table, e);
+    return look_at(c, c->n - 1, *ret, false, &day, e);
+}
+
+int save_each_block(const struct save_chain *c, const struct save_table *t, size_t file,
+                    rows_block_fn fn, void *ctx, struct err *e)
+{
+    struct rows_reader *r;
+    TRY(open_file(c, c->n - 1, t, file, &r, e));
+    int rc = rows_each(r, ROWS_ALL, fn, ctx, e);
+    rows_close(r);
+    return rc;
+}
+
 int save_verify(const struct save_chain *c, struct err *e)
 {
     uint32_t day;
@@ -335,19 +368,6 @@ static void set_day(const struct load *l, uint32_t day)
 {
     for (uint32_t p = 0; p < l->store->n_parts; p++) // others', too: what a loop shows
         l->store->parts[p].day = day;
-}
-
-static int no_such_table(const struct save_chain *c, const char *table, struct err *e)
-{
-    const struct save_manifest *m = &c->saves[c->n - 1];
-    char names[512] = "none";
-    for (size_t i = 0, n = 0; i < m->n_tables && n < sizeof(names); i++) {
-        int more = snprintf(names + n, sizeof(names) - n, "%s%s", i > 0 ? ", " : "",
-                            m->tables[i].config.name);
-        n += (size_t)(more > 0 ? more : 0);
-    }
-    return err_set(e, TUG_EUSAGE, "'%s' holds no table '%s', but %s", c->paths[c->n - 1],
-                   table, names);
 }
 
 // Before the first row: everything that can be wrong without reading all.

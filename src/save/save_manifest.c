@@ -9,9 +9,9 @@
 #include "base/json.h"
 #include "save/save_internal.h"
 
-enum { MANIFEST_VERSION = 1, MANIFEST_MAX_BYTES = 64 << 20, CONFIG_MAX_BYTES = 64 << 10 };
+enum { MANIFEST_VERSION = 3, MANIFEST_MAX_BYTES = 64 << 20, CONFIG_MAX_BYTES = 64 << 10 };
 
-#define FORMAT "tug-tables"
+#define FORMAT "tug-save"
 
 // The structs.
 
@@ -293,16 +293,20 @@ static void read_about(struct json_fields *f, const json_t *root,
 
 static int check_head(const json_t *root, const char *path, struct err *e)
 {
+    static const char *const formats[] = {FORMAT, "tug-tables", "tug-model"}; // were two
     const char *format = json_string_value(json_object_get(root, "format"));
-    if (format == NULL || strcmp(format, FORMAT) != 0)
-        return err_set(e, TUG_EDATA, "%s is not the manifest of a save of tables", path);
     json_int_t version = json_integer_value(json_object_get(root, "version"));
-    if (version != MANIFEST_VERSION)
-        return err_set(e, TUG_EDATA,
-                       "%s has format version %lld; this tug reads version %d: use the "
-                       "tug that wrote it",
-                       path, (long long)version, MANIFEST_VERSION);
-    return 0;
+    size_t i = 0;
+    while (i < 3 && (format == NULL || strcmp(format, formats[i]) != 0))
+        i++;
+    if (i == 3)
+        return err_set(e, TUG_EDATA, "%s is not the manifest of a save", path);
+    if (i == 0 && version == MANIFEST_VERSION)
+        return 0;
+    return err_set(e, TUG_EDATA,
+                   "%s has format version %lld; this tug reads version %d: use the tug "
+                   "that wrote it, or train again",
+                   path, (long long)version, MANIFEST_VERSION);
 }
 
 static void check_checksum(struct json_fields *f, json_t *root, uint64_t *ret)

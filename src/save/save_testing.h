@@ -238,7 +238,7 @@ static inline int save_one(struct store *s, const char *dir, enum save_mode mode
                            uint32_t keep, struct err *e)
 {
     char path[FILE_PATH_MAX];
-    return save_stores(dir, mode, &s, 1, 0, keep, path, e);
+    return save_stores(dir, mode, &s, 1, NULL, 0, keep, path, e);
 }
 
 static inline int load_one(struct store *s, const char *from, struct err *e)

@@ -1,6 +1,7 @@
 // Stores into saves.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "base/alloc.h"
 #include "save/save_internal.h"
 #include "store/cut_internal.h"
 
@@ -59,10 +60,10 @@ static int write_store(struct store *s, const char *path, int zstd_level,
 }
 
 // All stores as they are at one moment.
-static int begin_cuts(struct store *const *stores, size_t n, enum save_mode mode,
-                      struct save_manifest *m, size_t *ret_begun, struct err *e)
+static int begin_cuts(struct save_manifest *m, struct store *const *stores, size_t n,
+                      size_t *ret_begun, struct err *e)
 {
-    struct cut_options o = {.mode = mode};
+    struct cut_options o = {.mode = m->mode};
     for (*ret_begun = 0; *ret_begun < n; ++*ret_begun) {
         TRY(store_finish(stores[*ret_begun], e)); // an order, or the end of a save before
         TRY(save_check_parent(stores[*ret_begun], m, e));
@@ -75,31 +76,64 @@ static int begin_cuts(struct store *const *stores, size_t n, enum save_mode mode
     return 0;
 }
 
+// *ret_begun cuts are the caller's to end, also on failure.
+static int write_stores(struct save_manifest *m, const char *path,
+                        struct store *const *stores, size_t n, int zstd_level,
+                        size_t *ret_begun, struct err *e)
+{
+    TRY(begin_cuts(m, stores, n, ret_begun, e));
+    for (size_t i = 0; i < n; i++)
+        TRY(write_store(stores[i], path, zstd_level, m, e));
+    return 0;
+}
+
+// Keeps the first failure in *why.
+static int end_cuts(struct store *const *stores, size_t n, bool committed,
+                    struct err *why)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct err ending = {0};
+        if (cut_end(stores[i], committed, &ending) != 0 && why->code == 0)
+            *why = ending;
+    }
+    return why->code;
+}
+
+static int told(const struct err *why, struct err *e)
+{
+    if (why->code != 0 && e != NULL)
+        *e = *why;
+    return why->code;
+}
+
+int save_add_stores(struct save_manifest *m, const char *path,
+                    struct store *const *stores, size_t n, int zstd_level, struct err *e)
+{
+    struct err why = {0};
+    size_t begun = 0;
+    (void)write_stores(m, path, stores, n, zstd_level, &begun, &why);
+    end_cuts(stores, begun, why.code == 0, &why);
+    return told(&why, e);
+}
+
 int save_stores(const char *dir, enum save_mode mode, struct store *const *stores,
-                size_t n, int zstd_level, uint32_t keep, char ret_path[FILE_PATH_MAX],
-                struct err *e)
+                size_t n, const char *about, int zstd_level, uint32_t keep,
+                char ret_path[FILE_PATH_MAX], struct err *e)
 {
     struct save_manifest m;
     struct err why = {0}; // of the first failure, whatever ending it says
-    size_t begun;
+    size_t begun = 0;
     TRY(save_begin(dir, mode, &m, ret_path, e));
-    int rc = begin_cuts(stores, n, mode, &m, &begun, &why);
-    for (size_t i = 0; i < n && rc == 0; i++)
-        rc = write_store(stores[i], ret_path, zstd_level, &m, &why);
+    int rc = write_stores(&m, ret_path, stores, n, zstd_level, &begun, &why);
+    if (rc == 0 && about != NULL && (m.about = mem_strdup(about)) == NULL)
+        rc = err_nomem(&why, "a manifest");
     if (rc == 0)
         rc = save_commit(dir, &m, keep, &why);
     else
         save_abort(dir, &m);
-    for (size_t i = 0; i < begun; i++) {
-        struct err ending = {0};
-        int end = cut_end(stores[i], rc == 0, &ending);
-        if (rc == 0 && (mode == SAVE_BASE || mode == SAVE_DELTA))
-            store_set_published_by(stores[i], m.checksum);
-        if (end != 0 && why.code == 0)
-            why = ending;
-    }
+    end_cuts(stores, begun, rc == 0, &why);
+    for (size_t i = 0; i < n && rc == 0 && (mode == SAVE_BASE || mode == SAVE_DELTA); i++)
+        store_set_published_by(stores[i], m.checksum);
     save_manifest_free(&m);
-    if (why.code != 0 && e != NULL)
-        *e = why;
-    return rc != 0 ? rc : why.code;
+    return told(&why, e);
 }

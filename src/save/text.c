@@ -85,6 +85,8 @@ static void weight_columns(const struct accessor *a, struct text_columns *ret)
         uint32_t *n = extra ? &ret->n_extra : &ret->n_row;
         for (uint32_t i = 0; i < a->groups[g].n; i++)
             list[(*n)++] = (struct text_column){TEXT_FLOAT, a->groups[g].weights + i};
+        if (g == 0 && a->count != ACCESSOR_NO_COUNT)
+            add_column(a, ret->row, &ret->n_row, a->count);
     }
 }
 
@@ -241,6 +243,8 @@ static int name_columns(struct export *x)
             TRY(buf_printf(to, " slot unseen_days delta_score show click%s",
                            a->life.ttl_steps > 0 ? " step" : ""));
     }
+    if (a->count != ACCESSOR_NO_COUNT)
+        TRY(buf_printf(to, " count"));
     if (a->n_groups < 2)
         return 0;
     TRY(name_floats(to, "embedx", g[1].n));

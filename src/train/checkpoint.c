@@ -15,24 +15,24 @@
 // The save that a run begins with.
 struct run_start {
     char dir[FILE_PATH_MAX];
-    struct manifest manifest;
+    struct saved_run run;
 };
 
-static void copy(char to[MANIFEST_TEXT_MAX], const char *text)
+static void copy(char to[SAVED_TEXT_MAX], const char *text)
 {
-    snprintf(to, MANIFEST_TEXT_MAX, "%s", text != NULL ? text : "");
+    snprintf(to, SAVED_TEXT_MAX, "%s", text != NULL ? text : "");
 }
 
-// Without memory: nothing, and then the save is refused for having no parts.
-static void copy_table(char to[MANIFEST_TEXT_MAX], const struct table_config *t)
+// Without memory: nothing, and then the save fails for the same reason.
+static void copy_table(char to[SAVED_TEXT_MAX], const struct table_config *t)
 {
-    struct buf text = BUF_INIT(MANIFEST_TEXT_MAX);
+    struct buf text = BUF_INIT(SAVED_TEXT_MAX);
     bool there = t != NULL && table_config_print(t, &text) == 0;
     copy(to, there ? buf_str(&text) : NULL);
     buf_free(&text);
 }
 
-static void fill_options(const struct run *r, struct manifest_options *o)
+static void fill_options(const struct run *r, struct saved_options *o)
 {
     const struct train_config *c = r->config;
     o->model = r->parameters.model.options;
@@ -51,7 +51,7 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
 {
     if (r->course->check != NULL)
         TRY(r->course->check(r, e)); // the save before is worth more
-    struct manifest *m = mem_zalloc(sizeof(*m));
+    struct saved_run *m = mem_zalloc(sizeof(*m));
     if (m == NULL)
         return err_nomem(e, "a save");
     fill_options(r, &m->options);
@@ -73,12 +73,13 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
                          m, r->config->keep, dir, e);
     if (rc == 0)
         snprintf(result->saved, sizeof(result->saved), "%s", dir);
+    saved_run_free(m);
     mem_free(m);
     return rc;
 }
 
 // The run takes on where the save stands.
-static void stand_at(struct run *r, const struct manifest *m)
+static void stand_at(struct run *r, const struct saved_run *m)
 {
     r->at = m->at;
     r->bad_lines = m->bad_lines;
@@ -90,13 +91,13 @@ static void stand_at(struct run *r, const struct manifest *m)
     r->best_valid = m->best_valid;
 }
 
-static int same_options(const struct run *r, const struct manifest *m, struct err *e)
+static int same_options(const struct run *r, const struct saved_run *m, struct err *e)
 {
-    struct manifest_options *now = mem_zalloc(sizeof(*now));
+    struct saved_options *now = mem_zalloc(sizeof(*now));
     if (now == NULL)
         return err_nomem(e, "a saved model");
     fill_options(r, now);
-    int rc = manifest_same_options(&m->options, now, e);
+    int rc = saved_same_options(&m->options, now, e);
     mem_free(now);
     return rc;
 }
@@ -104,7 +105,7 @@ static int same_options(const struct run *r, const struct manifest *m, struct er
 static int resume(struct run *r, struct err *e)
 {
     const struct run_start *s = r->start;
-    const struct manifest *m = &s->manifest;
+    const struct saved_run *m = &s->run;
     // What the memory of that machine allowed is no wish.
     if (r->config->data_in == DATA_IN_AUTO)
         r->streaming = m->options.streaming;
@@ -153,15 +154,15 @@ static int check_shape(const struct model *then, const struct model *now, const 
 
 static int init_from(struct run *r, struct err *e)
 {
-    const struct manifest *m = &r->start->manifest;
+    const struct saved_run *m = &r->start->run;
     const char *dir = r->start->dir;
     bool sparse, dense;
     TRY(choose_tables(r->config->init_tables, &sparse, &dense, e));
-    if (manifest_lives(m) != (r->config->table != NULL))
+    if (saved_run_lives(m) != (r->config->table != NULL))
         return err_set(e, TUG_EUSAGE,
                        "the model in %s was trained %s: use %s --table here, too", dir,
-                       manifest_lives(m) ? "with --table" : "without --table",
-                       manifest_lives(m) ? "the same" : "no");
+                       saved_run_lives(m) ? "with --table" : "without --table",
+                       saved_run_lives(m) ? "the same" : "no");
     struct model then;
     TRY(model_init(&then, &m->options.model, e));
     TRY(check_shape(&then, &r->parameters.model, dir, e));
@@ -175,7 +176,7 @@ int checkpoint_start(struct run *r, struct err *e)
     return r->resumes ? resume(r, e) : init_from(r, e);
 }
 
-static int same_format(const struct run *r, const struct manifest *m, struct err *e)
+static int same_format(const struct run *r, const struct saved_run *m, struct err *e)
 {
     const char *now = r->config->reader.format;
     if (!r->resumes || now == NULL || strcmp(now, m->schema.format) == 0)
@@ -190,11 +191,10 @@ static int same_format(const struct run *r, const struct manifest *m, struct err
 static int read_start(struct run *r, const char *from, struct err *e)
 {
     struct run_start *s = r->start;
-    TRY(saved_find(from, s->dir, e));
-    TRY(manifest_read(&s->manifest, s->dir, e));
-    TRY(manifest_knows_data(&s->manifest, s->dir, e));
-    TRY(same_format(r, &s->manifest, e));
-    r->own.reader.schema = &s->manifest.schema;
+    TRY(save_find(from, s->dir, e));
+    TRY(saved_read(&s->run, s->dir, e));
+    TRY(same_format(r, &s->run, e));
+    r->own.reader.schema = &s->run.schema;
     return 0;
 }
 
@@ -209,18 +209,20 @@ int checkpoint_find(struct run *r, struct err *e)
 
 void checkpoint_forget(struct run *r)
 {
+    if (r->start != NULL)
+        saved_run_free(&r->start->run);
     mem_free(r->start);
     r->start = NULL;
 }
 
-static bool stopped_early(const struct train_config *c, const struct manifest *m)
+static bool stopped_early(const struct train_config *c, const struct saved_run *m)
 {
     return m->has_best && c->patience > 0 && m->passes_since_best >= c->patience;
 }
 
 bool checkpoint_was_over(const struct run *r)
 {
-    const struct manifest *m = r->resumes ? &r->start->manifest : NULL;
+    const struct saved_run *m = r->resumes ? &r->start->run : NULL;
     return m != NULL && m->finished &&
            (m->at.epoch >= r->config->epochs || stopped_early(r->config, m));
 }
@@ -233,8 +235,7 @@ int checkpoint_check_data(const struct run *r, struct err *e)
             "the names of the columns are not UTF-8, and a model saved under --out needs "
             "names that are: convert the headers, for example with iconv");
     struct err how;
-    if (!r->resumes || r->start->manifest.data.files == 0 ||
-        identity_same(&r->start->manifest.data, r->data_identity, &how) == 0)
+    if (!r->resumes || identity_same(&r->start->run.data, r->data_identity, &how) == 0)
         return 0;
     return err_set(
         e, TUG_EDATA,
@@ -277,7 +278,7 @@ int checkpoint_check_out(const struct train_config *c, int *ret_lock, bool *ret_
     *ret_resumes = c->resume == TRAIN_RESUME ||
                    (c->resume == TRAIN_RESUME_AUTO && saved_any(c->out));
     if (*ret_resumes)
-        TRY(saved_find(c->out, dir, e));
+        TRY(save_find(c->out, dir, e));
     else
         TRY(check_new_out(c->out, e));
     if (access(c->out, W_OK) != 0)

@@ -232,8 +232,8 @@ static void test_sync(void **state)
             assert_int_equal(many.examples, one.examples);
             assert_int_equal(many.trained_examples, one.trained_examples);
             assert_true(many.test.auc == one.test.auc);
-            same_part(one.saved, many.saved, "model-000.part");
-            same_part(one.saved, many.saved, "model-dense.part");
+            same_part(one.saved, many.saved, "sparse-0.rows");
+            same_part(one.saved, many.saved, "dense-0.rows");
             remove_all(there);
         }
         remove_all(here);
@@ -273,8 +273,8 @@ static void test_sync_without_one(void **state)
         assert_int_equal(pthread_create(&thread, NULL, leave_after, &leave), 0);
         train_there(&c, 2, 3, WIRE_SYNC, &leave, &many);
         pthread_join(thread, NULL);
-        same_part(one.saved, many.saved, "model-000.part");
-        same_part(one.saved, many.saved, "model-dense.part");
+        same_part(one.saved, many.saved, "sparse-0.rows");
+        same_part(one.saved, many.saved, "dense-0.rows");
         remove_all(c.out);
     }
 }
@@ -329,12 +329,10 @@ static int count_row(void *ctx, uint64_t key, const float *row, const float *ext
 // All rows of the table of features that live: how many, their shows, and their bits.
 static struct rows rows_of(const char *saved)
 {
-    char dir[FILE_PATH_MAX];
     struct save_chain chain;
     struct store *s;
     struct rows r = {0};
-    assert_int_equal(file_join(dir, saved, RUN_SPARSE, NULL), 0);
-    if (save_chain_open(&chain, dir, &test_err) != 0)
+    if (save_chain_open(&chain, saved, &test_err) != 0)
         fail_msg("%s", test_err.text);
     for (size_t i = 0; i < chain.saves[0].n_tables; i++) {
         const struct save_table *t = &chain.saves[0].tables[i];
@@ -483,12 +481,14 @@ static void resume_from_all(const struct train_config *whole, enum wire_mode mod
 // Of the first save that is complete: others were given up.
 static uint32_t first_epoch(const char *out)
 {
+    static struct saved_run m; // large
     for (uint32_t i = 1; i < 1000; i++) {
         char dir[512];
-        struct manifest m;
         snprintf(dir, sizeof(dir), "%s/save-%06u", out, i);
-        if (manifest_read(&m, dir, &test_err) == 0)
+        if (saved_read(&m, dir, &test_err) == 0) {
+            saved_run_free(&m);
             return m.at.epoch;
+        }
     }
     fail_msg("no save was made: %s", test_err.text);
     return 0;

@@ -46,9 +46,9 @@ struct course {
     // Where the rows of a save come from.
     struct saved_rows (*rows)(struct run *r, bool best);
     // Rows of a save; and all that a resumed run goes on with.
-    int (*load)(struct run *r, const char *dir, const struct manifest *m, bool sparse,
+    int (*load)(struct run *r, const char *dir, const struct saved_run *m, bool sparse,
                 bool dense, struct err *e);
-    int (*resume)(struct run *r, const char *dir, const struct manifest *m,
+    int (*resume)(struct run *r, const char *dir, const struct saved_run *m,
                   struct err *e);
 
     void (*fill_result)(struct run *r, struct train_result *result);

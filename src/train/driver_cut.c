@@ -5,7 +5,7 @@
 //            the position is the set of pieces that the save holds
 //   shares   the moment is when a batch is the next one; the position is its number
 //
-// The position lies in the manifest of the table's save, where a resumed run finds it.
+// The position is part of what the save says of its run (train/saved_run.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -60,8 +60,8 @@ static json_t *files_to_json(struct wire_text list)
     return files;
 }
 
-static int set_about(struct save_manifest *m, const struct driver_position *p,
-                     struct err *e)
+static int set_readers(struct saved_run *run, const struct driver_position *p,
+                       struct err *e)
 {
     json_begin();
     struct wire_text done = {p->done.data, (uint32_t)p->done.len};
@@ -71,9 +71,9 @@ static int set_about(struct save_manifest *m, const struct driver_position *p,
                           "first", (json_int_t)p->first, "examples",
                           (json_int_t)p->examples, "data", data, "done",
                           files_to_json(done));
-    m->about = o != NULL ? json_dumps(o, JSON_COMPACT) : NULL;
+    run->readers = o != NULL ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);
-    return m->about != NULL && !json_memory_failed() ? 0 : err_nomem(e, "a save");
+    return run->readers != NULL && !json_memory_failed() ? 0 : err_nomem(e, "a save");
 }
 
 static int digit(char c)
@@ -115,25 +115,17 @@ static int read_position(const json_t *o, const char *path, struct driver_positi
     return f.rc;
 }
 
-int driver_find_position(struct driver *d, const char *path, struct err *e)
+int driver_find_position(struct driver *d, const struct saved_run *run, const char *dir,
+                         struct err *e)
 {
-    char newest[FILE_PATH_MAX];
-    struct save_manifest m;
-    TRY(save_find(path, newest, e));
-    TRY(save_read(newest, &m, e));
-    int rc = 0;
     d->resumed.pass = 0;
-    if (m.about != NULL) {
-        json_begin();
-        json_t *o = json_loads(m.about, 0, NULL);
-        rc = json_is_object(o)
-                 ? read_position(o, newest, &d->resumed, e)
-                 : err_set(e, TUG_EDATA,
-                           "%s: the position of the run is missing; the save is damaged",
-                           newest);
-        json_decref(o);
-    }
-    save_manifest_free(&m);
+    if (run->readers == NULL)
+        return 0;
+    json_begin();
+    json_t *o = json_loads(run->readers, 0, NULL);
+    int rc = o != NULL ? read_position(o, dir, &d->resumed, e)
+                       : err_nomem(e, "the position of a run");
+    json_decref(o);
     return rc;
 }
 
@@ -196,7 +188,7 @@ static int follow_clock(struct driver *d, client_ts ts, struct err *e)
 }
 
 static int write_rows(struct driver *d, struct client_save *s, struct save_manifest *m,
-                      struct err *e)
+                      struct saved_run *run, struct err *e)
 {
     if (s->marked) {
         TRY(wait(d, client_save_turn(d->remote.client, s->id, e), e));
@@ -214,7 +206,7 @@ static int write_rows(struct driver *d, struct client_save *s, struct save_manif
         return rc;
     }
     TRY(s->clock != 0 ? follow_clock(d, ts, e) : client_wait(d->remote.client, ts, e));
-    return d->cut.pass != 0 ? set_about(m, &d->cut, e) : 0;
+    return d->cut.pass != 0 ? set_readers(run, &d->cut, e) : 0;
 }
 
 // What servers call the directory of a save, which is below --out. They were asked when
@@ -231,7 +223,7 @@ static int save_below(const struct driver *d, const char *path, char ret[FILE_PA
 }
 
 static int save_rows(struct driver *d, const char *path, struct save_manifest *m,
-                     struct err *e)
+                     struct saved_run *run, struct err *e)
 {
     static const uint32_t tables[] = {EXCHANGE_SPARSE, EXCHANGE_DENSE};
     char there[FILE_PATH_MAX];
@@ -243,7 +235,7 @@ static int save_rows(struct driver *d, const char *path, struct save_manifest *m
                             .n = 2,
                             .marked = d->cut.pass != 0 && d->cut.clock == 0,
                             .clock = d->cut.clock};
-    int rc = write_rows(d, &s, m, e);
+    int rc = write_rows(d, &s, m, run, e);
     // Nothing is published by a checkpoint: servers have only to stop copying.
     struct err ignored;
     (void)wait(d, client_save_end(d->remote.client, s.id, rc == 0, 0, &ignored),
@@ -253,21 +245,13 @@ static int save_rows(struct driver *d, const char *path, struct save_manifest *m
     return rc;
 }
 
-int driver_save_tables(void *ctx, const char *dir, struct err *e)
+int driver_save_tables(void *ctx, const char *dir, struct save_manifest *m,
+                       struct saved_run *run, struct err *e)
 {
     struct run *r = ctx;
-    char tables[FILE_PATH_MAX], path[FILE_PATH_MAX];
-    struct save_manifest m = {0};
-    TRY(file_join(tables, dir, RUN_SPARSE, e));
-    TRY(save_begin(tables, SAVE_CHECKPOINT, &m, path, e));
     pthread_mutex_lock(&r->driver->lock);
-    int rc = save_rows(r->driver, path, &m, e);
+    int rc = save_rows(r->driver, dir, m, run, e);
     pthread_mutex_unlock(&r->driver->lock);
-    if (rc == 0)
-        rc = save_commit(tables, &m, 0, e);
-    if (rc != 0)
-        save_abort(tables, &m);
-    save_manifest_free(&m);
     return rc;
 }
 

@@ -72,18 +72,20 @@ int driver_evaluates(struct run *r, bool best, struct evaluation_options *o,
 int driver_reason(struct run *r, int rc, struct err *e);
 int driver_keep_best(struct run *r, struct err *e);
 struct saved_rows driver_rows(struct run *r, bool best);
-int driver_load(struct run *r, const char *dir, const struct manifest *m, bool sparse,
+int driver_load(struct run *r, const char *dir, const struct saved_run *m, bool sparse,
                 bool dense, struct err *e);
-int driver_resume(struct run *r, const char *dir, const struct manifest *m,
+int driver_resume(struct run *r, const char *dir, const struct saved_run *m,
                   struct err *e);
 
 // Whether the pass is over, and the slowest clock of the servers.
 int driver_is_over(struct driver *d, uint64_t pass, bool *ret, uint64_t *ret_clock,
                    struct err *e);
-// Saves the tables of features that live, in a directory of `dir`. ctx: the run.
-int driver_save_tables(void *ctx, const char *dir, struct err *e);
-// Where the run stood that saved them, into d->resumed.
-int driver_find_position(struct driver *d, const char *path, struct err *e);
+// Saves the tables of features that live, into the save in `dir`. ctx: the run.
+int driver_save_tables(void *ctx, const char *dir, struct save_manifest *m,
+                       struct saved_run *run, struct err *e);
+// Where the readers of the data stood that the save in `dir` speaks of, into d->resumed.
+int driver_find_position(struct driver *d, const struct saved_run *run, const char *dir,
+                         struct err *e);
 // A save in the middle of the pass, if one is due after so many examples. That it could
 // not be made is no error: the pass goes on.
 int driver_save_within(struct run *r, uint64_t pass, uint64_t examples,

@@ -266,96 +266,94 @@ static int send_rows(struct sending *s, struct err *e)
     return p.n > 0 ? wait(s->driver, client_push(s->driver->remote.client, &p, e), e) : 0;
 }
 
-static int send_row(void *ctx, uint64_t key, const float *values, uint32_t width,
-                    struct err *e)
+static int send_block(void *ctx, const struct rows_block *b, struct err *e)
 {
     struct sending *s = ctx;
-    if (width != s->width)
-        return err_set(e, TUG_EDATA, "rows of %u floats, where the model has %u", width,
-                       s->width);
-    s->keys[s->n] = key;
-    memcpy(s->values + s->n * width, values, width * sizeof(float));
-    return ++s->n == SEND_ROWS ? send_rows(s, e) : 0;
+    size_t values = s->width * sizeof(float), stride = sizeof(uint64_t) + values;
+    const char *row = b->payload;
+    if (b->kind != ROWS_ROW)
+        return 0;
+    if (b->width != s->width)
+        return err_set(e, TUG_EDATA, "rows of %u floats, where the model has %u",
+                       b->width, s->width);
+    for (uint32_t i = 0; i < b->n; i++, row += stride) {
+        memcpy(&s->keys[s->n], row, sizeof(*s->keys));
+        memcpy(s->values + s->n * s->width, row + sizeof(uint64_t), values);
+        if (++s->n == SEND_ROWS)
+            TRY(send_rows(s, e));
+    }
+    return 0;
 }
 
-static int send_part(struct run *r, const char *dir, const struct manifest_part *p,
-                     struct err *e)
+static int send_files(struct sending *s, const struct save_chain *c, const char *table,
+                      struct err *e)
+{
+    const struct save_table *t;
+    TRY(save_open_table(c, table, &t, e));
+    s->keys = mem_array(SEND_ROWS, sizeof(*s->keys));
+    s->values = mem_array((size_t)SEND_ROWS * s->width, sizeof(*s->values));
+    if (s->keys == NULL || s->values == NULL)
+        return err_nomem(e, "rows of a model");
+    for (size_t i = 0; i < t->n_files; i++)
+        TRY(save_each_block(c, t, i, send_block, s, e));
+    return send_rows(s, e);
+}
+
+static int send_table(struct run *r, const struct save_chain *c, enum saved_role role,
+                      bool dense, struct err *e)
 {
     const struct model *m = &r->parameters.model;
-    char path[FILE_PATH_MAX];
     struct sending s = {
         .driver = r->driver,
-        .number = number_of(p->dense, false),
-        .width = p->dense ? m->bias.width : m->accessor.width,
+        .number = number_of(dense, false),
+        .width = dense ? m->bias.width : m->accessor.width,
     };
-    TRY(file_join(path, dir, p->file, e));
-    s.keys = mem_array(SEND_ROWS, sizeof(*s.keys));
-    s.values = mem_array((size_t)SEND_ROWS * s.width, sizeof(*s.values));
-    int rc = s.keys != NULL && s.values != NULL ? 0 : err_nomem(e, "a part of the model");
-    if (rc == 0)
-        rc = part_each(path, &p->info, send_row, &s, e);
-    if (rc == 0)
-        rc = send_rows(&s, e);
+    int rc = send_files(&s, c, saved_table(role, dense), e);
     mem_free(s.keys);
     mem_free(s.values);
     return rc;
 }
 
-static int load_table(struct driver *d, uint32_t number, const char *path,
-                      const char *name, struct err *e)
+// The servers read it.
+static int load_table(struct run *r, const struct save_chain *c, bool dense,
+                      struct err *e)
 {
-    char save[FILE_PATH_MAX], there[FILE_PATH_MAX];
-    struct save_manifest m;
-    TRY(save_find(path, save, e));
-    TRY(save_read(save, &m, e));
-    uint64_t checksum = m.checksum;
-    save_manifest_free(&m);
-    TRY(remote_below(&d->remote, WIRE_ROOT_LOAD, save, there, e));
-    client_ts ts = client_load(d->remote.client, number, there, checksum, name, true,
-                               NULL, e);
+    struct driver *d = r->driver;
+    char there[FILE_PATH_MAX];
+    TRY(remote_below(&d->remote, WIRE_ROOT_LOAD, c->paths[0], there, e));
+    client_ts ts = client_load(d->remote.client, number_of(dense, false), there,
+                               c->saves[0].checksum, saved_table(SAVED_MODEL, dense),
+                               true, NULL, e);
     return wait(d, ts, e);
 }
 
-static int load_tables(struct run *r, const char *dir, bool sparse, bool dense,
-                       struct err *e)
+static int load_tables(struct run *r, const char *dir, const struct saved_run *m,
+                       enum saved_role role, bool sparse, bool dense, struct err *e)
 {
-    struct driver *d = r->driver;
-    char path[FILE_PATH_MAX];
-    TRY(file_join(path, dir, RUN_SPARSE, e));
-    if (sparse)
-        TRY(load_table(d, EXCHANGE_SPARSE, path, RUN_SPARSE, e));
-    if (dense)
-        TRY(load_table(d, EXCHANGE_DENSE, path, RUN_DENSE, e));
-    return 0;
+    const bool wanted[] = {sparse, dense};
+    struct save_chain c;
+    TRY(saved_open(&c, dir, e));
+    int rc = 0;
+    for (int t = 0; t < 2 && rc == 0; t++)
+        if (wanted[t])
+            rc = saved_run_lives(m) ? load_table(r, &c, t, e)
+                                    : send_table(r, &c, role, t, e);
+    save_chain_close(&c);
+    return rc;
 }
 
-static int load_role(struct run *r, const char *dir, const struct manifest *m,
-                     enum part_role role, bool sparse, bool dense, struct err *e)
-{
-    TRY(saved_check_parts(dir, m, role, e));
-    if (manifest_lives(m))
-        return load_tables(r, dir, sparse, dense, e);
-    for (uint32_t i = 0; i < m->n_parts; i++)
-        if (m->parts[i].role == role && (m->parts[i].dense ? dense : sparse))
-            TRY(send_part(r, dir, &m->parts[i], e));
-    return 0;
-}
-
-int driver_load(struct run *r, const char *dir, const struct manifest *m, bool sparse,
+int driver_load(struct run *r, const char *dir, const struct saved_run *m, bool sparse,
                 bool dense, struct err *e)
 {
-    return load_role(r, dir, m, PART_MODEL, sparse, dense, e);
+    return load_tables(r, dir, m, SAVED_MODEL, sparse, dense, e);
 }
 
 // The copies of the best pass are made as they were at first: out of the tables.
-int driver_resume(struct run *r, const char *dir, const struct manifest *m, struct err *e)
+int driver_resume(struct run *r, const char *dir, const struct saved_run *m,
+                  struct err *e)
 {
-    TRY(load_role(r, dir, m, PART_MODEL, true, true, e));
-    if (manifest_lives(m)) {
-        char path[FILE_PATH_MAX];
-        TRY(file_join(path, dir, RUN_SPARSE, e));
-        TRY(driver_find_position(r->driver, path, e));
-    }
+    TRY(load_tables(r, dir, m, SAVED_MODEL, true, true, e));
+    TRY(driver_find_position(r->driver, m, dir, e));
     if (!m->has_best)
         return 0;
     TRY(driver_keep_best(r, e));
@@ -364,5 +362,5 @@ int driver_resume(struct run *r, const char *dir, const struct manifest *m, stru
                  client_order(r->driver->remote.client, number_of(dense, false),
                               WIRE_CLEAR, 0, e),
                  e));
-    return load_role(r, dir, m, PART_TRAINING, true, true, e);
+    return load_tables(r, dir, m, SAVED_TRAINING, true, true, e);
 }

@@ -11,7 +11,6 @@
 #include "base/below.h"
 #include "base/relaxed.h"
 #include "cluster/node.h"
-#include "save/save.h"
 #include "server/embedded.h"
 
 int lives_model(const struct table_config *t, const struct model *m, struct model *ret,
@@ -33,13 +32,6 @@ void lives_put(const struct accessor *pulled, const struct accessor *own,
         relaxed_store(ret_row + own->count, 1);
 }
 
-// Loading for scores: tables as they were, then their rows as pulls return them.
-
-struct copying {
-    const struct accessor *from, *own;
-    struct table *to;
-};
-
 void lives_copy_row(const struct accessor *from, const struct accessor *own,
                     const float *row, const float *extra, float *ret_row)
 {
@@ -54,74 +46,6 @@ void lives_copy_row(const struct accessor *from, const struct accessor *own,
     }
     if (own->count != ACCESSOR_NO_COUNT)
         relaxed_store(ret_row + own->count, 1);
-}
-
-static int copy_row(void *ctx, uint64_t key, const float *row, const float *extra,
-                    struct err *e)
-{
-    struct copying *x = ctx;
-    uint32_t handle;
-    if (table_rows(x->to, &key, 1, &handle) != 0)
-        return err_nomem(e, "the rows of a model");
-    lives_copy_row(x->from, x->own, row, extra, table_row(table_slabs(x->to), handle));
-    return 0;
-}
-
-static bool same_groups(const struct accessor *a, const struct accessor *b)
-{
-    bool same = a->n_groups == b->n_groups;
-    for (uint32_t g = 0; g < a->n_groups && same; g++)
-        same = a->groups[g].n == b->groups[g].n;
-    return same;
-}
-
-static int copy_table(const struct save_chain *chain, const struct save_table *t,
-                      const struct accessor *own, struct table *to, struct err *e)
-{
-    struct table_config config = t->config;
-    config.cold[0] = 0;
-    struct store_options o = {.config = &config, .partition_bits = t->partition_bits};
-    struct store *s;
-    TRY(store_open(&s, &o, e));
-    struct copying x = {store_accessor(s), own, to};
-    int rc = save_load(chain, config.name, s, NULL, NULL, e);
-    if (rc == 0 && !same_groups(x.from, own))
-        rc = err_set(e, TUG_EDATA, "the rows of table %s in %s are not this model's",
-                     config.name, chain->paths[0]);
-    for (uint32_t i = 0; rc == 0 && i < (uint32_t)1 << t->partition_bits; i++)
-        rc = store_each(s, i, copy_row, &x, e);
-    store_close(s);
-    return rc;
-}
-
-static int load_chain(const struct save_chain *chain, struct parameters *p, struct err *e)
-{
-    const struct save_manifest *newest = &chain->saves[chain->n - 1];
-    bool sparse = false, dense = false;
-    for (size_t i = 0; i < newest->n_tables; i++) {
-        const struct save_table *t = &newest->tables[i];
-        bool is_sparse = strcmp(t->config.name, RUN_SPARSE) == 0;
-        if (!is_sparse && strcmp(t->config.name, RUN_DENSE) != 0)
-            continue;
-        TRY(copy_table(chain, t, is_sparse ? &p->model.accessor : &p->model.bias,
-                       is_sparse ? p->sparse : p->dense, e));
-        *(is_sparse ? &sparse : &dense) = true;
-    }
-    if (sparse && dense)
-        return 0;
-    return err_set(e, TUG_EDATA, "%s does not hold both tables of a model",
-                   chain->paths[chain->n - 1]);
-}
-
-int lives_load(const char *dir, struct parameters *p, struct err *e)
-{
-    char path[FILE_PATH_MAX];
-    struct save_chain chain;
-    TRY(file_join(path, dir, RUN_SPARSE, e));
-    TRY(save_chain_open(&chain, path, e));
-    int rc = load_chain(&chain, p, e);
-    save_chain_close(&chain);
-    return rc;
 }
 
 // A run in this process: a driver on this thread, a worker on another.

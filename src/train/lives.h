@@ -29,9 +29,6 @@ void lives_put(const struct accessor *pulled, const struct accessor *own,
 void lives_copy_row(const struct accessor *from, const struct accessor *own,
                     const float *row, const float *extra, float *ret_row);
 
-// The rows of the save in `dir` into `p`, for scores.
-int lives_load(const char *dir, struct parameters *p, struct err *e);
-
 // Trains in this process. c->cluster says how, without a node.
 int lives_run(const struct train_config *c, struct train_result *ret, struct err *e);
 

@@ -7,11 +7,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "base/relaxed.h"
-#include "save/save.h"
 #include "train/lives.h"
 #include "train/run_tables.h"
+#include "train/saved.h"
 
 enum { BATCH = 1024 }; // ids linked at a time
 
@@ -232,36 +231,21 @@ int local_rows_check(struct local_rows *l, struct err *e)
                          "--lr, a larger --l2, or scale the data's values");
 }
 
-int local_rows_save(struct local_rows *l, const char *dir, struct err *e)
+int local_rows_save(struct local_rows *l, const char *dir, struct save_manifest *m,
+                    struct err *e)
 {
     struct store *const both[] = {l->sparse, l->dense};
-    char path[FILE_PATH_MAX], saved[FILE_PATH_MAX];
-    TRY(file_join(path, dir, RUN_SPARSE, e));
-    TRY(save_stores(path, SAVE_CHECKPOINT, both, 2, 0, 0, saved, e));
+    TRY(save_add_stores(m, dir, both, 2, 0, e));
     return store_finish(l->sparse, e); // what a save leaves to do
-}
-
-// Of a pass that was trained on in pieces, one process has no place to go on from.
-static int check_place(const struct save_chain *chain, struct err *e)
-{
-    const struct save_manifest *newest = &chain->saves[chain->n - 1];
-    return newest->about == NULL
-               ? 0
-               : err_set(e, TUG_EUSAGE,
-                         "%s was saved in the middle of a pass by workers: go on with "
-                         "--save-every BATCHES, as then, or on a cluster",
-                         chain->paths[chain->n - 1]);
 }
 
 int local_rows_load(struct local_rows *l, const char *dir, bool sparse, bool dense,
                     struct err *e)
 {
-    char path[FILE_PATH_MAX];
     struct save_chain chain;
-    TRY(file_join(path, dir, RUN_SPARSE, e));
-    TRY(save_chain_open(&chain, path, e));
-    int rc = check_place(&chain, e);
-    if (rc == 0 && sparse)
+    TRY(saved_open(&chain, dir, e));
+    int rc = 0;
+    if (sparse)
         rc = save_load(&chain, RUN_SPARSE, l->sparse, NULL, NULL, e);
     if (rc == 0 && dense)
         rc = save_load(&chain, RUN_DENSE, l->dense, NULL, NULL, e);

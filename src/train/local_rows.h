@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "save/save.h"
 #include "store/store_steps.h"
 #include "train/config.h"
 #include "train/parameters.h"
@@ -65,8 +66,9 @@ int local_rows_resolve_seen(void *ctx, const uint64_t *keys, size_t n, uint32_t 
 // TUG_EDATA: a row is not finite.
 int local_rows_check(struct local_rows *l, struct err *e);
 
-// The tables as a save of their own in `dir` (train/saved.h), and the way back.
-int local_rows_save(struct local_rows *l, const char *dir, struct err *e);
+// The tables into the save in `dir` (train/saved.h), and the way back.
+int local_rows_save(struct local_rows *l, const char *dir, struct save_manifest *m,
+                    struct err *e);
 int local_rows_load(struct local_rows *l, const char *dir, bool sparse, bool dense,
                     struct err *e);
 

@@ -307,18 +307,20 @@ static struct saved_rows rows(struct run *r, bool best)
                                .local = best ? &r->best : &r->parameters};
 }
 
-static int load(struct run *r, const char *dir, const struct manifest *m, bool sparse,
+static int load(struct run *r, const char *dir, const struct saved_run *m, bool sparse,
                 bool dense, struct err *e)
 {
-    return saved_load_into(dir, m, PART_MODEL, sparse, dense, r->team, &r->parameters, e);
+    (void)m;
+    return saved_load_into(dir, SAVED_MODEL, sparse, dense, r->team, &r->parameters, e);
 }
 
-static int resume(struct run *r, const char *dir, const struct manifest *m, struct err *e)
+static int resume(struct run *r, const char *dir, const struct saved_run *m,
+                  struct err *e)
 {
     parameters_close(&r->parameters);
-    TRY(saved_load(dir, m, m->has_best ? PART_TRAINING : PART_MODEL, r->team,
+    TRY(saved_load(dir, m, m->has_best ? SAVED_TRAINING : SAVED_MODEL, r->team,
                    &r->parameters, e));
-    return m->has_best ? saved_load(dir, m, PART_MODEL, r->team, &r->best, e) : 0;
+    return m->has_best ? saved_load(dir, m, SAVED_MODEL, r->team, &r->best, e) : 0;
 }
 
 static void fill_result(struct run *r, struct train_result *result)
@@ -399,10 +401,12 @@ static int count_living(void *ctx, bool best, uint64_t *ret_rows, struct err *e)
     return 0;
 }
 
-static int save_living(void *ctx, const char *dir, struct err *e)
+static int save_living(void *ctx, const char *dir, struct save_manifest *m,
+                       struct saved_run *run, struct err *e)
 {
     const struct run *r = ctx;
-    return local_rows_save(r->rows, dir, e);
+    (void)run;
+    return local_rows_save(r->rows, dir, m, e);
 }
 
 static struct saved_rows rows_living(struct run *r, bool best)
@@ -414,14 +418,19 @@ static struct saved_rows rows_living(struct run *r, bool best)
                                .save = save_living};
 }
 
-static int load_living(struct run *r, const char *dir, const struct manifest *m,
+// Of a pass that was trained on in pieces, one process has no place to go on from.
+static int load_living(struct run *r, const char *dir, const struct saved_run *m,
                        bool sparse, bool dense, struct err *e)
 {
-    (void)m;
+    if (m->readers != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "%s was saved in the middle of a pass by workers: go on with "
+                       "--save-every BATCHES, as then, or on a cluster",
+                       dir);
     return local_rows_load(r->rows, dir, sparse, dense, e);
 }
 
-static int resume_living(struct run *r, const char *dir, const struct manifest *m,
+static int resume_living(struct run *r, const char *dir, const struct saved_run *m,
                          struct err *e)
 {
     return load_living(r, dir, m, true, true, e);

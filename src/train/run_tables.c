@@ -79,13 +79,25 @@ static int check_living(const struct table_config *t, const struct model *m,
     return 0;
 }
 
-// Rows of the model's layout, which stay once they were made.
-static struct table_config features(const struct model *m)
+struct table_config run_features(const struct model *m)
 {
     struct table_config t = table_config_defaults();
+    snprintf(t.name, sizeof(t.name), RUN_SPARSE);
     t.accessor = m->layout;
     t.extra_low = -m->options.init;
     t.extra_high = m->options.init;
+    t.seed = m->options.seed;
+    return t;
+}
+
+struct table_config run_bias(const struct model *m)
+{
+    struct table_config t = table_config_defaults();
+    snprintf(t.name, sizeof(t.name), RUN_DENSE);
+    t.accessor.dim = m->bias.groups[0].n;
+    t.accessor.rule = m->bias.groups[0].rule;
+    t.place = CONFIG_DENSE;
+    t.seed = m->options.seed;
     return t;
 }
 
@@ -93,7 +105,7 @@ int run_tables(const struct train_config *c, const struct model *m,
                struct table_config *ret_sparse, struct table_config *ret_dense,
                struct err *e)
 {
-    *ret_sparse = c->table != NULL ? *c->table : features(m);
+    *ret_sparse = c->table != NULL ? *c->table : run_features(m);
     snprintf(ret_sparse->name, sizeof(ret_sparse->name), RUN_SPARSE);
     ret_sparse->accessor.dim = m->layout.dim; // 0: there is no second group
     ret_sparse->place = CONFIG_HASH;
@@ -101,11 +113,7 @@ int run_tables(const struct train_config *c, const struct model *m,
     if (c->table != NULL)
         TRY(check_living(ret_sparse, m, e));
 
-    *ret_dense = table_config_defaults();
-    snprintf(ret_dense->name, sizeof(ret_dense->name), RUN_DENSE);
-    ret_dense->accessor.dim = m->bias.groups[0].n;
-    ret_dense->accessor.rule = m->bias.groups[0].rule;
-    ret_dense->place = CONFIG_DENSE;
+    *ret_dense = run_bias(m);
     set_run(c, m, ret_dense);
     TRY(table_config_check(ret_sparse, e));
     return table_config_check(ret_dense, e);

@@ -1,14 +1,13 @@
-// Saved models: directories under --out, each complete in itself.
+// Saved models: saves of their tables (save/save.h) under --out, each complete in itself.
 //
-//   OUT/save-000007/manifest.json        what is saved; see manifest.h
-//   OUT/save-000007/model-000.part ...   rows of the model, by partition
-//   OUT/save-000007/model-dense.part     the bias
-//   OUT/save-000007/training-*.part      where training goes on, when that is not the model
-//   OUT/save-000007/sparse/...           in place of parts: features that live
+//   OUT/save-000007/manifest.json     the tables, and the run (train/saved_run.h)
+//   OUT/save-000007/sparse-0.rows ... rows of the model, by partition
+//   OUT/save-000007/dense-0.rows      the bias
+//   OUT/save-000007/training-...      where training goes on, when that is not the model
 //
-// A save is written part by part, each synced; renaming its manifest is the commit; older
-// saves go afterwards. A directory without a manifest is an unfinished save: nobody reads
-// it, the next save removes it.
+// Rows of features that live are written by the servers that have them, a file each; all
+// others by the run itself, into files whose number follows from that of the rows alone: so
+// the same model gives the same files, whoever trained it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_SAVED_H
@@ -16,8 +15,16 @@
 
 #include "base/file.h"
 #include "base/team.h"
-#include "train/manifest.h"
+#include "save/save.h"
 #include "train/parameters.h"
+#include "train/saved_run.h"
+
+// MODEL is what eval and predict use (the best pass when there was validation); TRAINING
+// is where the run goes on, when that differs.
+enum saved_role { SAVED_MODEL, SAVED_TRAINING };
+
+// What the table of a role is called in a save.
+const char *saved_table(enum saved_role role, bool dense);
 
 // Where the rows of a save are: in this process, or with somebody who is asked for them.
 struct saved_rows {
@@ -30,38 +37,36 @@ struct saved_rows {
     int (*fetch)(void *ctx, bool dense, bool best, uint32_t first, uint32_t n,
                  struct table **ret, struct err *e);
     int (*count)(void *ctx, bool best, uint64_t *ret_rows, struct err *e); // sparse ones
-    // Rows of features that live are saved by the servers, as tables in `dir`
-    // (train/lives.h). NULL: by parts, as others.
-    int (*save)(void *ctx, const char *dir, struct err *e);
+    // Rows of features that live are saved by the servers, into the directory of *m, which
+    // begins without tables. NULL: they are not.
+    int (*save)(void *ctx, const char *dir, struct save_manifest *m,
+                struct saved_run *run, struct err *e);
 };
 
-// Writes the next save under `out`. `model` is what eval uses; `training` (or
-// NULL) is where training goes on. The parts of *m are filled in here. Keeps
-// the newest `keep` saves.
+// Writes the next save under `out`, which the caller has locked. `model` is what eval
+// uses; `training` (or NULL) is where training goes on. Keeps the newest `keep` saves.
 int saved_write(const char *out, struct team *team, const struct saved_rows *model,
-                const struct saved_rows *training, struct manifest *m, uint32_t keep,
+                const struct saved_rows *training, struct saved_run *run, uint32_t keep,
                 char ret_dir[FILE_PATH_MAX], struct err *e);
 
-// The directory of the newest save for --from DIR: DIR itself when it holds a manifest,
-// else its newest save. TUG_EDATA when there is none.
-int saved_find(const char *from, char ret_dir[FILE_PATH_MAX], struct err *e);
+// Whether there is a save under `out`; whether there is nothing but saves that were begun
+// and never finished.
 bool saved_any(const char *out);
-// Whether nothing is there but saves that were begun and never finished.
 bool saved_none(const char *out);
 
-// A role needs parts of both tables: without them a model would load as one that knows
-// nothing. TUG_EDATA when some are missing from the list.
-int saved_check_parts(const char *dir, const struct manifest *m, enum part_role role,
-                      struct err *e);
+// The save in `dir`, itself found by save_find. TUG_EDATA: it is of tables, but of no run.
+int saved_open(struct save_chain *ret, const char *dir, struct err *e);
 
-// Opens *ret and loads the parts of a role into it. A damaged part is refused by name.
-int saved_load(const char *dir, const struct manifest *m, enum part_role role,
+// The run whose save is in `dir`. The caller frees *ret.
+int saved_read(struct saved_run *ret, const char *dir, struct err *e);
+
+// Opens *ret and loads the rows of a role into it. A damaged file is refused by name.
+int saved_load(const char *dir, const struct saved_run *run, enum saved_role role,
                struct team *team, struct parameters *ret, struct err *e);
 
 // Adds the rows of tables (sparse, dense) of the MODEL role to existing parameters of the
 // same shape (--init-from).
-int saved_load_into(const char *dir, const struct manifest *m, enum part_role role,
-                    bool sparse, bool dense, struct team *team, struct parameters *p,
-                    struct err *e);
+int saved_load_into(const char *dir, enum saved_role role, bool sparse, bool dense,
+                    struct team *team, struct parameters *p, struct err *e);
 
 #endif

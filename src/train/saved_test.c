@@ -5,9 +5,10 @@
 
 #include <sys/stat.h>
 
+#include "train/run_tables.h"
 #include "train/train_testing.h"
 
-static struct manifest m;
+static struct saved_run m;
 
 // Tables with `n` rows that no initial value explains.
 static void open_parameters(struct parameters *p, const char *model, uint64_t n)
@@ -70,15 +71,14 @@ static void round_trip(void **state)
         open_parameters(&training, model_at(kind)->name, 1700);
         *training.bias = -3;
         assert_int_equal(save(team, &model, &training, 1, dir), 0);
-        assert_int_equal(saved_find(path_of("out"), found, NULL), 0);
+        assert_int_equal(save_find(path_of("out"), found, NULL), 0);
         assert_string_equal(found, dir);
-        assert_int_equal(manifest_read(&m, dir, NULL), 0);
-        assert_int_equal(m.rows, 1000);
-        assert_int_equal(saved_load(dir, &m, PART_MODEL, team, &loaded, NULL), 0);
+        assert_int_equal(saved_read(&m, dir, NULL), 0);
+        assert_int_equal(saved_load(dir, &m, SAVED_MODEL, team, &loaded, NULL), 0);
         assert_same(&model, &loaded);
         assert_true(*loaded.bias == 0.25f);
         parameters_close(&loaded);
-        assert_int_equal(saved_load(dir, &m, PART_TRAINING, team, &loaded, NULL), 0);
+        assert_int_equal(saved_load(dir, &m, SAVED_TRAINING, team, &loaded, NULL), 0);
         assert_same(&training, &loaded);
         parameters_close(&loaded);
         parameters_close(&model);
@@ -100,7 +100,7 @@ static void one_table(void **state)
         open_parameters(&into, "fm", 0);
         *into.bias = 9;
         assert_int_equal(
-            saved_load_into(dir, &m, PART_MODEL, !dense, dense, team, &into, NULL), 0);
+            saved_load_into(dir, SAVED_MODEL, !dense, dense, team, &into, NULL), 0);
         assert_int_equal(table_stats(into.sparse).rows, dense ? 0 : 50);
         assert_true(*into.bias == (dense ? 0.25f : 9));
         parameters_close(&into);
@@ -115,50 +115,59 @@ static void finding(void **state)
     char dir[FILE_PATH_MAX];
     struct err e = {0};
     remove_all(path_of("out"));
-    assert_int_equal(saved_find(path_of("out"), dir, &e), TUG_EDATA);
+    assert_int_equal(save_find(path_of("out"), dir, &e), TUG_EDATA);
     assert_false(saved_any(path_of("out")));
     static const char *const names[] = {"out", "out/save-000002", "out/save-000010",
                                         "out/save-1000000", "out/save-999999"};
     for (size_t i = 0; i < 5; i++)
         assert_int_equal(mkdir(path_of(names[i]), 0700), 0);
-    assert_int_equal(saved_find(path_of("out"), dir, &e), TUG_EDATA); // none is finished
+    assert_int_equal(save_find(path_of("out"), dir, &e), TUG_EDATA); // none is finished
     static const size_t newest[] = {1, 2, 4, 3};
     for (size_t i = 0; i < 4; i++) {
         char file[64];
         snprintf(file, sizeof(file), "%s/manifest.json", names[newest[i]]);
         write_text(file, "");
-        assert_int_equal(saved_find(path_of("out"), dir, &e), 0);
+        assert_int_equal(save_find(path_of("out"), dir, &e), 0);
         assert_string_equal(dir, path_of(names[newest[i]]));
     }
     assert_true(saved_any(path_of("out")));
-    assert_int_equal(saved_find(path_of("out/save-000002"), dir, &e), 0);
+    assert_int_equal(save_find(path_of("out/save-000002"), dir, &e), 0);
     assert_string_equal(dir, path_of("out/save-000002"));
     remove_all(path_of("out"));
 }
 
-// A list of parts that lacks some (the checksum would have to be forged).
-static void incomplete_lists(void **state)
+// A manifest that lacks a table (the checksum would have to be forged), or all it says of
+// the run.
+static void incomplete(void **state)
 {
     (void)state;
     struct team *team = open_team(1);
     struct parameters model, loaded;
-    char dir[FILE_PATH_MAX];
+    char dir[FILE_PATH_MAX], other[FILE_PATH_MAX];
     open_parameters(&model, "fm", 50);
     assert_int_equal(save(team, &model, NULL, 1, dir), 0);
-    assert_int_equal(m.n_parts, 2);
-    for (int without = 0; without < 3; without++) {
-        struct manifest less = m;
-        less.parts[0] = m.parts[without == 0];
-        less.n_parts = without == 2 ? 0 : 1;
-        assert_int_equal(saved_load(dir, &less, PART_MODEL, team, &loaded, &test_err),
+    assert_int_equal(saved_load(dir, &m, SAVED_TRAINING, team, &loaded, &test_err),
+                     TUG_EDATA);
+    assert_non_null(strstr(test_err.text, "'training-sparse'"));
+    struct table_config config = run_features(&model.model);
+    struct store_options o = {.config = &config, .partition_bits = 8};
+    struct store *s;
+    assert_int_equal(store_open(&s, &o, &test_err), 0);
+    static const char *const about[] = {NULL, "{}"};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(save_stores(path_of("tables"), SAVE_CHECKPOINT, &s, 1, about[i],
+                                     0, 1, other, &test_err),
+                         0);
+        assert_int_equal(saved_read(&m, other, &test_err), TUG_EDATA);
+        assert_non_null(strstr(test_err.text, other));
+        m.options.model = model.model.options;
+        assert_int_equal(saved_load(other, &m, SAVED_MODEL, team, &loaded, &test_err),
                          TUG_EDATA);
-        assert_non_null(strstr(test_err.text, "manifest.json"));
+        assert_non_null(
+            strstr(test_err.text, i == 0 ? "does not say what model" : "'dense'"));
     }
-    assert_int_equal(saved_load(dir, &m, PART_TRAINING, team, &loaded, &test_err),
-                     TUG_EDATA);
-    m.rows++;
-    assert_int_equal(saved_load(dir, &m, PART_MODEL, team, &loaded, &test_err),
-                     TUG_EDATA);
+    store_close(s);
+    remove_all(path_of("tables"));
     parameters_close(&model);
     team_close(team);
 }
@@ -186,7 +195,7 @@ static void failing_allocations(void **state)
     open_parameters(&p, "fm", 20);
     FAIL_EACH_ALLOCATION(save_and_forget(team, &p), );
     assert_int_equal(save(team, &p, NULL, 1, dir), 0);
-    FAIL_EACH_ALLOCATION(saved_load(dir, &m, PART_MODEL, team, &loaded, &test_err),
+    FAIL_EACH_ALLOCATION(saved_load(dir, &m, SAVED_MODEL, team, &loaded, &test_err),
                          parameters_close(&loaded));
     parameters_close(&p);
     team_close(team);
@@ -198,7 +207,7 @@ int main(void)
         cmocka_unit_test(round_trip),
         cmocka_unit_test(one_table),
         cmocka_unit_test(finding),
-        cmocka_unit_test(incomplete_lists),
+        cmocka_unit_test(incomplete),
         cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, make_test_dir, remove_test_dir);

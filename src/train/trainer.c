@@ -350,7 +350,7 @@ static int finish(struct run *r, struct train_result *result, struct err *e)
         TRY(r->course->check(r, e));
     result->nothing_to_do = checkpoint_was_over(r);
     if (result->nothing_to_do)
-        TRY(saved_find(r->config->out, result->saved, e));
+        TRY(save_find(r->config->out, result->saved, e));
     else if (r->config->out != NULL)
         TRY(checkpoint_save(r, true, result, e));
     if (r->config->test.n > 0)

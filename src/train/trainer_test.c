@@ -185,10 +185,10 @@ static void saves_that_would_fail(void **state)
     drop[sizeof(drop) - 3] = 0; // the last comma
     c.reader.drop = drop;
     train(&c);
-    struct manifest m;
+    struct saved_run m;
     struct schema_column column;
     size_t at = 0;
-    assert_int_equal(manifest_read(&m, result.saved, &e), 0);
+    assert_int_equal(saved_read(&m, result.saved, &e), 0);
     assert_int_equal(m.schema.columns, 3);
     assert_true(schema_next(&m.schema, &at, &column) && column.use == SCHEMA_LABEL);
     assert_true(schema_next(&m.schema, &at, &column) && column.use == SCHEMA_DROPPED);

@@ -178,8 +178,8 @@ static void files_of_one_run(void **state)
     tug_ends(0, "train --data one.csv turned.csv " HOW
                 " --drop id,new --test test.csv --out mixed");
     size_t n;
-    char *same = files_read("same/save-000001/model-000.part", &n), *mixed = NULL;
-    mixed = files_read("mixed/save-000001/model-000.part", &n);
+    char *same = files_read("same/save-000001/sparse-0.rows", &n), *mixed = NULL;
+    mixed = files_read("mixed/save-000001/sparse-0.rows", &n);
     assert_memory_equal(same, mixed, n);
     mem_free(same);
     mem_free(mixed);

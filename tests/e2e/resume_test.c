@@ -282,7 +282,7 @@ static void nothing_to_resume(void **state)
     tug_ends(2, "train --data data.svm --format libsvm --resume");
     e2e_says("--resume needs --out");
     tug_ends(3, "%s --resume", command(&ways[0], "out"));
-    e2e_says("out holds no saved model");
+    e2e_says("'out' holds no save");
 }
 
 // Data that shrank between the runs: said, not trusted.

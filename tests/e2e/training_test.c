@@ -106,8 +106,8 @@ static bool same_training(const char *a, const char *b)
 {
     size_t n[2];
     char *text[2] = {
-        files_read(files_path("%s/save-000001/training-000.part", a), &n[0]),
-        files_read(files_path("%s/save-000001/training-000.part", b), &n[1])};
+        files_read(files_path("%s/save-000001/training-sparse-0.rows", a), &n[0]),
+        files_read(files_path("%s/save-000001/training-sparse-0.rows", b), &n[1])};
     assert_true(text[0] != NULL && text[1] != NULL);
     bool same = n[0] == n[1] && memcmp(text[0], text[1], n[0]) == 0;
     mem_free(text[0]);
@@ -183,8 +183,8 @@ static void held_out_of_standard_input(void **state)
     assert_true(valid_number("logloss") == loss);
     // What no example of the training has had is not saved either.
     tug_ends(0, "train --data data.svm %s --out seen", options);
-    assert_same_bytes("seen/save-000001/model-000.part",
-                      "unseen/save-000001/model-000.part");
+    assert_same_bytes("seen/save-000001/sparse-0.rows",
+                      "unseen/save-000001/sparse-0.rows");
     tug_ends(0, "train --data unseen.svm %s --data-in stream", options);
     assert_true(fabs(valid_number("logloss") - loss) < 1e-9);
 }

@@ -216,8 +216,9 @@ static json_t *read_manifest(const char *path)
     json_begin();
     if (json_read_file(FILE_ANYWHERE, path, 16 << 20, &root, NULL) != 0)
         return NULL;
-    json_object_del(root, "data");
+    json_object_del(json_object_get(root, "about"), "data");
     json_object_del(root, "checksum");
+    json_object_del(root, "number"); // which save of its directory it is
     return root;
 }
 
@@ -232,6 +233,8 @@ static bool same_manifests(const char *a, const char *b)
 
 static bool same_files(const char *name, const char *a, const char *b)
 {
+    if (strcmp(name, "run.json") == 0) // when and where
+        return true;
     return strcmp(name, "manifest.json") == 0 ? same_manifests(a, b) : files_same(a, b);
 }
 

@@ -393,7 +393,7 @@ static const char *difference(const char *a, const char *b)
     for (size_t i = 0; i < n; i++) {
         const char *name = names[0][i];
         size_t len = strlen(name);
-        if (len > 5 && strcmp(name + len - 5, ".part") == 0 &&
+        if (len > 5 && strcmp(name + len - 5, ".rows") == 0 &&
             !files_same(files_path("%s/%s", dir[0], name),
                         files_path("%s/%s", dir[1], name)))
             return files_path("%s", name);

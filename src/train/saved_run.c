@@ -1,8 +1,8 @@
-// The manifest as JSON (jansson). Each field is written and read by one
+// What a save says of its run, as JSON (jansson). Each field is written and read by one
 // line of the same shape.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "train/manifest.h"
+#include "train/saved_run.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -16,8 +16,6 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "rule/rule.h"
-
-enum { MANIFEST_MAX_BYTES = 16 << 20 };
 
 static json_t *real_or_null(double x)
 {
@@ -33,7 +31,7 @@ static json_t *rule_to_json(const struct rule_params *p)
                      (double)p->beta2);
 }
 
-static json_t *options_to_json(const struct manifest_options *o)
+static json_t *options_to_json(const struct saved_options *o)
 {
     const struct model_options *m = &o->model;
     return json_pack(
@@ -59,7 +57,7 @@ static json_t *position_to_json(const struct position *p)
                      (json_int_t)p->place.line, "offset", (json_int_t)p->place.offset);
 }
 
-static json_t *best_to_json(const struct manifest *m)
+static json_t *best_to_json(const struct saved_run *m)
 {
     if (!m->has_best)
         return json_null();
@@ -70,51 +68,34 @@ static json_t *best_to_json(const struct manifest *m)
         "copc", real_or_null(m->best_valid.copc));
 }
 
-static json_t *part_to_json(const struct manifest_part *p)
+// Of a failure to read it as well: what was written is JSON.
+static json_t *readers_to_json(const struct saved_run *x)
 {
-    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:o}", "file", p->file, "table",
-                     p->dense ? "dense" : "sparse", "role",
-                     p->role == PART_MODEL ? "model" : "training", "first_partition",
-                     (int)p->first_partition, "partitions", (int)p->n_partitions, "rows",
-                     (json_int_t)p->info.rows, "bytes", (json_int_t)p->info.bytes,
-                     "checksum", json_hex(p->info.checksum));
+    return x->readers != NULL ? json_loads(x->readers, 0, NULL) : json_null();
 }
 
-static json_t *parts_to_json(const struct manifest *m)
+int saved_run_print(const struct saved_run *x, char **ret, struct err *e)
 {
-    json_t *list = json_array();
-    for (uint32_t i = 0; i < m->n_parts; i++) {
-        if (json_array_append_new(list, part_to_json(&m->parts[i])) == 0)
-            continue;
-        json_decref(list);
-        return NULL;
-    }
-    return list;
-}
-
-static json_t *manifest_to_json(const struct manifest *m)
-{
-    json_t *root = json_pack(
-        "{s:s, s:i, s:o, s:o, s:o, s:I, s:I, s:b, s:o, s:I, s:o, s:o}", "format",
-        "tug-model", "version", MANIFEST_VERSION, "schema", schema_to_json(&m->schema),
-        "data", identity_to_json(&m->data), "options", options_to_json(&m->options),
-        "rows", (json_int_t)m->rows, "examples", (json_int_t)m->examples, "finished",
-        m->finished, "position", position_to_json(&m->at), "bad_lines",
-        (json_int_t)m->bad_lines, "best", best_to_json(m), "parts", parts_to_json(m));
-    uint64_t sum; // of the compact text, keys sorted, without the checksum itself
-    if (root != NULL && json_checksum(root, MANIFEST_VERSION, &sum) == 0 &&
-        json_object_set_new(root, "checksum", json_hex(sum)) == 0)
-        return root;
-    json_decref(root);
-    return NULL;
-}
-
-int manifest_write(const struct manifest *m, const char *dir, struct err *e)
-{
-    char path[FILE_PATH_MAX];
-    TRY(file_join(path, dir, MANIFEST_NAME, e));
     json_begin();
-    return json_write_file(manifest_to_json(m), path, e);
+    json_t *root = json_pack(
+        "{s:o, s:o, s:o, s:I, s:b, s:o, s:I, s:o, s:o}", "schema",
+        schema_to_json(&x->schema), "data", identity_to_json(&x->data), "options",
+        options_to_json(&x->options), "examples", (json_int_t)x->examples, "finished",
+        x->finished, "position", position_to_json(&x->at), "bad_lines",
+        (json_int_t)x->bad_lines, "best", best_to_json(x), "readers", readers_to_json(x));
+    *ret = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
+    json_decref(root);
+    if (*ret != NULL && !json_memory_failed())
+        return 0;
+    mem_free(*ret);
+    *ret = NULL;
+    return err_nomem(e, "what a save says of its run");
+}
+
+void saved_run_free(struct saved_run *x)
+{
+    mem_free(x->readers);
+    x->readers = NULL;
 }
 
 // Reading.
@@ -205,8 +186,7 @@ static void get_rule(struct json_fields *f, const json_t *o, const char *name,
     };
 }
 
-static void get_options(struct json_fields *f, const json_t *o,
-                        struct manifest_options *ret)
+static void get_options(struct json_fields *f, const json_t *o, struct saved_options *ret)
 {
     struct model_options *m = &ret->model;
     if (model_find(json_read_text(f, o, "model"), &m->ops, NULL) != 0)
@@ -227,16 +207,7 @@ static void get_options(struct json_fields *f, const json_t *o,
     ret->streaming = get_choice(f, o, "data-in", "memory", "stream");
     ret->window_bytes = (uint64_t)get_int(f, o, "window", INT64_MAX);
     ret->valid_fraction = get_real(f, o, "valid");
-    if (json_object_get(o, "table") != NULL) // saves of 0.2 have none
-        copy_text(f, o, "table", ret->table, sizeof(ret->table));
-}
-
-// Before there were schemas, the options said what is enough for all formats but csv.
-static void get_old_schema(struct json_fields *f, const json_t *o, struct schema *ret)
-{
-    copy_text(f, o, "format", ret->format, sizeof(ret->format));
-    ret->loss = get_choice(f, o, "loss", "logistic", "squared") ? READER_SQUARED
-                                                                : READER_LOGISTIC;
+    copy_text(f, o, "table", ret->table, sizeof(ret->table));
 }
 
 static void get_position(struct json_fields *f, const json_t *o, struct position *ret)
@@ -255,7 +226,7 @@ static void get_position(struct json_fields *f, const json_t *o, struct position
     };
 }
 
-static void get_best(struct json_fields *f, const json_t *o, struct manifest *ret)
+static void get_best(struct json_fields *f, const json_t *o, struct saved_run *ret)
 {
     ret->has_best = json_is_object(o);
     if (!ret->has_best)
@@ -271,97 +242,43 @@ static void get_best(struct json_fields *f, const json_t *o, struct manifest *re
     };
 }
 
-static void get_part(struct json_fields *f, const json_t *o, struct manifest_part *ret)
+static void get_readers(struct json_fields *f, const json_t *o, struct saved_run *ret)
 {
-    copy_text(f, o, "file", ret->file, sizeof(ret->file));
-    if (strchr(ret->file, '/') != NULL || ret->file[0] == '.' || ret->file[0] == 0)
-        json_complain(f, "file", "is not a plain name");
-    ret->dense = get_choice(f, o, "table", "sparse", "dense");
-    ret->role = get_choice(f, o, "role", "model", "training") ? PART_TRAINING
-                                                              : PART_MODEL;
-    ret->first_partition = (uint32_t)get_int(f, o, "first_partition", UINT16_MAX);
-    ret->n_partitions = (uint32_t)get_int(f, o, "partitions", UINT16_MAX + 1);
-    ret->info.rows = (uint64_t)get_int(f, o, "rows", INT64_MAX);
-    ret->info.bytes = (uint64_t)get_int(f, o, "bytes", INT64_MAX);
-    ret->info.checksum = get_hex(f, o, "checksum");
-}
-
-static void get_parts(struct json_fields *f, const json_t *list, struct manifest *ret)
-{
-    if (!json_is_array(list) || json_array_size(list) > MANIFEST_MAX_PARTS) {
-        json_complain(f, "parts", "is missing or too long");
+    if (o == NULL || json_is_null(o))
         return;
-    }
-    ret->n_parts = (uint32_t)json_array_size(list);
-    for (uint32_t i = 0; i < ret->n_parts; i++)
-        get_part(f, json_array_get(list, i), &ret->parts[i]);
+    if (!json_is_object(o))
+        json_complain(f, "readers", "is no position in the data");
+    ret->readers = f->rc == 0 ? json_dumps(o, JSON_COMPACT) : NULL;
+    if (f->rc == 0 && ret->readers == NULL)
+        f->rc = err_nomem(f->e, f->path);
 }
 
-static int check_checksum(struct json_fields *f, json_t *root, uint64_t version)
-{
-    uint64_t want = get_hex(f, root, "checksum"), sum;
-    json_object_del(root, "checksum");
-    if (f->rc == 0 && json_checksum(root, version, &sum) != 0)
-        return err_nomem(f->e, "the manifest");
-    if (f->rc == 0 && sum != want)
-        return err_set(f->e, TUG_EDATA,
-                       "%s: the checksum does not match; the file is damaged", f->path);
-    return f->rc;
-}
-
-static int from_json(struct manifest *ret, json_t *root, const char *path, struct err *e)
+int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
+                    struct err *e)
 {
     struct json_fields f = {.path = path, .e = e};
-    const char *format = json_string_value(json_object_get(root, "format"));
-    if (format == NULL || strcmp(format, "tug-model") != 0)
-        return err_set(e, TUG_EDATA, "%s is not the manifest of a tug model", path);
-    json_int_t version = json_integer_value(json_object_get(root, "version"));
-    if (version < MANIFEST_OLDEST || version > MANIFEST_VERSION)
-        return err_set(
-            e, TUG_EDATA,
-            "%s has format version %lld; this tug reads versions %d to %d: use the tug "
-            "that wrote it, or train again",
-            path, (long long)version, MANIFEST_OLDEST, MANIFEST_VERSION);
-    TRY(check_checksum(&f, root, (uint64_t)version));
     memset(ret, 0, sizeof(*ret));
-    get_options(&f, json_object_get(root, "options"), &ret->options);
-    if (version == MANIFEST_OLDEST) {
-        get_old_schema(&f, json_object_get(root, "options"), &ret->schema);
-    } else {
-        schema_from_json(&ret->schema, json_object_get(root, "schema"), &f);
-        identity_from_json(&ret->data, json_object_get(root, "data"), &f);
+    json_begin();
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, NULL);
+    if (json_memory_failed()) {
+        json_decref(root);
+        return err_nomem(e, path);
     }
-    ret->rows = (uint64_t)get_int(&f, root, "rows", INT64_MAX);
+    if (!json_is_object(root))
+        json_complain(&f, "about", "is not what a training run says");
+    get_options(&f, json_object_get(root, "options"), &ret->options);
+    schema_from_json(&ret->schema, json_object_get(root, "schema"), &f);
+    identity_from_json(&ret->data, json_object_get(root, "data"), &f);
     ret->examples = (uint64_t)get_int(&f, root, "examples", INT64_MAX);
     ret->finished = get_bool(&f, root, "finished");
     get_position(&f, json_object_get(root, "position"), &ret->at);
     ret->bad_lines = (uint64_t)get_int(&f, root, "bad_lines", INT64_MAX);
     get_best(&f, json_object_get(root, "best"), ret);
-    get_parts(&f, json_object_get(root, "parts"), ret);
-    return f.rc;
-}
-
-int manifest_read(struct manifest *ret, const char *dir, struct err *e)
-{
-    char path[FILE_PATH_MAX];
-    TRY(file_join(path, dir, MANIFEST_NAME, e));
-    json_t *root;
-    TRY(json_read_file(FILE_ANYWHERE, path, MANIFEST_MAX_BYTES, &root, e));
-    int rc = from_json(ret, root, path, e);
+    get_readers(&f, json_object_get(root, "readers"), ret);
     json_decref(root);
-    return rc;
-}
-
-int manifest_knows_data(const struct manifest *m, const char *dir, struct err *e)
-{
-    if (strcmp(m->schema.format, "csv") != 0 || m->schema.columns > 0)
-        return 0;
-    return err_set(
-        e, TUG_EDATA,
-        "%s was saved by an earlier tug, which knew the columns of csv data by their "
-        "position; features now go by the names of columns, so this model would know "
-        "none of them: use the tug that saved it, or train again",
-        dir);
+    if (f.rc != 0)
+        saved_run_free(ret);
+    return f.rc;
 }
 
 // A value as it is typed on the command line.
@@ -424,8 +341,8 @@ static void compare_values(struct differences *d, const char *group, json_t *the
     }
 }
 
-int manifest_same_options(const struct manifest_options *then,
-                          const struct manifest_options *now, struct err *e)
+int saved_same_options(const struct saved_options *then, const struct saved_options *now,
+                       struct err *e)
 {
     struct differences d = {0};
     json_begin();
@@ -436,7 +353,7 @@ int manifest_same_options(const struct manifest_options *then,
     json_decref(a);
     json_decref(b);
     if (failed)
-        return err_nomem(e, "the manifest");
+        return err_nomem(e, "what a save says of its run");
     if (d.text[0] == '\0')
         return 0;
     return err_set(

@@ -1,0 +1,178 @@
+// Saved models as parameters: rows of a save's files become rows of a model's tables. Those
+// of features that live become what a pull returns of them: weights alone, for scores.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/relaxed.h"
+#include "train/lives.h"
+#include "train/saved.h"
+
+int saved_open(struct save_chain *c, const char *dir, struct err *e)
+{
+    TRY(save_chain_open_below(c, FILE_ANYWHERE, dir, e));
+    if (c->n == 1 && c->saves[0].about != NULL)
+        return 0;
+    save_chain_close(c);
+    return err_set(e, TUG_EDATA,
+                   "%s holds tables, but does not say what model they are of: it was not "
+                   "saved by a training run",
+                   dir);
+}
+
+int saved_read(struct saved_run *ret, const char *dir, struct err *e)
+{
+    struct save_chain c;
+    char path[FILE_PATH_MAX];
+    TRY(file_join(path, dir, SAVE_MANIFEST, e));
+    TRY(saved_open(&c, dir, e));
+    int rc = saved_run_parse(ret, c.saves[0].about, path, e);
+    save_chain_close(&c);
+    return rc;
+}
+
+// From one table of the save into one of the model.
+struct copying {
+    const struct save_table *from;
+    struct accessor saved;
+    bool same; // rows are the model's own, and go on with all they hold
+    const struct accessor *own;
+    struct table *to;
+};
+
+static void copy_row(const struct copying *x, enum rows_kind kind, const float *from,
+                     float *row)
+{
+    if (x->same)
+        relaxed_store_n(row, from, x->own->width);
+    else if (kind == ROWS_EXTRA) // behind its row
+        relaxed_store_n(row + x->own->groups[1].weights,
+                        from + x->saved.groups[1].weights, x->own->groups[1].n);
+    else
+        lives_copy_row(&x->saved, x->own, from, x->saved.extra_width > 0 ? NULL : from,
+                       row);
+}
+
+static int copy_block(void *ctx, const struct rows_block *b, struct err *e)
+{
+    enum { ROWS = 512 }; // for which the table is asked at once
+    const struct copying *x = ctx;
+    size_t stride = sizeof(uint64_t) + b->width * sizeof(float);
+    const char *from = b->payload;
+    uint64_t keys[ROWS];
+    uint32_t handles[ROWS];
+    if (b->kind != ROWS_ROW && b->kind != ROWS_EXTRA)
+        return 0;
+    for (size_t at = 0, n; at < b->n; at += n, from += n * stride) {
+        n = b->n - at < ROWS ? b->n - at : ROWS;
+        for (size_t i = 0; i < n; i++)
+            memcpy(&keys[i], from + i * stride, sizeof(*keys));
+        if (table_rows(x->to, keys, n, handles) != 0)
+            return err_nomem(e, "the rows of a model");
+        struct table_slabs slabs = table_slabs(x->to);
+        for (size_t i = 0; i < n; i++)
+            copy_row(x, b->kind,
+                     (const float *)(const void *)(from + i * stride + sizeof(uint64_t)),
+                     table_row(slabs, handles[i]));
+    }
+    return 0;
+}
+
+// Files, by all members of the team.
+struct loading {
+    const struct save_chain *chain;
+    struct copying tables[2];
+    uint32_t n;
+    atomic_uint next; // file
+    atomic_bool failed;
+    struct err error; // of the first that failed
+    atomic_flag error_taken;
+};
+
+static void load_files(void *arg, int rank)
+{
+    struct loading *l = arg;
+    (void)rank;
+    for (;;) {
+        size_t file = atomic_fetch_add(&l->next, 1), t = 0;
+        for (; t < l->n && file >= l->tables[t].from->n_files; t++)
+            file -= l->tables[t].from->n_files;
+        if (t == l->n || atomic_load(&l->failed))
+            return;
+        struct err e = {0};
+        if (save_each_block(l->chain, l->tables[t].from, file, copy_block, &l->tables[t],
+                            &e) == 0)
+            continue;
+        if (!atomic_flag_test_and_set(&l->error_taken))
+            l->error = e;
+        atomic_store(&l->failed, true);
+    }
+}
+
+static bool same_groups(const struct accessor *a, const struct accessor *b, bool state)
+{
+    bool same = a->n_groups == b->n_groups && (!state || a->width == b->width);
+    for (uint32_t g = 0; g < a->n_groups && same; g++) {
+        const struct accessor_group *x = &a->groups[g], *y = &b->groups[g];
+        same = x->n == y->n &&
+               (!state || (x->weights == y->weights && x->n_state == y->n_state));
+    }
+    return same;
+}
+
+static int add_table(struct loading *l, const char *name, const struct accessor *own,
+                     struct table *to, struct err *e)
+{
+    struct copying *x = &l->tables[l->n];
+    *x = (struct copying){.own = own, .to = to};
+    int rc = save_open_table(l->chain, name, &x->from, e);
+    if (rc == TUG_EUSAGE)
+        return err_set(e, TUG_EDATA, "%s does not hold the table '%s' of a model",
+                       l->chain->paths[0], name);
+    TRY(rc);
+    TRY(accessor_make(&x->saved, &x->from->config.accessor, e));
+    bool lives = accessor_lives(&x->saved);
+    x->same = !lives;
+    if (!same_groups(&x->saved, own, !lives))
+        return err_set(e, TUG_EDATA, "the rows of table %s in %s are not this model's",
+                       name, l->chain->paths[0]);
+    l->n++;
+    return 0;
+}
+
+static int load(const struct save_chain *c, enum saved_role role, bool sparse, bool dense,
+                struct team *team, struct parameters *p, struct err *e)
+{
+    struct loading l = {.chain = c, .error_taken = ATOMIC_FLAG_INIT};
+    if (sparse)
+        TRY(add_table(&l, saved_table(role, false), &p->model.accessor, p->sparse, e));
+    if (dense)
+        TRY(add_table(&l, saved_table(role, true), &p->model.bias, p->dense, e));
+    team_run(team, load_files, &l);
+    if (!atomic_load(&l.failed))
+        return 0;
+    if (e != NULL)
+        *e = l.error;
+    return l.error.code;
+}
+
+int saved_load_into(const char *dir, enum saved_role role, bool sparse, bool dense,
+                    struct team *team, struct parameters *p, struct err *e)
+{
+    struct save_chain c;
+    TRY(saved_open(&c, dir, e));
+    int rc = load(&c, role, sparse, dense, team, p, e);
+    save_chain_close(&c);
+    return rc;
+}
+
+int saved_load(const char *dir, const struct saved_run *run, enum saved_role role,
+               struct team *team, struct parameters *ret, struct err *e)
+{
+    TRY(parameters_open(ret, &run->options.model, e));
+    int rc = saved_load_into(dir, role, true, true, team, ret, e);
+    if (rc != 0)
+        parameters_close(ret);
+    return rc;
+}

@@ -1,0 +1,67 @@
+// What a save says of the run that made it: the model and all options that its result
+// depends on, the schema of its data, which data it was, and where training stood. It is
+// the part `about` of the save's manifest (save/save.h); tables without it are no model.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_SAVED_RUN_H
+#define TUG_TRAIN_SAVED_RUN_H
+
+#include "base/err.h"
+#include "data/identity.h"
+#include "data/schema.h"
+#include "train/run.h"
+
+enum { SAVED_TEXT_MAX = 16384 };
+
+// All that a run's result depends on. A resumed run must agree in it.
+struct saved_options {
+    struct model_options model;
+    // Training.
+    struct schedule schedule;
+    uint32_t batch;
+    bool deterministic, reduce_mean, streaming;
+    uint64_t window_bytes;
+    double valid_fraction;
+    // Settings of features that live (train/lives.h), or "".
+    char table[SAVED_TEXT_MAX];
+};
+
+// Large: not for the stack.
+struct saved_run {
+    struct saved_options options;
+    struct schema schema; // of the data
+    struct identity data;
+    uint64_t examples;
+    bool finished;
+    struct position at;
+    uint64_t bad_lines;
+    bool has_best;
+    double best_loss;
+    uint32_t best_epoch, passes_since_best;
+    struct metrics best_valid;
+    // Of a save in the middle of a cluster's pass: where the readers of the data stood, as
+    // JSON (train/driver_cut.c); or NULL.
+    char *readers;
+};
+void saved_run_free(struct saved_run *x); // a zeroed one is fine
+
+// As JSON text, which the caller frees. TUG_ENOMEM.
+int saved_run_print(const struct saved_run *x, char **ret, struct err *e);
+
+// Reads and checks such a text. TUG_EDATA naming `path`, the manifest that it comes from,
+// for anything that is not as it was written.
+int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
+                    struct err *e);
+
+// 0 when `now` would go on exactly as `then`; TUG_EUSAGE naming the options that
+// differ.
+int saved_same_options(const struct saved_options *then, const struct saved_options *now,
+                       struct err *e);
+
+// Whether its features live.
+static inline bool saved_run_lives(const struct saved_run *x)
+{
+    return x->options.table[0] != 0;
+}
+
+#endif

@@ -1,0 +1,283 @@
+// What a save says of its run: round trips, damage, texts made by somebody who knows the
+// checksum of the manifest.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/saved_run.h"
+
+#include <math.h>
+
+#include <jansson.h>
+
+#include "base/hash.h"
+#include "kit/test.h"
+#include "train/train_testing.h"
+
+static struct saved_run written, again; // large
+
+// Everything differs from zero and from the next.
+static void fill(struct saved_run *m)
+{
+    *m = (struct saved_run){
+        .schema = {.format = "csv", .loss = READER_SQUARED, .separator = '\t'},
+        .options = {.model = model_of("ffm"),
+                    .schedule = {SCHEDULE_LINEAR, 0.1, 1e-300},
+                    .batch = 77,
+                    .deterministic = true,
+                    .reduce_mean = true,
+                    .streaming = true,
+                    .window_bytes = 3 << 20,
+                    .valid_fraction = 0.1},
+        .examples = 12345678901234,
+        .finished = true,
+        .at = {.epoch = 1,
+               .window = 2,
+               .batch = 3,
+               .batches = 4,
+               .seen = 5,
+               .bad_lines = 6,
+               .place = {.number = 7, .file = 8, .line = 9, .offset = 10}},
+        .bad_lines = 11,
+        .has_best = true,
+        .best_loss = 0.1,
+        .best_epoch = 12,
+        .passes_since_best = 13,
+        .best_valid = {.examples = 14, .auc = 0.7, .logloss = 0.1, .copc = 1.1},
+    };
+    static const char *const names[] = {"click", "age", "w", "id,\"ü\n", "", "city"};
+    static const enum schema_use uses[] = {SCHEMA_LABEL,   SCHEMA_NUMBERS, SCHEMA_WEIGHT,
+                                           SCHEMA_DROPPED, SCHEMA_DROPPED, SCHEMA_WORDS};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        assert_int_equal(
+            schema_add(&m->schema, uses[i], names[i], strlen(names[i]), NULL), 0);
+    static const char *const paths[] = {"/data/day-1.csv", "day-2\xff.csv.gz"};
+    for (uint64_t i = 0; i < 2; i++)
+        identity_add(&m->data, &(struct identity_file){.name = paths[i],
+                                                       .name_len = strlen(paths[i]),
+                                                       .bytes = i + 1,
+                                                       .hash = mix64(i)});
+    m->options.model.seed = UINT64_MAX;
+    m->options.model.linear.lr = 0.1f;
+    m->options.model.latent.beta2 = 0.999f;
+    // The block of rules is set by the model, not saved.
+    m->options.model.linear.block = m->options.model.latent.block = 1;
+}
+
+// Written and read again.
+static int again_from(const struct saved_run *x, struct err *e)
+{
+    char *text;
+    TRY(saved_run_print(x, &text, e));
+    int rc = saved_run_parse(&again, text, "manifest.json", e);
+    mem_free(text);
+    return rc;
+}
+
+static void round_trip(void **state)
+{
+    (void)state;
+    static char readers[] = "{\"pass\":1,\"done\":[\"0f\"]}";
+    for (int within = 0; within < 2; within++) {
+        fill(&written);
+        written.readers = within ? readers : NULL;
+        memset(&again, 0xff, sizeof(again));
+        struct err e = {0};
+        if (again_from(&written, &e) != 0)
+            fail_msg("%s", e.text);
+        assert_int_equal(again.readers != NULL, within);
+        if (within)
+            assert_string_equal(again.readers, readers);
+        saved_run_free(&again);
+        written.readers = NULL;
+        assert_same_struct(&again, &written);
+    }
+}
+
+// Numbers that JSON has no word for.
+static void no_numbers(void **state)
+{
+    (void)state;
+    fill(&written);
+    written.best_loss = written.best_valid.logloss = (double)NAN;
+    written.best_valid.auc = (double)NAN;
+    written.best_valid.copc = (double)INFINITY;
+    assert_int_equal(again_from(&written, NULL), 0);
+    assert_true(isnan(again.best_loss) && isnan(again.best_valid.auc));
+    assert_true(again.has_best);
+    written.has_best = false;
+    assert_int_equal(again_from(&written, NULL), 0);
+    assert_false(again.has_best);
+}
+
+static void refused(const char *text, const char *why)
+{
+    struct err e = {0};
+    if (saved_run_parse(&again, text, "manifest.json", &e) != TUG_EDATA)
+        fail_msg("'%s' was not refused", why);
+    if (strstr(e.text, why) == NULL || strstr(e.text, "manifest.json") == NULL)
+        fail_msg("'%s' is not in: %s", why, e.text);
+}
+
+// Bytes changed below a checksum that was made right again: read, or refused by name.
+static void damaged(void **state)
+{
+    (void)state;
+    char *text;
+    fill(&written);
+    assert_int_equal(saved_run_print(&written, &text, NULL), 0);
+    for (size_t i = 0; text[i] != 0; i++) {
+        struct err e = {0};
+        text[i] = (char)(text[i] ^ 2);
+        if (saved_run_parse(&again, text, "manifest.json", &e) == 0)
+            saved_run_free(&again);
+        else
+            assert_non_null(strstr(e.text, "manifest.json"));
+        text[i] = (char)(text[i] ^ 2);
+    }
+    for (size_t n = strlen(text); n > 0; n -= n < 7 ? n : 7) {
+        text[n - 1] = 0;
+        refused(text, "");
+    }
+    mem_free(text);
+    static const char *const others[] = {"", "[]", "3", "null", "{}"};
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+        refused(others[i], i < 4 ? "'about'" : "");
+}
+
+// ---------------------------------------------------------------- forged texts
+
+// Replaces one value; NULL: takes it away.
+static char *forge(const char *object, const char *name, json_t *value)
+{
+    char *text;
+    fill(&written);
+    assert_int_equal(saved_run_print(&written, &text, NULL), 0);
+    json_t *root = json_loads(text, 0, NULL);
+    mem_free(text);
+    json_t *at = *object ? json_object_get(root, object) : root;
+    assert_true(json_is_object(at));
+    if (value != NULL)
+        assert_int_equal(json_object_set_new(at, name, value), 0);
+    else
+        assert_int_equal(json_object_del(at, name), 0);
+    text = json_dumps(root, JSON_COMPACT);
+    assert_non_null(text);
+    json_decref(root);
+    return text;
+}
+
+static void forged_is_refused(const char *object, const char *name, json_t *value,
+                              const char *why)
+{
+    char *text = forge(object, name, value);
+    refused(text, why);
+    mem_free(text);
+}
+
+static void forged(void **state)
+{
+    (void)state;
+    char *text = forge("", "examples", json_integer(7));
+    assert_int_equal(saved_run_parse(&again, text, "manifest.json", NULL), 0);
+    assert_int_equal(again.examples, 7); // the forging itself is right
+    mem_free(text);
+    forged_is_refused("schema", "format", json_stringn((char[2000]){0}, 2000), "");
+    forged_is_refused("schema", "hashing", json_string("place"),
+                      "'hashing' is a word that this version does not know");
+    forged_is_refused("schema", "columns", json_integer(-1), "'columns'");
+    forged_is_refused("data", "list", NULL, "'list'");
+    forged_is_refused("schema", "columns", json_pack("[[s, s]]", "x", "feature"),
+                      "'columns' holds an entry that is not a column");
+    // Numbers out of bounds, of other types, missing.
+    static const struct {
+        const char *object, *name;
+    } numbers[] = {
+        {"", "examples"},        {"", "finished"},        {"", "bad_lines"},
+        {"options", "dim"},      {"options", "fields"},   {"options", "batch"},
+        {"options", "schedule"}, {"options", "window"},   {"options", "model"},
+        {"options", "linear"},   {"options", "table"},    {"schema", "loss"},
+        {"schema", "format"},    {"schema", "separator"}, {"data", "hash"},
+        {"data", "files"},       {"options", "reduce"},   {"options", "data-in"},
+        {"options", "seed"},     {"position", "epoch"},   {"position", "line"},
+        {"position", "file"},    {"position", "offset"},  {"best", "epoch"},
+    };
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+        forged_is_refused(numbers[i].object, numbers[i].name, json_integer(-1),
+                          numbers[i].name);
+        forged_is_refused(numbers[i].object, numbers[i].name, json_array(),
+                          numbers[i].name);
+        forged_is_refused(numbers[i].object, numbers[i].name, NULL, numbers[i].name);
+    }
+    forged_is_refused("", "readers", json_array(), "'readers'");
+    forged_is_refused("", "position", json_integer(1), "");
+    forged_is_refused("", "options", NULL, "");
+}
+
+// ---------------------------------------------------------------- options
+
+static void same_options(void **state)
+{
+    (void)state;
+    fill(&written);
+    struct saved_options now = written.options;
+    struct err e = {0};
+    assert_int_equal(saved_same_options(&written.options, &now, NULL), 0);
+    now.model.latent.lr = 2;
+    assert_int_equal(saved_same_options(&written.options, &now, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "--latent-lr"));
+    now = written.options;
+    now.model.linear.kind = RULE_FTRL;
+    assert_int_equal(saved_same_options(&written.options, &now, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "--optimizer 'adagrad', this one has 'ftrl'"));
+    // As they are typed: seeds are kept in hexadecimal, schedules as numbers.
+    now = written.options;
+    now.model.seed = 31;
+    assert_int_equal(saved_same_options(&written.options, &now, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "this one has 31:"));
+    now = written.options;
+    now.schedule.kind = SCHEDULE_POLY;
+    assert_int_equal(saved_same_options(&written.options, &now, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "this one has poly:"));
+    now = written.options;
+    now.window_bytes = 77 << 20;
+    assert_int_equal(saved_same_options(&written.options, &now, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "this one has 77:"));
+    // All of them, but for those that follow from another one.
+    now.batch++;
+    now.model.seed = 31;
+    assert_int_equal(saved_same_options(&written.options, &now, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, ", this one has 31; it had --batch "));
+    assert_non_null(strstr(e.text, "; it had --window "));
+    now.model.ops = model_of("lr").ops;
+    now.model.dim = 1;
+    assert_int_equal(saved_same_options(&written.options, &now, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "had --model 'ffm', this one has 'lr': give"));
+    // Floats as they were written and read.
+    assert_int_equal(again_from(&written, NULL), 0);
+    assert_int_equal(saved_same_options(&again.options, &written.options, NULL), 0);
+}
+
+// ---------------------------------------------------------------- memory
+
+static void failing_allocations(void **state)
+{
+    (void)state;
+    fill(&written);
+    char *text;
+    FAIL_EACH_ALLOCATION(saved_run_print(&written, &text, &test_err), mem_free(text));
+    assert_int_equal(saved_run_print(&written, &text, &test_err), 0);
+    FAIL_EACH_ALLOCATION(saved_run_parse(&again, text, "manifest.json", &test_err),
+                         saved_run_free(&again));
+    mem_free(text);
+    struct saved_options other = written.options;
+    FAIL_EACH_ALLOCATION(saved_same_options(&written.options, &other, &test_err), );
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round_trip),   cmocka_unit_test(no_numbers),
+        cmocka_unit_test(damaged),      cmocka_unit_test(forged),
+        cmocka_unit_test(same_options), cmocka_unit_test(failing_allocations),
+    };
+    return cmocka_run_group_tests(tests, make_test_dir, remove_test_dir);
+}

@@ -1,0 +1,57 @@
+// What saves say of their runs: any text is read, or refused in words that name the
+// manifest.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "data/reader.h"
+#include "train/saved_run.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(bool ok)
+{
+    if (!ok)
+        abort();
+}
+
+// What was read can be used: by the model, by the reader, for another save.
+static void use(const struct saved_run *x)
+{
+    struct model model;
+    struct err e;
+    char *text;
+    require(saved_same_options(&x->options, &x->options, &e) == 0);
+    require(saved_run_print(x, &text, &e) == 0);
+    mem_free(text);
+    (void)model_init(&model, &x->options.model, &e);
+    struct reader_options r = {.schema = &x->schema, .fields = x->options.model.fields};
+    struct reader *reader;
+    const struct reader_layout *layout;
+    if (reader_open(&reader, &r, &e) != 0)
+        return;
+    if (reader_has_header(reader))
+        (void)reader_header(reader, "a,b", 3, &layout, &e);
+    reader_close(reader);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct saved_run x;
+    struct err e = {0};
+    char *text = malloc(size + 1);
+    require(text != NULL);
+    memcpy(text, data, size);
+    text[size] = '\0';
+    int rc = saved_run_parse(&x, text, "manifest.json", &e);
+    require(rc == 0 || strstr(e.text, "manifest.json") != NULL);
+    if (rc == 0) {
+        use(&x);
+        saved_run_free(&x);
+    }
+    free(text);
+    return 0;
+}
