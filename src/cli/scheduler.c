@@ -230,8 +230,7 @@ static void name_checkpoint(const struct process *p, struct err *e)
 {
     char dir[FILE_PATH_MAX], why[ERR_TEXT_MAX];
     const char *out = p->setup.config.out;
-    if (e->code != TUG_EIO || !p->drives || out == NULL ||
-        save_find(out, dir, NULL) != 0)
+    if (e->code != TUG_EIO || !p->drives || out == NULL || save_find(out, dir, NULL) != 0)
         return;
     snprintf(why, sizeof(why), "%s", e->text);
     err_set(e, TUG_EIO, "%s (the last checkpoint is %s: --resume goes on from it)", why,

@@ -40,8 +40,9 @@ static const struct option options[] = {
      .kind = OPTION_STRING,
      AT(table),
      .metavar = "NAME",
-     .help = "name of the table; in a saved model 'sparse' (one row per feature) or "
-             "'dense' (the bias). By default the only table, or 'sparse'; stat and save "
+     .help = "name of the table; in a saved model 'sparse' (one row per feature), "
+             "'dense' (the bias), and with --valid 'training-sparse' and "
+             "'training-dense'. By default the only table, or 'sparse'; stat and save "
              "then take all tables"},
     {.name = "settings",
      .kind = OPTION_STRING,

@@ -332,10 +332,11 @@ static int drop(struct saves *s, struct err *e)
         return err_set(e, TUG_EUSAGE,
                        "--table NAME is missing: 'tug table list' shows the tables");
     if (s->run != NULL)
-        return err_set(e, TUG_EUSAGE,
-                       "%s is a saved model, which needs both tables: to have one of them "
-                       "as text use export",
-                       s->from);
+        return err_set(
+            e, TUG_EUSAGE,
+            "%s is a saved model, which needs both tables: to have one of them "
+            "as text use export",
+            s->from);
     if (s->newest->n_tables == 1)
         return err_set(e, TUG_EUSAGE,
                        "'%s' is the only table of %s: remove the directory instead",

@@ -248,8 +248,8 @@ int save_check_parent(const struct store *s, const struct save_manifest *m, stru
                    store_config(s)->name);
 }
 
-static int begin(const char *dir, struct save_manifest *m,
-                        char ret_path[FILE_PATH_MAX], struct err *e)
+static int begin(const char *dir, struct save_manifest *m, char ret_path[FILE_PATH_MAX],
+                 struct err *e)
 {
     struct numbers l;
     TRY(list_numbers(&l, dir, e));
@@ -374,10 +374,11 @@ int save_find(const char *from, char ret_path[FILE_PATH_MAX], struct err *e)
     uint32_t number = newest_complete(&l, from);
     mem_free(l.at);
     if (number == 0)
-        return err_set(e, TUG_EDATA,
-                       "'%s' holds no save: give the --out directory of a training run or "
-                       "of tug table save, or one of the save-... directories in it",
-                       from);
+        return err_set(
+            e, TUG_EDATA,
+            "'%s' holds no save: give the --out directory of a training run or "
+            "of tug table save, or one of the save-... directories in it",
+            from);
     return save_path(ret_path, from, number, e);
 }
 

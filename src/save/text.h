@@ -9,9 +9,9 @@
 //   44 0.5 0.5 -1 2 0 1 0
 //
 // embedx is left out where it has not been earned. Without state there are the weights,
-// and shows and clicks before them; of a model's features also the count of their updates. Of counters there are the counts. Import reads both:
-// what is not there begins as in a new row. Lines without the first ones (KEY WEIGHTS...)
-// are taken as text without state.
+// and shows and clicks before them; of a model's features also the count of their updates.
+// Of counters there are the counts. Import reads both: what is not there begins as in a new
+// row. Lines without the first ones (KEY WEIGHTS...) are taken as text without state.
 //
 // Of Paddle: the lines of its sparse tables' part files,
 //

@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct saved_run x;
     struct err e = {0};
-    char *text = malloc(size + 1);
+    char *text = mem_alloc(size + 1);
     require(text != NULL);
     memcpy(text, data, size);
     text[size] = '\0';
@@ -52,6 +52,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         use(&x);
         saved_run_free(&x);
     }
-    free(text);
+    mem_free(text);
     return 0;
 }
