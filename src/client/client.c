@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "client/private.h"
+#include "cluster/session.h"
 
 static void on_roster(void *ctx, const struct roster *r, uint64_t now)
 {
@@ -154,7 +155,8 @@ static void link_message(struct client *c, van_link link, const struct van_messa
         return;
     struct err e;
     if (m->type == MSG_WELCOME) {
-        if (member_welcomed(c->member, link, &m->m->welcome, WIRE_SERVER, &e))
+        if (session_believes(c->van, link, member_who(c->member), WIRE_SERVER,
+                             &m->m->welcome, &e))
             peer_greeted(p, now);
         else
             peer_break(p, &e, now);

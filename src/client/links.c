@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "client/private.h"
+#include "cluster/session.h"
 
 #define BACKOFF_MIN (10 * MS)
 #define BACKOFF_MAX (1000 * MS)
@@ -126,7 +127,7 @@ static void open_link(struct peer *p, uint64_t now)
 static void greet(struct peer *p, uint64_t now)
 {
     struct client *c = p->client;
-    member_greet(c->member, p->link);
+    session_greet(c->van, p->link, member_who(c->member));
     p->due = c->o.resend_ns != 0 ? now + c->o.resend_ns : VAN_NEVER;
 }
 

@@ -11,6 +11,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "client/private.h"
+#include "cluster/session.h"
 
 #define SILENCE (5000 * MS)
 
@@ -85,7 +86,7 @@ bool silence_opened(struct client *c, van_link link)
 {
     if (peer_trying(c, link) == NULL)
         return false;
-    member_greet(c->member, link);
+    session_greet(c->van, link, member_who(c->member));
     return true;
 }
 
@@ -107,7 +108,8 @@ bool silence_message(struct client *c, van_link link, const struct van_message *
         return false;
     if (m->type != MSG_WELCOME)
         return true; // it refuses: what it says will be heard of the old link, too
-    if (!member_welcomed(c->member, link, &m->m->welcome, WIRE_SERVER, &why)) {
+    if (!session_believes(c->van, link, member_who(c->member), WIRE_SERVER,
+                          &m->m->welcome, &why)) {
         silence_end(p); // the next one is tried in time
         return true;
     }

@@ -37,6 +37,17 @@ int member_open(struct member **ret, const struct member_options *o, struct err 
     if (m->o.resend_ns == 0)
         m->o.resend_ns = DEFAULT_RESEND_NS;
     m->last_request = REQUEST_FIRST;
+    m->who = (struct session_who){.cluster = o->cluster, .role = o->role};
+    m->side = (struct session_side){
+        .who = &m->who,
+        .resend_ns = m->o.resend_ns,
+        .greet_ns = o->without_redial ? 0 : MEMBER_SILENCE_NS,
+        .ping_ns = MEMBER_SILENCE_NS / 2,
+        .silence_ns = o->without_redial ? 0 : MEMBER_SILENCE_NS,
+        .retry_ns = m->o.resend_ns / 4,
+        .retry_max_ns = m->o.resend_ns / 4,
+    };
+    m->s = (struct session){.side = &m->side, .role = WIRE_SCHEDULER};
     int rc = keep_text(m->scheduler, sizeof(m->scheduler), "the scheduler's address",
                        o->scheduler, e);
     if (rc == 0)
@@ -54,7 +65,7 @@ int member_open(struct member **ret, const struct member_options *o, struct err 
 
 int member_set_address(struct member *m, const char *address, struct err *e)
 {
-    assert(m->van == NULL); // JOIN carries it
+    assert(m->side.van == NULL); // JOIN carries it
     return keep_text(m->address, sizeof(m->address), "the address", address, e);
 }
 
@@ -69,14 +80,14 @@ void member_close(struct member *m)
 
 void member_send(struct member *m, uint16_t type, uint64_t request, const void *msg)
 {
-    assert(m->van != NULL && m->link != 0);
+    assert(m->s.link != 0);
     // What does not go out is sent again later, or the link closes.
-    (void)van_send(m->van, m->link, type, request, msg, NULL);
+    (void)van_send(m->side.van, m->s.link, type, request, msg, NULL);
 }
 
 void member_tell(struct member *m, uint16_t type, const void *msg)
 {
-    if (m->state == MEMBER_HERE)
+    if (member_is_here(m))
         member_send(m, type, 0, msg);
 }
 
@@ -93,10 +104,7 @@ void member_end(struct member *m, int code, const char *why)
 // No link any more, and none to come.
 static void part(struct member *m)
 {
-    van_close_link(m->van, m->link);
-    m->link = 0;
-    m->state = MEMBER_APART;
-    m->retry_at = VAN_NEVER;
+    session_end(&m->s);
     m->left |= m->leaving;
 }
 
@@ -114,29 +122,20 @@ static void give_up(struct member *m, const char *why)
 
 // An attempt may be as dead as a link, after its socket is connected too: then another is
 // made.
-static void connect_again(struct member *m, uint64_t now)
+static void dial(struct member *m, uint64_t now)
 {
     uint64_t until = m->lost_at + m->o.scheduler_timeout_ns;
     uint64_t left = until > now ? until - now : 1;
-    m->link = van_connect(m->van, m->scheduler, clock_earlier(left, MEMBER_TRY_NS));
-    m->state = m->link != 0 ? MEMBER_CONNECTING : MEMBER_APART;
-    m->retry_at = now + m->o.resend_ns; // when out of memory
+    (void)session_dial(&m->s, m->scheduler, clock_earlier(left, MEMBER_TRY_NS), now);
 }
 
 void member_serve(struct member *m, struct van *v, uint64_t now)
 {
     assert(v != NULL);
-    m->van = v;
+    m->side.van = v;
     m->lost_at = now;
-    connect_again(m, now);
+    dial(m, now);
     member_check(m, now);
-}
-
-static void say_hello(struct member *m, uint64_t now)
-{
-    m->state = MEMBER_GREETING;
-    m->sent_at = now;
-    member_greet(m, m->link);
 }
 
 static void join(struct member *m, uint64_t now)
@@ -152,41 +151,31 @@ static void join(struct member *m, uint64_t now)
         .host = wire_text(m->host),
         .address = wire_text(m->address),
         .wish = m->o.wish,
-        .node = m->o.without_identity ? 0 : m->id,
-        .session = m->o.without_identity ? 0 : m->session,
+        .node = m->o.without_identity ? 0 : m->who.id,
+        .session = m->o.without_identity ? 0 : m->who.number,
     };
-    m->state = MEMBER_JOINING;
-    m->sent_at = now;
+    m->s.asked_at = now; // so it is not asked for a sign of life meanwhile
     member_send(m, MSG_JOIN, REQUEST_JOIN, &msg);
 }
 
 bool member_opened(struct member *m, van_link link, bool accepted, uint64_t now)
 {
-    if (accepted || link != m->link || link == 0)
-        return false;
-    m->heard_at = now;
-    say_hello(m, now);
+    bool mine = !accepted && session_opened(&m->s, link, now);
     member_check(m, now);
-    return true;
+    return mine;
 }
 
 bool member_closed(struct member *m, van_link link, const struct err *why, uint64_t now)
 {
-    if (link != m->link || link == 0)
+    bool was_here = member_is_here(m);
+    if (!session_closed(&m->s, link, why, now))
         return false;
-    enum member_state was = m->state;
-    m->link = 0;
-    m->state = MEMBER_APART;
-    m->retry_at = now;
-    if (was == MEMBER_HERE)
-        m->lost_at = now;
-    else
-        m->retry_at += m->o.resend_ns / 4;
+    if (was_here)
+        m->lost_at = m->s.due = now;
     if (m->ended) { // nothing to come back for: the scheduler knows or is gone
-        m->retry_at = VAN_NEVER;
-        m->left |= m->leaving;
+        part(m);
     } else if (why->code == TUG_EDATA || why->code == TUG_EUSAGE) {
-        m->retry_at = VAN_NEVER;
+        m->s.due = VAN_NEVER;
         member_end(m, why->code, why->text);
     } else if (now >= m->lost_at + m->o.scheduler_timeout_ns) {
         give_up(m, why->text);
@@ -198,8 +187,9 @@ bool member_closed(struct member *m, van_link link, const struct err *why, uint6
 // Who was given another id would own other partitions than those whose rows it holds.
 static bool is_somebody_else(const struct member *m, const struct msg_joined *msg)
 {
-    return m->id != 0 && !m->o.without_identity &&
-           (msg->node != m->id || msg->session != m->session || msg->rank != m->rank);
+    return m->who.id != 0 && !m->o.without_identity &&
+           (msg->node != m->who.id || msg->session != m->who.number ||
+            msg->rank != m->rank);
 }
 
 static bool keep_secret(uint8_t to[MAC_BYTES], struct wire_text from)
@@ -212,23 +202,24 @@ static bool keep_secret(uint8_t to[MAC_BYTES], struct wire_text from)
 
 static void joined(struct member *m, const struct msg_joined *msg, uint64_t now)
 {
-    if (m->state != MEMBER_JOINING || msg->node == 0 || msg->session == 0)
+    if (m->s.state != SESSION_OPEN || member_is_here(m) || msg->node == 0 ||
+        msg->session == 0)
         return;
     if (is_somebody_else(m, msg)) {
         char why[ERR_TEXT_MAX];
         snprintf(why, sizeof(why),
                  "the scheduler at %s takes node %u for node %u, so it is not the "
                  "scheduler that the node joined; start the whole cluster again",
-                 m->scheduler, m->id, msg->node);
+                 m->scheduler, m->who.id, msg->node);
         part(m);
         member_end(m, TUG_EIO, why);
         return;
     }
-    m->state = MEMBER_HERE;
-    m->id = msg->node;
-    m->session = msg->session;
+    m->here = m->s.link;
+    m->who.id = msg->node;
+    m->who.number = msg->session;
     m->rank = msg->rank;
-    m->has_secret = keep_secret(m->secret, msg->secret);
+    m->who.has_secret = keep_secret(m->who.secret, msg->secret);
     m->has_key = keep_secret(m->key, msg->key);
     member_resend(m, now, true);
 }
@@ -243,7 +234,7 @@ static void ask_roster(struct member *m, uint64_t request)
 // JOINED is of no use yet: who does not know its id cannot tell what it owns.
 static void new_roster(struct member *m, const struct msg_roster *msg, uint64_t now)
 {
-    if (m->id == 0)
+    if (m->who.id == 0)
         return;
     if (msg->version > m->roster.version) {
         struct roster r;
@@ -286,47 +277,24 @@ static void end_with(struct member *m, int code, struct wire_text why)
 // Who has not joined yet has nothing to leave.
 static void stop(struct member *m, const struct msg_stop *msg)
 {
-    if (m->id == 0)
+    if (m->who.id == 0)
         part(m);
     end_with(m, wire_code(msg->code), msg->why);
 }
 
-// Who is refused, at the door or as a member, has ended.
-static void refused(struct member *m, const struct van_message *msg)
+// Who is refused, at the door or as a member, has ended; who wants to leave has nothing
+// more to ask for.
+static void refused(struct member *m, int code, const char *why)
 {
-    if (msg->request < REQUEST_FIRST && msg->request != REQUEST_LEAVE) {
-        part(m);
-        if (m->left)
-            return; // who wants to leave has nothing more to ask for
-        end_with(m, wire_failure(msg->m->error.code), msg->m->error.what);
-        return;
-    }
-    member_answered(m, msg);
-}
-
-static void welcomed(struct member *m, const struct msg_welcome *w, uint64_t now)
-{
-    struct err e;
-    if (m->state != MEMBER_GREETING)
-        return;
-    if (member_welcomed(m, m->link, w, WIRE_SCHEDULER, &e)) {
-        join(m, now);
-        return;
-    }
     part(m);
-    member_end(m, e.code, e.text);
+    if (!m->left)
+        member_end(m, code, why);
 }
 
-bool member_message(struct member *m, van_link link, const struct van_message *msg,
-                    uint64_t now)
+static void heard(struct member *m, const struct van_message *msg, uint64_t now)
 {
-    if (link != m->link || link == 0)
-        return false;
-    m->heard_at = now;
+    char why[ERR_TEXT_MAX];
     switch (msg->type) {
-    case MSG_WELCOME:
-        welcomed(m, &msg->m->welcome, now);
-        break;
     case MSG_JOINED:
         joined(m, &msg->m->joined, now);
         break;
@@ -351,44 +319,39 @@ bool member_message(struct member *m, van_link link, const struct van_message *m
         member_send(m, MSG_OK, msg->request, &(struct msg_ok){0});
         break;
     case MSG_ERROR:
-        refused(m, msg);
+        if (msg->request < REQUEST_FIRST && msg->request != REQUEST_LEAVE) {
+            wire_reason(msg->m->error.what, why, sizeof(why));
+            refused(m, wire_failure(msg->m->error.code), why);
+            break;
+        }
+        member_answered(m, msg);
         break;
     default:
         member_answered(m, msg);
         break;
     }
+}
+
+bool member_message(struct member *m, van_link link, const struct van_message *msg,
+                    uint64_t now)
+{
+    switch (session_message(&m->s, link, msg, now)) {
+    case SESSION_NOT_ITS:
+        return false;
+    case SESSION_NOTHING:
+        break;
+    case SESSION_GREETED:
+        join(m, now);
+        break;
+    case SESSION_REFUSED:
+        refused(m, m->s.why.code, m->s.why.text);
+        break;
+    case SESSION_MESSAGE:
+        heard(m, msg, now);
+        break;
+    }
     member_check(m, now);
     return true;
-}
-
-// A link may be dead and open: nothing tells. One that has been silent is tried, and
-// then replaced; whether the scheduler itself is gone is another question, and takes
-// longer.
-static uint64_t dead_at(const struct member *m)
-{
-    return m->o.without_redial ? VAN_NEVER : m->heard_at + 2 * MEMBER_SILENCE_NS;
-}
-
-static uint64_t ping(struct member *m, uint64_t now)
-{
-    uint64_t due = m->heard_at + MEMBER_SILENCE_NS;
-    if (due < m->pinged_at + m->o.resend_ns)
-        due = m->pinged_at + m->o.resend_ns;
-    if (now < due)
-        return due;
-    m->pinged_at = now;
-    member_send(m, MSG_PING, REQUEST_PING, &(struct msg_ping){});
-    return now + m->o.resend_ns;
-}
-
-static void dial_again(struct member *m, uint64_t now)
-{
-    if (m->state == MEMBER_HERE)
-        m->lost_at = m->heard_at;
-    van_close_link(m->van, m->link);
-    m->link = 0;
-    m->state = MEMBER_APART;
-    m->retry_at = now;
 }
 
 static uint64_t want_roster(struct member *m, uint64_t now)
@@ -402,72 +365,54 @@ static uint64_t want_roster(struct member *m, uint64_t now)
     return m->wanted_at + m->o.resend_ns;
 }
 
-static uint64_t tick_here(struct member *m, uint64_t now)
+// A link may be dead and open: nothing tells. One that has been silent is tried, and
+// then replaced; whether the scheduler itself is gone is another question, and takes
+// longer.
+static uint64_t tick(struct member *m, uint64_t now)
 {
-    uint64_t over = m->heard_at + m->o.scheduler_timeout_ns;
-    if (now >= over) {
-        give_up(m, "it does not answer");
-        return VAN_NEVER;
-    }
-    if (now >= dead_at(m)) {
-        dial_again(m, now);
-        return now;
-    }
-    over = clock_earlier(over, dead_at(m));
-    return clock_earlier(
-        clock_earlier(clock_earlier(over, ping(m, now)), want_roster(m, now)),
-        member_resend(m, now, false));
-}
-
-static uint64_t tick_away(struct member *m, uint64_t now)
-{
-    uint64_t over = m->lost_at + m->o.scheduler_timeout_ns;
-    if (m->retry_at == VAN_NEVER)
+    bool here = member_is_here(m);
+    uint64_t over = (here ? m->s.heard_at : m->lost_at) + m->o.scheduler_timeout_ns;
+    if (m->s.state == SESSION_CLOSED && m->s.due == VAN_NEVER)
         return VAN_NEVER;
     if (now >= over) {
         give_up(m, "it does not answer");
         return VAN_NEVER;
     }
-    if (m->state == MEMBER_APART) {
-        if (now >= m->retry_at)
-            connect_again(m, now);
-        return clock_earlier(over, m->retry_at);
-    }
-    if (m->state == MEMBER_CONNECTING)
-        return over;
-    if (now >= dead_at(m)) {
-        dial_again(m, now);
-        return now;
-    }
-    over = clock_earlier(over, dead_at(m));
-    if (now >= m->sent_at + m->o.resend_ns) {
-        if (m->state == MEMBER_GREETING)
-            say_hello(m, now);
-        else
-            join(m, now);
-    }
-    return clock_earlier(over, m->sent_at + m->o.resend_ns);
+    if (m->s.state == SESSION_CLOSED && now >= m->s.due)
+        dial(m, now);
+    bool joins = m->s.state == SESSION_OPEN && !here;
+    if (joins && now >= m->s.asked_at + m->o.resend_ns)
+        join(m, now);
+    uint64_t next = clock_earlier(over, session_tick(&m->s, now));
+    if (here && m->s.state == SESSION_CLOSED)
+        m->lost_at = m->s.heard_at;
+    if (joins)
+        return clock_earlier(next, m->s.asked_at + m->o.resend_ns);
+    if (m->s.state != SESSION_OPEN)
+        return next;
+    return clock_earlier(clock_earlier(next, want_roster(m, now)),
+                         member_resend(m, now, false));
 }
 
 uint64_t member_tick(struct member *m, uint64_t now)
 {
     if (m->left) // who has left hears nothing any more
         member_asks_end(m);
-    if (m->van == NULL || m->left)
+    if (m->side.van == NULL || m->left)
         return VAN_NEVER;
-    uint64_t next = m->state == MEMBER_HERE ? tick_here(m, now) : tick_away(m, now);
+    uint64_t next = tick(m, now);
     member_check(m, now);
     return next;
 }
 
 uint32_t member_id(const struct member *m)
 {
-    return m->id;
+    return m->who.id;
 }
 
 uint64_t member_session(const struct member *m)
 {
-    return m->session;
+    return m->who.number;
 }
 
 uint32_t member_rank(const struct member *m)
@@ -482,15 +427,15 @@ const struct roster *member_roster(const struct member *m)
 
 bool member_ready(const struct member *m)
 {
-    return m->id != 0 && m->roster.epoch != 0;
+    return m->who.id != 0 && m->roster.epoch != 0;
 }
 
 const char *member_waits_for(const struct member *m)
 {
-    if (m->state <= MEMBER_CONNECTING)
+    if (m->s.state <= SESSION_DIALLING)
         return "cannot be reached (is it running, and is this its address?)";
-    return m->id == 0 ? "has not admitted this node"
-                      : "still waits for servers or workers";
+    return m->who.id == 0 ? "has not admitted this node"
+                          : "still waits for servers or workers";
 }
 
 bool member_ended(const struct member *m, struct err *ret_why)
@@ -505,8 +450,8 @@ void member_want_roster(struct member *m, uint64_t epoch)
     if (epoch <= m->roster.epoch || epoch <= m->wanted_epoch)
         return;
     m->wanted_epoch = epoch;
-    if (m->state == MEMBER_HERE) {
-        m->wanted_at = van_now(m->van);
+    if (member_is_here(m)) {
+        m->wanted_at = van_now(m->side.van);
         ask_roster(m, REQUEST_ROSTER);
     }
 }

@@ -18,6 +18,7 @@
 #include "van/van.h"
 
 struct member;
+struct session_who;
 
 struct member_options {
     uint64_t cluster;
@@ -59,15 +60,11 @@ bool member_message(struct member *m, van_link link, const struct van_message *m
 bool member_closed(struct member *m, van_link link, const struct err *why, uint64_t now);
 uint64_t member_tick(struct member *m, uint64_t now);
 
-// The first message on a link that this node opened to another node, and the answer to
-// that of one who opened a link to it: member_greet sends HELLO, and member_welcomed
-// looks at the answer of a node that should be of `role`: false: it is not, and *e says
-// so. member_greeted checks a HELLO (cluster, and that the session is alive when the
-// roster knows it) and answers WELCOME or ERROR; then the link's other end is node
-// *ret_node of session *ret_session.
-void member_greet(struct member *m, van_link link);
-bool member_welcomed(const struct member *m, van_link link, const struct msg_welcome *w,
-                     enum wire_role role, struct err *e);
+// As whom it greets other nodes; for sessions of the same van (cluster/session.h).
+const struct session_who *member_who(const struct member *m);
+// Of one who opened a link to this node: checks a HELLO (cluster, and that the session is
+// alive when the roster knows it) and answers WELCOME or ERROR; then the link's other end
+// is node *ret_node of session *ret_session.
 int member_greeted(struct member *m, van_link link, const struct van_message *msg,
                    uint32_t *ret_node, uint64_t *ret_session, struct err *e);
 

@@ -47,8 +47,8 @@ int member_ask(struct member *m, uint16_t type, const void *msg, member_answer_f
     a->done = done;
     a->ctx = ctx;
     a->sent_at = 0;
-    if (m->state == MEMBER_HERE) {
-        a->sent_at = van_now(m->van);
+    if (member_is_here(m)) {
+        a->sent_at = van_now(m->side.van);
         member_send(m, type, a->request, &a->msg);
     }
     return 0;
@@ -128,8 +128,8 @@ void member_barrier(struct member *m, uint8_t group)
         return; // it is on its way to one
     m->barriers[group].asked++;
     m->barriers[group].missing[0] = 0;
-    if (m->state == MEMBER_HERE)
-        send_barrier(m, group, van_now(m->van));
+    if (member_is_here(m))
+        send_barrier(m, group, van_now(m->side.van));
 }
 
 bool member_barrier_done(const struct member *m, uint8_t group, const char **ret_missing)
@@ -154,10 +154,10 @@ void member_leave(struct member *m, int code, const char *why)
     m->leaving = true;
     m->leave_code = code;
     snprintf(m->leave_why, sizeof(m->leave_why), "%s", why != NULL ? why : "");
-    if (m->state == MEMBER_HERE)
-        send_leave(m, van_now(m->van));
-    else if (m->van == NULL || (m->ended && m->link == 0) ||
-             (m->id == 0 && m->state != MEMBER_JOINING))
+    if (member_is_here(m))
+        send_leave(m, van_now(m->side.van));
+    else if (m->side.van == NULL || (m->ended && m->s.link == 0) ||
+             (m->who.id == 0 && m->s.state != SESSION_OPEN))
         m->left = true; // nobody knows this node, or nobody is there to be told
 }
 

@@ -9,19 +9,10 @@
 
 #include <assert.h>
 
-// A member without a link knows it: what it sends would go nowhere, and nothing would ever
-// tell it so.
-static void link_fits_the_state(const struct member *m)
-{
-    assert(m->state <= MEMBER_HERE);
-    assert((m->link == 0) == (m->state == MEMBER_APART));
-    assert(m->van != NULL || m->link == 0);
-}
-
 // Who is apart tries again, unless it has ended or left: nobody else would wake it.
 static void somebody_dials(const struct member *m)
 {
-    assert(m->van == NULL || m->state != MEMBER_APART || m->retry_at != VAN_NEVER ||
+    assert(m->side.van == NULL || m->s.state != SESSION_CLOSED || m->s.due != VAN_NEVER ||
            m->ended || m->left);
 }
 
@@ -29,16 +20,16 @@ static void somebody_dials(const struct member *m)
 // told apart by the other.
 static void joined_as_somebody(const struct member *m)
 {
-    assert((m->id == 0) == (m->session == 0));
-    assert(m->state != MEMBER_HERE || m->id != 0);
-    assert(m->id != 0 || (!m->has_secret && !m->has_key));
+    assert((m->who.id == 0) == (m->who.number == 0));
+    assert(!member_is_here(m) || (m->who.id != 0 && m->s.state == SESSION_OPEN));
+    assert(m->who.id != 0 || (!m->who.has_secret && !m->has_key));
 }
 
 // A roster of before JOINED is of no use to who does not know its own id, so it has none.
 // With a placement every partition has an owner.
 static void roster_is_whole(const struct member *m)
 {
-    assert(m->id != 0 || m->roster.version == 0);
+    assert(m->who.id != 0 || m->roster.version == 0);
     assert(m->roster.epoch == 0 || m->roster.version != 0);
     for (int space = 0; space < WIRE_SPACES; space++)
         assert(m->roster.epoch == 0 || m->roster.owners[space] != NULL);
@@ -47,8 +38,7 @@ static void roster_is_whole(const struct member *m)
 // The time does not go back: what is due is counted from moments that were.
 static void times_have_been(const struct member *m, uint64_t now)
 {
-    assert(m->heard_at <= now && m->pinged_at <= now);
-    assert(m->sent_at <= now && m->lost_at <= now);
+    assert(m->lost_at <= now);
 }
 
 // An answer finds what was asked by its number, and what is asked is one of a kind: else
@@ -99,7 +89,7 @@ static void end_holds(const struct member *m)
 
 void member_check(const struct member *m, uint64_t now)
 {
-    link_fits_the_state(m);
+    session_check(&m->s, now);
     somebody_dials(m);
     joined_as_somebody(m);
     roster_is_whole(m);

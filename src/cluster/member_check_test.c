@@ -28,19 +28,17 @@ static struct ask *asked(void)
 
 static void break_link(void)
 {
-    m->link = 0;
+    m->s.link = 0;
 }
 
 static void break_dialing(void)
 {
-    m->link = 0;
-    m->state = MEMBER_APART;
-    m->retry_at = VAN_NEVER;
+    session_end(&m->s);
 }
 
 static void break_identity(void)
 {
-    m->session = 0;
+    m->who.number = 0;
 }
 
 static void break_roster(void)
@@ -50,7 +48,7 @@ static void break_roster(void)
 
 static void break_time(void)
 {
-    m->heard_at = sim_now(w.sim) + 1;
+    m->lost_at = sim_now(w.sim) + 1;
 }
 
 static void break_number(void)
@@ -85,7 +83,7 @@ static void break_leave(void)
 }
 
 static const struct broken all[] = {
-    {"link_fits_the_state", break_link},
+    {"session_check", break_link},
     {"somebody_dials", break_dialing},
     {"joined_as_somebody", break_identity},
     {"roster_is_whole", break_roster},

@@ -4,48 +4,18 @@
 #include <assert.h>
 
 #include "cluster/member_internal.h"
+#include "cluster/proof.h"
 
-void member_greet(struct member *m, van_link link)
+const struct session_who *member_who(const struct member *m)
 {
-    assert(link != 0);
-    struct msg_hello hello = {
-        .cluster = m->o.cluster,
-        .role = (uint8_t)m->o.role,
-        .node = m->id,
-        .session = m->session,
-        .version = wire_text(tug_version()),
-    };
-    const struct van_trust trust = van_trust(m->van, link);
-    uint8_t proof[MAC_BYTES];
-    if (m->has_secret && proof_hello(proof, m->secret, &trust))
-        hello.proof = (struct wire_text){(const char *)proof, MAC_BYTES};
-    (void)van_send(m->van, link, MSG_HELLO, 0, &hello, NULL);
-}
-
-// A member that took a server's or the scheduler's port is no server: it can show neither
-// a certificate of that role nor the key of sessions.
-bool member_welcomed(const struct member *m, van_link link, const struct msg_welcome *w,
-                     enum wire_role role, struct err *e)
-{
-    const struct van_trust trust = van_trust(m->van, link);
-    uint8_t proof[MAC_BYTES];
-    bool good = w->role == role && proof_role_fits(role, trust.role);
-    if (good && role == WIRE_SERVER && m->has_secret)
-        good = proof_welcome(proof, m->secret, &trust) &&
-               mac_same(w->proof.data, w->proof.n, proof);
-    if (!good)
-        err_set(
-            e, TUG_EIO,
-            "the process that listens at %s cannot prove that it is a %s of the cluster",
-            van_peer(m->van, link), wire_role_name(role));
-    return good;
+    return &m->who;
 }
 
 static int refuse_link(struct member *m, van_link link, const struct err *why)
 {
     struct msg_error msg = {.code = why->code, .what = wire_text(why->text)};
-    (void)van_send(m->van, link, MSG_ERROR, 0, &msg, NULL);
-    van_close_link(m->van, link);
+    (void)van_send(m->side.van, link, MSG_ERROR, 0, &msg, NULL);
+    van_close_link(m->side.van, link);
     return why->code;
 }
 
@@ -109,7 +79,7 @@ int member_greeted(struct member *m, van_link link, const struct van_message *ms
 {
     assert(link != 0);
     struct err why = {0};
-    const struct van_trust trust = van_trust(m->van, link);
+    const struct van_trust trust = van_trust(m->side.van, link);
     uint8_t secret[MAC_BYTES], proof[MAC_BYTES];
     int rc = check_hello(m, msg, &trust, &why);
     if (rc == 0)
@@ -121,13 +91,13 @@ int member_greeted(struct member *m, van_link link, const struct van_message *ms
     }
     struct msg_welcome welcome = {
         .role = (uint8_t)m->o.role,
-        .node = m->id,
+        .node = m->who.id,
         .version = wire_text(tug_version()),
     };
     bool proves = m->o.role == WIRE_SERVER && msg->m->hello.session != 0;
     if (proves && proof_welcome(proof, secret, &trust))
         welcome.proof = (struct wire_text){(const char *)proof, MAC_BYTES};
-    (void)van_send(m->van, link, MSG_WELCOME, 0, &welcome, NULL);
+    (void)van_send(m->side.van, link, MSG_WELCOME, 0, &welcome, NULL);
     *ret_node = msg->m->hello.node;
     *ret_session = msg->m->hello.session;
     return 0;

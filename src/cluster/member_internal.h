@@ -6,10 +6,10 @@
 
 #include "base/clock.h"
 #include "cluster/member.h"
-#include "cluster/proof.h"
+#include "cluster/session.h"
 
-// A link that is silent for so long is tried with PING; after twice that it is replaced.
-#define MEMBER_SILENCE_NS (5 * SECOND_NS)
+#define MEMBER_SILENCE_NS                                                                \
+    (10 * SECOND_NS)                   // a link that is silent for so long is replaced
 #define MEMBER_TRY_NS (10 * SECOND_NS) // to connect
 
 enum {
@@ -19,22 +19,7 @@ enum {
 };
 
 // Requests of the member's own have numbers of their own; those of member_ask follow.
-enum {
-    REQUEST_JOIN = 1,
-    REQUEST_LEAVE,
-    REQUEST_BARRIER,
-    REQUEST_ROSTER,
-    REQUEST_PING,
-    REQUEST_FIRST
-};
-
-enum member_state {
-    MEMBER_APART,      // no link; the next one is tried at retry_at
-    MEMBER_CONNECTING, // the van is at it
-    MEMBER_GREETING,   // HELLO is sent
-    MEMBER_JOINING,    // JOIN is sent
-    MEMBER_HERE,
-};
+enum { REQUEST_JOIN = 1, REQUEST_LEAVE, REQUEST_BARRIER, REQUEST_ROSTER, REQUEST_FIRST };
 
 struct ask {
     uint64_t request; // 0: free
@@ -55,20 +40,16 @@ struct member_barrier {
 struct member {
     struct member_options o; // texts point to the copies below
     char scheduler[VAN_ADDRESS_MAX], address[VAN_ADDRESS_MAX], host[64];
-    struct van *van;
 
-    enum member_state state;
-    van_link link;
-    uint64_t retry_at;
-    uint64_t lost_at;  // since when the scheduler is out of reach
-    uint64_t sent_at;  // HELLO or JOIN
-    uint64_t heard_at; // the last message of the scheduler
-    uint64_t pinged_at;
+    struct session_who who; // id and number are 0 before it has joined
+    struct session_side side;
+    struct session s; // with the scheduler
+    van_link here;    // the link over which it has joined; another: not joined yet
+    uint64_t lost_at; // since when the scheduler is out of reach
 
-    uint32_t id, rank;
-    uint64_t session;
-    bool has_secret, has_key; // see cluster/proof.h
-    uint8_t secret[MAC_BYTES], key[MAC_BYTES];
+    uint32_t rank;
+    bool has_key; // see cluster/proof.h
+    uint8_t key[MAC_BYTES];
     struct roster roster;
     uint64_t wanted_epoch, wanted_at;
 
@@ -84,6 +65,11 @@ struct member {
     bool ended;
     struct err why;
 };
+
+static inline bool member_is_here(const struct member *m)
+{
+    return m->s.link != 0 && m->here == m->s.link;
+}
 
 void member_send(struct member *m, uint16_t type, uint64_t request, const void *msg);
 void member_end(struct member *m, int code, const char *why);

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "cluster/member_internal.h"
 #include "kit/actors.h"
 #include "kit/test.h"
 
@@ -103,10 +104,12 @@ static void close_pair(void)
     van_free(guest.v);
 }
 
-// member_greet and member_greeted send on the van that their member serves; here that is
-// for a moment the test's.
+// member_greeted sends on the van that its member serves; here that is for a moment the
+// test's.
 static void borrow(struct member *m, struct van *v)
 {
+    m->s.link = m->here = 0;
+    m->s.state = SESSION_CLOSED;
     member_serve(m, v, sim_now(w.sim));
 }
 
@@ -115,8 +118,7 @@ static void check_greeting(struct member *from, int rc)
     open_pair();
     borrow(w.actors[0].m, host.v);
     if (from != NULL) {
-        borrow(from, guest.v);
-        member_greet(from, guest.link);
+        session_greet(guest.v, guest.link, member_who(from));
     } else {
         struct msg_hello hello = {.cluster = CLUSTER + 1, .role = WIRE_WORKER};
         assert_int_equal(van_send(guest.v, guest.link, MSG_HELLO, 0, &hello, NULL), 0);

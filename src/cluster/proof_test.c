@@ -128,7 +128,7 @@ static void guest_message(void *ctx, van_link link, struct van_message *m, uint6
     (void)now;
     g->type = m->type;
     if (m->type == MSG_WELCOME && g->m != NULL &&
-        !member_welcomed(g->m, link, &m->m->welcome, WIRE_SERVER, &g->e))
+        !session_believes(g->v, link, &g->m->who, WIRE_SERVER, &m->m->welcome, &g->e))
         g->type = 0;
 }
 
@@ -157,6 +157,8 @@ static void open_ends(enum wire_role role)
     assert_int_equal(sim_van_open(&guest.v, w.sim, "guest", &g, NULL), 0);
     sim_van_role(guest.v, role);
     assert_int_equal(van_listen(host.v, "sim://host", address, NULL), 0);
+    host.m->s.link = host.m->here = 0;
+    host.m->s.state = SESSION_CLOSED;
     member_serve(host.m, host.v, sim_now(w.sim));
     guest.link = van_connect(guest.v, address, SECONDS);
     world_run(&w, SECONDS / 10);
@@ -183,8 +185,8 @@ static struct msg_hello hello_of(const struct member *m)
 {
     return (struct msg_hello){.cluster = m->o.cluster,
                               .role = (uint8_t)m->o.role,
-                              .node = m->id,
-                              .session = m->session};
+                              .node = m->who.id,
+                              .session = m->who.number};
 }
 
 // A member claims to be the other worker: all that rosters say of it is no proof.
@@ -197,12 +199,12 @@ static void test_session_of_another(void **state)
         const struct member *mine = w.actors[1].m, *other = w.actors[2].m;
         struct van_trust link = van_trust(guest.v, guest.link);
         struct msg_hello hello = hello_of(other);
-        assert_true(proof_hello(proof, mine->secret, &link));
+        assert_true(proof_hello(proof, mine->who.secret, &link));
         hello.proof = (struct wire_text){(const char *)proof, MAC_BYTES};
         if (what == 1)
             hello.proof.n = 0;
         if (what == 2) // its own session, another node
-            hello.session = mine->session;
+            hello.session = mine->who.number;
         if (what == 3)
             hello.node = 12345; // nobody that the roster knows
         if (what == 4)
@@ -218,11 +220,10 @@ static void test_own_session(void **state)
     (void)state;
     open_ends(WIRE_WORKER);
     guest.m = w.actors[1].m;
-    member_serve(guest.m, guest.v, sim_now(w.sim));
-    member_greet(guest.m, guest.link);
+    session_greet(guest.v, guest.link, &guest.m->who);
     world_run(&w, SECONDS / 10);
     assert_int_equal(host.greeted, 1);
-    assert_int_equal(host.node, guest.m->id);
+    assert_int_equal(host.node, guest.m->who.id);
     assert_int_equal(guest.type, MSG_WELCOME); // and the server has proven itself
     close_ends();
 }
@@ -235,17 +236,20 @@ static void test_rogue_server(void **state)
     (void)state;
     open_ends(WIRE_WORKER);
     guest.m = w.actors[1].m;
-    member_serve(guest.m, guest.v, sim_now(w.sim));
-    assert_false(member_welcomed(guest.m, guest.link, &w0, WIRE_SERVER, &e));
+    assert_false(
+        session_believes(guest.v, guest.link, &guest.m->who, WIRE_SERVER, &w0, &e));
     assert_non_null(strstr(e.text, "cannot prove that it is a server"));
     uint8_t proof[MAC_BYTES];
     struct van_trust link = van_trust(guest.v, guest.link);
-    assert_true(proof_welcome(proof, w.actors[2].m->secret, &link)); // its own secret
+    assert_true(proof_welcome(proof, w.actors[2].m->who.secret, &link)); // its own secret
     w0.proof = (struct wire_text){(const char *)proof, MAC_BYTES};
-    assert_false(member_welcomed(guest.m, guest.link, &w0, WIRE_SERVER, &e));
+    assert_false(
+        session_believes(guest.v, guest.link, &guest.m->who, WIRE_SERVER, &w0, &e));
     w0.role = WIRE_WORKER;
-    assert_false(member_welcomed(guest.m, guest.link, &w0, WIRE_SERVER, &e));
-    assert_false(member_welcomed(guest.m, guest.link, &w0, WIRE_SCHEDULER, &e));
+    assert_false(
+        session_believes(guest.v, guest.link, &guest.m->who, WIRE_SERVER, &w0, &e));
+    assert_false(
+        session_believes(guest.v, guest.link, &guest.m->who, WIRE_SCHEDULER, &w0, &e));
     close_ends();
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "cluster/session.h"
 #include "facade/kvapp_internal.h"
 
 // Several times what waking up costs, else two nodes that take turns would both fall
@@ -186,7 +187,8 @@ static void welcomed(struct tug_node *n, struct peer *p, const struct msg_welcom
 {
     const struct roster_node *r = roster_find(member_roster(n->member), p->node);
     struct err why;
-    if (r != NULL && !member_welcomed(n->member, p->link, w, r->role, &why)) {
+    if (r != NULL &&
+        !session_believes(n->van, p->link, member_who(n->member), r->role, w, &why)) {
         van_close_link(n->van, p->link);
         kv_peer_closed(n, p, &why);
     } else {

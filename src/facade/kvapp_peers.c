@@ -3,6 +3,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
+#include "cluster/session.h"
 #include "facade/kvapp_internal.h"
 
 #define CONNECT_NS (10 * SECOND)
@@ -80,7 +81,7 @@ void kv_peer_send(struct tug_node *n, struct kv_part *part)
 void kv_peer_opened(struct tug_node *n, struct peer *p)
 {
     p->state = PEER_GREETING;
-    member_greet(n->member, p->link);
+    session_greet(n->van, p->link, member_who(n->member));
 }
 
 void kv_peer_ready(struct tug_node *n, struct peer *p)

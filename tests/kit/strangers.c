@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "cluster/session.h"
 #include "kit/draw.h"
 
 enum { STREAM = 0x400, BYTES = 2048, NUMBER = 9, MAX_TARGETS = 8 };
@@ -50,7 +51,7 @@ static void say_hello(struct stranger *k, van_link link)
     struct msg_hello hello = {
         .cluster = 1, .role = WIRE_TOOL, .version = wire_text(tug_version())};
     if (k->m != NULL) {
-        member_greet(k->m, link);
+        session_greet(k->van, link, member_who(k->m));
         return;
     }
     if (how == 0)

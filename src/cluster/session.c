@@ -1,0 +1,199 @@
+// One end of a link to another node, from dialling to silence: see session.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/session.h"
+
+#include <assert.h>
+
+#include "base/clock.h"
+#include "cluster/proof.h"
+
+// Members tell their clocks with heartbeats.
+void session_greet(struct van *v, van_link link, const struct session_who *who)
+{
+    const struct van_trust trust = van_trust(v, link);
+    uint8_t proof[MAC_BYTES];
+    struct msg_hello hello = {
+        .cluster = who->cluster,
+        .role = (uint8_t)who->role,
+        .node = who->id,
+        .session = who->number,
+        .unix_ns = who->role == WIRE_TOOL ? clock_unix_ns() : 0,
+        .version = wire_text(tug_version()),
+    };
+    if (who->has_secret && proof_hello(proof, who->secret, &trust))
+        hello.proof = (struct wire_text){(const char *)proof, MAC_BYTES};
+    (void)van_send(v, link, MSG_HELLO, 0, &hello, NULL);
+}
+
+// A member that took a server's or the scheduler's port is no server: it can show neither
+// a certificate of that role nor the key of sessions.
+bool session_believes(struct van *v, van_link link, const struct session_who *who,
+                      enum wire_role role, const struct msg_welcome *w, struct err *e)
+{
+    const struct van_trust trust = van_trust(v, link);
+    uint8_t proof[MAC_BYTES];
+    if (role == WIRE_NOBODY)
+        role = (enum wire_role)w->role;
+    bool good = w->role == role && proof_role_fits(role, trust.role);
+    if (good && role == WIRE_SERVER && who->has_secret)
+        good = proof_welcome(proof, who->secret, &trust) &&
+               mac_same(w->proof.data, w->proof.n, proof);
+    if (!good)
+        err_set(
+            e, TUG_EIO,
+            "the process that listens at %s cannot prove that it is a %s of the cluster",
+            van_peer(v, link), wire_role_name(role) ?: "node");
+    return good;
+}
+
+static uint64_t after(uint64_t time, uint64_t ns)
+{
+    return ns != 0 ? time + ns : VAN_NEVER;
+}
+
+static void wait_longer(struct session *s, uint64_t now)
+{
+    const struct session_side *side = s->side;
+    s->wait = s->wait == 0 ? side->retry_ns
+                           : clock_earlier(2 * s->wait, side->retry_max_ns);
+    s->due = now + s->wait;
+}
+
+bool session_dial(struct session *s, const char *address, uint64_t timeout_ns,
+                  uint64_t now)
+{
+    assert(s->state == SESSION_CLOSED);
+    s->link = van_connect(s->side->van, address, timeout_ns);
+    if (s->link != 0)
+        s->state = SESSION_DIALLING;
+    else
+        wait_longer(s, now);
+    return s->link != 0;
+}
+
+static void ask(struct session *s, uint64_t now)
+{
+    s->asked_at = now;
+    if (s->state == SESSION_GREETING)
+        session_greet(s->side->van, s->link, s->side->who);
+    else
+        (void)van_send(s->side->van, s->link, MSG_PING, 0, &(struct msg_ping){}, NULL);
+}
+
+bool session_opened(struct session *s, van_link link, uint64_t now)
+{
+    if (link != s->link || link == 0)
+        return false;
+    s->state = SESSION_GREETING;
+    s->heard_at = now;
+    ask(s, now);
+    session_check(s, now);
+    return true;
+}
+
+bool session_closed(struct session *s, van_link link, const struct err *why, uint64_t now)
+{
+    if (link != s->link || link == 0)
+        return false;
+    s->link = 0;
+    s->state = SESSION_CLOSED;
+    s->why = *why;
+    wait_longer(s, now);
+    session_check(s, now);
+    return true;
+}
+
+void session_break(struct session *s, const struct err *why, uint64_t now)
+{
+    if (s->link != 0)
+        van_close_link(s->side->van, s->link);
+    (void)session_closed(s, s->link, why, now);
+}
+
+void session_end(struct session *s)
+{
+    if (s->link != 0)
+        van_close_link(s->side->van, s->link);
+    s->link = 0;
+    s->state = SESSION_CLOSED;
+    s->due = VAN_NEVER;
+}
+
+static enum session_news refused(struct session *s, const struct err *why, uint64_t now)
+{
+    session_break(s, why, now);
+    return SESSION_REFUSED;
+}
+
+enum session_news session_message(struct session *s, van_link link,
+                                  const struct van_message *m, uint64_t now)
+{
+    struct err why;
+    if (link != s->link || link == 0)
+        return SESSION_NOT_ITS;
+    if (m->type == MSG_ERROR && m->request == 0) { // to no question: of the link itself
+        why.code = wire_failure(m->m->error.code);
+        wire_reason(m->m->error.what, why.text, sizeof(why.text));
+        return refused(s, &why, now);
+    }
+    if (s->state == SESSION_OPEN)
+        s->heard_at = now;
+    if (m->type != MSG_WELCOME)
+        return SESSION_MESSAGE;
+    if (s->state != SESSION_GREETING)
+        return SESSION_NOTHING;
+    if (!session_believes(s->side->van, link, s->side->who, s->role, &m->m->welcome,
+                          &why))
+        return refused(s, &why, now);
+    s->state = SESSION_OPEN;
+    s->heard_at = now;
+    s->wait = 0;
+    session_check(s, now);
+    return SESSION_GREETED;
+}
+
+static uint64_t tick_silent(struct session *s, uint64_t now)
+{
+    struct err why;
+    if (s->state == SESSION_GREETING)
+        err_set(&why, TUG_EIO, "it does not identify itself");
+    else
+        err_set(&why, TUG_EIO, "the link was silent for %.1f s",
+                (double)(now - s->heard_at) * 1e-9);
+    session_break(s, &why, now);
+    return s->due = now;
+}
+
+uint64_t session_tick(struct session *s, uint64_t now)
+{
+    const struct session_side *side = s->side;
+    bool open = s->state == SESSION_OPEN;
+    if (s->state == SESSION_CLOSED)
+        return s->due;
+    if (s->state == SESSION_DIALLING) // the van is at it
+        return VAN_NEVER;
+    uint64_t over = after(s->heard_at, open ? side->silence_ns : side->greet_ns);
+    if (now >= over)
+        return tick_silent(s, now);
+    uint64_t due = open && !session_is_asked(s) ? after(s->heard_at, side->ping_ns)
+                                                : after(s->asked_at, side->resend_ns);
+    if (now >= due) {
+        ask(s, now);
+        due = after(now, side->resend_ns);
+    }
+    session_check(s, now);
+    return clock_earlier(over, due);
+}
+
+#ifndef NDEBUG
+// Who has no link knows it: what it sends would go nowhere, and nothing would ever tell it
+// so. The time does not go back: what is due is counted from moments that were.
+void session_check(const struct session *s, uint64_t now)
+{
+    assert(s->state <= SESSION_OPEN);
+    assert((s->link == 0) == (s->state == SESSION_CLOSED));
+    assert(s->link == 0 || s->side->van != NULL);
+    assert(s->heard_at <= now && s->asked_at <= now);
+}
+#endif
