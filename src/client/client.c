@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "client/private.h"
-#include "cluster/session.h"
 
 static void on_roster(void *ctx, const struct roster *r, uint64_t now)
 {
@@ -42,6 +41,13 @@ int client_open(struct client **ret, const struct client_options *o, struct err 
     c->orders.next = c->orders.low = 1;
     c->next_due = VAN_NEVER;
     c->packed = BUF_INIT(WIRE_SPAN_MAX);
+    c->side = (struct session_side){
+        .resend_ns = c->o.resend_ns,
+        .greet_ns = c->o.connect_timeout_ns,
+        .ping_ns = o->without_silence_watch ? 0 : PEER_SILENCE,
+        .retry_ns = 10 * MS,
+        .retry_max_ns = 1000 * MS,
+    };
     struct member_options m = o->member;
     m.changed = on_roster;
     m.view = o->view != NULL ? on_view : NULL;
@@ -74,7 +80,8 @@ void client_close(struct client *c)
 void client_serve(struct client *c, struct van *v, uint64_t now)
 {
     assert(c->van == NULL && v != NULL);
-    c->van = v;
+    c->van = c->side.van = v;
+    c->side.who = member_who(c->member);
     member_serve(c->member, v, now);
 }
 
@@ -95,36 +102,19 @@ struct client_stats client_stats(const struct client *c)
 
 // What the van calls.
 
-static void link_opened(struct client *c, van_link link, uint64_t now)
-{
-    struct peer *p = peer_by_link(c, link);
-    if (p != NULL)
-        peer_opened(p, now);
-    else
-        van_close_link(c->van, link);
-}
-
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
     struct client *c = ctx;
-    if (!member_opened(c->member, link, accepted, now) && !silence_opened(c, link))
-        link_opened(c, link, now);
+    if (!member_opened(c->member, link, accepted, now))
+        peers_opened(c, link, now);
     client_check(c);
-}
-
-static void link_closed(struct client *c, van_link link, const struct err *why,
-                        uint64_t now)
-{
-    struct peer *p = peer_by_link(c, link);
-    if (p != NULL)
-        peer_closed(p, why, now);
 }
 
 static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
 {
     struct client *c = ctx;
-    if (!member_closed(c->member, link, why, now) && !silence_closed(c, link))
-        link_closed(c, link, why, now);
+    if (!member_closed(c->member, link, why, now))
+        peers_closed(c, link, why, now);
     client_check(c);
 }
 
@@ -132,7 +122,7 @@ static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t 
 static struct slice *slice_asked(struct client *c, van_link link, uint64_t request)
 {
     struct slice *s = slice_find(c, request);
-    bool asked = s != NULL && s->peer->link == link && s->peer->state == PEER_READY;
+    bool asked = s != NULL && s->peer->s.link == link && s->peer->s.state == SESSION_OPEN;
     return asked ? s : NULL;
 }
 
@@ -146,35 +136,14 @@ static void *on_place(void *ctx, van_link link, uint16_t type, uint64_t request,
     return encode_place(s, type, head, body_bytes);
 }
 
-// What is not an answer to a slice: of the link itself.
-static void link_message(struct client *c, van_link link, const struct van_message *m,
-                         uint64_t now)
-{
-    struct peer *p = peer_by_link(c, link);
-    if (p == NULL)
-        return;
-    struct err e;
-    if (m->type == MSG_WELCOME) {
-        if (session_believes(c->van, link, member_who(c->member), WIRE_SERVER,
-                             &m->m->welcome, &e))
-            peer_greeted(p, now);
-        else
-            peer_break(p, &e, now);
-    } else if (m->type == MSG_ERROR && m->request == 0) {
-        struct err why = {.code = TUG_EIO};
-        wire_reason(m->m->error.what, why.text, sizeof(why.text));
-        peer_break(p, &why, now);
-    }
-}
-
 static void from_server(struct client *c, van_link link, struct van_message *m,
                         uint64_t now)
 {
     struct slice *s = slice_asked(c, link, m->request);
     if (s != NULL)
         encode_answer(s, m, now);
-    else if (!silence_message(c, link, m, now))
-        link_message(c, link, m, now);
+    else
+        peers_message(c, link, m, now);
     request_advance(c, now);
 }
 

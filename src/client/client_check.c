@@ -64,7 +64,7 @@ static void slice_is_found(const struct client *c, const struct request *r,
 // all that has no answer is sent again.
 static void slice_was_sent_over_its_link(const struct slice *s)
 {
-    assert((!s->sent && !s->placing) || s->peer->state == PEER_READY);
+    assert((!s->sent && !s->placing) || s->peer->s.state == SESSION_OPEN);
     assert(!s->sent || s->epoch != 0);
 }
 
@@ -164,12 +164,13 @@ static void peer_list_is_in_order(const struct peer *p, struct counted *all)
     }
 }
 
-// A peer without a link knows it, and another link is tried beside one that stands only.
+// Another link is tried beside one that stands only.
 static void peer_link_fits_the_state(const struct peer *p)
 {
-    assert(p->state <= PEER_READY);
-    assert((p->link == 0) == (p->state == PEER_CLOSED));
-    assert(p->another == 0 || (p->state == PEER_READY && p->another != p->link));
+    session_check(&p->s, van_now(p->client->van));
+    session_check(&p->another, van_now(p->client->van));
+    assert(p->another.link == 0 ||
+           (p->s.state == SESSION_OPEN && p->another.link != p->s.link));
 }
 
 // What the van says of a link is told to one peer, and a loop is one peer.
@@ -181,7 +182,8 @@ static void peer_is_the_only_one(const struct client *c, size_t one)
         if (i == one)
             continue;
         assert(other->node != p->node);
-        assert(p->link == 0 || (other->link != p->link && other->another != p->link));
+        assert(p->s.link == 0 ||
+               (other->s.link != p->s.link && other->another.link != p->s.link));
     }
 }
 

@@ -62,7 +62,7 @@ static void break_sent(void)
 {
     struct peer *p = c->first->slices->peer;
     p->first->sent = true;
-    p->state = PEER_GREETING;
+    p->s.state = SESSION_GREETING;
 }
 
 static void break_open(void)
@@ -97,7 +97,7 @@ static void break_peer_list(void)
 
 static void break_peer(void)
 {
-    c->peers[0]->another = c->peers[0]->link;
+    c->peers[0]->another = c->peers[0]->s;
 }
 
 static void break_node(void)

@@ -102,13 +102,13 @@ static int send_body(struct slice *s, uint16_t type, const void *m, uint64_t byt
     struct sending *sending = bytes > COPY_BYTES ? sending_take(c) : NULL;
     c->stats.bytes_sent += bytes;
     if (sending == NULL)
-        return van_send(c->van, s->peer->link, type, s->id, m, NULL);
+        return van_send(c->van, s->peer->s.link, type, s->id, m, NULL);
     sending->request = s->request;
     sending->peer = s->peer;
-    sending->link = s->peer->link;
+    sending->link = s->peer->s.link;
     s->request->pins++;
     struct van_release done = {release, sending};
-    return van_send(c->van, s->peer->link, type, s->id, m, &done);
+    return van_send(c->van, s->peer->s.link, type, s->id, m, &done);
 }
 
 // Packs the keys of a slice, if that pays and there is memory.
@@ -210,7 +210,7 @@ static int send_slice(struct slice *s)
     struct request *r = s->request;
     struct client *c = r->client;
     struct van *v = c->van;
-    van_link link = s->peer->link;
+    van_link link = s->peer->s.link;
     switch (r->kind) {
     case REQUEST_PUSH:
         return send_push(s);
@@ -265,7 +265,7 @@ void encode_send(struct slice *s, uint64_t now)
     struct peer *p = s->peer;
     struct client *c = p->client;
     assert(s->id != 0 && s->request->state == REQUEST_OPEN);
-    if (p->state != PEER_READY) {
+    if (p->s.state != SESSION_OPEN) {
         c->next_due = min_u64(c->next_due, peer_tick(p, now));
         return;
     }

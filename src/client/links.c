@@ -11,10 +11,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "client/private.h"
-#include "cluster/session.h"
-
-#define BACKOFF_MIN (10 * MS)
-#define BACKOFF_MAX (1000 * MS)
 
 static void empty_lists(struct peer *p)
 {
@@ -41,17 +37,10 @@ struct peer *peer_of(struct client *c, uint32_t node)
         return NULL;
     p->client = c;
     p->node = node;
+    p->s = p->another = (struct session){.side = &c->side, .role = WIRE_SERVER};
     empty_lists(p);
     c->peers[c->n_peers++] = p;
     return p;
-}
-
-struct peer *peer_by_link(struct client *c, van_link link)
-{
-    for (size_t i = 0; i < c->n_peers; i++)
-        if (c->peers[i]->link == link && link != 0)
-            return c->peers[i];
-    return NULL;
 }
 
 const char *peer_name(const struct peer *p, char to[ROSTER_NAME_MAX])
@@ -64,15 +53,10 @@ const char *peer_name(const struct peer *p, char to[ROSTER_NAME_MAX])
 }
 
 // The link is no more: its slices have not been sent.
-static void reset(struct peer *p, const struct err *why, uint64_t now)
+static void lost(struct peer *p)
 {
     silence_end(p);
-    p->state = PEER_CLOSED;
-    p->link = 0;
-    p->why = *why;
-    p->backoff = p->backoff == 0 ? BACKOFF_MIN : min_u64(p->backoff * 2, BACKOFF_MAX);
-    p->due = now + p->backoff;
-    p->client->next_due = min_u64(p->client->next_due, p->due);
+    p->client->next_due = min_u64(p->client->next_due, p->s.due);
     empty_lists(p);
     for (struct slice *s = p->first; s != NULL; s = s->behind) {
         s->sent = false;
@@ -84,83 +68,71 @@ static void reset(struct peer *p, const struct err *why, uint64_t now)
     }
 }
 
-void peer_closed(struct peer *p, const struct err *why, uint64_t now)
-{
-    reset(p, why, now);
-}
-
 void peer_break(struct peer *p, const struct err *why, uint64_t now)
 {
-    if (p->link == 0)
+    if (p->s.link == 0)
         return;
-    van_close_link(p->client->van, p->link);
-    reset(p, why, now);
+    session_break(&p->s, why, now);
+    lost(p);
 }
 
-// Goes on over another link, which has been greeted.
-void peer_adopt(struct peer *p, van_link link, const struct err *why, uint64_t now)
+// Goes on over the other link, which has been greeted; the silent one is closed.
+static void adopt(struct peer *p, uint64_t now)
 {
-    assert(link != 0 && link != p->link);
-    p->another = 0; // it is not one that is tried any more
-    peer_break(p, why, now);
-    p->link = link;
-    p->state = PEER_READY;
-    p->backoff = 0;
-    p->client->next_due = now;
-    silence_begin(p);
+    struct session silent = p->s;
+    p->s = p->another;
+    p->another = silent;
+    err_set(&p->s.why, TUG_EIO, "the link was silent for %.1f s",
+            (double)(now - silent.heard_at) * 1e-9);
+    p->client->stats.silent++;
+    lost(p);
+}
+
+void peers_opened(struct client *c, van_link link, uint64_t now)
+{
+    bool known = false;
+    for (size_t i = 0; i < c->n_peers && !known; i++)
+        known = session_opened(&c->peers[i]->s, link, now) ||
+                session_opened(&c->peers[i]->another, link, now);
+    if (!known)
+        van_close_link(c->van, link);
+    c->next_due = now;
+}
+
+void peers_closed(struct client *c, van_link link, const struct err *why, uint64_t now)
+{
+    for (size_t i = 0; i < c->n_peers; i++) {
+        if (session_closed(&c->peers[i]->s, link, why, now))
+            lost(c->peers[i]);
+        else // the next one is tried in time
+            (void)session_closed(&c->peers[i]->another, link, why, now);
+    }
+}
+
+void peers_message(struct client *c, van_link link, const struct van_message *m,
+                   uint64_t now)
+{
+    for (size_t i = 0; i < c->n_peers; i++) {
+        struct peer *p = c->peers[i];
+        enum session_news news = session_message(&p->s, link, m, now);
+        if (news == SESSION_REFUSED)
+            lost(p);
+        else if (session_message(&p->another, link, m, now) == SESSION_GREETED)
+            adopt(p, now);
+        else if (news != SESSION_GREETED)
+            continue;
+        c->next_due = now;
+    }
 }
 
 static void open_link(struct peer *p, uint64_t now)
 {
     struct client *c = p->client;
     const struct roster_node *n = roster_find(member_roster(c->member), p->node);
-    if (n != NULL)
-        p->link = van_connect(c->van, n->address, c->o.connect_timeout_ns);
-    if (p->link != 0) {
-        p->state = PEER_CONNECTING;
-    } else {
-        err_set(&p->why, TUG_EIO, n != NULL ? "out of memory" : "it has gone");
-        p->due = now + BACKOFF_MAX;
-    }
-}
-
-static void greet(struct peer *p, uint64_t now)
-{
-    struct client *c = p->client;
-    session_greet(c->van, p->link, member_who(c->member));
-    p->due = c->o.resend_ns != 0 ? now + c->o.resend_ns : VAN_NEVER;
-}
-
-void peer_opened(struct peer *p, uint64_t now)
-{
-    assert(p->state == PEER_CONNECTING);
-    p->state = PEER_GREETING;
-    p->give_up = now + p->client->o.connect_timeout_ns;
-    greet(p, now);
-    p->client->next_due = now;
-}
-
-void peer_greeted(struct peer *p, uint64_t now)
-{
-    if (p->state != PEER_GREETING)
+    if (n != NULL && session_dial(&p->s, n->address, c->o.connect_timeout_ns, now))
         return;
-    p->state = PEER_READY;
-    p->backoff = 0;
-    p->client->next_due = now;
-    silence_begin(p);
-}
-
-static uint64_t tick_greeting(struct peer *p, uint64_t now)
-{
-    if (p->give_up <= now) {
-        struct err why;
-        err_set(&why, TUG_EIO, "it does not identify itself");
-        peer_break(p, &why, now);
-        return p->due;
-    }
-    if (p->due <= now)
-        greet(p, now);
-    return min_u64(p->due, p->give_up);
+    err_set(&p->s.why, TUG_EIO, n != NULL ? "out of memory" : "it has gone");
+    p->s.due = now + c->side.retry_max_ns;
 }
 
 static uint64_t tick_slices(struct peer *p, uint64_t now)
@@ -171,7 +143,7 @@ static uint64_t tick_slices(struct peer *p, uint64_t now)
             encode_send(s, now);
         // Sending may end the request, or break the link: then what follows is looked
         // at in the next round.
-        if (p->state != PEER_READY || s->id == 0)
+        if (p->s.state != SESSION_OPEN || s->id == 0)
             return now;
         behind = s->behind;
         next = min_u64(next, s->due);
@@ -183,12 +155,12 @@ static uint64_t tick_slices(struct peer *p, uint64_t now)
 // silence.c); `now` when they do not.
 static uint64_t away_since(struct peer *p, uint64_t now)
 {
-    if (p->state == PEER_READY || p->first == NULL)
+    if (p->s.state == SESSION_OPEN || p->first == NULL)
         p->away_since = 0;
     else if (p->away_since == 0)
         p->away_since = now;
-    if (p->first != NULL && p->state == PEER_READY && p->pinged_at > p->alive_at)
-        return p->pinged_at;
+    if (p->first != NULL && session_is_asked(&p->s))
+        return p->s.heard_at + PEER_SILENCE;
     return p->away_since != 0 ? p->away_since : now;
 }
 
@@ -198,7 +170,7 @@ static bool is_in_vain(const struct slice *s)
 {
     enum request_kind kind = s->request->kind;
     return request_takes_long(kind) &&
-           (s->peer->state != PEER_READY || kind != REQUEST_LOAD);
+           (s->peer->s.state != SESSION_OPEN || kind != REQUEST_LOAD);
 }
 
 static void give_up_long_ones(struct peer *p, uint64_t now)
@@ -213,7 +185,7 @@ static void give_up_long_ones(struct peer *p, uint64_t now)
         }
         err_set(&e, TUG_EIO, "%s could not be reached for %llu s%s%s", peer_name(p, name),
                 (unsigned long long)(timeout / SECOND_NS),
-                p->why.text[0] != 0 ? ": " : "", p->why.text);
+                p->s.why.text[0] != 0 ? ": " : "", p->s.why.text);
         request_end(s->request, e.code, &e);
         s = p->first;
     }
@@ -222,21 +194,17 @@ static void give_up_long_ones(struct peer *p, uint64_t now)
 uint64_t peer_tick(struct peer *p, uint64_t now)
 {
     give_up_long_ones(p, now);
-    switch (p->state) {
-    case PEER_CLOSED:
-        if (p->first == NULL)
-            return VAN_NEVER;
-        if (p->due <= now)
-            open_link(p, now);
-        return p->state == PEER_CLOSED ? p->due : VAN_NEVER;
-    case PEER_CONNECTING:
-        return VAN_NEVER;
-    case PEER_GREETING:
-        return tick_greeting(p, now);
-    case PEER_READY:
+    if (p->s.state == SESSION_OPEN)
         return tick_slices(p, now);
-    }
-    return VAN_NEVER;
+    bool greets = p->s.state == SESSION_GREETING;
+    if (p->s.state == SESSION_CLOSED && p->first == NULL)
+        return VAN_NEVER;
+    if (p->s.state == SESSION_CLOSED && p->s.due <= now)
+        open_link(p, now);
+    uint64_t next = session_tick(&p->s, now);
+    if (greets && p->s.state == SESSION_CLOSED)
+        lost(p);
+    return next;
 }
 
 // A loop remembers the lists of keys that it met last on a link, as far as it has room

@@ -18,6 +18,7 @@
 #define TUG_CLIENT_PRIVATE_H
 
 #include "client/client.h"
+#include "cluster/session.h"
 #include "save/save.h"
 #include "server/keys.h"
 #include "server/orders.h"
@@ -193,25 +194,21 @@ struct sending {
     van_link link;
 };
 
-enum peer_state { PEER_CLOSED, PEER_CONNECTING, PEER_GREETING, PEER_READY };
+// A loop that is silent for so long is asked for a sign of life, and for twice that is
+// tried over another link (silence.c).
+#define PEER_SILENCE (5000 * MS)
 
 // A server loop.
 struct peer {
     struct client *client;
     uint32_t node;
-    enum peer_state state;
-    van_link link;
-    uint64_t due;     // when to connect again, or to greet again
-    uint64_t give_up; // greeting: when to break the link
-    uint64_t backoff;
+    struct session s;
     uint64_t away_since; // since when requests wait for the link; 0: they do not
     // Of silence.c.
-    uint64_t alive_at; // the last sign of life, or when there was nothing to wait for
-    uint64_t pinged_at, tried_at;
-    uint64_t queued;  // as last seen
-    van_link another; // a link that is tried beside the silent one; 0: none
+    uint64_t queued;        // as last seen
+    struct session another; // that is tried beside a silent one
+    uint64_t tried_at;
     struct slice *first, *last;
-    struct err why; // why the last link closed
     // Lists of keys that it remembers, the last one sent first, and for how many bytes of
     // them it has room, as far as is known.
     struct peer_list {
@@ -252,6 +249,7 @@ struct client {
     struct client_options o;
     struct member *member;
     struct van *van;
+    struct session_side side; // of peers
     const atomic_bool *interrupted;
     struct asking asking;
     struct client_stats stats;
@@ -351,14 +349,14 @@ void slice_replace_all(struct client *c, uint64_t now);
 // links.c
 
 struct peer *peer_of(struct client *c, uint32_t node); // made if new; NULL: no memory
-struct peer *peer_by_link(struct client *c, van_link link);
-void peer_opened(struct peer *p, uint64_t now);
-void peer_greeted(struct peer *p, uint64_t now);
-void peer_closed(struct peer *p, const struct err *why, uint64_t now);
+// What the van says of links that are not the member's. Nobody's are closed.
+void peers_opened(struct client *c, van_link link, uint64_t now);
+void peers_closed(struct client *c, van_link link, const struct err *why, uint64_t now);
+void peers_message(struct client *c, van_link link, const struct van_message *m,
+                   uint64_t now);
 void peer_break(struct peer *p, const struct err *why, uint64_t now);
 // What is due; returns when to look again.
 uint64_t peer_tick(struct peer *p, uint64_t now);
-void peer_adopt(struct peer *p, van_link link, const struct err *why, uint64_t now);
 // Whether it can remember a list of so many bytes.
 bool peer_has_room(const struct peer *p, size_t bytes);
 // Whether it has the list; it will when this message has come.
@@ -374,12 +372,7 @@ const char *peer_name(const struct peer *p, char to[ROSTER_NAME_MAX]);
 void silence_begin(struct peer *p); // there is something to wait for
 // Of a peer that is ready and owes answers; returns when to look again.
 uint64_t silence_watch(struct peer *p, uint64_t now);
-void silence_end(struct peer *p); // its link is no more
-// What the van says of other links that are tried. False: it is none.
-bool silence_opened(struct client *c, van_link link);
-bool silence_closed(struct client *c, van_link link);
-bool silence_message(struct client *c, van_link link, const struct van_message *m,
-                     uint64_t now);
+void silence_end(struct peer *p); // no other link is tried
 
 // tables.c
 

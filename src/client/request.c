@@ -113,7 +113,7 @@ static struct peer *holder_of(const struct request *r)
         if (s->placing)
             return s->peer;
     for (const struct sending *s = r->client->sendings; s != NULL; s = s->behind)
-        if (s->request == r && s->link == s->peer->link)
+        if (s->request == r && s->link == s->peer->s.link)
             return s->peer;
     return NULL;
 }
@@ -373,9 +373,9 @@ static void say_who_is_missing(const struct request *r, struct err *e)
     who[0] = '\0';
     for (int n = 0; s != NULL && at < sizeof(who); s = s->next, n++) {
         const struct peer *p = s->peer;
-        const char *why = p->state != PEER_READY ? p->why.text
-                          : s->no_room           ? "it has no room: see its --memory"
-                                                 : "";
+        const char *why = p->s.state != SESSION_OPEN ? p->s.why.text
+                          : s->no_room               ? "it has no room: see its --memory"
+                                                     : "";
         int m = snprintf(who + at, sizeof(who) - at, "%s%s%s%.200s%s", n > 0 ? ", " : "",
                          peer_name(p, name), *why ? " (" : "", why, *why ? ")" : "");
         at += m > 0 ? (size_t)m : 0;

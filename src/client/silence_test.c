@@ -93,7 +93,7 @@ static void assert_rows(const struct cluster *c, float x)
 
 static void silence(struct cluster *c, size_t peer)
 {
-    sim_silence(c->sim, c->van, c->client->peers[peer]->link);
+    sim_silence(c->sim, c->van, c->client->peers[peer]->s.link);
 }
 
 // Of three links one is dead, before the push or when it has been applied: that one is
@@ -133,9 +133,9 @@ static void test_replaced_again(void **state)
     struct peer *p = c->client->peers[0];
     silence(c, 0);
     client_ts ts = push_ones(c);
-    while (p->another == 0)
+    while (p->another.link == 0)
         step_soon(c);
-    sim_silence(c->sim, c->van, p->another);
+    sim_silence(c->sim, c->van, p->another.link);
     assert_int_equal(fake_wait(c, ts, &e), 0);
     assert_int_equal(client_stats(c->client).silent, 1);
     assert_rows(c, 2);
@@ -221,7 +221,7 @@ static void test_held(void **state)
     run(c, 50000 * MS);
     assert_false(client_done(c->client, ts, &rc, &e));
     assert_int_equal(client_stats(c->client).silent, 0);
-    assert_int_equal(c->client->peers[0]->another, 0);
+    assert_int_equal(c->client->peers[0]->another.link, 0);
     client_cancel(c->client, ts);
     fake_close(c);
 }
