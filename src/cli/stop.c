@@ -44,13 +44,13 @@ const struct option_table cli_stop_options = {
 // The scheduler closes its links when it ends.
 static int wait_until_gone(struct tool *t, double seconds, struct err *e)
 {
-    uint64_t until = van_now(t->van) + (uint64_t)(seconds * 1e9);
-    while (!t->closed && van_now(t->van) < until) {
-        TRY(van_poll(t->van, until, e));
+    uint64_t until = van_now(t->side.van) + (uint64_t)(seconds * 1e9);
+    while (t->s.link != 0 && van_now(t->side.van) < until) {
+        TRY(van_poll(t->side.van, until, e));
         if (atomic_load(&node_interrupted))
             return err_set(e, TUG_EINTERRUPTED, "interrupted");
     }
-    if (t->closed)
+    if (t->s.link == 0)
         return 0;
     return err_set(e, TUG_EIO,
                    "%s was told to stop, but has not ended within %.0f s; 'tug status' "

@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 
 #include "cluster/node.h"
+#include "cluster/session.h"
 #include "facade/last_error.h"
 #include "facade/pump.h"
 #include "facade/role.h"
@@ -33,13 +34,10 @@ enum { FIRST_SERVER = 8, FIRST_WORKER = 9 }; // ids; the next ones two further
 struct kv_part;
 
 // A link to another node, for requests of this one.
-enum peer_state { PEER_CLOSED, PEER_CONNECTING, PEER_GREETING, PEER_READY };
-
 struct peer {
     struct peer *next;
     uint32_t node;
-    enum peer_state state;
-    van_link link;
+    struct session s;
     struct kv_part *first, *last; // to be sent when it is ready
 };
 
@@ -146,6 +144,7 @@ struct tug_node {
     uint64_t *last_keys; // of each
     bool placed;
 
+    struct session_side side; // of peers
     struct peer *peers;
     struct guest *guests;
     struct tug_app *apps;
@@ -191,9 +190,8 @@ struct peer *kv_peer_find(struct tug_node *n, van_link link);
 void kv_peer_send(struct tug_node *n,
                   struct kv_part *p);                  // now, or when the link is there
 void kv_peer_reach(struct tug_node *n, uint32_t node); // opens the link, if it is not
-void kv_peer_opened(struct tug_node *n, struct peer *p);
 void kv_peer_ready(struct tug_node *n, struct peer *p);
-void kv_peer_closed(struct tug_node *n, struct peer *p, const struct err *why);
+void kv_peer_lost(struct tug_node *n, struct peer *p); // its link is closed
 // Breaks its link: what it was asked for fails, and the van lets go of the memory.
 void kv_peer_break(struct tug_node *n, uint32_t node, const struct err *why);
 void kv_peers_free(struct tug_node *n);

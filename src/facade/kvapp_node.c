@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cluster/session.h"
 #include "facade/kvapp_internal.h"
 
 // Several times what waking up costs, else two nodes that take turns would both fall
@@ -130,7 +129,7 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
     struct tug_node *n = ctx;
     struct peer *p = accepted ? NULL : kv_peer_find(n, link);
     if (p != NULL) {
-        kv_peer_opened(n, p);
+        (void)session_opened(&p->s, link, now);
     } else if (n->shard != NULL) {
         n->beneath.opened(n->beneath.ctx, link, accepted, now);
     } else if (!member_opened(n->member, link, accepted, now) && accepted) {
@@ -143,14 +142,6 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
         g->next = n->guests;
         n->guests = g;
     }
-}
-
-static void refused(struct tug_node *n, struct peer *p, const struct msg_error *m)
-{
-    struct err why = {.code = wire_failure(m->code)};
-    wire_reason(m->what, why.text, sizeof(why.text));
-    van_close_link(n->van, p->link);
-    kv_peer_closed(n, p, &why);
 }
 
 static void request_refused(struct tug_node *n, struct kv_part *part,
@@ -183,26 +174,16 @@ static void answered(struct tug_node *n, struct peer *p, struct van_message *m)
     }
 }
 
-static void welcomed(struct tug_node *n, struct peer *p, const struct msg_welcome *w)
+static void from_peer(struct tug_node *n, struct peer *p, struct van_message *m,
+                      uint64_t now)
 {
-    const struct roster_node *r = roster_find(member_roster(n->member), p->node);
-    struct err why;
-    if (r != NULL &&
-        !session_believes(n->van, p->link, member_who(n->member), r->role, w, &why)) {
-        van_close_link(n->van, p->link);
-        kv_peer_closed(n, p, &why);
-    } else {
+    enum session_news news = session_message(&p->s, p->s.link, m, now);
+    if (news == SESSION_GREETED)
         kv_peer_ready(n, p);
-    }
-}
-
-static void from_peer(struct tug_node *n, struct peer *p, struct van_message *m)
-{
-    if (m->type == MSG_WELCOME && p->state == PEER_GREETING)
-        welcomed(n, p, &m->m->welcome);
-    else if (m->type == MSG_ERROR && m->request == 0)
-        refused(n, p, &m->m->error);
-    else if (m->type == MSG_ERROR || m->type == MSG_APP)
+    else if (news == SESSION_REFUSED)
+        kv_peer_lost(n, p);
+    else if (news == SESSION_MESSAGE && p->s.state == SESSION_OPEN &&
+             (m->type == MSG_ERROR || m->type == MSG_APP))
         answered(n, p, m);
 }
 
@@ -239,7 +220,7 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     struct tug_node *n = ctx;
     struct peer *p = kv_peer_find(n, link);
     if (p != NULL) {
-        from_peer(n, p, m);
+        from_peer(n, p, m, now);
     } else if (n->shard != NULL) {
         n->beneath.message(n->beneath.ctx, link, m, now);
     } else if (!member_message(n->member, link, m, now)) {
@@ -253,8 +234,8 @@ static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t 
 {
     struct tug_node *n = ctx;
     struct peer *p = kv_peer_find(n, link);
-    if (p != NULL)
-        kv_peer_closed(n, p, why);
+    if (p != NULL && session_closed(&p->s, link, why, now))
+        kv_peer_lost(n, p);
     else if (n->shard != NULL)
         n->beneath.closed(n->beneath.ctx, link, why, now);
     else if (!member_closed(n->member, link, why, now))

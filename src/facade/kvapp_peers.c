@@ -3,7 +3,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
-#include "cluster/session.h"
 #include "facade/kvapp_internal.h"
 
 #define CONNECT_NS (10 * SECOND)
@@ -15,6 +14,7 @@ static struct peer *peer_of(struct tug_node *n, uint32_t node)
         p = p->next;
     if (p == NULL && (p = mem_zalloc(sizeof(*p))) != NULL) {
         p->node = node;
+        p->s.side = &n->side;
         p->next = n->peers;
         n->peers = p;
     }
@@ -24,7 +24,7 @@ static struct peer *peer_of(struct tug_node *n, uint32_t node)
 struct peer *kv_peer_find(struct tug_node *n, van_link link)
 {
     struct peer *p = n->peers;
-    while (p != NULL && (p->link != link || p->state == PEER_CLOSED))
+    while (p != NULL && (p->s.link != link || link == 0))
         p = p->next;
     return p;
 }
@@ -39,10 +39,9 @@ static int open_link(struct tug_node *n, struct peer *p, struct err *e)
     if (r->address[0] == 0)
         return err_set(e, TUG_EUSAGE, "%s does not listen",
                        kv_node_name(n, p->node, name));
-    p->link = van_connect(n->van, r->address, CONNECT_NS);
-    if (p->link == 0)
+    p->s.role = r->role;
+    if (!session_dial(&p->s, r->address, CONNECT_NS, van_now(n->van)))
         return err_nomem(e, "a link");
-    p->state = PEER_CONNECTING;
     return 0;
 }
 
@@ -50,7 +49,7 @@ void kv_peer_reach(struct tug_node *n, uint32_t node)
 {
     struct err e;
     struct peer *p = peer_of(n, node);
-    if (p != NULL && p->state == PEER_CLOSED)
+    if (p != NULL && p->s.state == SESSION_CLOSED)
         (void)open_link(n, p, &e); // whoever sends gets to know
 }
 
@@ -60,13 +59,13 @@ void kv_peer_send(struct tug_node *n, struct kv_part *part)
     struct peer *p = peer_of(n, part->node);
     if (p == NULL)
         err_nomem(&e, "a link");
-    else if (p->state == PEER_CLOSED)
+    else if (p->s.state == SESSION_CLOSED)
         (void)open_link(n, p, &e);
     if (e.code != 0) {
         kv_part_answered(part, &e);
         return;
     }
-    if (p->state == PEER_READY) {
+    if (p->s.state == SESSION_OPEN) {
         kv_part_transmit(n, p, part);
         return;
     }
@@ -78,15 +77,8 @@ void kv_peer_send(struct tug_node *n, struct kv_part *part)
     p->last = part;
 }
 
-void kv_peer_opened(struct tug_node *n, struct peer *p)
-{
-    p->state = PEER_GREETING;
-    session_greet(n->van, p->link, member_who(n->member));
-}
-
 void kv_peer_ready(struct tug_node *n, struct peer *p)
 {
-    p->state = PEER_READY;
     while (p->first != NULL) {
         struct kv_part *part = p->first;
         p->first = part->next;
@@ -96,14 +88,12 @@ void kv_peer_ready(struct tug_node *n, struct peer *p)
     }
 }
 
-void kv_peer_closed(struct tug_node *n, struct peer *p, const struct err *why)
+void kv_peer_lost(struct tug_node *n, struct peer *p)
 {
     char name[ROSTER_NAME_MAX];
     struct err e;
     err_set(&e, TUG_EIO, "%s does not answer: %s", kv_node_name(n, p->node, name),
-            why->text[0] != 0 ? why->text : "it has closed the link");
-    p->state = PEER_CLOSED;
-    p->link = 0;
+            p->s.why.text[0] != 0 ? p->s.why.text : "it has closed the link");
     p->first = p->last = NULL;
     kv_requests_of_node_fail(n, p->node, &e);
 }
@@ -113,12 +103,12 @@ void kv_peer_break(struct tug_node *n, uint32_t node, const struct err *why)
     struct peer *p = n->peers;
     while (p != NULL && p->node != node)
         p = p->next;
-    if (p == NULL || p->state == PEER_CLOSED) {
+    if (p == NULL || p->s.state == SESSION_CLOSED) {
         kv_requests_of_node_fail(n, node, why);
         return;
     }
-    van_close_link(n->van, p->link);
-    kv_peer_closed(n, p, why);
+    session_break(&p->s, why, van_now(n->van));
+    kv_peer_lost(n, p);
 }
 
 void kv_peers_free(struct tug_node *n)

@@ -326,7 +326,7 @@ void kv_part_transmit(struct tug_node *n, struct peer *to, struct kv_part *p)
     r->pins++;
     if (n->n_in_flight >= MANY)
         van_hold(n->van); // whoever sends so many without waiting is not in a hurry
-    int rc = van_send(n->van, to->link, MSG_APP, r->id, &m, &release);
+    int rc = van_send(n->van, to->s.link, MSG_APP, r->id, &m, &release);
     if (rc == 0)
         return;
     err_set(&why, rc, "a request cannot be sent to %s: %s",

@@ -98,6 +98,7 @@ static int open_van(struct tug_node *n, struct err *e)
     char address[VAN_ADDRESS_MAX];
     struct van_handler h = kv_node_handler(n);
     TRY(node_van(&n->process, &n->van, &h, false, e));
+    n->side = (struct session_side){.van = n->van, .who = member_who(n->member)};
     TRY(listen_anywhere(n, address, e));
     TRY(member_set_address(n->member, address, e));
     if (n->shard != NULL)

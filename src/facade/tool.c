@@ -9,17 +9,19 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/printable.h"
-#include "cluster/proof.h"
 
 // Of an answer. The status of a cluster of 65,535 nodes has some 20 MiB, and that of a
 // loop with 4,096 tables more than one.
 enum { TEXT_MAX = 256 << 20 };
 
+// What is waited for beside states of the session.
+enum { ANSWER = SESSION_OPEN + 1 };
+
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
     struct tool *t = ctx;
-    (void)link, (void)accepted, (void)now;
-    t->opened = true;
+    (void)accepted;
+    (void)session_opened(&t->s, link, now);
 }
 
 static void take_text(struct tool *t, struct wire_text text)
@@ -30,30 +32,18 @@ static void take_text(struct tool *t, struct wire_text text)
         buf_clear(&t->text);
 }
 
-// Who took the port of another shows a certificate of its own role.
-static void welcomed(struct tool *t, const struct msg_welcome *w)
-{
-    const struct van_trust trust = van_trust(t->van, t->link);
-    enum wire_role role = t->asks_scheduler ? WIRE_SCHEDULER : (enum wire_role)w->role;
-    t->greeted = w->role == role && proof_role_fits(role, trust.role);
-    t->unix_ns = w->unix_ns;
-    wire_words(w->version, t->version, sizeof(t->version));
-    if (t->greeted)
-        return;
-    t->closed = true;
-    err_set(&t->why, TUG_EIO,
-            "the process that listens at %s cannot prove that it is a %s of the cluster",
-            t->address, wire_role_name(role) != NULL ? wire_role_name(role) : "node");
-}
-
 static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {
     struct tool *t = ctx;
-    (void)link, (void)now;
-    if (m->type == MSG_WELCOME) {
-        welcomed(t, &m->m->welcome);
-        return;
+    enum session_news news = session_message(&t->s, link, m, now);
+    if (news == SESSION_GREETED) {
+        t->unix_ns = m->m->welcome.unix_ns;
+        wire_words(m->m->welcome.version, t->version, sizeof(t->version));
     }
+    if (news == SESSION_REFUSED && m->type == MSG_ERROR)
+        err_wrap(&t->s.why, "%s", t->address);
+    if (news != SESSION_MESSAGE || t->s.state != SESSION_OPEN)
+        return;
     t->type = m->type;
     t->answered = true;
     if (m->type == MSG_ERROR) {
@@ -74,9 +64,11 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
 static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
 {
     struct tool *t = ctx;
-    (void)link, (void)now;
-    t->closed = true;
-    t->why = *why;
+    if (!session_closed(&t->s, link, why, now))
+        return;
+    t->s.why.code = TUG_EIO;
+    if (why->text[0] == 0)
+        err_set(&t->s.why, TUG_EIO, "%s has closed the link", t->address);
 }
 
 static uint64_t on_tick(void *ctx, uint64_t now)
@@ -85,30 +77,20 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     return VAN_NEVER;
 }
 
-static int refused(const struct tool *t, struct err *e)
+static int wait_for(struct tool *t, int what, double seconds, struct err *e)
 {
-    char what[ERR_TEXT_MAX];
-    struct wire_text text = {t->text.data, (uint32_t)t->text.len};
-    return err_set(e, wire_failure(t->code), "%s: %s", t->address,
-                   wire_reason(text, what, sizeof(what)));
-}
-
-static int wait_for(struct tool *t, const bool *what, double seconds, struct err *e)
-{
-    uint64_t until = van_now(t->van) + (uint64_t)(seconds * 1e9);
-    while (!*what && !t->answered && !t->closed && van_now(t->van) < until) {
-        TRY(van_poll(t->van, until, e));
+    struct van *v = t->side.van;
+    uint64_t until = van_now(v) + (uint64_t)(seconds * 1e9);
+    while (!t->answered && t->s.link != 0 && (int)t->s.state < what &&
+           van_now(v) < until) {
+        TRY(van_poll(v, until, e));
         if (t->interrupted != NULL && atomic_load(t->interrupted))
             return err_set(e, TUG_EINTERRUPTED, "interrupted");
     }
-    if (*what)
+    if (t->answered || (int)t->s.state >= what)
         return 0;
-    if (t->answered) // an error instead of a welcome
-        return refused(t, e);
-    if (t->closed)
-        return t->why.text[0] != 0
-                   ? err_set(e, TUG_EIO, "%s", t->why.text)
-                   : err_set(e, TUG_EIO, "%s has closed the link", t->address);
+    if (t->s.link == 0)
+        return err_set(e, t->s.why.code, "%s", t->s.why.text);
     return err_set(e, TUG_EIO, "%s has not answered for %.0f s", t->address, seconds);
 }
 
@@ -122,28 +104,26 @@ int tool_open(struct tool *t, struct node *n, const char *address, double second
         .closed = on_closed,
         .tick = on_tick,
     };
-    *t = (struct tool){.interrupted = t->interrupted, .text = BUF_INIT(TEXT_MAX)};
-    TRY(node_address(address, t->address, e));
-    t->asks_scheduler = strcmp(t->address, n->scheduler) == 0;
-    TRY(node_van(n, &t->van, &h, false, e));
-    t->link = van_connect(t->van, t->address, (uint64_t)(seconds * 1e9));
-    if (t->link == 0)
-        return err_nomem(e, "a link");
-    TRY(wait_for(t, &t->opened, seconds, e));
-    struct msg_hello hello = {
-        .cluster = n->cluster,
-        .role = WIRE_TOOL, // it does not join, whatever it may do
-        .unix_ns = clock_unix_ns(),
-        .version = wire_text(tug_version()),
+    *t = (struct tool){
+        .interrupted = t->interrupted,
+        .text = BUF_INIT(TEXT_MAX),
+        .who = {.cluster = n->cluster, .role = WIRE_TOOL}, // it does not join
+        .side = {.who = &t->who},
+        .s = {.side = &t->side},
     };
-    if (van_send(t->van, t->link, MSG_HELLO, 0, &hello, NULL) != 0)
-        return err_set(e, TUG_EIO, "%s: the link broke", t->address);
-    return wait_for(t, &t->greeted, seconds, e);
+    TRY(node_address(address, t->address, e));
+    if (strcmp(t->address, n->scheduler) == 0) // nobody else is believed there
+        t->s.role = WIRE_SCHEDULER;
+    TRY(node_van(n, &t->side.van, &h, false, e));
+    if (!session_dial(&t->s, t->address, (uint64_t)(seconds * 1e9), van_now(t->side.van)))
+        return err_nomem(e, "a link");
+    TRY(wait_for(t, SESSION_GREETING, seconds, e));
+    return wait_for(t, SESSION_OPEN, seconds, e);
 }
 
 void tool_close(struct tool *t)
 {
-    van_free(t->van);
+    van_free(t->side.van);
     buf_free(&t->text);
     *t = (struct tool){0};
 }
@@ -153,11 +133,15 @@ int tool_ask(struct tool *t, uint16_t type, const void *msg, double seconds,
 {
     t->answered = false;
     t->type = 0;
-    if (van_send(t->van, t->link, type, 1, msg, NULL) != 0)
+    if (van_send(t->side.van, t->s.link, type, 1, msg, NULL) != 0)
         return err_set(e, TUG_EIO, "%s: the link broke", t->address);
-    TRY(wait_for(t, &t->answered, seconds, e));
-    if (t->type == MSG_ERROR)
-        return refused(t, e);
+    TRY(wait_for(t, ANSWER, seconds, e));
+    if (t->type == MSG_ERROR) {
+        char what[ERR_TEXT_MAX];
+        struct wire_text text = {t->text.data, (uint32_t)t->text.len};
+        return err_set(e, wire_failure(t->code), "%s: %s", t->address,
+                       wire_reason(text, what, sizeof(what)));
+    }
     if (wire_answer(type) != 0 && t->type != wire_answer(type))
         return err_set(e, TUG_EDATA, "%s: its answer to %s cannot be read", t->address,
                        wire_name(type));

@@ -13,17 +13,17 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "cluster/node.h"
+#include "cluster/session.h"
 #include "van/van.h"
 #include "wire/wire.h"
 
 struct tool {
     const atomic_bool *interrupted; // ends waits, when set before tool_open; may be NULL
-    struct van *van;
-    van_link link;
+    struct session_who who;
+    struct session_side side;
+    struct session s;
     char address[VAN_ADDRESS_MAX];
-    bool asks_scheduler; // by its address: nobody else is believed there
-    bool opened, greeted, closed, answered;
-    struct err why; // of closed
+    bool answered;
     // Of who answers:
     uint64_t unix_ns;
     char version[32];
