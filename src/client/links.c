@@ -45,17 +45,13 @@ struct peer *peer_of(struct client *c, uint32_t node)
 
 const char *peer_name(const struct peer *p, char to[ROSTER_NAME_MAX])
 {
-    const struct roster_node *n = roster_find(member_roster(p->client->member), p->node);
-    if (n != NULL)
-        return roster_name(n, to);
-    snprintf(to, ROSTER_NAME_MAX, "node %u", p->node);
-    return to;
+    return roster_name_of(member_roster(p->client->member), p->node, to);
 }
 
 // The link is no more: its slices have not been sent.
 static void lost(struct peer *p)
 {
-    silence_end(p);
+    session_end(&p->another);
     p->client->next_due = min_u64(p->client->next_due, p->s.due);
     empty_lists(p);
     for (struct slice *s = p->first; s != NULL; s = s->behind) {

@@ -372,7 +372,6 @@ const char *peer_name(const struct peer *p, char to[ROSTER_NAME_MAX]);
 void silence_begin(struct peer *p); // there is something to wait for
 // Of a peer that is ready and owes answers; returns when to look again.
 uint64_t silence_watch(struct peer *p, uint64_t now);
-void silence_end(struct peer *p); // no other link is tried
 
 // tables.c
 

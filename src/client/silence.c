@@ -19,11 +19,6 @@ void silence_begin(struct peer *p)
     c->next_due = min_u64(c->next_due, p->s.heard_at + PEER_SILENCE);
 }
 
-void silence_end(struct peer *p)
-{
-    session_end(&p->another);
-}
-
 static void look_for_signs(struct peer *p, uint64_t now)
 {
     const struct van *v = p->client->van;
@@ -39,7 +34,7 @@ static void try_another(struct peer *p, uint64_t now)
 {
     struct client *c = p->client;
     const struct roster_node *n = roster_find(member_roster(c->member), p->node);
-    silence_end(p); // one that has not got through
+    session_end(&p->another); // one that has not got through
     p->tried_at = now;
     if (n != NULL && n->alive)
         (void)session_dial(&p->another, n->address, PEER_SILENCE, now);
@@ -51,7 +46,7 @@ uint64_t silence_watch(struct peer *p, uint64_t now)
     uint64_t next = session_tick(&p->s, now);
     uint64_t try_at = p->s.heard_at + 2 * PEER_SILENCE;
     if (!session_is_asked(&p->s)) {
-        silence_end(p);
+        session_end(&p->another);
         return next;
     }
     if (now < try_at)

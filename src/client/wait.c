@@ -34,11 +34,8 @@ int client_wait(struct client *c, client_ts ts, struct err *e)
 static int ended(struct client *c, const char *what, struct err *e)
 {
     struct err why;
-    if (!member_ended(c->member, &why))
-        return 0;
-    if (why.code == 0)
-        return err_set(e, TUG_EIO, "%s: the cluster has ended", what);
-    return err_set(e, why.code, "%s: %s", what, why.text);
+    int rc = member_over(c->member, &why);
+    return rc != 0 ? err_set(e, rc, "%s: %s", what, why.text) : 0;
 }
 
 int client_wait_ready(struct client *c, uint64_t timeout_ns, struct err *e)
@@ -60,13 +57,11 @@ int client_wait_ready(struct client *c, uint64_t timeout_ns, struct err *e)
 static void on_answer(void *ctx, const struct van_message *m)
 {
     struct asking *a = ctx;
-    char what[ERR_TEXT_MAX];
     a->done = true;
     if (m == NULL)
         a->rc = TUG_EIO; // the member's end says why
     else if (m->type == MSG_ERROR)
-        a->rc = err_set(&a->why, wire_failure(m->m->error.code), "the scheduler: %s",
-                        wire_reason(m->m->error.what, what, sizeof(what)));
+        a->rc = wire_refusal(&m->m->error, "the scheduler", &a->why);
     else if (a->answer != NULL)
         a->answer(a->ctx, m->m);
 }

@@ -284,16 +284,16 @@ static void stop(struct member *m, const struct msg_stop *msg)
 
 // Who is refused, at the door or as a member, has ended; who wants to leave has nothing
 // more to ask for.
-static void refused(struct member *m, int code, const char *why)
+static void refused(struct member *m, const struct err *why)
 {
     part(m);
     if (!m->left)
-        member_end(m, code, why);
+        member_end(m, why->code, why->text);
 }
 
 static void heard(struct member *m, const struct van_message *msg, uint64_t now)
 {
-    char why[ERR_TEXT_MAX];
+    struct err why;
     switch (msg->type) {
     case MSG_JOINED:
         joined(m, &msg->m->joined, now);
@@ -320,8 +320,8 @@ static void heard(struct member *m, const struct van_message *msg, uint64_t now)
         break;
     case MSG_ERROR:
         if (msg->request < REQUEST_FIRST && msg->request != REQUEST_LEAVE) {
-            wire_reason(msg->m->error.what, why, sizeof(why));
-            refused(m, wire_failure(msg->m->error.code), why);
+            wire_refusal(&msg->m->error, NULL, &why);
+            refused(m, &why);
             break;
         }
         member_answered(m, msg);
@@ -344,7 +344,7 @@ bool member_message(struct member *m, van_link link, const struct van_message *m
         join(m, now);
         break;
     case SESSION_REFUSED:
-        refused(m, m->s.why.code, m->s.why.text);
+        refused(m, &m->s.why);
         break;
     case SESSION_MESSAGE:
         heard(m, msg, now);
@@ -443,6 +443,13 @@ bool member_ended(const struct member *m, struct err *ret_why)
     if (m->ended && ret_why != NULL)
         *ret_why = m->why;
     return m->ended;
+}
+
+int member_over(const struct member *m, struct err *e)
+{
+    if (m->ended && m->why.code == 0)
+        return err_set(e, TUG_EIO, "the cluster has ended");
+    return m->ended ? err_set(e, m->why.code, "%s", m->why.text) : 0;
 }
 
 void member_want_roster(struct member *m, uint64_t epoch)

@@ -238,3 +238,12 @@ const char *roster_name(const struct roster_node *n, char to[ROSTER_NAME_MAX])
              n->pid);
     return to;
 }
+
+const char *roster_name_of(const struct roster *r, uint32_t id, char to[ROSTER_NAME_MAX])
+{
+    const struct roster_node *n = roster_find(r, id);
+    if (n != NULL)
+        return roster_name(n, to);
+    snprintf(to, ROSTER_NAME_MAX, "node %u", id);
+    return to;
+}

@@ -65,6 +65,8 @@ bool roster_session_over(const struct roster *r, uint64_t session);
 // "worker 1 (host:pid)", for messages. Returns `to`.
 enum { ROSTER_NAME_MAX = 128 };
 const char *roster_name(const struct roster_node *n, char to[ROSTER_NAME_MAX]);
+// Likewise; "node 12" of one that is not in it.
+const char *roster_name_of(const struct roster *r, uint32_t id, char to[ROSTER_NAME_MAX]);
 
 // The partition of a key. In ranges the key itself decides, else its hash.
 static inline uint32_t roster_partition(uint32_t bits, enum wire_space space,

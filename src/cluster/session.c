@@ -120,69 +120,55 @@ void session_end(struct session *s)
     s->due = VAN_NEVER;
 }
 
-static enum session_news refused(struct session *s, const struct err *why, uint64_t now)
-{
-    session_break(s, why, now);
-    return SESSION_REFUSED;
-}
-
 enum session_news session_message(struct session *s, van_link link,
                                   const struct van_message *m, uint64_t now)
 {
-    struct err why;
+    struct err why = {0};
     if (link != s->link || link == 0)
         return SESSION_NOT_ITS;
-    if (m->type == MSG_ERROR && m->request == 0) { // to no question: of the link itself
-        why.code = wire_failure(m->m->error.code);
-        wire_reason(m->m->error.what, why.text, sizeof(why.text));
-        return refused(s, &why, now);
+    bool greets = m->type == MSG_WELCOME && s->state == SESSION_GREETING;
+    if (m->type == MSG_ERROR && m->request == 0) // to no question: of the link itself
+        wire_refusal(&m->m->error, NULL, &why);
+    else if (greets)
+        (void)session_believes(s->side->van, link, s->side->who, s->role, &m->m->welcome,
+                               &why);
+    if (why.code != 0) {
+        session_break(s, &why, now);
+        return SESSION_REFUSED;
+    }
+    if (greets) {
+        s->state = SESSION_OPEN;
+        s->wait = 0;
     }
     if (s->state == SESSION_OPEN)
         s->heard_at = now;
-    if (m->type != MSG_WELCOME)
-        return SESSION_MESSAGE;
-    if (s->state != SESSION_GREETING)
-        return SESSION_NOTHING;
-    if (!session_believes(s->side->van, link, s->side->who, s->role, &m->m->welcome,
-                          &why))
-        return refused(s, &why, now);
-    s->state = SESSION_OPEN;
-    s->heard_at = now;
-    s->wait = 0;
     session_check(s, now);
-    return SESSION_GREETED;
-}
-
-static uint64_t tick_silent(struct session *s, uint64_t now)
-{
-    struct err why;
-    if (s->state == SESSION_GREETING)
-        err_set(&why, TUG_EIO, "it does not identify itself");
-    else
-        err_set(&why, TUG_EIO, "the link was silent for %.1f s",
-                (double)(now - s->heard_at) * 1e-9);
-    session_break(s, &why, now);
-    return s->due = now;
+    return greets                   ? SESSION_GREETED
+           : m->type == MSG_WELCOME ? SESSION_NOTHING
+                                    : SESSION_MESSAGE;
 }
 
 uint64_t session_tick(struct session *s, uint64_t now)
 {
     const struct session_side *side = s->side;
     bool open = s->state == SESSION_OPEN;
+    struct err why;
     if (s->state == SESSION_CLOSED)
         return s->due;
     if (s->state == SESSION_DIALLING) // the van is at it
         return VAN_NEVER;
     uint64_t over = after(s->heard_at, open ? side->silence_ns : side->greet_ns);
-    if (now >= over)
-        return tick_silent(s, now);
+    if (now >= over) {
+        err_set(&why, TUG_EIO, open ? "it is silent" : "it does not identify itself");
+        session_break(s, &why, now);
+        return s->due = now;
+    }
     uint64_t due = open && !session_is_asked(s) ? after(s->heard_at, side->ping_ns)
                                                 : after(s->asked_at, side->resend_ns);
     if (now >= due) {
         ask(s, now);
         due = after(now, side->resend_ns);
     }
-    session_check(s, now);
     return clock_earlier(over, due);
 }
 

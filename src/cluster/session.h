@@ -6,10 +6,6 @@
 // A state machine that calls nobody: the user passes on what the van says of links, is
 // told what became of it, and decides when it dials, and for how long in vain.
 //
-//   CLOSED --dial--> DIALLING --opened--> GREETING --WELCOME--> OPEN
-//      ^________________|____________________|_________________|   link broken, ERROR,
-//                                                                  silence, session_break
-//
 // What HELLO calls a session is one stay of a member in the cluster, by its number; over
 // how many links it is spoken for does not matter.
 //

@@ -13,11 +13,7 @@ enum { SPIN_US = 300 };
 
 const char *kv_node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_NAME_MAX])
 {
-    const struct roster_node *r = roster_find(member_roster(n->member), id);
-    if (r != NULL)
-        return roster_name(r, to);
-    snprintf(to, ROSTER_NAME_MAX, "node %u", id);
-    return to;
+    return roster_name_of(member_roster(n->member), id, to);
 }
 
 uint64_t kv_node_deadline(const struct tug_node *n)
@@ -36,8 +32,6 @@ void kv_node_give_up(struct tug_node *n, const struct err *why)
         return;
     n->over = true;
     n->why = *why;
-    if (n->why.code == 0)
-        err_set(&n->why, TUG_EIO, "the cluster has ended");
     for (struct kv_request *r = n->first, *behind; r != NULL; r = behind) {
         behind = r->behind;
         for (uint32_t i = 0; i < r->n_parts && r->state == KV_OPEN; i++)
@@ -144,27 +138,19 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
     }
 }
 
-static void request_refused(struct tug_node *n, struct kv_part *part,
-                            const struct msg_error *m)
-{
-    struct err why;
-    char name[ROSTER_NAME_MAX], what[ERR_TEXT_MAX];
-    err_set(&why, wire_failure(m->code), "%s: %s", kv_node_name(n, part->node, name),
-            wire_reason(m->what, what, sizeof(what)));
-    kv_part_answered(part, &why);
-}
-
 static void answered(struct tug_node *n, struct peer *p, struct van_message *m)
 {
     struct kv_request *r = kv_request_by_id(n, m->request);
     struct kv_part *part = r != NULL ? kv_request_part(r, p->node) : NULL;
     struct err why;
+    char name[ROSTER_NAME_MAX];
     if (part == NULL)
         return; // given up
     if (wire_check_flags(m->type, m->m, &why) != 0) {
         kv_part_answered(part, &why);
     } else if (m->type == MSG_ERROR) {
-        request_refused(n, part, &m->m->error);
+        wire_refusal(&m->m->error, kv_node_name(n, part->node, name), &why);
+        kv_part_answered(part, &why);
     } else if (!r->simple) {
         kv_answered(n, part, m);
     } else {
@@ -249,7 +235,7 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     uint64_t next = n->shard != NULL ? n->beneath.tick(n->beneath.ctx, now)
                                      : member_tick(n->member, now);
     look_at_roster(n);
-    if (!n->over && member_ended(n->member, &why))
+    if (!n->over && member_over(n->member, &why) != 0)
         kv_node_give_up(n, &why);
     uint64_t expires = kv_received_expire(n, now);
     return expires < next ? expires : next;

@@ -47,8 +47,7 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     t->type = m->type;
     t->answered = true;
     if (m->type == MSG_ERROR) {
-        t->code = m->m->error.code;
-        take_text(t, m->m->error.what);
+        wire_refusal(&m->m->error, t->address, &t->why);
     } else if (m->type == MSG_STATUS_IS) {
         const struct wire_span *json = &m->m->status_is.json;
         take_text(t, (struct wire_text){json->data, (uint32_t)json->n});
@@ -136,12 +135,8 @@ int tool_ask(struct tool *t, uint16_t type, const void *msg, double seconds,
     if (van_send(t->side.van, t->s.link, type, 1, msg, NULL) != 0)
         return err_set(e, TUG_EIO, "%s: the link broke", t->address);
     TRY(wait_for(t, ANSWER, seconds, e));
-    if (t->type == MSG_ERROR) {
-        char what[ERR_TEXT_MAX];
-        struct wire_text text = {t->text.data, (uint32_t)t->text.len};
-        return err_set(e, wire_failure(t->code), "%s: %s", t->address,
-                       wire_reason(text, what, sizeof(what)));
-    }
+    if (t->type == MSG_ERROR)
+        return err_set(e, t->why.code, "%s", t->why.text);
     if (wire_answer(type) != 0 && t->type != wire_answer(type))
         return err_set(e, TUG_EDATA, "%s: its answer to %s cannot be read", t->address,
                        wire_name(type));

@@ -29,9 +29,9 @@ struct tool {
     char version[32];
     // The answer:
     uint16_t type;
-    int code;
+    struct err why;         // of ERROR
     struct msg_trace trace; // its events are in `text`
-    struct buf text;        // JSON of STATUS_IS, the sentence of ERROR
+    struct buf text;        // JSON of STATUS_IS
     bool too_long;          // there was more than that may hold
 };
 

@@ -142,22 +142,11 @@ static uint64_t deadline(const struct tug_client *c, double seconds)
     return van_now(c->van) + (uint64_t)(seconds * (double)SECOND);
 }
 
-static int ended(struct tug_client *c, struct err *e)
-{
-    struct err why = {0};
-    if (!member_ended(client_member(c->client), &why))
-        return 0;
-    if (why.code == 0)
-        return err_set(e, TUG_EIO, "the cluster has ended");
-    *e = why;
-    return why.code;
-}
-
 static int wait_ready(struct tug_client *c, struct err *e)
 {
     bool in_time = pump_wait(c->pump, ready_or_over, c, deadline(c, c->o.wait_seconds));
     pump_enter(c->pump);
-    int rc = ended(c, e);
+    int rc = member_over(client_member(c->client), e);
     if (rc == 0 && !in_time)
         rc = err_set(e, TUG_EIO,
                      "the cluster is not complete after %.3g s: the scheduler at %s %s",
@@ -235,7 +224,7 @@ int tug_client_close(struct tug_client *c)
     }
     pump_enter(c->pump);
     if (why.code == 0)
-        (void)ended(c, &why);
+        (void)member_over(client_member(c->client), &why);
     member_leave(client_member(c->client), 0, "");
     pump_leave(c->pump);
     (void)pump_wait(c->pump, has_left, c, deadline(c, LEAVE_SECONDS));
@@ -280,7 +269,7 @@ int tug_barrier(struct tug_client *c)
     pump_enter(c->pump);
     int rc = 0;
     if (!member_barrier_done(m, WIRE_GROUP_WORKERS, &missing)) {
-        rc = ended(c, last_error());
+        rc = member_over(client_member(c->client), last_error());
         if (rc == 0)
             rc = err_set(last_error(), TUG_EIO,
                          "the barrier is not complete after %.3g s: %s",
@@ -302,11 +291,9 @@ struct stopping {
 static void on_stopped(void *ctx, const struct van_message *m)
 {
     struct stopping *s = ctx;
-    char what[ERR_TEXT_MAX];
     s->answered = true;
     if (m != NULL && m->type == MSG_ERROR)
-        s->rc = err_set(&s->why, wire_failure(m->m->error.code), "the scheduler: %s",
-                        wire_reason(m->m->error.what, what, sizeof(what)));
+        s->rc = wire_refusal(&m->m->error, "the scheduler", &s->why);
 }
 
 static bool stop_over(void *ctx)

@@ -57,11 +57,7 @@ const char *shard_session_name(const struct shard *s, uint64_t session,
 const char *shard_peer_name(const struct shard *s, const struct peer *p,
                             char to[ROSTER_NAME_MAX])
 {
-    const struct roster_node *n = roster_find(member_roster(s->member), p->node);
-    if (n != NULL)
-        return roster_name(n, to);
-    snprintf(to, ROSTER_NAME_MAX, "node %u", p->node);
-    return to;
+    return roster_name_of(member_roster(s->member), p->node, to);
 }
 
 // Answers.

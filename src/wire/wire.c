@@ -297,6 +297,14 @@ int wire_failure(int32_t code)
     return code != 0 ? wire_code(code) : TUG_EDATA;
 }
 
+int wire_refusal(const struct msg_error *m, const char *who, struct err *e)
+{
+    char why[ERR_TEXT_MAX];
+    wire_reason(m->what, why, sizeof(why));
+    return err_set(e, wire_failure(m->code), "%s%s%s", who != NULL ? who : "",
+                   who != NULL ? ": " : "", why);
+}
+
 int wire_check_flags(uint16_t type, const union wire_any *m, struct err *e)
 {
     const unsigned rows = WIRE_BF16 | WIRE_ROWS_WHOLE | WIRE_FOUND;

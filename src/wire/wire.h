@@ -162,6 +162,9 @@ union wire_any {
 // a message asks before anything looks at its flags.
 int wire_check_flags(uint16_t type, const union wire_any *m, struct err *e);
 
+// What MSG_ERROR says, as "who: why" (`who` NULL: only why). Returns its code.
+int wire_refusal(const struct msg_error *m, const char *who, struct err *e);
+
 // Who may ask for a message, the least first; each may what those before it may.
 enum wire_from {
     WIRE_FROM_KNOCK,

@@ -1,0 +1,321 @@
+// Sessions over every van: greeted or refused, silent, broken, dialled again.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/session.h"
+
+#include <string.h>
+
+#include "kit/broken.h"
+#include "kit/vans.h"
+
+enum { CLUSTER = 4711 };
+
+// Who dials. The far end is the world's second node.
+static struct {
+    struct session_who who;
+    struct session_side side;
+    struct session s;
+    unsigned news[SESSION_MESSAGE + 1];
+} near;
+
+// What the far end does.
+static struct {
+    enum wire_role says; // WIRE_NOBODY: it does not greet back
+    unsigned welcomes;   // that many times
+    bool refuses, answers_pings;
+    unsigned hellos, pings;
+    uint64_t cluster, unix_ns;
+} far;
+
+static void far_message(struct node *n, van_link link, struct van_message *m)
+{
+    struct msg_welcome w = {.role = (uint8_t)far.says, .version = wire_text("test")};
+    struct msg_error e = {.code = TUG_EUSAGE, .what = wire_text("not you")};
+    if (m->type == MSG_PING) {
+        far.pings++;
+        if (far.answers_pings)
+            (void)van_send(n->v, link, MSG_OK, m->request, &(struct msg_ok){0}, NULL);
+    }
+    if (m->type != MSG_HELLO)
+        return;
+    far.hellos++;
+    far.cluster = m->m->hello.cluster;
+    far.unix_ns = m->m->hello.unix_ns;
+    if (far.refuses)
+        (void)van_send(n->v, link, MSG_ERROR, 0, &e, NULL);
+    for (unsigned i = 0; i < far.welcomes && far.says != WIRE_NOBODY; i++)
+        (void)van_send(n->v, link, MSG_WELCOME, 0, &w, NULL);
+}
+
+static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+{
+    (void)ctx, (void)accepted;
+    assert_false(session_opened(&near.s, link + 1, now));
+    assert_true(session_opened(&near.s, link, now));
+    assert_int_equal(near.s.state, SESSION_GREETING);
+}
+
+static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    (void)ctx;
+    near.news[session_message(&near.s, link, m, now)]++;
+}
+
+static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+{
+    (void)ctx;
+    assert_true(session_closed(&near.s, link, why, now));
+    assert_int_equal(near.s.due, now + near.s.wait);
+}
+
+static uint64_t on_tick(void *ctx, uint64_t now)
+{
+    (void)ctx;
+    return near.side.van != NULL ? session_tick(&near.s, now) : VAN_NEVER;
+}
+
+static void dial(struct vans *w)
+{
+    struct van *v = near.side.van;
+    assert_int_equal(near.s.state, SESSION_CLOSED);
+    assert_true(session_dial(&near.s, w->nodes[1].address, PATIENCE, van_now(v)));
+    assert_int_equal(near.s.state, SESSION_DIALLING);
+}
+
+// Times are such that nothing is due soon.
+static void open_ends(struct vans *w)
+{
+    const struct van_handler h = {
+        .opened = on_opened, .message = on_message, .closed = on_closed, .tick = on_tick};
+    memset(&near, 0, sizeof(near));
+    memset(&far, 0, sizeof(far));
+    far.says = WIRE_SCHEDULER;
+    far.welcomes = 1;
+    near.who = (struct session_who){.cluster = CLUSTER, .role = WIRE_TOOL};
+    near.side = (struct session_side){.who = &near.who,
+                                      .greet_ns = PATIENCE,
+                                      .ping_ns = PATIENCE,
+                                      .silence_ns = 2 * PATIENCE,
+                                      .retry_ns = 1 * MS,
+                                      .retry_max_ns = 4 * MS};
+    near.s = (struct session){.side = &near.side, .role = WIRE_SCHEDULER};
+    vans_open(w, 1);
+    w->nodes[1].on_message = far_message;
+    vans_listen_anywhere(&w->nodes[1]);
+    assert_int_equal(w->kind->open_van(w, "a", &h, &near.side.van, NULL), 0);
+    w->nodes[0].v = near.side.van;
+}
+
+static void test_greeted(struct vans *w)
+{
+    far.welcomes = 2;
+    dial(w);
+    PUMP(w, near.news[SESSION_NOTHING] == 1); // the second one
+    assert_int_equal(near.news[SESSION_GREETED], 1);
+    assert_int_equal(near.s.state, SESSION_OPEN);
+    assert_int_equal(far.cluster, CLUSTER);
+    assert_true(far.unix_ns != 0);
+    assert_int_equal(far.hellos, 1);
+    struct msg_ok ok = {0};
+    assert_int_equal(van_send(w->nodes[1].v, w->nodes[1].link, MSG_OK, 9, &ok, NULL), 0);
+    PUMP(w, near.news[SESSION_MESSAGE] == 1);
+    session_end(&near.s);
+    assert_int_equal(near.s.due, VAN_NEVER);
+    PUMP(w, w->nodes[1].closed == 1);
+}
+
+static void expect_refused(struct vans *w, int code, const char *why)
+{
+    dial(w);
+    PUMP(w, near.news[SESSION_REFUSED] == 1);
+    assert_int_equal(near.s.state, SESSION_CLOSED);
+    assert_int_equal(near.s.why.code, code);
+    if (strstr(near.s.why.text, why) == NULL)
+        fail_msg("%s", near.s.why.text);
+    PUMP(w, w->nodes[1].closed == 1);
+}
+
+static void test_refused(struct vans *w)
+{
+    far.refuses = true;
+    far.says = WIRE_NOBODY;
+    expect_refused(w, TUG_EUSAGE, "not you");
+}
+
+static void test_another_role(struct vans *w)
+{
+    far.says = WIRE_WORKER;
+    expect_refused(w, TUG_EIO, "cannot prove that it is a scheduler of the cluster");
+}
+
+static void test_a_server_without_proof(struct vans *w)
+{
+    near.who.has_secret = true;
+    far.says = near.s.role = WIRE_SERVER;
+    expect_refused(w, TUG_EIO, "cannot prove that it is a server of the cluster");
+}
+
+static void test_whoever_it_is(struct vans *w)
+{
+    far.says = WIRE_SERVER;
+    near.s.role = WIRE_NOBODY;
+    dial(w);
+    PUMP(w, near.news[SESSION_GREETED] == 1);
+}
+
+// HELLO is sent again, and after a while in vain.
+static void test_nobody_greets(struct vans *w)
+{
+    far.says = WIRE_NOBODY;
+    near.side.resend_ns = 5 * MS;
+    near.side.greet_ns = 60 * MS;
+    dial(w);
+    PUMP(w, near.s.link == 0);
+    assert_string_equal(near.s.why.text, "it does not identify itself");
+    assert_true(near.s.due <= van_now(near.side.van)); // at once
+    PUMP(w, w->nodes[1].closed == 1);
+    assert_true(far.hellos > 1);
+}
+
+static void test_silent(struct vans *w)
+{
+    near.side.resend_ns = 5 * MS;
+    near.side.ping_ns = 20 * MS;
+    near.side.silence_ns = 80 * MS;
+    dial(w);
+    PUMP(w, near.news[SESSION_GREETED] == 1);
+    PUMP(w, near.s.link == 0);
+    assert_string_equal(near.s.why.text, "it is silent");
+    PUMP(w, w->nodes[1].closed == 1);
+    assert_true(far.pings > 1);
+    assert_int_equal(far.hellos, 1);
+}
+
+// Without a time for it PING is sent once. Who answers is heard.
+static void test_asked(struct vans *w)
+{
+    near.side.ping_ns = 5 * MS;
+    dial(w);
+    PUMP(w, far.pings == 1);
+    assert_true(session_is_asked(&near.s));
+    vans_settle(w);
+    assert_int_equal(far.pings, 1);
+    far.answers_pings = true;
+    near.s.heard_at = van_now(near.side.van);
+    PUMP(w, far.pings == 4);
+    assert_int_equal(near.s.state, SESSION_OPEN);
+}
+
+// It waits twice as long each time, until it was greeted.
+static void test_broken(struct vans *w)
+{
+    struct err why;
+    for (unsigned i = 0; i < 5; i++) {
+        uint64_t now = van_now(near.side.van);
+        dial(w);
+        err_set(&why, TUG_EIO, "no %u", i);
+        session_break(&near.s, &why, now);
+        assert_int_equal(near.s.wait, (i < 2 ? 1 + i : 4) * MS);
+        assert_int_equal(near.s.due, now + near.s.wait);
+        assert_string_equal(near.s.why.text, why.text);
+    }
+    dial(w);
+    PUMP(w, near.news[SESSION_GREETED] == 1);
+    assert_int_equal(near.s.wait, 0);
+    van_close_link(w->nodes[1].v, w->nodes[1].link);
+    PUMP(w, near.s.link == 0);
+    assert_int_equal(near.s.wait, MS);
+}
+
+static struct vans all;
+
+static void run(struct vans *w, void (*test)(struct vans *))
+{
+    for (size_t i = 0; i < VANS_KINDS; i++) {
+        struct sim_options net = {.seed = 1, .delay_min = MS / 8, .delay_max = MS};
+        *w = (struct vans){.kind = &vans_kinds[i]};
+        if (w->kind->tls)
+            vans_open_keys(w);
+        if (w->kind->simulated)
+            assert_int_equal(sim_open(&w->sim, &net, NULL), 0);
+        open_ends(w);
+        test(w);
+        session_check(&near.s, van_now(near.side.van));
+        vans_close(&w->nodes[0]);
+        vans_close(&w->nodes[1]);
+        sim_close(w->sim);
+        vans_close_keys(w);
+    }
+}
+
+#define TEST(name)                                                                       \
+    static void test_##name##_everywhere(void **state)                                   \
+    {                                                                                    \
+        (void)state;                                                                     \
+        run(&all, test_##name);                                                          \
+    }
+
+TEST(greeted)
+TEST(refused)
+TEST(another_role)
+TEST(a_server_without_proof)
+TEST(whoever_it_is)
+TEST(nobody_greets)
+TEST(silent)
+TEST(asked)
+TEST(broken)
+
+static void check(void)
+{
+    session_check(&near.s, 100);
+}
+
+static void break_link(void)
+{
+    near.s.link = 0;
+}
+
+static void break_state(void)
+{
+    near.s.state = SESSION_CLOSED;
+}
+
+static void break_van(void)
+{
+    near.side.van = NULL;
+}
+
+static void break_time(void)
+{
+    near.s.heard_at = 101;
+}
+
+static void test_every_invariant_can_fail(void **state)
+{
+    static const struct broken broken[] = {{"session_check", break_link},
+                                           {"session_check", break_state},
+                                           {"session_check", break_van},
+                                           {"session_check", break_time}};
+    struct van v = {0};
+    (void)state;
+    near.side = (struct session_side){.van = &v};
+    near.s = (struct session){.side = &near.side, .state = SESSION_OPEN, .link = 1};
+    expect_all_broken(broken, sizeof(broken) / sizeof(*broken), check);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_greeted_everywhere),
+        cmocka_unit_test(test_refused_everywhere),
+        cmocka_unit_test(test_another_role_everywhere),
+        cmocka_unit_test(test_a_server_without_proof_everywhere),
+        cmocka_unit_test(test_whoever_it_is_everywhere),
+        cmocka_unit_test(test_nobody_greets_everywhere),
+        cmocka_unit_test(test_silent_everywhere),
+        cmocka_unit_test(test_asked_everywhere),
+        cmocka_unit_test(test_broken_everywhere),
+        cmocka_unit_test(test_every_invariant_can_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
