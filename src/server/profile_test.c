@@ -2,8 +2,10 @@
 // waiting when it is told to, and only then.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "base/alloc.h"
+#include "kit/lone_shard.h"
+#include "kit/test.h"
 #include "server/profile.h"
-#include "server/shard_testing.h"
 
 enum { BITS = 3, T = 2, WIDTH = 2, EVENTS = 1000 };
 
@@ -83,17 +85,17 @@ static void pages(void **state)
     profile_free(&p);
 }
 
-static void order(struct world *w, enum wire_profile what, uint64_t bytes)
+static void order(struct lone *w, enum wire_profile what, uint64_t bytes)
 {
     struct msg_profile m = {.what = (uint8_t)what, .bytes = bytes};
-    deliver(w, WORKER_LINK, MSG_PROFILE, ++w->next_request, &m);
+    lone_deliver(w, WORKER_LINK, MSG_PROFILE, ++w->next_request, &m);
 }
 
 // Reads what was noted; returns how many.
-static uint32_t read_events(struct world *w, struct wire_event *ret, uint32_t max)
+static uint32_t read_events(struct lone *w, struct wire_event *ret, uint32_t max)
 {
     order(w, WIRE_PROFILE_READ, 0);
-    struct parcel *p = expect_sent(w, MSG_TRACE);
+    struct parcel *p = lone_expect(w, MSG_TRACE);
     struct wire_text list = p->m.trace.events;
     uint32_t n = 0;
     while (n < max && wire_next_event(&list, &ret[n]) == 1)
@@ -104,50 +106,49 @@ static uint32_t read_events(struct world *w, struct wire_event *ret, uint32_t ma
     return n;
 }
 
-static void push_some(struct world *w, uint32_t i, uint64_t *keys, uint32_t n)
+static void push_some(struct lone *w, uint32_t i, uint64_t *keys, uint32_t n)
 {
     static float values[100 * WIDTH];
-    struct msg_push m = push_of(w, i, T, keys, n, values, WIDTH);
-    send_push(w, i, &m);
-    expect_ok(w);
+    struct msg_push m = lone_push_of(w, i, T, keys, n, values, WIDTH);
+    lone_send_push(w, i, &m);
+    lone_expect_ok(w);
 }
 
-static void tick_all(struct world *w, uint64_t clock)
+static void tick_all(struct lone *w, uint64_t clock)
 {
     for (uint32_t i = 0; i < WORKERS; i++) {
-        struct msg_tick tick = {
-            .table = T, .session = session_of_worker(i), .clock = clock};
-        deliver(w, WORKER_LINK + i, MSG_TICK, ++w->next_request, &tick);
+        struct msg_tick tick = {.table = T, .session = lone_session(i), .clock = clock};
+        lone_deliver(w, WORKER_LINK + i, MSG_TICK, ++w->next_request, &tick);
     }
-    forget_sent(w);
+    lone_forget(w);
 }
 
 static void shard_notes(void **state)
 {
     (void)state;
     static const struct shard_options plain;
-    struct world *w = world_open(BITS, &plain);
-    struct table_spec spec = plain_spec(T, WIRE_SSP, WIDTH);
+    struct lone *w = lone_open(BITS, &plain);
+    struct table_spec spec = lone_plain_spec(T, WIRE_SSP, WIDTH);
     struct wire_event ev[16];
     uint64_t keys[100];
-    make_table(w, &spec);
+    lone_make_table(w, &spec);
     tick_all(w, 0);
-    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, 40, 1, keys);
+    uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, 40, 1, keys);
     push_some(w, 0, keys, n);
     order(w, WIRE_PROFILE_READ, 0);
-    expect_refusal(w, TUG_EUSAGE, "no profile has been started");
+    lone_expect_refusal(w, TUG_EUSAGE, "no profile has been started");
     order(w, WIRE_PROFILE_START, 1 << 20);
-    assert_int_equal(expect_ok(w), 0);
+    assert_int_equal(lone_expect_ok(w), 0);
     push_some(w, 1, keys, n);
     // A pull at clock 1 waits until all have ticked.
-    struct msg_pull pull = pull_of(w, 2, T, keys, n - 1);
+    struct msg_pull pull = lone_pull_of(w, 2, T, keys, n - 1);
     pull.clock = 1;
     w->now = clock_ns();
-    send_pull(w, 2, &pull);
-    assert_null(next_sent(w));
+    lone_send_pull(w, 2, &pull);
+    assert_null(lone_next(w));
     tick_all(w, 1);
     order(w, WIRE_PROFILE_STOP, 0);
-    uint64_t end = expect_ok(w);
+    uint64_t end = lone_expect_ok(w);
     push_some(w, 0, keys, n); // not noted any more
     assert_int_equal(read_events(w, ev, 16), end);
 
@@ -176,12 +177,12 @@ static void shard_notes(void **state)
     assert_true(waited->waited && waited->node == WORKER + 2);
     assert_true(waited->begin_ns + waited->took_ns >= ev[end - 2].begin_ns);
     order(w, WIRE_PROFILE_FORGET, 0);
-    assert_int_equal(expect_ok(w), end);
+    assert_int_equal(lone_expect_ok(w), end);
     order(w, WIRE_PROFILE_STOP, 0);
-    expect_refusal(w, TUG_EUSAGE, "no profile has been started");
+    lone_expect_refusal(w, TUG_EUSAGE, "no profile has been started");
     order(w, 9, 0);
-    expect_refusal(w, TUG_EUSAGE, "there is no order 9");
-    world_close(w);
+    lone_expect_refusal(w, TUG_EUSAGE, "there is no order 9");
+    lone_close(w);
 }
 
 // Starting and reading say so when there is no memory.
@@ -189,25 +190,25 @@ static void memory(void **state)
 {
     (void)state;
     static const struct shard_options plain;
-    struct world *w = world_open(BITS, &plain);
-    struct table_spec spec = plain_spec(T, WIRE_ASYNC, WIDTH);
+    struct lone *w = lone_open(BITS, &plain);
+    struct table_spec spec = lone_plain_spec(T, WIRE_ASYNC, WIDTH);
     uint64_t keys[100];
-    make_table(w, &spec);
-    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, 40, 1, keys);
+    lone_make_table(w, &spec);
+    uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, 40, 1, keys);
     w->fault_after = 0;
     order(w, WIRE_PROFILE_START, 0);
     assert_true(w->faulted);
-    expect_refusal(w, TUG_ENOMEM, "a profile");
+    lone_expect_refusal(w, TUG_ENOMEM, "a profile");
     assert_false(w->shard->profiling);
     w->fault_after = -1;
     order(w, WIRE_PROFILE_START, 0);
-    expect_ok(w);
+    lone_expect_ok(w);
     push_some(w, 0, keys, n);
     w->fault_after = 0;
     order(w, WIRE_PROFILE_READ, 0);
     assert_true(w->faulted);
-    expect_refusal(w, TUG_ENOMEM, "a page of a profile");
-    world_close(w);
+    lone_expect_refusal(w, TUG_ENOMEM, "a page of a profile");
+    lone_close(w);
 }
 
 int main(void)

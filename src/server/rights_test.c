@@ -2,8 +2,12 @@
 // that has not joined, and from one that has not said hello.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+
 #include "kit/frames.h"
-#include "server/shard_testing.h"
+#include "kit/lone_shard.h"
+#include "kit/test.h"
 
 enum { STRANGER = 900 };
 
@@ -15,31 +19,31 @@ static void fill(uint16_t type, union wire_any *m)
     fill_any(&f, type, m);
 }
 
-static struct world *begin(const struct shard_options *o)
+static struct lone *begin(const struct shard_options *o)
 {
-    struct world *w = world_open_shard(4, o);
+    struct lone *w = lone_open_shard(4, o);
     w->epoch = 1;
-    send_roster(w);
-    forget_sent(w);
+    lone_send_roster(w);
+    lone_forget(w);
     return w;
 }
 
 // A link that has said hello, as a tool that has not joined.
-static void greet(struct world *w, van_link link, enum wire_role role)
+static void greet(struct lone *w, van_link link, enum wire_role role)
 {
     struct msg_hello hello = {.cluster = 77, .role = WIRE_TOOL};
     w->role = role;
     w->h.opened(w->h.ctx, link, true, w->now);
-    deliver(w, link, MSG_HELLO, 0, &hello);
-    parcel_unpin(expect_sent(w, MSG_WELCOME));
+    lone_deliver(w, link, MSG_HELLO, 0, &hello);
+    parcel_unpin(lone_expect(w, MSG_WELCOME));
 }
 
-static void refused(struct world *w, van_link link, uint16_t type, const char *says)
+static void refused(struct lone *w, van_link link, uint16_t type, const char *says)
 {
     union wire_any m;
     fill(type, &m);
-    deliver(w, link, type, 5, &m);
-    struct parcel *p = next_sent(w);
+    lone_deliver(w, link, type, 5, &m);
+    struct parcel *p = lone_next(w);
     char text[ERR_TEXT_MAX] = "";
     if (p != NULL && p->frame.type == MSG_ERROR)
         wire_words(p->m.error.what, text, sizeof(text));
@@ -47,13 +51,13 @@ static void refused(struct world *w, van_link link, uint16_t type, const char *s
         fail_msg("%s: %s, '%s'", wire_name(type),
                  p != NULL ? wire_name(p->frame.type) : "silence", text);
     parcel_unpin(p);
-    forget_sent(w);
+    lone_forget(w);
 }
 
 static void test_before_hello(void **state)
 {
     static const struct shard_options plain;
-    struct world *w = begin(&plain);
+    struct lone *w = begin(&plain);
     (void)state;
     for (size_t i = 0; i < N_WIRE_TYPES; i++) {
         van_link link = STRANGER + (van_link)i;
@@ -63,7 +67,7 @@ static void test_before_hello(void **state)
         refused(w, link, wire_types[i], "must be hello");
         assert_int_equal(w->closed, link);
     }
-    world_close(w);
+    lone_close(w);
 }
 
 static bool is_for_servers(uint16_t type)
@@ -82,7 +86,7 @@ static void test_roles(void **state)
 {
     static const enum wire_role roles[] = {WIRE_TOOL, WIRE_WORKER, WIRE_SERVER};
     static const struct shard_options plain;
-    struct world *w = begin(&plain);
+    struct lone *w = begin(&plain);
     (void)state;
     for (int r = 0; r < 3; r++) {
         greet(w, STRANGER + (van_link)r, roles[r]);
@@ -94,7 +98,7 @@ static void test_roles(void **state)
                     is_for_servers(type) ? "may not ask" : "does not answer");
         }
     }
-    world_close(w);
+    lone_close(w);
 }
 
 // Nobody speaks for another's session, in whatever message there is one.
@@ -113,7 +117,7 @@ static void test_sessions_of_others(void **state)
 #include "wire/messages.def"
     };
     static const struct shard_options plain;
-    struct world *w = world_open(4, &plain);
+    struct lone *w = lone_open(4, &plain);
     int n = 0;
     (void)state;
     for (size_t i = 0; i < sizeof(messages) / sizeof(*messages); i++) {
@@ -124,14 +128,14 @@ static void test_sessions_of_others(void **state)
         n++;
     }
     assert_true(n >= 5);
-    world_close(w);
+    lone_close(w);
 }
 
 // An operator's link that speaks for no session: it may look at the process, no more.
 static void test_without_session(void **state)
 {
     static const struct shard_options plain;
-    struct world *w = begin(&plain);
+    struct lone *w = begin(&plain);
     (void)state;
     greet(w, STRANGER, WIRE_OPERATOR);
     for (size_t i = 0; i < N_WIRE_TYPES; i++) {
@@ -141,38 +145,36 @@ static void test_without_session(void **state)
             continue;
         refused(w, STRANGER, type, "join the cluster first");
     }
-    world_close(w);
+    lone_close(w);
 }
 
 // Any session in hello was believed.
 static void test_claimed_session(void **state)
 {
     static const struct shard_options plain;
-    struct world *w = begin(&plain);
+    struct lone *w = begin(&plain);
     (void)state;
     struct msg_hello hello = {
         .cluster = 77, .role = WIRE_WORKER, .node = 12345, .session = 4711};
     w->h.opened(w->h.ctx, STRANGER, true, w->now);
-    deliver(w, STRANGER, MSG_HELLO, 0, &hello);
-    expect_refusal(w, TUG_EUSAGE, "does not prove that session 4711 is its own");
+    lone_deliver(w, STRANGER, MSG_HELLO, 0, &hello);
+    lone_expect_refusal(w, TUG_EUSAGE, "does not prove that session 4711 is its own");
     assert_int_equal(w->closed, STRANGER);
     // A link that has shown one session takes no other.
     uint8_t proof[MAC_BYTES];
-    hello = (struct msg_hello){.cluster = 77,
-                               .role = WIRE_WORKER,
-                               .node = WORKER,
-                               .session = session_of_worker(0)};
-    prove_hello(&hello, proof);
+    hello = (struct msg_hello){
+        .cluster = 77, .role = WIRE_WORKER, .node = WORKER, .session = lone_session(0)};
+    lone_prove_hello(&hello, proof);
     w->h.opened(w->h.ctx, STRANGER + 1, true, w->now);
-    deliver(w, STRANGER + 1, MSG_HELLO, 0, &hello);
-    parcel_unpin(expect_sent(w, MSG_WELCOME));
+    lone_deliver(w, STRANGER + 1, MSG_HELLO, 0, &hello);
+    parcel_unpin(lone_expect(w, MSG_WELCOME));
     hello.node = WORKER + 1;
-    hello.session = session_of_worker(1);
-    prove_hello(&hello, proof);
-    deliver(w, STRANGER + 1, MSG_HELLO, 0, &hello);
+    hello.session = lone_session(1);
+    lone_prove_hello(&hello, proof);
+    lone_deliver(w, STRANGER + 1, MSG_HELLO, 0, &hello);
     assert_int_equal(w->closed, STRANGER + 1);
-    forget_sent(w);
-    world_close(w);
+    lone_forget(w);
+    lone_close(w);
 }
 
 static char said[ERR_TEXT_MAX];
@@ -188,14 +190,14 @@ static void note(void *ctx, const char *line)
 static void test_refusals_are_logged(void **state)
 {
     struct shard_options o = {.log = note};
-    struct world *w = begin(&o);
+    struct lone *w = begin(&o);
     struct msg_hello hello = {.cluster = 78};
     (void)state;
     lines = 0;
     for (van_link i = 0; i < 20; i++) {
         w->h.opened(w->h.ctx, STRANGER + i, true, w->now);
-        deliver(w, STRANGER + i, MSG_HELLO, 0, &hello);
-        forget_sent(w);
+        lone_deliver(w, STRANGER + i, MSG_HELLO, 0, &hello);
+        lone_forget(w);
     }
     assert_int_equal(lines, 1);
     assert_non_null(strstr(said, "refused: tcp://127.0.0.1:4711"));
@@ -204,13 +206,13 @@ static void test_refusals_are_logged(void **state)
     w->h.refused(w->h.ctx, &why, w->now + 2 * SECOND_NS);
     assert_int_equal(lines, 2);
     assert_non_null(strstr(said, "somebody (and 19 more"));
-    world_close(w);
+    lone_close(w);
 }
 
 // What the scheduler is told next; the answer behind it is the caller's.
-static void expect_told(struct world *w, const char *says)
+static void expect_told(struct lone *w, const char *says)
 {
-    struct parcel *p = expect_sent(w, MSG_ORDERED);
+    struct parcel *p = lone_expect(w, MSG_ORDERED);
     char text[ERR_TEXT_MAX];
     assert_int_equal(p->m.ordered.node, WORKER);
     assert_int_equal(p->m.ordered.role, WIRE_OPERATOR);
@@ -226,45 +228,45 @@ static void expect_told(struct world *w, const char *says)
 static void test_orders_are_told(void **state)
 {
     static const struct shard_options plain;
-    struct world *w = begin(&plain);
-    struct table_spec spec = plain_spec(3, WIRE_ASYNC, 1);
+    struct lone *w = begin(&plain);
+    struct table_spec spec = lone_plain_spec(3, WIRE_ASYNC, 1);
     struct msg_table_do clear = {.table = 3, .number = 1, .low = 1};
     struct msg_save save = {.save = 1, .path = wire_text("out\x1b[31m")};
     (void)state;
-    open_worker(w, 0);
-    forget_sent(w);
-    make_table(w, &spec);
+    lone_open_worker(w, 0);
+    lone_forget(w);
+    lone_make_table(w, &spec);
     w->hears_orders = true;
-    deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &clear);
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &clear);
     expect_told(w, "clear table 't3'");
     while (w->shard->tables[3]->turn.on)
-        pass_time(w, 1000);
-    expect_ok(w);
-    deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &clear);
-    expect_ok(w);
+        lone_pass_time(w, 1000);
+    lone_expect_ok(w);
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &clear);
+    lone_expect_ok(w);
     for (int i = 0; i < 20; i++) {
-        deliver(w, WORKER_LINK, MSG_SAVE, 5, &save);
+        lone_deliver(w, WORKER_LINK, MSG_SAVE, 5, &save);
         if (i == 0)
             expect_told(w, "refused: save to 'out?[31m': ");
-        expect_refusal(w, TUG_EUSAGE, "--save-root");
+        lone_expect_refusal(w, TUG_EUSAGE, "--save-root");
     }
     clear.table = 4;
     clear.number = 2;
-    pass_time(w, 2 * SECOND_NS);
-    deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &clear);
+    lone_pass_time(w, 2 * SECOND_NS);
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &clear);
     expect_told(w, "refused: clear table '?': there is no table 4");
-    expect_refusal(w, TUG_EUSAGE, "there is no table 4");
-    pass_time(w, 2 * SECOND_NS);
+    lone_expect_refusal(w, TUG_EUSAGE, "there is no table 4");
+    lone_pass_time(w, 2 * SECOND_NS);
     greet(w, STRANGER, WIRE_TOOL);
-    deliver(w, STRANGER, MSG_TABLE_DO, 1, &clear);
-    struct parcel *p = expect_sent(w, MSG_ORDERED);
+    lone_deliver(w, STRANGER, MSG_TABLE_DO, 1, &clear);
+    struct parcel *p = lone_expect(w, MSG_ORDERED);
     char text[ERR_TEXT_MAX];
     assert_non_null(strstr(wire_words(p->m.ordered.what, text, sizeof(text)),
                            "a link of the role tool may not ask for that"));
     assert_int_equal(p->m.ordered.role, WIRE_TOOL);
     parcel_unpin(p);
-    forget_sent(w);
-    world_close(w);
+    lone_forget(w);
+    lone_close(w);
 }
 
 int main(void)

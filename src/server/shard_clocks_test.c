@@ -2,8 +2,12 @@
 // tree over their micro-batches; pulls wait as long as they should, and no longer.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "server/shard_testing.h"
+#include "kit/lone_shard.h"
 
+#include <stdio.h>
+
+#include "base/random.h"
+#include "kit/test.h"
 #include "server/bf16.h"
 
 enum { BITS = 3, KEYS = 60, WIDTH = 2, T = 2, MICROS = SHARD_MICROS };
@@ -11,16 +15,16 @@ enum { BITS = 3, KEYS = 60, WIDTH = 2, T = 2, MICROS = SHARD_MICROS };
 static const struct shard_options plain;
 static const float lr = 0.125f;
 
-static struct world *open_sync(bool mean)
+static struct lone *open_sync(bool mean)
 {
-    struct world *w = world_open(BITS, &plain);
-    struct table_spec s = plain_spec(T, WIRE_SYNC, WIDTH);
+    struct lone *w = lone_open(BITS, &plain);
+    struct table_spec s = lone_plain_spec(T, WIRE_SYNC, WIDTH);
     struct rule_params *rule = &s.config.accessor.rule;
     *rule = rule_defaults(RULE_SGD);
     rule->lr = lr;
     rule->l1 = rule->l2 = rule->prior = 0;
     s.config.mean = mean;
-    make_table(w, &s);
+    lone_make_table(w, &s);
     return w;
 }
 
@@ -60,24 +64,24 @@ static bool tree(const struct batch *b, uint32_t micro, uint32_t micros, uint32_
 }
 
 // Pushes what a range says of the shard's keys.
-static void send_range(struct world *w, const struct batch *b, uint64_t clock,
+static void send_range(struct lone *w, const struct batch *b, uint64_t clock,
                        uint32_t micro, uint32_t micros, uint32_t worker)
 {
     uint64_t all[KEYS], keys[KEYS];
     float values[KEYS * WIDTH];
-    uint32_t n_all = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, all), n = 0;
+    uint32_t n_all = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, all), n = 0;
     for (uint32_t i = 0; i < n_all; i++)
         if (tree(b, micro, micros, (uint32_t)all[i], values + n * WIDTH))
             keys[n++] = all[i];
-    struct msg_push m = push_of(w, worker, T, keys, n, values, WIDTH);
+    struct msg_push m = lone_push_of(w, worker, T, keys, n, values, WIDTH);
     m.clock = clock;
     m.micro = (uint8_t)micro;
     m.micros = (uint8_t)micros;
     m.examples = 0;
     for (uint32_t i = micro; i < micro + micros; i++)
         m.examples += b->examples[i];
-    send_push(w, worker, &m);
-    expect_ok(w);
+    lone_send_push(w, worker, &m);
+    lone_expect_ok(w);
 }
 
 struct range {
@@ -106,7 +110,7 @@ static void shuffle(struct range *x, uint32_t n, uint64_t draw)
 }
 
 // The batch in pieces, with repeats and pieces of pieces among them.
-static void send_batch(struct world *w, const struct batch *b, uint64_t clock)
+static void send_batch(struct lone *w, const struct batch *b, uint64_t clock)
 {
     struct range x[3 * MICROS];
     uint32_t n = cut(clock, 0, MICROS, x);
@@ -120,10 +124,10 @@ static void send_batch(struct world *w, const struct batch *b, uint64_t clock)
         send_range(w, b, clock, x[0].micro, x[0].micros, 0);
 }
 
-static void check_rows(struct world *w, float model[KEYS][WIDTH])
+static void check_rows(struct lone *w, float model[KEYS][WIDTH])
 {
     uint64_t all[KEYS];
-    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, all);
+    uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, all);
     for (uint32_t i = 0; i < n; i++) {
         const float *row = shard_row(w->shard, T, all[i]);
         for (uint32_t c = 0; c < WIDTH; c++)
@@ -146,7 +150,7 @@ static void test_batches(void **state)
 {
     (void)state;
     for (int mean = 0; mean < 2; mean++) {
-        struct world *w = open_sync(mean);
+        struct lone *w = open_sync(mean);
         static struct batch b[2];
         float model[KEYS][WIDTH] = {{0}};
         for (uint64_t clock = 0; clock < 60; clock += 2) {
@@ -161,9 +165,9 @@ static void test_batches(void **state)
             apply_model(&b[0], mean, model);
             apply_model(&b[1], mean, model);
             check_rows(w, model);
-            assert_int_equal(figures_of(w, T).clock, clock + 2);
+            assert_int_equal(lone_figures(w, T).clock, clock + 2);
         }
-        world_close(w);
+        lone_close(w);
     }
 }
 
@@ -171,27 +175,27 @@ static void test_batches(void **state)
 static void test_bf16(void **state)
 {
     (void)state;
-    struct world *w = open_sync(false);
+    struct lone *w = open_sync(false);
     uint64_t keys[KEYS];
     uint16_t values[KEYS * WIDTH];
-    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
     for (uint32_t i = 0; i < n * WIDTH; i++)
         values[i] = bf16_from(-1);
-    struct msg_push m = push_of(w, 0, T, keys, n, NULL, WIDTH);
+    struct msg_push m = lone_push_of(w, 0, T, keys, n, NULL, WIDTH);
     m.flags = WIRE_BF16;
     m.values = (struct wire_span){values, n * WIDTH * 2};
     m.micros = MICROS;
-    send_push(w, 0, &m);
-    assert_int_equal(expect_ok(w), 1);
+    lone_send_push(w, 0, &m);
+    assert_int_equal(lone_expect_ok(w), 1);
     for (uint32_t i = 0; i < n; i++)
         assert_true(*shard_row(w->shard, T, keys[i]) == lr);
-    world_close(w);
+    lone_close(w);
 }
 
 static void test_refusals(void **state)
 {
     (void)state;
-    struct world *w = open_sync(false);
+    struct lone *w = open_sync(false);
     struct {
         uint64_t clock;
         uint8_t micro, micros, flags;
@@ -206,42 +210,42 @@ static void test_refusals(void **state)
         {0, 0, 1, WIRE_ALSO_PULL, "pull them then"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-        struct msg_push m = push_of(w, 0, T, NULL, 0, NULL, WIDTH);
+        struct msg_push m = lone_push_of(w, 0, T, NULL, 0, NULL, WIDTH);
         m.clock = bad[i].clock;
         m.micro = bad[i].micro;
         m.micros = bad[i].micros;
         m.flags = bad[i].flags;
-        send_push(w, 0, &m);
-        expect_refusal(w, TUG_EUSAGE, bad[i].says);
+        lone_send_push(w, 0, &m);
+        lone_expect_refusal(w, TUG_EUSAGE, bad[i].says);
     }
-    world_close(w);
+    lone_close(w);
 }
 
 // Pulls wait for their batch, in their order, and hold up nothing else.
 static void test_pulls_wait(void **state)
 {
     (void)state;
-    struct world *w = open_sync(false);
+    struct lone *w = open_sync(false);
     static struct batch b;
     uint64_t keys[KEYS];
-    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
-    struct msg_pull m = pull_of(w, 0, T, keys, n);
+    uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    struct msg_pull m = lone_pull_of(w, 0, T, keys, n);
     for (m.clock = 1; m.clock <= 2; m.clock++)
-        send_pull(w, 0, &m);
+        lone_send_pull(w, 0, &m);
     uint64_t waiting = w->next_request;
     assert_null(w->sent);
-    assert_int_equal(figures_of(w, T).held, 2);
-    deliver(w, WORKER_LINK, MSG_PING, 1,
-            &(struct msg_ping){}); // the link lives meanwhile
-    assert_int_equal(expect_ok(w), 0);
+    assert_int_equal(lone_figures(w, T).held, 2);
+    lone_deliver(w, WORKER_LINK, MSG_PING, 1,
+                 &(struct msg_ping){}); // the link lives meanwhile
+    assert_int_equal(lone_expect_ok(w), 0);
     m.clock = 0;
-    send_pull(w, 0, &m);
-    parcel_unpin(expect_sent(w, MSG_PULLED));
+    lone_send_pull(w, 0, &m);
+    parcel_unpin(lone_expect(w, MSG_PULLED));
     draw_batch(&b, 0);
     send_range(w, &b, 0, 0, 8, 0);
     assert_null(w->sent);
     send_range(w, &b, 0, 8, 8, 0);
-    struct parcel *p = expect_sent(w, MSG_PULLED);
+    struct parcel *p = lone_expect(w, MSG_PULLED);
     assert_int_equal(p->frame.request, waiting - 1);
     const float *row = shard_row(w->shard, T, keys[0]);
     if (row != NULL)
@@ -250,131 +254,130 @@ static void test_pulls_wait(void **state)
     assert_null(w->sent);
     // Nobody comes: an error says what is missing.
     send_range(w, &b, 1, 0, 8, 0);
-    pass_time(w, 599 * SECOND_NS);
+    lone_pass_time(w, 599 * SECOND_NS);
     assert_null(w->sent);
-    pass_time(w, 2 * SECOND_NS);
-    expect_refusal(w, TUG_EIO, "micro-batches 8 9 10 11 12 13 14 15 of batch 1");
+    lone_pass_time(w, 2 * SECOND_NS);
+    lone_expect_refusal(w, TUG_EIO, "micro-batches 8 9 10 11 12 13 14 15 of batch 1");
     // Whose link closes waits no more.
-    m = pull_of(w, 1, T, keys, n);
+    m = lone_pull_of(w, 1, T, keys, n);
     m.clock = 5;
-    send_pull(w, 1, &m);
+    lone_send_pull(w, 1, &m);
     w->h.closed(w->h.ctx, WORKER_LINK + 1, &(struct err){0}, w->now);
-    assert_int_equal(figures_of(w, T).held, 0);
-    world_close(w);
+    assert_int_equal(lone_figures(w, T).held, 0);
+    lone_close(w);
 }
 
-static void send_tick(struct world *w, uint32_t i, uint64_t clock)
+static void send_tick(struct lone *w, uint32_t i, uint64_t clock)
 {
-    struct msg_tick m = {.table = T, .session = session_of_worker(i), .clock = clock};
-    deliver(w, WORKER_LINK + i, MSG_TICK, ++w->next_request, &m);
+    struct msg_tick m = {.table = T, .session = lone_session(i), .clock = clock};
+    lone_deliver(w, WORKER_LINK + i, MSG_TICK, ++w->next_request, &m);
 }
 
 static void test_ssp(void **state)
 {
     (void)state;
-    struct world *w = world_open(BITS, &plain);
-    struct table_spec s = plain_spec(T, WIRE_SSP, 1);
+    struct lone *w = lone_open(BITS, &plain);
+    struct table_spec s = lone_plain_spec(T, WIRE_SSP, 1);
     s.config.staleness = 2;
-    make_table(w, &s);
+    lone_make_table(w, &s);
     uint64_t keys[KEYS];
-    assert_true(draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys) > 0);
-    struct msg_pull m = pull_of(w, 0, T, keys, 1);
+    assert_true(lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys) > 0);
+    struct msg_pull m = lone_pull_of(w, 0, T, keys, 1);
     m.clock = 2; // no more than the staleness
-    send_pull(w, 0, &m);
-    parcel_unpin(expect_sent(w, MSG_PULLED));
+    lone_send_pull(w, 0, &m);
+    parcel_unpin(lone_expect(w, MSG_PULLED));
     m.clock = 5;
     send_tick(w, 1, 2);
-    assert_int_equal(expect_ok(w), 2); // the slowest
-    send_pull(w, 0, &m);
+    assert_int_equal(lone_expect_ok(w), 2); // the slowest
+    lone_send_pull(w, 0, &m);
     send_tick(w, 0, 5);
-    assert_int_equal(expect_ok(w), 2);
+    assert_int_equal(lone_expect_ok(w), 2);
     send_tick(w, 2, 2);
-    assert_int_equal(expect_ok(w), 2);
+    assert_int_equal(lone_expect_ok(w), 2);
     send_tick(w, 1, 3);
-    assert_int_equal(expect_ok(w), 2);
+    assert_int_equal(lone_expect_ok(w), 2);
     assert_null(w->sent);
     send_tick(w, 2, 3);
-    assert_int_equal(expect_ok(w), 3);
-    parcel_unpin(expect_sent(w, MSG_PULLED));
+    assert_int_equal(lone_expect_ok(w), 3);
+    parcel_unpin(lone_expect(w, MSG_PULLED));
     // Late ticks of before change nothing.
     send_tick(w, 2, 1);
-    assert_int_equal(expect_ok(w), 3);
+    assert_int_equal(lone_expect_ok(w), 3);
     // Who has finished, or died, holds up nobody.
     m.clock = 9;
-    send_pull(w, 0, &m);
+    lone_send_pull(w, 0, &m);
     send_tick(w, 0, 9);
-    assert_int_equal(expect_ok(w), 3);
+    assert_int_equal(lone_expect_ok(w), 3);
     send_tick(w, 1, UINT64_MAX);
-    assert_int_equal(expect_ok(w), 3);
+    assert_int_equal(lone_expect_ok(w), 3);
     assert_null(w->sent);
     w->dead[2] = true;
-    send_roster(w);
-    parcel_unpin(expect_sent(w, MSG_PULLED));
+    lone_send_roster(w);
+    parcel_unpin(lone_expect(w, MSG_PULLED));
     // Who had finished and begins again is waited for again; what it had sent before, and
     // comes late, says nothing.
     uint64_t late = ++w->next_request;
     send_tick(w, 1, 7);
-    assert_int_equal(expect_ok(w), 7);
+    assert_int_equal(lone_expect_ok(w), 7);
     m.clock = 10;
-    send_pull(w, 0, &m);
+    lone_send_pull(w, 0, &m);
     assert_null(w->sent);
-    struct msg_tick end = {
-        .table = T, .session = session_of_worker(1), .clock = UINT64_MAX};
-    deliver(w, WORKER_LINK + 1, MSG_TICK, late, &end);
-    assert_int_equal(expect_ok(w), 7);
+    struct msg_tick end = {.table = T, .session = lone_session(1), .clock = UINT64_MAX};
+    lone_deliver(w, WORKER_LINK + 1, MSG_TICK, late, &end);
+    assert_int_equal(lone_expect_ok(w), 7);
     assert_null(w->sent);
     send_tick(w, 1, 8);
-    assert_int_equal(expect_ok(w), 8);
-    parcel_unpin(expect_sent(w, MSG_PULLED));
-    world_close(w);
+    assert_int_equal(lone_expect_ok(w), 8);
+    parcel_unpin(lone_expect(w, MSG_PULLED));
+    lone_close(w);
 }
 
 // A worker that has not begun holds nobody up; once it has, it is waited for.
 static void test_ssp_late_worker(void **state)
 {
     (void)state;
-    struct world *w = world_open(BITS, &plain);
-    struct table_spec s = plain_spec(T, WIRE_SSP, 1);
+    struct lone *w = lone_open(BITS, &plain);
+    struct table_spec s = lone_plain_spec(T, WIRE_SSP, 1);
     s.config.staleness = 2;
-    make_table(w, &s);
-    struct msg_pull m = pull_of(w, 0, T, NULL, 0);
+    lone_make_table(w, &s);
+    struct msg_pull m = lone_pull_of(w, 0, T, NULL, 0);
     m.clock = 9;
     send_tick(w, 0, 9);
-    assert_int_equal(expect_ok(w), 9);
-    send_pull(w, 0, &m); // workers 1 and 2 are there, and read their data
-    parcel_unpin(expect_sent(w, MSG_PULLED));
+    assert_int_equal(lone_expect_ok(w), 9);
+    lone_send_pull(w, 0, &m); // workers 1 and 2 are there, and read their data
+    parcel_unpin(lone_expect(w, MSG_PULLED));
     send_tick(w, 1, 4);
-    assert_int_equal(expect_ok(w), 4);
-    send_pull(w, 0, &m);
+    assert_int_equal(lone_expect_ok(w), 4);
+    lone_send_pull(w, 0, &m);
     assert_null(w->sent);
     send_tick(w, 1, 7);
-    assert_int_equal(expect_ok(w), 7);
-    parcel_unpin(expect_sent(w, MSG_PULLED));
-    world_close(w);
+    assert_int_equal(lone_expect_ok(w), 7);
+    parcel_unpin(lone_expect(w, MSG_PULLED));
+    lone_close(w);
 }
 
 static void test_ssp_names_the_slow(void **state)
 {
     (void)state;
-    struct world *w = world_open(BITS, &plain);
-    struct table_spec s = plain_spec(T, WIRE_SSP, 1);
-    make_table(w, &s);
-    struct msg_pull m = pull_of(w, 0, T, NULL, 0);
+    struct lone *w = lone_open(BITS, &plain);
+    struct table_spec s = lone_plain_spec(T, WIRE_SSP, 1);
+    lone_make_table(w, &s);
+    struct msg_pull m = lone_pull_of(w, 0, T, NULL, 0);
     m.clock = 4;
     send_tick(w, 0, 4);
     send_tick(w, 1, 3);
     send_tick(w, 2, 0);
-    forget_sent(w);
-    send_pull(w, 0, &m);
-    pass_time(w, 601 * SECOND_NS);
-    struct parcel *p = expect_sent(w, MSG_ERROR);
+    lone_forget(w);
+    lone_send_pull(w, 0, &m);
+    lone_pass_time(w, 601 * SECOND_NS);
+    struct parcel *p = lone_expect(w, MSG_ERROR);
     char text[ERR_TEXT_MAX];
     snprintf(text, sizeof(text), "%.*s", (int)p->m.error.what.n, p->m.error.what.data);
     assert_string_equal(text,
                         "pull of table 't2' at clock 4 has waited 601 s for worker 1 "
                         "(host:111) at clock 3, worker 2 (host:112) at clock 0");
     parcel_unpin(p);
-    world_close(w);
+    lone_close(w);
 }
 
 // Each allocation fails once while a batch comes in: what was refused comes again, and
@@ -388,32 +391,33 @@ static void test_allocations(void **state)
     apply_model(&b, false, model);
     bool struck = true;
     for (long n = 0; struck; n++) {
-        struct world *w = open_sync(false);
+        struct lone *w = open_sync(false);
         uint64_t all[KEYS];
-        struct msg_pull pull = pull_of(w, 0, T, all, 0);
+        struct msg_pull pull = lone_pull_of(w, 0, T, all, 0);
         struck = false;
         pull.clock = 1;
-        send_pull(w, 0, &pull);
+        lone_send_pull(w, 0, &pull);
         for (uint32_t part = 0; part < 4; part++) {
             uint64_t keys[KEYS];
             float values[KEYS * WIDTH];
-            uint32_t n_all = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, all), found = 0;
+            uint32_t n_all = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, all),
+                     found = 0;
             for (uint32_t i = 0; i < n_all; i++)
                 if (tree(&b, part * 4, 4, (uint32_t)all[i], values + found * WIDTH))
                     keys[found++] = all[i];
-            struct msg_push m = push_of(w, 0, T, keys, found, values, WIDTH);
+            struct msg_push m = lone_push_of(w, 0, T, keys, found, values, WIDTH);
             m.micro = (uint8_t)(part * 4);
             m.micros = 4;
             w->fault_after = n;
-            send_push(w, 0, &m);
+            lone_send_push(w, 0, &m);
             w->fault_after = -1;
             struck |= w->faulted;
-            forget_sent(w);
-            send_push(w, 0, &m); // refused, or its answer was lost
-            expect_ok(w);
+            lone_forget(w);
+            lone_send_push(w, 0, &m); // refused, or its answer was lost
+            lone_expect_ok(w);
         }
         check_rows(w, model);
-        world_close(w);
+        lone_close(w);
     }
 }
 
@@ -421,50 +425,50 @@ static void test_allocations(void **state)
 static void test_numbers_at_the_end(void **state)
 {
     (void)state;
-    struct world *w = world_open(BITS, &plain);
-    struct table_spec s = plain_spec(T, WIRE_SYNC, WIDTH);
-    make_table(w, &s);
+    struct lone *w = lone_open(BITS, &plain);
+    struct table_spec s = lone_plain_spec(T, WIRE_SYNC, WIDTH);
+    lone_make_table(w, &s);
     struct msg_table_do order = {
         .table = T, .what = WIRE_CLOCK, .number = 1, .low = 1, .clock = UINT64_MAX};
-    deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &order);
-    expect_refusal(w, TUG_EUSAGE, "there is no batch");
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &order);
+    lone_expect_refusal(w, TUG_EUSAGE, "there is no batch");
     order.number = 2;
     order.clock = SYNC_CLOCK_MAX;
-    deliver(w, WORKER_LINK, MSG_TABLE_DO, 2, &order);
-    expect_ok(w);
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 2, &order);
+    lone_expect_ok(w);
     uint64_t key = 0;
     while (!w->mine[roster_partition(BITS, s.space, key)])
         key++;
     float values[WIDTH] = {0};
-    struct msg_push m = push_of(w, 0, T, &key, 1, values, WIDTH);
+    struct msg_push m = lone_push_of(w, 0, T, &key, 1, values, WIDTH);
     m.clock = SYNC_CLOCK_MAX;
     m.micros = SHARD_MICROS;
-    send_push(w, 0, &m);
-    expect_ok(w);
+    lone_send_push(w, 0, &m);
+    lone_expect_ok(w);
     m.number = ++w->number[0];
     m.clock++;
-    send_push(w, 0, &m);
-    expect_refusal(w, TUG_EUSAGE, "there is no batch");
+    lone_send_push(w, 0, &m);
+    lone_expect_refusal(w, TUG_EUSAGE, "there is no batch");
     // Steps of two sessions, and a clock of nobody.
     for (uint32_t i = 0; i < 2; i++) {
-        struct msg_step step = {.session = session_of_worker(i), .steps = INT64_MAX};
-        deliver(w, WORKER_LINK + i, MSG_STEP, 3, &step);
-        expect_refusal(w, TUG_EUSAGE, "9223372036854775807 steps, but more than");
+        struct msg_step step = {.session = lone_session(i), .steps = INT64_MAX};
+        lone_deliver(w, WORKER_LINK + i, MSG_STEP, 3, &step);
+        lone_expect_refusal(w, TUG_EUSAGE, "9223372036854775807 steps, but more than");
         step.steps = WIRE_STEPS_MAX + 1;
-        deliver(w, WORKER_LINK + i, MSG_STEP, 3, &step);
-        expect_refusal(w, TUG_EUSAGE, "more than 281474976710656 are not possible");
+        lone_deliver(w, WORKER_LINK + i, MSG_STEP, 3, &step);
+        lone_expect_refusal(w, TUG_EUSAGE, "more than 281474976710656 are not possible");
         step.steps = WIRE_STEPS_MAX;
-        deliver(w, WORKER_LINK + i, MSG_STEP, 3, &step);
-        assert_true(expect_ok(w) == (i + 1) * WIRE_STEPS_MAX);
+        lone_deliver(w, WORKER_LINK + i, MSG_STEP, 3, &step);
+        assert_true(lone_expect_ok(w) == (i + 1) * WIRE_STEPS_MAX);
     }
     struct msg_hello tool = {.cluster = 77, .role = WIRE_TOOL};
     struct msg_tick tick = {.table = T, .clock = 1};
     w->h.opened(w->h.ctx, 99, true, w->now);
-    deliver(w, 99, MSG_HELLO, 0, &tool);
-    forget_sent(w);
-    deliver(w, 99, MSG_TICK, 4, &tick);
-    expect_refusal(w, TUG_EUSAGE, "join the cluster first");
-    world_close(w);
+    lone_deliver(w, 99, MSG_HELLO, 0, &tool);
+    lone_forget(w);
+    lone_deliver(w, 99, MSG_TICK, 4, &tick);
+    lone_expect_refusal(w, TUG_EUSAGE, "join the cluster first");
+    lone_close(w);
 }
 
 int main(void)

@@ -2,22 +2,23 @@
 // workers there are, and of use through rosters and want of room.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "server/saves_testing.h"
+#include "kit/saving.h"
+#include "kit/test.h"
 
 // Marks of saves that never come are bounded, and those of others are none of it.
 static void test_marks_of_one_session(void **state)
 {
     (void)state;
-    struct world *w = open_rooted(0, 1, users);
-    struct msg_mark m = {.session = session_of_worker(0)};
+    struct lone *w = saving_open_loop(0, 1, saving_users);
+    struct msg_mark m = {.session = lone_session(0)};
     for (m.save = 1; m.save <= SAVES_MARKS_EACH; m.save++) {
-        deliver(w, WORKER_LINK, MSG_MARK, ++w->next_request, &m);
-        expect_ok(w);
+        lone_deliver(w, WORKER_LINK, MSG_MARK, ++w->next_request, &m);
+        lone_expect_ok(w);
     }
-    deliver(w, WORKER_LINK, MSG_MARK, ++w->next_request, &m);
-    expect_refusal(w, TUG_EUSAGE, "has marked");
-    send_mark(w, 1, m.save);
-    world_close(w);
+    lone_deliver(w, WORKER_LINK, MSG_MARK, ++w->next_request, &m);
+    lone_expect_refusal(w, TUG_EUSAGE, "has marked");
+    saving_mark(w, 1, m.save);
+    lone_close(w);
 }
 
 static bool is_of_save(void *ctx, const struct save_mark *mark)
@@ -28,27 +29,27 @@ static bool is_of_save(void *ctx, const struct save_mark *mark)
 // The largest cluster: all nodes but the scheduler, the servers and WORKERS.
 enum { MANY = ROSTER_MAX_NODES - 3 - WORKERS };
 
-static struct world *open_crowd(struct saving *ret)
+static struct lone *open_crowd(struct saving *ret)
 {
-    struct world *w = open_rooted(0, 1, users);
-    *ret = begin_save(SAVE_CHECKPOINT);
+    struct lone *w = saving_open_loop(0, 1, saving_users);
+    *ret = saving_begin(SAVE_CHECKPOINT);
     w->crowd = MANY;
-    send_roster(w);
+    lone_send_roster(w);
     for (uint32_t i = 0; i < MANY; i++)
-        open_member(w, CROWD + i, CROWD + i, CROWD_SESSION + i);
-    forget_sent(w);
-    send_save(w, ret, true, 0);
+        lone_open_member(w, CROWD + i, CROWD + i, CROWD_SESSION + i);
+    lone_forget(w);
+    saving_send(w, ret, true, 0);
     for (uint32_t i = 0; i < WORKERS; i++)
-        send_mark(w, i, ret->id);
+        saving_mark(w, i, ret->id);
     return w;
 }
 
-static void mark_as(struct world *w, uint32_t i, uint64_t save)
+static void mark_as(struct lone *w, uint32_t i, uint64_t save)
 {
     struct msg_mark m = {.save = save, .session = CROWD_SESSION + i};
     assert_int_equal(w->shard->saves.run->state, SAVE_WAITS);
-    deliver(w, CROWD + i, MSG_MARK, ++w->next_request, &m);
-    expect_ok(w);
+    lone_deliver(w, CROWD + i, MSG_MARK, ++w->next_request, &m);
+    lone_expect_ok(w);
 }
 
 // A save waits for the mark of each worker, however many there are.
@@ -56,12 +57,12 @@ static void test_marks_of_many(void **state)
 {
     (void)state;
     struct saving x;
-    struct world *w = open_crowd(&x);
+    struct lone *w = open_crowd(&x);
     for (uint32_t i = MANY; i-- > 0;) // the last in the roster first
         mark_as(w, i, x.id);
     assert_int_equal(w->shard->saves.run->state, SAVE_CUTS);
-    forget(&x);
-    world_close(w);
+    saving_forget(&x);
+    lone_close(w);
 }
 
 // Whoever was found to have marked is not looked at again at each of the others' marks:
@@ -70,7 +71,7 @@ static void test_marks_of_many_in_order(void **state)
 {
     (void)state;
     struct saving x;
-    struct world *w = open_crowd(&x);
+    struct lone *w = open_crowd(&x);
     struct save_run *r = w->shard->saves.run;
     uint32_t before = r->looked;
     for (uint32_t i = 0; i + 1 < MANY; i++) {
@@ -81,8 +82,8 @@ static void test_marks_of_many_in_order(void **state)
     }
     mark_as(w, MANY - 1, x.id);
     assert_int_equal(w->shard->saves.run->state, SAVE_CUTS);
-    forget(&x);
-    world_close(w);
+    saving_forget(&x);
+    lone_close(w);
 }
 
 // In the next roster the nodes have other places, for some that have ended are not in it
@@ -90,28 +91,28 @@ static void test_marks_of_many_in_order(void **state)
 static void test_marks_and_the_next_roster(void **state)
 {
     (void)state;
-    struct world *w = open_rooted(0, 1, users);
-    struct saving x = begin_save(SAVE_CHECKPOINT);
+    struct lone *w = saving_open_loop(0, 1, saving_users);
+    struct saving x = saving_begin(SAVE_CHECKPOINT);
     struct msg_mark m = {.save = x.id, .session = CROWD_SESSION + 3};
     w->crowd = 4;
-    send_roster(w);
+    lone_send_roster(w);
     for (uint32_t i = 0; i < w->crowd; i++)
-        open_member(w, CROWD + i, CROWD + i, CROWD_SESSION + i);
-    forget_sent(w);
-    send_save(w, &x, true, 0);
+        lone_open_member(w, CROWD + i, CROWD + i, CROWD_SESSION + i);
+    lone_forget(w);
+    saving_send(w, &x, true, 0);
     for (uint32_t i = 0; i < WORKERS; i++)
-        send_mark(w, i, x.id);
+        saving_mark(w, i, x.id);
     for (uint32_t i = 0; i < 3; i++)
         mark_as(w, i, x.id);
     w->crowd_gone = 2;
-    send_roster(w);
-    pass_time(w, SECOND_NS);
+    lone_send_roster(w);
+    lone_pass_time(w, SECOND_NS);
     assert_int_equal(w->shard->saves.run->state, SAVE_WAITS);
-    deliver(w, CROWD + 3, MSG_MARK, ++w->next_request, &m);
-    expect_ok(w);
+    lone_deliver(w, CROWD + 3, MSG_MARK, ++w->next_request, &m);
+    lone_expect_ok(w);
     assert_int_equal(w->shard->saves.run->state, SAVE_CUTS);
-    forget(&x);
-    world_close(w);
+    saving_forget(&x);
+    lone_close(w);
 }
 
 // Without room for one more mark its worker hears why, and the save waits for it.
@@ -119,24 +120,24 @@ static void test_no_room_for_a_mark(void **state)
 {
     (void)state;
     struct budget budget;
-    struct world *w = open_rooted(0, 1, users);
-    struct saving x = begin_save(SAVE_CHECKPOINT);
-    struct msg_mark m = {.save = x.id, .session = session_of_worker(0)};
+    struct lone *w = saving_open_loop(0, 1, saving_users);
+    struct saving x = saving_begin(SAVE_CHECKPOINT);
+    struct msg_mark m = {.save = x.id, .session = lone_session(0)};
     budget_open(&budget, 1 << 20);
     w->shard->saves.marks.budget = &budget;
     uint64_t most = budget_most(&budget, BUDGET_CLOCKS);
     assert_true(budget_take(&budget, BUDGET_CLOCKS, most));
-    send_save(w, &x, true, 0);
-    deliver(w, WORKER_LINK, MSG_MARK, ++w->next_request, &m);
-    expect_refusal(w, TUG_EIO, VAN_NO_ROOM " for one more mark of a save");
+    saving_send(w, &x, true, 0);
+    lone_deliver(w, WORKER_LINK, MSG_MARK, ++w->next_request, &m);
+    lone_expect_refusal(w, TUG_EIO, VAN_NO_ROOM " for one more mark of a save");
     budget_give(&budget, BUDGET_CLOCKS, most);
     for (uint32_t i = 0; i < WORKERS; i++) {
         assert_int_equal(w->shard->saves.run->state, SAVE_WAITS);
-        send_mark(w, i, x.id);
+        saving_mark(w, i, x.id);
     }
     assert_int_equal(w->shard->saves.run->state, SAVE_CUTS);
-    forget(&x);
-    world_close(w);
+    saving_forget(&x);
+    lone_close(w);
     assert_int_equal(budget_used(&budget, BUDGET_CLOCKS), 0);
 }
 
@@ -149,5 +150,5 @@ int main(void)
         cmocka_unit_test(test_marks_and_the_next_roster),
         cmocka_unit_test(test_no_room_for_a_mark),
     };
-    return cmocka_run_group_tests(tests, prepare, clean);
+    return cmocka_run_group_tests(tests, saving_prepare, saving_clean);
 }

@@ -2,16 +2,20 @@
 // counted, and who reads is served while others do not.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
 #include <time.h>
 
-#include "server/shard_testing.h"
+#include "base/alloc.h"
+#include "kit/lone_shard.h"
+#include "kit/test.h"
 
 enum { BITS = 3, T = 2, WIDTH = 4, KEYS = 40 };
 #define MIB ((uint64_t)1 << 20)
 
 struct room {
     struct budget budget;
-    struct world *w;
+    struct lone *w;
     uint64_t keys[KEYS];
     uint32_t n; // of them: the shard's
     size_t live;
@@ -22,16 +26,16 @@ static void room_open(struct room *r, enum wire_mode mode)
     r->live = mem_live();
     budget_open(&r->budget, 64 * MIB);
     struct shard_options o = {.budget = &r->budget};
-    r->w = world_open(BITS, &o);
-    struct table_spec s = plain_spec(T, mode, WIDTH);
-    make_table(r->w, &s);
-    r->n = draw_keys(r->w, WIRE_SPACE_SPARSE, KEYS, 1, r->keys);
+    r->w = lone_open(BITS, &o);
+    struct table_spec s = lone_plain_spec(T, mode, WIDTH);
+    lone_make_table(r->w, &s);
+    r->n = lone_draw_keys(r->w, WIRE_SPACE_SPARSE, KEYS, 1, r->keys);
 }
 
 // Nothing of it is counted any more.
 static void room_close(struct room *r)
 {
-    world_close(r->w);
+    lone_close(r->w);
     for (int k = 0; k < BUDGET_KINDS; k++)
         assert_int_equal(budget_used(&r->budget, (enum budget_kind)k), 0);
     assert_int_equal(atomic_load(&r->budget.used), 0);
@@ -39,8 +43,8 @@ static void room_close(struct room *r)
 
 static void pull(struct room *r, uint32_t worker)
 {
-    struct msg_pull m = pull_of(r->w, worker, T, r->keys, r->n);
-    send_pull(r->w, worker, &m);
+    struct msg_pull m = lone_pull_of(r->w, worker, T, r->keys, r->n);
+    lone_send_pull(r->w, worker, &m);
 }
 
 // Sets all keys to x.
@@ -49,15 +53,15 @@ static void assign(struct room *r, uint32_t worker, float x, uint8_t flags)
     float values[KEYS * WIDTH];
     for (uint32_t i = 0; i < r->n * WIDTH; i++)
         values[i] = x;
-    struct msg_push m = push_of(r->w, worker, T, r->keys, r->n, values, WIDTH);
+    struct msg_push m = lone_push_of(r->w, worker, T, r->keys, r->n, values, WIDTH);
     m.op = WIRE_ASSIGN;
     m.flags = flags;
-    send_push(r->w, worker, &m);
+    lone_send_push(r->w, worker, &m);
 }
 
-static void expect_rows(struct world *w, uint32_t worker, uint64_t request, float x)
+static void expect_rows(struct lone *w, uint32_t worker, uint64_t request, float x)
 {
-    struct parcel *p = expect_sent(w, MSG_PULLED);
+    struct parcel *p = lone_expect(w, MSG_PULLED);
     const float *values = p->m.pulled.values.data;
     assert_int_equal(p->link, WORKER_LINK + worker);
     assert_int_equal(p->frame.request, request);
@@ -67,9 +71,9 @@ static void expect_rows(struct world *w, uint32_t worker, uint64_t request, floa
     parcel_unpin(p);
 }
 
-static void expect_silence(struct world *w)
+static void expect_silence(struct lone *w)
 {
-    struct parcel *p = next_sent(w);
+    struct parcel *p = lone_next(w);
     if (p != NULL)
         fail_msg("%s was sent", wire_name(p->frame.type));
 }
@@ -80,12 +84,12 @@ static void test_unread_link_waits(void **state)
     (void)state;
     struct room r;
     room_open(&r, WIRE_ASYNC);
-    struct world *w = r.w;
+    struct lone *w = r.w;
     w->unread[0] = 8 * MIB;
     uint64_t first = w->next_request + 1;
     for (int i = 0; i < 5; i++)
         pull(&r, 0);
-    pass_time(w, SECOND_NS);
+    lone_pass_time(w, SECOND_NS);
     expect_silence(w);
     pull(&r, 1);
     expect_rows(w, 1, first + 5, 0);
@@ -93,7 +97,7 @@ static void test_unread_link_waits(void **state)
     assert_false(budget_short(&r.budget, clock_ns())); // nobody else is in need
     assert_true(budget_used(&r.budget, BUDGET_HELD) > 5 * r.n * sizeof(uint64_t));
     w->unread[0] = 0;
-    pass_time(w, SECOND_NS);
+    lone_pass_time(w, SECOND_NS);
     for (uint64_t i = 0; i < 5; i++)
         expect_rows(w, 0, first + i, 0);
     expect_silence(w);
@@ -107,7 +111,7 @@ static void test_order(void **state)
     (void)state;
     struct room r;
     room_open(&r, WIRE_ASYNC);
-    struct world *w = r.w;
+    struct lone *w = r.w;
     uint64_t first = w->next_request + 1;
     w->unread[0] = 8 * MIB;
     assign(&r, 0, 1, WIRE_ALSO_PULL);
@@ -118,9 +122,9 @@ static void test_order(void **state)
     expect_silence(w);
     pull(&r, 1); // another link's
     expect_rows(w, 1, first + 4, 0);
-    pass_time(w, SECOND_NS);
+    lone_pass_time(w, SECOND_NS);
     expect_rows(w, 0, first, 1);
-    expect_ok(w);
+    lone_expect_ok(w);
     expect_rows(w, 0, first + 2, 2);
     expect_rows(w, 0, first + 3, 3);
     expect_silence(w);
@@ -137,18 +141,18 @@ static void test_process_is_full(void **state)
     assert_true(budget_take(&r.budget, BUDGET_QUEUED, most));
     pull(&r, 0);
     assign(&r, 1, 7, 0); // an acknowledgement is small
-    expect_ok(r.w);
-    pass_time(r.w, SECOND_NS);
+    lone_expect_ok(r.w);
+    lone_pass_time(r.w, SECOND_NS);
     expect_silence(r.w);
     assert_true(budget_short(&r.budget, clock_ns()));
     budget_give(&r.budget, BUDGET_QUEUED, most);
-    pass_time(r.w, SECOND_NS);
+    lone_pass_time(r.w, SECOND_NS);
     expect_rows(r.w, 0, r.w->next_request - 1, 7);
     // In vain.
     assert_true(budget_take(&r.budget, BUDGET_QUEUED, most));
     pull(&r, 0);
-    pass_time(r.w, 61 * SECOND_NS);
-    expect_refusal(r.w, TUG_EIO, VAN_NO_ROOM);
+    lone_pass_time(r.w, 61 * SECOND_NS);
+    lone_expect_refusal(r.w, TUG_EIO, VAN_NO_ROOM);
     budget_give(&r.budget, BUDGET_QUEUED, most);
     room_close(&r);
 }
@@ -165,12 +169,12 @@ static void test_questions(void **state)
         struct room r;
         room_open(&r, WIRE_ASYNC);
         r.w->unread[0] = 8 * MIB;
-        deliver(r.w, WORKER_LINK, types[i], 7, &(union wire_any){0});
-        pass_time(r.w, SECOND_NS);
+        lone_deliver(r.w, WORKER_LINK, types[i], 7, &(union wire_any){0});
+        lone_pass_time(r.w, SECOND_NS);
         expect_silence(r.w);
         r.w->unread[0] = 0;
-        pass_time(r.w, SECOND_NS);
-        struct parcel *p = next_sent(r.w);
+        lone_pass_time(r.w, SECOND_NS);
+        struct parcel *p = lone_next(r.w);
         assert_non_null(p);
         assert_int_equal(p->frame.request, 7);
         parcel_unpin(p);
@@ -185,13 +189,13 @@ static void test_never_fits(void **state)
     struct room r;
     room_open(&r, WIRE_ASYNC);
     uint64_t *keys = mem_array(N, sizeof(*keys));
-    struct table_spec s = plain_spec(3, WIRE_ASYNC, WIDE);
-    make_table(r.w, &s);
-    uint32_t n = draw_keys(r.w, WIRE_SPACE_SPARSE, N, 1, keys);
+    struct table_spec s = lone_plain_spec(3, WIRE_ASYNC, WIDE);
+    lone_make_table(r.w, &s);
+    uint32_t n = lone_draw_keys(r.w, WIRE_SPACE_SPARSE, N, 1, keys);
     assert_true((uint64_t)n * WIDE * sizeof(float) < 64 * MIB);
-    struct msg_pull m = pull_of(r.w, 0, 3, keys, n);
-    send_pull(r.w, 0, &m);
-    expect_refusal(r.w, TUG_EUSAGE, "--memory");
+    struct msg_pull m = lone_pull_of(r.w, 0, 3, keys, n);
+    lone_send_pull(r.w, 0, &m);
+    lone_expect_refusal(r.w, TUG_EUSAGE, "--memory");
     mem_free(keys);
     room_close(&r);
 }
@@ -207,7 +211,7 @@ static double many_wait(uint32_t n, uint32_t *ret_held)
     *ret_held = 0;
     for (uint32_t i = 0; i < n; i++) {
         pull(&r, 0);
-        struct parcel *p = next_sent(r.w);
+        struct parcel *p = lone_next(r.w);
         *ret_held += p == NULL;
         if (p == NULL)
             continue;
@@ -220,7 +224,7 @@ static double many_wait(uint32_t n, uint32_t *ret_held)
                 budget_most(&r.budget, BUDGET_HELD));
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
     for (int i = 0; i < 1000; i++)
-        pass_time(r.w, SECOND_NS / 10000);
+        lone_pass_time(r.w, SECOND_NS / 10000);
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
     pull(&r, 1); // others are served
     expect_rows(r.w, 1, r.w->next_request, 0);
@@ -251,14 +255,14 @@ static void test_lists(void **state)
     struct room r;
     room_open(&r, WIRE_ASYNC);
     uint64_t *keys = mem_array(N, sizeof(*keys));
-    struct table_spec s = plain_spec(3, WIRE_ASYNC, 1);
-    make_table(r.w, &s);
-    uint32_t n = draw_keys(r.w, WIRE_SPACE_SPARSE, N, 1, keys);
+    struct table_spec s = lone_plain_spec(3, WIRE_ASYNC, 1);
+    lone_make_table(r.w, &s);
+    uint32_t n = lone_draw_keys(r.w, WIRE_SPACE_SPARSE, N, 1, keys);
     for (uint32_t i = 0; i < 18; i++) {
-        struct msg_pull m = pull_of(r.w, i % WORKERS, 3, keys, n);
+        struct msg_pull m = lone_pull_of(r.w, i % WORKERS, 3, keys, n);
         m.list = 100 + i;
-        send_pull(r.w, i % WORKERS, &m);
-        parcel_unpin(expect_sent(r.w, MSG_PULLED));
+        lone_send_pull(r.w, i % WORKERS, &m);
+        parcel_unpin(lone_expect(r.w, MSG_PULLED));
     }
     uint64_t used = budget_used(&r.budget, BUDGET_LISTS);
     assert_true(used > 0 && used <= budget_most(&r.budget, BUDGET_LISTS));
@@ -273,21 +277,21 @@ static void test_batches(void **state)
     struct room r;
     room_open(&r, WIRE_SYNC);
     float values[KEYS * WIDTH] = {0};
-    struct msg_push m = push_of(r.w, 0, T, r.keys, r.n, values, WIDTH);
+    struct msg_push m = lone_push_of(r.w, 0, T, r.keys, r.n, values, WIDTH);
     m.micros = SHARD_MICROS / 2;
-    send_push(r.w, 0, &m);
-    expect_ok(r.w);
+    lone_send_push(r.w, 0, &m);
+    lone_expect_ok(r.w);
     assert_true(budget_used(&r.budget, BUDGET_HELD) >= r.n * WIDTH * sizeof(float));
     uint64_t rest = budget_most(&r.budget, BUDGET_HELD) -
                     budget_used(&r.budget, BUDGET_HELD);
     assert_true(budget_take(&r.budget, BUDGET_HELD, rest));
     m.number = ++r.w->number[0];
     m.micro = SHARD_MICROS / 2;
-    send_push(r.w, 0, &m);
-    expect_refusal(r.w, TUG_EIO, VAN_NO_ROOM);
+    lone_send_push(r.w, 0, &m);
+    lone_expect_refusal(r.w, TUG_EIO, VAN_NO_ROOM);
     budget_give(&r.budget, BUDGET_HELD, rest);
-    send_push(r.w, 0, &m); // once more
-    expect_ok(r.w);
+    lone_send_push(r.w, 0, &m); // once more
+    lone_expect_ok(r.w);
     assert_int_equal(budget_used(&r.budget, BUDGET_HELD), 0);
     room_close(&r);
 }
@@ -303,26 +307,26 @@ static void test_batches_before_their_turn(void **state)
     float values[KEYS * WIDTH] = {0};
     uint64_t taken = budget_most(&r.budget, BUDGET_HELD) / 2 - 64;
     assert_true(budget_take(&r.budget, BUDGET_HELD, taken));
-    struct msg_push m = push_of(r.w, 0, T, r.keys, r.n, values, WIDTH);
+    struct msg_push m = lone_push_of(r.w, 0, T, r.keys, r.n, values, WIDTH);
     m.micros = SHARD_MICROS;
     m.clock = 1;
-    send_push(r.w, 0, &m);
-    expect_refusal(r.w, TUG_EIO, VAN_NO_ROOM);
+    lone_send_push(r.w, 0, &m);
+    lone_expect_refusal(r.w, TUG_EIO, VAN_NO_ROOM);
     m.clock = 0;
     m.micros = SHARD_MICROS / 2;
-    send_push(r.w, 0, &m);
-    expect_ok(r.w);
+    lone_send_push(r.w, 0, &m);
+    lone_expect_ok(r.w);
     m.number = ++r.w->number[0];
     m.micro = SHARD_MICROS / 2;
-    send_push(r.w, 0, &m);
-    expect_ok(r.w);
+    lone_send_push(r.w, 0, &m);
+    lone_expect_ok(r.w);
     m.number = ++r.w->number[0];
     m.micro = 0;
     m.micros = SHARD_MICROS;
     m.clock = 1; // now it is its turn
-    send_push(r.w, 0, &m);
-    expect_ok(r.w);
-    assert_int_equal(figures_of(r.w, T).clock, 2);
+    lone_send_push(r.w, 0, &m);
+    lone_expect_ok(r.w);
+    assert_int_equal(lone_figures(r.w, T).clock, 2);
     budget_give(&r.budget, BUDGET_HELD, taken);
     room_close(&r);
 }
@@ -338,13 +342,13 @@ static void test_sessions(void **state)
     assign(&r, 1, 1, 0);
     assert_int_equal(budget_used(&r.budget, BUDGET_CLOCKS), 2 * one);
     r.w->dead[1] = true;
-    send_roster(r.w);
+    lone_send_roster(r.w);
     assert_int_equal(budget_used(&r.budget, BUDGET_CLOCKS), one);
-    forget_sent(r.w);
+    lone_forget(r.w);
     uint64_t rest = budget_most(&r.budget, BUDGET_CLOCKS) - one;
     assert_true(budget_take(&r.budget, BUDGET_CLOCKS, rest));
     assign(&r, 2, 1, 0);
-    expect_refusal(r.w, TUG_ENOMEM, "session");
+    lone_expect_refusal(r.w, TUG_ENOMEM, "session");
     budget_give(&r.budget, BUDGET_CLOCKS, rest);
     room_close(&r);
 }
@@ -356,24 +360,24 @@ static void test_idle_tool(void **state)
     enum { TOOL_LINK = 77 };
     struct room r;
     room_open(&r, WIRE_ASYNC);
-    struct world *w = r.w;
+    struct lone *w = r.w;
     struct msg_hello hello = {
         .cluster = 77, .role = WIRE_TOOL, .version = wire_text("0")};
     w->h.opened(w->h.ctx, TOOL_LINK, true, w->now);
-    deliver(w, TOOL_LINK, MSG_HELLO, 0, &hello);
+    lone_deliver(w, TOOL_LINK, MSG_HELLO, 0, &hello);
     struct msg_status m = {};
     for (int i = 0; i < 8; i++) { // it looks now and then
-        pass_time(w, 60 * SECOND_NS);
-        forget_sent(w);
-        deliver(w, TOOL_LINK, MSG_STATUS, 1, &m);
-        parcel_unpin(expect_sent(w, MSG_STATUS_IS));
+        lone_pass_time(w, 60 * SECOND_NS);
+        lone_forget(w);
+        lone_deliver(w, TOOL_LINK, MSG_STATUS, 1, &m);
+        parcel_unpin(lone_expect(w, MSG_STATUS_IS));
     }
     for (int i = 0; i < 6; i++)
-        pass_time(w, 60 * SECOND_NS);
-    forget_sent(w);
-    deliver(w, TOOL_LINK, MSG_STATUS, 1, &m);
+        lone_pass_time(w, 60 * SECOND_NS);
+    lone_forget(w);
+    lone_deliver(w, TOOL_LINK, MSG_STATUS, 1, &m);
     expect_silence(w); // nobody is there any more
-    forget_sent(w);
+    lone_forget(w);
     pull(&r, 0);
     expect_rows(w, 0, w->next_request, 0);
     room_close(&r);
@@ -384,13 +388,13 @@ static void test_tables(void **state)
 {
     (void)state;
     struct shard_options o = {.max_bytes = 100 << 10};
-    struct world *w = world_open(BITS, &o);
-    struct table_spec s = plain_spec(1, WIRE_ASYNC, WIDTH);
+    struct lone *w = lone_open(BITS, &o);
+    struct table_spec s = lone_plain_spec(1, WIRE_ASYNC, WIDTH);
     uint32_t made = 0;
     for (s.id = 0; s.id < 1000; s.id++) {
         snprintf(s.config.name, sizeof(s.config.name), "t%u", s.id);
-        send_table(w, &s);
-        struct parcel *p = next_sent(w);
+        lone_send_table(w, &s);
+        struct parcel *p = lone_next(w);
         bool ok = p->frame.type == MSG_OK;
         parcel_unpin(p);
         if (!ok)
@@ -398,9 +402,9 @@ static void test_tables(void **state)
         made++;
     }
     assert_true(made > 0 && made < 1000);
-    send_table(w, &s);
-    expect_refusal(w, TUG_ENOMEM, "no room for table");
-    world_close(w);
+    lone_send_table(w, &s);
+    lone_expect_refusal(w, TUG_ENOMEM, "no room for table");
+    lone_close(w);
 }
 
 int main(void)

@@ -3,16 +3,23 @@
 // be.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <dirent.h>
 #include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
-#include "server/saves_testing.h"
+#include "base/alloc.h"
+#include "base/below.h"
+#include "kit/saving.h"
+#include "kit/test.h"
 
 // Nodes of several loops that write into one directory have numbers of their own; here
 // all are ME. So they write into directories of their own, and files are moved and named
 // afterwards.
 static void loop_dir(char ret[FILE_PATH_MAX], uint32_t loop)
 {
-    snprintf(ret, FILE_PATH_MAX, "%s/loop%u", dir, loop);
+    snprintf(ret, FILE_PATH_MAX, "%s/loop%u", files_dir, loop);
     assert_int_equal(file_make_dir(ret, NULL), 0);
 }
 
@@ -33,159 +40,160 @@ static void move_files(struct saving *x, uint32_t loop)
     }
 }
 
-static void push_all(struct world **w, uint32_t n, uint64_t draw)
+static void push_all(struct lone **w, uint32_t n, uint64_t draw)
 {
-    static struct batch b;
-    draw_batch(w[0], draw, &b);
+    static struct loop_batch b;
+    loop_draw_batch(w[0], draw, &b);
     for (uint32_t i = 0; i < n; i++)
-        push_to(w[i], &b, (uint32_t)(draw % WORKERS), 0, 0, 0);
+        loop_push(w[i], &b, (uint32_t)(draw % WORKERS), 0, 0, 0);
 }
 
 // Three loops and one beside them that stands still at the moment of the save.
 static void test_while_pushes_go_on(void **state)
 {
     (void)state;
-    struct world *w[1 + LOOPS], *then = open_rooted(0, 1, users);
-    w[0] = open_rooted(0, 1, users);
+    struct lone *w[1 + LOOPS], *then = saving_open_loop(0, 1, saving_users);
+    w[0] = saving_open_loop(0, 1, saving_users);
     for (uint32_t i = 0; i < LOOPS; i++)
-        w[1 + i] = open_rooted(i, LOOPS, users);
+        w[1 + i] = saving_open_loop(i, LOOPS, saving_users);
     for (uint64_t draw = 0; draw < 20; draw++) {
         push_all(&then, 1, draw);
         push_all(w, 1 + LOOPS, draw);
     }
-    struct saving x = begin_save(SAVE_CHECKPOINT);
+    struct saving x = saving_begin(SAVE_CHECKPOINT);
     uint64_t draw = 20;
     char path[FILE_PATH_MAX];
     memcpy(path, x.path, sizeof(path));
     for (uint32_t i = 1; i <= LOOPS; i++) {
         loop_dir(x.path, i);
-        send_save(w[i], &x, false, 0);
+        saving_send(w[i], &x, false, 0);
     }
     memcpy(x.path, path, sizeof(path));
     for (; draw < 40; draw++) { // all of it goes on meanwhile
         push_all(w, 1 + LOOPS, draw);
         for (uint32_t i = 1; i <= LOOPS && draw % 5 == 0; i++)
-            pass_time(w[i], 1000);
+            lone_pass_time(w[i], 1000);
     }
     for (uint32_t i = 1; i <= LOOPS; i++) {
-        assert_true(cut_going(table_of(w[i])->store));
-        finish_save(w[i], &x);
+        assert_true(cut_going(loop_table(w[i])->store));
+        saving_finish(w[i], &x);
         move_files(&x, i);
     }
-    commit(&x);
+    saving_commit(&x);
     for (uint32_t i = 1; i <= LOOPS; i++) {
-        end_save(w[i], x.id, true);
-        expect_ok(w[i]);
-        end_save(w[i], x.id, true); // once more
-        expect_ok(w[i]);
-        check_same(w[0], w[i]);
+        saving_end(w[i], x.id, true);
+        lone_expect_ok(w[i]);
+        saving_end(w[i], x.id, true); // once more
+        lone_expect_ok(w[i]);
+        loops_check_same(w[0], w[i]);
     }
     const uint32_t loops[] = {1, 2, 5};
     for (size_t k = 0; k < 3; k++)
         for (uint32_t i = 0; i < loops[k]; i++) {
-            struct world *to = open_rooted(i, loops[k], users);
-            load(to, x.path, false);
-            uint64_t rows = expect_ok(to);
-            assert_int_equal(check_same(then, to), rows);
-            world_close(to);
+            struct lone *to = saving_open_loop(i, loops[k], saving_users);
+            saving_load(to, x.path, false);
+            uint64_t rows = lone_expect_ok(to);
+            assert_int_equal(loops_check_same(then, to), rows);
+            lone_close(to);
         }
-    world_close(then);
+    lone_close(then);
     for (uint32_t i = 0; i < 1 + LOOPS; i++)
-        world_close(w[i]);
+        lone_close(w[i]);
 }
 
 // By a thread, as servers do.
 static void test_thread(void **state)
 {
     (void)state;
-    struct world *w = open_rooted(0, 1, users), *to = open_rooted(0, 1, users);
+    struct lone *w = saving_open_loop(0, 1, saving_users),
+                *to = saving_open_loop(0, 1, saving_users);
     w->shard->o.without_threads = false;
     push_all(&w, 1, 1);
-    struct saving x = begin_save(SAVE_BASE);
-    send_save(w, &x, false, 0);
+    struct saving x = saving_begin(SAVE_BASE);
+    saving_send(w, &x, false, 0);
     for (uint64_t end = clock_ns() + 30 * SECOND_NS; w->sent == NULL;) {
         assert_true(clock_ns() < end);
-        pass_time(w, 1000);
+        lone_pass_time(w, 1000);
         sched_yield();
     }
-    finish_save(w, &x);
-    commit(&x);
-    end_save(w, x.id, true);
-    expect_ok(w);
-    load(to, dir, false);
-    assert_true(expect_ok(to) > 100);
+    saving_finish(w, &x);
+    saving_commit(&x);
+    saving_end(w, x.id, true);
+    lone_expect_ok(w);
+    saving_load(to, files_dir, false);
+    assert_true(lone_expect_ok(to) > 100);
     // Half done when it is over: nothing is left behind.
-    x = begin_save(SAVE_DELTA);
+    x = saving_begin(SAVE_DELTA);
     push_all(&w, 1, 2);
-    send_save(w, &x, false, 0);
-    pass_time(w, 1000);
-    world_close(w);
-    world_close(to);
-    forget(&x);
+    saving_send(w, &x, false, 0);
+    lone_pass_time(w, 1000);
+    lone_close(w);
+    lone_close(to);
+    saving_forget(&x);
 }
 
 // Marks.
 
-static const float *row_of(struct world *w, uint64_t key)
+static const float *row_of(struct lone *w, uint64_t key)
 {
     return shard_row(w->shard, T, key);
 }
 
-static void push_one(struct world *w, uint32_t worker, uint64_t key, float value)
+static void push_one(struct lone *w, uint32_t worker, uint64_t key, float value)
 {
-    struct msg_push m = push_of(w, worker, T, &key, 1, &value, 1);
-    send_push(w, worker, &m);
+    struct msg_push m = lone_push_of(w, worker, T, &key, 1, &value, 1);
+    lone_send_push(w, worker, &m);
 }
 
 static float saved_value(const char *path, uint64_t key)
 {
-    struct world *to = open_rooted(0, 1, "name=sums;accessor=merge;dim=1");
-    load(to, path, false);
-    expect_ok(to);
+    struct lone *to = saving_open_loop(0, 1, "name=sums;accessor=merge;dim=1");
+    saving_load(to, path, false);
+    lone_expect_ok(to);
     const float *row = row_of(to, key);
     float value = row != NULL ? *row : 0;
-    world_close(to);
+    lone_close(to);
     return value;
 }
 
 static void test_marks(void **state)
 {
     (void)state;
-    struct world *w = open_rooted(0, 1, "name=sums;accessor=merge;dim=1");
-    struct saving x = begin_save(SAVE_CHECKPOINT);
+    struct lone *w = saving_open_loop(0, 1, "name=sums;accessor=merge;dim=1");
+    struct saving x = saving_begin(SAVE_CHECKPOINT);
     push_one(w, 0, 7, 1);
-    expect_ok(w);
-    send_mark(w, 0, x.id); // before its save
+    lone_expect_ok(w);
+    saving_mark(w, 0, x.id); // before its save
     push_one(w, 0, 7, 10);
-    struct msg_pull pull = pull_of(w, 0, T, &(uint64_t){7}, 1);
-    send_pull(w, 0, &pull); // sees what was pushed before it
+    struct msg_pull pull = lone_pull_of(w, 0, T, &(uint64_t){7}, 1);
+    lone_send_pull(w, 0, &pull); // sees what was pushed before it
     assert_null(w->sent);
     push_one(w, 1, 7, 100);
-    expect_ok(w);
-    send_save(w, &x, true, 0);
-    send_mark(w, 1, x.id);
-    send_mark(w, 1, x.id);
+    lone_expect_ok(w);
+    saving_send(w, &x, true, 0);
+    saving_mark(w, 1, x.id);
+    saving_mark(w, 1, x.id);
     push_one(w, 1, 7, 1000);
     push_one(w, 2, 7, 10000);
-    expect_ok(w); // the third has not marked: it goes on
-    pass_time(w, 1000);
+    lone_expect_ok(w); // the third has not marked: it goes on
+    lone_pass_time(w, 1000);
     assert_null(w->sent);
-    assert_int_equal(figures_of(w, T).held, 3);
+    assert_int_equal(lone_figures(w, T).held, 3);
     w->dead[2] = true; // for the dead nobody waits
-    send_roster(w);
-    expect_ok(w); // in their order
-    struct parcel *p = expect_sent(w, MSG_PULLED);
+    lone_send_roster(w);
+    lone_expect_ok(w); // in their order
+    struct parcel *p = lone_expect(w, MSG_PULLED);
     assert_true(*(const float *)p->m.pulled.values.data == 10111);
     parcel_unpin(p);
-    expect_ok(w);
-    finish_save(w, &x);
-    commit(&x);
-    end_save(w, x.id, true);
-    expect_ok(w);
+    lone_expect_ok(w);
+    saving_finish(w, &x);
+    saving_commit(&x);
+    saving_end(w, x.id, true);
+    lone_expect_ok(w);
     assert_true(*row_of(w, 7) == 11111);
-    assert_int_equal(figures_of(w, T).waited, 2);
+    assert_int_equal(lone_figures(w, T).waited, 2);
     assert_true(saved_value(x.path, 7) == 10101);
-    world_close(w);
+    lone_close(w);
 }
 
 // A save is of a roster: without it, its moment does not come, for a worker that must
@@ -193,139 +201,139 @@ static void test_marks(void **state)
 static void test_roster_of_a_save(void **state)
 {
     (void)state;
-    struct world *w = open_rooted(0, 1, "name=sums;accessor=merge;dim=1");
-    struct saving x = begin_save(SAVE_CHECKPOINT);
+    struct lone *w = saving_open_loop(0, 1, "name=sums;accessor=merge;dim=1");
+    struct saving x = saving_begin(SAVE_CHECKPOINT);
     struct msg_save m = {.save = x.id,
                          .mode = (uint8_t)x.m.mode,
                          .marked = true,
-                         .path = wire_text(rest(x.path)),
+                         .path = wire_text(saving_rest(x.path)),
                          .roster = w->version + 1,
-                         .newest = session_of_worker(1)};
+                         .newest = lone_session(1)};
     push_one(w, 2, 7, 1);
-    expect_ok(w);
-    deliver(w, WORKER_LINK, MSG_SAVE, ++w->next_request, &m);
-    send_mark(w, 0, x.id);
-    send_mark(w, 1, x.id);
-    pass_time(w, SECOND_NS);
+    lone_expect_ok(w);
+    lone_deliver(w, WORKER_LINK, MSG_SAVE, ++w->next_request, &m);
+    saving_mark(w, 0, x.id);
+    saving_mark(w, 1, x.id);
+    lone_pass_time(w, SECOND_NS);
     push_one(w, 2, 7, 10); // the moment has not come
-    expect_ok(w);
+    lone_expect_ok(w);
     assert_null(w->sent);
-    send_roster(w);
+    lone_send_roster(w);
     push_one(w, 2, 7, 100);
-    expect_ok(w);
-    finish_save(w, &x);
-    commit(&x);
-    end_save(w, x.id, true);
-    expect_ok(w);
+    lone_expect_ok(w);
+    saving_finish(w, &x);
+    saving_commit(&x);
+    saving_end(w, x.id, true);
+    lone_expect_ok(w);
     assert_true(saved_value(x.path, 7) == 11);
     // A roster that does not come.
-    x = begin_save(SAVE_CHECKPOINT);
+    x = saving_begin(SAVE_CHECKPOINT);
     m.save = x.id;
     m.roster = w->version + 1;
-    m.path = wire_text(rest(x.path));
-    deliver(w, WORKER_LINK, MSG_SAVE, ++w->next_request, &m);
+    m.path = wire_text(saving_rest(x.path));
+    lone_deliver(w, WORKER_LINK, MSG_SAVE, ++w->next_request, &m);
     for (int i = 0; i < 70; i++)
-        pass_time(w, SECOND_NS);
-    expect_refusal(w, TUG_EIO, "for the scheduler's newer roster");
-    forget(&x);
-    world_close(w);
+        lone_pass_time(w, SECOND_NS);
+    lone_expect_refusal(w, TUG_EIO, "for the scheduler's newer roster");
+    saving_forget(&x);
+    lone_close(w);
 }
 
 static void test_deadlines(void **state)
 {
     (void)state;
-    struct world *w = open_rooted(0, 1, "name=sums;accessor=merge;dim=1");
+    struct lone *w = saving_open_loop(0, 1, "name=sums;accessor=merge;dim=1");
     // Marks that do not come.
-    struct saving x = begin_save(SAVE_CHECKPOINT);
-    send_save(w, &x, true, 0);
-    send_mark(w, 1, x.id);
+    struct saving x = saving_begin(SAVE_CHECKPOINT);
+    saving_send(w, &x, true, 0);
+    saving_mark(w, 1, x.id);
     push_one(w, 1, 7, 1);
-    pass_time(w, 59 * SECOND_NS);
+    lone_pass_time(w, 59 * SECOND_NS);
     assert_null(w->sent);
-    pass_time(w, 2 * SECOND_NS);
-    forget_sent(w);
+    lone_pass_time(w, 2 * SECOND_NS);
+    lone_forget(w);
     assert_true(*row_of(w, 7) == 1); // it waits no more
-    send_save(w, &x, true, 0);
-    expect_refusal(w, TUG_EIO, "has waited 61 s for the marks of");
-    end_save(w, x.id, true);
-    expect_refusal(w, TUG_EIO, "has waited 61 s for the marks of");
-    end_save(w, x.id, false);
-    expect_ok(w);
-    send_save(w, &x, true, 0);
-    expect_refusal(w, TUG_EIO, "has ended");
-    forget(&x);
+    saving_send(w, &x, true, 0);
+    lone_expect_refusal(w, TUG_EIO, "has waited 61 s for the marks of");
+    saving_end(w, x.id, true);
+    lone_expect_refusal(w, TUG_EIO, "has waited 61 s for the marks of");
+    saving_end(w, x.id, false);
+    lone_expect_ok(w);
+    saving_send(w, &x, true, 0);
+    lone_expect_refusal(w, TUG_EIO, "has ended");
+    saving_forget(&x);
     // A mark whose save does not come, when there has been none for long.
     for (int i = 0; i < 3; i++)
-        pass_time(w, 61 * SECOND_NS);
+        lone_pass_time(w, 61 * SECOND_NS);
     assert_int_equal(w->shard->saves.marks_due, VAN_NEVER);
-    send_mark(w, 0, 4711);
+    saving_mark(w, 0, 4711);
     push_one(w, 0, 7, 1);
-    pass_time(w, 59 * SECOND_NS);
+    lone_pass_time(w, 59 * SECOND_NS);
     assert_null(w->sent);
-    pass_time(w, 2 * SECOND_NS);
-    expect_ok(w);
+    lone_pass_time(w, 2 * SECOND_NS);
+    lone_expect_ok(w);
     // Who asked has gone.
-    x = begin_save(SAVE_CHECKPOINT);
-    send_save(w, &x, false, 0);
-    finish_save(w, &x);
+    x = saving_begin(SAVE_CHECKPOINT);
+    saving_send(w, &x, false, 0);
+    saving_finish(w, &x);
     w->h.closed(w->h.ctx, WORKER_LINK, &(struct err){0}, w->now);
     for (int i = 0; i < 10; i++) {
-        assert_true(cut_going(table_of(w)->store) == (i < 4));
-        pass_time(w, 16 * SECOND_NS);
+        assert_true(cut_going(loop_table(w)->store) == (i < 4));
+        lone_pass_time(w, 16 * SECOND_NS);
     }
-    forget_sent(w);
-    open_worker(w, 0);
-    forget_sent(w);
-    end_save(w, x.id, true);
-    expect_refusal(w, TUG_EUSAGE, "was given up");
-    forget(&x);
-    world_close(w);
+    lone_forget(w);
+    lone_open_worker(w, 0);
+    lone_forget(w);
+    saving_end(w, x.id, true);
+    lone_expect_refusal(w, TUG_EUSAGE, "was given up");
+    saving_forget(&x);
+    lone_close(w);
 }
 
 // Orders and saves exclude each other: the later one waits.
 static void test_orders_wait(void **state)
 {
     (void)state;
-    struct world *w = open_rooted(0, 1, users);
+    struct lone *w = saving_open_loop(0, 1, saving_users);
     push_all(&w, 1, 1);
-    struct saving x = begin_save(SAVE_CHECKPOINT), y = {.id = ++next_save};
-    send_save(w, &x, false, 0);
+    struct saving x = saving_begin(SAVE_CHECKPOINT), y = {.id = ++saving_last};
+    saving_send(w, &x, false, 0);
     struct msg_table_do m = {
         .table = T, .what = WIRE_SHRINK, .threshold = 1e9f, .number = 1, .low = 1};
-    deliver(w, WORKER_LINK, MSG_TABLE_DO, 9001, &m);
-    deliver(w, WORKER_LINK, MSG_TABLE_DO, 9001, &m); // sent again while it waits
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 9001, &m);
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 9001, &m); // sent again while it waits
     m = (struct msg_table_do){.table = T, .what = WIRE_DAY, .number = 2, .low = 1};
-    deliver(w, WORKER_LINK, MSG_TABLE_DO, 9002, &m);
-    uint64_t rows = figures_of(w, T).rows;
-    finish_save(w, &x);
-    pass_time(w, SECOND_NS);
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 9002, &m);
+    uint64_t rows = lone_figures(w, T).rows;
+    saving_finish(w, &x);
+    lone_pass_time(w, SECOND_NS);
     assert_null(w->sent);
-    assert_int_equal(figures_of(w, T).rows, rows);
+    assert_int_equal(lone_figures(w, T).rows, rows);
     // Another save waits, too.
     y.m.mode = SAVE_CHECKPOINT;
     memcpy(y.path, x.path, sizeof(y.path));
-    send_save(w, &y, false, 0);
+    saving_send(w, &y, false, 0);
     assert_null(w->sent);
-    end_save(w, x.id, false);
-    expect_ok(w);
+    saving_end(w, x.id, false);
+    lone_expect_ok(w);
     for (int i = 0; i < 1000; i++)
-        pass_time(w, 1000);
-    struct parcel *p = next_sent(w);
-    for (int i = 0; i < 2; i++, p = next_sent(w)) { // in whatever order
+        lone_pass_time(w, 1000);
+    struct parcel *p = lone_next(w);
+    for (int i = 0; i < 2; i++, p = lone_next(w)) { // in whatever order
         assert_non_null(p);
         assert_true(p->frame.type == MSG_SAVED || p->frame.type == MSG_OK);
         assert_true(p->frame.request != 9001 || p->m.ok.value == rows);
         parcel_unpin(p);
     }
     assert_null(p);
-    assert_int_equal(figures_of(w, T).rows, 0);
-    assert_int_equal(figures_of(w, T).day, 0); // behind the save
-    end_save(w, y.id, false);
-    expect_ok(w);
-    expect_ok(w);
-    assert_int_equal(figures_of(w, T).day, 1);
-    world_close(w);
-    forget(&x);
+    assert_int_equal(lone_figures(w, T).rows, 0);
+    assert_int_equal(lone_figures(w, T).day, 0); // behind the save
+    saving_end(w, y.id, false);
+    lone_expect_ok(w);
+    lone_expect_ok(w);
+    assert_int_equal(lone_figures(w, T).day, 1);
+    lone_close(w);
+    saving_forget(&x);
 }
 
 // A save behind another one begins when what that one has published is noted, and is read
@@ -333,111 +341,111 @@ static void test_orders_wait(void **state)
 static void test_save_behind_a_save(void **state)
 {
     (void)state;
-    struct world *w = open_rooted(0, 1, users);
+    struct lone *w = saving_open_loop(0, 1, saving_users);
     push_all(&w, 1, 1);
-    struct saving x = begin_save(SAVE_BASE);
-    send_save(w, &x, false, 0);
-    finish_save(w, &x);
-    commit(&x);
-    end_save(w, x.id, true);
-    expect_ok(w);
-    struct saving y = begin_save(SAVE_CHECKPOINT);
-    send_save(w, &y, false, 0);
+    struct saving x = saving_begin(SAVE_BASE);
+    saving_send(w, &x, false, 0);
+    saving_finish(w, &x);
+    saving_commit(&x);
+    saving_end(w, x.id, true);
+    lone_expect_ok(w);
+    struct saving y = saving_begin(SAVE_CHECKPOINT);
+    saving_send(w, &y, false, 0);
     for (uint64_t begun = w->now, due = begun; w->sent == NULL;) {
         w->now = due > w->now ? due : w->now;
         assert_true(w->now - begun < SECOND_NS / 2);
         due = w->h.tick(w->h.ctx, w->now);
     }
-    parcel_unpin(expect_sent(w, MSG_SAVED));
-    end_save(w, y.id, false);
-    expect_ok(w);
-    forget(&y);
-    world_close(w);
+    parcel_unpin(lone_expect(w, MSG_SAVED));
+    saving_end(w, y.id, false);
+    lone_expect_ok(w);
+    saving_forget(&y);
+    lone_close(w);
 }
 
 // A sync table is saved when the batch that was asked for is the next one.
 static void test_clock(void **state)
 {
     (void)state;
-    struct world *w = open_rooted(0, 1, "name=sums;accessor=merge;dim=1;mode=sync");
-    struct saving x = begin_save(SAVE_CHECKPOINT);
-    send_save(w, &x, false, 2);
+    struct lone *w = saving_open_loop(0, 1, "name=sums;accessor=merge;dim=1;mode=sync");
+    struct saving x = saving_begin(SAVE_CHECKPOINT);
+    saving_send(w, &x, false, 2);
     for (uint64_t clock = 0; clock < 4; clock++)
         for (uint32_t i = 2; i-- > 0;) {
             float value = i == 0 ? 1 : 100;
             uint64_t key = 7, at = clock ^ i; // batches come in each other's way
-            struct msg_push m = push_of(w, i, T, &key, 1, &value, 1);
+            struct msg_push m = lone_push_of(w, i, T, &key, 1, &value, 1);
             m.clock = at;
             m.micro = (uint8_t)(8 * i);
             m.micros = 8;
-            send_push(w, i, &m);
-            expect_ok(w);
+            lone_send_push(w, i, &m);
+            lone_expect_ok(w);
         }
-    finish_save(w, &x);
-    assert_int_equal(table_of(w)->sync.next, 4);
+    saving_finish(w, &x);
+    assert_int_equal(loop_table(w)->sync.next, 4);
     assert_true(*row_of(w, 7) == 404);
-    commit(&x);
-    end_save(w, x.id, true);
-    expect_ok(w);
+    saving_commit(&x);
+    saving_end(w, x.id, true);
+    lone_expect_ok(w);
     assert_true(saved_value(x.path, 7) == 202);
-    x = begin_save(SAVE_CHECKPOINT);
-    send_save(w, &x, false, 3);
-    expect_refusal(w, TUG_EUSAGE,
-                   SAVE_PASSED ": batch 3 of table 'sums' is applied: it is at 4");
-    forget(&x);
-    world_close(w);
+    x = saving_begin(SAVE_CHECKPOINT);
+    saving_send(w, &x, false, 3);
+    lone_expect_refusal(w, TUG_EUSAGE,
+                        SAVE_PASSED ": batch 3 of table 'sums' is applied: it is at 4");
+    saving_forget(&x);
+    lone_close(w);
 }
 
 static void test_refusals(void **state)
 {
     (void)state;
-    struct world *w = open_rooted(0, 1, users);
+    struct lone *w = saving_open_loop(0, 1, saving_users);
     push_all(&w, 1, 1);
     struct msg_save m = {.save = 1, .path = wire_text("nowhere/at/all")};
-    deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
-    expect_refusal(w, TUG_EDATA, "nowhere/at/all");
+    lone_deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
+    lone_expect_refusal(w, TUG_EDATA, "nowhere/at/all");
     m = (struct msg_save){.save = 2, .mode = 9, .path = wire_text(".")};
-    deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
-    expect_refusal(w, TUG_EUSAGE, "mode 9");
+    lone_deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
+    lone_expect_refusal(w, TUG_EUSAGE, "mode 9");
     m = (struct msg_save){.save = 2};
-    deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
-    expect_refusal(w, TUG_EUSAGE, "empty");
+    lone_deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
+    lone_expect_refusal(w, TUG_EUSAGE, "empty");
     // Numbers of tables that there are not, and can't be.
     const uint32_t numbers[] = {6, 4095, 4096, 5000, 1u << 20, 1u << 31, UINT32_MAX};
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
         m = (struct msg_save){
             .save = 3, .path = wire_text("."), .tables = {(const char *)&numbers[i], 4}};
-        deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
-        expect_refusal(w, TUG_EUSAGE, "there is no table");
+        lone_deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
+        lone_expect_refusal(w, TUG_EUSAGE, "there is no table");
     }
     m = (struct msg_save){.save = 3, .path = wire_text("."), .tables = {"abc", 3}};
-    deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
-    expect_refusal(w, TUG_EUSAGE, "cut short");
+    lone_deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
+    lone_expect_refusal(w, TUG_EUSAGE, "cut short");
     m = (struct msg_save){.save = 3, .path = wire_text("."), .tables = {"\6\0\0\0", 4}};
-    deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
-    expect_refusal(w, TUG_EUSAGE, "there is no table 6");
-    end_save(w, 77, true);
-    expect_refusal(w, TUG_EUSAGE, "save 77 is not known");
-    end_save(w, 77, false);
-    expect_ok(w);
-    struct saving x = begin_save(SAVE_CHECKPOINT);
-    send_save(w, &x, false, 0);
-    end_save(w, x.id, true);
-    expect_refusal(w, TUG_EUSAGE, "is not written yet");
-    end_save(w, x.id, false);
-    expect_ok(w);
-    forget_sent(w);
-    forget(&x);
+    lone_deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
+    lone_expect_refusal(w, TUG_EUSAGE, "there is no table 6");
+    saving_end(w, 77, true);
+    lone_expect_refusal(w, TUG_EUSAGE, "save 77 is not known");
+    saving_end(w, 77, false);
+    lone_expect_ok(w);
+    struct saving x = saving_begin(SAVE_CHECKPOINT);
+    saving_send(w, &x, false, 0);
+    saving_end(w, x.id, true);
+    lone_expect_refusal(w, TUG_EUSAGE, "is not written yet");
+    saving_end(w, x.id, false);
+    lone_expect_ok(w);
+    lone_forget(w);
+    saving_forget(&x);
     // Loads.
-    load(w, dir, false);
-    expect_refusal(w, TUG_EUSAGE, "clear it first");
-    uint64_t rows = figures_of(w, T).rows;
+    saving_load(w, files_dir, false);
+    lone_expect_refusal(w, TUG_EUSAGE, "clear it first");
+    uint64_t rows = lone_figures(w, T).rows;
     assert_true(rows > 0);
     struct msg_load none = {
         .table = T, .clear = 1, .number = 99, .low = 90, .path = wire_text("nowhere")};
-    deliver(w, WORKER_LINK, MSG_LOAD, none.number, &none);
-    expect_refusal(w, TUG_EDATA, "nowhere");
-    world_close(w);
+    lone_deliver(w, WORKER_LINK, MSG_LOAD, none.number, &none);
+    lone_expect_refusal(w, TUG_EDATA, "nowhere");
+    lone_close(w);
 }
 
 // Allocations of a save fail, when it is asked for and while it is written: it is refused
@@ -447,43 +455,44 @@ static void test_allocations(void **state)
     (void)state;
     long struck = 0;
     for (long fault = 0; fault < 60; fault++) {
-        struct world *w = open_rooted(0, 1, users), *to = open_rooted(0, 1, users);
+        struct lone *w = saving_open_loop(0, 1, saving_users),
+                    *to = saving_open_loop(0, 1, saving_users);
         push_all(&w, 1, 1);
-        struct saving x = begin_save(SAVE_CHECKPOINT);
+        struct saving x = saving_begin(SAVE_CHECKPOINT);
         w->fault_after = fault < 20 ? fault : -1;
-        send_save(w, &x, false, 0);
+        saving_send(w, &x, false, 0);
         w->fault_after = -1;
         struck += w->faulted;
-        static struct batch b;
-        draw_batch(w, 2, &b);
-        struct msg_push push = push_of(w, 0, T, b.keys, b.n, b.values, b.width);
+        static struct loop_batch b;
+        loop_draw_batch(w, 2, &b);
+        struct msg_push push = lone_push_of(w, 0, T, b.keys, b.n, b.values, b.width);
         for (int i = 0; i < 60; i++) {
             w->fault_after = fault - 20;
             if (i == 3)
-                send_push(w, 0, &push);
+                lone_send_push(w, 0, &push);
             w->fault_after = -1;
             mem_fault_after(fault < 20 || i != fault - 20 ? -1 : fault % 3);
-            pass_time(w, 1000);
+            lone_pass_time(w, 1000);
             struck += mem_faulted();
             mem_fault_after(-1);
         }
-        forget_sent(w);
-        end_save(w, x.id, false);
-        forget_sent(w);
-        forget(&x);
-        send_push(w, 0, &push);
-        expect_ok(w);
-        x = begin_save(SAVE_CHECKPOINT);
-        send_save(w, &x, false, 0);
-        finish_save(w, &x);
-        commit(&x);
-        end_save(w, x.id, true);
-        expect_ok(w);
-        load(to, x.path, true);
-        expect_ok(to);
-        check_same(w, to);
-        world_close(w);
-        world_close(to);
+        lone_forget(w);
+        saving_end(w, x.id, false);
+        lone_forget(w);
+        saving_forget(&x);
+        lone_send_push(w, 0, &push);
+        lone_expect_ok(w);
+        x = saving_begin(SAVE_CHECKPOINT);
+        saving_send(w, &x, false, 0);
+        saving_finish(w, &x);
+        saving_commit(&x);
+        saving_end(w, x.id, true);
+        lone_expect_ok(w);
+        saving_load(to, x.path, true);
+        lone_expect_ok(to);
+        loops_check_same(w, to);
+        lone_close(w);
+        lone_close(to);
     }
     assert_true(struck > 25);
 }
@@ -495,29 +504,29 @@ static void test_end_without_memory(void **state)
     (void)state;
     bool struck = true;
     for (long fault = 0; struck; fault++) {
-        struct world *w = open_rooted(0, 1, users);
+        struct lone *w = saving_open_loop(0, 1, saving_users);
         push_all(&w, 1, 1);
-        struct saving x = begin_save(SAVE_BASE);
-        send_save(w, &x, false, 0);
+        struct saving x = saving_begin(SAVE_BASE);
+        saving_send(w, &x, false, 0);
         push_all(&w, 1, 2);
         w->fault_after = fault;
-        end_save(w, x.id, false);
+        saving_end(w, x.id, false);
         w->fault_after = -1;
         struck = w->faulted;
-        forget_sent(w);
+        lone_forget(w);
         for (int i = 0; i < 60; i++)
-            pass_time(w, 1000);
-        end_save(w, x.id, false);
-        expect_ok(w);
-        forget_sent(w); // SAVE's own refusal
-        forget(&x);
-        x = begin_save(SAVE_CHECKPOINT);
-        send_save(w, &x, false, 0);
-        finish_save(w, &x);
-        commit(&x);
-        end_save(w, x.id, true);
-        expect_ok(w);
-        world_close(w);
+            lone_pass_time(w, 1000);
+        saving_end(w, x.id, false);
+        lone_expect_ok(w);
+        lone_forget(w); // SAVE's own refusal
+        saving_forget(&x);
+        x = saving_begin(SAVE_CHECKPOINT);
+        saving_send(w, &x, false, 0);
+        saving_finish(w, &x);
+        saving_commit(&x);
+        saving_end(w, x.id, true);
+        lone_expect_ok(w);
+        lone_close(w);
         assert_true(fault > 0 || struck);
     }
 }
@@ -526,29 +535,29 @@ static void test_end_without_memory(void **state)
 static void test_table_changes(void **state)
 {
     (void)state;
-    struct world *w = open_rooted(0, 1, users);
-    struct saving x = begin_save(SAVE_CHECKPOINT);
+    struct lone *w = saving_open_loop(0, 1, saving_users);
+    struct saving x = saving_begin(SAVE_CHECKPOINT);
     struct msg_save m = {.save = x.id,
                          .marked = 1,
-                         .path = wire_text(rest(x.path)),
+                         .path = wire_text(saving_rest(x.path)),
                          .tables = {"\5\0\0\0", 4}};
     assert_int_equal(T, 5);
-    deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
+    lone_deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
     assert_null(w->sent);
     struct msg_table_do drop = {.table = T, .what = WIRE_DROP, .number = 1, .low = 1};
-    deliver(w, WORKER_LINK, MSG_TABLE_DO, 2, &drop);
-    expect_ok(w);
-    struct table_spec plain = plain_spec(T, WIRE_ASYNC, 4);
-    make_table(w, &plain);
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 2, &drop);
+    lone_expect_ok(w);
+    struct table_spec plain = lone_plain_spec(T, WIRE_ASYNC, 4);
+    lone_make_table(w, &plain);
     for (uint32_t i = 0; i < WORKERS; i++) {
-        struct msg_mark mark = {.save = x.id, .session = session_of_worker(i)};
-        deliver(w, WORKER_LINK + i, MSG_MARK, 3, &mark);
+        struct msg_mark mark = {.save = x.id, .session = lone_session(i)};
+        lone_deliver(w, WORKER_LINK + i, MSG_MARK, 3, &mark);
     }
-    forget_sent(w);
-    deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
+    lone_forget(w);
+    lone_deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
     for (int i = 0; i < 10000 && w->sent == NULL; i++)
-        pass_time(w, 1000);
-    struct parcel *p = expect_sent(w, MSG_SAVED);
+        lone_pass_time(w, 1000);
+    struct parcel *p = lone_expect(w, MSG_SAVED);
     struct wire_text files = p->m.saved.files;
     struct wire_saved_file f;
     assert_int_equal(wire_next_saved_file(&files, &f), 1);
@@ -557,8 +566,8 @@ static void test_table_changes(void **state)
     assert_int_equal(spec_decode(&saved, &is, NULL), 0);
     assert_true(spec_same(&saved, &plain)); // the one that there is now
     parcel_unpin(p);
-    forget(&x);
-    world_close(w);
+    saving_forget(&x);
+    lone_close(w);
 }
 
 // Files and directories outside of the roots.
@@ -583,13 +592,13 @@ static struct outside make_outside(void)
     struct outside o;
     struct save_manifest m;
     struct err e;
-    snprintf(o.dir, sizeof(o.dir), "%.40s-outside", dir);
+    snprintf(o.dir, sizeof(o.dir), "%.40s-outside", files_dir);
     assert_int_equal(save_begin(o.dir, SAVE_CHECKPOINT, &m, o.path, &e), 0);
     assert_int_equal(save_commit(o.dir, &m, 0, &e), 0);
     o.checksum = m.checksum;
     save_manifest_free(&m);
     char link[FILE_PATH_MAX];
-    assert_int_equal(file_join(link, dir, "door", &e), 0);
+    assert_int_equal(file_join(link, files_dir, "door", &e), 0);
     assert_int_equal(symlink(o.dir, link), 0);
     return o;
 }
@@ -597,7 +606,7 @@ static struct outside make_outside(void)
 static void remove_outside(const struct outside *o)
 {
     char link[FILE_PATH_MAX];
-    assert_int_equal(file_join(link, dir, "door", NULL), 0);
+    assert_int_equal(file_join(link, files_dir, "door", NULL), 0);
     assert_int_equal(unlink(link), 0);
     assert_int_equal(file_remove_tree(o->path, NULL), 0);
     assert_int_equal(file_remove_tree(o->dir, NULL), 0);
@@ -608,7 +617,7 @@ static void remove_outside(const struct outside *o)
 static void test_paths_that_lead_out(void **state)
 {
     (void)state;
-    struct world *w = open_rooted(0, 1, users);
+    struct lone *w = saving_open_loop(0, 1, saving_users);
     struct outside o = make_outside();
     char up[FILE_PATH_MAX], absolute[FILE_PATH_MAX];
     push_all(&w, 1, 1);
@@ -620,8 +629,8 @@ static void test_paths_that_lead_out(void **state)
         const char *path = paths[i / 2];
         below_without_openat2(i % 2);
         struct msg_save m = {.save = 500 + i, .path = wire_text(path)};
-        deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
-        expect_refusal(w, TUG_EUSAGE, path);
+        lone_deliver(w, WORKER_LINK, MSG_SAVE, 1, &m);
+        lone_expect_refusal(w, TUG_EUSAGE, path);
         char save[FILE_PATH_MAX + 16];
         snprintf(save, sizeof(save), "%s/save-000001", path);
         struct msg_load l = {.table = T,
@@ -630,40 +639,40 @@ static void test_paths_that_lead_out(void **state)
                              .low = 1,
                              .path = wire_text(save),
                              .checksum = o.checksum};
-        deliver(w, WORKER_LINK, MSG_LOAD, 2, &l);
-        expect_refusal(w, TUG_EUSAGE, path);
+        lone_deliver(w, WORKER_LINK, MSG_LOAD, 2, &l);
+        lone_expect_refusal(w, TUG_EUSAGE, path);
     }
     below_without_openat2(false);
     assert_int_equal(count_entries(o.dir), entries);
-    assert_true(figures_of(w, T).rows > 0); // nothing was cleared either
+    assert_true(lone_figures(w, T).rows > 0); // nothing was cleared either
     w->shard->o.roots = NULL;
-    struct saving x = begin_save(SAVE_CHECKPOINT);
-    send_save(w, &x, false, 0);
-    expect_refusal(w, TUG_EUSAGE, "start it with --save-root DIR");
+    struct saving x = saving_begin(SAVE_CHECKPOINT);
+    saving_send(w, &x, false, 0);
+    lone_expect_refusal(w, TUG_EUSAGE, "start it with --save-root DIR");
     struct msg_load l = {.table = T, .number = 50, .low = 40, .path = wire_text("x")};
     l.clear = 1;
-    deliver(w, WORKER_LINK, MSG_LOAD, 2, &l);
-    expect_refusal(w, TUG_EUSAGE, "start it with --load-root DIR");
-    forget(&x);
+    lone_deliver(w, WORKER_LINK, MSG_LOAD, 2, &l);
+    lone_expect_refusal(w, TUG_EUSAGE, "start it with --load-root DIR");
+    saving_forget(&x);
     remove_outside(&o);
-    world_close(w);
+    lone_close(w);
 }
 
 // A save is written once: what stands there is not written over.
 static void test_save_that_is_there(void **state)
 {
     (void)state;
-    struct world *w = open_rooted(0, 1, users);
+    struct lone *w = saving_open_loop(0, 1, saving_users);
     push_all(&w, 1, 1);
-    struct saving x = begin_save(SAVE_CHECKPOINT), y = x;
-    send_save(w, &x, false, 0);
-    finish_save(w, &x);
-    commit(&x);
-    end_save(w, x.id, true);
-    expect_ok(w);
-    y.id = ++next_save;
-    send_save(w, &y, false, 0);
-    expect_refusal(w, TUG_EUSAGE, "a save is there already");
+    struct saving x = saving_begin(SAVE_CHECKPOINT), y = x;
+    saving_send(w, &x, false, 0);
+    saving_finish(w, &x);
+    saving_commit(&x);
+    saving_end(w, x.id, true);
+    lone_expect_ok(w);
+    y.id = ++saving_last;
+    saving_send(w, &y, false, 0);
+    lone_expect_refusal(w, TUG_EUSAGE, "a save is there already");
     // And read as the very one that was asked for.
     struct save_manifest m;
     assert_int_equal(save_read(x.path, &m, NULL), 0);
@@ -671,20 +680,20 @@ static void test_save_that_is_there(void **state)
                          .clear = 1,
                          .number = 1,
                          .low = 1,
-                         .path = wire_text(rest(x.path)),
+                         .path = wire_text(saving_rest(x.path)),
                          .checksum = m.checksum + 1};
     save_manifest_free(&m);
-    deliver(w, WORKER_LINK, MSG_LOAD, 2, &l);
+    lone_deliver(w, WORKER_LINK, MSG_LOAD, 2, &l);
     for (int i = 0; i < 1000 && w->sent == NULL; i++) // the end of the save takes turns
-        pass_time(w, 1000);
-    expect_refusal(w, TUG_EDATA, "is not the save that was asked for");
-    world_close(w);
+        lone_pass_time(w, 1000);
+    lone_expect_refusal(w, TUG_EDATA, "is not the save that was asked for");
+    lone_close(w);
 }
 
-static void send_turn(struct world *w, uint32_t worker, uint64_t save)
+static void send_turn(struct lone *w, uint32_t worker, uint64_t save)
 {
     struct msg_save_turn m = {.save = save};
-    deliver(w, WORKER_LINK + worker, MSG_SAVE_TURN, ++w->next_request, &m);
+    lone_deliver(w, WORKER_LINK + worker, MSG_SAVE_TURN, ++w->next_request, &m);
 }
 
 // Two that save: the second one's turn comes when the first has ended, or has had its
@@ -692,71 +701,71 @@ static void send_turn(struct world *w, uint32_t worker, uint64_t save)
 static void test_turns(void **state)
 {
     (void)state;
-    struct world *w = open_rooted(0, 1, users);
+    struct lone *w = saving_open_loop(0, 1, saving_users);
     push_all(&w, 1, 1);
-    struct saving x = begin_save(SAVE_CHECKPOINT);
+    struct saving x = saving_begin(SAVE_CHECKPOINT);
     send_turn(w, 0, x.id);
-    expect_ok(w);
+    lone_expect_ok(w);
     send_turn(w, 0, x.id); // once more
-    expect_ok(w);
+    lone_expect_ok(w);
     send_turn(w, 1, 7001);
     assert_null(w->sent);
-    struct msg_save other = {.save = x.id, .path = wire_text(rest(x.path))};
-    deliver(w, WORKER_LINK + 1, MSG_SAVE, 1, &other);
-    expect_refusal(w, TUG_EUSAGE, "belongs to another node");
-    send_save(w, &x, false, 0);
-    finish_save(w, &x);
-    commit(&x);
+    struct msg_save other = {.save = x.id, .path = wire_text(saving_rest(x.path))};
+    lone_deliver(w, WORKER_LINK + 1, MSG_SAVE, 1, &other);
+    lone_expect_refusal(w, TUG_EUSAGE, "belongs to another node");
+    saving_send(w, &x, false, 0);
+    saving_finish(w, &x);
+    saving_commit(&x);
     assert_null(w->sent);
     struct msg_save_end end = {.save = x.id, .committed = 1};
-    deliver(w, WORKER_LINK + 1, MSG_SAVE_END, 2, &end);
-    expect_refusal(w, TUG_EUSAGE, "belongs to another node");
-    end_save(w, x.id, true);
+    lone_deliver(w, WORKER_LINK + 1, MSG_SAVE_END, 2, &end);
+    lone_expect_refusal(w, TUG_EUSAGE, "belongs to another node");
+    saving_end(w, x.id, true);
     for (int i = 0; i < 2; i++) { // the end, and the second one's turn
-        struct parcel *p = expect_sent(w, MSG_OK);
+        struct parcel *p = lone_expect(w, MSG_OK);
         parcel_unpin(p);
     }
     // A turn that is not used ends by itself.
     send_turn(w, 0, 7002);
     assert_null(w->sent);
-    pass_time(w, 59 * SECOND_NS);
+    lone_pass_time(w, 59 * SECOND_NS);
     assert_null(w->sent);
-    pass_time(w, 2 * SECOND_NS);
-    expect_ok(w);
+    lone_pass_time(w, 2 * SECOND_NS);
+    lone_expect_ok(w);
     struct msg_save late = {.save = 7001, .path = wire_text(".")};
-    deliver(w, WORKER_LINK + 1, MSG_SAVE, 1, &late);
-    expect_refusal(w, TUG_EIO, "has ended");
+    lone_deliver(w, WORKER_LINK + 1, MSG_SAVE, 1, &late);
+    lone_expect_refusal(w, TUG_EIO, "has ended");
     // One that can't be gives its turn back at once.
     late.save = 7002;
     late.path = wire_text("none");
-    deliver(w, WORKER_LINK, MSG_SAVE, 1, &late);
-    expect_refusal(w, TUG_EDATA, "none");
+    lone_deliver(w, WORKER_LINK, MSG_SAVE, 1, &late);
+    lone_expect_refusal(w, TUG_EDATA, "none");
     send_turn(w, 1, 7003);
-    expect_ok(w);
+    lone_expect_ok(w);
     end = (struct msg_save_end){.save = 7003};
-    deliver(w, WORKER_LINK + 1, MSG_SAVE_END, 3, &end);
-    expect_ok(w);
-    world_close(w);
+    lone_deliver(w, WORKER_LINK + 1, MSG_SAVE_END, 3, &end);
+    lone_expect_ok(w);
+    lone_close(w);
 }
 
 // A save that is written waits for its end for ten minutes.
 static void test_end_that_does_not_come(void **state)
 {
     (void)state;
-    struct world *w = open_rooted(0, 1, users);
+    struct lone *w = saving_open_loop(0, 1, saving_users);
     push_all(&w, 1, 1);
-    struct saving x = begin_save(SAVE_CHECKPOINT);
-    send_save(w, &x, false, 0);
-    finish_save(w, &x);
-    pass_time(w, 590 * SECOND_NS);
-    assert_true(cut_going(table_of(w)->store));
+    struct saving x = saving_begin(SAVE_CHECKPOINT);
+    saving_send(w, &x, false, 0);
+    saving_finish(w, &x);
+    lone_pass_time(w, 590 * SECOND_NS);
+    assert_true(cut_going(loop_table(w)->store));
     for (int i = 0; i < 20; i++)
-        pass_time(w, SECOND_NS);
-    assert_false(cut_going(table_of(w)->store));
-    end_save(w, x.id, true);
-    expect_refusal(w, TUG_EIO, "but nobody has ended it for");
-    forget(&x);
-    world_close(w);
+        lone_pass_time(w, SECOND_NS);
+    assert_false(cut_going(loop_table(w)->store));
+    saving_end(w, x.id, true);
+    lone_expect_refusal(w, TUG_EIO, "but nobody has ended it for");
+    saving_forget(&x);
+    lone_close(w);
 }
 
 int main(void)
@@ -779,5 +788,5 @@ int main(void)
         cmocka_unit_test(test_end_without_memory),
         cmocka_unit_test(test_table_changes),
     };
-    return cmocka_run_group_tests(tests, prepare, clean);
+    return cmocka_run_group_tests(tests, saving_prepare, saving_clean);
 }

@@ -3,36 +3,41 @@
 // batches; orders happen once; steps add up; what can't be is refused.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
-#include "server/stores_testing.h"
+#include "base/random.h"
+#include "kit/loops.h"
+#include "kit/test.h"
 
 // One loop, and three that have the same together.
 struct loops {
-    struct world *one, *three[LOOPS];
+    struct lone *one, *three[LOOPS];
 };
 
 static struct loops loops_open(const char *config)
 {
-    struct loops x = {.one = open_loop(0, 1, config)};
+    struct loops x = {.one = loop_open(0, 1, config)};
     for (uint32_t i = 0; i < LOOPS; i++)
-        x.three[i] = open_loop(i, LOOPS, config);
+        x.three[i] = loop_open(i, LOOPS, config);
     return x;
 }
 
 static void loops_close(struct loops *x)
 {
-    world_close(x->one);
+    lone_close(x->one);
     for (uint32_t i = 0; i < LOOPS; i++)
-        world_close(x->three[i]);
+        lone_close(x->three[i]);
 }
 
 static size_t loops_check(const struct loops *x)
 {
     size_t rows = 0;
     for (uint32_t i = 0; i < LOOPS; i++)
-        rows += check_same(x->one, x->three[i]);
+        rows += loops_check_same(x->one, x->three[i]);
     return rows;
 }
 
@@ -49,20 +54,20 @@ enum { CONFIGS = sizeof(configs) / sizeof(*configs) };
 
 static void run_async(struct loops *x)
 {
-    static struct batch b;
-    struct world *all[1 + LOOPS] = {x->one, x->three[0], x->three[1], x->three[2]};
+    static struct loop_batch b;
+    struct lone *all[1 + LOOPS] = {x->one, x->three[0], x->three[1], x->three[2]};
     uint64_t removed[1 + LOOPS] = {0};
-    bool lives = store_accessor(table_of(x->one)->store)->class != NULL;
+    bool lives = store_accessor(loop_table(x->one)->store)->class != NULL;
     for (uint64_t draw = 0; draw < 40; draw++) {
-        draw_batch(x->one, draw, &b);
+        loop_draw_batch(x->one, draw, &b);
         for (uint32_t i = 0; i < 1 + LOOPS; i++) {
-            push_with(all[i], &b, (uint32_t)(draw % WORKERS), 0, 0, 0,
-                      draw % 5 == 4 ? WIRE_AGAIN : 0);
-            step(all[i], (uint32_t)(draw % WORKERS), draw / WORKERS + 1, draw + 1);
+            loop_push_with(all[i], &b, (uint32_t)(draw % WORKERS), 0, 0, 0,
+                           draw % 5 == 4 ? WIRE_AGAIN : 0);
+            loop_step(all[i], (uint32_t)(draw % WORKERS), draw / WORKERS + 1, draw + 1);
             if (draw % 8 == 7)
-                order(all[i], WIRE_DAY, 0, 0);
+                loop_order(all[i], WIRE_DAY, 0, 0);
             if (draw % 10 == 9)
-                removed[i] += order(all[i], WIRE_SHRINK, lives ? 2 : NAN, 0);
+                removed[i] += loop_order(all[i], WIRE_SHRINK, lives ? 2 : NAN, 0);
         }
     }
     assert_int_equal(removed[0], removed[1] + removed[2] + removed[3]);
@@ -77,11 +82,12 @@ static void test_one_and_three(void **state)
         struct loops x = loops_open(configs[i]);
         run_async(&x);
         assert_true(loops_check(&x) > 100);
-        assert_int_equal(figures_of(x.one, T).rows, figures_of(x.three[0], T).rows +
-                                                        figures_of(x.three[1], T).rows +
-                                                        figures_of(x.three[2], T).rows);
-        order(x.one, WIRE_CLEAR, NAN, 0);
-        assert_int_equal(figures_of(x.one, T).rows, 0);
+        assert_int_equal(lone_figures(x.one, T).rows,
+                         lone_figures(x.three[0], T).rows +
+                             lone_figures(x.three[1], T).rows +
+                             lone_figures(x.three[2], T).rows);
+        loop_order(x.one, WIRE_CLEAR, NAN, 0);
+        assert_int_equal(lone_figures(x.one, T).rows, 0);
         loops_close(&x);
     }
 }
@@ -96,7 +102,7 @@ static bool tree(const struct accessor *a, uint64_t draw, uint64_t i, uint32_t m
     uint32_t kept = a->class != NULL ? a->class->kept_stats : 0;
     float other[32];
     if (micros == 1) {
-        draw_values(a, draw * MICROS + micro, i, to);
+        loop_draw_values(a, draw * MICROS + micro, i, to);
         return random_below(12, draw * MICROS + micro, i, 4) == 0;
     }
     bool low = tree(a, draw, i, micro, micros / 2, to);
@@ -106,29 +112,29 @@ static bool tree(const struct accessor *a, uint64_t draw, uint64_t i, uint32_t m
     return low || high;
 }
 
-static void contribute(struct world *w, uint64_t clock, uint32_t worker, uint32_t workers)
+static void contribute(struct lone *w, uint64_t clock, uint32_t worker, uint32_t workers)
 {
-    static struct batch b;
-    const struct accessor *a = store_accessor(table_of(w)->store);
+    static struct loop_batch b;
+    const struct accessor *a = store_accessor(loop_table(w)->store);
     uint32_t micros = MICROS / workers;
     b.n = 0;
     b.width = a->push_width;
     for (uint32_t p = 0; p < PARTITIONS; p++)
         for (uint64_t i = 0; i < KEYS; i++)
-            if (partition_of(w, key_of(i)) == p &&
+            if (loop_partition(w, loop_key(i)) == p &&
                 tree(a, clock, i, worker * micros, micros, b.values + b.n * b.width))
-                b.keys[b.n++] = key_of(i);
-    push_to(w, &b, worker % WORKERS, clock, worker * micros, micros);
+                b.keys[b.n++] = loop_key(i);
+    loop_push(w, &b, worker % WORKERS, clock, worker * micros, micros);
 }
 
-static void run_sync(struct world *w, uint32_t workers)
+static void run_sync(struct lone *w, uint32_t workers)
 {
     for (uint64_t clock = 0; clock < 6; clock++) {
         for (uint32_t i = 0; i < workers; i++) // in another order each time
             contribute(w, clock, (i + (uint32_t)clock) % workers, workers);
-        assert_int_equal(table_of(w)->sync.next, clock + 1);
+        assert_int_equal(loop_table(w)->sync.next, clock + 1);
         if (clock == 3)
-            order(w, WIRE_SHRINK, NAN, 0);
+            loop_order(w, WIRE_SHRINK, NAN, 0);
     }
 }
 
@@ -144,10 +150,10 @@ static void test_sync(void **state)
         for (uint32_t k = 0; k < LOOPS; k++)
             run_sync(x.three[k], 2);
         assert_true(loops_check(&x) > 20);
-        struct world *four = open_loop(0, 1, text);
+        struct lone *four = loop_open(0, 1, text);
         run_sync(four, 4);
-        check_same(x.one, four);
-        world_close(four);
+        loops_check_same(x.one, four);
+        lone_close(four);
         loops_close(&x);
     }
 }
@@ -157,17 +163,18 @@ static void test_sync(void **state)
 // pass. But weights are trained, and rows were seen today.
 static void check_again(const char *settings, bool sync, bool all)
 {
-    static struct batch b;
+    static struct loop_batch b;
     char text[256];
     snprintf(text, sizeof(text), "%s;%s%s", settings, sync ? "mode=sync;" : "",
              all ? "count-passes=all" : "");
-    struct world *w = open_loop(0, 1, text);
-    struct store *s = table_of(w)->store;
+    struct lone *w = loop_open(0, 1, text);
+    struct store *s = loop_table(w)->store;
     const struct accessor *a = store_accessor(s);
-    draw_batch(w, 77, &b);
+    loop_draw_batch(w, 77, &b);
     float first[2] = {0}, weight = 0;
     for (uint64_t pass = 1; pass <= 4; pass++) { // of one batch; entry=count:N
-        push_with(w, &b, 0, pass - 1, 0, sync ? MICROS : 0, pass > 1 ? WIRE_AGAIN : 0);
+        loop_push_with(w, &b, 0, pass - 1, 0, sync ? MICROS : 0,
+                       pass > 1 ? WIRE_AGAIN : 0);
         bool in = strstr(settings, "count:2") == NULL || (all && pass > 1);
         assert_int_equal(store_stats(s).rows, in ? b.n : 0);
         const float *row = store_row(s, b.keys[0], NULL);
@@ -182,9 +189,9 @@ static void check_again(const char *settings, bool sync, bool all)
             assert_true(row[0] != weight);
             weight = row[0];
         }
-        order(w, WIRE_DAY, 0, sync ? pass : 0);
+        loop_order(w, WIRE_DAY, 0, sync ? pass : 0);
     }
-    world_close(w);
+    lone_close(w);
 }
 
 static void test_again(void **state)
@@ -206,35 +213,35 @@ static void test_days_without_pushes(void **state)
     static const char config[] =
         "name=c;accessor=ctr;dim=2;cold=c;cold-after-days=1;base-threshold=0";
     char dir[] = "/tmp/tug-days-XXXXXX";
-    static struct batch b;
+    static struct loop_batch b;
     struct roots *roots;
     (void)state;
     assert_non_null(mkdtemp(dir));
     assert_int_equal(roots_open(&roots, &(struct roots_options){.cold = dir}, NULL), 0);
-    struct world *w = open_loop(0, 1, "name=t;accessor=ctr;dim=2");
+    struct lone *w = loop_open(0, 1, "name=t;accessor=ctr;dim=2");
     w->shard->o.roots = roots;
     struct msg_table_do drop = {.table = T, .what = WIRE_DROP, .number = 1, .low = 1};
     w->next_request++;
-    deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &drop);
-    expect_ok(w);
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &drop);
+    lone_expect_ok(w);
     struct msg_table m = {.table = T, .config = wire_text(config)};
-    deliver(w, WORKER_LINK, MSG_TABLE, ++w->next_request, &m);
-    struct parcel *p = next_sent(w);
+    lone_deliver(w, WORKER_LINK, MSG_TABLE, ++w->next_request, &m);
+    struct parcel *p = lone_next(w);
     if (p->frame.type == MSG_OK) { // else there is no RocksDB
-        draw_batch(w, 1, &b);
-        push_to(w, &b, 0, 0, 0, 0);
+        loop_draw_batch(w, 1, &b);
+        loop_push(w, &b, 0, 0, 0, 0);
         for (int i = 0; i < 100; i++)
-            pass_time(w, 1000);
-        uint64_t rows = figures_of(w, T).rows;
+            lone_pass_time(w, 1000);
+        uint64_t rows = lone_figures(w, T).rows;
         assert_true(rows > 0);
         for (int day = 0; day < 3; day++)
-            order(w, WIRE_DAY, 0, 0);
+            loop_order(w, WIRE_DAY, 0, 0);
         for (int i = 0; i < 1000; i++)
-            pass_time(w, 1000);
-        assert_int_equal(figures_of(w, T).cold_rows, rows);
+            lone_pass_time(w, 1000);
+        assert_int_equal(lone_figures(w, T).cold_rows, rows);
     }
     parcel_unpin(p);
-    world_close(w);
+    lone_close(w);
     roots_close(roots);
     char inner[64];
     snprintf(inner, sizeof(inner), "%s/c/%u-server0-loop0", dir, T);

@@ -2,11 +2,13 @@
 // twice; refusals; placement, sessions, orders, walks, memory.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "server/shard_testing.h"
+#include "kit/lone_shard.h"
 
 #include <math.h>
 #include <stdio.h>
 
+#include "base/random.h"
+#include "kit/test.h"
 #include "server/bf16.h"
 
 enum { BITS = 4, KEYS = 600, WIDTH = 3, T = 5 };
@@ -14,11 +16,11 @@ enum { BITS = 4, KEYS = 600, WIDTH = 3, T = 5 };
 static const struct shard_options plain;
 
 // A world with table T of WIDTH floats that add up.
-static struct world *open_with_table(const struct shard_options *o, enum wire_mode mode)
+static struct lone *open_with_table(const struct shard_options *o, enum wire_mode mode)
 {
-    struct world *w = world_open(BITS, o);
-    struct table_spec s = plain_spec(T, mode, WIDTH);
-    make_table(w, &s);
+    struct lone *w = lone_open(BITS, o);
+    struct table_spec s = lone_plain_spec(T, mode, WIDTH);
+    lone_make_table(w, &s);
     return w;
 }
 
@@ -33,12 +35,12 @@ static uint32_t some_keys(const uint64_t *all, uint32_t n, uint64_t draw, uint64
     return found;
 }
 
-static void check_pull(struct world *w, const uint64_t *keys, uint32_t n,
+static void check_pull(struct lone *w, const uint64_t *keys, uint32_t n,
                        const double *model, const uint64_t *all, uint32_t n_all)
 {
-    struct msg_pull m = pull_of(w, 0, T, keys, n);
-    send_pull(w, 0, &m);
-    struct parcel *p = expect_sent(w, MSG_PULLED);
+    struct msg_pull m = lone_pull_of(w, 0, T, keys, n);
+    lone_send_pull(w, 0, &m);
+    struct parcel *p = lone_expect(w, MSG_PULLED);
     assert_int_equal(p->m.pulled.n, n);
     assert_int_equal(p->m.pulled.width, WIDTH);
     assert_int_equal(p->m.pulled.values.n, (uint64_t)n * WIDTH * 4);
@@ -57,14 +59,14 @@ static void check_pull(struct world *w, const uint64_t *keys, uint32_t n,
 static void test_sums(void **state)
 {
     (void)state;
-    struct world *w = open_with_table(&plain, WIRE_ASYNC);
+    struct lone *w = open_with_table(&plain, WIRE_ASYNC);
     static uint64_t all[KEYS], keys[KEYS];
     static float values[KEYS * WIDTH];
     static uint16_t halves[KEYS * WIDTH];
     static double model[KEYS * WIDTH];
     uint64_t pushes = 0, repeats = 0;
     memset(model, 0, sizeof(model));
-    uint32_t n_all = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 977, all);
+    uint32_t n_all = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 977, all);
     for (uint32_t round = 0; round < 300; round++) {
         uint32_t worker = (uint32_t)random_below(2, round, 0, WORKERS);
         uint32_t n = some_keys(all, n_all, round, 1 + round % 7, keys);
@@ -79,7 +81,7 @@ static void test_sums(void **state)
                 model[at * WIDTH + c] += (double)x;
             }
         }
-        struct msg_push m = push_of(w, worker, T, keys, n, values, WIDTH);
+        struct msg_push m = lone_push_of(w, worker, T, keys, n, values, WIDTH);
         if (round % 3 == 0) {
             bf16_from_n(halves, values, n * WIDTH);
             m.flags = WIRE_BF16;
@@ -87,113 +89,113 @@ static void test_sums(void **state)
         }
         if (round % 5 == 0)
             m.list = 1000 + round;
-        send_push(w, worker, &m);
-        expect_ok(w);
+        lone_send_push(w, worker, &m);
+        lone_expect_ok(w);
         pushes++;
         for (uint64_t again = random_below(4, round, 0, 3); again > 0; again--) {
             if (m.list != 0)
                 m.keys.n = 0; // known by its signature
-            send_push(w, worker, &m);
-            expect_ok(w);
+            lone_send_push(w, worker, &m);
+            lone_expect_ok(w);
             repeats++;
         }
         check_pull(w, keys, n, model, all, n_all);
     }
     check_pull(w, all, n_all, model, all, n_all);
-    struct msg_table_is is = figures_of(w, T);
+    struct msg_table_is is = lone_figures(w, T);
     assert_int_equal(is.pushes, pushes);
     assert_int_equal(is.examples, pushes);
     assert_int_equal(is.repeats, repeats);
     assert_true(is.rows <= n_all && is.rows > n_all / 2);
-    world_close(w);
+    lone_close(w);
 }
 
 // A push that came before the placement changed, or after, or to whom it is not for.
 static void test_placement(void **state)
 {
     (void)state;
-    struct world *w = open_with_table(&plain, WIRE_ASYNC);
+    struct lone *w = open_with_table(&plain, WIRE_ASYNC);
     uint64_t keys[KEYS];
     float values[KEYS * WIDTH];
     for (uint32_t i = 0; i < KEYS * WIDTH; i++)
         values[i] = 1;
-    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
     w->epoch = 3;
-    send_roster(w);
+    lone_send_roster(w);
     // Older, and all is here: served.
-    struct msg_push m = push_of(w, 0, T, keys, n, values, WIDTH);
+    struct msg_push m = lone_push_of(w, 0, T, keys, n, values, WIDTH);
     m.epoch = 1;
-    send_push(w, 0, &m);
-    expect_ok(w);
+    lone_send_push(w, 0, &m);
+    lone_expect_ok(w);
     // Now partition 0 is the other's.
     w->epoch = 4;
     w->mine[0] = false;
-    send_roster(w);
-    m = push_of(w, 0, T, keys, n, values, WIDTH);
+    lone_send_roster(w);
+    m = lone_push_of(w, 0, T, keys, n, values, WIDTH);
     m.epoch = 3;
-    send_push(w, 0, &m);
-    struct parcel *p = expect_sent(w, MSG_ROSTER);
+    lone_send_push(w, 0, &m);
+    struct parcel *p = lone_expect(w, MSG_ROSTER);
     assert_int_equal(p->m.roster.epoch, 4);
     assert_int_equal(p->frame.request, w->next_request);
     parcel_unpin(p);
     m.epoch = 4;
-    send_push(w, 0, &m);
-    expect_refusal(w, TUG_EUSAGE, "partition 0 is not node 8's under epoch 4");
+    lone_send_push(w, 0, &m);
+    lone_expect_refusal(w, TUG_EUSAGE, "partition 0 is not node 8's under epoch 4");
     assert_true(*shard_row(w->shard, T, keys[0]) == 1);
     // Newer than what the shard has: it waits, and what came behind it does, too.
     w->mine[0] = true;
     m.epoch = 5;
-    send_push(w, 0, &m);
-    struct msg_pull pull = pull_of(w, 1, T, keys, n);
+    lone_send_push(w, 0, &m);
+    struct msg_pull pull = lone_pull_of(w, 1, T, keys, n);
     pull.epoch = 5;
-    send_pull(w, 1, &pull);
+    lone_send_pull(w, 1, &pull);
     assert_null(w->sent);
     w->epoch = 5;
-    send_roster(w);
-    expect_ok(w);
-    p = expect_sent(w, MSG_PULLED);
+    lone_send_roster(w);
+    lone_expect_ok(w);
+    p = lone_expect(w, MSG_PULLED);
     assert_true(*(const float *)p->m.pulled.values.data == 2);
     parcel_unpin(p);
     // It never comes.
     pull.epoch = 6;
-    send_pull(w, 1, &pull);
-    pass_time(w, 31 * SECOND_NS);
-    expect_refusal(w, TUG_EIO, "newer placement has not come for 31 s");
-    world_close(w);
+    lone_send_pull(w, 1, &pull);
+    lone_pass_time(w, 31 * SECOND_NS);
+    lone_expect_refusal(w, TUG_EIO, "newer placement has not come for 31 s");
+    lone_close(w);
 }
 
 // Requests before the first placement wait for it; texts come along.
 static void test_before_placement(void **state)
 {
     (void)state;
-    struct world *w = world_open_shard(BITS, &plain);
-    open_worker(w, 0);
-    forget_sent(w);
-    struct table_spec s = plain_spec(T, WIRE_ASYNC, WIDTH);
+    struct lone *w = lone_open_shard(BITS, &plain);
+    lone_open_worker(w, 0);
+    lone_forget(w);
+    struct table_spec s = lone_plain_spec(T, WIRE_ASYNC, WIDTH);
     s.config.init_low = s.config.init_high = 2;
-    send_table(w, &s);
+    lone_send_table(w, &s);
     assert_null(w->sent);
     w->epoch = 1;
-    send_roster(w);
-    expect_ok(w);
-    make_table(w, &s); // the same again
+    lone_send_roster(w);
+    lone_expect_ok(w);
+    lone_make_table(w, &s); // the same again
     uint64_t keys[KEYS];
-    draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
-    struct msg_pull pull = pull_of(w, 0, T, keys, 1);
-    send_pull(w, 0, &pull);
-    struct parcel *p = expect_sent(w, MSG_PULLED);
+    lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    struct msg_pull pull = lone_pull_of(w, 0, T, keys, 1);
+    lone_send_pull(w, 0, &pull);
+    struct parcel *p = lone_expect(w, MSG_PULLED);
     assert_true(*(const float *)p->m.pulled.values.data == 2);
     parcel_unpin(p);
-    world_close(w);
+    lone_close(w);
 }
 
 static void test_bad_pushes(void **state)
 {
     (void)state;
-    struct world *w = open_with_table(&plain, WIRE_ASYNC);
+    struct lone *w = open_with_table(&plain, WIRE_ASYNC);
     uint64_t keys[KEYS], swap[2];
     float values[KEYS * WIDTH] = {0};
-    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
     swap[0] = keys[n - 1];
     swap[1] = keys[0];
     const char *who = "push of table 't5' by worker 1 (host:111): ";
@@ -204,7 +206,7 @@ static void test_bad_pushes(void **state)
     size_t count = 0;
 #define BAD(text, change)                                                                \
     do {                                                                                 \
-        struct msg_push m = push_of(w, 1, T, keys, n, values, WIDTH);                    \
+        struct msg_push m = lone_push_of(w, 1, T, keys, n, values, WIDTH);               \
         change;                                                                          \
         bad[count].m = m;                                                                \
         bad[count++].says = text;                                                        \
@@ -227,87 +229,87 @@ static void test_bad_pushes(void **state)
 #undef BAD
     assert_int_equal(count, sizeof(bad) / sizeof(*bad));
     for (size_t i = 0; i < count; i++) {
-        send_push(w, 1, &bad[i].m);
-        expect_refusal(w, TUG_EUSAGE, bad[i].says);
+        lone_send_push(w, 1, &bad[i].m);
+        lone_expect_refusal(w, TUG_EUSAGE, bad[i].says);
     }
     // Flags that have no meaning there.
     const uint8_t odd[] = {WIRE_ROWS_WHOLE, WIRE_FOUND, 64, 128, 255};
     for (size_t i = 0; i < sizeof(odd); i++) {
-        struct msg_push m = push_of(w, 1, T, keys, n, values, WIDTH);
+        struct msg_push m = lone_push_of(w, 1, T, keys, n, values, WIDTH);
         struct msg_app app = {.flags = odd[i]};
         m.flags = odd[i];
-        send_push(w, 1, &m);
-        expect_refusal(w, TUG_EDATA, "push: its flags");
-        struct msg_pull pull = pull_of(w, 1, T, keys, n);
+        lone_send_push(w, 1, &m);
+        lone_expect_refusal(w, TUG_EDATA, "push: its flags");
+        struct msg_pull pull = lone_pull_of(w, 1, T, keys, n);
         pull.flags = odd[i] | WIRE_AGAIN;
-        send_pull(w, 1, &pull);
-        expect_refusal(w, TUG_EDATA, "pull: its flags");
+        lone_send_pull(w, 1, &pull);
+        lone_expect_refusal(w, TUG_EDATA, "pull: its flags");
         app.flags |= 16;
-        deliver(w, WORKER_LINK, MSG_APP, 7, &app);
-        expect_refusal(w, TUG_EDATA, "app: its flags");
+        lone_deliver(w, WORKER_LINK, MSG_APP, 7, &app);
+        lone_expect_refusal(w, TUG_EDATA, "app: its flags");
     }
     // Values that are no numbers: refused whole, by name.
     float nothing[] = {INFINITY, -INFINITY, NAN};
     for (uint32_t i = 0; i < 3; i++)
         for (uint32_t at = i; at < n * WIDTH; at += 97) {
-            struct msg_push m = push_of(w, 1, T, keys, n, values, WIDTH);
+            struct msg_push m = lone_push_of(w, 1, T, keys, n, values, WIDTH);
             char says[128];
             m.low = 1;
             m.number = 1;
             values[at] = nothing[i];
             snprintf(says, sizeof(says), "%svalue %u of key %llu is not finite", who,
                      at % WIDTH, (unsigned long long)keys[at / WIDTH]);
-            send_push(w, 1, &m);
-            expect_refusal(w, TUG_EUSAGE, says);
+            lone_send_push(w, 1, &m);
+            lone_expect_refusal(w, TUG_EUSAGE, says);
             uint16_t halves[KEYS * WIDTH];
             bf16_from_n(halves, values, n * WIDTH);
             m.flags = WIRE_BF16;
             m.values = (struct wire_span){halves, n * WIDTH * 2};
-            send_push(w, 1, &m);
-            expect_refusal(w, TUG_EUSAGE, says);
+            lone_send_push(w, 1, &m);
+            lone_expect_refusal(w, TUG_EUSAGE, says);
             values[at] = 0;
         }
-    struct msg_table_is is = figures_of(w, T);
+    struct msg_table_is is = lone_figures(w, T);
     assert_int_equal(is.rows, 0);
     assert_int_equal(is.pushes, 0);
     // Nothing at all is fine.
-    struct msg_push m = push_of(w, 2, T, NULL, 0, NULL, WIDTH);
-    send_push(w, 2, &m);
-    expect_ok(w);
-    assert_int_equal(figures_of(w, T).examples, 0);
+    struct msg_push m = lone_push_of(w, 2, T, NULL, 0, NULL, WIDTH);
+    lone_send_push(w, 2, &m);
+    lone_expect_ok(w);
+    assert_int_equal(lone_figures(w, T).examples, 0);
     // Unknown messages and ticks of the wrong mode.
-    struct msg_tick tick = {.table = T, .session = session_of_worker(0)};
-    deliver(w, WORKER_LINK, MSG_TICK, 5, &tick);
-    expect_refusal(w, TUG_EUSAGE, "not one of mode ssp");
-    deliver(w, WORKER_LINK, MSG_LEASE, 6, &(struct msg_lease){0});
-    expect_refusal(w, TUG_EUSAGE, "does not answer that");
-    deliver(w, WORKER_LINK, MSG_APP, 7, &(struct msg_app){0});
-    expect_refusal(w, TUG_EUSAGE, "does not answer that");
-    world_close(w);
+    struct msg_tick tick = {.table = T, .session = lone_session(0)};
+    lone_deliver(w, WORKER_LINK, MSG_TICK, 5, &tick);
+    lone_expect_refusal(w, TUG_EUSAGE, "not one of mode ssp");
+    lone_deliver(w, WORKER_LINK, MSG_LEASE, 6, &(struct msg_lease){0});
+    lone_expect_refusal(w, TUG_EUSAGE, "does not answer that");
+    lone_deliver(w, WORKER_LINK, MSG_APP, 7, &(struct msg_app){0});
+    lone_expect_refusal(w, TUG_EUSAGE, "does not answer that");
+    lone_close(w);
 }
 
 // How often a key occurred is a divisor.
 static void test_occurrences(void **state)
 {
     (void)state;
-    struct world *w = world_open(BITS, &plain);
-    struct table_spec s = plain_spec(T, WIRE_ASYNC, 1);
+    struct lone *w = lone_open(BITS, &plain);
+    struct table_spec s = lone_plain_spec(T, WIRE_ASYNC, 1);
     snprintf(s.config.accessor.name, sizeof(s.config.accessor.name), "features");
     s.config.accessor.dim = 0;
-    make_table(w, &s);
+    lone_make_table(w, &s);
     uint64_t keys[KEYS];
-    draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
     float good[] = {1, 2, 0}, bad[][3] = {{1, 0, 1}, {1, -1, 1}, {1, 1, -1}};
     for (int i = 0; i < 3; i++) {
-        struct msg_push m = push_of(w, 0, T, keys, 1, bad[i], 3);
-        send_push(w, 0, &m);
-        expect_refusal(w, TUG_EUSAGE, "is announced to occur");
+        struct msg_push m = lone_push_of(w, 0, T, keys, 1, bad[i], 3);
+        lone_send_push(w, 0, &m);
+        lone_expect_refusal(w, TUG_EUSAGE, "is announced to occur");
     }
-    struct msg_push m = push_of(w, 0, T, keys, 1, good, 3);
-    send_push(w, 0, &m);
-    expect_ok(w);
+    struct msg_push m = lone_push_of(w, 0, T, keys, 1, good, 3);
+    lone_send_push(w, 0, &m);
+    lone_expect_ok(w);
     assert_true(shard_row(w->shard, T, keys[0])[1] == 2);
-    world_close(w);
+    lone_close(w);
 }
 
 // Who died is refused on the link that it has; another one with the same work is known by
@@ -315,35 +317,36 @@ static void test_occurrences(void **state)
 static void test_sessions(void **state)
 {
     (void)state;
-    struct world *w = open_with_table(&plain, WIRE_ASYNC);
+    struct lone *w = open_with_table(&plain, WIRE_ASYNC);
     uint64_t keys[KEYS];
     float values[KEYS * WIDTH];
     for (uint32_t i = 0; i < KEYS * WIDTH; i++)
         values[i] = 1;
-    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
     // Half of it arrives.
-    struct msg_push m = push_of(w, 0, T, keys, n / 2, values, WIDTH);
+    struct msg_push m = lone_push_of(w, 0, T, keys, n / 2, values, WIDTH);
     m.id_pass = 1;
     m.id_piece = 7;
     m.id_group = 2;
-    send_push(w, 0, &m);
-    expect_ok(w);
+    lone_send_push(w, 0, &m);
+    lone_expect_ok(w);
     w->dead[0] = true;
-    send_roster(w);
-    send_push(w, 0, &m);
-    expect_refusal(w, TUG_EIO, "push of worker 0 (host:110), whose session has ended");
+    lone_send_roster(w);
+    lone_send_push(w, 0, &m);
+    lone_expect_refusal(w, TUG_EIO,
+                        "push of worker 0 (host:110), whose session has ended");
     w->h.closed(w->h.ctx, WORKER_LINK, &(struct err){0}, w->now);
     w->h.opened(w->h.ctx, WORKER_LINK + 5, true, w->now);
     struct msg_hello hello = {.cluster = 77, .node = WORKER, .session = 1000};
-    deliver(w, WORKER_LINK + 5, MSG_HELLO, 0, &hello);
-    expect_refusal(w, TUG_EIO, "the session of worker 0 (host:110) is over");
+    lone_deliver(w, WORKER_LINK + 5, MSG_HELLO, 0, &hello);
+    lone_expect_refusal(w, TUG_EIO, "the session of worker 0 (host:110) is over");
     // Another one does the same work; with a cut elsewhere it is still once a partition.
-    struct msg_push again = push_of(w, 1, T, keys, n, values, WIDTH);
+    struct msg_push again = lone_push_of(w, 1, T, keys, n, values, WIDTH);
     again.id_pass = 1;
     again.id_piece = 7;
     again.id_group = 2;
-    send_push(w, 1, &again);
-    expect_ok(w);
+    lone_send_push(w, 1, &again);
+    lone_expect_ok(w);
     uint32_t half = roster_partition(BITS, WIRE_SPACE_SPARSE, keys[n / 2 - 1]);
     for (uint32_t i = 0; i < n; i++) {
         // The partition where the first was cut has what came first.
@@ -352,91 +355,91 @@ static void test_sessions(void **state)
         assert_true(p == half ? (row != NULL) == (i < n / 2) : *row == 1);
     }
     struct msg_forget forget = {.pass = 1, .piece = 7};
-    deliver(w, SCHEDULER_LINK, MSG_FORGET, 0, &forget);
-    send_push(w, 1, &again); // a copy that was long on its way: it has its number
-    expect_ok(w);
+    lone_deliver(w, SCHEDULER_LINK, MSG_FORGET, 0, &forget);
+    lone_send_push(w, 1, &again); // a copy that was long on its way: it has its number
+    lone_expect_ok(w);
     assert_true(*shard_row(w->shard, T, keys[0]) == 1);
-    deliver(w, SCHEDULER_LINK, MSG_FORGET, 0, &forget);
+    lone_deliver(w, SCHEDULER_LINK, MSG_FORGET, 0, &forget);
     again.number++;
-    send_push(w, 1, &again);
-    expect_ok(w);
+    lone_send_push(w, 1, &again);
+    lone_expect_ok(w);
     assert_true(*shard_row(w->shard, T, keys[0]) == 2);
     // Links on which nobody says hello are closed; what is said before it is not read.
     w->h.opened(w->h.ctx, 50, true, w->now);
     w->h.opened(w->h.ctx, 51, true, w->now);
-    deliver(w, 51, MSG_PUSH, 1, &m);
+    lone_deliver(w, 51, MSG_PUSH, 1, &m);
     assert_int_equal(w->closed, 51);
-    forget_sent(w);
-    pass_time(w, 25 * SECOND_NS);
+    lone_forget(w);
+    lone_pass_time(w, 25 * SECOND_NS);
     assert_int_equal(w->closed, 50);
     // A second hello (the answer to the first was lost) is answered.
     uint8_t proof[MAC_BYTES];
     hello = (struct msg_hello){
         .cluster = 77, .role = WIRE_WORKER, .node = WORKER + 1, .session = 1001};
-    prove_hello(&hello, proof);
-    deliver(w, WORKER_LINK + 1, MSG_HELLO, 0, &hello);
-    parcel_unpin(expect_sent(w, MSG_WELCOME));
-    world_close(w);
+    lone_prove_hello(&hello, proof);
+    lone_deliver(w, WORKER_LINK + 1, MSG_HELLO, 0, &hello);
+    parcel_unpin(lone_expect(w, MSG_WELCOME));
+    lone_close(w);
 }
 
 // Weights, and whole rows, are set; a push is answered by rows.
 static void test_set(void **state)
 {
     (void)state;
-    struct world *w = world_open(BITS, &plain);
-    struct table_spec s = plain_spec(T, WIRE_SYNC, 2);
+    struct lone *w = lone_open(BITS, &plain);
+    struct table_spec s = lone_plain_spec(T, WIRE_SYNC, 2);
     s.config.accessor.rule = rule_defaults(RULE_ADAGRAD); // 2 floats of state
-    make_table(w, &s);
+    lone_make_table(w, &s);
     uint64_t keys[KEYS];
-    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
     float values[KEYS * 4];
     for (uint32_t i = 0; i < KEYS * 4; i++)
         values[i] = (float)i;
-    struct msg_push m = push_of(w, 0, T, keys, n, values, 4);
+    struct msg_push m = lone_push_of(w, 0, T, keys, n, values, 4);
     m.op = WIRE_ROW;
-    send_push(w, 0, &m);
-    expect_ok(w);
+    lone_send_push(w, 0, &m);
+    lone_expect_ok(w);
     for (uint32_t i = 0; i < n; i++)
         assert_memory_equal(shard_row(w->shard, T, keys[i]), values + i * 4, 16);
     float change[] = {1, 1, 1, 1};
-    m = push_of(w, 0, T, keys + 4, 1, change, 4);
+    m = lone_push_of(w, 0, T, keys + 4, 1, change, 4);
     m.op = WIRE_DELTA;
-    send_push(w, 0, &m);
-    expect_ok(w);
+    lone_send_push(w, 0, &m);
+    lone_expect_ok(w);
     assert_true(shard_row(w->shard, T, keys[4])[3] == 20);
     float weights[] = {-1, -2};
-    m = push_of(w, 0, T, keys + 3, 1, weights, 2);
+    m = lone_push_of(w, 0, T, keys + 3, 1, weights, 2);
     m.op = WIRE_ASSIGN;
     m.flags = WIRE_ALSO_PULL;
-    send_push(w, 0, &m);
-    struct parcel *p = expect_sent(w, MSG_PULLED);
+    lone_send_push(w, 0, &m);
+    struct parcel *p = lone_expect(w, MSG_PULLED);
     assert_memory_equal(p->m.pulled.values.data, weights, 8);
     parcel_unpin(p);
     const float *row = shard_row(w->shard, T, keys[3]);
     assert_true(row[0] == -1 && row[1] == -2 && row[2] == 14 && row[3] == 15);
-    world_close(w);
+    lone_close(w);
 }
 
 // Whole rows and which there are; first values of those that are not; as bf16 too.
 static void test_whole_rows(void **state)
 {
     (void)state;
-    struct world *w = world_open(BITS, &plain);
-    struct table_spec s = plain_spec(T, WIRE_ASYNC, 2);
+    struct lone *w = lone_open(BITS, &plain);
+    struct table_spec s = lone_plain_spec(T, WIRE_ASYNC, 2);
     s.config.accessor.rule = rule_defaults(RULE_ADAGRAD);
     s.config.init_low = -1;
     s.config.init_high = 1;
     s.config.seed = 3;
     assert_int_equal(spec_make(&s, T, &s.config, NULL), 0);
-    make_table(w, &s);
+    lone_make_table(w, &s);
     uint64_t keys[KEYS];
-    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
     for (uint32_t i = 0; i < n; i += 3) {
         float row[4] = {(float)i, 1, 2, 3};
-        struct msg_push m = push_of(w, 0, T, keys + i, 1, row, 4);
+        struct msg_push m = lone_push_of(w, 0, T, keys + i, 1, row, 4);
         m.op = WIRE_ROW;
-        send_push(w, 0, &m);
-        expect_ok(w);
+        lone_send_push(w, 0, &m);
+        lone_expect_ok(w);
     }
     struct table *first;
     struct table_options rows = {.seed = 3, .id = T, .width = s.accessor.width};
@@ -444,11 +447,11 @@ static void test_whole_rows(void **state)
     assert_int_equal(table_open(&first, &rows, NULL), 0);
     for (int bf16 = 0; bf16 < 2; bf16++)
         for (int whole = 0; whole < 2; whole++) {
-            struct msg_pull m = pull_of(w, 0, T, keys, n);
+            struct msg_pull m = lone_pull_of(w, 0, T, keys, n);
             uint32_t width = whole ? 4 : 2;
             m.flags = (uint8_t)((whole ? WIRE_ROWS_WHOLE : 0) | (bf16 ? WIRE_BF16 : 0));
-            send_pull(w, 0, &m);
-            struct parcel *p = expect_sent(w, MSG_PULLED);
+            lone_send_pull(w, 0, &m);
+            struct parcel *p = lone_expect(w, MSG_PULLED);
             assert_int_equal(p->m.pulled.flags, m.flags);
             assert_int_equal(p->m.pulled.values.n, n * width * (bf16 ? 2 : 4));
             assert_int_equal(p->m.pulled.found.n, whole ? (n + 7) / 8 : 0);
@@ -471,25 +474,25 @@ static void test_whole_rows(void **state)
             }
             parcel_unpin(p);
         }
-    assert_int_equal(figures_of(w, T).rows, (n + 2) / 3); // a pull makes none
+    assert_int_equal(lone_figures(w, T).rows, (n + 2) / 3); // a pull makes none
     table_close(first);
-    world_close(w);
+    lone_close(w);
 }
 
 // A pull with a version gets what changed since, and says of which partitions.
 static void test_versions(void **state)
 {
     (void)state;
-    struct world *w = open_with_table(&plain, WIRE_ASYNC);
+    struct lone *w = open_with_table(&plain, WIRE_ASYNC);
     uint64_t keys[KEYS];
-    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
     float copy[KEYS * WIDTH], values[WIDTH] = {1, 2, 3};
     uint64_t version = 0;
     for (uint64_t round = 0; round < 60; round++) {
-        struct msg_pull pull = pull_of(w, 0, T, keys, n);
+        struct msg_pull pull = lone_pull_of(w, 0, T, keys, n);
         pull.version = version;
-        send_pull(w, 0, &pull);
-        struct parcel *p = expect_sent(w, MSG_PULLED);
+        lone_send_pull(w, 0, &pull);
+        struct parcel *p = lone_expect(w, MSG_PULLED);
         const float *from = p->m.pulled.values.data;
         const uint8_t *changed = p->m.pulled.changed.data;
         assert_int_equal(p->m.pulled.changed.n, version != 0 ? 8 : 0);
@@ -510,16 +513,16 @@ static void test_versions(void **state)
                                 WIDTH * sizeof(float));
         }
         for (uint64_t k = random_below(9, round, 0, 4); k > 0; k--) {
-            struct msg_push m = push_of(w, 0, T, &keys[random_below(9, round, k, n)], 1,
-                                        values, WIDTH);
-            send_push(w, 0, &m);
-            expect_ok(w);
+            struct msg_push m = lone_push_of(w, 0, T, &keys[random_below(9, round, k, n)],
+                                             1, values, WIDTH);
+            lone_send_push(w, 0, &m);
+            lone_expect_ok(w);
         }
     }
-    world_close(w);
+    lone_close(w);
 }
 
-static void order(struct world *w, uint64_t id, uint32_t table, enum wire_order what,
+static void order(struct lone *w, uint64_t id, uint32_t table, enum wire_order what,
                   uint32_t other)
 {
     struct msg_table_do m = {.table = table,
@@ -527,87 +530,88 @@ static void order(struct world *w, uint64_t id, uint32_t table, enum wire_order 
                              .other = other,
                              .number = id,
                              .low = id & ~(uint64_t)(ORDERS_WINDOW - 1)};
-    deliver(w, WORKER_LINK, MSG_TABLE_DO, id, &m);
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, id, &m);
     const struct shard_table *t = table < SPEC_MAX_TABLES ? w->shard->tables[table]
                                                           : NULL;
     while (t != NULL && what != WIRE_DROP && t->turn.on)
-        pass_time(w, 1000);
+        lone_pass_time(w, 1000);
 }
 
 static void test_orders(void **state)
 {
     (void)state;
-    struct world *w = open_with_table(&plain, WIRE_ASYNC);
+    struct lone *w = open_with_table(&plain, WIRE_ASYNC);
     uint64_t keys[KEYS];
     float values[KEYS * WIDTH];
     for (uint32_t i = 0; i < KEYS * WIDTH; i++)
         values[i] = 1;
-    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
-    struct msg_push m = push_of(w, 0, T, keys, n, values, WIDTH);
-    send_push(w, 0, &m);
-    expect_ok(w);
+    uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    struct msg_push m = lone_push_of(w, 0, T, keys, n, values, WIDTH);
+    lone_send_push(w, 0, &m);
+    lone_expect_ok(w);
     order(w, 1001, T, WIRE_COPY, 6);
-    expect_ok(w);
+    lone_expect_ok(w);
     order(w, 1002, T, WIRE_CLEAR, 0);
-    expect_ok(w);
+    lone_expect_ok(w);
     assert_null(shard_row(w->shard, T, keys[0]));
     assert_true(*shard_row(w->shard, 6, keys[n - 1]) == 1);
     // The same order once more, late: not obeyed.
-    m = push_of(w, 0, T, keys, n, values, WIDTH);
-    send_push(w, 0, &m);
-    expect_ok(w);
+    m = lone_push_of(w, 0, T, keys, n, values, WIDTH);
+    lone_send_push(w, 0, &m);
+    lone_expect_ok(w);
     order(w, 1002, T, WIRE_CLEAR, 0);
-    expect_ok(w);
+    lone_expect_ok(w);
     assert_true(*shard_row(w->shard, T, keys[0]) == 1);
     // Back again, over what is there.
     order(w, 1003, 6, WIRE_COPY, T);
-    expect_ok(w);
+    lone_expect_ok(w);
     order(w, 1004, 6, WIRE_DROP, 0);
-    expect_ok(w);
+    lone_expect_ok(w);
     order(w, 1005, 6, WIRE_DROP, 0);
-    expect_ok(w);
-    assert_int_equal(figures_of(w, T).rows, n);
+    lone_expect_ok(w);
+    assert_int_equal(lone_figures(w, T).rows, n);
     // What is made anew stays what it is: table 7 is as T, but synchronous.
-    struct table_spec other = plain_spec(7, WIRE_SYNC, WIDTH);
-    make_table(w, &other);
+    struct table_spec other = lone_plain_spec(7, WIRE_SYNC, WIDTH);
+    lone_make_table(w, &other);
     order(w, 1010, T, WIRE_COPY, 7);
-    expect_ok(w);
-    assert_int_equal(figures_of(w, 7).rows, n);
-    make_table(w, &other);
-    other = plain_spec(8, WIRE_ASYNC, WIDTH + 1);
-    make_table(w, &other);
+    lone_expect_ok(w);
+    assert_int_equal(lone_figures(w, 7).rows, n);
+    lone_make_table(w, &other);
+    other = lone_plain_spec(8, WIRE_ASYNC, WIDTH + 1);
+    lone_make_table(w, &other);
     order(w, 1011, T, WIRE_COPY, 8);
-    expect_refusal(w, TUG_EUSAGE, "cannot become a copy of 't5': it differs in its dim");
+    lone_expect_refusal(w, TUG_EUSAGE,
+                        "cannot become a copy of 't5': it differs in its dim");
     order(w, 1012, 6, WIRE_CLEAR, 0);
-    expect_refusal(w, TUG_EUSAGE, "there is no table 6");
+    lone_expect_refusal(w, TUG_EUSAGE, "there is no table 6");
     order(w, 1013, T, WIRE_COPY, SPEC_MAX_TABLES);
-    expect_refusal(w, TUG_EUSAGE, "numbers of tables are below 4096");
+    lone_expect_refusal(w, TUG_EUSAGE, "numbers of tables are below 4096");
     order(w, 1014, T, 99, 0);
-    expect_refusal(w, TUG_EUSAGE, "order 99");
+    lone_expect_refusal(w, TUG_EUSAGE, "order 99");
     struct msg_table_do far = {.table = T, .number = 1040, .low = 1015};
-    deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &far);
-    expect_refusal(w, TUG_EUSAGE, "is more than 15 above 1015");
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &far);
+    lone_expect_refusal(w, TUG_EUSAGE, "is more than 15 above 1015");
     far.low = 1041;
-    deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &far);
-    expect_refusal(w, TUG_EUSAGE, "is below 1041");
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &far);
+    lone_expect_refusal(w, TUG_EUSAGE, "is below 1041");
     // Over another link of the session, late: not obeyed either.
     w->h.closed(w->h.ctx, WORKER_LINK, &(struct err){0}, w->now);
-    open_worker(w, 0);
-    forget_sent(w);
+    lone_open_worker(w, 0);
+    lone_forget(w);
     order(w, 1003, 6, WIRE_CLEAR, 0);
-    expect_ok(w);
-    world_close(w);
+    lone_expect_ok(w);
+    lone_close(w);
 }
 
 // All rows of all partitions, page by page, are all there is, in order.
-static void walk(struct world *w, enum wire_space space, uint32_t max, uint32_t rows)
+static void walk(struct lone *w, enum wire_space space, uint32_t max, uint32_t rows)
 {
     uint32_t found = 0;
     for (uint32_t p = 0; p < 1u << BITS; p++) {
         struct msg_rows m = {.table = T, .epoch = 1, .partition = p, .max = max};
         for (bool more = w->mine[p]; more;) {
-            deliver(w, WORKER_LINK, MSG_ROWS, ++w->next_request, &m);
-            struct parcel *page = expect_sent(w, MSG_ROWS_ARE);
+            lone_deliver(w, WORKER_LINK, MSG_ROWS, ++w->next_request, &m);
+            struct parcel *page = lone_expect(w, MSG_ROWS_ARE);
             const struct msg_rows_are *is = &page->m.rows_are;
             const uint64_t *keys = is->keys.data;
             assert_true(is->n <= max && is->keys.n == is->n * 8);
@@ -631,40 +635,40 @@ static void test_walks(void **state)
 {
     (void)state;
     for (enum wire_space space = 0; space < WIRE_SPACES; space++) {
-        struct world *w = world_open(BITS, &plain);
-        struct table_spec s = plain_spec(T, WIRE_ASYNC, WIDTH);
-        s.config.place = place_of(space);
-        make_table(w, &s);
+        struct lone *w = lone_open(BITS, &plain);
+        struct table_spec s = lone_plain_spec(T, WIRE_ASYNC, WIDTH);
+        s.config.place = lone_place_of(space);
+        lone_make_table(w, &s);
         uint64_t keys[KEYS], step = UINT64_MAX / KEYS;
         float values[KEYS * WIDTH];
         for (uint32_t i = 0; i < KEYS * WIDTH; i++)
             values[i] = (float)i;
-        uint32_t n = draw_keys(w, space, KEYS, step, keys);
+        uint32_t n = lone_draw_keys(w, space, KEYS, step, keys);
         walk(w, space, 7, 0);
-        struct msg_push m = push_of(w, 0, T, keys, n - 1, values, WIDTH);
-        send_push(w, 0, &m);
-        expect_ok(w);
+        struct msg_push m = lone_push_of(w, 0, T, keys, n - 1, values, WIDTH);
+        lone_send_push(w, 0, &m);
+        lone_expect_ok(w);
         walk(w, space, 7, n - 1);
-        m = push_of(w, 0, T, keys + n - 1, 1, values, WIDTH);
-        send_push(w, 0, &m);
-        expect_ok(w);
+        m = lone_push_of(w, 0, T, keys + n - 1, 1, values, WIDTH);
+        lone_send_push(w, 0, &m);
+        lone_expect_ok(w);
         walk(w, space, 1000, n); // a walk from the start sees what is new
         struct msg_rows rows = {.table = T, .epoch = 1, .partition = 1 << BITS, .max = 1};
-        deliver(w, WORKER_LINK, MSG_ROWS, 1, &rows);
-        expect_refusal(w, TUG_EUSAGE, "there is no partition 16");
+        lone_deliver(w, WORKER_LINK, MSG_ROWS, 1, &rows);
+        lone_expect_refusal(w, TUG_EUSAGE, "there is no partition 16");
         rows = (struct msg_rows){.table = T, .epoch = 1, .partition = 3, .max = 1};
-        deliver(w, WORKER_LINK, MSG_ROWS, 1, &rows);
-        expect_refusal(w, TUG_EUSAGE, "partition 3 is not node 8's");
+        lone_deliver(w, WORKER_LINK, MSG_ROWS, 1, &rows);
+        lone_expect_refusal(w, TUG_EUSAGE, "partition 3 is not node 8's");
         // The rows are gone.
         order(w, 1, T, WIRE_CLEAR, 0);
-        expect_ok(w);
+        lone_expect_ok(w);
         rows = (struct msg_rows){
             .table = T, .epoch = 1, .partition = 1, .max = 1, .from = 1};
-        deliver(w, WORKER_LINK, MSG_ROWS, 1, &rows);
-        struct parcel *p = expect_sent(w, MSG_ROWS_ARE);
+        lone_deliver(w, WORKER_LINK, MSG_ROWS, 1, &rows);
+        struct parcel *p = lone_expect(w, MSG_ROWS_ARE);
         assert_int_equal(p->m.rows_are.n, 0);
         parcel_unpin(p);
-        world_close(w);
+        lone_close(w);
     }
 }
 
@@ -673,28 +677,29 @@ static void test_full(void **state)
 {
     (void)state;
     struct shard_options o = {.max_bytes = 1};
-    struct world *w = world_open(BITS, &plain);
-    world_close(w);
-    w = world_open(BITS, &o);
-    struct table_spec s = plain_spec(T, WIRE_ASYNC, WIDTH);
-    make_table(w, &s);
+    struct lone *w = lone_open(BITS, &plain);
+    lone_close(w);
+    w = lone_open(BITS, &o);
+    struct table_spec s = lone_plain_spec(T, WIRE_ASYNC, WIDTH);
+    lone_make_table(w, &s);
     uint64_t keys[KEYS];
     float values[KEYS * WIDTH] = {1};
-    uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
-    struct msg_push m = push_of(w, 0, T, keys, n, values, WIDTH);
-    send_push(w, 0, &m);
-    expect_refusal(w, TUG_ENOMEM, "no room for another row of table t5: it holds 0 rows");
+    uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    struct msg_push m = lone_push_of(w, 0, T, keys, n, values, WIDTH);
+    lone_send_push(w, 0, &m);
+    lone_expect_refusal(w, TUG_ENOMEM,
+                        "no room for another row of table t5: it holds 0 rows");
     w->shard->o.max_bytes = UINT64_MAX;
-    send_push(w, 0, &m);
-    expect_ok(w);
+    lone_send_push(w, 0, &m);
+    lone_expect_ok(w);
     w->shard->o.max_bytes = 1;
-    m = push_of(w, 0, T, keys, n, values, WIDTH);
-    send_push(w, 0, &m);
-    expect_ok(w);
+    m = lone_push_of(w, 0, T, keys, n, values, WIDTH);
+    lone_send_push(w, 0, &m);
+    lone_expect_ok(w);
     assert_true(*shard_row(w->shard, T, keys[0]) == 2);
     order(w, 1, T, WIRE_COPY, 9);
-    expect_refusal(w, TUG_ENOMEM, "no room for a copy");
-    world_close(w);
+    lone_expect_refusal(w, TUG_ENOMEM, "no room for a copy");
+    lone_close(w);
 }
 
 // Each allocation fails once in the life of a table; what was refused comes again and
@@ -704,17 +709,17 @@ static void test_allocations(void **state)
     (void)state;
     bool struck = true;
     for (long fault = 0; struck; fault++) {
-        struct world *w = world_open(BITS, &plain);
-        struct table_spec s = plain_spec(T, WIRE_ASYNC, WIDTH);
+        struct lone *w = lone_open(BITS, &plain);
+        struct table_spec s = lone_plain_spec(T, WIRE_ASYNC, WIDTH);
         uint64_t keys[KEYS];
         float values[KEYS * WIDTH];
-        uint32_t n = draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+        uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, keys);
         for (uint32_t i = 0; i < KEYS * WIDTH; i++)
             values[i] = 1;
-        struct msg_push push = push_of(w, 0, T, keys, n, values, WIDTH);
-        struct msg_pull pull = pull_of(w, 0, T, keys, n);
+        struct msg_push push = lone_push_of(w, 0, T, keys, n, values, WIDTH);
+        struct msg_pull pull = lone_pull_of(w, 0, T, keys, n);
         struct msg_rows rows = {.table = T, .epoch = 1, .max = KEYS};
-        struct msg_push late = push_of(w, 0, T, keys, n, values, WIDTH);
+        struct msg_push late = lone_push_of(w, 0, T, keys, n, values, WIDTH);
         push.id_pass = 1;
         push.list = pull.list = 9;
         late.epoch = 2;
@@ -722,98 +727,98 @@ static void test_allocations(void **state)
         for (int what = 0; what < 8; what++) {
             w->fault_after = fault;
             if (what == 0)
-                send_table(w, &s);
+                lone_send_table(w, &s);
             else if (what == 1)
-                send_push(w, 0, &push);
+                lone_send_push(w, 0, &push);
             else if (what == 2)
-                send_pull(w, 0, &pull);
+                lone_send_pull(w, 0, &pull);
             else if (what == 3)
-                deliver(w, WORKER_LINK, MSG_ROWS, 1, &rows);
+                lone_deliver(w, WORKER_LINK, MSG_ROWS, 1, &rows);
             else if (what == 4)
                 order(w, 77, T, WIRE_COPY, 6);
             else if (what == 5)
-                deliver(w, WORKER_LINK, MSG_STATUS, 2, &(struct msg_status){});
+                lone_deliver(w, WORKER_LINK, MSG_STATUS, 2, &(struct msg_status){});
             else if (what == 6)
-                send_push(w, 0, &late); // waits
+                lone_send_push(w, 0, &late); // waits
             else
                 order(w, 78, 6, WIRE_CLEAR, 0);
             w->fault_after = -1;
             struck |= w->faulted;
-            forget_sent(w);
+            lone_forget(w);
             // Whatever failed: the same once more is fine, and tables are as they were.
             if (what == 0)
-                make_table(w, &s);
+                lone_make_table(w, &s);
             if (what == 1)
-                send_push(w, 0, &push);
+                lone_send_push(w, 0, &push);
             if (what == 4)
                 order(w, 77, T, WIRE_COPY, 6);
             if (what == 7)
                 order(w, 78, 6, WIRE_CLEAR, 0);
-            forget_sent(w);
+            lone_forget(w);
         }
-        send_push(w, 0, &late);
+        lone_send_push(w, 0, &late);
         w->epoch = 2;
-        send_roster(w);
-        forget_sent(w);
+        lone_send_roster(w);
+        lone_forget(w);
         for (uint32_t i = 0; i < n; i++)
             assert_true(*shard_row(w->shard, T, keys[i]) == 2);
-        assert_int_equal(figures_of(w, 6).rows, 0);
-        world_close(w);
+        assert_int_equal(lone_figures(w, 6).rows, 0);
+        lone_close(w);
     }
 }
 
 static void test_move(void **state)
 {
     (void)state;
-    struct world *a = open_with_table(&plain, WIRE_ASYNC);
-    struct world *b = open_with_table(&plain, WIRE_ASYNC);
+    struct lone *a = open_with_table(&plain, WIRE_ASYNC);
+    struct lone *b = open_with_table(&plain, WIRE_ASYNC);
     uint64_t keys[KEYS];
     float values[KEYS * WIDTH];
     struct err e;
     for (uint32_t i = 0; i < KEYS * WIDTH; i++)
         values[i] = (float)i;
-    uint32_t n = draw_keys(a, WIRE_SPACE_SPARSE, KEYS, 1, keys);
-    struct msg_push m = push_of(a, 0, T, keys, n, values, WIDTH);
-    send_push(a, 0, &m);
-    expect_ok(a);
+    uint32_t n = lone_draw_keys(a, WIRE_SPACE_SPARSE, KEYS, 1, keys);
+    struct msg_push m = lone_push_of(a, 0, T, keys, n, values, WIDTH);
+    lone_send_push(a, 0, &m);
+    lone_expect_ok(a);
     assert_int_equal(shard_move(a->shard, b->shard, 2, WIRE_SPACE_SPARSE, &e), 0);
     for (uint32_t i = 0; i < n; i++) {
         bool moved = roster_partition(BITS, WIRE_SPACE_SPARSE, keys[i]) == 2;
-        struct world *there = moved ? b : a, *gone = moved ? a : b;
+        struct lone *there = moved ? b : a, *gone = moved ? a : b;
         assert_memory_equal(shard_row(there->shard, T, keys[i]), values + i * WIDTH,
                             WIDTH * 4);
         assert_null(shard_row(gone->shard, T, keys[i]));
     }
     // Sent again to its new place: there it is known in the partition that moved.
-    send_push(b, 0, &m);
-    expect_ok(b);
+    lone_send_push(b, 0, &m);
+    lone_expect_ok(b);
     for (uint32_t i = 0; i < n; i++)
         assert_memory_equal(shard_row(b->shard, T, keys[i]), values + i * WIDTH,
                             WIDTH * 4);
     assert_int_equal(shard_move(a->shard, b->shard, 99, WIRE_SPACE_SPARSE, &e),
                      TUG_EUSAGE);
     b->live = SIZE_MAX; // both are counted when the first is closed
-    world_close(b);
-    world_close(a);
+    lone_close(b);
+    lone_close(a);
 }
 
 static void test_tables(void **state)
 {
     (void)state;
-    struct world *w = open_with_table(&plain, WIRE_ASYNC);
-    struct table_spec s = plain_spec(T, WIRE_ASYNC, WIDTH + 1);
-    send_table(w, &s);
-    expect_refusal(w, TUG_EUSAGE,
-                   "table 5 is 't5' already and differs from 't5' in its dim");
-    deliver(w, WORKER_LINK, MSG_STATUS, 3, &(struct msg_status){});
-    struct parcel *p = expect_sent(w, MSG_STATUS_IS);
+    struct lone *w = open_with_table(&plain, WIRE_ASYNC);
+    struct table_spec s = lone_plain_spec(T, WIRE_ASYNC, WIDTH + 1);
+    lone_send_table(w, &s);
+    lone_expect_refusal(w, TUG_EUSAGE,
+                        "table 5 is 't5' already and differs from 't5' in its dim");
+    lone_deliver(w, WORKER_LINK, MSG_STATUS, 3, &(struct msg_status){});
+    struct parcel *p = lone_expect(w, MSG_STATUS_IS);
     char text[1024];
     snprintf(text, sizeof(text), "%.*s", (int)p->m.status_is.json.n,
              (const char *)p->m.status_is.json.data);
     assert_non_null(strstr(text, "\"role\": \"server\", \"node\": 8, \"epoch\": 1"));
     assert_non_null(strstr(text, "\"tables\": [{\"id\": 5, \"name\": \"t5\""));
     parcel_unpin(p);
-    world_close(w);
+    lone_close(w);
 }
 
 int main(void)

@@ -1,80 +1,22 @@
-// One shard under a van of its own for tests: what the shard sends is looked at, what it
-// is sent goes through the wire's encoder and decoder, and memory that it may not use any
-// more is freed at once, so that the sanitizers see who does. The test plays the
-// scheduler, the other server and the workers.
+// See lone_shard.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_SERVER_SHARD_TESTING_H
-#define TUG_SERVER_SHARD_TESTING_H
+#include "kit/lone_shard.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
 #include "cluster/proof.h"
-#include "rule/rule.h"
-#include "server/shard_internal.h"
+#include "kit/test.h"
 
-enum {
-    ME = 8,
-    OTHER = 9,   // the other server
-    WORKERS = 3, // nodes 10, 11, 12
-    WORKER = 10, // the first one
-    SCHEDULER_LINK = 1,
-    WORKER_LINK = 10, // of the first one, and so on
-    CROWD = 1000, // numbers of links and nodes of workers besides, and of their sessions
-};
-
-#define CROWD_SESSION ((uint64_t)1 << 20)
-
-static inline uint64_t session_of_worker(uint32_t i)
+uint64_t lone_session(uint32_t i)
 {
     return 1000 + i;
 }
 
-// A message with all that it points at.
-struct parcel {
-    struct parcel *next;
-    van_link link;
-    struct wire_out out;
-    struct wire_frame frame;
-    union wire_any m;
-    char *head, *body;
-    int pins;
-};
-
-struct world {
-    struct van v; // first
-    struct shard *shard;
-    struct van_handler h;
-    uint64_t now;
-    struct parcel *sent, **sent_end; // by the shard, in order
-    struct parcel *at_hand;          // being handled
-    uint64_t next_request, number[WORKERS];
-    uint64_t epoch, version;
-    uint32_t bits;
-    bool mine[1 << 8]; // whose each partition is
-    bool dead[WORKERS];
-    uint32_t crowd;      // workers besides, nodes CROWD and so on
-    uint32_t crowd_gone; // of them the first, which are in no roster any more
-    int kept;
-    size_t live;              // allocations before it was opened; SIZE_MAX: not looked at
-    long fault_after;         // the allocation of the next messages that fails; -1: none
-    bool faulted;             // it did
-    van_link closed;          // by the shard, the last one
-    uint64_t unread[WORKERS]; // bytes that wait to be read by each
-    bool hears_orders;        // MSG_ORDERED is looked at
-    enum wire_role role;      // as what others are let in; WIRE_NOBODY: operators
-};
-
-static inline void parcel_unpin(struct parcel *p)
+void parcel_unpin(struct parcel *p)
 {
     if (--p->pins > 0)
         return;
@@ -84,8 +26,8 @@ static inline void parcel_unpin(struct parcel *p)
 }
 
 // NULL: out of memory.
-static inline struct parcel *parcel_make(van_link link, uint16_t type, uint64_t request,
-                                         const void *msg)
+static struct parcel *parcel_make(van_link link, uint16_t type, uint64_t request,
+                                  const void *msg)
 {
     struct parcel *p = mem_zalloc(sizeof(*p));
     struct wire_out out = WIRE_OUT_INIT;
@@ -115,10 +57,10 @@ static inline struct parcel *parcel_make(van_link link, uint16_t type, uint64_t 
 
 // The van.
 
-static inline int fake_send(struct van *v, van_link link, uint16_t type, uint64_t request,
-                            const void *msg, const struct van_release *release)
+static int fake_send(struct van *v, van_link link, uint16_t type, uint64_t request,
+                     const void *msg, const struct van_release *release)
 {
-    struct world *w = (struct world *)(void *)v;
+    struct lone *w = (struct lone *)(void *)v;
     if (link == SCHEDULER_LINK && (type != MSG_ORDERED || !w->hears_orders))
         return 0; // the member's business
     struct parcel *p = parcel_make(link, type, request, msg);
@@ -131,20 +73,20 @@ static inline int fake_send(struct van *v, van_link link, uint16_t type, uint64_
     return p != NULL ? 0 : TUG_ENOMEM;
 }
 
-static inline van_link fake_connect(struct van *v, const char *address, uint64_t timeout)
+static van_link fake_connect(struct van *v, const char *address, uint64_t timeout)
 {
     (void)v, (void)address, (void)timeout;
     return SCHEDULER_LINK;
 }
 
-static inline void fake_close(struct van *v, van_link link)
+static void fake_close(struct van *v, van_link link)
 {
-    ((struct world *)(void *)v)->closed = link;
+    ((struct lone *)(void *)v)->closed = link;
 }
 
-static inline void *fake_keep(struct van *v, struct van_message *m)
+static void *fake_keep(struct van *v, struct van_message *m)
 {
-    struct world *w = (struct world *)(void *)v;
+    struct lone *w = (struct lone *)(void *)v;
     assert_ptr_equal(m->m, &w->at_hand->m);
     void *token = mem_alloc(1); // fails when the test wants it to
     if (token == NULL || m->body == NULL) {
@@ -157,39 +99,39 @@ static inline void *fake_keep(struct van *v, struct van_message *m)
     return w->at_hand;
 }
 
-static inline void fake_unkeep(struct van *v, void *kept)
+static void fake_unkeep(struct van *v, void *kept)
 {
-    ((struct world *)(void *)v)->kept--;
+    ((struct lone *)(void *)v)->kept--;
     parcel_unpin(kept);
 }
 
-static inline uint64_t fake_now(const struct van *v)
+static uint64_t fake_now(const struct van *v)
 {
-    return ((const struct world *)(const void *)v)->now;
+    return ((const struct lone *)(const void *)v)->now;
 }
 
 // Who would be woken looks again anyway.
-static inline void fake_wake(struct van *v)
+static void fake_wake(struct van *v)
 {
     (void)v;
 }
 
-static inline uint64_t fake_queued(const struct van *v, van_link link)
+static uint64_t fake_queued(const struct van *v, van_link link)
 {
-    const struct world *w = (const struct world *)(const void *)v;
+    const struct lone *w = (const struct lone *)(const void *)v;
     bool worker = link >= WORKER_LINK && link < WORKER_LINK + WORKERS;
     return worker ? w->unread[link - WORKER_LINK] : 0;
 }
 
-static inline const char *fake_peer(const struct van *v, van_link link)
+static const char *fake_peer(const struct van *v, van_link link)
 {
     (void)v, (void)link;
     return "tcp://127.0.0.1:4711";
 }
 
-static inline void fake_trust(const struct van *v, van_link link, struct van_trust *ret)
+static void fake_trust(const struct van *v, van_link link, struct van_trust *ret)
 {
-    const struct world *w = (const void *)v;
+    const struct lone *w = (const void *)v;
     (void)link;
     if (w->role != WIRE_NOBODY)
         ret->role = w->role;
@@ -208,8 +150,8 @@ static const struct van_ops fake_ops = {.peer = fake_peer,
 
 // Messages to and from the shard.
 
-static inline void deliver(struct world *w, van_link link, uint16_t type,
-                           uint64_t request, const void *msg)
+void lone_deliver(struct lone *w, van_link link, uint16_t type, uint64_t request,
+                  const void *msg)
 {
     struct parcel *p = parcel_make(link, type, request, msg);
     struct van_message m = {.type = type,
@@ -229,8 +171,7 @@ static inline void deliver(struct world *w, van_link link, uint16_t type,
     parcel_unpin(p);
 }
 
-// The oldest message that nobody has looked at; it is the caller's, to be unpinned.
-static inline struct parcel *next_sent(struct world *w)
+struct parcel *lone_next(struct lone *w)
 {
     struct parcel *p = w->sent;
     if (p == NULL)
@@ -241,9 +182,9 @@ static inline struct parcel *next_sent(struct world *w)
     return p;
 }
 
-static inline struct parcel *expect_sent(struct world *w, uint16_t type)
+struct parcel *lone_expect(struct lone *w, uint16_t type)
 {
-    struct parcel *p = next_sent(w);
+    struct parcel *p = lone_next(w);
     if (p == NULL)
         fail_msg("no answer, but %s was expected", wire_name(type));
     else if (p->frame.type == MSG_ERROR && type != MSG_ERROR)
@@ -252,16 +193,15 @@ static inline struct parcel *expect_sent(struct world *w, uint16_t type)
     return p;
 }
 
-static inline void forget_sent(struct world *w)
+void lone_forget(struct lone *w)
 {
-    for (struct parcel *p; (p = next_sent(w)) != NULL;)
+    for (struct parcel *p; (p = lone_next(w)) != NULL;)
         parcel_unpin(p);
 }
 
-// The next message is a refusal that says this.
-static inline void expect_refusal(struct world *w, int code, const char *says)
+void lone_expect_refusal(struct lone *w, int code, const char *says)
 {
-    struct parcel *p = expect_sent(w, MSG_ERROR);
+    struct parcel *p = lone_expect(w, MSG_ERROR);
     char text[ERR_TEXT_MAX + 1];
     snprintf(text, sizeof(text), "%.*s", (int)p->m.error.what.n, p->m.error.what.data);
     assert_int_equal(p->m.error.code, code);
@@ -270,9 +210,9 @@ static inline void expect_refusal(struct world *w, int code, const char *says)
     parcel_unpin(p);
 }
 
-static inline uint64_t expect_ok(struct world *w)
+uint64_t lone_expect_ok(struct lone *w)
 {
-    struct parcel *p = expect_sent(w, MSG_OK);
+    struct parcel *p = lone_expect(w, MSG_OK);
     uint64_t value = p->m.ok.value;
     parcel_unpin(p);
     return value;
@@ -280,8 +220,8 @@ static inline uint64_t expect_ok(struct world *w)
 
 // The cluster.
 
-static inline void add_node(struct buf *nodes, uint32_t id, enum wire_role role,
-                            uint32_t rank, uint64_t session, bool alive)
+static void add_node(struct buf *nodes, uint32_t id, enum wire_role role, uint32_t rank,
+                     uint64_t session, bool alive)
 {
     struct wire_node n = {.id = id,
                           .role = (uint8_t)role,
@@ -295,8 +235,7 @@ static inline void add_node(struct buf *nodes, uint32_t id, enum wire_role role,
     assert_int_equal(wire_put_node(nodes, &n), 0);
 }
 
-// The scheduler tells what is in the world now.
-static inline void send_roster(struct world *w)
+void lone_send_roster(struct lone *w)
 {
     struct buf nodes = BUF_INIT(16 << 20);
     uint32_t partitions = 1u << w->bits;
@@ -305,7 +244,7 @@ static inline void send_roster(struct world *w)
     add_node(&nodes, ME, WIRE_SERVER, 0, 8, true);
     add_node(&nodes, OTHER, WIRE_SERVER, 1, 9, true);
     for (uint32_t i = 0; i < WORKERS; i++)
-        add_node(&nodes, WORKER + i, WIRE_WORKER, i, session_of_worker(i), !w->dead[i]);
+        add_node(&nodes, WORKER + i, WIRE_WORKER, i, lone_session(i), !w->dead[i]);
     for (uint32_t i = w->crowd_gone; i < w->crowd; i++)
         add_node(&nodes, CROWD + i, WIRE_WORKER, WORKERS + i, CROWD_SESSION + i, true);
     for (uint32_t i = 0; i < WIRE_SPACES * partitions; i++)
@@ -319,13 +258,12 @@ static inline void send_roster(struct world *w)
         .nodes = {nodes.data, (uint32_t)nodes.len},
         .owners = {owners, w->epoch > 0 ? WIRE_SPACES * partitions * sizeof(*owners) : 0},
     };
-    deliver(w, SCHEDULER_LINK, MSG_ROSTER, 0, &m);
+    lone_deliver(w, SCHEDULER_LINK, MSG_ROSTER, 0, &m);
     buf_free(&nodes);
     mem_free(owners);
 }
 
-// As a member does whom the scheduler gave that session; the key is zeros.
-static inline void prove_hello(struct msg_hello *hello, uint8_t proof[MAC_BYTES])
+void lone_prove_hello(struct msg_hello *hello, uint8_t proof[MAC_BYTES])
 {
     static const uint8_t zeros[MAC_BYTES];
     const struct proof_of whose = {hello->session, hello->node, hello->role};
@@ -336,8 +274,7 @@ static inline void prove_hello(struct msg_hello *hello, uint8_t proof[MAC_BYTES]
     hello->proof = (struct wire_text){(const char *)proof, MAC_BYTES};
 }
 
-static inline void open_member(struct world *w, van_link link, uint32_t node,
-                               uint64_t session)
+void lone_open_member(struct lone *w, van_link link, uint32_t node, uint64_t session)
 {
     struct msg_hello hello = {.cluster = 77,
                               .role = WIRE_WORKER,
@@ -345,33 +282,32 @@ static inline void open_member(struct world *w, van_link link, uint32_t node,
                               .session = session,
                               .version = wire_text("0")};
     uint8_t proof[MAC_BYTES];
-    prove_hello(&hello, proof);
+    lone_prove_hello(&hello, proof);
     w->h.opened(w->h.ctx, link, true, w->now);
-    deliver(w, link, MSG_HELLO, 0, &hello);
+    lone_deliver(w, link, MSG_HELLO, 0, &hello);
 }
 
-static inline void open_worker(struct world *w, uint32_t i)
+void lone_open_worker(struct lone *w, uint32_t i)
 {
-    open_member(w, WORKER_LINK + i, WORKER + i, session_of_worker(i));
+    lone_open_member(w, WORKER_LINK + i, WORKER + i, lone_session(i));
 }
 
 // A shard that has joined and owns what `w->mine` says; links of all workers are open.
-static inline void join_cluster(struct world *w)
+static void join_cluster(struct lone *w)
 {
     struct msg_welcome welcome = {.role = WIRE_SCHEDULER, .version = wire_text("0")};
     static const char key[MAC_BYTES]; // zeros
     struct msg_joined joined = {
         .node = ME, .session = 8, .secret = {key, MAC_BYTES}, .key = {key, MAC_BYTES}};
     w->h.opened(w->h.ctx, SCHEDULER_LINK, false, w->now);
-    deliver(w, SCHEDULER_LINK, MSG_WELCOME, 0, &welcome);
-    deliver(w, SCHEDULER_LINK, MSG_JOINED, 1, &joined);
+    lone_deliver(w, SCHEDULER_LINK, MSG_WELCOME, 0, &welcome);
+    lone_deliver(w, SCHEDULER_LINK, MSG_JOINED, 1, &joined);
 }
 
-static inline struct world *world_open_shard(uint32_t bits,
-                                             const struct shard_options *so)
+struct lone *lone_open_shard(uint32_t bits, const struct shard_options *so)
 {
     size_t live = mem_live();
-    struct world *w = mem_zalloc(sizeof(*w));
+    struct lone *w = mem_zalloc(sizeof(*w));
     struct shard_options o = *so;
     struct err e;
     w->v.ops = &fake_ops;
@@ -390,33 +326,33 @@ static inline struct world *world_open_shard(uint32_t bits,
     w->h = shard_handler(w->shard);
     shard_serve(w->shard, &w->v, w->now);
     join_cluster(w);
-    forget_sent(w);
+    lone_forget(w);
     return w;
 }
 
-static inline struct world *world_open(uint32_t bits, const struct shard_options *o)
+struct lone *lone_open(uint32_t bits, const struct shard_options *o)
 {
-    struct world *w = world_open_shard(bits, o);
+    struct lone *w = lone_open_shard(bits, o);
     w->epoch = 1;
-    send_roster(w);
+    lone_send_roster(w);
     for (uint32_t i = 0; i < WORKERS; i++)
-        open_worker(w, i);
-    forget_sent(w);
+        lone_open_worker(w, i);
+    lone_forget(w);
     return w;
 }
 
-static inline void world_close(struct world *w)
+void lone_close(struct lone *w)
 {
     shard_close(w->shard);
     assert_int_equal(w->kept, 0);
-    forget_sent(w);
+    lone_forget(w);
     size_t live = w->live;
     mem_free(w);
     if (live != SIZE_MAX)
         assert_int_equal(mem_live(), live);
 }
 
-static inline void pass_time(struct world *w, uint64_t ns)
+void lone_pass_time(struct lone *w, uint64_t ns)
 {
     w->now += ns;
     w->h.tick(w->h.ctx, w->now);
@@ -424,7 +360,7 @@ static inline void pass_time(struct world *w, uint64_t ns)
 
 // Tables and keys.
 
-static inline struct table_spec plain_spec(uint32_t id, enum wire_mode mode, uint32_t n)
+struct table_spec lone_plain_spec(uint32_t id, enum wire_mode mode, uint32_t n)
 {
     struct table_config c = table_config_defaults();
     struct table_spec s;
@@ -438,7 +374,7 @@ static inline struct table_spec plain_spec(uint32_t id, enum wire_mode mode, uin
     return s;
 }
 
-static inline enum config_place place_of(enum wire_space space)
+enum config_place lone_place_of(enum wire_space space)
 {
     static const enum config_place places[] = {[WIRE_SPACE_SPARSE] = CONFIG_HASH,
                                                [WIRE_SPACE_RANGE] = CONFIG_RANGE,
@@ -446,25 +382,23 @@ static inline enum config_place place_of(enum wire_space space)
     return places[space];
 }
 
-static inline void send_table(struct world *w, const struct table_spec *s)
+void lone_send_table(struct lone *w, const struct table_spec *s)
 {
     struct buf config = BUF_INIT(1 << 16);
     struct msg_table m;
     assert_int_equal(spec_encode(s, &config, &m), 0);
-    deliver(w, WORKER_LINK, MSG_TABLE, ++w->next_request, &m);
+    lone_deliver(w, WORKER_LINK, MSG_TABLE, ++w->next_request, &m);
     buf_free(&config);
 }
 
-static inline void make_table(struct world *w, const struct table_spec *s)
+void lone_make_table(struct lone *w, const struct table_spec *s)
 {
-    send_table(w, s);
-    expect_ok(w);
+    lone_send_table(w, s);
+    lone_expect_ok(w);
 }
 
-// Keys 0 .. n - 1 times `step`, those of this shard, by ascending partition. Returns how
-// many there are.
-static inline uint32_t draw_keys(const struct world *w, enum wire_space space, uint64_t n,
-                                 uint64_t step, uint64_t *ret)
+uint32_t lone_draw_keys(const struct lone *w, enum wire_space space, uint64_t n,
+                        uint64_t step, uint64_t *ret)
 {
     uint32_t found = 0;
     for (uint32_t p = 0; p < 1u << w->bits; p++)
@@ -474,15 +408,13 @@ static inline uint32_t draw_keys(const struct world *w, enum wire_space space, u
     return found;
 }
 
-// A push of worker i with a number of its own; all fields that it does not set are the
-// caller's to change.
-static inline struct msg_push push_of(struct world *w, uint32_t i, uint32_t table,
-                                      const uint64_t *keys, uint32_t n,
-                                      const float *values, uint32_t width)
+struct msg_push lone_push_of(struct lone *w, uint32_t i, uint32_t table,
+                             const uint64_t *keys, uint32_t n, const float *values,
+                             uint32_t width)
 {
     return (struct msg_push){.table = table,
                              .epoch = w->epoch,
-                             .session = session_of_worker(i),
+                             .session = lone_session(i),
                              .number = ++w->number[i],
                              .low = w->number[i] > 32 ? w->number[i] - 32 : 1,
                              .n = n,
@@ -493,34 +425,32 @@ static inline struct msg_push push_of(struct world *w, uint32_t i, uint32_t tabl
                              .values = {values, (uint64_t)n * width * sizeof(*values)}};
 }
 
-static inline struct msg_pull pull_of(const struct world *w, uint32_t i, uint32_t table,
-                                      const uint64_t *keys, uint32_t n)
+struct msg_pull lone_pull_of(const struct lone *w, uint32_t i, uint32_t table,
+                             const uint64_t *keys, uint32_t n)
 {
     return (struct msg_pull){.table = table,
                              .epoch = w->epoch,
-                             .session = session_of_worker(i),
+                             .session = lone_session(i),
                              .n = n,
                              .keys = {keys, n * sizeof(*keys)}};
 }
 
-static inline void send_push(struct world *w, uint32_t i, const struct msg_push *m)
+void lone_send_push(struct lone *w, uint32_t i, const struct msg_push *m)
 {
-    deliver(w, WORKER_LINK + i, MSG_PUSH, ++w->next_request, m);
+    lone_deliver(w, WORKER_LINK + i, MSG_PUSH, ++w->next_request, m);
 }
 
-static inline void send_pull(struct world *w, uint32_t i, const struct msg_pull *m)
+void lone_send_pull(struct lone *w, uint32_t i, const struct msg_pull *m)
 {
-    deliver(w, WORKER_LINK + i, MSG_PULL, ++w->next_request, m);
+    lone_deliver(w, WORKER_LINK + i, MSG_PULL, ++w->next_request, m);
 }
 
-static inline struct msg_table_is figures_of(struct world *w, uint32_t table)
+struct msg_table_is lone_figures(struct lone *w, uint32_t table)
 {
     struct msg_table_wanted m = {.table = table};
-    deliver(w, WORKER_LINK, MSG_TABLE_WANTED, ++w->next_request, &m);
-    struct parcel *p = expect_sent(w, MSG_TABLE_IS);
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_WANTED, ++w->next_request, &m);
+    struct parcel *p = lone_expect(w, MSG_TABLE_IS);
     struct msg_table_is is = p->m.table_is;
     parcel_unpin(p);
     return is;
 }
-
-#endif

@@ -1,0 +1,45 @@
+// For tests of the tables of shards: loops that share the partitions of a
+// table, batches of pushes, and rows as bytes to be compared.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KIT_LOOPS_H
+#define TUG_KIT_LOOPS_H
+
+#include "kit/lone_shard.h"
+
+enum {
+    BITS = 4,
+    PARTITIONS = 1 << BITS,
+    KEYS = 400,
+    T = 5,
+    LOOPS = 3,
+    MICROS = SHARD_MICROS
+};
+
+// A shard that owns the partitions that are `i` modulo n.
+struct lone *loop_open(uint32_t i, uint32_t n, const char *config);
+struct shard_table *loop_table(struct lone *w);
+uint32_t loop_partition(const struct lone *w, uint64_t key);
+
+size_t loops_check_same(struct lone *a, struct lone *b);
+
+// Keys and values of a push, by ascending partition.
+struct loop_batch {
+    uint64_t keys[KEYS];
+    float values[KEYS * 32];
+    uint32_t n, width;
+};
+
+uint64_t loop_key(uint64_t i);
+// Values of a key of the batch of that number: gradients, then show, click and slot.
+void loop_draw_values(const struct accessor *a, uint64_t draw, uint64_t key, float *to);
+void loop_draw_batch(struct lone *w, uint64_t draw, struct loop_batch *b);
+void loop_push_with(struct lone *w, const struct loop_batch *b, uint32_t worker,
+                    uint64_t clock, uint32_t micro, uint32_t micros, uint8_t flags);
+void loop_push(struct lone *w, const struct loop_batch *b, uint32_t worker,
+               uint64_t clock, uint32_t micro, uint32_t micros);
+uint64_t loop_order(struct lone *w, enum wire_order what, float threshold,
+                    uint64_t clock);
+void loop_step(struct lone *w, uint32_t worker, uint64_t steps, uint64_t global);
+
+#endif
