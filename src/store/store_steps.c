@@ -250,16 +250,11 @@ static int make_extras(struct store_stepper *t, struct store_arrival *a, size_t 
 int store_arrive(struct store_stepper *t, const struct store_arriving *w,
                  struct store_arrival *a, size_t n, struct err *e)
 {
-    const struct store *s = t->steps->store;
     bool missing = false;
     if (reserve(t, n) != 0)
         return err_nomem(e, "a batch of keys");
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         missing |= a[i].handle == TABLE_NONE;
-        if (a[i].handle != TABLE_NONE)
-            table_row_prefetch(store_row_at(s, a[i].handle),
-                               s->accessor.width * sizeof(float));
-    }
     if (missing)
         TRY(make_missing(t, w, a, n, e));
     size_t earned = see(t, w, a, n);

@@ -14,6 +14,29 @@
 
 enum { BATCH = 1024 }; // ids linked at a time
 
+// Links. Mapped, so that large ones have large pages.
+
+static void unmap_links(struct local_links *l)
+{
+    mem_unmap((void *)l->handle, l->n * sizeof(*l->handle));
+    mem_unmap((void *)l->extra, l->n * sizeof(*l->extra));
+    mem_unmap(l->partition, l->n * sizeof(*l->partition));
+    *l = (struct local_links){0};
+}
+
+static int map_links(struct local_links *l, size_t n, bool extras)
+{
+    l->n = n + 1;
+    l->handle = mem_map(l->n * sizeof(*l->handle));
+    l->partition = mem_map(l->n * sizeof(*l->partition));
+    if (extras)
+        l->extra = mem_map(l->n * sizeof(*l->extra));
+    if (l->handle != NULL && l->partition != NULL && (l->extra != NULL || !extras))
+        return 0;
+    unmap_links(l);
+    return TUG_ENOMEM;
+}
+
 // Opening and closing.
 
 static int open_store(struct store **ret, const struct table_config *t, uint32_t id,
@@ -73,7 +96,7 @@ void local_rows_close(struct local_rows *l)
     store_close(l->sparse);
     store_close(l->dense);
     table_close(l->ids);
-    mem_free(l->links);
+    unmap_links(&l->links);
     mem_free(l->zeros);
     parameters_close(&l->cache);
     pthread_mutex_destroy(&l->lock);
@@ -91,12 +114,8 @@ static void unlink(void *ctx, const uint64_t *keys, size_t n)
         len = n - at < BATCH ? n - at : BATCH;
         table_find(l->ids, keys + at, len, ids);
         for (size_t i = 0; i < len; i++) {
-            if (ids[i] == TABLE_NONE)
-                continue;
-            atomic_store_explicit(&l->links[ids[i]].handle, LOCAL_NONE,
-                                  memory_order_relaxed);
-            atomic_store_explicit(&l->links[ids[i]].extra, TABLE_NONE,
-                                  memory_order_relaxed);
+            if (ids[i] != TABLE_NONE)
+                local_link(&l->links, ids[i], LOCAL_NONE, TABLE_NONE);
         }
     }
 }
@@ -132,10 +151,8 @@ static int link_some(struct local_rows *l, const uint32_t *ids, size_t n, struct
         keys[i] = table_row_key(table_row(slabs, ids[i]));
     TRY(store_steps_find(l->steps, keys, n, handles, extras, e));
     for (size_t i = 0; i < n; i++) {
-        struct local_link *x = &l->links[ids[i]];
-        atomic_init(&x->handle, handles[i]);
-        atomic_init(&x->extra, extras[i]);
-        x->partition = store_partition(l->sparse, keys[i]);
+        local_link(&l->links, ids[i], handles[i], extras[i]);
+        l->links.partition[ids[i]] = (uint16_t)store_partition(l->sparse, keys[i]);
     }
     return 0;
 }
@@ -144,10 +161,8 @@ int local_rows_link(struct local_rows *l, struct err *e)
 {
     uint32_t ids[BATCH];
     uint64_t cursor = 0;
-    mem_free(l->links);
-    l->n_links = table_handles(l->ids);
-    l->links = mem_array(l->n_links + 1, sizeof(*l->links));
-    if (l->links == NULL)
+    unmap_links(&l->links);
+    if (map_links(&l->links, table_handles(l->ids), l->views.extras.slab != NULL) != 0)
         return err_nomem(e, "the rows of a model");
     for (size_t n; (n = table_scan(l->ids, &cursor, ids, BATCH)) > 0;)
         TRY(link_some(l, ids, n, e));

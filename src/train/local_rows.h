@@ -23,11 +23,14 @@
 #define LOCAL_NONE TABLE_NONE
 #define LOCAL_REFUSED (TABLE_NONE - 1)
 
-// Written with the partition's lock held, the handle last; read without by who is pinned.
-struct local_link {
-    _Atomic uint32_t handle; // of the row; from TABLE_MAX_ROWS on there is none
-    _Atomic uint32_t extra;  // of its extra row, or TABLE_NONE
-    uint32_t partition;
+// Of each id. Handles are written with the partition's lock held, that of the row last; and
+// read without it by who is pinned. In arrays of their own, for a pass over data that was
+// counted reads the first alone, or the first two.
+struct local_links {
+    size_t n;
+    _Atomic uint32_t *handle; // of the row; from TABLE_MAX_ROWS on there is none
+    _Atomic uint32_t *extra;  // of its extra row, or TABLE_NONE; NULL: there are none
+    uint16_t *partition;      // of its key
 };
 
 struct local_rows {
@@ -36,9 +39,8 @@ struct local_rows {
     struct model model; // on rows as they lie in the stores
     struct store_steps *steps;
     struct store_views views;
-    struct table *ids;        // keys of the data at hand; it has no columns
-    struct local_link *links; // of each id
-    size_t n_links;
+    struct table *ids; // keys of the data at hand; it has no columns
+    struct local_links links;
     float *zeros; // as wide as a row and an extra row: where there is nothing to read
     // What evaluations have looked up.
     struct parameters cache;
@@ -71,5 +73,19 @@ int local_rows_save(struct local_rows *l, const char *dir, struct save_manifest 
                     struct err *e);
 int local_rows_load(struct local_rows *l, const char *dir, bool sparse, bool dense,
                     struct err *e);
+
+static inline uint32_t local_extra(const struct local_links *l, uint32_t id)
+{
+    return l->extra != NULL ? atomic_load_explicit(&l->extra[id], memory_order_acquire)
+                            : TABLE_NONE;
+}
+
+static inline void local_link(const struct local_links *l, uint32_t id, uint32_t handle,
+                              uint32_t extra)
+{
+    if (l->extra != NULL)
+        atomic_store_explicit(&l->extra[id], extra, memory_order_release);
+    atomic_store_explicit(&l->handle[id], handle, memory_order_release);
+}
 
 #endif

@@ -17,19 +17,29 @@
 #include "train/local_rows.h"
 #include "train/run.h"
 
+// What a batch says of a key.
+struct local_count {
+    uint32_t id;
+    float show, click;
+    float slot;
+};
+
 struct local_steps {
     struct local_rows *rows;
     struct store_stepper *stepper;
     bool again;    // examples were counted before
     uint64_t step; // the table's, of the batch
     // The distinct keys of a batch as they come; of each id, its place among them.
-    struct store_arrival *arrivals, *sorted; // sorted: by partition
+    struct local_count *counts;
+    struct store_arrival *arrivals; // the same, by partition
     size_t n, cap;
     uint32_t *places;
     size_t n_places;
-    uint32_t *begins; // of each partition among the sorted ones, and the end
+    uint32_t *begins; // of each partition's arrivals, and the end
     struct batch batch;
-    // Features of the view that have an extra row.
+    // Features of the view that have an extra row; if all have, u, slot and start are the
+    // view's own.
+    struct model_latent latent;
     float **latent_rows;
     float *latent_u;
     uint16_t *latent_slot;
