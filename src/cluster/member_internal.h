@@ -60,7 +60,7 @@ struct member {
     bool leaving, left;
     int leave_code;
     char leave_why[ERR_TEXT_MAX];
-    uint64_t leave_at, leave_sent_at;
+    uint64_t leave_sent_at;
 
     bool ended;
     struct err why;

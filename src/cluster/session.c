@@ -123,9 +123,10 @@ void session_end(struct session *s)
 enum session_news session_message(struct session *s, van_link link,
                                   const struct van_message *m, uint64_t now)
 {
-    struct err why = {0};
     if (link != s->link || link == 0)
         return SESSION_NOT_ITS;
+    struct err why; // of every message on a link: it costs too much to clear the text
+    why.code = 0;
     bool greets = m->type == MSG_WELCOME && s->state == SESSION_GREETING;
     if (m->type == MSG_ERROR && m->request == 0) // to no question: of the link itself
         wire_refusal(&m->m->error, NULL, &why);
