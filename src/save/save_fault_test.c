@@ -3,27 +3,20 @@
 // mixture; who saves goes on training, and its next save succeeds.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <dirent.h>
 #include <errno.h>
 #include <sched.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/disk.h"
-#include "save/save_testing.h"
-
-static int make_dir(void **state)
-{
-    (void)state;
-    return *test_dir() == '\0';
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    remove_all(test_dir());
-    return 0;
-}
+#include "base/hash.h"
+#include "kit/files.h"
+#include "kit/saves.h"
+#include "kit/test.h"
 
 #define SETTINGS CTR ALL_PUBLISHED "deltas=yes"
 enum { BITS = 2, KEYS = 150, SKIPPED = 77, FAILED_WELL = 10 };
@@ -36,7 +29,7 @@ static void copy_dir(const char *from, const char *to)
     for (struct dirent *x = readdir(d); x != NULL; x = readdir(d)) {
         if (x->d_name[0] == '.')
             continue;
-        const char *a = path_of(from, x->d_name), *b = path_of(to, x->d_name);
+        const char *a = saves_path(from, x->d_name), *b = saves_path(to, x->d_name);
         struct stat st;
         assert_int_equal(stat(a, &st), 0);
         if (S_ISDIR(st.st_mode)) {
@@ -63,7 +56,7 @@ static uint64_t dir_hash(const char *path)
     for (struct dirent *x = readdir(d); x != NULL; x = readdir(d)) {
         if (x->d_name[0] == '.')
             continue;
-        const char *at = path_of(path, x->d_name);
+        const char *at = saves_path(path, x->d_name);
         uint64_t name = hash_bytes(x->d_name, strlen(x->d_name), 1);
         struct stat st;
         assert_int_equal(stat(at, &st), 0);
@@ -85,31 +78,31 @@ struct scene {
     const char *before; // a copy of the directory as it was
     const char *dir;
     struct store *s; // as it is now
-    struct image now;
-    struct image old, saved; // what loads before and after a save that succeeds
-    enum save_mode mode;     // of the save that is interrupted
+    struct rows_image now;
+    struct rows_image old, saved; // what loads before and after a save that succeeds
+    enum save_mode mode;          // of the save that is interrupted
     uint32_t keep;
 };
 
 static void restore(const struct scene *x)
 {
-    remove_all(x->dir);
+    files_remove(x->dir);
     copy_dir(x->before, x->dir);
 }
 
-static struct image loaded_image(const struct scene *x)
+static struct rows_image loaded_image(const struct scene *x)
 {
-    struct store *r = loaded(x->dir, SETTINGS, BITS);
-    struct image got = image_of(r);
+    struct store *r = saves_loaded(x->dir, SETTINGS, BITS);
+    struct rows_image got = rows_image_of(r);
     store_close(r);
     return got;
 }
 
-static bool loads_as(const struct scene *x, struct image *want)
+static bool loads_as(const struct scene *x, struct rows_image *want)
 {
-    struct image got = loaded_image(x);
-    bool same = image_equal(&got, want);
-    image_free(&got);
+    struct rows_image got = loaded_image(x);
+    bool same = rows_image_equal(&got, want);
+    rows_image_free(&got);
     return same;
 }
 
@@ -130,38 +123,38 @@ static int save_apart(const struct scene *x, long n, int error)
         return child_status(child);
     struct err e = {0};
     disk_fault_after(n, error);
-    int rc = save_one(x->s, x->dir, x->mode, x->keep, &e);
+    int rc = saves_one(x->s, x->dir, x->mode, x->keep, &e);
     disk_fault_after(-1, 0);
     if (rc == 0)
         _exit(0);
     // It says why, where, and the store is as it was.
-    struct image after = image_of(x->s);
+    struct rows_image after = rows_image_of(x->s);
     bool well = rc == TUG_EIO && strstr(e.text, strerror(error)) != NULL &&
                 strstr(e.text, x->dir) != NULL &&
-                image_equal(&after, (struct image *)(uintptr_t)&x->now);
+                rows_image_equal(&after, (struct rows_image *)(uintptr_t)&x->now);
     if (!well)
         print_message("%s\n", e.text);
     // So the next one is what this one was to be.
-    rc = save_one(x->s, x->dir, x->mode, x->keep, &e);
+    rc = saves_one(x->s, x->dir, x->mode, x->keep, &e);
     if (rc == 0)
-        remove_all(path_of(x->dir, "save-000003"));
+        files_remove(saves_path(x->dir, "save-000003"));
     _exit(well && rc == 0 ? FAILED_WELL : 1);
 }
 
 static struct scene make_scene(enum save_mode mode, uint32_t keep)
 {
-    struct scene x = {.before = fresh_dir("before"),
-                      .dir = fresh_dir("dir"),
-                      .s = open_store(SETTINGS, BITS),
+    struct scene x = {.before = saves_fresh("before"),
+                      .dir = saves_fresh("dir"),
+                      .s = stores_open(SETTINGS, BITS),
                       .mode = mode,
                       .keep = keep};
-    push_many(x.s, (struct owner){0, 1}, 1, 1, KEYS);
-    OK(save_one(x.s, x.before, SAVE_BASE, 0, &ok_e));
-    push_many(x.s, (struct owner){0, 1}, 2, 1, KEYS);
-    OK(save_one(x.s, x.before, SAVE_DELTA, 0, &ok_e));
+    saves_push(x.s, (struct saves_owner){0, 1}, 1, 1, KEYS);
+    OK(saves_one(x.s, x.before, SAVE_BASE, 0, &ok_e));
+    saves_push(x.s, (struct saves_owner){0, 1}, 2, 1, KEYS);
+    OK(saves_one(x.s, x.before, SAVE_DELTA, 0, &ok_e));
     OK(store_finish(x.s, &ok_e));
-    push_many(x.s, (struct owner){0, 1}, 3, 1, KEYS + 50);
-    x.now = image_of(x.s);
+    saves_push(x.s, (struct saves_owner){0, 1}, 3, 1, KEYS + 50);
+    x.now = rows_image_of(x.s);
     restore(&x);
     x.old = loaded_image(&x);
     assert_int_equal(save_apart(&x, -1, 0), 0);
@@ -172,9 +165,9 @@ static struct scene make_scene(enum save_mode mode, uint32_t keep)
 
 static void close_scene(struct scene *x)
 {
-    image_free(&x->old);
-    image_free(&x->now);
-    image_free(&x->saved);
+    rows_image_free(&x->old);
+    rows_image_free(&x->now);
+    rows_image_free(&x->saved);
     store_close(x->s);
 }
 
@@ -239,7 +232,7 @@ static void test_refused(void **state)
 // In a file system of our own, where that is allowed. Returns its exit status.
 static int in_small_disk(int (*work)(const char *dir))
 {
-    const char *dir = fresh_dir("small");
+    const char *dir = saves_fresh("small");
     OK(file_make_dir(dir, &ok_e));
     pid_t child = fork();
     assert_true(child >= 0);
@@ -256,34 +249,35 @@ static int in_small_disk(int (*work)(const char *dir))
 static int fill_disk(const char *dir)
 {
     struct err e = {0};
-    struct store *s = open_store(SETTINGS, BITS);
-    push_many(s, (struct owner){0, 1}, 1, 1, KEYS);
-    if (save_one(s, dir, SAVE_BASE, 0, &e) != 0)
+    struct store *s = stores_open(SETTINGS, BITS);
+    saves_push(s, (struct saves_owner){0, 1}, 1, 1, KEYS);
+    if (saves_one(s, dir, SAVE_BASE, 0, &e) != 0)
         return 1;
-    push_many(s, (struct owner){0, 1}, 1, 40, 20000); // more than there is room for
-    struct image now = image_of(s);
+    saves_push(s, (struct saves_owner){0, 1}, 1, 40,
+               20000); // more than there is room for
+    struct rows_image now = rows_image_of(s);
     uint64_t was = dir_hash(dir);
-    if (save_one(s, dir, SAVE_DELTA, 0, &e) != TUG_EIO ||
+    if (saves_one(s, dir, SAVE_DELTA, 0, &e) != TUG_EIO ||
         strstr(e.text, "No space left on device; free some space") == NULL)
         return 2;
-    struct image after = image_of(s);
-    return dir_hash(dir) == was && image_equal(&now, &after) ? 0 : 3;
+    struct rows_image after = rows_image_of(s);
+    return dir_hash(dir) == was && rows_image_equal(&now, &after) ? 0 : 3;
 }
 
 static int read_only_disk(const char *dir)
 {
     struct err e = {0};
-    struct store *s = open_store(SETTINGS, BITS);
-    push_many(s, (struct owner){0, 1}, 1, 1, KEYS);
-    if (save_one(s, dir, SAVE_BASE, 0, &e) != 0)
+    struct store *s = stores_open(SETTINGS, BITS);
+    saves_push(s, (struct saves_owner){0, 1}, 1, 1, KEYS);
+    if (saves_one(s, dir, SAVE_BASE, 0, &e) != 0)
         return 1;
     if (mount("tmpfs", dir, "tmpfs", MS_REMOUNT | MS_RDONLY, "size=256k") != 0)
         return SKIPPED;
-    if (save_one(s, dir, SAVE_DELTA, 0, &e) != TUG_EIO ||
+    if (saves_one(s, dir, SAVE_DELTA, 0, &e) != TUG_EIO ||
         strstr(e.text, "Read-only file system") == NULL)
         return 2;
-    struct store *r = loaded(dir, SETTINGS, BITS);
-    return same_rows(r, s) ? 0 : 3;
+    struct store *r = saves_loaded(dir, SETTINGS, BITS);
+    return rows_same(r, s) ? 0 : 3;
 }
 
 static void run_in_small_disk(int (*work)(const char *dir))
@@ -314,5 +308,5 @@ int main(void)
         cmocka_unit_test(test_disk_full),
         cmocka_unit_test(test_read_only_disk),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, files_begin_in_memory, files_end);
 }

@@ -5,23 +5,16 @@
 #include "save/save.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/disk.h"
-#include "save/save_testing.h"
-
-static int make_dir(void **state)
-{
-    (void)state;
-    return *test_dir() == '\0';
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    remove_all(test_dir());
-    return 0;
-}
+#include "kit/files.h"
+#include "kit/saves.h"
+#include "kit/test.h"
+#include "store/store_internal.h"
 
 // N owners, each with a file, into one save.
 static void save_owners(struct store **s, uint32_t n, const char *dir,
@@ -30,18 +23,18 @@ static void save_owners(struct store **s, uint32_t n, const char *dir,
     struct save_manifest m;
     char path[FILE_PATH_MAX], name[SAVE_FILE_MAX], file[FILE_PATH_MAX];
     OK(save_begin(dir, mode, &m, path, &ok_e));
-    struct save_table *t = save_add_table(&m, TABLE_ID, store_config(s[0]),
+    struct save_table *t = save_add_table(&m, STORES_ID, store_config(s[0]),
                                           s[0]->o.partition_bits, NULL);
     assert_non_null(t);
     for (uint32_t i = 0; i < n; i++) {
         struct cut_options o = {.mode = mode};
-        struct owner x = {i, n};
+        struct saves_owner x = {i, n};
         struct rows_info info;
         OK(store_finish(s[i], &ok_e));
         OK(cut_begin(s[i], &o, &ok_e));
         save_file_name(name, "users", i);
         OK(file_join(file, path, name, &ok_e));
-        OK(save_write_cut(s[i], file, level, owns, &x, &info, &ok_e));
+        OK(save_write_cut(s[i], file, level, saves_owns, &x, &info, &ok_e));
         OK(save_add_file(t, name, &info, &ok_e));
     }
     m.step = store_step_of(s[0]);
@@ -57,18 +50,18 @@ static void load_owners(struct store **s, uint32_t n, const char *dir,
     struct save_chain c;
     OK(save_chain_open(&c, dir, &ok_e));
     for (uint32_t i = 0; i < n; i++) {
-        struct owner x = {i, n};
-        s[i] = open_store(settings, bits);
-        OK(save_load(&c, "users", s[i], owns, &x, &ok_e));
+        struct saves_owner x = {i, n};
+        s[i] = stores_open(settings, bits);
+        OK(save_load(&c, "users", s[i], saves_owns, &x, &ok_e));
     }
     save_chain_close(&c);
 }
 
-static struct image image_of_all(struct store **s, uint32_t n)
+static struct rows_image image_of_all(struct store **s, uint32_t n)
 {
-    struct image x = {0};
+    struct rows_image x = {0};
     for (uint32_t i = 0; i < n; i++)
-        image_add(&x, s[i]);
+        rows_image_add(&x, s[i]);
     return x;
 }
 
@@ -97,37 +90,37 @@ enum { N_TABLES = sizeof(tables) / sizeof(*tables) };
 static void test_owners(void **state)
 {
     (void)state;
-    const char *dir = fresh_dir("owners");
+    const char *dir = saves_fresh("owners");
     for (uint32_t t = 0; t < N_TABLES; t++) {
-        struct store *one = open_store(tables[t].settings, tables[t].bits);
-        push_many(one, (struct owner){0, 1}, t, 6, 900);
-        struct image now = image_of(one);
+        struct store *one = stores_open(tables[t].settings, tables[t].bits);
+        saves_push(one, (struct saves_owner){0, 1}, t, 6, 900);
+        struct rows_image now = rows_image_of(one);
         assert_true(now.n > 100);
-        push_many(one, (struct owner){0, 1}, t + 50, 3, 900);
-        struct image later = image_of(one);
+        saves_push(one, (struct saves_owner){0, 1}, t + 50, 3, 900);
+        struct rows_image later = rows_image_of(one);
         for (uint32_t n = 1; n <= OWNERS; n++) {
             struct store *s[OWNERS], *r[OWNERS];
             for (uint32_t i = 0; i < n; i++) {
-                s[i] = open_store(tables[t].settings, tables[t].bits);
-                push_many(s[i], (struct owner){i, n}, t, 6, 900);
+                s[i] = stores_open(tables[t].settings, tables[t].bits);
+                saves_push(s[i], (struct saves_owner){i, n}, t, 6, 900);
             }
             save_owners(s, n, dir, SAVE_CHECKPOINT, n == 3);
             for (uint32_t m = 1; m <= OWNERS; m++) {
                 load_owners(r, m, dir, tables[t].settings, tables[t].bits);
-                struct image x = image_of_all(r, m);
-                assert_true(image_equal(&x, &now));
-                image_free(&x);
+                struct rows_image x = image_of_all(r, m);
+                assert_true(rows_image_equal(&x, &now));
+                rows_image_free(&x);
                 for (uint32_t i = 0; i < m; i++)
-                    push_many(r[i], (struct owner){i, m}, t + 50, 3, 900);
+                    saves_push(r[i], (struct saves_owner){i, m}, t + 50, 3, 900);
                 x = image_of_all(r, m);
-                assert_true(image_equal(&x, &later));
-                image_free(&x);
+                assert_true(rows_image_equal(&x, &later));
+                rows_image_free(&x);
                 close_all(r, m);
             }
             close_all(s, n);
         }
-        image_free(&now);
-        image_free(&later);
+        rows_image_free(&now);
+        rows_image_free(&later);
         store_close(one);
     }
 }
@@ -136,29 +129,29 @@ static void test_owners(void **state)
 static void test_other_partitions(void **state)
 {
     (void)state;
-    const char *dir = fresh_dir("partitions");
+    const char *dir = saves_fresh("partitions");
     static const char *const placements[] = {"placement=hash", "placement=range"};
     for (uint32_t from = 0; from < 2; from++) {
         char settings[256];
         snprintf(settings, sizeof(settings), CTR "%s", placements[from]);
-        struct store *s = open_store(settings, 4);
-        push_many(s, (struct owner){0, 1}, 3, 5, 900);
+        struct store *s = stores_open(settings, 4);
+        saves_push(s, (struct saves_owner){0, 1}, 3, 5, 900);
         store_day(s);
-        OK(save_one(s, dir, SAVE_CHECKPOINT, 1, &ok_e));
-        struct image was = image_of(s);
+        OK(saves_one(s, dir, SAVE_CHECKPOINT, 1, &ok_e));
+        struct rows_image was = rows_image_of(s);
         for (uint32_t to = 0; to < 2; to++) {
             snprintf(settings, sizeof(settings), CTR "%s", placements[to]);
             for (uint32_t bits = 0; bits <= 7; bits++) {
                 struct store *r[3];
                 load_owners(r, 3, dir, settings, bits);
-                struct image x = image_of_all(r, 3);
-                assert_true(image_equal(&x, &was));
+                struct rows_image x = image_of_all(r, 3);
+                assert_true(rows_image_equal(&x, &was));
                 assert_int_equal(r[0]->parts[0].day, 1);
-                image_free(&x);
+                rows_image_free(&x);
                 close_all(r, 3);
             }
         }
-        image_free(&was);
+        rows_image_free(&was);
         store_close(s);
     }
 }
@@ -168,13 +161,13 @@ static void test_other_partitions(void **state)
 static void test_chains(void **state)
 {
     (void)state;
-    const char *dir = fresh_dir("chains"), *settings = CTR ALL_PUBLISHED "deltas=yes";
-    struct store *s = open_store(settings, 3);
+    const char *dir = saves_fresh("chains"), *settings = CTR ALL_PUBLISHED "deltas=yes";
+    struct store *s = stores_open(settings, 3);
     struct err e;
-    assert_int_equal(save_one(s, dir, SAVE_DELTA, 0, &e), TUG_EUSAGE);
+    assert_int_equal(saves_one(s, dir, SAVE_DELTA, 0, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "no save that a delta could build on"));
     for (uint32_t i = 0; i < 24; i++) {
-        push_many(s, (struct owner){0, 1}, 100 + i, 2, 400 + 50 * (i % 7));
+        saves_push(s, (struct saves_owner){0, 1}, 100 + i, 2, 400 + 50 * (i % 7));
         store_set_step(s, 10 * i);
         if (i % 5 == 1)
             store_day(s);
@@ -185,7 +178,7 @@ static void test_chains(void **state)
         enum save_mode mode = i % 12 == 0   ? SAVE_BASE
                               : i % 12 == 7 ? SAVE_CHECKPOINT
                                             : SAVE_DELTA;
-        OK(save_one(s, dir, mode, i % 2, &ok_e));
+        OK(saves_one(s, dir, mode, i % 2, &ok_e));
         OK(store_finish(s, &ok_e)); // what is published counts as published
         struct save_chain c;
         OK(save_chain_open(&c, dir, &ok_e));
@@ -193,8 +186,8 @@ static void test_chains(void **state)
         assert_int_equal(c.saves[c.n - 1].step, 10 * i);
         OK(save_verify(&c, &ok_e));
         save_chain_close(&c);
-        struct store *r = loaded(dir, settings, i % 4 == 3 ? 5 : 3);
-        assert_true(same_rows(s, r));
+        struct store *r = saves_loaded(dir, settings, i % 4 == 3 ? 5 : 3);
+        assert_true(rows_same(s, r));
         assert_int_equal(store_stats(r).day, store_stats(s).day);
         assert_int_equal(store_step_of(r), 10 * i);
         store_close(r);
@@ -206,21 +199,22 @@ static void test_chains(void **state)
 static void test_day(void **state)
 {
     (void)state;
-    const char *dir = fresh_dir("day"), *settings = CTR "delete-after-days=3; deltas=yes";
-    struct store *s = open_store(settings, 3);
+    const char *dir = saves_fresh("day"),
+               *settings = CTR "delete-after-days=3; deltas=yes";
+    struct store *s = stores_open(settings, 3);
     for (uint32_t day = 0; day < 9; day++) {
-        push_many(s, (struct owner){0, 1}, 9 + day, 1, 900);
-        OK(save_one(s, dir, day % 3 == 2 ? SAVE_BASE : SAVE_DAY, 1, &ok_e));
+        saves_push(s, (struct saves_owner){0, 1}, 9 + day, 1, 900);
+        OK(saves_one(s, dir, day % 3 == 2 ? SAVE_BASE : SAVE_DAY, 1, &ok_e));
         if (day % 3 == 2)
             continue;
-        struct store *r = loaded(dir, settings, day % 2 == 0 ? 3 : 4);
+        struct store *r = saves_loaded(dir, settings, day % 2 == 0 ? 3 : 4);
         assert_int_equal(store_stats(r).day, store_stats(s).day);
         assert_int_equal(store_stats(r).changed, 0);
         OK(store_order(s, STORE_SHRINK, NAN, &ok_e));
         OK(store_finish(s, &ok_e));
         OK(store_order(r, STORE_SHRINK, NAN, &ok_e));
         OK(store_finish(r, &ok_e));
-        assert_true(same_rows(s, r));
+        assert_true(rows_same(s, r));
         store_close(r);
     }
     store_close(s);
@@ -230,19 +224,19 @@ static void test_day(void **state)
 static void test_restarts(void **state)
 {
     (void)state;
-    const char *dir = fresh_dir("restarts"), *settings = CTR ALL_PUBLISHED "deltas=yes";
-    struct store *s = open_store(settings, 3);
+    const char *dir = saves_fresh("restarts"), *settings = CTR ALL_PUBLISHED "deltas=yes";
+    struct store *s = stores_open(settings, 3);
     for (uint32_t i = 0; i < 12; i++) {
-        push_many(s, (struct owner){0, 1}, 60 + i, 1, 300 + 40 * i);
+        saves_push(s, (struct saves_owner){0, 1}, 60 + i, 1, 300 + 40 * i);
         if (i % 3 == 1) {
             OK(store_order(s, STORE_SHRINK, i == 4 ? 2 : NAN, &ok_e));
             OK(store_finish(s, &ok_e));
         }
         enum save_mode mode = i == 0 ? SAVE_BASE : i == 6 ? SAVE_DAY : SAVE_DELTA;
-        OK(save_one(s, dir, mode, 1, &ok_e));
+        OK(saves_one(s, dir, mode, 1, &ok_e));
         OK(store_finish(s, &ok_e));
-        struct store *next = loaded(dir, settings, 3);
-        assert_true(same_rows(s, next));
+        struct store *next = saves_loaded(dir, settings, 3);
+        assert_true(rows_same(s, next));
         store_close(s);
         s = next;
     }
@@ -254,11 +248,11 @@ static void test_restarts(void **state)
 static void test_manifest(void **state)
 {
     (void)state;
-    const char *dir = fresh_dir("manifest");
+    const char *dir = saves_fresh("manifest");
     struct save_manifest m, back;
     char path[FILE_PATH_MAX];
     OK(save_begin(dir, SAVE_DAY, &m, path, &ok_e));
-    assert_string_equal(path, path_of(dir, "save-000001"));
+    assert_string_equal(path, saves_path(dir, "save-000001"));
     struct table_config c = table_config_defaults();
     OK(table_config_parse(&c, CTR "rate=exponential:steps=100,factor=0.9; entry=count:4",
                           &ok_e));
@@ -273,7 +267,7 @@ static void test_manifest(void **state)
             info.rows++;
             info.bytes = 0; // as the file made here
             OK(save_add_file(x, name, &info, &ok_e));
-            FILE *f = fopen(path_of(path, name), "w");
+            FILE *f = fopen(saves_path(path, name), "w");
             assert_non_null(f);
             fclose(f);
         }
@@ -327,7 +321,7 @@ static void test_what_a_manifest_refuses(void **state)
     assert_non_null(strstr(e.text, "two with number 1"));
     save_manifest_free(&m);
 
-    const char *dir = fresh_dir("refused");
+    const char *dir = saves_fresh("refused");
     char path[FILE_PATH_MAX];
     OK(save_begin(dir, SAVE_BASE, &m, path, &ok_e));
     m.about = mem_strdup("{not json");
@@ -349,7 +343,7 @@ static void test_what_a_manifest_refuses(void **state)
 static void test_two_savers(void **state)
 {
     (void)state;
-    const char *dir = fresh_dir("two");
+    const char *dir = saves_fresh("two");
     struct save_manifest a, b;
     struct err e;
     char path[FILE_PATH_MAX];
@@ -375,7 +369,7 @@ static void check_kept(const char *dir, const char *numbers)
     for (uint32_t i = 1; i < 30; i++) {
         char name[32];
         snprintf(name, sizeof(name), "save-%06u", i);
-        if (file_exists(path_of(dir, name)))
+        if (file_exists(saves_path(dir, name)))
             snprintf(found + strlen(found), sizeof(found) - strlen(found), "%u ", i);
     }
     assert_string_equal(found, numbers);
@@ -384,8 +378,8 @@ static void check_kept(const char *dir, const char *numbers)
 static void test_keep(void **state)
 {
     (void)state;
-    const char *dir = fresh_dir("keep");
-    struct store *s = open_store(CTR "deltas=yes", 2);
+    const char *dir = saves_fresh("keep");
+    struct store *s = stores_open(CTR "deltas=yes", 2);
     static const struct {
         enum save_mode mode;
         uint32_t keep;
@@ -398,8 +392,8 @@ static void test_keep(void **state)
         {SAVE_DELTA, 0, "6 7 8 9 "},    {SAVE_CHECKPOINT, 1, "10 "},
     };
     for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
-        push_many(s, (struct owner){0, 1}, i, 1, 100);
-        OK(save_one(s, dir, steps[i].mode, steps[i].keep, &ok_e));
+        saves_push(s, (struct saves_owner){0, 1}, i, 1, 100);
+        OK(saves_one(s, dir, steps[i].mode, steps[i].keep, &ok_e));
         check_kept(dir, steps[i].left);
     }
     store_close(s);
@@ -418,28 +412,28 @@ static void touch(const char *path)
 static void test_leftovers(void **state)
 {
     (void)state;
-    const char *dir = fresh_dir("leftovers");
-    struct store *s = open_store(CTR, 2);
-    OK(save_one(s, dir, SAVE_CHECKPOINT, 1, &ok_e));
+    const char *dir = saves_fresh("leftovers");
+    struct store *s = stores_open(CTR, 2);
+    OK(saves_one(s, dir, SAVE_CHECKPOINT, 1, &ok_e));
     static const char *const made[] = {"save-000002", "save-000003", "save-000004"};
     for (size_t i = 0; i < 3; i++)
-        OK(file_make_dir(path_of(dir, made[i]), &ok_e));
-    touch(path_of(dir, "save-000002/users-0.rows"));
-    touch(path_of(dir, "save-000002/users-1.rows.0123456789abcdef.tmp"));
-    touch(path_of(dir, "save-000002/manifest.json.fedcba9876543210.tmp"));
-    touch(path_of(dir, "save-000003/users-0.rows"));
-    touch(path_of(dir, "save-000003/notes.txt"));
-    touch(path_of(dir, "save-000004/manifest.json")); // of something else
-    touch(path_of(dir, "save-000004/users-0.rows"));
-    touch(path_of(dir, "save-0000005"));
-    touch(path_of(dir, "notes.txt"));
-    OK(save_one(s, dir, SAVE_CHECKPOINT, 1, &ok_e));
+        OK(file_make_dir(saves_path(dir, made[i]), &ok_e));
+    touch(saves_path(dir, "save-000002/users-0.rows"));
+    touch(saves_path(dir, "save-000002/users-1.rows.0123456789abcdef.tmp"));
+    touch(saves_path(dir, "save-000002/manifest.json.fedcba9876543210.tmp"));
+    touch(saves_path(dir, "save-000003/users-0.rows"));
+    touch(saves_path(dir, "save-000003/notes.txt"));
+    touch(saves_path(dir, "save-000004/manifest.json")); // of something else
+    touch(saves_path(dir, "save-000004/users-0.rows"));
+    touch(saves_path(dir, "save-0000005"));
+    touch(saves_path(dir, "notes.txt"));
+    OK(saves_one(s, dir, SAVE_CHECKPOINT, 1, &ok_e));
     check_kept(dir, "3 4 5 ");
-    assert_false(file_exists(path_of(dir, "save-000003/users-0.rows")));
-    assert_true(file_exists(path_of(dir, "save-000003/notes.txt")));
-    assert_true(file_exists(path_of(dir, "save-000004/users-0.rows")));
-    assert_true(file_exists(path_of(dir, "save-0000005")));
-    assert_true(file_exists(path_of(dir, "notes.txt")));
+    assert_false(file_exists(saves_path(dir, "save-000003/users-0.rows")));
+    assert_true(file_exists(saves_path(dir, "save-000003/notes.txt")));
+    assert_true(file_exists(saves_path(dir, "save-000004/users-0.rows")));
+    assert_true(file_exists(saves_path(dir, "save-0000005")));
+    assert_true(file_exists(saves_path(dir, "notes.txt")));
     store_close(s);
 }
 
@@ -447,9 +441,9 @@ static void test_leftovers(void **state)
 
 static void refuse(const char *from, const char *settings, int code, const char *what)
 {
-    struct store *s = open_store(settings, 3);
+    struct store *s = stores_open(settings, 3);
     struct err e = {0};
-    assert_int_equal(load_one(s, from, &e), code);
+    assert_int_equal(saves_load(s, from, &e), code);
     if (strstr(e.text, what) == NULL)
         fail_msg("'%s' instead of '%s'", e.text, what);
     store_close(s);
@@ -458,17 +452,17 @@ static void refuse(const char *from, const char *settings, int code, const char 
 static void test_find(void **state)
 {
     (void)state;
-    const char *dir = fresh_dir("find");
+    const char *dir = saves_fresh("find");
     char path[FILE_PATH_MAX], cwd[FILE_PATH_MAX];
     struct err e;
     assert_int_equal(save_find(dir, path, &e), TUG_EDATA);
     assert_non_null(strstr(e.text, "holds no save"));
-    struct store *s = open_store(CTR "deltas=yes", 3);
-    push_many(s, (struct owner){0, 1}, 1, 2, 100);
-    OK(save_one(s, dir, SAVE_BASE, 0, &ok_e));
-    OK(save_one(s, dir, SAVE_DELTA, 0, &ok_e));
+    struct store *s = stores_open(CTR "deltas=yes", 3);
+    saves_push(s, (struct saves_owner){0, 1}, 1, 2, 100);
+    OK(saves_one(s, dir, SAVE_BASE, 0, &ok_e));
+    OK(saves_one(s, dir, SAVE_DELTA, 0, &ok_e));
     OK(save_find(dir, path, &ok_e));
-    assert_string_equal(path, path_of(dir, "save-000002"));
+    assert_string_equal(path, saves_path(dir, "save-000002"));
     // A delta finds its parent, however its path is written.
     static const char *const ways[] = {"save-000002", "save-000002/", "./save-000002",
                                        ".", "save-000001/../save-000002"};
@@ -495,10 +489,10 @@ static void test_find(void **state)
 static void test_other_rows(void **state)
 {
     (void)state;
-    const char *dir = fresh_dir("other");
-    struct store *s = open_store(CTR, 3);
-    push_many(s, (struct owner){0, 1}, 1, 2, 100);
-    OK(save_one(s, dir, SAVE_CHECKPOINT, 0, &ok_e));
+    const char *dir = saves_fresh("other");
+    struct store *s = stores_open(CTR, 3);
+    saves_push(s, (struct saves_owner){0, 1}, 1, 2, 100);
+    OK(saves_one(s, dir, SAVE_CHECKPOINT, 0, &ok_e));
     static const struct {
         const char *accessor, *rules, *what;
     } others[] = {
@@ -515,11 +509,12 @@ static void test_other_rows(void **state)
                  others[i].rules);
         refuse(dir, settings, TUG_EUSAGE, others[i].what);
     }
-    struct store *r = loaded(dir,
-                             "name=users; accessor=CtrCommonAccessor; dim=3; decay=0.5; "
-                             "rule=adagrad:lr=3; embedx-rule=adagrad; entry=bloom:3",
-                             3);
-    assert_true(same_rows(s, r));
+    struct store *r = saves_loaded(
+        dir,
+        "name=users; accessor=CtrCommonAccessor; dim=3; decay=0.5; "
+        "rule=adagrad:lr=3; embedx-rule=adagrad; entry=bloom:3",
+        3);
+    assert_true(rows_same(s, r));
     store_close(r);
     store_close(s);
 }
@@ -551,15 +546,15 @@ static void copy_file(const char *from, const char *to)
 static void test_damage(void **state)
 {
     (void)state;
-    const char *dir = fresh_dir("damage"), *settings = CTR "deltas=yes";
-    struct store *s = open_store(settings, 3);
+    const char *dir = saves_fresh("damage"), *settings = CTR "deltas=yes";
+    struct store *s = stores_open(settings, 3);
     for (int i = 0; i < 3; i++) {
-        push_many(s, (struct owner){0, 1}, (uint64_t)i, 2, 200);
-        OK(save_one(s, dir, i == 0 ? SAVE_BASE : SAVE_DELTA, 0, &ok_e));
+        saves_push(s, (struct saves_owner){0, 1}, (uint64_t)i, 2, 200);
+        OK(saves_one(s, dir, i == 0 ? SAVE_BASE : SAVE_DELTA, 0, &ok_e));
     }
-    const char *file = path_of(dir, "save-000002/users-0.rows");
-    const char *other = path_of(dir, "save-000001/users-0.rows");
-    const char *copy = path_of(dir, "copy");
+    const char *file = saves_path(dir, "save-000002/users-0.rows");
+    const char *other = saves_path(dir, "save-000001/users-0.rows");
+    const char *copy = saves_path(dir, "copy");
     copy_file(file, copy);
     struct stat st;
     assert_int_equal(stat(file, &st), 0);
@@ -578,7 +573,7 @@ static void test_damage(void **state)
     assert_int_equal(remove(file), 0);
     refuse(dir, settings, TUG_EDATA, "save-000002/users-0.rows': No such file");
     copy_file(copy, file);
-    struct store *r = loaded(dir, settings, 3);
+    struct store *r = saves_loaded(dir, settings, 3);
     store_close(r);
     store_close(s);
 }
@@ -586,25 +581,25 @@ static void test_damage(void **state)
 static void test_wrong_parents(void **state)
 {
     (void)state;
-    const char *dir = fresh_dir("parents"), *settings = CTR "deltas=yes";
-    const char *elsewhere = fresh_dir("elsewhere");
-    struct store *s = open_store(settings, 3);
+    const char *dir = saves_fresh("parents"), *settings = CTR "deltas=yes";
+    const char *elsewhere = saves_fresh("elsewhere");
+    struct store *s = stores_open(settings, 3);
     for (int i = 0; i < 3; i++) {
-        push_many(s, (struct owner){0, 1}, (uint64_t)i, 2, 200);
-        OK(save_one(s, dir, i == 0 ? SAVE_BASE : SAVE_DELTA, 0, &ok_e));
+        saves_push(s, (struct saves_owner){0, 1}, (uint64_t)i, 2, 200);
+        OK(saves_one(s, dir, i == 0 ? SAVE_BASE : SAVE_DELTA, 0, &ok_e));
     }
-    const char *second = path_of(dir, "save-000002"), *away = path_of(dir, "away");
+    const char *second = saves_path(dir, "save-000002"), *away = saves_path(dir, "away");
     assert_int_equal(rename(second, away), 0);
     refuse(dir, settings, TUG_EDATA, "save-000002', which is missing");
     // Another save of that number, complete by itself.
-    OK(save_one(s, elsewhere, SAVE_BASE, 0, &ok_e));
-    push_many(s, (struct owner){0, 1}, 9, 1, 200);
-    OK(save_one(s, elsewhere, SAVE_DELTA, 0, &ok_e));
-    assert_int_equal(rename(path_of(elsewhere, "save-000002"), second), 0);
+    OK(saves_one(s, elsewhere, SAVE_BASE, 0, &ok_e));
+    saves_push(s, (struct saves_owner){0, 1}, 9, 1, 200);
+    OK(saves_one(s, elsewhere, SAVE_DELTA, 0, &ok_e));
+    assert_int_equal(rename(saves_path(elsewhere, "save-000002"), second), 0);
     refuse(dir, settings, TUG_EDATA, "is a delta of another save, not of the");
-    remove_all(second);
+    files_remove(second);
     assert_int_equal(rename(away, second), 0);
-    change_byte(path_of(dir, "save-000001/manifest.json"), 100, 1);
+    change_byte(saves_path(dir, "save-000001/manifest.json"), 100, 1);
     refuse(dir, settings, TUG_EDATA, "save-000001/manifest.json");
     store_close(s);
 }
@@ -613,11 +608,11 @@ static void test_wrong_parents(void **state)
 static void test_damaged_manifest(void **state)
 {
     (void)state;
-    const char *dir = fresh_dir("bytes");
-    struct store *s = open_store(CTR, 3);
-    OK(save_one(s, dir, SAVE_BASE, 0, &ok_e));
-    const char *save = path_of(dir, "save-000001");
-    const char *file = path_of(dir, "save-000001/manifest.json");
+    const char *dir = saves_fresh("bytes");
+    struct store *s = stores_open(CTR, 3);
+    OK(saves_one(s, dir, SAVE_BASE, 0, &ok_e));
+    const char *save = saves_path(dir, "save-000001");
+    const char *file = saves_path(dir, "save-000001/manifest.json");
     struct save_manifest m;
     OK(save_read(save, &m, &ok_e));
     uint64_t checksum = m.checksum;
@@ -641,34 +636,34 @@ static void test_damaged_manifest(void **state)
 static void test_no_memory(void **state)
 {
     (void)state;
-    const char *dir = fresh_dir("memory"), *settings = CTR "deltas=yes";
-    struct store *s = open_store(settings, 2), *was = open_store(settings, 2);
-    push_many(s, (struct owner){0, 1}, 1, 1, 100);
-    push_many(was, (struct owner){0, 1}, 1, 1, 100);
+    const char *dir = saves_fresh("memory"), *settings = CTR "deltas=yes";
+    struct store *s = stores_open(settings, 2), *was = stores_open(settings, 2);
+    saves_push(s, (struct saves_owner){0, 1}, 1, 1, 100);
+    saves_push(was, (struct saves_owner){0, 1}, 1, 1, 100);
     for (long n = 0;; n++) {
         struct err e = {0};
         mem_fault_after(n);
-        int rc = save_one(s, dir, SAVE_CHECKPOINT, 1, &e);
+        int rc = saves_one(s, dir, SAVE_CHECKPOINT, 1, &e);
         bool struck = mem_faulted();
         mem_fault_after(-1);
         assert_true(rc == 0 || rc == TUG_ENOMEM);
         assert_true(rc == 0 || file_dir_is_empty(dir));
-        assert_true(same_rows(s, was));
+        assert_true(rows_same(s, was));
         if (rc == 0 && struck) // while cleaning up: all is well
-            remove_all(dir);
+            files_remove(dir);
         if (!struck)
             break;
     }
     size_t live = mem_live();
     for (long n = 0;; n++) {
         struct err e = {0};
-        struct store *r = open_store(settings, 3);
+        struct store *r = stores_open(settings, 3);
         mem_fault_after(n);
-        int rc = load_one(r, dir, &e);
+        int rc = saves_load(r, dir, &e);
         bool struck = mem_faulted();
         mem_fault_after(-1);
         assert_int_equal(rc, struck ? TUG_ENOMEM : 0);
-        assert_true(rc != 0 || same_rows(r, s));
+        assert_true(rc != 0 || rows_same(r, s));
         store_close(r);
         assert_int_equal(mem_live(), live);
         if (!struck)
@@ -698,5 +693,5 @@ int main(void)
         cmocka_unit_test(test_damaged_manifest),
         cmocka_unit_test(test_no_memory),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, files_begin_in_memory, files_end);
 }

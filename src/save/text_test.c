@@ -5,8 +5,11 @@
 #include "save/text.h"
 
 #include <math.h>
+#include <string.h>
 
-#include "save/save_testing.h"
+#include "base/random.h"
+#include "kit/saves.h"
+#include "kit/test.h"
 
 static int put(void *ctx, const char *bytes, size_t n, struct err *e)
 {
@@ -57,24 +60,24 @@ static void test_round_trip(void **state)
 {
     (void)state;
     for (size_t t = 0; t < N_TABLES; t++) {
-        struct store *s = open_store(tables[t], 3);
+        struct store *s = stores_open(tables[t], 3);
         for (int i = 0; i < 5; i++) {
-            push_many(s, (struct owner){0, 1}, (uint64_t)i, 1, 500);
+            saves_push(s, (struct saves_owner){0, 1}, (uint64_t)i, 1, 500);
             store_set_step(s, (uint64_t)i * 7);
             store_day(s);
         }
         struct buf b = text_of(s, true);
-        struct store *r = open_store(tables[t], (uint32_t)(1 + t % 5));
+        struct store *r = stores_open(tables[t], (uint32_t)(1 + t % 5));
         uint64_t rows;
         OK(import(r, false, b.data, &rows, &ok_e));
         assert_int_equal(rows, store_stats(s).rows);
-        assert_true(same_rows(s, r));
+        assert_true(rows_same(s, r));
         assert_int_equal(store_stats(r).day, 5);
         assert_int_equal(store_step_of(r), 28);
         // Without state: the same weights, shows and clicks; the rest is new.
         struct buf weights = text_of(s, false);
         store_close(r);
-        r = open_store(tables[t], 2);
+        r = stores_open(tables[t], 2);
         OK(import(r, false, weights.data, &rows, &ok_e));
         struct buf again = text_of(r, false);
         assert_string_equal(buf_str(&weights), buf_str(&again));
@@ -89,7 +92,7 @@ static void test_round_trip(void **state)
 static void test_looks_like_this(void **state)
 {
     (void)state;
-    struct store *s = open_store(CTR, 3);
+    struct store *s = stores_open(CTR, 3);
     uint64_t rows;
     OK(import(s, false,
               "# tug table users accessor=ctr dim=3 state=yes day=12 step=3400\n"
@@ -125,7 +128,7 @@ static void test_looks_like_this(void **state)
 static void test_counts(void **state)
 {
     (void)state;
-    struct store *s = open_store("name=users; accessor=counter; dim=2", 2);
+    struct store *s = stores_open("name=users; accessor=counter; dim=2", 2);
     uint64_t rows, key = 7;
     const char *const text =
         "# tug table users accessor=counter dim=2 state=no day=0 step=0\n"
@@ -145,7 +148,7 @@ static void test_counts(void **state)
 static void test_twice(void **state)
 {
     (void)state;
-    struct store *s = open_store("name=users; accessor=plain; dim=1; rule=sgd", 2);
+    struct store *s = stores_open("name=users; accessor=plain; dim=1; rule=sgd", 2);
     struct buf text = BUF_INIT(1 << 20);
     for (int i = 0; i < 5000; i++)
         OK(buf_printf(&text, "%d %d\n", i % 700, i));
@@ -172,7 +175,7 @@ static const float *row_of(struct store *s, uint64_t key, const float **ret_extr
 static void test_paddle_ctr(void **state)
 {
     (void)state;
-    struct store *s = open_store(
+    struct store *s = stores_open(
         "accessor=DownpourCtrAccessor; dim=2; rule=adagrad-shared; embedx-rule=adam", 2);
     const struct accessor *a = store_accessor(s);
     uint64_t rows;
@@ -216,7 +219,7 @@ static double wide_at(const float *row)
 static void test_paddle_double(void **state)
 {
     (void)state;
-    struct store *s = open_store("accessor=ctr_double; dim=2", 2);
+    struct store *s = stores_open("accessor=ctr_double; dim=2", 2);
     const struct accessor *a = store_accessor(s);
     uint64_t rows;
     OK(import(s, true,
@@ -242,7 +245,7 @@ static void test_paddle_double(void **state)
 static void test_paddle_block(void **state)
 {
     (void)state;
-    struct store *s = open_store("accessor=plain; dim=3; rule=adam", 2);
+    struct store *s = stores_open("accessor=plain; dim=3; rule=adam", 2);
     uint64_t rows;
     OK(import(s, true,
               "5\t12\t0\t1\t0.1,0.2,0.3,\n"
@@ -259,7 +262,7 @@ static void test_paddle_block(void **state)
 static void refuse(const char *settings, bool paddle, const char *text, int code,
                    const char *what)
 {
-    struct store *s = open_store(settings, 2);
+    struct store *s = stores_open(settings, 2);
     struct err e = {0};
     uint64_t rows;
     assert_int_equal(import(s, paddle, text, &rows, &e), code);
@@ -307,7 +310,7 @@ static void test_refused(void **state)
            "rule ftrl has no counterpart");
     refuse("accessor=ctr_double; dim=2; rule=adam", true, "", TUG_EUSAGE, "not adam");
 
-    struct store *s = open_store(plain, 2);
+    struct store *s = stores_open(plain, 2);
     struct text_import *x;
     struct err e;
     OK(text_import_open(&x, s, false, &ok_e));
@@ -321,8 +324,8 @@ static void test_refused(void **state)
 static void test_no_memory(void **state)
 {
     (void)state;
-    struct store *s = open_store(CTR, 2);
-    push_many(s, (struct owner){0, 1}, 1, 4, 300);
+    struct store *s = stores_open(CTR, 2);
+    saves_push(s, (struct saves_owner){0, 1}, 1, 4, 300);
     struct buf b = text_of(s, true);
     for (long n = 0;; n++) {
         struct buf text = BUF_INIT(64 << 20);
@@ -337,7 +340,7 @@ static void test_no_memory(void **state)
             break;
     }
     for (long n = 0;; n++) {
-        struct store *r = open_store(CTR, 3);
+        struct store *r = stores_open(CTR, 3);
         struct err e = {0};
         uint64_t rows;
         mem_fault_after(n);

@@ -5,20 +5,24 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "cluster/node.h"
 #include "cluster/scheduler.h"
+#include "kit/files.h"
+#include "kit/test.h"
 #include "kit/toy_model.h"
+#include "kit/training.h"
 #include "save/save.h"
 #include "server/server.h"
 #include "train/config.h"
 #include "train/lives.h"
 #include "train/remote.h"
-#include "train/train_testing.h"
 
 enum { MAX_NODES = 8 };
 
@@ -71,7 +75,7 @@ static void *run_server(void *arg)
     struct node_options o = node_options(a->cluster);
     a->rc = node_open(&n, &o, &a->e);
     struct roots *roots = NULL;
-    struct roots_options ro = {.save = test_dir};
+    struct roots_options ro = {.save = files_dir};
     if (a->rc == 0)
         a->rc = roots_open(&roots, &ro, &a->e);
     struct server_options so = {.node = &n, .loops = 2, .roots = roots};
@@ -186,7 +190,7 @@ static struct train_config config_of(const char *model)
         .data = {data, 1},
         .test = {data, 1},
         .reader = {.format = "libffm", .loss = READER_LOGISTIC, .labels = true},
-        .model = model_of(model),
+        .model = training_model(model),
         .epochs = 3,
         .batch = 64,
         .threads = 1,
@@ -217,12 +221,12 @@ static void test_sync(void **state)
     (void)state;
     static const uint32_t shapes[][2] = {{1, 1}, {2, 2}, {3, 4}};
     for (size_t kind = 0; model_at(kind) != NULL; kind++) {
-        data[0] = write_data("sync.ffm", 1000, 30, 0);
+        data[0] = training_data("sync.ffm", 1000, 30, 0);
         struct train_config c = config_of(model_at(kind)->name);
         struct train_result one = {0}, many;
         char here[256], there[256];
-        snprintf(here, sizeof(here), "%s", path_of("one"));
-        snprintf(there, sizeof(there), "%s", path_of("many"));
+        snprintf(here, sizeof(here), "%s", files_in("one"));
+        snprintf(there, sizeof(there), "%s", files_in("many"));
         c.out = here;
         if (train_run(&c, &one, &test_err) != 0)
             fail_msg("%s", test_err.text);
@@ -234,9 +238,9 @@ static void test_sync(void **state)
             assert_true(many.test.auc == one.test.auc);
             same_part(one.saved, many.saved, "sparse-0.rows");
             same_part(one.saved, many.saved, "dense-0.rows");
-            remove_all(there);
+            files_remove(there);
         }
-        remove_all(here);
+        files_remove(here);
     }
 }
 
@@ -259,14 +263,14 @@ static void test_sync_without_one(void **state)
     // race to ThreadSanitizer, which does not know that the system orders the two.
     skip();
 #endif
-    data[0] = write_data("leave.ffm", 3000, 30, 0);
+    data[0] = training_data("leave.ffm", 3000, 30, 0);
     struct train_config c = config_of("fm");
     struct train_result one = {0}, many;
     c.epochs = 12;
-    c.out = path_of("one");
+    c.out = files_in("one");
     if (train_run(&c, &one, &test_err) != 0)
         fail_msg("%s", test_err.text);
-    c.out = path_of("many");
+    c.out = files_in("many");
     for (int i = 0; i < 3; i++) {
         atomic_bool leave = false;
         pthread_t thread;
@@ -275,7 +279,7 @@ static void test_sync_without_one(void **state)
         pthread_join(thread, NULL);
         same_part(one.saved, many.saved, "sparse-0.rows");
         same_part(one.saved, many.saved, "dense-0.rows");
-        remove_all(c.out);
+        files_remove(c.out);
     }
 }
 
@@ -284,7 +288,7 @@ static void test_async(void **state)
 {
     (void)state;
     static const uint32_t shapes[][2] = {{1, 1}, {2, 3}};
-    data[0] = write_data("async.ffm", 3000, 3, 0);
+    data[0] = training_data("async.ffm", 3000, 3, 0);
     for (int mode = WIRE_ASYNC; mode <= WIRE_SSP; mode++)
         for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
             struct train_config c = config_of("fm");
@@ -369,24 +373,24 @@ static void test_lives_sync(void **state)
     (void)state;
     struct table_config t;
     struct train_result one = {0}, many;
-    data[0] = write_data("lives.ffm", 2000, 300, 0);
+    data[0] = training_data("lives.ffm", 2000, 300, 0);
     struct train_config c = living_config(
         &t, "accessor=ctr; entry=count:3; embedx-threshold=1");
     struct train_cluster how = {.mode = WIRE_SYNC};
     c.cluster = &how;
-    c.out = path_of("alone");
+    c.out = files_in("alone");
     if (lives_run(&c, &one, &test_err) != 0)
         fail_msg("%s", test_err.text);
     struct rows here = rows_of(one.saved);
     assert_true(here.n > 0 && here.n <= 1200 && one.test.auc > 0.6);
-    c.out = path_of("others");
+    c.out = files_in("others");
     train_there(&c, 3, 2, WIRE_SYNC, NULL, &many);
     struct rows there = rows_of(many.saved);
     assert_true(there.n == here.n && there.shows == here.shows);
     assert_true(there.hash == here.hash);
     assert_true(many.test.auc == one.test.auc);
-    remove_all(path_of("alone"));
-    remove_all(c.out);
+    files_remove(files_in("alone"));
+    files_remove(c.out);
 }
 
 static struct rows rows_after(struct train_config *c, uint32_t epochs, const char *name,
@@ -394,7 +398,7 @@ static struct rows rows_after(struct train_config *c, uint32_t epochs, const cha
 {
     struct train_result r = {0};
     c->epochs = epochs;
-    c->out = path_of(name);
+    c->out = files_in("%s", name);
     if (lives_run(c, &r, &test_err) != 0)
         fail_msg("%s", test_err.text);
     snprintf(ret_saved, FILE_PATH_MAX, "%s", c->out);
@@ -409,8 +413,8 @@ static void test_lives_count_once(void **state)
     (void)state;
     struct table_config t;
     char one[FILE_PATH_MAX], out[FILE_PATH_MAX];
-    static char text[256]; // path_of forgets
-    snprintf(text, sizeof(text), "%s", write_data("once.ffm", 2000, 1000, 0));
+    static char text[256]; // files_in forgets
+    snprintf(text, sizeof(text), "%s", training_data("once.ffm", 2000, 1000, 0));
     data[0] = text; // two shows a feature and pass
     for (int mode = WIRE_ASYNC; mode <= WIRE_SYNC; mode += WIRE_SYNC - WIRE_ASYNC) {
         struct train_config c = living_config(
@@ -423,18 +427,18 @@ static void test_lives_count_once(void **state)
         assert_int_equal(three.n, first.n);
         assert_int_equal(three.shows, first.shows);
         assert_true(three.hash != first.hash); // weights go on
-        remove_all(out);
+        files_remove(out);
         c.init_from = one;
         struct rows anew = rows_after(&c, 2, "anew", out);
         assert_true(anew.n > first.n && anew.shows > first.shows + 2 * first.n);
-        remove_all(out);
+        files_remove(out);
         c.init_from = NULL;
         if (table_config_set(&t, "count-passes", "all", &test_err) != 0)
             fail_msg("%s", test_err.text);
         struct rows all = rows_after(&c, 3, "all", out);
         assert_true(all.n > first.n + 500 && all.shows > 2 * first.shows);
-        remove_all(out);
-        remove_all(one);
+        files_remove(out);
+        files_remove(one);
     }
 }
 
@@ -462,7 +466,7 @@ static void resume_from_all(const struct train_config *whole, enum wire_mode mod
             break;
         if (!file_exists(manifest)) // given up
             continue;
-        snprintf(out, sizeof(out), "%s", path_of("again"));
+        snprintf(out, sizeof(out), "%s", files_in("again"));
         copy_dir(save, out);
         struct train_config c = *whole;
         c.out = out;
@@ -472,7 +476,7 @@ static void resume_from_all(const struct train_config *whole, enum wire_mode mod
         assert_int_equal(got.n, want.n);
         assert_int_equal(got.shows, want.shows);
         assert_true(mode != WIRE_SYNC || got.hash == want.hash);
-        remove_all(out);
+        files_remove(out);
         within++;
     }
     assert_true(within > 0);
@@ -502,9 +506,9 @@ static void test_saved_within(void **state)
     struct train_result r;
     // About eighteen pieces, and batches enough to stop between two, also when the first
     // moments have passed before all servers heard of them.
-    static char text[256], out[256]; // path_of forgets
-    snprintf(text, sizeof(text), "%s", write_data("within.ffm", 18000, 300, 1000));
-    snprintf(out, sizeof(out), "%s", path_of("whole"));
+    static char text[256], out[256]; // files_in forgets
+    snprintf(text, sizeof(text), "%s", training_data("within.ffm", 18000, 300, 1000));
+    snprintf(out, sizeof(out), "%s", files_in("whole"));
     data[0] = text;
     for (int mode = WIRE_ASYNC; mode <= WIRE_SYNC; mode++) {
         struct train_config c = living_config(&t, "accessor=ctr; embedx-threshold=1");
@@ -517,7 +521,7 @@ static void test_saved_within(void **state)
         // Also of a pass whose number of batches nobody knows yet.
         assert_int_equal(first_epoch(out), 0);
         resume_from_all(&c, (enum wire_mode)mode, &r, again[mode][0], again[mode][1]);
-        remove_all(c.out);
+        files_remove(c.out);
     }
 }
 
@@ -586,23 +590,23 @@ static void test_another_saves(void **state)
     (void)state;
     struct table_config t;
     struct train_result r;
-    data[0] = write_data("slow.ffm", 6000, 300, 1000);
+    data[0] = training_data("slow.ffm", 6000, 300, 1000);
     struct train_config c = living_config(&t, "accessor=ctr; embedx-threshold=1");
     c.epochs = 2;
     c.save_batches = 10;
-    c.out = path_of("slow");
+    c.out = files_in("slow");
     guest = run_saver;
     train_there(&c, 2, 2, WIRE_ASYNC, NULL, &r);
     guest = NULL;
     assert_true(looks > 10);
     assert_int_equal(held, 0);
-    remove_all(c.out);
+    files_remove(c.out);
 }
 
 static int add_toy(void **state)
 {
     assert_int_equal(model_register(&toy, NULL), 0); // trained in all tests of all models
-    return make_test_dir(state);
+    return files_begin(state);
 }
 
 int main(void)
@@ -617,5 +621,5 @@ int main(void)
         cmocka_unit_test(test_another_saves),
     };
     log_set_level(LOG_ERROR);
-    return cmocka_run_group_tests(tests, add_toy, remove_test_dir);
+    return cmocka_run_group_tests(tests, add_toy, files_end);
 }

@@ -5,8 +5,12 @@
 #include "train/evaluate.h"
 
 #include <math.h>
+#include <string.h>
 
-#include "train/train_testing.h"
+#include "base/random.h"
+#include "kit/files.h"
+#include "kit/test.h"
+#include "kit/training.h"
 
 enum { ROWS = 9000, FEATURES = 50 };
 
@@ -25,7 +29,7 @@ static float weight_of(uint64_t key)
 // A file of random examples, some twice so that scores tie, some with unknown features.
 static void write_rows(void)
 {
-    FILE *f = fopen(path_of("data"), "w");
+    FILE *f = fopen(files_in("data"), "w");
     assert_non_null(f);
     for (uint64_t i = 0; i < ROWS; i++) {
         uint64_t like = i % 3 == 0 ? i / 2 : i;
@@ -44,7 +48,7 @@ static void write_rows(void)
 
 static void open_model(struct parameters *p)
 {
-    struct model_options o = model_of("lr");
+    struct model_options o = training_model("lr");
     assert_int_equal(parameters_open(p, &o, NULL), 0);
     for (uint64_t key = 0; key < FEATURES; key++) {
         uint32_t id;
@@ -68,7 +72,7 @@ static int keep(void *ctx, const struct dataset *d, const float *predictions, si
 static int run(struct team *team, const struct parameters *p, double held_out,
                struct metrics *ret)
 {
-    const char *paths[] = {path_of("data")};
+    const char *paths[] = {files_in("data")};
     struct source_options s = {.paths = paths, .n_paths = 1, .chunk_bytes = 4096};
     struct reader_options r = {.format = "libsvm", .labels = true};
     uint64_t bad = 0;
@@ -133,7 +137,7 @@ static void against_naive(void **state)
         struct metrics want = naive(held_out), first;
         for (int threads = 1; threads <= 5; threads += 2) {
             struct metrics m;
-            struct team *team = open_team(threads);
+            struct team *team = training_team(threads);
             assert_int_equal(run(team, &p, held_out, &m), 0);
             assert_int_equal(m.examples, want.examples);
             assert_true(near(m.auc, want.auc) && near(m.logloss, want.logloss) &&
@@ -179,8 +183,8 @@ static void failures(void **state)
     (void)state;
     struct parameters p;
     struct metrics m;
-    struct team *team = open_team(2);
-    const char *paths[] = {write_text("bad", "1 1:1\n2 1:1\n")};
+    struct team *team = training_team(2);
+    const char *paths[] = {files_write(files_in("bad"), "1 1:1\n2 1:1\n")};
     struct source_options s = {.paths = paths, .n_paths = 1};
     struct reader_options r = {.format = "libsvm", .labels = true};
     uint64_t bad = 0;
@@ -207,9 +211,9 @@ static void failing_allocations(void **state)
     (void)state;
     struct parameters p;
     struct metrics m;
-    struct team *team = open_team(1);
+    struct team *team = training_team(1);
     open_model(&p);
-    write_text("data", "1 1:1\n0 2:1\n1 3:0.5 4:2\n");
+    files_write(files_in("data"), "1 1:1\n0 2:1\n1 3:0.5 4:2\n");
     FAIL_EACH_ALLOCATION(run(team, &p, 0, &m), );
     parameters_close(&p);
     team_close(team);
@@ -218,7 +222,7 @@ static void failing_allocations(void **state)
 static int begin(void **state)
 {
     seen = mem_array(ROWS, sizeof(*seen));
-    if (seen == NULL || make_test_dir(state) != 0)
+    if (seen == NULL || files_begin(state) != 0)
         return -1;
     write_rows();
     return 0;
@@ -227,7 +231,7 @@ static int begin(void **state)
 static int end(void **state)
 {
     mem_free(seen);
-    return remove_test_dir(state);
+    return files_end(state);
 }
 
 int main(void)

@@ -3,7 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/fields.h"
 
-#include "train/train_testing.h"
+#include <string.h>
+
+#include "kit/files.h"
+#include "kit/test.h"
+#include "kit/training.h"
 
 static int count(const char *format, const char *path, uint32_t *fields)
 {
@@ -11,7 +15,7 @@ static int count(const char *format, const char *path, uint32_t *fields)
     struct reader_options o = {.format = format, .labels = true, .fields = *fields};
     struct team *team;
     struct reader *reader = NULL;
-    struct model_options m = model_of("ffm");
+    struct model_options m = training_model("ffm");
     m.fields = *fields;
     int rc = team_open(&team, 1, &test_err);
     if (rc != 0)
@@ -35,9 +39,10 @@ static uint32_t fields_of(const char *format, const char *path)
 static void formats(void **state)
 {
     (void)state;
-    const char *ffm = write_text("data.ffm", "1 0:1:1 3:7:1\nnonsense\n0 11:2:0.5\n1\n");
+    const char *ffm = files_write(files_in("data.ffm"),
+                                  "1 0:1:1 3:7:1\nnonsense\n0 11:2:0.5\n1\n");
     assert_int_equal(fields_of("libffm", ffm), 12); // bad lines are for the real reading
-    const char *csv = write_text("data.csv", "click,site,age\n1,a,3\n0,b,4\n");
+    const char *csv = files_write(files_in("data.csv"), "click,site,age\n1,a,3\n0,b,4\n");
     assert_int_equal(fields_of("csv", csv), 2);
     assert_int_equal(fields_of("criteo", csv), 39); // by the format, the data unseen
     uint32_t fields = 5;
@@ -58,8 +63,8 @@ static int count_anew(const char *format, const char *path)
 static void failing_allocations(void **state)
 {
     (void)state;
-    const char *ffm = write_text("data.ffm", "1 0:1:1 3:7:1\n");
-    const char *csv = write_text("data.csv", "click,site,age\n1,a,3\n");
+    const char *ffm = files_write(files_in("data.ffm"), "1 0:1:1 3:7:1\n");
+    const char *csv = files_write(files_in("data.csv"), "click,site,age\n1,a,3\n");
     FAIL_EACH_ALLOCATION(count_anew("libffm", ffm), );
     FAIL_EACH_ALLOCATION(count_anew("csv", csv), );
 }
@@ -70,5 +75,5 @@ int main(void)
         cmocka_unit_test(formats),
         cmocka_unit_test(failing_allocations),
     };
-    return cmocka_run_group_tests(tests, make_test_dir, remove_test_dir);
+    return cmocka_run_group_tests(tests, files_begin, files_end);
 }

@@ -4,15 +4,18 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
+#include <string.h>
 
 #include "base/log.h"
+#include "kit/files.h"
+#include "kit/test.h"
+#include "kit/training.h"
 #include "rule/rule.h"
 #include "save/save.h"
 #include "train/config.h"
 #include "train/course.h"
 #include "train/lives.h"
 #include "train/local_steps.h"
-#include "train/train_testing.h"
 
 static struct train_result result;
 static const char *data[1];
@@ -25,7 +28,7 @@ static struct train_config config_of(const char *model, const char *settings, in
         .data = {data, 1},
         .test = {data, 1},
         .reader = {.format = "libffm", .loss = READER_LOGISTIC, .labels = true},
-        .model = model_of(model),
+        .model = training_model(model),
         .epochs = 2,
         .batch = 32,
         .threads = threads,
@@ -96,7 +99,7 @@ static struct dataset *read_data(const struct train_config *c, struct table *ids
     struct dataset *d;
     struct source *s;
     struct reader *r;
-    struct team *team = open_team(1);
+    struct team *team = training_team(1);
     uint64_t bad = 0;
     struct source_options so = {
         .paths = data, .n_paths = 1, .chunk_bytes = RUN_CHUNK_BYTES};
@@ -198,7 +201,7 @@ static void counts_like(const char *model, const char *settings, uint32_t thresh
     char out[FILE_PATH_MAX];
     struct naive m;
     struct train_config c = config_of(model, settings, 3);
-    snprintf(out, sizeof(out), "%s", path_of("counted"));
+    snprintf(out, sizeof(out), "%s", files_in("counted"));
     c.out = out;
     assert_true(run_steps_in_place(&c));
     train(&c);
@@ -224,14 +227,14 @@ static void counts_like(const char *model, const char *settings, uint32_t thresh
     assert_true(rows > 100);
     store_close(s);
     naive_free(&m);
-    remove_all(out);
+    files_remove(out);
 }
 
 static void test_rows_and_counters(void **state)
 {
     (void)state;
     char text[FILE_PATH_MAX];
-    snprintf(text, sizeof(text), "%s", write_data("counts.ffm", 3000, 500, 0));
+    snprintf(text, sizeof(text), "%s", training_data("counts.ffm", 3000, 500, 0));
     data[0] = text;
     counts_like("fm", "accessor=ctr; embedx-threshold=3.5", 1, 3.5f);
     counts_like("fm", "accessor=ctr; embedx-threshold=2.5; entry=count:3", 3, 2.5f);
@@ -261,9 +264,9 @@ static void test_as_by_a_server(void **state)
     (void)state;
     char here[FILE_PATH_MAX], there[FILE_PATH_MAX], text[FILE_PATH_MAX];
     struct naive m;
-    snprintf(text, sizeof(text), "%s", write_data("server.ffm", 4000, 12, 0));
-    snprintf(here, sizeof(here), "%s", path_of("here"));
-    snprintf(there, sizeof(there), "%s", path_of("there"));
+    snprintf(text, sizeof(text), "%s", training_data("server.ffm", 4000, 12, 0));
+    snprintf(here, sizeof(here), "%s", files_in("here"));
+    snprintf(there, sizeof(there), "%s", files_in("there"));
     data[0] = text;
     struct train_config c = config_of("fm", "accessor=ctr; embedx-threshold=3", 1);
     count_data(&m, &c);
@@ -300,8 +303,8 @@ static void test_as_by_a_server(void **state)
     assert_int_equal(shows_of(x, &m), 4 * 4000); // an example counts once
     store_close(x);
     naive_free(&m);
-    remove_all(here);
-    remove_all(there);
+    files_remove(here);
+    files_remove(there);
 }
 
 // A run that was saved and goes on is the run that was not, with one thread.
@@ -309,9 +312,9 @@ static void test_resumes(void **state)
 {
     (void)state;
     char one[FILE_PATH_MAX], two[FILE_PATH_MAX], text[FILE_PATH_MAX];
-    snprintf(text, sizeof(text), "%s", write_data("again.ffm", 1000, 60, 0));
-    snprintf(one, sizeof(one), "%s", path_of("one"));
-    snprintf(two, sizeof(two), "%s", path_of("two"));
+    snprintf(text, sizeof(text), "%s", training_data("again.ffm", 1000, 60, 0));
+    snprintf(one, sizeof(one), "%s", files_in("one"));
+    snprintf(two, sizeof(two), "%s", files_in("two"));
     data[0] = text;
     struct train_config c = config_of(
         "fm", "accessor=ctr; entry=count:5; embedx-threshold=2", 1);
@@ -326,8 +329,8 @@ static void test_resumes(void **state)
     c.epochs = 4;
     train(&c);
     assert_true(result.test.auc == auc);
-    remove_all(one);
-    remove_all(two);
+    files_remove(one);
+    files_remove(two);
 }
 
 // Windows of streamed data have ids of their own.
@@ -336,12 +339,12 @@ static void test_windows(void **state)
     (void)state;
     char text[FILE_PATH_MAX];
     struct naive m;
-    snprintf(text, sizeof(text), "%s", write_data("windows.ffm", 6000, 200, 400));
+    snprintf(text, sizeof(text), "%s", training_data("windows.ffm", 6000, 200, 400));
     data[0] = text;
     struct train_config c = config_of("fm", "accessor=ctr; embedx-threshold=3", 2);
     c.data_in = DATA_IN_STREAM;
     char out[FILE_PATH_MAX];
-    snprintf(out, sizeof(out), "%s", path_of("windows"));
+    snprintf(out, sizeof(out), "%s", files_in("windows"));
     c.out = out;
     train(&c);
     count_data(&m, &c);
@@ -350,14 +353,14 @@ static void test_windows(void **state)
     assert_int_equal(store_stats(s).rows, result.keys);
     store_close(s);
     naive_free(&m);
-    remove_all(out);
+    files_remove(out);
 }
 
 // Threads on rows that come and go all the time.
 static void test_budget(void **state)
 {
     (void)state;
-    data[0] = write_data("budget.ffm", 4000, 1000, 0);
+    data[0] = training_data("budget.ffm", 4000, 1000, 0);
     struct train_config c = config_of(
         "fm", "accessor=ctr; embedx-threshold=0; budget-rows=1024", 4);
     c.epochs = 3;
@@ -372,8 +375,8 @@ static void test_few_rows(void **state)
     (void)state;
     char text[FILE_PATH_MAX], out[FILE_PATH_MAX];
     struct naive m;
-    snprintf(text, sizeof(text), "%s", write_data("few.ffm", 40000, 3, 0));
-    snprintf(out, sizeof(out), "%s", path_of("few"));
+    snprintf(text, sizeof(text), "%s", training_data("few.ffm", 40000, 3, 0));
+    snprintf(out, sizeof(out), "%s", files_in("few"));
     data[0] = text;
     struct train_config c = config_of("fm", "embedx-threshold=1; count-passes=all", 4);
     assert_int_equal(table_config_set(&table, "accessor", "ctr", &test_err), 0);
@@ -387,7 +390,7 @@ static void test_few_rows(void **state)
     assert_int_equal(shows_of(s, &m), 10 * 4 * 40000);
     store_close(s);
     naive_free(&m);
-    remove_all(out);
+    files_remove(out);
 }
 
 // What the settings of a run want of a server.
@@ -430,7 +433,7 @@ static void test_interrupted(void **state)
 static void test_diverges(void **state)
 {
     (void)state;
-    data[0] = write_data("diverges.ffm", 2000, 4, 0);
+    data[0] = training_data("diverges.ffm", 2000, 4, 0);
     struct train_config c = config_of("fm", "accessor=ctr; embedx-threshold=0", 1);
     c.reader.loss = READER_SQUARED;
     table.accessor.rule = rule_defaults(RULE_SGD);
@@ -442,7 +445,7 @@ static void test_diverges(void **state)
 static void test_no_memory(void **state)
 {
     (void)state;
-    data[0] = write_data("memory.ffm", 60, 5, 0);
+    data[0] = training_data("memory.ffm", 60, 5, 0);
     struct train_config c = config_of(
         "fm", "accessor=ctr; entry=count:2; embedx-threshold=1", 2);
     c.epochs = 2;
@@ -464,5 +467,5 @@ int main(void)
         cmocka_unit_test(test_diverges),
         cmocka_unit_test(test_no_memory),
     };
-    return cmocka_run_group_tests(tests, make_test_dir, remove_test_dir);
+    return cmocka_run_group_tests(tests, files_begin, files_end);
 }

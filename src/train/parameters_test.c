@@ -3,12 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/parameters.h"
 
-#include "train/train_testing.h"
+#include "kit/test.h"
+#include "kit/training.h"
 
 static void resolving(void **state)
 {
     (void)state;
-    struct model_options o = model_of("fm");
+    struct model_options o = training_model("fm");
     struct parameters p;
     assert_int_equal(parameters_open(&p, &o, NULL), 0);
     uint64_t keys[] = {7, 8, 7, UINT64_MAX, 0};
@@ -37,7 +38,7 @@ static void resolving(void **state)
 static void copies(void **state)
 {
     (void)state;
-    struct model_options o = model_of("ffm");
+    struct model_options o = training_model("ffm");
     struct parameters p, copy;
     assert_int_equal(parameters_open(&p, &o, NULL), 0);
     uint32_t id;
@@ -67,7 +68,7 @@ static void copies(void **state)
 static void failing_allocations(void **state)
 {
     (void)state;
-    struct model_options o = model_of("fm");
+    struct model_options o = training_model("fm");
     struct parameters p, copy;
     FAIL_EACH_ALLOCATION(parameters_open(&p, &o, &test_err), parameters_close(&p));
     assert_int_equal(parameters_open(&p, &o, NULL), 0);

@@ -5,12 +5,14 @@
 #include "train/saved_run.h"
 
 #include <math.h>
+#include <string.h>
 
 #include <jansson.h>
 
 #include "base/hash.h"
+#include "kit/files.h"
 #include "kit/test.h"
-#include "train/train_testing.h"
+#include "kit/training.h"
 
 static struct saved_run written, again; // large
 
@@ -19,7 +21,7 @@ static void fill(struct saved_run *m)
 {
     *m = (struct saved_run){
         .schema = {.format = "csv", .loss = READER_SQUARED, .separator = '\t'},
-        .options = {.model = model_of("ffm"),
+        .options = {.model = training_model("ffm"),
                     .schedule = {SCHEDULE_LINEAR, 0.1, 1e-300},
                     .batch = 77,
                     .deterministic = true,
@@ -247,7 +249,7 @@ static void same_options(void **state)
     assert_int_equal(saved_same_options(&written.options, &now, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, ", this one has 31; it had --batch "));
     assert_non_null(strstr(e.text, "; it had --window "));
-    now.model.ops = model_of("lr").ops;
+    now.model.ops = training_model("lr").ops;
     now.model.dim = 1;
     assert_int_equal(saved_same_options(&written.options, &now, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "had --model 'ffm', this one has 'lr': give"));
@@ -279,5 +281,5 @@ int main(void)
         cmocka_unit_test(damaged),      cmocka_unit_test(forged),
         cmocka_unit_test(same_options), cmocka_unit_test(failing_allocations),
     };
-    return cmocka_run_group_tests(tests, make_test_dir, remove_test_dir);
+    return cmocka_run_group_tests(tests, files_begin, files_end);
 }

@@ -3,17 +3,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/saved.h"
 
+#include <string.h>
 #include <sys/stat.h>
 
+#include "base/random.h"
+#include "kit/files.h"
+#include "kit/test.h"
+#include "kit/training.h"
 #include "train/run_tables.h"
-#include "train/train_testing.h"
 
 static struct saved_run m;
 
 // Tables with `n` rows that no initial value explains.
 static void open_parameters(struct parameters *p, const char *model, uint64_t n)
 {
-    struct model_options o = model_of(model);
+    struct model_options o = training_model(model);
     assert_int_equal(parameters_open(p, &o, NULL), 0);
     for (uint64_t key = 0; key < n; key++) {
         uint32_t id, width = p->model.accessor.width;
@@ -56,14 +60,14 @@ static int save(struct team *team, const struct parameters *model,
     m.has_best = training != NULL;
     struct saved_rows from = {.model = &model->model, .local = model},
                       other = {.model = &model->model, .local = training};
-    return saved_write(path_of("out"), team, &from, training != NULL ? &other : NULL, &m,
+    return saved_write(files_in("out"), team, &from, training != NULL ? &other : NULL, &m,
                        keep, dir, &test_err);
 }
 
 static void round_trip(void **state)
 {
     (void)state;
-    struct team *team = open_team(3);
+    struct team *team = training_team(3);
     for (size_t kind = 0; model_at(kind) != NULL; kind++) {
         struct parameters model, training, loaded;
         char dir[FILE_PATH_MAX], found[FILE_PATH_MAX];
@@ -71,7 +75,7 @@ static void round_trip(void **state)
         open_parameters(&training, model_at(kind)->name, 1700);
         *training.bias = -3;
         assert_int_equal(save(team, &model, &training, 1, dir), 0);
-        assert_int_equal(save_find(path_of("out"), found, NULL), 0);
+        assert_int_equal(save_find(files_in("out"), found, NULL), 0);
         assert_string_equal(found, dir);
         assert_int_equal(saved_read(&m, dir, NULL), 0);
         assert_int_equal(saved_load(dir, &m, SAVED_MODEL, team, &loaded, NULL), 0);
@@ -91,7 +95,7 @@ static void round_trip(void **state)
 static void one_table(void **state)
 {
     (void)state;
-    struct team *team = open_team(2);
+    struct team *team = training_team(2);
     struct parameters model, into;
     char dir[FILE_PATH_MAX];
     open_parameters(&model, "fm", 50);
@@ -114,26 +118,26 @@ static void finding(void **state)
     (void)state;
     char dir[FILE_PATH_MAX];
     struct err e = {0};
-    remove_all(path_of("out"));
-    assert_int_equal(save_find(path_of("out"), dir, &e), TUG_EDATA);
-    assert_false(saved_any(path_of("out")));
+    files_remove(files_in("out"));
+    assert_int_equal(save_find(files_in("out"), dir, &e), TUG_EDATA);
+    assert_false(saved_any(files_in("out")));
     static const char *const names[] = {"out", "out/save-000002", "out/save-000010",
                                         "out/save-1000000", "out/save-999999"};
     for (size_t i = 0; i < 5; i++)
-        assert_int_equal(mkdir(path_of(names[i]), 0700), 0);
-    assert_int_equal(save_find(path_of("out"), dir, &e), TUG_EDATA); // none is finished
+        assert_int_equal(mkdir(files_in("%s", names[i]), 0700), 0);
+    assert_int_equal(save_find(files_in("out"), dir, &e), TUG_EDATA); // none is finished
     static const size_t newest[] = {1, 2, 4, 3};
     for (size_t i = 0; i < 4; i++) {
         char file[64];
         snprintf(file, sizeof(file), "%s/manifest.json", names[newest[i]]);
-        write_text(file, "");
-        assert_int_equal(save_find(path_of("out"), dir, &e), 0);
-        assert_string_equal(dir, path_of(names[newest[i]]));
+        files_write(files_in(file), "");
+        assert_int_equal(save_find(files_in("out"), dir, &e), 0);
+        assert_string_equal(dir, files_in("%s", names[newest[i]]));
     }
-    assert_true(saved_any(path_of("out")));
-    assert_int_equal(save_find(path_of("out/save-000002"), dir, &e), 0);
-    assert_string_equal(dir, path_of("out/save-000002"));
-    remove_all(path_of("out"));
+    assert_true(saved_any(files_in("out")));
+    assert_int_equal(save_find(files_in("out/save-000002"), dir, &e), 0);
+    assert_string_equal(dir, files_in("out/save-000002"));
+    files_remove(files_in("out"));
 }
 
 // A manifest that lacks a table (the checksum would have to be forged), or all it says of
@@ -141,7 +145,7 @@ static void finding(void **state)
 static void incomplete(void **state)
 {
     (void)state;
-    struct team *team = open_team(1);
+    struct team *team = training_team(1);
     struct parameters model, loaded;
     char dir[FILE_PATH_MAX], other[FILE_PATH_MAX];
     open_parameters(&model, "fm", 50);
@@ -155,7 +159,7 @@ static void incomplete(void **state)
     assert_int_equal(store_open(&s, &o, &test_err), 0);
     static const char *const about[] = {NULL, "{}"};
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(save_stores(path_of("tables"), SAVE_CHECKPOINT, &s, 1, about[i],
+        assert_int_equal(save_stores(files_in("tables"), SAVE_CHECKPOINT, &s, 1, about[i],
                                      0, 1, other, &test_err),
                          0);
         assert_int_equal(saved_read(&m, other, &test_err), TUG_EDATA);
@@ -167,7 +171,7 @@ static void incomplete(void **state)
             strstr(test_err.text, i == 0 ? "does not say what model" : "'dense'"));
     }
     store_close(s);
-    remove_all(path_of("tables"));
+    files_remove(files_in("tables"));
     parameters_close(&model);
     team_close(team);
 }
@@ -177,10 +181,10 @@ static int save_and_forget(struct team *team, const struct parameters *p)
     char dir[FILE_PATH_MAX];
     int rc = save(team, p, NULL, 2, dir);
     if (rc != 0) { // nothing half-written stays
-        assert_false(saved_any(path_of("out")));
-        assert_true(file_dir_is_empty(path_of("out")));
+        assert_false(saved_any(files_in("out")));
+        assert_true(file_dir_is_empty(files_in("out")));
     } else {
-        remove_all(path_of("out"));
+        files_remove(files_in("out"));
     }
     return rc;
 }
@@ -188,10 +192,10 @@ static int save_and_forget(struct team *team, const struct parameters *p)
 static void failing_allocations(void **state)
 {
     (void)state;
-    struct team *team = open_team(1);
+    struct team *team = training_team(1);
     struct parameters p, loaded;
     char dir[FILE_PATH_MAX];
-    remove_all(path_of("out"));
+    files_remove(files_in("out"));
     open_parameters(&p, "fm", 20);
     FAIL_EACH_ALLOCATION(save_and_forget(team, &p), );
     assert_int_equal(save(team, &p, NULL, 1, dir), 0);
@@ -210,5 +214,5 @@ int main(void)
         cmocka_unit_test(incomplete),
         cmocka_unit_test(failing_allocations),
     };
-    return cmocka_run_group_tests(tests, make_test_dir, remove_test_dir);
+    return cmocka_run_group_tests(tests, files_begin, files_end);
 }

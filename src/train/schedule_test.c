@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
 
+#include "kit/test.h"
 #include "train/schedule.h"
-#include "train/train_testing.h"
 
 static double naive(const struct schedule *s, double p)
 {

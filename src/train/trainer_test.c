@@ -3,11 +3,14 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
+#include <string.h>
 
 #include "base/log.h"
+#include "kit/files.h"
+#include "kit/test.h"
 #include "kit/toy_model.h"
+#include "kit/training.h"
 #include "train/config.h"
-#include "train/train_testing.h"
 
 static struct train_result result;
 static const char *data[1];
@@ -18,7 +21,7 @@ static struct train_config config_of(const char *model, int threads)
         .data = {data, 1},
         .test = {data, 1},
         .reader = {.format = "libffm", .loss = READER_LOGISTIC, .labels = true},
-        .model = model_of(model),
+        .model = training_model(model),
         .epochs = 3,
         .batch = 16,
         .threads = threads,
@@ -49,10 +52,10 @@ static void shared_rows(void **state)
                 {"fm", RULE_FTRL, true},
                 {"ffm", RULE_ADAM, false},
                 {"toy", RULE_ADAGRAD, false}};
-    data[0] = write_data("few.ffm", 1500, 3, 0);
+    data[0] = training_data("few.ffm", 1500, 3, 0);
     for (size_t i = 0; i < sizeof(runs) / sizeof(*runs); i++) {
         struct train_config c = config_of(runs[i].model, 4);
-        c.model = model_by(runs[i].model, runs[i].rule);
+        c.model = training_model_by(runs[i].model, runs[i].rule);
         c.model.dim = 8;
         train(&c);
         assert_int_equal(result.examples, 1500);
@@ -67,7 +70,7 @@ static void shared_rows(void **state)
 static void growing_tables(void **state)
 {
     (void)state;
-    data[0] = write_data("long.ffm", 700, 500, 5000);
+    data[0] = training_data("long.ffm", 700, 500, 5000);
     for (size_t kind = 0; model_at(kind) != NULL; kind++)
         for (int deterministic = 0; deterministic < 2; deterministic++) {
             struct train_config c = config_of(model_at(kind)->name, 4);
@@ -86,7 +89,7 @@ static void growing_tables(void **state)
 static void counts(void **state)
 {
     (void)state;
-    data[0] = write_data("counts.ffm", 100, 3, 0);
+    data[0] = training_data("counts.ffm", 100, 3, 0);
     struct train_config c = config_of("lr", 2);
     c.valid_fraction = 0.3;
     c.epochs = 5;
@@ -107,7 +110,7 @@ static atomic_bool stop_now;
 static void interrupted(void **state)
 {
     (void)state;
-    data[0] = write_data("stop.ffm", 100, 3, 0);
+    data[0] = training_data("stop.ffm", 100, 3, 0);
     atomic_store(&stop_now, true);
     for (int deterministic = 0; deterministic < 2; deterministic++) {
         struct train_config c = config_of("lr", 3);
@@ -124,7 +127,7 @@ static void interrupted(void **state)
 static void nothing_left(void **state)
 {
     (void)state;
-    data[0] = write_data("ten.ffm", 10, 3, 0);
+    data[0] = training_data("ten.ffm", 10, 3, 0);
     struct train_config c = config_of("lr", 2);
     for (int in = DATA_IN_MEMORY; in <= DATA_IN_STREAM; in++) {
         struct err e = {0};
@@ -143,15 +146,16 @@ static void nothing_left(void **state)
 static void too_many_fields(void **state)
 {
     (void)state;
-    const char *more[] = {write_text("more.ffm", "1 0:1:1\n0 0:1:1 3:2:1 4000:7:1\n")};
-    data[0] = write_data("four.ffm", 50, 3, 0);
+    const char *more[] = {
+        files_write(files_in("more.ffm"), "1 0:1:1\n0 0:1:1 3:2:1 4000:7:1\n")};
+    data[0] = training_data("four.ffm", 50, 3, 0);
     struct train_config c = config_of("ffm", 2);
     struct err e = {0};
     c.model.fields = 0;
     c.test.items = more;
     assert_int_equal(train_run(&c, &result, &e), TUG_EDATA);
     assert_non_null(strstr(e.text, "more.ffm:2: field 4000 is not below 4"));
-    data[0] = write_text("three.csv", "label,a,b,c\n1,2,3,4\n0,3,4,5\n");
+    data[0] = files_write(files_in("three.csv"), "label,a,b,c\n1,2,3,4\n0,3,4,5\n");
     c.reader.format = "csv";
     c.model.fields = 2;
     c.test.n = 0;
@@ -165,21 +169,21 @@ static void saves_that_would_fail(void **state)
 {
     (void)state;
     static char drop[3000];
-    data[0] = write_text("two.csv", "y,a,b\n1,2,3\n0,3,4\n");
+    data[0] = files_write(files_in("two.csv"), "y,a,b\n1,2,3\n0,3,4\n");
     struct train_config c = config_of("lr", 2);
     struct err e = {0};
     int lock;
     c.reader.format = "csv";
-    c.out = path_of("out");
+    c.out = files_in("out");
     assert_int_equal(file_make_dir(c.out, &e), 0);
     assert_int_equal(file_lock_dir(c.out, &lock, &e), 0);
     assert_int_equal(train_run(&c, &result, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "in use by another process"));
     file_unlock_dir(lock);
-    data[0] = write_text("latin.csv", "y,caf\xe9\n1,2\n0,3\n");
+    data[0] = files_write(files_in("latin.csv"), "y,caf\xe9\n1,2\n0,3\n");
     assert_int_equal(train_run(&c, &result, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "are not UTF-8"));
-    data[0] = path_of("two.csv");
+    data[0] = files_in("two.csv");
     for (size_t i = 0; i + 2 < sizeof(drop); i += 2)
         memcpy(drop + i, "a,", 3);
     drop[sizeof(drop) - 3] = 0; // the last comma
@@ -205,12 +209,12 @@ static void hot_rows_that_decay(void **state)
     for (int i = 0; i < 20000; i++)
         n += (size_t)snprintf(text + n, sizeof(text) - n, "%d 1:%g\n", i % 2,
                               i < 2000 ? 5 : 0.01);
-    data[0] = write_text("falling.svm", text);
+    data[0] = files_write(files_in("falling.svm"), text);
     struct train_config c = config_of("lr", 8);
     c.reader.format = "libsvm";
     c.batch = 256;
     c.epochs = 8;
-    c.model = model_by("lr", RULE_RMSPROP);
+    c.model = training_model_by("lr", RULE_RMSPROP);
     train(&c);
 }
 
@@ -219,7 +223,7 @@ static void hot_rows_that_decay(void **state)
 static void failing_allocations(void **state)
 {
     (void)state;
-    data[0] = write_data("tiny.ffm", 40, 3, 0);
+    data[0] = training_data("tiny.ffm", 40, 3, 0);
     struct train_config c = config_of("fm", 1);
     c.epochs = 1;
     c.deterministic = true;
@@ -235,7 +239,7 @@ static int quiet(void **state)
 {
     log_set_level(LOG_ERROR);
     assert_int_equal(model_register(&toy, NULL), 0);
-    return make_test_dir(state);
+    return files_begin(state);
 }
 
 int main(void)
@@ -251,5 +255,5 @@ int main(void)
         cmocka_unit_test(hot_rows_that_decay),
         cmocka_unit_test(failing_allocations),
     };
-    return cmocka_run_group_tests(tests, quiet, remove_test_dir);
+    return cmocka_run_group_tests(tests, quiet, files_end);
 }
