@@ -5,16 +5,12 @@
 #include "accessor/life.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "accessor/accessor.h"
 #include "base/random.h"
+#include "kit/test.h"
 #include "rule/rule.h"
 
 enum { MAX_WIDTH = 32, STEPS = 3000 };

@@ -2,13 +2,10 @@
 #include "base/alloc.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "kit/test.h"
 
 enum { MIB = 1 << 20 };
 

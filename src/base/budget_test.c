@@ -4,14 +4,11 @@
 #include "base/budget.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "kit/test.h"
 
 #define MIB ((uint64_t)1 << 20)
 

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/buf.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "kit/test.h"
 
 static void test_empty(void **state)
 {

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/descriptors.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "kit/test.h"
 
 static void raised_to_the_hard_limit(void **state)
 {

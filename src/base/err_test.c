@@ -2,11 +2,9 @@
 #include "base/err.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "kit/test.h"
 
 static void test_set(void **state)
 {

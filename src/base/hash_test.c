@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/hash.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
+#include "kit/test.h"
 
 // Golden: placement, checkpoints and initial values depend on these for ever. Computed
 // apart, in Python.

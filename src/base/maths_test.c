@@ -4,14 +4,9 @@
 #include "base/maths.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
+#include "kit/test.h"
 
 static void test_exp(void **state)
 {

@@ -2,15 +2,13 @@
 #include "base/options.h"
 
 #include <math.h>
-#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
+#include "kit/test.h"
 
 struct values {
     bool json, shuffle;

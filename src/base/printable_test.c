@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/printable.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "kit/test.h"
 
 static void check(const char *text, const char *want)
 {

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/random.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "kit/test.h"
 
 // Golden: initial values of rows depend on these for ever. Computed apart, in Python.
 static void test_golden(void **state)

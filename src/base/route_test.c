@@ -3,12 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/route.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "kit/test.h"
 
 static void test_split(void **state)
 {

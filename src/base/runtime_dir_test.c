@@ -2,8 +2,6 @@
 #include "base/runtime_dir.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "kit/test.h"
 
 static char dir[] = "/tmp/tug-runtime-XXXXXX";
 static char mine[FILE_PATH_MAX]; // DIR/tug

@@ -2,18 +2,13 @@
 #include "base/team.h"
 
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/resource.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/relaxed.h"
+#include "kit/test.h"
 
 enum { MAX_SIZE = 16 };
 

@@ -1,17 +1,12 @@
 // Merging against the obvious way: look for each key among those seen.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
 #include "client/merge.h"
+#include "kit/test.h"
 
 enum { MAX = 700, WIDTH = 3 };
 

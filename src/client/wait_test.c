@@ -3,21 +3,16 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "client/client.h"
 #include "cluster/scheduler.h"
+#include "kit/test.h"
 #include "rule/rule.h"
 #include "server/shard.h"
 #include "van/inproc.h"

@@ -4,17 +4,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/leases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/random.h"
+#include "kit/test.h"
 
 enum { MAX_FILES = 4, MAX_PIECES = 24, MAX_WORKERS = 12, NOBODY = -1 };
 

@@ -3,14 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/node.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "kit/test.h"
 
 static char dir[] = "/tmp/tug-node-XXXXXX";
 

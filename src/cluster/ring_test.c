@@ -3,16 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/ring.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/err.h"
+#include "kit/test.h"
 
 enum { MAX_NODES = 300, MAX_PARTITIONS = 1 << 14 };
 

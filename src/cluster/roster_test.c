@@ -3,17 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/roster.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/random.h"
+#include "kit/test.h"
 
 enum { BITS = 3, PARTITIONS = 1 << BITS };
 

@@ -4,18 +4,15 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/clock.h"
 #include "base/runtime_dir.h"
+#include "kit/test.h"
 
 static char dir[] = "/tmp/tug-token-XXXXXX";
 

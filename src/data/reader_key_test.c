@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "data/reader.h"
+#include "kit/test.h"
 
 static int compare(const void *a, const void *b)
 {

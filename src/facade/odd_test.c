@@ -8,23 +8,18 @@
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "facade/tug_client.h"
+#include "kit/test.h"
 #include "tug/kvapp.h"
 #include "tug/table.h"
 

@@ -2,12 +2,6 @@
 // outside the van; threads that want it at the same time.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -17,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "facade/pump.h"
+#include "kit/test.h"
 #include "van/tcp.h"
 
 #define MS ((uint64_t)1000000)

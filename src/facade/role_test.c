@@ -3,12 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "facade/role.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "kit/test.h"
 
 // An environment: "NAME=VALUE" words, NULL at the end.
 static const char *get(void *ctx, const char *name)

@@ -1,12 +1,6 @@
 // Profiles through the public calls, on a cluster inside this process.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "kit/test.h"
 #include "tug/table.h"
 
 enum { LOOPS = 2, KEYS = 100, PUSHES = 20 };

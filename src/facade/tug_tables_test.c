@@ -1,12 +1,6 @@
 // Tables by settings through the public calls, on a cluster inside this process.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +11,7 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "facade/tug_client.h"
+#include "kit/test.h"
 #include "tug/table.h"
 
 enum { KEYS = 500, DIM = 4, PUSH = 1 + DIM + 3, PULL = 2 + 1 + DIM };

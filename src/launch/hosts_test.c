@@ -3,14 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/hosts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
+#include "kit/test.h"
 
 static void good_files(void **state)
 {

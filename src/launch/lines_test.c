@@ -3,16 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/lines.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
+#include "kit/test.h"
 #include "launch/words.h"
 
 // What comes out when `text` comes in pieces of n bytes.

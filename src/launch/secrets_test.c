@@ -4,17 +4,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/secrets.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/route.h"
+#include "kit/test.h"
 #include "van/tls.h"
 
 static int read_from(const char *text, size_t n, struct buf *ret, struct err *e)

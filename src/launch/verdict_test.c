@@ -3,12 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/verdict.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "kit/test.h"
 
 static struct verdict v;
 

@@ -4,14 +4,10 @@
 #include "model/metrics.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "kit/test.h"
 #include "model/loss.h"
 
 static double naive_auc(const struct scored *s, size_t n)

@@ -3,17 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/random.h"
+#include "kit/test.h"
 #include "rule/rate.h"
 
 static const uint64_t SEED = 5;

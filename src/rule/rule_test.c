@@ -3,15 +3,10 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/random.h"
+#include "kit/test.h"
 #include "rule/rule.h"
 
 enum { MAX_N = 19, MAX_STATE = 3 * MAX_N + 4, STEPS = 1000 };

@@ -3,16 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/random.h"
+#include "kit/test.h"
 #include "rule/rule.h"
 
 static const uint64_t SEED = 78;

@@ -1,15 +1,10 @@
 // Rows before the last batch: found again as they were, and only those.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
+#include "kit/test.h"
 #include "server/before.h"
 
 enum { ROWS = 3000, WIDTH = 3 };

@@ -2,18 +2,13 @@
 // refused.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
 #include "cluster/roster.h"
+#include "kit/test.h"
 #include "server/bf16.h"
 #include "server/keys.h"
 #include "server/pool.h"

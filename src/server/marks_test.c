@@ -3,17 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/marks.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/random.h"
 #include "cluster/roster.h"
+#include "kit/test.h"
 
 enum { SESSIONS = 40, SAVES = 5, STEPS = 20000, FEW = 6 };
 

@@ -4,17 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/orders.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "kit/test.h"
 
 enum { SESSIONS = 5, NUMBERS = 200 };
 

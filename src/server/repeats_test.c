@@ -1,16 +1,11 @@
 // The clock of pushes beside a naive model that remembers everything.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "kit/test.h"
 #include "server/repeats.h"
 #include "server/shard.h"
 

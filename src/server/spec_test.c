@@ -3,15 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/spec.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
+#include "kit/test.h"
 
 static const char *const settings[] = {
     "name=a",

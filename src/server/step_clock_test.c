@@ -3,15 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/step_clock.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/err.h"
+#include "kit/test.h"
 
 static void test_sum(void **state)
 {

@@ -4,16 +4,12 @@
 #include "store/config.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/random.h"
+#include "kit/test.h"
 #include "rule/rule.h"
 
 enum { TEXT_MAX = 1 << 16 };

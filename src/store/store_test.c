@@ -1,4 +1,4 @@
-// Stores against a naive one (store_testing.h), over random sequences of all that can be
+// Stores against a naive one (kit/naive_store.h), over random sequences of all that can be
 // done to them; limits and bad input.
 //
 // SPDX-License-Identifier: Apache-2.0

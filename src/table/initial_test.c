@@ -1,15 +1,10 @@
 // First values of dense variables: moments, independence of how they are cut, texts.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <string.h>
 
+#include "kit/test.h"
 #include "table/initial.h"
 
 enum { N = 200000 };

@@ -4,29 +4,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "table/table.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/relaxed.h"
 #include "base/team.h"
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-enum { SLOW = 1 };
-#else
-enum { SLOW = 0 };
-#endif
+#include "kit/test.h"
 
 static const struct table_options narrow = {
     .seed = 7,
@@ -391,7 +380,7 @@ static void test_collisions(void **state)
         {0x00007fffffff0000ull, 1},          // one in the middle
         {0x3000000000000000ull, 1ull << 32}, // a dense run from the beginning of a stripe
     };
-    enum { N = SLOW ? 2000 : 6000 };
+    enum { N = SANITIZED ? 2000 : 6000 };
     for (size_t f = 0; f < sizeof(fills) / sizeof(fills[0]); f++) {
         struct table *t = open_table(&narrow);
         for (uint64_t i = 0; i < N; i++)
@@ -416,7 +405,7 @@ static void test_collisions(void **state)
 static void test_memory(void **state)
 {
     (void)state;
-    enum { N = SLOW ? 100000 : 1000000, STEP = 10000 };
+    enum { N = SANITIZED ? 100000 : 1000000, STEP = 10000 };
     struct table_options o = {.width = 2};
     struct table *t = open_table(&o);
     static uint64_t keys[STEP];
@@ -439,8 +428,8 @@ static void test_memory(void **state)
                   "most %llu\n",
                   sum / samples, worst, (double)s.index_moves / (double)s.inserts,
                   (unsigned long long)s.index_max_moves);
-    assert_true(SLOW || sum / samples <= 4 * o.width + 16);
-    assert_true(SLOW || worst <= 4 * o.width + 24);
+    assert_true(SANITIZED || sum / samples <= 4 * o.width + 16);
+    assert_true(SANITIZED || worst <= 4 * o.width + 24);
     assert_true(s.index_max_moves < 36);
     table_close(t);
 }
@@ -450,7 +439,7 @@ static void test_memory(void **state)
 static void test_reserve(void **state)
 {
     (void)state;
-    enum { N = SLOW ? 20000 : 200000, STEP = 1000, BITS = 6 };
+    enum { N = SANITIZED ? 20000 : 200000, STEP = 1000, BITS = 6 };
     struct table_options o = {.width = 2};
     static uint64_t keys[STEP];
     static uint32_t h[STEP];
@@ -696,7 +685,7 @@ static void test_few_addresses(void **state)
     (void)state;
     enum { TABLES = 4 };
     const size_t hole = (size_t)16 << 30, least = (size_t)16 << 20;
-    if (SLOW)
+    if (SANITIZED)
         skip(); // sanitizers have the addresses
     pid_t pid = fork();
     if (pid == 0) {

@@ -3,14 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "table/tree_sum.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/random.h"
+#include "kit/test.h"
 
 enum { WIDTH = 5, ROUNDS = 2000 };
 

@@ -1,13 +1,8 @@
 // How far ahead the moment of a save of shares lies.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "kit/test.h"
 #include "train/driver_internal.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 // A save that came late puts the next ones further away, none beyond the limit; once they
 // are made in time, they come back to where they began.

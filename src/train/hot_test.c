@@ -3,16 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/hot.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/relaxed.h"
 #include "base/team.h"
+#include "kit/test.h"
 
 enum { WIDTH = 5, WORKERS = 4, ROUNDS = 2000 };
 

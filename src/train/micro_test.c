@@ -1,14 +1,8 @@
 // Micro-batches: together they are the batch, whatever its size.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "kit/test.h"
 #include "train/micro.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 static void they_cover_the_batch(void **state)
 {

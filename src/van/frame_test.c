@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "van/frame.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
+#include "kit/test.h"
 
 enum { STREAM_MAX = 4096, NODES = 50, SPAN = 77 };
 

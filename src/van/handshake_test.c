@@ -4,12 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "van/handshake.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "kit/test.h"
 
 static const char here[] = "tcp://127.0.0.1:9100";
 

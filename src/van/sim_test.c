@@ -4,15 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "van/sim.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "kit/test.h"
 
 enum { NODES = 4, MESSAGES = 200, MS = 1000000 };
 

@@ -2,16 +2,13 @@
 // in handshake_test.c; here is what the van makes of it.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "kit/test.h"
 #include "van/handshake.h"
 #include "van/tcp.h"
 #include "van/tls.h"

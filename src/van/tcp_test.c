@@ -2,8 +2,6 @@
 #include "van/tcp.h"
 
 #include <arpa/inet.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +10,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "kit/test.h"
 #include "van/tcp_address.h"
 
 enum { MS = 1000000, LINKS = 64 };

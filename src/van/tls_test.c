@@ -2,18 +2,15 @@
 #include "van/tls.h"
 
 #include <openssl/pem.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "kit/test.h"
 #include "van/tcp.h"
 #include "van/tls_internal.h"
 

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/pack.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "base/random.h"
+#include "kit/test.h"
 
 enum { MOST = 3000, BUF_MOST = 1 << 20 };
 

@@ -18,11 +18,7 @@
 #include "kit/frames.h"
 #include "kit/test.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { MUTATIONS = 100000 };
-#else
-enum { MUTATIONS = 1000000 };
-#endif
+enum { MUTATIONS = SANITIZED ? 100000 : 1000000 };
 
 enum { LONGEST = 50, GOLDEN_MAX = 1 << 20, AT_HEAD_BYTES = 8, AT_CHECKSUM = 40 };
 

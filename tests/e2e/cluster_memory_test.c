@@ -19,12 +19,6 @@ enum { TABLE = 7, WIDTH = 256, KEYS = 10000, PULLS = 60, LINKS = 10000 };
 #define ALLOWED (256 * MIB)
 #define BASE (128 * MIB) // code, libraries, the kernel's pages: generous
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED true
-#else
-#define SANITIZED false
-#endif
-
 static char scheduler[64];
 static pid_t server_pid, scheduler_pid;
 

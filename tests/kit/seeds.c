@@ -3,10 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/seeds.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "kit/test.h"
 
 static const struct seeds *world;
 static char dir[64];

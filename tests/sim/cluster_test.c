@@ -27,17 +27,12 @@
 // of that, and the one that gets it learns of it afterwards.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "kit/test.h"
 #include "rule/rule.h"
 #include "sim/cluster.h"
 

@@ -3,18 +3,13 @@
 // what they say, for a roster of that size in each of them would not fit the memory.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "kit/cast.h"
+#include "kit/test.h"
 
 enum { SERVERS = 64, SESSIONS = 4096, WORKERS = SESSIONS - SERVERS, BITS = 8 };
 

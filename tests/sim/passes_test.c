@@ -10,18 +10,13 @@
 // Worker 0 does not die.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
 #include "kit/seeds.h"
 #include "kit/sums.h"
+#include "kit/test.h"
 
 enum {
     KEYS = 12,

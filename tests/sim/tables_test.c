@@ -14,17 +14,13 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "kit/seeds.h"
 #include "kit/sums.h"
+#include "kit/test.h"
 #include "store/store.h"
 
 enum {
