@@ -89,9 +89,20 @@ static void deal(struct worker *w, size_t size, uint64_t number,
     }
 }
 
-static void count(struct worker *w, const uint64_t *order, size_t n)
+static void collect(struct worker *w, const uint64_t *order, size_t n)
 {
-    w->rc = local_steps_add(w->steps, w->run->data, order, n);
+    w->rc = local_steps_add(w->steps, order, n);
+}
+
+// Examples that count arrive at their rows together, before the first step.
+static void count_first(struct worker *w, size_t size, uint64_t number)
+{
+    struct local_steps *s = w->steps;
+    deal(w, MICRO_MAX, number, collect);
+    if (w->rc == 0)
+        w->rc = local_steps_arrive(s, w->run->data);
+    for (size_t at = 0; at < s->n_order && w->rc == 0; at += size)
+        micro(w, s->order + at, s->n_order - at < size ? s->n_order - at : size);
 }
 
 static void batch(struct worker *w, size_t size, uint64_t number)
@@ -103,13 +114,11 @@ static void batch(struct worker *w, size_t size, uint64_t number)
     }
     uint64_t step = store_step_of(r->rows->sparse) + number - r->at.batch;
     local_steps_begin(w->steps, r->at.epoch > 0, step);
-    if (local_steps_count(w->steps)) {
-        deal(w, MICRO_MAX, number, count);
-        if (w->rc == 0)
-            w->rc = local_steps_arrive(w->steps);
-    }
-    deal(w, size, number, micro);
-    int rc = local_steps_end(w->steps);
+    if (local_steps_count(w->steps))
+        count_first(w, size, number);
+    else
+        deal(w, size, number, micro);
+    int rc = local_steps_end(w->steps, &w->view);
     w->rc = w->rc != 0 ? w->rc : rc;
 }
 

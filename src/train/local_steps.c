@@ -9,16 +9,13 @@
 
 enum { AHEAD = 16 }; // features whose links are on their way into cache
 
-static uint32_t n_parts(const struct local_rows *l)
-{
-    return 1u << model_table(&l->model).partition_bits;
-}
-
 int local_steps_open(struct local_steps *s, struct local_rows *l)
 {
-    *s = (struct local_steps){.rows = l, .n_places = l->links.n};
+    *s = (struct local_steps){.rows = l,
+                              .n_places = l->links.n,
+                              .n_parts = 1u << model_table(&l->model).partition_bits};
     s->places = mem_zalloc((s->n_places + 1) * sizeof(*s->places));
-    s->begins = mem_array(n_parts(l) + 1, sizeof(*s->begins));
+    s->begins = mem_array(s->n_parts + 1, sizeof(*s->begins));
     int rc = s->places != NULL && s->begins != NULL ? 0 : TUG_ENOMEM;
     if (rc == 0)
         rc = store_stepper_open(&s->stepper, l->steps, NULL);
@@ -33,6 +30,8 @@ void local_steps_close(struct local_steps *s)
     mem_free(s->arrivals);
     mem_free(s->places);
     mem_free(s->begins);
+    mem_free(s->order);
+    mem_free(s->start);
     mem_free(s->latent_rows);
     mem_free(s->latent_u);
     mem_free(s->latent_slot);
@@ -42,21 +41,6 @@ void local_steps_close(struct local_steps *s)
 }
 
 // Arrivals.
-
-void local_steps_begin(struct local_steps *s, bool again, uint64_t step)
-{
-    s->again = again;
-    s->step = step;
-    s->n = 0;
-    store_stepper_pin(s->stepper);
-}
-
-int local_steps_end(struct local_steps *s)
-{
-    int rc = s->n > 0 ? local_steps_arrive(s) : 0;
-    store_stepper_unpin(s->stepper);
-    return rc;
-}
 
 // Of examples that were counted before rows note the time of the push, if that decides
 // when they go.
@@ -97,31 +81,53 @@ static inline struct local_count *count_of(struct local_steps *s, uint32_t id)
     return &s->counts[place];
 }
 
-int local_steps_add(struct local_steps *s, const struct dataset *d, const uint64_t *order,
-                    size_t n)
+int local_steps_add(struct local_steps *s, const uint64_t *order, size_t n)
 {
-    struct batch *b = &s->batch;
-    TRY(dataset_gather(d, order, n, b));
-    TRY(reserve(s, b->nnz));
-    for (size_t i = 0; i < b->n; i++) {
+    if (s->n_order + n > s->cap_order) {
+        size_t cap = s->n_order + n + s->cap_order / 2 + 256;
+        uint64_t *larger = mem_realloc_array(s->order, cap, sizeof(*larger));
+        if (larger == NULL)
+            return TUG_ENOMEM;
+        s->order = larger;
+        mem_free(s->start);
+        s->start = mem_array(cap + 1, sizeof(*s->start));
+        s->cap_order = s->start != NULL ? cap : 0;
+        if (s->start == NULL)
+            return TUG_ENOMEM;
+    }
+    memcpy(s->order + s->n_order, order, n * sizeof(*order));
+    s->n_order += n;
+    return 0;
+}
+
+static void count(struct local_steps *s)
+{
+    const struct batch *b = &s->batch;
+    const uint32_t *id = b->id;
+    struct local_count *counts = s->counts;
+    uint32_t *places = s->places, n = (uint32_t)s->n;
+    for (size_t i = 0, j = 0; i < b->n; i++) {
         float click = b->label[i] > 0 ? 1.0f : 0.0f;
-        for (uint32_t j = b->start[i]; j < b->start[i + 1]; j++) {
-            if (j + AHEAD < b->nnz)
-                __builtin_prefetch(&s->places[b->id[j + AHEAD]]);
-            struct local_count *x = count_of(s, b->id[j]);
-            x->show += 1;
-            x->click += click;
-            x->slot = b->slot[j];
+        for (size_t end = b->start[i + 1]; j < end; j++) {
+            uint32_t place = places[id[j]];
+            __builtin_prefetch(&places[id[j + AHEAD < b->nnz ? j + AHEAD : j]]);
+            if (place >= n || counts[place].id != id[j]) {
+                places[id[j]] = place = n++;
+                counts[place] = (struct local_count){.id = id[j]};
+            }
+            counts[place].show += 1;
+            counts[place].click += click;
+            counts[place].slot = b->slot[j];
         }
     }
-    return 0;
+    s->n = n;
 }
 
 // Counts become arrivals, by partition. What is looked at next of a key is on its way.
 static void sort(struct local_steps *s)
 {
     const struct local_links *l = &s->rows->links;
-    uint32_t parts = n_parts(s->rows), sum = 0;
+    uint32_t parts = s->n_parts, sum = 0;
     memset(s->begins, 0, (parts + 1) * sizeof(*s->begins));
     for (size_t i = 0; i < s->n; i++) {
         if (i + AHEAD < s->n)
@@ -184,7 +190,7 @@ static int arrive_at(struct local_steps *s, uint32_t partition)
     struct local_rows *l = s->rows;
     struct store_arrival *a = s->arrivals + s->begins[partition];
     size_t n = s->begins[partition + 1] - s->begins[partition];
-    if (partition + 1 < n_parts(l))
+    if (partition + 1 < s->n_parts)
         prefetch(l, a + n, s->begins[partition + 2] - s->begins[partition + 1]);
     struct store_arriving w = {partition, s->step, s->again};
     if (n == 0)
@@ -199,16 +205,40 @@ static int arrive_at(struct local_steps *s, uint32_t partition)
     return rc;
 }
 
-int local_steps_arrive(struct local_steps *s)
+static int arrive(struct local_steps *s)
 {
     int rc = 0;
-    uint32_t parts = n_parts(s->rows);
     sort(s);
-    for (uint32_t p = 0; p < parts; p++) {
+    for (uint32_t p = 0; p < s->n_parts; p++) {
         int one = arrive_at(s, p);
         rc = rc == 0 ? one : rc;
     }
     s->n = 0;
+    return rc;
+}
+
+int local_steps_arrive(struct local_steps *s, const struct dataset *d)
+{
+    TRY(dataset_gather(d, s->order, s->n_order, &s->batch));
+    TRY(reserve(s, s->batch.nnz));
+    count(s);
+    return arrive(s);
+}
+
+void local_steps_begin(struct local_steps *s, bool again, uint64_t step)
+{
+    s->again = again;
+    s->step = step;
+    s->n = s->n_order = s->at = 0;
+    store_stepper_pin(s->stepper);
+}
+
+int local_steps_end(struct local_steps *s, struct view *v)
+{
+    int rc = s->n > 0 ? arrive(s) : 0;
+    store_stepper_unpin(s->stepper);
+    if (s->at > 0) // its arrays are ours
+        v->batch = (struct batch){0};
     return rc;
 }
 
@@ -238,73 +268,94 @@ static int reserve_latent(struct local_steps *s, size_t n, size_t features)
     return s->latent_start != NULL ? 0 : TUG_ENOMEM;
 }
 
-// A key without a row, which is noted unless that is its last word.
-static void leave_out(struct local_steps *s, uint32_t id, uint32_t handle, float slot)
+// The row that a handle is of, on its way into cache; NULL: none is.
+static inline float *row_of(struct table_slabs slabs, uint32_t handle, size_t bytes)
 {
-    if (handle == LOCAL_REFUSED || !s->again)
-        return;
-    struct local_count *x = count_of(s, id);
-    x->show += 1;
-    x->slot = slot;
+    if (handle >= TABLE_MAX_ROWS)
+        return NULL;
+    float *row = table_row(slabs, handle);
+    table_row_prefetch(row, bytes);
+    return row;
 }
 
-// The row of each feature, or NULL; returns how many have none.
-static size_t find_rows(struct local_steps *s, struct view *v,
-                        const struct hot_copies *hot)
+// The row, or extra row, of each of n ids, or NULL; returns how many have none.
+static size_t find(const _Atomic uint32_t *handles, struct table_slabs slabs,
+                   size_t bytes, const uint32_t *ids, size_t n, float **ret)
 {
-    const struct local_rows *l = s->rows;
-    const _Atomic uint32_t *handles = l->links.handle;
-    const struct table_slabs slabs = l->views.rows;
-    const struct batch *b = &v->batch;
-    const size_t nnz = b->nnz, bytes = l->model.accessor.width * sizeof(float);
     size_t missing = 0;
-    for (size_t j = 0; j < nnz; j++) {
-        if (j + AHEAD < nnz)
-            __builtin_prefetch((const void *)&handles[b->id[j + AHEAD]]);
-        float *row = hot != NULL ? hot_row(hot, b->id[j]) : NULL;
-        if (row == NULL) {
-            uint32_t handle = atomic_load_explicit(&handles[b->id[j]],
-                                                   memory_order_acquire);
-            if (handle < TABLE_MAX_ROWS) {
-                row = table_row(slabs, handle);
-                table_row_prefetch(row, bytes);
-            } else {
-                leave_out(s, b->id[j], handle, b->slot[j]);
-                missing++;
-            }
-        }
-        v->rows[j] = row;
+    for (size_t j = 0; j < n; j++) {
+        __builtin_prefetch((const void *)&handles[ids[j + AHEAD < n ? j + AHEAD : j]]);
+        ret[j] = row_of(
+            slabs, atomic_load_explicit(&handles[ids[j]], memory_order_acquire), bytes);
+        missing += ret[j] == NULL;
     }
     return missing;
 }
 
-// The same of extra rows; none without a row.
+// The same where some have copies, in place of which the shared rows stay untouched.
+static size_t find_copies(const _Atomic uint32_t *handles, struct table_slabs slabs,
+                          size_t bytes, const struct hot_copies *hot, bool second,
+                          const uint32_t *ids, size_t n, float **ret)
+{
+    size_t missing = 0;
+    for (size_t j = 0; j < n; j++) {
+        uint32_t number = hot_number(hot, ids[j]);
+        float *row = NULL;
+        __builtin_prefetch((const void *)&handles[ids[j + AHEAD < n ? j + AHEAD : j]]);
+        if (number != HOT_NONE)
+            row = second ? hot_second(hot, number) : hot_first(hot, number);
+        if (row == NULL)
+            row = row_of(slabs,
+                         atomic_load_explicit(&handles[ids[j]], memory_order_acquire),
+                         bytes);
+        ret[j] = row;
+        missing += row == NULL;
+    }
+    return missing;
+}
+
+static size_t find_rows(const struct local_rows *l, struct view *v,
+                        const struct hot_copies *hot)
+{
+    const struct batch *b = &v->batch;
+    size_t bytes = l->model.accessor.width * sizeof(float);
+    if (hot == NULL)
+        return find(l->links.handle, l->views.rows, bytes, b->id, b->nnz, v->rows);
+    return find_copies(l->links.handle, l->views.rows, bytes, hot, false, b->id, b->nnz,
+                       v->rows);
+}
+
 static size_t find_extras(struct local_steps *s, const struct view *v,
                           const struct hot_copies *hot)
 {
     const struct local_rows *l = s->rows;
-    const _Atomic uint32_t *extras = l->links.extra;
-    const struct table_slabs slabs = l->views.extras;
     const struct batch *b = &v->batch;
-    const size_t nnz = b->nnz, bytes = l->model.accessor.extra_width * sizeof(float);
-    size_t missing = 0;
-    for (size_t j = 0; j < nnz; j++) {
-        if (j + AHEAD < nnz)
-            __builtin_prefetch((const void *)&extras[b->id[j + AHEAD]]);
-        uint32_t number = hot != NULL ? hot_number(hot, b->id[j]) : HOT_NONE;
-        float *extra = number != HOT_NONE ? hot_second(hot, number) : NULL;
-        uint32_t handle = extra != NULL || v->rows[j] == NULL
-                              ? TABLE_NONE
-                              : atomic_load_explicit(&extras[b->id[j]],
-                                                     memory_order_acquire);
-        if (handle != TABLE_NONE) {
-            extra = table_row(slabs, handle);
-            table_row_prefetch(extra, bytes);
-        }
-        missing += extra == NULL;
-        s->latent_rows[j] = extra;
+    size_t bytes = l->model.accessor.extra_width * sizeof(float);
+    if (hot == NULL)
+        return find(l->links.extra, l->views.extras, bytes, b->id, b->nnz,
+                    s->latent_rows);
+    return find_copies(l->links.extra, l->views.extras, bytes, hot, true, b->id, b->nnz,
+                       s->latent_rows);
+}
+
+// Keys without a row are noted, unless that is the policy's last word. A row that came
+// between two looks is one that the batch does without.
+static void leave_out(struct local_steps *s, const struct view *v)
+{
+    const struct batch *b = &v->batch;
+    for (size_t j = 0; j < b->nnz; j++) {
+        if (v->rows[j] != NULL)
+            continue;
+        if (s->latent.start != NULL)
+            s->latent_rows[j] = NULL;
+        uint32_t handle = atomic_load_explicit(&s->rows->links.handle[b->id[j]],
+                                               memory_order_relaxed);
+        if (handle == LOCAL_REFUSED || !s->again)
+            continue;
+        struct local_count *x = count_of(s, b->id[j]);
+        x->show += 1;
+        x->slot = b->slot[j];
     }
-    return missing;
 }
 
 // Leaves out features without an extra row.
@@ -355,23 +406,52 @@ static void pad(float **rows, size_t n, float *zeros)
         rows[n + k] = zeros;
 }
 
+// The next n examples of the batch that is unpacked.
+static void slice(struct local_steps *s, size_t n, struct batch *ret)
+{
+    const struct batch *b = &s->batch;
+    uint32_t from = b->start[s->at];
+    if (s->at == 0)
+        batch_free(ret); // what the view had of its own
+    *ret = (struct batch){
+        .n = n,
+        .nnz = b->start[s->at + n] - from,
+        .label = b->label + s->at,
+        .weight = b->weight != NULL ? b->weight + s->at : NULL,
+        .start = s->start,
+        .id = b->id + from,
+        .slot = b->slot + from,
+        .value = b->value != NULL ? b->value + from : NULL,
+    };
+    for (size_t i = 0; i <= n; i++)
+        s->start[i] = b->start[s->at + i] - from;
+    s->at += n;
+}
+
 int local_steps_take(struct local_steps *s, struct view *v, const struct dataset *d,
                      const uint64_t *order, size_t n, const struct hot_copies *hot)
 {
     const struct local_rows *l = s->rows;
     struct batch *b = &v->batch;
-    TRY(dataset_gather(d, order, n, b));
+    if (s->n_order > 0)
+        slice(s, n, b);
+    else
+        TRY(dataset_gather(d, order, n, b));
     TRY(view_values(v, &l->model));
     TRY(reserve_latent(s, b->n, b->nnz));
     TRY(reserve(s, b->nnz));
-    size_t missing = find_rows(s, v, hot);
     s->latent = (struct model_latent){.start = NULL};
+    size_t missing = find_rows(l, v, hot), apart = 0;
     if (l->links.extra != NULL) {
         s->latent = (struct model_latent){b->start, s->latent_rows, v->u, b->slot};
-        if (find_extras(s, v, hot) > 0)
-            pack_latent(s, v);
-        pad(s->latent_rows, s->latent.start[b->n], l->zeros);
+        apart = find_extras(s, v, hot);
     }
+    if (missing > 0)
+        leave_out(s, v);
+    if (s->latent.start != NULL && missing + apart > 0)
+        pack_latent(s, v);
+    if (s->latent.start != NULL)
+        pad(s->latent_rows, s->latent.start[b->n], l->zeros);
     if (missing > 0)
         pack_rows(v);
     pad(v->rows, b->start[b->n], l->zeros);

@@ -36,7 +36,13 @@ struct local_steps {
     uint32_t *places;
     size_t n_places;
     uint32_t *begins; // of each partition's arrivals, and the end
+    uint32_t n_parts;
+    // The batch's examples, unpacked once: those from `at` on are taken next. None: they
+    // are unpacked when they are taken.
+    uint64_t *order;
+    size_t n_order, cap_order, at;
     struct batch batch;
+    uint32_t *start; // of those taken
     // Features of the view that have an extra row; if all have, u, slot and start are the
     // view's own.
     struct model_latent latent;
@@ -54,15 +60,16 @@ void local_steps_close(struct local_steps *s); // a zeroed one is fine
 // A batch begins and ends; until then no row that it may have read is used for another
 // key. The end brings what was noted on the way to its partitions.
 void local_steps_begin(struct local_steps *s, bool again, uint64_t step);
-int local_steps_end(struct local_steps *s);
+int local_steps_end(struct local_steps *s, struct view *v);
 
-// Counts n examples of the batch, then all of them arrive. Whether they have to.
+// Whether examples have to arrive; then all of the batch are added, in the order in which
+// they will be taken, and arrive.
 bool local_steps_count(const struct local_steps *s);
-int local_steps_add(struct local_steps *s, const struct dataset *d, const uint64_t *order,
-                    size_t n);
-int local_steps_arrive(struct local_steps *s);
+int local_steps_add(struct local_steps *s, const uint64_t *order, size_t n);
+int local_steps_arrive(struct local_steps *s, const struct dataset *d);
 
-// The examples with their rows, as view_take and view_batch.
+// The next examples with their rows, as view_take and view_batch. The view is the
+// batch's: it is no view of anything when that ends (local_steps_end clears it).
 int local_steps_take(struct local_steps *s, struct view *v, const struct dataset *d,
                      const uint64_t *order, size_t n, const struct hot_copies *hot);
 struct model_batch local_steps_batch(const struct local_steps *s, const struct view *v);
