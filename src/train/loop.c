@@ -418,22 +418,23 @@ static struct saved_rows rows_living(struct run *r, bool best)
                                .save = save_living};
 }
 
-// Of a pass that was trained on in pieces, one process has no place to go on from.
 static int load_living(struct run *r, const char *dir, const struct saved_run *m,
                        bool sparse, bool dense, struct err *e)
+{
+    (void)m;
+    return local_rows_load(r->rows, dir, sparse, dense, e);
+}
+
+// Of a pass that was trained on in pieces, one process has no place to go on from.
+static int resume_living(struct run *r, const char *dir, const struct saved_run *m,
+                         struct err *e)
 {
     if (m->readers != NULL)
         return err_set(e, TUG_EUSAGE,
                        "%s was saved in the middle of a pass by workers: go on with "
                        "--save-every BATCHES, as then, or on a cluster",
                        dir);
-    return local_rows_load(r->rows, dir, sparse, dense, e);
-}
-
-static int resume_living(struct run *r, const char *dir, const struct saved_run *m,
-                         struct err *e)
-{
-    return load_living(r, dir, m, true, true, e);
+    return local_rows_load(r->rows, dir, true, true, e);
 }
 
 static void fill_living(struct run *r, struct train_result *result)
