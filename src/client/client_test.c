@@ -178,8 +178,7 @@ static void test_push_pull(void **state)
 {
     (void)state;
     static float sums[KEYS][WIDTH];
-    struct client_options o = fake_usual();
-    struct cluster *c = fake_open(2, 12, &o);
+    struct cluster *c = fake_open(2, 12, NULL);
     struct err e = {0};
     memset(sums, 0, sizeof(sums));
     for (uint64_t i = 0; i < 20; i++) {
@@ -209,8 +208,7 @@ static void test_push_pull(void **state)
 static void test_arrange(void **state)
 {
     (void)state;
-    struct client_options o = fake_usual();
-    struct cluster *c = fake_open(3, 13, &o);
+    struct cluster *c = fake_open(3, 13, NULL);
     for (uint64_t i = 0; i < 30; i++) {
         uint64_t keys[KEYS];
         uint32_t order[KEYS];
@@ -245,8 +243,7 @@ static void test_window(void **state)
     (void)state;
     static float sums[KEYS][WIDTH];
     static struct work work[3 * SHARD_WINDOW];
-    struct client_options o = fake_usual();
-    struct cluster *c = fake_open(2, 14, &o);
+    struct cluster *c = fake_open(2, 14, NULL);
     struct err e = {0};
     memset(sums, 0, sizeof(sums));
     c->servers[1].mute = true;
@@ -395,8 +392,7 @@ static void test_values_that_are_not_finite(void **state)
 static void test_errors_of_servers(void **state)
 {
     (void)state;
-    struct client_options o = fake_usual();
-    struct cluster *c = fake_open(2, 17, &o);
+    struct cluster *c = fake_open(2, 17, NULL);
     struct err e = {0};
     struct work w = {.n = KEYS};
     memcpy(w.keys, c->keys, sizeof(w.keys));
@@ -484,8 +480,7 @@ static void on_done(void *ctx, client_ts ts, int rc)
 static void test_callbacks_and_cancel(void **state)
 {
     (void)state;
-    struct client_options o = fake_usual();
-    struct cluster *c = fake_open(2, 19, &o);
+    struct cluster *c = fake_open(2, 19, NULL);
     struct err e = {0};
     struct work w = {.n = KEYS};
     struct heard h = {.client = c->client};
@@ -526,8 +521,7 @@ static void test_callbacks_and_cancel(void **state)
 static void test_requests_to_all_loops(void **state)
 {
     (void)state;
-    struct client_options o = fake_usual();
-    struct cluster *c = fake_open(3, 20, &o);
+    struct cluster *c = fake_open(3, 20, NULL);
     struct err e = {0};
     struct msg_table_is figures;
     struct work w = {.n = KEYS};
@@ -564,8 +558,7 @@ static void test_requests_to_all_loops(void **state)
 static void test_unknown_flags(void **state)
 {
     (void)state;
-    struct client_options o = fake_usual();
-    struct cluster *c = fake_open(2, 21, &o);
+    struct cluster *c = fake_open(2, 21, NULL);
     struct err e = {0};
     struct work w = {.n = KEYS};
     memcpy(w.keys, c->keys, sizeof(w.keys));
@@ -584,8 +577,7 @@ static void test_unknown_flags(void **state)
 static void test_end_of_the_cluster(void **state)
 {
     (void)state;
-    struct client_options o = fake_usual();
-    struct cluster *c = fake_open(2, 21, &o);
+    struct cluster *c = fake_open(2, 21, NULL);
     struct err e = {0};
     struct work w = {.n = KEYS};
     memcpy(w.keys, c->keys, sizeof(w.keys));
@@ -688,8 +680,7 @@ static void test_no_memory_at_first(void **state)
 static void test_steady_state(void **state)
 {
     (void)state;
-    struct client_options o = fake_usual();
-    struct cluster *c = fake_open(2, 23, &o);
+    struct cluster *c = fake_open(2, 23, NULL);
     struct err e = {0};
     size_t live = 0;
     for (int i = 0; i < 50; i++) {

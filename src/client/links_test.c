@@ -13,8 +13,7 @@ enum { MOST = 10 << 20, DRAWS = 60, SIGNATURES = 12 };
 static void test_lists_as_a_loop_keeps_them(void **state)
 {
     (void)state;
-    struct client_options o = fake_usual();
-    struct cluster *c = fake_open(1, 1, &o);
+    struct cluster *c = fake_open(1, 1, NULL);
     struct peer *p = peer_of(c->client, FIRST_NODE);
     uint64_t *keys = mem_zalloc(MOST * sizeof(*keys));
     struct keys_scratch scratch;
@@ -55,8 +54,7 @@ static void test_lists_as_a_loop_keeps_them(void **state)
 static void test_lists_that_are_forgotten(void **state)
 {
     (void)state;
-    struct client_options o = fake_usual();
-    struct cluster *c = fake_open(1, 2, &o);
+    struct cluster *c = fake_open(1, 2, NULL);
     struct peer *p = peer_of(c->client, FIRST_NODE);
     for (uint64_t i = 1; i <= 4; i++)
         assert_false(peer_knows(p, i, 1000));

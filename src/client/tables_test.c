@@ -14,8 +14,7 @@ static const char config[] = "name = users\naccessor = merge\ndim = 3\n";
 
 static struct cluster *open_lossy(uint64_t seed)
 {
-    struct client_options o = fake_usual();
-    struct cluster *c = fake_open(MAX_SERVERS, seed, &o);
+    struct cluster *c = fake_open(MAX_SERVERS, seed, NULL);
     sim_set_faults(c->sim, 0.1, 0.1, 0.3, 0.01);
     return c;
 }
@@ -139,8 +138,7 @@ static bool tell(struct server *s, van_link link, const struct van_message *m)
 static void test_info_and_steps(void **state)
 {
     (void)state;
-    struct client_options o = fake_usual();
-    struct cluster *c = fake_open(MAX_SERVERS, 9, &o);
+    struct cluster *c = fake_open(MAX_SERVERS, 9, NULL);
     struct err e = {0};
     uint32_t number = 0;
     uint64_t global;
@@ -222,8 +220,7 @@ static bool save(struct server *s, van_link link, const struct van_message *m)
 static void test_saves(void **state)
 {
     (void)state;
-    struct client_options o = fake_usual();
-    struct cluster *c = fake_open(MAX_SERVERS, 11, &o);
+    struct cluster *c = fake_open(MAX_SERVERS, 11, NULL);
     struct err e = {0};
     uint64_t rows = 0;
     answer_with_all(c, save);
@@ -334,8 +331,7 @@ static int walk_from(struct cluster *c, uint32_t partition, uint64_t from)
 static void test_pages_that_do_not_ascend(void **state)
 {
     (void)state;
-    struct client_options o = fake_usual();
-    struct cluster *c = fake_open(MAX_SERVERS, 9, &o);
+    struct cluster *c = fake_open(MAX_SERVERS, 9, NULL);
     uint32_t partition = fake_partition(c->keys[0]), n = 0;
     answer_with_all(c, say_page);
     for (uint64_t key = 0; n < 3; key++)
@@ -358,8 +354,7 @@ static void test_pages_that_do_not_ascend(void **state)
 static void test_pages_without_end(void **state)
 {
     (void)state;
-    struct client_options o = fake_usual();
-    struct cluster *c = fake_open(MAX_SERVERS, 9, &o);
+    struct cluster *c = fake_open(MAX_SERVERS, 9, NULL);
     uint32_t partition = fake_partition(c->keys[0]);
     struct client_walk w = client_walk_begin(TABLE);
     uint64_t key = 0;
@@ -403,8 +398,7 @@ static void test_errors_of_loops(void **state)
 {
     (void)state;
     const int32_t codes[] = {0, 1, 130, -77, INT32_MIN, INT32_MAX};
-    struct client_options o = fake_usual();
-    struct cluster *c = fake_open(MAX_SERVERS, 9, &o);
+    struct cluster *c = fake_open(MAX_SERVERS, 9, NULL);
     answer_with_all(c, say_error);
     for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
         struct err e = {0};
@@ -454,8 +448,7 @@ static bool hang_up(struct server *s, van_link link, const struct van_message *m
 static void test_over_and_idle(void **state)
 {
     (void)state;
-    struct client_options o = fake_usual();
-    struct cluster *c = fake_open(1, 9, &o);
+    struct cluster *c = fake_open(1, 9, NULL);
     struct msg_stop stop = {.code = TUG_EIO, .why = wire_text("enough")};
     struct msg_table_is is;
     struct err e = {0};

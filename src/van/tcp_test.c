@@ -12,124 +12,25 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "kit/tcp_node.h"
 #include "kit/test.h"
 #include "van/tcp_address.h"
 
 enum { MS = 1000000, LINKS = 64 };
 #define SECOND ((uint64_t)1000000000)
 
-// A node that counts what happens to it.
-struct node {
-    struct van *van;
-    char address[VAN_ADDRESS_MAX];
-    van_link link; // the last one that opened
-    int opened, closed, messages, placed;
-    uint64_t body_bytes, sum;
-    uint64_t last_request;
-    bool echo, ordered;
-    char *place; // where bodies are to go
-    struct err why;
-};
-
-static uint64_t sum_of(const void *data, uint64_t n)
-{
-    const unsigned char *at = data;
-    uint64_t sum = 0;
-    for (uint64_t i = 0; i < n; i++)
-        sum = sum * 31 + at[i];
-    return sum;
-}
-
-static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
-{
-    struct node *n = ctx;
-    (void)accepted, (void)now;
-    n->opened++;
-    n->link = link;
-}
-
-static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
-{
-    struct node *n = ctx;
-    (void)now;
-    n->messages++;
-    n->ordered = n->ordered && m->request == n->last_request + 1;
-    n->last_request = m->request;
-    n->body_bytes += m->body_bytes;
-    n->placed += m->placed;
-    if (m->type == MSG_ROSTER) {
-        n->sum = sum_of(m->m->roster.owners.data, m->m->roster.owners.n);
-        assert_int_equal((uintptr_t)m->m->roster.owners.data % 8, 0);
-    }
-    if (n->echo)
-        assert_int_equal(van_send(n->van, link, MSG_OK, m->request,
-                                  &(struct msg_ok){.value = n->sum}, NULL),
-                         0);
-}
-
-static void *on_place(void *ctx, van_link link, uint16_t type, uint64_t request,
-                      const union wire_any *head, uint64_t body_bytes)
-{
-    struct node *n = ctx;
-    (void)link, (void)type, (void)request, (void)head, (void)body_bytes;
-    return n->place;
-}
-
-static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
-{
-    struct node *n = ctx;
-    (void)link, (void)now;
-    n->closed++;
-    n->why = *why;
-}
-
-static void open_node(struct node *n, const struct tcp_options *o, const char *address)
-{
-    struct err e;
-    struct van_handler h = {
-        .ctx = n,
-        .opened = on_opened,
-        .message = on_message,
-        .place = on_place,
-        .closed = on_closed,
-    };
-    n->ordered = true;
-    assert_int_equal(tcp_van_open(&n->van, o, &h, &e), 0);
-    if (address != NULL && van_listen(n->van, address, n->address, &e) != 0)
-        fail_msg("%s", e.text);
-}
-
-// Polls both until the counter has the value; fails after 20 s.
-static void until(struct node *a, struct node *b, const int *counter, int value)
-{
-    uint64_t deadline = clock_ns() + 20 * SECOND;
-    while (*counter < value) {
-        if (clock_ns() > deadline)
-            fail_msg("waited in vain: %d of %d", *counter, value);
-        assert_int_equal(van_poll(a->van, van_now(a->van) + MS, NULL), 0);
-        if (b != NULL)
-            assert_int_equal(van_poll(b->van, van_now(b->van) + MS, NULL), 0);
-    }
-}
-
-static void send_hello(struct node *n, uint64_t request)
-{
-    struct msg_hello m = {.node = 7, .version = wire_text("1")};
-    assert_int_equal(van_send(n->van, n->link, MSG_HELLO, request, &m, NULL), 0);
-}
-
 struct pair {
-    struct node server, client;
+    struct tcp_node server, client;
 };
 
 static void open_pair(struct pair *p, const struct tcp_options *o, const char *address)
 {
     *p = (struct pair){0};
-    open_node(&p->server, o, address);
-    open_node(&p->client, o, NULL);
+    tcp_node_open(&p->server, o, address);
+    tcp_node_open(&p->client, o, NULL);
     assert_int_not_equal(van_connect(p->client.van, p->server.address, 5 * SECOND), 0);
-    until(&p->client, &p->server, &p->client.opened, 1);
-    until(&p->client, &p->server, &p->server.opened, 1);
+    tcp_node_until(&p->client, &p->server, &p->client.opened, 1);
+    tcp_node_until(&p->client, &p->server, &p->server.opened, 1);
 }
 
 static void close_pair(struct pair *p)
@@ -147,12 +48,12 @@ static void exchange(const char *address)
     open_pair(&p, &plain, address);
     p.server.echo = true;
     for (uint64_t i = 1; i <= 1000; i++)
-        send_hello(&p.client, i);
-    until(&p.client, &p.server, &p.client.messages, 1000);
+        tcp_node_hello(&p.client, i);
+    tcp_node_until(&p.client, &p.server, &p.client.messages, 1000);
     assert_int_equal(p.server.messages, 1000);
     assert_true(p.server.ordered && p.client.ordered);
     van_close_link(p.client.van, p.client.link);
-    until(&p.client, &p.server, &p.server.closed, 1);
+    tcp_node_until(&p.client, &p.server, &p.server.closed, 1);
     assert_int_equal(p.server.why.code, 0);
     assert_int_equal(p.client.closed, 0);
     close_pair(&p);
@@ -194,22 +95,22 @@ static void test_lists_of_addresses(void **state)
         struct pair p = {0};
         char list[2 * VAN_ADDRESS_MAX];
         const char *at = strstr(forms[i], "%s");
-        open_node(&p.server, &plain, "tcp://127.0.0.1:0");
-        open_node(&p.client, &plain, NULL);
+        tcp_node_open(&p.server, &plain, "tcp://127.0.0.1:0");
+        tcp_node_open(&p.client, &plain, NULL);
         snprintf(list, sizeof(list), "%.*s%s%s", (int)(at - forms[i]), forms[i],
                  p.server.address, at + 2);
         van_link link = van_connect(p.client.van, list, 5 * SECOND);
-        until(&p.client, &p.server, &p.client.opened, 1);
+        tcp_node_until(&p.client, &p.server, &p.client.opened, 1);
         assert_string_equal(van_peer(p.client.van, link), p.server.address);
         close_pair(&p);
     }
-    struct node n = {0};
-    open_node(&n, &plain, NULL);
+    struct tcp_node n = {0};
+    tcp_node_open(&n, &plain, NULL);
     van_connect(n.van, "unix:///tmp/tug-nobody-there,tcp://127.0.0.1:1", 30 * MS);
-    until(&n, NULL, &n.closed, 1);
+    tcp_node_until(&n, NULL, &n.closed, 1);
     assert_non_null(strstr(n.why.text, "unix:///tmp/tug-nobody-there,tcp://127.0.0.1:1"));
     van_connect(n.van, "tcp://127.0.0.1:1,nonsense", 5 * SECOND);
-    until(&n, NULL, &n.closed, 2);
+    tcp_node_until(&n, NULL, &n.closed, 2);
     assert_non_null(strstr(n.why.text, "nonsense"));
     van_free(n.van);
 }
@@ -223,12 +124,12 @@ static void test_unix_socket_of_another_user(void **state)
     if (geteuid() != 0)
         skip();
     for (int insecure = 0; insecure < 2; insecure++) {
-        struct node server = {0}, client = {0};
+        struct tcp_node server = {0}, client = {0};
         const struct tcp_options o = {.insecure = insecure};
         char address[VAN_ADDRESS_MAX];
         snprintf(address, sizeof(address), "unix:///tmp/tug-tcp-test-%d", (int)getpid());
-        open_node(&server, &o, address);
-        open_node(&client, &o, NULL);
+        tcp_node_open(&server, &o, address);
+        tcp_node_open(&client, &o, NULL);
         assert_int_equal(chmod(address + strlen("unix://"), 0666), 0);
         van_link link = van_connect(client.van, address, 5 * SECOND);
         assert_int_equal(seteuid(OTHER), 0);
@@ -236,7 +137,7 @@ static void test_unix_socket_of_another_user(void **state)
             assert_int_equal(van_poll(client.van, van_now(client.van) + MS, NULL), 0);
         assert_int_equal(seteuid(0), 0);
         if (insecure) {
-            until(&server, NULL, &server.opened, 1);
+            tcp_node_until(&server, NULL, &server.opened, 1);
             assert_int_equal(van_kind(server.van, server.link), VAN_OPEN);
             assert_int_equal(van_kind(client.van, link), VAN_OPEN);
         } else {
@@ -262,7 +163,7 @@ static void test_bodies(void **state)
     int released = 0, n = 1;
     for (int i = 0; i < MAX; i++)
         data[i] = (char)(i * 7 + (i >> 8));
-    send_hello(&p.client, 1);
+    tcp_node_hello(&p.client, 1);
     for (; size < MAX; size = size * 5 / 2 + 3, n++) {
         struct msg_roster m = {.owners = {data, size}};
         struct van_release r = {count_release, &released};
@@ -270,8 +171,8 @@ static void test_bodies(void **state)
         assert_int_equal(van_send(p.client.van, p.client.link, MSG_ROSTER,
                                   (uint64_t)n + 1, &m, n % 2 ? &r : NULL),
                          0);
-        until(&p.client, &p.server, &p.server.messages, n + 1);
-        assert_int_equal(p.server.sum, sum_of(data, size));
+        tcp_node_until(&p.client, &p.server, &p.server.messages, n + 1);
+        assert_int_equal(p.server.sum, tcp_node_sum(data, size));
         assert_int_equal(released, (n + 1) / 2);
     }
     assert_true(p.server.placed > 0 && p.server.ordered);
@@ -312,13 +213,13 @@ static void expect_closed(const void *bytes, size_t n, bool end, int code,
 {
     const struct tcp_options o = {.hello_timeout_ns = 100 * MS,
                                   .stall_timeout_ns = 50 * MS};
-    struct node server = {0};
-    open_node(&server, &o, "tcp://127.0.0.1:0");
+    struct tcp_node server = {0};
+    tcp_node_open(&server, &o, "tcp://127.0.0.1:0");
     int fd = raw_connect(server.address);
     assert_int_equal(send(fd, bytes, n, MSG_NOSIGNAL), (ssize_t)n);
     if (end)
         shutdown(fd, SHUT_WR);
-    until(&server, NULL, &server.closed, 1);
+    tcp_node_until(&server, NULL, &server.closed, 1);
     if (server.why.code != code || strstr(server.why.text, why) == NULL)
         fail_msg("%d %s", server.why.code, server.why.text);
     char byte;
@@ -357,10 +258,10 @@ static void test_trickle(void **state)
 {
     (void)state;
     const struct tcp_options o = {.hello_timeout_ns = 50 * MS};
-    struct node server = {0};
+    struct tcp_node server = {0};
     char hello[256];
     size_t n = hello_bytes(hello, 1);
-    open_node(&server, &o, "tcp://127.0.0.1:0");
+    tcp_node_open(&server, &o, "tcp://127.0.0.1:0");
     int fd = raw_connect(server.address);
     uint64_t began = clock_ns();
     for (size_t i = 0; i < n - 1 && server.closed == 0; i++) {
@@ -369,7 +270,7 @@ static void test_trickle(void **state)
         while (server.closed == 0 && van_now(server.van) < next)
             van_poll(server.van, next, NULL);
     }
-    until(&server, NULL, &server.closed, 1);
+    tcp_node_until(&server, NULL, &server.closed, 1);
     assert_true(clock_ns() - began >= 50 * MS);
     assert_non_null(strstr(server.why.text, "no complete first message"));
     close(fd);
@@ -385,10 +286,10 @@ static void test_stranger_is_brief(void **state)
     struct msg_roster m = {.owners = {data, sizeof(data)}};
     open_pair(&p, &plain, "tcp://127.0.0.1:0");
     assert_int_equal(van_send(p.client.van, p.client.link, MSG_ROSTER, 1, &m, NULL), 0);
-    until(&p.client, &p.server, &p.server.closed, 1);
+    tcp_node_until(&p.client, &p.server, &p.server.closed, 1);
     assert_int_equal(p.server.why.code, TUG_EDATA);
     assert_non_null(strstr(p.server.why.text, "first message"));
-    until(&p.client, &p.server, &p.client.closed, 1);
+    tcp_node_until(&p.client, &p.server, &p.client.closed, 1);
     assert_int_equal(van_send(p.client.van, p.client.link, MSG_ROSTER, 1, &m, NULL),
                      TUG_EIO);
     close_pair(&p);
@@ -400,13 +301,13 @@ static void test_max_links(void **state)
     const struct tcp_options o = {.max_links = 2};
     struct pair p;
     open_pair(&p, &o, "tcp://127.0.0.1:0");
-    send_hello(&p.client, 1);
+    tcp_node_hello(&p.client, 1);
     van_connect(p.client.van, p.server.address, SECOND);
-    until(&p.client, &p.server, &p.client.opened, 2);
-    send_hello(&p.client, 2);
-    until(&p.client, &p.server, &p.server.messages, 2);
+    tcp_node_until(&p.client, &p.server, &p.client.opened, 2);
+    tcp_node_hello(&p.client, 2);
+    tcp_node_until(&p.client, &p.server, &p.server.messages, 2);
     van_connect(p.client.van, p.server.address, SECOND);
-    until(&p.client, &p.server, &p.client.closed, 1);
+    tcp_node_until(&p.client, &p.server, &p.client.closed, 1);
     assert_int_equal(p.client.messages, 1); // an error that says why
     assert_int_equal(p.server.opened, 2);
     assert_int_equal(p.server.closed, 0);
@@ -421,18 +322,18 @@ static void test_strangers_make_room(void **state)
     const struct tcp_options o = {.max_links = 3};
     struct pair p;
     open_pair(&p, &o, "tcp://127.0.0.1:0");
-    send_hello(&p.client, 1);
-    until(&p.client, &p.server, &p.server.messages, 1);
+    tcp_node_hello(&p.client, 1);
+    tcp_node_until(&p.client, &p.server, &p.server.messages, 1);
     for (int i = 1; i <= STRANGERS; i++) {
         van_connect(p.client.van, p.server.address, SECOND);
-        until(&p.client, &p.server, &p.server.opened, 1 + i);
-        until(&p.client, &p.server, &p.client.opened, 1 + i);
+        tcp_node_until(&p.client, &p.server, &p.server.opened, 1 + i);
+        tcp_node_until(&p.client, &p.server, &p.client.opened, 1 + i);
     }
-    until(&p.client, &p.server, &p.server.closed, STRANGERS - 2);
+    tcp_node_until(&p.client, &p.server, &p.server.closed, STRANGERS - 2);
     assert_non_null(strstr(p.server.why.text, "it has sent nothing while others wait"));
-    until(&p.client, &p.server, &p.client.closed, STRANGERS - 2);
-    send_hello(&p.client, 2); // the last one
-    until(&p.client, &p.server, &p.server.messages, 2);
+    tcp_node_until(&p.client, &p.server, &p.client.closed, STRANGERS - 2);
+    tcp_node_hello(&p.client, 2); // the last one
+    tcp_node_until(&p.client, &p.server, &p.server.messages, 2);
     assert_int_equal(p.server.closed, STRANGERS - 2);
     assert_int_equal(p.client.messages, 0); // nobody was refused
     close_pair(&p);
@@ -443,12 +344,12 @@ static void test_strangers_make_room(void **state)
 static void expect_no_connection(const char *address, uint64_t timeout, int code,
                                  const char *why)
 {
-    struct node n = {0};
-    open_node(&n, &plain, NULL);
+    struct tcp_node n = {0};
+    tcp_node_open(&n, &plain, NULL);
     uint64_t began = clock_ns();
     assert_int_not_equal(van_connect(n.van, address, timeout), 0);
     assert_int_equal(n.closed, 0);
-    until(&n, NULL, &n.closed, 1);
+    tcp_node_until(&n, NULL, &n.closed, 1);
     if (n.why.code != code || strstr(n.why.text, why) == NULL ||
         strstr(n.why.text, address) == NULL)
         fail_msg("%d %s", n.why.code, n.why.text);
@@ -461,8 +362,8 @@ static void test_no_connection(void **state)
 {
     (void)state;
     size_t before = mem_live();
-    struct node n = {0};
-    open_node(&n, &plain, "tcp://127.0.0.1:0");
+    struct tcp_node n = {0};
+    tcp_node_open(&n, &plain, "tcp://127.0.0.1:0");
     char address[VAN_ADDRESS_MAX];
     memcpy(address, n.address, sizeof(address));
     van_free(n.van);
@@ -503,18 +404,18 @@ static void test_hanging_connect(void **state)
 static void test_connects_at_last(void **state)
 {
     (void)state;
-    struct node server = {0}, client = {0};
-    open_node(&server, &plain, "tcp://127.0.0.1:0");
+    struct tcp_node server = {0}, client = {0};
+    tcp_node_open(&server, &plain, "tcp://127.0.0.1:0");
     char address[VAN_ADDRESS_MAX];
     memcpy(address, server.address, sizeof(address));
     van_free(server.van);
-    open_node(&client, &plain, NULL);
+    tcp_node_open(&client, &plain, NULL);
     van_connect(client.van, address, 20 * SECOND);
     for (int i = 0; i < 20; i++)
         van_poll(client.van, van_now(client.van) + MS, NULL);
     assert_int_equal(client.opened + client.closed, 0);
-    open_node(&server, &plain, address);
-    until(&client, &server, &client.opened, 1);
+    tcp_node_open(&server, &plain, address);
+    tcp_node_until(&client, &server, &client.opened, 1);
     van_free(client.van);
     van_free(server.van);
 }
@@ -536,13 +437,13 @@ static void expect_no_listening(struct van *v, const char *address, int code,
 static void test_attempts_while_asleep(void **state)
 {
     (void)state;
-    struct node listener = {0}, n = {0};
+    struct tcp_node listener = {0}, n = {0};
     char unix_address[VAN_ADDRESS_MAX];
-    open_node(&listener, &plain, "tcp://127.0.0.1:0"); // its port is free then
+    tcp_node_open(&listener, &plain, "tcp://127.0.0.1:0"); // its port is free then
     van_free(listener.van);
     snprintf(unix_address, sizeof(unix_address), "unix:///tmp/tug-nobody-%d",
              (int)getpid());
-    open_node(&n, &plain, NULL);
+    tcp_node_open(&n, &plain, NULL);
     const char *addresses[] = {listener.address, unix_address};
     for (int i = 0; i < 2; i++) {
         unsigned tries = 0;
@@ -562,8 +463,8 @@ static void test_no_listening(void **state)
 {
     (void)state;
     size_t before = mem_live();
-    struct node n = {0};
-    open_node(&n, &plain, "tcp://127.0.0.1:0");
+    struct tcp_node n = {0};
+    tcp_node_open(&n, &plain, "tcp://127.0.0.1:0");
     expect_no_listening(n.van, n.address, TUG_EIO, "another process has it");
     expect_no_listening(n.van, "tcp://0.0.0.0:0", TUG_EUSAGE, "tug cert");
     expect_no_listening(n.van, "tcp://127.0.0.1:99999", TUG_EUSAGE, "65535");
@@ -575,8 +476,8 @@ static void test_no_listening(void **state)
     expect_no_listening(n.van, "nonsense", TUG_EUSAGE, "tcp://HOST:PORT");
     van_free(n.van);
     const struct tcp_options open = {.insecure = true};
-    n = (struct node){0};
-    open_node(&n, &open, "tcp://0.0.0.0:0");
+    n = (struct tcp_node){0};
+    tcp_node_open(&n, &open, "tcp://0.0.0.0:0");
     assert_null(strstr(n.address, "0.0.0.0"));
     van_free(n.van);
     assert_int_equal(mem_live(), before);
@@ -594,9 +495,9 @@ static void test_left_over_socket(void **state)
     close(fd);
     char address[VAN_ADDRESS_MAX];
     snprintf(address, sizeof(address), "unix://%s", s.sun_path);
-    struct node n = {0}, other = {0};
-    open_node(&n, &plain, address);
-    open_node(&other, &plain, NULL);
+    struct tcp_node n = {0}, other = {0};
+    tcp_node_open(&n, &plain, address);
+    tcp_node_open(&other, &plain, NULL);
     expect_no_listening(other.van, address, TUG_EIO, "another process");
     van_free(other.van);
     van_free(n.van);
@@ -633,9 +534,9 @@ static void test_out_of_memory(void **state)
     static char data[200000];
     for (long i = 0;; i++) {
         size_t before = mem_live();
-        struct node server = {.echo = false}, client = {0};
-        open_node(&server, &plain, "tcp://127.0.0.1:0");
-        open_node(&client, &plain, NULL);
+        struct tcp_node server = {.echo = false}, client = {0};
+        tcp_node_open(&server, &plain, "tcp://127.0.0.1:0");
+        tcp_node_open(&client, &plain, NULL);
         mem_fault_after(i);
         van_connect(client.van, server.address, 20 * MS);
         uint64_t deadline = clock_ns() + 5 * SECOND;

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "kit/tcp_node.h"
 #include "kit/test.h"
 #include "van/tcp.h"
 #include "van/tls_internal.h"
@@ -150,75 +151,10 @@ static void test_make_refuses(void **state)
 
 // Vans.
 
-struct node {
-    struct van *van;
-    char address[VAN_ADDRESS_MAX];
-    van_link link;
-    int opened, closed, messages;
-    uint64_t sum;
-    struct err why;
-};
-
-static uint64_t sum_of(const void *data, uint64_t n)
+static void open_tls(struct tcp_node *n, struct tls *t)
 {
-    const unsigned char *at = data;
-    uint64_t sum = 0;
-    for (uint64_t i = 0; i < n; i++)
-        sum = sum * 31 + at[i];
-    return sum;
-}
-
-static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
-{
-    struct node *n = ctx;
-    (void)accepted, (void)now;
-    n->opened++;
-    n->link = link;
-}
-
-static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
-{
-    struct node *n = ctx;
-    (void)now, (void)link;
-    n->messages++;
-    if (m->type == MSG_ROSTER)
-        n->sum = sum_of(m->m->roster.owners.data, m->m->roster.owners.n);
-}
-
-static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
-{
-    struct node *n = ctx;
-    (void)link, (void)now;
-    n->closed++;
-    n->why = *why;
-}
-
-static void open_node(struct node *n, struct tls *t)
-{
-    struct err e;
-    struct van_handler h = {
-        .ctx = n, .opened = on_opened, .message = on_message, .closed = on_closed};
-    *n = (struct node){0};
-    assert_int_equal(tcp_van_open(&n->van, &(struct tcp_options){.tls = t}, &h, &e), 0);
-    if (van_listen(n->van, "tcp://127.0.0.1:0", n->address, &e) != 0)
-        fail_msg("%s", e.text);
-}
-
-static void until(struct node *a, struct node *b, const int *counter, int value)
-{
-    uint64_t deadline = clock_ns() + 20 * SECOND;
-    while (*counter < value) {
-        if (clock_ns() > deadline)
-            fail_msg("waited in vain: %d of %d", *counter, value);
-        assert_int_equal(van_poll(a->van, van_now(a->van) + MS, NULL), 0);
-        assert_int_equal(van_poll(b->van, van_now(b->van) + MS, NULL), 0);
-    }
-}
-
-static void send_hello(struct node *n)
-{
-    struct msg_hello m = {.node = 7, .version = wire_text("1")};
-    assert_int_equal(van_send(n->van, n->link, MSG_HELLO, 1, &m, NULL), 0);
+    *n = (struct tcp_node){0};
+    tcp_node_open(n, &(struct tcp_options){.tls = t}, "tcp://127.0.0.1:0");
 }
 
 static void test_messages(void **state)
@@ -226,26 +162,26 @@ static void test_messages(void **state)
     (void)state;
     size_t before = mem_live();
     struct tls *t = keys_of(&ours);
-    struct node server, client;
-    open_node(&server, t);
-    open_node(&client, t);
+    struct tcp_node server, client;
+    open_tls(&server, t);
+    open_tls(&client, t);
     van_connect(client.van, server.address, 5 * SECOND);
-    until(&client, &server, &client.opened, 1);
-    until(&client, &server, &server.opened, 1);
+    tcp_node_until(&client, &server, &client.opened, 1);
+    tcp_node_until(&client, &server, &server.opened, 1);
     enum { MAX = 20 << 20 };
     char *data = mem_alloc(MAX);
     for (int i = 0; i < MAX; i++)
         data[i] = (char)(i * 11 + (i >> 9));
-    send_hello(&client);
+    tcp_node_hello(&client, 1);
     int n = 1;
     for (uint64_t size = 1; size < MAX; size = size * 3 + 1, n++) {
         struct msg_roster m = {.nodes = {data, 100}, .owners = {data, size}};
         assert_int_equal(van_send(client.van, client.link, MSG_ROSTER, 2, &m, NULL), 0);
-        until(&client, &server, &server.messages, n + 1);
-        assert_int_equal(server.sum, sum_of(data, size));
+        tcp_node_until(&client, &server, &server.messages, n + 1);
+        assert_int_equal(server.sum, tcp_node_sum(data, size));
     }
     van_close_link(client.van, client.link);
-    until(&client, &server, &server.closed, 1);
+    tcp_node_until(&client, &server, &server.closed, 1);
     assert_int_equal(server.why.code, 0);
     van_free(client.van);
     van_free(server.van);
@@ -257,11 +193,11 @@ static void test_messages(void **state)
 static void expect_no_link(struct tls *server_keys, struct tls *client_keys,
                            const char *why)
 {
-    struct node server, client;
-    open_node(&server, server_keys);
-    open_node(&client, client_keys);
+    struct tcp_node server, client;
+    open_tls(&server, server_keys);
+    open_tls(&client, client_keys);
     van_connect(client.van, server.address, SECOND / 4);
-    until(&client, &server, &client.closed, 1);
+    tcp_node_until(&client, &server, &client.closed, 1);
     if (strstr(client.why.text, why) == NULL ||
         strstr(client.why.text, server.address) == NULL)
         fail_msg("%s", client.why.text);
@@ -303,13 +239,13 @@ static void test_plain_client(void **state)
 {
     (void)state;
     struct tls *t = keys_of(&ours);
-    struct node server, client;
-    open_node(&server, t);
-    open_node(&client, NULL);
+    struct tcp_node server, client;
+    open_tls(&server, t);
+    open_tls(&client, NULL);
     van_connect(client.van, server.address, SECOND);
-    until(&client, &server, &client.opened, 1);
-    send_hello(&client);
-    until(&client, &server, &client.closed, 1);
+    tcp_node_until(&client, &server, &client.opened, 1);
+    tcp_node_hello(&client, 1);
+    tcp_node_until(&client, &server, &client.closed, 1);
     if (strstr(client.why.text, "speaks TLS") == NULL)
         fail_msg("%s", client.why.text);
     assert_int_equal(server.opened, 0);

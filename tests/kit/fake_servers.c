@@ -358,7 +358,8 @@ struct cluster *fake_open(uint32_t servers, uint64_t seed, const struct client_o
     struct sim_options so = {.seed = seed, .delay_min = MS / 10, .delay_max = 3 * MS};
     assert_int_equal(sim_open(&c->sim, &so, &e), 0);
     cluster_serve(c, servers);
-    assert_int_equal(client_open(&c->client, o, &e), 0);
+    struct client_options usual = fake_usual();
+    assert_int_equal(client_open(&c->client, o != NULL ? o : &usual, &e), 0);
     struct van_handler h = client_handler(c->client);
     assert_int_equal(sim_van_open(&c->van, c->sim, "client", &h, &e), 0);
     client_serve(c->client, c->van, sim_now(c->sim));

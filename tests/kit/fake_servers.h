@@ -72,7 +72,7 @@ bool fake_step(struct cluster *c, uint64_t ns);
 int fake_wait(struct cluster *c, client_ts ts, struct err *e);
 struct table_config fake_sums(void);
 struct client_options fake_usual(void);
-// A client that has joined, and made the table.
+// A client that has joined, and made the table; o: NULL for the usual options.
 struct cluster *fake_open(uint32_t servers, uint64_t seed,
                           const struct client_options *o);
 void fake_close(struct cluster *c);
