@@ -98,7 +98,6 @@ const struct accessor_class *accessor_find(const char *name, struct err *e);
 // The class of that name, by its own name, and what Paddle's name implies besides.
 int accessor_choose(struct accessor_options *o, const char *name, struct err *e);
 int accessor_register(const struct accessor_class *c, struct err *e);
-const char *accessor_names(void);
 bool accessor_has_life(const struct accessor_class *c);
 // The layout for these options; checked: TUG_EUSAGE says what can't be. `*ret` does not
 // point into `*o`.

@@ -47,9 +47,7 @@ static const struct accessor_class *classes[MAX_CLASSES] = {
     &accessor_counter,
     &accessor_features,
 };
-static size_t n_classes = 7;
-static char names[MAX_CLASSES * (ACCESSOR_NAME_MAX + 2)] =
-    "plain, merge, sparse, ctr, ctr_double, counter, features";
+enum { NAMES_MAX = (MAX_CLASSES + 1) * (ACCESSOR_NAME_MAX + 2) };
 
 // Their Unit accessors are those whose gradients are not divided by shows.
 static const struct {
@@ -69,11 +67,6 @@ static const struct {
 };
 enum { N_PADDLE = sizeof(paddle) / sizeof(*paddle) };
 
-const char *accessor_names(void)
-{
-    return names;
-}
-
 static bool same_name(const char *x, const char *y)
 {
     for (; *x != '\0' || *y != '\0'; x++, y++)
@@ -85,7 +78,7 @@ static bool same_name(const char *x, const char *y)
 static const struct accessor_class *find(const char *name, bool *ret_unscaled)
 {
     *ret_unscaled = false;
-    for (size_t i = 0; i < n_classes; i++)
+    for (size_t i = 0; i < MAX_CLASSES && classes[i] != NULL; i++)
         if (same_name(name, classes[i]->name))
             return classes[i];
     for (size_t i = 0; i < N_PADDLE; i++) {
@@ -99,10 +92,14 @@ static const struct accessor_class *find(const char *name, bool *ret_unscaled)
 
 static int unknown(const char *name, struct err *e)
 {
-    char words[sizeof(names) + N_PADDLE * 40], near[OPTION_NAME_MAX];
-    size_t n = 0;
-    for (size_t i = 0; i < n_classes; i++)
-        n += (size_t)snprintf(words + n, sizeof(words) - n, "%s ", classes[i]->name);
+    char names[NAMES_MAX], words[NAMES_MAX + N_PADDLE * 40], near[OPTION_NAME_MAX];
+    size_t n = 0, listed = 0;
+    for (size_t i = 0; i < MAX_CLASSES && classes[i] != NULL; i++) {
+        const char *c = classes[i]->name;
+        n += (size_t)snprintf(words + n, sizeof(words) - n, "%s ", c);
+        listed += (size_t)snprintf(names + listed, sizeof(names) - listed, "%s%s",
+                                   i > 0 ? ", " : "", c);
+    }
     for (size_t i = 0; i < N_PADDLE; i++)
         n += (size_t)snprintf(words + n, sizeof(words) - n, "%s ", paddle[i].theirs);
     options_nearest(name, words, near);
@@ -145,11 +142,12 @@ int accessor_register(const struct accessor_class *c, struct err *e)
         return err_set(e, TUG_EUSAGE, "accessor '%s' lacks 'layout'", c->name);
     if (find(c->name, &unscaled) != NULL)
         return err_set(e, TUG_EUSAGE, "there is an accessor '%s' already", c->name);
-    if (n_classes == MAX_CLASSES)
+    size_t n = 0;
+    while (n < MAX_CLASSES && classes[n] != NULL)
+        n++;
+    if (n == MAX_CLASSES)
         return err_set(e, TUG_EUSAGE, "there are %d accessors already", MAX_CLASSES);
-    size_t used = strlen(names);
-    snprintf(names + used, sizeof(names) - used, ", %s", c->name);
-    classes[n_classes++] = c;
+    classes[n] = c;
     return 0;
 }
 

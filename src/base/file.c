@@ -15,9 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define XXH_STATIC_LINKING_ONLY // lets the hash state be a member of the writer
-#include <xxhash.h>
-
 #include "base/alloc.h"
 #include "base/below.h"
 #include "base/disk.h"
@@ -29,7 +26,6 @@
 enum { WRITE_BYTES = 256 << 10, START_BYTES = 8 << 20 };
 
 struct file_writer {
-    XXH3_state_t hash; // first: wants 64-byte alignment
     char *path;
     struct new_file file;
     char *pending;
@@ -37,8 +33,7 @@ struct file_writer {
     uint64_t written;
     uint64_t on_file; // bytes that the system has
     uint64_t started; // of them, those that it was told to write to the disk
-    bool without_checksum;
-    int failed; // errno of the first failed write: nothing after it counts
+    int failed;       // errno of the first failed write: nothing after it counts
 };
 
 static int too_large(const char *path, const struct buf *b, struct err *e)
@@ -153,7 +148,6 @@ int file_create_in(struct file_writer **ret, int root, const char *path, struct 
         writer_free(w);
         return rc;
     }
-    XXH3_64bits_reset(&w->hash);
     *ret = w;
     return 0;
 }
@@ -161,11 +155,6 @@ int file_create_in(struct file_writer **ret, int root, const char *path, struct 
 int file_create(struct file_writer **ret, const char *path, struct err *e)
 {
     return file_create_in(ret, FILE_ANYWHERE, path, e);
-}
-
-void file_without_checksum(struct file_writer *w)
-{
-    w->without_checksum = true;
 }
 
 // Moves `parts` behind the first n bytes.
@@ -213,8 +202,6 @@ int file_write(struct file_writer *w, const void *bytes, size_t n, struct err *e
         return write_error(w, w->failed, e);
     if (n == 0)
         return 0;
-    if (!w->without_checksum)
-        XXH3_64bits_update(&w->hash, bytes, n);
     w->written += n;
     if (n >= WRITE_BYTES)
         return write_through(w, bytes, n, e);
@@ -228,11 +215,6 @@ int file_write(struct file_writer *w, const void *bytes, size_t n, struct err *e
 uint64_t file_written(const struct file_writer *w)
 {
     return w->written;
-}
-
-uint64_t file_checksum(const struct file_writer *w)
-{
-    return XXH3_64bits_digest(&w->hash);
 }
 
 static int finish(struct file_writer *w, struct err *e)

@@ -26,16 +26,14 @@ int file_open(int root, const char *path, int *ret_fd, struct err *e);
 // A file under construction: beside, under a name that nobody can guess, until
 // file_commit syncs and renames it to PATH and syncs the directory. Without a commit,
 // file_abort removes it. A device or a pipe is written straight; base/new_file.h says
-// more. Writes are buffered; the running XXH3 of what was written is kept. A full disk is
+// more. Writes are buffered. A full disk is
 // reported with the path and the system's reason.
 struct file_writer;
 
 int file_create(struct file_writer **ret, const char *path, struct err *e);
 int file_create_in(struct file_writer **ret, int root, const char *path, struct err *e);
 int file_write(struct file_writer *w, const void *bytes, size_t n, struct err *e);
-uint64_t file_written(const struct file_writer *w);  // bytes so far
-uint64_t file_checksum(const struct file_writer *w); // XXH3-64 of them, seed 0
-void file_without_checksum(struct file_writer *w);   // at once: the file carries its own
+uint64_t file_written(const struct file_writer *w);    // bytes so far
 int file_commit(struct file_writer *w, struct err *e); // frees w, also on failure
 void file_abort(struct file_writer *w);                // frees w; NULL is fine
 

@@ -266,15 +266,37 @@ bool client_tables_ok(struct request *r, uint64_t value)
     }
 }
 
+// Figures are counts, all of them, and those of all loops are added.
+static inline __attribute__((always_inline)) void add_field(const char *type, void *sum,
+                                                            const void *more)
+{
+    uint64_t x, y;
+    if (strcmp(type, "u64") != 0)
+        return;
+    memcpy(&x, sum, sizeof(x));
+    memcpy(&y, more, sizeof(y));
+    x += y;
+    memcpy(sum, &x, sizeof(x));
+}
+
+#define MESSAGE(NAME, name, id, ...)                                                     \
+    static inline void add_##name(struct msg_##name *sum, const struct msg_##name *m)    \
+    {                                                                                    \
+        (void)sum, (void)m;
+#define RECORD(NAME, name, about)                                                        \
+    static inline void add_record_##name(struct wire_##name *sum,                        \
+                                         const struct wire_##name *m)                    \
+    {
+#define FIELD(type, name, about) add_field(#type, &sum->name, &m->name);
+#define END(name) }
+#include "wire/messages.def"
+
 bool client_tables_figures(struct request *r, const struct msg_table_is *m)
 {
     if (r->kind != REQUEST_STAT)
         return false;
     struct msg_table_is *sum = r->u.stat, x = *sum;
-    uint64_t *to = &sum->rows;
-    const uint64_t *from = &m->rows;
-    for (size_t i = 0; i < sizeof(*m) / sizeof(*from); i++) // they are all counts
-        to[i] += from[i];
+    add_table_is(sum, m);
     sum->clock = min_u64(x.clock, m->clock);
     sum->day = x.day > m->day ? x.day : m->day;
     sum->step = x.step > m->step ? x.step : m->step;

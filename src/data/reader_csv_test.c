@@ -404,6 +404,13 @@ static void test_any_order(void **state)
     }
 }
 
+static bool schema_same(const struct schema *a, const struct schema *b)
+{
+    return strcmp(a->format, b->format) == 0 && a->loss == b->loss &&
+           a->separator == b->separator && a->text_len == b->text_len &&
+           memcmp(a->text, b->text, a->text_len) == 0;
+}
+
 // ---------------------------------------------------------------- schemas
 
 static struct schema *copy_schema(const struct reader *r)

@@ -43,13 +43,6 @@ int schema_add(struct schema *s, enum schema_use use, const char *name, size_t l
     return 0;
 }
 
-bool schema_same(const struct schema *a, const struct schema *b)
-{
-    return strcmp(a->format, b->format) == 0 && a->loss == b->loss &&
-           a->separator == b->separator && a->text_len == b->text_len &&
-           memcmp(a->text, b->text, a->text_len) == 0;
-}
-
 // What a key is made of.
 static const char *hashing_of(const char *format)
 {

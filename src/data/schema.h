@@ -57,8 +57,6 @@ static inline bool schema_is_feature(enum schema_use use)
 int schema_add(struct schema *s, enum schema_use use, const char *name, size_t len,
                struct err *e);
 
-bool schema_same(const struct schema *a, const struct schema *b);
-
 // Whether models trained on data of one format know the keys of the other's.
 bool schema_same_keys(const char *format, const char *other);
 

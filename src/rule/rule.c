@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/options.h"
@@ -159,13 +160,6 @@ struct rule_params rule_defaults(enum rule_kind kind)
     return p;
 }
 
-const char *rule_names(void)
-{
-    return "sgd, momentum, adagrad, adagrad-row, rmsprop, adam, ftrl, sum, "
-           "adagrad-shared, adagrad-std, adagrad-v2, adam-shared, adamw, adam-d2sum, "
-           "ftrl-group, summary, assign, average, lamb";
-}
-
 // Names are equal if they differ in - and _ only.
 static bool same_name(const char *a, size_t n, const char *b)
 {
@@ -198,23 +192,30 @@ static bool find(const char *name, enum rule_kind *ret_kind)
     return false;
 }
 
+enum { NAMES_MAX = RULE_MAX * (RULE_NAME_MAX + 2) };
+
+static void list_names(const char *between, char ret[NAMES_MAX])
+{
+    size_t n = 0;
+    for (unsigned i = 0; i < RULE_KINDS + n_own; i++)
+        n += (size_t)snprintf(ret + n, NAMES_MAX - n, "%s%s", i > 0 ? between : "",
+                              rule_info((enum rule_kind)i)->name);
+}
+
 int rule_find(const char *name, enum rule_kind *ret_kind, struct err *e)
 {
+    char words[NAMES_MAX], names[NAMES_MAX], near[OPTION_NAME_MAX];
     if (find(name, ret_kind))
         return 0;
-    char words[RULE_TEXT_MAX], near[OPTION_NAME_MAX];
-    size_t n = 0;
-    for (const char *c = rule_names(); *c != 0; c++)
-        if (*c != ',')
-            words[n++] = *c;
-    words[n] = 0;
+    list_names(" ", words);
+    list_names(", ", names);
     options_nearest(name, words, near);
     if (*near != 0)
         return err_set(e, TUG_EUSAGE,
                        "there is no optimizer '%s'; did you mean '%s'? There are %s",
-                       name, near, rule_names());
+                       name, near, names);
     return err_set(e, TUG_EUSAGE, "there is no optimizer '%s'; choose from %s", name,
-                   rule_names());
+                   names);
 }
 
 uint32_t rule_state(const struct rule_params *p, uint32_t n)

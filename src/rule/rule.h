@@ -63,9 +63,6 @@ int rule_find(const char *name, enum rule_kind *ret_kind, struct err *e);
 // State floats that `n` weights need.
 uint32_t rule_state(const struct rule_params *p, uint32_t n);
 
-// "sgd, momentum, ...", for messages: tug's own rules.
-const char *rule_names(void);
-
 // A program's own rule. *info is copied, what it points to is not. The rule gets the next
 // number from RULE_KINDS on: programs that talk to each other register the same rules in
 // the same order. Before any table is made, by one thread. TUG_EUSAGE: the name is taken

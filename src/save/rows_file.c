@@ -112,10 +112,8 @@ int rows_create(struct rows_writer **ret, int root, const char *path,
     int rc = set_compression(w, zstd_level, e);
     if (rc == 0)
         rc = file_create_in(&w->file, root, path, e);
-    if (rc == 0) {
-        file_without_checksum(w->file);
+    if (rc == 0)
         rc = file_write(w->file, &w->header, sizeof(w->header), e);
-    }
     if (rc != 0) {
         rows_abort(w);
         return rc;

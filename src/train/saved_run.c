@@ -100,16 +100,6 @@ void saved_run_free(struct saved_run *x)
 
 // Reading.
 
-static int64_t get_int(struct json_fields *f, const json_t *o, const char *name,
-                       int64_t max)
-{
-    const json_t *v = json_object_get(o, name);
-    int64_t x = json_integer_value(v);
-    if (!json_is_integer(v) || x < 0 || x > max)
-        json_complain(f, name, "is missing or out of bounds");
-    return f->rc == 0 ? x : 0;
-}
-
 static double get_real(struct json_fields *f, const json_t *o, const char *name)
 {
     const json_t *v = json_object_get(o, name);
@@ -151,16 +141,6 @@ static void copy_text(struct json_fields *f, const json_t *o, const char *name, 
         json_complain(f, name, "is too long");
 }
 
-static uint64_t get_hex(struct json_fields *f, const json_t *o, const char *name)
-{
-    const char *text = json_read_text(f, o, name);
-    char *end;
-    uint64_t x = strtoull(text, &end, 16);
-    if (*text == 0 || *end != 0)
-        json_complain(f, name, "is not a hexadecimal number");
-    return x;
-}
-
 static void get_rule(struct json_fields *f, const json_t *o, const char *name,
                      struct rule_params *ret)
 {
@@ -191,21 +171,22 @@ static void get_options(struct json_fields *f, const json_t *o, struct saved_opt
     struct model_options *m = &ret->model;
     if (model_find(json_read_text(f, o, "model"), &m->ops, NULL) != 0)
         json_complain(f, "model", "names no model that this version knows");
-    m->dim = (uint32_t)get_int(f, o, "dim", MODEL_MAX_DIM);
-    m->fields = (uint32_t)get_int(f, o, "fields", UINT16_MAX + 1);
+    m->dim = (uint32_t)json_read_int(f, o, "dim", MODEL_MAX_DIM);
+    m->fields = (uint32_t)json_read_int(f, o, "fields", UINT16_MAX + 1);
     m->init = (float)get_real(f, o, "init");
-    m->seed = get_hex(f, o, "seed");
+    m->seed = json_read_hex(f, o, "seed");
     m->normalize = get_bool(f, o, "normalize");
     get_rule(f, o, "linear", &m->linear);
     get_rule(f, o, "latent", &m->latent);
-    ret->schedule.kind = (enum schedule_kind)get_int(f, o, "schedule", SCHEDULE_LINEAR);
+    ret->schedule.kind = (enum schedule_kind)json_read_int(f, o, "schedule",
+                                                           SCHEDULE_LINEAR);
     ret->schedule.a = get_real(f, o, "schedule-a");
     ret->schedule.b = get_real(f, o, "schedule-b");
-    ret->batch = (uint32_t)get_int(f, o, "batch", INT32_MAX);
+    ret->batch = (uint32_t)json_read_int(f, o, "batch", INT32_MAX);
     ret->deterministic = get_bool(f, o, "deterministic");
     ret->reduce_mean = get_choice(f, o, "reduce", "sum", "mean");
     ret->streaming = get_choice(f, o, "data-in", "memory", "stream");
-    ret->window_bytes = (uint64_t)get_int(f, o, "window", INT64_MAX);
+    ret->window_bytes = json_read_int(f, o, "window", INT64_MAX);
     ret->valid_fraction = get_real(f, o, "valid");
     copy_text(f, o, "table", ret->table, sizeof(ret->table));
 }
@@ -213,16 +194,16 @@ static void get_options(struct json_fields *f, const json_t *o, struct saved_opt
 static void get_position(struct json_fields *f, const json_t *o, struct position *ret)
 {
     *ret = (struct position){
-        .epoch = (uint32_t)get_int(f, o, "epoch", INT32_MAX),
-        .window = (uint64_t)get_int(f, o, "window", INT64_MAX),
-        .batch = (uint64_t)get_int(f, o, "batch", INT64_MAX),
-        .batches = (uint64_t)get_int(f, o, "batches", INT64_MAX),
-        .seen = (uint64_t)get_int(f, o, "seen", INT64_MAX),
-        .bad_lines = (uint64_t)get_int(f, o, "bad_lines", INT64_MAX),
-        .place = {.number = (uint64_t)get_int(f, o, "chunk", INT64_MAX),
-                  .file = (uint32_t)get_int(f, o, "file", INT32_MAX),
-                  .line = (uint64_t)get_int(f, o, "line", INT64_MAX),
-                  .offset = (uint64_t)get_int(f, o, "offset", INT64_MAX)},
+        .epoch = (uint32_t)json_read_int(f, o, "epoch", INT32_MAX),
+        .window = json_read_int(f, o, "window", INT64_MAX),
+        .batch = json_read_int(f, o, "batch", INT64_MAX),
+        .batches = json_read_int(f, o, "batches", INT64_MAX),
+        .seen = json_read_int(f, o, "seen", INT64_MAX),
+        .bad_lines = json_read_int(f, o, "bad_lines", INT64_MAX),
+        .place = {.number = json_read_int(f, o, "chunk", INT64_MAX),
+                  .file = (uint32_t)json_read_int(f, o, "file", INT32_MAX),
+                  .line = json_read_int(f, o, "line", INT64_MAX),
+                  .offset = json_read_int(f, o, "offset", INT64_MAX)},
     };
 }
 
@@ -232,10 +213,10 @@ static void get_best(struct json_fields *f, const json_t *o, struct saved_run *r
     if (!ret->has_best)
         return;
     ret->best_loss = get_real_or_nan(o, "loss");
-    ret->best_epoch = (uint32_t)get_int(f, o, "epoch", INT32_MAX);
-    ret->passes_since_best = (uint32_t)get_int(f, o, "passes_since", INT32_MAX);
+    ret->best_epoch = (uint32_t)json_read_int(f, o, "epoch", INT32_MAX);
+    ret->passes_since_best = (uint32_t)json_read_int(f, o, "passes_since", INT32_MAX);
     ret->best_valid = (struct metrics){
-        .examples = (uint64_t)get_int(f, o, "examples", INT64_MAX),
+        .examples = json_read_int(f, o, "examples", INT64_MAX),
         .auc = get_real_or_nan(o, "auc"),
         .copc = get_real_or_nan(o, "copc"),
         .logloss = ret->best_loss,
@@ -269,10 +250,10 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
     get_options(&f, json_object_get(root, "options"), &ret->options);
     schema_from_json(&ret->schema, json_object_get(root, "schema"), &f);
     identity_from_json(&ret->data, json_object_get(root, "data"), &f);
-    ret->examples = (uint64_t)get_int(&f, root, "examples", INT64_MAX);
+    ret->examples = json_read_int(&f, root, "examples", INT64_MAX);
     ret->finished = get_bool(&f, root, "finished");
     get_position(&f, json_object_get(root, "position"), &ret->at);
-    ret->bad_lines = (uint64_t)get_int(&f, root, "bad_lines", INT64_MAX);
+    ret->bad_lines = json_read_int(&f, root, "bad_lines", INT64_MAX);
     get_best(&f, json_object_get(root, "best"), ret);
     get_readers(&f, json_object_get(root, "readers"), ret);
     json_decref(root);
