@@ -288,6 +288,13 @@ int store_steps_find(struct store_steps *x, const uint64_t *keys, size_t n,
     return 0;
 }
 
+void store_steps_expect(struct store_steps *x, const uint64_t *keys)
+{
+    const struct store *s = x->store;
+    if (!s->admits && s->config.budget_rows == 0)
+        table_reserve(s->rows, keys, s->o.partition_bits);
+}
+
 float *store_steps_row(struct store *s, uint64_t key)
 {
     uint32_t handle;

@@ -67,6 +67,10 @@ void store_arrived(struct store_stepper *t, uint32_t partition);
 int store_steps_find(struct store_steps *x, const uint64_t *keys, size_t n,
                      uint32_t *ret_handles, uint32_t *ret_extras, struct err *e);
 
+// Of an empty store whose policy lets in every key: keys[p] of them will come to partition
+// p. A hint, so that the index needs not grow step by step.
+void store_steps_expect(struct store_steps *x, const uint64_t *keys);
+
 // The row of a key, to be stepped on by who knows that it stays: it never moves. NULL:
 // there is none.
 float *store_steps_row(struct store *s, uint64_t key);

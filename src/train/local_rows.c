@@ -142,7 +142,8 @@ int local_rows_resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_
     return table_rows(l->ids, keys, n, ret_ids);
 }
 
-static int link_some(struct local_rows *l, const uint32_t *ids, size_t n, struct err *e)
+static int link_some(struct local_rows *l, const uint32_t *ids, size_t n,
+                     uint64_t *keys_of, struct err *e)
 {
     struct table_slabs slabs = table_slabs(l->ids);
     uint64_t keys[BATCH];
@@ -152,7 +153,9 @@ static int link_some(struct local_rows *l, const uint32_t *ids, size_t n, struct
     TRY(store_steps_find(l->steps, keys, n, handles, extras, e));
     for (size_t i = 0; i < n; i++) {
         local_link(&l->links, ids[i], handles[i], extras[i]);
-        l->links.partition[ids[i]] = (uint16_t)store_partition(l->sparse, keys[i]);
+        uint32_t partition = store_partition(l->sparse, keys[i]);
+        l->links.partition[ids[i]] = (uint16_t)partition;
+        keys_of[partition]++;
     }
     return 0;
 }
@@ -164,9 +167,16 @@ int local_rows_link(struct local_rows *l, struct err *e)
     unmap_links(&l->links);
     if (map_links(&l->links, table_handles(l->ids), l->views.extras.slab != NULL) != 0)
         return err_nomem(e, "the rows of a model");
-    for (size_t n; (n = table_scan(l->ids, &cursor, ids, BATCH)) > 0;)
-        TRY(link_some(l, ids, n, e));
-    return 0;
+    uint64_t *keys = mem_zalloc(sizeof(*keys) << model_table(&l->model).partition_bits);
+    if (keys == NULL)
+        return err_nomem(e, "the rows of a model");
+    int rc = 0;
+    for (size_t n; rc == 0 && (n = table_scan(l->ids, &cursor, ids, BATCH)) > 0;)
+        rc = link_some(l, ids, n, keys, e);
+    if (rc == 0 && store_stats(l->sparse).rows == 0)
+        store_steps_expect(l->steps, keys);
+    mem_free(keys);
+    return rc;
 }
 
 // Evaluation: the cache gets rows as the text asks for them.

@@ -70,15 +70,18 @@ static int reserve(struct local_steps *s, size_t more)
 }
 
 // A place that was another batch's says so: the key there is another, or there is none.
-static inline struct local_count *count_of(struct local_steps *s, uint32_t id)
+static inline void count_key(struct local_steps *s, uint32_t id, uint32_t clicks,
+                             uint32_t slot)
 {
     uint32_t place = s->places[id];
-    if (place < s->n && s->counts[place].id == id)
-        return &s->counts[place];
-    place = (uint32_t)s->n++;
-    s->places[id] = place;
-    s->counts[place] = (struct local_count){.id = id};
-    return &s->counts[place];
+    if (place >= s->n || s->counts[place].id != id) {
+        s->places[id] = place = (uint32_t)s->n++;
+        s->counts[place] = (struct local_count){.id = id};
+    }
+    struct local_count *x = &s->counts[place];
+    x->shows++;
+    x->clicks += clicks;
+    x->slot = slot;
 }
 
 int local_steps_add(struct local_steps *s, const uint64_t *order, size_t n)
@@ -103,24 +106,15 @@ int local_steps_add(struct local_steps *s, const uint64_t *order, size_t n)
 static void count(struct local_steps *s)
 {
     const struct batch *b = &s->batch;
-    const uint32_t *id = b->id;
-    struct local_count *counts = s->counts;
-    uint32_t *places = s->places, n = (uint32_t)s->n;
+    struct local_steps at = *s; // so that it stays in registers
     for (size_t i = 0, j = 0; i < b->n; i++) {
-        float click = b->label[i] > 0 ? 1.0f : 0.0f;
+        uint32_t click = b->label[i] > 0;
         for (size_t end = b->start[i + 1]; j < end; j++) {
-            uint32_t place = places[id[j]];
-            __builtin_prefetch(&places[id[j + AHEAD < b->nnz ? j + AHEAD : j]]);
-            if (place >= n || counts[place].id != id[j]) {
-                places[id[j]] = place = n++;
-                counts[place] = (struct local_count){.id = id[j]};
-            }
-            counts[place].show += 1;
-            counts[place].click += click;
-            counts[place].slot = b->slot[j];
+            __builtin_prefetch(&at.places[b->id[j + AHEAD < b->nnz ? j + AHEAD : j]], 1);
+            count_key(&at, b->id[j], click, b->slot[j]);
         }
     }
-    s->n = n;
+    s->n = at.n;
 }
 
 // Counts become arrivals, by partition. What is looked at next of a key is on its way.
@@ -141,8 +135,12 @@ static void sort(struct local_steps *s)
     }
     for (size_t i = 0; i < s->n; i++) {
         const struct local_count *x = &s->counts[i];
+        __builtin_prefetch((const void *)&l->handle[x->id], 1);
         s->arrivals[s->begins[l->partition[x->id]]++] = (struct store_arrival){
-            .id = x->id, .show = x->show, .click = x->click, .slot = x->slot};
+            .id = x->id,
+            .show = (float)x->shows,
+            .click = (float)x->clicks,
+            .slot = (float)x->slot};
     }
     // Each begin is where the next partition's was.
     memmove(s->begins + 1, s->begins, parts * sizeof(*s->begins));
@@ -181,7 +179,11 @@ static void write_links(const struct local_rows *l, const struct store_arrival *
     for (size_t i = 0; i < n; i++) {
         uint32_t handle = a[i].handle == TABLE_NONE && refused ? LOCAL_REFUSED
                                                                : a[i].handle;
-        local_link(&l->links, a[i].id, handle, a[i].extra);
+        // Else threads would take each other's lines for nothing.
+        if (handle !=
+                atomic_load_explicit(&l->links.handle[a[i].id], memory_order_relaxed) ||
+            a[i].extra != local_extra(&l->links, a[i].id))
+            local_link(&l->links, a[i].id, handle, a[i].extra);
     }
 }
 
@@ -352,9 +354,7 @@ static void leave_out(struct local_steps *s, const struct view *v)
                                                memory_order_relaxed);
         if (handle == LOCAL_REFUSED || !s->again)
             continue;
-        struct local_count *x = count_of(s, b->id[j]);
-        x->show += 1;
-        x->slot = b->slot[j];
+        count_key(s, b->id[j], 0, b->slot[j]);
     }
 }
 

@@ -20,8 +20,8 @@
 // What a batch says of a key.
 struct local_count {
     uint32_t id;
-    float show, click;
-    float slot;
+    uint32_t shows, clicks;
+    uint32_t slot;
 };
 
 struct local_steps {
