@@ -126,6 +126,7 @@ static void dial(struct member *m, uint64_t now)
 {
     uint64_t until = m->lost_at + m->o.scheduler_timeout_ns;
     uint64_t left = until > now ? until - now : 1;
+    m->here = 0;
     (void)session_dial(&m->s, m->scheduler, clock_earlier(left, MEMBER_TRY_NS), now);
 }
 

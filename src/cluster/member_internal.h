@@ -44,7 +44,7 @@ struct member {
     struct session_who who; // id and number are 0 before it has joined
     struct session_side side;
     struct session s; // with the scheduler
-    van_link here;    // the link over which it has joined; another: not joined yet
+    van_link here;    // the link over which it has joined; 0: not yet
     uint64_t lost_at; // since when the scheduler is out of reach
 
     uint32_t rank;
@@ -68,7 +68,7 @@ struct member {
 
 static inline bool member_is_here(const struct member *m)
 {
-    return m->s.link != 0 && m->here == m->s.link;
+    return m->s.state == SESSION_OPEN && m->here == m->s.link;
 }
 
 void member_send(struct member *m, uint16_t type, uint64_t request, const void *msg);
