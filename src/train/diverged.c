@@ -53,7 +53,7 @@ static int explain_living(const struct run *r, struct view *v, uint64_t example,
                           struct worst *ret)
 {
     struct local_steps s;
-    TRY(local_steps_open(&s, r->rows));
+    TRY(local_steps_open(&s, r->rows, 0, 1));
     int rc = local_steps_take(&s, v, r->data, &example, 1, NULL);
     if (rc == 0) {
         struct model_batch b = local_steps_batch(&s, v);

@@ -150,7 +150,7 @@ static int open_worker(struct worker *w)
     if (w->steps == NULL)
         return TUG_ENOMEM;
     local_steps_widths(r->rows, widths);
-    TRY(local_steps_open(w->steps, r->rows));
+    TRY(local_steps_open(w->steps, r->rows, (int)(w - r->workers), team_size(r->team)));
     return hot_open_pieces(&w->hot, &r->hot, widths, local_steps_find_hot, r->rows);
 }
 

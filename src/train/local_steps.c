@@ -9,11 +9,12 @@
 
 enum { AHEAD = 16 }; // features whose links are on their way into cache
 
-int local_steps_open(struct local_steps *s, struct local_rows *l)
+int local_steps_open(struct local_steps *s, struct local_rows *l, int rank, int workers)
 {
     *s = (struct local_steps){.rows = l,
                               .n_places = l->links.n,
                               .n_parts = 1u << model_table(&l->model).partition_bits};
+    s->first_part = (uint32_t)((uint64_t)s->n_parts * (uint32_t)rank / (uint32_t)workers);
     s->places = mem_zalloc((s->n_places + 1) * sizeof(*s->places));
     s->begins = mem_array(s->n_parts + 1, sizeof(*s->begins));
     int rc = s->places != NULL && s->begins != NULL ? 0 : TUG_ENOMEM;
@@ -192,8 +193,8 @@ static int arrive_at(struct local_steps *s, uint32_t partition)
     struct local_rows *l = s->rows;
     struct store_arrival *a = s->arrivals + s->begins[partition];
     size_t n = s->begins[partition + 1] - s->begins[partition];
-    if (partition + 1 < s->n_parts)
-        prefetch(l, a + n, s->begins[partition + 2] - s->begins[partition + 1]);
+    uint32_t next = (partition + 1) % s->n_parts;
+    prefetch(l, s->arrivals + s->begins[next], s->begins[next + 1] - s->begins[next]);
     struct store_arriving w = {partition, s->step, s->again};
     if (n == 0)
         return 0;
@@ -212,7 +213,7 @@ static int arrive(struct local_steps *s)
     int rc = 0;
     sort(s);
     for (uint32_t p = 0; p < s->n_parts; p++) {
-        int one = arrive_at(s, p);
+        int one = arrive_at(s, (s->first_part + p) % s->n_parts);
         rc = rc == 0 ? one : rc;
     }
     s->n = 0;

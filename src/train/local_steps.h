@@ -37,6 +37,7 @@ struct local_steps {
     size_t n_places;
     uint32_t *begins; // of each partition's arrivals, and the end
     uint32_t n_parts;
+    uint32_t first_part; // where this worker begins: others begin elsewhere
     // The batch's examples, unpacked once: those from `at` on are taken next. None: they
     // are unpacked when they are taken.
     uint64_t *order;
@@ -53,8 +54,8 @@ struct local_steps {
     size_t cap_latent, cap_examples;
 };
 
-// TUG_ENOMEM.
-int local_steps_open(struct local_steps *s, struct local_rows *l);
+// Of the worker `rank` of so many. TUG_ENOMEM.
+int local_steps_open(struct local_steps *s, struct local_rows *l, int rank, int workers);
 void local_steps_close(struct local_steps *s); // a zeroed one is fine
 
 // A batch begins and ends; until then no row that it may have read is used for another
