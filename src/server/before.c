@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/before.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -49,6 +50,7 @@ static float *more(struct before *b, uint32_t width, size_t n)
 
 float *before_take(struct before *b, uint32_t width, const uint64_t *keys, size_t n)
 {
+    assert(!b->indexed); // before_begin comes first: the index would not know these
     float *values = n > 0 ? more(b, width, n) : NULL;
     if (values != NULL)
         memcpy(b->keys + b->n - n, keys, n * sizeof(*keys));
@@ -85,6 +87,7 @@ bool before_index(struct before *b)
         b->lost = true;
         return false;
     }
+    assert(2 * b->n <= b->n_places); // a search ends at a free place
     for (size_t i = 0; i < b->n; i++) {
         size_t at = place_of(b->keys[i], b->n_places);
         while (b->places[at] != 0)
@@ -97,6 +100,7 @@ bool before_index(struct before *b)
 
 const float *before_find(const struct before *b, uint32_t width, uint64_t key)
 {
+    assert(b->indexed && !b->lost);
     size_t at = place_of(key, b->n_places);
     for (; b->places[at] != 0; at = (at + 1) & (b->n_places - 1))
         if (b->keys[b->places[at] - 1] == key)

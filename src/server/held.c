@@ -47,6 +47,7 @@ static void count_draining(struct shard *s, const struct held *h, uint32_t n)
 {
     if (h->wants != WANTS_DRAIN)
         return;
+    assert(n == 1 || (s->n_draining > 0 && h->peer->n_draining > 0));
     s->n_draining += n;
     h->peer->n_draining += n;
     h->peer->n_draining_pushes += h->type == MSG_PUSH ? n : 0;
@@ -56,6 +57,7 @@ int held_add(struct shard *s, struct request *q, enum outcome wants, struct err 
 {
     union wire_any m = *q->m;
     size_t texts = wire_texts(q->type, &m, NULL);
+    assert(wants != ANSWERED && q->peer->greeted);
     uint64_t bytes = sizeof(struct held) + texts + q->fresh->body_bytes;
     if (is_of_stores(wants) && is_held(s, q))
         return 0;
@@ -98,6 +100,7 @@ int held_add(struct shard *s, struct request *q, enum outcome wants, struct err 
 static void held_take(struct shard *s, struct held **at)
 {
     struct held *h = *at;
+    assert(s->n_held > 0 && h->peer->n_held > 0 && s->held_bytes >= h->bytes);
     if (s->profiling)
         profiling_waited(s, h);
     *at = h->next;
@@ -133,6 +136,7 @@ static void retry(struct shard *s, uint32_t wants)
         if (may_go(s, h, wants)) {
             struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, false, 0};
             outcome = shard_serve_request(s, &q);
+            assert(*at == h); // no request takes another one out of the list
             h->kept = q.kept; // unless it was taken over
             h->room = q.room;
         }
@@ -156,6 +160,7 @@ static void retry(struct shard *s, uint32_t wants)
 void held_settle(struct shard *s)
 {
     while (s->woken != 0) {
+        assert((s->woken >> ANSWERED & 1) == 0);
         uint32_t wants = s->woken;
         s->woken = 0;
         retry(s, wants);

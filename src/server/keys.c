@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/keys.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -46,6 +47,7 @@ static struct key_list *list_find(struct key_lists *l, uint64_t signature)
 
 static void list_drop(struct key_lists *l, struct key_list *x)
 {
+    assert(l->bytes >= x->n * sizeof(*x->keys));
     mem_free(x->keys);
     l->bytes -= x->n * sizeof(*x->keys);
     budget_give(l->budget, BUDGET_LISTS, x->n * sizeof(*x->keys));
@@ -78,8 +80,10 @@ static void list_add(struct key_lists *l, uint64_t signature, const uint64_t *ke
         for (size_t k = 0; k < KEYS_LISTS; k++)
             if (l->list[k].signature != 0 && (old == NULL || l->list[k].used < old->used))
                 old = &l->list[k];
+        assert(old != NULL); // else nothing would be left to be too much
         list_drop(l, old);
     }
+    assert(x->signature == 0 && l->bytes + bytes <= KEYS_LISTS_BYTES);
     if (!budget_take(l->budget, BUDGET_LISTS, bytes))
         return;
     uint64_t *copy = mem_alloc(bytes);
@@ -175,6 +179,7 @@ static int cut(struct keys_scratch *s, enum wire_space space, struct keys *k,
         if (i > 0 && i - run->begin > longest)
             longest = i - run->begin;
         *++run = (struct key_run){p, i};
+        assert(p >> bits == 0 && run - s->runs <= p); // partitions ascend: there is room
         last = p;
     }
     k->runs = s->runs;
@@ -183,6 +188,7 @@ static int cut(struct keys_scratch *s, enum wire_space space, struct keys *k,
     if (k->n_runs > 0 && k->n - run->begin > longest)
         k->longest = k->n - run->begin;
     run[1] = (struct key_run){UINT32_MAX, k->n};
+    assert((k->n > 0) == (k->n_runs > 0) && k->longest <= k->n);
     return 0;
 }
 
@@ -213,6 +219,7 @@ static int seen_reserve(struct keys_scratch *s, size_t n)
 static bool run_distinct(uint32_t *seen, size_t mask, const uint64_t *keys, uint32_t n,
                          uint32_t *ret_twice)
 {
+    assert(4 * (size_t)n <= mask + 1);
     memset(seen, 0, (mask + 1) * sizeof(*seen));
     for (uint32_t i = 0; i < n; i++) {
         // Not the hash that made the run: its upper bits are the same in all.

@@ -21,6 +21,7 @@ static bool is_mine(void *ctx, uint32_t partition)
 
 static int clear(struct shard *s, struct shard_table *t, struct err *e)
 {
+    assert(turns_free(t)); // load_serve waits for the end of what goes on
     sync_drop(s, t);
     before_begin(&t->before);
     TRY(store_order(t->store, STORE_CLEAR, 0, e));

@@ -4,6 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/marks.h"
 
+#include <assert.h>
+
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/hash.h"
@@ -25,6 +27,7 @@ static size_t home_of(const struct marks *m, uint64_t session)
 static void put(struct marks *m, const struct save_mark *mark)
 {
     size_t at = home_of(m, mark->session);
+    assert(2 * m->n <= m->n_places); // a search ends at a free place
     while (m->places[at].session != 0)
         at = (at + 1) & (m->n_places - 1);
     m->places[at] = *mark;
@@ -52,6 +55,7 @@ static int grow(struct marks *m)
 
 int marks_add(struct marks *m, const struct save_mark *mark)
 {
+    assert(mark->session != 0 && !marks_has(m, mark->save, mark->session));
     if (2 * (m->n + 1) > m->n_places)
         TRY(grow(m));
     put(m, mark);
@@ -89,6 +93,7 @@ bool marks_has(const struct marks *m, uint64_t save, uint64_t session)
 static void close_up(struct marks *m, size_t hole)
 {
     size_t mask = m->n_places - 1;
+    assert(m->places[hole].session != 0 && m->n > 0);
     for (size_t i = (hole + 1) & mask; m->places[i].session != 0; i = (i + 1) & mask) {
         size_t home = home_of(m, m->places[i].session);
         if (((i - home) & mask) < ((i - hole) & mask))

@@ -27,6 +27,7 @@ static int move_table(struct shard *from, struct shard_table *t, struct shard *t
                       uint32_t partition, struct err *e)
 {
     struct shard_table *x = to->tables[t->spec.id];
+    assert(turns_free(t) && turns_free(x)); // check_table has looked at all of them
     TRY(store_move(x->store, t->store, partition, e));
     t->changed_at[partition] = ++t->version;
     x->changed_at[partition] = ++x->version;

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/orders.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -58,6 +59,7 @@ static struct orders_session *make(struct orders *o, uint64_t session)
         o->max = max;
     }
     s = &o->sessions[place_of(o, session)];
+    assert(s == o->sessions || s[-1].session < session); // they are found by halving
     memmove(s + 1, s, (size_t)(o->sessions + o->n - s) * sizeof(*s));
     o->n++;
     *s = (struct orders_session){.session = session, .low = 1};
@@ -107,6 +109,7 @@ static void set(struct orders *o, uint64_t session, uint64_t number,
     struct order *x = order_of(o, session, number);
     if (x == NULL)
         return;
+    assert(x->state != ORDERS_DONE || state == ORDERS_DONE);
     x->state = state;
     x->value = value;
 }

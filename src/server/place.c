@@ -10,9 +10,11 @@ static uint32_t first_foreign(const struct shard *s, const struct roster *r,
 {
     uint32_t me = member_id(s->member);
     const uint32_t *owners = r->owners[space];
-    for (uint32_t i = 0; i < k->n_runs; i++)
+    for (uint32_t i = 0; i < k->n_runs; i++) {
+        assert(k->runs[i].partition >> s->bits == 0); // who made the runs has refused it
         if (owners == NULL || owners[k->runs[i].partition] != me)
             return i;
+    }
     return k->n_runs;
 }
 
@@ -32,6 +34,7 @@ enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoc
                          bool *ret_mine, struct err *e)
 {
     const struct roster *r = member_roster(s->member);
+    assert(s->ready);
     *ret_mine = true;
     if (s->o.without_epoch_check)
         return ANSWERED;

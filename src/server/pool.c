@@ -65,6 +65,7 @@ static void give_back(void *ctx)
 {
     struct buffer *b = ctx;
     struct pool *p = b->pool;
+    assert(p->out > 0); // or the pool would end while another buffer is on its way
     p->out--;
     if (!p->closed && b->size < CLASSES &&
         p->at_rest + size_bytes(b->size) <= AT_REST_MAX &&
@@ -85,7 +86,9 @@ void *pool_take(struct pool *p, size_t bytes, struct van_release *ret_release)
     while (size < CLASSES && size_bytes(size) < bytes)
         size++;
     struct buffer *b = size < CLASSES ? p->rest[size] : NULL;
+    assert(!p->closed);
     if (b != NULL) {
+        assert(b->size == size && p->at_rest >= size_bytes(size));
         p->rest[size] = b->next;
         p->at_rest -= size_bytes(size);
         budget_give(p->budget, BUDGET_REST, size_bytes(size));

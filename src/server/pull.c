@@ -25,6 +25,7 @@ static int write_batch(struct answer *a, const uint64_t *keys, size_t n, uint8_t
 {
     size_t strip = a->bf16 && a->width > 0 ? a->max_strip / a->width : n;
     uint8_t *is = a->found != NULL ? found : NULL;
+    assert(n <= BATCH && strip > 0); // the strip holds the longest row
     for (size_t at = 0, len; at < n; at += len) {
         len = n - at < strip ? n - at : strip;
         float *to = a->bf16 ? a->strip : (float *)(void *)a->values;
@@ -109,6 +110,7 @@ void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
     struct err e = {0};
     struct van_release release;
     char *memory = NULL;
+    assert(!before || (version == 0 && !whole && t->before.indexed));
     if (whole && !store_has_whole_rows(t->store))
         err_set(&e, TUG_EUSAGE, "its rows have a life: they cannot be pulled whole");
     else if (values > WIRE_SPAN_MAX)
@@ -136,6 +138,8 @@ void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
         write_keys(&a, k, 0, k->n, &e);
     else
         write_changed(&a, k, version, bits + found / 8, &e);
+    // What was announced, and room was made for, is what was written.
+    assert(e.code != 0 || (uint64_t)(a.values - memory) == values);
     if (e.code != 0) {
         release.release(release.ctx);
         shard_refuse_keys(s, q, "pull", t, &e);

@@ -92,6 +92,7 @@ static uint32_t runs_together(const struct keys *k, uint32_t first,
 static void note_runs(struct shard_table *t, const struct keys *k, uint32_t first,
                       uint32_t last, const struct repeats_push *known)
 {
+    assert(first <= last && last <= k->n_runs);
     for (uint32_t r = first; r < last; r++) {
         repeats_note(known, k->runs[r].partition);
         t->changed_at[k->runs[r].partition] = t->version;
@@ -152,6 +153,7 @@ static int apply(struct shard *s, struct shard_table *t, const struct push_value
         int rc = push_some(s, t, v, k, begin, k->runs[last].begin, &done, e);
         while (k->runs[last].begin - begin > done) // it failed before
             last--;
+        assert(k->runs[last].begin - begin == done); // partitions are applied as a whole
         note_runs(t, k, r, last, known);
         *ret_keys += done;
         if (rc != 0 && *ret_keys > 0)

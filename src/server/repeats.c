@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/repeats.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -116,6 +117,7 @@ static struct session *session_make(struct repeats *r, uint64_t session)
         return NULL;
     }
     size_t at = session_place(r, session), behind = r->n_sessions - at;
+    assert(r->n_sessions < r->max_sessions && (at == 0 || r->ids[at - 1] < session));
     memmove(r->ids + at + 1, r->ids + at, behind * sizeof(*r->ids));
     memmove(r->sessions + at + 1, r->sessions + at, behind * sizeof(*r->sessions));
     r->ids[at] = session;
@@ -224,6 +226,7 @@ static struct identity *identity_make(struct repeats *r, const struct repeats_id
         x->space = (uint8_t)space;
         r->n_identities++;
     }
+    assert(2 * r->n_identities <= r->max_identities); // a search ends at a free entry
     return x;
 }
 
@@ -231,6 +234,7 @@ static struct identity *identity_make(struct repeats *r, const struct repeats_id
 static void identity_erase(struct repeats *r, size_t gap)
 {
     size_t mask = r->max_identities - 1;
+    assert(r->n_identities > 0);
     for (size_t at = (gap + 1) & mask;; at = (at + 1) & mask) {
         struct identity *x = entry(r->identities, r->stride, at);
         if (x->id.pass == 0)
@@ -283,6 +287,7 @@ int repeats_begin(struct repeats *r, uint64_t session, uint64_t number, uint64_t
         return err_nomem(e, "the pushes of a piece of data");
     session_raise(r, s, low);
     ret->below = number < s->low;
+    assert(ret->below || number - s->low < SHARD_WINDOW);
     ret->identity = x != NULL ? x->set : NULL;
     if (!ret->below) {
         s->space[number % SHARD_WINDOW] = (uint8_t)space;
@@ -294,6 +299,7 @@ int repeats_begin(struct repeats *r, uint64_t session, uint64_t number, uint64_t
 static void take_bit(uint64_t *from, uint64_t *to, uint32_t partition)
 {
     uint64_t bit = (uint64_t)1 << (partition % 64);
+    assert((from[partition / 64] & bit) != 0);
     to[partition / 64] |= from[partition / 64] & bit;
     from[partition / 64] &= ~bit;
 }
@@ -317,6 +323,7 @@ static void move_session(struct repeats *from, struct session *x, struct repeats
 int repeats_move(struct repeats *from, struct repeats *to, uint32_t partition,
                  enum wire_space space, struct err *e)
 {
+    assert(from->words == to->words && partition / 64 < from->words);
     for (size_t i = 0; i < from->n_sessions; i++)
         if (session_make(to, from->ids[i]) == NULL)
             return err_nomem(e, "the pushes of a session");

@@ -53,6 +53,7 @@ uint64_t room_look(struct shard *s)
 {
     if (s->n_draining == 0)
         return VAN_NEVER;
+    assert(s->o.budget != NULL); // without one nobody waits for room
     if (s->now >= s->drain_look) {
         struct budget *b = s->o.budget;
         if (!budget_fits(b, BUDGET_QUEUED, budget_most(b, BUDGET_QUEUED) / SMALL_SHARE))

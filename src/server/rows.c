@@ -22,6 +22,7 @@ static int add_row(void *ctx, uint64_t key, const float *row, const float *extra
 {
     struct page *p = ctx;
     (void)e;
+    assert(p->n == 0 || p->keys[p->n - 1] < key); // who walks on begins behind the last
     p->more = p->n == p->max;
     if (p->more)
         return PAGE_FULL;

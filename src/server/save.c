@@ -25,6 +25,7 @@ uint64_t save_timeout(const struct shard *s)
 struct shard_table *save_table_at(const struct shard *s, const struct save_run *r,
                                   uint32_t i)
 {
+    assert(i < r->n && s->tables[r->tables[i].id] != NULL);
     return s->tables[r->tables[i].id];
 }
 
@@ -52,6 +53,7 @@ int save_end_cuts(struct shard *s, struct save_run *r, bool committed, struct er
         struct shard_table *t = save_table_at(s, r, i);
         if (!r->tables[i].cut)
             continue;
+        assert(cut_going(t->store));
         TRY(cut_end(t->store, committed, e));
         r->tables[i].cut = false;
         if (committed)
@@ -76,6 +78,7 @@ void save_stop_writer(const struct shard *s, struct save_run *r)
 static bool give_up(struct shard *s, const struct err *why)
 {
     struct save_run *r = s->saves.run;
+    assert(why->code != 0); // who asks for the save is told that
     r->why = *why;
     save_stop_writer(s, r);
     r->state = SAVE_FAILED;
@@ -231,6 +234,7 @@ static int begin(struct shard *s, struct save_run *r, struct err *e)
     struct save_manifest on = {.mode = r->mode,
                                .parent_checksum = r->parent,
                                .parent_published = r->parent_published};
+    assert(r->state == SAVE_WAITS && r->writer == NULL && r->at == 0);
     TRY(check_tables(s, r, e));
     TRY(save_writer_open(&r->writer, &o, e));
     for (uint32_t i = 0; i < r->n; i++) {
@@ -319,6 +323,7 @@ static int read_block(struct shard *s, struct save_run *r, struct err *e)
     struct store *store = t->store;
     struct rows_block b;
     char path[FILE_PATH_MAX];
+    assert(r->at < r->n && r->tables[r->at].cut);
     if (!r->open) {
         struct rows_shape shape = save_cut_shape(store);
         TRY(file_join(path, r->path, r->tables[r->at].file, e));
@@ -339,10 +344,12 @@ static void look_at_files(struct shard *s, struct save_run *r)
 {
     struct err e = {0};
     size_t n;
+    assert(r->state == SAVE_CUTS);
     if (save_writer_done(r->writer, r->infos, SAVE_MAX_TABLES, &n, &e) != 0) {
         err_wrap(&e, "save %llu", (unsigned long long)r->id);
         give_up(s, &e);
     } else if (n == r->n) {
+        assert(r->at == r->n && !r->open);
         save_writer_close(r->writer);
         r->writer = NULL;
         r->state = SAVE_WRITTEN;
@@ -357,6 +364,7 @@ void saves_slice(struct shard *s, uint64_t ns)
     struct err e = {0};
     uint64_t begun = clock_ns();
     int rc = 0;
+    assert(r->state == SAVE_CUTS);
     r->moved = s->now;
     do {
         rc = read_block(s, r, &e);

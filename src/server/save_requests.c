@@ -74,6 +74,7 @@ static int take_turn(struct shard *s, const struct request *q, uint64_t save,
     struct save_run *r = mem_zalloc(sizeof(*r));
     if (r == NULL)
         return err_nomem(e, "a save");
+    assert(s->saves.run == NULL || s->saves.run->state == SAVE_FAILED);
     int rc = 0;
     if (s->saves.run != NULL) // has failed, and nobody has said its end
         rc = save_end_cuts(s, s->saves.run, false, e);
@@ -96,6 +97,7 @@ static int take_turn(struct shard *s, const struct request *q, uint64_t save,
 static void start(struct shard *s, const struct request *q, struct err *e)
 {
     struct save_run *r = s->saves.run;
+    assert(r->state == SAVE_TURN && r->n == 0);
     if (run_fill(s, &q->m->save, r, e) != 0) {
         save_run_free(s);
         save_wake_all(s);
@@ -143,6 +145,7 @@ static void answer(struct shard *s, const struct request *q, const struct save_r
 {
     struct buf files = BUF_INIT(WIRE_BYTES_MAX), config = BUF_INIT(WIRE_TEXT_MAX);
     struct msg_saved m = {.save = r->id, .step = r->step, .published = r->published};
+    assert(r->state == SAVE_WRITTEN);
     struct err e = {0};
     int rc = 0;
     for (uint32_t i = 0; i < r->n && rc == 0; i++) {
@@ -198,6 +201,7 @@ static int end_run(struct shard *s, const struct msg_save_end *m, struct err *e)
 {
     struct save_run *r = s->saves.run;
     bool committed = m->committed != 0;
+    assert(r->id == m->save);
     if (committed && r->state == SAVE_FAILED)
         return err_set(e, r->why.code, "%s", r->why.text);
     if (committed && r->state != SAVE_WRITTEN)

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/save_writer.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -47,6 +48,8 @@ static size_t payload_bytes(const struct rows_block *b)
 static int obey(struct save_writer *w, const struct item *x, struct rows_info *info,
                 struct err *e)
 {
+    // A file that did not begin has failed the save, and nothing more is obeyed.
+    assert((w->file == NULL) == (x->what == BEGIN));
     if (x->what == BEGIN)
         return rows_create(&w->file, x->root, x->data, &x->shape, w->o.level, e);
     if (x->what == BLOCK)
@@ -84,6 +87,7 @@ static void handle(struct save_writer *w, struct item *x)
         rc = err_nomem(&e, "the contents of a save's files");
     if (rc != 0)
         w->why = e;
+    assert(w->bytes >= x->bytes);
     w->bytes -= x->bytes;
     bool wake = rc != 0 || x->what == END ||
                 (w->full && w->bytes <= SAVE_WRITER_BYTES / 2);
@@ -111,6 +115,7 @@ static struct item *take(struct save_writer *w)
 
 static void writer_free(struct save_writer *w)
 {
+    assert(w->first == NULL); // its thread has taken all, so none is lost
     rows_abort(w->file);
     pthread_mutex_destroy(&w->lock);
     pthread_cond_destroy(&w->more);

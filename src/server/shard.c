@@ -38,6 +38,8 @@ static void peer_free(struct shard *s, struct peer *p)
         at = &(*at)->next;
     *at = p->next;
     held_drop_peer(s, p);
+    assert(p->n_held == 0 && p->n_draining == 0);
+    assert(p->greeted || s->n_strangers > 0);
     s->n_strangers -= !p->greeted;
     key_lists_free(&p->lists);
     mem_free(p);
@@ -73,6 +75,7 @@ void shard_ok(struct shard *s, const struct request *q, uint64_t value)
 void shard_refuse(struct shard *s, const struct request *q, const struct err *e)
 {
     struct msg_error m = {.code = e->code, .what = wire_text(e->text)};
+    assert(e->code != 0); // 0 is no answer: the asker would go on waiting
     told_refused(s, q, e);
     if (!q->silent)
         van_send(s->van, q->peer->link, MSG_ERROR, q->id, &m, NULL);
@@ -113,6 +116,7 @@ static void end_sessions(struct shard *s, const struct roster *r)
 
 static int get_ready(struct shard *s, uint32_t bits)
 {
+    assert(s->n_tables == 0); // tables have as many partitions as there were
     TRY(keys_scratch_init(&s->keys, bits));
     int rc = repeats_open(&s->repeats, bits, s->o.budget, NULL);
     if (rc != 0) {
@@ -265,6 +269,7 @@ static void serve_fresh(struct shard *s, struct peer *p, struct van_message *m)
     struct err e = {0};
     struct request q = {
         .peer = p, .type = m->type, .id = m->request, .m = m->m, .fresh = m};
+    assert(p->greeted && is_request(m->type));
     if (refused_for_role(s, p, m))
         return;
     s->served_at = s->now;
@@ -343,6 +348,7 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
     s->now = now;
     if (member_opened(s->member, link, accepted, now) || !accepted)
         return;
+    assert(peer_find(s, link) == NULL); // the van gives no number twice
     struct peer *p = mem_zalloc(sizeof(*p));
     if (p == NULL) {
         van_close_link(s->van, link);

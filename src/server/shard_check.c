@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/shard_internal.h"
+#include "store/cut.h"
 
 #ifndef NDEBUG
 
@@ -61,6 +62,48 @@ static void check_held(const struct shard *s, const struct counts *c)
     assert(bytes == s->held_bytes);
 }
 
+// The parts of an open batch are apart and in their order; those of batches that are not
+// open are gone.
+static void check_batches(const struct sync_clock *c)
+{
+    for (uint32_t i = 0; i < SHARD_MAX_CLOCKS; i++) {
+        const struct sync_batch *b = &c->open[i];
+        uint32_t covered = 0, end = 0;
+        assert(b->n <= SHARD_MICROS);
+        for (uint32_t k = 0; k < b->n;
+             end = b->parts[k].micro + b->parts[k].micros, k++) {
+            assert(b->parts[k].micro >= end && b->parts[k].what != NULL);
+            for (uint32_t m = 0; m < b->parts[k].micros; m++)
+                covered |= 1u << (b->parts[k].micro + m);
+        }
+        assert(covered == b->covered);
+    }
+}
+
+// Who waits at a bounded delay waits for the slowest: when it is too low for ever, if too
+// high not long enough.
+static void check_delay(const struct ssp_clock *c)
+{
+    uint64_t slowest = SSP_FINISHED;
+    assert(c->n <= c->max);
+    for (size_t i = 0; i < c->n; i++) {
+        const struct ssp_worker *w = &c->workers[i];
+        assert(i == 0 || c->workers[i - 1].session < w->session);
+        if (ssp_clock_counts(c, w) && w->clock < slowest)
+            slowest = w->clock;
+    }
+    assert(c->slowest == slowest);
+}
+
+// What is to be done is looked at again, and a turn goes on while its store has work:
+// else who waits for its end would wait for ever.
+static void check_turn(const struct shard *s, const struct shard_table *t)
+{
+    assert(!t->turn.on || t->work);
+    assert((!t->work && !t->again) || s->work_due != VAN_NEVER);
+    assert(!t->turn.on || !cut_going(t->store));
+}
+
 // A table stands at its number, as clients have heard it, and its store keeps what must
 // hold of stores.
 static void check_tables(const struct shard *s)
@@ -74,10 +117,39 @@ static void check_tables(const struct shard *s)
         assert(t->version > 0); // 0 stands for: all of it
         assert(t->n_applied <= (uint32_t)1 << s->bits);
         assert(t->spec.mode == WIRE_SYNC || t->n_applied == 0);
+        if (t->spec.mode == WIRE_SYNC)
+            check_batches(&t->sync);
+        if (t->spec.mode == WIRE_SSP)
+            check_delay(&t->ssp);
+        check_turn(s, t);
         bytes += t->bytes;
         store_check(t->store);
     }
     assert(bytes == s->bytes); // what --memory allows is shared by them
+}
+
+// A save's cuts go on in its stores and in no others. It has a writer while there is
+// something to write, and a reason when it has failed.
+static void check_save(const struct shard *s, const struct save_run *r)
+{
+    uint32_t cuts = 0, going = 0;
+    for (uint32_t i = 0; i < s->n_tables; i++)
+        going += s->tables[i] != NULL && cut_going(s->tables[i]->store);
+    for (uint32_t i = 0; r != NULL && i < r->n; i++) {
+        const struct shard_table *t = s->tables[r->tables[i].id];
+        assert(!r->tables[i].cut || (t != NULL && cut_going(t->store)));
+        cuts += r->tables[i].cut;
+    }
+    assert(cuts == going);
+    if (r == NULL)
+        return;
+    assert(r->n <= SAVE_MAX_TABLES && r->at <= r->n);
+    assert((r->writer != NULL) == (r->state == SAVE_CUTS));
+    assert(r->state != SAVE_FAILED || r->why.code != 0);
+    assert(r->state != SAVE_WRITTEN || (r->at == r->n && !r->open && cuts == r->n));
+    assert(r->state == SAVE_CUTS || r->state == SAVE_WRITTEN || r->state == SAVE_FAILED ||
+           cuts == 0);
+    assert(r->seen <= s->now && r->moved <= s->now);
 }
 
 void shard_check(const struct shard *s)
@@ -88,7 +160,8 @@ void shard_check(const struct shard *s)
         check_held(s, &c);
     }
     check_tables(s);
-    assert(s->saves.run == NULL || s->saves.run->n <= SAVE_MAX_TABLES);
+    check_save(s, s->saves.run);
+    assert(s->woken == 0); // held_settle has tried them
 }
 
 #endif

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/ssp_clock.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -54,6 +55,7 @@ static struct ssp_worker *worker_of(struct ssp_clock *c, uint64_t session)
     struct ssp_worker *w = &c->workers[at];
     if (at < c->n && w->session == session)
         return w;
+    assert(c->n < c->max);
     memmove(w + 1, w, (c->n - at) * sizeof(*w));
     c->n++;
     *w = (struct ssp_worker){.session = session};
@@ -72,6 +74,7 @@ int ssp_clock_living(struct ssp_clock *c, const uint64_t *sessions, size_t n)
         if (c->workers[i].living)
             c->workers[left++] = c->workers[i];
     c->n = left;
+    assert(c->n <= n);
     find_slowest(c);
     return 0;
 }

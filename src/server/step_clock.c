@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/step_clock.h"
 
+#include <assert.h>
+
 #include "base/alloc.h"
 #include "base/err.h"
 
@@ -66,5 +68,6 @@ uint64_t step_clock_sum(const struct step_clock *c)
     uint64_t sum = c->ended;
     for (size_t i = 0; i < c->n; i++)
         sum = add(sum, c->sessions[i].steps);
+    assert(sum >= c->ended && sum <= STEP_CLOCK_MAX); // it never goes back by wrapping
     return sum;
 }

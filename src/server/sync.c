@@ -56,6 +56,7 @@ static int keep_values(struct shard *s, struct request *q, struct contribution *
         if (c->kept == NULL)
             return TUG_ENOMEM;
     } else { // it is kept already, and belongs to the contribution from now on
+        assert(q->kept != NULL); // nobody has taken it over before
         c->kept = q->kept;
         q->kept = NULL;
     }
@@ -133,8 +134,10 @@ static int contribution_make(struct shard *s, struct request *q,
 static void apply_next(struct shard *s, struct shard_table *t)
 {
     struct sync_batch *b = sync_clock_next(&t->sync);
+    assert(t->spec.mode == WIRE_SYNC);
     if (sync_apply_batch(s, t) != 0)
         return;
+    assert(t->n_applied == 0); // all of it, so that a save may begin
     t->figures.examples += sync_examples(b);
     for (uint32_t i = 0; i < b->n; i++)
         contribution_free(s, b->parts[i].what);
@@ -191,6 +194,7 @@ static int take(struct shard *s, struct request *q, struct shard_table *t,
     uint32_t n = sync_clock_add(&t->sync, m->clock, m->micro, m->micros, c, dropped);
     for (uint32_t i = 0; i < n; i++)
         contribution_free(s, dropped[i]);
+    assert(sync_clock_has(&t->sync, m->clock, m->micro, m->micros));
     for (uint32_t r = 0; r < k->n_runs; r++)
         repeats_note(&known, k->runs[r].partition);
     t->figures.pushes++;

@@ -60,6 +60,9 @@ uint32_t sync_clock_add(struct sync_clock *c, uint64_t clock, uint8_t micro,
 {
     struct sync_batch *b = batch_of(c, clock);
     uint32_t left = 0, dropped = 0, at = 0;
+    assert(clock >= c->next && clock - c->next < SHARD_MAX_CLOCKS);
+    assert(micros > 0 && micro % micros == 0 && micro + micros <= SHARD_MICROS);
+    assert(!sync_clock_has(c, clock, micro, micros));
     for (uint32_t i = 0; i < b->n; i++) {
         struct sync_part p = b->parts[i];
         if (p.micro >= micro && p.micro < micro + micros) {
@@ -89,6 +92,7 @@ struct sync_batch *sync_clock_next(struct sync_clock *c)
 
 void sync_clock_advance(struct sync_clock *c)
 {
+    assert(sync_clock_complete(c) && c->next <= SYNC_CLOCK_MAX);
     *batch_of(c, c->next) = (struct sync_batch){0};
     c->next++;
 }

@@ -199,6 +199,7 @@ static void add_up(const struct merge *m, const uint32_t *at, uint32_t has, floa
     uint8_t first[SHARD_MICROS];
     size_t width = a->push_width;
     uint32_t n = 0, column = 0;
+    assert(has != 0 && width <= m->s->sync->width);
     for (; has != 0; has &= has - 1, n++) {
         uint32_t i = (uint32_t)__builtin_ctz(has);
         from[n] = part(m, i)->values + at[i] * width;
@@ -232,6 +233,7 @@ static uint32_t collect(struct merge *m, uint32_t partition)
 {
     struct sync_scratch *x = m->s->sync;
     size_t mask = sync_places(keys_of(m, partition)) - 1;
+    assert(keys_of(m, partition) <= x->keys); // sync_reserve counted the longest runs
     uint32_t n = 0;
     memset(x->seen, 0, (mask + 1) * sizeof(*x->seen));
     for (uint32_t i = 0; i < m->batch->n; i++) {
@@ -257,6 +259,8 @@ static void add_partition(struct merge *m, uint32_t partition)
     struct sync_scratch *x = m->s->sync;
     size_t width = m->t->spec.accessor.push_width;
     uint32_t n = collect(m, partition);
+    assert(n > 0 && x->n + n <= most(x));
+    assert(partition >= m->t->n_applied); // no gradient is applied twice
     table_sort_by_key(x->entries, n);
     for (uint32_t i = 0; i < n; i++, x->n++) {
         uint32_t k = x->entries[i].handle; // its number
@@ -285,6 +289,7 @@ static int flush(struct merge *m)
         return 0;
     if (cut_going(t->store) && !cut_has_room(t->store, x->key, x->n))
         return err_set(&t->stuck, TUG_ENOMEM, "a save has no room for copies of rows");
+    assert(x->n_partitions > 0 && x->n_partitions <= x->n);
     remember(t, x);
     tables_limit(m->s, t);
     struct store_push p = {.op = STORE_GRADIENT,
@@ -308,6 +313,7 @@ int sync_apply_batch(struct shard *s, struct shard_table *t)
 {
     struct sync_scratch *x = s->sync;
     struct merge m = {.s = s, .t = t, .batch = sync_clock_next(&t->sync)};
+    assert(sync_clock_complete(&t->sync) && x != NULL);
     m.scale = scale_of(t, m.batch);
     t->version++;
     if (t->n_applied == 0)

@@ -21,6 +21,7 @@ static void table_free(struct shard *s, struct shard_table *t)
 {
     if (t == NULL)
         return;
+    assert(s->bytes >= t->bytes);
     sync_drop(s, t);
     before_free(&t->before);
     s->bytes -= t->bytes;
@@ -38,6 +39,7 @@ void tables_close(struct shard *s)
 
 void tables_measure(struct shard *s, struct shard_table *t)
 {
+    assert(s->bytes >= t->bytes);
     s->bytes -= t->bytes;
     t->bytes = store_stats(t->store).bytes;
     s->bytes += t->bytes;
@@ -45,6 +47,7 @@ void tables_measure(struct shard *s, struct shard_table *t)
 
 void tables_limit(struct shard *s, struct shard_table *t)
 {
+    assert(s->bytes >= t->bytes);
     uint64_t others = s->bytes - t->bytes;
     if (s->o.max_bytes != 0)
         store_set_limit(t->store, s->o.max_bytes > others ? s->o.max_bytes - others : 1);
@@ -138,6 +141,7 @@ static int table_make(struct shard *s, const struct table_spec *spec,
                       struct shard_table **ret, struct err *e)
 {
     struct shard_table *t = mem_zalloc(sizeof(*t));
+    assert(s->ready && spec->id < SPEC_MAX_TABLES && s->tables[spec->id] == NULL);
     *ret = t;
     if (t == NULL)
         return err_nomem(e, "a table");
@@ -264,6 +268,7 @@ static int copy(struct shard *s, struct shard_table *t, uint32_t other, struct e
         store_close(rows);
         return rc;
     }
+    assert(to != t);
     sync_drop(s, to); // what is open was of the rows before
     store_close(to->store);
     to->store = rows;
@@ -289,6 +294,7 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
         t->sync.next = m->clock;
         return 0;
     case WIRE_DROP:
+        assert(turns_free(t)); // a save's run names it: table_do_serve waits for its end
         s->tables[m->table] = NULL;
         table_free(s, t);
         return 0;

@@ -46,6 +46,7 @@ static uint64_t rows_gone(const struct store *store)
 
 void turns_publish(struct shard *s, struct shard_table *t)
 {
+    assert(turns_free(t));
     t->turn = (struct turn){.on = true};
     t->work = true;
     turns_wake(s);
@@ -66,6 +67,7 @@ static int begin_walk(struct shard *s, struct shard_table *t,
 {
     struct store_stats x = store_stats(t->store);
     bool clears = m->what == WIRE_CLEAR;
+    assert(turns_free(t) && (t->n_applied == 0 || clears));
     struct turn turn = {.on = true,
                         .session = session,
                         .number = m->number,
@@ -190,6 +192,7 @@ static void end_turn(struct shard *s, struct shard_table *t)
     if (!x->on)
         return;
     uint64_t gone = x->rows != 0 ? x->rows : rows_gone(t->store) - x->before;
+    assert(!cut_going(t->store)); // a save waits for the end of an order
     x->on = false;
     tables_touch_all(s, t);
     tables_measure(s, t);

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/cold.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -152,8 +153,11 @@ static void fill_row(struct store *s, uint32_t handle, const char *bytes, uint32
     if (c->extra_bytes == 0)
         return;
     accessor_set_extra(&s->accessor, row, TABLE_NONE);
-    if (size > c->row_bytes) // one was reserved
-        memcpy(store_make_extra(s, row), bytes + c->row_bytes, c->extra_bytes);
+    if (size > c->row_bytes) {
+        float *extra = store_make_extra(s, row);
+        assert(extra != NULL); // it was reserved
+        memcpy(extra, bytes + c->row_bytes, c->extra_bytes);
+    }
 }
 
 static int reserve_marks(struct store *s)
@@ -189,6 +193,7 @@ static int note_promoted(struct store *s, uint32_t p, const uint32_t *handles, u
         handle_bit_set(&c->copied, handles[i]);
         c->uses[handles[i]] = COLD_CAME;
     }
+    assert(n <= s->parts[p].cold);
     s->parts[p].cold -= n;
     c->promoted += n;
     return 0;
@@ -235,6 +240,7 @@ static int fetch(struct store *s, uint32_t n, uint32_t *ret_handles, struct err 
 {
     struct cold *c = s->cold;
     struct cold_fetch *x = &c->fetch;
+    assert(n <= COLD_FETCH_ROWS);
     TRY(cold_write_waiting(c, e));
     TRY(tier_get(c->tier, x->partitions, x->keys, n, x->found, x->rows, x->sizes, e));
     n = pack_found(x, n);
@@ -349,6 +355,7 @@ int cold_put_rows(struct store *s, uint32_t p, const uint32_t *handles, uint32_t
 static int send_out(struct store *s, uint32_t p, uint32_t n, struct err *e)
 {
     struct cold *c = s->cold;
+    assert(n <= COLD_GO_ROWS && n <= s->parts[p].live);
     if (s->config.deltas && cold_reserve_out(s, p, n) != 0)
         return err_nomem(e, "what a table's next delta is to say");
     int rc = cold_put_rows(s, p, c->going, n, e);
@@ -378,6 +385,7 @@ static uint32_t go_round(struct store *s, uint32_t p, uint32_t want)
     struct cold *c = s->cold;
     const struct handle_list *rows = &s->parts[p].rows;
     uint32_t hand = c->parts[p].hand, n = 0;
+    assert(want <= COLD_GO_ROWS && rows->n <= rows->cap);
     for (uint32_t step = 0; step < rows->n && n < want; step++) {
         hand = hand < rows->n ? hand : 0;
         uint32_t h = rows->at[hand++];
@@ -385,6 +393,7 @@ static uint32_t go_round(struct store *s, uint32_t p, uint32_t want)
             __builtin_prefetch(store_row_at(s, rows->at[hand + AHEAD]) - 2);
         if (!store_is_live(s, p, h))
             continue;
+        assert(h < c->n_uses); // keep_share has made room for all handles
         if (c->uses[h] >= 1 && c->uses[h] <= COLD_USED) {
             c->uses[h]--;
         } else if (c->uses[h] != COLD_GOING && may_go(s, p, h)) {

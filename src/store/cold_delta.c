@@ -11,6 +11,7 @@
 // delta. When it ends, rows of keys that are noted again may have come into memory.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +58,7 @@ int cold_reserve_out(struct store *s, uint32_t p, uint32_t n)
 void cold_note_out(struct store *s, uint32_t p, uint64_t key)
 {
     struct key_list *out = &s->cold->parts[p].out;
+    assert(out->n < out->cap); // cold_reserve_out comes before
     out->at[out->n++] = key;
 }
 
@@ -72,6 +74,7 @@ void cold_cut_begin(struct store *s)
 {
     for (uint32_t p = 0; p < s->n_parts; p++) {
         struct cold_part *part = &s->cold->parts[p];
+        assert(part->cut_out.at == NULL); // the cut before has given it back
         part->cut_out = part->out;
         part->out = (struct key_list){0};
     }
@@ -141,6 +144,7 @@ int cold_cut_end(struct store *s, bool committed)
 static bool is_out(const struct store *s, uint32_t p, uint64_t key)
 {
     const struct key_list *out = &s->cold->parts[p].out;
+    assert(out->n < 2 || out->at[0] < out->at[out->n - 1]); // cold_publish has sorted it
     return out->n > 0 && bsearch(&key, out->at, out->n, sizeof(key), compare) != NULL;
 }
 

@@ -3,6 +3,7 @@
 // Rows that are in memory, too, are passed over. What lies on disk of them is old.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -33,6 +34,7 @@ static int gather(void *ctx, uint64_t key, const void *row, uint32_t size, struc
 {
     struct walk *w = ctx;
     struct cold_walk *x = &w->s->cold->walk;
+    assert(w->n < x->max);
     if (!cold_size_fits(w->s->cold, size))
         return cold_damaged(w->s, key, size, e);
     memcpy(x->bytes + (size_t)w->n * x->slot_bytes, row, size);
@@ -121,8 +123,10 @@ struct order {
 static void note_gone(const struct order *o, uint64_t key)
 {
     struct key_list *gone = &o->s->parts[o->p].gone;
-    if (o->s->config.deltas)
-        gone->at[gone->n++] = key;
+    if (!o->s->config.deltas)
+        return;
+    assert(gone->n < gone->cap);
+    gone->at[gone->n++] = key;
 }
 
 // A row that was worth publishing at the last shrink, or is it since, and is no more.
@@ -199,6 +203,7 @@ int cold_order(struct store *s, uint32_t p, struct err *e)
         part->gone.n = gone;
         return rc;
     }
+    assert(o.removed <= part->cold);
     part->cold -= o.removed;
     if (s->order == STORE_SHRINK)
         s->cold->parts[p].shrunk = o.t.day;
@@ -211,6 +216,7 @@ static int remove_some(struct store *s, uint32_t p, const uint64_t *keys, uint32
 {
     uint32_t handles[COLD_WALK_ROWS], came = 0, done;
     uint64_t cold[COLD_WALK_ROWS];
+    assert(n <= COLD_WALK_ROWS);
     table_find(s->rows, keys, n, handles);
     for (uint32_t i = 0; i < n; i++)
         if (handles[i] == TABLE_NONE)

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/cut.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "base/alloc.h"
@@ -200,6 +201,7 @@ static struct table_entry *find_entry(const struct cut *c, uint64_t key)
 static int copy_row(struct store *s, struct cut *c, uint32_t p, uint32_t handle)
 {
     bool at_hand = p == c->at && c->stage != CUT_BEGIN;
+    assert(!cut_read_out(c, p) && store_is_live(s, p, handle));
     const float *row = store_row_at(s, handle);
     uint64_t key = table_row_key(row);
     struct table_entry *entry = at_hand ? find_entry(c, key) : NULL;
@@ -207,6 +209,7 @@ static int copy_row(struct store *s, struct cut *c, uint32_t p, uint32_t handle)
         TRY(side_add(&c->side, key, row, store_extra_of(s, row), &c->parts[p].copies));
         c->stats.copied++;
     }
+    assert(entry == NULL || entry->handle == handle);
     if (entry != NULL)
         entry->handle = c->parts[p].copies | CUT_COPY;
     handle_bit_set(&c->copied, handle);
@@ -231,6 +234,7 @@ int cut_before_change(struct store *s, uint32_t p, const uint32_t *handles, size
 {
     struct cut *c = s->cut;
     uint64_t copies = 0;
+    assert(p < s->n_parts);
     if (cut_read_out(c, p))
         return 0;
     for (size_t i = 0; i < n; i++)
@@ -410,6 +414,7 @@ static void give_published(struct store *s, uint32_t p, struct handle_list *list
         if (!handle_bit(&c->made, list->at[i]))
             list->at[n++] = list->at[i];
     list->n = n;
+    assert(s->parts[p].published.n == 0); // the order after the cut before emptied it
     mem_free(s->parts[p].published.at);
     s->parts[p].published = *list;
     *list = (struct handle_list){0};
@@ -438,6 +443,9 @@ int cut_end(struct store *s, bool committed, struct err *e)
         return err_set(e, TUG_EUSAGE,
                        "table %s: a save was committed before all of it was read out",
                        s->config.name);
+    // Each partition has left its copies when it was read out.
+    assert(!committed || (c->side.rows.used == 0 && c->side.extras.used == 0));
+    assert(!committed || c->state_bytes == 0);
     bool cold = cut_publishes(c) && s->cold != NULL;
     if (give_back(s, committed) != 0 || (cold && cold_cut_end(s, committed) != 0))
         return err_nomem(e, "noting again what a save did not publish");

@@ -1,6 +1,7 @@
 // Reading a cut out: partition by partition, block by block.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,6 +61,7 @@ static int collect_rows(struct store *s, uint32_t p, const struct handle_list *l
 {
     struct cut *c = s->cut;
     const uint32_t *handles = l->at;
+    assert(n <= l->n); // lists are not packed while a cut goes on
     for (uint32_t i = 0; i < n; i++) {
         uint32_t h = handles[i];
         if (i + AHEAD < n)
@@ -158,9 +160,11 @@ static int collect_cold(struct store *s, uint32_t p, struct err *e)
 static void drop_duplicates(struct cut *c)
 {
     size_t n = 0;
-    for (size_t i = 0; i < c->n_entries; i++)
+    for (size_t i = 0; i < c->n_entries; i++) {
+        assert(n == 0 || c->entries[n - 1].key <= c->entries[i].key);
         if (n == 0 || c->entries[n - 1].key != c->entries[i].key)
             c->entries[n++] = c->entries[i];
+    }
     c->n_entries = n;
 }
 
@@ -239,9 +243,11 @@ static int select_delta(struct store *s, uint32_t p)
 static void drop_duplicate_keys(struct key_list *l)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < l->n; i++)
+    for (uint32_t i = 0; i < l->n; i++) {
+        assert(n == 0 || l->at[n - 1] <= l->at[i]);
         if (n == 0 || l->at[n - 1] != l->at[i])
             l->at[n++] = l->at[i];
+    }
     l->n = n;
 }
 
@@ -262,6 +268,7 @@ static int open_part(struct store *s, struct err *e)
 {
     struct cut *c = s->cut;
     uint32_t p = c->at, before = c->parts[p].copies;
+    assert(c->stage == CUT_BEGIN && c->at < s->n_parts);
     int rc = collect(s, p, e);
     if (rc == 0)
         rc = select_rows(s, p, e);
@@ -278,6 +285,9 @@ static int open_part(struct store *s, struct err *e)
 static void close_part(struct cut *c)
 {
     struct cut_part *x = &c->parts[c->at];
+    assert(c->rows_at == c->n_entries && c->extras_at == c->n_extras);
+    assert(c->gone_at == c->gone.n);
+    assert(!x->admitted || c->state_bytes >= x->state.cap);
     side_free(&c->side, x->copies, TABLE_NONE);
     x->copies = TABLE_NONE;
     if (x->admitted)
@@ -308,6 +318,7 @@ static int reserve_block(struct cut *c, size_t bytes)
 static uint32_t block_elements(size_t bytes, size_t element, size_t left)
 {
     size_t n = bytes / element;
+    assert(left > 0); // a block without elements would end the stage
     n = n == 0 ? 1 : n;
     n = n < left ? n : left;
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
@@ -375,6 +386,7 @@ static int rows_block(struct store *s, size_t bytes, struct rows_block *ret)
         write_row(s, x, extra, c->block + i * element);
         if (extra != NULL) {
             table_row_prefetch(extra, s->accessor.extra_width * sizeof(float));
+            assert(c->n_extras <= c->rows_at + i); // over entries that are written
             c->entries[c->n_extras++] = *x;
         }
         if (cut_publishes(c) && !is_copy(x))
@@ -395,8 +407,10 @@ static int extras_block(struct store *s, size_t bytes, struct rows_block *ret)
     TRY(reserve_block(c, n * element));
     for (uint32_t i = 0; i < n; i++) {
         const struct table_entry *x = &c->entries[c->extras_at + i];
+        const float *extra = entry_extra(s, x);
+        assert(extra != NULL); // as when its row was written: changes are made on copies
         memcpy(c->block + i * element, &x->key, KEY_BYTES);
-        memcpy(c->block + i * element + KEY_BYTES, entry_extra(s, x), row_bytes);
+        memcpy(c->block + i * element + KEY_BYTES, extra, row_bytes);
     }
     c->extras_at += n;
     c->stats.extras += n;

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/cut_side.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Behind the floats of a slot, as bits.
@@ -46,6 +47,7 @@ static int take_slot(struct side_slots *x, uint32_t *ret)
 
 static void give_slot(struct side_slots *x, uint32_t slot)
 {
+    assert(x->used > 0 && slot != TABLE_NONE);
     set_link(x, slot, NEXT, x->free);
     x->free = slot;
     x->used--;
@@ -76,6 +78,7 @@ int side_add(struct side *d, uint64_t key, const float *row, const float *extra,
              uint32_t *list)
 {
     uint32_t slot, extra_slot = TABLE_NONE;
+    assert(extra == NULL || d->extras.width > 0);
     TRY(take_slot(&d->rows, &slot));
     if (extra != NULL && take_slot(&d->extras, &extra_slot) != 0) {
         give_slot(&d->rows, slot);
@@ -93,6 +96,7 @@ int side_add(struct side *d, uint64_t key, const float *row, const float *extra,
 void side_free(struct side *d, uint32_t list, uint32_t until)
 {
     while (list != until) {
+        assert(list != TABLE_NONE); // `until` is one of its slots
         uint32_t slot = list, extra = get_link(&d->rows, slot, EXTRA);
         list = side_next(d, slot);
         if (extra != TABLE_NONE)

@@ -2,6 +2,7 @@
 // the time of sorting in place, which is a third of what reading a cut out takes.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -22,6 +23,7 @@ struct places {
 static struct places places_of(const struct table_entry *x, size_t n)
 {
     uint64_t low = UINT64_MAX, high = 0;
+    assert(n > 0);
     for (size_t i = 0; i < n; i++) {
         low = x[i].key < low ? x[i].key : low;
         high = x[i].key > high ? x[i].key : high;
@@ -61,6 +63,7 @@ static void sort_by_place(const struct places *p, struct table_entry *x, size_t 
         at[place(p, &x[i]) + 1]++;
     for (uint32_t i = 0; i < p->n; i++)
         at[i + 1] += at[i];
+    assert(at[p->n] == n); // no entry is beyond the last place
     for (size_t i = 0; i < n; i++)
         to[at[place(p, &x[i])]++] = x[i];
     memcpy(x, to, n * sizeof(*x));

@@ -7,6 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/store_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -27,6 +28,7 @@ enum {
 
 static int grow(void **at, uint32_t *cap, uint32_t n, size_t more, size_t size)
 {
+    assert(n <= *cap);
     if (more <= *cap - n)
         return 0;
     if (more > TABLE_MAX_ROWS - n)
@@ -240,6 +242,7 @@ static void take_from_limbo(struct store *s)
 
 int store_reserve_extras(struct store *s, size_t n)
 {
+    assert(n == 0 || s->accessor.extra_width > 0);
     if (s->extra_free.n < n && s->extra_limbo.first != NULL)
         take_from_limbo(s);
     while (s->extra_free.n < n) {
@@ -254,6 +257,7 @@ int store_reserve_extras(struct store *s, size_t n)
 
 float *store_add_extra(struct store *s, float *row)
 {
+    assert(store_extra_of(s, row) == NULL); // else that would be nobody's
     if (store_reserve_extras(s, 1) != 0)
         return NULL;
     uint32_t handle = s->extra_free.at[--s->extra_free.n];
@@ -280,6 +284,8 @@ void store_free_extra(struct store *s, float *row)
                                                   : TABLE_NONE;
     if (handle == TABLE_NONE)
         return;
+    assert(table_row_key(table_row(s->extra_view, handle)) == table_row_key(row));
+    assert(s->n_extras > 0);
     accessor_set_extra(&s->accessor, row, TABLE_NONE);
     // Without memory the extra row is not used again; it is found by nobody.
     if (s->steps)
@@ -363,6 +369,9 @@ int store_add_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
                    uint32_t *ret_handles, struct err *e)
 {
     struct store_part *part = &s->parts[p];
+    assert(p < s->n_parts && n > 0);
+    assert(store_partition_of(s, keys[0]) == p &&
+           store_partition_of(s, keys[n - 1]) == p);
     TRY(store_check_room(s, n, e));
     if (handle_list_reserve(&part->rows, n) != 0)
         return err_nomem(e, "rows of a table");
@@ -374,6 +383,7 @@ int store_add_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
     memcpy(part->rows.at + part->rows.n, ret_handles, n * sizeof(*ret_handles));
     part->rows.n += (uint32_t)n;
     part->live += (uint32_t)n;
+    assert(part->live <= part->rows.n && part->rows.n <= part->rows.cap);
     s->stats.rows += n;
     return 0;
 }
@@ -466,6 +476,7 @@ int store_live_rows(struct store *s, uint32_t p, struct handle_list *ret)
         return 0;
     }
     ret->n = sift(s, p, &part->rows, ret->at);
+    assert(ret->n >= part->live); // each live row is in the list of its partition
     return ret->n == part->live ? 0 : unique(s, ret);
 }
 
@@ -502,16 +513,20 @@ static void pack(struct store *s, uint32_t p)
         return;
     part->rows.n = sift(s, p, &part->rows, part->rows.at);
     (void)unique(s, &part->rows);
+    assert(part->rows.n == part->live);
 }
 
 void store_drop_rows(struct store *s, uint32_t p, const uint32_t *handles, size_t n)
 {
     enum { CHUNK = 256 };
     uint64_t keys[CHUNK];
+    assert(n <= s->parts[p].live && n <= s->stats.rows);
     for (size_t at = 0, len; at < n; at += len) {
         len = n - at < CHUNK ? n - at : CHUNK;
-        for (size_t i = 0; i < len; i++)
+        for (size_t i = 0; i < len; i++) {
+            assert(store_is_live(s, p, handles[at + i])); // and none comes twice
             keys[i] = store_key_at(s, handles[at + i]);
+        }
         if (s->removed != NULL) // before the row can be anybody else's
             s->removed(s->removed_ctx, keys, len);
         for (size_t i = 0; i < len; i++) {
@@ -541,6 +556,7 @@ int store_remove_rows(struct store *s, uint32_t p, const uint32_t *handles, size
                       struct err *e)
 {
     struct key_list *gone = &s->parts[p].gone;
+    assert(p < s->n_parts);
     if (s->config.deltas && !s->parts[p].gone_lost) {
         if (key_list_reserve(gone, n) != 0)
             return err_nomem(e, "what a table's next delta is to say");
@@ -560,6 +576,7 @@ int store_note(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
                struct err *e)
 {
     struct handle_list *changed = &s->parts[p].changed;
+    assert(p < s->n_parts);
     if (!s->config.deltas)
         return 0;
     if (handle_bits_reserve(&s->changed, table_handles(s->rows)) != 0 ||
@@ -597,6 +614,7 @@ void store_set_published_by(struct store *s, uint64_t checksum)
 
 void store_loaded(struct store *s)
 {
+    assert(s->cut == NULL); // it holds lists of changes, and gives them back
     for (uint32_t p = 0; p < s->n_parts; p++) {
         s->parts[p].changed.n = s->parts[p].gone.n = 0;
         s->parts[p].gone_lost = false;

@@ -5,6 +5,8 @@
 // Everything that can fail happens here, before any row changes.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+
 #include "base/alloc.h"
 #include "store/store_internal.h"
 
@@ -46,6 +48,7 @@ static uint32_t batch_end(const struct store *s, const uint64_t *keys, size_t n)
 static int list_runs(struct store *s, struct store_batch *b, struct err *e)
 {
     struct store_run *run = NULL;
+    assert(b->n_runs == 0);
     for (uint32_t i = 0; i < b->n; i++) {
         uint32_t p = store_partition_of(s, b->keys[i]);
         if (run == NULL || p != run->partition) {
@@ -54,6 +57,7 @@ static int list_runs(struct store *s, struct store_batch *b, struct err *e)
                                "the keys of table %s are not in the order of ascending "
                                "partitions: %u follows %u",
                                s->config.name, p, b->last);
+            assert(b->n_runs < STORE_BATCH); // beyond STORE_BATCH keys follow of the last
             run = &s->batch.runs[b->n_runs++];
             *run = (struct store_run){p, i, i};
             b->last = p;
@@ -72,6 +76,7 @@ bool store_is_quiet(const struct store *s)
 int store_batch_take(struct store *s, const uint64_t *keys, size_t n,
                      struct store_batch *b, struct err *e)
 {
+    assert(b->at + b->n < n);
     b->at += b->n;
     b->keys = keys + b->at;
     b->n = b->n_runs = 0;
@@ -81,6 +86,9 @@ int store_batch_take(struct store *s, const uint64_t *keys, size_t n,
     if (reserve(&s->batch, end) != 0)
         return err_nomem(e, "a batch of keys");
     b->n = end;
+    // A partition is in one batch: what fails later ends a batch between two of them.
+    assert(end == n - b->at || store_partition_of(s, b->keys[end]) !=
+                                   store_partition_of(s, b->keys[end - 1]));
     int rc = b->quiet ? 0 : list_runs(s, b, e);
     if (rc != 0)
         b->n = b->n_runs = 0;
@@ -90,6 +98,8 @@ int store_batch_take(struct store *s, const uint64_t *keys, size_t n,
 // The batch ends before its run r.
 static void cut_batch(struct store_batch *b, const struct store_scratch *x, uint32_t r)
 {
+    assert(r <= b->n_runs);
+    assert(r == 0 || x->runs[r - 1].end <= b->n);
     b->n_runs = r;
     b->n = r > 0 ? x->runs[r - 1].end : 0;
 }
@@ -193,6 +203,7 @@ static int admit(struct store *s, const struct store_push *push, struct store_ru
 {
     const struct accessor *a = &s->accessor;
     struct store_scratch *x = &s->batch;
+    assert(push->op == STORE_GRADIENT); // other values have no statistics to go by
     TRY(begin_entry(s, run.partition, e));
     struct entry *entry = s->parts[run.partition].entry;
     size_t stats = a->push_width - a->pushed_stats;
@@ -263,12 +274,15 @@ static int make_run(struct store *s, const struct store_batch *b,
                                                           x->some, e));
     for (uint32_t k = 0; k < n; k++)
         x->handles[x->which[k]] = x->some[k];
+    assert((push != NULL && s->admits) ||
+           count_none(x->handles + run.begin, run.end - run.begin) == 0);
     return 0;
 }
 
 int store_batch_make(struct store *s, struct store_batch *b,
                      const struct store_push *push, struct err *e)
 {
+    assert(b->n <= s->batch.max);
     if (b->quiet) {
         if (count_none(s->batch.handles, b->n) == 0)
             return 0;

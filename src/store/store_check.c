@@ -6,6 +6,8 @@
 #include <assert.h>
 
 #include "base/alloc.h"
+#include "store/cold.h"
+#include "store/cut_internal.h"
 #include "store/store_internal.h"
 
 // Partitions count their rows, and the store counts them again: statistics, budgets and
@@ -20,7 +22,7 @@ static void rows_are_counted(const struct store *s)
         entries += part->entry != NULL ? entry_bytes(part->entry) : 0;
         assert(part->rows.n >= part->live); // a live row is in the list of its partition
         assert(part->rows.n <= part->rows.cap);
-        assert(part->changed.n <= part->changed.cap);
+        assert(part->changed.n <= part->changed.cap && part->gone.n <= part->gone.cap);
         assert(s->config.deltas || (part->changed.n == 0 && part->gone.n == 0));
     }
     assert(s->stats.rows == live);
@@ -39,6 +41,41 @@ static void orders_are_in_order(const struct store *s)
     }
     // A cut copies rows before their first change, an order changes all: one at a time.
     assert(s->cut == NULL || s->order_at == s->n_parts);
+    assert(s->demote_at <= s->n_parts);
+}
+
+// What is read out is given in order, so lists over the same entries never meet; and a
+// partition that was read out keeps no copy.
+static void cut_is_in_order(const struct store *s, const struct cut *c)
+{
+    uint64_t states = 0;
+    assert(c->at <= s->n_parts && (c->at < s->n_parts || c->stage == CUT_BEGIN));
+    if (c->stage != CUT_BEGIN) {
+        assert(c->n_extras <= c->rows_at && c->rows_at <= c->n_entries);
+        assert(c->extras_at <= c->n_extras && c->n_entries <= c->cap_entries);
+        assert(c->gone_at <= c->gone.n);
+    }
+    for (uint32_t p = 0; p < s->n_parts; p++) {
+        const struct cut_part *x = &c->parts[p];
+        assert(p >= c->at || (x->copies == TABLE_NONE && x->state.cap == 0));
+        states += x->admitted ? x->state.cap : 0;
+        // Lists are not packed meanwhile: the cut's rows stay at their beginning.
+        assert(p < c->at || x->n_rows <= s->parts[p].rows.n);
+    }
+    assert(states == c->state_bytes);
+    assert(c->stats.side_peak >= side_bytes(&c->side));
+}
+
+// The hand goes when there are more rows than the limit, which is the share or, where a
+// save keeps rows, above it.
+static void cold_is_in_order(const struct store *s, const struct cold *c)
+{
+    assert(!s->steps); // threads find rows by themselves, in memory alone
+    for (uint32_t p = 0; p < s->n_parts; p++) {
+        assert(c->parts[p].limit >= c->share);
+        assert(s->config.cold_durable || !c->parts[p].recorded);
+        assert(s->config.deltas || c->parts[p].out.n == 0);
+    }
 }
 
 // Extra rows belong to rows, or are free to be given.
@@ -53,6 +90,10 @@ void store_check(const struct store *s)
     rows_are_counted(s);
     orders_are_in_order(s);
     extras_are_counted(s);
+    if (s->cut != NULL)
+        cut_is_in_order(s, s->cut);
+    if (s->cold != NULL)
+        cold_is_in_order(s, s->cold);
 }
 
 // Row by row: each lies in the partition of its key and is found by it, and its extra row

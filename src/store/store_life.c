@@ -2,6 +2,7 @@
 // budgets, and days.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -65,7 +66,8 @@ static bool fades(struct store *s, uint32_t handle, struct life_time t)
 static uint32_t decay(struct store *s, struct life_time t)
 {
     uint32_t *at = s->walk.at, n = s->walk.n, stay = 0, gone = 0;
-    uint32_t *going = at + n; // there is room for as many again
+    uint32_t *going = at + n;
+    assert(s->walk.cap - n >= n); // there is room for as many again
     for (uint32_t i = 0; i < n && i < AHEAD; i++)
         prefetch_row(s, at[i]);
     for (uint32_t i = 0; i < n; i++) {
@@ -77,6 +79,7 @@ static uint32_t decay(struct store *s, struct life_time t)
         else
             at[stay++] = h;
     }
+    assert(stay + gone == n);
     memmove(at + stay, going, gone * sizeof(*going));
     return stay;
 }
@@ -112,6 +115,7 @@ static int shrink(struct store *s, uint32_t p, struct life_time t, struct err *e
         TRY(store_note(s, p, s->walk.at, stay, e)); // reserved
     memcpy(part->rows.at, s->walk.at, stay * sizeof(*s->walk.at));
     part->rows.n = stay;
+    assert(part->live == stay);
     return 0;
 }
 
@@ -139,6 +143,7 @@ int store_turn_rows(struct store *s, uint32_t p, uint32_t *handles, uint32_t n,
 {
     uint32_t *going = s->batch.some, *staying = s->batch.which, gone = 0, stay = 0;
     struct life_time t = store_order_time(s, p);
+    assert(n <= s->batch.max && s->order == STORE_SHRINK);
     if (s->life->shrink == NULL)
         return 0;
     if (reserve_some(s, &s->parts[p], n) != 0)
@@ -182,6 +187,7 @@ static int clear(struct store *s, uint32_t p, struct err *e)
     entry_close(part->entry);
     part->entry = NULL;
     part->rows.n = part->changed.n = part->published.n = 0;
+    assert(part->live == 0 && part->cold == 0);
     return 0;
 }
 
@@ -208,8 +214,11 @@ static int published(struct store *s, uint32_t p, struct err *e)
 int store_turn(struct store *s, uint32_t p, struct err *e)
 {
     struct store_part *part = &s->parts[p];
+    assert(p < s->n_parts);
     if (part->order == s->order_number)
         return 0;
+    // A cut begins when no order goes on, and no order is given while it does.
+    assert(p >= s->order_at && s->cut == NULL);
     switch (s->order) {
     case STORE_SHRINK:
         TRY(shrink(s, p, store_order_time(s, p), e));
@@ -339,6 +348,7 @@ static struct candidate candidate(const struct store *s, uint32_t handle,
 static int sort_out(struct store *s, uint32_t k, struct life_time t)
 {
     struct handle_list *l = &s->walk;
+    assert(k <= l->n);
     if (s->life->score == NULL)
         return 0;
     struct candidate *x = mem_array(l->n, sizeof(*x));
@@ -363,6 +373,7 @@ uint32_t store_over_budget(const struct store *s, uint32_t live)
     if (s->config.budget_rows == 0 || live <= share)
         return 0;
     uint32_t stay = (uint32_t)((double)s->config.budget_floor * (double)share);
+    assert(stay <= share); // so that the partition shrinks when rows go
     return live - (stay > 0 ? stay : 1);
 }
 

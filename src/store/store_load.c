@@ -6,6 +6,7 @@
 // (u64 each), the state.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -23,6 +24,7 @@ int store_get_partition(const struct store *s, uint32_t p, struct life_time t,
     struct partition_head head = {PARTITION_VERSION, t.day, t.step, 0};
     const struct entry *entry = s->parts[p].entry;
     size_t at = ret->len;
+    assert(p < s->n_parts);
     TRY(buf_add(ret, &head, sizeof(head)));
     int rc = entry != NULL ? entry_save(entry, ret) : 0;
     if (rc != 0) {
@@ -95,7 +97,9 @@ int store_put_rows(struct store *s, const uint64_t *keys, size_t n, const float 
         TRY(store_batch_find(s, &b, e));
         TRY(store_batch_make(s, &b, NULL, e));
         for (uint32_t i = 0; i < b.n; i++) {
+            assert(s->batch.handles[i] != TABLE_NONE); // without a policy all get one
             float *row = store_row_at(s, s->batch.handles[i]);
+            assert(table_row_key(row) == b.keys[i]);
             store_free_extra(s, row);
             memcpy(row, rows + (b.at + i) * a->width, a->width * sizeof(float));
             if (a->extra_width > 0)
@@ -132,7 +136,8 @@ int store_put_extras(struct store *s, const uint64_t *keys, size_t n, const floa
             float *row = store_row_at(s, s->batch.handles[i]);
             float *extra = store_extra_of(s, row);
             if (extra == NULL)
-                extra = store_add_extra(s, row); // reserved
+                extra = store_add_extra(s, row);
+            assert(extra != NULL); // store_batch_make has reserved it
             memcpy(extra, extras + (b.at + i) * width, width * sizeof(float));
         }
     }
@@ -184,6 +189,7 @@ static int give(struct merge *m, const uint64_t *end, struct err *e)
 {
     const struct accessor *a = &m->s->accessor;
     for (; m->at < m->n && (end == NULL || m->rows[m->at].key < *end); m->at++) {
+        assert(m->at == 0 || m->rows[m->at - 1].key < m->rows[m->at].key);
         const float *row = store_row_at(m->s, m->rows[m->at].handle);
         float *copy = m->s->first; // without the handle, which is of this store alone
         memcpy(copy, row, a->width * sizeof(float));
@@ -201,6 +207,7 @@ static int give_cold(void *ctx, uint64_t key, const float *row, const float *ext
     if (key < m->from)
         return 0;
     TRY(give(m, &key, e));
+    assert(m->at == m->n || m->rows[m->at].key != key); // it is on disk alone
     return m->fn(m->ctx, key, row, extra, e);
 }
 
@@ -222,6 +229,7 @@ int store_each_from(struct store *s, uint32_t partition, uint64_t from, store_ro
                     void *ctx, struct err *e)
 {
     struct merge m = {.s = s, .from = from, .fn = fn, .ctx = ctx};
+    assert(partition < s->n_parts);
     TRY(store_turn(s, partition, e));
     if (list_rows(&m, partition) != 0)
         return err_nomem(e, "the rows of a partition");
@@ -264,6 +272,7 @@ static int copy_row(void *ctx, uint64_t key, const float *row, const float *extr
 {
     struct copy *c = ctx;
     const struct accessor *a = &c->to->accessor;
+    assert(c->n < COPY_ROWS && c->n_extras <= c->n);
     memcpy(c->rows + c->n * a->width, row, a->width * sizeof(*row));
     c->keys[c->n++] = key;
     if (extra != NULL) {
@@ -290,6 +299,9 @@ static int copy_partitions(struct store *to, struct store *from, uint32_t first,
                            uint32_t n, struct err *e)
 {
     const struct accessor *a = &to->accessor;
+    assert(to != from && to->n_parts == from->n_parts && first + n <= from->n_parts);
+    assert(a->width == from->accessor.width &&
+           a->extra_width == from->accessor.extra_width);
     struct copy *c = mem_zalloc(sizeof(*c));
     if (c == NULL)
         return err_nomem(e, "a copy of rows");
@@ -326,6 +338,7 @@ static int forget_partition(struct store *s, uint32_t p, struct err *e)
     entry_close(part->entry);
     part->entry = NULL;
     part->changed.n = part->gone.n = 0;
+    assert(rc != 0 || part->live == 0);
     return rc;
 }
 

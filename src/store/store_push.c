@@ -2,6 +2,7 @@
 // row has changed.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <string.h>
 
 #include "store/store_internal.h"
@@ -77,8 +78,10 @@ static void see_run(struct store *s, const struct store_run *run, const float *v
             s->batch.divisors[i] = s->life->seen(a, row, stats + i * a->push_width, again,
                                                  t);
         if (s->batch.extras[i] == NULL && a->extra_width > 0 && s->life->earned != NULL &&
-            s->life->earned(a, row))
-            s->batch.extras[i] = store_make_extra(s, row); // reserved
+            s->life->earned(a, row)) {
+            s->batch.extras[i] = store_make_extra(s, row);
+            assert(s->batch.extras[i] != NULL); // store_batch_make has reserved it
+        }
     }
 }
 
@@ -151,8 +154,10 @@ static float *group_weights(struct store *s, uint32_t i, uint32_t group,
     if (group == 0 || a->extra_width == 0)
         return s->batch.rows[i] + g->weights;
     float *extra = s->batch.extras[i];
-    if (extra == NULL && !all_zero(values, g->n))
-        extra = store_make_extra(s, s->batch.rows[i]); // reserved
+    if (extra == NULL && !all_zero(values, g->n)) {
+        extra = store_make_extra(s, s->batch.rows[i]);
+        assert(extra != NULL); // store_batch_make has reserved it
+    }
     return extra == NULL ? NULL : extra + g->weights;
 }
 
@@ -161,7 +166,9 @@ static void apply_weights(struct store *s, const struct store_push *p,
 {
     const struct accessor *a = &s->accessor;
     const float *values = p->values + b->at * weights_width(a);
-    list_rows(s, b);
+    bool all = list_rows(s, b);
+    assert(all); // of these operations no policy refuses a key
+    (void)all;
     list_extras(s, b);
     for (uint32_t i = 0; i < b->n; i++)
         for (uint32_t g = 0; g < a->n_groups; g++) {
@@ -179,7 +186,9 @@ static void apply_rows(struct store *s, const struct store_push *p,
 {
     uint32_t width = s->accessor.width;
     const float *values = p->values + b->at * width;
-    list_rows(s, b);
+    bool all = list_rows(s, b);
+    assert(all && !s->lives);
+    (void)all;
     for (uint32_t i = 0; i < b->n; i++, values += width) {
         if (p->op == STORE_DELTA)
             s->scratch.kernels->axpy(s->batch.rows[i], 1, values, width);
@@ -231,6 +240,7 @@ int store_push(struct store *s, const struct store_push *p, size_t *ret_keys,
         done += b.n;
         keep_budgets(s, &b);
     }
+    assert(done <= p->n && (rc != 0 || done == p->n));
     if (ret_keys != NULL)
         *ret_keys = done;
     return rc;

@@ -107,6 +107,7 @@ void store_stepper_unpin(struct store_stepper *t)
 
 void store_steps_lock(struct store_steps *x, uint32_t partition)
 {
+    assert(partition < x->store->n_parts);
     pthread_mutex_lock(&x->parts[partition].lock);
 }
 
@@ -157,6 +158,7 @@ static int admit(struct store_stepper *t, const struct store_arriving *w,
 {
     struct store *s = t->steps->store;
     size_t kept = 0, before;
+    assert(*n <= t->cap);
     bool again = w->again && !s->config.count_all;
     TRY(begin_entry(s, w->partition, &before, e));
     struct entry *entry = s->parts[w->partition].entry;
@@ -222,6 +224,7 @@ static size_t see(struct store_stepper *t, const struct store_arriving *w,
         if (a[i].handle == TABLE_NONE)
             continue;
         float *row = store_row_at(s, a[i].handle);
+        assert(table_row_key(row) == a[i].key); // the thread is pinned since it was found
         const float stats[] = {a[i].show, a[i].click, a[i].slot};
         if (s->life->seen != NULL)
             (void)s->life->seen(x, row, stats, again, now);
@@ -240,8 +243,9 @@ static int make_extras(struct store_stepper *t, struct store_arrival *a, size_t 
     for (size_t k = 0; k < n && rc == 0; k++) {
         struct store_arrival *x = &a[t->which[k]];
         float *row = store_row_at(s, x->handle);
-        (void)store_make_extra(s, row); // reserved
+        (void)store_make_extra(s, row);
         x->extra = accessor_extra(&s->accessor, row);
+        assert(x->extra != TABLE_NONE); // it was reserved
     }
     pthread_mutex_unlock(&t->steps->making);
     return rc == 0 ? 0 : err_nomem(e, "rows of a table");
@@ -251,6 +255,7 @@ int store_arrive(struct store_stepper *t, const struct store_arriving *w,
                  struct store_arrival *a, size_t n, struct err *e)
 {
     bool missing = false;
+    assert(w->partition < t->steps->store->n_parts);
     if (reserve(t, n) != 0)
         return err_nomem(e, "a batch of keys");
     for (size_t i = 0; i < n; i++)
