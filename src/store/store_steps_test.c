@@ -6,6 +6,8 @@
 #include "store/store_steps.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/relaxed.h"
 #include "base/team.h"
