@@ -34,23 +34,40 @@ struct option_list {
     size_t n;
 };
 
+// A row of a table begins with its name and ends with its help. In between one of the
+// macros below says the kind and the place; before that, what only some options have:
+//     {"keep", .group = "Saving", U64_AT(keep, "N", "3", 1, 1000), "how many are kept"},
 struct option {
     const char *name; // "log-every": --log-every, log-every: in YAML, TUG_LOG_EVERY
     enum option_kind kind;
-    size_t offset; // in the command's struct of values
-    const char *
-        fallback; // the default as text; NULL: unset (NULL, no items, 0, false, choice 0)
+    size_t offset;    // in the command's struct of values
+    const char *help; // lower case, no full stop at the end
+    // The default as text; NULL: unset (NULL, no items, 0, false, choice 0).
+    const char *fallback;
     const char *metavar; // "PATH"; NULL: the choices, or nothing for a flag
     const char *choices; // OPTION_CHOICE: "lr fm ffm"; of the operands: what shells offer
-    const char
-        *bare;       // OPTION_CHOICE: what --name alone means, and words only behind '=';
-                     // NULL: it needs a word
+    // OPTION_CHOICE: what --name alone means, and words only behind '='; NULL: it needs a
+    // word.
+    const char *bare;
     double min, max; // numbers, both inclusive; both 0: any
     const char *env; // further environment names, separated by spaces, that mean the same
     const char *group; // heading in the help; NULL: that of the option before
-    const char *help;  // lower case, no full stop at the end
     bool required;
 };
+
+// For a table whose AT(field) is the place of a field, .offset = offsetof(...): the help is
+// what follows. `unit` is the metavar, `usual` the fallback; U64_AT(field, unit, usual,
+// least, most), and so are F64_AT and SIZE_AT.
+#define FLAG_AT(field) .kind = OPTION_FLAG, AT(field)
+#define STRING_AT(field, unit) .metavar = unit, .kind = OPTION_STRING, AT(field)
+#define LIST_AT(field, unit) .metavar = unit, .kind = OPTION_LIST, AT(field)
+#define CHOICE_AT(field, words, usual)                                                   \
+    .choices = words, .fallback = usual, .kind = OPTION_CHOICE, AT(field)
+#define NUMBER_AT(is, field, unit, usual, least, most)                                   \
+    .metavar = unit, .fallback = usual, .min = least, .max = most, .kind = is, AT(field)
+#define U64_AT(...) NUMBER_AT(OPTION_U64, __VA_ARGS__)
+#define F64_AT(...) NUMBER_AT(OPTION_F64, __VA_ARGS__)
+#define SIZE_AT(...) NUMBER_AT(OPTION_SIZE, __VA_ARGS__)
 
 struct option_table {
     const char *command;  // "train", as in `tug train`
@@ -60,8 +77,8 @@ struct option_table {
     const char *examples; // lines "command  # what it does"; NULL: none
     const struct option *options;
     size_t n_options;
-    const char
-        *operands; // the list option that plain words go to; NULL: plain words are errors
+    // The list option that plain words go to; NULL: plain words are errors.
+    const char *operands;
     // All commands' tables, NULL at the end; NULL: only this one. Names of other
     // commands' options in the environment and sections of other commands in the YAML
     // file are left alone.
@@ -72,9 +89,8 @@ enum option_source { OPTION_DEFAULT, OPTION_FILE, OPTION_ENV, OPTION_ARGS };
 
 struct options;
 
-enum {
-    OPTIONS_INCOMPLETE = 1
-}; // flags of options_parse: required options may be missing
+// Flags of options_parse: required options may be missing.
+enum { OPTIONS_INCOMPLETE = 1 };
 
 // Fills *values (the command's struct, zeroed first) from all sources. argv[0] is the
 // first word behind the command. The strings and lists in *values belong to *ret. With

@@ -128,18 +128,13 @@ static void heading(const struct option *opt, struct page *p)
 }
 
 static const struct option common[] = {
-    {.name = "config",
-     .metavar = "FILE",
-     .kind = OPTION_STRING,
-     .group = "Configuration",
+    {"config", .group = "Configuration", .metavar = "FILE", .kind = OPTION_STRING,
      .help = "read options from a YAML file of lines 'name: value', or of sections such "
              "as 'train:' with such lines below; the command line wins over the "
              "environment (TUG_EPOCHS for --epochs), and that wins over the file"},
-    {.name = "set",
-     .metavar = "NAME=VALUE",
-     .kind = OPTION_STRING,
+    {"set", .metavar = "NAME=VALUE", .kind = OPTION_STRING,
      .help = "the same as --NAME VALUE, for scripts"},
-    {.name = "help", .kind = OPTION_FLAG, .help = "print this"},
+    {"help", .kind = OPTION_FLAG, .help = "print this"},
 };
 
 // What `build` writes about an option, by itself and terminated; "" when out of memory.

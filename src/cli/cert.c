@@ -29,56 +29,22 @@ static const enum wire_role roles[] = {WIRE_NOBODY, WIRE_TOOL,     WIRE_WORKER,
 #define AT(field) .offset = offsetof(struct cert_values, field)
 
 static const struct option options[] = {
-    {.name = "what",
-     .kind = OPTION_LIST,
-     AT(what),
-     .choices = "ca node token",
-     .group = "What to make",
-     .help =
-         "ca: the cluster's own authority, once; node: a key and a certificate signed "
-         "by it; token: what lets others into a cluster on this machine"},
-    {.name = "dir",
-     .kind = OPTION_STRING,
-     AT(dir),
-     .fallback = ".",
-     .metavar = "DIR",
-     .help = "where the CA is, and where the files go"},
-    {.name = "name",
-     .kind = OPTION_STRING,
-     AT(name),
-     .fallback = "node",
-     .metavar = "NAME",
-     .help = "name of the node, which also names its files: NAME.pem and NAME.key"},
-    {.name = "role",
-     .kind = OPTION_CHOICE,
-     AT(role),
-     .choices = CERT_ROLES,
-     .fallback = "any",
-     .help = "what its holder may do: tools look only, workers also push and read data, "
-             "servers also hold tables, operators also stop, save, load and clear, "
-             "schedulers also are the scheduler; any: all of it"},
-    {.name = "days",
-     .kind = OPTION_U64,
-     AT(days),
-     .fallback = "365",
-     .min = 1,
-     .max = 36500,
-     .metavar = "N",
-     .help = "that it is good for"},
-    {.name = "cluster",
-     .kind = OPTION_STRING,
-     AT(cluster),
-     .fallback = "tug",
-     .metavar = "NAME",
-     .group = "Tokens",
-     .help = "of which cluster"},
-    {.name = "port",
-     .kind = OPTION_U64,
-     AT(port),
-     .fallback = "0",
-     .max = 65535,
-     .metavar = "P",
-     .help = "port at which the cluster's scheduler listens on this machine"},
+    {"what", .group = "What to make", .choices = "ca node token", LIST_AT(what, NULL),
+     "ca: the cluster's own authority, once; node: a key and a certificate signed by it; "
+     "token: what lets others into a cluster on this machine"},
+    {"dir", .fallback = ".", STRING_AT(dir, "DIR"),
+     "where the CA is, and where the files go"},
+    {"name", .fallback = "node", STRING_AT(name, "NAME"),
+     "name of the node, which also names its files: NAME.pem and NAME.key"},
+    {"role", CHOICE_AT(role, CERT_ROLES, "any"),
+     "what its holder may do: tools look only, workers also push and read data, servers "
+     "also hold tables, operators also stop, save, load and clear, schedulers also are "
+     "the scheduler; any: all of it"},
+    {"days", U64_AT(days, "N", "365", 1, 36500), "that it is good for"},
+    {"cluster", .group = "Tokens", .fallback = "tug", STRING_AT(cluster, "NAME"),
+     "of which cluster"},
+    {"port", U64_AT(port, "P", "0", 0, 65535),
+     "port at which the cluster's scheduler listens on this machine"},
 };
 
 const struct option_table cli_cert_options = {
@@ -98,10 +64,8 @@ const struct option_table cli_cert_options = {
     .examples = "tug cert ca --dir keys\n"
                 "tug cert node --dir keys --name worker-7 --role worker --days 30\n"
                 "tug cert token --port 9100 --role tool",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(*options),
     .operands = "what",
-    .family = cli_tables,
+    CLI_OPTIONS(options),
 };
 
 static int write_new(const char *path, const struct buf *b, mode_t mode, struct err *e)
@@ -225,8 +189,5 @@ static int run(const void *values, const struct options *o, struct err *e)
     return rc;
 }
 
-const struct cli_command cli_cert = {
-    .options = &cli_cert_options,
-    .values_size = sizeof(struct cert_values),
-    .run = run,
-};
+const struct cli_command cli_cert = {&cli_cert_options, sizeof(struct cert_values),
+                                     .run = run};

@@ -57,6 +57,10 @@ CLI_COMMANDS(X)
 extern const struct option_table *const cli_tables[];
 extern const struct cli_command *const cli_commands[];
 
+// The rows of a command's table.
+#define CLI_OPTIONS(rows)                                                                \
+    .options = rows, .n_options = sizeof(rows) / sizeof(*rows), .family = cli_tables
+
 // NULL when there is none.
 const struct cli_command *cli_find(const char *name);
 

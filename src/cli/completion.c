@@ -10,14 +10,11 @@ struct completion_values {
     struct option_list shell;
 };
 
+#define AT(field) .offset = offsetof(struct completion_values, field)
+
 static const struct option options[] = {
-    {.name = "shell",
-     .kind = OPTION_LIST,
-     .offset = offsetof(struct completion_values, shell),
-     .choices = "bash zsh fish",
-     .group = "What to write",
-     .help = "the shell",
-     .required = true},
+    {"shell", .group = "What to write", .required = true, .choices = "bash zsh fish",
+     LIST_AT(shell, NULL), "the shell"},
 };
 
 const struct option_table cli_completion_options = {
@@ -30,10 +27,8 @@ const struct option_table cli_completion_options = {
     .examples = "source <(tug completion bash)    # in ~/.bashrc\n"
                 "source <(tug completion zsh)     # in ~/.zshrc, behind compinit\n"
                 "tug completion fish | source     # in ~/.config/fish/config.fish",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(*options),
     .operands = "shell",
-    .family = cli_tables,
+    CLI_OPTIONS(options),
 };
 
 // What all commands take beside their own: see options_help.c.
@@ -301,8 +296,5 @@ static int run(const void *values, const struct options *o, struct err *e)
                    v->shell.items[v->shell.n - 1]);
 }
 
-const struct cli_command cli_completion = {
-    .options = &cli_completion_options,
-    .values_size = sizeof(struct completion_values),
-    .run = run,
-};
+const struct cli_command cli_completion = {&cli_completion_options,
+                                           sizeof(struct completion_values), .run = run};

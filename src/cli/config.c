@@ -11,9 +11,7 @@
 #include "cli/train_options.h"
 
 static const struct option options[] = {
-    {.name = "print",
-     .kind = OPTION_FLAG,
-     .group = "Output",
+    {"print", .group = "Output", .kind = OPTION_FLAG,
      .help = "print the configuration; this also happens without the option"},
 };
 
@@ -27,9 +25,7 @@ const struct option_table cli_config_options = {
     .examples = "tug config --print\n"
                 "tug config train --epochs 3 > run.yaml\n"
                 "tug train --config run.yaml --data day.tsv",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(*options),
-    .family = cli_tables,
+    CLI_OPTIONS(options),
 };
 
 // Whether YAML reads the text back as it stands.
@@ -170,8 +166,5 @@ static int run_words(int argc, char *const *argv, struct err *e)
     return rc;
 }
 
-const struct cli_command cli_config = {
-    .options = &cli_config_options,
-    .values_size = sizeof(bool),
-    .run_words = run_words,
-};
+const struct cli_command cli_config = {&cli_config_options, sizeof(bool),
+                                       .run_words = run_words};

@@ -27,13 +27,9 @@ struct doctor_values {
 #define AT(field) .offset = offsetof(struct doctor_values, field)
 
 static const struct option options[] = {
-    TOOL_SCHEDULER_OPTION,
+    {TOOL_SCHEDULER_OPTION},
     NODE_REACH_OPTIONS("5"),
-    {.name = "json",
-     .kind = OPTION_FLAG,
-     AT(json),
-     .group = "Output",
-     .help = "one JSON object"},
+    {"json", .group = "Output", FLAG_AT(json), "one JSON object"},
 };
 
 const struct option_table cli_doctor_options = {
@@ -48,9 +44,7 @@ const struct option_table cli_doctor_options = {
     .examples = "tug doctor\n"
                 "tug doctor --scheduler 10.0.0.1:9100 --ca ca.pem --cert me.pem --key "
                 "me.key",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(*options),
-    .family = cli_tables,
+    CLI_OPTIONS(options),
 };
 
 enum { NODE_SECONDS = 5, NODES_SECONDS = 60, EXPIRY_DAYS = 14, PINGS = 5 };
@@ -375,8 +369,5 @@ static int run(const void *values, const struct options *o, struct err *e)
     return rc;
 }
 
-const struct cli_command cli_doctor = {
-    .options = &cli_doctor_options,
-    .values_size = sizeof(struct doctor_values),
-    .run = run,
-};
+const struct cli_command cli_doctor = {&cli_doctor_options, sizeof(struct doctor_values),
+                                       .run = run};

@@ -22,18 +22,11 @@ static const struct option options[] = {
     MODEL_OPTIONS("What to evaluate",
                   "files, directories, globs in quotes, or - for standard input; .gz, "
                   ".zst and .lz4 files are decompressed"),
-    {.name = "max-bad-lines",
-     .kind = OPTION_U64,
-     AT(model.max_bad_lines),
-     .fallback = "0",
-     .metavar = "N",
-     .help = "how many lines that cannot be read are skipped and counted before the "
-             "command gives up"},
-    {.name = "json",
-     .kind = OPTION_FLAG,
-     AT(json),
-     .group = "Output",
-     .help = "the last line of standard output is one JSON object"},
+    {"max-bad-lines", U64_AT(model.max_bad_lines, "N", "0", 0, 0),
+     "how many lines that cannot be read are skipped and counted before the command "
+     "gives up"},
+    {"json", .group = "Output", FLAG_AT(json),
+     "the last line of standard output is one JSON object"},
 };
 
 const struct option_table cli_eval_options = {
@@ -44,9 +37,7 @@ const struct option_table cli_eval_options = {
              "that the model predicts over clicks that there were, so that 1 is right. "
              "Features that the model was not trained on count as absent.",
     .examples = "tug eval --from model --data test.tsv",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(*options),
-    .family = cli_tables,
+    CLI_OPTIONS(options),
 };
 
 static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
@@ -97,8 +88,5 @@ static int run(const void *values, const struct options *o, struct err *e)
     return rc;
 }
 
-const struct cli_command cli_eval = {
-    .options = &cli_eval_options,
-    .values_size = sizeof(struct eval_values),
-    .run = run,
-};
+const struct cli_command cli_eval = {&cli_eval_options, sizeof(struct eval_values),
+                                     .run = run};

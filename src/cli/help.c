@@ -9,27 +9,20 @@ struct help_values {
     bool scdoc;
 };
 
+#define AT(field) .offset = offsetof(struct help_values, field)
+
 static const struct option options[] = {
-    {.name = "command",
-     .kind = OPTION_LIST,
-     .offset = offsetof(struct help_values, commands),
-     .metavar = "COMMAND",
-     .group = "What to explain",
-     .help = "the command to explain; without it all commands are listed"},
-    {.name = "scdoc",
-     .kind = OPTION_FLAG,
-     .offset = offsetof(struct help_values, scdoc),
-     .help = "print the source of a man page, for scdoc"},
+    {"command", .group = "What to explain", LIST_AT(commands, "COMMAND"),
+     "the command to explain; without it all commands are listed"},
+    {"scdoc", FLAG_AT(scdoc), "print the source of a man page, for scdoc"},
 };
 
 const struct option_table cli_help_options = {
     .command = "help",
     .summary = "explain tug or one of its commands",
     .usage = "[COMMAND]",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(*options),
     .operands = "command",
-    .family = cli_tables,
+    CLI_OPTIONS(options),
 };
 
 static int overview(struct buf *b)
@@ -67,8 +60,5 @@ static int run(const void *values, const struct options *o, struct err *e)
     return cli_print(&b, rc, e);
 }
 
-const struct cli_command cli_help = {
-    .options = &cli_help_options,
-    .values_size = sizeof(struct help_values),
-    .run = run,
-};
+const struct cli_command cli_help = {&cli_help_options, sizeof(struct help_values),
+                                     .run = run};

@@ -25,40 +25,18 @@ struct model_values {
 // The options that fill them, for a command whose AT(field) is the place of a field and
 // whose struct holds these values as `model`.
 #define MODEL_OPTIONS(heading, data_help)                                                \
-    {.name = "from",                                                                     \
-     .kind = OPTION_STRING,                                                              \
-     AT(model.from),                                                                     \
-     .metavar = "DIR",                                                                   \
-     .group = heading,                                                                   \
-     .help = "the --out directory of a training run, whose newest save is taken, or "    \
-             "one save in it",                                                           \
-     .required = true},                                                                  \
-        {.name = "data",                                                                 \
-         .kind = OPTION_LIST,                                                            \
-         AT(model.data),                                                                 \
-         .metavar = "PATH",                                                              \
-         .help = data_help,                                                              \
-         .required = true},                                                              \
-        {.name = "format",                                                               \
-         .kind = OPTION_CHOICE,                                                          \
-         AT(model.format),                                                               \
-         .choices = MODEL_FORMATS,                                                       \
-         .fallback = "trained",                                                          \
-         .help =                                                                         \
-             "format of the data; by default the one that the model was trained on"},    \
-        {.name = "drop",                                                                 \
-         .kind = OPTION_STRING,                                                          \
-         AT(model.drop),                                                                 \
-         .metavar = "COLUMN,...",                                                        \
-         .help = "csv: columns to ignore, with which the model was not trained"},        \
-        {.name = "allow-missing",                                                        \
-         .kind = OPTION_FLAG,                                                            \
-         AT(model.allow_missing),                                                        \
-         .help = "csv: feature columns of the model may be missing; they count "         \
-                 "as empty"},                                                            \
+    {"from", .group = heading, .required = true, STRING_AT(model.from, "DIR"),           \
+     "the --out directory of a training run, whose newest save is taken, or one save "   \
+     "in it"},                                                                           \
+        {"data", .required = true, LIST_AT(model.data, "PATH"), data_help},              \
+        {"format", CHOICE_AT(model.format, MODEL_FORMATS, "trained"),                    \
+         "format of the data; by default the one that the model was trained on"},        \
+        {"drop", STRING_AT(model.drop, "COLUMN,..."),                                    \
+         "csv: columns to ignore, with which the model was not trained"},                \
+        {"allow-missing", FLAG_AT(model.allow_missing),                                  \
+         "csv: feature columns of the model may be missing; they count as empty"},       \
     {                                                                                    \
-        .name = "threads", .kind = OPTION_U64, AT(model.threads), .fallback = "0",       \
-        .min = 0, .max = 1024, .metavar = "N", .help = "0: one per core"                 \
+        "threads", U64_AT(model.threads, "N", "0", 0, 1024), "0: one per core"           \
     }
 
 struct opened_model {

@@ -28,123 +28,92 @@ struct node_values {
 
 #define NODE_LOG_LEVELS "error warn info debug"
 
-// AT(field) is the place of a field; the values are the struct's `node`.
-#define NODE_SCHEDULER_OPTION(scheduler_help)                                            \
-    {                                                                                    \
-        .name = "scheduler", .kind = OPTION_STRING, AT(node.scheduler),                  \
-        .metavar = "HOST:PORT", .group = "The cluster", .help = scheduler_help           \
-    }
+// Rows, without their braces, of tables whose AT(field) is the place of a field; the
+// values are the struct's `node`.
+#define NODE_SCHEDULER_OPTION(help)                                                      \
+    "scheduler", .group = "The cluster", STRING_AT(node.scheduler, "HOST:PORT"), help
 
 // Of commands that ask a cluster from outside.
 #define TOOL_SCHEDULER_OPTION                                                            \
     NODE_SCHEDULER_OPTION("by default that of the run that tug launch started here")
 
+#define NODE_CONNECT_OPTION(seconds)                                                     \
+    "connect-timeout", F64_AT(node.connect_timeout, "SECONDS", seconds, 0.1, 86400),     \
+        "to reach the scheduler, at first and when the link broke"
+
+// Several rows, with their braces.
 #define NODE_REACH_OPTIONS(seconds)                                                      \
-    {.name = "cluster",                                                                  \
-     .kind = OPTION_STRING,                                                              \
-     AT(node.cluster),                                                                   \
-     .fallback = "tug",                                                                  \
-     .metavar = "NAME",                                                                  \
-     .group = "Who may join",                                                            \
-     .help = "clusters of different names never mix"},                                   \
-        {.name = "ca",                                                                   \
-         .kind = OPTION_STRING,                                                          \
-         AT(node.ca),                                                                    \
-         .metavar = "FILE",                                                              \
-         .help = "certificate of the cluster's CA (PEM): with --cert and --key all "     \
-                 "links use TLS; 'tug cert' makes them"},                                \
-        {.name = "cert",                                                                 \
-         .kind = OPTION_STRING,                                                          \
-         AT(node.cert),                                                                  \
-         .metavar = "FILE",                                                              \
-         .help = "certificate of this node, signed by the CA"},                          \
-        {.name = "key",                                                                  \
-         .kind = OPTION_STRING,                                                          \
-         AT(node.key),                                                                   \
-         .metavar = "FILE",                                                              \
-         .help = "key of that certificate"},                                             \
-        {.name = "insecure",                                                             \
-         .kind = OPTION_FLAG,                                                            \
-         AT(node.insecure),                                                              \
-         .help = "without TLS though not on loopback: whoever reaches the ports can "    \
-                 "read and change everything"},                                          \
+    {"cluster", .group = "Who may join", .fallback = "tug",                              \
+     STRING_AT(node.cluster, "NAME"), "clusters of different names never mix"},          \
+        {"ca", STRING_AT(node.ca, "FILE"),                                               \
+         "certificate of the cluster's CA (PEM): with --cert and --key all links use "   \
+         "TLS; 'tug cert' makes them"},                                                  \
+        {"cert", STRING_AT(node.cert, "FILE"),                                           \
+         "certificate of this node, signed by the CA"},                                  \
+        {"key", STRING_AT(node.key, "FILE"), "key of that certificate"},                 \
+        {"insecure", FLAG_AT(node.insecure),                                             \
+         "without TLS though not on loopback: whoever reaches the ports can read and "   \
+         "change everything"},                                                           \
     {                                                                                    \
-        .name = "connect-timeout", .kind = OPTION_F64, AT(node.connect_timeout),         \
-        .fallback = seconds, .min = 0.1, .max = 86400, .metavar = "SECONDS",             \
-        .help = "to reach the scheduler, at first and when the link broke"               \
+        NODE_CONNECT_OPTION(seconds)                                                     \
     }
 
 #define NODE_PEM_OPTION                                                                  \
-    {                                                                                    \
-        .name = "pem-stdin", .kind = OPTION_FLAG, AT(node.pem_stdin),                    \
-        .help = "CA, certificate and key come on standard input, as tug launch hands "   \
-                "them over"                                                              \
-    }
+    "pem-stdin", FLAG_AT(node.pem_stdin),                                                \
+        "CA, certificate and key come on standard input, as tug launch hands them over"
 
-#define NODE_LISTEN_OPTIONS(host_help)                                                   \
-    {.name = "host",                                                                     \
-     .kind = OPTION_STRING,                                                              \
-     AT(node.host),                                                                      \
-     .metavar = "ADDRESS",                                                               \
-     .env = "DMLC_NODE_HOST POD_IP",                                                     \
-     .group = "Where it listens",                                                        \
-     .help = host_help},                                                                 \
-    {                                                                                    \
-        .name = "interface", .kind = OPTION_STRING, AT(node.interface),                  \
-        .metavar = "NAME", .env = "DMLC_INTERFACE",                                      \
-        .help = "the address of this network interface instead"                          \
-    }
+#define NODE_HOST_OPTION(help)                                                           \
+    "host", .group = "Where it listens", .env = "DMLC_NODE_HOST POD_IP",                 \
+            STRING_AT(node.host, "ADDRESS"), help
+
+#define NODE_INTERFACE_OPTION                                                            \
+    "interface", .env = "DMLC_INTERFACE", STRING_AT(node.interface, "NAME"),             \
+                 "the address of this network interface instead"
 
 enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
 
-#define NODE_TRANSPORT_OPTION(usual, transport_help)                                     \
-    {                                                                                    \
-        .name = "transport", .kind = OPTION_CHOICE, AT(node.transport),                  \
-        .choices = "tcp unix", .fallback = usual, .help = transport_help                 \
-    }
+#define NODE_TRANSPORT_OPTION(usual, help)                                               \
+    "transport", CHOICE_AT(node.transport, "tcp unix", usual), help
 
 #define NODE_ADVERTISE_OPTION                                                            \
-    {                                                                                    \
-        .name = "advertise", .kind = OPTION_STRING, AT(node.advertise),                  \
-        .metavar = "HOST[:PORT]",                                                        \
-        .help = "what others are told instead, when they reach this process by another " \
-                "address: behind NAT, in a container (of further loops the port counts " \
-                "up)"                                                                    \
-    }
+    "advertise", STRING_AT(node.advertise, "HOST[:PORT]"),                               \
+        "what others are told instead, when they reach this process by another "         \
+        "address: behind NAT, in a container (of further loops the port counts up)"
 
 #define NODE_MEMBER_HOST                                                                 \
     "address of this machine; by default loopback, or, when the scheduler is on "        \
     "another machine, the address from which that is reached"
 
-#define NODE_PORT_OPTION(names, port_help)                                               \
-    {                                                                                    \
-        .name = "port", .kind = OPTION_U64, AT(node.port), .fallback = "0",              \
-        .max = 65535, .metavar = "P", .env = names, .help = port_help                    \
-    }
+#define NODE_PORT_OPTION(names, help)                                                    \
+    "port", .env = names, U64_AT(node.port, "P", "0", 0, 65535), help
 
 #define NODE_RANK_OPTION(names)                                                          \
-    {                                                                                    \
-        .name = "rank", .kind = OPTION_F64, AT(node.rank), .fallback = "-1", .min = -1,  \
-        .max = 65535, .metavar = "N", .env = names,                                      \
-        .help = "the rank that it would like among those of its role, from 0, if "       \
-                "nobody has it; -1: any"                                                 \
-    }
+    "rank", .env = names, F64_AT(node.rank, "N", "-1", -1, 65535),                       \
+            "the rank that it would like among those of its role, from 0, if nobody "    \
+            "has it; -1: any"
 
-#define NODE_RUN_OPTIONS                                                                 \
-    {.name = "spin-us",                                                                  \
-     .kind = OPTION_F64,                                                                 \
-     AT(node.spin_us),                                                                   \
-     .fallback = "0",                                                                    \
-     .max = 1e6,                                                                         \
-     .metavar = "X",                                                                     \
-     .group = "How it runs",                                                             \
-     .help = "microseconds of looking again before sleeping: saves the time of waking "  \
-             "where cores are idle, costs everybody where they are not"},                \
-    {                                                                                    \
-        .name = "log-level", .kind = OPTION_CHOICE, AT(node.log_level),                  \
-        .choices = NODE_LOG_LEVELS, .fallback = "info",                                  \
-        .help = "which messages are printed: this level and more urgent ones"            \
-    }
+#define NODE_SPIN_OPTION                                                                 \
+    "spin-us", .group = "How it runs", F64_AT(node.spin_us, "X", "0", 0, 1e6),           \
+               "microseconds of looking again before sleeping: saves the time of "       \
+               "waking where cores are idle, costs everybody where they are not"
+
+#define NODE_LOG_LEVEL_OPTION                                                            \
+    "log-level", CHOICE_AT(node.log_level, NODE_LOG_LEVELS, "info"),                     \
+        "which messages are printed: this level and more urgent ones"
+
+// Of launch and the scheduler, which wait for the others: fields of the struct itself.
+#define CLUSTER_REPLICAS_OPTION                                                          \
+    "replicas", U64_AT(replicas, "R", "1", 1, 16),                                       \
+        "copies of each partition; only 1 is possible so far"
+
+#define CLUSTER_DEAD_OPTION                                                              \
+    "dead-timeout", F64_AT(dead_timeout, "SECONDS", "10", 2, 86400),                     \
+        "a process that is silent for so long counts as dead; each sends a sign of "     \
+        "life every second"
+
+#define CLUSTER_GATHER_OPTION(and_then)                                                  \
+    "gather-timeout", F64_AT(gather_timeout, "SECONDS", "60", 0.1, 86400),               \
+        "how long to wait for all servers and workers" and_then
 
 // The role in the environment of ps-lite or Paddle, for the command of that role
 // (WIRE_NOBODY: any); scheme ROLE_NONE when nothing is said there.

@@ -24,40 +24,21 @@ struct predict_values {
 static const struct option options[] = {
     MODEL_OPTIONS("What to predict", "files, directories, globs in quotes, or - for "
                                      "standard input; the labels may be absent"),
-    {.name = "max-bad-lines",
-     .kind = OPTION_U64,
-     AT(model.max_bad_lines),
-     .fallback = "0",
-     .metavar = "N",
-     .help = "how many lines that cannot be read are skipped before the command gives "
-             "up; each is printed as 'nan', so that predictions stay beside their lines "
-             "(empty lines are passed over and give none)"},
-    {.name = "out",
-     .kind = OPTION_STRING,
-     AT(out),
-     .metavar = "FILE",
-     .group = "Output",
-     .help = "file for the predictions, which appears when it is complete; by default, "
-             "and with -, standard output"},
-    {.name = "keep",
-     .kind = OPTION_STRING,
-     AT(keep),
-     .metavar = "COLUMN,...",
-     .help =
-         "csv: write these columns before each prediction, with the data's separator"},
-    {.name = "raw",
-     .kind = OPTION_FLAG,
-     AT(raw),
-     .help = "scores (log-odds) instead of probabilities"},
-    {.name = "stream",
-     .kind = OPTION_FLAG,
-     AT(stream),
-     .help = "write each prediction as soon as its line has been read, for a program "
-             "that waits for it"},
-    {.name = "json",
-     .kind = OPTION_FLAG,
-     AT(json),
-     .help = "each line is a JSON object: \"prediction\", and the columns of --keep"},
+    {"max-bad-lines", U64_AT(model.max_bad_lines, "N", "0", 0, 0),
+     "how many lines that cannot be read are skipped before the command gives up; each "
+     "is printed as 'nan', so that predictions stay beside their lines (empty lines are "
+     "passed over and give none)"},
+    {"out", .group = "Output", STRING_AT(out, "FILE"),
+     "file for the predictions, which appears when it is complete; by default, and with "
+     "-, standard output"},
+    {"keep", STRING_AT(keep, "COLUMN,..."),
+     "csv: write these columns before each prediction, with the data's separator"},
+    {"raw", FLAG_AT(raw), "scores (log-odds) instead of probabilities"},
+    {"stream", FLAG_AT(stream),
+     "write each prediction as soon as its line has been read, for a program that waits "
+     "for it"},
+    {"json", FLAG_AT(json),
+     "each line is a JSON object: \"prediction\", and the columns of --keep"},
 };
 
 const struct option_table cli_predict_options = {
@@ -69,9 +50,7 @@ const struct option_table cli_predict_options = {
     .examples = "tug predict --from model --data new.tsv --out p.txt\n"
                 "tug predict --from model --data new.csv --keep id > scored.csv\n"
                 "zcat new.tsv.gz | tug predict --from model --data - | head",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(*options),
-    .family = cli_tables,
+    CLI_OPTIONS(options),
 };
 
 struct printer {
@@ -207,8 +186,5 @@ static int run(const void *values, const struct options *o, struct err *e)
     return rc;
 }
 
-const struct cli_command cli_predict = {
-    .options = &cli_predict_options,
-    .values_size = sizeof(struct predict_values),
-    .run = run,
-};
+const struct cli_command cli_predict = {&cli_predict_options,
+                                        sizeof(struct predict_values), .run = run};

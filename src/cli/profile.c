@@ -19,31 +19,16 @@ struct profile_values {
 #define AT(field) .offset = offsetof(struct profile_values, field)
 
 static const struct option options[] = {
-    {.name = "action",
-     .kind = OPTION_LIST,
-     AT(action),
-     .metavar = "ACTION",
-     .choices = "start stop",
-     .group = "What to do",
-     .help = "start: record each request from now on; stop: end the recording and write "
-             "the file"},
-    {.name = "out",
-     .kind = OPTION_STRING,
-     AT(out),
-     .fallback = "profile.json",
-     .metavar = "FILE",
-     .help = "stop: trace events, for https://ui.perfetto.dev or chrome://tracing; there "
-             "when complete"},
-    {.name = "memory",
-     .kind = OPTION_SIZE,
-     AT(memory),
-     .fallback = "64M",
-     .min = 4096,
-     .max = 1 << 30,
-     .metavar = "BYTES",
-     .help = "start: memory for the recording of each loop; a request takes 56 bytes, "
-             "and the oldest are dropped first"},
-    TOOL_SCHEDULER_OPTION,
+    {"action", .group = "What to do", .choices = "start stop", LIST_AT(action, "ACTION"),
+     "start: record each request from now on; stop: end the recording and write the "
+     "file"},
+    {"out", .fallback = "profile.json", STRING_AT(out, "FILE"),
+     "stop: trace events, for https://ui.perfetto.dev or chrome://tracing; there when "
+     "complete"},
+    {"memory", SIZE_AT(memory, "BYTES", "64M", 4096, 1 << 30),
+     "start: memory for the recording of each loop; a request takes 56 bytes, and the "
+     "oldest are dropped first"},
+    {TOOL_SCHEDULER_OPTION},
     NODE_REACH_OPTIONS("5"),
 };
 
@@ -59,10 +44,8 @@ const struct option_table cli_profile_options = {
              "took. While recording is off it costs nothing.",
     .examples = "tug profile start\n"
                 "tug profile stop --out profile.json",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(*options),
     .operands = "action",
-    .family = cli_tables,
+    CLI_OPTIONS(options),
 };
 
 // What is in the file, also when some loop is missing in it.
@@ -128,8 +111,5 @@ static int run(const void *values, const struct options *o, struct err *e)
     return rc;
 }
 
-const struct cli_command cli_profile = {
-    .options = &cli_profile_options,
-    .values_size = sizeof(struct profile_values),
-    .run = run,
-};
+const struct cli_command cli_profile = {&cli_profile_options,
+                                        sizeof(struct profile_values), .run = run};

@@ -26,64 +26,29 @@ enum { LEAVE_SECONDS = 10 };
 #define AT(field) .offset = offsetof(struct scheduler_values, field)
 
 static const struct option options[] = {
-    NODE_SCHEDULER_OPTION("address at which it listens and that others are told; instead "
-                          "of --host and --port (DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT)"),
-    {.name = "servers",
-     .kind = OPTION_U64,
-     AT(servers),
-     .fallback = "1",
-     .min = 1,
-     .max = 4096,
-     .metavar = "S",
-     .env = "DMLC_NUM_SERVER",
-     .help = "server processes to wait for"},
-    {.name = "workers",
-     .kind = OPTION_U64,
-     AT(workers),
-     .fallback = "1",
-     .max = 4096,
-     .metavar = "W",
-     .env = "DMLC_NUM_WORKER PADDLE_TRAINERS_NUM",
-     .help = "worker processes to wait for"},
-    {.name = "replicas",
-     .kind = OPTION_U64,
-     AT(replicas),
-     .fallback = "1",
-     .min = 1,
-     .max = 16,
-     .metavar = "R",
-     .help = "copies of each partition; only 1 is possible so far"},
+    {NODE_SCHEDULER_OPTION(
+        "address at which it listens and that others are told; instead of --host and "
+        "--port (DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT)")},
+    {"servers", .env = "DMLC_NUM_SERVER", U64_AT(servers, "S", "1", 1, 4096),
+     "server processes to wait for"},
+    {"workers", .env = "DMLC_NUM_WORKER PADDLE_TRAINERS_NUM",
+     U64_AT(workers, "W", "1", 0, 4096), "worker processes to wait for"},
+    {CLUSTER_REPLICAS_OPTION},
     NODE_REACH_OPTIONS("60"),
-    NODE_PEM_OPTION,
-    {.name = "dead-timeout",
-     .kind = OPTION_F64,
-     AT(dead_timeout),
-     .fallback = "10",
-     .min = 2,
-     .max = 86400,
-     .metavar = "SECONDS",
-     .help = "a process that is silent for so long counts as dead; each sends a sign of "
-             "life every second"},
-    {.name = "gather-timeout",
-     .kind = OPTION_F64,
-     AT(gather_timeout),
-     .fallback = "60",
-     .min = 0.1,
-     .max = 86400,
-     .metavar = "SECONDS",
-     .help = "how long to wait for all servers and workers; then the run ends and names "
-             "those that did not come"},
-    NODE_LISTEN_OPTIONS("address of this machine, by default loopback"),
-    NODE_PORT_OPTION(NULL, "0: any"),
-    NODE_ADVERTISE_OPTION,
-    NODE_TRANSPORT_OPTION("tcp", "unix: also on a Unix socket in the user's runtime "
-                                 "directory; nodes that are told its address "
-                                 "(unix://...) then do the same"),
-    {.name = "announce",
-     .kind = OPTION_FLAG,
-     AT(announce),
-     .help = "write the address to descriptor 3 once it listens, as tug launch wants it"},
-    NODE_RUN_OPTIONS,
+    {NODE_PEM_OPTION},
+    {CLUSTER_DEAD_OPTION},
+    {CLUSTER_GATHER_OPTION("; then the run ends and names those that did not come")},
+    {NODE_HOST_OPTION("address of this machine, by default loopback")},
+    {NODE_INTERFACE_OPTION},
+    {NODE_PORT_OPTION(NULL, "0: any")},
+    {NODE_ADVERTISE_OPTION},
+    {NODE_TRANSPORT_OPTION("tcp", "unix: also on a Unix socket in the user's runtime "
+                                  "directory; nodes that are told its address "
+                                  "(unix://...) then do the same")},
+    {"announce", FLAG_AT(announce),
+     "write the address to descriptor 3 once it listens, as tug launch wants it"},
+    {NODE_SPIN_OPTION},
+    {NODE_LOG_LEVEL_OPTION},
 };
 
 const struct option_table cli_scheduler_options = {
@@ -100,9 +65,7 @@ const struct option_table cli_scheduler_options = {
     .examples =
         "tug scheduler --servers 1 --workers 2 --port 9100 -- train --data day.tsv "
         "--format criteo",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(*options),
-    .family = cli_tables,
+    CLI_OPTIONS(options),
 };
 
 struct process {
@@ -331,7 +294,4 @@ static int run(const void *values, const struct options *o, int argc, char *cons
 }
 
 const struct cli_command cli_scheduler = {
-    .options = &cli_scheduler_options,
-    .values_size = sizeof(struct scheduler_values),
-    .run_tail = run,
-};
+    &cli_scheduler_options, sizeof(struct scheduler_values), .run_tail = run};

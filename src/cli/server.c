@@ -9,61 +9,37 @@
 #define AT(field) .offset = offsetof(struct server_values, field)
 
 static const struct option options[] = {
-    NODE_SCHEDULER_OPTION(
+    {NODE_SCHEDULER_OPTION(
         "address of the cluster's scheduler (DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, or the "
-        "first of PADDLE_PSERVERS_IP_PORT_LIST)"),
+        "first of PADDLE_PSERVERS_IP_PORT_LIST)")},
     NODE_REACH_OPTIONS("60"),
-    NODE_PEM_OPTION,
-    NODE_LISTEN_OPTIONS(NODE_MEMBER_HOST),
-    NODE_PORT_OPTION("PORT PADDLE_PORT", "port of the first loop; the other loops take "
-                                         "the ports that follow; 0: any free ones"),
-    NODE_ADVERTISE_OPTION,
-    NODE_RANK_OPTION(NULL),
-    NODE_RUN_OPTIONS,
-    {.name = "loops",
-     .kind = OPTION_U64,
-     AT(loops),
-     .fallback = "1",
-     .min = 1,
-     .max = 256,
-     .metavar = "N",
-     .help = "event loops, each with its own part of the tables: one for each core that "
-             "it may use"},
-    {.name = "sparse-loops",
-     .kind = OPTION_U64,
-     AT(sparse_loops),
-     .fallback = "0",
-     .max = 255,
-     .metavar = "M",
-     .help = "how many of these loops hold sparse tables, while the others hold dense "
-             "ones; 0: all loops hold both"},
-    {.name = "memory",
-     .kind = OPTION_SIZE,
-     AT(memory),
-     .fallback = "0",
-     .metavar = "SIZE",
-     .help = "memory for rows and buffers together, as 8G: a quarter (64M to 4G) is for "
-             "buffers, the rest for rows; what would exceed it waits or is refused; 0: "
-             "no limit for rows, and buffers get a quarter of the memory that is free at "
-             "the start, 4G at most"},
-    {.name = "save-root",
-     .kind = OPTION_STRING,
-     AT(save_root),
-     .metavar = "DIR",
-     .group = "Files",
-     .help = "directory below which saves are written and read; it is made if it is "
-             "missing. Without it this server writes no saves"},
-    {.name = "load-root",
-     .kind = OPTION_LIST,
-     AT(load_roots),
-     .metavar = "DIR",
-     .help = "directory below which saves are read, too"},
-    {.name = "cold-root",
-     .kind = OPTION_STRING,
-     AT(cold_root),
-     .metavar = "DIR",
-     .help = "directory below which rows are kept on disk: the setting 'cold' of a table "
-             "names a directory there"},
+    {NODE_PEM_OPTION},
+    {NODE_HOST_OPTION(NODE_MEMBER_HOST)},
+    {NODE_INTERFACE_OPTION},
+    {NODE_PORT_OPTION("PORT PADDLE_PORT", "port of the first loop; the other loops take "
+                                          "the ports that follow; 0: any free ones")},
+    {NODE_ADVERTISE_OPTION},
+    {NODE_RANK_OPTION(NULL)},
+    {NODE_SPIN_OPTION},
+    {NODE_LOG_LEVEL_OPTION},
+    {"loops", U64_AT(loops, "N", "1", 1, 256),
+     "event loops, each with its own part of the tables: one for each core that it may "
+     "use"},
+    {"sparse-loops", U64_AT(sparse_loops, "M", "0", 0, 255),
+     "how many of these loops hold sparse tables, while the others hold dense ones; 0: "
+     "all loops hold both"},
+    {"memory", SIZE_AT(memory, "SIZE", "0", 0, 0),
+     "memory for rows and buffers together, as 8G: a quarter (64M to 4G) is for buffers, "
+     "the rest for rows; what would exceed it waits or is refused; 0: no limit for rows, "
+     "and buffers get a quarter of the memory that is free at the start, 4G at most"},
+    {"save-root", .group = "Files", STRING_AT(save_root, "DIR"),
+     "directory below which saves are written and read; it is made if it is missing. "
+     "Without it this server writes no saves"},
+    {"load-root", LIST_AT(load_roots, "DIR"),
+     "directory below which saves are read, too"},
+    {"cold-root", STRING_AT(cold_root, "DIR"),
+     "directory below which rows are kept on disk: the setting 'cold' of a table names a "
+     "directory there"},
 };
 
 const struct option_table cli_server_options = {
@@ -76,9 +52,7 @@ const struct option_table cli_server_options = {
     .examples =
         "tug server --scheduler 10.0.0.1:9100 --loops 4 --ca ca.pem --cert s0.pem "
         "--key s0.key",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(*options),
-    .family = cli_tables,
+    CLI_OPTIONS(options),
 };
 
 static void say(void *ctx, const char *line)
@@ -135,8 +109,5 @@ static int run(const void *values, const struct options *o, int argc, char *cons
     return rc;
 }
 
-const struct cli_command cli_server = {
-    .options = &cli_server_options,
-    .values_size = sizeof(struct server_values),
-    .run_tail = run,
-};
+const struct cli_command cli_server = {&cli_server_options, sizeof(struct server_values),
+                                       .run_tail = run};

@@ -22,17 +22,12 @@ struct status_values {
 #define AT(field) .offset = offsetof(struct status_values, field)
 
 static const struct option options[] = {
-    TOOL_SCHEDULER_OPTION,
+    {TOOL_SCHEDULER_OPTION},
     NODE_REACH_OPTIONS("5"),
-    {.name = "rates",
-     .kind = OPTION_FLAG,
-     AT(rates),
-     .group = "Output",
-     .help = "ask twice, a second apart, and show the rates in between"},
-    {.name = "json",
-     .kind = OPTION_FLAG,
-     AT(json),
-     .help = "one JSON object: the scheduler's answer, with \"servers\" and \"tables\""},
+    {"rates", .group = "Output", FLAG_AT(rates),
+     "ask twice, a second apart, and show the rates in between"},
+    {"json", FLAG_AT(json),
+     "one JSON object: the scheduler's answer, with \"servers\" and \"tables\""},
 };
 
 const struct option_table cli_status_options = {
@@ -43,9 +38,7 @@ const struct option_table cli_status_options = {
              "holds. docs/cluster.md explains the figures.",
     .examples = "tug status\n"
                 "tug status --scheduler 10.0.0.1:9100 --rates",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(*options),
-    .family = cli_tables,
+    CLI_OPTIONS(options),
 };
 
 enum { LOOP_SECONDS = 5, LOOPS_SECONDS = 30 }; // for one of them, and for all
@@ -303,8 +296,5 @@ static int run(const void *values, const struct options *o, struct err *e)
     return rc;
 }
 
-const struct cli_command cli_status = {
-    .options = &cli_status_options,
-    .values_size = sizeof(struct status_values),
-    .run = run,
-};
+const struct cli_command cli_status = {&cli_status_options, sizeof(struct status_values),
+                                       .run = run};

@@ -15,16 +15,10 @@ struct stop_values {
 #define AT(field) .offset = offsetof(struct stop_values, field)
 
 static const struct option options[] = {
-    TOOL_SCHEDULER_OPTION,
+    {TOOL_SCHEDULER_OPTION},
     NODE_REACH_OPTIONS("5"),
-    {.name = "timeout",
-     .kind = OPTION_F64,
-     AT(timeout),
-     .fallback = "60",
-     .min = 0.1,
-     .max = 86400,
-     .metavar = "SECONDS",
-     .help = "how long to wait until all nodes have left"},
+    {"timeout", F64_AT(timeout, "SECONDS", "60", 0.1, 86400),
+     "how long to wait until all nodes have left"},
 };
 
 const struct option_table cli_stop_options = {
@@ -36,9 +30,7 @@ const struct option_table cli_stop_options = {
              "last save is lost; Ctrl-C in the terminal of `tug launch` saves first.",
     .examples = "tug stop\n"
                 "tug stop --scheduler 10.0.0.1:9100 --timeout 10",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(*options),
-    .family = cli_tables,
+    CLI_OPTIONS(options),
 };
 
 // The scheduler closes its links when it ends.
@@ -81,8 +73,5 @@ static int run(const void *values, const struct options *o, struct err *e)
     return rc;
 }
 
-const struct cli_command cli_stop = {
-    .options = &cli_stop_options,
-    .values_size = sizeof(struct stop_values),
-    .run = run,
-};
+const struct cli_command cli_stop = {&cli_stop_options, sizeof(struct stop_values),
+                                     .run = run};

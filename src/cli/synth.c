@@ -19,52 +19,21 @@ struct synth_values {
 #define AT(field) .offset = offsetof(struct synth_values, field)
 
 static const struct option options[] = {
-    {.name = "rows",
-     .kind = OPTION_U64,
-     AT(rows),
-     .min = 1,
-     .max = INFINITY,
-     .metavar = "N",
-     .group = "What to make",
-     .help = "training examples, as 1000000 or 1e6",
-     .required = true},
-    {.name = "out",
-     .kind = OPTION_STRING,
-     AT(out),
-     .metavar = "PATH",
-     .help = "file for them; compressed when it ends in .gz, .zst or .lz4",
-     .required = true},
-    {.name = "format",
-     .kind = OPTION_CHOICE,
-     AT(format),
-     .choices = SYNTH_FORMATS,
-     .fallback = "criteo",
-     .help = "all carry the same examples: 13 numeric and 26 categorical slots"},
-    {.name = "seed",
-     .kind = OPTION_U64,
-     AT(seed),
-     .fallback = "1",
-     .metavar = "N",
-     .help = "seed of the planted model and the examples; the same seed gives the same "
-             "bytes, and the first N rows are the same for any --rows"},
-    {.name = "test-rows",
-     .kind = OPTION_U64,
-     AT(test_rows),
-     .min = 0,
-     .max = INFINITY,
-     .metavar = "N",
-     .group = "Test data from the same model",
-     .help = "examples, drawn apart from the training ones"},
-    {.name = "test-out",
-     .kind = OPTION_STRING,
-     AT(test_out),
-     .metavar = "PATH",
-     .help = "file"},
-    {.name = "json",
-     .kind = OPTION_FLAG,
-     AT(json),
-     .group = "Output",
-     .help = "the last line of standard output is one JSON object"},
+    {"rows", .group = "What to make", .required = true,
+     U64_AT(rows, "N", NULL, 1, INFINITY), "training examples, as 1000000 or 1e6"},
+    {"out", .required = true, STRING_AT(out, "PATH"),
+     "file for them; compressed when it ends in .gz, .zst or .lz4"},
+    {"format", CHOICE_AT(format, SYNTH_FORMATS, "criteo"),
+     "all carry the same examples: 13 numeric and 26 categorical slots"},
+    {"seed", U64_AT(seed, "N", "1", 0, 0),
+     "seed of the planted model and the examples; the same seed gives the same bytes, "
+     "and the first N rows are the same for any --rows"},
+    {"test-rows", .group = "Test data from the same model",
+     U64_AT(test_rows, "N", NULL, 0, INFINITY),
+     "examples, drawn apart from the training ones"},
+    {"test-out", STRING_AT(test_out, "PATH"), "file"},
+    {"json", .group = "Output", FLAG_AT(json),
+     "the last line of standard output is one JSON object"},
 };
 
 const struct option_table cli_synth_options = {
@@ -82,9 +51,7 @@ const struct option_table cli_synth_options = {
     .examples =
         "tug synth --rows 1e6 --out train.tsv --test-rows 2e5 --test-out test.tsv\n"
         "tug synth --rows 1e6 --format libffm --out train.ffm.zst --seed 7",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(*options),
-    .family = cli_tables,
+    CLI_OPTIONS(options),
 };
 
 static int check(const struct synth_values *v, struct err *e)
@@ -160,8 +127,5 @@ static int run(const void *values, const struct options *o, struct err *e)
     return v->json ? print_json(v, &s, e) : 0;
 }
 
-const struct cli_command cli_synth = {
-    .options = &cli_synth_options,
-    .values_size = sizeof(struct synth_values),
-    .run = run,
-};
+const struct cli_command cli_synth = {&cli_synth_options, sizeof(struct synth_values),
+                                      .run = run};

@@ -19,107 +19,49 @@
 #define AT(field) .offset = offsetof(struct table_values, field)
 
 static const struct option options[] = {
-    {.name = "action",
-     .kind = OPTION_LIST,
-     AT(action),
-     .metavar = "ACTION",
+    {"action", .group = "What to do",
      .choices = "list stat get settings create load clear drop shrink day save export "
                 "dump import",
-     .group = "What to do",
-     .help = "what to do, as described above; import takes files and get takes keys "
-             "after it"},
-    {.name = "from",
-     .kind = OPTION_STRING,
-     AT(from),
-     .metavar = "DIR",
-     .help =
-         "saved tables: the --out of a training run, a directory of saves (the newest is "
-         "taken, with all it builds on), or one save. Without it the command is about "
-         "the running cluster; load reads a save from here into the cluster"},
-    {.name = "table",
-     .kind = OPTION_STRING,
-     AT(table),
-     .metavar = "NAME",
-     .help = "name of the table; in a saved model 'sparse' (one row per feature), "
-             "'dense' (the bias), and with --valid 'training-sparse' and "
-             "'training-dense'. By default the only table, or 'sparse'; stat and save "
-             "then take all tables"},
-    {.name = "settings",
-     .kind = OPTION_STRING,
-     AT(settings),
-     .metavar = "TEXT|FILE",
-     .help = "create, import: the settings of the table, as 'accessor=ctr; dim=8; "
-             "entry=count:3', or a file of such lines"},
-    {.name = "number",
-     .kind = OPTION_F64,
-     AT(number),
-     .fallback = "-1",
-     .min = -1,
-     .max = 4095,
-     .metavar = "N",
-     .help = "create, import: number of the table in the cluster, for programs; -1: any "
-             "free one"},
-    {.name = "threshold",
-     .kind = OPTION_F64,
-     AT(threshold),
-     .fallback = "-1",
-     .min = -1,
-     .max = 1e30,
-     .metavar = "SCORE",
-     .help =
-         "shrink: rows with a lower score are removed; -1: the table's delete-threshold"},
-    {.name = "mode",
-     .kind = OPTION_CHOICE,
-     AT(mode),
-     .choices = TABLE_MODES,
-     .group = "Saves",
-     .help = "checkpoint: every row, to go on from; base: rows worth publishing; delta: "
-             "those of them that have changed since the last base or delta; day: a "
-             "checkpoint, and then the day ends"},
-    {.name = "zstd",
-     .kind = OPTION_U64,
-     AT(zstd),
-     .fallback = "0",
-     .max = 19,
-     .metavar = "LEVEL",
-     .help = "compress; 0: not"},
-    {.name = "keep",
-     .kind = OPTION_U64,
-     AT(keep),
-     .fallback = "0",
-     .max = 1 << 20,
-     .metavar = "N",
-     .help = "bases and checkpoints that stay in the directory, with their deltas, once "
-             "this save is there; 0: all"},
-    {.name = "out",
-     .kind = OPTION_STRING,
-     AT(out),
-     .metavar = "PATH",
-     .group = "Files",
-     .help = "export, dump: file, there when complete; by default export writes to "
-             "standard output. save, import: directory of saves; for saved tables by "
-             "default that of --from"},
-    {.name = "state",
-     .kind = OPTION_FLAG,
-     AT(state),
-     .help = "export: also the optimizer's state and the statistics, all that import "
-             "needs to make the same table"},
-    {.name = "paddle",
-     .kind = OPTION_FLAG,
-     AT(paddle),
-     .help = "import: the files are text parts of Paddle's, instead of what export "
-             "writes"},
-    {.name = "converter",
-     .kind = OPTION_STRING,
-     AT(converter),
-     .metavar = "COMMAND",
-     .help = "export: a shell command that the text goes through; import: one that each "
-             "file comes through. One that fails is an error, and nothing is written"},
-    {.name = "json",
-     .kind = OPTION_FLAG,
-     AT(json),
-     .help = "list, stat: one JSON object"},
-    TOOL_SCHEDULER_OPTION,
+     LIST_AT(action, "ACTION"),
+     "what to do, as described above; import takes files and get takes keys after it"},
+    {"from", STRING_AT(from, "DIR"),
+     "saved tables: the --out of a training run, a directory of saves (the newest is "
+     "taken, with all it builds on), or one save. Without it the command is about the "
+     "running cluster; load reads a save from here into the cluster"},
+    {"table", STRING_AT(table, "NAME"),
+     "name of the table; in a saved model 'sparse' (one row per feature), 'dense' (the "
+     "bias), and with --valid 'training-sparse' and 'training-dense'. By default the "
+     "only table, or 'sparse'; stat and save then take all tables"},
+    {"settings", STRING_AT(settings, "TEXT|FILE"),
+     "create, import: the settings of the table, as 'accessor=ctr; dim=8; "
+     "entry=count:3', or a file of such lines"},
+    {"number", F64_AT(number, "N", "-1", -1, 4095),
+     "create, import: number of the table in the cluster, for programs; -1: any free "
+     "one"},
+    {"threshold", F64_AT(threshold, "SCORE", "-1", -1, 1e30),
+     "shrink: rows with a lower score are removed; -1: the table's delete-threshold"},
+    {"mode", .group = "Saves", CHOICE_AT(mode, TABLE_MODES, NULL),
+     "checkpoint: every row, to go on from; base: rows worth publishing; delta: those of "
+     "them that have changed since the last base or delta; day: a checkpoint, and then "
+     "the day ends"},
+    {"zstd", U64_AT(zstd, "LEVEL", "0", 0, 19), "compress; 0: not"},
+    {"keep", U64_AT(keep, "N", "0", 0, 1 << 20),
+     "bases and checkpoints that stay in the directory, with their deltas, once this "
+     "save is there; 0: all"},
+    {"out", .group = "Files", STRING_AT(out, "PATH"),
+     "export, dump: file, there when complete; by default export writes to standard "
+     "output. save, import: directory of saves; for saved tables by default that of "
+     "--from"},
+    {"state", FLAG_AT(state),
+     "export: also the optimizer's state and the statistics, all that import needs to "
+     "make the same table"},
+    {"paddle", FLAG_AT(paddle),
+     "import: the files are text parts of Paddle's, instead of what export writes"},
+    {"converter", STRING_AT(converter, "COMMAND"),
+     "export: a shell command that the text goes through; import: one that each file "
+     "comes through. One that fails is an error, and nothing is written"},
+    {"json", FLAG_AT(json), "list, stat: one JSON object"},
+    {TOOL_SCHEDULER_OPTION},
     NODE_REACH_OPTIONS("5"),
 };
 
@@ -159,10 +101,8 @@ const struct option_table cli_table_options = {
                 "tug table load --table users --from saves\n"
                 "tug table export --from saves --converter 'gzip -9' --out users.txt.gz\n"
                 "tug table import part-* --paddle --settings users.table --out saves",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(*options),
     .operands = "action",
-    .family = cli_tables,
+    CLI_OPTIONS(options),
 };
 
 int table_unknown(const char *where, const char *name, const char *names, struct err *e)
@@ -299,8 +239,5 @@ static int run(const void *values, const struct options *o, struct err *e)
     return table_running(v, e);
 }
 
-const struct cli_command cli_table = {
-    .options = &cli_table_options,
-    .values_size = sizeof(struct table_values),
-    .run = run,
-};
+const struct cli_command cli_table = {&cli_table_options, sizeof(struct table_values),
+                                      .run = run};

@@ -35,8 +35,5 @@ static int run(const void *values, const struct options *o, struct err *e)
     return run_alone(&s, e);
 }
 
-const struct cli_command cli_train = {
-    .options = &cli_train_options,
-    .values_size = sizeof(struct train_options),
-    .run = run,
-};
+const struct cli_command cli_train = {&cli_train_options, sizeof(struct train_options),
+                                      .run = run};

@@ -11,12 +11,10 @@ struct version_values {
     bool json;
 };
 
+#define AT(field) .offset = offsetof(struct version_values, field)
+
 static const struct option options[] = {
-    {.name = "json",
-     .kind = OPTION_FLAG,
-     .offset = offsetof(struct version_values, json),
-     .group = "Output",
-     .help = "one JSON object"},
+    {"json", .group = "Output", FLAG_AT(json), "one JSON object"},
 };
 
 const struct option_table cli_version_options = {
@@ -25,9 +23,7 @@ const struct option_table cli_version_options = {
     .usage = "[--json]",
     .about = "'tug --version' and 'tug -V' do the same. --json also shows which vector "
              "instructions are used on this CPU.",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(*options),
-    .family = cli_tables,
+    CLI_OPTIONS(options),
 };
 
 static int run(const void *values, const struct options *o, struct err *e)
@@ -42,8 +38,5 @@ static int run(const void *values, const struct options *o, struct err *e)
     return 0;
 }
 
-const struct cli_command cli_version = {
-    .options = &cli_version_options,
-    .values_size = sizeof(struct version_values),
-    .run = run,
-};
+const struct cli_command cli_version = {&cli_version_options,
+                                        sizeof(struct version_values), .run = run};

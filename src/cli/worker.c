@@ -9,24 +9,21 @@
 #define AT(field) .offset = offsetof(struct worker_values, field)
 
 static const struct option options[] = {
-    NODE_SCHEDULER_OPTION(
+    {NODE_SCHEDULER_OPTION(
         "address of the cluster's scheduler (DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, or the "
-        "first of PADDLE_PSERVERS_IP_PORT_LIST)"),
+        "first of PADDLE_PSERVERS_IP_PORT_LIST)")},
     NODE_REACH_OPTIONS("60"),
-    NODE_PEM_OPTION,
-    NODE_LISTEN_OPTIONS(NODE_MEMBER_HOST),
-    NODE_PORT_OPTION("PORT PADDLE_PORT",
-                     "port for messages of other workers; 0: any free one"),
-    NODE_ADVERTISE_OPTION,
-    NODE_RANK_OPTION("PADDLE_TRAINER_ID"),
-    NODE_RUN_OPTIONS,
-    {.name = "threads",
-     .kind = OPTION_U64,
-     AT(threads),
-     .fallback = "0",
-     .max = 1024,
-     .metavar = "N",
-     .help = "threads, unless `train` is given --threads; 0: one for each core"},
+    {NODE_PEM_OPTION},
+    {NODE_HOST_OPTION(NODE_MEMBER_HOST)},
+    {NODE_INTERFACE_OPTION},
+    {NODE_PORT_OPTION("PORT PADDLE_PORT",
+                      "port for messages of other workers; 0: any free one")},
+    {NODE_ADVERTISE_OPTION},
+    {NODE_RANK_OPTION("PADDLE_TRAINER_ID")},
+    {NODE_SPIN_OPTION},
+    {NODE_LOG_LEVEL_OPTION},
+    {"threads", U64_AT(threads, "N", "0", 0, 1024),
+     "threads, unless `train` is given --threads; 0: one for each core"},
 };
 
 const struct option_table cli_worker_options = {
@@ -38,9 +35,7 @@ const struct option_table cli_worker_options = {
         "until the run is over. The words behind -- must be the same as the scheduler's.",
     .examples = "tug worker --scheduler 10.0.0.1:9100 -- train --data day.tsv --format "
                 "criteo",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(*options),
-    .family = cli_tables,
+    CLI_OPTIONS(options),
 };
 
 int role_worker(const struct worker_values *v, const struct training *t, struct err *e)
@@ -80,8 +75,5 @@ static int run(const void *values, const struct options *o, int argc, char *cons
     return rc;
 }
 
-const struct cli_command cli_worker = {
-    .options = &cli_worker_options,
-    .values_size = sizeof(struct worker_values),
-    .run_tail = run,
-};
+const struct cli_command cli_worker = {&cli_worker_options, sizeof(struct worker_values),
+                                       .run_tail = run};
