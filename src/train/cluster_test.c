@@ -449,7 +449,9 @@ static void copy_dir(const char *from, const char *to)
     assert_int_equal(system(command), 0);
 }
 
-// Every save that was made in the middle of a pass leads to the same end.
+enum { RESUMED = 4 }; // saves: each is a run
+
+// Saves that were made in the middle of a pass, the first ones, lead to the same end.
 static void resume_from_all(const struct train_config *whole, enum wire_mode mode,
                             const struct train_result *end, uint32_t servers,
                             uint32_t workers)
@@ -457,7 +459,7 @@ static void resume_from_all(const struct train_config *whole, enum wire_mode mod
     struct rows want = rows_of(end->saved);
     uint32_t within = 0;
     assert_int_equal(want.shows, 4 * end->examples); // of the first pass alone
-    for (uint32_t i = 1; i < 1000; i++) {
+    for (uint32_t i = 1; i < 1000 && within < RESUMED; i++) {
         char save[512], manifest[600], out[256];
         struct train_result r;
         snprintf(save, sizeof(save), "%s/save-%06u", whole->out, i);
