@@ -33,9 +33,9 @@ const struct option_table cli_completion_options = {
 
 // What all commands take beside their own: see options_help.c.
 static const struct option common[] = {
-    {.name = "config", .kind = OPTION_STRING, .help = "read options from a YAML file"},
-    {.name = "set", .kind = OPTION_STRING, .help = "an option as NAME=VALUE"},
-    {.name = "help", .kind = OPTION_FLAG, .help = "explain the command and its options"},
+    {"config", .kind = OPTION_STRING, .help = "read options from a YAML file"},
+    {"set", .kind = OPTION_STRING, .help = "an option as NAME=VALUE"},
+    {"help", .kind = OPTION_FLAG, .help = "explain the command and its options"},
 };
 
 typedef int (*option_fn)(struct buf *b, const char *command, const struct option *o);
