@@ -56,8 +56,8 @@ struct option {
 };
 
 // For a table whose AT(field) is the place of a field, .offset = offsetof(...): the help
-// is what follows. `unit` is the metavar, `usual` the fallback; U64_AT, F64_AT and SIZE_AT
-// take (field, unit, usual, least, most).
+// is what follows. `unit` is the metavar, `usual` the fallback; U64_AT, F64_AT and
+// SIZE_AT take (field, unit, usual, least, most).
 #define FLAG_AT(field) .kind = OPTION_FLAG, AT(field)
 #define STRING_AT(field, unit) .metavar = unit, .kind = OPTION_STRING, AT(field)
 #define LIST_AT(field, unit) .metavar = unit, .kind = OPTION_LIST, AT(field)
