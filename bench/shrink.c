@@ -18,7 +18,7 @@ enum {
 static int shrink_whole(const struct bench_rows *x, json_t *f, struct err *e)
 {
     uint64_t begin = clock_ns();
-    TRY(store_order(x->s, STORE_SHRINK, NAN, e));
+    TRY(store_admin(x->s, STORE_SHRINK, NAN, e));
     TRY(store_finish(x->s, e));
     bench_set(f, "seconds", bench_since(begin));
     bench_count(f, "removed", x->n - store_stats(x->s).rows);
@@ -30,7 +30,7 @@ static int shrink_sliced(const struct bench_rows *x, json_t *f, struct err *e)
 {
     uint64_t begin = clock_ns(), pushes = 0, late = 0;
     double longest_ms = 0;
-    TRY(store_order(x->s, STORE_SHRINK, NAN, e));
+    TRY(store_admin(x->s, STORE_SHRINK, NAN, e));
     for (bool more = true; more; pushes++) {
         uint64_t came = clock_ns();
         more = store_work(x->s, SLICE_NS);

@@ -197,7 +197,7 @@ void accessor_gather_life(const struct accessor *a, float *const *rows,
 
 // Whether rows have statistics, an extra row, or an end. Rows without may be set, changed
 // and read as a whole: who does so knows their columns.
-static inline bool accessor_lives(const struct accessor *a)
+static inline bool accessor_has_lifecycle(const struct accessor *a)
 {
     return (a->class != NULL && a->class->life.seen != NULL) || a->extra_width > 0 ||
            a->pushed_stats > 0 || a->pulled_stats > 0;

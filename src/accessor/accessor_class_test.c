@@ -182,7 +182,7 @@ static void test_features(void **state)
     o.rule.prior = 2; // the count is what it needs
     o.extra.block = 3;
     assert_int_equal(accessor_make(&a, &o, &e), 0);
-    assert_false(accessor_lives(&a));
+    assert_false(accessor_has_lifecycle(&a));
     assert_int_equal(a.n_groups, 2);
     assert_true(a.groups[0].weights == 0 && a.groups[0].n == 2 && a.groups[0].state == 2);
     assert_int_equal(a.count, 4);

@@ -145,19 +145,19 @@ static void live(const struct accessor *a, uint64_t seed)
     memset(row, 0, sizeof(row));
     a->class->life.begin(a, row, t);
     for (uint64_t i = 0; i < STEPS; i++) {
-        uint64_t dice = random_below(seed, 1, i, 100);
+        uint64_t rng = random_below(seed, 1, i, 100);
         t.step += random_below(seed, 2, i, 3);
-        if (dice < 70) {
+        if (rng < 70) {
             float show = (float)random_below(seed, 3, i, 4),
-                  click = dice % 3 == 0 ? floorf(show / 2) : 0;
-            float stats[] = {show, click, (float)(dice % 9)};
+                  click = rng % 3 == 0 ? floorf(show / 2) : 0;
+            float stats[] = {show, click, (float)(rng % 9)};
             bool again = random_below(seed, 5, i, 3) == 0;
             double want = naive_push(&a->life, &n, stats, again, t);
             assert_true((double)a->class->life.seen(a, row, stats, again, t) == want);
-        } else if (dice < 80) {
-            t.day += (uint32_t)random_below(seed, 4, i, dice == 79 ? 40 : 2);
-        } else if (dice < 95) {
-            check_shrink(a, row, &n, dice < 90 ? NAN : 3.5f, t);
+        } else if (rng < 80) {
+            t.day += (uint32_t)random_below(seed, 4, i, rng == 79 ? 40 : 2);
+        } else if (rng < 95) {
+            check_shrink(a, row, &n, rng < 90 ? NAN : 3.5f, t);
         } else {
             a->class->life.published(a, row);
             n.delta = 0;

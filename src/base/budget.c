@@ -20,7 +20,7 @@ static const struct kind {
     unsigned eighths;
 } kinds[BUDGET_KINDS] = {
     [BUDGET_LINKS] = {"links", 4},   [BUDGET_BODIES] = {"bodies", 4},
-    [BUDGET_QUEUED] = {"queued", 4}, [BUDGET_HELD] = {"held", 4},
+    [BUDGET_QUEUED] = {"queued", 4}, [BUDGET_PENDING] = {"held", 4},
     [BUDGET_LISTS] = {"lists", 2},   [BUDGET_CLOCKS] = {"clocks", 4},
     [BUDGET_REST] = {"rest", 0},
 };

@@ -14,13 +14,13 @@
 #include <stdint.h>
 
 enum budget_kind {
-    BUDGET_LINKS,  // links themselves, with what TLS needs
-    BUDGET_BODIES, // messages that have come in part
-    BUDGET_QUEUED, // answers that the other end has not taken yet
-    BUDGET_HELD,   // requests that wait, and contributions to batches
-    BUDGET_LISTS,  // lists of keys that are known by their signature
-    BUDGET_CLOCKS, // what is remembered of pushes, by session and piece
-    BUDGET_REST,   // memory at rest between two uses; beside all others
+    BUDGET_LINKS,   // links themselves, with what TLS needs
+    BUDGET_BODIES,  // messages that have come in part
+    BUDGET_QUEUED,  // answers that the other end has not taken yet
+    BUDGET_PENDING, // requests that wait, and contributions to batches
+    BUDGET_LISTS,   // lists of keys that are known by their signature
+    BUDGET_CLOCKS,  // what is remembered of pushes, by session and piece
+    BUDGET_REST,    // memory at rest between two uses; beside all others
     BUDGET_KINDS
 };
 
@@ -49,9 +49,9 @@ bool budget_fits(const struct budget *b, enum budget_kind kind, uint64_t n);
 uint64_t budget_most(const struct budget *b, enum budget_kind kind); // ever, at once
 uint64_t budget_used(const struct budget *b, enum budget_kind kind);
 
-// Somebody had to wait, or to go: counts it, and notes it for budget_short. budget_delayed
-// only counts: it was for who asked, not for want of room; budget_pressed only notes: who
-// was refused before still waits.
+// Somebody had to wait, or to go: counts it, and notes it for budget_short.
+// budget_delayed only counts: it was for who asked, not for want of room; budget_pressed
+// only notes: who was refused before still waits.
 void budget_refused(struct budget *b);
 void budget_delayed(struct budget *b);
 void budget_pressed(struct budget *b);

@@ -104,12 +104,12 @@ static void forced_and_short(void **state)
 static void without_a_limit(void **state)
 {
     (void)state;
-    assert_true(budget_take(NULL, BUDGET_HELD, UINT64_MAX));
-    assert_true(budget_force(NULL, BUDGET_HELD, 1));
-    assert_true(budget_fits(NULL, BUDGET_HELD, UINT64_MAX));
-    assert_int_equal(budget_used(NULL, BUDGET_HELD), 0);
+    assert_true(budget_take(NULL, BUDGET_PENDING, UINT64_MAX));
+    assert_true(budget_force(NULL, BUDGET_PENDING, 1));
+    assert_true(budget_fits(NULL, BUDGET_PENDING, UINT64_MAX));
+    assert_int_equal(budget_used(NULL, BUDGET_PENDING), 0);
     assert_false(budget_short(NULL, UINT64_MAX));
-    budget_give(NULL, BUDGET_HELD, 1);
+    budget_give(NULL, BUDGET_PENDING, 1);
     budget_refused(NULL);
     budget_delayed(NULL);
     budget_pressed(NULL);

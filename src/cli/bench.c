@@ -87,7 +87,8 @@ const struct option_table cli_bench_options = {
     CLI_OPTIONS(options),
 };
 
-static int run(const void *values, const struct options *options_given, struct err *e)
+static int bench_command(const void *values, const struct options *options_given,
+                         struct err *e)
 {
     (void)options_given;
     const struct bench_values *v = values;
@@ -103,4 +104,4 @@ static int run(const void *values, const struct options *options_given, struct e
 }
 
 const struct cli_command cli_bench = {&cli_bench_options, sizeof(struct bench_values),
-                                      .run = run};
+                                      .run = bench_command};

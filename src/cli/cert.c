@@ -165,7 +165,7 @@ static int print_token(const struct cert_values *v, struct err *e)
     return 0;
 }
 
-static int run(const void *values, const struct options *o, struct err *e)
+static int cert_command(const void *values, const struct options *o, struct err *e)
 {
     (void)o;
     const struct cert_values *v = values;
@@ -190,4 +190,4 @@ static int run(const void *values, const struct options *o, struct err *e)
 }
 
 const struct cli_command cli_cert = {&cli_cert_options, sizeof(struct cert_values),
-                                     .run = run};
+                                     .run = cert_command};

@@ -218,7 +218,8 @@ static int put_zsh(struct buf *b)
 
 // ---------------------------------------------------------------- fish
 
-// The command is the one behind the last "--"; between them fish itself offers no options.
+// The command is the one behind the last "--"; between them fish itself offers no
+// options.
 static const char fish_begin[] =
     "# Completion of tug for fish: written by 'tug completion fish'.\n"
     "function __tug_words\n"
@@ -279,7 +280,7 @@ static int put_fish(struct buf *b)
     return 0;
 }
 
-static int run(const void *values, const struct options *o, struct err *e)
+static int completion_command(const void *values, const struct options *o, struct err *e)
 {
     (void)o;
     static const struct {
@@ -296,5 +297,5 @@ static int run(const void *values, const struct options *o, struct err *e)
                    v->shell.items[v->shell.n - 1]);
 }
 
-const struct cli_command cli_completion = {&cli_completion_options,
-                                           sizeof(struct completion_values), .run = run};
+const struct cli_command cli_completion = {
+    &cli_completion_options, sizeof(struct completion_values), .run = completion_command};

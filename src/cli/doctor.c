@@ -343,7 +343,7 @@ static int print(json_t *all, bool json, struct err *e)
     return json_print(json_incref(all), 0, e);
 }
 
-static int run(const void *values, const struct options *o, struct err *e)
+static int doctor_command(const void *values, const struct options *o, struct err *e)
 {
     (void)o;
     const struct doctor_values *v = values;
@@ -370,4 +370,4 @@ static int run(const void *values, const struct options *o, struct err *e)
 }
 
 const struct cli_command cli_doctor = {&cli_doctor_options, sizeof(struct doctor_values),
-                                       .run = run};
+                                       .run = doctor_command};

@@ -76,7 +76,7 @@ static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
     return v->json ? result_print_json(&r, e) : result_print_metrics(&r);
 }
 
-static int run(const void *values, const struct options *o, struct err *e)
+static int eval_command(const void *values, const struct options *o, struct err *e)
 {
     (void)o;
     struct opened_model *m = mem_zalloc(sizeof(*m));
@@ -89,4 +89,4 @@ static int run(const void *values, const struct options *o, struct err *e)
 }
 
 const struct cli_command cli_eval = {&cli_eval_options, sizeof(struct eval_values),
-                                     .run = run};
+                                     .run = eval_command};

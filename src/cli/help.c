@@ -43,7 +43,7 @@ static int overview(struct buf *b)
         "\n'tug COMMAND --help' explains a command and its options.\n");
 }
 
-static int run(const void *values, const struct options *o, struct err *e)
+static int help_command(const void *values, const struct options *o, struct err *e)
 {
     (void)o;
     const struct help_values *v = values;
@@ -61,4 +61,4 @@ static int run(const void *values, const struct options *o, struct err *e)
 }
 
 const struct cli_command cli_help = {&cli_help_options, sizeof(struct help_values),
-                                     .run = run};
+                                     .run = help_command};

@@ -255,8 +255,8 @@ static int run_launch(const struct launch_values *v, const char *tug, int argc,
     return rc;
 }
 
-static int run(const void *values, const struct options *o, int argc, char *const *argv,
-               struct err *e)
+static int launch_command(const void *values, const struct options *o, int argc,
+                          char *const *argv, struct err *e)
 {
     const struct launch_values *v = values;
     (void)o;
@@ -279,4 +279,4 @@ static int run(const void *values, const struct options *o, int argc, char *cons
 }
 
 const struct cli_command cli_launch = {&cli_launch_options, sizeof(struct launch_values),
-                                       .run_tail = run};
+                                       .run_tail = launch_command};

@@ -172,7 +172,7 @@ static int predict_opened(struct opened_model *m, const struct predict_values *v
     return rc;
 }
 
-static int run(const void *values, const struct options *o, struct err *e)
+static int predict_command(const void *values, const struct options *o, struct err *e)
 {
     (void)o;
     struct opened_model *m = mem_zalloc(sizeof(*m));
@@ -186,5 +186,5 @@ static int run(const void *values, const struct options *o, struct err *e)
     return rc;
 }
 
-const struct cli_command cli_predict = {&cli_predict_options,
-                                        sizeof(struct predict_values), .run = run};
+const struct cli_command cli_predict = {
+    &cli_predict_options, sizeof(struct predict_values), .run = predict_command};

@@ -91,7 +91,7 @@ static int stop(const struct profiler *p, const struct profile_values *v, struct
     return rc;
 }
 
-static int run(const void *values, const struct options *o, struct err *e)
+static int profile_command(const void *values, const struct options *o, struct err *e)
 {
     (void)o;
     const struct profile_values *v = values;
@@ -111,5 +111,5 @@ static int run(const void *values, const struct options *o, struct err *e)
     return rc;
 }
 
-const struct cli_command cli_profile = {&cli_profile_options,
-                                        sizeof(struct profile_values), .run = run};
+const struct cli_command cli_profile = {
+    &cli_profile_options, sizeof(struct profile_values), .run = profile_command};

@@ -16,7 +16,7 @@
 #include "cli/roles.h"
 #include "cli/train_config.h"
 #include "cluster/scheduler.h"
-#include "launch/crew.h"
+#include "launch/processes.h"
 #include "train/saved.h"
 
 static const uint64_t poll_ns = 200000000; // signals are looked at as often
@@ -142,10 +142,10 @@ static int open_scheduler(struct process *p, const struct scheduler_values *v,
 static int announce(const struct process *p, struct err *e)
 {
     size_t n = strlen(p->address);
-    if (write(CREW_ANNOUNCE_FD, p->address, n) != (ssize_t)n)
+    if (write(PROCESSES_ANNOUNCE_FD, p->address, n) != (ssize_t)n)
         return err_sys(e, TUG_EIO, "--announce: cannot write to descriptor %d",
-                       CREW_ANNOUNCE_FD);
-    close(CREW_ANNOUNCE_FD);
+                       PROCESSES_ANNOUNCE_FD);
+    close(PROCESSES_ANNOUNCE_FD);
     return 0;
 }
 
@@ -272,8 +272,8 @@ int role_scheduler(const struct scheduler_values *values, const struct training 
     return rc;
 }
 
-static int run(const void *values, const struct options *o, int argc, char *const *argv,
-               struct err *e)
+static int scheduler_command(const void *values, const struct options *o, int argc,
+                             char *const *argv, struct err *e)
 {
     struct scheduler_values v = *(const struct scheduler_values *)values;
     struct role role;
@@ -293,5 +293,6 @@ static int run(const void *values, const struct options *o, int argc, char *cons
     return rc;
 }
 
-const struct cli_command cli_scheduler = {
-    &cli_scheduler_options, sizeof(struct scheduler_values), .run_tail = run};
+const struct cli_command cli_scheduler = {&cli_scheduler_options,
+                                          sizeof(struct scheduler_values),
+                                          .run_tail = scheduler_command};

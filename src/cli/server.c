@@ -89,8 +89,8 @@ int role_server(const struct server_values *v, struct err *e)
     return rc;
 }
 
-static int run(const void *values, const struct options *o, int argc, char *const *argv,
-               struct err *e)
+static int server_command(const void *values, const struct options *o, int argc,
+                          char *const *argv, struct err *e)
 {
     struct server_values v = *(const struct server_values *)values;
     struct role role = {0};
@@ -110,4 +110,4 @@ static int run(const void *values, const struct options *o, int argc, char *cons
 }
 
 const struct cli_command cli_server = {&cli_server_options, sizeof(struct server_values),
-                                       .run_tail = run};
+                                       .run_tail = server_command};

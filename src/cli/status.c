@@ -268,7 +268,7 @@ static int print_json(json_t *s, struct err *e)
     return json_print(json_incref(s), 0, e);
 }
 
-static int run(const void *values, const struct options *o, struct err *e)
+static int status_command(const void *values, const struct options *o, struct err *e)
 {
     (void)o;
     const struct status_values *v = values;
@@ -297,4 +297,4 @@ static int run(const void *values, const struct options *o, struct err *e)
 }
 
 const struct cli_command cli_status = {&cli_status_options, sizeof(struct status_values),
-                                       .run = run};
+                                       .run = status_command};

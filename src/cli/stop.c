@@ -50,7 +50,7 @@ static int wait_until_gone(struct tool *t, double seconds, struct err *e)
                    t->address, seconds);
 }
 
-static int run(const void *values, const struct options *o, struct err *e)
+static int stop_command(const void *values, const struct options *o, struct err *e)
 {
     (void)o;
     const struct stop_values *v = values;
@@ -74,4 +74,4 @@ static int run(const void *values, const struct options *o, struct err *e)
 }
 
 const struct cli_command cli_stop = {&cli_stop_options, sizeof(struct stop_values),
-                                     .run = run};
+                                     .run = stop_command};

@@ -107,7 +107,7 @@ static int print_json(const struct synth_values *v, const struct synth_summary *
     return 0;
 }
 
-static int run(const void *values, const struct options *o, struct err *e)
+static int synth_command(const void *values, const struct options *o, struct err *e)
 {
     (void)o;
     const struct synth_values *v = values;
@@ -128,4 +128,4 @@ static int run(const void *values, const struct options *o, struct err *e)
 }
 
 const struct cli_command cli_synth = {&cli_synth_options, sizeof(struct synth_values),
-                                      .run = run};
+                                      .run = synth_command};

@@ -224,7 +224,7 @@ static int check(const struct table_values *v, const struct action **ret, struct
     return 0;
 }
 
-static int run(const void *values, const struct options *o, struct err *e)
+static int table_command(const void *values, const struct options *o, struct err *e)
 {
     (void)o;
     const struct table_values *v = values;
@@ -240,4 +240,4 @@ static int run(const void *values, const struct options *o, struct err *e)
 }
 
 const struct cli_command cli_table = {&cli_table_options, sizeof(struct table_values),
-                                      .run = run};
+                                      .run = table_command};

@@ -1,5 +1,5 @@
-// tug table on saves, of training runs as well: loaded whole, looked at or changed, and, if
-// changed, saved beside the old ones.
+// tug table on saves, of training runs as well: loaded whole, looked at or changed, and,
+// if changed, saved beside the old ones.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
@@ -362,7 +362,7 @@ static uint64_t rows_of(const struct saves *s)
     return rows;
 }
 
-static int order(struct saves *s, enum store_order what, struct err *e)
+static int order(struct saves *s, enum store_admin what, struct err *e)
 {
     float threshold = s->v->threshold < 0 ? NAN : (float)s->v->threshold;
     TRY(load_to_change(s, e));
@@ -370,7 +370,7 @@ static int order(struct saves *s, enum store_order what, struct err *e)
     for (size_t i = 0; i < s->newest->n_tables; i++) {
         if (!is_meant(s, i))
             continue;
-        TRY(store_order(s->stores[i], what, threshold, e));
+        TRY(store_admin(s->stores[i], what, threshold, e));
         TRY(store_finish(s->stores[i], e));
     }
     uint64_t removed = before - rows_of(s);

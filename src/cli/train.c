@@ -8,14 +8,14 @@
 #include "cli/node_options.h"
 #include "cli/roles.h"
 #include "cli/train_config.h"
-#include "train/lives.h"
+#include "train/lifecycle.h"
 
 static int run_alone(struct train_setup *s, struct err *e)
 {
     struct train_result *result = mem_zalloc(sizeof(*result));
     if (result == NULL)
         return err_nomem(e, "the result");
-    int rc = s->config.table != NULL ? lives_run(&s->config, result, e)
+    int rc = s->config.table != NULL ? lifecycle_run(&s->config, result, e)
                                      : train_run(&s->config, result, e);
     if (rc == 0)
         rc = train_print(s, result, 0, 0, e);
@@ -23,7 +23,7 @@ static int run_alone(struct train_setup *s, struct err *e)
     return rc;
 }
 
-static int run(const void *values, const struct options *o, struct err *e)
+static int train_command(const void *values, const struct options *o, struct err *e)
 {
     struct train_setup s = {0};
     struct role role;
@@ -36,4 +36,4 @@ static int run(const void *values, const struct options *o, struct err *e)
 }
 
 const struct cli_command cli_train = {&cli_train_options, sizeof(struct train_options),
-                                      .run = run};
+                                      .run = train_command};

@@ -16,7 +16,7 @@
 #include "cli/result.h"
 #include "data/paths.h"
 #include "rule/rule.h"
-#include "train/lives.h"
+#include "train/lifecycle.h"
 
 static int err_in(int rc, const char *where, struct err *e)
 {

@@ -26,7 +26,7 @@ const struct option_table cli_version_options = {
     CLI_OPTIONS(options),
 };
 
-static int run(const void *values, const struct options *o, struct err *e)
+static int version_command(const void *values, const struct options *o, struct err *e)
 {
     (void)o, (void)e;
     const struct version_values *v = values;
@@ -38,5 +38,5 @@ static int run(const void *values, const struct options *o, struct err *e)
     return 0;
 }
 
-const struct cli_command cli_version = {&cli_version_options,
-                                        sizeof(struct version_values), .run = run};
+const struct cli_command cli_version = {
+    &cli_version_options, sizeof(struct version_values), .run = version_command};

@@ -57,8 +57,8 @@ int role_worker(const struct worker_values *v, const struct training *t, struct 
     return rc;
 }
 
-static int run(const void *values, const struct options *o, int argc, char *const *argv,
-               struct err *e)
+static int worker_command(const void *values, const struct options *o, int argc,
+                          char *const *argv, struct err *e)
 {
     struct worker_values v = *(const struct worker_values *)values;
     struct role role = {0};
@@ -76,4 +76,4 @@ static int run(const void *values, const struct options *o, int argc, char *cons
 }
 
 const struct cli_command cli_worker = {&cli_worker_options, sizeof(struct worker_values),
-                                       .run_tail = run};
+                                       .run_tail = worker_command};

@@ -35,8 +35,8 @@ int client_open(struct client **ret, const struct client_options *o, struct err 
         c->o.connect_timeout_ns = 10000 * MS;
     if (c->o.request_timeout_ns == 0)
         c->o.request_timeout_ns = 60000 * MS;
-    if (c->o.order_timeout_ns == 0)
-        c->o.order_timeout_ns = 3600000 * MS;
+    if (c->o.admin_timeout_ns == 0)
+        c->o.admin_timeout_ns = 3600000 * MS;
     c->pushes.next = c->pushes.low = 1;
     c->orders.next = c->orders.low = 1;
     c->next_due = VAN_NEVER;

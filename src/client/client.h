@@ -43,7 +43,7 @@ struct client_options {
     void *view_ctx;
     uint64_t connect_timeout_ns; // to a server loop; 0: 10 s
     uint64_t request_timeout_ns; // 0: 60 s
-    uint64_t order_timeout_ns;   // of orders, saves and loads; 0: 1 hour
+    uint64_t admin_timeout_ns;   // of admin operations, saves and loads; 0: 1 hour
     uint64_t resend_ns;          // 0: never, links are reliable (tcp, inproc)
     bool bf16;                   // values travel as bf16
     bool pack_keys;              // keys travel packed where that pays
@@ -122,10 +122,10 @@ struct client_pull {
 client_ts client_push(struct client *c, const struct client_push *p, struct err *e);
 client_ts client_pull(struct client *c, const struct client_pull *p, struct err *e);
 
-// Other requests. ssp: this worker's clock for a table (UINT64_MAX: finished). Orders.
-// Figures, added over all loops (clock: the least).
+// Other requests. ssp: this worker's clock for a table (UINT64_MAX: finished). Admin
+// operations. Figures, added over all loops (clock: the least).
 client_ts client_tick(struct client *c, uint32_t table, uint64_t clock, struct err *e);
-client_ts client_order(struct client *c, uint32_t table, enum wire_order what,
+client_ts client_admin(struct client *c, uint32_t table, enum wire_order what,
                        uint32_t other, struct err *e);
 // sync: the clock of the table's next batch.
 client_ts client_clock(struct client *c, uint32_t table, uint64_t clock, struct err *e);

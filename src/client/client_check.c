@@ -98,7 +98,7 @@ static void number_is_open(const struct numbers *x, const struct request *r)
 static void count_kind(const struct client *c, const struct request *r,
                        struct counted *all)
 {
-    bool order = r->kind == REQUEST_ORDER || r->kind == REQUEST_LOAD;
+    bool order = r->kind == REQUEST_ADMIN || r->kind == REQUEST_LOAD;
     if (r->kind == REQUEST_PUSH)
         number_is_open(&c->pushes, r);
     else if (order)
@@ -150,7 +150,8 @@ static void mark_stands_alone(const struct client *c)
     assert(c->pushes.next == c->pushes.low);
 }
 
-// Slices to a loop go out in the order of their requests: a pull sees the pushes before it.
+// Slices to a loop go out in the order of their requests: a pull sees the pushes before
+// it.
 static void peer_list_is_in_order(const struct peer *p, struct counted *all)
 {
     assert((p->first == NULL) == (p->last == NULL));
@@ -268,8 +269,9 @@ static void tables_hold(const struct client *c, const struct counted *all)
         assert(c->tables[i - 1]->id < c->tables[i]->id);
 }
 
-// Places and partitions are the same set in two orders, the places of a loop side by side.
-// Whether a loop is the owner is not asked: a scheduler may say otherwise of one epoch.
+// Places and partitions are the same set in two orders, the places of a loop side by
+// side. Whether a loop is the owner is not asked: a scheduler may say otherwise of one
+// epoch.
 static void partition_has_its_place(const struct client *c, int space, uint32_t k)
 {
     const struct placement *p = &c->placements[space];
@@ -306,7 +308,7 @@ static void check_all(const struct client *c)
     struct counted all = {0};
     requests_hold(c, &all);
     numbers_hold(&c->pushes, all.pushes, SHARD_WINDOW);
-    numbers_hold(&c->orders, all.orders, ORDERS_WINDOW);
+    numbers_hold(&c->orders, all.orders, ADMIN_WINDOW);
     peers_hold(c, &all);
     pins_hold(c, &all);
     pools_hold(c, &all);

@@ -536,7 +536,7 @@ static void test_requests_to_all_loops(void **state)
     assert_int_equal(figures.clock, FIRST_NODE);
     ts = client_tick(c->client, TABLE, 4, &e);
     assert_int_equal(fake_wait(c, ts, &e), 0);
-    ts = client_order(c->client, TABLE, WIRE_CLEAR, 0, &e);
+    ts = client_admin(c->client, TABLE, WIRE_CLEAR, 0, &e);
     assert_int_equal(fake_wait(c, ts, &e), 0);
     // No keys: nothing is sent, and it is done.
     w.n = 0;
@@ -554,7 +554,8 @@ static void test_requests_to_all_loops(void **state)
     fake_close(c);
 }
 
-// An answer that says more than this client knows is not taken for what it would be without.
+// An answer that says more than this client knows is not taken for what it would be
+// without.
 static void test_unknown_flags(void **state)
 {
     (void)state;

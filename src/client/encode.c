@@ -220,7 +220,7 @@ static int send_slice(struct slice *s)
         return van_send(v, link, MSG_TABLE, s->id, &r->u.table->message, NULL);
     case REQUEST_TICK:
         return van_send(v, link, MSG_TICK, s->id, &r->u.tick, NULL);
-    case REQUEST_ORDER:
+    case REQUEST_ADMIN:
         r->u.order.message.number = r->number;
         r->u.order.message.low = c->orders.low;
         return van_send(v, link, MSG_TABLE_DO, s->id, &r->u.order.message, NULL);

@@ -77,19 +77,19 @@ static void test_lists_that_are_forgotten(void **state)
 
 // A van that keeps all bodies until their link is closed, and then gives them back at
 // once, inside van_close_link. It passes on to the simulated one, which copies.
-enum { MOST_HELD = 16 };
+enum { MOST_PENDING = 16 };
 static const struct van_ops *under;
 static struct {
     van_link link;
     struct van_release release;
-} held[MOST_HELD];
+} held[MOST_PENDING];
 static size_t n_held;
 
 static int send_and_keep(struct van *v, van_link link, uint16_t type, uint64_t request,
                          const void *msg, const struct van_release *release)
 {
     if (release != NULL) {
-        assert_true(n_held < MOST_HELD);
+        assert_true(n_held < MOST_PENDING);
         held[n_held].link = link;
         held[n_held++].release = *release;
     }

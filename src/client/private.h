@@ -20,8 +20,8 @@
 #include "client/client.h"
 #include "cluster/session.h"
 #include "save/save.h"
+#include "server/admin.h"
 #include "server/keys.h"
-#include "server/orders.h"
 #include "server/shard.h"
 
 // An id is (count << SLOT_BITS | slot): found without a search, and never given twice.
@@ -41,7 +41,7 @@ enum request_kind {
     REQUEST_PULL,
     REQUEST_TABLE,
     REQUEST_TICK,
-    REQUEST_ORDER,
+    REQUEST_ADMIN,
     REQUEST_STAT,
     REQUEST_ROWS,
     REQUEST_STEP,
@@ -75,7 +75,7 @@ struct table_wanted {
     struct buf config; // the message points into it
 };
 
-struct order_wanted {
+struct admin_wanted {
     struct msg_table_do message;
     uint64_t *sum; // of the loops' answers; may be NULL
 };
@@ -128,7 +128,7 @@ struct request {
         struct client_push push;
         struct client_pull pull;
         struct msg_tick tick;
-        struct order_wanted order;
+        struct admin_wanted order;
         struct step_wanted step;
         struct info_wanted info;
         struct mark_wanted mark;
@@ -239,7 +239,7 @@ struct asking {
     struct err why;
 };
 
-// Numbers of pushes, or of orders.
+// Numbers of pushes, or of admin operations.
 struct numbers {
     uint64_t next, low;
     uint64_t done; // from `low` on, as bits

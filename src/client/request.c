@@ -17,10 +17,10 @@
 
 const struct table_spec request_no_table = {.id = SPEC_MAX_TABLES};
 
-// Orders, loads and saves take as long as there are rows.
+// Admin operations, loads and saves take as long as there are rows.
 bool request_takes_long(enum request_kind kind)
 {
-    return kind == REQUEST_ORDER || kind == REQUEST_LOAD || kind == REQUEST_SAVE;
+    return kind == REQUEST_ADMIN || kind == REQUEST_LOAD || kind == REQUEST_SAVE;
 }
 
 struct request *request_new(struct client *c, enum request_kind kind, struct err *e)
@@ -42,7 +42,7 @@ struct request *request_new(struct client *c, enum request_kind kind, struct err
     }
     r->kind = kind;
     r->state = REQUEST_QUEUED;
-    r->timeout = request_takes_long(kind) ? c->o.order_timeout_ns
+    r->timeout = request_takes_long(kind) ? c->o.admin_timeout_ns
                                           : c->o.request_timeout_ns;
     r->deadline = van_now(c->van) + r->timeout;
     r->before = c->last;
@@ -90,7 +90,7 @@ static struct numbers *numbers_of(const struct request *r)
     struct client *c = r->client;
     if (r->kind == REQUEST_PUSH)
         return &c->pushes;
-    return r->kind == REQUEST_ORDER || r->kind == REQUEST_LOAD ? &c->orders : NULL;
+    return r->kind == REQUEST_ADMIN || r->kind == REQUEST_LOAD ? &c->orders : NULL;
 }
 
 static void ended(struct request *r)
@@ -314,9 +314,9 @@ static bool has_room(const struct client *c, const struct request *r)
     switch (r->kind) {
     case REQUEST_PUSH:
         return c->pushes.next - c->pushes.low < SHARD_WINDOW && c->marking == NULL;
-    case REQUEST_ORDER:
+    case REQUEST_ADMIN:
     case REQUEST_LOAD:
-        return c->orders.next - c->orders.low < ORDERS_WINDOW;
+        return c->orders.next - c->orders.low < ADMIN_WINDOW;
     case REQUEST_MARK:
         return c->pushes.next == c->pushes.low;
     default:
@@ -347,7 +347,7 @@ void request_advance(struct client *c, uint64_t now)
 static const char *const kind_names[] = {
     [REQUEST_PUSH] = "a push to",    [REQUEST_PULL] = "a pull from",
     [REQUEST_TABLE] = "making",      [REQUEST_TICK] = "a tick of",
-    [REQUEST_ORDER] = "an order to", [REQUEST_STAT] = "figures of",
+    [REQUEST_ADMIN] = "an order to", [REQUEST_STAT] = "figures of",
     [REQUEST_ROWS] = "rows of",      [REQUEST_STEP] = "steps",
     [REQUEST_INFO] = "a question",   [REQUEST_MARK] = "a mark",
     [REQUEST_SAVE] = "a save",       [REQUEST_SAVE_END] = "the end of a save",

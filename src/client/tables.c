@@ -107,7 +107,7 @@ bool client_tables_info(struct request *r, const struct msg_table_info_is *m)
     return true;
 }
 
-// Clocks, orders, figures, rows.
+// Clocks, admin operations, figures, rows.
 
 client_ts client_tick(struct client *c, uint32_t table, uint64_t clock, struct err *e)
 {
@@ -125,17 +125,17 @@ static client_ts order(struct client *c, const struct msg_table_do *m, uint64_t 
                        struct err *e)
 {
     const struct table_spec *spec = request_known(c, m->table, e);
-    struct request *r = spec != NULL ? request_new(c, REQUEST_ORDER, e) : NULL;
+    struct request *r = spec != NULL ? request_new(c, REQUEST_ADMIN, e) : NULL;
     if (r == NULL)
         return 0;
     r->spec = spec;
-    r->u.order = (struct order_wanted){.message = *m, .sum = ret_sum};
+    r->u.order = (struct admin_wanted){.message = *m, .sum = ret_sum};
     if (ret_sum != NULL)
         *ret_sum = 0;
     return request_begin(r, NULL, NULL);
 }
 
-client_ts client_order(struct client *c, uint32_t table, enum wire_order what,
+client_ts client_admin(struct client *c, uint32_t table, enum wire_order what,
                        uint32_t other, struct err *e)
 {
     struct msg_table_do m = {.table = table, .what = (uint8_t)what, .other = other};
@@ -251,7 +251,7 @@ bool client_tables_ok(struct request *r, uint64_t value)
         return false;
     case REQUEST_SAVE:
         return !r->u.save->turn;
-    case REQUEST_ORDER:
+    case REQUEST_ADMIN:
         add(r->u.order.sum, value);
         return true;
     case REQUEST_LOAD:

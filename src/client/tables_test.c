@@ -1,4 +1,4 @@
-// Requests about tables: marks stand between pushes, orders have
+// Requests about tables: marks stand between pushes, admin operations have
 // numbers, tables of others are found, steps and what saves say are added up.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -77,9 +77,9 @@ static void test_marks(void **state)
     }
 }
 
-// Orders.
+// Admin operations.
 
-static uint64_t order_seen[MAX_SERVERS][64], orders_out_of_window;
+static uint64_t admin_seen[MAX_SERVERS][64], admin_out_of_window;
 
 static bool obey(struct server *s, van_link link, const struct van_message *m)
 {
@@ -88,8 +88,8 @@ static bool obey(struct server *s, van_link link, const struct van_message *m)
     if (m->type != MSG_TABLE_DO)
         return false;
     assert_in_range(x->number, 1, 63);
-    orders_out_of_window += x->number - x->low >= ORDERS_WINDOW;
-    order_seen[s - s->cluster->servers][x->number]++;
+    admin_out_of_window += x->number - x->low >= ADMIN_WINDOW;
+    admin_seen[s - s->cluster->servers][x->number]++;
     van_send(s->van, link, MSG_OK, m->request, &ok, NULL);
     return true;
 }
@@ -101,8 +101,8 @@ static void test_orders(void **state)
     client_ts ts[50];
     uint64_t removed[50];
     struct err e = {0};
-    memset(order_seen, 0, sizeof(order_seen));
-    orders_out_of_window = 0;
+    memset(admin_seen, 0, sizeof(admin_seen));
+    admin_out_of_window = 0;
     answer_with_all(c, obey);
     for (int i = 0; i < 50; i++)
         ts[i] = i % 2 ? client_day(c->client, TABLE, &e)
@@ -113,8 +113,8 @@ static void test_orders(void **state)
     }
     for (uint32_t i = 0; i < MAX_SERVERS; i++)
         for (int k = 1; k <= 50; k++)
-            assert_true(order_seen[i][k] > 0);
-    assert_int_equal(orders_out_of_window, 0);
+            assert_true(admin_seen[i][k] > 0);
+    assert_int_equal(admin_out_of_window, 0);
     fake_close(c);
 }
 

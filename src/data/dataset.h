@@ -101,18 +101,18 @@ struct shuffle shuffle_make(uint64_t n, uint64_t seed, uint64_t pass);
 uint64_t shuffle_at(const struct shuffle *s, uint64_t i);
 
 // The order of a pass. Runs of 8 consecutive examples are shuffled, which costs an
-// eighth of the cache misses that single examples would; 32 runs make a hand, out of
+// eighth of the cache misses that single examples would; 32 runs make a block, out of
 // which the examples are dealt one run after the other, so that neighbours of the text
 // never follow each other.
-enum { ORDER_RUN = 8, ORDER_RUNS = 32, ORDER_HAND = ORDER_RUN * ORDER_RUNS };
+enum { ORDER_RUN = 8, ORDER_RUNS = 32, ORDER_BLOCK = ORDER_RUN * ORDER_RUNS };
 
 struct order {
     uint64_t n;
     struct shuffle runs;
 };
 
-// One reader's memory: the runs of the hand that it deals from.
-struct hand {
+// One reader's memory: the runs of the block that it takes from.
+struct order_block {
     bool known;
     uint64_t number;
     uint32_t runs;
@@ -127,10 +127,10 @@ uint64_t order_positions(const struct order *o);
 
 // The examples at positions [first, first + n), without those that hold
 // none; gives their number.
-size_t order_take(const struct order *o, struct hand *h, uint64_t first, size_t n,
+size_t order_take(const struct order *o, struct order_block *h, uint64_t first, size_t n,
                   uint64_t *ret_examples);
 
-// Fills *h with hand `number` (position / ORDER_HAND), to prefetch its runs.
-void order_hand(const struct order *o, struct hand *h, uint64_t number);
+// Fills *h with block `number` (position / ORDER_BLOCK), to prefetch its runs.
+void order_fill_block(const struct order *o, struct order_block *h, uint64_t number);
 
 #endif

@@ -60,7 +60,7 @@ uint64_t order_positions(const struct order *o)
     return o->runs.n * ORDER_RUN;
 }
 
-void order_hand(const struct order *o, struct hand *h, uint64_t number)
+void order_fill_block(const struct order *o, struct order_block *h, uint64_t number)
 {
     uint64_t first = number * ORDER_RUNS, left = o->runs.n - first;
     h->known = true;
@@ -70,15 +70,15 @@ void order_hand(const struct order *o, struct hand *h, uint64_t number)
         h->first[i] = shuffle_at(&o->runs, first + i) * ORDER_RUN;
 }
 
-size_t order_take(const struct order *o, struct hand *h, uint64_t first, size_t n,
+size_t order_take(const struct order *o, struct order_block *h, uint64_t first, size_t n,
                   uint64_t *ret_examples)
 {
     uint64_t end = first + n < order_positions(o) ? first + n : order_positions(o);
     size_t taken = 0;
     for (uint64_t p = first; p < end; p++) {
-        if (!h->known || h->number != p / ORDER_HAND)
-            order_hand(o, h, p / ORDER_HAND);
-        uint32_t at = (uint32_t)(p % ORDER_HAND);
+        if (!h->known || h->number != p / ORDER_BLOCK)
+            order_fill_block(o, h, p / ORDER_BLOCK);
+        uint32_t at = (uint32_t)(p % ORDER_BLOCK);
         uint64_t example = h->first[at % h->runs] + at / h->runs;
         if (example < o->n)
             ret_examples[taken++] = example;

@@ -117,7 +117,7 @@ static void test_order(void **state)
     static unsigned char seen[6000];
     for (uint64_t n = 1; n < 6000; n = n * 3 / 2 + 1) {
         struct order o = order_make(n, 5, n % 3);
-        struct hand h = {0};
+        struct order_block h = {0};
         size_t taken = 0, piece = 1 + n % 300;
         assert_true(order_positions(&o) >= n && order_positions(&o) < n + ORDER_RUN);
         for (uint64_t p = 0; p < order_positions(&o); p += piece)

@@ -44,7 +44,7 @@ static struct received *find(struct tug_node *n, uint64_t ticket)
 
 static void uncount(struct received *q)
 {
-    budget_give(&q->node->process.budget, BUDGET_HELD, q->counted);
+    budget_give(&q->node->process.budget, BUDGET_PENDING, q->counted);
     q->counted = 0;
 }
 
@@ -67,8 +67,8 @@ static struct received *received_new(struct tug_node *n, van_link link,
     atomic_init(&q->refs, 1); // for whoever is to run its handler
     // Answers to this node's own requests find room in any case.
     q->counted = sizeof(*q) + m->body_bytes;
-    bool fits = link != 0 ? budget_take(&n->process.budget, BUDGET_HELD, q->counted)
-                          : budget_force(&n->process.budget, BUDGET_HELD, q->counted);
+    bool fits = link != 0 ? budget_take(&n->process.budget, BUDGET_PENDING, q->counted)
+                          : budget_force(&n->process.budget, BUDGET_PENDING, q->counted);
     if (link != 0 && !fits) {
         mem_free(q);
         return NULL;

@@ -69,7 +69,7 @@ static int compare(const void *a, const void *b)
 // The weights of a row that came whole; others are what a pull returns already.
 static void pulled(const struct dump *d, float *row, float *ret)
 {
-    if (accessor_lives(&d->accessor))
+    if (accessor_has_lifecycle(&d->accessor))
         memcpy(ret, row, d->width * sizeof(*ret));
     else
         accessor_gather(&d->accessor, &row, 1, ret);

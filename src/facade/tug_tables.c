@@ -171,7 +171,7 @@ int tug_day(struct tug_client *c, uint32_t table)
 static int order(struct tug_client *c, uint32_t table, enum wire_order what)
 {
     pump_enter(c->pump);
-    client_ts ts = client_order(c->client, table, what, 0, last_error());
+    client_ts ts = client_admin(c->client, table, what, 0, last_error());
     pump_leave(c->pump);
     return wait_for(c, ts);
 }

@@ -23,17 +23,17 @@ static int run_shell(const char *script)
 // With 1 it has met a file that changes.
 static int add_pipeline(struct buf *b, const struct plan *p, const struct host *h)
 {
-    struct words ssh = {0};
+    struct argv ssh = {0};
     TRY(buf_printf(b, "{ tar -C "));
-    TRY(words_quote(b, p->o->sync));
+    TRY(argv_quote(b, p->o->sync));
     TRY(buf_printf(b, " -cf - . || [ $? = 1 ] || kill $$; } |"));
     int rc = plan_ssh(&ssh, h);
     for (size_t i = 0; i < ssh.n && rc == 0; i++) {
         rc = buf_printf(b, " ");
         if (rc == 0)
-            rc = words_quote(b, ssh.at[i]);
+            rc = argv_quote(b, ssh.at[i]);
     }
-    words_free(&ssh);
+    argv_free(&ssh);
     TRY(rc);
     return buf_printf(b,
                       " 'd=\"$HOME\"/.tug/%s/work && rm -rf \"$d\" && mkdir -p \"$d\" && "

@@ -1,5 +1,5 @@
 // A run from its start to its end: see launch.h. What each role is started with lies in
-// plan.c, when a run is over in verdict.c, processes in crew.c.
+// plan.c, when a run is over in exit_policy.c, processes in processes.c.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/launch.h"
@@ -17,9 +17,9 @@
 #include "base/route.h"
 #include "base/runtime_dir.h"
 #include "launch/copy.h"
-#include "launch/crew.h"
+#include "launch/exit_policy.h"
 #include "launch/plan.h"
-#include "launch/verdict.h"
+#include "launch/processes.h"
 
 // How long the others are waited for before they are told to end, and then before they
 // are killed. An interrupted run has a pass to finish and a model to save; a second
@@ -39,15 +39,15 @@ enum stage { STAGE_RUN, STAGE_WAIT, STAGE_GENTLE, STAGE_KILL };
 struct run {
     const struct launch_options *o;
     struct plan plan;
-    struct crew *crew;
-    struct verdict verdict;
+    struct processes *processes;
+    struct exit_policy policy;
     enum stage stage;
     bool interrupted, announced;
     struct err start_error;
     char address_file[FILE_PATH_MAX]; // empty: there is none
 };
 
-// Members of the crew: the scheduler, the servers, the workers.
+// The processes of the run: the scheduler, the servers, the workers.
 static uint32_t member_of(const struct run *r, enum launch_role role, uint32_t rank)
 {
     return role == LAUNCH_SCHEDULER ? 0
@@ -72,11 +72,11 @@ static void go_to(struct run *r, enum stage stage, double seconds)
         return;
     r->stage = stage;
     if (stage == STAGE_GENTLE)
-        crew_signal_all(r->crew, SIGTERM);
+        processes_signal_all(r->processes, SIGTERM);
     if (stage == STAGE_KILL)
-        crew_kill_all(r->crew);
+        processes_kill_all(r->processes);
     if (stage != STAGE_KILL)
-        crew_timer(r->crew, seconds);
+        processes_timer(r->processes, seconds);
 }
 
 static void on_timer(void *ctx)
@@ -96,13 +96,13 @@ static void on_interrupted(void *ctx)
         return;
     }
     r->interrupted = true;
-    verdict_interrupted(&r->verdict);
+    exit_policy_interrupted(&r->policy);
     if (r->o->program || !r->announced) {
         go_to(r, STAGE_GENTLE, GENTLE_SECONDS);
         return;
     }
     // The scheduler saves and ends the others in order.
-    crew_signal(r->crew, 0, SIGTERM);
+    processes_signal(r->processes, 0, SIGTERM);
     go_to(r, STAGE_WAIT, SAVE_SECONDS);
 }
 
@@ -120,23 +120,23 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
     }
     if (r->interrupted && member != 0)
         return; // they were told to
-    char text[VERDICT_TEXT_MAX];
-    switch (verdict_exit(&r->verdict, &x)) {
-    case VERDICT_GO_ON:
+    char text[EXIT_POLICY_TEXT_MAX];
+    switch (exit_policy_exit(&r->policy, &x)) {
+    case EXIT_POLICY_GO_ON:
         if ((code != 0 || number != 0) && r->stage == STAGE_RUN)
-            log_warn("%s", verdict_describe(&x, text));
+            log_warn("%s", exit_policy_describe(&x, text));
         break;
-    case VERDICT_SETTLE:
+    case EXIT_POLICY_SETTLE:
         // As long as the scheduler needs to notice, and to tell what is lost.
         go_to(r, STAGE_WAIT, r->o->dead_seconds + LEAVE_SECONDS);
         break;
-    case VERDICT_TOLD:
+    case EXIT_POLICY_TOLD:
         go_to(r, STAGE_WAIT, TOLD_SECONDS);
         break;
-    case VERDICT_LEAVE:
+    case EXIT_POLICY_LEAVE:
         go_to(r, STAGE_WAIT, LEAVE_SECONDS);
         break;
-    case VERDICT_END: // there is nobody whom roles of tug could tell
+    case EXIT_POLICY_END: // there is nobody whom roles of tug could tell
         go_to(r, STAGE_GENTLE, r->o->program ? GENTLE_SECONDS : TOLD_SECONDS);
         break;
     }
@@ -159,7 +159,7 @@ static const char *log_path(const struct run *r, enum launch_role role, uint32_t
 
 static int start_role(struct run *r, enum launch_role role, uint32_t rank, struct err *e)
 {
-    struct words argv, env;
+    struct argv argv, env;
     struct buf input;
     char log[FILE_PATH_MAX], name[40];
     TRY(plan_role(&r->plan, role, rank, &argv, &env, &input, e));
@@ -170,13 +170,13 @@ static int start_role(struct run *r, enum launch_role role, uint32_t rank, struc
     bool wrapped = plan_wrap(&r->plan, role, rank) != NULL;
     bool training = role == LAUNCH_SCHEDULER && !r->o->program;
     bool leash = r->o->program || plan_host(&r->plan, role, rank) != NULL;
-    struct crew_process p = {
+    struct processes_process p = {
         .name = name,
         .argv = argv.at,
         .env = env.at,
-        .output = wrapped    ? CREW_TERMINAL
-                  : training ? CREW_RAW
-                             : CREW_LINES,
+        .output = wrapped    ? PROCESSES_TERMINAL
+                  : training ? PROCESSES_RAW
+                             : PROCESSES_LINES,
         .lines_to_stdout = r->o->program,
         .announces = training,
         .input = input.len > 0 ? input.data
@@ -185,9 +185,9 @@ static int start_role(struct run *r, enum launch_role role, uint32_t rank, struc
         .n_input = input.len,
         .log = log_path(r, role, rank, log),
     };
-    int rc = crew_start(r->crew, &p, e);
-    words_free(&argv);
-    words_free(&env);
+    int rc = processes_start(r->processes, &p, e);
+    argv_free(&argv);
+    argv_free(&env);
     if (input.data != NULL)
         explicit_bzero(input.data, input.len);
     buf_free(&input);
@@ -264,7 +264,7 @@ static void on_announced(void *ctx, uint32_t member, const char *text)
 
 static int begin(struct run *r, struct err *e)
 {
-    struct crew_handler h = {
+    struct processes_handler h = {
         .ctx = r,
         .ended = on_ended,
         .announced = on_announced,
@@ -276,7 +276,7 @@ static int begin(struct run *r, struct err *e)
         TRY(file_make_dir(r->o->log_dir, e));
     if (r->o->sync != NULL)
         TRY(copy_workspace(&r->plan, e));
-    TRY(crew_open(&r->crew, &h, e));
+    TRY(processes_open(&r->processes, &h, e));
     for (size_t i = 0; i < r->o->wraps.n && isatty(STDIN_FILENO); i++)
         signal(SIGINT, SIG_IGN); // Ctrl-C is the debugger's
     TRY(start_role(r, LAUNCH_SCHEDULER, 0, e));
@@ -289,14 +289,14 @@ int launch_run(const struct launch_options *o, struct err *e)
     if (r == NULL)
         return err_nomem(e, "the launcher");
     r->o = o;
-    verdict_open(&r->verdict, o->program, o->workers);
+    exit_policy_open(&r->policy, o->program, o->workers);
     int rc = begin(r, e);
     if (rc == 0)
-        rc = crew_run(r->crew, e);
-    crew_close(r->crew);
+        rc = processes_run(r->processes, e);
+    processes_close(r->processes);
     unpublish(r);
     plan_close(&r->plan);
-    const struct err *why = r->start_error.code != 0 ? &r->start_error : &r->verdict.end;
+    const struct err *why = r->start_error.code != 0 ? &r->start_error : &r->policy.end;
     if (rc == 0 && why->code != 0) {
         if (e != NULL)
             *e = *why;

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "kit/test.h"
-#include "launch/words.h"
+#include "launch/argv.h"
 
 // What comes out when `text` comes in pieces of n bytes.
 static char *passed(const char *text, size_t n, char last[512])
@@ -84,7 +84,7 @@ static void shells_read_words_back(void **state)
     assert_int_equal(buf_printf(&b, "printf '%%s|'"), 0);
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
         assert_int_equal(buf_printf(&b, " "), 0);
-        assert_int_equal(words_quote(&b, all[i]), 0);
+        assert_int_equal(argv_quote(&b, all[i]), 0);
     }
     FILE *f = popen(buf_str(&b), "r");
     assert_non_null(f);
@@ -102,7 +102,7 @@ static int drop_b(const char *name_value)
     return strncmp(name_value, "TEST_B=", 7) == 0;
 }
 
-static const char *find(const struct words *w, const char *name)
+static const char *find(const struct argv *w, const char *name)
 {
     const char *found = NULL;
     for (size_t i = 0; i < w->n; i++)
@@ -116,18 +116,18 @@ static const char *find(const struct words *w, const char *name)
 static void environments(void **state)
 {
     (void)state;
-    struct words w = {0};
+    struct argv w = {0};
     setenv("TEST_A", "1", 1);
     setenv("TEST_B", "2", 1);
-    assert_int_equal(words_environment(&w, drop_b), 0);
+    assert_int_equal(argv_environment(&w, drop_b), 0);
     assert_string_equal(find(&w, "TEST_A="), "TEST_A=1");
     assert_null(find(&w, "TEST_B="));
-    assert_int_equal(words_set(&w, "TEST_A=%d", 7), 0);
-    assert_int_equal(words_set(&w, "TEST_C=%s", "x"), 0);
+    assert_int_equal(argv_set(&w, "TEST_A=%d", 7), 0);
+    assert_int_equal(argv_set(&w, "TEST_C=%s", "x"), 0);
     assert_string_equal(find(&w, "TEST_A="), "TEST_A=7");
     assert_string_equal(find(&w, "TEST_C="), "TEST_C=x");
     assert_null(w.at[w.n]);
-    words_free(&w);
+    argv_free(&w);
     assert_int_equal(mem_live(), 0);
 }
 
@@ -136,17 +136,17 @@ static void memory_runs_out(void **state)
     (void)state;
     bool struck = true;
     for (long i = 0; struck; i++) {
-        struct words w = {0};
+        struct argv w = {0};
         mem_fault_after(i);
-        int rc = words_add(&w, "%s-%d", "word", 1);
+        int rc = argv_add(&w, "%s-%d", "word", 1);
         if (rc == 0)
-            rc = words_set(&w, "A=%d", 1);
+            rc = argv_set(&w, "A=%d", 1);
         if (rc == 0)
-            rc = words_set(&w, "A=%d", 2);
+            rc = argv_set(&w, "A=%d", 2);
         struck = mem_faulted();
         mem_fault_after(-1);
         assert_int_equal(rc, struck ? TUG_ENOMEM : 0);
-        words_free(&w);
+        argv_free(&w);
         assert_int_equal(mem_live(), 0);
     }
 }

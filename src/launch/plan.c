@@ -136,93 +136,93 @@ const struct host *plan_host(const struct plan *p, enum launch_role role, uint32
 
 // ---------------------------------------------------------------- command lines
 
-static int add_wrap(struct words *w, const char *wrap)
+static int add_wrap(struct argv *w, const char *wrap)
 {
     while (*wrap != 0) {
         size_t skip = strspn(wrap, " "), n = strcspn(wrap + skip, " ");
         if (n > 0)
-            TRY(words_add(w, "%.*s", (int)n, wrap + skip));
+            TRY(argv_add(w, "%.*s", (int)n, wrap + skip));
         wrap += skip + n;
     }
     return 0;
 }
 
-static int add_common(struct words *w, const struct plan *p, enum launch_role role)
+static int add_common(struct argv *w, const struct plan *p, enum launch_role role)
 {
     const struct launch_options *o = p->o;
-    TRY(words_add(w, "%s", o->tug));
-    TRY(words_add(w, "%s", launch_role_name(role)));
-    TRY(words_add(w, "--cluster=%s", o->cluster));
-    TRY(words_add(w, "--log-level=%s", o->log_level));
-    TRY(words_add(w, "--connect-timeout=%g", o->connect_seconds));
+    TRY(argv_add(w, "%s", o->tug));
+    TRY(argv_add(w, "%s", launch_role_name(role)));
+    TRY(argv_add(w, "--cluster=%s", o->cluster));
+    TRY(argv_add(w, "--log-level=%s", o->log_level));
+    TRY(argv_add(w, "--connect-timeout=%g", o->connect_seconds));
     if (o->insecure)
-        TRY(words_add(w, "--insecure"));
+        TRY(argv_add(w, "--insecure"));
     if (p->secrets.used)
-        return words_add(w, "--pem-stdin");
+        return argv_add(w, "--pem-stdin");
     if (o->ca != NULL)
-        TRY(words_add(w, "--ca=%s", o->ca));
+        TRY(argv_add(w, "--ca=%s", o->ca));
     if (o->cert != NULL)
-        TRY(words_add(w, "--cert=%s", o->cert));
+        TRY(argv_add(w, "--cert=%s", o->cert));
     if (o->key != NULL)
-        TRY(words_add(w, "--key=%s", o->key));
+        TRY(argv_add(w, "--key=%s", o->key));
     return 0;
 }
 
-static int add_scheduler(struct words *w, const struct plan *p)
+static int add_scheduler(struct argv *w, const struct plan *p)
 {
     const struct launch_options *o = p->o;
-    TRY(words_add(w, "--servers=%u", o->servers));
-    TRY(words_add(w, "--workers=%u", o->workers));
+    TRY(argv_add(w, "--servers=%u", o->servers));
+    TRY(argv_add(w, "--workers=%u", o->workers));
     if (o->interface != NULL)
-        TRY(words_add(w, "--interface=%s", o->interface));
+        TRY(argv_add(w, "--interface=%s", o->interface));
     else
-        TRY(words_add(w, "--host=%s", p->host));
-    TRY(words_add(w, "--port=%u", p->port));
+        TRY(argv_add(w, "--host=%s", p->host));
+    TRY(argv_add(w, "--port=%u", p->port));
     if (o->advertise != NULL)
-        TRY(words_add(w, "--advertise=%s", o->advertise));
-    TRY(words_add(w, "--transport=%s", p->sockets ? "unix" : "tcp"));
-    TRY(words_add(w, "--announce"));
-    TRY(words_add(w, "--dead-timeout=%g", o->dead_seconds));
-    return words_add(w, "--gather-timeout=%g", o->gather_seconds);
+        TRY(argv_add(w, "--advertise=%s", o->advertise));
+    TRY(argv_add(w, "--transport=%s", p->sockets ? "unix" : "tcp"));
+    TRY(argv_add(w, "--announce"));
+    TRY(argv_add(w, "--dead-timeout=%g", o->dead_seconds));
+    return argv_add(w, "--gather-timeout=%g", o->gather_seconds);
 }
 
-static int add_member(struct words *w, const struct plan *p, enum launch_role role,
+static int add_member(struct argv *w, const struct plan *p, enum launch_role role,
                       uint32_t rank)
 {
     const struct launch_options *o = p->o;
-    TRY(words_add(w, "--scheduler=%s", p->scheduler));
+    TRY(argv_add(w, "--scheduler=%s", p->scheduler));
     if (p->hosts.n == 0 && o->interface != NULL)
-        TRY(words_add(w, "--interface=%s", o->interface));
+        TRY(argv_add(w, "--interface=%s", o->interface));
     else if (p->hosts.n == 0)
-        TRY(words_add(w, "--host=%s", p->host));
-    TRY(words_add(w, "--port=0"));
-    TRY(words_add(w, "--rank=%u", rank));
-    TRY(words_add(w, "--spin-us=%d", p->spin ? SPIN_US : 0));
+        TRY(argv_add(w, "--host=%s", p->host));
+    TRY(argv_add(w, "--port=0"));
+    TRY(argv_add(w, "--rank=%u", rank));
+    TRY(argv_add(w, "--spin-us=%d", p->spin ? SPIN_US : 0));
     if (role == LAUNCH_WORKER)
-        return words_add(w, "--threads=1");
+        return argv_add(w, "--threads=1");
     if (o->save_root != NULL)
-        TRY(words_add(w, "--save-root=%s", o->save_root));
+        TRY(argv_add(w, "--save-root=%s", o->save_root));
     for (size_t i = 0; i < o->load_roots.n; i++)
-        TRY(words_add(w, "--load-root=%s", o->load_roots.items[i]));
+        TRY(argv_add(w, "--load-root=%s", o->load_roots.items[i]));
     if (o->cold_root != NULL)
-        TRY(words_add(w, "--cold-root=%s", o->cold_root));
-    TRY(words_add(w, "--loops=%u", o->loops));
-    return words_add(w, "--sparse-loops=%u", o->sparse_loops);
+        TRY(argv_add(w, "--cold-root=%s", o->cold_root));
+    TRY(argv_add(w, "--loops=%u", o->loops));
+    return argv_add(w, "--sparse-loops=%u", o->sparse_loops);
 }
 
 // What runs in the end, without what it runs under.
-static int add_command(struct words *w, const struct plan *p, enum launch_role role,
+static int add_command(struct argv *w, const struct plan *p, enum launch_role role,
                        uint32_t rank)
 {
     const struct launch_list *words = &p->o->words;
     if (p->o->program)
-        return words_add_all(w, words->items, words->n);
+        return argv_add_all(w, words->items, words->n);
     TRY(add_common(w, p, role));
     TRY(role == LAUNCH_SCHEDULER ? add_scheduler(w, p) : add_member(w, p, role, rank));
     if (role == LAUNCH_SERVER)
         return 0;
-    TRY(words_add(w, "--"));
-    return words_add_all(w, words->items, words->n);
+    TRY(argv_add(w, "--"));
+    return argv_add_all(w, words->items, words->n);
 }
 
 // ---------------------------------------------------------------- environments
@@ -253,7 +253,7 @@ static const char *server_host(const struct plan *p, uint32_t rank)
     return h != NULL ? hosts_address(h) : p->host;
 }
 
-static int set_paddle(struct words *env, const struct plan *p, enum launch_role role,
+static int set_paddle(struct argv *env, const struct plan *p, enum launch_role role,
                       uint32_t rank, const char *host)
 {
     struct buf list = BUF_INIT(1 << 20);
@@ -262,37 +262,37 @@ static int set_paddle(struct words *env, const struct plan *p, enum launch_role 
         rc = buf_printf(&list, "%s%s:%u", i > 0 ? "," : "", server_host(p, i),
                         p->server_ports[i]);
     const char *text = rc == 0 ? buf_str(&list) : NULL;
-    rc = text != NULL ? words_set(env, "%s", text) : TUG_ENOMEM;
+    rc = text != NULL ? argv_set(env, "%s", text) : TUG_ENOMEM;
     buf_free(&list);
     TRY(rc);
-    TRY(words_set(env, "PADDLE_TRAINERS_NUM=%u", p->o->workers));
-    TRY(words_set(env, "POD_IP=%s", host));
+    TRY(argv_set(env, "PADDLE_TRAINERS_NUM=%u", p->o->workers));
+    TRY(argv_set(env, "POD_IP=%s", host));
     if (role == LAUNCH_SERVER) {
-        TRY(words_set(env, "PADDLE_PORT=%u", p->server_ports[rank]));
-        return words_set(env, "TRAINING_ROLE=PSERVER");
+        TRY(argv_set(env, "PADDLE_PORT=%u", p->server_ports[rank]));
+        return argv_set(env, "TRAINING_ROLE=PSERVER");
     }
-    TRY(words_set(env, "PADDLE_TRAINER_ID=%u", rank));
-    return words_set(env, "TRAINING_ROLE=TRAINER");
+    TRY(argv_set(env, "PADDLE_TRAINER_ID=%u", rank));
+    return argv_set(env, "TRAINING_ROLE=TRAINER");
 }
 
-static int set_program(struct words *env, const struct plan *p, enum launch_role role,
+static int set_program(struct argv *env, const struct plan *p, enum launch_role role,
                        uint32_t rank)
 {
     const struct host *h = plan_host(p, role, rank);
     const char *host = h != NULL ? hosts_address(h) : p->host;
-    TRY(words_set(env, "DMLC_ROLE=%s", launch_role_name(role)));
-    TRY(words_set(env, "DMLC_NUM_WORKER=%u", p->o->workers));
-    TRY(words_set(env, "DMLC_NUM_SERVER=%u", p->o->servers));
-    TRY(words_set(env, "DMLC_PS_ROOT_URI=%s", p->host));
-    TRY(words_set(env, "DMLC_PS_ROOT_PORT=%u", p->port));
-    TRY(words_set(env, "DMLC_NODE_HOST=%s", host));
+    TRY(argv_set(env, "DMLC_ROLE=%s", launch_role_name(role)));
+    TRY(argv_set(env, "DMLC_NUM_WORKER=%u", p->o->workers));
+    TRY(argv_set(env, "DMLC_NUM_SERVER=%u", p->o->servers));
+    TRY(argv_set(env, "DMLC_PS_ROOT_URI=%s", p->host));
+    TRY(argv_set(env, "DMLC_PS_ROOT_PORT=%u", p->port));
+    TRY(argv_set(env, "DMLC_NODE_HOST=%s", host));
     if (p->o->interface != NULL)
-        TRY(words_set(env, "DMLC_INTERFACE=%s", p->o->interface));
+        TRY(argv_set(env, "DMLC_INTERFACE=%s", p->o->interface));
     if (role != LAUNCH_SCHEDULER)
-        TRY(words_set(env, "DMLC_%s_ID=%u", role == LAUNCH_SERVER ? "SERVER" : "WORKER",
-                      rank));
-    TRY(words_set(env, "TUG_SCHEDULER=%s", p->scheduler));
-    TRY(words_set(env, "TUG_CLUSTER=%s", p->o->cluster));
+        TRY(argv_set(env, "DMLC_%s_ID=%u", role == LAUNCH_SERVER ? "SERVER" : "WORKER",
+                     rank));
+    TRY(argv_set(env, "TUG_SCHEDULER=%s", p->scheduler));
+    TRY(argv_set(env, "TUG_CLUSTER=%s", p->o->cluster));
     if (role == LAUNCH_SCHEDULER)
         return 0;
     return set_paddle(env, p, role, rank, host);
@@ -300,64 +300,64 @@ static int set_program(struct words *env, const struct plan *p, enum launch_role
 
 // ---------------------------------------------------------------- where it runs
 
-static int add_local(struct words *argv, const struct plan *p, enum launch_role role,
+static int add_local(struct argv *argv, const struct plan *p, enum launch_role role,
                      uint32_t rank)
 {
     const char *wrap = plan_wrap(p, role, rank);
     if (wrap != NULL)
         return add_wrap(argv, wrap);
-    TRY(words_add(argv, "%s", p->o->tug));
-    TRY(words_add(argv, "launch"));
+    TRY(argv_add(argv, "%s", p->o->tug));
+    TRY(argv_add(argv, "launch"));
     // A program may start others, which only a supervisor beside it can end.
     if (p->o->program)
-        TRY(words_add(argv, "--supervise"));
+        TRY(argv_add(argv, "--supervise"));
     else
-        TRY(words_add(argv, "--child-of=%d", (int)getpid()));
-    return words_add(argv, "--");
+        TRY(argv_add(argv, "--child-of=%d", (int)getpid()));
+    return argv_add(argv, "--");
 }
 
 static int remote_command(struct buf *b, const struct plan *p, enum launch_role role,
-                          uint32_t rank, const struct words *command,
-                          const struct words *env)
+                          uint32_t rank, const struct argv *command,
+                          const struct argv *env)
 {
     char here[FILE_PATH_MAX];
     TRY(buf_printf(b, "mkdir -p \"$HOME\"/.tug/%s && cd ", p->job));
     if (p->o->sync != NULL)
         TRY(buf_printf(b, "\"$HOME\"/.tug/%s/work", p->job));
     else
-        TRY(words_quote(b, getcwd(here, sizeof(here)) != NULL ? here : "."));
+        TRY(argv_quote(b, getcwd(here, sizeof(here)) != NULL ? here : "."));
     TRY(buf_printf(b, " && exec env"));
     for (size_t i = 0; i < env->n; i++) {
         TRY(buf_printf(b, " "));
-        TRY(words_quote(b, env->at[i]));
+        TRY(argv_quote(b, env->at[i]));
     }
     TRY(buf_printf(b, " "));
-    TRY(words_quote(b, p->o->tug));
+    TRY(argv_quote(b, p->o->tug));
     TRY(buf_printf(b, " launch --supervise --lock=\"$HOME\"/.tug/%s/%s-%u.lock%s --",
                    p->job, launch_role_name(role), rank, p->o->force ? " --force" : ""));
     for (size_t i = 0; i < command->n; i++) {
         TRY(buf_printf(b, " "));
-        TRY(words_quote(b, command->at[i]));
+        TRY(argv_quote(b, command->at[i]));
     }
     return 0;
 }
 
-int plan_ssh(struct words *argv, const struct host *h)
+int plan_ssh(struct argv *argv, const struct host *h)
 {
-    TRY(words_add(argv, "ssh"));
-    TRY(words_add(argv, "-oBatchMode=yes"));
-    TRY(words_add(argv, "-oConnectTimeout=10"));
-    TRY(words_add(argv, "-oServerAliveInterval=5"));
-    TRY(words_add(argv, "-T"));
+    TRY(argv_add(argv, "ssh"));
+    TRY(argv_add(argv, "-oBatchMode=yes"));
+    TRY(argv_add(argv, "-oConnectTimeout=10"));
+    TRY(argv_add(argv, "-oServerAliveInterval=5"));
+    TRY(argv_add(argv, "-T"));
     if (h->port != 0)
-        TRY(words_add(argv, "-p%u", h->port));
-    return words_add(argv, "%s", h->name);
+        TRY(argv_add(argv, "-p%u", h->port));
+    return argv_add(argv, "%s", h->name);
 }
 
 static int make_remote(const struct plan *p, const struct host *h, enum launch_role role,
-                       uint32_t rank, struct words *argv, struct words *env)
+                       uint32_t rank, struct argv *argv, struct argv *env)
 {
-    struct words command = {0};
+    struct argv command = {0};
     struct buf b = BUF_INIT(1 << 20);
     int rc = add_command(&command, p, role, rank);
     if (rc == 0)
@@ -365,34 +365,33 @@ static int make_remote(const struct plan *p, const struct host *h, enum launch_r
     const char *text = rc == 0 ? buf_str(&b) : NULL;
     rc = text != NULL ? plan_ssh(argv, h) : TUG_ENOMEM;
     if (rc == 0)
-        rc = words_add(argv, "%s", text);
+        rc = argv_add(argv, "%s", text);
     buf_free(&b);
-    words_free(&command);
+    argv_free(&command);
     // The variables travel in the command; ssh itself runs with ours.
-    words_free(env);
-    return rc == 0 ? words_environment(env, is_of_a_cluster) : rc;
+    argv_free(env);
+    return rc == 0 ? argv_environment(env, is_of_a_cluster) : rc;
 }
 
 static int make_role(struct plan *p, enum launch_role role, uint32_t rank,
-                     struct words *argv, struct words *env)
+                     struct argv *argv, struct argv *env)
 {
     const struct host *h = plan_host(p, role, rank);
-    TRY(words_environment(env, h != NULL ? is_not_ours : is_of_a_cluster));
+    TRY(argv_environment(env, h != NULL ? is_not_ours : is_of_a_cluster));
     if (p->o->program)
         TRY(set_program(env, p, role, rank));
     for (size_t i = 0; i < p->o->env.n; i++)
-        TRY(words_set(env, "%s", p->o->env.items[i]));
+        TRY(argv_set(env, "%s", p->o->env.items[i]));
     if (h != NULL)
         return make_remote(p, h, role, rank, argv, env);
     TRY(add_local(argv, p, role, rank));
     return add_command(argv, p, role, rank);
 }
 
-int plan_role(struct plan *p, enum launch_role role, uint32_t rank,
-              struct words *ret_argv, struct words *ret_env, struct buf *ret_input,
-              struct err *e)
+int plan_role(struct plan *p, enum launch_role role, uint32_t rank, struct argv *ret_argv,
+              struct argv *ret_env, struct buf *ret_input, struct err *e)
 {
-    *ret_argv = *ret_env = (struct words){0};
+    *ret_argv = *ret_env = (struct argv){0};
     *ret_input = BUF_INIT(1 << 20);
     int rc = make_role(p, role, rank, ret_argv, ret_env);
     if (rc != 0)
@@ -403,8 +402,8 @@ int plan_role(struct plan *p, enum launch_role role, uint32_t rank,
                           launch_role_name(role), ret_input, e);
     if (rc == 0)
         return 0;
-    words_free(ret_argv);
-    words_free(ret_env);
+    argv_free(ret_argv);
+    argv_free(ret_env);
     buf_free(ret_input);
     return rc;
 }

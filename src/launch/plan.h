@@ -4,11 +4,11 @@
 #ifndef TUG_LAUNCH_PLAN_H
 #define TUG_LAUNCH_PLAN_H
 
+#include "launch/argv.h"
+#include "launch/exit_policy.h"
 #include "launch/hosts.h"
 #include "launch/launch.h"
 #include "launch/secrets.h"
-#include "launch/verdict.h"
-#include "launch/words.h"
 
 enum { PLAN_ADDRESS_MAX = 256 };
 
@@ -34,11 +34,10 @@ const char *plan_wrap(const struct plan *p, enum launch_role role, uint32_t rank
 
 // Where it runs; NULL: on this machine. And the beginning of a command line of ssh.
 const struct host *plan_host(const struct plan *p, enum launch_role role, uint32_t rank);
-int plan_ssh(struct words *argv, const struct host *h);
+int plan_ssh(struct argv *argv, const struct host *h);
 
 // p->scheduler is known, but for the scheduler's own.
-int plan_role(struct plan *p, enum launch_role role, uint32_t rank,
-              struct words *ret_argv, struct words *ret_env, struct buf *ret_input,
-              struct err *e);
+int plan_role(struct plan *p, enum launch_role role, uint32_t rank, struct argv *ret_argv,
+              struct argv *ret_env, struct buf *ret_input, struct err *e);
 
 #endif

@@ -172,7 +172,7 @@ static void test_chains(void **state)
         if (i % 5 == 1)
             store_day(s);
         if (i % 3 == 2) {
-            OK(store_order(s, STORE_SHRINK, NAN, &ok_e));
+            OK(store_admin(s, STORE_SHRINK, NAN, &ok_e));
             OK(store_finish(s, &ok_e));
         }
         enum save_mode mode = i % 12 == 0   ? SAVE_BASE
@@ -210,9 +210,9 @@ static void test_day(void **state)
         struct store *r = saves_loaded(dir, settings, day % 2 == 0 ? 3 : 4);
         assert_int_equal(store_stats(r).day, store_stats(s).day);
         assert_int_equal(store_stats(r).changed, 0);
-        OK(store_order(s, STORE_SHRINK, NAN, &ok_e));
+        OK(store_admin(s, STORE_SHRINK, NAN, &ok_e));
         OK(store_finish(s, &ok_e));
-        OK(store_order(r, STORE_SHRINK, NAN, &ok_e));
+        OK(store_admin(r, STORE_SHRINK, NAN, &ok_e));
         OK(store_finish(r, &ok_e));
         assert_true(rows_same(s, r));
         store_close(r);
@@ -229,7 +229,7 @@ static void test_restarts(void **state)
     for (uint32_t i = 0; i < 12; i++) {
         saves_push(s, (struct saves_owner){0, 1}, 60 + i, 1, 300 + 40 * i);
         if (i % 3 == 1) {
-            OK(store_order(s, STORE_SHRINK, i == 4 ? 2 : NAN, &ok_e));
+            OK(store_admin(s, STORE_SHRINK, i == 4 ? 2 : NAN, &ok_e));
             OK(store_finish(s, &ok_e));
         }
         enum save_mode mode = i == 0 ? SAVE_BASE : i == 6 ? SAVE_DAY : SAVE_DELTA;

@@ -202,7 +202,7 @@ static void test_paddle_ctr(void **state)
     assert_true(fabsf(extra[g->state + 4] - 0.1f) < 1e-6f);
     assert_true(fabsf(extra[g->state + 5] - 0.001f) < 1e-6f);
     // A month unseen is more than any setting asks: it goes, the other one stays.
-    OK(store_order(s, STORE_SHRINK, NAN, &ok_e));
+    OK(store_admin(s, STORE_SHRINK, NAN, &ok_e));
     OK(store_finish(s, &ok_e));
     assert_null(store_row(s, 9, NULL));
     assert_non_null(store_row(s, 7, NULL));

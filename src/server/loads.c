@@ -21,10 +21,10 @@ static bool is_mine(void *ctx, uint32_t partition)
 
 static int clear(struct shard *s, struct shard_table *t, struct err *e)
 {
-    assert(turns_free(t)); // load_serve waits for the end of what goes on
+    assert(background_free(t)); // load_serve waits for the end of what goes on
     sync_drop(s, t);
-    before_begin(&t->before);
-    TRY(store_order(t->store, STORE_CLEAR, 0, e));
+    previous_begin(&t->before);
+    TRY(store_admin(t->store, STORE_CLEAR, 0, e));
     return store_finish(t->store, e);
 }
 
@@ -124,7 +124,7 @@ static enum outcome obey(struct shard *s, const struct msg_load *m, uint64_t *re
     struct shard_table *t = tables_find(s, m->table, e);
     if (t == NULL)
         return ANSWERED;
-    if (!turns_free(t))
+    if (!background_free(t))
         return WANTS_TURN;
     else if (load(s, t, m, e) == 0) {
         struct store_stats x = store_stats(t->store);
@@ -137,17 +137,16 @@ enum outcome load_serve(struct shard *s, struct request *q)
 {
     const struct msg_load *m = &q->m->load;
     uint64_t session = q->peer->session, rows = 0;
-    enum orders_state state;
+    enum admin_state state;
     struct err e = {0};
     if (session == 0)
         err_set(&e, TUG_EUSAGE, "only a node that has joined the cluster can load");
-    else if (orders_begin(&s->orders, session, m->number, m->low, &state, &rows, &e) ==
-                 0 &&
-             state == ORDERS_NEW) {
+    else if (admin_begin(&s->admin, session, m->number, m->low, &state, &rows, &e) == 0 &&
+             state == ADMIN_NEW) {
         if (obey(s, m, &rows, &e) == WANTS_TURN)
             return WANTS_TURN;
         if (e.code == 0) {
-            orders_done(&s->orders, session, m->number, rows);
+            admin_done(&s->admin, session, m->number, rows);
             told_done(s, q);
         }
     }

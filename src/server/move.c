@@ -11,7 +11,7 @@ static int check_table(const struct shard *to, const struct shard_table *t, stru
     if (!spec_same(&x->spec, &t->spec))
         return err_set(e, TUG_EUSAGE, "table %u is not the same on both sides",
                        t->spec.id);
-    if (!turns_free(t) || !turns_free(x))
+    if (!background_free(t) || !background_free(x))
         return err_set(e, TUG_EUSAGE,
                        "table '%s' can't be moved while it is being saved or cleared",
                        t->spec.config.name);
@@ -27,7 +27,8 @@ static int move_table(struct shard *from, struct shard_table *t, struct shard *t
                       uint32_t partition, struct err *e)
 {
     struct shard_table *x = to->tables[t->spec.id];
-    assert(turns_free(t) && turns_free(x)); // check_table has looked at all of them
+    assert(background_free(t) &&
+           background_free(x)); // check_table has looked at all of them
     TRY(store_move(x->store, t->store, partition, e));
     t->changed_at[partition] = ++t->version;
     x->changed_at[partition] = ++x->version;
@@ -46,7 +47,7 @@ int shard_move(struct shard *from, struct shard *to, uint32_t partition,
     for (uint32_t i = 0; i < from->n_tables; i++)
         if (from->tables[i] != NULL && from->tables[i]->spec.space == space)
             TRY(check_table(to, from->tables[i], e));
-    TRY(repeats_move(from->repeats, to->repeats, partition, space, e));
+    TRY(retries_move(from->applied, to->applied, partition, space, e));
     for (uint32_t i = 0; i < from->n_tables; i++)
         if (from->tables[i] != NULL && from->tables[i]->spec.space == space)
             TRY(move_table(from, from->tables[i], to, partition, e));

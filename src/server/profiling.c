@@ -33,7 +33,7 @@ void profiling_end(struct shard *s, struct wire_event *event)
     profile_note(&s->profile, event);
 }
 
-void profiling_waited(struct shard *s, const struct held *h)
+void profiling_waited(struct shard *s, const struct pending *h)
 {
     struct wire_event event = {.waited = 1, .node = h->peer->node};
     describe(s, h->type, &h->m, &event);

@@ -32,7 +32,7 @@ static int write_batch(struct answer *a, const uint64_t *keys, size_t n, uint8_t
         TRY((a->whole ? store_pull_rows : store_pull)(a->t->store, keys + at, len, to,
                                                       is != NULL ? is + at : NULL, e));
         for (size_t i = 0; i < len && a->before; i++) {
-            const float *was = before_find(&a->t->before, a->width, keys[at + i]);
+            const float *was = previous_find(&a->t->before, a->width, keys[at + i]);
             if (was != NULL)
                 memcpy(to + i * a->width, was, a->width * sizeof(float));
         }
@@ -184,7 +184,7 @@ enum outcome pull_serve(struct shard *s, struct request *q)
     enum outcome outcome = place_check(s, q, m->epoch, t, &k, &mine, &e);
     if (!mine)
         return outcome;
-    if ((outcome = held_before(s, q, m->table)) != ANSWERED)
+    if ((outcome = pending_before(s, q, m->table)) != ANSWERED)
         return outcome;
     outcome = must_wait(t, m->clock);
     if (outcome == ANSWERED)
@@ -195,7 +195,7 @@ enum outcome pull_serve(struct shard *s, struct request *q)
         return outcome;
     bool before = t->spec.mode == WIRE_SYNC && m->clock != 0 &&
                   m->clock + 1 == t->sync.next && !(m->flags & WIRE_ROWS_WHOLE);
-    if (before && !before_index(&t->before)) {
+    if (before && !previous_index(&t->before)) {
         err_nomem(&e, "the rows before the last batch");
         return shard_refuse_keys(s, q, "pull", t, &e);
     }

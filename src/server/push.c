@@ -76,13 +76,13 @@ static int read_values(struct push_values *ret, const struct shard_table *t,
     return 0;
 }
 
-// Runs from `first` on that are applied together: until one is a repeat, or they have
+// Runs from `first` on that are applied together: until one is a retry, or they have
 // more than `max` keys.
 static uint32_t runs_together(const struct keys *k, uint32_t first,
-                              const struct repeats_push *known, uint32_t max)
+                              const struct retries_push *known, uint32_t max)
 {
     uint32_t last = first + 1;
-    while (last < k->n_runs && !repeats_applied(known, k->runs[last].partition) &&
+    while (last < k->n_runs && !retries_applied(known, k->runs[last].partition) &&
            k->runs[last + 1].begin - k->runs[first].begin <= max)
         last++;
     return last;
@@ -90,11 +90,11 @@ static uint32_t runs_together(const struct keys *k, uint32_t first,
 
 // Runs [first, last) are applied.
 static void note_runs(struct shard_table *t, const struct keys *k, uint32_t first,
-                      uint32_t last, const struct repeats_push *known)
+                      uint32_t last, const struct retries_push *known)
 {
     assert(first <= last && last <= k->n_runs);
     for (uint32_t r = first; r < last; r++) {
-        repeats_note(known, k->runs[r].partition);
+        retries_note(known, k->runs[r].partition);
         t->changed_at[k->runs[r].partition] = t->version;
     }
 }
@@ -135,7 +135,7 @@ static int push_some(struct shard *s, struct shard_table *t, const struct push_v
 
 // *ret_keys: how many were applied, also when it failed in between.
 static int apply(struct shard *s, struct shard_table *t, const struct push_values *v,
-                 const struct keys *k, const struct repeats_push *known, size_t *ret_keys,
+                 const struct keys *k, const struct retries_push *known, size_t *ret_keys,
                  struct err *e)
 {
     *ret_keys = 0;
@@ -143,8 +143,8 @@ static int apply(struct shard *s, struct shard_table *t, const struct push_value
     t->version++;
     for (uint32_t r = 0, last; r < k->n_runs; r = last) {
         last = r + 1;
-        if (repeats_applied(known, k->runs[r].partition)) {
-            repeats_note(known, k->runs[r].partition);
+        if (retries_applied(known, k->runs[r].partition)) {
+            retries_note(known, k->runs[r].partition);
             continue;
         }
         size_t done;
@@ -160,7 +160,7 @@ static int apply(struct shard *s, struct shard_table *t, const struct push_value
             err_wrap(e, "%zu of %u keys were applied, then", *ret_keys, k->n);
         TRY(rc);
     }
-    turns_demote(s, t);
+    background_demote(s, t);
     return 0;
 }
 
@@ -176,13 +176,13 @@ int push_check(struct shard *s, const struct shard_table *t, const struct keys *
 
 // What is known of the push. Without an identity or a number everything is new.
 static int look_up(struct shard *s, const struct msg_push *m, const struct shard_table *t,
-                   struct repeats_push *ret, struct err *e)
+                   struct retries_push *ret, struct err *e)
 {
-    struct repeats_id id = {m->id_pass, m->id_piece, t->spec.id, m->id_group};
-    *ret = (struct repeats_push){0};
+    struct retries_id id = {m->id_pass, m->id_piece, t->spec.id, m->id_group};
+    *ret = (struct retries_push){0};
     if (s->o.without_repeat_check)
         return 0;
-    return repeats_begin(s->repeats, m->session, m->number, m->low, t->spec.space, &id,
+    return retries_begin(s->applied, m->session, m->number, m->low, t->spec.space, &id,
                          ret, e);
 }
 
@@ -191,7 +191,7 @@ static enum outcome apply_now(struct shard *s, struct request *q, struct shard_t
 {
     const struct msg_push *m = &q->m->push;
     struct err e = {0};
-    struct repeats_push known;
+    struct retries_push known;
     size_t applied;
     int rc = push_check(s, t, k, v, &e);
     if (rc == 0)
@@ -227,7 +227,7 @@ static enum outcome must_wait(struct shard *s, const struct request *q,
 {
     // A contribution to a batch is applied later: see sync_apply.
     bool now = t->spec.mode != WIRE_SYNC || q->m->push.op != WIRE_GRADIENT;
-    enum outcome wants = held_before(s, q, t->spec.id);
+    enum outcome wants = pending_before(s, q, t->spec.id);
     if (wants == ANSWERED && saves_hold(s, t, q->peer->session))
         wants = WANTS_CUT;
     else if (wants == ANSWERED && now && cut_going(t->store) &&

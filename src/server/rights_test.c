@@ -223,8 +223,8 @@ static void expect_told(struct lone *w, const char *says)
     parcel_unpin(p);
 }
 
-// The scheduler hears of orders, from one loop: of those that were obeyed, once however
-// often they come, and of some of those that were refused.
+// The scheduler hears of admin operations, from one loop: of those that were obeyed, once
+// however often they come, and of some of those that were refused.
 static void test_orders_are_told(void **state)
 {
     static const struct shard_options plain;

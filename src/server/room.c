@@ -58,8 +58,8 @@ uint64_t room_look(struct shard *s)
         struct budget *b = s->o.budget;
         if (!budget_fits(b, BUDGET_QUEUED, budget_most(b, BUDGET_QUEUED) / SMALL_SHARE))
             budget_pressed(b);
-        held_wake(s, WANTS_DRAIN);
-        s->drain_look = s->now + LOOK_NS + (uint64_t)s->n_held * LOOK_EACH_NS;
+        pending_wake(s, WANTS_DRAIN);
+        s->drain_look = s->now + LOOK_NS + (uint64_t)s->n_pending * LOOK_EACH_NS;
     }
     return s->drain_look;
 }

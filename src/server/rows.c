@@ -29,7 +29,7 @@ static int add_row(void *ctx, uint64_t key, const float *row, const float *extra
     // Gathering only reads.
     float *rows[1] = {(float *)(uintptr_t)row}, *extras[1] = {(float *)(uintptr_t)extra};
     float *to = p->values + p->n * p->width;
-    if (accessor_lives(p->a))
+    if (accessor_has_lifecycle(p->a))
         accessor_gather_life(p->a, rows, extras, 1, to);
     else
         memcpy(to, row, p->width * sizeof(*to));

@@ -41,10 +41,10 @@ void save_drop_marks(struct shard *s, uint64_t save)
 
 void save_wake_all(struct shard *s)
 {
-    held_wake(s, WANTS_CUT);
-    held_wake(s, WANTS_ROOM);
-    held_wake(s, WANTS_TURN);
-    held_wake(s, WANTS_SAVED);
+    pending_wake(s, WANTS_CUT);
+    pending_wake(s, WANTS_ROOM);
+    pending_wake(s, WANTS_TURN);
+    pending_wake(s, WANTS_SAVED);
 }
 
 int save_end_cuts(struct shard *s, struct save_run *r, bool committed, struct err *e)
@@ -57,8 +57,8 @@ int save_end_cuts(struct shard *s, struct save_run *r, bool committed, struct er
         TRY(cut_end(t->store, committed, e));
         r->tables[i].cut = false;
         if (committed)
-            turns_publish(s, t);
-        turns_again(s, t->spec.id);
+            background_publish(s, t);
+        background_again(s, t->spec.id);
     }
     return 0;
 }
@@ -86,7 +86,7 @@ static bool give_up(struct shard *s, const struct err *why)
     save_drop_marks(s, r->id);
     save_wake_all(s);
     for (uint32_t i = 0; i < s->n_tables; i++)
-        turns_again(s, i);
+        background_again(s, i);
     return ended;
 }
 
@@ -126,8 +126,9 @@ static bool must_mark(const struct shard *s, const struct save_run *r,
            !marks_has(&s->saves.marks, r->id, n->session);
 }
 
-// Whether living workers have not marked. Each mark asks: nodes that were found to have, or
-// need not, are not looked at again, so all marks together cost what the roster is long.
+// Whether living workers have not marked. Each mark asks: nodes that were found to have,
+// or need not, are not looked at again, so all marks together cost what the roster is
+// long.
 static bool marks_missing(const struct shard *s, struct save_run *r)
 {
     const struct roster *x = member_roster(s->member);
@@ -164,7 +165,7 @@ static struct shard_table *table_not_ready(const struct shard *s,
         struct shard_table *t = s->tables[i];
         if (t == NULL || !takes_part(r, t))
             continue;
-        if (!turns_free(t) || t->n_applied != 0 ||
+        if (!background_free(t) || t->n_applied != 0 ||
             (t->spec.mode == WIRE_SYNC && t->sync.next < r->clock))
             return t;
     }
@@ -248,7 +249,7 @@ static int begin(struct shard *s, struct save_run *r, struct err *e)
         if (r->mode != SAVE_DAY)
             continue;
         tables_touch_all(s, t);
-        turns_demote(s, t);
+        background_demote(s, t);
     }
     r->step = step_clock_sum(&s->steps);
     r->state = SAVE_CUTS;
@@ -274,10 +275,10 @@ void saves_look(struct shard *s)
         return;
     }
     save_drop_marks(s, r->id);
-    held_wake(s, WANTS_CUT);
+    pending_wake(s, WANTS_CUT);
     for (uint32_t i = 0; i < r->n; i++)
-        turns_again(s, r->tables[i].id);
-    turns_wake(s);
+        background_again(s, r->tables[i].id);
+    background_wake(s);
 }
 
 bool saves_hold(const struct shard *s, const struct shard_table *t, uint64_t session)
@@ -354,7 +355,7 @@ static void look_at_files(struct shard *s, struct save_run *r)
         r->writer = NULL;
         r->state = SAVE_WRITTEN;
         r->moved = s->now;
-        held_wake(s, WANTS_SAVED);
+        pending_wake(s, WANTS_SAVED);
     }
 }
 
@@ -369,7 +370,7 @@ void saves_slice(struct shard *s, uint64_t ns)
     do {
         rc = read_block(s, r, &e);
     } while (rc == 0 && saves_work(s) && clock_ns() - begun < ns);
-    held_wake(s, WANTS_ROOM);
+    pending_wake(s, WANTS_ROOM);
     if (rc != 0)
         give_up(s, &e);
     else
@@ -436,7 +437,7 @@ static uint64_t expire_marks(struct shard *s)
     x->marks_due = VAN_NEVER;
     marks_remove(&x->marks, expires, s);
     if (x->marks.n < before)
-        held_wake(s, WANTS_CUT);
+        pending_wake(s, WANTS_CUT);
     return x->marks_due;
 }
 
@@ -506,7 +507,7 @@ uint64_t saves_expire(struct shard *s)
     } else if (r->state == SAVE_CUTS) {
         look_at_files(s, r);
         if (saves_work(s))
-            turns_wake(s);
+            background_wake(s);
     }
     return clock_earlier(clock_earlier(next, r->due), late_at(s, r));
 }

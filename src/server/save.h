@@ -4,7 +4,7 @@
 //   SAVE_TURN -> waits until no other save goes on
 //   SAVE      -> waits for its moment: for the roster that it is of; with marks until
 //                every living worker of that has marked, with a clock until the sync
-//                tables have come so far; no order goes on
+//                tables have come so far; no admin operation goes on
 //             -> cuts of all tables begin at once (store/cut.h)
 //             -> blocks are read out in slices between requests, and handed to the writer
 //             -> SAVED, with what is in each file

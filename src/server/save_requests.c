@@ -223,7 +223,7 @@ static int end_run(struct shard *s, const struct msg_save_end *m, struct err *e)
     save_run_free(s);
     save_wake_all(s);
     for (uint32_t i = 0; i < s->n_tables; i++)
-        turns_again(s, i);
+        background_again(s, i);
     return 0;
 }
 

@@ -37,8 +37,8 @@ static void peer_free(struct shard *s, struct peer *p)
     while (*at != p)
         at = &(*at)->next;
     *at = p->next;
-    held_drop_peer(s, p);
-    assert(p->n_held == 0 && p->n_draining == 0);
+    pending_drop_peer(s, p);
+    assert(p->n_pending == 0 && p->n_draining == 0);
     assert(p->greeted || s->n_strangers > 0);
     s->n_strangers -= !p->greeted;
     key_lists_free(&p->lists);
@@ -100,12 +100,12 @@ enum outcome shard_refuse_keys(struct shard *s, const struct request *q, const c
 static void end_sessions(struct shard *s, const struct roster *r)
 {
     const uint64_t *sessions;
-    for (size_t i = repeats_sessions(s->repeats, &sessions); i-- > 0;)
+    for (size_t i = retries_sessions(s->applied, &sessions); i-- > 0;)
         if (roster_session_over(r, sessions[i]))
-            repeats_end_session(s->repeats, sessions[i]);
-    for (size_t i = s->orders.n; i-- > 0;)
-        if (roster_session_over(r, orders_session_at(&s->orders, i)))
-            orders_end_session(&s->orders, orders_session_at(&s->orders, i));
+            retries_end_session(s->applied, sessions[i]);
+    for (size_t i = s->admin.n; i-- > 0;)
+        if (roster_session_over(r, admin_session_at(&s->admin, i)))
+            admin_end_session(&s->admin, admin_session_at(&s->admin, i));
     for (size_t i = s->steps.n; i-- > 0;)
         if (roster_session_over(r, s->steps.sessions[i].session))
             step_clock_end(&s->steps, s->steps.sessions[i].session);
@@ -118,7 +118,7 @@ static int get_ready(struct shard *s, uint32_t bits)
 {
     assert(s->n_tables == 0); // tables have as many partitions as there were
     TRY(keys_scratch_init(&s->keys, bits));
-    int rc = repeats_open(&s->repeats, bits, s->o.budget, NULL);
+    int rc = retries_open(&s->applied, bits, s->o.budget, NULL);
     if (rc != 0) {
         keys_scratch_fini(&s->keys);
         return rc;
@@ -138,14 +138,14 @@ static void roster_changed(void *ctx, const struct roster *r, uint64_t now)
     end_sessions(s, r);
     tables_living(s);
     saves_look(s); // for the dead nobody waits
-    held_wake(s, WANTS_ROSTER);
+    pending_wake(s, WANTS_ROSTER);
 }
 
 static void piece_forgotten(void *ctx, const struct msg_forget *m)
 {
     struct shard *s = ctx;
     if (s->ready)
-        repeats_forget(s->repeats, m->pass, m->piece);
+        retries_forget(s->applied, m->pass, m->piece);
 }
 
 // Requests.
@@ -274,7 +274,7 @@ static void serve_fresh(struct shard *s, struct peer *p, struct van_message *m)
         return;
     s->served_at = s->now;
     enum outcome outcome = shard_serve_request(s, &q);
-    if (outcome != ANSWERED && held_add(s, &q, outcome, &e) != 0)
+    if (outcome != ANSWERED && pending_add(s, &q, outcome, &e) != 0)
         shard_refuse(s, &q, &e);
 }
 
@@ -372,7 +372,7 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
         if (p != NULL)
             serve_message(s, p, m);
     }
-    held_settle(s);
+    pending_settle(s);
     shard_check(s);
 }
 
@@ -385,7 +385,7 @@ static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t 
         if (p != NULL)
             peer_free(s, p);
     }
-    held_settle(s);
+    pending_settle(s);
     shard_check(s);
 }
 
@@ -420,7 +420,7 @@ static uint64_t close_idle(struct shard *s)
             if (!p->greeted || p->session != 0)
                 continue;
             s->idle_look = s->now + IDLE_LOOK_NS;
-            if (s->now - p->heard < IDLE_NS || p->n_held > 0)
+            if (s->now - p->heard < IDLE_NS || p->n_pending > 0)
                 continue;
             van_close_link(s->van, p->link);
             peer_free(s, p);
@@ -434,10 +434,10 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     s->now = now;
     uint64_t next = member_tick(s->member, now);
     uint64_t strangers = clock_earlier(close_strangers(s), close_idle(s));
-    uint64_t held = held_expire(s);
+    uint64_t held = pending_expire(s);
     uint64_t saves = saves_expire(s);
-    uint64_t work = clock_earlier(turns_tick(s), room_look(s));
-    held_settle(s);
+    uint64_t work = clock_earlier(background_tick(s), room_look(s));
+    pending_settle(s);
     shard_check(s);
     next = clock_earlier(clock_earlier(strangers, next), clock_earlier(held, saves));
     // What was served just now may have made work.
@@ -466,8 +466,8 @@ int shard_open(struct shard **ret, const struct shard_options *o, struct err *e)
     if (s == NULL)
         return err_nomem(e, "a server's loop");
     s->o = *o;
-    s->held_end = &s->held;
-    s->held_due = s->idle_look = VAN_NEVER;
+    s->pending_end = &s->held;
+    s->pending_due = s->idle_look = VAN_NEVER;
     s->work_due = VAN_NEVER;
     s->saves.marks.budget = o->budget;
     s->o.member.changed = roster_changed;
@@ -495,10 +495,10 @@ void shard_close(struct shard *s)
     saves_close(s);
     tables_close(s);
     sync_scratch_free(s->sync);
-    orders_fini(&s->orders);
+    admin_fini(&s->admin);
     step_clock_fini(&s->steps);
     profile_free(&s->profile);
-    repeats_close(s->repeats);
+    retries_close(s->applied);
     keys_scratch_fini(&s->keys);
     pool_close(s->pool);
     member_close(s->member);

@@ -26,7 +26,7 @@
 //          acknowledged when it is in.
 // Held pulls hold up nothing else.
 //
-// The rows of a table lie in a store (store/store.h). Orders for a whole table
+// The rows of a table lie in a store (store/store.h). Admin operations for a whole table
 // (shrink, day, clear, load) are numbered and happen once, like pushes; those that
 // walk over rows do it in slices between requests, and are answered at the end. Saves
 // are described in save.h.
@@ -60,7 +60,7 @@ struct shard_options {
                               // the workers waited for; 0: 10 minutes
     uint64_t max_bytes;       // of rows; a push beyond it is refused; 0: no limit
     struct budget *budget;    // of the process's buffers; NULL: no limit
-    uint64_t slice_ns;        // of orders and saves between requests; 0: 2 ms
+    uint64_t slice_ns;        // of admin operations and saves between requests; 0: 2 ms
     uint64_t save_timeout_ns; // a save is given up whose asker, or whose marks, have been
                               // away for so long; 0: 1 minute
     // Lines for people: who was not let in. May be NULL.

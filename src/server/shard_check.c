@@ -6,7 +6,8 @@
 
 #ifndef NDEBUG
 
-// In larger clusters lists are not walked after each event: it would take the square of it.
+// In larger clusters lists are not walked after each event: it would take the square of
+// it.
 enum { MOST = 1024 };
 
 struct counts {
@@ -20,9 +21,9 @@ static void check_peer(const struct shard *s, const struct peer *p, size_t bucke
     for (const struct peer *other = p->next; other != NULL; other = other->next)
         assert(other->link != p->link);
     assert(p->greeted || (p->node == 0 && p->session == 0));
-    assert(p->n_draining <= p->n_held);
+    assert(p->n_draining <= p->n_pending);
     assert(p->n_draining_pushes <= p->n_draining);
-    assert(p->n_held <= s->n_held);
+    assert(p->n_pending <= s->n_pending);
 }
 
 static void check_peers(const struct shard *s, struct counts *c)
@@ -31,12 +32,12 @@ static void check_peers(const struct shard *s, struct counts *c)
         for (const struct peer *p = s->peers[i]; p != NULL; p = p->next) {
             check_peer(s, p, i);
             c->strangers += !p->greeted;
-            c->held += p->n_held;
+            c->held += p->n_pending;
             c->draining += p->n_draining;
             c->draining_pushes += p->n_draining_pushes;
         }
     assert(c->strangers == s->n_strangers); // else they are not looked for when due
-    assert(c->held == s->n_held);
+    assert(c->held == s->n_pending);
     assert(c->draining == s->n_draining);
 }
 
@@ -46,20 +47,20 @@ static void check_held(const struct shard *s, const struct counts *c)
 {
     struct counts now = {0};
     uint64_t bytes = 0;
-    struct held *const *end = &s->held;
-    for (const struct held *h = s->held; h != NULL; end = &h->next, h = h->next) {
+    struct pending *const *end = &s->held;
+    for (const struct pending *h = s->held; h != NULL; end = &h->next, h = h->next) {
         now.held++;
         now.draining += h->wants == WANTS_DRAIN;
         now.draining_pushes += h->wants == WANTS_DRAIN && h->type == MSG_PUSH;
         bytes += h->bytes;
         assert(h->wants != ANSWERED);
-        assert(h->deadline >= s->held_due);
-        assert(h->peer->greeted && h->peer->n_held > 0);
+        assert(h->deadline >= s->pending_due);
+        assert(h->peer->greeted && h->peer->n_pending > 0);
     }
-    assert(s->held_end == end); // where the next one is put
-    assert(now.held == s->n_held && now.draining == s->n_draining);
+    assert(s->pending_end == end); // where the next one is put
+    assert(now.held == s->n_pending && now.draining == s->n_draining);
     assert(now.draining_pushes == c->draining_pushes);
-    assert(bytes == s->held_bytes);
+    assert(bytes == s->pending_bytes);
 }
 
 // The parts of an open batch are apart and in their order; those of batches that are not
@@ -155,13 +156,13 @@ static void check_save(const struct shard *s, const struct save_run *r)
 void shard_check(const struct shard *s)
 {
     struct counts c = {0};
-    if (member_roster(s->member)->n_nodes <= MOST && s->n_held <= MOST) {
+    if (member_roster(s->member)->n_nodes <= MOST && s->n_pending <= MOST) {
         check_peers(s, &c);
         check_held(s, &c);
     }
     check_tables(s);
     check_save(s, s->saves.run);
-    assert(s->woken == 0); // held_settle has tried them
+    assert(s->woken == 0); // pending_settle has tried them
 }
 
 #endif

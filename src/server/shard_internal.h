@@ -2,27 +2,27 @@
 //
 //   shard.c    its life, links, dispatch
 //   place.c    whose partitions a request asks for
-//   held.c     requests that wait
+//   pending.c     requests that wait
 //   room.c     when there is room for an answer
 //   tables.c   TABLE, TABLE_DO, TABLE_WANTED
 //   push.c     gradients and values into rows
 //   pull.c     rows into answers
 //   sync.c     batches of sync tables
 //   sync_sum.c  what their contributions add up to, pushed to a store
-//   turns.c    orders that take time: a slice at a time between requests
+//   background.c    admin operations that take time: a slice at a time between requests
 //   save.c     saves: rows as they are at one moment, written while training goes on
 //   save_requests.c  what is asked of them
 //   loads.c    rows from saves
 //   rows.c     walks over the rows of a partition
 //   move.c     a partition goes to another shard
-//   told.c     orders, for the scheduler's log
+//   told.c     admin operations, for the scheduler's log
 //   status.c   for people
 //   profiling.c  what is noted of each request, when wanted
 //   request_fields.h  what requests say of themselves
 //   shard_check.c  what must hold between two events, for builds with assertions
 //
-// Pure, and tested apart: keys, marks, orders, pool, profile, repeats, spec, ssp_clock,
-// step_clock, sync_clock.
+// Pure, and tested apart: admin, keys, marks, pool, previous, profile, retries, spec,
+// ssp_clock, step_clock, sync_clock.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_SHARD_INTERNAL_H
@@ -32,12 +32,12 @@
 
 #include "base/clock.h"
 #include "cluster/refusals.h"
-#include "server/before.h"
+#include "server/admin.h"
 #include "server/keys.h"
-#include "server/orders.h"
 #include "server/pool.h"
+#include "server/previous.h"
 #include "server/profile.h"
-#include "server/repeats.h"
+#include "server/retries.h"
 #include "server/save.h"
 #include "server/shard.h"
 #include "server/ssp_clock.h"
@@ -67,12 +67,12 @@ struct shard_table {
     struct err stuck;       // why the next batch could not be applied; code 0: nothing
     uint32_t n_applied;     // partitions below were, of that batch
     bool again;             // batches are to be tried again
-    uint64_t version;       // counts applied pushes and orders
+    uint64_t version;       // counts applied pushes and admin operations
     uint64_t *changed_at;   // the version at which each partition changed last
     uint64_t bytes;         // of rows and index, when last looked at
     struct ssp_clock ssp;   // WIRE_SSP
     struct sync_clock sync; // WIRE_SYNC
-    struct before before;   // likewise
+    struct previous before; // likewise
     struct msg_table_is figures; // those that are counted
 };
 
@@ -88,7 +88,7 @@ struct peer {
     uint64_t greet_by;
     uint64_t heard; // when the last message came
     struct key_lists lists;
-    uint32_t n_held;            // its requests that wait,
+    uint32_t n_pending;         // its requests that wait,
     uint32_t n_draining;        // those of them that wait for room,
     uint32_t n_draining_pushes; // and the pushes among them
     uint64_t blocked; // the try of waiting requests at which one of its found none
@@ -119,8 +119,8 @@ enum outcome {
     WANTS_DRAIN,  // answers to be read
 };
 
-struct held {
-    struct held *next;
+struct pending {
+    struct pending *next;
     struct peer *peer;
     uint64_t id;
     uint16_t type;
@@ -141,25 +141,25 @@ struct shard {
     bool ready; // the roster's number of partitions is known
     uint32_t bits;
     struct peer *peers[PEER_BUCKETS];
-    uint32_t n_strangers;          // that have not said hello
-    struct held *held, **held_end; // in the order in which they came
-    uint64_t held_bytes;
-    uint32_t n_held;
-    uint64_t held_due;   // no deadline of theirs is before
-    uint64_t idle_look;  // when tools that are silent are looked for
-    uint32_t n_draining; // of them that wait for room
-    uint64_t drain_look; // when they look for it
-    uint64_t retries;    // times that waiting requests were tried
-    uint32_t woken;      // a bit for each enum outcome: see held_wake
+    uint32_t n_strangers;                // that have not said hello
+    struct pending *held, **pending_end; // in the order in which they came
+    uint64_t pending_bytes;
+    uint32_t n_pending;
+    uint64_t pending_due; // no deadline of theirs is before
+    uint64_t idle_look;   // when tools that are silent are looked for
+    uint32_t n_draining;  // of them that wait for room
+    uint64_t drain_look;  // when they look for it
+    uint64_t retries;     // times that waiting requests were tried
+    uint32_t woken;       // a bit for each enum outcome: see pending_wake
     struct shard_table *tables[SPEC_MAX_TABLES];
     uint32_t n_tables; // numbers below it may be taken
     uint64_t bytes;    // of all tables
 
-    struct repeats *repeats;
-    struct orders orders;
+    struct retries *applied;
+    struct admin admin;
     struct step_clock steps;
     struct saves saves;
-    uint64_t work_due;   // the next slice of orders and saves
+    uint64_t work_due;   // the next slice of admin operations and saves
     uint64_t rest_until; // not before
     uint64_t served_at;  // when the last request came
     struct keys_scratch keys;
@@ -215,27 +215,29 @@ enum outcome place_check(struct shard *s, const struct request *q, uint64_t epoc
                          const struct shard_table *t, const struct keys *k,
                          bool *ret_mine, struct err *e);
 
-// held.c
+// pending.c
 
 // Keeps a request that waits. TUG_ENOMEM: it can't be kept.
-int held_add(struct shard *s, struct request *q, enum outcome wants, struct err *e);
+int pending_add(struct shard *s, struct request *q, enum outcome wants, struct err *e);
 // What requests wait for may have come: they are tried again once the message at hand is
-// done with (held_settle).
-static inline void held_wake(struct shard *s, enum outcome wants)
+// done with (pending_settle).
+static inline void pending_wake(struct shard *s, enum outcome wants)
 {
     s->woken |= 1u << wants;
 }
-void held_settle(struct shard *s);
-void held_drop_peer(struct shard *s, const struct peer *p);
-void held_drop_all(struct shard *s);
-uint64_t held_expire(struct shard *s); // returns when to look again
-uint32_t held_count(const struct shard *s, uint32_t table);
+void pending_settle(struct shard *s);
+void pending_drop_peer(struct shard *s, const struct peer *p);
+void pending_drop_all(struct shard *s);
+uint64_t pending_expire(struct shard *s); // returns when to look again
+uint32_t pending_count(const struct shard *s, uint32_t table);
 // What a push of the same link to the same table waits for that came before q: who comes
 // behind it waits, too. ANSWERED: there is none.
-enum outcome held_before(const struct shard *s, const struct request *q, uint32_t table);
-bool held_wants(const struct shard *s, enum outcome wants); // some request waits for it
+enum outcome pending_before(const struct shard *s, const struct request *q,
+                            uint32_t table);
+bool pending_wants(const struct shard *s,
+                   enum outcome wants); // some request waits for it
 // Whether an order waits that is to be obeyed before the table's next batch.
-bool held_order(const struct shard *s, const struct shard_table *t);
+bool pending_order(const struct shard *s, const struct shard_table *t);
 
 // room.c
 
@@ -333,18 +335,18 @@ int sync_reserve(struct shard *s, const struct shard_table *t, uint64_t clock,
 uint64_t sync_examples(const struct sync_batch *b);
 void sync_scratch_free(struct sync_scratch *x); // NULL is fine
 
-// turns.c
+// background.c
 
 // Whether an order can begin.
-bool turns_free(const struct shard_table *t);
+bool background_free(const struct shard_table *t);
 // A cut has ended: what was published is noted as that, partition by partition.
-void turns_publish(struct shard *s, struct shard_table *t);
-void turns_wake(struct shard *s); // there is something to do
+void background_publish(struct shard *s, struct shard_table *t);
+void background_wake(struct shard *s); // there is something to do
 // Rows may be to be demoted: a push has come, or a day has ended.
-void turns_demote(struct shard *s, struct shard_table *t);
+void background_demote(struct shard *s, struct shard_table *t);
 // Batches of the table that have waited are tried again, soon.
-void turns_again(struct shard *s, uint32_t table);
-uint64_t turns_tick(struct shard *s); // returns when to look again
+void background_again(struct shard *s, uint32_t table);
+uint64_t background_tick(struct shard *s); // returns when to look again
 
 // save.c
 
@@ -388,6 +390,6 @@ void told_refused(struct shard *s, const struct request *q, const struct err *wh
 void profiling_begin(const struct shard *s, const struct request *q,
                      struct wire_event *ret);
 void profiling_end(struct shard *s, struct wire_event *event);
-void profiling_waited(struct shard *s, const struct held *h);
+void profiling_waited(struct shard *s, const struct pending *h);
 
 #endif

@@ -95,13 +95,13 @@ static void test_unread_link_waits(void **state)
     expect_rows(w, 1, first + 5, 0);
     assert_int_equal(atomic_load(&r.budget.refused), 5);
     assert_false(budget_short(&r.budget, clock_ns())); // nobody else is in need
-    assert_true(budget_used(&r.budget, BUDGET_HELD) > 5 * r.n * sizeof(uint64_t));
+    assert_true(budget_used(&r.budget, BUDGET_PENDING) > 5 * r.n * sizeof(uint64_t));
     w->unread[0] = 0;
     lone_pass_time(w, SECOND_NS);
     for (uint64_t i = 0; i < 5; i++)
         expect_rows(w, 0, first + i, 0);
     expect_silence(w);
-    assert_int_equal(budget_used(&r.budget, BUDGET_HELD), 0);
+    assert_int_equal(budget_used(&r.budget, BUDGET_PENDING), 0);
     room_close(&r);
 }
 
@@ -220,8 +220,8 @@ static double many_wait(uint32_t n, uint32_t *ret_held)
                          0);
         parcel_unpin(p);
     }
-    assert_true(budget_used(&r.budget, BUDGET_HELD) <=
-                budget_most(&r.budget, BUDGET_HELD));
+    assert_true(budget_used(&r.budget, BUDGET_PENDING) <=
+                budget_most(&r.budget, BUDGET_PENDING));
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
     for (int i = 0; i < 1000; i++)
         lone_pass_time(r.w, SECOND_NS / 10000);
@@ -229,7 +229,7 @@ static double many_wait(uint32_t n, uint32_t *ret_held)
     pull(&r, 1); // others are served
     expect_rows(r.w, 1, r.w->next_request, 0);
     r.w->h.closed(r.w->h.ctx, WORKER_LINK, &(struct err){0}, r.w->now);
-    assert_int_equal(budget_used(&r.budget, BUDGET_HELD), 0);
+    assert_int_equal(budget_used(&r.budget, BUDGET_PENDING), 0);
     room_close(&r);
     return (double)(end.tv_sec - begin.tv_sec) +
            (double)(end.tv_nsec - begin.tv_nsec) * 1e-9;
@@ -281,32 +281,32 @@ static void test_batches(void **state)
     m.micros = SHARD_MICROS / 2;
     lone_send_push(r.w, 0, &m);
     lone_expect_ok(r.w);
-    assert_true(budget_used(&r.budget, BUDGET_HELD) >= r.n * WIDTH * sizeof(float));
-    uint64_t rest = budget_most(&r.budget, BUDGET_HELD) -
-                    budget_used(&r.budget, BUDGET_HELD);
-    assert_true(budget_take(&r.budget, BUDGET_HELD, rest));
+    assert_true(budget_used(&r.budget, BUDGET_PENDING) >= r.n * WIDTH * sizeof(float));
+    uint64_t rest = budget_most(&r.budget, BUDGET_PENDING) -
+                    budget_used(&r.budget, BUDGET_PENDING);
+    assert_true(budget_take(&r.budget, BUDGET_PENDING, rest));
     m.number = ++r.w->number[0];
     m.micro = SHARD_MICROS / 2;
     lone_send_push(r.w, 0, &m);
     lone_expect_refusal(r.w, TUG_EIO, VAN_NO_ROOM);
-    budget_give(&r.budget, BUDGET_HELD, rest);
+    budget_give(&r.budget, BUDGET_PENDING, rest);
     lone_send_push(r.w, 0, &m); // once more
     lone_expect_ok(r.w);
-    assert_int_equal(budget_used(&r.budget, BUDGET_HELD), 0);
+    assert_int_equal(budget_used(&r.budget, BUDGET_PENDING), 0);
     room_close(&r);
 }
 
-// What is remembered of sessions is counted, and forgotten with them.
-// Who is a batch ahead does not take the room of the part for which all wait, also while a
-// save keeps that batch from being applied.
+// What is remembered of sessions is counted, and forgotten with them. Who is a batch
+// ahead does not take the room of the part for which all wait, also while a save keeps
+// that batch from being applied.
 static void test_batches_before_their_turn(void **state)
 {
     (void)state;
     struct room r;
     room_open(&r, WIRE_SYNC);
     float values[KEYS * WIDTH] = {0};
-    uint64_t taken = budget_most(&r.budget, BUDGET_HELD) / 2 - 64;
-    assert_true(budget_take(&r.budget, BUDGET_HELD, taken));
+    uint64_t taken = budget_most(&r.budget, BUDGET_PENDING) / 2 - 64;
+    assert_true(budget_take(&r.budget, BUDGET_PENDING, taken));
     struct msg_push m = lone_push_of(r.w, 0, T, r.keys, r.n, values, WIDTH);
     m.micros = SHARD_MICROS;
     m.clock = 1;
@@ -327,7 +327,7 @@ static void test_batches_before_their_turn(void **state)
     lone_send_push(r.w, 0, &m);
     lone_expect_ok(r.w);
     assert_int_equal(lone_figures(r.w, T).clock, 2);
-    budget_give(&r.budget, BUDGET_HELD, taken);
+    budget_give(&r.budget, BUDGET_PENDING, taken);
     room_close(&r);
 }
 

@@ -1,6 +1,6 @@
 // Saves of shards: what three loops write while pushes go on is loaded by one, two or
-// five, with the bits of the moment of the save; marks, orders, deadlines, and what can't
-// be.
+// five, with the bits of the moment of the save; marks, admin operations, deadlines, and
+// what can't be.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <dirent.h>
@@ -290,7 +290,7 @@ static void test_deadlines(void **state)
     lone_close(w);
 }
 
-// Orders and saves exclude each other: the later one waits.
+// Admin operations and saves exclude each other: the later one waits.
 static void test_orders_wait(void **state)
 {
     (void)state;
@@ -497,8 +497,8 @@ static void test_allocations(void **state)
     assert_true(struck > 25);
 }
 
-// A save is given up while it is read out, and there is no memory to note again what it does
-// not publish: the loop lives, and the end is said again.
+// A save is given up while it is read out, and there is no memory to note again what it
+// does not publish: the loop lives, and the end is said again.
 static void test_end_without_memory(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 // Tables on shards: one loop with all partitions and three with a third
 // of them each hold the same bits, whatever the accessor and whoever contributed to sync
-// batches; orders happen once; steps add up; what can't be is refused.
+// batches; admin operations happen once; steps add up; what can't be is refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -65,9 +65,9 @@ static void run_async(struct loops *x)
                            draw % 5 == 4 ? WIRE_AGAIN : 0);
             loop_step(all[i], (uint32_t)(draw % WORKERS), draw / WORKERS + 1, draw + 1);
             if (draw % 8 == 7)
-                loop_order(all[i], WIRE_DAY, 0, 0);
+                loop_admin(all[i], WIRE_DAY, 0, 0);
             if (draw % 10 == 9)
-                removed[i] += loop_order(all[i], WIRE_SHRINK, lives ? 2 : NAN, 0);
+                removed[i] += loop_admin(all[i], WIRE_SHRINK, lives ? 2 : NAN, 0);
         }
     }
     assert_int_equal(removed[0], removed[1] + removed[2] + removed[3]);
@@ -86,7 +86,7 @@ static void test_one_and_three(void **state)
                          lone_figures(x.three[0], T).rows +
                              lone_figures(x.three[1], T).rows +
                              lone_figures(x.three[2], T).rows);
-        loop_order(x.one, WIRE_CLEAR, NAN, 0);
+        loop_admin(x.one, WIRE_CLEAR, NAN, 0);
         assert_int_equal(lone_figures(x.one, T).rows, 0);
         loops_close(&x);
     }
@@ -134,7 +134,7 @@ static void run_sync(struct lone *w, uint32_t workers)
             contribute(w, clock, (i + (uint32_t)clock) % workers, workers);
         assert_int_equal(loop_table(w)->sync.next, clock + 1);
         if (clock == 3)
-            loop_order(w, WIRE_SHRINK, NAN, 0);
+            loop_admin(w, WIRE_SHRINK, NAN, 0);
     }
 }
 
@@ -189,7 +189,7 @@ static void check_again(const char *settings, bool sync, bool all)
             assert_true(row[0] != weight);
             weight = row[0];
         }
-        loop_order(w, WIRE_DAY, 0, sync ? pass : 0);
+        loop_admin(w, WIRE_DAY, 0, sync ? pass : 0);
     }
     lone_close(w);
 }
@@ -206,8 +206,8 @@ static void test_again(void **state)
         }
 }
 
-// A day makes rows old enough for the disk. They go there though nobody pushes any more: a
-// table that is only asked gives its memory back, too.
+// A day makes rows old enough for the disk. They go there though nobody pushes any more:
+// a table that is only asked gives its memory back, too.
 static void test_days_without_pushes(void **state)
 {
     static const char config[] =
@@ -235,7 +235,7 @@ static void test_days_without_pushes(void **state)
         uint64_t rows = lone_figures(w, T).rows;
         assert_true(rows > 0);
         for (int day = 0; day < 3; day++)
-            loop_order(w, WIRE_DAY, 0, 0);
+            loop_admin(w, WIRE_DAY, 0, 0);
         for (int i = 0; i < 1000; i++)
             lone_pass_time(w, 1000);
         assert_int_equal(lone_figures(w, T).cold_rows, rows);

@@ -1,5 +1,5 @@
 // A shard among workers: pushes and pulls beside a naive model, once each whatever comes
-// twice; refusals; placement, sessions, orders, walks, memory.
+// twice; refusals; placement, sessions, admin operations, walks, memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/lone_shard.h"
@@ -529,7 +529,7 @@ static void order(struct lone *w, uint64_t id, uint32_t table, enum wire_order w
                              .what = (uint8_t)what,
                              .other = other,
                              .number = id,
-                             .low = id & ~(uint64_t)(ORDERS_WINDOW - 1)};
+                             .low = id & ~(uint64_t)(ADMIN_WINDOW - 1)};
     lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, id, &m);
     const struct shard_table *t = table < SPEC_MAX_TABLES ? w->shard->tables[table]
                                                           : NULL;

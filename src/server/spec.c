@@ -23,7 +23,8 @@ uint32_t spec_value_width(const struct table_spec *s, enum wire_op op)
 
 uint32_t spec_page_width(const struct table_spec *s)
 {
-    return accessor_lives(&s->accessor) ? s->accessor.pull_width : s->accessor.width;
+    return accessor_has_lifecycle(&s->accessor) ? s->accessor.pull_width
+                                                : s->accessor.width;
 }
 
 uint32_t spec_page_rows(const struct table_spec *s, uint32_t max)

@@ -70,7 +70,7 @@ static int write_status(const struct shard *s, struct buf *json)
                    "{\"role\": \"server\", \"node\": %u, \"epoch\": %llu, "
                    "\"waiting\": %u, ",
                    member_id(s->member),
-                   (unsigned long long)member_roster(s->member)->epoch, s->n_held));
+                   (unsigned long long)member_roster(s->member)->epoch, s->n_pending));
     TRY(add_memory(s, json));
     TRY(shard_status(s, json));
     return buf_printf(json, "}");

@@ -19,7 +19,7 @@ static void contribution_free(struct shard *s, struct contribution *c)
         return;
     if (c->kept != NULL)
         van_unkeep(s->van, c->kept);
-    budget_give(s->o.budget, BUDGET_HELD, c->counted);
+    budget_give(s->o.budget, BUDGET_PENDING, c->counted);
     mem_free(c->keys);
     mem_free(c->runs);
     mem_free(c->converted);
@@ -79,11 +79,12 @@ static int keep_keys(struct contribution *c, const struct keys *k, struct err *e
 // else nothing would be left for the part for which all others wait.
 static bool take_room(struct budget *b, uint64_t bytes, bool early)
 {
-    if (early && budget_used(b, BUDGET_HELD) + bytes > budget_most(b, BUDGET_HELD) / 2) {
+    if (early &&
+        budget_used(b, BUDGET_PENDING) + bytes > budget_most(b, BUDGET_PENDING) / 2) {
         budget_refused(b);
         return false;
     }
-    return budget_take(b, BUDGET_HELD, bytes);
+    return budget_take(b, BUDGET_PENDING, bytes);
 }
 
 static int contribution_count(struct shard *s, struct contribution *c,
@@ -142,7 +143,7 @@ static void apply_next(struct shard *s, struct shard_table *t)
     for (uint32_t i = 0; i < b->n; i++)
         contribution_free(s, b->parts[i].what);
     sync_clock_advance(&t->sync);
-    held_wake(s, WANTS_BATCH);
+    pending_wake(s, WANTS_BATCH);
     saves_look(s);
 }
 
@@ -150,20 +151,20 @@ void sync_apply(struct shard *s, struct shard_table *t)
 {
     t->stuck.code = 0;
     while (t->stuck.code == 0 && sync_clock_complete(&t->sync) &&
-           !saves_stop_batch(s, t) && !held_order(s, t))
+           !saves_stop_batch(s, t) && !pending_order(s, t))
         apply_next(s, t);
     if (t->stuck.code == 0)
         return;
     t->again = true;
-    turns_wake(s);
+    background_wake(s);
 }
 
 // Pushes.
 
-static bool all_applied(const struct repeats_push *known, const struct keys *k)
+static bool all_applied(const struct retries_push *known, const struct keys *k)
 {
     for (uint32_t r = 0; r < k->n_runs; r++)
-        if (!repeats_applied(known, k->runs[r].partition))
+        if (!retries_applied(known, k->runs[r].partition))
             return false;
     return k->n_runs > 0;
 }
@@ -172,12 +173,12 @@ static int take(struct shard *s, struct request *q, struct shard_table *t,
                 const struct keys *k, const struct push_values *v, struct err *e)
 {
     const struct msg_push *m = &q->m->push;
-    struct repeats_id id = {m->id_pass, m->id_piece, t->spec.id, m->id_group};
-    struct repeats_push known = {0};
+    struct retries_id id = {m->id_pass, m->id_piece, t->spec.id, m->id_group};
+    struct retries_push known = {0};
     void *dropped[SHARD_MICROS];
     struct contribution *c;
     if (!s->o.without_repeat_check)
-        TRY(repeats_begin(s->repeats, m->session, m->number, m->low, t->spec.space, &id,
+        TRY(retries_begin(s->applied, m->session, m->number, m->low, t->spec.space, &id,
                           &known, e));
     if (sync_clock_has(&t->sync, m->clock, m->micro, m->micros) ||
         all_applied(&known, k)) {
@@ -196,7 +197,7 @@ static int take(struct shard *s, struct request *q, struct shard_table *t,
         contribution_free(s, dropped[i]);
     assert(sync_clock_has(&t->sync, m->clock, m->micro, m->micros));
     for (uint32_t r = 0; r < k->n_runs; r++)
-        repeats_note(&known, k->runs[r].partition);
+        retries_note(&known, k->runs[r].partition);
     t->figures.pushes++;
     t->figures.pushed_keys += k->n;
     return 0;

@@ -8,9 +8,10 @@
 // that are kept (the slot) are the last contribution's.
 //
 // Memory for all of this is there before a contribution is acknowledged. What can still
-// fail is the store itself: rows are made when the batch is applied, for orders and entry
-// policies may have removed or refused them meanwhile. Then the batch stays, with the
-// partitions that it has come to, and is tried again; pulls that wait for it say why.
+// fail is the store itself: rows are made when the batch is applied, for admin operations
+// and entry policies may have removed or refused them meanwhile. Then the batch stays,
+// with the partitions that it has come to, and is tried again; pulls that wait for it say
+// why.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -275,7 +276,7 @@ static void add_partition(struct merge *m, uint32_t partition)
 static void remember(struct shard_table *t, const struct sync_scratch *x)
 {
     uint32_t width = t->spec.accessor.pull_width;
-    float *values = before_take(&t->before, width, x->key, x->n);
+    float *values = previous_take(&t->before, width, x->key, x->n);
     if (values != NULL && store_pull(t->store, x->key, x->n, values, NULL, NULL) != 0)
         t->before.lost = true;
 }
@@ -317,7 +318,7 @@ int sync_apply_batch(struct shard *s, struct shard_table *t)
     m.scale = scale_of(t, m.batch);
     t->version++;
     if (t->n_applied == 0)
-        before_begin(&t->before);
+        previous_begin(&t->before);
     for (uint32_t i = 0; i < m.batch->n; i++)
         while (next_run(&m, i)->partition < t->n_applied)
             m.run[i]++;

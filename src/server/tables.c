@@ -23,7 +23,7 @@ static void table_free(struct shard *s, struct shard_table *t)
         return;
     assert(s->bytes >= t->bytes);
     sync_drop(s, t);
-    before_free(&t->before);
+    previous_free(&t->before);
     s->bytes -= t->bytes;
     store_close(t->store);
     ssp_clock_fini(&t->ssp);
@@ -83,7 +83,7 @@ void tables_living(struct shard *s)
         if (s->tables[i] != NULL && s->tables[i]->spec.mode == WIRE_SSP)
             // Without memory the dead hold others up until the next roster.
             (void)set_living(s, s->tables[i]);
-    held_wake(s, WANTS_TICK);
+    pending_wake(s, WANTS_TICK);
 }
 
 // Making.
@@ -199,7 +199,7 @@ enum outcome table_serve(struct shard *s, struct request *q)
     return ANSWERED;
 }
 
-// Orders.
+// Admin operations.
 
 // Rows of the one can be the other's, whatever their names and modes.
 static int check_copy(const struct table_spec *from, const struct table_spec *to,
@@ -259,7 +259,7 @@ static int copy(struct shard *s, struct shard_table *t, uint32_t other, struct e
         return err_set(e, TUG_EUSAGE, "table '%s' has rows on disk: it has no copies",
                        t->spec.config.name);
     TRY(copy_into(s, &t->spec, other, &to, e));
-    if (!turns_free(to))
+    if (!background_free(to))
         return err_set(e, TUG_EUSAGE, "table '%s' is being saved or cleared",
                        to->spec.config.name);
     TRY(open_store(s, to, &rows, e));
@@ -290,11 +290,12 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
     case WIRE_CLOCK: // the next batch's
         TRY(sync_clock_check_number(m->clock, e));
         sync_drop(s, t);
-        before_begin(&t->before);
+        previous_begin(&t->before);
         t->sync.next = m->clock;
         return 0;
     case WIRE_DROP:
-        assert(turns_free(t)); // a save's run names it: table_do_serve waits for its end
+        assert(background_free(
+            t)); // a save's run names it: table_do_serve waits for its end
         s->tables[m->table] = NULL;
         table_free(s, t);
         return 0;
@@ -331,7 +332,7 @@ struct msg_table_is tables_count(const struct shard *s, const struct shard_table
 {
     struct msg_table_is m = t->figures;
     count_store(t->store, &m);
-    m.held = held_count(s, t->spec.id);
+    m.held = pending_count(s, t->spec.id);
     if (t->spec.mode == WIRE_SYNC)
         m.clock = t->sync.next;
     else if (t->spec.mode == WIRE_SSP)
@@ -368,7 +369,7 @@ enum outcome tick_serve(struct shard *s, struct request *q)
         shard_refuse(s, q, &e);
         return ANSWERED;
     }
-    held_wake(s, WANTS_TICK);
+    pending_wake(s, WANTS_TICK);
     shard_ok(s, q, t->ssp.slowest);
     return ANSWERED;
 }

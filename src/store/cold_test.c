@@ -1,5 +1,5 @@
-// A store with a cold tier beside one without: the same pushes, pulls, orders, days and
-// saves give the same bits.
+// A store with a cold tier beside one without: the same pushes, pulls, admin operations,
+// days and saves give the same bits.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "store/cold.h"
@@ -156,12 +156,12 @@ static void check_same(struct pair *x)
     assert_int_equal(p.evicted_ttl, q.evicted_ttl);
 }
 
-static void pull_both(struct pair *x, struct dice *d)
+static void pull_both(struct pair *x, struct rng *d)
 {
     uint32_t width = store_accessor(x->s[0])->pull_width;
     float *values = x->b->values, *others = values + BATCH_MAX * ROW_MAX;
     uint8_t found[2][BATCH_MAX];
-    batch_draw(x->b, d, 1 + dice_below(d, 300));
+    batch_draw(x->b, d, 1 + rng_below(d, 300));
     size_t n = x->b->n;
     OK(store_pull(x->s[0], x->b->keys, n, values, found[0], &ok_e));
     OK(store_pull(x->s[1], x->b->keys, n, others, found[1], &ok_e));
@@ -169,23 +169,23 @@ static void pull_both(struct pair *x, struct dice *d)
     assert_memory_equal(found[0], found[1], n);
 }
 
-static void order_both(struct pair *x, enum store_order o, float threshold, bool finish)
+static void order_both(struct pair *x, enum store_admin o, float threshold, bool finish)
 {
     for (int i = 0; i < 2; i++) {
         OK(store_finish(x->s[i], &ok_e)); // the one before
-        OK(store_order(x->s[i], o, threshold, &ok_e));
+        OK(store_admin(x->s[i], o, threshold, &ok_e));
         if (finish)
             OK(store_finish(x->s[i], &ok_e));
     }
 }
 
 // Loads some rows, and their extra rows, of the first store into both.
-static void assign_both(struct pair *x, struct dice *d, enum store_op op)
+static void assign_both(struct pair *x, struct rng *d, enum store_op op)
 {
     uint32_t width = store_value_width(x->s[0], op);
     batch_draw(x->b, d, 100);
     for (size_t i = 0; i < x->b->n * width; i++)
-        x->b->values[i] = (float)dice_below(d, 3);
+        x->b->values[i] = (float)rng_below(d, 3);
     struct store_push p = {.op = op,
                            .keys = x->b->keys,
                            .n = x->b->n,
@@ -196,16 +196,16 @@ static void assign_both(struct pair *x, struct dice *d, enum store_op op)
         OK(store_push(x->s[i], &p, NULL, &ok_e));
 }
 
-static void put_both(struct pair *x, struct dice *d)
+static void put_both(struct pair *x, struct rng *d)
 {
     const struct accessor *a = store_accessor(x->s[0]);
     batch_draw(x->b, d, 100);
     for (size_t i = 0; i < x->b->n * a->width; i++)
-        x->b->values[i] = (float)dice_below(d, 3);
+        x->b->values[i] = (float)rng_below(d, 3);
     for (int i = 0; i < 2; i++)
         OK(store_put_rows(x->s[i], x->b->keys, x->b->n, x->b->values, &ok_e));
     for (size_t i = 0; i < x->b->n * a->extra_width; i++)
-        x->b->values[i] = (float)dice_below(d, 3);
+        x->b->values[i] = (float)rng_below(d, 3);
     for (int i = 0; i < 2 && a->extra_width > 0; i++)
         OK(store_put_extras(x->s[i], x->b->keys, x->b->n, x->b->values, &ok_e));
 }
@@ -263,21 +263,21 @@ static bool needs_base(const struct store *s)
     return !s->config.deltas;
 }
 
-static void push_both(struct pair *x, struct dice *d)
+static void push_both(struct pair *x, struct rng *d)
 {
-    struct dice again = *d;
+    struct rng again = *d;
     for (int i = 0; i < 2; i++) {
         *d = again;
-        batch_draw(x->b, d, 1 + dice_below(d, 400));
+        batch_draw(x->b, d, 1 + rng_below(d, 400));
         OK(batch_push(x->s[i], x->b, d, &ok_e));
     }
 }
 
 // A save, with pushes while it is read out, and pulls before it is committed.
-static void save_both(struct pair *x, struct dice *d)
+static void save_both(struct pair *x, struct rng *d)
 {
-    enum save_mode mode = (enum save_mode)dice_below(d, 4);
-    bool commit = dice_below(d, 3) > 0;
+    enum save_mode mode = (enum save_mode)rng_below(d, 4);
+    bool commit = rng_below(d, 3) > 0;
     if (mode == SAVE_DELTA && (!x->based || needs_base(x->s[0]) || needs_base(x->s[1])))
         mode = SAVE_BASE;
     struct image *images[2];
@@ -287,7 +287,7 @@ static void save_both(struct pair *x, struct dice *d)
         OK(cut_begin(x->s[i], &(struct cut_options){.mode = mode}, &ok_e));
     }
     for (uint64_t k = 0; k < 6; k++) {
-        struct dice again = *d;
+        struct rng again = *d;
         for (int i = 0; i < 2; i++) {
             *d = again;
             batch_draw(x->b, d, 200);
@@ -311,17 +311,17 @@ static void save_both(struct pair *x, struct dice *d)
     image_free(images[1]);
 }
 
-static void remove_both(struct pair *x, struct dice *d)
+static void remove_both(struct pair *x, struct rng *d)
 {
     batch_draw(x->b, d, 100);
     for (int i = 0; i < 2; i++)
         OK(store_remove(x->s[i], x->b->keys, x->b->n, &ok_e));
 }
 
-static void do_something(struct pair *x, struct dice *d)
+static void do_something(struct pair *x, struct rng *d)
 {
-    uint64_t what = dice_below(d, 40);
-    bool finish = dice_below(d, 2) == 0;
+    uint64_t what = rng_below(d, 40);
+    bool finish = rng_below(d, 2) == 0;
     if (what < 12) {
         pull_both(x, d);
     } else if (what < 14) {
@@ -330,7 +330,7 @@ static void do_something(struct pair *x, struct dice *d)
         for (int i = 0; i < 2; i++)
             store_day(x->s[i]);
     } else if (what < 18) {
-        order_both(x, STORE_SHRINK, dice_below(d, 3) == 0 ? 1 : NAN, finish);
+        order_both(x, STORE_SHRINK, rng_below(d, 3) == 0 ? 1 : NAN, finish);
     } else if (what < 19) {
         order_both(x, STORE_CLEAR, NAN, finish);
     } else if (what < 20) {
@@ -354,7 +354,7 @@ static void do_something(struct pair *x, struct dice *d)
 static uint64_t random_sequence(const struct config *c, uint64_t seed)
 {
     struct pair x;
-    struct dice d = {.seed = seed};
+    struct rng d = {.seed = seed};
     open_pair(&x, c);
     for (uint64_t i = 0; i < STEPS; i++) {
         do_something(&x, &d);
@@ -382,7 +382,7 @@ static void test_durable(void **state)
     static const struct config c = {CTR EARNED "deltas=no; entry=count:3",
                                     "hot-rows=100; cold-durable=yes", 2};
     struct pair x;
-    struct dice d = {.seed = 5};
+    struct rng d = {.seed = 5};
     struct err e = {0};
     open_pair(&x, &c);
     for (uint64_t round = 0; round < 4; round++) {
@@ -505,7 +505,7 @@ static void test_no_memory(void **state)
         struct pair x;
         if (strstr(configs[i].settings, "entry") != NULL)
             continue; // policies learn from what fails, too
-        struct dice d = {.seed = 77};
+        struct rng d = {.seed = 77};
         open_pair(&x, &configs[i]);
         for (long fault = 0; fault < 40; fault++) {
             batch_draw(x.b, &d, 300);
@@ -524,7 +524,7 @@ static void test_no_deltas(void **state)
     enum { ROUNDS = 30 };
     struct err e = {0};
     struct store *s;
-    struct dice d = {.seed = 3};
+    struct rng d = {.seed = 3};
     struct batch *b = batch_make(UNIVERSE);
     if (open_cold(&s, CTR EARNED "deltas=yes; hot-rows=10", 0, &e) != 0)
         fail_msg("%s", e.text);

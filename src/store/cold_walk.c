@@ -1,4 +1,5 @@
-// Walks over the rows on disk: orders, saves, and what a durable tier finds again.
+// Walks over the rows on disk: admin operations, saves, and what a durable tier finds
+// again.
 //
 // Rows that are in memory, too, are passed over. What lies on disk of them is old.
 //
@@ -106,7 +107,7 @@ int cold_each_changed(struct store *s, uint32_t p, store_row_fn fn, void *ctx,
     return cold_visit(s, p, keys->at, keys->n, give_row, &x, e);
 }
 
-// Orders.
+// Admin operations.
 //
 // An order changes all of a partition's rows on disk, or none: its changes are written
 // together, and what it counts counts afterwards.
@@ -149,7 +150,7 @@ static int shrink_row(void *ctx, uint64_t key, float *row, uint32_t size, struct
     struct store *s = o->s;
     struct cold *c = s->cold;
     memcpy(c->image, row, size);
-    if (s->life->shrink(&s->accessor, row, s->order_threshold, o->t)) {
+    if (s->life->shrink(&s->accessor, row, s->admin_threshold, o->t)) {
         store_count_evicted(s, row, o->t);
         note_gone(o, key);
         o->removed++;
@@ -182,12 +183,12 @@ static int clear(struct order *o, struct err *e)
     return tier_clear(o->s->cold->tier, o->p, e);
 }
 
-int cold_order(struct store *s, uint32_t p, struct err *e)
+int cold_admin(struct store *s, uint32_t p, struct err *e)
 {
     struct store_part *part = &s->parts[p];
     struct store_stats stats = s->stats;
     uint32_t gone = part->gone.n;
-    struct order o = {.s = s, .p = p, .t = store_order_time(s, p)};
+    struct order o = {.s = s, .p = p, .t = store_admin_time(s, p)};
     TRY(cold_write_waiting(s->cold, e)); // so that all that waits is the order's
     int rc = 0;
     o.fades = s->config.deltas && s->life->saved != NULL && s->accessor.life.decay != 1;

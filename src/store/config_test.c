@@ -141,9 +141,9 @@ static void zeros(void **state)
 
 static float any_float(uint64_t seed, uint64_t i, float low, float high)
 {
-    uint64_t dice = random_below(seed, 5, i, 4);
+    uint64_t rng = random_below(seed, 5, i, 4);
     float x = random_f32(seed, 6, i);
-    return dice == 0 ? low : dice == 1 ? high : low + (high - low) * x * x * x;
+    return rng == 0 ? low : rng == 1 ? high : low + (high - low) * x * x * x;
 }
 
 static void randomise(struct table_config *c, uint64_t seed)
@@ -174,38 +174,38 @@ static void randomise(struct table_config *c, uint64_t seed)
         &l->cold_after_days,
         &c->budget_floor,
     };
-#define DICE(n) random_below(seed, 1, at++, n)
+#define RNG(n) random_below(seed, 1, at++, n)
     uint64_t at = 0;
-    assert_int_equal(table_config_set(c, "accessor", accessors[DICE(6)], NULL), 0);
-    assert_int_equal(table_config_set(c, "entry", entries[DICE(6)], NULL), 0);
-    assert_int_equal(table_config_set(c, "rate", rates[DICE(4)], NULL), 0);
-    assert_int_equal(table_config_set(c, "mode", modes[DICE(3)], NULL), 0);
-    assert_int_equal(table_config_set(c, "placement", places[DICE(3)], NULL), 0);
+    assert_int_equal(table_config_set(c, "accessor", accessors[RNG(6)], NULL), 0);
+    assert_int_equal(table_config_set(c, "entry", entries[RNG(6)], NULL), 0);
+    assert_int_equal(table_config_set(c, "rate", rates[RNG(4)], NULL), 0);
+    assert_int_equal(table_config_set(c, "mode", modes[RNG(3)], NULL), 0);
+    assert_int_equal(table_config_set(c, "placement", places[RNG(3)], NULL), 0);
     for (uint64_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
-        if (DICE(2))
+        if (RNG(2))
             *numbers[i] = any_float(seed, i, 0, i % 2 ? 1 : 1e-7f);
-    c->accessor.dim = (uint32_t)DICE(99);
-    c->accessor.embed = (uint32_t)DICE(9);
-    c->accessor.by_squares = DICE(2);
-    c->accessor.rule = rule_defaults((enum rule_kind)DICE(RULE_KINDS));
+    c->accessor.dim = (uint32_t)RNG(99);
+    c->accessor.embed = (uint32_t)RNG(9);
+    c->accessor.by_squares = RNG(2);
+    c->accessor.rule = rule_defaults((enum rule_kind)RNG(RULE_KINDS));
     if (*rule_info(c->accessor.rule.kind)->takes == 'l')
         c->accessor.rule.lr = random_f32(seed, 2, 0) + 1e-6f;
     c->accessor.extra.l2 = any_float(seed, 90, 0, 1);
     c->init_low = any_float(seed, 91, -1, 0);
-    c->init_high = DICE(2) ? 0 - c->init_low : any_float(seed, 92, 0, 3);
+    c->init_high = RNG(2) ? 0 - c->init_low : any_float(seed, 92, 0, 3);
     c->extra_low = c->extra_high = any_float(seed, 93, -2, 2);
     c->seed = c->entry.seed = random_u64(seed, 3, 0);
-    c->mean = DICE(2);
-    c->deltas = DICE(2);
-    c->count_all = DICE(2);
-    c->cold_durable = DICE(2);
-    l->show_scale = DICE(2);
-    l->ttl_steps = DICE(1000);
-    c->budget_rows = random_u64(seed, 4, 0) >> DICE(64);
-    c->hot_rows = random_u64(seed, 4, 1) >> DICE(64);
-    snprintf(c->name, sizeof(c->name), "t%llu", (unsigned long long)DICE(9));
-    snprintf(c->cold, sizeof(c->cold), "%s", DICE(2) ? "/a = b/c d" : "");
-#undef DICE
+    c->mean = RNG(2);
+    c->deltas = RNG(2);
+    c->count_all = RNG(2);
+    c->cold_durable = RNG(2);
+    l->show_scale = RNG(2);
+    l->ttl_steps = RNG(1000);
+    c->budget_rows = random_u64(seed, 4, 0) >> RNG(64);
+    c->hot_rows = random_u64(seed, 4, 1) >> RNG(64);
+    snprintf(c->name, sizeof(c->name), "t%llu", (unsigned long long)RNG(9));
+    snprintf(c->cold, sizeof(c->cold), "%s", RNG(2) ? "/a = b/c d" : "");
+#undef RNG
 }
 
 static bool same_bits(float x, float y)

@@ -453,5 +453,5 @@ int cut_end(struct store *s, bool committed, struct err *e)
     for (uint32_t p = 0; p < s->n_parts && published; p++)
         give_published(s, p, &c->parts[p].published);
     cut_close(s);
-    return published ? store_order(s, STORE_PUBLISHED, NAN, e) : 0;
+    return published ? store_admin(s, STORE_PUBLISHED, NAN, e) : 0;
 }

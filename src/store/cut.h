@@ -25,7 +25,7 @@ struct cut_options {
     uint64_t side_bytes; // 0: a tenth of the table, 64 MiB at least
 };
 
-// TUG_EUSAGE: a cut or an order goes on, or deltas are not noted in this table.
+// TUG_EUSAGE: a cut or an admin operation goes on, or deltas are not noted in this table.
 int cut_begin(struct store *s, const struct cut_options *o, struct err *e);
 bool cut_going(const struct store *s);
 

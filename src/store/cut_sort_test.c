@@ -9,7 +9,7 @@
 
 enum { MAX = 5000 };
 
-static uint64_t draw(struct dice *d, uint32_t kind)
+static uint64_t draw(struct rng *d, uint32_t kind)
 {
     uint64_t x = random_u64(d->seed, 0, d->at++);
     switch (kind) {
@@ -29,7 +29,7 @@ static uint64_t draw(struct dice *d, uint32_t kind)
 static void check(size_t n, uint32_t kind, bool no_memory)
 {
     static struct table_entry a[MAX], b[MAX];
-    struct dice d = {.seed = n};
+    struct rng d = {.seed = n};
     for (size_t i = 0; i < n; i++)
         a[i] = b[i] = (struct table_entry){draw(&d, kind), 0};
     mem_fault_after(no_memory ? 0 : -1);

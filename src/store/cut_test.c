@@ -36,22 +36,22 @@ static const struct config configs[] = {
 };
 enum { N_CONFIGS = sizeof(configs) / sizeof(configs[0]) };
 
-static void remove_some(struct store *s, struct batch *b, struct dice *d)
+static void remove_some(struct store *s, struct batch *b, struct rng *d)
 {
     batch_draw(b, d, 20);
     OK(store_remove(s, b->keys, b->n, &ok_e));
 }
 
-static void pull_some(struct store *s, struct batch *b, struct dice *d)
+static void pull_some(struct store *s, struct batch *b, struct rng *d)
 {
     batch_draw(b, d, 50);
     OK(store_pull(s, b->keys, b->n, b->values, NULL, &ok_e));
 }
 
 // Whatever may happen between two calls of cut_next. A push that has no room is left out.
-static void do_something(struct store *s, struct batch *b, struct dice *d)
+static void do_something(struct store *s, struct batch *b, struct rng *d)
 {
-    switch (dice_below(d, 8)) {
+    switch (rng_below(d, 8)) {
     case 0:
         remove_some(s, b, d);
         break;
@@ -62,18 +62,18 @@ static void do_something(struct store *s, struct batch *b, struct dice *d)
         store_set_step(s, store_step_of(s) + 1);
         break;
     case 3:
-        if (dice_below(d, 8) == 0)
+        if (rng_below(d, 8) == 0)
             store_day(s);
         break;
     default:
-        batch_draw(b, d, 1 + dice_below(d, 200));
+        batch_draw(b, d, 1 + rng_below(d, 200));
         if (cut_has_room(s, b->keys, b->n))
             OK(batch_push(s, b, d, &ok_e));
         break;
     }
 }
 
-static void do_many(struct store *s, struct batch *b, struct dice *d, uint32_t n)
+static void do_many(struct store *s, struct batch *b, struct rng *d, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         do_something(s, b, d);
@@ -81,7 +81,7 @@ static void do_many(struct store *s, struct batch *b, struct dice *d, uint32_t n
 
 // A cut with traffic between its blocks.
 static void cut_with_traffic(struct store *s, const struct cut_options *o, bool commit,
-                             struct batch *b, struct dice *d, struct image *image,
+                             struct batch *b, struct rng *d, struct image *image,
                              struct chain *chain)
 {
     struct rows_block block;
@@ -90,8 +90,8 @@ static void cut_with_traffic(struct store *s, const struct cut_options *o, bool 
     if (chain != NULL && o->mode != SAVE_DELTA)
         chain_clear(chain);
     for (;;) {
-        do_many(s, b, d, (uint32_t)dice_below(d, 4));
-        OK(cut_next(s, 1 + dice_below(d, 4000), &block, &ok_e));
+        do_many(s, b, d, (uint32_t)rng_below(d, 4));
+        OK(cut_next(s, 1 + rng_below(d, 4000), &block, &ok_e));
         if (block.kind == ROWS_END)
             break;
         if (image != NULL)
@@ -101,7 +101,7 @@ static void cut_with_traffic(struct store *s, const struct cut_options *o, bool 
     }
     OK(cut_end(s, commit, &ok_e));
     assert_false(cut_going(s));
-    if (dice_below(d, 2) == 0)
+    if (rng_below(d, 2) == 0)
         do_many(s, b, d, 5); // while the order that follows goes on
     OK(store_finish(s, &ok_e));
 }
@@ -114,7 +114,7 @@ static void test_as_at_begin(void **state)
         struct store *s = stores_open(configs[i % N_CONFIGS].settings,
                                       configs[i % N_CONFIGS].bits);
         struct batch *b = batch_make(UNIVERSE);
-        struct dice d = {.seed = i};
+        struct rng d = {.seed = i};
         do_many(s, b, &d, 60);
         for (uint32_t k = 0; k < 9; k++) {
             struct cut_options o = {.mode = modes[k % 3]};
@@ -157,12 +157,12 @@ static void test_deltas_publish_all(void **state)
         struct store *s = stores_open(settings[i % 3], i);
         struct batch *b = batch_make(UNIVERSE);
         struct chain *chain = chain_make(s, UNIVERSE);
-        struct dice d = {.seed = 100 + i};
+        struct rng d = {.seed = 100 + i};
         do_many(s, b, &d, 40);
         cut_with_traffic(s, &(struct cut_options){.mode = SAVE_BASE}, true, b, &d, NULL,
                          chain);
         for (uint32_t k = 0; k < 12; k++) {
-            bool commit = dice_below(&d, 3) != 0;
+            bool commit = rng_below(&d, 3) != 0;
             struct cut_options o = {.mode = SAVE_DELTA};
             cut_with_traffic(s, &o, commit, b, &d, NULL, commit ? chain : NULL);
             if (k % 4 == 3) { // nothing has happened since
@@ -213,7 +213,7 @@ static void test_deltas_by_threshold(void **state)
         CTR "delta-keep-days=100000; base-threshold=1.5; delta-threshold=0.75", 3);
     struct batch *b = batch_make(UNIVERSE);
     struct chain *chain = chain_make(s, UNIVERSE);
-    struct dice d = {.seed = 7};
+    struct rng d = {.seed = 7};
     uint64_t bytes = 0;
     do_many(s, b, &d, 100);
     image_free(cuts_all(s, SAVE_BASE, true, chain));
@@ -243,7 +243,7 @@ static void test_abort(void **state)
     struct store *stores[] = {s, same};
     struct image *deltas[2];
     for (uint32_t i = 0; i < 2; i++) {
-        struct dice d = {.seed = 5};
+        struct rng d = {.seed = 5};
         do_many(stores[i], b, &d, 60);
         image_free(cuts_all(stores[i], SAVE_BASE, true, NULL));
         do_many(stores[i], b, &d, 10);
@@ -272,7 +272,7 @@ static void check_cap(const char *settings, uint64_t cap)
 {
     struct store *s = stores_open(settings, 4);
     struct batch *b = batch_make(UNIVERSE);
-    struct dice d = {.seed = 11};
+    struct rng d = {.seed = 11};
     struct rows_block block = {.kind = ROWS_ROW};
     struct err e;
     uint32_t waits = 0, refused = 0, pushes = 0;
@@ -287,7 +287,7 @@ static void check_cap(const char *settings, uint64_t cap)
         pushes += room;
         waits += !room;
         refused += rc != 0;
-        if (room && dice_below(&d, 10) > 0)
+        if (room && rng_below(&d, 10) > 0)
             continue;
         OK(cut_next(s, 500, &block, &ok_e));
         if (block.n > 0)
@@ -317,7 +317,7 @@ static void test_delta_is_small(void **state)
     enum { ROWS = 20000 };
     struct store *s = stores_open(CTR ALL_PUBLISHED, 5);
     struct batch *b = batch_make(ROWS);
-    struct dice d = {.seed = 3};
+    struct rng d = {.seed = 3};
     while (store_stats(s).rows < ROWS * 9 / 10) {
         batch_draw(b, &d, BATCH_MAX);
         OK(batch_push(s, b, &d, &ok_e));
@@ -348,7 +348,7 @@ static void test_usage(void **state)
     OK(cut_begin(s, &(struct cut_options){.mode = SAVE_BASE}, &ok_e));
     assert_int_equal(cut_begin(s, &(struct cut_options){.mode = SAVE_BASE}, &e),
                      TUG_EUSAGE);
-    assert_int_equal(store_order(s, STORE_SHRINK, NAN, &e), TUG_EUSAGE);
+    assert_int_equal(store_admin(s, STORE_SHRINK, NAN, &e), TUG_EUSAGE);
     assert_int_equal(cut_end(s, true, &e), TUG_EUSAGE); // not read out
     assert_true(cut_going(s));
     store_close(s); // with a cut that goes on
@@ -357,7 +357,7 @@ static void test_usage(void **state)
 // Every allocation of a cut and of what happens meanwhile fails once. What could not be
 // done is done again; the next cut is right.
 
-static int try_cut(struct store *s, enum save_mode mode, struct batch *b, struct dice *d,
+static int try_cut(struct store *s, enum save_mode mode, struct batch *b, struct rng *d,
                    bool *ret_committed)
 {
     *ret_committed = false;
@@ -366,7 +366,7 @@ static int try_cut(struct store *s, enum save_mode mode, struct batch *b, struct
     TRY(cut_begin(s, &o, NULL));
     while (block.kind != ROWS_END) {
         batch_draw(b, d, 40);
-        if (dice_below(d, 4) == 0)
+        if (rng_below(d, 4) == 0)
             TRY(store_remove(s, b->keys, b->n, NULL));
         else if (cut_has_room(s, b->keys, b->n))
             TRY(batch_push(s, b, d, NULL));
@@ -377,7 +377,7 @@ static int try_cut(struct store *s, enum save_mode mode, struct batch *b, struct
     return store_finish(s, NULL);
 }
 
-static void check_usable(struct store *s, struct batch *b, struct dice *d)
+static void check_usable(struct store *s, struct batch *b, struct rng *d)
 {
     static const enum save_mode modes[] = {SAVE_CHECKPOINT, SAVE_BASE};
     for (uint32_t i = 0; i < 2; i++) {
@@ -399,7 +399,7 @@ static void test_no_memory(void **state)
         for (long n = 0, faulted = 1; faulted; n++) {
             struct store *s = stores_open(CTR "entry=count:2", 2);
             struct batch *b = batch_make(500);
-            struct dice d = {.seed = 21};
+            struct rng d = {.seed = 21};
             do_many(s, b, &d, 20);
             bool committed;
             mem_fault_after(n);
@@ -429,7 +429,7 @@ static void test_no_memory_loses_nothing(void **state)
         struct store *s = stores_open(CTR ALL_PUBLISHED, 2);
         struct batch *b = batch_make(500);
         struct chain *chain = chain_make(s, 500);
-        struct dice d = {.seed = 22};
+        struct rng d = {.seed = 22};
         do_many(s, b, &d, 20);
         image_free(cuts_all(s, SAVE_BASE, true, chain));
         do_many(s, b, &d, 3);
@@ -472,7 +472,7 @@ static void test_comes_back(void **state)
         assert_true(chain->has[KEY]);
         for (uint32_t day = 0; day < unseen; day++)
             store_day(s);
-        OK(store_order(s, STORE_SHRINK, NAN, &ok_e));
+        OK(store_admin(s, STORE_SHRINK, NAN, &ok_e));
         OK(store_finish(s, &ok_e));
         image_free(cuts_all(s, SAVE_DELTA, true, chain));
         assert_false(chain->has[KEY]);

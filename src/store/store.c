@@ -125,7 +125,7 @@ static void set_life(struct store *s)
     static const struct life_class none;
     const struct accessor *a = &s->accessor;
     s->life = a->class != NULL ? &a->class->life : &none;
-    s->lives = accessor_lives(a);
+    s->lives = accessor_has_lifecycle(a);
     if (a->extra_width == 0 || s->life->earned == NULL)
         return;
     memset(s->first, 0, a->width * sizeof(float));
@@ -451,8 +451,8 @@ bool store_is_live(const struct store *s, uint32_t p, uint32_t handle)
 }
 
 // Those of the list that are rows of partition p now.
-static uint32_t sift(const struct store *s, uint32_t p, const struct handle_list *l,
-                     uint32_t *ret)
+static uint32_t keep_live(const struct store *s, uint32_t p, const struct handle_list *l,
+                          uint32_t *ret)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < l->n; i++) {
@@ -475,7 +475,7 @@ int store_live_rows(struct store *s, uint32_t p, struct handle_list *ret)
         ret->n = part->live;
         return 0;
     }
-    ret->n = sift(s, p, &part->rows, ret->at);
+    ret->n = keep_live(s, p, &part->rows, ret->at);
     assert(ret->n >= part->live); // each live row is in the list of its partition
     return ret->n == part->live ? 0 : unique(s, ret);
 }
@@ -489,7 +489,7 @@ static void pack_changed(struct store *s, uint32_t p)
 {
     struct handle_list *l = &s->parts[p].changed;
     uint32_t kept = 0;
-    l->n = sift(s, p, l, l->at);
+    l->n = keep_live(s, p, l, l->at);
     for (uint32_t i = 0; i < l->n; i++) {
         if (!handle_bit(&s->changed, l->at[i]))
             continue;
@@ -511,7 +511,7 @@ static void pack(struct store *s, uint32_t p)
         return;
     if (handle_bits_reserve(&s->marks, table_handles(s->rows)) != 0)
         return;
-    part->rows.n = sift(s, p, &part->rows, part->rows.at);
+    part->rows.n = keep_live(s, p, &part->rows, part->rows.at);
     (void)unique(s, &part->rows);
     assert(part->rows.n == part->live);
 }

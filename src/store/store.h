@@ -3,16 +3,16 @@
 // budgets, a cold tier, and what has changed since the last delta.
 //
 // The partition is the unit of everything. What happens to a row depends on its
-// partition's own history of pushes and orders and on nothing else, so one store with all
-// partitions and three with a third each hold the same bits.
+// partition's own history of pushes and admin operations and on nothing else, so one
+// store with all partitions and three with a third each hold the same bits.
 //
-// Orders for the whole table (shrink, clear, published) are walks over partitions, a few
-// at a time between requests: nobody waits for more than a partition. A push or pull
-// that comes to a partition that has not had its turn gives it the turn first, so it sees
-// the order done.
+// Admin operations for the whole table (shrink, clear, published) are walks over
+// partitions, a few at a time between requests: nobody waits for more than a partition. A
+// push or pull that comes to a partition that has not had its turn gives it the turn
+// first, so it sees the order done.
 //
-// Cuts (store/cut.h) copy rows before their first change. Orders and cuts exclude each
-// other: who gives one while the other goes on is told to come again.
+// Cuts (store/cut.h) copy rows before their first change. Admin operations and cuts
+// exclude each other: who gives one while the other goes on is told to come again.
 //
 // Threads: a store has one owner at a time.
 //
@@ -94,15 +94,15 @@ void store_day(struct store *s);
 uint64_t store_published_by(const struct store *s);
 void store_set_published_by(struct store *s, uint64_t checksum);
 
-// Orders.
-enum store_order {
+// Admin operations.
+enum store_admin {
     STORE_SHRINK,    // decays rows, removes those that have faded
     STORE_CLEAR,     // removes all rows, sketches, and what is cold
     STORE_PUBLISHED, // cut.h's, after a base or delta was committed
 };
 // TUG_EUSAGE: another order or a cut goes on; finish it first. `threshold`: of shrink in
 // place of delete_threshold; NAN: that one.
-int store_order(struct store *s, enum store_order o, float threshold, struct err *e);
+int store_admin(struct store *s, enum store_admin o, float threshold, struct err *e);
 // Goes on with what goes on (an order, demotions) for about so long; true: there is more.
 // So it says when memory or disk are short, too: store_finish tells why.
 bool store_work(struct store *s, uint64_t ns);

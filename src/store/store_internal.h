@@ -5,7 +5,7 @@
 //   store_push.c   pushes and pulls
 //   store_steps.c  threads that step on rows in place
 //   store_load.c   rows and partitions as they are saved
-//   store_life.c   orders, budgets, days
+//   store_life.c   admin operations, budgets, days
 //   store_stats.c  what there is, in numbers
 //   store_check.c  what must hold, for builds with assertions
 //   cut.c          rows as they were at one moment
@@ -119,12 +119,12 @@ struct store {
 
     // The order that goes on: parts with .order != order_number have it before them.
     uint32_t order_number; // of the last one given
-    enum store_order order;
-    float order_threshold;
+    enum store_admin order;
+    float admin_threshold;
     uint32_t order_at; // partitions before it are done; n_parts: all are
-    // An order happens when it is given: partitions that come to it later do it as of
-    // then.
-    uint32_t order_days; // that ended since
+    // An admin operation happens when it is given: partitions that come to it later do it
+    // as of then.
+    uint32_t admin_days; // that ended since
     uint64_t order_step;
     uint32_t demote_at; // partitions before it have been looked at today
 
@@ -280,9 +280,9 @@ int store_turn_rows(struct store *s, uint32_t p, uint32_t *handles, uint32_t n,
 // Rows that are made meanwhile are not of the order.
 int store_turn_made(struct store *s, const uint32_t *handles, size_t n);
 // When the order that goes on was given, as partition p counts.
-static inline struct life_time store_order_time(const struct store *s, uint32_t p)
+static inline struct life_time store_admin_time(const struct store *s, uint32_t p)
 {
-    return (struct life_time){.day = s->parts[p].day - s->order_days,
+    return (struct life_time){.day = s->parts[p].day - s->admin_days,
                               .step = s->order_step};
 }
 // Counts a row that shrink has removed, by why.
@@ -323,7 +323,7 @@ void cold_used(struct store *s, const uint32_t *handles, size_t n); // rows are 
 // Rows of partition p are about to leave memory for good: so do their copies on disk.
 void cold_forget(struct store *s, uint32_t p, const uint32_t *handles, size_t n);
 int cold_demote(struct store *s, uint32_t p, struct err *e); // beyond the hot rows' share
-int cold_order(struct store *s, uint32_t p, struct err *e); // the order, on its cold rows
+int cold_admin(struct store *s, uint32_t p, struct err *e); // the order, on its cold rows
 // The cold rows of a partition by ascending key, as store_each gives rows.
 int cold_each(struct store *s, uint32_t p, store_row_fn fn, void *ctx, struct err *e);
 int cold_remove(struct store *s, uint32_t p, const uint64_t *keys, size_t n,

@@ -1,5 +1,5 @@
-// What happens to rows beside pushes: orders for the whole table, a partition at a time,
-// budgets, and days.
+// What happens to rows beside pushes: admin operations for the whole table, a partition
+// at a time, budgets, and days.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -26,7 +26,7 @@ void store_day(struct store *s)
 {
     for (uint32_t p = 0; p < s->n_parts; p++)
         s->parts[p].day++;
-    s->order_days++;
+    s->admin_days++;
     s->demote_at = 0;
 }
 
@@ -41,8 +41,8 @@ static void prefetch_row(const struct store *s, uint32_t handle)
 void store_count_evicted(struct store *s, const float *row, struct life_time t)
 {
     const struct accessor *a = &s->accessor;
-    float least = isnan(s->order_threshold) ? a->life.delete_threshold
-                                            : s->order_threshold;
+    float least = isnan(s->admin_threshold) ? a->life.delete_threshold
+                                            : s->admin_threshold;
     if (s->life->score != NULL && s->life->score(a, row) < least)
         s->stats.evicted_score++;
     else if (s->life->unseen != NULL &&
@@ -56,7 +56,7 @@ void store_count_evicted(struct store *s, const float *row, struct life_time t)
 static bool fades(struct store *s, uint32_t handle, struct life_time t)
 {
     float *row = store_row_at(s, handle);
-    if (!s->life->shrink(&s->accessor, row, s->order_threshold, t))
+    if (!s->life->shrink(&s->accessor, row, s->admin_threshold, t))
         return false;
     store_count_evicted(s, row, t);
     return true;
@@ -104,7 +104,7 @@ static int shrink(struct store *s, uint32_t p, struct life_time t, struct err *e
     if (store_live_rows(s, p, &s->walk) != 0 || reserve(s, part) != 0)
         return err_nomem(e, "shrinking a table");
     if (part->cold > 0)
-        TRY(cold_order(s, p, e));
+        TRY(cold_admin(s, p, e));
     if (s->walk.n == 0) {
         store_trim_gone(s, p);
         return 0;
@@ -142,7 +142,7 @@ int store_turn_rows(struct store *s, uint32_t p, uint32_t *handles, uint32_t n,
                     struct err *e)
 {
     uint32_t *going = s->batch.some, *staying = s->batch.which, gone = 0, stay = 0;
-    struct life_time t = store_order_time(s, p);
+    struct life_time t = store_admin_time(s, p);
     assert(n <= s->batch.max && s->order == STORE_SHRINK);
     if (s->life->shrink == NULL)
         return 0;
@@ -180,7 +180,7 @@ static int clear(struct store *s, uint32_t p, struct err *e)
     if (store_live_rows(s, p, &s->walk) != 0 || reserve(s, part) != 0)
         return err_nomem(e, "clearing a table");
     if (part->cold > 0)
-        TRY(cold_order(s, p, e));
+        TRY(cold_admin(s, p, e));
     TRY(store_remove_rows(s, p, s->walk.at, s->walk.n, e)); // reserved
     if (part->entry != NULL)
         s->entry_bytes -= entry_bytes(part->entry);
@@ -196,7 +196,7 @@ static int published(struct store *s, uint32_t p, struct err *e)
     struct store_part *part = &s->parts[p];
     const struct handle_list *l = &part->published;
     if (s->cold != NULL)
-        TRY(cold_order(s, p, e));
+        TRY(cold_admin(s, p, e));
     for (uint32_t i = 0; i < l->n && s->life->published != NULL; i++) {
         if (i + AHEAD < l->n)
             prefetch_row(s, l->at[i + AHEAD]);
@@ -209,7 +209,7 @@ static int published(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
-// Orders.
+// Admin operations.
 
 int store_turn(struct store *s, uint32_t p, struct err *e)
 {
@@ -217,11 +217,11 @@ int store_turn(struct store *s, uint32_t p, struct err *e)
     assert(p < s->n_parts);
     if (part->order == s->order_number)
         return 0;
-    // A cut begins when no order goes on, and no order is given while it does.
+    // A cut begins when no admin operation goes on, and no order is given while it does.
     assert(p >= s->order_at && s->cut == NULL);
     switch (s->order) {
     case STORE_SHRINK:
-        TRY(shrink(s, p, store_order_time(s, p), e));
+        TRY(shrink(s, p, store_admin_time(s, p), e));
         break;
     case STORE_CLEAR:
         TRY(clear(s, p, e));
@@ -234,16 +234,16 @@ int store_turn(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
-int store_order(struct store *s, enum store_order o, float threshold, struct err *e)
+int store_admin(struct store *s, enum store_admin o, float threshold, struct err *e)
 {
     if (s->cut != NULL || s->order_at < s->n_parts)
         return err_set(e, TUG_EUSAGE, "table %s is busy with %s; try again",
                        s->config.name, s->cut != NULL ? "a save" : "another order");
     s->order = o;
-    s->order_threshold = threshold;
+    s->admin_threshold = threshold;
     s->order_number++;
     s->order_at = 0;
-    s->order_days = 0;
+    s->admin_days = 0;
     s->order_step = s->step;
     if (s->turned.n_words > 0)
         memset(s->turned.words, 0, s->turned.n_words * sizeof(*s->turned.words));

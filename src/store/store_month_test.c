@@ -26,7 +26,7 @@ static const char settings[] =
     "delta-keep-days=1000; deltas=yes";
 
 // Some keys of today: the later ones are new, the first of all are the most popular.
-static void draw(struct batch *b, struct dice *d, uint32_t day)
+static void draw(struct batch *b, struct rng *d, uint32_t day)
 {
     batch_draw(b, d, BATCH);
     for (size_t i = 0; i < b->n; i++)
@@ -34,7 +34,7 @@ static void draw(struct batch *b, struct dice *d, uint32_t day)
     batch_sort(b);
 }
 
-static uint64_t pass(struct store *s, struct batch *b, struct dice *d, uint32_t day,
+static uint64_t pass(struct store *s, struct batch *b, struct rng *d, uint32_t day,
                      uint8_t *seen)
 {
     uint64_t first = 0;
@@ -76,7 +76,7 @@ static void test_month(void **state)
     struct store *s = stores_open(settings, BITS);
     struct batch *b = batch_make(SPAN);
     struct chain *chain = chain_make(s, UNIVERSE);
-    struct dice d = {.seed = 30};
+    struct rng d = {.seed = 30};
     uint8_t *seen = mem_zalloc(UNIVERSE);
     uint64_t keys = 0, rows[DAYS], most[DAYS];
     assert_non_null(seen);
@@ -86,7 +86,7 @@ static void test_month(void **state)
             keys += pass(s, b, &d, day, seen);
             image_free(cuts_all(s, SAVE_DELTA, true, chain));
         }
-        OK(store_order(s, STORE_SHRINK, NAN, &ok_e));
+        OK(store_admin(s, STORE_SHRINK, NAN, &ok_e));
         OK(store_finish(s, &ok_e));
         image_free(cuts_all(s, SAVE_DELTA, true, chain));
         check_chain(s, chain);
@@ -115,7 +115,7 @@ static void test_nobody_saves(void **state)
     (void)state;
     struct store *s = stores_open(settings, 0);
     struct batch *b = batch_make(SPAN);
-    struct dice d = {.seed = 31};
+    struct rng d = {.seed = 31};
     struct err e;
     struct cut_options delta = {.mode = SAVE_DELTA};
     uint8_t *seen = mem_zalloc(UNIVERSE);

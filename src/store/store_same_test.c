@@ -89,19 +89,19 @@ static void remove_from_all(struct stores *x, const struct naive_batch *b)
         OK(store_remove(x->of[i], b->keys, b->n, &ok_e));
 }
 
-static void order_all(struct stores *x, struct dice *d)
+static void order_all(struct stores *x, struct rng *d)
 {
-    bool clear = dice_below_u32(d, 8) == 0;
+    bool clear = rng_below_u32(d, 8) == 0;
     for (uint32_t i = 0; i < x->n; i++) {
         OK(store_finish(x->of[i], &ok_e));
-        OK(store_order(x->of[i], clear ? STORE_CLEAR : STORE_SHRINK, NAN, &ok_e));
+        OK(store_admin(x->of[i], clear ? STORE_CLEAR : STORE_SHRINK, NAN, &ok_e));
     }
 }
 
-// The same is done to all, but each does its orders when it likes to.
-static void do_to_all(struct stores *x, struct dice *d, struct naive_batch *b)
+// The same is done to all, but each does its admin operations when it likes to.
+static void do_to_all(struct stores *x, struct rng *d, struct naive_batch *b)
 {
-    uint32_t kind = dice_below_u32(d, 16);
+    uint32_t kind = rng_below_u32(d, 16);
     if (kind == 0)
         order_all(x, d);
     for (uint32_t i = 0; i < x->n && kind == 1; i++)
@@ -111,7 +111,7 @@ static void do_to_all(struct stores *x, struct dice *d, struct naive_batch *b)
         remove_from_all(x, b);
     }
     for (uint32_t i = 0; i < x->n && kind < 6; i++)
-        for (uint32_t k = dice_below_u32(d, 4); k > 0; k--)
+        for (uint32_t k = rng_below_u32(d, 4); k > 0; k--)
             store_work(x->of[i], 0);
     if (kind < 6)
         return;
@@ -155,7 +155,7 @@ static void test_one_and_three(void **state)
     for (uint32_t i = 0; i < NAIVE_SETTINGS; i++) {
         struct table_config c = naive_config(&naive_settings[i]);
         struct stores x = {.n = 4};
-        struct dice d = {.seed = 100 + i};
+        struct rng d = {.seed = 100 + i};
         for (uint32_t k = 0; k < x.n; k++)
             x.of[k] = stores_open_with(&c, naive_settings[i].bits, 0);
         for (uint32_t k = 0; k < (SANITIZED ? 200 : 1000); k++) {
@@ -206,7 +206,7 @@ static void test_loads(void **state)
     for (uint32_t i = 0; i < NAIVE_SETTINGS; i++) {
         struct table_config c = naive_config(&naive_settings[i]);
         struct stores x = {.n = 1}, two = {.n = 2};
-        struct dice d = {.seed = 200 + i};
+        struct rng d = {.seed = 200 + i};
         if (naive_settings[i].budget > 0)
             continue; // rows without scores go by age, and a save does not tell theirs
         x.of[0] = stores_open_with(&c, naive_settings[i].bits, 0);
@@ -219,7 +219,7 @@ static void test_loads(void **state)
         struct store_push p = {.op = STORE_ASSIGN, .keys = b->keys, .n = b->n};
         p.values = b->values;
         OK(store_push(copy, &p, NULL, &ok_e));
-        OK(store_order(copy, STORE_CLEAR, NAN, &ok_e));
+        OK(store_admin(copy, STORE_CLEAR, NAN, &ok_e));
         copy_store(x.of[0], copy);
         copy_store(x.of[0], copy);
         assert_int_equal(store_stats(copy).changed, 0);
@@ -255,17 +255,17 @@ static int compare_mixed(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static struct many draw_many(const struct store *s, struct dice *d, size_t n)
+static struct many draw_many(const struct store *s, struct rng *d, size_t n)
 {
     uint32_t width = store_value_width(s, STORE_GRADIENT);
     struct many x = {.n = n, .keys = mem_array(n, 8), .values = mem_array(n * width, 4)};
     assert_true(x.keys != NULL && x.values != NULL);
-    uint64_t first = dice_below_u32(d, 1000);
+    uint64_t first = rng_below_u32(d, 1000);
     for (size_t i = 0; i < n; i++)
         x.keys[i] = first + i;
     qsort(x.keys, n, sizeof(*x.keys), compare_mixed);
     for (size_t i = 0; i < n * width; i++) // shows and clicks, too
-        x.values[i] = (float)dice_below_u32(d, 4);
+        x.values[i] = (float)rng_below_u32(d, 4);
     return x;
 }
 
@@ -309,7 +309,7 @@ static void test_many_keys(void **state)
         struct table_config c = naive_config(&naive_settings[of[i]]);
         struct store *a = stores_open_with(&c, bits[i], 0),
                      *b = stores_open_with(&c, bits[i], 0);
-        struct dice d = {.seed = 400 + i};
+        struct rng d = {.seed = 400 + i};
         for (uint32_t k = 0; k < 4; k++) {
             struct many x = draw_many(a, &d, 5000);
             struct store_push p = {.keys = x.keys, .n = x.n, .values = x.values};
@@ -357,7 +357,7 @@ static void again(int rc)
     assert_true(rc == 0 || rc == TUG_ENOMEM);
 }
 
-static void fail_everywhere(struct store *s, struct dice *d, struct naive_batch *b,
+static void fail_everywhere(struct store *s, struct rng *d, struct naive_batch *b,
                             bool clear)
 {
     uint64_t key = naive_key(1);
@@ -367,7 +367,7 @@ static void fail_everywhere(struct store *s, struct dice *d, struct naive_batch 
         push_until_done(s, &p);
         store_set_step(s, k);
     }
-    OK(store_order(s, STORE_SHRINK, NAN, &ok_e));
+    OK(store_admin(s, STORE_SHRINK, NAN, &ok_e));
     struct store_push p = naive_draw_push(d, s, b);
     push_until_done(s, &p); // gives turns
     again(store_finish(s, NULL));
@@ -378,7 +378,7 @@ static void fail_everywhere(struct store *s, struct dice *d, struct naive_batch 
     again(store_remove(s, b->keys, b->n, NULL));
     OK(store_remove(s, b->keys, b->n, &ok_e));
     if (clear)
-        OK(store_order(s, STORE_CLEAR, 0, &ok_e));
+        OK(store_admin(s, STORE_CLEAR, 0, &ok_e));
     store_work(s, 0);
     for (uint32_t k = 0; k < 3; k++) {
         p = naive_draw_push(d, s, b);
@@ -402,14 +402,14 @@ static void test_without_memory(void **state)
             c.accessor.life.embedx_threshold = 0.5f; // many earn it, and few go
         c.accessor.life.delete_threshold = 0.05f;
         struct store *good = stores_open_with(&c, naive_settings[of[i]].bits, 0);
-        struct dice dice = {.seed = 300 + i};
-        fail_everywhere(good, &dice, b, i % 2 == 1);
+        struct rng rng = {.seed = 300 + i};
+        fail_everywhere(good, &rng, b, i % 2 == 1);
         bool faulted = true;
         for (long n = 0; faulted; n += SANITIZED ? 7 : 1) {
             struct store *s = stores_open_with(&c, naive_settings[of[i]].bits, 0);
-            dice = (struct dice){.seed = 300 + i};
+            rng = (struct rng){.seed = 300 + i};
             mem_fault_after(n);
-            fail_everywhere(s, &dice, b, i % 2 == 1);
+            fail_everywhere(s, &rng, b, i % 2 == 1);
             faulted = mem_faulted();
             mem_fault_after(-1);
             for (uint32_t p = 0; p < s->n_parts; p++)

@@ -12,8 +12,8 @@
 // rows, before these rows go, and must not give them out from then on.
 //
 // While it is open, the store is used through it alone, or while no thread is at work:
-// saves, loads and orders are the owner's, between two stretches of batches. It cannot be
-// had of a store with a cold tier.
+// saves, loads and admin operations are the owner's, between two stretches of batches. It
+// cannot be had of a store with a cold tier.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_STORE_STORE_STEPS_H
@@ -56,8 +56,8 @@ struct store_arriving {
 void store_steps_lock(struct store_steps *x, uint32_t partition);
 void store_steps_unlock(struct store_steps *x, uint32_t partition);
 
-// n distinct keys of the partition arrive: handles and extras are filled in where rows are
-// made and extra rows earned. TUG_ENOMEM: all were counted, but some have no row.
+// n distinct keys of the partition arrive: handles and extras are filled in where rows
+// are made and extra rows earned. TUG_ENOMEM: all were counted, but some have no row.
 int store_arrive(struct store_stepper *t, const struct store_arriving *w,
                  struct store_arrival *a, size_t n, struct err *e);
 // Rows beyond the partition's budget go, perhaps of those that have just arrived.
@@ -67,8 +67,8 @@ void store_arrived(struct store_stepper *t, uint32_t partition);
 int store_steps_find(struct store_steps *x, const uint64_t *keys, size_t n,
                      uint32_t *ret_handles, uint32_t *ret_extras, struct err *e);
 
-// Of an empty store whose policy lets in every key: keys[p] of them will come to partition
-// p. A hint, so that the index needs not grow step by step.
+// Of an empty store whose policy lets in every key: keys[p] of them will come to
+// partition p. A hint, so that the index needs not grow step by step.
 void store_steps_expect(struct store_steps *x, const uint64_t *keys);
 
 // The row of a key, to be stepped on by who knows that it stays: it never moves. NULL:

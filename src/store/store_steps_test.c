@@ -1,6 +1,6 @@
-// Threads at the rows of a store: one does what pushes do, bit for bit; of several the rows
-// there are and their counters are those of a count of what was brought. And no row is
-// used for another key while a thread holds it.
+// Threads at the rows of a store: one does what pushes do, bit for bit; of several the
+// rows there are and their counters are those of a count of what was brought. And no row
+// is used for another key while a thread holds it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "store/store_steps.h"
@@ -68,12 +68,12 @@ static int ascending(const void *a, const void *b, void *store)
 }
 
 // A batch of distinct keys, few of them often.
-static size_t take_batch(struct dice *d, struct store *s, struct store_arrival *a)
+static size_t take_batch(struct rng *d, struct store *s, struct store_arrival *a)
 {
     bool taken[KEYS] = {0};
     size_t n = 0;
     for (uint32_t i = 0; i < BATCH; i++) {
-        uint32_t id = dice_below_u32(d, 1 + dice_below_u32(d, KEYS));
+        uint32_t id = rng_below_u32(d, 1 + rng_below_u32(d, KEYS));
         if (taken[id])
             continue;
         taken[id] = true;
@@ -191,7 +191,7 @@ static void as_pushes_do(const char *text)
     struct keeper k;
     struct store_stepper *t;
     struct store_arrival a[BATCH];
-    struct dice d = {.seed = 1};
+    struct rng d = {.seed = 1};
     open_keeper(&k, text);
     struct store *pushed = store_of(text);
     OK(store_stepper_open(&t, k.steps, &ok_e));
@@ -199,7 +199,7 @@ static void as_pushes_do(const char *text)
         size_t n = take_batch(&d, k.store, a);
         k.again = b > BATCHES * 3 / 4;
         for (size_t i = 0; i < n; i++)
-            a[i].click = (float)dice_below_u32(&d, 2);
+            a[i].click = (float)rng_below_u32(&d, 2);
         push(pushed, a, n, k.again, b);
         store_stepper_pin(t);
         store_set_step(k.store, b); // for rows that are made
@@ -257,7 +257,7 @@ static void still_there(const struct keeper *k, const struct store_arrival *a)
 static void work(void *arg, int rank)
 {
     struct keeper *k = arg;
-    struct dice d = {.seed = 100 + (uint64_t)rank};
+    struct rng d = {.seed = 100 + (uint64_t)rank};
     struct store_stepper *t;
     struct store_arrival a[BATCH];
     OK(store_stepper_open(&t, k->steps, &ok_e));

@@ -1,5 +1,5 @@
-// Stores against a naive one (kit/naive_store.h), over random sequences of all that can be
-// done to them; limits and bad input.
+// Stores against a naive one (kit/naive_store.h), over random sequences of all that can
+// be done to them; limits and bad input.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "store/store.h"
@@ -43,7 +43,7 @@ static void check_pulled(const struct naive *m, uint32_t i, const float *got)
                           x->extra ? x->embedx.w[k] : 0);
 }
 
-static void pull(struct dice *d, struct store *s, const struct naive *m,
+static void pull(struct rng *d, struct store *s, const struct naive *m,
                  struct naive_batch *b)
 {
     uint8_t found[KEYS];
@@ -143,13 +143,13 @@ static void check_all(struct store *s, const struct naive *m)
 }
 
 // An order, unless another goes on.
-static void order(struct dice *d, struct store *s, struct naive *m)
+static void order(struct rng *d, struct store *s, struct naive *m)
 {
     struct err e;
-    bool clear = dice_below_u32(d, 6) == 0;
-    float threshold = dice_below_u32(d, 3) == 0 ? 0.8f : NAN;
+    bool clear = rng_below_u32(d, 6) == 0;
+    float threshold = rng_below_u32(d, 3) == 0 ? 0.8f : NAN;
     bool busy = s->order_at < s->n_parts;
-    int rc = store_order(s, clear ? STORE_CLEAR : STORE_SHRINK, threshold, &e);
+    int rc = store_admin(s, clear ? STORE_CLEAR : STORE_SHRINK, threshold, &e);
     assert_int_equal(rc, busy ? TUG_EUSAGE : 0);
     if (rc != 0)
         assert_non_null(strstr(e.text, "another order"));
@@ -159,7 +159,7 @@ static void order(struct dice *d, struct store *s, struct naive *m)
         naive_shrink(m, threshold);
 }
 
-static void remove_some(struct dice *d, struct store *s, struct naive *m,
+static void remove_some(struct rng *d, struct store *s, struct naive *m,
                         struct naive_batch *b)
 {
     naive_draw_keys(d, s, b, 10);
@@ -178,12 +178,12 @@ static void forget_changes(struct store *s, struct naive *m)
         m->rows[i].changed = m->gone[i] = false;
 }
 
-static void do_something(struct dice *d, struct store *s, struct naive *m,
+static void do_something(struct rng *d, struct store *s, struct naive *m,
                          struct naive_batch *b)
 {
     struct store_push p;
     size_t done;
-    switch (dice_below_u32(d, 16)) {
+    switch (rng_below_u32(d, 16)) {
     case 0:
         order(d, s, m);
         break;
@@ -219,13 +219,13 @@ static void test_against_naive(void **state)
     for (uint32_t i = 0; i < NAIVE_SETTINGS; i++) {
         struct table_config c = naive_config(&naive_settings[i]);
         struct store *s = stores_open_with(&c, naive_settings[i].bits, 0);
-        struct dice d = {.seed = i};
+        struct rng d = {.seed = i};
         naive_open(m, s, naive_settings[i].bits);
         for (uint32_t k = 0; k < (SANITIZED ? 300 : 1500); k++) {
             do_something(&d, s, m, b);
-            if (dice_below_u32(&d, 12) == 0)
+            if (rng_below_u32(&d, 12) == 0)
                 check_all(s, m);
-            if (dice_below_u32(&d, 60) == 0)
+            if (rng_below_u32(&d, 60) == 0)
                 forget_changes(s, m);
         }
         check_all(s, m);
@@ -282,7 +282,7 @@ static void test_counters(void **state)
     OK(store_pull(s, &key, 1, got, NULL, &ok_e));
     assert_true(got[0] == 3 && got[1] == 1);
     assert_true(got[2] * 0x1p24f + got[3] == -1);
-    OK(store_order(s, STORE_SHRINK, NAN, &ok_e)); // they know no life
+    OK(store_admin(s, STORE_SHRINK, NAN, &ok_e)); // they know no life
     OK(store_finish(s, &ok_e));
     assert_int_equal(store_stats(s).rows, 1);
     store_close(s);
@@ -348,7 +348,7 @@ static void check_max_bytes(uint64_t most, bool extras)
     struct table_config c = naive_config(&naive_settings[0]);
     struct store *s = stores_open_with(&c, 3, most);
     struct naive_batch *b = mem_alloc(sizeof(*b));
-    struct dice d = {.seed = 1};
+    struct rng d = {.seed = 1};
     struct err e;
     int rc = 0;
     size_t done;
@@ -370,7 +370,7 @@ static void check_max_bytes(uint64_t most, bool extras)
     assert_int_equal(x.extra_rows > 0, extras);
     assert_true(x.rows > 100 && x.extra_rows < KEYS);
     assert_true(x.rows * 40 + x.extra_rows * 40 < most);
-    OK(store_order(s, STORE_CLEAR, NAN, &ok_e));
+    OK(store_admin(s, STORE_CLEAR, NAN, &ok_e));
     p.n = 30; // there is room again
     OK(store_push(s, &p, &done, &ok_e));
     mem_free(b);

@@ -21,11 +21,11 @@ static const char *const settings[] = {
 };
 enum { N_SETTINGS = sizeof(settings) / sizeof(settings[0]) };
 
-// The same with the same dice, whatever goes on beside it.
-static void traffic(struct store *s, struct batch *b, struct dice *d)
+// The same with the same rng, whatever goes on beside it.
+static void traffic(struct store *s, struct batch *b, struct rng *d)
 {
-    batch_draw(b, d, 1 + dice_below(d, 60));
-    switch (dice_below(d, 6)) {
+    batch_draw(b, d, 1 + rng_below(d, 60));
+    switch (rng_below(d, 6)) {
     case 0:
         OK(store_pull(s, b->keys, b->n, b->values, NULL, &ok_e));
         break;
@@ -36,7 +36,7 @@ static void traffic(struct store *s, struct batch *b, struct dice *d)
         store_set_step(s, store_step_of(s) + 1);
         break;
     case 3:
-        if (dice_below(d, 6) == 0)
+        if (rng_below(d, 6) == 0)
             store_day(s);
         break;
     default:
@@ -45,21 +45,21 @@ static void traffic(struct store *s, struct batch *b, struct dice *d)
     }
 }
 
-static void shrink_before(struct store *s, struct batch *b, struct dice *d, uint32_t n)
+static void shrink_before(struct store *s, struct batch *b, struct rng *d, uint32_t n)
 {
-    OK(store_order(s, STORE_SHRINK, NAN, &ok_e));
+    OK(store_admin(s, STORE_SHRINK, NAN, &ok_e));
     OK(store_finish(s, &ok_e));
     for (uint32_t i = 0; i < n; i++)
         traffic(s, b, d);
 }
 
-static void shrink_meanwhile(struct store *s, struct batch *b, struct dice *d, uint32_t n)
+static void shrink_meanwhile(struct store *s, struct batch *b, struct rng *d, uint32_t n)
 {
-    struct dice work = {.seed = d->seed + 1, .at = d->at};
-    OK(store_order(s, STORE_SHRINK, NAN, &ok_e));
+    struct rng work = {.seed = d->seed + 1, .at = d->at};
+    OK(store_admin(s, STORE_SHRINK, NAN, &ok_e));
     for (uint32_t i = 0; i < n; i++) {
         traffic(s, b, d);
-        if (dice_below(&work, 5) == 0)
+        if (rng_below(&work, 5) == 0)
             store_work(s, 0);
     }
     OK(store_finish(s, &ok_e));
@@ -88,7 +88,7 @@ static void test_meanwhile(void **state)
         struct store *s[2] = {stores_open(settings[i], BITS),
                               stores_open(settings[i], BITS)};
         struct batch *b = batch_make(UNIVERSE);
-        struct dice d[2] = {{.seed = i}, {.seed = i}};
+        struct rng d[2] = {{.seed = i}, {.seed = i}};
         for (uint32_t r = 0; r < ROUNDS; r++) {
             for (uint32_t k = 0; k < 2; k++)
                 for (uint32_t n = 0; n < 30; n++)
@@ -121,14 +121,14 @@ static void test_no_memory(void **state)
         struct store *s[2] = {stores_open(settings[0], BITS),
                               stores_open(settings[0], BITS)};
         struct batch *b = batch_make(UNIVERSE);
-        struct dice d = {.seed = 9};
+        struct rng d = {.seed = 9};
         for (uint32_t i = 0; i < 40; i++) {
-            struct dice same = d;
+            struct rng same = d;
             traffic(s[0], b, &d);
             traffic(s[1], b, &same);
         }
         for (uint32_t k = 0; k < 2; k++)
-            OK(store_order(s[k], STORE_SHRINK, NAN, &ok_e));
+            OK(store_admin(s[k], STORE_SHRINK, NAN, &ok_e));
         OK(store_finish(s[0], &ok_e));
         batch_draw(b, &d, 200);
         mem_fault_after(n);

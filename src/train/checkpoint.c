@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/plural.h"
 #include "train/course.h"
-#include "train/lives.h"
+#include "train/lifecycle.h"
 #include "train/progress.h"
 
 // The save that a run begins with.
@@ -158,11 +158,11 @@ static int init_from(struct run *r, struct err *e)
     const char *dir = r->start->dir;
     bool sparse, dense;
     TRY(choose_tables(r->config->init_tables, &sparse, &dense, e));
-    if (saved_run_lives(m) != (r->config->table != NULL))
+    if (saved_run_has_lifecycle(m) != (r->config->table != NULL))
         return err_set(e, TUG_EUSAGE,
                        "the model in %s was trained %s: use %s --table here, too", dir,
-                       saved_run_lives(m) ? "with --table" : "without --table",
-                       saved_run_lives(m) ? "the same" : "no");
+                       saved_run_has_lifecycle(m) ? "with --table" : "without --table",
+                       saved_run_has_lifecycle(m) ? "the same" : "no");
     struct model then;
     TRY(model_init(&then, &m->options.model, e));
     TRY(check_shape(&then, &r->parameters.model, dir, e));

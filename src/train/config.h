@@ -42,8 +42,8 @@ struct train_cluster {
 
 struct train_config {
     const struct train_cluster *cluster; // NULL: one process
-    // Features' rows live by these settings (train/lives.h); NULL: they are the model's
-    // own and stay for good.
+    // Features' rows live by these settings (train/lifecycle.h); NULL: they are the
+    // model's own and stay for good.
     const struct table_config *table;
     struct path_list data, test, valid; // valid: files, or none
     double valid_fraction; // or this share of the training data, by a hash of position

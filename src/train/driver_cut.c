@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "save/save.h"
 #include "train/driver_internal.h"
-#include "train/lives.h"
+#include "train/lifecycle.h"
 #include "train/progress.h"
 
 enum { MARKS_SECONDS = 60 };

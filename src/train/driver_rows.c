@@ -9,7 +9,7 @@
 #include "base/relaxed.h"
 #include "save/save.h"
 #include "train/driver_internal.h"
-#include "train/lives.h"
+#include "train/lifecycle.h"
 
 enum { FETCH_ROWS = 1 << 15, SEND_ROWS = 4096 };
 
@@ -39,7 +39,7 @@ static int put_rows(struct table *t, const uint64_t *keys, size_t n, const float
             continue;
         float *row = table_row(slabs, handles[i]);
         if (living != NULL)
-            lives_put(living, own, values + i * width, row);
+            lifecycle_put(living, own, values + i * width, row);
         else
             relaxed_store_n(row, values + i * width, width);
     }
@@ -51,7 +51,7 @@ static int put_rows(struct table *t, const uint64_t *keys, size_t n, const float
 static const struct accessor *living_of(const struct driver *d, bool dense)
 {
     const struct table_spec *s = client_spec(d->remote.client, number_of(false, false));
-    if (!accessor_lives(&s->accessor))
+    if (!accessor_has_lifecycle(&s->accessor))
         return NULL;
     return &client_spec(d->remote.client, number_of(dense, false))->accessor;
 }
@@ -160,7 +160,7 @@ int driver_keep_best(struct run *r, struct err *e)
     struct client *c = d->remote.client;
     for (int dense = 0; dense < 2; dense++) {
         uint32_t copy = number_of(dense, true);
-        TRY(wait(d, client_order(c, number_of(dense, false), WIRE_COPY, copy, e), e));
+        TRY(wait(d, client_admin(c, number_of(dense, false), WIRE_COPY, copy, e), e));
         if (client_spec(c, copy) == NULL)
             TRY(wait(d, client_info(c, NULL, copy, NULL, e), e));
     }
@@ -336,8 +336,8 @@ static int load_tables(struct run *r, const char *dir, const struct saved_run *m
     int rc = 0;
     for (int t = 0; t < 2 && rc == 0; t++)
         if (wanted[t])
-            rc = saved_run_lives(m) ? load_table(r, &c, t, e)
-                                    : send_table(r, &c, role, t, e);
+            rc = saved_run_has_lifecycle(m) ? load_table(r, &c, t, e)
+                                            : send_table(r, &c, role, t, e);
     save_chain_close(&c);
     return rc;
 }
@@ -359,7 +359,7 @@ int driver_resume(struct run *r, const char *dir, const struct saved_run *m,
     TRY(driver_keep_best(r, e));
     for (int dense = 0; dense < 2; dense++)
         TRY(wait(r->driver,
-                 client_order(r->driver->remote.client, number_of(dense, false),
+                 client_admin(r->driver->remote.client, number_of(dense, false),
                               WIRE_CLEAR, 0, e),
                  e));
     return load_tables(r, dir, m, SAVED_TRAINING, true, true, e);

@@ -57,10 +57,10 @@ static void micro(struct worker *w, const uint64_t *order, size_t n)
 }
 
 // A hand's runs, on their way into cache before the first example is dealt.
-static void prefetch_hand(struct worker *w, uint64_t first)
+static void prefetch_block(struct worker *w, uint64_t first)
 {
     const struct run *r = w->run;
-    order_hand(&r->order, &w->hand, first / ORDER_HAND);
+    order_fill_block(&r->order, &w->hand, first / ORDER_BLOCK);
     for (uint32_t i = 0; i < w->hand.runs; i++)
         for (uint64_t j = 0; j < ORDER_RUN; j += ORDER_RUN / 2)
             if (w->hand.first[i] + j < r->order.n)
@@ -77,9 +77,9 @@ static void deal(struct worker *w, size_t size, uint64_t number,
              positions = order_positions(&r->order);
     end = end < positions ? end : positions;
     while (first < end && w->rc == 0) {
-        if (!w->hand.known || w->hand.number != first / ORDER_HAND)
-            prefetch_hand(w, first);
-        uint64_t left = ORDER_HAND - first % ORDER_HAND; // of the hand
+        if (!w->hand.known || w->hand.number != first / ORDER_BLOCK)
+            prefetch_block(w, first);
+        uint64_t left = ORDER_BLOCK - first % ORDER_BLOCK; // of the hand
         left = left < end - first ? left : end - first;
         size_t n = left < size ? (size_t)left : size;
         size_t picked = run_pick(w, first, n, order);

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/relaxed.h"
-#include "train/lives.h"
+#include "train/lifecycle.h"
 #include "train/run_tables.h"
 #include "train/saved.h"
 
@@ -64,7 +64,7 @@ static int open_rows(struct local_rows *l, const struct train_config *c,
 {
     struct table_config sparse, dense;
     TRY(run_tables(c, m, &sparse, &dense, e));
-    TRY(lives_model(&sparse, m, &l->model, e));
+    TRY(lifecycle_model(&sparse, m, &l->model, e));
     TRY(open_store(&l->sparse, &sparse, 0, m, e));
     TRY(open_store(&l->dense, &dense, 1, m, e));
     const struct accessor *a = &l->model.accessor;
@@ -202,8 +202,8 @@ static int take_row(struct local_rows *l, uint64_t key)
     if (row == NULL)
         return 0;
     TRY(table_rows(l->cache.sparse, &key, 1, &handle));
-    lives_copy_row(&l->model.accessor, &l->cache.model.accessor, row, extra,
-                   table_row(table_slabs(l->cache.sparse), handle));
+    lifecycle_copy_row(&l->model.accessor, &l->cache.model.accessor, row, extra,
+                       table_row(table_slabs(l->cache.sparse), handle));
     return 0;
 }
 

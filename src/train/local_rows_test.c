@@ -14,7 +14,7 @@
 #include "save/save.h"
 #include "train/config.h"
 #include "train/course.h"
-#include "train/lives.h"
+#include "train/lifecycle.h"
 #include "train/local_steps.h"
 
 static struct train_result result;
@@ -48,7 +48,7 @@ static struct train_config config_of(const char *model, const char *settings, in
 static void train(const struct train_config *c)
 {
     size_t live = mem_live();
-    if (lives_run(c, &result, &test_err) != 0)
+    if (lifecycle_run(c, &result, &test_err) != 0)
         fail_msg("%s", test_err.text);
     assert_int_equal(mem_live(), live);
 }
@@ -151,7 +151,7 @@ static void count_data(struct naive *m, const struct train_config *c)
     m->of = mem_zalloc(m->n * sizeof(*m->of));
     assert_non_null(m->of);
     struct order order = order_make(dataset_size(d), c->model.seed, 0);
-    struct hand hand = {0};
+    struct order_block hand = {0};
     for (uint64_t first = 0; first < order_positions(&order); first += c->batch) {
         uint64_t examples[64];
         assert_true(c->batch <= 64);
@@ -438,7 +438,7 @@ static void test_diverges(void **state)
     c.reader.loss = READER_SQUARED;
     table.accessor.rule = rule_defaults(RULE_SGD);
     table.accessor.rule.lr = 1000;
-    assert_int_equal(lives_run(&c, &result, &test_err), TUG_EDATA);
+    assert_int_equal(lifecycle_run(&c, &result, &test_err), TUG_EDATA);
     assert_non_null(strstr(test_err.text, "is not finite (largest weight"));
 }
 
@@ -449,7 +449,7 @@ static void test_no_memory(void **state)
     struct train_config c = config_of(
         "fm", "accessor=ctr; entry=count:2; embedx-threshold=1", 2);
     c.epochs = 2;
-    FAIL_EACH_ALLOCATION(lives_run(&c, &result, &test_err), (void)0);
+    FAIL_EACH_ALLOCATION(lifecycle_run(&c, &result, &test_err), (void)0);
 }
 
 int main(void)

@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "cluster/node.h"
 #include "rule/rule.h"
-#include "train/lives.h"
+#include "train/lifecycle.h"
 
 enum { READY_SECONDS = 120 };
 

@@ -93,7 +93,7 @@ struct share {
     struct remote_worker *worker;
     uint64_t pass;
     struct order order;
-    struct hand hand;
+    struct order_block hand;
     uint64_t first, batches;
     bool begun;
     uint64_t last;    // batch whose share was pushed
@@ -124,7 +124,7 @@ struct remote_worker {
     // async, ssp
     struct held_piece *held; // pieces kept in memory
     size_t n_held, cap_held;
-    uint64_t held_bytes, may_hold;
+    uint64_t pending_bytes, may_hold;
     uint64_t clock;  // ssp
     bool paused;     // ssp: nobody waits for it
     uint64_t marked; // the save that it has marked last
@@ -151,8 +151,9 @@ int remote_pieces_pause(struct remote_worker *w, struct err *e);
 int remote_train_share(struct remote_worker *w, const struct msg_leased *l,
                        struct err *e);
 
-// The gradients of a part of the batch that was pulled, of at most remote_at_once examples,
-// in w->work, and d loss / d score of each. TUG_EDATA, TUG_ENOMEM: see remote_failed.
+// The gradients of a part of the batch that was pulled, of at most remote_at_once
+// examples, in w->work, and d loss / d score of each. TUG_EDATA, TUG_ENOMEM: see
+// remote_failed.
 int remote_gradients(struct remote_worker *w, const struct exchange *x,
                      const struct model_batch *part, float *ret_err);
 static inline size_t remote_at_once(const struct remote_worker *w)

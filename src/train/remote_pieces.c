@@ -57,7 +57,7 @@ static int hold(struct remote_worker *w, const struct msg_leased *l, struct data
         w->cap_held = cap;
     }
     w->held[w->n_held++] = (struct held_piece){l->file, l->index, d};
-    w->held_bytes += dataset_bytes(d);
+    w->pending_bytes += dataset_bytes(d);
     return 0;
 }
 
@@ -76,7 +76,8 @@ static int take_piece(struct remote_worker *w, const struct msg_leased *l,
         TRY(exchange_keys_open(&w->keys, e));
     }
     TRY(load(w, l, ret, e));
-    *ret_own = w->held_bytes + dataset_bytes(*ret) > w->may_hold || hold(w, l, *ret) != 0;
+    *ret_own = w->pending_bytes + dataset_bytes(*ret) > w->may_hold ||
+               hold(w, l, *ret) != 0;
     return 0;
 }
 
@@ -84,7 +85,7 @@ struct batches {
     const struct msg_leased *lease;
     const struct dataset *data;
     struct order order;
-    struct hand hand;
+    struct order_block hand;
     uint64_t n;
     uint64_t window; // batches that are pulled and not acknowledged yet
     float rate;

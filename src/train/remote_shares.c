@@ -38,7 +38,7 @@ static int load_all(struct remote_worker *w, struct err *e)
     if (rc == 0)
         rc = fields_check(w->all, s, NULL, &w->model.options, e);
     if (rc == 0)
-        w->held_bytes = dataset_bytes(w->all);
+        w->pending_bytes = dataset_bytes(w->all);
     source_close(s);
     return rc;
 }

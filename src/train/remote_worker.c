@@ -11,7 +11,7 @@
 #include "cluster/node.h"
 #include "train/columns.h"
 #include "train/fields.h"
-#include "train/lives.h"
+#include "train/lifecycle.h"
 #include "train/remote.h"
 #include "train/report.h"
 
@@ -45,7 +45,7 @@ int remote_report(struct remote_worker *w, struct msg_piece_done *m, struct err 
         .stream = &w->stream,
         .read_seconds = w->read_seconds,
         .bad_lines = w->bad_lines,
-        .data_bytes = w->held_bytes,
+        .data_bytes = w->pending_bytes,
     };
     int rc = report_write(&r, &b) == 0 ? 0 : err_nomem(e, "a report");
     m->report = (struct wire_text){b.data, (uint32_t)b.len};
@@ -140,8 +140,8 @@ static int open_data(struct remote_worker *w, struct err *e)
     return tell_data(w, o.piece_bytes, e);
 }
 
-// How the data is read: as the saved model that the run begins with, as another worker, or
-// as the options and the first file say.
+// How the data is read: as the saved model that the run begins with, as another worker,
+// or as the options and the first file say.
 static int open_reader(struct remote_worker *w, struct err *e)
 {
     struct remote_data *data = mem_zalloc(sizeof(*data));
@@ -176,8 +176,8 @@ static int open_model(struct remote_worker *w, struct err *e)
     TRY(remote_tables(&w->remote, c, &w->model, e));
     struct model rows = w->model; // on rows as they lie on the servers
     if (c->table != NULL)
-        TRY(lives_model(&client_spec(w->remote.client, EXCHANGE_SPARSE)->config,
-                        &w->model, &rows, e));
+        TRY(lifecycle_model(&client_spec(w->remote.client, EXCHANGE_SPARSE)->config,
+                            &w->model, &rows, e));
     for (size_t i = 0; i < REMOTE_SLOTS; i++)
         TRY(exchange_open(&w->slots[i], &rows, remote_steps(c), w->remote.client,
                           &w->keys, e));

@@ -1,4 +1,5 @@
-// A training run from the inside: what trainer.c, loop.c, the updaters and the rest share.
+// A training run from the inside: what trainer.c, loop.c, the updaters and the rest
+// share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_RUN_H
@@ -60,7 +61,7 @@ struct worker {
     struct rule_params bias_rule[ACCESSOR_MAX_GROUPS];
     struct hot_copies hot;        // hogwild with several threads
     uint64_t unmerged;            // examples since its last merge
-    struct hand hand;             // of the order, that this worker deals from
+    struct order_block hand;      // of the order, that this worker deals from
     struct metrics_stream stream; // of examples before they were trained on
     struct synchronous *synchronous;
     struct local_steps *steps; // hogwild where features live
@@ -111,8 +112,8 @@ struct run {
     struct progress *progress;
 };
 
-// How the team trains on the data set at hand, a stretch of batches at a time: loop.c knows
-// no more of it. The first three may be NULL.
+// How the team trains on the data set at hand, a stretch of batches at a time: loop.c
+// knows no more of it. The first three may be NULL.
 struct updater {
     int (*open)(struct run *r, struct err *e); // once the workers are there
     void (*close)(struct run *r);

@@ -13,13 +13,13 @@
 #define RUN_SPARSE "sparse" // their names, and their files' in a save
 #define RUN_DENSE "dense"
 
-// What --table sets is added to this: accessor sparse, the model's rules and first values.
-// Gradients are of sums over a batch, so they are not divided by shows.
+// What --table sets is added to this: accessor sparse, the model's rules and first
+// values. Gradients are of sums over a batch, so they are not divided by shows.
 struct table_config run_living_defaults(const struct model_options *o);
 
 // Whether a run in one process with --table steps on its rows in place (local_rows.h). By
 // its settings alone: what these want of a server, a server within the process does
-// (lives.h).
+// (lifecycle.h).
 bool run_steps_in_place(const struct train_config *c);
 
 // The tables of a model's rows where these stay once they were made, whatever the mode:

@@ -1,12 +1,13 @@
-// Saved models as parameters: rows of a save's files become rows of a model's tables. Those
-// of features that live become what a pull returns of them: weights alone, for scores.
+// Saved models as parameters: rows of a save's files become rows of a model's tables.
+// Those of features that live become what a pull returns of them: weights alone, for
+// scores.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/relaxed.h"
-#include "train/lives.h"
+#include "train/lifecycle.h"
 #include "train/saved.h"
 
 int saved_open(struct save_chain *c, const char *dir, struct err *e)
@@ -50,8 +51,8 @@ static void copy_row(const struct copying *x, enum rows_kind kind, const float *
         relaxed_store_n(row + x->own->groups[1].weights,
                         from + x->saved.groups[1].weights, x->own->groups[1].n);
     else
-        lives_copy_row(&x->saved, x->own, from, x->saved.extra_width > 0 ? NULL : from,
-                       row);
+        lifecycle_copy_row(&x->saved, x->own, from,
+                           x->saved.extra_width > 0 ? NULL : from, row);
 }
 
 static int copy_block(void *ctx, const struct rows_block *b, struct err *e)
@@ -132,7 +133,7 @@ static int add_table(struct loading *l, const char *name, const struct accessor 
                        l->chain->paths[0], name);
     TRY(rc);
     TRY(accessor_make(&x->saved, &x->from->config.accessor, e));
-    bool lives = accessor_lives(&x->saved);
+    bool lives = accessor_has_lifecycle(&x->saved);
     x->same = !lives;
     if (!same_groups(&x->saved, own, !lives))
         return err_set(e, TUG_EDATA, "the rows of table %s in %s are not this model's",

@@ -22,7 +22,7 @@ struct saved_options {
     bool deterministic, reduce_mean, streaming;
     uint64_t window_bytes;
     double valid_fraction;
-    // Settings of features that live (train/lives.h), or "".
+    // Settings of features that live (train/lifecycle.h), or "".
     char table[SAVED_TEXT_MAX];
 };
 
@@ -39,8 +39,8 @@ struct saved_run {
     double best_loss;
     uint32_t best_epoch, passes_since_best;
     struct metrics best_valid;
-    // Of a save in the middle of a cluster's pass: where the readers of the data stood, as
-    // JSON (train/driver_cut.c); or NULL.
+    // Of a save in the middle of a cluster's pass: where the readers of the data stood,
+    // as JSON (train/driver_cut.c); or NULL.
     char *readers;
 };
 void saved_run_free(struct saved_run *x); // a zeroed one is fine
@@ -59,7 +59,7 @@ int saved_same_options(const struct saved_options *then, const struct saved_opti
                        struct err *e);
 
 // Whether its features live.
-static inline bool saved_run_lives(const struct saved_run *x)
+static inline bool saved_run_has_lifecycle(const struct saved_run *x)
 {
     return x->options.table[0] != 0;
 }

@@ -1,5 +1,6 @@
-// Rows on disk, in servers with a real RocksDB below --cold-root: what is pushed, saved and
-// loaded is what it would be without, and what a kill -9 leaves of a tier never comes back.
+// Rows on disk, in servers with a real RocksDB below --cold-root: what is pushed, saved
+// and loaded is what it would be without, and what a kill -9 leaves of a tier never comes
+// back.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
@@ -106,7 +107,7 @@ static void saved_and_loaded(void **state)
     push_passes(c, 1, 3);
     assert_true(some_are_cold(c, USERS));
     same_rows(c, 3);
-    tables_order(0, "save --table users --out saves");
+    tables_admin(0, "save --table users --out saves");
     push_passes(c, 4, 4); // is in no save
     assert_true(some_are_cold(c, USERS));
     tables_check(tug_client_close(c));
@@ -114,12 +115,12 @@ static void saved_and_loaded(void **state)
 
     start();
     c = make_users();
-    tables_order(0, "load --table users --from saves");
+    tables_admin(0, "load --table users --from saves");
     same_rows(c, 3);
     push_passes(c, 4, 5);
     assert_true(some_are_cold(c, USERS));
     same_rows(c, 5);
-    tables_order(0, "save --table users --out saves");
+    tables_admin(0, "save --table users --out saves");
     tables_check(tug_client_close(c));
     tables_stop();
     same_save("saves", 5);
@@ -165,7 +166,7 @@ static void found_again_or_refused(void **state)
     for (uint64_t round = 0; round < 4; round++)
         push_round(c, round);
     assert_true(some_are_cold(c, SUMS));
-    tables_order(0, "save --table sums --out saves");
+    tables_admin(0, "save --table sums --out saves");
     tables_check(tug_client_close(c));
     tables_stop();
 
@@ -179,7 +180,7 @@ static void found_again_or_refused(void **state)
     tables_kill(SERVERS);
 
     start();
-    tables_order(3, "create --settings %s --number %u", DURABLE, SUMS);
+    tables_admin(3, "create --settings %s --number %u", DURABLE, SUMS);
     e2e_says("load a save");
     tables_stop();
 
@@ -187,7 +188,7 @@ static void found_again_or_refused(void **state)
     start();
     c = tables_client();
     tables_check(tug_table_make(c, SUMS, DURABLE));
-    tables_order(0, "load --table sums --from saves");
+    tables_admin(0, "load --table sums --from saves");
     rounds_are(c, 4);
     tables_check(tug_client_close(c));
     tables_stop();

@@ -17,14 +17,14 @@ static void make_saves(void)
 {
     files_remove("good");
     tables_start(2);
-    tables_order(0, "create --settings %s", TABLES_USERS);
+    tables_admin(0, "create --settings %s", TABLES_USERS);
     client = tables_client();
     tables_check(tug_table_find(client, "users", &users));
     tables_push(client, users, 1, 3000);
-    tables_order(0, "save --table users --mode base --out good");
+    tables_admin(0, "save --table users --mode base --out good");
     tables_push(client, users, 2, 3000);
-    tables_order(0, "save --table users --mode delta --out good");
-    tables_order(0, "dump --table users --out rows.txt");
+    tables_admin(0, "save --table users --mode delta --out good");
+    tables_admin(0, "dump --table users --out rows.txt");
 }
 
 static void end_cluster(void)
@@ -36,14 +36,14 @@ static void end_cluster(void)
 // Nothing that failed has changed the rows, or stopped them from being changed.
 static void rows_are_as_they_were(void)
 {
-    tables_order(0, "dump --table users --out now.txt");
+    tables_admin(0, "dump --table users --out now.txt");
     tables_same_files("rows.txt", "now.txt");
 }
 
 static void still_trains(uint64_t seed)
 {
     tables_push(client, users, seed, 500);
-    tables_order(0, "dump --table users --out rows.txt");
+    tables_admin(0, "dump --table users --out rows.txt");
 }
 
 // ---------------------------------------------------------------- damage
@@ -107,7 +107,7 @@ static void damaged_files(void **state)
                 if (how < 4) // noticed before a row is touched
                     rows_are_as_they_were();
                 else
-                    tables_order(0, "load --table users --from good");
+                    tables_admin(0, "load --table users --from good");
             }
     }
     rows_are_as_they_were();
@@ -120,7 +120,7 @@ static void exchanged_files(void **state)
 {
     (void)state;
     make_saves();
-    tables_order(0, "save --table users --mode base --out other");
+    tables_admin(0, "save --table users --mode base --out other");
     char names[FILES][64];
     assert_true(files_list("good/save-000001", names, FILES) > 2);
     const char *rows = strcmp(names[0], "manifest.json") == 0 ? names[2] : names[0];
@@ -135,14 +135,14 @@ static void exchanged_files(void **state)
     files_remove("bad/save-000001");
     tug_ends(3, "table stat --from bad");
     e2e_says("save-000001");
-    tables_order(3, "load --table users --from bad");
+    tables_admin(3, "load --table users --from bad");
     e2e_says("save-000001");
 
     files_copy_dir("other/save-000001",
                    "bad/save-000001"); // not what the delta builds on
     tug_ends(3, "table stat --from bad");
     e2e_says("save-000001");
-    tables_order(3, "load --table users --from bad");
+    tables_admin(3, "load --table users --from bad");
     e2e_says("save-000001");
     rows_are_as_they_were();
     end_cluster();
@@ -160,9 +160,9 @@ static void unfinished_saves(void **state)
     files_write("good/save-000003/manifest.json.0123456789abcdef.tmp", "{");
     tug_ends(0, "table export --from good --state --out two.txt");
     tables_same_files("one.txt", "two.txt");
-    tables_order(0, "load --table users --from good");
+    tables_admin(0, "load --table users --from good");
     rows_are_as_they_were();
-    tables_order(0, "save --table users --mode delta --out good");
+    tables_admin(0, "save --table users --mode delta --out good");
     assert_int_equal(files_list("good", names, FILES), 3);
     tug_ends(0, "table stat --from good");
     end_cluster();
@@ -172,15 +172,15 @@ static void other_tables(void **state)
 {
     (void)state;
     make_saves();
-    tables_order(0, "create --settings name=wide;accessor=ctr;dim=6");
-    tables_order(2, "load --table wide --from good");
+    tables_admin(0, "create --settings name=wide;accessor=ctr;dim=6");
+    tables_admin(2, "load --table wide --from good");
     e2e_says("wide");
     tug_ends(2, "table export --from good --table user");
     e2e_says("did you mean 'users'?");
     tug_ends(2, "table shrink --from good --table ads");
     e2e_says("there are: users");
     // With --keep the save of another table would take the one of this away.
-    tables_order(2, "save --table wide --out good --keep 1");
+    tables_admin(2, "save --table wide --out good --keep 1");
     e2e_says("another directory");
     tug_ends(0, "table stat --from good");
     end_cluster();
@@ -190,7 +190,7 @@ static void other_tables(void **state)
 
 static void fails_here(const char *out, const char *says)
 {
-    tables_order(4, "save --table users --out %s", out);
+    tables_admin(4, "save --table users --out %s", out);
     e2e_says(says);
     rows_are_as_they_were();
 }
@@ -207,10 +207,10 @@ static void places_that_cannot_be(void **state)
         fails_here("readonly", "readonly");
         fails_here("readonly/saves", "readonly/saves");
     }
-    tables_order(4, "dump --table users --out missing/rows.txt");
+    tables_admin(4, "dump --table users --out missing/rows.txt");
     e2e_says("missing/rows.txt");
     still_trains(5);
-    tables_order(0, "save --table users --mode delta --out good");
+    tables_admin(0, "save --table users --mode delta --out good");
     end_cluster();
 }
 
@@ -254,8 +254,8 @@ static void full_disks(void **state)
     rows_are_as_they_were();
     still_trains(20);
     // What could not be published before is in the next delta.
-    tables_order(0, "save --table users --mode delta --out good");
-    tables_order(0, "load --table users --from good");
+    tables_admin(0, "save --table users --mode delta --out good");
+    tables_admin(0, "load --table users --from good");
     rows_are_as_they_were();
     end_cluster();
 }

@@ -145,11 +145,11 @@ static uint64_t last_said(int from, uint64_t version)
 static bool start_cluster(uint64_t version, bool loads)
 {
     tables_start(SERVERS);
-    tables_order(0, "create --settings %s", VERSIONED);
+    tables_admin(0, "create --settings %s", VERSIONED);
     if (!loads)
         return false;
-    tables_order(0, "load --table versions --from saves");
-    tables_order(0, "dump --table versions --out loaded.txt");
+    tables_admin(0, "load --table versions --from saves");
+    tables_admin(0, "dump --table versions --out loaded.txt");
     assert_true(version_of("loaded.txt") == version);
     return true;
 }
@@ -182,7 +182,8 @@ static uint64_t kill_one(uint64_t version, bool loaded, unsigned kill_number)
     return said;
 }
 
-// Whether the newest save was cut off in the middle: it would be a poor test if none were.
+// Whether the newest save was cut off in the middle: it would be a poor test if none
+// were.
 static bool is_cut(void)
 {
     static char names[MOST_SAVES][64];
@@ -195,13 +196,13 @@ static void first_saves(void)
 {
     uint32_t table;
     tables_start(SERVERS);
-    tables_order(0, "create --settings %s", VERSIONED);
+    tables_admin(0, "create --settings %s", VERSIONED);
     struct tug_client *c = tables_client();
     tables_check(tug_table_find(c, "versions", &table));
     for (uint64_t version = 0; version < 3; version++)
         tables_check(set_version(c, table, version));
     tables_check(tug_client_close(c));
-    tables_order(0, "save --table versions --mode base --out saves");
+    tables_admin(0, "save --table versions --mode base --out saves");
     tables_kill(SERVERS);
 }
 

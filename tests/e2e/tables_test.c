@@ -38,7 +38,7 @@ static double figure(const char *name)
 
 static double rows_of(const char *table)
 {
-    tables_order(0, "stat --json --table %s", table);
+    tables_admin(0, "stat --json --table %s", table);
     return figure("rows");
 }
 
@@ -54,25 +54,25 @@ static void made_and_found(void **state)
 {
     (void)state;
     tables_start(3);
-    tables_order(0, "stat");
+    tables_admin(0, "stat");
     prints("there are no tables yet");
-    tables_order(0, "create --settings %s", TABLES_USERS);
+    tables_admin(0, "create --settings %s", TABLES_USERS);
     prints("table 16");
-    tables_order(0, "create --settings %s", TABLES_USERS); // is the same one
+    tables_admin(0, "create --settings %s", TABLES_USERS); // is the same one
     prints("table 16");
-    tables_order(2, "create --settings %s --table ads", TABLES_USERS);
+    tables_admin(2, "create --settings %s --table ads", TABLES_USERS);
     e2e_says("--settings are those of table 'users', but --table says 'ads'");
-    tables_order(2, "create --settings accessor=plain --table ads --number 16");
+    tables_admin(2, "create --settings accessor=plain --table ads --number 16");
     e2e_says("table 16");
-    tables_order(2, "create --settings name=users;accessor=ctr;dim=5");
+    tables_admin(2, "create --settings name=users;accessor=ctr;dim=5");
     e2e_says("dim");
     files_write("ads.table",
                 "# of an afternoon\nname = ads\naccessor = merge\ndim = 2\n");
-    tables_order(0, "create --settings ads.table");
+    tables_admin(0, "create --settings ads.table");
     prints("table 17");
-    tables_order(0, "create --settings accessor=plain;dim=3 --table three --number 40");
+    tables_admin(0, "create --settings accessor=plain;dim=3 --table three --number 40");
     prints("table 40");
-    tables_order(0, "stat");
+    tables_admin(0, "stat");
     prints("table users: 0 rows");
     prints("table ads: 0 rows");
     prints("table three: 0 rows");
@@ -83,35 +83,35 @@ static void bad_words(void **state)
 {
     (void)state;
     tables_start(1);
-    tables_order(0, "create --settings %s", TABLES_USERS);
-    tables_order(2, "stat --table user");
+    tables_admin(0, "create --settings %s", TABLES_USERS);
+    tables_admin(2, "stat --table user");
     e2e_says("no table 'user'; did you mean 'users'?");
-    tables_order(2, "shrink --table zebra");
+    tables_admin(2, "shrink --table zebra");
     e2e_says("there are: users");
-    tables_order(2, "shrink");
+    tables_admin(2, "shrink");
     e2e_says("--table NAME");
-    tables_order(2, "create");
+    tables_admin(2, "create");
     e2e_says("--settings");
-    tables_order(2, "create --settings name=x;acessor=ctr");
+    tables_admin(2, "create --settings name=x;acessor=ctr");
     e2e_says("no setting 'acessor'; did you mean 'accessor'?");
-    tables_order(2, "create --settings name=x;accessor=crt");
+    tables_admin(2, "create --settings name=x;accessor=crt");
     e2e_says("did you mean 'ctr'?");
-    tables_order(2, "create --settings name=x;accessor=ctr;dim=-1");
+    tables_admin(2, "create --settings name=x;accessor=ctr;dim=-1");
     e2e_says("dim");
     files_write("bad.table", "name = x\naccessor = ctr\nentry = often\n");
-    tables_order(2, "create --settings bad.table");
+    tables_admin(2, "create --settings bad.table");
     e2e_says("'bad.table': line 3: entry");
-    tables_order(3, "create --settings missing.table");
+    tables_admin(3, "create --settings missing.table");
     e2e_says("missing.table");
-    tables_order(2, "shrimp --table users");
+    tables_admin(2, "shrimp --table users");
     e2e_says("did you mean 'shrink'?");
-    tables_order(2, "load --table users");
+    tables_admin(2, "load --table users");
     e2e_says("--from DIR");
-    tables_order(3, "load --table users --from nowhere");
+    tables_admin(3, "load --table users --from nowhere");
     e2e_says("nowhere");
-    tables_order(2, "save");
+    tables_admin(2, "save");
     e2e_says("--out DIR");
-    tables_order(2, "dump --table users --out -"); // nor is a file of that name made
+    tables_admin(2, "dump --table users --out -"); // nor is a file of that name made
     e2e_says("never to standard output");
     tables_stop();
 }
@@ -120,30 +120,30 @@ static void orders(void **state)
 {
     (void)state;
     tables_start(3);
-    tables_order(0, "create --settings %s", TABLES_USERS);
+    tables_admin(0, "create --settings %s", TABLES_USERS);
     push("users", 1, 4000);
     push("users", 2, 4000);
     double all = rows_of("users");
     assert_true(all > 500 && all < TABLES_KEYS);
     assert_true(figure("refused") > 0 && figure("extra_rows") > 0);
     assert_true(figure("extra_rows") < all && figure("pushes") == 2 * 3);
-    tables_order(0, "day --table users");
-    tables_order(0, "stat --table users");
+    tables_admin(0, "day --table users");
+    tables_admin(0, "stat --table users");
     prints("day 1");
     // Of those that are less than a show and a half worth.
-    tables_order(0, "shrink --table users --threshold 0.15");
+    tables_admin(0, "shrink --table users --threshold 0.15");
     prints("rows removed");
     double left = rows_of("users");
     assert_true(left > 0 && left < all && figure("evicted_score") == all - left);
-    tables_order(0, "save --table users --out saves");
+    tables_admin(0, "save --table users --out saves");
     prints("saves/save-000001");
-    tables_order(0, "dump --table users --out before.txt");
-    tables_order(0, "clear --table users");
+    tables_admin(0, "dump --table users --out before.txt");
+    tables_admin(0, "clear --table users");
     assert_true(rows_of("users") == 0);
-    tables_order(0, "load --table users --from saves");
+    tables_admin(0, "load --table users --from saves");
     prints("rows loaded");
     assert_true(rows_of("users") == left);
-    tables_order(0, "dump --table users --out after.txt");
+    tables_admin(0, "dump --table users --out after.txt");
     tables_same_files("before.txt", "after.txt");
     tables_stop();
 }
@@ -156,8 +156,8 @@ static void passes(uint64_t first, uint64_t n, const char *out)
     for (uint64_t pass = first; pass < first + n; pass++) {
         push("users", pass, 1500);
         if (pass % 2 == 0)
-            tables_order(0, "shrink --table users");
-        tables_order(0, "save --table users --mode delta --out %s", out);
+            tables_admin(0, "shrink --table users");
+        tables_admin(0, "save --table users --mode delta --out %s", out);
     }
 }
 
@@ -167,13 +167,13 @@ static void same_in(unsigned servers)
 {
     files_remove("copy");
     tables_start(servers);
-    tables_order(0, "create --settings %s", TABLES_USERS);
-    tables_order(0, "load --table users --from saves");
-    tables_order(0, "save --out copy --zstd 3");
+    tables_admin(0, "create --settings %s", TABLES_USERS);
+    tables_admin(0, "load --table users --from saves");
+    tables_admin(0, "save --out copy --zstd 3");
     tug_ends(0, "table export --from copy --state --out copy.txt");
     tables_same_files("saves.txt", "copy.txt");
     push("users", 77, 3000);
-    tables_order(0, "dump --table users --out later-%u.txt", servers);
+    tables_admin(0, "dump --table users --out later-%u.txt", servers);
     tables_same_files("later-3.txt", files_path("later-%u.txt", servers));
     tables_stop();
 }
@@ -183,16 +183,16 @@ static void other_numbers_of_servers(void **state)
     (void)state;
     files_remove("saves");
     tables_start(3);
-    tables_order(0, "create --settings %s", TABLES_USERS);
+    tables_admin(0, "create --settings %s", TABLES_USERS);
     push("users", 1, 3000);
-    tables_order(0, "save --table users --mode base --out saves");
+    tables_admin(0, "save --table users --mode base --out saves");
     passes(2, 4, "saves");
     tug_ends(0, "table stat --from saves --json");
     assert_true(figure("rows") == rows_of("users"));
     tug_ends(0, "table export --from saves --state --out saves.txt");
-    tables_order(0, "load --table users --from saves");
+    tables_admin(0, "load --table users --from saves");
     push("users", 77, 3000);
-    tables_order(0, "dump --table users --out later-3.txt");
+    tables_admin(0, "dump --table users --out later-3.txt");
     tables_stop();
     same_in(1);
     same_in(2);
@@ -230,17 +230,17 @@ static void text_and_back(void **state)
     tables_same_files("first.txt", "printed.txt");
     // And into a cluster.
     tables_start(2);
-    tables_order(0, "create --settings name=users;accessor=ctr;dim=4");
-    tables_order(0, "load --table users --from first");
+    tables_admin(0, "create --settings name=users;accessor=ctr;dim=4");
+    tables_admin(0, "load --table users --from first");
     prints("3 rows loaded");
-    tables_order(0, "list");
+    tables_admin(0, "list");
     assert_string_equal(e2e_out, "users\n");
-    tables_order(0, "get 5 --table users");
+    tables_admin(0, "get 5 --table users");
     assert_ptr_equal(strstr(e2e_out, "5 "), e2e_out);
-    tables_order(0, "drop --table users");
-    tables_order(0, "list");
+    tables_admin(0, "drop --table users");
+    tables_admin(0, "list");
     assert_string_equal(e2e_out, "");
-    tables_order(2, "get 5 --table users");
+    tables_admin(2, "get 5 --table users");
     e2e_says("holds no table 'users'");
     tables_stop();
 }
@@ -374,20 +374,20 @@ static void beside_training(void **state)
                   "--epochs 1000000 --out model");
     tables_port = cluster_port("run");
     await_rows();
-    tables_order(0, "stat");
+    tables_admin(0, "stat");
     prints("table sparse: ");
-    tables_order(0, "save --table sparse --out beside");
+    tables_admin(0, "save --table sparse --out beside");
     tug_ends(0, "table stat --from beside --json");
     assert_true(figure("rows") >= 10);
-    tables_order(0, "shrink --table sparse");
+    tables_admin(0, "shrink --table sparse");
     cluster_start("killed",
                   "table save --table sparse --out beside --scheduler "
                   "127.0.0.1:%u",
                   tables_port);
     cluster_signal("killed", SIGKILL);
     cluster_ends("killed", 128 + SIGKILL, CLUSTER_PATIENCE);
-    tables_order(0, "save --table sparse --mode base --out beside");
-    tables_order(0, "stat --table sparse");
+    tables_admin(0, "save --table sparse --mode base --out beside");
+    tables_admin(0, "stat --table sparse");
     tug_ends(0, "table stat --from beside");
     cluster_signal("run", SIGINT);
     cluster_ends("run", 130, CLUSTER_PATIENCE);
@@ -414,37 +414,37 @@ static void roots_of_servers(void **state)
                       "server --scheduler 127.0.0.1:%u --save-root inside%s", tables_port,
                       i == 0 ? " --load-root outside" : "");
     cluster_await("scheduler", "all are here");
-    tables_order(0, "create --settings %s", TABLES_USERS);
+    tables_admin(0, "create --settings %s", TABLES_USERS);
     push("users", 1, 500);
-    tables_order(0, "save --table users --out inside/a/b");
+    tables_admin(0, "save --table users --out inside/a/b");
     assert_true(files_exists("inside/a/b/save-000001/manifest.json"));
     static const char *const wrong[] = {"outside", "inside/../outside", "inside/door",
                                         "inside/door/deeper"};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
         char names[8][64];
-        tables_order(2, "save --table users --out %s", wrong[i]);
+        tables_admin(2, "save --table users --out %s", wrong[i]);
         e2e_says("is not below");
         e2e_says("--save-root");
         assert_int_equal(files_list("outside", names, 8), 0);
     }
     assert_false(files_exists("outside/save-000001"));
-    tables_order(0, "load --table users --from inside/a/b");
+    tables_admin(0, "load --table users --from inside/a/b");
     // A directory that one server may read is not one that all may.
     files_copy_dir("inside/a/b", "outside/b");
-    tables_order(2, "load --table users --from outside/b");
+    tables_admin(2, "load --table users --from outside/b");
     e2e_says("--load-root");
     // Rows on disk.
-    tables_order(2, "create --settings %s --table cold", "accessor=ctr;dim=2;cold=tier");
+    tables_admin(2, "create --settings %s --table cold", "accessor=ctr;dim=2;cold=tier");
     e2e_says("start it with --cold-root DIR");
     tables_stop();
     cluster_start("scheduler", "scheduler --servers 1 --workers 0");
     tables_port = cluster_port("scheduler");
     cluster_start("server0", "server --scheduler 127.0.0.1:%u", tables_port);
     cluster_await("scheduler", "all are here");
-    tables_order(0, "create --settings %s", TABLES_USERS);
-    tables_order(2, "save --table users --out inside");
+    tables_admin(0, "create --settings %s", TABLES_USERS);
+    tables_admin(2, "save --table users --out inside");
     e2e_says("has no --save-root: start it with --save-root DIR");
-    tables_order(2, "load --table users --from inside/a/b");
+    tables_admin(2, "load --table users --from inside/a/b");
     e2e_says("has no --load-root");
     tables_stop();
     tug_ends(3, "server --scheduler 127.0.0.1:9 --load-root nowhere");
@@ -481,7 +481,7 @@ static void two_saves_at_once(void **state)
     tables_loops = 2;
     tables_start(2);
     tables_loops = 0;
-    tables_order(0, "create --settings %s", TABLES_USERS);
+    tables_admin(0, "create --settings %s", TABLES_USERS);
     push("users", 1, 2000);
     for (int k = 0; k < 2; k++)
         savers[k] = (struct saver){

@@ -297,7 +297,7 @@ static void open_client(void)
                                .view = on_view,
                                .connect_timeout_ns = 10 * SECOND_NS,
                                .request_timeout_ns = 60 * SECOND_NS,
-                               .order_timeout_ns = 600 * SECOND_NS,
+                               .admin_timeout_ns = 600 * SECOND_NS,
                                .cache_keys = true,
                                .pack_keys = true};
     require(van_listen(w.peers[SCHEDULER].van, "sim://scheduler", address, NULL) == 0);

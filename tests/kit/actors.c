@@ -156,7 +156,7 @@ static void on_leased(void *ctx, const struct van_message *m)
     if (a->has_piece) {
         assert_in_range(a->piece.pass, 1, MAX_PASSES - 1);
         assert_in_range(a->piece.index, 0, 2 * MAX_PIECES - 1);
-        a->w->held_by[a->piece.pass][a->piece.index] |= 1u << (a - a->w->actors);
+        a->w->pending_by[a->piece.pass][a->piece.index] |= 1u << (a - a->w->actors);
     }
     if (a->piece.what == WIRE_LEASE_OVER) {
         a->over = true;
@@ -232,7 +232,7 @@ static void actor_forget(void *ctx, const struct msg_forget *m)
     for (uint32_t i = 0; i < a->w->n; i++) {
         const struct roster_node *n = roster_find(member_roster(a->m),
                                                   member_id(a->w->actors[i].m));
-        if (a->w->held_by[m->pass][m->piece] & (1u << i))
+        if (a->w->pending_by[m->pass][m->piece] & (1u << i))
             alive += n == NULL || n->alive;
     }
     assert_in_range(alive, 0, 1);

@@ -49,8 +49,8 @@ struct world {
     bool go_on;      // the driver may say that the run is over
     bool shares;     // passes of shares instead
     uint64_t reported[MAX_PIECES];
-    uint32_t held_by[MAX_PASSES][2 * MAX_PIECES]; // bits of actors that held a piece
-    bool items[MAX_PASSES][ITEMS];                // of shares, done
+    uint32_t pending_by[MAX_PASSES][2 * MAX_PIECES]; // bits of actors that held a piece
+    bool items[MAX_PASSES][ITEMS];                   // of shares, done
     uint64_t reported_pass;
     char log[4096];
 };

@@ -41,7 +41,7 @@ void batch_sort(struct batch *b)
     qsort(b->keys, b->n, sizeof(b->keys[0]), compare_mixed);
 }
 
-void batch_draw(struct batch *b, struct dice *d, size_t n)
+void batch_draw(struct batch *b, struct rng *d, size_t n)
 {
     b->n = 0;
     for (size_t i = 0; i < n && i < BATCH_MAX; i++) {
@@ -56,15 +56,15 @@ void batch_draw(struct batch *b, struct dice *d, size_t n)
     batch_sort(b);
 }
 
-int batch_push(struct store *s, struct batch *b, struct dice *d, struct err *e)
+int batch_push(struct store *s, struct batch *b, struct rng *d, struct err *e)
 {
     const struct accessor *a = store_accessor(s);
     float *to = b->values;
     for (size_t i = 0; i < b->n; i++) {
         for (uint32_t c = 0; c + a->pushed_stats < a->push_width; c++)
-            *to++ = (float)dice_below(d, 2001) / 1000 - 1;
+            *to++ = (float)rng_below(d, 2001) / 1000 - 1;
         for (uint32_t c = 0; c < a->pushed_stats; c++) // show, click, slot
-            *to++ = c == 0 ? (float)(1 + dice_below(d, 3)) : (float)dice_below(d, 2);
+            *to++ = c == 0 ? (float)(1 + rng_below(d, 3)) : (float)rng_below(d, 2);
     }
     struct store_push p = {.op = STORE_GRADIENT,
                            .keys = b->keys,

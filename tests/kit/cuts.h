@@ -7,7 +7,7 @@
 #define TUG_KIT_CUTS_H
 
 #include "base/buf.h"
-#include "kit/dice.h"
+#include "kit/rng.h"
 #include "kit/stores.h"
 #include "store/cut_internal.h"
 
@@ -25,8 +25,8 @@ struct batch *batch_make(uint64_t universe);
 void batch_free(struct batch *b);
 void batch_sort(struct batch *b); // by partition
 // About n distinct keys below the universe, low ones more often, by partition.
-void batch_draw(struct batch *b, struct dice *d, size_t n);
-int batch_push(struct store *s, struct batch *b, struct dice *d, struct err *e);
+void batch_draw(struct batch *b, struct rng *d, size_t n);
+int batch_push(struct store *s, struct batch *b, struct rng *d, struct err *e);
 
 struct image {
     struct buf of[PARTS_MAX][KINDS];

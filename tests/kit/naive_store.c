@@ -460,15 +460,14 @@ void naive_sort(const struct store *s, struct naive_batch *b)
         b->keys[i] = naive_key(b->which[i]);
 }
 
-void naive_draw_keys(struct dice *d, const struct store *s, struct naive_batch *b,
+void naive_draw_keys(struct rng *d, const struct store *s, struct naive_batch *b,
                      size_t most)
 {
     bool taken[KEYS] = {false};
-    size_t want = 1 + dice_below_u32(d, (uint32_t)most);
+    size_t want = 1 + rng_below_u32(d, (uint32_t)most);
     b->n = 0;
     for (size_t i = 0; i < want; i++) {
-        uint32_t x = dice_below_u32(d, KEYS), y = dice_below_u32(d, KEYS),
-                 k = x * y / KEYS;
+        uint32_t x = rng_below_u32(d, KEYS), y = rng_below_u32(d, KEYS), k = x * y / KEYS;
         if (!taken[k])
             b->which[b->n++] = k;
         taken[k] = true;
@@ -476,7 +475,7 @@ void naive_draw_keys(struct dice *d, const struct store *s, struct naive_batch *
     naive_sort(s, b);
 }
 
-void naive_draw_values(struct dice *d, const struct store *s, struct naive_batch *b,
+void naive_draw_values(struct rng *d, const struct store *s, struct naive_batch *b,
                        enum store_op op)
 {
     const struct accessor *a = store_accessor(s);
@@ -484,29 +483,29 @@ void naive_draw_values(struct dice *d, const struct store *s, struct naive_batch
     float *at = b->values;
     assert_true(width <= PUSH_MAX);
     for (size_t i = 0; i < b->n; i++, at += width) {
-        bool zeros = dice_below_u32(d, 4) == 0;
+        bool zeros = rng_below_u32(d, 4) == 0;
         for (uint32_t k = 0; k < width; k++)
-            at[k] = zeros && k > 0 ? 0 : (float)((int)dice_below_u32(d, 9) - 4) / 4;
+            at[k] = zeros && k > 0 ? 0 : (float)((int)rng_below_u32(d, 9) - 4) / 4;
         if (op != STORE_GRADIENT || a->pushed_stats == 0)
             continue;
-        uint32_t show = dice_below_u32(d, 4);
+        uint32_t show = rng_below_u32(d, 4);
         at[width - 3] = (float)show;
-        at[width - 2] = (float)(show > 0 ? dice_below_u32(d, show) : 0);
-        at[width - 1] = (float)dice_below_u32(d, 30);
+        at[width - 2] = (float)(show > 0 ? rng_below_u32(d, show) : 0);
+        at[width - 1] = (float)rng_below_u32(d, 30);
     }
 }
 
-struct store_push naive_draw_push(struct dice *d, const struct store *s,
+struct store_push naive_draw_push(struct rng *d, const struct store *s,
                                   struct naive_batch *b)
 {
     struct store_push p = {.keys = b->keys, .values = b->values, .rate = 1, .scale = 1};
-    uint32_t kind = dice_below_u32(d, 16);
+    uint32_t kind = rng_below_u32(d, 16);
     p.op = kind <= 1 ? STORE_ASSIGN : STORE_GRADIENT;
     if (kind == 2)
         p.scale = 0.5f;
     if (kind == 3)
         p.rate = 0.25f;
-    p.again = dice_below_u32(d, 3) == 0;
+    p.again = rng_below_u32(d, 3) == 0;
     naive_draw_keys(d, s, b, 60);
     naive_draw_values(d, s, b, p.op);
     p.n = b->n;

@@ -8,7 +8,7 @@
 #ifndef TUG_KIT_NAIVE_STORE_H
 #define TUG_KIT_NAIVE_STORE_H
 
-#include "kit/dice.h"
+#include "kit/rng.h"
 #include "kit/stores.h"
 #include "store/store_internal.h"
 
@@ -80,11 +80,11 @@ struct naive_batch {
 
 // By which[]: keys by ascending partition.
 void naive_sort(const struct store *s, struct naive_batch *b);
-void naive_draw_keys(struct dice *d, const struct store *s, struct naive_batch *b,
+void naive_draw_keys(struct rng *d, const struct store *s, struct naive_batch *b,
                      size_t most);
-void naive_draw_values(struct dice *d, const struct store *s, struct naive_batch *b,
+void naive_draw_values(struct rng *d, const struct store *s, struct naive_batch *b,
                        enum store_op op);
-struct store_push naive_draw_push(struct dice *d, const struct store *s,
+struct store_push naive_draw_push(struct rng *d, const struct store *s,
                                   struct naive_batch *b);
 
 #endif

@@ -33,7 +33,7 @@ void tables_kill(unsigned servers)
     cluster_none_left();
 }
 
-void tables_order(int code, const char *words, ...)
+void tables_admin(int code, const char *words, ...)
 {
     char text[4096];
     va_list args;

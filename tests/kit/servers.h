@@ -26,7 +26,7 @@ void tables_stop(void);
 void tables_kill(unsigned servers);
 
 // `tug table WORDS` on it must end so.
-void tables_order(int code, const char *words, ...) E2E_PRINTF(2);
+void tables_admin(int code, const char *words, ...) E2E_PRINTF(2);
 
 // This process as a guest of it, and its calls.
 struct tug_client *tables_client(void);

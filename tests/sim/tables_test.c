@@ -1,6 +1,6 @@
-// A cluster with tables that live in a simulated network, from one number: workers
-// push integers into a table of sums, mark saves, do steps and die; the first of them
-// saves, shrinks another table and ends days, and somebody else saves, too. What must hold:
+// A cluster with tables that live in a simulated network, from one number: workers push
+// integers into a table of sums, mark saves, do steps and die; the first of them saves,
+// shrinks another table and ends days, and somebody else saves, too. What must hold:
 //
 //   - a marked save has, of each living worker, the pushes before its mark and none that
 //     are behind it; of one that died without a mark, all that were acknowledged
@@ -83,7 +83,7 @@ struct world {
     uint64_t save; // that is to be marked; 0: none
     client_ts saving, ordering;
     bool filled; // the users
-    uint32_t n_orders, orders_done;
+    uint32_t n_admin, admin_done;
     uint32_t shrinks, days;
     float users[KEYS * 16], pulled[KEYS * 16];
 };
@@ -155,7 +155,7 @@ static int world_open(struct world *w, struct err *e)
     uint32_t n_servers = 1 + (uint32_t)draw(w, STAGE_SERVERS);
     w->n_workers = 1 + (uint32_t)draw(w, MAX_WORKERS);
     w->n_saves = (uint32_t)draw(w, MAX_SAVES + 1);
-    w->n_orders = (uint32_t)draw(w, 5);
+    w->n_admin = (uint32_t)draw(w, 5);
     struct scheduler_options o = sim_scheduler(n_servers, w->n_workers, SUMS_BITS);
     TRY(stage_open_scheduler(&w->stage, &o, e));
     for (uint32_t i = 0; i < n_servers; i++)
@@ -332,7 +332,7 @@ static void let_order(struct worker *k)
     struct world *w = k->world;
     uint32_t width = client_spec(k->c.client, USERS)->accessor.push_width;
     if (w->ordering != 0 && is_over(k, &w->ordering, "an order")) {
-        w->orders_done += w->filled;
+        w->admin_done += w->filled;
         w->filled = true;
     }
     if (w->ordering != 0)
@@ -347,7 +347,7 @@ static void let_order(struct worker *k)
                                 .rate = 1,
                                 .pass = 1};
         w->ordering = client_push(k->c.client, &p, SAID(w));
-    } else if (w->orders_done < w->n_orders && one_in(w, 10)) {
+    } else if (w->admin_done < w->n_admin && one_in(w, 10)) {
         bool day = one_in(w, 2);
         w->ordering = day ? client_day(k->c.client, USERS, SAID(w))
                           : client_shrink(k->c.client, USERS, NAN, NULL, SAID(w));
@@ -365,7 +365,7 @@ static bool has_finished(const struct worker *k)
     const struct world *w = k->world;
     return k->next == k->n_pushes && k->open == 0 && k->marking == 0 &&
            k->stepping == 0 && k->steps == k->next && w->saves_done == w->n_saves &&
-           w->filled && w->orders_done == w->n_orders;
+           w->filled && w->admin_done == w->n_admin;
 }
 
 static void let_work(struct worker *k)
@@ -475,7 +475,7 @@ static void work(struct world *w)
     while (!is_everybody_done(w))
         if (!step(w, until)) {
             failed(w, "the run hangs: %u of %u saves, %u of %u orders", w->saves_done,
-                   w->n_saves, w->orders_done, w->n_orders);
+                   w->n_saves, w->admin_done, w->n_admin);
             return;
         }
     stage_settle(&w->stage, 2 * SECOND);

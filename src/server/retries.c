@@ -2,7 +2,7 @@
 // whose entries carry their sets with them.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "server/repeats.h"
+#include "server/retries.h"
 
 #include <assert.h>
 #include <string.h>
@@ -18,12 +18,12 @@ struct session {
 };
 
 struct identity {
-    struct repeats_id id; // pass 0: the entry is free
+    struct retries_id id; // pass 0: the entry is free
     uint8_t space;
     uint64_t set[];
 };
 
-struct repeats {
+struct retries {
     struct budget *budget;
     uint32_t words; // of a set
     uint64_t *ids;  // of sessions, ascending
@@ -33,10 +33,10 @@ struct repeats {
     size_t stride, n_identities, max_identities;
 };
 
-int repeats_open(struct repeats **ret, uint32_t partition_bits, struct budget *b,
+int retries_open(struct retries **ret, uint32_t partition_bits, struct budget *b,
                  struct err *e)
 {
-    struct repeats *r = mem_zalloc(sizeof(*r));
+    struct retries *r = mem_zalloc(sizeof(*r));
     *ret = r;
     if (r == NULL)
         return err_nomem(e, "the clock of pushes");
@@ -46,12 +46,12 @@ int repeats_open(struct repeats **ret, uint32_t partition_bits, struct budget *b
     return 0;
 }
 
-static size_t session_bytes(const struct repeats *r)
+static size_t session_bytes(const struct retries *r)
 {
     return sizeof(struct session) + (size_t)SHARD_WINDOW * r->words * sizeof(uint64_t);
 }
 
-void repeats_close(struct repeats *r)
+void retries_close(struct retries *r)
 {
     for (size_t i = 0; r != NULL && i < r->n_sessions; i++)
         mem_free(r->sessions[i]);
@@ -68,7 +68,7 @@ void repeats_close(struct repeats *r)
 // Sessions.
 
 // Where the session is, or would be.
-static size_t session_place(const struct repeats *r, uint64_t session)
+static size_t session_place(const struct retries *r, uint64_t session)
 {
     size_t low = 0, high = r->n_sessions;
     while (low < high) {
@@ -81,13 +81,13 @@ static size_t session_place(const struct repeats *r, uint64_t session)
     return low;
 }
 
-static struct session *session_find(const struct repeats *r, uint64_t session)
+static struct session *session_find(const struct retries *r, uint64_t session)
 {
     size_t at = session_place(r, session);
     return at < r->n_sessions && r->ids[at] == session ? r->sessions[at] : NULL;
 }
 
-static int sessions_grow(struct repeats *r)
+static int sessions_grow(struct retries *r)
 {
     size_t max = r->max_sessions > 0 ? 2 * r->max_sessions : 16;
     uint64_t *ids = mem_realloc_array(r->ids, max, sizeof(*ids));
@@ -102,7 +102,7 @@ static int sessions_grow(struct repeats *r)
     return 0;
 }
 
-static struct session *session_make(struct repeats *r, uint64_t session)
+static struct session *session_make(struct retries *r, uint64_t session)
 {
     struct session *s = session_find(r, session);
     if (s != NULL)
@@ -126,13 +126,13 @@ static struct session *session_make(struct repeats *r, uint64_t session)
     return s;
 }
 
-static uint64_t *session_set(const struct repeats *r, struct session *s, uint64_t number)
+static uint64_t *session_set(const struct retries *r, struct session *s, uint64_t number)
 {
     return s->sets + number % SHARD_WINDOW * r->words;
 }
 
-// Numbers below `low` come no more, or are repeats: their places are for others.
-static void session_raise(const struct repeats *r, struct session *s, uint64_t low)
+// Numbers below `low` come no more, or are retries: their places are for others.
+static void session_raise(const struct retries *r, struct session *s, uint64_t low)
 {
     if (low <= s->low)
         return;
@@ -142,13 +142,13 @@ static void session_raise(const struct repeats *r, struct session *s, uint64_t l
     s->low = low;
 }
 
-size_t repeats_sessions(const struct repeats *r, const uint64_t **ret)
+size_t retries_sessions(const struct retries *r, const uint64_t **ret)
 {
     *ret = r->ids;
     return r->n_sessions;
 }
 
-void repeats_end_session(struct repeats *r, uint64_t session)
+void retries_end_session(struct retries *r, uint64_t session)
 {
     size_t at = session_place(r, session);
     if (at == r->n_sessions || r->ids[at] != session)
@@ -167,14 +167,14 @@ static struct identity *entry(char *entries, size_t stride, size_t i)
     return (struct identity *)(void *)(entries + i * stride);
 }
 
-static size_t identity_home(const struct repeats_id *id, size_t max)
+static size_t identity_home(const struct retries_id *id, size_t max)
 {
     uint64_t h = mix64(id->piece + mix64(id->pass));
     h = mix64(h + ((uint64_t)id->table << 32 | id->group));
     return h & (max - 1);
 }
 
-static bool same_id(const struct repeats_id *a, const struct repeats_id *b)
+static bool same_id(const struct retries_id *a, const struct retries_id *b)
 {
     return a->pass == b->pass && a->piece == b->piece && a->table == b->table &&
            a->group == b->group;
@@ -182,7 +182,7 @@ static bool same_id(const struct repeats_id *a, const struct repeats_id *b)
 
 // The identity's entry, or the free one where it would be.
 static struct identity *identity_place(char *entries, size_t stride, size_t max,
-                                       const struct repeats_id *id)
+                                       const struct retries_id *id)
 {
     size_t at = identity_home(id, max);
     struct identity *x;
@@ -191,7 +191,7 @@ static struct identity *identity_place(char *entries, size_t stride, size_t max,
     return x;
 }
 
-static int identities_grow(struct repeats *r)
+static int identities_grow(struct retries *r)
 {
     size_t max = r->max_identities > 0 ? 2 * r->max_identities : 64;
     if (!budget_take(r->budget, BUDGET_CLOCKS, max * r->stride))
@@ -213,10 +213,10 @@ static int identities_grow(struct repeats *r)
     return 0;
 }
 
-static struct identity *identity_make(struct repeats *r, const struct repeats_id *id,
+static struct identity *identity_make(struct retries *r, const struct retries_id *id,
                                       enum wire_space space)
 {
-    if (r->n_identities >= REPEATS_MAX_IDENTITIES)
+    if (r->n_identities >= RETRIES_MAX_IDENTITIES)
         return NULL;
     if (2 * (r->n_identities + 1) > r->max_identities && identities_grow(r) != 0)
         return NULL;
@@ -231,7 +231,7 @@ static struct identity *identity_make(struct repeats *r, const struct repeats_id
 }
 
 // Empties an entry and closes the gap: what can't be found over it moves into it.
-static void identity_erase(struct repeats *r, size_t gap)
+static void identity_erase(struct retries *r, size_t gap)
 {
     size_t mask = r->max_identities - 1;
     assert(r->n_identities > 0);
@@ -249,7 +249,7 @@ static void identity_erase(struct repeats *r, size_t gap)
     r->n_identities--;
 }
 
-void repeats_forget(struct repeats *r, uint64_t pass, uint64_t piece)
+void retries_forget(struct retries *r, uint64_t pass, uint64_t piece)
 {
     for (size_t i = 0; i < r->max_identities && pass != 0;) {
         const struct identity *x = entry(r->identities, r->stride, i);
@@ -263,11 +263,11 @@ void repeats_forget(struct repeats *r, uint64_t pass, uint64_t piece)
 
 // Both.
 
-int repeats_begin(struct repeats *r, uint64_t session, uint64_t number, uint64_t low,
-                  enum wire_space space, const struct repeats_id *id,
-                  struct repeats_push *ret, struct err *e)
+int retries_begin(struct retries *r, uint64_t session, uint64_t number, uint64_t low,
+                  enum wire_space space, const struct retries_id *id,
+                  struct retries_push *ret, struct err *e)
 {
-    *ret = (struct repeats_push){0};
+    *ret = (struct retries_push){0};
     if (number < low)
         return err_set(e, TUG_EUSAGE,
                        "its number %llu is below %llu, which it says are acknowledged",
@@ -304,14 +304,14 @@ static void take_bit(uint64_t *from, uint64_t *to, uint32_t partition)
     from[partition / 64] &= ~bit;
 }
 
-static void move_session(struct repeats *from, struct session *x, struct repeats *to,
+static void move_session(struct retries *from, struct session *x, struct retries *to,
                          struct session *y, uint32_t partition, enum wire_space space)
 {
     session_raise(to, y, x->low);
     for (uint64_t i = 0; i < SHARD_WINDOW; i++) {
         uint64_t number = x->low + i;
         uint64_t *set = session_set(from, x, number);
-        if (x->space[number % SHARD_WINDOW] != space || !repeats_bit(set, partition))
+        if (x->space[number % SHARD_WINDOW] != space || !retries_bit(set, partition))
             continue;
         if (number >= y->low && number - y->low < SHARD_WINDOW) {
             y->space[number % SHARD_WINDOW] = (uint8_t)space;
@@ -320,7 +320,7 @@ static void move_session(struct repeats *from, struct session *x, struct repeats
     }
 }
 
-int repeats_move(struct repeats *from, struct repeats *to, uint32_t partition,
+int retries_move(struct retries *from, struct retries *to, uint32_t partition,
                  enum wire_space space, struct err *e)
 {
     assert(from->words == to->words && partition / 64 < from->words);
@@ -329,7 +329,7 @@ int repeats_move(struct repeats *from, struct repeats *to, uint32_t partition,
             return err_nomem(e, "the pushes of a session");
     for (size_t i = 0; i < from->max_identities; i++) {
         struct identity *x = entry(from->identities, from->stride, i);
-        if (x->id.pass != 0 && x->space == space && repeats_bit(x->set, partition) &&
+        if (x->id.pass != 0 && x->space == space && retries_bit(x->set, partition) &&
             identity_make(to, &x->id, space) == NULL)
             return err_nomem(e, "the pushes of a piece of data");
     }
@@ -338,7 +338,7 @@ int repeats_move(struct repeats *from, struct repeats *to, uint32_t partition,
                      partition, space);
     for (size_t i = 0; i < from->max_identities; i++) {
         struct identity *x = entry(from->identities, from->stride, i);
-        if (x->id.pass != 0 && x->space == space && repeats_bit(x->set, partition))
+        if (x->id.pass != 0 && x->space == space && retries_bit(x->set, partition))
             take_bit(x->set, identity_make(to, &x->id, space)->set, partition);
     }
     return 0;

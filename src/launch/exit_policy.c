@@ -1,7 +1,7 @@
-// The end of a run: see verdict.h.
+// The end of a run: see exit_policy.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "launch/verdict.h"
+#include "launch/exit_policy.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,9 +12,9 @@ const char *launch_role_name(enum launch_role role)
     return names[role];
 }
 
-void verdict_open(struct verdict *v, bool program, uint32_t workers)
+void exit_policy_open(struct exit_policy *v, bool program, uint32_t workers)
 {
-    *v = (struct verdict){.program = program, .workers = workers};
+    *v = (struct exit_policy){.program = program, .workers = workers};
 }
 
 // "tug worker: " is what its own error begins with.
@@ -25,7 +25,8 @@ static const char *without_command(const struct launch_exit *x)
     return strncmp(x->said, command, (size_t)n) == 0 ? x->said + n : x->said;
 }
 
-const char *verdict_describe(const struct launch_exit *x, char to[VERDICT_TEXT_MAX])
+const char *exit_policy_describe(const struct launch_exit *x,
+                                 char to[EXIT_POLICY_TEXT_MAX])
 {
     char who[64], process[32] = "";
     if (x->pid != 0)
@@ -37,10 +38,10 @@ const char *verdict_describe(const struct launch_exit *x, char to[VERDICT_TEXT_M
                  process);
     const char *said = x->code != 0 ? without_command(x) : "";
     if (x->signal != 0)
-        snprintf(to, VERDICT_TEXT_MAX, "%s was killed by signal %d (%s)", who, x->signal,
-                 strsignal(x->signal));
+        snprintf(to, EXIT_POLICY_TEXT_MAX, "%s was killed by signal %d (%s)", who,
+                 x->signal, strsignal(x->signal));
     else
-        snprintf(to, VERDICT_TEXT_MAX, "%s ended with exit code %d%s%s", who, x->code,
+        snprintf(to, EXIT_POLICY_TEXT_MAX, "%s ended with exit code %d%s%s", who, x->code,
                  said[0] != 0 ? ": " : "", said);
     return to;
 }
@@ -59,11 +60,11 @@ static int status_of(const struct launch_exit *x)
     return TUG_EIO;
 }
 
-static void note(struct verdict *v, const struct launch_exit *x)
+static void note(struct exit_policy *v, const struct launch_exit *x)
 {
-    char text[VERDICT_TEXT_MAX];
+    char text[EXIT_POLICY_TEXT_MAX];
     if (v->end.code == 0)
-        err_set(&v->end, status_of(x), "%s", verdict_describe(x, text));
+        err_set(&v->end, status_of(x), "%s", exit_policy_describe(x, text));
 }
 
 static bool is_well(const struct launch_exit *x)
@@ -76,70 +77,73 @@ static bool is_contagious(const struct launch_exit *x)
     return x->signal == 0 && (x->code == 2 || x->code == 3 || x->code == 5);
 }
 
-static enum verdict_next cannot_go_on(struct verdict *v, const struct launch_exit *x)
+static enum exit_policy_next cannot_go_on(struct exit_policy *v,
+                                          const struct launch_exit *x)
 {
     note(v, x);
     if (v->program)
-        return VERDICT_END;
+        return EXIT_POLICY_END;
     v->killed |= x->signal != 0;
-    return x->signal == 0 ? VERDICT_TOLD : VERDICT_SETTLE;
+    return x->signal == 0 ? EXIT_POLICY_TOLD : EXIT_POLICY_SETTLE;
 }
 
-static enum verdict_next scheduler_exit(struct verdict *v, const struct launch_exit *x)
+static enum exit_policy_next scheduler_exit(struct exit_policy *v,
+                                            const struct launch_exit *x)
 {
     v->scheduler_ended = true;
     if (v->program) {
         if (is_well(x))
-            return VERDICT_GO_ON;
+            return EXIT_POLICY_GO_ON;
         note(v, x);
-        return VERDICT_END;
+        return EXIT_POLICY_END;
     }
     const char *why = without_command(x);
     if (is_well(x)) {
         if (v->end.code == TUG_EINTERRUPTED)
             v->end = (struct err){0}; // it was done before
-        return VERDICT_LEAVE;
+        return EXIT_POLICY_LEAVE;
     }
     bool told_by_us = status_of(x) == TUG_EINTERRUPTED && v->end.code != 0 &&
                       v->end.code != TUG_EINTERRUPTED;
     if (told_by_us)
-        return VERDICT_LEAVE; // it was ended because of what is known already
+        return EXIT_POLICY_LEAVE; // it was ended because of what is known already
     if (x->signal != 0 || why == x->said) {
         note(v, x);
-        return x->signal != 0 ? VERDICT_END : VERDICT_LEAVE;
+        return x->signal != 0 ? EXIT_POLICY_END : EXIT_POLICY_LEAVE;
     }
     // It knows more of what happened than who saw one process end.
     char seen[ERR_TEXT_MAX];
     snprintf(seen, sizeof(seen), "%s", v->killed ? v->end.text : "");
     err_set(&v->end, status_of(x), "%s%s%s", seen, seen[0] != 0 ? ": " : "", why);
-    return VERDICT_LEAVE;
+    return EXIT_POLICY_LEAVE;
 }
 
-static enum verdict_next worker_exit(struct verdict *v, const struct launch_exit *x)
+static enum exit_policy_next worker_exit(struct exit_policy *v,
+                                         const struct launch_exit *x)
 {
     v->workers_ended++;
     v->workers_done += is_well(x);
     if (is_well(x))
-        return VERDICT_GO_ON;
+        return EXIT_POLICY_GO_ON;
     if (is_contagious(x) || (v->program && x->signal == 0))
         return cannot_go_on(v, x);
     if (v->workers_ended == v->workers && v->workers_done == 0)
         return cannot_go_on(v, x);
-    return VERDICT_GO_ON;
+    return EXIT_POLICY_GO_ON;
 }
 
-enum verdict_next verdict_exit(struct verdict *v, const struct launch_exit *x)
+enum exit_policy_next exit_policy_exit(struct exit_policy *v, const struct launch_exit *x)
 {
     if (v->scheduler_ended && !v->program)
-        return VERDICT_GO_ON;
+        return EXIT_POLICY_GO_ON;
     if (x->role == LAUNCH_SCHEDULER)
         return scheduler_exit(v, x);
     if (x->role == LAUNCH_WORKER)
         return worker_exit(v, x);
-    return is_well(x) ? VERDICT_GO_ON : cannot_go_on(v, x);
+    return is_well(x) ? EXIT_POLICY_GO_ON : cannot_go_on(v, x);
 }
 
-void verdict_interrupted(struct verdict *v)
+void exit_policy_interrupted(struct exit_policy *v)
 {
     err_set(&v->end, TUG_EINTERRUPTED, "interrupted");
 }

@@ -1,8 +1,8 @@
-// Orders beside a naive memory of all that was done: each happens once, whatever comes
-// twice, late or in another order.
+// Admin operations beside a naive memory of all that was done: each happens once,
+// whatever comes twice, late or in another order.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "server/orders.h"
+#include "server/admin.h"
 
 #include <string.h>
 
@@ -16,29 +16,29 @@ static void test_once(void **state)
 {
     (void)state;
     static uint64_t done[SESSIONS][NUMBERS];
-    struct orders o = {0};
+    struct admin o = {0};
     uint64_t low[SESSIONS], calls = 0;
     for (int i = 0; i < SESSIONS; i++)
         low[i] = 1;
     for (uint64_t draw = 0; draw < 20000; draw++) {
         uint64_t s = random_below(1, draw, 0, SESSIONS), session = 7 * s + 3, value;
-        uint64_t number = 1 + random_below(1, draw, 1, low[s] + ORDERS_WINDOW - 1);
+        uint64_t number = 1 + random_below(1, draw, 1, low[s] + ADMIN_WINDOW - 1);
         if (number >= NUMBERS)
             continue;
-        enum orders_state is;
+        enum admin_state is;
         uint64_t says = number < low[s] ? number : low[s]; // an old message says less
-        assert_int_equal(orders_begin(&o, session, number, says, &is, &value, NULL), 0);
-        if (is == ORDERS_NEW) {
+        assert_int_equal(admin_begin(&o, session, number, says, &is, &value, NULL), 0);
+        if (is == ADMIN_NEW) {
             assert_int_equal(done[s][number]++, 0);
-            assert_int_equal(orders_look(&o, session, number), ORDERS_NEW);
+            assert_int_equal(admin_look(&o, session, number), ADMIN_NEW);
             if (draw % 3 == 0) { // it takes time
-                orders_going(&o, session, number);
-                assert_int_equal(orders_look(&o, session, number), ORDERS_GOING);
+                admin_going(&o, session, number);
+                assert_int_equal(admin_look(&o, session, number), ADMIN_GOING);
             }
-            orders_done(&o, session, number, number * 10);
+            admin_done(&o, session, number, number * 10);
             calls++;
         } else {
-            assert_int_equal(is, ORDERS_DONE);
+            assert_int_equal(is, ADMIN_DONE);
             assert_true(value == number * 10 || number < low[s]);
         }
         while (low[s] < NUMBERS && done[s][low[s]] != 0 && random_below(1, draw, 2, 2))
@@ -47,34 +47,34 @@ static void test_once(void **state)
     assert_true(calls > SESSIONS * NUMBERS / 2);
     assert_int_equal(o.n, SESSIONS);
     for (size_t i = 0; i < o.n; i++)
-        assert_int_equal(orders_session_at(&o, i), 7 * i + 3);
-    orders_end_session(&o, 3);
-    orders_end_session(&o, 4);
+        assert_int_equal(admin_session_at(&o, i), 7 * i + 3);
+    admin_end_session(&o, 3);
+    admin_end_session(&o, 4);
     assert_int_equal(o.n, SESSIONS - 1);
-    orders_done(&o, 3, 1, 1); // of one that has ended: nothing
-    orders_fini(&o);
+    admin_done(&o, 3, 1, 1); // of one that has ended: nothing
+    admin_fini(&o);
     assert_int_equal(mem_live(), 0);
 }
 
 static void test_refusals(void **state)
 {
     (void)state;
-    struct orders o = {0};
-    enum orders_state is;
+    struct admin o = {0};
+    enum admin_state is;
     uint64_t value;
     struct err e;
     mem_fault_after(0);
-    assert_int_equal(orders_begin(&o, 1, 1, 1, &is, &value, &e), TUG_ENOMEM);
+    assert_int_equal(admin_begin(&o, 1, 1, 1, &is, &value, &e), TUG_ENOMEM);
     mem_fault_after(-1);
-    assert_int_equal(orders_begin(&o, 1, 0, 0, &is, &value, &e), TUG_EUSAGE);
-    assert_int_equal(orders_begin(&o, 1, 4, 5, &is, &value, &e), TUG_EUSAGE);
-    assert_int_equal(orders_begin(&o, 1, 1 + ORDERS_WINDOW, 1, &is, &value, &e),
+    assert_int_equal(admin_begin(&o, 1, 0, 0, &is, &value, &e), TUG_EUSAGE);
+    assert_int_equal(admin_begin(&o, 1, 4, 5, &is, &value, &e), TUG_EUSAGE);
+    assert_int_equal(admin_begin(&o, 1, 1 + ADMIN_WINDOW, 1, &is, &value, &e),
                      TUG_EUSAGE);
     assert_non_null(strstr(e.text, "more than 15 above 1"));
-    assert_int_equal(orders_begin(&o, 1, 1, 1, &is, &value, &e), 0);
-    assert_int_equal(orders_begin(&o, 1, 1, 1, &is, &value, &e), 0);
-    assert_int_equal(is, ORDERS_NEW); // it was not obeyed: it may come again
-    orders_fini(&o);
+    assert_int_equal(admin_begin(&o, 1, 1, 1, &is, &value, &e), 0);
+    assert_int_equal(admin_begin(&o, 1, 1, 1, &is, &value, &e), 0);
+    assert_int_equal(is, ADMIN_NEW); // it was not obeyed: it may come again
+    admin_fini(&o);
 }
 
 int main(void)

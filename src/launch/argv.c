@@ -1,7 +1,7 @@
-// Lists of words: see words.h.
+// Lists of words: see argv.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "launch/words.h"
+#include "launch/argv.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static char *make_text(const char *fmt, va_list args)
     return text;
 }
 
-static int take(struct words *w, char *text)
+static int take(struct argv *w, char *text)
 {
     const char **at = text != NULL ? mem_realloc_array(w->at, w->n + 2, sizeof(*w->at))
                                    : NULL;
@@ -36,7 +36,7 @@ static int take(struct words *w, char *text)
     return 0;
 }
 
-int words_add(struct words *w, const char *fmt, ...)
+int argv_add(struct argv *w, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -45,22 +45,22 @@ int words_add(struct words *w, const char *fmt, ...)
     return take(w, text);
 }
 
-int words_add_all(struct words *w, const char *const *from, size_t n)
+int argv_add_all(struct argv *w, const char *const *from, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         TRY(take(w, mem_strdup(from[i])));
     return 0;
 }
 
-void words_free(struct words *w)
+void argv_free(struct argv *w)
 {
     for (size_t i = 0; i < w->n; i++)
         mem_free((char *)(uintptr_t)w->at[i]);
     mem_free(w->at);
-    *w = (struct words){0};
+    *w = (struct argv){0};
 }
 
-int words_environment(struct words *w, int (*drop)(const char *name_value))
+int argv_environment(struct argv *w, int (*drop)(const char *name_value))
 {
     for (char **v = environ; v != NULL && *v != NULL; v++)
         if (!drop(*v))
@@ -68,7 +68,7 @@ int words_environment(struct words *w, int (*drop)(const char *name_value))
     return 0;
 }
 
-int words_set(struct words *w, const char *fmt, ...)
+int argv_set(struct argv *w, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -84,7 +84,7 @@ int words_set(struct words *w, const char *fmt, ...)
     return take(w, text);
 }
 
-int words_quote(struct buf *b, const char *word)
+int argv_quote(struct buf *b, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                 "0123456789_@%+=:,./-";

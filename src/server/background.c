@@ -1,6 +1,6 @@
-// Orders for a whole table: numbered, and done once however often they come. Those that
-// walk over a store's rows take time: a slice of them is done at a time, between
-// requests, and they are answered at the end. Saves get their slices here, too.
+// Admin operations for a whole table: numbered, and done once however often they come.
+// Those that walk over a store's rows take time: a slice of them is done at a time,
+// between requests, and they are answered at the end. Saves get their slices here, too.
 //
 // Slices are short, and of a busy loop's time they get a fifth: after one, requests have
 // four times as long. A loop is busy that has served a request not long ago, for the next
@@ -18,22 +18,22 @@ enum { REQUESTS_SHARE = 8 }; // of the time, to one of slices: saves copy rows b
 #define BUSY_NS (50 * SECOND_NS / 1000)
 #define RETRY_NS (SECOND_NS / 10) // of a batch that could not be applied
 
-void turns_wake(struct shard *s)
+void background_wake(struct shard *s)
 {
     if (s->work_due == VAN_NEVER)
         s->work_due = s->now > s->rest_until ? s->now : s->rest_until;
 }
 
-void turns_again(struct shard *s, uint32_t table)
+void background_again(struct shard *s, uint32_t table)
 {
     struct shard_table *t = table < SPEC_MAX_TABLES ? s->tables[table] : NULL;
     if (t == NULL)
         return;
     t->again = true;
-    turns_wake(s);
+    background_wake(s);
 }
 
-bool turns_free(const struct shard_table *t)
+bool background_free(const struct shard_table *t)
 {
     return !t->turn.on && !cut_going(t->store);
 }
@@ -44,45 +44,45 @@ static uint64_t rows_gone(const struct store *store)
     return x.evicted_score + x.evicted_age + x.evicted_ttl;
 }
 
-void turns_publish(struct shard *s, struct shard_table *t)
+void background_publish(struct shard *s, struct shard_table *t)
 {
-    assert(turns_free(t));
+    assert(background_free(t));
     t->turn = (struct turn){.on = true};
     t->work = true;
-    turns_wake(s);
+    background_wake(s);
 }
 
-void turns_demote(struct shard *s, struct shard_table *t)
+void background_demote(struct shard *s, struct shard_table *t)
 {
     if (t->spec.config.cold[0] == '\0')
         return;
     t->work = true;
-    turns_wake(s);
+    background_wake(s);
 }
 
-// Orders of stores.
+// Admin operations of stores.
 
 static int begin_walk(struct shard *s, struct shard_table *t,
                       const struct msg_table_do *m, uint64_t session, struct err *e)
 {
     struct store_stats x = store_stats(t->store);
     bool clears = m->what == WIRE_CLEAR;
-    assert(turns_free(t) && (t->n_applied == 0 || clears));
+    assert(background_free(t) && (t->n_applied == 0 || clears));
     struct turn turn = {.on = true,
                         .session = session,
                         .number = m->number,
                         .before = rows_gone(t->store),
                         .rows = clears ? x.rows + x.cold_rows : 0};
-    TRY(store_order(t->store, clears ? STORE_CLEAR : STORE_SHRINK, m->threshold, e));
+    TRY(store_admin(t->store, clears ? STORE_CLEAR : STORE_SHRINK, m->threshold, e));
     if (clears) { // what is open was of the rows before
         sync_drop(s, t);
-        before_begin(&t->before);
+        previous_begin(&t->before);
     }
     t->turn = turn;
     t->work = true;
-    orders_going(&s->orders, session, m->number);
+    admin_going(&s->admin, session, m->number);
     tables_touch_all(s, t);
-    turns_wake(s);
+    background_wake(s);
     return 0;
 }
 
@@ -110,12 +110,12 @@ static enum outcome order_store(struct shard *s, struct shard_table *t,
     if (m->clock > t->sync.next)
         return WANTS_BATCH;
     // A batch of which a part is applied comes first.
-    if (!turns_free(t) || (t->n_applied != 0 && m->what != WIRE_CLEAR))
+    if (!background_free(t) || (t->n_applied != 0 && m->what != WIRE_CLEAR))
         return WANTS_TURN;
     if (m->what == WIRE_DAY) {
         store_day(t->store);
         tables_touch_all(s, t);
-        turns_demote(s, t);
+        background_demote(s, t);
         return ANSWERED;
     }
     if (begin_walk(s, t, m, session, e) != 0)
@@ -141,7 +141,7 @@ static enum outcome order(struct shard *s, const struct request *q, bool *ret_be
     }
     if (is_of_stores(m->what))
         return order_store(s, t, m, q->peer->session, ret_begun, e);
-    if (!turns_free(t)) // it is not taken away from a save
+    if (!background_free(t)) // it is not taken away from a save
         return WANTS_TURN;
     tables_obey(s, m, e);
     return ANSWERED;
@@ -151,35 +151,35 @@ enum outcome table_do_serve(struct shard *s, struct request *q)
 {
     const struct msg_table_do *m = &q->m->table_do;
     uint64_t session = q->peer->session, value = 0;
-    enum orders_state state = ORDERS_NEW;
+    enum admin_state state = ADMIN_NEW;
     enum outcome outcome = ANSWERED;
     bool begun = false;
     struct err e = {0};
     if (session == 0)
         err_set(&e, TUG_EUSAGE,
                 "only a node that has joined the cluster can give orders");
-    else if (orders_begin(&s->orders, session, m->number, m->low, &state, &value, &e) ==
+    else if (admin_begin(&s->admin, session, m->number, m->low, &state, &value, &e) ==
              0) {
-        if (s->o.without_order_check && q->fresh != NULL && state == ORDERS_DONE)
-            state = ORDERS_NEW;
-        if (state == ORDERS_NEW)
+        if (s->o.without_order_check && q->fresh != NULL && state == ADMIN_DONE)
+            state = ADMIN_NEW;
+        if (state == ADMIN_NEW)
             outcome = order(s, q, &begun, &e);
-        else if (state == ORDERS_GOING)
+        else if (state == ADMIN_GOING)
             outcome = WANTS_TURN;
     }
-    if (begun || (outcome == ANSWERED && state == ORDERS_NEW && e.code == 0))
+    if (begun || (outcome == ANSWERED && state == ADMIN_NEW && e.code == 0))
         told_done(s, q);
     if (outcome != ANSWERED)
         return outcome;
-    turns_again(s, m->table); // batches may have waited for it
+    background_again(s, m->table); // batches may have waited for it
     if (e.code != 0) {
         shard_refuse(s, q, &e);
         return ANSWERED;
     }
-    if (state == ORDERS_NEW)
-        orders_done(&s->orders, session, m->number, 0);
-    held_wake(s, WANTS_BATCH);
-    held_wake(s, WANTS_TICK);
+    if (state == ADMIN_NEW)
+        admin_done(&s->admin, session, m->number, 0);
+    pending_wake(s, WANTS_BATCH);
+    pending_wake(s, WANTS_TICK);
     shard_ok(s, q, value);
     return ANSWERED;
 }
@@ -196,8 +196,8 @@ static void end_turn(struct shard *s, struct shard_table *t)
     x->on = false;
     tables_touch_all(s, t);
     tables_measure(s, t);
-    orders_done(&s->orders, x->session, x->number, gone);
-    held_wake(s, WANTS_TURN);
+    admin_done(&s->admin, x->session, x->number, gone);
+    pending_wake(s, WANTS_TURN);
     saves_look(s);
 }
 
@@ -231,12 +231,12 @@ static bool retry_batches(struct shard *s)
         t->again = false;
         sync_apply(s, t);
         stuck |= t->again;
-        held_wake(s, WANTS_TURN);
+        pending_wake(s, WANTS_TURN);
     }
     return stuck;
 }
 
-uint64_t turns_tick(struct shard *s)
+uint64_t background_tick(struct shard *s)
 {
     if (s->work_due > s->now)
         return s->work_due;
@@ -244,9 +244,9 @@ uint64_t turns_tick(struct shard *s)
     uint64_t begun = clock_ns();
     s->work_due = VAN_NEVER;
     bool more = slice(s, ns);
-    bool busy = s->now - s->served_at < BUSY_NS && !held_wants(s, WANTS_ROOM);
+    bool busy = s->now - s->served_at < BUSY_NS && !pending_wants(s, WANTS_ROOM);
     bool stuck = retry_batches(s);
-    more |= s->work_due != VAN_NEVER; // a save has begun, or a walk: turns_wake
+    more |= s->work_due != VAN_NEVER; // a save has begun, or a walk: background_wake
     uint64_t spent = s->o.slice_ns != 0 ? ns : clock_ns() - begun;
     s->rest_until = busy ? s->now + (1 + REQUESTS_SHARE) * spent : s->now;
     s->work_due = more ? s->rest_until : stuck ? s->now + RETRY_NS : VAN_NEVER;

@@ -8,7 +8,7 @@
 #include "server/request_fields.h"
 #include "server/shard_internal.h"
 
-enum { HELD_MAX = 1 << 16 };
+enum { PENDING_MAX = 1 << 16 };
 #define LATER_NS (SECOND_NS / 1000)
 #define ROSTER_TIMEOUT_NS (30 * SECOND_NS)
 #define SAVE_TIMEOUT_NS (24 * 3600 * SECOND_NS)
@@ -31,7 +31,7 @@ static uint64_t timeout_of(const struct shard *s, uint16_t type, enum outcome wa
 // Whether the same request waits already: it was sent again.
 static bool is_held(const struct shard *s, const struct request *q)
 {
-    for (const struct held *h = s->held; h != NULL; h = h->next)
+    for (const struct pending *h = s->held; h != NULL; h = h->next)
         if (h->peer == q->peer && h->id == q->id && h->type == q->type)
             return true;
     return false;
@@ -43,7 +43,7 @@ static bool is_of_stores(enum outcome wants)
            wants == WANTS_SAVED;
 }
 
-static void count_draining(struct shard *s, const struct held *h, uint32_t n)
+static void count_draining(struct shard *s, const struct pending *h, uint32_t n)
 {
     if (h->wants != WANTS_DRAIN)
         return;
@@ -53,73 +53,73 @@ static void count_draining(struct shard *s, const struct held *h, uint32_t n)
     h->peer->n_draining_pushes += h->type == MSG_PUSH ? n : 0;
 }
 
-int held_add(struct shard *s, struct request *q, enum outcome wants, struct err *e)
+int pending_add(struct shard *s, struct request *q, enum outcome wants, struct err *e)
 {
     union wire_any m = *q->m;
     size_t texts = wire_texts(q->type, &m, NULL);
     assert(wants != ANSWERED && q->peer->greeted);
-    uint64_t bytes = sizeof(struct held) + texts + q->fresh->body_bytes;
+    uint64_t bytes = sizeof(struct pending) + texts + q->fresh->body_bytes;
     if (is_of_stores(wants) && is_held(s, q))
         return 0;
-    if (s->n_held >= HELD_MAX || !budget_take(s->o.budget, BUDGET_HELD, bytes))
+    if (s->n_pending >= PENDING_MAX || !budget_take(s->o.budget, BUDGET_PENDING, bytes))
         return err_set(e, TUG_EIO,
                        VAN_NO_ROOM " for one more request that waits: %u do, with %llu "
                                    "bytes (--memory)",
-                       s->n_held, (unsigned long long)s->held_bytes);
-    struct held *h = mem_alloc(sizeof(*h) + texts);
+                       s->n_pending, (unsigned long long)s->pending_bytes);
+    struct pending *h = mem_alloc(sizeof(*h) + texts);
     void *kept = NULL;
     if (h != NULL && q->fresh->body != NULL)
         kept = van_keep(s->van, q->fresh);
     if (h == NULL || (kept == NULL && q->fresh->body != NULL)) {
         mem_free(h);
-        budget_give(s->o.budget, BUDGET_HELD, bytes);
+        budget_give(s->o.budget, BUDGET_PENDING, bytes);
         return err_nomem(e, "a request that waits");
     }
-    *h = (struct held){.peer = q->peer,
-                       .id = q->id,
-                       .type = q->type,
-                       .wants = wants,
-                       .m = m,
-                       .kept = kept,
-                       .bytes = bytes,
-                       .room = q->room,
-                       .since = s->now,
-                       .deadline = s->now + timeout_of(s, q->type, wants)};
+    *h = (struct pending){.peer = q->peer,
+                          .id = q->id,
+                          .type = q->type,
+                          .wants = wants,
+                          .m = m,
+                          .kept = kept,
+                          .bytes = bytes,
+                          .room = q->room,
+                          .since = s->now,
+                          .deadline = s->now + timeout_of(s, q->type, wants)};
     wire_texts(h->type, &h->m, h->texts);
-    *s->held_end = h;
-    s->held_end = &h->next;
-    s->held_bytes += bytes;
-    s->n_held++;
-    h->peer->n_held++;
-    s->held_due = clock_earlier(s->held_due, h->deadline);
+    *s->pending_end = h;
+    s->pending_end = &h->next;
+    s->pending_bytes += bytes;
+    s->n_pending++;
+    h->peer->n_pending++;
+    s->pending_due = clock_earlier(s->pending_due, h->deadline);
     count_draining(s, h, 1);
     return 0;
 }
 
 // Takes the one at *at out of the list.
-static void held_take(struct shard *s, struct held **at)
+static void pending_take(struct shard *s, struct pending **at)
 {
-    struct held *h = *at;
-    assert(s->n_held > 0 && h->peer->n_held > 0 && s->held_bytes >= h->bytes);
+    struct pending *h = *at;
+    assert(s->n_pending > 0 && h->peer->n_pending > 0 && s->pending_bytes >= h->bytes);
     if (s->profiling)
         profiling_waited(s, h);
     *at = h->next;
-    if (s->held_end == &h->next)
-        s->held_end = at;
-    s->held_bytes -= h->bytes;
-    s->n_held--;
-    h->peer->n_held--;
+    if (s->pending_end == &h->next)
+        s->pending_end = at;
+    s->pending_bytes -= h->bytes;
+    s->n_pending--;
+    h->peer->n_pending--;
     count_draining(s, h, -1u);
-    budget_give(s->o.budget, BUDGET_HELD, h->bytes);
+    budget_give(s->o.budget, BUDGET_PENDING, h->bytes);
     if (h->type == MSG_TABLE_DO) // batches may have waited for it
-        turns_again(s, h->m.table_do.table);
+        background_again(s, h->m.table_do.table);
     if (h->kept != NULL)
         van_unkeep(s->van, h->kept);
     mem_free(h);
 }
 
 // Whether it is worth a try. Room is looked for again and again: without decoding keys.
-static bool may_go(const struct shard *s, const struct held *h, uint32_t wants)
+static bool may_go(const struct shard *s, const struct pending *h, uint32_t wants)
 {
     if ((wants >> h->wants & 1) == 0)
         return false;
@@ -130,8 +130,8 @@ static bool may_go(const struct shard *s, const struct held *h, uint32_t wants)
 static void retry(struct shard *s, uint32_t wants)
 {
     s->retries++;
-    for (struct held **at = &s->held; *at != NULL;) {
-        struct held *h = *at;
+    for (struct pending **at = &s->held; *at != NULL;) {
+        struct pending *h = *at;
         enum outcome outcome = h->wants;
         if (may_go(s, h, wants)) {
             struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, false, 0};
@@ -143,7 +143,7 @@ static void retry(struct shard *s, uint32_t wants)
         if (outcome == WANTS_DRAIN)
             h->peer->blocked = s->retries;
         if (outcome == ANSWERED) {
-            held_take(s, at);
+            pending_take(s, at);
             continue;
         }
         if (outcome != h->wants) {
@@ -151,13 +151,13 @@ static void retry(struct shard *s, uint32_t wants)
             h->wants = outcome;
             count_draining(s, h, 1);
             h->deadline = s->now + timeout_of(s, h->type, outcome);
-            s->held_due = clock_earlier(s->held_due, h->deadline);
+            s->pending_due = clock_earlier(s->pending_due, h->deadline);
         }
         at = &h->next;
     }
 }
 
-void held_settle(struct shard *s)
+void pending_settle(struct shard *s)
 {
     while (s->woken != 0) {
         assert((s->woken >> ANSWERED & 1) == 0);
@@ -167,34 +167,35 @@ void held_settle(struct shard *s)
     }
 }
 
-void held_drop_peer(struct shard *s, const struct peer *p)
+void pending_drop_peer(struct shard *s, const struct peer *p)
 {
-    for (struct held **at = &s->held; *at != NULL;)
+    for (struct pending **at = &s->held; *at != NULL;)
         if (p == NULL || (*at)->peer == p)
-            held_take(s, at);
+            pending_take(s, at);
         else
             at = &(*at)->next;
 }
 
-void held_drop_all(struct shard *s)
+void pending_drop_all(struct shard *s)
 {
-    held_drop_peer(s, NULL);
+    pending_drop_peer(s, NULL);
 }
 
-uint32_t held_count(const struct shard *s, uint32_t table)
+uint32_t pending_count(const struct shard *s, uint32_t table)
 {
     uint32_t n = 0;
-    for (const struct held *h = s->held; h != NULL; h = h->next)
+    for (const struct pending *h = s->held; h != NULL; h = h->next)
         n += (h->type == MSG_PULL && h->m.pull.table == table) ||
              (h->type == MSG_PUSH && h->m.push.table == table);
     return n;
 }
 
-enum outcome held_before(const struct shard *s, const struct request *q, uint32_t table)
+enum outcome pending_before(const struct shard *s, const struct request *q,
+                            uint32_t table)
 {
-    if (q->peer->n_held == 0)
+    if (q->peer->n_pending == 0)
         return ANSWERED;
-    for (const struct held *h = s->held; h != NULL; h = h->next) {
+    for (const struct pending *h = s->held; h != NULL; h = h->next) {
         if (h->peer != q->peer)
             continue;
         if (h->id == q->id && h->type == q->type)
@@ -206,20 +207,20 @@ enum outcome held_before(const struct shard *s, const struct request *q, uint32_
     return ANSWERED;
 }
 
-bool held_wants(const struct shard *s, enum outcome wants)
+bool pending_wants(const struct shard *s, enum outcome wants)
 {
-    const struct held *h = s->held;
+    const struct pending *h = s->held;
     while (h != NULL && h->wants != wants)
         h = h->next;
     return h != NULL;
 }
 
-bool held_order(const struct shard *s, const struct shard_table *t)
+bool pending_order(const struct shard *s, const struct shard_table *t)
 {
-    for (const struct held *h = s->held; h != NULL; h = h->next)
+    for (const struct pending *h = s->held; h != NULL; h = h->next)
         if (h->type == MSG_TABLE_DO && h->m.table_do.table == t->spec.id &&
             h->m.table_do.clock != 0 && h->m.table_do.clock == t->sync.next &&
-            orders_look(&s->orders, h->peer->session, h->m.table_do.number) == ORDERS_NEW)
+            admin_look(&s->admin, h->peer->session, h->m.table_do.number) == ADMIN_NEW)
             return true;
     return false;
 }
@@ -251,7 +252,7 @@ static void name_micros(const struct shard_table *t, struct buf *to)
 }
 
 static void name_missing(const struct shard *s, const struct shard_table *t,
-                         const struct held *h, uint64_t clock, struct buf *to)
+                         const struct pending *h, uint64_t clock, struct buf *to)
 {
     if (h->wants == WANTS_TURN)
         buf_printf(to, "an order or a save to be over");
@@ -266,7 +267,7 @@ static void name_missing(const struct shard *s, const struct shard_table *t,
         name_micros(t, to);
 }
 
-static void refuse_late(struct shard *s, const struct held *h)
+static void refuse_late(struct shard *s, const struct pending *h)
 {
     struct err e = {0};
     struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, false, 0};
@@ -304,31 +305,31 @@ static void refuse_late(struct shard *s, const struct held *h)
 }
 
 // A push that was acknowledged before it is applied.
-static void serve_later(struct shard *s, const struct held *h)
+static void serve_later(struct shard *s, const struct pending *h)
 {
     struct request q = {h->peer, h->type, h->id, &h->m, NULL, h->kept, true, 0};
     shard_serve_request(s, &q);
 }
 
 // Walks over all of them only when one is due: many may wait while others are served.
-uint64_t held_expire(struct shard *s)
+uint64_t pending_expire(struct shard *s)
 {
     uint64_t next = VAN_NEVER;
-    if (s->now < s->held_due)
-        return s->held_due;
-    for (struct held **at = &s->held; *at != NULL;) {
+    if (s->now < s->pending_due)
+        return s->pending_due;
+    for (struct pending **at = &s->held; *at != NULL;) {
         if ((*at)->deadline <= s->now) {
             if ((*at)->wants == WANTS_LATER)
                 serve_later(s, *at);
             else
                 refuse_late(s, *at);
-            held_take(s, at);
+            pending_take(s, at);
             continue;
         }
         if ((*at)->deadline < next)
             next = (*at)->deadline;
         at = &(*at)->next;
     }
-    s->held_due = next;
+    s->pending_due = next;
     return next;
 }

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "kit/test.h"
-#include "server/repeats.h"
+#include "server/retries.h"
 #include "server/shard.h"
 
 enum {
@@ -27,7 +27,7 @@ struct model {
 };
 
 static bool model_applied(const struct model *m, uint64_t session, uint64_t number,
-                          const struct repeats_id *id, uint32_t p)
+                          const struct retries_id *id, uint32_t p)
 {
     return m->applied[session][number][p] ||
            (id->pass != 0 && m->done[id->piece][id->table][id->group][p]);
@@ -39,32 +39,32 @@ static uint64_t draw(uint64_t round, uint64_t what, uint64_t n)
 }
 
 // One push, in some partitions; whatever it is, it comes again now and then.
-static void push(struct repeats *r, struct model *m, uint64_t round,
+static void push(struct retries *r, struct model *m, uint64_t round,
                  enum wire_space space)
 {
     uint64_t session = draw(round, 0, SESSIONS);
     uint64_t low = m->low[session], back = low < 40 ? low : 40;
     uint64_t number = low - back + draw(round, 1, back + SHARD_WINDOW);
-    struct repeats_id id = {.pass = draw(round, 2, 3),
+    struct retries_id id = {.pass = draw(round, 2, 3),
                             .piece = draw(round, 3, PIECES),
                             .table = (uint32_t)draw(round, 4, TABLES),
                             .group = (uint32_t)draw(round, 5, GROUPS)};
-    struct repeats_push known;
+    struct retries_push known;
     if (number >= NUMBERS)
         return;
     id.pass = id.pass != 0; // 0: none
     // What was on its way for long says an old mark.
     uint64_t said = low < number ? low - draw(round, 6, low < 5 ? low + 1 : 5) : number;
     assert_int_equal(
-        repeats_begin(r, 100 + session, number, said, space, &id, &known, NULL), 0);
+        retries_begin(r, 100 + session, number, said, space, &id, &known, NULL), 0);
     for (uint32_t i = 0; i < 6; i++) {
         uint32_t p = (uint32_t)draw(round, 7 + i, PARTITIONS);
         bool below = number < low;
         bool is = model_applied(m, session, number, &id, p);
-        assert_true(repeats_applied(&known, p) == (is || below));
+        assert_true(retries_applied(&known, p) == (is || below));
         if (is || below)
             continue;
-        repeats_note(&known, p);
+        retries_note(&known, p);
         m->applied[session][number][p] = true;
         if (id.pass != 0)
             m->done[id.piece][id.table][id.group][p] = true;
@@ -72,8 +72,8 @@ static void push(struct repeats *r, struct model *m, uint64_t round,
     if (number == low && draw(round, 20, 2) == 0) {
         // Later pushes say it; the model's mark is what the clock was told.
         m->low[session] += draw(round, 21, 8);
-        assert_int_equal(repeats_begin(r, 100 + session, m->low[session], m->low[session],
-                                       space, &(struct repeats_id){0}, &known, NULL),
+        assert_int_equal(retries_begin(r, 100 + session, m->low[session], m->low[session],
+                                       space, &(struct retries_id){0}, &known, NULL),
                          0);
     }
 }
@@ -81,66 +81,66 @@ static void push(struct repeats *r, struct model *m, uint64_t round,
 static void test_model(void **state)
 {
     (void)state;
-    struct repeats *r;
+    struct retries *r;
     struct model *m = mem_zalloc(sizeof(*m));
     size_t live = mem_live();
-    assert_int_equal(repeats_open(&r, BITS, NULL, NULL), 0);
+    assert_int_equal(retries_open(&r, BITS, NULL, NULL), 0);
     for (uint64_t round = 0; round < ROUNDS; round++) {
         push(r, m, round, WIRE_SPACE_SPARSE);
         if (round % 300 == 299) {
             uint64_t piece = draw(round, 30, PIECES);
-            repeats_forget(r, 1, piece);
-            repeats_forget(r, 0, 0); // no pass at all
+            retries_forget(r, 1, piece);
+            retries_forget(r, 0, 0); // no pass at all
             memset(m->done[piece], 0, sizeof(m->done[piece]));
             if (draw(round, 32, 8) == 0) { // a pass is over when the next has begun
-                repeats_forget(r, 2, piece);
+                retries_forget(r, 2, piece);
                 memset(m->done, 0, sizeof(m->done));
             }
         }
         if (round % 2000 == 1999) {
             uint64_t session = draw(round, 31, SESSIONS);
-            repeats_end_session(r, 100 + session);
-            repeats_end_session(r, 100 + session);
+            retries_end_session(r, 100 + session);
+            retries_end_session(r, 100 + session);
             memset(m->applied[session], 0, sizeof(m->applied[session]));
             m->low[session] = 0;
         }
     }
-    repeats_close(r);
+    retries_close(r);
     assert_int_equal(mem_live(), live);
     mem_free(m);
 }
 
-static int begin(struct repeats *r, uint64_t number, uint64_t low, struct repeats_push *p,
+static int begin(struct retries *r, uint64_t number, uint64_t low, struct retries_push *p,
                  struct err *e)
 {
-    return repeats_begin(r, 1, number, low, WIRE_SPACE_SPARSE, &(struct repeats_id){0}, p,
+    return retries_begin(r, 1, number, low, WIRE_SPACE_SPARSE, &(struct retries_id){0}, p,
                          e);
 }
 
 static void test_window(void **state)
 {
     (void)state;
-    struct repeats *r;
-    struct repeats_push p;
+    struct retries *r;
+    struct retries_push p;
     struct err e;
-    assert_int_equal(repeats_open(&r, BITS, NULL, NULL), 0);
+    assert_int_equal(retries_open(&r, BITS, NULL, NULL), 0);
     assert_int_equal(begin(r, SHARD_WINDOW - 1, 0, &p, &e), 0);
-    repeats_note(&p, 3);
+    retries_note(&p, 3);
     assert_int_equal(begin(r, SHARD_WINDOW, 0, &p, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "more than 63 above 0"));
     assert_int_equal(begin(r, 4, 5, &p, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "number 4 is below 5"));
     // The mark goes up and its place is another's.
     assert_int_equal(begin(r, SHARD_WINDOW, 1, &p, &e), 0);
-    assert_false(repeats_applied(&p, 3));
+    assert_false(retries_applied(&p, 3));
     assert_int_equal(begin(r, 0, 0, &p, &e), 0);
-    assert_true(repeats_applied(&p, 3) && repeats_applied(&p, 4)); // below the mark
+    assert_true(retries_applied(&p, 3) && retries_applied(&p, 4)); // below the mark
     assert_int_equal(begin(r, SHARD_WINDOW - 1, 0, &p, &e), 0);
-    assert_true(repeats_applied(&p, 3) && !repeats_applied(&p, 4));
+    assert_true(retries_applied(&p, 3) && !retries_applied(&p, 4));
     // Far up: nothing of before is left. Numbers up to the last one there is.
     assert_int_equal(begin(r, UINT64_MAX, UINT64_MAX - 1, &p, &e), 0);
-    assert_false(repeats_applied(&p, 3));
-    repeats_close(r);
+    assert_false(retries_applied(&p, 3));
+    retries_close(r);
 }
 
 // A partition moves: what was applied in it is known at its new place, and the rest is
@@ -148,19 +148,19 @@ static void test_window(void **state)
 static void test_move(void **state)
 {
     (void)state;
-    struct repeats *a, *b;
-    struct repeats_push p;
-    struct repeats_id id = {1, 2, 3, 4}, other = {1, 2, 3, 5};
-    assert_int_equal(repeats_open(&a, BITS, NULL, NULL), 0);
-    assert_int_equal(repeats_open(&b, BITS, NULL, NULL), 0);
-    assert_int_equal(repeats_begin(a, 1, 7, 5, WIRE_SPACE_SPARSE, &id, &p, NULL), 0);
-    repeats_note(&p, 9);
-    repeats_note(&p, 10);
-    assert_int_equal(repeats_begin(a, 1, 8, 5, WIRE_SPACE_DENSE, &other, &p, NULL), 0);
-    repeats_note(&p, 9);
+    struct retries *a, *b;
+    struct retries_push p;
+    struct retries_id id = {1, 2, 3, 4}, other = {1, 2, 3, 5};
+    assert_int_equal(retries_open(&a, BITS, NULL, NULL), 0);
+    assert_int_equal(retries_open(&b, BITS, NULL, NULL), 0);
+    assert_int_equal(retries_begin(a, 1, 7, 5, WIRE_SPACE_SPARSE, &id, &p, NULL), 0);
+    retries_note(&p, 9);
+    retries_note(&p, 10);
+    assert_int_equal(retries_begin(a, 1, 8, 5, WIRE_SPACE_DENSE, &other, &p, NULL), 0);
+    retries_note(&p, 9);
     for (long n = 0; n >= 0; n++) { // each allocation fails once
         mem_fault_after(n);
-        int rc = repeats_move(a, b, 9, WIRE_SPACE_SPARSE, NULL);
+        int rc = retries_move(a, b, 9, WIRE_SPACE_SPARSE, NULL);
         bool struck = mem_faulted();
         mem_fault_after(-1);
         assert_int_equal(rc, struck ? TUG_ENOMEM : 0);
@@ -168,21 +168,21 @@ static void test_move(void **state)
             break;
     }
     assert_int_equal(
-        repeats_begin(b, 1, 7, 0, WIRE_SPACE_SPARSE, &(struct repeats_id){0}, &p, NULL),
+        retries_begin(b, 1, 7, 0, WIRE_SPACE_SPARSE, &(struct retries_id){0}, &p, NULL),
         0);
-    assert_true(repeats_applied(&p, 9) && !repeats_applied(&p, 10));
+    assert_true(retries_applied(&p, 9) && !retries_applied(&p, 10));
     assert_int_equal(
-        repeats_begin(b, 1, 4, 0, WIRE_SPACE_SPARSE, &(struct repeats_id){0}, &p, NULL),
+        retries_begin(b, 1, 4, 0, WIRE_SPACE_SPARSE, &(struct retries_id){0}, &p, NULL),
         0);
     assert_true(p.below); // the mark came along
-    assert_int_equal(repeats_begin(b, 2, 1, 1, WIRE_SPACE_SPARSE, &id, &p, NULL), 0);
-    assert_true(repeats_applied(&p, 9) && !repeats_applied(&p, 10));
-    assert_int_equal(repeats_begin(b, 1, 8, 0, WIRE_SPACE_DENSE, &other, &p, NULL), 0);
-    assert_false(repeats_applied(&p, 9));
-    assert_int_equal(repeats_begin(a, 1, 7, 0, WIRE_SPACE_SPARSE, &id, &p, NULL), 0);
-    assert_true(!repeats_applied(&p, 9) && repeats_applied(&p, 10));
-    repeats_close(a);
-    repeats_close(b);
+    assert_int_equal(retries_begin(b, 2, 1, 1, WIRE_SPACE_SPARSE, &id, &p, NULL), 0);
+    assert_true(retries_applied(&p, 9) && !retries_applied(&p, 10));
+    assert_int_equal(retries_begin(b, 1, 8, 0, WIRE_SPACE_DENSE, &other, &p, NULL), 0);
+    assert_false(retries_applied(&p, 9));
+    assert_int_equal(retries_begin(a, 1, 7, 0, WIRE_SPACE_SPARSE, &id, &p, NULL), 0);
+    assert_true(!retries_applied(&p, 9) && retries_applied(&p, 10));
+    retries_close(a);
+    retries_close(b);
 }
 
 static void test_allocations(void **state)
@@ -191,19 +191,19 @@ static void test_allocations(void **state)
     bool struck = true;
     for (long n = 0; struck; n++) {
         size_t live = mem_live();
-        struct repeats *r;
-        struct repeats_push p;
+        struct retries *r;
+        struct retries_push p;
         mem_fault_after(n);
-        int rc = repeats_open(&r, BITS, NULL, NULL);
+        int rc = retries_open(&r, BITS, NULL, NULL);
         for (uint32_t i = 0; i < 100 && rc == 0; i++) {
-            struct repeats_id id = {1, i, 0, 0};
-            rc = repeats_begin(r, 1 + i % 40, 1 + i / 40, 1, WIRE_SPACE_SPARSE, &id, &p,
+            struct retries_id id = {1, i, 0, 0};
+            rc = retries_begin(r, 1 + i % 40, 1 + i / 40, 1, WIRE_SPACE_SPARSE, &id, &p,
                                NULL);
         }
         struck = mem_faulted();
         mem_fault_after(-1);
         assert_int_equal(rc, struck ? TUG_ENOMEM : 0);
-        repeats_close(r);
+        retries_close(r);
         assert_int_equal(mem_live(), live);
     }
 }

@@ -1,7 +1,7 @@
-// A sorted array of sessions, each with a ring of its last orders.
+// A sorted array of sessions, each with a ring of its last admin operations.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "server/orders.h"
+#include "server/admin.h"
 
 #include <assert.h>
 #include <string.h>
@@ -10,23 +10,23 @@
 
 struct order {
     uint64_t number; // 0: none was here
-    enum orders_state state;
+    enum admin_state state;
     uint64_t value;
 };
 
-struct orders_session {
+struct admin_session {
     uint64_t session, low;
-    struct order last[ORDERS_WINDOW]; // at number % ORDERS_WINDOW
+    struct order last[ADMIN_WINDOW]; // at number % ADMIN_WINDOW
 };
 
-void orders_fini(struct orders *o)
+void admin_fini(struct admin *o)
 {
     mem_free(o->sessions);
-    *o = (struct orders){0};
+    *o = (struct admin){0};
 }
 
 // Where the session is, or would be.
-static size_t place_of(const struct orders *o, uint64_t session)
+static size_t place_of(const struct admin *o, uint64_t session)
 {
     size_t low = 0, high = o->n;
     while (low < high) {
@@ -39,15 +39,15 @@ static size_t place_of(const struct orders *o, uint64_t session)
     return low;
 }
 
-static struct orders_session *find(const struct orders *o, uint64_t session)
+static struct admin_session *find(const struct admin *o, uint64_t session)
 {
     size_t at = place_of(o, session);
     return at < o->n && o->sessions[at].session == session ? &o->sessions[at] : NULL;
 }
 
-static struct orders_session *make(struct orders *o, uint64_t session)
+static struct admin_session *make(struct admin *o, uint64_t session)
 {
-    struct orders_session *s = find(o, session);
+    struct admin_session *s = find(o, session);
     if (s != NULL)
         return s;
     if (o->n == o->max) {
@@ -62,38 +62,38 @@ static struct orders_session *make(struct orders *o, uint64_t session)
     assert(s == o->sessions || s[-1].session < session); // they are found by halving
     memmove(s + 1, s, (size_t)(o->sessions + o->n - s) * sizeof(*s));
     o->n++;
-    *s = (struct orders_session){.session = session, .low = 1};
+    *s = (struct admin_session){.session = session, .low = 1};
     return s;
 }
 
-static struct order *order_of(const struct orders *o, uint64_t session, uint64_t number)
+static struct order *order_of(const struct admin *o, uint64_t session, uint64_t number)
 {
-    struct orders_session *s = find(o, session);
-    struct order *x = s != NULL ? &s->last[number % ORDERS_WINDOW] : NULL;
+    struct admin_session *s = find(o, session);
+    struct order *x = s != NULL ? &s->last[number % ADMIN_WINDOW] : NULL;
     return x != NULL && x->number == number ? x : NULL;
 }
 
-int orders_begin(struct orders *o, uint64_t session, uint64_t number, uint64_t low,
-                 enum orders_state *ret, uint64_t *ret_value, struct err *e)
+int admin_begin(struct admin *o, uint64_t session, uint64_t number, uint64_t low,
+                enum admin_state *ret, uint64_t *ret_value, struct err *e)
 {
     if (number < low || number == 0)
         return err_set(e, TUG_EUSAGE,
                        "its number %llu is below %llu, which it says are answered",
                        (unsigned long long)number, (unsigned long long)low);
-    struct orders_session *s = make(o, session);
+    struct admin_session *s = make(o, session);
     if (s == NULL)
         return err_nomem(e, "the orders of a session");
     if (low > s->low)
         s->low = low;
-    *ret = ORDERS_DONE;
+    *ret = ADMIN_DONE;
     *ret_value = 0;
-    if (number >= s->low && number - s->low >= ORDERS_WINDOW)
+    if (number >= s->low && number - s->low >= ADMIN_WINDOW)
         return err_set(
             e, TUG_EUSAGE,
             "its number %llu is more than %d above %llu, the first that is not "
             "answered",
-            (unsigned long long)number, ORDERS_WINDOW - 1, (unsigned long long)s->low);
-    struct order *x = &s->last[number % ORDERS_WINDOW];
+            (unsigned long long)number, ADMIN_WINDOW - 1, (unsigned long long)s->low);
+    struct order *x = &s->last[number % ADMIN_WINDOW];
     if (x->number < number && number >= s->low)
         *x = (struct order){.number = number};
     if (x->number == number) {
@@ -103,43 +103,43 @@ int orders_begin(struct orders *o, uint64_t session, uint64_t number, uint64_t l
     return 0;
 }
 
-static void set(struct orders *o, uint64_t session, uint64_t number,
-                enum orders_state state, uint64_t value)
+static void set(struct admin *o, uint64_t session, uint64_t number,
+                enum admin_state state, uint64_t value)
 {
     struct order *x = order_of(o, session, number);
     if (x == NULL)
         return;
-    assert(x->state != ORDERS_DONE || state == ORDERS_DONE);
+    assert(x->state != ADMIN_DONE || state == ADMIN_DONE);
     x->state = state;
     x->value = value;
 }
 
-void orders_going(struct orders *o, uint64_t session, uint64_t number)
+void admin_going(struct admin *o, uint64_t session, uint64_t number)
 {
-    set(o, session, number, ORDERS_GOING, 0);
+    set(o, session, number, ADMIN_GOING, 0);
 }
 
-void orders_done(struct orders *o, uint64_t session, uint64_t number, uint64_t value)
+void admin_done(struct admin *o, uint64_t session, uint64_t number, uint64_t value)
 {
-    set(o, session, number, ORDERS_DONE, value);
+    set(o, session, number, ADMIN_DONE, value);
 }
 
-enum orders_state orders_look(const struct orders *o, uint64_t session, uint64_t number)
+enum admin_state admin_look(const struct admin *o, uint64_t session, uint64_t number)
 {
     const struct order *x = order_of(o, session, number);
-    return x != NULL ? x->state : ORDERS_NEW;
+    return x != NULL ? x->state : ADMIN_NEW;
 }
 
-void orders_end_session(struct orders *o, uint64_t session)
+void admin_end_session(struct admin *o, uint64_t session)
 {
-    struct orders_session *s = find(o, session);
+    struct admin_session *s = find(o, session);
     if (s == NULL)
         return;
     o->n--;
     memmove(s, s + 1, (size_t)(o->sessions + o->n - s) * sizeof(*s));
 }
 
-uint64_t orders_session_at(const struct orders *o, size_t i)
+uint64_t admin_session_at(const struct admin *o, size_t i)
 {
     return o->sessions[i].session;
 }

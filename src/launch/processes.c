@@ -1,7 +1,7 @@
-// Processes on libuv: see crew.h.
+// Processes on libuv: see processes.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "launch/crew.h"
+#include "launch/processes.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@ enum { OUT, ERR, ANNOUNCE, IN, PIPES };
 enum { ANNOUNCEMENT_MAX = 4096 };
 
 struct member {
-    struct crew *crew;
+    struct processes *processes;
     uint32_t number;
     uv_process_t process;
     uv_pipe_t pipes[PIPES];
@@ -34,8 +34,8 @@ struct member {
     FILE *log;
 };
 
-struct crew {
-    struct crew_handler handler;
+struct processes {
+    struct processes_handler handler;
     uv_loop_t loop;
     uv_timer_t timer;
     uv_signal_t signals[3];
@@ -46,21 +46,22 @@ struct crew {
 
 static void on_timer(uv_timer_t *t)
 {
-    struct crew *c = t->data;
+    struct processes *c = t->data;
     c->handler.timer(c->handler.ctx);
 }
 
 static void on_signal(uv_signal_t *s, int number)
 {
-    struct crew *c = s->data;
+    struct processes *c = s->data;
     (void)number;
     c->handler.interrupted(c->handler.ctx);
 }
 
-int crew_open(struct crew **ret, const struct crew_handler *h, struct err *e)
+int processes_open(struct processes **ret, const struct processes_handler *h,
+                   struct err *e)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    struct crew *c = mem_zalloc(sizeof(*c));
+    struct processes *c = mem_zalloc(sizeof(*c));
     if (c == NULL)
         return err_nomem(e, "the processes");
     c->handler = *h;
@@ -101,11 +102,11 @@ static void free_member(struct member *m)
     mem_free(m);
 }
 
-void crew_close(struct crew *c)
+void processes_close(struct processes *c)
 {
     if (c == NULL)
         return;
-    crew_signal_all(c, SIGKILL);
+    processes_signal_all(c, SIGKILL);
     uv_walk(&c->loop, close_handle, NULL);
     uv_run(&c->loop, UV_RUN_DEFAULT);
     uv_loop_close(&c->loop);
@@ -118,7 +119,7 @@ void crew_close(struct crew *c)
 // One of the handles that must be done before its end is told.
 static void one_done(struct member *m)
 {
-    struct crew *c = m->crew;
+    struct processes *c = m->processes;
     if (--m->open > 0)
         return;
     lines_close(&m->out);
@@ -153,7 +154,7 @@ static void on_alloc(uv_handle_t *h, size_t wanted, uv_buf_t *ret)
 {
     struct member *m = h->data;
     (void)wanted;
-    *ret = uv_buf_init(m->crew->chunk, sizeof(m->crew->chunk));
+    *ret = uv_buf_init(m->processes->chunk, sizeof(m->processes->chunk));
 }
 
 static void on_pipe_closed(uv_handle_t *h)
@@ -162,7 +163,7 @@ static void on_pipe_closed(uv_handle_t *h)
     if (h == (uv_handle_t *)&m->pipes[ANNOUNCE] && m->announcement.len > 0) {
         const char *text = buf_str(&m->announcement);
         if (text != NULL)
-            m->crew->handler.announced(m->crew->handler.ctx, m->number, text);
+            m->processes->handler.announced(m->processes->handler.ctx, m->number, text);
     }
     one_done(m);
 }
@@ -196,12 +197,12 @@ static void on_written(uv_write_t *w, int status)
         memset(m->input.data, 0, m->input.len); // it may be a key
 }
 
-static int open_member(struct crew *c, const struct crew_process *p, struct member *m,
-                       struct err *e)
+static int open_member(struct processes *c, const struct processes_process *p,
+                       struct member *m, struct err *e)
 {
-    m->crew = c;
+    m->processes = c;
     m->number = c->n;
-    m->raw = p->output == CREW_RAW;
+    m->raw = p->output == PROCESSES_RAW;
     snprintf(m->prefix, sizeof(m->prefix), "[%s] ", p->name);
     m->announcement = BUF_INIT(ANNOUNCEMENT_MAX);
     m->input = BUF_INIT(p->n_input);
@@ -223,17 +224,17 @@ static int open_member(struct crew *c, const struct crew_process *p, struct memb
 
 static void set_pipe(struct member *m, uv_stdio_container_t *to, int which, int flags)
 {
-    uv_pipe_init(&m->crew->loop, &m->pipes[which], 0);
+    uv_pipe_init(&m->processes->loop, &m->pipes[which], 0);
     m->pipes[which].data = m;
     m->used[which] = true;
     to->flags = (uv_stdio_flags)(UV_CREATE_PIPE | flags);
     to->data.stream = (uv_stream_t *)&m->pipes[which];
 }
 
-static void set_stdio(struct member *m, const struct crew_process *p,
+static void set_stdio(struct member *m, const struct processes_process *p,
                       uv_stdio_container_t io[4])
 {
-    if (p->output == CREW_TERMINAL) {
+    if (p->output == PROCESSES_TERMINAL) {
         for (int i = 0; i < 3; i++)
             io[i] = (uv_stdio_container_t){UV_INHERIT_FD, {.fd = i}};
     } else {
@@ -244,7 +245,7 @@ static void set_stdio(struct member *m, const struct crew_process *p,
         set_pipe(m, &io[2], ERR, UV_WRITABLE_PIPE);
     }
     if (p->announces)
-        set_pipe(m, &io[CREW_ANNOUNCE_FD], ANNOUNCE, UV_WRITABLE_PIPE);
+        set_pipe(m, &io[PROCESSES_ANNOUNCE_FD], ANNOUNCE, UV_WRITABLE_PIPE);
 }
 
 static void begin_pipes(struct member *m)
@@ -264,7 +265,7 @@ static void begin_pipes(struct member *m)
     }
 }
 
-int crew_start(struct crew *c, const struct crew_process *p, struct err *e)
+int processes_start(struct processes *c, const struct processes_process *p, struct err *e)
 {
     struct member **all = mem_realloc_array(c->members, c->n + 1,
                                             sizeof(struct member *));
@@ -274,7 +275,7 @@ int crew_start(struct crew *c, const struct crew_process *p, struct err *e)
     if (m == NULL)
         return err_nomem(e, p->name);
     int rc = open_member(c, p, m, e);
-    c->members[c->n++] = m; // freed with the crew in any case
+    c->members[c->n++] = m; // freed with all others in any case
     if (rc != 0)
         return rc;
     uv_stdio_container_t io[4] = {{0}};
@@ -284,7 +285,7 @@ int crew_start(struct crew *c, const struct crew_process *p, struct err *e)
         .file = p->argv[0],
         .args = (char **)(uintptr_t)p->argv,
         .env = (char **)(uintptr_t)p->env,
-        .flags = p->output == CREW_TERMINAL ? 0 : UV_PROCESS_DETACHED,
+        .flags = p->output == PROCESSES_TERMINAL ? 0 : UV_PROCESS_DETACHED,
         .stdio = io,
         .stdio_count = p->announces ? 4 : 3,
     };
@@ -294,14 +295,14 @@ int crew_start(struct crew *c, const struct crew_process *p, struct err *e)
         return err_set(e, TUG_EIO, "cannot start %s: '%.300s': %s", p->name, p->argv[0],
                        uv_strerror(failed));
     m->alive = true;
-    m->started = p->output != CREW_TERMINAL;
+    m->started = p->output != PROCESSES_TERMINAL;
     m->open = 1;
     c->alive++;
     begin_pipes(m);
     return 0;
 }
 
-void crew_signal(struct crew *c, uint32_t member, int number)
+void processes_signal(struct processes *c, uint32_t member, int number)
 {
     struct member *m = c->members[member];
     if (!m->alive || uv_is_closing((uv_handle_t *)&m->process))
@@ -311,15 +312,15 @@ void crew_signal(struct crew *c, uint32_t member, int number)
     kill(m->started ? -pid : pid, number);
 }
 
-void crew_signal_all(struct crew *c, int number)
+void processes_signal_all(struct processes *c, int number)
 {
     for (uint32_t i = 0; i < c->n; i++)
-        crew_signal(c, i, number);
+        processes_signal(c, i, number);
 }
 
-void crew_kill_all(struct crew *c)
+void processes_kill_all(struct processes *c)
 {
-    crew_signal_all(c, SIGKILL);
+    processes_signal_all(c, SIGKILL);
     for (uint32_t i = 0; i < c->n; i++)
         for (int k = OUT; k <= ANNOUNCE; k++) {
             uv_handle_t *h = (uv_handle_t *)&c->members[i]->pipes[k];
@@ -328,12 +329,12 @@ void crew_kill_all(struct crew *c)
         }
 }
 
-void crew_timer(struct crew *c, double seconds)
+void processes_timer(struct processes *c, double seconds)
 {
     uv_timer_start(&c->timer, on_timer, (uint64_t)(seconds * 1000), 0);
 }
 
-int crew_run(struct crew *c, struct err *e)
+int processes_run(struct processes *c, struct err *e)
 {
     while (c->alive > 0)
         if (uv_run(&c->loop, UV_RUN_DEFAULT) < 0)

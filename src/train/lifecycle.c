@@ -1,7 +1,7 @@
-// Features that live; see lives.h.
+// Features that live; see lifecycle.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "train/lives.h"
+#include "train/lifecycle.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -13,15 +13,15 @@
 #include "cluster/node.h"
 #include "server/embedded.h"
 
-int lives_model(const struct table_config *t, const struct model *m, struct model *ret,
-                struct err *e)
+int lifecycle_model(const struct table_config *t, const struct model *m,
+                    struct model *ret, struct err *e)
 {
     *ret = *m;
     return accessor_make(&ret->accessor, &t->accessor, e);
 }
 
-void lives_put(const struct accessor *pulled, const struct accessor *own,
-               const float *values, float *ret_row)
+void lifecycle_put(const struct accessor *pulled, const struct accessor *own,
+                   const float *values, float *ret_row)
 {
     values += pulled->pulled_stats;
     for (uint32_t g = 0; g < own->n_groups; g++) {
@@ -32,8 +32,8 @@ void lives_put(const struct accessor *pulled, const struct accessor *own,
         relaxed_store(ret_row + own->count, 1);
 }
 
-void lives_copy_row(const struct accessor *from, const struct accessor *own,
-                    const float *row, const float *extra, float *ret_row)
+void lifecycle_copy_row(const struct accessor *from, const struct accessor *own,
+                        const float *row, const float *extra, float *ret_row)
 {
     for (uint32_t g = 0; g < own->n_groups; g++) {
         const struct accessor_group *group = &own->groups[g];
@@ -108,7 +108,7 @@ static int run(const struct train_config *c, const struct embedded *l,
     return e->code;
 }
 
-int lives_run(const struct train_config *c, struct train_result *ret, struct err *e)
+int lifecycle_run(const struct train_config *c, struct train_result *ret, struct err *e)
 {
     struct train_config here = *c;
     here.cluster = NULL;

@@ -1,48 +1,48 @@
 // Which ends of which processes end a run, and with what.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "launch/verdict.h"
+#include "launch/exit_policy.h"
 
 #include <string.h>
 
 #include "kit/test.h"
 
-static struct verdict v;
+static struct exit_policy v;
 
-static enum verdict_next ended(enum launch_role role, uint32_t rank, int code, int signal,
-                               const char *said)
+static enum exit_policy_next ended(enum launch_role role, uint32_t rank, int code,
+                                   int signal, const char *said)
 {
     struct launch_exit x = {role, rank, code, signal, said, 0};
-    return verdict_exit(&v, &x);
+    return exit_policy_exit(&v, &x);
 }
 
 static void all_is_well(void **state)
 {
     (void)state;
-    verdict_open(&v, false, 2);
-    assert_int_equal(ended(LAUNCH_WORKER, 0, 0, 0, ""), VERDICT_GO_ON);
-    assert_int_equal(ended(LAUNCH_WORKER, 1, 0, 0, ""), VERDICT_GO_ON);
-    assert_int_equal(ended(LAUNCH_SERVER, 0, 0, 0, ""), VERDICT_GO_ON);
-    assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 0, 0, ""), VERDICT_LEAVE);
+    exit_policy_open(&v, false, 2);
+    assert_int_equal(ended(LAUNCH_WORKER, 0, 0, 0, ""), EXIT_POLICY_GO_ON);
+    assert_int_equal(ended(LAUNCH_WORKER, 1, 0, 0, ""), EXIT_POLICY_GO_ON);
+    assert_int_equal(ended(LAUNCH_SERVER, 0, 0, 0, ""), EXIT_POLICY_GO_ON);
+    assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 0, 0, ""), EXIT_POLICY_LEAVE);
     assert_int_equal(v.end.code, 0);
 }
 
 static void a_worker_can_be_lost_but_not_all(void **state)
 {
     (void)state;
-    verdict_open(&v, false, 3);
-    assert_int_equal(ended(LAUNCH_WORKER, 0, 0, 9, ""), VERDICT_GO_ON);
-    assert_int_equal(ended(LAUNCH_WORKER, 2, 4, 0, "network"), VERDICT_GO_ON);
+    exit_policy_open(&v, false, 3);
+    assert_int_equal(ended(LAUNCH_WORKER, 0, 0, 9, ""), EXIT_POLICY_GO_ON);
+    assert_int_equal(ended(LAUNCH_WORKER, 2, 4, 0, "network"), EXIT_POLICY_GO_ON);
     assert_int_equal(v.end.code, 0);
-    assert_int_equal(ended(LAUNCH_WORKER, 1, 0, 9, ""), VERDICT_SETTLE);
+    assert_int_equal(ended(LAUNCH_WORKER, 1, 0, 9, ""), EXIT_POLICY_SETTLE);
     assert_int_equal(v.end.code, TUG_EIO);
     assert_string_equal(v.end.text, "worker 1 was killed by signal 9 (Killed)");
-    verdict_open(&v, false, 2);
-    assert_int_equal(ended(LAUNCH_WORKER, 1, 0, 0, ""), VERDICT_GO_ON);
-    assert_int_equal(ended(LAUNCH_WORKER, 0, 0, 9, ""), VERDICT_GO_ON); // 1 was done
-    char text[VERDICT_TEXT_MAX];
+    exit_policy_open(&v, false, 2);
+    assert_int_equal(ended(LAUNCH_WORKER, 1, 0, 0, ""), EXIT_POLICY_GO_ON);
+    assert_int_equal(ended(LAUNCH_WORKER, 0, 0, 9, ""), EXIT_POLICY_GO_ON); // 1 was done
+    char text[EXIT_POLICY_TEXT_MAX];
     struct launch_exit x = {LAUNCH_SERVER, 3, 0, 9, "", 77};
-    assert_string_equal(verdict_describe(&x, text),
+    assert_string_equal(exit_policy_describe(&x, text),
                         "server 3 (process 77) was killed by signal 9 (Killed)");
 }
 
@@ -51,47 +51,49 @@ static void some_exit_codes_end_all(void **state)
     (void)state;
     static const int codes[][2] = {{2, TUG_EUSAGE}, {3, TUG_EDATA}, {5, TUG_EINTERNAL}};
     for (size_t i = 0; i < 3; i++) {
-        verdict_open(&v, false, 2);
+        exit_policy_open(&v, false, 2);
         assert_int_equal(ended(LAUNCH_WORKER, 1, codes[i][0], 0, "tug worker: x:1: bad"),
-                         VERDICT_TOLD);
+                         EXIT_POLICY_TOLD);
         assert_int_equal(v.end.code, codes[i][1]);
         assert_non_null(strstr(v.end.text, "worker 1 ended with exit code"));
         assert_non_null(strstr(v.end.text, ": x:1: bad"));
         assert_null(strstr(v.end.text, "tug worker"));
     }
-    verdict_open(&v, false, 2);
-    assert_int_equal(ended(LAUNCH_WORKER, 1, 1, 0, ""), VERDICT_GO_ON);
+    exit_policy_open(&v, false, 2);
+    assert_int_equal(ended(LAUNCH_WORKER, 1, 1, 0, ""), EXIT_POLICY_GO_ON);
 }
 
 static void a_server_cannot_be_lost(void **state)
 {
     (void)state;
-    verdict_open(&v, false, 2);
-    assert_int_equal(ended(LAUNCH_SERVER, 1, 0, 9, ""), VERDICT_SETTLE);
+    exit_policy_open(&v, false, 2);
+    assert_int_equal(ended(LAUNCH_SERVER, 1, 0, 9, ""), EXIT_POLICY_SETTLE);
     assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 4, 0, "tug scheduler: 7 is lost"),
-                     VERDICT_LEAVE);
+                     EXIT_POLICY_LEAVE);
     assert_int_equal(v.end.code, TUG_EIO);
     assert_string_equal(v.end.text,
                         "server 1 was killed by signal 9 (Killed): 7 is lost");
     // What comes behind it counts no more.
-    assert_int_equal(ended(LAUNCH_WORKER, 1, 3, 0, ""), VERDICT_GO_ON);
+    assert_int_equal(ended(LAUNCH_WORKER, 1, 3, 0, ""), EXIT_POLICY_GO_ON);
     assert_int_equal(v.end.code, TUG_EIO);
 }
 
 static void the_scheduler_knows_best(void **state)
 {
     (void)state;
-    verdict_open(&v, false, 2);
-    assert_int_equal(ended(LAUNCH_WORKER, 1, 3, 0, "tug worker: asked"), VERDICT_TOLD);
+    exit_policy_open(&v, false, 2);
+    assert_int_equal(ended(LAUNCH_WORKER, 1, 3, 0, "tug worker: asked"),
+                     EXIT_POLICY_TOLD);
     assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 3, 0, "tug scheduler: worker 0: bad.txt"),
-                     VERDICT_LEAVE);
+                     EXIT_POLICY_LEAVE);
     assert_string_equal(v.end.text, "worker 0: bad.txt");
-    verdict_open(&v, false, 2);
-    assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 0, 11, "tug scheduler: x"), VERDICT_END);
+    exit_policy_open(&v, false, 2);
+    assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 0, 11, "tug scheduler: x"),
+                     EXIT_POLICY_END);
     assert_non_null(strstr(v.end.text, "the scheduler was killed by signal 11"));
-    verdict_open(&v, false, 2);
+    exit_policy_open(&v, false, 2);
     assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 1, 0, "a library's words"),
-                     VERDICT_LEAVE);
+                     EXIT_POLICY_LEAVE);
     assert_string_equal(v.end.text,
                         "the scheduler ended with exit code 1: a library's words");
 }
@@ -99,10 +101,10 @@ static void the_scheduler_knows_best(void **state)
 static void ended_for_what_is_known(void **state)
 {
     (void)state;
-    verdict_open(&v, false, 1);
-    assert_int_equal(ended(LAUNCH_SERVER, 0, 255, 0, "ssh: no route"), VERDICT_TOLD);
+    exit_policy_open(&v, false, 1);
+    assert_int_equal(ended(LAUNCH_SERVER, 0, 255, 0, "ssh: no route"), EXIT_POLICY_TOLD);
     assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 130, 0, "tug scheduler: interrupted"),
-                     VERDICT_LEAVE);
+                     EXIT_POLICY_LEAVE);
     assert_int_equal(v.end.code, TUG_EIO);
     assert_string_equal(v.end.text, "server 0 ended with exit code 255: ssh: no route");
 }
@@ -110,32 +112,32 @@ static void ended_for_what_is_known(void **state)
 static void interrupted_runs(void **state)
 {
     (void)state;
-    verdict_open(&v, false, 2);
-    verdict_interrupted(&v);
+    exit_policy_open(&v, false, 2);
+    exit_policy_interrupted(&v);
     assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 130, 0, "tug scheduler: saved to m"),
-                     VERDICT_LEAVE);
+                     EXIT_POLICY_LEAVE);
     assert_int_equal(v.end.code, TUG_EINTERRUPTED);
     assert_string_equal(v.end.text, "saved to m");
-    verdict_open(&v, false, 2);
-    verdict_interrupted(&v);
-    assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 0, 0, ""), VERDICT_LEAVE); // was done
+    exit_policy_open(&v, false, 2);
+    exit_policy_interrupted(&v);
+    assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 0, 0, ""), EXIT_POLICY_LEAVE); // was done
     assert_int_equal(v.end.code, 0);
 }
 
 static void programs(void **state)
 {
     (void)state;
-    verdict_open(&v, true, 2);
-    assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 0, 0, ""), VERDICT_GO_ON);
-    assert_int_equal(ended(LAUNCH_WORKER, 0, 0, 9, ""), VERDICT_GO_ON);
-    assert_int_equal(ended(LAUNCH_WORKER, 1, 7, 0, "oh"), VERDICT_END);
+    exit_policy_open(&v, true, 2);
+    assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 0, 0, ""), EXIT_POLICY_GO_ON);
+    assert_int_equal(ended(LAUNCH_WORKER, 0, 0, 9, ""), EXIT_POLICY_GO_ON);
+    assert_int_equal(ended(LAUNCH_WORKER, 1, 7, 0, "oh"), EXIT_POLICY_END);
     assert_int_equal(v.end.code, TUG_EIO);
     assert_string_equal(v.end.text, "worker 1 ended with exit code 7: oh");
-    verdict_open(&v, true, 1);
-    assert_int_equal(ended(LAUNCH_SERVER, 0, 3, 0, ""), VERDICT_END);
+    exit_policy_open(&v, true, 1);
+    assert_int_equal(ended(LAUNCH_SERVER, 0, 3, 0, ""), EXIT_POLICY_END);
     assert_int_equal(v.end.code, TUG_EDATA);
-    verdict_open(&v, true, 1);
-    assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 1, 0, ""), VERDICT_END);
+    exit_policy_open(&v, true, 1);
+    assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 1, 0, ""), EXIT_POLICY_END);
 }
 
 int main(void)

@@ -1,28 +1,28 @@
 // Copies of rows: written in passing, indexed only when somebody asks.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "server/before.h"
+#include "server/previous.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
 
-void before_free(struct before *b)
+void previous_free(struct previous *b)
 {
     mem_free(b->keys);
     mem_free(b->values);
     mem_free(b->places);
-    *b = (struct before){0};
+    *b = (struct previous){0};
 }
 
-void before_begin(struct before *b)
+void previous_begin(struct previous *b)
 {
     b->n = 0;
     b->lost = b->indexed = false;
 }
 
-static bool reserve(struct before *b, size_t width, size_t n)
+static bool reserve(struct previous *b, size_t width, size_t n)
 {
     if (n <= b->cap)
         return true;
@@ -38,7 +38,7 @@ static bool reserve(struct before *b, size_t width, size_t n)
 }
 
 // Room for n more; NULL: they are lost.
-static float *more(struct before *b, uint32_t width, size_t n)
+static float *more(struct previous *b, uint32_t width, size_t n)
 {
     b->lost = b->lost || !reserve(b, width, b->n + n);
     if (b->lost)
@@ -48,9 +48,9 @@ static float *more(struct before *b, uint32_t width, size_t n)
     return values;
 }
 
-float *before_take(struct before *b, uint32_t width, const uint64_t *keys, size_t n)
+float *previous_take(struct previous *b, uint32_t width, const uint64_t *keys, size_t n)
 {
-    assert(!b->indexed); // before_begin comes first: the index would not know these
+    assert(!b->indexed); // previous_begin comes first: the index would not know these
     float *values = n > 0 ? more(b, width, n) : NULL;
     if (values != NULL)
         memcpy(b->keys + b->n - n, keys, n * sizeof(*keys));
@@ -62,7 +62,7 @@ static size_t place_of(uint64_t key, size_t n_places)
     return (key ^ key >> 32) * 0x9e3779b1u & (n_places - 1);
 }
 
-static bool make_room(struct before *b)
+static bool make_room(struct previous *b)
 {
     size_t n = 64;
     while (n < 2 * b->n)
@@ -79,7 +79,7 @@ static bool make_room(struct before *b)
     return true;
 }
 
-bool before_index(struct before *b)
+bool previous_index(struct previous *b)
 {
     if (b->indexed || b->lost)
         return !b->lost;
@@ -98,7 +98,7 @@ bool before_index(struct before *b)
     return true;
 }
 
-const float *before_find(const struct before *b, uint32_t width, uint64_t key)
+const float *previous_find(const struct previous *b, uint32_t width, uint64_t key)
 {
     assert(b->indexed && !b->lost);
     size_t at = place_of(key, b->n_places);

@@ -12,8 +12,8 @@
 // failure counts, and the run is over when all have ended.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_LAUNCH_VERDICT_H
-#define TUG_LAUNCH_VERDICT_H
+#ifndef TUG_LAUNCH_EXIT_POLICY_H
+#define TUG_LAUNCH_EXIT_POLICY_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,15 +30,15 @@ struct launch_exit {
     int pid;          // 0: of a supervisor, not its own
 };
 
-enum verdict_next {
-    VERDICT_GO_ON,
-    VERDICT_SETTLE, // it cannot go on: the scheduler will notice and tell what is lost
-    VERDICT_TOLD,   // likewise, and the scheduler has been told, if it was reached at all
-    VERDICT_LEAVE,  // the scheduler has ended and told the others to leave
-    VERDICT_END,    // end the others now
+enum exit_policy_next {
+    EXIT_POLICY_GO_ON,
+    EXIT_POLICY_SETTLE, // it cannot go on: the scheduler will notice and tell what is lost
+    EXIT_POLICY_TOLD, // likewise, and the scheduler has been told, if it was reached at all
+    EXIT_POLICY_LEAVE, // the scheduler has ended and told the others to leave
+    EXIT_POLICY_END,   // end the others now
 };
 
-struct verdict {
+struct exit_policy {
     bool program; // not a training run
     uint32_t workers;
     uint32_t workers_ended, workers_done; // done: with exit code 0
@@ -47,14 +47,16 @@ struct verdict {
     struct err end; // how the run ended, so far; code 0: well
 };
 
-void verdict_open(struct verdict *v, bool program, uint32_t workers);
-enum verdict_next verdict_exit(struct verdict *v, const struct launch_exit *x);
-void verdict_interrupted(struct verdict *v);
+void exit_policy_open(struct exit_policy *v, bool program, uint32_t workers);
+enum exit_policy_next exit_policy_exit(struct exit_policy *v,
+                                       const struct launch_exit *x);
+void exit_policy_interrupted(struct exit_policy *v);
 
 // "worker 1 (process 77) was killed by signal 9 (Killed)", "server 0 ended with exit code
 // 3: ...". The scheduler gives out ranks of its own: the process is what both agree on.
-enum { VERDICT_TEXT_MAX = 768 };
-const char *verdict_describe(const struct launch_exit *x, char to[VERDICT_TEXT_MAX]);
+enum { EXIT_POLICY_TEXT_MAX = 768 };
+const char *exit_policy_describe(const struct launch_exit *x,
+                                 char to[EXIT_POLICY_TEXT_MAX]);
 
 const char *launch_role_name(enum launch_role role);
 

@@ -6,8 +6,8 @@
 // piece, group) the same set, until the piece is done. Pure: no clock, no I/O.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_SERVER_REPEATS_H
-#define TUG_SERVER_REPEATS_H
+#ifndef TUG_SERVER_RETRIES_H
+#define TUG_SERVER_RETRIES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,49 +17,49 @@
 #include "base/err.h"
 #include "wire/wire.h"
 
-enum { REPEATS_MAX_IDENTITIES = 1 << 20 };
+enum { RETRIES_MAX_IDENTITIES = 1 << 20 };
 
-struct repeats;
+struct retries;
 
 // What it remembers is counted in `b`, which may be NULL.
-int repeats_open(struct repeats **ret, uint32_t partition_bits, struct budget *b,
+int retries_open(struct retries **ret, uint32_t partition_bits, struct budget *b,
                  struct err *e);
-void repeats_close(struct repeats *r); // NULL is fine
+void retries_close(struct retries *r); // NULL is fine
 
 // What work a push stands for, whoever sends it. pass 0: it has no identity.
-struct repeats_id {
+struct retries_id {
     uint64_t pass, piece;
     uint32_t table, group;
 };
 
 // A push that is being applied; valid until the next call of a function that takes
-// `struct repeats`.
-struct repeats_push {
+// `struct retries`.
+struct retries_push {
     uint64_t *number, *identity; // sets of partitions; NULL: none is kept
     bool below;                  // below the low-water mark
 };
 
 // A push has come. TUG_EUSAGE: its number is beyond the window, or below its own mark.
 // TUG_ENOMEM: nothing changed.
-int repeats_begin(struct repeats *r, uint64_t session, uint64_t number, uint64_t low,
-                  enum wire_space space, const struct repeats_id *id,
-                  struct repeats_push *ret, struct err *e);
+int retries_begin(struct retries *r, uint64_t session, uint64_t number, uint64_t low,
+                  enum wire_space space, const struct retries_id *id,
+                  struct retries_push *ret, struct err *e);
 
-static inline bool repeats_bit(const uint64_t *set, uint32_t partition)
+static inline bool retries_bit(const uint64_t *set, uint32_t partition)
 {
     return set != NULL && (set[partition / 64] >> (partition % 64) & 1) != 0;
 }
 
 // Whether it was applied in the partition.
-static inline bool repeats_applied(const struct repeats_push *p, uint32_t partition)
+static inline bool retries_applied(const struct retries_push *p, uint32_t partition)
 {
-    return p->below || repeats_bit(p->number, partition) ||
-           repeats_bit(p->identity, partition);
+    return p->below || retries_bit(p->number, partition) ||
+           retries_bit(p->identity, partition);
 }
 
 // It is applied in the partition. Said also of what was applied before: by its number or
 // by its identity, and both are to know, for the identity is forgotten first.
-static inline void repeats_note(const struct repeats_push *p, uint32_t partition)
+static inline void retries_note(const struct retries_push *p, uint32_t partition)
 {
     uint64_t bit = (uint64_t)1 << (partition % 64);
     if (p->number != NULL)
@@ -70,15 +70,15 @@ static inline void repeats_note(const struct repeats_push *p, uint32_t partition
 
 // A session has ended, a piece is done: nothing of them comes any more, nor of the passes
 // before. (That a piece was done is told once: it may be lost with a link.)
-void repeats_end_session(struct repeats *r, uint64_t session);
-void repeats_forget(struct repeats *r, uint64_t pass, uint64_t piece);
+void retries_end_session(struct retries *r, uint64_t session);
+void retries_forget(struct retries *r, uint64_t pass, uint64_t piece);
 
 // The sessions it knows, ascending; valid until the next change.
-size_t repeats_sessions(const struct repeats *r, const uint64_t **ret);
+size_t retries_sessions(const struct retries *r, const uint64_t **ret);
 
 // Hands over what is known of a partition. TUG_ENOMEM: both are as they were, but for
 // empty sets.
-int repeats_move(struct repeats *from, struct repeats *to, uint32_t partition,
+int retries_move(struct retries *from, struct retries *to, uint32_t partition,
                  enum wire_space space, struct err *e);
 
 #endif

@@ -5,16 +5,16 @@
 
 #include "base/alloc.h"
 #include "kit/test.h"
-#include "server/before.h"
+#include "server/previous.h"
 
 enum { ROWS = 3000, WIDTH = 3 };
 
 static float rows[ROWS][WIDTH];
 
-static void add_all(struct before *b, uint32_t step)
+static void add_all(struct previous *b, uint32_t step)
 {
     for (uint64_t i = 0; i < ROWS; i += step) {
-        float *values = before_take(b, WIDTH, &i, 1);
+        float *values = previous_take(b, WIDTH, &i, 1);
         if (values != NULL)
             memcpy(values, rows[i], sizeof(rows[i]));
     }
@@ -23,41 +23,41 @@ static void add_all(struct before *b, uint32_t step)
 static void found_again(void **state)
 {
     (void)state;
-    struct before b = {0};
+    struct previous b = {0};
     for (uint32_t step = 1; step < 5; step++) { // each batch forgets the one before
         for (uint32_t i = 0; i < ROWS; i++)
             for (uint32_t j = 0; j < WIDTH; j++)
                 rows[i][j] = (float)(i * step + j);
-        before_begin(&b);
+        previous_begin(&b);
         add_all(&b, step);
         for (uint32_t i = 0; i < ROWS; i++)
             rows[i][0] = -1; // changed meanwhile
-        assert_true(before_index(&b));
+        assert_true(previous_index(&b));
         for (uint32_t i = 0; i < ROWS; i++) {
-            const float *was = before_find(&b, WIDTH, i);
+            const float *was = previous_find(&b, WIDTH, i);
             assert_int_equal(was != NULL, i % step == 0);
             for (uint32_t j = 0; was != NULL && j < WIDTH; j++)
                 assert_true(was[j] == (float)(i * step + j));
         }
     }
-    before_free(&b);
+    previous_free(&b);
 }
 
 static void no_memory(void **state)
 {
     (void)state;
     for (long n = 0;; n++) {
-        struct before b = {0};
-        before_begin(&b);
+        struct previous b = {0};
+        previous_begin(&b);
         mem_fault_after(n);
         add_all(&b, 1);
-        bool well = before_index(&b), faulted = mem_faulted();
+        bool well = previous_index(&b), faulted = mem_faulted();
         mem_fault_after(-1);
         assert_true(well != faulted);
-        before_begin(&b); // the next batch has another chance
+        previous_begin(&b); // the next batch has another chance
         add_all(&b, 1);
-        assert_true(before_index(&b));
-        before_free(&b);
+        assert_true(previous_index(&b));
+        previous_free(&b);
         if (!faulted)
             break;
     }

@@ -5,8 +5,8 @@
 // a signal sent to it reaches what it has started, too.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_LAUNCH_CREW_H
-#define TUG_LAUNCH_CREW_H
+#ifndef TUG_LAUNCH_PROCESSES_H
+#define TUG_LAUNCH_PROCESSES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,35 +14,35 @@
 
 #include "base/err.h"
 
-struct crew;
+struct processes;
 
-struct crew_handler {
+struct processes_handler {
     void *ctx;
     // A process has ended and all it wrote has been passed on.
     void (*ended)(void *ctx, uint32_t member, int pid, int code, int signal,
                   const char *said);
-    // It has written this to its descriptor CREW_ANNOUNCE_FD, and closed it.
+    // It has written this to its descriptor PROCESSES_ANNOUNCE_FD, and closed it.
     void (*announced)(void *ctx, uint32_t member, const char *text);
     // SIGINT, SIGTERM or SIGHUP came to the launcher.
     void (*interrupted)(void *ctx);
-    void (*timer)(void *ctx); // of crew_timer
+    void (*timer)(void *ctx); // of processes_timer
 };
 
-enum { CREW_ANNOUNCE_FD = 3 };
+enum { PROCESSES_ANNOUNCE_FD = 3 };
 
-enum crew_output {
-    CREW_LINES,    // both outputs line by line, with the prefix
-    CREW_RAW,      // standard output as it is: a result
-    CREW_TERMINAL, // in, out and err are the launcher's own: a debugger
+enum processes_output {
+    PROCESSES_LINES,    // both outputs line by line, with the prefix
+    PROCESSES_RAW,      // standard output as it is: a result
+    PROCESSES_TERMINAL, // in, out and err are the launcher's own: a debugger
 };
 
-struct crew_process {
+struct processes_process {
     const char *name;        // "worker 0": the prefix of its lines is "[worker 0] "
     const char *const *argv; // ends with NULL
     const char *const *env;  // whole environment, ends with NULL
-    enum crew_output output;
+    enum processes_output output;
     bool
-        lines_to_stdout; // of its standard output, with CREW_LINES; else to standard error
+        lines_to_stdout; // of its standard output, with PROCESSES_LINES; else to standard error
     bool announces;
     // Written to its standard input, which then stays open for as long as the launcher
     // lives. NULL: /dev/null.
@@ -51,19 +51,23 @@ struct crew_process {
     const char *log; // file for all it writes; NULL: none
 };
 
-int crew_open(struct crew **ret, const struct crew_handler *h, struct err *e);
-void crew_close(struct crew *c); // whoever still lives is killed; NULL is fine
+int processes_open(struct processes **ret, const struct processes_handler *h,
+                   struct err *e);
+void processes_close(struct processes *c); // whoever still lives is killed; NULL is fine
 
 // Members are numbered from 0 in the order of their start. What *p points to is copied.
-int crew_start(struct crew *c, const struct crew_process *p, struct err *e);
-void crew_signal(struct crew *c, uint32_t member, int number); // if it still lives
-void crew_signal_all(struct crew *c, int number);
+int processes_start(struct processes *c, const struct processes_process *p,
+                    struct err *e);
+void processes_signal(struct processes *c, uint32_t member,
+                      int number); // if it still lives
+void processes_signal_all(struct processes *c, int number);
 // Kills all; what still holds their outputs open is not waited for.
-void crew_kill_all(struct crew *c);
+void processes_kill_all(struct processes *c);
 
-void crew_timer(struct crew *c, double seconds); // one timer: the last call counts
+void processes_timer(struct processes *c,
+                     double seconds); // one timer: the last call counts
 
 // Runs until nobody lives.
-int crew_run(struct crew *c, struct err *e);
+int processes_run(struct processes *c, struct err *e);
 
 #endif

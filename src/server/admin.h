@@ -1,0 +1,46 @@
+// Which admin operations of a session were obeyed (shrink, clear, load, ...): an admin
+// operation happens once however often it comes, over whatever link. Pure.
+//
+// Admin operations of a session are numbered from 1 on; `low` says that all below were
+// answered. A session has at most ADMIN_WINDOW admin operations under way.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVER_ADMIN_H
+#define TUG_SERVER_ADMIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum { ADMIN_WINDOW = 16 };
+
+enum admin_state { ADMIN_NEW, ADMIN_GOING, ADMIN_DONE };
+
+struct admin_session;
+
+struct admin {
+    struct admin_session *sessions; // by ascending session
+    size_t n, max;
+};
+
+void admin_fini(struct admin *o); // a zeroed one is fine
+
+// An admin operation has come. *ret_value: its answer, if it is done and not long ago.
+// TUG_EUSAGE: its number is beyond the window, or below its own mark; TUG_ENOMEM.
+int admin_begin(struct admin *o, uint64_t session, uint64_t number, uint64_t low,
+                enum admin_state *ret, uint64_t *ret_value, struct err *e);
+
+// One that has come takes time, or is done. Of a session that has ended: nothing happens.
+void admin_going(struct admin *o, uint64_t session, uint64_t number);
+void admin_done(struct admin *o, uint64_t session, uint64_t number, uint64_t value);
+
+// How one is that has come; ADMIN_NEW if that is not known (any more).
+enum admin_state admin_look(const struct admin *o, uint64_t session, uint64_t number);
+
+void admin_end_session(struct admin *o, uint64_t session);
+
+// The sessions it knows, ascending: number i, below o->n.
+uint64_t admin_session_at(const struct admin *o, size_t i);
+
+#endif
