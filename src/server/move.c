@@ -1,4 +1,5 @@
-// A partition goes to another shard, with what is known of the pushes to it.
+// A partition goes to another shard, with what is known of the pushes to it. Only tests
+// and the simulator do it yet: servers will join and leave while a run goes on.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/shard_internal.h"

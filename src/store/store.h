@@ -137,7 +137,8 @@ static inline void store_check_rows(struct store *s)
 }
 #endif
 
-// The row of a key for tests and statistics; NULL: it is not in memory.
+// The row of a key, for who looks at it where it lies (evaluation in the same process,
+// tests); NULL: it is not in memory.
 const float *store_row(const struct store *s, uint64_t key, const float **ret_extra);
 
 // All rows of a partition by ascending key, cold ones too; `extra` NULL where not earned.
