@@ -85,11 +85,11 @@ static int check_number(const struct rule_params *p, size_t i, struct err *e)
     if (x < f->min)
         return err_set(e, TUG_EUSAGE, "%s of update rule %s is %g, less than %g", f->name,
                        rule, (double)x, (double)f->min);
+    if (x <= f->max)
+        return 0;
     decimal_print(f->max, most);
-    if (x > f->max)
-        return err_set(e, TUG_EUSAGE, "%s of update rule %s is %g, more than %s", f->name,
-                       rule, (double)x, most);
-    return 0;
+    return err_set(e, TUG_EUSAGE, "%s of update rule %s is %g, more than %s", f->name,
+                   rule, (double)x, most);
 }
 
 int rule_check(const struct rule_params *p, struct err *e)

@@ -10,7 +10,7 @@
 #include "save/save_internal.h"
 #include "table/table.h"
 
-enum { BLOCK_BYTES = 256 << 10 };
+enum { BLOCK_BYTES = 64 << 10 };
 
 struct writing {
     struct rows_shape shape;
