@@ -224,7 +224,8 @@ static size_t see(struct store_stepper *t, const struct store_arriving *w,
         if (a[i].handle == TABLE_NONE)
             continue;
         float *row = store_row_at(s, a[i].handle);
-        assert(table_row_key(row) == a[i].key); // the thread is pinned since it was found
+        // The thread is pinned since the row was found: it is no other one's by now.
+        assert(store_partition(s, table_row_key(row)) == w->partition);
         const float stats[] = {a[i].show, a[i].click, a[i].slot};
         if (s->life->seen != NULL)
             (void)s->life->seen(x, row, stats, again, now);
