@@ -134,10 +134,12 @@ static void print_table(const struct save_table *t, const struct store *store,
                         const char *settings)
 {
     struct store_stats x = store_stats(store);
-    printf("table %s: %" PRIu64 " row%s, %" PRIu64 " with embedx; day %u, step %" PRIu64
-           "; %" PRIu64 " bytes in %zu file%s of the newest save\n",
-           t->config.name, x.rows, PLURAL_S(x.rows), x.extra_rows, x.day, x.step,
-           bytes_of(t), t->n_files, PLURAL_S(t->n_files));
+    printf("table %s: %" PRIu64 " row%s", t->config.name, x.rows, PLURAL_S(x.rows));
+    if (store_accessor(store)->extra_width > 0) // else embedx lies in each row
+        printf(", %" PRIu64 " with embedx", x.extra_rows);
+    printf(", day %u, step %" PRIu64 "; %" PRIu64
+           " bytes in %zu file%s of the newest save\n",
+           x.day, x.step, bytes_of(t), t->n_files, PLURAL_S(t->n_files));
     for (const char *at = settings; *at != 0;) {
         size_t n = strcspn(at, "\n");
         printf("  %.*s\n", (int)n, at);
