@@ -183,7 +183,7 @@ static int show_tables(const struct saves *s, json_t *tables, struct err *e)
     return 0;
 }
 
-// What is trained for one model alone.
+// Whether rows have vectors: models without them do not look at --dim.
 static bool has_vectors(const struct saved_run *r)
 {
     struct model m;
@@ -290,10 +290,16 @@ static int get(struct saves *s, struct err *e)
 
 // Changing.
 
+// Whether the save also holds a place in the middle of the data.
+static bool is_within_pass(const struct saves *s)
+{
+    return s->run != NULL && s->run->readers != NULL;
+}
+
 // A run would begin the pass again with rows that have seen a part of it.
 static int load_to_change(struct saves *s, struct err *e)
 {
-    if (s->v->out == NULL && s->run != NULL && s->run->readers != NULL)
+    if (s->v->out == NULL && is_within_pass(s))
         return err_set(e, TUG_EUSAGE,
                        "%.1000s was saved in the middle of a pass, and holds the place "
                        "in the data at which training goes on: finish the pass with "
@@ -314,9 +320,8 @@ static int save_some(struct saves *s, enum save_mode mode, struct store **stores
             *slash = 0;
         to = slash != NULL ? dir : ".";
     }
-    // What belongs to a place in the middle of the data is no model without it.
-    bool within = s->run != NULL && s->run->readers != NULL;
-    TRY(save_stores(to, mode, stores, n, within ? NULL : s->newest->about,
+    // Changed rows no longer belong to that place, so the new save is of tables alone.
+    TRY(save_stores(to, mode, stores, n, is_within_pass(s) ? NULL : s->newest->about,
                     (int)s->v->zstd, (uint32_t)s->v->keep, path, e));
     printf("saved to %s\n", path);
     return 0;

@@ -88,18 +88,17 @@ static int write_stores(struct save_manifest *m, const char *path,
 }
 
 // Keeps the first failure in *why.
-static int end_cuts(struct store *const *stores, size_t n, bool committed,
-                    struct err *why)
+static void end_cuts(struct store *const *stores, size_t n, bool committed,
+                     struct err *why)
 {
     for (size_t i = 0; i < n; i++) {
         struct err ending = {0};
         if (cut_end(stores[i], committed, &ending) != 0 && why->code == 0)
             *why = ending;
     }
-    return why->code;
 }
 
-static int told(const struct err *why, struct err *e)
+static int result_of(const struct err *why, struct err *e)
 {
     if (why->code != 0 && e != NULL)
         *e = *why;
@@ -113,7 +112,7 @@ int save_add_stores(struct save_manifest *m, const char *path,
     size_t begun = 0;
     (void)write_stores(m, path, stores, n, zstd_level, &begun, &why);
     end_cuts(stores, begun, why.code == 0, &why);
-    return told(&why, e);
+    return result_of(&why, e);
 }
 
 int save_stores(const char *dir, enum save_mode mode, struct store *const *stores,
@@ -135,5 +134,5 @@ int save_stores(const char *dir, enum save_mode mode, struct store *const *store
     for (size_t i = 0; i < n && rc == 0 && (mode == SAVE_BASE || mode == SAVE_DELTA); i++)
         store_set_published_by(stores[i], m.checksum);
     save_manifest_free(&m);
-    return told(&why, e);
+    return result_of(&why, e);
 }

@@ -19,7 +19,6 @@
 #include "base/log.h"
 #include "save/save.h"
 #include "train/driver_internal.h"
-#include "train/lifecycle.h"
 #include "train/progress.h"
 
 enum { MARKS_SECONDS = 60 };

@@ -393,14 +393,6 @@ static int check_living(const struct run *r, struct err *e)
     return local_rows_check(r->rows, e);
 }
 
-static int count_living(void *ctx, bool best, uint64_t *ret_rows, struct err *e)
-{
-    (void)best, (void)e;
-    const struct run *r = ctx;
-    *ret_rows = store_stats(r->rows->sparse).rows;
-    return 0;
-}
-
 static int save_living(void *ctx, const char *dir, struct save_manifest *m,
                        struct saved_run *run, struct err *e)
 {
@@ -411,11 +403,8 @@ static int save_living(void *ctx, const char *dir, struct save_manifest *m,
 
 static struct saved_rows rows_living(struct run *r, bool best)
 {
-    return (struct saved_rows){.model = &r->parameters.model,
-                               .ctx = r,
-                               .best = best,
-                               .count = count_living,
-                               .save = save_living};
+    return (struct saved_rows){
+        .model = &r->parameters.model, .ctx = r, .best = best, .save = save_living};
 }
 
 static int load_living(struct run *r, const char *dir, const struct saved_run *m,

@@ -14,7 +14,7 @@
 // Rows in a file, about: enough that files are few, few enough that threads share the
 // work. The number of files follows from the number of rows alone, so that the same model
 // gives the same files.
-enum { ROWS_IN_FILE = 1 << 18, MAX_FILES = 64, MAX_TABLES = 4 };
+enum { ROWS_IN_FILE = 1 << 18, MAX_FILES = 64 };
 
 static uint32_t sparse_files(uint64_t rows)
 {
