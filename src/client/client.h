@@ -44,7 +44,7 @@ struct client_options {
     uint64_t connect_timeout_ns; // to a server loop; 0: 10 s
     uint64_t request_timeout_ns; // 0: 60 s
     uint64_t admin_timeout_ns;   // of admin operations, saves and loads; 0: 1 hour
-    uint64_t resend_ns;          // 0: never, links are reliable (tcp, inproc)
+    uint64_t resend_ns;          // 0: never, links are reliable, as tcp
     bool bf16;                   // values travel as bf16
     bool pack_keys;              // keys travel packed where that pays
     bool cache_keys;             // a key list is sent once, then its signature

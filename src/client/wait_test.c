@@ -12,10 +12,10 @@
 #include "base/random.h"
 #include "client/client.h"
 #include "cluster/scheduler.h"
+#include "kit/inproc.h"
 #include "kit/test.h"
 #include "rule/rule.h"
 #include "server/shard.h"
-#include "van/inproc.h"
 
 enum { SERVERS = 2, KEYS = 20000, WIDTH = 2, TABLE = 1 };
 

@@ -1,9 +1,8 @@
-// The van: how nodes send messages to each other. One interface, several vans behind it:
-//
-//   tcp      TCP (IPv4, IPv6) and Unix sockets on libuv, TLS 1.3 with mutual authentication
-//   inproc   between threads of one process
-//   sim      virtual time: delay, loss, duplication, reordering, partitions and crashes from
-//            a seed
+// The van: how nodes send messages to each other. Behind the interface is tcp.h:
+// TCP (IPv4, IPv6) and Unix sockets on libuv, TLS 1.3 with mutual authentication.
+// Tests have two more (tests/kit): inproc, between threads of one process, and sim,
+// a network in virtual time with delay, loss, duplication, reordering, partitions
+// and crashes from a seed.
 //
 // A van belongs to one node and serves one handler. What is above it (members,
 // clients, shards, the scheduler) does no I/O and reads no clock: it is called with
@@ -143,8 +142,8 @@ struct van {
     const struct van_ops *ops;
 };
 
-// Listens. Addresses: "tcp://HOST:PORT" (port 0: any; [::1] for IPv6), "unix:///PATH",
-// "inproc://NAME", "sim://NAME". *ret is the address that peers connect to. TUG_EIO
+// Listens. Addresses: "tcp://HOST:PORT" (port 0: any; [::1] for IPv6), "unix:///PATH"; of
+// tests "inproc://NAME", "sim://NAME". *ret is the address that peers connect to. TUG_EIO
 // saying which address, why, and what to do; TUG_EUSAGE: that is not an address.
 static inline int van_listen(struct van *v, const char *address,
                              char ret[VAN_ADDRESS_MAX], struct err *e)

@@ -7,7 +7,7 @@
 
 #include "cluster/member.h"
 #include "cluster/scheduler.h"
-#include "van/sim.h"
+#include "kit/sim.h"
 
 enum { MAX_ACTORS = 16, BARRIERS = 4, MAX_PIECES = 64, MAX_PASSES = 4, ITEMS = 60 };
 #define SECONDS ((uint64_t)1000000000)

@@ -11,7 +11,7 @@
 
 #include "cluster/member.h"
 #include "cluster/scheduler.h"
-#include "van/sim.h"
+#include "kit/sim.h"
 
 #define SIM_SECOND ((uint64_t)1000000000)
 

@@ -7,7 +7,7 @@
 #define TUG_KIT_FAKE_SERVERS_H
 
 #include "client/private.h"
-#include "van/sim.h"
+#include "kit/sim.h"
 
 enum {
     BITS = 4,

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "cluster/proof.h"
 #include "kit/draw.h"
-#include "van/sim.h"
+#include "kit/sim.h"
 
 #define MILLIS (SECOND_NS / 1000)
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "van/inproc.h"
+#include "kit/inproc.h"
 
 // Who is told the time computes with it: it never goes back.
 static void take_time(struct node *n, uint64_t now)

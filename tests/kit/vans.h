@@ -6,8 +6,8 @@
 #define TUG_KIT_VANS_H
 
 #include "base/clock.h"
+#include "kit/sim.h"
 #include "kit/test.h"
-#include "van/sim.h"
 #include "van/tcp.h"
 #include "van/tls.h"
 

@@ -2,8 +2,8 @@
 // to the whole process.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_VAN_INPROC_H
-#define TUG_VAN_INPROC_H
+#ifndef TUG_KIT_INPROC_H
+#define TUG_KIT_INPROC_H
 
 #include "van/van.h"
 

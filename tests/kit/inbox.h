@@ -1,10 +1,10 @@
 // Where a van of the process is sent things by other threads, and how it is found.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_VAN_INBOX_H
-#define TUG_VAN_INBOX_H
+#ifndef TUG_KIT_INBOX_H
+#define TUG_KIT_INBOX_H
 
-#include "van/parcel.h"
+#include "kit/parcel.h"
 
 struct inbox;
 

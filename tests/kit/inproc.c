@@ -6,7 +6,7 @@
 // item that will end it, and the answer to a dial is written on the dial itself.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "van/inproc.h"
+#include "kit/inproc.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "van/inbox.h"
+#include "kit/inbox.h"
 #include "van/links.h"
 
 static const char scheme[] = "inproc://";

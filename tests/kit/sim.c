@@ -1,14 +1,14 @@
 // The simulated world: what happens next, and to whom. Its vans are in sim_van.c.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "van/sim.h"
+#include "kit/sim.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
-#include "van/sim_internal.h"
+#include "kit/sim_internal.h"
 
 enum { STREAM = 0x51u }; // of the seed's random numbers
 

@@ -4,7 +4,7 @@
 #include <assert.h>
 
 #include "base/alloc.h"
-#include "van/sim_internal.h"
+#include "kit/sim_internal.h"
 
 int sim_queue_reserve(struct sim_queue *q, uint32_t more)
 {

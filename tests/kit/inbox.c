@@ -1,7 +1,7 @@
 // Inboxes.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "van/inbox.h"
+#include "kit/inbox.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "van/sim_internal.h"
+#include "kit/sim_internal.h"
 
 static const char scheme[] = "sim://";
 

@@ -1,12 +1,12 @@
 // What the simulated world and its vans know of each other.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_VAN_SIM_INTERNAL_H
-#define TUG_VAN_SIM_INTERNAL_H
+#ifndef TUG_KIT_SIM_INTERNAL_H
+#define TUG_KIT_SIM_INTERNAL_H
 
+#include "kit/parcel.h"
+#include "kit/sim.h"
 #include "van/links.h"
-#include "van/parcel.h"
-#include "van/sim.h"
 
 enum { SIM_VANS_MAX = 8192 }; // at the same time
 

@@ -3,8 +3,8 @@
 // come from one.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_VAN_PARCEL_H
-#define TUG_VAN_PARCEL_H
+#ifndef TUG_KIT_PARCEL_H
+#define TUG_KIT_PARCEL_H
 
 #include "van/van.h"
 

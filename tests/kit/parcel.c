@@ -1,7 +1,7 @@
 // Messages as blocks of memory.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "van/parcel.h"
+#include "kit/parcel.h"
 
 #include <string.h>
 

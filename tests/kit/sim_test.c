@@ -1,8 +1,8 @@
 // What only the simulated van promises: the same run from the same seed, and faults. What
-// it shares with all vans is tested in van_test.c.
+// it shares with all vans is tested in src/van/van_test.c.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "van/sim.h"
+#include "kit/sim.h"
 
 #include <stdio.h>
 #include <string.h>

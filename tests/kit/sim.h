@@ -10,8 +10,8 @@
 // harsher than TCP; so are duplicates and messages out of order.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_VAN_SIM_H
-#define TUG_VAN_SIM_H
+#ifndef TUG_KIT_SIM_H
+#define TUG_KIT_SIM_H
 
 #include "van/van.h"
 
