@@ -10,7 +10,6 @@
 
 enum { PENDING_MAX = 1 << 16 };
 #define LATER_NS (SECOND_NS / 1000)
-#define ROSTER_TIMEOUT_NS (30 * SECOND_NS)
 #define SAVE_TIMEOUT_NS (24 * 3600 * SECOND_NS)
 #define HOLD_TIMEOUT_NS (600 * SECOND_NS)
 #define DRAIN_TIMEOUT_NS (60 * SECOND_NS)
@@ -19,8 +18,8 @@ static uint64_t timeout_of(const struct shard *s, uint16_t type, enum outcome wa
 {
     if (wants == WANTS_LATER)
         return LATER_NS;
-    if (wants == WANTS_ROSTER)
-        return ROSTER_TIMEOUT_NS;
+    if (wants == WANTS_ROSTER) // members look for the scheduler for so long
+        return s->o.member.scheduler_timeout_ns;
     if (wants == WANTS_SAVED && type != MSG_SAVE_TURN)
         return SAVE_TIMEOUT_NS; // a save has deadlines of its own
     if (wants == WANTS_DRAIN)
