@@ -37,8 +37,8 @@ int client_open(struct client **ret, const struct client_options *o, struct err 
         c->o.request_timeout_ns = 60000 * MS;
     if (c->o.admin_timeout_ns == 0)
         c->o.admin_timeout_ns = 3600000 * MS;
-    c->pushes.next = c->pushes.low = 1;
-    c->orders.next = c->orders.low = 1;
+    c->pushes = (struct numbers){.next = 1, .low = 1, .window = SHARD_WINDOW};
+    c->orders = (struct numbers){.next = 1, .low = 1, .window = ADMIN_WINDOW};
     c->next_due = VAN_NEVER;
     c->packed = BUF_INIT(WIRE_SPAN_MAX);
     c->side = (struct session_side){

@@ -45,7 +45,7 @@ static void request_is_in_order(const struct request *r, bool queued)
 static void deadline_is_in_order(const struct request *r)
 {
     const struct request *b = r->before;
-    assert(b == NULL || request_takes_long(b->kind) || request_takes_long(r->kind) ||
+    assert(b == NULL || b->kind->takes_long || r->kind->takes_long ||
            b->deadline <= r->deadline);
 }
 
@@ -98,17 +98,15 @@ static void number_is_open(const struct numbers *x, const struct request *r)
 static void count_kind(const struct client *c, const struct request *r,
                        struct counted *all)
 {
-    bool order = r->kind == REQUEST_ADMIN || r->kind == REQUEST_LOAD;
-    if (r->kind == REQUEST_PUSH)
-        number_is_open(&c->pushes, r);
-    else if (order)
-        number_is_open(&c->orders, r);
+    const struct numbers *x = request_numbers(r);
+    if (x != NULL)
+        number_is_open(x, r);
     else
         assert(r->number == 0);
-    all->pushes += r->kind == REQUEST_PUSH && r->state == REQUEST_OPEN;
-    all->orders += order && r->state == REQUEST_OPEN;
-    all->specs += r->kind == REQUEST_TABLE ||
-                  (r->kind == REQUEST_INFO && !r->u.info.found);
+    all->pushes += x == &c->pushes && r->state == REQUEST_OPEN;
+    all->orders += x == &c->orders && r->state == REQUEST_OPEN;
+    all->specs += r->kind == &request_table ||
+                  (r->kind == &request_info && !r->u.info.found);
 }
 
 static void requests_hold(const struct client *c, struct counted *all)
@@ -132,10 +130,10 @@ static void requests_hold(const struct client *c, struct counted *all)
 
 // A number that is closed leaves the window when all before it have: each one inside is
 // open, or its bit is set.
-static void numbers_hold(const struct numbers *x, size_t open, uint64_t window)
+static void numbers_hold(const struct numbers *x, size_t open)
 {
     assert(x->low >= 1 && x->low <= x->next);
-    assert(x->next - x->low <= window && window <= NUMBERS_MAX);
+    assert(x->next - x->low <= x->window && x->window <= NUMBERS_MAX);
     assert((x->done & 1) == 0);
     assert(x->next - x->low == open + (size_t)__builtin_popcountll(x->done));
 }
@@ -146,7 +144,7 @@ static void mark_stands_alone(const struct client *c)
 {
     if (c->marking == NULL)
         return;
-    assert(c->marking->kind == REQUEST_MARK && c->marking->state == REQUEST_OPEN);
+    assert(c->marking->kind == &request_mark && c->marking->state == REQUEST_OPEN);
     assert(c->pushes.next == c->pushes.low);
 }
 
@@ -307,8 +305,8 @@ static void check_all(const struct client *c)
 {
     struct counted all = {0};
     requests_hold(c, &all);
-    numbers_hold(&c->pushes, all.pushes, SHARD_WINDOW);
-    numbers_hold(&c->orders, all.orders, ADMIN_WINDOW);
+    numbers_hold(&c->pushes, all.pushes);
+    numbers_hold(&c->orders, all.orders);
     peers_hold(c, &all);
     pins_hold(c, &all);
     pools_hold(c, &all);

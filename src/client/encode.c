@@ -77,10 +77,13 @@ static int prepare_values(struct request *r)
     return 0;
 }
 
-int encode_prepare(struct request *r)
+static int begin_pull(struct request *r)
 {
-    if (r->kind == REQUEST_PULL)
-        return prepare_keys(r, r->u.pull.keys, r->u.pull.arranged);
+    return prepare_keys(r, r->u.pull.keys, r->u.pull.arranged);
+}
+
+static int begin_push(struct request *r)
+{
     TRY(prepare_keys(r, r->u.push.keys, r->u.push.arranged));
     return prepare_values(r);
 }
@@ -96,19 +99,19 @@ static void release(void *ctx)
 }
 
 // Sends a message whose body is the request's memory.
-static int send_body(struct slice *s, uint16_t type, const void *m, uint64_t bytes)
+static int send_body(struct slice *s, const void *m, uint64_t bytes)
 {
     struct client *c = s->peer->client;
     struct sending *sending = bytes > COPY_BYTES ? sending_take(c) : NULL;
     c->stats.bytes_sent += bytes;
     if (sending == NULL)
-        return van_send(c->van, s->peer->s.link, type, s->id, m, NULL);
+        return request_send(s, m);
     sending->request = s->request;
     sending->peer = s->peer;
     sending->link = s->peer->s.link;
     s->request->pins++;
     struct van_release done = {release, sending};
-    return van_send(c->van, s->peer->s.link, type, s->id, m, &done);
+    return van_send(c->van, sending->link, s->request->type, s->id, m, &done);
 }
 
 // Packs the keys of a slice, if that pays and there is memory.
@@ -181,7 +184,7 @@ static int send_push(struct slice *s)
         .values = {r->values + s->begin * r->value_bytes, s->n * r->value_bytes},
     };
     m.keys = keys_of(s, &m.list, &m.flags);
-    return send_body(s, MSG_PUSH, &m, m.keys.n + m.values.n);
+    return send_body(s, &m, m.keys.n + m.values.n);
 }
 
 static int send_pull(struct slice *s)
@@ -202,62 +205,7 @@ static int send_pull(struct slice *s)
     if (p->found != NULL && !p->whole_rows)
         m.flags |= WIRE_FOUND;
     m.keys = keys_of(s, &m.list, &m.flags);
-    return send_body(s, MSG_PULL, &m, m.keys.n);
-}
-
-static int send_slice(struct slice *s)
-{
-    struct request *r = s->request;
-    struct client *c = r->client;
-    struct van *v = c->van;
-    van_link link = s->peer->s.link;
-    switch (r->kind) {
-    case REQUEST_PUSH:
-        return send_push(s);
-    case REQUEST_PULL:
-        return send_pull(s);
-    case REQUEST_TABLE:
-        return van_send(v, link, MSG_TABLE, s->id, &r->u.table->message, NULL);
-    case REQUEST_TICK:
-        return van_send(v, link, MSG_TICK, s->id, &r->u.tick, NULL);
-    case REQUEST_ADMIN:
-        r->u.order.message.number = r->number;
-        r->u.order.message.low = c->orders.low;
-        return van_send(v, link, MSG_TABLE_DO, s->id, &r->u.order.message, NULL);
-    case REQUEST_STEP:
-        return van_send(v, link, MSG_STEP, s->id, &r->u.step.message, NULL);
-    case REQUEST_INFO: {
-        struct msg_table_info m = {.number = r->u.info.table,
-                                   .name = wire_text(r->u.info.name)};
-        return van_send(v, link, MSG_TABLE_INFO, s->id, &m, NULL);
-    }
-    case REQUEST_MARK:
-        return van_send(v, link, MSG_MARK, s->id, &r->u.mark.message, NULL);
-    case REQUEST_BELOW: {
-        struct msg_roots m = {};
-        return van_send(v, link, MSG_ROOTS, s->id, &m, NULL);
-    }
-    case REQUEST_SAVE:
-        if (!r->u.save->turn) {
-            struct msg_save_turn m = {.save = r->u.save->message.save};
-            return van_send(v, link, MSG_SAVE_TURN, s->id, &m, NULL);
-        }
-        return van_send(v, link, MSG_SAVE, s->id, &r->u.save->message, NULL);
-    case REQUEST_SAVE_END:
-        return van_send(v, link, MSG_SAVE_END, s->id, &r->u.save_end, NULL);
-    case REQUEST_LOAD:
-        r->u.load->message.number = r->number;
-        r->u.load->message.low = c->orders.low;
-        return van_send(v, link, MSG_LOAD, s->id, &r->u.load->message, NULL);
-    case REQUEST_STAT: {
-        struct msg_table_wanted m = {.table = r->spec->id};
-        return van_send(v, link, MSG_TABLE_WANTED, s->id, &m, NULL);
-    }
-    case REQUEST_ROWS:
-        r->u.rows.message.epoch = c->epoch;
-        return van_send(v, link, MSG_ROWS, s->id, &r->u.rows.message, NULL);
-    }
-    return TUG_EINTERNAL;
+    return send_body(s, &m, m.keys.n);
 }
 
 void encode_send(struct slice *s, uint64_t now)
@@ -274,7 +222,8 @@ void encode_send(struct slice *s, uint64_t now)
         return;
     bool again = s->sent;
     uint64_t id = s->id;
-    int rc = send_slice(s);
+    const struct request *r = s->request;
+    int rc = r->kind->send != NULL ? r->kind->send(s) : request_send(s, r->message);
     if (s->id != id) // it was given up meanwhile
         return;
     if (rc == TUG_EUSAGE || rc == TUG_EINTERNAL) {
@@ -307,12 +256,6 @@ static void fail(struct slice *s, int code, const char *what)
     request_end(s->request, code, &e);
 }
 
-static bool wants_rows(const struct slice *s)
-{
-    const struct request *r = s->request;
-    return r->kind == REQUEST_PULL || (r->kind == REQUEST_PUSH && r->answers != NULL);
-}
-
 // Bytes of a float in an answer, or 0: it does not answer this slice.
 static size_t check_pulled(const struct slice *s, const struct msg_pulled *m)
 {
@@ -321,7 +264,7 @@ static size_t check_pulled(const struct slice *s, const struct msg_pulled *m)
     if (m->n != s->n || m->width != r->answer_width || m->changed.n != 0 ||
         m->values.n != (uint64_t)m->n * m->width * bytes)
         return 0;
-    bool says = r->kind == REQUEST_PULL &&
+    bool says = r->kind == &request_pull &&
                 (r->u.pull.whole_rows || r->u.pull.found != NULL);
     return m->found.n >= (says ? (s->n + 7) / 8 : 0) ? bytes : 0;
 }
@@ -331,7 +274,7 @@ void *encode_place(struct slice *s, uint16_t type, const union wire_any *head,
                    uint64_t body_bytes)
 {
     struct request *r = s->request;
-    if (type != MSG_PULLED || !wants_rows(s) || r->order != NULL || s->placing)
+    if (type != MSG_PULLED || r->answer != type || r->order != NULL || s->placing)
         return NULL;
     if (check_pulled(s, &head->pulled) != sizeof(float) ||
         body_bytes != head->pulled.values.n || body_bytes == 0)
@@ -363,7 +306,7 @@ static void store_values(const struct slice *s, const struct msg_pulled *m, size
 static void store_found(const struct slice *s, const struct msg_pulled *m)
 {
     const struct request *r = s->request;
-    if (r->kind != REQUEST_PULL || r->u.pull.found == NULL)
+    if (r->kind != &request_pull || r->u.pull.found == NULL)
         return;
     const uint8_t *bits = m->found.data;
     for (size_t i = 0; i < s->n; i++) {
@@ -372,64 +315,21 @@ static void store_found(const struct slice *s, const struct msg_pulled *m)
     }
 }
 
-static bool answer_pulled(struct slice *s, const struct van_message *m)
+static bool take_pulled(struct slice *s, const struct van_message *m)
 {
     const struct msg_pulled *p = &m->m->pulled;
-    size_t bytes = wants_rows(s) ? check_pulled(s, p) : 0;
-    if (bytes == 0)
-        return false;
-    if (!m->placed && p->values.n != 0)
+    size_t bytes = m->type == MSG_PULLED ? check_pulled(s, p) : 0;
+    if (bytes != 0 && !m->placed && p->values.n != 0)
         store_values(s, p, bytes);
-    store_found(s, p);
-    return true;
+    if (bytes != 0)
+        store_found(s, p);
+    return m->type == MSG_OK || bytes != 0;
 }
 
-// A walk goes on behind the last key of a page: it ends because keys ascend, and soon
-// because a page is full that others follow.
-static bool is_page(const struct slice *s, const struct msg_rows_are *m)
-{
-    const struct msg_rows *asked = &s->request->u.rows.message;
-    const struct table_spec *spec = s->request->spec;
-    const uint64_t *keys = m->keys.data;
-    uint32_t bits = s->request->client->partition_bits;
-    uint32_t full = spec_page_rows(spec, asked->max);
-    if (m->n > full || (m->more && m->n < full) || m->width != spec_page_width(spec) ||
-        m->keys.n != m->n * sizeof(uint64_t) ||
-        m->values.n != (uint64_t)m->n * m->width * sizeof(float))
-        return false;
-    for (uint32_t i = 0; i < m->n; i++)
-        if (keys[i] < asked->from || (i > 0 && keys[i] <= keys[i - 1]) ||
-            roster_partition(bits, spec->space, keys[i]) != asked->partition)
-            return false;
-    return m->n > 0 || !m->more;
-}
-
-static bool answer_rows(struct slice *s, const struct msg_rows_are *m, struct err *e)
-{
-    const struct request *r = s->request;
-    const struct rows_wanted *asked = &r->u.rows;
-    struct client_walk *w = asked->walk;
-    uint64_t bytes = m->keys.n + m->values.n;
-    if (r->kind != REQUEST_ROWS || !is_page(s, m))
-        return false;
-    if (bytes > w->room) {
-        err_set(e, TUG_ENOMEM,
-                "after %llu rows of table '%s' there is no memory here for more of them",
-                (unsigned long long)w->rows, r->spec->config.name);
-        return false;
-    }
-    if (m->n != 0) {
-        memcpy(asked->keys, m->keys.data, m->keys.n);
-        if (m->values.n != 0)
-            memcpy(asked->values, m->values.data, m->values.n);
-        w->from = asked->keys[m->n - 1] + 1; // 0: there is no greater one
-    }
-    w->n = m->n;
-    w->over = !m->more || w->from == 0;
-    w->rows += m->n;
-    w->room -= bytes;
-    return true;
-}
+REQUEST_KIND(push, "a push to", MSG_PUSH, MSG_OK, begin_push, .send = send_push,
+             .take = take_pulled, .numbers = offsetof(struct client, pushes));
+REQUEST_KIND(pull, "a pull from", MSG_PULL, MSG_PULLED, begin_pull, .send = send_pull,
+             .take = take_pulled);
 
 // It is sent once more, after a pause that grows.
 static void again(struct slice *s, uint64_t now)
@@ -475,7 +375,7 @@ static void answer_error(struct slice *s, const struct msg_error *m, uint64_t no
     wire_reason(m->what, what, sizeof(what));
     int code = wire_failure(m->code);
     size_t n = strlen(SHARD_LIST_UNKNOWN);
-    if (s->request->kind == REQUEST_INFO) { // it may be known on another loop
+    if (s->request->kind == &request_info) { // it may be known on another loop
         err_set(&s->request->why, code, "%s", what);
         slice_answered(s);
         return;
@@ -497,53 +397,29 @@ static void answer_error(struct slice *s, const struct msg_error *m, uint64_t no
 void encode_answer(struct slice *s, struct van_message *m, uint64_t now)
 {
     struct request *r = s->request;
-    struct err e = {0};
-    bool good = false;
+    struct err *why = &r->why;
     if (s->placing && m->placed) {
         s->placing = false;
         r->pins--;
     }
     r->client->stats.bytes_received += m->body_bytes;
-    if (wire_check_flags(m->type, m->m, &e) != 0) {
-        fail(s, e.code, e.text);
+    if (wire_check_flags(m->type, m->m, why) != 0) {
+        fail(s, why->code, why->text);
         return;
     }
-    switch (m->type) {
-    case MSG_ERROR:
+    if (m->type == MSG_ERROR) {
         answer_error(s, &m->m->error, now);
         return;
-    case MSG_ROSTER:
+    }
+    if (m->type == MSG_ROSTER) {
         refused(s, m->m->roster.epoch, now);
         return;
-    case MSG_OK:
-        good = !wants_rows(s) && client_tables_ok(r, m->m->ok.value);
-        break;
-    case MSG_PULLED:
-        good = answer_pulled(s, m);
-        break;
-    case MSG_TABLE_IS:
-        good = client_tables_figures(r, &m->m->table_is);
-        break;
-    case MSG_SAVED:
-        good = saves_saved(r, &m->m->saved, &e);
-        break;
-    case MSG_ROOTS_ARE:
-        good = saves_roots(s, &m->m->roots_are, &e);
-        break;
-    case MSG_TABLE_INFO_IS:
-        good = client_tables_info(r, &m->m->table_info_is);
-        break;
-    case MSG_ROWS_ARE:
-        good = answer_rows(s, &m->m->rows_are, &e);
-        break;
-    default:
-        break;
     }
-    if (!good && e.code == 0)
-        err_set(&e, TUG_EDATA, "its answer does not fit the request");
-    if (!good) {
-        fail(s, e.code, e.text);
-        return;
-    }
-    slice_answered(s);
+    why->code = 0;
+    if (m->type == r->answer && (r->kind->take == NULL || r->kind->take(s, m)))
+        slice_answered(s);
+    else if (why->code != 0)
+        fail(s, why->code, why->text);
+    else
+        fail(s, TUG_EDATA, "its answer does not fit the request");
 }

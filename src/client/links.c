@@ -164,9 +164,9 @@ static uint64_t away_since(struct peer *p, uint64_t now)
 // can't be reached. A load is all that a loop does meanwhile: then silence is no sign.
 static bool is_in_vain(const struct slice *s)
 {
-    enum request_kind kind = s->request->kind;
-    return request_takes_long(kind) &&
-           (s->peer->s.state != SESSION_OPEN || kind != REQUEST_LOAD);
+    const struct request_kind *kind = s->request->kind;
+    return kind->takes_long &&
+           (s->peer->s.state != SESSION_OPEN || kind != &request_load);
 }
 
 static void give_up_long_ones(struct peer *p, uint64_t now)

@@ -62,8 +62,8 @@ void request_give(struct request *r)
         s->next = c->free_stagings;
         c->free_stagings = s;
     }
-    client_tables_free(r);
-    saves_free_own(r);
+    if (r->kind->free != NULL)
+        r->kind->free(r->own);
     r->state = REQUEST_FREE;
     r->behind = c->free_requests;
     c->free_requests = r;

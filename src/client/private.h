@@ -36,23 +36,6 @@ struct staging {
     _Alignas(64) char data[];
 };
 
-enum request_kind {
-    REQUEST_PUSH,
-    REQUEST_PULL,
-    REQUEST_TABLE,
-    REQUEST_TICK,
-    REQUEST_ADMIN,
-    REQUEST_STAT,
-    REQUEST_ROWS,
-    REQUEST_STEP,
-    REQUEST_INFO,
-    REQUEST_MARK,
-    REQUEST_SAVE,
-    REQUEST_SAVE_END,
-    REQUEST_LOAD,
-    REQUEST_BELOW,
-};
-
 enum request_state {
     REQUEST_FREE,
     REQUEST_QUEUED, // behind a push that has no place in the window
@@ -62,6 +45,9 @@ enum request_state {
     REQUEST_DONE,   // client_done has not been called yet
 };
 
+struct request;
+struct slice;
+
 struct rows_wanted {
     struct msg_rows message;
     struct client_walk *walk;
@@ -69,77 +55,85 @@ struct rows_wanted {
     float *values;
 };
 
-struct table_wanted {
-    struct table_spec *spec; // becomes the client's when it is made
-    struct msg_table message;
-    struct buf config; // the message points into it
-};
-
-struct admin_wanted {
-    struct msg_table_do message;
-    uint64_t *sum; // of the loops' answers; may be NULL
-};
-
 struct step_wanted {
     struct msg_step message;
     uint64_t *global;
 };
 
+struct stat_wanted {
+    struct msg_table_wanted message;
+    struct msg_table_is *sum;
+};
+
 struct info_wanted {
-    char name[CONFIG_NAME_MAX];
-    uint32_t table, *number;
+    struct msg_table_info message;
+    char name[CONFIG_NAME_MAX]; // the message points at it
+    uint32_t *number;
     bool found;
 };
 
-struct mark_wanted {
-    struct msg_mark message;
-};
-
-struct save_wanted {
-    struct msg_save message;
-    struct save_manifest *into;
-    struct buf tables; // the message points into it
-    bool turn;         // it has come
-    bool only_turn;    // nothing else is wanted
-    char path[FILE_PATH_MAX];
-};
-
 struct below_wanted {
+    struct msg_roots message;
     enum wire_root kind;
     const char *path;
     char *ret;
     bool found;
 };
 
-struct load_wanted {
-    struct msg_load message;
-    uint64_t *rows;
-    char path[FILE_PATH_MAX], name[CONFIG_NAME_MAX];
+// What requests of a kind are and do. Each kind stands where its calls are, and nothing
+// lists them: what all requests need to know of one is here.
+struct request_kind {
+    const char *says; // "a push to", for messages
+    uint16_t type;    // of its messages
+    uint16_t answer;  // the type of a loop's answer
+    // Cuts its slices. TUG_ENOMEM: it has none.
+    int (*begin)(struct request *r);
+    // These may be NULL. What is sent: the request's message as it is.
+    int (*send)(struct slice *s);
+    // An answer of the right type. False: it does not fit, or the request's `why` says more.
+    bool (*take)(struct slice *s, const struct van_message *m);
+    // All slices are answered: how it ends, unless it has new ones. Not 0: see its `why`.
+    int (*answered)(struct request *r);
+    void (*free)(void *own);
+    size_t numbers;  // which of the client's numbers it takes one of (offsetof); 0: none
+    bool takes_long; // as long as there are rows
 };
+
+// A kind is not to be had without what stands before the dots.
+#define REQUEST_KIND(name, words, message_type, answer_type, cuts, ...)                  \
+    const struct request_kind request_##name = {.says = words,                           \
+                                                .type = message_type,                    \
+                                                .answer = answer_type,                   \
+                                                .begin = cuts,                           \
+                                                __VA_ARGS__}
+
+extern const struct request_kind request_push, request_pull, request_table, request_info,
+    request_tick, request_admin, request_step, request_stat, request_rows, request_mark,
+    request_save, request_save_end, request_load, request_below;
 
 struct request {
     client_ts ts;
     struct request *before, *behind; // of the client's list; `behind` of those ended
-    enum request_kind kind;
+    const struct request_kind *kind;
     enum request_state state;
     struct client *client;
     const struct table_spec *spec;
+    uint16_t type, answer; // of its messages and their answers
+    const void *message;   // what slices send, unless they send one each
     union {
         struct client_push push;
         struct client_pull pull;
         struct msg_tick tick;
-        struct admin_wanted order;
+        struct msg_table_do order;
         struct step_wanted step;
         struct info_wanted info;
-        struct mark_wanted mark;
-        struct save_wanted *save;
+        struct msg_mark mark;
         struct msg_save_end save_end;
-        struct load_wanted *load;
         struct below_wanted below;
-        struct msg_table_is *stat;
+        struct stat_wanted stat;
         struct rows_wanted rows;
-        struct table_wanted *table;
     } u;
+    void *own; // what it wants, of kinds that have to free it
     client_done_fn done;
     void *ctx;
     bool forget; // nobody asks how it ended
@@ -153,9 +147,11 @@ struct request {
     size_t value_bytes;
     float *answers; // of a pull, answer_width of each key
     uint32_t answer_width;
+    bool all_loops; // it goes to loops without keys of it, too
     struct staging *stagings;
 
     uint64_t number; // of a push, or of an order; 0: not begun
+    uint64_t *sum;   // of the loops' answers to an order; may be NULL
     struct slice *slices;
     uint32_t open; // slices without an answer
     uint32_t pins; // sends and bodies for which a van holds memory of the request
@@ -241,7 +237,7 @@ struct asking {
 
 // Numbers of pushes, or of admin operations.
 struct numbers {
-    uint64_t next, low;
+    uint64_t next, low, window;
     uint64_t done; // from `low` on, as bits
 };
 
@@ -308,14 +304,19 @@ extern const struct table_spec request_no_table;
 // How the cluster has ended, as a status and a sentence; 0: it has not. In client.c.
 int client_ended(const struct client *c, struct err *e);
 
-// A new request in the client's list, its deadline running. NULL with e set: the cluster
-// is over or not there yet, or no memory.
-struct request *request_new(struct client *c, enum request_kind kind, struct err *e);
-client_ts request_begin(struct request *r, client_done_fn done, void *ctx);
+// A new request about a table in the client's list, its deadline running. NULL with e
+// set: no table, the cluster is over or not there yet, or no memory.
+struct request *request_new(struct client *c, const struct request_kind *kind,
+                            const struct table_spec *spec, struct err *e);
+// `message` lives as long as the request; NULL: each slice sends its own.
+client_ts request_begin(struct request *r, const void *message);
 const struct table_spec *request_known(struct client *c, uint32_t table, struct err *e);
 int request_table_room(struct client *c, struct err *e);
 bool request_learn(struct client *c, struct table_spec *spec);
-bool request_takes_long(enum request_kind kind);
+struct numbers *request_numbers(const struct request *r); // NULL: it takes none
+int request_send(struct slice *s, const void *message);
+bool request_add(struct slice *s, const struct van_message *m); // to its sum
+void request_send_slices(struct request *r, uint64_t now);
 // " table 3 (x)", or nothing, for messages.
 enum { REQUEST_ABOUT_MAX = CONFIG_NAME_MAX + 32 };
 const char *request_about(const struct request *r, char to[REQUEST_ABOUT_MAX]);
@@ -340,6 +341,7 @@ int slice_cut(struct request *r);
 int slice_cut_all(struct request *r);        // one for each loop, without keys
 int slice_cut_first(struct request *r);      // for the loop of the least number
 int slice_cut_everywhere(struct request *r); // likewise, of all spaces
+int slice_cut_partition(struct request *r);  // for the loop of a walk's partition
 int slice_add(struct request *r, struct peer *p, size_t begin, size_t n);
 void slice_drop(struct slice *s);
 // Where the placement sends its keys elsewhere, others take them: true, it has gone.
@@ -373,23 +375,8 @@ void silence_begin(struct peer *p); // there is something to wait for
 // Of a peer that is ready and owes answers; returns when to look again.
 uint64_t silence_watch(struct peer *p, uint64_t now);
 
-// tables.c
-
-void client_tables_free(struct request *r); // what it holds beside the pools' memory
-// Answers: false, it does not fit the request.
-bool client_tables_ok(struct request *r, uint64_t value);
-bool client_tables_figures(struct request *r, const struct msg_table_is *m);
-bool client_tables_info(struct request *r, const struct msg_table_info_is *m);
-
-// saves.c
-
-void saves_free_own(struct request *r);
-bool saves_saved(struct request *r, const struct msg_saved *m, struct err *e);
-bool saves_roots(const struct slice *s, const struct msg_roots_are *m, struct err *e);
-
 // encode.c
 
-int encode_prepare(struct request *r); // keys and values as they travel
 void encode_send(struct slice *s, uint64_t now);
 void *encode_place(struct slice *s, uint16_t type, const union wire_any *head,
                    uint64_t body_bytes);

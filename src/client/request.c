@@ -17,14 +17,11 @@
 
 const struct table_spec request_no_table = {.id = SPEC_MAX_TABLES};
 
-// Admin operations, loads and saves take as long as there are rows.
-bool request_takes_long(enum request_kind kind)
+struct request *request_new(struct client *c, const struct request_kind *kind,
+                            const struct table_spec *spec, struct err *e)
 {
-    return kind == REQUEST_ADMIN || kind == REQUEST_LOAD || kind == REQUEST_SAVE;
-}
-
-struct request *request_new(struct client *c, enum request_kind kind, struct err *e)
-{
+    if (spec == NULL)
+        return NULL;
     if (client_ended(c, e) != 0)
         return NULL;
     if (c->over) {
@@ -41,9 +38,11 @@ struct request *request_new(struct client *c, enum request_kind kind, struct err
         return NULL;
     }
     r->kind = kind;
+    r->type = kind->type;
+    r->answer = kind->answer;
+    r->spec = spec;
     r->state = REQUEST_QUEUED;
-    r->timeout = request_takes_long(kind) ? c->o.admin_timeout_ns
-                                          : c->o.request_timeout_ns;
+    r->timeout = kind->takes_long ? c->o.admin_timeout_ns : c->o.request_timeout_ns;
     r->deadline = van_now(c->van) + r->timeout;
     r->before = c->last;
     if (c->last != NULL)
@@ -75,8 +74,6 @@ static void unlink_request(struct request *r)
 
 static void close_number(struct numbers *x, uint64_t number)
 {
-    if (number == 0)
-        return;
     assert(number >= x->low && number < x->next);
     x->done |= (uint64_t)1 << (number - x->low);
     while (x->done & 1) {
@@ -85,12 +82,10 @@ static void close_number(struct numbers *x, uint64_t number)
     }
 }
 
-static struct numbers *numbers_of(const struct request *r)
+struct numbers *request_numbers(const struct request *r)
 {
-    struct client *c = r->client;
-    if (r->kind == REQUEST_PUSH)
-        return &c->pushes;
-    return r->kind == REQUEST_ADMIN || r->kind == REQUEST_LOAD ? &c->orders : NULL;
+    size_t at = r->kind->numbers;
+    return at != 0 ? (struct numbers *)((char *)r->client + at) : NULL;
 }
 
 static void ended(struct request *r)
@@ -188,12 +183,10 @@ void request_end(struct request *r, int rc, const struct err *why)
     while (r->slices != NULL)
         slice_drop(r->slices);
     unlink_request(r);
-    if (numbers_of(r) != NULL)
-        close_number(numbers_of(r), r->number);
-    if (r->kind == REQUEST_MARK && c->marking == r)
+    if (r->number != 0)
+        close_number(request_numbers(r), r->number);
+    if (c->marking == r)
         c->marking = NULL;
-    if (r->kind == REQUEST_TABLE && rc == 0 && request_learn(c, r->u.table->spec))
-        r->u.table->spec = NULL;
     r->state = REQUEST_ENDING;
     if (r->pins == 0)
         ended(r);
@@ -206,7 +199,20 @@ void request_unpin(struct request *r)
         ended(r);
 }
 
-static void send_slices(struct request *r, uint64_t now)
+int request_send(struct slice *s, const void *message)
+{
+    return van_send(s->peer->client->van, s->peer->s.link, s->request->type, s->id,
+                    message, NULL);
+}
+
+bool request_add(struct slice *s, const struct van_message *m)
+{
+    if (s->request->sum != NULL)
+        *s->request->sum += m->m->ok.value;
+    return true;
+}
+
+void request_send_slices(struct request *r, uint64_t now)
 {
     for (struct slice *s = r->slices, *next; s != NULL; s = next) {
         next = s->next;
@@ -216,33 +222,15 @@ static void send_slices(struct request *r, uint64_t now)
     }
 }
 
-// The turn of a save has come: all loops hear of it.
-static void save_everywhere(struct request *r)
-{
-    struct err e;
-    r->u.save->turn = true;
-    if (slice_cut_everywhere(r) == 0) {
-        send_slices(r, van_now(r->client->van));
-        return;
-    }
-    err_nomem(&e, "a request's slices");
-    request_end(r, e.code, &e);
-}
-
 void slice_answered(struct slice *s)
 {
     struct request *r = s->request;
+    int rc = 0;
     slice_drop(s);
-    if (r->open > 0)
-        return;
-    if (r->kind == REQUEST_SAVE && !r->u.save->turn && !r->u.save->only_turn) {
-        save_everywhere(r);
-        return;
-    }
-    if (r->kind == REQUEST_INFO && !r->u.info.found)
-        request_end(r, r->why.code, &r->why);
-    else
-        request_end(r, 0, NULL);
+    if (r->open == 0 && r->kind->answered != NULL)
+        rc = r->kind->answered(r);
+    if (r->open == 0)
+        request_end(r, rc, &r->why);
 }
 
 void request_end_all(struct client *c, const struct err *why)
@@ -274,35 +262,9 @@ void request_flush(struct client *c)
 
 static int start(struct request *r)
 {
-    struct client *c = r->client;
-    switch (r->kind) {
-    case REQUEST_PUSH:
-    case REQUEST_PULL:
-        TRY(encode_prepare(r));
-        break;
-    case REQUEST_ROWS: {
-        const struct placement *p = &c->placements[r->spec->space];
-        TRY(slice_add(r, p->loops[p->loop[r->u.rows.message.partition]], 0, 0));
-        break;
-    }
-    case REQUEST_STEP:
-    case REQUEST_INFO:
-    case REQUEST_MARK:
-    case REQUEST_SAVE_END:
-    case REQUEST_BELOW:
-        TRY(slice_cut_everywhere(r));
-        break;
-    case REQUEST_SAVE:
-        r->u.save->turn = c->o.without_turns && !r->u.save->only_turn;
-        TRY(r->u.save->turn ? slice_cut_everywhere(r) : slice_cut_first(r));
-        break;
-    default:
-        TRY(slice_cut_all(r));
-    }
-    if (numbers_of(r) != NULL)
-        r->number = numbers_of(r)->next++;
-    if (r->kind == REQUEST_MARK)
-        c->marking = r;
+    TRY(r->kind->begin(r));
+    if (request_numbers(r) != NULL)
+        r->number = request_numbers(r)->next++;
     r->state = REQUEST_OPEN;
     return 0;
 }
@@ -311,17 +273,12 @@ static int start(struct request *r)
 // it, which have not been sent: whatever becomes of messages on their way.
 static bool has_room(const struct client *c, const struct request *r)
 {
-    switch (r->kind) {
-    case REQUEST_PUSH:
-        return c->pushes.next - c->pushes.low < SHARD_WINDOW && c->marking == NULL;
-    case REQUEST_ADMIN:
-    case REQUEST_LOAD:
-        return c->orders.next - c->orders.low < ADMIN_WINDOW;
-    case REQUEST_MARK:
+    const struct numbers *x = request_numbers(r);
+    if (r->kind == &request_mark)
         return c->pushes.next == c->pushes.low;
-    default:
-        return true;
-    }
+    if (x == &c->pushes && c->marking != NULL)
+        return false;
+    return x == NULL || x->next - x->low < x->window;
 }
 
 void request_advance(struct client *c, uint64_t now)
@@ -338,21 +295,11 @@ void request_advance(struct client *c, uint64_t now)
         c->queued = r->behind;
         if (r->slices == NULL)
             request_end(r, 0, NULL);
-        send_slices(r, now);
+        request_send_slices(r, now);
     }
 }
 
 // Deadlines.
-
-static const char *const kind_names[] = {
-    [REQUEST_PUSH] = "a push to",    [REQUEST_PULL] = "a pull from",
-    [REQUEST_TABLE] = "making",      [REQUEST_TICK] = "a tick of",
-    [REQUEST_ADMIN] = "an order to", [REQUEST_STAT] = "figures of",
-    [REQUEST_ROWS] = "rows of",      [REQUEST_STEP] = "steps",
-    [REQUEST_INFO] = "a question",   [REQUEST_MARK] = "a mark",
-    [REQUEST_SAVE] = "a save",       [REQUEST_SAVE_END] = "the end of a save",
-    [REQUEST_LOAD] = "a load of",    [REQUEST_BELOW] = "a question",
-};
 
 const char *request_about(const struct request *r, char to[REQUEST_ABOUT_MAX])
 {
@@ -381,7 +328,7 @@ static void say_who_is_missing(const struct request *r, struct err *e)
         at += m > 0 ? (size_t)m : 0;
     }
     err_set(e, TUG_EIO, "no answer for %.1f s to %s%s from %s", (double)r->timeout * 1e-9,
-            kind_names[r->kind], request_about(r, about),
+            r->kind->says, request_about(r, about),
             r->state == REQUEST_QUEUED ? "the servers: pushes before it have no answer"
                                        : who);
 }
@@ -399,7 +346,7 @@ uint64_t request_check_deadlines(struct client *c, uint64_t now)
             continue;
         }
         next = min_u64(next, r->deadline);
-        if (!request_takes_long(r->kind))
+        if (!r->kind->takes_long)
             break;
     }
     return next;
@@ -416,13 +363,12 @@ const struct table_spec *request_known(struct client *c, uint32_t table, struct 
     return s;
 }
 
-client_ts request_begin(struct request *r, client_done_fn done, void *ctx)
+client_ts request_begin(struct request *r, const void *message)
 {
     struct client *c = r->client;
     client_ts ts = r->ts;
-    assert(r->state == REQUEST_QUEUED && r->spec != NULL);
-    r->done = done;
-    r->ctx = ctx;
+    assert(r->state == REQUEST_QUEUED && (message != NULL || r->kind->send != NULL));
+    r->message = message;
     request_advance(c, van_now(c->van));
     if (c->o.resend_ns != 0)
         van_wake(c->van); // what is due has changed, and perhaps nothing ever comes
@@ -449,53 +395,55 @@ static int check_values(const struct client *c, const struct client_push *p,
                    isfinite(p->values[i]) ? "too large to travel as bf16" : "not finite");
 }
 
+static int check_count(const char *what, size_t n, struct err *e)
+{
+    if (n <= UINT32_MAX)
+        return 0;
+    return err_set(e, TUG_EUSAGE, "a %s of %zu keys is more than a message can hold",
+                   what, n);
+}
+
 client_ts client_push(struct client *c, const struct client_push *p, struct err *e)
 {
     const struct table_spec *spec = request_known(c, p->table, e);
-    if (spec == NULL)
+    if (spec == NULL || check_count("push", p->n, e) != 0 ||
+        check_values(c, p, spec, e) != 0)
         return 0;
-    if (p->n > UINT32_MAX) {
-        err_set(e, TUG_EUSAGE, "a push of %zu keys is more than a message can hold",
-                p->n);
-        return 0;
-    }
-    if (check_values(c, p, spec, e) != 0)
-        return 0;
-    struct request *r = request_new(c, REQUEST_PUSH, e);
+    struct request *r = request_new(c, &request_push, spec, e);
     if (r == NULL)
         return 0;
-    r->spec = spec;
     r->u.push = *p;
     r->n = p->n;
     r->value_bytes = (size_t)spec_value_width(spec, p->op) * sizeof(float);
+    r->answer = p->pulled != NULL ? MSG_PULLED : MSG_OK;
     r->answers = p->pulled;
     r->answer_width = spec->accessor.pull_width;
+    r->all_loops = spec->mode == WIRE_SYNC && !p->fixed_keys;
+    r->done = p->done;
+    r->ctx = p->ctx;
     c->stats.pushes++;
     c->stats.keys += p->n;
-    return request_begin(r, p->done, p->ctx);
+    return request_begin(r, NULL);
 }
 
 client_ts client_pull(struct client *c, const struct client_pull *p, struct err *e)
 {
     const struct table_spec *spec = request_known(c, p->table, e);
-    if (spec == NULL)
+    if (spec == NULL || check_count("pull", p->n, e) != 0)
         return 0;
-    if (p->n > UINT32_MAX) {
-        err_set(e, TUG_EUSAGE, "a pull of %zu keys is more than a message can hold",
-                p->n);
-        return 0;
-    }
-    struct request *r = request_new(c, REQUEST_PULL, e);
+    struct request *r = request_new(c, &request_pull, spec, e);
     if (r == NULL)
         return 0;
-    r->spec = spec;
     r->u.pull = *p;
     r->n = p->n;
     r->answers = p->values;
     r->answer_width = p->whole_rows ? spec->accessor.width : spec->accessor.pull_width;
+    r->all_loops = p->all_loops;
+    r->done = p->done;
+    r->ctx = p->ctx;
     c->stats.pulls++;
     c->stats.keys += p->n;
-    return request_begin(r, p->done, p->ctx);
+    return request_begin(r, NULL);
 }
 
 bool client_done(struct client *c, client_ts ts, int *ret_rc, struct err *e)

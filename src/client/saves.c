@@ -7,17 +7,19 @@
 #include "base/below.h"
 #include "client/private.h"
 
-void saves_free_own(struct request *r)
-{
-    if (r->kind == REQUEST_SAVE && r->u.save != NULL) {
-        buf_free(&r->u.save->tables);
-        mem_free(r->u.save);
-        r->u.save = NULL;
-    } else if (r->kind == REQUEST_LOAD) {
-        mem_free(r->u.load);
-        r->u.load = NULL;
-    }
-}
+struct save_wanted {
+    struct msg_save_turn turn;
+    struct msg_save message;
+    struct save_manifest *into;
+    struct buf tables; // the message points into it
+    bool only_turn;    // nothing else is wanted
+    char path[FILE_PATH_MAX];
+};
+
+struct load_wanted {
+    struct msg_load message;
+    char path[FILE_PATH_MAX], name[CONFIG_NAME_MAX];
+};
 
 static int copy_text(char *to, size_t max, const char *text, const char *what,
                      struct err *e)
@@ -55,6 +57,13 @@ static int save_fill(struct save_wanted *w, const struct client_save *s,
     return 0;
 }
 
+static void save_free(void *own)
+{
+    struct save_wanted *w = own;
+    buf_free(&w->tables);
+    mem_free(w);
+}
+
 static struct save_wanted *save_wanted(struct err *e)
 {
     struct save_wanted *w = mem_zalloc(sizeof(*w));
@@ -67,15 +76,14 @@ static struct save_wanted *save_wanted(struct err *e)
 
 static client_ts save_begins(struct client *c, struct save_wanted *w, struct err *e)
 {
-    struct request *r = request_new(c, REQUEST_SAVE, e);
+    struct request *r = request_new(c, &request_save, &request_no_table, e);
     if (r == NULL) {
-        buf_free(&w->tables);
-        mem_free(w);
+        save_free(w);
         return 0;
     }
-    r->spec = &request_no_table;
-    r->u.save = w;
-    return request_begin(r, NULL, NULL);
+    r->own = w;
+    w->turn.save = w->message.save;
+    return request_begin(r, &w->turn);
 }
 
 client_ts client_save_turn(struct client *c, uint64_t id, struct err *e)
@@ -95,8 +103,7 @@ client_ts client_save(struct client *c, const struct client_save *s,
     if (w == NULL)
         return 0;
     if (save_fill(w, s, into, e) != 0) {
-        buf_free(&w->tables);
-        mem_free(w);
+        save_free(w);
         return 0;
     }
     if (w->message.roster == 0)
@@ -107,25 +114,33 @@ client_ts client_save(struct client *c, const struct client_save *s,
 client_ts client_save_end(struct client *c, uint64_t id, bool committed,
                           uint64_t checksum, struct err *e)
 {
-    struct request *r = request_new(c, REQUEST_SAVE_END, e);
+    struct request *r = request_new(c, &request_save_end, &request_no_table, e);
     if (r == NULL)
         return 0;
-    r->spec = &request_no_table;
     r->u.save_end = (struct msg_save_end){
         .save = id, .committed = committed, .checksum = checksum};
-    return request_begin(r, NULL, NULL);
+    return request_begin(r, &r->u.save_end);
 }
+
+REQUEST_KIND(save_end, "the end of a save", MSG_SAVE_END, MSG_OK, slice_cut_everywhere);
 
 client_ts client_mark(struct client *c, uint64_t id, struct err *e)
 {
-    struct request *r = request_new(c, REQUEST_MARK, e);
+    struct request *r = request_new(c, &request_mark, &request_no_table, e);
     if (r == NULL)
         return 0;
-    r->spec = &request_no_table;
-    r->u.mark.message = (struct msg_mark){.save = id,
-                                          .session = member_session(c->member)};
-    return request_begin(r, NULL, NULL);
+    r->u.mark = (struct msg_mark){.save = id, .session = member_session(c->member)};
+    return request_begin(r, &r->u.mark);
 }
+
+static int begin_mark(struct request *r)
+{
+    TRY(slice_cut_everywhere(r));
+    r->client->marking = r;
+    return 0;
+}
+
+REQUEST_KIND(mark, "a mark", MSG_MARK, MSG_OK, begin_mark);
 
 client_ts client_load(struct client *c, uint32_t table, const char *path,
                       uint64_t checksum, const char *name, bool clear, uint64_t *ret_rows,
@@ -141,7 +156,7 @@ client_ts client_load(struct client *c, uint32_t table, const char *path,
         mem_free(w);
         return 0;
     }
-    struct request *r = request_new(c, REQUEST_LOAD, e);
+    struct request *r = request_new(c, &request_load, spec, e);
     if (r == NULL) {
         mem_free(w);
         return 0;
@@ -151,26 +166,36 @@ client_ts client_load(struct client *c, uint32_t table, const char *path,
                                    .path = wire_text(w->path),
                                    .checksum = checksum,
                                    .name = wire_text(w->name)};
-    w->rows = ret_rows;
     if (ret_rows != NULL)
         *ret_rows = 0;
-    r->spec = spec;
-    r->u.load = w;
-    return request_begin(r, NULL, NULL);
+    r->own = w;
+    r->sum = ret_rows;
+    return request_begin(r, NULL);
 }
+
+static int send_load(struct slice *s)
+{
+    struct load_wanted *w = s->request->own;
+    w->message.number = s->request->number;
+    w->message.low = s->request->client->orders.low;
+    return request_send(s, &w->message);
+}
+
+REQUEST_KIND(load, "a load of", MSG_LOAD, MSG_OK, slice_cut_all, .send = send_load,
+             .take = request_add, .free = mem_free,
+             .numbers = offsetof(struct client, orders), .takes_long = true);
 
 client_ts client_below(struct client *c, enum wire_root kind, const char *path,
                        char ret[FILE_PATH_MAX], struct err *e)
 {
-    struct request *r = request_new(c, REQUEST_BELOW, e);
+    struct request *r = request_new(c, &request_below, &request_no_table, e);
     if (r == NULL)
         return 0;
-    r->spec = &request_no_table;
     r->u.below = (struct below_wanted){.kind = kind, .path = path, .ret = ret};
-    return request_begin(r, NULL, NULL);
+    return request_begin(r, &r->u.below.message);
 }
 
-// Answers.
+// A save: its turn first, which the first loop gives, then all loops write.
 
 static struct save_table *table_in(struct save_manifest *m, uint32_t partition_bits,
                                    const struct wire_saved_file *f, struct err *e)
@@ -205,27 +230,60 @@ static int add_file(struct save_manifest *m, uint32_t partition_bits,
     return t != NULL ? save_add_file(t, name, &info, e) : e->code;
 }
 
-bool saves_saved(struct request *r, const struct msg_saved *m, struct err *e)
+static int begin_writing(struct request *r)
 {
-    if (r->kind != REQUEST_SAVE || m->save != r->u.save->message.save) {
-        err_set(e, TUG_EDATA, "its answer does not fit the request");
+    struct save_wanted *w = r->own;
+    r->type = MSG_SAVE;
+    r->answer = MSG_SAVED;
+    r->message = &w->message;
+    return slice_cut_everywhere(r);
+}
+
+static int begin_save(struct request *r)
+{
+    const struct save_wanted *w = r->own;
+    return r->client->o.without_turns && !w->only_turn ? begin_writing(r)
+                                                       : slice_cut_first(r);
+}
+
+static int save_answered(struct request *r)
+{
+    const struct save_wanted *w = r->own;
+    if (r->type == MSG_SAVE || w->only_turn)
+        return 0;
+    if (begin_writing(r) != 0)
+        return err_nomem(&r->why, "a request's slices");
+    request_send_slices(r, van_now(r->client->van));
+    return 0;
+}
+
+static bool take_saved(struct slice *s, const struct van_message *is)
+{
+    const struct msg_saved *m = &is->m->saved;
+    struct request *r = s->request;
+    const struct save_wanted *w = r->own;
+    if (is->type == MSG_OK) // it is the save's turn
+        return true;
+    if (m->save != w->message.save)
         return false;
-    }
-    struct save_manifest *into = r->u.save->into;
+    struct save_manifest *into = w->into;
     struct wire_text list = m->files;
     struct wire_saved_file f;
     bool first = into->n_tables == 0;
     int more;
     while ((more = wire_next_saved_file(&list, &f)) > 0)
-        if (add_file(into, r->client->partition_bits, &f, e) != 0)
+        if (add_file(into, r->client->partition_bits, &f, &r->why) != 0)
             return false;
     if (more < 0)
-        err_set(e, TUG_EDATA, "its list of files is cut short");
+        err_set(&r->why, TUG_EDATA, "its list of files is cut short");
     if (m->step > into->step)
         into->step = m->step;
     into->published = first || into->published == m->published ? m->published : 0;
     return more == 0;
 }
+
+REQUEST_KIND(save, "a save", MSG_SAVE_TURN, MSG_OK, begin_save, .take = take_saved,
+             .answered = save_answered, .free = save_free, .takes_long = true);
 
 // Roots: what the path is called below them.
 
@@ -253,12 +311,13 @@ static const char *rest_below(const struct below_wanted *w, struct wire_text lis
     return NULL;
 }
 
-static void say_no_root(const struct slice *s, const char *others, struct err *e)
+static void say_no_root(const struct slice *s, const char *others)
 {
     static const char *const options[] = {[WIRE_ROOT_SAVE] = "--save-root",
                                           [WIRE_ROOT_LOAD] = "--load-root",
                                           [WIRE_ROOT_COLD] = "--cold-root"};
     const struct below_wanted *w = &s->request->u.below;
+    struct err *e = &s->request->why;
     char name[ROSTER_NAME_MAX];
     peer_name(s->peer, name);
     if (others == NULL || *others == '\0')
@@ -272,20 +331,16 @@ static void say_no_root(const struct slice *s, const char *others, struct err *e
                 w->path, others, name, options[w->kind]);
 }
 
-bool saves_roots(const struct slice *s, const struct msg_roots_are *m, struct err *e)
+static bool take_roots(struct slice *s, const struct van_message *m)
 {
-    struct request *r = s->request;
-    struct below_wanted *w = &r->u.below;
-    if (r->kind != REQUEST_BELOW) {
-        err_set(e, TUG_EDATA, "its answer does not fit the request");
-        return false;
-    }
+    struct below_wanted *w = &s->request->u.below;
+    struct err *e = &s->request->why;
     char root[FILE_PATH_MAX];
     struct buf others = BUF_INIT(ERR_TEXT_MAX);
-    const char *rest = rest_below(w, m->roots, root, &others);
+    const char *rest = rest_below(w, m->m->roots_are.roots, root, &others);
     bool differs = rest != NULL && w->found && strcmp(rest, w->ret) != 0;
     if (rest == NULL)
-        say_no_root(s, buf_str(&others), e);
+        say_no_root(s, buf_str(&others));
     else if (differs)
         err_set(
             e, TUG_EUSAGE,
@@ -298,3 +353,6 @@ bool saves_roots(const struct slice *s, const struct msg_roots_are *m, struct er
     w->found = true;
     return true;
 }
+
+REQUEST_KIND(below, "a question", MSG_ROOTS, MSG_ROOTS_ARE, slice_cut_everywhere,
+             .take = take_roots);

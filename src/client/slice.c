@@ -209,14 +209,6 @@ static void drop_all(struct request *r)
         slice_drop(r->slices);
 }
 
-// Whether a request goes to every loop, with or without keys for it.
-static bool goes_to_all(const struct request *r)
-{
-    if (r->kind == REQUEST_PULL)
-        return r->u.pull.all_loops;
-    return r->kind == REQUEST_PUSH && r->spec->mode == WIRE_SYNC && !r->u.push.fixed_keys;
-}
-
 // Adds slices of the keys from `begin` on as long as their places ascend; returns how far
 // it came, or SIZE_MAX: no memory.
 static size_t cut_run(struct request *r, size_t begin, size_t end)
@@ -298,11 +290,22 @@ int slice_cut(struct request *r)
         drop_all(r);
         return TUG_EUSAGE;
     }
-    if (reached == SIZE_MAX || (goes_to_all(r) && add_missing(r, r->spec->space) != 0)) {
+    if (reached == SIZE_MAX || (r->all_loops && add_missing(r, r->spec->space) != 0)) {
         drop_all(r);
         return TUG_ENOMEM;
     }
     return 0;
+}
+
+static struct peer *owner_of_page(const struct request *r)
+{
+    const struct placement *p = &r->client->placements[r->spec->space];
+    return p->loops[p->loop[r->u.rows.message.partition]];
+}
+
+int slice_cut_partition(struct request *r)
+{
+    return slice_add(r, owner_of_page(r), 0, 0);
 }
 
 static bool is_well_placed(const struct slice *s)
@@ -310,10 +313,8 @@ static bool is_well_placed(const struct slice *s)
     const struct request *r = s->request;
     const struct client *c = r->client;
     const struct placement *p = &c->placements[r->spec->space];
-    if (r->kind == REQUEST_ROWS) {
-        uint32_t partition = r->u.rows.message.partition;
-        return p->loops[p->loop[partition]] == s->peer;
-    }
+    if (r->kind == &request_rows)
+        return owner_of_page(r) == s->peer;
     for (uint32_t i = 0; i < s->n; i++) {
         uint32_t k = roster_partition(c->partition_bits, r->spec->space,
                                       r->keys[s->begin + i]);
@@ -328,10 +329,9 @@ static bool is_well_placed(const struct slice *s)
 static int place_again(struct slice *s)
 {
     struct request *r = s->request;
-    const struct placement *p = &r->client->placements[r->spec->space];
     size_t begin = s->begin, end = begin + s->n;
-    if (r->kind == REQUEST_ROWS)
-        TRY(slice_add(r, p->loops[p->loop[r->u.rows.message.partition]], 0, 0));
+    if (r->kind == &request_rows)
+        TRY(slice_cut_partition(r));
     while (begin < end) {
         begin = cut_run(r, begin, end);
         if (begin == SIZE_MAX)

@@ -7,21 +7,18 @@
 #include "base/alloc.h"
 #include "client/private.h"
 
-static void wanted_free(struct table_wanted *w)
+struct table_wanted {
+    struct table_spec *spec; // becomes the client's when it is made
+    struct msg_table message;
+    struct buf config; // the message points into it
+};
+
+static void table_free(void *own)
 {
-    if (w == NULL)
-        return;
+    struct table_wanted *w = own;
     buf_free(&w->config);
     mem_free(w->spec);
     mem_free(w);
-}
-
-void client_tables_free(struct request *r)
-{
-    if (r->kind != REQUEST_TABLE)
-        return;
-    wanted_free(r->u.table);
-    r->u.table = NULL;
 }
 
 // Making and finding.
@@ -40,7 +37,7 @@ static int wanted_open(struct client *c, struct table_wanted **ret, uint32_t id,
     if (rc == 0 && (rc = spec_encode(w->spec, &w->config, &w->message)) != 0)
         err_set(e, rc, "the settings of table %u (%s) are too long", id, t->name);
     if (rc != 0) {
-        wanted_free(w);
+        table_free(w);
         return rc;
     }
     *ret = w;
@@ -53,15 +50,25 @@ client_ts client_table(struct client *c, uint32_t id, const struct table_config 
     struct table_wanted *w = NULL;
     if (wanted_open(c, &w, id, t, e) != 0)
         return 0;
-    struct request *r = request_new(c, REQUEST_TABLE, e);
+    struct request *r = request_new(c, &request_table, w->spec, e);
     if (r == NULL) {
-        wanted_free(w);
+        table_free(w);
         return 0;
     }
-    r->u.table = w;
-    r->spec = w->spec;
-    return request_begin(r, NULL, NULL);
+    r->own = w;
+    return request_begin(r, &w->message);
 }
+
+static int made(struct request *r)
+{
+    struct table_wanted *w = r->own;
+    if (request_learn(r->client, w->spec))
+        w->spec = NULL;
+    return 0;
+}
+
+REQUEST_KIND(table, "making", MSG_TABLE, MSG_OK, slice_cut_all, .answered = made,
+             .free = table_free);
 
 client_ts client_info(struct client *c, const char *name, uint32_t table,
                       uint32_t *ret_number, struct err *e)
@@ -71,15 +78,17 @@ client_ts client_info(struct client *c, const char *name, uint32_t table,
         err_set(e, TUG_EUSAGE, "a table's name cannot have %zu bytes", n);
         return 0;
     }
-    struct request *r = request_table_room(c, e) == 0 ? request_new(c, REQUEST_INFO, e)
-                                                      : NULL;
+    if (request_table_room(c, e) != 0)
+        return 0;
+    struct request *r = request_new(c, &request_info, &request_no_table, e);
     if (r == NULL)
         return 0;
-    r->spec = &request_no_table;
-    r->u.info = (struct info_wanted){.table = table, .number = ret_number};
+    struct info_wanted *w = &r->u.info;
     if (n > 0)
-        memcpy(r->u.info.name, name, n);
-    return request_begin(r, NULL, NULL);
+        memcpy(w->name, name, n);
+    w->message = (struct msg_table_info){.number = table, .name = wire_text(w->name)};
+    w->number = ret_number;
+    return request_begin(r, &w->message);
 }
 
 static int learn(struct request *r, const struct msg_table_info_is *m, struct err *e)
@@ -94,46 +103,66 @@ static int learn(struct request *r, const struct msg_table_info_is *m, struct er
     return rc;
 }
 
-bool client_tables_info(struct request *r, const struct msg_table_info_is *m)
+static bool take_info(struct slice *s, const struct van_message *m)
 {
-    if (r->kind != REQUEST_INFO || m->config.n == 0)
-        return false;
+    struct request *r = s->request;
     struct info_wanted *w = &r->u.info;
-    if (w->found)
-        return true;
-    w->found = learn(r, m, &r->why) == 0;
+    const struct msg_table_info_is *is = &m->m->table_info_is;
+    if (w->found || is->config.n == 0)
+        return is->config.n != 0;
+    w->found = learn(r, is, &r->why) == 0;
     if (w->found && w->number != NULL)
-        *w->number = m->table;
+        *w->number = is->table;
     return true;
 }
+
+static int asked(struct request *r)
+{
+    return r->u.info.found ? 0 : r->why.code;
+}
+
+REQUEST_KIND(info, "a question", MSG_TABLE_INFO, MSG_TABLE_INFO_IS, slice_cut_everywhere,
+             .take = take_info, .answered = asked);
 
 // Clocks, admin operations, figures, rows.
 
 client_ts client_tick(struct client *c, uint32_t table, uint64_t clock, struct err *e)
 {
-    const struct table_spec *spec = request_known(c, table, e);
-    struct request *r = spec != NULL ? request_new(c, REQUEST_TICK, e) : NULL;
+    struct request *r = request_new(c, &request_tick, request_known(c, table, e), e);
     if (r == NULL)
         return 0;
-    r->spec = spec;
     r->u.tick = (struct msg_tick){
         .table = table, .session = member_session(c->member), .clock = clock};
-    return request_begin(r, NULL, NULL);
+    return request_begin(r, &r->u.tick);
 }
+
+REQUEST_KIND(tick, "a tick of", MSG_TICK, MSG_OK, slice_cut_all);
 
 static client_ts order(struct client *c, const struct msg_table_do *m, uint64_t *ret_sum,
                        struct err *e)
 {
     const struct table_spec *spec = request_known(c, m->table, e);
-    struct request *r = spec != NULL ? request_new(c, REQUEST_ADMIN, e) : NULL;
+    struct request *r = request_new(c, &request_admin, spec, e);
     if (r == NULL)
         return 0;
-    r->spec = spec;
-    r->u.order = (struct admin_wanted){.message = *m, .sum = ret_sum};
+    r->u.order = *m;
+    r->sum = ret_sum;
     if (ret_sum != NULL)
         *ret_sum = 0;
-    return request_begin(r, NULL, NULL);
+    return request_begin(r, NULL);
 }
+
+static int send_order(struct slice *s)
+{
+    struct request *r = s->request;
+    r->u.order.number = r->number;
+    r->u.order.low = r->client->orders.low;
+    return request_send(s, &r->u.order);
+}
+
+REQUEST_KIND(admin, "an order to", MSG_TABLE_DO, MSG_OK, slice_cut_all,
+             .send = send_order, .take = request_add,
+             .numbers = offsetof(struct client, orders), .takes_long = true);
 
 client_ts client_admin(struct client *c, uint32_t table, enum wire_order what,
                        uint32_t other, struct err *e)
@@ -171,99 +200,38 @@ client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
                 (unsigned long long)WIRE_STEPS_MAX);
         return 0;
     }
-    struct request *r = request_new(c, REQUEST_STEP, e);
+    struct request *r = request_new(c, &request_step, &request_no_table, e);
     if (r == NULL)
         return 0;
-    r->spec = &request_no_table;
     c->steps += steps;
     r->u.step = (struct step_wanted){
         .message = {.session = member_session(c->member), .steps = c->steps},
         .global = ret_global};
     if (ret_global != NULL)
         *ret_global = 0;
-    return request_begin(r, NULL, NULL);
+    return request_begin(r, &r->u.step.message);
 }
+
+// Loops hear of steps at different times.
+static bool take_step(struct slice *s, const struct van_message *m)
+{
+    uint64_t *global = s->request->u.step.global, value = m->m->ok.value;
+    if (global != NULL && value > *global)
+        *global = value;
+    return true;
+}
+
+REQUEST_KIND(step, "steps", MSG_STEP, MSG_OK, slice_cut_everywhere, .take = take_step);
 
 client_ts client_stat(struct client *c, uint32_t table, struct msg_table_is *ret,
                       struct err *e)
 {
-    const struct table_spec *spec = request_known(c, table, e);
-    struct request *r = spec != NULL ? request_new(c, REQUEST_STAT, e) : NULL;
+    struct request *r = request_new(c, &request_stat, request_known(c, table, e), e);
     if (r == NULL)
         return 0;
     *ret = (struct msg_table_is){.clock = UINT64_MAX};
-    r->spec = spec;
-    r->u.stat = ret;
-    return request_begin(r, NULL, NULL);
-}
-
-struct client_walk client_walk_begin(uint32_t table)
-{
-    return (struct client_walk){.table = table, .over = true, .room = mem_available()};
-}
-
-void client_walk_partition(struct client_walk *w, uint32_t partition)
-{
-    w->partition = partition;
-    w->from = 0;
-    w->over = false;
-}
-
-client_ts client_walk_next(struct client *c, struct client_walk *w, uint32_t max,
-                           uint64_t *ret_keys, float *ret_values, struct err *e)
-{
-    const struct table_spec *spec = request_known(c, w->table, e);
-    if (spec != NULL && w->partition >> c->partition_bits != 0) {
-        err_set(e, TUG_EUSAGE, "there is no partition %u", w->partition);
-        return 0;
-    }
-    struct request *r = spec != NULL ? request_new(c, REQUEST_ROWS, e) : NULL;
-    if (r == NULL)
-        return 0;
-    r->spec = spec;
-    r->u.rows = (struct rows_wanted){
-        .message = {.table = w->table,
-                    .partition = w->partition,
-                    .from = w->from,
-                    .max = max},
-        .walk = w,
-        .keys = ret_keys,
-        .values = ret_values,
-    };
-    return request_begin(r, NULL, NULL);
-}
-
-// Answers.
-
-static void add(uint64_t *sum, uint64_t value)
-{
-    if (sum != NULL)
-        *sum += value;
-}
-
-bool client_tables_ok(struct request *r, uint64_t value)
-{
-    switch (r->kind) {
-    case REQUEST_STAT:
-    case REQUEST_ROWS:
-    case REQUEST_INFO:
-    case REQUEST_BELOW:
-        return false;
-    case REQUEST_SAVE:
-        return !r->u.save->turn;
-    case REQUEST_ADMIN:
-        add(r->u.order.sum, value);
-        return true;
-    case REQUEST_LOAD:
-        add(r->u.load->rows, value);
-        return true;
-    case REQUEST_STEP: // loops hear of steps at different times
-        if (r->u.step.global != NULL && value > *r->u.step.global)
-            *r->u.step.global = value;
-        return true;
-    default:
-        return true;
-    }
+    r->u.stat = (struct stat_wanted){.message = {.table = table}, .sum = ret};
+    return request_begin(r, &r->u.stat.message);
 }
 
 // Figures are counts, all of them, and those of all loops are added.
@@ -291,14 +259,111 @@ static inline __attribute__((always_inline)) void add_field(const char *type, vo
 #define END(name) }
 #include "wire/messages.def"
 
-bool client_tables_figures(struct request *r, const struct msg_table_is *m)
+static bool take_figures(struct slice *s, const struct van_message *m)
 {
-    if (r->kind != REQUEST_STAT)
-        return false;
-    struct msg_table_is *sum = r->u.stat, x = *sum;
-    add_table_is(sum, m);
-    sum->clock = min_u64(x.clock, m->clock);
-    sum->day = x.day > m->day ? x.day : m->day;
-    sum->step = x.step > m->step ? x.step : m->step;
+    const struct msg_table_is *is = &m->m->table_is;
+    struct msg_table_is *sum = s->request->u.stat.sum, x = *sum;
+    add_table_is(sum, is);
+    sum->clock = min_u64(x.clock, is->clock);
+    sum->day = x.day > is->day ? x.day : is->day;
+    sum->step = x.step > is->step ? x.step : is->step;
     return true;
 }
+
+REQUEST_KIND(stat, "figures of", MSG_TABLE_WANTED, MSG_TABLE_IS, slice_cut_all,
+             .take = take_figures);
+
+// Walks.
+
+struct client_walk client_walk_begin(uint32_t table)
+{
+    return (struct client_walk){.table = table, .over = true, .room = mem_available()};
+}
+
+void client_walk_partition(struct client_walk *w, uint32_t partition)
+{
+    w->partition = partition;
+    w->from = 0;
+    w->over = false;
+}
+
+client_ts client_walk_next(struct client *c, struct client_walk *w, uint32_t max,
+                           uint64_t *ret_keys, float *ret_values, struct err *e)
+{
+    const struct table_spec *spec = request_known(c, w->table, e);
+    if (spec != NULL && w->partition >> c->partition_bits != 0) {
+        err_set(e, TUG_EUSAGE, "there is no partition %u", w->partition);
+        return 0;
+    }
+    struct request *r = request_new(c, &request_rows, spec, e);
+    if (r == NULL)
+        return 0;
+    r->u.rows = (struct rows_wanted){
+        .message = {.table = w->table,
+                    .partition = w->partition,
+                    .from = w->from,
+                    .max = max},
+        .walk = w,
+        .keys = ret_keys,
+        .values = ret_values,
+    };
+    return request_begin(r, NULL);
+}
+
+static int send_rows(struct slice *s)
+{
+    struct msg_rows *m = &s->request->u.rows.message;
+    m->epoch = s->request->client->epoch;
+    return request_send(s, m);
+}
+
+// A walk goes on behind the last key of a page: it ends because keys ascend, and soon
+// because a page is full that others follow.
+static bool is_page(const struct slice *s, const struct msg_rows_are *m)
+{
+    const struct msg_rows *asked = &s->request->u.rows.message;
+    const struct table_spec *spec = s->request->spec;
+    const uint64_t *keys = m->keys.data;
+    uint32_t bits = s->request->client->partition_bits;
+    uint32_t full = spec_page_rows(spec, asked->max);
+    if (m->n > full || (m->more && m->n < full) || m->width != spec_page_width(spec) ||
+        m->keys.n != m->n * sizeof(uint64_t) ||
+        m->values.n != (uint64_t)m->n * m->width * sizeof(float))
+        return false;
+    for (uint32_t i = 0; i < m->n; i++)
+        if (keys[i] < asked->from || (i > 0 && keys[i] <= keys[i - 1]) ||
+            roster_partition(bits, spec->space, keys[i]) != asked->partition)
+            return false;
+    return m->n > 0 || !m->more;
+}
+
+static bool take_rows(struct slice *s, const struct van_message *is)
+{
+    const struct request *r = s->request;
+    const struct msg_rows_are *m = &is->m->rows_are;
+    const struct rows_wanted *asked = &r->u.rows;
+    struct client_walk *w = asked->walk;
+    uint64_t bytes = m->keys.n + m->values.n;
+    if (!is_page(s, m))
+        return false;
+    if (bytes > w->room) {
+        err_set(&s->request->why, TUG_ENOMEM,
+                "after %llu rows of table '%s' there is no memory here for more of them",
+                (unsigned long long)w->rows, r->spec->config.name);
+        return false;
+    }
+    if (m->n != 0) {
+        memcpy(asked->keys, m->keys.data, m->keys.n);
+        if (m->values.n != 0)
+            memcpy(asked->values, m->values.data, m->values.n);
+        w->from = asked->keys[m->n - 1] + 1; // 0: there is no greater one
+    }
+    w->n = m->n;
+    w->over = !m->more || w->from == 0;
+    w->rows += m->n;
+    w->room -= bytes;
+    return true;
+}
+
+REQUEST_KIND(rows, "rows of", MSG_ROWS, MSG_ROWS_ARE, slice_cut_partition,
+             .send = send_rows, .take = take_rows);

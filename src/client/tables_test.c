@@ -261,6 +261,33 @@ static void test_saves(void **state)
     fake_close(c);
 }
 
+// Files are told by who was asked to write some, not by who was asked for a turn.
+static bool saved_too_early(struct server *s, van_link link, const struct van_message *m)
+{
+    struct msg_saved is = {.save = 77};
+    if (m->type == MSG_SAVE_TURN)
+        van_send(s->van, link, MSG_SAVED, m->request, &is, NULL);
+    return m->type == MSG_SAVE_TURN;
+}
+
+static void test_files_before_the_turn(void **state)
+{
+    (void)state;
+    struct cluster *c = fake_open(2, 15, NULL);
+    struct save_manifest m = {0};
+    struct client_save s = {.id = 77, .mode = SAVE_BASE, .path = "some/where"};
+    struct err e = {0};
+    answer_with_all(c, saved_too_early);
+    for (int i = 0; i < 2; i++) {
+        client_ts ts = i == 0 ? client_save_turn(c->client, 77, &e)
+                              : client_save(c->client, &s, &m, &e);
+        assert_int_equal(fake_wait(c, ts, &e), TUG_EDATA);
+        assert_non_null(strstr(e.text, "its answer does not fit the request"));
+    }
+    save_manifest_free(&m);
+    fake_close(c);
+}
+
 static void test_no_memory(void **state)
 {
     (void)state;
@@ -497,6 +524,7 @@ int main(void)
         cmocka_unit_test(test_orders),
         cmocka_unit_test(test_info_and_steps),
         cmocka_unit_test(test_saves),
+        cmocka_unit_test(test_files_before_the_turn),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_pages_that_do_not_ascend),
         cmocka_unit_test(test_pages_without_end),
