@@ -10,9 +10,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "kit/stage.h"
 #include "kit/test.h"
 
-static const struct seeds *world;
+static const struct seeds *all;
 static char dir[64];
 
 // The first seed of them that fails, and why; 0: none.
@@ -20,7 +21,7 @@ static uint64_t run(struct seeds_run *r, uint64_t from, uint64_t seeds, struct e
 {
     r->dir = dir;
     for (r->seed = from; r->seed < from + seeds; r->seed++)
-        if (world->run(r, e) != 0)
+        if (stage_run(all->world, r, e) != 0)
             return r->seed;
     return 0;
 }
@@ -31,23 +32,23 @@ static void test_all_holds(void **state)
     struct seeds_run r = {.counts = counts};
     struct err e = {0};
     (void)state;
-    if ((failed = run(&r, 1, world->seeds, &e)) != 0)
-        fail_msg("%s --trace --seed %llu: %s", world->program, (unsigned long long)failed,
+    if ((failed = run(&r, 1, all->seeds, &e)) != 0)
+        fail_msg("%s --trace --seed %llu: %s", all->program, (unsigned long long)failed,
                  e.text);
-    world->check(counts, world->seeds);
+    all->check(counts, all->seeds);
 }
 
 static void test_bugs_are_found(void **state)
 {
     (void)state;
-    for (int bug = 1; world->bugs[bug] != NULL; bug++) {
+    for (int bug = 1; all->bugs[bug] != NULL; bug++) {
         uint64_t counts[SEEDS_COUNTS] = {0};
         struct seeds_run r = {.bug = bug, .counts = counts};
         struct err e = {0};
-        uint64_t found = run(&r, 1, world->bug_seeds, &e);
+        uint64_t found = run(&r, 1, all->bug_seeds, &e);
         if (found == 0)
-            fail_msg("%s was not found", world->bugs[bug]);
-        print_message("%s: seed %llu: %s\n", world->bugs[bug], (unsigned long long)found,
+            fail_msg("%s was not found", all->bugs[bug]);
+        print_message("%s: seed %llu: %s\n", all->bugs[bug], (unsigned long long)found,
                       e.text);
     }
 }
@@ -78,8 +79,8 @@ static bool number(const char *text, uint64_t *ret)
 
 static bool bug_named(const char *text, int *ret)
 {
-    for (*ret = 0; world->bugs[*ret] != NULL; ++*ret)
-        if (strcmp(text, world->bugs[*ret]) == 0)
+    for (*ret = 0; all->bugs[*ret] != NULL; ++*ret)
+        if (strcmp(text, all->bugs[*ret]) == 0)
             return true;
     return false;
 }
@@ -101,14 +102,14 @@ static int run_by_hand(struct seeds_run *r, uint64_t from, uint64_t seeds)
     double took = clock_seconds() - began;
     printf("%llu seeds in %.1f s, %.0f an hour", (unsigned long long)n, took,
            (double)n / took * 3600);
-    for (int i = 0; i < SEEDS_COUNTS && world->counted[i] != NULL; i++)
+    for (int i = 0; i < SEEDS_COUNTS && all->counted[i] != NULL; i++)
         printf("%s %llu %s", i == 0 ? ":" : ",", (unsigned long long)r->counts[i],
-               world->counted[i]);
+               all->counted[i]);
     printf("\n");
     if (failed != 0)
         printf("%s\nagain, with every event: %s --trace%s%s --seed %llu\n", e.text,
-               world->program, r->bug != 0 ? " --bug " : "",
-               r->bug != 0 ? world->bugs[r->bug] : "", (unsigned long long)failed);
+               all->program, r->bug != 0 ? " --bug " : "",
+               r->bug != 0 ? all->bugs[r->bug] : "", (unsigned long long)failed);
     return failed != 0;
 }
 
@@ -147,6 +148,6 @@ int seeds_main(const struct seeds *s, int argc, char **argv)
         cmocka_unit_test(test_all_holds),
         cmocka_unit_test(test_bugs_are_found),
     };
-    world = s;
+    all = s;
     return argc > 1 ? by_hand(argc, argv) : cmocka_run_group_tests(tests, prepare, clean);
 }

@@ -32,9 +32,8 @@ struct seeds {
     const char *program;
     const char *bugs[SEEDS_BUGS]; // what parts can be told to do wrongly; [0]: "none"
     const char *counted[SEEDS_COUNTS]; // what the counts are
-    int (*run)(const struct seeds_run *r,
-               struct err *e); // TUG_EINTERNAL: this didn't hold
-    uint64_t seeds, bug_seeds; // that the test runs; finds each bug within
+    const struct stage_world *world;   // kit/stage.h
+    uint64_t seeds, bug_seeds;         // that the test runs; finds each bug within
     void (*check)(const uint64_t *counts, uint64_t seeds); // it was not peaceful
 };
 

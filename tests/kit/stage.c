@@ -5,16 +5,37 @@
 
 #include <stdio.h>
 
+#include "base/alloc.h"
 #include "base/random.h"
 
-int stage_open(struct stage *s, uint64_t seed, uint64_t stream, bool trace, struct err *e)
+static int open_network(struct stage *s, struct err *e)
 {
-    struct sim_options so = sim_network(seed);
-    *s = (struct stage){.seed = seed, .stream = stream};
+    struct sim_options so = sim_network(s->o->seed);
     TRY(sim_open(&s->sim, &so, e));
-    if (trace)
+    if (s->o->trace)
         sim_print(s->sim);
     return 0;
+}
+
+int stage_run(const struct stage_world *world, const struct seeds_run *o, struct err *e)
+{
+    struct stage *s = mem_zalloc(world->bytes);
+    if (s == NULL)
+        return err_nomem(e, "a world");
+    s->world = world;
+    s->o = o;
+    int rc = open_network(s, e);
+    if (rc == 0)
+        rc = world->open(s, e);
+    if (rc == 0) {
+        world->work(s);
+        world->count(s, o->counts);
+        if ((rc = s->failure.code) != 0)
+            *e = s->failure;
+    }
+    (world->close != NULL ? world->close : stage_close)(s);
+    mem_free(s);
+    return rc;
 }
 
 static void close_client(struct stage_client *c)
@@ -31,8 +52,9 @@ static void close_server(struct stage_server *x)
     van_free(x->van);
 }
 
-void stage_close(struct stage *s)
+void stage_close(void *stage)
 {
+    struct stage *s = stage;
     sim_strangers_close(s->strangers);
     for (uint32_t i = 0; i < s->n_clients; i++)
         close_client(s->clients[i]);
@@ -45,7 +67,7 @@ void stage_close(struct stage *s)
 
 uint64_t stage_draw(struct stage *s, uint64_t n)
 {
-    return random_below(s->seed, s->stream, s->draws++, n);
+    return random_below(s->o->seed, s->world->stream, s->draws++, n);
 }
 
 bool stage_one_in(struct stage *s, uint64_t n)
@@ -98,7 +120,7 @@ int stage_open_server(struct stage *s, struct shard_options *o, stage_wrap wrap,
     TRY(sim_van_open(&x->van, s->sim, name, &h, e));
     TRY(van_listen(x->van, address, address, e));
     shard_serve(x->shard, x->van, sim_now(s->sim));
-    return sim_process_open(&x->process, s->sim, &o->member, x->van, s->seed, e);
+    return sim_process_open(&x->process, s->sim, &o->member, x->van, s->o->seed, e);
 }
 
 int stage_open_client(struct stage *s, struct stage_client *c, enum wire_role role,
@@ -117,31 +139,15 @@ int stage_open_client(struct stage *s, struct stage_client *c, enum wire_role ro
     struct van_handler h = client_handler(c->client);
     TRY(sim_van_open(&c->van, s->sim, name, &h, e));
     client_serve(c->client, c->van, sim_now(s->sim));
-    return sim_process_open(&c->process, s->sim, &o->member, c->van, s->seed, e);
+    return sim_process_open(&c->process, s->sim, &o->member, c->van, s->o->seed, e);
 }
 
 int stage_open_strangers(struct stage *s, const struct sim_seen *seen, struct err *e)
 {
-    return sim_strangers_open(&s->strangers, s->sim, s->seed, seen, e);
+    return sim_strangers_open(&s->strangers, s->sim, s->o->seed, seen, e);
 }
 
 // Time.
-
-bool stage_step(struct stage *s, uint64_t until)
-{
-    s->events++;
-    sim_step(s->sim, sim_now(s->sim) + 5 * MS); // clients have something to do anyway
-    return sim_now(s->sim) < until && s->failure.code == 0;
-}
-
-void stage_step_strangers(struct stage *s)
-{
-    struct shard *shards[STAGE_SERVERS];
-    for (uint32_t i = 0; i < s->n_servers; i++)
-        shards[i] = s->servers[i].shard;
-    if (!s->restarted)
-        sim_strangers_step(s->strangers, s->scheduler, shards, s->n_servers);
-}
 
 void stage_settle(struct stage *s, uint64_t ns)
 {
@@ -180,6 +186,27 @@ void stage_check_living(struct stage *s)
         if (sim_process_is_given_up(x->process, shard_member(x->shard), s->scheduler))
             stage_failed(s, "server %u is taken for dead", i);
     }
+}
+
+static void step_strangers(struct stage *s)
+{
+    struct shard *shards[STAGE_SERVERS];
+    for (uint32_t i = 0; i < s->n_servers; i++)
+        shards[i] = s->servers[i].shard;
+    if (!s->restarted)
+        sim_strangers_step(s->strangers, s->scheduler, shards, s->n_servers);
+}
+
+bool stage_step(struct stage *s, uint64_t until)
+{
+    s->events++;
+    sim_step(s->sim, sim_now(s->sim) + 5 * MS); // clients have something to do anyway
+    if (sim_now(s->sim) >= until || s->failure.code != 0)
+        return false;
+    s->world->act(s);
+    step_strangers(s);
+    stage_check_living(s);
+    return true;
 }
 
 // What must hold.

@@ -8,6 +8,7 @@
 
 #include "client/client.h"
 #include "kit/cast.h"
+#include "kit/seeds.h"
 #include "kit/strangers.h"
 #include "server/shard.h"
 
@@ -33,8 +34,21 @@ struct stage_client {
     uint64_t dies_at; // VAN_NEVER: it does not
 };
 
+// A kind of worlds: of structs that begin with their stage.
+struct stage_world {
+    size_t bytes;
+    uint64_t stream;                      // of random numbers, for what the world chooses
+    int (*open)(void *w, struct err *e);  // the parts, one after the other
+    void (*act)(void *w);                 // all do what they want to do now
+    void (*work)(void *w);                // from the beginning to the end
+    void (*count)(void *w, uint64_t *to); // how much happened
+    void (*close)(void *w); // accepts a half-built one; NULL: its stage is all there is
+};
+
 struct stage {
-    uint64_t seed, stream, draws; // of what the world chooses
+    const struct stage_world *world;
+    const struct seeds_run *o;
+    uint64_t draws;
     struct sim *sim;
     struct scheduler *scheduler;
     struct van *scheduler_van;
@@ -48,10 +62,9 @@ struct stage {
     struct err failure; // what did not hold, first
 };
 
-// Then the parts, one after the other; stage_close accepts a half-built one.
-int stage_open(struct stage *s, uint64_t seed, uint64_t stream, bool trace,
-               struct err *e);
-void stage_close(struct stage *s);
+// Makes the seed's world, lets it live and closes it. TUG_EINTERNAL: what did not hold.
+int stage_run(const struct stage_world *world, const struct seeds_run *o, struct err *e);
+void stage_close(void *stage); // for a world that closes itself
 
 uint64_t stage_draw(struct stage *s, uint64_t n); // below n
 bool stage_one_in(struct stage *s, uint64_t n);
@@ -68,9 +81,8 @@ int stage_open_client(struct stage *s, struct stage_client *c, enum wire_role ro
                       uint32_t i, struct client_options *o, struct err *e);
 int stage_open_strangers(struct stage *s, const struct sim_seen *seen, struct err *e);
 
-// Some time goes on; false: no more until then, or something did not hold.
+// Some time goes on, and all act; false: no more until then, or something did not hold.
 bool stage_step(struct stage *s, uint64_t until);
-void stage_step_strangers(struct stage *s);
 // Until what is on its way has arrived.
 void stage_settle(struct stage *s, uint64_t ns);
 // Dies if its time has come; not before the scheduler could tell the dead from the living.

@@ -48,7 +48,7 @@ static void check_other(void *ctx, struct store *in)
 int sums_open_other(struct sums *s, struct err *e)
 {
     struct sim_saver_options o = {
-        .seed = s->stage->seed,
+        .seed = s->stage->o->seed,
         .dir = s->dir,
         .config = SUMS_CONFIG,
         .table = SUMS_TABLE,

@@ -59,8 +59,7 @@ struct server {
 };
 
 struct world {
-    const struct seeds_run *o;
-    struct stage stage;
+    struct stage stage; // first
     uint32_t n_servers, n_workers;
     struct server servers[STAGE_SERVERS]; // what sees their messages first
     struct worker workers[MAX_WORKERS];

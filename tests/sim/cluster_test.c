@@ -30,7 +30,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/random.h"
 #include "kit/test.h"
 #include "rule/rule.h"
@@ -121,7 +120,7 @@ static void begin_move(struct world *w)
     w->move.on = true;
     w->move.done = false;
     w->stage.scheduler->changed = true;
-    w->o->counts[MOVES]++;
+    w->stage.o->counts[MOVES]++;
     van_wake(w->stage.scheduler_van);
 }
 
@@ -177,7 +176,7 @@ static uint64_t server_on_tick(void *ctx, uint64_t now)
 static int open_scheduler(struct world *w, struct err *e)
 {
     struct scheduler_options o = sim_scheduler(w->n_servers, w->n_workers, BITS);
-    o.without_signs = w->o->bug == WITHOUT_SIGNS;
+    o.without_signs = w->stage.o->bug == WITHOUT_SIGNS;
     if (w->stage.restarted && one_in(w, 2)) // else its clock was set back
         o.session_base += SECOND;
     return stage_open_scheduler(&w->stage, &o, e);
@@ -200,8 +199,8 @@ static struct van_handler see_first(void *ctx, uint32_t i, struct van_handler in
 static struct member_options wrong_member(const struct world *w)
 {
     return (struct member_options){
-        .without_identity = w->o->bug == WITHOUT_IDENTITY,
-        .without_redial = w->o->bug == WITHOUT_REDIAL,
+        .without_identity = w->stage.o->bug == WITHOUT_IDENTITY,
+        .without_redial = w->stage.o->bug == WITHOUT_REDIAL,
     };
 }
 
@@ -209,11 +208,11 @@ static int open_server(struct world *w, struct err *e)
 {
     struct shard_options o = {
         .member = wrong_member(w),
-        .without_session_check = w->o->bug == WITHOUT_SESSION_CHECK,
-        .without_repeat_check = w->o->bug == WITHOUT_REPEAT_CHECK,
-        .without_epoch_check = w->o->bug == WITHOUT_EPOCH_CHECK,
-        .acknowledge_before_apply = w->o->bug == ACKNOWLEDGE_BEFORE_APPLY,
-        .without_late_workers = w->o->bug == WITHOUT_LATE_WORKERS,
+        .without_session_check = w->stage.o->bug == WITHOUT_SESSION_CHECK,
+        .without_repeat_check = w->stage.o->bug == WITHOUT_REPEAT_CHECK,
+        .without_epoch_check = w->stage.o->bug == WITHOUT_EPOCH_CHECK,
+        .acknowledge_before_apply = w->stage.o->bug == ACKNOWLEDGE_BEFORE_APPLY,
+        .without_late_workers = w->stage.o->bug == WITHOUT_LATE_WORKERS,
     };
     return stage_open_server(&w->stage, &o, see_first, w, e);
 }
@@ -230,22 +229,16 @@ static int open_worker(struct world *w, uint32_t i, struct err *e)
         .member = wrong_member(w),
         .resend_ns = 20 * MS + draw(w, 80 * MS),
         .cache_keys = one_in(w, 2),
-        .without_silence_watch = w->o->bug == WITHOUT_SILENCE_WATCH,
+        .without_silence_watch = w->stage.o->bug == WITHOUT_SILENCE_WATCH,
     };
     return stage_open_client(&w->stage, &k->c, WIRE_WORKER, i, &o, e);
 }
 
-static void world_close(struct world *w)
+static int world_open(void *ctx, struct err *e)
 {
-    stage_close(&w->stage);
-    mem_free(w);
-}
-
-static int world_open(struct world *w, struct err *e)
-{
+    struct world *w = ctx;
     for (uint64_t i = 0; i < KEYS; i++)
         w->keys[i] = random_u64(0, KEY, i); // the same for all seeds
-    TRY(stage_open(&w->stage, w->o->seed, CHOICE, w->o->trace, e));
     w->n_servers = 1 + (uint32_t)draw(w, STAGE_SERVERS);
     w->n_workers = 1 + (uint32_t)draw(w, MAX_WORKERS);
     w->identities = one_in(w, 2);
@@ -297,7 +290,8 @@ static void choose(struct world *w, struct worker *k, struct op *op)
     op->push = draw(w, 3) != 0;
     // Who acknowledges early has no rows to answer with: it is to be found by what others
     // pull.
-    op->also_pull = op->push && one_in(w, 4) && w->o->bug != ACKNOWLEDGE_BEFORE_APPLY;
+    op->also_pull = op->push && one_in(w, 4) &&
+                    w->stage.o->bug != ACKNOWLEDGE_BEFORE_APPLY;
     op->group = k->next;
     for (uint32_t i = 0; i < KEYS; i++) {
         if (draw(w, 8) >= rate)
@@ -378,7 +372,7 @@ static void begin_op(struct worker *k, struct op *op, uint32_t owner, bool again
         if (!again)
             add(w->made, op);
         op->ts = client_push(k->c.client, &p, &e);
-        w->o->counts[PUSHES]++;
+        w->stage.o->counts[PUSHES]++;
     } else {
         struct client_pull p = {
             .table = TABLE,
@@ -389,7 +383,7 @@ static void begin_op(struct worker *k, struct op *op, uint32_t owner, bool again
             .arranged = op->arranged,
         };
         op->ts = client_pull(k->c.client, &p, &e);
-        w->o->counts[PULLS]++;
+        w->stage.o->counts[PULLS]++;
     }
     if (op->ts == 0)
         failed(w, "worker %u: %s", k->c.number, e.text);
@@ -499,7 +493,7 @@ static bool waits_for_others(struct worker *k)
         waits |= x != k && !x->c.dead && x->next < x->n_ops / w->late_share;
         waits |= x != k && !x->c.dead && w->late_share == 1 && !x->finished;
     }
-    w->o->counts[LATE] += k->late && !waits;
+    w->stage.o->counts[LATE] += k->late && !waits;
     k->late = waits;
     return waits;
 }
@@ -584,7 +578,7 @@ static void repeat_for_the_dead(struct world *w)
             begin_op(heir, to, k->c.number, true);
             heir->n_ops = ++heir->next;
             heir->finished = false;
-            w->o->counts[REPEATED]++;
+            w->stage.o->counts[REPEATED]++;
         }
     }
 }
@@ -627,7 +621,7 @@ static void restart_scheduler(struct world *w)
 {
     struct err e = {0};
     w->stage.restarted = true;
-    w->o->counts[RESTARTS]++;
+    w->stage.o->counts[RESTARTS]++;
     w->next_move = VAN_NEVER;
     sim_crash(w->stage.sim, w->stage.scheduler_van);
     van_free(w->stage.scheduler_van);
@@ -638,10 +632,9 @@ static void restart_scheduler(struct world *w)
         failed(w, "the scheduler does not start again: %s", e.text);
 }
 
-static bool step(struct world *w, uint64_t until)
+static void act(void *ctx)
 {
-    if (!stage_step(&w->stage, until))
-        return false;
+    struct world *w = ctx;
     uint64_t now = now_in(w);
     for (uint32_t i = 0; i < w->n_workers; i++) {
         struct worker *k = &w->workers[i];
@@ -655,9 +648,6 @@ static bool step(struct world *w, uint64_t until)
         begin_move(w);
         w->next_move = now + draw(w, 100 * MS);
     }
-    stage_step_strangers(&w->stage);
-    stage_check_living(&w->stage);
-    return true;
 }
 
 static const char *who_has_not_finished(const struct world *w, char *to, size_t cap)
@@ -692,7 +682,7 @@ static void check_that_all_end(struct world *w)
     const struct member *m;
     uint64_t until = now_in(w) + 300 * SECOND;
     while ((m = member_that_goes_on(w)) != NULL)
-        if (!step(w, until)) {
+        if (!stage_step(&w->stage, until)) {
             failed(w, "node %u goes on with a scheduler that was started again",
                    member_id(m));
             return;
@@ -706,15 +696,15 @@ static void rest(struct world *w)
         stage_check_living(&w->stage);
 }
 
-// All alive do all they have to, and what the dead left is cleared up.
-static void work(struct world *w)
+// All alive do all that they have to, and what the dead left is cleared up.
+static void do_all(struct world *w)
 {
     uint64_t until = 600 * SECOND;
     char who[256];
     bool quiet = false;
     for (;;) {
         while (!is_everybody(w, has_finished))
-            if (!step(w, until)) {
+            if (!stage_step(&w->stage, until)) {
                 failed(w, "the run hangs:%s", who_has_not_finished(w, who, sizeof(who)));
                 return;
             }
@@ -728,7 +718,7 @@ static void work(struct world *w)
         }
         quiet = true;
         for (uint64_t end = now_in(w) + 40 * SECOND;
-             !deaths_are_known(w) && step(w, end);)
+             !deaths_are_known(w) && stage_step(&w->stage, end);)
             ;
         repeat_for_the_dead(w);
         if (!w->repeated)
@@ -759,9 +749,9 @@ static void leave(struct world *w)
             }
 }
 
-static void count(struct world *w)
+static void count(void *ctx, uint64_t *counts)
 {
-    uint64_t *counts = w->o->counts;
+    const struct world *w = ctx;
     for (uint32_t i = 0; i < w->n_workers; i++)
         counts[REFUSED] += client_stats(w->workers[i].c.client).refused;
     counts[RESENT] += stage_resent(&w->stage);
@@ -785,23 +775,12 @@ static void finish(struct world *w)
         leave(w);
 }
 
-static int run(const struct seeds_run *r, struct err *e)
+static void work(void *ctx)
 {
-    struct world *w = mem_zalloc(sizeof(*w));
-    if (w == NULL)
-        return err_nomem(e, "a world");
-    w->o = r;
-    int rc = world_open(w, e);
-    if (rc == 0) {
-        work(w);
-        if (!w->stage.restarted)
-            finish(w);
-        count(w);
-        if ((rc = w->stage.failure.code) != 0)
-            *e = w->stage.failure;
-    }
-    world_close(w);
-    return rc;
+    struct world *w = ctx;
+    do_all(w);
+    if (!w->stage.restarted)
+        finish(w);
 }
 
 static void check_counts(const uint64_t *counts, uint64_t seeds)
@@ -816,6 +795,12 @@ static void check_counts(const uint64_t *counts, uint64_t seeds)
 
 int main(int argc, char **argv)
 {
+    static const struct stage_world world = {.bytes = sizeof(struct world),
+                                             .stream = CHOICE,
+                                             .open = world_open,
+                                             .act = act,
+                                             .work = work,
+                                             .count = count};
     static const struct seeds cluster = {
         .program = "test_sim_cluster",
         .bugs = {"none", "without-repeat-check", "without-epoch-check",
@@ -825,7 +810,7 @@ int main(int argc, char **argv)
         .counted = {"pushes", "pulls", "moves", "deaths", "pushes repeated for the dead",
                     "messages sent again", "refused", "late workers",
                     "schedulers started again", "frames of strangers", "events"},
-        .run = run,
+        .world = &world,
         .seeds = 1000,
         .bug_seeds = 1000,
         .check = check_counts,

@@ -12,7 +12,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/random.h"
 #include "kit/seeds.h"
 #include "kit/sums.h"
@@ -53,8 +52,7 @@ struct worker {
 enum saver { IDLE, TURNS, CUTS, SAVING, ENDS, LETS_GO };
 
 struct world {
-    const struct seeds_run *o;
-    struct stage stage;
+    struct stage stage; // first
     struct sums sums;
     uint32_t n_workers, n_first, n_pieces;
     struct worker workers[MAX_WORKERS], driver;
@@ -93,7 +91,7 @@ static uint64_t now_in(const struct world *w)
 static int64_t content(const struct world *w, uint64_t piece, uint32_t group,
                        uint32_t key)
 {
-    return (int64_t)random_below(w->o->seed, CONTENT,
+    return (int64_t)random_below(w->stage.o->seed, CONTENT,
                                  (piece * GROUPS + group) * KEYS + key, 500);
 }
 
@@ -116,7 +114,7 @@ static int open_client(struct world *w, struct worker *k, enum wire_role role, u
                        ? now_in(w) + 50 * MS + draw(w, 500 * MS)
                        : VAN_NEVER;
     struct client_options o = {.resend_ns = 20 * MS + draw(w, 80 * MS),
-                               .without_turns = w->o->bug == WITHOUT_TURNS};
+                               .without_turns = w->stage.o->bug == WITHOUT_TURNS};
     return stage_open_client(&w->stage, &k->c, role, i, &o, e);
 }
 
@@ -128,11 +126,11 @@ static int64_t most_of(void *ctx, uint32_t key)
 static int open_cluster(struct world *w, uint32_t n_servers, struct err *e)
 {
     struct scheduler_options o = sim_scheduler(n_servers, w->n_first, SUMS_BITS);
-    o.without_late_marks = w->o->bug == WITHOUT_LATE_MARKS;
+    o.without_late_marks = w->stage.o->bug == WITHOUT_LATE_MARKS;
     TRY(stage_open_scheduler(&w->stage, &o, e));
     for (uint32_t i = 0; i < n_servers; i++) {
         struct shard_options so = sums_server(&w->sums);
-        so.without_roster_of_saves = w->o->bug == WITHOUT_ROSTER_OF_SAVES;
+        so.without_roster_of_saves = w->stage.o->bug == WITHOUT_ROSTER_OF_SAVES;
         TRY(stage_open_server(&w->stage, &so, NULL, NULL, e));
     }
     for (uint32_t i = 0; i < w->n_first; i++)
@@ -140,12 +138,12 @@ static int open_cluster(struct world *w, uint32_t n_servers, struct err *e)
     return 0;
 }
 
-static int world_open(struct world *w, struct err *e)
+static int world_open(void *ctx, struct err *e)
 {
-    TRY(stage_open(&w->stage, w->o->seed, CHOICE, w->o->trace, e));
+    struct world *w = ctx;
     w->sums = (struct sums){.stage = &w->stage,
-                            .dir = w->o->dir,
-                            .without_turns = w->o->bug == WITHOUT_TURNS,
+                            .dir = w->stage.o->dir,
+                            .without_turns = w->stage.o->bug == WITHOUT_TURNS,
                             .n_keys = KEYS,
                             .most = most_of,
                             .ctx = w};
@@ -164,12 +162,12 @@ static int world_open(struct world *w, struct err *e)
     return open_client(w, &w->driver, WIRE_DRIVER, 0, e);
 }
 
-static void world_close(struct world *w)
+static void world_close(void *ctx)
 {
+    struct world *w = ctx;
     sums_leave(&w->sums);
     stage_close(&w->stage);
     sums_close(&w->sums);
-    mem_free(w);
 }
 
 // Requests.
@@ -270,7 +268,7 @@ static void on_reported(void *ctx, const struct van_message *m)
     k->asking = false;
     k->doing = ASKS;
     if (m != NULL)
-        k->world->o->counts[PIECES]++;
+        k->world->stage.o->counts[PIECES]++;
 }
 
 static void report(struct worker *k)
@@ -406,7 +404,7 @@ static void let_save(struct world *w)
         break;
     case ENDS:
         sums_forget_save(&w->sums, w->save, save_holds);
-        w->o->counts[w->sums.commits ? SAVES : TORN]++;
+        w->stage.o->counts[w->sums.commits ? SAVES : TORN]++;
         w->saves_left--;
         ask_cut(w, 0);
         w->saver = LETS_GO;
@@ -425,7 +423,8 @@ static void let_drive(struct world *w)
         !member_ready(client_member(k->c.client)))
         return;
     if (!w->opened) {
-        struct msg_pass m = {.pass = 1, .kind = WIRE_PASS_PIECES, .seed = w->o->seed};
+        struct msg_pass m = {
+            .pass = 1, .kind = WIRE_PASS_PIECES, .seed = w->stage.o->seed};
         ask(k, MSG_PASS, &m, on_pass);
     } else if (w->saver != IDLE || (!w->done && w->saves_left > 0 && one_in(w, 15) &&
                                     w->workers[0].doing != MAKES_TABLE)) { // it is there
@@ -454,7 +453,7 @@ static void let_join(struct world *w, uint32_t i, uint64_t now)
         return;
     if (open_client(w, &w->workers[i], WIRE_WORKER, i, &e) != 0)
         failed(w, "worker %u: %s", i, e.text);
-    w->o->counts[JOINS]++;
+    w->stage.o->counts[JOINS]++;
     if (w->apart || !one_in(w, 2))
         return;
     w->apart = true;
@@ -472,10 +471,9 @@ static void let_live(struct world *w, uint32_t i)
         let_work(k);
 }
 
-static bool step(struct world *w, uint64_t until)
+static void act(void *ctx)
 {
-    if (!stage_step(&w->stage, until))
-        return false;
+    struct world *w = ctx;
     for (uint32_t i = 0; i < w->n_workers; i++)
         let_live(w, i);
     if (w->apart && now_in(w) >= w->together_at) {
@@ -484,9 +482,6 @@ static bool step(struct world *w, uint64_t until)
     }
     let_drive(w);
     sums_step(&w->sums, w->workers[0].doing != MAKES_TABLE);
-    stage_step_strangers(&w->stage);
-    stage_check_living(&w->stage);
-    return true;
 }
 
 static void check_sums(struct world *w)
@@ -500,11 +495,12 @@ static void check_sums(struct world *w)
     }
 }
 
-static void work(struct world *w)
+static void work(void *ctx)
 {
+    struct world *w = ctx;
     uint64_t until = 900 * SECOND;
     while (!w->done || w->saver != IDLE || !sim_saver_is_done(w->sums.other))
-        if (!step(w, until)) {
+        if (!stage_step(&w->stage, until)) {
             failed(w, "the pass hangs; the save is at %d, %s", (int)w->saver,
                    w->known ? "known" : "not known");
             return;
@@ -513,24 +509,13 @@ static void work(struct world *w)
         check_sums(w);
 }
 
-static int run(const struct seeds_run *r, struct err *e)
+static void count(void *ctx, uint64_t *counts)
 {
-    struct world *w = mem_zalloc(sizeof(*w));
-    if (w == NULL)
-        return err_nomem(e, "a world");
-    w->o = r;
-    int rc = world_open(w, e);
-    if (rc == 0) {
-        work(w);
-        r->counts[DEATHS] += w->stage.deaths;
-        r->counts[EVENTS] += w->stage.events;
-        r->counts[RESENT] += stage_resent(&w->stage);
-        r->counts[OTHERS] += sim_saver_saves(w->sums.other);
-        if ((rc = w->stage.failure.code) != 0)
-            *e = w->stage.failure;
-    }
-    world_close(w);
-    return rc;
+    const struct world *w = ctx;
+    counts[DEATHS] += w->stage.deaths;
+    counts[EVENTS] += w->stage.events;
+    counts[RESENT] += stage_resent(&w->stage);
+    counts[OTHERS] += sim_saver_saves(w->sums.other);
 }
 
 static void check_counts(const uint64_t *counts, uint64_t seeds)
@@ -542,13 +527,20 @@ static void check_counts(const uint64_t *counts, uint64_t seeds)
 
 int main(int argc, char **argv)
 {
+    static const struct stage_world world = {.bytes = sizeof(struct world),
+                                             .stream = CHOICE,
+                                             .open = world_open,
+                                             .act = act,
+                                             .work = work,
+                                             .count = count,
+                                             .close = world_close};
     static const struct seeds passes = {
         .program = "test_sim_passes",
         .bugs = {"none", "without-late-marks", "without-roster-of-saves",
                  "without-turns"},
         .counted = {"pieces", "saves", "torn", "saves by another", "joins", "deaths",
                     "messages sent again", "events"},
-        .run = run,
+        .world = &world,
         .seeds = 200,
         .bug_seeds = 1000,
         .check = check_counts,

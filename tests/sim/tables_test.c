@@ -17,7 +17,6 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
 #include "kit/seeds.h"
 #include "kit/sums.h"
 #include "kit/test.h"
@@ -71,8 +70,7 @@ struct worker {
 enum saver { IDLE, TURNING, SAVING, ENDING };
 
 struct world {
-    const struct seeds_run *o;
-    struct stage stage;
+    struct stage stage; // first
     struct sums sums;
     uint32_t n_workers;
     struct worker workers[MAX_WORKERS];
@@ -114,9 +112,9 @@ static bool one_in(struct world *w, uint64_t n)
 static int open_server(struct world *w, struct err *e)
 {
     struct shard_options o = sums_server(&w->sums);
-    o.without_repeat_check = w->o->bug == WITHOUT_REPEAT_CHECK;
-    o.without_order_check = w->o->bug == WITHOUT_ORDER_CHECK;
-    o.without_marks = w->o->bug == WITHOUT_MARKS;
+    o.without_repeat_check = w->stage.o->bug == WITHOUT_REPEAT_CHECK;
+    o.without_order_check = w->stage.o->bug == WITHOUT_ORDER_CHECK;
+    o.without_marks = w->stage.o->bug == WITHOUT_MARKS;
     return stage_open_server(&w->stage, &o, NULL, NULL, e);
 }
 
@@ -129,7 +127,7 @@ static int open_worker(struct world *w, uint32_t i, struct err *e)
     k->c.dies_at = i > 0 && one_in(w, 4) ? 100 * MS + draw(w, 500 * MS) : VAN_NEVER;
     struct client_options o = {.resend_ns = 20 * MS + draw(w, 80 * MS),
                                .cache_keys = one_in(w, 2),
-                               .without_turns = w->o->bug == WITHOUT_TURNS};
+                               .without_turns = w->stage.o->bug == WITHOUT_TURNS};
     return stage_open_client(&w->stage, &k->c, WIRE_WORKER, i, &o, e);
 }
 
@@ -142,12 +140,12 @@ static int64_t most_of(void *ctx, uint32_t key)
     return most;
 }
 
-static int world_open(struct world *w, struct err *e)
+static int world_open(void *ctx, struct err *e)
 {
-    TRY(stage_open(&w->stage, w->o->seed, CHOICE, w->o->trace, e));
+    struct world *w = ctx;
     w->sums = (struct sums){.stage = &w->stage,
-                            .dir = w->o->dir,
-                            .without_turns = w->o->bug == WITHOUT_TURNS,
+                            .dir = w->stage.o->dir,
+                            .without_turns = w->stage.o->bug == WITHOUT_TURNS,
                             .n_keys = KEYS,
                             .most = most_of,
                             .ctx = w};
@@ -167,12 +165,12 @@ static int world_open(struct world *w, struct err *e)
     return sums_open_other(&w->sums, e);
 }
 
-static void world_close(struct world *w)
+static void world_close(void *ctx)
 {
+    struct world *w = ctx;
     sums_leave(&w->sums);
     stage_close(&w->stage);
     sums_close(&w->sums);
-    mem_free(w);
 }
 
 // What all workers do.
@@ -225,7 +223,7 @@ static void begin_push(struct worker *k)
                                .pass = 1};
     p->ts = begun(k, client_push(k->c.client, &push, SAID(w)), "a push");
     k->open++;
-    w->o->counts[PUSHES]++;
+    w->stage.o->counts[PUSHES]++;
 }
 
 static void end_pushes(struct worker *k)
@@ -319,7 +317,7 @@ static void let_save(struct worker *k)
         w->saver = ENDING;
     } else {
         sums_forget_save(&w->sums, w->save, save_holds);
-        w->o->counts[w->sums.commits ? SAVES : TAKEN_BACK]++;
+        w->stage.o->counts[w->sums.commits ? SAVES : TAKEN_BACK]++;
         w->saver = IDLE;
         w->save = 0;
         w->saves_done++;
@@ -353,7 +351,7 @@ static void let_order(struct worker *k)
                           : client_shrink(k->c.client, USERS, NAN, NULL, SAID(w));
         w->days += day;
         w->shrinks += !day;
-        w->o->counts[ORDERS]++;
+        w->stage.o->counts[ORDERS]++;
     } else {
         return;
     }
@@ -399,19 +397,15 @@ static bool is_everybody_done(const struct world *w)
     return sim_saver_is_done(w->sums.other);
 }
 
-static bool step(struct world *w, uint64_t until)
+static void act(void *ctx)
 {
-    if (!stage_step(&w->stage, until))
-        return false;
+    struct world *w = ctx;
     for (uint32_t i = 0; i < w->n_workers; i++) {
         if (w->workers[i].ready)
             stage_dies(&w->workers[i].c);
         let_work(&w->workers[i]);
     }
     sums_step(&w->sums, w->workers[0].ready);
-    stage_step_strangers(&w->stage);
-    stage_check_living(&w->stage);
-    return true;
 }
 
 static void check_sums(struct world *w)
@@ -463,17 +457,18 @@ static void pull_users(struct world *w, uint64_t until)
         .table = USERS, .keys = w->sums.keys, .n = KEYS, .values = w->pulled};
     client_ts ts = client_pull(k->c.client, &p, SAID(w));
     while (ts != 0 && !is_over(k, &ts, "a pull"))
-        if (!step(w, until)) {
+        if (!stage_step(&w->stage, until)) {
             failed(w, "a pull hangs");
             return;
         }
 }
 
-static void work(struct world *w)
+static void work(void *ctx)
 {
+    struct world *w = ctx;
     uint64_t until = 900 * SECOND;
     while (!is_everybody_done(w))
-        if (!step(w, until)) {
+        if (!stage_step(&w->stage, until)) {
             failed(w, "the run hangs: %u of %u saves, %u of %u orders", w->saves_done,
                    w->n_saves, w->admin_done, w->n_admin);
             return;
@@ -486,24 +481,13 @@ static void work(struct world *w)
         check_orders(w);
 }
 
-static int run(const struct seeds_run *r, struct err *e)
+static void count(void *ctx, uint64_t *counts)
 {
-    struct world *w = mem_zalloc(sizeof(*w));
-    if (w == NULL)
-        return err_nomem(e, "a world");
-    w->o = r;
-    int rc = world_open(w, e);
-    if (rc == 0) {
-        work(w);
-        r->counts[DEATHS] += w->stage.deaths;
-        r->counts[EVENTS] += w->stage.events;
-        r->counts[RESENT] += stage_resent(&w->stage);
-        r->counts[OTHERS] += sim_saver_saves(w->sums.other);
-        if ((rc = w->stage.failure.code) != 0)
-            *e = w->stage.failure;
-    }
-    world_close(w);
-    return rc;
+    const struct world *w = ctx;
+    counts[DEATHS] += w->stage.deaths;
+    counts[EVENTS] += w->stage.events;
+    counts[RESENT] += stage_resent(&w->stage);
+    counts[OTHERS] += sim_saver_saves(w->sums.other);
 }
 
 static void check_counts(const uint64_t *counts, uint64_t seeds)
@@ -516,13 +500,20 @@ static void check_counts(const uint64_t *counts, uint64_t seeds)
 
 int main(int argc, char **argv)
 {
+    static const struct stage_world world = {.bytes = sizeof(struct world),
+                                             .stream = CHOICE,
+                                             .open = world_open,
+                                             .act = act,
+                                             .work = work,
+                                             .count = count,
+                                             .close = world_close};
     static const struct seeds tables = {
         .program = "test_sim_tables",
         .bugs = {"none", "without-repeat-check", "without-order-check", "without-marks",
                  "without-turns"},
         .counted = {"pushes", "saves", "taken back", "saves by another", "orders",
                     "deaths", "messages sent again", "events"},
-        .run = run,
+        .world = &world,
         .seeds = 300,
         .bug_seeds = 300,
         .check = check_counts,
