@@ -12,7 +12,7 @@
 #include "base/plural.h"
 #include "cli/cli.h"
 #include "facade/tool.h"
-#include "server/spec.h"
+#include "protocol/spec.h"
 
 struct status_values {
     struct node_values node;

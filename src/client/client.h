@@ -31,8 +31,8 @@
 
 #include "base/err.h"
 #include "cluster/member.h"
+#include "protocol/spec.h"
 #include "save/save.h"
-#include "server/spec.h"
 
 struct client;
 

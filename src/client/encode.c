@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "client/private.h"
-#include "server/bf16.h"
+#include "protocol/bf16.h"
 #include "wire/pack.h"
 
 enum {
@@ -374,7 +374,7 @@ static void answer_error(struct slice *s, const struct msg_error *m, uint64_t no
     char what[ERR_TEXT_MAX];
     wire_reason(m->what, what, sizeof(what));
     int code = wire_failure(m->code);
-    size_t n = strlen(SHARD_LIST_UNKNOWN);
+    size_t n = strlen(KEYS_LIST_UNKNOWN);
     if (s->request->kind == &request_info) { // it may be known on another loop
         err_set(&s->request->why, code, "%s", what);
         slice_answered(s);
@@ -382,7 +382,7 @@ static void answer_error(struct slice *s, const struct msg_error *m, uint64_t no
     }
     if (no_room(s, code, what, now))
         return;
-    if (s->list == 0 || strncmp(what, SHARD_LIST_UNKNOWN, n) != 0) {
+    if (s->list == 0 || strncmp(what, KEYS_LIST_UNKNOWN, n) != 0) {
         fail(s, code, what);
         return;
     }

@@ -19,10 +19,8 @@
 
 #include "client/client.h"
 #include "cluster/session.h"
-#include "save/save.h"
-#include "server/admin.h"
-#include "server/keys.h"
-#include "server/shard.h"
+#include "protocol/keys.h"
+#include "protocol/limits.h"
 
 // An id is (count << SLOT_BITS | slot): found without a search, and never given twice.
 enum { SLOT_BITS = 20, SLOT_MAX = 1 << SLOT_BITS };

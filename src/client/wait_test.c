@@ -13,21 +13,14 @@
 #include "client/client.h"
 #include "cluster/scheduler.h"
 #include "kit/inproc.h"
+#include "kit/shard_thread.h"
 #include "kit/test.h"
 #include "rule/rule.h"
-#include "server/shard.h"
 
 enum { SERVERS = 2, KEYS = 20000, WIDTH = 2, TABLE = 1 };
 
 #define MS ((uint64_t)1000000)
 #define SECOND (1000 * MS)
-
-struct loop {
-    uint32_t number;
-    pthread_t thread;
-    struct van *van;
-    struct shard *shard;
-};
 
 static struct {
     char name[64];
@@ -36,7 +29,7 @@ static struct {
     pthread_t thread;
     atomic_bool stop;
     uint32_t servers;
-    struct loop loops[SERVERS];
+    struct shard_thread *loops[SERVERS];
     struct client *client;
     struct van *client_van;
 } c;
@@ -47,16 +40,6 @@ static void *run_scheduler(void *arg)
     (void)arg;
     while (!atomic_load(&c.stop) && !scheduler_finished(c.scheduler, &e))
         if (van_poll(c.van, van_now(c.van) + 50 * MS, &e) != 0)
-            break;
-    return NULL;
-}
-
-static void *run_shard(void *arg)
-{
-    struct loop *l = arg;
-    struct err e;
-    while (!atomic_load(&c.stop) && !shard_finished(l->shard, &e))
-        if (van_poll(l->van, van_now(l->van) + 50 * MS, &e) != 0)
             break;
     return NULL;
 }
@@ -106,19 +89,12 @@ static void open_scheduler(uint32_t workers)
 
 static void open_loops(uint32_t n)
 {
-    struct err e = {0};
     c.servers = n;
     for (uint32_t i = 0; i < n; i++) {
-        struct loop *l = &c.loops[i];
         char address[VAN_ADDRESS_MAX];
         snprintf(address, sizeof(address), "%s-%u", c.name, i);
-        struct shard_options o = {.member = member(WIRE_SERVER, i, address)};
-        assert_int_equal(shard_open(&l->shard, &o, &e), 0);
-        struct van_handler h = shard_handler(l->shard);
-        assert_int_equal(inproc_van_open(&l->van, &h, &e), 0);
-        assert_int_equal(van_listen(l->van, address, address, &e), 0);
-        shard_serve(l->shard, l->van, van_now(l->van));
-        assert_int_equal(pthread_create(&l->thread, NULL, run_shard, l), 0);
+        struct member_options m = member(WIRE_SERVER, i, address);
+        c.loops[i] = shard_thread_open(&m);
     }
 }
 
@@ -145,13 +121,8 @@ static void close_all(void)
     client_close(c.client);
     c.client = NULL;
     atomic_store(&c.stop, true);
-    for (uint32_t i = 0; i < c.servers; i++) {
-        struct loop *l = &c.loops[i];
-        van_wake(l->van);
-        pthread_join(l->thread, NULL);
-        shard_close(l->shard);
-        van_free(l->van);
-    }
+    for (uint32_t i = 0; i < c.servers; i++)
+        shard_thread_close(c.loops[i]);
     van_wake(c.van);
     pthread_join(c.thread, NULL);
     van_free(c.van);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "protocol/limits.h"
 
 struct order {
     uint64_t number; // 0: none was here

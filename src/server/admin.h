@@ -2,7 +2,7 @@
 // operation happens once however often it comes, over whatever link. Pure.
 //
 // Admin operations of a session are numbered from 1 on; `low` says that all below were
-// answered. A session has at most ADMIN_WINDOW admin operations under way.
+// answered. A session has at most ADMIN_WINDOW (protocol/limits.h) under way.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_ADMIN_H
@@ -12,8 +12,6 @@
 #include <stdint.h>
 
 #include "base/err.h"
-
-enum { ADMIN_WINDOW = 16 };
 
 enum admin_state { ADMIN_NEW, ADMIN_GOING, ADMIN_DONE };
 

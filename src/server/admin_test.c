@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "kit/test.h"
+#include "protocol/limits.h"
 
 enum { SESSIONS = 5, NUMBERS = 200 };
 

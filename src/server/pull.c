@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
-#include "server/bf16.h"
+#include "protocol/bf16.h"
 #include "server/shard_internal.h"
 
 // An answer that is being written.

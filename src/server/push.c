@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/finite.h"
-#include "server/bf16.h"
+#include "protocol/bf16.h"
 #include "server/shard_internal.h"
 #include "store/cut.h"
 

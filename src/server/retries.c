@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "server/shard.h"
+#include "protocol/limits.h"
 
 struct session {
     uint64_t low;

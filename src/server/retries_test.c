@@ -6,8 +6,8 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "kit/test.h"
+#include "protocol/limits.h"
 #include "server/retries.h"
-#include "server/shard.h"
 
 enum {
     BITS = 7,

@@ -86,7 +86,7 @@ enum outcome shard_refuse_keys(struct shard *s, const struct request *q, const c
 {
     char name[ROSTER_NAME_MAX];
     // What a client looks for at the beginning stays there.
-    if (strncmp(e->text, SHARD_LIST_UNKNOWN, sizeof(SHARD_LIST_UNKNOWN) - 1) != 0 &&
+    if (strncmp(e->text, KEYS_LIST_UNKNOWN, sizeof(KEYS_LIST_UNKNOWN) - 1) != 0 &&
         strncmp(e->text, VAN_NO_ROOM, sizeof(VAN_NO_ROOM) - 1) != 0)
         err_wrap(e, "%s of table '%s' by %s", what, t->spec.config.name,
                  shard_peer_name(s, q->peer, name));

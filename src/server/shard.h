@@ -41,18 +41,13 @@
 #include "base/budget.h"
 #include "base/err.h"
 #include "cluster/member.h"
+#include "protocol/spec.h"
 #include "server/roots.h"
-#include "server/spec.h"
 
 enum {
-    SHARD_WINDOW = 64,    // pushes of a session above its low-water mark
     SHARD_MICROS = 16,    // micro-batches of a batch (sync)
     SHARD_MAX_CLOCKS = 4, // batches of a sync table that are open at the same time
 };
-
-// How the refusal of a request begins whose list of keys the shard does not have (any
-// more): to be sent again with its keys.
-#define SHARD_LIST_UNKNOWN "key list unknown"
 
 struct shard_options {
     struct member_options member; // its callbacks and their ctx are the shard's own

@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 #include "kit/test.h"
-#include "server/bf16.h"
+#include "protocol/bf16.h"
 
 enum { BITS = 3, KEYS = 60, WIDTH = 2, T = 2, MICROS = SHARD_MICROS };
 

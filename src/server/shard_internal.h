@@ -32,8 +32,8 @@
 
 #include "base/clock.h"
 #include "cluster/refusals.h"
+#include "protocol/keys.h"
 #include "server/admin.h"
-#include "server/keys.h"
 #include "server/pool.h"
 #include "server/previous.h"
 #include "server/profile.h"

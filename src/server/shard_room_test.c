@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "kit/lone_shard.h"
 #include "kit/test.h"
+#include "protocol/limits.h"
 
 enum { BITS = 3, T = 2, WIDTH = 4, KEYS = 40 };
 #define MIB ((uint64_t)1 << 20)

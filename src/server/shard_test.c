@@ -9,7 +9,8 @@
 
 #include "base/random.h"
 #include "kit/test.h"
-#include "server/bf16.h"
+#include "protocol/bf16.h"
+#include "protocol/limits.h"
 
 enum { BITS = 4, KEYS = 600, WIDTH = 3, T = 5 };
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "server/bf16.h"
+#include "protocol/bf16.h"
 #include "server/shard_internal.h"
 
 // Contributions.

@@ -10,9 +10,9 @@
 
 #include "base/alloc.h"
 #include "kit/peers.h"
+#include "protocol/spec.h"
 #include "rule/rule.h"
 #include "server/shard.h"
-#include "server/spec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

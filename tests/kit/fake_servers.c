@@ -9,8 +9,8 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "kit/test.h"
+#include "protocol/bf16.h"
 #include "rule/rule.h"
-#include "server/bf16.h"
 #include "wire/pack.h"
 
 uint32_t fake_partition(uint64_t key)
@@ -132,7 +132,7 @@ static const uint64_t *keys_here(struct server *s, van_link link, uint64_t reque
         return keys.data;
     }
     if (i == s->n_lists || s->forgetful) {
-        fake_refuse(s, link, request, TUG_EUSAGE, SHARD_LIST_UNKNOWN ": so it is");
+        fake_refuse(s, link, request, TUG_EUSAGE, KEYS_LIST_UNKNOWN ": so it is");
         return NULL;
     }
     assert_int_equal(s->list_n[i], n);

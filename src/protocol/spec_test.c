@@ -1,7 +1,7 @@
 // Specs of tables: there and back, what can't be, and what differs.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "server/spec.h"
+#include "protocol/spec.h"
 
 #include <string.h>
 

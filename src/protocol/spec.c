@@ -1,7 +1,7 @@
 // Specs of tables, to and from the wire.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "server/spec.h"
+#include "protocol/spec.h"
 
 #include <string.h>
 

@@ -9,10 +9,8 @@
 #include "base/random.h"
 #include "cluster/roster.h"
 #include "kit/test.h"
-#include "server/bf16.h"
-#include "server/keys.h"
-#include "server/pool.h"
-#include "server/shard.h"
+#include "protocol/bf16.h"
+#include "protocol/keys.h"
 #include "wire/pack.h"
 
 enum { MAX = 5000 };
@@ -92,7 +90,7 @@ static void test_refusals(void **state)
     w.list = 5;
     w.span.n = 0;
     assert_int_equal(keys_read(&s, &lists, &w, WIRE_SPACE_SPARSE, &k, &e), TUG_EUSAGE);
-    assert_int_equal(strncmp(e.text, SHARD_LIST_UNKNOWN, strlen(SHARD_LIST_UNKNOWN)), 0);
+    assert_int_equal(strncmp(e.text, KEYS_LIST_UNKNOWN, strlen(KEYS_LIST_UNKNOWN)), 0);
     // Many keys in few bytes are not believed before memory is taken.
     w = (struct keys_wire){WIRE_KEYS_PACKED, KEYS_MAX, 0, {keys, 64}};
     assert_int_equal(keys_read(&s, &lists, &w, WIRE_SPACE_SPARSE, &k, &e), TUG_EUSAGE);
@@ -229,39 +227,12 @@ static void test_bf16(void **state)
     assert_true(bf16_to(bf16_from(1 + 0x1p-8f + 0x1p-20f)) == 1 + 0x1p-7f); // nearer
 }
 
-// Memory goes round, and outlives the pool.
-static void test_pool(void **state)
-{
-    (void)state;
-    size_t live = mem_live();
-    struct pool *p = pool_open(NULL);
-    struct van_release a, b, big;
-    void *x = pool_take(p, 5000, &a);
-    assert_int_equal((uintptr_t)x % 64, 0);
-    memset(x, 1, 5000);
-    a.release(a.ctx);
-    assert_ptr_equal(pool_take(p, 4097, &a), x); // the same class
-    void *y = pool_take(p, 4097, &b);
-    assert_ptr_not_equal(y, x);
-    assert_non_null(pool_take(p, 1, &big));
-    b.release(b.ctx);
-    mem_fault_after(0);
-    assert_null(pool_take(p, 1 << 20, &b));
-    mem_fault_after(-1);
-    pool_close(p);
-    memset(x, 2, 4097);
-    a.release(a.ctx);
-    big.release(big.ctx);
-    assert_int_equal(mem_live(), live);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_runs),   cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_lists),  cmocka_unit_test(test_list_memory),
         cmocka_unit_test(test_packed), cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_pool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,8 @@
 // every server loop, and checked there; and what follows from them.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_SERVER_SPEC_H
-#define TUG_SERVER_SPEC_H
+#ifndef TUG_PROTOCOL_SPEC_H
+#define TUG_PROTOCOL_SPEC_H
 
 #include "accessor/accessor.h"
 #include "base/buf.h"

@@ -1,8 +1,8 @@
 // bf16: the upper half of a float, as values may travel.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_SERVER_BF16_H
-#define TUG_SERVER_BF16_H
+#ifndef TUG_PROTOCOL_BF16_H
+#define TUG_PROTOCOL_BF16_H
 
 #include <stddef.h>
 #include <stdint.h>

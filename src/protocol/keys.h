@@ -2,8 +2,8 @@
 // partitions, and checked.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_SERVER_KEYS_H
-#define TUG_SERVER_KEYS_H
+#ifndef TUG_PROTOCOL_KEYS_H
+#define TUG_PROTOCOL_KEYS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,9 +15,13 @@
 
 enum {
     KEYS_MAX = 1 << 26, // of a request
-    KEYS_LISTS = 8,     // remembered for each link
+    KEYS_LISTS = 8,     // that a loop remembers for each link
 };
 #define KEYS_LISTS_BYTES ((size_t)64 << 20) // and their memory
+
+// How the refusal of a request begins whose list of keys the loop does not have (any
+// more): to be sent again with its keys.
+#define KEYS_LIST_UNKNOWN "key list unknown"
 
 // Lists of keys that the other end of a link has sent: those used last.
 struct key_lists {

@@ -2,14 +2,13 @@
 // cache in the usual case, finds what occurs twice.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "server/keys.h"
+#include "protocol/keys.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "cluster/roster.h"
-#include "server/shard.h"
 #include "wire/pack.h"
 
 int keys_scratch_init(struct keys_scratch *s, uint32_t partition_bits)
@@ -101,7 +100,7 @@ static int list_use(struct key_lists *l, const struct keys_wire *w, const uint64
 {
     struct key_list *x = list_find(l, w->list);
     if (x == NULL || x->n != w->n)
-        return err_set(e, TUG_EUSAGE, SHARD_LIST_UNKNOWN ": %016llx of %u keys",
+        return err_set(e, TUG_EUSAGE, KEYS_LIST_UNKNOWN ": %016llx of %u keys",
                        (unsigned long long)w->list, w->n);
     x->used = ++l->uses;
     *ret = x->keys;
