@@ -5,6 +5,11 @@
 // all dead is dead to the others, and rightly given up. So a process has at most one kind
 // of link that falls silent, time and again: that of its heartbeats, or all others.
 //
+// Messages that get lost alone, which TCP does not do. Heartbeats go only with their link:
+// else five of them in a row, or one that breaks and then the HELLO of the next, get lost
+// within the five seconds in which three answers on the other link may be lost, too; and
+// of whom nothing comes is rightly taken for dead.
+//
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_CAST_H
 #define TUG_KIT_CAST_H

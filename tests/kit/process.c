@@ -53,6 +53,7 @@ int sim_process_open(struct sim_process **ret, struct sim *s,
     struct van_handler h = heartbeat_handler(p->heartbeat);
     TRY(sim_van_open(&p->beats, s, name, &h, e));
     heartbeat_serve(p->heartbeat, p->beats);
+    sim_van_loses_none(p->beats);
     choose_silent_links(p, seed);
     return 0;
 }

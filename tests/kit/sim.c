@@ -221,7 +221,9 @@ int sim_transmit(struct sim *s, struct sim_end *end, struct parcel *p)
     struct parcel *twin = NULL;
     if (reserve(s, 2) != 0)
         goto fail;
-    if (end->conn->broken || to->van == NULL || happens(s, s->o.loss)) {
+    bool gone = end->conn->broken || to->van == NULL;
+    if (gone ||
+        (happens(s, s->o.loss) && !end->van->loses_none && !to->van->loses_none)) {
         parcel_free(p);
         return 0;
     }

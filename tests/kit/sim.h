@@ -58,6 +58,9 @@ void sim_van_role(struct van *v, enum wire_role role);
 // other end; beside the rate of the options.
 void sim_van_silences(struct van *v, double rate);
 
+// From now on no message on the van's links is lost alone, as over TCP: at both ends.
+void sim_van_loses_none(struct van *v);
+
 // Nothing passes between the two until it is healed; links are not closed. What was on
 // its way waits, and what is sent meanwhile too.
 void sim_partition(struct sim *s, struct van *a, struct van *b, bool apart);

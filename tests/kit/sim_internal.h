@@ -71,6 +71,7 @@ struct sim_van {
     enum van_kind kind;  // of its links, to others
     enum wire_role role; // as what others let it in
     double silences;     // of its links, beside those of the options
+    bool loses_none;     // messages go with their links only
     uint32_t slot;
     uint8_t apart[SIM_VANS_MAX / 8]; // bits, by slot
     char name[VAN_ADDRESS_MAX];

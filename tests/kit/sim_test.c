@@ -359,6 +359,26 @@ static void test_links_of_a_van_fall_silent(void **state)
     close_pair(&p);
 }
 
+// Of one van no message is lost alone, whichever end sends.
+static void test_links_that_lose_none(void **state)
+{
+    (void)state;
+    struct sim_options o = quiet;
+    struct pair p;
+    o.loss = 0.5;
+    open_pair(&p, &o);
+    send_n(&p.a, MESSAGES);
+    run(p.s);
+    assert_in_range(p.b.messages, MESSAGES / 4, 3 * MESSAGES / 4);
+    sim_van_loses_none(p.a.v);
+    uint64_t came = p.b.messages, answers = p.a.messages;
+    send_n(&p.a, MESSAGES);
+    run(p.s);
+    assert_int_equal(p.b.messages, came + MESSAGES);
+    assert_int_equal(p.a.messages, answers + MESSAGES);
+    close_pair(&p);
+}
+
 // A stranger's links are a stranger's at both ends; those of others are not.
 static void test_strangers(void **state)
 {
@@ -458,6 +478,7 @@ int main(void)
         cmocka_unit_test(test_silence),
         cmocka_unit_test(test_links_fall_silent),
         cmocka_unit_test(test_links_of_a_van_fall_silent),
+        cmocka_unit_test(test_links_that_lose_none),
         cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_partition_forgets_freed_vans),
         cmocka_unit_test(test_time_stops_at_until),
