@@ -1,5 +1,5 @@
-// One pass over a table of places (open addressing, at most half full). It is sized by
-// the batch and cleared for each: 4 bytes a key, in cache for batches as they come.
+// One pass, with a set of keys that is sized by the batch: in cache for batches as they
+// come.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "client/merge.h"
@@ -7,16 +7,15 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
+#include "base/key_set.h"
 
 enum { AHEAD = 8 }; // keys between prefetch and use
 
 struct client_merge {
     size_t n, distinct, room;
-    uint64_t *keys;   // the distinct ones
-    uint32_t *which;  // of each key of the batch, the number of its distinct one
-    uint32_t *places; // hash table: number + 1 of a distinct key; 0: empty
-    size_t max_places;
+    uint64_t *keys;  // the distinct ones
+    uint32_t *which; // of each key of the batch, the number of its distinct one
+    struct key_set set;
 };
 
 int client_merge_open(struct client_merge **ret, struct err *e)
@@ -31,26 +30,22 @@ void client_merge_close(struct client_merge *m)
         return;
     mem_free(m->keys);
     mem_free(m->which);
-    mem_free(m->places);
+    key_set_fini(&m->set);
     mem_free(m);
 }
 
 static int make_room(struct client_merge *m, size_t n, struct err *e)
 {
-    if (n <= m->room)
+    if (n < m->room)
         return 0;
-    size_t room = n + n / 2, places = 64;
-    while (places < room * 2)
-        places *= 2;
+    size_t room = n + n / 2 + 1;
     mem_free(m->keys);
     mem_free(m->which);
-    mem_free(m->places);
     m->keys = mem_array(room, sizeof(*m->keys));
     m->which = mem_array(room, sizeof(*m->which));
-    m->places = mem_array(places, sizeof(*m->places));
-    bool good = m->keys != NULL && m->which != NULL && m->places != NULL;
+    bool good = m->keys != NULL && m->which != NULL &&
+                key_set_reserve(&m->set, room) == 0;
     m->room = good ? room : 0;
-    m->max_places = places;
     return good ? 0 : err_nomem(e, "the distinct keys of a batch");
 }
 
@@ -61,22 +56,17 @@ int client_merge_keys(struct client_merge *m, const uint64_t *keys, size_t n,
     if (n >> 31 != 0)
         return err_set(e, TUG_EUSAGE, "a batch of %zu keys is too large", n);
     TRY(make_room(m, n, e));
-    size_t places = 64;
-    while (places < n * 2)
-        places *= 2;
-    memset(m->places, 0, places * sizeof(*m->places));
+    key_set_clear(&m->set, n);
     uint32_t distinct = 0;
     for (size_t i = 0; i < n; i++) {
         if (i + AHEAD < n)
-            __builtin_prefetch(&m->places[mix64(keys[i + AHEAD]) & (places - 1)], 1);
-        size_t at = mix64(keys[i]) & (places - 1);
-        while (m->places[at] != 0 && m->keys[m->places[at] - 1] != keys[i])
-            at = (at + 1) & (places - 1);
-        if (m->places[at] == 0) {
+            key_set_prefetch(&m->set, keys[i + AHEAD]);
+        uint32_t *place = key_set_place(&m->set, m->keys, keys[i]);
+        if (*place == 0) {
             m->keys[distinct] = keys[i];
-            m->places[at] = ++distinct;
+            *place = ++distinct;
         }
-        m->which[i] = m->places[at] - 1;
+        m->which[i] = *place - 1;
     }
     m->n = n;
     m->distinct = distinct;

@@ -1,4 +1,4 @@
-// One pass cuts keys into runs; a small hash table for each run, which fits the nearest
+// One pass cuts keys into runs; a small set of keys for each run, which fits the nearest
 // cache in the usual case, finds what occurs twice.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -22,7 +22,7 @@ void keys_scratch_fini(struct keys_scratch *s)
 {
     mem_free(s->runs);
     mem_free(s->unpacked);
-    mem_free(s->seen);
+    key_set_fini(&s->seen);
     *s = (struct keys_scratch){0};
 }
 
@@ -201,56 +201,32 @@ int keys_read(struct keys_scratch *s, struct key_lists *lists, const struct keys
 
 // Keys that occur twice are in the same run.
 
-static int seen_reserve(struct keys_scratch *s, size_t n)
-{
-    if (n <= s->max_seen)
-        return 0;
-    uint32_t *seen = mem_array(n, sizeof(*seen));
-    if (seen == NULL)
-        return TUG_ENOMEM;
-    mem_free(s->seen);
-    s->seen = seen;
-    s->max_seen = n;
-    return 0;
-}
-
-// Positions + 1 in a table with `mask` + 1 places, at most a quarter of them taken.
-static bool run_distinct(uint32_t *seen, size_t mask, const uint64_t *keys, uint32_t n,
+// Whether a run has none twice; else *ret_twice is one.
+static bool run_distinct(struct key_set *seen, const uint64_t *keys, uint32_t n,
                          uint32_t *ret_twice)
 {
-    assert(4 * (size_t)n <= mask + 1);
-    memset(seen, 0, (mask + 1) * sizeof(*seen));
+    key_set_clear(seen, n);
     for (uint32_t i = 0; i < n; i++) {
-        // Not the hash that made the run: its upper bits are the same in all.
-        size_t at = (keys[i] * 0x9e3779b97f4a7c15ull >> 32) & mask;
-        for (; seen[at] != 0; at = (at + 1) & mask)
-            if (keys[seen[at] - 1] == keys[i]) {
-                *ret_twice = i;
-                return false;
-            }
-        seen[at] = i + 1;
+        uint32_t *place = key_set_place(seen, keys, keys[i]);
+        if (*place != 0) {
+            *ret_twice = i;
+            return false;
+        }
+        *place = i + 1;
     }
     return true;
-}
-
-static size_t places(uint32_t n)
-{
-    size_t places = 8;
-    while (places < (size_t)4 * n)
-        places *= 2;
-    return places;
 }
 
 int keys_check_distinct(struct keys_scratch *s, const struct keys *k, struct err *e)
 {
     if (k->n == 0)
         return 0;
-    if (seen_reserve(s, places(k->longest)) != 0)
+    if (key_set_reserve(&s->seen, k->longest) != 0)
         return err_nomem(e, "the keys of a push");
     for (uint32_t r = 0; r < k->n_runs; r++) {
         const uint64_t *keys = k->key + k->runs[r].begin;
         uint32_t n = k->runs[r + 1].begin - k->runs[r].begin, twice;
-        if (n > 1 && !run_distinct(s->seen, places(n) - 1, keys, n, &twice))
+        if (n > 1 && !run_distinct(&s->seen, keys, n, &twice))
             return err_set(e, TUG_EUSAGE, "key %llu occurs twice",
                            (unsigned long long)keys[twice]);
     }

@@ -11,6 +11,7 @@
 
 #include "base/budget.h"
 #include "base/err.h"
+#include "base/key_set.h"
 #include "wire/wire.h"
 
 enum {
@@ -56,8 +57,7 @@ struct keys_scratch {
     struct key_run *runs; // one for each partition and one more
     uint64_t *unpacked;
     size_t max_unpacked;
-    uint32_t *seen; // hash table of positions
-    size_t max_seen;
+    struct key_set seen;
 };
 int keys_scratch_init(struct keys_scratch *s, uint32_t partition_bits);
 void keys_scratch_fini(struct keys_scratch *s); // a zeroed one is fine

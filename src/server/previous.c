@@ -12,7 +12,7 @@ void previous_free(struct previous *b)
 {
     mem_free(b->keys);
     mem_free(b->values);
-    mem_free(b->places);
+    key_set_fini(&b->index);
     *b = (struct previous){0};
 }
 
@@ -57,43 +57,17 @@ float *previous_take(struct previous *b, uint32_t width, const uint64_t *keys, s
     return values;
 }
 
-static size_t place_of(uint64_t key, size_t n_places)
-{
-    return (key ^ key >> 32) * 0x9e3779b1u & (n_places - 1);
-}
-
-static bool make_room(struct previous *b)
-{
-    size_t n = 64;
-    while (n < 2 * b->n)
-        n *= 2;
-    if (n > b->n_places) {
-        uint32_t *places = mem_array(n, sizeof(*places));
-        if (places == NULL)
-            return false;
-        mem_free(b->places);
-        b->places = places;
-        b->n_places = n;
-    }
-    memset(b->places, 0, b->n_places * sizeof(*b->places));
-    return true;
-}
-
 bool previous_index(struct previous *b)
 {
     if (b->indexed || b->lost)
         return !b->lost;
-    if (!make_room(b)) {
+    if (key_set_reserve(&b->index, b->n) != 0) {
         b->lost = true;
         return false;
     }
-    assert(2 * b->n <= b->n_places); // a search ends at a free place
-    for (size_t i = 0; i < b->n; i++) {
-        size_t at = place_of(b->keys[i], b->n_places);
-        while (b->places[at] != 0)
-            at = (at + 1) & (b->n_places - 1);
-        b->places[at] = (uint32_t)i + 1;
-    }
+    key_set_clear(&b->index, b->n);
+    for (size_t i = 0; i < b->n; i++)
+        *key_set_place(&b->index, b->keys, b->keys[i]) = (uint32_t)i + 1;
     b->indexed = true;
     return true;
 }
@@ -101,9 +75,6 @@ bool previous_index(struct previous *b)
 const float *previous_find(const struct previous *b, uint32_t width, uint64_t key)
 {
     assert(b->indexed && !b->lost);
-    size_t at = place_of(key, b->n_places);
-    for (; b->places[at] != 0; at = (at + 1) & (b->n_places - 1))
-        if (b->keys[b->places[at] - 1] == key)
-            return b->values + (b->places[at] - 1) * (size_t)width;
-    return NULL;
+    uint32_t number = *key_set_place(&b->index, b->keys, key);
+    return number != 0 ? b->values + (number - 1) * (size_t)width : NULL;
 }

@@ -12,13 +12,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/key_set.h"
+
 struct previous {
     size_t n, cap;
-    uint64_t *keys;   // of the rows that the last batch changed
-    float *values;    // what a pull returned of them
-    bool lost;        // there was no memory
-    uint32_t *places; // hash table over keys: number + 1; made when first asked for
-    size_t n_places;
+    uint64_t *keys;       // of the rows that the last batch changed
+    float *values;        // what a pull returned of them
+    bool lost;            // there was no memory
+    struct key_set index; // made when first asked for
     bool indexed;
 };
 

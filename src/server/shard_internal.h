@@ -312,14 +312,6 @@ struct contribution {
 
 // Applies batches that are complete, as far as saves let it.
 void sync_apply(struct shard *s, struct shard_table *t);
-// Of a hash table of so many keys of a batch: a power of two, half of it free.
-static inline size_t sync_places(size_t keys)
-{
-    size_t n = 16;
-    while (n < 2 * keys)
-        n *= 2;
-    return n;
-}
 enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t,
                        const struct keys *k, const struct push_values *v);
 void sync_drop(struct shard *s, struct shard_table *t); // what is open

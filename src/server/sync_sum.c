@@ -31,7 +31,7 @@ struct sync_scratch {
     size_t width; // floats of a key
     // Of a partition: its distinct keys, and which contributions have each, as bits, and
     // where: SHARD_MICROS for each key.
-    uint32_t *seen; // hash table: number of the key + 1
+    struct key_set seen;
     struct table_entry *entries;
     uint16_t *has;
     uint32_t *at;
@@ -47,7 +47,7 @@ void sync_scratch_free(struct sync_scratch *x)
 {
     if (x == NULL)
         return;
-    mem_free(x->seen);
+    key_set_fini(&x->seen);
     mem_free(x->entries);
     mem_free(x->has);
     mem_free(x->at);
@@ -68,9 +68,8 @@ static struct sync_scratch *make(size_t keys, size_t width)
     struct sync_scratch *x = mem_zalloc(sizeof(*x));
     if (x == NULL)
         return NULL;
-    x->keys = sync_places(keys);
+    x->keys = 2 * keys; // lest a few more want it anew
     x->width = width;
-    x->seen = mem_array(sync_places(x->keys), sizeof(*x->seen));
     x->entries = mem_array(x->keys, sizeof(*x->entries));
     x->has = mem_array(x->keys, sizeof(*x->has));
     x->at = mem_array(x->keys, SHARD_MICROS * sizeof(*x->at));
@@ -78,8 +77,9 @@ static struct sync_scratch *make(size_t keys, size_t width)
     x->key = mem_array(most(x), sizeof(*x->key));
     x->values = mem_array(most(x), width * sizeof(*x->values));
     x->partitions = mem_array(most(x), sizeof(*x->partitions));
-    if (x->seen == NULL || x->entries == NULL || x->has == NULL || x->at == NULL ||
-        x->sums == NULL || x->key == NULL || x->values == NULL || x->partitions == NULL) {
+    if (key_set_reserve(&x->seen, x->keys) != 0 || x->entries == NULL || x->has == NULL ||
+        x->at == NULL || x->sums == NULL || x->key == NULL || x->values == NULL ||
+        x->partitions == NULL) {
         sync_scratch_free(x);
         return NULL;
     }
@@ -219,34 +219,28 @@ static void add_up(const struct merge *m, const uint32_t *at, uint32_t has, floa
 
 // Keys of a partition.
 
-static uint32_t number_of(struct sync_scratch *x, size_t mask, uint64_t key, uint32_t n)
-{
-    size_t at = (key ^ key >> 32) * 0x9e3779b1u & mask;
-    for (; x->seen[at] != 0; at = (at + 1) & mask)
-        if (x->entries[x->seen[at] - 1].key == key)
-            return x->seen[at] - 1;
-    x->seen[at] = n + 1;
-    return n;
-}
-
 // The distinct keys of the partition's runs, with what has them; returns how many.
 static uint32_t collect(struct merge *m, uint32_t partition)
 {
     struct sync_scratch *x = m->s->sync;
-    size_t mask = sync_places(keys_of(m, partition)) - 1;
+    uint64_t *keys = x->key + x->n;           // by their numbers, until they are sorted
     assert(keys_of(m, partition) <= x->keys); // sync_reserve counted the longest runs
     uint32_t n = 0;
-    memset(x->seen, 0, (mask + 1) * sizeof(*x->seen));
+    key_set_clear(&x->seen, keys_of(m, partition));
     for (uint32_t i = 0; i < m->batch->n; i++) {
         const struct key_run *run = next_run(m, i);
         if (run->partition != partition)
             continue;
         for (uint32_t k = run->begin; k < run[1].begin; k++) {
-            uint32_t number = number_of(x, mask, part(m, i)->keys[k], n);
-            if (number == n) {
-                x->entries[n] = (struct table_entry){part(m, i)->keys[k], n};
-                x->has[n++] = 0;
+            uint64_t key = part(m, i)->keys[k];
+            uint32_t *place = key_set_place(&x->seen, keys, key);
+            if (*place == 0) {
+                keys[n] = key;
+                x->entries[n] = (struct table_entry){key, n};
+                x->has[n] = 0;
+                *place = ++n;
             }
+            uint32_t number = *place - 1;
             x->has[number] |= (uint16_t)(1u << i);
             x->at[(size_t)number * SHARD_MICROS + i] = k;
         }
