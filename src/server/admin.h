@@ -12,14 +12,12 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "server/sessions.h"
 
 enum admin_state { ADMIN_NEW, ADMIN_GOING, ADMIN_DONE };
 
-struct admin_session;
-
 struct admin {
-    struct admin_session *sessions; // by ascending session
-    size_t n, max;
+    struct sessions sessions;
 };
 
 void admin_fini(struct admin *o); // a zeroed one is fine
@@ -37,8 +35,5 @@ void admin_done(struct admin *o, uint64_t session, uint64_t number, uint64_t val
 enum admin_state admin_look(const struct admin *o, uint64_t session, uint64_t number);
 
 void admin_end_session(struct admin *o, uint64_t session);
-
-// The sessions it knows, ascending: number i, below o->n.
-uint64_t admin_session_at(const struct admin *o, size_t i);
 
 #endif

@@ -46,12 +46,12 @@ static void test_once(void **state)
             low[s]++;
     }
     assert_true(calls > SESSIONS * NUMBERS / 2);
-    assert_int_equal(o.n, SESSIONS);
-    for (size_t i = 0; i < o.n; i++)
-        assert_int_equal(admin_session_at(&o, i), 7 * i + 3);
+    assert_int_equal(o.sessions.n, SESSIONS);
+    for (size_t i = 0; i < o.sessions.n; i++)
+        assert_int_equal(sessions_at(&o.sessions, i), 7 * i + 3);
     admin_end_session(&o, 3);
     admin_end_session(&o, 4);
-    assert_int_equal(o.n, SESSIONS - 1);
+    assert_int_equal(o.sessions.n, SESSIONS - 1);
     admin_done(&o, 3, 1, 1); // of one that has ended: nothing
     admin_fini(&o);
     assert_int_equal(mem_live(), 0);

@@ -230,14 +230,13 @@ static void name_slow(const struct shard *s, const struct shard_table *t, uint64
                       struct buf *to)
 {
     char name[ROSTER_NAME_MAX];
-    for (size_t i = 0; i < t->ssp.n; i++) {
-        const struct ssp_worker *w = &t->ssp.workers[i];
+    const struct ssp_worker *w = t->ssp.workers.first;
+    for (size_t i = 0; i < t->ssp.workers.n; i++, w++)
         if (ssp_clock_counts(&t->ssp, w) && clock > t->spec.config.staleness &&
             w->clock < clock - t->spec.config.staleness)
             buf_printf(to, "%s%s at clock %llu", to->len > 0 ? ", " : "",
                        shard_session_name(s, w->session, name),
                        (unsigned long long)w->clock);
-    }
 }
 
 static void name_micros(const struct shard_table *t, struct buf *to)

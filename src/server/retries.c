@@ -1,4 +1,4 @@
-// The vector clock: a sorted array of sessions, and an open hash table of identities
+// The vector clock: what is known of sessions, and an open hash table of identities
 // whose entries carry their sets with them.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -17,6 +17,11 @@ struct session {
     uint64_t sets[];             // `words` for each number of the window, number % window
 };
 
+struct session_at {
+    uint64_t id;
+    struct session *session;
+};
+
 struct identity {
     struct retries_id id; // pass 0: the entry is free
     uint8_t space;
@@ -26,9 +31,7 @@ struct identity {
 struct retries {
     struct budget *budget;
     uint32_t words; // of a set
-    uint64_t *ids;  // of sessions, ascending
-    struct session **sessions;
-    size_t n_sessions, max_sessions;
+    struct sessions sessions;
     char *identities; // a power of two of entries, at most half of them taken
     size_t stride, n_identities, max_identities;
 };
@@ -53,53 +56,22 @@ static size_t session_bytes(const struct retries *r)
 
 void retries_close(struct retries *r)
 {
-    for (size_t i = 0; r != NULL && i < r->n_sessions; i++)
-        mem_free(r->sessions[i]);
-    if (r != NULL) {
-        budget_give(r->budget, BUDGET_CLOCKS,
-                    r->n_sessions * session_bytes(r) + r->max_identities * r->stride);
-        mem_free(r->ids);
-        mem_free(r->sessions);
-        mem_free(r->identities);
-    }
+    if (r == NULL)
+        return;
+    while (r->sessions.n > 0)
+        retries_end_session(r, sessions_at(&r->sessions, r->sessions.n - 1));
+    budget_give(r->budget, BUDGET_CLOCKS, r->max_identities * r->stride);
+    sessions_fini(&r->sessions);
+    mem_free(r->identities);
     mem_free(r);
 }
 
 // Sessions.
 
-// Where the session is, or would be.
-static size_t session_place(const struct retries *r, uint64_t session)
-{
-    size_t low = 0, high = r->n_sessions;
-    while (low < high) {
-        size_t mid = (low + high) / 2;
-        if (r->ids[mid] < session)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
-}
-
 static struct session *session_find(const struct retries *r, uint64_t session)
 {
-    size_t at = session_place(r, session);
-    return at < r->n_sessions && r->ids[at] == session ? r->sessions[at] : NULL;
-}
-
-static int sessions_grow(struct retries *r)
-{
-    size_t max = r->max_sessions > 0 ? 2 * r->max_sessions : 16;
-    uint64_t *ids = mem_realloc_array(r->ids, max, sizeof(*ids));
-    if (ids == NULL)
-        return TUG_ENOMEM;
-    r->ids = ids;
-    struct session **sessions = mem_realloc_array(r->sessions, max, sizeof(*sessions));
-    if (sessions == NULL)
-        return TUG_ENOMEM;
-    r->sessions = sessions;
-    r->max_sessions = max;
-    return 0;
+    const struct session_at *at = sessions_find(&r->sessions, session);
+    return at != NULL ? at->session : NULL;
 }
 
 static struct session *session_make(struct retries *r, uint64_t session)
@@ -107,23 +79,16 @@ static struct session *session_make(struct retries *r, uint64_t session)
     struct session *s = session_find(r, session);
     if (s != NULL)
         return s;
-    if (r->n_sessions == r->max_sessions && sessions_grow(r) != 0)
-        return NULL;
-    if (!budget_take(r->budget, BUDGET_CLOCKS, session_bytes(r)))
+    if (sessions_reserve(&r->sessions, sizeof(struct session_at), 1) != 0 ||
+        !budget_take(r->budget, BUDGET_CLOCKS, session_bytes(r)))
         return NULL;
     s = mem_zalloc(session_bytes(r));
     if (s == NULL) {
         budget_give(r->budget, BUDGET_CLOCKS, session_bytes(r));
         return NULL;
     }
-    size_t at = session_place(r, session), behind = r->n_sessions - at;
-    assert(r->n_sessions < r->max_sessions && (at == 0 || r->ids[at - 1] < session));
-    memmove(r->ids + at + 1, r->ids + at, behind * sizeof(*r->ids));
-    memmove(r->sessions + at + 1, r->sessions + at, behind * sizeof(*r->sessions));
-    r->ids[at] = session;
-    r->sessions[at] = s;
-    r->n_sessions++;
-    return s;
+    struct session_at *at = sessions_make(&r->sessions, sizeof(*at), session);
+    return at->session = s;
 }
 
 static uint64_t *session_set(const struct retries *r, struct session *s, uint64_t number)
@@ -142,22 +107,19 @@ static void session_raise(const struct retries *r, struct session *s, uint64_t l
     s->low = low;
 }
 
-size_t retries_sessions(const struct retries *r, const uint64_t **ret)
+const struct sessions *retries_sessions(const struct retries *r)
 {
-    *ret = r->ids;
-    return r->n_sessions;
+    return &r->sessions;
 }
 
 void retries_end_session(struct retries *r, uint64_t session)
 {
-    size_t at = session_place(r, session);
-    if (at == r->n_sessions || r->ids[at] != session)
+    struct session_at *at = sessions_find(&r->sessions, session);
+    if (at == NULL)
         return;
-    mem_free(r->sessions[at]);
+    mem_free(at->session);
     budget_give(r->budget, BUDGET_CLOCKS, session_bytes(r));
-    size_t behind = --r->n_sessions - at;
-    memmove(r->ids + at, r->ids + at + 1, behind * sizeof(*r->ids));
-    memmove(r->sessions + at, r->sessions + at + 1, behind * sizeof(*r->sessions));
+    sessions_remove(&r->sessions, at);
 }
 
 // Identities.
@@ -324,22 +286,22 @@ int retries_move(struct retries *from, struct retries *to, uint32_t partition,
                  enum wire_space space, struct err *e)
 {
     assert(from->words == to->words && partition / 64 < from->words);
-    for (size_t i = 0; i < from->n_sessions; i++)
-        if (session_make(to, from->ids[i]) == NULL)
+    const struct session_at *x = from->sessions.first;
+    for (size_t i = 0; i < from->sessions.n; i++)
+        if (session_make(to, x[i].id) == NULL)
             return err_nomem(e, "the pushes of a session");
     for (size_t i = 0; i < from->max_identities; i++) {
-        struct identity *x = entry(from->identities, from->stride, i);
-        if (x->id.pass != 0 && x->space == space && retries_bit(x->set, partition) &&
-            identity_make(to, &x->id, space) == NULL)
+        struct identity *y = entry(from->identities, from->stride, i);
+        if (y->id.pass != 0 && y->space == space && retries_bit(y->set, partition) &&
+            identity_make(to, &y->id, space) == NULL)
             return err_nomem(e, "the pushes of a piece of data");
     }
-    for (size_t i = 0; i < from->n_sessions; i++)
-        move_session(from, from->sessions[i], to, session_find(to, from->ids[i]),
-                     partition, space);
+    for (size_t i = 0; i < from->sessions.n; i++)
+        move_session(from, x[i].session, to, session_find(to, x[i].id), partition, space);
     for (size_t i = 0; i < from->max_identities; i++) {
-        struct identity *x = entry(from->identities, from->stride, i);
-        if (x->id.pass != 0 && x->space == space && retries_bit(x->set, partition))
-            take_bit(x->set, identity_make(to, &x->id, space)->set, partition);
+        struct identity *y = entry(from->identities, from->stride, i);
+        if (y->id.pass != 0 && y->space == space && retries_bit(y->set, partition))
+            take_bit(y->set, identity_make(to, &y->id, space)->set, partition);
     }
     return 0;
 }

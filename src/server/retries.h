@@ -15,6 +15,7 @@
 
 #include "base/budget.h"
 #include "base/err.h"
+#include "server/sessions.h"
 #include "wire/wire.h"
 
 enum { RETRIES_MAX_IDENTITIES = 1 << 20 };
@@ -73,8 +74,7 @@ static inline void retries_note(const struct retries_push *p, uint32_t partition
 void retries_end_session(struct retries *r, uint64_t session);
 void retries_forget(struct retries *r, uint64_t pass, uint64_t piece);
 
-// The sessions it knows, ascending; valid until the next change.
-size_t retries_sessions(const struct retries *r, const uint64_t **ret);
+const struct sessions *retries_sessions(const struct retries *r); // that it knows
 
 // Hands over what is known of a partition. TUG_ENOMEM: both are as they were, but for
 // empty sets.

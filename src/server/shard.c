@@ -99,16 +99,17 @@ enum outcome shard_refuse_keys(struct shard *s, const struct request *q, const c
 // Sessions in the roster whose node is dead.
 static void end_sessions(struct shard *s, const struct roster *r)
 {
-    const uint64_t *sessions;
-    for (size_t i = retries_sessions(s->applied, &sessions); i-- > 0;)
-        if (roster_session_over(r, sessions[i]))
-            retries_end_session(s->applied, sessions[i]);
-    for (size_t i = s->admin.n; i-- > 0;)
-        if (roster_session_over(r, admin_session_at(&s->admin, i)))
-            admin_end_session(&s->admin, admin_session_at(&s->admin, i));
-    for (size_t i = s->steps.n; i-- > 0;)
-        if (roster_session_over(r, s->steps.sessions[i].session))
-            step_clock_end(&s->steps, s->steps.sessions[i].session);
+    const struct sessions *pushing = retries_sessions(s->applied);
+    const struct sessions *ordering = &s->admin.sessions, *stepping = &s->steps.sessions;
+    for (size_t i = pushing->n; i-- > 0;)
+        if (roster_session_over(r, sessions_at(pushing, i)))
+            retries_end_session(s->applied, sessions_at(pushing, i));
+    for (size_t i = ordering->n; i-- > 0;)
+        if (roster_session_over(r, sessions_at(ordering, i)))
+            admin_end_session(&s->admin, sessions_at(ordering, i));
+    for (size_t i = stepping->n; i-- > 0;)
+        if (roster_session_over(r, sessions_at(stepping, i)))
+            step_clock_end(&s->steps, sessions_at(stepping, i));
     for (size_t i = 0; i < PEER_BUCKETS; i++)
         for (struct peer *p = s->peers[i]; p != NULL; p = p->next)
             p->ended = p->session != 0 && roster_session_over(r, p->session);

@@ -86,10 +86,9 @@ static void check_batches(const struct sync_clock *c)
 static void check_delay(const struct ssp_clock *c)
 {
     uint64_t slowest = SSP_FINISHED;
-    assert(c->n <= c->max);
-    for (size_t i = 0; i < c->n; i++) {
-        const struct ssp_worker *w = &c->workers[i];
-        assert(i == 0 || c->workers[i - 1].session < w->session);
+    const struct ssp_worker *w = c->workers.first;
+    for (size_t i = 0; i < c->workers.n; i++, w++) {
+        assert(i == 0 || w[-1].session < w->session);
         if (ssp_clock_counts(c, w) && w->clock < slowest)
             slowest = w->clock;
     }

@@ -7,8 +7,8 @@
 #define TUG_SERVER_SSP_CLOCK_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+
+#include "server/sessions.h"
 
 #define SSP_FINISHED UINT64_MAX
 
@@ -21,8 +21,7 @@ struct ssp_worker {
 };
 
 struct ssp_clock {
-    struct ssp_worker *workers; // by ascending session
-    size_t n, max;
+    struct sessions workers;
     uint64_t slowest; // of the living that count; SSP_FINISHED when there is none
     bool all_count;   // tests: also those who have not ticked yet
 };

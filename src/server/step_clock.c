@@ -1,25 +1,20 @@
-// A list of sessions, as long as there are workers.
+// The steps of each session, as long as there are workers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/step_clock.h"
 
 #include <assert.h>
 
-#include "base/alloc.h"
 #include "base/err.h"
+
+struct step_session {
+    uint64_t session, steps;
+};
 
 void step_clock_fini(struct step_clock *c)
 {
-    mem_free(c->sessions);
+    sessions_fini(&c->sessions);
     *c = (struct step_clock){0};
-}
-
-static struct step_session *find(const struct step_clock *c, uint64_t session)
-{
-    for (size_t i = 0; i < c->n; i++)
-        if (c->sessions[i].session == session)
-            return &c->sessions[i];
-    return NULL;
 }
 
 static uint64_t add(uint64_t a, uint64_t b)
@@ -30,19 +25,9 @@ static uint64_t add(uint64_t a, uint64_t b)
 
 int step_clock_set(struct step_clock *c, uint64_t session, uint64_t steps)
 {
-    struct step_session *s = find(c, session);
-    if (s == NULL && c->n == c->max) {
-        size_t max = c->max > 0 ? 2 * c->max : 8;
-        void *more = mem_realloc_array(c->sessions, max, sizeof(*c->sessions));
-        if (more == NULL)
-            return TUG_ENOMEM;
-        c->sessions = more;
-        c->max = max;
-    }
-    if (s == NULL) {
-        s = &c->sessions[c->n++];
-        *s = (struct step_session){.session = session};
-    }
+    struct step_session *s = sessions_make(&c->sessions, sizeof(*s), session);
+    if (s == NULL)
+        return TUG_ENOMEM;
     steps = add(steps, 0);
     s->steps = steps > s->steps ? steps : s->steps;
     return 0;
@@ -50,11 +35,10 @@ int step_clock_set(struct step_clock *c, uint64_t session, uint64_t steps)
 
 void step_clock_end(struct step_clock *c, uint64_t session)
 {
-    struct step_session *s = find(c, session);
-    if (s == NULL)
-        return;
-    c->ended = add(c->ended, s->steps);
-    *s = c->sessions[--c->n];
+    struct step_session *s = sessions_find(&c->sessions, session);
+    if (s != NULL)
+        c->ended = add(c->ended, s->steps);
+    sessions_remove(&c->sessions, s);
 }
 
 void step_clock_begin(struct step_clock *c, uint64_t steps)
@@ -65,9 +49,10 @@ void step_clock_begin(struct step_clock *c, uint64_t steps)
 
 uint64_t step_clock_sum(const struct step_clock *c)
 {
+    const struct step_session *s = c->sessions.first;
     uint64_t sum = c->ended;
-    for (size_t i = 0; i < c->n; i++)
-        sum = add(sum, c->sessions[i].steps);
+    for (size_t i = 0; i < c->sessions.n; i++)
+        sum = add(sum, s[i].steps);
     assert(sum >= c->ended && sum <= STEP_CLOCK_MAX); // it never goes back by wrapping
     return sum;
 }

@@ -4,18 +4,14 @@
 #ifndef TUG_SERVER_STEP_CLOCK_H
 #define TUG_SERVER_STEP_CLOCK_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "server/sessions.h"
 
 // Steps of a session, and of all: what counts or adds up to more stays at that, and the
 // sum never wraps.
 #define STEP_CLOCK_MAX ((uint64_t)INT64_MAX)
 
 struct step_clock {
-    struct step_session {
-        uint64_t session, steps;
-    } * sessions;
-    size_t n, max;
+    struct sessions sessions;
     uint64_t ended; // of sessions that have ended, and of the save that was loaded
 };
 

@@ -22,7 +22,7 @@ static void test_sum(void **state)
     for (uint64_t session = 2; session <= 40; session += 2)
         step_clock_end(&c, session);
     step_clock_end(&c, 2);
-    assert_int_equal(c.n, 20);
+    assert_int_equal(c.sessions.n, 20);
     assert_int_equal(step_clock_sum(&c), sum); // what was done stays done
     step_clock_begin(&c, 100);                 // less than has ended
     assert_int_equal(step_clock_sum(&c), sum);
