@@ -203,6 +203,14 @@ static inline bool accessor_has_lifecycle(const struct accessor *a)
            a->pushed_stats > 0 || a->pulled_stats > 0;
 }
 
+static inline uint32_t accessor_weights(const struct accessor *a) // of all groups
+{
+    uint32_t n = 0;
+    for (uint32_t g = 0; g < a->n_groups; g++)
+        n += a->groups[g].n;
+    return n;
+}
+
 static inline uint32_t accessor_extra(const struct accessor *a, const float *row)
 {
     uint32_t bits;

@@ -69,19 +69,6 @@ int err_nomem(struct err *e, const char *what)
     return err_set(e, TUG_ENOMEM, "out of memory for %s", what);
 }
 
-const char *err_name(int code)
-{
-    switch (code) {
-#define X(name, exit_code, text)                                                         \
-    case name:                                                                           \
-        return #name;
-        TUG_STATUS(X)
-#undef X
-    default:
-        return "TUG_UNKNOWN";
-    }
-}
-
 const char *err_text(int code)
 {
     switch (code) {

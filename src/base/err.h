@@ -47,7 +47,6 @@ int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 // The usual answer to a failed allocation of `what`.
 int err_nomem(struct err *e, const char *what);
 
-const char *err_name(int code); // "TUG_EDATA"
 const char *err_text(int code); // "bad input data or file"
 int err_exit_code(int code);    // contract: 0, 2, 3, 4, 5, 130
 

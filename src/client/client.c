@@ -90,11 +90,6 @@ struct member *client_member(struct client *c)
     return c->member;
 }
 
-struct van *client_van(struct client *c)
-{
-    return c->van;
-}
-
 struct client_stats client_stats(const struct client *c)
 {
     return c->stats;

@@ -57,7 +57,6 @@ void client_close(struct client *c);
 struct van_handler client_handler(struct client *c);
 void client_serve(struct client *c, struct van *v, uint64_t now);
 struct member *client_member(struct client *c);
-struct van *client_van(struct client *c);
 
 // Makes a table of that number on every loop, or finds the same one there. A request like
 // others.

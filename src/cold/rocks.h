@@ -34,7 +34,6 @@
     X(options_destroy)                                                                   \
     X(pinnableslice_destroy)                                                             \
     X(pinnableslice_value)                                                               \
-    X(property_int)                                                                      \
     X(readoptions_create)                                                                \
     X(readoptions_destroy)                                                               \
     X(readoptions_set_fill_cache)                                                        \

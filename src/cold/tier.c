@@ -66,7 +66,6 @@ struct tier {
     rocksdb_column_family_handle_t *family; // the only one
     rocksdb_writebatch_t *batch;
     struct gets gets;
-    struct tier_stats stats;
 };
 
 // RocksDB's reason, of which `text` is taken: damage, or the system.
@@ -360,7 +359,6 @@ int tier_get(struct tier *t, const uint32_t *partitions, const uint64_t *keys, s
     char *error = first_error(t, n);
     if (error != NULL)
         return refused(t, "read", error, e);
-    t->stats.gets += n;
     for (size_t i = 0; i < n; i++) {
         size_t at = g->wanted[i].at, size;
         found[at] = g->slices[i] != NULL;
@@ -370,7 +368,6 @@ int tier_get(struct tier *t, const uint32_t *partitions, const uint64_t *keys, s
         if (size > t->row_bytes)
             return too_long(t, size, e);
         sizes[at] = (uint32_t)size;
-        t->stats.found++;
     }
     return 0;
 }
@@ -385,7 +382,6 @@ int tier_put(struct tier *t, uint32_t partition, uint64_t key, const void *row,
                        size, t->row_bytes);
     put_key(bytes, partition, key);
     t->rocks->writebatch_put(t->batch, bytes, sizeof(bytes), row, size);
-    t->stats.puts++;
     return 0;
 }
 
@@ -395,7 +391,6 @@ int tier_delete(struct tier *t, uint32_t partition, uint64_t key, struct err *e)
     (void)e;
     put_key(bytes, partition, key);
     t->rocks->writebatch_delete(t->batch, bytes, sizeof(bytes));
-    t->stats.deletes++;
     return 0;
 }
 
@@ -406,7 +401,6 @@ int tier_write(struct tier *t, struct err *e)
     if (error != NULL)
         return refused(t, "write", error, e);
     t->rocks->writebatch_clear(t->batch);
-    t->stats.writes++;
     return 0;
 }
 
@@ -470,14 +464,6 @@ int tier_flush(struct tier *t, struct err *e)
     if (error != NULL)
         return refused(t, "write", error, e);
     return t->home.scratch ? 0 : tier_home_keep(&t->home, sequence, e);
-}
-
-struct tier_stats tier_stats(const struct tier *t)
-{
-    struct tier_stats s = t->stats;
-    if (t->rocks->property_int(t->db, "rocksdb.total-sst-files-size", &s.disk_bytes) != 0)
-        s.disk_bytes = 0;
-    return s;
 }
 
 uint64_t tier_memory(const struct tier *t, uint64_t rows)

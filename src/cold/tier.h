@@ -62,11 +62,6 @@ int tier_each(struct tier *t, uint32_t partition, uint64_t from, tier_row_fn row
 int tier_clear(struct tier *t, uint32_t partition, struct err *e);
 int tier_flush(struct tier *t, struct err *e); // to disk
 
-struct tier_stats {
-    uint64_t gets, found, puts, deletes, writes;
-    uint64_t disk_bytes; // about
-};
-struct tier_stats tier_stats(const struct tier *t);
 // What RocksDB may take of memory with so many rows in it: its cache, write buffers that
 // together are as large again, and filters and indexes of 1.5 bytes a row.
 uint64_t tier_memory(const struct tier *t, uint64_t rows);

@@ -73,12 +73,6 @@ int tier_flush(struct tier *t, struct err *e)
     return none(e);
 }
 
-struct tier_stats tier_stats(const struct tier *t)
-{
-    (void)t;
-    return (struct tier_stats){0};
-}
-
 uint64_t tier_memory(const struct tier *t, uint64_t rows)
 {
     (void)t, (void)rows;

@@ -126,6 +126,8 @@ static void check_each(struct tier *t, const struct map *m, uint32_t p, uint32_t
         assert_int_equal(m->rows[p][c.at].size, 0);
 }
 
+static size_t asked, there; // keys, by check_get
+
 // Any keys, repeated ones too, in any order.
 static void check_get(struct tier *t, const struct map *m, uint64_t seed, size_t n)
 {
@@ -143,8 +145,10 @@ static void check_get(struct tier *t, const struct map *m, uint64_t seed, size_t
         keys[i] = map_key((uint32_t)k);
     }
     assert_int_equal(tier_get(t, partitions, keys, n, found, rows, sizes, NULL), 0);
+    asked += n;
     for (size_t i = 0; i < n; i++) {
         assert_int_equal(found[i], expect[i]->size > 0);
+        there += found[i];
         if (!found[i])
             continue;
         assert_int_equal(sizes[i], expect[i]->size);
@@ -225,11 +229,12 @@ static void random_sequence(bool durable, uint64_t seed)
     const char *path = files_in("random");
     struct map *m = mem_zalloc(sizeof(*m));
     struct tier *t = open_tier(path, durable);
+    asked = there = 0;
     for (uint64_t i = 0; i < 60; i++) {
         t = random_step(t, m, path, durable, seed + i);
         check_all(t, m, seed + i);
     }
-    assert_true(tier_stats(t).found > 0 && tier_stats(t).gets > tier_stats(t).found);
+    assert_true(there > 0 && asked > there);
     tier_close(t);
     mem_free(m);
     assert_int_equal(file_exists(path), durable);
@@ -288,8 +293,6 @@ static void test_many_rows(void **state)
     }
     assert_int_equal(tier_write(t, NULL), 0);
     assert_int_equal(tier_flush(t, NULL), 0);
-    assert_true(tier_stats(t).disk_bytes > ROWS * ROW_BYTES);
-    assert_int_equal(tier_stats(t).puts, ROWS);
     struct walk w = {.t = t, .next = 100, .stop = 200};
     assert_int_equal(tier_each(t, 7, 100, take_row, &w, NULL), TUG_EINTERRUPTED);
     tier_drop(t);
@@ -304,7 +307,6 @@ static void test_many_rows(void **state)
     uint32_t sizes[4];
     assert_int_equal(tier_get(t, partitions, keys, 4, found, rows, sizes, NULL), 0);
     assert_memory_equal(found, "\0\1\1\0", 4);
-    assert_int_equal(tier_stats(t).deletes, ROWS / 2 + 50);
     tier_close(t);
 }
 

@@ -61,8 +61,6 @@ char *synth_print(const struct synth *s, enum synth_format format,
                   const struct synth_example *x, char *to);
 const char *synth_header(enum synth_format format); // "" but for csv
 
-uint32_t synth_slot_size(const struct synth *s, uint32_t slot); // values of the slot
-
 // Areas under the ROC curve and mean losses of scores against drawn labels, in constant
 // memory.
 struct synth_score;

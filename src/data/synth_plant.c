@@ -352,11 +352,6 @@ void synth_close(struct synth *s)
     mem_free(s);
 }
 
-uint32_t synth_slot_size(const struct synth *s, uint32_t slot)
-{
-    return s->slots[slot].size;
-}
-
 // ---------------------------------------------------------------- examples
 
 static const struct synth_weights *weights_of(const struct synth_slot *slot,

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "data/decode.h"
+#include "data/synth_plant.h"
 #include "kit/files.h"
 #include "kit/test.h"
 
@@ -138,11 +139,11 @@ static void check_pairs(const struct synth_example *x)
     assert_int_equal(svm.n, ffm.n);
     int k = 1;
     uint32_t base = 1;
-    for (uint32_t i = 0; i < SYNTH_SLOTS; base += synth_slot_size(synth, i++)) {
+    for (uint32_t i = 0; i < SYNTH_SLOTS; base += synth->slots[i++].size) {
         if (x->value[i] == SYNTH_MISSING)
             continue;
         char want[64];
-        assert_true(x->value[i] < synth_slot_size(synth, i));
+        assert_true(x->value[i] < synth->slots[i].size);
         snprintf(want, sizeof(want), "%u:%u:1", i, base + x->value[i]);
         assert_string_equal(ffm.field[k], want);
         assert_string_equal(svm.field[k], strchr(want, ':') + 1);

@@ -89,9 +89,8 @@ int tug_table_widths(struct tug_client *c, uint32_t table, struct tug_table_widt
 {
     struct table_spec s;
     TRY(calls_spec(c, table, &s));
-    *ret = (struct tug_table_widths){s.accessor.pull_width, s.accessor.push_width, 0};
-    for (uint32_t g = 0; g < s.accessor.n_groups; g++)
-        ret->assign += s.accessor.groups[g].n;
+    *ret = (struct tug_table_widths){s.accessor.pull_width, s.accessor.push_width,
+                                     accessor_weights(&s.accessor)};
     return 0;
 }
 

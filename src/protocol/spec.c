@@ -5,20 +5,12 @@
 
 #include <string.h>
 
-static uint32_t n_weights(const struct accessor *a)
-{
-    uint32_t n = 0;
-    for (uint32_t g = 0; g < a->n_groups; g++)
-        n += a->groups[g].n;
-    return n;
-}
-
 uint32_t spec_value_width(const struct table_spec *s, enum wire_op op)
 {
     const struct accessor *a = &s->accessor;
     if (op == WIRE_GRADIENT)
         return a->push_width;
-    return op == WIRE_ASSIGN ? n_weights(a) : a->width;
+    return op == WIRE_ASSIGN ? accessor_weights(a) : a->width;
 }
 
 uint32_t spec_page_width(const struct table_spec *s)

@@ -73,6 +73,5 @@ bool rows_has(const struct rows_reader *r, uint32_t partition);
 typedef int (*rows_block_fn)(void *ctx, const struct rows_block *b, struct err *e);
 int rows_each(struct rows_reader *r, uint32_t partition, rows_block_fn fn, void *ctx,
               struct err *e);
-int rows_verify(struct rows_reader *r, struct err *e); // reads all of it
 
 #endif

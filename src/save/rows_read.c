@@ -405,8 +405,7 @@ static int each_block(struct rows_reader *r, size_t entry, uint64_t wanted,
     while (p.blocks < x->blocks) {
         struct rows_block b;
         TRY(next_block(r, &p, &b, e));
-        if (fn != NULL)
-            TRY(fn(ctx, &b, e));
+        TRY(fn(ctx, &b, e));
     }
     if (p.at == p.end && p.checksum == x->checksum && p.rows == x->rows &&
         p.extras == x->extras && p.gone == x->gone)
@@ -429,9 +428,4 @@ int rows_each(struct rows_reader *r, uint32_t partition, rows_block_fn fn, void 
     for (size_t i = 0; i < r->n_entries; i++)
         TRY(each_block(r, i, r->trailer.at, fn, ctx, e));
     return 0;
-}
-
-int rows_verify(struct rows_reader *r, struct err *e)
-{
-    return rows_each(r, ROWS_ALL, NULL, NULL, e);
 }

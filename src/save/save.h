@@ -141,8 +141,6 @@ int save_open_table(const struct save_chain *c, const char *table,
                     const struct save_table **ret, struct err *e);
 int save_each_block(const struct save_chain *c, const struct save_table *t, size_t file,
                     rows_block_fn fn, void *ctx, struct err *e);
-// Reads every file through and checks it; errors name the file.
-int save_verify(const struct save_chain *c, struct err *e);
 // What the header of a file of the cut that goes on says.
 struct rows_shape save_cut_shape(const struct store *s);
 

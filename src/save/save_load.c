@@ -133,7 +133,7 @@ static int see_partitions(struct glance *g, const struct rows_reader *r, const c
 // All files of a table are there, and are those that the manifest names. `verify`: all
 // their bytes are read.
 static int look_at(const struct save_chain *c, size_t save, const struct save_table *t,
-                   bool verify, uint32_t *ret_day, struct err *e)
+                   uint32_t *ret_day, struct err *e)
 {
     struct glance *g = mem_zalloc(sizeof(*g));
     int rc = g == NULL ? err_nomem(e, "a list of partitions") : 0;
@@ -143,8 +143,6 @@ static int look_at(const struct save_chain *c, size_t save, const struct save_ta
         if (rc != 0)
             break;
         rc = see_partitions(g, r, c->paths[save], t, e);
-        if (rc == 0 && verify)
-            rc = rows_verify(r, e);
         rows_close(r);
     }
     if (rc == 0)
@@ -173,7 +171,7 @@ int save_open_table(const struct save_chain *c, const char *table,
     *ret = save_find_table(&c->saves[c->n - 1], table);
     if (*ret == NULL)
         return no_such_table(c, table, e);
-    return look_at(c, c->n - 1, *ret, false, &day, e);
+    return look_at(c, c->n - 1, *ret, &day, e);
 }
 
 int save_each_block(const struct save_chain *c, const struct save_table *t, size_t file,
@@ -184,15 +182,6 @@ int save_each_block(const struct save_chain *c, const struct save_table *t, size
     int rc = rows_each(r, ROWS_ALL, fn, ctx, e);
     rows_close(r);
     return rc;
-}
-
-int save_verify(const struct save_chain *c, struct err *e)
-{
-    uint32_t day;
-    for (size_t i = 0; i < c->n; i++)
-        for (size_t t = 0; t < c->saves[i].n_tables; t++)
-            TRY(look_at(c, i, &c->saves[i].tables[t], true, &day, e));
-    return 0;
 }
 
 // Loading.
@@ -381,7 +370,7 @@ static int check_load(const struct save_chain *c, const char *table, struct stor
     for (size_t i = 0; i < c->n; i++) {
         const struct save_table *t = save_find_table(&c->saves[i], table);
         if (t != NULL)
-            TRY(look_at(c, i, t, false, ret_day, e));
+            TRY(look_at(c, i, t, ret_day, e));
     }
     return 0;
 }

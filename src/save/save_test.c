@@ -184,7 +184,6 @@ static void test_chains(void **state)
         OK(save_chain_open(&c, dir, &ok_e));
         assert_int_equal(c.n, i % 12 < 7 ? i % 12 + 1 : i % 12 - 6);
         assert_int_equal(c.saves[c.n - 1].step, 10 * i);
-        OK(save_verify(&c, &ok_e));
         save_chain_close(&c);
         struct store *r = saves_loaded(dir, settings, i % 4 == 3 ? 5 : 3);
         assert_true(rows_same(s, r));

@@ -169,15 +169,10 @@ void pending_settle(struct shard *s)
 void pending_drop_peer(struct shard *s, const struct peer *p)
 {
     for (struct pending **at = &s->held; *at != NULL;)
-        if (p == NULL || (*at)->peer == p)
+        if ((*at)->peer == p)
             pending_take(s, at);
         else
             at = &(*at)->next;
-}
-
-void pending_drop_all(struct shard *s)
-{
-    pending_drop_peer(s, NULL);
 }
 
 uint32_t pending_count(const struct shard *s, uint32_t table)

@@ -534,15 +534,3 @@ bool shard_finished(const struct shard *s, struct err *ret_why)
 {
     return member_ended(s->member, ret_why);
 }
-
-struct store *shard_store(struct shard *s, uint32_t table)
-{
-    struct shard_table *t = tables_find(s, table, NULL);
-    return t != NULL ? t->store : NULL;
-}
-
-const float *shard_row(struct shard *s, uint32_t table, uint64_t key)
-{
-    struct shard_table *t = tables_find(s, table, NULL);
-    return t != NULL ? store_row(t->store, key, NULL) : NULL;
-}

@@ -91,11 +91,6 @@ bool shard_finished(const struct shard *s, struct err *ret_why);
 int shard_move(struct shard *from, struct shard *to, uint32_t partition,
                enum wire_space space, struct err *e);
 
-// The row of a key, or NULL; for tests.
-const float *shard_row(struct shard *s, uint32_t table, uint64_t key);
-// The store of a table, or NULL; likewise.
-struct store *shard_store(struct shard *s, uint32_t table);
-
 // "tables": [...], as STATUS answers it (docs/cluster.md).
 int shard_status(const struct shard *s, struct buf *json);
 

@@ -129,7 +129,7 @@ static void check_rows(struct lone *w, float model[KEYS][WIDTH])
     uint64_t all[KEYS];
     uint32_t n = lone_draw_keys(w, WIRE_SPACE_SPARSE, KEYS, 1, all);
     for (uint32_t i = 0; i < n; i++) {
-        const float *row = shard_row(w->shard, T, all[i]);
+        const float *row = shards_row(w->shard, T, all[i]);
         for (uint32_t c = 0; c < WIDTH; c++)
             assert_true((row != NULL ? row[c] : 0) == model[all[i]][c]);
     }
@@ -188,7 +188,7 @@ static void test_bf16(void **state)
     lone_send_push(w, 0, &m);
     assert_int_equal(lone_expect_ok(w), 1);
     for (uint32_t i = 0; i < n; i++)
-        assert_true(*shard_row(w->shard, T, keys[i]) == lr);
+        assert_true(*shards_row(w->shard, T, keys[i]) == lr);
     lone_close(w);
 }
 
@@ -247,7 +247,7 @@ static void test_pulls_wait(void **state)
     send_range(w, &b, 0, 8, 8, 0);
     struct parcel *p = lone_expect(w, MSG_PULLED);
     assert_int_equal(p->frame.request, waiting - 1);
-    const float *row = shard_row(w->shard, T, keys[0]);
+    const float *row = shards_row(w->shard, T, keys[0]);
     if (row != NULL)
         assert_memory_equal(p->m.pulled.values.data, row, WIDTH * sizeof(float));
     parcel_unpin(p);

@@ -227,7 +227,6 @@ static inline void pending_wake(struct shard *s, enum outcome wants)
 }
 void pending_settle(struct shard *s);
 void pending_drop_peer(struct shard *s, const struct peer *p);
-void pending_drop_all(struct shard *s);
 uint64_t pending_expire(struct shard *s); // returns when to look again
 uint32_t pending_count(const struct shard *s, uint32_t table);
 // What a push of the same link to the same table waits for that came before q: who comes

@@ -136,7 +136,7 @@ static void test_thread(void **state)
 
 static const float *row_of(struct lone *w, uint64_t key)
 {
-    return shard_row(w->shard, T, key);
+    return shards_row(w->shard, T, key);
 }
 
 static void push_one(struct lone *w, uint32_t worker, uint64_t key, float value)

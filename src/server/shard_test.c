@@ -142,7 +142,7 @@ static void test_placement(void **state)
     m.epoch = 4;
     lone_send_push(w, 0, &m);
     lone_expect_refusal(w, TUG_EUSAGE, "partition 0 is not node 8's under epoch 4");
-    assert_true(*shard_row(w->shard, T, keys[0]) == 1);
+    assert_true(*shards_row(w->shard, T, keys[0]) == 1);
     // Newer than what the shard has: it waits, and what came behind it does, too.
     w->mine[0] = true;
     m.epoch = 5;
@@ -314,7 +314,7 @@ static void test_occurrences(void **state)
     struct msg_push m = lone_push_of(w, 0, T, keys, 1, good, 3);
     lone_send_push(w, 0, &m);
     lone_expect_ok(w);
-    assert_true(shard_row(w->shard, T, keys[0])[1] == 2);
+    assert_true(shards_row(w->shard, T, keys[0])[1] == 2);
     lone_close(w);
 }
 
@@ -357,19 +357,19 @@ static void test_sessions(void **state)
     for (uint32_t i = 0; i < n; i++) {
         // The partition where the first was cut has what came first.
         uint32_t p = roster_partition(BITS, WIRE_SPACE_SPARSE, keys[i]);
-        const float *row = shard_row(w->shard, T, keys[i]);
+        const float *row = shards_row(w->shard, T, keys[i]);
         assert_true(p == half ? (row != NULL) == (i < n / 2) : *row == 1);
     }
     struct msg_forget forget = {.pass = 1, .piece = 7};
     lone_deliver(w, SCHEDULER_LINK, MSG_FORGET, 0, &forget);
     lone_send_push(w, 1, &again); // a copy that was long on its way: it has its number
     lone_expect_ok(w);
-    assert_true(*shard_row(w->shard, T, keys[0]) == 1);
+    assert_true(*shards_row(w->shard, T, keys[0]) == 1);
     lone_deliver(w, SCHEDULER_LINK, MSG_FORGET, 0, &forget);
     again.number++;
     lone_send_push(w, 1, &again);
     lone_expect_ok(w);
-    assert_true(*shard_row(w->shard, T, keys[0]) == 2);
+    assert_true(*shards_row(w->shard, T, keys[0]) == 2);
     // Links on which nobody says hello are closed; what is said before it is not read.
     w->h.opened(w->h.ctx, 50, true, w->now);
     w->h.opened(w->h.ctx, 51, true, w->now);
@@ -406,13 +406,13 @@ static void test_set(void **state)
     lone_send_push(w, 0, &m);
     lone_expect_ok(w);
     for (uint32_t i = 0; i < n; i++)
-        assert_memory_equal(shard_row(w->shard, T, keys[i]), values + i * 4, 16);
+        assert_memory_equal(shards_row(w->shard, T, keys[i]), values + i * 4, 16);
     float change[] = {1, 1, 1, 1};
     m = lone_push_of(w, 0, T, keys + 4, 1, change, 4);
     m.op = WIRE_DELTA;
     lone_send_push(w, 0, &m);
     lone_expect_ok(w);
-    assert_true(shard_row(w->shard, T, keys[4])[3] == 20);
+    assert_true(shards_row(w->shard, T, keys[4])[3] == 20);
     float weights[] = {-1, -2};
     m = lone_push_of(w, 0, T, keys + 3, 1, weights, 2);
     m.op = WIRE_ASSIGN;
@@ -421,7 +421,7 @@ static void test_set(void **state)
     struct parcel *p = lone_expect(w, MSG_PULLED);
     assert_memory_equal(p->m.pulled.values.data, weights, 8);
     parcel_unpin(p);
-    const float *row = shard_row(w->shard, T, keys[3]);
+    const float *row = shards_row(w->shard, T, keys[3]);
     assert_true(row[0] == -1 && row[1] == -2 && row[2] == 14 && row[3] == 15);
     lone_close(w);
 }
@@ -514,7 +514,7 @@ static void test_versions(void **state)
         assert_true(version != 0);
         parcel_unpin(p);
         for (uint32_t i = 0; i < n; i++) {
-            const float *row = shard_row(w->shard, T, keys[i]), none[WIDTH] = {0};
+            const float *row = shards_row(w->shard, T, keys[i]), none[WIDTH] = {0};
             assert_memory_equal(copy + i * WIDTH, row != NULL ? row : none,
                                 WIDTH * sizeof(float));
         }
@@ -559,15 +559,15 @@ static void test_orders(void **state)
     lone_expect_ok(w);
     order(w, 1002, T, WIRE_CLEAR, 0);
     lone_expect_ok(w);
-    assert_null(shard_row(w->shard, T, keys[0]));
-    assert_true(*shard_row(w->shard, 6, keys[n - 1]) == 1);
+    assert_null(shards_row(w->shard, T, keys[0]));
+    assert_true(*shards_row(w->shard, 6, keys[n - 1]) == 1);
     // The same order once more, late: not obeyed.
     m = lone_push_of(w, 0, T, keys, n, values, WIDTH);
     lone_send_push(w, 0, &m);
     lone_expect_ok(w);
     order(w, 1002, T, WIRE_CLEAR, 0);
     lone_expect_ok(w);
-    assert_true(*shard_row(w->shard, T, keys[0]) == 1);
+    assert_true(*shards_row(w->shard, T, keys[0]) == 1);
     // Back again, over what is there.
     order(w, 1003, 6, WIRE_COPY, T);
     lone_expect_ok(w);
@@ -626,7 +626,7 @@ static void walk(struct lone *w, enum wire_space space, uint32_t max, uint32_t r
                 assert_int_equal(roster_partition(BITS, space, keys[i]), p);
                 assert_true(keys[i] >= m.from && (i == 0 || keys[i] > keys[i - 1]));
                 assert_memory_equal((const float *)is->values.data + i * WIDTH,
-                                    shard_row(w->shard, T, keys[i]), WIDTH * 4);
+                                    shards_row(w->shard, T, keys[i]), WIDTH * 4);
             }
             more = is->more;
             assert_true(!more || is->n > 0);
@@ -702,7 +702,7 @@ static void test_full(void **state)
     m = lone_push_of(w, 0, T, keys, n, values, WIDTH);
     lone_send_push(w, 0, &m);
     lone_expect_ok(w);
-    assert_true(*shard_row(w->shard, T, keys[0]) == 2);
+    assert_true(*shards_row(w->shard, T, keys[0]) == 2);
     order(w, 1, T, WIRE_COPY, 9);
     lone_expect_refusal(w, TUG_ENOMEM, "no room for a copy");
     lone_close(w);
@@ -767,7 +767,7 @@ static void test_allocations(void **state)
         lone_send_roster(w);
         lone_forget(w);
         for (uint32_t i = 0; i < n; i++)
-            assert_true(*shard_row(w->shard, T, keys[i]) == 2);
+            assert_true(*shards_row(w->shard, T, keys[i]) == 2);
         assert_int_equal(lone_figures(w, 6).rows, 0);
         lone_close(w);
     }
@@ -791,15 +791,15 @@ static void test_move(void **state)
     for (uint32_t i = 0; i < n; i++) {
         bool moved = roster_partition(BITS, WIRE_SPACE_SPARSE, keys[i]) == 2;
         struct lone *there = moved ? b : a, *gone = moved ? a : b;
-        assert_memory_equal(shard_row(there->shard, T, keys[i]), values + i * WIDTH,
+        assert_memory_equal(shards_row(there->shard, T, keys[i]), values + i * WIDTH,
                             WIDTH * 4);
-        assert_null(shard_row(gone->shard, T, keys[i]));
+        assert_null(shards_row(gone->shard, T, keys[i]));
     }
     // Sent again to its new place: there it is known in the partition that moved.
     lone_send_push(b, 0, &m);
     lone_expect_ok(b);
     for (uint32_t i = 0; i < n; i++)
-        assert_memory_equal(shard_row(b->shard, T, keys[i]), values + i * WIDTH,
+        assert_memory_equal(shards_row(b->shard, T, keys[i]), values + i * WIDTH,
                             WIDTH * 4);
     assert_int_equal(shard_move(a->shard, b->shard, 99, WIRE_SPACE_SPARSE, &e),
                      TUG_EUSAGE);

@@ -182,7 +182,7 @@ static void order_both(struct pair *x, enum store_admin o, float threshold, bool
 // Loads some rows, and their extra rows, of the first store into both.
 static void assign_both(struct pair *x, struct rng *d, enum store_op op)
 {
-    uint32_t width = store_value_width(x->s[0], op);
+    uint32_t width = stores_value_width(x->s[0], op);
     batch_draw(x->b, d, 100);
     for (size_t i = 0; i < x->b->n * width; i++)
         x->b->values[i] = (float)rng_below(d, 3);

@@ -68,8 +68,7 @@ struct store_push {
 };
 int store_push(struct store *s, const struct store_push *p, size_t *ret_keys,
                struct err *e);
-// Of a key. Whether whole rows can be set, pulled and walked: those without a life.
-uint32_t store_value_width(const struct store *s, enum store_op op);
+// Whether whole rows can be set, pulled and walked: those without a life.
 bool store_has_whole_rows(const struct store *s);
 
 // n x pull_width: rows as they are, or what they would begin with. Makes none. Same order

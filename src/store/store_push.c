@@ -7,22 +7,6 @@
 
 #include "store/store_internal.h"
 
-static uint32_t weights_width(const struct accessor *a)
-{
-    uint32_t n = 0;
-    for (uint32_t g = 0; g < a->n_groups; g++)
-        n += a->groups[g].n;
-    return n;
-}
-
-uint32_t store_value_width(const struct store *s, enum store_op op)
-{
-    const struct accessor *a = &s->accessor;
-    if (op == STORE_GRADIENT)
-        return a->push_width;
-    return op == STORE_ASSIGN ? weights_width(a) : a->width;
-}
-
 bool store_has_whole_rows(const struct store *s)
 {
     return !s->lives;
@@ -165,7 +149,7 @@ static void apply_weights(struct store *s, const struct store_push *p,
                           const struct store_batch *b)
 {
     const struct accessor *a = &s->accessor;
-    const float *values = p->values + b->at * weights_width(a);
+    const float *values = p->values + b->at * accessor_weights(a);
     bool all = list_rows(s, b);
     assert(all); // of these operations no policy refuses a key
     (void)all;

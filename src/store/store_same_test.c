@@ -62,7 +62,7 @@ struct stores {
 
 static void push_to_owners(struct stores *x, const struct store_push *p)
 {
-    uint32_t width = store_value_width(x->of[0], p->op);
+    uint32_t width = stores_value_width(x->of[0], p->op);
     uint64_t *keys = mem_array(p->n, sizeof(*keys));
     float *values = mem_array(p->n * width, sizeof(*values));
     OK(store_push(x->of[0], p, NULL, &ok_e));
@@ -257,7 +257,7 @@ static int compare_mixed(const void *a, const void *b)
 
 static struct many draw_many(const struct store *s, struct rng *d, size_t n)
 {
-    uint32_t width = store_value_width(s, STORE_GRADIENT);
+    uint32_t width = stores_value_width(s, STORE_GRADIENT);
     struct many x = {.n = n, .keys = mem_array(n, 8), .values = mem_array(n * width, 4)};
     assert_true(x.keys != NULL && x.values != NULL);
     uint64_t first = rng_below_u32(d, 1000);
@@ -287,7 +287,7 @@ static void pull_and_compare(struct store *a, struct store *b, const struct many
 
 static void push_one_by_one(struct store *s, const struct store_push *all)
 {
-    uint32_t width = store_value_width(s, all->op);
+    uint32_t width = stores_value_width(s, all->op);
     for (size_t i = 0, end; i < all->n; i = end) {
         struct store_push p = *all;
         p.keys += i;
@@ -335,7 +335,7 @@ static void test_many_keys(void **state)
 static void push_until_done(struct store *s, const struct store_push *p)
 {
     struct store_push rest = *p;
-    uint32_t width = store_value_width(s, p->op);
+    uint32_t width = stores_value_width(s, p->op);
     for (;;) {
         struct err e;
         size_t at = 0;

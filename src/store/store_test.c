@@ -314,7 +314,7 @@ static void test_whole_rows(void **state)
     for (uint32_t i = 0; i < N * WIDTH; i++)
         whole[i] = (float)i;
     struct store_push p = {.op = STORE_ROW, .keys = keys, .n = 2, .values = whole};
-    assert_int_equal(store_value_width(s, STORE_ROW), WIDTH);
+    assert_int_equal(stores_value_width(s, STORE_ROW), WIDTH);
     OK(store_push(s, &p, NULL, &ok_e));
     p.op = STORE_DELTA; // of the third, whose row begins with it
     p.n = N;

@@ -8,6 +8,7 @@
 #define TUG_KIT_LONE_SHARD_H
 
 #include "cluster/proof.h"
+#include "kit/shards.h"
 #include "rule/rule.h"
 #include "server/shard_internal.h"
 

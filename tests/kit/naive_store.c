@@ -479,7 +479,7 @@ void naive_draw_values(struct rng *d, const struct store *s, struct naive_batch 
                        enum store_op op)
 {
     const struct accessor *a = store_accessor(s);
-    uint32_t width = store_value_width(s, op);
+    uint32_t width = stores_value_width(s, op);
     float *at = b->values;
     assert_true(width <= PUSH_MAX);
     for (size_t i = 0; i < b->n; i++, at += width) {

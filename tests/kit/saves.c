@@ -47,7 +47,7 @@ static void saves_push_some(struct store *s, struct saves_owner x, uint64_t seed
 {
     struct table_entry order[BATCH];
     uint64_t sorted[BATCH];
-    uint32_t width = store_value_width(s, STORE_GRADIENT), n = 0;
+    uint32_t width = stores_value_width(s, STORE_GRADIENT), n = 0;
     float *values = mem_array(BATCH * width, sizeof(float));
     for (uint32_t i = 0; i < BATCH; i++) {
         uint64_t key = mix64(random_below(seed, 1, i, keys) + 1);

@@ -9,6 +9,7 @@
 #include "client/client.h"
 #include "kit/cast.h"
 #include "kit/seeds.h"
+#include "kit/shards.h"
 #include "kit/strangers.h"
 #include "server/shard.h"
 

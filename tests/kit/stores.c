@@ -22,3 +22,11 @@ struct store *stores_open(const char *settings, uint32_t bits)
     OK(table_config_check(&c, &ok_e));
     return stores_open_with(&c, bits, 0);
 }
+
+uint32_t stores_value_width(const struct store *s, enum store_op op)
+{
+    const struct accessor *a = store_accessor(s);
+    if (op == STORE_GRADIENT)
+        return a->push_width;
+    return op == STORE_ASSIGN ? accessor_weights(a) : a->width;
+}

@@ -12,4 +12,7 @@ struct store *stores_open(const char *settings, uint32_t bits);
 struct store *stores_open_with(const struct table_config *c, uint32_t bits,
                                uint64_t max_bytes);
 
+// Floats of a key in a push.
+uint32_t stores_value_width(const struct store *s, enum store_op op);
+
 #endif

@@ -75,7 +75,7 @@ static void read_rows(struct world *w, struct rest *r)
             continue;
         for (uint32_t i = 0; i < w->stage.n_servers; i++) {
             struct shard *s = shard_of(w, i);
-            const float *row = shard_row(s, TABLE, w->keys[k]);
+            const float *row = shards_row(s, TABLE, w->keys[k]);
             bool mine = member_id(shard_member(s)) == owner;
             for (int j = 0; mine && j < WIDTH; j++)
                 r->left[k][j] = (row != NULL ? (int64_t)row[j] : 0) -

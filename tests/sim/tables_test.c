@@ -432,7 +432,8 @@ static void check_orders(struct world *w)
         most += w->workers[k].steps;
     }
     for (uint32_t k = 0; k < w->stage.n_servers; k++) {
-        struct store_stats s = store_stats(shard_store(w->stage.servers[k].shard, USERS));
+        struct store_stats s = store_stats(
+            shards_store(w->stage.servers[k].shard, USERS));
         if (s.day != w->days)
             failed(w, "server %u is at day %u, not %u", k, s.day, w->days);
         if (s.step < least || s.step > most)

@@ -1,0 +1,13 @@
+// What a shard holds, to be compared.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KIT_SHARDS_H
+#define TUG_KIT_SHARDS_H
+
+#include "server/shard.h"
+
+// Of a table, and of a key's row in it; NULL: there is none.
+struct store *shards_store(const struct shard *s, uint32_t table);
+const float *shards_row(const struct shard *s, uint32_t table, uint64_t key);
+
+#endif
