@@ -8,9 +8,9 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/plural.h"
-#include "train/course.h"
 #include "train/lifecycle.h"
 #include "train/progress.h"
+#include "train/run_rows.h"
 
 // The save that a run begins with.
 struct run_start {
@@ -49,8 +49,8 @@ static void fill_options(const struct run *r, struct saved_options *o)
 int checkpoint_save(struct run *r, bool finished, struct train_result *result,
                     struct err *e)
 {
-    if (r->course->check != NULL)
-        TRY(r->course->check(r, e)); // the save before is worth more
+    if (r->rows->check != NULL)
+        TRY(r->rows->check(r, e)); // the save before is worth more
     struct saved_run *m = mem_zalloc(sizeof(*m));
     if (m == NULL)
         return err_nomem(e, "a save");
@@ -67,8 +67,8 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
     m->passes_since_best = r->passes_since_best;
     m->best_valid = r->best_valid;
     char dir[FILE_PATH_MAX];
-    struct saved_rows model = r->course->rows(r, r->has_best),
-                      training = r->course->rows(r, false);
+    struct saved_rows model = r->rows->saved(r, r->has_best),
+                      training = r->rows->saved(r, false);
     int rc = saved_write(r->config->out, r->team, &model, r->has_best ? &training : NULL,
                          m, r->config->keep, dir, e);
     if (rc == 0)
@@ -110,7 +110,7 @@ static int resume(struct run *r, struct err *e)
     if (r->config->data_in == DATA_IN_AUTO)
         r->streaming = m->options.streaming;
     TRY(same_options(r, m, e));
-    TRY(r->course->resume(r, s->dir, m, e));
+    TRY(r->rows->resume(r, s->dir, m, e));
     stand_at(r, m);
     log_info("resuming from %s: %u pass%s and %llu batch%s done", s->dir, m->at.epoch,
              PLURAL_ES(m->at.epoch), (unsigned long long)m->at.batches,
@@ -166,7 +166,7 @@ static int init_from(struct run *r, struct err *e)
     struct model then;
     TRY(model_init(&then, &m->options.model, e));
     TRY(check_shape(&then, &r->parameters.model, dir, e));
-    return r->course->load(r, dir, m, sparse, dense, e);
+    return r->rows->load(r, dir, m, sparse, dense, e);
 }
 
 int checkpoint_start(struct run *r, struct err *e)

@@ -4,8 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "train/local_steps.h"
-#include "train/run.h"
+#include "train/run_rows.h"
 
 #define ADVICE                                                                           \
     "training has diverged; use a smaller --lr, a larger --l2, or scale the data's "     \
@@ -40,26 +39,17 @@ static struct worst find_worst(const struct model *m, const struct model_batch *
     return worst;
 }
 
-static int explain(const struct run *r, struct view *v, uint64_t example,
-                   struct worst *ret)
+// By the first worker's view: nobody is at work.
+static int explain(struct run *r, uint64_t example, struct worst *ret)
 {
-    TRY(view_take(v, r->data, &example, 1, &r->parameters, NULL));
-    struct model_batch b = view_batch(v);
-    *ret = find_worst(run_model(r), &b);
-    return 0;
-}
-
-static int explain_living(const struct run *r, struct view *v, uint64_t example,
-                          struct worst *ret)
-{
-    struct local_steps s;
-    TRY(local_steps_open(&s, r->rows, 0, 1));
-    int rc = local_steps_take(&s, v, r->data, &example, 1, NULL);
+    struct worker *w = &r->workers[0];
+    TRY(r->rows->open_worker(w));
+    int rc = r->rows->take(w, &example, 1, NULL);
     if (rc == 0) {
-        struct model_batch b = local_steps_batch(&s, v);
-        *ret = find_worst(run_model(r), &b);
+        struct model_batch b = view_batch(&w->view);
+        *ret = find_worst(r->model, &b);
     }
-    local_steps_close(&s);
+    r->rows->close_worker(w);
     return rc;
 }
 
@@ -68,11 +58,8 @@ int diverged_score(struct run *r, uint64_t example, struct err *e)
     uint32_t file;
     uint64_t line;
     dataset_where(r->data, example, &file, &line);
-    struct view v = {0};
     struct worst worst;
-    int rc = (r->rows != NULL ? explain_living : explain)(r, &v, example, &worst);
-    view_free(&v);
-    if (rc != 0)
+    if (explain(r, example, &worst) != 0)
         return err_nomem(e, "explaining a score");
     return err_set(
         e, TUG_EDATA,
@@ -83,7 +70,7 @@ int diverged_score(struct run *r, uint64_t example, struct err *e)
 }
 
 // By the exponent's bits, so that the loop needs no branches.
-static bool is_finite(const float *x, size_t n)
+bool diverged_is_finite(const float *x, size_t n)
 {
     uint32_t bad = 0;
     for (size_t i = 0; i < n; i++) {
@@ -102,7 +89,7 @@ static const float *find_bad_row(const struct table *t)
     uint64_t cursor = 0;
     for (size_t n; (n = table_scan(t, &cursor, handles, 256)) > 0;)
         for (size_t i = 0; i < n; i++)
-            if (!is_finite(table_row(slabs, handles[i]), width))
+            if (!diverged_is_finite(table_row(slabs, handles[i]), width))
                 return table_row(slabs, handles[i]);
     return NULL;
 }
@@ -124,31 +111,36 @@ static bool find_example(const struct run *r, const float *row, uint64_t *ret_ex
     return found;
 }
 
+int diverged_key(uint64_t key, struct err *e)
+{
+    return err_set(e, TUG_EDATA, "the weights of key %llu are not finite: " ADVICE,
+                   (unsigned long long)key);
+}
+
+int diverged_bias(struct err *e)
+{
+    return err_set(e, TUG_EDATA, "the bias is not finite: " ADVICE);
+}
+
 int diverged_check_table(const struct table *t, struct err *e)
 {
     const float *row = find_bad_row(t);
-    return row == NULL
-               ? 0
-               : err_set(e, TUG_EDATA, "the weights of key %llu are not finite: " ADVICE,
-                         (unsigned long long)table_row_key(row));
+    return row == NULL ? 0 : diverged_key(table_row_key(row), e);
 }
 
 int diverged_check(const struct run *r, struct err *e)
 {
     const float *row = find_bad_row(r->parameters.sparse);
-    if (row == NULL)
-        return find_bad_row(r->parameters.dense) == NULL
-                   ? 0
-                   : err_set(e, TUG_EDATA, "the bias is not finite: " ADVICE);
     uint64_t example, line;
     uint32_t file;
-    unsigned long long key = table_row_key(row);
+    if (row == NULL)
+        return find_bad_row(r->parameters.dense) == NULL ? 0 : diverged_bias(e);
     if (!find_example(r, row, &example))
-        return err_set(e, TUG_EDATA, "the weights of key %llu are not finite: " ADVICE,
-                       key);
+        return diverged_key(table_row_key(row), e);
     dataset_where(r->data, example, &file, &line);
     return err_set(e, TUG_EDATA,
                    "%s:%llu: the weights of key %llu, in this example first, are not "
                    "finite: " ADVICE,
-                   source_file_name(r->source, file), (unsigned long long)line, key);
+                   source_file_name(r->source, file), (unsigned long long)line,
+                   (unsigned long long)table_row_key(row));
 }

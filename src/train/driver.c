@@ -110,21 +110,6 @@ static void clear_streams(struct run *r)
     metrics_stream_clear(&r->driver->stream);
 }
 
-static void fill_result(struct run *r, struct train_result *result)
-{
-    struct driver *d = r->driver;
-    struct msg_table_is s = {0};
-    result->workers = d->workers;
-    result->servers = d->servers;
-    result->trained_examples += d->stream.examples;
-    client_ts ts = d->opened ? client_stat(d->remote.client, EXCHANGE_SPARSE, &s, NULL)
-                             : 0;
-    if (ts == 0 || client_wait(d->remote.client, ts, NULL) != 0)
-        return;
-    result->keys = s.rows;
-    result->bytes_per_key = s.rows > 0 ? (double)s.bytes / (double)s.rows : 0;
-}
-
 // Passes.
 
 struct state {
@@ -331,18 +316,10 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
 }
 
 const struct course course_cluster = {
-    .whole_passes = true,
     .open = open_driver,
     .over = over,
     .close = close_driver,
     .pass = train_pass,
     .streams = streams,
     .clear_streams = clear_streams,
-    .evaluates = driver_evaluates,
-    .reason = driver_reason,
-    .keep_best = driver_keep_best,
-    .rows = driver_rows,
-    .load = driver_load,
-    .resume = driver_resume,
-    .fill_result = fill_result,
 };

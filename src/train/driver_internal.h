@@ -2,8 +2,9 @@
 // course_local does in this process.
 //
 // It opens passes and follows them; `run.parameters` is no more than a cache here, of the
-// rows that an evaluation asks for. The best pass so far is kept by the servers, as
-// copies of the tables. Saves and loads go part by part: never more than a part is held.
+// rows that an evaluation asks for, and empty when one begins. The best pass so far is kept
+// by the servers, as copies of the tables. Saves and loads go part by part: never more than
+// a part is held.
 //
 // This is what driver.c, driver_cut.c and driver_rows.c share.
 //
@@ -15,6 +16,7 @@
 
 #include "train/course.h"
 #include "train/remote.h"
+#include "train/run_rows.h"
 
 // Copies of the tables as they were after the best pass.
 #define DRIVER_BEST 2u // added to the numbers of the tables
@@ -64,18 +66,6 @@ struct driver {
     uint64_t saved_batches; // of the pass, at the last save within it
     uint64_t ahead;         // shares: batches until the moment of a save
 };
-
-// Of course_cluster: those that have to do with rows (driver_rows.c). An evaluation begins
-// with an empty cache.
-int driver_evaluates(struct run *r, bool best, struct evaluation_options *o,
-                     struct err *e);
-int driver_reason(struct run *r, int rc, struct err *e);
-int driver_keep_best(struct run *r, struct err *e);
-struct saved_rows driver_rows(struct run *r, bool best);
-int driver_load(struct run *r, const char *dir, const struct saved_run *m, bool sparse,
-                bool dense, struct err *e);
-int driver_resume(struct run *r, const char *dir, const struct saved_run *m,
-                  struct err *e);
 
 // Whether the pass is over, and the slowest clock of the servers.
 int driver_is_over(struct driver *d, uint64_t pass, bool *ret, uint64_t *ret_clock,

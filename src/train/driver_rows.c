@@ -129,7 +129,7 @@ static int resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
     return rc != 0 ? rc : parameters_resolve_seen(d->cache, keys, n, ret_ids);
 }
 
-int driver_evaluates(struct run *r, bool best, struct evaluation_options *o,
+static int evaluates(struct run *r, bool best, struct evaluation_options *o,
                      struct err *e)
 {
     static const uint64_t bias_key = 0;
@@ -145,7 +145,7 @@ int driver_evaluates(struct run *r, bool best, struct evaluation_options *o,
     return pull_rows(d, true, &bias_key, 1, e);
 }
 
-int driver_reason(struct run *r, int rc, struct err *e)
+static int reason(struct run *r, int rc, struct err *e)
 {
     struct driver *d = r->driver;
     if (d->lookup.code != 0)
@@ -154,7 +154,7 @@ int driver_reason(struct run *r, int rc, struct err *e)
     return rc != 0 ? e->code : 0;
 }
 
-int driver_keep_best(struct run *r, struct err *e)
+static int keep_best(struct run *r, struct err *e)
 {
     struct driver *d = r->driver;
     struct client *c = d->remote.client;
@@ -232,7 +232,7 @@ static int count_rows(void *ctx, bool best, uint64_t *ret, struct err *e)
     return 0;
 }
 
-struct saved_rows driver_rows(struct run *r, bool best)
+static struct saved_rows saved(struct run *r, bool best)
 {
     return (struct saved_rows){.model = &r->parameters.model,
                                .ctx = r,
@@ -342,21 +342,21 @@ static int load_tables(struct run *r, const char *dir, const struct saved_run *m
     return rc;
 }
 
-int driver_load(struct run *r, const char *dir, const struct saved_run *m, bool sparse,
+static int load(struct run *r, const char *dir, const struct saved_run *m, bool sparse,
                 bool dense, struct err *e)
 {
     return load_tables(r, dir, m, SAVED_MODEL, sparse, dense, e);
 }
 
 // The copies of the best pass are made as they were at first: out of the tables.
-int driver_resume(struct run *r, const char *dir, const struct saved_run *m,
+static int resume(struct run *r, const char *dir, const struct saved_run *m,
                   struct err *e)
 {
     TRY(load_tables(r, dir, m, SAVED_MODEL, true, true, e));
     TRY(driver_find_position(r->driver, m, dir, e));
     if (!m->has_best)
         return 0;
-    TRY(driver_keep_best(r, e));
+    TRY(keep_best(r, e));
     for (int dense = 0; dense < 2; dense++)
         TRY(wait(r->driver,
                  client_admin(r->driver->remote.client, number_of(dense, false),
@@ -364,3 +364,28 @@ int driver_resume(struct run *r, const char *dir, const struct saved_run *m,
                  e));
     return load_tables(r, dir, m, SAVED_TRAINING, true, true, e);
 }
+
+static void fill_result(struct run *r, struct train_result *result)
+{
+    struct driver *d = r->driver;
+    struct msg_table_is s = {0};
+    result->workers = d->workers;
+    result->servers = d->servers;
+    client_ts ts = d->opened ? client_stat(d->remote.client, EXCHANGE_SPARSE, &s, NULL)
+                             : 0;
+    if (ts == 0 || client_wait(d->remote.client, ts, NULL) != 0)
+        return;
+    result->keys = s.rows;
+    result->bytes_per_key = s.rows > 0 ? (double)s.bytes / (double)s.rows : 0;
+}
+
+const struct run_rows rows_remote = {
+    .whole_passes = true,
+    .evaluates = evaluates,
+    .reason = reason,
+    .keep_best = keep_best,
+    .saved = saved,
+    .load = load,
+    .resume = resume,
+    .fill_result = fill_result,
+};

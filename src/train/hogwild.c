@@ -4,43 +4,31 @@
 // updated once per micro-batch.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "base/alloc.h"
+#include "train/hogwild.h"
+
 #include "base/relaxed.h"
-#include "train/course.h"
-#include "train/local_steps.h"
 #include "train/progress.h"
-#include "train/run.h"
+#include "train/run_rows.h"
 
-// Examples whose rows are fetched ahead of the first's use. Wide rows: fewer, so that
-// they stay in the second-level cache.
-enum { MICRO_MAX = 32, MICRO_BYTES = 256 * 1024 };
-
-static uint32_t row_bytes(const struct run *r)
-{
-    if (r->rows == NULL)
-        return table_slabs(r->parameters.sparse).stride;
-    return r->rows->views.rows.stride +
-           (r->rows->views.extras.slab != NULL ? r->rows->views.extras.stride : 0);
-}
+// Of wide rows fewer are fetched ahead, so that they stay in the second-level cache.
+enum { MICRO_BYTES = 256 * 1024 };
 
 static size_t micro_batch(const struct run *r)
 {
     uint64_t examples = dataset_size(r->data);
     uint64_t per_example = dataset_features(r->data) / (examples > 0 ? examples : 1) + 1;
-    uint64_t n = MICRO_BYTES / (per_example * row_bytes(r) + 1);
-    return n < 2 ? 2 : n > MICRO_MAX ? MICRO_MAX : (size_t)n;
+    uint64_t n = MICRO_BYTES / (per_example * r->row.bytes + 1);
+    return n < 2 ? 2 : n > HOGWILD_AHEAD ? HOGWILD_AHEAD : (size_t)n;
 }
 
-static void micro(struct worker *w, const uint64_t *order, size_t n)
+void hogwild_step(struct worker *w, const uint64_t *order, size_t n)
 {
     struct run *r = w->run;
     const struct hot_copies *hot = w->hot.begun ? &w->hot : NULL;
-    w->rc = r->rows != NULL ? local_steps_take(w->steps, &w->view, r->data, order, n, hot)
-                            : view_take(&w->view, r->data, order, n, &r->parameters, hot);
+    w->rc = r->rows->take(w, order, n, hot);
     if (w->rc != 0)
         return;
-    struct model_batch b = r->rows != NULL ? local_steps_batch(w->steps, &w->view)
-                                           : view_batch(&w->view);
+    struct model_batch b = view_batch(&w->view);
     struct model_training t = {
         .loss = r->config->reader.loss,
         .bias = relaxed_load(r->parameters.bias),
@@ -67,12 +55,11 @@ static void prefetch_block(struct worker *w, uint64_t first)
                 dataset_prefetch(r->data, w->hand.first[i] + j);
 }
 
-// Hands each few examples of batch `number` to `each`, `size` of them at most.
-static void deal(struct worker *w, size_t size, uint64_t number,
-                 void (*each)(struct worker *w, const uint64_t *order, size_t n))
+void hogwild_deal(struct worker *w, size_t size, uint64_t number,
+                  void (*each)(struct worker *w, const uint64_t *order, size_t n))
 {
     const struct run *r = w->run;
-    uint64_t order[MICRO_MAX], batch = r->config->batch;
+    uint64_t order[HOGWILD_AHEAD], batch = r->config->batch;
     uint64_t first = number * batch, end = first + batch,
              positions = order_positions(&r->order);
     end = end < positions ? end : positions;
@@ -89,37 +76,9 @@ static void deal(struct worker *w, size_t size, uint64_t number,
     }
 }
 
-static void collect(struct worker *w, const uint64_t *order, size_t n)
+void hogwild_batch(struct worker *w, size_t size, uint64_t number)
 {
-    w->rc = local_steps_add(w->steps, order, n);
-}
-
-// Examples that count arrive at their rows together, before the first step.
-static void count_first(struct worker *w, size_t size, uint64_t number)
-{
-    struct local_steps *s = w->steps;
-    deal(w, MICRO_MAX, number, collect);
-    if (w->rc == 0)
-        w->rc = local_steps_arrive(s, w->run->data);
-    for (size_t at = 0; at < s->n_order && w->rc == 0; at += size)
-        micro(w, s->order + at, s->n_order - at < size ? s->n_order - at : size);
-}
-
-static void batch(struct worker *w, size_t size, uint64_t number)
-{
-    const struct run *r = w->run;
-    if (r->rows == NULL) {
-        deal(w, size, number, micro);
-        return;
-    }
-    uint64_t step = store_step_of(r->rows->sparse) + number - r->at.batch;
-    local_steps_begin(w->steps, r->at.epoch > 0, step);
-    if (local_steps_count(w->steps))
-        count_first(w, size, number);
-    else
-        deal(w, size, number, micro);
-    int rc = local_steps_end(w->steps, &w->view);
-    w->rc = w->rc != 0 ? w->rc : rc;
+    hogwild_deal(w, size, number, hogwild_step);
 }
 
 // Copies of hot rows, after batch b: begun when it is time, merged now and then.
@@ -143,15 +102,8 @@ static void care_for_hot_rows(struct worker *w, uint64_t b)
 static int open_worker(struct worker *w)
 {
     struct run *r = w->run;
-    uint32_t widths[HOT_PIECES];
-    if (r->rows == NULL)
-        return hot_open(&w->hot, &r->hot, r->parameters.sparse);
-    w->steps = mem_zalloc(sizeof(*w->steps));
-    if (w->steps == NULL)
-        return TUG_ENOMEM;
-    local_steps_widths(r->rows, widths);
-    TRY(local_steps_open(w->steps, r->rows, (int)(w - r->workers), team_size(r->team)));
-    return hot_open_pieces(&w->hot, &r->hot, widths, local_steps_find_hot, r->rows);
+    TRY(r->rows->open_worker(w));
+    return hot_open(&w->hot, &r->hot, r->row.copied, r->rows->find, r);
 }
 
 static void close_worker(struct worker *w)
@@ -159,17 +111,14 @@ static void close_worker(struct worker *w)
     if (w->hot.begun)
         hot_finish(&w->hot);
     hot_close(&w->hot);
-    if (w->steps != NULL)
-        local_steps_close(w->steps);
-    mem_free(w->steps);
-    w->steps = NULL;
+    w->run->rows->close_worker(w);
 }
 
 static void hogwild_batches(void *run, int rank)
 {
     struct run *r = run;
     struct worker *w = &r->workers[rank];
-    const atomic_bool *interrupted = r->course->whole_passes && r->config->out != NULL
+    const atomic_bool *interrupted = r->rows->whole_passes && r->config->out != NULL
                                          ? NULL
                                          : r->config->interrupted;
     size_t size = micro_batch(r);
@@ -179,7 +128,7 @@ static void hogwild_batches(void *run, int rank)
         if (b >= r->last_batch)
             break;
         care_for_hot_rows(w, b);
-        batch(w, size, b);
+        r->rows->batch(w, size, b);
         if (w->rc != 0 || (rank == 0 && progress_wants_a_stop(r->progress, interrupted)))
             atomic_store_explicit(&r->stop, true, memory_order_relaxed);
     }
@@ -189,9 +138,7 @@ static void hogwild_batches(void *run, int rank)
 static int find_hot_rows(struct run *r, struct err *e)
 {
     r->hot.n = 0;
-    if (team_size(r->team) == 1 || !hot_adds_up(run_model(r)))
-        return 0;
-    if (r->rows != NULL && !local_steps_may_copy(r->rows))
+    if (team_size(r->team) == 1 || r->row.copied[0] == 0 || !hot_adds_up(r->model))
         return 0;
     return hot_find(&r->hot, r->data, r->config->model.seed) == 0
                ? 0

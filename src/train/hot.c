@@ -97,15 +97,8 @@ bool hot_adds_up(const struct model *m)
     return sums;
 }
 
-static bool find_in_table(const void *ctx, uint32_t id, float *ret[HOT_PIECES])
-{
-    const struct hot_copies *c = ctx;
-    ret[0] = table_row(c->slabs, id);
-    return true;
-}
-
-int hot_open_pieces(struct hot_copies *c, struct hot_rows *h,
-                    const uint32_t widths[HOT_PIECES], hot_find_fn find, const void *ctx)
+int hot_open(struct hot_copies *c, struct hot_rows *h, const uint32_t widths[HOT_PIECES],
+             hot_find_fn find, const void *ctx)
 {
     *c = (struct hot_copies){.rows = h,
                              .find = find,
@@ -120,14 +113,6 @@ int hot_open_pieces(struct hot_copies *c, struct hot_rows *h,
         return 0;
     hot_close(c);
     return TUG_ENOMEM;
-}
-
-int hot_open(struct hot_copies *c, struct hot_rows *h, const struct table *t)
-{
-    const uint32_t widths[HOT_PIECES] = {table_options(t)->width, 0};
-    TRY(hot_open_pieces(c, h, widths, find_in_table, c));
-    c->slabs = table_slabs(t);
-    return 0;
 }
 
 void hot_close(struct hot_copies *c)

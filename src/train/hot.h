@@ -18,7 +18,6 @@
 #include "base/err.h"
 #include "data/dataset.h"
 #include "model/model.h"
-#include "table/table.h"
 
 enum {
     HOT_MAX = 4096,
@@ -52,7 +51,6 @@ struct hot_copies {
     struct hot_rows *rows;
     hot_find_fn find;
     const void *find_ctx;
-    struct table_slabs slabs; // of hot_open's table
     uint32_t widths[HOT_PIECES], width;
     bool begun; // there are copies
     struct hot_copy *copies;
@@ -68,11 +66,9 @@ bool hot_adds_up(const struct model *m);
 // Finds the ids that occur in more than one of 2,048 examples, by a sample. TUG_ENOMEM.
 int hot_find(struct hot_rows *h, const struct dataset *d, uint64_t seed);
 
-// Memory for copies, none made yet. TUG_ENOMEM.
-int hot_open(struct hot_copies *c, struct hot_rows *h, const struct table *t);
-// The same of rows that `find` knows the pieces of.
-int hot_open_pieces(struct hot_copies *c, struct hot_rows *h,
-                    const uint32_t widths[HOT_PIECES], hot_find_fn find, const void *ctx);
+// Memory for copies, none made yet, of rows that `find` knows the pieces of. TUG_ENOMEM.
+int hot_open(struct hot_copies *c, struct hot_rows *h, const uint32_t widths[HOT_PIECES],
+             hot_find_fn find, const void *ctx);
 void hot_close(struct hot_copies *c); // a zeroed one is fine
 
 // Makes the copies.

@@ -9,6 +9,7 @@
 #include "base/relaxed.h"
 #include "base/team.h"
 #include "kit/test.h"
+#include "table/table.h"
 
 enum { WIDTH = 5, WORKERS = 4, ROUNDS = 2000 };
 
@@ -17,12 +18,24 @@ struct job {
     struct hot_rows rows;
 };
 
+static bool find_row(const void *table, uint32_t id, float *ret[HOT_PIECES])
+{
+    ret[0] = table_row(table_slabs(table), id);
+    return true;
+}
+
+static int open_copies(struct hot_copies *c, struct hot_rows *h, const struct table *t)
+{
+    const uint32_t widths[HOT_PIECES] = {WIDTH};
+    return hot_open(c, h, widths, find_row, t);
+}
+
 // Every worker adds 1 to column 0 of its copies and merges now and then.
 static void work(void *arg, int rank)
 {
     struct job *j = arg;
     struct hot_copies c;
-    assert_int_equal(hot_open(&c, &j->rows, j->table), 0);
+    assert_int_equal(open_copies(&c, &j->rows, j->table), 0);
     hot_begin(&c);
     for (int i = 0; i < ROUNDS; i++) {
         for (uint32_t r = 0; r < j->rows.n; r++) {
@@ -88,7 +101,7 @@ static void test_cold_rows_are_shared(void **state)
     float *shared = table_row(table_slabs(t), id);
     clear(&h);
     add(&h, id);
-    assert_int_equal(hot_open(&c, &h, t), 0);
+    assert_int_equal(open_copies(&c, &h, t), 0);
     hot_merge(&c); // nothing has begun: nothing happens
     relaxed_store(shared, 3);
     hot_begin(&c);
@@ -100,7 +113,7 @@ static void test_cold_rows_are_shared(void **state)
     assert_true(shared[0] == 7 && hot_row(&c, id)[0] == 7);
     hot_close(&c);
     mem_fault_after(0);
-    assert_int_equal(hot_open(&c, &h, t), TUG_ENOMEM);
+    assert_int_equal(open_copies(&c, &h, t), TUG_ENOMEM);
     mem_fault_after(-1);
     table_close(t);
 }

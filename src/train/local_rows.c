@@ -3,14 +3,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/local_rows.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/relaxed.h"
 #include "train/lifecycle.h"
+#include "train/local_steps.h"
+#include "train/run_rows.h"
 #include "train/run_tables.h"
-#include "train/saved.h"
 
 enum { BATCH = 1024 }; // ids linked at a time
 
@@ -59,8 +59,8 @@ static int make_bias(struct local_rows *l, struct err *e)
     return 0;
 }
 
-static int open_rows(struct local_rows *l, const struct train_config *c,
-                     const struct model *m, struct err *e)
+static int open_tables(struct local_rows *l, const struct train_config *c,
+                       const struct model *m, struct err *e)
 {
     struct table_config sparse, dense;
     TRY(run_tables(c, m, &sparse, &dense, e));
@@ -72,24 +72,21 @@ static int open_rows(struct local_rows *l, const struct train_config *c,
     return l->zeros != NULL ? make_bias(l, e) : err_nomem(e, "a row");
 }
 
-int local_rows_open(struct local_rows **ret, const struct train_config *c,
-                    const struct model *m, struct err *e)
+static int open_rows(struct run *r, struct err *e)
 {
-    struct local_rows *l = mem_zalloc(sizeof(*l));
-    *ret = l;
+    struct local_rows *l = r->living = mem_zalloc(sizeof(*l));
     if (l == NULL)
         return err_nomem(e, "the rows of a model");
     pthread_mutex_init(&l->lock, NULL);
-    int rc = open_rows(l, c, m, e);
-    if (rc != 0) {
-        local_rows_close(l);
-        *ret = NULL;
-    }
-    return rc;
+    TRY(open_tables(l, r->config, &r->parameters.model, e));
+    r->parameters.bias = l->bias;
+    r->model = &l->model;
+    return 0;
 }
 
-void local_rows_close(struct local_rows *l)
+static void close_rows(struct run *r)
 {
+    struct local_rows *l = r->living;
     if (l == NULL)
         return;
     store_steps_close(l->steps);
@@ -101,6 +98,7 @@ void local_rows_close(struct local_rows *l)
     parameters_close(&l->cache);
     pthread_mutex_destroy(&l->lock);
     mem_free(l);
+    r->living = NULL;
 }
 
 // Ids and links.
@@ -120,26 +118,35 @@ static void unlink(void *ctx, const uint64_t *keys, size_t n)
     }
 }
 
-int local_rows_begin(struct local_rows *l, struct err *e)
+static int begin(struct run *r, struct err *e)
 {
+    struct local_rows *l = r->living;
     TRY(store_finish(l->sparse, e));
     TRY(store_steps_open(&l->steps, l->sparse, unlink, l, e));
     l->views = store_steps_views(l->steps);
+    l->steps_before = store_step_of(l->sparse) - r->at.batches;
+    r->row.bytes = l->views.rows.stride +
+                   (l->views.extras.slab != NULL ? l->views.extras.stride : 0);
+    local_steps_copied(l, r->row.copied);
     return 0;
 }
 
-int local_rows_new_data(struct local_rows *l, struct err *e)
-{
-    struct table_options o = {.width = 0};
-    table_close(l->ids);
-    l->ids = NULL;
-    return table_open(&l->ids, &o, e);
-}
-
-int local_rows_resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
+static int resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
 {
     struct local_rows *l = ctx;
     return table_rows(l->ids, keys, n, ret_ids);
+}
+
+// Ids begin anew.
+static int begin_data(struct run *r, struct dataset_options *o, struct err *e)
+{
+    struct table_options ids = {.width = 0};
+    struct local_rows *l = r->living;
+    table_close(l->ids);
+    l->ids = NULL;
+    o->resolve = resolve;
+    o->resolve_ctx = l;
+    return table_open(&l->ids, &ids, e);
 }
 
 static int link_some(struct local_rows *l, const uint32_t *ids, size_t n,
@@ -160,8 +167,10 @@ static int link_some(struct local_rows *l, const uint32_t *ids, size_t n,
     return 0;
 }
 
-int local_rows_link(struct local_rows *l, struct err *e)
+// They are linked with what rows there are.
+static int end_data(struct run *r, struct err *e)
 {
+    struct local_rows *l = r->living;
     uint32_t ids[BATCH];
     uint64_t cursor = 0;
     unmap_links(&l->links);
@@ -181,7 +190,7 @@ int local_rows_link(struct local_rows *l, struct err *e)
 
 // Evaluation: the cache gets rows as the text asks for them.
 
-int local_rows_evaluate(struct local_rows *l, struct err *e)
+static int begin_cache(struct local_rows *l, struct err *e)
 {
     static const uint64_t bias_key = 0;
     const struct accessor *bias = &l->model.bias;
@@ -207,7 +216,7 @@ static int take_row(struct local_rows *l, uint64_t key)
     return 0;
 }
 
-int local_rows_resolve_seen(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
+static int resolve_seen(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
 {
     struct local_rows *l = ctx;
     int rc = 0;
@@ -220,14 +229,28 @@ int local_rows_resolve_seen(void *ctx, const uint64_t *keys, size_t n, uint32_t 
     return rc != 0 ? rc : parameters_resolve_seen(&l->cache, keys, n, ret_ids);
 }
 
+static int evaluates(struct run *r, bool best, struct evaluation_options *o,
+                     struct err *e)
+{
+    (void)best; // of such tables no pass is kept
+    o->parameters = &r->living->cache;
+    o->resolve = resolve_seen;
+    o->resolve_ctx = r->living;
+    return begin_cache(r->living, e);
+}
+
+static int keep_best(struct run *r, struct err *e)
+{
+    (void)r;
+    return err_set(e, TUG_EUSAGE, "of tables made from settings no best pass is kept");
+}
+
 // Saves.
 
 static bool is_finite(const struct accessor_group *g, const float *row)
 {
-    for (uint32_t i = 0; i < g->n + g->n_state && row != NULL; i++)
-        if (!isfinite(row[i < g->n ? g->weights + i : g->state + (i - g->n)]))
-            return false;
-    return true;
+    return row == NULL || (diverged_is_finite(row + g->weights, g->n) &&
+                           diverged_is_finite(row + g->state, g->n_state));
 }
 
 static int check_row(void *ctx, uint64_t key, const float *row, const float *extra,
@@ -236,44 +259,90 @@ static int check_row(void *ctx, uint64_t key, const float *row, const float *ext
     const struct accessor *a = ctx;
     for (uint32_t g = 0; g < a->n_groups; g++)
         if (!is_finite(&a->groups[g], g > 0 && a->extra_width > 0 ? extra : row))
-            return err_set(e, TUG_EDATA,
-                           "the weights of key %llu are not finite: training has "
-                           "diverged; use a smaller --lr, a larger --l2, or scale the "
-                           "data's values",
-                           (unsigned long long)key);
+            return diverged_key(key, e);
     return 0;
 }
 
-int local_rows_check(struct local_rows *l, struct err *e)
+static int check(const struct run *r, struct err *e)
 {
+    const struct local_rows *l = r->living;
     struct accessor a = l->model.accessor;
     for (uint32_t p = 0; p < 1u << model_table(&l->model).partition_bits; p++)
         TRY(store_each(l->sparse, p, check_row, &a, e));
-    return isfinite(relaxed_load(l->bias))
-               ? 0
-               : err_set(e, TUG_EDATA,
-                         "the bias is not finite: training has diverged; use a smaller "
-                         "--lr, a larger --l2, or scale the data's values");
+    return diverged_is_finite(l->bias, 1) ? 0 : diverged_bias(e);
 }
 
-int local_rows_save(struct local_rows *l, const char *dir, struct save_manifest *m,
-                    struct err *e)
+static int save(void *ctx, const char *dir, struct save_manifest *m,
+                struct saved_run *run, struct err *e)
 {
+    const struct run *r = ctx;
+    struct local_rows *l = r->living;
     struct store *const both[] = {l->sparse, l->dense};
+    (void)run;
+    store_set_step(l->sparse, l->steps_before + r->at.batches);
     TRY(save_add_stores(m, dir, both, 2, 0, e));
     return store_finish(l->sparse, e); // what a save leaves to do
 }
 
-int local_rows_load(struct local_rows *l, const char *dir, bool sparse, bool dense,
-                    struct err *e)
+static struct saved_rows saved(struct run *r, bool best)
+{
+    return (struct saved_rows){
+        .model = &r->parameters.model, .ctx = r, .best = best, .save = save};
+}
+
+static int load(struct run *r, const char *dir, const struct saved_run *m, bool sparse,
+                bool dense, struct err *e)
 {
     struct save_chain chain;
+    (void)m;
     TRY(saved_open(&chain, dir, e));
     int rc = 0;
     if (sparse)
-        rc = save_load(&chain, RUN_SPARSE, l->sparse, NULL, NULL, e);
+        rc = save_load(&chain, RUN_SPARSE, r->living->sparse, NULL, NULL, e);
     if (rc == 0 && dense)
-        rc = save_load(&chain, RUN_DENSE, l->dense, NULL, NULL, e);
+        rc = save_load(&chain, RUN_DENSE, r->living->dense, NULL, NULL, e);
     save_chain_close(&chain);
     return rc;
 }
+
+// Of a pass that was trained on in pieces, one process has no place to go on from.
+static int resume(struct run *r, const char *dir, const struct saved_run *m,
+                  struct err *e)
+{
+    if (m->readers != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "%s was saved in the middle of a pass by workers: go on with "
+                       "--save-every BATCHES, as then, or on a cluster",
+                       dir);
+    return load(r, dir, m, true, true, e);
+}
+
+static void fill_result(struct run *r, struct train_result *result)
+{
+    struct store_stats s = store_stats(r->living->sparse);
+    result->keys = s.rows;
+    result->bytes_per_key = s.rows > 0 ? (double)s.bytes / (double)s.rows : 0;
+}
+
+// A pass is finished before its rows are saved: so a cluster can go on with them, whose
+// places in the data are others.
+const struct run_rows rows_living = {
+    .whole_passes = true,
+    .open = open_rows,
+    .close = close_rows,
+    .evaluates = evaluates,
+    .keep_best = keep_best,
+    .check = check,
+    .saved = saved,
+    .load = load,
+    .resume = resume,
+    .fill_result = fill_result,
+    .begin = begin,
+    .begin_data = begin_data,
+    .end_data = end_data,
+    .open_worker = local_steps_open,
+    .close_worker = local_steps_close,
+    .batch = local_steps_batch,
+    .take = local_steps_take,
+    .find = local_steps_find_hot,
+};

@@ -15,7 +15,6 @@
 
 #include "save/save.h"
 #include "store/store_steps.h"
-#include "train/config.h"
 #include "train/parameters.h"
 
 // Handles of no row: none yet; and none for all examples that were counted before, which
@@ -39,40 +38,14 @@ struct local_rows {
     struct model model; // on rows as they lie in the stores
     struct store_steps *steps;
     struct store_views views;
-    struct table *ids; // keys of the data at hand; it has no columns
+    uint64_t steps_before; // the table's step, less the run's batches
+    struct table *ids;     // keys of the data at hand; it has no columns
     struct local_links links;
     float *zeros; // as wide as a row and an extra row: where there is nothing to read
     // What evaluations have looked up.
     struct parameters cache;
     pthread_mutex_t lock; // of it
 };
-
-// Opens the stores that run_tables says; `m` is the model on rows of its own.
-int local_rows_open(struct local_rows **ret, const struct train_config *c,
-                    const struct model *m, struct err *e);
-void local_rows_close(struct local_rows *l); // NULL is fine
-
-// From here on threads step; whatever is loaded was loaded before.
-int local_rows_begin(struct local_rows *l, struct err *e);
-
-// Before other data is read, and after it: ids begin anew, and are linked with what rows
-// there are. For dataset_load in between; ctx: struct local_rows.
-int local_rows_new_data(struct local_rows *l, struct err *e);
-int local_rows_resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids);
-int local_rows_link(struct local_rows *l, struct err *e);
-
-// For evaluations: ids of rows in l->cache, as parameters_resolve_seen gives them.
-int local_rows_evaluate(struct local_rows *l, struct err *e); // begins one
-int local_rows_resolve_seen(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids);
-
-// TUG_EDATA: a row is not finite.
-int local_rows_check(struct local_rows *l, struct err *e);
-
-// The tables into the save in `dir` (train/saved.h), and the way back.
-int local_rows_save(struct local_rows *l, const char *dir, struct save_manifest *m,
-                    struct err *e);
-int local_rows_load(struct local_rows *l, const char *dir, bool sparse, bool dense,
-                    struct err *e);
 
 static inline uint32_t local_extra(const struct local_links *l, uint32_t id)
 {

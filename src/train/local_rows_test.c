@@ -13,9 +13,9 @@
 #include "rule/rule.h"
 #include "save/save.h"
 #include "train/config.h"
-#include "train/course.h"
 #include "train/lifecycle.h"
 #include "train/local_steps.h"
+#include "train/run_rows.h"
 
 static struct train_result result;
 static const char *data[1];
@@ -419,13 +419,13 @@ static void test_interrupted(void **state)
     (void)state;
     static const atomic_bool now = true;
     struct train_config c = config_of("fm", "accessor=ctr", 2);
-    struct run r = {.config = &c, .course = &course_living};
+    struct run r = {.config = &c, .rows = &rows_living};
     assert_false(run_leaves_pass(&r));
     c.interrupted = &now;
     assert_true(run_leaves_pass(&r));
     c.out = "somewhere";
     assert_false(run_leaves_pass(&r));
-    r.course = &course_local;
+    r.rows = &rows_own;
     assert_true(run_leaves_pass(&r));
 }
 

@@ -6,27 +6,81 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "train/hogwild.h"
+#include "train/local_rows.h"
 
 enum { AHEAD = 16 }; // features whose links are on their way into cache
 
-int local_steps_open(struct local_steps *s, struct local_rows *l, int rank, int workers)
+// What a batch says of a key.
+struct local_count {
+    uint32_t id;
+    uint32_t shows, clicks;
+    uint32_t slot;
+};
+
+struct local_steps {
+    struct local_rows *rows;
+    struct store_stepper *stepper;
+    bool again;    // examples were counted before
+    uint64_t step; // the table's, of the batch
+    // The distinct keys of a batch as they come; of each id, its place among them.
+    struct local_count *counts;
+    struct store_arrival *arrivals; // the same, by partition
+    size_t n, cap;
+    uint32_t *places;
+    size_t n_places;
+    uint32_t *begins; // of each partition's arrivals, and the end
+    uint32_t n_parts;
+    uint32_t first_part; // where this worker begins: others begin elsewhere
+    // The batch's examples, unpacked once: those from `at` on are taken next. None: they
+    // are unpacked when they are taken.
+    uint64_t *order;
+    size_t n_order, at;
+    struct batch batch;
+    uint32_t *start; // of those taken
+    // Features of the view that have an extra row; if all have, u, slot and start are the
+    // view's own.
+    float **latent_rows;
+    float *latent_u;
+    uint16_t *latent_slot;
+    uint32_t *latent_start;
+    size_t cap_latent, cap_examples;
+};
+
+static int open_steps(struct local_steps *s, const struct worker *w)
 {
+    const struct run *r = w->run;
+    struct local_rows *l = r->living;
+    uint64_t positions = order_positions(&r->order);
+    size_t batch = r->config->batch < positions ? r->config->batch : positions;
     *s = (struct local_steps){.rows = l,
                               .n_places = l->links.n,
                               .n_parts = 1u << model_table(&l->model).partition_bits};
-    s->first_part = (uint32_t)((uint64_t)s->n_parts * (uint32_t)rank / (uint32_t)workers);
+    s->first_part = (uint32_t)((uint64_t)s->n_parts * (uint32_t)(w - r->workers) /
+                               (uint32_t)team_size(r->team));
     s->places = mem_zalloc((s->n_places + 1) * sizeof(*s->places));
     s->begins = mem_array(s->n_parts + 1, sizeof(*s->begins));
-    int rc = s->places != NULL && s->begins != NULL ? 0 : TUG_ENOMEM;
-    if (rc == 0)
-        rc = store_stepper_open(&s->stepper, l->steps, NULL);
+    s->order = mem_array(batch + 1, sizeof(*s->order));
+    s->start = mem_array(batch + 1, sizeof(*s->start));
+    return s->places != NULL && s->begins != NULL && s->order != NULL && s->start != NULL
+               ? store_stepper_open(&s->stepper, l->steps, NULL)
+               : TUG_ENOMEM;
+}
+
+int local_steps_open(struct worker *w)
+{
+    w->steps = mem_zalloc(sizeof(*w->steps));
+    int rc = w->steps != NULL ? open_steps(w->steps, w) : TUG_ENOMEM;
     if (rc != 0)
-        local_steps_close(s);
+        local_steps_close(w);
     return rc;
 }
 
-void local_steps_close(struct local_steps *s)
+void local_steps_close(struct worker *w)
 {
+    struct local_steps *s = w->steps;
+    if (s == NULL)
+        return;
     store_stepper_close(s->stepper);
     mem_free(s->arrivals);
     mem_free(s->places);
@@ -38,18 +92,11 @@ void local_steps_close(struct local_steps *s)
     mem_free(s->latent_slot);
     mem_free(s->latent_start);
     batch_free(&s->batch);
-    *s = (struct local_steps){0};
+    mem_free(s);
+    w->steps = NULL;
 }
 
 // Arrivals.
-
-// Of examples that were counted before rows note the time of the push, if that decides
-// when they go.
-bool local_steps_count(const struct local_steps *s)
-{
-    return !s->again || store_config(s->rows->sparse)->count_all ||
-           s->rows->model.accessor.life.ttl_steps > 0;
-}
 
 // Both lists are in one piece of memory.
 static int reserve(struct local_steps *s, size_t more)
@@ -83,25 +130,6 @@ static inline void count_key(struct local_steps *s, uint32_t id, uint32_t clicks
     x->shows++;
     x->clicks += clicks;
     x->slot = slot;
-}
-
-int local_steps_add(struct local_steps *s, const uint64_t *order, size_t n)
-{
-    if (s->n_order + n > s->cap_order) {
-        size_t cap = s->n_order + n + s->cap_order / 2 + 256;
-        uint64_t *larger = mem_realloc_array(s->order, cap, sizeof(*larger));
-        if (larger == NULL)
-            return TUG_ENOMEM;
-        s->order = larger;
-        mem_free(s->start);
-        s->start = mem_array(cap + 1, sizeof(*s->start));
-        s->cap_order = s->start != NULL ? cap : 0;
-        if (s->start == NULL)
-            return TUG_ENOMEM;
-    }
-    memcpy(s->order + s->n_order, order, n * sizeof(*order));
-    s->n_order += n;
-    return 0;
 }
 
 static void count(struct local_steps *s)
@@ -220,15 +248,9 @@ static int arrive(struct local_steps *s)
     return rc;
 }
 
-int local_steps_arrive(struct local_steps *s, const struct dataset *d)
-{
-    TRY(dataset_gather(d, s->order, s->n_order, &s->batch));
-    TRY(reserve(s, s->batch.nnz));
-    count(s);
-    return arrive(s);
-}
+// Batches.
 
-void local_steps_begin(struct local_steps *s, bool again, uint64_t step)
+static void begin(struct local_steps *s, bool again, uint64_t step)
 {
     s->again = again;
     s->step = step;
@@ -236,13 +258,61 @@ void local_steps_begin(struct local_steps *s, bool again, uint64_t step)
     store_stepper_pin(s->stepper);
 }
 
-int local_steps_end(struct local_steps *s, struct view *v)
+// What was noted on the way is brought to its partitions. From here on rows that the batch
+// may have read are used for other keys.
+static int end(struct local_steps *s, struct view *v)
 {
     int rc = s->n > 0 ? arrive(s) : 0;
     store_stepper_unpin(s->stepper);
     if (s->at > 0) // its arrays are ours
         v->batch = (struct batch){0};
     return rc;
+}
+
+// Of examples that were counted before rows note the time of the push, if that decides
+// when they go.
+static bool examples_arrive(const struct local_steps *s)
+{
+    return !s->again || store_config(s->rows->sparse)->count_all ||
+           s->rows->model.accessor.life.ttl_steps > 0;
+}
+
+static void collect(struct worker *w, const uint64_t *order, size_t n)
+{
+    struct local_steps *s = w->steps;
+    memcpy(s->order + s->n_order, order, n * sizeof(*order));
+    s->n_order += n;
+}
+
+static int arrive_together(struct local_steps *s, const struct dataset *d)
+{
+    TRY(dataset_gather(d, s->order, s->n_order, &s->batch));
+    TRY(reserve(s, s->batch.nnz));
+    count(s);
+    return arrive(s);
+}
+
+// Examples arrive at their rows together, before the first step.
+static void arrive_and_step(struct worker *w, size_t size, uint64_t number)
+{
+    struct local_steps *s = w->steps;
+    hogwild_deal(w, HOGWILD_AHEAD, number, collect);
+    w->rc = arrive_together(s, w->run->data);
+    for (size_t at = 0; at < s->n_order && w->rc == 0; at += size)
+        hogwild_step(w, s->order + at, s->n_order - at < size ? s->n_order - at : size);
+}
+
+void local_steps_batch(struct worker *w, size_t size, uint64_t number)
+{
+    const struct run *r = w->run;
+    uint64_t step = r->at.batches - r->at.batch + number;
+    begin(w->steps, r->at.epoch > 0, r->living->steps_before + step);
+    if (examples_arrive(w->steps))
+        arrive_and_step(w, size, number);
+    else
+        hogwild_batch(w, size, number);
+    int rc = end(w->steps, &w->view);
+    w->rc = w->rc != 0 ? w->rc : rc;
 }
 
 // Views.
@@ -349,7 +419,7 @@ static void leave_out(struct local_steps *s, const struct view *v)
     for (size_t j = 0; j < b->nnz; j++) {
         if (v->rows[j] != NULL)
             continue;
-        if (s->latent.start != NULL)
+        if (v->latent.start != NULL)
             s->latent_rows[j] = NULL;
         uint32_t handle = atomic_load_explicit(&s->rows->links.handle[b->id[j]],
                                                memory_order_relaxed);
@@ -360,7 +430,7 @@ static void leave_out(struct local_steps *s, const struct view *v)
 }
 
 // Leaves out features without an extra row.
-static void pack_latent(struct local_steps *s, const struct view *v)
+static void pack_latent(struct local_steps *s, struct view *v)
 {
     const struct batch *b = &v->batch;
     uint32_t to = 0;
@@ -375,7 +445,7 @@ static void pack_latent(struct local_steps *s, const struct view *v)
         }
     }
     s->latent_start[b->n] = to;
-    s->latent = (struct model_latent){.start = s->latent_start,
+    v->latent = (struct model_latent){.start = s->latent_start,
                                       .rows = s->latent_rows,
                                       .u = s->latent_u,
                                       .slot = s->latent_slot};
@@ -429,64 +499,54 @@ static void slice(struct local_steps *s, size_t n, struct batch *ret)
     s->at += n;
 }
 
-int local_steps_take(struct local_steps *s, struct view *v, const struct dataset *d,
-                     const uint64_t *order, size_t n, const struct hot_copies *hot)
+int local_steps_take(struct worker *w, const uint64_t *order, size_t n,
+                     const struct hot_copies *hot)
 {
+    struct local_steps *s = w->steps;
     const struct local_rows *l = s->rows;
+    struct view *v = &w->view;
     struct batch *b = &v->batch;
     if (s->n_order > 0)
         slice(s, n, b);
     else
-        TRY(dataset_gather(d, order, n, b));
+        TRY(dataset_gather(w->run->data, order, n, b));
     TRY(view_values(v, &l->model));
     TRY(reserve_latent(s, b->n, b->nnz));
     TRY(reserve(s, b->nnz));
-    s->latent = (struct model_latent){.start = NULL};
+    v->latent = (struct model_latent){.start = NULL};
     size_t missing = find_rows(l, v, hot), apart = 0;
     if (l->links.extra != NULL) {
-        s->latent = (struct model_latent){b->start, s->latent_rows, v->u, b->slot};
+        v->latent = (struct model_latent){b->start, s->latent_rows, v->u, b->slot};
         apart = find_extras(s, v, hot);
     }
     if (missing > 0)
         leave_out(s, v);
-    if (s->latent.start != NULL && missing + apart > 0)
+    if (v->latent.start != NULL && missing + apart > 0)
         pack_latent(s, v);
-    if (s->latent.start != NULL)
-        pad(s->latent_rows, s->latent.start[b->n], l->zeros);
+    if (v->latent.start != NULL)
+        pad(s->latent_rows, v->latent.start[b->n], l->zeros);
     if (missing > 0)
         pack_rows(v);
     pad(v->rows, b->start[b->n], l->zeros);
     return 0;
 }
 
-struct model_batch local_steps_batch(const struct local_steps *s, const struct view *v)
-{
-    struct model_batch b = view_batch(v);
-    b.latent = s->latent;
-    return b;
-}
-
 // Copies of hot rows.
 
-void local_steps_widths(const struct local_rows *l, uint32_t ret[HOT_PIECES])
+void local_steps_copied(const struct local_rows *l, uint32_t ret[HOT_PIECES])
 {
     const struct accessor *a = &l->model.accessor;
-    ret[0] = a->groups[0].state + a->groups[0].n_state;
+    uint32_t width = a->groups[0].state + a->groups[0].n_state;
+    if (store_config(l->sparse)->budget_rows != 0 || a->groups[0].weights != 0 ||
+        a->stats < width)
+        return;
+    ret[0] = width;
     ret[1] = a->extra_width;
 }
 
-bool local_steps_may_copy(const struct local_rows *l)
+bool local_steps_find_hot(const void *run, uint32_t id, float *ret[HOT_PIECES])
 {
-    const struct accessor *a = &l->model.accessor;
-    uint32_t widths[HOT_PIECES];
-    local_steps_widths(l, widths);
-    return store_config(l->sparse)->budget_rows == 0 && a->groups[0].weights == 0 &&
-           a->stats >= widths[0];
-}
-
-bool local_steps_find_hot(const void *rows, uint32_t id, float *ret[HOT_PIECES])
-{
-    const struct local_rows *l = rows;
+    const struct local_rows *l = ((const struct run *)run)->living;
     uint32_t handle = atomic_load_explicit(&l->links.handle[id], memory_order_acquire),
              extra = local_extra(&l->links, id);
     if (handle >= TABLE_MAX_ROWS)

@@ -12,13 +12,8 @@
 #include "base/log.h"
 #include "train/course.h"
 #include "train/fields.h"
-#include "train/local_rows.h"
 #include "train/progress.h"
-
-const struct model *run_model(const struct run *r)
-{
-    return r->rows != NULL ? &r->rows->model : &r->parameters.model;
-}
+#include "train/run_rows.h"
 
 bool run_held_out(const struct run *r, uint64_t example)
 {
@@ -50,7 +45,7 @@ static int begin(struct run *r, struct err *e)
     for (size_t i = 0; i < n; i++) {
         r->workers[i].run = r;
         metrics_stream_clear(&r->workers[i].stream);
-        TRY(model_work_open(&r->workers[i].work, run_model(r), e));
+        TRY(model_work_open(&r->workers[i].work, r->model, e));
     }
     r->updater = r->config->deterministic ? &updater_synchronous : &updater_hogwild;
     return r->updater->open != NULL ? r->updater->open(r, e) : 0;
@@ -69,7 +64,7 @@ static void close_workers(struct run *r)
 
 static void set_rates(struct run *r, double factor)
 {
-    const struct model *m = run_model(r);
+    const struct model *m = r->model;
     for (int i = 0; i < team_size(r->team); i++) {
         struct worker *w = &r->workers[i];
         accessor_rules(&m->accessor, (float)factor, w->rules);
@@ -98,8 +93,6 @@ static int load_window(struct run *r, struct position next, struct train_result 
         .source = r->source,
         .reader = r->reader,
         .team = r->team,
-        .resolve = r->rows != NULL ? local_rows_resolve : parameters_resolve_new,
-        .resolve_ctx = r->rows != NULL ? (void *)r->rows : &r->parameters,
         .max_chunks = !r->streaming ? 0
                       : chunks > 0  ? chunks
                                     : 1,
@@ -109,13 +102,12 @@ static int load_window(struct run *r, struct position next, struct train_result 
     double start = clock_seconds();
     dataset_close(r->data);
     r->data = NULL;
-    if (r->rows != NULL)
-        TRY(local_rows_new_data(r->rows, e));
+    TRY(r->rows->begin_data(r, &o, e));
     next.place = source_place(r->source);
     next.bad_lines = r->bad_lines;
     int rc = dataset_load(&r->data, &o, e);
-    if (rc == 0 && r->rows != NULL)
-        rc = local_rows_link(r->rows, e);
+    if (rc == 0 && r->rows->end_data != NULL)
+        rc = r->rows->end_data(r, e);
     result->read_seconds += clock_seconds() - start;
     TRY(rc);
     r->at = next;
@@ -190,8 +182,6 @@ static int stretch(struct run *r, uint64_t end, struct train_result *result,
     next = next < r->last_batch ? next : r->last_batch;
     r->at.batch = next;
     r->at.batches += next - first;
-    if (r->rows != NULL)
-        store_set_step(r->rows->sparse, store_step_of(r->rows->sparse) + next - first);
     result->train_seconds += clock_seconds() - start;
     return stretch_result(r, e);
 }
@@ -279,60 +269,6 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
                         : train_pass_in_memory(r, result, e);
 }
 
-// The rows.
-
-static int evaluates(struct run *r, bool best, struct evaluation_options *o,
-                     struct err *e)
-{
-    (void)e;
-    o->parameters = best ? &r->best : &r->parameters;
-    return 0;
-}
-
-static int reason(struct run *r, int rc, struct err *e)
-{
-    (void)r, (void)e;
-    return rc;
-}
-
-static int keep_best(struct run *r, struct err *e)
-{
-    parameters_close(&r->best);
-    return parameters_clone(&r->best, &r->parameters, e);
-}
-
-static struct saved_rows rows(struct run *r, bool best)
-{
-    return (struct saved_rows){.model = &r->parameters.model,
-                               .local = best ? &r->best : &r->parameters};
-}
-
-static int load(struct run *r, const char *dir, const struct saved_run *m, bool sparse,
-                bool dense, struct err *e)
-{
-    (void)m;
-    return saved_load_into(dir, SAVED_MODEL, sparse, dense, r->team, &r->parameters, e);
-}
-
-static int resume(struct run *r, const char *dir, const struct saved_run *m,
-                  struct err *e)
-{
-    parameters_close(&r->parameters);
-    TRY(saved_load(dir, m, m->has_best ? SAVED_TRAINING : SAVED_MODEL, r->team,
-                   &r->parameters, e));
-    return m->has_best ? saved_load(dir, m, SAVED_MODEL, r->team, &r->best, e) : 0;
-}
-
-static void fill_result(struct run *r, struct train_result *result)
-{
-    struct table_stats s = table_stats(r->parameters.sparse);
-    result->trained_examples += streams(r)->examples; // of a pass that was cut short
-    result->keys = s.rows;
-    result->bytes_per_key = s.rows > 0
-                                ? (double)(s.row_bytes + s.index_bytes) / (double)s.rows
-                                : 0;
-}
-
 const struct course course_local = {
     .reads_data = true,
     .begin = begin,
@@ -340,119 +276,4 @@ const struct course course_local = {
     .pass = train_pass,
     .streams = streams,
     .clear_streams = clear_streams,
-    .evaluates = evaluates,
-    .reason = reason,
-    .keep_best = keep_best,
-    .check = diverged_check,
-    .rows = rows,
-    .load = load,
-    .resume = resume,
-    .fill_result = fill_result,
-};
-
-// Rows that live.
-
-static int open_living(struct run *r, struct err *e)
-{
-    TRY(local_rows_open(&r->rows, r->config, &r->parameters.model, e));
-    r->parameters.bias = r->rows->bias;
-    return 0;
-}
-
-static int begin_living(struct run *r, struct err *e)
-{
-    TRY(local_rows_begin(r->rows, e));
-    return begin(r, e);
-}
-
-static void close_living(struct run *r)
-{
-    close_workers(r);
-    local_rows_close(r->rows);
-}
-
-static int evaluates_living(struct run *r, bool best, struct evaluation_options *o,
-                            struct err *e)
-{
-    (void)best; // of such tables no pass is kept
-    TRY(local_rows_evaluate(r->rows, e));
-    o->parameters = &r->rows->cache;
-    o->resolve = local_rows_resolve_seen;
-    o->resolve_ctx = r->rows;
-    return 0;
-}
-
-static int keep_best_living(struct run *r, struct err *e)
-{
-    (void)r;
-    return err_set(e, TUG_EUSAGE, "of tables made from settings no best pass is kept");
-}
-
-static int check_living(const struct run *r, struct err *e)
-{
-    return local_rows_check(r->rows, e);
-}
-
-static int save_living(void *ctx, const char *dir, struct save_manifest *m,
-                       struct saved_run *run, struct err *e)
-{
-    const struct run *r = ctx;
-    (void)run;
-    return local_rows_save(r->rows, dir, m, e);
-}
-
-static struct saved_rows rows_living(struct run *r, bool best)
-{
-    return (struct saved_rows){
-        .model = &r->parameters.model, .ctx = r, .best = best, .save = save_living};
-}
-
-static int load_living(struct run *r, const char *dir, const struct saved_run *m,
-                       bool sparse, bool dense, struct err *e)
-{
-    (void)m;
-    return local_rows_load(r->rows, dir, sparse, dense, e);
-}
-
-// Of a pass that was trained on in pieces, one process has no place to go on from.
-static int resume_living(struct run *r, const char *dir, const struct saved_run *m,
-                         struct err *e)
-{
-    if (m->readers != NULL)
-        return err_set(e, TUG_EUSAGE,
-                       "%s was saved in the middle of a pass by workers: go on with "
-                       "--save-every BATCHES, as then, or on a cluster",
-                       dir);
-    return local_rows_load(r->rows, dir, true, true, e);
-}
-
-static void fill_living(struct run *r, struct train_result *result)
-{
-    if (r->rows == NULL)
-        return;
-    struct store_stats s = store_stats(r->rows->sparse);
-    result->trained_examples += streams(r)->examples;
-    result->keys = s.rows;
-    result->bytes_per_key = s.rows > 0 ? (double)s.bytes / (double)s.rows : 0;
-}
-
-// A pass is finished before its rows are saved: so a cluster can go on with them, whose
-// places in the data are others.
-const struct course course_living = {
-    .reads_data = true,
-    .whole_passes = true,
-    .open = open_living,
-    .begin = begin_living,
-    .close = close_living,
-    .pass = train_pass,
-    .streams = streams,
-    .clear_streams = clear_streams,
-    .evaluates = evaluates_living,
-    .reason = reason,
-    .keep_best = keep_best_living,
-    .check = check_living,
-    .rows = rows_living,
-    .load = load_living,
-    .resume = resume_living,
-    .fill_result = fill_living,
 };

@@ -17,6 +17,7 @@
 
 struct run;
 struct course;
+struct run_rows;
 struct driver;
 struct run_start; // the save that a run begins with
 struct local_rows;
@@ -40,9 +41,10 @@ struct view {
     struct batch batch;
     size_t cap; // features that rows and x have room for
     float **rows;
-    float *x;      // values, 1 where the data has none
-    float *u;      // the same, scaled when the model normalizes
-    size_t n_ones; // of both, that are 1 because no batch has had values
+    float *x;                   // values, 1 where the data has none
+    float *u;                   // the same, scaled when the model normalizes
+    size_t n_ones;              // of both, that are 1 because no batch has had values
+    struct model_latent latent; // model_batch.latent
 };
 // Room for the batch's features, and their values x and u.
 int view_values(struct view *v, const struct model *m);
@@ -64,10 +66,16 @@ struct worker {
     struct order_block hand;      // of the order, that this worker deals from
     struct metrics_stream stream; // of examples before they were trained on
     struct synchronous *synchronous;
-    struct local_steps *steps; // hogwild where features live
+    struct local_steps *steps; // rows_living's, during a stretch
     int rc; // TUG_ENOMEM, or TUG_EDATA: `bad` had a score that is not finite
     uint64_t bad;
     _Alignas(64) char apart; // workers do not share lines
+};
+
+// Rows in this process, for whoever steps on them.
+struct run_row {
+    uint32_t bytes;              // of memory, that a feature's weights and state lie in
+    uint32_t copied[HOT_PIECES]; // floats that workers copy of a hot one; 0: they do not
 };
 
 struct run {
@@ -76,13 +84,16 @@ struct run {
     bool resumes;                      // --resume, or a run to go on with was there
     struct run_start *start;           // of --resume and --init-from; NULL: nothing
     struct identity *data_identity;    // of --data
-    const struct course *course;       // who has the rows and does the passes
+    const struct course *course;       // who does the passes
+    const struct run_rows *rows;       // who has the rows
     struct driver *driver;             // course_cluster's
     int out_lock;                      // --out belongs to this run; -1: there is none
     struct team *team;
     const struct updater *updater; // of course_local
     struct parameters parameters;
-    struct local_rows *rows; // of course_living, in place of parameters' tables
+    struct local_rows *living; // of rows_living, in place of parameters' tables
+    const struct model *model; // on the rows that are trained
+    struct run_row row;        // of them
     struct reader *reader;
     struct source *source;
     struct dataset *data; // all of it, or the window
@@ -131,11 +142,8 @@ extern const struct updater updater_hogwild, updater_synchronous;
 int run_open_reader(struct run *r, struct err *e);
 
 bool run_interrupted(const struct run *r);
-// And whether the pass is left for it now (course.whole_passes).
+// And whether the pass is left for it now (run_rows.whole_passes).
 bool run_leaves_pass(const struct run *r);
-
-// The model on the rows that this process trains.
-const struct model *run_model(const struct run *r);
 
 // Whether something that is done every so many batches is due after so many.
 bool run_due(uint64_t batches, uint64_t every);
@@ -152,13 +160,17 @@ bool run_held_out(const struct run *r, uint64_t example);
 size_t run_pick(struct worker *w, uint64_t first, size_t n, uint64_t *ret_order);
 
 // TUG_EDATA about an example whose score is not finite: where it stands, and which key is
-// to blame.
+// to blame. The team is idle.
 int diverged_score(struct run *r, uint64_t example, struct err *e);
 
 // TUG_EDATA when a parameter is not finite. Scores find out about most of them, but not
 // about those that no example meets again.
 int diverged_check(const struct run *r, struct err *e);
 int diverged_check_table(const struct table *t, struct err *e);
+// The same of what was found out elsewhere.
+bool diverged_is_finite(const float *x, size_t n);
+int diverged_key(uint64_t key, struct err *e);
+int diverged_bias(struct err *e);
 
 // Whether --out can be written to and what a save says about the run can be written down,
 // before anything else is done. The directory is locked until file_unlock_dir(*ret_lock):

@@ -25,6 +25,7 @@
 #include "train/guard.h"
 #include "train/heads.h"
 #include "train/progress.h"
+#include "train/run_rows.h"
 
 bool run_interrupted(const struct run *r)
 {
@@ -34,7 +35,7 @@ bool run_interrupted(const struct run *r)
 // Without a place to save to, what is done of the pass is nobody's.
 bool run_leaves_pass(const struct run *r)
 {
-    return run_interrupted(r) && (!r->course->whole_passes || r->config->out == NULL);
+    return run_interrupted(r) && (!r->rows->whole_passes || r->config->out == NULL);
 }
 
 bool run_due(uint64_t batches, uint64_t every)
@@ -130,11 +131,11 @@ static int open_data(struct run *r, struct err *e)
 static int evaluate_source(struct run *r, struct evaluation_options *o, bool best,
                            struct metrics *ret, struct err *e)
 {
-    int rc = r->course->evaluates(r, best, o, e);
+    int rc = r->rows->evaluates(r, best, o, e);
     if (rc == 0)
         rc = evaluate(o, ret, e);
     source_close(o->source);
-    return rc != 0 ? r->course->reason(r, rc, e) : 0;
+    return rc != 0 && r->rows->reason != NULL ? r->rows->reason(r, rc, e) : rc;
 }
 
 // `examples`: of the pass, held-out ones included.
@@ -149,7 +150,7 @@ static int validate(struct run *r, uint64_t examples, struct metrics *ret, struc
         .bad_lines = &(uint64_t){0},
         .held_out = c->valid.n > 0 ? 0 : c->valid_fraction,
         .seed = c->model.seed,
-        .interrupted = r->course->whole_passes ? NULL : c->interrupted,
+        .interrupted = r->rows->whole_passes ? NULL : c->interrupted,
     };
     if (c->valid.n == 0 && !r->streaming && r->data != NULL)
         o.data = r->data; // and not the text again
@@ -174,7 +175,7 @@ static int judge_pass(struct run *r, const struct metrics *valid, struct err *e)
         return 0;
     }
     r->has_best = false;
-    TRY(r->course->keep_best(r, e));
+    TRY(r->rows->keep_best(r, e));
     r->has_best = true;
     r->best_loss = valid->logloss;
     r->best_valid = *valid;
@@ -265,7 +266,7 @@ static int test(struct run *r, struct train_result *result, struct err *e)
 static int on_interrupt(struct run *r, struct train_result *result, struct err *e)
 {
     uint32_t pass = r->at.epoch < r->config->epochs ? r->at.epoch + 1 : r->at.epoch;
-    bool whole = r->course->whole_passes;
+    bool whole = r->rows->whole_passes;
     if (r->config->out == NULL)
         return err_set(
             e, TUG_EINTERRUPTED,
@@ -286,7 +287,8 @@ static void fill_result(struct run *r, struct train_result *result)
     result->validated = r->has_best;
     result->valid = r->best_valid;
     result->best_epoch = r->best_epoch;
-    r->course->fill_result(r, result);
+    result->trained_examples += r->course->streams(r)->examples; // of a pass cut short
+    r->rows->fill_result(r, result);
 }
 
 // What is missing is said before the training, not after it.
@@ -319,6 +321,9 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     TRY(fields_count(r->team, &c->data, &c->reader, r->reader, c->interrupted, &model,
                      e));
     TRY(parameters_open(&r->parameters, &model, e));
+    r->model = &r->parameters.model;
+    if (r->rows->open != NULL)
+        TRY(r->rows->open(r, e));
     if (r->course->open != NULL)
         TRY(r->course->open(r, e));
     TRY(checkpoint_check_data(r, e));
@@ -326,12 +331,16 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     TRY(heads_check(c, r->reader, &c->valid, "--valid", e));
     TRY(checkpoint_start(r, e));
     result->examples = r->resumed_examples;
+    if (r->rows->begin != NULL)
+        TRY(r->rows->begin(r, e));
     return r->course->begin != NULL ? r->course->begin(r, e) : 0;
 }
 
 static void close_run(struct run *r)
 {
     r->course->close(r);
+    if (r->rows->close != NULL)
+        r->rows->close(r);
     dataset_close(r->data);
     source_close(r->source);
     reader_close(r->reader);
@@ -346,8 +355,8 @@ static void close_run(struct run *r)
 
 static int finish(struct run *r, struct train_result *result, struct err *e)
 {
-    if (r->course->check != NULL)
-        TRY(r->course->check(r, e));
+    if (r->rows->check != NULL)
+        TRY(r->rows->check(r, e));
     result->nothing_to_do = checkpoint_was_over(r);
     if (result->nothing_to_do)
         TRY(save_find(r->config->out, result->saved, e));
@@ -368,6 +377,7 @@ int train_run(const struct train_config *c, struct train_result *ret, struct err
     struct run r = {.own = *c, .at = {.place = SOURCE_START}, .out_lock = -1};
     r.config = &r.own;
     r.course = course_of(c);
+    r.rows = run_rows_of(c);
     *ret = (struct train_result){0};
     int rc = open_run(&r, ret, e);
     if (rc == 0)

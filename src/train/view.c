@@ -98,5 +98,6 @@ struct model_batch view_batch(const struct view *v)
         .slot = v->batch.slot,
         .label = v->batch.label,
         .weight = v->batch.weight,
+        .latent = v->latent,
     };
 }
