@@ -8,9 +8,15 @@
 // further.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "server/background.h"
+
 #include <math.h>
 
+#include "server/pending.h"
 #include "server/shard_internal.h"
+#include "server/sync.h"
+#include "server/tables.h"
+#include "server/told.h"
 #include "store/cut.h"
 
 enum { REQUESTS_SHARE = 8 }; // of the time, to one of slices: saves copy rows besides

@@ -6,7 +6,11 @@
 
 #include "base/file.h"
 #include "save/save.h"
+#include "server/background.h"
 #include "server/shard_internal.h"
+#include "server/sync.h"
+#include "server/tables.h"
+#include "server/told.h"
 
 struct mine {
     const struct shard *shard;

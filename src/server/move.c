@@ -2,7 +2,9 @@
 // and the simulator do it yet: servers will join and leave while a run goes on.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "server/background.h"
 #include "server/shard_internal.h"
+#include "server/tables.h"
 
 static int check_table(const struct shard *to, const struct shard_table *t, struct err *e)
 {

@@ -2,11 +2,17 @@
 // complete. They wait in the order in which they came, and stand in nobody's way.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "server/pending.h"
+
 #include <string.h>
 
 #include "base/alloc.h"
+#include "server/background.h"
+#include "server/profiling.h"
 #include "server/request_fields.h"
+#include "server/room.h"
 #include "server/shard_internal.h"
+#include "server/tables.h"
 
 enum { PENDING_MAX = 1 << 16 };
 #define LATER_NS (SECOND_NS / 1000)
@@ -325,4 +331,9 @@ uint64_t pending_expire(struct shard *s)
     }
     s->pending_due = next;
     return next;
+}
+
+void pending_wake(struct shard *s, enum outcome wants)
+{
+    s->woken |= 1u << wants;
 }

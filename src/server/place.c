@@ -1,8 +1,11 @@
 // Whose partitions a request asks for, under which epoch.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "server/place.h"
+
 #include "base/buf.h"
 #include "server/shard_internal.h"
+#include "server/tables.h"
 
 // The first run that is not this shard's; n_runs if all are.
 static uint32_t first_foreign(const struct shard *s, const struct roster *r,

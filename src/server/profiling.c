@@ -1,8 +1,13 @@
 // What a shard notes of its requests while its profile is on, and PROFILE itself.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "server/profiling.h"
+
+#include "server/pending.h"
 #include "server/request_fields.h"
 #include "server/shard_internal.h"
+#include "server/tables.h"
+#include "server/told.h"
 
 // Table, keys and bytes of a request, as far as it has any.
 static void describe(const struct shard *s, uint16_t type, const union wire_any *m,

@@ -2,10 +2,16 @@
 // has no row is answered by what it would begin with; a pull makes none.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "server/pull.h"
+
 #include <string.h>
 
 #include "protocol/bf16.h"
+#include "server/pending.h"
+#include "server/place.h"
+#include "server/room.h"
 #include "server/shard_internal.h"
+#include "server/tables.h"
 
 // An answer that is being written.
 struct answer {

@@ -3,13 +3,22 @@
 // or nothing.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "server/push.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/finite.h"
 #include "protocol/bf16.h"
+#include "server/background.h"
+#include "server/pending.h"
+#include "server/place.h"
+#include "server/pull.h"
+#include "server/room.h"
 #include "server/shard_internal.h"
+#include "server/sync.h"
+#include "server/tables.h"
 #include "store/cut.h"
 
 enum { PUSH_KEYS = 1 << 14 }; // that go to the store together, unless a run is longer

@@ -2,6 +2,9 @@
 // have not, leaves room for the rows. The requests of one link keep their order.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "server/room.h"
+
+#include "server/pending.h"
 #include "server/shard_internal.h"
 
 #define LOOK_NS (SECOND_NS / 1000)

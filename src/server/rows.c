@@ -4,7 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
+#include "server/place.h"
+#include "server/room.h"
 #include "server/shard_internal.h"
+#include "server/tables.h"
 
 struct page {
     const struct accessor *a;

@@ -8,8 +8,11 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "save/save.h"
+#include "server/background.h"
+#include "server/pending.h"
 #include "server/save_writer.h"
 #include "server/shard_internal.h"
+#include "server/tables.h"
 #include "store/cut.h"
 
 enum { BLOCK_BYTES = 256 << 10 }; // read out at a time: well below a slice

@@ -91,4 +91,37 @@ struct saves {
     uint32_t n_ended;
 };
 
+struct shard;
+struct shard_table;
+
+void saves_look(struct shard *s); // what the save waits for may have come
+// Whether pushes of the session to the table lie behind its mark.
+bool saves_hold(const struct shard *s, const struct shard_table *t, uint64_t session);
+// Whether the table's next batch must wait, for the save is to be before it.
+bool saves_stop_batch(const struct shard *s, const struct shard_table *t);
+bool saves_work(const struct shard *s);         // there is something to read out
+void saves_slice(struct shard *s, uint64_t ns); // reads out for about so long
+uint64_t saves_expire(struct shard *s);         // returns when to look again
+void saves_close(struct shard *s);
+
+// For save_requests.c, which serves what is asked of saves.
+
+struct shard_table *save_table_at(const struct shard *s, const struct save_run *r,
+                                  uint32_t i);
+// A save's tables are looked up before anything indexes with their numbers.
+int save_add_run_table(const struct shard *s, struct save_run *r, uint32_t id,
+                       struct err *e);
+uint64_t save_timeout(const struct shard *s);
+void save_drop_marks(struct shard *s, uint64_t save);
+// Ends the cuts that go on. On failure some still do: it can be called again.
+int save_end_cuts(struct shard *s, struct save_run *r, bool committed, struct err *e);
+void save_stop_writer(const struct shard *s, struct save_run *r);
+void save_run_free(struct shard *s);
+void save_wake_all(struct shard *s); // who waits for a save, or for its end
+
+// Which have ended: what save_requests.c knows of them.
+
+void save_remember(struct saves *x, uint64_t save, bool committed); // it has ended
+bool save_has_ended(const struct saves *x, uint64_t save, bool *ret_committed);
+
 #endif

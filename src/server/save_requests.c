@@ -4,8 +4,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "server/background.h"
 #include "server/save_writer.h"
 #include "server/shard_internal.h"
+#include "server/tables.h"
+#include "server/told.h"
 
 // What has ended.
 

@@ -8,8 +8,15 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "server/background.h"
+#include "server/pending.h"
+#include "server/profiling.h"
 #include "server/request_fields.h"
+#include "server/room.h"
 #include "server/shard_internal.h"
+#include "server/sync_sum.h"
+#include "server/tables.h"
+#include "server/told.h"
 
 enum { QUESTION_BYTES = 64 << 10 }; // of an answer, mostly
 #define GREET_NS (20 * SECOND_NS)   // to say hello after a link has opened

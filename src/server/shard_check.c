@@ -1,7 +1,9 @@
 // What must hold of a shard between two events. In builds with assertions alone.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "server/pending.h"
 #include "server/shard_internal.h"
+#include "server/tables.h"
 #include "store/cut.h"
 
 #ifndef NDEBUG

@@ -4,6 +4,7 @@
 #include "base/budget.h"
 #include "base/buf.h"
 #include "server/shard_internal.h"
+#include "server/tables.h"
 
 static const char *mode_name(enum wire_mode mode)
 {

@@ -5,11 +5,18 @@
 // is the store, when the batch is applied: see sync_sum.c.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "server/sync.h"
+
 #include <string.h>
 
 #include "base/alloc.h"
 #include "protocol/bf16.h"
+#include "server/background.h"
+#include "server/pending.h"
+#include "server/push.h"
 #include "server/shard_internal.h"
+#include "server/sync_sum.h"
+#include "server/tables.h"
 
 // Contributions.
 

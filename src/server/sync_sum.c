@@ -14,11 +14,15 @@
 // why.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "server/sync_sum.h"
+
 #include <string.h>
 
 #include "base/alloc.h"
 #include "rule/rule.h"
 #include "server/shard_internal.h"
+#include "server/sync.h"
+#include "server/tables.h"
 #include "store/cut.h"
 #include "table/tree_sum.h"
 

@@ -1,12 +1,17 @@
 // Tables: made, ordered about, counted, found by others.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "server/tables.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "server/background.h"
+#include "server/pending.h"
 #include "server/shard_internal.h"
+#include "server/sync.h"
 
 struct shard_table *tables_find(const struct shard *s, uint32_t id, struct err *e)
 {

@@ -3,9 +3,12 @@
 // same for everybody, tells it. Of refused ones it tells one a second.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "server/told.h"
+
 #include <stdio.h>
 
 #include "server/shard_internal.h"
+#include "server/tables.h"
 
 // The living server loop with the least id.
 static bool is_teller(const struct shard *s)

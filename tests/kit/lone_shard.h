@@ -11,6 +11,7 @@
 #include "kit/shards.h"
 #include "rule/rule.h"
 #include "server/shard_internal.h"
+#include "server/tables.h"
 
 enum {
     ME = 8,

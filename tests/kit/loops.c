@@ -34,7 +34,7 @@ struct shard_table *loop_table(struct lone *w)
 
 uint32_t loop_partition(const struct lone *w, uint64_t key)
 {
-    return tables_partition(w->shard, w->shard->tables[T], key);
+    return roster_partition(w->shard->bits, w->shard->tables[T]->spec.space, key);
 }
 
 // Rows of a partition as bytes: keys, rows without the handles of their extra rows, and

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/shards.h"
 
-#include "server/shard_internal.h"
+#include "server/tables.h"
 
 struct store *shards_store(const struct shard *s, uint32_t table)
 {

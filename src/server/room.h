@@ -1,0 +1,17 @@
+// When there is room for an answer.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVER_ROOM_H
+#define TUG_SERVER_ROOM_H
+
+#include "server/request.h"
+
+struct shard;
+
+// Whether an answer of so many bytes can be sent, or has to wait: WANTS_DRAIN. *e is set
+// when it never can.
+enum outcome room_for(struct shard *s, struct request *q, uint64_t bytes, struct err *e);
+bool room_now(const struct shard *s, const struct peer *p, uint64_t bytes);
+uint64_t room_look(struct shard *s); // returns when to look again
+
+#endif

@@ -1,0 +1,15 @@
+// The scheduler's log hears of requests that are orders.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVER_TOLD_H
+#define TUG_SERVER_TOLD_H
+
+#include "base/err.h"
+
+struct request;
+struct shard;
+
+void told_done(struct shard *s, const struct request *q); // or begun, if it takes time
+void told_refused(struct shard *s, const struct request *q, const struct err *why);
+
+#endif
