@@ -188,7 +188,7 @@ int main(int argc, char **argv)
     bool csv = strcmp(argv[2], "csv") == 0;
     struct reader_options reader = {.format = argv[2],
                                     .labels = true,
-                                    .loss = READER_LOGISTIC,
+                                    .loss = LOSS_LOGISTIC,
                                     .label_column = csv ? "click" : NULL,
                                     .drop = csv ? "id" : NULL};
     struct source_options source = {.paths = (const char *const *)argv + 3,

@@ -221,7 +221,7 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
         .reader = {.format = options_given(o, "format")
                                  ? word_of(TRAIN_FORMATS, t->format, setup->format)
                                  : NULL,
-                   .loss = t->loss == 1 ? READER_SQUARED : READER_LOGISTIC,
+                   .loss = t->loss == 1 ? LOSS_SQUARED : LOSS_LOGISTIC,
                    .loss_given = options_given(o, "loss"),
                    .labels = true,
                    .fields = (uint32_t)t->fields,

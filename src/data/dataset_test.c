@@ -21,20 +21,20 @@ struct kind {
     bool values;
     bool weights;
     uint32_t id_mask;
-    enum reader_loss loss;
+    enum loss loss;
 };
 
 static const struct kind KINDS[] = {
-    {"libsvm", 0, false, false, false, 0xff, READER_LOGISTIC},
-    {"libsvm", 0, false, true, false, 0xffff, READER_LOGISTIC},
-    {"libsvm", 0, false, false, false, 0xffffffff, READER_SQUARED},
-    {"libffm", 8, false, false, false, 0xffffff, READER_LOGISTIC},
-    {"libffm", 64, false, true, false, 0xffff, READER_LOGISTIC},
-    {"libffm", 40, true, false, false, 0xffffff, READER_LOGISTIC},
-    {"libffm", 200, false, false, false, 0xffff, READER_LOGISTIC},
-    {"libffm", 60000, false, true, false, 0x7fffffff, READER_SQUARED},
-    {"csv", 12, false, false, false, 0xffffff, READER_LOGISTIC},
-    {"csv", 12, false, true, true, 0xffffff, READER_SQUARED},
+    {"libsvm", 0, false, false, false, 0xff, LOSS_LOGISTIC},
+    {"libsvm", 0, false, true, false, 0xffff, LOSS_LOGISTIC},
+    {"libsvm", 0, false, false, false, 0xffffffff, LOSS_SQUARED},
+    {"libffm", 8, false, false, false, 0xffffff, LOSS_LOGISTIC},
+    {"libffm", 64, false, true, false, 0xffff, LOSS_LOGISTIC},
+    {"libffm", 40, true, false, false, 0xffffff, LOSS_LOGISTIC},
+    {"libffm", 200, false, false, false, 0xffff, LOSS_LOGISTIC},
+    {"libffm", 60000, false, true, false, 0x7fffffff, LOSS_SQUARED},
+    {"csv", 12, false, false, false, 0xffffff, LOSS_LOGISTIC},
+    {"csv", 12, false, true, true, 0xffffff, LOSS_SQUARED},
 };
 enum { N_KINDS = sizeof KINDS / sizeof KINDS[0] };
 
@@ -48,7 +48,7 @@ static void csv_header(struct buf *b, const struct kind *k)
 
 static void csv_line(struct buf *b, const struct kind *k, bool full)
 {
-    buf_printf(b, k->loss == READER_SQUARED ? "%d.5" : "%d", (int)any(2));
+    buf_printf(b, k->loss == LOSS_SQUARED ? "%d.5" : "%d", (int)any(2));
     if (k->weights)
         buf_printf(b, ",%d", 1 + (int)any(3));
     if (k->values)
@@ -63,7 +63,7 @@ static void csv_line(struct buf *b, const struct kind *k, bool full)
 
 static void sparse_line(struct buf *b, const struct kind *k)
 {
-    buf_printf(b, k->loss == READER_SQUARED ? "%d.25" : "%d", (int)any(2));
+    buf_printf(b, k->loss == LOSS_SQUARED ? "%d.25" : "%d", (int)any(2));
     unsigned field = 0;
     for (uint64_t n = any(any_in_100(95) ? 12 : 70); n > 0; n--) {
         field = k->repeat_slots ? (unsigned)any(k->fields)

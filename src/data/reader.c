@@ -133,12 +133,12 @@ int reader_label(const struct reader *r, const char *text, size_t len, float *re
     enum number_status status = number_parse(text, len, &x);
     if (status != NUMBER_OK)
         return reader_bad_number(status, "the label", text, len, "", e);
-    if (r->loss == READER_LOGISTIC && x != 0 && x != 1 && x != -1)
+    if (r->loss == LOSS_LOGISTIC && x != 0 && x != 1 && x != -1)
         return err_set(
             e, TUG_EDATA,
             "the label '%s' is not one of 0, 1, -1, +1 (use --loss squared for numbers)",
             show(text, len).text);
-    *ret = r->loss == READER_LOGISTIC ? (float)(x > 0) : x;
+    *ret = r->loss == LOSS_LOGISTIC ? (float)(x > 0) : x;
     return 0;
 }
 

@@ -40,12 +40,12 @@ struct reader_options {
     // Of the data that the model at hand was trained on; NULL: there is none. What is said
     // below must not contradict it, what is not said is taken from it.
     const struct schema *schema;
-    const char *format;    // "criteo", "libsvm", "libffm", "csv"; NULL: not said
-    enum reader_loss loss; // logistic: labels 0/1 or -1/+1 become 0/1, others are errors;
-                           // squared: any finite number
-    bool loss_given;       // else it is the schema's, if there is one
-    bool labels;     // false (predict): a label may be absent where the format allows
-    uint32_t fields; // libffm: fields must be below; 0 means no bound but 65,535
+    const char *format; // "criteo", "libsvm", "libffm", "csv"; NULL: not said
+    enum loss loss;     // logistic: labels 0/1 or -1/+1 become 0/1, others are errors;
+                        // squared: any finite number
+    bool loss_given;    // else it is the schema's, if there is one
+    bool labels;        // false (predict): a label may be absent where the format allows
+    uint32_t fields;    // libffm: fields must be below; 0 means no bound but 65,535
     // csv only; NULL means not said
     const char *label_column; // else the first column
     const char *drop; // "a,b,c"; with a schema also columns that it does not know. "" is

@@ -453,7 +453,7 @@ static void test_schema(void **state)
 {
     (void)state;
     struct reader *r = open_reader((struct reader_options){.labels = true,
-                                                           .loss = READER_SQUARED,
+                                                           .loss = LOSS_SQUARED,
                                                            .drop = "id",
                                                            .numeric = "age",
                                                            .weight_column = "w",
@@ -486,7 +486,7 @@ static void test_schema(void **state)
     reader_close(r);
     o = (struct reader_options){.schema = s,
                                 .format = "csv",
-                                .loss = READER_SQUARED,
+                                .loss = LOSS_SQUARED,
                                 .loss_given = true,
                                 .label_column = "y",
                                 .drop = "id,z",

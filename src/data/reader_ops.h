@@ -28,7 +28,7 @@ extern const struct reader_ops reader_criteo, reader_libsvm, reader_libffm, read
 
 struct reader {
     const struct reader_ops *ops;
-    enum reader_loss loss;
+    enum loss loss;
     bool labels;
     struct schema *schema;
 };

@@ -12,7 +12,7 @@
 
 enum { MOST = 60 };
 
-static struct reader *open_reader(const char *format, enum reader_loss loss, bool labels,
+static struct reader *open_reader(const char *format, enum loss loss, bool labels,
                                   uint32_t fields)
 {
     struct reader *r = NULL;
@@ -105,7 +105,7 @@ static void assert_same(const struct examples *x, size_t i, const struct naive *
 
 static void round_trips(const char *format, bool fields)
 {
-    struct reader *r = open_reader(format, READER_LOGISTIC, true, 0);
+    struct reader *r = open_reader(format, LOSS_LOGISTIC, true, 0);
     struct buf b = BUF_INIT(1 << 20);
     struct examples x = {0};
     for (int round = 0; round < 20; round++) {
@@ -178,7 +178,7 @@ static void test_libsvm_refused(void **state)
          "ELF\x02\x01",
          "the label '?ELF"},
     };
-    struct reader *r = open_reader("libsvm", READER_LOGISTIC, true, 0);
+    struct reader *r = open_reader("libsvm", LOSS_LOGISTIC, true, 0);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         line_refused(r, bad[i][0], bad[i][1]);
     struct examples x = {0};
@@ -207,12 +207,12 @@ static void test_libffm_refused(void **state)
         {"1 1:2:", "value of feature 2 is missing"},
         {"1 1:2:3:4", "value '3:4' of feature 2 is not a number"},
     };
-    struct reader *r = open_reader("libffm", READER_LOGISTIC, true, 10);
+    struct reader *r = open_reader("libffm", LOSS_LOGISTIC, true, 10);
     assert_int_equal(reader_slots(r), 10);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         line_refused(r, bad[i][0], bad[i][1]);
     reader_close(r);
-    r = open_reader("libffm", READER_LOGISTIC, true, 0);
+    r = open_reader("libffm", LOSS_LOGISTIC, true, 0);
     assert_int_equal(reader_slots(r), 0);
     line_refused(r, "1 65536:1:1", "field 65536 is not below 65536");
     reader_close(r);
@@ -226,7 +226,7 @@ static void test_labels(void **state)
 {
     (void)state;
     struct examples x = {0};
-    struct reader *r = open_reader("libsvm", READER_SQUARED, true, 0);
+    struct reader *r = open_reader("libsvm", LOSS_SQUARED, true, 0);
     assert_int_equal(line_parse(r, "-2.75 1:1", &x, NULL), 0);
     assert_int_equal(line_parse(r, "1e3", &x, NULL), 0);
     assert_int_equal(line_parse(r, "-1 0:1 18446744073709551615:1", &x, NULL), 0);
@@ -236,7 +236,7 @@ static void test_labels(void **state)
     line_refused(r, "nan 1:1", "not finite");
     reader_close(r);
 
-    r = open_reader("libsvm", READER_LOGISTIC, false, 0);
+    r = open_reader("libsvm", LOSS_LOGISTIC, false, 0);
     examples_clear(&x);
     assert_int_equal(line_parse(r, "3:1 4:1", &x, NULL), 0);
     assert_int_equal(line_parse(r, " 1 3:1", &x, NULL), 0);
@@ -251,7 +251,7 @@ static void test_nothing_in_line(void **state)
 {
     (void)state;
     static const char *const empty[] = {"", "\r", "   ", "\t \r", "# 1 2:3", "  #"};
-    struct reader *r = open_reader("libsvm", READER_LOGISTIC, true, 0);
+    struct reader *r = open_reader("libsvm", LOSS_LOGISTIC, true, 0);
     struct examples x = {0};
     for (size_t i = 0; i < sizeof empty / sizeof empty[0]; i++)
         assert_int_equal(line_parse(r, empty[i], &x, NULL), 0);
@@ -265,7 +265,7 @@ static void test_long_line(void **state)
     (void)state;
     struct buf b = BUF_INIT(12 << 20);
     struct examples x = {0};
-    struct reader *r = open_reader("libsvm", READER_LOGISTIC, true, 0);
+    struct reader *r = open_reader("libsvm", LOSS_LOGISTIC, true, 0);
     assert_int_equal(buf_add(&b, "1", 1), 0);
     uint32_t n = 0;
     for (; b.len < 10 << 20; n++)
@@ -283,7 +283,7 @@ static void test_long_line(void **state)
 static void test_failure_keeps_examples(void **state)
 {
     (void)state;
-    struct reader *r = open_reader("libsvm", READER_LOGISTIC, true, 0);
+    struct reader *r = open_reader("libsvm", LOSS_LOGISTIC, true, 0);
     struct examples x = {0};
     assert_int_equal(line_parse(r, "1 5:1 6:1", &x, NULL), 0);
     assert_int_equal(line_parse(r, "0 7:2.5 8:1 9:nan", &x, NULL), TUG_EDATA);

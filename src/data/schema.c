@@ -125,7 +125,7 @@ void schema_from_json(struct schema *ret, const json_t *o, struct json_fields *f
     if (f->rc != 0)
         return;
     snprintf(ret->format, sizeof ret->format, "%s", format);
-    ret->loss = (enum reader_loss)loss;
+    ret->loss = (enum loss)loss;
     ret->separator = separator[0];
     const json_t *columns = json_read_array(f, o, "columns", SCHEMA_TEXT_MAX);
     for (size_t i = 0; f->rc == 0 && i < json_array_size(columns); i++)
@@ -162,9 +162,9 @@ int schema_read(struct schema *ret, const char *bytes, size_t n)
         return TUG_EDATA;
     memcpy(ret->format, bytes, sizeof ret->format);
     unsigned loss = (unsigned)(unsigned char)bytes[SCHEMA_FORMAT_MAX] - '0';
-    ret->loss = (enum reader_loss)loss;
+    ret->loss = (enum loss)loss;
     ret->separator = bytes[SCHEMA_FORMAT_MAX + 1];
     ret->text_len = (uint32_t)(n - HEAD);
     memcpy(ret->text, bytes + HEAD, n - HEAD);
-    return loss <= READER_SQUARED && count_columns(ret) ? 0 : TUG_EDATA;
+    return loss <= LOSS_SQUARED && count_columns(ret) ? 0 : TUG_EDATA;
 }

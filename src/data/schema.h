@@ -16,8 +16,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
-
-enum reader_loss { READER_LOGISTIC, READER_SQUARED };
+#include "base/loss.h"
 
 enum schema_use {
     SCHEMA_WORDS,   // a feature: its text is hashed
@@ -33,7 +32,7 @@ enum { SCHEMA_TEXT_MAX = 256 << 10, SCHEMA_FORMAT_MAX = 16 };
 // Large, and flat: it can be copied.
 struct schema {
     char format[SCHEMA_FORMAT_MAX]; // "": nothing is known
-    enum reader_loss loss;
+    enum loss loss;
     char separator;   // csv
     uint32_t columns; // csv
     uint32_t text_len;

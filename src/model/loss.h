@@ -8,26 +8,26 @@
 #ifndef TUG_MODEL_LOSS_H
 #define TUG_MODEL_LOSS_H
 
+#include "base/loss.h"
 #include "base/maths.h"
-#include "data/reader.h"
 
 // What `tug predict` prints: a probability, or the score itself.
-static inline double loss_prediction(enum reader_loss loss, float score)
+static inline double loss_prediction(enum loss loss, float score)
 {
-    return loss == READER_LOGISTIC ? maths_sigmoid(score) : score;
+    return loss == LOSS_LOGISTIC ? maths_sigmoid(score) : score;
 }
 
 // d loss / d score.
-static inline float loss_gradient(enum reader_loss loss, double prediction, float label)
+static inline float loss_gradient(enum loss loss, double prediction, float label)
 {
     (void)loss;
     return (float)(prediction - label);
 }
 
 // Probabilities are kept 1e-15 away from 0 and 1, as everybody's logloss does.
-static inline double loss_value(enum reader_loss loss, double prediction, float label)
+static inline double loss_value(enum loss loss, double prediction, float label)
 {
-    if (loss == READER_SQUARED)
+    if (loss == LOSS_SQUARED)
         return 0.5 * (prediction - label) * (prediction - label);
     double p = label > 0 ? prediction : 1 - prediction;
     return -maths_log(p > 1e-15 ? p : 1e-15);

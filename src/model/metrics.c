@@ -74,10 +74,10 @@ static size_t bucket_of(float score)
 
 // A logarithm an example would cost as much as a short example itself: probabilities are
 // multiplied until they get small.
-static void add_loss(struct metrics_stream *m, enum reader_loss loss, double prediction,
+static void add_loss(struct metrics_stream *m, enum loss loss, double prediction,
                      float label, float weight)
 {
-    if (loss == READER_SQUARED || weight != 1) {
+    if (loss == LOSS_SQUARED || weight != 1) {
         m->loss += weight * loss_value(loss, prediction, label);
         return;
     }
@@ -89,7 +89,7 @@ static void add_loss(struct metrics_stream *m, enum reader_loss loss, double pre
     }
 }
 
-void metrics_stream_add(struct metrics_stream *m, enum reader_loss loss, float score,
+void metrics_stream_add(struct metrics_stream *m, enum loss loss, float score,
                         double prediction, float label, float weight)
 {
     m->examples++;
@@ -113,12 +113,12 @@ void metrics_stream_merge(struct metrics_stream *into, const struct metrics_stre
     }
 }
 
-double metrics_base(enum reader_loss loss, double weight, double observed, double squares)
+double metrics_base(enum loss loss, double weight, double observed, double squares)
 {
     if (!(weight > 0))
         return (double)NAN;
     double mean = observed / weight;
-    if (loss == READER_SQUARED)
+    if (loss == LOSS_SQUARED)
         return (squares / weight - mean * mean) / 2;
     return mean > 0 && mean < 1
                ? -(mean * maths_log(mean) + (1 - mean) * maths_log(1 - mean))
@@ -136,16 +136,15 @@ static double stream_auc(const struct metrics_stream *m)
     return positives > 0 && below > 0 ? pairs / (positives * below) : (double)NAN;
 }
 
-struct metrics metrics_stream_result(const struct metrics_stream *m,
-                                     enum reader_loss loss)
+struct metrics metrics_stream_result(const struct metrics_stream *m, enum loss loss)
 {
     double total = m->loss - maths_log(m->likelihood);
     return (struct metrics){
         .examples = m->examples,
-        .auc = loss == READER_LOGISTIC ? stream_auc(m) : (double)NAN,
+        .auc = loss == LOSS_LOGISTIC ? stream_auc(m) : (double)NAN,
         .logloss = m->weight > 0 ? total / m->weight : (double)NAN,
         .copc = m->observed > 0 ? m->predicted / m->observed : (double)NAN,
-        .base = loss == READER_LOGISTIC ? metrics_base(loss, m->weight, m->observed, 0)
-                                        : (double)NAN,
+        .base = loss == LOSS_LOGISTIC ? metrics_base(loss, m->weight, m->observed, 0)
+                                      : (double)NAN,
     };
 }

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "data/reader.h"
+#include "base/loss.h"
 
 struct metrics {
     uint64_t examples;
@@ -21,8 +21,7 @@ struct metrics {
 
 // That loss, from sums of weights, of weighted labels, and of their squares (the squared
 // loss only).
-double metrics_base(enum reader_loss loss, double weight, double observed,
-                    double squares);
+double metrics_base(enum loss loss, double weight, double observed, double squares);
 
 // Scores, labels and weights of an evaluation, kept to be sorted.
 struct scored {
@@ -48,10 +47,9 @@ struct metrics_stream {
 };
 
 void metrics_stream_clear(struct metrics_stream *m);
-void metrics_stream_add(struct metrics_stream *m, enum reader_loss loss, float score,
+void metrics_stream_add(struct metrics_stream *m, enum loss loss, float score,
                         double prediction, float label, float weight);
 void metrics_stream_merge(struct metrics_stream *into, const struct metrics_stream *from);
-struct metrics metrics_stream_result(const struct metrics_stream *m,
-                                     enum reader_loss loss);
+struct metrics metrics_stream_result(const struct metrics_stream *m, enum loss loss);
 
 #endif

@@ -72,18 +72,18 @@ static void test_streaming(void **state)
     double loss = 0, predicted = 0, observed = 0;
     for (uint64_t i = 0; i < N; i++) {
         float score = 6 * random_f32(1, 1, i) - 4;
-        double p = loss_prediction(READER_LOGISTIC, score);
+        double p = loss_prediction(LOSS_LOGISTIC, score);
         float label = random_f64(1, 2, i) < p ? 1 : 0;
         float weight = i % 4 == 0 ? 2 : 1;
         s[i] = (struct scored){score, label > 0 ? weight : -weight};
-        metrics_stream_add(&part[i % 2], READER_LOGISTIC, score, p, label, weight);
-        loss += weight * loss_value(READER_LOGISTIC, p, label);
+        metrics_stream_add(&part[i % 2], LOSS_LOGISTIC, score, p, label, weight);
+        loss += weight * loss_value(LOSS_LOGISTIC, p, label);
         predicted += weight * p;
         observed += weight * label;
     }
     metrics_stream_merge(&all, &part[0]);
     metrics_stream_merge(&all, &part[1]);
-    struct metrics m = metrics_stream_result(&all, READER_LOGISTIC);
+    struct metrics m = metrics_stream_result(&all, LOSS_LOGISTIC);
     assert_int_equal(m.examples, N);
     assert_true(fabs(m.auc - metrics_auc(s, scratch, N)) < 1e-4);
     assert_true(fabs(m.logloss - loss / (N * 1.25)) < 1e-9);
@@ -95,11 +95,11 @@ static void test_streaming(void **state)
 static void test_losses(void **state)
 {
     (void)state;
-    assert_true(loss_prediction(READER_SQUARED, 3.5f) == 3.5);
-    assert_true(loss_value(READER_SQUARED, 3, 1) == 2);
-    assert_true(fabs(loss_value(READER_LOGISTIC, 0.25, 1) - log(4)) < 1e-12);
-    assert_true(isfinite(loss_value(READER_LOGISTIC, 0, 1)));
-    assert_true(loss_gradient(READER_LOGISTIC, 0.75, 1) == -0.25f);
+    assert_true(loss_prediction(LOSS_SQUARED, 3.5f) == 3.5);
+    assert_true(loss_value(LOSS_SQUARED, 3, 1) == 2);
+    assert_true(fabs(loss_value(LOSS_LOGISTIC, 0.25, 1) - log(4)) < 1e-12);
+    assert_true(isfinite(loss_value(LOSS_LOGISTIC, 0, 1)));
+    assert_true(loss_gradient(LOSS_LOGISTIC, 0.75, 1) == -0.25f);
 }
 
 int main(void)

@@ -92,7 +92,7 @@ struct model_batch {
 
 // Training on examples: what it needs to know beside them, and what it leaves.
 struct model_training {
-    enum reader_loss loss;
+    enum loss loss;
     float bias;
     const struct rule_params *rules; // of the groups, at the rate now
     float pass;                      // as in rule_params.prior

@@ -93,7 +93,7 @@ static void fill(struct example *e, const struct model *m, size_t n, uint64_t se
 
 static struct model_training squares(const struct rule_params *rules)
 {
-    return (struct model_training){.loss = READER_SQUARED,
+    return (struct model_training){.loss = LOSS_SQUARED,
                                    .bias = 0.25f,
                                    .rules = rules,
                                    .pass = 2,

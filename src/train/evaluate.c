@@ -276,7 +276,7 @@ int evaluate(const struct evaluation_options *o, struct metrics *ret, struct err
     if (rc == 0 && ev.position == 0)
         rc = err_set(e, TUG_EDATA, "%s: there is no example in the data",
                      o->source != NULL ? source_file_name(o->source, 0) : "evaluation");
-    if (rc == 0 && o->loss == READER_LOGISTIC && !o->predict)
+    if (rc == 0 && o->loss == LOSS_LOGISTIC && !o->predict)
         rc = auc_of(&ev, &auc, e);
     evaluation_fini(&ev);
     if (rc != 0)

@@ -22,7 +22,7 @@ struct evaluation_options {
     // Instead of the source: the data of a training run, at hand already.
     const struct dataset *data;
     struct reader *reader;
-    enum reader_loss loss;
+    enum loss loss;
     uint64_t max_bad_lines;
     uint64_t *bad_lines;
     // Only examples of this share of the positions in the text are scored; 0: all.

@@ -27,7 +27,7 @@ static struct train_config config_of(const char *model, const char *settings, in
     struct train_config c = {
         .data = {data, 1},
         .test = {data, 1},
-        .reader = {.format = "libffm", .loss = READER_LOGISTIC, .labels = true},
+        .reader = {.format = "libffm", .loss = LOSS_LOGISTIC, .labels = true},
         .model = training_model(model),
         .epochs = 2,
         .batch = 32,
@@ -435,7 +435,7 @@ static void test_diverges(void **state)
     (void)state;
     data[0] = training_data("diverges.ffm", 2000, 4, 0);
     struct train_config c = config_of("fm", "accessor=ctr; embedx-threshold=0", 1);
-    c.reader.loss = READER_SQUARED;
+    c.reader.loss = LOSS_SQUARED;
     table.accessor.rule = rule_defaults(RULE_SGD);
     table.accessor.rule.lr = 1000;
     assert_int_equal(lifecycle_run(&c, &result, &test_err), TUG_EDATA);

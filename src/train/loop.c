@@ -122,7 +122,7 @@ static int load_window(struct run *r, struct position next, struct train_result 
 static void warn_about_labels(struct run *r)
 {
     uint64_t positives = dataset_positives(r->data), n = dataset_size(r->data);
-    if (r->config->reader.loss == READER_LOGISTIC && n > 0 &&
+    if (r->config->reader.loss == LOSS_LOGISTIC && n > 0 &&
         (positives == 0 || positives == n))
         log_warn("all %llu labels are %d: there is nothing to learn, and no AUC",
                  (unsigned long long)n, positives == 0 ? 0 : 1);

@@ -20,7 +20,7 @@ static struct saved_run written, again; // large
 static void fill(struct saved_run *m)
 {
     *m = (struct saved_run){
-        .schema = {.format = "csv", .loss = READER_SQUARED, .separator = '\t'},
+        .schema = {.format = "csv", .loss = LOSS_SQUARED, .separator = '\t'},
         .options = {.model = training_model("ffm"),
                     .schedule = {SCHEDULE_LINEAR, 0.1, 1e-300},
                     .batch = 77,

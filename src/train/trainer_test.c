@@ -20,7 +20,7 @@ static struct train_config config_of(const char *model, int threads)
     return (struct train_config){
         .data = {data, 1},
         .test = {data, 1},
-        .reader = {.format = "libffm", .loss = READER_LOGISTIC, .labels = true},
+        .reader = {.format = "libffm", .loss = LOSS_LOGISTIC, .labels = true},
         .model = training_model(model),
         .epochs = 3,
         .batch = 16,

@@ -77,7 +77,7 @@ static inline void fuzz_reader(struct reader_options o, const uint8_t *data, siz
     if (size == 0)
         return;
     o.labels = data[0] & 1;
-    o.loss = data[0] & 2 ? READER_SQUARED : READER_LOGISTIC;
+    o.loss = data[0] & 2 ? LOSS_SQUARED : LOSS_LOGISTIC;
     require(reader_open(&r, &o, NULL) == 0);
     fuzz_text(r, (const char *)data + 1, size - 1);
     reader_close(r);

@@ -1,0 +1,10 @@
+// What a score means, and which labels there are: known to who reads labels and to models
+// (model/loss.h has the formulas).
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_BASE_LOSS_H
+#define TUG_BASE_LOSS_H
+
+enum loss { LOSS_LOGISTIC, LOSS_SQUARED };
+
+#endif
