@@ -106,24 +106,26 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
                        "'%s' depends on which worker is faster",
                        t->mode);
     c->deterministic = t->deterministic || s->mode == TRAIN_SYNC;
-    k->mode = c->deterministic ? WIRE_SYNC : s->mode == TRAIN_SSP ? WIRE_SSP : WIRE_ASYNC;
+    k->mode = c->deterministic       ? CONFIG_SYNC
+              : s->mode == TRAIN_SSP ? CONFIG_SSP
+                                     : CONFIG_ASYNC;
     k->staleness = (uint32_t)(s->mode_n < UINT32_MAX ? s->mode_n : UINT32_MAX);
     k->rules = (enum train_rules)t->rules;
     k->bf16 = t->values == 1;
     k->pack_keys = t->pack_keys;
     k->cache_keys = t->cache_keys;
-    if (k->mode == WIRE_SYNC && k->bf16)
+    if (k->mode == CONFIG_SYNC && k->bf16)
         return err_set(
             e, TUG_EUSAGE,
             "--values bf16 cannot be used in sync mode: each worker's sums would be "
             "rounded, so that the result would depend on the number of workers");
-    if (k->mode != WIRE_SYNC && !options_given(o, "batch"))
+    if (k->mode != CONFIG_SYNC && !options_given(o, "batch"))
         c->batch = CLUSTER_BATCH;
     if (s->save_batches != 0 && t->table == NULL)
         return err_set(e, TUG_EUSAGE,
                        "--save-every: on a cluster saves are made between passes, unless "
                        "there is a --table: give a number of passes");
-    if (s->valid_fraction > 0 && k->mode != WIRE_SYNC)
+    if (s->valid_fraction > 0 && k->mode != CONFIG_SYNC)
         return err_set(e, TUG_EUSAGE,
                        "--valid %g: a share of the data needs --mode sync on a cluster; "
                        "give a file instead",

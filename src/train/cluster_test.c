@@ -134,7 +134,7 @@ static void open_scheduler(struct cluster *c)
 
 // Trains on a cluster as the config says.
 static void train_there(const struct train_config *config, uint32_t servers,
-                        uint32_t workers, enum wire_mode mode, const atomic_bool *leave,
+                        uint32_t workers, enum config_mode mode, const atomic_bool *leave,
                         struct train_result *ret)
 {
     struct err e = {0};
@@ -232,7 +232,7 @@ static void test_sync(void **state)
             fail_msg("%s", test_err.text);
         for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
             c.out = there;
-            train_there(&c, shapes[i][0], shapes[i][1], WIRE_SYNC, NULL, &many);
+            train_there(&c, shapes[i][0], shapes[i][1], CONFIG_SYNC, NULL, &many);
             assert_int_equal(many.examples, one.examples);
             assert_int_equal(many.trained_examples, one.trained_examples);
             assert_true(many.test.auc == one.test.auc);
@@ -275,7 +275,7 @@ static void test_sync_without_one(void **state)
         atomic_bool leave = false;
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, leave_after, &leave), 0);
-        train_there(&c, 2, 3, WIRE_SYNC, &leave, &many);
+        train_there(&c, 2, 3, CONFIG_SYNC, &leave, &many);
         pthread_join(thread, NULL);
         same_part(one.saved, many.saved, "sparse-0.rows");
         same_part(one.saved, many.saved, "dense-0.rows");
@@ -289,13 +289,13 @@ static void test_async(void **state)
     (void)state;
     static const uint32_t shapes[][2] = {{1, 1}, {2, 3}};
     data[0] = training_data("async.ffm", 3000, 3, 0);
-    for (int mode = WIRE_ASYNC; mode <= WIRE_SSP; mode++)
+    for (int mode = CONFIG_ASYNC; mode <= CONFIG_SSP; mode++)
         for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
             struct train_config c = config_of("fm");
             struct train_result r;
             c.deterministic = false;
             c.threads = 1 + (int)i; // lanes of each worker
-            train_there(&c, shapes[i][0], shapes[i][1], (enum wire_mode)mode, NULL, &r);
+            train_there(&c, shapes[i][0], shapes[i][1], (enum config_mode)mode, NULL, &r);
             assert_int_equal(r.examples, 3000);
             assert_int_equal(r.trained_examples, 9000);
             assert_int_equal(r.keys, 12);
@@ -376,7 +376,7 @@ static void test_lives_sync(void **state)
     data[0] = training_data("lives.ffm", 2000, 300, 0);
     struct train_config c = living_config(
         &t, "accessor=ctr; entry=count:3; embedx-threshold=1");
-    struct train_cluster how = {.mode = WIRE_SYNC};
+    struct train_cluster how = {.mode = CONFIG_SYNC};
     c.cluster = &how;
     c.out = files_in("alone");
     if (lifecycle_run(&c, &one, &test_err) != 0)
@@ -384,7 +384,7 @@ static void test_lives_sync(void **state)
     struct rows here = rows_of(one.saved);
     assert_true(here.n > 0 && here.n <= 1200 && one.test.auc > 0.6);
     c.out = files_in("others");
-    train_there(&c, 3, 2, WIRE_SYNC, NULL, &many);
+    train_there(&c, 3, 2, CONFIG_SYNC, NULL, &many);
     struct rows there = rows_of(many.saved);
     assert_true(there.n == here.n && there.shows == here.shows);
     assert_true(there.hash == here.hash);
@@ -416,10 +416,11 @@ static void test_lives_count_once(void **state)
     static char text[256]; // files_in forgets
     snprintf(text, sizeof(text), "%s", training_data("once.ffm", 2000, 1000, 0));
     data[0] = text; // two shows a feature and pass
-    for (int mode = WIRE_ASYNC; mode <= WIRE_SYNC; mode += WIRE_SYNC - WIRE_ASYNC) {
+    for (int mode = CONFIG_ASYNC; mode <= CONFIG_SYNC;
+         mode += CONFIG_SYNC - CONFIG_ASYNC) {
         struct train_config c = living_config(
             &t, "accessor=ctr; entry=count:3; embedx-threshold=1");
-        struct train_cluster how = {.mode = (enum wire_mode)mode};
+        struct train_cluster how = {.mode = (enum config_mode)mode};
         c.cluster = &how;
         struct rows first = rows_after(&c, 1, "pass", one);
         assert_true(first.n > 100 && first.n < 2500);
@@ -452,7 +453,7 @@ static void copy_dir(const char *from, const char *to)
 enum { RESUMED = 4 }; // saves: each is a run
 
 // Saves that were made in the middle of a pass, the first ones, lead to the same end.
-static void resume_from_all(const struct train_config *whole, enum wire_mode mode,
+static void resume_from_all(const struct train_config *whole, enum config_mode mode,
                             const struct train_result *end, uint32_t servers,
                             uint32_t workers)
 {
@@ -477,7 +478,7 @@ static void resume_from_all(const struct train_config *whole, enum wire_mode mod
         struct rows got = rows_of(r.saved);
         assert_int_equal(got.n, want.n);
         assert_int_equal(got.shows, want.shows);
-        assert_true(mode != WIRE_SYNC || got.hash == want.hash);
+        assert_true(mode != CONFIG_SYNC || got.hash == want.hash);
         files_remove(out);
         within++;
     }
@@ -512,17 +513,17 @@ static void test_saved_within(void **state)
     snprintf(text, sizeof(text), "%s", training_data("within.ffm", 18000, 300, 1000));
     snprintf(out, sizeof(out), "%s", files_in("whole"));
     data[0] = text;
-    for (int mode = WIRE_ASYNC; mode <= WIRE_SYNC; mode++) {
+    for (int mode = CONFIG_ASYNC; mode <= CONFIG_SYNC; mode++) {
         struct train_config c = living_config(&t, "accessor=ctr; embedx-threshold=1");
-        c.deterministic = mode == WIRE_SYNC;
+        c.deterministic = mode == CONFIG_SYNC;
         c.epochs = 2;
-        c.batch = mode == WIRE_SYNC ? 16 : 64;
-        c.save_batches = mode == WIRE_SYNC ? 60 : 10;
+        c.batch = mode == CONFIG_SYNC ? 16 : 64;
+        c.save_batches = mode == CONFIG_SYNC ? 60 : 10;
         c.out = out;
-        train_there(&c, 2, 2, (enum wire_mode)mode, NULL, &r);
+        train_there(&c, 2, 2, (enum config_mode)mode, NULL, &r);
         // Also of a pass whose number of batches nobody knows yet.
         assert_int_equal(first_epoch(out), 0);
-        resume_from_all(&c, (enum wire_mode)mode, &r, again[mode][0], again[mode][1]);
+        resume_from_all(&c, (enum config_mode)mode, &r, again[mode][0], again[mode][1]);
         files_remove(c.out);
     }
 }
@@ -598,7 +599,7 @@ static void test_another_saves(void **state)
     c.save_batches = 10;
     c.out = files_in("slow");
     guest = run_saver;
-    train_there(&c, 2, 2, WIRE_ASYNC, NULL, &r);
+    train_there(&c, 2, 2, CONFIG_ASYNC, NULL, &r);
     guest = NULL;
     assert_true(looks > 10);
     assert_int_equal(held, 0);

@@ -11,11 +11,10 @@
 #include "data/reader.h"
 #include "model/metrics.h"
 #include "model/model.h"
+#include "store/config.h"
 #include "train/schedule.h"
-#include "wire/wire.h"
 
 struct node;
-struct table_config;
 
 struct path_list {
     const char *const *items;
@@ -34,8 +33,8 @@ enum train_rules { TRAIN_RULES_AUTO, TRAIN_RULES_SERVER, TRAIN_RULES_WORKER };
 // Training on a cluster: what the scheduler's driver and all workers are given.
 struct train_cluster {
     struct node *node;
-    enum wire_mode mode;
-    uint32_t staleness; // WIRE_SSP
+    enum config_mode mode;
+    uint32_t staleness; // CONFIG_SSP
     enum train_rules rules;
     bool bf16, pack_keys, cache_keys; // see client_options
 };

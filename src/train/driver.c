@@ -177,7 +177,7 @@ static int set_clock(struct driver *d, uint64_t clock, struct err *e)
 static int open_pass(struct run *r, uint64_t pass, struct err *e)
 {
     struct driver *d = r->driver;
-    bool sync = r->config->cluster->mode == WIRE_SYNC;
+    bool sync = r->config->cluster->mode == CONFIG_SYNC;
     const struct driver_position *from = &d->resumed;
     static const struct driver_position begin;
     if (from->pass != pass)
@@ -209,7 +209,7 @@ static int look_at_clock(struct run *r, uint64_t pass, uint64_t *ret_examples,
 {
     struct driver *d = r->driver;
     struct msg_table_is now;
-    if (r->config->cluster->mode != WIRE_SYNC)
+    if (r->config->cluster->mode != CONFIG_SYNC)
         return 0;
     client_ts ts = client_stat(d->remote.client, EXCHANGE_SPARSE, &now, e);
     if (ts == 0)
@@ -310,7 +310,7 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
             (unsigned long long)r->config->max_bad_lines);
     result->examples = d->examples = s.pass.examples;
     // Workers count the batches of their pieces; of shared ones nobody has all.
-    if (r->config->table != NULL && r->config->cluster->mode == WIRE_SYNC)
+    if (r->config->table != NULL && r->config->cluster->mode == CONFIG_SYNC)
         TRY(remote_step(&d->remote, batches_of(r, s.pass.examples), e));
     return run_check_examples(r, s.pass.examples, e);
 }

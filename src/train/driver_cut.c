@@ -276,7 +276,7 @@ int driver_save_within(struct run *r, uint64_t pass, uint64_t examples,
         return 0;
     d->cut.pass = pass;
     d->cut.first = d->cut.clock = 0;
-    if (r->config->cluster->mode == WIRE_SYNC) {
+    if (r->config->cluster->mode == CONFIG_SYNC) {
         d->cut.first = batches + d->ahead;
         d->cut.clock = pass << 32 | d->cut.first;
         buf_clear(&d->cut.done);

@@ -221,7 +221,7 @@ int exchange_pull(struct exchange *x, uint64_t clock, struct err *e)
         .clock = clock,
         // Else who has no keys on a loop goes on when that one has not; and should the
         // worker whose part of the batch it lacks be dead, nobody does that part again.
-        .all_loops = client_spec(x->client, EXCHANGE_SPARSE)->mode == WIRE_SYNC,
+        .all_loops = client_spec(x->client, EXCHANGE_SPARSE)->config.mode == CONFIG_SYNC,
         .arranged = true,
     };
     struct client_pull dense = {

@@ -38,7 +38,7 @@ static struct train_config config_of(const char *model, const char *settings, in
         .cluster = &how,
         .table = &table,
     };
-    how = (struct train_cluster){.mode = WIRE_ASYNC};
+    how = (struct train_cluster){.mode = CONFIG_ASYNC};
     table = run_living_defaults(&c.model);
     if (table_config_parse(&table, settings, &test_err) != 0)
         fail_msg("%s", test_err.text);
@@ -409,7 +409,7 @@ static void test_who_steps(void **state)
     c = config_of("fm", "embedx-rule=adagrad:clip=1", 2);
     assert_false(run_steps_in_place(&c));
     c = config_of("fm", "entry=count:3", 2);
-    how.mode = WIRE_SSP;
+    how.mode = CONFIG_SSP;
     assert_false(run_steps_in_place(&c));
 }
 

@@ -34,7 +34,7 @@ int remote_open(struct remote *r, const struct train_config *c,
         .member = node_member(r->node, ro->role, ""),
         .view = ro->view,
         .view_ctx = ro->ctx,
-        .request_timeout_ns = k->mode == WIRE_ASYNC ? 0 : HELD_SECONDS * SECOND_NS,
+        .request_timeout_ns = k->mode == CONFIG_ASYNC ? 0 : HELD_SECONDS * SECOND_NS,
         .bf16 = k->bf16,
         .pack_keys = k->pack_keys,
         .cache_keys = k->cache_keys,
@@ -190,7 +190,7 @@ static bool adds_up(enum rule_kind rule)
 bool remote_steps(const struct train_config *c)
 {
     const struct train_cluster *k = c->cluster;
-    if (k->mode == WIRE_SYNC || k->rules == TRAIN_RULES_SERVER || c->table != NULL)
+    if (k->mode == CONFIG_SYNC || k->rules == TRAIN_RULES_SERVER || c->table != NULL)
         return false;
     return k->rules == TRAIN_RULES_WORKER ||
            (adds_up(c->model.linear.kind) && adds_up(c->model.latent.kind));

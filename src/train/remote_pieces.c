@@ -95,8 +95,8 @@ struct batches {
 // With staleness s a batch may be pulled before the s batches before it are pushed.
 static uint64_t window_of(const struct train_cluster *k)
 {
-    return k->mode == WIRE_SSP && k->staleness < REMOTE_SLOTS - 1 ? k->staleness + 1
-                                                                  : REMOTE_SLOTS;
+    return k->mode == CONFIG_SSP && k->staleness < REMOTE_SLOTS - 1 ? k->staleness + 1
+                                                                    : REMOTE_SLOTS;
 }
 
 // All of them in turn, whatever the window: when batch b is computed it needs what batch
@@ -122,7 +122,8 @@ static int finish_batch(struct remote_worker *w, const struct batches *s, uint64
                         struct err *e)
 {
     TRY(exchange_pushed(slot_of(w, b), e));
-    return w->config->cluster->mode == WIRE_SSP ? tick(w, s->first_clock + b + 1, e) : 0;
+    return w->config->cluster->mode == CONFIG_SSP ? tick(w, s->first_clock + b + 1, e)
+                                                  : 0;
 }
 
 static int begin_batch(struct remote_worker *w, struct batches *s, uint64_t b,
@@ -192,7 +193,8 @@ static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
     TRY(x->steps ? take_steps(w, s, x, e) : take_gradients(w, s, x, e));
     // The next batch's rows are to come without what this one changed, but servers hold
     // a pull that is ahead of others, and answer it by what is there then.
-    if (x->steps && s->window > 1 && b + 1 < s->n && w->config->cluster->mode == WIRE_SSP)
+    if (x->steps && s->window > 1 && b + 1 < s->n &&
+        w->config->cluster->mode == CONFIG_SSP)
         TRY(exchange_pulled(slot_of(w, b + 1), e));
     struct exchange_push p = {
         .rate = s->rate,
@@ -234,7 +236,7 @@ static int begin_pass(struct remote_worker *w, uint64_t pass, struct err *e)
     w->pass = pass;
     w->paused = false;
     w->clock = pass << 32;
-    if (w->config->cluster->mode != WIRE_SSP)
+    if (w->config->cluster->mode != CONFIG_SSP)
         return 0;
     client_ts ts = client_stat(w->remote.client, EXCHANGE_SPARSE, &now, e);
     if (ts == 0)
@@ -247,7 +249,7 @@ static int begin_pass(struct remote_worker *w, uint64_t pass, struct err *e)
 
 int remote_pieces_pause(struct remote_worker *w, struct err *e)
 {
-    if (w->paused || w->config->cluster->mode != WIRE_SSP)
+    if (w->paused || w->config->cluster->mode != CONFIG_SSP)
         return 0;
     w->paused = true;
     w->pass = 0;

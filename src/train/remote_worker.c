@@ -350,8 +350,8 @@ static int reason(const struct lane *lanes, uint32_t n, struct err *e)
 int train_worker_run(const struct train_config *c, struct err *e)
 {
     // In sync mode the examples of all are held by each worker: once a process is enough.
-    uint32_t n = c->cluster->mode == WIRE_SYNC || c->threads < 1 ? 1
-                                                                 : (uint32_t)c->threads;
+    uint32_t n = c->cluster->mode == CONFIG_SYNC || c->threads < 1 ? 1
+                                                                   : (uint32_t)c->threads;
     struct lane *lanes = mem_zalloc(n * sizeof(*lanes));
     if (lanes == NULL)
         return err_nomem(e, "the worker");

@@ -3,14 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/run_tables.h"
 
-#include <assert.h>
 #include <stdio.h>
-
-#include "wire/wire.h"
-
-static_assert((int)CONFIG_ASYNC == WIRE_ASYNC && (int)CONFIG_SSP == WIRE_SSP &&
-                  (int)CONFIG_SYNC == WIRE_SYNC,
-              "modes have one order");
 
 struct table_config run_living_defaults(const struct model_options *o)
 {
@@ -31,10 +24,9 @@ static void set_run(const struct train_config *c, const struct model *m,
                     struct table_config *t)
 {
     t->seed = m->options.seed;
-    enum wire_mode mode = c->cluster != NULL ? c->cluster->mode : WIRE_ASYNC;
-    t->mode = (enum config_mode)mode;
-    t->staleness = mode == WIRE_SSP ? c->cluster->staleness : 0;
-    t->mean = c->reduce_mean && mode == WIRE_SYNC;
+    t->mode = c->cluster != NULL ? c->cluster->mode : CONFIG_ASYNC;
+    t->staleness = t->mode == CONFIG_SSP ? c->cluster->staleness : 0;
+    t->mean = c->reduce_mean && t->mode == CONFIG_SYNC;
 }
 
 // Whether the models' steps can apply it: they clip nothing, and know tug's own rules.
@@ -49,7 +41,7 @@ bool run_steps_in_place(const struct train_config *c)
     const struct table_config *t = c->table;
     // Clocks, and results that depend on nothing else, are a server's; so is who applies
     // the rules when that was asked for.
-    if (k->mode != WIRE_ASYNC || c->deterministic || k->rules != TRAIN_RULES_AUTO)
+    if (k->mode != CONFIG_ASYNC || c->deterministic || k->rules != TRAIN_RULES_AUTO)
         return false;
     // Saves in the middle of a pass are of pieces of the data that workers have done.
     if (c->save_batches != 0)
