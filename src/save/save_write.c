@@ -3,23 +3,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
 #include "save/save_internal.h"
-#include "store/cut_internal.h"
+#include "store/cut.h"
 
 enum { BLOCK_BYTES = 1 << 20 };
 
 struct rows_shape save_cut_shape(const struct store *s)
 {
-    struct rows_shape shape = {
-        .width = s->accessor.width,
-        .extra_width = s->accessor.extra_width,
-        .partition_bits = s->o.partition_bits,
-        .by_range = s->config.place == CONFIG_RANGE,
-        .mode = s->cut->o.mode,
+    const struct accessor *a = store_accessor(s);
+    return (struct rows_shape){
+        .width = a->width,
+        .extra_width = a->extra_width,
+        .partition_bits = store_partition_bits(s),
+        .by_range = store_config(s)->place == CONFIG_RANGE,
+        .mode = cut_mode(s),
+        .day = cut_day(s),
     };
-    for (uint32_t p = 0; p < s->n_parts; p++)
-        if (cut_time(s->cut, p).day > shape.day)
-            shape.day = cut_time(s->cut, p).day;
-    return shape;
 }
 
 int save_write_cut(struct store *s, const char *path, int zstd_level,
@@ -50,10 +48,11 @@ static int write_store(struct store *s, const char *path, int zstd_level,
 {
     char name[SAVE_FILE_MAX], file[FILE_PATH_MAX];
     struct rows_info info;
-    struct save_table *t = save_add_table(m, s->o.id, &s->config, s->o.partition_bits, e);
+    const struct table_config *c = store_config(s);
+    struct save_table *t = save_add_table(m, store_id(s), c, store_partition_bits(s), e);
     if (t == NULL)
         return e->code;
-    save_file_name(name, s->config.name, 0);
+    save_file_name(name, c->name, 0);
     TRY(file_join(file, path, name, e));
     TRY(save_write_cut(s, file, zstd_level, NULL, NULL, &info, e));
     return save_add_file(t, name, &info, e);

@@ -21,6 +21,20 @@ bool cut_going(const struct store *s)
     return s->cut != NULL;
 }
 
+enum save_mode cut_mode(const struct store *s)
+{
+    return s->cut->o.mode;
+}
+
+uint32_t cut_day(const struct store *s)
+{
+    uint32_t day = 0;
+    for (uint32_t p = 0; p < s->n_parts; p++)
+        if (cut_time(s->cut, p).day > day)
+            day = cut_time(s->cut, p).day;
+    return day;
+}
+
 struct cut_stats cut_stats(const struct store *s)
 {
     return s->cut != NULL ? s->cut->stats : (struct cut_stats){0};

@@ -28,6 +28,9 @@ struct cut_options {
 // TUG_EUSAGE: a cut or an admin operation goes on, or deltas are not noted in this table.
 int cut_begin(struct store *s, const struct cut_options *o, struct err *e);
 bool cut_going(const struct store *s);
+// Of the cut that goes on: its mode, and the last day of the partitions.
+enum save_mode cut_mode(const struct store *s);
+uint32_t cut_day(const struct store *s);
 
 // The next block, valid until the next call on the store; kind ROWS_END: that was all.
 // About `bytes` at most in a block (one row at least). Any other kind with n == 0: enough

@@ -218,6 +218,16 @@ const struct accessor *store_accessor(const struct store *s)
     return &s->accessor;
 }
 
+uint32_t store_id(const struct store *s)
+{
+    return s->o.id;
+}
+
+uint32_t store_partition_bits(const struct store *s)
+{
+    return s->o.partition_bits;
+}
+
 const struct table_config *store_config(const struct store *s)
 {
     return &s->config;

@@ -40,6 +40,8 @@ void store_close(struct store *s); // NULL is fine
 
 const struct accessor *store_accessor(const struct store *s);
 const struct table_config *store_config(const struct store *s);
+uint32_t store_id(const struct store *s); // of its table
+uint32_t store_partition_bits(const struct store *s);
 uint32_t store_partition(const struct store *s, uint64_t key); // of a key
 
 enum store_op {
