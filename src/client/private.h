@@ -340,7 +340,6 @@ int slice_cut_all(struct request *r);        // one for each loop, without keys
 int slice_cut_first(struct request *r);      // for the loop of the least number
 int slice_cut_everywhere(struct request *r); // likewise, of all spaces
 int slice_cut_partition(struct request *r);  // for the loop of a walk's partition
-int slice_add(struct request *r, struct peer *p, size_t begin, size_t n);
 void slice_drop(struct slice *s);
 // Where the placement sends its keys elsewhere, others take them: true, it has gone.
 bool slice_replace(struct slice *s);

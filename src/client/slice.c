@@ -171,7 +171,7 @@ static void unqueue(struct slice *s)
         p->last = s->before;
 }
 
-int slice_add(struct request *r, struct peer *p, size_t begin, size_t n)
+static int add(struct request *r, struct peer *p, size_t begin, size_t n)
 {
     assert(p->client == r->client && begin + n <= r->n);
     struct slice *s = slice_take(r->client);
@@ -225,7 +225,7 @@ static size_t cut_run(struct request *r, size_t begin, size_t end)
             least = place;
             continue;
         }
-        if (i > from && slice_add(r, p->loops[loop], from, i - from) != 0)
+        if (i > from && add(r, p->loops[loop], from, i - from) != 0)
             return SIZE_MAX;
         from = i;
         if (place < least)
@@ -234,7 +234,7 @@ static size_t cut_run(struct request *r, size_t begin, size_t end)
         least = place;
         limit = p->starts[loop + 1];
     }
-    if (end > from && slice_add(r, p->loops[loop], from, end - from) != 0)
+    if (end > from && add(r, p->loops[loop], from, end - from) != 0)
         return SIZE_MAX;
     return end;
 }
@@ -248,7 +248,7 @@ static int add_missing(struct request *r, enum wire_space space)
         while (s != NULL && s->peer != p->loops[i])
             s = s->next;
         if (s == NULL)
-            TRY(slice_add(r, p->loops[i], r->n, 0));
+            TRY(add(r, p->loops[i], r->n, 0));
     }
     return 0;
 }
@@ -270,7 +270,7 @@ int slice_cut_first(struct request *r)
             if (first == NULL || p->loops[i]->node < first->node)
                 first = p->loops[i];
     }
-    return first != NULL ? slice_add(r, first, 0, 0) : 0;
+    return first != NULL ? add(r, first, 0, 0) : 0;
 }
 
 int slice_cut_everywhere(struct request *r)
@@ -305,7 +305,7 @@ static struct peer *owner_of_page(const struct request *r)
 
 int slice_cut_partition(struct request *r)
 {
-    return slice_add(r, owner_of_page(r), 0, 0);
+    return add(r, owner_of_page(r), 0, 0);
 }
 
 static bool is_well_placed(const struct slice *s)

@@ -36,7 +36,7 @@ void leases_close(struct leases *l)
     mem_free(l);
 }
 
-struct leases_worker *leases_worker(struct leases *l, uint32_t id)
+static struct leases_worker *find_worker(struct leases *l, uint32_t id)
 {
     for (uint32_t i = 0; i < l->n_workers; i++)
         if (l->workers[i].id == id)
@@ -47,7 +47,7 @@ struct leases_worker *leases_worker(struct leases *l, uint32_t id)
 int leases_worker_joined(struct leases *l, uint32_t id)
 {
     assert(id != 0);
-    if (leases_worker(l, id) != NULL)
+    if (find_worker(l, id) != NULL)
         return 0;
     if (l->n_workers == l->cap_workers) {
         uint32_t cap = l->cap_workers == 0 ? 16 : 2 * l->cap_workers;
@@ -74,7 +74,7 @@ static bool by_share(const struct leases *l)
 
 void leases_worker_dead(struct leases *l, uint32_t id)
 {
-    struct leases_worker *w = leases_worker(l, id);
+    struct leases_worker *w = find_worker(l, id);
     if (w == NULL || !w->alive)
         return;
     w->alive = false;
@@ -127,7 +127,7 @@ void leases_ask(struct leases *l, uint32_t id, const struct msg_lease *m,
     }
     if (leases_worker_joined(l, id) != 0)
         return;
-    struct leases_worker *w = leases_worker(l, id);
+    struct leases_worker *w = find_worker(l, id);
     if (!w->alive)
         return;
     leases_marked(l, w, m->marked);
@@ -155,7 +155,7 @@ static void keep_report(struct leases *l, struct wire_text report)
 
 bool leases_done(struct leases *l, uint32_t id, const struct msg_piece_done *m)
 {
-    struct leases_worker *w = leases_worker(l, id);
+    struct leases_worker *w = find_worker(l, id);
     if (w == NULL || !w->alive || m->pass != l->pass.pass || m->pass == 0)
         return false;
     bool news = by_piece(l) ? leases_piece_done(l, w, m) : leases_share_done(l, w, m);

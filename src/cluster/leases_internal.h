@@ -102,8 +102,6 @@ struct leases {
     uint64_t events; // as leases_check counts them
 };
 
-struct leases_worker *leases_worker(struct leases *l, uint32_t id); // or NULL
-
 // Data: leases_data.c.
 uint64_t leases_data_id(const struct leases *l); // 0: there is none yet
 // Whether it is what the pass had that goes on.

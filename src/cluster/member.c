@@ -91,7 +91,7 @@ void member_tell(struct member *m, uint16_t type, const void *msg)
         member_send(m, type, 0, msg);
 }
 
-void member_end(struct member *m, int code, const char *why)
+static void end(struct member *m, int code, const char *why)
 {
     if (m->ended)
         return;
@@ -117,7 +117,7 @@ static void give_up(struct member *m, const char *why)
              (unsigned long long)(m->o.scheduler_timeout_ns / SECOND_NS),
              why[0] != 0 ? ": " : "", why);
     part(m);
-    member_end(m, TUG_EIO, text);
+    end(m, TUG_EIO, text);
 }
 
 // An attempt may be as dead as a link, after its socket is connected too: then another is
@@ -177,7 +177,7 @@ bool member_closed(struct member *m, van_link link, const struct err *why, uint6
         part(m);
     } else if (why->code == TUG_EDATA || why->code == TUG_EUSAGE) {
         m->s.due = VAN_NEVER;
-        member_end(m, why->code, why->text);
+        end(m, why->code, why->text);
     } else if (now >= m->lost_at + m->o.scheduler_timeout_ns) {
         give_up(m, why->text);
     }
@@ -213,7 +213,7 @@ static void joined(struct member *m, const struct msg_joined *msg, uint64_t now)
                  "scheduler that the node joined; start the whole cluster again",
                  m->scheduler, m->who.id, msg->node);
         part(m);
-        member_end(m, TUG_EIO, why);
+        end(m, TUG_EIO, why);
         return;
     }
     m->here = m->s.link;
@@ -246,7 +246,7 @@ static void new_roster(struct member *m, const struct msg_roster *msg, uint64_t 
         if (rc == 0 && (rc = roster_check_next(&m->roster, &r, &e)) != 0)
             roster_free(&r);
         if (rc != 0) {
-            member_end(m, rc, e.text);
+            end(m, rc, e.text);
             return;
         }
         roster_free(&m->roster);
@@ -272,7 +272,7 @@ static void barrier_state(struct member *m, const struct msg_barrier_state *msg)
 static void end_with(struct member *m, int code, struct wire_text why)
 {
     char text[ERR_TEXT_MAX];
-    member_end(m, code, (code != 0 ? wire_reason : wire_words)(why, text, sizeof(text)));
+    end(m, code, (code != 0 ? wire_reason : wire_words)(why, text, sizeof(text)));
 }
 
 // Who has not joined yet has nothing to leave.
@@ -289,7 +289,7 @@ static void refused(struct member *m, const struct err *why)
 {
     part(m);
     if (!m->left)
-        member_end(m, why->code, why->text);
+        end(m, why->code, why->text);
 }
 
 static void heard(struct member *m, const struct van_message *msg, uint64_t now)

@@ -72,7 +72,6 @@ static inline bool member_is_here(const struct member *m)
 }
 
 void member_send(struct member *m, uint16_t type, uint64_t request, const void *msg);
-void member_end(struct member *m, int code, const char *why);
 
 // What waits for an answer: sent again now if that is due (or `again`); returns when the
 // next is due.

@@ -168,12 +168,9 @@ uint64_t scheduler_find_dead(struct scheduler *s); // returns when to look again
 // Guests that have gone are forgotten after a while. Returns when to look again.
 uint64_t scheduler_forget_guests(struct scheduler *s);
 uint32_t scheduler_alive(const struct scheduler *s, enum wire_role role);
-// A process has nodes that are alive.
-bool scheduler_process_alive(const struct scheduler *s, uint32_t process);
 
 // The roster and the placement: scheduler_roster.c.
 int scheduler_list(struct scheduler *s); // makes the node table again; 0 or TUG_ENOMEM
-int scheduler_place(struct scheduler *s);
 void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
                            uint64_t request);
 void scheduler_drop_roster(void *encoded); // one user less; NULL is fine

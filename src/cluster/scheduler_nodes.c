@@ -44,7 +44,7 @@ static uint32_t find_process(const struct scheduler *s, uint64_t process,
     return SCHEDULER_NOBODY;
 }
 
-bool scheduler_process_alive(const struct scheduler *s, uint32_t process)
+static bool has_living_nodes(const struct scheduler *s, uint32_t process)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++)
         if (s->nodes[i].process == process && s->nodes[i].n.alive)
@@ -149,7 +149,7 @@ static const char *check_process(const struct scheduler *s, uint32_t process,
 {
     if (s->processes[process].loops != m->loops)
         return "its process has joined with another number of loops";
-    if (!scheduler_process_alive(s, process))
+    if (!has_living_nodes(s, process))
         return "its process counts as dead; start it again";
     for (uint32_t i = 0; i < s->n_nodes; i++)
         if (s->nodes[i].used && s->nodes[i].process == process &&

@@ -127,7 +127,7 @@ static int place_space(struct scheduler *s, int space)
 }
 
 // By the node table as it is now.
-int scheduler_place(struct scheduler *s)
+static int place(struct scheduler *s)
 {
     assert(s->phase == SCHEDULER_GATHERING); // rows do not move
     for (int space = 0; space < WIRE_SPACES; space++)
@@ -155,7 +155,7 @@ static bool are_all_here(const struct scheduler *s)
 
 static void begin_when_all_are_here(struct scheduler *s)
 {
-    if (s->phase != SCHEDULER_GATHERING || !are_all_here(s) || scheduler_place(s) != 0)
+    if (s->phase != SCHEDULER_GATHERING || !are_all_here(s) || place(s) != 0)
         return;
     s->phase = SCHEDULER_RUNNING;
     s->phase_at = s->now;

@@ -95,9 +95,6 @@ int reader_columns(const struct reader *r, const char *line, size_t len,
 int reader_header_names(const char *line, size_t len, char separator, struct schema *ret,
                         struct err *e);
 
-// Whether a comma-separated list of names has this one; a list that is NULL has none.
-bool reader_is_listed(const char *list, const char *name);
-
 // The next name of "a,b,c", which begins as *list; false when there is none left, and of
 // NULL. Every name between commas counts, also an empty one.
 bool reader_next_name(const char **list, const char **ret, size_t *ret_len);

@@ -150,7 +150,8 @@ static bool looks_like_data(const struct schema *names)
     "; this line looks like data: csv needs a header, a first line with the columns' "   \
     "names"
 
-bool reader_is_listed(const char *list, const char *name)
+// Whether a comma-separated list of names has this one; a list that is NULL has none.
+static bool is_listed(const char *list, const char *name)
 {
     const char *listed;
     size_t len;
@@ -238,8 +239,8 @@ static int decide_use(const struct csv *c, const char *name, bool first,
     const bool named[] = {
         c->label != NULL ? strcmp(c->label, name) == 0 : first,
         c->weight != NULL && strcmp(c->weight, name) == 0,
-        reader_is_listed(c->drop, name),
-        reader_is_listed(c->numeric, name),
+        is_listed(c->drop, name),
+        is_listed(c->numeric, name),
     };
     int use = -1;
     for (int i = 0; i < 4; i++) {
@@ -312,7 +313,7 @@ static int place_columns(const struct csv *c, const struct schema *names,
         const struct column *known = find_column(c, n.name, strlen(n.name));
         struct column *to = &l->column[l->columns++];
         *to = known != NULL ? *known : (struct column){.use = SCHEMA_DROPPED};
-        if (known == NULL && !reader_is_listed(c->drop, n.name))
+        if (known == NULL && !is_listed(c->drop, n.name))
             name_column(&bad->unknown, n.name);
         if (to->use == SCHEMA_DROPPED)
             continue;

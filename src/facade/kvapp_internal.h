@@ -174,9 +174,7 @@ uint64_t kv_node_deadline(const struct tug_node *n);
 uint64_t kv_node_spin_ns(const struct tug_node *n); // see pump_set_spin
 // "server 0 (host:pid)"; "node 12" for an unknown one.
 const char *kv_node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_NAME_MAX]);
-// All that waits ends with *why.
 size_t kv_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t max);
-void kv_node_give_up(struct tug_node *n, const struct err *why);
 
 // kvapp_host.c
 int kv_host_start(struct host **ret, struct tug_node *n, struct err *e);

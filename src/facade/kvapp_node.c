@@ -26,7 +26,8 @@ uint64_t kv_node_spin_ns(const struct tug_node *n)
     return (uint64_t)((n->o.spin_us > 0 ? n->o.spin_us : SPIN_US) * 1000);
 }
 
-void kv_node_give_up(struct tug_node *n, const struct err *why)
+// All that waits ends with *why.
+static void give_up(struct tug_node *n, const struct err *why)
 {
     if (n->over)
         return;
@@ -93,7 +94,7 @@ static void look_at_roster(struct tug_node *n)
         return;
     if (check_ranges(r, &e) != 0) {
         n->version = r->version;
-        kv_node_give_up(n, &e);
+        give_up(n, &e);
         return;
     }
     if (take_servers(n, r) != 0)
@@ -236,7 +237,7 @@ static uint64_t on_tick(void *ctx, uint64_t now)
                                      : member_tick(n->member, now);
     look_at_roster(n);
     if (!n->over && member_over(n->member, &why) != 0)
-        kv_node_give_up(n, &why);
+        give_up(n, &why);
     uint64_t expires = kv_received_expire(n, now);
     return expires < next ? expires : next;
 }

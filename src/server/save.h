@@ -122,6 +122,5 @@ void save_wake_all(struct shard *s); // who waits for a save, or for its end
 // Which have ended: what save_requests.c knows of them.
 
 void save_remember(struct saves *x, uint64_t save, bool committed); // it has ended
-bool save_has_ended(const struct saves *x, uint64_t save, bool *ret_committed);
 
 #endif

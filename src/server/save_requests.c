@@ -19,7 +19,7 @@ void save_remember(struct saves *x, uint64_t save, bool committed)
     x->ended[at].committed = committed;
 }
 
-bool save_has_ended(const struct saves *x, uint64_t save, bool *ret_committed)
+static bool has_ended(const struct saves *x, uint64_t save, bool *ret_committed)
 {
     uint32_t n = x->n_ended < SAVES_ENDED ? x->n_ended : SAVES_ENDED;
     for (uint32_t i = 0; i < n; i++)
@@ -118,7 +118,7 @@ static enum outcome turn_of(struct shard *s, const struct request *q, uint64_t s
     bool committed;
     if (q->peer->session == 0)
         err_set(e, TUG_EUSAGE, "only a node that has joined the cluster can save");
-    else if (save_has_ended(&s->saves, save, &committed))
+    else if (has_ended(&s->saves, save, &committed))
         err_set(e, TUG_EIO, "save %llu has ended", (unsigned long long)save);
     else if (r != NULL && r->id == save && r->asker != q->peer->session)
         err_set(e, TUG_EUSAGE, "save %llu belongs to another node",
@@ -236,7 +236,7 @@ enum outcome save_end_serve(struct shard *s, struct request *q)
     const struct save_run *r = s->saves.run;
     struct err e = {0};
     bool known, committed = false;
-    known = save_has_ended(&s->saves, m->save, &committed);
+    known = has_ended(&s->saves, m->save, &committed);
     if (q->peer->session == 0)
         err_set(&e, TUG_EUSAGE, "only a node that has joined the cluster can end a save");
     else if (r != NULL && r->id == m->save && r->asker != q->peer->session)
@@ -269,7 +269,7 @@ static int add_mark(struct shard *s, uint64_t save, uint64_t session, struct err
     struct saves *x = &s->saves;
     const struct save_run *r = x->run;
     bool committed;
-    if (marks_has(&x->marks, save, session) || save_has_ended(x, save, &committed) ||
+    if (marks_has(&x->marks, save, session) || has_ended(x, save, &committed) ||
         (r != NULL && r->id == save && r->state != SAVE_WAITS && r->state != SAVE_TURN))
         return 0;
     if (marks_of(x, session) == SAVES_MARKS_EACH)

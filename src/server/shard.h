@@ -91,7 +91,4 @@ bool shard_finished(const struct shard *s, struct err *ret_why);
 int shard_move(struct shard *from, struct shard *to, uint32_t partition,
                enum wire_space space, struct err *e);
 
-// "tables": [...], as STATUS answers it (docs/cluster.md).
-int shard_status(const struct shard *s, struct buf *json);
-
 #endif

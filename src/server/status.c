@@ -30,7 +30,8 @@ static int add_table(const struct shard *s, const struct shard_table *t, struct 
         (unsigned long long)m.held);
 }
 
-int shard_status(const struct shard *s, struct buf *json)
+// "tables": [...] (docs/cluster.md).
+static int tables_status(const struct shard *s, struct buf *json)
 {
     const char *separator = "";
     TRY(buf_printf(json, "\"tables\": ["));
@@ -73,7 +74,7 @@ static int write_status(const struct shard *s, struct buf *json)
                    member_id(s->member),
                    (unsigned long long)member_roster(s->member)->epoch, s->n_pending));
     TRY(add_memory(s, json));
-    TRY(shard_status(s, json));
+    TRY(tables_status(s, json));
     return buf_printf(json, "}");
 }
 

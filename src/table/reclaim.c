@@ -100,7 +100,8 @@ uint64_t reclaim_stamp(struct reclaim *r)
     return atomic_fetch_add_explicit(&r->epoch, 1, memory_order_acq_rel);
 }
 
-uint64_t reclaim_horizon(struct reclaim *r)
+// Rows with stamps below it may be used again, now and later.
+static uint64_t horizon_of(struct reclaim *r)
 {
     uint64_t horizon = atomic_fetch_add_explicit(&r->epoch, 0, memory_order_acq_rel);
     pthread_mutex_lock(&r->lock);
@@ -176,5 +177,5 @@ uint32_t limbo_pop(struct limbo *l)
 void limbo_refresh(struct limbo *l, struct reclaim *r)
 {
     if (l->first != NULL && l->first->stamp >= l->horizon)
-        l->horizon = reclaim_horizon(r);
+        l->horizon = horizon_of(r);
 }

@@ -37,9 +37,6 @@ int reclaim_join(struct reclaim *r, struct table_reader **ret, struct err *e);
 // For rows just taken out of the index.
 uint64_t reclaim_stamp(struct reclaim *r);
 
-// Rows with stamps below it may be used again, now and later.
-uint64_t reclaim_horizon(struct reclaim *r);
-
 // Erased rows of a stripe, oldest first, under the stripe's lock. They are kept apart
 // from the rows: a reader may still compare keys with what lies there. A block has the
 // stamp of its youngest row.

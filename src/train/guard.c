@@ -9,7 +9,8 @@
 
 static const double few_known = 0.05;
 
-bool guard_is_worse(const struct metrics *m)
+// Whether predicting the mean of the labels for every example has a clearly smaller loss.
+static bool is_worse(const struct metrics *m)
 {
     // With labels of one kind (0) the mean is always right.
     return isfinite(m->base) && m->base > 0 && !(m->logloss <= m->base * 1.01);
@@ -52,7 +53,7 @@ static void say_known(const struct metrics *m, const char *what)
 void guard_scores(const struct metrics *m, const char *what, bool labels)
 {
     say_known(m, what);
-    if (!labels || !guard_is_worse(m))
+    if (!labels || !is_worse(m))
         return;
     bool unknown = guard_known(m) < few_known;
     log_warn("on %s the model is worse than a guess: its loss is %.5f, while predicting "

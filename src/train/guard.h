@@ -10,9 +10,6 @@
 #include "data/reader.h"
 #include "model/metrics.h"
 
-// Whether predicting the mean of the labels for every example has a clearly smaller loss.
-bool guard_is_worse(const struct metrics *m);
-
 // The share of features that the model knows, 0 to 1; NaN: there are none.
 double guard_known(const struct metrics *m);
 

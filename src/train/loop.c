@@ -15,7 +15,8 @@
 #include "train/progress.h"
 #include "train/run_rows.h"
 
-bool run_held_out(const struct run *r, uint64_t example)
+// Whether example i of the current window belongs to the validation share.
+static bool is_held_out(const struct run *r, uint64_t example)
 {
     return evaluate_held_out(r->config->valid_fraction, r->config->model.seed,
                              r->at.seen + example);
@@ -28,7 +29,7 @@ size_t run_pick(struct worker *w, uint64_t first, size_t n, uint64_t *ret_order)
     if (r->config->valid_fraction == 0)
         return taken;
     for (size_t i = 0; i < taken; i++)
-        if (!run_held_out(r, ret_order[i]))
+        if (!is_held_out(r, ret_order[i]))
             ret_order[picked++] = ret_order[i];
     return picked;
 }

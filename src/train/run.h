@@ -152,9 +152,6 @@ bool run_due(uint64_t batches, uint64_t every);
 // had.
 int run_check_examples(const struct run *r, uint64_t examples, struct err *e);
 
-// Whether example i of the current window belongs to the validation share.
-bool run_held_out(const struct run *r, uint64_t example);
-
 // The examples at positions [first, first + n) of the pass's order, held-out ones left
 // out; gives their number.
 size_t run_pick(struct worker *w, uint64_t first, size_t n, uint64_t *ret_order);
