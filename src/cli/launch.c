@@ -16,7 +16,7 @@
 
 struct launch_values {
     struct node_values node;
-    uint64_t servers, workers, replicas, loops, sparse_loops;
+    uint64_t servers, workers, loops, sparse_loops;
     double dead_timeout, gather_timeout;
     const char *hosts, *sync;
     const char *save_root, *cold_root;
@@ -41,7 +41,6 @@ static const struct option options[] = {
     {"sparse-loops", U64_AT(sparse_loops, "M", "0", 0, 255),
      "how many of these loops hold sparse tables, while the others hold dense ones; 0: "
      "all loops hold both"},
-    {CLUSTER_REPLICAS_OPTION},
     {"hosts", .group = "Where", STRING_AT(hosts, "FILE"),
      "hosts that ssh reaches without a password: lines 'user@host slots=N' or "
      "'host:port'; without it all run on this machine"},
@@ -124,8 +123,6 @@ static int check(const struct launch_values *v, int argc, char *const *argv,
             e, TUG_EUSAGE,
             "'tug %s' cannot be launched on a cluster; only 'train' and programs can",
             argv[0]);
-    if (v->replicas != 1)
-        return err_set(e, TUG_EUSAGE, "--replicas: only 1 is possible so far");
     if (v->sparse_loops > 0 && v->sparse_loops >= v->loops)
         return err_set(e, TUG_EUSAGE,
                        "--sparse-loops %llu of --loops %llu leave none for dense tables",

@@ -102,10 +102,6 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
         "which messages are printed: this level and more urgent ones"
 
 // Of launch and the scheduler, which wait for the others: fields of the struct itself.
-#define CLUSTER_REPLICAS_OPTION                                                          \
-    "replicas", U64_AT(replicas, "R", "1", 1, 16),                                       \
-        "copies of each partition; only 1 is possible so far"
-
 #define CLUSTER_DEAD_OPTION                                                              \
     "dead-timeout", F64_AT(dead_timeout, "SECONDS", "10", 2, 86400),                     \
         "a process that is silent for so long counts as dead; each sends a sign of "     \

@@ -10,7 +10,7 @@
 
 struct scheduler_values {
     struct node_values node;
-    uint64_t servers, workers, replicas;
+    uint64_t servers, workers;
     double dead_timeout, gather_timeout;
     bool announce;
 };

@@ -33,7 +33,6 @@ static const struct option options[] = {
      "server processes to wait for"},
     {"workers", .env = "DMLC_NUM_WORKER PADDLE_TRAINERS_NUM",
      U64_AT(workers, "W", "1", 0, 4096), "worker processes to wait for"},
-    {CLUSTER_REPLICAS_OPTION},
     NODE_REACH_OPTIONS("60"),
     {NODE_PEM_OPTION},
     {CLUSTER_DEAD_OPTION},
@@ -255,8 +254,6 @@ int role_scheduler(const struct scheduler_values *values, const struct training 
 {
     struct scheduler_values v = *values;
     char host[VAN_ADDRESS_MAX];
-    if (v.replicas > 1)
-        return err_set(e, TUG_EUSAGE, "--replicas: only 1 is possible so far");
     TRY(set_place(&v, host, e));
     struct process *p = mem_zalloc(sizeof(*p));
     if (p == NULL)

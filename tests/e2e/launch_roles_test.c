@@ -168,7 +168,6 @@ static void all_that_is_missing_is_named(void **state)
     e2e_says("only 'train' with its options can follow --, not 'predict'");
     tug_ends(2, "server --scheduler here -- " TRAIN);
     e2e_says("HOST:PORT");
-    tug_ends(2, "scheduler --replicas 2");
 }
 
 static void nobody_waits_for_ever(void **state)

@@ -149,7 +149,6 @@ static void no_program_no_run(void **state)
     e2e_says("there is nothing to run: add --");
     tug_ends(2, "launch -- predict --from x");
     e2e_says("'tug predict' cannot be launched on a cluster");
-    tug_ends(2, "launch --replicas 2 -- env");
     tug_ends(2, "launch --wrap worker:1=gdb -- env");
     e2e_says("--wrap takes ROLE:RANK=COMMAND");
     tug_ends(2, "launch --env NAME -- env");
