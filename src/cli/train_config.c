@@ -43,6 +43,38 @@ static void set_penalties(struct rule_params *p, const struct train_options *t,
         p->prior = (float)t->prior;
 }
 
+static int set_layers(struct model_options *m, const struct train_options *t,
+                      const struct options *o, struct err *e)
+{
+    static const char *const names[] = {"hidden", "cross", "dropout", "dense-optimizer",
+                                        "dense-lr"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names) && m->ops->dense == NULL; i++)
+        if (options_given(o, names[i]))
+            return err_set(e, TUG_EUSAGE, "--%s: an %s model has no layers", names[i],
+                           m->ops->name);
+    char name[32];
+    enum rule_kind rule;
+    if (options_given(o, "hidden"))
+        TRY(err_in(model_hidden_parse(t->hidden, m->hidden, e), "--hidden", e));
+    if (options_given(o, "cross"))
+        m->cross = (uint32_t)t->cross;
+    if (options_given(o, "dropout"))
+        m->dropout = (float)t->dropout;
+    if (options_given(o, "dense-optimizer")) {
+        TRY(rule_find(word_of(TRAIN_OPTIMIZERS, t->dense_optimizer, name), &rule, e));
+        m->dense = rule_defaults(rule);
+    }
+    if (options_given(o, "dense-lr"))
+        m->dense.lr = (float)t->dense_lr;
+    if (m->ops->dense != NULL && !(m->dense.lr > 0))
+        return err_set(e, TUG_EUSAGE, "--dense-lr: a learning rate of 0 learns nothing");
+    if (m->ops->dense != NULL && t->rules == TRAIN_RULES_WORKER)
+        return err_set(e, TUG_EUSAGE,
+                       "--rules worker: layers are updated by the servers, or by the one "
+                       "process; give auto or server");
+    return 0;
+}
+
 static int set_model(struct model_options *m, const struct train_options *t,
                      const struct options *o, struct err *e)
 {
@@ -66,6 +98,7 @@ static int set_model(struct model_options *m, const struct train_options *t,
                                                  : m->linear.lr * ratio;
     set_penalties(&m->linear, t, o);
     set_penalties(&m->latent, t, o);
+    TRY(set_layers(m, t, o, e));
     if (!(m->linear.lr > 0 && m->latent.lr > 0))
         return err_set(e, TUG_EUSAGE, "--lr: a learning rate of 0 learns nothing");
     return 0;

@@ -58,12 +58,22 @@ static const struct option options[] = {
     {"model", .group = "Model", CHOICE_AT(model, TRAIN_MODELS, "fm"),
      MODELS(MODEL_HELP) + 2},
     {"dim", U64_AT(dim, "K", NULL, 1, 1024),
-     "length of the latent vectors (default: 8 for fm, 4 for ffm)"},
+     "length of the latent vectors (default: 8 for fm, 4 for ffm, 16 with layers)"},
     {"loss", CHOICE_AT(loss, TRAIN_LOSSES, "logistic"),
      "logistic for labels 0 and 1 (or -1 and 1), squared for any number"},
     {"init", F64_AT(init, "X", NULL, 0, 10),
      "latent weights begin uniformly distributed in (-X, X) (default: 0.05 for fm, 0.3 "
      "for ffm)"},
+    {"hidden", .group = "Models with layers", STRING_AT(hidden, "N,..."),
+     "units of the fully connected layers, from the fields' vectors on (default: "
+     "400,400,400)"},
+    {"cross", U64_AT(cross, "N", NULL, 1, 8), "dcn: layers of products (default: 3)"},
+    {"dropout", F64_AT(dropout, "P", NULL, 0, 0.99),
+     "share of the layers' units that each example is trained without (default: 0)"},
+    {"dense-optimizer", CHOICE_AT(dense_optimizer, TRAIN_OPTIMIZERS, NULL),
+     "update rule of the layers, once a batch (default: adam)"},
+    {"dense-lr", F64_AT(dense_lr, "X", NULL, 0, 1000),
+     "its learning rate (default: the optimizer's, 0.001 for adam)"},
     {"epochs", .group = "Training", U64_AT(epochs, "N", "10", 1, 1000000),
      "passes over the data"},
     {"optimizer", CHOICE_AT(optimizer, TRAIN_OPTIMIZERS, "adagrad-row"),
@@ -97,7 +107,8 @@ static const struct option options[] = {
      "seed of the initial weights and the shuffles"},
     {"deterministic", FLAG_AT(deterministic),
      "the same model, bit for bit, for the same seed, whatever the number of threads and "
-     "the CPU; also give --data-in memory or stream, because auto depends on the "
+     "the CPU (with layers: on one type of CPU); also give --data-in memory or stream, "
+     "because auto depends on the "
      "machine's memory"},
     {"mode", .fallback = "async", STRING_AT(mode, "sync|ssp:S|async|half-async|geo:K"),
      "how far workers may run ahead of each other; on one machine: async, or sync, which "

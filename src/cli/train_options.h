@@ -42,6 +42,10 @@ struct train_options {
     uint64_t dim;
     int loss;
     double init;
+    const char *hidden; // models with layers, and so the next four
+    uint64_t cross;
+    double dropout, dense_lr;
+    int dense_optimizer;
     // training
     uint64_t epochs, batch, threads, seed;
     int optimizer;

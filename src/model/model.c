@@ -104,9 +104,15 @@ int model_init(struct model *m, const struct model_options *o, struct err *e)
                                           .life = life_defaults()};
     if (o->ops->layout != NULL)
         o->ops->layout(&m->options, &m->layout);
-    struct rule_params bias = m->options.linear;
-    bias.l2 = bias.prior = 0;
-    accessor_plain(&m->bias, bias, 1);
+    if (o->ops->dense == NULL) {
+        m->options.dense = m->options.linear;
+        m->options.dense.l2 = m->options.dense.prior = 0;
+    }
+    size_t dense = 1 + (o->ops->dense != NULL ? o->ops->dense(o) : 0);
+    uint32_t block = dense < MODEL_DENSE_BLOCK ? (uint32_t)dense : MODEL_DENSE_BLOCK;
+    m->options.dense.block = rule_info(m->options.dense.kind)->per_block != 0 ? block : 1;
+    accessor_plain(&m->dense, m->options.dense, block);
+    m->blocks = (dense + block - 1) / block;
     if (accessor_make(&m->accessor, &m->layout, e) != 0)
         return err_set(e, TUG_EUSAGE,
                        "a row of this model would not fit %d floats, with the state of "
@@ -144,12 +150,30 @@ struct table_options model_table(const struct model *m)
     return t;
 }
 
-struct table_options model_bias_table(const struct model *m)
+// Dense parameters.
+
+struct table_options model_dense_table(const struct model *m)
 {
     struct table_options t = {
-        .seed = m->options.seed, .id = 1, .width = m->bias.width, .partition_bits = 8};
-    accessor_inits(&m->bias, 0, 0, 0, 0, &t);
+        .seed = m->options.seed, .id = 1, .width = m->dense.width, .partition_bits = 8};
+    accessor_inits(&m->dense, 0, 0, 0, 0, &t);
     return t;
+}
+
+void model_first_dense(const struct model *m, float *ret)
+{
+    memset(ret, 0, model_dense(m) * sizeof(*ret));
+    if (m->options.ops->first != NULL)
+        m->options.ops->first(&m->options, ret + 1);
+}
+
+void model_step_dense(const struct model *m, const struct rule_params *rule,
+                      float *const *blocks, const float *gradient)
+{
+    uint32_t n = m->dense.groups[0].n, state = m->dense.groups[0].state;
+    for (size_t i = 0; i < m->blocks; i++)
+        m->kernels->apply[rule->kind](rule, rule->l2, blocks[i], blocks[i] + state,
+                                      gradient + i * n, n);
 }
 
 // A thread's memory.
@@ -225,10 +249,11 @@ static int part_gradients(struct model_work *w, const struct model_batch *b,
     ops->forward(w, b, scores);
     for (size_t i = 0; i < b->n; i++) {
         t->bad = i;
-        if (!model_err(t, b, i, scores[i], &ret_err[i]))
+        if (!model_err(w, t, b, i, scores[i], &ret_err[i]))
             return TUG_EDATA;
+        t->dense_gradient[0] += ret_err[i];
     }
-    ops->backward(w, b, ret_err, ret_gradients);
+    ops->backward(w, b, ret_err, ret_gradients, t->dense_gradient + 1);
     return 0;
 }
 
@@ -299,10 +324,8 @@ int model_step(struct model_work *w, const struct model_batch *b,
             t->bad += i;
             return rc;
         }
-        for (size_t k = 0; k < part.n; k++) {
-            t->bias_gradient += err[k];
+        for (size_t k = 0; k < part.n; k++)
             step_rows(w, &part, t, part.start[0], part.start[k], part.start[k + 1]);
-        }
     }
     return 0;
 }

@@ -17,8 +17,10 @@
 // u is x, or with `normalize` x scaled to unit length (as libffm does): then the pairs of
 // a long example weigh no more than those of a short one. It applies to the pairs only.
 //
-// The bias b is every model's, and the trainer's to add and to train: a row of its own,
-// without a count, in the table of dense parameters.
+// Dense parameters are those that every example uses: the bias b, which is every model's,
+// and behind it the weights of layers. They are one array of floats for a model, and
+// blocks of it, the number of a block its key, are the rows of the dense table. Who
+// trains gives a model the array and takes the gradient of it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MODEL_MODEL_H
@@ -39,12 +41,20 @@
 #define MODELS(MODEL)                                                                    \
     MODEL(lr, "logistic regression")                                                     \
     MODEL(fm, "factorization machine, which also learns how values go together")         \
-    MODEL(ffm, "a latent vector per field, slower, often a little better")
+    MODEL(ffm, "a latent vector per field, slower, often a little better")               \
+    MODEL(mlp, "fully connected layers over the vectors of the fields")                  \
+    MODEL(wide_deep, "logistic regression beside such layers")                           \
+    MODEL(deepfm, "factorization machine beside such layers, on the same vectors")       \
+    MODEL(dcn, "products of the fields' vectors, layer by layer, beside such layers")
 
 enum {
     MODEL_MAX_DIM = 1024,
-    MODEL_AT_ONCE_MAX = 64, // see model_ops.at_once
-    MODEL_NAME_MAX = 32,    // with the zero
+    MODEL_AT_ONCE_MAX = 256, // see model_ops.at_once
+    MODEL_MAX_HIDDEN = 8,    // layers
+    MODEL_MAX_UNITS = 8192,  // of one
+    MODEL_MAX_CROSS = 8,
+    MODEL_DENSE_BLOCK = 256, // floats
+    MODEL_NAME_MAX = 32,     // with the zero
 };
 
 struct model_options {
@@ -54,8 +64,15 @@ struct model_options {
     uint64_t seed;
     bool normalize;
     float init; // weights of all groups but the first begin in (-init, init)
-    struct rule_params linear; // of the first group and the bias
+    struct rule_params
+        linear; // of the first group, and the bias of models without layers
     struct rule_params latent; // of the others; its block is set to dim here
+    // Of models with layers:
+    struct rule_params dense; // of the dense parameters
+    uint32_t
+        hidden[MODEL_MAX_HIDDEN]; // units of each layer, from the input on; 0: no more
+    uint32_t cross;               // layers of products (dcn)
+    float dropout;                // the share of units that a training example lacks
 };
 
 struct model {
@@ -63,7 +80,8 @@ struct model {
     const struct kernels *kernels;
     struct accessor_options layout; // of a feature's row, whoever keeps it,
     struct accessor accessor;       // and what follows from it
-    struct accessor bias;           // of the bias'; neither decays nor has a prior
+    struct accessor dense;          // of a block of dense parameters
+    size_t blocks;                  // of these
 };
 
 // Examples as a model sees them. Features of example i are start[i] .. start[i + 1] - 1
@@ -87,24 +105,27 @@ struct model_batch {
     const uint16_t *slot;
     const float *label;
     const float *weight; // NULL: all 1
+    // A random number of each example, another in each pass, which says what dropout leaves
+    // of the layers; NULL: all of them, as for scores.
+    const uint64_t *draw;
     struct model_latent latent;
 };
 
 // Training on examples: what it needs to know beside them, and what it leaves.
 struct model_training {
     enum loss loss;
-    float bias;
     const struct rule_params *rules; // of the groups, at the rate now
     float pass;                      // as in rule_params.prior
     struct metrics_stream *stream;   // counts the examples as they were before
-    float bias_gradient;             // steps add the sum of d loss / d score
+    float *dense_gradient;           // that of the dense parameters is added here
     size_t bad;                      // with TUG_EDATA: whose score is not finite
 };
 
 // What one thread needs to score and to train.
 struct model_work {
     const struct model *model;
-    size_t features;                       // there is room for so many
+    const float *dense; // the dense parameters, as who calls has them: model_dense floats
+    size_t features;    // there is room for so many
     float *gradients[ACCESSOR_MAX_GROUPS]; // of each group: its n floats for each feature
     float *share, *l2;                     // of steps: a float for each feature
     float *kept;                           // see model_ops.kept
@@ -127,6 +148,10 @@ struct model_ops {
     // before this is called) and `dim` more (0). NULL: so it stays.
     void (*layout)(const struct model_options *o, struct accessor_options *ret);
 
+    // Dense parameters behind the bias, and their first values, into zeros. NULL: none.
+    size_t (*dense)(const struct model_options *o);
+    void (*first)(const struct model_options *o, float *ret);
+
     // Floats that `forward` leaves for `backward`, of each example: model_kept says where.
     // They are zeros at first. NULL: none.
     size_t (*kept)(const struct model *m);
@@ -140,9 +165,10 @@ struct model_ops {
 
     // After `forward` of the same examples, with d loss / d score of each in err: the
     // gradients by the weights of each feature. Group g of the batch's first feature is at
-    // ret_gradients[g], its n floats, then those of the next feature.
+    // ret_gradients[g], its n floats, then those of the next feature. Those of the dense
+    // parameters behind the bias are added to what is at `dense`.
     void (*backward)(struct model_work *w, const struct model_batch *b, const float *err,
-                     float *const *ret_gradients);
+                     float *const *ret_gradients, float *dense);
 
     // Score, loss and update of the rows, example after example, for models that do all in
     // one faster than model_step does it of the above; NULL: there is none. It takes as
@@ -151,11 +177,31 @@ struct model_ops {
                 struct model_training *t);
 };
 
+// Floats of the dense parameters, those behind the last one counted that fill its block.
+static inline size_t model_dense_block(const struct model *m)
+{
+    return m->dense.groups[0].n;
+}
+static inline bool model_has_layers(const struct model *m)
+{
+    return m->options.ops->dense != NULL;
+}
+static inline size_t model_dense(const struct model *m)
+{
+    return m->blocks * model_dense_block(m);
+}
+
 // The registry. model_at: NULL behind the last. A program's own model is registered before
 // others are looked for, by one thread; *ops is not copied.
 const struct model_ops *model_at(size_t i);
 int model_find(const char *name, const struct model_ops **ret, struct err *e);
 int model_register(const struct model_ops *ops, struct err *e);
+
+// model_options.hidden as text, "400,400,400". TUG_EUSAGE.
+enum { MODEL_HIDDEN_TEXT_MAX = 8 * MODEL_MAX_HIDDEN };
+int model_hidden_parse(const char *text, uint32_t ret[MODEL_MAX_HIDDEN], struct err *e);
+void model_hidden_print(const uint32_t hidden[MODEL_MAX_HIDDEN],
+                        char ret[MODEL_HIDDEN_TEXT_MAX]);
 
 // The defaults of a model's options with `rule` on all weights (adagrad-row on those of
 // the first group is adagrad).
@@ -164,13 +210,12 @@ void model_defaults(struct model_options *o, const struct model_ops *ops,
 
 int model_init(struct model *m, const struct model_options *o, struct err *e);
 
-// One update of the bias' row by `rule`, at the rate now.
-static inline void model_step_bias(const struct model *m, const struct rule_params *rule,
-                                   float *row, float gradient)
-{
-    m->kernels->apply[rule->kind](rule, 0, row, row + m->bias.groups[0].state, &gradient,
-                                  1);
-}
+// The dense parameters that training begins with: model_dense floats.
+void model_first_dense(const struct model *m, float *ret);
+
+// One update of the rows of all blocks by `rule`, at the rate now, and model_dense floats.
+void model_step_dense(const struct model *m, const struct rule_params *rule,
+                      float *const *blocks, const float *gradient);
 
 // The same model on rows as a pull returns them, weights and nothing else: for scores and
 // gradients, not for steps.
@@ -182,7 +227,7 @@ bool model_same_rows(const struct model *a, const struct model *b);
 // The tables that the model's rows lie in: sparse features (id 0) and dense parameters
 // (id 1).
 struct table_options model_table(const struct model *m);
-struct table_options model_bias_table(const struct model *m);
+struct table_options model_dense_table(const struct model *m);
 
 int model_work_open(struct model_work *w, const struct model *m, struct err *e);
 void model_work_close(struct model_work *w); // a zeroed one is fine
@@ -200,6 +245,8 @@ static inline struct model_batch model_part(const struct model_batch *b, size_t 
     if (part.latent.start != NULL)
         part.latent.start += first;
     part.label += first;
+    if (part.draw != NULL)
+        part.draw += first;
     part.weight = b->weight != NULL ? b->weight + first : NULL;
     return part;
 }

@@ -32,11 +32,12 @@ static inline float *model_kept(const struct model_work *w, size_t i)
 }
 
 // d loss / d score of example i, which is counted. False: the score is not finite.
-static inline bool model_err(struct model_training *t, const struct model_batch *b,
-                             size_t i, float score, float *ret_err)
+static inline bool model_err(const struct model_work *w, struct model_training *t,
+                             const struct model_batch *b, size_t i, float score,
+                             float *ret_err)
 {
     float label = b->label[i], weight = b->weight != NULL ? b->weight[i] : 1;
-    score += t->bias;
+    score += w->dense[0];
     if (!(score - score == 0))
         return false;
     double prediction = loss_prediction(t->loss, score);
@@ -138,9 +139,10 @@ static inline void model_linear_step(struct model_work *w, const struct model_ex
     }                                                                                    \
                                                                                          \
     static void backward(struct model_work *w, const struct model_batch *b,              \
-                         const float *err, float *const *ret)                            \
+                         const float *err, float *const *ret, float *dense)              \
     {                                                                                    \
         const struct accessor *a = &w->model->accessor;                                  \
+        (void)dense;                                                                     \
         assert(b->latent.start == NULL);                                                 \
         for (size_t i = 0; i < b->n; i++) {                                              \
             struct model_example x = model_example(b, i);                                \
@@ -158,12 +160,12 @@ static inline void model_linear_step(struct model_work *w, const struct model_ex
             struct model_example x = model_example(b, i);                                \
             float err;                                                                   \
             TRY(model_reserve(w, x.n));                                                  \
-            if (!model_err(t, b, i, score(w, &x, w->kept), &err)) {                      \
+            if (!model_err(w, t, b, i, score(w, &x, w->kept), &err)) {                   \
                 t->bad = i;                                                              \
                 return TUG_EDATA;                                                        \
             }                                                                            \
             step(w, &x, w->kept, err, t);                                                \
-            t->bias_gradient += err;                                                     \
+            t->dense_gradient[0] += err;                                                 \
         }                                                                                \
         return 0;                                                                        \
     }

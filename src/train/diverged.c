@@ -117,9 +117,10 @@ int diverged_key(uint64_t key, struct err *e)
                    (unsigned long long)key);
 }
 
-int diverged_bias(struct err *e)
+int diverged_dense(const struct model *m, struct err *e)
 {
-    return err_set(e, TUG_EDATA, "the bias is not finite: " ADVICE);
+    return err_set(e, TUG_EDATA, "%s not finite: " ADVICE,
+                   model_has_layers(m) ? "weights of the layers are" : "the bias is");
 }
 
 int diverged_check_table(const struct table *t, struct err *e)
@@ -134,7 +135,9 @@ int diverged_check(const struct run *r, struct err *e)
     uint64_t example, line;
     uint32_t file;
     if (row == NULL)
-        return find_bad_row(r->parameters.dense) == NULL ? 0 : diverged_bias(e);
+        return find_bad_row(r->parameters.dense) == NULL
+                   ? 0
+                   : diverged_dense(&r->parameters.model, e);
     if (!find_example(r, row, &example))
         return diverged_key(table_row_key(row), e);
     dataset_where(r->data, example, &file, &line);

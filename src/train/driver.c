@@ -72,6 +72,7 @@ static int open_driver(struct run *r, struct err *e)
     client_set_interrupt(d->remote.client, NULL);
     TRY(tell_schema(r, e));
     TRY(remote_tables(&d->remote, r->config, &r->parameters.model, e));
+    TRY(driver_begin_layers(r, e));
     TRY(ask_below(r, e));
     return learn_data(r, e);
 }

@@ -67,6 +67,8 @@ struct driver {
     uint64_t ahead;         // shares: batches until the moment of a save
 };
 
+int driver_begin_layers(struct run *r, struct err *e); // driver_rows.c
+
 // Whether the pass is over, and the slowest clock of the servers.
 int driver_is_over(struct driver *d, uint64_t pass, bool *ret, uint64_t *ret_clock,
                    struct err *e);

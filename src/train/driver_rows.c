@@ -47,7 +47,7 @@ static int put_rows(struct table *t, const uint64_t *keys, size_t n, const float
     return rc;
 }
 
-// Of a table of features that live, and of the bias beside them.
+// Of a table of features that live, and of the dense parameters beside them.
 static const struct accessor *living_of(const struct driver *d, bool dense)
 {
     const struct table_spec *s = client_spec(d->remote.client, number_of(false, false));
@@ -77,8 +77,8 @@ static int pull_rows(struct driver *d, bool dense, const uint64_t *keys, size_t 
                  ? wait(d, client_pull(d->remote.client, &p, e), e)
                  : err_nomem(e, "rows of an evaluation");
     const struct model *m = &d->cache->model;
-    if (rc == 0 &&
-        put_rows(t, keys, n, values, found, living, dense ? &m->bias : &m->accessor) != 0)
+    if (rc == 0 && put_rows(t, keys, n, values, found, living,
+                            dense ? &m->dense : &m->accessor) != 0)
         rc = err_nomem(e, "rows of an evaluation");
     mem_free(values);
     mem_free(found);
@@ -129,10 +129,22 @@ static int resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
     return rc != 0 ? rc : parameters_resolve_seen(d->cache, keys, n, ret_ids);
 }
 
+static int pull_dense(struct driver *d, struct err *e)
+{
+    size_t n = d->cache->model.blocks;
+    uint64_t *keys = mem_array(n, sizeof(*keys));
+    if (keys == NULL)
+        return err_nomem(e, "dense parameters");
+    for (size_t i = 0; i < n; i++)
+        keys[i] = i;
+    int rc = pull_rows(d, true, keys, n, e);
+    mem_free(keys);
+    return rc;
+}
+
 static int evaluates(struct run *r, bool best, struct evaluation_options *o,
                      struct err *e)
 {
-    static const uint64_t bias_key = 0;
     struct driver *d = r->driver;
     struct model_options model = r->parameters.model.options;
     parameters_close(&r->parameters);
@@ -142,7 +154,7 @@ static int evaluates(struct run *r, bool best, struct evaluation_options *o,
     o->parameters = &r->parameters;
     o->resolve = resolve;
     o->resolve_ctx = d;
-    return pull_rows(d, true, &bias_key, 1, e);
+    return pull_dense(d, e);
 }
 
 static int reason(struct run *r, int rc, struct err *e)
@@ -194,7 +206,7 @@ static int fetch_part(void *ctx, bool dense, bool best, uint32_t first, uint32_t
 {
     struct run *r = ctx;
     const struct model *m = &r->parameters.model;
-    struct table_options o = dense ? model_bias_table(m) : model_table(m);
+    struct table_options o = dense ? model_dense_table(m) : model_table(m);
     struct fetch f = {.driver = r->driver};
     struct client_walk walk = client_walk_begin(number_of(dense, best));
     TRY(table_open(ret, &o, e));
@@ -285,18 +297,49 @@ static int send_block(void *ctx, const struct rows_block *b, struct err *e)
     return 0;
 }
 
+static int reserve_sending(struct sending *s, struct err *e)
+{
+    s->keys = mem_array(SEND_ROWS, sizeof(*s->keys));
+    s->values = mem_array((size_t)SEND_ROWS * s->width, sizeof(*s->values));
+    return s->keys != NULL && s->values != NULL ? 0 : err_nomem(e, "rows of a model");
+}
+
 static int send_files(struct sending *s, const struct save_chain *c, const char *table,
                       struct err *e)
 {
     const struct save_table *t;
     TRY(save_open_table(c, table, &t, e));
-    s->keys = mem_array(SEND_ROWS, sizeof(*s->keys));
-    s->values = mem_array((size_t)SEND_ROWS * s->width, sizeof(*s->values));
-    if (s->keys == NULL || s->values == NULL)
-        return err_nomem(e, "rows of a model");
+    TRY(reserve_sending(s, e));
     for (size_t i = 0; i < t->n_files; i++)
         TRY(save_each_block(c, t, i, send_block, s, e));
     return send_rows(s, e);
+}
+
+static int send_blocks(struct sending *s, const struct parameters *p, struct err *e)
+{
+    for (size_t i = 0; i < p->model.blocks; i++) {
+        s->keys[s->n] = i;
+        relaxed_load_n(s->values + s->n * s->width, p->blocks[i], s->width);
+        if (++s->n == SEND_ROWS)
+            TRY(send_rows(s, e));
+    }
+    return send_rows(s, e);
+}
+
+// Layers begin with values of their own, which who begins the run sets.
+int driver_begin_layers(struct run *r, struct err *e)
+{
+    const struct model *m = &r->parameters.model;
+    struct sending s = {
+        .driver = r->driver, .number = number_of(true, false), .width = m->dense.width};
+    if (!model_has_layers(m))
+        return 0;
+    int rc = reserve_sending(&s, e);
+    if (rc == 0)
+        rc = send_blocks(&s, &r->parameters, e);
+    mem_free(s.keys);
+    mem_free(s.values);
+    return rc;
 }
 
 static int send_table(struct run *r, const struct save_chain *c, enum saved_role role,
@@ -306,7 +349,7 @@ static int send_table(struct run *r, const struct save_chain *c, enum saved_role
     struct sending s = {
         .driver = r->driver,
         .number = number_of(dense, false),
-        .width = dense ? m->bias.width : m->accessor.width,
+        .width = dense ? m->dense.width : m->accessor.width,
     };
     int rc = send_files(&s, c, saved_table(role, dense), e);
     mem_free(s.keys);

@@ -27,9 +27,10 @@ struct sums {
 
 struct evaluation {
     const struct evaluation_options *o;
-    struct view *views;       // one a thread
-    struct model_work *works; // one a thread
-    struct scored *scored;    // of all windows
+    struct view *views; // one a thread
+    struct model_work *works;
+    float *dense;          // parameters, of all threads
+    struct scored *scored; // of all windows
     size_t n, cap;
     uint64_t position; // of the window's first example in the text
     // The window being scored.
@@ -120,8 +121,7 @@ static int score_piece(struct evaluation *ev, int rank, uint64_t first, size_t n
     struct model_batch b = view_batch(v);
     model_scores(&ev->works[rank], &b, scores);
     for (size_t i = 0; i < n; i++) {
-        struct scored s = score_of(ev, &v->batch, i, *o->parameters->bias + scores[i],
-                                   sums);
+        struct scored s = score_of(ev, &v->batch, i, ev->dense[0] + scores[i], sums);
         ev->window[order[i]] = s;
         bool skipped = o->hold_places && isnan(v->batch.label[i]);
         ev->predictions[order[i]] = skipped  ? (float)NAN
@@ -243,6 +243,7 @@ static void evaluation_fini(struct evaluation *ev)
     }
     mem_free(ev->views);
     mem_free(ev->works);
+    mem_free(ev->dense);
     mem_free(ev->scored);
     mem_free(ev->predictions);
     mem_free(ev->stretches);
@@ -256,8 +257,15 @@ static int evaluation_init(struct evaluation *ev, struct err *e)
     ev->works = mem_zalloc(threads * sizeof(*ev->works));
     if (ev->views == NULL || ev->works == NULL)
         return err_nomem(e, "an evaluation");
-    for (size_t i = 0; i < threads; i++)
-        TRY(model_work_open(&ev->works[i], &ev->o->parameters->model, e));
+    const struct parameters *p = ev->o->parameters;
+    ev->dense = dense_floats(&p->model);
+    if (ev->dense == NULL)
+        return err_nomem(e, "an evaluation");
+    dense_read(&p->model, p->blocks, ev->dense);
+    for (size_t i = 0; i < threads; i++) {
+        TRY(model_work_open(&ev->works[i], &p->model, e));
+        ev->works[i].dense = ev->dense;
+    }
     return 0;
 }
 

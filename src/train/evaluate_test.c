@@ -57,7 +57,7 @@ static void open_model(struct parameters *p)
         row[0] = weight_of(key);
         row[p->model.accessor.count] = 1;
     }
-    *p->bias = 0.5f;
+    *p->blocks[0] = 0.5f;
 }
 
 static int keep(void *ctx, const struct dataset *d, const float *predictions, size_t n,

@@ -56,6 +56,24 @@ static void begin_batch(struct exchange_keys *k)
     }
 }
 
+static int open_dense(struct exchange *x, const struct model *m, struct err *e)
+{
+    size_t width = x->steps ? m->dense.width : m->dense.pull_width;
+    x->dense_floats = m->blocks * width;
+    x->dense_keys = mem_array(m->blocks, sizeof(*x->dense_keys));
+    x->blocks = mem_array(m->blocks, sizeof(*x->blocks));
+    x->dense = mem_array(x->dense_floats + KERNEL_PADDING, sizeof(float));
+    x->dense_gradient = mem_array(x->dense_floats + KERNEL_PADDING, sizeof(float));
+    if (x->dense_keys == NULL || x->blocks == NULL || x->dense == NULL ||
+        x->dense_gradient == NULL)
+        return err_nomem(e, "dense parameters");
+    for (size_t i = 0; i < m->blocks; i++) {
+        x->dense_keys[i] = i;
+        x->blocks[i] = x->dense + i * width;
+    }
+    return 0;
+}
+
 int exchange_open(struct exchange *x, const struct model *m, bool steps, struct client *c,
                   struct exchange_keys *k, struct err *e)
 {
@@ -71,9 +89,7 @@ int exchange_open(struct exchange *x, const struct model *m, bool steps, struct 
     };
     if (!steps)
         model_packed(&x->model, m);
-    if (m->bias.width > EXCHANGE_BIAS_MAX)
-        return err_set(e, TUG_EINTERNAL, "the bias' row has %u floats", m->bias.width);
-    return 0;
+    return open_dense(x, m, e);
 }
 
 void exchange_close(struct exchange *x)
@@ -91,6 +107,11 @@ void exchange_close(struct exchange *x)
     mem_free(x->overlaps);
     mem_free(x->values);
     mem_free(x->gradients);
+    mem_free(x->dense_keys);
+    mem_free(x->blocks);
+    mem_free(x->dense);
+    mem_free(x->dense_gradient);
+    dense_sums_close(&x->dense_sums);
     mem_free(x->sums);
     mem_free(x->sum_values);
     *x = (struct exchange){0};
@@ -208,8 +229,6 @@ int exchange_take(struct exchange *x, const struct dataset *d, const uint64_t *o
     return take(x, d, order, n, before) == 0 ? 0 : err_nomem(e, "a batch");
 }
 
-static const uint64_t bias_key = 0;
-
 int exchange_pull(struct exchange *x, uint64_t clock, struct err *e)
 {
     struct client_pull sparse = {
@@ -226,12 +245,12 @@ int exchange_pull(struct exchange *x, uint64_t clock, struct err *e)
     };
     struct client_pull dense = {
         .table = EXCHANGE_DENSE,
-        .keys = &bias_key,
-        .n = 1,
-        .values = x->bias,
+        .keys = x->dense_keys,
+        .n = x->model.blocks,
+        .values = x->dense,
         .whole_rows = x->steps,
         .clock = clock,
-        .arranged = true,
+        .arranged = x->model.blocks == 1,
     };
     x->pulls[0] = client_pull(x->client, &sparse, e);
     if (x->pulls[0] == 0)
@@ -306,44 +325,40 @@ void exchange_catch_up(struct exchange *x)
             x->model.kernels->axpy(x->values + x->overlaps[i].place * x->width, 1,
                                    before->gradients + x->overlaps[i].before * x->width,
                                    x->width);
-        for (size_t i = 0; i < x->model.bias.width; i++)
-            x->bias[i] += before->bias_gradient[i];
+        x->model.kernels->axpy(x->dense, 1, before->dense_gradient, x->dense_floats);
     }
     memcpy(x->gradients, x->values, x->n * x->width * sizeof(float));
-    memcpy(x->bias_gradient, x->bias, sizeof(x->bias));
+    memcpy(x->dense_gradient, x->dense, x->dense_floats * sizeof(float));
 }
 
 void exchange_finish(struct exchange *x)
 {
     for (size_t i = 0; i < x->n * x->width; i++)
         x->gradients[i] = x->values[i] - x->gradients[i];
-    for (size_t i = 0; i < x->model.bias.width; i++)
-        x->bias_gradient[i] = x->bias[i] - x->bias_gradient[i];
+    for (size_t i = 0; i < x->dense_floats; i++)
+        x->dense_gradient[i] = x->dense[i] - x->dense_gradient[i];
 }
 
 void exchange_clear(struct exchange *x)
 {
     memset(x->gradients, 0, x->n * x->push_width * sizeof(float));
-    x->bias_gradient[0] = 0;
+    memset(x->dense_gradient, 0, x->dense_floats * sizeof(float));
 }
 
-void exchange_add(struct exchange *x, size_t first, size_t n, const float *err,
-                  float *const *gradients)
+void exchange_add(struct exchange *x, size_t first, size_t n, float *const *gradients)
 {
     const uint32_t *start = x->view.batch.start;
     for (size_t j = start[first]; j < start[first + n]; j++)
         x->to[j] = x->gradients + x->place[j] * (size_t)x->push_width;
-    for (size_t i = 0; i < n; i++)
-        x->bias_gradient[0] += err[i];
     add_part(x, first, n, gradients);
 }
 
-void exchange_begin(struct exchange *x)
+void exchange_begin(struct exchange *x, uint32_t first, uint32_t n)
 {
     for (size_t i = 0; i < x->n; i++)
         x->last[i] = NO_SUM;
     x->n_sums = 0;
-    x->n_bias_sums = 0;
+    dense_sums_begin(&x->dense_sums, &x->model, first, first + n);
 }
 
 static int reserve_sums(struct exchange *x, size_t more)
@@ -375,19 +390,18 @@ static float *sum_of(struct exchange *x, uint32_t place, uint8_t micro)
     return x->sum_values + last * width;
 }
 
+float *exchange_dense_micro(struct exchange *x, uint8_t micro)
+{
+    return dense_sums_micro(&x->dense_sums, x->model.kernels, micro);
+}
+
 int exchange_add_micro(struct exchange *x, uint8_t micro, size_t first, size_t n,
-                       const float *err, float *const *gradients)
+                       float *const *gradients)
 {
     const uint32_t *start = x->view.batch.start;
     TRY(reserve_sums(x, start[first + n] - start[first]));
-    if (x->n_bias_sums == 0 || x->bias_micros[x->n_bias_sums - 1] != micro) {
-        x->bias_micros[x->n_bias_sums] = micro;
-        x->bias_sums[x->n_bias_sums++] = 0;
-    }
     for (size_t j = start[first]; j < start[first + n]; j++)
         x->to[j] = sum_of(x, x->place[j], micro);
-    for (size_t i = 0; i < n; i++)
-        x->bias_sums[x->n_bias_sums - 1] += err[i];
     add_part(x, first, n, gradients);
     return 0;
 }
@@ -415,14 +429,14 @@ static void sum_key(struct exchange *x, size_t i)
 
 void exchange_sum(struct exchange *x)
 {
-    float *values[TREE_LEAVES];
+    struct dense_sums *d = &x->dense_sums;
     for (size_t i = 0; i < x->n; i++)
         sum_key(x, i);
-    for (size_t i = 0; i < x->n_bias_sums; i++)
-        values[i] = &x->bias_sums[i];
-    if (x->n_bias_sums > 0)
-        tree_sum(x->model.kernels, x->bias_micros, values, x->n_bias_sums, 1);
-    x->bias_gradient[0] = x->n_bias_sums > 0 ? x->bias_sums[0] : 0;
+    memset(x->dense_gradient, 0, x->dense_floats * sizeof(float));
+    if (d->n == 0)
+        return;
+    tree_sum(x->model.kernels, d->first, d->values, d->n, d->width);
+    memcpy(x->dense_gradient, d->values[0], d->width * sizeof(float));
 }
 
 int exchange_push(struct exchange *x, const struct exchange_push *p, struct err *e)
@@ -450,11 +464,12 @@ int exchange_push(struct exchange *x, const struct exchange_push *p, struct err 
     if (x->pushes[0] == 0)
         return e->code;
     push.table = EXCHANGE_DENSE;
-    push.keys = &bias_key;
-    push.n = 1;
-    push.values = x->bias_gradient;
+    push.keys = x->dense_keys;
+    push.n = x->model.blocks;
+    push.values = x->dense_gradient;
+    push.arranged = x->model.blocks == 1;
     // Saves of features that live wait until both tables have come to the same batch, on
-    // every loop: those without the bias must hear of it, too.
+    // every loop: those without dense parameters must hear of it, too.
     push.fixed_keys = !x->lives;
     x->pushes[1] = client_push(x->client, &push, e);
     return x->pushes[1] != 0 ? 0 : e->code;

@@ -17,7 +17,6 @@
 
 // Numbers of a model's tables in the cluster.
 enum { EXCHANGE_SPARSE = 0, EXCHANGE_DENSE = 1 };
-enum { EXCHANGE_BIAS_MAX = 8 }; // floats of the bias' row
 
 // Keys of a worker's data. Ids are handles of a table without columns.
 struct exchange_keys {
@@ -60,7 +59,12 @@ struct exchange {
     uint32_t *order;  // scratch
     float *values;    // as pulled; by steps they are changed
     float *gradients; // by steps: values as they were pulled, then the changes
-    float bias[EXCHANGE_BIAS_MAX], bias_gradient[EXCHANGE_BIAS_MAX]; // likewise
+    // Likewise the blocks of dense parameters: by gradients the model's floats one after
+    // the other, by steps whole rows.
+    size_t dense_floats;
+    uint64_t *dense_keys; // 0, 1, ...
+    float *dense, *dense_gradient;
+    float **blocks; // in `dense`
 
     // By steps: keys that the batch before has, too, and where.
     struct exchange *before;
@@ -78,9 +82,7 @@ struct exchange {
     uint32_t *last; // of each key: its newest sum
     float *sum_values;
     size_t n_sums, cap_sums;
-    float bias_sums[TREE_LEAVES];
-    uint8_t bias_micros[TREE_LEAVES];
-    size_t n_bias_sums;
+    struct dense_sums dense_sums;
 
     client_ts pulls[2], pushes[2]; // sparse, dense; 0: none in flight
 };
@@ -95,7 +97,7 @@ void exchange_close(struct exchange *x);
 int exchange_take(struct exchange *x, const struct dataset *d, const uint64_t *order,
                   size_t n, struct exchange *before, struct err *e);
 
-// Asks for their rows and the bias; exchange_pulled waits until they are here.
+// Asks for their rows and the dense parameters; exchange_pulled waits until they are here.
 int exchange_pull(struct exchange *x, uint64_t clock, struct err *e);
 int exchange_pulled(struct exchange *x, struct err *e);
 
@@ -105,15 +107,17 @@ void exchange_catch_up(struct exchange *x);
 void exchange_finish(struct exchange *x);
 
 // Gradients, of `n` examples from `first` on, as model_gradients gives them. In one go:
-// exchange_clear, then exchange_add for all. Or by micro-batch, ascending: exchange_begin,
+// exchange_clear, then exchange_add for all. Or by micro-batch, ascending: exchange_begin
+// says which,
 // exchange_add_micro for all, then exchange_sum, which adds the micro-batches up as the
-// tree says.
+// tree says. Those of dense parameters are added to dense_gradient, or to what
+// exchange_dense_micro gives.
 void exchange_clear(struct exchange *x);
-void exchange_add(struct exchange *x, size_t first, size_t n, const float *err,
-                  float *const *gradients);
-void exchange_begin(struct exchange *x);
+void exchange_add(struct exchange *x, size_t first, size_t n, float *const *gradients);
+void exchange_begin(struct exchange *x, uint32_t first, uint32_t n);
+float *exchange_dense_micro(struct exchange *x, uint8_t micro); // NULL: no memory
 int exchange_add_micro(struct exchange *x, uint8_t micro, size_t first, size_t n,
-                       const float *err, float *const *gradients);
+                       float *const *gradients);
 void exchange_sum(struct exchange *x);
 
 // What a push says besides keys and gradients.

@@ -1,47 +1,66 @@
 // Hogwild: each thread takes batches and updates the shared rows after every example,
 // without locks (Recht et al. 2011). Lost updates are rare where features are many;
 // where they are few, they are harmless. The bias, which every example touches, is
-// updated once per micro-batch.
+// updated once per micro-batch, and layers once per batch.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/hogwild.h"
 
-#include "base/relaxed.h"
 #include "train/progress.h"
 #include "train/run_rows.h"
 
 // Of wide rows fewer are fetched ahead, so that they stay in the second-level cache.
 enum { MICRO_BYTES = 256 * 1024 };
 
+// Models with layers take as many as they compute at once.
 static size_t micro_batch(const struct run *r)
 {
+    if (model_has_layers(r->model))
+        return r->model->options.ops->at_once;
     uint64_t examples = dataset_size(r->data);
     uint64_t per_example = dataset_features(r->data) / (examples > 0 ? examples : 1) + 1;
     uint64_t n = MICRO_BYTES / (per_example * r->row.bytes + 1);
     return n < 2 ? 2 : n > HOGWILD_AHEAD ? HOGWILD_AHEAD : (size_t)n;
 }
 
+// Models without layers take their bias' step after each few examples, and others all of
+// it, by the mean, after each batch.
+static void step_dense(struct worker *w)
+{
+    struct run *r = w->run;
+    const struct model *m = &r->parameters.model;
+    if (w->examples > 0)
+        dense_step(&w->dense, m, w->dense_rule, r->parameters.blocks,
+                   model_has_layers(m) ? 1 / (float)w->examples : 1);
+    w->examples = 0;
+}
+
 void hogwild_step(struct worker *w, const uint64_t *order, size_t n)
 {
     struct run *r = w->run;
+    const struct model *m = &r->parameters.model;
     const struct hot_copies *hot = w->hot.begun ? &w->hot : NULL;
     w->rc = r->rows->take(w, order, n, hot);
+    if (w->rc == 0)
+        w->rc = view_draw(&w->view, m, r->at.epoch, order, n);
     if (w->rc != 0)
         return;
+    if (w->examples == 0)
+        dense_read(m, r->parameters.blocks, w->dense.values);
     struct model_batch b = view_batch(&w->view);
     struct model_training t = {
         .loss = r->config->reader.loss,
-        .bias = relaxed_load(r->parameters.bias),
+        .dense_gradient = w->dense.gradient,
         .rules = w->rules,
         .pass = (float)(r->at.epoch + 1),
         .stream = &w->stream,
     };
     w->rc = model_step(&w->work, &b, &t);
+    w->examples += n;
     if (w->rc != 0)
         w->bad = order[t.bad];
-    else
-        model_step_bias(&r->parameters.model, w->bias_rule, r->parameters.bias,
-                        t.bias_gradient);
+    else if (!model_has_layers(m))
+        step_dense(w);
 }
 
 // A hand's runs, on their way into cache before the first example is dealt.
@@ -59,7 +78,7 @@ void hogwild_deal(struct worker *w, size_t size, uint64_t number,
                   void (*each)(struct worker *w, const uint64_t *order, size_t n))
 {
     const struct run *r = w->run;
-    uint64_t order[HOGWILD_AHEAD], batch = r->config->batch;
+    uint64_t order[MODEL_AT_ONCE_MAX], batch = r->config->batch;
     uint64_t first = number * batch, end = first + batch,
              positions = order_positions(&r->order);
     end = end < positions ? end : positions;
@@ -129,6 +148,8 @@ static void hogwild_batches(void *run, int rank)
             break;
         care_for_hot_rows(w, b);
         r->rows->batch(w, size, b);
+        if (w->rc == 0)
+            step_dense(w);
         if (w->rc != 0 || (rank == 0 && progress_wants_a_stop(r->progress, interrupted)))
             atomic_store_explicit(&r->stop, true, memory_order_relaxed);
     }

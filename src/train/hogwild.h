@@ -10,7 +10,7 @@
 enum { HOGWILD_AHEAD = 32 };
 
 // Hands each few examples of batch `number` to `each`, `size` of them at most, which is
-// HOGWILD_AHEAD or less. Both stop at w->rc.
+// MODEL_AT_ONCE_MAX or less. Both stop at w->rc.
 void hogwild_deal(struct worker *w, size_t size, uint64_t number,
                   void (*each)(struct worker *w, const uint64_t *order, size_t n));
 

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/relaxed.h"
+#include "train/dense.h"
 #include "train/lifecycle.h"
 #include "train/local_steps.h"
 #include "train/run_rows.h"
@@ -47,16 +48,33 @@ static int open_store(struct store **ret, const struct table_config *t, uint32_t
     return store_open(ret, &o, e);
 }
 
-// The row never moves, whatever is loaded into it.
-static int make_bias(struct local_rows *l, struct err *e)
+// The rows never move, whatever is loaded into them.
+static int make_dense(struct local_rows *l, struct err *e)
 {
-    static const uint64_t key = 0;
-    static const float zero[1];
-    struct store_push p = {
-        .op = STORE_ASSIGN, .keys = &key, .n = 1, .values = zero, .rate = 1, .scale = 1};
-    TRY(store_push(l->dense, &p, NULL, e));
-    l->bias = store_steps_row(l->dense, key);
-    return 0;
+    size_t n = l->model.blocks;
+    uint64_t *keys = mem_array(n, sizeof(*keys));
+    float *first = dense_floats(&l->model);
+    l->blocks = mem_array(n, sizeof(*l->blocks));
+    int rc = keys != NULL && first != NULL && l->blocks != NULL
+                 ? 0
+                 : err_nomem(e, "dense parameters");
+    for (size_t i = 0; i < n && rc == 0; i++)
+        keys[i] = i;
+    if (rc == 0) {
+        model_first_dense(&l->model, first);
+        struct store_push p = {.op = STORE_ASSIGN,
+                               .keys = keys,
+                               .n = n,
+                               .values = first,
+                               .rate = 1,
+                               .scale = 1};
+        rc = store_push(l->dense, &p, NULL, e);
+    }
+    for (size_t i = 0; i < n && rc == 0; i++)
+        l->blocks[i] = store_steps_row(l->dense, keys[i]);
+    mem_free(keys);
+    mem_free(first);
+    return rc;
 }
 
 static int open_tables(struct local_rows *l, const struct train_config *c,
@@ -69,7 +87,7 @@ static int open_tables(struct local_rows *l, const struct train_config *c,
     TRY(open_store(&l->dense, &dense, 1, m, e));
     const struct accessor *a = &l->model.accessor;
     l->zeros = mem_zalloc((a->width + a->extra_width) * sizeof(*l->zeros));
-    return l->zeros != NULL ? make_bias(l, e) : err_nomem(e, "a row");
+    return l->zeros != NULL ? make_dense(l, e) : err_nomem(e, "a row");
 }
 
 static int open_rows(struct run *r, struct err *e)
@@ -79,7 +97,7 @@ static int open_rows(struct run *r, struct err *e)
         return err_nomem(e, "the rows of a model");
     pthread_mutex_init(&l->lock, NULL);
     TRY(open_tables(l, r->config, &r->parameters.model, e));
-    r->parameters.bias = l->bias;
+    memcpy(r->parameters.blocks, l->blocks, l->model.blocks * sizeof(*l->blocks));
     r->model = &l->model;
     return 0;
 }
@@ -95,6 +113,7 @@ static void close_rows(struct run *r)
     table_close(l->ids);
     unmap_links(&l->links);
     mem_free(l->zeros);
+    mem_free(l->blocks);
     parameters_close(&l->cache);
     pthread_mutex_destroy(&l->lock);
     mem_free(l);
@@ -192,15 +211,11 @@ static int end_data(struct run *r, struct err *e)
 
 static int begin_cache(struct local_rows *l, struct err *e)
 {
-    static const uint64_t bias_key = 0;
-    const struct accessor *bias = &l->model.bias;
     struct model_options o = l->model.options;
-    const float *row, *extra;
     parameters_close(&l->cache);
     TRY(parameters_open(&l->cache, &o, e));
-    row = store_row(l->dense, bias_key, &extra);
-    relaxed_store(l->cache.bias + bias->groups[0].weights,
-                  relaxed_load(row + store_accessor(l->dense)->groups[0].weights));
+    for (size_t i = 0; i < l->model.blocks; i++)
+        relaxed_load_n(l->cache.blocks[i], l->blocks[i], l->model.dense.width);
     return 0;
 }
 
@@ -269,7 +284,10 @@ static int check(const struct run *r, struct err *e)
     struct accessor a = l->model.accessor;
     for (uint32_t p = 0; p < 1u << model_table(&l->model).partition_bits; p++)
         TRY(store_each(l->sparse, p, check_row, &a, e));
-    return diverged_is_finite(l->bias, 1) ? 0 : diverged_bias(e);
+    for (size_t i = 0; i < l->model.blocks; i++)
+        if (!diverged_is_finite(l->blocks[i], l->model.dense.width))
+            return diverged_dense(&l->model, e);
+    return 0;
 }
 
 static int save(void *ctx, const char *dir, struct save_manifest *m,

@@ -34,7 +34,7 @@ struct local_links {
 
 struct local_rows {
     struct store *sparse, *dense;
-    float *bias;        // the row of the dense one
+    float **blocks;     // the rows of the dense one
     struct model model; // on rows as they lie in the stores
     struct store_steps *steps;
     struct store_views views;

@@ -47,6 +47,9 @@ static int begin(struct run *r, struct err *e)
         r->workers[i].run = r;
         metrics_stream_clear(&r->workers[i].stream);
         TRY(model_work_open(&r->workers[i].work, r->model, e));
+        if (dense_open(&r->workers[i].dense, r->model) != 0)
+            return err_nomem(e, "the workers");
+        r->workers[i].work.dense = r->workers[i].dense.values;
     }
     r->updater = r->config->deterministic ? &updater_synchronous : &updater_hogwild;
     return r->updater->open != NULL ? r->updater->open(r, e) : 0;
@@ -59,6 +62,7 @@ static void close_workers(struct run *r)
     for (int i = 0; r->workers != NULL && i < team_size(r->team); i++) {
         view_free(&r->workers[i].view);
         model_work_close(&r->workers[i].work);
+        dense_close(&r->workers[i].dense);
     }
     mem_free(r->workers);
 }
@@ -69,7 +73,7 @@ static void set_rates(struct run *r, double factor)
     for (int i = 0; i < team_size(r->team); i++) {
         struct worker *w = &r->workers[i];
         accessor_rules(&m->accessor, (float)factor, w->rules);
-        accessor_rules(&m->bias, (float)factor, w->bias_rule);
+        accessor_rules(&m->dense, (float)factor, w->dense_rule);
     }
 }
 

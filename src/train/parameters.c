@@ -5,16 +5,33 @@
 
 #include "base/alloc.h"
 #include "base/relaxed.h"
+#include "train/dense.h"
 
 static int find_rows(struct parameters *p, struct err *e)
 {
-    uint64_t key = 0;
-    uint32_t handle;
-    if (table_rows(p->dense, &key, 1, &handle) != 0)
-        return err_nomem(e, "the bias");
-    p->bias = table_row(table_slabs(p->dense), handle);
+    size_t n = p->model.blocks;
+    p->blocks = mem_array(n, sizeof(*p->blocks));
+    for (uint64_t key = 0; key < n && p->blocks != NULL; key++) {
+        uint32_t handle;
+        if (table_rows(p->dense, &key, 1, &handle) != 0)
+            return err_nomem(e, "dense parameters");
+        p->blocks[key] = table_row(table_slabs(p->dense), handle);
+    }
+    if (p->blocks == NULL)
+        return err_nomem(e, "dense parameters");
     p->zeros = mem_zalloc((p->model.accessor.width + 1) * sizeof(float));
     return p->zeros != NULL ? 0 : err_nomem(e, "a row");
+}
+
+static int begin_dense(struct parameters *p, struct err *e)
+{
+    float *first = dense_floats(&p->model);
+    if (first == NULL)
+        return err_nomem(e, "dense parameters");
+    model_first_dense(&p->model, first);
+    dense_write(&p->model, first, p->blocks);
+    mem_free(first);
+    return 0;
 }
 
 int parameters_open(struct parameters *p, const struct model_options *o, struct err *e)
@@ -22,12 +39,14 @@ int parameters_open(struct parameters *p, const struct model_options *o, struct 
     *p = (struct parameters){0};
     TRY(model_init(&p->model, o, e));
     struct table_options sparse = model_table(&p->model),
-                         dense = model_bias_table(&p->model);
+                         dense = model_dense_table(&p->model);
     int rc = table_open(&p->sparse, &sparse, e);
     if (rc == 0)
         rc = table_open(&p->dense, &dense, e);
     if (rc == 0)
         rc = find_rows(p, e);
+    if (rc == 0)
+        rc = begin_dense(p, e);
     if (rc != 0)
         parameters_close(p);
     return rc;
@@ -38,6 +57,7 @@ void parameters_close(struct parameters *p)
     table_close(p->sparse);
     table_close(p->dense);
     mem_free(p->zeros);
+    mem_free(p->blocks);
     *p = (struct parameters){0};
 }
 

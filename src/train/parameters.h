@@ -11,8 +11,8 @@
 struct parameters {
     struct model model;
     struct table *sparse; // one row a feature
-    struct table *dense;  // the bias, at key 0
-    float *bias;          // its row
+    struct table *dense;  // one row a block of dense parameters
+    float **blocks;       // these rows
     float *zeros;         // a row of zeros
 };
 

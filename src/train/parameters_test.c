@@ -46,15 +46,15 @@ static void copies(void **state)
         assert_int_equal(parameters_resolve_new(&p, &key, 1, &id), 0);
         table_row(table_slabs(p.sparse), id)[0] = (float)key;
     }
-    *p.bias = 0.5f;
+    *p.blocks[0] = 0.5f;
     assert_int_equal(parameters_clone(&copy, &p, NULL), 0);
     // The copy is one: what happens to the original afterwards does not reach it.
     for (uint64_t key = 0; key < 600; key++) {
         assert_int_equal(parameters_resolve_new(&p, &key, 1, &id), 0);
         table_row(table_slabs(p.sparse), id)[0] = -1;
     }
-    *p.bias = 7;
-    assert_true(*copy.bias == 0.5f);
+    *p.blocks[0] = 7;
+    assert_true(*copy.blocks[0] == 0.5f);
     assert_int_equal(table_stats(copy.sparse).rows, 500);
     for (uint64_t key = 0; key < 500; key++) {
         table_find(copy.sparse, &key, 1, &id);

@@ -190,7 +190,8 @@ static bool adds_up(enum rule_kind rule)
 bool remote_steps(const struct train_config *c)
 {
     const struct train_cluster *k = c->cluster;
-    if (k->mode == CONFIG_SYNC || k->rules == TRAIN_RULES_SERVER || c->table != NULL)
+    if (k->mode == CONFIG_SYNC || k->rules == TRAIN_RULES_SERVER || c->table != NULL ||
+        c->model.ops->dense != NULL)
         return false;
     return k->rules == TRAIN_RULES_WORKER ||
            (adds_up(c->model.linear.kind) && adds_up(c->model.latent.kind));
@@ -210,7 +211,9 @@ uint64_t remote_piece_bytes(uint64_t text_bytes)
 uint64_t remote_options_hash(const struct train_config *c)
 {
     const struct model_options *m = &c->model;
-    const struct rule_params *rules[] = {&m->linear, &m->latent};
+    const struct rule_params *rules[] = {&m->linear, &m->latent, &m->dense};
+    char hidden[MODEL_HIDDEN_TEXT_MAX];
+    model_hidden_print(m->hidden, hidden);
     const struct train_cluster *k = c->cluster;
     struct buf b = BUF_INIT(1 << 16);
     int rc = buf_printf(&b, "%s %s %u %u %llu %d %a %u %u %d %d %u %d %d %a %a %a",
@@ -219,7 +222,9 @@ uint64_t remote_options_hash(const struct train_config *c)
                         c->epochs, c->batch, c->deterministic, k->mode, k->staleness,
                         c->reduce_mean, c->schedule.kind, c->schedule.a, c->schedule.b,
                         c->valid_fraction);
-    for (size_t i = 0; i < 2 && rc == 0; i++)
+    if (rc == 0)
+        rc = buf_printf(&b, " %s %u %a", hidden, m->cross, (double)m->dropout);
+    for (size_t i = 0; i < 3 && rc == 0; i++)
         rc = buf_printf(&b, " %d %u %a %a %a %a %a %a %a %a", rules[i]->kind,
                         rules[i]->block, (double)rules[i]->lr, (double)rules[i]->l1,
                         (double)rules[i]->l2, (double)rules[i]->prior,

@@ -117,9 +117,10 @@ struct remote_worker {
     struct team *team;
     struct pieces *pieces;
     struct rule_params rules[ACCESSOR_MAX_GROUPS],
-        bias_rule[ACCESSOR_MAX_GROUPS]; // by steps: at the rate now
-    uint64_t *order;                    // examples of a batch
-    uint64_t pass;                      // that it works on
+        dense_rule[ACCESSOR_MAX_GROUPS]; // by steps: at the rate now
+    struct dense dense;                  // by steps
+    uint64_t *order;                     // examples of a batch
+    uint64_t pass;                       // that it works on
 
     // async, ssp
     struct held_piece *held; // pieces kept in memory
@@ -152,10 +153,10 @@ int remote_train_share(struct remote_worker *w, const struct msg_leased *l,
                        struct err *e);
 
 // The gradients of a part of the batch that was pulled, of at most remote_at_once
-// examples, in w->work, and d loss / d score of each. TUG_EDATA, TUG_ENOMEM: see
-// remote_failed.
+// examples, in w->work, and d loss / d score of each; those of the dense parameters are
+// added to `dense`. TUG_EDATA, TUG_ENOMEM: see remote_failed.
 int remote_gradients(struct remote_worker *w, const struct exchange *x,
-                     const struct model_batch *part, float *ret_err);
+                     const struct model_batch *part, float *ret_err, float *dense);
 static inline size_t remote_at_once(const struct remote_worker *w)
 {
     return w->model.options.ops->at_once;

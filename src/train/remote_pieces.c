@@ -136,6 +136,9 @@ static int begin_batch(struct remote_worker *w, struct batches *s, uint64_t b,
     size_t n = order_take(&s->order, &s->hand, b * size, size, w->order);
     struct exchange *before = b > 0 && s->window > 1 ? slot_of(w, b - 1) : NULL;
     TRY(exchange_take(x, s->data, w->order, n, before, e));
+    if (view_draw(&x->view, &w->model, s->lease->pass << 32 ^ piece_id(s->lease),
+                  w->order, n) != 0)
+        return err_nomem(e, "a batch");
     return exchange_pull(x, s->first_clock + b, e);
 }
 
@@ -155,10 +158,15 @@ static int take_gradients(struct remote_worker *w, struct batches *s, struct exc
     for (size_t i = 0; i < b.n; i += part.n) {
         float err[MODEL_AT_ONCE_MAX];
         part = model_part(&b, i, remote_at_once(w));
-        TRY(remote_failed(remote_gradients(w, x, &part, err), s->lease->pass, e));
-        exchange_add(x, i, part.n, err, w->work.gradients);
+        TRY(remote_failed(remote_gradients(w, x, &part, err, x->dense_gradient),
+                          s->lease->pass, e));
+        exchange_add(x, i, part.n, w->work.gradients);
         TRY(poll_sometimes(w, i, i + part.n, e));
     }
+    // As in one process, layers are updated by the mean.
+    if (model_has_layers(&x->model) && b.n > 0)
+        x->model.kernels->scale(x->dense_gradient, 1 / (float)b.n, x->dense_gradient,
+                                x->dense_floats);
     return 0;
 }
 
@@ -171,14 +179,16 @@ static int take_steps(struct remote_worker *w, struct batches *s, struct exchang
     for (size_t i = 0; i < b.n; i += part.n) {
         struct model_training t = {
             .loss = w->config->reader.loss,
-            .bias = x->bias[0],
+            .dense_gradient = w->dense.gradient,
             .rules = w->rules,
             .pass = (float)s->lease->pass,
             .stream = &w->stream,
         };
         part = model_part(&b, i, BIAS_EVERY);
+        dense_read(&x->model, x->blocks, w->dense.values);
+        w->work.dense = w->dense.values;
         TRY(remote_failed(model_step(&w->work, &part, &t), s->lease->pass, e));
-        model_step_bias(&x->model, w->bias_rule, x->bias, t.bias_gradient);
+        dense_step(&w->dense, &x->model, w->dense_rule, x->blocks, 1);
         TRY(poll_sometimes(w, i, i + part.n, e));
     }
     exchange_finish(x);
@@ -280,7 +290,7 @@ int remote_train_piece(struct remote_worker *w, const struct msg_leased *l, stru
             .first_clock = w->clock,
         };
         accessor_rules(&w->model.accessor, s.rate, w->rules);
-        accessor_rules(&w->model.bias, s.rate, w->bias_rule);
+        accessor_rules(&w->model.dense, s.rate, w->dense_rule);
         s.n = (order_positions(&s.order) + w->config->batch - 1) / w->config->batch;
         rc = train_batches(w, &s, e);
         w->clock += s.n;

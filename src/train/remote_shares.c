@@ -129,15 +129,17 @@ static int gradients(struct share *s, struct exchange *x, uint32_t first, uint32
     struct remote_worker *w = s->worker;
     struct model_batch b = view_batch(&x->view), part;
     size_t i = 0;
-    exchange_begin(x);
+    exchange_begin(x, first, n);
     for (uint32_t m = 0; m < n; m++)
         for (; i < ends[m]; i += part.n) {
             float err[MODEL_AT_ONCE_MAX];
             size_t left = ends[m] - i, most = remote_at_once(w);
             part = model_part(&b, i, left < most ? left : most);
-            int rc = remote_gradients(w, x, &part, err);
+            float *dense = exchange_dense_micro(x, (uint8_t)(first + m));
+            int rc = dense != NULL ? remote_gradients(w, x, &part, err, dense)
+                                   : TUG_ENOMEM;
             if (rc == 0)
-                rc = exchange_add_micro(x, (uint8_t)(first + m), i, part.n, err,
+                rc = exchange_add_micro(x, (uint8_t)(first + m), i, part.n,
                                         w->work.gradients);
             TRY(remote_failed(rc, s->pass, e));
         }
@@ -158,6 +160,8 @@ static int push_run(struct share *s, struct exchange *x, uint64_t b, uint32_t fi
         ends[m] = examples;
     }
     TRY(exchange_take(x, w->all, w->order, examples, NULL, e));
+    if (view_draw(&x->view, &w->model, s->pass - 1, w->order, examples) != 0)
+        return err_nomem(e, "a batch");
     TRY(exchange_pull(x, clock_of(s, b), e));
     TRY(wait_for_rows(s, x, b, e));
     TRY(gradients(s, x, first, n, ends, e));

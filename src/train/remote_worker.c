@@ -30,10 +30,11 @@ int remote_failed(int rc, uint64_t pass, struct err *e)
 }
 
 int remote_gradients(struct remote_worker *w, const struct exchange *x,
-                     const struct model_batch *part, float *ret_err)
+                     const struct model_batch *part, float *ret_err, float *dense)
 {
     struct model_training t = {
-        .loss = w->config->reader.loss, .bias = x->bias[0], .stream = &w->stream};
+        .loss = w->config->reader.loss, .stream = &w->stream, .dense_gradient = dense};
+    w->work.dense = x->dense;
     TRY(model_reserve(&w->work, model_features(part)));
     return model_gradients(&w->work, part, &t, ret_err, w->work.gradients);
 }
@@ -181,6 +182,8 @@ static int open_model(struct remote_worker *w, struct err *e)
     for (size_t i = 0; i < REMOTE_SLOTS; i++)
         TRY(exchange_open(&w->slots[i], &rows, remote_steps(c), w->remote.client,
                           &w->keys, e));
+    if (dense_open(&w->dense, &w->model) != 0)
+        return err_nomem(e, "dense parameters");
     return model_work_open(&w->work, &w->slots[0].model, e);
 }
 
@@ -221,6 +224,7 @@ static void close_worker(struct remote_worker *w)
     dataset_close(w->all);
     pieces_close(w->pieces);
     model_work_close(&w->work);
+    dense_close(&w->dense);
     exchange_keys_close(&w->keys);
     reader_close(w->reader);
     mem_free(w->schema);

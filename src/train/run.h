@@ -12,6 +12,7 @@
 #include "data/dataset.h"
 #include "data/identity.h"
 #include "train/config.h"
+#include "train/dense.h"
 #include "train/hot.h"
 #include "train/parameters.h"
 
@@ -41,9 +42,11 @@ struct view {
     struct batch batch;
     size_t cap; // features that rows and x have room for
     float **rows;
-    float *x;                   // values, 1 where the data has none
-    float *u;                   // the same, scaled when the model normalizes
-    size_t n_ones;              // of both, that are 1 because no batch has had values
+    float *x;       // values, 1 where the data has none
+    float *u;       // the same, scaled when the model normalizes
+    size_t n_ones;  // of both, that are 1 because no batch has had values
+    uint64_t *draw; // model_batch.draw, of n_draws examples
+    size_t n_draws, cap_draws;
     struct model_latent latent; // model_batch.latent
 };
 // Room for the batch's features, and their values x and u.
@@ -52,6 +55,10 @@ int view_values(struct view *v, const struct model *m);
 // those.
 int view_take(struct view *v, const struct dataset *d, const uint64_t *order, size_t n,
               const struct parameters *p, const struct hot_copies *hot);
+// Training: draws what dropout leaves of each example's layers, if there is any. `pass`:
+// another one has others.
+int view_draw(struct view *v, const struct model *m, uint64_t pass, const uint64_t *order,
+              size_t n);
 struct model_batch view_batch(const struct view *v);
 void view_free(struct view *v);
 
@@ -60,7 +67,9 @@ struct worker {
     struct view view;
     struct model_work work;
     struct rule_params rules[ACCESSOR_MAX_GROUPS];
-    struct rule_params bias_rule[ACCESSOR_MAX_GROUPS];
+    struct dense dense;
+    uint64_t examples; // in its gradient
+    struct rule_params dense_rule[ACCESSOR_MAX_GROUPS];
     struct hot_copies hot;        // hogwild with several threads
     uint64_t unmerged;            // examples since its last merge
     struct order_block hand;      // of the order, that this worker deals from
@@ -167,7 +176,7 @@ int diverged_check_table(const struct table *t, struct err *e);
 // The same of what was found out elsewhere.
 bool diverged_is_finite(const float *x, size_t n);
 int diverged_key(uint64_t key, struct err *e);
-int diverged_bias(struct err *e);
+int diverged_dense(const struct model *m, struct err *e);
 
 // Whether --out can be written to and what a save says about the run can be written down,
 // before anything else is done. The directory is locked until file_unlock_dir(*ret_lock):

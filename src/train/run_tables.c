@@ -82,12 +82,12 @@ struct table_config run_features(const struct model *m)
     return t;
 }
 
-struct table_config run_bias(const struct model *m)
+struct table_config run_dense(const struct model *m)
 {
     struct table_config t = table_config_defaults();
     snprintf(t.name, sizeof(t.name), RUN_DENSE);
-    t.accessor.dim = m->bias.groups[0].n;
-    t.accessor.rule = m->bias.groups[0].rule;
+    t.accessor.dim = m->dense.groups[0].n;
+    t.accessor.rule = m->dense.groups[0].rule;
     t.place = CONFIG_DENSE;
     t.seed = m->options.seed;
     return t;
@@ -105,7 +105,7 @@ int run_tables(const struct train_config *c, const struct model *m,
     if (c->table != NULL)
         TRY(check_living(ret_sparse, m, e));
 
-    *ret_dense = run_bias(m);
+    *ret_dense = run_dense(m);
     set_run(c, m, ret_dense);
     TRY(table_config_check(ret_sparse, e));
     return table_config_check(ret_dense, e);

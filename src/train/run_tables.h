@@ -25,7 +25,7 @@ bool run_steps_in_place(const struct train_config *c);
 // The tables of a model's rows where these stay once they were made, whatever the mode:
 // what is in a save of them.
 struct table_config run_features(const struct model *m);
-struct table_config run_bias(const struct model *m);
+struct table_config run_dense(const struct model *m);
 
 // c->cluster NULL: as in mode async. TUG_EUSAGE: what cannot be with a model.
 int run_tables(const struct train_config *c, const struct model *m,

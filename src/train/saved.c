@@ -131,9 +131,9 @@ static int plan_table(struct files_job *j, struct save_manifest *m,
                       const struct saved_rows *from, enum saved_role role, bool dense,
                       struct err *e)
 {
-    uint32_t bits =
-        (dense ? model_bias_table(from->model) : model_table(from->model)).partition_bits;
-    struct table_config config = dense ? run_bias(from->model)
+    uint32_t bits = (dense ? model_dense_table(from->model) : model_table(from->model))
+                        .partition_bits;
+    struct table_config config = dense ? run_dense(from->model)
                                        : run_features(from->model);
     snprintf(config.name, sizeof(config.name), "%s", saved_table(role, dense));
     uint32_t table = (uint32_t)m->n_tables, files = 1;

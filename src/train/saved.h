@@ -2,7 +2,7 @@
 //
 //   OUT/save-000007/manifest.json     the tables, and the run (train/saved_run.h)
 //   OUT/save-000007/sparse-0.rows ... rows of the model, by partition
-//   OUT/save-000007/dense-0.rows      the bias
+//   OUT/save-000007/dense-0.rows      the bias, and weights of layers
 //   OUT/save-000007/training-...      where training goes on, when that is not the model
 //
 // Rows of features that live are written by the servers that have them, a file each; all

@@ -149,7 +149,7 @@ static int load(const struct save_chain *c, enum saved_role role, bool sparse, b
     if (sparse)
         TRY(add_table(&l, saved_table(role, false), &p->model.accessor, p->sparse, e));
     if (dense)
-        TRY(add_table(&l, saved_table(role, true), &p->model.bias, p->dense, e));
+        TRY(add_table(&l, saved_table(role, true), &p->model.dense, p->dense, e));
     team_run(team, load_files, &l);
     if (!atomic_load(&l.failed))
         return 0;

@@ -31,10 +31,19 @@ static json_t *rule_to_json(const struct rule_params *p)
                      (double)p->beta2);
 }
 
+// Of models that have layers.
+static json_t *layers_to_json(const struct model_options *m)
+{
+    char hidden[MODEL_HIDDEN_TEXT_MAX];
+    model_hidden_print(m->hidden, hidden);
+    return json_pack("{s:s, s:i, s:f, s:o}", "hidden", hidden, "cross", (int)m->cross,
+                     "dropout", (double)m->dropout, "dense", rule_to_json(&m->dense));
+}
+
 static json_t *options_to_json(const struct saved_options *o)
 {
     const struct model_options *m = &o->model;
-    return json_pack(
+    json_t *ret = json_pack(
         "{s:s, s:i, s:i, s:f, s:o, s:b, s:o, s:o,"
         " s:i, s:f, s:f, s:i, s:b, s:s, s:s, s:I, s:f, s:s}",
         "model", m->ops->name, "dim", (int)m->dim, "fields", (int)m->fields, "init",
@@ -45,6 +54,9 @@ static json_t *options_to_json(const struct saved_options *o)
         "reduce", o->reduce_mean ? "mean" : "sum", "data-in",
         o->streaming ? "stream" : "memory", "window", (json_int_t)o->window_bytes,
         "valid", o->valid_fraction, "table", o->table);
+    if (ret != NULL && m->ops->dense != NULL)
+        json_object_set_new(ret, "layers", layers_to_json(m));
+    return ret;
 }
 
 static json_t *position_to_json(const struct position *p)
@@ -166,6 +178,19 @@ static void get_rule(struct json_fields *f, const json_t *o, const char *name,
     };
 }
 
+static void get_layers(struct json_fields *f, const json_t *o, struct model_options *ret)
+{
+    if (!json_is_object(o)) {
+        json_complain(f, "layers", "is missing");
+        return;
+    }
+    if (model_hidden_parse(json_read_text(f, o, "hidden"), ret->hidden, NULL) != 0)
+        json_complain(f, "hidden", "is no list of layers");
+    ret->cross = (uint32_t)json_read_int(f, o, "cross", MODEL_MAX_CROSS);
+    ret->dropout = (float)get_real(f, o, "dropout");
+    get_rule(f, o, "dense", &ret->dense);
+}
+
 static void get_options(struct json_fields *f, const json_t *o, struct saved_options *ret)
 {
     struct model_options *m = &ret->model;
@@ -178,6 +203,8 @@ static void get_options(struct json_fields *f, const json_t *o, struct saved_opt
     m->normalize = get_bool(f, o, "normalize");
     get_rule(f, o, "linear", &m->linear);
     get_rule(f, o, "latent", &m->latent);
+    if (m->ops != NULL && m->ops->dense != NULL)
+        get_layers(f, json_object_get(o, "layers"), m);
     ret->schedule.kind = (enum schedule_kind)json_read_int(f, o, "schedule",
                                                            SCHEDULE_LINEAR);
     ret->schedule.a = get_real(f, o, "schedule-a");
@@ -298,10 +325,15 @@ static void add_difference(struct differences *d, const char *group, const char 
     char was[64], is[64];
     show_value(name, then, was);
     show_value(name, now, is);
-    bool latent = strcmp(group, "latent") == 0 && strcmp(name, "lr") == 0;
+    bool latent = strcmp(group, "latent") == 0 && strcmp(name, "lr") == 0,
+         dense = strcmp(group, "dense") == 0;
     size_t at = strlen(d->text);
     snprintf(d->text + at, sizeof(d->text) - at, "%s --%s%s %s, this one has %s",
-             at > 0 ? "; it had" : "", latent ? "latent-" : "", name, was, is);
+             at > 0 ? "; it had" : "",
+             latent  ? "latent-"
+             : dense ? "dense-"
+                     : "",
+             name, was, is);
     d->many = strcmp(name, "model") == 0 || strcmp(name, "optimizer") == 0;
 }
 

@@ -17,11 +17,11 @@
 static struct saved_run written, again; // large
 
 // Everything differs from zero and from the next.
-static void fill(struct saved_run *m)
+static void fill_of(struct saved_run *m, const char *model)
 {
     *m = (struct saved_run){
         .schema = {.format = "csv", .loss = LOSS_SQUARED, .separator = '\t'},
-        .options = {.model = training_model("ffm"),
+        .options = {.model = training_model(model),
                     .schedule = {SCHEDULE_LINEAR, 0.1, 1e-300},
                     .batch = 77,
                     .deterministic = true,
@@ -64,6 +64,11 @@ static void fill(struct saved_run *m)
     m->options.model.linear.block = m->options.model.latent.block = 1;
 }
 
+static void fill(struct saved_run *m)
+{
+    fill_of(m, "ffm");
+}
+
 // Written and read again.
 static int again_from(const struct saved_run *x, struct err *e)
 {
@@ -78,8 +83,9 @@ static void round_trip(void **state)
 {
     (void)state;
     static char readers[] = "{\"pass\":1,\"done\":[\"0f\"]}";
-    for (int within = 0; within < 2; within++) {
-        fill(&written);
+    for (int i = 0; i < 4; i++) {
+        bool within = i % 2 != 0;
+        fill_of(&written, i < 2 ? "ffm" : "dcn");
         written.readers = within ? readers : NULL;
         memset(&again, 0xff, sizeof(again));
         struct err e = {0};
@@ -253,6 +259,15 @@ static void same_options(void **state)
     now.model.dim = 1;
     assert_int_equal(saved_same_options(&written.options, &now, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "had --model 'ffm', this one has 'lr': give"));
+    // Of layers.
+    fill_of(&written, "dcn");
+    now = written.options;
+    now.model.hidden[1]++;
+    now.model.dense.lr = 2;
+    assert_int_equal(saved_same_options(&written.options, &now, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "had --hidden '6,3', this one has '6,4'; it had"));
+    assert_non_null(strstr(e.text, "--dense-lr 0.001, this one has 2: give"));
+    fill(&written);
     // Floats as they were written and read.
     assert_int_equal(again_from(&written, NULL), 0);
     assert_int_equal(saved_same_options(&again.options, &written.options, NULL), 0);

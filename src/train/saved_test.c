@@ -26,7 +26,7 @@ static void open_parameters(struct parameters *p, const char *model, uint64_t n)
         for (uint32_t c = 0; c < width; c++)
             row[c] = random_f32(2, key, c) - 0.5f;
     }
-    *p->bias = 0.25f;
+    *p->blocks[0] = 0.25f;
 }
 
 static bool same_rows(const struct table *a, struct table *b)
@@ -73,14 +73,14 @@ static void round_trip(void **state)
         char dir[FILE_PATH_MAX], found[FILE_PATH_MAX];
         open_parameters(&model, model_at(kind)->name, 1000);
         open_parameters(&training, model_at(kind)->name, 1700);
-        *training.bias = -3;
+        *training.blocks[0] = -3;
         assert_int_equal(save(team, &model, &training, 1, dir), 0);
         assert_int_equal(save_find(files_in("out"), found, NULL), 0);
         assert_string_equal(found, dir);
-        assert_int_equal(saved_read(&m, dir, NULL), 0);
+        assert_int_equal(saved_read(&m, dir, &test_err), 0);
         assert_int_equal(saved_load(dir, &m, SAVED_MODEL, team, &loaded, NULL), 0);
         assert_same(&model, &loaded);
-        assert_true(*loaded.bias == 0.25f);
+        assert_true(*loaded.blocks[0] == 0.25f);
         parameters_close(&loaded);
         assert_int_equal(saved_load(dir, &m, SAVED_TRAINING, team, &loaded, NULL), 0);
         assert_same(&training, &loaded);
@@ -102,11 +102,11 @@ static void one_table(void **state)
     assert_int_equal(save(team, &model, NULL, 1, dir), 0);
     for (int dense = 0; dense < 2; dense++) {
         open_parameters(&into, "fm", 0);
-        *into.bias = 9;
+        *into.blocks[0] = 9;
         assert_int_equal(
             saved_load_into(dir, SAVED_MODEL, !dense, dense, team, &into, NULL), 0);
         assert_int_equal(table_stats(into.sparse).rows, dense ? 0 : 50);
-        assert_true(*into.bias == (dense ? 0.25f : 9));
+        assert_true(*into.blocks[0] == (dense ? 0.25f : 9));
         parameters_close(&into);
     }
     parameters_close(&model);

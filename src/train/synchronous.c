@@ -58,13 +58,14 @@ struct synchronous {
     struct sum *sums; // of rows' earlier micro-batches
     uint32_t n_sums, free_sum;
     struct accessor_scratch scratch;
+    struct dense_sums dense; // of models with layers: of the slice's micro-batches
     bool go_on; // rank 0's, written before the last barrier of a batch, read after it
 };
 
 static int synchronous_open(struct run *r, struct err *e)
 {
     size_t threads = (size_t)team_size(r->team);
-    size_t slice = r->config->batch / threads + 1;
+    size_t slice = r->config->batch / threads + r->config->batch / SYNC_MICROS + 2;
     for (size_t i = 0; i < threads; i++) {
         struct synchronous *s = mem_zalloc(sizeof(*s));
         if (s == NULL)
@@ -96,6 +97,7 @@ static void synchronous_close(struct run *r)
         mem_free(s->filled);
         mem_free(s->sums);
         accessor_scratch_fini(&s->scratch);
+        dense_sums_close(&s->dense);
         mem_free(s);
         r->workers[i].synchronous = NULL;
     }
@@ -131,23 +133,57 @@ static void pick_slice(struct worker *w, uint64_t batch, uint64_t from, uint64_t
     }
 }
 
+// With layers, whose gradients are one product of matrices for a micro-batch, threads share
+// none: this is the first of a thread's.
+static uint32_t first_micro(const struct run *r, uint32_t rank)
+{
+    return rank * SYNC_MICROS / (uint32_t)team_size(r->team);
+}
+
+// Of n examples of the slice.
+static int gradients_of(struct worker *w, const struct model_batch *slice, size_t first,
+                        size_t n, float *dense)
+{
+    struct synchronous *s = w->synchronous;
+    struct model_batch b = model_part(slice, first, n);
+    struct model_training t = {
+        .loss = w->run->config->reader.loss,
+        .stream = &w->stream,
+        .dense_gradient = dense,
+    };
+    float *to[ACCESSOR_MAX_GROUPS];
+    for (uint32_t g = 0; g < ACCESSOR_MAX_GROUPS; g++)
+        to[g] = s->gradients[g] + b.start[0] * s->width[g];
+    int rc = model_gradients(&w->work, &b, &t, s->err + first, to);
+    if (rc != 0)
+        w->bad = s->order[first + t.bad];
+    return rc;
+}
+
 // Phase 1.
 static int gradients_of_slice(struct worker *w)
 {
     struct run *r = w->run;
+    const struct model *m = &r->parameters.model;
     struct synchronous *s = w->synchronous;
     TRY(view_take(&w->view, r->data, s->order, s->n, &r->parameters, NULL));
+    TRY(view_draw(&w->view, m, r->at.epoch, s->order, s->n));
     TRY(reserve_gradients(s, w->view.batch.nnz));
+    dense_read(m, r->parameters.blocks, w->dense.values);
     struct model_batch b = view_batch(&w->view);
-    struct model_training t = {
-        .loss = r->config->reader.loss,
-        .bias = *r->parameters.bias,
-        .stream = &w->stream,
-    };
-    int rc = model_gradients(&w->work, &b, &t, s->err, s->gradients);
-    if (rc != 0)
-        w->bad = s->order[t.bad];
-    return rc;
+    if (!model_has_layers(m)) // the bias' is the sum of s->err, whose slice it may be
+        return gradients_of(w, &b, 0, s->n, w->dense.gradient);
+    uint32_t rank = (uint32_t)(w - r->workers);
+    dense_sums_begin(&s->dense, m, first_micro(r, rank), first_micro(r, rank + 1));
+    for (uint32_t i = 0, from = 0; i < SYNC_MICROS; i++) {
+        uint32_t end = (uint32_t)s->micro_end[i];
+        if (end == from)
+            continue;
+        float *dense = dense_sums_micro(&s->dense, m->kernels, (uint8_t)i);
+        TRY(dense != NULL ? gradients_of(w, &b, from, end - from, dense) : TUG_ENOMEM);
+        from = end;
+    }
+    return 0;
 }
 
 static int reserve_entries(struct synchronous *s, size_t nnz)
@@ -306,6 +342,23 @@ static size_t add_batch(struct worker *w)
     return filled;
 }
 
+// The slices' sums, added as a tree into the first thread's.
+static void add_layers(const struct run *r, float *ret)
+{
+    float *values[SYNC_MICROS];
+    uint8_t first[SYNC_MICROS];
+    size_t n = 0, width = model_dense(&r->parameters.model);
+    for (int t = 0; t < team_size(r->team); t++) {
+        const struct dense_sums *s = &r->workers[t].synchronous->dense;
+        for (size_t i = 0; i < s->n; i++) {
+            values[n] = s->values[i];
+            first[n++] = s->first[i];
+        }
+    }
+    tree_sum(r->parameters.model.kernels, first, values, n, width);
+    memcpy(ret, values[0], width * sizeof(*ret));
+}
+
 // The micro-batches' sums of errors, added as a tree.
 static float bias_gradient(const struct run *r)
 {
@@ -399,14 +452,34 @@ static size_t examples_of_batch(const struct run *r)
     return examples;
 }
 
+static void step_dense(struct worker *w, float scale)
+{
+    const struct run *r = w->run;
+    const struct model *m = &r->parameters.model;
+    if (model_has_layers(m))
+        add_layers(r, w->dense.gradient);
+    else
+        w->dense.gradient[0] = bias_gradient(r);
+    dense_step(&w->dense, m, w->dense_rule, r->parameters.blocks, scale);
+}
+
+// Where the slice of a thread begins.
+static uint64_t slice_begin(const struct run *r, uint32_t rank)
+{
+    uint64_t size = r->config->batch, threads = (uint64_t)team_size(r->team);
+    return model_has_layers(&r->parameters.model)
+               ? micro_of(0, size, first_micro(r, rank)).first
+               : rank * size / threads;
+}
+
 // One batch; all members call it together.
 static void batch(struct worker *w, int rank)
 {
     struct run *r = w->run;
     uint64_t number = atomic_load_explicit(&r->next_batch, memory_order_relaxed);
-    uint64_t size = r->config->batch, threads = (uint64_t)team_size(r->team);
-    uint64_t first = (uint64_t)rank * size / threads,
-             end = ((uint64_t)rank + 1) * size / threads;
+    uint64_t size = r->config->batch;
+    uint64_t first = slice_begin(r, (uint32_t)rank),
+             end = slice_begin(r, (uint32_t)rank + 1);
     pick_slice(w, number, number * size + first, number * size + end);
     w->rc = gradients_of_slice(w);
     team_barrier(r->team);
@@ -415,8 +488,7 @@ static void batch(struct worker *w, int rank)
         float scale = r->config->reduce_mean && examples > 0 ? 1 / (float)examples : 1;
         int rc = apply_owned_rows(w, scale);
         if (rank == 0 && examples > 0) // else all are held out, and it would still decay
-            model_step_bias(&r->parameters.model, w->bias_rule, r->parameters.bias,
-                            bias_gradient(r) * scale);
+            step_dense(w, scale);
         team_barrier(r->team);
         w->rc = rc;
     } else {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/random.h"
 #include "train/run.h"
 
 static int reserve(struct view *v, size_t n)
@@ -29,6 +30,7 @@ void view_free(struct view *v)
     batch_free(&v->batch);
     mem_free(v->rows);
     mem_free(v->x);
+    mem_free(v->draw);
     *v = (struct view){0};
 }
 
@@ -87,6 +89,25 @@ int view_take(struct view *v, const struct dataset *d, const uint64_t *order, si
     return 0;
 }
 
+int view_draw(struct view *v, const struct model *m, uint64_t pass, const uint64_t *order,
+              size_t n)
+{
+    v->n_draws = 0;
+    if (m->options.dropout == 0)
+        return 0;
+    if (n > v->cap_draws) {
+        mem_free(v->draw);
+        v->draw = mem_array(n, sizeof(*v->draw));
+        v->cap_draws = v->draw != NULL ? n : 0;
+    }
+    if (v->draw == NULL)
+        return TUG_ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        v->draw[i] = random_u64(m->options.seed, pass, order[i]);
+    v->n_draws = n;
+    return 0;
+}
+
 struct model_batch view_batch(const struct view *v)
 {
     return (struct model_batch){
@@ -98,6 +119,7 @@ struct model_batch view_batch(const struct view *v)
         .slot = v->batch.slot,
         .label = v->batch.label,
         .weight = v->batch.weight,
+        .draw = v->n_draws > 0 ? v->draw : NULL,
         .latent = v->latent,
     };
 }

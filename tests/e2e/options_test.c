@@ -136,10 +136,10 @@ static const struct offer {
 } offers[] = {
     {"tug tra", "train ", NULL},
     {"tug train --mod", "--mode --model ", NULL},
-    {"tug train --model ", "ffm fm lr ", NULL},
+    {"tug train --model ", "dcn deepfm ffm fm lr mlp wide_deep ", NULL},
     {"tug train --model f", "ffm fm ", NULL},
     {"tug train --model=f", "ffm fm ", NULL},
-    {"tug train --model=", "ffm fm lr ", NULL},
+    {"tug train --model=", "dcn deepfm ffm fm lr mlp wide_deep ", NULL},
     {"tug train --data x --sched", "--schedule --schedule-a --schedule-b ", NULL},
     {"tug train --resume=", "auto no yes ", NULL}, // a word behind it would be no value
     {"tug train --resume au", "autumn.svm ", " "},

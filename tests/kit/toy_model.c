@@ -25,8 +25,9 @@ static void toy_forward(struct model_work *w, const struct model_batch *b, float
 }
 
 static void toy_backward(struct model_work *w, const struct model_batch *b,
-                         const float *err, float *const *ret)
+                         const float *err, float *const *ret, float *dense)
 {
+    (void)dense;
     uint32_t at = w->model->accessor.groups[0].weights;
     for (size_t i = 0; i < b->n; i++) {
         for (uint32_t j = b->start[i]; j < b->start[i + 1]; j++) {

@@ -37,6 +37,11 @@ struct model_options training_model_by(const char *name, enum rule_kind rule)
     struct model_options o = {.seed = 1, .fields = ops->needs_fields ? 4 : 0};
     model_defaults(&o, ops, rule);
     o.dim = 2;
+    if (ops->dense != NULL) {
+        o.hidden[0] = 6;
+        o.hidden[1] = 3;
+        o.hidden[2] = 0;
+    }
     return o;
 }
 

@@ -1,0 +1,136 @@
+// DCN-v2 (Wang et al. 2021, figure 1b, the parallel structure): cross layers beside fully
+// connected ones, on the fields' vectors x.
+//
+//   x_0 = x;  x_{l+1} = x_0 * (x_l W_l + b_l) + x_l          (* by element)
+//   score = b + c . x_L + u . relu(... relu(x W1 + b1) ...)
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "model/deep.h"
+
+static int check(const struct model_options *o, struct err *e)
+{
+    if (o->cross < 1 || o->cross > MODEL_MAX_CROSS)
+        return err_set(e, TUG_EUSAGE, "--cross is %u; it must be between 1 and %d",
+                       o->cross, MODEL_MAX_CROSS);
+    return deep_check(o, e);
+}
+
+// Dense parameters: those of the tower, then the cross layers', then c.
+static size_t cross_at(const struct model_options *o, size_t l)
+{
+    size_t in = fields_floats(o);
+    return deep_dense(o) + l * layer_parameters(in, in);
+}
+
+static size_t dense(const struct model_options *o)
+{
+    return cross_at(o, o->cross) + fields_floats(o);
+}
+
+static void first(const struct model_options *o, float *ret)
+{
+    enum { STREAM = 1 << 30 }; // apart from the tower's
+    size_t in = fields_floats(o);
+    deep_first(o, ret);
+    for (uint32_t l = 0; l < o->cross; l++)
+        layer_first(in, in, o->seed, STREAM + l, ret + cross_at(o, l));
+    unit_first(in, o->seed + 1, ret + cross_at(o, o->cross));
+}
+
+// What is kept of an example, behind deep_kept: x_l W_l + b_l and x_{l+1} of each layer,
+// then d loss / d x_L, and by x_l W_l + b_l.
+struct cross {
+    size_t n;
+    struct matrix x0, z[MODEL_MAX_CROSS], x[MODEL_MAX_CROSS], dx, dz;
+};
+
+static struct cross cross_of(const struct model_work *w, const struct deep *d)
+{
+    struct cross c = {.n = w->model->options.cross, .x0 = d->x};
+    struct matrix at = d->x;
+    at.at = w->kept + deep_kept(w->model);
+    for (size_t l = 0; l < c.n; l++) {
+        c.z[l] = at;
+        at.at += at.columns;
+        c.x[l] = at;
+        at.at += at.columns;
+    }
+    c.dx = at;
+    at.at += at.columns;
+    c.dz = at;
+    return c;
+}
+
+static size_t kept(const struct model *m)
+{
+    return deep_kept(m) + 2 * (m->options.cross + 1) * fields_floats(&m->options);
+}
+
+static void forward(struct model_work *w, const struct model_batch *b, float *ret)
+{
+    const struct model_options *o = &w->model->options;
+    const float *dense = w->dense + 1;
+    struct deep d = deep_of(w, b);
+    deep_forward(&d, w, b, ret);
+    struct cross c = cross_of(w, &d);
+    for (size_t l = 0; l < c.n; l++) {
+        struct matrix in = l > 0 ? c.x[l - 1] : c.x0;
+        layer_forward(in, dense + cross_at(o, l), c.z[l]);
+        for (size_t i = 0; i < b->n; i++) {
+            size_t row = i * in.stride;
+            for (size_t k = row; k < row + in.columns; k++)
+                c.x[l].at[k] = c.x0.at[k] * c.z[l].at[k] + in.at[k];
+        }
+    }
+    unit_forward(c.x[c.n - 1], dense + cross_at(o, c.n), ret);
+}
+
+// d loss / d x_{l+1} is in c->dx, and becomes that by x_l; what x_0 has of it as a factor
+// is added to dx0.
+static void backward_layer(const struct cross *c, size_t l, const float *parameters,
+                           float *gradients, struct matrix dx0)
+{
+    struct matrix in = l > 0 ? c->x[l - 1] : c->x0;
+    for (size_t i = 0; i < in.rows; i++) {
+        size_t row = i * in.stride;
+        for (size_t k = row; k < row + in.columns; k++) {
+            c->dz.at[k] = c->dx.at[k] * c->x0.at[k];
+            dx0.at[k] += c->dx.at[k] * c->z[l].at[k];
+        }
+    }
+    layer_backward_add(in, parameters, c->dz, gradients, c->dx);
+}
+
+static void backward(struct model_work *w, const struct model_batch *b, const float *err,
+                     float *const *ret, float *dense)
+{
+    const struct model_options *o = &w->model->options;
+    struct deep d = deep_of(w, b);
+    deep_backward(&d, w, b, err, dense);
+    struct cross c = cross_of(w, &d);
+    unit_backward(c.x[c.n - 1], w->dense + 1 + cross_at(o, c.n), err,
+                  dense + cross_at(o, c.n), c.dx);
+    for (size_t l = c.n; l-- > 0;)
+        backward_layer(&c, l, w->dense + 1 + cross_at(o, l), dense + cross_at(o, l),
+                       d.dx);
+    for (size_t i = 0; i < b->n; i++)
+        for (size_t k = i * c.dx.stride; k < i * c.dx.stride + c.dx.columns; k++)
+            d.dx.at[k] += c.dx.at[k];
+    deep_no_linear(b, ret[MODEL_LINEAR]);
+    fields_backward(w, b, d.dx, ret[MODEL_LATENT]);
+}
+
+const struct model_ops model_dcn = {
+    .name = "dcn",
+    .groups = {"w", "v"},
+    .needs_fields = true,
+    .defaults = deep_defaults,
+    .check = check,
+    .layout = deep_layout,
+    .dense = dense,
+    .first = first,
+    .kept = kept,
+    .at_once = MODEL_AT_ONCE_MAX,
+    .forward = forward,
+    .backward = backward,
+};

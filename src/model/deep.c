@@ -1,0 +1,148 @@
+// See deep.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "model/deep.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "rule/rule.h"
+
+void deep_defaults(struct model_options *o)
+{
+    for (size_t l = 0; l < 3; l++)
+        o->hidden[l] = 400;
+    o->cross = 3;
+    o->dim = 16;
+    o->normalize = false;
+    o->dense = rule_defaults(RULE_ADAM);
+}
+
+int deep_check(const struct model_options *o, struct err *e)
+{
+    layers_begin();
+    TRY(model_check_dim(o, e));
+    if (o->hidden[0] == 0)
+        return err_set(e, TUG_EUSAGE, "--hidden is empty; this model needs a layer");
+    for (size_t l = 0; l < MODEL_MAX_HIDDEN; l++)
+        if (o->hidden[l] > MODEL_MAX_UNITS)
+            return err_set(e, TUG_EUSAGE, "--hidden has a layer of %u units; at most %d",
+                           o->hidden[l], MODEL_MAX_UNITS);
+    if (!(o->dropout >= 0 && o->dropout < 1))
+        return err_set(e, TUG_EUSAGE,
+                       "--dropout is %g; it must be at least 0 and below 1",
+                       (double)o->dropout);
+    return 0;
+}
+
+int model_hidden_parse(const char *text, uint32_t ret[MODEL_MAX_HIDDEN], struct err *e)
+{
+    const char *at = text;
+    memset(ret, 0, MODEL_MAX_HIDDEN * sizeof(*ret));
+    for (size_t l = 0; l < MODEL_MAX_HIDDEN; l++) {
+        char *end;
+        unsigned long units = *at >= '0' && *at <= '9' ? strtoul(at, &end, 10) : 0;
+        if (units == 0 || units > MODEL_MAX_UNITS)
+            break;
+        ret[l] = (uint32_t)units;
+        if (*end == '\0')
+            return 0;
+        if (*end != ',')
+            break;
+        at = end + 1;
+    }
+    return err_set(e, TUG_EUSAGE,
+                   "'%.100s' is not a list of layers: give the units of each, as "
+                   "400,400,400; at most %d layers, each of 1 to %d units",
+                   text, MODEL_MAX_HIDDEN, MODEL_MAX_UNITS);
+}
+
+void model_hidden_print(const uint32_t hidden[MODEL_MAX_HIDDEN],
+                        char ret[MODEL_HIDDEN_TEXT_MAX])
+{
+    size_t used = 0;
+    ret[0] = '\0';
+    for (size_t l = 0; l < MODEL_MAX_HIDDEN && hidden[l] != 0; l++)
+        used += (size_t)snprintf(ret + used, MODEL_HIDDEN_TEXT_MAX - used, "%s%u",
+                                 l > 0 ? "," : "", hidden[l]);
+}
+
+void deep_layout(const struct model_options *o, struct accessor_options *ret)
+{
+    ret->dim = o->dim;
+}
+
+// The input is all fields' vectors.
+static struct tower tower(const struct model_options *o)
+{
+    return tower_of(o, fields_floats(o));
+}
+
+size_t deep_dense(const struct model_options *o)
+{
+    struct tower t = tower(o);
+    return tower_parameters(&t) + tower_out(&t);
+}
+
+void deep_first(const struct model_options *o, float *ret)
+{
+    struct tower t = tower(o);
+    tower_first(&t, ret);
+    unit_first(tower_out(&t), o->seed, ret + tower_parameters(&t));
+}
+
+struct deep deep_of(const struct model_work *w, const struct model_batch *b)
+{
+    const struct model_options *o = &w->model->options;
+    size_t floats = fields_floats(o);
+    return (struct deep){
+        .tower = tower(o),
+        .x = {w->kept, b->n, floats, w->stride},
+        .dx = {w->kept + floats, b->n, floats, w->stride},
+        .kept = w->kept + 2 * floats,
+    };
+}
+
+size_t deep_kept(const struct model *m)
+{
+    struct tower t = tower(&m->options);
+    return 2 * fields_floats(&m->options) + tower_kept(&t);
+}
+
+void deep_forward(struct deep *d, const struct model_work *w, const struct model_batch *b,
+                  float *ret_scores)
+{
+    const float *dense = w->dense + 1;
+    fields_forward(w, b, d->x);
+    struct matrix y = tower_forward(&d->tower, d->x, dense, b->draw, d->kept);
+    memset(ret_scores, 0, b->n * sizeof(*ret_scores));
+    unit_forward(y, dense + tower_parameters(&d->tower), ret_scores);
+}
+
+void deep_backward(struct deep *d, const struct model_work *w,
+                   const struct model_batch *b, const float *err, float *dense)
+{
+    const struct tower *t = &d->tower;
+    size_t unit = tower_parameters(t);
+    unit_backward(tower_output(t, d->x, d->kept), w->dense + 1 + unit, err, dense + unit,
+                  tower_delta(t, d->x, d->kept));
+    tower_backward(t, d->x, w->dense + 1, b->draw, d->kept, dense, d->dx);
+}
+
+void deep_linear(const struct model_work *w, const struct model_batch *b, float *scores)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        struct model_example x = model_example(b, i);
+        scores[i] += model_linear(w, &x);
+    }
+}
+
+void deep_linear_gradients(const struct model_work *w, const struct model_batch *b,
+                           const float *err, float *ret_gradients)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        struct model_example x = model_example(b, i);
+        model_linear_gradients(w, &x, err[i], ret_gradients);
+        ret_gradients += x.n;
+    }
+}

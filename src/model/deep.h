@@ -1,0 +1,45 @@
+// What the models with layers share: their options, and the gradients of the linear part.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_MODEL_DEEP_H
+#define TUG_MODEL_DEEP_H
+
+#include <string.h>
+
+#include "model/layers.h"
+#include "model/model_internal.h"
+
+// Three layers of 400 units by default, as the papers have them.
+void deep_defaults(struct model_options *o);
+int deep_check(const struct model_options *o, struct err *e);
+void deep_layout(const struct model_options *o, struct accessor_options *ret);
+
+// The tower's dense parameters, the unit behind it included.
+size_t deep_dense(const struct model_options *o);
+void deep_first(const struct model_options *o, float *ret);
+
+// What is kept of an example: the layers' input x, d loss / d x, and then the tower's.
+struct deep {
+    struct tower tower;
+    struct matrix x, dx;
+    float *kept; // the tower's
+};
+struct deep deep_of(const struct model_work *w, const struct model_batch *b);
+size_t deep_kept(const struct model *m);
+
+// x, and the scores of the tower on it. Backward: dx, and the gradients of the tower.
+void deep_forward(struct deep *d, const struct model_work *w, const struct model_batch *b,
+                  float *ret_scores);
+void deep_backward(struct deep *d, const struct model_work *w,
+                   const struct model_batch *b, const float *err, float *dense);
+
+// The linear part: it is added to the scores. Its gradients; zeros where a model has none.
+void deep_linear(const struct model_work *w, const struct model_batch *b, float *scores);
+void deep_linear_gradients(const struct model_work *w, const struct model_batch *b,
+                           const float *err, float *ret_gradients);
+static inline void deep_no_linear(const struct model_batch *b, float *ret_gradients)
+{
+    memset(ret_gradients, 0, model_features(b) * sizeof(*ret_gradients));
+}
+
+#endif

@@ -1,0 +1,365 @@
+// Models with layers: scores against sums in double that are written down from the papers,
+// gradients against finite differences of these, batches against their parts, dropout.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "model/deep.h"
+
+#include <math.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+#include "kit/test.h"
+#include "rule/rule.h"
+
+enum {
+    FIELDS = 4,
+    DIM = 3,
+    IN = FIELDS * DIM,
+    FEATURES = 6, // of an example
+    ROWS = 9,
+    EXAMPLES = 20,
+    MAX_DENSE = 1024,
+};
+
+static const char *const names[] = {"mlp", "wide_deep", "deepfm", "dcn"};
+enum { N_NAMES = sizeof(names) / sizeof(*names) };
+
+struct world {
+    struct model m;
+    struct model_work w;
+    float rows[ROWS][64], dense[MAX_DENSE];
+    uint32_t row[EXAMPLES * FEATURES]; // of each feature
+    float *at[EXAMPLES * FEATURES + KERNEL_PADDING];
+    float x[EXAMPLES * FEATURES + KERNEL_PADDING], label[EXAMPLES];
+    uint16_t slot[EXAMPLES * FEATURES];
+    uint32_t start[EXAMPLES + 1];
+    uint64_t draw[EXAMPLES];
+    struct model_batch b;
+};
+
+static void open_world(struct world *t, const char *name, float dropout)
+{
+    struct model_options o = {.linear = rule_defaults(RULE_ADAGRAD),
+                              .latent = rule_defaults(RULE_ADAGRAD)};
+    assert_int_equal(model_find(name, &o.ops, NULL), 0);
+    model_defaults(&o, o.ops, RULE_ADAGRAD);
+    o.dim = DIM;
+    o.fields = FIELDS;
+    o.hidden[0] = 7;
+    o.hidden[1] = 5;
+    o.hidden[2] = 0;
+    o.cross = 2;
+    o.dropout = dropout;
+    assert_int_equal(model_init(&t->m, &o, NULL), 0);
+    assert_true(model_dense(&t->m) <= MAX_DENSE);
+    assert_int_equal(model_work_open(&t->w, &t->m, NULL), 0);
+    assert_int_equal(model_reserve(&t->w, EXAMPLES * FEATURES), 0);
+    t->w.dense = t->dense;
+    for (size_t i = 0; i < ROWS; i++)
+        for (size_t c = 0; c < t->m.accessor.width; c++)
+            t->rows[i][c] = random_f32(1, i, c) - 0.5f;
+    for (size_t i = 0; i < MAX_DENSE; i++)
+        t->dense[i] = 1.5f * (random_f32(2, 0, i) - 0.5f);
+    for (size_t j = 0; j < EXAMPLES * FEATURES + KERNEL_PADDING; j++) {
+        uint32_t row = (uint32_t)random_below(3, 0, j, ROWS);
+        t->at[j] = t->rows[row];
+        t->x[j] = random_f32(4, 0, j) + 0.5f;
+        if (j < EXAMPLES * FEATURES) {
+            t->row[j] = row;
+            t->slot[j] = (uint16_t)random_below(5, 0, j, FIELDS);
+        }
+    }
+    for (size_t i = 0; i < EXAMPLES; i++) {
+        // The third has no features.
+        t->start[i + 1] = t->start[i] + (i == 2 ? 0 : FEATURES);
+        t->label[i] = random_f32(6, 0, i);
+        t->draw[i] = random_u64(7, 0, i);
+    }
+    t->b = (struct model_batch){.n = EXAMPLES,
+                                .start = t->start,
+                                .rows = t->at,
+                                .x = t->x,
+                                .u = t->x,
+                                .slot = t->slot,
+                                .label = t->label};
+}
+
+static struct world *new_world(const char *name, float dropout)
+{
+    struct world *t = mem_zalloc(sizeof(*t));
+    assert_non_null(t);
+    open_world(t, name, dropout);
+    return t;
+}
+
+static void close_world(struct world *t)
+{
+    model_work_close(&t->w);
+    mem_free(t);
+}
+
+// The models by definition, in double, on parameters that may be changed one by one.
+struct naive {
+    double w[ROWS], v[ROWS][DIM], dense[MAX_DENSE];
+};
+
+static struct naive naive_of(const struct world *t)
+{
+    struct naive p;
+    const struct accessor *a = &t->m.accessor;
+    for (size_t i = 0; i < ROWS; i++) {
+        p.w[i] = t->rows[i][a->groups[0].weights];
+        for (size_t c = 0; c < DIM; c++)
+            p.v[i][c] = t->rows[i][a->groups[1].weights + c];
+    }
+    for (size_t i = 0; i < MAX_DENSE; i++)
+        p.dense[i] = t->dense[i];
+    return p;
+}
+
+// y = x w + b; gives what lies behind b.
+static const double *naive_layer(const double *x, size_t in, size_t out, const double *p,
+                                 double *y)
+{
+    for (size_t o = 0; o < out; o++) {
+        y[o] = p[in * out + o];
+        for (size_t i = 0; i < in; i++)
+            y[o] += x[i] * p[i * out + o];
+    }
+    return p + in * out + out;
+}
+
+static double naive_score(const struct world *t, const struct naive *p, size_t example)
+{
+    const char *name = t->m.options.ops->name;
+    double x[IN] = {0}, linear = 0, pairs = 0;
+    for (uint32_t j = t->start[example]; j < t->start[example + 1]; j++) {
+        linear += p->w[t->row[j]] * (double)t->x[j];
+        for (size_t c = 0; c < DIM; c++)
+            x[t->slot[j] * DIM + c] += p->v[t->row[j]][c] * (double)t->x[j];
+    }
+    for (size_t f = 0; f < FIELDS; f++)
+        for (size_t g = f + 1; g < FIELDS; g++)
+            for (size_t c = 0; c < DIM; c++)
+                pairs += x[f * DIM + c] * x[g * DIM + c];
+
+    double h1[7], h2[5], score = 0;
+    const double *at = naive_layer(x, IN, 7, p->dense + 1, h1);
+    for (size_t i = 0; i < 7; i++)
+        h1[i] = fmax(h1[i], 0);
+    at = naive_layer(h1, 7, 5, at, h2);
+    for (size_t i = 0; i < 5; i++)
+        score += fmax(h2[i], 0) * *at++;
+
+    if (strcmp(name, "wide_deep") == 0)
+        return score + linear;
+    if (strcmp(name, "deepfm") == 0)
+        return score + linear + pairs;
+    if (strcmp(name, "mlp") == 0)
+        return score;
+    double a[IN], z[IN];
+    memcpy(a, x, sizeof(a));
+    for (size_t l = 0; l < 2; l++) {
+        at = naive_layer(a, IN, IN, at, z);
+        for (size_t i = 0; i < IN; i++)
+            a[i] = x[i] * z[i] + a[i];
+    }
+    for (size_t i = 0; i < IN; i++)
+        score += a[i] * *at++;
+    return score;
+}
+
+static void test_scores(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < N_NAMES; k++) {
+        struct world *t = new_world(names[k], 0);
+        struct naive p = naive_of(t);
+        float scores[EXAMPLES];
+        model_scores(&t->w, &t->b, scores);
+        for (size_t i = 0; i < EXAMPLES; i++)
+            assert_float_equal(scores[i], naive_score(t, &p, i), 2e-5);
+        close_world(t);
+    }
+}
+
+// Of what is tested the gradient is taken of: the sum of err[i] times score i.
+static double naive_sum(const struct world *t, const struct naive *p, const float *err)
+{
+    double sum = 0;
+    for (size_t i = 0; i < EXAMPLES; i++)
+        sum += (double)err[i] * naive_score(t, p, i);
+    return sum;
+}
+
+static double difference(const struct world *t, struct naive *p, double *at,
+                         const float *err)
+{
+    const double step = 1e-6;
+    double was = *at;
+    *at = was + step;
+    double more = naive_sum(t, p, err);
+    *at = was - step;
+    double less = naive_sum(t, p, err);
+    *at = was;
+    return (more - less) / (2 * step);
+}
+
+static void check(const char *what, size_t i, double got, double want)
+{
+    if (fabs(got - want) > 1e-5 * (1 + fabs(want)) * 4)
+        fail_msg("%s %zu: %g, not %g", what, i, got, want);
+}
+
+static void check_rows(const struct world *t, struct naive *p, float *const *gradients,
+                       const float *err)
+{
+    double w[ROWS] = {0}, v[ROWS][DIM] = {{0}};
+    for (size_t j = 0; j < t->start[EXAMPLES]; j++) {
+        w[t->row[j]] += (double)gradients[0][j];
+        for (size_t c = 0; c < DIM; c++)
+            v[t->row[j]][c] += (double)gradients[1][j * DIM + c];
+    }
+    for (size_t i = 0; i < ROWS; i++) {
+        check("weight", i, w[i], difference(t, p, &p->w[i], err));
+        for (size_t c = 0; c < DIM; c++)
+            check("vector", i, v[i][c], difference(t, p, &p->v[i][c], err));
+    }
+}
+
+static void test_gradients(void **state)
+{
+    (void)state;
+    static struct metrics_stream stream;
+    for (size_t k = 0; k < N_NAMES; k++) {
+        struct world *t = new_world(names[k], 0);
+        struct naive p = naive_of(t);
+        float err[EXAMPLES], dense[MAX_DENSE] = {0};
+        struct model_training training = {
+            .loss = LOSS_SQUARED, .stream = &stream, .dense_gradient = dense};
+        assert_int_equal(model_gradients(&t->w, &t->b, &training, err, t->w.gradients),
+                         0);
+        check_rows(t, &p, t->w.gradients, err);
+        double bias = 0;
+        for (size_t i = 0; i < EXAMPLES; i++)
+            bias += (double)err[i];
+        check("bias", 0, dense[0], bias);
+        for (size_t i = 1; i < model_dense(&t->m); i++)
+            check("dense", i, dense[i], difference(t, &p, &p.dense[i], err));
+        close_world(t);
+    }
+}
+
+// Parts of a batch have its gradients, and what a batch leaves does not matter to the next.
+static void test_parts(void **state)
+{
+    (void)state;
+    static struct metrics_stream stream;
+    for (size_t k = 0; k < N_NAMES; k++) {
+        struct world *t = new_world(names[k], 0.5f);
+        float whole[MAX_DENSE] = {0}, parts[MAX_DENSE] = {0}, err[EXAMPLES];
+        struct model_training training = {
+            .loss = LOSS_LOGISTIC, .stream = &stream, .dense_gradient = whole};
+        t->b.draw = t->draw;
+        assert_int_equal(model_gradients(&t->w, &t->b, &training, err, t->w.gradients),
+                         0);
+        training.dense_gradient = parts;
+        for (size_t i = 0; i < EXAMPLES; i += 7) {
+            struct model_batch part = model_part(&t->b, i, 7);
+            assert_int_equal(
+                model_gradients(&t->w, &part, &training, err, t->w.gradients), 0);
+        }
+        for (size_t i = 0; i < model_dense(&t->m); i++)
+            check("dense", i, parts[i], whole[i]);
+        close_world(t);
+    }
+}
+
+// A unit is left out as often as was asked for, and on the average nothing changes.
+static void test_dropout(void **state)
+{
+    (void)state;
+    enum { N = 2000, UNITS = 50 };
+    struct model_options o = {.hidden = {UNITS}, .dropout = 0.25f};
+    struct tower t = tower_of(&o, 1);
+    static float x[N][1 + 2 * UNITS], w[2 * UNITS];
+    static uint64_t draw[N];
+    for (size_t i = 0; i < N; i++) {
+        x[i][0] = 1;
+        draw[i] = random_u64(1, 2, i);
+    }
+    for (size_t c = 0; c < UNITS; c++)
+        w[c] = 3; // biases are 0
+    struct matrix in = {x[0], N, 1, 1 + 2 * UNITS};
+    struct matrix y = tower_forward(&t, in, w, draw, x[0] + 1);
+    size_t dropped = 0;
+    for (size_t i = 0; i < N; i++)
+        for (size_t c = 0; c < UNITS; c++) {
+            assert_true(y.at[i * y.stride + c] == 0 || y.at[i * y.stride + c] == 4);
+            dropped += y.at[i * y.stride + c] == 0;
+        }
+    assert_in_range(dropped, N * UNITS / 4 - 600, N * UNITS / 4 + 600);
+    float first[UNITS];
+    memcpy(first, y.at, sizeof(first));
+    in.rows = 1;
+    y = tower_forward(&t, in, w, draw, x[0] + 1);
+    assert_memory_equal(first, y.at, sizeof(first)); // the example's own
+    y = tower_forward(&t, in, w, NULL, x[0] + 1);
+    for (size_t c = 0; c < UNITS; c++)
+        assert_true(y.at[c] == 3);
+}
+
+// First values differ from each other, are of the size that the layer's input asks for,
+// and are the seed's.
+static void test_first(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < N_NAMES; k++) {
+        struct world *t = new_world(names[k], 0);
+        static float a[MAX_DENSE], b[MAX_DENSE];
+        model_first_dense(&t->m, a);
+        assert_true(a[0] == 0); // the bias
+        double squares = 0;
+        for (size_t i = 1; i <= IN * 7; i++)
+            squares += (double)a[i] * a[i];
+        assert_float_equal(squares / (IN * 7), 2.0 / IN, 0.5 / IN);
+        for (size_t i = IN * 7 + 1; i <= IN * 7 + 7; i++)
+            assert_true(a[i] == 0);
+        model_first_dense(&t->m, b);
+        assert_memory_equal(a, b, model_dense(&t->m) * sizeof(float));
+        t->m.options.seed++;
+        model_first_dense(&t->m, b);
+        assert_memory_not_equal(a, b, model_dense(&t->m) * sizeof(float));
+        close_world(t);
+    }
+}
+
+static void test_options(void **state)
+{
+    (void)state;
+    struct err e;
+    struct model m;
+    struct model_options good = {.fields = FIELDS}, o;
+    assert_int_equal(model_find("dcn", &good.ops, NULL), 0);
+    model_defaults(&good, good.ops, RULE_ADAGRAD);
+    good.fields = FIELDS;
+    assert_int_equal(model_init(&m, &good, &e), 0);
+    o = good, o.hidden[0] = 0;
+    assert_int_equal(model_init(&m, &o, &e), TUG_EUSAGE);
+    o = good, o.hidden[1] = MODEL_MAX_UNITS + 1;
+    assert_int_equal(model_init(&m, &o, &e), TUG_EUSAGE);
+    o = good, o.cross = 0;
+    assert_int_equal(model_init(&m, &o, &e), TUG_EUSAGE);
+    o = good, o.dropout = 1;
+    assert_int_equal(model_init(&m, &o, &e), TUG_EUSAGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scores), cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_parts),  cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_first),  cmocka_unit_test(test_options),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

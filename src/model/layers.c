@@ -1,0 +1,266 @@
+// See layers.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "model/layers.h"
+
+#include <cblas.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "model/model_internal.h"
+
+void layers_begin(void)
+{
+    openblas_set_num_threads(1);
+}
+
+// Fully connected.
+
+static void multiply(enum CBLAS_TRANSPOSE ta, enum CBLAS_TRANSPOSE tb, size_t m, size_t n,
+                     size_t k, const float *a, size_t lda, const float *b, size_t ldb,
+                     float beta, float *c, size_t ldc)
+{
+    cblas_sgemm(CblasRowMajor, ta, tb, (int)m, (int)n, (int)k, 1, a, (int)lda, b,
+                (int)ldb, beta, c, (int)ldc);
+}
+
+void layer_forward(struct matrix x, const float *parameters, struct matrix y)
+{
+    const float *biases = parameters + x.columns * y.columns;
+    for (size_t i = 0; i < x.rows; i++)
+        memcpy(y.at + i * y.stride, biases, y.columns * sizeof(float));
+    multiply(CblasNoTrans, CblasNoTrans, x.rows, y.columns, x.columns, x.at, x.stride,
+             parameters, y.columns, 1, y.at, y.stride);
+}
+
+static void backward(struct matrix x, const float *parameters, struct matrix dy,
+                     float *gradients, struct matrix dx, float beta)
+{
+    float *biases = gradients + x.columns * dy.columns;
+    for (size_t i = 0; i < x.rows; i++)
+        for (size_t c = 0; c < dy.columns; c++)
+            biases[c] += dy.at[i * dy.stride + c];
+    multiply(CblasTrans, CblasNoTrans, x.columns, dy.columns, x.rows, x.at, x.stride,
+             dy.at, dy.stride, 1, gradients, dy.columns);
+    multiply(CblasNoTrans, CblasTrans, x.rows, x.columns, dy.columns, dy.at, dy.stride,
+             parameters, dy.columns, beta, dx.at, dx.stride);
+}
+
+void layer_backward(struct matrix x, const float *parameters, struct matrix dy,
+                    float *gradients, struct matrix dx)
+{
+    backward(x, parameters, dy, gradients, dx, 0);
+}
+
+void layer_backward_add(struct matrix x, const float *parameters, struct matrix dy,
+                        float *gradients, struct matrix dx)
+{
+    backward(x, parameters, dy, gradients, dx, 1);
+}
+
+void layer_first(size_t in, size_t out, uint64_t seed, uint64_t stream, float *ret)
+{
+    float most = sqrtf(6.0f / (float)in);
+    for (size_t i = 0; i < in * out; i++)
+        ret[i] = most * (2 * random_f32(seed, stream, i) - 1);
+}
+
+// Rectified layers on each other.
+
+struct tower tower_of(const struct model_options *o, size_t in)
+{
+    struct tower t = {.in = in, .dropout = o->dropout, .seed = o->seed};
+    while (t.n < MODEL_MAX_HIDDEN && o->hidden[t.n] != 0) {
+        t.units[t.n] = o->hidden[t.n];
+        t.n++;
+    }
+    return t;
+}
+
+static size_t units_below(const struct tower *t, size_t layer)
+{
+    return layer == 0 ? t->in : t->units[layer - 1];
+}
+
+size_t tower_out(const struct tower *t)
+{
+    return units_below(t, t->n);
+}
+
+size_t tower_parameters(const struct tower *t)
+{
+    size_t n = 0;
+    for (size_t l = 0; l < t->n; l++)
+        n += layer_parameters(units_below(t, l), t->units[l]);
+    return n;
+}
+
+void tower_first(const struct tower *t, float *ret)
+{
+    for (size_t l = 0; l < t->n; l++) {
+        layer_first(units_below(t, l), t->units[l], t->seed, UINT32_MAX - l, ret);
+        ret += layer_parameters(units_below(t, l), t->units[l]);
+    }
+}
+
+// Units of layers [0, l).
+static size_t units_before(const struct tower *t, size_t l)
+{
+    size_t n = 0;
+    while (l > 0)
+        n += t->units[--l];
+    return n;
+}
+
+size_t tower_kept(const struct tower *t)
+{
+    return 2 * units_before(t, t->n);
+}
+
+static struct matrix output(const struct tower *t, size_t l, struct matrix x, float *kept)
+{
+    return (struct matrix){kept + units_before(t, l), x.rows, t->units[l], x.stride};
+}
+
+static struct matrix delta(const struct tower *t, size_t l, struct matrix x, float *kept)
+{
+    return output(t, l, x, kept + units_before(t, t->n));
+}
+
+struct matrix tower_output(const struct tower *t, struct matrix x, float *kept)
+{
+    return output(t, t->n - 1, x, kept);
+}
+
+struct matrix tower_delta(const struct tower *t, struct matrix x, float *kept)
+{
+    return delta(t, t->n - 1, x, kept);
+}
+
+static void rectify(struct matrix y)
+{
+    for (size_t i = 0; i < y.rows; i++) {
+        float *row = y.at + i * y.stride;
+        for (size_t c = 0; c < y.columns; c++)
+            row[c] = row[c] > 0 ? row[c] : 0;
+    }
+}
+
+static float scale_of(const struct tower *t, const uint64_t *draw)
+{
+    return draw != NULL ? 1 / (1 - t->dropout) : 1;
+}
+
+// Sixteen random bits for each unit.
+static void drop_out(const struct tower *t, size_t layer, struct matrix y,
+                     const uint64_t *draw)
+{
+    uint32_t below = (uint32_t)(t->dropout * 0x1p16f);
+    float scale = scale_of(t, draw);
+    for (size_t i = 0; i < y.rows; i++) {
+        float *row = y.at + i * y.stride;
+        for (size_t c = 0; c < y.columns; c += 4) {
+            uint64_t bits = random_u64(draw[i], layer, c);
+            for (size_t k = c; k < c + 4 && k < y.columns; k++, bits >>= 16)
+                row[k] *= (bits & 0xffff) < below ? 0 : scale;
+        }
+    }
+}
+
+struct matrix tower_forward(const struct tower *t, struct matrix x,
+                            const float *parameters, const uint64_t *draw, float *kept)
+{
+    struct matrix in = x;
+    for (size_t l = 0; l < t->n; l++) {
+        struct matrix y = output(t, l, x, kept);
+        layer_forward(in, parameters, y);
+        rectify(y);
+        if (draw != NULL && t->dropout > 0)
+            drop_out(t, l, y, draw);
+        parameters += layer_parameters(in.columns, y.columns);
+        in = y;
+    }
+    return in;
+}
+
+// From d loss / d y to that by what was rectified: where y is 0 nothing has passed, be it
+// for its sign or because it was dropped, and all else was scaled alike.
+static void through_rectified(struct matrix dy, struct matrix y, float scale)
+{
+    for (size_t i = 0; i < y.rows; i++) {
+        const float *from = y.at + i * y.stride;
+        float *to = dy.at + i * dy.stride;
+        for (size_t c = 0; c < y.columns; c++)
+            to[c] = from[c] > 0 ? scale * to[c] : 0;
+    }
+}
+
+void tower_backward(const struct tower *t, struct matrix x, const float *parameters,
+                    const uint64_t *draw, float *kept, float *gradients, struct matrix dx)
+{
+    size_t at = tower_parameters(t);
+    for (size_t l = t->n; l-- > 0;) {
+        struct matrix in = l > 0 ? output(t, l - 1, x, kept) : x,
+                      dy = delta(t, l, x, kept);
+        at -= layer_parameters(in.columns, dy.columns);
+        through_rectified(dy, output(t, l, x, kept), scale_of(t, draw));
+        layer_backward(in, parameters + at, dy, gradients + at,
+                       l > 0 ? delta(t, l - 1, x, kept) : dx);
+    }
+}
+
+// Of what its many inputs add up to, only a little: the first scores are near the bias.
+void unit_first(size_t in, uint64_t seed, float *ret)
+{
+    float most = 1 / sqrtf((float)in);
+    for (size_t i = 0; i < in; i++)
+        ret[i] = most * (2 * random_f32(seed, UINT32_MAX - MODEL_MAX_HIDDEN, i) - 1);
+}
+
+void unit_forward(struct matrix y, const float *w, float *scores)
+{
+    cblas_sgemv(CblasRowMajor, CblasNoTrans, (int)y.rows, (int)y.columns, 1, y.at,
+                (int)y.stride, w, 1, 1, scores, 1);
+}
+
+void unit_backward(struct matrix y, const float *w, const float *err, float *dw,
+                   struct matrix dy)
+{
+    cblas_sgemv(CblasRowMajor, CblasTrans, (int)y.rows, (int)y.columns, 1, y.at,
+                (int)y.stride, err, 1, 1, dw, 1);
+    for (size_t i = 0; i < dy.rows; i++)
+        for (size_t c = 0; c < dy.columns; c++)
+            dy.at[i * dy.stride + c] = err[i] * w[c];
+}
+
+// The layers' input.
+
+void fields_forward(const struct model_work *w, const struct model_batch *b,
+                    struct matrix ret)
+{
+    const struct model *m = w->model;
+    uint32_t v = model_group(w, MODEL_LATENT)->weights;
+    size_t dim = m->options.dim;
+    for (size_t i = 0; i < b->n; i++) {
+        struct model_example e = model_example(b, i);
+        float *to = ret.at + i * ret.stride;
+        memset(to, 0, ret.columns * sizeof(*to));
+        for (size_t j = 0; j < e.latent.n; j++)
+            m->kernels->axpy(to + e.latent.slot[j] * dim, e.latent.u[j],
+                             e.latent.rows[j] + v, dim);
+    }
+}
+
+void fields_backward(const struct model_work *w, const struct model_batch *b,
+                     struct matrix dx, float *ret_gradients)
+{
+    const struct model *m = w->model;
+    size_t dim = m->options.dim;
+    for (size_t i = 0; i < b->n; i++) {
+        struct model_example e = model_example(b, i);
+        for (size_t j = 0; j < e.latent.n; j++, ret_gradients += dim)
+            m->kernels->scale(ret_gradients, e.latent.u[j],
+                              dx.at + i * dx.stride + e.latent.slot[j] * dim, dim);
+    }
+}

@@ -1,0 +1,86 @@
+// Layers of deep models, on a batch at a time.
+//
+// What a layer reads and leaves of an example are floats of a row of the thread's memory
+// (model_kept); a batch is a matrix whose rows are `stride` floats apart. Parameters are
+// floats of the dense parameters: of a layer from m to n units a matrix of m rows of n
+// weights, then n biases. The products of matrices are OpenBLAS's: their bits depend on
+// the CPU.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_MODEL_LAYERS_H
+#define TUG_MODEL_LAYERS_H
+
+#include "model/model.h"
+
+// Threads compute batches of their own: OpenBLAS is to start none. Before the first product.
+void layers_begin(void);
+
+// Rows of floats, one for each example of a batch.
+struct matrix {
+    float *at;
+    size_t rows, columns, stride;
+};
+
+// y = x w + b, and what it takes back: dw += x' dy, db += the sum of dy, dx = dy w', or
+// dx += dy w'. Layers have y.columns units.
+void layer_forward(struct matrix x, const float *parameters, struct matrix y);
+void layer_backward(struct matrix x, const float *parameters, struct matrix dy,
+                    float *gradients, struct matrix dx);
+void layer_backward_add(struct matrix x, const float *parameters, struct matrix dy,
+                        float *gradients, struct matrix dx);
+static inline size_t layer_parameters(size_t in, size_t out)
+{
+    return in * out + out;
+}
+// Weights uniform in +-sqrt(6 / in), so that what goes through rectified layers keeps its
+// size (He et al. 2015, section 2.2); biases 0. `stream`: which random numbers.
+void layer_first(size_t in, size_t out, uint64_t seed, uint64_t stream, float *ret);
+
+// Fully connected layers, each rectified: max(0, y). In training each unit of an example
+// is left out with probability `dropout`, and the others are scaled to make up for it
+// (Srivastava et al. 2014; here as it is usual, with nothing left to do when examples are
+// scored).
+struct tower {
+    size_t in, n;
+    size_t units[MODEL_MAX_HIDDEN];
+    float dropout;
+    uint64_t seed;
+};
+struct tower tower_of(const struct model_options *o, size_t in);
+size_t tower_out(const struct tower *t); // units of the last layer
+size_t tower_parameters(const struct tower *t);
+void tower_first(const struct tower *t, float *ret);
+// Floats of an example: the output of each layer, and d loss / d output of each.
+size_t tower_kept(const struct tower *t);
+
+// x through all layers, whose floats begin at `kept` in the first example's row; the
+// output of the last. draw: model_batch.draw.
+struct matrix tower_forward(const struct tower *t, struct matrix x,
+                            const float *parameters, const uint64_t *draw, float *kept);
+// After it: that output again, and where d loss / d output is to be put; then backward
+// writes dx and adds to the gradients of the parameters.
+struct matrix tower_output(const struct tower *t, struct matrix x, float *kept);
+struct matrix tower_delta(const struct tower *t, struct matrix x, float *kept);
+void tower_backward(const struct tower *t, struct matrix x, const float *parameters,
+                    const uint64_t *draw, float *kept, float *gradients,
+                    struct matrix dx);
+
+// The one unit that makes a score of a layer: scores += y w; dw += y' err, dy = err w.
+void unit_first(size_t in, uint64_t seed, float *ret);
+void unit_forward(struct matrix y, const float *w, float *scores);
+void unit_backward(struct matrix y, const float *w, const float *err, float *dw,
+                   struct matrix dy);
+
+// The input of a batch's layers: of each example the latent vectors of its features,
+// times their values, added up by field: fields x dim floats.
+void fields_forward(const struct model_work *w, const struct model_batch *b,
+                    struct matrix ret);
+// The gradients of the features' vectors, from d loss / d input.
+void fields_backward(const struct model_work *w, const struct model_batch *b,
+                     struct matrix dx, float *ret_gradients);
+static inline size_t fields_floats(const struct model_options *o)
+{
+    return (size_t)o->fields * o->dim;
+}
+
+#endif

@@ -1,0 +1,141 @@
+// Models with layers from the command line: saved, resumed, scored, on any number of
+// threads, servers and workers; what cannot be asked of them is refused.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "kit/processes.h"
+
+static const char *const models[] = {"mlp", "wide_deep", "deepfm", "dcn"};
+enum { N_MODELS = sizeof(models) / sizeof(*models) };
+
+static const char small[] = "--dim 4 --hidden 16,8 --cross 2 --data-in memory --json";
+
+static const char *words_of(const char *model, const char *out, const char *more)
+{
+    files_remove(out);
+    return files_path(
+        "train --data train.ffm --test test.ffm --format libffm --model %s %s "
+        "--out %s %s",
+        model, small, out, more);
+}
+
+static void launch(const char *words)
+{
+    cluster_start("run", "launch --servers 2 --workers 2 -- %s", words);
+    cluster_ends("run", 0, CLUSTER_PATIENCE);
+    cluster_none_left();
+}
+
+// What is promised on one kind of CPU.
+static void sync_has_the_same_bytes(void **state)
+{
+    (void)state;
+    const char *all = "--epochs 2 --batch 100 --dropout 0.2";
+    for (size_t i = 0; i < N_MODELS; i++) {
+        tug_ends(0, "%s --deterministic --threads 1", words_of(models[i], "one", all));
+        double auc = e2e_number("auc");
+        tug_ends(0, "%s --deterministic --threads 3", words_of(models[i], "many", all));
+        cluster_same_parts("one", "many");
+        launch(files_path("%s --mode sync", words_of(models[i], "many", all)));
+        assert_true(e2e_number("auc") == auc);
+        cluster_same_parts("one", "many");
+    }
+}
+
+static void others_are_as_good(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"--mode async", "--mode ssp:2",
+                                        "--mode async --table accessor=ctr"};
+    const char *all = "--epochs 8 --batch 64 --optimizer adagrad";
+    for (size_t i = 0; i < N_MODELS; i++) {
+        tug_ends(0, "%s --deterministic", words_of(models[i], "one", all));
+        double sync = e2e_number("auc");
+        tug_ends(0, "%s --threads 2", words_of(models[i], "one", all));
+        double hogwild = e2e_number("auc");
+        if (sync < 0.8 || hogwild < sync - 0.01)
+            cluster_fail("%s: AUC %.5f, hogwild %.5f", models[i], sync, hogwild);
+        for (size_t m = 0; m < sizeof(modes) / sizeof(*modes); m++) {
+            launch(files_path("%s %s", words_of(models[i], "many", all), modes[m]));
+            if (e2e_number("auc") < sync - 0.01)
+                cluster_fail("%s %s: AUC %.5f, in sync %.5f", models[i], modes[m],
+                             e2e_number("auc"), sync);
+        }
+    }
+}
+
+static void saved_and_resumed(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_MODELS; i++) {
+        const char *all = "--deterministic --batch 100 --dropout 0.2";
+        tug_ends(0, "%s --epochs 3", words_of(models[i], "whole", all));
+        double auc = e2e_number("auc");
+        tug_ends(0, "eval --from whole --data test.ffm --json");
+        assert_true(e2e_number("auc") > auc - 1e-4 && e2e_number("auc") < auc + 1e-4);
+        tug_ends(0, "predict --from whole --data test.ffm");
+        tug_ends(0, "table stat --from whole --table dense");
+        tug_ends(0, "%s --epochs 2", words_of(models[i], "parts", all));
+        tug_ends(0,
+                 "train --data train.ffm --test test.ffm --format libffm --model %s %s "
+                 "--out parts --epochs 3 --resume %s",
+                 models[i], small, all);
+        cluster_same_parts("whole", "parts");
+    }
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"--model fm --hidden 8", "--hidden: an fm model has no layers"},
+        {"--model lr --dropout 0.5", "--dropout: an lr model has no layers"},
+        {"--model mlp --hidden 8,0", "--hidden: '8,0' is not a list of layers"},
+        {"--model mlp --hidden 8,,4", "--hidden: '8,,4' is not a list of layers"},
+        {"--model mlp --hidden 9000", "--hidden: '9000' is not a list of layers"},
+        {"--model mlp --hidden 1,1,1,1,1,1,1,1,1", "at most 8 layers"},
+        {"--model dcn --cross 9", "--cross"},
+        {"--model dcn --dropout 1", "--dropout"},
+        {"--model deepfm --dense-lr 0", "--dense-lr: a learning rate of 0"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        tug_ends(2, "train --data train.ffm --format libffm %s", cases[i][0]);
+        e2e_says(cases[i][1]);
+    }
+    cluster_start("run", "launch --servers 1 --workers 1 -- %s --rules worker",
+                  words_of("deepfm", "none", ""));
+    cluster_ends("run", 2, CLUSTER_PATIENCE);
+    e2e_says("--rules worker: layers are updated by the servers");
+}
+
+// Resuming with other layers is no resuming.
+static void other_layers(void **state)
+{
+    (void)state;
+    tug_ends(0, "%s", words_of("deepfm", "out", "--epochs 1"));
+    tug_ends(2, "train --data train.ffm --format libffm --model deepfm --dim 4 "
+                "--hidden 16,9 --cross 2 --data-in memory --out out --epochs 2 --resume");
+    e2e_says("had --hidden '16,8', this one has '16,9'");
+}
+
+static int begin(void **state)
+{
+    if (cluster_begin(state) != 0)
+        return -1;
+    struct e2e_data d = {.path = "train.ffm", .rows = 6000, .seed = 1, .fields = true};
+    e2e_write_data(&d);
+    d.path = "test.ffm", d.seed = 2;
+    e2e_write_data(&d);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cluster_test(sync_has_the_same_bytes),
+        cluster_test(others_are_as_good),
+        cluster_test(saved_and_resumed),
+        cluster_test(refused),
+        cluster_test(other_layers),
+    };
+    return cmocka_run_group_tests(tests, begin, cluster_end);
+}
