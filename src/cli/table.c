@@ -1,4 +1,4 @@
-// tug table: looks into tables and orders them about, in a saved directory (--from) or in
+// tug table: looks into tables and changes them, in a saved directory (--from) or in
 // a running cluster.
 //
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-// tug table on a running cluster: a guest's client (tug/table.h) gives the orders.
+// tug table on a running cluster: a guest's client (tug/table.h) asks for everything.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>

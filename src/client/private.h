@@ -3,7 +3,7 @@
 //
 //   client.c   its life, the van's calls, what is due
 //   request.c  requests from the first call to the end
-//   tables.c   the calls that make tables, ask about them and order
+//   tables.c   the calls that make tables, ask about them and change them
 //   saves.c    the calls that save and load them
 //   slice.c    which key goes where; slices after a new placement
 //   links.c    a link to each loop, opened when it is wanted, and again when it breaks
@@ -88,7 +88,8 @@ struct request_kind {
     int (*begin)(struct request *r);
     // These may be NULL. What is sent: the request's message as it is.
     int (*send)(struct slice *s);
-    // An answer of the right type. False: it does not fit, or the request's `why` says more.
+    // An answer of the right type. False: it does not fit, or the request's `why` says
+    // more.
     bool (*take)(struct slice *s, const struct van_message *m);
     // All slices are answered: how it ends, unless it has new ones. Not 0: see its `why`.
     int (*answered)(struct request *r);

@@ -1,4 +1,4 @@
-// Requests about tables: made, found, ordered about, counted; and the global step.
+// Requests about tables: made, found, changed as a whole, counted; and the global step.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>

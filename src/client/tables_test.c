@@ -442,7 +442,7 @@ static void test_errors_of_loops(void **state)
     fake_close(c);
 }
 
-// An order may take an hour, but not because nobody is there.
+// An admin operation may take an hour, but not because nobody is there.
 static void test_order_to_a_loop_that_is_silent(void **state)
 {
     (void)state;

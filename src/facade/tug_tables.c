@@ -1,5 +1,5 @@
-// Tables by settings for programs (tug/table.h): made, ordered about, counted, saved and
-// loaded. Each function is one request of the client's, or a few, and waits for it.
+// Tables by settings for programs (tug/table.h): made, changed as a whole, counted, saved
+// and loaded. Each function is one request of the client's, or a few, and waits for it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>

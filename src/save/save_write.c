@@ -64,7 +64,7 @@ static int begin_cuts(struct save_manifest *m, struct store *const *stores, size
 {
     struct cut_options o = {.mode = m->mode};
     for (*ret_begun = 0; *ret_begun < n; ++*ret_begun) {
-        TRY(store_finish(stores[*ret_begun], e)); // an order, or the end of a save before
+        TRY(store_finish(stores[*ret_begun], e)); // an admin operation, or a save before
         TRY(save_check_parent(stores[*ret_begun], m, e));
         TRY(cut_begin(stores[*ret_begun], &o, e));
         uint64_t by = store_published_by(stores[*ret_begun]);

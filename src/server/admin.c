@@ -7,7 +7,7 @@
 
 #include "protocol/limits.h"
 
-struct order {
+struct operation {
     uint64_t number; // 0: none was here
     enum admin_state state;
     uint64_t value;
@@ -15,7 +15,7 @@ struct order {
 
 struct admin_session {
     uint64_t session, low;
-    struct order last[ADMIN_WINDOW]; // at number % ADMIN_WINDOW
+    struct operation last[ADMIN_WINDOW]; // at number % ADMIN_WINDOW
 };
 
 void admin_fini(struct admin *o)
@@ -23,10 +23,11 @@ void admin_fini(struct admin *o)
     sessions_fini(&o->sessions);
 }
 
-static struct order *order_of(const struct admin *o, uint64_t session, uint64_t number)
+static struct operation *operation_of(const struct admin *o, uint64_t session,
+                                      uint64_t number)
 {
     struct admin_session *s = sessions_find(&o->sessions, session);
-    struct order *x = s != NULL ? &s->last[number % ADMIN_WINDOW] : NULL;
+    struct operation *x = s != NULL ? &s->last[number % ADMIN_WINDOW] : NULL;
     return x != NULL && x->number == number ? x : NULL;
 }
 
@@ -51,9 +52,9 @@ int admin_begin(struct admin *o, uint64_t session, uint64_t number, uint64_t low
             "its number %llu is more than %d above %llu, the first that is not "
             "answered",
             (unsigned long long)number, ADMIN_WINDOW - 1, (unsigned long long)s->low);
-    struct order *x = &s->last[number % ADMIN_WINDOW];
+    struct operation *x = &s->last[number % ADMIN_WINDOW];
     if (x->number < number && number >= s->low)
-        *x = (struct order){.number = number};
+        *x = (struct operation){.number = number};
     if (x->number == number) {
         *ret = x->state;
         *ret_value = x->value;
@@ -64,7 +65,7 @@ int admin_begin(struct admin *o, uint64_t session, uint64_t number, uint64_t low
 static void set(struct admin *o, uint64_t session, uint64_t number,
                 enum admin_state state, uint64_t value)
 {
-    struct order *x = order_of(o, session, number);
+    struct operation *x = operation_of(o, session, number);
     if (x == NULL)
         return;
     assert(x->state != ADMIN_DONE || state == ADMIN_DONE);
@@ -84,7 +85,7 @@ void admin_done(struct admin *o, uint64_t session, uint64_t number, uint64_t val
 
 enum admin_state admin_look(const struct admin *o, uint64_t session, uint64_t number)
 {
-    const struct order *x = order_of(o, session, number);
+    const struct operation *x = operation_of(o, session, number);
     return x != NULL ? x->state : ADMIN_NEW;
 }
 

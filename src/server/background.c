@@ -198,7 +198,7 @@ static void end_turn(struct shard *s, struct shard_table *t)
     if (!x->on)
         return;
     uint64_t gone = x->rows != 0 ? x->rows : rows_gone(t->store) - x->before;
-    assert(!cut_going(t->store)); // a save waits for the end of an order
+    assert(!cut_going(t->store)); // a save waits for its end
     x->on = false;
     tables_touch_all(s, t);
     tables_measure(s, t);

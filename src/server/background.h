@@ -10,7 +10,7 @@
 struct shard;
 struct shard_table;
 
-// Whether an order can begin.
+// Whether an admin operation can begin.
 bool background_free(const struct shard_table *t);
 // A cut has ended: what was published is noted as that, partition by partition.
 void background_publish(struct shard *s, struct shard_table *t);

@@ -37,7 +37,7 @@ enum outcome pending_before(const struct shard *s, const struct request *q,
                             uint32_t table);
 bool pending_wants(const struct shard *s,
                    enum outcome wants); // some request waits for it
-// Whether an order waits that is to be obeyed before the table's next batch.
+// Whether an admin operation waits that is to be done before the table's next batch.
 bool pending_order(const struct shard *s, const struct shard_table *t);
 
 #endif

@@ -43,7 +43,7 @@ enum outcome {
     WANTS_BATCH,  // sync: batches to be complete
     WANTS_TICK,   // ssp: workers to come further
     WANTS_LATER,  // acknowledge_before_apply: the next moment
-    WANTS_TURN,   // an order or a save of the table to be over
+    WANTS_TURN,   // an admin operation or a save of it to be over
     WANTS_CUT,    // the moment of a save that is marked
     WANTS_ROOM,   // a save to come further
     WANTS_SAVED,  // the save to be written, or over

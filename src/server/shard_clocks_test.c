@@ -428,13 +428,13 @@ static void test_numbers_at_the_end(void **state)
     struct lone *w = lone_open(BITS, &plain);
     struct table_spec s = lone_plain_spec(T, WIRE_SYNC, WIDTH);
     lone_make_table(w, &s);
-    struct msg_table_do order = {
+    struct msg_table_do set = {
         .table = T, .what = WIRE_CLOCK, .number = 1, .low = 1, .clock = UINT64_MAX};
-    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &order);
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &set);
     lone_expect_refusal(w, TUG_EUSAGE, "there is no batch");
-    order.number = 2;
-    order.clock = SYNC_CLOCK_MAX;
-    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 2, &order);
+    set.number = 2;
+    set.clock = SYNC_CLOCK_MAX;
+    lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 2, &set);
     lone_expect_ok(w);
     uint64_t key = 0;
     while (!w->mine[roster_partition(BITS, s.space, key)])

@@ -529,8 +529,8 @@ static void test_versions(void **state)
     lone_close(w);
 }
 
-static void order(struct lone *w, uint64_t id, uint32_t table, enum wire_order what,
-                  uint32_t other)
+static void operate(struct lone *w, uint64_t id, uint32_t table, enum wire_order what,
+                    uint32_t other)
 {
     struct msg_table_do m = {.table = table,
                              .what = (uint8_t)what,
@@ -544,7 +544,7 @@ static void order(struct lone *w, uint64_t id, uint32_t table, enum wire_order w
         lone_pass_time(w, 1000);
 }
 
-static void test_orders(void **state)
+static void test_admin_operations(void **state)
 {
     (void)state;
     struct lone *w = open_with_table(&plain, WIRE_ASYNC);
@@ -556,44 +556,44 @@ static void test_orders(void **state)
     struct msg_push m = lone_push_of(w, 0, T, keys, n, values, WIDTH);
     lone_send_push(w, 0, &m);
     lone_expect_ok(w);
-    order(w, 1001, T, WIRE_COPY, 6);
+    operate(w, 1001, T, WIRE_COPY, 6);
     lone_expect_ok(w);
-    order(w, 1002, T, WIRE_CLEAR, 0);
+    operate(w, 1002, T, WIRE_CLEAR, 0);
     lone_expect_ok(w);
     assert_null(shards_row(w->shard, T, keys[0]));
     assert_true(*shards_row(w->shard, 6, keys[n - 1]) == 1);
-    // The same order once more, late: not obeyed.
+    // The same operation once more, late: not done.
     m = lone_push_of(w, 0, T, keys, n, values, WIDTH);
     lone_send_push(w, 0, &m);
     lone_expect_ok(w);
-    order(w, 1002, T, WIRE_CLEAR, 0);
+    operate(w, 1002, T, WIRE_CLEAR, 0);
     lone_expect_ok(w);
     assert_true(*shards_row(w->shard, T, keys[0]) == 1);
     // Back again, over what is there.
-    order(w, 1003, 6, WIRE_COPY, T);
+    operate(w, 1003, 6, WIRE_COPY, T);
     lone_expect_ok(w);
-    order(w, 1004, 6, WIRE_DROP, 0);
+    operate(w, 1004, 6, WIRE_DROP, 0);
     lone_expect_ok(w);
-    order(w, 1005, 6, WIRE_DROP, 0);
+    operate(w, 1005, 6, WIRE_DROP, 0);
     lone_expect_ok(w);
     assert_int_equal(lone_figures(w, T).rows, n);
     // What is made anew stays what it is: table 7 is as T, but synchronous.
     struct table_spec other = lone_plain_spec(7, WIRE_SYNC, WIDTH);
     lone_make_table(w, &other);
-    order(w, 1010, T, WIRE_COPY, 7);
+    operate(w, 1010, T, WIRE_COPY, 7);
     lone_expect_ok(w);
     assert_int_equal(lone_figures(w, 7).rows, n);
     lone_make_table(w, &other);
     other = lone_plain_spec(8, WIRE_ASYNC, WIDTH + 1);
     lone_make_table(w, &other);
-    order(w, 1011, T, WIRE_COPY, 8);
+    operate(w, 1011, T, WIRE_COPY, 8);
     lone_expect_refusal(w, TUG_EUSAGE,
                         "cannot become a copy of 't5': it differs in its dim");
-    order(w, 1012, 6, WIRE_CLEAR, 0);
+    operate(w, 1012, 6, WIRE_CLEAR, 0);
     lone_expect_refusal(w, TUG_EUSAGE, "there is no table 6");
-    order(w, 1013, T, WIRE_COPY, SPEC_MAX_TABLES);
+    operate(w, 1013, T, WIRE_COPY, SPEC_MAX_TABLES);
     lone_expect_refusal(w, TUG_EUSAGE, "numbers of tables are below 4096");
-    order(w, 1014, T, 99, 0);
+    operate(w, 1014, T, 99, 0);
     lone_expect_refusal(w, TUG_EUSAGE, "order 99");
     struct msg_table_do far = {.table = T, .number = 1040, .low = 1015};
     lone_deliver(w, WORKER_LINK, MSG_TABLE_DO, 1, &far);
@@ -605,7 +605,7 @@ static void test_orders(void **state)
     w->h.closed(w->h.ctx, WORKER_LINK, &(struct err){0}, w->now);
     lone_open_worker(w, 0);
     lone_forget(w);
-    order(w, 1003, 6, WIRE_CLEAR, 0);
+    operate(w, 1003, 6, WIRE_CLEAR, 0);
     lone_expect_ok(w);
     lone_close(w);
 }
@@ -667,7 +667,7 @@ static void test_walks(void **state)
         lone_deliver(w, WORKER_LINK, MSG_ROWS, 1, &rows);
         lone_expect_refusal(w, TUG_EUSAGE, "partition 3 is not node 8's");
         // The rows are gone.
-        order(w, 1, T, WIRE_CLEAR, 0);
+        operate(w, 1, T, WIRE_CLEAR, 0);
         lone_expect_ok(w);
         rows = (struct msg_rows){
             .table = T, .epoch = 1, .partition = 1, .max = 1, .from = 1};
@@ -704,7 +704,7 @@ static void test_full(void **state)
     lone_send_push(w, 0, &m);
     lone_expect_ok(w);
     assert_true(*shards_row(w->shard, T, keys[0]) == 2);
-    order(w, 1, T, WIRE_COPY, 9);
+    operate(w, 1, T, WIRE_COPY, 9);
     lone_expect_refusal(w, TUG_ENOMEM, "no room for a copy");
     lone_close(w);
 }
@@ -742,13 +742,13 @@ static void test_allocations(void **state)
             else if (what == 3)
                 lone_deliver(w, WORKER_LINK, MSG_ROWS, 1, &rows);
             else if (what == 4)
-                order(w, 77, T, WIRE_COPY, 6);
+                operate(w, 77, T, WIRE_COPY, 6);
             else if (what == 5)
                 lone_deliver(w, WORKER_LINK, MSG_STATUS, 2, &(struct msg_status){});
             else if (what == 6)
                 lone_send_push(w, 0, &late); // waits
             else
-                order(w, 78, 6, WIRE_CLEAR, 0);
+                operate(w, 78, 6, WIRE_CLEAR, 0);
             w->fault_after = -1;
             struck |= w->faulted;
             lone_forget(w);
@@ -758,9 +758,9 @@ static void test_allocations(void **state)
             if (what == 1)
                 lone_send_push(w, 0, &push);
             if (what == 4)
-                order(w, 77, T, WIRE_COPY, 6);
+                operate(w, 77, T, WIRE_COPY, 6);
             if (what == 7)
-                order(w, 78, 6, WIRE_CLEAR, 0);
+                operate(w, 78, 6, WIRE_CLEAR, 0);
             lone_forget(w);
         }
         lone_send_push(w, 0, &late);
@@ -840,7 +840,7 @@ int main(void)
         cmocka_unit_test(test_set),
         cmocka_unit_test(test_whole_rows),
         cmocka_unit_test(test_versions),
-        cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_admin_operations),
         cmocka_unit_test(test_walks),
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_allocations),

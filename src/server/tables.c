@@ -1,4 +1,4 @@
-// Tables: made, ordered about, counted, found by others.
+// Tables: made, changed as a whole, counted, found by others.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/tables.h"

@@ -12,7 +12,7 @@
 
 struct shard;
 
-// An order that goes on in a store.
+// An admin operation that goes on in a store.
 struct turn {
     bool on;
     uint64_t session, number; // whose; 0: nobody asks
@@ -23,7 +23,7 @@ struct turn {
 struct shard_table {
     struct table_spec spec;
     struct store *store;
-    struct turn turn;       // an order that takes time
+    struct turn turn;       // an admin operation
     bool work;              // store_work has something to do
     struct err stuck;       // why the next batch could not be applied; code 0: nothing
     uint32_t n_applied;     // partitions below were, of that batch

@@ -109,8 +109,8 @@ int cold_each_changed(struct store *s, uint32_t p, store_row_fn fn, void *ctx,
 
 // Admin operations.
 //
-// An order changes all of a partition's rows on disk, or none: its changes are written
-// together, and what it counts counts afterwards.
+// An admin operation changes all of a partition's rows on disk, or none: its changes are
+// written together, and what it counts counts afterwards.
 
 struct order {
     struct store *s;
@@ -189,7 +189,7 @@ int cold_admin(struct store *s, uint32_t p, struct err *e)
     struct store_stats stats = s->stats;
     uint32_t gone = part->gone.n;
     struct order o = {.s = s, .p = p, .t = store_admin_time(s, p)};
-    TRY(cold_write_waiting(s->cold, e)); // so that all that waits is the order's
+    TRY(cold_write_waiting(s->cold, e)); // so that all that waits is the operation's
     int rc = 0;
     o.fades = s->config.deltas && s->life->saved != NULL && s->accessor.life.decay != 1;
     if (s->order == STORE_SHRINK && s->life->shrink != NULL)

@@ -428,7 +428,7 @@ static void give_published(struct store *s, uint32_t p, struct handle_list *list
         if (!handle_bit(&c->made, list->at[i]))
             list->at[n++] = list->at[i];
     list->n = n;
-    assert(s->parts[p].published.n == 0); // the order after the cut before emptied it
+    assert(s->parts[p].published.n == 0); // the operation after the cut before emptied it
     mem_free(s->parts[p].published.at);
     s->parts[p].published = *list;
     *list = (struct handle_list){0};

@@ -40,9 +40,9 @@ int cut_next(struct store *s, size_t bytes, struct rows_block *ret, struct err *
 // Whether a push to these keys can be applied now.
 bool cut_has_room(const struct store *s, const uint64_t *keys, size_t n);
 
-// All files are written and the manifest names them, or not. Once committed, an order
-// goes on (STORE_PUBLISHED). TUG_ENOMEM: the cut still goes on; try again. With SAVE_DAY,
-// the day ends at cut_begin, with the rows written as of before.
+// All files are written and the manifest names them, or not. Once committed, an admin
+// operation goes on (STORE_PUBLISHED). TUG_ENOMEM: the cut still goes on; try again. With
+// SAVE_DAY, the day ends at cut_begin, with the rows written as of before.
 int cut_end(struct store *s, bool committed, struct err *e);
 
 struct cut_stats {               // of the cut that goes on

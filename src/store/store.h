@@ -9,7 +9,7 @@
 // Admin operations for the whole table (shrink, clear, published) are walks over
 // partitions, a few at a time between requests: nobody waits for more than a partition. A
 // push or pull that comes to a partition that has not had its turn gives it the turn
-// first, so it sees the order done.
+// first, so it sees the operation done.
 //
 // Cuts (store/cut.h) copy rows before their first change. Admin operations and cuts
 // exclude each other: who gives one while the other goes on is told to come again.
@@ -104,8 +104,8 @@ enum store_admin {
 // TUG_EUSAGE: another order or a cut goes on; finish it first. `threshold`: of shrink in
 // place of delete_threshold; NAN: that one.
 int store_admin(struct store *s, enum store_admin o, float threshold, struct err *e);
-// Goes on with what goes on (an order, demotions) for about so long; true: there is more.
-// So it says when memory or disk are short, too: store_finish tells why.
+// Goes on with what goes on (an admin operation, demotions) for about so long; true:
+// there is more. So it says when memory or disk are short, too: store_finish tells why.
 bool store_work(struct store *s, uint64_t ns);
 int store_finish(struct store *s, struct err *e); // all of it
 
@@ -158,7 +158,7 @@ int store_put_rows(
 int store_put_extras(struct store *s, const uint64_t *keys, size_t n, const float *extras,
                      struct err *e); // of keys that have a row
 // All rows of a store of the same settings into an empty one. Or what there is of
-// a partition, which the other has nothing of: rows, counters, sketches. No order
+// a partition, which the other has nothing of: rows, counters, sketches. No operation
 // and no cut goes on in either. On failure what was copied stays; what was to be
 // moved is where it was.
 int store_copy(struct store *to, struct store *from, struct err *e);

@@ -39,7 +39,8 @@ static void orders_are_in_order(const struct store *s)
         assert(s->parts[p].order <= s->order_number);
         assert(p >= s->order_at || s->parts[p].order == s->order_number);
     }
-    // A cut copies rows before their first change, an order changes all: one at a time.
+    // A cut copies rows before their first change, an operation changes all: one at a
+    // time.
     assert(s->cut == NULL || s->order_at == s->n_parts);
     assert(s->demote_at <= s->n_parts);
 }

@@ -58,7 +58,7 @@ struct store_part { // of one partition
     struct key_list gone;
     bool gone_lost;
     // What STORE_PUBLISHED is about: rows that the cut has published. The cut fills it
-    // and the order empties it; rows changed meanwhile are passed over.
+    // and the operation empties it; rows changed meanwhile are passed over.
     struct handle_list published;
 };
 
@@ -277,7 +277,7 @@ bool store_turns_rows(const struct store *s, uint32_t p);
 // that go. Scratch: s->batch.some, .which.
 int store_turn_rows(struct store *s, uint32_t p, uint32_t *handles, uint32_t n,
                     struct err *e);
-// Rows that are made meanwhile are not of the order.
+// Rows that are made meanwhile are not of the operation.
 int store_turn_made(struct store *s, const uint32_t *handles, size_t n);
 // When the order that goes on was given, as partition p counts.
 static inline struct life_time store_admin_time(const struct store *s, uint32_t p)
@@ -323,7 +323,7 @@ void cold_used(struct store *s, const uint32_t *handles, size_t n); // rows are 
 // Rows of partition p are about to leave memory for good: so do their copies on disk.
 void cold_forget(struct store *s, uint32_t p, const uint32_t *handles, size_t n);
 int cold_demote(struct store *s, uint32_t p, struct err *e); // beyond the hot rows' share
-int cold_admin(struct store *s, uint32_t p, struct err *e); // the order, on its cold rows
+int cold_admin(struct store *s, uint32_t p, struct err *e);  // on its cold rows
 // The cold rows of a partition by ascending key, as store_each gives rows.
 int cold_each(struct store *s, uint32_t p, store_row_fn fn, void *ctx, struct err *e);
 int cold_remove(struct store *s, uint32_t p, const uint64_t *keys, size_t n,

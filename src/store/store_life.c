@@ -84,7 +84,7 @@ static uint32_t decay(struct store *s, struct life_time t)
     return stay;
 }
 
-// All that the order needs for the n rows of s->walk, so that it is done as a whole.
+// All that the operation needs for the n rows of s->walk, so that it is done as a whole.
 static int reserve(struct store *s, struct store_part *part)
 {
     uint32_t n = s->walk.n;

@@ -142,7 +142,7 @@ static void check_all(struct store *s, const struct naive *m)
     assert_int_equal(x.step, m->step);
 }
 
-// An order, unless another goes on.
+// An admin operation, unless another goes on.
 static void order(struct rng *d, struct store *s, struct naive *m)
 {
     struct err e;

@@ -1,5 +1,6 @@
-// Tables of a running cluster in the hands of `tug table` and of programs: made, looked
-// at, ordered about, saved, loaded into clusters of other sizes, exported and imported.
+// Tables of a running cluster in the hands of `tug table` and of programs: made,
+// looked at, changed as a whole, saved, loaded into clusters of other sizes,
+// exported and imported.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -48,7 +49,7 @@ static void prints(const char *text)
         cluster_fail("'%s' is not in: %s", text, e2e_out);
 }
 
-// ---------------------------------------------------------------- orders
+// ---------------------------------------------------------------- admin operations
 
 static void made_and_found(void **state)
 {
@@ -116,7 +117,7 @@ static void bad_words(void **state)
     tables_stop();
 }
 
-static void orders(void **state)
+static void admin_operations(void **state)
 {
     (void)state;
     tables_start(3);
@@ -363,7 +364,7 @@ static void await_rows(void)
             cluster_fail("no rows came");
 }
 
-// Looks, orders and saves from outside, also one that dies, do a run no harm.
+// Looks, admin operations and saves from outside, also one that dies, do a run no harm.
 static void beside_training(void **state)
 {
     (void)state;
@@ -510,7 +511,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cluster_test(roots_of_servers), cluster_test(two_saves_at_once),
         cluster_test(made_and_found),   cluster_test(bad_words),
-        cluster_test(orders),           cluster_test(other_numbers_of_servers),
+        cluster_test(admin_operations), cluster_test(other_numbers_of_servers),
         cluster_test(text_and_back),    cluster_test(text_that_is_none),
         cluster_test(text_of_paddle),   cluster_test(a_month),
         cluster_test(beside_training),

@@ -141,8 +141,8 @@ static void push_or_pull(struct peer *p)
     peer_send(p, push ? MSG_PUSH : MSG_PULL, draw_byte(d), &m);
 }
 
-// Orders and saves with numbers that are new.
-static void order(struct peer *p)
+// Admin operations and saves with numbers that are new.
+static void operate(struct peer *p)
 {
     struct draw *d = &w.d;
     union wire_any m;
@@ -180,7 +180,7 @@ static void step(void)
         by_scheduler();
         break;
     case 2:
-        order(p);
+        operate(p);
         break;
     case 3:
         if (what > 128)

@@ -1,6 +1,6 @@
 // A naive store, for tests: one array of all keys there are, doubles, and the formulas of
-// life.h and rule_kind.h one after the other. It does orders at once, knows no batches,
-// no handles and no partitions but for budgets and days.
+// life.h and rule_kind.h one after the other. It does admin operations at once, knows no
+// batches, no handles and no partitions but for budgets and days.
 //
 // And what tests do with it: settings, random batches.
 //

@@ -6,11 +6,12 @@
 //     are behind it; of one that died without a mark, all that were acknowledged
 //   - at the end every row is the sum of what was acknowledged, and of some that the dead
 //     had in flight
-//   - shrinks and days happen as often as they were ordered, on every loop
+//   - shrinks and days happen as often as they were asked for, on every loop
 //   - the global step is that of all sessions together, of the dead, too
 //   - nobody alive hangs or fails
 //
-// One worker, number 0, is the one that saves and orders; it does not die.
+// One worker, number 0, is the one that saves and asks for admin
+// operations; it does not die.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -41,7 +42,7 @@ enum {
     WITHOUT_MARKS,
     WITHOUT_TURNS, // of two saves each begins where the other has not yet
 };
-enum { PUSHES, SAVES, TAKEN_BACK, OTHERS, ORDERS, DEATHS, RESENT, EVENTS };
+enum { PUSHES, SAVES, TAKEN_BACK, OTHERS, OPERATIONS, DEATHS, RESENT, EVENTS };
 
 struct push {
     client_ts ts;
@@ -79,7 +80,7 @@ struct world {
     enum saver saver;
     uint32_t n_saves, saves_done;
     uint64_t save; // that is to be marked; 0: none
-    client_ts saving, ordering;
+    client_ts saving, operating;
     bool filled; // the users
     uint32_t n_admin, admin_done;
     uint32_t shrinks, days;
@@ -325,15 +326,15 @@ static void let_save(struct worker *k)
 }
 
 // Users of many shows, each; then shrinks and days, one after the other.
-static void let_order(struct worker *k)
+static void let_operate(struct worker *k)
 {
     struct world *w = k->world;
     uint32_t width = client_spec(k->c.client, USERS)->accessor.push_width;
-    if (w->ordering != 0 && is_over(k, &w->ordering, "an order")) {
+    if (w->operating != 0 && is_over(k, &w->operating, "an admin operation")) {
         w->admin_done += w->filled;
         w->filled = true;
     }
-    if (w->ordering != 0)
+    if (w->operating != 0)
         return;
     if (!w->filled) {
         for (uint32_t i = 0; i < KEYS; i++)
@@ -344,18 +345,18 @@ static void let_order(struct worker *k)
                                 .values = w->users,
                                 .rate = 1,
                                 .pass = 1};
-        w->ordering = client_push(k->c.client, &p, SAID(w));
+        w->operating = client_push(k->c.client, &p, SAID(w));
     } else if (w->admin_done < w->n_admin && one_in(w, 10)) {
         bool day = one_in(w, 2);
-        w->ordering = day ? client_day(k->c.client, USERS, SAID(w))
-                          : client_shrink(k->c.client, USERS, NAN, NULL, SAID(w));
+        w->operating = day ? client_day(k->c.client, USERS, SAID(w))
+                           : client_shrink(k->c.client, USERS, NAN, NULL, SAID(w));
         w->days += day;
         w->shrinks += !day;
-        w->stage.o->counts[ORDERS]++;
+        w->stage.o->counts[OPERATIONS]++;
     } else {
         return;
     }
-    begun(k, w->ordering, "an order");
+    begun(k, w->operating, "an admin operation");
 }
 
 static bool has_finished(const struct worker *k)
@@ -380,7 +381,7 @@ static void let_work(struct worker *k)
     let_mark(k);
     if (k->c.number == 0 && !has_failed(w)) {
         let_save(k);
-        let_order(k);
+        let_operate(k);
     }
     if (k->next < k->n_pushes && k->open < IN_FLIGHT && one_in(w, k->pace))
         begin_push(k);
@@ -424,7 +425,7 @@ static void check_sums(struct world *w)
     }
 }
 
-static void check_orders(struct world *w)
+static void check_operations(struct world *w)
 {
     uint64_t least = 0, most = 0;
     for (uint32_t k = 0; k < w->n_workers; k++) {
@@ -470,8 +471,8 @@ static void work(void *ctx)
     uint64_t until = 900 * SECOND;
     while (!is_everybody_done(w))
         if (!stage_step(&w->stage, until)) {
-            failed(w, "the run hangs: %u of %u saves, %u of %u orders", w->saves_done,
-                   w->n_saves, w->admin_done, w->n_admin);
+            failed(w, "the run hangs: %u of %u saves, %u of %u admin operations",
+                   w->saves_done, w->n_saves, w->admin_done, w->n_admin);
             return;
         }
     stage_settle(&w->stage, 2 * SECOND);
@@ -479,7 +480,7 @@ static void work(void *ctx)
     if (!has_failed(w))
         check_sums(w);
     if (!has_failed(w))
-        check_orders(w);
+        check_operations(w);
 }
 
 static void count(void *ctx, uint64_t *counts)
@@ -494,7 +495,7 @@ static void count(void *ctx, uint64_t *counts)
 static void check_counts(const uint64_t *counts, uint64_t seeds)
 {
     assert_true(counts[PUSHES] > 10 * seeds && counts[SAVES] > seeds / 3);
-    assert_true(counts[TAKEN_BACK] > seeds / 10 && counts[ORDERS] > seeds);
+    assert_true(counts[TAKEN_BACK] > seeds / 10 && counts[OPERATIONS] > seeds);
     assert_true(counts[DEATHS] > seeds / 10 && counts[RESENT] > seeds);
     assert_true(counts[OTHERS] > seeds / 2);
 }
@@ -512,8 +513,8 @@ int main(int argc, char **argv)
         .program = "test_sim_tables",
         .bugs = {"none", "without-repeat-check", "without-order-check", "without-marks",
                  "without-turns"},
-        .counted = {"pushes", "saves", "taken back", "saves by another", "orders",
-                    "deaths", "messages sent again", "events"},
+        .counted = {"pushes", "saves", "taken back", "saves by another",
+                    "admin operations", "deaths", "messages sent again", "events"},
         .world = &world,
         .seeds = 300,
         .bug_seeds = 300,
