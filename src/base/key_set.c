@@ -12,7 +12,7 @@
 static size_t places_for(size_t n)
 {
     size_t places = 8;
-    while (places < 3 * n)
+    while (places < 4 * n)
         places *= 2;
     return places;
 }
