@@ -31,11 +31,16 @@ static const struct option options[] = {
 
 const struct option_table cli_eval_options = {
     .command = "eval",
-    .summary = "evaluate a saved model: AUC, logloss, copc",
+    .summary = "evaluate a saved model: AUC, logloss, copc and others",
     .usage = "--from DIR --data PATH... [options]",
-    .about = "Prints the AUC (exact; ties count half), the logloss, and copc: clicks "
-             "that the model predicts over clicks that there were, so that 1 is right. "
-             "Features that the model was not trained on count as absent.",
+    .about = "Prints the AUC (exact; ties count half), the logloss, copc: clicks that "
+             "the model predicts over clicks that there were, so that 1 is right, the "
+             "area below the curve of precision and recall (pr_auc: average precision), "
+             "and ne: the normalized entropy, logloss over that of predicting the share "
+             "of positives for every example, so that below 1 is better than a guess. "
+             "With --loss squared it is the root of the mean squared error (rmse) and "
+             "the mean absolute error (mae). --json has all of them. Features that the "
+             "model was not trained on count as absent.",
     .examples = "tug eval --from model --data test.tsv",
     CLI_OPTIONS(options),
 };

@@ -22,33 +22,40 @@ static double peak_rss_bytes(void)
     return getrusage(RUSAGE_SELF, &u) == 0 ? (double)u.ru_maxrss * 1024 : 0;
 }
 
+// NULL: there are none, and all are null.
+static void add_metrics(json_t *o, const struct metrics *m)
+{
+    struct metrics values = m != NULL ? *m : (struct metrics){0};
+    for (size_t i = 0; i < METRICS_FIELDS; i++)
+        json_object_set_new(o, metrics_fields[i].name,
+                            m != NULL ? number(*metrics_value(&values, i)) : json_null());
+}
+
 static json_t *to_json(const struct result *r)
 {
-    double none = (double)NAN;
     json_t *o = json_pack(
-        "{s:s, s:s, s:s, s:I, s:i, s:o, s:o, s:o, s:{s:f, s:f, s:f, s:f},"
+        "{s:s, s:s, s:s, s:I, s:i, s:{s:f, s:f, s:f, s:f},"
         " s:o, s:I, s:f, s:I, s:i, s:i, s:i, s:I, s:s, s:I}",
         "command", r->command, "model", r->model, "format", r->format, "examples",
-        (json_int_t)r->examples, "epochs", (int)r->epochs, "auc",
-        number(r->tested ? r->test.auc : none), "logloss",
-        number(r->tested ? r->test.logloss : none), "copc",
-        number(r->tested ? r->test.copc : none), "seconds", "read", r->read_seconds,
-        "train", r->train_seconds, "test", r->test_seconds, "total", r->total_seconds,
-        "examples_per_second", number(r->examples_per_second), "keys",
+        (json_int_t)r->examples, "epochs", (int)r->epochs, "seconds", "read",
+        r->read_seconds, "train", r->train_seconds, "test", r->test_seconds, "total",
+        r->total_seconds, "examples_per_second", number(r->examples_per_second), "keys",
         (json_int_t)r->keys, "bytes_per_key", r->bytes_per_key, "peak_rss_bytes",
         (json_int_t)peak_rss_bytes(), "threads", r->threads, "workers", (int)r->workers,
         "servers", (int)r->servers, "seed", (json_int_t)r->seed, "out", r->out,
         "skipped_lines", (json_int_t)r->skipped_lines);
+    if (o != NULL)
+        add_metrics(o, r->tested ? &r->test : NULL);
     if (o != NULL && r->tested)
         json_object_set_new(o, "known_features", number(guard_known(&r->test)));
     if (o != NULL)
         json_object_set_new(o, "data_bytes", json_integer((json_int_t)r->data_bytes));
-    if (o != NULL && r->validated)
-        json_object_set_new(o, "valid",
-                            json_pack("{s:o, s:o, s:o, s:i}", "auc", number(r->valid.auc),
-                                      "logloss", number(r->valid.logloss), "copc",
-                                      number(r->valid.copc), "epoch",
-                                      (int)r->best_epoch));
+    if (o != NULL && r->validated) {
+        json_t *valid = json_pack("{s:i}", "epoch", (int)r->best_epoch);
+        if (valid != NULL)
+            add_metrics(valid, &r->valid);
+        json_object_set_new(o, "valid", valid);
+    }
     return o;
 }
 
@@ -72,6 +79,9 @@ int result_print_metrics(const struct result *r)
     print_metric("auc", r->test.auc);
     print_metric("logloss", r->test.logloss);
     print_metric("copc", r->test.copc);
+    bool ranks = isfinite(r->test.pr_auc); // else predictions are numbers, or labels one
+    print_metric(ranks ? "pr_auc" : "rmse", ranks ? r->test.pr_auc : r->test.rmse);
+    print_metric(ranks ? "ne" : "mae", ranks ? r->test.ne : r->test.mae);
     printf("  (%llu example%s)\n", (unsigned long long)r->test.examples,
            PLURAL_S(r->test.examples));
     if (r->skipped_lines > 0)

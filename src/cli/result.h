@@ -34,7 +34,8 @@ struct result {
 
 int result_print_json(const struct result *r, struct err *e);
 
-// "test auc 0.80341  logloss 0.53201  copc 0.998  (48765 examples)"
+// "test  auc 0.80341  logloss 0.53201  copc 0.99800  pr_auc 0.66012  ne 0.85112  (48765
+// examples)"; where there is no AUC, rmse and mae instead of pr_auc and ne.
 int result_print_metrics(const struct result *r);
 
 #endif

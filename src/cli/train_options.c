@@ -160,9 +160,10 @@ const struct option_table cli_train_options = {
     .summary = "train a model on a log of examples",
     .usage = "--data PATH... --format F [--test PATH...] [--model M] [options]",
     .about = "Reads examples, trains, and prints how good the model is on the test data: "
-             "AUC (0.5 is guessing, 1 is perfect order), logloss (lower is better) and "
-             "copc (clicks that the model predicts over clicks that there were; 1 is "
-             "right).\nFeatures need no vocabulary: words are hashed with their column, "
+             "AUC (0.5 is guessing, 1 is perfect order), logloss (lower is better), copc "
+             "(clicks that the model predicts over clicks that there were; 1 is right) "
+             "and what 'tug eval --help' explains.\nFeatures need no vocabulary: words "
+             "are hashed with their column, "
              "and indices of libsvm and libffm data are used as keys. Ctrl-C saves the "
              "model and stops; --resume continues.",
     .examples =

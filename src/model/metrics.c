@@ -9,6 +9,15 @@
 #include "base/maths.h"
 #include "model/loss.h"
 
+#define FIELD(name)                                                                      \
+    {                                                                                    \
+#name, offsetof(struct metrics, name)                                            \
+    }
+const struct metrics_field metrics_fields[METRICS_FIELDS] = {
+    FIELD(auc),  FIELD(pr_auc), FIELD(logloss), FIELD(ne),
+    FIELD(copc), FIELD(mae),    FIELD(rmse),
+};
+
 // Floats as unsigned numbers of the same order; both zeros as one.
 static uint32_t order_of(float score)
 {
@@ -56,6 +65,31 @@ double metrics_auc(struct scored *s, struct scored *scratch, size_t n)
         below += tied_negative;
     }
     return positives > 0 && below > 0 ? pairs / (positives * below) : (double)NAN;
+}
+
+// From the highest scores on.
+double metrics_pr_auc(const struct scored *s, size_t n)
+{
+    double positives = 0, negatives = 0, area = 0;
+    while (n > 0) {
+        double tied_positive = 0;
+        uint32_t score = order_of(s[n - 1].score);
+        for (; n > 0 && order_of(s[n - 1].score) == score; n--) {
+            if (s[n - 1].weight > 0)
+                tied_positive += s[n - 1].weight;
+            else
+                negatives -= s[n - 1].weight;
+        }
+        positives += tied_positive;
+        if (tied_positive > 0)
+            area += tied_positive * positives / (positives + negatives);
+    }
+    return positives > 0 && negatives > 0 ? area / positives : (double)NAN;
+}
+
+double metrics_ne(double logloss, double base)
+{
+    return base > 0 ? logloss / base : (double)NAN;
 }
 
 void metrics_stream_clear(struct metrics_stream *m)
@@ -142,7 +176,11 @@ struct metrics metrics_stream_result(const struct metrics_stream *m, enum loss l
     return (struct metrics){
         .examples = m->examples,
         .auc = loss == LOSS_LOGISTIC ? stream_auc(m) : (double)NAN,
+        .pr_auc = (double)NAN,
         .logloss = m->weight > 0 ? total / m->weight : (double)NAN,
+        .ne = (double)NAN,
+        .mae = (double)NAN,
+        .rmse = (double)NAN,
         .copc = m->observed > 0 ? m->predicted / m->observed : (double)NAN,
         .base = loss == LOSS_LOGISTIC ? metrics_base(loss, m->weight, m->observed, 0)
                                       : (double)NAN,

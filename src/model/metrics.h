@@ -10,14 +10,32 @@
 #include "base/err.h"
 #include "base/loss.h"
 
+// Each is NaN where there is none. Examples count by their weights.
 struct metrics {
     uint64_t examples;
-    double auc;     // NaN where there is none: one class only, or the squared loss
+    double auc;     // none of one class only, and of the squared loss
+    double pr_auc;  // average precision; likewise
     double logloss; // mean loss (squared: mean of (f - y)^2 / 2)
-    double copc;    // sum predicted / sum observed; NaN when nothing was observed
-    double base;    // the mean loss of predicting the mean label for all; NaN: not known
+    double ne;      // normalized entropy: logloss / base (He et al. 2014)
+    double copc;    // sum predicted / sum observed; none when nothing was observed
+    double mae;     // mean |prediction - label|
+    double rmse;    // root of the mean (prediction - label)^2
+    double base;    // the mean loss of predicting the mean label for all
     uint64_t features, known; // of an evaluation: in all, and those that the model knows
 };
+
+// Those that results and saves hold, by their names there.
+struct metrics_field {
+    const char *name;
+    size_t offset;
+};
+enum { METRICS_FIELDS = 7 };
+extern const struct metrics_field metrics_fields[METRICS_FIELDS];
+
+static inline double *metrics_value(struct metrics *m, size_t field)
+{
+    return (double *)(void *)((char *)m + metrics_fields[field].offset);
+}
 
 // That loss, from sums of weights, of weighted labels, and of their squares (the squared
 // loss only).
@@ -34,6 +52,14 @@ struct scored {
 // weights. Exact up to double rounding. Sorts `s` by score; `scratch` has n elements
 // too. NaN when a class is absent.
 double metrics_auc(struct scored *s, struct scored *scratch, size_t n);
+
+// Average precision: the mean over positives of the share of positives among what scores as
+// high or higher, ties together. Of scores that metrics_auc has sorted. NaN when a class is
+// absent.
+double metrics_pr_auc(const struct scored *s, size_t n);
+
+// logloss / base of a logistic loss. NaN when all labels are the same.
+double metrics_ne(double logloss, double base);
 
 // Streaming: counts per bucket of score, so that threads can keep one each and add them
 // up. AUC is within a bucket's width of the exact one.

@@ -25,6 +25,26 @@ static double naive_auc(const struct scored *s, size_t n)
     return won / pairs;
 }
 
+// Each positive against all that score as high or higher.
+static double naive_pr_auc(const struct scored *s, size_t n)
+{
+    double sum = 0, positives = 0;
+    for (size_t i = 0; i < n; i++) {
+        double right = 0, all = 0;
+        for (size_t j = 0; j < n && s[i].weight > 0; j++) {
+            if (s[j].score < s[i].score)
+                continue;
+            all += fabs((double)s[j].weight);
+            right += s[j].weight > 0 ? s[j].weight : 0;
+        }
+        if (s[i].weight > 0) {
+            positives += s[i].weight;
+            sum += s[i].weight * right / all;
+        }
+    }
+    return sum / positives;
+}
+
 static void test_auc(void **state)
 {
     (void)state;
@@ -43,6 +63,11 @@ static void test_auc(void **state)
         if (!(fabs(want - got) < 1e-12))
             fail_msg("seed %llu, %zu examples: %.15f, not %.15f",
                      (unsigned long long)seed, n, got, want);
+        want = naive_pr_auc(s, n);
+        got = metrics_pr_auc(s, n);
+        if (!(fabs(want - got) < 1e-12))
+            fail_msg("seed %llu, %zu examples: pr_auc %.15f, not %.15f",
+                     (unsigned long long)seed, n, got, want);
         for (size_t i = 1; i < n; i++)
             assert_true(s[i - 1].score <= s[i].score);
     }
@@ -54,10 +79,28 @@ static void test_auc_edges(void **state)
     struct scored scratch[4], one[2] = {{1, 1}, {2, 1}};
     assert_true(isnan(metrics_auc(one, scratch, 2)));
     assert_true(isnan(metrics_auc(one, scratch, 0)));
+    assert_true(isnan(metrics_pr_auc(one, 2)) && isnan(metrics_pr_auc(one, 0)));
     struct scored zeros[2] = {{-0.0f, 1}, {0.0f, -1}}; // equal scores: a tie
     assert_true(metrics_auc(zeros, scratch, 2) == 0.5);
+    assert_true(metrics_pr_auc(zeros, 2) == 0.5);
     struct scored split[4] = {{-2, -1}, {-1, -1}, {1, 1}, {2, 1}};
     assert_true(metrics_auc(split, scratch, 4) == 1);
+    assert_true(metrics_pr_auc(split, 4) == 1);
+    // scikit-learn's example of average_precision_score.
+    struct scored known[4] = {{0.1f, -1}, {0.4f, -1}, {0.35f, 1}, {0.8f, 1}};
+    assert_true(metrics_auc(known, scratch, 4) == 0.75);
+    assert_true(fabs(metrics_pr_auc(known, 4) - 5.0 / 6) < 1e-15);
+}
+
+// Who predicts the base rate for all has a normalized entropy of 1.
+static void test_ne(void **state)
+{
+    (void)state;
+    double base = metrics_base(LOSS_LOGISTIC, 8, 2, 0);
+    assert_true(fabs(base - (0.25 * log(4) + 0.75 * log(4.0 / 3))) < 1e-15);
+    assert_true(metrics_ne(base, base) == 1 && metrics_ne(base / 2, base) == 0.5);
+    assert_true(isnan(metrics_ne(0.1, metrics_base(LOSS_LOGISTIC, 8, 8, 0))));
+    assert_true(isnan(metrics_ne(0.1, metrics_base(LOSS_LOGISTIC, 0, 0, 0))));
 }
 
 static void test_streaming(void **state)
@@ -105,9 +148,8 @@ static void test_losses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_auc),
-        cmocka_unit_test(test_auc_edges),
-        cmocka_unit_test(test_streaming),
+        cmocka_unit_test(test_auc),    cmocka_unit_test(test_auc_edges),
+        cmocka_unit_test(test_ne),     cmocka_unit_test(test_streaming),
         cmocka_unit_test(test_losses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,9 @@
 // Evaluation, window by window; the scores are kept (8 bytes an example) so
 // that the AUC is exact.
 //
+// Losses and errors are added by stretches of the text, which begin at its multiples of
+// STRETCH: neither threads nor windows change a sum's order, and so not its bits.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "train/evaluate.h"
 
@@ -16,12 +19,12 @@
 
 enum {
     WINDOW_CHUNKS = 64,
-    STRETCH = 4096, // examples whose losses are added by one thread, in order
+    STRETCH = 4096, // examples whose sums are made by one thread, in order
     PIECE = 64,     // examples unpacked at a time
 };
 
 struct sums {
-    double weight, loss, predicted, observed, squares;
+    double weight, loss, predicted, observed, squares, off, off_squares;
     uint64_t examples, features, known;
 };
 
@@ -33,6 +36,8 @@ struct evaluation {
     struct scored *scored; // of all windows
     size_t n, cap;
     uint64_t position; // of the window's first example in the text
+    struct sums total; // of whole stretches
+    struct sums begun; // of the one that goes on in the next window
     // The window being scored.
     const struct dataset *data;
     struct dataset *loaded; // the same, unless it was given
@@ -55,6 +60,8 @@ static void add(struct sums *to, const struct sums *from)
     to->predicted += from->predicted;
     to->observed += from->observed;
     to->squares += from->squares;
+    to->off += from->off;
+    to->off_squares += from->off_squares;
     to->examples += from->examples;
     to->features += from->features;
     to->known += from->known;
@@ -71,6 +78,9 @@ static struct scored score_of(const struct evaluation *ev, const struct batch *b
     sums->predicted += weight * prediction;
     sums->observed += weight * label;
     sums->squares += weight * label * label;
+    double off = prediction - label;
+    sums->off += weight * fabs(off);
+    sums->off_squares += weight * off * off;
     sums->examples++;
     return (struct scored){.score = score, .weight = label > 0 ? weight : -weight};
 }
@@ -134,15 +144,16 @@ static int score_piece(struct evaluation *ev, int rank, uint64_t first, size_t n
 static void score_window(void *arg, int rank)
 {
     struct evaluation *ev = arg;
-    uint64_t size = dataset_size(ev->data);
+    uint64_t size = dataset_size(ev->data), before = ev->position % STRETCH;
     for (;;) {
         size_t s = atomic_fetch_add(&ev->next_stretch, 1);
-        uint64_t first = (uint64_t)s * STRETCH;
+        uint64_t first = s > 0 ? (uint64_t)s * STRETCH - before : 0;
+        uint64_t end = (uint64_t)(s + 1) * STRETCH - before;
         if (first >= size || atomic_load(&ev->rc) != 0)
             return;
         if (ev->o->interrupted != NULL && atomic_load(ev->o->interrupted))
             atomic_store(&ev->rc, TUG_EINTERRUPTED);
-        uint64_t end = first + STRETCH < size ? first + STRETCH : size;
+        end = end < size ? end : size;
         for (; first < end; first += PIECE) {
             size_t n = first + PIECE < end ? PIECE : (size_t)(end - first);
             int rc = score_piece(ev, rank, first, n, &ev->stretches[s]);
@@ -150,6 +161,12 @@ static void score_window(void *arg, int rank)
                 atomic_store(&ev->rc, rc);
         }
     }
+}
+
+// Stretches that end in a window of n examples.
+static size_t whole_stretches(const struct evaluation *ev, size_t n)
+{
+    return (size_t)(ev->position % STRETCH + n) / STRETCH;
 }
 
 static int make_room(struct evaluation *ev, size_t n, struct err *e)
@@ -165,13 +182,14 @@ static int make_room(struct evaluation *ev, size_t n, struct err *e)
     mem_free(ev->predictions);
     mem_free(ev->stretches);
     ev->predictions = mem_array(n + 1, sizeof(float));
-    ev->stretches = mem_zalloc((n / STRETCH + 1) * sizeof(*ev->stretches));
+    ev->stretches = mem_zalloc((whole_stretches(ev, n) + 1) * sizeof(*ev->stretches));
     if (ev->predictions == NULL || ev->stretches == NULL)
         return err_nomem(e, "the scores of an evaluation");
+    ev->stretches[0] = ev->begun;
     return 0;
 }
 
-static int evaluate_window(struct evaluation *ev, struct sums *total, struct err *e)
+static int evaluate_window(struct evaluation *ev, struct err *e)
 {
     size_t n = (size_t)dataset_size(ev->data);
     TRY(make_room(ev, n, e));
@@ -182,8 +200,10 @@ static int evaluate_window(struct evaluation *ev, struct sums *total, struct err
         return err_set(e, TUG_EINTERRUPTED, "interrupted while examples were scored");
     if (atomic_load(&ev->rc) != 0)
         return err_nomem(e, "scoring examples");
-    for (size_t s = 0; s * STRETCH < n; s++)
-        add(total, &ev->stretches[s]);
+    size_t whole = whole_stretches(ev, n);
+    for (size_t s = 0; s < whole; s++)
+        add(&ev->total, &ev->stretches[s]);
+    ev->begun = ev->stretches[whole];
     ev->n += ev->o->predict ? 0 : n;
     ev->position += n;
     return ev->o->each != NULL ? ev->o->each(ev->o->ctx, ev->data, ev->predictions, n, e)
@@ -218,8 +238,8 @@ static int load_window(struct evaluation *ev, struct err *e)
     return fields_check(ev->data, o->source, NULL, &o->parameters->model.options, e);
 }
 
-// The AUC of those that count.
-static int auc_of(struct evaluation *ev, double *ret_auc, struct err *e)
+// What depends on the order of the scores, of those that count.
+static int rank(struct evaluation *ev, struct metrics *ret, struct err *e)
 {
     size_t n = 0;
     for (size_t i = 0; i < ev->n; i++)
@@ -228,7 +248,8 @@ static int auc_of(struct evaluation *ev, double *ret_auc, struct err *e)
     struct scored *scratch = mem_array(n + 1, sizeof(*scratch));
     if (scratch == NULL)
         return err_nomem(e, "sorting the scores of an evaluation");
-    *ret_auc = metrics_auc(ev->scored, scratch, n);
+    ret->auc = metrics_auc(ev->scored, scratch, n);
+    ret->pr_auc = metrics_pr_auc(ev->scored, n);
     mem_free(scratch);
     return 0;
 }
@@ -269,37 +290,48 @@ static int evaluation_init(struct evaluation *ev, struct err *e)
     return 0;
 }
 
+static double ratio(double a, double b)
+{
+    return b > 0 ? a / b : (double)NAN;
+}
+
+// All but what depends on the order of the scores.
+static struct metrics metrics_of(const struct evaluation_options *o, const struct sums *s)
+{
+    struct metrics m = {.features = s->features, .known = s->known};
+    if (o->predict)
+        return m;
+    m.examples = s->examples;
+    m.auc = m.pr_auc = m.ne = (double)NAN;
+    m.logloss = ratio(s->loss, s->weight);
+    m.copc = ratio(s->predicted, s->observed);
+    m.mae = ratio(s->off, s->weight);
+    m.rmse = sqrt(ratio(s->off_squares, s->weight));
+    m.base = metrics_base(o->loss, s->weight, s->observed, s->squares);
+    if (o->loss == LOSS_LOGISTIC)
+        m.ne = metrics_ne(m.logloss, m.base);
+    return m;
+}
+
 int evaluate(const struct evaluation_options *o, struct metrics *ret, struct err *e)
 {
     struct evaluation ev = {.o = o};
-    struct sums total = {0};
     int rc = evaluation_init(&ev, e);
     for (bool more = true; rc == 0 && more;) {
         rc = load_window(&ev, e);
         if (rc == 0)
-            rc = evaluate_window(&ev, &total, e);
+            rc = evaluate_window(&ev, e);
         more = rc == 0 && o->data == NULL && !dataset_at_end(ev.data);
     }
-    double auc = (double)NAN;
+    add(&ev.total, &ev.begun);
+    struct metrics m = metrics_of(o, &ev.total);
     if (rc == 0 && ev.position == 0)
         rc = err_set(e, TUG_EDATA, "%s: there is no example in the data",
                      o->source != NULL ? source_file_name(o->source, 0) : "evaluation");
     if (rc == 0 && o->loss == LOSS_LOGISTIC && !o->predict)
-        rc = auc_of(&ev, &auc, e);
+        rc = rank(&ev, &m, e);
     evaluation_fini(&ev);
-    if (rc != 0)
-        return rc;
-    *ret = (struct metrics){.features = total.features, .known = total.known};
-    if (o->predict)
-        return 0;
-    *ret = (struct metrics){
-        .examples = total.examples,
-        .auc = auc,
-        .logloss = total.weight > 0 ? total.loss / total.weight : (double)NAN,
-        .copc = total.observed > 0 ? total.predicted / total.observed : (double)NAN,
-        .base = metrics_base(o->loss, total.weight, total.observed, total.squares),
-        .features = total.features,
-        .known = total.known,
-    };
-    return 0;
+    if (rc == 0)
+        *ret = m;
+    return rc;
 }

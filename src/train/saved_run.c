@@ -73,11 +73,15 @@ static json_t *best_to_json(const struct saved_run *m)
 {
     if (!m->has_best)
         return json_null();
-    return json_pack(
-        "{s:o, s:i, s:i, s:I, s:o, s:o}", "loss", real_or_null(m->best_loss), "epoch",
-        (int)m->best_epoch, "passes_since", (int)m->passes_since_best, "examples",
-        (json_int_t)m->best_valid.examples, "auc", real_or_null(m->best_valid.auc),
-        "copc", real_or_null(m->best_valid.copc));
+    struct metrics valid = m->best_valid;
+    json_t *o = json_pack("{s:o, s:i, s:i, s:I}", "loss", real_or_null(m->best_loss),
+                          "epoch", (int)m->best_epoch, "passes_since",
+                          (int)m->passes_since_best, "examples",
+                          (json_int_t)valid.examples);
+    for (size_t i = 0; i < METRICS_FIELDS && o != NULL; i++)
+        json_object_set_new(o, metrics_fields[i].name,
+                            real_or_null(*metrics_value(&valid, i)));
+    return o;
 }
 
 // Of a failure to read it as well: what was written is JSON.
@@ -242,12 +246,10 @@ static void get_best(struct json_fields *f, const json_t *o, struct saved_run *r
     ret->best_loss = get_real_or_nan(o, "loss");
     ret->best_epoch = (uint32_t)json_read_int(f, o, "epoch", INT32_MAX);
     ret->passes_since_best = (uint32_t)json_read_int(f, o, "passes_since", INT32_MAX);
-    ret->best_valid = (struct metrics){
-        .examples = json_read_int(f, o, "examples", INT64_MAX),
-        .auc = get_real_or_nan(o, "auc"),
-        .copc = get_real_or_nan(o, "copc"),
-        .logloss = ret->best_loss,
-    };
+    ret->best_valid.examples = json_read_int(f, o, "examples", INT64_MAX);
+    for (size_t i = 0; i < METRICS_FIELDS; i++)
+        *metrics_value(&ret->best_valid, i) = get_real_or_nan(o, metrics_fields[i].name);
+    ret->best_valid.logloss = ret->best_loss;
 }
 
 static void get_readers(struct json_fields *f, const json_t *o, struct saved_run *ret)

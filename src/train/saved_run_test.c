@@ -43,7 +43,14 @@ static void fill_of(struct saved_run *m, const char *model)
         .best_loss = 0.1,
         .best_epoch = 12,
         .passes_since_best = 13,
-        .best_valid = {.examples = 14, .auc = 0.7, .logloss = 0.1, .copc = 1.1},
+        .best_valid = {.examples = 14,
+                       .auc = 0.7,
+                       .pr_auc = 0.6,
+                       .logloss = 0.1,
+                       .ne = 0.9,
+                       .copc = 1.1,
+                       .mae = 0.2,
+                       .rmse = 0.3},
     };
     static const char *const names[] = {"click", "age", "w", "id,\"ü\n", "", "city"};
     static const enum schema_use uses[] = {SCHEMA_LABEL,   SCHEMA_NUMBERS, SCHEMA_WEIGHT,

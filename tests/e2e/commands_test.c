@@ -15,12 +15,14 @@ static const struct key {
     const char *name;
     char type;
 } keys[] = {
-    {"command", 's'},  {"model", 's'},         {"format", 's'},
-    {"examples", 'i'}, {"epochs", 'i'},        {"auc", '?'},
-    {"logloss", '?'},  {"copc", '?'},          {"examples_per_second", '?'},
-    {"keys", 'i'},     {"bytes_per_key", 'r'}, {"peak_rss_bytes", 'i'},
-    {"threads", 'i'},  {"workers", 'i'},       {"servers", 'i'},
-    {"seed", 'i'},     {"out", 's'},           {"skipped_lines", 'i'},
+    {"command", 's'},        {"model", 's'},   {"format", 's'},
+    {"examples", 'i'},       {"epochs", 'i'},  {"auc", '?'},
+    {"logloss", '?'},        {"copc", '?'},    {"examples_per_second", '?'},
+    {"pr_auc", '?'},         {"ne", '?'},      {"mae", '?'},
+    {"rmse", '?'},           {"keys", 'i'},    {"bytes_per_key", 'r'},
+    {"peak_rss_bytes", 'i'}, {"threads", 'i'}, {"workers", 'i'},
+    {"servers", 'i'},        {"seed", 'i'},    {"out", 's'},
+    {"skipped_lines", 'i'},
 };
 
 static bool has_type(const json_t *v, char type)
@@ -81,8 +83,10 @@ static void json_of_train_and_eval(void **state)
            copc = e2e_number("copc");
     assert_true(auc > 0.75 && auc < 1 && logloss > 0 && copc > 0);
     json_t *o = e2e_json();
-    assert_true(json_number_value(json_object_get(json_object_get(o, "valid"), "auc")) >
-                0.5);
+    const json_t *valid = json_object_get(o, "valid");
+    assert_true(json_number_value(json_object_get(valid, "auc")) > 0.5);
+    double ne = json_number_value(json_object_get(valid, "ne"));
+    assert_true(ne > 0 && ne < 1);
     json_decref(o);
 
     // The saved model is the one that was tested.
@@ -110,8 +114,11 @@ static void json_without_test(void **state)
              "train --data data.svm --format libsvm --model lr --loss squared --epochs 1 "
              "--test test.svm --json");
     check_json();
-    assert_true(isnan(e2e_number("auc")));
-    assert_true(e2e_number("logloss") > 0);
+    assert_true(isnan(e2e_number("auc")) && isnan(e2e_number("pr_auc")));
+    assert_true(isnan(e2e_number("ne")));
+    double loss = e2e_number("logloss"), rmse = e2e_number("rmse");
+    assert_true(loss > 0 && fabs(rmse * rmse / 2 - loss) < 1e-12);
+    assert_true(e2e_number("mae") > 0 && e2e_number("mae") <= rmse);
 }
 
 // Without --json: for people, on standard output; progress goes elsewhere.
@@ -120,7 +127,11 @@ static void words(void **state)
     (void)state;
     tug_ends(
         0, "train --data data.svm --format libsvm --model lr --epochs 2 --test test.svm");
-    assert_non_null(strstr(e2e_out, "test  auc 0."));
+    double at[5];
+    assert_int_equal(sscanf(e2e_out,
+                            "test  auc %lf  logloss %lf  copc %lf  pr_auc %lf  ne %lf  (",
+                            &at[0], &at[1], &at[2], &at[3], &at[4]),
+                     5);
     assert_null(strstr(e2e_out, "pass 1"));
     e2e_says("pass 2/2 done");
     files_remove("logs");
