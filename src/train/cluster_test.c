@@ -220,9 +220,11 @@ static void test_sync(void **state)
 {
     (void)state;
     static const uint32_t shapes[][2] = {{1, 1}, {2, 2}, {3, 4}};
-    for (size_t kind = 0; model_at(kind) != NULL; kind++) {
+    // Other layers go the same ways (tests/e2e/deep_test.c).
+    static const char *const names[] = {"lr", "fm", "ffm", "deepfm"};
+    for (size_t kind = 0; kind < sizeof(names) / sizeof(*names); kind++) {
         data[0] = training_data("sync.ffm", 1000, 30, 0);
-        struct train_config c = config_of(model_at(kind)->name);
+        struct train_config c = config_of(names[kind]);
         struct train_result one = {0}, many;
         char here[256], there[256];
         snprintf(here, sizeof(here), "%s", files_in("one"));
