@@ -8,6 +8,7 @@
 
 #include "rule/rule.h"
 
+// Found by search on MovieLens-1M (docs/models.md).
 void deep_defaults(struct model_options *o)
 {
     for (size_t l = 0; l < 3; l++)
@@ -15,6 +16,8 @@ void deep_defaults(struct model_options *o)
     o->cross = 3;
     o->dim = 16;
     o->normalize = false;
+    o->init = 0.01f;
+    o->latent.lr = o->linear.lr;
     o->dense = rule_defaults(RULE_ADAM);
 }
 

@@ -107,6 +107,7 @@ int run_tables(const struct train_config *c, const struct model *m,
 
     *ret_dense = run_dense(m);
     set_run(c, m, ret_dense);
+    ret_dense->mean |= model_has_layers(m) && ret_dense->mode == CONFIG_SYNC;
     TRY(table_config_check(ret_sparse, e));
     return table_config_check(ret_dense, e);
 }

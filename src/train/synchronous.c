@@ -452,14 +452,17 @@ static size_t examples_of_batch(const struct run *r)
     return examples;
 }
 
-static void step_dense(struct worker *w, float scale)
+// Layers are updated by the mean, however the rows of features are.
+static void step_dense(struct worker *w, float scale, size_t examples)
 {
     const struct run *r = w->run;
     const struct model *m = &r->parameters.model;
-    if (model_has_layers(m))
+    if (model_has_layers(m)) {
         add_layers(r, w->dense.gradient);
-    else
+        scale = 1 / (float)examples;
+    } else {
         w->dense.gradient[0] = bias_gradient(r);
+    }
     dense_step(&w->dense, m, w->dense_rule, r->parameters.blocks, scale);
 }
 
@@ -488,7 +491,7 @@ static void batch(struct worker *w, int rank)
         float scale = r->config->reduce_mean && examples > 0 ? 1 / (float)examples : 1;
         int rc = apply_owned_rows(w, scale);
         if (rank == 0 && examples > 0) // else all are held out, and it would still decay
-            step_dense(w, scale);
+            step_dense(w, scale, examples);
         team_barrier(r->team);
         w->rc = rc;
     } else {

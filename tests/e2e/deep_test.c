@@ -46,7 +46,8 @@ static void others_are_as_good(void **state)
     (void)state;
     static const char *const modes[] = {"--mode async", "--mode ssp:2",
                                         "--mode async --table accessor=ctr"};
-    const char *all = "--epochs 8 --batch 64 --optimizer adagrad";
+    const char *all =
+        "--epochs 8 --batch 64 --optimizer adagrad --latent-lr 0.3 --init 0.05";
     for (size_t i = 0; i < N_MODELS; i++) {
         tug_ends(0, "%s --deterministic", words_of(models[i], "one", all));
         double sync = e2e_number("auc");
