@@ -32,7 +32,8 @@ static const struct option options[] = {
      "file for the predictions, which appears when it is complete; by default, and with "
      "-, standard output"},
     {"keep", STRING_AT(keep, "COLUMN,..."),
-     "csv: write these columns before each prediction, with the data's separator"},
+     "write these columns before each prediction, with the data's separator; of csv by "
+     "their names, of criteo I1 to I13 and C1 to C26, of libffm the fields' numbers"},
     {"raw", FLAG_AT(raw), "scores (log-odds) instead of probabilities"},
     {"stream", FLAG_AT(stream),
      "write each prediction as soon as its line has been read, for a program that waits "
@@ -58,11 +59,14 @@ struct printer {
     struct file_writer *file; // NULL: standard output
     struct buf line;
     char separator;
+    bool quotes; // csv
 };
 
 // A field as csv wants it: in quotes where it holds what would end it.
 static int put_field(struct printer *p, const char *text)
 {
+    if (!p->quotes)
+        return buf_add(&p->line, text, strlen(text));
     const char special[] = {p->separator, '"', '\n', '\r', '\0'};
     if (text[strcspn(text, special)] == '\0')
         return buf_add(&p->line, text, strlen(text));
@@ -145,6 +149,7 @@ static int print_all(struct opened_model *m, struct printer *p, struct err *e)
     o.eager = v->stream;
     o.hold_places = true;
     o.keep = v->keep;
+    o.keep_option = "--keep";
     struct metrics metrics;
     TRY(evaluate(&o, &metrics, e));
     guard_columns(m->reader);
@@ -159,9 +164,11 @@ static int predict_opened(struct opened_model *m, const struct predict_values *v
                           struct err *e)
 {
     TRY(model_open(m, &v->model, false, e));
+    char separator = reader_schema(m->reader)->separator; // of csv
     struct printer p = {.v = v,
                         .line = BUF_INIT(1 << 30),
-                        .separator = reader_schema(m->reader)->separator};
+                        .separator = separator != 0 ? separator : '\t',
+                        .quotes = separator != 0};
     if (v->out != NULL && strcmp(v->out, "-") != 0)
         TRY(file_create(&p.file, v->out, e));
     int rc = print_all(m, &p, e);

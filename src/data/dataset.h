@@ -35,10 +35,11 @@ struct dataset_options {
     uint64_t max_bad_lines; // of the run
     uint64_t *bad_lines;    // counts skipped lines of the run; not NULL
     // For predictions, which are wanted of every line: one that is skipped becomes an
-    // example without features whose label is NaN; and the texts of these columns of csv
-    // data ("a,b"; NULL: none) stay with the examples.
+    // example without features whose label is NaN.
     bool hold_places;
-    const char *keep;
+    // The texts of these columns ("a,b"; NULL: none) stay with the examples; and the option
+    // that asks for them, for messages.
+    const char *keep, *keep_option;
 };
 
 struct dataset;

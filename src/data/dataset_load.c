@@ -172,9 +172,13 @@ static int parse_chunk(const struct loader *l, const struct chunk *c, uint64_t s
             TRY(hold_place(x, e));
         if (x->n > n)
             x->line[n] = line;
-        if (x->n > n && l->o->keep != NULL)
-            TRY(kept_line(&s->kept, r, c->layout, n, rc == 0 ? p : NULL,
-                          (size_t)(stop - p), e));
+        if (x->n > n && l->o->keep != NULL) {
+            rc = kept_line(&s->kept, r, c->layout, n, rc == 0 ? p : NULL,
+                           (size_t)(stop - p), e);
+            if (rc != 0)
+                return rc == TUG_EDATA ? err_wrap(e, "%s", l->in->name(l->in, c->file))
+                                       : rc;
+        }
         p = stop + 1;
     }
     return 0;
@@ -483,8 +487,10 @@ int dataset_load_from(struct dataset **ret, const struct dataset_options *o,
     l.d = mem_zalloc(sizeof *l.d);
     l.scratch = mem_zalloc((size_t)team_size(o->team) * sizeof *l.scratch);
     int rc;
-    for (int i = 0; l.scratch != NULL && i < team_size(o->team); i++)
+    for (int i = 0; l.scratch != NULL && i < team_size(o->team); i++) {
         l.scratch[i].kept.names = o->keep;
+        l.scratch[i].kept.option = o->keep_option;
+    }
     if (l.d == NULL || l.scratch == NULL) {
         rc = err_nomem(e, "the data");
     } else {

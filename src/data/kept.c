@@ -36,7 +36,8 @@ int kept_line(struct kept *k, const struct reader *r, const struct reader_layout
 {
     static const char nothing[KEPT_COLUMNS];
     if (k->n == 0 || k->layout != layout) {
-        TRY(reader_find_columns(r, layout, k->names, KEPT_COLUMNS, k->column, &k->n, e));
+        TRY(reader_find_columns(r, layout, k->names, k->option, KEPT_COLUMNS, k->column,
+                                &k->n, e));
         k->layout = layout;
     }
     TRY(reserve(k, i, e));

@@ -1,5 +1,5 @@
-// Columns of csv data that are kept as they were read, beside the examples: what tells
-// which line a prediction is of.
+// Columns that are kept as they were read, beside the examples: what tells which line a
+// prediction is of, or which group an example belongs to.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_KEPT_H
@@ -13,7 +13,8 @@ enum { KEPT_COLUMNS = 64, KEPT_BYTES = 1 << 30 };
 // Of the lines of one chunk: for each example the texts of the columns, each with a NUL
 // behind it. One thread's.
 struct kept {
-    const char *names; // "a,b,c"
+    const char *names;  // "a,b,c"
+    const char *option; // that asks for them, for messages
     size_t column[KEPT_COLUMNS], n;
     const struct reader_layout *layout; // that `column` is of
     struct buf text;

@@ -76,18 +76,21 @@ struct reader_layout;
 int reader_header(struct reader *r, const char *line, size_t len,
                   const struct reader_layout **ret, struct err *e);
 
-// Where columns lie in a file (csv): of the names "a,b,c" that of each in ret[]. TUG_EDATA
-// naming one that the file lacks; TUG_EUSAGE for formats without names.
+// Where columns lie in the lines of a file: of the names "a,b,c" that of each in ret[]. csv
+// has those of its header, criteo I1 to I13 and C1 to C26, libffm the fields' numbers.
+// TUG_EDATA naming one that is not there, with the option that asks for it; TUG_EUSAGE for
+// formats without columns.
 int reader_find_columns(const struct reader *r, const struct reader_layout *layout,
-                        const char *names, size_t max, size_t *ret, size_t *ret_n,
-                        struct err *e);
+                        const char *names, const char *option, size_t max, size_t *ret,
+                        size_t *ret_n, struct err *e);
 
 // After reading with allow_missing: the feature columns that some file lacked, "'a', 'b'
 // and 3 more", for a message; "" when there is none.
 enum { READER_NAMES_MAX = 320 };
 void reader_absent_columns(const struct reader *r, char text[READER_NAMES_MAX]);
 
-// The texts of those columns of a line that was read, each with a NUL behind it.
+// The texts of those columns of a line that was read, each with a NUL behind it; of a field
+// with several features all indices, with '|' between them.
 int reader_columns(const struct reader *r, const char *line, size_t len,
                    const size_t *columns, size_t n, struct buf *to);
 

@@ -264,8 +264,33 @@ static uint32_t criteo_slots(const struct reader *r)
     return SLOTS;
 }
 
+static int criteo_find_column(const struct reader *r, const struct reader_layout *layout,
+                              const char *name, size_t len, size_t *ret, struct err *e)
+{
+    (void)r, (void)layout, (void)e;
+    uint64_t n = 0;
+    bool integer = len > 0 && *name == 'I', category = len > 0 && *name == 'C';
+    *ret = READER_NO_COLUMN;
+    if ((integer || category) && number_u64(name + 1, len - 1, &n) && n >= 1 &&
+        n <= (integer ? INTEGERS : CATEGORIES))
+        *ret = (integer ? 0 : INTEGERS) + (size_t)n - 1;
+    return 0;
+}
+
+static int criteo_column(const struct reader *r, const char *line, const char *end,
+                         size_t column, struct buf *to)
+{
+    const char *p = line;
+    for (size_t skip = column + has_label(r, line, end); skip > 0 && p < end; skip--)
+        p = find_byte(p, end, '\t') + 1;
+    return p < end ? buf_add(to, p, (size_t)(find_byte(p, end, '\t') - p)) : 0;
+}
+
 const struct reader_ops reader_criteo = {.name = "criteo",
                                          .open = criteo_open,
                                          .close = criteo_close,
                                          .slots = criteo_slots,
-                                         .line = criteo_line};
+                                         .line = criteo_line,
+                                         .find_column = criteo_find_column,
+                                         .column = criteo_column,
+                                         .columns = "I1 to I13 and C1 to C26"};

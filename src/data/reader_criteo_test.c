@@ -196,12 +196,52 @@ static void test_real_data(void **state)
     reader_close(r);
 }
 
+// Texts of columns as they stand in the line, with a label and without.
+static void test_columns(void **state)
+{
+    (void)state;
+    for (int label = 0; label < 2; label++) {
+        struct reader *r = open_reader(label);
+        char line[1024] = "";
+        for (int i = label ? -1 : 0; i < SLOTS; i++) {
+            size_t at = strlen(line);
+            if (i == -1)
+                snprintf(line, sizeof line, "1\t");
+            else if (i % 3 != 1) // each third is empty
+                snprintf(line + at, sizeof line - at, "%d%s", 100 + i,
+                         i < SLOTS - 1 ? "\t" : "");
+            else
+                snprintf(line + at, sizeof line - at, "\t");
+        }
+        struct buf text = BUF_INIT(1 << 20);
+        size_t column[8], n;
+        assert_int_equal(reader_find_columns(r, NULL, "I1,I2,I13,C1,C2,C26", "--keep", 8,
+                                             column, &n, NULL),
+                         0);
+        assert_int_equal(n, 6);
+        size_t len = strlen(line);
+        assert_int_equal(reader_columns(r, line, len, column, n, &text), 0);
+        static const char want[] = "100\0\000112\0\000114\000138";
+        assert_int_equal(text.len, sizeof want);
+        assert_memory_equal(text.data, want, sizeof want);
+        static const char *const wrong[] = {"I0", "I14", "C27", "C", "", "i1", "C1x"};
+        struct err e;
+        for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+            assert_int_equal(
+                reader_find_columns(r, NULL, wrong[i], "--keep", 8, column, &n, &e),
+                TUG_EDATA);
+        assert_string_equal(e.text, "the data has no column 'C1x', which --keep names; "
+                                    "its columns are I1 to I13 and C1 to C26");
+        buf_free(&text);
+        reader_close(r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trips),
-        cmocka_unit_test(test_buckets),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_columns),   cmocka_unit_test(test_round_trips),
+        cmocka_unit_test(test_buckets),   cmocka_unit_test(test_refused),
         cmocka_unit_test(test_real_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

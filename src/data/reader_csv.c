@@ -261,4 +261,6 @@ const struct reader_ops reader_csv = {.name = "csv",
                                       .close = csv_close,
                                       .slots = csv_slots,
                                       .read_header = csv_header,
-                                      .line = csv_line};
+                                      .line = csv_line,
+                                      .find_column = csv_find_column,
+                                      .column = csv_column};

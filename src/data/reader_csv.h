@@ -79,4 +79,9 @@ int csv_header(struct reader *r, const char *line, size_t len,
                const struct reader_layout **ret, struct err *e);
 void csv_layout_free(struct reader_layout *l);
 
+int csv_find_column(const struct reader *r, const struct reader_layout *l,
+                    const char *name, size_t len, size_t *ret, struct err *e);
+int csv_column(const struct reader *r, const char *line, const char *end, size_t column,
+               struct buf *to);
+
 #endif

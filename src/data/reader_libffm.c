@@ -85,8 +85,40 @@ static int libffm_line(const struct reader *r, const struct reader_layout *layou
     return 0;
 }
 
+static int libffm_find_column(const struct reader *r, const struct reader_layout *layout,
+                              const char *name, size_t len, size_t *ret, struct err *e)
+{
+    (void)layout, (void)e;
+    const struct libffm *f = (const void *)r;
+    uint64_t field;
+    bool good = number_u64(name, len, &field) && field < f->bound;
+    *ret = good ? (size_t)field : READER_NO_COLUMN;
+    return 0;
+}
+
+// A label has no colon, and is passed over as what is no feature.
+static int libffm_column(const struct reader *r, const char *p, const char *end,
+                         size_t column, struct buf *to)
+{
+    (void)r;
+    size_t before = to->len;
+    for (; (p = sparse_next(p, end)) < end; p = sparse_token_end(p, end)) {
+        uint64_t field;
+        const char *index = sparse_index(p, end, &field);
+        if (index == NULL || field != column)
+            continue;
+        if (to->len > before)
+            TRY(buf_add(to, "|", 1));
+        TRY(buf_add(to, index, (size_t)(find_byte(index, end, ':') - index)));
+    }
+    return 0;
+}
+
 const struct reader_ops reader_libffm = {.name = "libffm",
                                          .open = libffm_open,
                                          .close = libffm_close,
                                          .slots = libffm_slots,
-                                         .line = libffm_line};
+                                         .line = libffm_line,
+                                         .find_column = libffm_find_column,
+                                         .column = libffm_column,
+                                         .columns = "the numbers of its fields"};

@@ -22,7 +22,16 @@ struct reader_ops {
     // As reader_line; the line is not empty and has no '\r' at its end.
     int (*line)(const struct reader *r, const struct reader_layout *layout,
                 const char *line, size_t len, struct examples *x, struct err *e);
+    // The column of that name, or READER_NO_COLUMN, and the text of one in a line that was
+    // read, added to a buffer. NULL: lines have none.
+    int (*find_column)(const struct reader *r, const struct reader_layout *layout,
+                       const char *name, size_t len, size_t *ret, struct err *e);
+    int (*column)(const struct reader *r, const char *line, const char *end,
+                  size_t column, struct buf *to);
+    const char *columns; // which there are, for messages; NULL: the file knows
 };
+
+#define READER_NO_COLUMN SIZE_MAX
 
 extern const struct reader_ops reader_criteo, reader_libsvm, reader_libffm, reader_csv;
 

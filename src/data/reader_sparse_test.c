@@ -334,9 +334,50 @@ static void test_formats(void **state)
     assert_non_null(strstr(e.text, "--drop works only with csv"));
 }
 
+// Fields' indices as they stand in the line.
+static void test_columns(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line, *want;
+        size_t len;
+    } lines[] = {
+        {"1 0:17:1 2:5:0.5 2:6:1 7:8:1", "17\0\0005|6", 8},
+        {"0:3:1 02:9:1\r", "3\0\0009", 5},
+        {"-1  2:12345678901:1\t0:4:2 # 1:1:1", "4\0\00012345678901", 15},
+        {"0", "\0\0", 3},
+    };
+    struct reader *r = open_reader("libffm", LOSS_LOGISTIC, false, 8);
+    size_t column[4], n;
+    struct err e;
+    assert_int_equal(reader_find_columns(r, NULL, "0,1,2", "--keep", 4, column, &n, &e),
+                     0);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        struct buf text = BUF_INIT(1 << 20);
+        char padded[128] = "";
+        snprintf(padded, sizeof padded - READER_PADDING, "%s", lines[i].line);
+        assert_int_equal(reader_columns(r, padded, strlen(padded), column, n, &text), 0);
+        assert_int_equal(text.len, lines[i].len);
+        assert_memory_equal(text.data, lines[i].want, text.len);
+        buf_free(&text);
+    }
+    assert_int_equal(reader_find_columns(r, NULL, "8", "--keep", 4, column, &n, &e),
+                     TUG_EDATA);
+    assert_string_equal(e.text, "the data has no column '8', which --keep names; its "
+                                "columns are the numbers of its fields");
+    reader_close(r);
+    r = open_reader("libsvm", LOSS_LOGISTIC, false, 0);
+    assert_int_equal(reader_find_columns(r, NULL, "0", "--group", 4, column, &n, &e),
+                     TUG_EUSAGE);
+    assert_string_equal(e.text, "--group works with csv, criteo and libffm data, whose "
+                                "columns have names, not with libsvm");
+    reader_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_columns),
         cmocka_unit_test(test_libsvm_round_trips),
         cmocka_unit_test(test_libffm_round_trips),
         cmocka_unit_test(test_libsvm_refused),

@@ -230,6 +230,7 @@ static int load_window(struct evaluation *ev, struct err *e)
         .bad_lines = o->bad_lines,
         .hold_places = o->hold_places,
         .keep = o->keep,
+        .keep_option = o->keep_option,
     };
     dataset_close(ev->loaded);
     ev->loaded = NULL;

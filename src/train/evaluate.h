@@ -40,7 +40,7 @@ struct evaluation_options {
     bool raw;         // predictions are scores, before they become probabilities
     bool eager;       // windows are the source's chunks, each scored as soon as it comes
     bool hold_places; // of lines that are skipped: see data/dataset.h
-    const char *keep; // likewise
+    const char *keep, *keep_option; // likewise
 };
 
 // Reads the whole source once. Metrics are exact and have the same bits for

@@ -43,6 +43,23 @@ static void columns_are_kept(void **state)
     assert_int_equal(lines_of(e2e_out), 3);
 }
 
+// Fields of libffm by their numbers; libsvm has none.
+static void fields_are_kept(void **state)
+{
+    (void)state;
+    files_write("d.ffm", "1 0:7:1 1:3:1 1:4:1\n0 0:8:1\n");
+    files_write("d.svm", "1 7:1\n0 8:1\n");
+    tug_ends(0, "train --data d.ffm --format libffm --model lr --epochs 1 --out fields");
+    tug_ends(0, "predict --from fields --data d.ffm --keep 1,0");
+    double p[2];
+    assert_int_equal(sscanf(e2e_out, "3|4\t7\t%lf\n\t8\t%lf\n", &p[0], &p[1]), 2);
+    tug_ends(3, "predict --from fields --data d.ffm --keep user");
+    e2e_says("d.ffm: the data has no column 'user', which --keep names; its columns are "
+             "the numbers of its fields");
+    tug_ends(2, "predict --from fields --data d.svm --format libsvm --keep 1");
+    e2e_says("--keep works with csv, criteo and libffm data");
+}
+
 static void scores(void **state)
 {
     (void)state;
@@ -135,9 +152,8 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(columns_are_kept),
-        cmocka_unit_test(scores),
-        cmocka_unit_test(bad_lines_have_a_place),
+        cmocka_unit_test(columns_are_kept), cmocka_unit_test(fields_are_kept),
+        cmocka_unit_test(scores),           cmocka_unit_test(bad_lines_have_a_place),
         cmocka_unit_test(streams),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);

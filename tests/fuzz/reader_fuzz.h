@@ -21,6 +21,25 @@ static inline void require(bool ok)
         abort();
 }
 
+// Of a line that was read: a NUL behind each text.
+static inline void check_columns(const struct reader *r,
+                                 const struct reader_layout *layout, const char *line,
+                                 size_t len)
+{
+    static const char *const names[] = {"y", "n", "I1,I13,C1,C26", "0,6,7"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        size_t column[8], n, found = 0;
+        struct buf text = BUF_INIT(1 << 30);
+        if (reader_find_columns(r, layout, names[i], "--keep", 8, column, &n, NULL) != 0)
+            continue;
+        require(reader_columns(r, line, len, column, n, &text) == 0);
+        for (size_t k = 0; k < text.len; k++)
+            found += text.data[k] == '\0';
+        require(found >= n && text.data[text.len - 1] == '\0');
+        buf_free(&text);
+    }
+}
+
 static inline void check_examples(const struct reader *r, const struct examples *x,
                                   size_t n, size_t nnz)
 {
@@ -53,6 +72,8 @@ static inline void fuzz_line(struct reader *r, const struct reader_layout **layo
                     : reader_line(r, *layout, copy, len, x, &e);
     require(rc == 0 || rc == TUG_EDATA || rc == TUG_EUSAGE);
     check_examples(r, x, n, nnz);
+    if (rc == 0 && x->n > n)
+        check_columns(r, *layout, copy, len);
     mem_free(copy);
 }
 
