@@ -1,0 +1,318 @@
+"""Trains models with layers by tug and by PyTorch, from the same weights on the same batches, and
+compares scores and all weights after each batch. PyTorch gets formulas alone: it takes the
+gradients itself and updates by its own optimizers. Run by torch_test.sh.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import os
+import random
+import subprocess
+import sys
+from itertools import combinations
+
+import torch
+
+MODELS = ("mlp", "wide_deep", "deepfm", "dcn")
+FIELDS, DIM, HIDDEN, CROSS, KEYS = 4, 3, (7, 5), 2, 40  # no two widths of a layer are the same
+# Kinds of data: examples of each batch, eights, which shuffles keep together. A model computes 256
+# examples at a time; `large` has micro-batches of more.
+KINDS = {"logistic": (248, 184, 256), "squared": (248, 184), "once": (248, 256), "large": (4224,)}
+SCORES, STEPS = 1e-5, 1e-5  # differences that rounding explains
+ROUNDED = 2e-7  # of the weights themselves, a step
+
+# ---------------------------------------------------------------- tug
+
+
+def tug(words):
+    run = subprocess.run([os.environ["TUG_BINARY"], *words.split()], capture_output=True, text=True)
+    if run.returncode != 0:
+        sys.exit(f"tug {words}\nended with {run.returncode}: {run.stdout}{run.stderr}")
+    return run.stdout
+
+
+def export(save, table):
+    """key -> floats, and what the columns are"""
+    lines = tug(f"table export --from {save} --table {table}").splitlines()
+    rows = [line.split() for line in lines[2:]]
+    return {int(row[0]): [float(x) for x in row[1:]] for row in rows}, lines[1]
+
+
+def tables_of(save):
+    """Of each key w and v; and the dense parameters, whose blocks lie behind each other."""
+    rows, head = export(save, "sparse")
+    assert head == f"# key weight count embedx:{DIM}", head
+    dense, _ = export(save, "dense")
+    assert sorted(dense) == list(range(len(dense))), "numbers of blocks"
+    return ({key: row[0] for key, row in rows.items()},
+            {key: row[2:] for key, row in rows.items()},
+            [x for block in sorted(dense) for x in dense[block]])
+
+
+# ---------------------------------------------------------------- data
+
+
+def write_data(path, rows, seed, keys, kind):
+    """Each field has up to three features or none, values of both signs; one key in ten is met in
+    two fields. `once`: none twice in an example, for which tug does one of two updates where it
+    updates rows example by example. Returns label and (field, key, value)s of each example."""
+    r = random.Random(seed)
+    examples = []
+    for _ in range(rows):
+        features = [(field, r.choice([k for k in keys if k % FIELDS == field or k % 10 == 0]),
+                     round(r.choice((1, r.uniform(-1, 1))), 3))
+                    for field in range(FIELDS) for _ in range(r.choice((0, 1, 1, 2, 3)))]
+        features = [f for f in features if f[2] != 0] or [(0, keys[0], 1)]
+        if kind == "once":
+            features = list({f[1]: f for f in features}.values())
+        tilt = 0.3 * sum(x * (key % 7 - 3) for _, key, x in features) + r.gauss(0, 1)
+        examples.append((round(tilt, 3) if kind == "squared" else float(tilt > 0), features))
+    with open(path, "w") as out:
+        for label, features in examples:
+            print(f"{label:g}", *(f"{f}:{k}:{x:g}" for f, k, x in features), file=out)
+    return examples
+
+
+def matrices(examples, dtype):
+    """Labels, and what each field has of each key: examples x fields x keys."""
+    x = torch.zeros(len(examples), FIELDS, KEYS, dtype=dtype)
+    for i, (_, features) in enumerate(examples):
+        for field, key, value in features:
+            x[i, field, key] += value
+    return torch.tensor([label for label, _ in examples], dtype=dtype), x
+
+
+# ---------------------------------------------------------------- the models
+
+
+def shapes_of(model):
+    """The dense parameters, in their order."""
+    sizes = (FIELDS * DIM, *HIDDEN)
+    shapes = {"bias": (1,)}
+    for n, (a, b) in enumerate(zip(sizes, HIDDEN)):
+        shapes |= {f"W{n}": (a, b), f"b{n}": (b,)}
+    shapes["unit"] = (HIDDEN[-1],)
+    if model == "dcn":
+        for n in range(CROSS):
+            shapes |= {f"cross W{n}": (sizes[0], sizes[0]), f"cross b{n}": (sizes[0],)}
+        shapes["cross unit"] = (sizes[0],)
+    return shapes
+
+
+def parameters_of(model, save):
+    """name -> tensor: w and v of all keys (zeros without a row), and the layers'. And the keys."""
+    w, v, dense = tables_of(save)
+    p = {"w": torch.zeros(KEYS), "v": torch.zeros(KEYS, DIM)}
+    for key in w:
+        p["w"][key], p["v"][key] = w[key], torch.tensor(v[key])
+    dense = torch.tensor(dense)
+    for name, shape in shapes_of(model).items():
+        n = torch.Size(shape).numel()
+        p[name], dense = dense[:n].reshape(shape).clone(), dense[n:]
+    assert not dense.any(), "floats behind the last layer"
+    return p, set(w)
+
+
+def of_type(p, dtype):
+    return {name: t.detach().to(dtype, copy=True) for name, t in p.items()}
+
+
+def scores(model, p, x):
+    e = torch.einsum("nfk,kd->nfd", x, p["v"])  # of each field the sum of its features' vectors
+    flat = e.reshape(len(x), FIELDS * DIM)
+    hidden = flat
+    for n in range(len(HIDDEN)):
+        hidden = torch.relu(hidden @ p[f"W{n}"] + p[f"b{n}"])
+    ret = p["bias"] + hidden @ p["unit"]
+    if model in ("wide_deep", "deepfm"):
+        ret = ret + x.sum(1) @ p["w"]
+    if model == "deepfm":
+        ret = ret + sum((e[:, f] * e[:, g]).sum(1) for f, g in combinations(range(FIELDS), 2))
+    if model == "dcn":
+        cross = flat
+        for n in range(CROSS):
+            cross = flat * (cross @ p[f"cross W{n}"] + p[f"cross b{n}"]) + cross
+        ret = ret + cross @ p["cross unit"]
+    return ret
+
+
+def loss_of(loss, score, label):
+    if loss == "squared":
+        return (score - label) ** 2 / 2
+    return torch.nn.functional.binary_cross_entropy_with_logits(score, label, reduction="none")
+
+
+# ---------------------------------------------------------------- PyTorch's steps
+
+
+class Trainer:
+    """Updates rows and layers by optimizers of PyTorch."""
+
+    def __init__(self, model, p, run, dtype):
+        self.model, self.run, self.dtype = model, run, dtype
+        self.steps = self.roundings = 0
+        self.p = {name: t.requires_grad_() for name, t in of_type(p, dtype).items()}
+        self.least = {name: torch.full_like(t, float("inf")) for name, t in self.p.items()}
+        self.moved = dict.fromkeys(p, 0)  # the largest changes, added up
+        rows = [{"params": [self.p["w"]], "lr": run.lr},
+                {"params": [self.p["v"]], "lr": run.latent_lr}]
+        layers = [t for name, t in self.p.items() if name not in ("w", "v")]
+        if run.rule == "sgd":
+            self.rows = torch.optim.SGD(rows)
+            self.layers = torch.optim.SGD(layers, lr=run.dense_lr)
+        else:
+            self.rows = torch.optim.Adagrad(rows, initial_accumulator_value=1, eps=0)
+            self.layers = torch.optim.Adam(layers, lr=run.dense_lr)
+
+    def gradients(self, label, x):
+        """Of rows by the sum or the mean of the examples' losses, of layers by the mean."""
+        for t in self.p.values():
+            t.grad = None
+        losses = loss_of(self.run.loss, scores(self.model, self.p, x), label)
+        losses.sum().backward()
+        for name, t in self.p.items():
+            t.grad = torch.zeros_like(t) if t.grad is None else t.grad
+            if self.run.mean or name not in ("w", "v"):
+                t.grad /= len(label)
+
+    def step(self, label, x):
+        before = of_type(self.p, torch.double)
+        self.gradients(label, x)
+        for name, t in self.p.items():  # of each coordinate the least gradient, of the largest
+            size = t.grad.abs() / t.grad.abs().max().clamp_min(1e-30)
+            self.least[name] = torch.where(size > 0, torch.minimum(size, self.least[name]),
+                                           self.least[name])
+        self.rows.step()
+        self.step_layers()
+        after = of_type(self.p, torch.double)
+        for name in after:
+            self.moved[name] += (after[name] - before[name]).abs().max().item()
+        return after
+
+    def step_layers(self):
+        """A coordinate without a gradient stays as it is in tug, as does what adam knows of it;
+        and adam's epsilon is added before the root of v is corrected, not after."""
+        self.steps += 1
+        self.roundings += 4 if self.run.data == "once" else 1  # there after each example
+        kept = []
+        for group in self.layers.param_groups:
+            if "betas" in group:
+                group["eps"] = 1e-8 / (1 - group["betas"][1] ** self.steps) ** 0.5
+            for t in group["params"]:
+                state = self.layers.state[t]
+                kept += [(t.grad == 0, s, s.clone())
+                         for s in (t.data, state.get("exp_avg"), state.get("exp_avg_sq"))
+                         if s is not None]
+        self.layers.step()
+        for still, now, before in kept:
+            now[still] = before[still]
+
+
+class Run:
+    """Settings of a run: which rules and rates, in tug's words and for PyTorch. The rates move
+    weights far enough that rounding of the weights themselves is little beside."""
+
+    def __init__(self, rule, reduce="mean", data="logistic"):
+        hogwild = data == "once"
+        self.rule, self.data = rule, data
+        self.loss = "squared" if data == "squared" else "logistic"
+        self.mean = reduce == "mean" and not hogwild
+        rows = 1 if self.mean else 1 / 250
+        self.lr, self.latent_lr, self.dense_lr = {
+            "sgd": (0.5 * rows, 2 * rows, 0.3), "adagrad": (0.2, 0.1, 0.01)}[rule]
+        self.name = f"{rule}, {reduce}, {data}"
+        self.rules = f"--optimizer {rule} --dense-optimizer {'sgd' if rule == 'sgd' else 'adam'}"
+        self.words = (f"{self.rules} --lr {self.lr} --latent-lr {self.latent_lr}"
+                      f" --dense-lr {self.dense_lr}"
+                      + (" --threads 1" if hogwild else f" --deterministic --reduce {reduce}"))
+
+
+RUNS = (Run("sgd", "sum"), Run("sgd", "mean"), Run("adagrad", "sum"), Run("adagrad", "mean"),
+        Run("sgd", data="squared"), Run("sgd", data="once"), Run("sgd", data="large"))
+
+
+# ---------------------------------------------------------------- comparisons
+
+failures, worst = [], {}
+
+
+def compare(what, got, wanted, allowed):
+    """allowed: the difference, of each value or of all."""
+    share = ((got - wanted).abs() / allowed).max().item()
+    kind = what[0] if isinstance(what, tuple) else what
+    worst[kind] = max(worst.get(kind, 0), share)
+    if not share <= 1:
+        failures.append(f"{what}: off by {share:.2g} times what rounding explains")
+
+
+def compare_step(what, got, after, trainer):
+    """All weights, relative to the largest changes of their tensor, or to a tenth of the largest of
+    all where it is less: what a sum of errors adds up to may be little beside its rounding. Adam
+    divides a gradient by its own size: there rounding counts by its share of a small one."""
+    most = max(trainer.moved.values())
+    for name, wanted in after.items():
+        allowed = STEPS * max(trainer.moved[name], most / 10)
+        allowed = allowed + ROUNDED * trainer.roundings * wanted.abs()
+        if trainer.run.rule != "sgd" and name not in ("w", "v"):
+            allowed *= (0.1 / trainer.least[name]).clamp_min(1)
+        compare((trainer.run.name, name, what), got[name], wanted, allowed)
+
+
+def check_scores(what, model, p, save, path, examples):
+    out = torch.tensor([float(line) for line in tug(
+        f"predict --from {save} --data {path} --raw").split()], dtype=torch.double)
+    for dtype in (torch.float, torch.double):
+        wanted = scores(model, of_type(p, dtype), matrices(examples, dtype)[1]).double()
+        assert wanted.std() > 0.01, "scores say something"
+        compare(("scores", what, dtype), out, wanted, SCORES * (1 + wanted.abs()))
+
+
+def check_run(model, run, batches, test):
+    """From the first weights on, batch after batch: each is the whole of a file."""
+    words = (f"train --format libffm --fields {FIELDS} --model {model} --dim {DIM} --cross {CROSS}"
+             f" --init 0.5 --hidden {','.join(map(str, HIDDEN))} --loss {run.loss}"
+             " --l2 0 --prior 0 --epochs 1 --data-in memory --quiet")
+    still = run.rules + " --lr 1e-30 --latent-lr 1e-30 --dense-lr 1e-30"  # the first weights
+    name = f"{model}.{RUNS.index(run)}"
+    files = [f"{run.data}.{n}" for n in range(len(batches))]
+    tug(f"{words} --data {' '.join(files)} {still} --out {name}.first")
+    first, _ = parameters_of(model, f"{name}.first")
+    for t in first.values():
+        t[t.abs() < 1e-20] = 0  # as they were: a unit that is 0 is not one that is a little above
+    check_scores(f"{model}, no batch", model, first, f"{name}.first", f"{run.data}.test", test)
+    trainers = [Trainer(model, first, run, dtype) for dtype in (torch.double, torch.float)]
+    seen, before = set(), ""
+    for n, examples in enumerate(batches):
+        save = f"{name}.{n}"
+        tug(f"{words} --data {files[n]} --batch {len(examples)} {run.words} --out {save} {before}")
+        before = f"--init-from {save}"
+        seen |= {key for _, features in examples for _, key, _ in features}
+        got, keys = parameters_of(model, save)
+        assert keys == seen, "rows of the keys that were seen, and no others"
+        for trainer in trainers:
+            after = trainer.step(*matrices(examples, trainer.dtype))
+            for part in ("w", "v"):  # a key that was not seen has no row in tug
+                unseen = [key for key in range(KEYS) if key not in seen]
+                assert torch.equal(after[part][unseen], first[part][unseen].double())
+                after[part][unseen] = 0
+            compare_step(f"{model}, batch {n + 1}, {trainer.dtype}", got, after, trainer)
+    check_scores(f"{model}, {run.name}", model, got, save, f"{run.data}.test", test)
+
+
+def main():
+    torch.set_num_threads(1)
+    for kind, sizes in KINDS.items():
+        batches = [write_data(f"{kind}.{n}", rows, n, range(5 * n, KEYS - 10 + 5 * n), kind)
+                   for n, rows in enumerate(sizes)]
+        test = write_data(f"{kind}.test", 100, 9, range(KEYS), kind)
+        for model in MODELS:
+            for run in RUNS:
+                if run.data == kind:
+                    check_run(model, run, batches, test)
+    for kind, share in worst.items():
+        print(f"{kind}: {share:.2g} of what rounding explains")
+    if failures:
+        sys.exit("\n".join(failures[:20]))  # the first ones say most
+
+
+main()
