@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "data/dataset.h"
+#include "data/synth.h"
 #include "table/table.h"
 
 enum { RUNS = 3, LINE_RUNS = 200 };
@@ -185,12 +186,13 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bench_reader --format F FILE...\n");
         return 2;
     }
-    bool csv = strcmp(argv[2], "csv") == 0;
+    bool csv = strcmp(argv[2], "csv") == 0, slots = strcmp(argv[2], "multislot") == 0;
     struct reader_options reader = {.format = argv[2],
                                     .labels = true,
                                     .loss = LOSS_LOGISTIC,
                                     .label_column = csv ? "click" : NULL,
-                                    .drop = csv ? "id" : NULL};
+                                    .drop = csv ? "id" : NULL,
+                                    .slots = slots ? synth_slots : NULL};
     struct source_options source = {.paths = (const char *const *)argv + 3,
                                     .n_paths = (size_t)argc - 3};
     struct bench b = {0};

@@ -19,7 +19,8 @@ int model_threads(uint64_t wanted)
 static int open_data(struct opened_model *m, const struct model_values *v, bool labels,
                      struct err *e)
 {
-    static const char *const formats[] = {NULL, "criteo", "libsvm", "libffm", "csv"};
+    static const char *const formats[] = {NULL,     "criteo", "libsvm",
+                                          "libffm", "csv",    "multislot"};
     const struct reader_options r = {
         .schema = &m->run.schema,
         .format = formats[v->format],
@@ -27,6 +28,7 @@ static int open_data(struct opened_model *m, const struct model_values *v, bool 
         .labels = labels,
         .drop = v->drop,
         .allow_missing = v->allow_missing,
+        .slots = v->slots,
     };
     const struct model_ops *ops = m->run.options.model.ops;
     // Others read libffm's keys without its fields.

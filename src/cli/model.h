@@ -16,7 +16,7 @@ struct model_values {
     const char *from;
     struct option_list data;
     int format; // 0: as the model was trained
-    const char *drop;
+    const char *drop, *slots;
     bool allow_missing;
     uint64_t threads;
     uint64_t max_bad_lines;
@@ -34,7 +34,11 @@ struct model_values {
         {"drop", STRING_AT(model.drop, "COLUMN,..."),                                    \
          "csv: columns to ignore, with which the model was not trained"},                \
         {"allow-missing", FLAG_AT(model.allow_missing),                                  \
-         "csv: feature columns of the model may be missing; they count as empty"},       \
+         "csv, multislot: feature columns of the model may be missing; they count as "   \
+         "empty"},                                                                       \
+        {"slots", STRING_AT(model.slots, "TEXT|FILE"),                                   \
+         "multislot: what a line holds, where it is not what the model was trained on "  \
+         "(as of tug train)"},                                                           \
     {                                                                                    \
         "threads", U64_AT(model.threads, "N", "0", 0, 1024), "0: one per core"           \
     }
@@ -63,6 +67,6 @@ struct evaluation_options model_evaluation(struct opened_model *m,
 int model_threads(uint64_t wanted);
 
 // The word of data formats behind "as trained" in an option's choices.
-#define MODEL_FORMATS "trained criteo libsvm libffm csv"
+#define MODEL_FORMATS "trained criteo libsvm libffm csv multislot"
 
 #endif

@@ -50,7 +50,8 @@ const struct option_table cli_synth_options = {
         "known and printed: no training gets further. A linear model stays well below.",
     .examples =
         "tug synth --rows 1e6 --out train.tsv --test-rows 2e5 --test-out test.tsv\n"
-        "tug synth --rows 1e6 --format libffm --out train.ffm.zst --seed 7",
+        "tug synth --rows 1e6 --format libffm --out train.ffm.zst --seed 7\n"
+        "tug synth --rows 1e6 --format multislot --out train.txt   # prints its --slots",
     CLI_OPTIONS(options),
 };
 
@@ -76,6 +77,8 @@ static void print_text(const struct synth_values *v, const struct synth_summary 
     printf("the true model's AUC on the %s rows is %.4f, logloss %.4f: no training gets "
            "further\n",
            v->test_out ? "test" : "training", s->auc, s->logloss);
+    if (v->format == SYNTH_MULTISLOT)
+        printf("it is read with --format multislot --slots '%s'\n", synth_slots);
     printf("the best linear model's AUC is about %.4f\n", s->linear_auc);
 }
 
@@ -88,15 +91,18 @@ static json_t *number(double x)
 static int print_json(const struct synth_values *v, const struct synth_summary *s,
                       struct err *e)
 {
-    static const char *const formats[] = {"criteo", "libsvm", "libffm", "csv"};
+    static const char *const formats[] = {"criteo", "libsvm", "libffm", "csv",
+                                          "multislot"};
     json_t *j = json_pack(
-        "{s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:f, s:f, s:I, s:s, s:s?}",
+        "{s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:f, s:f, s:I, s:s, s:s?, "
+        "s:s*}",
         "command", "synth", "format", formats[v->format], "rows", (json_int_t)v->rows,
         "test_rows", (json_int_t)v->test_rows, "seed", (json_int_t)v->seed, "positives",
         (json_int_t)s->positives, "auc", number(s->auc), "logloss", number(s->logloss),
         "expected_auc", number(s->expected_auc), "linear_auc", number(s->linear_auc),
         "seconds", s->seconds, "rows_per_second", (double)v->rows / s->seconds, "bytes",
-        (json_int_t)s->bytes, "out", v->out, "test_out", v->test_out);
+        (json_int_t)s->bytes, "out", v->out, "test_out", v->test_out, "slots",
+        v->format == SYNTH_MULTISLOT ? synth_slots : NULL);
     if (!j)
         return err_set(e, TUG_ENOMEM,
                        "cannot build the JSON (out of memory, or a path that is not "

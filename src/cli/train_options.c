@@ -21,7 +21,8 @@ static const struct option options[] = {
      ".gz, .zst and .lz4 files are decompressed"},
     {"format", CHOICE_AT(format, TRAIN_FORMATS, NULL),
      "format of all files: criteo (label, 13 integers, 26 words, tabs), libsvm (label "
-     "index:value), libffm (label field:index:value), csv (with a header); with --resume "
+     "index:value), libffm (label field:index:value), csv (with a header), "
+     "multislot (--slots: count value value ... of each); with --resume "
      "and --init-from it is taken from the saved model, like all options that say how "
      "data is read"},
     {"test", LIST_AT(test, "PATH..."),
@@ -55,6 +56,13 @@ static const struct option options[] = {
      "accept files that lack columns which the first file, or the saved model, has"},
     {"separator", .fallback = ",", STRING_AT(separator, "C"),
      "what separates columns: one character, or tab"},
+    {"slots", .group = "MultiSlot only", STRING_AT(slots, "TEXT|FILE"),
+     "what a line holds, slot after slot, as \"label:label, user:ids, seen:ids@user, "
+     "price:dense[3], c1..c26:ids, junk:skip\"; types: label, ids, ids@SLOT (the same "
+     "ids "
+     "as that slot's), keys (ids that are keys as they stand), dense[N] (numbers), "
+     "weight, "
+     "skip"},
     {"model", .group = "Model", CHOICE_AT(model, TRAIN_MODELS, "fm"),
      MODELS(MODEL_HELP) + 2},
     {"dim", U64_AT(dim, "K", NULL, 1, 1024),
@@ -284,8 +292,8 @@ static int check_csv(const struct options *o, struct err *e)
 int train_options_check(const struct train_options *t, const struct options *o,
                         struct train_settings *ret, struct err *e)
 {
-    enum { FORMAT_CSV = 3 };                 // in TRAIN_FORMATS
-    enum { RESUME_NO, RESUME, RESUME_AUTO }; // in TRAIN_RESUMES
+    enum { FORMAT_CSV = 3, FORMAT_MULTISLOT }; // in TRAIN_FORMATS
+    enum { RESUME_NO, RESUME, RESUME_AUTO };   // in TRAIN_RESUMES
     struct train_settings s = {0};
     TRY(parse_mode(t->mode, &s, e));
     TRY(parse_valid(t->valid, &s, e));
@@ -297,6 +305,8 @@ int train_options_check(const struct train_options *t, const struct options *o,
             "--format is missing: the format of the data, one of " TRAIN_FORMATS);
     if (options_given(o, "format") && t->format != FORMAT_CSV)
         TRY(check_csv(o, e));
+    if (options_given(o, "format") && t->format != FORMAT_MULTISLOT && t->slots != NULL)
+        return err_set(e, TUG_EUSAGE, "--slots works only with --format multislot");
     if (t->out != NULL && strcmp(t->out, "-") == 0)
         return err_set(
             e, TUG_EUSAGE,

@@ -12,7 +12,7 @@
 #include "model/model.h"
 
 // Words of the choices, in the order of the numbers that they become.
-#define TRAIN_FORMATS "criteo libsvm libffm csv"
+#define TRAIN_FORMATS "criteo libsvm libffm csv multislot"
 #define TRAIN_MODEL_WORD(name, about) " " #name
 #define TRAIN_MODELS (MODELS(TRAIN_MODEL_WORD) + 1)
 #define TRAIN_LOSSES "logistic squared"
@@ -32,6 +32,7 @@ struct train_options {
     int format;
     const char *label, *drop, *numeric, *weight_column, *separator; // csv
     bool allow_missing;                                             // csv
+    const char *slots;                                              // multislot
     uint64_t fields;
     bool normalize;
     uint64_t max_bad_lines;

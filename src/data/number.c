@@ -126,3 +126,27 @@ bool number_u64(const char *text, size_t len, uint64_t *ret)
     *ret = x;
     return len > 0;
 }
+
+const char *number_whole(const char *p, uint64_t *ret)
+{
+    static const uint32_t pow10[9] = {1,      10,      100,      1000,     10000,
+                                      100000, 1000000, 10000000, 100000000};
+    const char *q = p;
+    uint64_t x = 0;
+    unsigned digits = 8;
+    bool over = false;
+    for (int words = 0; words < 3 && digits == 8; words++) {
+        uint64_t w = load_word(q);
+        digits = digits_count(w);
+        if (digits > 0)
+            over |= __builtin_mul_overflow(x, pow10[digits], &x) ||
+                    __builtin_add_overflow(x, digits_value(w, digits), &x);
+        q += digits;
+    }
+    *ret = x;
+    if (digits < 8)
+        return q > p && !over ? q : NULL;
+    while (is_digit(*q)) // zeros before it, perhaps
+        q++;
+    return number_u64(p, (size_t)(q - p), ret) ? q : NULL;
+}

@@ -105,6 +105,10 @@ enum number_status { NUMBER_OK, NUMBER_BAD, NUMBER_NOT_FINITE };
 enum { NUMBER_MAX = 255 };
 enum number_status number_parse(const char *text, size_t len, float *ret);
 
+// The whole number that begins at p, of any length; returns what follows it, NULL when there
+// is none or it is over 2^64 - 1.
+const char *number_whole(const char *p, uint64_t *ret);
+
 // An unsigned integer; false when text[0..len) is none or is over 2^64 - 1.
 bool number_u64(const char *text, size_t len, uint64_t *ret);
 

@@ -11,12 +11,12 @@
 #include "data/grow.h"
 #include "data/reader_ops.h"
 
-static const struct reader_ops *const FORMATS[] = {&reader_criteo, &reader_libsvm,
-                                                   &reader_libffm, &reader_csv};
+static const struct reader_ops *const FORMATS[] = {
+    &reader_criteo, &reader_libsvm, &reader_libffm, &reader_csv, &reader_multislot};
 
 const char *reader_formats(void)
 {
-    return "criteo, libsvm, libffm, csv";
+    return "criteo, libsvm, libffm, csv, multislot";
 }
 
 // ---------------------------------------------------------------- examples
@@ -234,6 +234,9 @@ static int open_complete(struct reader **ret, const struct reader_options *o,
         return no_format(o->format, e);
     if (ops != &reader_csv)
         TRY(check_csv_only(o, ops->name, e));
+    if (ops != &reader_multislot && o->slots != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "--slots works only with multislot data, not with %s", ops->name);
     struct reader *r = NULL;
     TRY(ops->open(&r, o, e));
     r->ops = ops;
@@ -241,7 +244,7 @@ static int open_complete(struct reader **ret, const struct reader_options *o,
     r->labels = o->labels;
     r->schema = make_schema(o, ops->name);
     int rc = r->schema != NULL ? 0 : err_nomem(e, "a reader");
-    if (rc == 0 && r->schema->columns > 0 && ops->adopt != NULL)
+    if (rc == 0 && ops->adopt != NULL && (r->schema->columns > 0 || !ops->header))
         rc = ops->adopt(r, e);
     if (rc == 0)
         *ret = r;

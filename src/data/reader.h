@@ -3,7 +3,8 @@
 //
 // A feature is a 64-bit key, a slot and a value. Text values are hashed with their slot
 // (reader_key) or, of csv, with their column's name, so there is no vocabulary to build;
-// libsvm and libffm carry ids of their own: the index is the key.
+// libsvm and libffm carry ids of their own: the index is the key. multislot has ids in
+// slots: the key is made of both.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_READER_H
@@ -40,13 +41,14 @@ struct reader_options {
     // Of the data that the model at hand was trained on; NULL: there is none. What is said
     // below must not contradict it, what is not said is taken from it.
     const struct schema *schema;
-    const char *format; // "criteo", "libsvm", "libffm", "csv"; NULL: not said
-    enum loss loss;     // logistic: labels 0/1 or -1/+1 become 0/1, others are errors;
-                        // squared: any finite number
-    bool loss_given;    // else it is the schema's, if there is one
-    bool labels;        // false (predict): a label may be absent where the format allows
-    uint32_t fields;    // libffm: fields must be below; 0 means no bound but 65,535
-    // csv only; NULL means not said
+    const char
+        *format;     // "criteo", "libsvm", "libffm", "csv", "multislot"; NULL: not said
+    enum loss loss;  // logistic: labels 0/1 or -1/+1 become 0/1, others are errors;
+                     // squared: any finite number
+    bool loss_given; // else it is the schema's, if there is one
+    bool labels;     // false (predict): a label may be absent where the format allows
+    uint32_t fields; // libffm: fields must be below; 0 means no bound but 65,535
+    // csv only, but for allow_missing; NULL means not said
     const char *label_column; // else the first column
     const char *drop; // "a,b,c"; with a schema also columns that it does not know. "" is
                       // the column whose name is empty
@@ -55,6 +57,10 @@ struct reader_options {
     char separator;      // 0: not said; else ','
     bool allow_missing;  // feature columns of the schema may be absent
     bool drop_elsewhere; // some file has the columns of `drop`, not always the first one
+    // multislot only: what a line holds, as text or the name of a file with it
+    // (reader_multislot.h). With a schema it may be another order, or fewer slots with
+    // allow_missing; NULL: as the schema says.
+    const char *slots;
 };
 
 struct reader;
@@ -63,8 +69,8 @@ int reader_open(struct reader **ret, const struct reader_options *o, struct err 
 void reader_close(struct reader *r);
 
 // Slots of the format: 39 for criteo, the schema's feature columns for csv (0 before the
-// first header when no schema was given), 1 for libsvm, 0 (unknown) for libffm without
-// `fields`.
+// first header when no schema was given), its feature slots for multislot, 1 for libsvm, 0
+// (unknown) for libffm without `fields`.
 uint32_t reader_slots(const struct reader *r);
 
 // Whether the first line of every file is a header (csv).

@@ -196,6 +196,8 @@ static int take_field(const struct csv *c, const struct column *column,
     case SCHEMA_WORDS:
         return f->len == 0 ? 0 : take_feature(column, f, x, new, e);
     case SCHEMA_DROPPED:
+    case SCHEMA_IDS: // which no csv has
+    case SCHEMA_KEYS:
     case SCHEMA_USES:
         break;
     }

@@ -13,7 +13,8 @@ struct reader_ops {
     // Makes the format's reader, whose first member is a struct reader; reader_open fills
     // that.
     int (*open)(struct reader **ret, const struct reader_options *o, struct err *e);
-    // Takes r->schema, which has columns, as that of a model. NULL: formats without any.
+    // Takes r->schema as that of a model when it has columns; else a format without headers
+    // fills it, and one with them is not asked. NULL: formats without columns.
     int (*adopt)(struct reader *r, struct err *e);
     void (*close)(struct reader *r); // half-built is fine
     uint32_t (*slots)(const struct reader *r);
@@ -33,7 +34,8 @@ struct reader_ops {
 
 #define READER_NO_COLUMN SIZE_MAX
 
-extern const struct reader_ops reader_criteo, reader_libsvm, reader_libffm, reader_csv;
+extern const struct reader_ops reader_criteo, reader_libsvm, reader_libffm, reader_csv,
+    reader_multislot;
 
 struct reader {
     const struct reader_ops *ops;

@@ -24,28 +24,11 @@ int sparse_label(const struct reader *r, const char **p, const char *end, float 
     return feature ? 0 : reader_label(r, token, len, ret, e);
 }
 
-// Hashed indices have up to 20 digits: eight at a time as long as nothing can overflow.
+// Hashed indices have up to 20 digits.
 const char *sparse_index_long(const char *p, const char *end, uint64_t *ret)
 {
-    static const uint32_t pow10[9] = {1,      10,      100,      1000,     10000,
-                                      100000, 1000000, 10000000, 100000000};
-    const char *q = p;
-    uint64_t x = 0;
-    for (unsigned digits = 8; digits == 8 && q - p <= 8;) {
-        uint64_t w = load_word(q);
-        digits = digits_count(w);
-        if (digits > 0)
-            x = x * pow10[digits] + digits_value(w, digits);
-        q += digits;
-    }
-    if (q > p && *q == ':') {
-        *ret = x;
-        return q + 1;
-    }
-    const char *colon = find_byte(p, sparse_token_end(p, end), ':');
-    return colon < end && *colon == ':' && number_u64(p, (size_t)(colon - p), ret)
-               ? colon + 1
-               : NULL;
+    const char *q = number_whole(p, ret);
+    return q != NULL && q < end && *q == ':' ? q + 1 : NULL;
 }
 
 const char *sparse_value_long(const char *p, const char *end, float *ret)

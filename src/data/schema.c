@@ -7,8 +7,9 @@
 #include <string.h>
 
 // Of the columns' uses, in the order of the enum.
-static const char letters[] = "tnlwd";
-static const char *const words[] = {"words", "numbers", "label", "weight", "dropped"};
+static const char letters[] = "tnlwdik";
+static const char *const words[] = {"words",   "numbers", "label", "weight",
+                                    "dropped", "ids",     "keys"};
 static const char *const losses[] = {"logistic", "squared"};
 
 bool schema_next(const struct schema *s, size_t *at, struct schema_column *ret)
@@ -48,6 +49,8 @@ static const char *hashing_of(const char *format)
 {
     if (strcmp(format, "csv") == 0)
         return "name"; // of the column, and the text
+    if (strcmp(format, "multislot") == 0)
+        return "slot"; // its name, and the id
     return strcmp(format, "criteo") == 0 ? "column" : "index";
 }
 

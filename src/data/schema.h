@@ -3,7 +3,9 @@
 // workers of a cluster are told it.
 //
 // csv has columns: their keys go by name, and their slots, the fields of an ffm, are the
-// places of the feature columns here. Other formats have none.
+// places of the feature columns here. So has multislot, whose slots are columns here; their
+// names may end in "@GROUP" (ids) or "[N]" (numbers), see reader_multislot.h. Other formats
+// have none.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_SCHEMA_H
@@ -24,6 +26,8 @@ enum schema_use {
     SCHEMA_LABEL,
     SCHEMA_WEIGHT,
     SCHEMA_DROPPED,
+    SCHEMA_IDS,  // multislot: features, whose keys are made of ids and the slot
+    SCHEMA_KEYS, // multislot: features, whose keys are the numbers themselves
     SCHEMA_USES
 };
 
@@ -34,7 +38,7 @@ struct schema {
     char format[SCHEMA_FORMAT_MAX]; // "": nothing is known
     enum loss loss;
     char separator;   // csv
-    uint32_t columns; // csv
+    uint32_t columns; // csv, multislot
     uint32_t text_len;
     char text[SCHEMA_TEXT_MAX]; // of each column: a letter for its use, its name, a NUL
 };
@@ -49,7 +53,8 @@ bool schema_next(const struct schema *s, size_t *at, struct schema_column *ret);
 
 static inline bool schema_is_feature(enum schema_use use)
 {
-    return use == SCHEMA_WORDS || use == SCHEMA_NUMBERS;
+    return use == SCHEMA_WORDS || use == SCHEMA_NUMBERS || use == SCHEMA_IDS ||
+           use == SCHEMA_KEYS;
 }
 
 // TUG_EDATA for a name with a NUL byte, and for names that are too long together.

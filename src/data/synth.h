@@ -29,8 +29,14 @@ enum {
 
 #define SYNTH_MISSING UINT32_MAX
 
-enum synth_format { SYNTH_CRITEO, SYNTH_LIBSVM, SYNTH_LIBFFM, SYNTH_CSV };
-#define SYNTH_FORMATS "criteo libsvm libffm csv" // in this order
+enum synth_format {
+    SYNTH_CRITEO,
+    SYNTH_LIBSVM,
+    SYNTH_LIBFFM,
+    SYNTH_CSV,
+    SYNTH_MULTISLOT
+};
+#define SYNTH_FORMATS "criteo libsvm libffm csv multislot" // in this order
 
 enum synth_part { SYNTH_TRAIN = 1, SYNTH_TEST = 2 }; // two endless sequences of examples
 
@@ -57,9 +63,11 @@ void synth_draw(const struct synth *s, enum synth_part part, uint64_t i,
 //   missing csv     the same with commas, the numeric slots as numbers of their buckets;
 //   a header libsvm  label index:1 ...        every (slot, value) has an index of its
 //   own, from 1, without gaps libffm  label slot:index:1 ...
+//   multislot  "1 label", then of each slot "1 value", its number in the slot, or "0"
 char *synth_print(const struct synth *s, enum synth_format format,
                   const struct synth_example *x, char *to);
 const char *synth_header(enum synth_format format); // "" but for csv
+extern const char synth_slots[]; // of multislot: the slots, for --slots
 
 // Areas under the ROC curve and mean losses of scores against drawn labels, in constant
 // memory.

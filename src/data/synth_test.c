@@ -64,10 +64,11 @@ static void test_golden(void **state)
         hash_of(synth, SYNTH_CSV, SYNTH_TRAIN),
         hash_of(synth, SYNTH_CRITEO, SYNTH_TEST),
         hash_of(other, SYNTH_CRITEO, SYNTH_TRAIN),
+        hash_of(synth, SYNTH_MULTISLOT, SYNTH_TRAIN),
     };
     const uint64_t want[] = {
-        0x1b26020adb1afbfa, 0x2482a54de73808e1, 0x2143564206470874,
-        0x83fc38b9448dbf6a, 0xfcde8f5ff4eccd0f, 0xbf9b7230484b985f,
+        0x1b26020adb1afbfa, 0x2482a54de73808e1, 0x2143564206470874, 0x83fc38b9448dbf6a,
+        0xfcde8f5ff4eccd0f, 0xbf9b7230484b985f, 0x557568f500f62f09,
     };
     for (size_t i = 0; i < sizeof(got) / sizeof(*got); i++)
         if (got[i] != want[i])
@@ -152,6 +153,22 @@ static void check_pairs(const struct synth_example *x)
     assert_int_equal(k, svm.n);
 }
 
+// Word after word: the label, and of each slot the count and the value.
+static void check_slots(const struct synth_example *x)
+{
+    char text[SYNTH_LINE_MAX], *at = text;
+    *synth_print(synth, SYNTH_MULTISLOT, x, text) = 0;
+    assert_int_equal(strtoul(at, &at, 10), 1);
+    assert_int_equal(strtoul(at, &at, 10), x->label);
+    for (int i = 0; i < SYNTH_SLOTS; i++) {
+        bool missing = x->value[i] == SYNTH_MISSING;
+        assert_int_equal(strtoul(at, &at, 10), missing ? 0 : 1);
+        if (!missing)
+            assert_int_equal(strtoul(at, &at, 10), x->value[i]);
+    }
+    assert_string_equal(at, "\n");
+}
+
 static void test_formats(void **state)
 {
     (void)state;
@@ -160,6 +177,7 @@ static void test_formats(void **state)
         synth_draw(synth, SYNTH_TEST, i, &x);
         check_tables(&x);
         check_pairs(&x);
+        check_slots(&x);
     }
     int columns = 1;
     for (const char *c = synth_header(SYNTH_CSV); *c; c++)

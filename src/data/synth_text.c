@@ -75,6 +75,25 @@ static char *print_pairs(const struct synth *s, const struct synth_example *x, c
     return to;
 }
 
+static char *print_slots(const struct synth_example *x, char *to)
+{
+    *to++ = '1';
+    *to++ = ' ';
+    *to++ = (char)('0' + x->label);
+    for (uint32_t i = 0; i < SYNTH_SLOTS; i++) {
+        bool there = x->value[i] != SYNTH_MISSING;
+        *to++ = ' ';
+        *to++ = (char)('0' + there);
+        if (!there)
+            continue;
+        *to++ = ' ';
+        to = put_number(to, x->value[i]);
+    }
+    return to;
+}
+
+const char synth_slots[] = "label:label, i1..i13:ids, c1..c26:ids";
+
 char *synth_print(const struct synth *s, enum synth_format format,
                   const struct synth_example *x, char *to)
 {
@@ -90,6 +109,9 @@ char *synth_print(const struct synth *s, enum synth_format format,
         break;
     case SYNTH_LIBFFM:
         to = print_pairs(s, x, to, true);
+        break;
+    case SYNTH_MULTISLOT:
+        to = print_slots(x, to);
         break;
     }
     *to++ = '\n';

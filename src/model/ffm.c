@@ -24,8 +24,8 @@ static int check(const struct model_options *o, struct err *e)
     TRY(model_check_dim(o, e));
     if (o->fields < 1)
         return err_set(e, TUG_EUSAGE,
-                       "model ffm needs data with fields: formats criteo, csv or "
-                       "libffm");
+                       "model ffm needs data with fields: formats criteo, csv, "
+                       "libffm or multislot");
     if ((uint64_t)o->fields * o->fields * o->dim > MAX_SUMS)
         return err_set(
             e, TUG_EUSAGE,

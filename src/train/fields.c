@@ -72,7 +72,8 @@ int fields_count(struct team *team, const struct path_list *paths,
     if (strcmp(options->format, "libsvm") == 0)
         return err_set(e, TUG_EUSAGE,
                        "the model %s needs fields, and libsvm has none: use format "
-                       "libffm (label field:index:value ...), criteo or csv",
+                       "libffm (label field:index:value ...), criteo, csv or "
+                       "multislot",
                        m->ops->name);
     m->fields = reader_slots(reader);
     return m->fields != 0 ? 0 : count_by_reading(team, paths, reader, interrupted, m, e);

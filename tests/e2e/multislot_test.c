@@ -1,0 +1,124 @@
+// Paddle's MultiSlot text from the command line: the same model as from libsvm data with
+// the same features, in one process and on a cluster; the saved model knows the slots;
+// what is wrong is told with its file, line and slot.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "kit/command.h"
+
+// Slots of keys carry ids as they stand, so that both files are the same examples.
+static void same_model_as_libsvm(void **state)
+{
+    (void)state;
+    struct buf slots = BUF_INIT(1 << 20), sparse = BUF_INIT(1 << 20);
+    for (unsigned i = 0; i < 600; i++) {
+        unsigned a = i % 7, b = i % 11, y = (a * b + i % 3) % 2;
+        buf_printf(&slots, "1 id%u 1 %u 2 %u %u 0 1 %u\n", i, y, a, 100 + b, i % 5);
+        buf_printf(&sparse, "%u %u:1 %u:1 %u:1\n", y, a, 100 + b, i % 5);
+    }
+    files_write("d.txt", buf_str(&slots));
+    files_write("d.svm", buf_str(&sparse));
+    buf_free(&slots);
+    buf_free(&sparse);
+    tug_ends(0,
+             "train --data d.svm --format libsvm --model fm --epochs 3 --deterministic "
+             "--out of-svm");
+    tug_ends(0, "train --data d.txt --format multislot --model fm --epochs 3 "
+                "--deterministic --out of-txt --slots "
+                "id:skip,y:label,a:keys,none:ids,b:keys");
+    tug_ends(0, "predict --from of-svm --data d.svm");
+    char *want = mem_strdup(e2e_out);
+    tug_ends(0, "predict --from of-txt --data d.txt");
+    assert_string_equal(e2e_out, want);
+    mem_free(want);
+}
+
+// Slots are kept in the saved model; files of another order are told by --slots.
+static void saved_slots(void **state)
+{
+    (void)state;
+    tug_ends(0, "synth --rows 3000 --format multislot --out s.txt.gz --test-rows 1000 "
+                "--test-out t.txt --json");
+    json_t *j = e2e_json();
+    const char *slots = json_string_value(json_object_get(j, "slots"));
+    assert_string_equal(slots, "label:label, i1..i13:ids, c1..c26:ids");
+    files_write("run.yaml", "format: multislot\nslots: \"label:label, i1..i13:ids, "
+                            "c1..c26:ids\"\nmodel: ffm\nepochs: 2\nout: m\n");
+    json_decref(j);
+    tug_ends(0, "train --config run.yaml --data s.txt.gz --test t.txt --deterministic");
+    tug_ends(0, "eval --from m --data t.txt --json");
+    double auc = e2e_number("auc");
+    assert_true(auc > 0.55);
+    tug_ends(0, "train --config run.yaml --data s.txt.gz --epochs 3 "
+                "--deterministic --resume");
+    // A file without labels, and one that the model does not fit.
+    files_write("slots", "i1..i13:ids # numbers\nc1..c26:ids\n");
+    files_write("p.txt", "1 7 0 0 0 0 0 0 0 0 0 0 0 0 "
+                         "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n");
+    tug_ends(3, "predict --from m --data p.txt");
+    tug_ends(0, "predict --from m --data p.txt --slots slots");
+    tug_ends(2, "eval --from m --data p.txt --slots slots");
+    e2e_says("--slots: no slot is the label");
+    tug_ends(2, "eval --from m --data t.txt --slots label:label,i1..i13:ids");
+    e2e_says("'c1', which the model was trained with, is missing; --allow-missing");
+    tug_ends(2, "eval --from m --data t.txt --format libsvm");
+    e2e_says("--format libsvm, but an ffm model needs the fields of the features");
+}
+
+// Workers are told the slots by the driver, and the cluster's model is that of one process.
+static void on_a_cluster(void **state)
+{
+    (void)state;
+#define RUN                                                                              \
+    "train --data s.txt.gz --format multislot --model lr --epochs 2 --slots "            \
+    "label:label,i1..i13:ids,c1..c26:ids --mode sync --batch 64 --out "
+    tug_ends(0, RUN "alone");
+    tug_ends(0, "launch --servers 1 --workers 1 -- " RUN "shared");
+    tug_ends(0, "eval --from alone --data t.txt --json");
+    double auc = e2e_number("auc");
+    tug_ends(0, "eval --from shared --data t.txt --json");
+    assert_true(fabs(auc - e2e_number("auc")) < 0.02);
+}
+
+static void mistakes(void **state)
+{
+    (void)state;
+    static const char *const bad[][2] = {
+        {"1 1 2 5\n",
+         "bad.txt:2: slot 'user' is to have 2 values, and the line ends after 1"},
+        {"1 1 2 5 0\n", "bad.txt:2: the line ends before slot 'p'"},
+        {"1 1 1 5 1 3\n", "bad.txt:2: slot 'p', dense, has 1 value; it must have 2"},
+        {"1 1 1 5 2 3 4 7\n", "bad.txt:2: '7' comes behind the last slot, 'p'"},
+        {"1 1 1 x 2 3 4\n", "bad.txt:2: 'x' in slot 'user' is not an id"},
+    };
+#define TRAIN "train --data bad.txt --model lr --epochs 1 "
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char text[200];
+        snprintf(text, sizeof text, "1 0 2 0 0 2 1 2\n%s", bad[i][0]);
+        files_write("bad.txt", text);
+        tug_ends(3, TRAIN "--format multislot --slots y:label,user:ids,p:dense[2]");
+        e2e_says(bad[i][1]);
+        tug_ends(0, TRAIN "--format multislot --slots y:label,user:ids,p:dense[2] "
+                          "--max-bad-lines 1");
+    }
+    tug_ends(2, TRAIN "--format multislot");
+    e2e_says("multislot data needs --slots");
+    tug_ends(2, TRAIN "--format libsvm --slots y:label,a:ids");
+    e2e_says("--slots works only with --format multislot");
+    tug_ends(2, TRAIN "--format multislot --slots y:label,a:idz");
+    e2e_says("--slots: 'a:idz': there is no type 'idz'; the types are label, ids");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_model_as_libsvm),
+        cmocka_unit_test(saved_slots),
+        cmocka_unit_test(on_a_cluster),
+        cmocka_unit_test(mistakes),
+    };
+    return cmocka_run_group_tests(tests, e2e_begin, e2e_end);
+}
