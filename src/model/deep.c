@@ -84,14 +84,13 @@ static struct tower tower(const struct model_options *o)
 size_t deep_dense(const struct model_options *o)
 {
     struct tower t = tower(o);
-    return tower_parameters(&t) + tower_out(&t);
+    return tower_score_parameters(&t);
 }
 
 void deep_first(const struct model_options *o, float *ret)
 {
     struct tower t = tower(o);
-    tower_first(&t, ret);
-    unit_first(tower_out(&t), o->seed, ret + tower_parameters(&t));
+    tower_score_first(&t, ret);
 }
 
 struct deep deep_of(const struct model_work *w, const struct model_batch *b)
@@ -115,21 +114,16 @@ size_t deep_kept(const struct model *m)
 void deep_forward(struct deep *d, const struct model_work *w, const struct model_batch *b,
                   float *ret_scores)
 {
-    const float *dense = w->dense + 1;
-    fields_forward(w, b, d->x);
-    struct matrix y = tower_forward(&d->tower, d->x, dense, b->draw, d->kept);
     memset(ret_scores, 0, b->n * sizeof(*ret_scores));
-    unit_forward(y, dense + tower_parameters(&d->tower), ret_scores);
+    fields_forward(w, b, d->x);
+    tower_score(&d->tower, d->x, w->dense + 1, b->draw, d->kept, ret_scores);
 }
 
 void deep_backward(struct deep *d, const struct model_work *w,
                    const struct model_batch *b, const float *err, float *dense)
 {
-    const struct tower *t = &d->tower;
-    size_t unit = tower_parameters(t);
-    unit_backward(tower_output(t, d->x, d->kept), w->dense + 1 + unit, err, dense + unit,
-                  tower_delta(t, d->x, d->kept));
-    tower_backward(t, d->x, w->dense + 1, b->draw, d->kept, dense, d->dx);
+    tower_score_backward(&d->tower, d->x, w->dense + 1, b->draw, err, d->kept, dense,
+                         d->dx);
 }
 
 void deep_linear(const struct model_work *w, const struct model_batch *b, float *scores)

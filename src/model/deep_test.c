@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "kit/nfm_model.h"
 #include "kit/test.h"
 #include "rule/rule.h"
 
@@ -21,7 +22,7 @@ enum {
     MAX_DENSE = 1024,
 };
 
-static const char *const names[] = {"mlp", "wide_deep", "deepfm", "dcn"};
+static const char *const names[] = {"mlp", "wide_deep", "deepfm", "dcn", "nfm"};
 enum { N_NAMES = sizeof(names) / sizeof(*names) };
 
 struct world {
@@ -132,32 +133,38 @@ static const double *naive_layer(const double *x, size_t in, size_t out, const d
 static double naive_score(const struct world *t, const struct naive *p, size_t example)
 {
     const char *name = t->m.options.ops->name;
-    double x[IN] = {0}, linear = 0, pairs = 0;
+    double x[IN] = {0}, z[IN] = {0}, linear = 0, pairs = 0;
     for (uint32_t j = t->start[example]; j < t->start[example + 1]; j++) {
         linear += p->w[t->row[j]] * (double)t->x[j];
         for (size_t c = 0; c < DIM; c++)
             x[t->slot[j] * DIM + c] += p->v[t->row[j]][c] * (double)t->x[j];
     }
+    for (uint32_t j = t->start[example]; j < t->start[example + 1]; j++)
+        for (uint32_t k = j + 1; k < t->start[example + 1]; k++)
+            for (size_t c = 0; c < DIM; c++)
+                z[c] += p->v[t->row[j]][c] * p->v[t->row[k]][c] * (double)t->x[j] *
+                        (double)t->x[k];
     for (size_t f = 0; f < FIELDS; f++)
         for (size_t g = f + 1; g < FIELDS; g++)
             for (size_t c = 0; c < DIM; c++)
                 pairs += x[f * DIM + c] * x[g * DIM + c];
 
     double h1[7], h2[5], score = 0;
-    const double *at = naive_layer(x, IN, 7, p->dense + 1, h1);
+    const double *at = strcmp(name, "nfm") == 0 ? naive_layer(z, DIM, 7, p->dense + 1, h1)
+                                                : naive_layer(x, IN, 7, p->dense + 1, h1);
     for (size_t i = 0; i < 7; i++)
         h1[i] = fmax(h1[i], 0);
     at = naive_layer(h1, 7, 5, at, h2);
     for (size_t i = 0; i < 5; i++)
         score += fmax(h2[i], 0) * *at++;
 
-    if (strcmp(name, "wide_deep") == 0)
+    if (strcmp(name, "wide_deep") == 0 || strcmp(name, "nfm") == 0)
         return score + linear;
     if (strcmp(name, "deepfm") == 0)
         return score + linear + pairs;
     if (strcmp(name, "mlp") == 0)
         return score;
-    double a[IN], z[IN];
+    double a[IN];
     memcpy(a, x, sizeof(a));
     for (size_t l = 0; l < 2; l++) {
         at = naive_layer(a, IN, IN, at, z);
@@ -320,10 +327,11 @@ static void test_first(void **state)
         model_first_dense(&t->m, a);
         assert_true(a[0] == 0); // the bias
         double squares = 0;
-        for (size_t i = 1; i <= IN * 7; i++)
+        size_t in = strcmp(names[k], "nfm") == 0 ? DIM : IN;
+        for (size_t i = 1; i <= in * 7; i++)
             squares += (double)a[i] * a[i];
-        assert_float_equal(squares / (IN * 7), 2.0 / IN, 0.5 / IN);
-        for (size_t i = IN * 7 + 1; i <= IN * 7 + 7; i++)
+        assert_true(fabs(squares / (double)in / 7 - 2.0 / (double)in) < 0.5 / (double)in);
+        for (size_t i = in * 7 + 1; i <= in * 7 + 7; i++)
             assert_true(a[i] == 0);
         model_first_dense(&t->m, b);
         assert_memory_equal(a, b, model_dense(&t->m) * sizeof(float));
@@ -356,6 +364,8 @@ static void test_options(void **state)
 
 int main(void)
 {
+    if (model_register(&nfm, NULL) != 0)
+        return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scores), cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_parts),  cmocka_unit_test(test_dropout),

@@ -83,12 +83,12 @@ static size_t units_below(const struct tower *t, size_t layer)
     return layer == 0 ? t->in : t->units[layer - 1];
 }
 
-size_t tower_out(const struct tower *t)
+static size_t tower_out(const struct tower *t)
 {
     return units_below(t, t->n);
 }
 
-size_t tower_parameters(const struct tower *t)
+static size_t tower_parameters(const struct tower *t)
 {
     size_t n = 0;
     for (size_t l = 0; l < t->n; l++)
@@ -96,7 +96,7 @@ size_t tower_parameters(const struct tower *t)
     return n;
 }
 
-void tower_first(const struct tower *t, float *ret)
+static void tower_first(const struct tower *t, float *ret)
 {
     for (size_t l = 0; l < t->n; l++) {
         layer_first(units_below(t, l), t->units[l], t->seed, UINT32_MAX - l, ret);
@@ -126,16 +126,6 @@ static struct matrix output(const struct tower *t, size_t l, struct matrix x, fl
 static struct matrix delta(const struct tower *t, size_t l, struct matrix x, float *kept)
 {
     return output(t, l, x, kept + units_before(t, t->n));
-}
-
-struct matrix tower_output(const struct tower *t, struct matrix x, float *kept)
-{
-    return output(t, t->n - 1, x, kept);
-}
-
-struct matrix tower_delta(const struct tower *t, struct matrix x, float *kept)
-{
-    return delta(t, t->n - 1, x, kept);
 }
 
 static void rectify(struct matrix y)
@@ -196,8 +186,9 @@ static void through_rectified(struct matrix dy, struct matrix y, float scale)
     }
 }
 
-void tower_backward(const struct tower *t, struct matrix x, const float *parameters,
-                    const uint64_t *draw, float *kept, float *gradients, struct matrix dx)
+static void tower_backward(const struct tower *t, struct matrix x,
+                           const float *parameters, const uint64_t *draw, float *kept,
+                           float *gradients, struct matrix dx)
 {
     size_t at = tower_parameters(t);
     for (size_t l = t->n; l-- > 0;) {
@@ -232,6 +223,34 @@ void unit_backward(struct matrix y, const float *w, const float *err, float *dw,
     for (size_t i = 0; i < dy.rows; i++)
         for (size_t c = 0; c < dy.columns; c++)
             dy.at[i * dy.stride + c] = err[i] * w[c];
+}
+
+size_t tower_score_parameters(const struct tower *t)
+{
+    return tower_parameters(t) + tower_out(t);
+}
+
+void tower_score_first(const struct tower *t, float *ret)
+{
+    tower_first(t, ret);
+    unit_first(tower_out(t), t->seed, ret + tower_parameters(t));
+}
+
+void tower_score(const struct tower *t, struct matrix x, const float *parameters,
+                 const uint64_t *draw, float *kept, float *scores)
+{
+    struct matrix y = tower_forward(t, x, parameters, draw, kept);
+    unit_forward(y, parameters + tower_parameters(t), scores);
+}
+
+void tower_score_backward(const struct tower *t, struct matrix x, const float *parameters,
+                          const uint64_t *draw, const float *err, float *kept,
+                          float *gradients, struct matrix dx)
+{
+    size_t unit = tower_parameters(t);
+    unit_backward(output(t, t->n - 1, x, kept), parameters + unit, err, gradients + unit,
+                  delta(t, t->n - 1, x, kept));
+    tower_backward(t, x, parameters, draw, kept, gradients, dx);
 }
 
 // The layers' input.

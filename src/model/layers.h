@@ -47,29 +47,28 @@ struct tower {
     uint64_t seed;
 };
 struct tower tower_of(const struct model_options *o, size_t in);
-size_t tower_out(const struct tower *t); // units of the last layer
-size_t tower_parameters(const struct tower *t);
-void tower_first(const struct tower *t, float *ret);
 // Floats of an example: the output of each layer, and d loss / d output of each.
 size_t tower_kept(const struct tower *t);
-
 // x through all layers, whose floats begin at `kept` in the first example's row; the
 // output of the last. draw: model_batch.draw.
 struct matrix tower_forward(const struct tower *t, struct matrix x,
                             const float *parameters, const uint64_t *draw, float *kept);
-// After it: that output again, and where d loss / d output is to be put; then backward
-// writes dx and adds to the gradients of the parameters.
-struct matrix tower_output(const struct tower *t, struct matrix x, float *kept);
-struct matrix tower_delta(const struct tower *t, struct matrix x, float *kept);
-void tower_backward(const struct tower *t, struct matrix x, const float *parameters,
-                    const uint64_t *draw, float *kept, float *gradients,
-                    struct matrix dx);
 
-// The one unit that makes a score of a layer: scores += y w; dw += y' err, dy = err w.
+// One unit, which makes a score of a layer: scores += y w; dw += y' err, dy = err w.
 void unit_first(size_t in, uint64_t seed, float *ret);
 void unit_forward(struct matrix y, const float *w, float *scores);
 void unit_backward(struct matrix y, const float *w, const float *err, float *dw,
                    struct matrix dy);
+
+// A tower and the one unit on it that makes a score, whose weights come behind the tower's:
+// adds to the scores; backward writes dx and adds to the gradients.
+size_t tower_score_parameters(const struct tower *t);
+void tower_score_first(const struct tower *t, float *ret);
+void tower_score(const struct tower *t, struct matrix x, const float *parameters,
+                 const uint64_t *draw, float *kept, float *scores);
+void tower_score_backward(const struct tower *t, struct matrix x, const float *parameters,
+                          const uint64_t *draw, const float *err, float *kept,
+                          float *gradients, struct matrix dx);
 
 // The input of a batch's layers: of each example the latent vectors of its features,
 // times their values, added up by field: fields x dim floats.
