@@ -33,7 +33,8 @@ static const struct option options[] = {
      "-, standard output"},
     {"keep", STRING_AT(keep, "COLUMN,..."),
      "write these columns before each prediction, with the data's separator; of csv by "
-     "their names, of criteo I1 to I13 and C1 to C26, of libffm the fields' numbers"},
+     "their names, of criteo I1 to I13 and C1 to C26, of libffm the fields' numbers, of "
+     "multislot the slots' names"},
     {"raw", FLAG_AT(raw), "scores (log-odds) instead of probabilities"},
     {"stream", FLAG_AT(stream),
      "write each prediction as soon as its line has been read, for a program that waits "

@@ -1,6 +1,6 @@
 // Columns of lines by their names, for who wants their text (data/kept.h). What is a column
 // depends on the format: of csv those of the header, of criteo those that Kaggle names, of
-// libffm the fields.
+// libffm the fields, of multislot the slots.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -24,10 +24,11 @@ int reader_find_columns(const struct reader *r, const struct reader_layout *l,
     size_t len;
     *ret_n = 0;
     if (r->ops->find_column == NULL)
-        return err_set(e, TUG_EUSAGE,
-                       "%s works with csv, criteo and libffm data, whose columns have "
-                       "names, not with %s",
-                       option, r->ops->name);
+        return err_set(
+            e, TUG_EUSAGE,
+            "%s works with csv, criteo, libffm and multislot data, whose columns have "
+            "names, not with %s",
+            option, r->ops->name);
     while (reader_next_name(&names, &name, &len)) {
         if (*ret_n == max)
             return err_set(e, TUG_EUSAGE, "%s takes at most %zu columns", option, max);

@@ -117,17 +117,18 @@ static inline const char *skip_blanks(const char *p)
     return p;
 }
 
-static const char *token_end(const char *p, const char *end)
-{
-    while (p < end && !is_blank(*p))
-        p++;
-    return p;
-}
-
 // A byte that may follow a value; others are looked at by who takes the next one.
 static inline bool stops(char c)
 {
     return (unsigned char)c <= ' ';
+}
+
+// Any control character ends a token, and is refused by who takes the next one.
+static const char *token_end(const char *p, const char *end)
+{
+    while (p < end && !stops(*p))
+        p++;
+    return p;
 }
 
 // A whole number; returns what follows, NULL when it is none. Ids have seven digits or
@@ -167,6 +168,14 @@ static inline const char *number(const char *p, const char *end, float *ret)
 
 // ---------------------------------------------------------------- messages
 
+// What is at p, for people.
+static const char *word_end(const char *p, const char *end)
+{
+    while (p < end && !is_blank(*p))
+        p++;
+    return p;
+}
+
 static struct shown name_of(const struct slot *s)
 {
     return show(s->name, s->name_len);
@@ -174,7 +183,7 @@ static struct shown name_of(const struct slot *s)
 
 static int bad_count(const struct slot *s, const char *p, const char *end, struct err *e)
 {
-    size_t len = (size_t)(token_end(p, end) - p);
+    size_t len = (size_t)(word_end(p, end) - p);
     if (len == 0)
         return err_set(e, TUG_EDATA, "the line ends before slot '%s'", name_of(s).text);
     return err_set(e, TUG_EDATA,
@@ -197,7 +206,7 @@ static int wrong_count(const struct slot *s, uint64_t n, uint64_t wanted, struct
 static int bad_value(const struct slot *s, uint64_t i, uint64_t n, const char *p,
                      const char *end, struct err *e)
 {
-    size_t len = (size_t)(token_end(p, end) - p);
+    size_t len = (size_t)(word_end(p, end) - p);
     char where[80];
     float waste;
     if (len == 0)
@@ -210,6 +219,9 @@ static int bad_value(const struct slot *s, uint64_t i, uint64_t n, const char *p
         return err_set(e, TUG_EDATA,
                        "'%s' in slot '%s' is not an id, a whole number of 64 bits",
                        show(p, len).text, name_of(s).text);
+    if (s->use == SCHEMA_DROPPED)
+        return err_set(e, TUG_EDATA, "'%s' in slot '%s' is not text", show(p, len).text,
+                       name_of(s).text);
     snprintf(where, sizeof where, " in slot '%s'", name_of(s).text);
     return reader_bad_number(number_parse(p, len, &waste), "value", p, len, where, e);
 }
@@ -221,7 +233,7 @@ static int too_long(const struct multislot *m, const char *p, const char *end,
         e, TUG_EDATA,
         "'%s' comes behind the last slot, '%s': a count in the line is too low, "
         "or --slots lacks a slot",
-        show(p, (size_t)(token_end(p, end) - p)).text,
+        show(p, (size_t)(word_end(p, end) - p)).text,
         name_of(&m->slots.slot[m->slots.n - 1]).text);
 }
 
@@ -419,9 +431,54 @@ static int multislot_line(const struct reader *r, const struct reader_layout *la
     return 0;
 }
 
+// ---------------------------------------------------------------- columns
+
+// Slots are columns, also those of type skip: an instance id may be wanted beside what is
+// predicted.
+static int multislot_find_column(const struct reader *r,
+                                 const struct reader_layout *layout, const char *name,
+                                 size_t len, size_t *ret, struct err *e)
+{
+    (void)layout, (void)e;
+    const struct multislot *m = (const void *)r;
+    *ret = READER_NO_COLUMN;
+    for (size_t i = 0; i < m->slots.n; i++) {
+        const struct slot *s = &m->slots.slot[i];
+        if (s->name_len == len && memcmp(s->name, name, len) == 0)
+            *ret = i;
+    }
+    return 0;
+}
+
+// Of a line that was read, so its counts fit.
+static int multislot_column(const struct reader *r, const char *p, const char *end,
+                            size_t column, struct buf *to)
+{
+    (void)r;
+    for (size_t i = 0; i <= column; i++) {
+        uint64_t n;
+        p = whole(skip_blanks(p), &n);
+        for (uint64_t k = 0; p != NULL && k < n; k++) {
+            const char *value = skip_blanks(p);
+            p = token_end(value, end);
+            if (i < column)
+                continue;
+            if (k > 0)
+                TRY(buf_add(to, "|", 1));
+            TRY(buf_add(to, value, (size_t)(p - value)));
+        }
+        if (p == NULL)
+            break;
+    }
+    return 0;
+}
+
 const struct reader_ops reader_multislot = {.name = "multislot",
                                             .open = multislot_open,
                                             .adopt = multislot_adopt,
                                             .close = multislot_close,
                                             .slots = multislot_slots,
+                                            .find_column = multislot_find_column,
+                                            .column = multislot_column,
+                                            .columns = "the slots' names",
                                             .line = multislot_line};

@@ -397,6 +397,10 @@ static void test_bad_lines(void **state)
         {"0 0 0 0 0 1 1", "slot 'y', the label, has 0 values; it must have 1"},
         {"1 2 0 0 0 0 1 1", "the label '2' is not one of 0, 1, -1, +1"},
         {"1 1 1 7\x01 0 0 0 1 1", "begins with '?'"},
+        {"1 1 0 0 0 1 a\x01"
+         "b 1 1",
+         "slot 'w' begins with '?b'"},
+        {"1 1 0 0 0 1 \x01 1 1", "'?' in slot 'j' is not text"},
         {"x", "slot 'y' begins with 'x'"},
     };
     struct reader *r = open_reader(
@@ -420,6 +424,36 @@ static void test_bad_lines(void **state)
     assert_true(x.weight[0] == 1);
     line_refused(r, "2 0 1 1 5 1 8", "slot 'y', the label, has 2 values");
     examples_free(&x);
+    reader_close(r);
+}
+
+// ---------------------------------------------------------------- columns
+
+static void test_columns(void **state)
+{
+    (void)state;
+    struct reader *r = open_reader(options_of("y:label, a:ids, p:dense[2], j:skip"));
+    static const char line[] = " 1 1  2 7 8\t0 2 ins#1 x,y \r\n";
+    struct line l = line_make(line, strlen(line) - 1);
+    struct buf b = BUF_INIT(1000);
+    size_t columns[4], n;
+    struct err e;
+    OK(reader_find_columns(r, NULL, "j,a,p,y", "--keep", 4, columns, &n, &e));
+    assert_int_equal(n, 4);
+    OK(reader_columns(r, l.text, l.len, columns, n, &b));
+    assert_int_equal(b.len, 17);
+    assert_memory_equal(b.data,
+                        "ins#1|x,y\0"
+                        "7|8\0"
+                        "\0"
+                        "1\0",
+                        b.len);
+    assert_int_equal(reader_find_columns(r, NULL, "z", "--keep", 4, columns, &n, &e),
+                     TUG_EDATA);
+    assert_string_equal(e.text, "the data has no column 'z', which --keep names; its "
+                                "columns are the slots' names");
+    buf_free(&b);
+    mem_free(l.text);
     reader_close(r);
 }
 
@@ -469,7 +503,7 @@ int main(void)
         cmocka_unit_test(test_round_trips), cmocka_unit_test(test_slots),
         cmocka_unit_test(test_bad_slots),   cmocka_unit_test(test_other_order),
         cmocka_unit_test(test_misfits),     cmocka_unit_test(test_bad_lines),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_columns),     cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -369,8 +369,9 @@ static void test_columns(void **state)
     r = open_reader("libsvm", LOSS_LOGISTIC, false, 0);
     assert_int_equal(reader_find_columns(r, NULL, "0", "--group", 4, column, &n, &e),
                      TUG_EUSAGE);
-    assert_string_equal(e.text, "--group works with csv, criteo and libffm data, whose "
-                                "columns have names, not with libsvm");
+    assert_string_equal(
+        e.text, "--group works with csv, criteo, libffm and multislot data, whose "
+                "columns have names, not with libsvm");
     reader_close(r);
 }
 

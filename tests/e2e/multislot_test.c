@@ -33,6 +33,9 @@ static void same_model_as_libsvm(void **state)
     char *want = mem_strdup(e2e_out);
     tug_ends(0, "predict --from of-txt --data d.txt");
     assert_string_equal(e2e_out, want);
+    tug_ends(0, "predict --from of-txt --data d.txt --keep b,id");
+    assert_true(strncmp(e2e_out, "100|0\tid0\t", 9) != 0);
+    assert_true(strncmp(e2e_out, "0\tid0\t", 6) == 0);
     mem_free(want);
 }
 

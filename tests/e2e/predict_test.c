@@ -57,7 +57,7 @@ static void fields_are_kept(void **state)
     e2e_says("d.ffm: the data has no column 'user', which --keep names; its columns are "
              "the numbers of its fields");
     tug_ends(2, "predict --from fields --data d.svm --format libsvm --keep 1");
-    e2e_says("--keep works with csv, criteo and libffm data");
+    e2e_says("--keep works with csv, criteo, libffm and multislot data");
 }
 
 static void scores(void **state)
