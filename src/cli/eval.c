@@ -9,10 +9,12 @@
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/result.h"
+#include "train/groups.h"
 #include "train/guard.h"
 
 struct eval_values {
     struct model_values model;
+    const char *group;
     bool json;
 };
 
@@ -25,8 +27,11 @@ static const struct option options[] = {
     {"max-bad-lines", U64_AT(model.max_bad_lines, "N", "0", 0, 0),
      "how many lines that cannot be read are skipped and counted before the command "
      "gives up"},
-    {"json", .group = "Output", FLAG_AT(json),
-     "the last line of standard output is one JSON object"},
+    {"group", .group = "Output", STRING_AT(group, "COLUMN,..."),
+     "also the AUC by group (gauc), such as by user: the mean of the groups' AUC by "
+     "their "
+     "examples, without groups that have labels of one kind. " GROUP_COLUMNS},
+    {"json", FLAG_AT(json), "the last line of standard output is one JSON object"},
 };
 
 const struct option_table cli_eval_options = {
@@ -41,7 +46,8 @@ const struct option_table cli_eval_options = {
              "With --loss squared it is the root of the mean squared error (rmse) and "
              "the mean absolute error (mae). --json has all of them. Features that the "
              "model was not trained on count as absent.",
-    .examples = "tug eval --from model --data test.tsv",
+    .examples = "tug eval --from model --data test.tsv\n"
+                "tug eval --from model --data test.csv --group user_id",
     CLI_OPTIONS(options),
 };
 
@@ -51,6 +57,8 @@ static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
     double start = clock_seconds();
     TRY(model_open(m, &v->model, true, e));
     struct evaluation_options o = model_evaluation(m, &v->model);
+    o.group = v->group;
+    TRY(groups_check("--group", o.group, o.loss, e));
     struct metrics metrics;
     double opened = clock_seconds();
     TRY(evaluate(&o, &metrics, e));

@@ -66,6 +66,11 @@ struct evaluation_options model_evaluation(struct opened_model *m,
 // 0 means all processors that this process may use.
 int model_threads(uint64_t wanted);
 
+// How a column is named, for the help of options that take some.
+#define GROUP_COLUMNS                                                                    \
+    "Columns of csv by their names (also dropped ones), of criteo I1 to I13 and C1 to "  \
+    "C26, of libffm a field's number, of multislot a slot's name"
+
 // The word of data formats behind "as trained" in an option's choices.
 #define MODEL_FORMATS "trained criteo libsvm libffm csv multislot"
 

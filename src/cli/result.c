@@ -22,6 +22,11 @@ static double peak_rss_bytes(void)
     return getrusage(RUSAGE_SELF, &u) == 0 ? (double)u.ru_maxrss * 1024 : 0;
 }
 
+static bool has_groups(const struct metrics *m)
+{
+    return m->groups > 0 || m->one_class > 0 || m->without_group > 0;
+}
+
 // NULL: there are none, and all are null.
 static void add_metrics(json_t *o, const struct metrics *m)
 {
@@ -29,6 +34,12 @@ static void add_metrics(json_t *o, const struct metrics *m)
     for (size_t i = 0; i < METRICS_FIELDS; i++)
         json_object_set_new(o, metrics_fields[i].name,
                             m != NULL ? number(*metrics_value(&values, i)) : json_null());
+    if (has_groups(&values))
+        json_object_set_new(o, "groups",
+                            json_pack("{s:I, s:I, s:I}", "counted",
+                                      (json_int_t)values.groups, "one_class",
+                                      (json_int_t)values.one_class, "without",
+                                      (json_int_t)values.without_group));
 }
 
 static json_t *to_json(const struct result *r)
@@ -82,8 +93,17 @@ int result_print_metrics(const struct result *r)
     bool ranks = isfinite(r->test.pr_auc); // else predictions are numbers, or labels one
     print_metric(ranks ? "pr_auc" : "rmse", ranks ? r->test.pr_auc : r->test.rmse);
     print_metric(ranks ? "ne" : "mae", ranks ? r->test.ne : r->test.mae);
+    if (has_groups(&r->test))
+        print_metric("gauc", r->test.gauc);
     printf("  (%llu example%s)\n", (unsigned long long)r->test.examples,
            PLURAL_S(r->test.examples));
+    if (has_groups(&r->test))
+        printf(
+            "gauc is of %llu group%s; left out: %llu with labels of one kind, and %llu "
+            "example%s of no group\n",
+            (unsigned long long)r->test.groups, PLURAL_S(r->test.groups),
+            (unsigned long long)r->test.one_class,
+            (unsigned long long)r->test.without_group, PLURAL_S(r->test.without_group));
     if (r->skipped_lines > 0)
         printf("%llu line%s skipped\n", (unsigned long long)r->skipped_lines,
                r->skipped_lines == 1 ? " was" : "s were");

@@ -253,6 +253,7 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
         .test = {t->test.items, t->test.n},
         .valid = {setup->valid, s.valid != NULL},
         .valid_fraction = s.valid_fraction,
+        .group = t->group,
         .reader = {.format = options_given(o, "format")
                                  ? word_of(TRAIN_FORMATS, t->format, setup->format)
                                  : NULL,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/model.h"
 #include "train/schedule.h"
 
 #define AT(field) .offset = offsetof(struct train_options, field)
@@ -30,6 +31,9 @@ static const struct option options[] = {
     {"valid", STRING_AT(valid, "PATH|FRACTION"),
      "what decides when to stop and which pass is kept: a file, or a share of the "
      "training data, as 0.1, that is then not trained on"},
+    {"group", STRING_AT(group, "COLUMN,..."),
+     "also the AUC by group (gauc) of --test and --valid, such as by "
+     "user. " GROUP_COLUMNS},
     {"max-bad-lines", U64_AT(max_bad_lines, "N", "0", 0, 0),
      "how many lines that cannot be read are skipped and counted before training gives "
      "up"},
@@ -320,6 +324,10 @@ int train_options_check(const struct train_options *t, const struct options *o,
     if (!t->out && (t->resume != RESUME_NO || t->save_every))
         return err_set(e, TUG_EUSAGE, "--%s needs --out DIR, where the saves are",
                        t->resume != RESUME_NO ? "resume" : "save-every");
+    if (t->group != NULL && t->test.n == 0 && t->valid == NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "--group is of no use without --test or --valid: it says how they "
+                       "are evaluated");
     if (t->init_tables && !t->init_from)
         return err_set(e, TUG_EUSAGE,
                        "--init-tables needs --init-from DIR, where the tables are");

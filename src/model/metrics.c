@@ -15,17 +15,8 @@
     }
 const struct metrics_field metrics_fields[METRICS_FIELDS] = {
     FIELD(auc),  FIELD(pr_auc), FIELD(logloss), FIELD(ne),
-    FIELD(copc), FIELD(mae),    FIELD(rmse),
+    FIELD(copc), FIELD(mae),    FIELD(rmse),    FIELD(gauc),
 };
-
-// Floats as unsigned numbers of the same order; both zeros as one.
-static uint32_t order_of(float score)
-{
-    uint32_t bits;
-    score += 0.0f;
-    memcpy(&bits, &score, sizeof(bits));
-    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-}
 
 // Least significant digit first, 11 bits at a time; ends in `s`.
 static void sort_by_score(struct scored *s, struct scored *scratch, size_t n)
@@ -35,11 +26,11 @@ static void sort_by_score(struct scored *s, struct scored *scratch, size_t n)
     for (int shift = 0; shift < 32; shift += BITS) {
         size_t start[DIGITS + 1] = {0};
         for (size_t i = 0; i < n; i++)
-            start[((order_of(from[i].score) >> shift) & (DIGITS - 1)) + 1]++;
+            start[((score_order(from[i].score) >> shift) & (DIGITS - 1)) + 1]++;
         for (int d = 0; d < DIGITS; d++)
             start[d + 1] += start[d];
         for (size_t i = 0; i < n; i++)
-            to[start[(order_of(from[i].score) >> shift) & (DIGITS - 1)]++] = from[i];
+            to[start[(score_order(from[i].score) >> shift) & (DIGITS - 1)]++] = from[i];
         struct scored *swap = from;
         from = to;
         to = swap;
@@ -50,21 +41,10 @@ static void sort_by_score(struct scored *s, struct scored *scratch, size_t n)
 double metrics_auc(struct scored *s, struct scored *scratch, size_t n)
 {
     sort_by_score(s, scratch, n);
-    double below = 0, pairs = 0, positives = 0;
-    for (size_t i = 0; i < n;) {
-        double tied_positive = 0, tied_negative = 0;
-        uint32_t score = order_of(s[i].score);
-        for (; i < n && order_of(s[i].score) == score; i++) {
-            if (s[i].weight > 0)
-                tied_positive += s[i].weight;
-            else
-                tied_negative -= s[i].weight;
-        }
-        pairs += tied_positive * (below + tied_negative / 2);
-        positives += tied_positive;
-        below += tied_negative;
-    }
-    return positives > 0 && below > 0 ? pairs / (positives * below) : (double)NAN;
+    struct ranking r = RANKING_INIT;
+    for (size_t i = 0; i < n; i++)
+        ranking_add(&r, s[i]);
+    return ranking_auc(&r);
 }
 
 // From the highest scores on.
@@ -73,8 +53,8 @@ double metrics_pr_auc(const struct scored *s, size_t n)
     double positives = 0, negatives = 0, area = 0;
     while (n > 0) {
         double tied_positive = 0;
-        uint32_t score = order_of(s[n - 1].score);
-        for (; n > 0 && order_of(s[n - 1].score) == score; n--) {
+        uint32_t score = score_order(s[n - 1].score);
+        for (; n > 0 && score_order(s[n - 1].score) == score; n--) {
             if (s[n - 1].weight > 0)
                 tied_positive += s[n - 1].weight;
             else
@@ -181,6 +161,7 @@ struct metrics metrics_stream_result(const struct metrics_stream *m, enum loss l
         .ne = (double)NAN,
         .mae = (double)NAN,
         .rmse = (double)NAN,
+        .gauc = (double)NAN,
         .copc = m->observed > 0 ? m->predicted / m->observed : (double)NAN,
         .base = loss == LOSS_LOGISTIC ? metrics_base(loss, m->weight, m->observed, 0)
                                       : (double)NAN,

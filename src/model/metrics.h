@@ -4,8 +4,11 @@
 #ifndef TUG_MODEL_METRICS_H
 #define TUG_MODEL_METRICS_H
 
+#include <math.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/loss.h"
@@ -19,9 +22,13 @@ struct metrics {
     double ne;      // normalized entropy: logloss / base (He et al. 2014)
     double copc;    // sum predicted / sum observed; none when nothing was observed
     double mae;     // mean |prediction - label|
+    double gauc;    // AUC by group: model/metrics_groups.h
     double rmse;    // root of the mean (prediction - label)^2
     double base;    // the mean loss of predicting the mean label for all
     uint64_t features, known; // of an evaluation: in all, and those that the model knows
+    // Of gauc: groups that count, those with labels of one kind, which do not, and examples
+    // of no group.
+    uint64_t groups, one_class, without_group;
 };
 
 // Those that results and saves hold, by their names there.
@@ -29,7 +36,7 @@ struct metrics_field {
     const char *name;
     size_t offset;
 };
-enum { METRICS_FIELDS = 7 };
+enum { METRICS_FIELDS = 8 };
 extern const struct metrics_field metrics_fields[METRICS_FIELDS];
 
 static inline double *metrics_value(struct metrics *m, size_t field)
@@ -46,6 +53,52 @@ struct scored {
     float score;  // before the sigmoid: finer than the probability near 0 and 1
     float weight; // negative for label 0
 };
+
+// Floats as unsigned numbers of the same order; both zeros as one.
+static inline uint32_t score_order(float score)
+{
+    uint32_t bits;
+    score += 0.0f;
+    memcpy(&bits, &score, sizeof(bits));
+    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+
+// The AUC of scores that come in ascending order.
+struct ranking {
+    double below;     // weight of negatives so far
+    double positives; // and of positives
+    double pairs;     // of both that are in the right order; half of those that tie
+    double tied_positive, tied_negative; // of the score that came last
+    float score;
+};
+#define RANKING_INIT ((struct ranking){.score = (float)NAN})
+
+static inline void ranking_end_tie(struct ranking *r)
+{
+    r->pairs += r->tied_positive * (r->below + r->tied_negative / 2);
+    r->positives += r->tied_positive;
+    r->below += r->tied_negative;
+    r->tied_positive = r->tied_negative = 0;
+}
+
+static inline void ranking_add(struct ranking *r, struct scored s)
+{
+    if (s.score != r->score) // of NaN: each alone
+        ranking_end_tie(r);
+    r->score = s.score;
+    if (s.weight > 0)
+        r->tied_positive += s.weight;
+    else
+        r->tied_negative -= s.weight;
+}
+
+// NaN when a class is absent.
+static inline double ranking_auc(struct ranking *r)
+{
+    ranking_end_tie(r);
+    bool both = r->positives > 0 && r->below > 0;
+    return both ? r->pairs / (r->positives * r->below) : (double)NAN;
+}
 
 // Area under the ROC curve: the probability that a positive scores above a negative,
 // ties counting half (Hanley & McNeil 1982), each pair weighted by the product of its

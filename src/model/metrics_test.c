@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/metrics.h"
+#include "model/metrics_groups.h"
 
 #include <math.h>
 
@@ -71,6 +72,110 @@ static void test_auc(void **state)
         for (size_t i = 1; i < n; i++)
             assert_true(s[i - 1].score <= s[i].score);
     }
+}
+
+static uint64_t group_of(uint64_t seed, uint64_t i)
+{
+    return random_below(seed, 4, i, 1 + seed % 40); // 0: of none
+}
+
+// All pairs of each group, found by looking at all.
+static struct gauc naive_gauc(const struct graded *g, size_t n, uint64_t groups)
+{
+    struct gauc r = {0};
+    double sum = 0, weights = 0;
+    static struct scored of[300];
+    for (uint64_t group = 0; group < groups; group++) {
+        size_t k = 0;
+        double weight = 0;
+        for (size_t i = 0; i < n; i++)
+            if (g[i].group == group) {
+                of[k++] = g[i].scored;
+                weight += fabs((double)g[i].scored.weight);
+            }
+        double auc = naive_auc(of, k);
+        if (group == GROUP_NONE) {
+            r.without = k;
+        } else if (isfinite(auc)) {
+            r.groups++;
+            sum += weight * auc;
+            weights += weight;
+        } else {
+            r.one_class += k > 0;
+        }
+    }
+    r.gauc = sum / weights;
+    return r;
+}
+
+static void test_gauc(void **state)
+{
+    (void)state;
+    static struct graded g[300], other[300];
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        size_t n = random_below(seed, 0, 0, 300);
+        for (size_t i = 0; i < n; i++) {
+            bool coarse = seed % 3 == 0, weighted = seed % 2 == 0;
+            float x = 20 * random_f32(seed, 1, i) - 10;
+            float weight = weighted ? random_f32(seed, 2, i) + 0.1f : 1;
+            g[i].group = group_of(seed, i);
+            g[i].scored.score = coarse ? (float)(int)(x / 4) : x;
+            g[i].scored.weight = random_below(seed, 3, i, 2) == 0 ? weight : -weight;
+            other[n - 1 - i] = g[i];
+        }
+        struct gauc want = naive_gauc(g, n, 40), got, again;
+        graded_sort(g, n);
+        graded_sort(other, n);
+        got = graded_gauc(g, n);
+        again = graded_gauc(other, n);
+        assert_memory_equal(&got, &again, sizeof(got)); // whatever the order was
+        if (!(fabs(want.gauc - got.gauc) < 1e-12 ||
+              (isnan(want.gauc) && isnan(got.gauc))))
+            fail_msg("seed %llu: %.15f, not %.15f", (unsigned long long)seed, got.gauc,
+                     want.gauc);
+        assert_int_equal(got.groups, want.groups);
+        assert_int_equal(got.one_class, want.one_class);
+        assert_int_equal(got.without, want.without);
+    }
+}
+
+// One group of two users that agree with nobody: their own orders are perfect, the common one
+// is not.
+static void test_gauc_is_not_auc(void **state)
+{
+    (void)state;
+    struct graded g[] = {
+        {7, {0.1f, -1}}, {7, {0.2f, 1}}, {9, {0.8f, -1}}, {9, {0.9f, 1}}, {5, {0.5f, 1}}};
+    graded_sort(g, 5);
+    struct gauc r = graded_gauc(g, 5);
+    assert_true(r.gauc == 1 && r.groups == 2 && r.one_class == 1);
+    for (int i = 0; i < 5; i++)
+        g[i].group = 1;
+    graded_sort(g, 5);
+    struct group_metrics m = group_metrics(g, 5);
+    assert_true(m.examples == 5 && m.positives == 3 && m.weight == 5);
+    assert_true(fabs(m.auc - 4.0 / 6) < 1e-15);
+}
+
+static void test_group_metrics(void **state)
+{
+    (void)state;
+    struct graded g[100];
+    double loss = 0, predicted = 0, observed = 0, weights = 0;
+    for (uint64_t i = 0; i < 100; i++) {
+        float score = 8 * random_f32(1, 1, i) - 4, weight = random_f32(1, 2, i) + 0.5f;
+        bool label = random_below(1, 3, i, 3) == 0;
+        double p = 1 / (1 + exp(-(double)score));
+        g[i] = (struct graded){1, {score, label ? weight : -weight}};
+        loss -= weight * log(label ? p : 1 - p);
+        predicted += weight * p;
+        observed += label ? weight : 0;
+        weights += weight;
+    }
+    struct group_metrics m = group_metrics(g, 100);
+    assert_true(fabs(m.logloss - loss / weights) < 1e-9);
+    assert_true(fabs(m.copc - predicted / observed) < 1e-9);
+    assert_true(fabs(m.weight - weights) < 1e-9);
 }
 
 static void test_auc_edges(void **state)
@@ -148,8 +253,13 @@ static void test_losses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_auc),    cmocka_unit_test(test_auc_edges),
-        cmocka_unit_test(test_ne),     cmocka_unit_test(test_streaming),
+        cmocka_unit_test(test_auc),
+        cmocka_unit_test(test_gauc),
+        cmocka_unit_test(test_gauc_is_not_auc),
+        cmocka_unit_test(test_group_metrics),
+        cmocka_unit_test(test_auc_edges),
+        cmocka_unit_test(test_ne),
+        cmocka_unit_test(test_streaming),
         cmocka_unit_test(test_losses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,6 +46,7 @@ struct train_config {
     const struct table_config *table;
     struct path_list data, test, valid; // valid: files, or none
     double valid_fraction; // or this share of the training data, by a hash of position
+    const char *group;     // evaluation_options.group of `test` and `valid`
     struct reader_options reader;
     struct model_options model;
     struct schedule schedule;

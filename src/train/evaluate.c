@@ -15,6 +15,7 @@
 #include "base/relaxed.h"
 #include "model/loss.h"
 #include "train/fields.h"
+#include "train/groups.h"
 #include "train/run.h"
 
 enum {
@@ -35,9 +36,10 @@ struct evaluation {
     float *dense;          // parameters, of all threads
     struct scored *scored; // of all windows
     size_t n, cap;
-    uint64_t position; // of the window's first example in the text
-    struct sums total; // of whole stretches
-    struct sums begun; // of the one that goes on in the next window
+    struct groups users; // of all windows, beside `scored`
+    uint64_t position;   // of the window's first example in the text
+    struct sums total;   // of whole stretches
+    struct sums begun;   // of the one that goes on in the next window
     // The window being scored.
     const struct dataset *data;
     struct dataset *loaded; // the same, unless it was given
@@ -109,11 +111,22 @@ static size_t pick(struct evaluation *ev, uint64_t first, size_t n, uint64_t ord
     size_t picked = 0;
     for (uint64_t i = first; i < first + n; i++) {
         ev->window[i] = (struct scored){0};
+        if (ev->users.columns > 0)
+            ev->users.graded[ev->n + i] = (struct graded){0};
         ev->predictions[i] = 0;
         if (o->held_out == 0 || evaluate_held_out(o->held_out, o->seed, ev->position + i))
             order[picked++] = i;
     }
     return picked;
+}
+
+// Example i of the window belongs to a group.
+static void grade(const struct evaluation *ev, struct groups *g, uint64_t i,
+                  struct scored s)
+{
+    if (g->columns > 0)
+        g->graded[ev->n + i] = (struct graded){
+            .group = groups_key(g, dataset_kept(ev->data, i)), .scored = s};
 }
 
 static int score_piece(struct evaluation *ev, int rank, uint64_t first, size_t n,
@@ -133,6 +146,7 @@ static int score_piece(struct evaluation *ev, int rank, uint64_t first, size_t n
     for (size_t i = 0; i < n; i++) {
         struct scored s = score_of(ev, &v->batch, i, ev->dense[0] + scores[i], sums);
         ev->window[order[i]] = s;
+        grade(ev, &ev->users, order[i], s);
         bool skipped = o->hold_places && isnan(v->batch.label[i]);
         ev->predictions[order[i]] = skipped  ? (float)NAN
                                     : o->raw ? s.score
@@ -179,6 +193,7 @@ static int make_room(struct evaluation *ev, size_t n, struct err *e)
         ev->scored = more;
         ev->cap = cap;
     }
+    TRY(groups_reserve(&ev->users, ev->cap, e));
     mem_free(ev->predictions);
     mem_free(ev->stretches);
     ev->predictions = mem_array(n + 1, sizeof(float));
@@ -229,8 +244,8 @@ static int load_window(struct evaluation *ev, struct err *e)
         .max_bad_lines = o->max_bad_lines,
         .bad_lines = o->bad_lines,
         .hold_places = o->hold_places,
-        .keep = o->keep,
-        .keep_option = o->keep_option,
+        .keep = o->group != NULL ? o->group : o->keep,
+        .keep_option = o->group != NULL ? "--group" : o->keep_option,
     };
     dataset_close(ev->loaded);
     ev->loaded = NULL;
@@ -239,10 +254,23 @@ static int load_window(struct evaluation *ev, struct err *e)
     return fields_check(ev->data, o->source, NULL, &o->parameters->model.options, e);
 }
 
+static void rank_groups(struct evaluation *ev, struct metrics *ret)
+{
+    size_t n = groups_sort(&ev->users, ev->n);
+    struct gauc g = graded_gauc(ev->users.graded, n);
+    ret->gauc = g.gauc;
+    ret->groups = g.groups;
+    ret->one_class = g.one_class;
+    ret->without_group = g.without;
+}
+
 // What depends on the order of the scores, of those that count.
 static int rank(struct evaluation *ev, struct metrics *ret, struct err *e)
 {
     size_t n = 0;
+    if (ev->users.columns > 0)
+        rank_groups(ev, ret);
+    groups_free(&ev->users);
     for (size_t i = 0; i < ev->n; i++)
         if (ev->scored[i].weight != 0)
             ev->scored[n++] = ev->scored[i];
@@ -267,6 +295,7 @@ static void evaluation_fini(struct evaluation *ev)
     mem_free(ev->works);
     mem_free(ev->dense);
     mem_free(ev->scored);
+    groups_free(&ev->users);
     mem_free(ev->predictions);
     mem_free(ev->stretches);
     dataset_close(ev->loaded);
@@ -303,7 +332,7 @@ static struct metrics metrics_of(const struct evaluation_options *o, const struc
     if (o->predict)
         return m;
     m.examples = s->examples;
-    m.auc = m.pr_auc = m.ne = (double)NAN;
+    m.auc = m.pr_auc = m.ne = m.gauc = (double)NAN;
     m.logloss = ratio(s->loss, s->weight);
     m.copc = ratio(s->predicted, s->observed);
     m.mae = ratio(s->off, s->weight);
@@ -316,7 +345,7 @@ static struct metrics metrics_of(const struct evaluation_options *o, const struc
 
 int evaluate(const struct evaluation_options *o, struct metrics *ret, struct err *e)
 {
-    struct evaluation ev = {.o = o};
+    struct evaluation ev = {.o = o, .users = groups_of(o->group, 0)};
     int rc = evaluation_init(&ev, e);
     for (bool more = true; rc == 0 && more;) {
         rc = load_window(&ev, e);

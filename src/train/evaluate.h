@@ -34,6 +34,10 @@ struct evaluation_options {
     int (*each)(void *ctx, const struct dataset *d, const float *predictions, size_t n,
                 struct err *e);
     void *ctx;
+    // The columns "a,b" whose values say which group an example is of, as its user, for
+    // the AUC by group; NULL: there is none. Of the logistic loss. Data at hand has been
+    // loaded with them as what is kept.
+    const char *group;
     // For who wants predictions and no metrics (but for the features that are known): nothing
     // of an example is held once it was predicted.
     bool predict;

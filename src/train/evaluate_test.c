@@ -12,10 +12,11 @@
 #include "kit/test.h"
 #include "kit/training.h"
 
-enum { ROWS = 9000, FEATURES = 50 };
+enum { ROWS = 9000, FEATURES = 50, USERS = 3000, FIRST_USER = 1000 };
 
 struct row {
     double label, score; // of a logistic regression, computed here
+    uint64_t user;       // 0: none
 };
 static struct row rows[ROWS];
 static float *seen;
@@ -36,9 +37,15 @@ static void write_rows(void)
         struct row *r = &rows[i];
         *r = (struct row){.label = random_f64(6, 2, i) < 0.3, .score = 0.5};
         fprintf(f, "%d", (int)r->label);
+        // Field 0 is the user, whom the model does not know. Most have few rows.
+        r->user = random_below(6, 4, i, 1 + random_below(6, 5, i, USERS));
+        if (random_below(6, 7, i, 10) == 0)
+            r->user = 0;
+        if (r->user != 0)
+            fprintf(f, " 0:%d:1", FIRST_USER + (int)r->user);
         for (uint64_t k = 0; k < 5; k++) {
             uint64_t key = random_below(6, 3, like * 5 + k, FEATURES + 5);
-            fprintf(f, " %d:0.5", (int)key);
+            fprintf(f, " 1:%d:0.5", (int)key);
             r->score += key < FEATURES ? 0.5 * (double)weight_of(key) : 0;
         }
         fputc('\n', f);
@@ -74,13 +81,14 @@ static int run(struct team *team, const struct parameters *p, double held_out,
 {
     const char *paths[] = {files_in("data")};
     struct source_options s = {.paths = paths, .n_paths = 1, .chunk_bytes = chunk_bytes};
-    struct reader_options r = {.format = "libsvm", .labels = true};
+    struct reader_options r = {.format = "libffm", .labels = true};
     uint64_t bad = 0;
     struct evaluation_options o = {.team = team,
                                    .parameters = p,
                                    .bad_lines = &bad,
                                    .held_out = held_out,
                                    .seed = 3,
+                                   .group = "0",
                                    .each = keep};
     n_seen = 0;
     int rc = reader_open(&o.reader, &r, &test_err);
@@ -91,6 +99,39 @@ static int run(struct team *team, const struct parameters *p, double held_out,
     source_close(o.source);
     reader_close(o.reader);
     return rc;
+}
+
+// Each user's pairs.
+static void naive_gauc(double held_out, struct metrics *m)
+{
+    static struct {
+        double won, pairs, n;
+    } users[USERS];
+    double sum = 0, weights = 0;
+    memset(users, 0, sizeof(users));
+    for (size_t i = 0; i < ROWS; i++) {
+        if (held_out > 0 && !evaluate_held_out(held_out, 3, i))
+            continue;
+        users[rows[i].user].n++;
+        for (size_t j = 0; j < ROWS; j++) {
+            double d = rows[i].score - rows[j].score;
+            if (rows[i].user != rows[j].user || rows[i].label == 0 || rows[j].label > 0 ||
+                (held_out > 0 && !evaluate_held_out(held_out, 3, j)))
+                continue;
+            users[rows[i].user].won += d > 1e-5 ? 1 : d > -1e-5 ? 0.5 : 0;
+            users[rows[i].user].pairs++;
+        }
+    }
+    m->without_group = (uint64_t)users[0].n;
+    for (size_t u = 1; u < USERS; u++) {
+        m->groups += users[u].pairs > 0;
+        m->one_class += users[u].n > 0 && users[u].pairs == 0;
+        if (users[u].pairs > 0) {
+            sum += users[u].n * users[u].won / users[u].pairs;
+            weights += users[u].n;
+        }
+    }
+    m->gauc = sum / weights;
 }
 
 static struct metrics naive(double held_out)
@@ -130,6 +171,7 @@ static struct metrics naive(double held_out)
     m.pr_auc = precision / observed;
     m.mae /= (double)m.examples;
     m.rmse = sqrt(m.rmse / (double)m.examples);
+    naive_gauc(held_out, &m);
     double rate = observed / (double)m.examples;
     m.ne = m.logloss / -(rate * log(rate) + (1 - rate) * log(1 - rate));
     return m;
@@ -158,6 +200,10 @@ static void against_naive(void **state)
                 if (!near(*metrics_value(&m, f), *metrics_value(&want, f)))
                     fail_msg("%s is %.9f, not %.9f", metrics_fields[f].name,
                              *metrics_value(&m, f), *metrics_value(&want, f));
+            assert_int_equal(m.groups, want.groups);
+            assert_int_equal(m.one_class, want.one_class);
+            assert_int_equal(m.without_group, want.without_group);
+            assert_true(m.groups > 100 && m.one_class > 10 && m.without_group > 50);
             if (threads == 1)
                 first = m;
             assert_memory_equal(&m, &first, sizeof(m));
@@ -229,7 +275,7 @@ static void failing_allocations(void **state)
     struct metrics m;
     struct team *team = training_team(1);
     open_model(&p);
-    files_write(files_in("data"), "1 1:1\n0 2:1\n1 3:0.5 4:2\n");
+    files_write(files_in("data"), "1 0:7:1 1:1:1\n0 0:7:1 1:2:1\n1 1:3:0.5 1:4:2\n");
     FAIL_EACH_ALLOCATION(run(team, &p, 0, 4096, &m), );
     parameters_close(&p);
     team_close(team);

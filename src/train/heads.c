@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "data/kept.h"
 #include "data/source.h"
 
 enum { HEAD_BYTES = 1 << 20 };
@@ -20,6 +21,16 @@ static bool next_line(const char **text, size_t *len, const char **ret, size_t *
     *text = end + 1;
     *len -= *ret_len + 1;
     return true;
+}
+
+static int check_columns(const struct train_config *c, const struct reader *r,
+                         const struct reader_layout *layout, struct err *e)
+{
+    size_t columns[KEPT_COLUMNS], n;
+    if (c->group == NULL)
+        return 0;
+    return reader_find_columns(r, layout, c->group, "--group", KEPT_COLUMNS, columns, &n,
+                               e);
 }
 
 static int check_lines(const struct train_config *c, struct reader *r, const char *text,
@@ -39,6 +50,8 @@ static int check_lines(const struct train_config *c, struct reader *r, const cha
             rc = 0; // whoever reads all of it counts them
         else if (rc == TUG_EDATA && *ret_line == 1)
             reader_explain_first(r, line, n, e);
+        if (rc == 0 && x.n > 0)
+            rc = check_columns(c, r, layout, e);
         if (rc != 0)
             break;
     }

@@ -103,6 +103,9 @@ static int load_window(struct run *r, struct position next, struct train_result 
                                     : 1,
         .max_bad_lines = r->config->max_bad_lines,
         .bad_lines = &r->bad_lines,
+        // What validation finds at hand.
+        .keep = !r->streaming && r->config->valid_fraction > 0 ? r->config->group : NULL,
+        .keep_option = "--group",
     };
     double start = clock_seconds();
     dataset_close(r->data);

@@ -22,6 +22,7 @@
 #include "train/columns.h"
 #include "train/course.h"
 #include "train/fields.h"
+#include "train/groups.h"
 #include "train/guard.h"
 #include "train/heads.h"
 #include "train/progress.h"
@@ -150,6 +151,7 @@ static int validate(struct run *r, uint64_t examples, struct metrics *ret, struc
         .bad_lines = &(uint64_t){0},
         .held_out = c->valid.n > 0 ? 0 : c->valid_fraction,
         .seed = c->model.seed,
+        .group = c->group,
         .interrupted = r->rows->whole_passes ? NULL : c->interrupted,
     };
     if (c->valid.n == 0 && !r->streaming && r->data != NULL)
@@ -243,6 +245,7 @@ static int test(struct run *r, struct train_result *result, struct err *e)
         .loss = c->reader.loss,
         .max_bad_lines = c->max_bad_lines,
         .bad_lines = &r->bad_lines,
+        .group = c->group,
         .interrupted = c->interrupted,
     };
     double start = clock_seconds();
@@ -327,6 +330,7 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     if (r->course->open != NULL)
         TRY(r->course->open(r, e));
     TRY(checkpoint_check_data(r, e));
+    TRY(groups_check("--group", c->group, c->reader.loss, e));
     TRY(heads_check(c, r->reader, &c->test, "--test", e));
     TRY(heads_check(c, r->reader, &c->valid, "--valid", e));
     TRY(checkpoint_start(r, e));

@@ -1,0 +1,72 @@
+// See groups.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/groups.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "data/reader.h"
+
+int groups_check(const char *option, const char *columns, enum loss loss, struct err *e)
+{
+    if (columns == NULL || loss == LOSS_LOGISTIC)
+        return 0;
+    return err_set(
+        e, TUG_EUSAGE,
+        "%s: the AUC is of labels 0 and 1, and the loss of this model is squared",
+        option);
+}
+
+struct groups groups_of(const char *columns, size_t skip)
+{
+    struct groups g = {.skip = skip};
+    const char *name;
+    size_t len;
+    while (reader_next_name(&columns, &name, &len))
+        g.columns++;
+    return g;
+}
+
+void groups_free(struct groups *g)
+{
+    mem_free(g->graded);
+    *g = (struct groups){0};
+}
+
+int groups_reserve(struct groups *g, size_t cap, struct err *e)
+{
+    if (g->columns == 0 || cap <= g->cap)
+        return 0;
+    struct graded *more = mem_realloc_array(g->graded, cap, sizeof(*more));
+    if (more == NULL)
+        return err_nomem(e, "the groups of an evaluation");
+    g->graded = more;
+    g->cap = cap;
+    return 0;
+}
+
+uint64_t groups_key(const struct groups *g, const char *kept)
+{
+    for (size_t i = 0; i < g->skip; i++)
+        kept += strlen(kept) + 1;
+    const char *end = kept;
+    for (size_t i = 0; i < g->columns; i++)
+        end += strlen(end) + 1;
+    size_t len = (size_t)(end - kept);
+    if (len == g->columns) // NULs only
+        return GROUP_NONE;
+    uint64_t key = hash_bytes(kept, len, 0);
+    return key != GROUP_NONE ? key : 1;
+}
+
+size_t groups_sort(struct groups *g, size_t n)
+{
+    size_t counted = 0;
+    for (size_t i = 0; i < n; i++)
+        if (g->graded[i].scored.weight != 0)
+            g->graded[counted++] = g->graded[i];
+    graded_sort(g->graded, counted);
+    return counted;
+}

@@ -1,0 +1,32 @@
+// Metrics by group in an evaluation: what group each example belongs to, by the texts of
+// columns that stay with the data (data/kept.h), and its score. 16 bytes an example.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_GROUPS_H
+#define TUG_TRAIN_GROUPS_H
+
+#include "model/metrics_groups.h"
+
+struct groups {
+    size_t skip, columns;  // of an example's texts: those before, and those that count
+    struct graded *graded; // of all examples; NULL: no groups are asked for
+    size_t cap;
+};
+
+// TUG_EUSAGE: `option` asks for groups by columns (NULL: it does not), which a loss has not.
+int groups_check(const char *option, const char *columns, enum loss loss, struct err *e);
+
+// By the columns "a,b", whose texts begin behind `skip` others. What was made stays empty
+// until there is room.
+struct groups groups_of(const char *columns, size_t skip);
+void groups_free(struct groups *g);
+
+int groups_reserve(struct groups *g, size_t cap, struct err *e);
+
+// The group of an example with these texts; GROUP_NONE: all are empty.
+uint64_t groups_key(const struct groups *g, const char *kept);
+
+// Leaves out examples without weight, and sorts the others. Gives their number.
+size_t groups_sort(struct groups *g, size_t n);
+
+#endif

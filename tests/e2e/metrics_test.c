@@ -1,0 +1,234 @@
+// Metrics of groups of examples, as the command prints them, against those computed here
+// from its predictions.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+
+#include "base/random.h"
+#include "kit/command.h"
+
+enum { ROWS = 3000, USERS = 400, DEVICES = 5, MOST = 60000 };
+
+static const char *const devices[DEVICES] = {"phone", "tablet", "", "tv, \"smart\"",
+                                             "pc"};
+
+// Users like ads and do not say so: the column is dropped. Some rows have no user.
+static void write_rows(const char *path, uint64_t seed)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "click,user,device,ad,w\n");
+    for (uint64_t i = 0; i < ROWS; i++) {
+        uint64_t user = random_below(seed, 1, i, 1 + random_below(seed, 2, i, USERS));
+        uint64_t device = random_below(seed, 3, i, DEVICES),
+                 ad = random_below(seed, 4, i, 9);
+        double p = 0.1 + 0.06 * (double)ad + 0.05 * (double)device;
+        bool quotes = strchr(devices[device], '"') != NULL;
+        fprintf(f, "%d,", random_f64(seed, 5, i) < p);
+        if (user % 10 != 3)
+            fprintf(f, "u%d", (int)user);
+        fprintf(f, ",%s,%d,%d\n", quotes ? "\"tv, \"\"smart\"\"\"" : devices[device],
+                (int)ad, 1 + (int)random_below(seed, 6, i, 3));
+    }
+    assert_int_equal(fclose(f), 0);
+}
+
+static struct row {
+    char group[40];
+    double label, weight, score;
+} rows[MOST];
+static size_t n_rows;
+
+// Lines "GROUP,LABEL,WEIGHT,SCORE" of what was printed; without a weight it is 1.
+static void read_rows(bool weights, char separator)
+{
+    n_rows = 0;
+    for (const char *p = e2e_out; *p != '\0'; n_rows++) {
+        struct row *r = &rows[n_rows];
+        const char *comma = strchr(p, separator);
+        char *end;
+        assert_true(n_rows < MOST && comma != NULL && comma - p < 40);
+        snprintf(r->group, sizeof(r->group), "%.*s", (int)(comma - p), p);
+        r->label = strtod(comma + 1, &end);
+        r->weight = weights ? strtod(end + 1, &end) : 1;
+        r->score = strtod(end + 1, &end);
+        assert_int_equal(*end, '\n');
+        p = end + 1;
+    }
+}
+
+static struct found {
+    double gauc, counted, one_class, without;
+} naive(void)
+{
+    struct found f = {0};
+    double sum = 0, weights = 0;
+    for (size_t g = 0; g < n_rows; g++) {
+        double won = 0, pairs = 0, weight = 0;
+        bool first = true;
+        for (size_t i = 0; i < n_rows && first; i++) {
+            if (strcmp(rows[i].group, rows[g].group) != 0)
+                continue;
+            first = i >= g;
+            weight += rows[i].weight;
+            for (size_t j = 0; j < n_rows && rows[i].label > 0; j++) {
+                if (rows[j].label > 0 || strcmp(rows[j].group, rows[g].group) != 0)
+                    continue;
+                double w = rows[i].weight * rows[j].weight;
+                pairs += w;
+                won += rows[i].score > rows[j].score    ? w
+                       : rows[i].score == rows[j].score ? w / 2
+                                                        : 0;
+            }
+        }
+        f.without += rows[g].group[0] == '\0';
+        if (!first || rows[g].group[0] == '\0')
+            continue;
+        f.counted += pairs > 0;
+        f.one_class += pairs == 0;
+        sum += pairs > 0 ? weight * won / pairs : 0;
+        weights += pairs > 0 ? weight : 0;
+    }
+    f.gauc = sum / weights;
+    return f;
+}
+
+static double number_in(const char *object, const char *name)
+{
+    json_t *o = e2e_json();
+    const json_t *v = json_object_get(json_object_get(o, object), name);
+    if (!json_is_number(v))
+        fail_msg("there is no number %s.%s: %s", object, name, e2e_out);
+    double x = json_number_value(v);
+    json_decref(o);
+    return x;
+}
+
+static void same(const struct found *want)
+{
+    double got = e2e_number("gauc");
+    if (!(fabs(got - want->gauc) < 1e-9))
+        fail_msg("gauc is %.12f, not %.12f", got, want->gauc);
+    assert_true(number_in("groups", "counted") == want->counted);
+    assert_true(number_in("groups", "one_class") == want->one_class);
+    assert_true(number_in("groups", "without") == want->without);
+}
+
+static const char *const train =
+    "train --data train.csv --test test.csv --format csv --drop user --weight-column w "
+    "--model lr --epochs 2 --group user --json";
+
+static void gauc(void **state)
+{
+    (void)state;
+    tug_ends(0, "%s --out out", train);
+    double trained = e2e_number("gauc");
+    char *said = e2e_out;
+    e2e_out = NULL;
+    tug_ends(0, "predict --from out --data test.csv --raw --keep user,click,w");
+    read_rows(true, ',');
+    assert_int_equal(n_rows, ROWS);
+    struct found want = naive();
+    assert_true(want.counted > 50 && want.one_class > 5 && want.without > 50);
+    mem_free(e2e_out);
+    e2e_out = said;
+    same(&want);
+    for (int threads = 1; threads <= 3; threads++) {
+        tug_ends(0, "eval --from out --data test.csv --group user --json --threads %d",
+                 threads);
+        same(&want);
+        assert_true(e2e_number("gauc") == trained); // the same bits
+    }
+    tug_ends(0, "eval --from out --data test.csv --group user");
+    assert_non_null(strstr(e2e_out, files_path("  gauc %.5f  (3000 examples)", trained)));
+    assert_non_null(
+        strstr(e2e_out, files_path("gauc is of %d groups", (int)want.counted)));
+    tug_ends(0, "eval --from out --data test.csv --json");
+    assert_true(isnan(e2e_number("gauc")));
+}
+
+// A share of the data, at hand in memory or read again, and a file.
+static void validation(void **state)
+{
+    (void)state;
+    static const char *const ways[] = {"--valid 0.3 --data-in memory",
+                                       "--valid 0.3 --data-in stream",
+                                       "--valid test.csv"};
+    double gauc[3];
+    for (int i = 0; i < 3; i++) {
+        tug_ends(0, "%s %s --deterministic --epochs 1", train, ways[i]);
+        gauc[i] = number_in("valid", "gauc");
+        assert_true(gauc[i] > 0.5 && gauc[i] < 1);
+        if (i == 2)
+            assert_true(e2e_number("gauc") == gauc[i]);
+    }
+    assert_true(gauc[0] != gauc[2] && fabs(gauc[0] - gauc[1]) < 0.02);
+}
+
+// The driver of a cluster evaluates as one process does.
+static void on_a_cluster(void **state)
+{
+    (void)state;
+    tug_ends(0, "launch --servers 2 --workers 2 -- %s --mode sync --out many", train);
+    double gauc = e2e_number("gauc");
+    tug_ends(0, "eval --from many --data test.csv --group user --json");
+    assert_true(e2e_number("gauc") == gauc);
+}
+
+// Before any training.
+static void mistakes(void **state)
+{
+    (void)state;
+    tug_ends(3, "%s --group nobody --max-bad-lines 100", train);
+    e2e_says("test.csv:2: the data has no column 'nobody', which --group names");
+    tug_ends(3, "train --data train.csv --format csv --valid 0.1 --group nobody");
+    e2e_says("train.csv: the data has no column 'nobody', which --group names");
+    tug_ends(2, "train --data train.csv --format csv --group user");
+    e2e_says("--group is of no use without --test or --valid");
+    tug_ends(2, "%s --loss squared", train);
+    e2e_says(
+        "--group: the AUC is of labels 0 and 1, and the loss of this model is squared");
+    files_write("d.svm", "1 7:1\n0 8:1\n");
+    tug_ends(2, "train --data d.svm --test d.svm --format libsvm --group 7");
+    e2e_says("--group works with csv, criteo, libffm and multislot data");
+}
+
+// MovieLens-1M: field 0 is the user.
+static void ml1m(void **state)
+{
+    (void)state;
+    const char *data = files_shared("ml1m/train.ffm.zst"),
+               *test = files_shared("ml1m/test.ffm.zst");
+    if (data == NULL || test == NULL) {
+        print_message("there is no MovieLens-1M in TUG_SHARED\n");
+        skip();
+    }
+    tug_ends(0,
+             "train --data %s --test %s --format libffm --model fm --epochs 2 --group 0 "
+             "--json --out movies",
+             data, test);
+    double gauc = e2e_number("gauc"), auc = e2e_number("auc");
+    // Orders within users are worth less than the common one, which knows who likes all.
+    assert_true(gauc > 0.73 && gauc < auc);
+    assert_true(number_in("groups", "counted") == 2447);
+    assert_true(number_in("groups", "one_class") == 515);
+}
+
+static int begin(void **state)
+{
+    if (e2e_begin(state) != 0)
+        return -1;
+    write_rows("train.csv", 1);
+    write_rows("test.csv", 2);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gauc),         cmocka_unit_test(validation),
+        cmocka_unit_test(on_a_cluster), cmocka_unit_test(mistakes),
+        cmocka_unit_test(ml1m),
+    };
+    return cmocka_run_group_tests(tests, begin, e2e_end);
+}
