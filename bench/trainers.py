@@ -1,4 +1,4 @@
-"""How tug and its peers are run and measured: what bench/peers, growth and cluster share.
+"""How tug and its peers are run and measured: what bench/peers, growth, deep and cluster share.
 
 A trainer is a function (job) -> (training command, test command or None). Commands are run by
 sh in an empty folder with links to the data, so that what the peers leave there (binary copies
@@ -114,11 +114,15 @@ def peers_of(options):
     return found
 
 
-def tug_of(options):
+def path_of_tug(options):
     path = os.path.abspath(options.tug)
     if not os.access(path, os.X_OK):
         sys.exit(f"there is no {path}: run make, or say where with --tug FILE")
-    return tug(path)
+    return path
+
+
+def tug_of(options):
+    return tug(path_of_tug(options))
 
 
 def make_vw_text(folder):
@@ -232,6 +236,7 @@ def run_job(trainer, job, data):
             report = json.loads(text.strip().split("\n")[-1])
             outcome.update(auc=report["auc"], read=report["seconds"]["read"],
                            train=report["seconds"]["train"], keys=report["keys"],
+                           rate=report["examples_per_second"],
                            bytes_per_key=report["bytes_per_key"],
                            data_bytes=report["data_bytes"], test=report["seconds"]["test"],
                            whole=outcome["wall"])
