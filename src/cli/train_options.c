@@ -112,7 +112,7 @@ static const struct option options[] = {
     {"batch", U64_AT(batch, "N", "256", 1, 1 << 20),
      "examples per batch: with --deterministic their gradients are added per key and "
      "applied once; otherwise a thread takes this many at a time; the default on a "
-     "cluster is 1024, except in sync mode"},
+     "cluster is 1024, with layers 512, except in sync mode"},
     {"threads", U64_AT(threads, "N", "0", 0, 1024), "0: one per core"},
     // JSON's integers are signed.
     {"seed", U64_AT(seed, "N", "1", 0, 1e18),

@@ -161,7 +161,7 @@ static double naive_score(const struct world *t, const struct naive *p, size_t e
     if (strcmp(name, "wide_deep") == 0 || strcmp(name, "nfm") == 0)
         return score + linear;
     if (strcmp(name, "deepfm") == 0)
-        return score + linear + pairs;
+        return score + linear + pairs / FIELDS;
     if (strcmp(name, "mlp") == 0)
         return score;
     double a[IN];

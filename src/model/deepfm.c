@@ -2,7 +2,11 @@
 // same vectors.
 //
 //   e_f = the sum of the vectors of field f's features
-//   score = b + sum w_i x_i + sum over pairs <e_f, e_g> + u . relu(... relu([e] W1 + b1) ...)
+//   score = b + sum w_i x_i + sum over pairs <e_f, e_g> / fields
+//             + u . relu(... relu([e] W1 + b1) ...)
+//
+// The paper has no / fields: with it the pairs of many fields weigh no more than those of
+// few, as normalized values do in fm, and one rate is right for both (docs/models.md).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/deep.h"
@@ -16,7 +20,7 @@ static void sum_fields(const float *x, size_t fields, size_t dim, float *ret)
             ret[c] += x[f * dim + c];
 }
 
-// Half of the sum's square without the fields' own (Rendle 2010, lemma 3.1).
+// Half of the sum's square without the fields' own (Rendle 2010, lemma 3.1), by fields.
 static float pairs(const float *x, size_t fields, size_t dim)
 {
     float sum[MODEL_MAX_DIM], score = 0;
@@ -25,7 +29,7 @@ static float pairs(const float *x, size_t fields, size_t dim)
         score += sum[c] * sum[c];
     for (size_t i = 0; i < fields * dim; i++)
         score -= x[i] * x[i];
-    return score / 2;
+    return score / 2 / (float)fields;
 }
 
 static void pairs_gradient(const float *x, size_t fields, size_t dim, float err,
@@ -35,7 +39,7 @@ static void pairs_gradient(const float *x, size_t fields, size_t dim, float err,
     sum_fields(x, fields, dim, sum);
     for (size_t f = 0; f < fields; f++)
         for (size_t c = 0; c < dim; c++)
-            dx[f * dim + c] += err * (sum[c] - x[f * dim + c]);
+            dx[f * dim + c] += err / (float)fields * (sum[c] - x[f * dim + c]);
 }
 
 static void forward(struct model_work *w, const struct model_batch *b, float *ret)
