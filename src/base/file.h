@@ -26,8 +26,7 @@ int file_open(int root, const char *path, int *ret_fd, struct err *e);
 // A file under construction: beside, under a name that nobody can guess, until
 // file_commit syncs and renames it to PATH and syncs the directory. Without a commit,
 // file_abort removes it. A device or a pipe is written straight; base/new_file.h says
-// more. Writes are buffered. A full disk is
-// reported with the path and the system's reason.
+// more. Writes are buffered. A full disk is reported with the path and the system's reason.
 struct file_writer;
 
 int file_create(struct file_writer **ret, const char *path, struct err *e);

@@ -1,5 +1,6 @@
 // Random numbers without state: a number is a function of (seed, stream, counter), so its
-// value depends on no order, no thread and no server (design: "same bits anywhere").
+// value depends on no order, no thread and no server: the same bits
+// anywhere (docs/architecture.md).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_RANDOM_H

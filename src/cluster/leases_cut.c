@@ -1,5 +1,5 @@
 // Which pieces a save holds that is made while a pass goes on, and passes that go on from
-// one (design: 5, a cut).
+// one.
 //
 // Every worker marks the save between two of its pieces, and gets no other until all
 // have: then the save holds the pieces that each had done by then, whole, and nothing

@@ -1,8 +1,8 @@
 // Losses: what a score means and which way it should go.
 //
-// logistic  label 0 or 1, score f: p = 1 / (1 + e^-f), loss -log p or -log (1
-// - p), d/df = p - label
-// squared   any label: prediction f, loss (f - label)^2 / 2, d/df = f - label
+//   logistic   label 0 or 1, score f: p = 1 / (1 + e^-f), loss -log p or -log (1 - p),
+//              d/df = p - label
+//   squared    any label: prediction f, loss (f - label)^2 / 2, d/df = f - label
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MODEL_LOSS_H

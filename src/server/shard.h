@@ -2,8 +2,8 @@
 // every table. One thread, no locks. A state machine behind a van handler;
 // with its member inside.
 //
-// A push happens exactly once in every partition it touches (design: III). Of each
-// session a shard remembers the low-water mark and, for each number above it, in which
+// A push happens exactly once in every partition it touches. Of each session
+// a shard remembers the low-water mark and, for each number above it, in which
 // partitions it was applied; of each identity (pass, piece, group) likewise, until the
 // scheduler says that the piece is done. So a push that is sent again, by the same worker
 // or by another one that took over the piece, is acknowledged and not applied. A push is
@@ -14,7 +14,7 @@
 // one the shard fetches the roster first and then decides. Requests of a session that
 // has ended are refused.
 //
-// Modes of a table (design: 5):
+// Modes of a table:
 //   async  a push is applied at once; a pull sees what is there
 //   ssp    likewise, but a pull at clock c waits until every living worker's tick is at
 //          least c - staleness, or it has finished; a worker counts from its first tick on

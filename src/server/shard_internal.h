@@ -1,28 +1,26 @@
 // What the files of a shard share. shard.h says what a shard is; a file each says how:
 //
-//   shard.c    its life, links, dispatch
-//   place.c    whose partitions a request asks for
-//   pending.c     requests that wait
-//   room.c     when there is room for an answer
-//   tables.c   TABLE, TABLE_DO, TABLE_WANTED
-//   push.c     gradients and values into rows
-//   pull.c     rows into answers
-//   sync.c     batches of sync tables
-//   sync_sum.c  what their contributions add up to, pushed to a store
-//   background.c    admin operations that take time: a slice at a time between requests
-//   save.c     saves: rows as they are at one moment, written while training goes on
+//   shard.c          its life, links, dispatch
+//   place.c          whose partitions a request asks for
+//   pending.c        requests that wait
+//   room.c           when there is room for an answer
+//   tables.c         TABLE, TABLE_DO, TABLE_WANTED
+//   push.c           gradients and values into rows
+//   pull.c           rows into answers
+//   sync.c           batches of sync tables
+//   sync_sum.c       what their contributions add up to, pushed to a store
+//   background.c     admin operations that take time: a slice at a time between requests
+//   save.c           saves: rows as they are at one moment, written while training goes on
 //   save_requests.c  what is asked of them
-//   loads.c    rows from saves
-//   rows.c     walks over the rows of a partition
-//   move.c     a partition goes to another shard
-//   told.c     admin operations, for the scheduler's log
-//   status.c   for people
-//   profiling.c  what is noted of each request, when wanted
-//   request_fields.h  what requests say of themselves
-//   shard_check.c  what must hold between two events, for builds with assertions
+//   loads.c          rows from saves
+//   rows.c           walks over the rows of a partition
+//   move.c           a partition goes to another shard
+//   told.c           admin operations, for the scheduler's log
+//   status.c         for people
+//   profiling.c      what is noted of each request, when wanted
+//   shard_check.c    what must hold between two events, for builds with assertions
 //
-// Pure, and tested apart: admin, keys, marks, pool, previous, profile, retries, spec,
-// ssp_clock, step_clock, sync_clock.
+// Files without this header know nothing of what is in a shard, and are tested apart.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_SHARD_INTERNAL_H

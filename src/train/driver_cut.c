@@ -1,5 +1,5 @@
 // Saves of a run in the middle of a pass: the table as it is at one moment, and where the
-// readers of the data stand at that moment (design: 5, a cut).
+// readers of the data stand at that moment.
 //
 //   pieces   every worker marks the save between two of its pieces (cluster/leases_cut.c);
 //            the position is the set of pieces that the save holds

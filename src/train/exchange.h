@@ -108,9 +108,8 @@ void exchange_finish(struct exchange *x);
 
 // Gradients, of `n` examples from `first` on, as model_gradients gives them. In one go:
 // exchange_clear, then exchange_add for all. Or by micro-batch, ascending: exchange_begin
-// says which,
-// exchange_add_micro for all, then exchange_sum, which adds the micro-batches up as the
-// tree says. Those of dense parameters are added to dense_gradient, or to what
+// says which, exchange_add_micro for all, then exchange_sum, which adds the micro-batches
+// up as the tree says. Those of dense parameters are added to dense_gradient, or to what
 // exchange_dense_micro gives.
 void exchange_clear(struct exchange *x);
 void exchange_add(struct exchange *x, size_t first, size_t n, float *const *gradients);

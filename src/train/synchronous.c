@@ -7,10 +7,10 @@
 // A batch has three phases with barriers between them:
 //   1. each thread takes a slice of the examples and computes the gradients of its
 //      features;
-//   2. each thread owns the rows whose id hashes to it, walks over all
-//      features of the batch in
-//      order, adds up the gradients of its rows (in place, into the first one's memory in
-//      each micro-batch), and applies them; thread 0 also does the bias;
+//   2. each thread owns the rows whose id hashes to it, walks over all features of the
+//      batch in order, adds up the gradients of its rows (in place, into the first one's
+//      memory in each micro-batch), and applies them; thread 0 also does the dense
+//      parameters;
 //   3. thread 0 decides whether to go on.
 //
 // SPDX-License-Identifier: Apache-2.0
