@@ -122,4 +122,7 @@ enum { OPTION_NAME_MAX = 64 };
 void options_nearest(const char *given, const char *words,
                      char ret_word[OPTION_NAME_MAX]);
 
+// Word `index` of them, into ret: what a choice's value stands for. There must be as many.
+const char *options_word(const char *words, int index, char ret[OPTION_NAME_MAX]);
+
 #endif

@@ -2,6 +2,7 @@
 // who gave it and what would have been taken.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -156,6 +157,18 @@ static bool parse_choice(const struct option *opt, const char *text, int *ret)
     if (c.found >= 0)
         *ret = c.found;
     return c.found >= 0;
+}
+
+const char *options_word(const char *words, int index, char ret[OPTION_NAME_MAX])
+{
+    for (; index > 0; index--) {
+        words = strchr(words, ' ');
+        assert(words != NULL);
+        words++;
+    }
+    int len = (int)strcspn(words, " ");
+    snprintf(ret, OPTION_NAME_MAX, "%.*s", len, words);
+    return ret;
 }
 
 static int refuse(const struct option *opt, const struct option_giver *by,

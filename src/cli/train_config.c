@@ -23,15 +23,6 @@ static int err_in(int rc, const char *where, struct err *e)
     return rc == 0 ? 0 : err_wrap(e, "%s", where);
 }
 
-static const char *word_of(const char *words, int index, char ret[32])
-{
-    for (; index > 0; index--)
-        words = strchr(words, ' ') + 1;
-    size_t n = strcspn(words, " ");
-    snprintf(ret, 32, "%.*s", (int)(n < 31 ? n : 31), words);
-    return ret;
-}
-
 static void set_penalties(struct rule_params *p, const struct train_options *t,
                           const struct options *o)
 {
@@ -52,7 +43,7 @@ static int set_layers(struct model_options *m, const struct train_options *t,
         if (options_given(o, names[i]))
             return err_set(e, TUG_EUSAGE, "--%s: an %s model has no layers", names[i],
                            m->ops->name);
-    char name[32];
+    char name[OPTION_NAME_MAX];
     enum rule_kind rule;
     if (options_given(o, "hidden"))
         TRY(err_in(model_hidden_parse(t->hidden, m->hidden, e), "--hidden", e));
@@ -61,7 +52,8 @@ static int set_layers(struct model_options *m, const struct train_options *t,
     if (options_given(o, "dropout"))
         m->dropout = (float)t->dropout;
     if (options_given(o, "dense-optimizer")) {
-        TRY(rule_find(word_of(TRAIN_OPTIMIZERS, t->dense_optimizer, name), &rule, e));
+        TRY(rule_find(options_word(TRAIN_OPTIMIZERS, t->dense_optimizer, name), &rule,
+                      e));
         m->dense = rule_defaults(rule);
     }
     if (options_given(o, "dense-lr"))
@@ -78,11 +70,11 @@ static int set_layers(struct model_options *m, const struct train_options *t,
 static int set_model(struct model_options *m, const struct train_options *t,
                      const struct options *o, struct err *e)
 {
-    char name[32];
+    char name[OPTION_NAME_MAX];
     enum rule_kind rule;
     const struct model_ops *ops;
-    TRY(rule_find(word_of(TRAIN_OPTIMIZERS, t->optimizer, name), &rule, e));
-    TRY(model_find(word_of(TRAIN_MODELS, t->model, name), &ops, e));
+    TRY(rule_find(options_word(TRAIN_OPTIMIZERS, t->optimizer, name), &rule, e));
+    TRY(model_find(options_word(TRAIN_MODELS, t->model, name), &ops, e));
     model_defaults(m, ops, rule);
     m->seed = t->seed;
     m->fields = ops->needs_fields ? (uint32_t)t->fields : 0;
@@ -256,9 +248,9 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
         .valid_fraction = s.valid_fraction,
         .group = t->group,
         .reader = {.format = options_given(o, "format")
-                                 ? word_of(TRAIN_FORMATS, t->format, setup->format)
+                                 ? options_word(TRAIN_FORMATS, t->format, setup->format)
                                  : NULL,
-                   .loss = t->loss == 1 ? LOSS_SQUARED : LOSS_LOGISTIC,
+                   .loss = (enum loss)t->loss,
                    .loss_given = options_given(o, "loss"),
                    .labels = true,
                    .fields = (uint32_t)t->fields,

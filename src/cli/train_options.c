@@ -10,7 +10,7 @@
 
 #include "cli/cli.h"
 #include "cli/model.h"
-#include "train/schedule.h"
+#include "train/config.h"
 
 #define AT(field) .offset = offsetof(struct train_options, field)
 
@@ -102,7 +102,7 @@ static const struct option options[] = {
     {"prior", F64_AT(prior, "X", NULL, 0, 1e6),
      "L2 penalty once a pass, spread over the updates of a weight: holds back rare "
      "features (default: 2; 1 for v of fm)"},
-    {"schedule", CHOICE_AT(schedule, TRAIN_SCHEDULES, "constant"),
+    {"schedule", CHOICE_AT(schedule, SCHEDULE_NAMES, "constant"),
      "factor on the rate after p passes: poly (1 + A p)^-B, exp A^(p / B), discexp "
      "A^floor(p / B), linear max(1 - A p, B)"},
     {"schedule-a", F64_AT(schedule_a, "A", "1", 0, INFINITY), "of the schedule"},
@@ -296,20 +296,21 @@ static int check_csv(const struct options *o, struct err *e)
 int train_options_check(const struct train_options *t, const struct options *o,
                         struct train_settings *ret, struct err *e)
 {
-    enum { FORMAT_CSV = 3, FORMAT_MULTISLOT }; // in TRAIN_FORMATS
-    enum { RESUME_NO, RESUME, RESUME_AUTO };   // in TRAIN_RESUMES
+    char format[OPTION_NAME_MAX];
     struct train_settings s = {0};
+    options_word(TRAIN_FORMATS, t->format, format);
     TRY(parse_mode(t->mode, &s, e));
     TRY(parse_valid(t->valid, &s, e));
     TRY(parse_save_every(t->save_every, &s, e));
     TRY(parse_separator(t->separator, &s.separator, e));
-    if (!options_given(o, "format") && t->resume != RESUME && t->init_from == NULL)
+    if (!options_given(o, "format") && t->resume != TRAIN_RESUME && t->init_from == NULL)
         return err_set(
             e, TUG_EUSAGE,
             "--format is missing: the format of the data, one of " TRAIN_FORMATS);
-    if (options_given(o, "format") && t->format != FORMAT_CSV)
+    if (options_given(o, "format") && strcmp(format, "csv") != 0)
         TRY(check_csv(o, e));
-    if (options_given(o, "format") && t->format != FORMAT_MULTISLOT && t->slots != NULL)
+    if (options_given(o, "format") && strcmp(format, "multislot") != 0 &&
+        t->slots != NULL)
         return err_set(e, TUG_EUSAGE, "--slots works only with --format multislot");
     if (t->out != NULL && strcmp(t->out, "-") == 0)
         return err_set(
@@ -321,9 +322,9 @@ int train_options_check(const struct train_options *t, const struct options *o,
         return err_set(
             e, TUG_EUSAGE,
             "--schedule-b is the length of a step in passes: it must be above 0");
-    if (!t->out && (t->resume != RESUME_NO || t->save_every))
+    if (!t->out && (t->resume != TRAIN_NEW || t->save_every))
         return err_set(e, TUG_EUSAGE, "--%s needs --out DIR, where the saves are",
-                       t->resume != RESUME_NO ? "resume" : "save-every");
+                       t->resume != TRAIN_NEW ? "resume" : "save-every");
     if (t->group != NULL && t->test.n == 0 && t->valid == NULL)
         return err_set(e, TUG_EUSAGE,
                        "--group is of no use without --test or --valid: it says how they "
@@ -331,7 +332,7 @@ int train_options_check(const struct train_options *t, const struct options *o,
     if (t->init_tables && !t->init_from)
         return err_set(e, TUG_EUSAGE,
                        "--init-tables needs --init-from DIR, where the tables are");
-    if (t->resume == RESUME && t->init_from)
+    if (t->resume == TRAIN_RESUME && t->init_from)
         return err_set(
             e, TUG_EUSAGE,
             "--resume continues a run, --init-from begins one; give only one of them (or "

@@ -17,7 +17,6 @@
 #define TRAIN_MODELS (MODELS(TRAIN_MODEL_WORD) + 1)
 #define TRAIN_LOSSES "logistic squared"
 #define TRAIN_OPTIMIZERS "sgd momentum adagrad adagrad-row rmsprop adam ftrl"
-#define TRAIN_SCHEDULES "constant poly exp discexp linear"
 #define TRAIN_REDUCES "sum mean"
 #define TRAIN_RULES "auto server worker"
 #define TRAIN_VALUES "f32 bf16"

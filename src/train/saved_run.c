@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/options.h"
 #include "rule/rule.h"
 
 static json_t *real_or_null(double x)
@@ -292,26 +293,24 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
 }
 
 // A value as it is typed on the command line.
-static void show_value(const char *name, const json_t *value, char ret[64])
+static void show_value(const char *name, const json_t *value, char ret[OPTION_NAME_MAX])
 {
-    static const char *const schedules[] = {"constant", "poly", "exp", "discexp",
-                                            "linear"};
     const char *text = json_string_value(value);
     int64_t number = json_integer_value(value);
     if (strcmp(name, "seed") == 0 && text != NULL)
-        snprintf(ret, 64, "%llu", strtoull(text, NULL, 16));
+        snprintf(ret, OPTION_NAME_MAX, "%llu", strtoull(text, NULL, 16));
     else if (strcmp(name, "schedule") == 0 && number >= 0 && number <= SCHEDULE_LINEAR)
-        snprintf(ret, 64, "%s", schedules[number]);
+        options_word(SCHEDULE_NAMES, (int)number, ret);
     else if (strcmp(name, "window") == 0)
-        snprintf(ret, 64, "%" PRId64, number >> 20);
+        snprintf(ret, OPTION_NAME_MAX, "%" PRId64, number >> 20);
     else if (text != NULL)
-        snprintf(ret, 64, "'%.60s'", text);
+        snprintf(ret, OPTION_NAME_MAX, "'%.60s'", text);
     else if (json_is_real(value))
-        snprintf(ret, 64, "%.7g", json_real_value(value));
+        snprintf(ret, OPTION_NAME_MAX, "%.7g", json_real_value(value));
     else if (json_is_boolean(value))
-        snprintf(ret, 64, "%s", json_is_true(value) ? "on" : "off");
+        snprintf(ret, OPTION_NAME_MAX, "%s", json_is_true(value) ? "on" : "off");
     else
-        snprintf(ret, 64, "%" PRId64, number);
+        snprintf(ret, OPTION_NAME_MAX, "%" PRId64, number);
 }
 
 // Options that differ, as they are typed: the rate of the latent vectors has one of its
@@ -324,7 +323,7 @@ struct differences {
 static void add_difference(struct differences *d, const char *group, const char *name,
                            const json_t *then, const json_t *now)
 {
-    char was[64], is[64];
+    char was[OPTION_NAME_MAX], is[OPTION_NAME_MAX];
     show_value(name, then, was);
     show_value(name, now, is);
     bool latent = strcmp(group, "latent") == 0 && strcmp(name, "lr") == 0,

@@ -29,7 +29,8 @@ struct schedule {
     double a, b;
 };
 
-#define SCHEDULE_NAMES "constant poly exp discexp linear" // in the order of the kinds
+// In the order of the kinds, as they are typed.
+#define SCHEDULE_NAMES "constant poly exp discexp linear"
 
 // The factor after `passes` passes (a fraction within a pass). The same
 // bits on every machine.
