@@ -41,12 +41,12 @@ enum synth_format {
 enum synth_part { SYNTH_TRAIN = 1, SYNTH_TEST = 2 }; // two endless sequences of examples
 
 struct synth_example {
-    uint32_t
-        value[SYNTH_SLOTS]; // 0 is the most frequent of a categorical slot; or missing
-    uint32_t
-        number[SYNTH_NUMERIC]; // an integer that Criteo readers put into bucket value[]
-    double linear;             // the part of score that a linear model could learn
-    double score;              // log-odds of a click
+    // 0 is the most frequent of a categorical slot; or SYNTH_MISSING.
+    uint32_t value[SYNTH_SLOTS];
+    // Integers that Criteo readers put into bucket value[].
+    uint32_t number[SYNTH_NUMERIC];
+    double linear; // the part of score that a linear model could learn
+    double score;  // log-odds of a click
     bool label;
 };
 

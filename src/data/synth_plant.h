@@ -47,9 +47,8 @@ enum { SYNTH_BUCKETS = 128 }; // more than any numeric slot has
 struct synth {
     uint64_t seed;
     double intercept;
-    struct synth_weights *weights; // of all slots
-    uint32_t
-        bucket_low[SYNTH_BUCKETS + 1]; // first integer of each bucket of a numeric slot
+    struct synth_weights *weights;          // of all slots
+    uint32_t bucket_low[SYNTH_BUCKETS + 1]; // first integers of a numeric slot's buckets
     struct synth_slot slots[SYNTH_SLOTS];
 };
 

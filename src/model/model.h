@@ -13,6 +13,9 @@
 //   ffm  [w | state][count][v: fields x dim | state]   + sum over pairs u_i u_j
 //                                                      <v_i[field j], v_j[field i]>
 //                                                      (Juan et al. 2016)
+//   mlp, wide_deep, deepfm, dcn
+//        [w | state][count][v: dim | state]            layers on the fields' vectors; each
+//                                                      model's file has its formula
 //
 // u is x, or with `normalize` x scaled to unit length (as libffm does): then the pairs of
 // a long example weigh no more than those of a short one. It applies to the pairs only.
@@ -64,15 +67,15 @@ struct model_options {
     uint64_t seed;
     bool normalize;
     float init; // weights of all groups but the first begin in (-init, init)
-    struct rule_params
-        linear; // of the first group, and the bias of models without layers
+    // Of the first group, and of the bias of models without layers.
+    struct rule_params linear;
     struct rule_params latent; // of the others; its block is set to dim here
     // Of models with layers:
     struct rule_params dense; // of the dense parameters
-    uint32_t
-        hidden[MODEL_MAX_HIDDEN]; // units of each layer, from the input on; 0: no more
-    uint32_t cross;               // layers of products (dcn)
-    float dropout;                // the share of units that a training example lacks
+    // Units of each layer, from the input on; 0: no more.
+    uint32_t hidden[MODEL_MAX_HIDDEN];
+    uint32_t cross; // layers of products (dcn)
+    float dropout;  // the share of units that a training example lacks
 };
 
 struct model {

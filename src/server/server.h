@@ -14,8 +14,8 @@ enum { SERVER_MAX_LOOPS = 256 };
 struct server_options {
     struct node *node;
     uint32_t loops; // of all
-    uint32_t
-        sparse_loops; // > 0: the first so many hold sparse tables, the others dense ones
+    // > 0: the first so many hold sparse tables, the others dense ones.
+    uint32_t sparse_loops;
     uint64_t max_bytes; // of rows, in all loops; 0: no limit. Of buffers: the node's
     void (*log)(void *ctx, const char *line); // see shard_options; from any loop's thread
     void *log_ctx;

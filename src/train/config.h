@@ -57,8 +57,8 @@ struct train_config {
     bool reduce_mean; // synchronous batches: mean of the gradients instead of their sum
     enum data_in data_in;
     uint64_t window_bytes; // streaming: text held and shuffled at a time
-    uint32_t
-        patience; // passes without a better validation loss before stopping; 0: never
+    // Passes without a better validation loss before stopping; 0: never.
+    uint32_t patience;
     uint64_t max_bad_lines;
     const char *out; // NULL: nothing is saved
     enum train_resume resume;

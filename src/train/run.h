@@ -108,12 +108,11 @@ struct run {
     struct dataset *data; // all of it, or the window
     bool streaming;
     struct position at;
-    double data_rate; // factor of the schedule for this stretch
     struct worker *workers;
     uint64_t bad_lines;       // skipped in the pass
     struct metrics last_pass; // of the examples before they were trained on
-    uint64_t
-        resumed_examples; // of a pass, by the save that the run goes on from; 0: not known
+    // Of a pass, by the save that the run goes on from; 0: not known.
+    uint64_t resumed_examples;
 
     // The stretch of batches that the team is working on.
     struct order order;
