@@ -9,12 +9,13 @@
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "cli/result.h"
-#include "train/groups.h"
+#include "train/group_table.h"
 #include "train/guard.h"
 
 struct eval_values {
     struct model_values model;
-    const char *group;
+    const char *group, *by;
+    uint64_t top;
     bool json;
 };
 
@@ -31,6 +32,10 @@ static const struct option options[] = {
      "also the AUC by group (gauc), such as by user: the mean of the groups' AUC by "
      "their "
      "examples, without groups that have labels of one kind. " GROUP_COLUMNS},
+    {"by", STRING_AT(by, "COLUMN,..."),
+     "also a table of the metrics for each value of the columns, the values with most "
+     "examples first"},
+    {"top", U64_AT(top, "N", "20", 1, 1000000000), "how many values --by prints"},
     {"json", FLAG_AT(json), "the last line of standard output is one JSON object"},
 };
 
@@ -47,18 +52,23 @@ const struct option_table cli_eval_options = {
              "the mean absolute error (mae). --json has all of them. Features that the "
              "model was not trained on count as absent.",
     .examples = "tug eval --from model --data test.tsv\n"
-                "tug eval --from model --data test.csv --group user_id",
+                "tug eval --from model --data test.csv --group user_id\n"
+                "tug eval --from model --data test.csv --by device,hour --top 50",
     CLI_OPTIONS(options),
 };
 
 static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
-                           struct err *e)
+                           struct group_table *table, struct err *e)
 {
     double start = clock_seconds();
     TRY(model_open(m, &v->model, true, e));
     struct evaluation_options o = model_evaluation(m, &v->model);
     o.group = v->group;
+    o.by = v->by;
+    o.top = v->top;
+    o.table = table;
     TRY(groups_check("--group", o.group, o.loss, e));
+    TRY(groups_check("--by", o.by, o.loss, e));
     struct metrics metrics;
     double opened = clock_seconds();
     TRY(evaluate(&o, &metrics, e));
@@ -85,17 +95,24 @@ static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
         .seed = m->run.options.model.seed,
         .out = m->dir,
         .skipped_lines = m->bad_lines,
+        .by = v->by,
+        .table = table,
     };
     return v->json ? result_print_json(&r, e) : result_print_metrics(&r);
 }
 
 static int eval_command(const void *values, const struct options *o, struct err *e)
 {
-    (void)o;
+    const struct eval_values *v = values;
+    if (v->by == NULL && options_given(o, "top"))
+        return err_set(e, TUG_EUSAGE,
+                       "--top is of no use without --by COLUMN, whose table it bounds");
+    struct group_table table = {0};
     struct opened_model *m = mem_zalloc(sizeof(*m));
     if (m == NULL)
         return err_nomem(e, "a model");
-    int rc = evaluate_opened(m, values, e);
+    int rc = evaluate_opened(m, v, &table, e);
+    group_table_free(&table);
     model_close(m);
     mem_free(m);
     return rc;

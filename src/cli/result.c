@@ -42,6 +42,23 @@ static void add_metrics(json_t *o, const struct metrics *m)
                                       (json_int_t)values.without_group));
 }
 
+static json_t *table_to_json(const struct result *r)
+{
+    json_t *lines = json_array();
+    for (size_t i = 0; i < r->table->n; i++) {
+        const struct group_line *l = &r->table->line[i];
+        const struct group_metrics *m = &l->metrics;
+        json_array_append_new(
+            lines, json_pack("{s:o, s:I, s:I, s:o, s:o, s:o}", "value",
+                             l->value[0] != '\0' ? json_string(l->value) : json_null(),
+                             "examples", (json_int_t)m->examples, "positives",
+                             (json_int_t)m->positives, "auc", number(m->auc), "logloss",
+                             number(m->logloss), "copc", number(m->copc)));
+    }
+    return json_pack("{s:s, s:I, s:o}", "columns", r->by, "values",
+                     (json_int_t)r->table->groups, "table", lines);
+}
+
 static json_t *to_json(const struct result *r)
 {
     json_t *o = json_pack(
@@ -67,6 +84,8 @@ static json_t *to_json(const struct result *r)
             add_metrics(valid, &r->valid);
         json_object_set_new(o, "valid", valid);
     }
+    if (o != NULL && r->by != NULL)
+        json_object_set_new(o, "by", table_to_json(r));
     return o;
 }
 
@@ -82,6 +101,34 @@ static void print_metric(const char *name, double x)
         printf("  %s %.5f", name, x);
     else
         printf("  %s none", name);
+}
+
+static void print_cell(double x)
+{
+    if (isfinite(x))
+        printf("  %8.5f", x);
+    else
+        printf("  %8s", "none");
+}
+
+// Values last: nobody knows how wide they are.
+static void print_table(const struct result *r)
+{
+    const struct group_table *t = r->table;
+    if (t->n < t->groups)
+        printf("the %zu of %llu values with most examples:\n", t->n,
+               (unsigned long long)t->groups);
+    printf("%12s  %12s  %8s  %8s  %8s  %s\n", "examples", "positives", "auc", "logloss",
+           "copc", r->by);
+    for (size_t i = 0; i < t->n; i++) {
+        const struct group_metrics *m = &t->line[i].metrics;
+        printf("%12llu  %12llu", (unsigned long long)m->examples,
+               (unsigned long long)m->positives);
+        print_cell(m->auc);
+        print_cell(m->logloss);
+        print_cell(m->copc);
+        printf("  %s\n", t->line[i].value[0] != '\0' ? t->line[i].value : "(empty)");
+    }
 }
 
 int result_print_metrics(const struct result *r)
@@ -107,5 +154,7 @@ int result_print_metrics(const struct result *r)
     if (r->skipped_lines > 0)
         printf("%llu line%s skipped\n", (unsigned long long)r->skipped_lines,
                r->skipped_lines == 1 ? " was" : "s were");
+    if (r->by != NULL)
+        print_table(r);
     return 0;
 }

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "model/metrics.h"
+#include "train/group_table.h"
 
 struct result {
     const char *command, *model, *format;
@@ -30,6 +31,8 @@ struct result {
     uint64_t seed;
     const char *out; // "" when nothing was saved
     uint64_t skipped_lines;
+    const char *by; // eval: the columns of `table`; NULL: there is none
+    const struct group_table *table;
 };
 
 int result_print_json(const struct result *r, struct err *e);

@@ -15,7 +15,7 @@
 #include "base/relaxed.h"
 #include "model/loss.h"
 #include "train/fields.h"
-#include "train/groups.h"
+#include "train/group_table.h"
 #include "train/run.h"
 
 enum {
@@ -36,10 +36,12 @@ struct evaluation {
     float *dense;          // parameters, of all threads
     struct scored *scored; // of all windows
     size_t n, cap;
-    struct groups users; // of all windows, beside `scored`
-    uint64_t position;   // of the window's first example in the text
-    struct sums total;   // of whole stretches
-    struct sums begun;   // of the one that goes on in the next window
+    struct groups users;  // of all windows, beside `scored`
+    struct groups slices; // of the table by group, likewise
+    struct buf keep;      // the columns of both
+    uint64_t position;    // of the window's first example in the text
+    struct sums total;    // of whole stretches
+    struct sums begun;    // of the one that goes on in the next window
     // The window being scored.
     const struct dataset *data;
     struct dataset *loaded; // the same, unless it was given
@@ -111,8 +113,8 @@ static size_t pick(struct evaluation *ev, uint64_t first, size_t n, uint64_t ord
     size_t picked = 0;
     for (uint64_t i = first; i < first + n; i++) {
         ev->window[i] = (struct scored){0};
-        if (ev->users.columns > 0)
-            ev->users.graded[ev->n + i] = (struct graded){0};
+        groups_skip(&ev->users, ev->n + i);
+        groups_skip(&ev->slices, ev->n + i);
         ev->predictions[i] = 0;
         if (o->held_out == 0 || evaluate_held_out(o->held_out, o->seed, ev->position + i))
             order[picked++] = i;
@@ -120,13 +122,14 @@ static size_t pick(struct evaluation *ev, uint64_t first, size_t n, uint64_t ord
     return picked;
 }
 
-// Example i of the window belongs to a group.
-static void grade(const struct evaluation *ev, struct groups *g, uint64_t i,
-                  struct scored s)
+// Example i of the window belongs to groups.
+static void grade(const struct evaluation *ev, uint64_t i, struct scored s)
 {
-    if (g->columns > 0)
-        g->graded[ev->n + i] = (struct graded){
-            .group = groups_key(g, dataset_kept(ev->data, i)), .scored = s};
+    if (ev->users.columns == 0 && ev->slices.columns == 0)
+        return;
+    const char *kept = dataset_kept(ev->data, i);
+    groups_put(&ev->users, ev->n + i, kept, s);
+    groups_put(&ev->slices, ev->n + i, kept, s);
 }
 
 static int score_piece(struct evaluation *ev, int rank, uint64_t first, size_t n,
@@ -146,7 +149,7 @@ static int score_piece(struct evaluation *ev, int rank, uint64_t first, size_t n
     for (size_t i = 0; i < n; i++) {
         struct scored s = score_of(ev, &v->batch, i, ev->dense[0] + scores[i], sums);
         ev->window[order[i]] = s;
-        grade(ev, &ev->users, order[i], s);
+        grade(ev, order[i], s);
         bool skipped = o->hold_places && isnan(v->batch.label[i]);
         ev->predictions[order[i]] = skipped  ? (float)NAN
                                     : o->raw ? s.score
@@ -194,6 +197,7 @@ static int make_room(struct evaluation *ev, size_t n, struct err *e)
         ev->cap = cap;
     }
     TRY(groups_reserve(&ev->users, ev->cap, e));
+    TRY(groups_reserve(&ev->slices, ev->cap, e));
     mem_free(ev->predictions);
     mem_free(ev->stretches);
     ev->predictions = mem_array(n + 1, sizeof(float));
@@ -201,6 +205,18 @@ static int make_room(struct evaluation *ev, size_t n, struct err *e)
     if (ev->predictions == NULL || ev->stretches == NULL)
         return err_nomem(e, "the scores of an evaluation");
     ev->stretches[0] = ev->begun;
+    return 0;
+}
+
+// The values that the window's n examples have.
+static int meet_slices(struct evaluation *ev, size_t n, struct err *e)
+{
+    for (size_t i = 0; i < n && ev->slices.columns > 0; i++) {
+        const struct graded *g = &ev->slices.graded[ev->n + i];
+        if (g->scored.weight != 0)
+            TRY(group_table_meet(ev->o->table, &ev->slices, g->group,
+                                 dataset_kept(ev->data, i), e));
+    }
     return 0;
 }
 
@@ -219,6 +235,7 @@ static int evaluate_window(struct evaluation *ev, struct err *e)
     for (size_t s = 0; s < whole; s++)
         add(&ev->total, &ev->stretches[s]);
     ev->begun = ev->stretches[whole];
+    TRY(meet_slices(ev, n, e));
     ev->n += ev->o->predict ? 0 : n;
     ev->position += n;
     return ev->o->each != NULL ? ev->o->each(ev->o->ctx, ev->data, ev->predictions, n, e)
@@ -244,8 +261,10 @@ static int load_window(struct evaluation *ev, struct err *e)
         .max_bad_lines = o->max_bad_lines,
         .bad_lines = o->bad_lines,
         .hold_places = o->hold_places,
-        .keep = o->group != NULL ? o->group : o->keep,
-        .keep_option = o->group != NULL ? "--group" : o->keep_option,
+        .keep = ev->keep.len > 0 ? buf_str(&ev->keep) : o->keep,
+        .keep_option = o->by == NULL ? (o->group != NULL ? "--group" : o->keep_option)
+                       : o->group == NULL ? "--by"
+                                          : "--group or --by",
     };
     dataset_close(ev->loaded);
     ev->loaded = NULL;
@@ -271,6 +290,9 @@ static int rank(struct evaluation *ev, struct metrics *ret, struct err *e)
     if (ev->users.columns > 0)
         rank_groups(ev, ret);
     groups_free(&ev->users);
+    if (ev->slices.columns > 0)
+        TRY(group_table_make(ev->o->table, &ev->slices, ev->n, ev->o->top, e));
+    groups_free(&ev->slices);
     for (size_t i = 0; i < ev->n; i++)
         if (ev->scored[i].weight != 0)
             ev->scored[n++] = ev->scored[i];
@@ -296,13 +318,33 @@ static void evaluation_fini(struct evaluation *ev)
     mem_free(ev->dense);
     mem_free(ev->scored);
     groups_free(&ev->users);
+    groups_free(&ev->slices);
+    buf_free(&ev->keep);
     mem_free(ev->predictions);
     mem_free(ev->stretches);
     dataset_close(ev->loaded);
 }
 
+// Which columns stay with the data: those of the users, and then those of the table.
+static int init_groups(struct evaluation *ev, struct err *e)
+{
+    const struct evaluation_options *o = ev->o;
+    ev->keep = BUF_INIT(1 << 20);
+    ev->users = groups_of(o->group, 0);
+    ev->slices = groups_of(o->by, ev->users.columns);
+    bool both = o->group != NULL && o->by != NULL;
+    int rc = o->group == NULL && o->by == NULL
+                 ? 0
+                 : buf_printf(&ev->keep, "%s%s%s", o->group != NULL ? o->group : "",
+                              both ? "," : "", o->by != NULL ? o->by : "");
+    if (rc == 0 && buf_str(&ev->keep) == NULL)
+        rc = TUG_ENOMEM;
+    return rc == 0 ? 0 : err_set(e, rc, "the names of columns: %s", err_text(rc));
+}
+
 static int evaluation_init(struct evaluation *ev, struct err *e)
 {
+    TRY(init_groups(ev, e));
     size_t threads = (size_t)team_size(ev->o->team);
     ev->views = mem_zalloc(threads * sizeof(*ev->views));
     ev->works = mem_zalloc(threads * sizeof(*ev->works));
@@ -345,7 +387,7 @@ static struct metrics metrics_of(const struct evaluation_options *o, const struc
 
 int evaluate(const struct evaluation_options *o, struct metrics *ret, struct err *e)
 {
-    struct evaluation ev = {.o = o, .users = groups_of(o->group, 0)};
+    struct evaluation ev = {.o = o};
     int rc = evaluation_init(&ev, e);
     for (bool more = true; rc == 0 && more;) {
         rc = load_window(&ev, e);

@@ -38,6 +38,11 @@ struct evaluation_options {
     // the AUC by group; NULL: there is none. Of the logistic loss. Data at hand has been
     // loaded with them as what is kept.
     const char *group;
+    // Likewise for a table of the `top` largest groups; NULL: there is none. The table is
+    // the caller's, zeroed.
+    const char *by;
+    size_t top;
+    struct group_table *table;
     // For who wants predictions and no metrics (but for the features that are known): nothing
     // of an example is held once it was predicted.
     bool predict;

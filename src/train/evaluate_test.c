@@ -11,12 +11,14 @@
 #include "kit/files.h"
 #include "kit/test.h"
 #include "kit/training.h"
+#include "train/group_table.h"
 
-enum { ROWS = 9000, FEATURES = 50, USERS = 3000, FIRST_USER = 1000 };
+enum { ROWS = 9000, FEATURES = 50, USERS = 3000, FIRST_USER = 1000, FIRST_SLICE = 9000 };
 
 struct row {
     double label, score; // of a logistic regression, computed here
     uint64_t user;       // 0: none
+    uint64_t slice;
 };
 static struct row rows[ROWS];
 static float *seen;
@@ -43,6 +45,8 @@ static void write_rows(void)
             r->user = 0;
         if (r->user != 0)
             fprintf(f, " 0:%d:1", FIRST_USER + (int)r->user);
+        r->slice = random_below(6, 8, i, 1 + random_below(6, 9, i, 7));
+        fprintf(f, " 2:%d:1", FIRST_SLICE + (int)r->slice);
         for (uint64_t k = 0; k < 5; k++) {
             uint64_t key = random_below(6, 3, like * 5 + k, FEATURES + 5);
             fprintf(f, " 1:%d:0.5", (int)key);
@@ -77,7 +81,7 @@ static int keep(void *ctx, const struct dataset *d, const float *predictions, si
 }
 
 static int run(struct team *team, const struct parameters *p, double held_out,
-               size_t chunk_bytes, struct metrics *ret)
+               size_t chunk_bytes, struct metrics *ret, struct group_table *table)
 {
     const char *paths[] = {files_in("data")};
     struct source_options s = {.paths = paths, .n_paths = 1, .chunk_bytes = chunk_bytes};
@@ -89,6 +93,9 @@ static int run(struct team *team, const struct parameters *p, double held_out,
                                    .held_out = held_out,
                                    .seed = 3,
                                    .group = "0",
+                                   .by = "2",
+                                   .top = 3,
+                                   .table = table,
                                    .each = keep};
     n_seen = 0;
     int rc = reader_open(&o.reader, &r, &test_err);
@@ -98,6 +105,8 @@ static int run(struct team *team, const struct parameters *p, double held_out,
         rc = evaluate(&o, ret, &test_err);
     source_close(o.source);
     reader_close(o.reader);
+    if (rc != 0)
+        group_table_free(table);
     return rc;
 }
 
@@ -132,6 +141,31 @@ static void naive_gauc(double held_out, struct metrics *m)
         }
     }
     m->gauc = sum / weights;
+}
+
+// Of the three largest of seven slices, which are those with the least numbers.
+static void check_table(const struct group_table *t, double held_out)
+{
+    assert_int_equal(t->groups, 7);
+    assert_int_equal(t->n, 3);
+    for (uint64_t s = 0; s < 3; s++) {
+        const struct group_metrics *m = &t->line[s].metrics;
+        uint64_t examples = 0;
+        double positives = 0, loss = 0;
+        for (size_t i = 0; i < ROWS; i++) {
+            if (rows[i].slice != s ||
+                (held_out > 0 && !evaluate_held_out(held_out, 3, i)))
+                continue;
+            double p = 1 / (1 + exp(-rows[i].score));
+            examples++;
+            positives += rows[i].label;
+            loss -= log(rows[i].label > 0 ? p : 1 - p);
+        }
+        assert_string_equal(t->line[s].value, files_path("%d", FIRST_SLICE + (int)s));
+        assert_int_equal(m->examples, examples);
+        assert_true((double)m->positives == positives);
+        assert_true(fabs(m->logloss - loss / (double)examples) < 1e-5);
+    }
 }
 
 static struct metrics naive(double held_out)
@@ -194,7 +228,10 @@ static void against_naive(void **state)
             struct metrics m;
             struct team *team = training_team(threads);
             size_t chunk_bytes = threads == 1 ? 1 << 20 : 128u << threads;
-            assert_int_equal(run(team, &p, held_out, chunk_bytes, &m), 0);
+            struct group_table table = {0};
+            assert_int_equal(run(team, &p, held_out, chunk_bytes, &m, &table), 0);
+            check_table(&table, held_out);
+            group_table_free(&table);
             assert_int_equal(m.examples, want.examples);
             for (size_t f = 0; f < METRICS_FIELDS; f++)
                 if (!near(*metrics_value(&m, f), *metrics_value(&want, f)))
@@ -275,8 +312,10 @@ static void failing_allocations(void **state)
     struct metrics m;
     struct team *team = training_team(1);
     open_model(&p);
-    files_write(files_in("data"), "1 0:7:1 1:1:1\n0 0:7:1 1:2:1\n1 1:3:0.5 1:4:2\n");
-    FAIL_EACH_ALLOCATION(run(team, &p, 0, 4096, &m), );
+    files_write(files_in("data"),
+                "1 0:7:1 1:1:1\n0 0:7:1 1:2:1 2:1:1\n1 1:3:0.5 1:4:2\n");
+    struct group_table table = {0};
+    FAIL_EACH_ALLOCATION(run(team, &p, 0, 4096, &m, &table), group_table_free(&table));
     parameters_close(&p);
     team_close(team);
 }

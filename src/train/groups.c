@@ -47,7 +47,8 @@ int groups_reserve(struct groups *g, size_t cap, struct err *e)
     return 0;
 }
 
-uint64_t groups_key(const struct groups *g, const char *kept)
+// GROUP_NONE: all texts are empty.
+static uint64_t key_of(const struct groups *g, const char *kept)
 {
     for (size_t i = 0; i < g->skip; i++)
         kept += strlen(kept) + 1;
@@ -59,6 +60,18 @@ uint64_t groups_key(const struct groups *g, const char *kept)
         return GROUP_NONE;
     uint64_t key = hash_bytes(kept, len, 0);
     return key != GROUP_NONE ? key : 1;
+}
+
+void groups_put(const struct groups *g, size_t i, const char *kept, struct scored s)
+{
+    if (g->columns > 0)
+        g->graded[i] = (struct graded){.group = key_of(g, kept), .scored = s};
+}
+
+void groups_skip(const struct groups *g, size_t i)
+{
+    if (g->columns > 0)
+        g->graded[i] = (struct graded){0};
 }
 
 size_t groups_sort(struct groups *g, size_t n)

@@ -23,8 +23,9 @@ void groups_free(struct groups *g);
 
 int groups_reserve(struct groups *g, size_t cap, struct err *e);
 
-// The group of an example with these texts; GROUP_NONE: all are empty.
-uint64_t groups_key(const struct groups *g, const char *kept);
+// The score of example i, whose texts are `kept`; it has none. Nothing without columns.
+void groups_put(const struct groups *g, size_t i, const char *kept, struct scored s);
+void groups_skip(const struct groups *g, size_t i);
 
 // Leaves out examples without weight, and sorts the others. Gives their number.
 size_t groups_sort(struct groups *g, size_t n);

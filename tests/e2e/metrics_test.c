@@ -147,6 +147,91 @@ static void gauc(void **state)
     assert_true(isnan(e2e_number("gauc")));
 }
 
+static const json_t *line_of(const json_t *table, const char *value)
+{
+    for (size_t i = 0; i < json_array_size(table); i++) {
+        const json_t *line = json_array_get(table, i),
+                     *v = json_object_get(line, "value");
+        if (value[0] != '\0' ? json_is_string(v) && !strcmp(json_string_value(v), value)
+                             : json_is_null(v))
+            return line;
+    }
+    fail_msg("there is no line of '%s': %s", value, e2e_out);
+    return NULL;
+}
+
+static double cell(const json_t *line, const char *name)
+{
+    return json_number_value(json_object_get(line, name));
+}
+
+// Each line is the evaluation of the rows that have its value.
+static void table(void **state)
+{
+    (void)state;
+    tug_ends(0, "predict --from model --data test.csv --keep ad,click,w");
+    read_rows(true, ',');
+    tug_ends(0, "eval --from model --data test.csv --by ad --group user --json");
+    json_t *o = e2e_json();
+    const json_t *by = json_object_get(o, "by"), *lines = json_object_get(by, "table");
+    assert_true(isfinite(e2e_number("gauc")));
+    assert_string_equal(json_string_value(json_object_get(by, "columns")), "ad");
+    assert_int_equal(json_integer_value(json_object_get(by, "values")), 9);
+    assert_int_equal(json_array_size(lines), 9);
+    double last = ROWS;
+    for (size_t i = 0; i < 9; i++) { // largest first
+        double n = cell(json_array_get(lines, i), "examples");
+        assert_true(n <= last);
+        last = n;
+    }
+    for (int ad = 0; ad < 9; ad++) {
+        double n = 0, weight = 0, positives = 0, loss = 0, predicted = 0, observed = 0;
+        const char *value = files_path("%d", ad);
+        for (size_t i = 0; i < n_rows; i++) {
+            const struct row *r = &rows[i];
+            if (strcmp(r->group, value) != 0)
+                continue;
+            n++;
+            weight += r->weight;
+            positives += r->label;
+            predicted += r->weight * r->score;
+            observed += r->weight * r->label;
+            loss -= r->weight * log(r->label > 0 ? r->score : 1 - r->score);
+        }
+        const json_t *line = line_of(lines, value);
+        assert_true(cell(line, "examples") == n && cell(line, "positives") == positives);
+        assert_true(fabs(cell(line, "logloss") - loss / weight) < 1e-5);
+        assert_true(fabs(cell(line, "copc") - predicted / observed) < 1e-5);
+        assert_true(cell(line, "auc") > 0.3 && cell(line, "auc") < 0.7);
+    }
+    json_decref(o);
+}
+
+// As people see it: cells that are empty, quotes, several columns, and where it ends.
+static void table_as_text(void **state)
+{
+    (void)state;
+    tug_ends(0, "eval --from model --data test.csv --by device");
+    const char *head = strstr(e2e_out, "    examples     positives       auc   logloss"
+                                       "      copc  device\n");
+    assert_non_null(head);
+    assert_non_null(strstr(head, "  phone\n"));
+    assert_non_null(strstr(head, "  (empty)\n"));
+    assert_non_null(strstr(head, "  tv, \"smart\"\n"));
+    assert_null(strstr(e2e_out, "with most examples"));
+    tug_ends(0, "eval --from model --data test.csv --by ad,device --top 3");
+    head = strstr(e2e_out, "the 3 of 45 values with most examples:\n");
+    assert_non_null(head);
+    size_t lines = 0;
+    for (; *head != '\0'; head++)
+        lines += *head == '\n';
+    assert_int_equal(lines, 5);
+    tug_ends(2, "eval --from model --data test.csv --top 3");
+    e2e_says("--top is of no use without --by");
+    tug_ends(3, "eval --from model --data test.csv --by phone --group user");
+    e2e_says("the data has no column 'phone', which --group or --by names");
+}
+
 // A share of the data, at hand in memory or read again, and a file.
 static void validation(void **state)
 {
@@ -220,14 +305,16 @@ static int begin(void **state)
         return -1;
     write_rows("train.csv", 1);
     write_rows("test.csv", 2);
+    tug_ends(0, "%s --out model", train);
     return 0;
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gauc),         cmocka_unit_test(validation),
-        cmocka_unit_test(on_a_cluster), cmocka_unit_test(mistakes),
+        cmocka_unit_test(gauc),          cmocka_unit_test(table),
+        cmocka_unit_test(table_as_text), cmocka_unit_test(validation),
+        cmocka_unit_test(on_a_cluster),  cmocka_unit_test(mistakes),
         cmocka_unit_test(ml1m),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
