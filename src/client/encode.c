@@ -375,7 +375,7 @@ static void answer_error(struct slice *s, const struct msg_error *m, uint64_t no
     wire_reason(m->what, what, sizeof(what));
     int code = wire_failure(m->code);
     size_t n = strlen(KEYS_LIST_UNKNOWN);
-    if (s->request->kind == &request_info) { // it may be known on another loop
+    if (s->request->kind->anyone_knows) {
         err_set(&s->request->why, code, "%s", what);
         slice_answered(s);
         return;

@@ -165,8 +165,7 @@ static uint64_t away_since(struct peer *p, uint64_t now)
 static bool is_in_vain(const struct slice *s)
 {
     const struct request_kind *kind = s->request->kind;
-    return kind->takes_long &&
-           (s->peer->s.state != SESSION_OPEN || kind != &request_load);
+    return kind->takes_long && (s->peer->s.state != SESSION_OPEN || !kind->blocks);
 }
 
 static void give_up_long_ones(struct peer *p, uint64_t now)

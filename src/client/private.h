@@ -78,8 +78,8 @@ struct below_wanted {
     bool found;
 };
 
-// What requests of a kind are and do. Each kind stands where its calls are, and nothing
-// lists them: what all requests need to know of one is here.
+// What requests of a kind are and do. Each kind stands where its calls are; what all
+// requests need to know of one is here.
 struct request_kind {
     const char *says; // "a push to", for messages
     uint16_t type;    // of its messages
@@ -96,6 +96,10 @@ struct request_kind {
     void (*free)(void *own);
     size_t numbers;  // which of the client's numbers it takes one of (offsetof); 0: none
     bool takes_long; // as long as there are rows
+    bool blocks;     // a loop does nothing else meanwhile: that it is silent is no sign
+    bool stands_alone; // it waits for all pushes before it, and those behind it for it
+    bool anyone_knows; // a loop's refusal is no end: another may know
+    bool of_partition; // not of keys (slice_cut_partition)
 };
 
 // A kind is not to be had without what stands before the dots.

@@ -274,7 +274,7 @@ static int start(struct request *r)
 static bool has_room(const struct client *c, const struct request *r)
 {
     const struct numbers *x = request_numbers(r);
-    if (r->kind == &request_mark)
+    if (r->kind->stands_alone)
         return c->pushes.next == c->pushes.low;
     if (x == &c->pushes && c->marking != NULL)
         return false;

@@ -140,7 +140,7 @@ static int begin_mark(struct request *r)
     return 0;
 }
 
-REQUEST_KIND(mark, "a mark", MSG_MARK, MSG_OK, begin_mark);
+REQUEST_KIND(mark, "a mark", MSG_MARK, MSG_OK, begin_mark, .stands_alone = true);
 
 client_ts client_load(struct client *c, uint32_t table, const char *path,
                       uint64_t checksum, const char *name, bool clear, uint64_t *ret_rows,
@@ -183,7 +183,8 @@ static int send_load(struct slice *s)
 
 REQUEST_KIND(load, "a load of", MSG_LOAD, MSG_OK, slice_cut_all, .send = send_load,
              .take = request_add, .free = mem_free,
-             .numbers = offsetof(struct client, orders), .takes_long = true);
+             .numbers = offsetof(struct client, orders), .takes_long = true,
+             .blocks = true);
 
 client_ts client_below(struct client *c, enum wire_root kind, const char *path,
                        char ret[FILE_PATH_MAX], struct err *e)

@@ -313,7 +313,7 @@ static bool is_well_placed(const struct slice *s)
     const struct request *r = s->request;
     const struct client *c = r->client;
     const struct placement *p = &c->placements[r->spec->space];
-    if (r->kind == &request_rows)
+    if (r->kind->of_partition)
         return owner_of_page(r) == s->peer;
     for (uint32_t i = 0; i < s->n; i++) {
         uint32_t k = roster_partition(c->partition_bits, r->spec->space,
@@ -330,7 +330,7 @@ static int place_again(struct slice *s)
 {
     struct request *r = s->request;
     size_t begin = s->begin, end = begin + s->n;
-    if (r->kind == &request_rows)
+    if (r->kind->of_partition)
         TRY(slice_cut_partition(r));
     while (begin < end) {
         begin = cut_run(r, begin, end);

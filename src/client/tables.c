@@ -122,7 +122,7 @@ static int asked(struct request *r)
 }
 
 REQUEST_KIND(info, "a question", MSG_TABLE_INFO, MSG_TABLE_INFO_IS, slice_cut_everywhere,
-             .take = take_info, .answered = asked);
+             .take = take_info, .answered = asked, .anyone_knows = true);
 
 // Clocks, admin operations, figures, rows.
 
@@ -366,4 +366,4 @@ static bool take_rows(struct slice *s, const struct van_message *is)
 }
 
 REQUEST_KIND(rows, "rows of", MSG_ROWS, MSG_ROWS_ARE, slice_cut_partition,
-             .send = send_rows, .take = take_rows);
+             .send = send_rows, .take = take_rows, .of_partition = true);
