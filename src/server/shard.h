@@ -43,10 +43,11 @@
 #include "cluster/member.h"
 #include "protocol/spec.h"
 #include "server/roots.h"
+#include "table/tree_sum.h"
 
 enum {
-    SHARD_MICROS = 16,    // micro-batches of a batch (sync)
-    SHARD_MAX_CLOCKS = 4, // batches of a sync table that are open at the same time
+    SHARD_MICROS = TREE_LEAVES, // micro-batches of a batch (sync)
+    SHARD_MAX_CLOCKS = 4,       // batches of a sync table that are open at the same time
 };
 
 struct shard_options {

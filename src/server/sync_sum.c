@@ -26,8 +26,6 @@
 #include "store/cut.h"
 #include "table/tree_sum.h"
 
-static_assert((int)TREE_LEAVES == (int)SHARD_MICROS, "parts of a batch");
-
 enum { PUSH_KEYS = 4096 }; // that are pushed together, unless a partition has more
 
 struct sync_scratch {
