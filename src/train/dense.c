@@ -17,6 +17,14 @@ float *dense_floats(const struct model *m)
     return ret;
 }
 
+uint64_t *dense_keys(const struct model *m)
+{
+    uint64_t *ret = mem_array(m->blocks, sizeof(*ret));
+    for (size_t i = 0; i < m->blocks && ret != NULL; i++)
+        ret[i] = i;
+    return ret;
+}
+
 void dense_read(const struct model *m, float *const *blocks, float *ret)
 {
     size_t n = model_dense_block(m);

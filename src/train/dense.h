@@ -12,6 +12,9 @@
 // Room of model_dense floats, zeros; NULL: there is no memory.
 float *dense_floats(const struct model *m);
 
+// The keys of the blocks, which the caller frees; NULL: there is no memory.
+uint64_t *dense_keys(const struct model *m);
+
 // Copies the weights of the blocks' rows, which others may be changing; and sets them.
 void dense_read(const struct model *m, float *const *blocks, float *ret);
 

@@ -131,13 +131,10 @@ static int resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
 
 static int pull_dense(struct driver *d, struct err *e)
 {
-    size_t n = d->cache->model.blocks;
-    uint64_t *keys = mem_array(n, sizeof(*keys));
+    uint64_t *keys = dense_keys(&d->cache->model);
     if (keys == NULL)
         return err_nomem(e, "dense parameters");
-    for (size_t i = 0; i < n; i++)
-        keys[i] = i;
-    int rc = pull_rows(d, true, keys, n, e);
+    int rc = pull_rows(d, true, keys, d->cache->model.blocks, e);
     mem_free(keys);
     return rc;
 }

@@ -60,17 +60,15 @@ static int open_dense(struct exchange *x, const struct model *m, struct err *e)
 {
     size_t width = x->steps ? m->dense.width : m->dense.pull_width;
     x->dense_floats = m->blocks * width;
-    x->dense_keys = mem_array(m->blocks, sizeof(*x->dense_keys));
+    x->dense_keys = dense_keys(m);
     x->blocks = mem_array(m->blocks, sizeof(*x->blocks));
     x->dense = mem_array(x->dense_floats + KERNEL_PADDING, sizeof(float));
     x->dense_gradient = mem_array(x->dense_floats + KERNEL_PADDING, sizeof(float));
     if (x->dense_keys == NULL || x->blocks == NULL || x->dense == NULL ||
         x->dense_gradient == NULL)
         return err_nomem(e, "dense parameters");
-    for (size_t i = 0; i < m->blocks; i++) {
-        x->dense_keys[i] = i;
+    for (size_t i = 0; i < m->blocks; i++)
         x->blocks[i] = x->dense + i * width;
-    }
     return 0;
 }
 

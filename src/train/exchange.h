@@ -62,7 +62,7 @@ struct exchange {
     // Likewise the blocks of dense parameters: by gradients the model's floats one after
     // the other, by steps whole rows.
     size_t dense_floats;
-    uint64_t *dense_keys; // 0, 1, ...
+    uint64_t *dense_keys;
     float *dense, *dense_gradient;
     float **blocks; // in `dense`
 

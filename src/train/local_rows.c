@@ -52,14 +52,12 @@ static int open_store(struct store **ret, const struct table_config *t, uint32_t
 static int make_dense(struct local_rows *l, struct err *e)
 {
     size_t n = l->model.blocks;
-    uint64_t *keys = mem_array(n, sizeof(*keys));
+    uint64_t *keys = dense_keys(&l->model);
     float *first = dense_floats(&l->model);
     l->blocks = mem_array(n, sizeof(*l->blocks));
     int rc = keys != NULL && first != NULL && l->blocks != NULL
                  ? 0
                  : err_nomem(e, "dense parameters");
-    for (size_t i = 0; i < n && rc == 0; i++)
-        keys[i] = i;
     if (rc == 0) {
         model_first_dense(&l->model, first);
         struct store_push p = {.op = STORE_ASSIGN,
