@@ -194,6 +194,18 @@ static int check_end(const struct command *c, int status, struct err *e)
     return 0;
 }
 
+int command_fd(const struct command *c)
+{
+    return c->pipe;
+}
+
+bool command_ended(const struct command *c)
+{
+    siginfo_t info = {0};
+    return waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+           info.si_pid != 0;
+}
+
 static int wait_for(struct command *c)
 {
     int status = 0;

@@ -11,6 +11,7 @@
 #ifndef TUG_BASE_COMMAND_H
 #define TUG_BASE_COMMAND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -27,6 +28,8 @@ int command_write(struct command *c, const void *bytes, size_t n, struct err *e)
 // *ret_n = 0 only at its end, which is not yet its success.
 int command_read(struct command *c, void *bytes, size_t cap, size_t *ret_n,
                  struct err *e);
+int command_fd(const struct command *c);     // our end, for who waits for several things
+bool command_ended(const struct command *c); // command_end would not wait
 int command_end(struct command *c, struct err *e); // waits; frees c, also on failure
 // Ends it, and what it has started, wherever it is; frees c. NULL is fine.
 void command_abort(struct command *c);

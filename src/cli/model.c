@@ -39,8 +39,10 @@ static int open_data(struct opened_model *m, const struct model_values *v, bool 
                        ops->name, m->run.schema.format);
     TRY(reader_open(&m->reader, &r, e));
     m->format = reader_schema(m->reader)->format;
-    struct source_options s = {
-        .paths = v->data.items, .n_paths = v->data.n, .eager = m->eager};
+    struct source_options s = {.paths = v->data.items,
+                               .n_paths = v->data.n,
+                               .command = v->pipe_command,
+                               .eager = m->eager};
     return source_open(&m->source, &s, e);
 }
 

@@ -16,7 +16,7 @@ struct model_values {
     const char *from;
     struct option_list data;
     int format; // 0: as the model was trained
-    const char *drop, *slots;
+    const char *drop, *slots, *pipe_command;
     bool allow_missing;
     uint64_t threads;
     uint64_t max_bad_lines;
@@ -39,6 +39,8 @@ struct model_values {
         {"slots", STRING_AT(model.slots, "TEXT|FILE"),                                   \
          "multislot: what a line holds, where it is not what the model was trained on "  \
          "(as of tug train)"},                                                           \
+        {"pipe-command", STRING_AT(model.pipe_command, "COMMAND"),                       \
+         "'sh -c COMMAND' reads each file, and what it writes is read in its place"},    \
     {                                                                                    \
         "threads", U64_AT(model.threads, "N", "0", 0, 1024), "0: one per core"           \
     }

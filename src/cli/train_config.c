@@ -222,7 +222,7 @@ static int check_data(const struct train_config *c, struct err *e)
     struct problems problems = PROBLEMS_INIT;
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof(lists) / sizeof(*lists); i++) {
-        struct data_files files = {0};
+        struct data_files files = {.command = lists[i]->command};
         rc = data_files_add_all(&files, lists[i]->items, lists[i]->n, &problems, e);
         data_files_free(&files);
     }
@@ -242,9 +242,9 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
     setup->cluster = (struct train_cluster){.node = node};
     setup->valid[0] = s.valid;
     *c = (struct train_config){
-        .data = {t->data.items, t->data.n},
-        .test = {t->test.items, t->test.n},
-        .valid = {setup->valid, s.valid != NULL},
+        .data = {t->data.items, t->data.n, t->pipe_command},
+        .test = {t->test.items, t->test.n, t->pipe_command},
+        .valid = {setup->valid, s.valid != NULL, t->pipe_command},
         .valid_fraction = s.valid_fraction,
         .group = t->group,
         .reader = {.format = options_given(o, "format")

@@ -26,6 +26,11 @@ static const struct option options[] = {
      "multislot (--slots: count value value ... of each); with --resume "
      "and --init-from it is taken from the saved model, like all options that say how "
      "data is read"},
+    {"pipe-command", STRING_AT(pipe_command, "COMMAND"),
+     "what makes the data of each file: 'sh -c COMMAND' reads the file, decompressed, "
+     "and "
+     "what it writes is read in its place; of --data, --test and --valid; it isn't saved "
+     "with the model"},
     {"test", LIST_AT(test, "PATH..."),
      "what to evaluate on when training is over; never influences training"},
     {"valid", STRING_AT(valid, "PATH|FRACTION"),

@@ -29,6 +29,7 @@ struct train_options {
     struct option_list data, test;
     const char *valid;
     const char *group;
+    const char *pipe_command;
     int format;
     const char *label, *drop, *numeric, *weight_column, *separator; // csv
     bool allow_missing;                                             // csv

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "data/filter.h"
 
 enum { IN_BYTES = 256 << 10, MAGIC_BYTES = 4, FOREIGN_BYTES = 8 };
 
@@ -124,6 +125,11 @@ static int wait_readable(struct decoder *d, struct err *e)
 int decoder_read_fd(struct decoder *d, char *out, size_t cap, size_t *ret_n,
                     struct err *e)
 {
+    if (d->filter != NULL) {
+        TRY(filter_read(d->filter, out, cap, ret_n, e));
+        d->at_end = *ret_n == 0;
+        return 0;
+    }
     for (;;) {
         if (d->wake_fd >= 0)
             TRY(wait_readable(d, e));
@@ -169,38 +175,48 @@ static int fill_magic(struct decoder *d, struct err *e)
     return 0;
 }
 
+// What is compressed, and how.
+static int begin(struct decoder *d, struct err *e)
+{
+    d->in = mem_alloc(IN_BYTES);
+    if (d->in == NULL)
+        return err_nomem(e, "a read buffer");
+    TRY(fill_magic(d, e));
+    TRY(decoder_refuse(d->in, d->in_len, d->name, e));
+    d->ops = decoder_detect(d->in, d->in_len);
+    return d->ops->open(d, e);
+}
+
+static int open_any(struct decoder **ret, const struct decoder *as, struct err *e)
+{
+    struct decoder *d = mem_zalloc(sizeof *d);
+    if (d == NULL) {
+        if (as->fd >= 0)
+            close(as->fd);
+        filter_close(as->filter);
+        return err_nomem(e, "a decoder");
+    }
+    *d = *as;
+    int rc = begin(d, e);
+    if (rc == 0)
+        *ret = d;
+    else
+        decoder_close(d);
+    return rc;
+}
+
 int decoder_open(struct decoder **ret, int fd, const char *name, int wake_fd,
                  struct err *e)
 {
-    int rc;
-    struct decoder *d = mem_zalloc(sizeof *d);
-    if (d == NULL) {
-        close(fd);
-        return err_nomem(e, "a decoder");
-    }
-    d->fd = fd;
-    d->name = name;
-    d->wake_fd = wake_fd;
-    d->in = mem_alloc(IN_BYTES);
-    if (d->in == NULL) {
-        rc = err_nomem(e, "a read buffer");
-        goto fail;
-    }
-    rc = fill_magic(d, e);
-    if (rc != 0)
-        goto fail;
-    rc = decoder_refuse(d->in, d->in_len, name, e);
-    if (rc != 0)
-        goto fail;
-    d->ops = decoder_detect(d->in, d->in_len);
-    rc = d->ops->open(d, e);
-    if (rc != 0)
-        goto fail;
-    *ret = d;
-    return 0;
-fail:
-    decoder_close(d);
-    return rc;
+    const struct decoder as = {.fd = fd, .name = name, .wake_fd = wake_fd};
+    return open_any(ret, &as, e);
+}
+
+int decoder_open_filter(struct decoder **ret, struct filter *f, const char *name,
+                        struct err *e)
+{
+    const struct decoder as = {.fd = -1, .name = name, .wake_fd = -1, .filter = f};
+    return open_any(ret, &as, e);
 }
 
 void decoder_close(struct decoder *d)
@@ -209,7 +225,9 @@ void decoder_close(struct decoder *d)
         return;
     if (d->ops != NULL)
         d->ops->close(d);
-    close(d->fd);
+    if (d->fd >= 0)
+        close(d->fd);
+    filter_close(d->filter);
     mem_free(d->in);
     mem_free(d);
 }
@@ -260,7 +278,7 @@ int decoder_skip(struct decoder *d, uint64_t n, struct err *e)
 {
     if (n == 0)
         return 0;
-    if (d->ops == &decode_plain)
+    if (d->ops == &decode_plain && d->filter == NULL)
         return skip_plain(d, n, e);
     char *waste = mem_alloc(IN_BYTES);
     if (waste == NULL)
@@ -277,7 +295,7 @@ int decoder_skip(struct decoder *d, uint64_t n, struct err *e)
     return rc;
 }
 
-static int first_line(struct decoder *d, struct buf *b, struct err *e)
+int decoder_first_line(struct decoder *d, struct buf *b, struct err *e)
 {
     char part[4096];
     for (;;) {
@@ -290,18 +308,6 @@ static int first_line(struct decoder *d, struct buf *b, struct err *e)
         if (n == 0 || end != NULL)
             return 0;
     }
-}
-
-int decoder_first_line(const char *name, struct buf *b, struct err *e)
-{
-    int fd = open(name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return err_sys(e, TUG_EIO, "open '%s'", name);
-    struct decoder *d = NULL;
-    TRY(decoder_open(&d, fd, name, -1, e));
-    int rc = first_line(d, b, e);
-    decoder_close(d);
-    return rc;
 }
 
 int decoder_truncated(const struct decoder *d, struct err *e)

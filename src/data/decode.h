@@ -19,6 +19,7 @@
 #include "base/err.h"
 
 struct decoder;
+struct filter;
 
 struct decode_ops {
     const char *name;   // "gzip"
@@ -37,8 +38,9 @@ struct decoder {
     const struct decode_ops *ops;
     const char *name; // for messages; borrowed
     int fd;
-    int wake_fd; // readable when waiting for a pipe must stop; -1: none
-    bool at_end; // the file has no more bytes than those in in[]
+    int wake_fd;           // readable when waiting for a pipe must stop; -1: none
+    struct filter *filter; // in the place of fd; NULL: none
+    bool at_end;           // the file has no more bytes than those in in[]
     char *in;
     size_t in_at, in_len; // bytes not used yet: in[in_at .. in_len)
     void *state;          // of the compression
@@ -49,6 +51,9 @@ struct decoder {
 // readable.
 int decoder_open(struct decoder **ret, int fd, const char *name, int wake_fd,
                  struct err *e);
+// The same of what a command makes of a file; takes over `f`.
+int decoder_open_filter(struct decoder **ret, struct filter *f, const char *name,
+                        struct err *e);
 void decoder_close(struct decoder *d); // NULL is fine
 
 // Up to `cap` > 0 bytes of text; *ret_n = 0 only at the end of a complete file.
@@ -62,8 +67,8 @@ int decoder_read_full(struct decoder *d, char *out, size_t cap, size_t *ret_n,
 // only.
 int decoder_skip(struct decoder *d, uint64_t n, struct err *e);
 
-// The first line of a file, without its newline, appended to *b.
-int decoder_first_line(const char *name, struct buf *b, struct err *e);
+// The first line, without its newline, appended to *b. Before the first read only.
+int decoder_first_line(struct decoder *d, struct buf *b, struct err *e);
 
 const struct decode_ops *decoder_detect(const char *bytes, size_t n);
 

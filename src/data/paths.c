@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "data/decode.h"
+#include "data/filter.h"
 
 enum { END_BYTES = 64 << 10 };
 
@@ -31,6 +32,9 @@ static int add_name(struct data_files *f, const char *name, struct data_file fil
         f->file = grown;
         f->cap = cap;
     }
+    file.command = f->command;
+    file.packed = file.compressed;
+    file.compressed |= f->command != NULL;
     file.name = mem_strdup(name);
     if (file.name == NULL)
         return err_nomem(e, "the list of data files");
@@ -56,7 +60,9 @@ static int open_failed(const char *path, struct err *e)
     return err_sys(e, TUG_EIO, "open '%s'", path);
 }
 
-static int check_file(int fd, const char *path, struct data_file *ret, struct err *e)
+// A command may make text of anything.
+static int check_file(int fd, const char *path, bool any, struct data_file *ret,
+                      struct err *e)
 {
     struct stat st;
     if (fstat(fd, &st) < 0)
@@ -67,7 +73,8 @@ static int check_file(int fd, const char *path, struct data_file *ret, struct er
     ssize_t n = pread(fd, magic, sizeof magic, 0);
     if (n < 0)
         return err_sys(e, TUG_EIO, "read '%s'", path);
-    TRY(decoder_refuse(magic, (size_t)n, path, e));
+    if (!any)
+        TRY(decoder_refuse(magic, (size_t)n, path, e));
     const struct decode_ops *ops = decoder_detect(magic, (size_t)n);
     ret->compressed = ops != &decode_plain;
     ret->bytes = (uint64_t)st.st_size;
@@ -81,7 +88,7 @@ static int add_file(struct data_files *f, const char *path, struct err *e)
     if (fd < 0)
         return open_failed(path, e);
     struct data_file file = {0};
-    int rc = check_file(fd, path, &file, e);
+    int rc = check_file(fd, path, f->command != NULL, &file, e);
     close(fd);
     return rc != 0 ? rc : add_name(f, path, file, e);
 }
@@ -284,6 +291,37 @@ int data_file_hash(const struct data_file *f, uint64_t *ret, struct err *e)
         return err_sys(e, TUG_EIO, "open '%s'", f->name);
     int rc = hash_ends(fd, f, ret, e);
     close(fd);
+    return rc;
+}
+
+int data_file_open(struct decoder **ret, const struct data_file *f, int wake_fd,
+                   const atomic_bool *interrupted, struct err *e)
+{
+    // Not blocking: a named pipe would wait for its writer, where nothing ends the wait.
+    int fd = f->is_stdin
+                 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+                 : open(f->name, O_RDONLY | O_CLOEXEC | (f->is_pipe ? O_NONBLOCK : 0));
+    if (fd < 0)
+        return err_sys(e, TUG_EIO, "open '%s'", f->name);
+    if (f->command == NULL)
+        return decoder_open(ret, fd, f->name, f->is_pipe ? wake_fd : -1, e);
+    const struct filter_options o = {.command = f->command,
+                                     .name = f->name,
+                                     .feed = f->packed || f->is_pipe,
+                                     .wake_fd = wake_fd,
+                                     .interrupted = interrupted};
+    struct filter *filter = NULL;
+    TRY(filter_open(&filter, &o, fd, e));
+    return decoder_open_filter(ret, filter, f->name, e);
+}
+
+int data_file_first_line(const struct data_file *f, const atomic_bool *interrupted,
+                         struct buf *b, struct err *e)
+{
+    struct decoder *d = NULL;
+    TRY(data_file_open(&d, f, -1, interrupted, e));
+    int rc = decoder_first_line(d, b, e);
+    decoder_close(d);
     return rc;
 }
 

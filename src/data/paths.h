@@ -4,6 +4,7 @@
 #ifndef TUG_DATA_PATHS_H
 #define TUG_DATA_PATHS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -16,6 +17,10 @@ struct data_file {
     char *name; // as it is opened and shown; "(standard input)" for "-"
     bool is_stdin, compressed;
     bool is_pipe; // it can be read once only: standard input, a named pipe, <(command)
+    // What its bytes go through (data/filter.h), so that its text is not known before it is
+    // read; NULL: nothing. `compressed` is true then.
+    const char *command;
+    bool packed;                        // it is compressed, whatever its command
     const struct reader_layout *layout; // see source_layout
     uint64_t bytes;                     // on disk
     uint64_t text_bytes; // exact for plain files, an estimate for compressed ones
@@ -24,6 +29,7 @@ struct data_file {
 struct data_files {
     struct data_file *file;
     size_t n, cap;
+    const char *command; // of the files that are added; borrowed
 };
 
 // Appends what `path` stands for: itself, a directory's plain files at any depth (names
@@ -36,6 +42,16 @@ int data_files_add(struct data_files *f, const char *path, struct err *e);
 int data_files_add_all(struct data_files *f, const char *const *paths, size_t n,
                        struct problems *p, struct err *e);
 void data_files_free(struct data_files *f);
+
+// Its text, decompressed and through its command. `wake_fd`, `interrupted`: see
+// filter_options; of a file without a command only pipes wait, and `wake_fd` ends it.
+struct decoder;
+int data_file_open(struct decoder **ret, const struct data_file *f, int wake_fd,
+                   const atomic_bool *interrupted, struct err *e);
+// The first line of it, without its newline, appended to *b.
+struct buf;
+int data_file_first_line(const struct data_file *f, const atomic_bool *interrupted,
+                         struct buf *b, struct err *e);
 
 // XXH3 of the file's size, its first 64 KiB and its last 64 KiB: reads these. TUG_EDATA
 // when it has changed since. Not of pipes.

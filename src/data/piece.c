@@ -61,6 +61,7 @@ static int add_files(struct pieces *p, const struct pieces_options *o, struct er
 {
     if (o->n_paths == 0)
         return err_set(e, TUG_EUSAGE, "no data is named");
+    p->files.command = o->command;
     for (size_t i = 0; i < o->n_paths; i++)
         TRY(data_files_add(&p->files, o->paths[i], e));
     TRY(no_pipes(&p->files, e));
@@ -121,21 +122,17 @@ static int open_file(const struct pieces *p, uint32_t file, int *ret, struct err
 static int stream_open(struct pieces *p, uint32_t file, struct err *e)
 {
     struct stream *s = &p->s;
-    int fd;
+    const struct data_file *f = &p->files.file[file];
     stream_close(s);
-    TRY(open_file(p, file, &fd, e));
     s->file = file;
     s->fd = -1;
     s->d = NULL;
     s->offset = s->from = s->line = 0;
     s->ended = false;
     s->at = s->n = 0;
-    if (p->files.file[file].compressed) {
-        TRY(decoder_open(&s->d, fd, p->files.file[file].name, -1, e));
-        s->line = 1;
-    } else {
-        s->fd = fd;
-    }
+    s->line = f->compressed;
+    TRY(f->compressed ? data_file_open(&s->d, f, -1, p->interrupted, e)
+                      : open_file(p, file, &s->fd, e));
     s->open = true;
     return 0;
 }
@@ -487,10 +484,8 @@ static int count_before(const struct pieces *p, struct decoder *d, uint64_t offs
 int pieces_line(const struct pieces *p, uint32_t file, uint64_t offset,
                 uint64_t *ret_line, struct err *e)
 {
-    int fd;
     struct decoder *d = NULL;
-    TRY(open_file(p, file, &fd, e));
-    TRY(decoder_open(&d, fd, pieces_file_name(p, file), -1, e));
+    TRY(data_file_open(&d, &p->files.file[file], -1, p->interrupted, e));
     int rc = count_before(p, d, offset, ret_line, e);
     decoder_close(d);
     return rc;
@@ -498,5 +493,5 @@ int pieces_line(const struct pieces *p, uint32_t file, uint64_t offset,
 
 int pieces_first_line(const struct pieces *p, uint32_t file, struct buf *b, struct err *e)
 {
-    return decoder_first_line(pieces_file_name(p, file), b, e);
+    return data_file_first_line(&p->files.file[file], p->interrupted, b, e);
 }

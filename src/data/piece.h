@@ -31,6 +31,7 @@ enum { PIECE_BYTES_MAX = 1 << 30 }; // a piece is held in memory while it is par
 struct pieces_options {
     const char *const *paths; // as of source_open, in its order; no pipes: TUG_EUSAGE
     size_t n_paths;
+    const char *command;            // as of source_open
     uint64_t piece_bytes;           // 1 .. PIECE_BYTES_MAX
     size_t max_line_bytes;          // 0 means 64 MiB
     const atomic_bool *interrupted; // ends reading with TUG_EINTERRUPTED; NULL: never

@@ -18,7 +18,6 @@
 #include "data/source.h"
 
 #include <assert.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -137,13 +136,7 @@ static const struct data_file *feed_file(const struct feed *f)
 static int feed_open(struct feed *f, struct err *e)
 {
     const struct data_file *file = feed_file(f);
-    // Not blocking: a named pipe would wait for its writer, where nothing ends the wait.
-    int fd = file->is_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-                            : open(file->name, O_RDONLY | O_CLOEXEC |
-                                                   (file->is_pipe ? O_NONBLOCK : 0));
-    if (fd < 0)
-        return err_sys(e, TUG_EIO, "open '%s'", file->name);
-    TRY(decoder_open(&f->d, fd, file->name, file->is_pipe ? f->s->wake_fd : -1, e));
+    TRY(data_file_open(&f->d, file, f->s->wake_fd, f->s->interrupted, e));
     f->at_eof = false;
     if (f->at.offset == 0)
         return 0;
@@ -276,6 +269,13 @@ static int feed_push(struct feed *f, size_t cut, bool *ret_stop, struct err *e)
     return 0;
 }
 
+static int no_text(const struct data_file *file, struct err *e)
+{
+    if (file->command == NULL)
+        return err_set(e, TUG_EDATA, "%s is empty", file->name);
+    return err_set(e, TUG_EDATA, "%s: '%s' wrote nothing", file->name, file->command);
+}
+
 static int feed_one_file(struct feed *f, bool *ret_stop, struct err *e)
 {
     TRY(feed_open(f, e));
@@ -283,7 +283,7 @@ static int feed_one_file(struct feed *f, bool *ret_stop, struct err *e)
         size_t cut = 0;
         TRY(feed_cut(f, &cut, e));
         if (cut == 0 && f->at.offset == 0)
-            return err_set(e, TUG_EDATA, "%s is empty", feed_file(f)->name);
+            return no_text(feed_file(f), e);
         if (cut == 0)
             break;
         TRY(check_lines(f, cut, e));
@@ -386,6 +386,7 @@ int source_open(struct source **ret, const struct source_options *o, struct err 
     s->eager = o->eager;
     s->queue_chunks = o->queue_chunks != 0 ? o->queue_chunks : QUEUE_CHUNKS;
     s->interrupted = o->interrupted;
+    s->files.command = o->command;
     s->from = SOURCE_START;
     s->tail = &s->head;
     pthread_mutex_init(&s->lock, NULL);
@@ -556,7 +557,7 @@ int source_first_line(struct source *s, uint32_t file, struct buf *b, struct err
         pthread_mutex_unlock(&s->lock);
         return rc;
     }
-    return decoder_first_line(f->name, b, e);
+    return data_file_first_line(f, s->interrupted, b, e);
 }
 
 // ---------------------------------------------------------------- facts
@@ -564,15 +565,11 @@ int source_first_line(struct source *s, uint32_t file, struct buf *b, struct err
 int source_head(const struct source *s, uint32_t file, size_t most, struct buf *b,
                 struct err *e)
 {
-    const char *name = s->files.file[file].name;
     struct decoder *d = NULL;
     size_t n = 0;
     if (buf_reserve(b, most) != 0)
         return err_nomem(e, "the beginning of a file");
-    int fd = open(name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return err_sys(e, TUG_EIO, "open '%s'", name);
-    TRY(decoder_open(&d, fd, name, -1, e));
+    TRY(data_file_open(&d, &s->files.file[file], -1, s->interrupted, e));
     int rc = decoder_read_full(d, b->data + b->len, most, &n, e);
     decoder_close(d);
     b->len += rc == 0 ? n : 0;

@@ -25,6 +25,7 @@ struct source_options {
     // Each is expanded and sorted by itself; their order is kept.
     const char *const *paths;
     size_t n_paths;
+    const char *command;   // what each goes through (data/filter.h); NULL: nothing
     size_t chunk_bytes;    // 0 means 1 MiB; a longer line makes a longer chunk
     size_t max_line_bytes; // 0 means 64 MiB
     size_t queue_chunks;   // read ahead; 0 means 16

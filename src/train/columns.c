@@ -58,7 +58,8 @@ static int look_at_file(struct search *s, struct source *source, uint32_t file,
 static void look_at(struct search *s, const struct path_list *paths)
 {
     struct source *source = NULL;
-    struct source_options o = {.paths = paths->items, .n_paths = paths->n};
+    struct source_options o = {
+        .paths = paths->items, .n_paths = paths->n, .command = paths->command};
     if (paths->n == 0 || source_open(&source, &o, NULL) != 0)
         return;
     for (uint32_t i = 0; i < source_files(source) && s->open->text_len > 0; i++)
@@ -90,7 +91,8 @@ static int search(struct search *s, struct err *e)
 static bool begins_with_pipe(const struct path_list *paths)
 {
     struct source *s = NULL;
-    struct source_options o = {.paths = paths->items, .n_paths = paths->n};
+    struct source_options o = {
+        .paths = paths->items, .n_paths = paths->n, .command = paths->command};
     bool pipe = source_open(&s, &o, NULL) != 0 || source_is_pipe(s, 0);
     source_close(s);
     return pipe;

@@ -19,6 +19,7 @@ struct node;
 struct path_list {
     const char *const *items;
     size_t n;
+    const char *command; // what each file goes through; NULL: nothing
 };
 
 // AUTO: a run that is there goes on, else one begins.

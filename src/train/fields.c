@@ -35,8 +35,10 @@ static int count_by_reading(struct team *team, const struct path_list *paths,
 {
     bool headed = reader_has_header(reader);
     uint64_t bad = 0;
-    struct source_options s = {
-        .paths = paths->items, .n_paths = paths->n, .interrupted = interrupted};
+    struct source_options s = {.paths = paths->items,
+                               .n_paths = paths->n,
+                               .command = paths->command,
+                               .interrupted = interrupted};
     struct dataset_options o = {
         .reader = reader,
         .team = team,

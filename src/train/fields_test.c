@@ -11,7 +11,7 @@
 
 static int count(const char *format, const char *path, uint32_t *fields)
 {
-    struct path_list paths = {&path, 1};
+    struct path_list paths = {.items = &path, .n = 1};
     struct reader_options o = {.format = format, .labels = true, .fields = *fields};
     struct team *team;
     struct reader *reader = NULL;

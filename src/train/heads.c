@@ -81,7 +81,10 @@ int heads_check(const struct train_config *c, struct reader *r,
                 const struct path_list *paths, const char *option, struct err *e)
 {
     struct source *s = NULL;
-    struct source_options o = {.paths = paths->items, .n_paths = paths->n};
+    struct source_options o = {.paths = paths->items,
+                               .n_paths = paths->n,
+                               .command = paths->command,
+                               .interrupted = c->interrupted};
     if (paths->n == 0)
         return 0;
     TRY(source_open(&s, &o, e));

@@ -17,8 +17,10 @@ static const uint64_t look_ns = 50000000; // for a new division, while waiting
 static int load_all(struct remote_worker *w, struct err *e)
 {
     const struct train_config *c = w->config;
-    struct source_options so = {
-        .paths = c->data.items, .n_paths = c->data.n, .interrupted = c->interrupted};
+    struct source_options so = {.paths = c->data.items,
+                                .n_paths = c->data.n,
+                                .command = c->data.command,
+                                .interrupted = c->interrupted};
     struct source *s;
     if (w->all != NULL)
         return 0;

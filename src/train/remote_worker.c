@@ -111,7 +111,8 @@ static int tell_data(struct remote_worker *w, uint64_t piece_bytes, struct err *
 static uint64_t text_bytes(const struct remote_worker *w, struct err *e, int *rc)
 {
     struct source_options o = {.paths = w->config->data.items,
-                               .n_paths = w->config->data.n};
+                               .n_paths = w->config->data.n,
+                               .command = w->config->data.command};
     struct source *s;
     *rc = source_open(&s, &o, e);
     if (*rc != 0)
@@ -130,6 +131,7 @@ static int open_data(struct remote_worker *w, struct err *e)
     struct pieces_options o = {
         .paths = c->data.items,
         .n_paths = c->data.n,
+        .command = c->data.command,
         .piece_bytes = remote_piece_bytes(bytes),
         .interrupted = c->interrupted,
     };

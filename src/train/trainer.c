@@ -67,6 +67,7 @@ static int open_source(struct source **ret, const struct run *r,
 {
     struct source_options o = {.paths = paths->items,
                                .n_paths = paths->n,
+                               .command = paths->command,
                                .chunk_bytes = RUN_CHUNK_BYTES,
                                .interrupted = r->config->interrupted};
     return source_open(ret, &o, e);
@@ -302,7 +303,7 @@ static int check_paths(const struct run *r, struct err *e)
     const struct train_config *c = r->config;
     const struct path_list *const lists[] = {r->course->reads_data ? &c->data : &none,
                                              &c->test, &c->valid};
-    struct data_files files = {0};
+    struct data_files files = {.command = c->data.command};
     int rc = 0;
     for (size_t l = 0; l < sizeof(lists) / sizeof(*lists); l++)
         for (size_t i = 0; i < lists[l]->n && rc == 0; i++)

@@ -1,0 +1,249 @@
+// Files through shell commands: waiting for what a command writes, feeding it, and how it
+// ended.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "data/filter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/command.h"
+#include "base/log.h"
+#include "data/decode.h"
+
+enum { FEED_BYTES = 64 << 10, LOOK_MS = 100 };
+
+// Between closing its output and ending, and without a byte before it is mentioned.
+static const double end_seconds = 10, quiet_seconds = 60;
+
+struct filter {
+    struct filter_options o;
+    struct command *command; // NULL: it ended
+    double last;             // when something came
+    bool mentioned, ended;
+
+    // Of the thread that feeds the command.
+    bool feeds; // it is there
+    pthread_t thread;
+    struct decoder *d;
+    int fd;      // the file, before the decoder takes it
+    int to;      // the command's input
+    int stop_fd; // ends the thread
+    struct err failure;
+    int failed;
+};
+
+// ---------------------------------------------------------------- feeding
+
+// False: nobody reads it any more, or the thread is to stop.
+static bool feed_write(struct filter *f, const char *bytes, size_t n)
+{
+    while (n > 0) {
+        struct pollfd fds[2] = {{.fd = f->to, .events = POLLOUT},
+                                {.fd = f->stop_fd, .events = POLLIN}};
+        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+            return false;
+        if (fds[1].revents != 0)
+            return false;
+        ssize_t done = write(f->to, bytes, n); // the thread has SIGPIPE blocked
+        if (done < 0 && errno != EINTR && errno != EAGAIN)
+            return false;
+        bytes += done > 0 ? done : 0;
+        n -= done > 0 ? (size_t)done : 0;
+    }
+    return true;
+}
+
+static int feed_all(struct filter *f, char *bytes, struct err *e)
+{
+    int fd = f->fd;
+    f->fd = -1;
+    TRY(decoder_open(&f->d, fd, f->o.name, f->stop_fd, e));
+    for (;;) {
+        size_t n = 0;
+        TRY(decoder_read(f->d, bytes, FEED_BYTES, &n, e));
+        if (n == 0 || !feed_write(f, bytes, n))
+            return 0;
+    }
+}
+
+static void *feed_thread(void *arg)
+{
+    struct filter *f = arg;
+    char *bytes = mem_alloc(FEED_BYTES);
+    f->failed = bytes != NULL ? feed_all(f, bytes, &f->failure)
+                              : err_nomem(&f->failure, "a buffer for a command");
+    mem_free(bytes);
+    close(f->to);
+    f->to = -1;
+    return NULL;
+}
+
+// Signals are for the threads that expect them.
+static int start_feeding(struct filter *f, struct err *e)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    int rc = pthread_create(&f->thread, NULL, feed_thread, f);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    f->feeds = rc == 0;
+    return rc == 0 ? 0
+                   : err_set(e, TUG_EIO, "start the thread that feeds '%s': %s",
+                             f->o.command, strerror(rc));
+}
+
+static void stop_feeding(struct filter *f)
+{
+    if (!f->feeds)
+        return;
+    (void)eventfd_write(f->stop_fd, 1);
+    pthread_join(f->thread, NULL);
+    f->feeds = false;
+}
+
+// ---------------------------------------------------------------- opening
+
+static int start_fed(struct filter *f, struct err *e)
+{
+    int ends[2];
+    f->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (f->stop_fd < 0 || pipe2(ends, O_CLOEXEC) != 0)
+        return err_sys(e, TUG_EIO, "cannot run '%s'", f->o.command);
+    f->to = ends[1];
+    int rc = fcntl(f->to, F_SETFL, O_NONBLOCK) == 0
+                 ? command_begin(&f->command, f->o.command, COMMAND_READ, ends[0], e)
+                 : err_sys(e, TUG_EIO, "cannot run '%s'", f->o.command);
+    close(ends[0]);
+    return rc == 0 ? start_feeding(f, e) : rc;
+}
+
+static int start(struct filter *f, struct err *e)
+{
+    if (f->o.feed)
+        return start_fed(f, e);
+    int rc = command_begin(&f->command, f->o.command, COMMAND_READ, f->fd, e);
+    close(f->fd);
+    f->fd = -1;
+    return rc;
+}
+
+int filter_open(struct filter **ret, const struct filter_options *o, int fd,
+                struct err *e)
+{
+    struct filter *f = mem_zalloc(sizeof *f);
+    if (f == NULL) {
+        close(fd);
+        return err_nomem(e, "a command");
+    }
+    f->o = *o;
+    f->fd = fd;
+    f->to = f->stop_fd = -1;
+    f->last = clock_seconds();
+    int rc = start(f, e);
+    if (rc != 0) {
+        filter_close(f);
+        err_wrap(e, "%s", o->name);
+        return rc;
+    }
+    *ret = f;
+    return 0;
+}
+
+void filter_close(struct filter *f)
+{
+    if (f == NULL)
+        return;
+    command_abort(f->command);
+    stop_feeding(f);
+    decoder_close(f->d);
+    const int fds[] = {f->fd, f->to, f->stop_fd};
+    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    mem_free(f);
+}
+
+// ---------------------------------------------------------------- its end
+
+static int check_stop(const struct filter *f, bool woken, struct err *e)
+{
+    if (!woken && (f->o.interrupted == NULL || !atomic_load(f->o.interrupted)))
+        return 0;
+    return err_set(e, TUG_EINTERRUPTED, "reading %s was stopped", f->o.name);
+}
+
+// Waits for the descriptor (-1: for none) or a moment.
+static int look(struct filter *f, int fd, int ms, bool *ret_readable, struct err *e)
+{
+    struct pollfd fds[2] = {{.fd = fd, .events = POLLIN},
+                            {.fd = f->o.wake_fd, .events = POLLIN}};
+    if (poll(fds, 2, ms) < 0 && errno != EINTR)
+        return err_sys(e, TUG_EIO, "wait for '%s'", f->o.command);
+    *ret_readable = fds[0].revents != 0;
+    return check_stop(f, fds[1].revents != 0, e);
+}
+
+static int wait_for_end(struct filter *f, struct err *e)
+{
+    double until = clock_seconds() + end_seconds;
+    bool readable;
+    for (int ms = 1; !command_ended(f->command); ms = ms < LOOK_MS ? 2 * ms : LOOK_MS) {
+        TRY(look(f, -1, ms, &readable, e));
+        if (clock_seconds() > until)
+            return err_set(e, TUG_EDATA,
+                           "%s: '%s' closed its output and did not end within %.0f s: it "
+                           "was ended",
+                           f->o.name, f->o.command, end_seconds);
+    }
+    return 0;
+}
+
+// What is wrong with the file comes before what the command said of it. That the data could
+// not be made is a fault of the data: it will not go better the next time.
+static int filter_end(struct filter *f, struct err *e)
+{
+    struct err why = {0};
+    TRY(wait_for_end(f, e));
+    struct command *c = f->command;
+    f->command = NULL;
+    int rc = command_end(c, &why);
+    stop_feeding(f);
+    if (f->failed != 0 && f->failed != TUG_EINTERRUPTED)
+        return err_set(e, f->failed, "%s", f->failure.text);
+    f->ended = rc == 0;
+    return rc == 0 ? 0 : err_set(e, TUG_EDATA, "%s: %s", f->o.name, why.text);
+}
+
+// ---------------------------------------------------------------- reading
+
+static void mention_silence(struct filter *f)
+{
+    if (f->mentioned || clock_seconds() - f->last < quiet_seconds)
+        return;
+    f->mentioned = true;
+    log_warn("%s: '%s' has written nothing for %.0f s; waiting goes on", f->o.name,
+             f->o.command, quiet_seconds);
+}
+
+int filter_read(struct filter *f, char *out, size_t cap, size_t *ret_n, struct err *e)
+{
+    *ret_n = 0;
+    if (f->ended)
+        return 0;
+    for (bool readable = false; !readable; mention_silence(f))
+        TRY(look(f, command_fd(f->command), LOOK_MS, &readable, e));
+    int rc = command_read(f->command, out, cap, ret_n, e);
+    f->last = clock_seconds();
+    if (rc == 0 && *ret_n == 0)
+        rc = filter_end(f, e);
+    return rc;
+}

@@ -1,0 +1,143 @@
+// --pipe-command from the command line: raw logs that a generator turns into examples, in
+// one process and on a cluster, compressed or not; generators that fail, and Ctrl-C.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <sched.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "kit/command.h"
+#include "kit/compression.h"
+
+#define SLOTS "--format multislot --slots y:label,user:ids,item:ids "
+
+static void script(const char *name, const char *text)
+{
+    files_write(name, text);
+    assert_int_equal(chmod(name, 0700), 0);
+}
+
+// "y user item", between commas, and what becomes of it.
+static void write_logs(void)
+{
+    struct buf raw = BUF_INIT(1 << 20), slots = BUF_INIT(1 << 20);
+    for (unsigned i = 0; i < 900; i++) {
+        unsigned u = i % 13, t = i % 29, y = (u + t) % 3 == 0;
+        buf_printf(&raw, "%u,%u,%u\n", y, u, t);
+        buf_printf(&slots, "1 %u 1 %u 1 %u\n", y, u, t);
+    }
+    struct buf packed = BUF_INIT(1 << 20);
+    compress_to(&packed, GZIP, raw.data, raw.len);
+    files_write("raw.log", buf_str(&raw));
+    files_write_bytes("raw.log.gz", packed.data, packed.len);
+    files_write("slots.txt", buf_str(&slots));
+    script("gen", "#!/bin/sh\nexec sed 's/^/1 /; s/,/ 1 /g'\n");
+    buf_free(&raw);
+    buf_free(&slots);
+    buf_free(&packed);
+}
+
+static void same_as_without(void **state)
+{
+    (void)state;
+    write_logs();
+    tug_ends(0, "train --data slots.txt " SLOTS
+                "--model fm --epochs 2 --deterministic --out want");
+    tug_ends(0, "predict --from want --data slots.txt");
+    char *want = mem_strdup(e2e_out);
+    static const char *const files[] = {"raw.log", "raw.log.gz"};
+    for (int i = 0; i < 4; i++) {
+        tug_ends(0,
+                 "train --data %s --test raw.log --pipe-command ./gen " SLOTS
+                 "--model fm --epochs 2 --deterministic --data-in %s --out out%d",
+                 files[i % 2], i < 2 ? "memory" : "stream", i);
+        if (i < 2)
+            e2e_same_model("want", files_path("out%d", i));
+        tug_ends(0, "predict --from want --data %s --pipe-command ./gen", files[i % 2]);
+        assert_string_equal(e2e_out, want);
+    }
+    e2e_stdin = "raw.log";
+    tug_ends(0, "predict --from want --data - --pipe-command ./gen");
+    e2e_stdin = NULL;
+    assert_string_equal(e2e_out, want);
+    mem_free(want);
+    // Words with blanks come from a file of options. The model does not know the command.
+    files_write("run.yaml", "pipe-command: \"sed 's/^/1 /' | sed 's/,/ 1 /g'\"\n");
+    tug_ends(0, "eval --from want --config run.yaml --data raw.log.gz --json");
+    assert_true(e2e_number("examples") == 900);
+    tug_ends(3, "eval --from want --data raw.log");
+}
+
+static void on_a_cluster(void **state)
+{
+    (void)state;
+    tug_ends(0, "launch --servers 1 --workers 2 -- train --data raw.log raw.log.gz "
+                "--pipe-command ./gen " SLOTS "--model lr --epochs 2 --out shared");
+    tug_ends(0, "eval --from shared --data raw.log --pipe-command ./gen --json");
+    assert_true(e2e_number("examples") == 900);
+}
+
+static void failures(void **state)
+{
+    (void)state;
+#define TRAIN "train --data raw.log --epochs 1 --model lr --max-bad-lines 1000 " SLOTS
+    script("fails", "#!/bin/sh\nhead -n 5 | ./gen\necho 'KeyError: user' >&2\nexit 3\n");
+    tug_ends(3, TRAIN "--pipe-command ./fails");
+    e2e_says("raw.log: './fails' ended with status 3: KeyError: user");
+    tug_ends(3, TRAIN "--pipe-command ./missing");
+    e2e_says("raw.log: './missing' ended with status 127: ");
+    script("rubbish", "#!/bin/sh\necho '1 1 1 7'\n");
+    tug_ends(3, "train --data raw.log --epochs 1 --model lr " SLOTS
+                "--pipe-command ./rubbish");
+    e2e_says("raw.log:1: the line ends before slot 'item'");
+    tug_ends(3, TRAIN "--pipe-command true");
+    e2e_says("raw.log: 'true' wrote nothing");
+    tug_ends(3, "launch --servers 1 --workers 1 -- " TRAIN "--pipe-command ./fails");
+    e2e_says("raw.log: './fails' ended with status 3: KeyError: user");
+}
+
+static bool runs(const char *pid_file)
+{
+    struct buf b = BUF_INIT(100);
+    bool there = file_read(pid_file, &b, NULL) == 0 && b.len > 0;
+    pid_t pid = there ? (pid_t)strtol(buf_str(&b), NULL, 10) : 0;
+    buf_free(&b);
+    return there && kill(pid, 0) == 0;
+}
+
+// The command and what it has started are ended, and nobody waits for them.
+static void ctrl_c(void **state)
+{
+    (void)state;
+    script("slow", "#!/bin/sh\n./gen\nsleep 1000 & echo $! > slow.tmp\n"
+                   "mv slow.tmp slow.pid\nwait\n");
+    pid_t pid = tug_start("train --data raw.log --epochs 1 --model lr " SLOTS
+                          "--pipe-command ./slow");
+    double until = clock_seconds() + 60;
+    while (!runs("slow.pid") && clock_seconds() < until)
+        sched_yield();
+    assert_true(runs("slow.pid"));
+    double start = clock_seconds();
+    assert_int_equal(kill(pid, SIGINT), 0);
+    int code = tug_finish(pid);
+    assert_int_not_equal(code, 0);
+    assert_true(clock_seconds() - start < 10);
+    while (runs("slow.pid") && clock_seconds() < until)
+        sched_yield(); // until init has seen it
+    assert_false(runs("slow.pid"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_as_without),
+        cmocka_unit_test(on_a_cluster),
+        cmocka_unit_test(failures),
+        cmocka_unit_test(ctrl_c),
+    };
+    return cmocka_run_group_tests(tests, e2e_begin, e2e_end);
+}
