@@ -80,7 +80,8 @@ class Model(nn.Module):
         v = e[:, :, :self.dim]
         score = self.layers(v.flatten(1)).squeeze(1) + e[:, :, self.dim].sum(1)
         if self.pairs:  # half of the sum's square without the fields' own
-            score = score + (v.sum(1).square().sum(1) - v.square().sum((1, 2))) / 2
+            pairs = (v.sum(1).square().sum(1) - v.square().sum((1, 2))) / 2
+            score = score + pairs / self.fields  # as tug's
         return score
 
 

@@ -17,7 +17,7 @@ void deep_defaults(struct model_options *o)
     o->dim = 16;
     o->normalize = false;
     o->init = 0.01f;
-    o->latent.lr = o->linear.lr;
+    o->latent.lr = 2 * o->linear.lr;
     o->dense = rule_defaults(RULE_ADAM);
 }
 

@@ -196,12 +196,36 @@ int model_work_open(struct model_work *w, const struct model *m, struct err *e)
     return 0;
 }
 
+static void free_rows(struct model_rows *r)
+{
+    key_set_fini(&r->set);
+    mem_free(r->address);
+    mem_free(r->first);
+    mem_free(r->occurrences);
+    mem_free(r->squares);
+    *r = (struct model_rows){0};
+}
+
+static int reserve_rows(struct model_rows *r, size_t n)
+{
+    free_rows(r);
+    r->address = mem_array(n, sizeof(*r->address));
+    r->first = mem_array(n, sizeof(*r->first));
+    r->occurrences = mem_array(n + KERNEL_PADDING, sizeof(float));
+    r->squares = mem_array(n + KERNEL_PADDING, sizeof(float));
+    return r->address != NULL && r->first != NULL && r->occurrences != NULL &&
+                   r->squares != NULL
+               ? key_set_reserve(&r->set, n)
+               : TUG_ENOMEM;
+}
+
 void model_work_close(struct model_work *w)
 {
     for (uint32_t g = 0; g < ACCESSOR_MAX_GROUPS; g++)
         mem_free(w->gradients[g]);
     mem_free(w->share);
     mem_free(w->kept);
+    free_rows(&w->rows);
     accessor_scratch_fini(&w->apply);
     *w = (struct model_work){0};
 }
@@ -212,7 +236,7 @@ int model_reserve(struct model_work *w, size_t n)
         return 0;
     const struct accessor *a = &w->model->accessor;
     size_t cap = n + n / 2, padded = cap + KERNEL_PADDING;
-    bool ok = true;
+    bool ok = w->model->options.ops->step != NULL || reserve_rows(&w->rows, cap) == 0;
     for (uint32_t g = 0; g < a->n_groups; g++) {
         mem_free(w->gradients[g]);
         w->gradients[g] = mem_aligned(64, (cap * a->groups[g].n + KERNEL_PADDING) *
@@ -277,34 +301,64 @@ int model_gradients(struct model_work *w, const struct model_batch *b,
     return 0;
 }
 
-// Updates the rows of features [from, to) of the batch, all of one example, by
-// w->gradients, which begin with feature `first`.
+// Adds the gradients of features of the same row up where its first one's are; gives the
+// number of rows.
+static size_t add_rows(struct model_work *w, const struct model_batch *b)
+{
+    const struct accessor *a = &w->model->accessor;
+    struct model_rows *r = &w->rows;
+    size_t n = 0, features = model_features(b);
+    key_set_clear(&r->set, features);
+    for (size_t j = 0; j < features; j++) {
+        uint64_t address = (uintptr_t)b->rows[b->start[0] + j];
+        float u = b->u[b->start[0] + j];
+        uint32_t *place = key_set_place(&r->set, r->address, address);
+        if (*place == 0) {
+            r->address[n] = address;
+            r->first[n] = (uint32_t)j;
+            r->occurrences[n] = 1;
+            r->squares[n] = u * u;
+            *place = (uint32_t)++n;
+            continue;
+        }
+        size_t row = *place - 1;
+        r->occurrences[row] += 1;
+        r->squares[row] += u * u;
+        for (uint32_t g = 0; g < a->n_groups; g++) {
+            size_t width = a->groups[g].n;
+            w->model->kernels->axpy(w->gradients[g] + r->first[row] * width, 1,
+                                    w->gradients[g] + j * width, width);
+        }
+    }
+    return n;
+}
+
+// One update of each row of the batch, of which w->gradients are the gradients.
 static void step_rows(struct model_work *w, const struct model_batch *b,
-                      const struct model_training *t, uint32_t first, uint32_t from,
-                      uint32_t to)
+                      const struct model_training *t)
 {
     enum { STRIP = 64 };
     const struct accessor *a = &w->model->accessor;
+    const struct model_rows *r = &w->rows;
     const float *gradients[ACCESSOR_MAX_GROUPS][STRIP];
-    float ones[STRIP], squares[STRIP];
-    for (; from < to; from += STRIP) {
-        size_t n = to - from < STRIP ? to - from : STRIP;
+    float *rows[STRIP];
+    size_t all = add_rows(w, b);
+    for (size_t from = 0; from < all; from += STRIP) {
+        size_t n = all - from < STRIP ? all - from : STRIP;
         struct accessor_update u = {.rules = t->rules,
                                     .pass = t->pass,
                                     .scale = 1,
                                     .n = n,
-                                    .rows = b->rows + from,
-                                    .occurrences = ones,
-                                    .squares = squares};
-        for (uint32_t g = 0; g < a->n_groups; g++) {
-            u.gradients[g] = gradients[g];
-            for (size_t i = 0; i < n; i++)
-                gradients[g][i] = w->gradients[g] + (from - first + i) * a->groups[g].n;
-        }
+                                    .rows = rows,
+                                    .occurrences = r->occurrences + from,
+                                    .squares = r->squares + from};
         for (size_t i = 0; i < n; i++) {
-            ones[i] = 1;
-            squares[i] = b->u[from + i] * b->u[from + i];
+            rows[i] = b->rows[b->start[0] + r->first[from + i]];
+            for (uint32_t g = 0; g < a->n_groups; g++)
+                gradients[g][i] = w->gradients[g] + r->first[from + i] * a->groups[g].n;
         }
+        for (uint32_t g = 0; g < a->n_groups; g++)
+            u.gradients[g] = gradients[g];
         accessor_apply(&w->apply, &u);
     }
 }
@@ -324,8 +378,7 @@ int model_step(struct model_work *w, const struct model_batch *b,
             t->bad += i;
             return rc;
         }
-        for (size_t k = 0; k < part.n; k++)
-            step_rows(w, &part, t, part.start[0], part.start[k], part.start[k + 1]);
+        step_rows(w, &part, t);
     }
     return 0;
 }

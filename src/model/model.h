@@ -35,6 +35,7 @@
 
 #include "accessor/accessor.h"
 #include "base/err.h"
+#include "base/key_set.h"
 #include "kernels/kernels.h"
 #include "model/metrics.h"
 #include "table/table.h"
@@ -133,7 +134,14 @@ struct model_work {
     float *share, *l2;                     // of steps: a float for each feature
     float *kept;                           // see model_ops.kept
     size_t stride;                         // floats of it for an example
-    struct accessor_scratch apply;         // for models without `step`
+    // For models without `step`:
+    struct accessor_scratch apply;
+    struct model_rows { // the distinct rows of a part, with room for `features`
+        struct key_set set;
+        uint64_t *address;
+        uint32_t *first; // feature of each
+        float *occurrences, *squares;
+    } rows;
 };
 
 struct model_ops {
@@ -269,7 +277,8 @@ int model_gradients(struct model_work *w, const struct model_batch *b,
                     struct model_training *t, float *ret_err,
                     float *const *ret_gradients);
 
-// Hogwild: rows are updated after each example, or as many as the model computes at once.
+// Hogwild: rows are updated after each example, or, where the model computes several at
+// once, after these, each row once by the sum of its gradients.
 // TUG_EDATA, TUG_ENOMEM.
 int model_step(struct model_work *w, const struct model_batch *b,
                struct model_training *t);

@@ -127,7 +127,8 @@ def scores(model, p, x):
     if model in ("wide_deep", "deepfm"):
         ret = ret + x.sum(1) @ p["w"]
     if model == "deepfm":
-        ret = ret + sum((e[:, f] * e[:, g]).sum(1) for f, g in combinations(range(FIELDS), 2))
+        pairs = combinations(range(FIELDS), 2)
+        ret = ret + sum((e[:, f] * e[:, g]).sum(1) for f, g in pairs) / FIELDS
     if model == "dcn":
         cross = flat
         for n in range(CROSS):
