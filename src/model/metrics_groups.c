@@ -4,29 +4,48 @@
 #include "model/metrics_groups.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "model/loss.h"
 
-static int order(float a, float b)
+// Least significant digit first: those of the score, then those of the group.
+enum { BITS = 11, DIGITS = 1 << BITS, SCORE_PASSES = 3, PASSES = SCORE_PASSES + 6 };
+
+static size_t digit_of(const struct graded *g, int pass)
 {
-    uint32_t x = score_order(a), y = score_order(b);
-    return (x > y) - (x < y);
+    uint64_t bits = pass < SCORE_PASSES ? score_order(g->scored.score) >> BITS * pass
+                                        : g->group >> BITS * (pass - SCORE_PASSES);
+    return bits & (DIGITS - 1);
 }
 
-static int by_group(const void *left, const void *right)
+// False: all have the same digit, and stay where they are.
+static bool sort_by_digit(const struct graded *from, struct graded *to, size_t n,
+                          int pass)
 {
-    const struct graded *a = left, *b = right;
-    if (a->group != b->group)
-        return a->group < b->group ? -1 : 1;
-    int c = order(a->scored.score, b->scored.score);
-    return c != 0 ? c : order(a->scored.weight, b->scored.weight);
+    size_t start[DIGITS + 1] = {0};
+    for (size_t i = 0; i < n; i++)
+        start[digit_of(&from[i], pass) + 1]++;
+    if (start[digit_of(&from[0], pass) + 1] == n)
+        return false;
+    for (int d = 0; d < DIGITS; d++)
+        start[d + 1] += start[d];
+    for (size_t i = 0; i < n; i++)
+        to[start[digit_of(&from[i], pass)]++] = from[i];
+    return true;
 }
 
-void graded_sort(struct graded *g, size_t n)
+void graded_sort(struct graded *g, struct graded *scratch, size_t n)
 {
-    if (n > 1)
-        qsort(g, n, sizeof(*g), by_group);
+    struct graded *from = g, *to = scratch;
+    for (int pass = 0; pass < PASSES && n > 1; pass++) {
+        if (!sort_by_digit(from, to, n, pass))
+            continue;
+        struct graded *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != g)
+        memcpy(g, from, n * sizeof(*g));
 }
 
 size_t graded_group(const struct graded *g, size_t n)

@@ -1,7 +1,7 @@
 // Metrics by group: examples that share a value, such as a user's.
 //
-// Scores are kept with their groups and sorted by both, in place: a group is then a stretch, and
-// its scores are in the order that an AUC wants.
+// Scores are kept with their groups and sorted by both: a group is then a stretch, and its
+// scores are in the order that an AUC wants.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MODEL_METRICS_GROUPS_H
@@ -16,9 +16,8 @@ struct graded {
     struct scored scored;
 };
 
-// In a total order, so that sums over what is sorted have the same bits whatever the order
-// before.
-void graded_sort(struct graded *g, size_t n);
+// By group and score; what is equal stays in its order. `scratch` has n elements, too.
+void graded_sort(struct graded *g, struct graded *scratch, size_t n);
 
 // How many there are of the group of g[0], n > 0.
 size_t graded_group(const struct graded *g, size_t n);

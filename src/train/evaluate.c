@@ -273,14 +273,16 @@ static int load_window(struct evaluation *ev, struct err *e)
     return fields_check(ev->data, o->source, NULL, &o->parameters->model.options, e);
 }
 
-static void rank_groups(struct evaluation *ev, struct metrics *ret)
+static int rank_groups(struct evaluation *ev, struct metrics *ret, struct err *e)
 {
-    size_t n = groups_sort(&ev->users, ev->n);
+    size_t n = ev->n;
+    TRY(groups_sort(&ev->users, &n, e));
     struct gauc g = graded_gauc(ev->users.graded, n);
     ret->gauc = g.gauc;
     ret->groups = g.groups;
     ret->one_class = g.one_class;
     ret->without_group = g.without;
+    return 0;
 }
 
 // What depends on the order of the scores, of those that count.
@@ -288,7 +290,7 @@ static int rank(struct evaluation *ev, struct metrics *ret, struct err *e)
 {
     size_t n = 0;
     if (ev->users.columns > 0)
-        rank_groups(ev, ret);
+        TRY(rank_groups(ev, ret, e));
     groups_free(&ev->users);
     if (ev->slices.columns > 0)
         TRY(group_table_make(ev->o->table, &ev->slices, ev->n, ev->o->top, e));

@@ -112,7 +112,7 @@ static const char *value_of(struct group_table *t, uint64_t group)
 int group_table_make(struct group_table *t, struct groups *g, size_t n, size_t top,
                      struct err *e)
 {
-    n = groups_sort(g, n);
+    TRY(groups_sort(g, &n, e));
     t->groups = find_stretches(g, n, NULL);
     t->n = t->groups < top ? (size_t)t->groups : top;
     struct stretch *all = mem_array((size_t)t->groups + 1, sizeof(*all));

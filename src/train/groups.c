@@ -74,12 +74,17 @@ void groups_skip(const struct groups *g, size_t i)
         g->graded[i] = (struct graded){0};
 }
 
-size_t groups_sort(struct groups *g, size_t n)
+int groups_sort(struct groups *g, size_t *n, struct err *e)
 {
     size_t counted = 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < *n; i++)
         if (g->graded[i].scored.weight != 0)
             g->graded[counted++] = g->graded[i];
-    graded_sort(g->graded, counted);
-    return counted;
+    struct graded *scratch = mem_array(counted + 1, sizeof(*scratch));
+    if (scratch == NULL)
+        return err_nomem(e, "sorting the groups of an evaluation");
+    graded_sort(g->graded, scratch, counted);
+    mem_free(scratch);
+    *n = counted;
+    return 0;
 }

@@ -27,7 +27,7 @@ int groups_reserve(struct groups *g, size_t cap, struct err *e);
 void groups_put(const struct groups *g, size_t i, const char *kept, struct scored s);
 void groups_skip(const struct groups *g, size_t i);
 
-// Leaves out examples without weight, and sorts the others. Gives their number.
-size_t groups_sort(struct groups *g, size_t n);
+// Leaves out examples without weight, and sorts the others; *n becomes their number.
+int groups_sort(struct groups *g, size_t *n, struct err *e);
 
 #endif
