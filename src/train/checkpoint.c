@@ -1,6 +1,8 @@
-// Checkpoints of a run: what it writes, and what it begins with when that is not nothing.
+// See checkpoint.h.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoint.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,8 @@
-// Training that diverged, explained: the example, the key, and what to do.
+// See diverged.h.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "train/diverged.h"
+
 #include <math.h>
 #include <string.h>
 

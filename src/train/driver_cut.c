@@ -18,6 +18,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "save/save.h"
+#include "train/checkpoint.h"
 #include "train/driver_internal.h"
 #include "train/progress.h"
 

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/relaxed.h"
 #include "save/save.h"
+#include "train/diverged.h"
 #include "train/driver_internal.h"
 #include "train/lifecycle.h"
 

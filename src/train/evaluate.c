@@ -14,9 +14,10 @@
 #include "base/random.h"
 #include "base/relaxed.h"
 #include "model/loss.h"
+#include "train/dense.h"
 #include "train/fields.h"
 #include "train/group_table.h"
-#include "train/run.h"
+#include "train/view.h"
 
 enum {
     WINDOW_CHUNKS = 64,

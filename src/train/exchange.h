@@ -13,7 +13,8 @@
 #include "data/dataset.h"
 #include "model/model.h"
 #include "table/tree_sum.h"
-#include "train/run.h"
+#include "train/dense.h"
+#include "train/view.h"
 
 // Numbers of a model's tables in the cluster.
 enum { EXCHANGE_SPARSE = 0, EXCHANGE_DENSE = 1 };

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/relaxed.h"
 #include "train/dense.h"
+#include "train/diverged.h"
 #include "train/lifecycle.h"
 #include "train/local_steps.h"
 #include "train/run_rows.h"

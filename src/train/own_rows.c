@@ -1,6 +1,7 @@
 // Rows of a run that are its model's own (struct parameters): once made, they stay.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "train/diverged.h"
 #include "train/hogwild.h"
 #include "train/run_rows.h"
 

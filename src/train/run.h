@@ -15,6 +15,7 @@
 #include "train/dense.h"
 #include "train/hot.h"
 #include "train/parameters.h"
+#include "train/view.h"
 
 struct run;
 struct course;
@@ -36,31 +37,6 @@ struct position {
     uint64_t bad_lines;        // skipped in the pass before the window
     struct source_place place; // of the window's first chunk (streaming)
 };
-
-// A batch of examples with all that the model wants to see: one thread's.
-struct view {
-    struct batch batch;
-    size_t cap; // features that rows and x have room for
-    float **rows;
-    float *x;       // values, 1 where the data has none
-    float *u;       // the same, scaled when the model normalizes
-    size_t n_ones;  // of both, that are 1 because no batch has had values
-    uint64_t *draw; // model_batch.draw, of n_draws examples
-    size_t n_draws, cap_draws;
-    struct model_latent latent; // model_batch.latent
-};
-// Room for the batch's features, and their values x and u.
-int view_values(struct view *v, const struct model *m);
-// Takes examples order[0..n) of the data set. Rows that `hot` (or NULL) has copies of are
-// those.
-int view_take(struct view *v, const struct dataset *d, const uint64_t *order, size_t n,
-              const struct parameters *p, const struct hot_copies *hot);
-// Training: draws what dropout leaves of each example's layers, if there is any. `pass`:
-// another one has others.
-int view_draw(struct view *v, const struct model *m, uint64_t pass, const uint64_t *order,
-              size_t n);
-struct model_batch view_batch(const struct view *v);
-void view_free(struct view *v);
 
 struct worker {
     struct run *run;
@@ -163,43 +139,5 @@ int run_check_examples(const struct run *r, uint64_t examples, struct err *e);
 // The examples at positions [first, first + n) of the pass's order, held-out ones left
 // out; gives their number.
 size_t run_pick(struct worker *w, uint64_t first, size_t n, uint64_t *ret_order);
-
-// TUG_EDATA about an example whose score is not finite: where it stands, and which key is
-// to blame. The team is idle.
-int diverged_score(struct run *r, uint64_t example, struct err *e);
-
-// TUG_EDATA when a parameter is not finite. Scores find out about most of them, but not
-// about those that no example meets again.
-int diverged_check(const struct run *r, struct err *e);
-int diverged_check_table(const struct table *t, struct err *e);
-// The same of what was found out elsewhere.
-bool diverged_is_finite(const float *x, size_t n);
-int diverged_key(uint64_t key, struct err *e);
-int diverged_dense(const struct model *m, struct err *e);
-
-// Whether --out can be written to and what a save says about the run can be written down,
-// before anything else is done. The directory is locked until file_unlock_dir(*ret_lock):
-// two runs would remove each other's saves.
-// *ret_resumes: there is a run to go on with.
-int checkpoint_check_out(const struct train_config *c, int *ret_lock, bool *ret_resumes,
-                         struct err *e);
-
-// Saves where the run stands under --out.
-int checkpoint_save(struct run *r, bool finished, struct train_result *result,
-                    struct err *e);
-
-// Finds the save that the run begins with: the newest under --out (--resume), or another
-// run's (--init-from). The schema of its data is how this run's is read.
-int checkpoint_find(struct run *r, struct err *e);
-void checkpoint_forget(struct run *r);
-
-// Whether the run can be saved with the data that it has, which it must have had before.
-int checkpoint_check_data(const struct run *r, struct err *e);
-
-// Goes on from that save, or begins with its tables.
-int checkpoint_start(struct run *r, struct err *e);
-
-// Whether the save that the run goes on from says that it is over.
-bool checkpoint_was_over(const struct run *r);
 
 #endif

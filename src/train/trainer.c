@@ -1,12 +1,8 @@
-// The course of a training run: passes over windows of data, validation, saves, and the
-// end.
+// A training run from its beginning to its end.
 //
 //   open      reader, source, model size, tables (new, resumed, or from another model)
-//   passes    for each window: load, then stretches of batches; between stretches progress lines,
-//             saves and signals; after a pass validation and early stop
+//   passes    by the run's course (train/course.h); after each validation and early stop
 //   close     the best pass is put back, the model saved, the test data scored
-//
-// In memory there is one window, loaded once; streaming reads the text again each pass.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -19,6 +15,7 @@
 #include "base/log.h"
 #include "data/lines.h"
 #include "data/paths.h"
+#include "train/checkpoint.h"
 #include "train/columns.h"
 #include "train/course.h"
 #include "train/fields.h"

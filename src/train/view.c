@@ -1,13 +1,13 @@
-// From packed examples to what a model sees: row pointers, values, and rows on
-// their way into cache.
+// See view.h.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "train/view.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
-#include "train/run.h"
 
 static int reserve(struct view *v, size_t n)
 {

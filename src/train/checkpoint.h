@@ -1,0 +1,34 @@
+// Checkpoints of a run: what it writes, and what it begins with when that is not nothing.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_CHECKPOINT_H
+#define TUG_TRAIN_CHECKPOINT_H
+
+#include "train/run.h"
+
+// Whether --out can be written to and what a save says about the run can be written down,
+// before anything else is done. The directory is locked until file_unlock_dir(*ret_lock):
+// two runs would remove each other's saves.
+// *ret_resumes: there is a run to go on with.
+int checkpoint_check_out(const struct train_config *c, int *ret_lock, bool *ret_resumes,
+                         struct err *e);
+
+// Saves where the run stands under --out.
+int checkpoint_save(struct run *r, bool finished, struct train_result *result,
+                    struct err *e);
+
+// Finds the save that the run begins with: the newest under --out (--resume), or another
+// run's (--init-from). The schema of its data is how this run's is read.
+int checkpoint_find(struct run *r, struct err *e);
+void checkpoint_forget(struct run *r);
+
+// Whether the run can be saved with the data that it has, which it must have had before.
+int checkpoint_check_data(const struct run *r, struct err *e);
+
+// Goes on from that save, or begins with its tables.
+int checkpoint_start(struct run *r, struct err *e);
+
+// Whether the save that the run goes on from says that it is over.
+bool checkpoint_was_over(const struct run *r);
+
+#endif

@@ -1,0 +1,22 @@
+// Training that diverged, explained: the example, the key, and what to do.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_DIVERGED_H
+#define TUG_TRAIN_DIVERGED_H
+
+#include "train/run.h"
+
+// TUG_EDATA about an example whose score is not finite: where it stands, and which key is
+// to blame. The team is idle.
+int diverged_score(struct run *r, uint64_t example, struct err *e);
+
+// TUG_EDATA when a parameter is not finite. Scores find out about most of them, but not
+// about those that no example meets again.
+int diverged_check(const struct run *r, struct err *e);
+int diverged_check_table(const struct table *t, struct err *e);
+// The same of what was found out elsewhere.
+bool diverged_is_finite(const float *x, size_t n);
+int diverged_key(uint64_t key, struct err *e);
+int diverged_dense(const struct model *m, struct err *e);
+
+#endif
