@@ -30,7 +30,7 @@ static void step_dense(struct worker *w)
     struct run *r = w->run;
     const struct model *m = &r->parameters.model;
     if (w->examples > 0)
-        dense_step(&w->dense, m, w->dense_rule, r->parameters.blocks,
+        dense_step(&w->dense, m, w->dense_rule, r->blocks,
                    model_has_layers(m) ? 1 / (float)w->examples : 1);
     w->examples = 0;
 }
@@ -46,7 +46,7 @@ void hogwild_step(struct worker *w, const uint64_t *order, size_t n)
     if (w->rc != 0)
         return;
     if (w->examples == 0)
-        dense_read(m, r->parameters.blocks, w->dense.values);
+        dense_read(m, r->blocks, w->dense.values);
     struct model_batch b = view_batch(&w->view);
     struct model_training t = {
         .loss = r->config->reader.loss,

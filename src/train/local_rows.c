@@ -3,8 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/local_rows.h"
 
-#include <string.h>
-
 #include "base/alloc.h"
 #include "base/relaxed.h"
 #include "train/dense.h"
@@ -96,7 +94,6 @@ static int open_rows(struct run *r, struct err *e)
         return err_nomem(e, "the rows of a model");
     pthread_mutex_init(&l->lock, NULL);
     TRY(open_tables(l, r->config, &r->parameters.model, e));
-    memcpy(r->parameters.blocks, l->blocks, l->model.blocks * sizeof(*l->blocks));
     r->model = &l->model;
     return 0;
 }
@@ -143,6 +140,7 @@ static int begin(struct run *r, struct err *e)
     TRY(store_steps_open(&l->steps, l->sparse, unlink, l, e));
     l->views = store_steps_views(l->steps);
     l->steps_before = store_step_of(l->sparse) - r->at.batches;
+    r->blocks = l->blocks;
     r->row.bytes = l->views.rows.stride +
                    (l->views.extras.slab != NULL ? l->views.extras.stride : 0);
     local_steps_copied(l, r->row.copied);

@@ -53,6 +53,7 @@ static void fill_result(struct run *r, struct train_result *result)
 static int begin(struct run *r, struct err *e)
 {
     (void)e;
+    r->blocks = r->parameters.blocks;
     r->row = (struct run_row){.bytes = table_slabs(r->parameters.sparse).stride,
                               .copied = {table_options(r->parameters.sparse)->width}};
     return 0;

@@ -78,7 +78,8 @@ struct run {
     struct parameters parameters;
     struct local_rows *living; // of rows_living, in place of parameters' tables
     const struct model *model; // on the rows that are trained
-    struct run_row row;        // of them
+    float **blocks;            // those of the dense parameters among them
+    struct run_row row;        // of features
     struct reader *reader;
     struct source *source;
     struct dataset *data; // all of it, or the window

@@ -46,7 +46,7 @@ struct run_rows {
 
     // Of rows in this process; others have none of the following.
 
-    // Whatever is loaded was loaded: threads step from here on. Fills r->row.
+    // Whatever is loaded was loaded: threads step from here on. Fills r->blocks and r->row.
     int (*begin)(struct run *r, struct err *e);
     // Before other data is read, with how its keys become ids; and after it.
     int (*begin_data)(struct run *r, struct dataset_options *o, struct err *e);

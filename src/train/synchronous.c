@@ -169,7 +169,7 @@ static int gradients_of_slice(struct worker *w)
     TRY(view_take(&w->view, r->data, s->order, s->n, &r->parameters, NULL));
     TRY(view_draw(&w->view, m, r->at.epoch, s->order, s->n));
     TRY(reserve_gradients(s, w->view.batch.nnz));
-    dense_read(m, r->parameters.blocks, w->dense.values);
+    dense_read(m, r->blocks, w->dense.values);
     struct model_batch b = view_batch(&w->view);
     if (!model_has_layers(m)) // the bias' is the sum of s->err, whose slice it may be
         return gradients_of(w, &b, 0, s->n, w->dense.gradient);
@@ -463,7 +463,7 @@ static void step_dense(struct worker *w, float scale, size_t examples)
     } else {
         w->dense.gradient[0] = bias_gradient(r);
     }
-    dense_step(&w->dense, m, w->dense_rule, r->parameters.blocks, scale);
+    dense_step(&w->dense, m, w->dense_rule, r->blocks, scale);
 }
 
 // Where the slice of a thread begins.
