@@ -69,7 +69,7 @@ static size_t kept(const struct model *m)
 static void forward(struct model_work *w, const struct model_batch *b, float *ret)
 {
     const struct model_options *o = &w->model->options;
-    const float *dense = w->dense + 1;
+    const float *dense = model_layers(w);
     struct deep d = deep_of(w, b);
     deep_forward(&d, w, b, ret);
     struct cross c = cross_of(w, &d);
@@ -108,10 +108,10 @@ static void backward(struct model_work *w, const struct model_batch *b, const fl
     struct deep d = deep_of(w, b);
     deep_backward(&d, w, b, err, dense);
     struct cross c = cross_of(w, &d);
-    unit_backward(c.x[c.n - 1], w->dense + 1 + cross_at(o, c.n), err,
+    unit_backward(c.x[c.n - 1], model_layers(w) + cross_at(o, c.n), err,
                   dense + cross_at(o, c.n), c.dx);
     for (size_t l = c.n; l-- > 0;)
-        backward_layer(&c, l, w->dense + 1 + cross_at(o, l), dense + cross_at(o, l),
+        backward_layer(&c, l, model_layers(w) + cross_at(o, l), dense + cross_at(o, l),
                        d.dx);
     for (size_t i = 0; i < b->n; i++)
         for (size_t k = i * c.dx.stride; k < i * c.dx.stride + c.dx.columns; k++)

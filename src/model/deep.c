@@ -23,7 +23,6 @@ void deep_defaults(struct model_options *o)
 
 int deep_check(const struct model_options *o, struct err *e)
 {
-    layers_begin();
     TRY(model_check_dim(o, e));
     if (o->hidden[0] == 0)
         return err_set(e, TUG_EUSAGE, "--hidden is empty; this model needs a layer");
@@ -116,13 +115,13 @@ void deep_forward(struct deep *d, const struct model_work *w, const struct model
 {
     memset(ret_scores, 0, b->n * sizeof(*ret_scores));
     fields_forward(w, b, d->x);
-    tower_score(&d->tower, d->x, w->dense + 1, b->draw, d->kept, ret_scores);
+    tower_score(&d->tower, d->x, model_layers(w), b->draw, d->kept, ret_scores);
 }
 
 void deep_backward(struct deep *d, const struct model_work *w,
                    const struct model_batch *b, const float *err, float *dense)
 {
-    tower_score_backward(&d->tower, d->x, w->dense + 1, b->draw, err, d->kept, dense,
+    tower_score_backward(&d->tower, d->x, model_layers(w), b->draw, err, d->kept, dense,
                          d->dx);
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "model/layers.h"
 #include "model/model_internal.h"
 #include "rule/rule.h"
 
@@ -104,7 +105,9 @@ int model_init(struct model *m, const struct model_options *o, struct err *e)
                                           .life = life_defaults()};
     if (o->ops->layout != NULL)
         o->ops->layout(&m->options, &m->layout);
-    if (o->ops->dense == NULL) {
+    if (model_has_layers(m)) {
+        layers_begin();
+    } else {
         m->options.dense = m->options.linear;
         m->options.dense.l2 = m->options.dense.prior = 0;
     }

@@ -25,6 +25,12 @@ static inline const struct accessor_group *model_group(const struct model_work *
     return &w->model->accessor.groups[group];
 }
 
+// The dense parameters behind the bias: those of layers.
+static inline const float *model_layers(const struct model_work *w)
+{
+    return w->dense + 1;
+}
+
 // What `forward` has left of example i of the batch.
 static inline float *model_kept(const struct model_work *w, size_t i)
 {

@@ -58,7 +58,7 @@ static void forward(struct model_work *w, const struct model_batch *b, float *re
         struct model_example x = model_example(b, i);
         pairs(w, &x, model_kept(w, i));
     }
-    tower_score(&t, z, w->dense + 1, b->draw, w->kept + 3 * dim, ret);
+    tower_score(&t, z, model_layers(w), b->draw, w->kept + 3 * dim, ret);
     deep_linear(w, b, ret);
 }
 
@@ -70,8 +70,8 @@ static void backward(struct model_work *w, const struct model_batch *b, const fl
     float *to = ret[MODEL_LATENT];
     struct matrix z = {w->kept, b->n, dim, w->stride},
                   dz = {w->kept + dim, b->n, dim, w->stride};
-    tower_score_backward(&t, z, w->dense + 1, b->draw, err, w->kept + 3 * dim, gradient,
-                         dz);
+    tower_score_backward(&t, z, model_layers(w), b->draw, err, w->kept + 3 * dim,
+                         gradient, dz);
     deep_linear_gradients(w, b, err, ret[MODEL_LINEAR]);
     for (size_t i = 0; i < b->n; i++) {
         struct model_example x = model_example(b, i);
