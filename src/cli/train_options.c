@@ -68,10 +68,8 @@ static const struct option options[] = {
     {"slots", .group = "MultiSlot only", STRING_AT(slots, "TEXT|FILE"),
      "what a line holds, slot after slot, as \"label:label, user:ids, seen:ids@user, "
      "price:dense[3], c1..c26:ids, junk:skip\"; types: label, ids, ids@SLOT (the same "
-     "ids "
-     "as that slot's), keys (ids that are keys as they stand), dense[N] (numbers), "
-     "weight, "
-     "skip"},
+     "ids as that slot's), keys (ids that are keys as they stand), dense[N] (numbers), "
+     "weight, skip"},
     {"model", .group = "Model", CHOICE_AT(model, TRAIN_MODELS, "fm"),
      MODELS(MODEL_HELP) + 2},
     {"dim", U64_AT(dim, "K", NULL, 1, 1024),
@@ -80,7 +78,7 @@ static const struct option options[] = {
      "logistic for labels 0 and 1 (or -1 and 1), squared for any number"},
     {"init", F64_AT(init, "X", NULL, 0, 10),
      "latent weights begin uniformly distributed in (-X, X) (default: 0.05 for fm, 0.3 "
-     "for ffm)"},
+     "for ffm, 0.01 with layers)"},
     {"hidden", .group = "Models with layers", STRING_AT(hidden, "N,..."),
      "units of the fully connected layers, from the fields' vectors on (default: "
      "400,400,400)"},
@@ -99,14 +97,15 @@ static const struct option options[] = {
     {"lr", F64_AT(lr, "X", NULL, 0, 1000),
      "learning rate (default: the optimizer's, 0.1 for adagrad)"},
     {"latent-lr", F64_AT(latent_lr, "X", NULL, 0, 1000),
-     "learning rate of latent vectors (default: for fm 3 times --lr, for ffm --lr)"},
+     "learning rate of latent vectors (default: --lr; for fm 3 times that, with layers "
+     "twice)"},
     {"l1", F64_AT(l1, "X", NULL, 0, INFINITY),
      "L1 penalty, as the optimizer defines it (default: the optimizer's)"},
     {"l2", F64_AT(l2, "X", NULL, 0, INFINITY),
-     "L2 penalty at each update (default: 0 for w; 0.0002 for v of fm, 0.001 of ffm)"},
+     "L2 penalty at each update (default: 0 for w; 0.0002 for v, 0.001 in ffm)"},
     {"prior", F64_AT(prior, "X", NULL, 0, 1e6),
      "L2 penalty once a pass, spread over the updates of a weight: holds back rare "
-     "features (default: 2; 1 for v of fm)"},
+     "features (default: 2; 1 for v, except in ffm)"},
     {"schedule", CHOICE_AT(schedule, SCHEDULE_NAMES, "constant"),
      "factor on the rate after p passes: poly (1 + A p)^-B, exp A^(p / B), discexp "
      "A^floor(p / B), linear max(1 - A p, B)"},
@@ -125,8 +124,7 @@ static const struct option options[] = {
     {"deterministic", FLAG_AT(deterministic),
      "the same model, bit for bit, for the same seed, whatever the number of threads and "
      "the CPU (with layers: on one type of CPU); also give --data-in memory or stream, "
-     "because auto depends on the "
-     "machine's memory"},
+     "because auto depends on the machine's memory"},
     {"mode", .fallback = "async", STRING_AT(mode, "sync|ssp:S|async|half-async|geo:K"),
      "how far workers may run ahead of each other; on one machine: async, or sync, which "
      "is the same as --deterministic"},
