@@ -420,7 +420,7 @@ static void fill_result(struct run *r, struct train_result *result)
     result->bytes_per_key = s.rows > 0 ? (double)s.bytes / (double)s.rows : 0;
 }
 
-const struct run_rows rows_remote = {
+const struct run_rows rows_driver = {
     .whole_passes = true,
     .evaluates = evaluates,
     .reason = reason,

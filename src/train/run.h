@@ -22,8 +22,8 @@ struct course;
 struct run_rows;
 struct driver;
 struct run_start; // the save that a run begins with
-struct local_rows;
-struct local_steps;
+struct living_rows;
+struct living_steps;
 
 enum { RUN_CHUNK_BYTES = 1 << 20 };
 
@@ -51,7 +51,7 @@ struct worker {
     struct order_block hand;      // of the order, that this worker deals from
     struct metrics_stream stream; // of examples before they were trained on
     struct synchronous *synchronous;
-    struct local_steps *steps; // rows_living's, during a stretch
+    struct living_steps *steps; // rows_living's, during a stretch
     int rc; // TUG_ENOMEM, or TUG_EDATA: `bad` had a score that is not finite
     uint64_t bad;
     _Alignas(64) char apart; // workers do not share lines
@@ -76,10 +76,10 @@ struct run {
     struct team *team;
     const struct updater *updater; // of course_local
     struct parameters parameters;
-    struct local_rows *living; // of rows_living, in place of parameters' tables
-    const struct model *model; // on the rows that are trained
-    float **blocks;            // those of the dense parameters among them
-    struct run_row row;        // of features
+    struct living_rows *living; // of rows_living, in place of parameters' tables
+    const struct model *model;  // on the rows that are trained
+    float **blocks;             // those of the dense parameters among them
+    struct run_row row;         // of features
     struct reader *reader;
     struct source *source;
     struct dataset *data; // all of it, or the window

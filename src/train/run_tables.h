@@ -17,7 +17,7 @@
 // values. Gradients are of sums over a batch, so they are not divided by shows.
 struct table_config run_living_defaults(const struct model_options *o);
 
-// Whether a run in one process with --table steps on its rows in place (local_rows.h). By
+// Whether a run in one process with --table steps on its rows in place (living_rows.h). By
 // its settings alone: what these want of a server, a server within the process does
 // (lifecycle.h).
 bool run_steps_in_place(const struct train_config *c);

@@ -1,14 +1,14 @@
-// Rows of a run in one process whose features live; see local_rows.h.
+// Rows of a run in one process whose features live; see living_rows.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "train/local_rows.h"
+#include "train/living_rows.h"
 
 #include "base/alloc.h"
 #include "base/relaxed.h"
 #include "train/dense.h"
 #include "train/diverged.h"
 #include "train/lifecycle.h"
-#include "train/local_steps.h"
+#include "train/living_steps.h"
 #include "train/run_rows.h"
 #include "train/run_tables.h"
 
@@ -16,15 +16,15 @@ enum { BATCH = 1024 }; // ids linked at a time
 
 // Links. Mapped, so that large ones have large pages.
 
-static void unmap_links(struct local_links *l)
+static void unmap_links(struct living_links *l)
 {
     mem_unmap((void *)l->handle, l->n * sizeof(*l->handle));
     mem_unmap((void *)l->extra, l->n * sizeof(*l->extra));
     mem_unmap(l->partition, l->n * sizeof(*l->partition));
-    *l = (struct local_links){0};
+    *l = (struct living_links){0};
 }
 
-static int map_links(struct local_links *l, size_t n, bool extras)
+static int map_links(struct living_links *l, size_t n, bool extras)
 {
     l->n = n + 1;
     l->handle = mem_map(l->n * sizeof(*l->handle));
@@ -48,7 +48,7 @@ static int open_store(struct store **ret, const struct table_config *t, uint32_t
 }
 
 // The rows never move, whatever is loaded into them.
-static int make_dense(struct local_rows *l, struct err *e)
+static int make_dense(struct living_rows *l, struct err *e)
 {
     size_t n = l->model.blocks;
     uint64_t *keys = dense_keys(&l->model);
@@ -74,7 +74,7 @@ static int make_dense(struct local_rows *l, struct err *e)
     return rc;
 }
 
-static int open_tables(struct local_rows *l, const struct train_config *c,
+static int open_tables(struct living_rows *l, const struct train_config *c,
                        const struct model *m, struct err *e)
 {
     struct table_config sparse, dense;
@@ -89,7 +89,7 @@ static int open_tables(struct local_rows *l, const struct train_config *c,
 
 static int open_rows(struct run *r, struct err *e)
 {
-    struct local_rows *l = r->living = mem_zalloc(sizeof(*l));
+    struct living_rows *l = r->living = mem_zalloc(sizeof(*l));
     if (l == NULL)
         return err_nomem(e, "the rows of a model");
     pthread_mutex_init(&l->lock, NULL);
@@ -100,7 +100,7 @@ static int open_rows(struct run *r, struct err *e)
 
 static void close_rows(struct run *r)
 {
-    struct local_rows *l = r->living;
+    struct living_rows *l = r->living;
     if (l == NULL)
         return;
     store_steps_close(l->steps);
@@ -121,21 +121,21 @@ static void close_rows(struct run *r)
 // Rows went: nobody is to find them any more.
 static void unlink(void *ctx, const uint64_t *keys, size_t n)
 {
-    struct local_rows *l = ctx;
+    struct living_rows *l = ctx;
     uint32_t ids[BATCH];
     for (size_t at = 0, len; at < n; at += len) {
         len = n - at < BATCH ? n - at : BATCH;
         table_find(l->ids, keys + at, len, ids);
         for (size_t i = 0; i < len; i++) {
             if (ids[i] != TABLE_NONE)
-                local_link(&l->links, ids[i], LOCAL_NONE, TABLE_NONE);
+                living_link(&l->links, ids[i], LIVING_NONE, TABLE_NONE);
         }
     }
 }
 
 static int begin(struct run *r, struct err *e)
 {
-    struct local_rows *l = r->living;
+    struct living_rows *l = r->living;
     TRY(store_finish(l->sparse, e));
     TRY(store_steps_open(&l->steps, l->sparse, unlink, l, e));
     l->views = store_steps_views(l->steps);
@@ -143,13 +143,13 @@ static int begin(struct run *r, struct err *e)
     r->blocks = l->blocks;
     r->row.bytes = l->views.rows.stride +
                    (l->views.extras.slab != NULL ? l->views.extras.stride : 0);
-    local_steps_copied(l, r->row.copied);
+    living_steps_copied(l, r->row.copied);
     return 0;
 }
 
 static int resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
 {
-    struct local_rows *l = ctx;
+    struct living_rows *l = ctx;
     return table_rows(l->ids, keys, n, ret_ids);
 }
 
@@ -157,7 +157,7 @@ static int resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
 static int begin_data(struct run *r, struct dataset_options *o, struct err *e)
 {
     struct table_options ids = {.width = 0};
-    struct local_rows *l = r->living;
+    struct living_rows *l = r->living;
     table_close(l->ids);
     l->ids = NULL;
     o->resolve = resolve;
@@ -165,7 +165,7 @@ static int begin_data(struct run *r, struct dataset_options *o, struct err *e)
     return table_open(&l->ids, &ids, e);
 }
 
-static int link_some(struct local_rows *l, const uint32_t *ids, size_t n,
+static int link_some(struct living_rows *l, const uint32_t *ids, size_t n,
                      uint64_t *keys_of, struct err *e)
 {
     struct table_slabs slabs = table_slabs(l->ids);
@@ -175,7 +175,7 @@ static int link_some(struct local_rows *l, const uint32_t *ids, size_t n,
         keys[i] = table_row_key(table_row(slabs, ids[i]));
     TRY(store_steps_find(l->steps, keys, n, handles, extras, e));
     for (size_t i = 0; i < n; i++) {
-        local_link(&l->links, ids[i], handles[i], extras[i]);
+        living_link(&l->links, ids[i], handles[i], extras[i]);
         uint32_t partition = store_partition(l->sparse, keys[i]);
         l->links.partition[ids[i]] = (uint16_t)partition;
         keys_of[partition]++;
@@ -186,7 +186,7 @@ static int link_some(struct local_rows *l, const uint32_t *ids, size_t n,
 // They are linked with what rows there are.
 static int end_data(struct run *r, struct err *e)
 {
-    struct local_rows *l = r->living;
+    struct living_rows *l = r->living;
     uint32_t ids[BATCH];
     uint64_t cursor = 0;
     unmap_links(&l->links);
@@ -206,7 +206,7 @@ static int end_data(struct run *r, struct err *e)
 
 // Evaluation: the cache gets rows as the text asks for them.
 
-static int begin_cache(struct local_rows *l, struct err *e)
+static int begin_cache(struct living_rows *l, struct err *e)
 {
     struct model_options o = l->model.options;
     parameters_close(&l->cache);
@@ -216,7 +216,7 @@ static int begin_cache(struct local_rows *l, struct err *e)
     return 0;
 }
 
-static int take_row(struct local_rows *l, uint64_t key)
+static int take_row(struct living_rows *l, uint64_t key)
 {
     const float *extra, *row = store_row(l->sparse, key, &extra);
     uint32_t handle;
@@ -230,7 +230,7 @@ static int take_row(struct local_rows *l, uint64_t key)
 
 static int resolve_seen(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
 {
-    struct local_rows *l = ctx;
+    struct living_rows *l = ctx;
     int rc = 0;
     pthread_mutex_lock(&l->lock);
     table_find(l->cache.sparse, keys, n, ret_ids);
@@ -277,7 +277,7 @@ static int check_row(void *ctx, uint64_t key, const float *row, const float *ext
 
 static int check(const struct run *r, struct err *e)
 {
-    const struct local_rows *l = r->living;
+    const struct living_rows *l = r->living;
     struct accessor a = l->model.accessor;
     for (uint32_t p = 0; p < 1u << model_table(&l->model).partition_bits; p++)
         TRY(store_each(l->sparse, p, check_row, &a, e));
@@ -291,7 +291,7 @@ static int save(void *ctx, const char *dir, struct save_manifest *m,
                 struct saved_run *run, struct err *e)
 {
     const struct run *r = ctx;
-    struct local_rows *l = r->living;
+    struct living_rows *l = r->living;
     struct store *const both[] = {l->sparse, l->dense};
     (void)run;
     store_set_step(l->sparse, l->steps_before + r->at.batches);
@@ -355,9 +355,9 @@ const struct run_rows rows_living = {
     .begin = begin,
     .begin_data = begin_data,
     .end_data = end_data,
-    .open_worker = local_steps_open,
-    .close_worker = local_steps_close,
-    .batch = local_steps_batch,
-    .take = local_steps_take,
-    .find = local_steps_find_hot,
+    .open_worker = living_steps_open,
+    .close_worker = living_steps_close,
+    .batch = living_steps_batch,
+    .take = living_steps_take,
+    .find = living_steps_find_hot,
 };

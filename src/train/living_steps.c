@@ -1,30 +1,30 @@
-// From a batch's examples to rows that live; see local_steps.h.
+// From a batch's examples to rows that live; see living_steps.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "train/local_steps.h"
+#include "train/living_steps.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 #include "train/hogwild.h"
-#include "train/local_rows.h"
+#include "train/living_rows.h"
 
 enum { AHEAD = 16 }; // features whose links are on their way into cache
 
 // What a batch says of a key.
-struct local_count {
+struct living_count {
     uint32_t id;
     uint32_t shows, clicks;
     uint32_t slot;
 };
 
-struct local_steps {
-    struct local_rows *rows;
+struct living_steps {
+    struct living_rows *rows;
     struct store_stepper *stepper;
     bool again;    // examples were counted before
     uint64_t step; // the table's, of the batch
     // The distinct keys of a batch as they come; of each id, its place among them.
-    struct local_count *counts;
+    struct living_count *counts;
     struct store_arrival *arrivals; // the same, by partition
     size_t n, cap;
     uint32_t *places;
@@ -47,15 +47,15 @@ struct local_steps {
     size_t cap_latent, cap_examples;
 };
 
-static int open_steps(struct local_steps *s, const struct worker *w)
+static int open_steps(struct living_steps *s, const struct worker *w)
 {
     const struct run *r = w->run;
-    struct local_rows *l = r->living;
+    struct living_rows *l = r->living;
     uint64_t positions = order_positions(&r->order);
     size_t batch = r->config->batch < positions ? r->config->batch : positions;
-    *s = (struct local_steps){.rows = l,
-                              .n_places = l->links.n,
-                              .n_parts = 1u << model_table(&l->model).partition_bits};
+    *s = (struct living_steps){.rows = l,
+                               .n_places = l->links.n,
+                               .n_parts = 1u << model_table(&l->model).partition_bits};
     s->first_part = (uint32_t)((uint64_t)s->n_parts * (uint32_t)(w - r->workers) /
                                (uint32_t)team_size(r->team));
     s->places = mem_zalloc((s->n_places + 1) * sizeof(*s->places));
@@ -67,18 +67,18 @@ static int open_steps(struct local_steps *s, const struct worker *w)
                : TUG_ENOMEM;
 }
 
-int local_steps_open(struct worker *w)
+int living_steps_open(struct worker *w)
 {
     w->steps = mem_zalloc(sizeof(*w->steps));
     int rc = w->steps != NULL ? open_steps(w->steps, w) : TUG_ENOMEM;
     if (rc != 0)
-        local_steps_close(w);
+        living_steps_close(w);
     return rc;
 }
 
-void local_steps_close(struct worker *w)
+void living_steps_close(struct worker *w)
 {
-    struct local_steps *s = w->steps;
+    struct living_steps *s = w->steps;
     if (s == NULL)
         return;
     store_stepper_close(s->stepper);
@@ -99,7 +99,7 @@ void local_steps_close(struct worker *w)
 // Arrivals.
 
 // Both lists are in one piece of memory.
-static int reserve(struct local_steps *s, size_t more)
+static int reserve(struct living_steps *s, size_t more)
 {
     if (s->n + more <= s->cap)
         return 0;
@@ -107,7 +107,7 @@ static int reserve(struct local_steps *s, size_t more)
     struct store_arrival *larger = mem_array(cap, sizeof(*larger) + sizeof(*s->counts));
     if (larger == NULL)
         return TUG_ENOMEM;
-    struct local_count *counts = (struct local_count *)(void *)(larger + cap);
+    struct living_count *counts = (struct living_count *)(void *)(larger + cap);
     if (s->n > 0)
         memcpy(counts, s->counts, s->n * sizeof(*counts));
     mem_free(s->arrivals);
@@ -118,24 +118,24 @@ static int reserve(struct local_steps *s, size_t more)
 }
 
 // A place that was another batch's says so: the key there is another, or there is none.
-static inline void count_key(struct local_steps *s, uint32_t id, uint32_t clicks,
+static inline void count_key(struct living_steps *s, uint32_t id, uint32_t clicks,
                              uint32_t slot)
 {
     uint32_t place = s->places[id];
     if (place >= s->n || s->counts[place].id != id) {
         s->places[id] = place = (uint32_t)s->n++;
-        s->counts[place] = (struct local_count){.id = id};
+        s->counts[place] = (struct living_count){.id = id};
     }
-    struct local_count *x = &s->counts[place];
+    struct living_count *x = &s->counts[place];
     x->shows++;
     x->clicks += clicks;
     x->slot = slot;
 }
 
-static void count(struct local_steps *s)
+static void count(struct living_steps *s)
 {
     const struct batch *b = &s->batch;
-    struct local_steps at = *s; // so that it stays in registers
+    struct living_steps at = *s; // so that it stays in registers
     for (size_t i = 0, j = 0; i < b->n; i++) {
         uint32_t click = b->label[i] > 0;
         for (size_t end = b->start[i + 1]; j < end; j++) {
@@ -147,9 +147,9 @@ static void count(struct local_steps *s)
 }
 
 // Counts become arrivals, by partition. What is looked at next of a key is on its way.
-static void sort(struct local_steps *s)
+static void sort(struct living_steps *s)
 {
-    const struct local_links *l = &s->rows->links;
+    const struct living_links *l = &s->rows->links;
     uint32_t parts = s->n_parts, sum = 0;
     memset(s->begins, 0, (parts + 1) * sizeof(*s->begins));
     for (size_t i = 0; i < s->n; i++) {
@@ -163,7 +163,7 @@ static void sort(struct local_steps *s)
         sum += n;
     }
     for (size_t i = 0; i < s->n; i++) {
-        const struct local_count *x = &s->counts[i];
+        const struct living_count *x = &s->counts[i];
         __builtin_prefetch((const void *)&l->handle[x->id], 1);
         s->arrivals[s->begins[l->partition[x->id]]++] = (struct store_arrival){
             .id = x->id,
@@ -177,7 +177,7 @@ static void sort(struct local_steps *s)
 }
 
 // The rows of the keys that come after: a hint, for handles are not read yet.
-static void prefetch(const struct local_rows *l, const struct store_arrival *a, size_t n)
+static void prefetch(const struct living_rows *l, const struct store_arrival *a, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         uint32_t handle = atomic_load_explicit(&l->links.handle[a[i].id],
@@ -189,36 +189,36 @@ static void prefetch(const struct local_rows *l, const struct store_arrival *a, 
 }
 
 // What there is of a partition's keys, as of now.
-static void read_links(const struct local_rows *l, struct store_arrival *a, size_t n)
+static void read_links(const struct living_rows *l, struct store_arrival *a, size_t n)
 {
     struct table_slabs keys = table_slabs(l->ids);
     for (size_t i = 0; i < n; i++) {
         uint32_t handle = atomic_load_explicit(&l->links.handle[a[i].id],
                                                memory_order_relaxed);
-        a[i].extra = local_extra(&l->links, a[i].id);
+        a[i].extra = living_extra(&l->links, a[i].id);
         a[i].handle = handle < TABLE_MAX_ROWS ? handle : TABLE_NONE;
         if (a[i].handle == TABLE_NONE)
             a[i].key = table_row_key(table_row(keys, a[i].id));
     }
 }
 
-static void write_links(const struct local_rows *l, const struct store_arrival *a,
+static void write_links(const struct living_rows *l, const struct store_arrival *a,
                         size_t n, bool refused)
 {
     for (size_t i = 0; i < n; i++) {
-        uint32_t handle = a[i].handle == TABLE_NONE && refused ? LOCAL_REFUSED
+        uint32_t handle = a[i].handle == TABLE_NONE && refused ? LIVING_REFUSED
                                                                : a[i].handle;
         // Else threads would take each other's lines for nothing.
         if (handle !=
                 atomic_load_explicit(&l->links.handle[a[i].id], memory_order_relaxed) ||
-            a[i].extra != local_extra(&l->links, a[i].id))
-            local_link(&l->links, a[i].id, handle, a[i].extra);
+            a[i].extra != living_extra(&l->links, a[i].id))
+            living_link(&l->links, a[i].id, handle, a[i].extra);
     }
 }
 
-static int arrive_at(struct local_steps *s, uint32_t partition)
+static int arrive_at(struct living_steps *s, uint32_t partition)
 {
-    struct local_rows *l = s->rows;
+    struct living_rows *l = s->rows;
     struct store_arrival *a = s->arrivals + s->begins[partition];
     size_t n = s->begins[partition + 1] - s->begins[partition];
     uint32_t next = (partition + 1) % s->n_parts;
@@ -236,7 +236,7 @@ static int arrive_at(struct local_steps *s, uint32_t partition)
     return rc;
 }
 
-static int arrive(struct local_steps *s)
+static int arrive(struct living_steps *s)
 {
     int rc = 0;
     sort(s);
@@ -250,7 +250,7 @@ static int arrive(struct local_steps *s)
 
 // Batches.
 
-static void begin(struct local_steps *s, bool again, uint64_t step)
+static void begin(struct living_steps *s, bool again, uint64_t step)
 {
     s->again = again;
     s->step = step;
@@ -260,7 +260,7 @@ static void begin(struct local_steps *s, bool again, uint64_t step)
 
 // What was noted on the way is brought to its partitions. From here on rows that the batch
 // may have read are used for other keys.
-static int end(struct local_steps *s, struct view *v)
+static int end(struct living_steps *s, struct view *v)
 {
     int rc = s->n > 0 ? arrive(s) : 0;
     store_stepper_unpin(s->stepper);
@@ -271,7 +271,7 @@ static int end(struct local_steps *s, struct view *v)
 
 // Of examples that were counted before rows note the time of the push, if that decides
 // when they go.
-static bool examples_arrive(const struct local_steps *s)
+static bool examples_arrive(const struct living_steps *s)
 {
     return !s->again || store_config(s->rows->sparse)->count_all ||
            s->rows->model.accessor.life.ttl_steps > 0;
@@ -279,12 +279,12 @@ static bool examples_arrive(const struct local_steps *s)
 
 static void collect(struct worker *w, const uint64_t *order, size_t n)
 {
-    struct local_steps *s = w->steps;
+    struct living_steps *s = w->steps;
     memcpy(s->order + s->n_order, order, n * sizeof(*order));
     s->n_order += n;
 }
 
-static int arrive_together(struct local_steps *s, const struct dataset *d)
+static int arrive_together(struct living_steps *s, const struct dataset *d)
 {
     TRY(dataset_gather(d, s->order, s->n_order, &s->batch));
     TRY(reserve(s, s->batch.nnz));
@@ -295,14 +295,14 @@ static int arrive_together(struct local_steps *s, const struct dataset *d)
 // Examples arrive at their rows together, before the first step.
 static void arrive_and_step(struct worker *w, size_t size, uint64_t number)
 {
-    struct local_steps *s = w->steps;
+    struct living_steps *s = w->steps;
     hogwild_deal(w, HOGWILD_AHEAD, number, collect);
     w->rc = arrive_together(s, w->run->data);
     for (size_t at = 0; at < s->n_order && w->rc == 0; at += size)
         hogwild_step(w, s->order + at, s->n_order - at < size ? s->n_order - at : size);
 }
 
-void local_steps_batch(struct worker *w, size_t size, uint64_t number)
+void living_steps_batch(struct worker *w, size_t size, uint64_t number)
 {
     const struct run *r = w->run;
     uint64_t step = r->at.batches - r->at.batch + number;
@@ -317,7 +317,7 @@ void local_steps_batch(struct worker *w, size_t size, uint64_t number)
 
 // Views.
 
-static int reserve_latent(struct local_steps *s, size_t n, size_t features)
+static int reserve_latent(struct living_steps *s, size_t n, size_t features)
 {
     size_t cap = features + KERNEL_PADDING;
     if (cap > s->cap_latent) {
@@ -387,7 +387,7 @@ static size_t find_copies(const _Atomic uint32_t *handles, struct table_slabs sl
     return missing;
 }
 
-static size_t find_rows(const struct local_rows *l, struct view *v,
+static size_t find_rows(const struct living_rows *l, struct view *v,
                         const struct hot_copies *hot)
 {
     const struct batch *b = &v->batch;
@@ -398,10 +398,10 @@ static size_t find_rows(const struct local_rows *l, struct view *v,
                        v->rows);
 }
 
-static size_t find_extras(struct local_steps *s, const struct view *v,
+static size_t find_extras(struct living_steps *s, const struct view *v,
                           const struct hot_copies *hot)
 {
-    const struct local_rows *l = s->rows;
+    const struct living_rows *l = s->rows;
     const struct batch *b = &v->batch;
     size_t bytes = l->model.accessor.extra_width * sizeof(float);
     if (hot == NULL)
@@ -413,7 +413,7 @@ static size_t find_extras(struct local_steps *s, const struct view *v,
 
 // Keys without a row are noted, unless that is the policy's last word. A row that came
 // between two looks is one that the batch does without.
-static void leave_out(struct local_steps *s, const struct view *v)
+static void leave_out(struct living_steps *s, const struct view *v)
 {
     const struct batch *b = &v->batch;
     for (size_t j = 0; j < b->nnz; j++) {
@@ -423,14 +423,14 @@ static void leave_out(struct local_steps *s, const struct view *v)
             s->latent_rows[j] = NULL;
         uint32_t handle = atomic_load_explicit(&s->rows->links.handle[b->id[j]],
                                                memory_order_relaxed);
-        if (handle == LOCAL_REFUSED || !s->again)
+        if (handle == LIVING_REFUSED || !s->again)
             continue;
         count_key(s, b->id[j], 0, b->slot[j]);
     }
 }
 
 // Leaves out features without an extra row.
-static void pack_latent(struct local_steps *s, struct view *v)
+static void pack_latent(struct living_steps *s, struct view *v)
 {
     const struct batch *b = &v->batch;
     uint32_t to = 0;
@@ -478,7 +478,7 @@ static void pad(float **rows, size_t n, float *zeros)
 }
 
 // The next n examples of the batch that is unpacked.
-static void slice(struct local_steps *s, size_t n, struct batch *ret)
+static void slice(struct living_steps *s, size_t n, struct batch *ret)
 {
     const struct batch *b = &s->batch;
     uint32_t from = b->start[s->at];
@@ -499,11 +499,11 @@ static void slice(struct local_steps *s, size_t n, struct batch *ret)
     s->at += n;
 }
 
-int local_steps_take(struct worker *w, const uint64_t *order, size_t n,
-                     const struct hot_copies *hot)
+int living_steps_take(struct worker *w, const uint64_t *order, size_t n,
+                      const struct hot_copies *hot)
 {
-    struct local_steps *s = w->steps;
-    const struct local_rows *l = s->rows;
+    struct living_steps *s = w->steps;
+    const struct living_rows *l = s->rows;
     struct view *v = &w->view;
     struct batch *b = &v->batch;
     if (s->n_order > 0)
@@ -533,7 +533,7 @@ int local_steps_take(struct worker *w, const uint64_t *order, size_t n,
 
 // Copies of hot rows.
 
-void local_steps_copied(const struct local_rows *l, uint32_t ret[HOT_PIECES])
+void living_steps_copied(const struct living_rows *l, uint32_t ret[HOT_PIECES])
 {
     const struct accessor *a = &l->model.accessor;
     uint32_t width = a->groups[0].state + a->groups[0].n_state;
@@ -544,11 +544,11 @@ void local_steps_copied(const struct local_rows *l, uint32_t ret[HOT_PIECES])
     ret[1] = a->extra_width;
 }
 
-bool local_steps_find_hot(const void *run, uint32_t id, float *ret[HOT_PIECES])
+bool living_steps_find_hot(const void *run, uint32_t id, float *ret[HOT_PIECES])
 {
-    const struct local_rows *l = ((const struct run *)run)->living;
+    const struct living_rows *l = ((const struct run *)run)->living;
     uint32_t handle = atomic_load_explicit(&l->links.handle[id], memory_order_acquire),
-             extra = local_extra(&l->links, id);
+             extra = living_extra(&l->links, id);
     if (handle >= TABLE_MAX_ROWS)
         return false;
     ret[0] = table_row(l->views.rows, handle);

@@ -1,4 +1,4 @@
-// A thread's way to rows that live (train/local_rows.h), batch by batch.
+// A thread's way to rows that live (train/living_rows.h), batch by batch.
 //
 // First the batch's examples arrive: its distinct keys are counted, with shows and clicks,
 // and brought to their partitions, one after the other, where they get rows or not. A
@@ -11,22 +11,22 @@
 // not said its last word, are noted on the way and arrive behind the batch.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_TRAIN_LOCAL_STEPS_H
-#define TUG_TRAIN_LOCAL_STEPS_H
+#ifndef TUG_TRAIN_LIVING_STEPS_H
+#define TUG_TRAIN_LIVING_STEPS_H
 
 #include "train/run.h"
 
 // What run_rows asks of a worker (train/run_rows.h). The view is the batch's: it is no view
 // of anything when that ends.
-int local_steps_open(struct worker *w);
-void local_steps_close(struct worker *w); // one that was not opened is fine
-void local_steps_batch(struct worker *w, size_t size, uint64_t number);
-int local_steps_take(struct worker *w, const uint64_t *order, size_t n,
-                     const struct hot_copies *hot);
+int living_steps_open(struct worker *w);
+void living_steps_close(struct worker *w); // one that was not opened is fine
+void living_steps_batch(struct worker *w, size_t size, uint64_t number);
+int living_steps_take(struct worker *w, const uint64_t *order, size_t n,
+                      const struct hot_copies *hot);
 
 // What workers copy of a hot row: the groups' columns, not the statistics beside them.
 // Nothing, unless rows stay while there are copies, and these columns are together.
-void local_steps_copied(const struct local_rows *l, uint32_t ret[HOT_PIECES]);
-bool local_steps_find_hot(const void *run, uint32_t id, float *ret[HOT_PIECES]);
+void living_steps_copied(const struct living_rows *l, uint32_t ret[HOT_PIECES]);
+bool living_steps_find_hot(const void *run, uint32_t id, float *ret[HOT_PIECES]);
 
 #endif

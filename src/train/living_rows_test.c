@@ -14,7 +14,7 @@
 #include "save/save.h"
 #include "train/config.h"
 #include "train/lifecycle.h"
-#include "train/local_steps.h"
+#include "train/living_steps.h"
 #include "train/run_rows.h"
 
 static struct train_result result;
