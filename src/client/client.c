@@ -38,7 +38,7 @@ int client_open(struct client **ret, const struct client_options *o, struct err 
     if (c->o.admin_timeout_ns == 0)
         c->o.admin_timeout_ns = 3600000 * MS;
     c->pushes = (struct numbers){.next = 1, .low = 1, .window = SHARD_WINDOW};
-    c->orders = (struct numbers){.next = 1, .low = 1, .window = ADMIN_WINDOW};
+    c->admins = (struct numbers){.next = 1, .low = 1, .window = ADMIN_WINDOW};
     c->next_due = VAN_NEVER;
     c->packed = BUF_INIT(WIRE_SPAN_MAX);
     c->side = (struct session_side){

@@ -18,7 +18,7 @@ enum { NUMBERS_MAX = 64 }; // bits of struct numbers
 // What the lists of requests and peers hold, counted once for all that is compared.
 struct counted {
     size_t requests, slices, waiting, placing, pins, sendings;
-    size_t pushes, orders, specs;
+    size_t pushes, admins, specs;
 };
 
 // A timestamp finds its request without a search, and only as long as that is not given
@@ -104,7 +104,7 @@ static void count_kind(const struct client *c, const struct request *r,
     else
         assert(r->number == 0);
     all->pushes += x == &c->pushes && r->state == REQUEST_OPEN;
-    all->orders += x == &c->orders && r->state == REQUEST_OPEN;
+    all->admins += x == &c->admins && r->state == REQUEST_OPEN;
     all->specs += r->kind == &request_table ||
                   (r->kind == &request_info && !r->u.info.found);
 }
@@ -306,7 +306,7 @@ static void check_all(const struct client *c)
     struct counted all = {0};
     requests_hold(c, &all);
     numbers_hold(&c->pushes, all.pushes);
-    numbers_hold(&c->orders, all.orders);
+    numbers_hold(&c->admins, all.admins);
     peers_hold(c, &all);
     pins_hold(c, &all);
     pools_hold(c, &all);

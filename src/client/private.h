@@ -127,7 +127,7 @@ struct request {
         struct client_push push;
         struct client_pull pull;
         struct msg_tick tick;
-        struct msg_table_do order;
+        struct msg_table_do admin;
         struct step_wanted step;
         struct info_wanted info;
         struct msg_mark mark;
@@ -153,8 +153,8 @@ struct request {
     bool all_loops; // it goes to loops without keys of it, too
     struct staging *stagings;
 
-    uint64_t number; // of a push, or of an order; 0: not begun
-    uint64_t *sum;   // of the loops' answers to an order; may be NULL
+    uint64_t number; // of a push, or of an admin operation; 0: not begun
+    uint64_t *sum;   // of the loops' answers to an admin operation; may be NULL
     struct slice *slices;
     uint32_t open; // slices without an answer
     uint32_t pins; // sends and bodies for which a van holds memory of the request
@@ -268,10 +268,10 @@ struct client {
     struct request *first, *last;       // queued and open ones, in their order
     struct request *queued;             // the first one queued
     struct request *ended, *ended_last; // callbacks are due
-    struct numbers pushes, orders;
-    uint64_t steps;          // of the session
-    struct request *marking; // a mark that is under way
-    uint64_t next_due;       // when a slice or a peer wants to be looked at
+    struct numbers pushes, admins;      // admins: of admin operations
+    uint64_t steps;                     // of the session
+    struct request *marking;            // a mark that is under way
+    uint64_t next_due;                  // when a slice or a peer wants to be looked at
     struct request **requests, *free_requests;
     size_t n_requests, max_requests, in_flight;
     struct slice **slices, *free_slices;

@@ -177,13 +177,13 @@ static int send_load(struct slice *s)
 {
     struct load_wanted *w = s->request->own;
     w->message.number = s->request->number;
-    w->message.low = s->request->client->orders.low;
+    w->message.low = s->request->client->admins.low;
     return request_send(s, &w->message);
 }
 
 REQUEST_KIND(load, "a load of", MSG_LOAD, MSG_OK, slice_cut_all, .send = send_load,
              .take = request_add, .free = mem_free,
-             .numbers = offsetof(struct client, orders), .takes_long = true,
+             .numbers = offsetof(struct client, admins), .takes_long = true,
              .blocks = true);
 
 client_ts client_below(struct client *c, enum wire_root kind, const char *path,

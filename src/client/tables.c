@@ -138,56 +138,56 @@ client_ts client_tick(struct client *c, uint32_t table, uint64_t clock, struct e
 
 REQUEST_KIND(tick, "a tick of", MSG_TICK, MSG_OK, slice_cut_all);
 
-static client_ts order(struct client *c, const struct msg_table_do *m, uint64_t *ret_sum,
+static client_ts admin(struct client *c, const struct msg_table_do *m, uint64_t *ret_sum,
                        struct err *e)
 {
     const struct table_spec *spec = request_known(c, m->table, e);
     struct request *r = request_new(c, &request_admin, spec, e);
     if (r == NULL)
         return 0;
-    r->u.order = *m;
+    r->u.admin = *m;
     r->sum = ret_sum;
     if (ret_sum != NULL)
         *ret_sum = 0;
     return request_begin(r, NULL);
 }
 
-static int send_order(struct slice *s)
+static int send_admin(struct slice *s)
 {
     struct request *r = s->request;
-    r->u.order.number = r->number;
-    r->u.order.low = r->client->orders.low;
-    return request_send(s, &r->u.order);
+    r->u.admin.number = r->number;
+    r->u.admin.low = r->client->admins.low;
+    return request_send(s, &r->u.admin);
 }
 
 REQUEST_KIND(admin, "an order to", MSG_TABLE_DO, MSG_OK, slice_cut_all,
-             .send = send_order, .take = request_add,
-             .numbers = offsetof(struct client, orders), .takes_long = true);
+             .send = send_admin, .take = request_add,
+             .numbers = offsetof(struct client, admins), .takes_long = true);
 
 client_ts client_admin(struct client *c, uint32_t table, enum wire_order what,
                        uint32_t other, struct err *e)
 {
     struct msg_table_do m = {.table = table, .what = (uint8_t)what, .other = other};
-    return order(c, &m, NULL, e);
+    return admin(c, &m, NULL, e);
 }
 
 client_ts client_clock(struct client *c, uint32_t table, uint64_t clock, struct err *e)
 {
     struct msg_table_do m = {.table = table, .what = WIRE_CLOCK, .clock = clock};
-    return order(c, &m, NULL, e);
+    return admin(c, &m, NULL, e);
 }
 
 client_ts client_shrink(struct client *c, uint32_t table, float threshold,
                         uint64_t *ret_removed, struct err *e)
 {
     struct msg_table_do m = {.table = table, .what = WIRE_SHRINK, .threshold = threshold};
-    return order(c, &m, ret_removed, e);
+    return admin(c, &m, ret_removed, e);
 }
 
 client_ts client_day(struct client *c, uint32_t table, struct err *e)
 {
     struct msg_table_do m = {.table = table, .what = WIRE_DAY};
-    return order(c, &m, NULL, e);
+    return admin(c, &m, NULL, e);
 }
 
 client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
