@@ -4,8 +4,8 @@
 #include "train/diverged.h"
 
 #include <math.h>
-#include <string.h>
 
+#include "base/finite.h"
 #include "train/run_rows.h"
 
 #define ADVICE                                                                           \
@@ -71,18 +71,6 @@ int diverged_score(struct run *r, uint64_t example, struct err *e)
         (unsigned long long)worst.key, r->at.epoch + 1, (unsigned long long)r->at.batch);
 }
 
-// By the exponent's bits, so that the loop needs no branches.
-bool diverged_is_finite(const float *x, size_t n)
-{
-    uint32_t bad = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, x + i, sizeof(bits));
-        bad |= (bits & 0x7f800000u) == 0x7f800000u;
-    }
-    return bad == 0;
-}
-
 // The first row with a float that is not finite; NULL: none.
 static const float *find_bad_row(const struct table *t)
 {
@@ -91,7 +79,7 @@ static const float *find_bad_row(const struct table *t)
     uint64_t cursor = 0;
     for (size_t n; (n = table_scan(t, &cursor, handles, 256)) > 0;)
         for (size_t i = 0; i < n; i++)
-            if (!diverged_is_finite(table_row(slabs, handles[i]), width))
+            if (!finite_floats(table_row(slabs, handles[i]), width))
                 return table_row(slabs, handles[i]);
     return NULL;
 }

@@ -15,7 +15,6 @@ int diverged_score(struct run *r, uint64_t example, struct err *e);
 int diverged_check(const struct run *r, struct err *e);
 int diverged_check_table(const struct table *t, struct err *e);
 // The same of what was found out elsewhere.
-bool diverged_is_finite(const float *x, size_t n);
 int diverged_key(uint64_t key, struct err *e);
 int diverged_dense(const struct model *m, struct err *e);
 

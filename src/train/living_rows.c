@@ -4,6 +4,7 @@
 #include "train/living_rows.h"
 
 #include "base/alloc.h"
+#include "base/finite.h"
 #include "base/relaxed.h"
 #include "train/dense.h"
 #include "train/diverged.h"
@@ -261,8 +262,8 @@ static int keep_best(struct run *r, struct err *e)
 
 static bool is_finite(const struct accessor_group *g, const float *row)
 {
-    return row == NULL || (diverged_is_finite(row + g->weights, g->n) &&
-                           diverged_is_finite(row + g->state, g->n_state));
+    return row == NULL || (finite_floats(row + g->weights, g->n) &&
+                           finite_floats(row + g->state, g->n_state));
 }
 
 static int check_row(void *ctx, uint64_t key, const float *row, const float *extra,
@@ -282,7 +283,7 @@ static int check(const struct run *r, struct err *e)
     for (uint32_t p = 0; p < 1u << model_table(&l->model).partition_bits; p++)
         TRY(store_each(l->sparse, p, check_row, &a, e));
     for (size_t i = 0; i < l->model.blocks; i++)
-        if (!diverged_is_finite(l->blocks[i], l->model.dense.width))
+        if (!finite_floats(l->blocks[i], l->model.dense.width))
             return diverged_dense(&l->model, e);
     return 0;
 }
