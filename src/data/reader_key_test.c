@@ -3,14 +3,9 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/compare.h"
 #include "data/reader.h"
 #include "kit/test.h"
-
-static int compare(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
 
 // Short values of neighbouring slots, the usual ones of real logs, have keys of their
 // own.
@@ -28,7 +23,7 @@ static void test_short_values(void **state)
                 int n = snprintf(text, sizeof(text), "%s%d", before[f], v);
                 *next++ = reader_key(slot, text, (size_t)n);
             }
-    qsort(keys, N, sizeof(*keys), compare);
+    qsort(keys, N, sizeof(*keys), compare_u64);
     for (int i = 1; i < N; i++)
         assert_true(keys[i - 1] < keys[i]);
     mem_free(keys);

@@ -16,21 +16,16 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/compare.h"
 #include "store/cold.h"
 
 enum { OUT_MIN = 1024 };
-
-static int compare(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
 
 static void sort_once(struct key_list *l)
 {
     uint32_t n = 0;
     if (l->n > 0)
-        qsort(l->at, l->n, sizeof(*l->at), compare);
+        qsort(l->at, l->n, sizeof(*l->at), compare_u64);
     for (uint32_t i = 0; i < l->n; i++)
         if (n == 0 || l->at[n - 1] != l->at[i])
             l->at[n++] = l->at[i];
@@ -145,7 +140,7 @@ static bool is_out(const struct store *s, uint32_t p, uint64_t key)
 {
     const struct key_list *out = &s->cold->parts[p].out;
     assert(out->n < 2 || out->at[0] < out->at[out->n - 1]); // cold_publish has sorted it
-    return out->n > 0 && bsearch(&key, out->at, out->n, sizeof(key), compare) != NULL;
+    return out->n > 0 && bsearch(&key, out->at, out->n, sizeof(key), compare_u64) != NULL;
 }
 
 static int publish_row(void *ctx, uint64_t key, float *row, uint32_t size, struct err *e)

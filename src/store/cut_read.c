@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/compare.h"
 #include "store/cut_internal.h"
 
 enum {
@@ -82,12 +83,6 @@ static int collect_copies(struct cut *c, uint32_t p)
     return 0;
 }
 
-static int compare_keys(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 // Cold rows become copies of the partition at hand. All of them: one partition fits.
 struct cold_ctx {
     struct store *s;
@@ -135,7 +130,7 @@ static int copy_changed(void *ctx, uint64_t key, const float *row, const float *
         rc = 0; // it will be named
     else if (is_saved(s, x->p, row, SAVE_DELTA) ||
              (gone->n > 0 &&
-              bsearch(&key, gone->at, gone->n, KEY_BYTES, compare_keys) != NULL))
+              bsearch(&key, gone->at, gone->n, KEY_BYTES, compare_u64) != NULL))
         rc = cold_cut_published(s, x->p, key);
     else
         rc = cold_cut_kept(s, x->p, key);
@@ -153,7 +148,7 @@ static int collect_cold(struct store *s, uint32_t p, struct err *e)
     if (s->cut->o.mode != SAVE_DELTA)
         return cold_each(s, p, copy_cold, &cold, e);
     if (x->gone.n > 0)
-        qsort(x->gone.at, x->gone.n, KEY_BYTES, compare_keys);
+        qsort(x->gone.at, x->gone.n, KEY_BYTES, compare_u64);
     return cold_each_changed(s, p, copy_changed, &cold, e);
 }
 
@@ -222,7 +217,7 @@ static int select_delta(struct store *s, uint32_t p)
     struct cut_part *x = &c->parts[p];
     size_t n = c->n_entries, g = 0;
     if (x->gone.n > 0)
-        qsort(x->gone.at, x->gone.n, sizeof(*x->gone.at), compare_keys);
+        qsort(x->gone.at, x->gone.n, sizeof(*x->gone.at), compare_u64);
     x->kept.n = 0;
     c->n_entries = 0;
     for (size_t i = 0; i < n; i++) {

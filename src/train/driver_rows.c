@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/compare.h"
 #include "base/relaxed.h"
 #include "save/save.h"
 #include "train/diverged.h"
@@ -97,16 +98,10 @@ static size_t missing_keys(struct table *t, const uint64_t *keys, size_t n,
     return missing;
 }
 
-static int compare_keys(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 static size_t distinct(uint64_t *keys, size_t n)
 {
     size_t kept = 0;
-    qsort(keys, n, sizeof(*keys), compare_keys);
+    qsort(keys, n, sizeof(*keys), compare_u64);
     for (size_t i = 0; i < n; i++)
         if (i == 0 || keys[i] != keys[i - 1])
             keys[kept++] = keys[i];

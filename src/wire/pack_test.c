@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/compare.h"
 #include "base/random.h"
 #include "kit/test.h"
 
@@ -31,19 +32,13 @@ static size_t round_trip(const uint64_t *keys, size_t n)
     return bytes_n;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 // Ids below `space`, sorted or not.
 static void draw(uint64_t *keys, size_t n, uint64_t space, bool sorted, uint64_t seed)
 {
     for (size_t i = 0; i < n; i++)
         keys[i] = space == 0 ? random_u64(seed, 0, i) : random_below(seed, 0, i, space);
     if (sorted)
-        qsort(keys, n, sizeof(*keys), ascending);
+        qsort(keys, n, sizeof(*keys), compare_u64);
 }
 
 static void test_round_trip(void **state)

@@ -1,0 +1,16 @@
+// For qsort and bsearch.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_BASE_COMPARE_H
+#define TUG_BASE_COMPARE_H
+
+#include <stdint.h>
+
+// Two uint64_t, as keys are: ascending.
+static inline int compare_u64(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+#endif
