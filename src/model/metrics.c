@@ -9,13 +9,10 @@
 #include "base/maths.h"
 #include "model/loss.h"
 
-#define FIELD(name)                                                                      \
-    {                                                                                    \
-#name, offsetof(struct metrics, name)                                            \
-    }
+#define FIELD(x) #x, offsetof(struct metrics, x)
 const struct metrics_field metrics_fields[METRICS_FIELDS] = {
-    FIELD(auc),  FIELD(pr_auc), FIELD(logloss), FIELD(ne),
-    FIELD(copc), FIELD(mae),    FIELD(rmse),    FIELD(gauc),
+    {FIELD(auc)},  {FIELD(pr_auc)}, {FIELD(logloss)}, {FIELD(ne)},
+    {FIELD(copc)}, {FIELD(mae)},    {FIELD(rmse)},    {FIELD(gauc)},
 };
 
 // Least significant digit first, 11 bits at a time; ends in `s`.

@@ -1,7 +1,8 @@
-// Hogwild: each thread takes batches and updates the shared rows after every example,
-// without locks (Recht et al. 2011). Lost updates are rare where features are many;
-// where they are few, they are harmless. The bias, which every example touches, is
-// updated once per micro-batch, and layers once per batch.
+// Hogwild: each thread takes batches and updates the shared rows after every example, or
+// after as many as a model computes at once (model_step), without locks (Recht et al.
+// 2011). Lost updates are rare where features are many; where they are few, they are
+// harmless. The bias, which every example touches, is updated once per micro-batch, and
+// layers once per batch.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/hogwild.h"
