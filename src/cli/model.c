@@ -19,8 +19,8 @@ int model_threads(uint64_t wanted)
 static int open_data(struct opened_model *m, const struct model_values *v, bool labels,
                      struct err *e)
 {
-    static const char *const formats[] = {NULL,     "criteo", "libsvm",
-                                          "libffm", "csv",    "multislot"};
+#define QUOTED(name) #name,
+    static const char *const formats[] = {NULL, READER_FORMATS(QUOTED)};
     const struct reader_options r = {
         .schema = &m->run.schema,
         .format = formats[v->format],

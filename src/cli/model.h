@@ -74,6 +74,6 @@ int model_threads(uint64_t wanted);
     "C26, of libffm a field's number, of multislot a slot's name"
 
 // The word of data formats behind "as trained" in an option's choices.
-#define MODEL_FORMATS "trained criteo libsvm libffm csv multislot"
+#define MODEL_FORMATS "trained" READER_FORMATS(READER_FORMAT_WORD)
 
 #endif

@@ -91,17 +91,17 @@ static json_t *number(double x)
 static int print_json(const struct synth_values *v, const struct synth_summary *s,
                       struct err *e)
 {
-    static const char *const formats[] = {"criteo", "libsvm", "libffm", "csv",
-                                          "multislot"};
+    char format[OPTION_NAME_MAX];
     json_t *j = json_pack(
         "{s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:f, s:f, s:I, s:s, s:s?, "
         "s:s*}",
-        "command", "synth", "format", formats[v->format], "rows", (json_int_t)v->rows,
-        "test_rows", (json_int_t)v->test_rows, "seed", (json_int_t)v->seed, "positives",
-        (json_int_t)s->positives, "auc", number(s->auc), "logloss", number(s->logloss),
-        "expected_auc", number(s->expected_auc), "linear_auc", number(s->linear_auc),
-        "seconds", s->seconds, "rows_per_second", (double)v->rows / s->seconds, "bytes",
-        (json_int_t)s->bytes, "out", v->out, "test_out", v->test_out, "slots",
+        "command", "synth", "format", options_word(SYNTH_FORMATS, v->format, format),
+        "rows", (json_int_t)v->rows, "test_rows", (json_int_t)v->test_rows, "seed",
+        (json_int_t)v->seed, "positives", (json_int_t)s->positives, "auc", number(s->auc),
+        "logloss", number(s->logloss), "expected_auc", number(s->expected_auc),
+        "linear_auc", number(s->linear_auc), "seconds", s->seconds, "rows_per_second",
+        (double)v->rows / s->seconds, "bytes", (json_int_t)s->bytes, "out", v->out,
+        "test_out", v->test_out, "slots",
         v->format == SYNTH_MULTISLOT ? synth_slots : NULL);
     if (!j)
         return err_set(e, TUG_ENOMEM,

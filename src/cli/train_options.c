@@ -307,9 +307,9 @@ int train_options_check(const struct train_options *t, const struct options *o,
     TRY(parse_save_every(t->save_every, &s, e));
     TRY(parse_separator(t->separator, &s.separator, e));
     if (!options_given(o, "format") && t->resume != TRAIN_RESUME && t->init_from == NULL)
-        return err_set(
-            e, TUG_EUSAGE,
-            "--format is missing: the format of the data, one of " TRAIN_FORMATS);
+        return err_set(e, TUG_EUSAGE,
+                       "--format is missing: the format of the data, one "
+                       "of" READER_FORMATS(READER_FORMAT_WORD));
     if (options_given(o, "format") && strcmp(format, "csv") != 0)
         TRY(check_csv(o, e));
     if (options_given(o, "format") && strcmp(format, "multislot") != 0 &&

@@ -11,12 +11,14 @@
 #include "data/grow.h"
 #include "data/reader_ops.h"
 
-static const struct reader_ops *const FORMATS[] = {
-    &reader_criteo, &reader_libsvm, &reader_libffm, &reader_csv, &reader_multislot};
+#define OPS(name) &reader_##name,
+#define LISTED(name) ", " #name
+
+static const struct reader_ops *const FORMATS[] = {READER_FORMATS(OPS)};
 
 const char *reader_formats(void)
 {
-    return "criteo, libsvm, libffm, csv, multislot";
+    return READER_FORMATS(LISTED) + 2;
 }
 
 // ---------------------------------------------------------------- examples

@@ -1,5 +1,5 @@
 // Readers: one line of text becomes one example. A new format is one file with a
-// `reader_ops`.
+// `reader_ops`, and a line of READER_FORMATS below.
 //
 // A feature is a 64-bit key, a slot and a value. Text values are hashed with their slot
 // (reader_key) or, of csv, with their column's name, so there is no vocabulary to build;
@@ -18,6 +18,15 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "data/schema.h"
+
+// The formats, a line each: `reader_NAME` is its struct reader_ops.
+#define READER_FORMATS(FORMAT)                                                           \
+    FORMAT(criteo)                                                                       \
+    FORMAT(libsvm)                                                                       \
+    FORMAT(libffm)                                                                       \
+    FORMAT(csv)                                                                          \
+    FORMAT(multislot)
+#define READER_FORMAT_WORD(name) " " #name // their names as words of an option
 
 // Parsed examples, one after the other (CSR). Grows as examples_begin/feature ask for it.
 struct examples {
@@ -41,13 +50,12 @@ struct reader_options {
     // Of the data that the model at hand was trained on; NULL: there is none. What is said
     // below must not contradict it, what is not said is taken from it.
     const struct schema *schema;
-    const char
-        *format;     // "criteo", "libsvm", "libffm", "csv", "multislot"; NULL: not said
-    enum loss loss;  // logistic: labels 0/1 or -1/+1 become 0/1, others are errors;
-                     // squared: any finite number
-    bool loss_given; // else it is the schema's, if there is one
-    bool labels;     // false (predict): a label may be absent where the format allows
-    uint32_t fields; // libffm: fields must be below; 0 means no bound but 65,535
+    const char *format; // of READER_FORMATS; NULL: not said
+    enum loss loss;     // logistic: labels 0/1 or -1/+1 become 0/1, others are errors;
+                        // squared: any finite number
+    bool loss_given;    // else it is the schema's, if there is one
+    bool labels;        // false (predict): a label may be absent where the format allows
+    uint32_t fields;    // libffm: fields must be below; 0 means no bound but 65,535
     // csv only, but for allow_missing; NULL means not said
     const char *label_column; // else the first column
     const char *drop; // "a,b,c"; with a schema also columns that it does not know. "" is

@@ -34,8 +34,9 @@ struct reader_ops {
 
 #define READER_NO_COLUMN SIZE_MAX
 
-extern const struct reader_ops reader_criteo, reader_libsvm, reader_libffm, reader_csv,
-    reader_multislot;
+#define READER_DECLARE(name) extern const struct reader_ops reader_##name;
+READER_FORMATS(READER_DECLARE)
+#undef READER_DECLARE
 
 struct reader {
     const struct reader_ops *ops;
