@@ -6,5 +6,11 @@
 #define TUG_BASE_LOSS_H
 
 enum loss { LOSS_LOGISTIC, LOSS_SQUARED };
+#define LOSS_NAMES "logistic squared" // in this order, as they are typed
+
+static inline const char *loss_name(enum loss loss)
+{
+    return loss == LOSS_SQUARED ? "squared" : "logistic";
+}
 
 #endif

@@ -74,7 +74,7 @@ static const struct option options[] = {
      MODELS(MODEL_HELP) + 2},
     {"dim", U64_AT(dim, "K", NULL, 1, 1024),
      "length of the latent vectors (default: 8 for fm, 4 for ffm, 16 with layers)"},
-    {"loss", CHOICE_AT(loss, TRAIN_LOSSES, "logistic"),
+    {"loss", CHOICE_AT(loss, LOSS_NAMES, "logistic"),
      "logistic for labels 0 and 1 (or -1 and 1), squared for any number"},
     {"init", F64_AT(init, "X", NULL, 0, 10),
      "latent weights begin uniformly distributed in (-X, X) (default: 0.05 for fm, 0.3 "

@@ -16,7 +16,6 @@
 #define TRAIN_FORMATS (READER_FORMATS(READER_FORMAT_WORD) + 1)
 #define TRAIN_MODEL_WORD(name, about) " " #name
 #define TRAIN_MODELS (MODELS(TRAIN_MODEL_WORD) + 1)
-#define TRAIN_LOSSES "logistic squared"
 // Rules whose parameters a save of a run holds (train/saved_run.c).
 #define TRAIN_OPTIMIZERS "sgd momentum adagrad adagrad-row rmsprop adam ftrl"
 #define TRAIN_REDUCES "sum mean"

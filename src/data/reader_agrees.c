@@ -108,8 +108,7 @@ int reader_agrees(const struct reader_options *o, struct err *e)
                           o->format, s->format);
     if (o->loss_given && o->loss != s->loss)
         reader_add_clause(text, "--loss %s, but the model was trained with %s loss",
-                          o->loss == LOSS_SQUARED ? "squared" : "logistic",
-                          s->loss == LOSS_SQUARED ? "squared" : "logistic");
+                          loss_name(o->loss), loss_name(s->loss));
     if (strcmp(s->format, "csv") == 0)
         columns_agree(o, text);
     if (text[0] == '\0')

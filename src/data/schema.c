@@ -10,7 +10,6 @@
 static const char letters[] = "tnlwdik";
 static const char *const words[] = {"words",   "numbers", "label", "weight",
                                     "dropped", "ids",     "keys"};
-static const char *const losses[] = {"logistic", "squared"};
 
 bool schema_next(const struct schema *s, size_t *at, struct schema_column *ret)
 {
@@ -90,7 +89,7 @@ json_t *schema_to_json(const struct schema *s)
             columns = NULL;
         }
     return json_pack("{s:s, s:s, s:s, s:s, s:o}", "format", s->format, "loss",
-                     losses[s->loss], "hashing", hashing_of(s->format), "separator",
+                     loss_name(s->loss), "hashing", hashing_of(s->format), "separator",
                      separator, "columns", columns);
 }
 
@@ -118,6 +117,7 @@ void schema_from_json(struct schema *ret, const json_t *o, struct json_fields *f
     *ret = (struct schema){0};
     const char *format = json_read_text(f, o, "format");
     const char *separator = json_read_text(f, o, "separator");
+    const char *const losses[] = {loss_name(LOSS_LOGISTIC), loss_name(LOSS_SQUARED)};
     int loss = find_word(losses, 2, json_read_text(f, o, "loss"));
     if (strlen(format) >= sizeof ret->format || strlen(separator) > 1)
         json_complain(f, "format", "or the separator is too long");
