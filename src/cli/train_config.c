@@ -47,6 +47,9 @@ static int set_layers(struct model_options *m, const struct train_options *t,
     enum rule_kind rule;
     if (options_given(o, "hidden"))
         TRY(err_in(model_hidden_parse(t->hidden, m->hidden, e), "--hidden", e));
+    if (options_given(o, "cross") && m->cross == 0)
+        return err_set(e, TUG_EUSAGE, "--cross: an %s model has no layers of products",
+                       m->ops->name);
     if (options_given(o, "cross"))
         m->cross = (uint32_t)t->cross;
     if (options_given(o, "dropout"))

@@ -7,6 +7,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/deep.h"
 
+static void defaults(struct model_options *o)
+{
+    deep_defaults(o);
+    o->cross = 3;
+}
+
 static int check(const struct model_options *o, struct err *e)
 {
     if (o->cross < 1 || o->cross > MODEL_MAX_CROSS)
@@ -124,7 +130,7 @@ const struct model_ops model_dcn = {
     .name = "dcn",
     .groups = {"w", "v"},
     .needs_fields = true,
-    .defaults = deep_defaults,
+    .defaults = defaults,
     .check = check,
     .layout = deep_layout,
     .dense = dense,

@@ -13,7 +13,6 @@ void deep_defaults(struct model_options *o)
 {
     for (size_t l = 0; l < 3; l++)
         o->hidden[l] = 400;
-    o->cross = 3;
     o->dim = 16;
     o->normalize = false;
     o->init = 0.01f;

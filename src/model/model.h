@@ -75,7 +75,7 @@ struct model_options {
     struct rule_params dense; // of the dense parameters
     // Units of each layer, from the input on; 0: no more.
     uint32_t hidden[MODEL_MAX_HIDDEN];
-    uint32_t cross; // layers of products (dcn)
+    uint32_t cross; // layers of products (dcn); 0: the model has none
     float dropout;  // the share of units that a training example lacks
 };
 

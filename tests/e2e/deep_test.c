@@ -7,7 +7,7 @@
 static const char *const models[] = {"mlp", "wide_deep", "deepfm", "dcn"};
 enum { N_MODELS = sizeof(models) / sizeof(*models) };
 
-static const char small[] = "--dim 4 --hidden 16,8 --cross 2 --data-in memory --json";
+static const char small[] = "--dim 4 --hidden 16,8 --data-in memory --json";
 
 static const char *words_of(const char *model, const char *out, const char *more)
 {
@@ -95,6 +95,7 @@ static void refused(void **state)
         {"--model mlp --hidden 9000", "--hidden: '9000' is not a list of layers"},
         {"--model mlp --hidden 1,1,1,1,1,1,1,1,1", "at most 8 layers"},
         {"--model dcn --cross 9", "--cross"},
+        {"--model mlp --cross 2", "--cross: an mlp model has no layers of products"},
         {"--model dcn --dropout 1", "--dropout"},
         {"--model deepfm --dense-lr 0", "--dense-lr: a learning rate of 0"},
     };
@@ -114,7 +115,7 @@ static void other_layers(void **state)
     (void)state;
     tug_ends(0, "%s", words_of("deepfm", "out", "--epochs 1"));
     tug_ends(2, "train --data train.ffm --format libffm --model deepfm --dim 4 "
-                "--hidden 16,9 --cross 2 --data-in memory --out out --epochs 2 --resume");
+                "--hidden 16,9 --data-in memory --out out --epochs 2 --resume");
     e2e_says("had --hidden '16,8', this one has '16,9'");
 }
 

@@ -270,7 +270,8 @@ def check_scores(what, model, p, save, path, examples):
 
 def check_run(model, run, batches, test):
     """From the first weights on, batch after batch: each is the whole of a file."""
-    words = (f"train --format libffm --fields {FIELDS} --model {model} --dim {DIM} --cross {CROSS}"
+    words = (f"train --format libffm --fields {FIELDS} --model {model} --dim {DIM}"
+             + (f" --cross {CROSS}" if model == "dcn" else "") +
              f" --init 0.5 --hidden {','.join(map(str, HIDDEN))} --loss {run.loss}"
              " --l2 0 --prior 0 --epochs 1 --data-in memory --quiet")
     still = run.rules + " --lr 1e-30 --latent-lr 1e-30 --dense-lr 1e-30"  # the first weights
