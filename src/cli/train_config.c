@@ -114,7 +114,7 @@ static int set_mode_alone(struct train_config *c, const struct train_settings *s
 // Examples of a batch: fewer make more messages, more make workers see less of each
 // other. FM on MovieLens-1M, 2 + 2, 5 passes: AUC .8090 at 512 and 1,024, .8086 at 2,048,
 // .8081 at 4,096; one process .8092.
-// Layers step once a batch: of DeepFM there, 3 passes, .8132; one process .8159 at 256.
+// Layers step once a batch: of DeepFM there, 3 passes, .8139; one process .8178 at 256.
 enum { CLUSTER_BATCH = 1024, CLUSTER_BATCH_LAYERS = 512 };
 
 // --deterministic means sync: the one mode in which workers cannot change the result.
