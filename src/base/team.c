@@ -13,12 +13,12 @@
 #include <assert.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 
 enum { SPINS = 2000 }; // 50 to 100 us
 
@@ -111,21 +111,17 @@ static int usable_cpus(void)
     return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-// Starts members 1 .. size - 1. Signals stay with the caller's thread. Returns how many
+// Starts members 1 .. size - 1. Returns how many
 // members there are, the caller included; *ret_error is the reason when that is fewer
 // than `size`.
 static int start_members(struct team *t, int *ret_error)
 {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     int n = 1;
     for (*ret_error = 0; n < t->size && *ret_error == 0; n += *ret_error == 0) {
         struct member *m = &t->member[n];
         *m = (struct member){.team = t, .rank = n};
-        *ret_error = pthread_create(&m->thread, NULL, member_main, m);
+        *ret_error = thread_start(&m->thread, member_main, m);
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     return n;
 }
 

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "base/clock.h"
 #include "base/command.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "data/decode.h"
 
 enum { FEED_BYTES = 64 << 10, LOOK_MS = 100 };
@@ -87,14 +87,9 @@ static void *feed_thread(void *arg)
     return NULL;
 }
 
-// Signals are for the threads that expect them.
 static int start_feeding(struct filter *f, struct err *e)
 {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &old);
-    int rc = pthread_create(&f->thread, NULL, feed_thread, f);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int rc = thread_start(&f->thread, feed_thread, f);
     f->feeds = rc == 0;
     return rc == 0 ? 0
                    : err_set(e, TUG_EIO, "start the thread that feeds '%s': %s",

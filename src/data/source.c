@@ -19,13 +19,13 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/thread.h"
 #include "data/decode.h"
 #include "data/identity.h"
 #include "data/lines.h"
@@ -326,14 +326,9 @@ static void *feed_thread(void *arg)
     return NULL;
 }
 
-// Signals are for the threads that expect them.
 static int start_thread(struct source *s)
 {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &old);
-    int rc = pthread_create(&s->thread, NULL, feed_thread, s);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int rc = thread_start(&s->thread, feed_thread, s);
     s->started = rc == 0;
     return rc;
 }

@@ -33,6 +33,14 @@ void deep_forward(struct deep *d, const struct model_work *w, const struct model
 void deep_backward(struct deep *d, const struct model_work *w,
                    const struct model_batch *b, const float *err, float *dense);
 
+// What models are that have the tower alone behind the bias, but for their names: the
+// file has `forward` and `backward`.
+#define DEEP_OPS                                                                         \
+    .groups = {"w", "v"}, .needs_fields = true, .defaults = deep_defaults,               \
+    .check = deep_check, .layout = deep_layout, .dense = deep_dense,                     \
+    .first = deep_first, .kept = deep_kept, .at_once = MODEL_AT_ONCE_MAX,                \
+    .forward = forward, .backward = backward
+
 // The linear part: it is added to the scores. Its gradients; zeros where a model has none.
 void deep_linear(const struct model_work *w, const struct model_batch *b, float *scores);
 void deep_linear_gradients(const struct model_work *w, const struct model_batch *b,

@@ -22,17 +22,4 @@ static void backward(struct model_work *w, const struct model_batch *b, const fl
     fields_backward(w, b, d.dx, ret[MODEL_LATENT]);
 }
 
-const struct model_ops model_wide_deep = {
-    .name = "wide_deep",
-    .groups = {"w", "v"},
-    .needs_fields = true,
-    .defaults = deep_defaults,
-    .check = deep_check,
-    .layout = deep_layout,
-    .dense = deep_dense,
-    .first = deep_first,
-    .kept = deep_kept,
-    .at_once = MODEL_AT_ONCE_MAX,
-    .forward = forward,
-    .backward = backward,
-};
+const struct model_ops model_wide_deep = {.name = "wide_deep", DEEP_OPS};
