@@ -4,14 +4,10 @@
 #include "data/decode.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
-#include "data/filter.h"
+#include "data/input.h"
 
 enum { IN_BYTES = 256 << 10, MAGIC_BYTES = 4, FOREIGN_BYTES = 8 };
 
@@ -109,39 +105,12 @@ int decoder_refuse(const char *bytes, size_t n, const char *name, struct err *e)
     return 0;
 }
 
-// Waits for bytes of a pipe, or for the call to stop.
-static int wait_readable(struct decoder *d, struct err *e)
+int decoder_read_input(struct decoder *d, char *out, size_t cap, size_t *ret_n,
+                       struct err *e)
 {
-    struct pollfd fds[2] = {{.fd = d->fd, .events = POLLIN},
-                            {.fd = d->wake_fd, .events = POLLIN}};
-    while (poll(fds, 2, -1) < 0)
-        if (errno != EINTR)
-            return err_sys(e, TUG_EIO, "wait for %s", d->name);
-    if (fds[1].revents != 0)
-        return err_set(e, TUG_EINTERRUPTED, "reading %s was stopped", d->name);
+    TRY(d->input->ops->read(d->input, out, cap, ret_n, e));
+    d->at_end = *ret_n == 0;
     return 0;
-}
-
-int decoder_read_fd(struct decoder *d, char *out, size_t cap, size_t *ret_n,
-                    struct err *e)
-{
-    if (d->filter != NULL) {
-        TRY(filter_read(d->filter, out, cap, ret_n, e));
-        d->at_end = *ret_n == 0;
-        return 0;
-    }
-    for (;;) {
-        if (d->wake_fd >= 0)
-            TRY(wait_readable(d, e));
-        ssize_t n = read(d->fd, out, cap);
-        if (n < 0 && (errno == EINTR || (errno == EAGAIN && d->wake_fd >= 0)))
-            continue;
-        if (n < 0)
-            return err_sys(e, TUG_EIO, "read %s", d->name);
-        d->at_end = n == 0;
-        *ret_n = (size_t)n;
-        return 0;
-    }
 }
 
 int decoder_fill(struct decoder *d, struct err *e)
@@ -149,7 +118,7 @@ int decoder_fill(struct decoder *d, struct err *e)
     if (d->in_at < d->in_len || d->at_end)
         return 0;
     d->in_at = d->in_len = 0;
-    return decoder_read_fd(d, d->in, IN_BYTES, &d->in_len, e);
+    return decoder_read_input(d, d->in, IN_BYTES, &d->in_len, e);
 }
 
 // A whole line of few letters: nothing compressed looks like that.
@@ -169,7 +138,7 @@ static int fill_magic(struct decoder *d, struct err *e)
 {
     while (d->in_len < MAGIC_BYTES && !d->at_end && !is_short_line(d)) {
         size_t n = 0;
-        TRY(decoder_read_fd(d, d->in + d->in_len, IN_BYTES - d->in_len, &n, e));
+        TRY(decoder_read_input(d, d->in + d->in_len, IN_BYTES - d->in_len, &n, e));
         d->in_len += n;
     }
     return 0;
@@ -187,16 +156,16 @@ static int begin(struct decoder *d, struct err *e)
     return d->ops->open(d, e);
 }
 
-static int open_any(struct decoder **ret, const struct decoder *as, struct err *e)
+int decoder_open_input(struct decoder **ret, struct input *in, const char *name,
+                       struct err *e)
 {
     struct decoder *d = mem_zalloc(sizeof *d);
     if (d == NULL) {
-        if (as->fd >= 0)
-            close(as->fd);
-        filter_close(as->filter);
+        input_close(in);
         return err_nomem(e, "a decoder");
     }
-    *d = *as;
+    d->input = in;
+    d->name = name;
     int rc = begin(d, e);
     if (rc == 0)
         *ret = d;
@@ -208,15 +177,9 @@ static int open_any(struct decoder **ret, const struct decoder *as, struct err *
 int decoder_open(struct decoder **ret, int fd, const char *name, int wake_fd,
                  struct err *e)
 {
-    const struct decoder as = {.fd = fd, .name = name, .wake_fd = wake_fd};
-    return open_any(ret, &as, e);
-}
-
-int decoder_open_filter(struct decoder **ret, struct filter *f, const char *name,
-                        struct err *e)
-{
-    const struct decoder as = {.fd = -1, .name = name, .wake_fd = -1, .filter = f};
-    return open_any(ret, &as, e);
+    struct input *in = NULL;
+    TRY(input_open_fd(&in, fd, name, wake_fd, e));
+    return decoder_open_input(ret, in, name, e);
 }
 
 void decoder_close(struct decoder *d)
@@ -225,9 +188,7 @@ void decoder_close(struct decoder *d)
         return;
     if (d->ops != NULL)
         d->ops->close(d);
-    if (d->fd >= 0)
-        close(d->fd);
-    filter_close(d->filter);
+    input_close(d->input);
     mem_free(d->in);
     mem_free(d);
 }
@@ -262,13 +223,7 @@ static int too_short(const struct decoder *d, uint64_t n, struct err *e)
 
 static int skip_plain(struct decoder *d, uint64_t n, struct err *e)
 {
-    off_t size = lseek(d->fd, 0, SEEK_END);
-    if (size < 0)
-        return err_sys(e, TUG_EIO, "seek in %s", d->name);
-    if ((uint64_t)size < n)
-        return too_short(d, n, e);
-    if (lseek(d->fd, (off_t)n, SEEK_SET) < 0)
-        return err_sys(e, TUG_EIO, "seek in %s", d->name);
+    TRY(d->input->ops->seek(d->input, n, e));
     d->in_at = d->in_len = 0;
     d->at_end = false;
     return 0;
@@ -278,7 +233,7 @@ int decoder_skip(struct decoder *d, uint64_t n, struct err *e)
 {
     if (n == 0)
         return 0;
-    if (d->ops == &decode_plain && d->filter == NULL)
+    if (d->ops == &decode_plain && d->input->ops->seek != NULL)
         return skip_plain(d, n, e);
     char *waste = mem_alloc(IN_BYTES);
     if (waste == NULL)

@@ -19,7 +19,7 @@
 #include "base/err.h"
 
 struct decoder;
-struct filter;
+struct input;
 
 struct decode_ops {
     const char *name;   // "gzip"
@@ -37,10 +37,8 @@ extern const struct decode_ops decode_plain, decode_gzip, decode_zstd, decode_lz
 struct decoder {
     const struct decode_ops *ops;
     const char *name; // for messages; borrowed
-    int fd;
-    int wake_fd;           // readable when waiting for a pipe must stop; -1: none
-    struct filter *filter; // in the place of fd; NULL: none
-    bool at_end;           // the file has no more bytes than those in in[]
+    struct input *input;
+    bool at_end; // the file has no more bytes than those in in[]
     char *in;
     size_t in_at, in_len; // bytes not used yet: in[in_at .. in_len)
     void *state;          // of the compression
@@ -51,9 +49,9 @@ struct decoder {
 // readable.
 int decoder_open(struct decoder **ret, int fd, const char *name, int wake_fd,
                  struct err *e);
-// The same of what a command makes of a file; takes over `f`.
-int decoder_open_filter(struct decoder **ret, struct filter *f, const char *name,
-                        struct err *e);
+// The same of a file wherever it lies; takes over `in`.
+int decoder_open_input(struct decoder **ret, struct input *in, const char *name,
+                       struct err *e);
 void decoder_close(struct decoder *d); // NULL is fine
 
 // Up to `cap` > 0 bytes of text; *ret_n = 0 only at the end of a complete file.
@@ -81,7 +79,7 @@ int decoder_fill(struct decoder *d, struct err *e);
 // For the compressions: the error of a file that stops before its stream does.
 int decoder_truncated(const struct decoder *d, struct err *e);
 // For the compressions: straight from the file.
-int decoder_read_fd(struct decoder *d, char *out, size_t cap, size_t *ret_n,
-                    struct err *e);
+int decoder_read_input(struct decoder *d, char *out, size_t cap, size_t *ret_n,
+                       struct err *e);
 
 #endif

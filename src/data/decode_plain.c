@@ -18,7 +18,7 @@ static int plain_read(struct decoder *d, char *out, size_t cap, size_t *ret_n,
 {
     size_t have = d->in_len - d->in_at;
     if (have == 0)
-        return decoder_read_fd(d, out, cap, ret_n, e);
+        return decoder_read_input(d, out, cap, ret_n, e);
     size_t n = have < cap ? have : cap;
     memcpy(out, d->in + d->in_at, n);
     d->in_at += n;

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "data/decode.h"
+#include "data/paths.h"
 
 enum { FEED_BYTES = 64 << 10, LOOK_MS = 100 };
 
@@ -25,7 +26,9 @@ enum { FEED_BYTES = 64 << 10, LOOK_MS = 100 };
 static const double end_seconds = 10, quiet_seconds = 60;
 
 struct filter {
-    struct filter_options o;
+    struct input base;
+    const struct data_file *file;
+    struct input_wait wait;
     struct command *command; // NULL: it ended
     double last;             // when something came
     bool mentioned, ended;
@@ -34,7 +37,6 @@ struct filter {
     bool feeds; // it is there
     pthread_t thread;
     struct decoder *d;
-    int fd;      // the file, before the decoder takes it
     int to;      // the command's input
     int stop_fd; // ends the thread
     struct err failure;
@@ -64,9 +66,10 @@ static bool feed_write(struct filter *f, const char *bytes, size_t n)
 
 static int feed_all(struct filter *f, char *bytes, struct err *e)
 {
-    int fd = f->fd;
-    f->fd = -1;
-    TRY(decoder_open(&f->d, fd, f->o.name, f->stop_fd, e));
+    const struct input_wait w = {f->stop_fd, f->wait.interrupted};
+    struct input *in = NULL;
+    TRY(data_file_input(&in, f->file, &w, e));
+    TRY(decoder_open_input(&f->d, in, f->file->name, e));
     for (;;) {
         size_t n = 0;
         TRY(decoder_read(f->d, bytes, FEED_BYTES, &n, e));
@@ -93,7 +96,7 @@ static int start_feeding(struct filter *f, struct err *e)
     f->feeds = rc == 0;
     return rc == 0 ? 0
                    : err_set(e, TUG_EIO, "start the thread that feeds '%s': %s",
-                             f->o.command, strerror(rc));
+                             f->file->command, strerror(rc));
 }
 
 static void stop_feeding(struct filter *f)
@@ -112,55 +115,33 @@ static int start_fed(struct filter *f, struct err *e)
     int ends[2];
     f->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (f->stop_fd < 0 || pipe2(ends, O_CLOEXEC) != 0)
-        return err_sys(e, TUG_EIO, "cannot run '%s'", f->o.command);
+        return err_sys(e, TUG_EIO, "cannot run '%s'", f->file->command);
     f->to = ends[1];
     int rc = fcntl(f->to, F_SETFL, O_NONBLOCK) == 0
-                 ? command_begin(&f->command, f->o.command, COMMAND_READ, ends[0], e)
-                 : err_sys(e, TUG_EIO, "cannot run '%s'", f->o.command);
+                 ? command_begin(&f->command, f->file->command, COMMAND_READ, ends[0], e)
+                 : err_sys(e, TUG_EIO, "cannot run '%s'", f->file->command);
     close(ends[0]);
     return rc == 0 ? start_feeding(f, e) : rc;
 }
 
 static int start(struct filter *f, struct err *e)
 {
-    if (f->o.feed)
+    struct input *in = NULL;
+    if (f->file->packed || f->file->is_pipe)
         return start_fed(f, e);
-    int rc = command_begin(&f->command, f->o.command, COMMAND_READ, f->fd, e);
-    close(f->fd);
-    f->fd = -1;
+    TRY(data_file_input(&in, f->file, &f->wait, e));
+    int rc = command_begin(&f->command, f->file->command, COMMAND_READ, in->fd, e);
+    input_close(in);
     return rc;
 }
 
-int filter_open(struct filter **ret, const struct filter_options *o, int fd,
-                struct err *e)
+static void filter_close(struct input *in)
 {
-    struct filter *f = mem_zalloc(sizeof *f);
-    if (f == NULL) {
-        close(fd);
-        return err_nomem(e, "a command");
-    }
-    f->o = *o;
-    f->fd = fd;
-    f->to = f->stop_fd = -1;
-    f->last = clock_seconds();
-    int rc = start(f, e);
-    if (rc != 0) {
-        filter_close(f);
-        err_wrap(e, "%s", o->name);
-        return rc;
-    }
-    *ret = f;
-    return 0;
-}
-
-void filter_close(struct filter *f)
-{
-    if (f == NULL)
-        return;
+    struct filter *f = (void *)in;
     command_abort(f->command);
     stop_feeding(f);
     decoder_close(f->d);
-    const int fds[] = {f->fd, f->to, f->stop_fd};
+    const int fds[] = {f->to, f->stop_fd};
     for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
         if (fds[i] >= 0)
             close(fds[i]);
@@ -171,18 +152,18 @@ void filter_close(struct filter *f)
 
 static int check_stop(const struct filter *f, bool woken, struct err *e)
 {
-    if (!woken && (f->o.interrupted == NULL || !atomic_load(f->o.interrupted)))
+    if (!woken && (f->wait.interrupted == NULL || !atomic_load(f->wait.interrupted)))
         return 0;
-    return err_set(e, TUG_EINTERRUPTED, "reading %s was stopped", f->o.name);
+    return err_set(e, TUG_EINTERRUPTED, "reading %s was stopped", f->file->name);
 }
 
 // Waits for the descriptor (-1: for none) or a moment.
 static int look(struct filter *f, int fd, int ms, bool *ret_readable, struct err *e)
 {
     struct pollfd fds[2] = {{.fd = fd, .events = POLLIN},
-                            {.fd = f->o.wake_fd, .events = POLLIN}};
+                            {.fd = f->wait.wake_fd, .events = POLLIN}};
     if (poll(fds, 2, ms) < 0 && errno != EINTR)
-        return err_sys(e, TUG_EIO, "wait for '%s'", f->o.command);
+        return err_sys(e, TUG_EIO, "wait for '%s'", f->file->command);
     *ret_readable = fds[0].revents != 0;
     return check_stop(f, fds[1].revents != 0, e);
 }
@@ -197,7 +178,7 @@ static int wait_for_end(struct filter *f, struct err *e)
             return err_set(e, TUG_EDATA,
                            "%s: '%s' closed its output and did not end within %.0f s: it "
                            "was ended",
-                           f->o.name, f->o.command, end_seconds);
+                           f->file->name, f->file->command, end_seconds);
     }
     return 0;
 }
@@ -215,7 +196,7 @@ static int filter_end(struct filter *f, struct err *e)
     if (f->failed != 0 && f->failed != TUG_EINTERRUPTED)
         return err_set(e, f->failed, "%s", f->failure.text);
     f->ended = rc == 0;
-    return rc == 0 ? 0 : err_set(e, TUG_EDATA, "%s: %s", f->o.name, why.text);
+    return rc == 0 ? 0 : err_set(e, TUG_EDATA, "%s: %s", f->file->name, why.text);
 }
 
 // ---------------------------------------------------------------- reading
@@ -225,12 +206,14 @@ static void mention_silence(struct filter *f)
     if (f->mentioned || clock_seconds() - f->last < quiet_seconds)
         return;
     f->mentioned = true;
-    log_warn("%s: '%s' has written nothing for %.0f s; waiting goes on", f->o.name,
-             f->o.command, quiet_seconds);
+    log_warn("%s: '%s' has written nothing for %.0f s; waiting goes on", f->file->name,
+             f->file->command, quiet_seconds);
 }
 
-int filter_read(struct filter *f, char *out, size_t cap, size_t *ret_n, struct err *e)
+static int filter_read(struct input *in, char *out, size_t cap, size_t *ret_n,
+                       struct err *e)
 {
+    struct filter *f = (void *)in;
     *ret_n = 0;
     if (f->ended)
         return 0;
@@ -241,4 +224,27 @@ int filter_read(struct filter *f, char *out, size_t cap, size_t *ret_n, struct e
     if (rc == 0 && *ret_n == 0)
         rc = filter_end(f, e);
     return rc;
+}
+
+static const struct input_ops filter_ops = {.read = filter_read, .close = filter_close};
+
+int filter_open(struct input **ret, const struct data_file *file,
+                const struct input_wait *w, struct err *e)
+{
+    struct filter *f = mem_zalloc(sizeof *f);
+    if (f == NULL)
+        return err_nomem(e, "a command");
+    f->base = (struct input){.ops = &filter_ops, .name = file->name, .fd = -1};
+    f->file = file;
+    f->wait = *w;
+    f->to = f->stop_fd = -1;
+    f->last = clock_seconds();
+    int rc = start(f, e);
+    if (rc != 0) {
+        filter_close(&f->base);
+        err_wrap(e, "%s", file->name);
+        return rc;
+    }
+    *ret = &f->base;
+    return 0;
 }

@@ -243,32 +243,10 @@ int data_files_add_all(struct data_files *f, const char *const *paths, size_t n,
     return 0;
 }
 
-static int changed(const struct data_file *f, struct err *e)
-{
-    return err_set(e, TUG_EDATA,
-                   "%s no longer has %llu bytes: it changed since the run began", f->name,
-                   (unsigned long long)f->bytes);
-}
+// ---------------------------------------------------------------- their bytes
 
-int data_file_read(int fd, const struct data_file *f, char *out, size_t n, uint64_t at,
-                   struct err *e)
-{
-    while (n > 0) {
-        ssize_t got = pread(fd, out, n, (off_t)at);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return err_sys(e, TUG_EIO, "read %s", f->name);
-        if (got == 0)
-            return changed(f, e);
-        out += got;
-        at += (uint64_t)got;
-        n -= (size_t)got;
-    }
-    return 0;
-}
-
-static int hash_ends(int fd, const struct data_file *f, uint64_t *ret, struct err *e)
+static int hash_ends(struct input *in, const struct data_file *f, uint64_t *ret,
+                     struct err *e)
 {
     size_t n = f->bytes < END_BYTES ? (size_t)f->bytes : END_BYTES;
     size_t all = sizeof f->bytes + 2 * n;
@@ -276,9 +254,9 @@ static int hash_ends(int fd, const struct data_file *f, uint64_t *ret, struct er
     if (bytes == NULL)
         return err_nomem(e, "a read buffer");
     memcpy(bytes, &f->bytes, sizeof f->bytes);
-    int rc = data_file_read(fd, f, bytes + sizeof f->bytes, n, 0, e);
+    int rc = input_read_all(in, bytes + sizeof f->bytes, n, 0, e);
     if (rc == 0)
-        rc = data_file_read(fd, f, bytes + sizeof f->bytes + n, n, f->bytes - n, e);
+        rc = input_read_all(in, bytes + sizeof f->bytes + n, n, f->bytes - n, e);
     *ret = rc == 0 ? hash_bytes(bytes, all, 0) : 0;
     mem_free(bytes);
     return rc;
@@ -286,16 +264,15 @@ static int hash_ends(int fd, const struct data_file *f, uint64_t *ret, struct er
 
 int data_file_hash(const struct data_file *f, uint64_t *ret, struct err *e)
 {
-    int fd = open(f->name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return err_sys(e, TUG_EIO, "open '%s'", f->name);
-    int rc = hash_ends(fd, f, ret, e);
-    close(fd);
+    struct input *in = NULL;
+    TRY(data_file_input(&in, f, &INPUT_WAIT_NONE, e));
+    int rc = hash_ends(in, f, ret, e);
+    input_close(in);
     return rc;
 }
 
-int data_file_open(struct decoder **ret, const struct data_file *f, int wake_fd,
-                   const atomic_bool *interrupted, struct err *e)
+int data_file_input(struct input **ret, const struct data_file *f,
+                    const struct input_wait *w, struct err *e)
 {
     // Not blocking: a named pipe would wait for its writer, where nothing ends the wait.
     int fd = f->is_stdin
@@ -303,23 +280,22 @@ int data_file_open(struct decoder **ret, const struct data_file *f, int wake_fd,
                  : open(f->name, O_RDONLY | O_CLOEXEC | (f->is_pipe ? O_NONBLOCK : 0));
     if (fd < 0)
         return err_sys(e, TUG_EIO, "open '%s'", f->name);
-    if (f->command == NULL)
-        return decoder_open(ret, fd, f->name, f->is_pipe ? wake_fd : -1, e);
-    const struct filter_options o = {.command = f->command,
-                                     .name = f->name,
-                                     .feed = f->packed || f->is_pipe,
-                                     .wake_fd = wake_fd,
-                                     .interrupted = interrupted};
-    struct filter *filter = NULL;
-    TRY(filter_open(&filter, &o, fd, e));
-    return decoder_open_filter(ret, filter, f->name, e);
+    return input_open_fd(ret, fd, f->name, f->is_pipe ? w->wake_fd : -1, e);
+}
+
+int data_file_open(struct decoder **ret, const struct data_file *f,
+                   const struct input_wait *w, struct err *e)
+{
+    struct input *in = NULL;
+    TRY(f->command != NULL ? filter_open(&in, f, w, e) : data_file_input(&in, f, w, e));
+    return decoder_open_input(ret, in, f->name, e);
 }
 
 int data_file_first_line(const struct data_file *f, const atomic_bool *interrupted,
                          struct buf *b, struct err *e)
 {
     struct decoder *d = NULL;
-    TRY(data_file_open(&d, f, -1, interrupted, e));
+    TRY(data_file_open(&d, f, &(struct input_wait){-1, interrupted}, e));
     int rc = decoder_first_line(d, b, e);
     decoder_close(d);
     return rc;

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/problems.h"
+#include "data/input.h"
 
 struct reader_layout;
 
@@ -43,11 +44,13 @@ int data_files_add_all(struct data_files *f, const char *const *paths, size_t n,
                        struct problems *p, struct err *e);
 void data_files_free(struct data_files *f);
 
-// Its text, decompressed and through its command. `wake_fd`, `interrupted`: see
-// filter_options; of a file without a command only pipes wait, and `wake_fd` ends it.
+// Its bytes as they lie, and its text: decompressed, and through its command. Of files of
+// this machine only pipes wait, and `wake_fd` ends that.
+int data_file_input(struct input **ret, const struct data_file *f,
+                    const struct input_wait *w, struct err *e);
 struct decoder;
-int data_file_open(struct decoder **ret, const struct data_file *f, int wake_fd,
-                   const atomic_bool *interrupted, struct err *e);
+int data_file_open(struct decoder **ret, const struct data_file *f,
+                   const struct input_wait *w, struct err *e);
 // The first line of it, without its newline, appended to *b.
 struct buf;
 int data_file_first_line(const struct data_file *f, const atomic_bool *interrupted,
@@ -56,9 +59,5 @@ int data_file_first_line(const struct data_file *f, const atomic_bool *interrupt
 // XXH3 of the file's size, its first 64 KiB and its last 64 KiB: reads these. TUG_EDATA
 // when it has changed since. Not of pipes.
 int data_file_hash(const struct data_file *f, uint64_t *ret, struct err *e);
-
-// All of [at, at + n) of an open file.
-int data_file_read(int fd, const struct data_file *f, char *out, size_t n, uint64_t at,
-                   struct err *e);
 
 #endif

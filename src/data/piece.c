@@ -7,10 +7,7 @@
 #include "data/piece.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "data/decode.h"
@@ -25,7 +22,7 @@ enum { READ_BYTES = 64 << 10, GROW_BYTES = 1 << 20 };
 struct stream {
     bool open;
     uint32_t file;
-    int fd;                 // of a plain file
+    struct input *in;       // of a plain file
     struct decoder *d;      // of a compressed one
     uint64_t offset;        // of what comes next
     uint64_t from;          // pieces that begin before it need a new start
@@ -97,8 +94,7 @@ static void stream_close(struct stream *s)
     if (!s->open)
         return;
     decoder_close(s->d);
-    if (s->fd >= 0)
-        close(s->fd);
+    input_close(s->in);
     s->open = false;
 }
 
@@ -112,27 +108,21 @@ void pieces_close(struct pieces *p)
     mem_free(p);
 }
 
-static int open_file(const struct pieces *p, uint32_t file, int *ret, struct err *e)
-{
-    const char *name = p->files.file[file].name;
-    *ret = open(name, O_RDONLY | O_CLOEXEC);
-    return *ret >= 0 ? 0 : err_sys(e, TUG_EIO, "open '%s'", name);
-}
-
 static int stream_open(struct pieces *p, uint32_t file, struct err *e)
 {
     struct stream *s = &p->s;
     const struct data_file *f = &p->files.file[file];
     stream_close(s);
     s->file = file;
-    s->fd = -1;
+    s->in = NULL;
     s->d = NULL;
     s->offset = s->from = s->line = 0;
     s->ended = false;
     s->at = s->n = 0;
     s->line = f->compressed;
-    TRY(f->compressed ? data_file_open(&s->d, f, -1, p->interrupted, e)
-                      : open_file(p, file, &s->fd, e));
+    const struct input_wait w = {-1, p->interrupted};
+    TRY(f->compressed ? data_file_open(&s->d, f, &w, e)
+                      : data_file_input(&s->in, f, &w, e));
     s->open = true;
     return 0;
 }
@@ -152,7 +142,7 @@ static int read_plain(struct pieces *p, char *out, size_t cap, uint64_t at, size
     const struct data_file *f = &p->files.file[p->s.file];
     uint64_t left = f->bytes - at;
     *ret_n = left < cap ? (size_t)left : cap;
-    return data_file_read(p->s.fd, f, out, *ret_n, at, e);
+    return input_read_all(p->s.in, out, *ret_n, at, e);
 }
 
 // The end of a compressed file's text is known once it was seen.
@@ -485,7 +475,8 @@ int pieces_line(const struct pieces *p, uint32_t file, uint64_t offset,
                 uint64_t *ret_line, struct err *e)
 {
     struct decoder *d = NULL;
-    TRY(data_file_open(&d, &p->files.file[file], -1, p->interrupted, e));
+    const struct input_wait w = {-1, p->interrupted};
+    TRY(data_file_open(&d, &p->files.file[file], &w, e));
     int rc = count_before(p, d, offset, ret_line, e);
     decoder_close(d);
     return rc;

@@ -1,24 +1,8 @@
-// One stream of chunks out of many files: a background thread decompresses ahead and cuts
-// at line ends; consumers take chunks in order.
-//
-// Invariants:
-// 1. A chunk that begins at byte o of a file ends behind the last newline within
-// chunk_bytes of o;
-//    when there is none, behind the first newline after; at the end of the file, there.
-//    It so depends on nothing but the file and o, and reading can begin anew at any
-//    chunk.
-// 2. At most queue_chunks finished chunks wait. Their buffers come from a free list and
-// go back to
-//    it; one that grew for a long line is freed instead.
-// 3. What the thread found wrong is handed out behind the chunks that came before it, so
-// that which
-//    of several faults is reported does not depend on timing.
+// One stream of chunks out of many files, as its consumers see it: they take chunks, in
+// order, of the queue that a thread fills (source_feed.c).
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "data/source.h"
-
 #include <assert.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -29,91 +13,9 @@
 #include "data/decode.h"
 #include "data/identity.h"
 #include "data/lines.h"
-#include "data/paths.h"
-#include "data/reader.h"
+#include "data/source_internal.h"
 
-enum { QUEUE_CHUNKS = 16, EAGER_BYTES = 64 << 10 };
-
-// A chunk and its buffer; the chunk is the first member, so that a consumer's pointer is
-// ours.
-struct box {
-    struct chunk chunk;
-    struct box *next;
-    char *text;
-    size_t cap; // without the padding
-};
-
-struct source {
-    struct data_files files;
-    size_t chunk_bytes, max_line_bytes, queue_chunks;
-    bool eager;
-    const atomic_bool *interrupted;
-    int wake_fd; // ends the wait for a pipe
-
-    struct source_place from; // where the thread begins
-    bool started;             // the thread exists and is not joined; consumers' side
-    pthread_t thread;
-
-    pthread_mutex_t lock; // of all below
-    pthread_cond_t ready; // something to take, or the end
-    pthread_cond_t room;  // the queue has room, or stop
-    struct box *head, **tail;
-    struct box *free;
-    size_t queued, out;
-    bool stop, ended, taken;
-    struct source_place end; // where the thread ended
-    struct err failure;      // code 0: none
-};
-
-// The thread's own state.
-struct feed {
-    struct source *s;
-    struct decoder *d;
-    struct source_place at; // where the chunk in `box` begins
-    struct box *box;        // holds `len` bytes, from the place on
-    size_t len;
-    bool at_eof; // of the file: box holds all the rest
-};
-
-// ---------------------------------------------------------------- boxes
-
-static void box_free(struct box *b)
-{
-    if (b != NULL)
-        mem_free(b->text);
-    mem_free(b);
-}
-
-static int box_grow(struct box *b, size_t cap, struct err *e)
-{
-    if (cap <= b->cap)
-        return 0;
-    if (cap < b->cap + b->cap / 2)
-        cap = b->cap + b->cap / 2; // a long line comes in many pieces
-    char *text = mem_realloc(b->text, cap + READER_PADDING);
-    if (text == NULL)
-        return err_nomem(e, "a chunk of text");
-    b->text = text;
-    b->cap = cap;
-    return 0;
-}
-
-// A recycled box, or a new one; NULL: out of memory.
-static struct box *box_get(struct source *s, struct err *e)
-{
-    pthread_mutex_lock(&s->lock);
-    struct box *b = s->free;
-    if (b != NULL)
-        s->free = b->next;
-    pthread_mutex_unlock(&s->lock);
-    if (b == NULL)
-        b = mem_zalloc(sizeof *b);
-    if (b != NULL && box_grow(b, s->chunk_bytes, e) == 0)
-        return b;
-    err_nomem(e, "a chunk of text");
-    box_free(b);
-    return NULL;
-}
+enum { QUEUE_CHUNKS = 16 };
 
 static void boxes_free(struct box *b)
 {
@@ -124,211 +26,9 @@ static void boxes_free(struct box *b)
     }
 }
 
-// ---------------------------------------------------------------- the thread
-
-static const struct data_file *feed_file(const struct feed *f)
-{
-    return &f->s->files.file[f->at.file];
-}
-
-// Opens the file of the place and goes to its offset, which must be the beginning of a
-// line.
-static int feed_open(struct feed *f, struct err *e)
-{
-    const struct data_file *file = feed_file(f);
-    TRY(data_file_open(&f->d, file, f->s->wake_fd, f->s->interrupted, e));
-    f->at_eof = false;
-    if (f->at.offset == 0)
-        return 0;
-    char before = 0;
-    size_t n = 0;
-    TRY(decoder_skip(f->d, f->at.offset - 1, e));
-    TRY(decoder_read(f->d, &before, 1, &n, e));
-    if (n != 1 || before != '\n')
-        return err_set(
-            e, TUG_EDATA,
-            "%s has no line that begins at byte %llu: it changed since the run began",
-            file->name, (unsigned long long)f->at.offset);
-    return 0;
-}
-
-static void feed_close(struct feed *f)
-{
-    decoder_close(f->d);
-    f->d = NULL;
-}
-
-static int feed_read(struct feed *f, size_t want, struct err *e)
-{
-    if (f->at_eof || f->len >= want)
-        return 0;
-    size_t n = 0;
-    TRY(box_grow(f->box, want, e));
-    TRY(decoder_read_full(f->d, f->box->text + f->len, want - f->len, &n, e));
-    f->len += n;
-    f->at_eof = f->len < want;
-    return 0;
-}
-
-static int line_too_long(const struct feed *f, size_t before, struct err *e)
-{
-    uint64_t line = f->at.line + count_lines(f->box->text, before);
-    return err_set(e, TUG_EDATA,
-                   "%s:%llu: the line is longer than the limit of %zu bytes",
-                   feed_file(f)->name, (unsigned long long)line, f->s->max_line_bytes);
-}
-
-// All lines that are there, once one is.
-static int feed_cut_eagerly(struct feed *f, size_t *ret_cut, struct err *e)
-{
-    for (;;) {
-        const char *last = f->len > 0 ? memrchr(f->box->text, '\n', f->len) : NULL;
-        *ret_cut = last != NULL ? (size_t)(last - f->box->text) + 1 : f->len;
-        if (last != NULL || f->at_eof)
-            return 0;
-        if (f->len > f->s->max_line_bytes)
-            return line_too_long(f, 0, e);
-        size_t n = 0, want = f->len + EAGER_BYTES;
-        TRY(box_grow(f->box, want, e));
-        TRY(decoder_read(f->d, f->box->text + f->len, EAGER_BYTES, &n, e));
-        f->len += n;
-        f->at_eof = n == 0;
-    }
-}
-
-// Invariant 1. *ret_cut = 0: nothing is left.
-static int feed_cut(struct feed *f, size_t *ret_cut, struct err *e)
-{
-    if (f->s->eager)
-        return feed_cut_eagerly(f, ret_cut, e);
-    size_t window = f->s->chunk_bytes;
-    TRY(feed_read(f, window, e));
-    *ret_cut = f->len;
-    if (f->len < window)
-        return 0; // the rest of the file
-    const char *text = f->box->text;
-    const char *last = memrchr(text, '\n', window);
-    for (size_t seen = window; last == NULL; seen = f->len) {
-        if (f->len > f->s->max_line_bytes)
-            return line_too_long(f, 0, e);
-        TRY(feed_read(f, f->len + window, e));
-        text = f->box->text;
-        if (f->len == seen)
-            return 0; // a last line without a newline; *ret_cut is all
-        last = memchr(text + seen, '\n', f->len - seen);
-        *ret_cut = f->len;
-    }
-    *ret_cut = (size_t)(last - text) + 1;
-    return 0;
-}
-
-// Only when a line could be too long without having made the chunk longer.
-static int check_lines(const struct feed *f, size_t cut, struct err *e)
-{
-    size_t at = find_long_line(f->box->text, cut, f->s->max_line_bytes);
-    return at == cut ? 0 : line_too_long(f, at, e);
-}
-
-// Queues the first `cut` bytes as a chunk; the rest begins the next one. False: stop.
-static int feed_push(struct feed *f, size_t cut, bool *ret_stop, struct err *e)
-{
-    struct source *s = f->s;
-    struct box *full = f->box, *next = box_get(s, e);
-    if (next == NULL)
-        return TUG_ENOMEM;
-    size_t rest = f->len - cut;
-    int rc = box_grow(next, rest, e);
-    if (rc != 0) {
-        box_free(next);
-        return rc;
-    }
-    memcpy(next->text, full->text + cut, rest);
-    memset(full->text + cut, 0, READER_PADDING);
-    full->next = NULL;
-    full->chunk = (struct chunk){.text = full->text,
-                                 .len = cut,
-                                 .number = f->at.number,
-                                 .file = f->at.file,
-                                 .line = f->at.line,
-                                 .offset = f->at.offset};
-    f->box = next;
-    f->len = rest;
-    f->at.number++;
-    f->at.offset += cut;
-    f->at.line += count_lines(full->text, cut);
-
-    pthread_mutex_lock(&s->lock);
-    while (s->queued >= s->queue_chunks && !s->stop)
-        pthread_cond_wait(&s->room, &s->lock);
-    *ret_stop = s->stop;
-    *s->tail = full;
-    s->tail = &full->next;
-    s->queued++;
-    pthread_cond_signal(&s->ready);
-    pthread_mutex_unlock(&s->lock);
-    return 0;
-}
-
-static int no_text(const struct data_file *file, struct err *e)
-{
-    if (file->command == NULL)
-        return err_set(e, TUG_EDATA, "%s is empty", file->name);
-    return err_set(e, TUG_EDATA, "%s: '%s' wrote nothing", file->name, file->command);
-}
-
-static int feed_one_file(struct feed *f, bool *ret_stop, struct err *e)
-{
-    TRY(feed_open(f, e));
-    while (!*ret_stop) {
-        size_t cut = 0;
-        TRY(feed_cut(f, &cut, e));
-        if (cut == 0 && f->at.offset == 0)
-            return no_text(feed_file(f), e);
-        if (cut == 0)
-            break;
-        TRY(check_lines(f, cut, e));
-        TRY(feed_push(f, cut, ret_stop, e));
-    }
-    feed_close(f);
-    return 0;
-}
-
-static int feed_all(struct feed *f, struct err *e)
-{
-    bool stop = false;
-    f->box = box_get(f->s, e);
-    if (f->box == NULL)
-        return TUG_ENOMEM;
-    while (f->at.file < f->s->files.n && !stop) {
-        TRY(feed_one_file(f, &stop, e));
-        f->at = (struct source_place){
-            .number = f->at.number, .file = f->at.file + 1, .line = 1, .offset = 0};
-    }
-    return 0;
-}
-
-static void *feed_thread(void *arg)
-{
-    struct source *s = arg;
-    struct feed f = {.s = s, .at = s->from};
-    struct err e = {0};
-    int rc = feed_all(&f, &e);
-    feed_close(&f);
-    box_free(f.box);
-
-    pthread_mutex_lock(&s->lock);
-    s->ended = true;
-    s->end = f.at;
-    s->failure = e;
-    s->failure.code = rc;
-    pthread_cond_broadcast(&s->ready);
-    pthread_mutex_unlock(&s->lock);
-    return NULL;
-}
-
 static int start_thread(struct source *s)
 {
-    int rc = thread_start(&s->thread, feed_thread, s);
+    int rc = thread_start(&s->thread, source_feed, s);
     s->started = rc == 0;
     return rc;
 }
@@ -564,7 +264,8 @@ int source_head(const struct source *s, uint32_t file, size_t most, struct buf *
     size_t n = 0;
     if (buf_reserve(b, most) != 0)
         return err_nomem(e, "the beginning of a file");
-    TRY(data_file_open(&d, &s->files.file[file], -1, s->interrupted, e));
+    const struct input_wait w = {-1, s->interrupted};
+    TRY(data_file_open(&d, &s->files.file[file], &w, e));
     int rc = decoder_read_full(d, b->data + b->len, most, &n, e);
     decoder_close(d);
     b->len += rc == 0 ? n : 0;

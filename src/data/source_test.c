@@ -521,6 +521,32 @@ static void test_many_files(void **state)
     assert_not_opened(files_in("d"), TUG_EDATA, "is a link back to a directory");
 }
 
+// As Hive and Spark write tables: a directory for each value of a column, in the order of
+// their names, without what is not committed and what only says that all is.
+static void test_partitions(void **state)
+{
+    (void)state;
+    static const char *const dirs[] = {"t", "t/day=2024-01-02", "t/day=2024-01-01",
+                                       "t/_temporary", "t/day=2024-01-01/hour=7"};
+    static const char *const names[] = {"t/_SUCCESS",
+                                        "t/_temporary/part-0",
+                                        "t/day=2024-01-02/part-0",
+                                        "t/day=2024-01-02/.part-0.crc",
+                                        "t/day=2024-01-02/_SUCCESS",
+                                        "t/day=2024-01-01/hour=7/part-1",
+                                        "t/day=2024-01-01/hour=7/part-0"};
+    for (size_t i = 0; i < sizeof dirs / sizeof dirs[0]; i++)
+        assert_int_equal(mkdir(files_in("%s", dirs[i]), 0755), 0);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        files_write(files_in("%s", names[i]), "x\n");
+    const char *path = files_in("t");
+    assert_files(&path, 1,
+                 "t/day=2024-01-01/hour=7/part-0 t/day=2024-01-01/hour=7/part-1 "
+                 "t/day=2024-01-02/part-0 ");
+    path = files_in("t/day=2024-01-0[2-9]");
+    assert_files(&path, 1, "t/day=2024-01-02/part-0 ");
+}
+
 // Kinds of files that people have and that are no text are named, before anything is read.
 static void test_foreign_files(void **state)
 {
@@ -772,6 +798,7 @@ int main(void)
         cmocka_unit_test(test_unreadable),
         cmocka_unit_test(test_empty_inside),
         cmocka_unit_test(test_many_files),
+        cmocka_unit_test(test_partitions),
         cmocka_unit_test(test_first_line),
         cmocka_unit_test(test_stdin),
         cmocka_unit_test(test_stdin_stop),
