@@ -37,8 +37,8 @@ static void set_penalties(struct rule_params *p, const struct train_options *t,
 static int set_layers(struct model_options *m, const struct train_options *t,
                       const struct options *o, struct err *e)
 {
-    static const char *const names[] = {"hidden", "cross", "dropout", "dense-optimizer",
-                                        "dense-lr"};
+    static const char *const names[] = {"hidden",     "cross",           "dropout",
+                                        "batch-norm", "dense-optimizer", "dense-lr"};
     for (size_t i = 0; i < sizeof(names) / sizeof(*names) && m->ops->dense == NULL; i++)
         if (options_given(o, names[i]))
             return err_set(e, TUG_EUSAGE, "--%s: an %s model has no layers", names[i],
@@ -54,6 +54,7 @@ static int set_layers(struct model_options *m, const struct train_options *t,
         m->cross = (uint32_t)t->cross;
     if (options_given(o, "dropout"))
         m->dropout = (float)t->dropout;
+    m->batch_norm = t->batch_norm;
     if (options_given(o, "dense-optimizer")) {
         TRY(rule_find(options_word(TRAIN_OPTIMIZERS, t->dense_optimizer, name), &rule,
                       e));

@@ -85,6 +85,9 @@ static const struct option options[] = {
     {"cross", U64_AT(cross, "N", NULL, 1, 8), "dcn: layers of products (default: 3)"},
     {"dropout", F64_AT(dropout, "P", NULL, 0, 0.99),
      "share of the layers' units that each example is trained without (default: 0)"},
+    {"batch-norm", FLAG_AT(batch_norm),
+     "normalise each unit over the examples that are computed together (Ioffe & Szegedy "
+     "2015)"},
     {"dense-optimizer", CHOICE_AT(dense_optimizer, TRAIN_OPTIMIZERS, NULL),
      "update rule of the layers, once a batch (default: adam)"},
     {"dense-lr", F64_AT(dense_lr, "X", NULL, 0, 1000),

@@ -135,6 +135,7 @@ const struct model_ops model_dcn = {
     .layout = deep_layout,
     .dense = dense,
     .first = first,
+    .summaries = deep_summaries,
     .kept = kept,
     .at_once = MODEL_AT_ONCE_MAX,
     .forward = forward,

@@ -91,6 +91,12 @@ void deep_first(const struct model_options *o, float *ret)
     tower_score_first(&t, ret);
 }
 
+size_t deep_summaries(const struct model_options *o)
+{
+    struct tower t = tower(o);
+    return tower_summaries(&t);
+}
+
 struct deep deep_of(const struct model_work *w, const struct model_batch *b)
 {
     const struct model_options *o = &w->model->options;
@@ -114,14 +120,13 @@ void deep_forward(struct deep *d, const struct model_work *w, const struct model
 {
     memset(ret_scores, 0, b->n * sizeof(*ret_scores));
     fields_forward(w, b, d->x);
-    tower_score(&d->tower, d->x, model_layers(w), b->draw, d->kept, ret_scores);
+    tower_score(&d->tower, w, b, d->x, d->kept, ret_scores);
 }
 
 void deep_backward(struct deep *d, const struct model_work *w,
                    const struct model_batch *b, const float *err, float *dense)
 {
-    tower_score_backward(&d->tower, d->x, model_layers(w), b->draw, err, d->kept, dense,
-                         d->dx);
+    tower_score_backward(&d->tower, w, b, d->x, err, d->kept, dense, d->dx);
 }
 
 void deep_linear(const struct model_work *w, const struct model_batch *b, float *scores)

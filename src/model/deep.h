@@ -17,6 +17,7 @@ void deep_layout(const struct model_options *o, struct accessor_options *ret);
 // The tower's dense parameters, the unit behind it included.
 size_t deep_dense(const struct model_options *o);
 void deep_first(const struct model_options *o, float *ret);
+size_t deep_summaries(const struct model_options *o);
 
 // What is kept of an example: the layers' input x, d loss / d x, and then the tower's.
 struct deep {
@@ -38,8 +39,8 @@ void deep_backward(struct deep *d, const struct model_work *w,
 #define DEEP_OPS                                                                         \
     .groups = {"w", "v"}, .needs_fields = true, .defaults = deep_defaults,               \
     .check = deep_check, .layout = deep_layout, .dense = deep_dense,                     \
-    .first = deep_first, .kept = deep_kept, .at_once = MODEL_AT_ONCE_MAX,                \
-    .forward = forward, .backward = backward
+    .first = deep_first, .summaries = deep_summaries, .kept = deep_kept,                 \
+    .at_once = MODEL_AT_ONCE_MAX, .forward = forward, .backward = backward
 
 // The linear part: it is added to the scores. Its gradients; zeros where a model has none.
 void deep_linear(const struct model_work *w, const struct model_batch *b, float *scores);

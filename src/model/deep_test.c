@@ -1,5 +1,6 @@
 // Models with layers: scores against sums in double that are written down from the papers,
-// gradients against finite differences of these, batches against their parts, dropout.
+// gradients against finite differences of these, batches against their parts, summaries,
+// dropout.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/deep.h"
@@ -38,7 +39,7 @@ struct world {
     struct model_batch b;
 };
 
-static void open_world(struct world *t, const char *name, float dropout)
+static void open_world(struct world *t, const char *name, float dropout, bool batch_norm)
 {
     struct model_options o = {.linear = rule_defaults(RULE_ADAGRAD),
                               .latent = rule_defaults(RULE_ADAGRAD)};
@@ -51,6 +52,7 @@ static void open_world(struct world *t, const char *name, float dropout)
     o.hidden[2] = 0;
     o.cross = 2;
     o.dropout = dropout;
+    o.batch_norm = batch_norm;
     assert_int_equal(model_init(&t->m, &o, NULL), 0);
     assert_true(model_dense(&t->m) <= MAX_DENSE);
     assert_int_equal(model_work_open(&t->w, &t->m, NULL), 0);
@@ -61,6 +63,8 @@ static void open_world(struct world *t, const char *name, float dropout)
             t->rows[i][c] = random_f32(1, i, c) - 0.5f;
     for (size_t i = 0; i < MAX_DENSE; i++)
         t->dense[i] = 1.5f * (random_f32(2, 0, i) - 0.5f);
+    for (size_t i = t->m.summaries; i < model_dense(&t->m) && batch_norm; i++)
+        t->dense[i] = random_f32(2, 1, i) + 0.25f; // counts, means, and variances
     for (size_t j = 0; j < EXAMPLES * FEATURES + KERNEL_PADDING; j++) {
         uint32_t row = (uint32_t)random_below(3, 0, j, ROWS);
         t->at[j] = t->rows[row];
@@ -85,12 +89,17 @@ static void open_world(struct world *t, const char *name, float dropout)
                                 .label = t->label};
 }
 
-static struct world *new_world(const char *name, float dropout)
+static struct world *normalised_world(const char *name, float dropout, bool batch_norm)
 {
     struct world *t = mem_zalloc(sizeof(*t));
     assert_non_null(t);
-    open_world(t, name, dropout);
+    open_world(t, name, dropout, batch_norm);
     return t;
+}
+
+static struct world *new_world(const char *name, float dropout)
+{
+    return normalised_world(name, dropout, false);
 }
 
 static void close_world(struct world *t)
@@ -130,41 +139,67 @@ static const double *naive_layer(const double *x, size_t in, size_t out, const d
     return p + in * out + out;
 }
 
-static double naive_score(const struct world *t, const struct naive *p, size_t example)
+// Of a unit, over all examples.
+struct naive_moments {
+    double mean, variance;
+};
+static struct naive_moments naive_moments(double y[EXAMPLES][IN], size_t c)
 {
-    const char *name = t->m.options.ops->name;
-    double x[IN] = {0}, z[IN] = {0}, linear = 0, pairs = 0;
-    for (uint32_t j = t->start[example]; j < t->start[example + 1]; j++) {
-        linear += p->w[t->row[j]] * (double)t->x[j];
-        for (size_t c = 0; c < DIM; c++)
-            x[t->slot[j] * DIM + c] += p->v[t->row[j]][c] * (double)t->x[j];
+    struct naive_moments m = {0, 0};
+    for (size_t i = 0; i < EXAMPLES; i++)
+        m.mean += y[i][c] / EXAMPLES;
+    for (size_t i = 0; i < EXAMPLES; i++)
+        m.variance += (y[i][c] - m.mean) * (y[i][c] - m.mean) / EXAMPLES;
+    return m;
+}
+
+// By the examples' moments, or where there is one, by the summary.
+static void naive_norm(double y[EXAMPLES][IN], size_t units, const double *shift,
+                       const double *scale, const double *summary)
+{
+    for (size_t c = 0; c < units; c++) {
+        struct naive_moments m = naive_moments(y, c);
+        if (summary != NULL)
+            m = (struct naive_moments){summary[1 + c] / summary[0],
+                                       summary[1 + units + c] / summary[0]};
+        for (size_t i = 0; i < EXAMPLES; i++)
+            y[i][c] = scale[c] * (y[i][c] - m.mean) / sqrt(m.variance + 1e-5) + shift[c];
     }
-    for (uint32_t j = t->start[example]; j < t->start[example + 1]; j++)
-        for (uint32_t k = j + 1; k < t->start[example + 1]; k++)
-            for (size_t c = 0; c < DIM; c++)
-                z[c] += p->v[t->row[j]][c] * p->v[t->row[k]][c] * (double)t->x[j] *
-                        (double)t->x[k];
-    for (size_t f = 0; f < FIELDS; f++)
-        for (size_t g = f + 1; g < FIELDS; g++)
-            for (size_t c = 0; c < DIM; c++)
-                pairs += x[f * DIM + c] * x[g * DIM + c];
+}
 
-    double h1[7], h2[5], score = 0;
-    const double *at = strcmp(name, "nfm") == 0 ? naive_layer(z, DIM, 7, p->dense + 1, h1)
-                                                : naive_layer(x, IN, 7, p->dense + 1, h1);
-    for (size_t i = 0; i < 7; i++)
-        h1[i] = fmax(h1[i], 0);
-    at = naive_layer(h1, 7, 5, at, h2);
-    for (size_t i = 0; i < 5; i++)
-        score += fmax(h2[i], 0) * *at++;
+// Of all examples the layers, rectified, of which y is the input and then the output;
+// gives what lies behind their parameters.
+static const double *naive_tower(const struct world *t, const struct naive *p,
+                                 double y[EXAMPLES][IN], size_t in, bool training)
+{
+    static const size_t units[] = {7, 5};
+    const double *at = p->dense + 1, *summary = p->dense + t->m.summaries;
+    for (size_t l = 0; l < 2; l++) {
+        size_t out = units[l];
+        const double *shift = at + in * out;
+        for (size_t i = 0; i < EXAMPLES; i++) {
+            double z[IN] = {0};
+            naive_layer(y[i], in, out, at, z);
+            for (size_t c = 0; c < out; c++)
+                y[i][c] = z[c] - (t->m.options.batch_norm ? shift[c] : 0);
+        }
+        at = shift + out;
+        if (t->m.options.batch_norm) {
+            naive_norm(y, out, shift, at, training ? NULL : summary);
+            at += out;
+            summary += 1 + 2 * out;
+        }
+        for (size_t i = 0; i < EXAMPLES; i++)
+            for (size_t c = 0; c < out; c++)
+                y[i][c] = fmax(y[i][c], 0);
+        in = out;
+    }
+    return at;
+}
 
-    if (strcmp(name, "wide_deep") == 0 || strcmp(name, "nfm") == 0)
-        return score + linear;
-    if (strcmp(name, "deepfm") == 0)
-        return score + linear + pairs / FIELDS;
-    if (strcmp(name, "mlp") == 0)
-        return score;
-    double a[IN];
+static double naive_cross(const double *x, const double *at)
+{
+    double a[IN], z[IN], score = 0;
     memcpy(a, x, sizeof(a));
     for (size_t l = 0; l < 2; l++) {
         at = naive_layer(a, IN, IN, at, z);
@@ -176,16 +211,67 @@ static double naive_score(const struct world *t, const struct naive *p, size_t e
     return score;
 }
 
+struct naive_example {
+    double x[IN], z[IN], linear, pairs; // z: nfm's input
+};
+static struct naive_example naive_example(const struct world *t, const struct naive *p,
+                                          size_t example)
+{
+    struct naive_example e = {.linear = 0};
+    for (uint32_t j = t->start[example]; j < t->start[example + 1]; j++) {
+        e.linear += p->w[t->row[j]] * (double)t->x[j];
+        for (size_t c = 0; c < DIM; c++)
+            e.x[t->slot[j] * DIM + c] += p->v[t->row[j]][c] * (double)t->x[j];
+    }
+    for (uint32_t j = t->start[example]; j < t->start[example + 1]; j++)
+        for (uint32_t k = j + 1; k < t->start[example + 1]; k++)
+            for (size_t c = 0; c < DIM; c++)
+                e.z[c] += p->v[t->row[j]][c] * p->v[t->row[k]][c] * (double)t->x[j] *
+                          (double)t->x[k];
+    for (size_t f = 0; f < FIELDS; f++)
+        for (size_t g = f + 1; g < FIELDS; g++)
+            for (size_t c = 0; c < DIM; c++)
+                e.pairs += e.x[f * DIM + c] * e.x[g * DIM + c];
+    return e;
+}
+
+static void naive_scores(const struct world *t, const struct naive *p, bool training,
+                         double ret[EXAMPLES])
+{
+    const char *name = t->m.options.ops->name;
+    struct naive_example e[EXAMPLES];
+    double y[EXAMPLES][IN];
+    bool is_nfm = strcmp(name, "nfm") == 0;
+    for (size_t i = 0; i < EXAMPLES; i++) {
+        e[i] = naive_example(t, p, i);
+        memcpy(y[i], is_nfm ? e[i].z : e[i].x, sizeof(y[i]));
+    }
+    const double *at = naive_tower(t, p, y, is_nfm ? DIM : IN, training);
+    for (size_t i = 0; i < EXAMPLES; i++) {
+        ret[i] = 0;
+        for (size_t c = 0; c < 5; c++)
+            ret[i] += y[i][c] * at[c];
+        if (strcmp(name, "wide_deep") == 0 || strcmp(name, "deepfm") == 0 || is_nfm)
+            ret[i] += e[i].linear;
+        if (strcmp(name, "deepfm") == 0)
+            ret[i] += e[i].pairs / FIELDS;
+        if (strcmp(name, "dcn") == 0)
+            ret[i] += naive_cross(e[i].x, at + 5);
+    }
+}
+
 static void test_scores(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < N_NAMES; k++) {
-        struct world *t = new_world(names[k], 0);
+    for (size_t k = 0; k < 2 * N_NAMES; k++) {
+        struct world *t = normalised_world(names[k / 2], 0, k % 2 == 1);
         struct naive p = naive_of(t);
         float scores[EXAMPLES];
+        double wanted[EXAMPLES];
         model_scores(&t->w, &t->b, scores);
+        naive_scores(t, &p, false, wanted);
         for (size_t i = 0; i < EXAMPLES; i++)
-            assert_float_equal(scores[i], naive_score(t, &p, i), 2e-5);
+            assert_float_equal(scores[i], wanted[i], 2e-5);
         close_world(t);
     }
 }
@@ -193,9 +279,10 @@ static void test_scores(void **state)
 // Of what is tested the gradient is taken of: the sum of err[i] times score i.
 static double naive_sum(const struct world *t, const struct naive *p, const float *err)
 {
-    double sum = 0;
+    double sum = 0, scores[EXAMPLES];
+    naive_scores(t, p, true, scores);
     for (size_t i = 0; i < EXAMPLES; i++)
-        sum += (double)err[i] * naive_score(t, p, i);
+        sum += (double)err[i] * scores[i];
     return sum;
 }
 
@@ -238,10 +325,11 @@ static void test_gradients(void **state)
 {
     (void)state;
     static struct metrics_stream stream;
-    for (size_t k = 0; k < N_NAMES; k++) {
-        struct world *t = new_world(names[k], 0);
+    for (size_t k = 0; k < 2 * N_NAMES; k++) {
+        struct world *t = normalised_world(names[k / 2], 0, k % 2 == 1);
         struct naive p = naive_of(t);
         float err[EXAMPLES], dense[MAX_DENSE] = {0};
+        size_t trained = k % 2 == 1 ? t->m.summaries : model_dense(&t->m);
         struct model_training training = {
             .loss = LOSS_SQUARED, .stream = &stream, .dense_gradient = dense};
         assert_int_equal(model_gradients(&t->w, &t->b, &training, err, t->w.gradients),
@@ -251,7 +339,7 @@ static void test_gradients(void **state)
         for (size_t i = 0; i < EXAMPLES; i++)
             bias += (double)err[i];
         check("bias", 0, dense[0], bias);
-        for (size_t i = 1; i < model_dense(&t->m); i++)
+        for (size_t i = 1; i < trained; i++)
             check("dense", i, dense[i], difference(t, &p, &p.dense[i], err));
         close_world(t);
     }
@@ -282,6 +370,47 @@ static void test_parts(void **state)
     }
 }
 
+// What a batch says goes into the summaries as often as it has examples: a hundredth of
+// how far they are from it. Of one example alone nothing does, and it is as it is scored.
+static void test_summaries(void **state)
+{
+    (void)state;
+    static struct metrics_stream stream;
+    struct world *t = normalised_world("mlp", 0, true);
+    struct naive p = naive_of(t);
+    float err[EXAMPLES], dense[MAX_DENSE] = {0}, score[2];
+    struct model_training training = {
+        .loss = LOSS_SQUARED, .stream = &stream, .dense_gradient = dense};
+    assert_int_equal(model_gradients(&t->w, &t->b, &training, err, t->w.gradients), 0);
+    double z[EXAMPLES][IN] = {{0}};
+    const float *got = dense + t->m.summaries, *was = t->dense + t->m.summaries;
+    for (size_t i = 0; i < EXAMPLES; i++) {
+        struct naive_example e = naive_example(t, &p, i);
+        double y[IN];
+        naive_layer(e.x, IN, 7, p.dense + 1, y);
+        for (size_t c = 0; c < 7; c++)
+            z[i][c] = y[c] - p.dense[1 + IN * 7 + c];
+    }
+    check("count", 0, got[0], 0.01 * EXAMPLES * (1 - (double)was[0]));
+    for (size_t c = 0; c < 7; c++) {
+        struct naive_moments m = naive_moments(z, c);
+        double all = m.variance * EXAMPLES / (EXAMPLES - 1);
+        check("mean", c, got[1 + c], 0.01 * EXAMPLES * (m.mean - (double)was[1 + c]));
+        check("variance", c, got[8 + c], 0.01 * EXAMPLES * (all - (double)was[8 + c]));
+    }
+    memset(dense, 0, sizeof(dense));
+    struct model_batch one = model_part(&t->b, 0, 1);
+    one.training = true;
+    model_scores(&t->w, &one, &score[0]);
+    one.training = false;
+    model_scores(&t->w, &one, &score[1]);
+    assert_true(score[0] == score[1]);
+    assert_int_equal(model_gradients(&t->w, &one, &training, err, t->w.gradients), 0);
+    for (size_t i = t->m.summaries; i < model_dense(&t->m); i++)
+        assert_true(dense[i] == 0);
+    close_world(t);
+}
+
 // A unit is left out as often as was asked for, and on the average nothing changes.
 static void test_dropout(void **state)
 {
@@ -289,16 +418,18 @@ static void test_dropout(void **state)
     enum { N = 2000, UNITS = 50 };
     struct model_options o = {.hidden = {UNITS}, .dropout = 0.25f};
     struct tower t = tower_of(&o, 1);
-    static float x[N][1 + 2 * UNITS], w[2 * UNITS];
+    static float x[N][1 + 2 * UNITS], dense[1 + 2 * UNITS];
     static uint64_t draw[N];
+    struct model_work w = {.dense = dense};
+    struct model_batch b = {.draw = draw};
     for (size_t i = 0; i < N; i++) {
         x[i][0] = 1;
         draw[i] = random_u64(1, 2, i);
     }
     for (size_t c = 0; c < UNITS; c++)
-        w[c] = 3; // biases are 0
+        dense[1 + c] = 3; // biases are 0
     struct matrix in = {x[0], N, 1, 1 + 2 * UNITS};
-    struct matrix y = tower_forward(&t, in, w, draw, x[0] + 1);
+    struct matrix y = tower_forward(&t, &w, &b, in, x[0] + 1);
     size_t dropped = 0;
     for (size_t i = 0; i < N; i++)
         for (size_t c = 0; c < UNITS; c++) {
@@ -309,9 +440,10 @@ static void test_dropout(void **state)
     float first[UNITS];
     memcpy(first, y.at, sizeof(first));
     in.rows = 1;
-    y = tower_forward(&t, in, w, draw, x[0] + 1);
+    y = tower_forward(&t, &w, &b, in, x[0] + 1);
     assert_memory_equal(first, y.at, sizeof(first)); // the example's own
-    y = tower_forward(&t, in, w, NULL, x[0] + 1);
+    b.draw = NULL;
+    y = tower_forward(&t, &w, &b, in, x[0] + 1);
     for (size_t c = 0; c < UNITS; c++)
         assert_true(y.at[c] == 3);
 }
@@ -367,9 +499,10 @@ int main(void)
     if (model_register(&nfm, NULL) != 0)
         return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scores), cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_parts),  cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_first),  cmocka_unit_test(test_options),
+        cmocka_unit_test(test_scores),  cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_parts),   cmocka_unit_test(test_summaries),
+        cmocka_unit_test(test_dropout), cmocka_unit_test(test_first),
+        cmocka_unit_test(test_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

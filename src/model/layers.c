@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "model/batch_norm.h"
 #include "model/model_internal.h"
 
 void layers_begin(void)
@@ -34,6 +35,22 @@ void layer_forward(struct matrix x, const float *parameters, struct matrix y)
              parameters, y.columns, 1, y.at, y.stride);
 }
 
+// x w, without biases, and what it takes back.
+static void product_forward(struct matrix x, const float *w, struct matrix y)
+{
+    multiply(CblasNoTrans, CblasNoTrans, x.rows, y.columns, x.columns, x.at, x.stride, w,
+             y.columns, 0, y.at, y.stride);
+}
+
+static void product_backward(struct matrix x, const float *parameters, struct matrix dy,
+                             float *gradients, struct matrix dx, float beta)
+{
+    multiply(CblasTrans, CblasNoTrans, x.columns, dy.columns, x.rows, x.at, x.stride,
+             dy.at, dy.stride, 1, gradients, dy.columns);
+    multiply(CblasNoTrans, CblasTrans, x.rows, x.columns, dy.columns, dy.at, dy.stride,
+             parameters, dy.columns, beta, dx.at, dx.stride);
+}
+
 static void backward(struct matrix x, const float *parameters, struct matrix dy,
                      float *gradients, struct matrix dx, float beta)
 {
@@ -41,10 +58,7 @@ static void backward(struct matrix x, const float *parameters, struct matrix dy,
     for (size_t i = 0; i < x.rows; i++)
         for (size_t c = 0; c < dy.columns; c++)
             biases[c] += dy.at[i * dy.stride + c];
-    multiply(CblasTrans, CblasNoTrans, x.columns, dy.columns, x.rows, x.at, x.stride,
-             dy.at, dy.stride, 1, gradients, dy.columns);
-    multiply(CblasNoTrans, CblasTrans, x.rows, x.columns, dy.columns, dy.at, dy.stride,
-             parameters, dy.columns, beta, dx.at, dx.stride);
+    product_backward(x, parameters, dy, gradients, dx, beta);
 }
 
 void layer_backward(struct matrix x, const float *parameters, struct matrix dy,
@@ -70,7 +84,8 @@ void layer_first(size_t in, size_t out, uint64_t seed, uint64_t stream, float *r
 
 struct tower tower_of(const struct model_options *o, size_t in)
 {
-    struct tower t = {.in = in, .dropout = o->dropout, .seed = o->seed};
+    struct tower t = {
+        .in = in, .dropout = o->dropout, .batch_norm = o->batch_norm, .seed = o->seed};
     while (t.n < MODEL_MAX_HIDDEN && o->hidden[t.n] != 0) {
         t.units[t.n] = o->hidden[t.n];
         t.n++;
@@ -88,11 +103,17 @@ static size_t tower_out(const struct tower *t)
     return units_below(t, t->n);
 }
 
+static size_t parameters_of(const struct tower *t, size_t layer)
+{
+    return layer_parameters(units_below(t, layer), t->units[layer]) +
+           (t->batch_norm ? t->units[layer] : 0);
+}
+
 static size_t tower_parameters(const struct tower *t)
 {
     size_t n = 0;
     for (size_t l = 0; l < t->n; l++)
-        n += layer_parameters(units_below(t, l), t->units[l]);
+        n += parameters_of(t, l);
     return n;
 }
 
@@ -100,7 +121,9 @@ static void tower_first(const struct tower *t, float *ret)
 {
     for (size_t l = 0; l < t->n; l++) {
         layer_first(units_below(t, l), t->units[l], t->seed, UINT32_MAX - l, ret);
-        ret += layer_parameters(units_below(t, l), t->units[l]);
+        ret += parameters_of(t, l);
+        for (size_t c = 0; c < t->units[l] && t->batch_norm; c++)
+            ret[-1 - (ptrdiff_t)c] = 1; // scales
     }
 }
 
@@ -113,19 +136,59 @@ static size_t units_before(const struct tower *t, size_t l)
     return n;
 }
 
+static size_t summaries_before(const struct tower *t, size_t l)
+{
+    size_t n = 0;
+    while (l > 0)
+        n += batch_norm_summaries(t->units[--l]);
+    return n;
+}
+
+size_t tower_summaries(const struct tower *t)
+{
+    return t->batch_norm ? summaries_before(t, t->n) : 0;
+}
+
+// What is kept of an example: of all units these, one behind the other. Statistics are
+// those of the part, in the first examples' rows.
+enum { OUTPUT, DELTA, NORMALISED, STATISTICS };
+
 size_t tower_kept(const struct tower *t)
 {
-    return 2 * units_before(t, t->n);
+    return (t->batch_norm ? STATISTICS + 1 : DELTA + 1) * units_before(t, t->n);
+}
+
+static struct matrix kept_of(const struct tower *t, size_t what, size_t l,
+                             struct matrix x, float *kept)
+{
+    kept += what * units_before(t, t->n) + units_before(t, l);
+    return (struct matrix){kept, x.rows, t->units[l], x.stride};
 }
 
 static struct matrix output(const struct tower *t, size_t l, struct matrix x, float *kept)
 {
-    return (struct matrix){kept + units_before(t, l), x.rows, t->units[l], x.stride};
+    return kept_of(t, OUTPUT, l, x, kept);
 }
 
 static struct matrix delta(const struct tower *t, size_t l, struct matrix x, float *kept)
 {
-    return output(t, l, x, kept + units_before(t, t->n));
+    return kept_of(t, DELTA, l, x, kept);
+}
+
+// Of layer l, whose parameters these are.
+static struct batch_norm norm_of(const struct tower *t, const struct model_work *w,
+                                 const struct model_batch *b, size_t l,
+                                 const float *parameters, struct matrix x, float *kept)
+{
+    struct matrix s = kept_of(t, STATISTICS, l, x, kept);
+    const float *shift = parameters + units_below(t, l) * t->units[l];
+    return (struct batch_norm){.shift = shift,
+                               .scale = shift + t->units[l],
+                               .summary = model_summaries(w) + summaries_before(t, l),
+                               .training = b->training,
+                               .mean = s.at,
+                               .variance = s.at + s.stride,
+                               .by_z = s.at + 2 * s.stride};
 }
 
 static void rectify(struct matrix y)
@@ -158,17 +221,25 @@ static void drop_out(const struct tower *t, size_t layer, struct matrix y,
     }
 }
 
-struct matrix tower_forward(const struct tower *t, struct matrix x,
-                            const float *parameters, const uint64_t *draw, float *kept)
+struct matrix tower_forward(const struct tower *t, const struct model_work *w,
+                            const struct model_batch *b, struct matrix x, float *kept)
 {
+    const float *parameters = model_layers(w);
     struct matrix in = x;
     for (size_t l = 0; l < t->n; l++) {
         struct matrix y = output(t, l, x, kept);
-        layer_forward(in, parameters, y);
+        if (t->batch_norm) {
+            struct batch_norm n = norm_of(t, w, b, l, parameters, x, kept);
+            struct matrix z = kept_of(t, NORMALISED, l, x, kept);
+            product_forward(in, parameters, z);
+            batch_norm_forward(&n, z, y);
+        } else {
+            layer_forward(in, parameters, y);
+        }
         rectify(y);
-        if (draw != NULL && t->dropout > 0)
-            drop_out(t, l, y, draw);
-        parameters += layer_parameters(in.columns, y.columns);
+        if (b->draw != NULL && t->dropout > 0)
+            drop_out(t, l, y, b->draw);
+        parameters += parameters_of(t, l);
         in = y;
     }
     return in;
@@ -186,18 +257,37 @@ static void through_rectified(struct matrix dy, struct matrix y, float scale)
     }
 }
 
-static void tower_backward(const struct tower *t, struct matrix x,
-                           const float *parameters, const uint64_t *draw, float *kept,
+// `gradients` are those of the first of the model's layers, whose parameters these are.
+static void normalised_backward(const struct tower *t, const struct model_work *w,
+                                const struct model_batch *b, size_t l, struct matrix x,
+                                float *kept, const float *parameters, float *gradients,
+                                float *summaries)
+{
+    struct batch_norm n = norm_of(t, w, b, l, parameters, x, kept);
+    float *shift = gradients + units_below(t, l) * t->units[l];
+    batch_norm_backward(&n, kept_of(t, NORMALISED, l, x, kept), delta(t, l, x, kept),
+                        shift + t->units[l], shift, summaries + summaries_before(t, l));
+}
+
+static void tower_backward(const struct tower *t, const struct model_work *w,
+                           const struct model_batch *b, struct matrix x, float *kept,
                            float *gradients, struct matrix dx)
 {
     size_t at = tower_parameters(t);
     for (size_t l = t->n; l-- > 0;) {
         struct matrix in = l > 0 ? output(t, l - 1, x, kept) : x,
-                      dy = delta(t, l, x, kept);
-        at -= layer_parameters(in.columns, dy.columns);
-        through_rectified(dy, output(t, l, x, kept), scale_of(t, draw));
-        layer_backward(in, parameters + at, dy, gradients + at,
-                       l > 0 ? delta(t, l - 1, x, kept) : dx);
+                      dy = delta(t, l, x, kept),
+                      din = l > 0 ? delta(t, l - 1, x, kept) : dx;
+        at -= parameters_of(t, l);
+        const float *parameters = model_layers(w) + at;
+        through_rectified(dy, output(t, l, x, kept), scale_of(t, b->draw));
+        if (t->batch_norm) {
+            normalised_backward(t, w, b, l, x, kept, parameters, gradients + at,
+                                model_summary_gradients(w, gradients));
+            product_backward(in, parameters, dy, gradients + at, din, 0);
+        } else {
+            layer_backward(in, parameters, dy, gradients + at, din);
+        }
     }
 }
 
@@ -236,21 +326,21 @@ void tower_score_first(const struct tower *t, float *ret)
     unit_first(tower_out(t), t->seed, ret + tower_parameters(t));
 }
 
-void tower_score(const struct tower *t, struct matrix x, const float *parameters,
-                 const uint64_t *draw, float *kept, float *scores)
+void tower_score(const struct tower *t, const struct model_work *w,
+                 const struct model_batch *b, struct matrix x, float *kept, float *scores)
 {
-    struct matrix y = tower_forward(t, x, parameters, draw, kept);
-    unit_forward(y, parameters + tower_parameters(t), scores);
+    struct matrix y = tower_forward(t, w, b, x, kept);
+    unit_forward(y, model_layers(w) + tower_parameters(t), scores);
 }
 
-void tower_score_backward(const struct tower *t, struct matrix x, const float *parameters,
-                          const uint64_t *draw, const float *err, float *kept,
-                          float *gradients, struct matrix dx)
+void tower_score_backward(const struct tower *t, const struct model_work *w,
+                          const struct model_batch *b, struct matrix x, const float *err,
+                          float *kept, float *gradients, struct matrix dx)
 {
     size_t unit = tower_parameters(t);
-    unit_backward(output(t, t->n - 1, x, kept), parameters + unit, err, gradients + unit,
-                  delta(t, t->n - 1, x, kept));
-    tower_backward(t, x, parameters, draw, kept, gradients, dx);
+    unit_backward(output(t, t->n - 1, x, kept), model_layers(w) + unit, err,
+                  gradients + unit, delta(t, t->n - 1, x, kept));
+    tower_backward(t, w, b, x, kept, gradients, dx);
 }
 
 // The layers' input.

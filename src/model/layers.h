@@ -10,16 +10,11 @@
 #ifndef TUG_MODEL_LAYERS_H
 #define TUG_MODEL_LAYERS_H
 
+#include "model/matrix.h"
 #include "model/model.h"
 
 // Threads compute batches of their own: OpenBLAS is to start none. Before the first product.
 void layers_begin(void);
-
-// Rows of floats, one for each example of a batch.
-struct matrix {
-    float *at;
-    size_t rows, columns, stride;
-};
 
 // y = x w + b, and what it takes back: dw += x' dy, db += the sum of dy, dx = dy w', or
 // dx += dy w'. Layers have y.columns units.
@@ -36,23 +31,28 @@ static inline size_t layer_parameters(size_t in, size_t out)
 // size (He et al. 2015, section 2.2); biases 0. `stream`: which random numbers.
 void layer_first(size_t in, size_t out, uint64_t seed, uint64_t stream, float *ret);
 
-// Fully connected layers, each rectified: max(0, y). In training each unit of an example
-// is left out with probability `dropout`, and the others are scaled to make up for it
-// (Srivastava et al. 2014; here as it is usual, with nothing left to do when examples are
-// scored).
+// Fully connected layers, each rectified: max(0, y), with batch_norm after it is normalised,
+// where the biases are the shifts and the scales come behind them. In training each unit
+// of an example is left out with probability `dropout`, and the others are scaled to make
+// up for it (Srivastava et al. 2014; here as it is usual, with nothing left to do when
+// examples are scored). Its parameters are the first ones behind the bias, its summaries
+// the first ones.
 struct tower {
     size_t in, n;
     size_t units[MODEL_MAX_HIDDEN];
     float dropout;
+    bool batch_norm;
     uint64_t seed;
 };
 struct tower tower_of(const struct model_options *o, size_t in);
-// Floats of an example: the output of each layer, and d loss / d output of each.
+size_t tower_summaries(const struct tower *t);
+// Floats of an example: the output of each layer, and d loss / d output of each; and what
+// batch_norm needs.
 size_t tower_kept(const struct tower *t);
 // x through all layers, whose floats begin at `kept` in the first example's row; the
-// output of the last. draw: model_batch.draw.
-struct matrix tower_forward(const struct tower *t, struct matrix x,
-                            const float *parameters, const uint64_t *draw, float *kept);
+// output of the last.
+struct matrix tower_forward(const struct tower *t, const struct model_work *w,
+                            const struct model_batch *b, struct matrix x, float *kept);
 
 // One unit, which makes a score of a layer: scores += y w; dw += y' err, dy = err w.
 void unit_first(size_t in, uint64_t seed, float *ret);
@@ -64,11 +64,12 @@ void unit_backward(struct matrix y, const float *w, const float *err, float *dw,
 // adds to the scores; backward writes dx and adds to the gradients.
 size_t tower_score_parameters(const struct tower *t);
 void tower_score_first(const struct tower *t, float *ret);
-void tower_score(const struct tower *t, struct matrix x, const float *parameters,
-                 const uint64_t *draw, float *kept, float *scores);
-void tower_score_backward(const struct tower *t, struct matrix x, const float *parameters,
-                          const uint64_t *draw, const float *err, float *kept,
-                          float *gradients, struct matrix dx);
+void tower_score(const struct tower *t, const struct model_work *w,
+                 const struct model_batch *b, struct matrix x, float *kept,
+                 float *scores);
+void tower_score_backward(const struct tower *t, const struct model_work *w,
+                          const struct model_batch *b, struct matrix x, const float *err,
+                          float *kept, float *gradients, struct matrix dx);
 
 // The input of a batch's layers: of each example the latent vectors of its features,
 // times their values, added up by field: fields x dim floats.

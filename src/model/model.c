@@ -91,6 +91,19 @@ int model_check_dim(const struct model_options *o, struct err *e)
                          o->dim, MODEL_MAX_DIM);
 }
 
+static void set_blocks(struct model *m)
+{
+    const struct model_options *o = &m->options;
+    size_t dense = 1 + (o->ops->dense != NULL ? o->ops->dense(o) : 0),
+           summaries = o->ops->summaries != NULL ? o->ops->summaries(o) : 0;
+    uint32_t block = dense < MODEL_DENSE_BLOCK ? (uint32_t)dense : MODEL_DENSE_BLOCK;
+    m->options.dense.block = rule_info(m->options.dense.kind)->per_block != 0 ? block : 1;
+    accessor_plain(&m->dense, m->options.dense, block);
+    m->blocks = (dense + block - 1) / block;
+    m->summaries = summaries > 0 ? m->blocks * block : 0;
+    m->blocks += (summaries + block - 1) / block;
+}
+
 int model_init(struct model *m, const struct model_options *o, struct err *e)
 {
     *m = (struct model){.options = *o, .kernels = kernels_get()};
@@ -111,11 +124,7 @@ int model_init(struct model *m, const struct model_options *o, struct err *e)
         m->options.dense = m->options.linear;
         m->options.dense.l2 = m->options.dense.prior = 0;
     }
-    size_t dense = 1 + (o->ops->dense != NULL ? o->ops->dense(o) : 0);
-    uint32_t block = dense < MODEL_DENSE_BLOCK ? (uint32_t)dense : MODEL_DENSE_BLOCK;
-    m->options.dense.block = rule_info(m->options.dense.kind)->per_block != 0 ? block : 1;
-    accessor_plain(&m->dense, m->options.dense, block);
-    m->blocks = (dense + block - 1) / block;
+    set_blocks(m);
     if (accessor_make(&m->accessor, &m->layout, e) != 0)
         return err_set(e, TUG_EUSAGE,
                        "a row of this model would not fit %d floats, with the state of "
@@ -141,6 +150,15 @@ bool model_same_rows(const struct model *a, const struct model *b)
                x->rule.block == y->rule.block;
     }
     return same;
+}
+
+bool model_same_dense(const struct model *a, const struct model *b)
+{
+    const struct model_options *x = &a->options, *y = &b->options;
+    return x->ops == y->ops && x->dim == y->dim && x->fields == y->fields &&
+           memcmp(x->hidden, y->hidden, sizeof(x->hidden)) == 0 && x->cross == y->cross &&
+           x->batch_norm == y->batch_norm && a->blocks == b->blocks &&
+           a->dense.groups[0].rule.kind == b->dense.groups[0].rule.kind;
 }
 
 struct table_options model_table(const struct model *m)
@@ -174,9 +192,12 @@ void model_step_dense(const struct model *m, const struct rule_params *rule,
                       float *const *blocks, const float *gradient)
 {
     uint32_t n = m->dense.groups[0].n, state = m->dense.groups[0].state;
-    for (size_t i = 0; i < m->blocks; i++)
+    size_t trained = m->summaries > 0 ? m->summaries / n : m->blocks;
+    for (size_t i = 0; i < trained; i++)
         m->kernels->apply[rule->kind](rule, rule->l2, blocks[i], blocks[i] + state,
                                       gradient + i * n, n);
+    for (size_t i = trained; i < m->blocks; i++)
+        m->kernels->apply[RULE_SUM](rule, 0, blocks[i], NULL, gradient + i * n, n);
 }
 
 // A thread's memory.
@@ -273,6 +294,9 @@ static int part_gradients(struct model_work *w, const struct model_batch *b,
 {
     const struct model_ops *ops = w->model->options.ops;
     float scores[MODEL_AT_ONCE_MAX];
+    struct model_batch in_training = *b;
+    in_training.training = true;
+    b = &in_training;
     ops->forward(w, b, scores);
     for (size_t i = 0; i < b->n; i++) {
         t->bad = i;

@@ -23,7 +23,9 @@
 // Dense parameters are those that every example uses: the bias b, which is every model's,
 // and behind it the weights of layers. They are one array of floats for a model, and
 // blocks of it, the number of a block its key, are the rows of the dense table. Who
-// trains gives a model the array and takes the gradient of it.
+// trains gives a model the array and takes the gradient of it. Summaries, what a model
+// counts of its examples, are the last blocks: no rule trains them, their gradients are
+// added to them as they are.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MODEL_MODEL_H
@@ -77,6 +79,7 @@ struct model_options {
     uint32_t hidden[MODEL_MAX_HIDDEN];
     uint32_t cross; // layers of products (dcn); 0: the model has none
     float dropout;  // the share of units that a training example lacks
+    bool batch_norm;
 };
 
 struct model {
@@ -86,6 +89,7 @@ struct model {
     struct accessor accessor;       // and what follows from it
     struct accessor dense;          // of a block of dense parameters
     size_t blocks;                  // of these
+    size_t summaries; // the first float of the last of them; 0: there are none
 };
 
 // Examples as a model sees them. Features of example i are start[i] .. start[i + 1] - 1
@@ -112,6 +116,7 @@ struct model_batch {
     // A random number of each example, another in each pass, which says what dropout leaves
     // of the layers; NULL: all of them, as for scores.
     const uint64_t *draw;
+    bool training; // scores are those that gradients follow, not those that are told
     struct model_latent latent;
 };
 
@@ -162,6 +167,9 @@ struct model_ops {
     // Dense parameters behind the bias, and their first values, into zeros. NULL: none.
     size_t (*dense)(const struct model_options *o);
     void (*first)(const struct model_options *o, float *ret);
+
+    // Summaries, zeros at first. NULL: none.
+    size_t (*summaries)(const struct model_options *o);
 
     // Floats that `forward` leaves for `backward`, of each example: model_kept says where.
     // They are zeros at first. NULL: none.
@@ -234,6 +242,8 @@ void model_packed(struct model *ret, const struct model *m);
 
 // Whether rows of one can be rows of the other.
 bool model_same_rows(const struct model *a, const struct model *b);
+// Likewise of the dense parameters: whether the layers are the same.
+bool model_same_dense(const struct model *a, const struct model *b);
 
 // The tables that the model's rows lie in: sparse features (id 0) and dense parameters
 // (id 1).

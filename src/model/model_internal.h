@@ -31,6 +31,16 @@ static inline const float *model_layers(const struct model_work *w)
     return w->dense + 1;
 }
 
+// Their summaries; and where gradients of these are added, beside those of the layers.
+static inline const float *model_summaries(const struct model_work *w)
+{
+    return w->dense + w->model->summaries;
+}
+static inline float *model_summary_gradients(const struct model_work *w, float *layers)
+{
+    return layers - 1 + w->model->summaries;
+}
+
 // What `forward` has left of example i of the batch.
 static inline float *model_kept(const struct model_work *w, size_t i)
 {

@@ -71,6 +71,10 @@ static const struct table_setting settings[] = {
     {"reduce", "sum|mean", "sum",
      "whether workers' gradients of a clock (sync) are added or averaged",
      .kind = &setting_reduce, AT(mean)},
+    {"sums-from", "KEY", "0",
+     "pushes to this key and those behind it are added to their rows, whatever the rule: "
+     "statistics; 0: none",
+     .kind = &setting_whole, AT(sums_from)},
     {"deltas", "yes|no", "no",
      "note which rows change, for delta saves; yes by default for sparse, ctr and "
      "ctr_double",
@@ -478,6 +482,17 @@ static int check_mean(const struct table_config *c, const struct accessor *a,
     return 0;
 }
 
+static int check_sums_from(const struct table_config *c, const struct accessor *a,
+                           struct err *e)
+{
+    if (c->sums_from == 0 ||
+        (c->place == CONFIG_DENSE && a->n_groups == 1 && a->push_width == a->groups[0].n))
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "sums-from needs placement dense and accessor plain: keys are numbers "
+                   "of blocks, and the last of these are sums");
+}
+
 int table_config_check(const struct table_config *c, struct err *e)
 {
     struct table_config copy = *c;
@@ -495,6 +510,7 @@ int table_config_check(const struct table_config *c, struct err *e)
     TRY(check_effects(c, a.class != NULL && a.class->life.score != NULL, e));
     if (c->mean)
         TRY(check_mean(c, &a, e));
+    TRY(check_sums_from(c, &a, e));
     if (a.n_groups == 0 || strcmp(c->accessor.name, "merge") == 0)
         TRY(check_sums(c, e));
     bool fades = a.class != NULL && a.class->life.shrink != NULL;

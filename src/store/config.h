@@ -37,7 +37,10 @@ struct table_config {
     enum config_place place;     // placement
     enum config_mode mode;       // mode: async, ssp:S, sync
     uint32_t staleness;
-    bool mean;   // reduce: sum or mean (sync)
+    bool mean; // reduce: sum or mean (sync)
+    // Rows of keys from this one on are sums: gradients are added to them, whatever the
+    // rule. 0: none.
+    uint64_t sums_from;
     bool deltas; // what changes is noted, for delta saves; default on with a life
     // Rows in all partitions together; 0: no limit. A partition may have its
     // share: beyond it the rows of least score go, until `budget_floor` (0.9)

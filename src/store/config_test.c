@@ -275,7 +275,7 @@ static void all_settings(void **state)
     size_t n;
     const struct table_setting *s = table_settings(&n);
     struct table_config c = table_config_defaults();
-    assert_int_equal(n, 34);
+    assert_int_equal(n, 35);
     for (size_t i = 0; i < n; i++) {
         assert_int_equal(table_config_set(&c, s[i].name, s[i].fallback, NULL), 0);
         assert_true(strlen(s[i].help) > 10 && strlen(s[i].metavar) > 0);
@@ -363,6 +363,7 @@ static void checks(void **state)
         "placement = dense; rule = adam:dense",
         "cold = /tmp; hot-rows = 5",
         "mode = sync; reduce = mean",
+        "placement = dense; sums-from = 3",
     };
     for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
         struct table_config c = parsed(good[i]);
@@ -381,6 +382,7 @@ static void checks(void **state)
     not_together("accessor = ctr; budget-floor = 0", "budget-floor");
     not_together("accessor = ctr; budget-floor = 1.1", "budget-floor");
     not_together("reduce = mean", "mode sync");
+    not_together("sums-from = 3", "sums-from needs placement dense");
     not_together("hot-rows = 5", "hot-rows needs a directory");
     not_together("cold-durable = yes", "cold-durable needs a directory");
     not_together("placement = dense; accessor = ctr", "come and go");

@@ -96,6 +96,19 @@ static void apply_some(struct store *s, const struct store_push *push,
     }
 }
 
+static bool is_sum(const struct store *s, uint64_t key)
+{
+    return s->config.sums_from > 0 && key >= s->config.sums_from;
+}
+
+static void add_to_sums(struct store *s, const struct store_push *p, const float *values,
+                        size_t i)
+{
+    const struct accessor_group *g = &s->accessor.groups[0];
+    s->scratch.kernels->axpy(s->batch.rows[i] + g->weights, p->scale,
+                             values + i * s->accessor.push_width, g->n);
+}
+
 static void apply_gradients(struct store *s, const struct store_push *p,
                             const struct store_batch *b, const struct rule_params *rules)
 {
@@ -104,18 +117,18 @@ static void apply_gradients(struct store *s, const struct store_push *p,
     list_extras(s, b);
     for (uint32_t r = 0; r < b->n_runs && s->lives; r++)
         see_run(s, &s->batch.runs[r], values, store_comes_again(s, p));
-    if (all) {
+    if (all && s->config.sums_from == 0) {
         apply_some(s, p, rules, values, 0, b->n);
         return;
     }
     for (size_t i = 0, end; i < b->n; i = end) {
         end = i;
-        while (end < b->n && s->batch.rows[end] != NULL)
+        while (end < b->n && s->batch.rows[end] != NULL && !is_sum(s, b->keys[end]))
             end++;
         if (end > i)
             apply_some(s, p, rules, values, i, end - i);
-        else
-            end++;
+        else if (s->batch.rows[end++] != NULL)
+            add_to_sums(s, p, values, i);
     }
 }
 

@@ -288,6 +288,36 @@ static void test_counters(void **state)
     store_close(s);
 }
 
+// Keys from sums-from on: what is pushed is added, times the scale, whatever rule others
+// follow, and their states stay.
+static void test_sums_from(void **state)
+{
+    (void)state;
+    enum { N = 4, DIM = 2, WIDTH = 2 * DIM };
+    static const uint64_t keys[N] = {0, 1, 2, 3};
+    struct table_config c = table_config_defaults();
+    OK(table_config_parse(&c, "placement=dense; dim=2; rule=adagrad:lr=0.5; sums-from=2",
+                          &ok_e));
+    struct store *s = stores_open_with(&c, 0, 0);
+    float values[N * DIM], got[N * DIM], rows[N * WIDTH];
+    for (size_t i = 0; i < N * DIM; i++)
+        values[i] = (float)i + 1;
+    struct store_push p = {
+        .keys = keys, .n = N, .values = values, .scale = 0.25f, .rate = 1};
+    OK(store_push(s, &p, NULL, &ok_e));
+    OK(store_push(s, &p, NULL, &ok_e));
+    OK(store_pull(s, keys, N, got, NULL, &ok_e));
+    OK(store_pull_rows(s, keys, N, rows, NULL, &ok_e));
+    for (size_t i = 0; i < N * DIM; i++) {
+        float state_then = rows[i / DIM * WIDTH + DIM + i % DIM];
+        if (keys[i / DIM] < 2)
+            assert_true(got[i] < 0 && state_then > 1);
+        else
+            assert_true(got[i] == values[i] / 2 && state_then == 1);
+    }
+    store_close(s);
+}
+
 // Rows without a life are set, changed and read as a whole, state and count included.
 static void test_whole_rows(void **state)
 {
@@ -429,7 +459,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_naive), cmocka_unit_test(test_counters),
-        cmocka_unit_test(test_whole_rows),    cmocka_unit_test(test_whole_rows),
+        cmocka_unit_test(test_whole_rows),    cmocka_unit_test(test_sums_from),
         cmocka_unit_test(test_opening),       cmocka_unit_test(test_max_bytes),
         cmocka_unit_test(test_bad_input),
     };

@@ -168,6 +168,13 @@ static int init_from(struct run *r, struct err *e)
     struct model then;
     TRY(model_init(&then, &m->options.model, e));
     TRY(check_shape(&then, &r->parameters.model, dir, e));
+    if (dense && !model_same_dense(&then, &r->parameters.model))
+        return err_set(
+            e, TUG_EUSAGE,
+            "%s holds layers of another shape: give the same --hidden, --cross, "
+            "--batch-norm and --dense-optimizer, or take its features alone: "
+            "--init-tables sparse",
+            dir);
     return r->rows->load(r, dir, m, sparse, dense, e);
 }
 

@@ -89,6 +89,7 @@ struct table_config run_dense(const struct model *m)
     t.accessor.dim = m->dense.groups[0].n;
     t.accessor.rule = m->dense.groups[0].rule;
     t.place = CONFIG_DENSE;
+    t.sums_from = m->summaries / m->dense.groups[0].n;
     t.seed = m->options.seed;
     return t;
 }

@@ -37,8 +37,9 @@ static json_t *layers_to_json(const struct model_options *m)
 {
     char hidden[MODEL_HIDDEN_TEXT_MAX];
     model_hidden_print(m->hidden, hidden);
-    return json_pack("{s:s, s:i, s:f, s:o}", "hidden", hidden, "cross", (int)m->cross,
-                     "dropout", (double)m->dropout, "dense", rule_to_json(&m->dense));
+    return json_pack("{s:s, s:i, s:f, s:b, s:o}", "hidden", hidden, "cross",
+                     (int)m->cross, "dropout", (double)m->dropout, "batch-norm",
+                     m->batch_norm, "dense", rule_to_json(&m->dense));
 }
 
 static json_t *options_to_json(const struct saved_options *o)
@@ -193,6 +194,7 @@ static void get_layers(struct json_fields *f, const json_t *o, struct model_opti
         json_complain(f, "hidden", "is no list of layers");
     ret->cross = (uint32_t)json_read_int(f, o, "cross", MODEL_MAX_CROSS);
     ret->dropout = (float)get_real(f, o, "dropout");
+    ret->batch_norm = get_bool(f, o, "batch-norm");
     get_rule(f, o, "dense", &ret->dense);
 }
 

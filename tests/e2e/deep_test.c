@@ -4,7 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/processes.h"
 
-static const char *const models[] = {"mlp", "wide_deep", "deepfm", "dcn"};
+static const char *const models[] = {"mlp", "wide_deep",        "deepfm",
+                                     "dcn", "mlp --batch-norm", "dcn --batch-norm"};
 enum { N_MODELS = sizeof(models) / sizeof(*models) };
 
 static const char small[] = "--dim 4 --hidden 16,8 --data-in memory --json";
@@ -89,6 +90,7 @@ static void refused(void **state)
     (void)state;
     static const char *const cases[][2] = {
         {"--model fm --hidden 8", "--hidden: an fm model has no layers"},
+        {"--model ffm --batch-norm", "--batch-norm: an ffm model has no layers"},
         {"--model lr --dropout 0.5", "--dropout: an lr model has no layers"},
         {"--model mlp --hidden 8,0", "--hidden: '8,0' is not a list of layers"},
         {"--model mlp --hidden 8,,4", "--hidden: '8,,4' is not a list of layers"},
@@ -117,6 +119,13 @@ static void other_layers(void **state)
     tug_ends(2, "train --data train.ffm --format libffm --model deepfm --dim 4 "
                 "--hidden 16,9 --data-in memory --out out --epochs 2 --resume");
     e2e_says("had --hidden '16,8', this one has '16,9'");
+    tug_ends(2, "train --data train.ffm --format libffm --model deepfm --dim 4 "
+                "--hidden 16,8 --batch-norm --data-in memory --out out --epochs 2 "
+                "--resume");
+    e2e_says("had --batch-norm off, this one has on");
+    tug_ends(2, "train --data train.ffm --format libffm --model deepfm --dim 4 "
+                "--hidden 16,8 --batch-norm --data-in memory --init-from out");
+    e2e_says("layers of another shape");
 }
 
 static int begin(void **state)

@@ -85,12 +85,17 @@ def matrices(examples, dtype):
 # ---------------------------------------------------------------- the models
 
 
-def shapes_of(model):
+BLOCK = 256  # floats of a row of the dense table
+
+
+def shapes_of(model, norm):
     """The dense parameters, in their order."""
     sizes = (FIELDS * DIM, *HIDDEN)
     shapes = {"bias": (1,)}
     for n, (a, b) in enumerate(zip(sizes, HIDDEN)):
         shapes |= {f"W{n}": (a, b), f"b{n}": (b,)}
+        if norm:
+            shapes[f"scale{n}"] = (b,)
     shapes["unit"] = (HIDDEN[-1],)
     if model == "dcn":
         for n in range(CROSS):
@@ -99,30 +104,57 @@ def shapes_of(model):
     return shapes
 
 
-def parameters_of(model, save):
-    """name -> tensor: w and v of all keys (zeros without a row), and the layers'. And the keys."""
+def summaries_of(floats):
+    """The last blocks: of each layer a count, and with it means and variances."""
+    ret = {}
+    for n, units in enumerate(HIDDEN):
+        count = floats[0] if floats[0] > 0 else 1
+        ret[f"mean{n}"] = floats[1:1 + units] / count
+        ret[f"variance{n}"] = floats[1 + units:1 + 2 * units] / count
+        floats = floats[1 + 2 * units:]
+    return ret, floats
+
+
+def parameters_of(model, save, norm=False):
+    """name -> tensor: w and v of all keys (zeros without a row), and the layers'. The keys. And what
+    batch_norm has of all examples."""
     w, v, dense = tables_of(save)
     p = {"w": torch.zeros(KEYS), "v": torch.zeros(KEYS, DIM)}
     for key in w:
         p["w"][key], p["v"][key] = w[key], torch.tensor(v[key])
-    dense = torch.tensor(dense)
-    for name, shape in shapes_of(model).items():
+    dense, running = torch.tensor(dense), {}
+    block = min(BLOCK, sum(torch.Size(x).numel() for x in shapes_of(model, norm).values()))
+    for name, shape in shapes_of(model, norm).items():
         n = torch.Size(shape).numel()
         p[name], dense = dense[:n].reshape(shape).clone(), dense[n:]
+    if norm:
+        used = sum(t.numel() for name, t in p.items() if name not in ("w", "v"))
+        assert not dense[:-used % block].any(), "floats behind the last layer"
+        running, dense = summaries_of(dense[-used % block:])
     assert not dense.any(), "floats behind the last layer"
-    return p, set(w)
+    return p, set(w), running
 
 
 def of_type(p, dtype):
     return {name: t.detach().to(dtype, copy=True) for name, t in p.items()}
 
 
-def scores(model, p, x):
+def normalise(p, n, z, norms):
+    """By PyTorch's own layers, which take the batch's statistics and count them, or by numbers."""
+    if isinstance(norms, dict):
+        z = (z - norms[f"mean{n}"]) / (norms[f"variance{n}"] + 1e-5).sqrt()
+    else:
+        z = norms[n](z)
+    return z * p[f"scale{n}"] + p[f"b{n}"]
+
+
+def scores(model, p, x, norms=None):
     e = torch.einsum("nfk,kd->nfd", x, p["v"])  # of each field the sum of its features' vectors
     flat = e.reshape(len(x), FIELDS * DIM)
     hidden = flat
     for n in range(len(HIDDEN)):
-        hidden = torch.relu(hidden @ p[f"W{n}"] + p[f"b{n}"])
+        z = hidden @ p[f"W{n}"]
+        hidden = torch.relu(normalise(p, n, z, norms) if norms else z + p[f"b{n}"])
     ret = p["bias"] + hidden @ p["unit"]
     if model in ("wide_deep", "deepfm"):
         ret = ret + x.sum(1) @ p["w"]
@@ -158,6 +190,12 @@ class Trainer:
         rows = [{"params": [self.p["w"]], "lr": run.lr},
                 {"params": [self.p["v"]], "lr": run.latent_lr}]
         layers = [t for name, t in self.p.items() if name not in ("w", "v")]
+        # Scale and shift are tug's parameters; running means begin at 0 and are divided by how far
+        # they have come.
+        self.norms = [torch.nn.BatchNorm1d(n, momentum=0.01, affine=False, dtype=dtype)
+                      for n in HIDDEN] if run.norm else []
+        for norm in self.norms:
+            norm.running_var.zero_()
         if run.rule == "sgd":
             self.rows = torch.optim.SGD(rows)
             self.layers = torch.optim.SGD(layers, lr=run.dense_lr)
@@ -169,7 +207,7 @@ class Trainer:
         """Of rows by the sum or the mean of the examples' losses, of layers by the mean."""
         for t in self.p.values():
             t.grad = None
-        losses = loss_of(self.run.loss, scores(self.model, self.p, x), label)
+        losses = loss_of(self.run.loss, scores(self.model, self.p, x, self.norms), label)
         losses.sum().backward()
         for name, t in self.p.items():
             t.grad = torch.zeros_like(t) if t.grad is None else t.grad
@@ -189,6 +227,11 @@ class Trainer:
         for name in after:
             self.moved[name] += (after[name] - before[name]).abs().max().item()
         return after
+
+    def running(self):
+        come = 1 - 0.99 ** self.steps
+        return {f"{name}{n}": t.double() / come for n, norm in enumerate(self.norms)
+                for name, t in (("mean", norm.running_mean), ("variance", norm.running_var))}
 
     def step_layers(self):
         """A coordinate without a gradient stays as it is in tug, as does what adam knows of it;
@@ -213,15 +256,15 @@ class Run:
     """Settings of a run: which rules and rates, in tug's words and for PyTorch. The rates move
     weights far enough that rounding of the weights themselves is little beside."""
 
-    def __init__(self, rule, reduce="mean", data="logistic"):
+    def __init__(self, rule, reduce="mean", data="logistic", norm=False):
         hogwild = data == "once"
-        self.rule, self.data = rule, data
+        self.rule, self.data, self.norm = rule, data, norm
         self.loss = "squared" if data == "squared" else "logistic"
         self.mean = reduce == "mean" and not hogwild
         rows = 1 if self.mean else 1 / 250
         self.lr, self.latent_lr, self.dense_lr = {
             "sgd": (0.5 * rows, 2 * rows, 0.3), "adagrad": (0.2, 0.1, 0.01)}[rule]
-        self.name = f"{rule}, {reduce}, {data}"
+        self.name = f"{rule}, {reduce}, {data}{', batch norm' if norm else ''}"
         self.rules = f"--optimizer {rule} --dense-optimizer {'sgd' if rule == 'sgd' else 'adam'}"
         self.words = (f"{self.rules} --lr {self.lr} --latent-lr {self.latent_lr}"
                       f" --dense-lr {self.dense_lr}"
@@ -229,7 +272,8 @@ class Run:
 
 
 RUNS = (Run("sgd", "sum"), Run("sgd", "mean"), Run("adagrad", "sum"), Run("adagrad", "mean"),
-        Run("sgd", data="squared"), Run("sgd", data="once"), Run("sgd", data="large"))
+        Run("sgd", data="squared"), Run("sgd", data="once"), Run("sgd", data="large"),
+        Run("sgd", data="once", norm=True))
 
 
 # ---------------------------------------------------------------- comparisons
@@ -259,11 +303,12 @@ def compare_step(what, got, after, trainer):
         compare((trainer.run.name, name, what), got[name], wanted, allowed)
 
 
-def check_scores(what, model, p, save, path, examples):
+def check_scores(what, model, p, running, save, path, examples):
     out = torch.tensor([float(line) for line in tug(
         f"predict --from {save} --data {path} --raw").split()], dtype=torch.double)
     for dtype in (torch.float, torch.double):
-        wanted = scores(model, of_type(p, dtype), matrices(examples, dtype)[1]).double()
+        wanted = scores(model, of_type(p, dtype), matrices(examples, dtype)[1],
+                        of_type(running, dtype)).double()
         assert wanted.std() > 0.01, "scores say something"
         compare(("scores", what, dtype), out, wanted, SCORES * (1 + wanted.abs()))
 
@@ -273,15 +318,17 @@ def check_run(model, run, batches, test):
     words = (f"train --format libffm --fields {FIELDS} --model {model} --dim {DIM}"
              + (f" --cross {CROSS}" if model == "dcn" else "") +
              f" --init 0.5 --hidden {','.join(map(str, HIDDEN))} --loss {run.loss}"
-             " --l2 0 --prior 0 --epochs 1 --data-in memory --quiet")
+             " --l2 0 --prior 0 --epochs 1 --data-in memory --quiet"
+             + (" --batch-norm" if run.norm else ""))
     still = run.rules + " --lr 1e-30 --latent-lr 1e-30 --dense-lr 1e-30"  # the first weights
     name = f"{model}.{RUNS.index(run)}"
     files = [f"{run.data}.{n}" for n in range(len(batches))]
     tug(f"{words} --data {' '.join(files)} {still} --out {name}.first")
-    first, _ = parameters_of(model, f"{name}.first")
+    first, _, running = parameters_of(model, f"{name}.first", run.norm)
     for t in first.values():
         t[t.abs() < 1e-20] = 0  # as they were: a unit that is 0 is not one that is a little above
-    check_scores(f"{model}, no batch", model, first, f"{name}.first", f"{run.data}.test", test)
+    check_scores(f"{model}, no batch", model, first, running, f"{name}.first",
+                 f"{run.data}.test", test)
     trainers = [Trainer(model, first, run, dtype) for dtype in (torch.double, torch.float)]
     seen, before = set(), ""
     for n, examples in enumerate(batches):
@@ -289,7 +336,7 @@ def check_run(model, run, batches, test):
         tug(f"{words} --data {files[n]} --batch {len(examples)} {run.words} --out {save} {before}")
         before = f"--init-from {save}"
         seen |= {key for _, features in examples for _, key, _ in features}
-        got, keys = parameters_of(model, save)
+        got, keys, running = parameters_of(model, save, run.norm)
         assert keys == seen, "rows of the keys that were seen, and no others"
         for trainer in trainers:
             after = trainer.step(*matrices(examples, trainer.dtype))
@@ -298,7 +345,10 @@ def check_run(model, run, batches, test):
                 assert torch.equal(after[part][unseen], first[part][unseen].double())
                 after[part][unseen] = 0
             compare_step(f"{model}, batch {n + 1}, {trainer.dtype}", got, after, trainer)
-    check_scores(f"{model}, {run.name}", model, got, save, f"{run.data}.test", test)
+            for what, wanted in trainer.running().items():
+                compare((run.name, what, f"{model}, batch {n + 1}, {trainer.dtype}"),
+                        running[what], wanted, SCORES * (1 + wanted.abs()))
+    check_scores(f"{model}, {run.name}", model, got, running, save, f"{run.data}.test", test)
 
 
 def main():

@@ -25,6 +25,12 @@ static void first(const struct model_options *o, float *ret)
     tower_score_first(&t, ret);
 }
 
+static size_t summaries(const struct model_options *o)
+{
+    struct tower t = tower(o);
+    return tower_summaries(&t);
+}
+
 // What is kept of an example: z, d loss / d z, the sum of its vectors, the tower's.
 static size_t kept(const struct model *m)
 {
@@ -58,7 +64,7 @@ static void forward(struct model_work *w, const struct model_batch *b, float *re
         struct model_example x = model_example(b, i);
         pairs(w, &x, model_kept(w, i));
     }
-    tower_score(&t, z, model_layers(w), b->draw, w->kept + 3 * dim, ret);
+    tower_score(&t, w, b, z, w->kept + 3 * dim, ret);
     deep_linear(w, b, ret);
 }
 
@@ -70,8 +76,7 @@ static void backward(struct model_work *w, const struct model_batch *b, const fl
     float *to = ret[MODEL_LATENT];
     struct matrix z = {w->kept, b->n, dim, w->stride},
                   dz = {w->kept + dim, b->n, dim, w->stride};
-    tower_score_backward(&t, z, model_layers(w), b->draw, err, w->kept + 3 * dim,
-                         gradient, dz);
+    tower_score_backward(&t, w, b, z, err, w->kept + 3 * dim, gradient, dz);
     deep_linear_gradients(w, b, err, ret[MODEL_LINEAR]);
     for (size_t i = 0; i < b->n; i++) {
         struct model_example x = model_example(b, i);
@@ -92,6 +97,7 @@ const struct model_ops nfm = {
     .layout = deep_layout,
     .dense = dense,
     .first = first,
+    .summaries = summaries,
     .kept = kept,
     .at_once = MODEL_AT_ONCE_MAX,
     .forward = forward,

@@ -1,0 +1,43 @@
+// Batch normalisation of a layer (Ioffe & Szegedy 2015), before it is rectified:
+//
+//   y = scale (z - mean) / sqrt(variance + 1e-5) + shift      (* by unit)
+//
+// In training mean and variance are those of the examples that are computed together; they
+// also move summaries of the layer, by which examples are scored: one float counts, how
+// far it has come from 0 to 1, and one for each unit's mean and one for its variance come
+// as far towards theirs. So the first batch says as much as there is to say, and divided
+// by the count they are means over the last hundred batches or so.
+//
+// One example alone has no variance: it is computed as when it is scored.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_MODEL_BATCH_NORM_H
+#define TUG_MODEL_BATCH_NORM_H
+
+#include <stdbool.h>
+
+#include "model/matrix.h"
+
+struct batch_norm {
+    const float *scale, *shift; // of each unit
+    const float *summary;       // batch_norm_summaries floats
+    bool training;
+    float *mean, *variance; // of each unit: forward leaves them for backward,
+    float *by_z;            // which needs room for another float of each
+};
+
+static inline size_t batch_norm_summaries(size_t units)
+{
+    return 1 + 2 * units;
+}
+
+// z becomes (z - mean) / sqrt(variance + 1e-5).
+void batch_norm_forward(const struct batch_norm *b, struct matrix z, struct matrix ret_y);
+
+// After forward, whose z it is: d loss / d y becomes that by z as it was before, the
+// gradients of scale and shift are added, and the summary's change is added, for each of
+// the examples, as gradients are.
+void batch_norm_backward(const struct batch_norm *b, struct matrix z, struct matrix dy,
+                         float *scale, float *shift, float *summary);
+
+#endif
