@@ -160,6 +160,10 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
                        "--valid %g: a share of the data needs --mode sync on a cluster; "
                        "give a file instead",
                        s->valid_fraction);
+    if (t->average > 0)
+        return err_set(e, TUG_EUSAGE,
+                       "--average: a mean is made where one process has all parameters; "
+                       "on a cluster, and with --table, there is none");
     for (size_t i = 0; i < t->data.n; i++)
         if (strcmp(t->data.items[i], "-") == 0)
             return err_set(e, TUG_EUSAGE,
@@ -270,6 +274,7 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
         .batch = (uint32_t)t->batch,
         .threads = model_threads(t->threads),
         .deterministic = t->deterministic,
+        .average = t->average,
         .reduce_mean = t->reduce == 1,
         .data_in = (enum data_in)t->data_in,
         .window_bytes = t->window_mb << 20,

@@ -134,6 +134,9 @@ static const struct option options[] = {
     {"reduce", CHOICE_AT(reduce, TRAIN_REDUCES, "sum"),
      "with --deterministic: gradients of a batch are added, or averaged over its "
      "examples"},
+    {"average", U64_AT(average, "N", "0", 0, 1ull << 40),
+     "validate, test and save the mean of the parameters over about the last N batches, "
+     "and train on with the parameters themselves; 0: no mean"},
     {"table", STRING_AT(table, "SETTINGS|FILE"),
      "settings of a table whose features come and go, as \"accessor=ctr; "
      "entry=count:3\"; 'tug table settings' lists them. Without it every feature gets a "

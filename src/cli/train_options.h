@@ -59,7 +59,7 @@ struct train_options {
     const char *mode;
     int reduce;
     bool deterministic;
-    uint64_t patience;
+    uint64_t average, patience;
     const char *table; // settings of features that live
     // on a cluster
     int rules, values;

@@ -41,6 +41,7 @@ static void fill_options(const struct run *r, struct saved_options *o)
     o->schedule = c->schedule;
     o->batch = c->batch;
     o->deterministic = c->deterministic;
+    o->average = c->average;
     o->reduce_mean = c->reduce_mean;
     o->streaming = r->streaming;
     o->window_bytes = r->streaming ? c->window_bytes : 0;
@@ -69,10 +70,18 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
     m->passes_since_best = r->passes_since_best;
     m->best_valid = r->best_valid;
     char dir[FILE_PATH_MAX];
-    struct saved_rows model = r->rows->saved(r, r->has_best),
-                      training = r->rows->saved(r, false);
-    int rc = saved_write(r->config->out, r->team, &model, r->has_best ? &training : NULL,
-                         m, r->config->keep, dir, e);
+    struct saved_rows best = r->rows->saved(r, true), now = r->rows->saved(r, false),
+                      mean = now;
+    mean.mean = r->averaging;
+    bool averaged = r->at.averaged > 0;
+    const struct saved_rows *roles[SAVED_ROLES] = {
+        [SAVED_MODEL] = r->has_best ? &best
+                        : averaged  ? &mean
+                                    : &now,
+        [SAVED_TRAINING] = r->has_best || averaged ? &now : NULL,
+        [SAVED_MEAN] = r->has_best && averaged ? &mean : NULL,
+    };
+    int rc = saved_write(r->config->out, r->team, roles, m, r->config->keep, dir, e);
     if (rc == 0)
         snprintf(result->saved, sizeof(result->saved), "%s", dir);
     saved_run_free(m);

@@ -55,6 +55,8 @@ struct train_config {
     uint32_t batch;
     int threads;
     bool deterministic;
+    uint64_t
+        average; // batches that models are the mean of (averaging.h); 0: they are not
     bool reduce_mean; // synchronous batches: mean of the gradients instead of their sum
     enum data_in data_in;
     uint64_t window_bytes; // streaming: text held and shuffled at a time

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "train/averaging.h"
 #include "train/checkpoint.h"
 #include "train/course.h"
 #include "train/diverged.h"
@@ -149,9 +150,10 @@ static double passes_done(const struct run *r, uint64_t end)
 // The next batch at which somebody wants the team to stop, by count.
 static uint64_t next_stop(const struct run *r, uint64_t end)
 {
-    const uint64_t every[] = {r->config->save_batches, r->config->log_batches};
+    const uint64_t every[] = {r->config->save_batches, r->config->log_batches,
+                              r->averaging != NULL ? averaging_every(r->averaging) : 0};
     uint64_t stop = end;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof(every) / sizeof(*every); i++) {
         if (every[i] == 0)
             continue;
         uint64_t left = every[i] - r->at.batches % every[i];
@@ -177,6 +179,16 @@ static int stretch_result(struct run *r, struct err *e)
     return bad == NULL ? 0 : diverged_score(r, bad->bad, e);
 }
 
+// Between stretches, and once only after so many batches of the run: one that was
+// interrupted there, or resumed there, takes no other.
+static int sample(struct run *r, uint64_t end, struct err *e)
+{
+    struct averaging *a = r->averaging;
+    bool due = a != NULL && r->at.averaged < r->at.batches &&
+               (r->at.batch == end || run_due(r->at.batches, averaging_every(a)));
+    return due ? averaging_sample(a, r->at.batches, &r->at.averaged, e) : 0;
+}
+
 // Batches until the next stop.
 static int stretch(struct run *r, uint64_t end, struct train_result *result,
                    struct err *e)
@@ -192,8 +204,11 @@ static int stretch(struct run *r, uint64_t end, struct train_result *result,
     next = next < r->last_batch ? next : r->last_batch;
     r->at.batch = next;
     r->at.batches += next - first;
+    int rc = stretch_result(r, e);
+    if (rc == 0)
+        rc = sample(r, end, e);
     result->train_seconds += clock_seconds() - start;
-    return stretch_result(r, e);
+    return rc;
 }
 
 static double share_of_pass(const struct run *r, uint64_t end)

@@ -1,9 +1,22 @@
 // Rows of a run that are its model's own (struct parameters): once made, they stay.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "train/averaging.h"
 #include "train/diverged.h"
 #include "train/hogwild.h"
 #include "train/run_rows.h"
+
+static int open(struct run *r, struct err *e)
+{
+    return r->config->average == 0 ? 0
+                                   : averaging_open(&r->averaging, r->config->average,
+                                                    r->team, &r->parameters, e);
+}
+
+static void close(struct run *r)
+{
+    averaging_close(r->averaging);
+}
 
 static int evaluates(struct run *r, bool best, struct evaluation_options *o,
                      struct err *e)
@@ -32,12 +45,24 @@ static int load(struct run *r, const char *dir, const struct saved_run *m, bool 
     return saved_load_into(dir, SAVED_MODEL, sparse, dense, r->team, &r->parameters, e);
 }
 
+static int resume_mean(struct run *r, const char *dir, const struct saved_run *m,
+                       struct err *e)
+{
+    struct parameters mean;
+    TRY(saved_load(dir, m, m->has_best ? SAVED_MEAN : SAVED_MODEL, r->team, &mean, e));
+    int rc = averaging_load(r->averaging, &mean, e);
+    parameters_close(&mean);
+    return rc;
+}
+
 static int resume(struct run *r, const char *dir, const struct saved_run *m,
                   struct err *e)
 {
-    parameters_close(&r->parameters);
-    TRY(saved_load(dir, m, m->has_best ? SAVED_TRAINING : SAVED_MODEL, r->team,
-                   &r->parameters, e));
+    bool mean = m->at.averaged > 0;
+    TRY(saved_load_into(dir, m->has_best || mean ? SAVED_TRAINING : SAVED_MODEL, true,
+                        true, r->team, &r->parameters, e));
+    if (mean)
+        TRY(resume_mean(r, dir, m, e));
     return m->has_best ? saved_load(dir, m, SAVED_MODEL, r->team, &r->best, e) : 0;
 }
 
@@ -94,6 +119,8 @@ static bool find(const void *run, uint32_t id, float *ret[HOT_PIECES])
 }
 
 const struct run_rows rows_own = {
+    .open = open,
+    .close = close,
     .evaluates = evaluates,
     .keep_best = keep_best,
     .check = diverged_check,

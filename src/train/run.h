@@ -21,6 +21,7 @@ struct run;
 struct course;
 struct run_rows;
 struct driver;
+struct averaging;
 struct run_start; // the save that a run begins with
 struct living_rows;
 struct living_steps;
@@ -36,6 +37,7 @@ struct position {
     uint64_t seen;             // examples of the pass in windows done
     uint64_t bad_lines;        // skipped in the pass before the window
     struct source_place place; // of the window's first chunk (streaming)
+    uint64_t averaged;         // batches of the run that the mean's samples stand for
 };
 
 struct worker {
@@ -76,10 +78,11 @@ struct run {
     struct team *team;
     const struct updater *updater; // of course_local
     struct parameters parameters;
-    struct living_rows *living; // of rows_living, in place of parameters' tables
-    const struct model *model;  // on the rows that are trained
-    float **blocks;             // those of the dense parameters among them
-    struct run_row row;         // of features
+    struct averaging *averaging; // of rows_own; NULL: there is none
+    struct living_rows *living;  // of rows_living, in place of parameters' tables
+    const struct model *model;   // on the rows that are trained
+    float **blocks;              // those of the dense parameters among them
+    struct run_row row;          // of features
     struct reader *reader;
     struct source *source;
     struct dataset *data; // all of it, or the window

@@ -28,7 +28,8 @@ const char *saved_table(enum saved_role role, bool dense)
 {
     static const char *const names[][2] = {
         [SAVED_MODEL] = {RUN_SPARSE, RUN_DENSE},
-        [SAVED_TRAINING] = {"training-" RUN_SPARSE, "training-" RUN_DENSE}};
+        [SAVED_TRAINING] = {"training-" RUN_SPARSE, "training-" RUN_DENSE},
+        [SAVED_MEAN] = {"mean-" RUN_SPARSE, "mean-" RUN_DENSE}};
     return names[role][dense];
 }
 
@@ -67,8 +68,9 @@ struct file_job {
 
 struct files_job {
     const char *dir;
-    struct file_job files[2 * (MAX_FILES + 1)];
-    uint32_t n;
+    struct file_job files[SAVED_ROLES * (MAX_FILES + 1)];
+    uint32_t n; // of the roles so far
+    uint32_t done;
     atomic_uint next;
     atomic_bool failed;
     struct err error; // of the first that failed
@@ -153,38 +155,43 @@ static int plan_table(struct files_job *j, struct save_manifest *m,
     return 0;
 }
 
-static int plan(struct files_job *j, struct save_manifest *m,
-                const struct saved_rows *model, const struct saved_rows *training,
-                struct err *e)
+// One role after the other: what stands in another's place is put there and back.
+static int write_role(struct files_job *j, struct save_manifest *m, struct team *team,
+                      const struct saved_rows *from, enum saved_role role, struct err *e)
 {
     for (int dense = 0; dense < 2; dense++)
-        TRY(plan_table(j, m, model, SAVED_MODEL, dense, e));
-    for (int dense = 0; dense < 2 && training != NULL; dense++)
-        TRY(plan_table(j, m, training, SAVED_TRAINING, dense, e));
-    return 0;
+        TRY(plan_table(j, m, from, role, dense, e));
+    if (from->mean != NULL)
+        TRY(averaging_swap(from->mean, e));
+    atomic_store(&j->next, j->done);
+    team_run(team, write_files, j);
+    j->done = j->n;
+    if (from->mean != NULL)
+        TRY(averaging_swap(from->mean, e));
+    if (!atomic_load(&j->failed))
+        return 0;
+    if (e != NULL)
+        *e = j->error;
+    return j->error.code;
 }
 
 static int write_tables(struct files_job *j, struct save_manifest *m, struct team *team,
-                        const struct saved_rows *model, const struct saved_rows *training,
-                        struct err *e)
+                        const struct saved_rows *const roles[SAVED_ROLES], struct err *e)
 {
-    TRY(plan(j, m, model, training, e));
-    team_run(team, write_files, j);
-    if (atomic_load(&j->failed)) {
-        if (e != NULL)
-            *e = j->error;
-        return j->error.code;
-    }
+    for (enum saved_role i = 0; i < SAVED_ROLES; i++)
+        if (roles[i] != NULL)
+            TRY(write_role(j, m, team, roles[i], i, e));
     for (uint32_t i = 0; i < j->n; i++)
         TRY(save_add_file(&m->tables[j->files[i].table], j->files[i].name,
                           &j->files[i].info, e));
     return 0;
 }
 
-int saved_write(const char *out, struct team *team, const struct saved_rows *model,
-                const struct saved_rows *training, struct saved_run *run, uint32_t keep,
-                char ret_dir[FILE_PATH_MAX], struct err *e)
+int saved_write(const char *out, struct team *team,
+                const struct saved_rows *const roles[SAVED_ROLES], struct saved_run *run,
+                uint32_t keep, char ret_dir[FILE_PATH_MAX], struct err *e)
 {
+    const struct saved_rows *model = roles[SAVED_MODEL];
     struct save_manifest m;
     char dir[FILE_PATH_MAX];
     TRY(file_make_dir(out, e));
@@ -192,7 +199,7 @@ int saved_write(const char *out, struct team *team, const struct saved_rows *mod
     struct files_job j = {.dir = dir, .error_taken = ATOMIC_FLAG_INIT};
     m.step = run->at.batches;
     int rc = model->save != NULL ? model->save(model->ctx, dir, &m, run, e)
-                                 : write_tables(&j, &m, team, model, training, e);
+                                 : write_tables(&j, &m, team, roles, e);
     if (rc == 0)
         rc = saved_run_print(run, &m.about, e);
     if (rc == 0)

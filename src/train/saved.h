@@ -6,8 +6,8 @@
 //   OUT/save-000007/training-...      where training goes on, when that is not the model
 //
 // Rows of features that live are written by the servers that have them, a file each; all
-// others by the run itself, into files whose number follows from that of the rows alone: so
-// the same model gives the same files, whoever trained it.
+// others by the run itself, into files whose number follows from that of the rows alone:
+// so the same model gives the same files, whoever trained it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_SAVED_H
@@ -16,12 +16,14 @@
 #include "base/file.h"
 #include "base/team.h"
 #include "save/save.h"
+#include "train/averaging.h"
 #include "train/parameters.h"
 #include "train/saved_run.h"
 
-// MODEL is what eval and predict use (the best pass when there was validation); TRAINING
-// is where the run goes on, when that differs.
-enum saved_role { SAVED_MODEL, SAVED_TRAINING };
+// MODEL is what eval and predict use (the best pass when there was validation, and the
+// mean of the parameters where it is made); TRAINING is where the run goes on, when that
+// differs; MEAN is the mean there, when the model is not.
+enum saved_role { SAVED_MODEL, SAVED_TRAINING, SAVED_MEAN, SAVED_ROLES };
 
 // What the table of a role is called in a save.
 const char *saved_table(enum saved_role role, bool dense);
@@ -30,6 +32,8 @@ const char *saved_table(enum saved_role role, bool dense);
 struct saved_rows {
     const struct model *model;
     const struct parameters *local; // NULL: they are fetched
+    // Stands in the place of `local` while it is written; or NULL.
+    struct averaging *mean;
     void *ctx;
     bool best; // for fetch and count: of the best pass
     // A table of the rows of partitions [first, first + n), which the caller closes.
@@ -37,24 +41,25 @@ struct saved_rows {
     int (*fetch)(void *ctx, bool dense, bool best, uint32_t first, uint32_t n,
                  struct table **ret, struct err *e);
     int (*count)(void *ctx, bool best, uint64_t *ret_rows, struct err *e); // sparse ones
-    // Rows of features that live are saved by the servers, into the directory of *m, which
-    // begins without tables. NULL: they are not.
+    // Rows of features that live are saved by the servers, into the directory of *m,
+    // which begins without tables. NULL: they are not.
     int (*save)(void *ctx, const char *dir, struct save_manifest *m,
                 struct saved_run *run, struct err *e);
 };
 
-// Writes the next save under `out`, which the caller has locked. `model` is what eval
-// uses; `training` (or NULL) is where training goes on. Keeps the newest `keep` saves.
-int saved_write(const char *out, struct team *team, const struct saved_rows *model,
-                const struct saved_rows *training, struct saved_run *run, uint32_t keep,
-                char ret_dir[FILE_PATH_MAX], struct err *e);
+// Writes the next save under `out`, which the caller has locked: the rows of each role,
+// of which all but the model may be NULL. Keeps the newest `keep` saves.
+int saved_write(const char *out, struct team *team,
+                const struct saved_rows *const roles[SAVED_ROLES], struct saved_run *run,
+                uint32_t keep, char ret_dir[FILE_PATH_MAX], struct err *e);
 
 // Whether there is a save under `out`; whether there is nothing but saves that were begun
 // and never finished.
 bool saved_any(const char *out);
 bool saved_none(const char *out);
 
-// The save in `dir`, itself found by save_find. TUG_EDATA: it is of tables, but of no run.
+// The save in `dir`, itself found by save_find. TUG_EDATA: it is of tables, but of no
+// run.
 int saved_open(struct save_chain *ret, const char *dir, struct err *e);
 
 // The run whose save is in `dir`. The caller frees *ret.

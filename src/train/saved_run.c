@@ -47,7 +47,7 @@ static json_t *options_to_json(const struct saved_options *o)
     const struct model_options *m = &o->model;
     json_t *ret = json_pack(
         "{s:s, s:i, s:i, s:f, s:o, s:b, s:o, s:o,"
-        " s:i, s:f, s:f, s:i, s:b, s:s, s:s, s:I, s:f, s:s}",
+        " s:i, s:f, s:f, s:i, s:b, s:s, s:s, s:I, s:f, s:s, s:I}",
         "model", m->ops->name, "dim", (int)m->dim, "fields", (int)m->fields, "init",
         (double)m->init, "seed", json_hex(m->seed), "normalize", m->normalize, "linear",
         rule_to_json(&m->linear), "latent", rule_to_json(&m->latent), //
@@ -55,7 +55,7 @@ static json_t *options_to_json(const struct saved_options *o)
         o->schedule.b, "batch", (int)o->batch, "deterministic", o->deterministic,
         "reduce", o->reduce_mean ? "mean" : "sum", "data-in",
         o->streaming ? "stream" : "memory", "window", (json_int_t)o->window_bytes,
-        "valid", o->valid_fraction, "table", o->table);
+        "valid", o->valid_fraction, "table", o->table, "average", (json_int_t)o->average);
     if (ret != NULL && m->ops->dense != NULL)
         json_object_set_new(ret, "layers", layers_to_json(m));
     return ret;
@@ -63,12 +63,13 @@ static json_t *options_to_json(const struct saved_options *o)
 
 static json_t *position_to_json(const struct position *p)
 {
-    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:I, s:I}", "epoch",
+    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:I, s:I, s:I}", "epoch",
                      (int)p->epoch, "window", (json_int_t)p->window, "batch",
                      (json_int_t)p->batch, "batches", (json_int_t)p->batches, "seen",
                      (json_int_t)p->seen, "bad_lines", (json_int_t)p->bad_lines, "chunk",
                      (json_int_t)p->place.number, "file", (int)p->place.file, "line",
-                     (json_int_t)p->place.line, "offset", (json_int_t)p->place.offset);
+                     (json_int_t)p->place.line, "offset", (json_int_t)p->place.offset,
+                     "averaged", (json_int_t)p->averaged);
 }
 
 static json_t *best_to_json(const struct saved_run *m)
@@ -138,6 +139,12 @@ static bool get_bool(struct json_fields *f, const json_t *o, const char *name)
     if (!json_is_boolean(v))
         json_complain(f, name, "is missing or neither true nor false");
     return json_is_true(v);
+}
+
+// One that saves of before do not have.
+static uint64_t get_count(struct json_fields *f, const json_t *o, const char *name)
+{
+    return json_object_get(o, name) != NULL ? json_read_int(f, o, name, INT64_MAX) : 0;
 }
 
 // Whether the text is `second`; it must be one of the two.
@@ -223,6 +230,7 @@ static void get_options(struct json_fields *f, const json_t *o, struct saved_opt
     ret->window_bytes = json_read_int(f, o, "window", INT64_MAX);
     ret->valid_fraction = get_real(f, o, "valid");
     copy_text(f, o, "table", ret->table, sizeof(ret->table));
+    ret->average = get_count(f, o, "average");
 }
 
 static void get_position(struct json_fields *f, const json_t *o, struct position *ret)
@@ -238,6 +246,7 @@ static void get_position(struct json_fields *f, const json_t *o, struct position
                   .file = (uint32_t)json_read_int(f, o, "file", INT32_MAX),
                   .line = json_read_int(f, o, "line", INT64_MAX),
                   .offset = json_read_int(f, o, "offset", INT64_MAX)},
+        .averaged = get_count(f, o, "averaged"),
     };
 }
 
@@ -288,6 +297,8 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
     ret->bad_lines = json_read_int(&f, root, "bad_lines", INT64_MAX);
     get_best(&f, json_object_get(root, "best"), ret);
     get_readers(&f, json_object_get(root, "readers"), ret);
+    if (ret->at.averaged > 0 && ret->options.average == 0)
+        json_complain(&f, "averaged", "is of a run that makes no mean");
     json_decref(root);
     if (f.rc != 0)
         saved_run_free(ret);

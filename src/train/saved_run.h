@@ -20,7 +20,7 @@ struct saved_options {
     struct schedule schedule;
     uint32_t batch;
     bool deterministic, reduce_mean, streaming;
-    uint64_t window_bytes;
+    uint64_t window_bytes, average;
     double valid_fraction;
     // Settings of features that live (train/lifecycle.h), or "".
     char table[SAVED_TEXT_MAX];

@@ -60,8 +60,9 @@ static int save(struct team *team, const struct parameters *model,
     m.has_best = training != NULL;
     struct saved_rows from = {.model = &model->model, .local = model},
                       other = {.model = &model->model, .local = training};
-    return saved_write(files_in("out"), team, &from, training != NULL ? &other : NULL, &m,
-                       keep, dir, &test_err);
+    const struct saved_rows *roles[SAVED_ROLES] = {&from,
+                                                   training != NULL ? &other : NULL};
+    return saved_write(files_in("out"), team, roles, &m, keep, dir, &test_err);
 }
 
 static void round_trip(void **state)

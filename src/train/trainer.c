@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "data/lines.h"
 #include "data/paths.h"
+#include "train/averaging.h"
 #include "train/checkpoint.h"
 #include "train/columns.h"
 #include "train/course.h"
@@ -126,13 +127,25 @@ static int open_data(struct run *r, struct err *e)
     return decide_schema(r, e);
 }
 
+// Puts the mean of the parameters in their place, where there is one, and takes it away
+// again.
+static int swap_mean(struct run *r, struct err *e)
+{
+    return r->at.averaged > 0 ? averaging_swap(r->averaging, e) : 0;
+}
+
 // Of the parameters, or (`best`) those of the best pass.
 static int evaluate_source(struct run *r, struct evaluation_options *o, bool best,
                            struct metrics *ret, struct err *e)
 {
     int rc = r->rows->evaluates(r, best, o, e);
-    if (rc == 0)
+    if (rc == 0 && !best)
+        rc = swap_mean(r, e);
+    if (rc == 0) {
         rc = evaluate(o, ret, e);
+        if (!best && swap_mean(r, NULL) != 0 && rc == 0)
+            rc = TUG_ENOMEM;
+    }
     source_close(o->source);
     return rc != 0 && r->rows->reason != NULL ? r->rows->reason(r, rc, e) : rc;
 }
@@ -175,7 +188,9 @@ static int judge_pass(struct run *r, const struct metrics *valid, struct err *e)
         return 0;
     }
     r->has_best = false;
+    TRY(swap_mean(r, e));
     TRY(r->rows->keep_best(r, e));
+    TRY(swap_mean(r, e));
     r->has_best = true;
     r->best_loss = valid->logloss;
     r->best_valid = *valid;

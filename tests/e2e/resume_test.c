@@ -21,6 +21,12 @@ static const struct way {
     {"stream", "--data long.svm long.svm.2 --format libsvm --model fm --epochs 2 "
                "--max-bad-lines 1 "
                "--data-in stream --window 1"},
+    {"mean", "--data data.svm --format libsvm --model fm --epochs 3 --average 100"},
+    {"mean valid", "--data data.svm --format libsvm --model lr --epochs 4 --valid 0.3 "
+                   "--average 9 --patience 2"},
+    {"mean stream",
+     "--data long.svm --format libsvm --model fm --epochs 2 --data-in stream "
+     "--window 1 --max-bad-lines 3 --average 300"},
     {"stream valid",
      "--data long.svm --format libsvm --model lr --epochs 4 --data-in stream "
      "--window 1 --valid 0.2 --max-bad-lines 3"},
