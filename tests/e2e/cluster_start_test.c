@@ -201,6 +201,8 @@ static void bad_words(void **state)
     fails(2, "launch --workers 2", "tug launch", "--");
     fails(2, "launch --workers 2 -- train --data - --format libsvm", "standard input",
           NULL);
+    fails(2, files_path("launch --workers 2 -- %s", words("--average 9")), "--average",
+          "one process");
     fails(2, files_path("launch --workers 17 -- %s", words("--mode sync")),
           "16 workers cannot share", NULL);
     fails(2, files_path("worker --scheduler 127.0.0.1:1 -- %s", words("--nosuch 1")),
