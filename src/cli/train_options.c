@@ -129,8 +129,12 @@ static const struct option options[] = {
      "the CPU (with layers: on one type of CPU); also give --data-in memory or stream, "
      "because auto depends on the machine's memory"},
     {"mode", .fallback = "async", STRING_AT(mode, "sync|ssp:S|async|half-async|geo:K"),
-     "how far workers may run ahead of each other; on one machine: async, or sync, which "
-     "is the same as --deterministic"},
+     "how far workers may run ahead of each other; half-async: the threads of a worker "
+     "compute each batch together; geo:K: workers train copies of the rows for K "
+     "batches, "
+     "and bring their average together; on one machine: async, or sync, which is the "
+     "same "
+     "as --deterministic"},
     {"reduce", CHOICE_AT(reduce, TRAIN_REDUCES, "sum"),
      "with --deterministic: gradients of a batch are added, or averaged over its "
      "examples"},

@@ -53,6 +53,14 @@ struct rule_info {
 // NULL: there is no rule of that number.
 const struct rule_info *rule_info(enum rule_kind kind);
 
+// Whether rows that several have changed apart, weights and state, can be brought
+// together by adding what each has changed.
+static inline bool rule_changes_add_up(enum rule_kind kind)
+{
+    const struct rule_info *info = rule_info(kind);
+    return info->state_adds_up && !info->weights_follow;
+}
+
 // The rule with its defaults, kind and block (1) filled in. The rule must exist.
 struct rule_params rule_defaults(enum rule_kind kind);
 

@@ -37,6 +37,8 @@ struct train_cluster {
     enum config_mode mode;
     uint32_t staleness; // CONFIG_SSP
     enum train_rules rules;
+    bool together; // the threads of a worker compute one batch: half-async, geo
+    uint32_t geo;  // batches that a worker trains on its own copy of the rows; 0: not geo
     bool bf16, pack_keys, cache_keys; // see client_options
 };
 

@@ -78,6 +78,7 @@ int exchange_open(struct exchange *x, const struct model *m, bool steps, struct 
     const struct accessor *a = &m->accessor;
     *x = (struct exchange){
         .steps = steps,
+        .share = 1,
         .lives = a->class != NULL,
         .model = *m,
         .width = steps ? a->width : a->pull_width,
@@ -278,8 +279,8 @@ int exchange_pushed(struct exchange *x, struct err *e)
     return wait_both(x->client, x->pushes, e);
 }
 
-// Adds the gradients of n examples to packed push values, which are at x->to[j] for feature
-// j of the batch: group by group, the columns of one, then of the next.
+// Adds the gradients of n examples to packed push values, which are at x->to[j] for
+// feature j of the batch: group by group, the columns of one, then of the next.
 static void add_part(const struct exchange *x, size_t first, size_t n,
                      float *const *gradients)
 {
@@ -329,25 +330,44 @@ void exchange_catch_up(struct exchange *x)
     memcpy(x->dense_gradient, x->dense, x->dense_floats * sizeof(float));
 }
 
+// Weights and their state become the average of the workers'; updates are counted as
+// often as there were any.
+static void share_changes(struct exchange *x)
+{
+    const struct kernels *k = x->model.kernels;
+    uint32_t count = x->model.accessor.count;
+    for (size_t i = 0; i < x->n; i++) {
+        float *change = x->gradients + i * x->width;
+        float updates = count != ACCESSOR_NO_COUNT ? change[count] : 0;
+        k->scale(change, x->share, change, x->width);
+        if (count != ACCESSOR_NO_COUNT)
+            change[count] = updates;
+    }
+    k->scale(x->dense_gradient, x->share, x->dense_gradient, x->dense_floats);
+}
+
 void exchange_finish(struct exchange *x)
 {
     for (size_t i = 0; i < x->n * x->width; i++)
         x->gradients[i] = x->values[i] - x->gradients[i];
     for (size_t i = 0; i < x->dense_floats; i++)
         x->dense_gradient[i] = x->dense[i] - x->dense_gradient[i];
+    if (x->share != 1)
+        share_changes(x);
 }
 
-void exchange_clear(struct exchange *x)
+void exchange_clear(const struct exchange *x, float *sums, float *dense)
 {
-    memset(x->gradients, 0, x->n * x->push_width * sizeof(float));
-    memset(x->dense_gradient, 0, x->dense_floats * sizeof(float));
+    memset(sums, 0, x->n * x->push_width * sizeof(float));
+    memset(dense, 0, x->dense_floats * sizeof(float));
 }
 
-void exchange_add(struct exchange *x, size_t first, size_t n, float *const *gradients)
+void exchange_add(struct exchange *x, float *sums, size_t first, size_t n,
+                  float *const *gradients)
 {
     const uint32_t *start = x->view.batch.start;
     for (size_t j = start[first]; j < start[first + n]; j++)
-        x->to[j] = x->gradients + x->place[j] * (size_t)x->push_width;
+        x->to[j] = sums + x->place[j] * (size_t)x->push_width;
     add_part(x, first, n, gradients);
 }
 

@@ -39,9 +39,12 @@ int exchange_keys_resolve(void *keys, const uint64_t *k, size_t n, uint32_t *ret
 // much they have changed, which the server adds.
 //
 // By steps a worker's own changes are not lost on it: a batch is pulled before the one
-// before it is pushed, so what that one changes is added to what was pulled.
+// before it is pushed, so what that one changes is added to what was pulled. Where
+// workers take the average of what each has changed (geo), a `share` of a change is
+// pushed and added: 1 / workers.
 struct exchange {
     bool steps;
+    float share;        // of a change that is pushed; 1 unless set
     bool lives;         // pushes carry show, click and slot (accessor/life.h)
     struct model model; // of rows as they are pulled
     uint32_t width;     // floats of a pulled row
@@ -102,8 +105,9 @@ int exchange_take(struct exchange *x, const struct dataset *d, const uint64_t *o
 int exchange_pull(struct exchange *x, uint64_t clock, struct err *e);
 int exchange_pulled(struct exchange *x, struct err *e);
 
-// By steps, after exchange_pulled: adds what the batch before has changed since.
-// exchange_finish, after the last step: makes changes of the changed rows.
+// By steps, after exchange_pulled: adds what the batch before has changed since, as far as the
+// server will. exchange_finish, after the last step: makes of the changed rows what is
+// pushed.
 void exchange_catch_up(struct exchange *x);
 void exchange_finish(struct exchange *x);
 
@@ -111,9 +115,11 @@ void exchange_finish(struct exchange *x);
 // exchange_clear, then exchange_add for all. Or by micro-batch, ascending: exchange_begin
 // says which, exchange_add_micro for all, then exchange_sum, which adds the micro-batches
 // up as the tree says. Those of dense parameters are added to dense_gradient, or to what
-// exchange_dense_micro gives.
-void exchange_clear(struct exchange *x);
-void exchange_add(struct exchange *x, size_t first, size_t n, float *const *gradients);
+// exchange_dense_micro gives. Both take the memory for the keys' sums: x->gradients,
+// or another as large as it, so that threads add up at the same time.
+void exchange_clear(const struct exchange *x, float *sums, float *dense);
+void exchange_add(struct exchange *x, float *sums, size_t first, size_t n,
+                  float *const *gradients);
 void exchange_begin(struct exchange *x, uint32_t first, uint32_t n);
 float *exchange_dense_micro(struct exchange *x, uint8_t micro); // NULL: no memory
 int exchange_add_micro(struct exchange *x, uint8_t micro, size_t first, size_t n,

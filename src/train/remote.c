@@ -180,21 +180,16 @@ int remote_pause(struct remote *r, double seconds, struct err *e)
     return 0;
 }
 
-// Whether what several workers change in a row at the same time can be added.
-static bool adds_up(enum rule_kind rule)
-{
-    const struct rule_info *info = rule_info(rule);
-    return info->state_adds_up && !info->weights_follow;
-}
-
 bool remote_steps(const struct train_config *c)
 {
     const struct train_cluster *k = c->cluster;
+    if (k->geo != 0)
+        return true;
     if (k->mode == CONFIG_SYNC || k->rules == TRAIN_RULES_SERVER || c->table != NULL ||
         c->model.ops->dense != NULL)
         return false;
-    return k->rules == TRAIN_RULES_WORKER ||
-           (adds_up(c->model.linear.kind) && adds_up(c->model.latent.kind));
+    return k->rules == TRAIN_RULES_WORKER || (rule_changes_add_up(c->model.linear.kind) &&
+                                              rule_changes_add_up(c->model.latent.kind));
 }
 
 // Sixteen pieces for each of sixteen workers. Not by how many there are: a run that was
@@ -231,6 +226,8 @@ uint64_t remote_options_hash(const struct train_config *c)
                         (double)rules[i]->l2, (double)rules[i]->prior,
                         (double)rules[i]->n0, (double)rules[i]->beta,
                         (double)rules[i]->beta1, (double)rules[i]->beta2);
+    if (rc == 0)
+        rc = buf_printf(&b, " %u %d", k->geo, k->together);
     if (rc == 0 && c->table != NULL)
         rc = table_config_print(c->table, &b);
     uint64_t hash = rc == 0 ? hash_bytes(b.data, b.len, 0) : 0;

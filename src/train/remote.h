@@ -7,6 +7,9 @@
 //   async, ssp   the data is leased piece by piece; a batch is cut at a fixed place of its
 //                piece, and its push carries (pass, piece, batch) as its identity, so that a
 //                piece that is trained on again after a death changes nothing twice
+//   half-async   likewise, and the threads of a worker compute each batch together
+//   geo          likewise, and a worker trains on its own copy of the rows for a stretch of
+//                batches, and pushes the average's part of what it changed
 //   sync         every worker holds all examples and computes its share of every batch;
 //                a batch's gradients have the same bits whoever computes them
 //
@@ -102,6 +105,17 @@ struct share {
     uint64_t reports; // sent in the pass
 };
 
+// What one of the threads has that compute a batch.
+struct remote_thread {
+    struct model_work work; // of the packed model
+    struct metrics_stream stream;
+    struct dense dense;
+    float *sums; // by gradients: of its examples; the first one's are the batch's
+    size_t cap;  // floats of it
+    int rc;
+    _Alignas(64) char apart; // threads do not share lines
+};
+
 struct remote_worker {
     const struct train_config *config; // `own`
     struct train_config own;           // with how the data is read
@@ -111,16 +125,16 @@ struct remote_worker {
     struct model model;
     struct exchange_keys keys;
     struct exchange slots[REMOTE_SLOTS];
-    struct model_work work; // of the packed model
-    struct metrics_stream stream;
+    struct remote_thread *threads; // one, or where a batch is theirs the team's
+    int n_threads;
     struct reader *reader;
     struct team *team;
     struct pieces *pieces;
     struct rule_params rules[ACCESSOR_MAX_GROUPS],
         dense_rule[ACCESSOR_MAX_GROUPS]; // by steps: at the rate now
-    struct dense dense;                  // by steps
-    uint64_t *order;                     // examples of a batch
-    uint64_t pass;                       // that it works on
+    uint64_t *order;                     // examples of a batch, or stretch
+    size_t cap_order;
+    uint64_t pass; // that it works on
 
     // async, ssp
     struct held_piece *held; // pieces kept in memory
@@ -152,11 +166,23 @@ int remote_pieces_pause(struct remote_worker *w, struct err *e);
 int remote_train_share(struct remote_worker *w, const struct msg_leased *l,
                        struct err *e);
 
+int remote_threads_open(struct remote_worker *w, struct err *e);
+void remote_threads_close(struct remote_worker *w);
+
+// Room for so many examples in w->order.
+int remote_reserve_order(struct remote_worker *w, size_t n, struct err *e);
+
+// Computes the batch that was pulled, with all threads: what is to be pushed is in x
+// then.
+int remote_compute(struct remote_worker *w, struct exchange *x, uint64_t pass,
+                   struct err *e);
+
 // The gradients of a part of the batch that was pulled, of at most remote_at_once
-// examples, in w->work, and d loss / d score of each; those of the dense parameters are
-// added to `dense`. TUG_EDATA, TUG_ENOMEM: see remote_failed.
-int remote_gradients(struct remote_worker *w, const struct exchange *x,
-                     const struct model_batch *part, float *ret_err, float *dense);
+// examples, in the thread's work, and d loss / d score of each; those of the dense
+// parameters are added to `dense`. TUG_EDATA, TUG_ENOMEM: see remote_failed.
+int remote_gradients(const struct remote_worker *w, struct remote_thread *t,
+                     const struct exchange *x, const struct model_batch *part,
+                     float *ret_err, float *dense);
 static inline size_t remote_at_once(const struct remote_worker *w)
 {
     return w->model.options.ops->at_once;

@@ -1,5 +1,6 @@
-// A worker's passes by pieces (async, ssp): batches of a piece are pulled ahead, computed
-// and pushed without waiting for each other.
+// A worker's passes by pieces (async, half-async, geo, ssp): batches of a piece are
+// pulled ahead, computed and pushed without waiting for each other. In geo what is pulled
+// and pushed at a time is a stretch of batches; it ends with its piece.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -8,11 +9,6 @@
 #include "base/clock.h"
 #include "train/fields.h"
 #include "train/remote.h"
-
-enum {
-    POLL_EVERY = 256, // examples, so that answers do not wait in the system
-    BIAS_EVERY = 32,
-};
 
 static uint64_t piece_id(const struct msg_leased *l)
 {
@@ -86,8 +82,8 @@ struct batches {
     const struct dataset *data;
     struct order order;
     struct order_block hand;
-    uint64_t n;
-    uint64_t window; // batches that are pulled and not acknowledged yet
+    uint64_t n, size; // their number, and the examples of each
+    uint64_t window;  // batches that are pulled and not acknowledged yet
     float rate;
     uint64_t first_clock; // ssp: of batch 0
 };
@@ -126,15 +122,28 @@ static int finish_batch(struct remote_worker *w, const struct batches *s, uint64
                                                   : 0;
 }
 
+// In geo the rows become the average of what the workers make of them: those that are
+// there when the rows are asked for.
+static float share_of(const struct remote_worker *w)
+{
+    const struct roster *r = member_roster(client_member(w->remote.client));
+    uint32_t workers = 0;
+    if (w->config->cluster->geo == 0)
+        return 1;
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        workers += r->nodes[i].role == WIRE_WORKER && r->nodes[i].alive;
+    return 1 / (float)(workers > 0 ? workers : 1);
+}
+
 static int begin_batch(struct remote_worker *w, struct batches *s, uint64_t b,
                        struct err *e)
 {
     struct exchange *x = slot_of(w, b);
-    uint64_t size = w->config->batch;
     if (b >= s->window)
         TRY(finish_batch(w, s, b - s->window, e));
-    size_t n = order_take(&s->order, &s->hand, b * size, size, w->order);
+    size_t n = order_take(&s->order, &s->hand, b * s->size, s->size, w->order);
     struct exchange *before = b > 0 && s->window > 1 ? slot_of(w, b - 1) : NULL;
+    x->share = share_of(w);
     TRY(exchange_take(x, s->data, w->order, n, before, e));
     if (view_draw(&x->view, &w->model, s->lease->pass << 32 ^ piece_id(s->lease),
                   w->order, n) != 0)
@@ -142,65 +151,12 @@ static int begin_batch(struct remote_worker *w, struct batches *s, uint64_t b,
     return exchange_pull(x, s->first_clock + b, e);
 }
 
-// Between two parts of a batch. `before` examples were done, now `done` are.
-static int poll_sometimes(struct remote_worker *w, size_t before, size_t done,
-                          struct err *e)
-{
-    return before / POLL_EVERY != done / POLL_EVERY ? client_poll(w->remote.client, e)
-                                                    : 0;
-}
-
-static int take_gradients(struct remote_worker *w, struct batches *s, struct exchange *x,
-                          struct err *e)
-{
-    struct model_batch b = view_batch(&x->view), part;
-    exchange_clear(x);
-    for (size_t i = 0; i < b.n; i += part.n) {
-        float err[MODEL_AT_ONCE_MAX];
-        part = model_part(&b, i, remote_at_once(w));
-        TRY(remote_failed(remote_gradients(w, x, &part, err, x->dense_gradient),
-                          s->lease->pass, e));
-        exchange_add(x, i, part.n, w->work.gradients);
-        TRY(poll_sometimes(w, i, i + part.n, e));
-    }
-    // As in one process, layers are updated by the mean.
-    if (model_has_layers(&x->model) && b.n > 0)
-        x->model.kernels->scale(x->dense_gradient, 1 / (float)b.n, x->dense_gradient,
-                                x->dense_floats);
-    return 0;
-}
-
-// The bias, which every example touches, steps once for a few of them, as in one process.
-static int take_steps(struct remote_worker *w, struct batches *s, struct exchange *x,
-                      struct err *e)
-{
-    struct model_batch b = view_batch(&x->view), part;
-    exchange_catch_up(x);
-    for (size_t i = 0; i < b.n; i += part.n) {
-        struct model_training t = {
-            .loss = w->config->reader.loss,
-            .dense_gradient = w->dense.gradient,
-            .rules = w->rules,
-            .pass = (float)s->lease->pass,
-            .stream = &w->stream,
-        };
-        part = model_part(&b, i, BIAS_EVERY);
-        dense_read(&x->model, x->blocks, w->dense.values);
-        w->work.dense = w->dense.values;
-        TRY(remote_failed(model_step(&w->work, &part, &t), s->lease->pass, e));
-        dense_step(&w->dense, &x->model, w->dense_rule, x->blocks, 1);
-        TRY(poll_sometimes(w, i, i + part.n, e));
-    }
-    exchange_finish(x);
-    return 0;
-}
-
 static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
                          struct err *e)
 {
     struct exchange *x = slot_of(w, b);
     TRY(exchange_pulled(x, e));
-    TRY(x->steps ? take_steps(w, s, x, e) : take_gradients(w, s, x, e));
+    TRY(remote_compute(w, x, s->lease->pass, e));
     // The next batch's rows are to come without what this one changed, but servers hold
     // a pull that is ahead of others, and answer it by what is there then.
     if (x->steps && s->window > 1 && b + 1 < s->n &&
@@ -266,6 +222,14 @@ int remote_pieces_pause(struct remote_worker *w, struct err *e)
     return tick(w, UINT64_MAX, e);
 }
 
+// Examples that are pulled and pushed at a time, of a piece that has so many.
+static uint64_t size_of(const struct train_config *c, uint64_t examples)
+{
+    uint64_t size = (uint64_t)c->batch * (c->cluster->geo > 0 ? c->cluster->geo : 1);
+    uint64_t most = examples > c->batch ? examples : c->batch;
+    return size < most ? size : most;
+}
+
 static double passes_done(const struct msg_leased *l)
 {
     double share = l->pieces > 0 ? (double)l->pieces_done / (double)l->pieces : 0;
@@ -291,8 +255,11 @@ int remote_train_piece(struct remote_worker *w, const struct msg_leased *l, stru
         };
         accessor_rules(&w->model.accessor, s.rate, w->rules);
         accessor_rules(&w->model.dense, s.rate, w->dense_rule);
-        s.n = (order_positions(&s.order) + w->config->batch - 1) / w->config->batch;
-        rc = train_batches(w, &s, e);
+        s.size = size_of(w->config, order_positions(&s.order));
+        s.n = (order_positions(&s.order) + s.size - 1) / s.size;
+        rc = remote_reserve_order(w, s.size, e);
+        if (rc == 0)
+            rc = train_batches(w, &s, e);
         w->clock += s.n;
         if (rc == 0 && w->config->table != NULL)
             rc = remote_step(&w->remote, s.n, e);

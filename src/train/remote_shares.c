@@ -138,11 +138,11 @@ static int gradients(struct share *s, struct exchange *x, uint32_t first, uint32
             size_t left = ends[m] - i, most = remote_at_once(w);
             part = model_part(&b, i, left < most ? left : most);
             float *dense = exchange_dense_micro(x, (uint8_t)(first + m));
-            int rc = dense != NULL ? remote_gradients(w, x, &part, err, dense)
+            int rc = dense != NULL ? remote_gradients(w, w->threads, x, &part, err, dense)
                                    : TUG_ENOMEM;
             if (rc == 0)
                 rc = exchange_add_micro(x, (uint8_t)(first + m), i, part.n,
-                                        w->work.gradients);
+                                        w->threads->work.gradients);
             TRY(remote_failed(rc, s->pass, e));
         }
     exchange_sum(x);

@@ -17,33 +17,16 @@
 
 static const double lease_pause_seconds = 0.01;
 
-int remote_failed(int rc, uint64_t pass, struct err *e)
-{
-    if (rc == TUG_ENOMEM)
-        return err_nomem(e, "a batch");
-    return rc == 0
-               ? 0
-               : err_set(e, rc,
-                         "pass %llu: a score is not finite: the model has diverged; try "
-                         "a smaller --lr",
-                         (unsigned long long)pass);
-}
-
-int remote_gradients(struct remote_worker *w, const struct exchange *x,
-                     const struct model_batch *part, float *ret_err, float *dense)
-{
-    struct model_training t = {
-        .loss = w->config->reader.loss, .stream = &w->stream, .dense_gradient = dense};
-    w->work.dense = x->dense;
-    TRY(model_reserve(&w->work, model_features(part)));
-    return model_gradients(&w->work, part, &t, ret_err, w->work.gradients);
-}
-
 int remote_report(struct remote_worker *w, struct msg_piece_done *m, struct err *e)
 {
     struct buf b = BUF_INIT(WIRE_BYTES_MAX);
+    struct metrics_stream *all = &w->threads[0].stream;
+    for (int i = 1; i < w->n_threads; i++) {
+        metrics_stream_merge(all, &w->threads[i].stream);
+        metrics_stream_clear(&w->threads[i].stream);
+    }
     struct report r = {
-        .stream = &w->stream,
+        .stream = all,
         .read_seconds = w->read_seconds,
         .bad_lines = w->bad_lines,
         .data_bytes = w->pending_bytes,
@@ -53,7 +36,7 @@ int remote_report(struct remote_worker *w, struct msg_piece_done *m, struct err 
     if (rc == 0)
         rc = client_ask(w->remote.client, MSG_PIECE_DONE, m, NULL, NULL, e);
     buf_free(&b);
-    metrics_stream_clear(&w->stream);
+    metrics_stream_clear(all);
     w->read_seconds = 0;
     w->bad_lines = 0;
     return rc;
@@ -184,9 +167,7 @@ static int open_model(struct remote_worker *w, struct err *e)
     for (size_t i = 0; i < REMOTE_SLOTS; i++)
         TRY(exchange_open(&w->slots[i], &rows, remote_steps(c), w->remote.client,
                           &w->keys, e));
-    if (dense_open(&w->dense, &w->model) != 0)
-        return err_nomem(e, "dense parameters");
-    return model_work_open(&w->work, &w->slots[0].model, e);
+    return remote_threads_open(w, e);
 }
 
 // Batches are divided anew: looked at between batches and while waiting.
@@ -200,10 +181,7 @@ static void on_view(void *ctx, const struct msg_view *m)
 static int open_worker(struct remote_worker *w, struct err *e)
 {
     const struct train_config *c = w->config;
-    metrics_stream_clear(&w->stream);
-    w->order = mem_array(c->batch, sizeof(*w->order));
-    if (w->order == NULL)
-        return err_nomem(e, "a batch");
+    TRY(remote_reserve_order(w, c->batch, e));
     TRY(team_open(&w->team, w->lanes > 1 ? 1 : c->threads, e));
     TRY(exchange_keys_open(&w->keys, e));
     struct remote_options o = {.role = WIRE_WORKER,
@@ -225,8 +203,7 @@ static void close_worker(struct remote_worker *w)
     mem_free(w->held);
     dataset_close(w->all);
     pieces_close(w->pieces);
-    model_work_close(&w->work);
-    dense_close(&w->dense);
+    remote_threads_close(w);
     exchange_keys_close(&w->keys);
     reader_close(w->reader);
     mem_free(w->schema);
@@ -356,8 +333,8 @@ static int reason(const struct lane *lanes, uint32_t n, struct err *e)
 int train_worker_run(const struct train_config *c, struct err *e)
 {
     // In sync mode the examples of all are held by each worker: once a process is enough.
-    uint32_t n = c->cluster->mode == CONFIG_SYNC || c->threads < 1 ? 1
-                                                                   : (uint32_t)c->threads;
+    bool one = c->cluster->mode == CONFIG_SYNC || c->cluster->together || c->threads < 1;
+    uint32_t n = one ? 1 : (uint32_t)c->threads;
     struct lane *lanes = mem_zalloc(n * sizeof(*lanes));
     if (lanes == NULL)
         return err_nomem(e, "the worker");

@@ -54,6 +54,19 @@ static void workers_die_in_async(void **state)
     lose_workers("async", 30);
 }
 
+static void workers_die_in_half_async(void **state)
+{
+    (void)state;
+    lose_workers("half-async --threads 2", 20);
+}
+
+// By one thread each: several on one copy may lose a count, as in one process.
+static void workers_die_in_geo(void **state)
+{
+    (void)state;
+    lose_workers("geo:3 --threads 1", 40);
+}
+
 static void workers_die_in_ssp(void **state)
 {
     (void)state;
@@ -133,8 +146,8 @@ static void worker_that_slept(void **state)
     cluster_ends("server", 0, CLUSTER_PATIENCE);
     int a = cluster_wait("worker0", CLUSTER_PATIENCE);
     int b = cluster_wait("worker1", CLUSTER_PATIENCE);
-    // One was refused, as one that is gone, and the other finished. Another code would end
-    // the run of tug launch.
+    // One was refused, as one that is gone, and the other finished. Another code would
+    // end the run of tug launch.
     if (a + b != 4 || (a != 0 && b != 0))
         cluster_fail("the workers ended with %d and %d", a, b);
 }
@@ -152,6 +165,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cluster_test(workers_die_in_async), cluster_test(workers_die_in_ssp),
+        cluster_test(workers_die_in_geo),   cluster_test(workers_die_in_half_async),
         cluster_test(workers_die_in_sync),  cluster_test(worker_joins_async),
         cluster_test(worker_joins_ssp),     cluster_test(worker_joins_sync),
         cluster_test(worker_that_slept),

@@ -217,8 +217,19 @@ static void bad_input(void **state)
     e2e_says("libsvmm");
     tug_ends(2, "launch -- train --data - --format libsvm");
     e2e_says("standard input reaches one process only");
-    tug_ends(2, "launch -- " TRAIN " --mode geo:3");
-    e2e_says("does not exist yet");
+    tug_ends(2, "launch -- " TRAIN " --mode geo:3 --rules server");
+    e2e_says("each worker applies the rules to its own copy");
+    tug_ends(2, "launch -- " TRAIN " --mode geo:3 --optimizer ftrl");
+    e2e_says("its weights are computed from its state; give --optimizer");
+    tug_ends(2, "launch -- " TRAIN " --mode geo:3 --table dim=2");
+    e2e_says("--table cannot be used together");
+    tug_ends(2, "launch -- " TRAIN " --mode geo:0");
+    e2e_says("is 1 or more");
+    tug_ends(2, "launch -- train --data day.svm --format libsvm --model deepfm "
+                "--mode geo:3 --optimizer adagrad --dense-optimizer adam");
+    e2e_says("its state decays, and would end below zero; give --dense-optimizer");
+    tug_ends(2, "launch -- " TRAIN " --mode half-async --rules worker");
+    e2e_says("the threads of a worker add up the gradients");
     tug_ends(2, "launch -- " TRAIN " --deterministic --mode async");
     e2e_says("--mode sync");
 }
