@@ -1,13 +1,13 @@
-"""The peer of bench/deep: trains DeepFM or Wide & Deep with PyTorch on train.ffm, tests it on
-test.ffm, and prints a report with the names that `tug train --json` has. Whatever is not training
-is spared it: its batches are tensors before the clock starts, and a pass shuffles batches, not
-examples.
+"""The peer of bench/deep and bench/deep_tuned: trains DeepFM or Wide & Deep with PyTorch on train.ffm,
+tests it on test.ffm, and prints a report with the names that `tug train --json` has. Whatever is not
+training is spared it: its batches are tensors before the clock starts, and a pass shuffles batches,
+not examples, unless --each-pass tests the model after each of them.
 
 SPDX-License-Identifier: Apache-2.0
 """
 
+import argparse
 import json
-import sys
 import time
 
 import numpy as np
@@ -85,50 +85,87 @@ class Model(nn.Module):
         return score
 
 
-def train(model, batches, sparse, passes):
-    """Seconds that the passes took."""
-    rows, layers = model.rows.parameters(), model.layers.parameters()
-    steps = ([torch.optim.SparseAdam(list(rows)), torch.optim.Adam(layers)] if sparse
-             else [torch.optim.Adam(model.parameters())])
+def order_of(data, examples):
+    """The data with its examples in another order."""
+    labels, n, *features = data
+    first = (np.cumsum(n) - n)[examples]
+    n = n[examples]
+    moved = np.repeat(first - (np.cumsum(n) - n), n) + np.arange(n.sum())
+    return [labels[examples], n, *(column[moved] for column in features)]
+
+
+def steps_of(model, o):
+    rows, layers = list(model.rows.parameters()), list(model.layers.parameters())
+    if o.rule == "sparse":
+        return [torch.optim.SparseAdam(rows, o.lr), torch.optim.Adam(layers, o.lr)]
+    return [torch.optim.Adam([{"params": rows, "weight_decay": o.decay}, {"params": layers}], o.lr)]
+
+
+def train(model, batches, steps):
+    """A pass."""
     loss = nn.BCEWithLogitsLoss()
-    begin = time.monotonic()
-    for _ in range(passes):
-        for i in torch.randperm(len(batches)).tolist():
-            label, *features = batches[i]
-            for step in steps:
-                step.zero_grad(set_to_none=True)
-            loss(model(*features), label).backward()
-            for step in steps:
-                step.step()
-    return time.monotonic() - begin
+    for i in torch.randperm(len(batches)).tolist():
+        label, *features = batches[i]
+        for step in steps:
+            step.zero_grad(set_to_none=True)
+        loss(model(*features), label).backward()
+        for step in steps:
+            step.step()
+
+
+def auc_of(model, batches):
+    with torch.no_grad():
+        tested = [(label, model(*features)) for label, *features in batches]
+    return trainers.auc(*(torch.cat(part).tolist() for part in zip(*tested)))
+
+
+def options_of():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("model", choices=("deepfm", "wide_deep"))
+    parser.add_argument("rule", choices=("sparse", "dense"), help="Adam of embeddings")
+    for name, default in (("passes", 1), ("threads", 2), ("dim", 16), ("batch", 2048), ("seed", 1)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--hidden", type=lambda x: [int(n) for n in x.split(",")],
+                        default=[400, 400, 400])
+    parser.add_argument("--lr", type=float, default=0.001)
+    parser.add_argument("--decay", type=float, default=0, help="L2 of embeddings, rule dense")
+    parser.add_argument("--each-pass", action="store_true",
+                        help="shuffle examples before each pass, and test after it")
+    return parser.parse_args()
 
 
 def main():
-    """MODEL sparse|dense PASSES THREADS DIM HIDDEN BATCH"""
-    name, rule, *rest = sys.argv[1:]
-    passes, threads, dim, hidden, size = (list(map(int, x.split(","))) for x in rest)
-    torch.set_num_threads(threads[0])
+    o = options_of()
+    torch.set_num_threads(o.threads)
     torch.set_flush_denormal(True)
-    torch.manual_seed(1)
+    torch.manual_seed(o.seed)
+    random = np.random.default_rng(o.seed)
     begin = time.monotonic()
-    data = read("train.ffm")
+    data, test = read("train.ffm"), read("test.ffm")
     keys, fields = np.unique(data[3]), int(data[2].max()) + 1
-    batches = list(batches_of(data, keys, fields, size[0]))
-    model = Model(name == "deepfm", len(keys) + 1, fields, dim[0], hidden, rule == "sparse")
-    seconds = {"read": time.monotonic() - begin,
-               "train": train(model, batches, rule == "sparse", passes[0])}
+
+    def batches(examples):
+        return list(batches_of(examples, keys, fields, o.batch))
+    passed, tested = batches(data), batches(test)
+    model = Model(o.model == "deepfm", len(keys) + 1, fields, o.dim, o.hidden, o.rule == "sparse")
+    steps, aucs, seconds = steps_of(model, o), [], {"read": time.monotonic() - begin, "train": 0}
+    for _ in range(o.passes):
+        if o.each_pass:
+            passed = batches(order_of(data, random.permutation(len(data[0]))))
+        begin = time.monotonic()
+        train(model, passed, steps)
+        seconds["train"] += time.monotonic() - begin
+        if o.each_pass:
+            aucs.append(auc_of(model, tested))
     begin = time.monotonic()
-    with torch.no_grad():
-        tested = [(label, model(*features))
-                  for label, *features in batches_of(read("test.ffm"), keys, fields, size[0])]
-    labels, scores = (torch.cat(part).tolist() for part in zip(*tested))
+    auc = aucs[-1] if aucs else auc_of(model, tested)
     seconds["test"] = time.monotonic() - begin
     print(json.dumps({
-        "seconds": seconds, "keys": len(keys), "bytes_per_key": 3 * 4 * (dim[0] + 1),
-        "examples_per_second": len(data[0]) * passes[0] / seconds["train"],
-        "auc": trainers.auc(labels, scores),
+        "seconds": seconds, "keys": len(keys), "bytes_per_key": 3 * 4 * (o.dim + 1),
+        "examples_per_second": len(data[0]) * o.passes / seconds["train"],
+        "auc": auc, "aucs": aucs,
         "data_bytes": sum(t.numel() * t.element_size()
-                          for batch in batches for t in batch if t is not None)}))
+                          for batch in passed for t in batch if t is not None)}))
 
 
 main()

@@ -65,6 +65,25 @@ static void others_are_as_good(void **state)
     }
 }
 
+// The generator plants pairs of features and says how good the best linear model of its
+// examples can be: a model of pairs is better than that, and what lr learns is not.
+static void better_than_any_linear_model(void **state)
+{
+    (void)state;
+    tug_ends(0, "synth --rows 300000 --format libffm --out planted.ffm --test-rows 50000 "
+                "--test-out planted_test.ffm --json");
+    double linear = e2e_number("linear_auc");
+    const char *data =
+        "train --format libffm --data planted.ffm --test planted_test.ffm --epochs 2 "
+        "--json";
+    tug_ends(0, "%s --model deepfm --hidden 64,64", data);
+    double deep = e2e_number("auc");
+    tug_ends(0, "%s --model lr", data);
+    if (e2e_number("auc") > linear || deep < linear + 0.005)
+        cluster_fail("AUC %.5f, of lr %.5f, of the best linear model %.5f", deep,
+                     e2e_number("auc"), linear);
+}
+
 static void saved_and_resumed(void **state)
 {
     (void)state;
@@ -144,6 +163,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cluster_test(sync_has_the_same_bytes),
         cluster_test(others_are_as_good),
+        cluster_test(better_than_any_linear_model),
         cluster_test(saved_and_resumed),
         cluster_test(refused),
         cluster_test(other_layers),
