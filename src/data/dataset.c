@@ -70,6 +70,8 @@ void dataset_where(const struct dataset *d, uint64_t example, uint32_t *ret_file
     const struct block *b = find_block(d, example);
     *ret_file = b->file;
     *ret_line = block_line(b, (uint32_t)(example - b->first));
+    if (d->dealt)
+        *ret_line = 0;
     if (d->pieces == NULL)
         return;
     uint64_t first;

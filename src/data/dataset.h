@@ -88,7 +88,7 @@ void dataset_prefetch(const struct dataset *d, uint64_t example);
 const char *dataset_kept(const struct dataset *d, uint64_t example);
 
 // Where an example came from, for messages. In a piece of a plain file this reads the
-// file up to the piece; line 0: it could not be read again.
+// file up to the piece; line 0: it could not be read again, or was dealt (data/deal.h).
 void dataset_where(const struct dataset *d, uint64_t example, uint32_t *ret_file,
                    uint64_t *ret_line);
 

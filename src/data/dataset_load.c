@@ -125,15 +125,15 @@ static size_t first_line_len(const struct chunk *c)
 static int bad_line(const struct loader *l, const struct chunk *c, uint32_t line,
                     struct err *e)
 {
-    uint64_t first = 0;
+    uint64_t number = 0;
     if (e == NULL)
         return TUG_EDATA;
     if (c->offset == 0 && line == 0)
         reader_explain_first(l->o->reader, c->text, first_line_len(c), e);
     struct err reason = *e;
-    TRY(l->in->line(l->in, c, &first, e));
+    TRY(l->in->line(l->in, c, line, &number, e));
     return err_set(e, TUG_EDATA, "%s:%" PRIu64 ": %s", l->in->name(l->in, c->file),
-                   first + line, reason.text);
+                   number, reason.text);
 }
 
 static int hold_place(struct examples *x, struct err *e)
@@ -576,11 +576,11 @@ static const char *source_intake_name(const struct intake *in, uint32_t file)
                             file);
 }
 
-static int source_intake_line(struct intake *in, const struct chunk *c,
+static int source_intake_line(struct intake *in, const struct chunk *c, uint32_t line,
                               uint64_t *ret_line, struct err *e)
 {
     (void)in, (void)e;
-    *ret_line = c->line;
+    *ret_line = c->line + line;
     return 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "data/dataset_private.h"
+#include "data/deal_private.h"
 #include "data/lines.h"
 
 struct piece_intake {
@@ -68,13 +69,15 @@ static const char *piece_name(const struct intake *in, uint32_t file)
                             file);
 }
 
-static int piece_line(struct intake *base, const struct chunk *c, uint64_t *ret_line,
-                      struct err *e)
+static int piece_line(struct intake *base, const struct chunk *c, uint32_t line,
+                      uint64_t *ret_line, struct err *e)
 {
     const struct piece_intake *in = (const void *)base;
     *ret_line = c->line;
-    return in->piece.line > 0 ? 0
-                              : pieces_line(in->pieces, in->file, c->offset, ret_line, e);
+    if (in->piece.line == 0)
+        TRY(pieces_line(in->pieces, in->file, c->offset, ret_line, e));
+    *ret_line += line;
+    return 0;
 }
 
 static int read_header(struct reader *r, const struct pieces *p, uint32_t file,
@@ -93,8 +96,8 @@ static int read_header(struct reader *r, const struct pieces *p, uint32_t file,
 
 // The header of the first file decides, though this worker may never have a piece of it;
 // that of this file is looked at each time, as it may be another's piece that holds it.
-static int read_headers(struct reader *r, const struct pieces *p, uint32_t file,
-                        const struct reader_layout **ret, struct err *e)
+int dataset_read_headers(struct reader *r, const struct pieces *p, uint32_t file,
+                         const struct reader_layout **ret, struct err *e)
 {
     *ret = NULL;
     TRY(dataset_decide_schema(r, p, e));
@@ -119,7 +122,7 @@ int dataset_load_piece(struct dataset **ret, const struct dataset_options *o,
                               .pieces = p,
                               .file = file};
     struct dataset *d = NULL;
-    TRY(read_headers(o->reader, p, file, &in.layout, e));
+    TRY(dataset_read_headers(o->reader, p, file, &in.layout, e));
     int rc = piece_read(p, file, index, &in.piece, e);
     in.line = in.piece.line > 0 ? in.piece.line : 1;
     if (rc == 0)

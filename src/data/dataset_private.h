@@ -21,6 +21,7 @@ struct dataset {
     uint32_t *finder; // of example i: blocks from finder[i >> finder_shift] on
     uint32_t finder_shift;
     bool has_values, has_weights, at_end;
+    bool dealt; // a bucket: lines of the blocks are not those of the files
     // Of a piece whose place is known in bytes only: lines count from its first. NULL:
     // the lines of the blocks are those of the file.
     const struct pieces *pieces;
@@ -39,9 +40,10 @@ struct intake {
     int (*next)(struct intake *in, struct chunk **ret, struct err *e);
     void (*release)(struct intake *in, struct chunk *c); // any thread
     const char *(*name)(const struct intake *in, uint32_t file);
-    // Number of the chunk's first line, which may cost a reading of the file.
-    int (*line)(struct intake *in, const struct chunk *c, uint64_t *ret_line,
-                struct err *e);
+    // Number in its file of the chunk's line `line`, from 0, which may cost a reading of
+    // the file.
+    int (*line)(struct intake *in, const struct chunk *c, uint32_t line,
+                uint64_t *ret_line, struct err *e);
 };
 
 // As dataset_load, from `in` instead of o->source.
