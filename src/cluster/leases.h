@@ -8,6 +8,11 @@
 // not known, new pieces are handed out in ascending order until one is reported to be the
 // last; pieces behind the end are done when reported so with no examples.
 //
+// Buckets: with them a worker that leases a piece deals its examples into all of them,
+// once, in the first pass of the scheduler's life; when all pieces are dealt, the buckets
+// are leased in their place: the pieces of one more file, behind the others. Passes that
+// go on from a save have their pieces dealt again: who held the buckets is gone.
+//
 // Shares: every worker trains on its share (slot of slots) of every batch of the pass.
 // When one dies the batches are divided anew among the living (a new view); who joins
 // waits for the next pass. The pass is over when all living workers have finished it.

@@ -106,7 +106,7 @@ int leases_data_is(const struct leases *l, const struct msg_data_wanted *m,
         .known = l->have_data,
         .schema = {l->schema.data, (uint32_t)l->schema.len},
     };
-    for (uint32_t i = 0; i < l->n_files && m->files != 0; i++) {
+    for (uint32_t i = 0; i < l->n_files - (l->buckets != 0) && m->files != 0; i++) {
         const struct file *f = &l->files[i];
         struct wire_data_file record = {.bytes = f->bytes,
                                         .hash = f->hash,
@@ -123,21 +123,25 @@ static int believe(struct leases *l, const char *who, const struct msg_data *m,
                    uint32_t n, struct err *e)
 {
     struct wire_text list = m->files;
+    struct wire_data_file buckets = {.pieces = m->buckets, .name = wire_text("buckets")};
     TRY(believe_schema(l, who, m->schema, e));
-    struct file *files = mem_zalloc((n > 0 ? n : 1) * sizeof(*files));
+    struct file *files = mem_zalloc(((size_t)n + 1) * sizeof(*files));
     char *told_by = mem_strdup(who);
     int rc = files != NULL && told_by != NULL ? 0 : TUG_ENOMEM;
     for (uint32_t i = 0; i < n && rc == 0; i++) {
         struct wire_data_file f;
         rc = wire_next_data_file(&list, &f) == 1 ? fill_file(&files[i], &f) : TUG_EDATA;
     }
+    if (rc == 0 && m->buckets != 0)
+        rc = fill_file(&files[n], &buckets);
     if (rc != 0) {
-        leases_free_files(files, n);
+        leases_free_files(files, n + 1);
         mem_free(told_by);
         return err_nomem(e, "the list of files");
     }
     l->files = files;
-    l->n_files = n;
+    l->n_files = n + (m->buckets != 0);
+    l->buckets = m->buckets;
     l->told_by = told_by;
     l->options = m->options;
     l->piece_bytes = m->piece_bytes;
@@ -171,22 +175,24 @@ static int compare_file(const struct leases *l, const char *who, const struct fi
 static int compare(const struct leases *l, const char *who, const struct msg_data *m,
                    uint32_t n, struct err *e)
 {
+    uint32_t n_files = l->n_files - (l->buckets != 0);
     struct wire_text list = m->files;
     struct wire_data_file f;
-    for (uint32_t i = 0; i < n && i < l->n_files; i++)
+    for (uint32_t i = 0; i < n && i < n_files; i++)
         if (wire_next_data_file(&list, &f) == 1)
             TRY(compare_file(l, who, &l->files[i], &f, e));
-    if (n != l->n_files)
+    if (n != n_files)
         return err_set(
             e, TUG_EDATA,
             "%s sees %u file%s, but %s sees %u; all workers must read the same data", who,
-            n, n == 1 ? "" : "s", l->told_by, l->n_files);
+            n, n == 1 ? "" : "s", l->told_by, n_files);
     if (!same_schema(l, m->schema))
         return err_set(e, TUG_EUSAGE,
                        "%s and %s read the data in different ways: their columns differ, "
                        "or the options that say what is in them",
                        who, l->told_by);
-    if (m->options != l->options || m->piece_bytes != l->piece_bytes)
+    if (m->options != l->options || m->piece_bytes != l->piece_bytes ||
+        m->buckets != l->buckets)
         return err_set(e, TUG_EUSAGE,
                        "%s and %s were started with different options; all workers of a "
                        "run need the same ones",
@@ -196,7 +202,7 @@ static int compare(const struct leases *l, const char *who, const struct msg_dat
 
 uint64_t leases_data_id(const struct leases *l)
 {
-    uint64_t id = mix64(l->piece_bytes) ^ l->n_files;
+    uint64_t id = mix64(l->piece_bytes) ^ l->n_files ^ (uint64_t)l->buckets << 32;
     for (uint32_t i = 0; i < l->n_files; i++) {
         const struct file *f = &l->files[i];
         id = mix64(mix64(mix64(id ^ f->bytes) ^ f->hash) ^ f->compressed);
@@ -220,6 +226,9 @@ int leases_data(struct leases *l, const char *who, const struct msg_data *m,
 {
     uint32_t n;
     TRY(count_files(m->files, &n, e));
+    if (m->buckets > LEASES_MAX_PIECES)
+        return err_set(e, TUG_EUSAGE, "%u buckets are more than %d", m->buckets,
+                       LEASES_MAX_PIECES);
     TRY(l->have_data ? compare(l, who, m, n, e) : believe(l, who, m, n, e));
     return leases_check_data(l, &l->pass, e);
 }

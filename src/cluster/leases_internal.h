@@ -74,8 +74,10 @@ struct leases {
     bool have_data;
     char *told_by;
     uint64_t options, piece_bytes;
-    struct file *files;
+    struct file *files; // with buckets these are the last one
     uint32_t n_files;
+    uint32_t buckets; // 0: pieces are trained on as they are
+    bool dealt;       // all pieces are in the buckets
 
     struct msg_pass pass; // 0: none yet
     bool prepared;        // pieces are ready to be handed out
@@ -101,6 +103,12 @@ struct leases {
 
     uint64_t events; // as leases_check counts them
 };
+
+// Whether the pieces of a file are dealt into buckets, rather than trained on.
+static inline bool leases_deals(const struct leases *l, uint32_t file)
+{
+    return l->buckets != 0 && file + 1 < l->n_files;
+}
 
 // Data: leases_data.c.
 uint64_t leases_data_id(const struct leases *l); // 0: there is none yet

@@ -68,10 +68,25 @@ static bool make_piece(struct file *f)
     return true;
 }
 
+// Pieces that are dealt already: there is nothing to do with them.
+static void skip_file(struct file *f)
+{
+    f->in_order = false;
+    f->holders = 0;
+    f->returned = 0;
+    f->done = f->count;
+    for (uint64_t i = 0; i < f->made; i++) {
+        f->p[i].state = PIECE_DONE;
+        f->p[i].left = f->p[i].before = f->p[i].in_cut = false;
+        f->p[i].examples = 0;
+    }
+}
+
 static int begin_file(struct leases *l, uint32_t file)
 {
     struct file *f = &l->files[file];
-    struct wire_text done = leases_done_of(l, file);
+    bool deals = leases_deals(l, file);
+    struct wire_text done = deals ? (struct wire_text){0} : leases_done_of(l, file);
     f->in_order = f->count == LEASES_UNKNOWN;
     f->done = f->returned = 0;
     f->holders = 0;
@@ -89,7 +104,8 @@ static int begin_file(struct leases *l, uint32_t file)
         f->done += before && i < f->count;
         f->returned += f->in_order && !before;
     }
-    for (uint64_t i = 0; i < f->count && !f->in_order; i++) {
+    bool waits = l->buckets != 0 && !deals && !l->dealt;
+    for (uint64_t i = 0; i < f->count && !f->in_order && !waits; i++) {
         if (f->p[i].before)
             continue;
         struct leases_worker *w = keeper(l, &f->p[i]);
@@ -122,7 +138,10 @@ int leases_prepare(struct leases *l)
         w->cursor = 0;
     }
     for (uint32_t i = 0; i < l->n_files; i++)
-        TRY(begin_file(l, i));
+        if (leases_deals(l, i) && l->dealt)
+            skip_file(&l->files[i]);
+        else
+            TRY(begin_file(l, i));
     qsort(order, l->n_order, sizeof(*order), by_key);
     l->prepared = true;
     return 0;
@@ -250,6 +269,19 @@ static void set_end(struct file *f, uint64_t count)
     }
 }
 
+// When the last piece is dealt, the pass goes on with the buckets.
+static void look_if_dealt(struct leases *l)
+{
+    bool all = l->buckets != 0 && !l->dealt;
+    for (uint32_t i = 0; i < l->n_files && all; i++)
+        all = !leases_deals(l, i) || l->files[i].done == l->files[i].count;
+    if (!all)
+        return;
+    l->dealt = true;
+    l->prepared = false;
+    (void)leases_prepare(l); // tried again when somebody asks
+}
+
 bool leases_piece_done(struct leases *l, struct leases_worker *w,
                        const struct msg_piece_done *m)
 {
@@ -265,6 +297,7 @@ bool leases_piece_done(struct leases *l, struct leases_worker *w,
     f->done += w->index < f->count;
     if (m->at_end)
         set_end(f, w->index + 1);
+    look_if_dealt(l);
     return true;
 }
 
@@ -305,6 +338,8 @@ bool leases_pieces_done(const struct leases *l, uint64_t *ret_done, uint64_t *re
     bool all = l->prepared;
     for (uint32_t i = 0; i < l->n_files && l->prepared; i++) {
         const struct file *f = &l->files[i];
+        if (leases_deals(l, i))
+            continue; // the buckets wait for them
         done += f->done;
         pieces += f->count != LEASES_UNKNOWN ? f->count : f->made;
         all &= f->done == f->count;
