@@ -10,13 +10,15 @@
 #include "base/log.h"
 #include "base/plural.h"
 #include "cli/cli.h"
+#include "cli/explained.h"
 #include "cli/model.h"
 #include "train/guard.h"
 
 struct predict_values {
     struct model_values model;
     const char *out, *keep;
-    bool raw, stream, json;
+    bool raw, stream, json, explain;
+    uint64_t top;
 };
 
 #define AT(field) .offset = offsetof(struct predict_values, field)
@@ -41,6 +43,15 @@ static const struct option options[] = {
      "for it"},
     {"json", FLAG_AT(json),
      "each line is a JSON object: \"prediction\", and the columns of --keep"},
+    {"explain", FLAG_AT(explain),
+     "instead of a line for each prediction what it is made of: the bias, what each "
+     "feature adds (linear), what the pairs that it is in add (pairs), by how much "
+     "layers "
+     "add less without it (layers; these are differences and do not add up), and by how "
+     "much the score changes when it is left out, by which features are sorted. With "
+     "--json one object a line"},
+    {"top", U64_AT(top, "N", "10", 0, 1000000),
+     "with --explain: how many pairs are shown, those that add or take most"},
 };
 
 const struct option_table cli_predict_options = {
@@ -51,7 +62,8 @@ const struct option_table cli_predict_options = {
              "trained with --loss squared, the predicted number).",
     .examples = "tug predict --from model --data new.tsv --out p.txt\n"
                 "tug predict --from model --data new.csv --keep id > scored.csv\n"
-                "zcat new.tsv.gz | tug predict --from model --data - | head",
+                "zcat new.tsv.gz | tug predict --from model --data - | head\n"
+                "head -1 new.tsv | tug predict --from model --data - --explain",
     CLI_OPTIONS(options),
 };
 
@@ -139,6 +151,29 @@ static int print_predictions(void *ctx, const struct dataset *d, const float *pr
     return write_lines(p, e);
 }
 
+static int print_explained(void *ctx, const struct explained *x, struct err *e)
+{
+    struct printer *p = ctx;
+    if (explained_put(&p->line, x, p->v->json) != 0)
+        return err_nomem(e, "an explanation");
+    return write_lines(p, e);
+}
+
+static int explain_all(struct opened_model *m, struct printer *p, struct err *e)
+{
+    const struct predict_values *v = p->v;
+    struct explain_options o = {.data = model_evaluation(m, &v->model),
+                                .pairs = (size_t)v->top,
+                                .nameless = v->model.allow_missing,
+                                .each = print_explained,
+                                .ctx = p};
+    o.data.eager = v->stream;
+    o.data.hold_places = true;
+    TRY(explain(&o, e));
+    guard_columns(m->reader);
+    return 0;
+}
+
 static int print_all(struct opened_model *m, struct printer *p, struct err *e)
 {
     const struct predict_values *v = p->v;
@@ -172,7 +207,7 @@ static int predict_opened(struct opened_model *m, const struct predict_values *v
                         .quotes = separator != 0};
     if (v->out != NULL && strcmp(v->out, "-") != 0)
         TRY(file_create(&p.file, v->out, e));
-    int rc = print_all(m, &p, e);
+    int rc = (v->explain ? explain_all : print_all)(m, &p, e);
     buf_free(&p.line);
     if (rc == 0 && p.file != NULL)
         return file_commit(p.file, e);
@@ -180,13 +215,26 @@ static int predict_opened(struct opened_model *m, const struct predict_values *v
     return rc;
 }
 
+static int check(const struct predict_values *v, const struct options *o, struct err *e)
+{
+    if (!v->explain && options_given(o, "top"))
+        return err_set(e, TUG_EUSAGE,
+                       "--top is of no use without --explain, whose pairs it bounds");
+    if (v->explain && (v->keep != NULL || v->raw))
+        return err_set(e, TUG_EUSAGE,
+                       "--%s is for lines of predictions; --explain shows scores, and "
+                       "features with their columns",
+                       v->raw ? "raw" : "keep");
+    return 0;
+}
+
 static int predict_command(const void *values, const struct options *o, struct err *e)
 {
-    (void)o;
+    const struct predict_values *v = values;
+    TRY(check(v, o, e));
     struct opened_model *m = mem_zalloc(sizeof(*m));
     if (m == NULL)
         return err_nomem(e, "a model");
-    const struct predict_values *v = values;
     m->eager = v->stream;
     int rc = predict_opened(m, v, e);
     model_close(m);

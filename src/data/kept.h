@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "data/reader.h"
 
-enum { KEPT_COLUMNS = 64, KEPT_BYTES = 1 << 30 };
+enum { KEPT_COLUMNS = 256, KEPT_BYTES = 1 << 30 };
 
 // Of the lines of one chunk: for each example the texts of the columns, each with a NUL
 // behind it. One thread's.

@@ -108,6 +108,28 @@ void reader_absent_columns(const struct reader *r, char text[READER_NAMES_MAX]);
 int reader_columns(const struct reader *r, const char *line, size_t len,
                    const size_t *columns, size_t n, struct buf *to);
 
+// Features for people: a column by its name, and a word in it.
+
+// What the column of a slot is called; "" in formats whose columns have no names.
+void reader_slot_name(const struct reader *r, uint32_t slot, struct buf *ret);
+// The slot of a feature column. TUG_EUSAGE naming one that is not there.
+int reader_find_slot(const struct reader *r, const char *name, size_t len, uint32_t *ret,
+                     struct err *e);
+
+// A text of a slot's column as a feature. What has many texts has one word (criteo's
+// integers are buckets), and numbers, whose column is the feature, have none.
+struct reader_word {
+    uint64_t key;
+    const char *text; // in the text that was given, or in `own`
+    size_t len;
+    char own[24];
+};
+// TUG_EDATA when the text is no word of such a column.
+int reader_word(const struct reader *r, uint32_t slot, const char *text, size_t len,
+                struct reader_word *ret, struct err *e);
+// Whether keys are hashes, so that words say more than they do.
+bool reader_hashes(const struct reader *r);
+
 // The names of a csv header's columns, as words.
 int reader_header_names(const char *line, size_t len, char separator, struct schema *ret,
                         struct err *e);

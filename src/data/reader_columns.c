@@ -1,6 +1,6 @@
-// Columns of lines by their names, for who wants their text (data/kept.h). What is a column
-// depends on the format: of csv those of the header, of criteo those that Kaggle names, of
-// libffm the fields, of multislot the slots.
+// Columns of lines by their names, for who wants their text (data/kept.h) or to know what
+// feature it is. What is a column depends on the format: of csv those of the header, of
+// criteo those that Kaggle names, of libffm the fields, of multislot the slots.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -49,4 +49,58 @@ int reader_columns(const struct reader *r, const char *line, size_t len,
         TRY(buf_add(to, "", 1));
     }
     return 0;
+}
+
+bool reader_hashes(const struct reader *r)
+{
+    return r->ops->word != NULL;
+}
+
+// The name of a schema's column without what multislot puts behind it: "@GROUP" or "[N]".
+static size_t bare_name(const struct schema *s, const char *name)
+{
+    return strcmp(s->format, reader_multislot.name) == 0 ? strcspn(name, "@[")
+                                                         : strlen(name);
+}
+
+void reader_slot_name(const struct reader *r, uint32_t slot, struct buf *ret)
+{
+    struct schema_column c;
+    uint32_t n = 0;
+    if (r->ops->slot_name != NULL)
+        r->ops->slot_name(slot, ret);
+    for (size_t at = 0; schema_next(r->schema, &at, &c);)
+        if (schema_is_feature(c.use) && n++ == slot)
+            (void)buf_add(ret, c.name, bare_name(r->schema, c.name));
+}
+
+int reader_find_slot(const struct reader *r, const char *name, size_t len, uint32_t *ret,
+                     struct err *e)
+{
+    struct buf b = BUF_INIT(SCHEMA_TEXT_MAX);
+    bool found = false;
+    for (*ret = 0; *ret < reader_slots(r); ++*ret) {
+        buf_clear(&b);
+        reader_slot_name(r, *ret, &b);
+        found = b.len == len && len > 0 && memcmp(b.data, name, len) == 0;
+        if (found)
+            break;
+    }
+    buf_free(&b);
+    return found ? 0
+                 : err_set(e, TUG_EUSAGE, "the model has no feature column '%s'",
+                           show(name, len).text);
+}
+
+int reader_word(const struct reader *r, uint32_t slot, const char *text, size_t len,
+                struct reader_word *ret, struct err *e)
+{
+    if (r->ops->word != NULL)
+        return r->ops->word(r, slot, text, len, ret, e);
+    ret->text = text;
+    ret->len = len;
+    return number_u64(text, len, &ret->key)
+               ? 0
+               : err_set(e, TUG_EDATA, "'%s' is not an index, which is a whole number",
+                         show(text, len).text);
 }

@@ -286,6 +286,31 @@ static int criteo_column(const struct reader *r, const char *line, const char *e
     return p < end ? buf_add(to, p, (size_t)(find_byte(p, end, '\t') - p)) : 0;
 }
 
+// An integer's word is that of its bucket, which can be given itself.
+static int criteo_word(const struct reader *r, uint32_t slot, const char *text,
+                       size_t len, struct reader_word *ret, struct err *e)
+{
+    const struct criteo *c = (const void *)r;
+    int64_t v;
+    (void)e;
+    ret->text = text;
+    ret->len = len;
+    if (slot < INTEGERS && long_integer(text, len, &v) && v > LOW_MAX) {
+        ret->text = ret->own;
+        ret->len = (size_t)snprintf(ret->own, sizeof(ret->own), "L%u",
+                                    bucket_of(c, (uint64_t)v));
+    }
+    ret->key = reader_key(slot, ret->text, ret->len);
+    return 0;
+}
+
+static void criteo_slot_name(uint32_t slot, struct buf *ret)
+{
+    bool integer = slot < INTEGERS;
+    (void)buf_printf(ret, "%c%u", integer ? 'I' : 'C',
+                     (integer ? slot : slot - INTEGERS) + 1);
+}
+
 const struct reader_ops reader_criteo = {.name = "criteo",
                                          .open = criteo_open,
                                          .close = criteo_close,
@@ -293,4 +318,6 @@ const struct reader_ops reader_criteo = {.name = "criteo",
                                          .line = criteo_line,
                                          .find_column = criteo_find_column,
                                          .column = criteo_column,
+                                         .word = criteo_word,
+                                         .slot_name = criteo_slot_name,
                                          .columns = "I1 to I13 and C1 to C26"};

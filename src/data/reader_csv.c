@@ -265,4 +265,5 @@ const struct reader_ops reader_csv = {.name = "csv",
                                       .read_header = csv_header,
                                       .line = csv_line,
                                       .find_column = csv_find_column,
-                                      .column = csv_column};
+                                      .column = csv_column,
+                                      .word = csv_word};

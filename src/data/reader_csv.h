@@ -84,4 +84,7 @@ int csv_find_column(const struct reader *r, const struct reader_layout *l,
 int csv_column(const struct reader *r, const char *line, const char *end, size_t column,
                struct buf *to);
 
+int csv_word(const struct reader *r, uint32_t slot, const char *text, size_t len,
+             struct reader_word *ret, struct err *e);
+
 #endif

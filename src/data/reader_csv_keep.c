@@ -1,4 +1,4 @@
-// Columns of csv files by their names, and their texts.
+// Columns of csv files by their names, their texts, and what features these are.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -41,4 +41,22 @@ int csv_column(const struct reader *r, const char *line, const char *end, size_t
     TRY(buf_reserve(to, f.len + 1));
     to->len += csv_unquote(&f, to->data + to->len);
     return 0;
+}
+
+// All numbers of a column are one feature.
+int csv_word(const struct reader *r, uint32_t slot, const char *text, size_t len,
+             struct reader_word *ret, struct err *e)
+{
+    const struct csv *c = (const void *)r;
+    for (size_t i = 0; i < c->columns; i++) {
+        const struct column *column = &c->column[i];
+        if (column->slot != slot || !schema_is_feature(column->use))
+            continue;
+        bool words = column->use == SCHEMA_WORDS;
+        ret->text = text;
+        ret->len = words ? len : 0;
+        ret->key = words ? hash_bytes(text, len, column->seed) : column->seed;
+        return 0;
+    }
+    return err_set(e, TUG_EDATA, "there is no feature column %u", slot);
 }

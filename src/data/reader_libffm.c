@@ -114,6 +114,11 @@ static int libffm_column(const struct reader *r, const char *p, const char *end,
     return 0;
 }
 
+static void libffm_slot_name(uint32_t slot, struct buf *ret)
+{
+    (void)buf_printf(ret, "%u", slot);
+}
+
 const struct reader_ops reader_libffm = {.name = "libffm",
                                          .open = libffm_open,
                                          .close = libffm_close,
@@ -121,4 +126,5 @@ const struct reader_ops reader_libffm = {.name = "libffm",
                                          .line = libffm_line,
                                          .find_column = libffm_find_column,
                                          .column = libffm_column,
+                                         .slot_name = libffm_slot_name,
                                          .columns = "the numbers of its fields"};

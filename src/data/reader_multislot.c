@@ -473,6 +473,32 @@ static int multislot_column(const struct reader *r, const char *p, const char *e
     return 0;
 }
 
+// Of a slot of numbers each place is a feature, and its words are the places from 0.
+static int multislot_word(const struct reader *r, uint32_t field, const char *text,
+                          size_t len, struct reader_word *ret, struct err *e)
+{
+    const struct multislot *m = (const void *)r;
+    for (size_t i = 0; i < m->slots.n; i++) {
+        const struct slot *s = &m->slots.slot[i];
+        uint64_t id;
+        if (!schema_is_feature(s->use) || s->field != field)
+            continue;
+        bool negative = len > 0 && *text == '-';
+        if (!number_u64(text + negative, len - negative, &id) ||
+            (!s->ids && (negative || id >= s->dense)))
+            return err_set(e, TUG_EDATA, "slot '%s' has no %s '%s'", name_of(s).text,
+                           s->ids ? "id" : "place", show(text, len).text);
+        id = negative ? 0 - id : id;
+        ret->text = text;
+        ret->len = len;
+        ret->key = s->use == SCHEMA_KEYS ? id
+                   : s->ids              ? mix64(id ^ s->seed)
+                                         : mix64(s->seed + id);
+        return 0;
+    }
+    return err_set(e, TUG_EDATA, "the data has no feature slot %u", field);
+}
+
 const struct reader_ops reader_multislot = {.name = "multislot",
                                             .open = multislot_open,
                                             .adopt = multislot_adopt,
@@ -480,5 +506,6 @@ const struct reader_ops reader_multislot = {.name = "multislot",
                                             .slots = multislot_slots,
                                             .find_column = multislot_find_column,
                                             .column = multislot_column,
+                                            .word = multislot_word,
                                             .columns = "the slots' names",
                                             .line = multislot_line};

@@ -29,6 +29,11 @@ struct reader_ops {
                        const char *name, size_t len, size_t *ret, struct err *e);
     int (*column)(const struct reader *r, const char *line, const char *end,
                   size_t column, struct buf *to);
+    // As reader_word. NULL: words are whole numbers, and are the keys.
+    int (*word)(const struct reader *r, uint32_t slot, const char *text, size_t len,
+                struct reader_word *ret, struct err *e);
+    // As reader_slot_name, of formats whose schema has no columns.
+    void (*slot_name)(uint32_t slot, struct buf *ret);
     const char *columns; // which there are, for messages; NULL: the file knows
 };
 

@@ -140,4 +140,5 @@ const struct model_ops model_dcn = {
     .at_once = MODEL_AT_ONCE_MAX,
     .forward = forward,
     .backward = backward,
+    .layers = forward,
 };

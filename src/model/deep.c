@@ -123,6 +123,12 @@ void deep_forward(struct deep *d, const struct model_work *w, const struct model
     tower_score(&d->tower, w, b, d->x, d->kept, ret_scores);
 }
 
+void deep_layers(struct model_work *w, const struct model_batch *b, float *ret_scores)
+{
+    struct deep d = deep_of(w, b);
+    deep_forward(&d, w, b, ret_scores);
+}
+
 void deep_backward(struct deep *d, const struct model_work *w,
                    const struct model_batch *b, const float *err, float *dense)
 {

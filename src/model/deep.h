@@ -31,6 +31,8 @@ size_t deep_kept(const struct model *m);
 // x, and the scores of the tower on it. Backward: dx, and the gradients of the tower.
 void deep_forward(struct deep *d, const struct model_work *w, const struct model_batch *b,
                   float *ret_scores);
+// model_ops.layers: the tower's score alone.
+void deep_layers(struct model_work *w, const struct model_batch *b, float *ret_scores);
 void deep_backward(struct deep *d, const struct model_work *w,
                    const struct model_batch *b, const float *err, float *dense);
 
@@ -40,7 +42,8 @@ void deep_backward(struct deep *d, const struct model_work *w,
     .groups = {"w", "v"}, .needs_fields = true, .defaults = deep_defaults,               \
     .check = deep_check, .layout = deep_layout, .dense = deep_dense,                     \
     .first = deep_first, .summaries = deep_summaries, .kept = deep_kept,                 \
-    .at_once = MODEL_AT_ONCE_MAX, .forward = forward, .backward = backward
+    .at_once = MODEL_AT_ONCE_MAX, .forward = forward, .backward = backward,              \
+    .layers = deep_layers
 
 // The linear part: it is added to the scores. Its gradients; zeros where a model has none.
 void deep_linear(const struct model_work *w, const struct model_batch *b, float *scores);

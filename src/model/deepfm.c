@@ -65,4 +65,14 @@ static void backward(struct model_work *w, const struct model_batch *b, const fl
     fields_backward(w, b, d.dx, ret[MODEL_LATENT]);
 }
 
-const struct model_ops model_deepfm = {.name = "deepfm", DEEP_OPS};
+// Of features of two fields, whose vectors are terms of the fields'.
+static float pair(const struct model *m, const struct model_batch *b, size_t i, size_t j)
+{
+    uint32_t v = m->accessor.groups[MODEL_LATENT].weights;
+    if (b->slot[i] == b->slot[j])
+        return 0;
+    return b->u[i] * b->u[j] / (float)m->options.fields *
+           model_product(b->rows[i] + v, b->rows[j] + v, m->options.dim);
+}
+
+const struct model_ops model_deepfm = {.name = "deepfm", DEEP_OPS, .pair = pair};

@@ -123,6 +123,14 @@ static void step(struct model_work *w, const struct model_example *x, const floa
                                      err, w->gradients[MODEL_LATENT]);
 }
 
+static float pair(const struct model *m, const struct model_batch *b, size_t i, size_t j)
+{
+    uint32_t v = m->accessor.groups[MODEL_LATENT].weights, dim = m->options.dim;
+    return b->u[i] * b->u[j] *
+           model_product(b->rows[i] + v + (size_t)b->slot[j] * dim,
+                         b->rows[j] + v + (size_t)b->slot[i] * dim, dim);
+}
+
 MODEL_BY_EXAMPLE(score, gradient, step)
 
 const struct model_ops model_ffm = {
@@ -137,4 +145,5 @@ const struct model_ops model_ffm = {
     .forward = forward,
     .backward = backward,
     .step = fused_step,
+    .pair = pair,
 };

@@ -46,6 +46,13 @@ static void step(struct model_work *w, const struct model_example *x, const floa
                                     w->gradients[MODEL_LATENT]);
 }
 
+static float pair(const struct model *m, const struct model_batch *b, size_t i, size_t j)
+{
+    uint32_t v = m->accessor.groups[MODEL_LATENT].weights;
+    return b->u[i] * b->u[j] *
+           model_product(b->rows[i] + v, b->rows[j] + v, m->options.dim);
+}
+
 MODEL_BY_EXAMPLE(score, gradient, step)
 
 const struct model_ops model_fm = {
@@ -58,4 +65,5 @@ const struct model_ops model_fm = {
     .forward = forward,
     .backward = backward,
     .step = fused_step,
+    .pair = pair,
 };

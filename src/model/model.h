@@ -194,6 +194,12 @@ struct model_ops {
     // many examples as there are. TUG_EDATA, TUG_ENOMEM.
     int (*step)(struct model_work *w, const struct model_batch *b,
                 struct model_training *t);
+
+    // What a score is made of beside the linear part, for who wants to know (explain.h).
+    // What features i and j of the batch add as a pair; what layers add, as `forward`.
+    // NULL: the model has none.
+    float (*pair)(const struct model *m, const struct model_batch *b, size_t i, size_t j);
+    void (*layers)(struct model_work *w, const struct model_batch *b, float *ret_scores);
 };
 
 // Floats of the dense parameters, those behind the last one counted that fill its block.

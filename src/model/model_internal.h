@@ -7,6 +7,7 @@
 
 #include <assert.h>
 
+#include "base/relaxed.h"
 #include "model/loss.h"
 #include "model/model.h"
 
@@ -109,6 +110,15 @@ static inline void model_linear_gradients(const struct model_work *w,
                                           float *ret)
 {
     w->model->kernels->scale(ret, err, x->x, x->n);
+}
+
+// The product of two vectors of n floats of rows, which others may be changing.
+static inline float model_product(const float *a, const float *b, size_t n)
+{
+    float sum = 0;
+    for (size_t c = 0; c < n; c++)
+        sum += relaxed_load(a + c) * relaxed_load(b + c);
+    return sum;
 }
 
 // The decay of each row's weights in a step. See rule_params.prior.

@@ -72,6 +72,86 @@ static void scores(void **state)
         assert_true(fabs(1 / (1 + exp(-s[i])) - p[i]) < 1e-5);
 }
 
+static double number(const json_t *o, const char *name)
+{
+    return json_number_value(json_object_get(o, name));
+}
+
+// The feature of a column in an explanation.
+static const json_t *feature_of(const json_t *o, const char *column)
+{
+    size_t i;
+    json_t *f;
+    json_array_foreach(json_object_get(o, "features"), i, f)
+    {
+        const char *name = json_string_value(json_object_get(f, "column"));
+        if (name != NULL && strcmp(name, column) == 0)
+            return f;
+    }
+    return NULL;
+}
+
+// The parts add up to the score, and what leaving a word out changes is what the score of
+// a line without it says.
+static void predictions_are_explained(void **state)
+{
+    (void)state;
+    double whole, without;
+    files_write("two.csv", "age,site\n3,a\n3,\n");
+    tug_ends(0, "predict --from model --data two.csv --raw");
+    assert_int_equal(sscanf(e2e_out, "%lf\n%lf\n", &whole, &without), 2);
+    tug_ends(0, "predict --from model --data two.csv --explain --json");
+    assert_int_equal(lines_of(e2e_out), 2);
+    json_t *o = json_loadb(e2e_out, strcspn(e2e_out, "\n"), 0, NULL);
+    assert_non_null(o);
+    assert_true(fabs(number(o, "score") - whole) < 1e-6);
+    assert_true(fabs(number(o, "bias") + number(o, "linear") - whole) < 1e-6);
+    const json_t *site = feature_of(o, "site"), *age = feature_of(o, "age");
+    assert_string_equal(json_string_value(json_object_get(site, "word")), "a");
+    assert_true(fabs(number(site, "left_out") - (whole - without)) < 1e-6);
+    assert_string_equal(json_string_value(json_object_get(age, "word")), "3");
+    json_decref(o);
+    files_write("two.csv", "age,site\n3,nobody\n3,a\n");
+    tug_ends(0, "predict --from model --data two.csv --explain");
+    assert_non_null(strstr(e2e_out, "two.csv:2: prediction "));
+    assert_non_null(strstr(e2e_out, "site=nobody (the model does not know it)\n"));
+    assert_non_null(strstr(e2e_out, "two.csv:3: prediction "));
+    tug_ends(2, "predict --from model --data two.csv --explain --raw");
+    e2e_says("--raw is for lines of predictions");
+    tug_ends(2, "predict --from model --data two.csv --explain --keep age");
+    e2e_says("--keep is for lines of predictions");
+    tug_ends(2, "predict --from model --data two.csv --top 3");
+    e2e_says("--top is of no use without --explain");
+}
+
+// Of a model with pairs and layers all parts are there, and the check of their sum
+// passes.
+static void pairs_and_layers_are_explained(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"fm", "ffm", "deepfm", "dcn"};
+    for (size_t i = 0; i < sizeof(models) / sizeof(*models); i++) {
+        tug_ends(0,
+                 "train --data train.csv --format csv --label click --model %s --dim 2 "
+                 "--epochs 2 --quiet --out %s%s",
+                 models[i], models[i], i > 1 ? " --hidden 4,3" : "");
+        tug_ends(0, "predict --from %s --data train.csv --explain --json --top 2",
+                 models[i]);
+        json_t *o = json_loadb(e2e_out, strcspn(e2e_out, "\n"), 0, NULL);
+        assert_non_null(o);
+        assert_true(fabs(number(o, "bias") + number(o, "linear") + number(o, "pairs") +
+                         number(o, "layers") - number(o, "score")) < 1e-5);
+        assert_int_equal(json_array_size(json_object_get(o, "features")), 3);
+        assert_int_equal(json_array_size(json_object_get(o, "largest_pairs")),
+                         i < 3 ? 2 : 0);
+        assert_true((number(o, "layers") != 0) == (i > 1));
+        json_decref(o);
+    }
+    tug_ends(0, "predict --from svm --data bad.svm --max-bad-lines 2 --explain");
+    assert_non_null(strstr(e2e_out, "bad.svm:2: could not be read\n"));
+    assert_non_null(strstr(e2e_out, "  5\n")); // an index is its own name
+}
+
 static void bad_lines_have_a_place(void **state)
 {
     (void)state;
@@ -152,8 +232,12 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(columns_are_kept), cmocka_unit_test(fields_are_kept),
-        cmocka_unit_test(scores),           cmocka_unit_test(bad_lines_have_a_place),
+        cmocka_unit_test(columns_are_kept),
+        cmocka_unit_test(fields_are_kept),
+        cmocka_unit_test(scores),
+        cmocka_unit_test(bad_lines_have_a_place),
+        cmocka_unit_test(predictions_are_explained),
+        cmocka_unit_test(pairs_and_layers_are_explained),
         cmocka_unit_test(streams),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);

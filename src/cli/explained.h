@@ -1,0 +1,13 @@
+// A prediction taken apart, as lines for people or as one line of JSON.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_CLI_EXPLAINED_H
+#define TUG_CLI_EXPLAINED_H
+
+#include "base/buf.h"
+#include "train/explain.h"
+
+// Appends to *b.
+int explained_put(struct buf *b, const struct explained *x, bool json);
+
+#endif

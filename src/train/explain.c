@@ -1,0 +1,303 @@
+// See explain.h. One thread computes: who looks at predictions reads them one by one.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/explain.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "data/kept.h"
+#include "model/loss.h"
+#include "train/dense.h"
+#include "train/fields.h"
+#include "train/view.h"
+
+enum { NO_TEXT = UINT32_MAX };
+
+// The keys of a window: an id in its data set is a place in this list.
+struct keys {
+    pthread_mutex_t lock;
+    uint64_t *key;
+    size_t n, cap;
+};
+
+struct explanation {
+    const struct explain_options *o;
+    const struct parameters *p;
+    struct keys keys;
+    struct buf keep;   // the columns whose texts are wanted, "a,b"
+    uint32_t *slot_of; // of each of these
+    size_t kept;       // how many they are
+    struct buf names;  // of the example's columns and words, each with a NUL
+    struct view view;
+    struct model_work work;
+    float *dense;
+    size_t cap; // features that there is room for
+    struct explained_feature *feature;
+    struct model_explained_feature *part;
+    uint32_t *column_at, *word_at; // in `names`
+    struct model_pair *pair;
+};
+
+static int resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
+{
+    struct keys *k = ctx;
+    pthread_mutex_lock(&k->lock);
+    if (k->n + n > k->cap) {
+        size_t cap = k->cap + k->cap / 2 + n;
+        uint64_t *more = cap < PARAMETERS_UNSEEN
+                             ? mem_realloc_array(k->key, cap, sizeof(*more))
+                             : NULL;
+        if (more == NULL) {
+            pthread_mutex_unlock(&k->lock);
+            return TUG_ENOMEM;
+        }
+        k->key = more;
+        k->cap = cap;
+    }
+    for (size_t i = 0; i < n; i++) {
+        k->key[k->n] = keys[i];
+        ret_ids[i] = (uint32_t)k->n++;
+    }
+    pthread_mutex_unlock(&k->lock);
+    return 0;
+}
+
+// Which columns are read for their words: those of keys that are hashes, as far as a list
+// with commas can name them.
+static int list_columns(struct explanation *x, struct err *e)
+{
+    const struct reader *r = x->o->data.reader;
+    struct buf name = BUF_INIT(SCHEMA_TEXT_MAX);
+    uint32_t slots = reader_hashes(r) && !x->o->nameless ? reader_slots(r) : 0;
+    int rc = 0;
+    x->slot_of = mem_array(KEPT_COLUMNS, sizeof(*x->slot_of));
+    if (x->slot_of == NULL)
+        return err_nomem(e, "the names of columns");
+    for (uint32_t s = 0; s < slots && x->kept < KEPT_COLUMNS && rc == 0; s++) {
+        buf_clear(&name);
+        reader_slot_name(r, s, &name);
+        if (name.len == 0 || memchr(name.data, ',', name.len) != NULL)
+            continue;
+        x->slot_of[x->kept++] = s;
+        rc = buf_printf(&x->keep, "%s%.*s", x->keep.len > 0 ? "," : "", (int)name.len,
+                        name.data);
+    }
+    buf_free(&name);
+    return rc == 0 && buf_str(&x->keep) != NULL ? 0
+                                                : err_nomem(e, "the names of columns");
+}
+
+static int open_all(struct explanation *x, struct err *e)
+{
+    const struct model *m = &x->p->model;
+    pthread_mutex_init(&x->keys.lock, NULL);
+    x->keep = x->names = BUF_INIT(1 << 30);
+    TRY(list_columns(x, e));
+    TRY(model_work_open(&x->work, m, e));
+    x->dense = dense_floats(m);
+    x->pair = mem_array(x->o->pairs + 1, sizeof(*x->pair));
+    if (x->dense == NULL || x->pair == NULL)
+        return err_nomem(e, "an explanation");
+    dense_read(m, x->p->blocks, x->dense);
+    x->work.dense = x->dense;
+    return 0;
+}
+
+static void free_features(struct explanation *x)
+{
+    mem_free(x->feature);
+    mem_free(x->part);
+    mem_free(x->column_at);
+    mem_free(x->word_at);
+}
+
+static void close_all(struct explanation *x)
+{
+    pthread_mutex_destroy(&x->keys.lock);
+    mem_free(x->keys.key);
+    buf_free(&x->keep);
+    buf_free(&x->names);
+    mem_free(x->slot_of);
+    view_free(&x->view);
+    model_work_close(&x->work);
+    mem_free(x->dense);
+    mem_free(x->pair);
+    free_features(x);
+}
+
+static int reserve(struct explanation *x, size_t n)
+{
+    if (n <= x->cap && x->feature != NULL)
+        return 0;
+    free_features(x);
+    size_t cap = n + n / 2 + 1;
+    x->feature = mem_array(cap, sizeof(*x->feature));
+    x->part = mem_array(cap, sizeof(*x->part));
+    x->column_at = mem_array(cap, sizeof(*x->column_at));
+    x->word_at = mem_array(cap, sizeof(*x->word_at));
+    x->cap = cap;
+    return x->feature != NULL && x->part != NULL && x->column_at != NULL &&
+                   x->word_at != NULL
+               ? 0
+               : TUG_ENOMEM;
+}
+
+// A word belongs to the feature of its slot that has its key.
+static int put_word(struct explanation *x, uint32_t slot, const char *text, size_t len,
+                    bool *ret_found)
+{
+    const struct batch *b = &x->view.batch;
+    struct reader_word w;
+    struct err none;
+    *ret_found = false;
+    if (len == 0 || reader_word(x->o->data.reader, slot, text, len, &w, &none) != 0)
+        return 0;
+    for (size_t j = 0; j < b->nnz; j++) {
+        if (b->slot[j] != slot || x->keys.key[b->id[j]] != w.key)
+            continue;
+        *ret_found = true;
+        x->word_at[j] = (uint32_t)x->names.len;
+        TRY(buf_add(&x->names, w.text, w.len));
+        TRY(buf_add(&x->names, "", 1));
+    }
+    return 0;
+}
+
+// The whole text of a column, or, of one with several features, what lies between its
+// '|'.
+static int put_words(struct explanation *x, uint32_t slot, const char *text)
+{
+    bool found;
+    TRY(put_word(x, slot, text, strlen(text), &found));
+    while (!found && *text != 0) {
+        bool ignored;
+        size_t len = strcspn(text, "|");
+        TRY(put_word(x, slot, text, len, &ignored));
+        text += len + (text[len] == '|');
+    }
+    return 0;
+}
+
+static int put_index(struct explanation *x, size_t j)
+{
+    x->word_at[j] = (uint32_t)x->names.len;
+    TRY(buf_printf(&x->names, "%llu",
+                   (unsigned long long)x->keys.key[x->view.batch.id[j]]));
+    return buf_add(&x->names, "", 1);
+}
+
+static int name_features(struct explanation *x, const char *texts)
+{
+    const struct reader *r = x->o->data.reader;
+    const struct batch *b = &x->view.batch;
+    buf_clear(&x->names);
+    for (size_t j = 0; j < b->nnz; j++) {
+        x->word_at[j] = NO_TEXT;
+        x->column_at[j] = (uint32_t)x->names.len;
+        reader_slot_name(r, b->slot[j], &x->names);
+        TRY(buf_add(&x->names, "", 1));
+        if (!reader_hashes(r))
+            TRY(put_index(x, j));
+    }
+    for (size_t k = 0; k < x->kept && texts != NULL; k++, texts += strlen(texts) + 1)
+        TRY(put_words(x, x->slot_of[k], texts));
+    return 0;
+}
+
+static void fill_feature(struct explanation *x, size_t j)
+{
+    struct view *v = &x->view;
+    uint64_t key = x->keys.key[v->batch.id[j]];
+    uint32_t id;
+    (void)parameters_resolve_seen((void *)(uintptr_t)x->p, &key, 1, &id); // only read
+    v->rows[j] = parameters_row(x->p, table_slabs(x->p->sparse), id);
+    x->feature[j] = (struct explained_feature){
+        .key = key,
+        .known = id != PARAMETERS_UNSEEN,
+        .value = v->x[j],
+        .column = x->names.data + x->column_at[j],
+        .word = x->word_at[j] != NO_TEXT ? x->names.data + x->word_at[j] : NULL,
+    };
+}
+
+static int explain_read(struct explanation *x, const struct dataset *d, uint64_t i,
+                        struct explained *ret, struct err *e)
+{
+    struct view *v = &x->view;
+    const struct model *m = &x->p->model;
+    size_t n = v->batch.nnz;
+    if (view_values(v, m) != 0 || reserve(x, n) != 0 ||
+        name_features(x, x->kept > 0 ? dataset_kept(d, i) : NULL) != 0)
+        return err_nomem(e, "an explanation");
+    for (size_t j = 0; j < n; j++)
+        fill_feature(x, j);
+    for (size_t j = n; j < n + KERNEL_PADDING; j++)
+        v->rows[j] = x->p->zeros;
+    ret->n = n;
+    ret->feature = x->feature;
+    ret->parts = (struct model_explained){
+        .feature = x->part, .pair = x->pair, .max_pairs = x->o->pairs};
+    struct model_batch b = view_batch(v);
+    TRY(model_explain(&x->work, &b, &ret->parts, e));
+    ret->prediction = loss_prediction(x->o->data.loss, (float)ret->parts.score);
+    return 0;
+}
+
+static int explain_one(struct explanation *x, const struct dataset *d, uint64_t i,
+                       struct err *e)
+{
+    struct explained it = {0};
+    uint32_t file;
+    dataset_where(d, i, &file, &it.line);
+    it.file = source_file_name(x->o->data.source, file);
+    if (dataset_gather(d, &i, 1, &x->view.batch) != 0)
+        return err_nomem(e, "an explanation");
+    it.skipped = x->o->data.hold_places && isnan(x->view.batch.label[0]);
+    int rc = it.skipped ? 0 : explain_read(x, d, i, &it, e);
+    if (rc != 0) {
+        err_wrap(e, "%s:%llu", it.file, (unsigned long long)it.line);
+        return rc;
+    }
+    return x->o->each(x->o->ctx, &it, e);
+}
+
+static int explain_window(struct explanation *x, bool *ret_more, struct err *e)
+{
+    const struct evaluation_options *o = &x->o->data;
+    struct dataset_options options = {
+        .source = o->source,
+        .reader = o->reader,
+        .team = o->team,
+        .resolve = resolve,
+        .resolve_ctx = &x->keys,
+        .max_chunks = 1,
+        .eager = o->eager,
+        .max_bad_lines = o->max_bad_lines,
+        .bad_lines = o->bad_lines,
+        .hold_places = o->hold_places,
+        .keep = x->kept > 0 ? buf_str(&x->keep) : NULL,
+        .keep_option = "the model",
+    };
+    struct dataset *d = NULL;
+    x->keys.n = 0;
+    TRY(dataset_load(&d, &options, e));
+    *ret_more = !dataset_at_end(d);
+    int rc = fields_check(d, o->source, NULL, &x->p->model.options, e);
+    for (uint64_t i = 0; i < dataset_size(d) && rc == 0; i++)
+        rc = explain_one(x, d, i, e);
+    dataset_close(d);
+    return rc;
+}
+
+int explain(const struct explain_options *o, struct err *e)
+{
+    struct explanation x = {.o = o, .p = o->data.parameters};
+    int rc = open_all(&x, e);
+    for (bool more = true; rc == 0 && more;)
+        rc = explain_window(&x, &more, e);
+    close_all(&x);
+    return rc;
+}

@@ -1,0 +1,42 @@
+// Predictions taken apart, example by example: what each feature and pair adds
+// (model/explain.h), with the names of the features as the data has them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_EXPLAIN_H
+#define TUG_TRAIN_EXPLAIN_H
+
+#include "model/explain.h"
+#include "train/evaluate.h"
+
+struct explained_feature {
+    uint64_t key;
+    bool known; // the model was trained on it; else it adds nothing
+    float value;
+    const char *column; // "": it has no name
+    const char *word; // NULL: the key is all that is known; "": the column is the feature
+};
+
+struct explained {
+    const char *file;
+    uint64_t line;
+    bool skipped; // the line could not be read; nothing below is set
+    double prediction;
+    size_t n; // features
+    const struct explained_feature *feature;
+    struct model_explained parts; // of these, in the same order
+};
+
+// Of the options of an evaluation: team, parameters, source, reader, loss, bad lines,
+// eager, hold_places. With `nameless` words are not looked for: columns may be missing.
+struct explain_options {
+    struct evaluation_options data;
+    size_t pairs; // of each example, the largest
+    bool nameless;
+    int (*each)(void *ctx, const struct explained *x, struct err *e);
+    void *ctx;
+};
+
+// Reads the whole source once, in the order of the text.
+int explain(const struct explain_options *o, struct err *e);
+
+#endif
