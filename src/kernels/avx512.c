@@ -1,8 +1,10 @@
-// The kernels for AVX-512 (F, VL, DQ): this file is compiled with that instruction set,
+// The kernels for AVX-512 (F, VL, DQ, CD): this file is compiled with that instruction set,
 // so nothing in it may run before kernels.c has asked the CPU.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <immintrin.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 #define LEVEL avx512
 #define WIDE 16
@@ -17,4 +19,18 @@
             _mm512_set1_epi32(from)),                                                    \
         _mm512_set1_epi32((int)(n))))))
 #define LOAD_SOME(p, n) ((v16)_mm512_maskz_loadu_ps((__mmask16)((1u << (n)) - 1), (p)))
+
+// By the lower halves of their addresses, which different ones seldom share.
+static inline bool repeats_16(float *const *rows, size_t n)
+{
+    __m512i low = _mm512_inserti64x4(
+        _mm512_castsi256_si512(_mm512_cvtepi64_epi32(_mm512_loadu_si512(rows))),
+        _mm512_cvtepi64_epi32(_mm512_loadu_si512(rows + 8)), 1);
+    __mmask16 some = n < 16 ? (__mmask16)((1u << n) - 1) : (__mmask16)-1;
+    __m512i before = _mm512_maskz_conflict_epi32(some, low); // bits of equal ones before
+    before = _mm512_and_epi32(before, _mm512_set1_epi32(some));
+    return _mm512_mask_test_epi32_mask(some, before, before) != 0;
+}
+#define REPEATS_16(rows, n) repeats_16(rows, n)
+
 #include "kernels/vector.inc.h"

@@ -17,7 +17,8 @@ const struct kernels *kernels_named(const char *name)
     if (strcmp(name, "avx2") == 0 && __builtin_cpu_supports("avx2"))
         return &kernels_avx2;
     if (strcmp(name, "avx512") == 0 && __builtin_cpu_supports("avx512f") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512cd"))
         return &kernels_avx512;
 #endif
     return NULL;

@@ -14,6 +14,7 @@
 #ifndef TUG_KERNELS_KERNELS_H
 #define TUG_KERNELS_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -97,6 +98,11 @@ struct kernels {
     // One update of n weights of a row by each rule.
     rule_apply_fn apply[RULE_KINDS];
 
+    // Whether a row comes twice among rows[16 i] to rows[16 i + 15], for some i. `count` and
+    // what is below take sixteen rows at a time for different ones: of one that comes twice
+    // an update would be lost. kernels_ref takes any.
+    bool (*repeats)(float *const *rows, size_t n);
+
     // The same for one weight in each of n rows: the bits of apply with n = 1 (of
     // adagrad's where the rule is adagrad-row).
     void (*apply_column[RULE_KINDS])(const struct rule_params *p, const float *l2,
@@ -115,6 +121,9 @@ struct kernels {
                                  size_t fields, size_t k, const float *in, float err,
                                  float *g);
 };
+
+// The C reference.
+extern const struct kernels kernels_ref;
 
 // The table for this CPU. Any thread; the choice is made once.
 const struct kernels *kernels_get(void);

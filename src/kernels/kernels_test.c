@@ -99,6 +99,24 @@ static void assert_finite(const struct rule_params *p, const float *x, size_t n)
             fail_msg("rule %d let element %zu become %g", (int)p->kind, i, (double)x[i]);
 }
 
+// Which of the rows is the i-th: one of few distances away comes twice in some places, next
+// to the first time or as far apart as a kernel takes together, and once in most.
+static size_t pick_row(size_t i, bool repeats)
+{
+    uint64_t back = random_below(SEED, 30, i, 24);
+    return repeats && back < 16 && back <= i && random_below(SEED, 31, i, 4) == 0
+               ? i - (size_t)back
+               : i;
+}
+
+// Who may take these rows, as models ask.
+static const struct kernels *taker(const struct kernels *k, float *const *rows, size_t n)
+{
+    bool repeats;
+    RUN(repeats = k->repeats(rows, n));
+    return repeats ? ref : k;
+}
+
 static void check_apply(const struct kernels *k, const struct rule_params *p, size_t n)
 {
     float w[2][ROOM], s[2][ROOM], g[ROOM];
@@ -116,18 +134,19 @@ static void check_apply(const struct kernels *k, const struct rule_params *p, si
 }
 
 static void check_apply_column(const struct kernels *k, const struct rule_params *p,
-                               size_t n)
+                               size_t n, bool repeats)
 {
     float w[3][8 * MAX_N], g[ROOM], l2[ROOM];
     float *rows[3][MAX_N + KERNEL_PADDING];
     for (int side = 0; side < 3; side++) {
         fill_state(w[side], 8 * MAX_N, 4);
         for (size_t i = 0; i < MAX_N + KERNEL_PADDING; i++)
-            rows[side][i] = w[side] + 8 * ((i * 7) % MAX_N);
+            rows[side][i] = w[side] + 8 * ((pick_row(i, repeats) * 7) % MAX_N);
     }
     fill_gradients(g, ROOM, 5, p);
     fill_state(l2, ROOM, 15);
     ref->apply_column[p->kind](p, l2 + 1, rows[0], 1, 2, g + 1, n);
+    k = taker(k, rows[1], n);
     RUN(k->apply_column[p->kind](p, l2 + 1, rows[1], 1, 2, g + 1, n));
     assert_same("rows", w[0], w[1], sizeof(w[0]) / sizeof(float), n);
     assert_finite(p, w[0], sizeof(w[0]) / sizeof(float));
@@ -146,7 +165,8 @@ static void test_rules(void **state)
                 for (size_t n = 0; n <= MAX_N; n++) {
                     struct rule_params p = params((enum rule_kind)kind, variant);
                     check_apply(levels[level], &p, n);
-                    check_apply_column(levels[level], &p, n);
+                    check_apply_column(levels[level], &p, n, false);
+                    check_apply_column(levels[level], &p, n, true);
                 }
 }
 
@@ -264,15 +284,17 @@ static void test_count(void **state)
         m[i] = 1 + (float)random_below(SEED, 16, i, 5);
     for (int level = 0; level < n_levels; level++)
         for (size_t n = 0; n <= MAX_N; n++)
-            for (int with_m = 0; with_m < 2; with_m++) {
+            for (int with_m = 0; with_m < 4; with_m++) {
+                bool repeats = with_m / 2 > 0;
                 for (int side = 0; side < 2; side++) {
                     fill_state(data[side], 8 * MAX_N, 17);
                     fill(ret[side], ROOM, 18);
                     for (size_t i = 0; i < MAX_N + KERNEL_PADDING; i++)
-                        rows[side][i] = data[side] + 8 * (i % MAX_N);
-                    const struct kernels *which = side ? levels[level] : ref;
-                    RUN(which->count(rows[side], 3, with_m ? m : NULL, 2, ret[side] + 1,
-                                     n));
+                        rows[side][i] = data[side] + 8 * (pick_row(i, repeats) % MAX_N);
+                    const struct kernels *which = taker(side ? levels[level] : ref,
+                                                        rows[side], n);
+                    RUN(which->count(rows[side], 3, with_m % 2 > 0 ? m : NULL, 2,
+                                     ret[side] + 1, n));
                 }
                 assert_same("counts", data[0], data[1], 8 * MAX_N, n);
                 assert_same("shares", ret[0], ret[1], ROOM, n);
@@ -292,7 +314,7 @@ static float out[2][SUMS + KERNEL_PADDING], in[2][SUMS + KERNEL_PADDING];
 static float ffm_g[2][FFM_N * FIELDS * K + KERNEL_PADDING];
 static float *ffm_rows[2][FFM_N + KERNEL_PADDING];
 
-static void fill_ffm(void)
+static void fill_ffm(bool repeats)
 {
     for (int side = 0; side < 2; side++) {
         fill_state(ffm_data[side], sizeof(ffm_data[0]) / sizeof(float), 19);
@@ -300,12 +322,12 @@ static void fill_ffm(void)
         fill(in[side], SUMS, 24);
         fill(ffm_g[side], FFM_N * FIELDS * K + KERNEL_PADDING, 23);
         for (size_t i = 0; i < FFM_N + KERNEL_PADDING; i++)
-            ffm_rows[side][i] = ffm_data[side] + i * FFM_ROW;
+            ffm_rows[side][i] = ffm_data[side] + pick_row(i, repeats) * FFM_ROW;
     }
 }
 
 static void check_ffm(const struct kernels *k_new, const struct rule_params *p,
-                      size_t fields, size_t k, size_t n, bool all)
+                      size_t fields, size_t k, size_t n, bool all, bool repeats)
 {
     float u[FFM_N + KERNEL_PADDING], l2[FFM_N + KERNEL_PADDING], score[2];
     uint16_t slot[FFM_N + KERNEL_PADDING], list[FIELDS];
@@ -317,7 +339,7 @@ static void check_ffm(const struct kernels *k_new, const struct rule_params *p,
             list[present++] = (uint16_t)f;
     for (size_t i = 0; i < FFM_N; i++)
         slot[i] = list[random_below(SEED, 21, i, present)];
-    fill_ffm();
+    fill_ffm(repeats);
     for (int side = 0; side < 2; side++) {
         const struct kernels *which = side ? k_new : ref;
         const uint16_t *some = all ? NULL : list;
@@ -332,10 +354,14 @@ static void check_ffm(const struct kernels *k_new, const struct rule_params *p,
     assert_same("in", in[0], in[1], fields * fields * k, k);
     assert_same("score", score, score + 1, 1, k);
     assert_same("gradient", ffm_g[0], ffm_g[1], n * fields * k, k);
-    // The step: the reference by its parts.
-    for (size_t i = 0; i < n; i++)
+    // The step: the reference by its parts, one row after the other.
+    for (size_t i = 0; i < n; i++) {
+        ref->ffm_grad(ffm_rows[0] + i, 3, slot + i, u + i, 1, fields, k, in[0], 0.3f,
+                      ffm_g[0]);
         ref->apply[p->kind](p, l2[i], ffm_rows[0][i] + 3, ffm_rows[0][i] + 3 + fields * k,
-                            ffm_g[0] + i * fields * k, fields * k);
+                            ffm_g[0], fields * k);
+    }
+    k_new = taker(k_new, ffm_rows[1], n);
     RUN(k_new->ffm_step[p->kind](p, l2, ffm_rows[1], 3, 3 + fields * k, slot, u, n,
                                  fields, k, in[1], 0.3f, ffm_g[1]));
     assert_same("rows", ffm_data[0], ffm_data[1], sizeof(ffm_data[0]) / sizeof(float), k);
@@ -357,10 +383,10 @@ static void test_ffm(void **state)
     for (int level = -1; level < n_levels; level++)
         for (size_t fields = 1; fields <= FIELDS; fields++)
             for (size_t k = 1; k <= K; k++)
-                for (int all = 0; all < 2; all++) {
-                    struct rule_params p = step_rule(fields + k + (size_t)all, k);
+                for (int all = 0; all < 4; all++) {
+                    struct rule_params p = step_rule(fields + k + (size_t)all % 2, k);
                     check_ffm(level < 0 ? ref : levels[level], &p, fields, k,
-                              (fields * 5 + k) % (FFM_N + 1), all);
+                              (fields * 5 + k) % (FFM_N + 1), all % 2 > 0, all / 2 > 0);
                 }
 }
 
@@ -395,27 +421,30 @@ static void test_fm(void **state)
 static void test_fm_step(void **state)
 {
     (void)state;
-    enum { N = 9, ROW = 4 * MAX_N + 8 };
-    static float data[2][(N + KERNEL_PADDING) * ROW], g[2][N * MAX_N];
+    enum { N = 25, ROW = 4 * MAX_N + 8 };
+    static float data[2][(N + KERNEL_PADDING) * ROW], g[2][MAX_N + KERNEL_PADDING];
     float x[N + KERNEL_PADDING], l2[N + KERNEL_PADDING], sum[MAX_N];
     float *rows[2][N + KERNEL_PADDING];
     fill(x, N + KERNEL_PADDING, 26);
     fill_state(l2, N + KERNEL_PADDING, 27);
     for (int level = -1; level < n_levels; level++)
-        for (size_t i_rule = 0; i_rule < 16 * MAX_N; i_rule++) {
+        for (size_t i_rule = 0; i_rule < 32 * MAX_N; i_rule++) {
             const struct kernels *k_new = level < 0 ? ref : levels[level];
             size_t k = 1 + i_rule % MAX_N;
+            bool repeats = i_rule / MAX_N % 2 > 0;
             struct rule_params p = step_rule(i_rule, k);
             for (int side = 0; side < 2; side++) {
                 fill_state(data[side], sizeof(data[0]) / sizeof(float), 28);
                 for (size_t i = 0; i < N + KERNEL_PADDING; i++)
-                    rows[side][i] = data[side] + i * ROW;
+                    rows[side][i] = data[side] + pick_row(i, repeats) * ROW;
             }
             ref->fm_score(rows[0], 2, x, N, k, sum);
-            ref->fm_grad(rows[0], 2, x, N, k, sum, 0.6f, g[0]);
-            for (size_t i = 0; i < N; i++)
-                ref->apply[p.kind](&p, l2[i], rows[0][i] + 2, rows[0][i] + 2 + k,
-                                   g[0] + i * k, k);
+            for (size_t i = 0; i < N; i++) {
+                ref->fm_grad(rows[0] + i, 2, x + i, 1, k, sum, 0.6f, g[0]);
+                ref->apply[p.kind](&p, l2[i], rows[0][i] + 2, rows[0][i] + 2 + k, g[0],
+                                   k);
+            }
+            k_new = taker(k_new, rows[1], N);
             RUN(k_new->fm_step[p.kind](&p, l2, rows[1], 2, 2 + k, x, N, k, sum, 0.6f,
                                        g[1]));
             assert_same("rows", data[0], data[1], sizeof(data[0]) / sizeof(float), k);

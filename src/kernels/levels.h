@@ -4,11 +4,7 @@
 #ifndef TUG_KERNELS_LEVELS_H
 #define TUG_KERNELS_LEVELS_H
 
-#include <stdbool.h>
-
 #include "kernels/kernels.h"
-
-extern const struct kernels kernels_ref;
 
 // ftrl-group: z of the weights without one yet begins where a vector of this length comes
 // from, so that a random first one is kept; t is the vector's l21.

@@ -162,6 +162,12 @@ static void count(float *const *rows, size_t col, const float *m, float pass, fl
     }
 }
 
+static bool repeats(float *const *rows, size_t n)
+{
+    (void)rows, (void)n;
+    return false; // one row after the other is taken here
+}
+
 #include "kernels/ref_rules.inc.h"
 #include "kernels/steps.inc.h"
 
@@ -177,6 +183,7 @@ const struct kernels kernels_ref = {
     .ffm_score = ffm_score,
     .ffm_grad = ffm_grad,
     .count = count,
+    .repeats = repeats,
     .clip = clip,
     .norm2 = norm2,
     .bound = bound,

@@ -4,6 +4,8 @@
 //   SQRT16, SQRT8, SQRT4   element-wise square roots
 //   COMPARE_16(x, op)      mask of the lanes with x op 0
 //   RANGE_16(from, n)      mask of the lanes i with 0 <= i + from < n
+//   REPEATS_16(rows, n)    whether a row comes twice among the first 16, at most n; may be
+//                          left out
 //   LOAD_SOME(p, n)        the first n < 16 floats, zeros behind them; reads no further
 // and is compiled for its CPU. Nearly all else is written in the compiler's vector types,
 // which it lowers to what the level has. Same bits as ref.c: see kernels.h.
@@ -133,6 +135,50 @@ static inline void scatter_some(float *const *rows, size_t col, v16 x, size_t n)
 static inline v16 only(v16 x, size_t n)
 {
     return select_16(RANGE_16(0, n), x, (v16){0});
+}
+
+#ifndef REPEATS_16
+// Lower halves of the addresses of eight rows, which different ones seldom share; behind the
+// first n, odd numbers, which none is.
+static inline v8i addresses_8(float *const *rows, size_t n)
+{
+    const v8i place = {0, 1, 4, 5, 2, 3, 6, 7}; // of the lanes after the shuffle
+    const float *p = (const float *)(const void *)rows;
+    v8i low = (v8i)_mm256_shuffle_ps(_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8), 0x88);
+    v8i some = place < (int32_t)n;
+    return n >= 8 ? low : (low & some) | (~some & (2 * place + 1));
+}
+
+#define TURNED_8(x, by)                                                                  \
+    __builtin_shufflevector(x, x, by, (by + 1) % 8, (by + 2) % 8, (by + 3) % 8,          \
+                            (by + 4) % 8, (by + 5) % 8, (by + 6) % 8, (by + 7) % 8)
+
+static inline v8i equal_within_8(v8i a)
+{
+    return (a == TURNED_8(a, 1)) | (a == TURNED_8(a, 2)) | (a == TURNED_8(a, 3)) |
+           (a == TURNED_8(a, 4));
+}
+
+static inline bool repeats_16(float *const *rows, size_t n)
+{
+    v8i a = addresses_8(rows, n), equal = equal_within_8(a);
+    if (n > 8) {
+        v8i b = addresses_8(rows + 8, n - 8);
+        equal |= equal_within_8(b) | (a == b) | (a == TURNED_8(b, 1)) |
+                 (a == TURNED_8(b, 2)) | (a == TURNED_8(b, 3)) | (a == TURNED_8(b, 4)) |
+                 (a == TURNED_8(b, 5)) | (a == TURNED_8(b, 6)) | (a == TURNED_8(b, 7));
+    }
+    return !_mm256_testz_si256((__m256i)equal, (__m256i)equal);
+}
+#define REPEATS_16(rows, n) repeats_16(rows, n)
+#endif
+
+static bool repeats(float *const *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16)
+        if (REPEATS_16(rows + i, n - i))
+            return true;
+    return false;
 }
 
 static float gather_dot(float *const *rows, size_t col, const float *x, size_t n)
@@ -361,6 +407,7 @@ const struct kernels TABLE_NAMED(LEVEL) = {
     .ffm_score = ffm_score,
     .ffm_grad = ffm_grad,
     .count = count,
+    .repeats = repeats,
     .clip = clip,
     .norm2 = norm2,
     .bound = bound,

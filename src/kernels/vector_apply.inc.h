@@ -256,10 +256,9 @@ static inline v8 only_8(v8 x, size_t n)
     return n >= 8 ? x : select_8(lane < (int32_t)n, x, (v8){0});
 }
 
-// One weight in each of many rows: eight rows make one vector. A row that occurs twice
-// among them keeps its last update. CALL gives the next weights from wv, gv, l2v and
-// state[]. Where the results can't be written, the weight and its OWN states stay; those
-// of the vector behind them move on.
+// One weight in each of many rows: eight rows make one vector. CALL gives the next
+// weights from wv, gv, l2v and state[]. Where the results can't be written, the weight and
+// its OWN states stay; those of the vector behind them move on.
 #define COLUMN(rule, STATES, OWN, CALL)                                                  \
     static void column_##rule(const struct rule_params *p, const float *l2,              \
                               float *const *rows, size_t w, size_t s, const float *g,    \

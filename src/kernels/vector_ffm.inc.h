@@ -184,7 +184,7 @@ static void ffm_grad(float *const *rows, size_t col, const uint16_t *slot, const
 // ffm_step of adagrad-row with vectors of 4, the default: a strip of rows at a time, in
 // three walks, so that the roots and quotients of all its blocks run one behind the
 // other and nobody waits.
-enum { STRIP_FLOATS = 2048 };
+enum { STRIP_FLOATS = 2560, STRIP_ROWS = 16 };
 
 // The sums of squares of the four blocks of 4 in two vectors.
 static inline v4 sums_of_4(v8 a, v8 b)
@@ -241,7 +241,9 @@ static void ffm_step_of_4(const struct rule_params *p, const float *l2,
                           const float *u, size_t n, size_t fields, const float *in,
                           float err)
 {
-    size_t row = fields * 4, strip = STRIP_FLOATS / row;
+    size_t row = fields * 4, strip = STRIP_ROWS;
+    while (strip * row > STRIP_FLOATS) // a few strips make sixteen rows: see `repeats`
+        strip /= 2;
     float d[STRIP_FLOATS + KERNEL_PADDING], rate[STRIP_FLOATS / 4 + KERNEL_PADDING];
     for (size_t at = 0; at < n; at += strip) {
         size_t m = n - at < strip ? n - at : strip;

@@ -41,7 +41,7 @@ static void step(struct model_work *w, const struct model_example *x, const floa
     const struct accessor_group *g = model_group(w, MODEL_LATENT);
     model_linear_step(w, x, err, t);
     model_set_l2(w, rule, x->latent.n);
-    m->kernels->fm_step[rule->kind](rule, w->l2, x->latent.rows, g->weights, g->state,
+    w->kernels->fm_step[rule->kind](rule, w->l2, x->latent.rows, g->weights, g->state,
                                     x->latent.u, x->latent.n, m->options.dim, sums, err,
                                     w->gradients[MODEL_LATENT]);
 }

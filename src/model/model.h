@@ -134,7 +134,8 @@ struct model_training {
 struct model_work {
     const struct model *model;
     const float *dense; // the dense parameters, as who calls has them: model_dense floats
-    size_t features;    // there is room for so many
+    const struct kernels *kernels; // of an example's step: see kernels.h, `repeats`
+    size_t features;               // there is room for so many
     float *gradients[ACCESSOR_MAX_GROUPS]; // of each group: its n floats for each feature
     float *share, *l2;                     // of steps: a float for each feature
     float *kept;                           // see model_ops.kept

@@ -132,7 +132,7 @@ static inline void model_set_l2(struct model_work *w, const struct rule_params *
 static inline void model_linear_step(struct model_work *w, const struct model_example *x,
                                      float err, const struct model_training *t)
 {
-    const struct kernels *k = w->model->kernels;
+    const struct kernels *k = w->kernels;
     const struct rule_params *rule = &t->rules[MODEL_LINEAR];
     const struct accessor_group *g = model_group(w, MODEL_LINEAR);
     float *gradients = w->gradients[MODEL_LINEAR];
@@ -142,6 +142,17 @@ static inline void model_linear_step(struct model_work *w, const struct model_ex
     model_set_l2(w, rule, x->n);
     k->apply_column[rule->kind](rule, w->l2, x->rows, g->weights, g->state, gradients,
                                 x->n);
+}
+
+// Where a feature comes twice, or two slots share it, its second update builds on the
+// first.
+static inline const struct kernels *model_step_kernels(const struct model_work *w,
+                                                       const struct model_example *x)
+{
+    const struct kernels *k = w->model->kernels;
+    bool repeats = k->repeats(x->rows, x->n) ||
+                   (x->latent.rows != x->rows && k->repeats(x->latent.rows, x->latent.n));
+    return repeats ? &kernels_ref : k;
 }
 
 // A model whose examples have nothing to do with each other is three functions of one
@@ -190,6 +201,7 @@ static inline void model_linear_step(struct model_work *w, const struct model_ex
                 t->bad = i;                                                              \
                 return TUG_EDATA;                                                        \
             }                                                                            \
+            w->kernels = model_step_kernels(w, &x);                                      \
             step(w, &x, w->kept, err, t);                                                \
             t->dense_gradient[0] += err;                                                 \
         }                                                                                \

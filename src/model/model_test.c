@@ -263,15 +263,17 @@ static void make_rows(struct example *e, const struct model *m)
     }
 }
 
-// Twenty examples on the rows that fill_batch makes, `rounds` times; gives the gradient of
-// the bias.
-static float step(struct example *e, const struct model *m, int rounds)
+// Twenty examples on the rows that fill_batch makes, of which examples have some twice if
+// wanted, `rounds` times; gives the gradient of the bias.
+static float step(struct example *e, const struct model *m, int rounds, bool repeats)
 {
     struct model_work w = open_work(m);
     struct rule_params rules[2] = {m->accessor.groups[0].rule,
                                    m->accessor.groups[1].rule};
     rules[0].prior = rules[1].prior = 0.5f;
     fill_batch(e, m, EXAMPLES, 6, 7);
+    for (size_t j = 5; repeats && j < e->start[EXAMPLES]; j += 9) // in two of three
+        e->rows[j] = e->rows[j - 2];
     make_rows(e, m);
     struct model_training t = squares(rules);
     for (int i = 0; i < rounds; i++)
@@ -292,16 +294,18 @@ static void test_levels_agree(void **state)
 {
     (void)state;
     static const char *const names[] = {"ref", "avx2", "avx512"};
-    static struct example first, e;
+    static struct example first[2], e;
     for (size_t s = 0; s < N_SHAPES; s++) {
         for (size_t level = 0; level < 3; level++) {
             struct model m = make_shape(s);
             m.kernels = kernels_named(names[level]);
             if (m.kernels == NULL)
                 continue;
-            step(level == 0 ? &first : &e, &m, 2);
-            if (level > 0)
-                assert_same_rows(&m, &first, &e);
+            for (int repeats = 0; repeats < 2; repeats++) {
+                step(level == 0 ? &first[repeats] : &e, &m, 2, repeats > 0);
+                if (level > 0)
+                    assert_same_rows(&m, &first[repeats], &e);
+            }
         }
     }
 }
@@ -317,7 +321,7 @@ static void test_step_is_gradients(void **state)
         ops.step = NULL;
         ops.at_once = 1;
         slow.options.ops = &ops;
-        float fused = step(&a, &m, 1), apart = step(&b, &slow, 1);
+        float fused = step(&a, &m, 1, false), apart = step(&b, &slow, 1, false);
         if (m.options.ops->step == NULL)
             continue; // it has taken several at once
         assert_same_rows(&m, &a, &b);
