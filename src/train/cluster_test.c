@@ -49,6 +49,7 @@ struct cluster {
 };
 
 static void *(*guest)(void *actor); // who else is there; NULL: nobody
+static struct train_cluster more;   // of the modes besides `mode`
 
 static struct node_options node_options(struct cluster *c)
 {
@@ -143,7 +144,9 @@ static void train_there(const struct train_config *config, uint32_t servers,
     c->workers = workers;
     c->leave = leave;
     c->config = *config;
-    c->how = (struct train_cluster){.mode = mode, .staleness = 1};
+    c->how = more;
+    c->how.mode = mode;
+    c->how.staleness = 1;
     open_scheduler(c);
     for (uint32_t i = 0; i < servers; i++)
         start(&c->server[i], c, run_server);
@@ -303,6 +306,60 @@ static void test_async(void **state)
             assert_int_equal(r.keys, 12);
             assert_true(r.test.auc > 0.8);
         }
+}
+
+// One worker's stretch of K batches has the bits of one batch of K times as many examples.
+static void test_geo_alone(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"lr", "fm"};
+    char one[256], other[256];
+    struct train_result r, s;
+    snprintf(one, sizeof(one), "%s", files_in("batches"));
+    snprintf(other, sizeof(other), "%s", files_in("stretches"));
+    data[0] = training_data("geo.ffm", 5000, 30, 600); // several pieces
+    for (size_t i = 0; i < 2; i++) {
+        struct train_config c = config_of(names[i]);
+        c.deterministic = false;
+        c.batch = 96;
+        c.out = one;
+        train_there(&c, 2, 1, CONFIG_ASYNC, NULL, &r);
+        more = (struct train_cluster){.geo = 3, .together = true};
+        c.batch = 32;
+        c.out = other;
+        train_there(&c, 2, 1, CONFIG_ASYNC, NULL, &s);
+        more = (struct train_cluster){0};
+        assert_int_equal(s.trained_examples, 15000);
+        same_part(r.saved, s.saved, "sparse-0.rows");
+        same_part(r.saved, s.saved, "dense-0.rows");
+        files_remove(one);
+        files_remove(other);
+    }
+}
+
+// However many threads take the gradients of a batch, their sums are the same but for
+// rounding; with layers, too.
+static void test_threads_together(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"fm", "deepfm"};
+    data[0] = training_data("together.ffm", 3000, 10, 0);
+    for (size_t i = 0; i < 2; i++) {
+        double auc[2];
+        for (int threads = 1; threads <= 3; threads += 2) {
+            struct train_config c = config_of(names[i]);
+            struct train_result r;
+            c.deterministic = false;
+            c.threads = threads;
+            more = (struct train_cluster){.rules = TRAIN_RULES_SERVER, .together = true};
+            train_there(&c, 2, 1, CONFIG_ASYNC, NULL, &r);
+            more = (struct train_cluster){0};
+            assert_int_equal(r.trained_examples, 9000);
+            auc[threads / 2] = r.test.auc;
+        }
+        if (!(auc[0] > 0.8) || !(fabs(auc[1] - auc[0]) < 1e-4))
+            fail_msg("%s: AUC %.9f, and of three threads %.9f", names[i], auc[0], auc[1]);
+    }
 }
 
 // Features that live.
@@ -620,6 +677,8 @@ int main(void)
         cmocka_unit_test(test_sync),
         cmocka_unit_test(test_sync_without_one),
         cmocka_unit_test(test_async),
+        cmocka_unit_test(test_geo_alone),
+        cmocka_unit_test(test_threads_together),
         cmocka_unit_test(test_lives_sync),
         cmocka_unit_test(test_lives_count_once),
         cmocka_unit_test(test_saved_within),

@@ -1,0 +1,326 @@
+// Batches by steps between workers and servers: what the servers' rows become is compared
+// with the formulas of geo mode, which a map of rows follows.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/exchange.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+#include "cluster/node.h"
+#include "kit/files.h"
+#include "kit/test.h"
+#include "kit/training.h"
+#include "server/embedded.h"
+#include "train/remote.h"
+
+enum { EXAMPLES = 400, STRETCH = 20, KEYS = 64, MAX = 32 };
+
+// The rows of all keys as the formulas have them, those that are not known yet zeros; the
+// last one is that of the dense parameters.
+struct rows {
+    float of[KEYS + 1][MAX];
+};
+
+// One process with all of them: a client for all workers, so that requests are served in
+// their order.
+struct world {
+    struct embedded *servers;
+    struct node node;
+    struct remote remote;
+    struct model model;
+    struct exchange_keys keys;
+    struct dataset *data;
+    uint64_t key[KEYS]; // the naive servers'
+    size_t n;
+    bool begun; // the dense row is known
+    struct rows rows;
+};
+
+static struct world w;
+
+static void read_data(void)
+{
+    const char *path = training_data("data.ffm", EXAMPLES, 10, 0);
+    struct source_options so = {.paths = &path, .n_paths = 1};
+    struct reader_options ro = {.format = "libffm", .labels = true};
+    struct team *team = training_team(1);
+    struct source *s;
+    struct reader *r;
+    uint64_t bad = 0;
+    assert_int_equal(source_open(&s, &so, NULL), 0);
+    assert_int_equal(reader_open(&r, &ro, NULL), 0);
+    struct dataset_options o = {.source = s,
+                                .reader = r,
+                                .team = team,
+                                .resolve = exchange_keys_resolve,
+                                .resolve_ctx = &w.keys,
+                                .bad_lines = &bad};
+    assert_int_equal(dataset_load(&w.data, &o, NULL), 0);
+    assert_int_equal(dataset_size(w.data), EXAMPLES);
+    source_close(s);
+    reader_close(r);
+    team_close(team);
+}
+
+static void check(int rc)
+{
+    if (rc != 0)
+        fail_msg("%s", test_err.text);
+}
+
+static void open_world(void)
+{
+    memset(&w, 0, sizeof(w));
+    check(embedded_open(&w.servers, 2, &test_err));
+    struct node_options no = {.cluster = embedded_cluster(w.servers),
+                              .scheduler = embedded_scheduler(w.servers),
+                              .token = embedded_token(w.servers)};
+    check(node_open(&w.node, &no, &test_err));
+    struct train_cluster how = {.node = &w.node, .mode = CONFIG_ASYNC, .geo = 1};
+    struct train_config c = {.cluster = &how, .model = training_model("fm")};
+    struct remote_options ro = {.role = WIRE_WORKER, .loops = 1};
+    check(remote_open(&w.remote, &c, &ro, &test_err));
+    check(model_init(&w.model, &c.model, &test_err));
+    check(remote_tables(&w.remote, &c, &w.model, &test_err));
+    check(exchange_keys_open(&w.keys, &test_err));
+    read_data();
+    assert_true(w.model.accessor.width <= MAX && w.model.dense.width <= MAX);
+}
+
+static void close_world(void)
+{
+    dataset_close(w.data);
+    exchange_keys_close(&w.keys);
+    check(client_leave(w.remote.client, 0, "", &test_err));
+    remote_close(&w.remote);
+    node_close(&w.node);
+    embedded_close(w.servers);
+}
+
+// The number of a key's row; one that is new begins with what was pulled.
+static size_t number_of(uint64_t key, const float *pulled, uint32_t width)
+{
+    size_t i = 0;
+    while (i < w.n && w.key[i] != key)
+        i++;
+    if (i < w.n)
+        return i;
+    assert_true(w.n < KEYS);
+    w.key[w.n++] = key;
+    memcpy(w.rows.of[i], pulled, width * sizeof(*pulled));
+    return i;
+}
+
+static void same_row(const float *row, const float *want, size_t n)
+{
+    for (size_t c = 0; c < n; c++)
+        if (!(fabsf(row[c] - want[c]) < 1e-4f))
+            fail_msg("column %zu is %g, not %g", c, (double)row[c], (double)want[c]);
+}
+
+enum { SLOTS = 3 }; // of a worker's stretches in turn
+
+struct party {
+    struct exchange slots[SLOTS];
+    struct exchange_keys keys; // the data's ids, and marks of its own
+    float share;
+    uint64_t piece;
+    struct rows pulled[SLOTS]; // all of the servers' rows when stretch b was asked for
+    struct rows pushed[SLOTS]; // what its push adds to them
+};
+
+static void open_worker(struct party *k, float share, uint64_t piece)
+{
+    memset(k, 0, sizeof(*k));
+    k->keys.table = w.keys.table;
+    k->share = share;
+    k->piece = piece;
+    for (size_t i = 0; i < SLOTS; i++)
+        check(exchange_open(&k->slots[i], &w.model, true, w.remote.client, &k->keys,
+                            &test_err));
+}
+
+static void close_worker(struct party *k)
+{
+    for (size_t i = 0; i < SLOTS; i++)
+        exchange_close(&k->slots[i]);
+    mem_free(k->keys.marks);
+}
+
+static void pull(struct party *k, uint64_t b)
+{
+    struct exchange *x = &k->slots[b % SLOTS];
+    uint64_t order[STRETCH];
+    for (uint64_t i = 0; i < STRETCH; i++)
+        order[i] = (b * STRETCH + i) % EXAMPLES;
+    x->share = k->share;
+    check(exchange_take(x, w.data, order, STRETCH,
+                        b > 0 ? &k->slots[(b - 1) % SLOTS] : NULL, &test_err));
+    check(exchange_pull(x, 0, &test_err));
+    check(exchange_pulled(x, &test_err));
+    for (size_t i = 0; i < x->n; i++) {
+        const float *row = x->values + i * x->width;
+        same_row(row, w.rows.of[number_of(x->key[i], row, x->width)], x->width);
+    }
+    if (!w.begun)
+        memcpy(w.rows.of[KEYS], x->dense, x->dense_floats * sizeof(float));
+    w.begun = true;
+    same_row(x->dense, w.rows.of[KEYS], x->dense_floats);
+    k->pulled[b % SLOTS] = w.rows;
+}
+
+// By what a worker changes a column: of the row's updates, by how many there were.
+static float change(uint64_t seed, uint64_t key, uint32_t column)
+{
+    if (column == w.model.accessor.count)
+        return 3;
+    return random_f32(seed, 5, key * MAX + column) - 0.5f;
+}
+
+// Trains a row: it must be what was pulled, and what the servers will have of this worker's
+// last change. Notes what is pushed.
+static void train_row(struct party *k, uint64_t b, size_t row, float *values,
+                      uint32_t width, uint64_t seed)
+{
+    const float *last = b > 0 ? k->pushed[(b - 1) % SLOTS].of[row] : NULL;
+    for (uint32_t c = 0; c < width; c++) {
+        float want = k->pulled[b % SLOTS].of[row][c] + (last != NULL ? last[c] : 0);
+        same_row(&values[c], &want, 1);
+        float by = change(seed, row, c);
+        bool counts = row < KEYS && c == w.model.accessor.count;
+        values[c] += by;
+        k->pushed[b % SLOTS].of[row][c] = counts ? by : by * k->share;
+    }
+}
+
+static void train(struct party *k, uint64_t b, uint64_t seed)
+{
+    struct exchange *x = &k->slots[b % SLOTS];
+    memset(&k->pushed[b % SLOTS], 0, sizeof(k->pushed[0]));
+    exchange_catch_up(x);
+    for (size_t i = 0; i < x->n; i++) {
+        float *row = x->values + i * x->width;
+        train_row(k, b, number_of(x->key[i], NULL, 0), row, x->width, seed);
+    }
+    train_row(k, b, KEYS, x->dense, (uint32_t)x->dense_floats, seed);
+    exchange_finish(x);
+}
+
+static void push(struct party *k, uint64_t b)
+{
+    struct exchange_push p = {.rate = 1,
+                              .pass = 1,
+                              .id_pass = 1,
+                              .id_piece = k->piece,
+                              .id_group = (uint32_t)b,
+                              .examples = STRETCH};
+    check(exchange_push(&k->slots[b % SLOTS], &p, &test_err));
+    check(exchange_pushed(&k->slots[b % SLOTS], &test_err));
+}
+
+static void add_pushed(const struct party *k, uint64_t b)
+{
+    for (size_t i = 0; i <= KEYS; i++)
+        for (size_t c = 0; c < MAX; c++)
+            w.rows.of[i][c] += k->pushed[b % SLOTS].of[i][c];
+}
+
+// Workers that pulled the same and did the same leave the rows that each of them has, and
+// one update counts for each.
+static void equal_workers(void **state)
+{
+    (void)state;
+    static struct party k[3], look;
+    struct rows each;
+    open_world();
+    for (size_t i = 0; i < 3; i++) {
+        open_worker(&k[i], 1.0f / 3, i);
+        pull(&k[i], 0);
+        train(&k[i], 0, 7);
+    }
+    each = w.rows;
+    for (size_t i = 0; i < 3; i++) {
+        push(&k[i], 0);
+        add_pushed(&k[i], 0);
+    }
+    uint32_t count = w.model.accessor.count;
+    for (size_t i = 0; i < k[0].slots[0].n; i++) {
+        size_t row = number_of(k[0].slots[0].key[i], NULL, 0);
+        for (uint32_t c = 0; c < w.model.accessor.width; c++)
+            each.of[row][c] += change(7, row, c) * (c == count ? 3 : 1);
+        same_row(w.rows.of[row], each.of[row], w.model.accessor.width);
+    }
+    open_worker(&look, 1, 3);
+    pull(&look, 0); // compares with the servers
+    close_worker(&look);
+    for (size_t i = 0; i < 3; i++)
+        close_worker(&k[i]);
+    close_world();
+}
+
+// Two workers, each a stretch ahead of its pushes, in any order: a row is what the formulas
+// say at each moment, so nothing is pushed twice, and nothing is lost.
+static void workers_in_any_order(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 12 };
+    static struct party k[2];
+    uint64_t at[2] = {0};
+    open_world();
+    for (size_t i = 0; i < 2; i++) {
+        open_worker(&k[i], 0.5f, i);
+        pull(&k[i], 0);
+    }
+    for (uint64_t draw = 0; at[0] < ROUNDS || at[1] < ROUNDS; draw++) {
+        size_t i = random_below(3, 1, draw, 2);
+        if (at[i] == ROUNDS)
+            continue;
+        uint64_t b = at[i]++;
+        pull(&k[i], b + 1);
+        train(&k[i], b, 100 + draw);
+        push(&k[i], b);
+        add_pushed(&k[i], b);
+    }
+    for (size_t i = 0; i < 2; i++)
+        close_worker(&k[i]);
+    close_world();
+}
+
+// A worker that does a dead one's piece again pushes what is there already: nothing
+// changes, whatever it computed; and goes on behind it.
+static void again(void **state)
+{
+    (void)state;
+    static struct party dead, heir;
+    open_world();
+    open_worker(&dead, 0.5f, 4);
+    pull(&dead, 0);
+    train(&dead, 0, 1);
+    push(&dead, 0);
+    add_pushed(&dead, 0);
+    close_worker(&dead);
+    open_worker(&heir, 1, 4);
+    pull(&heir, 0);
+    train(&heir, 0, 2);
+    push(&heir, 0); // added nowhere
+    pull(&heir, 1);
+    train(&heir, 1, 3);
+    push(&heir, 1);
+    add_pushed(&heir, 1);
+    pull(&heir, 2);
+    close_worker(&heir);
+    close_world();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_workers),
+        cmocka_unit_test(workers_in_any_order),
+        cmocka_unit_test(again),
+    };
+    return cmocka_run_group_tests(tests, files_begin, files_end);
+}
